@@ -1,0 +1,53 @@
+/*
+ * A growable byte buffer with a ceiling. The first failure (no memory, ceiling reached) sticks: later appends do
+ * nothing, and buf_error() tells; so a writer checks once at its end.
+ */
+#ifndef CSIGHT_BUF_H
+#define CSIGHT_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/util.h"
+
+struct buf {
+	uint8_t *data;
+	size_t size;
+	size_t capacity;
+	size_t limit; /* 0: no ceiling */
+	int error;
+};
+
+void buf_done(struct buf *b);
+#define _cleanup_buf_ _cleanup_(buf_done)
+
+void buf_add(struct buf *b, const void *data, size_t size);
+void buf_u8(struct buf *b, uint8_t v);
+void buf_u16(struct buf *b, uint16_t v);
+void buf_u32(struct buf *b, uint32_t v);
+void buf_u64(struct buf *b, uint64_t v);
+void buf_varint(struct buf *b, uint64_t v);
+void buf_zero(struct buf *b, size_t size);
+void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
+
+/* Room for size more bytes, or NULL once the buffer has failed; what is written there counts after buf_grew(). */
+uint8_t *buf_room(struct buf *b, size_t size);
+
+static inline void buf_grew(struct buf *b, size_t size)
+{
+	b->size += size;
+}
+
+/* 0, -ENOMEM, or -EFBIG where the ceiling was met. */
+static inline int buf_error(const struct buf *b)
+{
+	return b->error;
+}
+
+static inline void buf_clear(struct buf *b)
+{
+	b->size = 0;
+	b->error = 0;
+}
+
+#endif

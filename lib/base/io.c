@@ -1,0 +1,227 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+int write_full(int fd, const void *data, size_t size)
+{
+	const uint8_t *at = data;
+
+	while (size) {
+		ssize_t n = write(fd, at, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		at += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int pwrite_full(int fd, const void *data, size_t size, off_t offset)
+{
+	const uint8_t *at = data;
+
+	while (size) {
+		ssize_t n = pwrite(fd, at, size, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		at += n;
+		offset += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+ssize_t read_full(int fd, void *ret, size_t size)
+{
+	size_t have = 0;
+
+	while (have < size) {
+		ssize_t n = read(fd, (uint8_t *)ret + have, size - have);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
+int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_free_ char *data = NULL;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((uint64_t)st.st_size > limit)
+		return -EFBIG;
+	data = malloc((size_t)st.st_size + 1);
+	if (!data)
+		return -ENOMEM;
+	n = read_full(fd, data, (size_t)st.st_size);
+	if (n < 0)
+		return (int)n;
+	data[n] = 0;
+	*ret = TAKE_PTR(data);
+	if (ret_size)
+		*ret_size = (size_t)n;
+	return 0;
+}
+
+int write_file_atomic(int dirfd, const char *path, const void *data, size_t size, mode_t mode)
+{
+	_cleanup_close_ int fd = -1;
+	char tmp[256];
+	int rc;
+
+	if ((size_t)snprintf(tmp, sizeof(tmp), "%s.tmp", path) >= sizeof(tmp))
+		return -ENAMETOOLONG;
+	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	if (fd < 0)
+		return -errno;
+	rc = write_full(fd, data, size);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (rc == 0 && renameat(dirfd, tmp, dirfd, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlinkat(dirfd, tmp, 0);
+	return rc;
+}
+
+void random_hex(char *ret, size_t size)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i + 1 < size; i++) {
+		uint8_t byte = 0;
+
+		while (getrandom(&byte, 1, 0) != 1)
+			;
+		ret[i] = digits[byte & 15];
+	}
+	if (size)
+		ret[size - 1] = 0;
+}
+
+int fdmsg_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int) * IO_FDS_MAX)];
+	} control = { 0 };
+	struct iovec iov = { (void *)data, size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (n_fds > IO_FDS_MAX)
+		return -EINVAL;
+	if (n_fds) {
+		struct cmsghdr *c;
+
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+	}
+	do
+		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	/* On a stream the descriptors went with the first byte; the rest follows plainly. */
+	while ((size_t)n < size) {
+		ssize_t more = send(fd, (const uint8_t *)data + n, size - (size_t)n, MSG_NOSIGNAL);
+
+		if (more < 0 && errno == EINTR)
+			continue;
+		if (more < 0)
+			return -errno;
+		n += more;
+	}
+	return 0;
+}
+
+ssize_t fdmsg_recv(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int) * IO_FDS_MAX)];
+	} control;
+	struct iovec iov = { ret, size };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+	};
+	size_t room = n_fds ? *n_fds : 0, have = 0;
+	bool over;
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	over = (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		size_t count;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (have < room)
+				fds[have++] = got;
+			else {
+				close(got);
+				over = true;
+			}
+		}
+	}
+	if (over) {
+		for (size_t i = 0; i < have; i++)
+			close(fds[i]);
+		return -EMSGSIZE;
+	}
+	if (n_fds)
+		*n_fds = have;
+	return n;
+}
+
+int fd_move_high(int fd, int least)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, least);
+
+	if (high < 0)
+		return -errno;
+	close(fd);
+	return high;
+}

@@ -1,0 +1,23 @@
+/*
+ * The programs' log; libraries never call it. One line a message on standard error, with a syslog priority prefix
+ * (<N>) where standard error goes to the journal. Safe from any thread. Text from outside goes through esc().
+ */
+#ifndef CSIGHT_LOG_H
+#define CSIGHT_LOG_H
+
+#include <syslog.h>
+
+#include "lib/base/util.h"
+
+/* name stands before each line on a terminal; level is the least important priority shown (LOG_INFO by default). */
+void log_setup(const char *name, int level);
+
+void log_at(int priority, const char *fmt, ...) _printf_(2, 3);
+
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_notice(...) log_at(LOG_NOTICE, __VA_ARGS__)
+#define log_warning(...) log_at(LOG_WARNING, __VA_ARGS__)
+#define log_error(...) log_at(LOG_ERR, __VA_ARGS__)
+
+#endif

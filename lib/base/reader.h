@@ -1,0 +1,46 @@
+/*
+ * A bounded reader over bytes that came from outside. Every rd_* call either consumes what it names and returns 0, or
+ * returns -EBADMSG, leaves its output untouched and the position where it was. The reader owns nothing.
+ */
+#ifndef CSIGHT_READER_H
+#define CSIGHT_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct reader {
+	const uint8_t *at;
+	const uint8_t *end;
+};
+
+struct reader reader_of(const void *data, size_t size);
+
+static inline size_t rd_left(const struct reader *r)
+{
+	return (size_t)(r->end - r->at);
+}
+
+/* Little-endian numbers. */
+int rd_u8(struct reader *r, uint8_t *ret);
+int rd_u16(struct reader *r, uint16_t *ret);
+int rd_u32(struct reader *r, uint32_t *ret);
+int rd_u64(struct reader *r, uint64_t *ret);
+
+/* LEB128 as protocol buffers write it, ten bytes at most. */
+int rd_varint(struct reader *r, uint64_t *ret);
+
+/* A view of the next size bytes; they stay where they are. */
+int rd_bytes(struct reader *r, size_t size, const uint8_t **ret);
+
+/* The next size bytes as a reader of their own. */
+int rd_sub(struct reader *r, size_t size, struct reader *ret);
+
+int rd_skip(struct reader *r, size_t size);
+
+/* A NUL-terminated string within what is left; the position moves past its NUL. */
+int rd_str(struct reader *r, const char **ret);
+
+/* Copies size bytes out, for structs of fixed layout. */
+int rd_copy(struct reader *r, void *ret, size_t size);
+
+#endif

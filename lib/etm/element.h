@@ -1,0 +1,118 @@
+/*
+ * An element: one step of what a processor did, as both engines give it and in the same order. The text form
+ * (element_format) is the common tongue of tests: one element a line, "ID " before it.
+ *
+ *   range START END COUNT ISA E|N KIND[+SUB] [cond] [cc=N]     executed instructions; E/N: the last one's branch taken or not
+ *   range-nopath START END COUNT
+ *   no-image ADDR
+ *   unknown-address
+ *   context ISA EL SEC BITS [vmid=X] [ctxid=X] [cc=N]
+ *   exception NUM ret=ADDR|- [target] [cc=N]
+ *   exception-return
+ *   trace-on begin|overflow|debug [cc=N]
+ *   no-sync init|reset|overflow|discard|bad-packet|bad-image|undefined|end-of-trace
+ *   end TEXT
+ *   timestamp HEX [cc=N]
+ *   cycles N
+ *   event trigger|N
+ *   marker HEX
+ *   transaction start|commit|fail
+ *   instrumentation EL HEX
+ *   sw TEXT
+ */
+#ifndef CSIGHT_ELEMENT_H
+#define CSIGHT_ELEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum element_kind {
+	ELEM_RANGE,
+	ELEM_RANGE_NOPATH,
+	ELEM_NO_IMAGE,
+	ELEM_UNKNOWN_ADDRESS,
+	ELEM_CONTEXT,
+	ELEM_EXCEPTION,
+	ELEM_EXCEPTION_RETURN,
+	ELEM_TRACE_ON,
+	ELEM_NO_SYNC,
+	ELEM_END,
+	ELEM_TIMESTAMP,
+	ELEM_CYCLES,
+	ELEM_EVENT,
+	ELEM_MARKER,
+	ELEM_TRANSACTION,
+	ELEM_INSTRUMENTATION,
+	ELEM_SW,
+};
+
+enum element_isa { ISA_A32, ISA_T32, ISA_A64, ISA_TEE, ISA_JZL, ISA_CUSTOM, ISA_UNKNOWN };
+
+/* The last instruction of a range. */
+enum element_instr { INSTR_OTHER, INSTR_BR, INSTR_IBR, INSTR_ISB, INSTR_DSB, INSTR_WFI, INSTR_TSTART };
+enum element_sub { SUB_NONE, SUB_LINK, SUB_RET, SUB_IMPLRET, SUB_ERET };
+
+/* Why: for trace-on, no-sync and end. */
+enum element_reason {
+	REASON_BEGIN,
+	REASON_OVERFLOW,
+	REASON_DEBUG,
+	REASON_INIT,
+	REASON_RESET,
+	REASON_DISCARD,
+	REASON_BAD_PACKET,
+	REASON_BAD_IMAGE,
+	REASON_UNDEFINED,
+	REASON_END_OF_TRACE,
+};
+
+struct element {
+	uint8_t kind;
+	uint8_t isa;
+	uint8_t instr, sub; /* range */
+	bool taken, conditional;
+	bool has_cycles;
+	uint8_t reason;
+	uint32_t cycles;
+	uint64_t offset; /* of the packet that gave it, in its source's bytes */
+	union {
+		struct {
+			uint64_t start, end;
+			uint32_t count;
+			uint8_t last_size;
+		} range; /* also range-nopath */
+		uint64_t address; /* no-image */
+		struct {
+			uint8_t level; /* 0..3; 0xff: not told */
+			uint8_t security; /* 'S', 'N', 'R' (Root), 'r' (Realm) */
+			uint8_t bits;	/* 32, 64 */
+			bool has_vmid, has_ctxid;
+			uint32_t vmid, ctxid;
+		} context;
+		struct {
+			uint32_t number;
+			bool has_ret, target;
+			uint64_t ret;
+		} exception;
+		uint64_t value; /* timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail) */
+		struct {
+			uint8_t level;
+			uint64_t value;
+		} instrumentation;
+		const char *text; /* sw; valid during the call */
+	};
+};
+
+/* Where elements go. A negative return stops the engine, which returns it. */
+struct element_sink {
+	int (*element)(void *user, const struct element *e);
+	void *user;
+};
+
+/* The line without ID and newline; returns its length, cut at size - 1. */
+size_t element_format(const struct element *e, char *ret, size_t size);
+
+const char *element_reason_str(enum element_reason reason);
+
+#endif

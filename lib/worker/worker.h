@@ -1,0 +1,73 @@
+/*
+ * The talk with csight-decode, for whoever hands it work: csightd, and `csight decode` for files.
+ *
+ * csight-decode is a small server on a SOCK_SEQPACKET socketpair (its descriptor 3). A job is a JSON message on that
+ * socket, {"job": N}, with one end of a second socketpair made for this job; the server forks a child for it, and the
+ * child talks over its own end. When the child is gone the server says {"job": N, "status": WAITSTATUS} with what
+ * waitpid gave. On the job's socket:
+ *
+ *   owner → child  {"type": "start", "input": TYPE, "outputs": [FORMAT…], "options": {…}, "snapshot": {…}|absent}
+ *                  with descriptors: the input, then code/bytes where "code": true, then one an output
+ *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent}
+ *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
+ *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
+ *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
+ *   child → owner  {"type": "failed", "reason": TEXT}      instead of a result
+ *
+ * An end of the job's socket without a result or a failure is a crash. Both sides treat what comes as hostile.
+ */
+#ifndef CSIGHT_WORKER_H
+#define CSIGHT_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/base/json.h"
+
+enum { WORKER_MESSAGE_MAX = 256 << 10, WORKER_OUTPUTS_MAX = 8 };
+
+/*
+ * Starts csight-decode (found by path_helper). Where uid is not this process's own, the child becomes it, with gid and
+ * no supplementary groups, before it executes anything; it always gets no_new_privs and a parent-death signal. -1 keeps
+ * the caller's. The caller waits for pid.
+ */
+int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd);
+
+/* Hands a job to the server; *ret_fd is the caller's end of the job's socket. */
+int worker_submit(int server, uint64_t job, int *ret_fd);
+
+/* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone. */
+int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
+
+struct worker_start {
+	const char *input;	 /* "perf.data" */
+	int input_fd, code_fd;	 /* code_fd: -1 for none */
+	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
+	const int *output_fds;
+	size_t n_outputs;
+	json_object *options;	 /* or NULL; borrowed */
+	json_object *snapshot;	 /* snapshot.json, or NULL; borrowed */
+};
+
+int worker_start(int job, const struct worker_start *start);
+
+enum worker_event_type { WORKER_IMAGE, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
+
+struct worker_event {
+	enum worker_event_type type;
+	json_object *body; /* the whole message; owned by the event */
+	uint32_t index;	   /* WORKER_IMAGE */
+	const char *path, *build_id, *reason; /* within body; NULL where absent */
+	uint64_t done, total; /* WORKER_PROGRESS */
+};
+
+void worker_event_done(struct worker_event *e);
+
+/* -EAGAIN; -EPIPE: the end, without a message; -EBADMSG: not of this protocol. */
+int worker_receive(int job, int flags, struct worker_event *ret);
+
+/* Answers WORKER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
+int worker_image(int job, uint32_t index, int fd, const char *reason);
+
+#endif

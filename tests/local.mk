@@ -1,0 +1,13 @@
+# Every test speaks TAP; skips name their reason. Rooms add their own programs to check_PROGRAMS and TESTS.
+TEST_EXTENSIONS = .test
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+TEST_LOG_DRIVER = $(LOG_DRIVER)
+AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	AARCH64_CC='$(AARCH64_CC)'; export AARCH64_CC; AARCH64_CXX='$(AARCH64_CXX)'; export AARCH64_CXX; \
+	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3;
+EXTRA_DIST += tests/unit.h
+
+check_PROGRAMS += tests/unit-base
+tests_unit_base_SOURCES = tests/unit-base.c
+tests_unit_base_LDADD = lib/base/libbase.la
+TESTS += tests/unit-base

@@ -1,0 +1,168 @@
+/* lib/base: reader, buf, escape, io, json. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/base/reader.h"
+#include "tests/unit.h"
+
+static void test_reader(void)
+{
+	static const uint8_t bytes[] = { 1, 2, 3, 4, 5, 'a', 'b', 0, 0xff };
+	struct reader r = reader_of(bytes, sizeof(bytes)), sub;
+	const char *text = NULL;
+	uint64_t v64 = 99;
+	uint32_t v32;
+
+	CHECK(rd_u32(&r, &v32) == 0 && v32 == 0x04030201);
+	CHECK(rd_u64(&r, &v64) == -EBADMSG && v64 == 99);
+	CHECK_EQ(rd_left(&r), 5);
+	CHECK(rd_skip(&r, 1) == 0 && rd_str(&r, &text) == 0);
+	CHECK_STR(text, "ab");
+	CHECK(rd_str(&r, &text) == -EBADMSG);
+	CHECK(rd_varint(&r, &v64) == -EBADMSG && rd_left(&r) == 1);
+	CHECK(rd_sub(&r, 2, &sub) == -EBADMSG && rd_sub(&r, SIZE_MAX, &sub) == -EBADMSG);
+	r = reader_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10);
+	CHECK(rd_varint(&r, &v64) == 0 && v64 == UINT64_MAX);
+	r = reader_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10);
+	CHECK(rd_varint(&r, &v64) == -EBADMSG);
+}
+
+static void test_buf(void)
+{
+	_cleanup_buf_ struct buf b = { .limit = 40 };
+	struct reader r;
+	uint64_t v;
+
+	buf_varint(&b, 300);
+	buf_printf(&b, "%s-%d", "x", 7);
+	CHECK_EQ(b.size, 5);
+	r = reader_of(b.data, b.size);
+	CHECK(rd_varint(&r, &v) == 0 && v == 300);
+	buf_zero(&b, 100);
+	CHECK_EQ(buf_error(&b), -EFBIG);
+	buf_u8(&b, 1);
+	CHECK_EQ(b.size, 5);
+}
+
+static void test_escape(void)
+{
+	char out[64], small[6];
+
+	CHECK_STR(escape_text("plain \xc3\xa9", out, sizeof(out)), "plain \xc3\xa9");
+	CHECK_STR(escape_text("\x1b[31m\n", out, sizeof(out)), "\\x1b[31m\\x0a");
+	CHECK_STR(escape_text("\xff\xc0\x80", out, sizeof(out)), "\\xff\\xc0\\x80");
+	CHECK_STR(escape_text("\xe2\x80\xae", out, sizeof(out)), "\\xe2\\x80\\xae");
+	CHECK_STR(escape_text("abc\x01", small, sizeof(small)), "abc");
+}
+
+static json_object *parse(const char *text)
+{
+	json_object *o = NULL;
+
+	return json_parse(text, strlen(text), &o) == 0 ? o : NULL;
+}
+
+static void test_json(void)
+{
+	static const char *const bad[] = {
+		"", "{", "{}x", "{'a':1}", "{\"a\":NaN}", "{\"a\":1,\"a\":2}", "{\"b\":{\"a\":1,\"a\":2}}", "[1,]", "{\"a\":01}",
+		"\"\x01\"", "{\"a\":99999999999999999999}", "\"\\u00g0\"", "{\"a\":tru}", "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
+		"\"\xff\"",
+	};
+	_cleanup_json_ json_object *o = parse(" {\"a\": 12, \"s\": \"x\\u0000y\", \"t\": \"12\", \"f\": 1.5, \"n\": null, "
+					      "\"h\": \"0xFF\", \"neg\": -1, \"b\": true, \"deep\": [[[[1]]]]} ");
+	const char *text = NULL;
+	uint64_t u = 0;
+	int64_t i = 0;
+	bool b = false;
+
+	if (!CHECK(o != NULL))
+		return;
+	CHECK(json_get_i64(o, "a", &i) == 0 && i == 12);
+	CHECK_EQ(json_get_i64(o, "t", &i), -EINVAL);
+	CHECK_EQ(json_get_i64(o, "f", &i), -EINVAL);
+	CHECK_EQ(json_get_i64(o, "n", &i), -ENOENT);
+	CHECK_EQ(json_get_u64(o, "neg", &u), -EINVAL);
+	CHECK_EQ(json_get_str(o, "s", &text), -EINVAL);
+	CHECK(json_get_hex(o, "h", &u) == 0 && u == 255);
+	CHECK(json_get_bool(o, "b", &b) == 0 && b);
+	for (size_t n = 0; n < ELEMENTS(bad); n++) {
+		json_object *wrong = parse(bad[n]);
+
+		unit_check(!wrong, __FILE__, __LINE__, "refused: JSON case %zu", n);
+		json_object_put(wrong);
+	}
+	o = (json_object_put(o), json_object_new_object());
+	json_add_bytes(o, "k", "a\xff z");
+	CHECK(json_get_str(o, "k", &text) == 0);
+	CHECK_STR(text, "a\xef\xbf\xbd z");
+}
+
+static void test_fdmsg(void)
+{
+	int pair[2], fds[3], got[2];
+	char text[16];
+	size_t n;
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	for (int i = 0; i < 3; i++)
+		fds[i] = memfd_create("test", MFD_CLOEXEC);
+	CHECK_EQ(fdmsg_send(pair[0], "hello", 5, fds, 2), 0);
+	n = 2;
+	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), got, &n, 0), 5);
+	CHECK_EQ(n, 2);
+	CHECK(fcntl(got[0], F_GETFD) == FD_CLOEXEC);
+	close(got[0]);
+	close(got[1]);
+	/* Too many descriptors for the receiver: refused, and none of them stays open. */
+	CHECK_EQ(fdmsg_send(pair[0], "x", 1, fds, 3), 0);
+	n = 2;
+	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), got, &n, 0), -EMSGSIZE);
+	n = (size_t)dup(0);
+	CHECK((int)n == got[0]);
+	close((int)n);
+	CHECK_EQ(fdmsg_send(pair[0], "0123456789abcdefXX", 18, NULL, 0), 0);
+	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), NULL, NULL, 0), -EMSGSIZE);
+	close(pair[0]);
+	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), NULL, NULL, 0), 0);
+	close(pair[1]);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+static void test_read_file(void)
+{
+	char path[] = "/tmp/csight-unit-XXXXXX", *text = NULL;
+	int fd = mkstemp(path);
+	size_t size = 0;
+
+	CHECK_EQ(write_full(fd, "content", 7), 0);
+	CHECK(read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 7);
+	CHECK_STR(text, "content");
+	free(text);
+	CHECK_EQ(read_file(AT_FDCWD, path, 6, &text, &size), -EFBIG);
+	CHECK_EQ(read_file(AT_FDCWD, "/tmp", 6, &text, &size), -EINVAL);
+	CHECK_EQ(write_file_atomic(AT_FDCWD, path, "new", 3, 0600), 0);
+	CHECK(read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 3);
+	free(text);
+	close(fd);
+	unlink(path);
+}
+
+int main(void)
+{
+	test_reader();
+	test_buf();
+	test_escape();
+	test_json();
+	test_fdmsg();
+	test_read_file();
+	return unit_end();
+}
