@@ -74,17 +74,19 @@ static void test_json(void)
 	static const char *const bad[] = {
 		"", "{", "{}x", "{'a':1}", "{\"a\":NaN}", "{\"a\":1,\"a\":2}", "{\"b\":{\"a\":1,\"a\":2}}", "[1,]", "{\"a\":01}",
 		"\"\x01\"", "{\"a\":99999999999999999999}", "\"\\u00g0\"", "{\"a\":tru}", "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
-		"\"\xff\"",
+		"\"\xff\"", "{\"a\":9223372036854775808}",
 	};
 	_cleanup_json_ json_object *o = parse(" {\"a\": 12, \"s\": \"x\\u0000y\", \"t\": \"12\", \"f\": 1.5, \"n\": null, "
 					      "\"h\": \"0xFF\", \"neg\": -1, \"b\": true, \"deep\": [[[[1]]]]} ");
 	const char *text = NULL;
 	uint64_t u = 0;
+	_cleanup_json_ json_object *most = parse("{\"ns\": 9223372036854775807}");
 	int64_t i = 0;
 	bool b = false;
 
 	if (!CHECK(o != NULL))
 		return;
+	CHECK(json_get_i64(most, "ns", &i) == 0 && i == INT64_MAX);
 	CHECK(json_get_i64(o, "a", &i) == 0 && i == 12);
 	CHECK_EQ(json_get_i64(o, "t", &i), -EINVAL);
 	CHECK_EQ(json_get_i64(o, "f", &i), -EINVAL);

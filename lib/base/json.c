@@ -83,8 +83,10 @@ static bool scan_number(struct scan *s)
 
 	scan_char(s, '-');
 	first = s->at;
-	/* 18 digits fit in an int64; more would be clamped without a word. */
-	if (!scan_digits(s, &digits) || digits > 18 || (digits > 1 && *first == '0'))
+	if (!scan_digits(s, &digits) || (digits > 1 && *first == '0'))
+		return false;
+	/* What does not fit in an int64 would be clamped without a word. */
+	if (digits > 19 || (digits == 19 && memcmp(first, "9223372036854775807", 19) > 0))
 		return false;
 	if (scan_char(s, '.') && !scan_digits(s, &digits))
 		return false;
