@@ -1,1 +1,5 @@
-# lib/perfdata
+noinst_LTLIBRARIES += lib/perfdata/libperfdata.la
+lib_perfdata_libperfdata_la_SOURCES = \
+	lib/perfdata/format.h \
+	lib/perfdata/write.c lib/perfdata/write.h
+lib_perfdata_libperfdata_la_LIBADD = lib/base/libbase.la

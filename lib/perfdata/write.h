@@ -56,7 +56,7 @@ struct pd_map {
 	uint64_t time;
 };
 
-/* One slice of an AUX buffer: PERF_RECORD_AUX. */
+/* One slice of an AUX buffer: PERF_RECORD_AUX. offset is where it begins, also with PD_AUX_OVERWRITE. */
 struct pd_aux {
 	uint64_t offset, size, flags;
 	uint32_t pid, tid, cpu; /* cpu: UINT32_MAX for none */

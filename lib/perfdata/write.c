@@ -1,0 +1,417 @@
+#include "config.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/perfdata/format.h"
+#include "lib/perfdata/write.h"
+
+/*
+ * Two events: the trace itself, and a dummy that carries what happened beside it. Each has one identifier, which the
+ * sample_id behind every record names.
+ */
+enum { EVENT_TRACE, EVENT_SIDE, EVENTS };
+
+static const uint64_t event_ids[EVENTS] = { 1, 2 };
+static const char *const event_names[EVENTS] = { "cs_etm//u", "dummy:u" };
+
+enum { FLUSH_AT = 64 << 10, STRING_MAX = 4096, PMU_SOFTWARE = 1, SW_DUMMY = 9 };
+
+struct pd_writer {
+	int fd;
+	int error;
+	struct buf out; /* written to the file at .at */
+	uint64_t at;
+	uint64_t data_at;
+	uint64_t buffer_left; /* of the AUX buffer being written */
+	unsigned buffer_pad;
+	bool in_buffers;
+	struct buf index;	  /* where the AUXTRACE records stand: offset, size */
+	struct buf info;	  /* contents of the feature sections that the session gave */
+	uint32_t n_features;
+	uint8_t features[PD_FEAT_MAX / 8];
+	uint64_t feature_ends[PD_FEAT_MAX]; /* in info, by the order of appearance */
+};
+
+static uint64_t position(const struct pd_writer *w)
+{
+	return w->at + w->out.size;
+}
+
+static void flush(struct pd_writer *w)
+{
+	if (!w->error)
+		w->error = buf_error(&w->out);
+	if (!w->error)
+		w->error = pwrite_full(w->fd, w->out.data, w->out.size, (off_t)w->at);
+	w->at += w->out.size;
+	buf_clear(&w->out);
+}
+
+static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
+{
+	uint64_t flags = PD_ATTR_DISABLED | PD_ATTR_INHERIT | PD_ATTR_EXCLUDE_KERNEL | PD_ATTR_EXCLUDE_HV |
+			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | PD_ATTR_USE_CLOCKID;
+
+	if (event == EVENT_SIDE)
+		flags |= PD_ATTR_MMAP | PD_ATTR_COMM | PD_ATTR_TASK | PD_ATTR_MMAP2 | PD_ATTR_COMM_EXEC;
+	buf_u32(b, event == EVENT_TRACE ? s->pmu_type : PMU_SOFTWARE);
+	buf_u32(b, PD_ATTR_SIZE);
+	buf_u64(b, event == EVENT_TRACE ? s->pmu_config : SW_DUMMY);
+	buf_u64(b, 1); /* sample_period */
+	buf_u64(b, PD_SAMPLE_IP | PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_CPU | PD_SAMPLE_IDENTIFIER);
+	buf_u64(b, 0); /* read_format */
+	buf_u64(b, flags);
+	buf_zero(b, 8 + 8 * 4 + 4); /* wakeup and breakpoint to sample_stack_user */
+	buf_u32(b, CLOCK_MONOTONIC);
+	buf_zero(b, PD_ATTR_SIZE - 96); /* sample_regs_intr to the end */
+}
+
+static void feature_done(struct pd_writer *w, enum pd_feature feature)
+{
+	w->features[feature / 8] |= (uint8_t)(1 << feature % 8);
+	w->feature_ends[w->n_features++] = w->info.size;
+}
+
+static void put_string(struct buf *b, const char *text)
+{
+	size_t size = strnlen(text, STRING_MAX), room = (size + PD_STRING_ALIGN) & ~(size_t)(PD_STRING_ALIGN - 1);
+
+	buf_u32(b, (uint32_t)room);
+	buf_add(b, text, size);
+	buf_zero(b, room - size);
+}
+
+static void string_feature(struct pd_writer *w, enum pd_feature feature, const char *text)
+{
+	if (!text)
+		return;
+	if (feature == PD_FEAT_CMDLINE)
+		buf_u32(&w->info, 1);
+	put_string(&w->info, text);
+	feature_done(w, feature);
+}
+
+/* In the order of their numbers, as readers expect them; the index of AUXTRACE records comes in at the end. */
+static void gather_features(struct pd_writer *w, const struct pd_session *s)
+{
+	string_feature(w, PD_FEAT_HOSTNAME, s->hostname);
+	string_feature(w, PD_FEAT_OSRELEASE, s->release);
+	string_feature(w, PD_FEAT_VERSION, PACKAGE_STRING);
+	string_feature(w, PD_FEAT_ARCH, s->arch);
+	buf_u32(&w->info, s->n_cpus);
+	buf_u32(&w->info, s->n_cpus);
+	feature_done(w, PD_FEAT_NRCPUS);
+	string_feature(w, PD_FEAT_CMDLINE, s->cmdline);
+
+	buf_u32(&w->info, EVENTS);
+	buf_u32(&w->info, PD_ATTR_SIZE);
+	for (unsigned i = 0; i < EVENTS; i++) {
+		put_attr(&w->info, s, i);
+		buf_u32(&w->info, 1);
+		put_string(&w->info, event_names[i]);
+		buf_u64(&w->info, event_ids[i]);
+	}
+	feature_done(w, PD_FEAT_EVENT_DESC);
+
+	buf_u32(&w->info, 2);
+	buf_u32(&w->info, PMU_SOFTWARE);
+	put_string(&w->info, "software");
+	buf_u32(&w->info, s->pmu_type);
+	put_string(&w->info, "cs_etm");
+	feature_done(w, PD_FEAT_PMU_MAPPINGS);
+}
+
+static size_t begin_record(struct pd_writer *w, uint32_t type, uint16_t misc)
+{
+	size_t start;
+
+	if (w->out.size >= FLUSH_AT)
+		flush(w);
+	start = w->out.size;
+	buf_u32(&w->out, type);
+	buf_u16(&w->out, misc);
+	buf_u16(&w->out, 0);
+	return start;
+}
+
+static void end_record(struct pd_writer *w, size_t start)
+{
+	size_t size = w->out.size - start;
+
+	if (w->in_buffers || size > PD_RECORD_MAX) {
+		if (!w->error)
+			w->error = -EINVAL;
+		return;
+	}
+	if (!buf_error(&w->out)) {
+		w->out.data[start + 6] = (uint8_t)size;
+		w->out.data[start + 7] = (uint8_t)(size >> 8);
+	}
+}
+
+struct origin {
+	uint32_t pid, tid, cpu;
+	uint64_t time;
+};
+
+static void end_with_id(struct pd_writer *w, size_t start, unsigned event, const struct origin *o)
+{
+	buf_u32(&w->out, o->pid);
+	buf_u32(&w->out, o->tid);
+	buf_u64(&w->out, o->time);
+	buf_u32(&w->out, o->cpu);
+	buf_u32(&w->out, 0);
+	buf_u64(&w->out, event_ids[event]);
+	end_record(w, start);
+}
+
+static void put_name(struct buf *b, const char *name)
+{
+	size_t size = strnlen(name, STRING_MAX - 1);
+
+	buf_add(b, name, size);
+	buf_zero(b, ALIGN8(size + 1) - size);
+}
+
+static void put_auxtrace_info(struct pd_writer *w, const struct pd_session *s)
+{
+	size_t start = begin_record(w, PD_REC_AUXTRACE_INFO, 0);
+
+	buf_u32(&w->out, PD_AUXTRACE_CS_ETM);
+	buf_u32(&w->out, 0);
+	buf_u64(&w->out, 1); /* version: each block says how many parameters it has */
+	buf_u64(&w->out, (uint64_t)s->pmu_type << 32 | s->n_cpus);
+	buf_u64(&w->out, s->snapshot);
+	for (uint32_t i = 0; i < s->n_cpus; i++) {
+		const struct pd_cpu *cpu = &s->cpus[i];
+
+		buf_u64(&w->out, cpu->magic);
+		buf_u64(&w->out, cpu->cpu);
+		buf_u64(&w->out, cpu->n_params);
+		for (uint32_t p = 0; p < cpu->n_params && p < PD_PARAMS_MAX; p++)
+			buf_u64(&w->out, cpu->params[p]);
+	}
+	end_record(w, start);
+}
+
+int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret)
+{
+	struct pd_writer *w;
+
+	for (uint32_t i = 0; i < session->n_cpus; i++)
+		if (session->cpus[i].n_params > PD_PARAMS_MAX)
+			return -EINVAL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	w->fd = fd;
+	gather_features(w, session);
+	buf_zero(&w->out, PD_HEADER_SIZE);
+	for (unsigned i = 0; i < EVENTS; i++)
+		buf_u64(&w->out, event_ids[i]);
+	for (unsigned i = 0; i < EVENTS; i++) {
+		put_attr(&w->out, session, i);
+		buf_u64(&w->out, PD_HEADER_SIZE + i * sizeof(uint64_t));
+		buf_u64(&w->out, sizeof(uint64_t));
+	}
+	w->data_at = w->out.size;
+	put_auxtrace_info(w, session);
+	*ret = w;
+	return 0;
+}
+
+void pd_write_comm(struct pd_writer *w, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time)
+{
+	size_t start = begin_record(w, PD_REC_COMM, exec ? PD_MISC_COMM_EXEC : 0);
+
+	buf_u32(&w->out, pid);
+	buf_u32(&w->out, tid);
+	put_name(&w->out, comm);
+	end_with_id(w, start, EVENT_SIDE, &(struct origin){ pid, tid, UINT32_MAX, time });
+}
+
+static void put_task(struct pd_writer *w, uint32_t type, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid,
+		     uint64_t time)
+{
+	size_t start = begin_record(w, type, 0);
+
+	buf_u32(&w->out, pid);
+	buf_u32(&w->out, ppid);
+	buf_u32(&w->out, tid);
+	buf_u32(&w->out, ptid);
+	buf_u64(&w->out, time);
+	end_with_id(w, start, EVENT_SIDE, &(struct origin){ pid, tid, UINT32_MAX, time });
+}
+
+void pd_write_fork(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time)
+{
+	put_task(w, PD_REC_FORK, pid, ppid, tid, ptid, time);
+}
+
+void pd_write_exit(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time)
+{
+	put_task(w, PD_REC_EXIT, pid, ppid, tid, ptid, time);
+}
+
+void pd_write_map(struct pd_writer *w, const struct pd_map *map)
+{
+	bool by_id = map->build_id_size > 0 && map->build_id_size <= PD_BUILD_ID_MAX;
+	size_t start = begin_record(w, PD_REC_MMAP2, PD_MISC_USER | (by_id ? PD_MISC_BUILD_ID : 0));
+
+	buf_u32(&w->out, map->pid);
+	buf_u32(&w->out, map->tid);
+	buf_u64(&w->out, map->addr);
+	buf_u64(&w->out, map->len);
+	buf_u64(&w->out, map->offset);
+	if (by_id) {
+		buf_u8(&w->out, map->build_id_size);
+		buf_zero(&w->out, 3);
+		buf_add(&w->out, map->build_id, map->build_id_size);
+		buf_zero(&w->out, PD_BUILD_ID_MAX - map->build_id_size);
+	} else {
+		buf_u32(&w->out, map->major);
+		buf_u32(&w->out, map->minor);
+		buf_u64(&w->out, map->inode);
+		buf_u64(&w->out, 0); /* inode generation */
+	}
+	buf_u32(&w->out, map->prot);
+	buf_u32(&w->out, map->flags);
+	put_name(&w->out, map->path);
+	end_with_id(w, start, EVENT_SIDE, &(struct origin){ map->pid, map->tid, UINT32_MAX, map->time });
+}
+
+void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time)
+{
+	size_t start = begin_record(w, PD_REC_ITRACE_START, 0);
+
+	buf_u32(&w->out, pid);
+	buf_u32(&w->out, tid);
+	end_with_id(w, start, EVENT_TRACE, &(struct origin){ pid, tid, cpu, time });
+}
+
+void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
+{
+	size_t start = begin_record(w, PD_REC_AUX, 0);
+
+	/* In overwrite mode the kernel tells where the slice ends, not where it begins. */
+	buf_u64(&w->out, aux->flags & PD_AUX_OVERWRITE ? aux->offset + aux->size : aux->offset);
+	buf_u64(&w->out, aux->size);
+	buf_u64(&w->out, aux->flags);
+	end_with_id(w, start, EVENT_TRACE, &(struct origin){ aux->pid, aux->tid, aux->cpu, aux->time });
+}
+
+/* The bytes that pd_write_buffer announced must have come. */
+static void end_buffer(struct pd_writer *w)
+{
+	if (w->buffer_left && !w->error)
+		w->error = -EINVAL;
+	buf_zero(&w->out, w->buffer_pad);
+	w->buffer_left = w->buffer_pad = 0;
+}
+
+void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
+{
+	if (!w->in_buffers) {
+		end_record(w, begin_record(w, PD_REC_FINISHED_ROUND, 0));
+		w->in_buffers = true;
+	}
+	end_buffer(w);
+	if (w->out.size >= FLUSH_AT)
+		flush(w);
+	buf_u64(&w->index, position(w));
+	buf_u64(&w->index, PD_AUXTRACE_SIZE);
+	buf_u32(&w->out, PD_REC_AUXTRACE);
+	buf_u32(&w->out, (uint32_t)PD_AUXTRACE_SIZE << 16);
+	buf_u64(&w->out, ALIGN8(buffer->size));
+	buf_u64(&w->out, buffer->offset);
+	buf_u64(&w->out, buffer->reference);
+	buf_u32(&w->out, buffer->index);
+	buf_u32(&w->out, buffer->tid);
+	buf_u32(&w->out, buffer->cpu);
+	buf_u32(&w->out, 0);
+	w->buffer_left = buffer->size;
+	w->buffer_pad = (unsigned)(ALIGN8(buffer->size) - buffer->size);
+}
+
+void pd_write_bytes(struct pd_writer *w, const void *data, size_t size)
+{
+	if (size > w->buffer_left) {
+		if (!w->error)
+			w->error = -EINVAL;
+		return;
+	}
+	w->buffer_left -= size;
+	if (size < FLUSH_AT) {
+		buf_add(&w->out, data, size);
+		if (w->out.size >= FLUSH_AT)
+			flush(w);
+		return;
+	}
+	flush(w);
+	if (!w->error)
+		w->error = pwrite_full(w->fd, data, size, (off_t)w->at);
+	w->at += size;
+}
+
+/* The table of sections stands right behind the data; each section's contents follow. */
+static void put_features(struct pd_writer *w)
+{
+	uint64_t at = position(w) + w->n_features * 16, start = 0;
+
+	for (uint32_t i = 0; i < w->n_features; i++) {
+		buf_u64(&w->out, at + start);
+		buf_u64(&w->out, w->feature_ends[i] - start);
+		start = w->feature_ends[i];
+	}
+	buf_add(&w->out, w->info.data, w->info.size);
+}
+
+static void put_header(struct pd_writer *w, uint64_t data_size)
+{
+	buf_u64(&w->out, PD_MAGIC);
+	buf_u64(&w->out, PD_HEADER_SIZE);
+	buf_u64(&w->out, PD_ATTR_SIZE + 16);
+	buf_u64(&w->out, PD_HEADER_SIZE + sizeof(event_ids));
+	buf_u64(&w->out, EVENTS * (PD_ATTR_SIZE + 16));
+	buf_u64(&w->out, w->data_at);
+	buf_u64(&w->out, data_size);
+	buf_zero(&w->out, 16); /* event_types, no longer used */
+	buf_add(&w->out, w->features, sizeof(w->features));
+}
+
+int pd_write_end(struct pd_writer *w)
+{
+	uint64_t data_size;
+
+	end_buffer(w);
+	data_size = position(w) - w->data_at;
+	buf_u64(&w->info, w->index.size / 16);
+	buf_add(&w->info, w->index.data, w->index.size);
+	feature_done(w, PD_FEAT_AUXTRACE);
+	buf_u64(&w->info, 1); /* the clock's resolution in ns */
+	feature_done(w, PD_FEAT_CLOCKID);
+	put_features(w);
+	if (!w->error)
+		w->error = buf_error(&w->info);
+	if (!w->error)
+		w->error = buf_error(&w->index);
+	flush(w);
+	w->at = 0;
+	put_header(w, data_size);
+	flush(w);
+	return w->error;
+}
+
+struct pd_writer *pd_writer_free(struct pd_writer *w)
+{
+	if (!w)
+		return NULL;
+	buf_done(&w->out);
+	buf_done(&w->index);
+	buf_done(&w->info);
+	free(w);
+	return NULL;
+}
