@@ -4,8 +4,16 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver
 TEST_LOG_DRIVER = $(LOG_DRIVER)
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	AARCH64_CC='$(AARCH64_CC)'; export AARCH64_CC; AARCH64_CXX='$(AARCH64_CXX)'; export AARCH64_CXX; \
-	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3;
-EXTRA_DIST += tests/unit.h
+	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3; \
+	CSIGHT_LONG='$(CSIGHT_LONG)'; export CSIGHT_LONG;
+EXTRA_DIST += tests/unit.h tests/lib.sh tests/demo tests/check-summary tests/builds.test
+
+# Tests that run for minutes; with CSIGHT_LONG=1 others do more of the same.
+LONG_TESTS = tests/builds.test
+
+check-long: all
+	$(MAKE) CSIGHT_LONG=1 TESTS='$(TESTS) $(LONG_TESTS)' check
+.PHONY: check-long
 
 check_PROGRAMS += tests/unit-base
 tests_unit_base_SOURCES = tests/unit-base.c

@@ -1,0 +1,92 @@
+# Sourced by tests/*.test: TAP, a private daemon, and clean-up that ends only what the test started.
+# shellcheck shell=bash disable=SC2034
+set -u
+top_srcdir=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+top_builddir=${top_builddir:-$top_srcdir/build}
+csight=$top_builddir/csight
+csightd=$top_builddir/csightd
+programs=$top_builddir/tests/programs
+work=$(mktemp -d "${TMPDIR:-/tmp}/csight-test-XXXXXX")
+count=0
+failed=0
+started=()
+daemon=''
+
+ok() { # NAME COMMAND...: passes when the command does
+  local name=$1
+  shift
+  count=$((count + 1))
+  if "$@"; then
+    echo "ok $count - $name"
+  else
+    echo "not ok $count - $name"
+    failed=1
+  fi
+}
+
+skip() { # NAME REASON
+  count=$((count + 1))
+  echo "ok $count - $1 # SKIP $2"
+}
+
+note() { sed 's/^/# /'; } # standard input, as comments
+
+plan() { # the end of a test
+  echo "1..$count"
+  exit "$failed"
+}
+
+background() { # COMMAND...: its pid is in $! and it is ended with the test
+  "$@" &
+  started+=($!)
+}
+
+end_of() { # PID [SIGNAL]: ends a process that the test started, and waits
+  kill "${2:--TERM}" "$1" 2>/dev/null
+  wait "$1" 2>/dev/null
+}
+
+until_true() { # COMMAND...: tries it for 20 seconds
+  local i
+  for ((i = 0; i < 200; i++)); do
+    "$@" >/dev/null 2>&1 && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+start_daemon() { # [OPTION...]: a daemon of this test's own; CSIGHT_SOCKET leads to it
+  export CSIGHT_SOCKET=$work/run/csight.sock
+  mkdir -p "$work/run" && chmod 755 "$work" "$work/run"
+  "$csightd" --socket "$CSIGHT_SOCKET" --spool "$work/spool" "$@" >>"$work/daemon.log" 2>&1 &
+  daemon=$!
+  started+=("$daemon")
+  until_true "$csight" status || { note <"$work/daemon.log"; return 1; }
+}
+
+json() { # FILE|- PYTHON-EXPRESSION over d: what a JSON document holds
+  "$PYTHON3" -c 'import json, sys
+d = json.load(open(sys.argv[1]) if sys.argv[1] != "-" else sys.stdin)
+r = eval(sys.argv[2])
+print(r if not isinstance(r, bool) else str(r).lower())' "$1" "$2"
+}
+
+need() { # NAME PROGRAM...: skips the whole test where one is missing
+  local name=$1 what
+  shift
+  for what; do
+    command -v "$what" >/dev/null || { skip "$name" "$what is not installed"; plan; }
+  done
+}
+
+clean_up() {
+  local pid
+  for pid in "${started[@]:+${started[@]}}"; do
+    kill "$pid" 2>/dev/null
+  done
+  for pid in "${started[@]:+${started[@]}}"; do
+    wait "$pid" 2>/dev/null
+  done
+  [ "${KEEP:-}" ] && echo "# kept: $work" || rm -rf "$work"
+}
+trap clean_up EXIT
