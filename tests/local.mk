@@ -6,6 +6,8 @@ AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_bu
 	AARCH64_CC='$(AARCH64_CC)'; export AARCH64_CC; AARCH64_CXX='$(AARCH64_CXX)'; export AARCH64_CXX; \
 	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3; \
 	CSIGHT_LONG='$(CSIGHT_LONG)'; export CSIGHT_LONG;
+EXTRA_DIST += .shellcheckrc tests/scripts.test
+TESTS += tests/scripts.test
 EXTRA_DIST += tests/unit.h tests/lib.sh tests/demo tests/check-summary tests/builds.test
 
 # Tests that run for minutes; with CSIGHT_LONG=1 others do more of the same.
