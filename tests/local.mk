@@ -21,3 +21,9 @@ check_PROGRAMS += tests/unit-base
 tests_unit_base_SOURCES = tests/unit-base.c
 tests_unit_base_LDADD = lib/base/libbase.la
 TESTS += tests/unit-base
+
+# client
+check_PROGRAMS += tests/unit-varlink
+tests_unit_varlink_SOURCES = tests/unit-varlink.c
+tests_unit_varlink_LDADD = lib/varlink/libvarlink.la
+TESTS += tests/unit-varlink

@@ -53,15 +53,17 @@ void varlink_put_error(struct buf *b, const char *error, json_object *parameters
 /* A client's end of a connection, blocking. */
 struct varlink_stream;
 
-/* -errno of socket() and connect(). */
+/* -errno of socket() and connect(). varlink_stream_of takes a connected socket over. */
 int varlink_connect(const char *path, struct varlink_stream **ret);
+int varlink_stream_of(int fd, struct varlink_stream **ret);
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s);
 int varlink_stream_fd(const struct varlink_stream *s);
 int varlink_send_call(struct varlink_stream *s, const char *method, json_object *parameters, bool more);
 
 /*
  * The next reply; timeout_ms -1 waits for ever. A descriptor that came with it goes to *ret_fd (-1 for none; closed
- * where ret_fd is NULL). -EPIPE: the peer closed; -ETIMEDOUT; -EBADMSG; -EMSGSIZE: over VARLINK_REPLY_MAX.
+ * where ret_fd is NULL). -EPIPE: the peer closed; -ETIMEDOUT; -EBADMSG: not a reply, or more than one descriptor with
+ * it; -EMSGSIZE: over VARLINK_REPLY_MAX. After any of these but -ETIMEDOUT the stream gives nothing more.
  */
 int varlink_receive(struct varlink_stream *s, int timeout_ms, struct varlink_reply *ret, int *ret_fd);
 

@@ -1,0 +1,202 @@
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/varlink/varlink.h"
+
+enum { READ_SIZE = 64 << 10 };
+
+/*
+ * A descriptor travels with the first byte of its message, which the sender begins with a sendmsg of its own. The
+ * kernel ends a read after the bytes that came with descriptors, but may put plain bytes sent earlier before them: so a
+ * descriptor belongs to the last message that begins within its read. No read happens while a whole message waits, so
+ * the message that is read and the one after it are all that can have one.
+ */
+struct waiting_fd {
+	size_t at; /* where its message begins in the buffer */
+	int fd;
+};
+
+struct varlink_stream {
+	int fd;
+	int broken; /* the error after which nothing more can be read */
+	struct buf in;
+	size_t start;	/* of the next message, in the buffer */
+	size_t scanned; /* no NUL between start and here */
+	struct waiting_fd waiting[2];
+	size_t n_waiting;
+};
+
+int varlink_stream_of(int fd, struct varlink_stream **ret)
+{
+	struct varlink_stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = fd;
+	*ret = s;
+	return 0;
+}
+
+int varlink_connect(const char *path, struct varlink_stream **ret)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(addr.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		return -errno;
+	rc = varlink_stream_of(fd, ret);
+	if (rc == 0)
+		TAKE_FD(fd);
+	return rc;
+}
+
+struct varlink_stream *varlink_stream_free(struct varlink_stream *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->n_waiting; i++)
+		close(s->waiting[i].fd);
+	close(s->fd);
+	buf_done(&s->in);
+	free(s);
+	return NULL;
+}
+
+int varlink_stream_fd(const struct varlink_stream *s)
+{
+	return s->fd;
+}
+
+int varlink_send_call(struct varlink_stream *s, const char *method, json_object *parameters, bool more)
+{
+	_cleanup_buf_ struct buf b = { .limit = VARLINK_REQUEST_MAX };
+
+	varlink_put_call(&b, method, parameters, more);
+	if (buf_error(&b) < 0)
+		return buf_error(&b) == -EFBIG ? -EMSGSIZE : buf_error(&b);
+	return fdmsg_send(s->fd, b.data, b.size, NULL, 0);
+}
+
+/* The message in [start, end) of the buffer, with its descriptor. */
+static int take_message(struct varlink_stream *s, size_t end, struct varlink_reply *ret, int *ret_fd)
+{
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	if (s->n_waiting && s->waiting[0].at == s->start) {
+		fd = s->waiting[0].fd;
+		s->waiting[0] = s->waiting[1];
+		s->n_waiting--;
+	}
+	rc = varlink_reply_parse((const char *)s->in.data + s->start, end - s->start, ret);
+	s->start = s->scanned = end + 1;
+	if (rc == 0 && ret_fd)
+		*ret_fd = TAKE_FD(fd);
+	return rc;
+}
+
+static int keep_fd(struct varlink_stream *s, size_t from, int fd)
+{
+	/* The last byte may end a message, but none begins after it. */
+	for (size_t at = s->in.size - 1; at + 1 > from; at--) {
+		if (at > s->start && s->in.data[at - 1] != 0)
+			continue;
+		if (s->n_waiting == ELEMENTS(s->waiting))
+			break;
+		s->waiting[s->n_waiting++] = (struct waiting_fd){ at, fd };
+		return 0;
+	}
+	close(fd);
+	return -EBADMSG;
+}
+
+static int read_more(struct varlink_stream *s)
+{
+	size_t n_fds = 1, from;
+	uint8_t *room;
+	int fd = -1;
+	ssize_t n;
+
+	if (s->start) {
+		s->in.size -= s->start;
+		s->scanned -= s->start;
+		memmove(s->in.data, s->in.data + s->start, s->in.size);
+		for (size_t i = 0; i < s->n_waiting; i++)
+			s->waiting[i].at -= s->start;
+		s->start = 0;
+	}
+	if (s->in.size >= VARLINK_REPLY_MAX)
+		return -EMSGSIZE;
+	from = s->in.size;
+	room = buf_room(&s->in, READ_SIZE);
+	if (!room)
+		return buf_error(&s->in);
+	n = fdmsg_recv(s->fd, room, READ_SIZE, &fd, &n_fds, MSG_DONTWAIT);
+	if (n == 0)
+		return -EPIPE;
+	if (n < 0)
+		return n == -EMSGSIZE ? -EBADMSG : n == -ECONNRESET ? -EPIPE : (int)n;
+	buf_grew(&s->in, (size_t)n);
+	return n_fds ? keep_fd(s, from, fd) : 0;
+}
+
+static int wait_input(struct varlink_stream *s, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	int timeout = -1, n;
+
+	if (deadline_ns != UINT64_MAX) {
+		uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+		/* Rounded up, so that the last wait is not a spin of zeroes. */
+		timeout = now >= deadline_ns ? 0 : (int)((deadline_ns - now + 999999) / 1000000);
+	}
+	n = poll(&p, 1, timeout);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	return n == 0 ? -ETIMEDOUT : 0;
+}
+
+int varlink_receive(struct varlink_stream *s, int timeout_ms, struct varlink_reply *ret, int *ret_fd)
+{
+	uint64_t deadline_ns = UINT64_MAX;
+	int rc;
+
+	if (timeout_ms >= 0)
+		deadline_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000u;
+	if (ret_fd)
+		*ret_fd = -1;
+	while (s->broken == 0) {
+		size_t fresh = s->in.size - s->scanned;
+		const uint8_t *nul = fresh ? memchr(s->in.data + s->scanned, 0, fresh) : NULL;
+
+		if (nul) {
+			rc = take_message(s, (size_t)(nul - s->in.data), ret, ret_fd);
+			if (rc == 0)
+				return 0;
+		} else {
+			s->scanned = s->in.size;
+			rc = read_more(s);
+			if (rc == -EAGAIN) {
+				rc = wait_input(s, deadline_ns);
+				if (rc == -ETIMEDOUT)
+					return rc;
+			}
+		}
+		if (rc < 0)
+			s->broken = rc;
+	}
+	return s->broken;
+}
