@@ -1,0 +1,114 @@
+/*
+ * From elements to call stacks: what one thread entered and left, when. One struct calls a thread, fed in stream order;
+ * it pushes events to its sink, in order of time, each leave matching the innermost open enter. Never aborts: what it
+ * cannot explain it counts and marks.
+ *
+ * Time. Timestamps stand between ranges; what lies between two of them is spread by instructions executed, and what is
+ * left over belongs to system calls and gaps. So events come out at the latest one timestamp behind; calls_end() flushes.
+ * Times never go back; equal ones keep their order.
+ *
+ * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
+ * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
+ * start puts them below everything else of that segment (the store does).
+ */
+#ifndef CSIGHT_CALLS_H
+#define CSIGHT_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/code/symbols.h"
+#include "lib/etm/element.h"
+
+enum call_event_type {
+	CALL_EVENT_SEGMENT, /* tracing begins here, with an empty stack */
+	CALL_EVENT_ENTER,
+	CALL_EVENT_LEAVE,
+	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
+	CALL_EVENT_GAP,	 /* the segment ended here; every frame has been left */
+};
+
+/* How a frame came to be. */
+enum call_kind {
+	CALL_PLAIN,
+	CALL_TAIL,     /* jumped to in place of the frame that was here */
+	CALL_SIGNAL,   /* a signal's handler, on top of what it interrupted */
+	CALL_KERNEL,   /* an exception's handler in the kernel */
+	CALL_SYSCALL,  /* no function: the time between a system call and its return */
+	CALL_INFERRED, /* was running, or waiting, when the segment began */
+	CALL_ODD,      /* reached in a way that calls do not explain */
+};
+
+/* How it ended. */
+enum leave_kind {
+	LEAVE_RETURN,
+	LEAVE_TAIL,    /* another took its place */
+	LEAVE_UNWOUND, /* passed over: longjmp, an exception thrown, a handler that never returned */
+	LEAVE_GAP,
+	LEAVE_END, /* still running when the trace ended */
+};
+
+enum gap_kind {
+	GAP_NO_SYNC,  /* the stream was cut, or not understood */
+	GAP_OVERFLOW, /* the trace unit lost bytes */
+	GAP_NO_IMAGE, /* code that nobody could give */
+	GAP_BAD_IMAGE, /* the code is not what ran */
+	GAP_PAUSED,   /* tracing was off: a freeze, a filter */
+	GAP_DEPTH,    /* more frames than are kept */
+};
+
+const char *call_kind_str(enum call_kind kind);
+const char *leave_kind_str(enum leave_kind kind);
+const char *gap_kind_str(enum gap_kind kind);
+
+struct call_event {
+	enum call_event_type type;
+	uint8_t kind; /* enum call_kind, leave_kind or gap_kind, as the type has it */
+	uint64_t time; /* ns */
+	uint64_t instructions; /* of this thread, executed before this event */
+	uint64_t bound;	       /* the two timestamps around it are so far apart; UINT64_MAX: not known */
+	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
+};
+
+/* A negative return stops the decode and comes back from calls_element() or calls_end(). */
+struct calls_sink {
+	int (*event)(void *user, const struct call_event *e);
+	void *user;
+};
+
+struct calls_counts {
+	uint64_t instructions, ranges, timestamps;
+	uint64_t calls, tails, signals, syscalls;
+	uint64_t roots;	       /* frames that were open before the trace began */
+	uint64_t unwound;      /* frames passed over */
+	uint64_t unexplained;  /* returns and jumps that fit nothing on the stack: depth may be wrong from here */
+	uint64_t gaps;
+	uint64_t backwards;    /* timestamps before the one before */
+	uint64_t first, last;  /* ns */
+	uint64_t bound;	       /* the largest of any event */
+	uint32_t deepest;
+};
+
+struct calls;
+
+/* regions is borrowed, and may serve many threads one after another. */
+int calls_new(struct region_map *regions, const struct calls_sink *sink, struct calls **ret);
+
+/* Timestamps must already be CLOCK_MONOTONIC ns. Fits struct element_sink. */
+int calls_element(void *calls, const struct element *e);
+
+/*
+ * The end of the thread's trace: closes what is open. end: when the ring was frozen or the thread ended, where known
+ * (a thread that sleeps in a system call does so until then), else 0.
+ */
+int calls_end(struct calls *c, uint64_t end);
+
+const struct calls_counts *calls_counts(const struct calls *c);
+struct calls *calls_free(struct calls *c);
+
+static inline void calls_freep(struct calls **c)
+{
+	calls_free(*c);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Which function an address belongs to. A struct symbols is the function table of one file, in file offsets, so that one
+ * table serves every place that the file is mapped at. A struct region_map is what one process had mapped, and when; it
+ * answers with regions: a function, a PLT stub, or a stretch of code without a name.
+ *
+ * Files are hostile: a cut, lying or looping ELF gives an error or fewer names, never a crash. Nothing here is safe to
+ * share between threads, except a struct symbols that is no longer changed.
+ */
+#ifndef CSIGHT_CODE_SYMBOLS_H
+#define CSIGHT_CODE_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/util.h"
+
+struct symbols;
+
+/*
+ * Reads .symtab, else .dynsym, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's. -ENODATA:
+ * no symbol table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
+ */
+int symbols_load(int fd, struct symbols **ret);
+
+struct symbol {
+	uint64_t start, end; /* file offsets; end 0: up to the next one */
+	const char *name;
+};
+
+/* The same from a list in any order, for tests and for code that describes itself. Names are copied. */
+int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret);
+struct symbols *symbols_free(struct symbols *s);
+size_t symbols_count(const struct symbols *s);
+
+static inline void symbols_freep(struct symbols **s)
+{
+	symbols_free(*s);
+}
+
+enum region_kind {
+	REGION_FUNCTION,
+	REGION_PLT,	/* a stub; named name@plt */
+	REGION_UNNAMED, /* code of an image between its symbols: [image+0xOFFSET] */
+	REGION_ANON,	/* code in memory of no file: [anon] or what the mapping is called */
+	REGION_UNKNOWN, /* nothing is known to be mapped there: [unknown] */
+};
+
+/* Lives as long as its map. Two addresses are in the same function when their regions are the same pointer. */
+struct region {
+	uint32_t id; /* dense, in the order of first sight */
+	enum region_kind kind;
+	uint64_t start, end; /* as it was mapped when first seen; the function's entry is start */
+	const char *name;    /* demangled */
+	const char *image;   /* the mapping's path, or "" */
+};
+
+struct region_map;
+
+int region_map_new(struct region_map **ret);
+struct region_map *region_map_free(struct region_map *m);
+
+static inline void region_map_freep(struct region_map **m)
+{
+	region_map_free(*m);
+}
+
+struct region_mapping {
+	uint64_t addr, len, offset; /* as struct pd_map has them */
+	uint64_t time;		    /* holds from here until another mapping covers it */
+	const char *path;	    /* copied; "" or "//anon": no file */
+	const struct symbols *symbols; /* or NULL; borrowed, outlives the map */
+};
+
+/* -E2BIG: more mappings than any process has. Regions that were handed out stay valid. */
+int region_map_add(struct region_map *m, const struct region_mapping *mapping);
+
+/* An answer, and the addresses and times that it holds for. */
+struct region_hit {
+	const struct region *region;
+	uint64_t start, end;  /* [start, end) */
+	uint64_t from, until; /* [from, until) */
+};
+
+static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr, uint64_t time)
+{
+	return addr >= hit->start && addr < hit->end && time >= hit->from && time < hit->until;
+}
+
+/* Always answers, with REGION_UNKNOWN where nothing is mapped; -ENOMEM only. */
+int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret);
+
+#endif

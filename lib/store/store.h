@@ -1,0 +1,142 @@
+/*
+ * The store: one file a decode, from which everything is shown and exported.
+ *
+ * Little-endian. A header, blocks of events as they came, then sections of fixed records; the header, written last, has
+ * the section table's place. A section has a type, an offset, a size and a record size: a reader takes the part of each
+ * record that it knows and passes over sections that it does not know, so later indexes fit in. lib/store/format.h has
+ * the records.
+ */
+#ifndef CSIGHT_STORE_H
+#define CSIGHT_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/calls/calls.h"
+
+/* Writing. The descriptor must be seekable and empty; it stays the caller's. Memory does not grow with the trace. */
+struct store_writer;
+
+struct store_meta {
+	uint32_t pid;
+	const char *program; /* its name */
+	const char *source;  /* what was decoded: "emu", "perf.data" */
+	const char *id;	     /* of the snapshot; NULL: none */
+	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: not known */
+};
+
+int store_create(int fd, const struct store_meta *meta, struct store_writer **ret);
+
+/* Threads may be written one after another or in turns; the number handed out names the thread to store_event(). */
+int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread);
+
+/* The events of one thread come in the order that lib/calls gives them. */
+int store_event(struct store_writer *w, uint32_t thread, const struct call_event *e);
+
+/* The thread has ended; NULL counts where there are none. */
+int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts);
+
+/* Completes the file; without it no reader takes it. */
+int store_finish(struct store_writer *w);
+struct store_writer *store_writer_free(struct store_writer *w);
+
+static inline void store_writer_freep(struct store_writer **w)
+{
+	store_writer_free(*w);
+}
+
+/* A calls_sink for one thread of a writer; to must stay where it is while the sink is in use. */
+struct store_to {
+	struct store_writer *writer;
+	uint32_t thread;
+};
+
+struct calls_sink store_sink(struct store_to *to);
+
+/* Reading. A store is hostile: -EBADMSG is the answer to anything that is not as it should be. */
+struct store;
+
+/* Reads the tables; the descriptor stays the caller's and must stay open. -EPROTONOSUPPORT: a version of the future. */
+int store_open(int fd, struct store **ret);
+struct store *store_close(struct store *s);
+
+static inline void store_closep(struct store **s)
+{
+	store_close(*s);
+}
+
+/* A value of the store's own description: pid, program, source, id, realtime, monotonic; NULL: absent. */
+const char *store_meta(const struct store *s, const char *key);
+uint64_t store_meta_number(const struct store *s, const char *key);
+
+struct store_thread {
+	uint32_t tid;
+	const char *name;
+	uint64_t first, last; /* ns */
+	uint64_t events, slices, gaps, instructions;
+	uint64_t unexplained; /* returns and jumps that fitted nothing */
+	uint64_t bound;	      /* the worst of its times may be off by as much */
+	uint32_t deepest;
+};
+
+size_t store_threads(const struct store *s);
+const struct store_thread *store_thread(const struct store *s, size_t index);
+
+/* Sums over all threads. A frame open at a gap or an end counts with what was seen of it. */
+struct store_function {
+	const char *name, *image;
+	uint64_t address;
+	enum region_kind kind;
+	uint64_t calls;
+	uint64_t total_ns, self_ns; /* total: recursive calls counted once */
+	uint64_t total_instructions, self_instructions;
+	uint64_t longest_ns;
+};
+
+size_t store_functions(const struct store *s);
+const struct store_function *store_function(const struct store *s, size_t index);
+
+struct store_frame {
+	uint32_t function;
+	uint8_t kind; /* enum call_kind */
+	uint64_t enter;
+	uint64_t instructions; /* of the thread, when it was entered */
+};
+
+enum store_event_type { STORE_ENTER, STORE_LEAVE, STORE_GAP };
+
+struct store_event {
+	enum store_event_type type;
+	uint8_t kind; /* enum call_kind, leave_kind, gap_kind */
+	uint64_t time;
+	uint64_t instructions;
+	uint32_t depth;		  /* of the frame entered or left; 0: outermost */
+	struct store_frame frame; /* enter, leave */
+	uint64_t until;		  /* gap: when tracing went on; the gap's own time where it never did */
+};
+
+struct store_iter;
+
+/* Goes through the events of a thread; the store outlives it. */
+int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret);
+
+/* To the first event at or after time; the stack is what was open just before it. */
+int store_iter_seek(struct store_iter *it, uint64_t time);
+
+/* 1: an event; 0: the end. */
+int store_iter_next(struct store_iter *it, struct store_event *ret);
+
+/* What is open now, outermost first; valid until the next call. */
+size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret);
+struct store_iter *store_iter_free(struct store_iter *it);
+
+static inline void store_iter_freep(struct store_iter **it)
+{
+	store_iter_free(*it);
+}
+
+/* The time from which on about this many slices are left, over all threads or one (-1: all). */
+uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t slices);
+
+#endif
