@@ -1,0 +1,68 @@
+/*
+ * An engine turns the bytes of one trace source into elements. It knows no files: code comes from a function of the
+ * caller, elements go to a sink.
+ *
+ * An engine survives bad bytes: it says ELEM_NO_SYNC and goes on at the next synchronisation point.
+ */
+#ifndef CSIGHT_ENGINE_H
+#define CSIGHT_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/etm/element.h"
+
+enum engine_protocol { PROTOCOL_ETMV4 };
+
+struct engine_config {
+	enum engine_protocol protocol;
+	bool formatted; /* 16-byte frames, of which this source's bytes are taken */
+	uint8_t trace_id;
+	uint32_t configr, traceidr, idr0, idr1, idr2, idr8;
+};
+
+/* Where in the stream code is asked for. */
+struct engine_context {
+	uint64_t time; /* the last timestamp before it; meaningless without has_time */
+	bool has_time;
+	bool has_ctxid;
+	uint32_t ctxid;
+};
+
+struct engine_memory {
+	/* Bytes of code at address; returns how many of size are there in one piece, 0: none. */
+	size_t (*read)(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size);
+	/* A number that differs whenever the code may: what was read under another one is asked for again. */
+	uint64_t (*version)(void *user, const struct engine_context *context);
+	void *user;
+};
+
+struct engine_stats {
+	uint64_t bytes;	  /* pushed */
+	uint64_t decoded; /* of them, those of packets that were understood */
+	uint64_t first_sync; /* offset of the first synchronisation point; UINT64_MAX: none */
+	uint64_t restarts;   /* how often the engine gave up and was begun anew */
+};
+
+struct engine;
+
+struct engine_ops {
+	const char *name;
+	/* config is copied; memory and sink are too. -EOPNOTSUPP: this source is beyond it; -ENOMEM. */
+	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
+		    const struct element_sink *sink, struct engine **ret);
+	/* Any chunking. Returns what the sink returned where that was negative; -ENOMEM. */
+	int (*push)(struct engine *e, const void *data, size_t size);
+	/* The end of the bytes; what was held back comes out. */
+	int (*finish)(struct engine *e);
+	void (*stats)(const struct engine *e, struct engine_stats *ret);
+	struct engine *(*close)(struct engine *e);
+};
+
+extern const struct engine_ops engine_opencsd;
+
+/* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */
+const char *opencsd_version(const char **ret_warning);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * Reads a perf.data with CoreSight AUX data; the file is hostile. What stands beside the trace (maps, names, metadata) is
+ * held in memory, the trace itself is read piece by piece from the descriptor.
+ *
+ * A header that cannot be believed is an error. Damage further on is not: what stands before it is kept, and pd_damage()
+ * tells where it begins; a piece whose bytes are not all there is shorter and marked so.
+ */
+#ifndef CSIGHT_PERFDATA_READ_H
+#define CSIGHT_PERFDATA_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/perfdata/write.h"
+
+struct pd_problem {
+	uint64_t offset;   /* in the file */
+	const char *cause; /* NULL: none */
+};
+
+/* Who gave a record, as far as its sample_id tells: UINT32_MAX and time 0 where it does not. */
+struct pd_origin {
+	uint32_t pid, tid, cpu;
+	uint64_t time;
+};
+
+struct pd_comm {
+	uint32_t pid, tid;
+	bool exec;
+	uint64_t time;
+	const char *name;
+};
+
+struct pd_task {
+	uint32_t pid, ppid, tid, ptid;
+	bool exit; /* else a fork */
+	uint64_t time;
+};
+
+/* Which trace ID a CPU's source was given. */
+struct pd_hw_id {
+	uint64_t value; /* as it was recorded; the low byte is the ID */
+	struct pd_origin origin;
+};
+
+/*
+ * One slice of trace, as a PERF_RECORD_AUX describes it: to be decoded by itself. Pieces of a buffer stand together, in
+ * the order in which they were recorded.
+ */
+struct pd_piece {
+	uint32_t tid, cpu; /* whose buffer it is: cpu UINT32_MAX for one of a thread */
+	uint32_t index;	   /* the buffer's */
+	uint64_t flags;	   /* PD_AUX_* */
+	uint64_t offset;   /* in the buffer */
+	uint64_t size;
+	uint64_t lost; /* bytes that the record names and the file does not have */
+	uint64_t file_offset;
+	struct pd_origin origin;
+};
+
+struct pd_contents {
+	const struct pd_cpu *cpus; /* metadata */
+	size_t n_cpus;
+	uint64_t metadata_version;
+	uint32_t pmu_type;
+	bool snapshot;
+	const struct pd_comm *comms;
+	size_t n_comms;
+	const struct pd_task *tasks;
+	size_t n_tasks;
+	const struct pd_map *maps;
+	size_t n_maps;
+	const struct pd_hw_id *hw_ids;
+	size_t n_hw_ids;
+	const struct pd_piece *pieces;
+	size_t n_pieces;
+	uint64_t aux_records, aux_repeated, aux_unplaced; /* counts; repeated and unplaced ones give no piece */
+	const char *version; /* the writer's; NULL where the file does not say */
+	struct pd_problem damage;
+};
+
+struct pd_file;
+
+/*
+ * fd stays the caller's and must stay open. -EBADMSG: not such a file, with offset and cause in *ret_problem;
+ * -ENOMEM, -EIO. *ret_contents lives as long as the file.
+ */
+int pd_open(int fd, struct pd_file **ret, const struct pd_contents **ret_contents, struct pd_problem *ret_problem);
+struct pd_file *pd_close(struct pd_file *f);
+
+/* Bytes of a piece from at on; fewer than size at its end, or where the file became shorter since. */
+ssize_t pd_read(struct pd_file *f, const struct pd_piece *piece, uint64_t at, void *ret, size_t size);
+
+static inline void pd_closep(struct pd_file **f)
+{
+	pd_close(*f);
+}
+
+#endif
