@@ -27,3 +27,9 @@ check_PROGRAMS += tests/unit-varlink
 tests_unit_varlink_SOURCES = tests/unit-varlink.c
 tests_unit_varlink_LDADD = lib/varlink/libvarlink.la
 TESTS += tests/unit-varlink
+
+# lib/perfdata
+check_PROGRAMS += tests/unit-perfdata
+tests_unit_perfdata_SOURCES = tests/unit-perfdata.c
+tests_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
+TESTS += tests/unit-perfdata

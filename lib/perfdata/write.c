@@ -28,8 +28,8 @@ struct pd_writer {
 	uint64_t buffer_left; /* of the AUX buffer being written */
 	unsigned buffer_pad;
 	bool in_buffers;
-	struct buf index;	  /* where the AUXTRACE records stand: offset, size */
-	struct buf info;	  /* contents of the feature sections that the session gave */
+	struct buf index; /* where the AUXTRACE records stand: offset, size */
+	struct buf info;  /* contents of the feature sections that the session gave */
 	uint32_t n_features;
 	uint8_t features[PD_FEAT_MAX / 8];
 	uint64_t feature_ends[PD_FEAT_MAX]; /* in info, by the order of appearance */

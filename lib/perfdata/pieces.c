@@ -1,0 +1,188 @@
+#include <stdlib.h>
+
+#include "lib/perfdata/pieces.h"
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int compare_places(const struct pd_aux_buffer *a, const struct pd_aux_buffer *b)
+{
+	int c = COMPARE(a->cpu, b->cpu);
+
+	/* A CPU's buffers carry the thread that happened to run. */
+	if (!c && a->cpu == UINT32_MAX)
+		c = COMPARE(a->tid, b->tid);
+	return c ? c : COMPARE(a->offset, b->offset);
+}
+
+static int compare_buffers(const void *left, const void *right)
+{
+	const struct pd_aux_buffer *a = left, *b = right;
+	int c = compare_places(a, b);
+
+	return c ? c : COMPARE(a->order, b->order);
+}
+
+static int compare_contents(const struct pd_aux_record *a, const struct pd_aux_record *b)
+{
+	int c = COMPARE(a->origin.cpu, b->origin.cpu);
+
+	c = c ? c : COMPARE(a->origin.tid, b->origin.tid);
+	c = c ? c : COMPARE(a->offset, b->offset);
+	c = c ? c : COMPARE(a->size, b->size);
+	c = c ? c : COMPARE(a->flags, b->flags);
+	return c ? c : COMPARE(a->origin.time, b->origin.time);
+}
+
+static int compare_records(const void *left, const void *right)
+{
+	const struct pd_aux_record *a = left, *b = right;
+	int c = compare_contents(a, b);
+
+	return c ? c : COMPARE(a->order, b->order);
+}
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct pd_aux_record *a = left, *b = right;
+
+	return COMPARE(a->order, b->order);
+}
+
+static int compare_pieces(const void *left, const void *right)
+{
+	const struct pd_piece *a = left, *b = right;
+	int c = COMPARE(a->cpu, b->cpu);
+
+	if (!c && a->cpu == UINT32_MAX)
+		c = COMPARE(a->tid, b->tid);
+	c = c ? c : COMPARE(a->index, b->index);
+	/* lost holds the order of the records until they are sorted. */
+	return c ? c : COMPARE(a->lost, b->lost);
+}
+
+/* perf has been seen to write a record twice: the second says nothing. */
+static size_t drop_repeated(struct pd_aux_record *records, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(records, n, sizeof(*records), compare_records);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || compare_contents(&records[kept - 1], &records[i]) != 0)
+			records[kept++] = records[i];
+	if (kept)
+		qsort(records, kept, sizeof(*records), compare_order);
+	return kept;
+}
+
+/* The last buffer that begins at or before the record's slice, of the same CPU or thread. */
+static struct pd_aux_buffer *find_buffer(struct pd_aux_buffer *buffers, size_t n, uint32_t cpu, uint32_t tid,
+					 uint64_t offset, uint64_t size)
+{
+	struct pd_aux_buffer key = { .cpu = cpu, .tid = tid, .offset = offset }, *b;
+	size_t low = 0, high = n, first, count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_places(&buffers[middle], &key) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return NULL;
+	b = &buffers[low - 1];
+	if (b->cpu != cpu || (cpu == UINT32_MAX && b->tid != tid))
+		return NULL;
+	if (offset - b->offset > b->size || size > b->size - (offset - b->offset))
+		return NULL;
+	if (offset != b->offset)
+		return b;
+	/* Threads that had the same number one after the other have a buffer each, all from 0: in turn. */
+	key = *b;
+	for (first = 0, high = low - 1; first < high;) {
+		size_t middle = first + (high - first) / 2;
+
+		if (compare_places(&buffers[middle], &key) < 0)
+			first = middle + 1;
+		else
+			high = middle;
+	}
+	count = low - first;
+	b = &buffers[first];
+	if (b->first_free < count && size <= b[b->first_free].size)
+		return &b[b->first_free++];
+	return &buffers[low - 1];
+}
+
+static void add_piece(struct buf *pieces, const struct pd_aux_buffer *b, const struct pd_aux_record *r, uint64_t offset)
+{
+	struct pd_piece p = {
+		.tid = b->tid,
+		.cpu = b->cpu,
+		.index = b->index,
+		.flags = r->flags,
+		.offset = offset,
+		.size = r->size,
+		.lost = r->order,
+		.file_offset = b->file_offset + (offset - b->offset),
+		.origin = r->origin,
+	};
+
+	buf_add(pieces, &p, sizeof(p));
+}
+
+static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
+{
+	uint64_t offset = r->offset;
+	struct pd_aux_buffer *b;
+
+	if (r->size == 0)
+		return;
+	/* In overwrite mode a record tells where its slice ends. */
+	if (r->flags & PD_AUX_OVERWRITE)
+		offset -= MIN(r->size, offset);
+	b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
+	if (!b && r->origin.cpu != UINT32_MAX)
+		b = find_buffer(buffers, n, r->origin.cpu, 0, offset, r->size);
+	if (b)
+		add_piece(&to->pieces, b, r, offset);
+	else
+		to->unplaced++;
+}
+
+int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
+		   uint64_t end, struct pd_pieces *ret)
+{
+	size_t kept = drop_repeated(records, n_records), n;
+	struct pd_piece *pieces;
+
+	ret->repeated = n_records - kept;
+	if (n_buffers)
+		qsort(buffers, n_buffers, sizeof(*buffers), compare_buffers);
+	for (size_t i = 0; i < kept; i++)
+		place(ret, &records[i], buffers, n_buffers);
+	/* Before AUX records were told of, a buffer was one piece. */
+	for (size_t i = 0; n_records == 0 && i < n_buffers; i++) {
+		const struct pd_aux_buffer *b = &buffers[i];
+		struct pd_aux_record whole = { .size = b->size, .order = b->order };
+
+		whole.origin = (struct pd_origin){ UINT32_MAX, b->tid, b->cpu, 0 };
+		if (b->size)
+			add_piece(&ret->pieces, b, &whole, b->offset);
+	}
+	if (buf_error(&ret->pieces))
+		return buf_error(&ret->pieces);
+	pieces = (struct pd_piece *)ret->pieces.data;
+	n = ret->pieces.size / sizeof(*pieces);
+	if (n)
+		qsort(pieces, n, sizeof(*pieces), compare_pieces);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t there = end - MIN(end, pieces[i].file_offset);
+
+		pieces[i].lost = pieces[i].size - MIN(pieces[i].size, there);
+		pieces[i].size -= pieces[i].lost;
+	}
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* From AUX records and AUX buffers to pieces: which slice of which buffer each record means. */
+#ifndef CSIGHT_PERFDATA_PIECES_H
+#define CSIGHT_PERFDATA_PIECES_H
+
+#include "lib/base/buf.h"
+#include "lib/perfdata/read.h"
+
+struct pd_aux_record {
+	uint64_t offset, size, flags;
+	struct pd_origin origin;
+	size_t order;
+};
+
+struct pd_aux_buffer {
+	uint32_t cpu, tid, index;
+	uint64_t offset, size;
+	uint64_t file_offset;
+	size_t order;
+	size_t first_free; /* in the first of those with the same place: how many of them are taken */
+};
+
+struct pd_pieces {
+	struct buf pieces; /* struct pd_piece */
+	uint64_t repeated, unplaced;
+};
+
+/* Both lists are put into another order; the file's data ends at end. -ENOMEM. */
+int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
+		   uint64_t end, struct pd_pieces *ret);
+
+#endif

@@ -1,0 +1,324 @@
+/* lib/perfdata: what is written is read back; what is cut or garbled is told, and what stands before it is kept. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/read.h"
+#include "tests/unit.h"
+
+enum { TRACE_SIZE = 1001, THREADS = 3, PID = 4000 };
+
+static uint8_t trace[TRACE_SIZE];
+
+static struct pd_session session(const struct pd_cpu *cpu)
+{
+	return (struct pd_session){ .hostname = "host",
+				    .release = "6.1",
+				    .arch = "aarch64",
+				    .cmdline = "prog a b",
+				    .pmu_type = 8,
+				    .snapshot = true,
+				    .cpus = cpu,
+				    .n_cpus = 1 };
+}
+
+/* A file as csightd writes it: one buffer a thread, the last one wrapped. */
+static int write_sample(int fd)
+{
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0x18d1, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } };
+	struct pd_session s = session(&cpu);
+	struct pd_map map = { .pid = PID,
+			      .tid = PID,
+			      .addr = 0x400000,
+			      .len = 0x1000,
+			      .offset = 0x2000,
+			      .major = 8,
+			      .minor = 1,
+			      .inode = 77,
+			      .prot = 5,
+			      .flags = 2,
+			      .path = "/bin/prog",
+			      .time = 1005 };
+	struct pd_writer *w;
+	int rc;
+
+	rc = pd_write_begin(fd, &s, &w);
+	if (rc < 0)
+		return rc;
+	pd_write_comm(w, PID, PID, "prog", true, 1000);
+	pd_write_map(w, &map);
+	map.path = "/lib/with a name that is longer than most others, to be padded.so";
+	map.build_id_size = PD_BUILD_ID_MAX;
+	memset(map.build_id, 0xab, sizeof(map.build_id));
+	pd_write_map(w, &map);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		struct pd_aux aux = { 0,       TRACE_SIZE - i, PD_AUX_RAW | (i == 2 ? PD_AUX_OVERWRITE : 0),
+				      PID,     PID + i,        UINT32_MAX,
+				      5000 + i };
+
+		pd_write_fork(w, PID, PID, PID + i, PID, 1010);
+		pd_write_itrace_start(w, PID, PID + i, UINT32_MAX, 1010);
+		pd_write_aux(w, &aux);
+		pd_write_exit(w, PID, PID, PID + i, PID, 6000);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		struct pd_buffer buffer = {
+			.size = TRACE_SIZE - i, .reference = i + 1, .index = i, .tid = PID + i, .cpu = UINT32_MAX
+		};
+
+		pd_write_buffer(w, &buffer);
+		pd_write_bytes(w, trace + i, 100);
+		pd_write_bytes(w, trace + i + 100, TRACE_SIZE - i - 100);
+	}
+	rc = pd_write_end(w);
+	pd_writer_free(w);
+	return rc;
+}
+
+static void test_round_trip(int fd)
+{
+	const struct pd_contents *c = NULL;
+	struct pd_problem problem;
+	struct pd_file *f = NULL;
+	uint8_t got[TRACE_SIZE];
+
+	if (!CHECK_EQ(pd_open(fd, &f, &c, &problem), 0)) {
+		printf("# %s at %" PRIu64 "\n", problem.cause, problem.offset);
+		return;
+	}
+	CHECK(c->damage.cause == NULL);
+	CHECK_EQ(c->n_cpus, 1);
+	CHECK_EQ(c->cpus[0].magic, PD_MAGIC_ETMV4);
+	CHECK_EQ(c->cpus[0].n_params, 7);
+	CHECK_EQ(c->cpus[0].params[6], 0xcc);
+	CHECK_EQ(c->pmu_type, 8);
+	CHECK_STR(c->version, PACKAGE_STRING);
+	CHECK_EQ(c->n_comms, 1);
+	CHECK(c->comms[0].exec && c->comms[0].tid == PID && c->comms[0].time == 1000);
+	CHECK_STR(c->comms[0].name, "prog");
+	CHECK_EQ(c->n_maps, 2);
+	CHECK_STR(c->maps[0].path, "/bin/prog");
+	CHECK(c->maps[0].inode == 77 && c->maps[0].build_id_size == 0 && c->maps[0].time == 1005);
+	CHECK(c->maps[1].build_id_size == 20 && c->maps[1].build_id[19] == 0xab && c->maps[1].addr == 0x400000);
+	CHECK_EQ(strlen(c->maps[1].path), 65);
+	CHECK_EQ(c->n_tasks, 2 * THREADS);
+	CHECK_EQ(c->n_pieces, THREADS);
+	for (uint32_t i = 0; i < THREADS && i < c->n_pieces; i++) {
+		const struct pd_piece *p = &c->pieces[i];
+
+		CHECK(p->tid == PID + i && p->cpu == UINT32_MAX && p->index == i && p->origin.pid == PID);
+		CHECK_EQ(p->size, TRACE_SIZE - i);
+		CHECK(p->offset == 0 && p->lost == 0 && p->flags & PD_AUX_RAW);
+		CHECK_EQ(pd_read(f, p, 0, got, sizeof(got)), TRACE_SIZE - i);
+		CHECK(memcmp(got, trace + i, TRACE_SIZE - i) == 0);
+		CHECK_EQ(pd_read(f, p, TRACE_SIZE - 10, got, sizeof(got)), 10 - i);
+	}
+	pd_close(f);
+}
+
+/* Reads everything that can be; the return says what the file was worth. */
+static int survey(int fd, uint64_t *ret_bytes, bool *ret_damage)
+{
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_file *f;
+	uint8_t bytes[4096];
+	uint64_t seen = 0, names = 0;
+	int rc = pd_open(fd, &f, &c, &problem);
+
+	if (rc < 0)
+		return rc == -EBADMSG && !problem.cause ? -EIO : rc;
+	for (size_t i = 0; i < c->n_comms; i++)
+		names += strlen(c->comms[i].name);
+	for (size_t i = 0; i < c->n_maps; i++)
+		names += strlen(c->maps[i].path) + c->maps[i].build_id_size;
+	for (size_t i = 0; i < c->n_pieces; i++) {
+		ssize_t n, limit = 64;
+		uint64_t at = 0;
+
+		while (limit-- && (n = pd_read(f, &c->pieces[i], at, bytes, sizeof(bytes))) > 0)
+			at += (uint64_t)n;
+		seen += at;
+	}
+	*ret_bytes = seen + (names == UINT64_MAX);
+	*ret_damage = c->damage.cause != NULL;
+	pd_close(f);
+	return 0;
+}
+
+static int memfd_of(const void *data, size_t size)
+{
+	int fd = memfd_create("perfdata", MFD_CLOEXEC);
+
+	if (fd >= 0 && pwrite_full(fd, data, size, 0) < 0)
+		closep(&fd);
+	return fd;
+}
+
+static void test_cut(const uint8_t *data, size_t size, uint64_t whole)
+{
+	uint64_t least = 0, told = 0, silent = 0, odd = 0;
+
+	for (size_t cut = 0; cut < size; cut++) {
+		_cleanup_close_ int fd = memfd_of(data, cut);
+		uint64_t bytes = 0;
+		bool damaged = false;
+		int rc = survey(fd, &bytes, &damaged);
+
+		if (rc == -EBADMSG || (rc == 0 && damaged))
+			told++;
+		else if (rc == 0 && bytes == whole)
+			silent++; /* only sections behind the data are gone */
+		else
+			odd++;
+		if (rc == 0 && bytes < least)
+			odd++;
+		if (rc == 0)
+			least = bytes;
+	}
+	CHECK_EQ(odd, 0);
+	CHECK(told > silent);
+	CHECK(least == whole);
+}
+
+static void test_garbled(const uint8_t *data, size_t size)
+{
+	uint8_t *copy = malloc(size);
+	uint32_t seed = 1;
+	unsigned odd = 0;
+
+	for (unsigned round = 0; round < 6000; round++) {
+		uint64_t bytes;
+		bool damaged;
+		int rc;
+
+		memcpy(copy, data, size);
+		for (unsigned i = 0; i <= round % 3; i++) {
+			seed = seed * 1103515245 + 12345;
+			/* Mostly in what gives the file its form. */
+			copy[(seed >> 8) % (round % 4 ? MIN(size, (size_t)1600) : size)] =
+			    (uint8_t)(round % 5 ? seed >> 24 : 0xff);
+		}
+		_cleanup_close_ int fd = memfd_of(copy, size);
+		rc = survey(fd, &bytes, &damaged);
+		if (rc < 0 && rc != -EBADMSG && rc != -ENOMEM)
+			odd++;
+	}
+	CHECK_EQ(odd, 0);
+	free(copy);
+}
+
+static void test_repeated_and_unplaced(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	struct pd_buffer buffer = { .size = 64, .offset = 4096, .reference = 1, .tid = 7, .cpu = UINT32_MAX };
+	struct pd_aux aux = { 4096, 16, 0, 7, 7, UINT32_MAX, 10 };
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_writer *w;
+	struct pd_file *f;
+
+	CHECK_EQ(pd_write_begin(fd, &s, &w), 0);
+	pd_write_aux(w, &aux);
+	aux.offset += 16;
+	pd_write_aux(w, &aux);
+	pd_write_aux(w, &aux);
+	aux.offset += 40; /* runs out of the buffer */
+	pd_write_aux(w, &aux);
+	aux.offset = 4096;
+	aux.tid = 8; /* nobody's */
+	pd_write_aux(w, &aux);
+	pd_write_buffer(w, &buffer);
+	pd_write_bytes(w, trace, 64);
+	CHECK_EQ(pd_write_end(w), 0);
+	pd_writer_free(w);
+	if (!CHECK_EQ(pd_open(fd, &f, &c, &problem), 0))
+		return;
+	CHECK_EQ(c->aux_records, 5);
+	CHECK_EQ(c->aux_repeated, 1);
+	CHECK_EQ(c->aux_unplaced, 2);
+	CHECK_EQ(c->n_pieces, 2);
+	CHECK(c->pieces[0].offset == 4096 && c->pieces[1].offset == 4112 && c->pieces[1].size == 16);
+	pd_close(f);
+}
+
+static void test_writer_errors(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC), full = open("/dev/full", O_RDWR | O_CLOEXEC);
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	struct pd_buffer buffer = { .size = 8, .reference = 1, .tid = 7, .cpu = UINT32_MAX };
+	struct pd_writer *w;
+
+	CHECK_EQ(pd_write_begin(fd, &s, &w), 0);
+	pd_write_buffer(w, &buffer);
+	pd_write_bytes(w, trace, 7);
+	CHECK_EQ(pd_write_end(w), -EINVAL);
+	pd_writer_free(w);
+	CHECK_EQ(write_sample(full), -ENOSPC);
+}
+
+/* Files of others, where they are at hand. */
+static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t version, bool raw)
+{
+	const char *corpus = getenv("CSIGHT_CORPUS");
+	_cleanup_close_ int fd = -1;
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_file *f;
+	char path[4096];
+	size_t placed = 0;
+
+	if (!corpus)
+		corpus = "../shared/corpus";
+	snprintf(path, sizeof(path), "%s/perfdata/%s", corpus, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		unit_skip(name, "no corpus here (CSIGHT_CORPUS)");
+		return;
+	}
+	if (!CHECK_EQ(pd_open(fd, &f, &c, &problem), 0))
+		return;
+	CHECK(c->damage.cause == NULL);
+	CHECK_EQ(c->n_pieces, pieces);
+	CHECK_EQ(c->n_cpus, cpus);
+	CHECK_EQ(c->metadata_version, version);
+	CHECK_EQ(c->aux_unplaced, 0);
+	for (size_t i = 0; i < c->n_pieces; i++)
+		placed += c->pieces[i].lost == 0 && !(c->pieces[i].flags & PD_AUX_RAW) == !raw;
+	CHECK_EQ(placed, pieces);
+	pd_close(f);
+}
+
+int main(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	uint64_t whole = 0;
+	bool damaged = true;
+	size_t size;
+	uint8_t *data;
+
+	for (size_t i = 0; i < sizeof(trace); i++)
+		trace[i] = (uint8_t)(i * 7 + i / 256);
+	CHECK_EQ(write_sample(fd), 0);
+	test_round_trip(fd);
+	CHECK(survey(fd, &whole, &damaged) == 0 && !damaged);
+	CHECK_EQ(whole, 3 * TRACE_SIZE - 3);
+	size = (size_t)lseek(fd, 0, SEEK_END);
+	data = malloc(size);
+	CHECK_EQ(pread(fd, data, size, 0), size);
+	test_cut(data, size, whole);
+	test_garbled(data, size);
+	free(data);
+	test_repeated_and_unplaced();
+	test_writer_errors();
+	test_corpus("perf_etm.data", 4, 8, 1, false);
+	test_corpus("vm-etr.data", 2, 2, 1, false);
+	test_corpus("vm-trbe.data", 3, 2, 1, true);
+	return unit_end();
+}
