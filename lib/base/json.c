@@ -284,7 +284,7 @@ int json_get_hex(json_object *o, const char *key, uint64_t *ret)
 
 static void add(json_object *o, const char *key, json_object *v)
 {
-	if (v && json_object_object_add(o, key, v) < 0)
+	if (v && (!o || json_object_object_add(o, key, v) < 0))
 		json_object_put(v);
 }
 

@@ -1,1 +1,15 @@
-# lib/csight
+# lib/csight: the library, and the same code for csight itself, which so runs in place without it
+noinst_LTLIBRARIES += lib/csight/libclient.la
+lib_csight_libclient_la_SOURCES = lib/csight/csight.c lib/csight/csight.h
+lib_csight_libclient_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+lib_csight_libclient_la_LIBADD = lib/varlink/libvarlink.la
+
+lib_LTLIBRARIES += lib/csight/libcsight.la
+lib_csight_libcsight_la_SOURCES =
+lib_csight_libcsight_la_LIBADD = lib/csight/libclient.la
+lib_csight_libcsight_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,-z,defs \
+	-Wl,--version-script=$(top_srcdir)/lib/csight/libcsight.map
+EXTRA_lib_csight_libcsight_la_DEPENDENCIES = lib/csight/libcsight.map
+include_HEADERS += lib/csight/csight.h
+pkgconfig_DATA += lib/csight/libcsight.pc
+EXTRA_DIST += lib/csight/libcsight.map lib/csight/org.csight.varlink

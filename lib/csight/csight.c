@@ -1,0 +1,462 @@
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "lib/base/escape.h"
+#include "lib/base/paths.h"
+#include "lib/csight/csight.h"
+#include "lib/varlink/varlink.h"
+
+#define INTERFACE "org.csight."
+
+/* The daemon's loop never blocks; where it does not answer for so long, something is broken. */
+enum { ANSWER_MS = 60000 };
+
+struct csight {
+	struct varlink_stream *stream;
+	char *socket;
+	bool chosen;	       /* the socket was named by the caller or by $CSIGHT_SOCKET */
+	char doing[128];       /* what the current call tries, for its error */
+	char *error_name;
+	char error[1024];
+};
+
+/* An object is json-c's own, under a name that keeps json-c out of the interface. */
+static struct csight_object *to_object(json_object *o)
+{
+	return (struct csight_object *)o;
+}
+
+static json_object *of_object(const struct csight_object *o)
+{
+	return (json_object *)o;
+}
+
+static int find_socket(char *ret, size_t size)
+{
+	int rc = path_user_socket(ret, size);
+
+	if (rc < 0)
+		return rc;
+	if (access(ret, F_OK) < 0)
+		snprintf(ret, size, "%s", SYSTEM_SOCKET);
+	return 0;
+}
+
+int csight_open(const char *socket, struct csight **ret)
+{
+	struct csight *c;
+	char path[4096];
+	int rc;
+
+	if (!socket || !*socket)
+		socket = secure_getenv("CSIGHT_SOCKET");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->chosen = socket && *socket;
+	if (!c->chosen) {
+		rc = find_socket(path, sizeof(path));
+		if (rc < 0) {
+			free(c);
+			return rc;
+		}
+		socket = path;
+	}
+	c->socket = strdup(socket);
+	if (!c->socket) {
+		free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+struct csight *csight_close(struct csight *c)
+{
+	if (!c)
+		return NULL;
+	varlink_stream_free(c->stream);
+	free(c->socket);
+	free(c->error_name);
+	free(c);
+	return NULL;
+}
+
+const char *csight_socket(const struct csight *c)
+{
+	return c->socket;
+}
+
+const char *csight_error(const struct csight *c)
+{
+	return c->error;
+}
+
+const char *csight_error_name(const struct csight *c)
+{
+	return c->error_name;
+}
+
+static void begin(struct csight *c, const char *fmt, ...) _printf_(2, 3);
+static void begin(struct csight *c, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(c->doing, sizeof(c->doing), fmt, args);
+	va_end(args);
+	free(c->error_name);
+	c->error_name = NULL;
+	c->error[0] = 0;
+}
+
+static int fail(struct csight *c, int rc, const char *fmt, ...) _printf_(3, 4);
+static int fail(struct csight *c, int rc, const char *fmt, ...)
+{
+	char text[sizeof(c->error)];
+	va_list args;
+	int n;
+
+	n = snprintf(text, sizeof(text), "cannot %s: ", c->doing);
+	va_start(args, fmt);
+	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
+	va_end(args);
+	escape_text(text, c->error, sizeof(c->error));
+	return rc;
+}
+
+/* A socket found by itself might be another user's trap: only this user's and root's daemons are asked. */
+static int check_peer(struct csight *c)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (c->chosen)
+		return 0;
+	if (getsockopt(varlink_stream_fd(c->stream), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return fail(c, -EACCES, "who serves %s is not known: %s", c->socket, strerror(errno));
+	if (peer.uid != 0 && peer.uid != geteuid())
+		return fail(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it", c->socket,
+			    (unsigned)peer.uid);
+	return 0;
+}
+
+static int connect_daemon(struct csight *c)
+{
+	struct pollfd p = { .events = POLLIN };
+	int rc;
+
+	if (c->stream) {
+		p.fd = varlink_stream_fd(c->stream);
+		/* Between calls nothing comes but the end. */
+		if (poll(&p, 1, 0) == 0)
+			return 0;
+		c->stream = varlink_stream_free(c->stream);
+	}
+	rc = varlink_connect(c->socket, &c->stream);
+	if (rc == 0) {
+		rc = check_peer(c);
+		if (rc < 0)
+			c->stream = varlink_stream_free(c->stream);
+		return rc;
+	}
+	if (rc == -ENOMEM)
+		return fail(c, rc, "no memory");
+	if (rc == -EACCES || rc == -EPERM)
+		return fail(c, -EACCES, "%s is not open to you", c->socket);
+	return fail(c, -ENOTCONN, "no csightd answers at %s (%s); start csightd, or name another socket", c->socket,
+		    strerror(-rc));
+}
+
+static const char *text_or(json_object *o, const char *key, const char *otherwise)
+{
+	json_get_str(o, key, &otherwise);
+	return otherwise;
+}
+
+static int fail_reply(struct csight *c, const struct varlink_reply *reply)
+{
+	const char *name = reply->error, *reason = text_or(reply->parameters, "reason", "it gives no reason");
+
+	c->error_name = strdup(name);
+	if (strncmp(name, INTERFACE, strlen(INTERFACE)) == 0)
+		name += strlen(INTERFACE);
+	if (strcmp(name, VARLINK_PERMISSION_DENIED) == 0)
+		return fail(c, -EPERM, "it belongs to another user; only its owner and root may");
+	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
+		return fail(c, -EINVAL, "csightd refuses the value of '%s'", text_or(reply->parameters, "parameter", "?"));
+	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
+	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
+		return fail(c, -ENOSYS, "the csightd at %s does not know how; it is another version", c->socket);
+	if (strcmp(name, "NoSuchProcess") == 0)
+		return fail(c, -ESRCH, "there is no such process");
+	if (strcmp(name, "NoSuchSnapshot") == 0)
+		return fail(c, -ENOENT, "there is no such snapshot");
+	if (strcmp(name, "CannotTrace") == 0)
+		return fail(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
+	if (strcmp(name, "NotArmed") == 0)
+		return fail(c, -ENODATA, "it is not armed, so nothing was recorded; arm it first");
+	if (strcmp(name, "NotReady") == 0)
+		return fail(c, -EBUSY, "the snapshot is %s", text_or(reply->parameters, "state", "in another state"));
+	if (strcmp(name, "SnapshotFailed") == 0)
+		return fail(c, -EIO, "%s", reason);
+	if (strcmp(name, "LimitReached") == 0)
+		return fail(c, -EDQUOT, "the limit of %s is reached", text_or(reply->parameters, "limit", "something"));
+	return fail(c, -EPROTO, "csightd says %s", name);
+}
+
+static int fail_receive(struct csight *c, int rc)
+{
+	c->stream = varlink_stream_free(c->stream);
+	switch (rc) {
+	case -ENOMEM:
+		return fail(c, rc, "no memory");
+	case -ETIMEDOUT:
+		return fail(c, rc, "the csightd at %s has not answered for a minute", c->socket);
+	case -EBADMSG:
+	case -EMSGSIZE:
+		return fail(c, -EPROTO, "what answers at %s does not speak as csightd does", c->socket);
+	default:
+		return fail(c, -ENOTCONN, "the csightd at %s ended the connection; look at its log", c->socket);
+	}
+}
+
+static int tell_progress(struct csight *c, json_object *parameters, csight_progress_fn progress, void *userdata)
+{
+	uint64_t done = 0, total = 0;
+
+	json_get_u64(parameters, "done", &done);
+	json_get_u64(parameters, "total", &total);
+	if (!progress || progress(userdata, text_or(parameters, "phase", ""), done, total) == 0)
+		return 0;
+	/* Closing is how a call is given up. */
+	c->stream = varlink_stream_free(c->stream);
+	return fail(c, -ECANCELED, "it was given up; csightd goes on by itself");
+}
+
+struct request {
+	const char *method;
+	json_object *parameters; /* owned; NULL for none */
+	bool more;
+	csight_progress_fn progress;
+	void *userdata;
+	int *ret_fd; /* where a descriptor is expected */
+};
+
+/* One call to its last reply, whose parameters go to *ret. */
+static int call(struct csight *c, struct request q, json_object **ret)
+{
+	_cleanup_json_ json_object *parameters = q.parameters;
+	_cleanup_(varlink_reply_done) struct varlink_reply reply = { 0 };
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	rc = connect_daemon(c);
+	if (rc < 0)
+		return rc;
+	rc = varlink_send_call(c->stream, q.method, parameters, q.more);
+	for (;;) {
+		if (rc == 0)
+			rc = varlink_receive(c->stream, q.more ? -1 : ANSWER_MS, &reply, q.ret_fd ? &fd : NULL);
+		if (rc < 0)
+			return fail_receive(c, rc);
+		if (!reply.continues)
+			break;
+		if (!q.more)
+			return fail_receive(c, -EBADMSG);
+		rc = tell_progress(c, reply.parameters, q.progress, q.userdata);
+		if (rc < 0)
+			return rc;
+		varlink_reply_done(&reply);
+	}
+	if (reply.error)
+		return fail_reply(c, &reply);
+	if (q.ret_fd && fd < 0)
+		return fail_receive(c, -EBADMSG);
+	if (q.ret_fd)
+		*q.ret_fd = TAKE_FD(fd);
+	if (ret)
+		*ret = json_object_get(reply.parameters);
+	return 0;
+}
+
+/* The same, where one object within the reply is what the caller wants. */
+static int call_for(struct csight *c, struct request q, const char *field, struct csight_object **ret)
+{
+	_cleanup_json_ json_object *o = NULL;
+	json_object *inner = NULL;
+	int rc = call(c, q, &o);
+
+	if (rc < 0)
+		return rc;
+	if (json_get(o, field, json_type_object, &inner) < 0)
+		return fail_receive(c, -EBADMSG);
+	if (ret)
+		*ret = to_object(json_object_get(inner));
+	return 0;
+}
+
+static int call_whole(struct csight *c, const char *method, struct csight_object **ret)
+{
+	json_object *o = NULL;
+	int rc = call(c, (struct request){ .method = method }, &o);
+
+	if (rc == 0)
+		*ret = to_object(o);
+	return rc;
+}
+
+static json_object *with_pid(pid_t pid)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_i64(o, "pid", pid);
+	return o;
+}
+
+static json_object *with_id(const char *id)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "id", id);
+	return o;
+}
+
+int csight_status(struct csight *c, struct csight_object **ret)
+{
+	begin(c, "ask csightd how it is");
+	return call_whole(c, INTERFACE "Status", ret);
+}
+
+int csight_targets(struct csight *c, struct csight_object **ret)
+{
+	begin(c, "list targets");
+	return call_whole(c, INTERFACE "ListTargets", ret);
+}
+
+int csight_list(struct csight *c, struct csight_object **ret)
+{
+	begin(c, "list snapshots");
+	return call_whole(c, INTERFACE "ListSnapshots", ret);
+}
+
+int csight_arm(struct csight *c, pid_t pid, struct csight_object **ret)
+{
+	begin(c, "arm process %d", (int)pid);
+	return call_for(c, (struct request){ .method = INTERFACE "Arm", .parameters = with_pid(pid) }, "target", ret);
+}
+
+int csight_disarm(struct csight *c, pid_t pid)
+{
+	begin(c, "disarm process %d", (int)pid);
+	return call(c, (struct request){ .method = INTERFACE "Disarm", .parameters = with_pid(pid) }, NULL);
+}
+
+int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
+		    struct csight_object **ret)
+{
+	json_object *o = with_pid(pid);
+
+	begin(c, "take a snapshot of process %d", (int)pid);
+	if (flags & CSIGHT_NO_ARM)
+		json_add_bool(o, "noArm", true);
+	if (flags & CSIGHT_NO_WAIT)
+		json_add_bool(o, "noWait", true);
+	return call_for(c, (struct request){ INTERFACE "Snapshot", o, true, progress, userdata }, "snapshot", ret);
+}
+
+int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
+		struct csight_object **ret)
+{
+	begin(c, "wait for snapshot %s", id);
+	return call_for(c, (struct request){ INTERFACE "Wait", with_id(id), true, progress, userdata }, "snapshot",
+			ret);
+}
+
+int csight_get(struct csight *c, const char *id, struct csight_object **ret)
+{
+	begin(c, "look at snapshot %s", id);
+	return call_for(c, (struct request){ .method = INTERFACE "GetSnapshot", .parameters = with_id(id) }, "snapshot",
+			ret);
+}
+
+int csight_open_file(struct csight *c, const char *id, const char *file, int *ret)
+{
+	json_object *o = with_id(id);
+
+	begin(c, "open '%s' of snapshot %s", file, id);
+	json_add_str(o, "file", file);
+	return call(c, (struct request){ .method = INTERFACE "Open", .parameters = o, .ret_fd = ret }, NULL);
+}
+
+int csight_remove(struct csight *c, const char *id)
+{
+	begin(c, "remove snapshot %s", id);
+	return call(c, (struct request){ .method = INTERFACE "Remove", .parameters = with_id(id) }, NULL);
+}
+
+static json_object *member(const struct csight_object *o, const char *field, json_type type)
+{
+	json_object *v = of_object(o);
+
+	if (field)
+		return json_get(v, field, type, &v) < 0 ? NULL : v;
+	return json_object_is_type(v, type) ? v : NULL;
+}
+
+const char *csight_text(const struct csight_object *o, const char *field)
+{
+	json_object *v = member(o, field, json_type_string);
+
+	return v ? json_object_get_string(v) : NULL;
+}
+
+int64_t csight_number(const struct csight_object *o, const char *field, int64_t otherwise)
+{
+	json_object *v = member(o, field, json_type_int);
+
+	return v ? json_object_get_int64(v) : otherwise;
+}
+
+bool csight_flag(const struct csight_object *o, const char *field)
+{
+	json_object *v = member(o, field, json_type_boolean);
+
+	return v && json_object_get_boolean(v);
+}
+
+const struct csight_object *csight_field(const struct csight_object *o, const char *field)
+{
+	json_object *v = NULL;
+
+	json_object_object_get_ex(of_object(o), field, &v);
+	return to_object(v);
+}
+
+size_t csight_count(const struct csight_object *o, const char *field)
+{
+	json_object *v = member(o, field, json_type_array);
+
+	return v ? json_object_array_length(v) : 0;
+}
+
+const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index)
+{
+	json_object *v = member(o, field, json_type_array);
+
+	return v ? to_object(json_object_array_get_idx(v, index)) : NULL;
+}
+
+const char *csight_json(const struct csight_object *o)
+{
+	return json_object_to_json_string_ext(of_object(o), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+struct csight_object *csight_object_free(struct csight_object *o)
+{
+	json_object_put(of_object(o));
+	return NULL;
+}
