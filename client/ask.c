@@ -1,0 +1,115 @@
+/* What verbs share that ask the daemon. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "lib/base/escape.h"
+#include "lib/base/paths.h"
+
+int client_failed(struct client *c, int rc)
+{
+	char csightd[4096];
+
+	client_error("%s", csight_error(c->daemon));
+	switch (rc) {
+	case -ENOTCONN:
+		/* As built, the daemon lies beside this program and on nobody's PATH. */
+		if (path_helper("csightd", "/nonexistent", csightd, sizeof(csightd)) < 0)
+			strcpy(csightd, "csightd");
+		client_error("as yourself: '%s &'; for the whole machine: 'systemctl start csightd'", esc(csightd));
+		return STATUS_NO_DAEMON;
+	case -EACCES:
+	case -EPERM:
+		return STATUS_DENIED;
+	case -ESRCH:
+	case -ENOENT:
+		return STATUS_NOT_FOUND;
+	default:
+		return STATUS_FAILED;
+	}
+}
+
+int client_connect(struct client *c)
+{
+	int rc = csight_open(c->socket, &c->daemon);
+
+	if (rc == 0)
+		return 0;
+	client_error("cannot find the socket of csightd: %s", strerror(-rc));
+	return STATUS_FAILED;
+}
+
+static void tell_ambiguous(const char *name, const struct csight_object *list)
+{
+	client_error("more than one snapshot begins with '%s':", esc(name));
+	for (size_t i = 0; i < csight_count(list, "snapshots"); i++) {
+		const char *id = csight_text(csight_item(list, "snapshots", i), "id");
+
+		if (id && strncmp(id, name, strlen(name)) == 0)
+			fprintf(stderr, "  %s\n", esc(id));
+	}
+}
+
+int client_find(struct client *c, const char *name, struct csight_object **ret)
+{
+	_cleanup_object_ struct csight_object *list = NULL;
+	const char *id = NULL, *found = NULL;
+	size_t n, matches = 0;
+	int rc;
+
+	rc = csight_list(c->daemon, &list);
+	if (rc < 0)
+		return client_failed(c, rc);
+	n = csight_count(list, "snapshots");
+	for (size_t i = 0; i < n; i++) {
+		id = csight_text(csight_item(list, "snapshots", i), "id");
+		if (!id)
+			continue;
+		if (strcmp(id, name) == 0 || (strcmp(name, "last") == 0 && i + 1 == n)) {
+			found = id;
+			matches = 1;
+			break;
+		}
+		if (*name && strncmp(id, name, strlen(name)) == 0) {
+			found = id;
+			matches++;
+		}
+	}
+	if (matches > 1) {
+		tell_ambiguous(name, list);
+		return STATUS_NOT_FOUND;
+	}
+	if (!found) {
+		if (strcmp(name, "last") == 0)
+			client_error("there is no snapshot yet at %s; 'csight snapshot --pid N' takes one",
+				     esc(csight_socket(c->daemon)));
+		else
+			client_error("no snapshot at %s begins with '%s'; 'csight list' shows those that are yours",
+				     esc(csight_socket(c->daemon)), esc(name));
+		return STATUS_NOT_FOUND;
+	}
+	/* The list may be a moment old. */
+	rc = csight_get(c->daemon, found, ret);
+	return rc < 0 ? client_failed(c, rc) : 0;
+}
+
+int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total)
+{
+	const struct client *c = userdata;
+
+	if (c->quiet || !isatty(STDERR_FILENO))
+		return 0;
+	fprintf(stderr, "\r\033[K%s", esc(phase));
+	if (total)
+		fprintf(stderr, " %d %%", (int)(100.0 * (double)MIN(done, total) / (double)total));
+	return 0;
+}
+
+void client_progress_end(struct client *c)
+{
+	if (!c->quiet && isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}

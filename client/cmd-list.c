@@ -1,0 +1,71 @@
+/* csight list. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "lib/base/escape.h"
+
+static void add_snapshot(struct table *t, const struct csight_object *s)
+{
+	const char *state = csight_text(s, "state"), *reason = csight_text(s, "reason");
+	enum format_mark mark = MARK_NONE;
+	char text[32];
+
+	if (state && strcmp(state, "raw") == 0)
+		mark = MARK_BAD;
+	else if (state && strcmp(state, "ready") == 0)
+		mark = MARK_GOOD;
+	table_cell(t, MARK_NONE, csight_text(s, "id"));
+	table_cell(t, MARK_NONE, format_time((uint64_t)csight_number(s, "time", 0)));
+	snprintf(text, sizeof(text), "%" PRId64, csight_number(s, "pid", 0));
+	table_cell(t, MARK_NONE, text);
+	table_cell(t, MARK_NONE, csight_text(s, "name"));
+	table_cell(t, mark, state);
+	table_cell(t, MARK_NONE, format_count((uint64_t)csight_number(s, "threads", 0)));
+	table_cell(t, MARK_NONE, format_size((uint64_t)csight_number(s, "size", 0)));
+	table_cell(t, MARK_NONE, reason ? reason : "");
+}
+
+static int run(struct client *c)
+{
+	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>", "" };
+	_cleanup_object_ struct csight_object *list = NULL;
+	_cleanup_(table_freep) struct table *t = NULL;
+	const char *value;
+	size_t n;
+	int rc;
+
+	if (client_option(c, &value) == CLIENT_STOP)
+		return c->status;
+	if (c->argc)
+		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	rc = csight_list(c->daemon, &list);
+	if (rc < 0)
+		return client_failed(c, rc);
+	if (c->json) {
+		printf("%s\n", csight_json(list));
+		return STATUS_OK;
+	}
+	n = csight_count(list, "snapshots");
+	if (n == 0) {
+		fprintf(stderr, "no snapshots; 'csight snapshot --pid N' takes one\n");
+		return STATUS_OK;
+	}
+	t = table_new(head, ELEMENTS(head));
+	for (size_t i = 0; i < n; i++)
+		add_snapshot(t, csight_item(list, "snapshots", i));
+	table_print(t, stdout);
+	return STATUS_OK;
+}
+
+const struct verb cmd_list = {
+	.name = "list",
+	.arguments = "",
+	.summary = "list the snapshots, oldest first",
+	.flags = VERB_SOCKET | VERB_JSON,
+	.run = run,
+};

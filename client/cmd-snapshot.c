@@ -1,0 +1,88 @@
+/* csight snapshot, and what is said of a snapshot that was taken. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "lib/base/escape.h"
+
+enum { OPTION_PID, OPTION_NO_ARM, OPTION_NO_WAIT };
+
+static const struct verb_option options[] = {
+	[OPTION_PID] = { "pid", 'p', "N", "the process" },
+	[OPTION_NO_ARM] = { "no-arm", 0, NULL, "refuse a process that is not armed, instead of arming it" },
+	[OPTION_NO_WAIT] = { "no-wait", 0, NULL, "return when the copy is safe, before it is decoded" },
+	{ 0 },
+};
+
+int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot)
+{
+	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
+	bool raw = state && strcmp(state, "raw") == 0, ready = state && strcmp(state, "ready") == 0;
+	const struct csight_object *decode = csight_field(snapshot, "decode");
+
+	if (c->json) {
+		fprintf(to, "%s\n", csight_json(snapshot));
+		return raw ? STATUS_FAILED : STATUS_OK;
+	}
+	if (c->quiet) {
+		fprintf(to, "%s\n", esc(id));
+		return raw ? STATUS_FAILED : STATUS_OK;
+	}
+	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s threads, %s, blind for %s\n", esc(id),
+		esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
+		format_mark(to, raw ? MARK_BAD : MARK_GOOD), esc(state), format_mark(to, MARK_NONE),
+		format_count((uint64_t)csight_number(snapshot, "threads", 0)),
+		format_size((uint64_t)csight_number(snapshot, "size", 0)),
+		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
+	if (decode)
+		fprintf(to, "  decoded: %s instructions, %s calls, %s gaps\n",
+			format_count((uint64_t)csight_number(decode, "instructions", 0)),
+			format_count((uint64_t)csight_number(decode, "calls", 0)),
+			format_count((uint64_t)csight_number(decode, "gaps", 0)));
+	for (size_t i = 0; i < csight_count(snapshot, "missing"); i++)
+		fprintf(to, "  missing: %s\n", esc(csight_text(csight_item(snapshot, "missing", i), NULL)));
+	if (raw)
+		fprintf(to, "  kept undecoded: %s\n", esc(csight_text(snapshot, "reason")));
+	if (ready)
+		fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id), esc(id));
+	return raw ? STATUS_FAILED : STATUS_OK;
+}
+
+static int run(struct client *c)
+{
+	_cleanup_object_ struct csight_object *snapshot = NULL;
+	const char *value, *pid_text = NULL;
+	unsigned flags = 0;
+	pid_t pid;
+	int o, rc;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		if (o == OPTION_PID)
+			pid_text = value;
+		else
+			flags |= o == OPTION_NO_ARM ? CSIGHT_NO_ARM : CSIGHT_NO_WAIT;
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	rc = client_pid(c, pid_text, &pid);
+	if (rc != 0)
+		return rc;
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	rc = csight_snapshot(c->daemon, pid, flags, client_progress, c, &snapshot);
+	client_progress_end(c);
+	if (rc < 0)
+		return client_failed(c, rc);
+	return client_tell_snapshot(c, stdout, snapshot);
+}
+
+const struct verb cmd_snapshot = {
+	.name = "snapshot",
+	.arguments = "--pid N",
+	.summary = "keep what a process did just before now",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,57 @@
+/* csight status. */
+#include <inttypes.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "lib/base/escape.h"
+
+static void tell(struct client *c, const struct csight_object *s)
+{
+	const char *emu = csight_text(s, "emuSocket"), *opencsd = csight_text(s, "opencsd");
+
+	printf("csightd %s at %s, process %" PRId64 " of user %" PRId64 ", up for %s\n", esc(csight_text(s, "version")),
+	       esc(csight_socket(c->daemon)), csight_number(s, "pid", 0), csight_number(s, "uid", -1),
+	       format_duration(1000000000u * (uint64_t)csight_number(s, "uptime", 0)));
+	printf("  capture    %s%s%s\n", esc(csight_text(s, "capture")), emu ? ", emulated programs at " : "",
+	       emu ? esc(emu) : "");
+	printf("  targets    %s\n", format_count((uint64_t)csight_number(s, "targets", 0)));
+	printf("  snapshots  %s, %s in %s\n", format_count((uint64_t)csight_number(s, "snapshots", 0)),
+	       format_size((uint64_t)csight_number(s, "spoolBytes", 0)), esc(csight_text(s, "spool")));
+	printf("  jobs       %s\n", format_count((uint64_t)csight_number(s, "jobs", 0)));
+	if (opencsd)
+		printf("  OpenCSD    %s\n", esc(opencsd));
+	for (size_t i = 0; i < csight_count(s, "warnings"); i++)
+		printf("  %swarning%s    %s\n", format_mark(stdout, MARK_BAD), format_mark(stdout, MARK_NONE),
+		       esc(csight_text(csight_item(s, "warnings", i), NULL)));
+}
+
+static int run(struct client *c)
+{
+	_cleanup_object_ struct csight_object *status = NULL;
+	const char *value;
+	int rc;
+
+	if (client_option(c, &value) == CLIENT_STOP)
+		return c->status;
+	if (c->argc)
+		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	rc = csight_status(c->daemon, &status);
+	if (rc < 0)
+		return client_failed(c, rc);
+	if (c->json)
+		printf("%s\n", csight_json(status));
+	else
+		tell(c, status);
+	return STATUS_OK;
+}
+
+const struct verb cmd_status = {
+	.name = "status",
+	.arguments = "",
+	.summary = "tell how csightd is",
+	.flags = VERB_SOCKET | VERB_JSON,
+	.run = run,
+};

@@ -1,0 +1,39 @@
+/* How numbers, times and tables look to people. The texts live in rotating static buffers. */
+#ifndef CSIGHT_CLIENT_FORMAT_H
+#define CSIGHT_CLIENT_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* 1,234,567 */
+const char *format_count(uint64_t n);
+/* 1.5 MiB */
+const char *format_size(uint64_t bytes);
+/* 12.3 ms */
+const char *format_duration(uint64_t ns);
+/* 2026-01-31 12:30:59, local time, from CLOCK_REALTIME */
+const char *format_time(uint64_t ns);
+
+/* Terminal attributes where f is a terminal that wants them, else nothing. */
+enum format_mark { MARK_NONE, MARK_HEAD, MARK_GOOD, MARK_BAD };
+const char *format_mark(FILE *f, enum format_mark mark);
+
+/*
+ * Rows of cells, aligned when printed. head: the titles, "SIZE>" for a column aligned to the right. Cells are copied and
+ * escaped.
+ */
+struct table;
+
+struct table *table_new(const char *const *head, size_t columns);
+void table_cell(struct table *t, enum format_mark mark, const char *text);
+void table_print(struct table *t, FILE *f);
+struct table *table_free(struct table *t);
+
+static inline void table_freep(struct table **t)
+{
+	table_free(*t);
+}
+
+#endif

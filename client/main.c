@@ -1,0 +1,75 @@
+/* csight: asks csightd for traces, and runs programs under the emulated ETM. */
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "lib/base/escape.h"
+
+struct group {
+	const char *title;
+	const struct verb *verbs[8];
+};
+
+static const struct group groups[] = {
+	{ "Record", { &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot } },
+	{ "Look at snapshots", { &cmd_list, &cmd_remove } },
+	{ "Others", { &cmd_status, &cmd_version } },
+};
+
+static void put_help(FILE *f)
+{
+	fputs("usage: csight VERB [options] ...\n"
+	      "\n"
+	      "A flight recorder for programs: csightd keeps what they did just before now, and csight asks for it.\n",
+	      f);
+	for (size_t i = 0; i < ELEMENTS(groups); i++) {
+		fprintf(f, "\n%s:\n", groups[i].title);
+		for (size_t j = 0; j < ELEMENTS(groups[i].verbs) && groups[i].verbs[j]; j++)
+			fprintf(f, "  %-10s  %s\n", groups[i].verbs[j]->name, groups[i].verbs[j]->summary);
+	}
+	fputs("\n'csight VERB --help' tells a verb's options, csight(1) everything.\n", f);
+}
+
+static const struct verb *find_verb(const char *name)
+{
+	if (strcmp(name, "--version") == 0)
+		return &cmd_version;
+	for (size_t i = 0; i < ELEMENTS(groups); i++)
+		for (size_t j = 0; j < ELEMENTS(groups[i].verbs) && groups[i].verbs[j]; j++)
+			if (strcmp(groups[i].verbs[j]->name, name) == 0)
+				return groups[i].verbs[j];
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct client c = { .argc = argc - 1, .argv = argv + 1 };
+	static char name[] = "csight";
+
+	if (argc < 2) {
+		put_help(stderr);
+		return STATUS_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+		put_help(stdout);
+	} else {
+		c.verb = find_verb(argv[1]);
+		if (!c.verb) {
+			client_error("there is no verb '%s'; 'csight --help' lists them", esc(argv[1]));
+			return STATUS_USAGE;
+		}
+		/* getopt's messages begin with this. */
+		argv[1] = name;
+		c.status = c.verb->run(&c);
+		csight_close(c.daemon);
+	}
+	/* A reader that went away has seen what it wanted. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
+		client_error("cannot write to standard output: %s", strerror(errno));
+		return STATUS_FAILED;
+	}
+	return c.status;
+}

@@ -1,0 +1,196 @@
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "lib/base/escape.h"
+
+/* What getopt gives for a long option: a number that no letter has. */
+enum { OPTIONS_MAX = 24, OWN = 1000, SHARED = 2000 };
+
+static const struct verb_option shared[] = {
+	{ "socket", 0, "PATH", "ask the csightd that listens there" },
+	{ "json", 0, NULL, "print one JSON document" },
+	{ "quiet", 'q', NULL, "say nothing but what was asked for" },
+	{ "help", 'h', NULL, "print this" },
+};
+enum { SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
+static const unsigned shared_flag[] = { VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
+
+static bool takes(const struct verb *v, size_t i)
+{
+	return !shared_flag[i] || (v->flags & shared_flag[i]);
+}
+
+void client_error(const char *fmt, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("csight: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static void put_usage(const struct verb *v, FILE *f)
+{
+	fprintf(f, "usage: csight %s [options]%s%s\n", v->name, *v->arguments ? " " : "", v->arguments);
+}
+
+int client_usage(struct client *c, const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("csight: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	put_usage(c->verb, stderr);
+	fprintf(stderr, "'csight %s --help' tells more\n", c->verb->name);
+	return STATUS_USAGE;
+}
+
+static void put_option(const struct verb_option *o)
+{
+	char left[64];
+
+	snprintf(left, sizeof(left), "%c%c%s --%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+		 o->letter ? "," : " ", o->name, o->argument ? "=" : "", o->argument ? o->argument : "");
+	printf("  %-24s  %s\n", left, o->help);
+}
+
+static void put_help(const struct verb *v)
+{
+	put_usage(v, stdout);
+	printf("\n%s.\n\noptions:\n", v->summary);
+	for (const struct verb_option *o = v->options; o && o->name; o++)
+		put_option(o);
+	for (size_t i = 0; i < ELEMENTS(shared); i++)
+		if (takes(v, i))
+			put_option(&shared[i]);
+	printf("\ncsight(1) tells the rest.\n");
+}
+
+static void add_option(const struct verb_option *o, int value, struct option *longs, size_t *n_longs, char *shorts,
+		       size_t *n_shorts)
+{
+	longs[(*n_longs)++] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL, value };
+	if (!o->letter)
+		return;
+	shorts[(*n_shorts)++] = o->letter;
+	if (o->argument)
+		shorts[(*n_shorts)++] = ':';
+}
+
+static int of_letter(const struct verb *v, int letter)
+{
+	for (int i = 0; v->options && v->options[i].name; i++)
+		if (v->options[i].letter == letter)
+			return OWN + i;
+	for (int i = 0; i < (int)ELEMENTS(shared); i++)
+		if (shared[i].letter == letter)
+			return SHARED + i;
+	return letter;
+}
+
+int client_option(struct client *c, const char **ret_value)
+{
+	struct option longs[OPTIONS_MAX + ELEMENTS(shared) + 1] = { 0 };
+	char shorts[2 * (OPTIONS_MAX + ELEMENTS(shared)) + 3];
+	size_t n_longs = 0, n_shorts = 0;
+	int o;
+
+	if (c->verb->flags & VERB_PROGRAM)
+		shorts[n_shorts++] = '+';
+	for (int i = 0; c->verb->options && c->verb->options[i].name && i < OPTIONS_MAX; i++)
+		add_option(&c->verb->options[i], OWN + i, longs, &n_longs, shorts, &n_shorts);
+	for (int i = 0; i < (int)ELEMENTS(shared); i++)
+		if (takes(c->verb, i))
+			add_option(&shared[i], SHARED + i, longs, &n_longs, shorts, &n_shorts);
+	shorts[n_shorts] = 0;
+	for (;;) {
+		o = of_letter(c->verb, getopt_long(c->argc, c->argv, shorts, longs, NULL));
+		switch (o) {
+		case SHARED + SHARED_SOCKET:
+			c->socket = optarg;
+			continue;
+		case SHARED + SHARED_JSON:
+			c->json = true;
+			continue;
+		case SHARED + SHARED_QUIET:
+			c->quiet = true;
+			continue;
+		case SHARED + SHARED_HELP:
+			put_help(c->verb);
+			c->status = STATUS_OK;
+			return CLIENT_STOP;
+		case '?':
+			put_usage(c->verb, stderr);
+			c->status = STATUS_USAGE;
+			return CLIENT_STOP;
+		case -1:
+			c->argc -= optind;
+			c->argv += optind;
+			return CLIENT_DONE;
+		default:
+			*ret_value = optarg;
+			return o - OWN;
+		}
+	}
+}
+
+int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret)
+{
+	char *end;
+	intmax_t v;
+
+	errno = 0;
+	v = strtoimax(text, &end, 10);
+	if (errno || end == text || *end || v < min || v > max)
+		return -EINVAL;
+	*ret = v;
+	return 0;
+}
+
+int parse_size(const char *text, uint64_t *ret)
+{
+	static const char units[] = "KMG";
+	uint64_t factor = 1;
+	const char *unit;
+	char *end;
+	uintmax_t v;
+
+	errno = 0;
+	v = strtoumax(text, &end, 10);
+	if (errno || end == text || *text == '-')
+		return -EINVAL;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		factor = 1ull << (10 * (unit - units + 1));
+		end++;
+	}
+	if (*end || __builtin_mul_overflow(v, factor, &v))
+		return -EINVAL;
+	*ret = v;
+	return 0;
+}
+
+int client_pid(struct client *c, const char *option, pid_t *ret)
+{
+	const char *text = option ? option : c->argc ? c->argv[0] : NULL;
+	int64_t n;
+
+	if (!text)
+		return client_usage(c, "which process? its number is missing");
+	if (c->argc > !option)
+		return client_usage(c, "one process at a time: '%s' is too much", esc(c->argv[c->argc - 1]));
+	if (parse_number(text, 1, INT32_MAX, &n) < 0)
+		return client_usage(c, "'%s' is not a process number", esc(text));
+	*ret = (pid_t)n;
+	return 0;
+}
