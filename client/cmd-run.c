@@ -1,0 +1,247 @@
+/*
+ * csight run --emu: becomes qemu-aarch64 with the plugin, so that terminal, signals and exit status are the program's own.
+ * With --snapshot qemu is a child instead, whose process number is held until its last history is kept.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/guest.h"
+#include "lib/base/buf.h"
+#include "lib/base/escape.h"
+#include "lib/base/paths.h"
+#include "lib/emu/ring.h"
+
+enum { OPTION_EMU, OPTION_SNAPSHOT, OPTION_RETSTACK, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_SYSROOT };
+
+static const struct verb_option options[] = {
+	[OPTION_EMU] = { "emu", 0, NULL, "under the emulated trace unit (there is no other yet)" },
+	[OPTION_SNAPSHOT] = { "snapshot", 0, NULL, "take a snapshot when the program ends" },
+	[OPTION_RETSTACK] = { "retstack", 0, "on|off", "leave out returns that a return stack foretells (on)" },
+	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history kept for each thread; K, M, G may follow" },
+	[OPTION_RINGS] = { "rings", 0, "N", "threads that have a history at a time" },
+	[OPTION_TRUTH] = { "truth", 0, "DIR", "log what ran into DIR, for tests" },
+	[OPTION_SYSROOT] = { "sysroot", 'L', "DIR", "where a dynamic program's libraries are (" GUEST_SYSROOT ")" },
+	{ 0 },
+};
+
+struct run {
+	bool emu, snapshot;
+	const char *retstack, *ring_size, *rings, *truth, *sysroot;
+};
+
+static int fail_program(const char *program, const char *why)
+{
+	client_error("cannot run %s under the emulated trace unit: %s", esc(program), why);
+	return STATUS_FAILED;
+}
+
+static int parse(struct client *c, struct run *ret)
+{
+	const char *value;
+	uint64_t size;
+	int64_t n;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		const char **const to[] = {
+			[OPTION_RETSTACK] = &ret->retstack, [OPTION_RING_SIZE] = &ret->ring_size,
+			[OPTION_RINGS] = &ret->rings,	    [OPTION_TRUTH] = &ret->truth,
+			[OPTION_SYSROOT] = &ret->sysroot,
+		};
+
+		if (o == OPTION_EMU)
+			ret->emu = true;
+		else if (o == OPTION_SNAPSHOT)
+			ret->snapshot = true;
+		else
+			*to[o] = value;
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (!ret->emu)
+		return client_usage(c, "only programs under the emulated trace unit can be started: --emu is missing");
+	if (!c->argc)
+		return client_usage(c, "which program?");
+	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
+		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
+	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
+			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
+		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
+	if (ret->rings && parse_number(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
+		return client_usage(c, "--rings is a number from 1 to %d, not '%s'", EMU_RINGS_MAX, esc(ret->rings));
+	return -1;
+}
+
+/* One NAME=VALUE of the plugin's; QEMU ends a value at a comma that is not doubled. */
+static void put_argument(struct buf *b, const char *name, const char *value)
+{
+	buf_printf(b, *name ? ",%s=" : "", name);
+	for (; *value; value++) {
+		buf_u8(b, (uint8_t)*value);
+		if (*value == ',')
+			buf_u8(b, ',');
+	}
+}
+
+static int put_plugin(struct client *c, const struct run *run, const char *plugin, const char *socket, struct buf *b)
+{
+	_cleanup_free_ char *truth = NULL;
+	uint64_t size;
+
+	put_argument(b, "", plugin);
+	put_argument(b, "socket", socket);
+	if (run->retstack)
+		put_argument(b, "retstack", run->retstack);
+	if (run->ring_size && parse_size(run->ring_size, &size) == 0)
+		buf_printf(b, ",ringsize=%llu", (unsigned long long)size);
+	if (run->rings)
+		put_argument(b, "rings", run->rings);
+	if (run->truth) {
+		/* The program may change its directory before the log is opened. */
+		truth = realpath(run->truth, NULL);
+		if (!truth) {
+			client_error("cannot log the truth in %s: %s", esc(run->truth), strerror(errno));
+			return STATUS_FAILED;
+		}
+		put_argument(b, "truth", truth);
+	}
+	buf_u8(b, 0);
+	return buf_error(b) ? fail_program(c->argv[0], strerror(-buf_error(b))) : STATUS_OK;
+}
+
+/* Where a program's libraries are: as asked, else here, else where Debian's cross packages have them. */
+static int find_sysroot(const struct guest *guest, const char *program, const char **sysroot)
+{
+	char why[2 * PATH_MAX];
+
+	if (!*sysroot && !guest_interpreter_in(guest, NULL) && !getenv("QEMU_LD_PREFIX"))
+		*sysroot = GUEST_SYSROOT;
+	if (!*sysroot || guest_interpreter_in(guest, *sysroot))
+		return STATUS_OK;
+	snprintf(why, sizeof(why), "it needs %s, which is neither here nor in %s; apt install libc6-arm64-cross, or name with "
+				   "-L where its libraries are",
+		 esc(guest->interpreter), esc(*sysroot));
+	return fail_program(program, why);
+}
+
+static int find_socket(struct client *c, char *ret, size_t size)
+{
+	_cleanup_object_ struct csight_object *status = NULL;
+	const char *socket;
+	int rc;
+
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	rc = csight_status(c->daemon, &status);
+	if (rc < 0)
+		return client_failed(c, rc);
+	socket = csight_text(status, "emuSocket");
+	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
+		return fail_program(c->argv[0], "this csightd does not take emulated programs; start one with --capture=emu");
+	return STATUS_OK;
+}
+
+static int wait_program(pid_t pid, siginfo_t *ret)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, interrupt, quit;
+	int rc;
+
+	/* The terminal sends these to both; what they mean is for the program to say. */
+	sigaction(SIGINT, &ignore, &interrupt);
+	sigaction(SIGQUIT, &ignore, &quit);
+	do
+		rc = waitid(P_PID, (id_t)pid, ret, WEXITED | WNOWAIT) < 0 ? -errno : 0;
+	while (rc == -EINTR);
+	sigaction(SIGINT, &interrupt, NULL);
+	sigaction(SIGQUIT, &quit, NULL);
+	return rc;
+}
+
+static int run_and_snapshot(struct client *c, char *const *argv)
+{
+	_cleanup_object_ struct csight_object *snapshot = NULL;
+	siginfo_t end;
+	pid_t pid;
+	int rc;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		return fail_program(c->argv[0], strerror(errno));
+	if (pid == 0) {
+		execv(argv[0], argv);
+		_exit(fail_program(c->argv[0], strerror(errno)));
+	}
+	rc = wait_program(pid, &end);
+	if (rc < 0)
+		return fail_program(c->argv[0], strerror(-rc));
+	/* Not reaped yet, so that no other process gets its number meanwhile. */
+	rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
+	client_progress_end(c);
+	if (rc < 0)
+		client_failed(c, rc);
+	else
+		client_tell_snapshot(c, c->json ? stdout : stderr, snapshot);
+	waitpid(pid, NULL, 0);
+	return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
+}
+
+static int run(struct client *c)
+{
+	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX], why[1024];
+	_cleanup_buf_ struct buf argument = { 0 };
+	_cleanup_free_ char **argv = NULL;
+	struct run run = { 0 };
+	struct guest guest;
+	size_t n = 0;
+	int rc;
+
+	rc = parse(c, &run);
+	if (rc >= 0)
+		return rc;
+	if (!guest_program(c->argv[0], &guest))
+		return fail_program(c->argv[0], guest.why);
+	rc = find_sysroot(&guest, c->argv[0], &run.sysroot);
+	if (rc != 0)
+		return rc;
+	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
+		return fail_program(c->argv[0], "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
+	if (!guest_emulator(plugin, emulator, sizeof(emulator), why, sizeof(why)))
+		return fail_program(c->argv[0], why);
+	rc = find_socket(c, socket, sizeof(socket));
+	if (rc == 0)
+		rc = put_plugin(c, &run, plugin, socket, &argument);
+	if (rc != 0)
+		return rc;
+	argv = calloc((size_t)c->argc + 10, sizeof(*argv));
+	if (!argv)
+		return fail_program(c->argv[0], strerror(ENOMEM));
+	argv[n++] = emulator;
+	if (run.sysroot) {
+		argv[n++] = (char *)"-L";
+		argv[n++] = (char *)run.sysroot;
+	}
+	argv[n++] = (char *)"-plugin";
+	argv[n++] = (char *)argument.data;
+	argv[n++] = (char *)"-0";
+	argv[n++] = c->argv[0];
+	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
+	if (run.snapshot)
+		return run_and_snapshot(c, argv);
+	execv(emulator, argv);
+	return fail_program(c->argv[0], strerror(errno));
+}
+
+const struct verb cmd_run = {
+	.name = "run",
+	.arguments = "--emu -- PROGRAM [ARGUMENT...]",
+	.summary = "start a program under the emulated trace unit, armed",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET | VERB_PROGRAM,
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,146 @@
+/* csight show. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/view.h"
+#include "lib/base/escape.h"
+
+enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPTION_WIDTH };
+
+static const struct verb_option options[] = {
+	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
+	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of a thread" },
+	[OPTION_DEPTH] = { "depth", 0, "N", "levels of calls shown" },
+	[OPTION_WIDTH] = { "width", 0, "N", "calls shown of one caller" },
+	{ 0 },
+};
+
+struct show {
+	struct view view;
+	int64_t tail, depth, width; /* 0: as the tree has it */
+};
+
+static void tell_metadata(struct client *c, const struct csight_object *s)
+{
+	const char *reason = csight_text(s, "reason");
+
+	client_tell_snapshot(c, stdout, s);
+	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
+	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
+	if (csight_number(s, "attempts", 0) > 1)
+		printf("  decode begun %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0),
+		       reason ? ": " : "", reason ? esc(reason) : "");
+}
+
+static int tell_tree(struct client *c, const struct show *show, const struct store *s, int64_t only)
+{
+	struct export_options o = EXPORT_DEFAULTS;
+	struct export_result result = { 0 };
+	int rc;
+
+	rc = view_options(c, &show->view, s, &o);
+	if (rc != 0)
+		return rc;
+	if (only >= 0 && o.tid >= 0 && o.tid != only)
+		return STATUS_OK;
+	o.tid = only >= 0 ? only : o.tid;
+	o.budget = show->tail ? (uint64_t)show->tail : 0;
+	o.depth = show->depth ? (unsigned)show->depth : o.depth;
+	o.width = show->width ? (unsigned)show->width : o.width;
+	o.colour = *format_mark(stdout, MARK_HEAD) != 0;
+	rc = export_tree.write(s, STDOUT_FILENO, &o, &result);
+	if (rc >= 0 || rc == -EPIPE)
+		return STATUS_OK;
+	client_error("cannot show the calls: %s", strerror(-rc));
+	return STATUS_FAILED;
+}
+
+static int show_calls(struct client *c, const struct show *show, const char *id)
+{
+	_cleanup_(store_closep) struct store *s = NULL;
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	rc = csight_open_file(c->daemon, id, "store", &fd);
+	if (rc < 0)
+		return client_failed(c, rc);
+	rc = store_open(fd, &s);
+	if (rc < 0) {
+		client_error("cannot read the store of snapshot %s: %s", esc(id), strerror(-rc));
+		return STATUS_FAILED;
+	}
+	printf("\n");
+	fflush(stdout);
+	if (!show->tail)
+		return tell_tree(c, show, s, -1);
+	/* The last N of each thread, rather than of whichever was busiest. */
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
+		rc = tell_tree(c, show, s, store_thread(s, i)->tid);
+	return rc;
+}
+
+static int parse(struct client *c, struct show *ret)
+{
+	const char *value, *number = NULL;
+	int64_t *to = NULL;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		number = o >= OPTION_TAIL ? value : NULL;
+		if (o == OPTION_SINCE)
+			ret->view.since = value;
+		else if (o == OPTION_UNTIL)
+			ret->view.until = value;
+		else if (o == OPTION_THREAD)
+			ret->view.thread = value;
+		else
+			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
+		if (number && parse_number(number, 1, INT32_MAX, to) < 0)
+			return client_usage(c, "--%s: '%s' is no number from 1 on", options[o].name, esc(number));
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (c->argc != 1)
+		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id is missing");
+	return -1;
+}
+
+static int run(struct client *c)
+{
+	_cleanup_object_ struct csight_object *snapshot = NULL;
+	struct show show = { 0 };
+	const char *state;
+	int rc;
+
+	rc = parse(c, &show);
+	if (rc >= 0)
+		return rc;
+	rc = client_connect(c);
+	if (rc == 0)
+		rc = client_find(c, c->argv[0], &snapshot);
+	if (rc != 0)
+		return rc;
+	if (c->json) {
+		printf("%s\n", csight_json(snapshot));
+		return STATUS_OK;
+	}
+	tell_metadata(c, snapshot);
+	state = csight_text(snapshot, "state");
+	if (!state || strcmp(state, "ready") != 0)
+		return STATUS_OK;
+	return show_calls(c, &show, csight_text(snapshot, "id"));
+}
+
+const struct verb cmd_show = {
+	.name = "show",
+	.arguments = "ID",
+	.summary = "tell of a snapshot, with its calls as a tree",
+	.flags = VERB_SOCKET | VERB_JSON,
+	.options = options,
+	.run = run,
+};

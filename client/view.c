@@ -1,0 +1,91 @@
+#include <errno.h>
+#include <string.h>
+
+#include "client/view.h"
+#include "lib/base/escape.h"
+
+/* "20ms" from the start, "-20ms" before the end, "@NS" on the trace's own clock. */
+static int parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
+	const char *digits = text + (*text == '-');
+	int64_t absolute;
+	uint64_t ns;
+	char *end;
+	double v;
+
+	if (*text == '@') {
+		if (parse_number(text + 1, 0, INT64_MAX, &absolute) < 0)
+			return -EINVAL;
+		*ret = (uint64_t)absolute;
+		return 0;
+	}
+	/* strtod takes signs, blanks, hexadecimal and "inf" too. */
+	if (strspn(digits, "0123456789.") == 0)
+		return -EINVAL;
+	v = strtod(digits, &end);
+	for (size_t i = 0; i < ELEMENTS(units); i++) {
+		if (strcmp(end, units[i].name) != 0)
+			continue;
+		v *= units[i].ns;
+		if (v >= 1e18)
+			return -EINVAL;
+		ns = (uint64_t)v;
+		*ret = *text != '-' ? first + ns : last > ns ? last - ns : 0;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int find_thread(const struct store *s, const char *text, int64_t *ret)
+{
+	int64_t tid = -1;
+	int found = 0;
+
+	if (parse_number(text, 0, INT32_MAX, &tid) < 0)
+		tid = -1;
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		if (tid >= 0 ? t->tid != tid : strcmp(t->name, text) != 0)
+			continue;
+		*ret = t->tid;
+		found++;
+	}
+	return found == 0 ? -ENOENT : found > 1 && tid < 0 ? -EEXIST : 0;
+}
+
+int view_options(struct client *c, const struct view *v, const struct store *s, struct export_options *o)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+	int64_t budget;
+	int rc;
+
+	for (size_t i = 0; i < store_threads(s); i++) {
+		first = MIN(first, store_thread(s, i)->first);
+		last = MAX(last, store_thread(s, i)->last);
+	}
+	if (first > last)
+		first = last;
+	if (v->since && parse_time(v->since, first, last, &o->since) < 0)
+		return client_usage(c, "--since: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->since));
+	if (v->until && parse_time(v->until, first, last, &o->until) < 0)
+		return client_usage(c, "--until: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->until));
+	if (v->budget) {
+		if (parse_number(v->budget, 0, INT64_MAX, &budget) < 0)
+			return client_usage(c, "--budget: '%s' is no number", esc(v->budget));
+		o->budget = (uint64_t)budget;
+	}
+	if (!v->thread)
+		return 0;
+	rc = find_thread(s, v->thread, &o->tid);
+	if (rc == 0)
+		return 0;
+	client_error(rc == -EEXIST ? "more than one thread is called '%s'; give its number" :
+				     "no thread '%s' in this trace",
+		     esc(v->thread));
+	return STATUS_NOT_FOUND;
+}

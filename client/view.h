@@ -1,0 +1,17 @@
+/* The part of a trace that show, export and decode are asked for: --since, --until, --thread, --budget. */
+#ifndef CSIGHT_CLIENT_VIEW_H
+#define CSIGHT_CLIENT_VIEW_H
+
+#include "client/client.h"
+#include "lib/export/export.h"
+
+struct view {
+	const char *since, *until, *thread, *budget; /* as given; NULL: not */
+};
+
+/* Fills in what was given, with the store's own beginning and end; 0 or an exit status. */
+int view_options(struct client *c, const struct view *v, const struct store *s, struct export_options *o);
+
+#define VIEW_SINCE_HELP "only from this time on: 1.5s, 20ms from the start; -20ms before the end"
+
+#endif
