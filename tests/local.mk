@@ -33,3 +33,7 @@ check_PROGRAMS += tests/unit-perfdata
 tests_unit_perfdata_SOURCES = tests/unit-perfdata.c
 tests_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
 TESTS += tests/unit-perfdata
+
+# emu: what compares decodes with the truth
+check_PROGRAMS += tests/exact
+tests_exact_SOURCES = tests/exact.c tests/truth.h
