@@ -37,3 +37,8 @@ TESTS += tests/unit-perfdata
 # emu: what compares decodes with the truth
 check_PROGRAMS += tests/exact
 tests_exact_SOURCES = tests/exact.c tests/truth.h
+# lib/code, images
+check_PROGRAMS += tests/unit-image
+tests_unit_image_SOURCES = tests/unit-image.c
+tests_unit_image_LDADD = lib/code/libcode.la
+TESTS += tests/unit-image

@@ -17,6 +17,9 @@
 
 enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_PLACES_MAX = 1 << 22 };
 
+/* In place of a file: memory of no file. */
+#define IMAGE_NONE (UINT32_MAX - 1)
+
 struct image_file {
 	const char *path;
 	uint8_t build_id[IMAGE_BUILD_ID_MAX]; /* of what was traced, where known */
@@ -41,7 +44,7 @@ const struct image_file *image_file(const struct image_set *s, uint32_t file);
  */
 void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason);
 
-/* From time on, len bytes of file (from offset on) stand at addr of process pid. */
+/* From time on, len bytes of file (from offset on), or IMAGE_NONE, stand at addr of process pid. */
 int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
 	      uint64_t time);
 

@@ -1,1 +1,6 @@
-# lib/etm
+noinst_LTLIBRARIES += lib/etm/libetm.la
+lib_etm_libetm_la_SOURCES = \
+	lib/etm/element.c lib/etm/element.h \
+	lib/etm/engine.h \
+	lib/etm/opencsd.c
+lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

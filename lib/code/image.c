@@ -1,0 +1,356 @@
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/reader.h"
+#include "lib/code/blob.h"
+#include "lib/code/bytes.h"
+#include "lib/code/image.h"
+#include "lib/code/space.h"
+
+enum { HASH_SIZE = 1 << 16, NOTES_MAX = 64 << 10, HEADERS_MAX = 512, SPACES_MAX = 65536 };
+
+struct file {
+	struct image_file public;
+	struct bytes *bytes;
+	uint32_t next; /* of the same hash; UINT32_MAX: none */
+};
+
+struct process {
+	uint32_t pid;
+	struct space *space;
+	struct bytes *code; /* pieces of it are places whose source is SOURCE_CODE */
+};
+
+enum { SOURCE_CODE = UINT32_MAX };
+
+struct image_set {
+	struct buf files; /* struct file */
+	uint32_t *heads;
+	struct buf processes; /* struct process */
+	size_t last;          /* the process asked for last */
+	size_t n_places;
+};
+
+static struct file *files_of(const struct image_set *s)
+{
+	return (struct file *)s->files.data;
+}
+
+static struct process *processes_of(const struct image_set *s)
+{
+	return (struct process *)s->processes.data;
+}
+
+int image_set_new(struct image_set **ret)
+{
+	_cleanup_(image_set_freep) struct image_set *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->heads = malloc(HASH_SIZE * sizeof(*s->heads));
+	if (!s->heads)
+		return -ENOMEM;
+	memset(s->heads, 0xff, HASH_SIZE * sizeof(*s->heads));
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct image_set *image_set_free(struct image_set *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < image_files(s); i++) {
+		struct file *f = &files_of(s)[i];
+
+		free((char *)f->public.path);
+		free((char *)f->public.reason);
+		bytes_free(f->bytes);
+		closep(&f->public.fd);
+	}
+	for (size_t i = 0; i < s->processes.size / sizeof(struct process); i++) {
+		space_free(processes_of(s)[i].space);
+		bytes_free(processes_of(s)[i].code);
+	}
+	buf_done(&s->files);
+	buf_done(&s->processes);
+	free(s->heads);
+	free(s);
+	return NULL;
+}
+
+size_t image_files(const struct image_set *s)
+{
+	return s->files.size / sizeof(struct file);
+}
+
+const struct image_file *image_file(const struct image_set *s, uint32_t file)
+{
+	return &files_of(s)[file].public;
+}
+
+static uint32_t hash_of(const char *path, const uint8_t *id, size_t id_size)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *path; path++)
+		h = (h ^ (uint8_t)*path) * 16777619u;
+	for (size_t i = 0; i < id_size; i++)
+		h = (h ^ id[i]) * 16777619u;
+	return h % HASH_SIZE;
+}
+
+int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint32_t *ret)
+{
+	struct file f = { .public = { .fd = -1 } };
+	uint32_t n = (uint32_t)image_files(s), hash;
+
+	build_id_size = MIN(build_id_size, (size_t)IMAGE_BUILD_ID_MAX);
+	hash = hash_of(path, build_id, build_id_size);
+	for (uint32_t i = s->heads[hash]; i != UINT32_MAX; i = files_of(s)[i].next) {
+		const struct image_file *known = image_file(s, i);
+
+		if (strcmp(known->path, path) == 0 && known->build_id_size == build_id_size &&
+		    (!build_id_size || memcmp(known->build_id, build_id, build_id_size) == 0)) {
+			*ret = i;
+			return 0;
+		}
+	}
+	if (n == IMAGE_FILES_MAX)
+		return -E2BIG;
+	f.public.path = strdup(path);
+	if (!f.public.path)
+		return -ENOMEM;
+	if (build_id_size)
+		memcpy(f.public.build_id, build_id, build_id_size);
+	f.public.build_id_size = (uint8_t)build_id_size;
+	f.next = s->heads[hash];
+	buf_add(&s->files, &f, sizeof(f));
+	if (buf_error(&s->files)) {
+		free((char *)f.public.path);
+		return buf_error(&s->files);
+	}
+	s->heads[hash] = n;
+	*ret = n;
+	return 0;
+}
+
+static bool same_build_id(int fd, const struct image_file *wanted)
+{
+	uint8_t id[IMAGE_BUILD_ID_MAX];
+	size_t size = image_build_id(fd, id);
+
+	return size == wanted->build_id_size && memcmp(id, wanted->build_id, size) == 0;
+}
+
+static void refuse(struct file *f, int fd, const char *reason)
+{
+	closep(&fd);
+	free((char *)f->public.reason);
+	f->public.reason = strdup(reason);
+}
+
+void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
+{
+	struct file *f = &files_of(s)[file];
+	int rc;
+
+	if (f->bytes) {
+		closep(&fd);
+		return;
+	}
+	if (fd < 0) {
+		refuse(f, -1, reason ? reason : "not there");
+		return;
+	}
+	if (f->public.build_id_size && !same_build_id(fd, &f->public)) {
+		refuse(f, fd, "another file: its build-id is not that of the traced one");
+		return;
+	}
+	rc = bytes_new(fd, &f->bytes);
+	if (rc < 0)
+		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
+	else
+		f->public.fd = fd;
+}
+
+static int process_of(struct image_set *s, uint32_t pid, struct process **ret)
+{
+	struct process p = { .pid = pid };
+	size_t n = s->processes.size / sizeof(p);
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		if (processes_of(s)[i].pid == pid) {
+			*ret = &processes_of(s)[i];
+			return 0;
+		}
+	if (n == SPACES_MAX)
+		return -E2BIG;
+	rc = space_new(&p.space);
+	if (rc < 0)
+		return rc;
+	buf_add(&s->processes, &p, sizeof(p));
+	if (buf_error(&s->processes)) {
+		space_free(p.space);
+		return buf_error(&s->processes);
+	}
+	*ret = &processes_of(s)[n];
+	return 0;
+}
+
+static int add_place(struct image_set *s, struct process *p, const struct place *place)
+{
+	if (s->n_places++ == IMAGE_PLACES_MAX)
+		return -E2BIG;
+	return space_add(p->space, place);
+}
+
+int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
+	      uint64_t time)
+{
+	struct place place = { addr, addr + MIN(len, UINT64_MAX - addr), time, offset, file, 0 };
+	struct process *p;
+	int rc = process_of(s, pid, &p);
+
+	return rc < 0 ? rc : add_place(s, p, &place);
+}
+
+int image_code(struct image_set *s, uint32_t pid, int fd)
+{
+	struct code_blob_header header;
+	struct code_blob_piece piece;
+	uint64_t at = sizeof(header);
+	struct process *p;
+	int rc = process_of(s, pid, &p);
+
+	if (rc == 0 && !p->code)
+		rc = bytes_new(fd, &p->code);
+	if (rc < 0)
+		return rc;
+	if (bytes_read(p->code, 0, &header, sizeof(header)) != sizeof(header) ||
+	    le64toh(header.magic) != CODE_BLOB_MAGIC)
+		return -EBADMSG;
+	while (at < bytes_size(p->code)) {
+		struct place place = { .source = SOURCE_CODE, .offset = at + sizeof(piece) };
+		uint64_t len;
+
+		if (bytes_read(p->code, at, &piece, sizeof(piece)) != sizeof(piece))
+			return -EBADMSG;
+		len = le64toh(piece.len);
+		place.start = le64toh(piece.addr);
+		place.time = le64toh(piece.time_ns);
+		if (len > bytes_size(p->code) - place.offset || len > UINT64_MAX - place.start)
+			return -EBADMSG;
+		place.end = place.start + len;
+		rc = add_place(s, p, &place);
+		if (rc < 0)
+			return rc;
+		at = place.offset + ALIGN8(len);
+	}
+	return 0;
+}
+
+int image_seal(struct image_set *s)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < s->processes.size / sizeof(struct process); i++)
+		rc = space_seal(processes_of(s)[i].space);
+	return rc;
+}
+
+static struct process *find_process(struct image_set *s, uint32_t pid)
+{
+	size_t n = s->processes.size / sizeof(struct process);
+
+	if (s->last < n && processes_of(s)[s->last].pid == pid)
+		return &processes_of(s)[s->last];
+	for (size_t i = 0; i < n; i++)
+		if (processes_of(s)[i].pid == pid) {
+			s->last = i;
+			return &processes_of(s)[i];
+		}
+	return NULL;
+}
+
+size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size)
+{
+	struct process *p = find_process(s, pid);
+	size_t have = 0;
+
+	while (p && have < size) {
+		uint64_t end = 0, at = addr + have, want;
+		const struct place *place = space_find(p->space, at, time, &end);
+		struct bytes *bytes;
+		size_t n;
+
+		if (!place)
+			break;
+		bytes = place->source == SOURCE_CODE     ? p->code
+			: place->source < image_files(s) ? files_of(s)[place->source].bytes
+							 : NULL;
+		want = MIN(end - at, (uint64_t)(size - have));
+		n = bytes ? bytes_read(bytes, place->offset + (at - place->start), (uint8_t *)ret + have, (size_t)want)
+			  : 0;
+		have += n;
+		if (n < want)
+			break;
+	}
+	return have;
+}
+
+uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
+{
+	struct process *p = find_process((struct image_set *)s, pid);
+
+	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | space_version(p->space, time) : 0;
+}
+
+static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	uint32_t name_size, size, type;
+	struct reader name, desc;
+
+	while (rd_u32(r, &name_size) == 0 && rd_u32(r, &size) == 0 && rd_u32(r, &type) == 0) {
+		if (name_size > NOTES_MAX || size > NOTES_MAX || rd_sub(r, (name_size + 3) & ~3u, &name) < 0 ||
+		    rd_sub(r, MIN((size_t)((size + 3) & ~3u), rd_left(r)), &desc) < 0)
+			return 0;
+		if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name.at, "GNU", 4) == 0 && size > 0 &&
+		    size <= IMAGE_BUILD_ID_MAX && rd_copy(&desc, ret, size) == 0)
+			return size;
+	}
+	return 0;
+}
+
+size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	_cleanup_free_ uint8_t *notes = NULL;
+	struct bytes *b;
+	Elf64_Ehdr header;
+	size_t found = 0;
+
+	if (bytes_new(fd, &b) < 0)
+		return 0;
+	notes = malloc(NOTES_MAX);
+	if (notes && bytes_read(b, 0, &header, sizeof(header)) == sizeof(header) &&
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+	    header.e_ident[EI_DATA] == ELFDATA2LSB && le16toh(header.e_phentsize) == sizeof(Elf64_Phdr))
+		for (unsigned i = 0; !found && i < MIN(le16toh(header.e_phnum), HEADERS_MAX); i++) {
+			uint64_t at = le64toh(header.e_phoff) + i * sizeof(Elf64_Phdr);
+			Elf64_Phdr segment;
+			struct reader r;
+			size_t size;
+
+			if (bytes_read(b, at, &segment, sizeof(segment)) != sizeof(segment))
+				break;
+			if (le32toh(segment.p_type) != PT_NOTE)
+				continue;
+			size = (size_t)MIN(le64toh(segment.p_filesz), (uint64_t)NOTES_MAX);
+			r = reader_of(notes, bytes_read(b, le64toh(segment.p_offset), notes, size));
+			found = note_id(&r, ret);
+		}
+	bytes_free(b);
+	return found;
+}

@@ -1,0 +1,263 @@
+/* lib/code: which bytes stood where and when; files that change under the reader; build-ids of hostile files. */
+#include "config.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/code/blob.h"
+#include "lib/code/image.h"
+#include "lib/code/space.h"
+#include "tests/unit.h"
+
+enum { PID = 7, PAGE = 4096 };
+
+static int memfd_of(const void *data, size_t size)
+{
+	int fd = memfd_create("image", MFD_CLOEXEC);
+
+	if (fd >= 0 && pwrite_full(fd, data, size, 0) < 0)
+		closep(&fd);
+	return fd;
+}
+
+/* A file whose every byte tells its own place: the number of its page. */
+static int pages_of(uint8_t base, size_t pages)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+
+	for (size_t i = 0; i < pages; i++)
+		memset(buf_room(&b, PAGE), base + (int)i, PAGE), buf_grew(&b, PAGE);
+	return memfd_of(b.data, b.size);
+}
+
+static void put_piece(struct buf *b, uint64_t time, uint64_t addr, const void *data, size_t size)
+{
+	buf_u64(b, time);
+	buf_u64(b, addr);
+	buf_u64(b, size);
+	buf_add(b, data, size);
+	buf_zero(b, ALIGN8(size) - size);
+}
+
+static int byte_at(struct image_set *s, uint64_t addr, uint64_t time)
+{
+	uint8_t v;
+
+	return image_read(s, PID, addr, time, &v, 1) ? v : -1;
+}
+
+static void test_layers(void)
+{
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	_cleanup_buf_ struct buf blob = { 0 };
+	_cleanup_close_ int code = -1;
+	uint8_t bytes[3 * PAGE];
+	uint32_t a, b, again;
+
+	CHECK_EQ(image_set_new(&s), 0);
+	CHECK(image_file_add(s, "/a", NULL, 0, &a) == 0 && image_file_add(s, "/b", NULL, 0, &b) == 0);
+	CHECK(image_file_add(s, "/a", NULL, 0, &again) == 0 && again == a && b != a);
+	CHECK(image_file_add(s, "/a", "xy", 2, &again) == 0 && again != a);
+	image_file_give(s, a, pages_of(0x10, 4), NULL);
+	image_file_give(s, b, pages_of(0x20, 1), NULL);
+	image_file_give(s, again, -1, "gone");
+	CHECK_STR(image_file(s, again)->reason, "gone");
+
+	CHECK_EQ(image_map(s, PID, 0x1000, 3 * PAGE, PAGE, a, 100), 0);
+	CHECK_EQ(image_map(s, PID, 0x2000, PAGE, 0, b, 200), 0);
+	CHECK_EQ(image_map(s, PID, 0x2000, PAGE, 0, IMAGE_NONE, 300), 0);
+	CHECK_EQ(image_map(s, PID + 1, 0x1000, PAGE, 0, a, 100), 0);
+	buf_u64(&blob, CODE_BLOB_MAGIC);
+	buf_u64(&blob, 0);
+	put_piece(&blob, 250, 0x1ffc, "JJJJJ", 5);
+	put_piece(&blob, 400, 0x2010, "KKKK", 4);
+	code = memfd_of(blob.data, blob.size);
+	CHECK_EQ(image_code(s, PID, code), 0);
+	CHECK_EQ(image_seal(s), 0);
+
+	CHECK_EQ(byte_at(s, 0x1000, 100), 0x11);
+	CHECK_EQ(byte_at(s, 0x2000, 199), 0x12);
+	CHECK_EQ(byte_at(s, 0x2000, 200), 0x20);
+	CHECK_EQ(byte_at(s, 0x1fff, 249), 0x11);
+	CHECK_EQ(byte_at(s, 0x1fff, 250), 'J');
+	CHECK_EQ(byte_at(s, 0x2000, 299), 'J');
+	CHECK_EQ(byte_at(s, 0x2000, 300), -1); /* unmapped again */
+	CHECK_EQ(byte_at(s, 0x1fff, UINT64_MAX), 'J');
+	CHECK_EQ(byte_at(s, 0x2013, 399), -1);
+	CHECK_EQ(byte_at(s, 0x2013, 400), 'K');
+	CHECK_EQ(byte_at(s, 0x3fff, 1), 0x13); /* before the first: the first */
+	CHECK_EQ(byte_at(s, 0x4000, 500), -1);
+	CHECK_EQ(byte_at(s, 0xfff, 500), -1);
+	CHECK_EQ(byte_at(s, UINT64_MAX, 500), -1);
+	/* In one piece over several places, up to the first hole. */
+	CHECK_EQ(image_read(s, PID, 0x1000, 250, bytes, sizeof(bytes)), 3 * PAGE);
+	CHECK(bytes[0] == 0x11 && bytes[0xffb] == 0x11 && bytes[0xffc] == 'J' && bytes[0x1000] == 'J' &&
+	      bytes[0x1001] == 0x20 && bytes[0x2000] == 0x13);
+	CHECK_EQ(image_read(s, PID, 0x1000, 300, bytes, sizeof(bytes)), PAGE);
+	CHECK_EQ(image_read(s, PID + 1, 0x1000, 300, bytes, 8), 8);
+	CHECK_EQ(bytes[0], 0x10);
+	CHECK_EQ(image_read(s, PID + 2, 0x1000, 300, bytes, 8), 0);
+	CHECK(image_version(s, PID, 199) != image_version(s, PID, 200));
+	CHECK(image_version(s, PID, 200) == image_version(s, PID, 249));
+	CHECK(image_version(s, PID, 500) != image_version(s, PID + 1, 500));
+}
+
+/* Against the plain rule, on many random places: the last of those that began by then, else the first of all. */
+static void test_space_rule(void)
+{
+	enum { N = 300, ADDRESSES = 64, TIMES = 50 };
+	struct place places[N];
+	struct space *s = NULL;
+	uint32_t seed = 7;
+	unsigned wrong = 0, beyond = 0;
+
+	CHECK_EQ(space_new(&s), 0);
+	for (unsigned i = 0; i < N; i++) {
+		uint32_t v[4];
+
+		for (unsigned k = 0; k < 4; k++)
+			v[k] = seed = seed * 1103515245 + 12345, v[k] >>= 8;
+		places[i] = (struct place){ v[0] % ADDRESSES, 0, v[2] % TIMES, 0, i, i };
+		places[i].end = places[i].start + 1 + v[1] % 9;
+		wrong += space_add(s, &places[i]) != 0;
+	}
+	CHECK_EQ(space_seal(s), 0);
+	for (uint64_t addr = 0; addr < ADDRESSES + 12; addr++)
+		for (uint64_t time = 0; time < TIMES + 1; time++) {
+			const struct place *want = NULL, *first = NULL, *got;
+			uint64_t end = 0;
+
+			for (unsigned i = 0; i < N; i++) {
+				const struct place *p = &places[i];
+
+				if (addr < p->start || addr >= p->end)
+					continue;
+				if (p->time <= time && (!want || p->time >= want->time))
+					want = p;
+				if (!first || p->time < first->time)
+					first = p;
+			}
+			want = want ? want : first;
+			got = space_find(s, addr, time, &end);
+			wrong += !want != !got || (want && got->source != want->source);
+			beyond += got && (end <= addr || end > got->end);
+		}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(beyond, 0);
+	space_free(s);
+}
+
+static void test_file_cut_short(void)
+{
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	enum { BIG = 64 };
+	int fd = pages_of(1, BIG), keep = dup(fd);
+	uint8_t bytes[2 * PAGE];
+	uint32_t a;
+
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, &a) == 0);
+	image_file_give(s, a, fd, NULL);
+	CHECK_EQ(image_map(s, PID, 0, BIG * PAGE, 0, a, 0), 0);
+	/* Mapped beyond its end from the start. */
+	CHECK_EQ(image_map(s, PID, 0x100000, 4 * PAGE, (BIG - 1) * PAGE, a, 0), 0);
+	CHECK_EQ(image_seal(s), 0);
+	CHECK_EQ(image_read(s, PID, 0x100000, 0, bytes, sizeof(bytes)), PAGE);
+	CHECK_EQ(byte_at(s, 0, 0), 1);
+	CHECK_EQ(ftruncate(keep, 20 * PAGE + 1), 0);
+	CHECK_EQ(byte_at(s, 19 * PAGE, 0), 20);
+	CHECK_EQ(image_read(s, PID, 20 * PAGE, 0, bytes, sizeof(bytes)), 1);
+	CHECK_EQ(byte_at(s, 40 * PAGE, 0), -1);
+	close(keep);
+}
+
+static void test_bad_code(void)
+{
+	_cleanup_buf_ struct buf blob = { 0 };
+	static const uint64_t lens[] = { 5, 6, UINT64_MAX, UINT64_MAX - 0x2000 };
+
+	for (size_t i = 0; i < ELEMENTS(lens); i++) {
+		_cleanup_(image_set_freep) struct image_set *s = NULL;
+		_cleanup_close_ int code = -1;
+
+		buf_clear(&blob);
+		buf_u64(&blob, CODE_BLOB_MAGIC);
+		buf_u64(&blob, 0);
+		put_piece(&blob, 1, 0x1000, "good", 4);
+		buf_u64(&blob, 1);
+		buf_u64(&blob, 0x2000);
+		buf_u64(&blob, lens[i]);
+		buf_add(&blob, "cut!", 4);
+		code = memfd_of(blob.data, blob.size);
+		CHECK_EQ(image_set_new(&s), 0);
+		CHECK_EQ(image_code(s, PID, code), -EBADMSG);
+		CHECK_EQ(image_seal(s), 0);
+		CHECK_EQ(byte_at(s, 0x1003, 1), 'd');
+		CHECK_EQ(byte_at(s, 0x2000, 1), -1);
+	}
+}
+
+static int elf_with_id(const uint8_t *id, uint32_t size)
+{
+	Elf64_Ehdr h = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1 },
+			 .e_phoff = sizeof(h),
+			 .e_phentsize = sizeof(Elf64_Phdr),
+			 .e_phnum = 2 };
+	Elf64_Phdr load = { .p_type = PT_LOAD },
+		   note = { .p_type = PT_NOTE, .p_offset = sizeof(h) + 2 * sizeof(note), .p_filesz = 40 + size };
+	_cleanup_buf_ struct buf b = { 0 };
+
+	buf_add(&b, &h, sizeof(h));
+	buf_add(&b, &load, sizeof(load));
+	buf_add(&b, &note, sizeof(note));
+	buf_u32(&b, 4), buf_u32(&b, 8), buf_u32(&b, NT_GNU_ABI_TAG), buf_add(&b, "GNU", 4), buf_zero(&b, 8);
+	buf_u32(&b, 4), buf_u32(&b, size), buf_u32(&b, NT_GNU_BUILD_ID), buf_add(&b, "GNU", 4), buf_add(&b, id, size);
+	return memfd_of(b.data, b.size);
+}
+
+static void test_build_id(void)
+{
+	static const uint8_t id[20] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	_cleanup_close_ int fd = elf_with_id(id, sizeof(id));
+	uint8_t got[IMAGE_BUILD_ID_MAX];
+	uint32_t right, wrong;
+	unsigned odd = 0;
+	off_t size = lseek(fd, 0, SEEK_END);
+
+	CHECK_EQ(image_build_id(fd, got), 20);
+	CHECK(memcmp(got, id, 20) == 0);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/x", id, 20, &right) == 0 &&
+	      image_file_add(s, "/x", id, 19, &wrong) == 0);
+	image_file_give(s, right, dup(fd), NULL);
+	image_file_give(s, wrong, dup(fd), NULL);
+	CHECK(image_file(s, right)->fd >= 0 && !image_file(s, right)->reason);
+	CHECK(image_file(s, wrong)->fd < 0 && image_file(s, wrong)->reason);
+	/* Every byte of it turned over: no crash, and never more than there is room for. */
+	for (off_t i = 0; i < size; i++) {
+		uint8_t byte, flipped;
+
+		odd += pread(fd, &byte, 1, i) != 1;
+		flipped = (uint8_t)~byte;
+		pwrite_full(fd, &flipped, 1, i);
+		odd += image_build_id(fd, got) > IMAGE_BUILD_ID_MAX;
+		pwrite_full(fd, &byte, 1, i);
+	}
+	while (size--)
+		odd += ftruncate(fd, size) != 0 || image_build_id(fd, got) > IMAGE_BUILD_ID_MAX;
+	CHECK_EQ(odd, 0);
+	image_file_give(s, wrong, open("/dev/null", O_RDONLY | O_CLOEXEC), NULL);
+	CHECK(image_file(s, wrong)->fd < 0);
+}
+
+int main(void)
+{
+	test_layers();
+	test_space_rule();
+	test_file_cut_short();
+	test_bad_code();
+	test_build_id();
+	return unit_end();
+}
