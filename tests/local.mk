@@ -42,3 +42,9 @@ check_PROGRAMS += tests/unit-image
 tests_unit_image_SOURCES = tests/unit-image.c
 tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
+
+# lib/calls, lib/store, lib/export
+check_PROGRAMS += tests/unit-calls
+tests_unit_calls_SOURCES = tests/unit-calls.c
+tests_unit_calls_LDADD = lib/calls/libcalls.la
+TESTS += tests/unit-calls

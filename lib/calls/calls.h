@@ -4,8 +4,8 @@
  * cannot explain it counts and marks.
  *
  * Time. Timestamps stand between ranges; what lies between two of them is spread by instructions executed, and what is
- * left over belongs to system calls and gaps. So events come out at the latest one timestamp behind; calls_end() flushes.
- * Times never go back; equal ones keep their order.
+ * left over belongs to system calls and gaps. So events come out at the latest one timestamp behind; calls_end()
+ * flushes. Times never go back; equal ones keep their order.
  *
  * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
  * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
@@ -25,7 +25,7 @@ enum call_event_type {
 	CALL_EVENT_ENTER,
 	CALL_EVENT_LEAVE,
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
-	CALL_EVENT_GAP,	 /* the segment ended here; every frame has been left */
+	CALL_EVENT_GAP,  /* the segment ended here; every frame has been left */
 };
 
 /* How a frame came to be. */
@@ -49,12 +49,12 @@ enum leave_kind {
 };
 
 enum gap_kind {
-	GAP_NO_SYNC,  /* the stream was cut, or not understood */
-	GAP_OVERFLOW, /* the trace unit lost bytes */
-	GAP_NO_IMAGE, /* code that nobody could give */
+	GAP_NO_SYNC,   /* the stream was cut, or not understood */
+	GAP_OVERFLOW,  /* the trace unit lost bytes */
+	GAP_NO_IMAGE,  /* code that nobody could give */
 	GAP_BAD_IMAGE, /* the code is not what ran */
-	GAP_PAUSED,   /* tracing was off: a freeze, a filter */
-	GAP_DEPTH,    /* more frames than are kept */
+	GAP_PAUSED,    /* tracing was off: a freeze, a filter */
+	GAP_DEPTH,     /* more frames than are kept */
 };
 
 const char *call_kind_str(enum call_kind kind);
@@ -63,10 +63,10 @@ const char *gap_kind_str(enum gap_kind kind);
 
 struct call_event {
 	enum call_event_type type;
-	uint8_t kind; /* enum call_kind, leave_kind or gap_kind, as the type has it */
-	uint64_t time; /* ns */
-	uint64_t instructions; /* of this thread, executed before this event */
-	uint64_t bound;	       /* the two timestamps around it are so far apart; UINT64_MAX: not known */
+	uint8_t kind;                  /* enum call_kind, leave_kind or gap_kind, as the type has it */
+	uint64_t time;                 /* ns */
+	uint64_t instructions;         /* of this thread, executed before this event */
+	uint64_t bound;                /* the two timestamps around it are so far apart; UINT64_MAX: not known */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
 };
 
@@ -79,13 +79,13 @@ struct calls_sink {
 struct calls_counts {
 	uint64_t instructions, ranges, timestamps;
 	uint64_t calls, tails, signals, syscalls;
-	uint64_t roots;	       /* frames that were open before the trace began */
-	uint64_t unwound;      /* frames passed over */
-	uint64_t unexplained;  /* returns and jumps that fit nothing on the stack: depth may be wrong from here */
+	uint64_t roots;       /* frames that were open before the trace began */
+	uint64_t unwound;     /* frames passed over */
+	uint64_t unexplained; /* returns and jumps that fit nothing on the stack: depth may be wrong from here */
 	uint64_t gaps;
-	uint64_t backwards;    /* timestamps before the one before */
-	uint64_t first, last;  /* ns */
-	uint64_t bound;	       /* the largest of any event */
+	uint64_t backwards;   /* timestamps before the one before */
+	uint64_t first, last; /* ns */
+	uint64_t bound;       /* the largest of any event that stands between two timestamps */
 	uint32_t deepest;
 };
 

@@ -1,1 +1,5 @@
-# lib/calls
+noinst_LTLIBRARIES += lib/calls/libcalls.la
+lib_calls_libcalls_la_SOURCES = \
+	lib/calls/calls.c lib/calls/calls.h \
+	lib/calls/spread.c lib/calls/spread.h
+lib_calls_libcalls_la_LIBADD = lib/code/libcode.la

@@ -6,3 +6,8 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/image.c lib/code/image.h \
 	lib/code/space.c lib/code/space.h
 lib_code_libcode_la_LIBADD = lib/base/libbase.la
+lib_code_libcode_la_SOURCES += \
+	lib/code/demangle.c \
+	lib/code/regions.c \
+	lib/code/symbols.c lib/code/symbols.h
+lib_code_libcode_la_LIBADD += -lstdc++

@@ -1,7 +1,7 @@
 /*
- * Which function an address belongs to. A struct symbols is the function table of one file, in file offsets, so that one
- * table serves every place that the file is mapped at. A struct region_map is what one process had mapped, and when; it
- * answers with regions: a function, a PLT stub, or a stretch of code without a name.
+ * Which function an address belongs to. A struct symbols is the function table of one file, in file offsets, so that
+ * one table serves every place that the file is mapped at. A struct region_map is what one process had mapped, and
+ * when; it answers with regions: a function, a PLT stub, or a stretch of code without a name.
  *
  * Files are hostile: a cut, lying or looping ELF gives an error or fewer names, never a crash. Nothing here is safe to
  * share between threads, except a struct symbols that is no longer changed.
@@ -18,8 +18,8 @@
 struct symbols;
 
 /*
- * Reads .symtab, else .dynsym, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's. -ENODATA:
- * no symbol table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
+ * Reads .symtab, else .dynsym, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's.
+ * -ENODATA: no symbol table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
  */
 int symbols_load(int fd, struct symbols **ret);
 
@@ -33,6 +33,20 @@ int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 struct symbols *symbols_free(struct symbols *s);
 size_t symbols_count(const struct symbols *s);
 
+/* The stretch of code around an offset: of a function, or of none (name NULL) between two of them. */
+struct symbols_at {
+	uint64_t start, end;
+	const char *name;  /* as the file has it */
+	uint64_t function; /* where the function begins: another place where it lies in pieces */
+	uint64_t function_end;
+	bool plt;
+};
+
+void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *ret);
+
+/* A readable form of a C++ name, or a copy of any other; long ones are cut. NULL: no memory. The caller frees. */
+char *symbol_demangle(const char *name);
+
 static inline void symbols_freep(struct symbols **s)
 {
 	symbols_free(*s);
@@ -40,9 +54,9 @@ static inline void symbols_freep(struct symbols **s)
 
 enum region_kind {
 	REGION_FUNCTION,
-	REGION_PLT,	/* a stub; named name@plt */
+	REGION_PLT,     /* a stub; named name@plt */
 	REGION_UNNAMED, /* code of an image between its symbols: [image+0xOFFSET] */
-	REGION_ANON,	/* code in memory of no file: [anon] or what the mapping is called */
+	REGION_ANON,    /* code in memory of no file: [anon] or what the mapping is called */
 	REGION_UNKNOWN, /* nothing is known to be mapped there: [unknown] */
 };
 
@@ -66,13 +80,16 @@ static inline void region_map_freep(struct region_map **m)
 }
 
 struct region_mapping {
-	uint64_t addr, len, offset; /* as struct pd_map has them */
-	uint64_t time;		    /* holds from here until another mapping covers it */
-	const char *path;	    /* copied; "" or "//anon": no file */
+	uint64_t addr, len, offset;    /* as struct pd_map has them */
+	uint64_t time;                 /* holds from here until another mapping covers it */
+	const char *path;              /* copied; "" or "//anon": no file */
 	const struct symbols *symbols; /* or NULL; borrowed, outlives the map */
 };
 
-/* -E2BIG: more mappings than any process has. Regions that were handed out stay valid. */
+/*
+ * -E2BIG: more mappings than any process has. Regions that were handed out stay valid. The next look-up sorts them
+ * all: give what is known before the first one.
+ */
 int region_map_add(struct region_map *m, const struct region_mapping *mapping);
 
 /* An answer, and the addresses and times that it holds for. */
@@ -87,7 +104,7 @@ static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr,
 	return addr >= hit->start && addr < hit->end && time >= hit->from && time < hit->until;
 }
 
-/* Always answers, with REGION_UNKNOWN where nothing is mapped; -ENOMEM only. */
+/* Always answers, with REGION_UNKNOWN where nothing is mapped; -ENOMEM or -E2BIG only. */
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret);
 
 #endif

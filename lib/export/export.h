@@ -12,14 +12,14 @@ enum { EXPORT_BUDGET = 1000000, EXPORT_TREE_DEPTH = 12, EXPORT_TREE_WIDTH = 16 }
 /* Zero is the default of everything but budget, of which 0 is no limit; start from EXPORT_DEFAULTS. */
 struct export_options {
 	uint64_t since, until; /* ns of the trace's clock; until 0: to the end */
-	int64_t tid;	       /* -1: all */
+	int64_t tid;           /* -1: all */
 	uint64_t budget;       /* about so many slices at most, the last ones; since wins where it is later */
-	bool colour;	       /* tree: ANSI colours */
+	bool colour;           /* tree: ANSI colours */
 	unsigned depth, width; /* tree: levels shown, callees shown of one caller */
 };
 
-#define EXPORT_DEFAULTS                                                                                  \
-	{                                                                                                \
+#define EXPORT_DEFAULTS                                                                                    \
+	{                                                                                                  \
 		.tid = -1, .budget = EXPORT_BUDGET, .depth = EXPORT_TREE_DEPTH, .width = EXPORT_TREE_WIDTH \
 	}
 
@@ -27,7 +27,7 @@ struct export_result {
 	uint64_t slices, gaps;
 	uint64_t threads;
 	uint64_t since, until; /* what the file covers */
-	bool cut;	       /* the budget left out an earlier part */
+	bool cut;              /* the budget left out an earlier part */
 };
 
 struct export_ops {

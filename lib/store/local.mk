@@ -1,1 +1,9 @@
-# lib/store
+noinst_LTLIBRARIES += lib/store/libstore.la
+lib_store_libstore_la_SOURCES = \
+	lib/store/format.h \
+	lib/store/iter.c \
+	lib/store/read.c lib/store/reader.h \
+	lib/store/store.h \
+	lib/store/tables.c \
+	lib/store/write.c lib/store/writer.h
+lib_store_libstore_la_LIBADD = lib/base/libbase.la

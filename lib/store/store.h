@@ -20,9 +20,9 @@ struct store_writer;
 
 struct store_meta {
 	uint32_t pid;
-	const char *program; /* its name */
-	const char *source;  /* what was decoded: "emu", "perf.data" */
-	const char *id;	     /* of the snapshot; NULL: none */
+	const char *program;          /* its name */
+	const char *source;           /* what was decoded: "emu", "perf.data" */
+	const char *id;               /* of the snapshot; NULL: none */
 	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: not known */
 };
 
@@ -76,7 +76,7 @@ struct store_thread {
 	uint64_t first, last; /* ns */
 	uint64_t events, slices, gaps, instructions;
 	uint64_t unexplained; /* returns and jumps that fitted nothing */
-	uint64_t bound;	      /* the worst of its times may be off by as much */
+	uint64_t bound;       /* the worst of its times may be off by as much */
 	uint32_t deepest;
 };
 
@@ -111,9 +111,9 @@ struct store_event {
 	uint8_t kind; /* enum call_kind, leave_kind, gap_kind */
 	uint64_t time;
 	uint64_t instructions;
-	uint32_t depth;		  /* of the frame entered or left; 0: outermost */
+	uint32_t depth;           /* of the frame entered or left; 0: outermost */
 	struct store_frame frame; /* enter, leave */
-	uint64_t until;		  /* gap: when tracing went on; the gap's own time where it never did */
+	uint64_t until;           /* gap: when tracing went on; the gap's own time where it never did */
 };
 
 struct store_iter;

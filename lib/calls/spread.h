@@ -1,0 +1,44 @@
+/*
+ * Gives events their times. Events wait until the next timestamp; then they are spread over what lies between it and
+ * the one before, by instructions executed. Where something in between takes time without executing (a system call, a
+ * gap), the instructions go at the pace seen elsewhere and the rest is its.
+ */
+#ifndef CSIGHT_CALLS_SPREAD_H
+#define CSIGHT_CALLS_SPREAD_H
+
+#include "lib/calls/calls.h"
+
+struct spread_item;
+
+struct spread {
+	struct calls_sink sink;
+	struct calls_counts *counts;
+	struct spread_item *items;
+	uint32_t n, room;
+	uint32_t waits;     /* places since the last timestamp where time passes without instructions */
+	uint64_t time, pos; /* where the present stretch begins */
+	uint64_t stamp;     /* the last timestamp; time is later where a stretch had to be guessed */
+	uint64_t pace;      /* ns an instruction, times 1024; 0: not known yet */
+	uint64_t last;      /* of the last event */
+	bool started;       /* time is known */
+	bool guessed;       /* since the last timestamp */
+};
+
+/* pos: instructions executed so far. */
+int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function);
+
+/* Time passes here, between what was put before and what comes. */
+void spread_wait(struct spread *s);
+int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time);
+
+/* end 0: not known. */
+int spread_end(struct spread *s, uint64_t pos, uint64_t end);
+
+/*
+ * Where the last thing put is the entry of from, and it still waits: it becomes an entry of to. A stub that only jumps
+ * on need not show.
+ */
+bool spread_rename(struct spread *s, const struct region *from, const struct region *to);
+void spread_done(struct spread *s);
+
+#endif

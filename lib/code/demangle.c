@@ -1,0 +1,29 @@
+#include <string.h>
+
+#include "lib/code/symbols.h"
+
+/* Of the C++ run-time library, which OpenCSD brings along; its header is for C++ alone. */
+extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int *status);
+
+/* Longer names take the demangler long and tell a reader nothing more. */
+enum { MANGLED_MAX = 2048, NAME_MAX_SHOWN = 480 };
+
+char *symbol_demangle(const char *name)
+{
+	_cleanup_free_ char *plain = NULL;
+	int status;
+	char *ret;
+
+	if (strncmp(name, "_Z", 2) == 0 && strnlen(name, MANGLED_MAX) < MANGLED_MAX)
+		plain = __cxa_demangle(name, NULL, NULL, &status);
+	if (plain)
+		name = plain;
+	if (strnlen(name, NAME_MAX_SHOWN + 1) <= NAME_MAX_SHOWN)
+		return strdup(name);
+	ret = malloc(NAME_MAX_SHOWN + 4);
+	if (!ret)
+		return NULL;
+	memcpy(ret, name, NAME_MAX_SHOWN);
+	strcpy(ret + NAME_MAX_SHOWN, "...");
+	return ret;
+}

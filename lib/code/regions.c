@@ -1,0 +1,433 @@
+#include <string.h>
+
+#include "lib/code/symbols.h"
+
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12 };
+
+struct mapping {
+	uint64_t start, end, offset, time;
+	const char *path; /* one pointer a path */
+	const struct symbols *symbols;
+	uint32_t order; /* as added */
+};
+
+/* Addresses that the same mappings cover; which of them holds is a matter of time. */
+struct span {
+	uint64_t start, end;
+	uint32_t first, n; /* in refs, by time */
+};
+
+/* Two regions are one when all of this is the same. */
+struct key {
+	const char *path;
+	const struct symbols *symbols;
+	uint64_t start;
+	enum region_kind kind;
+};
+
+struct entry {
+	struct region region;
+	struct key key;
+};
+
+struct region_map {
+	struct mapping *mappings;
+	size_t n_mappings, room_mappings;
+	char **paths;
+	size_t n_paths, room_paths;
+	bool sorted;
+	struct span *spans;
+	size_t n_spans;
+	uint32_t *refs;
+	struct entry **entries; /* by id */
+	size_t n_entries, room_entries;
+	uint32_t *hash; /* id + 1 */
+	size_t hash_size;
+	struct region_hit recent[RECENT];
+};
+
+int region_map_new(struct region_map **ret)
+{
+	struct region_map *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	*ret = m;
+	return 0;
+}
+
+struct region_map *region_map_free(struct region_map *m)
+{
+	if (!m)
+		return NULL;
+	for (size_t i = 0; i < m->n_paths; i++)
+		free(m->paths[i]);
+	for (size_t i = 0; i < m->n_entries; i++) {
+		free((char *)m->entries[i]->region.name);
+		free(m->entries[i]);
+	}
+	free(m->mappings);
+	free(m->paths);
+	free(m->spans);
+	free(m->refs);
+	free(m->entries);
+	free(m->hash);
+	free(m);
+	return NULL;
+}
+
+/* Room for one more; items are doubled. */
+static int grow(void **items, size_t n, size_t *room, size_t size)
+{
+	size_t more = *room ? *room * 2 : 64;
+	void *p;
+
+	if (n < *room)
+		return 0;
+	p = realloc(*items, more * size);
+	if (!p)
+		return -ENOMEM;
+	*items = p;
+	*room = more;
+	return 0;
+}
+
+static int add_path(struct region_map *m, const char *path, const char **ret)
+{
+	char *copy;
+	int rc;
+
+	/* Mappings of one file come one after another. */
+	for (size_t i = m->n_paths; i-- > 0;) {
+		if (strcmp(m->paths[i], path) == 0) {
+			*ret = m->paths[i];
+			return 0;
+		}
+	}
+	rc = grow((void **)&m->paths, m->n_paths, &m->room_paths, sizeof(*m->paths));
+	if (rc < 0)
+		return rc;
+	copy = strdup(path);
+	if (!copy)
+		return -ENOMEM;
+	m->paths[m->n_paths++] = copy;
+	*ret = copy;
+	return 0;
+}
+
+int region_map_add(struct region_map *m, const struct region_mapping *mapping)
+{
+	struct mapping new = { .start = mapping->addr,
+			       .offset = mapping->offset,
+			       .time = mapping->time,
+			       .symbols = mapping->symbols,
+			       .order = (uint32_t)m->n_mappings };
+	int rc;
+
+	if (__builtin_add_overflow(mapping->addr, mapping->len, &new.end))
+		new.end = UINT64_MAX;
+	if (new.end == new.start)
+		return 0;
+	if (m->n_mappings >= MAPPINGS_MAX)
+		return -E2BIG;
+	rc = grow((void **)&m->mappings, m->n_mappings, &m->room_mappings, sizeof(*m->mappings));
+	if (rc == 0)
+		rc = add_path(m, mapping->path ? mapping->path : "", &new.path);
+	if (rc < 0)
+		return rc;
+	m->mappings[m->n_mappings++] = new;
+	m->sorted = false;
+	return 0;
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct mapping *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The last span that begins at or before addr; n_spans where none does. */
+static size_t find_span(const struct region_map *m, uint64_t addr)
+{
+	size_t low = 0, high = m->n_spans;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (m->spans[middle].start <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : m->n_spans;
+}
+
+static int fill_spans(struct region_map *m)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < m->n_mappings; i++) {
+		for (size_t s = find_span(m, m->mappings[i].start);
+		     s < m->n_spans && m->spans[s].start < m->mappings[i].end; s++) {
+			m->spans[s].n++;
+			if (++total > REFS_MAX)
+				return -E2BIG;
+		}
+	}
+	free(m->refs);
+	m->refs = malloc((total + 1) * sizeof(*m->refs));
+	if (!m->refs)
+		return -ENOMEM;
+	total = 0;
+	for (size_t s = 0; s < m->n_spans; s++) {
+		m->spans[s].first = (uint32_t)total;
+		total += m->spans[s].n;
+		m->spans[s].n = 0;
+	}
+	for (size_t i = 0; i < m->n_mappings; i++) {
+		for (size_t s = find_span(m, m->mappings[i].start);
+		     s < m->n_spans && m->spans[s].start < m->mappings[i].end; s++)
+			m->refs[m->spans[s].first + m->spans[s].n++] = (uint32_t)i;
+	}
+	return 0;
+}
+
+static int sort(struct region_map *m)
+{
+	_cleanup_free_ uint64_t *edges = malloc((2 * m->n_mappings + 1) * sizeof(*edges));
+	size_t n = 0;
+	int rc;
+
+	if (!edges)
+		return -ENOMEM;
+	memset(m->recent, 0, sizeof(m->recent));
+	if (m->n_mappings)
+		qsort(m->mappings, m->n_mappings, sizeof(*m->mappings), compare_mappings);
+	for (size_t i = 0; i < m->n_mappings; i++) {
+		edges[n++] = m->mappings[i].start;
+		edges[n++] = m->mappings[i].end;
+	}
+	qsort(edges, n, sizeof(*edges), compare_addresses);
+	free(m->spans);
+	m->n_spans = 0;
+	m->spans = calloc(n + 1, sizeof(*m->spans));
+	if (!m->spans)
+		return -ENOMEM;
+	for (size_t i = 0; i + 1 < n; i++) {
+		if (edges[i] != edges[i + 1])
+			m->spans[m->n_spans++] = (struct span){ .start = edges[i], .end = edges[i + 1] };
+	}
+	rc = fill_spans(m);
+	m->sorted = rc == 0;
+	return rc;
+}
+
+static size_t key_hash(const struct key *k)
+{
+	uint64_t h = (uint64_t)(uintptr_t)k->path ^ (uint64_t)(uintptr_t)k->symbols << 1 ^
+		     k->start * 0x9e3779b97f4a7c15ull ^ (uint64_t)k->kind << 60;
+
+	h *= 0xff51afd7ed558ccdull;
+	return (size_t)(h ^ h >> 32);
+}
+
+static bool key_same(const struct key *a, const struct key *b)
+{
+	return a->path == b->path && a->symbols == b->symbols && a->start == b->start && a->kind == b->kind;
+}
+
+static uint32_t *hash_slot(struct region_map *m, const struct key *k)
+{
+	size_t i = key_hash(k) & (m->hash_size - 1);
+
+	while (m->hash[i] && !key_same(&m->entries[m->hash[i] - 1]->key, k))
+		i = (i + 1) & (m->hash_size - 1);
+	return &m->hash[i];
+}
+
+static int hash_grow(struct region_map *m)
+{
+	size_t size = m->hash_size ? m->hash_size * 2 : 1024;
+	uint32_t *hash;
+
+	if (m->n_entries * 2 < m->hash_size)
+		return 0;
+	hash = calloc(size, sizeof(*hash));
+	if (!hash)
+		return -ENOMEM;
+	free(m->hash);
+	m->hash = hash;
+	m->hash_size = size;
+	for (size_t i = 0; i < m->n_entries; i++)
+		*hash_slot(m, &m->entries[i]->key) = (uint32_t)i + 1;
+	return 0;
+}
+
+static char *unnamed(const char *path, const struct symbols *symbols, uint64_t offset)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	char *ret = NULL;
+	int rc;
+
+	/* The kernel's own names, as [vdso], stay; so does a file of which not even a symbol is known. */
+	if (path[0] == '[')
+		rc = asprintf(&ret, "%.200s", path);
+	else if (!symbols)
+		rc = asprintf(&ret, "[%.200s]", base);
+	else
+		rc = asprintf(&ret, "[%.200s+0x%jx]", base, (uintmax_t)offset);
+	return rc < 0 ? NULL : ret;
+}
+
+/* What a region is to be: filled in by whoever looked, made only when it is new. */
+struct draft {
+	struct key key;
+	uint64_t end, offset;
+	const char *name; /* as the symbol table has it; NULL: none */
+};
+
+static int get_region(struct region_map *m, const struct draft *d, const struct region **ret)
+{
+	int rc = hash_grow(m);
+	struct entry *e;
+	uint32_t *slot;
+
+	if (rc < 0)
+		return rc;
+	slot = hash_slot(m, &d->key);
+	if (*slot) {
+		*ret = &m->entries[*slot - 1]->region;
+		return 0;
+	}
+	rc = grow((void **)&m->entries, m->n_entries, &m->room_entries, sizeof(*m->entries));
+	if (rc < 0)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->key = d->key;
+	e->region.id = (uint32_t)m->n_entries;
+	e->region.kind = d->key.kind;
+	e->region.start = d->key.start;
+	e->region.end = d->end;
+	e->region.image = d->key.path ? d->key.path : "";
+	if (d->name)
+		e->region.name = symbol_demangle(d->name);
+	else if (d->key.kind == REGION_UNNAMED)
+		e->region.name = unnamed(d->key.path, d->key.symbols, d->offset);
+	else
+		e->region.name = strdup(d->key.kind == REGION_ANON ? "[anon]" : "[unknown]");
+	if (!e->region.name) {
+		free(e);
+		return -ENOMEM;
+	}
+	m->entries[m->n_entries++] = e;
+	*slot = (uint32_t)m->n_entries;
+	*ret = &e->region;
+	return 0;
+}
+
+/* hit holds the bounds of the span and the times; they shrink to those of what is found in the file. */
+static void look_in_file(const struct mapping *map, uint64_t addr, struct draft *d, struct region_hit *hit)
+{
+	uint64_t bias = map->start - map->offset;
+	struct symbols_at at = { .start = map->offset,
+				 .end = map->offset + (map->end - map->start),
+				 .function = map->offset };
+
+	at.function_end = at.end;
+	if (map->symbols) {
+		symbols_find(map->symbols, addr - bias, &at);
+		/* A stretch ends where its mapping does; offsets beyond that would wrap. */
+		if (at.start < map->offset)
+			at.start = map->offset;
+		if (at.end > map->offset + (map->end - map->start))
+			at.end = map->offset + (map->end - map->start);
+		if (!at.name) {
+			at.function = at.start;
+			at.function_end = at.end;
+		}
+	}
+	hit->start = MAX(hit->start, at.start + bias);
+	hit->end = MIN(hit->end, at.end + bias);
+	d->key.symbols = map->symbols;
+	d->key.kind = !at.name ? REGION_UNNAMED : at.plt ? REGION_PLT : REGION_FUNCTION;
+	d->key.start = at.function + bias;
+	d->end = at.function_end + bias;
+	d->offset = at.function;
+	d->name = at.name;
+}
+
+static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
+{
+	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
+	struct draft d = { .key.kind = REGION_UNKNOWN, .end = UINT64_MAX };
+	size_t i = find_span(m, addr);
+	const struct span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	int rc;
+
+	if (span && span->n) {
+		const struct mapping *map;
+		uint32_t k = 0, high = span->n;
+
+		/* The last one not after time, or else the first: code that ran was mapped, so that record came late.
+		 */
+		while (high - k > 1) {
+			uint32_t middle = k + (high - k) / 2;
+
+			if (m->mappings[m->refs[span->first + middle]].time <= time)
+				k = middle;
+			else
+				high = middle;
+		}
+		map = &m->mappings[m->refs[span->first + k]];
+		hit = (struct region_hit){ .start = span->start, .end = span->end, .until = UINT64_MAX };
+		if (k)
+			hit.from = map->time;
+		if (k + 1 < span->n)
+			hit.until = m->mappings[m->refs[span->first + k + 1]].time;
+		d.key.path = map->path;
+		if (map->path[0] && strncmp(map->path, "//anon", 6) != 0) {
+			look_in_file(map, addr, &d, &hit);
+		} else {
+			d.key.kind = REGION_ANON;
+			d.key.start = map->start;
+			d.end = map->end;
+		}
+	} else {
+		hit.start = addr;
+		hit.end = addr + 1;
+	}
+	rc = get_region(m, &d, &hit.region);
+	if (rc < 0)
+		return rc;
+	*ret = hit;
+	return 0;
+}
+
+int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
+{
+	struct region_hit *recent = &m->recent[addr >> 2 & (RECENT - 1)];
+	int rc;
+
+	if (m->sorted && recent->region && region_hit_holds(recent, addr, time)) {
+		*ret = *recent;
+		return 0;
+	}
+	rc = m->sorted ? 0 : sort(m);
+	if (rc == 0)
+		rc = find_slowly(m, addr, time, recent);
+	if (rc == 0)
+		*ret = *recent;
+	return rc;
+}

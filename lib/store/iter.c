@@ -1,0 +1,303 @@
+#include <string.h>
+
+#include "lib/store/reader.h"
+
+struct store_iter {
+	const struct store *store;
+	const struct thread *thread;
+	uint64_t next_block; /* of the thread's */
+	struct reader r;     /* what is left of the present one */
+	uint8_t *data;
+	size_t room;
+	uint64_t time, instructions;
+	uint64_t segments; /* begun so far */
+	uint32_t roots;    /* of the present one, that were returned to */
+	uint32_t owed;     /* of the present one, yet to be told as entered */
+	struct store_frame *stack;
+	size_t depth, room_stack;
+};
+
+int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret)
+{
+	struct store_iter *it;
+
+	if (thread >= s->n_threads)
+		return -EINVAL;
+	it = calloc(1, sizeof(*it));
+	if (!it)
+		return -ENOMEM;
+	it->store = s;
+	it->thread = &s->threads[thread];
+	*ret = it;
+	return 0;
+}
+
+struct store_iter *store_iter_free(struct store_iter *it)
+{
+	if (!it)
+		return NULL;
+	free(it->data);
+	free(it->stack);
+	free(it);
+	return NULL;
+}
+
+size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret)
+{
+	*ret = it->stack;
+	return it->depth;
+}
+
+static const struct segment *segment_of(const struct store_iter *it)
+{
+	return it->segments ? &it->store->segments[it->thread->first_segment + it->segments - 1] : NULL;
+}
+
+static int push(struct store_iter *it, const struct store_frame *frame)
+{
+	if (frame->function >= it->store->n_functions || it->depth >= STORE_DEPTH_MAX)
+		return -EBADMSG;
+	if (it->depth == it->room_stack) {
+		size_t room = it->room_stack ? it->room_stack * 2 : 64;
+		struct store_frame *stack = realloc(it->stack, room * sizeof(*stack));
+
+		if (!stack)
+			return -ENOMEM;
+		it->stack = stack;
+		it->room_stack = room;
+	}
+	it->stack[it->depth++] = *frame;
+	return 0;
+}
+
+/* A frame that the segment began with; index counts from the innermost. */
+static int push_root(struct store_iter *it, uint32_t index)
+{
+	const struct segment *g = segment_of(it);
+	struct store_frame f = { .kind = CALL_INFERRED, .enter = g->time, .instructions = g->instructions };
+
+	f.function = it->store->roots[g->first_root + index];
+	return push(it, &f);
+}
+
+/* Frames below everything that the trace has shown so far. */
+static uint32_t unseen(const struct store_iter *it)
+{
+	const struct segment *g = segment_of(it);
+
+	return g ? g->n_roots - it->roots : 0;
+}
+
+static int read_stack(struct store_iter *it)
+{
+	uint64_t depth, packed, ago, before;
+	int rc = 0;
+
+	if (rd_varint(&it->r, &it->instructions) < 0 || rd_varint(&it->r, &depth) < 0)
+		return -EBADMSG;
+	it->depth = 0;
+	for (uint32_t i = unseen(it); rc == 0 && i-- > 0;)
+		rc = push_root(it, it->roots + i);
+	while (rc == 0 && depth--) {
+		struct store_frame f;
+
+		if (rd_varint(&it->r, &packed) < 0 || rd_varint(&it->r, &ago) < 0 || rd_varint(&it->r, &before) < 0 ||
+		    packed >> KIND_BITS > UINT32_MAX || ago > it->time || before > it->instructions)
+			return -EBADMSG;
+		f = (struct store_frame){ (uint32_t)(packed >> KIND_BITS), packed & ((1 << KIND_BITS) - 1),
+					  it->time - ago, it->instructions - before };
+		rc = push(it, &f);
+	}
+	return rc;
+}
+
+static int load_block(struct store_iter *it, uint64_t index)
+{
+	const struct block *b = &it->store->blocks[it->thread->first_block + index];
+	int rc;
+
+	if (b->size > it->room) {
+		uint8_t *data = realloc(it->data, b->size);
+
+		if (!data)
+			return -ENOMEM;
+		it->data = data;
+		it->room = b->size;
+	}
+	rc = store_read_at(it->store, b->offset, it->data, b->size);
+	if (rc < 0)
+		return rc;
+	it->r = reader_of(it->data, b->size);
+	it->next_block = index + 1;
+	it->time = b->first;
+	it->segments = b->segments;
+	it->roots = b->roots;
+	it->owed = 0;
+	if (segment_of(it) ? it->roots > segment_of(it)->n_roots : it->roots)
+		return -EBADMSG;
+	return read_stack(it);
+}
+
+static int decode_enter(struct store_iter *it, uint64_t function, unsigned kind, struct store_event *ret)
+{
+	struct store_frame f = { (uint32_t)function, (uint8_t)kind, it->time, it->instructions };
+	int rc = function > UINT32_MAX ? -EBADMSG : push(it, &f);
+
+	if (rc < 0)
+		return rc;
+	ret->type = STORE_ENTER;
+	ret->kind = f.kind;
+	ret->frame = f;
+	ret->depth = (uint32_t)it->depth - 1;
+	return 1;
+}
+
+static int decode_leave(struct store_iter *it, uint64_t kind, struct store_event *ret)
+{
+	if (it->depth <= unseen(it) || kind > UINT8_MAX)
+		return -EBADMSG;
+	ret->type = STORE_LEAVE;
+	ret->kind = (uint8_t)kind;
+	ret->frame = it->stack[--it->depth];
+	ret->depth = (uint32_t)it->depth;
+	return 1;
+}
+
+static int decode_gap(struct store_iter *it, uint64_t kind, struct store_event *ret)
+{
+	if (it->depth || kind > UINT8_MAX)
+		return -EBADMSG;
+	ret->type = STORE_GAP;
+	ret->kind = (uint8_t)kind;
+	ret->depth = 0;
+	ret->until = it->time;
+	if (it->segments < it->thread->n_segments)
+		ret->until = MAX(it->time, it->store->segments[it->thread->first_segment + it->segments].time);
+	return 1;
+}
+
+static int begin_segment(struct store_iter *it)
+{
+	if (it->depth || it->segments >= it->thread->n_segments)
+		return -EBADMSG;
+	it->segments++;
+	it->roots = 0;
+	it->owed = unseen(it);
+	/* Frames are entered at the segment's time; it must be this one for times never to go back. */
+	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions ? 0 : -EBADMSG;
+}
+
+static int see_root(struct store_iter *it, uint64_t function)
+{
+	const struct store_frame *f = it->depth ? &it->stack[it->depth - 1] : NULL;
+
+	if (!f || !unseen(it) || it->depth != unseen(it) || f->function != function)
+		return -EBADMSG;
+	it->roots++;
+	return 0;
+}
+
+/* 1: an event; 0: something that the reader need not know; also at a block's end. */
+static int decode(struct store_iter *it, struct store_event *ret)
+{
+	uint64_t head, executed, value = 0;
+	unsigned code;
+
+	if (rd_varint(&it->r, &head) < 0 || rd_varint(&it->r, &executed) < 0)
+		return -EBADMSG;
+	code = head & ((1 << CODE_BITS) - 1);
+	if (code != CODE_RETURN && code != CODE_SEGMENT && rd_varint(&it->r, &value) < 0)
+		return -EBADMSG;
+	if (__builtin_add_overflow(it->time, head >> CODE_BITS, &it->time) ||
+	    __builtin_add_overflow(it->instructions, executed, &it->instructions))
+		return -EBADMSG;
+	ret->time = it->time;
+	ret->instructions = it->instructions;
+	switch (code) {
+	case CODE_CALL:
+		return decode_enter(it, value, CALL_PLAIN, ret);
+	case CODE_ENTER:
+		return decode_enter(it, value >> KIND_BITS, value & ((1 << KIND_BITS) - 1), ret);
+	case CODE_RETURN:
+		return decode_leave(it, LEAVE_RETURN, ret);
+	case CODE_LEAVE:
+		return decode_leave(it, value, ret);
+	case CODE_GAP:
+		return decode_gap(it, value, ret);
+	case CODE_SEGMENT:
+		return begin_segment(it);
+	case CODE_ROOT:
+		return see_root(it, value);
+	default:
+		return -EBADMSG;
+	}
+}
+
+static int tell_root(struct store_iter *it, struct store_event *ret)
+{
+	int rc = push_root(it, --it->owed);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct store_event){ .type = STORE_ENTER,
+				     .kind = CALL_INFERRED,
+				     .time = it->time,
+				     .instructions = it->instructions,
+				     .depth = (uint32_t)it->depth - 1,
+				     .frame = it->stack[it->depth - 1] };
+	return 1;
+}
+
+int store_iter_next(struct store_iter *it, struct store_event *ret)
+{
+	int rc = 0;
+
+	while (rc == 0) {
+		if (it->owed) {
+			rc = tell_root(it, ret);
+		} else if (rd_left(&it->r)) {
+			rc = decode(it, ret);
+		} else if (it->next_block < it->thread->n_blocks) {
+			rc = load_block(it, it->next_block);
+		} else {
+			return it->depth ? -EBADMSG : 0;
+		}
+	}
+	return rc;
+}
+
+int store_iter_seek(struct store_iter *it, uint64_t time)
+{
+	const struct block *blocks = it->store->blocks + it->thread->first_block;
+	uint64_t low = 0, high = it->thread->n_blocks;
+	struct store_event e;
+	int rc;
+
+	/* The first block that ends at or after time. */
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (blocks[middle].last < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	it->next_block = low;
+	it->r = reader_of(NULL, 0);
+	it->depth = it->owed = 0;
+	if (low == it->thread->n_blocks)
+		return 0;
+	rc = load_block(it, low);
+	while (rc == 0 && rd_left(&it->r)) {
+		struct reader ahead = it->r;
+		uint64_t head;
+
+		/* What comes next, looked at without taking it. */
+		if (!it->owed && rd_varint(&ahead, &head) == 0 && head >> CODE_BITS >= time - MIN(time, it->time))
+			break;
+		rc = it->owed ? tell_root(it, &e) : decode(it, &e);
+		if (rc == 1)
+			rc = 0;
+	}
+	return rc;
+}

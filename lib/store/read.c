@@ -1,0 +1,410 @@
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/store/reader.h"
+
+enum { SECTIONS_MAX = 256 };
+
+/* No table of a real store comes near; it bounds what a lying one can ask for. */
+#define TABLE_MAX ((uint64_t)256 << 20)
+
+struct section {
+	uint32_t record;
+	uint64_t offset, size;
+};
+
+int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size)
+{
+	uint8_t *to = ret;
+
+	if (offset > s->size || size > s->size - offset)
+		return -EBADMSG;
+	while (size) {
+		ssize_t n = pread(s->fd, to, size, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EBADMSG;
+		to += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static int read_sections(struct store *s, struct section sections[SECTION_TYPES])
+{
+	uint8_t bytes[STORE_HEADER_SIZE], entry[STORE_SECTION_SIZE];
+	uint64_t magic = 0, size = 0, table = 0;
+	uint32_t version = 0, header = 0, n = 0;
+	struct reader r = reader_of(bytes, sizeof(bytes));
+	int rc = store_read_at(s, 0, bytes, sizeof(bytes));
+
+	if (rc < 0)
+		return rc;
+	rd_u64(&r, &magic);
+	rd_u32(&r, &version);
+	rd_u32(&r, &header);
+	rd_u64(&r, &size);
+	rd_u64(&r, &table);
+	rd_u32(&r, &n);
+	if (magic != STORE_MAGIC)
+		return -EBADMSG;
+	if (version != STORE_VERSION)
+		return -EPROTONOSUPPORT;
+	if (size != s->size || n > SECTIONS_MAX)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < n; i++) {
+		struct section section;
+		uint32_t type = 0;
+
+		rc = store_read_at(s, table + (uint64_t)i * sizeof(entry), entry, sizeof(entry));
+		if (rc < 0)
+			return rc;
+		r = reader_of(entry, sizeof(entry));
+		rd_u32(&r, &type);
+		rd_u32(&r, &section.record);
+		rd_u64(&r, &section.offset);
+		rd_u64(&r, &section.size);
+		if (section.offset > s->size || section.size > s->size - section.offset)
+			return -EBADMSG;
+		if (type < SECTION_TYPES)
+			sections[type] = section;
+	}
+	return 0;
+}
+
+/* A whole section, with a NUL after it. */
+static int read_section(const struct store *s, const struct section *section, char **ret)
+{
+	_cleanup_free_ char *bytes = NULL;
+	int rc;
+
+	if (section->size > TABLE_MAX)
+		return -EBADMSG;
+	bytes = malloc(section->size + 1);
+	if (!bytes)
+		return -ENOMEM;
+	rc = store_read_at(s, section->offset, bytes, section->size);
+	if (rc < 0)
+		return rc;
+	bytes[section->size] = 0;
+	*ret = TAKE_PTR(bytes);
+	return 0;
+}
+
+/* Records of at least known bytes; each goes to decode() with its index, in an array that is made here. */
+static int read_records(struct store *s, const struct section *section, uint32_t known, size_t item, void *ret_items,
+			size_t *ret_n, int (*decode)(struct store *s, struct reader *r, void *item))
+{
+	_cleanup_free_ char *bytes = NULL;
+	_cleanup_free_ char *items = NULL;
+	uint64_t n;
+	int rc;
+
+	if (section->record < known || section->size % section->record)
+		return -EBADMSG;
+	n = section->size / section->record;
+	rc = read_section(s, section, &bytes);
+	if (rc < 0)
+		return rc;
+	items = calloc(n + 1, item);
+	if (!items)
+		return -ENOMEM;
+	for (uint64_t i = 0; rc == 0 && i < n; i++) {
+		struct reader r = reader_of(bytes + i * section->record, section->record);
+
+		rc = decode(s, &r, items + i * item);
+	}
+	if (rc < 0)
+		return rc;
+	memcpy(ret_items, &items, sizeof(items));
+	items = NULL;
+	*ret_n = n;
+	return 0;
+}
+
+static int decode_string(const struct store *s, struct reader *r, const char **ret)
+{
+	uint32_t at = 0;
+
+	if (rd_u32(r, &at) < 0 || at > s->strings_size)
+		return -EBADMSG;
+	*ret = s->strings + at;
+	return 0;
+}
+
+static int decode_function(struct store *s, struct reader *r, void *item)
+{
+	struct store_function *f = item;
+	uint32_t kind = 0;
+
+	if (decode_string(s, r, &f->name) < 0 || decode_string(s, r, &f->image) < 0 || rd_u64(r, &f->address) < 0 ||
+	    rd_u32(r, &kind) < 0)
+		return -EBADMSG;
+	f->kind = kind;
+	return 0;
+}
+
+static int decode_totals(struct store *s, struct reader *r, void *item)
+{
+	struct store_function *f = item;
+
+	if (rd_u64(r, &f->calls) < 0 || rd_u64(r, &f->total_ns) < 0 || rd_u64(r, &f->self_ns) < 0 ||
+	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
+	    rd_u64(r, &f->longest_ns) < 0)
+		return -EBADMSG;
+	return 0;
+}
+
+static int decode_thread(struct store *s, struct reader *r, void *item)
+{
+	struct thread *t = item;
+	struct store_thread *o = &t->shown;
+	uint32_t zero;
+
+	if (rd_u32(r, &o->tid) < 0 || decode_string(s, r, &o->name) < 0 || rd_u64(r, &o->first) < 0 ||
+	    rd_u64(r, &o->last) < 0 || rd_u64(r, &o->events) < 0 || rd_u64(r, &o->slices) < 0 ||
+	    rd_u64(r, &o->gaps) < 0 || rd_u64(r, &o->instructions) < 0 || rd_u64(r, &o->unexplained) < 0 ||
+	    rd_u64(r, &o->bound) < 0 || rd_u32(r, &o->deepest) < 0 || rd_u32(r, &zero) < 0 ||
+	    rd_u64(r, &t->first_block) < 0 || rd_u64(r, &t->n_blocks) < 0 || rd_u64(r, &t->first_segment) < 0 ||
+	    rd_u64(r, &t->n_segments) < 0)
+		return -EBADMSG;
+	return 0;
+}
+
+static int decode_block(struct store *s, struct reader *r, void *item)
+{
+	struct block *b = item;
+
+	if (rd_u64(r, &b->offset) < 0 || rd_u32(r, &b->size) < 0 || rd_u32(r, &b->events) < 0 ||
+	    rd_u64(r, &b->first) < 0 || rd_u64(r, &b->last) < 0 || rd_u64(r, &b->slices) < 0 ||
+	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0)
+		return -EBADMSG;
+	return b->last < b->first || b->offset > s->size || b->size > s->size - b->offset ? -EBADMSG : 0;
+}
+
+static int decode_segment(struct store *s, struct reader *r, void *item)
+{
+	struct segment *g = item;
+
+	if (rd_u64(r, &g->time) < 0 || rd_u64(r, &g->instructions) < 0 || rd_u64(r, &g->first_root) < 0 ||
+	    rd_u32(r, &g->n_roots) < 0)
+		return -EBADMSG;
+	return 0;
+}
+
+static int decode_root(struct store *s, struct reader *r, void *item)
+{
+	uint32_t *function = item;
+
+	return rd_u32(r, function) < 0 || *function >= s->n_functions ? -EBADMSG : 0;
+}
+
+static bool within(uint64_t first, uint64_t n, uint64_t all)
+{
+	return first <= all && n <= all - first;
+}
+
+/* What points from one table to another: each thread has its blocks and segments, one thread after the other. */
+static int check_tables(const struct store *s)
+{
+	uint64_t block = 0, segment = 0;
+
+	for (size_t i = 0; i < s->n_threads; i++) {
+		const struct thread *t = &s->threads[i];
+
+		if (t->first_block != block || !within(block, t->n_blocks, s->n_blocks) ||
+		    t->first_segment != segment || !within(segment, t->n_segments, s->n_segments) ||
+		    t->shown.last < t->shown.first)
+			return -EBADMSG;
+		block += t->n_blocks;
+		segment += t->n_segments;
+		for (uint64_t b = t->first_block; b < t->first_block + t->n_blocks; b++) {
+			if (s->blocks[b].segments > t->n_segments)
+				return -EBADMSG;
+			if (b > t->first_block && s->blocks[b].first < s->blocks[b - 1].last)
+				return -EBADMSG;
+		}
+	}
+	for (size_t i = 0; i < s->n_segments; i++) {
+		if (!within(s->segments[i].first_root, s->segments[i].n_roots, s->n_roots) ||
+		    s->segments[i].n_roots > STORE_DEPTH_MAX)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int read_functions(struct store *s, const struct section *sections)
+{
+	_cleanup_free_ struct store_function *totals = NULL;
+	size_t n = 0;
+	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
+			      &s->n_functions, decode_function);
+
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
+				  decode_totals);
+	if (rc < 0)
+		return rc;
+	if (n != s->n_functions)
+		return -EBADMSG;
+	for (size_t i = 0; i < n; i++) {
+		struct store_function *f = &s->functions[i];
+
+		totals[i].name = f->name;
+		totals[i].image = f->image;
+		totals[i].address = f->address;
+		totals[i].kind = f->kind;
+		*f = totals[i];
+	}
+	return 0;
+}
+
+int store_open(int fd, struct store **ret)
+{
+	_cleanup_(store_closep) struct store *s = calloc(1, sizeof(*s));
+	struct section sections[SECTION_TYPES] = { 0 };
+	struct stat st;
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	s->fd = fd;
+	s->size = (uint64_t)st.st_size;
+	rc = read_sections(s, sections);
+	if (rc == 0)
+		rc = read_section(s, &sections[SECTION_META], &s->meta);
+	if (rc == 0)
+		rc = read_section(s, &sections[SECTION_STRINGS], &s->strings);
+	if (rc < 0)
+		return rc;
+	s->meta_size = sections[SECTION_META].size;
+	s->strings_size = sections[SECTION_STRINGS].size;
+	rc = read_functions(s, sections);
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_THREADS], THREAD_SIZE, sizeof(*s->threads), &s->threads,
+				  &s->n_threads, decode_thread);
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_BLOCKS], BLOCK_SIZE, sizeof(*s->blocks), &s->blocks,
+				  &s->n_blocks, decode_block);
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_SEGMENTS], SEGMENT_SIZE, sizeof(*s->segments), &s->segments,
+				  &s->n_segments, decode_segment);
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_ROOTS], ROOT_SIZE, sizeof(*s->roots), &s->roots, &s->n_roots,
+				  decode_root);
+	if (rc == 0)
+		rc = check_tables(s);
+	if (rc < 0)
+		return rc;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s)
+		return NULL;
+	free(s->meta);
+	free(s->strings);
+	free(s->functions);
+	free(s->threads);
+	free(s->blocks);
+	free(s->segments);
+	free(s->roots);
+	free(s);
+	return NULL;
+}
+
+const char *store_meta(const struct store *s, const char *key)
+{
+	struct reader r = reader_of(s->meta, s->meta_size);
+	const char *name, *value;
+
+	while (rd_str(&r, &name) == 0 && rd_str(&r, &value) == 0) {
+		if (strcmp(name, key) == 0)
+			return value;
+	}
+	return NULL;
+}
+
+uint64_t store_meta_number(const struct store *s, const char *key)
+{
+	const char *value = store_meta(s, key);
+
+	return value ? strtoull(value, NULL, 10) : 0;
+}
+
+size_t store_threads(const struct store *s)
+{
+	return s->n_threads;
+}
+
+const struct store_thread *store_thread(const struct store *s, size_t index)
+{
+	return index < s->n_threads ? &s->threads[index].shown : NULL;
+}
+
+size_t store_functions(const struct store *s)
+{
+	return s->n_functions;
+}
+
+const struct store_function *store_function(const struct store *s, size_t index)
+{
+	return index < s->n_functions ? &s->functions[index] : NULL;
+}
+
+/* About how many slices begin at or after time, as if each block's were spread evenly over it. */
+static uint64_t slices_since(const struct store *s, int64_t tid, uint64_t time)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->n_threads; i++) {
+		const struct thread *t = &s->threads[i];
+
+		for (uint64_t k = 0; (tid < 0 || t->shown.tid == (uint64_t)tid) && k < t->n_blocks; k++) {
+			const struct block *b = &s->blocks[t->first_block + k];
+
+			if (time <= b->first)
+				sum += b->slices;
+			else if (time <= b->last)
+				sum +=
+				    (uint64_t)((unsigned __int128)b->slices * (b->last - time) / (b->last - b->first));
+		}
+	}
+	return sum;
+}
+
+uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t slices)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < s->n_threads; i++) {
+		const struct store_thread *t = &s->threads[i].shown;
+
+		if (!t->events || (tid >= 0 && t->tid != (uint64_t)tid))
+			continue;
+		low = MIN(low, t->first);
+		high = MAX(high, t->last);
+	}
+	if (low > high)
+		return 0;
+	if (slices_since(s, tid, low) <= slices)
+		return low;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (slices_since(s, tid, middle) <= slices)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}

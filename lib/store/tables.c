@@ -1,0 +1,195 @@
+/* The end of a store: its tables, and the header that makes it one. */
+#include "lib/base/io.h"
+#include "lib/store/writer.h"
+
+/* Sections are made one at a time and written in pieces. */
+struct tables {
+	struct store_writer *writer;
+	struct buf table; /* the section table */
+	uint32_t n;
+	struct buf section;
+	int error;
+};
+
+static void tables_done(struct tables *t)
+{
+	buf_done(&t->table);
+	buf_done(&t->section);
+}
+
+static void flush_section(struct tables *t)
+{
+	if (!t->error)
+		t->error = buf_error(&t->section);
+	if (!t->error)
+		t->error = writer_append(t->writer, t->section.data, t->section.size);
+	buf_clear(&t->section);
+}
+
+static struct buf *section_room(struct tables *t)
+{
+	if (t->section.size >= BLOCK_BYTES)
+		flush_section(t);
+	return &t->section;
+}
+
+static void begin_section(struct tables *t, enum store_section_type type, uint32_t record)
+{
+	buf_u32(&t->table, type);
+	buf_u32(&t->table, record);
+	buf_u64(&t->table, t->writer->offset);
+	t->n++;
+}
+
+/* The size is known now. */
+static void end_section(struct tables *t, uint64_t begin)
+{
+	flush_section(t);
+	buf_u64(&t->table, t->writer->offset - begin);
+	buf_u64(&t->table, 0);
+}
+
+static void write_bytes(struct tables *t, enum store_section_type type, const struct buf *bytes)
+{
+	uint64_t begin = t->writer->offset;
+
+	begin_section(t, type, 0);
+	if (!t->error)
+		t->error = writer_append(t->writer, bytes->data, bytes->size);
+	end_section(t, begin);
+}
+
+static void write_functions(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset;
+
+	begin_section(t, SECTION_FUNCTIONS, FUNCTION_SIZE);
+	for (size_t i = 0; i < w->n_functions; i++) {
+		struct buf *b = section_room(t);
+
+		buf_u32(b, w->functions[i].name);
+		buf_u32(b, w->functions[i].image);
+		buf_u64(b, w->functions[i].address);
+		buf_u32(b, w->functions[i].kind);
+		buf_u32(b, 0);
+	}
+	end_section(t, begin);
+	begin = w->offset;
+	begin_section(t, SECTION_TOTALS, TOTALS_SIZE);
+	for (size_t i = 0; i < w->n_functions; i++) {
+		const struct function *f = &w->functions[i];
+		struct buf *b = section_room(t);
+
+		buf_u64(b, f->calls);
+		buf_u64(b, f->total_ns);
+		buf_u64(b, f->self_ns);
+		buf_u64(b, f->total_instructions);
+		buf_u64(b, f->self_instructions);
+		buf_u64(b, f->longest_ns);
+	}
+	end_section(t, begin);
+}
+
+static void write_threads(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset, blocks = 0, segments = 0;
+
+	begin_section(t, SECTION_THREADS, THREAD_SIZE);
+	for (size_t i = 0; i < w->n_threads; i++) {
+		const struct thread *th = w->threads[i];
+		struct buf *b = section_room(t);
+
+		buf_u32(b, th->tid);
+		buf_u32(b, th->name);
+		buf_u64(b, th->first);
+		buf_u64(b, th->last);
+		buf_u64(b, th->events);
+		buf_u64(b, th->slices);
+		buf_u64(b, th->gaps);
+		buf_u64(b, th->instructions);
+		buf_u64(b, th->unexplained);
+		buf_u64(b, th->bound);
+		buf_u32(b, th->deepest);
+		buf_u32(b, 0);
+		buf_u64(b, blocks);
+		buf_u64(b, th->blocks.size / BLOCK_SIZE);
+		buf_u64(b, segments);
+		buf_u64(b, th->n_segments);
+		blocks += th->blocks.size / BLOCK_SIZE;
+		segments += th->n_segments;
+	}
+	end_section(t, begin);
+}
+
+static void write_indexes(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset, roots = 0;
+
+	begin_section(t, SECTION_BLOCKS, BLOCK_SIZE);
+	for (size_t i = 0; i < w->n_threads; i++)
+		buf_add(section_room(t), w->threads[i]->blocks.data, w->threads[i]->blocks.size);
+	end_section(t, begin);
+	begin = w->offset;
+	begin_section(t, SECTION_SEGMENTS, SEGMENT_SIZE);
+	for (size_t i = 0; i < w->n_threads; i++) {
+		const struct thread *th = w->threads[i];
+
+		for (size_t k = 0; k < th->n_segments; k++) {
+			struct buf *b = section_room(t);
+
+			buf_u64(b, th->segments[k].time);
+			buf_u64(b, th->segments[k].instructions);
+			buf_u64(b, roots + th->segments[k].first_root);
+			buf_u32(b, th->segments[k].n_roots);
+			buf_u32(b, 0);
+		}
+		roots += th->n_roots;
+	}
+	end_section(t, begin);
+	begin = w->offset;
+	begin_section(t, SECTION_ROOTS, ROOT_SIZE);
+	for (size_t i = 0; i < w->n_threads; i++) {
+		for (size_t k = 0; k < w->threads[i]->n_roots; k++)
+			buf_u32(section_room(t), w->threads[i]->roots[k]);
+	}
+	end_section(t, begin);
+}
+
+int store_finish(struct store_writer *w)
+{
+	_cleanup_(tables_done) struct tables t = { .writer = w };
+	_cleanup_buf_ struct buf header = { 0 };
+	uint64_t table;
+
+	for (size_t i = 0; i < w->n_threads; i++) {
+		int rc = w->threads[i]->ended ? 0 : store_thread_end(w, (uint32_t)i, NULL);
+
+		if (rc < 0)
+			return rc;
+	}
+	write_bytes(&t, SECTION_META, &w->meta);
+	write_bytes(&t, SECTION_STRINGS, &w->strings);
+	write_functions(&t);
+	write_threads(&t);
+	write_indexes(&t);
+	table = w->offset;
+	if (!t.error)
+		t.error = buf_error(&t.table);
+	if (!t.error)
+		t.error = buf_error(&w->meta);
+	if (!t.error)
+		t.error = writer_append(w, t.table.data, t.table.size);
+	if (t.error)
+		return t.error;
+	buf_u64(&header, STORE_MAGIC);
+	buf_u32(&header, STORE_VERSION);
+	buf_u32(&header, STORE_HEADER_SIZE);
+	buf_u64(&header, w->offset);
+	buf_u64(&header, table);
+	buf_u32(&header, t.n);
+	buf_zero(&header, STORE_HEADER_SIZE - header.size);
+	return buf_error(&header) ? buf_error(&header) : pwrite_full(w->fd, header.data, header.size, 0);
+}

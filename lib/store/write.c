@@ -1,0 +1,511 @@
+#include <string.h>
+
+#include "lib/base/io.h"
+#include "lib/store/writer.h"
+
+enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20 };
+
+#define NO_FUNCTION UINT32_MAX
+
+static int grow(void *items, size_t n, size_t *room, size_t size)
+{
+	size_t more = *room ? *room * 2 : 64;
+	void *p;
+
+	if (n < *room)
+		return 0;
+	memcpy(&p, items, sizeof(p));
+	p = realloc(p, more * size);
+	if (!p)
+		return -ENOMEM;
+	memcpy(items, &p, sizeof(p));
+	*room = more;
+	return 0;
+}
+
+static uint32_t add_string(struct store_writer *w, const char *text)
+{
+	uint32_t at = (uint32_t)w->strings.size;
+
+	buf_add(&w->strings, text, strlen(text) + 1);
+	return at;
+}
+
+static void add_meta(struct store_writer *w, const char *key, const char *value)
+{
+	buf_add(&w->meta, key, strlen(key) + 1);
+	buf_add(&w->meta, value, strlen(value) + 1);
+}
+
+static void add_meta_number(struct store_writer *w, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ju", (uintmax_t)value);
+	add_meta(w, key, text);
+}
+
+int writer_append(struct store_writer *w, const void *data, size_t size)
+{
+	int rc = pwrite_full(w->fd, data, size, (off_t)w->offset);
+
+	if (rc == 0)
+		w->offset += size;
+	return rc;
+}
+
+int store_create(int fd, const struct store_meta *meta, struct store_writer **ret)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = calloc(1, sizeof(*w));
+	uint8_t header[STORE_HEADER_SIZE] = { 0 };
+	int rc;
+
+	if (!w)
+		return -ENOMEM;
+	w->fd = fd;
+	w->syscall = NO_FUNCTION;
+	w->strings.limit = UINT32_MAX / 2;
+	buf_u8(&w->strings, 0);
+	add_meta_number(w, "pid", meta->pid);
+	add_meta(w, "program", meta->program ? meta->program : "");
+	add_meta(w, "source", meta->source ? meta->source : "");
+	if (meta->id)
+		add_meta(w, "id", meta->id);
+	if (meta->realtime)
+		add_meta_number(w, "realtime", meta->realtime);
+	if (meta->monotonic)
+		add_meta_number(w, "monotonic", meta->monotonic);
+	/* Zeros until the store is whole. */
+	rc = writer_append(w, header, sizeof(header));
+	if (rc < 0)
+		return rc;
+	*ret = TAKE_PTR(w);
+	return 0;
+}
+
+static void thread_done_writing(struct thread *t)
+{
+	free(t->stack);
+	t->stack = NULL;
+	free(t->uses);
+	t->uses = NULL;
+	buf_done(&t->block);
+}
+
+struct store_writer *store_writer_free(struct store_writer *w)
+{
+	if (!w)
+		return NULL;
+	for (size_t i = 0; i < w->n_threads; i++) {
+		thread_done_writing(w->threads[i]);
+		buf_done(&w->threads[i]->blocks);
+		free(w->threads[i]->segments);
+		free(w->threads[i]->roots);
+		free(w->threads[i]);
+	}
+	free(w->threads);
+	free(w->functions);
+	free(w->regions);
+	free(w->region_functions);
+	free(w->images);
+	buf_done(&w->meta);
+	buf_done(&w->strings);
+	free(w);
+	return NULL;
+}
+
+int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread)
+{
+	int rc = grow(&w->threads, w->n_threads, &w->room_threads, sizeof(*w->threads));
+	struct thread *t;
+
+	if (rc < 0)
+		return rc;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->tid = tid;
+	t->name = add_string(w, name ? name : "");
+	*ret_thread = (uint32_t)w->n_threads;
+	w->threads[w->n_threads++] = t;
+	return 0;
+}
+
+static size_t region_slot(const struct store_writer *w, const struct region *region)
+{
+	uint64_t h = (uint64_t)(uintptr_t)region * 0x9e3779b97f4a7c15ull;
+	size_t i = (size_t)(h >> 32) & (w->hash_size - 1);
+
+	while (w->regions[i] && w->regions[i] != region)
+		i = (i + 1) & (w->hash_size - 1);
+	return i;
+}
+
+static int grow_hash(struct store_writer *w)
+{
+	_cleanup_free_ const struct region **old = w->regions;
+	_cleanup_free_ uint32_t *old_functions = w->region_functions;
+	size_t old_size = w->hash_size;
+
+	w->hash_size = old_size ? old_size * 2 : 1024;
+	w->regions = calloc(w->hash_size, sizeof(*w->regions));
+	w->region_functions = calloc(w->hash_size, sizeof(*w->region_functions));
+	if (!w->regions || !w->region_functions) {
+		free(w->regions);
+		free(w->region_functions);
+		w->regions = TAKE_PTR(old);
+		w->region_functions = TAKE_PTR(old_functions);
+		w->hash_size = old_size;
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < old_size; i++) {
+		if (old[i]) {
+			size_t slot = region_slot(w, old[i]);
+
+			w->regions[slot] = old[i];
+			w->region_functions[slot] = old_functions[i];
+		}
+	}
+	return 0;
+}
+
+static int add_image(struct store_writer *w, const char *path, uint32_t *ret)
+{
+	int rc;
+
+	/* One pointer a path: comparing those is enough to keep the table small. */
+	for (size_t i = w->n_images; i-- > 0;) {
+		if (w->images[i].path == path) {
+			*ret = w->images[i].string;
+			return 0;
+		}
+	}
+	rc = grow(&w->images, w->n_images, &w->room_images, sizeof(*w->images));
+	if (rc < 0)
+		return rc;
+	*ret = add_string(w, path);
+	w->images[w->n_images++] = (struct image){ path, *ret };
+	return 0;
+}
+
+static int add_function(struct store_writer *w, const char *name, const char *image, uint64_t address, uint32_t kind,
+			uint32_t *ret)
+{
+	struct function f = { .address = address, .kind = kind };
+	int rc = grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
+
+	if (rc == 0)
+		rc = add_image(w, image, &f.image);
+	if (rc < 0)
+		return rc;
+	f.name = add_string(w, name);
+	*ret = (uint32_t)w->n_functions;
+	w->functions[w->n_functions++] = f;
+	return buf_error(&w->strings);
+}
+
+static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
+{
+	size_t slot;
+	int rc;
+
+	if (!region) {
+		rc = w->syscall == NO_FUNCTION ? add_function(w, "syscall", "", 0, REGION_UNKNOWN, &w->syscall) : 0;
+		*ret = w->syscall;
+		return rc;
+	}
+	if (w->n_functions * 2 >= w->hash_size) {
+		rc = grow_hash(w);
+		if (rc < 0)
+			return rc;
+	}
+	slot = region_slot(w, region);
+	if (!w->regions[slot]) {
+		rc = add_function(w, region->name, region->image, region->start, region->kind,
+				  &w->region_functions[slot]);
+		if (rc < 0)
+			return rc;
+		w->regions[slot] = region;
+	}
+	*ret = w->region_functions[slot];
+	return 0;
+}
+
+static int begin_block(struct thread *t, const struct call_event *e)
+{
+	struct buf *b = &t->block;
+
+	buf_clear(b);
+	t->block_time = t->time = e->time;
+	t->instructions = e->instructions;
+	t->block_events = 0;
+	t->block_slices = t->block_bound = 0;
+	t->block_segments = t->n_segments;
+	t->block_roots = t->n_segments ? t->segments[t->n_segments - 1].n_roots : 0;
+	buf_varint(b, e->instructions);
+	buf_varint(b, t->depth);
+	for (size_t i = 0; i < t->depth; i++) {
+		const struct frame *f = &t->stack[i];
+
+		buf_varint(b, (uint64_t)f->function << KIND_BITS | f->kind);
+		buf_varint(b, e->time - f->enter);
+		buf_varint(b, e->instructions - f->instructions);
+	}
+	/* A deep stack makes a long block, so that stacks stay the smaller part of the file. */
+	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
+	return buf_error(b);
+}
+
+static int end_block(struct store_writer *w, struct thread *t)
+{
+	struct buf *b = &t->blocks;
+	int rc = buf_error(&t->block);
+
+	if (rc < 0 || !t->block_events)
+		return rc;
+	buf_u64(b, w->offset);
+	buf_u32(b, (uint32_t)t->block.size);
+	buf_u32(b, t->block_events);
+	buf_u64(b, t->block_time);
+	buf_u64(b, t->time);
+	buf_u64(b, t->block_slices);
+	buf_u64(b, t->block_bound);
+	buf_u64(b, t->block_segments);
+	buf_u32(b, t->block_roots);
+	buf_u32(b, 0);
+	t->block_events = 0;
+	rc = writer_append(w, t->block.data, t->block.size);
+	return rc < 0 ? rc : buf_error(b);
+}
+
+static struct use *use_of(struct store_writer *w, struct thread *t, uint32_t function)
+{
+	struct use *u;
+
+	if (function >= t->n_uses) {
+		size_t n = w->room_functions;
+		struct use *uses = realloc(t->uses, n * sizeof(*uses));
+
+		if (!uses)
+			return NULL;
+		memset(uses + t->n_uses, 0, (n - t->n_uses) * sizeof(*uses));
+		t->uses = uses;
+		t->n_uses = n;
+	}
+	u = &t->uses[function];
+	if (u->segment != (uint32_t)t->n_segments) {
+		u->segment = (uint32_t)t->n_segments;
+		u->ns = u->instructions = 0;
+	}
+	return u;
+}
+
+static int push(struct store_writer *w, struct thread *t, const struct frame *frame)
+{
+	int rc = grow(&t->stack, t->depth, &t->room_stack, sizeof(*t->stack));
+	struct use *u = use_of(w, t, frame->function);
+
+	if (rc < 0 || !u)
+		return -ENOMEM;
+	if (t->depth >= STORE_DEPTH_MAX)
+		return -EINVAL;
+	u->active++;
+	t->stack[t->depth++] = *frame;
+	t->slices++;
+	t->block_slices++;
+	w->functions[frame->function].calls++;
+	return 0;
+}
+
+static int pop(struct store_writer *w, struct thread *t, const struct call_event *e)
+{
+	struct frame *f;
+	struct function *total;
+	uint64_t ns, instructions;
+	struct use *u;
+
+	if (!t->depth)
+		return -EINVAL;
+	f = &t->stack[--t->depth];
+	total = &w->functions[f->function];
+	u = use_of(w, t, f->function);
+	if (!u)
+		return -ENOMEM;
+	ns = e->time - f->enter;
+	instructions = e->instructions - f->instructions;
+	total->self_ns += ns - MIN(ns, f->inner_ns);
+	total->self_instructions += instructions - MIN(instructions, f->inner_instructions);
+	total->longest_ns = MAX(total->longest_ns, ns);
+	if (t->depth) {
+		t->stack[t->depth - 1].inner_ns += ns;
+		t->stack[t->depth - 1].inner_instructions += instructions;
+	}
+	if (--u->active == 0) {
+		/* A root was there all the segment: what was counted of its function then was within it. */
+		uint64_t before_ns = f->root ? MIN(u->ns, ns) : 0;
+		uint64_t before = f->root ? MIN(u->instructions, instructions) : 0;
+
+		total->total_ns += ns - before_ns;
+		total->total_instructions += instructions - before;
+		u->ns += ns - before_ns;
+		u->instructions += instructions - before;
+	}
+	return 0;
+}
+
+static void put_event(struct thread *t, const struct call_event *e, enum store_code code)
+{
+	buf_varint(&t->block, (e->time - t->time) << CODE_BITS | code);
+	buf_varint(&t->block, e->instructions - t->instructions);
+	t->time = e->time;
+	t->instructions = e->instructions;
+}
+
+static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
+{
+	struct frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
+	int rc = find_function(w, e->function, &f.function);
+
+	if (rc < 0)
+		return rc;
+	if (e->kind == CALL_PLAIN) {
+		put_event(t, e, CODE_CALL);
+		buf_varint(&t->block, f.function);
+	} else {
+		put_event(t, e, CODE_ENTER);
+		buf_varint(&t->block, (uint64_t)f.function << KIND_BITS | e->kind);
+	}
+	return push(w, t, &f);
+}
+
+static int leave(struct store_writer *w, struct thread *t, const struct call_event *e)
+{
+	if (e->kind == LEAVE_RETURN) {
+		put_event(t, e, CODE_RETURN);
+	} else {
+		put_event(t, e, CODE_LEAVE);
+		buf_varint(&t->block, e->kind);
+	}
+	return pop(w, t, e);
+}
+
+static int root(struct store_writer *w, struct thread *t, const struct call_event *e)
+{
+	struct segment *s = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
+	struct frame f = { .kind = CALL_INFERRED, .root = true };
+	int rc;
+
+	if (!s || t->depth)
+		return -EINVAL;
+	/* So many are no program's: the rest begins where it was found. */
+	if (t->n_roots >= ROOTS_MAX)
+		return enter(w, t, e);
+	rc = find_function(w, e->function, &f.function);
+	if (rc == 0)
+		rc = grow(&t->roots, t->n_roots, &t->room_roots, sizeof(*t->roots));
+	if (rc < 0)
+		return rc;
+	t->roots[t->n_roots++] = f.function;
+	s->n_roots++;
+	f.enter = s->time;
+	f.instructions = s->instructions;
+	f.inner_ns = e->time - s->time;
+	f.inner_instructions = e->instructions - s->instructions;
+	put_event(t, e, CODE_ROOT);
+	buf_varint(&t->block, f.function);
+	return push(w, t, &f);
+}
+
+static int segment(struct thread *t, const struct call_event *e)
+{
+	int rc;
+
+	if (t->depth)
+		return -EINVAL;
+	if (t->n_segments >= SEGMENTS_MAX)
+		return -EFBIG;
+	rc = grow(&t->segments, t->n_segments, &t->room_segments, sizeof(*t->segments));
+	if (rc < 0)
+		return rc;
+	t->segments[t->n_segments++] = (struct segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
+	put_event(t, e, CODE_SEGMENT);
+	return 0;
+}
+
+int store_event(struct store_writer *w, uint32_t thread, const struct call_event *e)
+{
+	struct thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
+	int rc = 0;
+
+	if (!t || t->ended || (t->events && (e->time < t->time || e->instructions < t->instructions)))
+		return -EINVAL;
+	if (!t->block_events) {
+		rc = begin_block(t, e);
+		if (rc < 0)
+			return rc;
+	}
+	if (!t->events)
+		t->first = e->time;
+	t->events++;
+	t->block_events++;
+	if (e->bound != UINT64_MAX)
+		t->block_bound = MAX(t->block_bound, e->bound);
+	switch (e->type) {
+	case CALL_EVENT_SEGMENT:
+		rc = segment(t, e);
+		break;
+	case CALL_EVENT_ENTER:
+		rc = enter(w, t, e);
+		break;
+	case CALL_EVENT_LEAVE:
+		rc = leave(w, t, e);
+		break;
+	case CALL_EVENT_ROOT:
+		rc = root(w, t, e);
+		break;
+	case CALL_EVENT_GAP:
+		if (t->depth)
+			return -EINVAL;
+		t->gaps++;
+		put_event(t, e, CODE_GAP);
+		buf_varint(&t->block, e->kind);
+		break;
+	default:
+		rc = -EINVAL;
+	}
+	t->last = e->time;
+	t->bound = MAX(t->bound, t->block_bound);
+	t->deepest = (uint32_t)MAX(t->deepest, t->depth);
+	if (rc == 0 && t->block.size >= t->block_limit)
+		rc = end_block(w, t);
+	return rc;
+}
+
+static int sink_event(void *user, const struct call_event *e)
+{
+	struct store_to *to = user;
+
+	return store_event(to->writer, to->thread, e);
+}
+
+struct calls_sink store_sink(struct store_to *to)
+{
+	return (struct calls_sink){ sink_event, to };
+}
+
+int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts)
+{
+	struct thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
+	int rc;
+
+	if (!t || t->ended || t->depth)
+		return -EINVAL;
+	rc = end_block(w, t);
+	if (counts) {
+		t->instructions = counts->instructions;
+		t->unexplained = counts->unexplained;
+	}
+	t->ended = true;
+	thread_done_writing(t);
+	return rc;
+}

@@ -1,0 +1,85 @@
+/* What write.c (events) and tables.c (the end of the file) share. */
+#ifndef CSIGHT_STORE_WRITER_H
+#define CSIGHT_STORE_WRITER_H
+
+#include "lib/base/buf.h"
+#include "lib/store/format.h"
+#include "lib/store/store.h"
+
+enum { BLOCK_BYTES = 64 << 10 };
+
+struct function {
+	uint32_t name, image;
+	uint64_t address;
+	uint32_t kind;
+	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions, longest_ns;
+};
+
+struct frame {
+	uint32_t function;
+	uint8_t kind;
+	bool root;
+	uint64_t enter, instructions;
+	uint64_t inner_ns, inner_instructions; /* of what it called */
+};
+
+/* What one thread's stack holds of a function, so that recursion counts its time once. */
+struct use {
+	uint32_t active;
+	uint32_t segment; /* in which the rest holds */
+	uint64_t ns, instructions;
+};
+
+struct segment {
+	uint64_t time, instructions;
+	uint32_t first_root, n_roots;
+};
+
+struct thread {
+	uint32_t tid, name;
+	bool ended;
+	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
+	uint32_t deepest;
+	struct buf blocks; /* records */
+	struct segment *segments;
+	size_t n_segments, room_segments;
+	uint32_t *roots;
+	size_t n_roots, room_roots;
+	struct frame *stack;
+	size_t depth, room_stack;
+	struct use *uses;
+	size_t n_uses;
+
+	struct buf block;
+	size_t block_limit;
+	uint64_t block_time, block_slices, block_bound, block_segments;
+	uint32_t block_events, block_roots;
+	uint64_t time;
+};
+
+/* One pointer a path. */
+struct image {
+	const char *path;
+	uint32_t string;
+};
+
+struct store_writer {
+	int fd;
+	uint64_t offset;
+	struct buf meta, strings;
+	struct function *functions;
+	size_t n_functions, room_functions;
+	const struct region **regions; /* open addressing, by pointer */
+	uint32_t *region_functions;
+	size_t hash_size;
+	struct image *images;
+	size_t n_images, room_images;
+	uint32_t syscall;
+	struct thread **threads;
+	size_t n_threads, room_threads;
+};
+
+/* Appends to the file. */
+int writer_append(struct store_writer *w, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,529 @@
+/* lib/calls: elements written by hand, and the events that they must give. */
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/calls/calls.h"
+#include "tests/unit.h"
+
+/* A program of functions of 0x100 bytes each, and a library mapped elsewhere. */
+enum {
+	MAIN = 0x10000,
+	F = 0x10100,
+	G = 0x10200,
+	H = 0x10300,
+	HANDLER = 0x10400,
+	STUB = 0x10500, /* puts@plt, by kind not name: see below */
+	NAMELESS = 0x10600,
+	TRAMPOLINE = 0x50000,
+};
+
+static char log_text[1 << 16];
+static uint64_t log_last;
+static int log_depth;
+static bool log_bad; /* time went back, or a leave without its enter */
+
+static int on_event(void *user, const struct call_event *e)
+{
+	size_t at = strlen(log_text);
+	const char *name = e->function ? e->function->name : "syscall";
+	char *to = log_text + at;
+	size_t size = sizeof(log_text) - at;
+
+	log_bad = log_bad || e->time < log_last;
+	log_last = e->time;
+	switch (e->type) {
+	case CALL_EVENT_SEGMENT:
+		log_bad = log_bad || log_depth;
+		snprintf(to, size, "segment ");
+		break;
+	case CALL_EVENT_ENTER:
+		log_depth++;
+		if (e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL)
+			snprintf(to, size, "%s( ", name);
+		else
+			snprintf(to, size, "%s:%s( ", call_kind_str(e->kind), name);
+		break;
+	case CALL_EVENT_ROOT:
+		log_bad = log_bad || log_depth;
+		log_depth++;
+		snprintf(to, size, "root:%s( ", name);
+		break;
+	case CALL_EVENT_LEAVE:
+		log_bad = log_bad || !log_depth;
+		log_depth--;
+		snprintf(to, size, ")%s ", e->kind == LEAVE_RETURN ? "" : leave_kind_str(e->kind));
+		break;
+	case CALL_EVENT_GAP:
+		log_bad = log_bad || log_depth;
+		snprintf(to, size, "gap:%s ", gap_kind_str(e->kind));
+		break;
+	}
+	return 0;
+}
+
+static struct region_map *regions;
+static struct symbols *symbols;
+static struct calls *calls;
+static struct calls_counts counts;
+
+static void begin(void)
+{
+	const struct symbol list[] = {
+		{ 0x000, 0x100, "main" },   { 0x100, 0x200, "f" },       { 0x200, 0x300, "g" },
+		{ 0x300, 0x380, "h" },      { 0x400, 0x500, "handler" }, { 0x500, 0x510, "stub" },
+		{ 0x3a0, 0x3b0, "f.cold" },
+	};
+	struct region_mapping program = { .addr = MAIN, .len = 0x1000, .path = "/bin/prog" };
+	struct region_mapping anon = { .addr = TRAMPOLINE, .len = 0x1000, .path = "" };
+	struct calls_sink sink = { on_event, NULL };
+
+	symbols_from_list(list, ELEMENTS(list), &symbols);
+	program.symbols = symbols;
+	region_map_new(&regions);
+	region_map_add(regions, &program);
+	region_map_add(regions, &anon);
+	calls_new(regions, &sink, &calls);
+	log_text[0] = 0;
+	log_last = 0;
+	log_depth = 0;
+	log_bad = false;
+}
+
+static void element(struct element e)
+{
+	if (calls_element(calls, &e) < 0)
+		log_bad = true;
+}
+
+/* Instructions from start up to end; the last one does what instr and sub say. */
+static void range(uint64_t start, unsigned count, enum element_instr instr, enum element_sub sub, bool taken)
+{
+	struct element e = {
+		.kind = ELEM_RANGE, .isa = ISA_A64, .instr = (uint8_t)instr, .sub = (uint8_t)sub, .taken = taken
+	};
+
+	e.range.start = start;
+	e.range.end = start + 4 * count;
+	e.range.count = count;
+	e.range.last_size = 4;
+	element(e);
+}
+
+static void run(uint64_t at, unsigned count)
+{
+	range(at, count, INSTR_OTHER, SUB_NONE, false);
+}
+
+static void bl(uint64_t at)
+{
+	range(at, 1, INSTR_BR, SUB_LINK, true);
+}
+
+static void ret(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_RET, true);
+}
+
+static void b(uint64_t at)
+{
+	range(at, 1, INSTR_BR, SUB_NONE, true);
+}
+
+static void br(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_NONE, true);
+}
+
+static void timestamp(uint64_t time)
+{
+	element((struct element){ .kind = ELEM_TIMESTAMP, .value = time });
+}
+
+static void exception(unsigned number, uint64_t from)
+{
+	struct element e = { .kind = ELEM_EXCEPTION };
+
+	e.exception.number = number;
+	e.exception.has_ret = true;
+	e.exception.ret = from;
+	element(e);
+	/* The kernel is not traced. */
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+}
+
+static void no_sync(enum element_reason reason)
+{
+	element((struct element){ .kind = ELEM_NO_SYNC, .reason = (uint8_t)reason });
+}
+
+static void end(uint64_t time, const char *want)
+{
+	size_t length;
+
+	calls_end(calls, time);
+	counts = *calls_counts(calls);
+	length = strlen(log_text);
+	if (length)
+		log_text[length - 1] = 0;
+	CHECK_STR(log_text, want);
+	CHECK(!log_bad && log_depth == 0);
+	calls_free(calls);
+	region_map_free(regions);
+	symbols_free(symbols);
+}
+
+static void test_nested(void)
+{
+	begin();
+	no_sync(REASON_INIT);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	timestamp(1000);
+	run(MAIN, 2);
+	bl(MAIN + 8);
+	bl(F);
+	b(G); /* a loop */
+	range(G, 1, INSTR_BR, SUB_NONE, false);
+	ret(G + 4);
+	ret(F + 4);
+	run(MAIN + 12, 1);
+	timestamp(2000);
+	end(0, "segment inferred:main( f( g( ) ) )end");
+	CHECK_EQ(counts.calls, 2);
+	CHECK_EQ(counts.unexplained, 0);
+	CHECK_EQ(counts.instructions, 9);
+	CHECK_EQ(counts.deepest, 3);
+	CHECK_EQ(counts.gaps, 0);
+	CHECK_EQ(counts.bound, 1000);
+	CHECK_EQ(counts.first, 1000);
+	CHECK_EQ(counts.last, 2000);
+}
+
+static void test_recursion(void)
+{
+	begin();
+	run(MAIN, 1);
+	bl(MAIN + 4);
+	bl(F);
+	bl(F);
+	bl(F);
+	ret(F + 8); /* the innermost leaves by another way */
+	ret(F + 4);
+	ret(F + 4);
+	ret(F + 4);
+	run(MAIN + 8, 1);
+	end(0, "segment inferred:main( f( f( f( f( ) ) ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_tail_call(void)
+{
+	begin();
+	bl(MAIN);
+	b(F);
+	ret(G);
+	bl(MAIN + 4);
+	b(F);            /* into f.cold, which is f */
+	b(MAIN + 0x3a0); /* and back into its middle */
+	ret(F + 0x20);
+	run(MAIN + 8, 1);
+	end(0, "segment inferred:main( f( )tail tail:g( ) f( ) )end");
+	CHECK_EQ(counts.tails, 1);
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_fall_through(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 0x40);
+	run(G, 2);
+	ret(G + 8);
+	bl(MAIN + 4);
+	/* In one range. */
+	range(F + 0xf8, 4, INSTR_IBR, SUB_RET, true);
+	run(MAIN + 8, 1);
+	end(0, "segment inferred:main( f( )tail tail:g( ) f( )tail tail:g( ) )end");
+}
+
+static void test_return_past_root(void)
+{
+	begin();
+	timestamp(100);
+	run(G + 8, 1);
+	ret(G + 12);
+	run(F + 8, 1);
+	bl(F + 12);
+	ret(H);
+	ret(F + 16);
+	run(MAIN + 0x20, 1);
+	end(0, "segment inferred:g( ) root:f( h( ) ) root:main( )end");
+	CHECK_EQ(counts.roots, 2);
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_signal(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 4);
+	exception(14, F + 16);
+	run(HANDLER, 1);
+	bl(HANDLER + 4);
+	ret(G);
+	ret(HANDLER + 8);
+	run(TRAMPOLINE, 2);
+	exception(2, TRAMPOLINE + 8);
+	run(F + 16, 1);
+	ret(F + 20);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( signal:handler( g( ) ) tail:[anon]( syscall( ) ) ) )end");
+	CHECK_EQ(counts.signals, 1);
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_signal_in_system_call(void)
+{
+	begin();
+	run(MAIN, 2);
+	exception(2, MAIN + 8);
+	run(HANDLER, 1);
+	/* A second one on top of the first. */
+	exception(14, HANDLER + 4);
+	run(HANDLER, 2);
+	ret(HANDLER + 8);
+	run(TRAMPOLINE, 2);
+	exception(2, TRAMPOLINE + 8);
+	run(HANDLER + 4, 1);
+	ret(HANDLER + 8);
+	run(TRAMPOLINE, 2);
+	exception(2, TRAMPOLINE + 8);
+	run(MAIN + 4, 1); /* the system call is begun anew */
+	exception(2, MAIN + 8);
+	run(MAIN + 8, 1);
+	end(0, "segment inferred:main( syscall( ) signal:handler( signal:handler( ) tail:[anon]( syscall( ) ) "
+	       ") tail:[anon]( syscall( ) ) syscall( ) )end");
+	CHECK_EQ(counts.signals, 2);
+	CHECK_EQ(counts.syscalls, 4);
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_longjmp(void)
+{
+	begin();
+	bl(MAIN); /* setjmp, here f */
+	ret(F);
+	bl(MAIN + 4);
+	bl(G);
+	/* h is longjmp: to where setjmp was called. */
+	br(H);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( ) g( h( )unwound )unwound )end");
+	CHECK_EQ(counts.unwound, 2);
+	/* By RET to a place that no frame waits for: a function on the stack is gone back to, and counted. */
+	begin();
+	bl(MAIN);
+	bl(F);
+	ret(G);
+	ret(F + 4);
+	bl(MAIN + 4);
+	bl(F);
+	ret(G);
+	run(F + 0x40, 1);
+	end(0, "segment inferred:main( f( g( ) ) f( g( )unwound )end )end");
+	CHECK_EQ(counts.unexplained, 1);
+	/* To a function that is nowhere. */
+	begin();
+	bl(MAIN);
+	ret(F);
+	bl(MAIN + 4);
+	ret(F);
+	bl(MAIN + 8);
+	bl(F);
+	ret(G);
+	run(H + 0x10, 1);
+	end(0, "segment inferred:main( f( ) f( ) f( g( ) odd:h( )end )end )end");
+	CHECK_EQ(counts.unexplained, 1);
+}
+
+static void test_gaps(void)
+{
+	struct element none = { .kind = ELEM_NO_IMAGE };
+
+	begin();
+	timestamp(1000);
+	bl(MAIN);
+	run(F, 1);
+	no_sync(REASON_OVERFLOW);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_OVERFLOW });
+	timestamp(5000);
+	run(G + 8, 1);
+	element(none);
+	run(H + 4, 1);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	run(F + 4, 1);
+	no_sync(REASON_BAD_PACKET);
+	run(MAIN, 1);
+	end(0, "segment inferred:main( f( )gap )gap gap:overflow segment inferred:g( )gap gap:no code "
+	       "segment inferred:h( )gap gap:paused segment inferred:f( )gap gap:no sync segment inferred:main( )end");
+	CHECK_EQ(counts.gaps, 4);
+}
+
+/* A fault before the first instruction of what was called. */
+static void test_fault_at_entry(void)
+{
+	begin();
+	bl(MAIN);
+	exception(11, F);
+	run(F, 1);
+	ret(F + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_too_deep(void)
+{
+	begin();
+	for (int i = 0; i < 70000; i++) {
+		bl(F);
+		if (i % 1000 == 0) {
+			timestamp(1 + (uint64_t)i);
+			log_text[0] = 0;
+		}
+	}
+	calls_end(calls, 0);
+	counts = *calls_counts(calls);
+	CHECK_EQ(counts.gaps, 1);
+	CHECK_EQ(counts.deepest, 1 << 16);
+	log_text[0] = 0;
+	end(0, "");
+}
+
+static uint64_t times[64];
+static size_t n_times;
+
+static int on_time(void *user, const struct call_event *e)
+{
+	if (n_times < ELEMENTS(times))
+		times[n_times++] = e->time;
+	return 0;
+}
+
+static void test_times(void)
+{
+	struct calls_sink sink = { on_time, NULL };
+
+	begin();
+	calls_free(calls);
+	calls_new(regions, &sink, &calls);
+	n_times = 0;
+	timestamp(1000);
+	run(MAIN, 49);
+	bl(MAIN + 0xc4);
+	run(F, 49);
+	timestamp(1200); /* f was entered in the middle */
+	ret(F + 0xc4);
+	/* A hundred instructions at 2 ns, then a system call that takes the rest. */
+	for (int i = 0; i < 5; i++)
+		range(i ? MAIN : MAIN + 0xc8, 13, INSTR_BR, SUB_NONE, true);
+	run(MAIN, 34);
+	exception(2, MAIN + 0x88);
+	run(MAIN + 0x88, 1);
+	timestamp(11200);
+	end(12000, "");
+	CHECK_EQ(n_times, 7);
+	CHECK_EQ(times[0], 1000);                      /* segment */
+	CHECK_EQ(times[1], 1000);                      /* main */
+	CHECK(times[2] >= 1100 && times[2] <= 1102);   /* f */
+	CHECK(times[3] >= 1200 && times[3] <= 1203);   /* f returns */
+	CHECK(times[4] >= 1395 && times[4] <= 1405);   /* syscall */
+	CHECK(times[5] >= 11190 && times[5] <= 11200); /* back */
+	CHECK(times[6] >= 11200 && times[6] <= 12000);
+	CHECK_EQ(counts.bound, 10000);
+
+	/* Asleep in a system call when the ring was frozen; time that goes back; no time at all. */
+	begin();
+	calls_free(calls);
+	calls_new(regions, &sink, &calls);
+	n_times = 0;
+	timestamp(1000);
+	run(MAIN, 10);
+	timestamp(900);
+	timestamp(1100);
+	exception(2, MAIN + 40);
+	end(5000, "");
+	CHECK_EQ(n_times, 5);
+	CHECK_EQ(times[2], 1100);
+	CHECK_EQ(times[3], 5000);
+	CHECK_EQ(times[4], 5000);
+	CHECK_EQ(counts.backwards, 1);
+}
+
+/* Regions: overlapping mappings by time, symbols inside each other, code without names. */
+static void test_regions(void)
+{
+	const struct symbol list[] = { { 0x100, 0x200, "outer" },
+				       { 0x140, 0x150, "inner" },
+				       { 0x300, 0, "open" },
+				       { 0x400, 0x410, "_ZN3foo3barEi" } };
+	const struct symbol other[] = { { 0x100, 0x200, "later" } };
+	struct symbols *a, *c;
+	struct region_mapping first = { .addr = 0x10000, .len = 0x1000, .path = "/lib/a.so", .time = 10 };
+	struct region_mapping second = { .addr = 0x10000, .len = 0x1000, .path = "/lib/b.so", .time = 50 };
+	const struct region *outer, *unknown;
+	struct region_map *m;
+	struct region_hit hit;
+
+	symbols_from_list(list, ELEMENTS(list), &a);
+	symbols_from_list(other, ELEMENTS(other), &c);
+	first.symbols = a;
+	second.symbols = c;
+	region_map_new(&m);
+	region_map_add(m, &second);
+	region_map_add(m, &first);
+	region_map_find(m, 0x10100, 20, &hit);
+	outer = hit.region;
+	CHECK_STR(outer->name, "outer");
+	CHECK_EQ(outer->start, 0x10100);
+	region_map_find(m, 0x10144, 20, &hit);
+	CHECK_STR(hit.region->name, "inner");
+	region_map_find(m, 0x10160, 20, &hit);
+	CHECK(hit.region == outer);
+	CHECK(!region_hit_holds(&hit, 0x10144, 20) && !region_hit_holds(&hit, 0x10160, 50));
+	region_map_find(m, 0x10160, 50, &hit);
+	CHECK_STR(hit.region->name, "later");
+	region_map_find(m, 0x10160, 1, &hit);
+	CHECK(hit.region == outer);
+	region_map_find(m, 0x10260, 20, &hit);
+	CHECK_STR(hit.region->name, "[a.so+0x200]");
+	CHECK_EQ(hit.region->kind, REGION_UNNAMED);
+	region_map_find(m, 0x103f0, 20, &hit);
+	CHECK_STR(hit.region->name, "open");
+	region_map_find(m, 0x10404, 20, &hit);
+	CHECK_STR(hit.region->name, "foo::bar(int)");
+	region_map_find(m, 0x20000, 20, &hit);
+	unknown = hit.region;
+	region_map_find(m, 0x30000, 90, &hit);
+	CHECK(hit.region == unknown && unknown->kind == REGION_UNKNOWN);
+	region_map_free(m);
+	symbols_free(a);
+	symbols_free(c);
+}
+
+int main(void)
+{
+	test_nested();
+	test_recursion();
+	test_tail_call();
+	test_fall_through();
+	test_return_past_root();
+	test_signal();
+	test_signal_in_system_call();
+	test_longjmp();
+	test_gaps();
+	test_fault_at_entry();
+	test_too_deep();
+	test_times();
+	test_regions();
+	return unit_end();
+}
