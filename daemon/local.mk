@@ -1,1 +1,37 @@
 # daemon
+sbin_PROGRAMS += csightd
+csightd_SOURCES = \
+	daemon/capture/capture.h \
+	daemon/capture/code.c daemon/capture/code.h \
+	daemon/capture/emu.c daemon/capture/emu.h \
+	daemon/daemon.h daemon/idl.h \
+	daemon/decoder.c daemon/decoder.h \
+	daemon/job.c daemon/job.h \
+	daemon/main.c \
+	daemon/methods.c daemon/methods.h \
+	daemon/policy.c daemon/policy.h \
+	daemon/queue.c daemon/queue.h \
+	daemon/record.c daemon/record.h \
+	daemon/registry.c daemon/registry.h \
+	daemon/ring.c daemon/ring.h \
+	daemon/service.c daemon/service.h \
+	daemon/settings.c daemon/settings.h \
+	daemon/snapshot.c daemon/snapshot.h \
+	daemon/spool.c daemon/spool.h \
+	daemon/target.c daemon/target.h \
+	daemon/stub.c \
+	daemon/tree.c daemon/tree.h
+nodist_csightd_SOURCES = daemon/idl.c
+csightd_CFLAGS = $(AM_CFLAGS) -pthread
+csightd_LDADD = lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
+	$(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
+
+# The daemon tells its interfaces over the wire.
+IDL = lib/csight/org.csight.varlink daemon/org.varlink.service.varlink
+EXTRA_DIST += $(IDL)
+CLEANFILES += daemon/idl.c
+daemon/idl.c: $(IDL)
+	$(AM_V_GEN)$(MKDIR_P) daemon && { echo '#include "daemon/idl.h"'; for f in $(IDL); do \
+	name=`basename $$f .varlink | tr . _`; test -f $$f || f=$(srcdir)/$$f; \
+	echo "const char idl_$$name[] ="; \
+	sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/	"/' -e 's/$$/\\n"/' $$f; echo '	;'; done; } >$@.tmp && mv $@.tmp $@

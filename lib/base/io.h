@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { IO_FDS_MAX = 32 };
+/* As many as the kernel passes in one message: none that comes is ever closed unseen for lack of room. */
+enum { IO_FDS_MAX = 253 };
 
 int write_full(int fd, const void *data, size_t size);
 int pwrite_full(int fd, const void *data, size_t size, off_t at);

@@ -1,0 +1,207 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "daemon/decoder.h"
+#include "lib/base/log.h"
+#include "lib/base/paths.h"
+#include "lib/base/util.h"
+#include "lib/worker/worker.h"
+
+enum {
+	PAUSE_MS = 100, /* before the server is started again; doubles */
+	PAUSE_MAX_MS = 30000,
+	STEADY_SECONDS = 10, /* one that ran so long starts anew without a longer pause */
+};
+
+struct decoder {
+	struct event_base *base;
+	struct decoder_events events;
+	void *data;
+	char path[PATH_MAX];
+	uid_t uid;
+	gid_t gid;
+	pid_t pid; /* 0: none */
+	int fd;
+	struct event *event, *restart;
+	uint64_t since_ns;
+	unsigned failures;
+};
+
+static void start(struct decoder *d);
+
+static void start_later(struct decoder *d)
+{
+	uint64_t ms;
+	struct timeval pause;
+
+	if (now_ns(CLOCK_MONOTONIC) - d->since_ns > STEADY_SECONDS * 1000000000ull)
+		d->failures = 0;
+	ms = MIN((uint64_t)PAUSE_MS << MIN(d->failures, 10u), (uint64_t)PAUSE_MAX_MS);
+	d->failures++;
+	pause = (struct timeval){ (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) };
+	event_add(d->restart, &pause);
+}
+
+static void stop_listening(struct decoder *d)
+{
+	if (d->event)
+		event_free(d->event);
+	d->event = NULL;
+	closep(&d->fd);
+}
+
+static void on_server(evutil_socket_t fd, short what, void *data)
+{
+	struct decoder *d = data;
+	uint64_t job;
+	int status, rc;
+
+	while ((rc = worker_ended(fd, MSG_DONTWAIT, &job, &status)) == 0)
+		d->events.ended(d->data, job, status);
+	if (rc == -EAGAIN)
+		return;
+	/* Its end follows as SIGCHLD; where it lives on but talks nonsense, it is ended. */
+	stop_listening(d);
+	decoder_kill(d);
+}
+
+static void start(struct decoder *d)
+{
+	int rc;
+
+	d->since_ns = now_ns(CLOCK_MONOTONIC);
+	rc = worker_spawn(d->path, d->uid, d->gid, &d->pid, &d->fd);
+	if (rc < 0) {
+		d->pid = 0;
+		d->fd = -1;
+		log_error("csight-decode cannot be started (%s): %s", d->path, strerror(-rc));
+		start_later(d);
+		return;
+	}
+	/* What it says is read when there is something, and it may not make this side wait. */
+	fcntl(d->fd, F_SETFL, O_NONBLOCK);
+	d->event = event_new(d->base, d->fd, EV_READ | EV_PERSIST, on_server, d);
+	if (d->event)
+		event_add(d->event, NULL);
+	log_debug("csight-decode runs as process %d", (int)d->pid);
+	if (d->events.ready)
+		d->events.ready(d->data);
+}
+
+static void on_restart(evutil_socket_t fd, short what, void *data)
+{
+	start(data);
+}
+
+/* Root gives the decoder to a user that owns nothing. */
+static int find_user(struct decoder *d, const char *user)
+{
+	const struct passwd *pw = NULL;
+
+	d->uid = (uid_t)-1;
+	d->gid = (gid_t)-1;
+	if (geteuid() != 0)
+		return 0;
+	if (user[0])
+		pw = getpwnam(user);
+	else if (!(pw = getpwnam("csight")))
+		pw = getpwnam("nobody");
+	if (!pw && user[0]) {
+		log_error("there is no user \"%s\" to run csight-decode as", user);
+		return -ESRCH;
+	}
+	d->uid = pw ? pw->pw_uid : 65534;
+	d->gid = pw ? pw->pw_gid : 65534;
+	return 0;
+}
+
+int decoder_new(struct event_base *base, const char *user, const struct decoder_events *events, void *data,
+		struct decoder **ret)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	d->base = base;
+	d->events = *events;
+	d->data = data;
+	d->fd = -1;
+	d->restart = evtimer_new(base, on_restart, d);
+	rc = d->restart ? find_user(d, user) : -ENOMEM;
+	if (rc < 0) {
+		decoder_free(d);
+		return rc;
+	}
+	/* Not there yet is not never there: starting it fails, and is tried again. */
+	if (path_helper("csight-decode", PKGLIBEXECDIR, d->path, sizeof(d->path)) < 0)
+		snprintf(d->path, sizeof(d->path), "%s/csight-decode", PKGLIBEXECDIR);
+	start(d);
+	*ret = d;
+	return 0;
+}
+
+struct decoder *decoder_free(struct decoder *d)
+{
+	if (!d)
+		return NULL;
+	stop_listening(d);
+	if (d->restart)
+		event_free(d->restart);
+	if (d->pid > 0) {
+		kill(d->pid, SIGKILL);
+		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	free(d);
+	return NULL;
+}
+
+bool decoder_ready(const struct decoder *d)
+{
+	return d->fd >= 0;
+}
+
+bool decoder_hopeless(const struct decoder *d)
+{
+	return d->fd < 0 && d->failures >= 3;
+}
+
+int decoder_submit(struct decoder *d, uint64_t job)
+{
+	int fd, rc;
+
+	if (d->fd < 0)
+		return -EPIPE;
+	rc = worker_submit(d->fd, job, &fd);
+	if (rc < 0)
+		return rc;
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+void decoder_kill(struct decoder *d)
+{
+	if (d->pid > 0)
+		kill(d->pid, SIGKILL);
+}
+
+void decoder_reap(struct decoder *d)
+{
+	int status;
+
+	if (d->pid <= 0 || waitpid(d->pid, &status, WNOHANG) != d->pid)
+		return;
+	log_error("csight-decode ended by itself (%s %d); it is started again", WIFSIGNALED(status) ? "signal" : "status",
+		  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	d->pid = 0;
+	stop_listening(d);
+	d->events.lost(d->data);
+	start_later(d);
+}

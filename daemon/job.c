@@ -1,0 +1,690 @@
+#include "config.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "daemon/daemon.h"
+#include "daemon/decoder.h"
+#include "daemon/job.h"
+#include "daemon/methods.h"
+#include "daemon/queue.h"
+#include "daemon/record.h"
+#include "daemon/tree.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "lib/worker/worker.h"
+
+enum { INFO_MAX = 128 << 10, JSON_MAX = 64 << 20, OUTPUTS = 2 };
+
+static const char *const output_types[OUTPUTS] = { "store", "perfetto" };
+static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
+
+/* One decode. It lives until its end is on disk and no image is being opened for it. */
+struct job {
+	unsigned refs;
+	struct jobs *jobs;
+	TAILQ_ENTRY(job) link;
+	struct work prepare, finish;
+	uint64_t id;
+	struct snapshot *snapshot;
+	int dir, input, code, outputs[OUTPUTS];
+	json_object *info; /* snapshot.json */
+	int fd;		   /* to the child */
+	struct event *event, *timer;
+	bool closed, child_ended, over;
+	int status; /* the child's */
+	json_object *result;
+	char *failed;	/* why there is no result, in words */
+	bool crashed;	/* and whether another try may help */
+	enum snapshot_state end;
+	char *state_text;
+	uint64_t size;
+	int rc;
+};
+
+struct waiting {
+	STAILQ_ENTRY(waiting) link;
+	struct snapshot *snapshot;
+};
+
+struct jobs {
+	struct daemon *daemon;
+	struct decoder *decoder;
+	struct event *child;
+	STAILQ_HEAD(, waiting) queue;
+	TAILQ_HEAD(, job) running;
+	unsigned n_running;
+	uint64_t last_id;
+	bool stopping;
+};
+
+#define OF(type, member, pointer) ((type *)((char *)(pointer) - offsetof(type, member)))
+
+static void kick(struct jobs *j);
+
+static struct job *job_unref(struct job *job)
+{
+	if (!job || --job->refs > 0)
+		return NULL;
+	closep(&job->dir);
+	closep(&job->input);
+	closep(&job->code);
+	for (size_t n = 0; n < OUTPUTS; n++)
+		closep(&job->outputs[n]);
+	json_object_put(job->info);
+	json_object_put(job->result);
+	free(job->failed);
+	free(job->state_text);
+	snapshot_unref(job->snapshot);
+	free(job);
+	return NULL;
+}
+
+static void fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
+
+static void fail(struct job *job, bool crashed, const char *fmt, ...)
+{
+	va_list args;
+
+	if (job->failed)
+		return;
+	va_start(args, fmt);
+	if (vasprintf(&job->failed, fmt, args) < 0)
+		job->failed = NULL;
+	va_end(args);
+	job->crashed = crashed;
+}
+
+/* The answer that those get who waited for the decode. */
+static void answer_waiting(struct jobs *j, struct snapshot *s)
+{
+	struct call *c;
+
+	while ((c = TAILQ_FIRST(&s->waiting))) {
+		json_object *o = json_object_new_object();
+
+		json_object_object_add(o, "snapshot", methods_snapshot_json(j->daemon, s));
+		call_reply(c, o);
+	}
+}
+
+static void tell_progress(struct snapshot *s)
+{
+	struct call *c;
+
+	TAILQ_FOREACH(c, &s->waiting, link) {
+		json_object *o = json_object_new_object();
+
+		json_add_str(o, "phase", "decoding");
+		json_add_u64(o, "done", s->done);
+		json_add_u64(o, "total", s->total);
+		call_progress(c, o);
+	}
+}
+
+/* On the disk lane: what the decode made is kept or dropped, and its end written down. */
+static void run_finish(struct work *w)
+{
+	struct job *job = OF(struct job, finish, w);
+	int rc = 0;
+
+	for (size_t n = 0; n < OUTPUTS && job->dir >= 0; n++) {
+		if (job->end == SNAPSHOT_READY)
+			rc = rc < 0 ? rc : fsync(job->outputs[n]) < 0 ? -errno : 0;
+		else
+			unlinkat(job->dir, output_files[n], 0);
+	}
+	if (rc == 0)
+		rc = snapshot_write_state(spool_fd(job->jobs->daemon->spool), job->snapshot->id, job->state_text);
+	if (job->dir >= 0)
+		tree_size(job->dir, &job->size);
+	job->rc = rc;
+}
+
+static void enqueue(struct jobs *j, struct snapshot *s)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return;
+	w->snapshot = snapshot_ref(s);
+	STAILQ_INSERT_TAIL(&j->queue, w, link);
+}
+
+static void finished(struct work *w)
+{
+	struct job *job = OF(struct job, finish, w);
+	struct jobs *j = job->jobs;
+	struct snapshot *s = job->snapshot;
+
+	if (job->rc < 0)
+		log_error("snapshot %s: the end of its decode cannot be written down: %s", s->id, strerror(-job->rc));
+	if (job->size)
+		s->size = job->size;
+	snapshot_move(s, job->end);
+	TAILQ_REMOVE(&j->running, job, link);
+	j->n_running--;
+	if (job->end == SNAPSHOT_QUEUED) {
+		enqueue(j, s);
+	} else {
+		/* The descriptors of the images have served. */
+		for (size_t n = 0; n < s->n_files; n++)
+			s->files[n] = file_unref(s->files[n]);
+		s->n_files = 0;
+		answer_waiting(j, s);
+		spool_vacuum(j->daemon->spool, 0, s);
+	}
+	job_unref(job);
+	kick(j);
+}
+
+/* The job is over, well or not; only its end on disk is missing. */
+static void conclude(struct job *job)
+{
+	struct snapshot *s = job->snapshot;
+
+	if (job->over)
+		return;
+	job->over = true;
+	if (job->event)
+		event_free(job->event);
+	if (job->timer)
+		event_free(job->timer);
+	job->event = job->timer = NULL;
+	closep(&job->fd);
+	if (job->result && !job->failed) {
+		job->end = SNAPSHOT_READY;
+		s->decode = json_object_get(job->result);
+		free(s->reason);
+		s->reason = NULL;
+	} else {
+		job->end = job->crashed && s->attempts < SNAPSHOT_ATTEMPTS ? SNAPSHOT_QUEUED : SNAPSHOT_RAW;
+		snapshot_set_reason(s, "%s", job->failed ? job->failed : "there was no memory");
+		log_warning("snapshot %s: decode %u failed: %s", s->id, s->attempts, esc(s->reason ? s->reason : ""));
+	}
+	job->state_text = snapshot_state_text(s, job->end);
+	lane_submit(job->jobs->daemon->disk, &job->finish);
+}
+
+/* A child that ended says by its status what its messages did not. */
+static void check_end(struct job *job)
+{
+	if (!job->closed || !job->child_ended)
+		return;
+	if (!job->result && WIFSIGNALED(job->status)) {
+		const char *name = sigabbrev_np(WTERMSIG(job->status));
+
+		fail(job, true, "csight-decode was ended by SIG%s", name ? name : "?");
+	} else if (!job->result) {
+		fail(job, true, "csight-decode ended with status %d and without a result", WEXITSTATUS(job->status));
+	}
+	conclude(job);
+}
+
+/* Opening by path, for a snapshot whose descriptors were lost in a restart: as its owner, on the opener lane. */
+struct opening {
+	struct work work;
+	struct job *job;
+	uint32_t index;
+	char *path;
+	struct file_identity want;
+	uid_t uid;
+	gid_t gid;
+	int fd;
+	const char *reason;
+};
+
+static void run_opening(struct work *w)
+{
+	struct opening *o = OF(struct opening, work, w);
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	struct file_identity is;
+
+	/* These two hold for this thread alone, and take root's right over files along. */
+	setfsgid(o->gid);
+	setfsuid(o->uid);
+	o->fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	setfsuid(uid);
+	setfsgid(gid);
+	if (o->fd < 0) {
+		o->reason = "it cannot be opened any more";
+		return;
+	}
+	if (file_identify(o->fd, &is) == 0 && is.regular && is.inode == o->want.inode && is.size == o->want.size &&
+	    is.mtime == o->want.mtime && is.major == o->want.major && is.minor == o->want.minor)
+		return;
+	closep(&o->fd);
+	o->reason = "it has changed since";
+}
+
+static void opened(struct work *w)
+{
+	struct opening *o = OF(struct opening, work, w);
+
+	if (!o->job->over && worker_image(o->job->fd, o->index, o->fd, o->reason) < 0) {
+		fail(o->job, true, "csight-decode does not take its images");
+		conclude(o->job);
+	}
+	job_unref(o->job);
+	closep(&o->fd);
+	free(o->path);
+	free(o);
+}
+
+static bool open_by_path(struct job *job, uint32_t index, json_object *image)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+	const char *path, *device;
+
+	if (!o)
+		return false;
+	if (json_get_str(image, "path", &path) < 0 || json_get_str(image, "device", &device) < 0 ||
+	    sscanf(device, "%u:%u", &o->want.major, &o->want.minor) != 2 ||
+	    json_get_u64(image, "inode", &o->want.inode) < 0 || json_get_u64(image, "size", &o->want.size) < 0 ||
+	    json_get_u64(image, "mtime", &o->want.mtime) < 0 || !(o->path = strdup(path))) {
+		free(o);
+		return false;
+	}
+	o->work = (struct work){ run_opening, opened };
+	o->job = job;
+	job->refs++;
+	o->index = index;
+	o->uid = job->snapshot->uid;
+	o->gid = job->snapshot->gid;
+	lane_submit(job->jobs->daemon->opener, &o->work);
+	return true;
+}
+
+/* The image of this path, and of this build-id where both sides know one. */
+static json_object *find_image(const struct job *job, const struct worker_event *e, size_t *ret_n)
+{
+	json_object *images;
+
+	if (json_get(job->info, "images", json_type_array, &images) < 0)
+		return NULL;
+	for (size_t n = json_object_array_length(images); n-- > 0;) {
+		json_object *image = json_object_array_get_idx(images, n);
+		const char *path, *id;
+
+		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
+			continue;
+		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
+			continue;
+		*ret_n = n;
+		return image;
+	}
+	return NULL;
+}
+
+static int answer_image(struct job *job, const struct worker_event *e)
+{
+	const struct snapshot *s = job->snapshot;
+	const char *text;
+	json_object *image;
+	size_t n = 0;
+
+	image = e->path ? find_image(job, e, &n) : NULL;
+	if (!image)
+		return worker_image(job->fd, e->index, -1, "the snapshot has no such image");
+	if (json_get_str(image, "missing", &text) == 0)
+		return worker_image(job->fd, e->index, -1, text);
+	if (json_get_str(image, "file", &text) == 0) {
+		_cleanup_close_ int fd = openat(job->dir, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		return worker_image(job->fd, e->index, fd, fd < 0 ? strerror(errno) : NULL);
+	}
+	if (n < s->n_files && s->files[n])
+		return worker_image(job->fd, e->index, s->files[n]->fd, NULL);
+	if (!open_by_path(job, e->index, image))
+		return worker_image(job->fd, e->index, -1, "its record is damaged");
+	return 0;
+}
+
+static void take_event(struct job *job, struct worker_event *e)
+{
+	struct snapshot *s = job->snapshot;
+
+	switch (e->type) {
+	case WORKER_IMAGE:
+		if (answer_image(job, e) < 0)
+			fail(job, true, "csight-decode does not take its images");
+		break;
+	case WORKER_PROGRESS:
+		s->done = e->done;
+		s->total = e->total;
+		tell_progress(s);
+		break;
+	case WORKER_RESULT:
+		if (!job->result) {
+			job->result = json_object_get(e->body);
+			json_object_object_del(job->result, "type");
+		}
+		break;
+	case WORKER_FAILED:
+		fail(job, false, "%s", e->reason ? e->reason : "csight-decode gave no reason");
+		break;
+	}
+}
+
+static void on_job(evutil_socket_t fd, short what, void *data)
+{
+	struct job *job = data;
+	/* A child that talks without end does not keep the loop. */
+	for (int n = 0; n < 64; n++) {
+		struct worker_event e;
+		int rc = worker_receive(fd, MSG_DONTWAIT, &e);
+
+		if (rc == -EAGAIN)
+			return;
+		if (rc < 0) {
+			if (rc != -EPIPE && rc != -ECONNRESET)
+				fail(job, true, "csight-decode said what nobody understands");
+			job->closed = true;
+			event_free(job->event);
+			job->event = NULL;
+			check_end(job);
+			return;
+		}
+		take_event(job, &e);
+		worker_event_done(&e);
+	}
+}
+
+static void on_late(evutil_socket_t fd, short what, void *data)
+{
+	struct job *job = data;
+
+	if (!job->result)
+		fail(job, false, "the decode took longer than %llu s (job-timeout)",
+		     (unsigned long long)job->jobs->daemon->settings.job_timeout);
+	decoder_kill(job->jobs->decoder);
+	conclude(job);
+}
+
+static void run_prepare(struct work *w)
+{
+	struct job *job = OF(struct job, prepare, w);
+	int spool = spool_fd(job->jobs->daemon->spool);
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	int rc = snapshot_write_state(spool, job->snapshot->id, job->state_text);
+
+	free(job->state_text);
+	job->state_text = NULL;
+	if (rc == 0) {
+		job->dir = openat(spool, job->snapshot->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (job->dir < 0)
+			rc = -errno;
+	}
+	if (rc == 0)
+		rc = read_file(job->dir, "snapshot.json", JSON_MAX, &text, &size);
+	if (rc == 0)
+		rc = json_parse(text, size, &job->info);
+	if (rc == 0) {
+		job->input = openat(job->dir, "trace.perf.data", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (job->input < 0)
+			rc = -errno;
+	}
+	if (rc == 0) {
+		job->code = openat(job->dir, "code/bytes", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (job->code < 0 && errno != ENOENT)
+			rc = -errno;
+	}
+	for (size_t n = 0; n < OUTPUTS && rc == 0; n++) {
+		job->outputs[n] = openat(job->dir, output_files[n], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (job->outputs[n] < 0)
+			rc = -errno;
+	}
+	job->rc = rc;
+}
+
+static int hand_over(struct job *job)
+{
+	struct jobs *j = job->jobs;
+	struct worker_start start = { .input = "perf.data", .input_fd = job->input, .code_fd = job->code,
+				      .outputs = output_types, .output_fds = job->outputs, .n_outputs = OUTPUTS };
+	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
+	int rc;
+
+	/* The message has a bound; without the snapshot's own words a decode lacks names only. */
+	if (strlen(json_object_to_json_string_ext(job->info, JSON_C_TO_STRING_PLAIN)) < INFO_MAX)
+		start.snapshot = job->info;
+	job->fd = decoder_submit(j->decoder, job->id);
+	if (job->fd < 0)
+		return job->fd;
+	job->event = event_new(j->daemon->base, job->fd, EV_READ | EV_PERSIST, on_job, job);
+	job->timer = evtimer_new(j->daemon->base, on_late, job);
+	if (!job->event || !job->timer)
+		return -ENOMEM;
+	rc = worker_start(job->fd, &start);
+	if (rc < 0)
+		return rc;
+	event_add(job->event, NULL);
+	event_add(job->timer, &limit);
+	closep(&job->input);
+	closep(&job->code);
+	return 0;
+}
+
+static void prepared(struct work *w)
+{
+	struct job *job = OF(struct job, prepare, w);
+
+	if (job->rc < 0) {
+		fail(job, false, "the snapshot cannot be opened: %s", strerror(-job->rc));
+		conclude(job);
+		return;
+	}
+	if (job->jobs->stopping) {
+		job->snapshot->attempts--;
+		fail(job, true, "csightd ended");
+		conclude(job);
+		return;
+	}
+	job->rc = hand_over(job);
+	if (job->rc < 0) {
+		fail(job, true, "csight-decode cannot be asked: %s", strerror(-job->rc));
+		conclude(job);
+		return;
+	}
+	tell_progress(job->snapshot);
+}
+
+static void begin(struct jobs *j, struct snapshot *s)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		enqueue(j, s);
+		return;
+	}
+	job->refs = 1;
+	job->jobs = j;
+	job->id = ++j->last_id;
+	job->snapshot = snapshot_ref(s);
+	job->dir = job->input = job->code = job->fd = -1;
+	for (size_t n = 0; n < OUTPUTS; n++)
+		job->outputs[n] = -1;
+	job->prepare = (struct work){ run_prepare, prepared };
+	job->finish = (struct work){ run_finish, finished };
+	TAILQ_INSERT_TAIL(&j->running, job, link);
+	j->n_running++;
+	snapshot_move(s, SNAPSHOT_DECODING);
+	s->attempts++;
+	s->done = s->total = 0;
+	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
+	lane_submit(j->daemon->disk, &job->prepare);
+}
+
+static struct snapshot *dequeue(struct jobs *j)
+{
+	struct waiting *w = STAILQ_FIRST(&j->queue);
+	struct snapshot *s = w->snapshot;
+
+	STAILQ_REMOVE_HEAD(&j->queue, link);
+	free(w);
+	return s;
+}
+
+/* Begins what can be begun. */
+static void kick(struct jobs *j)
+{
+	bool hopeless = decoder_hopeless(j->decoder);
+
+	while (!j->stopping && !STAILQ_EMPTY(&j->queue) &&
+	       (hopeless || (decoder_ready(j->decoder) && j->n_running < j->daemon->settings.jobs))) {
+		struct snapshot *s = dequeue(j);
+
+		if (!s->removed && hopeless) {
+			/* Its state on disk stays queued: another start of the daemon may have better luck. */
+			snapshot_set_reason(s, "csight-decode cannot be started");
+			snapshot_move(s, SNAPSHOT_RAW);
+			answer_waiting(j, s);
+		} else if (!s->removed) {
+			begin(j, s);
+		}
+		snapshot_unref(s);
+	}
+}
+
+static void on_child_ended(void *data, uint64_t id, int status)
+{
+	struct jobs *j = data;
+	struct job *job;
+
+	TAILQ_FOREACH(job, &j->running, link)
+		if (job->id == id && !job->over) {
+			job->child_ended = true;
+			job->status = status;
+			/* Its last words may still be in the socket. */
+			if (job->event)
+				on_job(job->fd, EV_READ, job);
+			else
+				check_end(job);
+			return;
+		}
+}
+
+static void on_lost(void *data)
+{
+	struct jobs *j = data;
+	struct job *job, *next;
+
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->fd < 0 || job->over)
+			continue;
+		if (!job->result)
+			fail(job, true, "csight-decode's server ended");
+		conclude(job);
+	}
+	kick(j);
+}
+
+static void on_ready(void *data)
+{
+	struct jobs *j = data;
+
+	if (j->decoder)
+		kick(j);
+}
+
+static void on_sigchld(evutil_socket_t fd, short what, void *data)
+{
+	struct jobs *j = data;
+
+	decoder_reap(j->decoder);
+	kick(j);
+}
+
+int jobs_new(struct daemon *d, struct jobs **ret)
+{
+	static const struct decoder_events events = { on_child_ended, on_lost, on_ready };
+	struct jobs *j = calloc(1, sizeof(*j));
+	int rc;
+
+	if (!j)
+		return -ENOMEM;
+	j->daemon = d;
+	STAILQ_INIT(&j->queue);
+	TAILQ_INIT(&j->running);
+	j->child = evsignal_new(d->base, SIGCHLD, on_sigchld, j);
+	if (!j->child || event_add(j->child, NULL) < 0) {
+		jobs_free(j);
+		return -ENOMEM;
+	}
+	rc = decoder_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
+	if (rc < 0) {
+		jobs_free(j);
+		return rc;
+	}
+	*ret = j;
+	return 0;
+}
+
+void jobs_add(struct jobs *j, struct snapshot *s)
+{
+	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
+		/* Found so at a start: the daemon ended, twice, while it was decoded. */
+		snapshot_set_reason(s, "its decode was begun %u times and never ended", s->attempts);
+		snapshot_move(s, SNAPSHOT_RAW);
+		answer_waiting(j, s);
+		return;
+	}
+	enqueue(j, s);
+	kick(j);
+}
+
+unsigned jobs_count(const struct jobs *j, uid_t uid)
+{
+	const struct waiting *w;
+	const struct job *job;
+	unsigned n = 0;
+
+	STAILQ_FOREACH(w, &j->queue, link)
+		n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
+	TAILQ_FOREACH(job, &j->running, link)
+		n += uid == 0 || uid == job->snapshot->uid;
+	return n;
+}
+
+const char *jobs_trouble(const struct jobs *j)
+{
+	return decoder_ready(j->decoder) ? NULL : "csight-decode does not run: nothing is decoded";
+}
+
+void jobs_stop(struct jobs *j)
+{
+	struct job *job, *next;
+
+	j->stopping = true;
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->fd < 0 || job->over)
+			continue;
+		job->snapshot->attempts--;
+		fail(job, true, "csightd ended");
+		conclude(job);
+	}
+}
+
+struct jobs *jobs_free(struct jobs *j)
+{
+	if (!j)
+		return NULL;
+	assert(TAILQ_EMPTY(&j->running));
+	while (!STAILQ_EMPTY(&j->queue))
+		snapshot_unref(dequeue(j));
+	decoder_free(j->decoder);
+	if (j->child)
+		event_free(j->child);
+	free(j);
+	return NULL;
+}

@@ -1,0 +1,148 @@
+#include "config.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "daemon/queue.h"
+#include "lib/base/util.h"
+
+STAILQ_HEAD(works, work);
+
+struct lane {
+	pthread_t thread;
+	bool running; /* the loop's own view */
+	pthread_mutex_t mutex;
+	pthread_cond_t wake;
+	struct works todo, finished;
+	bool stop;
+	int event_fd;
+	struct event *event;
+};
+
+static void *lane_main(void *data)
+{
+	struct lane *l = data;
+
+	pthread_mutex_lock(&l->mutex);
+	for (;;) {
+		struct work *w = STAILQ_FIRST(&l->todo);
+		uint64_t one = 1;
+
+		if (!w) {
+			if (l->stop)
+				break;
+			pthread_cond_wait(&l->wake, &l->mutex);
+			continue;
+		}
+		STAILQ_REMOVE_HEAD(&l->todo, link);
+		pthread_mutex_unlock(&l->mutex);
+		w->run(w);
+		pthread_mutex_lock(&l->mutex);
+		STAILQ_INSERT_TAIL(&l->finished, w, link);
+		/* The counter can only fail to grow where it is full, and then the loop is awake already. */
+		(void)!write(l->event_fd, &one, sizeof(one));
+	}
+	pthread_mutex_unlock(&l->mutex);
+	return NULL;
+}
+
+static void deliver(struct lane *l)
+{
+	struct works finished = STAILQ_HEAD_INITIALIZER(finished);
+	struct work *w;
+
+	pthread_mutex_lock(&l->mutex);
+	STAILQ_CONCAT(&finished, &l->finished);
+	pthread_mutex_unlock(&l->mutex);
+	while ((w = STAILQ_FIRST(&finished))) {
+		STAILQ_REMOVE_HEAD(&finished, link);
+		w->done(w);
+	}
+}
+
+static void on_finished(evutil_socket_t fd, short what, void *data)
+{
+	uint64_t count;
+
+	(void)!read(fd, &count, sizeof(count));
+	deliver(data);
+}
+
+int lane_new(struct event_base *base, const char *name, struct lane **ret)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+	sigset_t all, saved;
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
+	pthread_mutex_init(&l->mutex, NULL);
+	pthread_cond_init(&l->wake, NULL);
+	STAILQ_INIT(&l->todo);
+	STAILQ_INIT(&l->finished);
+	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->event_fd < 0) {
+		rc = -errno;
+		lane_free(l);
+		return rc;
+	}
+	l->event = event_new(base, l->event_fd, EV_READ | EV_PERSIST, on_finished, l);
+	if (!l->event || event_add(l->event, NULL) < 0) {
+		lane_free(l);
+		return -ENOMEM;
+	}
+	/* Signals are the loop's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	rc = pthread_create(&l->thread, NULL, lane_main, l);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (rc) {
+		lane_free(l);
+		return -rc;
+	}
+	l->running = true;
+	pthread_setname_np(l->thread, name);
+	*ret = l;
+	return 0;
+}
+
+void lane_submit(struct lane *l, struct work *w)
+{
+	if (!l->running) {
+		w->run(w);
+		w->done(w);
+		return;
+	}
+	pthread_mutex_lock(&l->mutex);
+	STAILQ_INSERT_TAIL(&l->todo, w, link);
+	pthread_cond_signal(&l->wake);
+	pthread_mutex_unlock(&l->mutex);
+}
+
+void lane_stop(struct lane *l)
+{
+	if (!l->running)
+		return;
+	pthread_mutex_lock(&l->mutex);
+	l->stop = true;
+	pthread_cond_signal(&l->wake);
+	pthread_mutex_unlock(&l->mutex);
+	pthread_join(l->thread, NULL);
+	l->running = false;
+	deliver(l);
+}
+
+struct lane *lane_free(struct lane *l)
+{
+	if (!l)
+		return NULL;
+	lane_stop(l);
+	if (l->event)
+		event_free(l->event);
+	closep(&l->event_fd);
+	pthread_cond_destroy(&l->wake);
+	pthread_mutex_destroy(&l->mutex);
+	free(l);
+	return NULL;
+}

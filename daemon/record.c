@@ -1,0 +1,440 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+
+#include "daemon/capture/code.h"
+#include "daemon/record.h"
+#include "daemon/tree.h"
+#include "lib/base/io.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/write.h"
+
+enum {
+	COPY_FILE_MAX = 64 << 20, /* of one file that cannot be named */
+	COPY_ALL_MAX = 256 << 20, /* of all of them */
+	BESIDE_TRACE = 256 << 10, /* what stands in a snapshot besides trace and code, for the check of free space */
+};
+
+static void miss(struct record *r, const char *fmt, ...) _printf_(2, 3);
+
+static void miss(struct record *r, const char *fmt, ...)
+{
+	char text[EMU_PATH_SIZE + 256];
+	_cleanup_json_ json_object *o = json_object_new_object();
+	json_object *word;
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	/* Names in it come from the target and may be no text. */
+	json_add_bytes(o, "text", text);
+	if (json_object_object_get_ex(o, "text", &word))
+		json_object_array_add(r->missing, json_object_get(word));
+}
+
+int file_identify(int fd, struct file_identity *ret)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) < 0)
+		return -errno;
+	*ret = (struct file_identity){
+		.major = stx.stx_dev_major,
+		.minor = stx.stx_dev_minor,
+		.inode = stx.stx_ino,
+		.size = stx.stx_size,
+		.mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec,
+		.links = stx.stx_nlink,
+		.regular = S_ISREG(stx.stx_mode),
+	};
+	return 0;
+}
+
+/*
+ * Whether reading a file depends on the kernel alone. A file system in user space could let the reader wait for ever,
+ * and its owner may be whom we guard against. What is shared memory says so itself.
+ */
+static bool answers(int fd, const struct file_identity *id)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return true;
+	f = fopen("/proc/self/mountinfo", "re");
+	while (f && getline(&line, &room, f) > 0) {
+		unsigned major, minor;
+		const char *type = strstr(line, " - ");
+
+		if (type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 && major == id->major && minor == id->minor)
+			return strncmp(type + 3, "fuse", 4) != 0;
+	}
+	return id->major != 0;
+}
+
+static struct file *find_file(const struct record *r, uint32_t id)
+{
+	for (size_t n = r->n_files; id && n-- > 0;)
+		if (r->files[n]->id == id)
+			return r->files[n];
+	return NULL;
+}
+
+/* dir/code/N: a copy of a file that has no name any more. */
+static int copy_file(int dir, size_t n, int from, uint64_t size)
+{
+	_cleanup_close_ int to = -1;
+	char path[32];
+	uint64_t at = 0;
+
+	if (mkdirat(dir, "code", 0700) < 0 && errno != EEXIST)
+		return -errno;
+	snprintf(path, sizeof(path), "code/%zu", n);
+	to = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (to < 0)
+		return -errno;
+	while (at < size) {
+		char buffer[64 << 10];
+		ssize_t got = pread(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
+		int rc;
+
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		rc = write_full(to, buffer, (size_t)got);
+		if (rc < 0)
+			return rc;
+		at += (uint64_t)got;
+	}
+	return fsync(to) < 0 ? -errno : 0;
+}
+
+static void add_build_id(json_object *o, const uint8_t *id, size_t size)
+{
+	char hex[2 * EMU_BUILD_ID_MAX + 1];
+
+	for (size_t n = 0; n < size; n++)
+		snprintf(hex + 2 * n, 3, "%02x", id[n]);
+	if (size)
+		json_add_str(o, "build_id", hex);
+}
+
+static int add_image(struct record *r, int dir, const struct code_image *image, uint64_t *copied, json_object *images)
+{
+	json_object *o = json_object_new_object();
+	struct file *file = find_file(r, image->file);
+	struct file_identity id = { .major = image->major, .minor = image->minor, .inode = image->inode };
+	size_t n = r->n_images;
+	char text[64];
+	int rc = 0;
+
+	if (file && file_identify(file->fd, &id) < 0)
+		file = NULL;
+	json_add_bytes(o, "path", image->path);
+	snprintf(text, sizeof(text), "%u:%u", id.major, id.minor);
+	json_add_str(o, "device", text);
+	json_add_u64(o, "inode", id.inode);
+	json_add_u64(o, "size", id.size);
+	json_add_u64(o, "mtime", id.mtime);
+	add_build_id(o, image->build_id, image->build_id_size);
+	if (!file) {
+		json_add_str(o, "missing", "it was not handed over");
+		miss(r, "%s: the traced program did not hand this file over", image->path);
+	} else if (id.links == 0) {
+		if (!answers(file->fd, &id) || id.size > COPY_FILE_MAX || *copied + id.size > COPY_ALL_MAX) {
+			json_add_str(o, "missing", "deleted, and not copied");
+			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
+		} else {
+			rc = copy_file(dir, n, file->fd, id.size);
+			*copied += id.size;
+			snprintf(text, sizeof(text), "code/%zu", n);
+			json_add_str(o, "file", text);
+		}
+	}
+	r->image_files[r->n_images++] = file;
+	json_object_array_add(images, o);
+	return rc;
+}
+
+static json_object *arguments_json(const struct target *t)
+{
+	json_object *list = json_object_new_array();
+	size_t at = 0;
+
+	while (at < t->arguments_size) {
+		_cleanup_json_ json_object *o = json_object_new_object();
+		_cleanup_free_ char *one = strndup(t->arguments + at, t->arguments_size - at);
+		json_object *text;
+
+		if (!one)
+			break;
+		at += strlen(one) + 1;
+		json_add_bytes(o, "text", one);
+		if (json_object_object_get_ex(o, "text", &text))
+			json_object_array_add(list, json_object_get(text));
+	}
+	return list;
+}
+
+static json_object *threads_json(const struct capture_copy *c)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t n = 0; n < c->n_threads; n++) {
+		const struct capture_thread *t = &c->threads[n];
+		json_object *o = json_object_new_object();
+
+		json_add_u64(o, "tid", t->tid);
+		json_add_bytes(o, "name", t->name);
+		json_add_u64(o, "start", t->start_ns);
+		json_add_u64(o, "end", t->end_ns);
+		json_add_u64(o, "bytes", t->size);
+		json_add_u64(o, "written", t->written);
+		json_add_bool(o, "wrapped", t->wrapped);
+		json_add_u64(o, "truth", t->truth);
+		json_add_u64(o, "instructions", t->instructions);
+		json_add_bool(o, "acknowledged", t->acknowledged);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+static int write_json(int dir, const char *name, json_object *o)
+{
+	size_t size;
+	const char *text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+
+	return text ? write_file_atomic(dir, name, text, size, 0600) : -ENOMEM;
+}
+
+static int write_snapshot_json(struct record *r, int dir, const struct code_log *log)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
+	const struct target *t = r->target;
+	uint64_t copied = 0;
+
+	json_add_i64(o, "version", 1);
+	json_add_str(o, "id", r->id);
+	json_add_i64(o, "pid", t->pid);
+	json_add_i64(o, "uid", t->uid);
+	json_add_i64(o, "gid", t->gid);
+	json_add_bytes(o, "name", t->name);
+	json_add_bytes(o, "exe", t->exe);
+	json_object_object_add(o, "arguments", arguments_json(t));
+	json_add_str(o, "capture", t->ring.ops->name);
+	json_add_u64(o, "time", r->copy->time);
+	json_add_u64(o, "monotonic", r->copy->monotonic);
+	json_add_u64(o, "blind", r->copy->blind);
+	json_add_str(o, "clock", "monotonic");
+	json_add_str(trigger, "kind", "request");
+	json_add_i64(trigger, "uid", r->asked_by);
+	json_object_object_add(o, "trigger", trigger);
+	json_object_object_add(o, "threads", threads_json(r->copy));
+	json_object_object_add(o, "images", images);
+	r->image_files = calloc(log->n_images + 1, sizeof(*r->image_files));
+	if (!r->image_files)
+		return -ENOMEM;
+	for (size_t n = 0; n < log->n_images; n++) {
+		int rc = add_image(r, dir, &log->images[n], &copied, images);
+
+		if (rc < 0)
+			return rc;
+	}
+	if (log->pieces) {
+		code = json_object_new_object();
+		json_add_u64(code, "pieces", log->pieces);
+		json_add_u64(code, "bytes", log->bytes);
+		json_object_object_add(o, "code", code);
+	}
+	json_object_object_add(o, "missing", json_object_get(r->missing));
+	return write_json(dir, "snapshot.json", o);
+}
+
+static int write_state_json(int dir)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_str(o, "state", "queued");
+	json_add_i64(o, "attempts", 0);
+	return write_json(dir, "state.json", o);
+}
+
+static int write_code(struct record *r, int dir)
+{
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	if (mkdirat(dir, "code", 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(dir, "code/bytes", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = code_log_write_bytes(r->copy->log, r->copy->log_size, fd);
+	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
+}
+
+static void write_side(struct pd_writer *w, const struct record *r, const struct code_log *log)
+{
+	const struct target *t = r->target;
+	const struct capture_copy *c = r->copy;
+	uint32_t pid = (uint32_t)t->pid;
+
+	for (size_t n = 0; n < c->n_threads; n++)
+		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
+	for (size_t n = 0; n < log->n_names; n++)
+		pd_write_comm(w, pid, log->names[n].tid, log->names[n].name, false, log->names[n].time_ns);
+	for (size_t n = 0; n < log->n_maps; n++) {
+		const struct emu_record_map *m = &log->maps[n].record;
+		struct pd_map map = {
+			.pid = pid, .tid = pid, .addr = m->addr, .len = m->len, .offset = m->offset, .major = m->major,
+			.minor = m->minor, .inode = m->inode, .prot = m->prot, .flags = 2, /* MAP_PRIVATE */
+			.build_id_size = m->build_id_size, .path = log->maps[n].path, .time = m->head.time_ns,
+		};
+
+		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
+		pd_write_map(w, &map);
+	}
+	for (size_t n = 0; n < c->n_threads; n++) {
+		const struct capture_thread *thread = &c->threads[n];
+		struct pd_aux aux = {
+			.size = thread->size, .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0), .pid = pid,
+			.tid = thread->tid, .cpu = UINT32_MAX, .time = c->monotonic
+		};
+
+		pd_write_aux(w, &aux);
+	}
+}
+
+static int write_trace(struct record *r, int dir, const struct code_log *log)
+{
+	_cleanup_close_ int fd = openat(dir, "trace.perf.data", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	const struct emu_regs *regs = &r->copy->regs;
+	struct pd_cpu cpu = {
+		.magic = PD_MAGIC_ETMV4, .n_params = 7,
+		.params = { regs->configr, regs->traceidr, regs->idr0, regs->idr1, regs->idr2, regs->idr8, regs->authstatus }
+	};
+	struct utsname host = { 0 };
+	struct pd_session session = {
+		.hostname = host.nodename, .release = host.release, .arch = "aarch64", .cmdline = r->target->exe, .pmu_type = 8,
+		.snapshot = true, .cpus = &cpu, .n_cpus = 1
+	};
+	struct pd_writer *w;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	uname(&host);
+	rc = pd_write_begin(fd, &session, &w);
+	if (rc < 0)
+		return rc;
+	write_side(w, r, log);
+	for (size_t n = 0; n < r->copy->n_threads; n++) {
+		const struct capture_thread *t = &r->copy->threads[n];
+		struct pd_buffer buffer = { .size = t->size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX };
+
+		pd_write_buffer(w, &buffer);
+		pd_write_bytes(w, t->data, t->size);
+	}
+	rc = pd_write_end(w);
+	pd_writer_free(w);
+	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
+}
+
+static int check_space(struct record *r, int spool_fd)
+{
+	uint64_t need = BESIDE_TRACE + r->copy->log_size, free_bytes;
+	struct statvfs fs;
+
+	for (size_t n = 0; n < r->copy->n_threads; n++)
+		need += r->copy->threads[n].size;
+	if (fstatvfs(spool_fd, &fs) < 0)
+		return -errno;
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (free_bytes >= need + r->keep_free)
+		return 0;
+	snprintf(r->reason, sizeof(r->reason),
+		 "the spool is full: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB are there",
+		 (unsigned long long)need >> 10, (unsigned long long)r->keep_free >> 10, (unsigned long long)free_bytes >> 10);
+	return -ENOSPC;
+}
+
+static void tell_missing(struct record *r, const struct code_log *log)
+{
+	struct reader texts = reader_of(r->copy->missing.data, r->copy->missing.size);
+	const char *text;
+
+	while (rd_str(&texts, &text) == 0)
+		miss(r, "%s", text);
+	if (r->lost_files)
+		miss(r, "%u mapped files could not be taken over", r->lost_files);
+	if (log->broken)
+		miss(r, "the log of mappings and code is damaged");
+	if (log->crowded)
+		miss(r, "there were more mappings than are kept");
+}
+
+static int write_all(struct record *r, int dir)
+{
+	struct code_log log;
+	int rc = code_log_read(r->copy->log, r->copy->log_size, &log);
+
+	if (rc < 0)
+		return rc;
+	tell_missing(r, &log);
+	rc = write_trace(r, dir, &log);
+	if (rc == 0 && log.pieces)
+		rc = write_code(r, dir);
+	if (rc == 0)
+		rc = write_snapshot_json(r, dir, &log);
+	if (rc == 0)
+		rc = write_state_json(dir);
+	code_log_done(&log);
+	return rc;
+}
+
+int record_write(int spool_fd, struct record *r)
+{
+	_cleanup_close_ int dir = -1;
+	char tmp[64];
+	int rc;
+
+	r->missing = json_object_new_array();
+	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
+	rc = check_space(r, spool_fd);
+	if (rc < 0)
+		return rc;
+	if (mkdirat(spool_fd, tmp, 0700) < 0)
+		rc = -errno;
+	else if ((dir = openat(spool_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = write_all(r, dir);
+	if (rc == 0)
+		rc = tree_size(dir, &r->size);
+	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, r->id) < 0 || fsync(spool_fd) < 0))
+		rc = -errno;
+	if (rc < 0) {
+		tree_remove(spool_fd, tmp);
+		snprintf(r->reason, sizeof(r->reason), "%s: %s",
+			 rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "the spool cannot be written", strerror(-rc));
+	}
+	return rc;
+}
+
+void record_done(struct record *r)
+{
+	json_object_put(r->missing);
+	free(r->image_files);
+	*r = (struct record){ 0 };
+}

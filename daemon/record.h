@@ -1,0 +1,43 @@
+/*
+ * Writes one snapshot's directory: everything into SPOOL/tmp-ID, synced, then renamed to SPOOL/ID. On the disk lane; all
+ * of it belongs to the lane while it is written.
+ */
+#ifndef CSIGHT_DAEMON_RECORD_H
+#define CSIGHT_DAEMON_RECORD_H
+
+#include <sys/types.h>
+
+#include "daemon/capture/capture.h"
+#include "daemon/target.h"
+#include "lib/base/json.h"
+
+struct record {
+	const char *id;
+	struct capture_copy *copy;
+	const struct target *target; /* only what does not change in it is read */
+	uid_t asked_by;
+	struct file **files; /* what the target has mapped; borrowed */
+	size_t n_files;
+	unsigned lost_files; /* that the target mapped and could not hand over */
+	uint64_t keep_free;
+	/* results */
+	json_object *missing;	     /* an array of texts */
+	uint64_t size;		     /* bytes in the directory */
+	struct file **image_files;   /* one an image of snapshot.json, NULL where there is none; borrowed; freed by done */
+	size_t n_images;
+	char reason[256]; /* why it failed */
+};
+
+int record_write(int spool_fd, struct record *r);
+void record_done(struct record *r);
+
+/* The path, device, inode, size and time of a file, as snapshot.json has them; never waits for the file system. */
+struct file_identity {
+	uint32_t major, minor;
+	uint64_t inode, size, mtime, links;
+	bool regular;
+};
+
+int file_identify(int fd, struct file_identity *ret);
+
+#endif

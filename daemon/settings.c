@@ -1,0 +1,353 @@
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/settings.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "lib/base/paths.h"
+#include "lib/base/util.h"
+
+enum { FILE_MAX = 64 << 10 };
+
+enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES };
+
+struct key {
+	const char *name;
+	enum kind kind;
+	size_t offset, size;
+	uint64_t least, most;
+};
+
+#define FIELD(name) offsetof(struct settings, name), sizeof(((struct settings *)0)->name)
+
+static const struct key keys[] = {
+	{ "socket", KIND_PATH, FIELD(socket) },
+	{ "spool", KIND_PATH, FIELD(spool) },
+	{ "capture", KIND_TEXT, FIELD(capture) },
+	{ "decode-user", KIND_TEXT, FIELD(decode_user) },
+	{ "spool-max", KIND_BYTES, FIELD(spool_max), 1 << 20, UINT64_MAX },
+	{ "spool-keep-free", KIND_BYTES, FIELD(spool_keep_free), 0, UINT64_MAX },
+	{ "snapshot-max", KIND_BYTES, FIELD(snapshot_max), 64 << 10, 64ull << 30 },
+	{ "jobs", KIND_COUNT, FIELD(jobs), 1, 64 },
+	{ "job-timeout", KIND_COUNT, FIELD(job_timeout), 1, 86400 },
+	{ "targets-per-user", KIND_COUNT, FIELD(targets_per_user), 1, 10000 },
+	{ "snapshots-per-user", KIND_COUNT, FIELD(snapshots_per_user), 1, 10000 },
+	{ "history-targets", KIND_COUNT, FIELD(history_targets), 0, 1000 },
+	{ "history-seconds", KIND_COUNT, FIELD(history_seconds), 0, 86400 * 7 },
+	{ "history-bytes", KIND_BYTES, FIELD(history_bytes), 0, UINT64_MAX },
+};
+
+static void say(const char *fmt, ...) _printf_(1, 2);
+
+static void say(const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "csightd: ");
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static int parse_number(const char *text, bool bytes, uint64_t *ret)
+{
+	static const char units[] = "KMGT";
+	uint64_t v;
+	char *end;
+	unsigned shift = 0;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	if (bytes && *end && strchr(units, *end)) {
+		shift = 10 * (unsigned)(strchr(units, *end) - units + 1);
+		end++;
+	}
+	if (*end)
+		return -EINVAL;
+	if (v > UINT64_MAX >> shift)
+		return -ERANGE;
+	*ret = v << shift;
+	return 0;
+}
+
+static int set_key(struct settings *s, const char *name, const char *value, const char *where)
+{
+	const struct key *k = NULL;
+	uint64_t v;
+
+	for (size_t i = 0; i < ELEMENTS(keys); i++)
+		if (strcmp(keys[i].name, name) == 0)
+			k = &keys[i];
+	if (!k) {
+		say("%s: there is no setting \"%s\"", where, esc(name));
+		return -EINVAL;
+	}
+	if (k->kind == KIND_PATH || k->kind == KIND_TEXT) {
+		char *to = (char *)s + k->offset;
+
+		if (k->kind == KIND_PATH && value[0] != '/') {
+			say("%s: %s wants an absolute path, not \"%s\"", where, name, esc(value));
+			return -EINVAL;
+		}
+		if (!value[0] || strlen(value) >= k->size) {
+			say("%s: %s is empty or too long", where, name);
+			return -EINVAL;
+		}
+		strcpy(to, value);
+		return 0;
+	}
+	if (parse_number(value, k->kind == KIND_BYTES, &v) < 0 || v < k->least || v > k->most) {
+		say("%s: %s wants a number%s from %llu to %llu, not \"%s\"", where, name,
+		    k->kind == KIND_BYTES ? " (K, M, G, T may follow)" : "", (unsigned long long)k->least,
+		    (unsigned long long)k->most, esc(value));
+		return -EINVAL;
+	}
+	memcpy((char *)s + k->offset, &v, sizeof(v));
+	return 0;
+}
+
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t\r");
+	end = text + strlen(text);
+	while (end > text && strchr(" \t\r", end[-1]))
+		*--end = 0;
+	return text;
+}
+
+static int load_file(struct settings *s, const char *path, bool must)
+{
+	_cleanup_free_ char *text = NULL;
+	char *next, *line;
+	unsigned number = 0;
+	int rc;
+
+	rc = read_file(AT_FDCWD, path, FILE_MAX, &text, NULL);
+	if (rc == -ENOENT && !must)
+		return 0;
+	if (rc < 0) {
+		say("cannot read %s: %s", esc(path), strerror(-rc));
+		return rc;
+	}
+	for (next = text; (line = strsep(&next, "\n"));) {
+		char where[PATH_MAX + 32], *value;
+
+		number++;
+		line = trim(line);
+		if (!*line || *line == '#')
+			continue;
+		snprintf(where, sizeof(where), "%s:%u", path, number);
+		value = strchr(line, '=');
+		if (!value) {
+			say("%s: a line is key = value", where);
+			return -EINVAL;
+		}
+		*value++ = 0;
+		rc = set_key(s, trim(line), trim(value), where);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int is_drop_in(const struct dirent *d)
+{
+	size_t n = strlen(d->d_name);
+
+	return d->d_name[0] != '.' && n > 5 && strcmp(d->d_name + n - 5, ".conf") == 0;
+}
+
+static int load_files(struct settings *s, bool must)
+{
+	char dir[PATH_MAX + 2], path[2 * PATH_MAX];
+	struct dirent **list = NULL;
+	int rc, n;
+
+	rc = load_file(s, s->config, must);
+	snprintf(dir, sizeof(dir), "%s.d", s->config);
+	n = rc < 0 ? 0 : scandir(dir, &list, is_drop_in, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (rc == 0) {
+			snprintf(path, sizeof(path), "%s/%s", dir, list[i]->d_name);
+			rc = load_file(s, path, true);
+		}
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+static void usage(void)
+{
+	printf("Usage: csightd [--system] [OPTION...]\n\n"
+	       "Keeps rings of exact control flow for programs and turns them into timelines on request.\n\n"
+	       "  --system            be the system's daemon: /run/csight, /var/lib/csight, any user may connect\n"
+	       "  --socket=PATH       the control socket; programs register at PATH.emu\n"
+	       "  --spool=DIR         where snapshots are kept\n"
+	       "  --capture=auto|emu  where trace comes from\n"
+	       "  --spool-max=BYTES   remove the oldest snapshots beyond this (K, M, G, T may follow)\n"
+	       "  --set=KEY=VALUE     any setting of csightd.conf(5)\n"
+	       "  --config=FILE       read this file, not " SYSCONFDIR "/csight/csightd.conf (read with --system)\n"
+	       "  --check-config      say whether the configuration is right, and end\n"
+	       "  --verbose           log more\n"
+	       "  --help, --version\n");
+}
+
+static const struct option options[] = {
+	{ "system", no_argument, NULL, 'S' },	  { "socket", required_argument, NULL, 's' },
+	{ "spool", required_argument, NULL, 'p' },  { "capture", required_argument, NULL, 'c' },
+	{ "spool-max", required_argument, NULL, 'm' }, { "set", required_argument, NULL, 'k' },
+	{ "config", required_argument, NULL, 'f' }, { "check-config", no_argument, NULL, 'C' },
+	{ "verbose", no_argument, NULL, 'v' },	  { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	  { 0 },
+};
+
+/* A relative path on the command line means the caller's directory, and the daemon must not depend on it. */
+static int set_path(struct settings *s, const char *name, const char *value)
+{
+	_cleanup_free_ char *whole = NULL, *cwd = NULL;
+
+	if (value[0] == '/')
+		return set_key(s, name, value, "command line");
+	cwd = getcwd(NULL, 0);
+	if (!cwd || asprintf(&whole, "%s/%s", cwd, value) < 0)
+		return -ENOMEM;
+	return set_key(s, name, whole, "command line");
+}
+
+static int set_pair(struct settings *s, const char *pair)
+{
+	_cleanup_free_ char *copy = strdup(pair);
+	char *value;
+
+	if (!copy)
+		return -ENOMEM;
+	value = strchr(copy, '=');
+	if (!value) {
+		say("--set wants KEY=VALUE");
+		return -EINVAL;
+	}
+	*value++ = 0;
+	return set_key(s, trim(copy), trim(value), "command line");
+}
+
+static int take_option(struct settings *s, int option, const char *value)
+{
+	switch (option) {
+	case 's':
+		return set_path(s, "socket", value);
+	case 'p':
+		return set_path(s, "spool", value);
+	case 'c':
+		return set_key(s, "capture", value, "command line");
+	case 'm':
+		return set_key(s, "spool-max", value, "command line");
+	case 'k':
+		return set_pair(s, value);
+	}
+	return 0;
+}
+
+/* What must be known before a file is read. */
+static int first_pass(int argc, char **argv, struct settings *s)
+{
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			usage();
+			return 1;
+		case 'V':
+			printf("csightd %s\n", PACKAGE_VERSION);
+			return 1;
+		case 'S':
+			s->system = true;
+			break;
+		case 'C':
+			s->check_only = true;
+			break;
+		case 'v':
+			s->verbose = true;
+			break;
+		case 'f':
+			if ((size_t)snprintf(s->config, sizeof(s->config), "%s", optarg) >= sizeof(s->config))
+				return -ENAMETOOLONG;
+			break;
+		case '?':
+			say("see csightd --help");
+			return -EINVAL;
+		}
+	}
+	if (optind < argc) {
+		say("\"%s\" is not wanted; see csightd --help", esc(argv[optind]));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int settings_load(int argc, char **argv, struct settings *ret)
+{
+	struct settings s = {
+		.capture = "auto",
+		.spool_max = 4ull << 30,
+		.spool_keep_free = 16 << 20,
+		.snapshot_max = 1 << 30,
+		.jobs = 1,
+		.job_timeout = 900,
+		.targets_per_user = 256,
+		.snapshots_per_user = 64,
+		.history_targets = 8,
+		.history_seconds = 600,
+		.history_bytes = 1 << 30,
+	};
+	bool must;
+	int rc, c;
+
+	rc = first_pass(argc, argv, &s);
+	if (rc != 0)
+		return rc;
+	must = s.config[0] != 0;
+	if (s.system) {
+		strcpy(s.socket, SYSTEM_SOCKET);
+		strcpy(s.spool, SYSTEM_SPOOL);
+		if (!must)
+			strcpy(s.config, SYSCONFDIR "/csight/csightd.conf");
+	} else {
+		rc = path_user_socket(s.socket, sizeof(s.socket));
+		if (rc == 0)
+			rc = path_user_spool(s.spool, sizeof(s.spool));
+		if (rc < 0) {
+			say("the directories of this user have too long names; use --socket and --spool");
+			return rc;
+		}
+	}
+	if (s.config[0])
+		rc = load_files(&s, must);
+	optind = 1;
+	while (rc == 0 && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1)
+		rc = take_option(&s, c, optarg);
+	if (rc < 0)
+		return rc;
+	if (strcmp(s.capture, "auto") != 0 && strcmp(s.capture, "emu") != 0) {
+		say("capture is auto or emu, not \"%s\"", esc(s.capture));
+		return -EINVAL;
+	}
+	*ret = s;
+	return 0;
+}

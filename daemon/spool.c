@@ -1,0 +1,429 @@
+#include "config.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "daemon/daemon.h"
+#include "daemon/queue.h"
+#include "daemon/spool.h"
+#include "daemon/tree.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "lib/base/paths.h"
+
+enum { JSON_MAX = 64 << 20 };
+
+struct spool {
+	struct daemon *daemon;
+	int fd;
+	char *path;
+	struct snapshot_list list;
+};
+
+static const char *const names[] = {
+	[SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued", [SNAPSHOT_DECODING] = "decoding",
+	[SNAPSHOT_READY] = "ready",	[SNAPSHOT_RAW] = "raw",
+};
+
+#define BIT(state) (1u << (state))
+
+static const unsigned allowed[] = {
+	[SNAPSHOT_COPYING] = BIT(SNAPSHOT_QUEUED),
+	[SNAPSHOT_QUEUED] = BIT(SNAPSHOT_DECODING) | BIT(SNAPSHOT_RAW),
+	[SNAPSHOT_DECODING] = BIT(SNAPSHOT_QUEUED) | BIT(SNAPSHOT_READY) | BIT(SNAPSHOT_RAW),
+	[SNAPSHOT_READY] = 0,
+	[SNAPSHOT_RAW] = 0,
+};
+
+const char *snapshot_state_str(enum snapshot_state state)
+{
+	return names[state];
+}
+
+bool snapshot_may(enum snapshot_state from, enum snapshot_state to)
+{
+	return (allowed[from] & BIT(to)) != 0;
+}
+
+struct snapshot *snapshot_new(void)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->refs = 1;
+		TAILQ_INIT(&s->waiting);
+	}
+	return s;
+}
+
+struct snapshot *snapshot_ref(struct snapshot *s)
+{
+	s->refs++;
+	return s;
+}
+
+struct snapshot *snapshot_unref(struct snapshot *s)
+{
+	if (!s || --s->refs > 0)
+		return NULL;
+	assert(TAILQ_EMPTY(&s->waiting));
+	for (size_t n = 0; n < s->n_files; n++)
+		file_unref(s->files[n]);
+	free(s->files);
+	free(s->name);
+	free(s->reason);
+	json_object_put(s->decode);
+	json_object_put(s->missing);
+	free(s);
+	return NULL;
+}
+
+void snapshot_move(struct snapshot *s, enum snapshot_state to)
+{
+	assert(snapshot_may(s->state, to));
+	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to], to == SNAPSHOT_RAW && s->reason ? ": " : "",
+		 to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
+	s->state = to;
+}
+
+void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
+{
+	va_list args;
+	char *text = NULL;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	free(s->reason);
+	s->reason = text;
+}
+
+char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	const char *text;
+
+	json_add_str(o, "state", names[state]);
+	json_add_i64(o, "attempts", s->attempts);
+	if (s->reason)
+		json_add_bytes(o, "reason", s->reason);
+	if (s->decode)
+		json_object_object_add(o, "decode", json_object_get(s->decode));
+	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return text ? strdup(text) : NULL;
+}
+
+int snapshot_write_state(int dir, const char *id, const char *text)
+{
+	char path[SNAPSHOT_ID_SIZE + 16];
+
+	snprintf(path, sizeof(path), "%s/state.json", id);
+	return text ? write_file_atomic(dir, path, text, strlen(text), 0600) : -ENOMEM;
+}
+
+static int load_json(int dir, const char *id, const char *name, json_object **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[SNAPSHOT_ID_SIZE + 32];
+	size_t size;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/%s", id, name);
+	rc = read_file(dir, path, JSON_MAX, &text, &size);
+	return rc < 0 ? rc : json_parse(text, size, ret);
+}
+
+static int load_snapshot(int dir, const char *id, struct snapshot *s)
+{
+	_cleanup_json_ json_object *o = NULL;
+	json_object *list;
+	const char *name;
+	int64_t pid, uid, gid;
+	int rc = load_json(dir, id, "snapshot.json", &o);
+
+	if (rc < 0)
+		return rc;
+	if (json_get_i64(o, "pid", &pid) < 0 || json_get_i64(o, "uid", &uid) < 0 || json_get_i64(o, "gid", &gid) < 0 ||
+	    json_get_str(o, "name", &name) < 0 || json_get_u64(o, "time", &s->time) < 0 ||
+	    json_get_u64(o, "blind", &s->blind) < 0)
+		return -EBADMSG;
+	s->pid = (pid_t)pid;
+	s->uid = (uid_t)uid;
+	s->gid = (gid_t)gid;
+	s->name = strdup(name);
+	if (json_get(o, "threads", json_type_array, &list) == 0)
+		s->threads = json_object_array_length(list);
+	if (json_get(o, "missing", json_type_array, &list) == 0)
+		s->missing = json_object_get(list);
+	snprintf(s->id, sizeof(s->id), "%s", id);
+	return s->name ? 0 : -ENOMEM;
+}
+
+/* Where no state was written, or none that can be read, the decode is yet to come. */
+static void load_state(int dir, const char *id, struct snapshot *s)
+{
+	_cleanup_json_ json_object *o = NULL;
+	const char *state = "queued", *reason;
+	json_object *decode;
+	uint64_t attempts;
+
+	s->state = SNAPSHOT_QUEUED;
+	if (load_json(dir, id, "state.json", &o) < 0)
+		return;
+	json_get_str(o, "state", &state);
+	if (json_get_u64(o, "attempts", &attempts) == 0)
+		s->attempts = (unsigned)MIN(attempts, 1000u);
+	if (json_get_str(o, "reason", &reason) == 0)
+		s->reason = strdup(reason);
+	if (json_get(o, "decode", json_type_object, &decode) == 0)
+		s->decode = json_object_get(decode);
+	if (strcmp(state, "ready") == 0)
+		s->state = SNAPSHOT_READY;
+	else if (strcmp(state, "raw") == 0)
+		s->state = SNAPSHOT_RAW;
+}
+
+static bool is_id(const char *name)
+{
+	return strlen(name) < SNAPSHOT_ID_SIZE && strspn(name, "0123456789abcdef-T") == strlen(name) && name[0] != '-';
+}
+
+static void list_one(struct spool *s, const char *id)
+{
+	_cleanup_close_ int dir = -1;
+	struct snapshot *snapshot = snapshot_new(), *at;
+	int rc = snapshot ? load_snapshot(s->fd, id, snapshot) : -ENOMEM;
+
+	if (rc == -ENOENT) {
+		log_warning("spool: %s is half a snapshot; it is removed", id);
+		tree_remove(s->fd, id);
+	} else if (rc < 0) {
+		log_warning("spool: %s cannot be read and is left alone: %s", id, strerror(-rc));
+	}
+	if (rc < 0) {
+		snapshot_unref(snapshot);
+		return;
+	}
+	load_state(s->fd, id, snapshot);
+	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0)
+		tree_size(dir, &snapshot->size);
+	TAILQ_FOREACH_REVERSE(at, &s->list, snapshot_list, link)
+		if (at->time <= snapshot->time)
+			break;
+	if (at)
+		TAILQ_INSERT_AFTER(&s->list, at, snapshot, link);
+	else
+		TAILQ_INSERT_HEAD(&s->list, snapshot, link);
+}
+
+static int list_all(struct spool *s)
+{
+	int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir)
+		return -errno;
+	while ((e = readdir(dir))) {
+		if (strncmp(e->d_name, "tmp-", 4) == 0 && is_id(e->d_name + 4)) {
+			log_info("spool: %s was never finished; it is removed", e->d_name);
+			tree_remove(s->fd, e->d_name);
+		} else if (is_id(e->d_name)) {
+			list_one(s, e->d_name);
+		}
+	}
+	return 0;
+}
+
+int spool_new(struct daemon *d, const char *path, struct spool **ret)
+{
+	struct spool *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->daemon = d;
+	s->fd = -1;
+	TAILQ_INIT(&s->list);
+	s->path = strdup(path);
+	rc = s->path ? path_make_dir(path, 0700, true) : -ENOMEM;
+	if (rc == 0) {
+		s->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (s->fd < 0)
+			rc = -errno;
+		else if (flock(s->fd, LOCK_EX | LOCK_NB) < 0)
+			rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+		else
+			rc = list_all(s);
+	}
+	if (rc < 0) {
+		spool_free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct spool *spool_free(struct spool *s)
+{
+	struct snapshot *snapshot;
+
+	if (!s)
+		return NULL;
+	while ((snapshot = TAILQ_FIRST(&s->list))) {
+		TAILQ_REMOVE(&s->list, snapshot, link);
+		snapshot_unref(snapshot);
+	}
+	closep(&s->fd);
+	free(s->path);
+	free(s);
+	return NULL;
+}
+
+int spool_fd(const struct spool *s)
+{
+	return s->fd;
+}
+
+const char *spool_path(const struct spool *s)
+{
+	return s->path;
+}
+
+const struct snapshot_list *spool_list(const struct spool *s)
+{
+	return &s->list;
+}
+
+struct snapshot *spool_find(const struct spool *s, const char *id)
+{
+	struct snapshot *snapshot;
+
+	TAILQ_FOREACH(snapshot, &s->list, link)
+		if (strcmp(snapshot->id, id) == 0)
+			return snapshot;
+	return NULL;
+}
+
+uint64_t spool_bytes(const struct spool *s)
+{
+	const struct snapshot *snapshot;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(snapshot, &s->list, link)
+		bytes += snapshot->size;
+	return bytes;
+}
+
+void spool_insert(struct spool *s, struct snapshot *snapshot)
+{
+	TAILQ_INSERT_TAIL(&s->list, snapshot_ref(snapshot), link);
+}
+
+void spool_drop(struct spool *s, struct snapshot *snapshot)
+{
+	struct call *c;
+
+	TAILQ_REMOVE(&s->list, snapshot, link);
+	snapshot->removed = true;
+	while ((c = TAILQ_FIRST(&snapshot->waiting))) {
+		json_object *o = json_object_new_object();
+
+		json_add_str(o, "id", snapshot->id);
+		call_error(c, "org.csight.NoSuchSnapshot", o);
+	}
+	snapshot_unref(snapshot);
+}
+
+struct removal {
+	struct work work;
+	int fd, rc;
+	char id[SNAPSHOT_ID_SIZE];
+	void (*done)(int rc, void *data);
+	void *data;
+};
+
+static void run_removal(struct work *w)
+{
+	struct removal *r = (struct removal *)w;
+	char tmp[SNAPSHOT_ID_SIZE + 8];
+
+	/* By another name first: whatever happens from now on, no start will take it for a snapshot. */
+	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
+	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : tree_remove(r->fd, tmp);
+}
+
+static void removal_ran(struct work *w)
+{
+	struct removal *r = (struct removal *)w;
+
+	if (r->rc < 0)
+		log_error("snapshot %s could not be removed: %s", r->id, strerror(-r->rc));
+	else
+		log_info("snapshot %s is removed", r->id);
+	if (r->done)
+		r->done(r->rc, r->data);
+	free(r);
+}
+
+void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data)
+{
+	struct removal *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		if (done)
+			done(-ENOMEM, data);
+		return;
+	}
+	r->work = (struct work){ run_removal, removal_ran };
+	r->fd = s->fd;
+	r->done = done;
+	r->data = data;
+	strcpy(r->id, snapshot->id);
+	spool_drop(s, snapshot);
+	lane_submit(s->daemon->disk, &r->work);
+}
+
+static bool at_rest(const struct snapshot *s)
+{
+	return s->state == SNAPSHOT_READY || s->state == SNAPSHOT_RAW;
+}
+
+/* The oldest snapshot at rest of the user who has most bytes at rest. */
+static struct snapshot *least_wanted(const struct spool *s, const struct snapshot *keep)
+{
+	struct snapshot *a, *b, *found = NULL;
+	uint64_t most = 0;
+
+	TAILQ_FOREACH(a, &s->list, link) {
+		uint64_t bytes = 0;
+
+		if (!at_rest(a) || a == keep)
+			continue;
+		TAILQ_FOREACH(b, &s->list, link)
+			if (at_rest(b) && b != keep && b->uid == a->uid)
+				bytes += b->size + 1;
+		if (bytes > most) {
+			most = bytes;
+			found = a;
+		}
+	}
+	return found;
+}
+
+void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep)
+{
+	uint64_t max = s->daemon->settings.spool_max;
+	struct snapshot *oldest;
+
+	while (spool_bytes(s) + more > max && (oldest = least_wanted(s, keep))) {
+		log_notice("snapshot %s makes room: the spool is at its limit", oldest->id);
+		spool_remove(s, oldest, NULL, NULL);
+	}
+}

@@ -1,0 +1,363 @@
+#include "config.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "daemon/daemon.h"
+#include "daemon/policy.h"
+#include "daemon/queue.h"
+#include "daemon/target.h"
+#include "lib/base/escape.h"
+#include "lib/base/log.h"
+
+enum { FILES_MAX = 1024, AGE_SECONDS = 5 };
+
+struct targets {
+	struct daemon *daemon;
+	struct target_list list;
+	struct event *age;
+};
+
+static void run_close(struct work *w)
+{
+	closep(&((struct file *)w)->fd);
+}
+
+static void closed(struct work *w)
+{
+	free(w);
+}
+
+struct file *file_new(struct lane *closer, uint32_t id, int fd)
+{
+	struct file *f = malloc(sizeof(*f));
+
+	if (!f) {
+		close(fd);
+		return NULL;
+	}
+	*f = (struct file){ .work = { run_close, closed }, .closer = closer, .refs = 1, .id = id, .fd = fd };
+	return f;
+}
+
+struct file *file_ref(struct file *f)
+{
+	f->refs++;
+	return f;
+}
+
+struct file *file_unref(struct file *f)
+{
+	if (f && --f->refs == 0)
+		lane_submit(f->closer, &f->work);
+	return NULL;
+}
+
+struct target *target_ref(struct target *t)
+{
+	t->refs++;
+	return t;
+}
+
+struct target *target_unref(struct target *t)
+{
+	if (!t || --t->refs > 0)
+		return NULL;
+	ring_done(&t->ring);
+	for (size_t i = 0; i < t->n_files; i++)
+		file_unref(t->files[i]);
+	free(t->files);
+	if (t->ended)
+		event_free(t->ended);
+	closep(&t->pidfd);
+	free(t->name);
+	free(t->exe);
+	free(t->arguments);
+	free(t);
+	return NULL;
+}
+
+static void forget(struct targets *all, struct target *t)
+{
+	log_debug("history of process %d is dropped", (int)t->pid);
+	TAILQ_REMOVE(&all->list, t, link);
+	target_unref(t);
+}
+
+static bool is_history(const struct target *t, uid_t uid)
+{
+	return t->ring.state == RING_GONE && t->uid == uid;
+}
+
+/* The oldest of a user's ended targets go until what is left is within the limits. */
+static void limit_history(struct targets *all, uid_t uid)
+{
+	const struct settings *s = &all->daemon->settings;
+	struct target *t, *next;
+	uint64_t bytes = 0, count = 0;
+
+	TAILQ_FOREACH(t, &all->list, link)
+		if (is_history(t, uid)) {
+			count++;
+			bytes += t->ring.ops->memory(t->ring.source);
+		}
+	for (t = TAILQ_FIRST(&all->list); t && (count > s->history_targets || bytes > s->history_bytes); t = next) {
+		next = TAILQ_NEXT(t, link);
+		if (!is_history(t, uid))
+			continue;
+		count--;
+		bytes -= MIN(bytes, t->ring.ops->memory(t->ring.source));
+		forget(all, t);
+	}
+}
+
+static void on_age(evutil_socket_t fd, short what, void *data)
+{
+	struct targets *all = data;
+	uint64_t now = now_ns(CLOCK_MONOTONIC), age = all->daemon->settings.history_seconds * 1000000000u;
+	struct target *t, *next;
+
+	for (t = TAILQ_FIRST(&all->list); t; t = next) {
+		next = TAILQ_NEXT(t, link);
+		if (t->ring.state == RING_GONE && now - t->gone_ns > age)
+			forget(all, t);
+	}
+}
+
+int targets_new(struct daemon *d, struct targets **ret)
+{
+	struct timeval period = { AGE_SECONDS, 0 };
+	struct targets *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	all->daemon = d;
+	TAILQ_INIT(&all->list);
+	all->age = event_new(d->base, -1, EV_PERSIST, on_age, all);
+	if (!all->age || event_add(all->age, &period) < 0) {
+		targets_free(all);
+		return -ENOMEM;
+	}
+	*ret = all;
+	return 0;
+}
+
+struct targets *targets_free(struct targets *all)
+{
+	struct target *t;
+
+	if (!all)
+		return NULL;
+	while ((t = TAILQ_FIRST(&all->list))) {
+		TAILQ_REMOVE(&all->list, t, link);
+		target_unref(t);
+	}
+	if (all->age)
+		event_free(all->age);
+	free(all);
+	return NULL;
+}
+
+const struct target_list *targets_list(const struct targets *all)
+{
+	return &all->list;
+}
+
+unsigned targets_alive(const struct targets *all, uid_t uid)
+{
+	const struct target *t;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(t, &all->list, link)
+		n += t->uid == uid && t->ring.state != RING_GONE;
+	return n;
+}
+
+struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid)
+{
+	struct target *t, *ended = NULL;
+
+	TAILQ_FOREACH(t, &all->list, link) {
+		if (t->pid != pid)
+			continue;
+		if (t->ring.state != RING_GONE)
+			return t;
+		if (policy_owns(uid, t->uid))
+			ended = t;
+	}
+	return ended;
+}
+
+void target_gone(struct target *t)
+{
+	if (t->ring.state == RING_GONE)
+		return;
+	ring_move(&t->ring, RING_GONE);
+	t->gone_ns = now_ns(CLOCK_MONOTONIC);
+	event_del(t->ended);
+	log_info("process %d (%s) of uid %u ended", (int)t->pid, esc(t->name), t->uid);
+	if (t->hang_up)
+		t->hang_up(t->data);
+	t->hang_up = t->drain = NULL;
+	limit_history(t->daemon->targets, t->uid);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *data)
+{
+	struct target *t = target_ref(data);
+
+	target_gone(t);
+	target_unref(t);
+}
+
+int target_new(struct targets *all, const struct target_info *info, const struct capture_ops *ops,
+	       struct capture_source *source, struct target **ret)
+{
+	struct target *t = calloc(1, sizeof(*t)), *old;
+
+	if (!t) {
+		ops->free(source);
+		return -ENOMEM;
+	}
+	t->refs = 1;
+	t->daemon = all->daemon;
+	t->pid = info->pid;
+	t->parent = info->parent;
+	t->uid = info->uid;
+	t->gid = info->gid;
+	t->armed_time = now_ns(CLOCK_REALTIME);
+	ring_init(&t->ring, info->pid, ops, source);
+	t->pidfd = (int)syscall(SYS_pidfd_open, info->pid, 0);
+	if (t->pidfd < 0) {
+		int rc = -errno;
+
+		target_unref(t);
+		return rc;
+	}
+	t->name = strdup(info->name);
+	t->exe = strdup(info->exe);
+	t->arguments = malloc(info->arguments_size + 1);
+	t->ended = event_new(all->daemon->base, t->pidfd, EV_READ, on_ended, t);
+	if (!t->name || !t->exe || !t->arguments || !t->ended || event_add(t->ended, NULL) < 0) {
+		target_unref(t);
+		return -ENOMEM;
+	}
+	memcpy(t->arguments, info->arguments, info->arguments_size);
+	t->arguments_size = info->arguments_size;
+	/* The same process registers anew after it executed another program: what it was before is history. */
+	TAILQ_FOREACH(old, &all->list, link)
+		if (old->pid == t->pid && old->ring.state != RING_GONE) {
+			target_gone(old);
+			break;
+		}
+	TAILQ_INSERT_TAIL(&all->list, t, link);
+	*ret = target_ref(t);
+	return 0;
+}
+
+int target_add_file(struct target *t, struct file *f)
+{
+	struct file **files;
+	const struct target *other;
+	size_t n = 0;
+
+	TAILQ_FOREACH(other, targets_list(t->daemon->targets), link)
+		n += other->uid == t->uid ? other->n_files : 0;
+	if (t->n_files >= FILES_MAX || n >= t->daemon->files_per_user) {
+		t->lost_files++;
+		file_unref(f);
+		return -EMFILE;
+	}
+	files = reallocarray(t->files, t->n_files + 1, sizeof(*files));
+	if (!files) {
+		file_unref(f);
+		return -ENOMEM;
+	}
+	t->files = files;
+	t->files[t->n_files++] = f;
+	return 0;
+}
+
+/* Arm and disarm are the same but for the states and what the source is asked to do. */
+struct change {
+	struct ring_op op;
+	struct work work;
+	struct target *target;
+	enum ring_state from, through, to;
+	int (*apply)(struct capture_source *s);
+	void (*done)(struct target *t, int rc, void *data);
+	void *data;
+	int rc;
+};
+
+static void end_change(struct change *c, int rc)
+{
+	c->done(c->target, rc, c->data);
+	target_unref(c->target);
+	free(c);
+}
+
+static void run_change(struct work *w)
+{
+	struct change *c = (struct change *)((char *)w - offsetof(struct change, work));
+
+	c->rc = c->apply(c->target->ring.source);
+}
+
+static void change_ran(struct work *w)
+{
+	struct change *c = (struct change *)((char *)w - offsetof(struct change, work));
+	struct ring *r = &c->target->ring;
+
+	if (r->state == RING_GONE)
+		c->rc = -ESRCH;
+	else
+		ring_move(r, c->to);
+	ring_next(r);
+	end_change(c, c->rc);
+}
+
+static void begin_change(struct ring_op *op)
+{
+	struct change *c = (struct change *)((char *)op - offsetof(struct change, op));
+	struct ring *r = &c->target->ring;
+
+	if (r->state != c->from) {
+		int rc = r->state == c->to ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
+
+		ring_next(r);
+		end_change(c, rc);
+		return;
+	}
+	ring_move(r, c->through);
+	lane_submit(c->target->daemon->capture, &c->work);
+}
+
+static void change(struct target *t, const struct change *wanted)
+{
+	struct change *c = malloc(sizeof(*c));
+
+	if (!c) {
+		wanted->done(t, -ENOMEM, wanted->data);
+		return;
+	}
+	*c = *wanted;
+	c->target = target_ref(t);
+	if (ring_queue(&t->ring, &c->op) < 0)
+		end_change(c, -EBUSY);
+}
+
+void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
+{
+	change(t, &(struct change){ .op.begin = begin_change, .work = { run_change, change_ran }, .from = RING_DISARMED,
+				    .through = RING_ARMING, .to = RING_ARMED, .apply = t->ring.ops->arm, .done = done,
+				    .data = data });
+}
+
+void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
+{
+	change(t, &(struct change){ .op.begin = begin_change, .work = { run_change, change_ran }, .from = RING_ARMED,
+				    .through = RING_DRAINING, .to = RING_DISARMED, .apply = t->ring.ops->disarm,
+				    .done = done, .data = data });
+}

@@ -1,0 +1,96 @@
+/*
+ * Targets: the processes that have a ring, and for a while those that had one. Counted references; the list's own ends
+ * when the process is gone and its history is aged out. On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_TARGET_H
+#define CSIGHT_DAEMON_TARGET_H
+
+#include <event2/event.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "daemon/queue.h"
+#include "daemon/ring.h"
+
+struct daemon;
+struct targets;
+
+/*
+ * A file that a target has mapped; shared between the target and snapshots of it. References are the loop's. It is
+ * closed on a lane: for a file system in user space that means asking someone who may never answer.
+ */
+struct file {
+	struct work work;
+	struct lane *closer;
+	unsigned refs;
+	uint32_t id; /* by which the target's log calls it */
+	int fd;
+};
+
+/* fd is taken, also on failure. */
+struct file *file_new(struct lane *closer, uint32_t id, int fd);
+struct file *file_ref(struct file *f);
+struct file *file_unref(struct file *f);
+
+struct target {
+	unsigned refs;
+	struct daemon *daemon;
+	TAILQ_ENTRY(target) link; /* oldest first */
+	pid_t pid, parent;
+	uid_t uid;
+	gid_t gid;
+	char *name, *exe;
+	char *arguments; /* each ended by NUL */
+	size_t arguments_size;
+	uint64_t armed_time; /* CLOCK_REALTIME ns */
+	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
+	int pidfd;
+	struct event *ended;
+	struct ring ring;
+	struct file **files;
+	size_t n_files;
+	unsigned lost_files;
+	void (*hang_up)(void *data); /* tells whoever brought it that it is gone */
+	void (*drain)(void *data);   /* takes in what was sent but not read yet */
+	void *data;
+};
+
+TAILQ_HEAD(target_list, target);
+
+int targets_new(struct daemon *d, struct targets **ret);
+struct targets *targets_free(struct targets *all);
+const struct target_list *targets_list(const struct targets *all);
+
+/* How many a user has, ended ones not counted. */
+unsigned targets_alive(const struct targets *all, uid_t uid);
+
+struct target_info {
+	pid_t pid, parent;
+	uid_t uid;
+	gid_t gid;
+	const char *name, *exe, *arguments;
+	size_t arguments_size;
+};
+
+/* A new target in state arming, with a reference for the caller; source is taken, also on failure. */
+int target_new(struct targets *all, const struct target_info *info, const struct capture_ops *ops,
+	       struct capture_source *source, struct target **ret);
+struct target *target_ref(struct target *t);
+struct target *target_unref(struct target *t);
+
+/* The process is gone: its ring stays as history. */
+void target_gone(struct target *t);
+
+/* f is taken. -EMFILE: the target has too many, or its user. */
+int target_add_file(struct target *t, struct file *f);
+
+/* The one that runs, else the one of this number that ended last and that uid owns; NULL. */
+struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid);
+
+/*
+ * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: its state does not allow it. -EBUSY: too much waits.
+ */
+void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
+void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
+
+#endif
