@@ -36,7 +36,7 @@ static int run_arm(struct client *c)
 	if (rc < 0)
 		return client_failed(c, rc);
 	if (c->json)
-		printf("%s\n", csight_json(target));
+		printf("{\"target\":%s}\n", csight_json(target));
 	else if (!c->quiet)
 		printf("%s (process %d) is %s\n", esc(csight_text(target, "name")), (int)pid,
 		       esc(csight_text(target, "state")));

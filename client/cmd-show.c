@@ -126,7 +126,7 @@ static int run(struct client *c)
 	if (rc != 0)
 		return rc;
 	if (c->json) {
-		printf("%s\n", csight_json(snapshot));
+		printf("{\"snapshot\":%s}\n", csight_json(snapshot));
 		return STATUS_OK;
 	}
 	tell_metadata(c, snapshot);

@@ -22,7 +22,7 @@ int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object 
 	const struct csight_object *decode = csight_field(snapshot, "decode");
 
 	if (c->json) {
-		fprintf(to, "%s\n", csight_json(snapshot));
+		fprintf(to, "{\"snapshot\":%s}\n", csight_json(snapshot));
 		return raw ? STATUS_FAILED : STATUS_OK;
 	}
 	if (c->quiet) {

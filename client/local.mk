@@ -8,3 +8,6 @@ csight_SOURCES = \
 	client/cmd-snapshot.c \
 	client/cmd-status.c client/cmd-targets.c client/cmd-version.c
 csight_LDADD = lib/csight/libclient.la
+
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = etc/bash-completion/csight

@@ -26,7 +26,11 @@ TESTS += tests/unit-base
 check_PROGRAMS += tests/unit-varlink
 tests_unit_varlink_SOURCES = tests/unit-varlink.c
 tests_unit_varlink_LDADD = lib/varlink/libvarlink.la
-TESTS += tests/unit-varlink
+check_PROGRAMS += tests/unit-libcsight
+tests_unit_libcsight_SOURCES = tests/unit-libcsight.c
+tests_unit_libcsight_LDADD = lib/csight/libclient.la
+TESTS += tests/unit-varlink tests/unit-libcsight tests/libcsight.test tests/man.test
+EXTRA_DIST += tests/libcsight.test tests/client.test tests/man.test
 
 # lib/perfdata
 check_PROGRAMS += tests/unit-perfdata

@@ -1,0 +1,225 @@
+/* lib/csight: what the library makes of answers that a csightd does not give, and of objects. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/csight/csight.h"
+#include "tests/unit.h"
+
+static char directory[] = "/tmp/csight-unit-XXXXXX", path[64];
+
+/* One connection is accepted, and its first request gets all the answers, then the end. */
+static pid_t serve(const char *const *answers, int fd)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
+	char request[4096];
+	pid_t pid;
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	unlink(path);
+	if (s < 0 || bind(s, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(s, 4) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		client = accept(s, NULL, NULL);
+		if (read(client, request, sizeof(request)) > 0)
+			for (size_t i = 0; answers[i]; i++)
+				fdmsg_send(client, answers[i], strlen(answers[i]) + 1, &fd, fd >= 0);
+		_exit(0);
+	}
+	close(s);
+	return pid;
+}
+
+static int ask_status(const char *answer, char *ret_error, size_t size)
+{
+	const char *answers[] = { answer, NULL };
+	struct csight_object *o = NULL;
+	struct csight *c = NULL;
+	pid_t pid = serve(answers, -1);
+	int rc;
+
+	csight_open(path, &c);
+	rc = csight_status(c, &o);
+	snprintf(ret_error, size, "%s", csight_error(c));
+	csight_object_free(o);
+	csight_close(c);
+	waitpid(pid, NULL, 0);
+	return rc;
+}
+
+static void test_answers(void)
+{
+	static const struct {
+		const char *answer;
+		int rc;
+		const char *says;
+	} cases[] = {
+		{ "{\"parameters\":{\"version\":\"1\"}}", 0, "" },
+		{ "{}", 0, "" },
+		{ "", -EPROTO, "does not speak" },
+		{ "{\"parameters\":{}", -EPROTO, "does not speak" },
+		{ "{\"parameters\":{},\"id\":1}", -EPROTO, "does not speak" },
+		{ "{\"parameters\":{},\"continues\":true}", -EPROTO, "does not speak" },
+		{ "{\"error\":\"org.varlink.service.PermissionDenied\"}", -EPERM, "another user" },
+		{ "{\"error\":\"org.varlink.service.MethodNotFound\",\"parameters\":{\"method\":\"x\"}}", -ENOSYS, "version" },
+		{ "{\"error\":\"org.varlink.service.InvalidParameter\",\"parameters\":{\"parameter\":\"pid\"}}", -EINVAL, "'pid'" },
+		{ "{\"error\":\"org.csight.NoSuchProcess\",\"parameters\":{\"pid\":1}}", -ESRCH, "no such process" },
+		{ "{\"error\":\"org.csight.NoSuchSnapshot\"}", -ENOENT, "no such snapshot" },
+		{ "{\"error\":\"org.csight.CannotTrace\",\"parameters\":{\"reason\":\"an\\u001b[31m x\"}}", -EOPNOTSUPP, "an\\x1b[31m x" },
+		{ "{\"error\":\"org.csight.NotArmed\"}", -ENODATA, "not armed" },
+		{ "{\"error\":\"org.csight.NotReady\",\"parameters\":{\"state\":\"queued\"}}", -EBUSY, "queued" },
+		{ "{\"error\":\"org.csight.SnapshotFailed\",\"parameters\":{\"reason\":\"disk full\"}}", -EIO, "disk full" },
+		{ "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"targets\"}}", -EDQUOT, "targets" },
+		{ "{\"error\":\"org.csight.OfTheFuture\"}", -EPROTO, "OfTheFuture" },
+		{ NULL, -ENOTCONN, "ended the connection" },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(cases); i++) {
+		char error[1024] = "";
+		int rc = ask_status(cases[i].answer, error, sizeof(error));
+
+		unit_check(rc == cases[i].rc && strstr(error, cases[i].says) && !*error == !rc, __FILE__, __LINE__,
+			   "answer %zu: %d, %s", i, rc, error);
+	}
+}
+
+static int stop_at_copying(void *userdata, const char *phase, uint64_t done, uint64_t total)
+{
+	char *seen = userdata;
+	size_t n = strlen(seen);
+
+	snprintf(seen + n, 64 - n, "%s %u/%u;", phase, (unsigned)done, (unsigned)total);
+	return strcmp(phase, "copying") == 0;
+}
+
+static void test_progress(void)
+{
+	static const char *const answers[] = { "{\"parameters\":{\"phase\":\"copying\"},\"continues\":true}",
+					       "{\"parameters\":{\"phase\":\"arming\"},\"continues\":true}",
+					       "{\"parameters\":{\"phase\":\"decoding\",\"done\":1,\"total\":3},"
+					       "\"continues\":true}",
+					       "{\"parameters\":{\"snapshot\":{\"id\":\"x\"}}}", NULL };
+	struct csight_object *o = NULL;
+	struct csight *c = NULL;
+	char seen[64] = "";
+	pid_t pid;
+
+	csight_open(path, &c);
+	pid = serve(answers + 1, -1);
+	CHECK_EQ(csight_snapshot(c, 1, 0, stop_at_copying, seen, &o), 0);
+	CHECK_STR(seen, "arming 0/0;decoding 1/3;");
+	CHECK_STR(csight_text(o, "id"), "x");
+	o = csight_object_free(o);
+	waitpid(pid, NULL, 0);
+	/* The connection has ended meanwhile; the handle makes another. */
+	seen[0] = 0;
+	pid = serve(answers, -1);
+	CHECK_EQ(csight_wait(c, "x", stop_at_copying, seen, &o), -ECANCELED);
+	CHECK_STR(seen, "copying 0/0;");
+	CHECK(o == NULL);
+	waitpid(pid, NULL, 0);
+	unlink(path);
+	CHECK_EQ(csight_snapshot(c, 1, 0, NULL, NULL, &o), -ENOTCONN);
+	CHECK(strstr(csight_error(c), path) && strstr(csight_error(c), "process 1"));
+	csight_close(c);
+}
+
+static void test_open_file(void)
+{
+	static const char *const answers[] = { "{\"parameters\":{\"size\":1}}", NULL };
+	int file = memfd_create("test", MFD_CLOEXEC), got = -1;
+	struct csight *c = NULL;
+	char text = 0;
+	pid_t pid;
+
+	CHECK(write(file, "S", 1) == 1);
+	pid = serve(answers, file);
+	csight_open(path, &c);
+	CHECK_EQ(csight_open_file(c, "x", "store", &got), 0);
+	CHECK(pread(got, &text, 1, 0) == 1 && text == 'S');
+	CHECK(fcntl(got, F_GETFD) == FD_CLOEXEC);
+	close(got);
+	waitpid(pid, NULL, 0);
+	/* A reply without the descriptor is none; and the broken connection is made anew. */
+	pid = serve(answers, -1);
+	got = -7;
+	CHECK_EQ(csight_open_file(c, "x", "store", &got), -EPROTO);
+	CHECK_EQ(got, -7);
+	waitpid(pid, NULL, 0);
+	csight_close(c);
+	close(file);
+}
+
+static void test_objects(void)
+{
+	static const char *const answers[] = {
+		"{\"parameters\":{\"snapshots\":[{\"id\":\"a\",\"pid\":7,\"time\":1790000000000000000,\"missing\":[\"m\",\"n\"],"
+		"\"reason\":null},{\"id\":5,\"ok\":true}]}}", NULL
+	};
+	struct csight_object *list = NULL;
+	const struct csight_object *a, *b;
+	struct csight *c = NULL;
+	pid_t pid = serve(answers, -1);
+
+	csight_open(path, &c);
+	CHECK_EQ(csight_list(c, &list), 0);
+	csight_close(c);
+	waitpid(pid, NULL, 0);
+	CHECK_EQ(csight_count(list, "snapshots"), 2);
+	CHECK_EQ(csight_count(list, "nothing"), 0);
+	a = csight_item(list, "snapshots", 0);
+	b = csight_item(list, "snapshots", 1);
+	CHECK_STR(csight_text(a, "id"), "a");
+	CHECK_EQ(csight_number(a, "pid", -1), 7);
+	CHECK_EQ(csight_number(a, "time", -1), 1790000000000000000);
+	CHECK(!csight_text(a, "reason") && !csight_field(a, "reason") && !csight_text(a, "pid"));
+	CHECK_STR(csight_text(csight_item(a, "missing", 1), NULL), "n");
+	CHECK(!csight_item(a, "missing", 2) && !csight_item(list, "snapshots", 2));
+	CHECK(!csight_text(b, "id") && csight_flag(b, "ok") && !csight_flag(b, "id"));
+	CHECK_EQ(csight_number(b, "id", -1), 5);
+	CHECK_STR(csight_json(b), "{\"id\":5,\"ok\":true}");
+	CHECK(!csight_text(NULL, "id") && csight_number(NULL, "id", 3) == 3 && csight_count(NULL, "x") == 0);
+	CHECK(csight_object_free(list) == NULL && csight_object_free(NULL) == NULL);
+}
+
+static void test_socket(void)
+{
+	struct csight *c = NULL;
+
+	setenv("CSIGHT_SOCKET", "/nonexistent/a", 1);
+	CHECK_EQ(csight_open(NULL, &c), 0);
+	CHECK_STR(csight_socket(c), "/nonexistent/a");
+	csight_close(c);
+	unsetenv("CSIGHT_SOCKET");
+	setenv("XDG_RUNTIME_DIR", directory, 1);
+	CHECK_EQ(csight_open(NULL, &c), 0);
+	CHECK_STR(csight_socket(c), "/run/csight/csight.sock");
+	csight_close(c);
+	CHECK(csight_close(NULL) == NULL);
+}
+
+int main(void)
+{
+	if (!mkdtemp(directory))
+		return 99;
+	snprintf(path, sizeof(path), "%s/s", directory);
+	test_answers();
+	test_progress();
+	test_open_file();
+	test_objects();
+	test_socket();
+	unlink(path);
+	rmdir(directory);
+	return unit_end();
+}
