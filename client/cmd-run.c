@@ -79,7 +79,8 @@ static int parse(struct client *c, struct run *ret)
 /* One NAME=VALUE of the plugin's; QEMU ends a value at a comma that is not doubled. */
 static void put_argument(struct buf *b, const char *name, const char *value)
 {
-	buf_printf(b, *name ? ",%s=" : "", name);
+	if (*name)
+		buf_printf(b, ",%s=", name);
 	for (; *value; value++) {
 		buf_u8(b, (uint8_t)*value);
 		if (*value == ',')

@@ -198,7 +198,7 @@ static int fail_reply(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "CannotTrace") == 0)
 		return fail(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
 	if (strcmp(name, "NotArmed") == 0)
-		return fail(c, -ENODATA, "it is not armed, so nothing was recorded; arm it first");
+		return fail(c, -ENODATA, "it is not armed, so nothing is recorded of it");
 	if (strcmp(name, "NotReady") == 0)
 		return fail(c, -EBUSY, "the snapshot is %s", text_or(reply->parameters, "state", "in another state"));
 	if (strcmp(name, "SnapshotFailed") == 0)
