@@ -1,1 +1,11 @@
-# client/decode
+pkglibexec_PROGRAMS += csight-decode
+csight_decode_SOURCES = \
+	client/decode/decode.c client/decode/decode.h \
+	client/decode/job.c client/decode/job.h \
+	client/decode/main.c \
+	client/decode/output.h \
+	client/decode/stream.c client/decode/stream.h \
+	client/decode/tally.c client/decode/tally.h \
+	client/decode/text.c
+csight_decode_LDADD = lib/etm/libetm.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
+	lib/base/libbase.la

@@ -39,6 +39,7 @@ enum {
 	PD_MISC_KERNEL = 1,
 	PD_MISC_USER = 2,
 	PD_MISC_COMM_EXEC = 1 << 13,
+	PD_MISC_MMAP_DATA = 1 << 13,
 	PD_MISC_BUILD_ID = 1 << 14,
 };
 

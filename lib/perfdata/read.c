@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "lib/base/buf.h"
@@ -297,6 +298,9 @@ static int on_map(struct pd_file *f, uint32_t type, uint16_t misc, struct reader
 		if (rd_u32(r, &m.prot) < 0 || rd_u32(r, &m.flags) < 0)
 			return -EBADMSG;
 	}
+	/* The older record is of code unless it says otherwise, and has no protection. */
+	if (type == PD_REC_MMAP && !(misc & PD_MISC_MMAP_DATA))
+		m.prot = PROT_READ | PROT_EXEC;
 	m.path = keep_name(f, r);
 	buf_add(&f->lists[MAPS], &m, sizeof(m));
 	return 0;

@@ -1,0 +1,48 @@
+/* The child's end of a job: lib/worker/worker.h has the messages. What comes from the owner is hostile too. */
+#ifndef CSIGHT_DECODE_JOB_H
+#define CSIGHT_DECODE_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/json.h"
+#include "lib/worker/worker.h"
+
+enum { JOB_REASON_MAX = 512 };
+
+struct job_output {
+	const char *format; /* within the start message */
+	int fd;
+};
+
+struct job {
+	int socket;
+	json_object *start; /* the message */
+	json_object *options, *snapshot; /* within it, or NULL */
+	int input, code; /* descriptors; code -1: none */
+	struct job_output outputs[WORKER_OUTPUTS_MAX];
+	size_t n_outputs;
+	int64_t only_thread; /* -1: all */
+	uint64_t told_at; /* when progress was last told */
+	char reason[JOB_REASON_MAX]; /* why it failed */
+};
+
+/* Waits for the start message. -EBADMSG, -EPIPE. Descriptors last as long as the process. */
+int job_receive(int socket, struct job *ret);
+
+/* Asks the owner for an image. *ret_fd is -1 where there is none, with a reason in ret_reason. */
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, int *ret_fd, char *ret_reason,
+	      size_t reason_size);
+
+/* Tells how far it is, at most some times a second. */
+void job_progress(struct job *j, uint64_t done, uint64_t total);
+
+/* result is borrowed. Where it is too long for a message, the lists that it names in "threads" and "images" are cut. */
+int job_result(struct job *j, json_object *result);
+int job_failed(struct job *j, const char *reason);
+
+/* Keeps a reason for job_failed(), and returns error. */
+int job_why(struct job *j, int error, const char *fmt, ...) _printf_(3, 4);
+
+#endif

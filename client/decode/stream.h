@@ -1,0 +1,36 @@
+/*
+ * The streams of a perf.data: one a trace source and buffer, each some pieces to be decoded one by one, in the order in
+ * which they are decoded: by thread, else by CPU.
+ */
+#ifndef CSIGHT_DECODE_STREAM_H
+#define CSIGHT_DECODE_STREAM_H
+
+#include "lib/etm/engine.h"
+#include "lib/perfdata/read.h"
+
+struct stream {
+	uint32_t tid, cpu; /* whose buffer: cpu UINT32_MAX for one of a thread */
+	uint32_t pid;	   /* UINT32_MAX: not known */
+	const char *name;  /* of the thread, or "" */
+	struct engine_config config;
+	bool supported; /* an engine knows its protocol */
+	uint64_t magic; /* of its metadata, to say what it is where it is not */
+	size_t first, count; /* pieces */
+	uint64_t bytes;
+};
+
+struct streams {
+	struct stream *list;
+	size_t n;
+	struct pd_task *owners; /* sorted by tid: which process a thread belongs to */
+	size_t n_owners;
+};
+
+/* What is in *ret points into the contents. only_thread -1: all. */
+int streams_find(const struct pd_contents *contents, int64_t only_thread, struct streams *ret);
+void streams_done(struct streams *s);
+
+/* The process of a thread; UINT32_MAX: not known. */
+uint32_t streams_pid(const struct streams *s, uint32_t tid);
+
+#endif

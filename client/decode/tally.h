@@ -1,0 +1,36 @@
+/* What a decode found, counted; a stream's are added to the whole's. */
+#ifndef CSIGHT_DECODE_TALLY_H
+#define CSIGHT_DECODE_TALLY_H
+
+#include "lib/base/json.h"
+#include "lib/etm/engine.h"
+
+/* Where a stream has holes. */
+enum gap {
+	GAP_TYPE_NO_IMAGE,	  /* code that nobody could give */
+	GAP_TYPE_UNKNOWN_ADDRESS, /* the stream did not say where it is */
+	GAP_TYPE_OVERFLOW,	  /* the trace unit lost bytes */
+	GAP_TYPE_DISCARD,	  /* the trace unit took back what it had said */
+	GAP_TYPE_BAD_PACKET,	  /* bytes that mean nothing; the decoder went on at the next synchronisation */
+	GAP_TYPE_BAD_IMAGE,	  /* the code is not what ran */
+	GAP_TYPE_LOST,		  /* the recorder says that it lost trace here */
+	GAP_TYPE_CUT,		  /* bytes that the file should have and has not */
+	GAP_TYPE_UNSUPPORTED,	  /* a source that no engine here decodes */
+	GAP_TYPES,
+};
+
+struct tally {
+	uint64_t bytes, decoded;
+	uint64_t sync; /* offset of the first synchronisation point; UINT64_MAX: none */
+	uint64_t instructions, ranges, exceptions;
+	uint64_t gaps[GAP_TYPES];
+};
+
+void tally_element(struct tally *t, const struct element *e);
+void tally_engine(struct tally *t, const struct engine_stats *stats);
+void tally_add(struct tally *to, const struct tally *from);
+
+/* bytes, decoded, instructions, ranges, exceptions, gaps. */
+void tally_json(const struct tally *t, json_object *to);
+
+#endif

@@ -1,0 +1,306 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "lib/base/io.h"
+#include "lib/base/paths.h"
+#include "lib/base/util.h"
+#include "lib/worker/worker.h"
+
+enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096 };
+
+/*
+ * In the child, between fork and exec: async-signal-safe calls only. The program is executed by descriptor, since the
+ * other user may not be able to reach its path.
+ */
+static int become(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
+{
+	static const char *const argv[] = { "csight-decode", "--server", NULL };
+	static const char *const envp[] = { "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", NULL };
+	int null;
+
+	/* Out of the way of the numbers that are handed on. */
+	program = fcntl(program, F_DUPFD_CLOEXEC, 10);
+	report = fcntl(report, F_DUPFD_CLOEXEC, 10);
+	sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
+	if (program < 0 || report < 0 || sock < 0)
+		return -errno;
+	null = open("/dev/null", O_RDWR);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(sock, SERVER_FD) < 0)
+		return -errno;
+	/* Nothing else goes along; what is still needed closes itself when the program begins. */
+	if (syscall(SYS_close_range, SERVER_FD + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		return -errno;
+	/* Plain system calls: the library's want to tell other threads, which are not here. */
+	if (uid != (uid_t)-1 && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+				 syscall(SYS_setresuid, uid, uid, uid) < 0))
+		return -errno;
+	/* After the change of user, which would clear it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	if (getppid() != parent)
+		return -ESRCH;
+	syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
+	return -errno;
+}
+
+static void child(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
+{
+	sigset_t none;
+	int rc;
+
+	sigemptyset(&none);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	rc = become(program, sock, report, uid, gid, parent);
+	/* The report descriptor may have moved, but this one is still open. */
+	if (write(report, &rc, sizeof(rc)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd)
+{
+	_cleanup_close_ int program = -1, mine = -1, theirs = -1, result = -1, report = -1;
+	int pair[2], rc = 0;
+	pid_t pid, parent = getpid();
+	char found[4096];
+	ssize_t n;
+
+	if (!path) {
+		rc = path_helper("csight-decode", PKGLIBEXECDIR, found, sizeof(found));
+		if (rc < 0)
+			return rc;
+		path = found;
+	}
+	program = open(path, O_PATH | O_CLOEXEC);
+	if (program < 0)
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	mine = pair[0];
+	theirs = pair[1];
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return -errno;
+	result = pair[0];
+	report = pair[1];
+	if (uid == getuid() && uid == geteuid())
+		uid = (uid_t)-1;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		child(program, theirs, report, uid, gid, parent);
+	closep(&report);
+	/* The pipe closes by itself when the program has begun. */
+	do
+		n = read(result, &rc, sizeof(rc));
+	while (n < 0 && errno == EINTR);
+	if (n != 0) {
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return n == sizeof(rc) && rc < 0 ? rc : -EIO;
+	}
+	*ret_pid = pid;
+	*ret_fd = TAKE_FD(mine);
+	return 0;
+}
+
+/* Messages may be larger than sockets take by default. */
+static void widen(int fd)
+{
+	int size = 2 * WORKER_MESSAGE_MAX;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+static int send_json(int fd, json_object *o, const int *fds, size_t n_fds)
+{
+	size_t size = 0;
+	const char *text = o ? json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN, &size) : NULL;
+
+	if (!text)
+		return -ENOMEM;
+	if (size > WORKER_MESSAGE_MAX)
+		return -EMSGSIZE;
+	return fdmsg_send(fd, text, size, fds, n_fds);
+}
+
+int worker_submit(int server, uint64_t job, int *ret_fd)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	_cleanup_close_ int mine = -1, theirs = -1;
+	int pair[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	mine = pair[0];
+	theirs = pair[1];
+	widen(mine);
+	widen(theirs);
+	json_add_u64(o, "job", job);
+	rc = send_json(server, o, &theirs, 1);
+	if (rc < 0)
+		return rc;
+	*ret_fd = TAKE_FD(mine);
+	return 0;
+}
+
+int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
+{
+	_cleanup_json_ json_object *o = NULL;
+	char text[SERVER_MESSAGE_MAX];
+	ssize_t n = fdmsg_recv(server, text, sizeof(text), NULL, NULL, flags);
+	int64_t status = 0;
+	uint64_t job;
+	int rc;
+
+	if (n == 0 || n == -ECONNRESET)
+		return -EPIPE;
+	if (n < 0)
+		return n == -EMSGSIZE ? -EBADMSG : (int)n;
+	rc = json_parse(text, (size_t)n, &o);
+	if (rc == 0)
+		rc = json_get_u64(o, "job", &job);
+	if (rc == 0)
+		rc = json_get_i64(o, "status", &status);
+	if (rc < 0 || status < 0 || status > 0xffff)
+		return rc == -ENOMEM ? rc : -EBADMSG;
+	*ret_job = job;
+	*ret_status = (int)status;
+	return 0;
+}
+
+static json_object *start_message(const struct worker_start *start, bool with_threads)
+{
+	/* What the decoder has a use for; a long list of images is not. */
+	static const char *const keys[] = { "id", "pid", "name", "exe", "time", "monotonic", "clock", "threads" };
+	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
+
+	if (!o || !outputs) {
+		json_object_put(outputs);
+		return o;
+	}
+	json_add_str(o, "type", "start");
+	json_add_str(o, "input", start->input);
+	for (size_t i = 0; i < start->n_outputs; i++)
+		json_object_array_add(outputs, json_object_new_string(start->outputs[i]));
+	json_object_object_add(o, "outputs", outputs);
+	if (start->options)
+		json_object_object_add(o, "options", json_object_get(start->options));
+	if (start->code_fd >= 0)
+		json_add_bool(o, "code", true);
+	if (start->snapshot) {
+		json_object *snapshot = json_object_new_object(), *value;
+
+		for (size_t i = 0; snapshot && i < ELEMENTS(keys) - !with_threads; i++)
+			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
+				json_object_object_add(snapshot, keys[i], json_object_get(value));
+		json_object_object_add(o, "snapshot", snapshot);
+	}
+	return o;
+}
+
+int worker_start(int job, const struct worker_start *start)
+{
+	int fds[WORKER_OUTPUTS_MAX + 2], rc = -EMSGSIZE;
+	size_t n = 0;
+
+	if (start->n_outputs > WORKER_OUTPUTS_MAX)
+		return -EINVAL;
+	fds[n++] = start->input_fd;
+	if (start->code_fd >= 0)
+		fds[n++] = start->code_fd;
+	for (size_t i = 0; i < start->n_outputs; i++)
+		fds[n++] = start->output_fds[i];
+	/* Thousands of threads: their names are in the trace as well. */
+	for (int with_threads = 1; rc == -EMSGSIZE && with_threads >= 0; with_threads--) {
+		_cleanup_json_ json_object *o = start_message(start, with_threads);
+
+		rc = send_json(job, o, fds, n);
+	}
+	return rc;
+}
+
+void worker_event_done(struct worker_event *e)
+{
+	json_object_put(e->body);
+	*e = (struct worker_event){ 0 };
+}
+
+static int read_event(json_object *o, struct worker_event *e)
+{
+	const char *type;
+	uint64_t index;
+
+	if (json_get_str(o, "type", &type) < 0)
+		return -EBADMSG;
+	if (strcmp(type, "image") == 0) {
+		e->type = WORKER_IMAGE;
+		if (json_get_u64(o, "index", &index) < 0 || index > UINT32_MAX || json_get_str(o, "path", &e->path) < 0)
+			return -EBADMSG;
+		e->index = (uint32_t)index;
+		if (json_get_str(o, "build_id", &e->build_id) == -EINVAL)
+			return -EBADMSG;
+		return 0;
+	}
+	if (strcmp(type, "progress") == 0) {
+		e->type = WORKER_PROGRESS;
+		return json_get_u64(o, "done", &e->done) < 0 || json_get_u64(o, "total", &e->total) < 0 ? -EBADMSG : 0;
+	}
+	if (strcmp(type, "result") == 0) {
+		e->type = WORKER_RESULT;
+		return 0;
+	}
+	if (strcmp(type, "failed") == 0) {
+		e->type = WORKER_FAILED;
+		return json_get_str(o, "reason", &e->reason) < 0 ? -EBADMSG : 0;
+	}
+	return -EBADMSG;
+}
+
+int worker_receive(int job, int flags, struct worker_event *ret)
+{
+	_cleanup_free_ char *text = malloc(WORKER_MESSAGE_MAX);
+	_cleanup_(worker_event_done) struct worker_event e = { 0 };
+	ssize_t n;
+	int rc;
+
+	if (!text)
+		return -ENOMEM;
+	n = fdmsg_recv(job, text, WORKER_MESSAGE_MAX, NULL, NULL, flags);
+	if (n == 0 || n == -ECONNRESET)
+		return -EPIPE;
+	if (n < 0)
+		return n == -EMSGSIZE ? -EBADMSG : (int)n;
+	rc = json_parse(text, (size_t)n, &e.body);
+	if (rc == 0 && !json_object_is_type(e.body, json_type_object))
+		rc = -EBADMSG;
+	if (rc == 0)
+		rc = read_event(e.body, &e);
+	if (rc < 0)
+		return rc;
+	*ret = e;
+	e = (struct worker_event){ 0 };
+	return 0;
+}
+
+int worker_image(int job, uint32_t index, int fd, const char *reason)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_str(o, "type", "image");
+	json_add_u64(o, "index", index);
+	if (fd < 0)
+		json_add_str(o, "reason", reason ? reason : "not there");
+	return send_json(job, o, &fd, fd >= 0);
+}
