@@ -107,7 +107,7 @@ void client_progress_end(struct client *c);
 /* What `csight snapshot` says of a snapshot; returns the exit status: one that could not be decoded is a failure. */
 int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
-extern const struct verb cmd_arm, cmd_disarm, cmd_export, cmd_list, cmd_remove, cmd_run, cmd_show, cmd_snapshot,
+extern const struct verb cmd_arm, cmd_decode, cmd_disarm, cmd_export, cmd_list, cmd_remove, cmd_run, cmd_show, cmd_snapshot,
 	cmd_status, cmd_targets, cmd_version;
 
 #endif

@@ -139,8 +139,7 @@ static int map_images(struct decode *d)
 		if (m->path[0] == '/' && m->path[1] != '/' && m->prot & PROT_EXEC)
 			rc = image_file_add(d->images, m->path, m->build_id, m->build_id_size, &file);
 		if (rc == 0)
-			rc = image_map(d->images, m->pid, m->addr, m->len, m->offset, file,
-				       d->has_clock ? m->time : i);
+			rc = image_map(d->images, m->pid, m->addr, m->len, m->offset, file, d->has_clock ? m->time : i);
 	}
 	if (rc == 0 && d->job->code >= 0) {
 		if (d->job->snapshot && json_get_u64(d->job->snapshot, "pid", &pid) == 0)

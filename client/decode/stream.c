@@ -28,8 +28,8 @@ static int find_owners(const struct pd_contents *c, struct streams *s)
 		s->owners[n++] = (struct pd_task){ .pid = c->tasks[i].pid, .tid = c->tasks[i].tid };
 	for (size_t i = 0; i < c->n_pieces; i++)
 		if (c->pieces[i].origin.pid != UINT32_MAX)
-			s->owners[n++] = (struct pd_task){ .pid = c->pieces[i].origin.pid,
-							   .tid = c->pieces[i].origin.tid };
+			s->owners[n++] =
+			    (struct pd_task){ .pid = c->pieces[i].origin.pid, .tid = c->pieces[i].origin.tid };
 	if (n)
 		qsort(s->owners, n, sizeof(*s->owners), compare_tids);
 	for (size_t i = 0; i < n; i++)
