@@ -82,6 +82,7 @@ static void start(struct decoder *d)
 		d->fd = -1;
 		log_error("csight-decode cannot be started (%s): %s", d->path, strerror(-rc));
 		start_later(d);
+		d->events.lost(d->data);
 		return;
 	}
 	/* What it says is read when there is something, and it may not make this side wait. */
@@ -90,8 +91,7 @@ static void start(struct decoder *d)
 	if (d->event)
 		event_add(d->event, NULL);
 	log_debug("csight-decode runs as process %d", (int)d->pid);
-	if (d->events.ready)
-		d->events.ready(d->data);
+	d->events.ready(d->data);
 }
 
 static void on_restart(evutil_socket_t fd, short what, void *data)

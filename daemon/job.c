@@ -20,7 +20,7 @@
 #include "lib/base/log.h"
 #include "lib/worker/worker.h"
 
-enum { INFO_MAX = 128 << 10, JSON_MAX = 64 << 20, OUTPUTS = 2 };
+enum { JSON_MAX = 64 << 20, OUTPUTS = 2 };
 
 static const char *const output_types[OUTPUTS] = { "store", "perfetto" };
 static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
@@ -101,11 +101,14 @@ static void fail(struct job *job, bool crashed, const char *fmt, ...)
 	job->crashed = crashed;
 }
 
-/* The answer that those get who waited for the decode. */
-static void answer_waiting(struct jobs *j, struct snapshot *s)
+/* The decode's end, good or bad: the images have served, and those who waited get their answer. */
+static void settle(struct jobs *j, struct snapshot *s)
 {
 	struct call *c;
 
+	for (size_t n = 0; n < s->n_files; n++)
+		file_unref(s->files[n]);
+	s->n_files = 0;
 	while ((c = TAILQ_FIRST(&s->waiting))) {
 		json_object *o = json_object_new_object();
 
@@ -173,11 +176,7 @@ static void finished(struct work *w)
 	if (job->end == SNAPSHOT_QUEUED) {
 		enqueue(j, s);
 	} else {
-		/* The descriptors of the images have served. */
-		for (size_t n = 0; n < s->n_files; n++)
-			s->files[n] = file_unref(s->files[n]);
-		s->n_files = 0;
-		answer_waiting(j, s);
+		settle(j, s);
 		spool_vacuum(j->daemon->spool, 0, s);
 	}
 	job_unref(job);
@@ -449,13 +448,11 @@ static int hand_over(struct job *job)
 {
 	struct jobs *j = job->jobs;
 	struct worker_start start = { .input = "perf.data", .input_fd = job->input, .code_fd = job->code,
-				      .outputs = output_types, .output_fds = job->outputs, .n_outputs = OUTPUTS };
+				      .outputs = output_types, .output_fds = job->outputs, .n_outputs = OUTPUTS,
+				      .snapshot = job->info };
 	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
 	int rc;
 
-	/* The message has a bound; without the snapshot's own words a decode lacks names only. */
-	if (strlen(json_object_to_json_string_ext(job->info, JSON_C_TO_STRING_PLAIN)) < INFO_MAX)
-		start.snapshot = job->info;
 	job->fd = decoder_submit(j->decoder, job->id);
 	if (job->fd < 0)
 		return job->fd;
@@ -536,9 +533,10 @@ static struct snapshot *dequeue(struct jobs *j)
 /* Begins what can be begun. */
 static void kick(struct jobs *j)
 {
-	bool hopeless = decoder_hopeless(j->decoder);
+	/* The decoder tells of its first start before it is known here. */
+	bool hopeless = j->decoder && decoder_hopeless(j->decoder);
 
-	while (!j->stopping && !STAILQ_EMPTY(&j->queue) &&
+	while (j->decoder && !j->stopping && !STAILQ_EMPTY(&j->queue) &&
 	       (hopeless || (decoder_ready(j->decoder) && j->n_running < j->daemon->settings.jobs))) {
 		struct snapshot *s = dequeue(j);
 
@@ -546,7 +544,7 @@ static void kick(struct jobs *j)
 			/* Its state on disk stays queued: another start of the daemon may have better luck. */
 			snapshot_set_reason(s, "csight-decode cannot be started");
 			snapshot_move(s, SNAPSHOT_RAW);
-			answer_waiting(j, s);
+			settle(j, s);
 		} else if (!s->removed) {
 			begin(j, s);
 		}
@@ -590,10 +588,7 @@ static void on_lost(void *data)
 
 static void on_ready(void *data)
 {
-	struct jobs *j = data;
-
-	if (j->decoder)
-		kick(j);
+	kick(data);
 }
 
 static void on_sigchld(evutil_socket_t fd, short what, void *data)
@@ -635,7 +630,7 @@ void jobs_add(struct jobs *j, struct snapshot *s)
 		/* Found so at a start: the daemon ended, twice, while it was decoded. */
 		snapshot_set_reason(s, "its decode was begun %u times and never ended", s->attempts);
 		snapshot_move(s, SNAPSHOT_RAW);
-		answer_waiting(j, s);
+		settle(j, s);
 		return;
 	}
 	enqueue(j, s);

@@ -166,7 +166,7 @@ static void do_status(struct daemon *d, struct call *c, const struct subject *s)
 	json_add_str(o, "version", PACKAGE_VERSION);
 	json_add_i64(o, "pid", getpid());
 	json_add_i64(o, "uid", getuid());
-	json_add_u64(o, "uptime", now_ns(CLOCK_MONOTONIC) - d->started_ns);
+	json_add_u64(o, "uptime", (now_ns(CLOCK_MONOTONIC) - d->started_ns) / 1000000000u);
 	json_add_str(o, "capture", "emu");
 	json_add_str(o, "emuSocket", registry_path(d->registry));
 	json_add_u64(o, "targets", targets);

@@ -311,7 +311,7 @@ int settings_load(int argc, char **argv, struct settings *ret)
 		.jobs = 1,
 		.job_timeout = 900,
 		.targets_per_user = 256,
-		.snapshots_per_user = 64,
+		.snapshots_per_user = 1024,
 		.history_targets = 8,
 		.history_seconds = 600,
 		.history_bytes = 1 << 30,

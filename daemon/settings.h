@@ -22,7 +22,7 @@ struct settings {
 	uint64_t jobs;		/* decodes at a time */
 	uint64_t job_timeout;	/* seconds */
 	uint64_t targets_per_user;
-	uint64_t snapshots_per_user; /* being copied or waiting for their decode */
+	uint64_t snapshots_per_user; /* waiting for their decode */
 	uint64_t history_targets; /* ended processes kept, a user */
 	uint64_t history_seconds;
 	uint64_t history_bytes; /* memory of ended processes kept, a user */

@@ -16,6 +16,7 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long rings may take to hold something */
 	FILL_PAUSE_MS = 20,
+	REQUESTS_PER_USER = 16,
 };
 
 /* A snapshot on its way into the spool. */
@@ -46,10 +47,10 @@ static void request_free(struct request *r)
 	if (r->timer)
 		event_free(r->timer);
 	capture_copy_free(r->copied);
-	record_done(&r->record);
-	for (size_t n = 0; r->files && n < r->record.n_files; n++)
+	for (size_t n = 0; n < r->record.n_files; n++)
 		file_unref(r->files[n]);
 	free(r->files);
+	record_done(&r->record);
 	snapshot_unref(r->snapshot);
 	target_unref(r->target);
 	free(r);
@@ -147,6 +148,7 @@ static int prepare_write(struct request *r)
 		return -ENOMEM;
 	for (size_t n = 0; n < t->n_files; n++)
 		r->files[n] = file_ref(t->files[n]);
+	r->record.n_files = t->n_files;
 	new_id(r->copied->time, s->id);
 	s->state = SNAPSHOT_COPYING;
 	s->pid = t->pid;
@@ -193,9 +195,13 @@ static void copy_ran(struct work *w)
 		bytes += r->copied->threads[n].size;
 	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id, (int)t->pid,
 		 esc(t->name), r->snapshot->threads, (unsigned long long)bytes, (unsigned long long)r->snapshot->blind / 1000);
+	spool_vacuum(r->daemon->spool, bytes, NULL);
+	if (spool_bytes(r->daemon->spool) + bytes > r->daemon->settings.spool_max) {
+		fail(r, "org.csight.SnapshotFailed", "the spool is at its limit (spool-max), and all in it waits for its decode");
+		return;
+	}
 	spool_insert(r->daemon->spool, r->snapshot);
 	tell_phase(r, "copying");
-	spool_vacuum(r->daemon->spool, bytes, r->snapshot);
 	lane_submit(r->daemon->disk, &r->write);
 }
 
@@ -251,17 +257,18 @@ static void armed(struct target *t, int rc, void *data)
 		wait_filled(r);
 }
 
+/* Those on their way are in memory, those that wait for their decode cannot make room in the spool. */
 static bool over_limit(struct daemon *d, uid_t uid)
 {
 	const struct request *r;
 	const struct snapshot *s;
-	unsigned n = 0;
+	unsigned on_way = 0, waiting = 0;
 
 	TAILQ_FOREACH(r, &d->requests, link)
-		n += r->target->uid == uid && !r->snapshot;
+		on_way += r->target->uid == uid;
 	TAILQ_FOREACH(s, spool_list(d->spool), link)
-		n += s->uid == uid && s->state < SNAPSHOT_READY;
-	return n >= d->settings.snapshots_per_user;
+		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
+	return on_way >= REQUESTS_PER_USER || waiting >= d->settings.snapshots_per_user;
 }
 
 void snapshot_take(struct target *t, const struct snapshot_options *options, struct call *c)

@@ -52,3 +52,16 @@ check_PROGRAMS += tests/unit-calls
 tests_unit_calls_SOURCES = tests/unit-calls.c
 tests_unit_calls_LDADD = lib/calls/libcalls.la
 TESTS += tests/unit-calls
+
+# daemon
+EXTRA_DIST += tests/daemon-help.h
+check_PROGRAMS += tests/daemon-rings
+tests_daemon_rings_SOURCES = tests/daemon-rings.c tests/daemon-help.c
+tests_daemon_rings_CFLAGS = $(AM_CFLAGS) -pthread
+tests_daemon_rings_LDADD = lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la -lpthread
+TESTS += tests/daemon-rings
+check_PROGRAMS += tests/daemon-wire
+tests_daemon_wire_SOURCES = tests/daemon-wire.c tests/daemon-help.c
+tests_daemon_wire_CFLAGS = $(AM_CFLAGS) -pthread
+tests_daemon_wire_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la -lpthread
+TESTS += tests/daemon-wire
