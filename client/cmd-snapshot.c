@@ -15,6 +15,25 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
+static void tell_decode(FILE *to, const struct csight_object *decode)
+{
+	static const char *const gaps[] = { "no-image",	  "unknown-address", "overflow", "discard",    "bad-packet",
+					    "bad-image", "lost",	       "cut",	   "unsupported" };
+	const struct csight_object *counts = csight_field(decode, "gaps");
+	int64_t bytes = csight_number(decode, "bytes", 0), decoded = csight_number(decode, "decoded", 0);
+
+	fprintf(to, "  decoded %.1f %% of %s: %s instructions, %s calls\n",
+		bytes > 0 ? 100.0 * (double)decoded / (double)bytes : 100.0, format_size((uint64_t)bytes),
+		format_count((uint64_t)csight_number(decode, "instructions", 0)),
+		format_count((uint64_t)csight_number(decode, "calls", 0)));
+	for (size_t i = 0; i < ELEMENTS(gaps); i++)
+		if (csight_number(counts, gaps[i], 0) > 0)
+			fprintf(to, "  gaps: %s %s\n", gaps[i],
+				format_count((uint64_t)csight_number(counts, gaps[i], 0)));
+	for (size_t i = 0; i < csight_count(decode, "warnings"); i++)
+		fprintf(to, "  warning: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
+}
+
 int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot)
 {
 	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
@@ -36,10 +55,7 @@ int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object 
 		format_size((uint64_t)csight_number(snapshot, "size", 0)),
 		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
 	if (decode)
-		fprintf(to, "  decoded: %s instructions, %s calls, %s gaps\n",
-			format_count((uint64_t)csight_number(decode, "instructions", 0)),
-			format_count((uint64_t)csight_number(decode, "calls", 0)),
-			format_count((uint64_t)csight_number(decode, "gaps", 0)));
+		tell_decode(to, decode);
 	for (size_t i = 0; i < csight_count(snapshot, "missing"); i++)
 		fprintf(to, "  missing: %s\n", esc(csight_text(csight_item(snapshot, "missing", i), NULL)));
 	if (raw)
