@@ -52,6 +52,16 @@ check_PROGRAMS += tests/unit-calls
 tests_unit_calls_SOURCES = tests/unit-calls.c
 tests_unit_calls_LDADD = lib/calls/libcalls.la
 TESTS += tests/unit-calls
+check_PROGRAMS += tests/unit-store
+tests_unit_store_SOURCES = tests/unit-store.c tests/storegen.h
+tests_unit_store_LDADD = lib/store/libstore.la
+TESTS += tests/unit-store
+check_PROGRAMS += tests/unit-perfetto tests/pftrace-dump
+tests_unit_perfetto_SOURCES = tests/unit-perfetto.c tests/pftrace.c tests/pftrace.h tests/storegen.h
+tests_unit_perfetto_LDADD = lib/export/libexport.la lib/calls/libcalls.la
+tests_pftrace_dump_SOURCES = tests/pftrace-dump.c tests/pftrace.c tests/pftrace.h
+tests_pftrace_dump_LDADD = lib/base/libbase.la
+TESTS += tests/unit-perfetto
 
 # daemon
 EXTRA_DIST += tests/daemon-help.h

@@ -7,9 +7,9 @@
 
 #include "lib/store/store.h"
 
-enum { EXPORT_BUDGET = 1000000, EXPORT_TREE_DEPTH = 12, EXPORT_TREE_WIDTH = 16 };
+enum { EXPORT_BUDGET = 1000000, EXPORT_TREE_DEPTH = 12, EXPORT_TREE_WIDTH = 16, EXPORT_TREE_DEPTH_MAX = 200 };
 
-/* Zero is the default of everything but budget, of which 0 is no limit; start from EXPORT_DEFAULTS. */
+/* Start from EXPORT_DEFAULTS. */
 struct export_options {
 	uint64_t since, until; /* ns of the trace's clock; until 0: to the end */
 	int64_t tid;           /* -1: all */

@@ -1,1 +1,7 @@
-# lib/export
+noinst_LTLIBRARIES += lib/export/libexport.la
+lib_export_libexport_la_SOURCES = \
+	lib/export/export.c lib/export/export.h \
+	lib/export/perfetto.c \
+	lib/export/tree.c \
+	lib/export/walk.c lib/export/walk.h
+lib_export_libexport_la_LIBADD = lib/store/libstore.la

@@ -382,9 +382,9 @@ static uint64_t slices_since(const struct store *s, int64_t tid, uint64_t time)
 	return sum;
 }
 
-uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t slices)
+uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t until, uint64_t slices)
 {
-	uint64_t low = UINT64_MAX, high = 0;
+	uint64_t low = UINT64_MAX, high = 0, after;
 
 	for (size_t i = 0; i < s->n_threads; i++) {
 		const struct store_thread *t = &s->threads[i].shown;
@@ -396,12 +396,13 @@ uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t slices)
 	}
 	if (low > high)
 		return 0;
-	if (slices_since(s, tid, low) <= slices)
+	after = until < high ? slices_since(s, tid, until) : 0;
+	if (slices_since(s, tid, low) - after <= slices)
 		return low;
 	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
+		uint64_t middle = low + (high - low) / 2, n = slices_since(s, tid, middle);
 
-		if (slices_since(s, tid, middle) <= slices)
+		if (n <= after || n - after <= slices)
 			high = middle;
 		else
 			low = middle + 1;

@@ -136,7 +136,7 @@ static inline void store_iter_freep(struct store_iter **it)
 	store_iter_free(*it);
 }
 
-/* The time from which on about this many slices are left, over all threads or one (-1: all). */
-uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t slices);
+/* The time from which on about this many slices begin before until, over all threads or one (-1: all). */
+uint64_t store_last_slices(const struct store *s, int64_t tid, uint64_t until, uint64_t slices);
 
 #endif

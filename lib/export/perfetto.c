@@ -1,0 +1,409 @@
+/*
+ * Perfetto's own format: protobuf, written by hand. A file is packets; those of one thread are a sequence of their own
+ * with its interned names, a clock that each packet moves on, and a default track. Field numbers are those of
+ * perfetto/protos/perfetto/trace/.
+ */
+#include <string.h>
+
+#include "lib/base/escape.h"
+#include "lib/export/walk.h"
+
+enum { /* protobuf's wire types */
+       WIRE_VARINT = 0,
+       WIRE_BYTES = 2,
+};
+
+#define FIELD(number, wire) ((number) << 3 | (wire))
+
+enum {
+	TRACE_PACKET = FIELD(1, WIRE_BYTES),
+
+	PACKET_CLOCK_SNAPSHOT = FIELD(6, WIRE_BYTES),
+	PACKET_TIMESTAMP = FIELD(8, WIRE_VARINT),
+	PACKET_SEQUENCE = FIELD(10, WIRE_VARINT),
+	PACKET_TRACK_EVENT = FIELD(11, WIRE_BYTES),
+	PACKET_INTERNED = FIELD(12, WIRE_BYTES),
+	PACKET_FLAGS = FIELD(13, WIRE_VARINT),
+	PACKET_DEFAULTS = FIELD(59, WIRE_BYTES),
+	PACKET_TRACK = FIELD(60, WIRE_BYTES),
+	PACKET_ATTRIBUTES = FIELD(126, WIRE_BYTES),
+
+	FLAG_CLEARED = 1, /* what was interned before is forgotten */
+	FLAG_NEEDS_STATE = 2,
+
+	CLOCK_SNAPSHOT_CLOCK = FIELD(1, WIRE_BYTES),
+	CLOCK_SNAPSHOT_PRIMARY = FIELD(2, WIRE_VARINT),
+	CLOCK_ID = FIELD(1, WIRE_VARINT),
+	CLOCK_TIME = FIELD(2, WIRE_VARINT),
+	CLOCK_INCREMENTAL = FIELD(3, WIRE_VARINT),
+	CLOCK_ID_REALTIME = 1,
+	CLOCK_ID_MONOTONIC = 3,
+	CLOCK_ID_OWN = 64, /* the first that a sequence may define for itself */
+
+	DEFAULTS_TRACK_EVENT = FIELD(11, WIRE_BYTES),
+	DEFAULTS_CLOCK = FIELD(58, WIRE_VARINT),
+
+	TRACK_UUID = FIELD(1, WIRE_VARINT),
+	TRACK_PROCESS = FIELD(3, WIRE_BYTES),
+	TRACK_THREAD = FIELD(4, WIRE_BYTES),
+	PROCESS_PID = FIELD(1, WIRE_VARINT),
+	PROCESS_NAME = FIELD(6, WIRE_BYTES),
+	THREAD_PID = FIELD(1, WIRE_VARINT),
+	THREAD_TID = FIELD(2, WIRE_VARINT),
+	THREAD_NAME = FIELD(5, WIRE_BYTES),
+
+	EVENT_ANNOTATION = FIELD(4, WIRE_BYTES),
+	EVENT_TYPE = FIELD(9, WIRE_VARINT),
+	EVENT_NAME = FIELD(10, WIRE_VARINT),
+	EVENT_TRACK = FIELD(11, WIRE_VARINT),
+	TYPE_BEGIN = 1,
+	TYPE_END = 2,
+	TYPE_INSTANT = 3,
+
+	ANNOTATION_NAME = FIELD(10, WIRE_BYTES),
+	ANNOTATION_UINT = FIELD(3, WIRE_VARINT),
+	ANNOTATION_STRING = FIELD(6, WIRE_BYTES),
+
+	INTERNED_NAME = FIELD(2, WIRE_BYTES),
+	NAME_IID = FIELD(1, WIRE_VARINT),
+	NAME_TEXT = FIELD(2, WIRE_BYTES),
+
+	ATTRIBUTES_ONE = FIELD(1, WIRE_BYTES),
+	ATTRIBUTE_KEY = FIELD(1, WIRE_BYTES),
+	ATTRIBUTE_INT = FIELD(2, WIRE_VARINT),
+	ATTRIBUTE_STRING = FIELD(3, WIRE_BYTES),
+};
+
+enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, GAP_KINDS = 8, NAME_SIZE = 1024 };
+
+struct writer {
+	struct out out;
+	const struct walk *walk;
+	struct export_result *result;
+	struct buf parts[4]; /* messages inside each other, while their length is not known */
+	uint64_t sequence;
+	uint64_t time;     /* of the sequence's last packet */
+	uint8_t *interned; /* a bit a name: functions, then gap kinds */
+	size_t interned_size;
+};
+
+static void put_number(struct buf *b, unsigned field, uint64_t value)
+{
+	buf_varint(b, field);
+	buf_varint(b, value);
+}
+
+static void put_bytes(struct buf *b, unsigned field, const void *bytes, size_t size)
+{
+	buf_varint(b, field);
+	buf_varint(b, size);
+	buf_add(b, bytes, size);
+}
+
+/* Names may be any bytes; Perfetto wants UTF-8. */
+static void put_text(struct buf *b, unsigned field, const char *text)
+{
+	char clean[NAME_SIZE];
+
+	escape_text(text, clean, sizeof(clean));
+	put_bytes(b, field, clean, strlen(clean));
+}
+
+/* An empty message of this level; its bytes go into the one above by put_part(). */
+static struct buf *part(struct writer *w, unsigned level)
+{
+	buf_clear(&w->parts[level]);
+	return &w->parts[level];
+}
+
+static void put_part(struct writer *w, struct buf *into, unsigned field, unsigned level)
+{
+	if (buf_error(&w->parts[level]))
+		w->out.error = buf_error(&w->parts[level]);
+	put_bytes(into, field, w->parts[level].data, w->parts[level].size);
+}
+
+static void end_packet(struct writer *w)
+{
+	put_part(w, &w->out.buf, TRACE_PACKET, 0);
+	out_more(&w->out);
+}
+
+static void put_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
+{
+	struct buf *b = part(w, 2);
+
+	put_text(b, ATTRIBUTE_KEY, key);
+	if (text)
+		put_text(b, ATTRIBUTE_STRING, text);
+	else
+		put_number(b, ATTRIBUTE_INT, number);
+	put_part(w, &w->parts[1], ATTRIBUTES_ONE, 2);
+}
+
+static void write_attributes(struct writer *w, const struct store *s)
+{
+	uint64_t gaps = 0, slices = 0, unexplained = 0, bound = 0;
+
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		gaps += t->gaps;
+		slices += t->slices;
+		unexplained += t->unexplained;
+		bound = MAX(bound, t->bound);
+	}
+	part(w, 0);
+	part(w, 1);
+	if (store_meta(s, "id"))
+		put_attribute(w, "csight_snapshot", store_meta(s, "id"), 0);
+	put_attribute(w, "csight_program", store_meta(s, "program") ? store_meta(s, "program") : "", 0);
+	put_attribute(w, "csight_covers", w->result->cut ? "the last part" : "everything asked for", 0);
+	put_attribute(w, "csight_since_ns", NULL, w->result->since);
+	put_attribute(w, "csight_until_ns", NULL, w->result->until);
+	put_attribute(w, "csight_slices_recorded", NULL, slices);
+	put_attribute(w, "csight_gaps_recorded", NULL, gaps);
+	put_attribute(w, "csight_unexplained", NULL, unexplained);
+	put_attribute(w, "csight_time_bound_ns", NULL, bound);
+	put_part(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
+	end_packet(w);
+}
+
+static void write_process(struct writer *w, const struct store *s)
+{
+	const char *name = store_meta(s, "program");
+
+	put_number(part(w, 2), PROCESS_PID, store_meta_number(s, "pid"));
+	put_text(&w->parts[2], PROCESS_NAME, name ? name : "");
+	put_number(part(w, 1), TRACK_UUID, PROCESS_TRACK);
+	put_part(w, &w->parts[1], TRACK_PROCESS, 2);
+	part(w, 0);
+	put_part(w, &w->parts[0], PACKET_TRACK, 1);
+	end_packet(w);
+}
+
+static void put_clock(struct writer *w, unsigned clock, uint64_t time, bool incremental)
+{
+	put_number(part(w, 2), CLOCK_ID, clock);
+	put_number(&w->parts[2], CLOCK_TIME, time);
+	if (incremental)
+		put_number(&w->parts[2], CLOCK_INCREMENTAL, 1);
+	put_part(w, &w->parts[1], CLOCK_SNAPSHOT_CLOCK, 2);
+}
+
+/* The first packets of a thread: its track, and what all its other packets build on. */
+static void begin_thread(struct writer *w, const struct store *s, size_t index, uint64_t time)
+{
+	const struct store_thread *t = store_thread(s, index);
+	uint64_t realtime = store_meta_number(s, "realtime"), monotonic = store_meta_number(s, "monotonic");
+	uint64_t track = FIRST_THREAD_TRACK + index;
+
+	w->sequence = 1 + index;
+	w->time = time;
+	memset(w->interned, 0, w->interned_size);
+
+	put_number(part(w, 2), THREAD_PID, store_meta_number(s, "pid"));
+	put_number(&w->parts[2], THREAD_TID, t->tid);
+	put_text(&w->parts[2], THREAD_NAME, t->name);
+	put_number(part(w, 1), TRACK_UUID, track);
+	put_part(w, &w->parts[1], TRACK_THREAD, 2);
+	part(w, 0);
+	put_part(w, &w->parts[0], PACKET_TRACK, 1);
+	end_packet(w);
+
+	put_number(part(w, 0), PACKET_SEQUENCE, w->sequence);
+	put_number(&w->parts[0], PACKET_FLAGS, FLAG_CLEARED);
+	part(w, 1);
+	put_clock(w, CLOCK_ID_OWN, time, true);
+	put_clock(w, CLOCK_ID_MONOTONIC, time, false);
+	if (realtime)
+		put_clock(w, CLOCK_ID_REALTIME, realtime - monotonic + time, false);
+	put_number(&w->parts[1], CLOCK_SNAPSHOT_PRIMARY, CLOCK_ID_MONOTONIC);
+	put_part(w, &w->parts[0], PACKET_CLOCK_SNAPSHOT, 1);
+	put_number(part(w, 2), EVENT_TRACK, track);
+	put_number(part(w, 1), DEFAULTS_CLOCK, CLOCK_ID_OWN);
+	put_part(w, &w->parts[1], DEFAULTS_TRACK_EVENT, 2);
+	put_part(w, &w->parts[0], PACKET_DEFAULTS, 1);
+	end_packet(w);
+}
+
+static void put_reason(struct writer *w, const char *name, const char *text, uint64_t number)
+{
+	struct buf *b = part(w, 2);
+
+	put_text(b, ANNOTATION_NAME, name);
+	if (text)
+		put_text(b, ANNOTATION_STRING, text);
+	else
+		put_number(b, ANNOTATION_UINT, number);
+	put_part(w, &w->parts[1], EVENT_ANNOTATION, 2);
+}
+
+static void put_interned(struct writer *w, size_t name, const char *text)
+{
+	put_number(part(w, 3), NAME_IID, name + 1);
+	put_text(&w->parts[3], NAME_TEXT, text);
+	part(w, 2);
+	put_part(w, &w->parts[2], INTERNED_NAME, 3);
+	put_part(w, &w->parts[0], PACKET_INTERNED, 2);
+	w->interned[name / 8] |= (uint8_t)(1u << name % 8);
+}
+
+static bool is_interned(const struct writer *w, size_t name)
+{
+	return w->interned[name / 8] >> name % 8 & 1;
+}
+
+/* Which name, and its text where the sequence has not met it yet. */
+static const char *name_of(const struct writer *w, const struct store_event *e, size_t *ret_name, char gap[64])
+{
+	size_t functions = store_functions(w->walk->store);
+
+	*ret_name = e->type == STORE_GAP ? functions + e->kind % GAP_KINDS : e->frame.function;
+	if (is_interned(w, *ret_name))
+		return NULL;
+	if (e->type != STORE_GAP)
+		return store_function(w->walk->store, e->frame.function)->name;
+	snprintf(gap, 64, "trace gap (%s)", gap_kind_str(e->kind));
+	return gap;
+}
+
+/* Whether an event has anything to say beyond what and when. */
+static bool is_plain(const struct store_event *e, bool cut)
+{
+	if (e->type == STORE_ENTER)
+		return !cut && (e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL);
+	return e->type == STORE_LEAVE && !cut && (e->kind == LEAVE_RETURN || e->kind == LEAVE_TAIL);
+}
+
+static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
+{
+	if (cut)
+		put_reason(w, e->type == STORE_ENTER ? "begins" : "ends", "beyond this file", 0);
+	else if (e->type == STORE_ENTER && e->kind == CALL_INFERRED)
+		put_reason(w, "begins", "before the trace", 0);
+	else if (e->type == STORE_ENTER)
+		put_reason(w, "entered by", call_kind_str(e->kind), 0);
+	else if (e->type == STORE_LEAVE && e->kind == LEAVE_END)
+		put_reason(w, "ends", "unfinished", 0);
+	else if (e->type == STORE_LEAVE)
+		put_reason(w, "left by", leave_kind_str(e->kind), 0);
+	else
+		put_reason(w, "duration ns", NULL, e->until - e->time);
+}
+
+static void write_event(struct writer *w, const struct store_event *e, bool cut)
+{
+	char gap[64];
+	const char *text;
+	size_t name = 0;
+
+	part(w, 0);
+	put_number(&w->parts[0], PACKET_TIMESTAMP, e->time - w->time);
+	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence);
+	put_number(&w->parts[0], PACKET_FLAGS, FLAG_NEEDS_STATE);
+	if (e->type != STORE_LEAVE) {
+		text = name_of(w, e, &name, gap);
+		if (text)
+			put_interned(w, name, text);
+	}
+	part(w, 1);
+	put_number(&w->parts[1], EVENT_TYPE,
+		   e->type == STORE_ENTER   ? TYPE_BEGIN
+		   : e->type == STORE_LEAVE ? TYPE_END
+					    : TYPE_INSTANT);
+	if (e->type != STORE_LEAVE)
+		put_number(&w->parts[1], EVENT_NAME, name + 1);
+	if (!is_plain(e, cut))
+		put_reasons(w, e, cut);
+	put_part(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
+	end_packet(w);
+}
+
+static uint8_t *put_varint(uint8_t *to, uint64_t v)
+{
+	while (v >= 0x80) {
+		*to++ = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	*to++ = (uint8_t)v;
+	return to;
+}
+
+/* What nearly all packets are: they have no more than 64 bytes, and every length in them fits one. */
+static void write_plain(struct writer *w, const struct store_event *e)
+{
+	uint8_t *packet = buf_room(&w->out.buf, 64), *to, *event;
+
+	if (!packet)
+		return;
+	to = packet + 2;
+	*to++ = PACKET_TIMESTAMP;
+	to = put_varint(to, e->time - w->time);
+	*to++ = PACKET_SEQUENCE;
+	to = put_varint(to, w->sequence);
+	*to++ = PACKET_FLAGS;
+	*to++ = FLAG_NEEDS_STATE;
+	*to++ = PACKET_TRACK_EVENT;
+	event = to++;
+	*to++ = EVENT_TYPE;
+	*to++ = e->type == STORE_ENTER ? TYPE_BEGIN : TYPE_END;
+	if (e->type == STORE_ENTER) {
+		*to++ = EVENT_NAME;
+		to = put_varint(to, (uint64_t)e->frame.function + 1);
+	}
+	*event = (uint8_t)(to - event - 1);
+	packet[0] = TRACE_PACKET;
+	packet[1] = (uint8_t)(to - packet - 2);
+	buf_grew(&w->out.buf, (size_t)(to - packet));
+	out_more(&w->out);
+}
+
+static int on_event(void *user, const struct store_event *e, bool cut)
+{
+	struct writer *w = user;
+
+	w->result->slices += e->type == STORE_ENTER;
+	w->result->gaps += e->type == STORE_GAP;
+	if (is_plain(e, cut) && (e->type == STORE_LEAVE || is_interned(w, e->frame.function)))
+		write_plain(w, e);
+	else
+		write_event(w, e, cut);
+	w->time = e->time;
+	return w->out.error;
+}
+
+static void writer_done(struct writer *w)
+{
+	out_done(&w->out);
+	for (size_t i = 0; i < ELEMENTS(w->parts); i++)
+		buf_done(&w->parts[i]);
+	free(w->interned);
+}
+
+static int perfetto_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
+{
+	struct walk walk;
+	_cleanup_(writer_done) struct writer w = { .out.fd = fd, .walk = &walk, .result = ret };
+	struct walk_sink sink = { on_event, &w };
+	int rc = 0;
+
+	walk_begin(&walk, s, o, ret);
+	w.interned_size = (store_functions(s) + GAP_KINDS) / 8 + 1;
+	w.interned = calloc(w.interned_size, 1);
+	if (!w.interned)
+		return -ENOMEM;
+	write_attributes(&w, s);
+	write_process(&w, s);
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		if (!walk_wants(&walk, t))
+			continue;
+		begin_thread(&w, s, i, MAX(t->first, walk.since));
+		rc = walk_thread(&walk, i, &sink);
+	}
+	return rc < 0 ? rc : out_end(&w.out);
+}
+
+const struct export_ops export_perfetto = { "perfetto", ".pftrace", "a timeline for ui.perfetto.dev", perfetto_write };

@@ -1,0 +1,132 @@
+#include "lib/export/walk.h"
+#include "lib/base/io.h"
+
+enum { OUT_PIECE = 256 << 10 };
+
+bool walk_wants(const struct walk *w, const struct store_thread *t)
+{
+	return t->events && (w->tid < 0 || (uint64_t)w->tid == t->tid) && t->first <= w->until && t->last >= w->since;
+}
+
+void walk_begin(struct walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+
+	*w = (struct walk){ s, o->since, o->until ? o->until : UINT64_MAX, o->tid };
+	*ret = (struct export_result){ 0 };
+	if (o->budget)
+		w->since = MAX(w->since, store_last_slices(s, o->tid, w->until, o->budget));
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		ret->cut = ret->cut || (t->events && (w->tid < 0 || (uint64_t)w->tid == t->tid) &&
+					t->first < w->since && w->since > o->since);
+		if (!walk_wants(w, t))
+			continue;
+		first = MIN(first, t->first);
+		last = MAX(last, t->last);
+		ret->threads++;
+	}
+	if (!ret->threads)
+		return;
+	ret->since = MAX(first, w->since);
+	ret->until = MIN(last, w->until);
+}
+
+/* The frames that are open where the export begins. */
+static int enter_open(const struct walk *w, const struct store_iter *it, const struct walk_sink *sink)
+{
+	const struct store_frame *stack;
+	size_t depth = store_iter_stack(it, &stack);
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < depth; i++) {
+		struct store_event e = {
+			.type = STORE_ENTER, .kind = stack[i].kind, .depth = (uint32_t)i, .frame = stack[i]
+		};
+
+		e.time = MAX(stack[i].enter, w->since);
+		e.instructions = stack[i].instructions;
+		rc = sink->event(sink->user, &e, true);
+	}
+	return rc;
+}
+
+static int leave_frame(const struct walk *w, const struct store_event *beyond, const struct store_frame *frame,
+		       size_t depth, const struct walk_sink *sink)
+{
+	struct store_event e = { .type = STORE_LEAVE,
+				 .kind = LEAVE_END,
+				 .time = w->until,
+				 .depth = (uint32_t)depth,
+				 .frame = *frame,
+				 .instructions = beyond->instructions };
+
+	return sink->event(sink->user, &e, true);
+}
+
+/* The frames that were open before an event that lies beyond the end, which has already changed the stack. */
+static int leave_open(const struct walk *w, const struct store_iter *it, const struct store_event *beyond,
+		      const struct walk_sink *sink)
+{
+	const struct store_frame *stack;
+	size_t depth = store_iter_stack(it, &stack);
+	int rc = 0;
+
+	if (beyond->type == STORE_LEAVE)
+		rc = leave_frame(w, beyond, &beyond->frame, depth, sink);
+	else if (beyond->type == STORE_ENTER)
+		depth--;
+	while (rc == 0 && depth-- > 0)
+		rc = leave_frame(w, beyond, &stack[depth], depth, sink);
+	return rc;
+}
+
+int walk_thread(const struct walk *w, size_t thread, const struct walk_sink *sink)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	struct store_event e;
+	int rc = store_iter_new(w->store, thread, &it);
+
+	if (rc == 0 && w->since > store_thread(w->store, thread)->first) {
+		rc = store_iter_seek(it, w->since);
+		if (rc == 0)
+			rc = enter_open(w, it, sink);
+	}
+	if (rc < 0)
+		return rc;
+	while ((rc = store_iter_next(it, &e)) == 1) {
+		if (e.time > w->until)
+			return leave_open(w, it, &e, sink);
+		rc = sink->event(sink->user, &e, false);
+		if (rc < 0)
+			return rc;
+	}
+	return rc;
+}
+
+static void out_flush(struct out *o)
+{
+	if (!o->error)
+		o->error = buf_error(&o->buf);
+	if (!o->error)
+		o->error = write_full(o->fd, o->buf.data, o->buf.size);
+	buf_clear(&o->buf);
+}
+
+void out_more(struct out *o)
+{
+	if (o->buf.size >= OUT_PIECE || buf_error(&o->buf))
+		out_flush(o);
+}
+
+int out_end(struct out *o)
+{
+	out_flush(o);
+	return o->error;
+}
+
+void out_done(struct out *o)
+{
+	buf_done(&o->buf);
+}

@@ -1,0 +1,196 @@
+/* Stores of random but lawful events, and what a reader of them must be told. */
+#ifndef CSIGHT_TESTS_STOREGEN_H
+#define CSIGHT_TESTS_STOREGEN_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/base/util.h"
+#include "lib/store/store.h"
+
+enum { FUNCTIONS = 40 };
+
+static struct region functions[FUNCTIONS];
+static char names[FUNCTIONS][16];
+
+/* What the reader must tell; roots_seen and shallow are for the depth, which is known at a segment's end only. */
+struct expected {
+	enum store_event_type type;
+	uint8_t kind;
+	uint64_t time, instructions, enter;
+	int function; /* FUNCTIONS: the system call */
+	uint32_t depth, roots_seen;
+};
+
+struct thread {
+	struct store_writer *writer;
+	uint32_t index;
+	uint64_t time, instructions;
+	struct expected *events;
+	size_t n, room, segment_at;
+	struct expected stack[4096];
+	size_t depth;
+	int roots[64];
+	uint32_t n_roots;
+	uint64_t segment_time, segment_instructions;
+	bool failed;
+};
+
+static void expect(struct thread *t, size_t at, struct expected e)
+{
+	if (t->n == t->room) {
+		t->room = t->room ? t->room * 2 : 1024;
+		t->events = realloc(t->events, t->room * sizeof(*t->events));
+	}
+	memmove(t->events + at + 1, t->events + at, (t->n - at) * sizeof(*t->events));
+	t->events[at] = e;
+	t->n++;
+}
+
+static void put(struct thread *t, enum call_event_type type, unsigned kind, int function)
+{
+	struct call_event e = { type, (uint8_t)kind, t->time, t->instructions, 10 };
+
+	e.function = function >= 0 && function < FUNCTIONS ? &functions[function] : NULL;
+	if (store_event(t->writer, t->index, &e) < 0)
+		t->failed = true;
+}
+
+static void segment(struct thread *t)
+{
+	t->segment_at = t->n;
+	t->n_roots = 0;
+	t->segment_time = t->time;
+	t->segment_instructions = t->instructions;
+	put(t, CALL_EVENT_SEGMENT, 0, -1);
+}
+
+static void enter(struct thread *t, unsigned kind, int function)
+{
+	struct expected e = { STORE_ENTER, (uint8_t)kind,      t->time,   t->instructions, t->time,
+			      function,    (uint32_t)t->depth, t->n_roots };
+
+	expect(t, t->n, e);
+	t->stack[t->depth++] = e;
+	put(t, CALL_EVENT_ENTER, kind, kind == CALL_SYSCALL ? -1 : function);
+}
+
+static void root(struct thread *t, int function)
+{
+	struct expected e = { STORE_ENTER,     CALL_INFERRED, t->segment_time, t->segment_instructions,
+			      t->segment_time, function };
+
+	t->stack[t->depth++] = e;
+	t->roots[t->n_roots++] = function;
+	put(t, CALL_EVENT_ROOT, CALL_INFERRED, function);
+}
+
+static void leave(struct thread *t, unsigned kind)
+{
+	struct expected *top = &t->stack[--t->depth];
+	struct expected e = { STORE_LEAVE,   (uint8_t)kind,      t->time,   t->instructions, top->enter,
+			      top->function, (uint32_t)t->depth, t->n_roots };
+
+	expect(t, t->n, e);
+	put(t, CALL_EVENT_LEAVE, kind, top->function);
+}
+
+/* The roots are known: they go before everything else, and everything else moves down. */
+static void end_segment(struct thread *t, unsigned kind)
+{
+	while (t->depth)
+		leave(t, kind);
+	for (size_t i = t->segment_at; i < t->n; i++)
+		t->events[i].depth += t->n_roots - t->events[i].roots_seen;
+	for (uint32_t i = 0; i < t->n_roots; i++) {
+		struct expected e = { STORE_ENTER,     CALL_INFERRED, t->segment_time,   t->segment_instructions,
+				      t->segment_time, t->roots[i],   t->n_roots - 1 - i };
+
+		expect(t, t->segment_at, e);
+	}
+}
+
+static void gap(struct thread *t, unsigned kind)
+{
+	end_segment(t, LEAVE_GAP);
+	expect(t, t->n, (struct expected){ STORE_GAP, (uint8_t)kind, t->time, t->instructions });
+	put(t, CALL_EVENT_GAP, kind, -1);
+}
+
+/* A random walk over everything that calls can do; deterministic. */
+__attribute__((unused)) static void step(struct thread *t)
+{
+	unsigned dice = (unsigned)rand() % 1000;
+
+	t->time += (unsigned)rand() % 4 ? (unsigned)rand() % 50 : 0;
+	t->instructions += (unsigned)rand() % 30;
+	if (dice < 450 && t->depth < 200) {
+		enter(t, dice % 16 ? CALL_PLAIN : CALL_SIGNAL, rand() % FUNCTIONS);
+	} else if (dice < 470 && t->depth) {
+		enter(t, CALL_SYSCALL, FUNCTIONS);
+		t->time += 1000;
+		leave(t, LEAVE_RETURN);
+	} else if (dice < 500 && t->depth) {
+		leave(t, LEAVE_TAIL);
+		enter(t, CALL_TAIL, rand() % FUNCTIONS);
+	} else if (dice < 501) {
+		gap(t, dice % 6);
+		t->time += 5000;
+		segment(t);
+		enter(t, CALL_INFERRED, rand() % FUNCTIONS);
+	} else if (t->depth > 1) {
+		leave(t, dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
+	} else if (t->n_roots < 60 && dice % 20 == 0) {
+		leave(t, LEAVE_RETURN);
+		root(t, rand() % FUNCTIONS);
+	}
+}
+
+static void make_functions(void)
+{
+	for (int i = 0; i < FUNCTIONS; i++) {
+		snprintf(names[i], sizeof(names[i]), "function%d", i);
+		functions[i] = (struct region){ .id = (uint32_t)i,
+						.start = 0x1000u * (unsigned)i,
+						.name = names[i],
+						.image = i % 2 ? "/lib/odd.so" : "/bin/even" };
+	}
+}
+
+__attribute__((unused)) static int make_store(struct thread *threads, size_t n, size_t steps)
+{
+	struct store_meta meta = {
+		.pid = 77, .program = "prog", .source = "test", .realtime = 1700000000000000000, .monotonic = 5
+	};
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	int fd = memfd_create("store", MFD_CLOEXEC);
+	char name[24];
+
+	srand(7);
+	make_functions();
+	if (store_create(fd, &meta, &w) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		threads[i].writer = w;
+		threads[i].time = 1000000 + 1000 * i;
+		snprintf(name, sizeof(name), "thread%zu", i);
+		if (store_thread_add(w, (uint32_t)(100 + i), name, &threads[i].index) < 0)
+			return -1;
+		segment(&threads[i]);
+		enter(&threads[i], CALL_INFERRED, 0);
+	}
+	/* In turns, as the events of a trace by CPU would come. */
+	for (size_t k = 0; k < steps; k++) {
+		for (size_t i = 0; i < n; i++)
+			step(&threads[i]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		end_segment(&threads[i], LEAVE_END);
+		if (threads[i].failed || store_thread_end(w, threads[i].index, NULL) < 0)
+			return -1;
+	}
+	return store_finish(w) < 0 ? -1 : fd;
+}
+
+#endif

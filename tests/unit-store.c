@@ -1,0 +1,256 @@
+/* lib/store: what was written is read again, from anywhere; a file that is cut or garbled is an error and no more. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/store/format.h"
+#include "lib/store/store.h"
+#include "tests/storegen.h"
+#include "tests/unit.h"
+
+static bool same(const struct store *s, const struct store_event *got, const struct expected *want)
+{
+	if (got->type != want->type || got->kind != want->kind || got->time != want->time ||
+	    got->instructions != want->instructions || got->depth != want->depth)
+		return false;
+	if (got->type == STORE_GAP)
+		return got->until == want->time + 5000;
+	return got->frame.enter == want->enter &&
+	       strcmp(store_function(s, got->frame.function)->name,
+		      want->function == FUNCTIONS ? "syscall" : names[want->function]) == 0;
+}
+
+/* The events from one on. Returns how many were the same before the first that was not. */
+static size_t compare(const struct store *s, struct store_iter *it, const struct thread *t, size_t from, size_t limit)
+{
+	struct store_event e;
+	size_t i = from;
+	int rc;
+
+	while ((rc = store_iter_next(it, &e)) == 1 && i < t->n && i - from < limit) {
+		if (!same(s, &e, &t->events[i])) {
+			printf("# event %zu: got type %d kind %u time %ju depth %u, want type %d kind %u time %ju "
+			       "depth %u\n",
+			       i, (int)e.type, e.kind, (uintmax_t)e.time, e.depth, (int)t->events[i].type,
+			       t->events[i].kind, (uintmax_t)t->events[i].time, t->events[i].depth);
+			return i - from;
+		}
+		i++;
+	}
+	return rc < 0 ? 0 : i - from;
+}
+
+static bool seek_and_compare(const struct store *s, const struct thread *t, uint64_t time)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	const struct store_frame *stack;
+	size_t from = 0, depth = 0;
+	static struct expected open[8192];
+
+	while (from < t->n && t->events[from].time < time) {
+		depth += t->events[from].type == STORE_ENTER;
+		depth -= t->events[from].type == STORE_LEAVE;
+		if (t->events[from].type == STORE_ENTER)
+			open[t->events[from].depth] = t->events[from];
+		from++;
+	}
+	if (store_iter_new(s, t->index, &it) < 0 || store_iter_seek(it, time) < 0)
+		return false;
+	if (store_iter_stack(it, &stack) != depth)
+		return false;
+	for (size_t i = 0; i < depth; i++) {
+		if (stack[i].enter != open[i].enter || stack[i].kind != open[i].kind)
+			return false;
+	}
+	return compare(s, it, t, from, 300) == MIN((size_t)300, t->n - from);
+}
+
+static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
+{
+	struct thread *threads = calloc(n, sizeof(*threads));
+	_cleanup_close_ int fd = make_store(threads, n, steps);
+	_cleanup_(store_closep) struct store *s = NULL;
+	size_t events = 0, good = 0, seeks = 0;
+	off_t size = lseek(fd, 0, SEEK_END);
+
+	if (!CHECK(fd >= 0) || !CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	CHECK_EQ(store_threads(s), n);
+	CHECK_EQ(store_meta_number(s, "pid"), 77);
+	CHECK_STR(store_meta(s, "program"), "prog");
+	CHECK(!store_meta(s, "id"));
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		const struct store_thread *t = store_thread(s, i);
+
+		CHECK_EQ(t->tid, 100 + i);
+		CHECK_EQ(store_iter_new(s, i, &it), 0);
+		events += threads[i].n;
+		good += compare(s, it, &threads[i], 0, SIZE_MAX);
+		for (int k = 0; k < 60; k++) {
+			uint64_t time = t->first + (t->last + 100 - t->first) * (unsigned)k / 57;
+
+			seeks += seek_and_compare(s, &threads[i], time);
+			/* Exactly at an event, where several may have one time. */
+			seeks +=
+			    seek_and_compare(s, &threads[i], threads[i].events[(size_t)rand() % threads[i].n].time);
+		}
+	}
+	CHECK_EQ(good, events);
+	CHECK_EQ(seeks, n * 120);
+	CHECK((size_t)size > blocks_at_least * 65536);
+	printf("# %zu events, %jd bytes\n", events, (intmax_t)size);
+	for (size_t i = 0; i < n; i++)
+		free(threads[i].events);
+	free(threads);
+}
+
+/* What is summed while writing, against sums over the events. */
+static void test_totals(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 30000);
+	_cleanup_(store_closep) struct store *s = NULL;
+	uint64_t calls[FUNCTIONS + 1] = { 0 }, total[FUNCTIONS + 1] = { 0 }, self = 0, elapsed = 0, wrong = 0;
+	int active[FUNCTIONS + 1] = { 0 };
+
+	if (!CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct expected *e = &t->events[i];
+
+		if (e->type == STORE_ENTER) {
+			calls[e->function]++;
+			active[e->function]++;
+		} else if (e->type == STORE_LEAVE) {
+			if (--active[e->function] == 0)
+				total[e->function] += e->time - e->enter;
+			if (e->depth == 0)
+				elapsed += e->time - e->enter;
+		}
+	}
+	for (size_t i = 0; i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+		int which = strcmp(f->name, "syscall") == 0 ? FUNCTIONS : atoi(f->name + strlen("function"));
+
+		wrong += f->calls != calls[which];
+		wrong += f->total_ns != total[which];
+		wrong += f->self_ns > f->total_ns;
+		self += f->self_ns;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(self, elapsed);
+	CHECK_EQ(store_last_slices(s, -1, UINT64_MAX, UINT64_MAX), store_thread(s, 0)->first);
+	CHECK(store_last_slices(s, -1, UINT64_MAX, 100) > store_thread(s, 0)->first);
+	free(t->events);
+	free(t);
+}
+
+/* Everything that a reader can do with a store. Returns whether all went well; a crash is what it looks for. */
+static bool read_all(int fd)
+{
+	_cleanup_(store_closep) struct store *s = NULL;
+	bool good = true;
+
+	if (store_open(fd, &s) < 0)
+		return false;
+	store_last_slices(s, -1, UINT64_MAX, 10);
+	for (size_t i = 0; i < store_functions(s); i++)
+		good = good && strlen(store_function(s, i)->name) < 1000;
+	for (size_t i = 0; i < store_threads(s); i++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		struct store_event e;
+		int rc;
+
+		if (store_iter_new(s, i, &it) < 0)
+			return false;
+		while ((rc = store_iter_next(it, &e)) == 1)
+			;
+		good = good && rc == 0;
+		good = store_iter_seek(it, store_thread(s, i)->last / 2 + store_thread(s, i)->first / 2) == 0 && good;
+	}
+	return good;
+}
+
+static void test_hostile(void)
+{
+	struct thread *t = calloc(2, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 2, 120);
+	size_t size = (size_t)lseek(fd, 0, SEEK_END), opened = 0, refused = 0;
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+
+	CHECK(read_all(fd));
+	CHECK_EQ(pread(fd, bytes, size, 0), size);
+	/* Cut anywhere; and cut with a header that says it is right so. */
+	for (size_t cut = 0; cut < size; cut++) {
+		_cleanup_close_ int cut_fd = memfd_create("cut", MFD_CLOEXEC);
+		uint64_t told = cut;
+
+		write_full(cut_fd, bytes, cut);
+		opened += read_all(cut_fd);
+		if (cut >= STORE_HEADER_SIZE) {
+			pwrite_full(cut_fd, &told, sizeof(told), 16);
+			opened += read_all(cut_fd);
+		}
+	}
+	CHECK_EQ(opened, 0);
+	for (size_t at = 0; at < size; at++) {
+		static const uint8_t masks[] = { 0x01, 0x80, 0xff };
+
+		for (size_t k = 0; k < ELEMENTS(masks); k++) {
+			uint8_t byte = bytes[at] ^ masks[k];
+
+			pwrite_full(fd, &byte, 1, (off_t)at);
+			refused += !read_all(fd);
+		}
+		pwrite_full(fd, &bytes[at], 1, (off_t)at);
+	}
+	CHECK(refused > size / 2);
+	printf("# %zu bytes, %zu of %zu flips refused\n", size, refused, 3 * size);
+	/* A version of the future says so; a store that was never finished is none. */
+	bytes[8] = STORE_VERSION + 1;
+	pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+	{
+		struct store *s = NULL;
+
+		CHECK_EQ(store_open(fd, &s), -EPROTONOSUPPORT);
+		memset(bytes, 0, STORE_HEADER_SIZE);
+		pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+		CHECK_EQ(store_open(fd, &s), -EBADMSG);
+		CHECK(!s);
+	}
+	for (int i = 0; i < 2; i++)
+		free(t[i].events);
+	free(t);
+}
+
+/* Events that break the order are refused, whoever sends them. */
+static void test_misuse(void)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	struct store_meta meta = { .pid = 1 };
+	struct call_event leave_none = { CALL_EVENT_LEAVE, LEAVE_RETURN, 5, 5, 0, NULL };
+	struct call_event first = { CALL_EVENT_SEGMENT, 0, 10, 10, 0, NULL };
+	struct call_event earlier = { CALL_EVENT_ENTER, CALL_SYSCALL, 9, 11, 0, NULL };
+	uint32_t thread;
+
+	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	CHECK_EQ(store_event(w, 0, &first), -EINVAL);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	CHECK_EQ(store_event(w, thread, &leave_none), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &first), 0);
+	CHECK_EQ(store_event(w, thread, &earlier), -EINVAL);
+}
+
+int main(void)
+{
+	test_round_trip(1, 0, 0);
+	test_round_trip(3, 100000, 3);
+	test_totals();
+	test_hostile();
+	test_misuse();
+	return unit_end();
+}
