@@ -47,6 +47,13 @@ tests_unit_image_SOURCES = tests/unit-image.c
 tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
+# lib/worker, csight-decode
+check_PROGRAMS += tests/unit-worker
+tests_unit_worker_SOURCES = tests/unit-worker.c
+tests_unit_worker_LDADD = lib/worker/libworker.la lib/perfdata/libperfdata.la
+TESTS += tests/unit-worker tests/decode.test
+EXTRA_DIST += tests/decode.test
+
 # lib/calls, lib/store, lib/export
 check_PROGRAMS += tests/unit-calls
 tests_unit_calls_SOURCES = tests/unit-calls.c

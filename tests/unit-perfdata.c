@@ -295,17 +295,22 @@ static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t
 	pd_close(f);
 }
 
-int main(void)
+/* "unit-perfdata FILE" writes the sample there, for other readers to look at. */
+int main(int argc, char **argv)
 {
-	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	_cleanup_close_ int fd = argc == 2 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
+					   : memfd_create("perfdata", MFD_CLOEXEC);
 	uint64_t whole = 0;
 	bool damaged = true;
 	size_t size;
 	uint8_t *data;
 
+	/* A-sync, trace info, then atoms with some trace on packets between them. */
 	for (size_t i = 0; i < sizeof(trace); i++)
-		trace[i] = (uint8_t)(i * 7 + i / 256);
+		trace[i] = i < 11 ? 0 : i == 11 ? 0x80 : i == 12 ? 1 : i == 13 ? 0 : i % 251 ? 0xf7 : 0x04;
 	CHECK_EQ(write_sample(fd), 0);
+	if (argc == 2)
+		return unit_end();
 	test_round_trip(fd);
 	CHECK(survey(fd, &whole, &damaged) == 0 && !damaged);
 	CHECK_EQ(whole, 3 * TRACE_SIZE - 3);

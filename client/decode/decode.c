@@ -20,10 +20,11 @@ struct decode {
 	const struct pd_contents *contents;
 	struct streams streams;
 	struct image_set *images;
-	bool has_clock; /* the stream's timestamps are on the clock of the file's records */
+	bool has_clock;      /* the stream's timestamps are on the clock of the file's records */
+	uint32_t *map_files; /* which image each mapping shows */
 	struct output *outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
-	size_t output_failed; /* which one, where an element could not be taken */
+	struct output *calls; /* among them, or NULL */
 	const struct stream *stream;
 	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
 	bool has_ctxid;
@@ -80,6 +81,11 @@ static uint64_t code_version(void *user, const struct engine_context *context)
 	return image_version(d->images, pid_of(d, context), time_of(d, context));
 }
 
+static int output_failed(struct decode *d, size_t i, int rc)
+{
+	return job_why(d->job, rc, "writing %s: %s", d->outputs[i]->ops->format, strerror(-rc));
+}
+
 static int on_element(void *user, const struct element *e)
 {
 	struct decode *d = user;
@@ -88,10 +94,8 @@ static int on_element(void *user, const struct element *e)
 	for (size_t i = 0; i < d->n_outputs; i++) {
 		int rc = d->outputs[i]->ops->element(d->outputs[i], e);
 
-		if (rc < 0) {
-			d->output_failed = i;
-			return rc;
-		}
+		if (rc < 0)
+			return output_failed(d, i, rc);
 	}
 	return 0;
 }
@@ -131,6 +135,9 @@ static int map_images(struct decode *d)
 	uint64_t pid;
 	int rc = 0;
 
+	d->map_files = calloc(c->n_maps + 1, sizeof(*d->map_files));
+	if (!d->map_files)
+		return -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < c->n_maps; i++) {
 		const struct pd_map *m = &c->maps[i];
 		uint32_t file = IMAGE_NONE;
@@ -159,10 +166,19 @@ static int map_images(struct decode *d)
 
 static int open_outputs(struct decode *d)
 {
+	const struct output_source source = { d->job, d->contents, d->images, d->map_files, d->has_clock };
+	int rc = output_calls_new(&source, &d->calls);
+
+	if (rc < 0)
+		return rc;
+	if (d->calls)
+		d->outputs[d->n_outputs++] = d->calls;
 	for (size_t i = 0; i < d->job->n_outputs; i++) {
 		const struct job_output *o = &d->job->outputs[i];
-		int rc = output_text_new(o->format, o->fd, &d->outputs[i]);
 
+		if (output_is_calls(o->format))
+			continue;
+		rc = output_text_new(o->format, o->fd, &d->outputs[d->n_outputs]);
 		if (rc == -EINVAL)
 			return job_why(d->job, rc, "no output format %s", o->format);
 		if (rc < 0)
@@ -210,6 +226,8 @@ static int decode_piece(struct decode *d, const struct pd_piece *p)
 		d->tally.gaps[GAP_TYPE_CUT]++;
 	ops->stats(engine, &stats);
 	tally_engine(&d->tally, &stats);
+	if (d->stream->shares)
+		d->tally.bytes = 0;
 	ops->close(engine);
 	return rc;
 }
@@ -240,15 +258,20 @@ static int decode_stream(struct decode *d, const struct stream *s)
 
 	d->stream = s;
 	d->tally = (struct tally){ .sync = UINT64_MAX };
-	for (size_t i = 0; i < d->n_outputs && rc == 0; i++)
+	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
 		rc = d->outputs[i]->ops->begin(d->outputs[i], s);
-	if (s->supported)
-		for (size_t i = 0; i < s->count && rc == 0; i++)
-			rc = decode_piece(d, &d->contents->pieces[s->first + i]);
-	else
+		if (rc < 0)
+			return output_failed(d, i, rc);
+	}
+	for (size_t i = 0; s->supported && i < s->count && rc == 0; i++)
+		rc = decode_piece(d, &d->contents->pieces[s->first + i]);
+	if (!s->supported)
 		d->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
-	for (size_t i = 0; i < d->n_outputs && rc == 0; i++)
+	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
 		rc = d->outputs[i]->ops->end(d->outputs[i]);
+		if (rc < 0)
+			return output_failed(d, i, rc);
+	}
 	tally_add(&d->total, &d->tally);
 	note_thread(d);
 	return rc;
@@ -302,6 +325,8 @@ static int tell_result(struct decode *d, uint64_t started)
 	note_problems(d);
 	json_add_str(o, "type", "result");
 	tally_json(&d->total, o);
+	if (d->calls)
+		output_calls_json(d->calls, o);
 	json_object_object_add(o, "threads", json_object_get(d->threads));
 	json_object_object_add(o, "images", images_json(d));
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
@@ -340,16 +365,13 @@ static int run(struct decode *d)
 		return rc;
 	for (size_t i = 0; i < d->streams.n; i++)
 		d->to_do += d->streams.list[i].bytes;
-	d->output_failed = SIZE_MAX;
 	for (size_t i = 0; i < d->streams.n && rc == 0; i++)
 		rc = decode_stream(d, &d->streams.list[i]);
 	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
 		rc = d->outputs[i]->ops->finish(d->outputs[i]);
 		if (rc < 0)
-			d->output_failed = i;
+			return output_failed(d, i, rc);
 	}
-	if (rc < 0 && d->output_failed != SIZE_MAX)
-		return job_why(d->job, rc, "writing %s: %s", d->job->outputs[d->output_failed].format, strerror(-rc));
 	return rc;
 }
 
@@ -371,6 +393,7 @@ int decode_run(struct job *job)
 	image_set_free(d.images);
 	streams_done(&d.streams);
 	pd_close(d.file);
+	free(d.map_files);
 	free(d.chunk);
 	json_object_put(d.threads);
 	json_object_put(d.warnings);

@@ -1,5 +1,6 @@
 pkglibexec_PROGRAMS += csight-decode
 csight_decode_SOURCES = \
+	client/decode/calls.c \
 	client/decode/decode.c client/decode/decode.h \
 	client/decode/job.c client/decode/job.h \
 	client/decode/main.c \
@@ -7,5 +8,6 @@ csight_decode_SOURCES = \
 	client/decode/stream.c client/decode/stream.h \
 	client/decode/tally.c client/decode/tally.h \
 	client/decode/text.c
-csight_decode_LDADD = lib/etm/libetm.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
+csight_decode_LDADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \
+	lib/etm/libetm.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
 	lib/base/libbase.la

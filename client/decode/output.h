@@ -1,16 +1,20 @@
 /*
- * What a decode is turned into: one struct an output that was asked for, all fed alike. Text formats:
+ * What a decode is turned into: each kind of output is a struct output, and all are fed alike. Text formats:
  *
  *   elements   lib/etm/element.h, each line behind the trace ID in hexadecimal
  *   pcs        the address of every executed instruction, in hexadecimal, one a line
  *   none       nothing; what is counted is counted all the same
  *
  * Before each stream stands a comment line: "# thread TID", or "# cpu N" where a buffer is a CPU's.
+ *
+ * The others are made of calls: store (lib/store), and what lib/export makes of a store: perfetto, and calls, its tree.
  */
 #ifndef CSIGHT_DECODE_OUTPUT_H
 #define CSIGHT_DECODE_OUTPUT_H
 
+#include "client/decode/job.h"
 #include "client/decode/stream.h"
+#include "lib/code/image.h"
 
 struct output;
 
@@ -28,7 +32,26 @@ struct output {
 	const struct output_ops *ops;
 };
 
+/* The whole, as far as outputs need to know it; it outlives them. */
+struct output_source {
+	struct job *job;
+	const struct pd_contents *contents;
+	const struct image_set *images;
+	const uint32_t *map_files; /* of each mapping: its image, or IMAGE_NONE */
+	bool has_clock;		   /* the stream's timestamps are on the clock of the mappings */
+};
+
 /* -EINVAL: no such text format. The descriptor stays the caller's. */
 int output_text_new(const char *format, int fd, struct output **ret);
+
+/*
+ * One for all the formats that are made of calls, as store is the ground of all; it takes its descriptors from the job.
+ * Passes over formats of other kinds; *ret is NULL where there was none of its own.
+ */
+int output_calls_new(const struct output_source *source, struct output **ret);
+bool output_is_calls(const char *format);
+
+/* What it counted, for the result: calls, functions and the like. */
+void output_calls_json(const struct output *o, json_object *to);
 
 #endif

@@ -124,6 +124,7 @@ static void add_sources(struct buf *list, const struct pd_contents *c, const str
 			continue;
 		seen[s.config.trace_id] = true;
 		buf_add(list, &s, sizeof(s));
+		s.shares = true;
 	}
 }
 

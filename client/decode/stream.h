@@ -17,6 +17,7 @@ struct stream {
 	uint64_t magic; /* of its metadata, to say what it is where it is not */
 	size_t first, count; /* pieces */
 	uint64_t bytes;
+	bool shares; /* another stream, before it, has the same bytes */
 };
 
 struct streams {

@@ -183,7 +183,7 @@ int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
 static json_object *start_message(const struct worker_start *start, bool with_threads)
 {
 	/* What the decoder has a use for; a long list of images is not. */
-	static const char *const keys[] = { "id", "pid", "name", "exe", "time", "monotonic", "clock", "threads" };
+	static const char *const keys[] = { "id", "pid", "name", "exe", "capture", "time", "monotonic", "clock", "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {

@@ -7,7 +7,8 @@
  * waitpid gave. On the job's socket:
  *
  *   owner → child  {"type": "start", "input": TYPE, "outputs": [FORMAT…], "options": {…}, "snapshot": {…}|absent}
- *                  with descriptors: the input, then code/bytes where "code": true, then one an output
+ *                  with descriptors: the input, then code/bytes where "code": true, then one an output. Formats:
+ *                  elements, pcs, none, store, perfetto, calls. Options: "thread": only this one
  *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent}
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}

@@ -1,0 +1,314 @@
+/* Outputs that are made of calls: a store, and what is exported from it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/decode/output.h"
+#include "lib/calls/calls.h"
+#include "lib/code/symbols.h"
+#include "lib/export/export.h"
+#include "lib/store/store.h"
+
+/* A process's regions, which the store names until its end. */
+struct process {
+	uint32_t pid;
+	struct region_map *regions;
+};
+
+struct calls_output {
+	struct output output;
+	struct output_source source;
+	struct symbols **symbols; /* of each image; NULL: none */
+	struct process *processes;
+	size_t n_processes;
+	struct store_writer *writer;
+	int fd; /* of the store */
+	bool own_fd;
+	struct calls *calls; /* of the stream */
+	struct store_to to;
+	uint32_t tid;
+	struct calls_counts counts; /* of all streams */
+	uint64_t functions, slices;
+};
+
+static const char *export_name(const char *format)
+{
+	return strcmp(format, "calls") == 0 ? export_tree.name : format;
+}
+
+bool output_is_calls(const char *format)
+{
+	return strcmp(format, "store") == 0 || export_find(export_name(format));
+}
+
+static json_object *snapshot_thread(const struct job *job, uint32_t tid)
+{
+	json_object *list;
+	uint64_t number;
+
+	if (!job->snapshot || json_get(job->snapshot, "threads", json_type_array, &list) < 0)
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+
+		if (json_object_is_type(o, json_type_object) && json_get_u64(o, "tid", &number) == 0 && number == tid)
+			return o;
+	}
+	return NULL;
+}
+
+/* When the thread ended, else when its ring was frozen; 0: not known. */
+static uint64_t end_of(const struct calls_output *c)
+{
+	const struct job *job = c->source.job;
+	json_object *thread = snapshot_thread(job, c->tid);
+	uint64_t end = 0;
+
+	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
+		return end;
+	if (job->snapshot)
+		json_get_u64(job->snapshot, "monotonic", &end);
+	return end;
+}
+
+static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
+{
+	const struct pd_contents *contents = c->source.contents;
+	_cleanup_(region_map_freep) struct region_map *regions = NULL;
+	struct process *more;
+	int rc = region_map_new(&regions);
+
+	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
+		const struct pd_map *m = &contents->maps[i];
+		uint32_t file = c->source.map_files[i];
+		const struct region_mapping mapping = {
+			.addr = m->addr,
+			.len = m->len,
+			.offset = m->offset,
+			.time = c->source.has_clock ? m->time : 0,
+			.path = m->path,
+			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
+		};
+
+		if (m->pid == pid)
+			rc = region_map_add(regions, &mapping);
+	}
+	if (rc < 0)
+		return rc;
+	more = reallocarray(c->processes, c->n_processes + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	c->processes = more;
+	c->processes[c->n_processes++] = (struct process){ pid, regions };
+	*ret = TAKE_PTR(regions);
+	return 0;
+}
+
+static int find_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
+{
+	for (size_t i = 0; i < c->n_processes; i++)
+		if (c->processes[i].pid == pid) {
+			*ret = c->processes[i].regions;
+			return 0;
+		}
+	return make_regions(c, pid, ret);
+}
+
+static int calls_begin(struct output *o, const struct stream *s)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	struct region_map *regions = NULL;
+	struct calls_sink sink;
+	char name[32];
+	int rc = find_regions(c, s->pid, &regions);
+
+	if (rc < 0)
+		return rc;
+	c->tid = s->cpu == UINT32_MAX ? s->tid : s->cpu;
+	snprintf(name, sizeof(name), "cpu %u", s->cpu);
+	rc = store_thread_add(c->writer, c->tid, s->cpu == UINT32_MAX ? s->name : name, &c->to.thread);
+	if (rc < 0)
+		return rc;
+	c->to.writer = c->writer;
+	sink = store_sink(&c->to);
+	return calls_new(regions, &sink, &c->calls);
+}
+
+static int calls_take(struct output *o, const struct element *e)
+{
+	return calls_element(((struct calls_output *)o)->calls, e);
+}
+
+static int calls_stream_end(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	const struct calls_counts *n;
+	int rc = calls_end(c->calls, end_of(c));
+
+	if (rc < 0)
+		return rc;
+	n = calls_counts(c->calls);
+	c->counts.calls += n->calls;
+	c->counts.tails += n->tails;
+	c->counts.signals += n->signals;
+	c->counts.syscalls += n->syscalls;
+	c->counts.unexplained += n->unexplained;
+	c->counts.unwound += n->unwound;
+	c->counts.gaps += n->gaps;
+	rc = store_thread_end(c->writer, c->to.thread, n);
+	c->calls = calls_free(c->calls);
+	return rc;
+}
+
+static int calls_finish(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	const struct job *job = c->source.job;
+	_cleanup_(store_closep) struct store *s = NULL;
+	int rc = store_finish(c->writer);
+
+	if (rc == 0)
+		rc = store_open(c->fd, &s);
+	if (rc < 0)
+		return rc;
+	c->functions = store_functions(s);
+	for (size_t i = 0; i < store_threads(s); i++)
+		c->slices += store_thread(s, i)->slices;
+	for (size_t i = 0; i < job->n_outputs && rc == 0; i++) {
+		const struct export_ops *ops = export_find(export_name(job->outputs[i].format));
+		const struct export_options options = EXPORT_DEFAULTS;
+		struct export_result result;
+
+		if (ops)
+			rc = ops->write(s, job->outputs[i].fd, &options, &result);
+	}
+	return rc;
+}
+
+static void calls_output_free(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+
+	if (!c)
+		return;
+	calls_free(c->calls);
+	store_writer_free(c->writer);
+	for (size_t i = 0; i < c->n_processes; i++)
+		region_map_free(c->processes[i].regions);
+	free(c->processes);
+	for (size_t i = 0; c->symbols && i < image_files(c->source.images); i++)
+		symbols_free(c->symbols[i]);
+	free(c->symbols);
+	if (c->own_fd)
+		closep(&c->fd);
+	free(c);
+}
+
+static const struct output_ops calls_ops = { "calls",          calls_begin,  calls_take,
+					     calls_stream_end, calls_finish, calls_output_free };
+
+/* An image without names, or with broken ones, still decodes. */
+static int load_symbols(struct calls_output *c)
+{
+	size_t n = image_files(c->source.images);
+
+	c->symbols = calloc(n + 1, sizeof(*c->symbols));
+	if (!c->symbols)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct image_file *f = image_file(c->source.images, i);
+
+		if (f->fd >= 0 && symbols_load(f->fd, &c->symbols[i]) == -ENOMEM)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static const char *snapshot_text(const struct job *job, const char *key)
+{
+	const char *text;
+
+	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
+}
+
+static uint64_t snapshot_number(const struct job *job, const char *key)
+{
+	uint64_t v = 0;
+
+	if (job->snapshot)
+		json_get_u64(job->snapshot, key, &v);
+	return v;
+}
+
+static int begin_store(struct calls_output *c)
+{
+	const struct pd_contents *contents = c->source.contents;
+	const struct job *job = c->source.job;
+	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
+	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
+	struct store_meta meta = {
+		.source = capture ? capture : "perf.data",
+		.id = snapshot_text(job, "id"),
+		.realtime = snapshot_number(job, "time"),
+		.monotonic = snapshot_number(job, "monotonic"),
+	};
+
+	for (size_t i = 0; i < contents->n_comms; i++)
+		if (contents->comms[i].exec || (pid && contents->comms[i].tid == pid)) {
+			pid = pid ? pid : contents->comms[i].pid;
+			name = name ? name : contents->comms[i].name;
+		}
+	if (!pid && contents->n_maps)
+		pid = contents->maps[0].pid;
+	meta.pid = pid;
+	meta.program = name ? name : "";
+	return store_create(c->fd, &meta, &c->writer);
+}
+
+int output_calls_new(const struct output_source *source, struct output **ret)
+{
+	const struct job *job = source->job;
+	struct calls_output *c;
+	bool wanted = false;
+	int fd = -1, rc = 0;
+
+	*ret = NULL;
+	for (size_t i = 0; i < job->n_outputs; i++) {
+		wanted = wanted || output_is_calls(job->outputs[i].format);
+		if (strcmp(job->outputs[i].format, "store") == 0)
+			fd = job->outputs[i].fd;
+	}
+	if (!wanted)
+		return 0;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->output.ops = &calls_ops;
+	c->source = *source;
+	c->own_fd = fd < 0;
+	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
+	if (c->fd < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = load_symbols(c);
+	if (rc == 0)
+		rc = begin_store(c);
+	if (rc < 0) {
+		calls_output_free(&c->output);
+		return rc;
+	}
+	*ret = &c->output;
+	return 0;
+}
+
+void output_calls_json(const struct output *o, json_object *to)
+{
+	const struct calls_output *c = (const struct calls_output *)o;
+
+	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
+	json_add_u64(to, "syscalls", c->counts.syscalls);
+	json_add_u64(to, "functions", c->functions);
+	json_add_u64(to, "slices", c->slices);
+	json_add_u64(to, "unwound", c->counts.unwound);
+	json_add_u64(to, "unexplained", c->counts.unexplained);
+}

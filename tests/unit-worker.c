@@ -1,0 +1,349 @@
+/* lib/worker and csight-decode: a job from start to result, and everything that goes wrong on the way. */
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "lib/base/io.h"
+#include "lib/perfdata/write.h"
+#include "lib/worker/worker.h"
+#include "tests/unit.h"
+
+enum { PID = 4000, BASE = 0x400000 };
+
+static const char wanted[] = "# thread 4000\n"
+			     "10 no-sync init\n"
+			     "10 trace-on begin\n"
+			     "10 context A64 EL0 N 64\n"
+			     "10 range 400000 40000c 3 A64 E br\n"
+			     "10 range 400008 40000c 1 A64 E br\n"
+			     "10 timestamp 5\n"
+			     "10 range 400008 40000c 1 A64 N br\n"
+			     "10 no-image 500000\n"
+			     "10 end end\n";
+
+/* A program of two instructions and a branch to itself, and its trace. */
+static int write_input(uint64_t pad)
+{
+	static const uint8_t trace[] = {
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0, 0x80, /* A-sync */
+		0x01, 0x00,                                                          /* trace info */
+		0x04,                                                                /* trace on */
+		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,          /* address, context */
+		0xf7, 0xf7,                                                          /* E, E */
+		0x02, 0x05,                                                          /* timestamp */
+		0xf6,                                                                /* N */
+		0x9d, 0x00, 0x00, 0x50, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf7,          /* where no code is */
+	};
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0x801, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } };
+	struct pd_session session = { .pmu_type = 8, .cpus = &cpu, .n_cpus = 1 };
+	struct pd_map map = {
+		.pid = PID, .tid = PID, .addr = BASE, .len = 0x1000, .prot = 5, .path = "/no/such/program"
+	};
+	struct pd_aux aux = { 0, sizeof(trace) + pad, PD_AUX_RAW, PID, PID, UINT32_MAX, 10 };
+	struct pd_buffer buffer = { .size = sizeof(trace) + pad, .reference = 1, .tid = PID, .cpu = UINT32_MAX };
+	int fd = memfd_create("input", MFD_CLOEXEC);
+	struct pd_writer *w;
+
+	if (fd < 0 || pd_write_begin(fd, &session, &w) < 0)
+		return -1;
+	pd_write_comm(w, PID, PID, "prog", true, 1);
+	pd_write_map(w, &map);
+	pd_write_aux(w, &aux);
+	pd_write_buffer(w, &buffer);
+	pd_write_bytes(w, trace, sizeof(trace));
+	while (pad--)
+		pd_write_bytes(w, "\xf7", 1);
+	CHECK_EQ(pd_write_end(w), 0);
+	pd_writer_free(w);
+	return fd;
+}
+
+static int write_code(void)
+{
+	static const uint32_t code[] = { 0xd503201f, 0xd503201f, 0x14000000 };
+	int fd = memfd_create("code", MFD_CLOEXEC);
+
+	return fd >= 0 && write_full(fd, code, sizeof(code)) == 0 ? fd : -1;
+}
+
+static int begin(int server, uint64_t id, int input, const char *format, int output)
+{
+	struct worker_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	int job = -1;
+
+	CHECK_EQ(worker_submit(server, id, &job), 0);
+	CHECK_EQ(worker_start(job, &start), 0);
+	return job;
+}
+
+/* The next event that is no progress. */
+static int next(int job, struct worker_event *e)
+{
+	int rc;
+
+	while ((rc = worker_receive(job, 0, e)) == 0 && e->type == WORKER_PROGRESS)
+		worker_event_done(e);
+	return rc;
+}
+
+static void test_job(int server)
+{
+	_cleanup_close_ int input = write_input(0), code = write_code(), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int job = begin(server, 41, input, "elements", output);
+	struct worker_event e = { 0 };
+	char text[1024] = "";
+	uint64_t n = 0, id = 0;
+	int status = -1;
+
+	CHECK_EQ(next(job, &e), 0);
+	CHECK_EQ(e.type, WORKER_IMAGE);
+	CHECK_STR(e.path, "/no/such/program");
+	CHECK(e.build_id == NULL);
+	CHECK_EQ(worker_image(job, e.index, code, NULL), 0);
+	worker_event_done(&e);
+	CHECK_EQ(next(job, &e), 0);
+	CHECK_EQ(e.type, WORKER_RESULT);
+	CHECK(json_get_u64(e.body, "instructions", &n) == 0 && n == 5);
+	CHECK(json_get_u64(e.body, "ranges", &n) == 0 && n == 3);
+	worker_event_done(&e);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 41 && status == 0);
+	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
+	CHECK_STR(text, wanted);
+}
+
+static void test_refused(int server)
+{
+	static const char *const starts[] = {
+		"garbage",
+		"[]",
+		"{}",
+		"{\"type\":\"start\"}",
+		"{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\",\"none\"]}",
+		"{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":\"none\"}",
+		"{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[7]}",
+		"{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\"],\"options\":3}",
+		"{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"nonsense\"]}",
+	};
+
+	for (size_t i = 0; i < ELEMENTS(starts); i++) {
+		_cleanup_close_ int input = write_input(0), job = -1;
+		int fds[2] = { input, input }, status = 0;
+		struct worker_event e = { 0 };
+		uint64_t id = 0;
+
+		CHECK_EQ(worker_submit(server, 100 + i, &job), 0);
+		CHECK_EQ(fdmsg_send(job, starts[i], strlen(starts[i]), fds, 2), 0);
+		while (next(job, &e) == 0 && e.type == WORKER_IMAGE) {
+			worker_image(job, e.index, -1, "not now");
+			worker_event_done(&e);
+		}
+		CHECK(e.type == WORKER_FAILED && e.reason && *e.reason);
+		worker_event_done(&e);
+		CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 100 + i && WIFEXITED(status) &&
+		      WEXITSTATUS(status) == 1);
+	}
+}
+
+static void test_server_garbled(int server)
+{
+	char large[8192];
+	int fds[3] = { 0, 0, 0 };
+
+	memset(large, ' ', sizeof(large));
+	CHECK_EQ(fdmsg_send(server, "garbage", 7, NULL, 0), 0);
+	CHECK_EQ(fdmsg_send(server, "{\"job\":1}", 9, NULL, 0), 0);
+	CHECK_EQ(fdmsg_send(server, "[1]", 3, fds, 1), 0);
+	CHECK_EQ(fdmsg_send(server, "{\"job\":-1}", 10, fds, 1), 0);
+	CHECK_EQ(fdmsg_send(server, "{\"job\":1}", 9, fds, 3), 0);
+	CHECK_EQ(fdmsg_send(server, large, sizeof(large), fds, 1), 0);
+	test_job(server);
+}
+
+static pid_t child_of(pid_t server)
+{
+	char path[64], text[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)server, (int)server);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	closep(&fd);
+	return (pid_t)atoi(text);
+}
+
+static const char *proc_text(pid_t pid, const char *name, char *ret, size_t size)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	memset(ret, 0, size);
+	if (fd >= 0 && read(fd, ret, size - 1) < 0)
+		ret[0] = 0;
+	closep(&fd);
+	return ret;
+}
+
+/* A child that waits for an image that never comes can be looked at, and killed. */
+static void test_killed(int server, pid_t pid)
+{
+	_cleanup_close_ int input = write_input(0), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int job = begin(server, 7, input, "none", output);
+	struct worker_event e = { 0 };
+	char text[4096];
+	uint64_t id = 0;
+	int status = 0;
+	pid_t child;
+
+	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
+	worker_event_done(&e);
+	child = child_of(pid);
+	CHECK(child > 1);
+	CHECK_STR(proc_text(child, "comm", text, sizeof(text)), "csight-job-7\n");
+	CHECK(strstr(proc_text(child, "status", text, sizeof(text)), "NoNewPrivs:\t1") != NULL);
+	proc_text(child, "limits", text, sizeof(text));
+	CHECK(strstr(text, "Max core file size        0                    0 ") != NULL);
+	CHECK(strstr(text, "Max cpu time              3600 ") != NULL);
+	CHECK_EQ(worker_receive(job, MSG_DONTWAIT, &e), -EAGAIN);
+	CHECK_EQ(worker_ended(server, MSG_DONTWAIT, &id, &status), -EAGAIN);
+	if (child > 1)
+		kill(child, SIGKILL);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 7 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
+	test_job(server);
+}
+
+/* The server's end is the end of its children. */
+static void test_server_gone(int server, pid_t pid)
+{
+	_cleanup_close_ int input = write_input(0), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int job = begin(server, 8, input, "none", output);
+	struct worker_event e = { 0 };
+	uint64_t id;
+	int status;
+
+	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
+	worker_event_done(&e);
+	kill(pid, SIGKILL);
+	CHECK_EQ(worker_ended(server, 0, &id, &status), -EPIPE);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+}
+
+/* An owner that goes away ends the server. */
+static void test_owner_gone(void)
+{
+	int server = -1, status = -1;
+	pid_t pid = -1;
+
+	CHECK_EQ(worker_spawn(NULL, (uid_t)-1, (gid_t)-1, &pid, &server), 0);
+	close(server);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_hostile_child(void)
+{
+	static const char *const texts[] = {
+		"x",
+		"{}",
+		"[]",
+		"{\"type\":\"start\"}",
+		"{\"type\":\"image\",\"index\":-1,\"path\":\"/x\"}",
+		"{\"type\":\"image\",\"index\":4294967296,\"path\":\"/x\"}",
+		"{\"type\":\"image\",\"index\":1}",
+		"{\"type\":\"image\",\"index\":1,\"path\":\"a\\u0000b\"}",
+		"{\"type\":\"image\",\"index\":1,\"path\":\"/x\",\"build_id\":3}",
+		"{\"type\":\"progress\",\"done\":1}",
+		"{\"type\":\"failed\"}",
+	};
+	struct worker_event e = { 0 };
+	int pair[2], fds[2] = { 0, 0 };
+	uint64_t id;
+	int status;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	for (size_t i = 0; i < ELEMENTS(texts); i++) {
+		CHECK_EQ(fdmsg_send(pair[1], texts[i], strlen(texts[i]), NULL, 0), 0);
+		CHECK_EQ(worker_receive(pair[0], 0, &e), -EBADMSG);
+	}
+	CHECK_EQ(fdmsg_send(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
+	CHECK_EQ(worker_receive(pair[0], 0, &e), -EBADMSG);
+	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
+	CHECK_EQ(worker_ended(pair[0], 0, &id, &status), -EBADMSG);
+	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
+	CHECK_EQ(worker_ended(pair[0], 0, &id, &status), -EBADMSG);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* What the server has open: three standard ones, the socket, its own for signals. */
+static void test_descriptors(pid_t pid)
+{
+	char path[64];
+	unsigned n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	if (!CHECK(dir != NULL))
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		n += entry->d_name[0] != '.' && atoi(entry->d_name) > 4;
+	closedir(dir);
+	CHECK_EQ(n, 0);
+}
+
+static void test_other_user(void)
+{
+	char text[4096];
+	int server = -1;
+	pid_t pid = -1;
+
+	if (geteuid() != 0) {
+		unit_skip("another user", "needs root");
+		return;
+	}
+	CHECK_EQ(worker_spawn(NULL, 65534, 65534, &pid, &server), 0);
+	proc_text(pid, "status", text, sizeof(text));
+	CHECK(strstr(text, "Uid:\t65534\t65534\t65534\t65534") != NULL);
+	CHECK(strstr(text, "Gid:\t65534\t65534\t65534\t65534") != NULL);
+	CHECK(strstr(text, "Groups:\t \n") != NULL);
+	CHECK(strstr(text, "CapEff:\t0000000000000000") != NULL);
+	CHECK(strstr(text, "NoNewPrivs:\t1") != NULL);
+	test_job(server);
+	close(server);
+	waitpid(pid, NULL, 0);
+}
+
+int main(void)
+{
+	/* One that is not handed on to csight-decode. */
+	int server = -1, stray = open("/dev/null", O_RDONLY);
+	pid_t pid = -1;
+
+	CHECK(fcntl(stray, F_DUPFD, 20) == 20);
+	CHECK_EQ(worker_spawn("/no/such/csight-decode", (uid_t)-1, (gid_t)-1, &pid, &server), -ENOENT);
+	CHECK_EQ(worker_spawn("/etc/passwd", (uid_t)-1, (gid_t)-1, &pid, &server), -EACCES);
+	if (!CHECK_EQ(worker_spawn(NULL, (uid_t)-1, (gid_t)-1, &pid, &server), 0))
+		return unit_end();
+	test_job(server);
+	test_descriptors(pid);
+	test_refused(server);
+	test_server_garbled(server);
+	test_killed(server, pid);
+	test_server_gone(server, pid);
+	close(server);
+	test_owner_gone();
+	test_hostile_child();
+	test_other_user();
+	return unit_end();
+}
