@@ -160,7 +160,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 		s->threads = json_object_array_length(list);
 	if (json_get(o, "missing", json_type_array, &list) == 0)
 		s->missing = json_object_get(list);
-	snprintf(s->id, sizeof(s->id), "%s", id);
+	memcpy(s->id, id, strnlen(id, sizeof(s->id) - 1));
 	return s->name ? 0 : -ENOMEM;
 }
 
@@ -323,7 +323,8 @@ uint64_t spool_bytes(const struct spool *s)
 
 void spool_insert(struct spool *s, struct snapshot *snapshot)
 {
-	TAILQ_INSERT_TAIL(&s->list, snapshot_ref(snapshot), link);
+	snapshot_ref(snapshot);
+	TAILQ_INSERT_TAIL(&s->list, snapshot, link);
 }
 
 void spool_drop(struct spool *s, struct snapshot *snapshot)

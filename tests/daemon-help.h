@@ -10,6 +10,15 @@
 #include "lib/emu/ring.h"
 #include "lib/varlink/varlink.h"
 
+/* Sanitizers keep freed memory, so that what is resident says nothing. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TESTED_SANITIZED 1
+#elif defined(__has_feature)
+#define TESTED_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define TESTED_SANITIZED 0
+#endif
+
 struct tested {
 	pid_t pid;
 	char dir[64], socket[96], spool[96], log[96];

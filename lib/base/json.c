@@ -301,7 +301,7 @@ void json_add_i64(json_object *o, const char *key, int64_t v)
 
 void json_add_u64(json_object *o, const char *key, uint64_t v)
 {
-	add(o, key, json_object_new_uint64(v));
+	add(o, key, json_object_new_int64(v > INT64_MAX ? INT64_MAX : (int64_t)v));
 }
 
 void json_add_bool(json_object *o, const char *key, bool v)
