@@ -1,1 +1,20 @@
-# lib/emu
+# What the daemon needs to read the rings.
+noinst_LTLIBRARIES += lib/emu/libemuring.la
+lib_emu_libemuring_la_SOURCES = lib/emu/atoms.c lib/emu/encode.c lib/emu/encode.h lib/emu/ring.h
+
+# The plugin brings its own copies: QEMU loads it into a process that has none of our libraries.
+pkglib_LTLIBRARIES += csight-etm.la
+csight_etm_la_SOURCES = \
+	lib/emu/a64.h \
+	lib/emu/atoms.c \
+	lib/emu/codelog.c lib/emu/codelog.h \
+	lib/emu/encode.c lib/emu/encode.h \
+	lib/emu/guest.h \
+	lib/emu/plugin.c \
+	lib/emu/qemu.h \
+	lib/emu/shared.c lib/emu/shared.h \
+	lib/emu/signals.c lib/emu/signals.h \
+	lib/emu/truth.c lib/emu/truth.h \
+	lib/base/io.c
+csight_etm_la_CFLAGS = -std=gnu11 $(CSIGHT_PLAIN_CFLAGS) -fvisibility=hidden
+csight_etm_la_LDFLAGS = -module -avoid-version -shared

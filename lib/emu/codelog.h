@@ -1,0 +1,27 @@
+/*
+ * What code there is, as the log of ring.h tells it: mappings, and bytes that the mapped files do not give back. The
+ * bytes of each block are checked when QEMU translates it; what the log so far would not give back is added. All calls
+ * but codelog_stale and codelog_epoch are made under the caller's lock.
+ */
+#ifndef CSIGHT_EMU_CODELOG_H
+#define CSIGHT_EMU_CODELOG_H
+
+#include "lib/emu/shared.h"
+
+struct codelog;
+
+struct codelog *codelog_new(struct shared *s);
+
+/* The guest ran a system call that may have changed its mappings. */
+void codelog_stale(struct codelog *c);
+
+/* Code is about to run at addr; bytes are what QEMU translates, base what to add to a guest address. */
+void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
+
+/* Grows when an address came to hold other code than before: a thread that sees it must tell the time. */
+uint32_t codelog_epoch(const struct codelog *c);
+
+/* After a fork, in the child: everything so far goes to a new shared memory. */
+void codelog_moved(struct codelog *c, const struct shared *from);
+
+#endif

@@ -1,0 +1,215 @@
+#include <string.h>
+
+#include "lib/emu/encode.h"
+
+enum {
+	HEADER_TRACE_INFO = 0x01,
+	HEADER_TIMESTAMP = 0x02,
+	HEADER_TRACE_ON = 0x04,
+	HEADER_EXCEPTION = 0x06,
+	HEADER_EXCEPTION_RETURN = 0x07,
+	HEADER_LONG32_CONTEXT = 0x82,
+	HEADER_LONG64_CONTEXT = 0x85,
+	HEADER_EXACT = 0x90,
+	HEADER_SHORT = 0x95,
+	HEADER_LONG32 = 0x9a,
+	HEADER_LONG64 = 0x9d,
+};
+
+/* No address of an instruction is odd: an entry of the history that matches nothing. */
+#define NO_ADDRESS UINT64_MAX
+
+static inline void put(struct etm *e, uint8_t byte)
+{
+	e->ring[e->head++ & e->mask] = byte;
+}
+
+void etm_regs(bool return_stack, struct emu_regs *ret)
+{
+	*ret = (struct emu_regs){
+		.configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | (return_stack ? ETM_CONFIGR_RS : 0),
+		.traceidr = 0x10,
+		.idr0 = 0x28000ea1, /* 64-bit timestamps, return stack, branch broadcast, commit option */
+		.idr1 = 0x4100f403, /* ETMv4.0 */
+		.idr2 = 0x00000488, /* 64-bit addresses, 32-bit context IDs */
+		.authstatus = 0xcc,
+	};
+}
+
+void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, uint32_t context)
+{
+	memset(e, 0, sizeof(*e));
+	e->ring = ring;
+	e->mask = size - 1;
+	e->return_stack = return_stack;
+	e->context = context;
+}
+
+void etm_flush(struct etm *e)
+{
+	uint8_t bytes[ETM_ATOMS_MAX];
+	unsigned n = etm_atom_packets(e->atoms, e->n_atoms, bytes);
+
+	for (unsigned i = 0; i < n; i++)
+		put(e, bytes[i]);
+	e->atoms = 0;
+	e->n_atoms = 0;
+}
+
+/*
+ * Called while the held atoms are not a short run of E. They go out once no further atom could make their first packet
+ * longer: a run of E that an N has ended; three that begin no pattern of formats 4 and 5; four that are none; any five.
+ */
+void etm_settle(struct etm *e)
+{
+	unsigned n = e->n_atoms, run = (unsigned)__builtin_ctz(~e->atoms);
+	uint8_t packets[ETM_ATOMS_MAX];
+
+	if (run >= 3) {
+		if (run < n || n == ETM_ATOMS_MAX)
+			etm_flush(e);
+		return;
+	}
+	if (run == n || n < 3)
+		return;
+	etm_atom_packets(e->atoms, n, packets);
+	if (n == 3 && !(0x1a >> e->atoms & 1)) /* 1, 3 and 4: ENN, EEN, NNE */
+		return;
+	if (n == 4 && (packets[0] & 0xfc) == 0xdc)
+		return;
+	put(e, packets[0]);
+	n = packets[0] >= 0xf8 ? 3 : (packets[0] & 0xfc) == 0xdc ? 4 : 5;
+	e->atoms >>= n;
+	e->n_atoms -= n;
+}
+
+static void put_address_bytes(struct etm *e, uint64_t address, int size)
+{
+	put(e, (uint8_t)(address >> 2 & 0x7f));
+	put(e, (uint8_t)(address >> 9 & 0x7f));
+	for (int shift = 16; shift < size; shift += 8)
+		put(e, (uint8_t)(address >> shift));
+}
+
+static void remember(struct etm *e, uint64_t address)
+{
+	e->history[2] = e->history[1];
+	e->history[1] = e->history[0];
+	e->history[0] = address;
+}
+
+/* An address packet in its shortest form; the atoms before it are out. */
+static void put_address(struct etm *e, uint64_t address)
+{
+	uint64_t differs = address ^ e->history[0];
+
+	for (int i = 0; i < 3; i++)
+		if (e->history[i] == address) {
+			put(e, (uint8_t)(HEADER_EXACT + i));
+			remember(e, address);
+			return;
+		}
+	if (e->history[0] == NO_ADDRESS || differs >> 32) {
+		put(e, HEADER_LONG64);
+		put_address_bytes(e, address, 64);
+	} else if (differs >> 17) {
+		put(e, HEADER_LONG32);
+		put_address_bytes(e, address, 32);
+	} else {
+		put(e, HEADER_SHORT);
+		if (differs >> 9) {
+			put(e, (uint8_t)(0x80 | (address >> 2 & 0x7f)));
+			put(e, (uint8_t)(address >> 9));
+		} else {
+			put(e, (uint8_t)(address >> 2 & 0x7f));
+		}
+	}
+	remember(e, address);
+}
+
+void etm_address(struct etm *e, uint64_t address)
+{
+	etm_flush(e);
+	put_address(e, address);
+}
+
+/* EL0, AArch64, non-secure, with the context ID. */
+static void put_context(struct etm *e)
+{
+	put(e, 0x10 | 0x20 | 0x80);
+	for (int shift = 0; shift < 32; shift += 8)
+		put(e, (uint8_t)(e->context >> shift));
+}
+
+static void put_address_and_context(struct etm *e, uint64_t address)
+{
+	bool near = e->history[0] != NO_ADDRESS && !((address ^ e->history[0]) >> 32);
+
+	put(e, near ? HEADER_LONG32_CONTEXT : HEADER_LONG64_CONTEXT);
+	put_address_bytes(e, address, near ? 32 : 64);
+	put_context(e);
+	remember(e, address);
+}
+
+static void put_timestamp(struct etm *e, uint64_t time, bool whole)
+{
+	uint64_t changed = whole ? UINT64_MAX : time ^ e->timestamp;
+	int bytes = 1;
+
+	while (bytes < 9 && changed >> (7 * bytes))
+		bytes++;
+	put(e, HEADER_TIMESTAMP);
+	for (int i = 0; i < bytes - 1; i++)
+		put(e, (uint8_t)(0x80 | (time >> (7 * i) & 0x7f)));
+	/* The ninth byte has eight bits and no continuation. */
+	put(e, (uint8_t)(bytes == 9 ? time >> 56 : time >> (7 * (bytes - 1)) & 0x7f));
+	e->timestamp = time;
+}
+
+void etm_timestamp(struct etm *e, uint64_t time)
+{
+	etm_flush(e);
+	put_timestamp(e, time, false);
+}
+
+void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins)
+{
+	etm_flush(e);
+	for (int i = 0; i < 11; i++)
+		put(e, 0);
+	put(e, 0x80);
+	/* One INFO byte: no cycle counts, no conditional or data trace. */
+	put(e, HEADER_TRACE_INFO);
+	put(e, 0x01);
+	put(e, 0x00);
+	e->history[0] = e->history[1] = e->history[2] = NO_ADDRESS;
+	e->depth = 0;
+	put_timestamp(e, time, true);
+	if (begins)
+		put(e, HEADER_TRACE_ON);
+	put_address_and_context(e, address);
+}
+
+void etm_trace_on(struct etm *e, uint64_t address)
+{
+	etm_flush(e);
+	e->depth = 0;
+	put(e, HEADER_TRACE_ON);
+	put_address_and_context(e, address);
+}
+
+void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool target)
+{
+	etm_flush(e);
+	put(e, HEADER_EXCEPTION);
+	/* E1:E0 01: the address is where it returns; 10: it is the last branch's target as well. */
+	put(e, (uint8_t)((target ? 0x40 : 0x01) | type << 1));
+	put_address(e, to);
+	e->depth = 0;
+}
+
+void etm_exception_return(struct etm *e)
+{
+	etm_flush(e);
+	put(e, HEADER_EXCEPTION_RETURN);
+}

@@ -1,0 +1,51 @@
+/*
+ * The guest's registers, memory and signal frames, as far as QEMU lets a plugin see them. Registers come through symbols
+ * that are no part of the plugin interface: where they are absent, guest_registers() is false and signals are not told
+ * from other jumps.
+ */
+#ifndef CSIGHT_EMU_GUEST_H
+#define CSIGHT_EMU_GUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/emu/qemu.h"
+
+enum { GUEST_LR = 30, GUEST_SP = 31 };
+
+/* struct rt_sigframe of arm64: a siginfo of 128 bytes, a ucontext whose sigcontext begins at 304. */
+enum { FRAME_SIGNO = 0, FRAME_CODE = 8, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
+
+static inline bool guest_registers(void)
+{
+	return &thread_cpu && aarch64_cpu_gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
+}
+
+static inline uint64_t guest_register(int number)
+{
+	static __thread struct byte_array *array;
+	uint64_t v = 0;
+
+	if (!array)
+		array = g_byte_array_sized_new(16);
+	g_byte_array_set_size(array, 0);
+	if (aarch64_cpu_gdb_read_register(thread_cpu, array, number) == 8)
+		memcpy(&v, array->data, 8);
+	return v;
+}
+
+static inline void guest_read(uint64_t base, uint64_t address, void *ret, size_t size)
+{
+	memcpy(ret, (const void *)(uintptr_t)(base + address), size);
+}
+
+static inline uint64_t guest_u64(uint64_t base, uint64_t address)
+{
+	uint64_t v;
+
+	guest_read(base, address, &v, sizeof(v));
+	return v;
+}
+
+#endif

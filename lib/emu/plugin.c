@@ -1,0 +1,513 @@
+/*
+ * csight-etm.so: an ETM for programs that run under qemu-aarch64. A callback before each block tells where control went;
+ * the block before it is retired then, as the packets that hardware would have written for it.
+ *
+ * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, sync=BYTES, period=BLOCKS (between
+ * timestamps), truth=DIR, truthraw=on.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/util.h"
+#include "lib/emu/a64.h"
+#include "lib/emu/codelog.h"
+#include "lib/emu/encode.h"
+#include "lib/emu/guest.h"
+#include "lib/emu/shared.h"
+#include "lib/emu/signals.h"
+#include "lib/emu/truth.h"
+
+enum { VCPUS = 16384, ARENA = 1 << 20 };
+
+/* arm64's system call numbers. */
+enum { NR_EXIT = 93, NR_SIGACTION = 134, NR_BRK = 214, NR_MUNMAP = 215, NR_MREMAP = 216, NR_MMAP = 222, NR_MPROTECT = 226,
+       NR_SHMAT = 196, NR_SHMDT = 197 };
+
+struct block {
+	uint64_t start, end, target;
+	uint32_t count;
+	uint8_t kind;
+	bool link;
+};
+
+struct thread {
+	struct etm etm;
+	struct emu_slot *slot;	  /* NULL: no slot was free; it runs untraced */
+	const struct block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
+	bool stopped;		  /* obeys a freeze, or has no slot */
+	bool resumes;		  /* the next block is where the kernel returned to */
+	uint32_t seen, epoch;
+	uint32_t period; /* blocks until the next timestamp */
+	uint32_t tail;	 /* instructions since the last packet that a decoder can walk to */
+	uint64_t position; /* where a decoder stands: the address after that packet */
+	uint64_t next_sync;
+	uint64_t instructions;
+};
+
+int qemu_plugin_version = 1;
+
+static struct shared_options options = { .rings = 64, .ring_size = 4 << 20, .log_size = 32 << 20, .return_stack = true };
+static uint64_t sync_bytes = 4096;
+static uint32_t period_blocks = 1024;
+static bool truth;
+
+static struct shared shared;
+static struct codelog *codelog;
+static struct thread *threads[VCPUS];
+static __thread unsigned self_vcpu;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
+static uint64_t base; /* of guest memory in QEMU's */
+static bool opened, untraced;
+
+static uint32_t control(void)
+{
+	return atomic_load_explicit(&shared.header->control, memory_order_acquire);
+}
+
+/* What the daemon may read at any time. */
+static inline void publish(struct thread *t, unsigned vcpu)
+{
+	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
+	atomic_store_explicit(&t->slot->pending, etm_pending(&t->etm), memory_order_release);
+	if (truth)
+		atomic_store_explicit(&t->slot->truth, truth_count(vcpu) - t->tail, memory_order_release);
+}
+
+static void publish_all(struct thread *t, unsigned vcpu)
+{
+	etm_flush(&t->etm);
+	publish(t, vcpu);
+	atomic_store(&t->slot->instructions, t->instructions);
+}
+
+/* Needs the lock. */
+static void take_slot(struct thread *t)
+{
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+
+	/* A frozen slot is being read: none changes hands meanwhile. */
+	t->seen = control();
+	if (t->seen & 1)
+		return;
+	t->slot = shared_take(&shared, tid);
+	if (!t->slot) {
+		atomic_fetch_add(&shared.header->lost_threads, 1);
+		return;
+	}
+	etm_init(&t->etm, shared_ring(&shared, t->slot), options.ring_size, options.return_stack, tid);
+	t->next_sync = 0;
+	t->instructions = 0;
+	atomic_store(&t->slot->seen, t->seen);
+	atomic_store(&t->slot->state, EMU_RUNNING);
+	t->stopped = false;
+}
+
+static struct thread *thread_begin(unsigned vcpu)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		abort();
+	self_vcpu = vcpu;
+	t->stopped = true;
+	pthread_mutex_lock(&lock);
+	take_slot(t);
+	pthread_mutex_unlock(&lock);
+	threads[vcpu] = t;
+	return t;
+}
+
+/* The daemon froze or thawed the rings. */
+static void obey(struct thread *t, unsigned vcpu, uint32_t word)
+{
+	if (!t->slot) {
+		t->seen = word;
+		if (!(word & 1)) {
+			pthread_mutex_lock(&lock);
+			take_slot(t);
+			pthread_mutex_unlock(&lock);
+		}
+		return;
+	}
+	if (word & 1) {
+		publish_all(t, vcpu);
+		if (!t->stopped)
+			atomic_store(&t->slot->stopped_ns, now_ns(CLOCK_MONOTONIC));
+		t->stopped = true;
+	} else {
+		atomic_store(&t->slot->resumed_ns, now_ns(CLOCK_MONOTONIC));
+		t->stopped = false;
+		t->next_sync = 0;
+	}
+	t->last = NULL;
+	t->seen = word;
+	atomic_store(&t->slot->seen, word);
+}
+
+/* A stretch of trace begins at address. */
+static void begin(struct thread *t, uint64_t address)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (t->resumes && t->next_sync)
+		etm_exception_return(&t->etm);
+	if (t->etm.head >= t->next_sync) {
+		etm_sync(&t->etm, now, address, true);
+		t->next_sync = t->etm.head + sync_bytes;
+	} else {
+		etm_trace_on(&t->etm, address);
+		etm_timestamp(&t->etm, now);
+	}
+	t->resumes = false;
+	t->position = address;
+	t->tail = 0;
+	t->period = period_blocks;
+	t->epoch = codelog_epoch(codelog);
+}
+
+/* The block ran to its end and control went on to next. False: no instruction of it goes there. */
+static inline bool retire(struct thread *t, const struct block *b, uint64_t next)
+{
+	switch (b->kind) {
+	case A64_BRANCH:
+		if (next != b->target)
+			return false;
+		etm_branch(&t->etm, b->link ? b->end : 0);
+		break;
+	case A64_CONDITIONAL:
+		if (next == b->target)
+			etm_branch(&t->etm, 0);
+		else if (next == b->end)
+			etm_atom(&t->etm, false);
+		else
+			return false;
+		break;
+	case A64_INDIRECT:
+		etm_indirect(&t->etm, next, b->link ? b->end : 0);
+		break;
+	case A64_ISB:
+		if (next != b->end)
+			return false;
+		etm_atom(&t->etm, true);
+		break;
+	default:
+		if (next != b->end)
+			return false;
+		t->instructions += b->count;
+		t->tail += b->count;
+		return true;
+	}
+	t->instructions += b->count;
+	t->tail = 0;
+	t->position = next;
+	return true;
+}
+
+static enum etm_exception exception_of(const struct delivery *d, bool fetched)
+{
+	if (!d->fault)
+		return ETM_IRQ;
+	switch (d->signo) {
+	case 4: /* SIGILL */
+		return ETM_TRAP;
+	case 5: /* SIGTRAP */
+		return ETM_INST_DEBUG;
+	default:
+		return fetched ? ETM_DATA_FAULT : ETM_INST_FAULT;
+	}
+}
+
+/* Control came to pc in a way that the last block does not explain: by a signal, or we do not know how. */
+static void interrupted(struct thread *t, uint64_t pc)
+{
+	const struct block *b = t->last;
+	struct delivery d;
+	bool inside;
+
+	if (!signals_delivered(base, pc, &d))
+		return;
+	inside = d.fault && d.pc >= b->start && d.pc < b->end;
+	if (inside) {
+		t->instructions += (d.pc - b->start) / 4;
+	} else if (!retire(t, b, d.pc)) {
+		return;
+	}
+	etm_exception(&t->etm, exception_of(&d, inside), d.pc, false);
+	t->tail = 0;
+	t->resumes = true;
+}
+
+static void between_blocks(struct thread *t)
+{
+	uint32_t epoch = codelog_epoch(codelog);
+
+	/* A synchronisation point names where a decoder stands: it must stand here. */
+	if (t->etm.head >= t->next_sync && t->tail == 0) {
+		etm_sync(&t->etm, now_ns(CLOCK_MONOTONIC), t->position, false);
+		t->next_sync = t->etm.head + sync_bytes;
+		t->period = period_blocks;
+	} else if (t->period == 0 || epoch != t->epoch) {
+		etm_timestamp(&t->etm, now_ns(CLOCK_MONOTONIC));
+		t->period = period_blocks;
+	}
+	t->epoch = epoch;
+}
+
+static void on_block(unsigned vcpu, void *userdata)
+{
+	const struct block *b = userdata;
+	struct thread *t = threads[vcpu];
+	uint32_t word = control();
+
+	if (__builtin_expect(!t, 0))
+		t = thread_begin(vcpu);
+	if (t->last) {
+		bool known = t->last->kind != A64_INDIRECT || !signals_maybe(b->start) ||
+			     !signals_delivered(base, b->start, &(struct delivery){ 0 });
+
+		if (__builtin_expect(!known || !retire(t, t->last, b->start), 0)) {
+			interrupted(t, b->start);
+			t->last = NULL;
+		}
+	}
+	if (__builtin_expect(word != t->seen, 0))
+		obey(t, vcpu, word);
+	if (t->stopped)
+		return;
+	if (!t->last)
+		begin(t, b->start);
+	else if (__builtin_expect(t->period-- == 0 || t->etm.head >= t->next_sync || t->epoch != codelog_epoch(codelog), 0))
+		between_blocks(t);
+	t->last = b;
+	publish(t, vcpu);
+}
+
+static bool changes_mappings(int64_t number)
+{
+	return number == NR_MMAP || number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP ||
+	       number == NR_BRK || number == NR_SHMAT || number == NR_SHMDT;
+}
+
+static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
+		       uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+	struct thread *t = threads[vcpu];
+
+	if (number == NR_SIGACTION && a2) {
+		pthread_mutex_lock(&lock);
+		signals_action(base, a2);
+		if (truth)
+			truth_action(base, a2);
+		pthread_mutex_unlock(&lock);
+	}
+	if (!t || !t->slot)
+		return;
+	if (t->last && t->last->kind == A64_SVC) {
+		t->instructions += t->last->count;
+		etm_exception(&t->etm, ETM_CALL, t->last->end, false);
+		t->tail = 0;
+	}
+	t->last = NULL;
+	t->resumes = true;
+	if (!t->stopped)
+		publish_all(t, vcpu);
+	if (number != NR_EXIT) {
+		atomic_store(&t->slot->state, EMU_IDLE);
+		return;
+	}
+	/* From here on the slot may be another thread's. */
+	t->slot->end_ns = now_ns(CLOCK_MONOTONIC);
+	atomic_store(&t->slot->state, EMU_EXITED);
+	t->slot = NULL;
+	t->stopped = true;
+}
+
+static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
+{
+	struct thread *t = threads[vcpu];
+
+	if (codelog && changes_mappings(number))
+		codelog_stale(codelog);
+	/* The next block looks at the control word, after this store: one of the two sides sees the other. */
+	if (t && t->slot)
+		atomic_store(&t->slot->state, EMU_RUNNING);
+}
+
+static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
+{
+	struct thread *t = threads[vcpu];
+
+	if (!t)
+		return;
+	threads[vcpu] = NULL;
+	if (t->slot) {
+		if (!t->slot->end_ns)
+			t->slot->end_ns = now_ns(CLOCK_MONOTONIC);
+		atomic_store(&t->slot->state, EMU_EXITED);
+	}
+	if (truth)
+		truth_thread_ended(vcpu);
+	free(t);
+}
+
+/* Blocks live as long as QEMU may run them, which it does not tell: for ever. */
+static struct block *new_block(void)
+{
+	static struct block *arena;
+	static size_t left;
+
+	if (left == 0) {
+		arena = malloc(ARENA);
+		left = arena ? ARENA / sizeof(*arena) : 0;
+		if (!left)
+			abort();
+	}
+	left--;
+	return arena++;
+}
+
+/* At the first translation: earlier, QEMU cannot say which program it runs. Needs the lock. */
+static bool open_shared(void)
+{
+	const char *exe = qemu_plugin_path_to_binary();
+
+	return shared_open(&options, exe ? exe : "?", 0, &shared) == 0 && (codelog = codelog_new(&shared));
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb);
+	const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(tb, 0);
+	uint8_t bytes[4 * 1024];
+	struct block *b;
+	uint32_t op;
+
+	n = MIN(n, sizeof(bytes) / 4);
+	pthread_mutex_lock(&lock);
+	if (!opened)
+		untraced = !open_shared();
+	opened = true;
+	if (untraced) {
+		/* Without a daemon the program runs as it would. */
+		pthread_mutex_unlock(&lock);
+		return;
+	}
+	base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_tb_vaddr(tb);
+	b = new_block();
+	*b = (struct block){ .start = qemu_plugin_tb_vaddr(tb), .count = (uint32_t)n };
+	b->end = b->start + 4 * n;
+	for (size_t i = 0; i < n; i++)
+		memcpy(bytes + 4 * i, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
+	memcpy(&op, bytes + 4 * (n - 1), 4);
+	b->kind = (uint8_t)a64_classify(op, b->end - 4, &b->link, &b->target);
+	codelog_check(codelog, b->start, bytes, (uint32_t)(4 * n), base);
+	pthread_mutex_unlock(&lock);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, b);
+	if (truth)
+		truth_instrument(tb, base);
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+	struct thread *t = threads[self_vcpu];
+	struct shared parent = shared;
+	static struct emu_header unregistered;
+
+	pthread_mutex_init(&lock, NULL);
+	if (!opened || untraced)
+		return;
+	closep(&parent.socket);
+	if (truth)
+		truth_forked();
+	for (unsigned i = 0; i < VCPUS; i++)
+		if (i != self_vcpu)
+			threads[i] = NULL;
+	if (shared_open(&options, parent.header->exe, (uint32_t)getppid(), &shared) < 0) {
+		/* Frozen for ever. */
+		atomic_store(&unregistered.control, 1);
+		shared.header = &unregistered;
+		shared.socket = -1;
+		if (t)
+			*t = (struct thread){ .stopped = true, .seen = 1 };
+		return;
+	}
+	codelog_moved(codelog, &parent);
+	munmap(parent.header, parent.header->total_size);
+	if (t) {
+		*t = (struct thread){ .stopped = true, .resumes = true };
+		take_slot(t);
+		if (t->slot)
+			atomic_store(&t->slot->state, EMU_IDLE);
+	}
+}
+
+static bool set_option(const char *argument)
+{
+	const char *value = strchr(argument, '=');
+	size_t n = value ? (size_t)(value - argument) : 0;
+
+	if (!value++)
+		return false;
+#define IS(name) (n == sizeof(name) - 1 && memcmp(argument, name, n) == 0)
+	if (IS("socket"))
+		options.socket = strdup(value);
+	else if (IS("rings"))
+		options.rings = (uint32_t)strtoul(value, NULL, 0);
+	else if (IS("ringsize"))
+		options.ring_size = strtoull(value, NULL, 0);
+	else if (IS("retstack"))
+		options.return_stack = strcmp(value, "on") == 0;
+	else if (IS("sync"))
+		sync_bytes = strtoull(value, NULL, 0);
+	else if (IS("period"))
+		period_blocks = (uint32_t)strtoul(value, NULL, 0);
+	else if (IS("truth"))
+		truth_open(strdup(value), false), truth = true;
+	else if (IS("truthraw"))
+		truth_open(strdup(value), true), truth = true;
+	else
+		return false;
+#undef IS
+	return true;
+}
+
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	if (info->system_emulation || strcmp(info->target_name, "aarch64") != 0) {
+		fprintf(stderr, "csight-etm: is for qemu-aarch64 of user mode, not for %s\n", info->target_name);
+		return -1;
+	}
+	for (int i = 0; i < argc; i++)
+		if (!set_option(argv[i])) {
+			fprintf(stderr, "csight-etm: there is no option '%s'\n", argv[i]);
+			return -1;
+		}
+	if (options.rings < 1 || options.rings > EMU_RINGS_MAX || options.ring_size < EMU_RING_SIZE_MIN ||
+	    options.ring_size > EMU_RING_SIZE_MAX || (options.ring_size & (options.ring_size - 1))) {
+		fprintf(stderr, "csight-etm: rings are 1 to %d, of a power of two between %d and %d bytes\n", EMU_RINGS_MAX,
+			EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
+		return -1;
+	}
+	if (!guest_registers())
+		fprintf(stderr, "csight-etm: this QEMU does not export its registers: code interrupted by a signal is lost\n");
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+	qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
+	qemu_plugin_register_vcpu_exit_cb(id, on_exit_of);
+	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0 ? 0 : -1;
+}

@@ -1,0 +1,196 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/emu/encode.h"
+#include "lib/emu/shared.h"
+
+/* The traced program must not meet our descriptors where it expects its own. */
+enum { FD_LEAST = 600, PAGE = 4096 };
+
+static uint64_t page_align(uint64_t n)
+{
+	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static int make_memory(const struct shared_options *o, uint32_t parent, struct shared *s)
+{
+	uint64_t slots = page_align(sizeof(struct emu_header));
+	uint64_t log = page_align(slots + o->rings * sizeof(struct emu_slot));
+	uint64_t rings = page_align(log + o->log_size);
+	uint64_t total = rings + o->rings * o->ring_size;
+	int fd = memfd_create("csight-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct emu_header *h;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)total) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	/* Untouched rings cost nothing: the file is sparse, and nothing is reserved for it. */
+	h = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (h == MAP_FAILED) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	h->magic = EMU_MAGIC;
+	h->version = EMU_VERSION;
+	h->header_size = sizeof(*h);
+	h->total_size = total;
+	h->n_rings = o->rings;
+	h->slot_size = sizeof(struct emu_slot);
+	h->slots_offset = slots;
+	h->log_offset = log;
+	h->log_size = o->log_size;
+	h->rings_offset = rings;
+	h->ring_size = o->ring_size;
+	h->pid = (uint32_t)getpid();
+	h->parent = parent;
+	h->start_ns = now_ns(CLOCK_MONOTONIC);
+	etm_regs(o->return_stack, &h->regs);
+	s->header = h;
+	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
+	s->log = (uint8_t *)h + log;
+	s->rings = (uint8_t *)h + rings;
+	return fd_move_high(fd, FD_LEAST);
+}
+
+static int connect_to(const char *path)
+{
+	const struct timeval limit = { .tv_sec = 5 };
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd, rc;
+
+	if (strlen(path) >= sizeof(to.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(to.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	fd = fd_move_high(fd, FD_LEAST);
+	if (fd < 0)
+		return fd;
+	/* A daemon that hangs must not hang the program. */
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static int announce(const char *path, int memory, int *ret)
+{
+	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_HELLO };
+	_cleanup_close_ int fd = connect_to(path);
+	ssize_t n;
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	rc = fdmsg_send(fd, &m, sizeof(m), &memory, 1);
+	if (rc < 0)
+		return rc;
+	n = fdmsg_recv(fd, &m, sizeof(m), NULL, NULL, 0);
+	if (n != sizeof(m) || m.magic != EMU_MAGIC || m.type != EMU_WELCOME)
+		return n < 0 ? (int)n : -EPROTO;
+	if (m.value < 0)
+		return (int)m.value;
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+/* The program's name, file and arguments; QEMU's own arguments come before them. */
+static void put_name(struct emu_header *h, const char *exe)
+{
+	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	const char *slash = strrchr(exe, '/'), *base = slash ? slash + 1 : exe;
+	_cleanup_free_ char *line = malloc(EMU_CMDLINE_SIZE * 4);
+	ssize_t n = line && fd >= 0 ? read_full(fd, line, EMU_CMDLINE_SIZE * 4) : 0;
+	size_t size = n > 0 ? (size_t)n : 0;
+
+	snprintf(h->name, sizeof(h->name), "%s", base);
+	snprintf(h->exe, sizeof(h->exe), "%s", exe);
+	for (size_t at = 0, next; at < size; at = next) {
+		next = at + strnlen(line + at, size - at) + 1;
+		slash = strrchr(line + at, '/');
+		if (at == 0 || strcmp(slash ? slash + 1 : line + at, base) != 0)
+			continue;
+		h->cmdline_size = (uint32_t)MIN(size - at, (size_t)EMU_CMDLINE_SIZE);
+		memcpy(h->cmdline, line + at, h->cmdline_size);
+		return;
+	}
+}
+
+int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret)
+{
+	struct shared s = { .socket = -1 };
+	int memory = make_memory(o, parent, &s), rc = 0;
+
+	if (memory < 0) {
+		fprintf(stderr, "csight-etm: cannot make %u rings of %llu bytes: %s; the program runs untraced\n", o->rings,
+			(unsigned long long)o->ring_size, strerror(-memory));
+		return memory;
+	}
+	put_name(s.header, exe);
+	if (o->socket)
+		rc = announce(o->socket, memory, &s.socket);
+	close(memory);
+	if (rc < 0) {
+		fprintf(stderr, "csight-etm: cannot register with csightd at %s: %s; the program runs untraced\n", o->socket,
+			strerror(-rc));
+		munmap(s.header, s.header->total_size);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct emu_slot *shared_take(struct shared *s, uint32_t tid)
+{
+	struct emu_slot *found = NULL;
+	uint32_t serial;
+
+	for (uint32_t i = 0; i < s->header->n_rings; i++) {
+		struct emu_slot *slot = &s->slots[i];
+		uint32_t state = atomic_load(&slot->state);
+
+		if (state == EMU_FREE) {
+			found = slot;
+			break;
+		}
+		/* None was never used: the one whose thread ended first gives its history up. */
+		if (state == EMU_EXITED && (!found || slot->end_ns < found->end_ns))
+			found = slot;
+	}
+	if (!found)
+		return NULL;
+	serial = found->serial + 1;
+	memset(found, 0, sizeof(*found));
+	found->serial = serial;
+	found->tid = tid;
+	found->start_ns = now_ns(CLOCK_MONOTONIC);
+	snprintf(found->name, sizeof(found->name), "%s", s->header->name);
+	return found;
+}
+
+void shared_send_file(struct shared *s, uint32_t id, int fd)
+{
+	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = id };
+
+	if (s->socket >= 0 && fdmsg_send(s->socket, &m, sizeof(m), &fd, 1) < 0)
+		closep(&s->socket);
+}

@@ -1,0 +1,207 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/emu/truth.h"
+
+/* The log grows in pieces, mapped shared, so that what was written is in the file whatever ends the process. */
+enum { VCPUS = 16384, PIECE = 1 << 20, RECORDS = PIECE / 16, HANDLERS = 256 };
+
+struct record {
+	uint64_t start, count;
+};
+
+struct log {
+	struct record *piece;
+	unsigned used; /* records of the piece; the last one grows */
+	uint64_t next, count;
+	uint64_t last;
+	int fd;
+	off_t size;
+};
+
+static struct log *logs[VCPUS];
+static const char *truth_dir;
+static bool truth_raw;
+static _Atomic unsigned serial;
+static uint64_t memory_base;
+static uint64_t handlers[HANDLERS];
+static _Atomic unsigned n_handlers;
+
+void truth_open(const char *dir, bool raw)
+{
+	truth_dir = dir;
+	truth_raw = raw;
+}
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "csight-etm: truth log: %s: %s\n", what, strerror(errno));
+	_exit(70);
+}
+
+static void next_piece(struct log *l)
+{
+	if (l->piece)
+		munmap(l->piece, PIECE);
+	if (ftruncate(l->fd, l->size + PIECE) < 0)
+		fail("ftruncate");
+	l->piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, l->fd, l->size);
+	if (l->piece == MAP_FAILED)
+		fail("mmap");
+	l->size += PIECE;
+	l->used = 0;
+}
+
+static struct log *log_begin(void)
+{
+	struct log *l = calloc(1, sizeof(*l));
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d.%ld.%u.truth", truth_dir, getpid(), syscall(SYS_gettid), atomic_fetch_add(&serial, 1));
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (!l || fd < 0)
+		fail(path);
+	l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 800);
+	close(fd);
+	next_piece(l);
+	return l;
+}
+
+static uint64_t stack_pointer_of(struct CPUState *cpu, int number)
+{
+	static __thread struct byte_array *array;
+	uint64_t v = 0;
+
+	if (!array)
+		array = g_byte_array_sized_new(8);
+	g_byte_array_set_size(array, 0);
+	if (aarch64_cpu_gdb_read_register(cpu, array, number) == 8)
+		memcpy(&v, array->data, 8);
+	return v;
+}
+
+static uint64_t peek(uint64_t address)
+{
+	return *(const uint64_t *)(uintptr_t)(memory_base + address);
+}
+
+static bool handler_at(uint64_t pc)
+{
+	for (unsigned i = 0, n = atomic_load(&n_handlers); i < n; i++)
+		if (handlers[i] == pc)
+			return true;
+	return false;
+}
+
+/* Instructions that may leave the pc where it is, or set it back to themselves, having executed. */
+static bool executes_anyway(uint64_t pc)
+{
+	uint32_t op = *(const uint32_t *)(uintptr_t)(memory_base + pc);
+
+	return (op >> 26 & 0x1f) == 5 || op >> 24 == 0x54 || (op >> 25 & 0x3f) == 0x1a || (op >> 25 & 0x3f) == 0x1b ||
+	       op >> 25 == 0x6b || (op & 0xffe0001f) == 0xd4000001;
+}
+
+/* A handler begins: if the signal's cause was the last instruction logged, that one did not execute. */
+static void take_back_fault(struct log *l, uint64_t pc)
+{
+	uint64_t sp = stack_pointer_of(thread_cpu, 31), at = 0;
+
+	if (stack_pointer_of(thread_cpu, 30) != default_rt_sigreturn)
+		return;
+	for (int depth = 0; depth < 64; depth++) {
+		at = peek(sp + 568);
+		if (!handler_at(at) || peek(sp + 552) != default_rt_sigreturn)
+			break;
+		sp = peek(sp + 560);
+	}
+	if (at == l->last && !executes_anyway(at)) {
+		struct record *r = &l->piece[l->used - 1];
+
+		/* An empty run stays where it is; readers pass over it. */
+		r->count--;
+		l->count--;
+	}
+	(void)pc;
+}
+
+static void step(unsigned vcpu, void *userdata)
+{
+	uint64_t pc = (uint64_t)(uintptr_t)userdata;
+	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+
+	if (!l) {
+		if (vcpu >= VCPUS)
+			return;
+		l = logs[vcpu] = log_begin();
+	}
+	if (pc != l->next || truth_raw) {
+		if (!truth_raw && l->used && handler_at(pc) && &default_rt_sigreturn && aarch64_cpu_gdb_read_register)
+			take_back_fault(l, pc);
+		if (l->used == RECORDS)
+			next_piece(l);
+		l->piece[l->used++] = (struct record){ pc, 0 };
+	}
+	l->piece[l->used - 1].count++;
+	l->count++;
+	l->last = pc;
+	l->next = pc + 4;
+}
+
+void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb);
+
+	memory_base = base;
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, step, QEMU_PLUGIN_CB_NO_REGS,
+						       (void *)(uintptr_t)qemu_plugin_insn_vaddr(insn));
+	}
+}
+
+void truth_action(uint64_t base, uint64_t action)
+{
+	unsigned n = atomic_load(&n_handlers);
+
+	memory_base = base;
+	if (peek(action) > 1 && !handler_at(peek(action)) && n < HANDLERS) {
+		handlers[n] = peek(action);
+		atomic_store(&n_handlers, n + 1);
+	}
+}
+
+uint64_t truth_count(unsigned vcpu)
+{
+	return vcpu < VCPUS && logs[vcpu] ? logs[vcpu]->count : 0;
+}
+
+void truth_thread_ended(unsigned vcpu)
+{
+	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+
+	if (!l)
+		return;
+	logs[vcpu] = NULL;
+	munmap(l->piece, PIECE);
+	close(l->fd);
+	free(l);
+}
+
+void truth_forked(void)
+{
+	/* The parent's files are still mapped here, and not this process's to write. */
+	for (unsigned i = 0; i < VCPUS; i++)
+		if (logs[i])
+			truth_thread_ended(i);
+	atomic_store(&serial, 0);
+}

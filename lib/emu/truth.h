@@ -1,0 +1,31 @@
+/*
+ * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder. One file
+ * a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers; it survives any end of the
+ * process. An instruction that faulted is taken back. raw: it is not, and each record is one instruction {pc, 1}, as
+ * QEMU's own log with -singlestep has it.
+ */
+#ifndef CSIGHT_EMU_TRUTH_H
+#define CSIGHT_EMU_TRUTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/emu/qemu.h"
+
+void truth_open(const char *dir, bool raw);
+
+/* At translation: the callbacks of each instruction of a block. */
+void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base);
+
+/* rt_sigaction, seen by the system call callback. */
+void truth_action(uint64_t base, uint64_t action);
+
+/* How many instructions the log of this thread holds. */
+uint64_t truth_count(unsigned vcpu);
+
+void truth_thread_ended(unsigned vcpu);
+
+/* In the child of a fork: files of its own from here on. */
+void truth_forked(void);
+
+#endif
