@@ -19,11 +19,10 @@ csightd_SOURCES = \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool.c daemon/spool.h \
 	daemon/target.c daemon/target.h \
-	daemon/stub.c \
 	daemon/tree.c daemon/tree.h
 nodist_csightd_SOURCES = daemon/idl.c
 csightd_CFLAGS = $(AM_CFLAGS) -pthread
-csightd_LDADD = lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
+csightd_LDADD = lib/emu/libemuring.la lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
 	$(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
 # The daemon tells its interfaces over the wire.
