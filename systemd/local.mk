@@ -1,1 +1,13 @@
-# systemd
+# systemd, etc
+systemdsystemunit_DATA = systemd/csightd.service
+sysusersdir = $(prefix)/lib/sysusers.d
+EXTRA_DIST += systemd/csight.sysusers etc/csightd.conf.example
+exampledir = $(docdir)
+example_DATA = etc/csightd.conf.example
+
+install-data-local:
+	$(MKDIR_P) '$(DESTDIR)$(sysusersdir)'
+	$(INSTALL_DATA) $(srcdir)/systemd/csight.sysusers '$(DESTDIR)$(sysusersdir)/csight.conf'
+
+uninstall-local:
+	rm -f '$(DESTDIR)$(sysusersdir)/csight.conf'
