@@ -6,7 +6,9 @@
 
 struct reader reader_of(const void *data, size_t size)
 {
-	struct reader r = { data, (const uint8_t *)data + size };
+	/* Nothing at all is often a null pointer, to which not even 0 may be added. */
+	const uint8_t *at = data ? data : (const uint8_t *)"";
+	struct reader r = { at, at + (data ? size : 0) };
 
 	return r;
 }
