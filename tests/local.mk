@@ -55,6 +55,10 @@ TESTS += tests/unit-worker tests/decode.test
 EXTRA_DIST += tests/decode.test
 
 # lib/calls, lib/store, lib/export
+check_PROGRAMS += tests/unit-symbols
+tests_unit_symbols_SOURCES = tests/unit-symbols.c
+tests_unit_symbols_LDADD = lib/code/libcode.la $(ELF_LIBS)
+TESTS += tests/unit-symbols
 check_PROGRAMS += tests/unit-calls
 tests_unit_calls_SOURCES = tests/unit-calls.c
 tests_unit_calls_LDADD = lib/calls/libcalls.la

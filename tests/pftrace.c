@@ -20,6 +20,7 @@ struct sequence {
 	uint64_t id, clock, default_clock, default_track;
 	bool begun, has_own_clock;
 	const char **names; /* by iid */
+	size_t n_names;
 	struct sequence *next;
 };
 
@@ -102,7 +103,6 @@ static struct sequence *sequence_of(struct state *s, uint64_t id)
 	}
 	q = calloc(1, sizeof(*q));
 	q->id = id;
-	q->names = calloc(NAMES_MAX, sizeof(*q->names));
 	q->next = s->sequences;
 	s->sequences = q;
 	return q;
@@ -204,6 +204,11 @@ static int read_interned(struct state *s, struct sequence *q, struct reader r)
 			return rc;
 		if (!iid || iid >= NAMES_MAX || !text)
 			return fail(s, "an interned name without iid or text");
+		if (iid >= q->n_names) {
+			q->names = realloc(q->names, 2 * iid * sizeof(*q->names));
+			memset(q->names + q->n_names, 0, (2 * iid - q->n_names) * sizeof(*q->names));
+			q->n_names = 2 * iid;
+		}
 		if (q->names[iid])
 			return fail(s, "iid %ju is defined twice", (uintmax_t)iid);
 		q->names[iid] = text;
@@ -386,7 +391,7 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 	}
 	if (rc == 0 && slice.thread == s->t->n_threads)
 		rc = fail(s, "no track %ju", (uintmax_t)uuid);
-	if (rc == 0 && iid && (iid >= NAMES_MAX || !q->names[iid]))
+	if (rc == 0 && iid && (iid >= q->n_names || !q->names[iid]))
 		rc = fail(s, "nobody defined name %ju", (uintmax_t)iid);
 	if (rc == 0 && type != 2 && !iid && !slice.name)
 		rc = fail(s, "an event without a name");
@@ -461,7 +466,9 @@ static int read_packet(struct state *s, struct reader r)
 		return rc < 0 || !event.is_bytes ? rc : fail(s, "an event on no sequence");
 	q = sequence_of(s, sequence);
 	if (flags & 1) {
-		memset(q->names, 0, NAMES_MAX * sizeof(*q->names));
+		free(q->names);
+		q->names = NULL;
+		q->n_names = 0;
 		q->default_clock = q->default_track = 0;
 		q->begun = true;
 		q->has_own_clock = false;
