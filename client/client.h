@@ -104,8 +104,11 @@ int client_find(struct client *c, const char *name, struct csight_object **ret);
 int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total);
 void client_progress_end(struct client *c);
 
-/* What `csight snapshot` says of a snapshot; returns the exit status: one that could not be decoded is a failure. */
-int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
+/* What people are told of a snapshot: some lines. */
+void client_tell_snapshot(FILE *to, const struct csight_object *snapshot);
+
+/* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a failure. */
+int client_took_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
 extern const struct verb cmd_arm, cmd_decode, cmd_disarm, cmd_export, cmd_list, cmd_remove, cmd_run, cmd_show, cmd_snapshot,
 	cmd_status, cmd_targets, cmd_version;

@@ -8,7 +8,7 @@
 
 static void add_snapshot(struct table *t, const struct csight_object *s)
 {
-	const char *state = csight_text(s, "state"), *reason = csight_text(s, "reason");
+	const char *state = csight_text(s, "state");
 	enum format_mark mark = MARK_NONE;
 	char text[32];
 
@@ -24,12 +24,11 @@ static void add_snapshot(struct table *t, const struct csight_object *s)
 	table_cell(t, mark, state);
 	table_cell(t, MARK_NONE, format_count((uint64_t)csight_number(s, "threads", 0)));
 	table_cell(t, MARK_NONE, format_size((uint64_t)csight_number(s, "size", 0)));
-	table_cell(t, MARK_NONE, reason ? reason : "");
 }
 
 static int run(struct client *c)
 {
-	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>", "" };
+	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>" };
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(table_freep) struct table *t = NULL;
 	const char *value;
@@ -59,6 +58,13 @@ static int run(struct client *c)
 	for (size_t i = 0; i < n; i++)
 		add_snapshot(t, csight_item(list, "snapshots", i));
 	table_print(t, stdout);
+	for (size_t i = 0; i < n; i++) {
+		const struct csight_object *s = csight_item(list, "snapshots", i);
+		const char *reason = csight_text(s, "reason");
+
+		if (reason)
+			printf("%s: %s\n", esc(csight_text(s, "id")), esc(reason));
+	}
 	return STATUS_OK;
 }
 

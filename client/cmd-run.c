@@ -187,7 +187,7 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 	if (rc < 0)
 		client_failed(c, rc);
 	else
-		client_tell_snapshot(c, c->json ? stdout : stderr, snapshot);
+		client_took_snapshot(c, c->json ? stdout : stderr, snapshot);
 	waitpid(pid, NULL, 0);
 	return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
 }
@@ -219,7 +219,7 @@ static int run(struct client *c)
 		rc = put_plugin(c, &run, plugin, socket, &argument);
 	if (rc != 0)
 		return rc;
-	argv = calloc((size_t)c->argc + 10, sizeof(*argv));
+	argv = calloc((size_t)c->argc + 6, sizeof(*argv));
 	if (!argv)
 		return fail_program(c->argv[0], strerror(ENOMEM));
 	argv[n++] = emulator;
@@ -229,8 +229,6 @@ static int run(struct client *c)
 	}
 	argv[n++] = (char *)"-plugin";
 	argv[n++] = (char *)argument.data;
-	argv[n++] = (char *)"-0";
-	argv[n++] = c->argv[0];
 	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
 	if (run.snapshot)
 		return run_and_snapshot(c, argv);

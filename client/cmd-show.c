@@ -25,16 +25,19 @@ struct show {
 	int64_t tail, depth, width; /* 0: as the tree has it */
 };
 
-static void tell_metadata(struct client *c, const struct csight_object *s)
+static void tell_metadata(const struct csight_object *s)
 {
+	const struct csight_object *decode = csight_field(s, "decode");
 	const char *reason = csight_text(s, "reason");
 
-	client_tell_snapshot(c, stdout, s);
+	client_tell_snapshot(stdout, s);
 	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
 	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
 	if (csight_number(s, "attempts", 0) > 1)
 		printf("  decode begun %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0),
 		       reason ? ": " : "", reason ? esc(reason) : "");
+	for (size_t i = 0; i < csight_count(decode, "warnings"); i++)
+		printf("  note: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
 
 static int tell_tree(struct client *c, const struct show *show, const struct store *s, int64_t only)
@@ -129,7 +132,7 @@ static int run(struct client *c)
 		printf("{\"snapshot\":%s}\n", csight_json(snapshot));
 		return STATUS_OK;
 	}
-	tell_metadata(c, snapshot);
+	tell_metadata(snapshot);
 	state = csight_text(snapshot, "state");
 	if (!state || strcmp(state, "ready") != 0)
 		return STATUS_OK;

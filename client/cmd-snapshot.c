@@ -30,26 +30,16 @@ static void tell_decode(FILE *to, const struct csight_object *decode)
 		if (csight_number(counts, gaps[i], 0) > 0)
 			fprintf(to, "  gaps: %s %s\n", gaps[i],
 				format_count((uint64_t)csight_number(counts, gaps[i], 0)));
-	for (size_t i = 0; i < csight_count(decode, "warnings"); i++)
-		fprintf(to, "  warning: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
 
-int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot)
+void client_tell_snapshot(FILE *to, const struct csight_object *snapshot)
 {
-	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
-	bool raw = state && strcmp(state, "raw") == 0, ready = state && strcmp(state, "ready") == 0;
 	const struct csight_object *decode = csight_field(snapshot, "decode");
+	const char *state = csight_text(snapshot, "state");
+	bool raw = state && strcmp(state, "raw") == 0;
 
-	if (c->json) {
-		fprintf(to, "{\"snapshot\":%s}\n", csight_json(snapshot));
-		return raw ? STATUS_FAILED : STATUS_OK;
-	}
-	if (c->quiet) {
-		fprintf(to, "%s\n", esc(id));
-		return raw ? STATUS_FAILED : STATUS_OK;
-	}
-	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s threads, %s, blind for %s\n", esc(id),
-		esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
+	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s threads, %s, blind for %s\n",
+		esc(csight_text(snapshot, "id")), esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
 		format_mark(to, raw ? MARK_BAD : MARK_GOOD), esc(state), format_mark(to, MARK_NONE),
 		format_count((uint64_t)csight_number(snapshot, "threads", 0)),
 		format_size((uint64_t)csight_number(snapshot, "size", 0)),
@@ -60,9 +50,22 @@ int client_tell_snapshot(struct client *c, FILE *to, const struct csight_object 
 		fprintf(to, "  missing: %s\n", esc(csight_text(csight_item(snapshot, "missing", i), NULL)));
 	if (raw)
 		fprintf(to, "  kept undecoded: %s\n", esc(csight_text(snapshot, "reason")));
-	if (ready)
-		fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id), esc(id));
-	return raw ? STATUS_FAILED : STATUS_OK;
+}
+
+int client_took_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot)
+{
+	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
+
+	if (c->json) {
+		fprintf(to, "{\"snapshot\":%s}\n", csight_json(snapshot));
+	} else if (c->quiet) {
+		fprintf(to, "%s\n", esc(id));
+	} else {
+		client_tell_snapshot(to, snapshot);
+		if (state && strcmp(state, "ready") == 0)
+			fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id), esc(id));
+	}
+	return state && strcmp(state, "raw") == 0 ? STATUS_FAILED : STATUS_OK;
 }
 
 static int run(struct client *c)
@@ -91,7 +94,7 @@ static int run(struct client *c)
 	client_progress_end(c);
 	if (rc < 0)
 		return client_failed(c, rc);
-	return client_tell_snapshot(c, stdout, snapshot);
+	return client_took_snapshot(c, stdout, snapshot);
 }
 
 const struct verb cmd_snapshot = {

@@ -29,8 +29,9 @@ tests_unit_varlink_LDADD = lib/varlink/libvarlink.la
 check_PROGRAMS += tests/unit-libcsight
 tests_unit_libcsight_SOURCES = tests/unit-libcsight.c
 tests_unit_libcsight_LDADD = lib/csight/libclient.la
-TESTS += tests/unit-varlink tests/unit-libcsight tests/libcsight.test tests/man.test
-EXTRA_DIST += tests/libcsight.test tests/client.test tests/man.test
+TESTS += tests/unit-varlink tests/unit-libcsight tests/libcsight.test tests/man.test \
+	tests/client.test tests/run.test
+EXTRA_DIST += tests/libcsight.test tests/man.test tests/client.test tests/run.test
 
 # lib/perfdata
 check_PROGRAMS += tests/unit-perfdata
