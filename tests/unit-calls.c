@@ -139,6 +139,9 @@ static void timestamp(uint64_t time)
 	element((struct element){ .kind = ELEM_TIMESTAMP, .value = time });
 }
 
+/* Whether the trace unit tells of returns from exceptions; some do. */
+static bool tell_returns;
+
 static void exception(unsigned number, uint64_t from)
 {
 	struct element e = { .kind = ELEM_EXCEPTION };
@@ -147,6 +150,8 @@ static void exception(unsigned number, uint64_t from)
 	e.exception.has_ret = true;
 	e.exception.ret = from;
 	element(e);
+	if (tell_returns)
+		element((struct element){ .kind = ELEM_EXCEPTION_RETURN });
 	/* The kernel is not traced. */
 	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
 }
@@ -243,6 +248,17 @@ static void test_fall_through(void)
 	range(F + 0xf8, 4, INSTR_IBR, SUB_RET, true);
 	run(MAIN + 8, 1);
 	end(0, "segment inferred:main( f( )tail tail:g( ) f( )tail tail:g( ) )end");
+	/* Into the middle of another: meant where the instruction says so. */
+	begin();
+	bl(MAIN);
+	b(F);
+	ret(G + 0x10);
+	bl(MAIN + 4);
+	br(F);
+	ret(G + 0x10);
+	run(MAIN + 8, 1);
+	end(0, "segment inferred:main( f( )tail tail:g( ) f( )tail odd:g( ) )end");
+	CHECK_EQ(counts.unexplained, 1);
 }
 
 static void test_return_past_root(void)
@@ -304,6 +320,22 @@ static void test_signal_in_system_call(void)
 	       ") tail:[anon]( syscall( ) ) syscall( ) )end");
 	CHECK_EQ(counts.signals, 2);
 	CHECK_EQ(counts.syscalls, 4);
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+static void test_system_calls(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 2);
+	exception(2, F + 8);
+	run(F + 8, 2);
+	exception(2, F + 16);
+	exception(14, F + 16); /* preempted at once */
+	ret(F + 16);
+	run(MAIN + 4, 1);
+	exception(2, MAIN + 8);
+	end(0, "segment inferred:main( f( syscall( ) syscall( ) ) syscall( )end )end");
 	CHECK_EQ(counts.unexplained, 0);
 }
 
@@ -517,11 +549,15 @@ int main(void)
 	test_tail_call();
 	test_fall_through();
 	test_return_past_root();
-	test_signal();
-	test_signal_in_system_call();
+	for (int i = 0; i < 2; i++) {
+		tell_returns = i;
+		test_signal();
+		test_signal_in_system_call();
+		test_system_calls();
+		test_fault_at_entry();
+	}
 	test_longjmp();
 	test_gaps();
-	test_fault_at_entry();
 	test_too_deep();
 	test_times();
 	test_regions();

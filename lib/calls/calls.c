@@ -38,6 +38,7 @@ struct calls {
 	enum next next;
 	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
 	bool has_from;
+	bool indirect;                      /* NEXT_JUMP: not by the instruction alone */
 	bool system_call, exception_return; /* NEXT_RESUME: what it was */
 };
 
@@ -245,7 +246,10 @@ static int do_jump(struct calls *c, uint64_t addr)
 	if (to->kind != REGION_FUNCTION)
 		return replace(c, LEAVE_TAIL, CALL_TAIL);
 	depth = find_caller(c, to);
-	return depth != SIZE_MAX ? pop_to(c, depth, LEAVE_UNWOUND) : replace(c, LEAVE_TAIL, CALL_ODD);
+	if (depth != SIZE_MAX)
+		return pop_to(c, depth, LEAVE_UNWOUND);
+	/* What the instruction itself names is meant to be gone to: functions in assembler share their ends. */
+	return replace(c, LEAVE_TAIL, c->indirect ? CALL_ODD : CALL_TAIL);
 }
 
 /* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
@@ -337,6 +341,7 @@ static int range(struct calls *c, const struct element *e)
 			rc = do_jump(c, c->here.region->start);
 	}
 	c->next = after_range(e);
+	c->indirect = c->next == NEXT_JUMP && e->instr == INSTR_IBR;
 	c->from = e->range.end;
 	c->has_from = c->next != NEXT_RESUME;
 	c->system_call = false;
@@ -407,8 +412,10 @@ int calls_element(void *user, const struct element *e)
 	case ELEM_EXCEPTION_RETURN:
 		if (!c->depth)
 			return 0;
+		/* Straight after an exception it is the end of that one: a kernel that is not traced came between. */
+		if (c->next != NEXT_RESUME)
+			c->has_from = c->system_call = false;
 		c->next = NEXT_RESUME;
-		c->has_from = c->system_call = false;
 		c->exception_return = true;
 		return 0;
 	case ELEM_TRACE_ON:

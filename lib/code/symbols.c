@@ -507,8 +507,8 @@ static bool section_is(const struct elf *e, const Elf64_Shdr *section, const cha
 }
 
 /*
- * The stubs of .plt stand in the order of their relocations in .rela.plt, after one header; their size is told by how
- * many there are (16 bytes, 24 with branch target identification).
+ * All of .plt is stubs. Those of a dynamic program stand in the order of their relocations in .rela.plt, after one
+ * header; their size is told by how many there are (16 bytes, 24 with branch target identification).
  */
 static int add_plt(struct symbols *s, const struct elf *e, struct list *found)
 {
@@ -517,7 +517,7 @@ static int add_plt(struct symbols *s, const struct elf *e, struct list *found)
 	Elf64_Shdr section, plt = { 0 }, rela = { 0 }, dynsym;
 	size_t names_limit = s->names.size + PLT_NAMES_MAX;
 	uint64_t n, size, offset, left;
-	struct piece first;
+	struct piece whole;
 	struct reader r;
 	Elf64_Rela one;
 	int rc;
@@ -530,24 +530,23 @@ static int add_plt(struct symbols *s, const struct elf *e, struct list *found)
 		else if (section.sh_type == SHT_RELA && section_is(e, &section, ".rela.plt"))
 			rela = section;
 	}
+	if (e->header.e_machine != EM_AARCH64 || elf_offset(e, plt.sh_addr, &offset, &left) < 0 || !plt.sh_size)
+		return 0;
+	whole = (struct piece){ .start = offset, .plt = true, .name = (uint32_t)s->names.size };
+	whole.end = offset + MIN(plt.sh_size, left);
+	buf_add(&s->names, "[plt]", sizeof("[plt]"));
+	rc = list_add(found, &whole);
 	n = rela.sh_size / sizeof(one);
 	size = n && plt.sh_size > PLT_HEADER ? (plt.sh_size - PLT_HEADER) / n : 0;
-	if (e->header.e_machine != EM_AARCH64 || (size != PLT_ENTRY && size != PLT_ENTRY_BTI) || n > SYMBOLS_MAX ||
-	    elf_offset(e, plt.sh_addr, &offset, &left) < 0 || left < plt.sh_size ||
+	if (rc < 0 || (size != PLT_ENTRY && size != PLT_ENTRY_BTI) || n > SYMBOLS_MAX || left < plt.sh_size ||
 	    find_section(e, SHT_DYNSYM, &dynsym) < 0)
-		return 0;
+		return rc;
 	dynamic = calloc(1, sizeof(*dynamic));
 	if (!dynamic)
 		return -ENOMEM;
 	if (load_table(dynamic, e, &dynsym, &syms) < 0 ||
 	    read_at(e->fd, rela.sh_offset, n * sizeof(one), &relocations) < 0)
 		return 0;
-	first =
-	    (struct piece){ .start = offset, .end = offset + PLT_HEADER, .plt = true, .name = (uint32_t)s->names.size };
-	buf_add(&s->names, "[plt]", sizeof("[plt]"));
-	rc = list_add(found, &first);
-	if (rc < 0)
-		return rc;
 	r = reader_of(relocations.data, relocations.size);
 	for (uint64_t i = 0; rd_copy(&r, &one, sizeof(one)) == 0; i++) {
 		struct piece p = { .start = offset + PLT_HEADER + i * size,
