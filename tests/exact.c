@@ -75,6 +75,15 @@ static void show(const char *name, const struct truth_run *run, uint64_t at)
 		printf("  %s: ended\n", name);
 }
 
+/* The next run; one that was taken back whole is empty, and passed over. count is 0 at the end. */
+static void next_run(FILE *truth, struct truth_run *ret)
+{
+	do {
+		if (fread(ret, sizeof(*ret), 1, truth) != 1)
+			*ret = (struct truth_run){ 0 };
+	} while (ret->start && !ret->count);
+}
+
 /* Walks both from instruction `from` of the truth; the number that agree. */
 static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, bool *ret_equal)
 {
@@ -82,11 +91,8 @@ static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, b
 	uint64_t seen = 0, at = 0, same = 0;
 
 	for (;;) {
-		if (fread(&run, sizeof(run), 1, truth) != 1) {
-			run.count = 0;
-			break;
-		}
-		if (seen + run.count > from)
+		next_run(truth, &run);
+		if (!run.count || seen + run.count > from)
 			break;
 		seen += run.count;
 	}
@@ -99,8 +105,7 @@ static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, b
 
 			if (at == run.count) {
 				at = 0;
-				if (fread(&run, sizeof(run), 1, truth) != 1)
-					run.count = 0;
+				next_run(truth, &run);
 			}
 			n = MIN(d->count - k, run.count - at);
 			if (n == 0 || d->start + 4 * k != run.start + 4 * at) {

@@ -87,3 +87,10 @@ tests_daemon_wire_SOURCES = tests/daemon-wire.c tests/daemon-help.c
 tests_daemon_wire_CFLAGS = $(AM_CFLAGS) -pthread
 tests_daemon_wire_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la -lpthread
 TESTS += tests/daemon-wire
+check_PROGRAMS += tests/exact
+EXTRA_DIST += tests/emu-exact.test tests/exact-run tests/bench
+TESTS += tests/emu-exact.test
+
+bench: all $(check_PROGRAMS) $(check_DATA)
+	$(top_srcdir)/tests/bench .
+.PHONY: bench

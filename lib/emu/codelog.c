@@ -93,6 +93,7 @@ static void *append(struct codelog *c, uint32_t type, uint64_t size)
 static void append_done(struct codelog *c, const struct emu_record *r)
 {
 	atomic_fetch_add_explicit(&c->shared->header->log_head, r->size, memory_order_release);
+	atomic_fetch_add_explicit(&c->epoch, 1, memory_order_release);
 }
 
 static struct page **page_at(struct codelog *c, uint64_t address)
@@ -187,16 +188,13 @@ static struct file *file_of(struct codelog *c, const struct map *m)
 	return f;
 }
 
-/* A mapping replaces what the log held of its addresses; true where that was anything. */
-static bool forget(struct codelog *c, uint64_t start, uint64_t end)
+/* A mapping replaces what the log held of its addresses. */
+static void forget(struct codelog *c, uint64_t start, uint64_t end)
 {
-	bool any = false;
-
 	for (struct known **k = &c->known; *k;) {
 		struct known *old = *k;
 
 		if (old->start < end && start < old->end) {
-			any = true;
 			*k = old->next;
 			free(old);
 		} else {
@@ -208,14 +206,12 @@ static bool forget(struct codelog *c, uint64_t start, uint64_t end)
 			struct page *old = *p;
 
 			if (old->address >= start && old->address < end) {
-				any = true;
 				*p = old->next;
 				free(old);
 			} else {
 				p = &old->next;
 			}
 		}
-	return any;
 }
 
 static struct known *add_map(struct codelog *c, const struct map *m)
@@ -226,8 +222,7 @@ static struct known *add_map(struct codelog *c, const struct map *m)
 
 	if (!k)
 		return NULL;
-	if (forget(c, m->start, m->end))
-		atomic_fetch_add_explicit(&c->epoch, 1, memory_order_release);
+	forget(c, m->start, m->end);
 	k->start = m->start;
 	k->end = m->end;
 	k->offset = m->offset;
@@ -283,7 +278,6 @@ static struct known *mapping(struct codelog *c, uint64_t addr, uint64_t base)
 				*p = old->next;
 				/* Its words stay: what comes to lie there replaces them by a mapping of its own. */
 				free(old);
-				atomic_fetch_add_explicit(&c->epoch, 1, memory_order_release);
 			}
 		}
 		k = known_at(c, addr);
@@ -324,7 +318,7 @@ static void hold_word(struct codelog *c, uint64_t addr, uint32_t word)
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base)
 {
 	const struct known *k = mapping(c, addr, base);
-	bool differs = false, replaces = false;
+	bool differs = false;
 	struct emu_record_code *r;
 	uint32_t word, have;
 
@@ -332,10 +326,7 @@ void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint3
 		bool known = logged_word(c, k, addr + i, &have);
 
 		memcpy(&word, bytes + i, 4);
-		if (!known || have != word) {
-			differs = true;
-			replaces = replaces || known;
-		}
+		differs = differs || !known || have != word;
 	}
 	if (!differs)
 		return;
@@ -350,8 +341,6 @@ void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint3
 		memcpy(&word, bytes + i, 4);
 		hold_word(c, addr + i, word);
 	}
-	if (replaces)
-		atomic_fetch_add_explicit(&c->epoch, 1, memory_order_release);
 }
 
 void codelog_moved(struct codelog *c, const struct shared *from)

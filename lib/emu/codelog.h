@@ -18,7 +18,10 @@ void codelog_stale(struct codelog *c);
 /* Code is about to run at addr; bytes are what QEMU translates, base what to add to a guest address. */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
-/* Grows when an address came to hold other code than before: a thread that sees it must tell the time. */
+/*
+ * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows which
+ * code that block was.
+ */
 uint32_t codelog_epoch(const struct codelog *c);
 
 /* After a fork, in the child: everything so far goes to a new shared memory. */

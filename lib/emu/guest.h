@@ -15,7 +15,7 @@
 enum { GUEST_LR = 30, GUEST_SP = 31 };
 
 /* struct rt_sigframe of arm64: a siginfo of 128 bytes, a ucontext whose sigcontext begins at 304. */
-enum { FRAME_SIGNO = 0, FRAME_CODE = 8, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
+enum { FRAME_CODE = 8, FRAME_X0 = 312, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
 
 static inline bool guest_registers(void)
 {
