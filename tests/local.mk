@@ -42,6 +42,9 @@ TESTS += tests/unit-perfdata
 # emu: what compares decodes with the truth
 check_PROGRAMS += tests/exact
 tests_exact_SOURCES = tests/exact.c tests/truth.h
+EXTRA_DIST += tests/emu-exact.test tests/exact-run
+TESTS += tests/emu-exact.test
+
 # lib/code, images
 check_PROGRAMS += tests/unit-image
 tests_unit_image_SOURCES = tests/unit-image.c
@@ -87,10 +90,12 @@ tests_daemon_wire_SOURCES = tests/daemon-wire.c tests/daemon-help.c
 tests_daemon_wire_CFLAGS = $(AM_CFLAGS) -pthread
 tests_daemon_wire_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la -lpthread
 TESTS += tests/daemon-wire
-check_PROGRAMS += tests/exact
-EXTRA_DIST += tests/emu-exact.test tests/exact-run tests/bench
-TESTS += tests/emu-exact.test
 
+# The whole line, and its figures.
+EXTRA_DIST += tests/demo.test
+TESTS += tests/demo.test
+
+EXTRA_DIST += tests/bench
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench .
 .PHONY: bench
