@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "lib/base/io.h"
+#include "lib/code/blob.h"
 #include "lib/perfdata/write.h"
 #include "lib/worker/worker.h"
 #include "tests/unit.h"
@@ -27,26 +28,16 @@ static const char wanted[] = "# thread 4000\n"
 			     "10 no-image 500000\n"
 			     "10 end end\n";
 
-/* A program of two instructions and a branch to itself, and its trace. */
-static int write_input(uint64_t pad)
+/* An input of these bytes of trace, by one thread, and a mapping for its code. */
+static int write_input(const uint8_t *trace, size_t size)
 {
-	static const uint8_t trace[] = {
-		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0, 0x80, /* A-sync */
-		0x01, 0x00,                                                          /* trace info */
-		0x04,                                                                /* trace on */
-		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,          /* address, context */
-		0xf7, 0xf7,                                                          /* E, E */
-		0x02, 0x05,                                                          /* timestamp */
-		0xf6,                                                                /* N */
-		0x9d, 0x00, 0x00, 0x50, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf7,          /* where no code is */
-	};
 	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0x801, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } };
 	struct pd_session session = { .pmu_type = 8, .cpus = &cpu, .n_cpus = 1 };
 	struct pd_map map = {
 		.pid = PID, .tid = PID, .addr = BASE, .len = 0x1000, .prot = 5, .path = "/no/such/program"
 	};
-	struct pd_aux aux = { 0, sizeof(trace) + pad, PD_AUX_RAW, PID, PID, UINT32_MAX, 10 };
-	struct pd_buffer buffer = { .size = sizeof(trace) + pad, .reference = 1, .tid = PID, .cpu = UINT32_MAX };
+	struct pd_aux aux = { 0, size, PD_AUX_RAW, PID, PID, UINT32_MAX, 10 };
+	struct pd_buffer buffer = { .size = size, .reference = 1, .tid = PID, .cpu = UINT32_MAX };
 	int fd = memfd_create("input", MFD_CLOEXEC);
 	struct pd_writer *w;
 
@@ -56,12 +47,30 @@ static int write_input(uint64_t pad)
 	pd_write_map(w, &map);
 	pd_write_aux(w, &aux);
 	pd_write_buffer(w, &buffer);
-	pd_write_bytes(w, trace, sizeof(trace));
-	while (pad--)
-		pd_write_bytes(w, "\xf7", 1);
-	CHECK_EQ(pd_write_end(w), 0);
+	pd_write_bytes(w, trace, size);
+	if (pd_write_end(w) < 0)
+		closep(&fd);
 	pd_writer_free(w);
 	return fd;
+}
+
+#define START_OF_TRACE                                             \
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80,    /* A-sync */     \
+	    0x01, 0x00,                           /* trace info */ \
+	    0x04,                                 /* trace on */   \
+	    0x85, 0, 0, 0x40, 0, 0, 0, 0, 0, 0x30 /* address 0x400000, context */
+
+/* A program of two instructions and a branch to itself. */
+static int program_input(void)
+{
+	static const uint8_t trace[] = {
+		START_OF_TRACE, 0xf7, 0xf7,                            /* E, E */
+		0x02,           0x05,                                  /* timestamp */
+		0xf6,                                                  /* N */
+		0x9d,           0,    0,    0x50, 0, 0, 0, 0, 0, 0xf7, /* where no code is */
+	};
+
+	return write_input(trace, sizeof(trace));
 }
 
 static int write_code(void)
@@ -94,7 +103,7 @@ static int next(int job, struct worker_event *e)
 
 static void test_job(int server)
 {
-	_cleanup_close_ int input = write_input(0), code = write_code(), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int input = program_input(), code = write_code(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 41, input, "elements", output);
 	struct worker_event e = { 0 };
 	char text[1024] = "";
@@ -118,6 +127,49 @@ static void test_job(int server)
 	CHECK_STR(text, wanted);
 }
 
+/*
+ * Code that changes at time 6, under a stream that says when: what was read before may not be used again. OpenCSD keeps
+ * pages, so both versions lie in one.
+ */
+static void test_code_in_time(int server)
+{
+	static const uint8_t trace[] = {
+		START_OF_TRACE, 0x02, 0x05, 0xf7, 0xf7, 0x02, 0x06, 0xf7, 0xf7,
+	};
+	static const uint32_t old[] = { 0xd503201f, 0xd503201f, 0x14000000 }, new[] = { 0xd503201f, 0x17ffffff };
+	const struct {
+		struct code_blob_header header;
+		struct code_blob_piece first;
+		uint32_t old[4];
+		struct code_blob_piece second;
+		uint32_t new[2];
+	} blob = { { CODE_BLOB_MAGIC, 0 },
+		   { 0, BASE, sizeof(old) },
+		   { old[0], old[1], old[2] },
+		   { 6, BASE + 8, sizeof(new) },
+		   { new[0], new[1] } };
+	_cleanup_close_ int input = write_input(trace, sizeof(trace)), code = memfd_create("code", MFD_CLOEXEC),
+			    output = memfd_create("output", MFD_CLOEXEC), job = -1;
+	const char *format = "pcs";
+	struct worker_start start = { "perf.data", input, code, &format, &output, 1, NULL, NULL };
+	struct worker_event e = { 0 };
+	char text[1024] = "";
+	uint64_t id;
+	int status;
+
+	CHECK_EQ(write_full(code, &blob, sizeof(blob)), 0);
+	CHECK_EQ(worker_submit(server, 43, &job), 0);
+	CHECK_EQ(worker_start(job, &start), 0);
+	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
+	worker_image(job, e.index, -1, NULL);
+	worker_event_done(&e);
+	CHECK(next(job, &e) == 0 && e.type == WORKER_RESULT);
+	worker_event_done(&e);
+	CHECK(worker_ended(server, 0, &id, &status) == 0 && status == 0);
+	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
+	CHECK_STR(text, "# thread 4000\n400000\n400004\n400008\n400008\n400008\n40000c\n400008\n40000c\n");
+}
+
 static void test_refused(int server)
 {
 	static const char *const starts[] = {
@@ -133,7 +185,7 @@ static void test_refused(int server)
 	};
 
 	for (size_t i = 0; i < ELEMENTS(starts); i++) {
-		_cleanup_close_ int input = write_input(0), job = -1;
+		_cleanup_close_ int input = program_input(), job = -1;
 		int fds[2] = { input, input }, status = 0;
 		struct worker_event e = { 0 };
 		uint64_t id = 0;
@@ -196,7 +248,7 @@ static const char *proc_text(pid_t pid, const char *name, char *ret, size_t size
 /* A child that waits for an image that never comes can be looked at, and killed. */
 static void test_killed(int server, pid_t pid)
 {
-	_cleanup_close_ int input = write_input(0), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 7, input, "none", output);
 	struct worker_event e = { 0 };
 	char text[4096];
@@ -225,7 +277,7 @@ static void test_killed(int server, pid_t pid)
 /* The server's end is the end of its children. */
 static void test_server_gone(int server, pid_t pid)
 {
-	_cleanup_close_ int input = write_input(0), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 8, input, "none", output);
 	struct worker_event e = { 0 };
 	uint64_t id;
@@ -336,6 +388,7 @@ int main(void)
 	if (!CHECK_EQ(worker_spawn(NULL, (uid_t)-1, (gid_t)-1, &pid, &server), 0))
 		return unit_end();
 	test_job(server);
+	test_code_in_time(server);
 	test_descriptors(pid);
 	test_refused(server);
 	test_server_garbled(server);
