@@ -40,6 +40,12 @@ const char *__lsan_default_suppressions(void)
 {
 	return "leak:libopencsd\n";
 }
+
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+	return "print_suppressions=0";
+}
 #endif
 
 struct child {

@@ -3,8 +3,8 @@
  * plain offsets; no header is believed) and of pieces of captured code. Files are read by pread where code is asked for,
  * so one that is cut short while it is used costs its bytes and no more.
  *
- * Times are those of the trace; what came later covers what came earlier. Where nothing was there yet, the first that
- * came after it answers: a stream's own clock lags behind by up to a timestamp.
+ * Times are those of the trace; what came later covers what came earlier. Where there is no code at a time, the first
+ * that came after it answers: a stream's own clock lags behind by up to a timestamp.
  */
 #ifndef CSIGHT_CODE_IMAGE_H
 #define CSIGHT_CODE_IMAGE_H

@@ -14,6 +14,7 @@ struct space {
 	size_t leaves;   /* a power of two, at least n_cuts - 1 */
 	uint32_t *first; /* of a node's notes; 2 * leaves + 1 */
 	uint32_t *notes; /* indexes of places */
+	uint32_t *next;  /* of a note: where the first at or behind it is that is not empty, in the same node */
 };
 
 int space_new(struct space **ret)
@@ -30,6 +31,7 @@ struct space *space_free(struct space *s)
 	free(s->cuts);
 	free(s->first);
 	free(s->notes);
+	free(s->next);
 	free(s);
 	return NULL;
 }
@@ -128,6 +130,25 @@ static int make_cuts(struct space *s, const struct place *places, size_t n)
 	return 0;
 }
 
+static int link_notes(struct space *s, size_t total)
+{
+	const struct place *places = places_of(s);
+
+	s->next = calloc(total + 1, sizeof(*s->next));
+	if (!s->next)
+		return -ENOMEM;
+	for (size_t node = 0; node < 2 * s->leaves; node++) {
+		uint32_t next = s->first[node + 1];
+
+		for (uint32_t i = s->first[node + 1]; i > s->first[node]; i--) {
+			if (!places[s->notes[i - 1]].empty)
+				next = i - 1;
+			s->next[i - 1] = next;
+		}
+	}
+	return 0;
+}
+
 int space_seal(struct space *s)
 {
 	struct place *places = (struct place *)s->places.data;
@@ -162,7 +183,7 @@ int space_seal(struct space *s)
 	for (size_t i = 2 * s->leaves; i > 0; i--)
 		s->first[i] = s->first[i - 1];
 	s->first[0] = 0;
-	return 0;
+	return link_notes(s, total);
 }
 
 size_t space_version(const struct space *s, uint64_t time)
@@ -185,30 +206,31 @@ const struct place *space_find(const struct space *s, uint64_t addr, uint64_t ti
 {
 	/* Places stand in the order of time, so an index tells what is later. */
 	uint32_t until = (uint32_t)space_version(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
+	const struct place *places = places_of(s);
 	size_t leaf = s->n_cuts ? find_cut(s, addr) : SIZE_MAX;
 
 	if (leaf == SIZE_MAX || leaf + 1 >= s->n_cuts)
 		return NULL;
 	for (size_t node = s->leaves + leaf; node; node /= 2) {
-		const uint32_t *notes = s->notes + s->first[node];
-		size_t n = s->first[node + 1] - s->first[node], low = 0, high = n;
+		uint32_t first = s->first[node], end = s->first[node + 1], low = first, high = end;
 
 		while (low < high) {
-			size_t middle = low + (high - low) / 2;
+			uint32_t middle = low + (high - low) / 2;
 
-			if (notes[middle] < until)
+			if (s->notes[middle] < until)
 				low = middle + 1;
 			else
 				high = middle;
 		}
-		if (low && (best == UINT32_MAX || notes[low - 1] > best))
-			best = notes[low - 1];
-		if (n)
-			soonest = MIN(soonest, notes[0]);
+		if (low > first && (best == UINT32_MAX || s->notes[low - 1] > best))
+			best = s->notes[low - 1];
+		if (low < end && s->next[low] < end)
+			soonest = MIN(soonest, s->notes[s->next[low]]);
 	}
-	best = best == UINT32_MAX ? soonest : best;
+	if (best == UINT32_MAX || places[best].empty)
+		best = soonest;
 	if (best == UINT32_MAX)
 		return NULL;
 	*ret_end = s->cuts[leaf + 1];
-	return &places_of(s)[best];
+	return &places[best];
 }

@@ -5,6 +5,7 @@
 #ifndef CSIGHT_CODE_SPACE_H
 #define CSIGHT_CODE_SPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ struct place {
 	uint64_t offset; /* of start, in its source */
 	uint32_t source;
 	uint32_t order; /* set by space_add() */
+	bool empty;	/* hides what was there and has nothing itself */
 };
 
 struct space;
@@ -22,15 +24,15 @@ int space_new(struct space **ret);
 struct space *space_free(struct space *s);
 size_t space_places(const struct space *s);
 
-/* start, end, time, offset and source count. Empty places are passed over. */
+/* All but order counts. Places of no size are passed over. */
 int space_add(struct space *s, const struct place *place);
 
 /* -ENOMEM. Afterwards nothing can be added. */
 int space_seal(struct space *s);
 
 /*
- * What is at addr as of time, and up to where that answer holds; NULL: nothing ever was. Before the first place of an
- * address, that one answers.
+ * What is at addr as of time, and up to where that answer holds; NULL: nothing. Where nothing is there by then, the next
+ * one that comes answers: the question comes of something being executed there, on a clock that lags behind.
  */
 const struct place *space_find(const struct space *s, uint64_t addr, uint64_t time, uint64_t *ret_end);
 
