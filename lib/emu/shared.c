@@ -118,12 +118,12 @@ static void put_name(struct emu_header *h, const char *exe)
 {
 	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 	const char *slash = strrchr(exe, '/'), *base = slash ? slash + 1 : exe;
-	_cleanup_free_ char *line = malloc(EMU_CMDLINE_SIZE * 4);
+	_cleanup_free_ char *line = malloc(EMU_CMDLINE_SIZE * 4), *whole = realpath(exe, NULL);
 	ssize_t n = line && fd >= 0 ? read_full(fd, line, EMU_CMDLINE_SIZE * 4) : 0;
 	size_t size = n > 0 ? (size_t)n : 0;
 
 	snprintf(h->name, sizeof(h->name), "%s", base);
-	snprintf(h->exe, sizeof(h->exe), "%s", exe);
+	snprintf(h->exe, sizeof(h->exe), "%s", whole ? whole : exe);
 	for (size_t at = 0, next; at < size; at = next) {
 		next = at + strnlen(line + at, size - at) + 1;
 		slash = strrchr(line + at, '/');
