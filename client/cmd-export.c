@@ -139,8 +139,8 @@ static void tell(struct client *c, const struct output *out)
 		return;
 	fprintf(stderr, "wrote %s: %s, %s", esc(out->path), out->format, format_size(out->bytes));
 	if (out->ops)
-		fprintf(stderr, ", %s calls of %s threads in %s", format_count(out->result.slices),
-			format_count(out->result.threads), format_duration(out->result.until - out->result.since));
+		fprintf(stderr, ", %s of %s in %s", format_plural(out->result.slices, "call"),
+			format_plural(out->result.threads, "thread"), format_duration(out->result.until - out->result.since));
 	fputc('\n', stderr);
 	if (out->ops && out->result.cut)
 		fprintf(stderr, "  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");

@@ -22,10 +22,10 @@ static void tell_decode(FILE *to, const struct csight_object *decode)
 	const struct csight_object *counts = csight_field(decode, "gaps");
 	int64_t bytes = csight_number(decode, "bytes", 0), decoded = csight_number(decode, "decoded", 0);
 
-	fprintf(to, "  decoded %.1f %% of %s: %s instructions, %s calls\n",
+	fprintf(to, "  decoded %.1f %% of %s: %s, %s\n",
 		bytes > 0 ? 100.0 * (double)decoded / (double)bytes : 100.0, format_size((uint64_t)bytes),
-		format_count((uint64_t)csight_number(decode, "instructions", 0)),
-		format_count((uint64_t)csight_number(decode, "calls", 0)));
+		format_plural((uint64_t)csight_number(decode, "instructions", 0), "instruction"),
+		format_plural((uint64_t)csight_number(decode, "calls", 0), "call"));
 	for (size_t i = 0; i < ELEMENTS(gaps); i++)
 		if (csight_number(counts, gaps[i], 0) > 0)
 			fprintf(to, "  gaps: %s %s\n", gaps[i],
@@ -38,10 +38,10 @@ void client_tell_snapshot(FILE *to, const struct csight_object *snapshot)
 	const char *state = csight_text(snapshot, "state");
 	bool raw = state && strcmp(state, "raw") == 0;
 
-	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s threads, %s, blind for %s\n",
+	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s, %s, blind for %s\n",
 		esc(csight_text(snapshot, "id")), esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
 		format_mark(to, raw ? MARK_BAD : MARK_GOOD), esc(state), format_mark(to, MARK_NONE),
-		format_count((uint64_t)csight_number(snapshot, "threads", 0)),
+		format_plural((uint64_t)csight_number(snapshot, "threads", 0), "thread"),
 		format_size((uint64_t)csight_number(snapshot, "size", 0)),
 		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
 	if (decode)

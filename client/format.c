@@ -32,6 +32,14 @@ const char *format_count(uint64_t n)
 	return text;
 }
 
+const char *format_plural(uint64_t n, const char *noun)
+{
+	char *text = next_text();
+
+	snprintf(text, TEXT_SIZE, "%s %s%s", format_count(n), noun, n == 1 ? "" : "s");
+	return text;
+}
+
 const char *format_size(uint64_t bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };

@@ -9,6 +9,8 @@
 
 /* 1,234,567 */
 const char *format_count(uint64_t n);
+/* 1 thread, 1,234 threads */
+const char *format_plural(uint64_t n, const char *noun);
 /* 1.5 MiB */
 const char *format_size(uint64_t bytes);
 /* 12.3 ms */
