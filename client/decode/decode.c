@@ -145,6 +145,7 @@ static int map_images(struct decode *d)
 		/* Memory that is not executable hides what was there before. */
 		if (m->path[0] == '/' && m->path[1] != '/' && m->prot & PROT_EXEC)
 			rc = image_file_add(d->images, m->path, m->build_id, m->build_id_size, &file);
+		d->map_files[i] = file;
 		if (rc == 0)
 			rc = image_map(d->images, m->pid, m->addr, m->len, m->offset, file, d->has_clock ? m->time : i);
 	}
