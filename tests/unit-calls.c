@@ -323,6 +323,28 @@ static void test_signal_in_system_call(void)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+/* Handlers that change where the program goes on: past an instruction, and out of a call into nothing. */
+static void test_signal_that_repairs(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 2);
+	exception(12, F + 8);
+	ret(HANDLER);
+	run(TRAMPOLINE, 2);
+	exception(2, TRAMPOLINE + 8);
+	run(F + 12, 2);
+	bl(F + 20);
+	exception(11, G);
+	ret(HANDLER);
+	run(TRAMPOLINE, 2);
+	exception(2, TRAMPOLINE + 8);
+	run(F + 24, 1);
+	end(0, "segment inferred:main( f( signal:handler( ) tail:[anon]( syscall( ) ) "
+	       "g( signal:handler( ) tail:[anon]( syscall( ) )unwound ) )end )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 static void test_system_calls(void)
 {
 	begin();
@@ -362,6 +384,15 @@ static void test_longjmp(void)
 	ret(G);
 	run(F + 0x40, 1);
 	end(0, "segment inferred:main( f( g( ) ) f( g( )unwound )end )end");
+	CHECK_EQ(counts.unexplained, 0);
+	/* Which of two frames it is cannot be told. */
+	begin();
+	bl(MAIN);
+	bl(F);
+	bl(F + 4);
+	br(G);
+	run(F + 0x40, 1);
+	end(0, "segment inferred:main( f( f( g( )unwound )end )end )end");
 	CHECK_EQ(counts.unexplained, 1);
 	/* To a function that is nowhere. */
 	begin();
@@ -553,6 +584,7 @@ int main(void)
 		tell_returns = i;
 		test_signal();
 		test_signal_in_system_call();
+		test_signal_that_repairs();
 		test_system_calls();
 		test_fault_at_entry();
 	}

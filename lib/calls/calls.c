@@ -177,12 +177,12 @@ static size_t find_anchor(const struct calls *c, enum anchor anchor, uint64_t ad
 	return SIZE_MAX;
 }
 
-/* The depth that leaves the innermost caller which runs this function on top; SIZE_MAX: none. */
-static size_t find_caller(const struct calls *c, const struct region *function)
+/* The depth that leaves the innermost frame of this function, of those below depth, on top; SIZE_MAX: none. */
+static size_t find_below(const struct calls *c, size_t depth, const struct region *function)
 {
-	for (size_t i = c->depth; i-- > 1;) {
-		if (c->stack[i - 1].function == function)
-			return i;
+	for (size_t i = MIN(depth, c->depth); i-- > 0;) {
+		if (c->stack[i].function == function)
+			return i + 1;
 	}
 	return SIZE_MAX;
 }
@@ -193,10 +193,23 @@ static int settle(struct calls *c)
 	return top(c)->function == c->here.region ? 0 : replace(c, LEAVE_TAIL, CALL_ODD);
 }
 
+/*
+ * Back into a function that waits for a call to return, at another place than that: longjmp, or an exception caught. Of
+ * a recursion the innermost frame is taken, which need not be the right one. -ENOENT: no such function.
+ */
+static int unwind(struct calls *c)
+{
+	size_t depth = find_below(c, c->depth - 1, c->here.region);
+
+	if (depth == SIZE_MAX)
+		return -ENOENT;
+	c->counts.unexplained += find_below(c, depth - 1, c->here.region) != SIZE_MAX;
+	return pop_to(c, depth, LEAVE_UNWOUND);
+}
+
 /* A return to addr, or something that has the effect of one, where no frame waits for exactly that. */
 static int return_unmatched(struct calls *c, enum leave_kind how)
 {
-	size_t depth;
 	int rc;
 
 	if (c->depth == 1 && top(c)->anchor == ANCHOR_NONE) {
@@ -205,11 +218,8 @@ static int return_unmatched(struct calls *c, enum leave_kind how)
 		return rc < 0 ? rc
 			      : push(c, CALL_EVENT_ROOT, CALL_INFERRED, (struct frame){ .function = c->here.region });
 	}
-	depth = find_caller(c, c->here.region);
-	if (depth == SIZE_MAX)
-		return replace(c, how, CALL_ODD);
-	c->counts.unexplained++;
-	return pop_to(c, depth, LEAVE_UNWOUND);
+	rc = unwind(c);
+	return rc != -ENOENT ? rc : replace(c, how, CALL_ODD);
 }
 
 static int do_return(struct calls *c, uint64_t addr)
@@ -237,7 +247,7 @@ static int do_jump(struct calls *c, uint64_t addr)
 		return 0;
 	if (addr == to->start && to->kind != REGION_UNNAMED)
 		return replace(c, LEAVE_TAIL, CALL_TAIL);
-	/* Into the middle of a function that waits for a call to return: longjmp, or an exception caught. */
+	/* A function written in assembler may return by BR. */
 	depth = find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX) {
 		rc = pop_to(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
@@ -245,11 +255,27 @@ static int do_jump(struct calls *c, uint64_t addr)
 	}
 	if (to->kind != REGION_FUNCTION)
 		return replace(c, LEAVE_TAIL, CALL_TAIL);
-	depth = find_caller(c, to);
-	if (depth != SIZE_MAX)
-		return pop_to(c, depth, LEAVE_UNWOUND);
+	rc = unwind(c);
+	if (rc != -ENOENT)
+		return rc;
 	/* What the instruction itself names is meant to be gone to: functions in assembler share their ends. */
 	return replace(c, LEAVE_TAIL, c->indirect ? CALL_ODD : CALL_TAIL);
+}
+
+/* The depth below the handler that has now ended; SIZE_MAX: none has. */
+static size_t find_resumed(const struct calls *c, uint64_t addr)
+{
+	size_t depth = find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
+
+	/* A system call that a signal broke off may be begun anew. */
+	if (depth == SIZE_MAX)
+		depth = find_anchor(c, ANCHOR_RESUME, addr + 4);
+	if (depth != SIZE_MAX || addr == c->here.region->start)
+		return depth;
+	/* The handler may have changed where to go on. */
+	while (handler > 0 && c->stack[handler - 1].anchor != ANCHOR_RESUME)
+		handler--;
+	return handler ? find_below(c, handler - 1, c->here.region) : SIZE_MAX;
 }
 
 /* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
@@ -263,12 +289,8 @@ static int do_resume(struct calls *c, uint64_t addr)
 		rc = pop(c, LEAVE_RETURN);
 	if (rc < 0 || (c->has_from && addr == c->from))
 		return rc;
-	if (c->system_call || c->exception_return) {
-		depth = find_anchor(c, ANCHOR_RESUME, addr);
-		/* A system call that a signal broke off may be begun anew. */
-		if (depth == SIZE_MAX)
-			depth = find_anchor(c, ANCHOR_RESUME, addr + 4);
-	}
+	if (c->system_call || c->exception_return)
+		depth = find_resumed(c, addr);
 	if (depth != SIZE_MAX) {
 		rc = pop_to(c, depth, LEAVE_RETURN);
 		return rc < 0 ? rc : settle(c);
