@@ -42,27 +42,6 @@ struct calls {
 	bool system_call, exception_return; /* NEXT_RESUME: what it was */
 };
 
-const char *call_kind_str(enum call_kind kind)
-{
-	static const char *const names[] = { "call", "tail", "signal", "kernel", "syscall", "inferred", "odd" };
-
-	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
-}
-
-const char *leave_kind_str(enum leave_kind kind)
-{
-	static const char *const names[] = { "return", "tail", "unwound", "gap", "end" };
-
-	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
-}
-
-const char *gap_kind_str(enum gap_kind kind)
-{
-	static const char *const names[] = { "no sync", "overflow", "no code", "wrong code", "paused", "too deep" };
-
-	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
-}
-
 static int put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
 {
 	return spread_put(&c->spread, c->counts.instructions, type, kind, function);

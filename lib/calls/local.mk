@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += lib/calls/libcalls.la
 lib_calls_libcalls_la_SOURCES = \
 	lib/calls/calls.c lib/calls/calls.h \
+	lib/calls/names.c \
 	lib/calls/spread.c lib/calls/spread.h
 lib_calls_libcalls_la_LIBADD = lib/code/libcode.la

@@ -1,0 +1,24 @@
+/* Apart, so that who only reads stores does not bring the making of calls, and symbols, with it. */
+#include "lib/base/util.h"
+#include "lib/calls/calls.h"
+
+const char *call_kind_str(enum call_kind kind)
+{
+	static const char *const names[] = { "call", "tail", "signal", "kernel", "syscall", "inferred", "odd" };
+
+	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
+}
+
+const char *leave_kind_str(enum leave_kind kind)
+{
+	static const char *const names[] = { "return", "tail", "unwound", "gap", "end" };
+
+	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
+}
+
+const char *gap_kind_str(enum gap_kind kind)
+{
+	static const char *const names[] = { "no sync", "overflow", "no code", "wrong code", "paused", "too deep" };
+
+	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
+}
