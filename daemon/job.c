@@ -301,7 +301,7 @@ static bool open_by_path(struct job *job, uint32_t index, json_object *image)
 	return true;
 }
 
-/* The image of this path, and of this build-id where both sides know one. */
+/* The image of this path, and of this build-id and inode where both sides know them. */
 static json_object *find_image(const struct job *job, const struct worker_event *e, size_t *ret_n)
 {
 	json_object *images;
@@ -311,8 +311,11 @@ static json_object *find_image(const struct job *job, const struct worker_event 
 	for (size_t n = json_object_array_length(images); n-- > 0;) {
 		json_object *image = json_object_array_get_idx(images, n);
 		const char *path, *id;
+		uint64_t inode;
 
 		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
+			continue;
+		if (e->inode && json_get_u64(image, "inode", &inode) == 0 && inode != e->inode)
 			continue;
 		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
 			continue;

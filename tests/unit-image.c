@@ -55,12 +55,13 @@ static void test_layers(void)
 	_cleanup_buf_ struct buf blob = { 0 };
 	_cleanup_close_ int code = -1;
 	uint8_t bytes[3 * PAGE];
-	uint32_t a, b, again;
+	uint32_t a, b, again, replaced;
 
 	CHECK_EQ(image_set_new(&s), 0);
-	CHECK(image_file_add(s, "/a", NULL, 0, &a) == 0 && image_file_add(s, "/b", NULL, 0, &b) == 0);
-	CHECK(image_file_add(s, "/a", NULL, 0, &again) == 0 && again == a && b != a);
-	CHECK(image_file_add(s, "/a", "xy", 2, &again) == 0 && again != a);
+	CHECK(image_file_add(s, "/a", NULL, 0, 0, &a) == 0 && image_file_add(s, "/b", NULL, 0, 0, &b) == 0);
+	CHECK(image_file_add(s, "/a", NULL, 0, 0, &again) == 0 && again == a && b != a);
+	CHECK(image_file_add(s, "/a", "xy", 2, 0, &again) == 0 && again != a);
+	CHECK(image_file_add(s, "/b", NULL, 0, 5, &replaced) == 0 && replaced != b);
 	image_file_give(s, a, pages_of(0x10, 4), NULL);
 	image_file_give(s, b, pages_of(0x20, 1), NULL);
 	image_file_give(s, again, -1, "gone");
@@ -84,7 +85,7 @@ static void test_layers(void)
 	CHECK_EQ(byte_at(s, 0x1fff, 249), 0x11);
 	CHECK_EQ(byte_at(s, 0x1fff, 250), 'J');
 	CHECK_EQ(byte_at(s, 0x2000, 299), 'J');
-	CHECK_EQ(byte_at(s, 0x2000, 300), -1); /* unmapped for good */
+	CHECK_EQ(byte_at(s, 0x2000, 300), -1);  /* unmapped for good */
 	CHECK_EQ(byte_at(s, 0x2010, 300), 'K'); /* unmapped, until code comes */
 	CHECK_EQ(byte_at(s, 0x1fff, UINT64_MAX), 'J');
 	CHECK_EQ(byte_at(s, 0x2014, 399), -1);
@@ -159,7 +160,7 @@ static void test_file_cut_short(void)
 	uint8_t bytes[2 * PAGE];
 	uint32_t a;
 
-	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, &a) == 0);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, 0, &a) == 0);
 	image_file_give(s, a, fd, NULL);
 	CHECK_EQ(image_map(s, PID, 0, BIG * PAGE, 0, a, 0), 0);
 	/* Mapped beyond its end from the start. */
@@ -230,8 +231,8 @@ static void test_build_id(void)
 
 	CHECK_EQ(image_build_id(fd, got), 20);
 	CHECK(memcmp(got, id, 20) == 0);
-	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/x", id, 20, &right) == 0 &&
-	      image_file_add(s, "/x", id, 19, &wrong) == 0);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/x", id, 20, 0, &right) == 0 &&
+	      image_file_add(s, "/x", id, 19, 0, &wrong) == 0);
 	image_file_give(s, right, dup(fd), NULL);
 	image_file_give(s, wrong, dup(fd), NULL);
 	CHECK(image_file(s, right)->fd >= 0 && !image_file(s, right)->reason);

@@ -120,7 +120,8 @@ static int ask_images(struct decode *d)
 		char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
 		int fd = -1, rc;
 
-		rc = job_image(d->job, i, f->path, hex(f->build_id, f->build_id_size, id), &fd, reason, sizeof(reason));
+		rc = job_image(d->job, i, f->path, hex(f->build_id, f->build_id_size, id), f->inode, &fd, reason,
+			       sizeof(reason));
 		if (rc < 0)
 			return job_why(d->job, rc, "no answer to a question for an image: %s", strerror(-rc));
 		image_file_give(d->images, i, fd, reason);
@@ -144,7 +145,7 @@ static int map_images(struct decode *d)
 
 		/* Memory that is not executable hides what was there before. */
 		if (m->path[0] == '/' && m->path[1] != '/' && m->prot & PROT_EXEC)
-			rc = image_file_add(d->images, m->path, m->build_id, m->build_id_size, &file);
+			rc = image_file_add(d->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
 		d->map_files[i] = file;
 		if (rc == 0)
 			rc = image_map(d->images, m->pid, m->addr, m->len, m->offset, file, d->has_clock ? m->time : i);

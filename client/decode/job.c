@@ -122,8 +122,8 @@ static int send_json(int socket, json_object *o)
 	return fdmsg_send(socket, text, size, NULL, 0);
 }
 
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, int *ret_fd, char *ret_reason,
-	      size_t reason_size)
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, int *ret_fd,
+	      char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
 	const char *type, *reason = NULL;
@@ -135,6 +135,8 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 	json_add_u64(question, "index", index);
 	json_add_bytes(question, "path", path);
 	json_add_str(question, "build_id", build_id);
+	if (inode)
+		json_add_u64(question, "inode", inode);
 	rc = send_json(j->socket, question);
 	if (rc == 0)
 		rc = receive(j->socket, &fd, &n, &answer);

@@ -32,8 +32,8 @@ struct job {
 int job_receive(int socket, struct job *ret);
 
 /* Asks the owner for an image. *ret_fd is -1 where there is none, with a reason in ret_reason. */
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, int *ret_fd, char *ret_reason,
-	      size_t reason_size);
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, int *ret_fd,
+	      char *ret_reason, size_t reason_size);
 
 /* Tells how far it is, at most some times a second. */
 void job_progress(struct job *j, uint64_t done, uint64_t total);

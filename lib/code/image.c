@@ -90,9 +90,9 @@ const struct image_file *image_file(const struct image_set *s, uint32_t file)
 	return &files_of(s)[file].public;
 }
 
-static uint32_t hash_of(const char *path, const uint8_t *id, size_t id_size)
+static uint32_t hash_of(const char *path, const uint8_t *id, size_t id_size, uint64_t inode)
 {
-	uint32_t h = 2166136261u;
+	uint32_t h = 2166136261u ^ (uint32_t)inode;
 
 	for (; *path; path++)
 		h = (h ^ (uint8_t)*path) * 16777619u;
@@ -101,17 +101,18 @@ static uint32_t hash_of(const char *path, const uint8_t *id, size_t id_size)
 	return h % HASH_SIZE;
 }
 
-int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint32_t *ret)
+int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint64_t inode,
+		   uint32_t *ret)
 {
-	struct file f = { .public = { .fd = -1 } };
+	struct file f = { .public = { .fd = -1, .inode = inode } };
 	uint32_t n = (uint32_t)image_files(s), hash;
 
 	build_id_size = MIN(build_id_size, (size_t)IMAGE_BUILD_ID_MAX);
-	hash = hash_of(path, build_id, build_id_size);
+	hash = hash_of(path, build_id, build_id_size, inode);
 	for (uint32_t i = s->heads[hash]; i != UINT32_MAX; i = files_of(s)[i].next) {
 		const struct image_file *known = image_file(s, i);
 
-		if (strcmp(known->path, path) == 0 && known->build_id_size == build_id_size &&
+		if (strcmp(known->path, path) == 0 && known->inode == inode && known->build_id_size == build_id_size &&
 		    (!build_id_size || memcmp(known->build_id, build_id, build_id_size) == 0)) {
 			*ret = i;
 			return 0;

@@ -24,6 +24,7 @@ struct image_file {
 	const char *path;
 	uint8_t build_id[IMAGE_BUILD_ID_MAX]; /* of what was traced, where known */
 	uint8_t build_id_size;
+	uint64_t inode; /* 0: not known */
 	int fd;		    /* -1: not there */
 	const char *reason; /* why not, or NULL */
 };
@@ -33,8 +34,12 @@ struct image_set;
 int image_set_new(struct image_set **ret);
 struct image_set *image_set_free(struct image_set *s);
 
-/* The number of the file of this path and build-id, the same for the same. -E2BIG: too many. */
-int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint32_t *ret);
+/*
+ * The number of the file of this path, build-id and inode, the same for the same: a file that was replaced while it was
+ * traced is another one. -E2BIG: too many.
+ */
+int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint64_t inode,
+		   uint32_t *ret);
 size_t image_files(const struct image_set *s);
 const struct image_file *image_file(const struct image_set *s, uint32_t file);
 

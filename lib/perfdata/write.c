@@ -327,7 +327,8 @@ void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 	buf_u32(&w->out, (uint32_t)PD_AUXTRACE_SIZE << 16);
 	buf_u64(&w->out, ALIGN8(buffer->size));
 	buf_u64(&w->out, buffer->offset);
-	buf_u64(&w->out, buffer->reference);
+	/* perf tells buffers apart by it; any unlike number will do. */
+	buf_u64(&w->out, buffer->reference ? buffer->reference : w->index.size);
 	buf_u32(&w->out, buffer->index);
 	buf_u32(&w->out, buffer->tid);
 	buf_u32(&w->out, buffer->cpu);

@@ -65,7 +65,8 @@ struct pd_aux {
 
 /* One AUX buffer: PERF_RECORD_AUXTRACE; size bytes follow. */
 struct pd_buffer {
-	uint64_t size, offset, reference;
+	uint64_t size, offset;
+	uint64_t reference; /* unlike any other buffer's; 0: one is chosen */
 	uint32_t index, tid, cpu;
 };
 

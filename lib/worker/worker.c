@@ -249,7 +249,8 @@ static int read_event(json_object *o, struct worker_event *e)
 		if (json_get_u64(o, "index", &index) < 0 || index > UINT32_MAX || json_get_str(o, "path", &e->path) < 0)
 			return -EBADMSG;
 		e->index = (uint32_t)index;
-		if (json_get_str(o, "build_id", &e->build_id) == -EINVAL)
+		if (json_get_str(o, "build_id", &e->build_id) == -EINVAL ||
+		    json_get_u64(o, "inode", &e->inode) == -EINVAL)
 			return -EBADMSG;
 		return 0;
 	}
