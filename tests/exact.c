@@ -1,14 +1,17 @@
 /*
  * Compares a decode with the truth, instruction by instruction.
  *
- *   exact TRUTH END [LEAST] <ELEMENTS
+ *   exact DIR PID TID:END[:LEAST]... <ELEMENTS
  *
- * ELEMENTS: one thread's, as `csight decode --to elements` prints them. The instructions of its ranges must be the piece
- * of the truth log that ends with its instruction number END (how many the log held when the ring was frozen). LEAST:
- * the decode must have at least this many. Prints one line, exits with 0 when all is equal.
+ * ELEMENTS: of one process, as `csight decode --to elements` prints them. The instructions of a thread's ranges must be the
+ * piece of its truth log, DIR/PID.TID.*.truth, that ends with the log's instruction number END (how many it held when the
+ * ring was frozen). LEAST: the decode must have at least this many. What ran while the thread was frozen (the file of the
+ * same name with .gaps, where there is one) is not in any decode. Prints a line a thread and "N equal in all"; exits with 0
+ * when all is equal.
  */
 #include "config.h"
 
+#include <glob.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -43,15 +46,19 @@ static int add(struct runs *r, uint64_t start, uint64_t count)
 	return 0;
 }
 
-static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps)
+/* The elements of one thread: up to the next thread's heading, whose number goes to *ret_next (0: none). */
+static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned *ret_next)
 {
 	char line[512];
 
+	*ret_next = 0;
 	while (fgets(line, sizeof(line), f)) {
 		uint64_t start, end;
 		uint32_t count;
 		int rc;
 
+		if (sscanf(line, "# thread %u", ret_next) == 1)
+			return 0;
 		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3) {
 			if (end != start + 4ull * count)
 				return -EBADMSG;
@@ -59,7 +66,7 @@ static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps)
 			if (rc < 0)
 				return rc;
 		} else if (strstr(line, " no-image ") || strstr(line, " range-nopath ") || strstr(line, " unknown-address")) {
-			fprintf(stderr, "exact: in the decode: %s", line);
+			printf("in the decode: %s", line);
 			(*ret_gaps)++;
 		}
 	}
@@ -68,30 +75,92 @@ static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps)
 
 static void show(const char *name, const struct truth_run *run, uint64_t at)
 {
-	if (run)
+	if (run && run->count)
 		printf("  %s: %" PRIx64 " (%" PRIu64 " into a run of %" PRIu64 " from %" PRIx64 ")\n", name, run->start + 4 * at, at,
 		       run->count, run->start);
 	else
 		printf("  %s: ended\n", name);
 }
 
-/* The next run; one that was taken back whole is empty, and passed over. count is 0 at the end. */
-static void next_run(FILE *truth, struct truth_run *ret)
+/* The truth as a decode can have it: without what ran in freezes. */
+struct truth {
+	FILE *file;
+	struct truth_run *gaps; /* {from, to} in instructions of the log */
+	size_t n_gaps, gap;
+	uint64_t at; /* of the log, after the run that was read last */
+	struct truth_run rest;
+};
+
+static void read_gaps(const char *path, struct truth *t)
 {
-	do {
-		if (fread(ret, sizeof(*ret), 1, truth) != 1)
-			*ret = (struct truth_run){ 0 };
-	} while (ret->start && !ret->count);
+	_cleanup_free_ char *name = strdup(path);
+	char *dot = name ? strrchr(name, '.') : NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	struct truth_run gap;
+
+	if (!dot || strlen(dot) < 5)
+		return;
+	strcpy(dot, ".gaps");
+	f = fopen(name, "re");
+	while (f && fread(&gap, sizeof(gap), 1, f) == 1) {
+		t->gaps = reallocarray(t->gaps, t->n_gaps + 1, sizeof(gap));
+		if (!t->gaps)
+			abort();
+		t->gaps[t->n_gaps++] = gap;
+	}
+}
+
+/* How many instructions of the first `end` ran traced. */
+static uint64_t traced(const struct truth *t, uint64_t end)
+{
+	uint64_t n = end;
+
+	for (size_t i = 0; i < t->n_gaps; i++)
+		if (t->gaps[i].start < end)
+			n -= MIN(t->gaps[i].count, end) - t->gaps[i].start;
+	return n;
+}
+
+/* The next run; one that was taken back whole is empty, and passed over. count is 0 at the end. */
+static struct truth_run next_run(struct truth *t)
+{
+	for (;;) {
+		struct truth_run run = t->rest;
+		uint64_t from, to, skip;
+
+		if (!run.count) {
+			if (fread(&run, sizeof(run), 1, t->file) != 1 || !run.start)
+				return (struct truth_run){ 0 };
+			t->at += run.count;
+		}
+		t->rest = (struct truth_run){ 0 };
+		if (!run.count)
+			continue;
+		while (t->gap < t->n_gaps && t->gaps[t->gap].count <= t->at - run.count)
+			t->gap++;
+		if (t->gap == t->n_gaps || t->gaps[t->gap].start >= t->at)
+			return run;
+		/* A freeze lies in it: its part before is given, the part after kept. */
+		from = t->gaps[t->gap].start;
+		to = MIN(t->gaps[t->gap].count, t->at);
+		if (from > t->at - run.count) {
+			skip = from - (t->at - run.count);
+			t->rest = (struct truth_run){ run.start + 4 * skip, run.count - skip };
+			return (struct truth_run){ run.start, skip };
+		}
+		skip = to - (t->at - run.count);
+		t->rest = (struct truth_run){ run.start + 4 * skip, run.count - skip };
+	}
 }
 
 /* Walks both from instruction `from` of the truth; the number that agree. */
-static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, bool *ret_equal)
+static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t from, bool *ret_equal)
 {
 	struct truth_run run = { 0 };
 	uint64_t seen = 0, at = 0, same = 0;
 
 	for (;;) {
-		next_run(truth, &run);
+		run = next_run(truth);
 		if (!run.count || seen + run.count > from)
 			break;
 		seen += run.count;
@@ -105,7 +174,7 @@ static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, b
 
 			if (at == run.count) {
 				at = 0;
-				next_run(truth, &run);
+				run = next_run(truth);
 			}
 			n = MIN(d->count - k, run.count - at);
 			if (n == 0 || d->start + 4 * k != run.start + 4 * at) {
@@ -113,7 +182,7 @@ static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, b
 				for (size_t p = i > 3 ? i - 3 : 0; p < i; p++)
 					show("before ", &decode->all[p], 0);
 				show("decoded", d, k);
-				show("truth  ", run.count ? &run : NULL, at);
+				show("truth  ", &run, at);
 				*ret_equal = false;
 				return same;
 			}
@@ -126,37 +195,78 @@ static uint64_t compare(const struct runs *decode, FILE *truth, uint64_t from, b
 	return same;
 }
 
+/* One thread's decode against its log; how many instructions are equal. */
+static uint64_t check_thread(const char *dir, const char *pid, const char *spec, const struct runs *decode, unsigned gaps,
+			     bool *ret_good)
+{
+	_cleanup_free_ char *pattern = NULL;
+	struct truth truth = { 0 };
+	uint64_t tid, end = 0, least = 1, same;
+	glob_t found = { 0 };
+	bool equal;
+
+	*ret_good = false;
+	if (sscanf(spec, "%" SCNu64 ":%" SCNu64 ":%" SCNu64, &tid, &end, &least) < 2 ||
+	    asprintf(&pattern, "%s/%s.%" PRIu64 ".*.truth", dir, pid, tid) < 0)
+		return 0;
+	if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc != 1) {
+		printf("thread %" PRIu64 ": %zu logs %s\n", tid, (size_t)found.gl_pathc, pattern);
+		globfree(&found);
+		return 0;
+	}
+	truth.file = fopen(found.gl_pathv[0], "re");
+	if (!truth.file)
+		abort();
+	read_gaps(found.gl_pathv[0], &truth);
+	globfree(&found);
+	end = traced(&truth, end);
+	if (decode->count > end) {
+		printf("thread %" PRIu64 ": decoded %" PRIu64 " instructions, the truth has %" PRIu64 "\n", tid, decode->count, end);
+		return 0;
+	}
+	same = compare(decode, &truth, end - decode->count, &equal);
+	*ret_good = equal && !gaps && same >= least;
+	printf("thread %" PRIu64 ": %" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", at least %" PRIu64 ", gaps %u%s\n", tid,
+	       same, decode->count, end, least, gaps, *ret_good ? "" : ": WRONG");
+	free(truth.gaps);
+	fclose(truth.file);
+	return same;
+}
+
 int main(int argc, char **argv)
 {
-	_cleanup_fclose_ FILE *truth = NULL;
-	struct runs decode = { 0 };
-	uint64_t end, least, same;
-	unsigned gaps = 0;
-	bool equal;
-	int rc;
+	unsigned tid = 0, next, seen = 0;
+	uint64_t total = 0;
+	bool good = true;
 
-	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: exact TRUTH END [LEAST] <ELEMENTS\n");
+	if (argc < 4) {
+		fprintf(stderr, "usage: exact DIR PID TID:END[:LEAST]... <ELEMENTS\n");
 		return 2;
 	}
-	end = strtoull(argv[2], NULL, 0);
-	least = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
-	truth = fopen(argv[1], "re");
-	if (!truth) {
-		fprintf(stderr, "exact: %s: %s\n", argv[1], strerror(errno));
-		return 2;
+	do {
+		struct runs decode = { 0 };
+		unsigned gaps = 0;
+		int rc = read_elements(stdin, &decode, &gaps, &next);
+
+		if (rc < 0) {
+			fprintf(stderr, "exact: the elements: %s\n", strerror(-rc));
+			return 2;
+		}
+		for (int i = 3; tid && i < argc; i++)
+			if (strtoul(argv[i], NULL, 10) == tid) {
+				bool one;
+
+				total += check_thread(argv[1], argv[2], argv[i], &decode, gaps, &one);
+				good = good && one;
+				seen++;
+			}
+		free(decode.all);
+		tid = next;
+	} while (next);
+	if (seen != (unsigned)argc - 3) {
+		printf("of %d threads, %u were decoded\n", argc - 3, seen);
+		good = false;
 	}
-	rc = read_elements(stdin, &decode, &gaps);
-	if (rc < 0) {
-		fprintf(stderr, "exact: the elements: %s\n", strerror(-rc));
-		return 2;
-	}
-	if (decode.count > end) {
-		printf("decoded %" PRIu64 " instructions, the truth has %" PRIu64 "\n", decode.count, end);
-		return 1;
-	}
-	same = compare(&decode, truth, end - decode.count, &equal);
-	printf("%" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", gaps %u\n", same, decode.count, end, gaps);
-	free(decode.all);
-	return !equal || gaps || same < least;
+	printf("%" PRIu64 " equal in all\n", total);
+	return !good;
 }

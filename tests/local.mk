@@ -43,7 +43,8 @@ TESTS += tests/unit-perfdata
 check_PROGRAMS += tests/exact
 tests_exact_SOURCES = tests/exact.c tests/truth.h
 EXTRA_DIST += tests/emu-exact.test tests/exact-run
-TESTS += tests/emu-exact.test
+EXTRA_DIST += tests/freeze.test tests/freeze-run
+TESTS += tests/emu-exact.test tests/freeze.test
 
 # lib/code, images
 check_PROGRAMS += tests/unit-image

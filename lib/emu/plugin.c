@@ -47,6 +47,7 @@ struct thread {
 	uint64_t position; /* where a decoder stands: the address after that packet */
 	uint64_t next_sync;
 	uint64_t instructions;
+	uint64_t stopped_truth; /* what the truth log held of the trace when it was frozen */
 };
 
 int qemu_plugin_version = 1;
@@ -136,10 +137,14 @@ static void obey(struct thread *t, unsigned vcpu, uint32_t word)
 	}
 	if (word & 1) {
 		publish_all(t, vcpu);
-		if (!t->stopped)
+		if (!t->stopped) {
 			atomic_store(&t->slot->stopped_ns, now_ns(CLOCK_MONOTONIC));
+			t->stopped_truth = truth_count(vcpu) - t->tail;
+		}
 		t->stopped = true;
 	} else {
+		if (truth && t->stopped)
+			truth_gap(vcpu, t->stopped_truth);
 		atomic_store(&t->slot->resumed_ns, now_ns(CLOCK_MONOTONIC));
 		t->stopped = false;
 		t->next_sync = 0;

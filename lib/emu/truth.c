@@ -22,8 +22,9 @@ struct log {
 	unsigned used; /* records of the piece; the last one grows */
 	uint64_t next, count;
 	uint64_t last;
-	int fd;
+	int fd, gaps;
 	off_t size;
+	char path[4096];
 };
 
 static struct log *logs[VCPUS];
@@ -59,18 +60,30 @@ static void next_piece(struct log *l)
 	l->used = 0;
 }
 
+static int open_high(const struct log *l, const char *ending)
+{
+	char path[4200];
+	int fd, high;
+
+	snprintf(path, sizeof(path), "%s.%s", l->path, ending);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 800);
+	if (high < 0)
+		fail(path);
+	close(fd);
+	return high;
+}
+
 static struct log *log_begin(void)
 {
 	struct log *l = calloc(1, sizeof(*l));
-	char path[4096];
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/%d.%ld.%u.truth", truth_dir, getpid(), syscall(SYS_gettid), atomic_fetch_add(&serial, 1));
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (!l || fd < 0)
-		fail(path);
-	l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 800);
-	close(fd);
+	if (!l)
+		fail("log");
+	l->gaps = -1;
+	snprintf(l->path, sizeof(l->path), "%s/%d.%ld.%u", truth_dir, getpid(), syscall(SYS_gettid),
+		 atomic_fetch_add(&serial, 1));
+	l->fd = open_high(l, "truth");
 	next_piece(l);
 	return l;
 }
@@ -185,6 +198,19 @@ uint64_t truth_count(unsigned vcpu)
 	return vcpu < VCPUS && logs[vcpu] ? logs[vcpu]->count : 0;
 }
 
+void truth_gap(unsigned vcpu, uint64_t from)
+{
+	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+	struct record gap = { from, l ? l->count : 0 };
+
+	if (!l)
+		return;
+	if (l->gaps < 0)
+		l->gaps = open_high(l, "gaps");
+	if (write(l->gaps, &gap, sizeof(gap)) != sizeof(gap))
+		fail("gaps");
+}
+
 void truth_thread_ended(unsigned vcpu)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
@@ -194,6 +220,8 @@ void truth_thread_ended(unsigned vcpu)
 	logs[vcpu] = NULL;
 	munmap(l->piece, PIECE);
 	close(l->fd);
+	if (l->gaps >= 0)
+		close(l->gaps);
 	free(l);
 }
 

@@ -23,6 +23,9 @@ void truth_action(uint64_t base, uint64_t action);
 /* How many instructions the log of this thread holds. */
 uint64_t truth_count(unsigned vcpu);
 
+/* Instructions from number `from` up to now ran while the thread was frozen; noted as {from, to} in PID.TID.SERIAL.gaps. */
+void truth_gap(unsigned vcpu, uint64_t from);
+
 void truth_thread_ended(unsigned vcpu);
 
 /* In the child of a fork: files of its own from here on. */
