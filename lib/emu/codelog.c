@@ -256,6 +256,30 @@ static struct known *known_at(struct codelog *c, uint64_t addr)
 	return NULL;
 }
 
+static bool same_source(const struct known *k, const struct map *m)
+{
+	return m->inode == k->inode && m->major == k->major && m->minor == k->minor &&
+	       (!m->inode || m->offset - m->start == k->offset - k->start);
+}
+
+/*
+ * What of a mapping around addr the log does not hold yet: a neighbour that it joined with, as anonymous memory does, may
+ * hold code that was logged, and is not replaced.
+ */
+static void leave_known(const struct codelog *c, uint64_t addr, struct map *m)
+{
+	for (const struct known *k = c->known; k; k = k->next) {
+		if (!same_source(k, m))
+			continue;
+		if (k->end <= addr && k->end > m->start) {
+			m->offset += k->end - m->start;
+			m->start = k->end;
+		} else if (k->start > addr && k->start < m->end) {
+			m->end = k->start;
+		}
+	}
+}
+
 /* The logged mapping of addr, after a look at what is mapped now where that may have changed. */
 static struct known *mapping(struct codelog *c, uint64_t addr, uint64_t base)
 {
@@ -268,9 +292,7 @@ static struct known *mapping(struct codelog *c, uint64_t addr, uint64_t base)
 		/* Every logged mapping is looked at: what was changed must not be taken for unchanged later. */
 		for (struct known *old = c->known, *next; old; old = next) {
 			next = old->next;
-			if (!find_map(old->start, base, &m) || m.inode != old->inode || m.major != old->major ||
-			    m.minor != old->minor || (m.inode && m.offset + (old->start - m.start) != old->offset) ||
-			    m.end < old->end) {
+			if (!find_map(old->start, base, &m) || !same_source(old, &m) || m.end < old->end) {
 				struct known **p = &c->known;
 
 				while (*p != old)
@@ -282,9 +304,10 @@ static struct known *mapping(struct codelog *c, uint64_t addr, uint64_t base)
 		}
 		k = known_at(c, addr);
 	}
-	if (k)
+	if (k || !find_map(addr, base, &m))
 		return k;
-	return find_map(addr, base, &m) ? add_map(c, &m) : NULL;
+	leave_known(c, addr, &m);
+	return add_map(c, &m);
 }
 
 /* What the log would give back for a word. */
