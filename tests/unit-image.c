@@ -55,7 +55,7 @@ static void test_layers(void)
 	_cleanup_buf_ struct buf blob = { 0 };
 	_cleanup_close_ int code = -1;
 	uint8_t bytes[3 * PAGE];
-	uint32_t a, b, again, replaced;
+	uint32_t a = 0, b = 0, again = 0, replaced = 0;
 
 	CHECK_EQ(image_set_new(&s), 0);
 	CHECK(image_file_add(s, "/a", NULL, 0, 0, &a) == 0 && image_file_add(s, "/b", NULL, 0, 0, &b) == 0);
@@ -158,7 +158,7 @@ static void test_file_cut_short(void)
 	enum { BIG = 64 };
 	int fd = pages_of(1, BIG), keep = dup(fd);
 	uint8_t bytes[2 * PAGE];
-	uint32_t a;
+	uint32_t a = 0;
 
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, 0, &a) == 0);
 	image_file_give(s, a, fd, NULL);
@@ -225,7 +225,7 @@ static void test_build_id(void)
 	_cleanup_(image_set_freep) struct image_set *s = NULL;
 	_cleanup_close_ int fd = elf_with_id(id, sizeof(id));
 	uint8_t got[IMAGE_BUILD_ID_MAX];
-	uint32_t right, wrong;
+	uint32_t right = 0, wrong = 0;
 	unsigned odd = 0;
 	off_t size = lseek(fd, 0, SEEK_END);
 

@@ -266,7 +266,7 @@ static void test_writer_errors(void)
 /* Files of others, where they are at hand. */
 static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t version, bool raw)
 {
-	const char *corpus = getenv("CSIGHT_CORPUS");
+	const char *corpus = getenv("CSIGHT_CORPUS"), *top = getenv("top_srcdir");
 	_cleanup_close_ int fd = -1;
 	const struct pd_contents *c;
 	struct pd_problem problem;
@@ -274,9 +274,10 @@ static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t
 	char path[4096];
 	size_t placed = 0;
 
-	if (!corpus)
-		corpus = "../shared/corpus";
-	snprintf(path, sizeof(path), "%s/perfdata/%s", corpus, name);
+	if (corpus)
+		snprintf(path, sizeof(path), "%s/perfdata/%s", corpus, name);
+	else
+		snprintf(path, sizeof(path), "%s/../shared/corpus/perfdata/%s", top ? top : ".", name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		unit_skip(name, "no corpus here (CSIGHT_CORPUS)");
