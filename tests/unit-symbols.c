@@ -196,6 +196,35 @@ static void test_hostile(void)
 	CHECK_EQ(try("#!/bin/sh\n", 10), false);
 }
 
+/* The same file without sections: the unwind table is all there is. */
+static void test_stripped(const char *path, const struct symbols *full)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_free_ char *data = NULL;
+	_cleanup_close_ int fd = -1;
+	size_t size, right = 0, known = 0;
+
+	if (!CHECK_EQ(read_file(AT_FDCWD, path, 64 << 20, &data, &size), 0))
+		return;
+	memset(data + offsetof(Elf64_Ehdr, e_shoff), 0, sizeof(uint64_t));
+	memset(data + offsetof(Elf64_Ehdr, e_shnum), 0, sizeof(uint16_t));
+	fd = memfd_of(data, size);
+	if (!CHECK_EQ(symbols_load(fd, &s), 0))
+		return;
+	for (uint64_t offset = 0; offset < size; offset += 4) {
+		struct symbols_at at, want;
+
+		symbols_find(s, offset, &at);
+		symbols_find(full, offset, &want);
+		if (!at.known || at.start != offset)
+			continue;
+		known++;
+		right += want.known && want.start == offset;
+	}
+	printf("# without sections: %zu functions, %zu of which have a name otherwise\n", known, right);
+	CHECK(known > 0 && right * 10 > known * 9);
+}
+
 /* Every function that libelf finds has a name at its first and last byte, and at its first one of its own. */
 static void test_real(const char *path)
 {
@@ -245,6 +274,9 @@ static void test_real(const char *path)
 	CHECK_EQ(named, 2 * seen);
 	for (uint64_t offset = 0; offset < 0x10000; offset += 8)
 		stubs += strcmp(name_at(s, offset), "abort@plt") == 0;
+	/* A static program has no such table. */
+	if (!strstr(path, "library") || strstr(path, "dynamic"))
+		test_stripped(path, s);
 	if (strstr(path, "dynamic"))
 		CHECK_EQ(stubs, 2);
 	printf("# %s: %zu functions\n", path, seen);
@@ -252,9 +284,12 @@ static void test_real(const char *path)
 
 int main(void)
 {
+	static char self[4096];
+
 	test_by_hand();
 	test_hostile();
-	test_real("/proc/self/exe");
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0)
+		test_real(self);
 	test_real("tests/programs/library");
 	test_real("tests/programs/library-dynamic");
 	return unit_end();

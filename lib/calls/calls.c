@@ -224,7 +224,7 @@ static int do_jump(struct calls *c, uint64_t addr)
 
 	if (top(c)->function == to)
 		return 0;
-	if (addr == to->start && to->kind != REGION_UNNAMED)
+	if (addr == to->start)
 		return replace(c, LEAVE_TAIL, CALL_TAIL);
 	/* A function written in assembler may return by BR. */
 	depth = find_anchor(c, ANCHOR_RETURN, addr);

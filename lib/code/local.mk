@@ -9,5 +9,6 @@ lib_code_libcode_la_LIBADD = lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
 	lib/code/demangle.c \
 	lib/code/regions.c \
-	lib/code/symbols.c lib/code/symbols.h
+	lib/code/symbols-elf.c \
+	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h
 lib_code_libcode_la_LIBADD += -lstdc++

@@ -323,7 +323,7 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->name)
 		e->region.name = symbol_demangle(d->name);
-	else if (d->key.kind == REGION_UNNAMED)
+	else if (d->key.kind == REGION_UNNAMED || d->key.kind == REGION_FUNCTION)
 		e->region.name = unnamed(d->key.path, d->key.symbols, d->offset);
 	else
 		e->region.name = strdup(d->key.kind == REGION_ANON ? "[anon]" : "[unknown]");
@@ -353,7 +353,7 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 			at.start = map->offset;
 		if (at.end > map->offset + (map->end - map->start))
 			at.end = map->offset + (map->end - map->start);
-		if (!at.name) {
+		if (!at.known) {
 			at.function = at.start;
 			at.function_end = at.end;
 		}
@@ -361,7 +361,7 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 	hit->start = MAX(hit->start, at.start + bias);
 	hit->end = MIN(hit->end, at.end + bias);
 	d->key.symbols = map->symbols;
-	d->key.kind = !at.name ? REGION_UNNAMED : at.plt ? REGION_PLT : REGION_FUNCTION;
+	d->key.kind = !at.known ? REGION_UNNAMED : at.plt ? REGION_PLT : REGION_FUNCTION;
 	d->key.start = at.function + bias;
 	d->end = at.function_end + bias;
 	d->offset = at.function;

@@ -18,8 +18,9 @@
 struct symbols;
 
 /*
- * Reads .symtab, else .dynsym, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's.
- * -ENODATA: no symbol table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
+ * Reads .symtab, else .dynsym, and where functions without a name begin from .eh_frame_hdr, of a 64-bit little-endian
+ * ELF file by pread; the descriptor stays the caller's. -ENODATA: no symbol table; -EBADMSG: no such ELF file, or
+ * broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
  */
 int symbols_load(int fd, struct symbols **ret);
 
@@ -33,10 +34,11 @@ int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 struct symbols *symbols_free(struct symbols *s);
 size_t symbols_count(const struct symbols *s);
 
-/* The stretch of code around an offset: of a function, or of none (name NULL) between two of them. */
+/* The stretch of code around an offset. */
 struct symbols_at {
 	uint64_t start, end;
-	const char *name;  /* as the file has it */
+	bool known;        /* it is a function's; else it lies between functions */
+	const char *name;  /* as the file has it; NULL: none */
 	uint64_t function; /* where the function begins: another place where it lies in pieces */
 	uint64_t function_end;
 	bool plt;
@@ -53,11 +55,11 @@ static inline void symbols_freep(struct symbols **s)
 }
 
 enum region_kind {
-	REGION_FUNCTION,
-	REGION_PLT,     /* a stub; named name@plt */
-	REGION_UNNAMED, /* code of an image between its symbols: [image+0xOFFSET] */
-	REGION_ANON,    /* code in memory of no file: [anon] or what the mapping is called */
-	REGION_UNKNOWN, /* nothing is known to be mapped there: [unknown] */
+	REGION_FUNCTION, /* [image+0xOFFSET] where it has no name */
+	REGION_PLT,      /* a stub; named name@plt */
+	REGION_UNNAMED,  /* code of an image between its functions: [image+0xOFFSET] */
+	REGION_ANON,     /* code in memory of no file: [anon] or what the mapping is called */
+	REGION_UNKNOWN,  /* nothing is known to be mapped there: [unknown] */
 };
 
 /* Lives as long as its map. Two addresses are in the same function when their regions are the same pointer. */
