@@ -139,8 +139,11 @@ static int find_socket(struct client *c, char *ret, size_t size)
 	if (rc != 0)
 		return rc;
 	rc = csight_status(c->daemon, &status);
-	if (rc < 0)
+	if (rc < 0) {
+		client_error("cannot run %s under the emulated trace unit without csightd, which keeps its trace",
+			     esc(c->argv[0]));
 		return client_failed(c, rc);
+	}
 	socket = csight_text(status, "emuSocket");
 	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
 		return fail_program(c->argv[0], "this csightd does not take emulated programs; start one with --capture=emu");
