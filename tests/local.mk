@@ -42,6 +42,10 @@ TESTS += tests/unit-perfdata
 # emu: what compares decodes with the truth
 check_PROGRAMS += tests/exact
 tests_exact_SOURCES = tests/exact.c tests/truth.h
+check_PROGRAMS += tests/unit-encode
+tests_unit_encode_SOURCES = tests/unit-encode.c
+tests_unit_encode_LDADD = lib/emu/libemuring.la lib/etm/libetm.la
+TESTS += tests/unit-encode
 EXTRA_DIST += tests/emu-exact.test tests/exact-run
 EXTRA_DIST += tests/freeze.test tests/freeze-run
 TESTS += tests/emu-exact.test tests/freeze.test
