@@ -62,6 +62,7 @@ struct jobs {
 	unsigned n_running;
 	uint64_t last_id;
 	bool stopping;
+	char opencsd[32]; /* the version that decoded last */
 };
 
 #define OF(type, member, pointer) ((type *)((char *)(pointer) - offsetof(type, member)))
@@ -199,7 +200,7 @@ static void conclude(struct job *job)
 	closep(&job->fd);
 	if (job->result && !job->failed) {
 		job->end = SNAPSHOT_READY;
-		s->decode = json_object_get(job->result);
+		snapshot_set_decode(s, job->result);
 		free(s->reason);
 		s->reason = NULL;
 	} else {
@@ -352,6 +353,7 @@ static int answer_image(struct job *job, const struct worker_event *e)
 static void take_event(struct job *job, struct worker_event *e)
 {
 	struct snapshot *s = job->snapshot;
+	const char *opencsd;
 
 	switch (e->type) {
 	case WORKER_IMAGE:
@@ -367,6 +369,8 @@ static void take_event(struct job *job, struct worker_event *e)
 		if (!job->result) {
 			job->result = json_object_get(e->body);
 			json_object_object_del(job->result, "type");
+			if (json_get_str(job->result, "opencsd", &opencsd) == 0)
+				snprintf(job->jobs->opencsd, sizeof(job->jobs->opencsd), "%s", opencsd);
 		}
 		break;
 	case WORKER_FAILED:
@@ -656,6 +660,11 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 const char *jobs_trouble(const struct jobs *j)
 {
 	return decoder_ready(j->decoder) ? NULL : "csight-decode does not run: nothing is decoded";
+}
+
+const char *jobs_opencsd(const struct jobs *j)
+{
+	return j->opencsd[0] ? j->opencsd : NULL;
 }
 
 void jobs_stop(struct jobs *j)

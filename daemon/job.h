@@ -20,6 +20,9 @@ unsigned jobs_count(const struct jobs *j, uid_t uid);
 /* Why nothing is decoded, or NULL. */
 const char *jobs_trouble(const struct jobs *j);
 
+/* The version of OpenCSD that decoded last, or NULL. */
+const char *jobs_opencsd(const struct jobs *j);
+
 /* Those that run go back to the queue, on disk too, as if they had not been begun. */
 void jobs_stop(struct jobs *j);
 struct jobs *jobs_free(struct jobs *j);

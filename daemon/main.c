@@ -110,11 +110,13 @@ static int start(struct daemon *d)
 {
 	static const struct {
 		const char *name;
+		int nice;
 		size_t at;
 	} lanes[] = {
-		{ "capture", offsetof(struct daemon, capture) },
-		{ "disk", offsetof(struct daemon, disk) },
-		{ "opener", offsetof(struct daemon, opener) },
+		/* While it works, a program is not traced. */
+		{ "capture", -10, offsetof(struct daemon, capture) },
+		{ "disk", 0, offsetof(struct daemon, disk) },
+		{ "opener", 0, offsetof(struct daemon, opener) },
 	};
 	int rc = 0;
 
@@ -126,7 +128,7 @@ static int start(struct daemon *d)
 	if (rc == 0)
 		rc = open_spool(d);
 	for (size_t n = 0; n < ELEMENTS(lanes) && rc == 0; n++)
-		rc = lane_new(d->base, lanes[n].name, (struct lane **)((char *)d + lanes[n].at));
+		rc = lane_new(d->base, lanes[n].name, lanes[n].nice, (struct lane **)((char *)d + lanes[n].at));
 	if (rc == 0)
 		rc = targets_new(d, &d->targets);
 	if (rc == 0)

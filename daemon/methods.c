@@ -138,7 +138,7 @@ json_object *methods_snapshot_json(struct daemon *d, const struct snapshot *s)
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->decode)
-		json_object_object_add(o, "decode", json_object_get(s->decode));
+		json_object_object_add(o, "decode", snapshot_decode(s));
 	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
 	if (asprintf(&path, "%s/%s", spool_path(d->spool), s->id) < 0)
 		path = NULL;
@@ -174,6 +174,7 @@ static void do_status(struct daemon *d, struct call *c, const struct subject *s)
 	json_add_u64(o, "jobs", jobs_count(d->jobs, c->uid));
 	json_add_str(o, "spool", spool_path(d->spool));
 	json_add_u64(o, "spoolBytes", bytes);
+	json_add_str(o, "opencsd", jobs_opencsd(d->jobs));
 	json_object_object_add(o, "warnings", warnings);
 	call_reply(c, o);
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "daemon/queue.h"
 #include "lib/base/util.h"
@@ -12,6 +13,7 @@ STAILQ_HEAD(works, work);
 struct lane {
 	pthread_t thread;
 	bool running; /* the loop's own view */
+	int nice;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
 	struct works todo, finished;
@@ -24,6 +26,9 @@ static void *lane_main(void *data)
 {
 	struct lane *l = data;
 
+	/* To Linux a thread is what others call a process here. */
+	if (l->nice)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), l->nice);
 	pthread_mutex_lock(&l->mutex);
 	for (;;) {
 		struct work *w = STAILQ_FIRST(&l->todo);
@@ -69,7 +74,7 @@ static void on_finished(evutil_socket_t fd, short what, void *data)
 	deliver(data);
 }
 
-int lane_new(struct event_base *base, const char *name, struct lane **ret)
+int lane_new(struct event_base *base, const char *name, int nice, struct lane **ret)
 {
 	struct lane *l = calloc(1, sizeof(*l));
 	sigset_t all, saved;
@@ -77,6 +82,7 @@ int lane_new(struct event_base *base, const char *name, struct lane **ret)
 
 	if (!l)
 		return -ENOMEM;
+	l->nice = nice;
 	pthread_mutex_init(&l->mutex, NULL);
 	pthread_cond_init(&l->wake, NULL);
 	STAILQ_INIT(&l->todo);

@@ -17,7 +17,8 @@ struct work {
 	STAILQ_ENTRY(work) link;
 };
 
-int lane_new(struct event_base *base, const char *name, struct lane **ret);
+/* nice: of its thread, where this process may have that. */
+int lane_new(struct event_base *base, const char *name, int nice, struct lane **ret);
 
 void lane_submit(struct lane *l, struct work *w);
 

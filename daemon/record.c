@@ -198,7 +198,7 @@ static json_object *threads_json(const struct capture_copy *c)
 		json_add_bytes(o, "name", t->name);
 		json_add_u64(o, "start", t->start_ns);
 		json_add_u64(o, "end", t->end_ns);
-		json_add_u64(o, "bytes", t->size);
+		json_add_u64(o, "bytes", t->size + t->end_size);
 		json_add_u64(o, "written", t->written);
 		json_add_bool(o, "wrapped", t->wrapped);
 		json_add_u64(o, "truth", t->truth);
@@ -308,7 +308,7 @@ static void write_side(struct pd_writer *w, const struct record *r, const struct
 	for (size_t n = 0; n < c->n_threads; n++) {
 		const struct capture_thread *thread = &c->threads[n];
 		struct pd_aux aux = {
-			.size = thread->size, .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0), .pid = pid,
+			.size = thread->size + thread->end_size, .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0), .pid = pid,
 			.tid = thread->tid, .cpu = UINT32_MAX, .time = c->monotonic
 		};
 
@@ -341,10 +341,14 @@ static int write_trace(struct record *r, int dir, const struct code_log *log)
 	write_side(w, r, log);
 	for (size_t n = 0; n < r->copy->n_threads; n++) {
 		const struct capture_thread *t = &r->copy->threads[n];
-		struct pd_buffer buffer = { .size = t->size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX };
+		struct pd_buffer buffer = { .size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid,
+					    .cpu = UINT32_MAX };
+		const uint8_t *piece;
+		size_t size;
 
 		pd_write_buffer(w, &buffer);
-		pd_write_bytes(w, t->data, t->size);
+		for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
+			pd_write_bytes(w, piece, size);
 	}
 	rc = pd_write_end(w);
 	pd_writer_free(w);

@@ -76,7 +76,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	free(s->files);
 	free(s->name);
 	free(s->reason);
-	json_object_put(s->decode);
+	free(s->decode);
 	json_object_put(s->missing);
 	free(s);
 	return NULL;
@@ -103,6 +103,23 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 	s->reason = text;
 }
 
+void snapshot_set_decode(struct snapshot *s, json_object *decode)
+{
+	const char *text = json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+
+	free(s->decode);
+	s->decode = text ? strdup(text) : NULL;
+}
+
+json_object *snapshot_decode(const struct snapshot *s)
+{
+	json_object *o = NULL;
+
+	if (s->decode && json_parse(s->decode, strlen(s->decode), &o) < 0)
+		return NULL;
+	return o;
+}
+
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
@@ -113,7 +130,7 @@ char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->decode)
-		json_object_object_add(o, "decode", json_object_get(s->decode));
+		json_object_object_add(o, "decode", snapshot_decode(s));
 	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 	return text ? strdup(text) : NULL;
 }
@@ -181,7 +198,7 @@ static void load_state(int dir, const char *id, struct snapshot *s)
 	if (json_get_str(o, "reason", &reason) == 0)
 		s->reason = strdup(reason);
 	if (json_get(o, "decode", json_type_object, &decode) == 0)
-		s->decode = json_object_get(decode);
+		snapshot_set_decode(s, decode);
 	if (strcmp(state, "ready") == 0)
 		s->state = SNAPSHOT_READY;
 	else if (strcmp(state, "raw") == 0)

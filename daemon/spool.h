@@ -31,7 +31,7 @@ struct snapshot {
 	size_t threads;
 	unsigned attempts;
 	char *reason;	      /* or NULL */
-	json_object *decode;  /* or NULL */
+	char *decode;	      /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */
 	json_object *missing; /* or NULL */
 	bool removed;
 	/* The mapped files, one an image of snapshot.json; none after a restart. */
@@ -53,6 +53,11 @@ struct snapshot *snapshot_unref(struct snapshot *s);
 /* Logged; a move that the table does not have is a mistake of this program. */
 void snapshot_move(struct snapshot *s, enum snapshot_state to);
 void snapshot_set_reason(struct snapshot *s, const char *fmt, ...) _printf_(2, 3);
+
+void snapshot_set_decode(struct snapshot *s, json_object *decode);
+
+/* The caller's own object, or NULL. */
+json_object *snapshot_decode(const struct snapshot *s);
 
 /* state.json as it is to be with this state; the caller frees. */
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state);

@@ -78,6 +78,9 @@ static void test_freezes(void)
 	fake_make(&f);
 	CHECK_EQ(fake_hello(&f, &tested), 0);
 	fake_run(&f, FAKE_RINGS, true);
+	for (n = 0; n < FAKE_RINGS; n++)
+		while (atomic_load(&fake_slot(&f, (unsigned)n)->head) == 0)
+			usleep(1000);
 	for (n = 0; n < 200; n++) {
 		const char *id = snapshot(&reply);
 
@@ -104,6 +107,8 @@ static void test_disobedient(void)
 	fake_make(&f);
 	CHECK_EQ(fake_hello(&f, &tested), 0);
 	fake_run(&f, 2, false);
+	while (atomic_load(&fake_slot(&f, 0)->head) == 0 || atomic_load(&fake_slot(&f, 1)->head) == 0)
+		usleep(1000);
 	id = snapshot(&reply);
 	CHECK(id[0] && counts_up(id, &pieces, &words));
 	CHECK(json_get(reply.parameters, "snapshot", json_type_object, &o) == 0 &&

@@ -24,9 +24,17 @@ struct capture_thread {
 	uint64_t written;	   /* ever */
 	uint64_t instructions, truth;
 	bool wrapped, running;
-	bool acknowledged; /* in a copy: it obeyed the freeze, or could not have been running */
-	uint8_t *data;	   /* in a copy */
+	/* In a copy: */
+	bool acknowledged; /* it obeyed the freeze, or could not have been running */
+	uint8_t *data;	   /* byte p of the stream is at p % room */
+	size_t room;
+	uint64_t from; /* the stream's first byte that is there */
+	uint8_t end[EMU_PENDING_MAX]; /* what completes the stream of one that is gone; after size bytes */
+	size_t end_size;
 };
+
+/* The stream in pieces, in order: n counts from 0; false after the last. */
+bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size);
 
 /* What was in the rings at one moment; private memory. */
 struct capture_copy {

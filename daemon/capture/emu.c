@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -348,109 +349,163 @@ static uint64_t emu_memory(struct capture_source *s)
 	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-/* The bytes [from, head) of a ring, one after another, with room for what completes the stream. */
-static int copy_ring(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t head, uint8_t **ret)
+static uint8_t *map_room(size_t size)
 {
-	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size, size = head - from;
-	uint64_t at = from & (s->ring_size - 1), first = MIN(size, s->ring_size - at);
-	uint8_t *data = malloc(size + EMU_PENDING_MAX);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* The bytes [from, to) of a ring, at most room of them, to where they belong in the copy. */
+static int copy_range(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
+{
+	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size;
+
+	while (from < to) {
+		uint64_t at = from & (s->ring_size - 1), there = from % room;
+		uint64_t size = MIN(MIN(to - from, s->ring_size - at), room - there);
+		int rc = pread_all(s->memfd, data + there, size, base + at);
+
+		if (rc < 0)
+			return rc;
+		from += size;
+	}
+	return 0;
+}
+
+/*
+ * A copy is made in two goes, so that programs are not traced only for the second: first what is in the rings while
+ * they are written to, then, after the freeze, what came since. Byte p of a stream is final once the head is beyond it,
+ * and intact until the head is a ring's size further on: what the first go took of the bytes that are valid at the
+ * freeze is therefore right.
+ */
+struct ring_copy {
+	uint8_t *data; /* NULL: nothing yet */
+	size_t room;
+	uint32_t serial;
+	uint64_t from, to;
+};
+
+static int take_in(const struct capture_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
+{
+	uint64_t from = MAX(o->from, o->head - MIN(o->head, room));
 	int rc;
 
-	if (!data)
-		return -ENOMEM;
-	rc = pread_all(s->memfd, data, first, base + at);
-	if (rc == 0)
-		rc = pread_all(s->memfd, data + first, size - first, base);
-	if (rc < 0) {
-		free(data);
-		return rc;
+	if (c->data && c->serial == o->serial && c->to <= o->head && c->to >= from && c->from <= from) {
+		rc = copy_range(s, n, c->to, o->head, c->data, c->room);
+	} else {
+		if (!c->data)
+			c->data = map_room(room);
+		c->room = room;
+		c->serial = o->serial;
+		rc = c->data ? copy_range(s, n, from, o->head, c->data, room) : -ENOMEM;
 	}
-	*ret = data;
-	return 0;
+	c->from = from;
+	c->to = o->head;
+	return rc;
 }
 
 /*
  * A thread that did not obey may have written on while its ring was copied: what it may have overwritten is at the
  * beginning, and is cut off. false: nothing is left.
  */
-static bool cut_overwritten(const struct capture_source *s, uint32_t n, const struct slot *o, struct capture_thread *t)
+static bool cut_overwritten(const struct capture_source *s, uint32_t n, struct ring_copy *c)
 {
 	struct slot now;
 	uint64_t oldest;
 
-	if (read_slot(s, n, &now) < 0 || now.serial != o->serial || now.head < o->head)
-		return false;
-	if (__builtin_add_overflow(now.head, UNACKNOWLEDGED_MARGIN, &oldest))
+	if (read_slot(s, n, &now) < 0 || now.serial != c->serial || now.head < c->to ||
+	    __builtin_add_overflow(now.head, UNACKNOWLEDGED_MARGIN, &oldest))
 		return false;
 	oldest -= MIN(oldest, s->ring_size);
-	if (oldest <= o->from)
-		return true;
-	if (oldest >= o->head)
-		return false;
-	t->size = o->head - oldest;
-	t->wrapped = true;
-	memmove(t->data, t->data + (oldest - o->from), t->size);
-	return true;
+	c->from = MAX(c->from, oldest);
+	return c->from < c->to;
 }
 
-static int copy_thread(const struct capture_source *s, uint32_t n, struct slot *o, bool alive, size_t limit,
-		       struct capture_copy *c)
+static void miss(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
+
+static void miss(struct capture_copy *c, const char *fmt, ...)
 {
-	struct capture_thread t;
-	int rc;
+	char text[256];
+	va_list args;
 
-	if (o->head - o->from > limit) {
-		o->from = o->head - limit;
-		buf_printf(&c->missing, "of thread %u only the newest %zu bytes were kept: the snapshot is at its limit", o->tid,
-			   limit);
-		buf_u8(&c->missing, 0);
-	}
-	tell_thread(s, o, &t);
-	rc = copy_ring(s, n, o->from, o->head, &t.data);
-	if (rc < 0)
-		return rc;
-	t.acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
-	if (!t.acknowledged) {
-		bool left = cut_overwritten(s, n, o, &t);
-
-		buf_printf(&c->missing, "thread %u did not stop tracing in time: %s", o->tid,
-			   left ? "its last bytes are uncertain" : "it is left out");
-		buf_u8(&c->missing, 0);
-		if (!left) {
-			free(t.data);
-			return 0;
-		}
-	}
-	if (!alive && t.size)
-		t.size += emu_finish(o->pending, t.data + t.size);
-	c->threads[c->n_threads++] = t;
-	return 0;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_add(&c->missing, text, strlen(text) + 1);
 }
 
-static int copy_threads(const struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
+/* What was taken in of a thread becomes part of the copy; its memory is handed over. */
+static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive, struct ring_copy *r,
+			struct capture_copy *c)
+{
+	struct capture_thread *t = &c->threads[c->n_threads];
+
+	tell_thread(s, o, t);
+	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
+	if (!t->acknowledged) {
+		bool left = cut_overwritten(s, n, r);
+
+		miss(c, "thread %u did not stop tracing in time: %s", o->tid,
+		     left ? "its last bytes are uncertain" : "it is left out");
+		if (!left)
+			return;
+	}
+	if (r->from > o->from && t->acknowledged)
+		miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
+		     (unsigned long long)(r->to - r->from));
+	t->from = r->from;
+	t->size = r->to - r->from;
+	t->wrapped = r->from > 0;
+	t->data = TAKE_PTR(r->data);
+	t->room = r->room;
+	if (!alive && t->size)
+		t->end_size = emu_finish(o->pending, t->end);
+	c->n_threads++;
+}
+
+static int copy_threads(struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	_cleanup_free_ struct slot *slots = calloc(s->n_rings, sizeof(*slots));
+	struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
+	bool armed = !(s->control & 1);
 	uint32_t n_used = 0;
-	size_t left = limit;
+	size_t room;
 	int rc = 0;
 
 	c->threads = calloc(s->n_rings, sizeof(*c->threads));
-	if (!slots || !c->threads)
-		return -ENOMEM;
+	if (!slots || !rings || !c->threads)
+		rc = -ENOMEM;
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
 		rc = read_slot(s, n, &slots[n]);
 		n_used += slots[n].state != EMU_FREE;
 	}
-	/* What one thread leaves of its share is for those after it. */
+	/* A few more may come before the freeze. */
+	room = MIN(limit / (n_used + 1), s->ring_size) & ~(size_t)4095;
+	if (room == 0)
+		room = 4096;
+	for (uint32_t n = 0; n < s->n_rings && rc == 0 && alive && armed; n++)
+		if (slots[n].state != EMU_FREE)
+			rc = take_in(s, n, &slots[n], room, &rings[n]);
+	c->time = now_ns(CLOCK_REALTIME);
+	c->monotonic = now_ns(CLOCK_MONOTONIC);
+	if (alive && armed)
+		freeze(s);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
-		size_t before = c->n_threads;
-
-		if (slots[n].state == EMU_FREE)
-			continue;
-		rc = copy_thread(s, n, &slots[n], alive, left / n_used--, c);
-		if (c->n_threads > before)
-			left -= MIN(left, c->threads[before].size);
+		rc = read_slot(s, n, &slots[n]);
+		if (rc == 0 && slots[n].state != EMU_FREE)
+			rc = take_in(s, n, &slots[n], room, &rings[n]);
+		if (rc == 0 && slots[n].state != EMU_FREE)
+			keep_thread(s, n, &slots[n], alive, &rings[n], c);
 	}
+	if (alive && armed) {
+		thaw(s);
+		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
+	}
+	for (uint32_t n = 0; rings && n < s->n_rings; n++)
+		if (rings[n].data)
+			munmap(rings[n].data, rings[n].room);
+	free(rings);
 	return rc;
 }
 
@@ -461,7 +516,7 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 	uint64_t size = atomic_load(&h->log_head);
 
 	if (size > s->log_size) {
-		buf_add(&c->missing, "the log of mappings and code is damaged", 40);
+		miss(c, "the log of mappings and code is damaged");
 		return 0;
 	}
 	c->log = malloc(size + 1);
@@ -474,22 +529,13 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret)
 {
 	struct capture_copy *c = calloc(1, sizeof(*c));
-	bool armed = !(s->control & 1);
 	int rc;
 
 	if (!c)
 		return -ENOMEM;
 	c->missing.limit = CAPTURE_MISSING_MAX;
 	c->regs = s->regs;
-	c->time = now_ns(CLOCK_REALTIME);
-	c->monotonic = now_ns(CLOCK_MONOTONIC);
-	if (alive && armed)
-		freeze(s);
 	rc = copy_threads(s, alive, limit, c);
-	if (alive && armed) {
-		thaw(s);
-		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
-	}
 	if (rc == 0)
 		rc = copy_log(s, c);
 	emu_missing(s, &c->missing);
@@ -506,12 +552,21 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	if (!c)
 		return NULL;
 	for (size_t n = 0; n < c->n_threads; n++)
-		free(c->threads[n].data);
+		munmap(c->threads[n].data, c->threads[n].room);
 	free(c->threads);
 	free(c->log);
 	buf_done(&c->missing);
 	free(c);
 	return NULL;
+}
+
+bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size)
+{
+	size_t at = t->room ? t->from % t->room : 0, first = MIN(t->size, t->room - at);
+
+	*ret = n == 0 ? t->data + at : n == 1 ? t->data : t->end;
+	*ret_size = n == 0 ? first : n == 1 ? t->size - first : t->end_size;
+	return n < 3;
 }
 
 const struct capture_ops emu_capture = {
