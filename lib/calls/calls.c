@@ -246,12 +246,9 @@ static size_t find_resumed(const struct calls *c, uint64_t addr)
 {
 	size_t depth = find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
 
-	/* A system call that a signal broke off may be begun anew. */
-	if (depth == SIZE_MAX)
-		depth = find_anchor(c, ANCHOR_RESUME, addr + 4);
 	if (depth != SIZE_MAX || addr == c->here.region->start)
 		return depth;
-	/* The handler may have changed where to go on. */
+	/* The handler may have changed where to go on; and a system call that was broken off may be begun anew. */
 	while (handler > 0 && c->stack[handler - 1].anchor != ANCHOR_RESUME)
 		handler--;
 	return handler ? find_below(c, handler - 1, c->here.region) : SIZE_MAX;
