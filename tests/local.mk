@@ -46,9 +46,9 @@ check_PROGRAMS += tests/unit-encode
 tests_unit_encode_SOURCES = tests/unit-encode.c
 tests_unit_encode_LDADD = lib/emu/libemuring.la lib/etm/libetm.la
 TESTS += tests/unit-encode
-EXTRA_DIST += tests/emu-exact.test tests/exact-run
+EXTRA_DIST += tests/emu-exact.test tests/exact-run tests/emu-truth.test
 EXTRA_DIST += tests/freeze.test tests/freeze-run
-TESTS += tests/emu-exact.test tests/freeze.test
+TESTS += tests/emu-exact.test tests/emu-truth.test tests/freeze.test
 
 # lib/code, images
 check_PROGRAMS += tests/unit-image
