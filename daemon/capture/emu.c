@@ -14,7 +14,7 @@
 enum {
 	HEAD_MAX = 16 << 20,	      /* header and slots */
 	SLOT_SIZE_MAX = 4096,
-	FREEZE_NS = 200 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
+	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
 	UNACKNOWLEDGED_MARGIN = 4096, /* what such a thread may be writing beyond its head */
 };
 
