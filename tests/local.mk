@@ -104,3 +104,6 @@ EXTRA_DIST += tests/bench
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench .
 .PHONY: bench
+
+# What the demo and the summaries leave.
+CLEANFILES += demo/demo.pftrace check.log check-long.log
