@@ -478,6 +478,26 @@ static void test_wrap(void)
 	CHECK(e.head > sizeof(small));
 }
 
+/* What a thread that died held back; told only once, and nothing from what is no such value. */
+static void test_finish(void)
+{
+	uint8_t end[EMU_PENDING_MAX];
+	uint64_t pending;
+
+	begin(false, 1);
+	etm_sync(&e, 1, 0x1000, true);
+	CHECK_EQ(emu_finish(e.head, etm_pending(&e), end), 0);
+	etm_atom(&e, true);
+	etm_atom(&e, false);
+	pending = etm_pending(&e);
+	CHECK_EQ(emu_finish(e.head, pending, end), 1);
+	CHECK_EQ(end[0], 0xd9);
+	etm_flush(&e);
+	CHECK_EQ(emu_finish(e.head, pending, end), 0);
+	CHECK_EQ(emu_finish(0, UINT64_MAX, end), 0);
+	CHECK_EQ(emu_finish(UINT64_MAX, 0, end), 0);
+}
+
 static void test_registers(void)
 {
 	struct emu_regs off, on;
@@ -507,5 +527,6 @@ int main(void)
 	test_fewest();
 	test_walks();
 	test_wrap();
+	test_finish();
 	return unit_end();
 }

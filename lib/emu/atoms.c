@@ -1,64 +1,69 @@
 #include "lib/emu/encode.h"
 
-/* The patterns of formats 4 and 5, the oldest atom in bit 0, and their headers. */
-struct pattern {
-	uint8_t bits, header;
-};
-static const struct pattern four[] = { { 0xe, 0xdc }, { 0x0, 0xdd }, { 0xa, 0xde }, { 0x5, 0xdf } };
-static const struct pattern five[] = { { 0x1e, 0xf5 }, { 0x00, 0xd5 }, { 0x0a, 0xd6 }, { 0x15, 0xd7 } };
-
-static uint8_t header_of(const struct pattern *p, uint32_t bits)
+/* The atoms that a packet says, the oldest in bit 0; 0xc0 and above are atom packets. Returns how many. */
+static unsigned unpack(unsigned packet, uint32_t *ret)
 {
-	for (int i = 0; i < 4; i++)
-		if (p[i].bits == bits)
-			return p[i].header;
+	static const uint8_t four[] = { 0xe, 0x0, 0xa, 0x5 }, five[] = { 0x00, 0x0a, 0x15 };
+	unsigned run = (packet & 31) + 3;
+
+	if (packet >= 0xf8)
+		return *ret = packet & 7, 3;
+	if (packet >= 0xf6)
+		return *ret = packet & 1, 1;
+	if (packet == 0xf5)
+		return *ret = 0x1e, 5;
+	if (packet >= 0xdc && packet <= 0xdf)
+		return *ret = four[packet & 3], 4;
+	if (packet >= 0xd8 && packet <= 0xdb)
+		return *ret = packet & 3, 2;
+	if (packet >= 0xd5 && packet <= 0xd7)
+		return *ret = five[packet - 0xd5], 5;
+	/* Format 6: a run of E, and one more of either. */
+	*ret = (1u << run) - 1;
+	if (!(packet & 32))
+		*ret |= 1u << run;
+	return run + 1;
+}
+
+/* The packet that says these, or 0. */
+static uint8_t pack(unsigned n, uint32_t bits)
+{
+	for (unsigned packet = 0xc0; packet < 0x100; packet++) {
+		uint32_t its_bits;
+
+		if (unpack(packet, &its_bits) == n && its_bits == bits)
+			return (uint8_t)packet;
+	}
 	return 0;
 }
 
-/* How many of the oldest atoms the next packet takes; its byte goes to *ret. */
-static unsigned take(uint32_t atoms, unsigned n, uint8_t *ret)
-{
-	unsigned run = (unsigned)__builtin_ctz(~atoms);
+uint16_t etm_atoms[256][2];
 
-	run = run > n ? n : run;
-	/* Format 6: 3 to 23 of E, and one more of either. */
-	if (run >= 3 && run < n && run <= 23) {
-		*ret = (uint8_t)(0xe0 + run - 3);
-		return run + 1;
+/*
+ * Each prefix of what a packet can say is itself what a packet can say, and so is each suffix: so the packet of the atoms
+ * held back is all the state there is, and to take the longest match each time makes the fewest packets.
+ */
+void etm_atoms_init(void)
+{
+	for (unsigned taken = 0; taken < 2; taken++) {
+		uint8_t alone = pack(1, taken);
+
+		etm_atoms[0][taken] = alone;
+		for (unsigned packet = 0xc0; packet < 0x100; packet++) {
+			uint32_t bits;
+			unsigned n = unpack(packet, &bits);
+			uint8_t longer = pack(n + 1, bits | taken << n);
+
+			etm_atoms[packet][taken] = longer ? longer : (uint16_t)(packet << 8 | alone);
+		}
 	}
-	if (run >= 4) {
-		run = run > ETM_ATOMS_MAX ? ETM_ATOMS_MAX : run;
-		*ret = (uint8_t)(0xc0 + run - 4);
-		return run;
-	}
-	if (n >= 5 && (*ret = header_of(five, atoms & 0x1f)))
-		return 5;
-	if (n >= 4 && (*ret = header_of(four, atoms & 0xf)))
-		return 4;
-	if (n >= 3) {
-		*ret = (uint8_t)(0xf8 | (atoms & 7));
-		return 3;
-	}
-	*ret = n == 2 ? (uint8_t)(0xd8 | (atoms & 3)) : (uint8_t)(0xf6 | (atoms & 1));
-	return n;
 }
 
-unsigned etm_atom_packets(uint32_t atoms, unsigned n, uint8_t *ret)
+unsigned emu_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
 {
-	unsigned bytes = 0;
-
-	while (n) {
-		unsigned took = take(atoms, n, &ret[bytes++]);
-
-		atoms = took < 32 ? atoms >> took : 0;
-		n -= took;
-	}
-	return bytes;
-}
-
-unsigned emu_finish(uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
-{
-	uint64_t n = pending >> 32;
-
-	return n <= ETM_ATOMS_MAX ? etm_atom_packets((uint32_t)pending, (unsigned)n, ret) : 0;
+	/* A thread that died between the stores of the two had written these already. */
+	if ((pending & 0xff) < 0xc0 || pending >> 8 != (head & UINT64_MAX >> 8))
+		return 0;
+	ret[0] = pending & 0xff;
+	return 1;
 }

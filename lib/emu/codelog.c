@@ -8,7 +8,6 @@
 #include <sys/sysmacros.h>
 
 #include "lib/base/util.h"
-#include "lib/emu/buildid.h"
 #include "lib/emu/codelog.h"
 
 enum { PAGE = 4096, WORDS = PAGE / 4, BUCKETS = 1024, FD_LEAST = 600 };
@@ -27,7 +26,6 @@ struct file {
 	uint64_t inode;
 	unsigned major, minor;
 	int fd;
-	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
 };
 
 /* A mapping that the log holds. */
@@ -53,8 +51,9 @@ struct codelog {
 	struct page *pages[BUCKETS];
 	uint32_t n_files;
 	_Atomic bool stale;
-	_Atomic uint32_t epoch;
 };
+
+_Atomic uint32_t codelog_records;
 
 struct codelog *codelog_new(struct shared *s)
 {
@@ -68,11 +67,6 @@ struct codelog *codelog_new(struct shared *s)
 void codelog_stale(struct codelog *c)
 {
 	atomic_store(&c->stale, true);
-}
-
-uint32_t codelog_epoch(const struct codelog *c)
-{
-	return atomic_load_explicit(&c->epoch, memory_order_acquire);
 }
 
 /* Room for a record of size bytes, its head filled in; NULL where the log is full. append_done() makes it visible. */
@@ -95,7 +89,7 @@ static void *append(struct codelog *c, uint32_t type, uint64_t size)
 static void append_done(struct codelog *c, const struct emu_record *r)
 {
 	atomic_fetch_add_explicit(&c->shared->header->log_head, r->size, memory_order_release);
-	atomic_fetch_add_explicit(&c->epoch, 1, memory_order_release);
+	atomic_fetch_add_explicit(&codelog_records, 1, memory_order_release);
 }
 
 static struct page **page_at(struct codelog *c, uint64_t address)
@@ -184,7 +178,6 @@ static struct file *file_of(struct codelog *c, const struct map *m)
 	f->inode = m->inode;
 	f->major = m->major;
 	f->minor = m->minor;
-	f->build_id_size = buildid_read(f->fd, f->build_id);
 	f->next = c->files;
 	c->files = f;
 	shared_send_file(c->shared, f->id, f->fd);
@@ -245,10 +238,6 @@ static struct known *add_map(struct codelog *c, const struct map *m)
 		r->major = m->major;
 		r->minor = m->minor;
 		r->inode = m->inode;
-		if (k->file) {
-			r->build_id_size = k->file->build_id_size;
-			memcpy(r->build_id, k->file->build_id, sizeof(r->build_id));
-		}
 		strcpy((char *)(r + 1), path);
 		append_done(c, &r->head);
 	}

@@ -22,7 +22,11 @@ void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint3
  * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows which
  * code that block was.
  */
-uint32_t codelog_epoch(const struct codelog *c);
+extern _Atomic uint32_t codelog_records;
+static inline uint32_t codelog_epoch(void)
+{
+	return atomic_load_explicit(&codelog_records, memory_order_acquire);
+}
 
 /* After a fork, in the child: everything so far goes to a new shared memory. */
 void codelog_moved(struct codelog *c, const struct shared *from);

@@ -38,6 +38,8 @@ void etm_regs(bool return_stack, struct emu_regs *ret)
 
 void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, uint32_t context)
 {
+	if (!etm_atoms[0][0])
+		etm_atoms_init();
 	memset(e, 0, sizeof(*e));
 	e->ring = ring;
 	e->mask = size - 1;
@@ -47,40 +49,9 @@ void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, ui
 
 void etm_flush(struct etm *e)
 {
-	uint8_t bytes[ETM_ATOMS_MAX];
-	unsigned n = etm_atom_packets(e->atoms, e->n_atoms, bytes);
-
-	for (unsigned i = 0; i < n; i++)
-		put(e, bytes[i]);
+	if (e->atoms)
+		put(e, e->atoms);
 	e->atoms = 0;
-	e->n_atoms = 0;
-}
-
-/*
- * Called while the held atoms are not a short run of E. They go out once no further atom could make their first packet
- * longer: a run of E that an N has ended; three that begin no pattern of formats 4 and 5; four that are none; any five.
- */
-void etm_settle(struct etm *e)
-{
-	unsigned n = e->n_atoms, run = (unsigned)__builtin_ctz(~e->atoms);
-	uint8_t packets[ETM_ATOMS_MAX];
-
-	if (run >= 3) {
-		if (run < n || n == ETM_ATOMS_MAX)
-			etm_flush(e);
-		return;
-	}
-	if (run == n || n < 3)
-		return;
-	etm_atom_packets(e->atoms, n, packets);
-	if (n == 3 && !(0x1a >> e->atoms & 1)) /* 1, 3 and 4: ENN, EEN, NNE */
-		return;
-	if (n == 4 && (packets[0] & 0xfc) == 0xdc)
-		return;
-	put(e, packets[0]);
-	n = packets[0] >= 0xf8 ? 3 : (packets[0] & 0xfc) == 0xdc ? 4 : 5;
-	e->atoms >>= n;
-	e->n_atoms -= n;
 }
 
 static void put_address_bytes(struct etm *e, uint64_t address, int size)

@@ -20,7 +20,6 @@ enum {
 	ETM_CONFIGR_TS = 1 << 11,
 	ETM_CONFIGR_RS = 1 << 12,
 	ETM_STACK = 16,
-	ETM_ATOMS_MAX = 24,
 };
 
 /* Exception types (IHI0064, "Exception instruction trace packet"). */
@@ -38,8 +37,7 @@ struct etm {
 	uint8_t *ring;
 	uint64_t mask; /* ring size - 1 */
 	uint64_t head; /* bytes ever written */
-	uint32_t atoms; /* held back, the oldest in bit 0; E is 1 */
-	uint32_t n_atoms;
+	uint8_t atoms; /* the packet that would say the atoms held back; 0: there are none */
 	uint64_t history[3]; /* address registers; the newest first */
 	uint64_t timestamp;
 	uint32_t context;
@@ -67,20 +65,24 @@ void etm_exception_return(struct etm *e);
 /* The encoder's atoms go out. */
 void etm_flush(struct etm *e);
 
-/* Atoms as emu_slot.pending holds them, for emu_finish(). */
+/* Atoms as emu_slot.pending holds them, for emu_finish(): with the head that they come after. */
 static inline uint64_t etm_pending(const struct etm *e)
 {
-	return (uint64_t)e->n_atoms << 32 | e->atoms;
+	return e->head << 8 | e->atoms;
 }
 
-void etm_settle(struct etm *e);
+/* By packet held back and next atom: in the high byte what goes out, or 0; in the low byte what is held back then. */
+extern uint16_t etm_atoms[256][2];
+void etm_atoms_init(void);
 
 static inline void etm_atom(struct etm *e, bool taken)
 {
-	e->atoms |= (uint32_t)taken << e->n_atoms++;
-	/* A run of E grows quietly; all else is looked at. */
-	if (e->atoms != (1u << e->n_atoms) - 1 || e->n_atoms == ETM_ATOMS_MAX)
-		etm_settle(e);
+	uint16_t next = etm_atoms[e->atoms][taken];
+
+	/* Without a jump that is hard to guess: a byte that does not count goes where the next one will. */
+	e->ring[e->head & e->mask] = (uint8_t)(next >> 8);
+	e->head += next >> 8 != 0;
+	e->atoms = (uint8_t)next;
 }
 
 static inline void etm_push(struct etm *e, uint64_t address)
@@ -114,8 +116,5 @@ static inline void etm_indirect(struct etm *e, uint64_t target, uint64_t link)
 	}
 	etm_address(e, target);
 }
-
-/* The shortest packets for n atoms (at most ETM_ATOMS_MAX), into ret: at most n bytes; returns how many. */
-unsigned etm_atom_packets(uint32_t atoms, unsigned n, uint8_t *ret);
 
 #endif

@@ -44,7 +44,6 @@ struct thread {
 	uint32_t seen, epoch;
 	uint32_t period; /* blocks until the next timestamp */
 	uint32_t tail;	 /* instructions since the last packet that a decoder can walk to */
-	uint64_t position; /* where a decoder stands: the address after that packet */
 	uint64_t next_sync;
 	uint64_t instructions;
 	uint64_t stopped_truth; /* what the truth log held of the trace when it was frozen */
@@ -65,9 +64,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log,
 static uint64_t base; /* of guest memory in QEMU's */
 static bool opened, untraced;
 
-static uint32_t control(void)
+static _Atomic uint32_t *control_word;
+
+static inline uint32_t control(void)
 {
-	return atomic_load_explicit(&shared.header->control, memory_order_acquire);
+	return atomic_load_explicit(control_word, memory_order_acquire);
 }
 
 /* What the daemon may read at any time. */
@@ -169,47 +170,39 @@ static void begin(struct thread *t, uint64_t address)
 		etm_timestamp(&t->etm, now);
 	}
 	t->resumes = false;
-	t->position = address;
 	t->tail = 0;
 	t->period = period_blocks;
-	t->epoch = codelog_epoch(codelog);
+	t->epoch = codelog_epoch();
 }
 
-/* The block ran to its end and control went on to next. False: no instruction of it goes there. */
-static inline bool retire(struct thread *t, const struct block *b, uint64_t next)
+/*
+ * The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done.
+ * It is inlined where blocks follow each other, and therefore without a jump that the processor would have to guess but
+ * those that the program has itself.
+ */
+static inline __attribute__((always_inline)) bool retire(struct thread *t, const struct block *b, uint64_t next)
 {
-	switch (b->kind) {
-	case A64_BRANCH:
-		if (next != b->target)
+	if (b->kind <= A64_CONDITIONAL && b->kind != A64_PLAIN) {
+		bool taken = next == b->target;
+
+		if (!taken && (b->kind == A64_BRANCH || next != b->end))
 			return false;
-		etm_branch(&t->etm, b->link ? b->end : 0);
-		break;
-	case A64_CONDITIONAL:
-		if (next == b->target)
-			etm_branch(&t->etm, 0);
-		else if (next == b->end)
-			etm_atom(&t->etm, false);
-		else
-			return false;
-		break;
-	case A64_INDIRECT:
+		etm_atom(&t->etm, taken);
+		if (b->link)
+			etm_push(&t->etm, b->end);
+	} else if (b->kind == A64_INDIRECT) {
 		etm_indirect(&t->etm, next, b->link ? b->end : 0);
-		break;
-	case A64_ISB:
-		if (next != b->end)
-			return false;
+	} else if (next != b->end) {
+		return false;
+	} else if (b->kind == A64_ISB) {
 		etm_atom(&t->etm, true);
-		break;
-	default:
-		if (next != b->end)
-			return false;
+	} else {
 		t->instructions += b->count;
 		t->tail += b->count;
 		return true;
 	}
 	t->instructions += b->count;
 	t->tail = 0;
-	t->position = next;
 	return true;
 }
 
@@ -247,13 +240,13 @@ static void interrupted(struct thread *t, uint64_t pc)
 	t->resumes = true;
 }
 
-static void between_blocks(struct thread *t)
+static void between_blocks(struct thread *t, uint64_t next)
 {
-	uint32_t epoch = codelog_epoch(codelog);
+	uint32_t epoch = codelog_epoch();
 
 	/* A synchronisation point names where a decoder stands: it must stand here. */
 	if (t->etm.head >= t->next_sync && t->tail == 0) {
-		etm_sync(&t->etm, now_ns(CLOCK_MONOTONIC), t->position, false);
+		etm_sync(&t->etm, now_ns(CLOCK_MONOTONIC), next, false);
 		t->next_sync = t->etm.head + sync_bytes;
 		t->period = period_blocks;
 	} else if (t->period == 0 || epoch != t->epoch) {
@@ -263,32 +256,52 @@ static void between_blocks(struct thread *t)
 	t->epoch = epoch;
 }
 
-static void on_block(unsigned vcpu, void *userdata)
+/* All that is rare: a new thread, a freeze or a thaw, the first block of a stretch, a jump that b's last does not explain. */
+static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct block *b)
 {
-	const struct block *b = userdata;
 	struct thread *t = threads[vcpu];
 	uint32_t word = control();
 
-	if (__builtin_expect(!t, 0))
+	if (!t)
 		t = thread_begin(vcpu);
 	if (t->last) {
 		bool known = t->last->kind != A64_INDIRECT || !signals_maybe(b->start) ||
 			     !signals_delivered(base, b->start, &(struct delivery){ 0 });
 
-		if (__builtin_expect(!known || !retire(t, t->last, b->start), 0)) {
+		if (!known || !retire(t, t->last, b->start)) {
 			interrupted(t, b->start);
 			t->last = NULL;
 		}
 	}
-	if (__builtin_expect(word != t->seen, 0))
+	if (word != t->seen)
 		obey(t, vcpu, word);
 	if (t->stopped)
 		return;
 	if (!t->last)
 		begin(t, b->start);
-	else if (__builtin_expect(t->period-- == 0 || t->etm.head >= t->next_sync || t->epoch != codelog_epoch(codelog), 0))
-		between_blocks(t);
+	else
+		between_blocks(t, b->start);
 	t->last = b;
+	publish(t, vcpu);
+}
+
+static void on_block(unsigned vcpu, void *userdata)
+{
+	const struct block *b = userdata, *last;
+	struct thread *t = threads[vcpu];
+
+	if (__builtin_expect(!t || !t->last || control() != t->seen || codelog_epoch() != t->epoch, 0)) {
+		block_begins(vcpu, b);
+		return;
+	}
+	last = t->last;
+	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start), 0)) {
+		block_begins(vcpu, b);
+		return;
+	}
+	t->last = b;
+	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0))
+		between_blocks(t, b->start);
 	publish(t, vcpu);
 }
 
@@ -381,7 +394,11 @@ static bool open_shared(void)
 {
 	const char *exe = qemu_plugin_path_to_binary();
 
-	return shared_open(&options, exe ? exe : "?", 0, &shared) == 0 && (codelog = codelog_new(&shared));
+	if (shared_open(&options, exe ? exe : "?", 0, &shared) < 0)
+		return false;
+	control_word = &shared.header->control;
+	codelog = codelog_new(&shared);
+	return codelog != NULL;
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -446,11 +463,13 @@ static void after_fork_in_child(void)
 		/* Frozen for ever. */
 		atomic_store(&unregistered.control, 1);
 		shared.header = &unregistered;
+		control_word = &unregistered.control;
 		shared.socket = -1;
 		if (t)
 			*t = (struct thread){ .stopped = true, .seen = 1 };
 		return;
 	}
+	control_word = &shared.header->control;
 	codelog_moved(codelog, &parent);
 	munmap(parent.header, parent.header->total_size);
 	if (t) {

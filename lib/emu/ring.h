@@ -128,8 +128,8 @@ struct emu_message {
 
 /*
  * Packets that complete a stream whose writer is gone, from a copy of its slot; returns how many bytes went to ret,
- * at most EMU_PENDING_MAX. Any value of slot->pending is safe.
+ * at most EMU_PENDING_MAX. Any values are safe.
  */
-unsigned emu_finish(uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
+unsigned emu_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
 
 #endif
