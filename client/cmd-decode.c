@@ -113,8 +113,8 @@ static int open_output(struct decode *d)
 	return STATUS_OK;
 }
 
-/* What the snapshot knows of a mapped file. */
-static json_object *find_image(const struct decode *d, const char *path, uint64_t wanted)
+/* What the snapshot knows of a mapped file: of this build-id and inode, where both sides know them. */
+static json_object *find_image(const struct decode *d, const char *path, const char *build_id, uint64_t wanted)
 {
 	json_object *list;
 
@@ -122,13 +122,15 @@ static json_object *find_image(const struct decode *d, const char *path, uint64_
 		return NULL;
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		json_object *o = json_object_array_get_idx(list, i);
+		const char *text, *id;
 		uint64_t inode;
-		const char *text;
 
 		if (!json_object_is_type(o, json_type_object) || json_get_str(o, "path", &text) < 0 ||
 		    strcmp(text, path) != 0)
 			continue;
 		/* A file that was replaced stands there twice. */
+		if (build_id && json_get_str(o, "build_id", &id) == 0 && strcmp(id, build_id) != 0)
+			continue;
 		if (!wanted || json_get_u64(o, "inode", &inode) < 0 || inode == wanted)
 			return o;
 	}
@@ -145,9 +147,10 @@ static int open_copy(const struct decode *d, const char *file)
 	return openat(d->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
-static int open_image(const struct decode *d, const char *path, uint64_t inode, char *ret_reason, size_t size)
+static int open_image(const struct decode *d, const char *path, const char *build_id, uint64_t inode,
+		      char *ret_reason, size_t size)
 {
-	json_object *known = find_image(d, path, inode);
+	json_object *known = find_image(d, path, build_id, inode);
 	const char *file, *missing;
 	uint64_t recorded;
 	struct stat st;
@@ -309,7 +312,7 @@ static int on_event(struct decode *d, const struct worker_event *e, bool *ret_do
 
 	switch (e->type) {
 	case WORKER_IMAGE:
-		fd = open_image(d, e->path, e->inode, reason, sizeof(reason));
+		fd = open_image(d, e->path, e->build_id, e->inode, reason, sizeof(reason));
 		rc = worker_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* A decoder that is gone shows when the next message is waited for. */

@@ -37,7 +37,10 @@ EXTRA_DIST += tests/libcsight.test tests/man.test tests/client.test tests/run.te
 check_PROGRAMS += tests/unit-perfdata
 tests_unit_perfdata_SOURCES = tests/unit-perfdata.c
 tests_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
-TESTS += tests/unit-perfdata
+check_PROGRAMS += tests/unit-perfdata-kinds
+tests_unit_perfdata_kinds_SOURCES = tests/unit-perfdata-kinds.c
+tests_unit_perfdata_kinds_LDADD = lib/perfdata/libperfdata.la
+TESTS += tests/unit-perfdata tests/unit-perfdata-kinds
 
 # emu: what compares decodes with the truth
 check_PROGRAMS += tests/exact

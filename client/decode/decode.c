@@ -316,6 +316,12 @@ static void note_problems(struct decode *d)
 		warn(d, text);
 		d->total.gaps[GAP_TYPE_CUT] += c->aux_unplaced;
 	}
+	if (c->lost_records) {
+		snprintf(text, sizeof(text), "%llu records were lost while it was recorded, perhaps of maps or of trace",
+			 (unsigned long long)c->lost_records);
+		warn(d, text);
+	}
+	d->total.gaps[GAP_TYPE_LOST] += c->aux_empty_lost;
 	if (!d->streams.n)
 		warn(d, "there is no trace in it");
 }

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "lib/base/util.h"
+#include "lib/emu/buildid.h"
 #include "lib/emu/codelog.h"
 
 enum { PAGE = 4096, WORDS = PAGE / 4, BUCKETS = 1024, FD_LEAST = 600 };
@@ -26,6 +27,7 @@ struct file {
 	uint64_t inode;
 	unsigned major, minor;
 	int fd;
+	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
 };
 
 /* A mapping that the log holds. */
@@ -178,6 +180,7 @@ static struct file *file_of(struct codelog *c, const struct map *m)
 	f->inode = m->inode;
 	f->major = m->major;
 	f->minor = m->minor;
+	f->build_id_size = buildid_read(f->fd, f->build_id);
 	f->next = c->files;
 	c->files = f;
 	shared_send_file(c->shared, f->id, f->fd);
@@ -238,6 +241,10 @@ static struct known *add_map(struct codelog *c, const struct map *m)
 		r->major = m->major;
 		r->minor = m->minor;
 		r->inode = m->inode;
+		if (k->file) {
+			r->build_id_size = k->file->build_id_size;
+			memcpy(r->build_id, k->file->build_id, sizeof(r->build_id));
+		}
 		strcpy((char *)(r + 1), path);
 		append_done(c, &r->head);
 	}

@@ -7,6 +7,7 @@ pkglib_LTLIBRARIES += csight-etm.la
 csight_etm_la_SOURCES = \
 	lib/emu/a64.h \
 	lib/emu/atoms.c \
+	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
 	lib/emu/encode.c lib/emu/encode.h \
 	lib/emu/guest.h \

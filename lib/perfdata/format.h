@@ -11,6 +11,7 @@ enum {
 	PD_AUXTRACE_SIZE = 48,
 	PD_RECORD_MAX = 65528, /* the size field has 16 bits, and records are multiples of 8 */
 	PD_STRING_ALIGN = 64,
+	PD_BUILD_ID_FIELD = 24, /* in the section of build-ids: 20 bytes, the size, and filling */
 };
 
 enum pd_record {
@@ -28,6 +29,7 @@ enum pd_record {
 	PD_REC_FINISHED_ROUND = 68,
 	PD_REC_AUXTRACE_INFO = 70,
 	PD_REC_AUXTRACE = 71,
+	PD_REC_TIME_CONV = 79,
 	PD_REC_COMPRESSED = 81,
 	PD_REC_COMPRESSED2 = 83,
 };
@@ -41,6 +43,7 @@ enum {
 	PD_MISC_COMM_EXEC = 1 << 13,
 	PD_MISC_MMAP_DATA = 1 << 13,
 	PD_MISC_BUILD_ID = 1 << 14,
+	PD_MISC_BUILD_ID_SIZE = 1 << 15, /* in the section of build-ids: the size is told */
 };
 
 enum {
@@ -70,6 +73,7 @@ enum {
 };
 
 enum pd_feature {
+	PD_FEAT_BUILD_ID = 2,
 	PD_FEAT_HOSTNAME = 3,
 	PD_FEAT_OSRELEASE = 4,
 	PD_FEAT_VERSION = 5,

@@ -133,13 +133,43 @@ static void add_piece(struct buf *pieces, const struct pd_aux_buffer *b, const s
 	buf_add(pieces, &p, sizeof(p));
 }
 
+/*
+ * The oldest slice of a snapshot may be overwritten in part: its end is there. What is left keeps the places of the
+ * 16-byte frames.
+ */
+static bool place_rest(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
+{
+	uint64_t offset = r->offset - MIN(r->size, r->offset), gone;
+	struct pd_aux_record rest = *r;
+	struct pd_aux_buffer *b;
+
+	if (!(r->flags & PD_AUX_OVERWRITE) || !r->offset)
+		return false;
+	b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, r->offset - 1, 1);
+	if (!b && r->origin.cpu != UINT32_MAX)
+		b = find_buffer(buffers, n, r->origin.cpu, 0, r->offset - 1, 1);
+	if (!b || b->offset <= offset)
+		return false;
+	gone = b->offset - offset + 15;
+	gone -= gone % 16;
+	if (gone >= r->size)
+		return false;
+	rest.size -= gone;
+	rest.flags |= PD_AUX_PARTIAL;
+	add_piece(&to->pieces, b, &rest, offset + gone);
+	return true;
+}
+
 static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
 {
 	uint64_t offset = r->offset;
 	struct pd_aux_buffer *b;
 
-	if (r->size == 0)
+	if (r->size == 0) {
+		to->empty++;
+		to->empty_lost += (r->flags & PD_AUX_TRUNCATED) != 0;
 		return;
+	}
 	/* In overwrite mode a record tells where its slice ends. */
 	if (r->flags & PD_AUX_OVERWRITE)
 		offset -= MIN(r->size, offset);
@@ -148,7 +178,7 @@ static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd
 		b = find_buffer(buffers, n, r->origin.cpu, 0, offset, r->size);
 	if (b)
 		add_piece(&to->pieces, b, r, offset);
-	else
+	else if (!place_rest(to, r, buffers, n))
 		to->unplaced++;
 }
 

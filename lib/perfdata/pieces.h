@@ -21,7 +21,7 @@ struct pd_aux_buffer {
 
 struct pd_pieces {
 	struct buf pieces; /* struct pd_piece */
-	uint64_t repeated, unplaced;
+	uint64_t repeated, unplaced, empty, empty_lost;
 };
 
 /* Both lists are put into another order; the file's data ends at end. -ENOMEM. */

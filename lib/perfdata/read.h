@@ -60,6 +60,12 @@ struct pd_piece {
 	struct pd_origin origin;
 };
 
+/* From the counter of the machine to the time of records: zero + counter * mult >> shift. */
+struct pd_clock {
+	bool known;
+	uint64_t shift, mult, zero;
+};
+
 struct pd_contents {
 	const struct pd_cpu *cpus; /* metadata */
 	size_t n_cpus;
@@ -76,8 +82,13 @@ struct pd_contents {
 	size_t n_hw_ids;
 	const struct pd_piece *pieces;
 	size_t n_pieces;
-	uint64_t aux_records, aux_repeated, aux_unplaced; /* counts; repeated and unplaced ones give no piece */
-	const char *version; /* the writer's; NULL where the file does not say */
+	uint64_t aux_records; /* of them, these give no piece: */
+	uint64_t aux_repeated, aux_unplaced;
+	uint64_t aux_empty, aux_empty_lost; /* of the empty ones, those that say that trace was lost */
+	uint64_t lost_records;		    /* that the recorder had no room for */
+	uint64_t first_time, last_time;	    /* of records; 0: none has one */
+	struct pd_clock clock;
+	const char *version, *release, *arch; /* the writer's, the kernel's, the machine's; NULL: the file does not say */
 	struct pd_problem damage;
 };
 

@@ -29,6 +29,8 @@ struct pd_writer {
 	unsigned buffer_pad;
 	bool in_buffers;
 	struct buf index; /* where the AUXTRACE records stand: offset, size */
+	struct buf build_ids;
+	size_t last_build_id; /* where the last entry begins */
 	struct buf info;  /* contents of the feature sections that the session gave */
 	uint32_t n_features;
 	uint8_t features[PD_FEAT_MAX / 8];
@@ -256,6 +258,29 @@ void pd_write_exit(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t ti
 	put_task(w, PD_REC_EXIT, pid, ppid, tid, ptid, time);
 }
 
+/* For the section that perf's tools list build-ids from. A file that is mapped again follows itself, mostly. */
+static void note_build_id(struct pd_writer *w, const struct pd_map *map)
+{
+	size_t path = strnlen(map->path, STRING_MAX - 1), size = 8 + 4 + PD_BUILD_ID_FIELD + ALIGN8(path + 1);
+	size_t last = w->last_build_id, here = w->build_ids.size;
+
+	buf_u32(&w->build_ids, 0);
+	buf_u16(&w->build_ids, PD_MISC_USER | PD_MISC_BUILD_ID_SIZE);
+	buf_u16(&w->build_ids, (uint16_t)size);
+	buf_u32(&w->build_ids, UINT32_MAX); /* of the machine, not of a guest */
+	buf_add(&w->build_ids, map->build_id, map->build_id_size);
+	buf_zero(&w->build_ids, PD_BUILD_ID_MAX - map->build_id_size);
+	buf_u8(&w->build_ids, map->build_id_size);
+	buf_zero(&w->build_ids, PD_BUILD_ID_FIELD - PD_BUILD_ID_MAX - 1);
+	put_name(&w->build_ids, map->path);
+	if (buf_error(&w->build_ids))
+		return;
+	if (here - last == size && memcmp(w->build_ids.data + last, w->build_ids.data + here, size) == 0)
+		w->build_ids.size = here;
+	else
+		w->last_build_id = here;
+}
+
 void pd_write_map(struct pd_writer *w, const struct pd_map *map)
 {
 	bool by_id = map->build_id_size > 0 && map->build_id_size <= PD_BUILD_ID_MAX;
@@ -267,6 +292,7 @@ void pd_write_map(struct pd_writer *w, const struct pd_map *map)
 	buf_u64(&w->out, map->len);
 	buf_u64(&w->out, map->offset);
 	if (by_id) {
+		note_build_id(w, map);
 		buf_u8(&w->out, map->build_id_size);
 		buf_zero(&w->out, 3);
 		buf_add(&w->out, map->build_id, map->build_id_size);
@@ -360,13 +386,20 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size)
 /* The table of sections stands right behind the data; each section's contents follow. */
 static void put_features(struct pd_writer *w)
 {
-	uint64_t at = position(w) + w->n_features * 16, start = 0;
+	uint64_t at = position(w) + (w->n_features + (w->build_ids.size > 0)) * 16, start = 0;
 
+	if (w->build_ids.size) {
+		w->features[PD_FEAT_BUILD_ID / 8] |= 1 << PD_FEAT_BUILD_ID % 8;
+		buf_u64(&w->out, at);
+		buf_u64(&w->out, w->build_ids.size);
+		at += w->build_ids.size;
+	}
 	for (uint32_t i = 0; i < w->n_features; i++) {
 		buf_u64(&w->out, at + start);
 		buf_u64(&w->out, w->feature_ends[i] - start);
 		start = w->feature_ends[i];
 	}
+	buf_add(&w->out, w->build_ids.data, w->build_ids.size);
 	buf_add(&w->out, w->info.data, w->info.size);
 }
 
@@ -399,6 +432,8 @@ int pd_write_end(struct pd_writer *w)
 		w->error = buf_error(&w->info);
 	if (!w->error)
 		w->error = buf_error(&w->index);
+	if (!w->error)
+		w->error = buf_error(&w->build_ids);
 	flush(w);
 	w->at = 0;
 	put_header(w, data_size);
@@ -413,6 +448,7 @@ struct pd_writer *pd_writer_free(struct pd_writer *w)
 	buf_done(&w->out);
 	buf_done(&w->index);
 	buf_done(&w->info);
+	buf_done(&w->build_ids);
 	free(w);
 	return NULL;
 }

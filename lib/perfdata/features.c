@@ -1,0 +1,148 @@
+/* Sections behind the data: who wrote the file, and which files the mappings showed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/perfdata/file.h"
+
+enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20 };
+
+static bool has(const struct pd_file *f, unsigned feature)
+{
+	return f->features[feature / 8] & 1 << feature % 8;
+}
+
+/* Where a section stands; -ENODATA: there is none. */
+static int find(struct pd_file *f, unsigned feature, uint64_t *ret_offset, uint64_t *ret_size)
+{
+	uint64_t at = f->data_end;
+	struct reader r;
+	int rc;
+
+	if (!has(f, feature))
+		return -ENODATA;
+	for (unsigned i = 0; i < feature; i++)
+		at += has(f, i) ? 16 : 0;
+	rc = pd_view(f, at, 16, &r);
+	if (rc < 0)
+		return rc;
+	return rd_u64(&r, ret_offset) < 0 || rd_u64(&r, ret_size) < 0 ? -ENODATA : 0;
+}
+
+static int read_text(struct pd_file *f, unsigned feature, const char **ret)
+{
+	uint64_t offset, size;
+	uint32_t length;
+	struct reader r;
+	int rc = find(f, feature, &offset, &size);
+
+	if (rc == 0)
+		rc = pd_view(f, offset, (size_t)MIN(size, (uint64_t)STRING_SIZE_MAX), &r);
+	if (rc < 0)
+		return rc == -ENODATA ? 0 : rc;
+	if (rd_u32(&r, &length) == 0 && rd_sub(&r, length, &r) == 0)
+		*ret = pd_keep_name(f, &r);
+	return 0;
+}
+
+struct build_id {
+	uint8_t id[PD_BUILD_ID_FIELD];
+	uint8_t size;
+	const char *path; /* by its offset until all are read */
+};
+
+static int compare_paths(const void *left, const void *right)
+{
+	const struct build_id *a = left, *b = right;
+
+	return strcmp(a->path, b->path);
+}
+
+/* One entry: a header as records have it, a process, the build-id, and the path. */
+static int read_build_id(struct pd_file *f, uint64_t *at, uint64_t end, struct build_id *ret)
+{
+	uint32_t type, pid;
+	uint16_t misc, size;
+	struct reader r, body;
+	int rc = pd_view(f, *at, (size_t)MIN(end - *at, (uint64_t)UINT16_MAX), &r);
+
+	if (rc < 0)
+		return rc;
+	if (rd_u32(&r, &type) < 0 || rd_u16(&r, &misc) < 0 || rd_u16(&r, &size) < 0 || size < 8 ||
+	    rd_sub(&r, size - 8, &body) < 0 || rd_u32(&body, &pid) < 0 ||
+	    rd_copy(&body, ret->id, sizeof(ret->id)) < 0)
+		return -ENODATA;
+	*at += size;
+	ret->size = misc & PD_MISC_BUILD_ID_SIZE ? MIN(ret->id[PD_BUILD_ID_MAX], PD_BUILD_ID_MAX) : PD_BUILD_ID_MAX;
+	/* Where the size is not told, a shorter one is filled up with zeros. */
+	while (!(misc & PD_MISC_BUILD_ID_SIZE) && ret->size > 8 && !ret->id[ret->size - 1])
+		ret->size--;
+	ret->path = pd_keep_name(f, &body);
+	return 0;
+}
+
+static void give_build_ids(struct pd_file *f, const struct buf *list)
+{
+	struct pd_map *maps = (struct pd_map *)f->lists[MAPS].data;
+	const char *names = (const char *)f->lists[NAMES].data;
+	struct build_id *ids = (struct build_id *)list->data;
+	size_t n = list->size / sizeof(*ids);
+
+	for (size_t i = 0; i < n; i++)
+		ids[i].path = names + (uintptr_t)ids[i].path;
+	qsort(ids, n, sizeof(*ids), compare_paths);
+	for (size_t i = 0; i < f->lists[MAPS].size / sizeof(*maps); i++) {
+		struct build_id key = { .path = names + (uintptr_t)maps[i].path }, *found;
+
+		if (maps[i].build_id_size)
+			continue;
+		found = bsearch(&key, ids, n, sizeof(key), compare_paths);
+		if (!found)
+			continue;
+		maps[i].build_id_size = found->size;
+		memcpy(maps[i].build_id, found->id, found->size);
+	}
+}
+
+static int read_build_ids(struct pd_file *f)
+{
+	_cleanup_buf_ struct buf list = { .limit = BUILD_IDS_MAX };
+	uint64_t at, size, end;
+	int rc = find(f, PD_FEAT_BUILD_ID, &at, &size);
+
+	if (rc < 0)
+		return rc == -ENODATA ? 0 : rc;
+	end = at + MIN(size, UINT64_MAX - at);
+	while (at < end && !buf_error(&list)) {
+		struct build_id id;
+
+		rc = read_build_id(f, &at, end, &id);
+		if (rc < 0)
+			break;
+		buf_add(&list, &id, sizeof(id));
+	}
+	if (rc < 0 && rc != -ENODATA)
+		return rc;
+	if (buf_error(&f->lists[NAMES]) || buf_error(&list) == -ENOMEM)
+		return -ENOMEM;
+	if (list.size)
+		give_build_ids(f, &list);
+	return 0;
+}
+
+int pd_read_features(struct pd_file *f)
+{
+	struct pd_contents *c = &f->contents;
+	int rc;
+
+	/* Where the data are cut, nothing stands behind them. */
+	if (f->data_cut)
+		return 0;
+	rc = read_text(f, PD_FEAT_VERSION, &c->version);
+	if (rc == 0)
+		rc = read_text(f, PD_FEAT_OSRELEASE, &c->release);
+	if (rc == 0)
+		rc = read_text(f, PD_FEAT_ARCH, &c->arch);
+	if (rc == 0)
+		rc = read_build_ids(f);
+	return rc < 0 ? rc : buf_error(&f->lists[NAMES]);
+}
