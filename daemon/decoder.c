@@ -4,7 +4,6 @@
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -17,7 +16,6 @@
 enum {
 	PAUSE_MS = 100, /* before the server is started again; doubles */
 	PAUSE_MAX_MS = 30000,
-	NICE = 10,
 	STEADY_SECONDS = 10, /* one that ran so long starts anew without a longer pause */
 };
 
@@ -92,8 +90,6 @@ static void start(struct decoder *d)
 	d->event = event_new(d->base, d->fd, EV_READ | EV_PERSIST, on_server, d);
 	if (d->event)
 		event_add(d->event, NULL);
-	/* Decodes can wait; the programs that are traced should not. */
-	setpriority(PRIO_PROCESS, (id_t)d->pid, NICE);
 	log_debug("csight-decode runs as process %d", (int)d->pid);
 	d->events.ready(d->data);
 }

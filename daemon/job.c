@@ -302,10 +302,13 @@ static bool open_by_path(struct job *job, uint32_t index, json_object *image)
 	return true;
 }
 
-/* The image of this path, and of this build-id and inode where both sides know them. */
+/*
+ * The image of this path, of this build-id where both sides know one, and of this inode; some file systems tell a mapping
+ * another inode than an open file, so that one that differs in nothing else will do.
+ */
 static json_object *find_image(const struct job *job, const struct worker_event *e, size_t *ret_n)
 {
-	json_object *images;
+	json_object *images, *found = NULL;
 
 	if (json_get(job->info, "images", json_type_array, &images) < 0)
 		return NULL;
@@ -313,17 +316,21 @@ static json_object *find_image(const struct job *job, const struct worker_event 
 		json_object *image = json_object_array_get_idx(images, n);
 		const char *path, *id;
 		uint64_t inode;
+		bool exact;
 
 		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
 			continue;
-		if (e->inode && json_get_u64(image, "inode", &inode) == 0 && inode != e->inode)
-			continue;
 		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
 			continue;
+		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode;
+		if (found && !exact)
+			continue;
+		found = image;
 		*ret_n = n;
-		return image;
+		if (exact)
+			break;
 	}
-	return NULL;
+	return found;
 }
 
 static int answer_image(struct job *job, const struct worker_event *e)

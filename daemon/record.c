@@ -368,7 +368,7 @@ static int check_space(struct record *r, int spool_fd)
 	if (free_bytes >= need + r->keep_free)
 		return 0;
 	snprintf(r->reason, sizeof(r->reason),
-		 "the spool is full: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB are there",
+		 "no space left in the spool: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB are there",
 		 (unsigned long long)need >> 10, (unsigned long long)r->keep_free >> 10, (unsigned long long)free_bytes >> 10);
 	return -ENOSPC;
 }

@@ -98,6 +98,12 @@ tests_daemon_wire_SOURCES = tests/daemon-wire.c tests/daemon-help.c
 tests_daemon_wire_CFLAGS = $(AM_CFLAGS) -pthread
 tests_daemon_wire_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la -lpthread
 TESTS += tests/daemon-wire
+check_PROGRAMS += tests/call tests/children
+tests_call_SOURCES = tests/call.c
+tests_call_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la
+tests_children_SOURCES = tests/children.c
+EXTRA_DIST += tests/daemon-jobs.test
+TESTS += tests/daemon-jobs.test
 
 # The whole line, and its figures.
 EXTRA_DIST += tests/demo.test
