@@ -94,6 +94,17 @@ static void append_done(struct codelog *c, const struct emu_record *r)
 	atomic_fetch_add_explicit(&codelog_records, 1, memory_order_release);
 }
 
+void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE])
+{
+	struct emu_record_comm *r = append(c, EMU_REC_COMM, sizeof(*r));
+
+	if (!r)
+		return;
+	r->tid = tid;
+	memcpy(r->name, name, sizeof(r->name));
+	atomic_fetch_add_explicit(&c->shared->header->log_head, r->head.size, memory_order_release);
+}
+
 static struct page **page_at(struct codelog *c, uint64_t address)
 {
 	struct page **p = &c->pages[address / PAGE % BUCKETS];

@@ -18,6 +18,9 @@ void codelog_stale(struct codelog *c);
 /* Code is about to run at addr; bytes are what QEMU translates, base what to add to a guest address. */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
+/* A thread's name from now on. */
+void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE]);
+
 /*
  * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows which
  * code that block was.

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,8 +26,10 @@
 enum { VCPUS = 16384, ARENA = 1 << 20 };
 
 /* arm64's system call numbers. */
-enum { NR_EXIT = 93, NR_SIGACTION = 134, NR_BRK = 214, NR_MUNMAP = 215, NR_MREMAP = 216, NR_MMAP = 222, NR_MPROTECT = 226,
-       NR_SHMAT = 196, NR_SHMDT = 197 };
+enum {
+	NR_EXIT = 93, NR_SIGACTION = 134, NR_PRCTL = 167, NR_SHMAT = 196, NR_SHMDT = 197, NR_BRK = 214, NR_MUNMAP = 215,
+	NR_MREMAP = 216, NR_MMAP = 222, NR_MPROTECT = 226
+};
 
 struct block {
 	uint64_t start, end, target;
@@ -60,6 +63,7 @@ static struct shared shared;
 static struct codelog *codelog;
 static struct thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
+static __thread uint64_t self_call[2]; /* the first arguments of the system call that this thread is in */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
 static uint64_t base; /* of guest memory in QEMU's */
 static bool opened, untraced;
@@ -87,26 +91,28 @@ static void publish_all(struct thread *t, unsigned vcpu)
 	atomic_store(&t->slot->instructions, t->instructions);
 }
 
-/* Needs the lock. */
+/* Needs the lock. Where it finds no slot the thread tries again after the next thaw. */
 static void take_slot(struct thread *t)
 {
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = control();
+	char name[EMU_NAME_SIZE];
+	int rc;
 
-	/* A frozen slot is being read: none changes hands meanwhile. */
-	t->seen = control();
-	if (t->seen & 1)
-		return;
-	t->slot = shared_take(&shared, tid);
-	if (!t->slot) {
+	/* QEMU's own name is no thread's. */
+	if ((pid_t)tid == getpid() || prctl(PR_GET_NAME, name) < 0)
+		memcpy(name, shared.header->name, sizeof(name));
+	rc = shared_take(&shared, tid, name, &t->slot, &word);
+	t->seen = word | (rc == -EBUSY);
+	if (rc == -EAGAIN)
 		atomic_fetch_add(&shared.header->lost_threads, 1);
+	if (rc < 0)
 		return;
-	}
+	codelog_name(codelog, tid, name);
 	etm_init(&t->etm, shared_ring(&shared, t->slot), options.ring_size, options.return_stack, tid);
 	t->next_sync = 0;
 	t->instructions = 0;
-	atomic_store(&t->slot->seen, t->seen);
-	atomic_store(&t->slot->state, EMU_RUNNING);
 	t->stopped = false;
+	atomic_store(&t->slot->seen, word);
 }
 
 static struct thread *thread_begin(unsigned vcpu)
@@ -311,18 +317,37 @@ static bool changes_mappings(int64_t number)
 	       number == NR_BRK || number == NR_SHMAT || number == NR_SHMDT;
 }
 
+static void handler_set(uint64_t action)
+{
+	pthread_mutex_lock(&lock);
+	signals_action(base, action);
+	if (truth)
+		truth_action(base, action);
+	pthread_mutex_unlock(&lock);
+}
+
+static void name_set(struct thread *t, uint64_t address)
+{
+	char name[EMU_NAME_SIZE] = { 0 };
+
+	for (unsigned i = 0; i < sizeof(name) - 1; i++) {
+		guest_read(base, address + i, &name[i], 1);
+		if (!name[i])
+			break;
+	}
+	pthread_mutex_lock(&lock);
+	memcpy(t->slot->name, name, sizeof(name));
+	codelog_name(codelog, t->slot->tid, name);
+	pthread_mutex_unlock(&lock);
+}
+
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
 		       uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
 	struct thread *t = threads[vcpu];
 
-	if (number == NR_SIGACTION && a2) {
-		pthread_mutex_lock(&lock);
-		signals_action(base, a2);
-		if (truth)
-			truth_action(base, a2);
-		pthread_mutex_unlock(&lock);
-	}
+	self_call[0] = a1;
+	self_call[1] = a2;
 	if (!t || !t->slot)
 		return;
 	if (t->last && t->last->kind == A64_SVC) {
@@ -349,7 +374,12 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 {
 	struct thread *t = threads[vcpu];
 
-	if (codelog && changes_mappings(number))
+	/* What it points to is there once the system call has taken it. */
+	if (number == NR_SIGACTION && result == 0 && self_call[1])
+		handler_set(self_call[1]);
+	else if (number == NR_PRCTL && result == 0 && self_call[0] == PR_SET_NAME && t && t->slot)
+		name_set(t, self_call[1]);
+	else if (codelog && changes_mappings(number))
 		codelog_stale(codelog);
 	/* The next block looks at the control word, after this store: one of the two sides sees the other. */
 	if (t && t->slot)

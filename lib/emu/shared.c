@@ -159,14 +159,15 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	return 0;
 }
 
-struct emu_slot *shared_take(struct shared *s, uint32_t tid)
+int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret, uint32_t *ret_control)
 {
 	struct emu_slot *found = NULL;
-	uint32_t serial;
+	uint32_t control, state;
 
 	for (uint32_t i = 0; i < s->header->n_rings; i++) {
 		struct emu_slot *slot = &s->slots[i];
-		uint32_t state = atomic_load(&slot->state);
+
+		state = atomic_load(&slot->state);
 
 		if (state == EMU_FREE) {
 			found = slot;
@@ -177,14 +178,26 @@ struct emu_slot *shared_take(struct shared *s, uint32_t tid)
 			found = slot;
 	}
 	if (!found)
-		return NULL;
-	serial = found->serial + 1;
-	memset(found, 0, sizeof(*found));
-	found->serial = serial;
+		return -EAGAIN;
+	/* From here on a freeze waits for this thread; one that came before is reading what is there. */
+	state = atomic_exchange(&found->state, EMU_RUNNING);
+	control = atomic_load(&s->header->control);
+	if (control & 1) {
+		atomic_store(&found->state, state);
+		return -EBUSY;
+	}
+	atomic_store(&found->head, 0);
+	atomic_store(&found->pending, 0);
+	atomic_store(&found->instructions, 0);
+	atomic_store(&found->truth, 0);
+	found->serial++;
 	found->tid = tid;
 	found->start_ns = now_ns(CLOCK_MONOTONIC);
-	snprintf(found->name, sizeof(found->name), "%s", s->header->name);
-	return found;
+	found->end_ns = 0;
+	memcpy(found->name, name, sizeof(found->name));
+	*ret = found;
+	*ret_control = control;
+	return 0;
 }
 
 void shared_send_file(struct shared *s, uint32_t id, int fd)
