@@ -1,1 +1,4 @@
-# lib/coresight
+noinst_LTLIBRARIES += lib/coresight/libcoresight.la
+lib_coresight_libcoresight_la_SOURCES = \
+	lib/coresight/deframe.c lib/coresight/deframe.h
+lib_coresight_libcoresight_la_LIBADD = lib/base/libbase.la
