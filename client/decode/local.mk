@@ -5,9 +5,11 @@ csight_decode_SOURCES = \
 	client/decode/job.c client/decode/job.h \
 	client/decode/main.c \
 	client/decode/output.h \
+	client/decode/source.c client/decode/source.h \
+	client/decode/source-perf.c \
 	client/decode/stream.c client/decode/stream.h \
 	client/decode/tally.c client/decode/tally.h \
 	client/decode/text.c
 csight_decode_LDADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \
-	lib/etm/libetm.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
+	lib/etm/libetm.la lib/coresight/libcoresight.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
 	lib/base/libbase.la

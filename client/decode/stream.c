@@ -105,7 +105,7 @@ static bool same_source(const struct pd_piece *a, const struct pd_piece *b)
 /* Raw bytes are of one source; frames may hold those of every CPU, and each is decoded for itself. */
 static void add_sources(struct buf *list, const struct pd_contents *c, const struct stream *common)
 {
-	const struct pd_piece *piece = &c->pieces[common->first];
+	const struct pd_piece *piece = &common->pieces[0];
 	bool seen[TRACE_ID_MASK + 1] = { false };
 	struct stream s = *common;
 
@@ -117,7 +117,7 @@ static void add_sources(struct buf *list, const struct pd_contents *c, const str
 		buf_add(list, &s, sizeof(s));
 		return;
 	}
-	s.config.formatted = true;
+	s.formatted = true;
 	for (size_t i = 0; i < c->n_cpus; i++) {
 		configure(&s, c, &c->cpus[i]);
 		if (seen[s.config.trace_id])
@@ -135,8 +135,8 @@ static int compare_streams(const void *left, const void *right)
 
 	if (x != y)
 		return x < y ? -1 : 1;
-	if (a->first != b->first)
-		return a->first < b->first ? -1 : 1;
+	if (a->pieces != b->pieces)
+		return a->pieces < b->pieces ? -1 : 1;
 	return (int)a->config.trace_id - (int)b->config.trace_id;
 }
 
@@ -148,11 +148,11 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, struct stream
 
 	for (size_t i = 0; rc == 0 && i < c->n_pieces; i += 1) {
 		const struct pd_piece *p = &c->pieces[i];
-		struct stream stream = { .tid = p->tid, .cpu = p->cpu, .first = i, .count = 1, .bytes = p->size };
+		struct stream stream = { .tid = p->tid, .cpu = p->cpu, .pieces = p, .n_pieces = 1, .bytes = p->size };
 
 		while (i + 1 < c->n_pieces && same_source(p, &c->pieces[i + 1])) {
 			stream.bytes += c->pieces[++i].size;
-			stream.count++;
+			stream.n_pieces++;
 		}
 		stream.pid = p->origin.pid;
 		if (stream.pid == UINT32_MAX && p->cpu == UINT32_MAX)

@@ -1,6 +1,6 @@
 /*
- * The streams of a perf.data: one a trace source and buffer, each some pieces to be decoded one by one, in the order in
- * which they are decoded: by thread, else by CPU.
+ * The streams of an input: one a trace source and buffer, each some pieces to be decoded one by one, in the order in
+ * which they are decoded: of a perf.data by thread, else by CPU; of a snapshot by trace ID.
  */
 #ifndef CSIGHT_DECODE_STREAM_H
 #define CSIGHT_DECODE_STREAM_H
@@ -15,7 +15,10 @@ struct stream {
 	struct engine_config config;
 	bool supported; /* an engine knows its protocol */
 	uint64_t magic; /* of its metadata, to say what it is where it is not */
-	size_t first, count; /* pieces */
+	bool formatted;	     /* in frames, of which this source's bytes are taken */
+	const char *buffer;  /* an Arm snapshot's, whose name is the source's then; else NULL */
+	const struct pd_piece *pieces;
+	size_t n_pieces;
 	uint64_t bytes;
 	bool shares; /* another stream, before it, has the same bytes */
 };

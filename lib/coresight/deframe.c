@@ -3,7 +3,8 @@
 #include <endian.h>
 #include <string.h>
 
-/* Bytes 0, 2, 4, 6 of a frame's half: data whose lowest bit is in the last byte, or, with that bit set, a source's ID. */
+/* Bytes 0, 2, 4, 6 of a frame's half: data whose lowest bit is in the last byte, or, with that bit set, a source's ID.
+ */
 #define EVEN_LOW_BITS 0x0001000100010001ull
 #define FSYNCS 0x7fffffff7fffffffull
 

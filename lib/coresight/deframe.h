@@ -1,8 +1,8 @@
 /*
- * Takes the frames of a CoreSight formatter apart (Arm IHI 0029, "Trace formatter"): 16 bytes each, of which fifteen are
- * trace of any source, or say which source follows. Frames stand one behind the other without synchronisation packets
- * between them, as sinks leave them in memory; a frame of four FSYNCs, which drivers put where trace was lost, is a
- * reset: what follows has nothing to do with what was before.
+ * Takes the frames of a CoreSight formatter apart (Arm IHI 0029, "Trace formatter"): 16 bytes each, of which fifteen
+ * are trace of any source, or say which source follows. Frames stand one behind the other without synchronisation
+ * packets between them, as sinks leave them in memory; a frame of four FSYNCs, which drivers put where trace was lost,
+ * is a reset: what follows has nothing to do with what was before.
  *
  * Nothing in the input is an error. What does not make a whole frame at the end is kept for the next push.
  */
@@ -15,15 +15,15 @@
 
 enum {
 	DEFRAME_SIZE = 16,
-	DEFRAME_NO_ID = 0xff,	/* before the first frame that names a source, and after a reset */
-	DEFRAME_ID_MAX = 0x6f,	/* of a source; 0 fills up, higher ones are the formatter's own */
+	DEFRAME_NO_ID = 0xff,  /* before the first frame that names a source, and after a reset */
+	DEFRAME_ID_MAX = 0x6f, /* of a source; 0 fills up, higher ones are the formatter's own */
 	DEFRAME_ARENA = 4096 * 15,
 };
 
 /* Bytes of one source that stood one behind the other. */
 struct deframe_run {
 	uint8_t id;
-	bool reset;	 /* instead of bytes: a reset, for all sources */
+	bool reset;      /* instead of bytes: a reset, for all sources */
 	uint64_t offset; /* in the input, of the frame that it begins in */
 	const uint8_t *data;
 	size_t size;

@@ -76,7 +76,7 @@ static void convert_sw(const ocsd_generic_trace_elem *from, char text[OPENCSD_TE
 {
 	const ocsd_swt_info_t *info = &from->sw_trace_info;
 	unsigned bits = info->swt_payload_pkt_bitsize;
-	char source[32] = "(Ma:0x??; Ch:0x??)", payload[32] = "", time[40] = "";
+	char source[32] = "(Ma:0x\?\?; Ch:0x\?\?)", payload[32] = "", time[40] = "";
 
 	if (info->swt_global_err) {
 		snprintf(text, OPENCSD_TEXT_MAX, "{Global Err.}");

@@ -42,14 +42,13 @@ int opencsd_source(const struct engine_config *c, struct opencsd_source *ret)
 	case PROTOCOL_ETMV3:
 		ret->decoder = OCSD_BUILTIN_DCD_ETMV3;
 		ret->sync_packet = ETM3_PKT_A_SYNC;
-		ret->config.etmv3 = (ocsd_etmv3_cfg){ c->idr0, c->control, c->ccer, c->traceidr, ARCH_V7,
-						      profile_CortexA };
+		ret->config.etmv3 =
+		    (ocsd_etmv3_cfg){ c->idr0, c->control, c->ccer, c->traceidr, ARCH_V7, profile_CortexA };
 		return 0;
 	case PROTOCOL_PTM:
 		ret->decoder = OCSD_BUILTIN_DCD_PTM;
 		ret->sync_packet = PTM_PKT_A_SYNC;
-		ret->config.ptm = (ocsd_ptm_cfg){ c->idr0, c->control, c->ccer, c->traceidr, ARCH_V7,
-						  profile_CortexA };
+		ret->config.ptm = (ocsd_ptm_cfg){ c->idr0, c->control, c->ccer, c->traceidr, ARCH_V7, profile_CortexA };
 		return 0;
 	case PROTOCOL_ETMV4:
 		ret->decoder = OCSD_BUILTIN_DCD_ETMV4I;
@@ -78,7 +77,7 @@ const char *engine_protocol_str(enum engine_protocol protocol)
 {
 	static const char *const names[] = {
 		[PROTOCOL_ETMV3] = "ETMv3", [PROTOCOL_PTM] = "PTM", [PROTOCOL_ETMV4] = "ETMv4",
-		[PROTOCOL_ETE] = "ETE",	    [PROTOCOL_STM] = "STM", [PROTOCOL_ITM] = "ITM",
+		[PROTOCOL_ETE] = "ETE",     [PROTOCOL_STM] = "STM", [PROTOCOL_ITM] = "ITM",
 	};
 
 	return (size_t)protocol < ELEMENTS(names) ? names[protocol] : "unknown";

@@ -37,7 +37,7 @@ struct engine {
 	uint64_t packet_end; /* of the last packet seen */
 	uint32_t packet_size;
 	bool synced, restarted;
-	int error; /* of the sink */
+	int error;                   /* of the sink */
 	char text[OPENCSD_TEXT_MAX]; /* of the element that is on its way */
 };
 
@@ -70,7 +70,8 @@ static bool add_memory(struct engine *e)
 
 	for (size_t i = 0; i < e->n_accessors; i++)
 		good = ocsd_dt_add_callback_mem_acc(e->tree, 0, UINT64_MAX, e->accessors[i].spaces, on_read,
-						    &e->accessors[i]) == OCSD_OK && good;
+						    &e->accessors[i]) == OCSD_OK &&
+		       good;
 	return good;
 }
 
@@ -228,9 +229,8 @@ static void plan_memory(struct engine *e)
 	e->n_accessors = e->memory.by_space ? SPACES : 1;
 	for (size_t i = 0; i < e->n_accessors; i++)
 		/* Bits that the headers of an older OpenCSD have no names for. */
-		e->accessors[i] = (struct accessor){
-			e, (ocsd_mem_space_acc_t)(e->memory.by_space ? 1u << i : (unsigned)SPACES_ANY)
-		};
+		e->accessors[i] =
+		    (struct accessor){ e, (ocsd_mem_space_acc_t)(e->memory.by_space ? 1u << i : (unsigned)SPACES_ANY) };
 }
 
 static struct engine *engine_close(struct engine *e)

@@ -1,0 +1,162 @@
+/* A perf.data: streams by thread or CPU, code from the files that were mapped and from what csightd captured. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/decode/source.h"
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+
+struct perf {
+	struct source source;
+	struct pd_file *file;
+	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
+	bool has_ctxid;
+};
+
+/* csightd's own files say so; for others the two clocks are not compared yet. */
+static bool has_clock(const struct job *job, const struct pd_contents *c)
+{
+	const char *clock;
+
+	if (job->snapshot && json_get_str(job->snapshot, "clock", &clock) == 0)
+		return strcmp(clock, "monotonic") == 0;
+	return c->version && strncmp(c->version, PACKAGE_NAME " ", sizeof(PACKAGE_NAME)) == 0;
+}
+
+static uint64_t time_of(const struct perf *p, const struct engine_context *context)
+{
+	return p->source.has_clock && context->has_time ? context->time : UINT64_MAX;
+}
+
+/* Linux has the thread's number in the context ID. */
+static uint32_t pid_of(struct perf *p, const struct stream *stream, const struct engine_context *context)
+{
+	if (!context->has_ctxid)
+		return stream->pid;
+	if (!p->has_ctxid || p->ctxid != context->ctxid) {
+		p->has_ctxid = true;
+		p->ctxid = context->ctxid;
+		p->ctxid_pid = streams_pid(&p->source.streams, context->ctxid);
+	}
+	return p->ctxid_pid != UINT32_MAX ? p->ctxid_pid : stream->pid;
+}
+
+static size_t perf_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+			uint64_t address, void *ret, size_t size)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_read(s->images, pid_of(p, stream, context), address, time_of(p, context), ret, size);
+}
+
+static uint64_t perf_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_version(s->images, pid_of(p, stream, context), time_of(p, context));
+}
+
+static ssize_t perf_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+{
+	return pd_read(((struct perf *)s)->file, piece, at, ret, size);
+}
+
+static void perf_close(struct source *s)
+{
+	pd_close(((struct perf *)s)->file);
+}
+
+static int ask_images(struct source *s)
+{
+	for (uint32_t i = 0; i < image_files(s->images); i++) {
+		const struct image_file *f = image_file(s->images, i);
+		char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+		int fd = -1, rc;
+
+		rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, &fd, reason, sizeof(reason));
+		if (rc < 0)
+			return job_why(s->job, rc, "no answer to a question for an image: %s", strerror(-rc));
+		image_file_give(s->images, i, fd, reason);
+	}
+	return 0;
+}
+
+static int map_images(struct source *s)
+{
+	const struct pd_contents *c = s->contents;
+	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
+	uint64_t pid;
+	int rc = 0;
+
+	s->map_files = calloc(c->n_maps + 1, sizeof(*s->map_files));
+	if (!s->map_files)
+		return -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < c->n_maps; i++) {
+		const struct pd_map *m = &c->maps[i];
+		uint32_t file = IMAGE_NONE;
+
+		/* Memory that is not executable hides what was there before. */
+		if (m->path[0] == '/' && m->path[1] != '/' && m->prot & PROT_EXEC)
+			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
+		s->map_files[i] = file;
+		if (rc == 0)
+			rc = image_map(s->images, m->pid, m->addr, m->len, m->offset, file, s->has_clock ? m->time : i);
+	}
+	if (rc == 0 && s->job->code >= 0) {
+		if (s->job->snapshot && json_get_u64(s->job->snapshot, "pid", &pid) == 0)
+			code_pid = (uint32_t)pid;
+		rc = image_code(s->images, code_pid, s->job->code);
+		if (rc == -EBADMSG) {
+			source_warn(s, "the captured code is cut or garbled; its first part is used");
+			rc = 0;
+		}
+	}
+	if (rc == 0)
+		rc = image_seal(s->images);
+	if (rc < 0)
+		return job_why(s->job, rc, "the mappings: %s", strerror(-rc));
+	return 0;
+}
+
+static int open_file(struct perf *p)
+{
+	struct source *s = &p->source;
+	struct pd_problem problem;
+	int rc = pd_open(s->job->input, &p->file, &s->contents, &problem);
+
+	if (rc == -EBADMSG)
+		return job_why(s->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
+	if (rc < 0)
+		return job_why(s->job, rc, "the input: %s", strerror(-rc));
+	s->has_clock = has_clock(s->job, s->contents);
+	return streams_find(s->contents, s->job->only_thread, &s->streams);
+}
+
+int source_perf_open(struct job *job, json_object *warnings, struct source **ret)
+{
+	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_close };
+	struct perf *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->source.ops = &ops;
+	p->source.job = job;
+	p->source.warnings = warnings;
+	rc = open_file(p);
+	if (rc == 0)
+		rc = image_set_new(&p->source.images);
+	if (rc == 0)
+		rc = map_images(&p->source);
+	if (rc == 0)
+		rc = ask_images(&p->source);
+	if (rc < 0) {
+		source_close(&p->source);
+		return rc;
+	}
+	*ret = &p->source;
+	return 0;
+}

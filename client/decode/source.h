@@ -1,0 +1,51 @@
+/*
+ * Where a decode's trace and code come from: each kind of input is a struct source.
+ *
+ *   perf.data   source-perf.c: streams by thread or CPU, code from the files that were mapped
+ *   snapshot    source-snapshot.c: one buffer of an Arm trace snapshot, code from its memory dumps
+ *   bytes       the same, of one buffer and one source that a file of registers describes
+ */
+#ifndef CSIGHT_DECODE_SOURCE_H
+#define CSIGHT_DECODE_SOURCE_H
+
+#include "client/decode/job.h"
+#include "client/decode/stream.h"
+#include "lib/code/image.h"
+
+struct source;
+
+struct source_ops {
+	/* Bytes of a piece from at on; fewer than size at its end, 0 where there are no more. */
+	ssize_t (*read)(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size);
+	/* As struct engine_memory has them, of a stream. */
+	size_t (*code)(struct source *s, const struct stream *stream, const struct engine_context *context,
+		       uint64_t address, void *ret, size_t size);
+	uint64_t (*version)(struct source *s, const struct stream *stream, const struct engine_context *context);
+	void (*close)(struct source *s);
+};
+
+/* Each kind has this at its head. */
+struct source {
+	const struct source_ops *ops;
+	struct job *job;
+	struct streams streams;
+	const struct pd_contents *contents; /* of a perf.data; with nothing in it for others */
+	struct image_set *images;
+	uint32_t *map_files; /* which image each mapping of the contents shows */
+	bool has_clock;      /* the stream's timestamps are on the clock of the mappings */
+	bool by_space;       /* as struct engine_memory has it */
+	json_object *warnings;
+};
+
+/* A negative errno with a reason in the job. warnings: an array, borrowed. */
+int source_perf_open(struct job *job, json_object *warnings, struct source **ret);
+int source_snapshot_open(struct job *job, json_object *warnings, struct source **ret);
+
+struct source *source_close(struct source *s);
+
+void source_warn(struct source *s, const char *fmt, ...) _printf_(2, 3);
+
+/* In hexadecimal; NULL where it is not known. */
+const char *source_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
+
+#endif
