@@ -1,6 +1,6 @@
 /*
  * children PID: its child processes. children --wait PID: waits for one. children --kill N PID: ends the next N of them,
- * each as soon as it is there.
+ * each as soon as it is there; --stop N PID stops them.
  */
 #include "config.h"
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		return next_child(parent, 0) ? 0 : 1;
 	for (int n = atoi(argv[2]); n > 0; n--) {
 		child = next_child(parent, child);
-		if (!child || kill(child, SIGKILL) < 0)
+		if (!child || kill(child, strcmp(argv[1], "--stop") == 0 ? SIGSTOP : SIGKILL) < 0)
 			return 1;
 	}
 	return 0;

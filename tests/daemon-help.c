@@ -59,7 +59,10 @@ void tested_start_again(struct tested *t, const char *const *options)
 
 void tested_start(struct tested *t, const char *const *options)
 {
-	strcpy(t->dir, "/tmp/csight-test-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+
+	/* The name of a socket has little room. */
+	snprintf(t->dir, sizeof(t->dir), "%s/csight-test-XXXXXX", tmp && strlen(tmp) < 32 ? tmp : "/tmp");
 	if (!mkdtemp(t->dir))
 		bail("mkdtemp");
 	snprintf(t->socket, sizeof(t->socket), "%s/s.sock", t->dir);

@@ -180,6 +180,43 @@ static void test_gone(void)
 	close(pipes[1]);
 }
 
+/* A spool at its limit: the oldest go, the newest stays. */
+static void test_quota(void)
+{
+	struct varlink_reply reply;
+	json_object *list = NULL;
+	char id[64] = "", parameters[128];
+	uint64_t bytes = UINT64_MAX;
+	struct fake f;
+
+	fake_make(&f);
+	CHECK_EQ(fake_hello(&f, &tested), 0);
+	fake_run(&f, FAKE_RINGS, true);
+	for (int n = 0; n < 40; n++) {
+		while (atomic_load(&fake_slot(&f, 0)->head) < FAKE_RING_SIZE)
+			usleep(1000);
+		snprintf(id, sizeof(id), "%s", snapshot(&reply));
+		varlink_reply_done(&reply);
+		snprintf(parameters, sizeof(parameters), "{\"id\": \"%s\"}", id);
+		if (!id[0] || tested_error(&tested, "Wait", parameters)[0])
+			break;
+	}
+	fake_done(&f);
+	CHECK_STR(tested_call(&tested, "ListSnapshots", NULL, &reply), "");
+	if (CHECK(json_get(reply.parameters, "snapshots", json_type_array, &list) == 0)) {
+		size_t n = json_object_array_length(list);
+		const char *last = NULL;
+
+		CHECK(n > 1 && n < 20);
+		CHECK(json_get_str(json_object_array_get_idx(list, n - 1), "id", &last) == 0);
+		CHECK_STR(last, id);
+	}
+	varlink_reply_done(&reply);
+	CHECK_STR(tested_call(&tested, "Status", NULL, &reply), "");
+	CHECK(json_get_u64(reply.parameters, "spoolBytes", &bytes) == 0 && bytes <= 2 << 20);
+	varlink_reply_done(&reply);
+}
+
 struct lie {
 	const char *what;
 	size_t at, size;
@@ -374,7 +411,7 @@ static int settled_descriptors(int want)
 int main(void)
 {
 	static const char *const options[] = { "--set=history-targets=0", "--set=snapshots-per-user=1000", NULL };
-	static const char *const history[] = { NULL };
+	static const char *const history[] = { "--spool-max=2M", NULL };
 	int before;
 	long memory;
 
@@ -400,6 +437,7 @@ int main(void)
 	CHECK_EQ(tested_end(&tested), 0);
 	tested_start_again(&tested, history);
 	test_gone();
+	test_quota();
 	CHECK_EQ(tested_end(&tested), 0);
 	tested_clean(&tested);
 	return unit_end();

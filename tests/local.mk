@@ -102,8 +102,8 @@ check_PROGRAMS += tests/call tests/children
 tests_call_SOURCES = tests/call.c
 tests_call_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la
 tests_children_SOURCES = tests/children.c
-EXTRA_DIST += tests/daemon-jobs.test
-TESTS += tests/daemon-jobs.test
+EXTRA_DIST += tests/daemon-jobs.test tests/daemon-start.test
+TESTS += tests/daemon-start.test tests/daemon-jobs.test
 
 # The whole line, and its figures.
 EXTRA_DIST += tests/demo.test
