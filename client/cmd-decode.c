@@ -227,13 +227,13 @@ static int start(struct decode *d)
 
 static int tell_crash(struct decode *d)
 {
+	char how[128] = "ended without a result, and so did its server";
 	int status = 0;
 	uint64_t job;
 
-	if (worker_ended(d->server, 0, &job, &status) == 0 && WIFSIGNALED(status))
-		client_error("the decoder crashed: %s", strsignal(WTERMSIG(status)));
-	else
-		client_error("the decoder ended without a result");
+	if (worker_ended(d->server, 0, &job, &status) == 0)
+		worker_death(status, how, sizeof(how));
+	client_error("the decoder crashed: %s", how);
 	return STATUS_FAILED;
 }
 

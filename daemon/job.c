@@ -217,12 +217,11 @@ static void check_end(struct job *job)
 {
 	if (!job->closed || !job->child_ended)
 		return;
-	if (!job->result && WIFSIGNALED(job->status)) {
-		const char *name = sigabbrev_np(WTERMSIG(job->status));
+	if (!job->result) {
+		char how[128];
 
-		fail(job, true, "csight-decode was ended by SIG%s", name ? name : "?");
-	} else if (!job->result) {
-		fail(job, true, "csight-decode ended with status %d and without a result", WEXITSTATUS(job->status));
+		worker_death(job->status, how, sizeof(how));
+		fail(job, true, "csight-decode: %s", how);
 	}
 	conclude(job);
 }

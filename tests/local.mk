@@ -66,6 +66,19 @@ tests_unit_worker_LDADD = lib/worker/libworker.la lib/perfdata/libperfdata.la
 TESTS += tests/unit-worker tests/decode.test
 EXTRA_DIST += tests/decode.test
 
+# cage: a hostile decoder, in csight-decode's cage and without it
+check_PROGRAMS += tests/cage tests/planted tests/planted-loose
+tests_cage_SOURCES = tests/cage.c
+tests_cage_LDADD = lib/worker/libworker.la
+tests_planted_SOURCES = tests/planted.c client/decode/main.c client/decode/job.c client/decode/cage.c
+tests_planted_CFLAGS = $(AM_CFLAGS) -pthread
+tests_planted_LDADD = lib/etm/libetm.la lib/worker/libworker.la lib/base/libbase.la -lpthread
+tests_planted_loose_SOURCES = tests/planted.c client/decode/main.c client/decode/job.c
+tests_planted_loose_CFLAGS = $(AM_CFLAGS) -pthread -DNO_CAGE
+tests_planted_loose_LDADD = $(tests_planted_LDADD)
+TESTS += tests/cage tests/cage.test
+EXTRA_DIST += tests/cage.test
+
 # lib/calls, lib/store, lib/export
 check_PROGRAMS += tests/unit-symbols
 tests_unit_symbols_SOURCES = tests/unit-symbols.c

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/decode/cage.h"
 #include "client/decode/decode.h"
 #include "client/decode/output.h"
 #include "client/decode/source.h"
@@ -289,6 +290,7 @@ static int tell_result(struct decode *d, uint64_t started)
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
 	json_add_str(o, "engine", d->ops->name);
 	json_add_str(o, "opencsd", opencsd_version(NULL));
+	json_object_object_add(o, "cage", cage_json(d->job->cage));
 	json_object_object_add(o, "warnings", json_object_get(d->warnings));
 	return job_result(d->job, o);
 }

@@ -20,6 +20,7 @@ struct job {
 	int socket;
 	json_object *start; /* the message */
 	json_object *options, *snapshot; /* within it, or NULL */
+	unsigned cage; /* what holds this process: see cage.h */
 	int input, code; /* descriptors; code -1: none */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;

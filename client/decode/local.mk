@@ -1,5 +1,6 @@
 pkglibexec_PROGRAMS += csight-decode
 csight_decode_SOURCES = \
+	client/decode/cage.c client/decode/cage.h \
 	client/decode/calls.c \
 	client/decode/decode.c client/decode/decode.h \
 	client/decode/job.c client/decode/job.h \

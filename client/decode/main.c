@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "client/decode/cage.h"
 #include "client/decode/decode.h"
 #include "client/decode/job.h"
 #include "lib/base/io.h"
@@ -24,14 +24,6 @@
 #include "lib/etm/engine.h"
 
 enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096 };
-
-#if defined(__SANITIZE_ADDRESS__)
-#define UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_SANITIZER 1
-#endif
-#endif
 
 #ifdef UNDER_SANITIZER
 /* OpenCSD loses a little with each tree; a job's end takes it back. */
@@ -55,49 +47,28 @@ struct child {
 
 static struct child children[JOBS_MAX];
 
-static void limit(int what, rlim_t most)
-{
-	struct rlimit now, l = { most, most };
-
-	if (getrlimit(what, &now) == 0) {
-		l.rlim_cur = l.rlim_max = MIN(most, now.rlim_max);
-		setrlimit(what, &l);
-	}
-}
-
-/* What one job may use; the rest of its cage comes from worker_spawn(). */
-static void confine(uint64_t job)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "csight-job-%llu", (unsigned long long)job);
-	prctl(PR_SET_NAME, name);
-#ifndef UNDER_SANITIZER
-	/* Both are in the way of a sanitizer's own work. */
-	prctl(PR_SET_DUMPABLE, 0);
-	limit(RLIMIT_AS, (rlim_t)8 << 30);
-#endif
-	limit(RLIMIT_CPU, 3600);
-	limit(RLIMIT_FSIZE, (rlim_t)64 << 30);
-	limit(RLIMIT_NOFILE, 8192);
-	limit(RLIMIT_CORE, 0);
-	/* A full output is an error of write(), not a death. */
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
-}
-
 static int run_job(int sock, uint64_t id)
 {
-	struct job job;
+	struct job job = { .socket = sock };
+	char name[32], reason[128];
+	unsigned cage;
 	int rc;
 
-	confine(id);
+	snprintf(name, sizeof(name), "csight-job-%llu", (unsigned long long)id);
+	prctl(PR_SET_NAME, name);
+	/* Nothing that comes from a job is looked at before. */
+	rc = cage_lock(&cage);
+	if (rc < 0) {
+		snprintf(reason, sizeof(reason), "the system does not let it be caged: %s", strerror(-rc));
+		job_failed(&job, reason);
+		return EXIT_FAILURE;
+	}
 	rc = job_receive(sock, &job);
 	if (rc < 0) {
-		job = (struct job){ .socket = sock };
 		job_failed(&job, rc == -EBADMSG ? "not a start message" : strerror(-rc));
 		return EXIT_FAILURE;
 	}
+	job.cage = cage;
 	rc = decode_run(&job);
 	if (rc < 0)
 		job_failed(&job, job.reason);

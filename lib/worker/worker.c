@@ -180,6 +180,17 @@ int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
 	return 0;
 }
 
+void worker_death(int status, char *ret, size_t size)
+{
+	const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
+
+	if (name)
+		snprintf(ret, size, "killed by SIG%s%s", name,
+			 WTERMSIG(status) == SIGSYS ? ": system call outside its cage" : "");
+	else
+		snprintf(ret, size, "ended with status %d and without a result", WEXITSTATUS(status));
+}
+
 static json_object *start_message(const struct worker_start *start, bool with_threads)
 {
 	/* What the decoder has a use for; a long list of images is not. */

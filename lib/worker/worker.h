@@ -41,6 +41,9 @@ int worker_submit(int server, uint64_t job, int *ret_fd);
 /* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone. */
 int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
 
+/* What that status says of a child that gave no result, as "killed by SIGSEGV"; behind "was" or a colon. */
+void worker_death(int status, char *ret, size_t size);
+
 struct worker_start {
 	const char *input;	 /* "perf.data" */
 	int input_fd, code_fd;	 /* code_fd: -1 for none */
