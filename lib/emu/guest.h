@@ -17,23 +17,14 @@ enum { GUEST_LR = 30, GUEST_SP = 31 };
 /* struct rt_sigframe of arm64: a siginfo of 128 bytes, a ucontext whose sigcontext begins at 304. */
 enum { FRAME_CODE = 8, FRAME_X0 = 312, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
 
-static inline bool guest_registers(void)
-{
-	return &thread_cpu && aarch64_cpu_gdb_read_register && g_byte_array_sized_new && g_byte_array_set_size;
-}
+/* Whether registers can be read at all. */
+bool guest_registers(void);
 
-static inline uint64_t guest_register(int number)
-{
-	static __thread struct byte_array *array;
-	uint64_t v = 0;
+/* QEMU's struct for the calling thread. Only where guest_registers(). */
+struct CPUState *guest_cpu(void);
 
-	if (!array)
-		array = g_byte_array_sized_new(16);
-	g_byte_array_set_size(array, 0);
-	if (aarch64_cpu_gdb_read_register(thread_cpu, array, number) == 8)
-		memcpy(&v, array->data, 8);
-	return v;
-}
+/* Of the calling thread, at the beginning of a block. Only where guest_registers(). */
+uint64_t guest_register(int number);
 
 static inline void guest_read(uint64_t base, uint64_t address, void *ret, size_t size)
 {

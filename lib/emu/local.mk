@@ -10,7 +10,7 @@ csight_etm_la_SOURCES = \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
 	lib/emu/encode.c lib/emu/encode.h \
-	lib/emu/guest.h \
+	lib/emu/guest.c lib/emu/guest.h \
 	lib/emu/plugin.c \
 	lib/emu/qemu.h \
 	lib/emu/shared.c lib/emu/shared.h \

@@ -67,6 +67,7 @@ static __thread uint64_t self_call[2]; /* the first arguments of the system call
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
 static uint64_t base; /* of guest memory in QEMU's */
 static bool opened, untraced;
+static char emulator[EMU_NAME_SIZE]; /* what its threads are called until the program names them */
 
 static _Atomic uint32_t *control_word;
 
@@ -98,8 +99,8 @@ static void take_slot(struct thread *t)
 	char name[EMU_NAME_SIZE];
 	int rc;
 
-	/* QEMU's own name is no thread's. */
-	if ((pid_t)tid == getpid() || prctl(PR_GET_NAME, name) < 0)
+	/* A thread is named as the one that made it, and the first one is QEMU. */
+	if (prctl(PR_GET_NAME, name) < 0 || strcmp(name, emulator) == 0)
 		memcpy(name, shared.header->name, sizeof(name));
 	rc = shared_take(&shared, tid, name, &t->slot, &word);
 	t->seen = word | (rc == -EBUSY);
@@ -426,6 +427,7 @@ static bool open_shared(void)
 
 	if (shared_open(&options, exe ? exe : "?", 0, &shared) < 0)
 		return false;
+	prctl(PR_GET_NAME, emulator);
 	control_word = &shared.header->control;
 	codelog = codelog_new(&shared);
 	return codelog != NULL;

@@ -1,6 +1,7 @@
 /*
  * The part of QEMU's plugin interface (version 1) that csight-etm.so uses; its header is not packaged. The names and
- * types are QEMU's. The last group is no part of that interface: symbols that qemu-user happens to export, taken weakly.
+ * types are QEMU's. The last group is no part of that interface: symbols that qemu-user happens to export, taken weakly; the
+ * thread-local thread_cpu is looked up instead (guest.h), because a weak one has an address even where it is absent.
  */
 #ifndef CSIGHT_EMU_QEMU_H
 #define CSIGHT_EMU_QEMU_H
@@ -65,7 +66,6 @@ struct byte_array { /* GLib's GByteArray */
 	uint8_t *data;
 	unsigned len;
 };
-extern __thread struct CPUState *thread_cpu __attribute__((weak));
 extern uint64_t default_rt_sigreturn __attribute__((weak));
 extern uintptr_t guest_base __attribute__((weak));
 int aarch64_cpu_gdb_read_register(struct CPUState *cpu, struct byte_array *ret, int number) __attribute__((weak));

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/emu/guest.h"
 #include "lib/emu/truth.h"
 
 /* The log grows in pieces, mapped shared, so that what was written is in the file whatever ends the process. */
@@ -126,9 +127,9 @@ static bool executes_anyway(uint64_t pc)
 /* A handler begins: if the signal's cause was the last instruction logged, that one did not execute. */
 static void take_back_fault(struct log *l, uint64_t pc)
 {
-	uint64_t sp = stack_pointer_of(thread_cpu, 31), at = 0;
+	uint64_t sp = stack_pointer_of(guest_cpu(), 31), at = 0;
 
-	if (stack_pointer_of(thread_cpu, 30) != default_rt_sigreturn)
+	if (stack_pointer_of(guest_cpu(), 30) != default_rt_sigreturn)
 		return;
 	for (int depth = 0; depth < 64; depth++) {
 		at = peek(sp + 568);
@@ -157,7 +158,7 @@ static void step(unsigned vcpu, void *userdata)
 		l = logs[vcpu] = log_begin();
 	}
 	if (pc != l->next || truth_raw) {
-		if (!truth_raw && l->used && handler_at(pc) && &default_rt_sigreturn && aarch64_cpu_gdb_read_register)
+		if (!truth_raw && l->used && handler_at(pc) && guest_registers())
 			take_back_fault(l, pc);
 		if (l->used == RECORDS)
 			next_piece(l);

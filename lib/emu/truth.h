@@ -1,8 +1,8 @@
 /*
- * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder. One file
- * a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers; it survives any end of the
- * process. An instruction that faulted is taken back. raw: it is not, and each record is one instruction {pc, 1}, as
- * QEMU's own log with -singlestep has it.
+ * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder but how a
+ * register is read. One file a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers; it
+ * survives any end of the process. An instruction that faulted is taken back. raw: it is not, and each record is one
+ * instruction {pc, 1}, as QEMU's own log with -singlestep has it.
  */
 #ifndef CSIGHT_EMU_TRUTH_H
 #define CSIGHT_EMU_TRUTH_H

@@ -1,0 +1,39 @@
+#include <dlfcn.h>
+#include <string.h>
+
+#include "lib/emu/guest.h"
+
+/* For a thread-local variable, dlsym gives the calling thread's instance. */
+static __thread struct CPUState **own_cpu;
+
+bool guest_registers(void)
+{
+	static _Atomic int known; /* 0: not yet looked */
+
+	if (!known)
+		known = dlsym(RTLD_DEFAULT, "thread_cpu") && aarch64_cpu_gdb_read_register && g_byte_array_sized_new &&
+					g_byte_array_set_size && &default_rt_sigreturn ?
+				1 :
+				-1;
+	return known > 0;
+}
+
+struct CPUState *guest_cpu(void)
+{
+	if (!own_cpu)
+		own_cpu = dlsym(RTLD_DEFAULT, "thread_cpu");
+	return *own_cpu;
+}
+
+uint64_t guest_register(int number)
+{
+	static __thread struct byte_array *array;
+	uint64_t v = 0;
+
+	if (!array)
+		array = g_byte_array_sized_new(16);
+	g_byte_array_set_size(array, 0);
+	if (aarch64_cpu_gdb_read_register(guest_cpu(), array, number) == 8)
+		memcpy(&v, array->data, 8);
+	return v;
+}
