@@ -10,17 +10,17 @@
 struct daemon {
 	struct settings settings;
 	struct event_base *base;
-	struct lane *capture;  /* freezes and copies rings */
-	struct lane *disk;     /* writes the spool */
-	struct lane *opener;   /* opens what others named, which may take for ever */
+	struct lane *capture; /* freezes and copies rings */
+	struct lane *disk;    /* writes the spool */
+	struct lane *opener;  /* opens what others named, which may take for ever */
 	struct targets *targets;
 	struct registry *registry; /* programs under the emulated ETM */
 	struct spool *spool;
 	struct jobs *jobs;
 	struct service *service;
 	TAILQ_HEAD(, request) requests; /* snapshots on their way to the spool */
-	uint64_t started_ns; /* CLOCK_MONOTONIC */
-	size_t files_per_user; /* descriptors kept open for a user's targets */
+	uint64_t started_ns;            /* CLOCK_MONOTONIC */
+	size_t files_per_user;          /* descriptors kept open for a user's targets */
 	bool stopping;
 	int exit_status;
 };

@@ -198,7 +198,8 @@ void decoder_reap(struct decoder *d)
 
 	if (d->pid <= 0 || waitpid(d->pid, &status, WNOHANG) != d->pid)
 		return;
-	log_error("csight-decode ended by itself (%s %d); it is started again", WIFSIGNALED(status) ? "signal" : "status",
+	log_error("csight-decode ended by itself (%s %d); it is started again",
+		  WIFSIGNALED(status) ? "signal" : "status",
 		  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	d->pid = 0;
 	stop_listening(d);

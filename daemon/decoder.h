@@ -1,7 +1,7 @@
 /*
  * csight-decode: the server that csightd starts before anything else and keeps running. It answers through two
- * functions: one when a job's child ended, one when the server itself did; then it is started again, a little later each
- * time.
+ * functions: one when a job's child ended, one when the server itself did; then it is started again, a little later
+ * each time.
  */
 #ifndef CSIGHT_DAEMON_DECODER_H
 #define CSIGHT_DAEMON_DECODER_H

@@ -3,17 +3,16 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "daemon/daemon.h"
 #include "daemon/decoder.h"
+#include "daemon/images.h"
 #include "daemon/job.h"
 #include "daemon/methods.h"
 #include "daemon/queue.h"
-#include "daemon/record.h"
 #include "daemon/tree.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -25,9 +24,8 @@ enum { JSON_MAX = 64 << 20, OUTPUTS = 2 };
 static const char *const output_types[OUTPUTS] = { "store", "perfetto" };
 static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
 
-/* One decode. It lives until its end is on disk and no image is being opened for it. */
+/* One decode. It lives until its end is on disk. */
 struct job {
-	unsigned refs;
 	struct jobs *jobs;
 	TAILQ_ENTRY(job) link;
 	struct work prepare, finish;
@@ -35,13 +33,14 @@ struct job {
 	struct snapshot *snapshot;
 	int dir, input, code, outputs[OUTPUTS];
 	json_object *info; /* snapshot.json */
-	int fd;		   /* to the child */
+	struct images *images;
+	int fd; /* to the child */
 	struct event *event, *timer;
 	bool closed, child_ended, over;
 	int status; /* the child's */
 	json_object *result;
-	char *failed;	/* why there is no result, in words */
-	bool crashed;	/* and whether another try may help */
+	char *failed; /* why there is no result, in words */
+	bool crashed; /* and whether another try may help */
 	enum snapshot_state end;
 	char *state_text;
 	uint64_t size;
@@ -65,14 +64,12 @@ struct jobs {
 	char opencsd[32]; /* the version that decoded last */
 };
 
-#define OF(type, member, pointer) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define OF(type, member, pointer) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void kick(struct jobs *j);
 
-static struct job *job_unref(struct job *job)
+static void job_free(struct job *job)
 {
-	if (!job || --job->refs > 0)
-		return NULL;
 	closep(&job->dir);
 	closep(&job->input);
 	closep(&job->code);
@@ -84,7 +81,6 @@ static struct job *job_unref(struct job *job)
 	free(job->state_text);
 	snapshot_unref(job->snapshot);
 	free(job);
-	return NULL;
 }
 
 static void fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
@@ -122,7 +118,8 @@ static void tell_progress(struct snapshot *s)
 {
 	struct call *c;
 
-	TAILQ_FOREACH(c, &s->waiting, link) {
+	TAILQ_FOREACH(c, &s->waiting, link)
+	{
 		json_object *o = json_object_new_object();
 
 		json_add_str(o, "phase", "decoding");
@@ -180,7 +177,7 @@ static void finished(struct work *w)
 		settle(j, s);
 		spool_vacuum(j->daemon->spool, 0, s);
 	}
-	job_unref(job);
+	job_free(job);
 	kick(j);
 }
 
@@ -197,6 +194,8 @@ static void conclude(struct job *job)
 	if (job->timer)
 		event_free(job->timer);
 	job->event = job->timer = NULL;
+	images_end(job->images);
+	job->images = NULL;
 	closep(&job->fd);
 	if (job->result && !job->failed) {
 		job->end = SNAPSHOT_READY;
@@ -226,134 +225,14 @@ static void check_end(struct job *job)
 	conclude(job);
 }
 
-/* Opening by path, for a snapshot whose descriptors were lost in a restart: as its owner, on the opener lane. */
-struct opening {
-	struct work work;
-	struct job *job;
-	uint32_t index;
-	char *path;
-	struct file_identity want;
-	uid_t uid;
-	gid_t gid;
-	int fd;
-	const char *reason;
-};
-
-static void run_opening(struct work *w)
+static void answer_image(void *data, uint32_t index, int fd, const char *reason)
 {
-	struct opening *o = OF(struct opening, work, w);
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-	struct file_identity is;
+	struct job *job = data;
 
-	/* These two hold for this thread alone, and take root's right over files along. */
-	setfsgid(o->gid);
-	setfsuid(o->uid);
-	o->fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	setfsuid(uid);
-	setfsgid(gid);
-	if (o->fd < 0) {
-		o->reason = "it cannot be opened any more";
+	if (worker_image(job->fd, index, fd, reason) == 0)
 		return;
-	}
-	if (file_identify(o->fd, &is) == 0 && is.regular && is.inode == o->want.inode && is.size == o->want.size &&
-	    is.mtime == o->want.mtime && is.major == o->want.major && is.minor == o->want.minor)
-		return;
-	closep(&o->fd);
-	o->reason = "it has changed since";
-}
-
-static void opened(struct work *w)
-{
-	struct opening *o = OF(struct opening, work, w);
-
-	if (!o->job->over && worker_image(o->job->fd, o->index, o->fd, o->reason) < 0) {
-		fail(o->job, true, "csight-decode does not take its images");
-		conclude(o->job);
-	}
-	job_unref(o->job);
-	closep(&o->fd);
-	free(o->path);
-	free(o);
-}
-
-static bool open_by_path(struct job *job, uint32_t index, json_object *image)
-{
-	struct opening *o = calloc(1, sizeof(*o));
-	const char *path, *device;
-
-	if (!o)
-		return false;
-	if (json_get_str(image, "path", &path) < 0 || json_get_str(image, "device", &device) < 0 ||
-	    sscanf(device, "%u:%u", &o->want.major, &o->want.minor) != 2 ||
-	    json_get_u64(image, "inode", &o->want.inode) < 0 || json_get_u64(image, "size", &o->want.size) < 0 ||
-	    json_get_u64(image, "mtime", &o->want.mtime) < 0 || !(o->path = strdup(path))) {
-		free(o);
-		return false;
-	}
-	o->work = (struct work){ run_opening, opened };
-	o->job = job;
-	job->refs++;
-	o->index = index;
-	o->uid = job->snapshot->uid;
-	o->gid = job->snapshot->gid;
-	lane_submit(job->jobs->daemon->opener, &o->work);
-	return true;
-}
-
-/*
- * The image of this path, of this build-id where both sides know one, and of this inode; some file systems tell a mapping
- * another inode than an open file, so that one that differs in nothing else will do.
- */
-static json_object *find_image(const struct job *job, const struct worker_event *e, size_t *ret_n)
-{
-	json_object *images, *found = NULL;
-
-	if (json_get(job->info, "images", json_type_array, &images) < 0)
-		return NULL;
-	for (size_t n = json_object_array_length(images); n-- > 0;) {
-		json_object *image = json_object_array_get_idx(images, n);
-		const char *path, *id;
-		uint64_t inode;
-		bool exact;
-
-		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
-			continue;
-		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
-			continue;
-		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode;
-		if (found && !exact)
-			continue;
-		found = image;
-		*ret_n = n;
-		if (exact)
-			break;
-	}
-	return found;
-}
-
-static int answer_image(struct job *job, const struct worker_event *e)
-{
-	const struct snapshot *s = job->snapshot;
-	const char *text;
-	json_object *image;
-	size_t n = 0;
-
-	image = e->path ? find_image(job, e, &n) : NULL;
-	if (!image)
-		return worker_image(job->fd, e->index, -1, "the snapshot has no such image");
-	if (json_get_str(image, "missing", &text) == 0)
-		return worker_image(job->fd, e->index, -1, text);
-	if (json_get_str(image, "file", &text) == 0) {
-		_cleanup_close_ int fd = openat(job->dir, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-		return worker_image(job->fd, e->index, fd, fd < 0 ? strerror(errno) : NULL);
-	}
-	if (n < s->n_files && s->files[n])
-		return worker_image(job->fd, e->index, s->files[n]->fd, NULL);
-	if (!open_by_path(job, e->index, image))
-		return worker_image(job->fd, e->index, -1, "its record is damaged");
-	return 0;
+	fail(job, true, "csight-decode does not take its images");
+	conclude(job);
 }
 
 static void take_event(struct job *job, struct worker_event *e)
@@ -363,8 +242,7 @@ static void take_event(struct job *job, struct worker_event *e)
 
 	switch (e->type) {
 	case WORKER_IMAGE:
-		if (answer_image(job, e) < 0)
-			fail(job, true, "csight-decode does not take its images");
+		images_ask(job->images, e);
 		break;
 	case WORKER_PROGRESS:
 		s->done = e->done;
@@ -406,6 +284,8 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 		}
 		take_event(job, &e);
 		worker_event_done(&e);
+		if (job->over)
+			return;
 	}
 }
 
@@ -450,7 +330,8 @@ static void run_prepare(struct work *w)
 			rc = -errno;
 	}
 	for (size_t n = 0; n < OUTPUTS && rc == 0; n++) {
-		job->outputs[n] = openat(job->dir, output_files[n], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		job->outputs[n] =
+		    openat(job->dir, output_files[n], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (job->outputs[n] < 0)
 			rc = -errno;
 	}
@@ -460,8 +341,12 @@ static void run_prepare(struct work *w)
 static int hand_over(struct job *job)
 {
 	struct jobs *j = job->jobs;
-	struct worker_start start = { .input = "perf.data", .input_fd = job->input, .code_fd = job->code,
-				      .outputs = output_types, .output_fds = job->outputs, .n_outputs = OUTPUTS,
+	struct worker_start start = { .input = "perf.data",
+				      .input_fd = job->input,
+				      .code_fd = job->code,
+				      .outputs = output_types,
+				      .output_fds = job->outputs,
+				      .n_outputs = OUTPUTS,
 				      .snapshot = job->info };
 	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
 	int rc;
@@ -473,6 +358,9 @@ static int hand_over(struct job *job)
 	job->timer = evtimer_new(j->daemon->base, on_late, job);
 	if (!job->event || !job->timer)
 		return -ENOMEM;
+	rc = images_new(j->daemon->opener, job->snapshot, job->dir, job->info, answer_image, job, &job->images);
+	if (rc < 0)
+		return rc;
 	rc = worker_start(job->fd, &start);
 	if (rc < 0)
 		return rc;
@@ -515,7 +403,6 @@ static void begin(struct jobs *j, struct snapshot *s)
 		enqueue(j, s);
 		return;
 	}
-	job->refs = 1;
 	job->jobs = j;
 	job->id = ++j->last_id;
 	job->snapshot = snapshot_ref(s);
@@ -571,16 +458,16 @@ static void on_child_ended(void *data, uint64_t id, int status)
 	struct job *job;
 
 	TAILQ_FOREACH(job, &j->running, link)
-		if (job->id == id && !job->over) {
-			job->child_ended = true;
-			job->status = status;
-			/* Its last words may still be in the socket. */
-			if (job->event)
-				on_job(job->fd, EV_READ, job);
-			else
-				check_end(job);
-			return;
-		}
+	if (job->id == id && !job->over) {
+		job->child_ended = true;
+		job->status = status;
+		/* Its last words may still be in the socket. */
+		if (job->event)
+			on_job(job->fd, EV_READ, job);
+		else
+			check_end(job);
+		return;
+	}
 }
 
 static void on_lost(void *data)
@@ -657,9 +544,9 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 	unsigned n = 0;
 
 	STAILQ_FOREACH(w, &j->queue, link)
-		n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
+	n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
 	TAILQ_FOREACH(job, &j->running, link)
-		n += uid == 0 || uid == job->snapshot->uid;
+	n += uid == 0 || uid == job->snapshot->uid;
 	return n;
 }
 

@@ -6,6 +6,7 @@ csightd_SOURCES = \
 	daemon/capture/emu.c daemon/capture/emu.h \
 	daemon/daemon.h daemon/idl.h \
 	daemon/decoder.c daemon/decoder.h \
+	daemon/images.c daemon/images.h \
 	daemon/job.c daemon/job.h \
 	daemon/main.c \
 	daemon/methods.c daemon/methods.h \

@@ -155,12 +155,12 @@ static void do_status(struct daemon *d, struct call *c, const struct subject *s)
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH(t, targets_list(d->targets), link)
-		targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
+	targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
 	TAILQ_FOREACH(snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->uid, snapshot->uid)) {
-			snapshots++;
-			bytes += snapshot->size;
-		}
+	if (policy_owns(c->uid, snapshot->uid)) {
+		snapshots++;
+		bytes += snapshot->size;
+	}
 	if (jobs_trouble(d->jobs))
 		add_text(warnings, jobs_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
@@ -185,8 +185,8 @@ static void do_list_targets(struct daemon *d, struct call *c, const struct subje
 	const struct target *t;
 
 	TAILQ_FOREACH(t, targets_list(d->targets), link)
-		if (policy_owns(c->uid, t->uid))
-			json_object_array_add(list, target_json(t));
+	if (policy_owns(c->uid, t->uid))
+		json_object_array_add(list, target_json(t));
 	json_object_object_add(o, "targets", list);
 	call_reply(c, o);
 }
@@ -281,8 +281,8 @@ static void do_list_snapshots(struct daemon *d, struct call *c, const struct sub
 	const struct snapshot *snapshot;
 
 	TAILQ_FOREACH(snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->uid, snapshot->uid))
-			json_object_array_add(list, methods_snapshot_json(d, snapshot));
+	if (policy_owns(c->uid, snapshot->uid))
+		json_object_array_add(list, methods_snapshot_json(d, snapshot));
 	json_object_object_add(o, "snapshots", list);
 	call_reply(c, o);
 }
@@ -457,7 +457,8 @@ static void no_method(struct call *c, const char *name)
 	_cleanup_free_ char *interface = NULL;
 
 	for (size_t n = 0; n < ELEMENTS(interfaces); n++)
-		if (strncmp(name, interfaces[n], strlen(interfaces[n])) == 0 && !strchr(name + strlen(interfaces[n]), '.')) {
+		if (strncmp(name, interfaces[n], strlen(interfaces[n])) == 0 &&
+		    !strchr(name + strlen(interfaces[n]), '.')) {
 			fail_text(c, VARLINK_METHOD_NOT_FOUND, "method", name);
 			return;
 		}

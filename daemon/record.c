@@ -75,7 +75,8 @@ static bool answers(int fd, const struct file_identity *id)
 		unsigned major, minor;
 		const char *type = strstr(line, " - ");
 
-		if (type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 && major == id->major && minor == id->minor)
+		if (type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 && major == id->major &&
+		    minor == id->minor)
 			return strncmp(type + 3, "fuse", 4) != 0;
 	}
 	return id->major != 0;
@@ -212,7 +213,8 @@ static json_object *threads_json(const struct capture_copy *c)
 static int write_json(int dir, const char *name, json_object *o)
 {
 	size_t size;
-	const char *text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+	const char *text =
+	    json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
 
 	return text ? write_file_atomic(dir, name, text, size, 0600) : -ENOMEM;
 }
@@ -297,9 +299,19 @@ static void write_side(struct pd_writer *w, const struct record *r, const struct
 	for (size_t n = 0; n < log->n_maps; n++) {
 		const struct emu_record_map *m = &log->maps[n].record;
 		struct pd_map map = {
-			.pid = pid, .tid = pid, .addr = m->addr, .len = m->len, .offset = m->offset, .major = m->major,
-			.minor = m->minor, .inode = m->inode, .prot = m->prot, .flags = 2, /* MAP_PRIVATE */
-			.build_id_size = m->build_id_size, .path = log->maps[n].path, .time = m->head.time_ns,
+			.pid = pid,
+			.tid = pid,
+			.addr = m->addr,
+			.len = m->len,
+			.offset = m->offset,
+			.major = m->major,
+			.minor = m->minor,
+			.inode = m->inode,
+			.prot = m->prot,
+			.flags = 2, /* MAP_PRIVATE */
+			.build_id_size = m->build_id_size,
+			.path = log->maps[n].path,
+			.time = m->head.time_ns,
 		};
 
 		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
@@ -307,10 +319,12 @@ static void write_side(struct pd_writer *w, const struct record *r, const struct
 	}
 	for (size_t n = 0; n < c->n_threads; n++) {
 		const struct capture_thread *thread = &c->threads[n];
-		struct pd_aux aux = {
-			.size = thread->size + thread->end_size, .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0), .pid = pid,
-			.tid = thread->tid, .cpu = UINT32_MAX, .time = c->monotonic
-		};
+		struct pd_aux aux = { .size = thread->size + thread->end_size,
+				      .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0),
+				      .pid = pid,
+				      .tid = thread->tid,
+				      .cpu = UINT32_MAX,
+				      .time = c->monotonic };
 
 		pd_write_aux(w, &aux);
 	}
@@ -320,15 +334,19 @@ static int write_trace(struct record *r, int dir, const struct code_log *log)
 {
 	_cleanup_close_ int fd = openat(dir, "trace.perf.data", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	const struct emu_regs *regs = &r->copy->regs;
-	struct pd_cpu cpu = {
-		.magic = PD_MAGIC_ETMV4, .n_params = 7,
-		.params = { regs->configr, regs->traceidr, regs->idr0, regs->idr1, regs->idr2, regs->idr8, regs->authstatus }
-	};
+	struct pd_cpu cpu = { .magic = PD_MAGIC_ETMV4,
+			      .n_params = 7,
+			      .params = { regs->configr, regs->traceidr, regs->idr0, regs->idr1, regs->idr2, regs->idr8,
+					  regs->authstatus } };
 	struct utsname host = { 0 };
-	struct pd_session session = {
-		.hostname = host.nodename, .release = host.release, .arch = "aarch64", .cmdline = r->target->exe, .pmu_type = 8,
-		.snapshot = true, .cpus = &cpu, .n_cpus = 1
-	};
+	struct pd_session session = { .hostname = host.nodename,
+				      .release = host.release,
+				      .arch = "aarch64",
+				      .cmdline = r->target->exe,
+				      .pmu_type = 8,
+				      .snapshot = true,
+				      .cpus = &cpu,
+				      .n_cpus = 1 };
 	struct pd_writer *w;
 	int rc;
 
@@ -341,8 +359,9 @@ static int write_trace(struct record *r, int dir, const struct code_log *log)
 	write_side(w, r, log);
 	for (size_t n = 0; n < r->copy->n_threads; n++) {
 		const struct capture_thread *t = &r->copy->threads[n];
-		struct pd_buffer buffer = { .size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid,
-					    .cpu = UINT32_MAX };
+		struct pd_buffer buffer = {
+			.size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX
+		};
 		const uint8_t *piece;
 		size_t size;
 
@@ -368,8 +387,10 @@ static int check_space(struct record *r, int spool_fd)
 	if (free_bytes >= need + r->keep_free)
 		return 0;
 	snprintf(r->reason, sizeof(r->reason),
-		 "no space left in the spool: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB are there",
-		 (unsigned long long)need >> 10, (unsigned long long)r->keep_free >> 10, (unsigned long long)free_bytes >> 10);
+		 "no space left in the spool: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB "
+		 "are there",
+		 (unsigned long long)need >> 10, (unsigned long long)r->keep_free >> 10,
+		 (unsigned long long)free_bytes >> 10);
 	return -ENOSPC;
 }
 
@@ -431,7 +452,8 @@ int record_write(int spool_fd, struct record *r)
 	if (rc < 0) {
 		tree_remove(spool_fd, tmp);
 		snprintf(r->reason, sizeof(r->reason), "%s: %s",
-			 rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "the spool cannot be written", strerror(-rc));
+			 rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "the spool cannot be written",
+			 strerror(-rc));
 	}
 	return rc;
 }

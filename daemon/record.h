@@ -1,6 +1,6 @@
 /*
- * Writes one snapshot's directory: everything into SPOOL/tmp-ID, synced, then renamed to SPOOL/ID. On the disk lane; all
- * of it belongs to the lane while it is written.
+ * Writes one snapshot's directory: everything into SPOOL/tmp-ID, synced, then renamed to SPOOL/ID. On the disk lane;
+ * all of it belongs to the lane while it is written.
  */
 #ifndef CSIGHT_DAEMON_RECORD_H
 #define CSIGHT_DAEMON_RECORD_H
@@ -21,9 +21,10 @@ struct record {
 	unsigned lost_files; /* that the target mapped and could not hand over */
 	uint64_t keep_free;
 	/* results */
-	json_object *missing;	     /* an array of texts */
-	uint64_t size;		     /* bytes in the directory */
-	struct file **image_files;   /* one an image of snapshot.json, NULL where there is none; borrowed; freed by done */
+	json_object *missing; /* an array of texts */
+	uint64_t size;        /* bytes in the directory */
+	struct file *
+	    *image_files; /* one an image of snapshot.json, NULL where there is none; borrowed; freed by done */
 	size_t n_images;
 	char reason[256]; /* why it failed */
 };

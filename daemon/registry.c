@@ -159,7 +159,9 @@ static int take_message(struct registrant *g, const struct emu_message *m, const
 		rc = hello(g, fds[0]);
 	} else {
 		discard(g->registry, fds, n_fds);
-		rc = g->target ? -EBADMSG : m->magic == EMU_MAGIC && m->version != EMU_VERSION ? -EPROTONOSUPPORT : -EBADMSG;
+		rc = g->target                                            ? -EBADMSG
+		     : m->magic == EMU_MAGIC && m->version != EMU_VERSION ? -EPROTONOSUPPORT
+									  : -EBADMSG;
 		if (g->target)
 			return rc;
 	}
@@ -235,7 +237,7 @@ static bool over_limit(const struct registry *r, uid_t uid)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(g, &r->registrants, link)
-		n += g->peer.uid == uid && !g->target;
+	n += g->peer.uid == uid && !g->target;
 	return n >= NEWCOMERS_MAX;
 }
 

@@ -8,7 +8,7 @@
 enum { OPS_WAITING_MAX = 16 };
 
 static const char *const names[] = {
-	[RING_ARMING] = "arming",     [RING_ARMED] = "armed",	    [RING_FROZEN] = "frozen",
+	[RING_ARMING] = "arming",     [RING_ARMED] = "armed",       [RING_FROZEN] = "frozen",
 	[RING_DRAINING] = "draining", [RING_DISARMED] = "disarmed", [RING_GONE] = "gone",
 };
 

@@ -20,7 +20,7 @@ enum {
 	OUT_MAX = VARLINK_REPLY_MAX,
 	READ_SIZE = 16 << 10,
 	MESSAGE_SECONDS = 10, /* for the rest of a message that has begun, and for a client that does not read */
-	CALLS_A_TURN = 16, /* of one connection, before others get theirs */
+	CALLS_A_TURN = 16,    /* of one connection, before others get theirs */
 };
 
 /* A message on its way out. Its descriptor goes with its first byte, so each is begun with a sendmsg of its own. */
@@ -42,8 +42,8 @@ struct connection {
 	STAILQ_HEAD(, chunk) out;
 	size_t out_size;
 	struct call *call; /* the one being answered; the next is read afterwards */
-	bool ended;	   /* the client sends no more */
-	bool last;	   /* close when all is sent */
+	bool ended;        /* the client sends no more */
+	bool last;         /* close when all is sent */
 };
 
 struct service {
@@ -101,9 +101,10 @@ static bool flush(struct connection *n)
 				char space[CMSG_SPACE(sizeof(int))];
 			} control = { 0 };
 			struct iovec iov = { k->data, k->size };
-			struct msghdr msg = {
-				.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-			};
+			struct msghdr msg = { .msg_iov = &iov,
+					      .msg_iovlen = 1,
+					      .msg_control = &control,
+					      .msg_controllen = sizeof(control) };
 			struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
 			c->cmsg_level = SOL_SOCKET;
@@ -188,7 +189,11 @@ static void take_message(struct connection *n, const char *text, size_t size)
 		garbled(n);
 		return;
 	}
-	*c = (struct call){ .connection = n, .root = v.root, .parameters = v.parameters, .uid = n->uid, .more = v.more,
+	*c = (struct call){ .connection = n,
+			    .root = v.root,
+			    .parameters = v.parameters,
+			    .uid = n->uid,
+			    .more = v.more,
 			    .oneway = v.oneway };
 	n->call = c;
 	if (v.upgrade) {
@@ -286,7 +291,7 @@ static bool over_limit(const struct service *s, uid_t uid)
 	const struct connection *n;
 
 	TAILQ_FOREACH(n, &s->connections, link)
-		count += n->uid == uid;
+	count += n->uid == uid;
 	return count >= limit || s->n_connections >= CONNECTIONS_MAX;
 }
 
@@ -378,7 +383,8 @@ int service_listen(const char *path, int type, unsigned mode, pid_t *ret_pid)
 		unlink(path);
 	}
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, mode) < 0 || listen(fd, 64) < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, mode) < 0 ||
+	    listen(fd, 64) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }
@@ -427,7 +433,8 @@ struct service *service_free(struct service *s)
 	return NULL;
 }
 
-/* Sending, and the next call that waits in the buffer, are left to the event: a handler's caller may hold the connection. */
+/* Sending, and the next call that waits in the buffer, are left to the event: a handler's caller may hold the
+ * connection. */
 static void finish(struct call *c, const struct buf *b, int fd)
 {
 	struct connection *n = c->connection;

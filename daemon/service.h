@@ -26,8 +26,8 @@ struct call {
 	const struct method *method;
 	json_object *root, *parameters; /* parameters is within root; an object always */
 	uid_t uid;
-	bool more;   /* progress is wanted; only for methods that have it */
-	bool oneway; /* no answer is */
+	bool more;          /* progress is wanted; only for methods that have it */
+	bool oneway;        /* no answer is */
 	struct calls *list; /* where it waits, or NULL */
 	TAILQ_ENTRY(call) link;
 };

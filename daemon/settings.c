@@ -208,12 +208,12 @@ static void usage(void)
 }
 
 static const struct option options[] = {
-	{ "system", no_argument, NULL, 'S' },	  { "socket", required_argument, NULL, 's' },
-	{ "spool", required_argument, NULL, 'p' },  { "capture", required_argument, NULL, 'c' },
+	{ "system", no_argument, NULL, 'S' },          { "socket", required_argument, NULL, 's' },
+	{ "spool", required_argument, NULL, 'p' },     { "capture", required_argument, NULL, 'c' },
 	{ "spool-max", required_argument, NULL, 'm' }, { "set", required_argument, NULL, 'k' },
-	{ "config", required_argument, NULL, 'f' }, { "check-config", no_argument, NULL, 'C' },
-	{ "verbose", no_argument, NULL, 'v' },	  { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	  { 0 },
+	{ "config", required_argument, NULL, 'f' },    { "check-config", no_argument, NULL, 'C' },
+	{ "verbose", no_argument, NULL, 'v' },         { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },         { 0 },
 };
 
 /* A relative path on the command line means the caller's directory, and the daemon must not depend on it. */

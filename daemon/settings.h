@@ -16,14 +16,14 @@ struct settings {
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
 	char capture[16];
 	char decode_user[64];
-	uint64_t spool_max;	/* bytes the snapshots may take together */
+	uint64_t spool_max;       /* bytes the snapshots may take together */
 	uint64_t spool_keep_free; /* bytes left free on the spool's file system */
-	uint64_t snapshot_max;	/* bytes of trace copied for one snapshot */
-	uint64_t jobs;		/* decodes at a time */
-	uint64_t job_timeout;	/* seconds */
+	uint64_t snapshot_max;    /* bytes of trace copied for one snapshot */
+	uint64_t jobs;            /* decodes at a time */
+	uint64_t job_timeout;     /* seconds */
 	uint64_t targets_per_user;
 	uint64_t snapshots_per_user; /* waiting for their decode */
-	uint64_t history_targets; /* ended processes kept, a user */
+	uint64_t history_targets;    /* ended processes kept, a user */
 	uint64_t history_seconds;
 	uint64_t history_bytes; /* memory of ended processes kept, a user */
 };

@@ -39,7 +39,7 @@ struct request {
 	int rc;
 };
 
-#define OF(type, member, pointer) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define OF(type, member, pointer) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void request_free(struct request *r)
 {
@@ -73,7 +73,8 @@ static void fail(struct request *r, const char *error, const char *reason)
 	struct call *c = TAILQ_FIRST(&r->call);
 
 	if (reason)
-		log_warning("no snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name), esc(reason));
+		log_warning("no snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
+			    esc(reason));
 	if (c) {
 		json_object *o = json_object_new_object();
 
@@ -158,8 +159,13 @@ static int prepare_write(struct request *r)
 	s->time = r->copied->time;
 	s->blind = r->copied->blind;
 	s->threads = r->copied->n_threads;
-	r->record = (struct record){ .id = s->id, .copy = r->copied, .target = t, .asked_by = r->uid, .files = r->files,
-				     .n_files = t->n_files, .lost_files = t->lost_files,
+	r->record = (struct record){ .id = s->id,
+				     .copy = r->copied,
+				     .target = t,
+				     .asked_by = r->uid,
+				     .files = r->files,
+				     .n_files = t->n_files,
+				     .lost_files = t->lost_files,
 				     .keep_free = r->daemon->settings.spool_keep_free };
 	return s->name ? 0 : -ENOMEM;
 }
@@ -193,11 +199,13 @@ static void copy_ran(struct work *w)
 	}
 	for (size_t n = 0; n < r->copied->n_threads; n++)
 		bytes += r->copied->threads[n].size;
-	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id, (int)t->pid,
-		 esc(t->name), r->snapshot->threads, (unsigned long long)bytes, (unsigned long long)r->snapshot->blind / 1000);
+	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id,
+		 (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
+		 (unsigned long long)r->snapshot->blind / 1000);
 	spool_vacuum(r->daemon->spool, bytes, NULL);
 	if (spool_bytes(r->daemon->spool) + bytes > r->daemon->settings.spool_max) {
-		fail(r, "org.csight.SnapshotFailed", "the spool is at its limit (spool-max), and all in it waits for its decode");
+		fail(r, "org.csight.SnapshotFailed",
+		     "the spool is at its limit (spool-max), and all in it waits for its decode");
 		return;
 	}
 	spool_insert(r->daemon->spool, r->snapshot);
@@ -234,8 +242,8 @@ static void wait_filled(struct request *r)
 			return;
 		}
 		fail(r, "org.csight.SnapshotFailed",
-		     ring->state == RING_ARMED ? "the process executed nothing since it was armed" :
-						 "the process left no trace");
+		     ring->state == RING_ARMED ? "the process executed nothing since it was armed"
+					       : "the process left no trace");
 		return;
 	}
 	if (ring_queue(ring, &r->op) < 0)
@@ -265,9 +273,9 @@ static bool over_limit(struct daemon *d, uid_t uid)
 	unsigned on_way = 0, waiting = 0;
 
 	TAILQ_FOREACH(r, &d->requests, link)
-		on_way += r->target->uid == uid;
+	on_way += r->target->uid == uid;
 	TAILQ_FOREACH(s, spool_list(d->spool), link)
-		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
+	waiting += s->uid == uid && s->state < SNAPSHOT_READY;
 	return on_way >= REQUESTS_PER_USER || waiting >= d->settings.snapshots_per_user;
 }
 

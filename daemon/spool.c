@@ -26,7 +26,7 @@ struct spool {
 
 static const char *const names[] = {
 	[SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued", [SNAPSHOT_DECODING] = "decoding",
-	[SNAPSHOT_READY] = "ready",	[SNAPSHOT_RAW] = "raw",
+	[SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
 };
 
 #define BIT(state) (1u << (state))
@@ -85,8 +85,8 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 void snapshot_move(struct snapshot *s, enum snapshot_state to)
 {
 	assert(snapshot_may(s->state, to));
-	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to], to == SNAPSHOT_RAW && s->reason ? ": " : "",
-		 to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
+	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to],
+		 to == SNAPSHOT_RAW && s->reason ? ": " : "", to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
 	s->state = to;
 }
 
@@ -105,7 +105,8 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 
 void snapshot_set_decode(struct snapshot *s, json_object *decode)
 {
-	const char *text = json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *text =
+	    json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 
 	free(s->decode);
 	s->decode = text ? strdup(text) : NULL;
@@ -231,8 +232,8 @@ static void list_one(struct spool *s, const char *id)
 	if (dir >= 0)
 		tree_size(dir, &snapshot->size);
 	TAILQ_FOREACH_REVERSE(at, &s->list, snapshot_list, link)
-		if (at->time <= snapshot->time)
-			break;
+	if (at->time <= snapshot->time)
+		break;
 	if (at)
 		TAILQ_INSERT_AFTER(&s->list, at, snapshot, link);
 	else
@@ -323,8 +324,8 @@ struct snapshot *spool_find(const struct spool *s, const char *id)
 	struct snapshot *snapshot;
 
 	TAILQ_FOREACH(snapshot, &s->list, link)
-		if (strcmp(snapshot->id, id) == 0)
-			return snapshot;
+	if (strcmp(snapshot->id, id) == 0)
+		return snapshot;
 	return NULL;
 }
 
@@ -334,7 +335,7 @@ uint64_t spool_bytes(const struct spool *s)
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH(snapshot, &s->list, link)
-		bytes += snapshot->size;
+	bytes += snapshot->size;
 	return bytes;
 }
 
@@ -419,14 +420,15 @@ static struct snapshot *least_wanted(const struct spool *s, const struct snapsho
 	struct snapshot *a, *b, *found = NULL;
 	uint64_t most = 0;
 
-	TAILQ_FOREACH(a, &s->list, link) {
+	TAILQ_FOREACH(a, &s->list, link)
+	{
 		uint64_t bytes = 0;
 
 		if (!at_rest(a) || a == keep)
 			continue;
 		TAILQ_FOREACH(b, &s->list, link)
-			if (at_rest(b) && b != keep && b->uid == a->uid)
-				bytes += b->size + 1;
+		if (at_rest(b) && b != keep && b->uid == a->uid)
+			bytes += b->size + 1;
 		if (bytes > most) {
 			most = bytes;
 			found = a;

@@ -1,6 +1,6 @@
 /*
- * Snapshots at rest: the directory, and the list of what is in it. Each snapshot is a directory named by its id; one
- * named tmp-… was being made or removed when a daemon ended, and is cleared away at the start. The list belongs to the
+ * Snapshots at rest: the directory, and the list of what is in it. Each snapshot is a directory named by its id; one of
+ * a name tmp-… was being made or removed when a daemon ended, and is cleared away at the start. The list belongs to the
  * loop; what touches the disk runs on the disk lane, in order.
  */
 #ifndef CSIGHT_DAEMON_SPOOL_H
@@ -30,8 +30,8 @@ struct snapshot {
 	uint64_t time, blind, size;
 	size_t threads;
 	unsigned attempts;
-	char *reason;	      /* or NULL */
-	char *decode;	      /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */
+	char *reason;         /* or NULL */
+	char *decode;         /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */
 	json_object *missing; /* or NULL */
 	bool removed;
 	/* The mapped files, one an image of snapshot.json; none after a restart. */
@@ -66,8 +66,8 @@ int snapshot_write_state(int spool_fd, const char *id, const char *text);
 struct spool;
 
 /*
- * Opens or makes the directory, clears away halves and lists the rest: what was waiting or being decoded is queued again.
- * -EBUSY: another daemon has it.
+ * Opens or makes the directory, clears away halves and lists the rest: what was waiting or being decoded is queued
+ * again. -EBUSY: another daemon has it.
  */
 int spool_new(struct daemon *d, const char *path, struct spool **ret);
 struct spool *spool_free(struct spool *s);

@@ -98,10 +98,10 @@ static void limit_history(struct targets *all, uid_t uid)
 	uint64_t bytes = 0, count = 0;
 
 	TAILQ_FOREACH(t, &all->list, link)
-		if (is_history(t, uid)) {
-			count++;
-			bytes += t->ring.ops->memory(t->ring.source);
-		}
+	if (is_history(t, uid)) {
+		count++;
+		bytes += t->ring.ops->memory(t->ring.source);
+	}
 	for (t = TAILQ_FIRST(&all->list); t && (count > s->history_targets || bytes > s->history_bytes); t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (!is_history(t, uid))
@@ -170,7 +170,7 @@ unsigned targets_alive(const struct targets *all, uid_t uid)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(t, &all->list, link)
-		n += t->uid == uid && t->ring.state != RING_GONE;
+	n += t->uid == uid && t->ring.state != RING_GONE;
 	return n;
 }
 
@@ -178,7 +178,8 @@ struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid)
 {
 	struct target *t, *ended = NULL;
 
-	TAILQ_FOREACH(t, &all->list, link) {
+	TAILQ_FOREACH(t, &all->list, link)
+	{
 		if (t->pid != pid)
 			continue;
 		if (t->ring.state != RING_GONE)
@@ -247,10 +248,10 @@ int target_new(struct targets *all, const struct target_info *info, const struct
 	t->arguments_size = info->arguments_size;
 	/* The same process registers anew after it executed another program: what it was before is history. */
 	TAILQ_FOREACH(old, &all->list, link)
-		if (old->pid == t->pid && old->ring.state != RING_GONE) {
-			target_gone(old);
-			break;
-		}
+	if (old->pid == t->pid && old->ring.state != RING_GONE) {
+		target_gone(old);
+		break;
+	}
 	TAILQ_INSERT_TAIL(&all->list, t, link);
 	*ret = target_ref(t);
 	return 0;
@@ -263,7 +264,7 @@ int target_add_file(struct target *t, struct file *f)
 	size_t n = 0;
 
 	TAILQ_FOREACH(other, targets_list(t->daemon->targets), link)
-		n += other->uid == t->uid ? other->n_files : 0;
+	n += other->uid == t->uid ? other->n_files : 0;
 	if (t->n_files >= FILES_MAX || n >= t->daemon->files_per_user) {
 		t->lost_files++;
 		file_unref(f);
@@ -350,14 +351,24 @@ static void change(struct target *t, const struct change *wanted)
 
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
 {
-	change(t, &(struct change){ .op.begin = begin_change, .work = { run_change, change_ran }, .from = RING_DISARMED,
-				    .through = RING_ARMING, .to = RING_ARMED, .apply = t->ring.ops->arm, .done = done,
+	change(t, &(struct change){ .op.begin = begin_change,
+				    .work = { run_change, change_ran },
+				    .from = RING_DISARMED,
+				    .through = RING_ARMING,
+				    .to = RING_ARMED,
+				    .apply = t->ring.ops->arm,
+				    .done = done,
 				    .data = data });
 }
 
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
 {
-	change(t, &(struct change){ .op.begin = begin_change, .work = { run_change, change_ran }, .from = RING_ARMED,
-				    .through = RING_DRAINING, .to = RING_DISARMED, .apply = t->ring.ops->disarm,
-				    .done = done, .data = data });
+	change(t, &(struct change){ .op.begin = begin_change,
+				    .work = { run_change, change_ran },
+				    .from = RING_ARMED,
+				    .through = RING_DRAINING,
+				    .to = RING_DISARMED,
+				    .apply = t->ring.ops->disarm,
+				    .done = done,
+				    .data = data });
 }

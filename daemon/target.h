@@ -88,7 +88,8 @@ int target_add_file(struct target *t, struct file *f);
 struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid);
 
 /*
- * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: its state does not allow it. -EBUSY: too much waits.
+ * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: its state does not allow it. -EBUSY: too much
+ * waits.
  */
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);

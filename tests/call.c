@@ -26,7 +26,8 @@ int main(int argc, char **argv)
 		printf("%s\n", strerror(-rc));
 		return 1;
 	}
-	printf("%s\n", reply.error ? reply.error : json_object_to_json_string_ext(reply.parameters, JSON_C_TO_STRING_PLAIN));
+	printf("%s\n",
+	       reply.error ? reply.error : json_object_to_json_string_ext(reply.parameters, JSON_C_TO_STRING_PLAIN));
 	rc = reply.error != NULL;
 	varlink_reply_done(&reply);
 	return rc;

@@ -1,6 +1,6 @@
 /*
- * children PID: its child processes. children --wait PID: waits for one. children --kill N PID: ends the next N of them,
- * each as soon as it is there; --stop N PID stops them.
+ * children PID: its child processes. children --wait PID: waits for one. children --kill N PID: ends the next N of
+ * them, each as soon as it is there; --stop N PID stops them.
  */
 #include "config.h"
 

@@ -228,7 +228,8 @@ struct writer {
 	bool obey;
 };
 
-/* As the plugin does it: the control word is looked at once a block, and the head moves when the block's bytes are there. */
+/* As the plugin does it: the control word is looked at once a block, and the head moves when the block's bytes are
+ * there. */
 static void *write_numbers(void *data)
 {
 	struct writer *w = data;

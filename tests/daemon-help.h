@@ -1,4 +1,5 @@
-/* For tests of csightd: a daemon of the test's own, calls to it, and a program that registers as csight-etm.so would. */
+/* For tests of csightd: a daemon of the test's own, calls to it, and a program that registers as csight-etm.so would.
+ */
 #ifndef CSIGHT_TESTS_DAEMON_HELP_H
 #define CSIGHT_TESTS_DAEMON_HELP_H
 
@@ -24,7 +25,8 @@ struct tested {
 	char dir[64], socket[96], spool[96], log[96];
 };
 
-/* Starts $top_builddir/csightd in a directory of its own, with more options up to a NULL; ends the test if it cannot. */
+/* Starts $top_builddir/csightd in a directory of its own, with more options up to a NULL; ends the test if it cannot.
+ */
 void tested_start(struct tested *t, const char *const *options);
 void tested_start_again(struct tested *t, const char *const *options);
 

@@ -52,10 +52,12 @@ static bool counts_up(const char *id, size_t *ret_pieces, uint64_t *ret_words)
 		uint64_t *words = malloc(piece->size);
 
 		/* A cut at an odd place would be a cut within a word. */
-		good = good && piece->size % 8 == 0 && pd_read(file, piece, 0, words, piece->size) == (ssize_t)piece->size;
+		good =
+		    good && piece->size % 8 == 0 && pd_read(file, piece, 0, words, piece->size) == (ssize_t)piece->size;
 		for (uint64_t i = 1; good && i < piece->size / 8; i++)
 			if (words[i] != words[i - 1] + 1) {
-				printf("# thread %u: %" PRIu64 " follows %" PRIu64 "\n", piece->tid, words[i], words[i - 1]);
+				printf("# thread %u: %" PRIu64 " follows %" PRIu64 "\n", piece->tid, words[i],
+				       words[i - 1]);
 				good = false;
 			}
 		*ret_words += piece->size / 8;
@@ -224,7 +226,11 @@ struct lie {
 	int answer; /* 0: any error */
 };
 
-#define LIE(field, value) { #field " = " #value, offsetof(struct emu_header, field), sizeof(((struct emu_header *)0)->field), value, 0 }
+#define LIE(field, value)                                                                                         \
+	{                                                                                                         \
+#field " = " #value, offsetof(struct emu_header, field), sizeof(((struct emu_header *)0)->field), \
+		    value, 0                                                                                      \
+	}
 
 static void test_lies(void)
 {
@@ -271,7 +277,8 @@ static void test_lies(void)
 		fake_make(&f);
 		memcpy(f.map + lies[n].at, &lies[n].value, lies[n].size);
 		answer = fake_hello(&f, &tested);
-		unit_check(answer < 0 && answer != -EPROTO, __FILE__, __LINE__, "refused: %s (%d)", lies[n].what, answer);
+		unit_check(answer < 0 && answer != -EPROTO, __FILE__, __LINE__, "refused: %s (%d)", lies[n].what,
+			   answer);
 		fake_done(&f);
 	}
 }
@@ -298,9 +305,9 @@ static void test_wrong_memory(void)
 	for (int n = 0; n < 3; n++) {
 		fake_make(&f);
 		close(f.memfd);
-		f.memfd = n == 0 ? open("/dev/zero", O_RDWR | O_CLOEXEC) :
-			  n == 1 ? open("/", O_RDONLY | O_CLOEXEC) :
-				   socket(AF_UNIX, SOCK_STREAM, 0);
+		f.memfd = n == 0   ? open("/dev/zero", O_RDWR | O_CLOEXEC)
+			  : n == 1 ? open("/", O_RDONLY | O_CLOEXEC)
+				   : socket(AF_UNIX, SOCK_STREAM, 0);
 		CHECK_EQ(fake_hello_sealed(&f, &tested, 0), -EPERM);
 		fake_done(&f);
 	}
@@ -334,7 +341,8 @@ static void test_nonsense(void)
 		atomic_store(&slot->head, heads[n]);
 		atomic_store(&slot->pending, UINT64_MAX);
 		atomic_store(&f.header->control, 0x1234567 + (uint32_t)n);
-		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__, "a head of %#" PRIx64 " is survived", heads[n]);
+		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__, "a head of %#" PRIx64 " is survived",
+			   heads[n]);
 		varlink_reply_done(&reply);
 	}
 	atomic_store(&f.header->log_head, UINT64_MAX);

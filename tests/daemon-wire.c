@@ -52,21 +52,36 @@ static unsigned lines(const char *text)
 static void test_garbled(void)
 {
 	static const char *const wrong[] = {
-		"{", "}", "null", "[]", "\"x\"", "{}", "{\"method\":1}", "{\"method\":\"\"}", "{\"method\":\"x\"}",
-		"{\"method\":\"org.csight.\"}", "{\"method\":\"org.csight.status\"}", "{\"method\":\"org.csight.Status\",\"id\":1}",
+		"{",
+		"}",
+		"null",
+		"[]",
+		"\"x\"",
+		"{}",
+		"{\"method\":1}",
+		"{\"method\":\"\"}",
+		"{\"method\":\"x\"}",
+		"{\"method\":\"org.csight.\"}",
+		"{\"method\":\"org.csight.status\"}",
+		"{\"method\":\"org.csight.Status\",\"id\":1}",
 		"{\"method\":\"org.csight.Status\",\"method\":\"org.csight.Status\"}",
-		"{\"method\":\"org.csight.Status\",\"parameters\":[]}", "{\"method\":\"org.csight.Status\",\"parameters\":1}",
-		"{\"method\":\"org.csight.Status\",\"more\":1}", "{\"method\":\"org.csight.Status\",\"more\":true,\"oneway\":true}",
+		"{\"method\":\"org.csight.Status\",\"parameters\":[]}",
+		"{\"method\":\"org.csight.Status\",\"parameters\":1}",
+		"{\"method\":\"org.csight.Status\",\"more\":1}",
+		"{\"method\":\"org.csight.Status\",\"more\":true,\"oneway\":true}",
 		"{\"method\":\"org.csight.Status\",\"parameters\":{\"a\":[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}}",
-		"{\"method\":\"org.csight.Status\",\"parameters\":{\"a\":\"\xff\"}}", "{'method':'org.csight.Status'}",
-		"{\"method\":\"org.csight.Status\"} x", "\x01\x02\x03", "GET / HTTP/1.0\r\n\r\n",
+		"{\"method\":\"org.csight.Status\",\"parameters\":{\"a\":\"\xff\"}}",
+		"{'method':'org.csight.Status'}",
+		"{\"method\":\"org.csight.Status\"} x",
+		"\x01\x02\x03",
+		"GET / HTTP/1.0\r\n\r\n",
 	};
 
 	for (size_t n = 0; n < ELEMENTS(wrong); n++) {
 		const char *answer = exchange(wrong[n], strlen(wrong[n]) + 1);
 
-		unit_check(strstr(answer, "InvalidParameter") && strstr(answer, "\"message\"") && lines(answer) == 1, __FILE__,
-			   __LINE__, "garbled message %zu is refused", n);
+		unit_check(strstr(answer, "InvalidParameter") && strstr(answer, "\"message\"") && lines(answer) == 1,
+			   __FILE__, __LINE__, "garbled message %zu is refused", n);
 	}
 	/* Cut off in the middle. */
 	CHECK(strstr(exchange("{\"method\":\"org.csi", 18), "InvalidParameter") != NULL);
@@ -97,31 +112,46 @@ static void test_large(void)
 static void test_parameters(void)
 {
 	static const char *const methods[] = {
-		"org.csight.Status", "org.csight.ListTargets", "org.csight.Arm", "org.csight.Disarm", "org.csight.Snapshot",
-		"org.csight.Wait", "org.csight.ListSnapshots", "org.csight.GetSnapshot", "org.csight.Open", "org.csight.Remove",
-		"org.varlink.service.GetInfo", "org.varlink.service.GetInterfaceDescription", "org.csight.Nothing",
-		"org.varlink.service.Nothing", "org.nothing.Nothing",
+		"org.csight.Status",
+		"org.csight.ListTargets",
+		"org.csight.Arm",
+		"org.csight.Disarm",
+		"org.csight.Snapshot",
+		"org.csight.Wait",
+		"org.csight.ListSnapshots",
+		"org.csight.GetSnapshot",
+		"org.csight.Open",
+		"org.csight.Remove",
+		"org.varlink.service.GetInfo",
+		"org.varlink.service.GetInterfaceDescription",
+		"org.csight.Nothing",
+		"org.varlink.service.Nothing",
+		"org.nothing.Nothing",
 	};
 	static const char *const parameters[] = {
-		"", ",\"parameters\":null", ",\"parameters\":{}",
+		"",
+		",\"parameters\":null",
+		",\"parameters\":{}",
 		",\"parameters\":{\"pid\":null,\"id\":null,\"file\":null,\"interface\":null}",
 		",\"parameters\":{\"pid\":\"1\",\"id\":1,\"file\":1,\"interface\":1}",
 		",\"parameters\":{\"pid\":1.5,\"id\":[],\"file\":{},\"interface\":true}",
 		",\"parameters\":{\"pid\":-1,\"id\":\"\",\"file\":\"\",\"interface\":\"\"}",
 		",\"parameters\":{\"pid\":0,\"id\":\"..\",\"file\":\"../state.json\",\"interface\":\"x\"}",
-		",\"parameters\":{\"pid\":999999999999,\"id\":\"/\",\"file\":\"store\\u0000\",\"interface\":\"\\u0000\"}",
+		",\"parameters\":{\"pid\":999999999999,\"id\":\"/"
+		"\",\"file\":\"store\\u0000\",\"interface\":\"\\u0000\"}",
 		",\"parameters\":{\"pid\":2147483647,\"id\":\"a\\u0000b\",\"noArm\":1,\"noWait\":\"yes\"}",
 		",\"parameters\":{\"pid\":{},\"id\":false}",
 	};
-	static const char *const flags[] = { "", ",\"more\":true", ",\"oneway\":true", ",\"more\":false,\"upgrade\":false",
-					     ",\"upgrade\":true" };
+	static const char *const flags[] = { "", ",\"more\":true", ",\"oneway\":true",
+					     ",\"more\":false,\"upgrade\":false", ",\"upgrade\":true" };
 	unsigned wrong = 0, oneway = 0;
 
 	for (size_t m = 0; m < ELEMENTS(methods); m++)
 		for (size_t p = 0; p < ELEMENTS(parameters); p++)
 			for (size_t f = 0; f < ELEMENTS(flags); f++) {
 				char text[512], *answer;
-				int size = snprintf(text, sizeof(text), "{\"method\":\"%s\"%s%s}", methods[m], parameters[p], flags[f]);
+				int size = snprintf(text, sizeof(text), "{\"method\":\"%s\"%s%s}", methods[m],
+						    parameters[p], flags[f]);
 
 				answer = exchange(text, (size_t)size + 1);
 				if (f == 2)

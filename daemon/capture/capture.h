@@ -20,15 +20,15 @@ struct capture_thread {
 	uint32_t tid;
 	char name[CAPTURE_NAME_SIZE];
 	uint64_t start_ns, end_ns; /* end: 0 while it lives */
-	uint64_t size;		   /* bytes of trace that are there */
-	uint64_t written;	   /* ever */
+	uint64_t size;             /* bytes of trace that are there */
+	uint64_t written;          /* ever */
 	uint64_t instructions, truth;
 	bool wrapped, running;
 	/* In a copy: */
 	bool acknowledged; /* it obeyed the freeze, or could not have been running */
-	uint8_t *data;	   /* byte p of the stream is at p % room */
+	uint8_t *data;     /* byte p of the stream is at p % room */
 	size_t room;
-	uint64_t from; /* the stream's first byte that is there */
+	uint64_t from;                /* the stream's first byte that is there */
 	uint8_t end[EMU_PENDING_MAX]; /* what completes the stream of one that is gone; after size bytes */
 	size_t end_size;
 };
@@ -41,11 +41,11 @@ struct capture_copy {
 	struct emu_regs regs;
 	struct capture_thread *threads;
 	size_t n_threads;
-	uint8_t *log;	/* records of lib/emu/ring.h */
+	uint8_t *log; /* records of lib/emu/ring.h */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze, ns */
-	uint64_t blind;		  /* ns until the thaw */
-	struct buf missing;	  /* texts, each ended by NUL */
+	uint64_t blind;           /* ns until the thaw */
+	struct buf missing;       /* texts, each ended by NUL */
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);

@@ -43,10 +43,12 @@ static int find_image(struct code_log *l, const struct emu_record_map *m, const 
 	if (!images)
 		return -ENOMEM;
 	l->images = images;
-	images[l->n_images] = (struct code_image){
-		.path = path, .file = m->file, .major = m->major, .minor = m->minor, .inode = m->inode,
-		.build_id_size = m->build_id_size
-	};
+	images[l->n_images] = (struct code_image){ .path = path,
+						   .file = m->file,
+						   .major = m->major,
+						   .minor = m->minor,
+						   .inode = m->inode,
+						   .build_id_size = m->build_id_size };
 	memcpy(images[l->n_images].build_id, m->build_id, sizeof(m->build_id));
 	*ret = (uint32_t)l->n_images++;
 	return 0;
@@ -117,7 +119,8 @@ static int next_record(struct reader *r, struct emu_record *ret_head, struct rea
 		return -ENODATA;
 	rc = rd_copy(&look, ret_head, sizeof(*ret_head));
 	if (rc == 0)
-		rc = ret_head->size < sizeof(*ret_head) || ret_head->size % 8 ? -EBADMSG : rd_sub(r, ret_head->size, ret);
+		rc = ret_head->size < sizeof(*ret_head) || ret_head->size % 8 ? -EBADMSG
+									      : rd_sub(r, ret_head->size, ret);
 	return rc;
 }
 

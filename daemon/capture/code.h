@@ -14,7 +14,7 @@
 struct code_map {
 	struct emu_record_map record;
 	const char *path; /* within the log */
-	uint32_t image;	  /* UINT32_MAX: anonymous memory */
+	uint32_t image;   /* UINT32_MAX: anonymous memory */
 };
 
 /* A file that was mapped. */
@@ -40,8 +40,8 @@ struct code_log {
 	struct code_name *names;
 	size_t n_names;
 	uint64_t pieces, bytes; /* of code that was recorded */
-	bool broken;		/* it ended in a record that makes no sense */
-	bool crowded;		/* it had more mappings, files or names than are kept */
+	bool broken;            /* it ended in a record that makes no sense */
+	bool crowded;           /* it had more mappings, files or names than are kept */
 };
 
 int code_log_read(const uint8_t *log, size_t size, struct code_log *ret);

@@ -12,10 +12,10 @@
 #include "lib/base/util.h"
 
 enum {
-	HEAD_MAX = 16 << 20,	      /* header and slots */
+	HEAD_MAX = 16 << 20, /* header and slots */
 	SLOT_SIZE_MAX = 4096,
 	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
-	UNACKNOWLEDGED_MARGIN = 4096, /* what such a thread may be writing beyond its head */
+	UNACKNOWLEDGED_MARGIN = 4096,   /* what such a thread may be writing beyond its head */
 };
 
 /*
@@ -69,7 +69,8 @@ static bool adds_up(uint64_t from, uint64_t count, uint64_t each, uint64_t limit
 {
 	uint64_t size;
 
-	return !__builtin_mul_overflow(count, each, &size) && !__builtin_add_overflow(from, size, ret_end) && *ret_end <= limit;
+	return !__builtin_mul_overflow(count, each, &size) && !__builtin_add_overflow(from, size, ret_end) &&
+	       *ret_end <= limit;
 }
 
 /* The order of the parts, their sizes and alignment, and that none reaches into another or past the end. */
@@ -299,7 +300,8 @@ static int emu_threads(struct capture_source *s, struct capture_thread **ret, si
 		struct slot o;
 
 		/* Free slots are many; a look at the map spares reading them. */
-		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 || o.state == EMU_FREE)
+		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
+		    o.state == EMU_FREE)
 			continue;
 		if (n_list == room) {
 			struct capture_thread *more = reallocarray(list, room * 2 + 16, sizeof(*list));
@@ -357,7 +359,8 @@ static uint8_t *map_room(size_t size)
 }
 
 /* The bytes [from, to) of a ring, at most room of them, to where they belong in the copy. */
-static int copy_range(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
+static int copy_range(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data,
+		      size_t room)
 {
 	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size;
 
@@ -436,8 +439,8 @@ static void miss(struct capture_copy *c, const char *fmt, ...)
 }
 
 /* What was taken in of a thread becomes part of the copy; its memory is handed over. */
-static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive, struct ring_copy *r,
-			struct capture_copy *c)
+static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive,
+			struct ring_copy *r, struct capture_copy *c)
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
 

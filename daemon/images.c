@@ -1,0 +1,178 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/fsuid.h>
+
+#include "daemon/images.h"
+#include "daemon/queue.h"
+#include "daemon/record.h"
+
+struct images {
+	unsigned refs; /* the owner's, and one for each file that is being opened */
+	struct lane *opener;
+	struct snapshot *snapshot;
+	int dir;
+	json_object *info;
+	image_answer *answer; /* NULL: nobody listens any more */
+	void *data;
+};
+
+int images_new(struct lane *opener, struct snapshot *s, int dir, json_object *info, image_answer *answer, void *data,
+	       struct images **ret)
+{
+	struct images *i = malloc(sizeof(*i));
+
+	if (!i)
+		return -ENOMEM;
+	*i = (struct images){ 1, opener, snapshot_ref(s), dir, json_object_get(info), answer, data };
+	*ret = i;
+	return 0;
+}
+
+static void images_unref(struct images *i)
+{
+	if (--i->refs > 0)
+		return;
+	snapshot_unref(i->snapshot);
+	json_object_put(i->info);
+	free(i);
+}
+
+void images_end(struct images *i)
+{
+	if (!i)
+		return;
+	i->answer = NULL;
+	i->dir = -1;
+	images_unref(i);
+}
+
+/* Opening by path: on a lane of its own, since the path may lead into a file system that never answers. */
+struct opening {
+	struct work work;
+	struct images *images;
+	uint32_t index;
+	char *path;
+	struct file_identity want;
+	uid_t uid;
+	gid_t gid;
+	int fd;
+	const char *reason;
+};
+
+static void run_opening(struct work *w)
+{
+	struct opening *o = (struct opening *)w;
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	struct file_identity is;
+
+	/* These two hold for this thread alone, and take root's right over files along. */
+	setfsgid(o->gid);
+	setfsuid(o->uid);
+	o->fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	setfsuid(uid);
+	setfsgid(gid);
+	if (o->fd < 0) {
+		o->reason = "it cannot be opened any more";
+		return;
+	}
+	if (file_identify(o->fd, &is) == 0 && is.regular && is.inode == o->want.inode && is.size == o->want.size &&
+	    is.mtime == o->want.mtime && is.major == o->want.major && is.minor == o->want.minor)
+		return;
+	closep(&o->fd);
+	o->reason = "it has changed since";
+}
+
+static void opened(struct work *w)
+{
+	struct opening *o = (struct opening *)w;
+	struct images *i = o->images;
+
+	if (i->answer)
+		i->answer(i->data, o->index, o->fd, o->reason);
+	if (o->fd >= 0)
+		file_unref(file_new(i->opener, 0, o->fd));
+	images_unref(i);
+	free(o->path);
+	free(o);
+}
+
+static bool open_by_path(struct images *i, uint32_t index, json_object *image)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+	const char *path, *device;
+
+	if (!o)
+		return false;
+	if (json_get_str(image, "path", &path) < 0 || json_get_str(image, "device", &device) < 0 ||
+	    sscanf(device, "%u:%u", &o->want.major, &o->want.minor) != 2 ||
+	    json_get_u64(image, "inode", &o->want.inode) < 0 || json_get_u64(image, "size", &o->want.size) < 0 ||
+	    json_get_u64(image, "mtime", &o->want.mtime) < 0 || !(o->path = strdup(path))) {
+		free(o);
+		return false;
+	}
+	o->work = (struct work){ run_opening, opened };
+	o->images = i;
+	i->refs++;
+	o->index = index;
+	o->uid = i->snapshot->uid;
+	o->gid = i->snapshot->gid;
+	lane_submit(i->opener, &o->work);
+	return true;
+}
+
+/*
+ * The image of this path, of this build-id where both sides know one, and of this inode; some file systems tell a
+ * mapping another inode than an open file, so that one that differs in nothing else will do.
+ */
+static json_object *find_image(const struct images *i, const struct worker_event *e, size_t *ret_n)
+{
+	json_object *list, *found = NULL;
+
+	if (json_get(i->info, "images", json_type_array, &list) < 0)
+		return NULL;
+	for (size_t n = json_object_array_length(list); n-- > 0;) {
+		json_object *image = json_object_array_get_idx(list, n);
+		const char *path, *id;
+		uint64_t inode;
+		bool exact;
+
+		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
+			continue;
+		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
+			continue;
+		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode;
+		if (found && !exact)
+			continue;
+		found = image;
+		*ret_n = n;
+		if (exact)
+			break;
+	}
+	return found;
+}
+
+void images_ask(struct images *i, const struct worker_event *e)
+{
+	const struct snapshot *s = i->snapshot;
+	const char *text;
+	json_object *image;
+	size_t n = 0;
+
+	image = e->path ? find_image(i, e, &n) : NULL;
+	if (!image) {
+		i->answer(i->data, e->index, -1, "the snapshot has no such image");
+	} else if (json_get_str(image, "missing", &text) == 0) {
+		i->answer(i->data, e->index, -1, text);
+	} else if (json_get_str(image, "file", &text) == 0) {
+		_cleanup_close_ int fd = openat(i->dir, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		i->answer(i->data, e->index, fd, fd < 0 ? strerror(errno) : NULL);
+	} else if (n < s->n_files && s->files[n]) {
+		i->answer(i->data, e->index, s->files[n]->fd, NULL);
+	} else if (!open_by_path(i, e->index, image)) {
+		i->answer(i->data, e->index, -1, "its record is damaged");
+	}
+}

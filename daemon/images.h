@@ -1,0 +1,29 @@
+/*
+ * The images that a decode asks for. Each is answered with the file that the target handed over, with the copy in the
+ * snapshot, or, where a restart lost the descriptors, with the file of that path: opened with its owner's rights and
+ * compared with what it was. On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_IMAGES_H
+#define CSIGHT_DAEMON_IMAGES_H
+
+#include "daemon/spool.h"
+#include "lib/base/json.h"
+#include "lib/worker/worker.h"
+
+struct images;
+struct lane;
+
+/* answer() may come later, from the opener's lane; fd -1 with a reason where there is none. It borrows fd. */
+typedef void image_answer(void *data, uint32_t index, int fd, const char *reason);
+
+/* info: snapshot.json; dir: the snapshot's directory, borrowed until images_end(). */
+int images_new(struct lane *opener, struct snapshot *s, int dir, json_object *info, image_answer *answer, void *data,
+	       struct images **ret);
+
+/* e: of type WORKER_IMAGE. */
+void images_ask(struct images *i, const struct worker_event *e);
+
+/* No answer comes any more. NULL is allowed. */
+void images_end(struct images *i);
+
+#endif
