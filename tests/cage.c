@@ -166,7 +166,10 @@ static struct outcome attempt_and_look(const struct server *s, const char *name,
 	pid_t victim = make_victim();
 	struct outcome o = attempt(s, name, path, victim);
 
-	o.achieved |= victim_hit(victim) | called(unix_listener) | called(tcp_listener);
+	if (victim_hit(victim))
+		o.achieved = true;
+	if (called(unix_listener) || called(tcp_listener))
+		o.achieved = true;
 	if (access(new_path, F_OK) == 0) {
 		o.achieved = true;
 		unlink(new_path);
@@ -384,10 +387,10 @@ int main(void)
 	char text[128];
 	int fd;
 
-#ifdef UNDER_SANITIZER
-	unit_skip("the cage", "built with a sanitizer, which needs what the cage forbids");
-	return unit_end();
-#endif
+	if (UNDER_SANITIZER) {
+		unit_skip("the cage", "built with a sanitizer, which needs what the cage forbids");
+		return unit_end();
+	}
 	worker_death(SIGSYS, text, sizeof(text));
 	CHECK_STR(text, "killed by SIGSYS: system call outside its cage");
 	worker_death(SIGSEGV, text, sizeof(text));

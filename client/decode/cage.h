@@ -19,6 +19,9 @@
 #define UNDER_SANITIZER 1
 #endif
 #endif
+#ifndef UNDER_SANITIZER
+#define UNDER_SANITIZER 0
+#endif
 
 enum cage_part {
 	CAGE_USER,

@@ -25,7 +25,7 @@
 
 enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096 };
 
-#ifdef UNDER_SANITIZER
+#if UNDER_SANITIZER
 /* OpenCSD loses a little with each tree; a job's end takes it back. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
