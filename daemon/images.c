@@ -161,7 +161,8 @@ void images_ask(struct images *i, const struct worker_event *e)
 	json_object *image;
 	size_t n = 0;
 
-	image = e->path ? find_image(i, e, &n) : NULL;
+	/* There is one that was mapped, and no other. */
+	image = e->path && !e->attempt ? find_image(i, e, &n) : NULL;
 	if (!image) {
 		i->answer(i->data, e->index, -1, "the snapshot has no such image");
 	} else if (json_get_str(image, "missing", &text) == 0) {

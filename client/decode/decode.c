@@ -5,6 +5,7 @@
 
 #include "client/decode/cage.h"
 #include "client/decode/decode.h"
+#include "client/decode/info.h"
 #include "client/decode/output.h"
 #include "client/decode/source.h"
 #include "client/decode/tally.h"
@@ -295,10 +296,20 @@ static int tell_result(struct decode *d, uint64_t started)
 	return job_result(d->job, o);
 }
 
+/* What the input is: alone, as nothing is decoded for it. */
+static int tell_info(struct decode *d, const struct job_output *o)
+{
+	int rc = info_write(d->source->contents, strcmp(o->format, "info-json") == 0, o->fd);
+
+	return rc < 0 ? job_why(d->job, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
+}
+
 static int run(struct decode *d)
 {
 	int rc = source_perf_open(d->job, d->warnings, &d->source);
 
+	if (rc == 0 && d->job->info)
+		return tell_info(d, &d->job->outputs[0]);
 	if (rc == 0)
 		rc = open_outputs(d);
 	if (rc < 0)

@@ -60,6 +60,7 @@ static int read_outputs(struct job *j, const int *fds, size_t n_fds)
 		j->outputs[i] = (struct job_output){ json_object_get_string(name), fds[i] };
 	}
 	j->n_outputs = n_fds;
+	j->info = n_fds == 1 && strncmp(j->outputs[0].format, "info", 4) == 0;
 	return 0;
 }
 
@@ -122,8 +123,8 @@ static int send_json(int socket, json_object *o)
 	return fdmsg_send(socket, text, size, NULL, 0);
 }
 
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, int *ret_fd,
-	      char *ret_reason, size_t reason_size)
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
 	const char *type, *reason = NULL;
@@ -137,6 +138,8 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 	json_add_str(question, "build_id", build_id);
 	if (inode)
 		json_add_u64(question, "inode", inode);
+	if (attempt)
+		json_add_u64(question, "attempt", attempt);
 	rc = send_json(j->socket, question);
 	if (rc == 0)
 		rc = receive(j->socket, &fd, &n, &answer);

@@ -24,6 +24,7 @@ struct job {
 	int input, code; /* descriptors; code -1: none */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
+	bool info; /* the one output is of what the input is */
 	int64_t only_thread; /* -1: all */
 	uint64_t told_at; /* when progress was last told */
 	char reason[JOB_REASON_MAX]; /* why it failed */
@@ -33,8 +34,8 @@ struct job {
 int job_receive(int socket, struct job *ret);
 
 /* Asks the owner for an image. *ret_fd is -1 where there is none, with a reason in ret_reason. */
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, int *ret_fd,
-	      char *ret_reason, size_t reason_size);
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /* Tells how far it is, at most some times a second. */
 void job_progress(struct job *j, uint64_t done, uint64_t total);

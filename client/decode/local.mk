@@ -3,6 +3,7 @@ csight_decode_SOURCES = \
 	client/decode/cage.c client/decode/cage.h \
 	client/decode/calls.c \
 	client/decode/decode.c client/decode/decode.h \
+	client/decode/info.c client/decode/info.h \
 	client/decode/job.c client/decode/job.h \
 	client/decode/main.c \
 	client/decode/output.h \

@@ -9,6 +9,8 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 
+enum { ATTEMPTS_MAX = 8192 };
+
 struct perf {
 	struct source source;
 	struct pd_file *file;
@@ -69,19 +71,35 @@ static void perf_close(struct source *s)
 	pd_close(((struct perf *)s)->file);
 }
 
-static int ask_images(struct source *s)
+/* Until one is the traced file, or there are no more. */
+static int ask_image(struct source *s, uint32_t i)
 {
-	for (uint32_t i = 0; i < image_files(s->images); i++) {
-		const struct image_file *f = image_file(s->images, i);
-		char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
-		int fd = -1, rc;
+	const struct image_file *f = image_file(s->images, i);
+	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
 
-		rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, &fd, reason, sizeof(reason));
+	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
+		int fd = -1;
+		int rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, attempt, &fd, reason,
+				   sizeof(reason));
+
 		if (rc < 0)
 			return job_why(s->job, rc, "no answer to a question for an image: %s", strerror(-rc));
-		image_file_give(s->images, i, fd, reason);
+		/* Why the last one was refused says more than that there is no other. */
+		if (fd >= 0 || !f->reason)
+			image_file_give(s->images, i, fd, reason);
+		if (fd < 0)
+			break;
 	}
 	return 0;
+}
+
+static int ask_images(struct source *s)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < image_files(s->images); i++)
+		rc = ask_image(s, i);
+	return rc;
 }
 
 static int map_images(struct source *s)
@@ -99,7 +117,8 @@ static int map_images(struct source *s)
 		uint32_t file = IMAGE_NONE;
 
 		/* Memory that is not executable hides what was there before. */
-		if (m->path[0] == '/' && m->path[1] != '/' && m->prot & PROT_EXEC)
+		if (m->prot & PROT_EXEC &&
+		    ((m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
 			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
 		s->map_files[i] = file;
 		if (rc == 0)
@@ -149,9 +168,10 @@ int source_perf_open(struct job *job, json_object *warnings, struct source **ret
 	rc = open_file(p);
 	if (rc == 0)
 		rc = image_set_new(&p->source.images);
-	if (rc == 0)
+	/* Where nothing is decoded no code is needed. */
+	if (rc == 0 && !job->info)
 		rc = map_images(&p->source);
-	if (rc == 0)
+	if (rc == 0 && !job->info)
 		rc = ask_images(&p->source);
 	if (rc < 0) {
 		source_close(&p->source);

@@ -152,30 +152,6 @@ static void refuse(struct file *f, int fd, const char *reason)
 	f->public.reason = strdup(reason);
 }
 
-void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
-{
-	struct file *f = &files_of(s)[file];
-	int rc;
-
-	if (f->bytes) {
-		closep(&fd);
-		return;
-	}
-	if (fd < 0) {
-		refuse(f, -1, reason ? reason : "not there");
-		return;
-	}
-	if (f->public.build_id_size && !same_build_id(fd, &f->public)) {
-		refuse(f, fd, "another file: its build-id is not that of the traced one");
-		return;
-	}
-	rc = bytes_new(fd, &f->bytes);
-	if (rc < 0)
-		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
-	else
-		f->public.fd = fd;
-}
-
 static int process_of(struct image_set *s, uint32_t pid, struct process **ret)
 {
 	struct process p = { .pid = pid };
@@ -325,33 +301,82 @@ static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])
 	return 0;
 }
 
+/* The segments of a 64-bit little-endian ELF file; 0: it is none. */
+static unsigned read_segments(struct bytes *b, Elf64_Phdr ret[HEADERS_MAX])
+{
+	Elf64_Ehdr header;
+	unsigned n;
+
+	if (bytes_read(b, 0, &header, sizeof(header)) != sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    le16toh(header.e_phentsize) != sizeof(Elf64_Phdr))
+		return 0;
+	n = MIN(le16toh(header.e_phnum), HEADERS_MAX);
+	return (unsigned)(bytes_read(b, le64toh(header.e_phoff), ret, n * sizeof(*ret)) / sizeof(*ret));
+}
+
 size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
 {
-	_cleanup_free_ uint8_t *notes = NULL;
-	struct bytes *b;
-	Elf64_Ehdr header;
+	_cleanup_free_ Elf64_Phdr *segments = calloc(HEADERS_MAX, sizeof(*segments));
+	_cleanup_free_ uint8_t *notes = malloc(NOTES_MAX);
 	size_t found = 0;
+	struct bytes *b;
 
-	if (bytes_new(fd, &b) < 0)
+	if (!segments || !notes || bytes_new(fd, &b) < 0)
 		return 0;
-	notes = malloc(NOTES_MAX);
-	if (notes && bytes_read(b, 0, &header, sizeof(header)) == sizeof(header) &&
-	    memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
-	    header.e_ident[EI_DATA] == ELFDATA2LSB && le16toh(header.e_phentsize) == sizeof(Elf64_Phdr))
-		for (unsigned i = 0; !found && i < MIN(le16toh(header.e_phnum), HEADERS_MAX); i++) {
-			uint64_t at = le64toh(header.e_phoff) + i * sizeof(Elf64_Phdr);
-			Elf64_Phdr segment;
-			struct reader r;
-			size_t size;
+	for (unsigned i = 0, n = read_segments(b, segments); !found && i < n; i++) {
+		struct reader r;
+		size_t size;
 
-			if (bytes_read(b, at, &segment, sizeof(segment)) != sizeof(segment))
-				break;
-			if (le32toh(segment.p_type) != PT_NOTE)
-				continue;
-			size = (size_t)MIN(le64toh(segment.p_filesz), (uint64_t)NOTES_MAX);
-			r = reader_of(notes, bytes_read(b, le64toh(segment.p_offset), notes, size));
-			found = note_id(&r, ret);
-		}
+		if (le32toh(segments[i].p_type) != PT_NOTE)
+			continue;
+		size = (size_t)MIN(le64toh(segments[i].p_filesz), (uint64_t)NOTES_MAX);
+		r = reader_of(notes, bytes_read(b, le64toh(segments[i].p_offset), notes, size));
+		found = note_id(&r, ret);
+	}
 	bytes_free(b);
 	return found;
+}
+
+/* A file of symbols has the segments of the one that it was made from, and of code not the bytes. */
+static bool only_symbols(struct bytes *b)
+{
+	_cleanup_free_ Elf64_Phdr *segments = calloc(HEADERS_MAX, sizeof(*segments));
+	bool some = false, whole = false;
+
+	for (unsigned i = 0, n = segments ? read_segments(b, segments) : 0; i < n; i++) {
+		if (le32toh(segments[i].p_type) != PT_LOAD || !(le32toh(segments[i].p_flags) & PF_X))
+			continue;
+		some = true;
+		whole = whole || le64toh(segments[i].p_filesz) >= le64toh(segments[i].p_memsz);
+	}
+	return some && !whole;
+}
+
+void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
+{
+	struct file *f = &files_of(s)[file];
+	int rc;
+
+	if (f->bytes) {
+		closep(&fd);
+		return;
+	}
+	if (fd < 0) {
+		refuse(f, -1, reason ? reason : "not there");
+		return;
+	}
+	if (f->public.build_id_size && !same_build_id(fd, &f->public)) {
+		refuse(f, fd, "another file: its build-id is not that of the traced one");
+		return;
+	}
+	rc = bytes_new(fd, &f->bytes);
+	if (rc < 0) {
+		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
+	} else if (only_symbols(f->bytes)) {
+		f->bytes = bytes_free(f->bytes);
+		refuse(f, fd, "it has symbols and no code");
+	} else {
+		f->public.fd = fd;
+	}
 }

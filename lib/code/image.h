@@ -44,8 +44,8 @@ size_t image_files(const struct image_set *s);
 const struct image_file *image_file(const struct image_set *s, uint32_t file);
 
 /*
- * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one is refused: its descriptor is closed
- * and the reason says so.
+ * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one, or that has symbols alone and no code, is
+ * refused: its descriptor is closed, the reason says so, and another one can be given.
  */
 void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason);
 

@@ -8,8 +8,10 @@
  *
  *   owner → child  {"type": "start", "input": TYPE, "outputs": [FORMAT…], "options": {…}, "snapshot": {…}|absent}
  *                  with descriptors: the input, then code/bytes where "code": true, then one an output. Formats:
- *                  elements, pcs, none, store, perfetto, calls. Options: "thread": only this one
- *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent}
+ *                  elements, pcs, packets, autofdo, none, store, perfetto, calls; or one alone that decodes
+ *                  nothing: info, info-json. Options: "thread": only this one
+ *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
+ *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
  *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
@@ -63,6 +65,7 @@ struct worker_event {
 	json_object *body; /* the whole message; owned by the event */
 	uint32_t index;	   /* WORKER_IMAGE */
 	uint64_t inode;	   /* WORKER_IMAGE; 0: absent */
+	uint64_t attempt;  /* WORKER_IMAGE */
 	const char *path, *build_id, *reason; /* within body; NULL where absent */
 	uint64_t done, total; /* WORKER_PROGRESS */
 };

@@ -1,0 +1,9 @@
+/* What a perf.data holds, without decoding it: as text, or as one JSON document. */
+#ifndef CSIGHT_DECODE_INFO_H
+#define CSIGHT_DECODE_INFO_H
+
+#include "lib/perfdata/read.h"
+
+int info_write(const struct pd_contents *contents, bool json, int fd);
+
+#endif

@@ -1,0 +1,244 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/finder.h"
+#include "lib/base/util.h"
+
+enum { PATHS_MAX = 4096, DEPTH_MAX = 8, WALK_FDS = 16 };
+
+extern char **environ;
+
+static void forget(struct finder *f)
+{
+	for (size_t i = 0; i < f->n_paths; i++)
+		free(f->paths[i]);
+	f->n_paths = f->next = 0;
+	f->asked = false;
+}
+
+void finder_done(struct finder *f)
+{
+	forget(f);
+	free(f->paths);
+	f->paths = NULL;
+}
+
+static void add(struct finder *f, const char *fmt, ...) _printf_(2, 3);
+static void add(struct finder *f, const char *fmt, ...)
+{
+	va_list args;
+	char *path;
+	int n;
+
+	if (!f->paths)
+		f->paths = calloc(PATHS_MAX, sizeof(*f->paths));
+	if (!f->paths || f->n_paths == PATHS_MAX)
+		return;
+	va_start(args, fmt);
+	n = vasprintf(&path, fmt, args);
+	va_end(args);
+	if (n >= 0)
+		f->paths[f->n_paths++] = path;
+}
+
+/* What the snapshot knows of a mapped file: of this build-id and inode, where both sides know them. */
+static json_object *find_known(const struct finder *f, const struct worker_event *q)
+{
+	json_object *list;
+
+	if (!f->snapshot || json_get(f->snapshot, "images", json_type_array, &list) < 0)
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		const char *text, *id;
+		uint64_t inode;
+
+		if (!json_object_is_type(o, json_type_object) || json_get_str(o, "path", &text) < 0 ||
+		    strcmp(text, q->path) != 0)
+			continue;
+		/* A file that was replaced stands there twice. */
+		if (q->build_id && json_get_str(o, "build_id", &id) == 0 && strcmp(id, q->build_id) != 0)
+			continue;
+		if (!q->inode || json_get_u64(o, "inode", &inode) < 0 || inode == q->inode)
+			return o;
+	}
+	return NULL;
+}
+
+/* A copy within the snapshot; it stays there, whatever its name says. */
+static int open_copy(const struct finder *f, const char *file)
+{
+	if (file[0] == '/' || strstr(file, "..")) {
+		errno = EINVAL;
+		return -1;
+	}
+	return openat(f->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/* It becomes part of a path, and comes out of a file: "" where it is no build-id. */
+static const char *build_id_of(const struct worker_event *q)
+{
+	if (!q->build_id || strlen(q->build_id) < 4 || q->build_id[strspn(q->build_id, "0123456789abcdef")])
+		return "";
+	return q->build_id;
+}
+
+static void add_by_id(struct finder *f, const char *dir, const char *id)
+{
+	if (!*id)
+		return;
+	add(f, "%s/.build-id/%.2s/%s", dir, id, id + 2);
+	add(f, "%s/.build-id/%.2s/%s.debug", dir, id, id + 2);
+	/* As perf's own cache has it. */
+	add(f, "%s/.build-id/%.2s/%s/elf", dir, id, id + 2);
+	add(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
+}
+
+static struct finder *walker; /* of add_all(), as nftw() hands nothing through */
+
+static int on_file(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	if (where->level > DEPTH_MAX)
+		return FTW_SKIP_SUBTREE;
+	if (type == FTW_F && S_ISREG(st->st_mode) && st->st_size)
+		add(walker, "%s", path);
+	return walker->n_paths == PATHS_MAX ? FTW_STOP : FTW_CONTINUE;
+}
+
+/* Any file may have the build-id, whatever it is called. */
+static void add_all(struct finder *f, const char *dir)
+{
+	walker = f;
+	nftw(dir, on_file, WALK_FDS, FTW_PHYS | FTW_ACTIONRETVAL);
+}
+
+static void add_kernel(struct finder *f, const char *dir)
+{
+	add(f, "%s/kcore", dir);
+	add(f, "%s/vmlinux", dir);
+}
+
+static void ask_debuginfod(struct finder *f, const char *id)
+{
+	char *argv[] = { (char *)"debuginfod-find", (char *)"executable", (char *)id, NULL };
+	posix_spawn_file_actions_t actions;
+	char path[4096] = "";
+	int out[2], status = -1;
+	FILE *from;
+	pid_t pid;
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
+		pid = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	close(out[1]);
+	from = fdopen(out[0], "r");
+	if (!from)
+		close(out[0]);
+	else if (fgets(path, sizeof(path), from))
+		path[strcspn(path, "\n")] = 0;
+	if (from)
+		fclose(from);
+	if (pid > 0)
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	if (status == 0 && path[0] == '/')
+		add(f, "%s", path);
+}
+
+static void gather(struct finder *f, const struct worker_event *q)
+{
+	const char *id = build_id_of(q), *path = q->path, *name = strrchr(path, '/');
+
+	forget(f);
+	for (size_t i = 0; i < f->n_dirs; i++) {
+		const char *dir = f->dirs[i];
+
+		add_by_id(f, dir, id);
+		if (strncmp(path, "[kernel", 7) == 0)
+			add_kernel(f, dir);
+		if (path[0] == '/') {
+			add(f, "%s%s", dir, path);
+			add(f, "%s%s", dir, name);
+		}
+	}
+	if (path[0] == '/')
+		add(f, "%s", path);
+	if (*id) {
+		add_by_id(f, "/usr/lib/debug", id);
+		for (size_t i = 0; i < f->n_dirs; i++)
+			add_all(f, f->dirs[i]);
+	}
+}
+
+/* The next candidate that is a file of bytes; a path out of a file may name anything, and is not waited for. */
+static int open_next(struct finder *f, int *ret_error)
+{
+	while (f->next < f->n_paths) {
+		int fd = open(f->paths[f->next++], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		struct stat st;
+
+		if (fd < 0) {
+			*ret_error = errno;
+			continue;
+		}
+		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+			return fd;
+		close(fd);
+		*ret_error = EINVAL;
+	}
+	return -1;
+}
+
+static int none(char *ret_reason, size_t size, const char *why)
+{
+	snprintf(ret_reason, size, "%s", why);
+	return -1;
+}
+
+int finder_open(struct finder *f, const struct worker_event *q, char *ret_reason, size_t size)
+{
+	json_object *known = find_known(f, q);
+	const char *file, *missing;
+	int fd, error = ENOENT;
+	uint64_t recorded;
+	struct stat st;
+
+	if (known && json_get_str(known, "file", &file) == 0) {
+		fd = q->attempt ? -1 : open_copy(f, file);
+		return fd < 0 ? none(ret_reason, size, strerror(errno)) : fd;
+	}
+	if (known && json_get_str(known, "missing", &missing) == 0 && !*build_id_of(q))
+		return none(ret_reason, size, missing);
+	if (f->index != (int64_t)q->index + 1 || !q->attempt)
+		gather(f, q);
+	f->index = (int64_t)q->index + 1;
+	fd = open_next(f, &error);
+	if (fd < 0 && f->debuginfod && *build_id_of(q)) {
+		/* Once for an image. */
+		if (!f->asked)
+			ask_debuginfod(f, q->build_id);
+		f->asked = true;
+		fd = open_next(f, &error);
+	}
+	if (fd < 0)
+		return none(ret_reason, size, error == EINVAL ? "not a regular file" : strerror(error));
+	/* Where it has no build-id, its size tells. */
+	if (known && !*build_id_of(q) && json_get_u64(known, "size", &recorded) == 0 && fstat(fd, &st) == 0 &&
+	    (uint64_t)st.st_size != recorded) {
+		close(fd);
+		return none(ret_reason, size, "the file has changed since it was traced");
+	}
+	return fd;
+}

@@ -1,0 +1,34 @@
+/*
+ * Finds the files that a trace ran through: in a snapshot, by build-id or name in directories that the user gives, at
+ * their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed here: whether a file is
+ * the traced one is for csight-decode to tell, which asks for another one where it is not.
+ */
+#ifndef CSIGHT_FINDER_H
+#define CSIGHT_FINDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/json.h"
+#include "lib/worker/worker.h"
+
+enum { FINDER_DIRS_MAX = 32 };
+
+struct finder {
+	int dir;	       /* of a snapshot, or -1 */
+	json_object *snapshot; /* or NULL */
+	const char *dirs[FINDER_DIRS_MAX];
+	size_t n_dirs;
+	bool debuginfod;
+	/* Candidates for the image that was asked for last. */
+	char **paths;
+	size_t n_paths, next;
+	int64_t index; /* plus one */
+	bool asked;    /* debuginfod */
+};
+
+/* A descriptor, or -1 and a reason. Further questions for the same image give further candidates. */
+int finder_open(struct finder *f, const struct worker_event *question, char *ret_reason, size_t size);
+void finder_done(struct finder *f);
+
+#endif
