@@ -123,7 +123,7 @@ static void test_disarm(void)
 {
 	struct varlink_reply reply;
 	char pid[64], no_arm[64];
-	uint64_t words, before;
+	uint64_t words = 0, before;
 	size_t pieces;
 	struct fake f;
 	const char *id;
