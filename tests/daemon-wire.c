@@ -137,8 +137,7 @@ static void test_parameters(void)
 		",\"parameters\":{\"pid\":1.5,\"id\":[],\"file\":{},\"interface\":true}",
 		",\"parameters\":{\"pid\":-1,\"id\":\"\",\"file\":\"\",\"interface\":\"\"}",
 		",\"parameters\":{\"pid\":0,\"id\":\"..\",\"file\":\"../state.json\",\"interface\":\"x\"}",
-		",\"parameters\":{\"pid\":999999999999,\"id\":\"/"
-		"\",\"file\":\"store\\u0000\",\"interface\":\"\\u0000\"}",
+		",\"parameters\":{\"pid\":999999999999,\"id\":\"/\",\"file\":\"a\\u0000\",\"interface\":\"\\u0000\"}",
 		",\"parameters\":{\"pid\":2147483647,\"id\":\"a\\u0000b\",\"noArm\":1,\"noWait\":\"yes\"}",
 		",\"parameters\":{\"pid\":{},\"id\":false}",
 	};
