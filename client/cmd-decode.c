@@ -1,4 +1,4 @@
-/* csight decode: a perf.data or a snapshot's directory through csight-decode, without the daemon. */
+/* csight decode: any trace through csight-decode, without the daemon. */
 #include <string.h>
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_REGS };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, calls, perfetto, store or none" },
@@ -14,6 +14,8 @@ static const struct verb_option options[] = {
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
+	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
+	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
 
@@ -112,6 +114,12 @@ static int parse(struct client *c, struct offline *d)
 		case OPTION_DEBUGINFOD:
 			d->finder.debuginfod = true;
 			break;
+		case OPTION_BUFFER:
+			json_add_str(d->options, "buffer", value);
+			break;
+		case OPTION_REGS:
+			d->regs = value;
+			break;
 		}
 	if (o == CLIENT_STOP)
 		return c->status;
@@ -149,7 +157,7 @@ static int run(struct client *c)
 const struct verb cmd_decode = {
 	.name = "decode",
 	.arguments = "INPUT",
-	.summary = "decode a perf.data or a snapshot's directory, without the daemon",
+	.summary = "decode a perf.data, a snapshot's directory or bare trace, without the daemon",
 	.flags = VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = run,

@@ -57,18 +57,54 @@ static int open_snapshot(struct offline *d, const char *name)
 	return STATUS_OK;
 }
 
+/* Ours, or Arm's: what is in it is told by the file that describes it. */
+static int open_directory(struct offline *d, const char *name)
+{
+	int rc = open_beneath(d->finder.dir, "snapshot.ini", &d->input);
+
+	if (rc == -ENOENT)
+		return open_snapshot(d, name);
+	if (rc < 0)
+		return cannot("open snapshot.ini of", name, rc);
+	d->type = "snapshot";
+	return STATUS_OK;
+}
+
+/* The decoder asks for the file of registers, and for what that names, beneath its directory. */
+static int open_regs(struct offline *d)
+{
+	_cleanup_free_ char *dir = strdup(d->regs);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+
+	if (!dir)
+		return cannot("open", d->regs, -ENOMEM);
+	if (slash)
+		slash[slash == dir] = 0;
+	d->finder.dir = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->finder.dir < 0)
+		return cannot("open", slash ? dir : ".", -errno);
+	json_add_str(d->options, "regs", slash ? strrchr(d->regs, '/') + 1 : d->regs);
+	d->type = "bytes";
+	return STATUS_OK;
+}
+
 int offline_input(struct offline *d, const char *name)
 {
 	struct stat st;
 
+	d->type = "perf.data";
 	d->input = open(name, O_RDONLY | O_CLOEXEC);
 	if (d->input < 0 || fstat(d->input, &st) < 0)
 		return cannot("open", name, -errno);
 	if (!S_ISDIR(st.st_mode))
-		return STATUS_OK;
+		return d->regs ? open_regs(d) : STATUS_OK;
+	if (d->regs) {
+		client_error("--regs is for a file of bare trace; %s is a directory", esc(name));
+		return STATUS_FAILED;
+	}
 	d->finder.dir = d->input;
 	d->input = -1;
-	return open_snapshot(d, name);
+	return open_directory(d, name);
 }
 
 int offline_output(struct offline *d)
@@ -108,7 +144,7 @@ static void find_user(uid_t *ret_uid, gid_t *ret_gid)
 static int start(struct offline *d)
 {
 	struct worker_start s = {
-		.input = "perf.data",
+		.input = d->type,
 		.input_fd = d->input,
 		.code_fd = d->code,
 		.outputs = &d->format,
@@ -155,6 +191,12 @@ static int on_event(struct offline *d, const struct worker_event *e, bool *ret_d
 		rc = worker_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* A decoder that is gone shows when the next message is waited for. */
+		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
+	case WORKER_FILE:
+		fd = -1;
+		rc = d->finder.dir < 0 ? -ENOENT : open_beneath(d->finder.dir, e->path, &fd);
+		rc = worker_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
+		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
 	case WORKER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);

@@ -244,6 +244,11 @@ static void take_event(struct job *job, struct worker_event *e)
 	case WORKER_IMAGE:
 		images_ask(job->images, e);
 		break;
+	case WORKER_FILE:
+		/* A perf.data has none beside it. */
+		if (worker_file(job->fd, -1, NULL) < 0)
+			fail(job, true, "csight-decode does not take its files");
+		break;
 	case WORKER_PROGRESS:
 		s->done = e->done;
 		s->total = e->total;

@@ -189,7 +189,11 @@ static void note_thread(struct decode *d)
 
 	if (!o)
 		return;
-	if (s->cpu == UINT32_MAX) {
+	if (s->buffer) {
+		json_add_bytes(o, "buffer", s->buffer);
+		json_add_bytes(o, "source", s->name);
+		json_add_str(o, "protocol", engine_protocol_str(s->config.protocol));
+	} else if (s->cpu == UINT32_MAX) {
 		json_add_u64(o, "tid", s->tid);
 		json_add_bytes(o, "name", s->name);
 	} else {
@@ -304,9 +308,26 @@ static int tell_info(struct decode *d, const struct job_output *o)
 	return rc < 0 ? job_why(d->job, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
 }
 
+static int open_source(struct decode *d)
+{
+	static const struct {
+		const char *type;
+		int (*open)(struct job *job, json_object *warnings, struct source **ret);
+	} sources[] = {
+		{ "perf.data", source_perf_open },
+		{ "snapshot", source_snapshot_open },
+		{ "bytes", source_bytes_open },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(sources); i++)
+		if (strcmp(d->job->type, sources[i].type) == 0)
+			return sources[i].open(d->job, d->warnings, &d->source);
+	return job_why(d->job, -EINVAL, "no inputs of type %s", d->job->type);
+}
+
 static int run(struct decode *d)
 {
-	int rc = source_perf_open(d->job, d->warnings, &d->source);
+	int rc = open_source(d);
 
 	if (rc == 0 && d->job->info)
 		return tell_info(d, &d->job->outputs[0]);

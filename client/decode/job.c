@@ -66,14 +66,14 @@ static int read_outputs(struct job *j, const int *fds, size_t n_fds)
 
 static int read_start(struct job *j, const int *fds, size_t n_fds)
 {
-	const char *type, *input;
+	const char *type;
 	bool code = false;
 	uint64_t tid;
 	int rc;
 
 	if (json_get_str(j->start, "type", &type) < 0 || strcmp(type, "start") != 0)
 		return -EBADMSG;
-	if (json_get_str(j->start, "input", &input) < 0 || strcmp(input, "perf.data") != 0)
+	if (json_get_str(j->start, "input", &j->type) < 0)
 		return -EBADMSG;
 	if (json_get_bool(j->start, "code", &code) == -EINVAL || n_fds < 1u + code)
 		return -EBADMSG;
@@ -89,6 +89,9 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 			return -EBADMSG;
 		if (rc == 0)
 			j->only_thread = (int64_t)tid;
+		if (json_get_str(j->options, "buffer", &j->buffer) == -EINVAL ||
+		    json_get_str(j->options, "regs", &j->regs) == -EINVAL)
+			return -EBADMSG;
 	}
 	return read_outputs(j, fds + 1 + code, n_fds - 1 - code);
 }
@@ -123,14 +126,38 @@ static int send_json(int socket, json_object *o)
 	return fdmsg_send(socket, text, size, NULL, 0);
 }
 
+/* What comes back is of the same type, with a descriptor or a reason. */
+static int ask(struct job *j, json_object *question, json_object **ret_answer, int *ret_fd, char *ret_reason,
+	       size_t reason_size)
+{
+	_cleanup_json_ json_object *answer = NULL;
+	const char *type, *wanted, *reason = NULL;
+	size_t n = 1;
+	int fd = -1, rc = send_json(j->socket, question);
+
+	if (rc == 0)
+		rc = receive(j->socket, &fd, &n, &answer);
+	if (rc < 0)
+		return rc;
+	if (json_get_str(question, "type", &wanted) < 0 || json_get_str(answer, "type", &type) < 0 ||
+	    strcmp(type, wanted) != 0 || json_get_str(answer, "reason", &reason) == -EINVAL) {
+		if (n)
+			close(fd);
+		return -EBADMSG;
+	}
+	*ret_fd = n ? fd : -1;
+	snprintf(ret_reason, reason_size, "%s", reason ? reason : "not there");
+	*ret_answer = TAKE_PTR(answer);
+	return 0;
+}
+
 int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
 	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
-	const char *type, *reason = NULL;
+	_cleanup_close_ int fd = -1;
 	uint64_t got;
-	size_t n = 1;
-	int fd = -1, rc;
+	int rc;
 
 	json_add_str(question, "type", "image");
 	json_add_u64(question, "index", index);
@@ -140,21 +167,22 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 		json_add_u64(question, "inode", inode);
 	if (attempt)
 		json_add_u64(question, "attempt", attempt);
-	rc = send_json(j->socket, question);
-	if (rc == 0)
-		rc = receive(j->socket, &fd, &n, &answer);
+	rc = ask(j, question, &answer, &fd, ret_reason, reason_size);
 	if (rc < 0)
 		return rc;
-	if (json_get_str(answer, "type", &type) < 0 || strcmp(type, "image") != 0 ||
-	    json_get_u64(answer, "index", &got) < 0 || got != index ||
-	    json_get_str(answer, "reason", &reason) == -EINVAL) {
-		if (n)
-			close(fd);
+	if (json_get_u64(answer, "index", &got) < 0 || got != index)
 		return -EBADMSG;
-	}
-	*ret_fd = n ? fd : -1;
-	snprintf(ret_reason, reason_size, "%s", reason ? reason : "not there");
+	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size)
+{
+	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
+
+	json_add_str(question, "type", "file");
+	json_add_bytes(question, "name", name);
+	return ask(j, question, &answer, ret_fd, ret_reason, reason_size);
 }
 
 void job_progress(struct job *j, uint64_t done, uint64_t total)

@@ -21,7 +21,9 @@ struct job {
 	json_object *start; /* the message */
 	json_object *options, *snapshot; /* within it, or NULL */
 	unsigned cage; /* what holds this process: see cage.h */
+	const char *type; /* of the input, within the start message */
 	int input, code; /* descriptors; code -1: none */
+	const char *buffer, *regs; /* of the options: NULL where absent */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info; /* the one output is of what the input is */
@@ -36,6 +38,9 @@ int job_receive(int socket, struct job *ret);
 /* Asks the owner for an image. *ret_fd is -1 where there is none, with a reason in ret_reason. */
 int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
 	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
+
+/* Asks the owner for a file beneath the input's directory; as job_image(). */
+int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /* Tells how far it is, at most some times a second. */
 void job_progress(struct job *j, uint64_t done, uint64_t total);

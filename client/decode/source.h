@@ -40,6 +40,7 @@ struct source {
 /* A negative errno with a reason in the job. warnings: an array, borrowed. */
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret);
 int source_snapshot_open(struct job *job, json_object *warnings, struct source **ret);
+int source_bytes_open(struct job *job, json_object *warnings, struct source **ret);
 
 struct source *source_close(struct source *s);
 

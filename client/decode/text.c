@@ -4,6 +4,7 @@
 
 #include "client/decode/output.h"
 #include "lib/base/buf.h"
+#include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
@@ -32,7 +33,9 @@ static int text_begin(struct output *o, const struct stream *s)
 	struct text *t = (struct text *)o;
 
 	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
-	if (s->cpu == UINT32_MAX)
+	if (s->buffer)
+		buf_printf(&t->out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
+	else if (s->cpu == UINT32_MAX)
 		buf_printf(&t->out, "# thread %u\n", s->tid);
 	else
 		buf_printf(&t->out, "# cpu %u\n", s->cpu);

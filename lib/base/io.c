@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -61,6 +62,43 @@ ssize_t read_full(int fd, void *ret, size_t size)
 		have += (size_t)n;
 	}
 	return (ssize_t)have;
+}
+
+int open_beneath(int dirfd, const char *name, int *ret_fd)
+{
+	_cleanup_close_ int dir = -1, fd = -1;
+	struct stat st;
+
+	/* Step by step, since openat2() is not everywhere: a step that is no link and not ".." leads down. */
+	for (;;) {
+		size_t n = strcspn(name, "/");
+		char step[NAME_MAX + 1];
+		bool last = !name[n];
+		int from = dir >= 0 ? dir : dirfd, next;
+
+		if (n == 0 || n > NAME_MAX)
+			return n ? -ENAMETOOLONG : -EINVAL;
+		memcpy(step, name, n);
+		step[n] = 0;
+		if (strcmp(step, "..") == 0)
+			return -EINVAL;
+		next = openat(from, step, (last ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			return -errno;
+		if (last) {
+			fd = next;
+			break;
+		}
+		closep(&dir);
+		dir = next;
+		name += n + 1;
+	}
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
 }
 
 int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)

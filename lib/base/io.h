@@ -15,6 +15,12 @@ int pwrite_full(int fd, const void *data, size_t size, off_t at);
 /* The bytes read; fewer than size only at the end of the file. */
 ssize_t read_full(int fd, void *ret, size_t size);
 
+/*
+ * Opens a regular file for reading by a name that came from outside: relative, without "..", and neither it nor a
+ * directory on its way a symbolic link; so it is beneath dirfd. -EINVAL: such a name, or no regular file; -ELOOP.
+ */
+int open_beneath(int dirfd, const char *name, int *ret_fd);
+
 /* A whole regular file of at most limit bytes, with a NUL after it that is not counted; the caller frees. */
 int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size);
 

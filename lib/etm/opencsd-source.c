@@ -64,7 +64,9 @@ int opencsd_source(const struct engine_config *c, struct opencsd_source *ret)
 		ret->decoder = OCSD_BUILTIN_DCD_STM;
 		ret->sync_packet = STM_PKT_ASYNC;
 		ret->config.stm.reg_tcsr = c->control;
+		/* 256 channels of 128 masters, where snapshots do not say. */
 		ret->config.stm.reg_devid = 0xff;
+		ret->config.stm.reg_feat3r = 0x7f;
 		return 0;
 	case PROTOCOL_ITM:
 	case PROTOCOLS:

@@ -36,6 +36,7 @@ struct engine {
 	uint64_t block_at;   /* where the block that is being decoded begins; indexes are relative to it */
 	uint64_t packet_end; /* of the last packet seen */
 	uint32_t packet_size;
+	bool watched; /* packets are seen */
 	bool synced, restarted;
 	int error;                   /* of the sink */
 	char text[OPENCSD_TEXT_MAX]; /* of the element that is on its way */
@@ -126,7 +127,7 @@ static void watch_etmv4(struct engine *e, const ocsd_etmv4_i_pkt *p)
 	}
 }
 
-/* The older protocols do not speculate: what their elements say holds for what follows them. */
+/* The older protocols do not speculate, so what their elements say holds for what follows them. */
 static void watch_element(struct engine *e, const struct element *to)
 {
 	if (to->kind == ELEM_TIMESTAMP) {
@@ -186,7 +187,9 @@ static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t 
 		if (to.reason == REASON_BAD_PACKET)
 			e->stats.decoded -= MIN(e->stats.decoded, (uint64_t)e->packet_size);
 	}
-	if (!is_etmv4(e))
+	if (!e->watched && e->stats.first_sync == UINT64_MAX && to.kind != ELEM_NO_SYNC && to.kind != ELEM_END)
+		e->stats.first_sync = to.offset;
+	if (!e->watched || !is_etmv4(e))
 		watch_element(e, &to);
 	e->error = e->sink.element(e->sink.user, &to);
 	return e->error < 0 ? OCSD_RESP_FATAL_SYS_ERR : OCSD_RESP_CONT;
@@ -215,8 +218,9 @@ static int make_tree(struct engine *e)
 						   &e->source.config, &e->trace_id) == OCSD_OK;
 
 		good = good && ocsd_dt_set_gen_elem_outfn(e->tree, on_element, e) == OCSD_OK;
-		good = good && ocsd_dt_attach_packet_callback(e->tree, e->trace_id, OCSD_C_API_CB_PKT_MON,
-							      (void *)on_packet, e) == OCSD_OK;
+		/* Some versions have none for ETE; the elements have to do then. */
+		e->watched = good && ocsd_dt_attach_packet_callback(e->tree, e->trace_id, OCSD_C_API_CB_PKT_MON,
+								    (void *)on_packet, e) == OCSD_OK;
 		good = good && add_memory(e);
 		rc = good ? 0 : -EOPNOTSUPP;
 	}
@@ -345,6 +349,8 @@ static int engine_finish(struct engine *e)
 static void engine_stats(const struct engine *e, struct engine_stats *ret)
 {
 	*ret = e->stats;
+	if (!e->watched && e->stats.first_sync != UINT64_MAX)
+		ret->decoded = e->stats.bytes - MIN(e->stats.first_sync, e->stats.bytes);
 }
 
 const struct engine_ops engine_opencsd = {

@@ -266,6 +266,10 @@ static int read_event(json_object *o, struct worker_event *e)
 			return -EBADMSG;
 		return 0;
 	}
+	if (strcmp(type, "file") == 0) {
+		e->type = WORKER_FILE;
+		return json_get_str(o, "name", &e->path) < 0 ? -EBADMSG : 0;
+	}
 	if (strcmp(type, "progress") == 0) {
 		e->type = WORKER_PROGRESS;
 		return json_get_u64(o, "done", &e->done) < 0 || json_get_u64(o, "total", &e->total) < 0 ? -EBADMSG : 0;
@@ -307,13 +311,26 @@ int worker_receive(int job, int flags, struct worker_event *ret)
 	return 0;
 }
 
+static int answer(int job, json_object *o, int fd, const char *reason)
+{
+	if (fd < 0)
+		json_add_str(o, "reason", reason ? reason : "not there");
+	return send_json(job, o, &fd, fd >= 0);
+}
+
 int worker_image(int job, uint32_t index, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_str(o, "type", "image");
 	json_add_u64(o, "index", index);
-	if (fd < 0)
-		json_add_str(o, "reason", reason ? reason : "not there");
-	return send_json(job, o, &fd, fd >= 0);
+	return answer(job, o, fd, reason);
+}
+
+int worker_file(int job, int fd, const char *reason)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_str(o, "type", "file");
+	return answer(job, o, fd, reason);
 }

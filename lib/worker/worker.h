@@ -10,9 +10,14 @@
  *                  with descriptors: the input, then code/bytes where "code": true, then one an output. Formats:
  *                  elements, pcs, packets, autofdo, none, store, perfetto, calls; or one alone that decodes
  *                  nothing: info, info-json. Options: "thread": only this one
+ *                  Inputs: "perf.data"; "snapshot", whose descriptor is the snapshot.ini of an Arm trace snapshot
+ *                  (option "buffer": which of its buffers); "bytes", bare trace, whose registers are in the file that
+ *                  the option "regs" names
  *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
  *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
+ *   child → owner  {"type": "file", "name": TEXT}          a file beneath the directory of the input, or of "regs"
+ *   owner → child  {"type": "file", "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
  *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
  *   child → owner  {"type": "failed", "reason": TEXT}      instead of a result
@@ -47,7 +52,7 @@ int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
 void worker_death(int status, char *ret, size_t size);
 
 struct worker_start {
-	const char *input;	 /* "perf.data" */
+	const char *input;	 /* "perf.data", "snapshot", "bytes" */
 	int input_fd, code_fd;	 /* code_fd: -1 for none */
 	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
 	const int *output_fds;
@@ -58,7 +63,7 @@ struct worker_start {
 
 int worker_start(int job, const struct worker_start *start);
 
-enum worker_event_type { WORKER_IMAGE, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
+enum worker_event_type { WORKER_IMAGE, WORKER_FILE, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
 
 struct worker_event {
 	enum worker_event_type type;
@@ -66,7 +71,8 @@ struct worker_event {
 	uint32_t index;	   /* WORKER_IMAGE */
 	uint64_t inode;	   /* WORKER_IMAGE; 0: absent */
 	uint64_t attempt;  /* WORKER_IMAGE */
-	const char *path, *build_id, *reason; /* within body; NULL where absent */
+	/* Within body, NULL where absent; path is also the name of WORKER_FILE. */
+	const char *path, *build_id, *reason;
 	uint64_t done, total; /* WORKER_PROGRESS */
 };
 
@@ -77,5 +83,8 @@ int worker_receive(int job, int flags, struct worker_event *ret);
 
 /* Answers WORKER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
 int worker_image(int job, uint32_t index, int fd, const char *reason);
+
+/* Answers WORKER_FILE alike. An owner opens names with open_beneath(), or has no files to give. */
+int worker_file(int job, int fd, const char *reason);
 
 #endif

@@ -1,0 +1,363 @@
+#include "lib/coresight/snapshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/coresight/ini.h"
+
+enum { DEVICES_MAX = 1024, DUMPS_MAX = 65536, BUFFERS_MAX = 1024, LINKS_MAX = 4096, TEXTS_MAX = 1 << 18 };
+
+struct reading {
+	const struct snapshot_files *files;
+	struct snapshot_problem *problem;
+	struct snapshot *snapshot;
+	struct buf devices, dumps, buffers, sources, cores, device_files;
+	const char *trace_file;     /* NULL: none */
+	char section[INI_LINE_MAX]; /* of the last dump or buffer of the file that is read */
+};
+
+static int problem(struct reading *r, const char *cause)
+{
+	r->problem->cause = cause;
+	return -EBADMSG;
+}
+
+/* A copy that lives as long as the snapshot; NULL where there is no memory. */
+static const char *keep(struct reading *r, const char *text)
+{
+	struct buf *texts = &r->snapshot->texts;
+	char *copy = texts->size / sizeof(copy) < TEXTS_MAX ? strdup(text) : NULL;
+
+	if (!copy)
+		return NULL;
+	buf_add(texts, &copy, sizeof(copy));
+	if (!buf_error(texts))
+		return copy;
+	free(copy);
+	return NULL;
+}
+
+static int keep_to(struct reading *r, const char *text, const char **ret)
+{
+	*ret = keep(r, text);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int add(struct reading *r, struct buf *list, const void *item, size_t size, size_t most)
+{
+	if (list->size / size >= most)
+		return problem(r, "too many of them");
+	buf_add(list, item, size);
+	return buf_error(list);
+}
+
+static int read_ini(struct reading *r, const char *name, int (*entry)(void *user, const struct ini_entry *e))
+{
+	char *text = NULL;
+	size_t size = 0, length = strlen(name);
+	int rc;
+
+	*r->problem = (struct snapshot_problem){ 0 };
+	if (length >= sizeof(r->problem->file))
+		length = sizeof(r->problem->file) - 1;
+	memcpy(r->problem->file, name, length);
+	r->section[0] = 0;
+	rc = r->files->read(r->files->user, name, &text, &size);
+	if (rc < 0)
+		return rc;
+	rc = ini_read(text, size, entry, r, &r->problem->line);
+	free(text);
+	if (rc == -EFBIG)
+		return problem(r, "the line is too long");
+	if (rc == -EBADMSG && !r->problem->cause)
+		return problem(r, "neither a section nor a key and its value");
+	return rc;
+}
+
+/* A section's first key begins a new one of what the section describes. */
+static bool is_new_section(struct reading *r, const struct ini_entry *e)
+{
+	if (strcmp(r->section, e->section) == 0)
+		return false;
+	strcpy(r->section, e->section);
+	return true;
+}
+
+static int on_snapshot(void *user, const struct ini_entry *e)
+{
+	struct reading *r = user;
+	const char *text;
+	int rc = 0;
+
+	if (strcasecmp(e->section, "device_list") == 0) {
+		rc = keep_to(r, e->value, &text);
+		return rc < 0 ? rc : add(r, &r->device_files, &text, sizeof(text), DEVICES_MAX);
+	}
+	if (strcasecmp(e->section, "trace") == 0 && strcasecmp(e->key, "metadata") == 0)
+		rc = keep_to(r, e->value, &r->trace_file);
+	return rc;
+}
+
+/* Names of registers may go on in parentheses, with their number or size. */
+static int read_reg(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+{
+	static const char *const names[SNAPSHOT_REGS] = {
+		"TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1",     "TRCIDR2", "TRCIDR8", "TRCDEVARCH",
+		"ETMCR",      "ETMIDR",      "ETMCCER", "ETMTRACEIDR", "STMTCSR", "ITMTCR",
+	};
+	size_t n = strcspn(e->key, " \t(");
+	uint64_t v;
+
+	for (size_t i = 0; i < SNAPSHOT_REGS; i++) {
+		if (strlen(names[i]) != n || strncasecmp(names[i], e->key, n) != 0)
+			continue;
+		if (ini_number(e->value, UINT32_MAX, &v) < 0)
+			return problem(r, "not a register's value");
+		d->regs[i] = (uint32_t)v;
+		d->has |= 1u << i;
+	}
+	return 0;
+}
+
+static int read_device_key(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+{
+	if (strcasecmp(e->key, "name") == 0)
+		return keep_to(r, e->value, &d->name);
+	if (strcasecmp(e->key, "class") == 0)
+		return keep_to(r, e->value, &d->class);
+	if (strcasecmp(e->key, "type") == 0)
+		return keep_to(r, e->value, &d->type);
+	if (strcasecmp(e->key, "format") == 0)
+		d->formatted = strcasecmp(e->value, "coresight") == 0;
+	return 0;
+}
+
+static int read_space(struct reading *r, const char *value, uint8_t *ret)
+{
+	/* As enum engine_space has them. */
+	static const struct {
+		const char *name;
+		uint8_t spaces;
+	} known[] = {
+		{ "EL1S", 0x01 }, { "EL1N", 0x02 }, { "EL2", 0x04 },  { "EL2N", 0x04 },
+		{ "EL3", 0x08 },  { "EL2S", 0x10 }, { "EL1R", 0x20 }, { "EL2R", 0x40 },
+		{ "ROOT", 0x80 }, { "S", 0x19 },    { "N", 0x06 },    { "H", 0x04 },
+		{ "P", 0xff },    { "R", 0x60 },    { "ANY", 0xff },  { "", 0xff },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(known); i++)
+		if (strcasecmp(known[i].name, value) == 0) {
+			*ret = known[i].spaces;
+			return 0;
+		}
+	return problem(r, "no such memory space");
+}
+
+static int read_dump(struct reading *r, const struct ini_entry *e)
+{
+	struct snapshot_dump *d;
+	int rc = 0;
+
+	if (is_new_section(r, e)) {
+		const struct snapshot_dump fresh = {
+			.device = (uint32_t)(r->devices.size / sizeof(struct snapshot_device) - 1),
+			.file = "",
+			.length = UINT64_MAX,
+			.spaces = 0xff,
+		};
+
+		rc = add(r, &r->dumps, &fresh, sizeof(fresh), DUMPS_MAX);
+		if (rc < 0)
+			return rc;
+	}
+	d = (struct snapshot_dump *)(r->dumps.data + r->dumps.size) - 1;
+	if (strcasecmp(e->key, "file") == 0)
+		return keep_to(r, e->value, &d->file);
+	if (strcasecmp(e->key, "space") == 0)
+		return read_space(r, e->value, &d->spaces);
+	if (strcasecmp(e->key, "address") == 0)
+		rc = ini_number(e->value, UINT64_MAX, &d->address);
+	else if (strcasecmp(e->key, "length") == 0)
+		rc = ini_number(e->value, UINT64_MAX, &d->length);
+	else if (strcasecmp(e->key, "offset") == 0)
+		rc = ini_number(e->value, UINT64_MAX, &d->offset);
+	return rc < 0 ? problem(r, "not a number") : 0;
+}
+
+static int on_device(void *user, const struct ini_entry *e)
+{
+	struct reading *r = user;
+	struct snapshot_device *d = (struct snapshot_device *)(r->devices.data + r->devices.size) - 1;
+	int rc = 0;
+
+	if (strncasecmp(e->section, "dump", 4) == 0)
+		return read_dump(r, e);
+	if (!*e->section || strcasecmp(e->section, "device") == 0)
+		rc = read_device_key(r, d, e);
+	if (rc == 0 && (!*e->section || strcasecmp(e->section, "regs") == 0))
+		rc = read_reg(r, d, e);
+	return rc;
+}
+
+static int read_device(struct reading *r, const char *name)
+{
+	const struct snapshot_device fresh = { .name = "", .class = "", .type = "" };
+	int rc = add(r, &r->devices, &fresh, sizeof(fresh), DEVICES_MAX);
+
+	return rc < 0 ? rc : read_ini(r, name, on_device);
+}
+
+/* "a, b" on either side is each with each. */
+static int add_links(struct reading *r, struct buf *list, const char *key, const char *value)
+{
+	char to[INI_LINE_MAX], *rest = to;
+
+	strcpy(to, value);
+	for (char *word = strtok_r(to, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
+		struct snapshot_link link;
+		int rc = keep_to(r, key, &link.from);
+
+		if (rc == 0)
+			rc = keep_to(r, word, &link.to);
+		if (rc == 0)
+			rc = add(r, list, &link, sizeof(link), LINKS_MAX);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int list_buffers(struct reading *r, const char *value)
+{
+	char names[INI_LINE_MAX], *rest = names;
+
+	strcpy(names, value);
+	for (char *word = strtok_r(names, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
+		struct snapshot_buffer b = { .name = "", .file = "" };
+		int rc = keep_to(r, word, &b.key);
+
+		if (rc == 0)
+			rc = add(r, &r->buffers, &b, sizeof(b), BUFFERS_MAX);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int on_trace(void *user, const struct ini_entry *e)
+{
+	struct reading *r = user;
+	struct snapshot_buffer *b = (struct snapshot_buffer *)r->buffers.data;
+
+	if (strcasecmp(e->section, "trace_buffers") == 0)
+		return strcasecmp(e->key, "buffers") == 0 ? list_buffers(r, e->value) : 0;
+	if (strcasecmp(e->section, "source_buffers") == 0)
+		return add_links(r, &r->sources, e->key, e->value);
+	if (strcasecmp(e->section, "core_trace_sources") == 0)
+		return add_links(r, &r->cores, e->key, e->value);
+	for (size_t i = 0; i < r->buffers.size / sizeof(*b); i++) {
+		if (strcmp(b[i].key, e->section) != 0)
+			continue;
+		if (strcasecmp(e->key, "name") == 0)
+			return keep_to(r, e->value, &b[i].name);
+		if (strcasecmp(e->key, "file") == 0)
+			return keep_to(r, e->value, &b[i].file);
+		if (strcasecmp(e->key, "format") == 0)
+			b[i].formatted = strcasecmp(e->value, "coresight") == 0;
+	}
+	return 0;
+}
+
+static int read_files(struct reading *r)
+{
+	int rc = read_ini(r, "snapshot.ini", on_snapshot);
+	const char *const *devices = (const char *const *)r->device_files.data;
+
+	for (size_t i = 0; rc == 0 && i < r->device_files.size / sizeof(*devices); i++)
+		rc = read_device(r, devices[i]);
+	if (rc == 0 && !r->trace_file) {
+		*r->problem = (struct snapshot_problem){ .file = "snapshot.ini" };
+		return problem(r, "it names no trace");
+	}
+	return rc < 0 ? rc : read_ini(r, r->trace_file, on_trace);
+}
+
+#define TAKE_LIST(list, to, n_to)                     \
+	do {                                          \
+		(n_to) = (list).size / sizeof(*(to)); \
+		(to) = (void *)TAKE_PTR((list).data); \
+	} while (0)
+
+/* device NULL: the whole snapshot. */
+static int read_all(const struct snapshot_files *files, const char *device, struct snapshot **ret,
+		    struct snapshot_problem *ret_problem)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	struct reading r = { .files = files, .problem = ret_problem, .snapshot = s };
+	int rc;
+
+	*ret_problem = (struct snapshot_problem){ 0 };
+	if (!s)
+		return -ENOMEM;
+	rc = device ? read_device(&r, device) : read_files(&r);
+	TAKE_LIST(r.devices, s->devices, s->n_devices);
+	TAKE_LIST(r.dumps, s->dumps, s->n_dumps);
+	TAKE_LIST(r.buffers, s->buffers, s->n_buffers);
+	TAKE_LIST(r.sources, s->sources, s->n_sources);
+	TAKE_LIST(r.cores, s->cores, s->n_cores);
+	buf_done(&r.device_files);
+	if (rc < 0)
+		snapshot_free(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+int snapshot_read(const struct snapshot_files *files, struct snapshot **ret, struct snapshot_problem *ret_problem)
+{
+	return read_all(files, NULL, ret, ret_problem);
+}
+
+int snapshot_read_device(const struct snapshot_files *files, const char *name, struct snapshot **ret,
+			 struct snapshot_problem *ret_problem)
+{
+	return read_all(files, name, ret, ret_problem);
+}
+
+struct snapshot *snapshot_free(struct snapshot *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->texts.size / sizeof(char *); i++)
+		free(((char **)s->texts.data)[i]);
+	buf_done(&s->texts);
+	free(s->devices);
+	free(s->dumps);
+	free(s->buffers);
+	free(s->sources);
+	free(s->cores);
+	free(s);
+	return NULL;
+}
+
+int snapshot_device(const struct snapshot *s, const char *name, uint32_t *ret)
+{
+	for (size_t i = 0; i < s->n_devices; i++)
+		if (strcmp(s->devices[i].name, name) == 0) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+int snapshot_buffer(const struct snapshot *s, const char *name, uint32_t *ret)
+{
+	for (size_t i = 0; i < s->n_buffers; i++)
+		if (!name || strcmp(s->buffers[i].name, name) == 0 || strcmp(s->buffers[i].key, name) == 0) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	return -ENOENT;
+}
