@@ -6,7 +6,7 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_REGS };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, calls, perfetto, store or none" },
@@ -15,6 +15,7 @@ static const struct verb_option options[] = {
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
+	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: opencsd, the only one so far" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
@@ -116,6 +117,10 @@ static int parse(struct client *c, struct offline *d)
 			break;
 		case OPTION_BUFFER:
 			json_add_str(d->options, "buffer", value);
+			break;
+		case OPTION_ENGINE:
+			if (strcmp(value, "opencsd") != 0)
+				return client_usage(c, "there is no engine '%s'", esc(value));
 			break;
 		case OPTION_REGS:
 			d->regs = value;
