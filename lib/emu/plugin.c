@@ -144,8 +144,9 @@ static void obey(struct thread *t, unsigned vcpu, uint32_t word)
 		return;
 	}
 	if (word & 1) {
-		publish_all(t, vcpu);
+		/* One that slept through a thaw has nothing new to tell. */
 		if (!t->stopped) {
+			publish_all(t, vcpu);
 			atomic_store(&t->slot->stopped_ns, now_ns(CLOCK_MONOTONIC));
 			t->stopped_truth = truth_count(vcpu) - t->tail;
 		}
@@ -461,9 +462,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	b->kind = (uint8_t)a64_classify(op, b->end - 4, &b->link, &b->target);
 	codelog_check(codelog, b->start, bytes, (uint32_t)(4 * n), base);
 	pthread_mutex_unlock(&lock);
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, b);
 	if (truth)
 		truth_instrument(tb, base);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, b);
 }
 
 static void before_fork(void)

@@ -125,7 +125,7 @@ static bool executes_anyway(uint64_t pc)
 }
 
 /* A handler begins: if the signal's cause was the last instruction logged, that one did not execute. */
-static void take_back_fault(struct log *l, uint64_t pc)
+static void take_back_fault(struct log *l)
 {
 	uint64_t sp = stack_pointer_of(guest_cpu(), 31), at = 0;
 
@@ -144,7 +144,15 @@ static void take_back_fault(struct log *l, uint64_t pc)
 		r->count--;
 		l->count--;
 	}
-	(void)pc;
+}
+
+/* Before the block's other callbacks: the count is right for them, too. */
+static void block_begins(unsigned vcpu, void *userdata)
+{
+	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+
+	if (l && handler_at((uint64_t)(uintptr_t)userdata) && guest_registers())
+		take_back_fault(l);
 }
 
 static void step(unsigned vcpu, void *userdata)
@@ -158,8 +166,6 @@ static void step(unsigned vcpu, void *userdata)
 		l = logs[vcpu] = log_begin();
 	}
 	if (pc != l->next || truth_raw) {
-		if (!truth_raw && l->used && handler_at(pc) && guest_registers())
-			take_back_fault(l, pc);
 		if (l->used == RECORDS)
 			next_piece(l);
 		l->piece[l->used++] = (struct record){ pc, 0 };
@@ -175,6 +181,9 @@ void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	memory_base = base;
+	if (!truth_raw)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS,
+						     (void *)(uintptr_t)qemu_plugin_tb_vaddr(tb));
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 

@@ -14,7 +14,7 @@
 
 void truth_open(const char *dir, bool raw);
 
-/* At translation: the callbacks of each instruction of a block. */
+/* At translation, before any other callback of the block is registered. */
 void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base);
 
 /* rt_sigaction, seen by the system call callback. */
