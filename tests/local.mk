@@ -129,3 +129,7 @@ bench: all $(check_PROGRAMS) $(check_DATA)
 
 # What the demo and the summaries leave.
 CLEANFILES += demo/demo.pftrace check.log check-long.log
+
+# The daemon among users, and among faults.
+EXTRA_DIST += tests/users.test tests/faults.test
+TESTS += tests/users.test tests/faults.test
