@@ -9,7 +9,7 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, calls, perfetto, store or none" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, autofdo, calls, perfetto, store, none" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
@@ -20,7 +20,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static const char *const formats[] = { "elements", "pcs", "calls", "perfetto", "store", "none" };
+static const char *const formats[] = { "elements", "pcs", "packets", "autofdo", "calls", "perfetto", "store", "none" };
 
 static const char *text_of(json_object *o, const char *key)
 {

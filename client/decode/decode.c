@@ -70,6 +70,33 @@ static int on_element(void *user, const struct element *e)
 	return 0;
 }
 
+static int on_packet(void *user, const struct engine_packet *p)
+{
+	struct decode *d = user;
+
+	for (size_t i = 0; i < d->n_outputs; i++) {
+		int rc = d->outputs[i]->ops->packet ? d->outputs[i]->ops->packet(d->outputs[i], p) : 0;
+
+		if (rc < 0)
+			return output_failed(d, i, rc);
+	}
+	return 0;
+}
+
+/* Also tells whether anybody wants packets: their text costs more than all the rest. */
+static int begin_piece(struct decode *d, const struct pd_piece *p, bool *ret_packets)
+{
+	*ret_packets = false;
+	for (size_t i = 0; i < d->n_outputs; i++) {
+		int rc = d->outputs[i]->ops->piece ? d->outputs[i]->ops->piece(d->outputs[i], p) : 0;
+
+		if (rc < 0)
+			return output_failed(d, i, rc);
+		*ret_packets = *ret_packets || d->outputs[i]->ops->packet;
+	}
+	return 0;
+}
+
 static int open_outputs(struct decode *d)
 {
 	const struct output_source source = { d->job, d->source->contents, d->source->images, d->source->map_files,
@@ -85,7 +112,11 @@ static int open_outputs(struct decode *d)
 
 		if (output_is_calls(o->format))
 			continue;
-		rc = output_text_new(o->format, o->fd, &d->outputs[d->n_outputs]);
+		rc = strcmp(o->format, "autofdo") == 0
+			     ? output_autofdo_new(d->source, o->fd, &d->outputs[d->n_outputs])
+			     : output_text_new(o->format, o->fd, &d->outputs[d->n_outputs]);
+		if (rc == -EOPNOTSUPP)
+			return job_why(d->job, rc, "%s: the code of this input is of no files", o->format);
 		if (rc == -EINVAL)
 			return job_why(d->job, rc, "no output format %s", o->format);
 		if (rc < 0)
@@ -161,10 +192,15 @@ static int push_piece(struct decode *d, const struct pd_piece *p)
 static int decode_piece(struct decode *d, const struct pd_piece *p)
 {
 	const struct engine_memory memory = { read_code, code_version, d->source->by_space, d };
-	const struct element_sink sink = { on_element, d };
+	struct element_sink sink = { on_element, d };
 	struct engine_stats stats;
-	int rc;
+	bool packets;
+	int rc = begin_piece(d, p, &packets);
 
+	if (rc < 0)
+		return rc;
+	if (packets)
+		sink.packet = on_packet;
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		d->tally.gaps[GAP_TYPE_LOST]++;
 	rc = d->ops->open(&d->stream->config, &memory, &sink, &d->engine);

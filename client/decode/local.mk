@@ -1,5 +1,6 @@
 pkglibexec_PROGRAMS += csight-decode
 csight_decode_SOURCES = \
+	client/decode/autofdo.c \
 	client/decode/cage.c client/decode/cage.h \
 	client/decode/calls.c \
 	client/decode/decode.c client/decode/decode.h \

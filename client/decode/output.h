@@ -3,6 +3,8 @@
  *
  *   elements   lib/etm/element.h, each line behind the trace ID in hexadecimal
  *   pcs        the address of every executed instruction, in hexadecimal, one a line
+ *   packets    each packet of the trace: offset, bytes, name and fields
+ *   autofdo    autofdo.c has it: counts by file, of all streams
  *   none       nothing; what is counted is counted all the same
  *
  * Before each stream stands a comment line: "# thread TID", or "# cpu N" where a buffer is a CPU's.
@@ -25,6 +27,9 @@ struct output_ops {
 	int (*end)(struct output *o);	 /* of the stream */
 	int (*finish)(struct output *o); /* of everything */
 	void (*free)(struct output *o);
+	/* These may be NULL. */
+	int (*piece)(struct output *o, const struct pd_piece *p); /* begins */
+	int (*packet)(struct output *o, const struct engine_packet *p);
 };
 
 /* Each kind of output has this at its head. */
@@ -43,6 +48,10 @@ struct output_source {
 
 /* -EINVAL: no such text format. The descriptor stays the caller's. */
 int output_text_new(const char *format, int fd, struct output **ret);
+
+/* -EOPNOTSUPP: the source's code is of no files. */
+struct source;
+int output_autofdo_new(struct source *source, int fd, struct output **ret);
 
 /*
  * One for all the formats that are made of calls, as store is the ground of all; it takes its descriptors from the job.

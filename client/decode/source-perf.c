@@ -61,6 +61,14 @@ static uint64_t perf_version(struct source *s, const struct stream *stream, cons
 	return image_version(s->images, pid_of(p, stream, context), time_of(p, context));
 }
 
+static bool perf_where(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		       uint32_t *ret_file, uint64_t *ret_offset)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_where(s->images, pid_of(p, stream, context), address, time_of(p, context), ret_file, ret_offset);
+}
+
 static ssize_t perf_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
 	return pd_read(((struct perf *)s)->file, piece, at, ret, size);
@@ -156,7 +164,7 @@ static int open_file(struct perf *p)
 
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret)
 {
-	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_close };
+	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close };
 	struct perf *p = calloc(1, sizeof(*p));
 	int rc;
 

@@ -21,6 +21,9 @@ struct source_ops {
 	size_t (*code)(struct source *s, const struct stream *stream, const struct engine_context *context,
 		       uint64_t address, void *ret, size_t size);
 	uint64_t (*version)(struct source *s, const struct stream *stream, const struct engine_context *context);
+	/* Which file stands there, and at which offset; NULL where code is of no files. */
+	bool (*where)(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		      uint32_t *ret_file, uint64_t *ret_offset);
 	void (*close)(struct source *s);
 };
 

@@ -1,4 +1,5 @@
-/* Outputs that are text: elements and addresses. */
+/* Outputs that are text: elements, addresses and packets. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,40 @@ static int pcs_element(struct output *o, const struct element *e)
 	return 0;
 }
 
+static int packets_element(struct output *o, const struct element *e)
+{
+	return 0;
+}
+
+static int packets_piece(struct output *o, const struct pd_piece *p)
+{
+	struct text *t = (struct text *)o;
+
+	buf_printf(&t->out, "# piece at %" PRIu64 ", %" PRIu64 " bytes\n", p->offset, p->size);
+	return buf_error(&t->out);
+}
+
+/* OpenCSD's "NAME : words.; fields": the words say the name again. */
+static int packets_packet(struct output *o, const struct engine_packet *p)
+{
+	struct text *t = (struct text *)o;
+	size_t name = strcspn(p->text, " :");
+	const char *fields = strchr(p->text, ';');
+
+	buf_printf(&t->out, "%s%" PRIu64 " ", t->id, p->offset);
+	for (uint32_t i = 0; i < p->size; i++)
+		buf_printf(&t->out, "%02x", p->bytes[i]);
+	buf_printf(&t->out, " %.*s", (int)name, p->text);
+	if (fields) {
+		fields += 1 + strspn(fields + 1, " ");
+		buf_printf(&t->out, " %.*s", (int)strcspn(fields, "\n"), fields);
+		while (t->out.size && t->out.data[t->out.size - 1] == ' ')
+			t->out.size--;
+	}
+	buf_printf(&t->out, "\n");
+	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+}
+
 static int text_end(struct output *o)
 {
 	return 0;
@@ -129,6 +164,7 @@ static int none_element(struct output *o, const struct element *e)
 static const struct output_ops formats[] = {
 	{ "elements", text_begin, elements_element, text_end, text_finish, text_free },
 	{ "pcs", text_begin, pcs_element, text_end, text_finish, text_free },
+	{ "packets", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, packets_packet },
 	{ "none", none_begin, none_element, text_end, text_finish, text_free },
 };
 

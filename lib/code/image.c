@@ -278,6 +278,21 @@ size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t tim
 	return have;
 }
 
+bool image_where(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
+		 uint64_t *ret_offset)
+{
+	struct process *p = find_process(s, pid);
+	const struct place *place;
+	uint64_t end;
+
+	place = p ? space_find(p->space, addr, time, &end) : NULL;
+	if (!place || place->source >= image_files(s))
+		return false;
+	*ret_file = place->source;
+	*ret_offset = place->offset + (addr - place->start);
+	return true;
+}
+
 uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
 {
 	struct process *p = find_process((struct image_set *)s, pid);

@@ -63,6 +63,10 @@ int image_seal(struct image_set *s);
 /* Bytes at addr of pid as of time (UINT64_MAX: the last), in one piece; 0: no image. */
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size);
 
+/* Which file it is that stands there, and at which offset; false: none. */
+bool image_where(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
+		 uint64_t *ret_offset);
+
 /* A number that changes at each time at which anything of pid's memory does. */
 uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time);
 

@@ -105,9 +105,18 @@ struct element {
 };
 
 /* Where elements go. A negative return stops the engine, which returns it. */
+/* A packet, where it stands in its source's bytes, and what OpenCSD calls it: "NAME : words.; fields". */
+struct engine_packet {
+	uint64_t offset;
+	const uint8_t *bytes;
+	uint32_t size;
+	const char *text;
+};
+
 struct element_sink {
 	int (*element)(void *user, const struct element *e);
 	void *user;
+	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; told before what it means */
 };
 
 /* The line without ID and newline; returns its length, cut at size - 1. */

@@ -11,6 +11,7 @@
 enum {
 	BLOCK_MAX = 1 << 20,
 	GOOD_VERSION = 0x10601, /* as OCSD_VER_NUM has it */
+	PACKET_TEXT_MAX = 1024,
 };
 
 struct engine;
@@ -147,6 +148,25 @@ static bool is_etmv4(const struct engine *e)
 	return e->config.protocol == PROTOCOL_ETMV4 || e->config.protocol == PROTOCOL_ETE;
 }
 
+static void tell_packet(struct engine *e, uint64_t offset, const void *packet, const uint8_t *bytes, uint32_t size)
+{
+	static const ocsd_trace_protocol_t protocols[PROTOCOLS] = {
+		[PROTOCOL_ETMV3] = OCSD_PROTOCOL_ETMV3, [PROTOCOL_PTM] = OCSD_PROTOCOL_PTM,
+		[PROTOCOL_ETMV4] = OCSD_PROTOCOL_ETMV4I, [PROTOCOL_ETE] = OCSD_PROTOCOL_ETE,
+		[PROTOCOL_STM] = OCSD_PROTOCOL_STM,
+	};
+	char text[PACKET_TEXT_MAX] = "";
+	struct engine_packet p = { offset, bytes, size, text };
+
+	if (e->error < 0)
+		return;
+	/* OpenCSD makes numbers into text in buffers that all share. */
+	pthread_mutex_lock(&opencsd_lock);
+	ocsd_pkt_str(protocols[e->config.protocol], packet, text, sizeof(text));
+	pthread_mutex_unlock(&opencsd_lock);
+	e->error = MIN(e->sink.packet(e->sink.user, &p), 0);
+}
+
 static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index, const void *packet,
 		      const uint32_t size, const uint8_t *bytes)
 {
@@ -166,6 +186,8 @@ static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_
 	}
 	if (is_etmv4(e))
 		watch_etmv4(e, packet);
+	if (e->sink.packet)
+		tell_packet(e, position(e, index), packet, bytes, size);
 	if (e->synced)
 		e->stats.decoded += size;
 }
