@@ -8,8 +8,9 @@
 #include "client/decode/source.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
+#include "lib/coresight/deframe.h"
 
-enum { ATTEMPTS_MAX = 8192 };
+enum { ATTEMPTS_MAX = 8192, CHUNK_SIZE = 256 << 10 };
 
 struct perf {
 	struct source source;
@@ -148,6 +149,38 @@ static int map_images(struct source *s)
 	return 0;
 }
 
+static int on_run(void *user, const struct deframe_run *run)
+{
+	bool *there = user;
+
+	if (!run->reset && run->size)
+		there[run->id % TRACE_IDS] = true;
+	return 0;
+}
+
+/* Reads all the frames of a buffer. */
+static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS])
+{
+	const struct deframe_sink sink = { on_run, ret };
+	_cleanup_free_ struct deframe *deframe = malloc(sizeof(*deframe));
+	_cleanup_free_ uint8_t *chunk = malloc(CHUNK_SIZE);
+	struct perf *p = user;
+	int rc = deframe && chunk ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < stream->n_pieces; i++) {
+		uint64_t at = 0;
+		ssize_t n = 0;
+
+		deframe_init(deframe, &sink);
+		while (rc == 0 && (n = pd_read(p->file, &stream->pieces[i], at, chunk, CHUNK_SIZE)) > 0) {
+			rc = deframe_push(deframe, chunk, (size_t)n);
+			at += (uint64_t)n;
+		}
+		rc = rc < 0 ? rc : (int)MIN(n, 0);
+	}
+	return rc;
+}
+
 static int open_file(struct perf *p)
 {
 	struct source *s = &p->source;
@@ -159,7 +192,8 @@ static int open_file(struct perf *p)
 	if (rc < 0)
 		return job_why(s->job, rc, "the input: %s", strerror(-rc));
 	s->has_clock = has_clock(s->job, s->contents);
-	return streams_find(s->contents, s->job->only_thread, &s->streams);
+	rc = streams_find(s->contents, s->job->only_thread, &s->streams);
+	return rc == 0 && !s->job->info ? streams_keep(&s->streams, find_ids, p) : rc;
 }
 
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret)

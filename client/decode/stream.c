@@ -6,7 +6,8 @@
 #include "lib/base/util.h"
 
 /* Metadata of perf's version 2 mark an ID that no source uses with a flag above its seven bits. */
-enum { TRACE_ID_MASK = 0x7f, TRACE_ID_MAX = 0x6f, TRACE_ID_DEFAULT = 0x10, HW_ID_FLAG = 0x80 };
+enum { TRACE_ID_MASK = 0x7f, TRACE_ID_MAX = 0x6f, TRACE_ID_DEFAULT = 0x10 };
+enum { HW_ID_SINK_SHIFT = 8, HW_ID_MINOR_SHIFT = 56, HW_ID_MAJOR_SHIFT = 60 };
 
 static int compare_tids(const void *left, const void *right)
 {
@@ -47,15 +48,54 @@ uint32_t streams_pid(const struct streams *s, uint32_t tid)
 	return found ? found->pid : UINT32_MAX;
 }
 
-static uint8_t trace_id_of(const struct pd_contents *c, const struct pd_cpu *cpu)
+/* What the kernel told of a CPU's ID last; NULL: nothing, or in a form of its own that nobody knows yet. */
+static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu)
 {
-	uint64_t id = cpu->n_params > 1 ? cpu->params[1] : 0;
+	const struct pd_hw_id *last = NULL;
 
 	for (size_t i = 0; i < c->n_hw_ids; i++)
-		if (c->hw_ids[i].origin.cpu == cpu->cpu)
-			id = c->hw_ids[i].value;
-	id &= TRACE_ID_MASK;
-	return (uint8_t)id;
+		if (c->hw_ids[i].origin.cpu == cpu && c->hw_ids[i].value >> HW_ID_MAJOR_SHIFT == 0)
+			last = &c->hw_ids[i];
+	return last;
+}
+
+static uint8_t trace_id_of(const struct pd_contents *c, const struct pd_cpu *cpu)
+{
+	const struct pd_hw_id *told = hw_id_of(c, cpu->cpu);
+	uint64_t id = told ? told->value : cpu->n_params > 1 ? cpu->params[1] : 0;
+
+	return (uint8_t)(id & TRACE_ID_MASK);
+}
+
+/* IDs are given out sink by sink, where the kernel says which: the same ID on two sinks is two sources. */
+static bool same_sink(const struct pd_contents *c, uint64_t left, uint64_t right)
+{
+	const struct pd_hw_id *a = hw_id_of(c, left), *b = hw_id_of(c, right);
+
+	if (!a || !b || !(a->value >> HW_ID_MINOR_SHIFT & 15) || !(b->value >> HW_ID_MINOR_SHIFT & 15))
+		return true;
+	return (a->value >> HW_ID_SINK_SHIFT & UINT32_MAX) == (b->value >> HW_ID_SINK_SHIFT & UINT32_MAX);
+}
+
+static void configure_old(struct engine_config *to, const struct pd_cpu *cpu)
+{
+	/* ETMIDR's major architecture version: 3 is the Program Flow Trace architecture. */
+	to->protocol = (cpu->params[3] & 0xf00) == 0x300 ? PROTOCOL_PTM : PROTOCOL_ETMV3;
+	to->control = (uint32_t)cpu->params[0];
+	to->ccer = (uint32_t)cpu->params[2];
+	to->idr0 = (uint32_t)cpu->params[3];
+}
+
+static void configure_new(struct engine_config *to, const struct pd_cpu *cpu)
+{
+	to->protocol = cpu->magic == PD_MAGIC_ETE ? PROTOCOL_ETE : PROTOCOL_ETMV4;
+	to->configr = (uint32_t)cpu->params[0];
+	to->idr0 = (uint32_t)cpu->params[2];
+	to->idr1 = (uint32_t)cpu->params[3];
+	to->idr2 = (uint32_t)cpu->params[4];
+	to->idr8 = (uint32_t)cpu->params[5];
+	if (to->protocol == PROTOCOL_ETE)
+		to->devarch = (uint32_t)cpu->params[7];
 }
 
 static void configure(struct stream *s, const struct pd_contents *c, const struct pd_cpu *cpu)
@@ -63,17 +103,20 @@ static void configure(struct stream *s, const struct pd_contents *c, const struc
 	uint8_t id = trace_id_of(c, cpu);
 
 	s->magic = cpu->magic;
-	s->supported = cpu->magic == PD_MAGIC_ETMV4 && cpu->n_params >= 6;
+	s->config = (struct engine_config){ 0 };
+	s->supported = true;
+	if (cpu->magic == PD_MAGIC_ETMV3 && cpu->n_params >= 4)
+		configure_old(&s->config, cpu);
+	else if (cpu->magic == PD_MAGIC_ETMV4 && cpu->n_params >= 6)
+		configure_new(&s->config, cpu);
+	else if (cpu->magic == PD_MAGIC_ETE && cpu->n_params >= 8)
+		configure_new(&s->config, cpu);
+	else
+		s->supported = false;
 	if (id == 0 || id > TRACE_ID_MAX)
 		id = TRACE_ID_DEFAULT;
-	s->config.protocol = PROTOCOL_ETMV4;
 	s->config.trace_id = id;
-	s->config.configr = (uint32_t)cpu->params[0];
 	s->config.traceidr = id;
-	s->config.idr0 = (uint32_t)cpu->params[2];
-	s->config.idr1 = (uint32_t)cpu->params[3];
-	s->config.idr2 = (uint32_t)cpu->params[4];
-	s->config.idr8 = (uint32_t)cpu->params[5];
 }
 
 static const struct pd_cpu *cpu_of(const struct pd_contents *c, const struct pd_piece *p)
@@ -120,7 +163,7 @@ static void add_sources(struct buf *list, const struct pd_contents *c, const str
 	s.formatted = true;
 	for (size_t i = 0; i < c->n_cpus; i++) {
 		configure(&s, c, &c->cpus[i]);
-		if (seen[s.config.trace_id])
+		if (seen[s.config.trace_id] || (piece->cpu != UINT32_MAX && !same_sink(c, piece->cpu, c->cpus[i].cpu)))
 			continue;
 		seen[s.config.trace_id] = true;
 		buf_add(list, &s, sizeof(s));
@@ -173,6 +216,56 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, struct stream
 	if (s.n)
 		qsort(s.list, s.n, sizeof(*s.list), compare_streams);
 	*ret = s;
+	return 0;
+}
+
+/* One that no metadata describe: nobody decodes it, and its place is told. */
+static void add_unknown(struct buf *list, const struct stream *like, uint8_t id)
+{
+	struct stream s = *like;
+
+	s.supported = false;
+	s.magic = 0;
+	s.config = (struct engine_config){ .trace_id = id, .traceidr = id };
+	buf_add(list, &s, sizeof(s));
+}
+
+int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]), void *user)
+{
+	struct buf list = { 0 };
+	size_t next;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < s->n; i = next) {
+		bool there[TRACE_IDS] = { false };
+		size_t first = list.size / sizeof(*s->list);
+
+		if (s->list[i].formatted)
+			rc = ids(user, &s->list[i], there);
+		for (next = i; next < s->n && s->list[next].pieces == s->list[i].pieces; next++) {
+			if (s->list[next].formatted && !there[s->list[next].config.trace_id])
+				continue;
+			there[s->list[next].config.trace_id] = false;
+			buf_add(&list, &s->list[next], sizeof(*s->list));
+		}
+		for (uint8_t id = 1; id <= TRACE_ID_MAX && s->list[i].formatted; id++)
+			if (there[id])
+				add_unknown(&list, &s->list[i], id);
+		/* The first of those that share bytes is the one that counts them. */
+		for (size_t k = first; !buf_error(&list) && k < list.size / sizeof(*s->list); k++)
+			((struct stream *)list.data)[k].shares = k > first;
+	}
+	if (rc == 0)
+		rc = buf_error(&list);
+	if (rc < 0) {
+		buf_done(&list);
+		return rc;
+	}
+	free(s->list);
+	s->list = (struct stream *)list.data;
+	s->n = list.size / sizeof(*s->list);
+	if (s->n)
+		qsort(s->list, s->n, sizeof(*s->list), compare_streams);
 	return 0;
 }
 

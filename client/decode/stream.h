@@ -32,6 +32,14 @@ struct streams {
 
 /* What is in *ret points into the contents. only_thread -1: all. */
 int streams_find(const struct pd_contents *contents, int64_t only_thread, struct streams *ret);
+
+enum { TRACE_IDS = 128 };
+
+/*
+ * Of streams out of frames, keeps those whose trace IDs the frames have, and adds those that nothing else tells of: ids
+ * says which there are in a stream's pieces. What it returned where that was negative.
+ */
+int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]), void *user);
 void streams_done(struct streams *s);
 
 /* The process of a thread; UINT32_MAX: not known. */
