@@ -59,6 +59,13 @@ tests_unit_image_SOURCES = tests/unit-image.c
 tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
+# lib/coresight, lib/etm's OpenCSD engine
+check_PROGRAMS += tests/unit-deframe
+tests_unit_deframe_SOURCES = tests/unit-deframe.c
+tests_unit_deframe_LDADD = lib/coresight/libcoresight.la $(OPENCSD_LIBS)
+TESTS += tests/unit-deframe tests/golden.test
+EXTRA_DIST += tests/golden.test
+
 # lib/worker, csight-decode
 check_PROGRAMS += tests/unit-worker
 tests_unit_worker_SOURCES = tests/unit-worker.c

@@ -95,28 +95,40 @@ static int reset(struct deframe *d)
 	return rc < 0 ? rc : d->sink.run(d->sink.user, &run);
 }
 
-static int take_frame(struct deframe *d, const uint8_t *frame)
+/* The hot path: whole frames of the source that is current, as many as there are and the arena takes. */
+static size_t plain_frames(struct deframe *d, const uint8_t *frame, size_t n)
 {
-	uint64_t low = load64(frame), high = load64(frame + 8);
+	uint8_t *to = d->arena + d->used;
+	size_t i;
+
+	n = n < (DEFRAME_ARENA - d->used) / 15 ? n : (DEFRAME_ARENA - d->used) / 15;
+	for (i = 0; i < n; i++, frame += DEFRAME_SIZE, to += 15) {
+		uint64_t low = load64(frame), high = load64(frame + 8);
+
+		if ((low | high) & EVEN_LOW_BITS)
+			break;
+		store64(to, low | spread(high >> 56));
+		store64(to + 8, high | spread(high >> 60));
+	}
+	if (i && !d->used)
+		d->run_offset = d->offset;
+	d->used += i * 15;
+	d->offset += i * DEFRAME_SIZE;
+	return i;
+}
+
+/* At least one of n frames; *ret_taken: how many. */
+static int take_frames(struct deframe *d, const uint8_t *frame, size_t n, size_t *ret_taken)
+{
 	int rc = 0;
 
-	if (((low | high) & EVEN_LOW_BITS) == 0) {
-		uint64_t last = high >> 56;
-
-		if (!d->used)
-			d->run_offset = d->offset;
-		store64(d->arena + d->used, low | spread(last));
-		store64(d->arena + d->used + 8, high | spread(last >> 4));
-		d->used += 15;
-	} else if (low == FSYNCS && high == FSYNCS) {
-		rc = reset(d);
-	} else {
-		rc = mixed_frame(d, frame);
+	*ret_taken = plain_frames(d, frame, n);
+	if (*ret_taken == 0) {
+		rc = load64(frame) == FSYNCS && load64(frame + 8) == FSYNCS ? reset(d) : mixed_frame(d, frame);
+		d->offset += DEFRAME_SIZE;
+		*ret_taken = 1;
 	}
-	d->offset += DEFRAME_SIZE;
-	if (rc == 0 && d->used > DEFRAME_ARENA - DEFRAME_SIZE)
-		rc = flush(d);
-	return rc;
+	return rc == 0 && d->used > DEFRAME_ARENA - 15 ? flush(d) : rc;
 }
 
 int deframe_push(struct deframe *d, const void *data, size_t size)
@@ -125,21 +137,22 @@ int deframe_push(struct deframe *d, const void *data, size_t size)
 	int rc = 0;
 
 	while (size && rc == 0) {
-		if (d->held || size < DEFRAME_SIZE) {
-			size_t n = DEFRAME_SIZE - d->held < size ? DEFRAME_SIZE - d->held : size;
+		size_t n;
 
-			memcpy(d->held_bytes + d->held, at, n);
-			d->held += n;
-			at += n;
-			size -= n;
-			if (d->held < DEFRAME_SIZE)
-				break;
+		if (!d->held && size >= DEFRAME_SIZE) {
+			rc = take_frames(d, at, size / DEFRAME_SIZE, &n);
+			at += n * DEFRAME_SIZE;
+			size -= n * DEFRAME_SIZE;
+			continue;
+		}
+		n = DEFRAME_SIZE - d->held < size ? DEFRAME_SIZE - d->held : size;
+		memcpy(d->held_bytes + d->held, at, n);
+		d->held += n;
+		at += n;
+		size -= n;
+		if (d->held == DEFRAME_SIZE) {
 			d->held = 0;
-			rc = take_frame(d, d->held_bytes);
-		} else {
-			rc = take_frame(d, at);
-			at += DEFRAME_SIZE;
-			size -= DEFRAME_SIZE;
+			rc = take_frames(d, d->held_bytes, 1, &n);
 		}
 	}
 	return rc < 0 ? rc : flush(d);

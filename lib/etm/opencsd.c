@@ -373,6 +373,8 @@ static void engine_stats(const struct engine *e, struct engine_stats *ret)
 	*ret = e->stats;
 	if (!e->watched && e->stats.first_sync != UINT64_MAX)
 		ret->decoded = e->stats.bytes - MIN(e->stats.first_sync, e->stats.bytes);
+	/* STM's packets are of half bytes, and counted as of whole ones. */
+	ret->decoded = MIN(ret->decoded, e->stats.bytes);
 }
 
 const struct engine_ops engine_opencsd = {
