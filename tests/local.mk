@@ -11,7 +11,7 @@ TESTS += tests/scripts.test
 EXTRA_DIST += tests/unit.h tests/lib.sh tests/demo tests/check-summary tests/builds.test
 
 # Tests that run for minutes; with CSIGHT_LONG=1 others do more of the same.
-LONG_TESTS = tests/builds.test
+LONG_TESTS = tests/builds.test tests/large.test
 
 check-long: all
 	$(MAKE) CSIGHT_LONG=1 TESTS='$(TESTS) $(LONG_TESTS)' check
@@ -37,6 +37,10 @@ EXTRA_DIST += tests/libcsight.test tests/man.test tests/client.test tests/run.te
 check_PROGRAMS += tests/unit-perfdata
 tests_unit_perfdata_SOURCES = tests/unit-perfdata.c
 tests_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
+check_PROGRAMS += tests/perfdata-grow
+tests_perfdata_grow_SOURCES = tests/perfdata-grow.c
+tests_perfdata_grow_LDADD = lib/perfdata/libperfdata.la
+EXTRA_DIST += tests/large.test
 check_PROGRAMS += tests/unit-perfdata-kinds
 tests_unit_perfdata_kinds_SOURCES = tests/unit-perfdata-kinds.c
 tests_unit_perfdata_kinds_LDADD = lib/perfdata/libperfdata.la
