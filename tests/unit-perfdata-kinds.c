@@ -11,7 +11,7 @@
 #include "lib/perfdata/read.h"
 #include "tests/unit.h"
 
-enum { SAMPLE = PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_CPU | PD_SAMPLE_IDENTIFIER, ID = 9 };
+enum { SAMPLE = PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_CPU | PD_SAMPLE_IDENTIFIER, ID = 9, PD_HEADS_SAME = 4096 };
 
 static void patch64(struct buf *b, size_t at, uint64_t v)
 {
@@ -303,8 +303,66 @@ static void test_slices(void)
 	pd_close(f);
 }
 
+static void map(struct buf *b, uint32_t pid, uint64_t address, uint32_t prot, uint64_t time)
+{
+	size_t at = begin(b, PD_REC_MMAP2, 0);
+
+	buf_u32(b, pid);
+	buf_u32(b, pid);
+	buf_u64(b, address);
+	buf_u64(b, 0x1000);
+	buf_zero(b, 8 + 4 + 4 + 8 + 8);
+	buf_u32(b, prot);
+	buf_u32(b, 2);
+	buf_add(b, "/a/file", 8);
+	end_by(b, at, pid, 0, time);
+}
+
+static void fork_of(struct buf *b, uint32_t pid, uint32_t parent, uint64_t time)
+{
+	size_t at = begin(b, PD_REC_FORK, 0);
+
+	buf_u32(b, pid);
+	buf_u32(b, parent);
+	buf_u32(b, pid);
+	buf_u32(b, parent);
+	buf_u64(b, time);
+	end_by(b, at, pid, 0, time);
+}
+
+static void test_inherited(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	const struct pd_contents *c;
+	struct pd_file *f;
+
+	info(&b, 1, 1);
+	map(&b, 10, 0x1000, PROT_READ | PROT_EXEC, 1);
+	map(&b, 10, 0x2000, PROT_READ, 2);
+	map(&b, 10 + PD_HEADS_SAME, 0x7000, PROT_EXEC, 2);
+	map(&b, 10, 0x3000, PROT_EXEC, 3);
+	fork_of(&b, 20, 10, 5);
+	map(&b, 10, 0x4000, PROT_EXEC, 6); /* too late for 20, and not for the next */
+	map(&b, 20, 0x5000, PROT_EXEC, 7);
+	fork_of(&b, 30, 20, 8);
+	fork_of(&b, 40, 10, 9);
+	f = open_file(&b, &c);
+	if (!f)
+		return;
+	if (CHECK_EQ(c->n_maps, 6 + 2 + 3 + 3)) {
+		const struct pd_map *m = c->maps;
+
+		CHECK(m[4].pid == 20 && m[4].addr == 0x1000 && m[4].time == 5 && strcmp(m[4].path, "/a/file") == 0);
+		CHECK(m[5].pid == 20 && m[5].addr == 0x3000 && m[5].time == 5);
+		CHECK(m[8].pid == 30 && m[8].addr == 0x1000 && m[10].pid == 30 && m[10].addr == 0x5000);
+		CHECK(m[11].pid == 40 && m[13].pid == 40 && m[13].addr == 0x4000);
+	}
+	pd_close(f);
+}
+
 int main(void)
 {
+	test_inherited();
 	test_metadata(0, 3);
 	test_metadata(1, 1);
 	test_metadata(2, 3);

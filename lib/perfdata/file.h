@@ -20,7 +20,9 @@ struct event_id {
 };
 
 /* What is kept of the file. Names are text with its NUL, told of by offset until all are read. */
-enum list { IDS, CPUS, COMMS, TASKS, MAPS, HW_IDS, RECORDS, BUFFERS, NAMES, LISTS };
+enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RECORDS, BUFFERS, NAMES, LISTS };
+
+enum { PD_HEADS = 4096 };
 
 struct pd_file {
 	int fd;
@@ -34,6 +36,10 @@ struct pd_file {
 	size_t n_events;
 	struct buf lists[LISTS];
 	struct pd_pieces pieces;
+	/* Each process's mappings of code, from the last one back: by its hash where to begin, by mapping where to go on,
+	   plus one. */
+	uint32_t heads[PD_HEADS];
+	size_t inherited;
 	struct pd_inflate *inflate; /* where there was something compressed */
 	bool inflate_broken;
 	/* A stretch of the file, read ahead. */

@@ -76,7 +76,7 @@ struct pd_contents {
 	size_t n_comms;
 	const struct pd_task *tasks;
 	size_t n_tasks;
-	const struct pd_map *maps;
+	const struct pd_map *maps; /* those that a process has of its parent are there, too, after its fork */
 	size_t n_maps;
 	const struct pd_hw_id *hw_ids;
 	size_t n_hw_ids;

@@ -5,7 +5,7 @@
 
 #include "lib/perfdata/file.h"
 
-enum { CPUS_MAX = 4096 };
+enum { CPUS_MAX = 4096, INHERITED_EACH_MAX = 1024, INHERIT_STEPS_MAX = 16384, INHERITED_MAX = 1 << 20 };
 
 static const struct event *event_of(const struct pd_file *f, uint64_t id)
 {
@@ -72,6 +72,43 @@ static int on_comm(struct pd_file *f, uint16_t misc, struct reader *r, const str
 	return 0;
 }
 
+/* LINKS has one entry a mapping: the one before it in its chain, plus one. */
+static void keep_map(struct pd_file *f, const struct pd_map *m)
+{
+	uint32_t *head = &f->heads[m->pid % PD_HEADS], before = *head;
+
+	buf_add(&f->lists[MAPS], m, sizeof(*m));
+	if (m->prot & PROT_EXEC)
+		*head = (uint32_t)(f->lists[MAPS].size / sizeof(*m));
+	buf_add(&f->lists[LINKS], &before, sizeof(before));
+}
+
+/* A process begins with the mappings of the one that forked it; what is no code matters to nobody. */
+static void inherit(struct pd_file *f, const struct pd_task *t)
+{
+	uint32_t found[INHERITED_EACH_MAX];
+	size_t n = 0, steps = 0;
+
+	for (uint32_t at = f->heads[t->ppid % PD_HEADS]; at && n < INHERITED_EACH_MAX && steps++ < INHERIT_STEPS_MAX;) {
+		const struct pd_map *m = &((const struct pd_map *)f->lists[MAPS].data)[at - 1];
+
+		if (m->pid == t->ppid)
+			found[n++] = at - 1;
+		at = ((const uint32_t *)f->lists[LINKS].data)[at - 1];
+	}
+	if (f->inherited + n > INHERITED_MAX)
+		return;
+	f->inherited += n;
+	while (n-- > 0 && !buf_error(&f->lists[MAPS]) && !buf_error(&f->lists[LINKS])) {
+		struct pd_map m = ((const struct pd_map *)f->lists[MAPS].data)[found[n]];
+
+		m.pid = t->pid;
+		m.tid = t->tid;
+		m.time = t->time;
+		keep_map(f, &m);
+	}
+}
+
 static int on_task(struct pd_file *f, uint32_t type, struct reader *r)
 {
 	struct pd_task t = { .exit = type == PD_REC_EXIT };
@@ -80,6 +117,8 @@ static int on_task(struct pd_file *f, uint32_t type, struct reader *r)
 	    rd_u64(r, &t.time) < 0)
 		return -EBADMSG;
 	buf_add(&f->lists[TASKS], &t, sizeof(t));
+	if (!t.exit && t.pid != t.ppid)
+		inherit(f, &t);
 	return 0;
 }
 
@@ -106,7 +145,7 @@ static int on_map(struct pd_file *f, uint32_t type, uint16_t misc, struct reader
 	if (type == PD_REC_MMAP && !(misc & PD_MISC_MMAP_DATA))
 		m.prot = PROT_READ | PROT_EXEC;
 	m.path = pd_keep_name(f, r);
-	buf_add(&f->lists[MAPS], &m, sizeof(m));
+	keep_map(f, &m);
 	return 0;
 }
 
