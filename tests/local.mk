@@ -92,7 +92,7 @@ EXTRA_DIST += tests/cage.test
 
 # lib/calls, lib/store, lib/export
 check_PROGRAMS += tests/unit-symbols
-tests_unit_symbols_SOURCES = tests/unit-symbols.c
+tests_unit_symbols_SOURCES = tests/unit-symbols.c tests/elfgen.h
 tests_unit_symbols_LDADD = lib/code/libcode.la $(ELF_LIBS)
 TESTS += tests/unit-symbols
 check_PROGRAMS += tests/unit-calls

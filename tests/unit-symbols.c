@@ -6,12 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/code/symbols.h"
+#include "tests/elfgen.h"
 #include "tests/unit.h"
-
-enum { TEXT = 0x10000, TEXT_OFFSET = 0x1000, PLT = 0x10800, SECTIONS = 9 };
 
 static int memfd_of(const void *data, size_t size)
 {
@@ -20,102 +18,6 @@ static int memfd_of(const void *data, size_t size)
 	if (fd >= 0)
 		write_full(fd, data, size);
 	return fd;
-}
-
-static void put_symbol(struct buf *b, uint32_t name, unsigned type, uint16_t section, uint64_t value, uint64_t size)
-{
-	Elf64_Sym s = { .st_name = name,
-			.st_info = (unsigned char)ELF64_ST_INFO(STB_GLOBAL, type),
-			.st_shndx = section,
-			.st_value = value,
-			.st_size = size };
-
-	buf_add(b, &s, sizeof(s));
-}
-
-static Elf64_Shdr section(uint32_t name, uint32_t type, uint64_t address, uint64_t offset, uint64_t size, uint32_t link,
-			  uint64_t entry)
-{
-	return (Elf64_Shdr){ .sh_name = name,
-			     .sh_type = type,
-			     .sh_addr = address,
-			     .sh_offset = offset,
-			     .sh_size = size,
-			     .sh_link = link,
-			     .sh_entsize = entry,
-			     .sh_flags = SHF_ALLOC };
-}
-
-/* Text of 0x900 bytes at file offset 0x1000; its PLT has two stubs. The tables stand before it. */
-static void make_elf(struct buf *b)
-{
-	static const char strings[] = "\0main\0helper\0asm_part\0$x\0data\0_ZN3foo3barEi\0main_alias\0main.cold";
-	static const char names[] = "\0.text\0.plt\0.rela.plt\0.symtab\0.strtab\0.shstrtab\0.dynsym\0.dynstr";
-	static const char dynamic[] = "\0puts\0abort";
-	struct buf symbols = { 0 }, imports = { 0 }, relocations = { 0 };
-	Elf64_Ehdr h = { .e_type = ET_EXEC,
-			 .e_machine = EM_AARCH64,
-			 .e_version = 1,
-			 .e_phoff = sizeof(h),
-			 .e_shnum = SECTIONS,
-			 .e_phentsize = sizeof(Elf64_Phdr),
-			 .e_phnum = 1,
-			 .e_shentsize = sizeof(Elf64_Shdr),
-			 .e_shstrndx = 6 };
-	Elf64_Phdr load = {
-		.p_type = PT_LOAD, .p_offset = TEXT_OFFSET, .p_vaddr = TEXT, .p_filesz = 0x900, .p_memsz = 0x900
-	};
-	uint64_t at = sizeof(h) + sizeof(load), symtab, strtab, shstrtab, dynsym, dynstr, rela;
-	Elf64_Shdr table[SECTIONS] = { 0 };
-
-	put_symbol(&symbols, 0, STT_NOTYPE, 0, 0, 0);
-	put_symbol(&symbols, 1, STT_FUNC, 1, TEXT, 0x100);
-	put_symbol(&symbols, 44, STT_FUNC, 1, TEXT, 0x100);
-	put_symbol(&symbols, 6, STT_FUNC, 1, TEXT + 0x100, 0x80);
-	put_symbol(&symbols, 13, STT_FUNC, 1, TEXT + 0x200, 0);
-	put_symbol(&symbols, 22, STT_NOTYPE, 1, TEXT + 0x40, 0);
-	put_symbol(&symbols, 25, STT_OBJECT, 1, TEXT + 0x50, 8);
-	put_symbol(&symbols, 30, STT_FUNC, 1, TEXT + 0x300, 0x10);
-	put_symbol(&symbols, 55, STT_FUNC, 1, TEXT + 0x400, 0x10);
-	put_symbol(&symbols, 1, STT_FUNC, 0, 0, 0);
-	put_symbol(&imports, 0, STT_NOTYPE, 0, 0, 0);
-	put_symbol(&imports, 1, STT_FUNC, 0, 0, 0);
-	put_symbol(&imports, 6, STT_FUNC, 0, 0, 0);
-	for (uint64_t i = 1; i <= 2; i++) {
-		Elf64_Rela r = { .r_offset = 0x20000 + 8 * i, .r_info = ELF64_R_INFO(3 - i, R_AARCH64_JUMP_SLOT) };
-
-		buf_add(&relocations, &r, sizeof(r));
-	}
-	symtab = at;
-	strtab = symtab + symbols.size;
-	shstrtab = strtab + sizeof(strings);
-	dynsym = shstrtab + sizeof(names);
-	dynstr = dynsym + imports.size;
-	rela = dynstr + sizeof(dynamic);
-	h.e_shoff = rela + relocations.size;
-	table[1] = section(1, SHT_PROGBITS, TEXT, TEXT_OFFSET, 0x800, 0, 0);
-	table[2] = section(7, SHT_PROGBITS, PLT, TEXT_OFFSET + 0x800, 32 + 2 * 16, 0, 16);
-	table[3] = section(12, SHT_RELA, 0, rela, relocations.size, 7, sizeof(Elf64_Rela));
-	table[4] = section(22, SHT_SYMTAB, 0, symtab, symbols.size, 5, sizeof(Elf64_Sym));
-	table[5] = section(30, SHT_STRTAB, 0, strtab, sizeof(strings), 0, 0);
-	table[6] = section(38, SHT_STRTAB, 0, shstrtab, sizeof(names), 0, 0);
-	table[7] = section(48, SHT_DYNSYM, 0, dynsym, imports.size, 8, sizeof(Elf64_Sym));
-	table[8] = section(56, SHT_STRTAB, 0, dynstr, sizeof(dynamic), 0, 0);
-	memcpy(h.e_ident, ELFMAG, SELFMAG);
-	h.e_ident[EI_CLASS] = ELFCLASS64;
-	h.e_ident[EI_DATA] = ELFDATA2LSB;
-	buf_add(b, &h, sizeof(h));
-	buf_add(b, &load, sizeof(load));
-	buf_add(b, symbols.data, symbols.size);
-	buf_add(b, strings, sizeof(strings));
-	buf_add(b, names, sizeof(names));
-	buf_add(b, imports.data, imports.size);
-	buf_add(b, dynamic, sizeof(dynamic));
-	buf_add(b, relocations.data, relocations.size);
-	buf_add(b, table, sizeof(table));
-	buf_done(&symbols);
-	buf_done(&imports);
-	buf_done(&relocations);
 }
 
 static const char *name_at(const struct symbols *s, uint64_t offset)

@@ -1,0 +1,92 @@
+/* lib/code, ELF files: build-ids, symbols, names, and the regions that are made of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/code/image.h"
+#include "lib/code/symbols.h"
+#include "tests/elfgen.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { LOOKUPS_MAX = 2000, MAPPED = 0x7000000 };
+
+static void look_up(const struct symbols *s)
+{
+	uint64_t offset = 0;
+	struct symbols_at at;
+
+	for (int i = 0; i < LOOKUPS_MAX; i++) {
+		symbols_find(s, offset, &at);
+		fuzz_require(at.start <= offset && offset < at.end);
+		if (at.name) {
+			char *name = symbol_demangle(at.name);
+
+			fuzz_require(name && strlen(name) < 100000);
+			free(name);
+		}
+		if (at.end == UINT64_MAX)
+			break;
+		offset = at.end;
+	}
+	symbols_find(s, UINT64_MAX, &at);
+}
+
+static void make_regions(const struct symbols *s)
+{
+	const struct region_mapping mapping = { MAPPED, 0x10000, 0x1000, 5, "/bin/prog", s };
+	_cleanup_(region_map_freep) struct region_map *map = NULL;
+	struct region_hit hit;
+
+	fuzz_require(region_map_new(&map) == 0 && region_map_add(map, &mapping) == 0);
+	for (uint64_t a = MAPPED - 64; a < MAPPED + 0x10040; a += 60)
+		fuzz_require(region_map_find(map, a, 7, &hit) == 0 && region_hit_holds(&hit, a, 7) && hit.region->name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_close_ int fd = fuzz_fd(data, size);
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	uint8_t id[IMAGE_BUILD_ID_MAX];
+
+	fuzz_require(image_build_id(fd, id) <= sizeof(id));
+	if (symbols_load(fd, &s) < 0)
+		return 0;
+	look_up(s);
+	make_regions(s);
+	return 0;
+}
+
+/* And one with a note of its build-id. */
+static void seed_note(void)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p;
+		Elf64_Nhdr n;
+		char name[4], id[20];
+	} f = { .h = { .e_type = ET_DYN,
+		       .e_machine = EM_AARCH64,
+		       .e_version = 1,
+		       .e_phoff = sizeof(f.h),
+		       .e_phentsize = sizeof(f.p),
+		       .e_phnum = 1,
+		       .e_ehsize = sizeof(f.h) },
+		.p = { .p_type = PT_NOTE, .p_offset = sizeof(f.h) + sizeof(f.p), .p_filesz = 36, .p_align = 4 },
+		.n = { 4, 20, NT_GNU_BUILD_ID },
+		.name = "GNU",
+		.id = "a build-id of twenty" };
+
+	memcpy(f.h.e_ident, ELFMAG, SELFMAG);
+	f.h.e_ident[EI_CLASS] = ELFCLASS64;
+	f.h.e_ident[EI_DATA] = ELFDATA2LSB;
+	fuzz_seed(&f, sizeof(f));
+}
+
+void fuzz_seeds(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+
+	make_elf(&b);
+	fuzz_seed(b.data, b.size);
+	seed_note();
+}

@@ -1,0 +1,169 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/emu/encode.h"
+#include "lib/perfdata/write.h"
+#include "tests/fuzz/fuzz.h"
+
+static const char *seed_dir;
+static unsigned seeds;
+
+void fuzz_require(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+int fuzz_fd(const void *data, size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	if (fd < 0 || pwrite_full(fd, data, size, 0) < 0)
+		exit(EXIT_FAILURE);
+	return fd;
+}
+
+void fuzz_seed(const void *data, size_t size)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/seed-%u", seed_dir, seeds++);
+	f = fopen(path, "w");
+	if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0) {
+		perror(path);
+		exit(EXIT_FAILURE);
+	}
+}
+
+void fuzz_seed_fd(int fd)
+{
+	struct stat st;
+	_cleanup_free_ char *text = NULL;
+
+	fuzz_require(fd >= 0 && fstat(fd, &st) == 0);
+	text = malloc((size_t)st.st_size + 1);
+	fuzz_require(text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size);
+	fuzz_seed(text, (size_t)st.st_size);
+}
+
+/* With FUZZ_SEEDS=DIR in its environment a harness writes its seeds there, and ends. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	seed_dir = getenv("FUZZ_SEEDS");
+	if (!seed_dir)
+		return 0;
+	fuzz_seeds();
+	exit(EXIT_SUCCESS);
+}
+
+const uint32_t fuzz_code[FUZZ_CODE_WORDS] = {
+	0xd503201f, /*  0: nop */
+	0x54000040, /*  4: b.eq c */
+	0xd503201f, /*  8: nop */
+	0x94000005, /*  c: bl 20 */
+	0xb4ffffa0, /* 10: cbz x0, 4 */
+	0xd63f0000, /* 14: blr x0 */
+	0xd4000001, /* 18: svc 0 */
+	0x17fffff9, /* 1c: b 0 */
+	0x37000040, /* 20: tbnz w0, 0, 28 */
+	0xd503201f, /* 24: nop */
+	0xd65f03c0, /* 28: ret */
+	0xd61f0000, /* 2c: br x0 */
+	0xd503201f, /* 30: nop */
+	0xd69f03e0, /* 34: eret */
+	0xd5033fdf, /* 38: isb */
+	0x14000000, /* 3c: b 3c */
+};
+
+/* Around its loop three times, with a call, an exception, and a jump to where there is no code. */
+size_t fuzz_trace(uint8_t ret[FUZZ_TRACE_MAX])
+{
+	struct etm e;
+
+	etm_init(&e, ret, FUZZ_TRACE_MAX, true, FUZZ_PID);
+	etm_sync(&e, 100, FUZZ_BASE, true);
+	for (uint64_t i = 0; i < 3; i++) {
+		etm_atom(&e, i & 1);
+		etm_branch(&e, FUZZ_BASE + 0x10);
+		etm_atom(&e, true);
+		etm_indirect(&e, FUZZ_BASE + 0x10, 0);
+		etm_atom(&e, false);
+		etm_indirect(&e, FUZZ_BASE + 0x24, FUZZ_BASE + 0x18);
+		etm_indirect(&e, FUZZ_BASE + 0x18, 0);
+		etm_exception(&e, ETM_CALL, FUZZ_BASE + 0x1c, false);
+		etm_timestamp(&e, 200 + i);
+		etm_trace_on(&e, FUZZ_BASE + 0x1c);
+		etm_branch(&e, 0);
+		etm_sync(&e, 300 + i, FUZZ_BASE, false);
+	}
+	etm_branch(&e, 0);
+	etm_branch(&e, FUZZ_BASE + 0x10);
+	etm_atom(&e, true);
+	etm_indirect(&e, 0x500000, 0);
+	etm_exception(&e, ETM_INST_FAULT, 0x500000, true);
+	etm_flush(&e);
+	return e.head;
+}
+
+struct engine_config fuzz_etmv4(void)
+{
+	struct emu_regs regs;
+
+	etm_regs(true, &regs);
+	return (struct engine_config){ .protocol = PROTOCOL_ETMV4,
+				       .trace_id = (uint8_t)regs.traceidr,
+				       .configr = regs.configr,
+				       .traceidr = regs.traceidr,
+				       .idr0 = regs.idr0,
+				       .idr1 = regs.idr1,
+				       .idr2 = regs.idr2,
+				       .idr8 = regs.idr8 };
+}
+
+int fuzz_perfdata(void)
+{
+	struct engine_config c = fuzz_etmv4();
+	struct pd_cpu cpu = {
+		PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc }
+	};
+	struct pd_session session = { "host", "6.1", "aarch64", "prog", 8, 0, true, &cpu, 1 };
+	struct pd_map map = { .pid = FUZZ_PID,
+			      .tid = FUZZ_PID,
+			      .addr = FUZZ_BASE,
+			      .len = 0x1000,
+			      .prot = 5,
+			      .inode = 7,
+			      .path = "/bin/prog",
+			      .time = 10 };
+	uint8_t trace[FUZZ_TRACE_MAX];
+	size_t size = fuzz_trace(trace);
+	struct pd_aux aux = { 0, size, PD_AUX_RAW | PD_AUX_OVERWRITE, FUZZ_PID, FUZZ_PID, UINT32_MAX, 500 };
+	struct pd_buffer buffer = { .size = size, .reference = 1, .tid = FUZZ_PID, .cpu = UINT32_MAX };
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct pd_writer *w = NULL;
+
+	fuzz_require(fd >= 0 && pd_write_begin(fd, &session, &w) == 0);
+	pd_write_comm(w, FUZZ_PID, FUZZ_PID, "prog", true, 5);
+	pd_write_fork(w, FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, 6);
+	pd_write_map(w, &map);
+	map.build_id_size = PD_BUILD_ID_MAX;
+	map.addr += 0x10000;
+	pd_write_map(w, &map);
+	pd_write_itrace_start(w, FUZZ_PID, FUZZ_PID, UINT32_MAX, 11);
+	pd_write_aux(w, &aux);
+	pd_write_exit(w, FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, 600);
+	pd_write_buffer(w, &buffer);
+	pd_write_bytes(w, trace, size);
+	fuzz_require(pd_write_end(w) == 0);
+	pd_writer_free(w);
+	return fd;
+}

@@ -1,0 +1,167 @@
+/*
+ * lib/base/json.c, lib/varlink, lib/worker, client/decode/job.c: one message, of which the first byte says whose. What is
+ * understood is said again, and must be understood the same.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "client/decode/job.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/varlink/varlink.h"
+#include "lib/worker/worker.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { SMALL = 64 << 10 };
+
+static void json(const char *text, size_t size)
+{
+	_cleanup_json_ json_object *o = NULL, *again = NULL;
+	const char *out;
+
+	if (json_parse(text, size, &o) < 0)
+		return;
+	out = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	fuzz_require(json_parse(out, strlen(out), &again) == 0 && json_object_equal(o, again));
+}
+
+static void call(const char *text, size_t size)
+{
+	struct varlink_call c, again;
+	_cleanup_buf_ struct buf b = { 0 };
+
+	if (varlink_call_parse(text, size, &c) < 0)
+		return;
+	varlink_put_call(&b, c.method, c.parameters, c.more);
+	fuzz_require(buf_error(&b) == 0 && varlink_call_parse((char *)b.data, b.size - 1, &again) == 0);
+	fuzz_require(strcmp(c.method, again.method) == 0 && json_object_equal(c.parameters, again.parameters));
+	varlink_call_done(&again);
+	varlink_call_done(&c);
+}
+
+static void reply(const char *text, size_t size)
+{
+	struct varlink_reply r;
+
+	if (varlink_reply_parse(text, size, &r) == 0)
+		varlink_reply_done(&r);
+}
+
+/* As it comes from a socket, in two parts. */
+static void stream(const char *text, size_t size)
+{
+	struct varlink_stream *s;
+	struct varlink_reply r;
+	int pair[2];
+
+	fuzz_require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+	fuzz_require(varlink_stream_of(pair[0], &s) == 0);
+	if (write_full(pair[1], text, size) == 0) {
+		close(pair[1]);
+		while (varlink_receive(s, -1, &r, NULL) == 0)
+			varlink_reply_done(&r);
+	} else {
+		close(pair[1]);
+	}
+	varlink_stream_free(s);
+}
+
+static void worker(int fd)
+{
+	struct worker_event e = { 0 };
+
+	if (worker_receive(fd, MSG_DONTWAIT, &e) == 0) {
+		fuzz_require(e.type != WORKER_IMAGE || e.path);
+		fuzz_require(e.type != WORKER_FAILED || e.reason);
+		worker_event_done(&e);
+	}
+}
+
+static void ended(int fd)
+{
+	uint64_t job;
+	int status;
+
+	if (worker_ended(fd, MSG_DONTWAIT, &job, &status) == 0)
+		fuzz_require(status >= 0 && status <= 0xffff);
+}
+
+static void start(int fd)
+{
+	struct job j;
+
+	if (job_receive(fd, &j) < 0)
+		return;
+	fuzz_require(j.input >= 0 && j.n_outputs <= WORKER_OUTPUTS_MAX);
+	close(j.input);
+	closep(&j.code);
+	for (size_t i = 0; i < j.n_outputs; i++)
+		close(j.outputs[i].fd);
+	json_object_put(j.start);
+}
+
+static void image(int fd)
+{
+	struct job j = { .socket = fd };
+	char reason[16];
+	int got = -1;
+
+	if (job_image(&j, 1, "/bin/prog", NULL, 7, &got, reason, sizeof(reason)) == 0)
+		closep(&got);
+}
+
+static void datagram(unsigned kind, const void *data, size_t size)
+{
+	static void (*const takers[])(int fd) = { worker, ended, start, image };
+	int pair[2], fds[3] = { 0, 0, 0 };
+
+	/* An empty one would be the end. */
+	if (!size)
+		return;
+	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	if (fdmsg_send(pair[1], data, size, fds, kind >> 2 & 3) == 0)
+		takers[kind & 3](pair[0]);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const texts[])(const char *text, size_t size) = { json, call, reply, stream };
+	const char *text = (const char *)data + 1;
+
+	if (size < 1 || size > SMALL)
+		return 0;
+	if (data[0] & 0x40)
+		datagram(data[0], text, size - 1);
+	else
+		texts[data[0] & 3](text, size - 1);
+	return 0;
+}
+
+void fuzz_seeds(void)
+{
+	static const char *const seeds[] = {
+		"0{\"a\":[1,-2,3.5e1,true,null,{\"b\":\"\\u00e9\\ud83d\\ude00\"}],\"c\":18446744073709551615}",
+		"1{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":4000},\"more\":true}",
+		"2{\"error\":\"org.csight.NotArmed\",\"parameters\":{\"pid\":1}}",
+		"2{\"continues\":true,\"parameters\":{}}",
+		"@{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7}",
+		"@{\"type\":\"progress\",\"done\":1,\"total\":2}",
+		"@{\"type\":\"failed\",\"reason\":\"why\"}",
+		"@{\"type\":\"result\",\"bytes\":3}",
+		"A{\"job\":7,\"status\":139}",
+		"J{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\"],\"options\":{\"thread\":4}}",
+		"N{\"type\":\"start\",\"input\":\"perf.data\",\"code\":true,\"outputs\":[\"none\"],\"snapshot\":{}}",
+		"C{\"type\":\"image\",\"index\":1,\"reason\":\"none\"}",
+		"G{\"type\":\"image\",\"index\":1}",
+	};
+	static const char two[] = "3{\"parameters\":{},\"continues\":true}\0{\"error\":\"a.b\"}";
+
+	for (size_t i = 0; i < ELEMENTS(seeds); i++)
+		fuzz_seed(seeds[i], strlen(seeds[i]));
+	fuzz_seed(two, sizeof(two));
+}

@@ -1,0 +1,74 @@
+/* lib/store and lib/export: a store to its tables and events, and to what is shown of it. */
+#include "config.h"
+
+#include <fcntl.h>
+
+#include "lib/export/export.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/storegen.h"
+
+enum { EVENTS_MAX = 3000 };
+
+static size_t touch(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+static void go_through(const struct store *s, size_t thread, uint64_t from)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	const struct store_frame *stack;
+	struct store_event e;
+
+	if (store_iter_new(s, thread, &it) < 0 || store_iter_seek(it, from) < 0)
+		return;
+	for (int i = 0; i < EVENTS_MAX && store_iter_next(it, &e) == 1; i++) {
+		size_t n = store_iter_stack(it, &stack);
+
+		for (size_t k = 0; k < n; k++)
+			fuzz_require(stack[k].function < store_functions(s));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static int null = -1;
+	_cleanup_close_ int fd = fuzz_fd(data, size);
+	_cleanup_(store_closep) struct store *s = NULL;
+	struct export_options options = EXPORT_DEFAULTS;
+	struct export_result result;
+	size_t sum = 0;
+
+	if (null < 0)
+		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (store_open(fd, &s) < 0)
+		return 0;
+	sum += touch(store_meta(s, "program")) + store_meta_number(s, "pid");
+	for (size_t i = 0; i < store_functions(s); i++)
+		sum += touch(store_function(s, i)->name) + touch(store_function(s, i)->image);
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		sum += touch(t->name);
+		go_through(s, i, 0);
+		go_through(s, i, t->first + (t->last - t->first) / 2);
+	}
+	options.budget = 500;
+	export_tree.write(s, null, &options, &result);
+	export_perfetto.write(s, null, &options, &result);
+	return sum == SIZE_MAX;
+}
+
+void fuzz_seeds(void)
+{
+	static const size_t steps[] = { 0, 20, 400 };
+
+	for (size_t i = 0; i < ELEMENTS(steps); i++) {
+		struct thread threads[2] = { 0 };
+		_cleanup_close_ int fd = make_store(threads, i ? 2 : 1, steps[i]);
+
+		fuzz_seed_fd(fd);
+		free(threads[0].events);
+		free(threads[1].events);
+	}
+}
