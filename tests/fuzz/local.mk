@@ -1,0 +1,42 @@
+# Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
+FUZZ = code decode deframe elf messages opencsd perfdata store
+FUZZ_CC = clang
+FUZZ_SECONDS = 60
+FUZZ_CFLAGS = -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize-recover=all -pthread
+FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
+EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/elf.c \
+	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/messages.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/store.c
+
+fuzz_sources = tests/fuzz/fuzz.c $(filter-out client/decode/main.c,$(csight_decode_SOURCES)) \
+	$(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
+	$(lib_coresight_libcoresight_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
+	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_la_SOURCES) \
+	$(lib_varlink_libvarlink_la_SOURCES) $(lib_worker_libworker_la_SOURCES)
+fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/elfgen.h tests/storegen.h)
+fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
+
+fuzz/%.o: $(top_srcdir)/%.c $(fuzz_headers)
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -c -o $@ $<
+
+$(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
+	$(AM_V_CCLD)$(MKDIR_P) fuzz/bin && $(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
+		$(JSON_LIBS) $(OPENCSD_LIBS) $(ZSTD_LIBS) -lstdc++
+
+# One after another, each until its time is up or it finds something; what it found lies in fuzz/found. OpenCSD loses
+# memory with each tree, in frames that cannot be told from ours.
+fuzz: $(addprefix fuzz/bin/,$(FUZZ))
+	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
+		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name fuzz/bin/$$name; \
+		case $$name in decode | opencsd) leaks=0 ;; *) leaks=1 ;; esac; \
+		echo "==> $$name"; fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
+			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \
+			{ tail -n 60 fuzz/$$name.log; exit 1; }; \
+		grep -E 'DONE|number_of_executed|peak_rss' fuzz/$$name.log; \
+	done
+.PHONY: fuzz
+.PRECIOUS: fuzz/%.o
+
+clean-local: clean-fuzz
+clean-fuzz:
+	rm -rf fuzz
