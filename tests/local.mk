@@ -88,6 +88,11 @@ tests_planted_loose_SOURCES = tests/planted.c client/decode/main.c client/decode
 tests_planted_loose_CFLAGS = $(AM_CFLAGS) -pthread -DNO_CAGE
 tests_planted_loose_LDADD = $(tests_planted_LDADD)
 TESTS += tests/cage tests/cage.test
+check_PROGRAMS += tests/unit-guard
+tests_unit_guard_SOURCES = tests/unit-guard.c
+tests_unit_guard_LDADD = lib/etm/libetm.la
+tests_unit_guard_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
+TESTS += tests/unit-guard
 EXTRA_DIST += tests/cage.test
 
 # lib/calls, lib/store, lib/export

@@ -22,6 +22,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/etm/engine.h"
+#include "lib/etm/guard.h"
 
 enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096 };
 
@@ -56,6 +57,7 @@ static int run_job(int sock, uint64_t id)
 
 	snprintf(name, sizeof(name), "csight-job-%llu", (unsigned long long)id);
 	prctl(PR_SET_NAME, name);
+	guard_install();
 	/* Nothing that comes from a job is looked at before. */
 	rc = cage_lock(&cage);
 	if (rc < 0) {

@@ -38,6 +38,7 @@ void tally_engine(struct tally *t, const struct engine_stats *stats)
 		t->sync = t->bytes + stats->first_sync;
 	t->bytes += stats->bytes;
 	t->decoded += stats->decoded;
+	t->gaps[GAP_TYPE_CRASH] += stats->crashes;
 }
 
 void tally_add(struct tally *to, const struct tally *from)
@@ -62,6 +63,7 @@ void tally_json(const struct tally *t, json_object *to)
 		[GAP_TYPE_BAD_IMAGE] = "bad-image",
 		[GAP_TYPE_LOST] = "lost",
 		[GAP_TYPE_CUT] = "cut",
+		[GAP_TYPE_CRASH] = "crash",
 		[GAP_TYPE_UNSUPPORTED] = "unsupported",
 	};
 	json_object *gaps = json_object_new_object();

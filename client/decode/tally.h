@@ -15,6 +15,7 @@ enum gap {
 	GAP_TYPE_BAD_IMAGE,	  /* the code is not what ran */
 	GAP_TYPE_LOST,		  /* the recorder says that it lost trace here */
 	GAP_TYPE_CUT,		  /* bytes that the file should have and has not */
+	GAP_TYPE_CRASH,		  /* the engine's library crashed, and lost the rest of its piece */
 	GAP_TYPE_UNSUPPORTED,	  /* a source that no engine here decodes */
 	GAP_TYPES,
 };

@@ -75,6 +75,7 @@ struct engine_stats {
 	uint64_t decoded; /* of them, those of packets that were understood */
 	uint64_t first_sync; /* offset of the first synchronisation point; UINT64_MAX: none */
 	uint64_t restarts;   /* how often the engine gave up and was begun anew */
+	uint64_t crashes;    /* of the library behind it: the rest of the bytes was passed over */
 };
 
 struct engine;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
+#include "lib/etm/guard.h"
 #include "lib/etm/opencsd.h"
 
 enum {
@@ -39,6 +40,7 @@ struct engine {
 	uint32_t packet_size;
 	bool watched; /* packets are seen */
 	bool synced, restarted;
+	bool crashed; /* it takes bytes, and does nothing with them */
 	int error;                   /* of the sink */
 	char text[OPENCSD_TEXT_MAX]; /* of the element that is on its way */
 };
@@ -61,9 +63,13 @@ static uint32_t on_read(const void *user, const ocsd_vaddr_t address, const ocsd
 {
 	const struct accessor *a = user;
 	struct engine_context context = a->engine->context;
+	sigjmp_buf *guard = guard_set(NULL);
+	size_t n;
 
 	context.spaces = (uint8_t)((unsigned)space & (unsigned)a->spaces);
-	return (uint32_t)a->engine->memory.read(a->engine->memory.user, &context, address, ret, size);
+	n = a->engine->memory.read(a->engine->memory.user, &context, address, ret, size);
+	guard_set(guard);
+	return (uint32_t)n;
 }
 
 static bool add_memory(struct engine *e)
@@ -167,14 +173,11 @@ static void tell_packet(struct engine *e, uint64_t offset, const void *packet, c
 	e->error = MIN(e->sink.packet(e->sink.user, &p), 0);
 }
 
-static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index, const void *packet,
-		      const uint32_t size, const uint8_t *bytes)
+static void take_packet(struct engine *e, const ocsd_trc_index_t index, const void *packet, const uint32_t size,
+			const uint8_t *bytes)
 {
-	struct engine *e = (struct engine *)user;
 	uint32_t type;
 
-	if (op != OCSD_OP_DATA || !packet)
-		return;
 	e->packet_size = size;
 	e->packet_end = position(e, index) + size;
 	/* Each protocol's packet has its type at its head. */
@@ -192,10 +195,19 @@ static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_
 		e->stats.decoded += size;
 }
 
-static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t index, const uint8_t id,
-				       const ocsd_generic_trace_elem *from)
+static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index, const void *packet,
+		      const uint32_t size, const uint8_t *bytes)
 {
-	struct engine *e = (struct engine *)user;
+	sigjmp_buf *guard = guard_set(NULL);
+
+	if (op == OCSD_OP_DATA && packet)
+		take_packet((struct engine *)user, index, packet, size, bytes);
+	guard_set(guard);
+}
+
+static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_t index,
+					 const ocsd_generic_trace_elem *from)
+{
 	struct element to = { .offset = position(e, index) };
 
 	if (e->error || !opencsd_convert(from, &to, e->text))
@@ -215,6 +227,16 @@ static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t 
 		watch_element(e, &to);
 	e->error = e->sink.element(e->sink.user, &to);
 	return e->error < 0 ? OCSD_RESP_FATAL_SYS_ERR : OCSD_RESP_CONT;
+}
+
+static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t index, const uint8_t id,
+				       const ocsd_generic_trace_elem *from)
+{
+	sigjmp_buf *guard = guard_set(NULL);
+	ocsd_datapath_resp_t response = take_element((struct engine *)user, index, from);
+
+	guard_set(guard);
+	return response;
 }
 
 static void drop_tree(struct engine *e)
@@ -304,6 +326,39 @@ static int restart(struct engine *e)
 	return make_tree(e);
 }
 
+/* What it was told here is all there is to say, and to be relied on; its tree is left as it lies. */
+static void on_crash(struct engine *e)
+{
+	struct element lost = { .kind = ELEM_NO_SYNC, .reason = REASON_UNDEFINED, .offset = e->packet_end };
+
+	e->tree = 0;
+	e->crashed = true;
+	e->synced = false;
+	e->stats.crashes++;
+	e->error = e->sink.element(e->sink.user, &lost);
+}
+
+/* OpenCSD at its work. A crash of it reads as if all were done. */
+static ocsd_datapath_resp_t feed(struct engine *e, ocsd_datapath_op_t op, const uint8_t *data, uint32_t size,
+				 uint32_t *ret_used)
+{
+	ocsd_datapath_resp_t response;
+	sigjmp_buf here;
+
+	*ret_used = size;
+	e->block_at = e->stats.bytes;
+	if (e->crashed)
+		return OCSD_RESP_CONT;
+	if (sigsetjmp(here, 1) != 0) {
+		on_crash(e);
+		return OCSD_RESP_CONT;
+	}
+	guard_set(&here);
+	response = ocsd_dt_process_data(e->tree, op, (ocsd_trc_index_t)e->block_at, size, data, ret_used);
+	guard_set(NULL);
+	return response;
+}
+
 /* One block, at most BLOCK_MAX; *ret_used: where to go on. */
 static int push_block(struct engine *e, const uint8_t *data, uint32_t size, uint32_t *ret_used)
 {
@@ -311,8 +366,7 @@ static int push_block(struct engine *e, const uint8_t *data, uint32_t size, uint
 	uint64_t end;
 	ocsd_datapath_resp_t response;
 
-	e->block_at = e->stats.bytes;
-	response = ocsd_dt_process_data(e->tree, OCSD_OP_DATA, (ocsd_trc_index_t)e->block_at, size, data, &used);
+	response = feed(e, OCSD_OP_DATA, data, size, &used);
 	if (e->error < 0)
 		return e->error;
 	if (!OCSD_DATA_RESP_IS_FATAL(response)) {
@@ -351,8 +405,7 @@ static int engine_reset(struct engine *e)
 
 	if (e->error < 0)
 		return e->error;
-	e->block_at = e->stats.bytes;
-	ocsd_dt_process_data(e->tree, OCSD_OP_RESET, (ocsd_trc_index_t)e->block_at, 0, NULL, &used);
+	feed(e, OCSD_OP_RESET, NULL, 0, &used);
 	e->synced = false;
 	return e->error;
 }
@@ -363,8 +416,7 @@ static int engine_finish(struct engine *e)
 
 	if (e->error < 0)
 		return e->error;
-	e->block_at = e->stats.bytes;
-	ocsd_dt_process_data(e->tree, OCSD_OP_EOT, (ocsd_trc_index_t)e->block_at, 0, NULL, &used);
+	feed(e, OCSD_OP_EOT, NULL, 0, &used);
 	return e->error;
 }
 

@@ -50,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pthread_t thread;
 	struct job job;
 
+	fuzz_guard();
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	fds[n++] = fuzz_fd(data, size);
 	fds[n++] = make_code();

@@ -10,6 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/emu/encode.h"
+#include "lib/etm/guard.h"
 #include "lib/perfdata/write.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -29,6 +30,15 @@ int fuzz_fd(const void *data, size_t size)
 	if (fd < 0 || pwrite_full(fd, data, size, 0) < 0)
 		exit(EXIT_FAILURE);
 	return fd;
+}
+
+void fuzz_guard(void)
+{
+	static bool done;
+
+	if (!done)
+		guard_install();
+	done = true;
 }
 
 void fuzz_seed(const void *data, size_t size)

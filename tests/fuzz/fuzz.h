@@ -25,6 +25,9 @@ int fuzz_fd(const void *data, size_t size);
 /* What must hold whatever the input. */
 void fuzz_require(bool holds);
 
+/* OpenCSD's crashes are its own. Called by a run, as libFuzzer's handlers must be there before. */
+void fuzz_guard(void);
+
 enum { FUZZ_PID = 4000, FUZZ_BASE = 0x400000, FUZZ_CODE_WORDS = 16, FUZZ_TRACE_MAX = 4096 };
 
 /* A program of branches of all kinds, and an ETMv4 trace of it that the emulator's encoder writes. */

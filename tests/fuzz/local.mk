@@ -29,7 +29,7 @@ fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name fuzz/bin/$$name; \
 		case $$name in decode | opencsd) leaks=0 ;; *) leaks=1 ;; esac; \
-		echo "==> $$name"; fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
+		echo "==> $$name"; ASAN_OPTIONS=detect_leaks=$$leaks fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
 			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \
 			{ tail -n 60 fuzz/$$name.log; exit 1; }; \
 		grep -E 'DONE|number_of_executed|peak_rss' fuzz/$$name.log; \

@@ -1,6 +1,6 @@
 /*
  * lib/etm/opencsd.c and OpenCSD behind it, for every protocol. Ahead of the trace stand four bytes of how, and the registers.
- * OpenCSD itself is not built for this: a crash in it shows, but its memory is not watched.
+ * OpenCSD itself is not built for this, and a crash in it is not the end: what is looked for is ours.
  */
 #include "config.h"
 
@@ -78,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t chunk;
 	int rc = 0;
 
+	fuzz_guard();
 	if (size < sizeof(head))
 		return 0;
 	memcpy(&head, data, sizeof(head));
