@@ -92,6 +92,8 @@ static int ends(void (*what)(void))
 	int status = 0;
 
 	if (pid == 0) {
+		/* Its checks are not to be counted. */
+		close(STDOUT_FILENO);
 		what();
 		_exit(0);
 	}

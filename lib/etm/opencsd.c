@@ -338,14 +338,13 @@ static void on_crash(struct engine *e)
 	e->error = e->sink.element(e->sink.user, &lost);
 }
 
-/* OpenCSD at its work. A crash of it reads as if all were done. */
+/* OpenCSD at its work. A crash of it reads as if it had taken everything. */
 static ocsd_datapath_resp_t feed(struct engine *e, ocsd_datapath_op_t op, const uint8_t *data, uint32_t size,
 				 uint32_t *ret_used)
 {
 	ocsd_datapath_resp_t response;
 	sigjmp_buf here;
 
-	*ret_used = size;
 	e->block_at = e->stats.bytes;
 	if (e->crashed)
 		return OCSD_RESP_CONT;
