@@ -29,6 +29,10 @@ skip() { # NAME REASON
   echo "ok $count - $1 # SKIP $2"
 }
 
+quiet() { # COMMAND...: without its output, as ok's own must stay
+  "$@" >/dev/null
+}
+
 note() { sed 's/^/# /'; } # standard input, as comments
 
 plan() { # the end of a test
