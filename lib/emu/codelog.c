@@ -1,42 +1,12 @@
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "lib/base/util.h"
-#include "lib/emu/buildid.h"
 #include "lib/emu/codelog.h"
+#include "lib/emu/maps.h"
 
-enum { PAGE = 4096, WORDS = PAGE / 4, BUCKETS = 1024, FD_LEAST = 600 };
-
-/* A line of /proc/self/maps, neighbours of the same file joined; addresses are the guest's. */
-struct map {
-	uint64_t start, end, offset, inode;
-	unsigned major, minor;
-	uint32_t prot;
-	char path[EMU_PATH_SIZE];
-};
-
-struct file {
-	struct file *next;
-	uint32_t id;
-	uint64_t inode;
-	unsigned major, minor;
-	int fd;
-	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
-};
-
-/* A mapping that the log holds. */
-struct known {
-	struct known *next;
-	uint64_t start, end, offset, inode;
-	unsigned major, minor;
-	struct file *file;
-};
+enum { PAGE = 4096, WORDS = PAGE / 4, BUCKETS = 1024 };
 
 /* Words of code that the log holds besides the files'. */
 struct page {
@@ -48,11 +18,7 @@ struct page {
 
 struct codelog {
 	struct shared *shared;
-	struct known *known;
-	struct file *files;
 	struct page *pages[BUCKETS];
-	uint32_t n_files;
-	_Atomic bool stale;
 };
 
 _Atomic uint32_t codelog_records;
@@ -64,11 +30,6 @@ struct codelog *codelog_new(struct shared *s)
 	if (c)
 		c->shared = s;
 	return c;
-}
-
-void codelog_stale(struct codelog *c)
-{
-	atomic_store(&c->stale, true);
 }
 
 /* Room for a record of size bytes, its head filled in; NULL where the log is full. append_done() makes it visible. */
@@ -114,103 +75,9 @@ static struct page **page_at(struct codelog *c, uint64_t address)
 	return p;
 }
 
-static bool parse_line(const char *line, uint64_t base, struct map *ret)
-{
-	char prot[5];
-	int path = 0;
-
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start, &ret->end, prot,
-		   &ret->offset, &ret->major, &ret->minor, &ret->inode, &path) < 7)
-		return false;
-	ret->start -= base;
-	ret->end -= base;
-	ret->prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) | PROT_EXEC;
-	snprintf(ret->path, sizeof(ret->path), "%s", path ? line + path : "");
-	ret->path[strcspn(ret->path, "\n")] = 0;
-	return true;
-}
-
-/* The mapping of addr, joined with the lines before and after it that continue the same file or anonymous memory. */
-static bool find_map(uint64_t addr, uint64_t base, struct map *ret)
-{
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
-	struct map now = { 0 }, run = { 0 };
-	char line[EMU_PATH_SIZE + 128];
-	bool found = false;
-
-	while (f && fgets(line, sizeof(line), f)) {
-		bool joins;
-
-		if (!parse_line(line, base, &now))
-			continue;
-		joins = now.start == run.end && now.inode == run.inode && now.major == run.major &&
-			now.minor == run.minor &&
-			(now.inode ? now.offset == run.offset + (run.end - run.start) : strcmp(now.path, run.path) == 0);
-		if (joins) {
-			run.end = now.end;
-		} else if (found) {
-			break;
-		} else {
-			run = now;
-		}
-		found = found || (addr >= now.start && addr < now.end);
-	}
-	if (found)
-		*ret = run;
-	return found;
-}
-
-/* The file of a mapping, opened and handed over once; NULL where it is no longer the one that its path names. */
-static struct file *file_of(struct codelog *c, const struct map *m)
-{
-	struct file *f;
-	struct stat st;
-	int fd;
-
-	if (!m->inode || m->path[0] != '/')
-		return NULL;
-	for (f = c->files; f; f = f->next)
-		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor)
-			return f;
-	fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != m->inode ||
-	    major(st.st_dev) != m->major || minor(st.st_dev) != m->minor) {
-		close(fd);
-		return NULL;
-	}
-	f = calloc(1, sizeof(*f));
-	if (!f) {
-		close(fd);
-		return NULL;
-	}
-	f->fd = fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST);
-	close(fd);
-	f->id = ++c->n_files;
-	f->inode = m->inode;
-	f->major = m->major;
-	f->minor = m->minor;
-	f->build_id_size = buildid_read(f->fd, f->build_id);
-	f->next = c->files;
-	c->files = f;
-	shared_send_file(c->shared, f->id, f->fd);
-	return f;
-}
-
-/* A mapping replaces what the log held of its addresses. */
+/* Its bytes are no longer what the log says of them. */
 static void forget(struct codelog *c, uint64_t start, uint64_t end)
 {
-	for (struct known **k = &c->known; *k;) {
-		struct known *old = *k;
-
-		if (old->start < end && start < old->end) {
-			*k = old->next;
-			free(old);
-		} else {
-			k = &old->next;
-		}
-	}
 	for (unsigned i = 0; i < BUCKETS; i++)
 		for (struct page **p = &c->pages[i]; *p;) {
 			struct page *old = *p;
@@ -224,117 +91,67 @@ static void forget(struct codelog *c, uint64_t start, uint64_t end)
 		}
 }
 
-static struct known *add_map(struct codelog *c, const struct map *m)
+static void placed(void *data, const struct region *part, bool replaced, bool instead_of_file)
 {
-	const char *path = m->path[0] == '/' ? m->path : "//anon";
-	struct known *k = calloc(1, sizeof(*k));
+	struct codelog *c = data;
+	const struct file *f = part->file;
+	const char *path = f ? f->path : "//anon";
 	struct emu_record_map *r;
 
-	if (!k)
-		return NULL;
-	forget(c, m->start, m->end);
-	k->start = m->start;
-	k->end = m->end;
-	k->offset = m->offset;
-	k->inode = m->inode;
-	k->major = m->major;
-	k->minor = m->minor;
-	k->file = file_of(c, m);
-	k->next = c->known;
-	c->known = k;
+	if (replaced)
+		forget(c, part->start, part->end);
+	/* Code in memory of no file is told by its bytes; what there is to say is that a file is gone. */
+	if (!f && !instead_of_file)
+		return;
 	r = append(c, EMU_REC_MAP, sizeof(*r) + strlen(path) + 1);
-	if (r) {
-		r->addr = m->start;
-		r->len = m->end - m->start;
-		r->offset = m->offset;
-		r->prot = m->prot;
-		r->file = k->file ? k->file->id : 0;
-		r->major = m->major;
-		r->minor = m->minor;
-		r->inode = m->inode;
-		if (k->file) {
-			r->build_id_size = k->file->build_id_size;
-			memcpy(r->build_id, k->file->build_id, sizeof(r->build_id));
-		}
-		strcpy((char *)(r + 1), path);
-		append_done(c, &r->head);
+	if (!r)
+		return;
+	r->addr = part->start;
+	r->len = part->end - part->start;
+	r->offset = part->offset;
+	/* QEMU maps code without the right to execute it. */
+	r->prot = PROT_READ | PROT_EXEC;
+	if (f) {
+		r->file = f->id;
+		r->major = f->major;
+		r->minor = f->minor;
+		r->inode = f->inode;
+		r->build_id_size = f->build_id_size;
+		memcpy(r->build_id, f->build_id, sizeof(r->build_id));
 	}
-	return k;
+	strcpy((char *)(r + 1), path);
+	append_done(c, &r->head);
 }
 
-static struct known *known_at(struct codelog *c, uint64_t addr)
+/* What the log holds of a word besides its file's; false: nothing. */
+static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 {
-	for (struct known *k = c->known; k; k = k->next)
-		if (addr >= k->start && addr < k->end)
-			return k;
-	return NULL;
-}
-
-static bool same_source(const struct known *k, const struct map *m)
-{
-	return m->inode == k->inode && m->major == k->major && m->minor == k->minor &&
-	       (!m->inode || m->offset - m->start == k->offset - k->start);
-}
-
-/*
- * What of a mapping around addr the log does not hold yet: a neighbour that it joined with, as anonymous memory does, may
- * hold code that was logged, and is not replaced.
- */
-static void leave_known(const struct codelog *c, uint64_t addr, struct map *m)
-{
-	for (const struct known *k = c->known; k; k = k->next) {
-		if (!same_source(k, m))
-			continue;
-		if (k->end <= addr && k->end > m->start) {
-			m->offset += k->end - m->start;
-			m->start = k->end;
-		} else if (k->start > addr && k->start < m->end) {
-			m->end = k->start;
-		}
-	}
-}
-
-/* The logged mapping of addr, after a look at what is mapped now where that may have changed. */
-static struct known *mapping(struct codelog *c, uint64_t addr, uint64_t base)
-{
-	struct known *k = known_at(c, addr);
-	struct map m;
-
-	if (k && !atomic_load(&c->stale))
-		return k;
-	if (atomic_exchange(&c->stale, false)) {
-		/* Every logged mapping is looked at: what was changed must not be taken for unchanged later. */
-		for (struct known *old = c->known, *next; old; old = next) {
-			next = old->next;
-			if (!find_map(old->start, base, &m) || !same_source(old, &m) || m.end < old->end) {
-				struct known **p = &c->known;
-
-				while (*p != old)
-					p = &(*p)->next;
-				*p = old->next;
-				/* Its words stay: what comes to lie there replaces them by a mapping of its own. */
-				free(old);
-			}
-		}
-		k = known_at(c, addr);
-	}
-	if (k || !find_map(addr, base, &m))
-		return k;
-	leave_known(c, addr, &m);
-	return add_map(c, &m);
-}
-
-/* What the log would give back for a word. */
-static bool logged_word(struct codelog *c, const struct known *k, uint64_t addr, uint32_t *ret)
-{
-	struct page *p = *page_at(c, addr);
+	const struct page *p = *page_at(c, addr);
 	unsigned i = (unsigned)(addr % PAGE / 4);
 
-	if (p && p->valid[i / 8] >> (i % 8) & 1) {
-		*ret = p->words[i];
-		return true;
+	if (!p || !(p->valid[i / 8] >> (i % 8) & 1))
+		return false;
+	*ret = p->words[i];
+	return true;
+}
+
+/* Whether the log would give back just these bytes, which lie within a page. */
+static bool gives_back(struct codelog *c, const struct region *at, uint64_t addr, const uint8_t *bytes, uint32_t len)
+{
+	uint32_t in_file[WORDS], word, have;
+	bool file = at && at->file && addr + len <= at->end && files_read(at->file, in_file, len, at->offset + (addr - at->start));
+
+	for (uint32_t i = 0; i + 4 <= len; i += 4) {
+		memcpy(&word, bytes + i, 4);
+		if (!logged_word(c, addr + i, &have)) {
+			if (!file)
+				return false;
+			have = in_file[i / 4];
+		}
+		if (have != word)
+			return false;
 	}
-	return k && k->file && pread(k->file->fd, ret, 4, (off_t)(k->offset + (addr - k->start))) == 4;
+	return true;
 }
 
 static void hold_word(struct codelog *c, uint64_t addr, uint32_t word)
@@ -354,18 +171,11 @@ static void hold_word(struct codelog *c, uint64_t addr, uint32_t word)
 
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base)
 {
-	const struct known *k = mapping(c, addr, base);
-	bool differs = false;
+	const struct region *at = maps_find(c->shared, addr, base, placed, c);
 	struct emu_record_code *r;
-	uint32_t word, have;
+	uint32_t word;
 
-	for (uint32_t i = 0; i + 4 <= len; i += 4) {
-		bool known = logged_word(c, k, addr + i, &have);
-
-		memcpy(&word, bytes + i, 4);
-		differs = differs || !known || have != word;
-	}
-	if (!differs)
+	if (gives_back(c, at, addr, bytes, len))
 		return;
 	r = append(c, EMU_REC_CODE, sizeof(*r) + len);
 	if (!r)
@@ -387,6 +197,5 @@ void codelog_moved(struct codelog *c, const struct shared *from)
 	memcpy(c->shared->log, from->log, head);
 	atomic_store(&c->shared->header->log_head, head);
 	atomic_store(&c->shared->header->log_lost, atomic_load(&from->header->log_lost));
-	for (struct file *f = c->files; f; f = f->next)
-		shared_send_file(c->shared, f->id, f->fd);
+	files_send(c->shared);
 }

@@ -1,7 +1,7 @@
 /*
  * What code there is, as the log of ring.h tells it: mappings, and bytes that the mapped files do not give back. The
  * bytes of each block are checked when QEMU translates it; what the log so far would not give back is added. All calls
- * but codelog_stale and codelog_epoch are made under the caller's lock.
+ * but codelog_epoch are made under the caller's lock.
  */
 #ifndef CSIGHT_EMU_CODELOG_H
 #define CSIGHT_EMU_CODELOG_H
@@ -12,10 +12,7 @@ struct codelog;
 
 struct codelog *codelog_new(struct shared *s);
 
-/* The guest ran a system call that may have changed its mappings. */
-void codelog_stale(struct codelog *c);
-
-/* Code is about to run at addr; bytes are what QEMU translates, base what to add to a guest address. */
+/* Code is about to run at addr; bytes, all of one page, are what QEMU translates, base what to add to a guest address. */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
 /* A thread's name from now on. */

@@ -10,7 +10,9 @@ csight_etm_la_SOURCES = \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
 	lib/emu/encode.c lib/emu/encode.h \
+	lib/emu/files.c lib/emu/files.h \
 	lib/emu/guest.c lib/emu/guest.h \
+	lib/emu/maps.c lib/emu/maps.h \
 	lib/emu/plugin.c \
 	lib/emu/qemu.h \
 	lib/emu/shared.c lib/emu/shared.h \

@@ -19,6 +19,7 @@
 #include "lib/emu/codelog.h"
 #include "lib/emu/encode.h"
 #include "lib/emu/guest.h"
+#include "lib/emu/maps.h"
 #include "lib/emu/shared.h"
 #include "lib/emu/signals.h"
 #include "lib/emu/truth.h"
@@ -27,7 +28,7 @@ enum { VCPUS = 16384, ARENA = 1 << 20 };
 
 /* arm64's system call numbers. */
 enum {
-	NR_EXIT = 93, NR_SIGACTION = 134, NR_PRCTL = 167, NR_SHMAT = 196, NR_SHMDT = 197, NR_BRK = 214, NR_MUNMAP = 215,
+	NR_EXIT = 93, NR_SIGACTION = 134, NR_PRCTL = 167, NR_SHMAT = 196, NR_SHMDT = 197, NR_MUNMAP = 215,
 	NR_MREMAP = 216, NR_MMAP = 222, NR_MPROTECT = 226
 };
 
@@ -63,7 +64,7 @@ static struct shared shared;
 static struct codelog *codelog;
 static struct thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
-static __thread uint64_t self_call[2]; /* the first arguments of the system call that this thread is in */
+static __thread uint64_t self_call[3]; /* the first arguments of the system call that this thread is in */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
 static uint64_t base; /* of guest memory in QEMU's */
 static bool opened, untraced;
@@ -313,10 +314,21 @@ static void on_block(unsigned vcpu, void *userdata)
 	publish(t, vcpu);
 }
 
-static bool changes_mappings(int64_t number)
+/* A system call that may have put something else where code was known: which addresses. */
+static void note_mappings(int64_t number, uint64_t result)
 {
-	return number == NR_MMAP || number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP ||
-	       number == NR_BRK || number == NR_SHMAT || number == NR_SHMDT;
+	bool good = result < (uint64_t)-4095;
+
+	pthread_mutex_lock(&lock);
+	if (number == NR_MMAP && good)
+		maps_changed(result, self_call[1]);
+	else if (number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP)
+		maps_changed(self_call[0], self_call[1]);
+	else if (number == NR_SHMAT || number == NR_SHMDT)
+		maps_changed(0, UINT64_MAX);
+	if (number == NR_MREMAP && good)
+		maps_changed(result, self_call[2]);
+	pthread_mutex_unlock(&lock);
 }
 
 static void handler_set(uint64_t action)
@@ -350,6 +362,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 
 	self_call[0] = a1;
 	self_call[1] = a2;
+	self_call[2] = a3;
 	if (!t || !t->slot)
 		return;
 	if (t->last && t->last->kind == A64_SVC) {
@@ -381,8 +394,9 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 		handler_set(self_call[1]);
 	else if (number == NR_PRCTL && result == 0 && self_call[0] == PR_SET_NAME && t && t->slot)
 		name_set(t, self_call[1]);
-	else if (codelog && changes_mappings(number))
-		codelog_stale(codelog);
+	else if (number == NR_MMAP || number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP ||
+		 number == NR_SHMAT || number == NR_SHMDT)
+		note_mappings(number, (uint64_t)result);
 	/* The next block looks at the control word, after this store: one of the two sides sees the other. */
 	if (t && t->slot)
 		atomic_store(&t->slot->state, EMU_RUNNING);

@@ -1,0 +1,83 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "lib/base/util.h"
+#include "lib/emu/buildid.h"
+#include "lib/emu/files.h"
+
+enum { PAGE = 4096, FD_LEAST = 600 };
+
+static struct file *files;
+static uint32_t n_files;
+
+/* Where a file system shows another number in maps than in stat (overlays do), the content decides. */
+static bool is_mapped(int fd, const struct files_mapping *m)
+{
+	uint8_t page[PAGE];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	if (st.st_ino == m->inode && major(st.st_dev) == m->major && minor(st.st_dev) == m->minor)
+		return true;
+	return pread(fd, page, sizeof(page), (off_t)m->offset) == sizeof(page) &&
+	       memcmp(page, (const void *)(uintptr_t)m->start, sizeof(page)) == 0;
+}
+
+/* The mapped file itself, where this process may ask for it even when it has no name any more; else what has its name. */
+static int open_mapped(const struct files_mapping *m)
+{
+	char link[64];
+	int fd, high;
+
+	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start, (unsigned long long)m->end);
+	fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -1;
+	high = is_mapped(fd, m) ? fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST) : -1;
+	close(fd);
+	return high;
+}
+
+struct file *files_find(struct shared *s, const struct files_mapping *m)
+{
+	struct file *f;
+
+	for (f = files; f; f = f->next)
+		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor && strcmp(f->path, m->path) == 0)
+			return f;
+	f = calloc(1, sizeof(*f));
+	if (!f || !(f->path = strdup(m->path))) {
+		free(f);
+		return NULL;
+	}
+	f->inode = m->inode;
+	f->major = m->major;
+	f->minor = m->minor;
+	f->fd = open_mapped(m);
+	f->next = files;
+	files = f;
+	if (f->fd < 0)
+		return f;
+	f->id = ++n_files;
+	f->build_id_size = buildid_read(f->fd, f->build_id);
+	shared_send_file(s, f->id, f->fd);
+	return f;
+}
+
+bool files_read(const struct file *f, void *ret, size_t size, uint64_t offset)
+{
+	return f->fd >= 0 && pread(f->fd, ret, size, (off_t)offset) == (ssize_t)size;
+}
+
+void files_send(struct shared *s)
+{
+	for (struct file *f = files; f; f = f->next)
+		if (f->id)
+			shared_send_file(s, f->id, f->fd);
+}

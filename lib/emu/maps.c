@@ -1,0 +1,166 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/emu/maps.h"
+
+static struct region *regions;
+static size_t n_regions, room;
+
+static void add_region(const struct region *r)
+{
+	if (n_regions == room) {
+		struct region *more = reallocarray(regions, 2 * room + 64, sizeof(*more));
+
+		/* Without memory it is looked up again the next time. */
+		if (!more)
+			return;
+		regions = more;
+		room = 2 * room + 64;
+	}
+	regions[n_regions++] = *r;
+}
+
+static struct region *region_at(uint64_t addr)
+{
+	for (size_t i = 0; i < n_regions; i++)
+		if (addr >= regions[i].start && addr < regions[i].end)
+			return &regions[i];
+	return NULL;
+}
+
+/* One continues the other: the same file at the same distance, or memory of no file. */
+static bool same_source(const struct region *a, const struct region *b)
+{
+	return a->file == b->file && (!a->file || a->offset - a->start == b->offset - b->start);
+}
+
+/* Makes the part of regions[i] within [start, end) a region of its own, still at i. */
+static void split(size_t i, uint64_t start, uint64_t end)
+{
+	struct region old = regions[i], part = old;
+
+	if (old.start < start) {
+		part.end = start;
+		add_region(&part);
+		regions[i].start = start;
+		regions[i].offset += start - old.start;
+	}
+	if (old.end > end) {
+		part = old;
+		part.start = end;
+		part.offset += end - old.start;
+		add_region(&part);
+		regions[i].end = end;
+	}
+}
+
+/* Takes [start, end) out of what is known. */
+static void cut(uint64_t start, uint64_t end, bool *replaced, bool *was_file)
+{
+	for (size_t i = 0; i < n_regions; i++) {
+		if (regions[i].end <= start || regions[i].start >= end)
+			continue;
+		*replaced = true;
+		*was_file |= regions[i].file != NULL;
+		split(i, start, end);
+		regions[i--] = regions[--n_regions];
+	}
+}
+
+/* What was looked up confirms what is known, as far as it reaches. */
+static void confirm(const struct region *fresh)
+{
+	for (size_t i = 0; i < n_regions; i++)
+		if (regions[i].stale && same_source(&regions[i], fresh) && regions[i].start < fresh->end &&
+		    fresh->start < regions[i].end) {
+			split(i, fresh->start, fresh->end);
+			regions[i].stale = false;
+		}
+}
+
+/* Where what is known of fresh's source and holds addr ends; else 0, and where the next such begins goes to *ret_next. */
+static uint64_t known_until(const struct region *fresh, uint64_t addr, uint64_t *ret_next)
+{
+	*ret_next = fresh->end;
+	for (size_t i = 0; i < n_regions; i++) {
+		const struct region *r = &regions[i];
+
+		if (!same_source(r, fresh) || r->end <= addr)
+			continue;
+		if (r->start <= addr)
+			return r->end;
+		*ret_next = MIN(*ret_next, r->start);
+	}
+	return 0;
+}
+
+/*
+ * Only what is not known yet is new: a mapping that grew, shrank or was split holds code that was logged, and is not
+ * replaced by itself.
+ */
+static void take_in(const struct region *fresh, maps_placed_fn fn, void *data)
+{
+	confirm(fresh);
+	for (uint64_t at = fresh->start, next; at < fresh->end; at = next) {
+		uint64_t until = known_until(fresh, at, &next);
+		struct region part = { .start = at, .file = fresh->file };
+		bool replaced = false, was_file = false;
+
+		if (until) {
+			next = until;
+			continue;
+		}
+		part.end = next;
+		part.offset = fresh->file ? fresh->offset + (at - fresh->start) : 0;
+		cut(part.start, part.end, &replaced, &was_file);
+		add_region(&part);
+		fn(data, &part, replaced, was_file);
+	}
+}
+
+/* The line of /proc/self/maps that holds addr. */
+static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct region *ret)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
+	char line[EMU_PATH_SIZE + 128];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct files_mapping m;
+		int path = 0;
+
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start, &m.end, &m.offset,
+			   &m.major, &m.minor, &m.inode, &path) < 6 ||
+		    addr + base < m.start || addr + base >= m.end)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		m.path = line + path;
+		*ret = (struct region){ .start = m.start - base, .end = m.end - base };
+		if (path && m.inode && m.path[0] == '/') {
+			ret->file = files_find(s, &m);
+			ret->offset = m.offset;
+		}
+		return true;
+	}
+	return false;
+}
+
+const struct region *maps_find(struct shared *s, uint64_t addr, uint64_t base, maps_placed_fn fn, void *data)
+{
+	struct region *r = region_at(addr), fresh;
+
+	if (r && !r->stale)
+		return r;
+	if (!look_up(s, addr, base, &fresh))
+		return NULL;
+	take_in(&fresh, fn, data);
+	return region_at(addr);
+}
+
+void maps_changed(uint64_t addr, uint64_t len)
+{
+	for (size_t i = 0; i < n_regions; i++)
+		if (regions[i].start < addr + len && addr < regions[i].end)
+			regions[i].stale = true;
+}
