@@ -254,8 +254,99 @@ static void test_build_id(void)
 	CHECK(image_file(s, wrong)->fd < 0);
 }
 
+enum { CODE_AT = 0x200, SYMBOLS_AT = 0x400, NAMES_AT = 0x480, SECTIONS_AT = 0x500, NOTE_AT = 0x180 };
+
+#define LINKED 0xffff800008000000ull
+
+/* A kernel, or its memory: one segment of code, one symbol where it begins, and in memory a note with the build-id. */
+static void make_kernel(struct buf *b, bool core)
+{
+	static const char note[] = "OSRELEASE=6.1\nBUILD-ID=0102030405060708\nPAGESIZE=4096\n";
+	Elf64_Ehdr header = { .e_type = core ? ET_CORE : ET_EXEC, .e_phoff = sizeof(header), .e_phnum = 2,
+			      .e_phentsize = sizeof(Elf64_Phdr), .e_shoff = SECTIONS_AT, .e_shnum = 2,
+			      .e_shentsize = sizeof(Elf64_Shdr) };
+	Elf64_Phdr load = { .p_type = PT_LOAD, .p_flags = core ? 0 : PF_R | PF_X, .p_offset = CODE_AT,
+			    .p_vaddr = LINKED + (core ? 0x30000 : 0), .p_filesz = 16, .p_memsz = 16 };
+	Elf64_Phdr notes = { .p_type = core ? PT_NOTE : PT_NULL, .p_offset = NOTE_AT, .p_filesz = 12 + 12 + sizeof(note) };
+	Elf64_Sym symbol = { .st_name = 1, .st_shndx = 1, .st_value = LINKED };
+	Elf64_Shdr sections[] = { { .sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS_AT, .sh_size = sizeof(symbol), .sh_link = 1 },
+				  { .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = 16 } };
+	Elf64_Nhdr head = { 11, sizeof(note), 0 };
+
+	memcpy(header.e_ident, ELFMAG, SELFMAG);
+	header.e_ident[EI_CLASS] = ELFCLASS64;
+	header.e_ident[EI_DATA] = ELFDATA2LSB;
+	buf_zero(b, SECTIONS_AT + sizeof(sections));
+	memcpy(b->data, &header, sizeof(header));
+	memcpy(b->data + sizeof(header), &load, sizeof(load));
+	memcpy(b->data + sizeof(header) + sizeof(load), &notes, sizeof(notes));
+	memcpy(b->data + NOTE_AT, &head, sizeof(head));
+	memcpy(b->data + NOTE_AT + 12, "VMCOREINFO", 11);
+	memcpy(b->data + NOTE_AT + 24, note, sizeof(note));
+	memcpy(b->data + CODE_AT, "0123456789abcdef", 16);
+	memcpy(b->data + SYMBOLS_AT, &symbol, sizeof(symbol));
+	memcpy(b->data + NAMES_AT, "\0_text", 7);
+	memcpy(b->data + SECTIONS_AT, sections, sizeof(sections));
+}
+
+static void test_kernel(bool core)
+{
+	static const uint8_t id[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, other[8] = { 9 };
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	_cleanup_buf_ struct buf b = { 0 };
+	uint32_t file = 0, wrong = 0;
+	uint8_t got[16] = { 0 };
+
+	make_kernel(&b, core);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel]", id, core ? sizeof(id) : 0, 0, &file) == 0 &&
+	      image_file_add(s, "[kernel]", other, sizeof(other), 0, &wrong) == 0);
+	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), -ENOENT);
+	image_file_give(s, file, memfd_of(b.data, b.size), NULL);
+	image_file_give(s, wrong, memfd_of(b.data, b.size), NULL);
+	CHECK(image_file(s, file)->fd >= 0);
+	CHECK(image_file(s, wrong)->fd < 0);
+	if (!core)
+		CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_stext", LINKED + 0x30000), -ENODATA);
+	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), 0);
+	CHECK_EQ(image_seal(s), 0);
+	/* Where it ran, not where it was linked to run. */
+	CHECK_EQ(image_read(s, UINT32_MAX, LINKED + 0x30004, UINT64_MAX, got, 8), 8);
+	CHECK(memcmp(got, "456789ab", 8) == 0);
+	CHECK_EQ(image_read(s, UINT32_MAX, LINKED, UINT64_MAX, got, 8), 0);
+	CHECK_EQ(image_read(s, UINT32_MAX, LINKED + 0x3000c, UINT64_MAX, got, 8), 4);
+}
+
+/* Every byte of it turned over, and cut anywhere: no crash. */
+static void test_garbled_kernel(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	unsigned odd = 0;
+
+	make_kernel(&b, false);
+	for (size_t i = 0; i < 2 * b.size; i++) {
+		_cleanup_(image_set_freep) struct image_set *s = NULL;
+		uint8_t got[16];
+		uint32_t file;
+		int rc;
+
+		if (i < b.size)
+			b.data[i] = (uint8_t)~b.data[i];
+		odd += image_set_new(&s) != 0 || image_file_add(s, "[kernel]", NULL, 0, 0, &file) != 0;
+		image_file_give(s, file, memfd_of(b.data, i < b.size ? b.size : 2 * b.size - i), NULL);
+		rc = image_map_elf(s, 1, file, "_text", 0x1000);
+		odd += (rc < 0 && rc != -ENODATA && rc != -ENOENT) || image_seal(s) != 0 ||
+		       image_read(s, 1, 0x1000, 0, got, sizeof(got)) > sizeof(got);
+		if (i < b.size)
+			b.data[i] = (uint8_t)~b.data[i];
+	}
+	CHECK_EQ(odd, 0);
+}
+
 int main(void)
 {
+	test_kernel(false);
+	test_kernel(true);
+	test_garbled_kernel();
 	test_layers();
 	test_space_rule();
 	test_file_cut_short();

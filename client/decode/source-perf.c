@@ -12,11 +12,17 @@
 
 enum { ATTEMPTS_MAX = 8192, CHUNK_SIZE = 256 << 10 };
 
+#define KERNEL_PID UINT32_MAX
+
+static const char kernel_name[] = "[kernel.kallsyms]";
+
 struct perf {
 	struct source source;
 	struct pd_file *file;
 	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
 	bool has_ctxid;
+	const struct pd_map *kernel; /* or NULL */
+	uint32_t kernel_file;
 };
 
 /* csightd's own files say so; for others the two clocks are not compared yet. */
@@ -32,6 +38,12 @@ static bool has_clock(const struct job *job, const struct pd_contents *c)
 static uint64_t time_of(const struct perf *p, const struct engine_context *context)
 {
 	return p->source.has_clock && context->has_time ? context->time : UINT64_MAX;
+}
+
+/* Addresses with the uppermost bit are the kernel's, in every process; its mappings are told for process -1. */
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
 }
 
 /* Linux has the thread's number in the context ID. */
@@ -52,7 +64,7 @@ static size_t perf_code(struct source *s, const struct stream *stream, const str
 {
 	struct perf *p = (struct perf *)s;
 
-	return image_read(s->images, pid_of(p, stream, context), address, time_of(p, context), ret, size);
+	return image_read(s->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address, time_of(p, context), ret, size);
 }
 
 static uint64_t perf_version(struct source *s, const struct stream *stream, const struct engine_context *context)
@@ -111,8 +123,9 @@ static int ask_images(struct source *s)
 	return rc;
 }
 
-static int map_images(struct source *s)
+static int map_images(struct perf *p)
 {
+	struct source *s = &p->source;
 	const struct pd_contents *c = s->contents;
 	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
 	uint64_t pid;
@@ -125,8 +138,15 @@ static int map_images(struct source *s)
 		const struct pd_map *m = &c->maps[i];
 		uint32_t file = IMAGE_NONE;
 
+		if (strncmp(m->path, kernel_name, strlen(kernel_name)) == 0) {
+			rc = image_file_add(s->images, kernel_name, m->build_id, m->build_id_size, 0, &file);
+			s->map_files[i] = IMAGE_NONE;
+			p->kernel = m;
+			p->kernel_file = file;
+			continue;
+		}
 		/* Memory that is not executable hides what was there before. */
-		if (m->prot & PROT_EXEC &&
+		if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
 		    ((m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
 			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
 		s->map_files[i] = file;
@@ -142,11 +162,20 @@ static int map_images(struct source *s)
 			rc = 0;
 		}
 	}
-	if (rc == 0)
-		rc = image_seal(s->images);
 	if (rc < 0)
 		return job_why(s->job, rc, "the mappings: %s", strerror(-rc));
 	return 0;
+}
+
+/* The name goes on with that of a symbol, whose address stands in the mapping's offset. */
+static int map_kernel(struct perf *p)
+{
+	const struct pd_map *m = p->kernel;
+	int rc = m ? image_map_elf(p->source.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset) : 0;
+
+	if (rc == -ENODATA)
+		source_warn(&p->source, "the kernel's image has no symbol to place it by");
+	return rc == -ENOENT || rc == -ENODATA ? 0 : rc;
 }
 
 static int on_run(void *user, const struct deframe_run *run)
@@ -212,9 +241,13 @@ int source_perf_open(struct job *job, json_object *warnings, struct source **ret
 		rc = image_set_new(&p->source.images);
 	/* Where nothing is decoded no code is needed. */
 	if (rc == 0 && !job->info)
-		rc = map_images(&p->source);
+		rc = map_images(p);
 	if (rc == 0 && !job->info)
 		rc = ask_images(&p->source);
+	if (rc == 0 && !job->info)
+		rc = map_kernel(p);
+	if (rc == 0 && !job->info)
+		rc = image_seal(p->source.images);
 	if (rc < 0) {
 		source_close(&p->source);
 		return rc;

@@ -1,15 +1,14 @@
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buf.h"
-#include "lib/base/reader.h"
 #include "lib/code/blob.h"
 #include "lib/code/bytes.h"
+#include "lib/code/elf.h"
 #include "lib/code/image.h"
 #include "lib/code/space.h"
 
-enum { HASH_SIZE = 1 << 16, NOTES_MAX = 64 << 10, HEADERS_MAX = 512, SPACES_MAX = 65536 };
+enum { HASH_SIZE = 1 << 16, SPACES_MAX = 65536 };
 
 struct file {
 	struct image_file public;
@@ -137,11 +136,26 @@ int image_file_add(struct image_set *s, const char *path, const void *build_id, 
 	return 0;
 }
 
-static bool same_build_id(int fd, const struct image_file *wanted)
+size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	struct bytes *b;
+	size_t size;
+
+	if (bytes_new(fd, &b) < 0)
+		return 0;
+	size = elf_build_id(b, ret);
+	bytes_free(b);
+	return size;
+}
+
+static bool same_build_id(struct bytes *b, const struct image_file *wanted)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t size = image_build_id(fd, id);
+	size_t size = elf_build_id(b, id);
 
+	/* The memory of a kernel tells it since Linux 5.9 only. */
+	if (!size && elf_is_core(b))
+		return true;
 	return size == wanted->build_id_size && memcmp(id, wanted->build_id, size) == 0;
 }
 
@@ -300,77 +314,10 @@ uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
 	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | space_version(p->space, time) : 0;
 }
 
-static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	uint32_t name_size, size, type;
-	struct reader name, desc;
-
-	while (rd_u32(r, &name_size) == 0 && rd_u32(r, &size) == 0 && rd_u32(r, &type) == 0) {
-		if (name_size > NOTES_MAX || size > NOTES_MAX || rd_sub(r, (name_size + 3) & ~3u, &name) < 0 ||
-		    rd_sub(r, MIN((size_t)((size + 3) & ~3u), rd_left(r)), &desc) < 0)
-			return 0;
-		if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name.at, "GNU", 4) == 0 && size > 0 &&
-		    size <= IMAGE_BUILD_ID_MAX && rd_copy(&desc, ret, size) == 0)
-			return size;
-	}
-	return 0;
-}
-
-/* The segments of a 64-bit little-endian ELF file; 0: it is none. */
-static unsigned read_segments(struct bytes *b, Elf64_Phdr ret[HEADERS_MAX])
-{
-	Elf64_Ehdr header;
-	unsigned n;
-
-	if (bytes_read(b, 0, &header, sizeof(header)) != sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    le16toh(header.e_phentsize) != sizeof(Elf64_Phdr))
-		return 0;
-	n = MIN(le16toh(header.e_phnum), HEADERS_MAX);
-	return (unsigned)(bytes_read(b, le64toh(header.e_phoff), ret, n * sizeof(*ret)) / sizeof(*ret));
-}
-
-size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	_cleanup_free_ Elf64_Phdr *segments = calloc(HEADERS_MAX, sizeof(*segments));
-	_cleanup_free_ uint8_t *notes = malloc(NOTES_MAX);
-	size_t found = 0;
-	struct bytes *b;
-
-	if (!segments || !notes || bytes_new(fd, &b) < 0)
-		return 0;
-	for (unsigned i = 0, n = read_segments(b, segments); !found && i < n; i++) {
-		struct reader r;
-		size_t size;
-
-		if (le32toh(segments[i].p_type) != PT_NOTE)
-			continue;
-		size = (size_t)MIN(le64toh(segments[i].p_filesz), (uint64_t)NOTES_MAX);
-		r = reader_of(notes, bytes_read(b, le64toh(segments[i].p_offset), notes, size));
-		found = note_id(&r, ret);
-	}
-	bytes_free(b);
-	return found;
-}
-
-/* A file of symbols has the segments of the one that it was made from, and of code not the bytes. */
-static bool only_symbols(struct bytes *b)
-{
-	_cleanup_free_ Elf64_Phdr *segments = calloc(HEADERS_MAX, sizeof(*segments));
-	bool some = false, whole = false;
-
-	for (unsigned i = 0, n = segments ? read_segments(b, segments) : 0; i < n; i++) {
-		if (le32toh(segments[i].p_type) != PT_LOAD || !(le32toh(segments[i].p_flags) & PF_X))
-			continue;
-		some = true;
-		whole = whole || le64toh(segments[i].p_filesz) >= le64toh(segments[i].p_memsz);
-	}
-	return some && !whole;
-}
-
 void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
 {
 	struct file *f = &files_of(s)[file];
+	struct bytes *b;
 	int rc;
 
 	if (f->bytes) {
@@ -381,17 +328,40 @@ void image_file_give(struct image_set *s, uint32_t file, int fd, const char *rea
 		refuse(f, -1, reason ? reason : "not there");
 		return;
 	}
-	if (f->public.build_id_size && !same_build_id(fd, &f->public)) {
-		refuse(f, fd, "another file: its build-id is not that of the traced one");
-		return;
-	}
-	rc = bytes_new(fd, &f->bytes);
+	rc = bytes_new(fd, &b);
 	if (rc < 0) {
 		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
-	} else if (only_symbols(f->bytes)) {
-		f->bytes = bytes_free(f->bytes);
+		return;
+	}
+	if (f->public.build_id_size && !same_build_id(b, &f->public)) {
+		refuse(f, fd, "another file: its build-id is not that of the traced one");
+		bytes_free(b);
+	} else if (elf_only_symbols(b)) {
 		refuse(f, fd, "it has symbols and no code");
+		bytes_free(b);
 	} else {
 		f->public.fd = fd;
+		f->bytes = b;
 	}
+}
+
+int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address)
+{
+	struct elf_segment segments[ELF_SEGMENTS_MAX];
+	struct bytes *b = files_of(s)[file].bytes;
+	uint64_t value = 0;
+	unsigned n;
+	int rc = 0;
+
+	if (!b)
+		return -ENOENT;
+	n = elf_segments(b, segments);
+	/* What is memory stands where it stood. */
+	if (elf_is_core(b))
+		address = 0;
+	else if (!elf_symbol(b, symbol, &value))
+		return -ENODATA;
+	for (unsigned i = 0; rc == 0 && i < n; i++)
+		rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size, segments[i].offset, file, 0);
+	return rc;
 }

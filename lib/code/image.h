@@ -53,6 +53,12 @@ void image_file_give(struct image_set *s, uint32_t file, int fd, const char *rea
 int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
 	      uint64_t time);
 
+/*
+ * Maps a kernel, or the memory of one, by its own segments: symbol of it stands at address. -ENOENT: the file is not
+ * there; -ENODATA: it has no such symbol.
+ */
+int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address);
+
 /* Reads code/bytes (lib/code/blob.h) for pid; fd stays the caller's and must stay open. -EBADMSG where it is cut or
  * garbled, with all pieces before that kept. */
 int image_code(struct image_set *s, uint32_t pid, int fd);

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += lib/code/libcode.la
 lib_code_libcode_la_SOURCES = \
 	lib/code/blob.h \
 	lib/code/bytes.c lib/code/bytes.h \
+	lib/code/elf.c lib/code/elf.h \
 	lib/code/image.c lib/code/image.h \
 	lib/code/space.c lib/code/space.h
 lib_code_libcode_la_LIBADD = lib/base/libbase.la
