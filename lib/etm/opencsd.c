@@ -416,6 +416,10 @@ static int engine_finish(struct engine *e)
 	if (e->error < 0)
 		return e->error;
 	feed(e, OCSD_OP_EOT, NULL, 0, &used);
+	if (e->crashed && e->error == 0)
+		e->error = e->sink.element(e->sink.user,
+					   &(struct element){ .kind = ELEM_END, .reason = REASON_END_OF_TRACE,
+							      .offset = e->stats.bytes });
 	return e->error;
 }
 

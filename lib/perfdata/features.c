@@ -129,6 +129,25 @@ static int read_build_ids(struct pd_file *f)
 	return 0;
 }
 
+/* All that are announced, also those that nobody reads here: a file that was cut is to be told from one that was not. */
+static int check_sections(struct pd_file *f)
+{
+	for (unsigned i = 0; i < 8 * sizeof(f->features); i++) {
+		uint64_t offset = 0, size = 0;
+		int rc = find(f, i, &offset, &size);
+
+		if (rc == -ENODATA && !has(f, i))
+			continue;
+		if (rc < 0 && rc != -ENODATA)
+			return rc;
+		if (rc == -ENODATA || offset > f->size || size > f->size - offset) {
+			pd_damage(f, f->size, "what stands behind the data is cut short");
+			break;
+		}
+	}
+	return 0;
+}
+
 int pd_read_features(struct pd_file *f)
 {
 	struct pd_contents *c = &f->contents;
@@ -137,7 +156,9 @@ int pd_read_features(struct pd_file *f)
 	/* Where the data are cut, nothing stands behind them. */
 	if (f->data_cut)
 		return 0;
-	rc = read_text(f, PD_FEAT_VERSION, &c->version);
+	rc = check_sections(f);
+	if (rc == 0)
+		rc = read_text(f, PD_FEAT_VERSION, &c->version);
 	if (rc == 0)
 		rc = read_text(f, PD_FEAT_OSRELEASE, &c->release);
 	if (rc == 0)

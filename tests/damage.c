@@ -1,0 +1,372 @@
+/*
+ * damage FILE IMAGES STEP CUTS FLIPS: a perf.data through csight-decode, cut after each STEP bytes of its first 4 KiB
+ * and at CUTS other places, then with a bit flipped at each of FLIPS places. It may not crash or hang; what is cut must
+ * be told; pieces of trace that are not hit must give what they gave. IMAGES: a directory with what the mapped files
+ * are called.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/read.h"
+#include "lib/worker/worker.h"
+#include "tests/unit.h"
+
+enum { FIRST = 4096, HANG_MS = 60000, NOBODY = 65534, KEY_MAX = 40 };
+
+/* What came of one piece: text up to its "end". */
+struct slice {
+	char key[KEY_MAX]; /* whose: the heading of its stream */
+	unsigned id, n;    /* the trace ID, and the how manieth of its stream */
+	const char *text;
+	size_t size;
+};
+
+struct outcome {
+	bool ended, crashed, failed;
+	uint64_t warnings, cuts, gaps; /* cuts are among the gaps */
+	char *text;
+	size_t size;
+	struct buf slices;
+};
+
+static struct {
+	char *data;
+	size_t size;
+	const char *images;
+	int server;
+	uint64_t job;
+	struct outcome whole;
+	struct pd_file *file;
+	const struct pd_contents *contents;
+} t;
+
+static int image_for(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	char here[4096];
+
+	snprintf(here, sizeof(here), "%s%s", t.images, name ? name : "/-");
+	return open(here, O_RDONLY | O_CLOEXEC);
+}
+
+static void count_told(json_object *result, struct outcome *o)
+{
+	json_object *list, *gaps;
+
+	if (json_get(result, "warnings", json_type_array, &list) == 0)
+		o->warnings = json_object_array_length(list);
+	if (json_get(result, "gaps", json_type_object, &gaps) < 0)
+		return;
+	json_get_u64(gaps, "cut", &o->cuts);
+	json_object_object_foreach(gaps, key, count)
+	{
+		(void)key;
+		o->gaps += (uint64_t)json_object_get_int64(count);
+	}
+}
+
+static void follow(int job, struct outcome *o)
+{
+	struct pollfd p = { job, POLLIN, 0 };
+	bool told = false;
+
+	for (;;) {
+		struct worker_event e = { 0 };
+
+		if (poll(&p, 1, HANG_MS) != 1)
+			return;
+		if (worker_receive(job, 0, &e) < 0)
+			break;
+		if (e.type == WORKER_IMAGE) {
+			_cleanup_close_ int fd = e.attempt ? -1 : image_for(e.path);
+
+			worker_image(job, e.index, fd, "not here");
+		} else if (e.type == WORKER_RESULT) {
+			count_told(e.body, o);
+			told = true;
+		} else if (e.type == WORKER_FAILED) {
+			o->failed = told = true;
+		}
+		worker_event_done(&e);
+	}
+	o->ended = true;
+	o->crashed = !told;
+}
+
+/* "# thread 7" begins a stream, "10 end" a piece's end; all else is a piece's. */
+static void slice(struct outcome *o)
+{
+	struct slice s = { .text = o->text };
+	const char *at = o->text, *end = o->text + o->size;
+
+	while (at < end) {
+		const char *line_end = memchr(at, '\n', (size_t)(end - at)), *space;
+
+		line_end = line_end ? line_end + 1 : end;
+		if (*at == '#') {
+			snprintf(s.key, sizeof(s.key), "%.*s", (int)(line_end - at - 1), at);
+			s.n = 0;
+			s.text = line_end;
+		} else if ((space = memchr(at, ' ', (size_t)(line_end - at))) && line_end - space > 5 &&
+			   memcmp(space, " end ", 5) == 0) {
+			s.id = (unsigned)strtoul(at, NULL, 16);
+			s.size = (size_t)(line_end - s.text);
+			buf_add(&o->slices, &s, sizeof(s));
+			s.n++;
+			s.text = line_end;
+		}
+		at = line_end;
+	}
+}
+
+static struct outcome decode(const void *data, size_t size)
+{
+	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC), output = memfd_create("output", MFD_CLOEXEC),
+			    job = -1;
+	const char *format = "elements";
+	const struct worker_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	struct outcome o = { 0 };
+	struct stat st;
+	uint64_t id;
+	int status;
+
+	if (pwrite_full(input, data, size, 0) < 0 || worker_submit(t.server, ++t.job, &job) < 0 ||
+	    worker_start(job, &start) < 0)
+		return o;
+	follow(job, &o);
+	if (!o.ended)
+		return o;
+	if (worker_ended(t.server, 0, &id, &status) < 0 || id != t.job || !WIFEXITED(status))
+		o.crashed = true;
+	if (fstat(output, &st) == 0 && st.st_size) {
+		o.size = (size_t)st.st_size;
+		o.text = malloc(o.size);
+		if (o.text && pread(output, o.text, o.size, 0) == st.st_size)
+			slice(&o);
+	}
+	return o;
+}
+
+static void outcome_done(struct outcome *o)
+{
+	free(o->text);
+	buf_done(&o->slices);
+}
+
+static const struct slice *find(const struct outcome *o, const struct slice *like, unsigned n)
+{
+	const struct slice *s = (const struct slice *)o->slices.data;
+
+	for (size_t i = 0; i < o->slices.size / sizeof(*s); i++)
+		if (s[i].id == like->id && s[i].n == n && strcmp(s[i].key, like->key) == 0)
+			return &s[i];
+	return NULL;
+}
+
+static void key_of(const struct pd_piece *p, char ret[KEY_MAX])
+{
+	bool own = p->cpu == UINT32_MAX;
+
+	snprintf(ret, KEY_MAX, "# %s %u", own ? "thread" : "cpu", own ? p->tid : p->cpu);
+}
+
+/* The how manieth of its stream a piece is. */
+static unsigned rank(const struct pd_contents *c, size_t piece)
+{
+	char key[KEY_MAX], other[KEY_MAX];
+	unsigned n = 0;
+
+	key_of(&c->pieces[piece], key);
+	for (size_t i = 0; i < piece; i++) {
+		key_of(&c->pieces[i], other);
+		n += strcmp(key, other) == 0;
+	}
+	return n;
+}
+
+/* Whether a piece of the whole came out the same, as piece n of the same stream. */
+static bool same(const struct outcome *o, size_t piece, unsigned n)
+{
+	const struct slice *s = (const struct slice *)t.whole.slices.data;
+	unsigned before = rank(t.contents, piece);
+	char key[KEY_MAX];
+	bool all = true;
+
+	key_of(&t.contents->pieces[piece], key);
+	for (size_t i = 0; i < t.whole.slices.size / sizeof(*s); i++) {
+		const struct slice *now;
+
+		if (s[i].n != before || strcmp(s[i].key, key) != 0)
+			continue;
+		now = find(o, &s[i], n);
+		all = all && now && now->size == s[i].size && memcmp(now->text, s[i].text, now->size) == 0;
+	}
+	return all;
+}
+
+struct verdict {
+	size_t tries, crashes, hangs, silent, spoilt, compared;
+};
+
+static void judge(struct verdict *v, const struct outcome *o, size_t at)
+{
+	v->tries++;
+	if (o->crashed || !o->ended)
+		printf("# byte %zu: %s\n", at, o->crashed ? "a crash" : "a hang");
+	v->crashes += o->crashed;
+	v->hangs += !o->ended;
+}
+
+/* What the cut file still has whole must be as it was. */
+static void compare_cut(struct verdict *v, const struct outcome *o, size_t size)
+{
+	_cleanup_close_ int fd = memfd_create("cut", MFD_CLOEXEC);
+	_cleanup_(pd_closep) struct pd_file *file = NULL;
+	const struct pd_contents *c;
+	struct pd_problem problem;
+
+	if (pwrite_full(fd, t.data, size, 0) < 0 || pd_open(fd, &file, &c, &problem) < 0)
+		return;
+	/* Without its mappings a piece has no code. */
+	if (c->n_maps != t.contents->n_maps || c->n_cpus != t.contents->n_cpus)
+		return;
+	for (size_t i = 0; i < c->n_pieces; i++)
+		for (size_t k = 0; k < t.contents->n_pieces; k++) {
+			const struct pd_piece *a = &c->pieces[i], *b = &t.contents->pieces[k];
+
+			if (a->file_offset != b->file_offset || a->size != b->size || a->lost || a->tid != b->tid ||
+			    a->cpu != b->cpu || a->flags != b->flags)
+				continue;
+			v->compared++;
+			if (!same(o, k, rank(c, i))) {
+				printf("# cut to %zu bytes: piece %zu is another\n", size, k);
+				v->spoilt++;
+			}
+		}
+}
+
+static void cut(struct verdict *v, size_t size)
+{
+	struct outcome o = decode(t.data, size);
+
+	judge(v, &o, size);
+	if (!o.crashed && !o.failed && o.warnings <= t.whole.warnings && o.cuts <= t.whole.cuts) {
+		printf("# cut to %zu bytes: not told\n", size);
+		v->silent++;
+	}
+	if (!o.failed)
+		compare_cut(v, &o, size);
+	outcome_done(&o);
+}
+
+static bool within(const struct pd_piece *p, size_t at)
+{
+	return at >= p->file_offset && at - p->file_offset < p->size;
+}
+
+/* A bit in one piece's bytes is no other piece's. */
+static void flip(struct verdict *v, size_t at, unsigned bit)
+{
+	struct outcome o;
+	bool in_trace = false;
+
+	t.data[at] ^= (char)(1u << bit);
+	o = decode(t.data, t.size);
+	t.data[at] ^= (char)(1u << bit);
+	judge(v, &o, at);
+	for (size_t k = 0; k < t.contents->n_pieces; k++)
+		in_trace = in_trace || within(&t.contents->pieces[k], at);
+	if (in_trace && o.failed) {
+		printf("# byte %zu: one piece's damage fails the whole\n", at);
+		v->spoilt++;
+	}
+	for (size_t k = 0; in_trace && !o.failed && k < t.contents->n_pieces; k++) {
+		if (within(&t.contents->pieces[k], at))
+			continue;
+		v->compared++;
+		if (!same(&o, k, rank(t.contents, k))) {
+			printf("# byte %zu: piece %zu, which it is not in, is another\n", at, k);
+			v->spoilt++;
+		}
+	}
+	/* Where bits mean something else instead of nothing, nobody can tell. */
+	if (!o.failed && o.warnings == t.whole.warnings && o.gaps == t.whole.gaps &&
+	    (o.size != t.whole.size || memcmp(o.text, t.whole.text, o.size) != 0))
+		v->silent++;
+	outcome_done(&o);
+}
+
+static size_t anywhere(void)
+{
+	return ((size_t)random() << 16 ^ (size_t)random()) % t.size;
+}
+
+static void say(const char *what, const struct verdict *v)
+{
+	unit_check(v->crashes == 0, __FILE__, __LINE__, "%s %zu times: no crash", what, v->tries);
+	unit_check(v->hangs == 0, __FILE__, __LINE__, "%s: no hang", what);
+	unit_check(v->spoilt == 0, __FILE__, __LINE__, "%s: %zu pieces that were not hit are as before", what,
+		   v->compared);
+}
+
+static bool load(const char *path)
+{
+	size_t size;
+	int fd;
+
+	if (read_file(AT_FDCWD, path, 64 << 20, &t.data, &size) < 0)
+		return false;
+	t.size = size;
+	fd = memfd_create("whole", MFD_CLOEXEC);
+	return fd >= 0 && pwrite_full(fd, t.data, t.size, 0) == 0 &&
+	       pd_open(fd, &t.file, &t.contents, &(struct pd_problem){ 0 }) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct verdict cuts = { 0 }, flips = { 0 };
+	uid_t user = geteuid() == 0 ? NOBODY : (uid_t)-1;
+	unsigned long step, more, places;
+	pid_t pid = -1;
+
+	if (argc != 6)
+		return 2;
+	t.images = argv[2];
+	step = strtoul(argv[3], NULL, 10);
+	more = strtoul(argv[4], NULL, 10);
+	places = strtoul(argv[5], NULL, 10);
+	srandom(1);
+	if (!CHECK(load(argv[1])) || !CHECK_EQ(worker_spawn(NULL, user, user, &pid, &t.server), 0))
+		return unit_end();
+	t.whole = decode(t.data, t.size);
+	printf("# %zu bytes, %zu pieces, %zu bytes of elements\n", t.size, t.contents->n_pieces, t.whole.size);
+	CHECK(t.whole.ended && !t.whole.crashed && !t.whole.failed && t.whole.slices.size >= sizeof(struct slice));
+	for (size_t k = 0; k < t.contents->n_pieces; k++)
+		CHECK(same(&t.whole, k, rank(t.contents, k)));
+	for (size_t at = 0; step && at < FIRST && at < t.size; at += step)
+		cut(&cuts, at);
+	for (unsigned long i = 0; i < more; i++)
+		cut(&cuts, anywhere());
+	say("cut", &cuts);
+	CHECK_EQ(cuts.silent, 0);
+	for (unsigned long i = 0; i < places; i++)
+		flip(&flips, anywhere(), (unsigned)random() % 8);
+	say("flipped", &flips);
+	printf("# of %zu flips %zu changed what came out and were not told: a bit that means something else\n",
+	       flips.tries, flips.silent);
+	close(t.server);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	outcome_done(&t.whole);
+	pd_close(t.file);
+	free(t.data);
+	return unit_end();
+}
