@@ -67,8 +67,12 @@ TESTS += tests/unit-image
 check_PROGRAMS += tests/unit-deframe
 tests_unit_deframe_SOURCES = tests/unit-deframe.c
 tests_unit_deframe_LDADD = lib/coresight/libcoresight.la $(OPENCSD_LIBS)
-TESTS += tests/unit-deframe tests/golden.test
-EXTRA_DIST += tests/golden.test
+check_PROGRAMS += tests/crashing
+tests_crashing_SOURCES = tests/crashing.c $(csight_decode_SOURCES)
+tests_crashing_LDADD = $(csight_decode_LDADD)
+tests_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
+TESTS += tests/unit-deframe tests/golden.test tests/inputs.test
+EXTRA_DIST += tests/golden.test tests/inputs.test
 
 # lib/worker, csight-decode
 check_PROGRAMS += tests/unit-worker

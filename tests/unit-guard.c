@@ -131,12 +131,30 @@ static void test_lands(void)
 	CHECK(guard_set(NULL) == NULL);
 }
 
+static void test_stuck(void)
+{
+	volatile int landed = 0;
+	sigjmp_buf here;
+
+	guard_watch(1);
+	if (sigsetjmp(here, 1) != 0) {
+		landed++;
+	} else {
+		guard_begin(&here);
+		for (volatile int i = 0;; i++)
+			;
+	}
+	guard_watch(0);
+	CHECK_EQ(landed, 1);
+}
+
 int main(void)
 {
 	struct engine_stats stats;
 
 	guard_install();
 	test_lands();
+	test_stuck();
 	CHECK_EQ(ends(abort), SIGABRT);
 	CHECK_EQ(ends(crash), SIGSEGV);
 	crash_at = 0;

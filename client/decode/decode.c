@@ -13,7 +13,7 @@
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
 
-enum { CHUNK_SIZE = 256 << 10 };
+enum { CHUNK_SIZE = 64 << 10 };
 
 struct decode {
 	struct job *job;

@@ -24,7 +24,7 @@
 #include "lib/etm/engine.h"
 #include "lib/etm/guard.h"
 
-enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096 };
+enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096, STUCK_SECONDS = 60 };
 
 #if UNDER_SANITIZER
 /* OpenCSD loses a little with each tree; a job's end takes it back. */
@@ -58,6 +58,7 @@ static int run_job(int sock, uint64_t id)
 	snprintf(name, sizeof(name), "csight-job-%llu", (unsigned long long)id);
 	prctl(PR_SET_NAME, name);
 	guard_install();
+	guard_watch(STUCK_SECONDS);
 	/* Nothing that comes from a job is looked at before. */
 	rc = cage_lock(&cage);
 	if (rc < 0) {

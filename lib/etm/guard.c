@@ -1,5 +1,6 @@
 #include <signal.h>
 #include <stddef.h>
+#include <sys/time.h>
 
 #include "lib/base/util.h"
 #include "lib/etm/guard.h"
@@ -7,6 +8,7 @@
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 static struct sigaction before[ELEMENTS(crashes)];
 static _Thread_local sigjmp_buf *volatile landing;
+static _Thread_local volatile unsigned long begun, seen;
 
 sigjmp_buf *guard_set(sigjmp_buf *to)
 {
@@ -14,6 +16,36 @@ sigjmp_buf *guard_set(sigjmp_buf *to)
 
 	landing = to;
 	return from;
+}
+
+void guard_begin(sigjmp_buf *to)
+{
+	begun++;
+	landing = to;
+}
+
+/* It is the thread that works which is asked. What is stuck in a function of ours is so for the next time, too. */
+static void on_tick(int signal)
+{
+	sigjmp_buf *to = landing;
+	bool stuck = seen == begun;
+
+	if (!to)
+		return;
+	seen = begun;
+	if (stuck) {
+		landing = NULL;
+		siglongjmp(*to, signal);
+	}
+}
+
+void guard_watch(unsigned seconds)
+{
+	const struct itimerval each = { { seconds, 0 }, { seconds, 0 } };
+	struct sigaction a = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
+
+	sigaction(SIGPROF, &a, NULL);
+	setitimer(ITIMER_PROF, &each, NULL);
 }
 
 static void on_crash(int signal)

@@ -352,7 +352,7 @@ static ocsd_datapath_resp_t feed(struct engine *e, ocsd_datapath_op_t op, const 
 		on_crash(e);
 		return OCSD_RESP_CONT;
 	}
-	guard_set(&here);
+	guard_begin(&here);
 	response = ocsd_dt_process_data(e->tree, op, (ocsd_trc_index_t)e->block_at, size, data, ret_used);
 	guard_set(NULL);
 	return response;
