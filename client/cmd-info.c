@@ -26,7 +26,7 @@ static int run(struct client *c)
 const struct verb cmd_info = {
 	.name = "info",
 	.arguments = "INPUT",
-	.summary = "tell what a perf.data or a snapshot's directory holds",
+	.summary = "tell what an input holds, without decoding it",
 	.flags = VERB_JSON,
 	.run = run,
 };

@@ -5,7 +5,6 @@
 
 #include "client/decode/cage.h"
 #include "client/decode/decode.h"
-#include "client/decode/info.h"
 #include "client/decode/output.h"
 #include "client/decode/source.h"
 #include "client/decode/tally.h"
@@ -339,7 +338,7 @@ static int tell_result(struct decode *d, uint64_t started)
 /* What the input is: alone, as nothing is decoded for it. */
 static int tell_info(struct decode *d, const struct job_output *o)
 {
-	int rc = info_write(d->source->contents, strcmp(o->format, "info-json") == 0, o->fd);
+	int rc = d->source->ops->info(d->source, strcmp(o->format, "info-json") == 0, o->fd);
 
 	return rc < 0 ? job_why(d->job, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
 }

@@ -314,6 +314,95 @@ static void put_head_text(struct info *i)
 		end_list(i);                                \
 	} while (0)
 
+static void put_device(struct info *i, const struct snapshot_device *d)
+{
+	json_object *o = json_object_new_object(), *registers = json_object_new_object();
+
+	if (!i->json)
+		buf_printf(&i->out, "  %s  %s  %s\n", esc(d->name), esc(d->class), esc(d->type));
+	json_add_bytes(o, "name", d->name);
+	json_add_bytes(o, "class", d->class);
+	json_add_bytes(o, "type", d->type);
+	for (unsigned r = 0; r < SNAPSHOT_REGS; r++) {
+		if (!(d->has & 1u << r))
+			continue;
+		if (!i->json)
+			buf_printf(&i->out, "      %-14s 0x%x\n", snapshot_reg_str(r), d->regs[r]);
+		json_add_hex(registers, snapshot_reg_str(r), d->regs[r]);
+	}
+	json_object_object_add(o, "registers", registers);
+	if (i->json)
+		put_json(i, o);
+	else
+		json_object_put(o);
+}
+
+static void put_snapshot_buffer(struct info *i, const struct snapshot_buffer *b)
+{
+	const char *format = b->formatted ? "formatted" : "raw";
+	json_object *o;
+
+	if (!i->json) {
+		buf_printf(&i->out, "  %s  %s  %s\n", esc(b->name), esc(b->file), format);
+		return;
+	}
+	o = json_object_new_object();
+	json_add_bytes(o, "name", b->name);
+	json_add_bytes(o, "file", b->file);
+	json_add_str(o, "format", format);
+	put_json(i, o);
+}
+
+static void put_link(struct info *i, const struct snapshot_link *l)
+{
+	json_object *o;
+
+	if (!i->json) {
+		buf_printf(&i->out, "  %s -> %s\n", esc(l->from), esc(l->to));
+		return;
+	}
+	o = json_object_new_object();
+	json_add_bytes(o, "from", l->from);
+	json_add_bytes(o, "to", l->to);
+	put_json(i, o);
+}
+
+static void put_dump(struct info *i, const struct snapshot_dump *d)
+{
+	json_object *o;
+
+	if (!i->json) {
+		buf_printf(&i->out, "  %" PRIx64 "  device %u  %s at 0x%" PRIx64, d->address, d->device, esc(d->file), d->offset);
+		buf_printf(&i->out, d->length == UINT64_MAX ? "\n" : ", %" PRIu64 " bytes\n", d->length);
+		return;
+	}
+	o = json_object_new_object();
+	json_add_hex(o, "address", d->address);
+	json_add_u64(o, "device", d->device);
+	json_add_bytes(o, "file", d->file);
+	json_add_hex(o, "offset", d->offset);
+	if (d->length != UINT64_MAX)
+		json_add_hex(o, "length", d->length);
+	put_json(i, o);
+}
+
+int info_write_snapshot(const struct snapshot *s, bool json, int fd)
+{
+	struct info i = { .json = json, .fd = fd };
+
+	buf_printf(&i.out, json ? "{\"input\":\"snapshot\"" : "Arm trace snapshot\n");
+	PUT_LIST(&i, "buffers", s->buffers, s->n_buffers, put_snapshot_buffer);
+	PUT_LIST(&i, "devices", s->devices, s->n_devices, put_device);
+	PUT_LIST(&i, "sources", s->sources, s->n_sources, put_link);
+	PUT_LIST(&i, "cores", s->cores, s->n_cores, put_link);
+	PUT_LIST(&i, "dumps", s->dumps, s->n_dumps, put_dump);
+	if (json)
+		buf_add(&i.out, "}\n", 2);
+	put_flush(&i, 0);
+	buf_done(&i.out);
+	return i.error;
+}
+
 int info_write(const struct pd_contents *c, bool json, int fd)
 {
 	struct info i = { .contents = c, .json = json, .fd = fd };

@@ -1,9 +1,11 @@
-/* What a perf.data holds, without decoding it: as text, or as one JSON document. */
+/* What an input holds, without decoding it: as text, or as one JSON document. */
 #ifndef CSIGHT_DECODE_INFO_H
 #define CSIGHT_DECODE_INFO_H
 
+#include "lib/coresight/snapshot.h"
 #include "lib/perfdata/read.h"
 
 int info_write(const struct pd_contents *contents, bool json, int fd);
+int info_write_snapshot(const struct snapshot *snapshot, bool json, int fd);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/decode/info.h"
 #include "client/decode/source.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
@@ -85,6 +86,11 @@ static bool perf_where(struct source *s, const struct stream *stream, const stru
 static ssize_t perf_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
 	return pd_read(((struct perf *)s)->file, piece, at, ret, size);
+}
+
+static int perf_info(struct source *s, bool json, int fd)
+{
+	return info_write(s->contents, json, fd);
 }
 
 static void perf_close(struct source *s)
@@ -227,7 +233,7 @@ static int open_file(struct perf *p)
 
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret)
 {
-	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close };
+	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close, perf_info };
 	struct perf *p = calloc(1, sizeof(*p));
 	int rc;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/decode/info.h"
 #include "client/decode/source.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
@@ -283,6 +284,11 @@ static uint64_t dumped_version(struct source *s, const struct stream *stream, co
 	return 0;
 }
 
+static int dumped_info(struct source *s, bool json, int fd)
+{
+	return info_write_snapshot(((struct dumped *)s)->snapshot, json, fd);
+}
+
 static void dumped_close(struct source *s)
 {
 	struct dumped *d = (struct dumped *)s;
@@ -294,7 +300,7 @@ static void dumped_close(struct source *s)
 
 static struct dumped *dumped_new(struct job *job, json_object *warnings)
 {
-	static const struct source_ops ops = { dumped_read, dumped_code, dumped_version, NULL, dumped_close };
+	static const struct source_ops ops = { dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info };
 	struct dumped *d = calloc(1, sizeof(*d));
 
 	if (!d)
@@ -319,7 +325,7 @@ static int tell_problem(struct job *job, int rc, const struct snapshot_problem *
 
 static int finish(struct dumped *d, int rc, struct source **ret)
 {
-	if (rc == 0)
+	if (rc == 0 && !d->source.job->info)
 		rc = map_dumps(d);
 	if (rc == 0)
 		*ret = &d->source;
@@ -338,7 +344,10 @@ int source_snapshot_open(struct job *job, json_object *warnings, struct source *
 	if (!d)
 		return -ENOMEM;
 	rc = snapshot_read(&files, &d->snapshot, &problem);
-	rc = rc < 0 ? tell_problem(job, rc, &problem) : find_streams(d);
+	if (rc < 0)
+		rc = tell_problem(job, rc, &problem);
+	else if (!job->info)
+		rc = find_streams(d);
 	return finish(d, rc, ret);
 }
 

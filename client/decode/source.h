@@ -25,6 +25,8 @@ struct source_ops {
 	bool (*where)(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		      uint32_t *ret_file, uint64_t *ret_offset);
 	void (*close)(struct source *s);
+	/* What the input is, as text or as one JSON document. */
+	int (*info)(struct source *s, bool json, int fd);
 };
 
 /* Each kind has this at its head. */

@@ -100,18 +100,26 @@ static int on_snapshot(void *user, const struct ini_entry *e)
 	return rc;
 }
 
-/* Names of registers may go on in parentheses, with their number or size. */
-static int read_reg(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+const char *snapshot_reg_str(enum snapshot_reg reg)
 {
 	static const char *const names[SNAPSHOT_REGS] = {
 		"TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1",     "TRCIDR2", "TRCIDR8", "TRCDEVARCH",
 		"ETMCR",      "ETMIDR",      "ETMCCER", "ETMTRACEIDR", "STMTCSR", "ITMTCR",
 	};
+
+	return names[reg];
+}
+
+/* Names of registers may go on in parentheses, with their number or size. */
+static int read_reg(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+{
 	size_t n = strcspn(e->key, " \t(");
 	uint64_t v;
 
 	for (size_t i = 0; i < SNAPSHOT_REGS; i++) {
-		if (strlen(names[i]) != n || strncasecmp(names[i], e->key, n) != 0)
+		const char *name = snapshot_reg_str((enum snapshot_reg)i);
+
+		if (strlen(name) != n || strncasecmp(name, e->key, n) != 0)
 			continue;
 		if (ini_number(e->value, UINT32_MAX, &v) < 0)
 			return problem(r, "not a register's value");

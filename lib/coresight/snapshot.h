@@ -88,6 +88,9 @@ int snapshot_read(const struct snapshot_files *files, struct snapshot **ret, str
 int snapshot_read_device(const struct snapshot_files *files, const char *name, struct snapshot **ret,
 			 struct snapshot_problem *ret_problem);
 
+/* As its architecture names it. */
+const char *snapshot_reg_str(enum snapshot_reg reg);
+
 struct snapshot *snapshot_free(struct snapshot *s);
 
 /* Numbers of devices and buffers by their names: -ENOENT. A buffer also by its key; NULL: the first. */
