@@ -11,9 +11,12 @@
  */
 #include "config.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "lib/base/util.h"
 #include "tests/truth.h"
@@ -84,12 +87,26 @@ static void show(const char *name, const struct truth_run *run, uint64_t at)
 
 /* The truth as a decode can have it: without what ran in freezes. */
 struct truth {
-	FILE *file;
+	const struct truth_run *runs; /* the log, mapped */
+	size_t n, next;
 	struct truth_run *gaps; /* {from, to} in instructions of the log */
 	size_t n_gaps, gap;
 	uint64_t at; /* of the log, after the run that was read last */
 	struct truth_run rest;
 };
+
+static void map_log(const char *path, struct truth *t)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		abort();
+	t->n = (size_t)st.st_size / sizeof(struct truth_run);
+	t->runs = mmap(NULL, t->n * sizeof(struct truth_run), PROT_READ, MAP_SHARED, fd, 0);
+	if (t->runs == MAP_FAILED)
+		abort();
+}
 
 static void read_gaps(const char *path, struct truth *t)
 {
@@ -129,8 +146,9 @@ static struct truth_run next_run(struct truth *t)
 		uint64_t from, to, skip;
 
 		if (!run.count) {
-			if (fread(&run, sizeof(run), 1, t->file) != 1 || !run.start)
+			if (t->next == t->n || !t->runs[t->next].start)
 				return (struct truth_run){ 0 };
+			run = t->runs[t->next++];
 			t->at += run.count;
 		}
 		t->rest = (struct truth_run){ 0 };
@@ -214,9 +232,7 @@ static uint64_t check_thread(const char *dir, const char *pid, const char *spec,
 		globfree(&found);
 		return 0;
 	}
-	truth.file = fopen(found.gl_pathv[0], "re");
-	if (!truth.file)
-		abort();
+	map_log(found.gl_pathv[0], &truth);
 	read_gaps(found.gl_pathv[0], &truth);
 	globfree(&found);
 	end = traced(&truth, end);
@@ -229,7 +245,7 @@ static uint64_t check_thread(const char *dir, const char *pid, const char *spec,
 	printf("thread %" PRIu64 ": %" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", at least %" PRIu64 ", gaps %u%s\n", tid,
 	       same, decode->count, end, least, gaps, *ret_good ? "" : ": WRONG");
 	free(truth.gaps);
-	fclose(truth.file);
+	munmap((void *)truth.runs, truth.n * sizeof(struct truth_run));
 	return same;
 }
 
