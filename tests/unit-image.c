@@ -326,7 +326,7 @@ static void test_garbled_kernel(void)
 	for (size_t i = 0; i < 2 * b.size; i++) {
 		_cleanup_(image_set_freep) struct image_set *s = NULL;
 		uint8_t got[16];
-		uint32_t file;
+		uint32_t file = 0;
 		int rc;
 
 		if (i < b.size)

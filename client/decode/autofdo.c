@@ -196,8 +196,8 @@ static int flush(struct autofdo *a, struct buf *out)
 }
 
 /* The counts of one kind from at on; *ret_next is behind them. */
-static int put_kind(struct autofdo *a, struct buf *out, const struct count *list, uint32_t file, enum kind kind, size_t at,
-		    size_t *ret_next)
+static int put_kind(struct autofdo *a, struct buf *out, const struct count *list, uint32_t file, enum kind kind,
+		    size_t at, size_t *ret_next)
 {
 	size_t end = at;
 	int rc = 0;

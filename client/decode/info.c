@@ -35,8 +35,8 @@ static void put_flush(struct info *i, size_t least)
 static void put_json(struct info *i, json_object *o)
 {
 	size_t size = 0;
-	const char *text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
-							     &size);
+	const char *text =
+	    json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
 
 	if (!i->first)
 		buf_add(&i->out, ",", 1);
@@ -294,24 +294,25 @@ static void put_head_text(struct info *i)
 			   c->first_time / 1000000000, c->first_time % 1000000000, c->last_time / 1000000000,
 			   c->last_time % 1000000000);
 	if (c->clock.known)
-		buf_printf(b, "time = %" PRIu64 " + counter * %" PRIu64 " >> %" PRIu64 "\n", c->clock.zero, c->clock.mult,
-			   c->clock.shift);
-	buf_printf(b, "AUX records: %" PRIu64 ", of them %" PRIu64 " repeated, %" PRIu64 " empty, %" PRIu64 " without trace\n",
-		   c->aux_records, c->aux_repeated, c->aux_empty, c->aux_unplaced);
+		buf_printf(b, "time = %" PRIu64 " + counter * %" PRIu64 " >> %" PRIu64 "\n", c->clock.zero,
+			   c->clock.mult, c->clock.shift);
+	buf_printf(
+	    b, "AUX records: %" PRIu64 ", of them %" PRIu64 " repeated, %" PRIu64 " empty, %" PRIu64 " without trace\n",
+	    c->aux_records, c->aux_repeated, c->aux_empty, c->aux_unplaced);
 	if (c->lost_records)
 		buf_printf(b, "lost records: %" PRIu64 "\n", c->lost_records);
 	if (c->damage.cause)
 		buf_printf(b, "damaged: %s, at byte %" PRIu64 "\n", c->damage.cause, c->damage.offset);
 }
 
-#define PUT_LIST(i, name, items, n, put)                    \
-	do {                                                \
-		begin_list(i, name);                        \
-		for (size_t at = 0; at < (n); at++) {       \
-			put(i, &(items)[at]);               \
-			put_flush(i, FLUSH_AT);             \
-		}                                           \
-		end_list(i);                                \
+#define PUT_LIST(i, name, items, n, put)              \
+	do {                                          \
+		begin_list(i, name);                  \
+		for (size_t at = 0; at < (n); at++) { \
+			put(i, &(items)[at]);         \
+			put_flush(i, FLUSH_AT);       \
+		}                                     \
+		end_list(i);                          \
 	} while (0)
 
 static void put_device(struct info *i, const struct snapshot_device *d)
@@ -372,7 +373,8 @@ static void put_dump(struct info *i, const struct snapshot_dump *d)
 	json_object *o;
 
 	if (!i->json) {
-		buf_printf(&i->out, "  %" PRIx64 "  device %u  %s at 0x%" PRIx64, d->address, d->device, esc(d->file), d->offset);
+		buf_printf(&i->out, "  %" PRIx64 "  device %u  %s at 0x%" PRIx64, d->address, d->device, esc(d->file),
+			   d->offset);
 		buf_printf(&i->out, d->length == UINT64_MAX ? "\n" : ", %" PRIu64 " bytes\n", d->length);
 		return;
 	}

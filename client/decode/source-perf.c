@@ -65,7 +65,8 @@ static size_t perf_code(struct source *s, const struct stream *stream, const str
 {
 	struct perf *p = (struct perf *)s;
 
-	return image_read(s->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address, time_of(p, context), ret, size);
+	return image_read(s->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
+			  time_of(p, context), ret, size);
 }
 
 static uint64_t perf_version(struct source *s, const struct stream *stream, const struct engine_context *context)
@@ -75,8 +76,8 @@ static uint64_t perf_version(struct source *s, const struct stream *stream, cons
 	return image_version(s->images, pid_of(p, stream, context), time_of(p, context));
 }
 
-static bool perf_where(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
-		       uint32_t *ret_file, uint64_t *ret_offset)
+static bool perf_where(struct source *s, const struct stream *stream, const struct engine_context *context,
+		       uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
 	struct perf *p = (struct perf *)s;
 
@@ -177,7 +178,9 @@ static int map_images(struct perf *p)
 static int map_kernel(struct perf *p)
 {
 	const struct pd_map *m = p->kernel;
-	int rc = m ? image_map_elf(p->source.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset) : 0;
+	int rc =
+	    m ? image_map_elf(p->source.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset)
+	      : 0;
 
 	if (rc == -ENODATA)
 		source_warn(&p->source, "the kernel's image has no symbol to place it by");

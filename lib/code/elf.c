@@ -48,7 +48,8 @@ static size_t core_id(const struct reader *text, uint8_t ret[IMAGE_BUILD_ID_MAX]
 	if (!at)
 		return 0;
 	r = reader_of(at + sizeof(key) - 1, (size_t)(text->end - at) - (sizeof(key) - 1));
-	while (n < IMAGE_BUILD_ID_MAX && rd_u8(&r, &high) == 0 && rd_u8(&r, &low) == 0 && digit(high) >= 0 && digit(low) >= 0)
+	while (n < IMAGE_BUILD_ID_MAX && rd_u8(&r, &high) == 0 && rd_u8(&r, &low) == 0 && digit(high) >= 0 &&
+	       digit(low) >= 0)
 		ret[n++] = (uint8_t)(digit(high) << 4 | digit(low));
 	return n;
 }
@@ -134,7 +135,8 @@ static bool search_table(struct bytes *b, const Elf64_Shdr *table, uint64_t name
 
 	for (uint64_t i = 0; symbols && i < n; i += SYMBOLS_AT_ONCE) {
 		size_t want = (size_t)MIN(n - i, (uint64_t)SYMBOLS_AT_ONCE);
-		size_t have = bytes_read(b, le64toh(table->sh_offset) + i * sizeof(*symbols), symbols, want * sizeof(*symbols));
+		size_t have =
+		    bytes_read(b, le64toh(table->sh_offset) + i * sizeof(*symbols), symbols, want * sizeof(*symbols));
 
 		for (size_t k = 0; k < have / sizeof(*symbols); k++)
 			if (symbols[k].st_shndx != SHN_UNDEF && is_name(b, names + le32toh(symbols[k].st_name), name)) {
@@ -160,7 +162,8 @@ bool elf_symbol(struct bytes *b, const char *name, uint64_t *ret)
 		if (bytes_read(b, at + i * sizeof(section), &section, sizeof(section)) != sizeof(section))
 			return false;
 		if (le32toh(section.sh_type) == SHT_SYMTAB &&
-		    bytes_read(b, at + (uint64_t)le32toh(section.sh_link) * sizeof(names), &names, sizeof(names)) == sizeof(names))
+		    bytes_read(b, at + (uint64_t)le32toh(section.sh_link) * sizeof(names), &names, sizeof(names)) ==
+			sizeof(names))
 			return search_table(b, &section, le64toh(names.sh_offset), name, ret);
 	}
 	return false;

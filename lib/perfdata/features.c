@@ -68,8 +68,7 @@ static int read_build_id(struct pd_file *f, uint64_t *at, uint64_t end, struct b
 	if (rc < 0)
 		return rc;
 	if (rd_u32(&r, &type) < 0 || rd_u16(&r, &misc) < 0 || rd_u16(&r, &size) < 0 || size < 8 ||
-	    rd_sub(&r, size - 8, &body) < 0 || rd_u32(&body, &pid) < 0 ||
-	    rd_copy(&body, ret->id, sizeof(ret->id)) < 0)
+	    rd_sub(&r, size - 8, &body) < 0 || rd_u32(&body, &pid) < 0 || rd_copy(&body, ret->id, sizeof(ret->id)) < 0)
 		return -ENODATA;
 	*at += size;
 	ret->size = misc & PD_MISC_BUILD_ID_SIZE ? MIN(ret->id[PD_BUILD_ID_MAX], PD_BUILD_ID_MAX) : PD_BUILD_ID_MAX;
@@ -129,7 +128,8 @@ static int read_build_ids(struct pd_file *f)
 	return 0;
 }
 
-/* All that are announced, also those that nobody reads here: a file that was cut is to be told from one that was not. */
+/* All that are announced, also those that nobody reads here: a file that was cut is to be told from one that was not.
+ */
 static int check_sections(struct pd_file *f)
 {
 	for (unsigned i = 0; i < 8 * sizeof(f->features); i++) {

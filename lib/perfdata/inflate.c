@@ -25,8 +25,7 @@ static struct pd_inflate *inflate_new(void)
 		return NULL;
 	i->stream = ZSTD_createDStream();
 	/* What a stream may ask for in memory is its own word. */
-	if (!i->stream ||
-	    ZSTD_isError(ZSTD_DCtx_setParameter(i->stream, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
+	if (!i->stream || ZSTD_isError(ZSTD_DCtx_setParameter(i->stream, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
 		return pd_inflate_free(i);
 	return i;
 }

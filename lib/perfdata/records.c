@@ -12,7 +12,8 @@ static const struct event *event_of(const struct pd_file *f, uint64_t id)
 	struct event_id key = { .id = id }, *found = NULL;
 
 	if (f->lists[IDS].size)
-		found = bsearch(&key, f->lists[IDS].data, f->lists[IDS].size / sizeof(key), sizeof(key), pd_compare_ids);
+		found =
+		    bsearch(&key, f->lists[IDS].data, f->lists[IDS].size / sizeof(key), sizeof(key), pd_compare_ids);
 	return found ? &f->events[found->event] : &f->events[0];
 }
 
@@ -284,4 +285,3 @@ int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader 
 		return 0;
 	}
 }
-
