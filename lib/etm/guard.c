@@ -54,10 +54,11 @@ static void on_crash(int signal)
 
 	if (to)
 		siglongjmp(*to, signal);
-	/* Returning does the same again, to whoever it would have met. */
+	/* To whoever it would have met, as soon as this returns. */
 	for (size_t i = 0; i < ELEMENTS(crashes); i++)
 		if (crashes[i] == signal)
 			sigaction(signal, &before[i], NULL);
+	raise(signal);
 }
 
 void guard_install(void)

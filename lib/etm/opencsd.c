@@ -11,6 +11,8 @@
 
 enum {
 	BLOCK_MAX = 1 << 20,
+	/* Code that one packet may be walked through to the next branch: none that a compiler makes is as long. */
+	WALK_MAX = 256 << 10,
 	GOOD_VERSION = 0x10601, /* as OCSD_VER_NUM has it */
 	PACKET_TEXT_MAX = 1024,
 };
@@ -38,9 +40,10 @@ struct engine {
 	uint64_t block_at;   /* where the block that is being decoded begins; indexes are relative to it */
 	uint64_t packet_end; /* of the last packet seen */
 	uint32_t packet_size;
-	bool watched; /* packets are seen */
+	uint64_t walked; /* bytes of code read since the last packet or element */
+	bool watched;    /* packets are seen */
 	bool synced, restarted;
-	bool crashed; /* it takes bytes, and does nothing with them */
+	bool crashed;                /* it takes bytes, and does nothing with them */
 	int error;                   /* of the sink */
 	char text[OPENCSD_TEXT_MAX]; /* of the element that is on its way */
 };
@@ -67,7 +70,9 @@ static uint32_t on_read(const void *user, const ocsd_vaddr_t address, const ocsd
 	size_t n;
 
 	context.spaces = (uint8_t)((unsigned)space & (unsigned)a->spaces);
-	n = a->engine->memory.read(a->engine->memory.user, &context, address, ret, size);
+	n = a->engine->walked < WALK_MAX ? a->engine->memory.read(a->engine->memory.user, &context, address, ret, size)
+					 : 0;
+	a->engine->walked += n;
 	guard_set(guard);
 	return (uint32_t)n;
 }
@@ -157,7 +162,7 @@ static bool is_etmv4(const struct engine *e)
 static void tell_packet(struct engine *e, uint64_t offset, const void *packet, const uint8_t *bytes, uint32_t size)
 {
 	static const ocsd_trace_protocol_t protocols[PROTOCOLS] = {
-		[PROTOCOL_ETMV3] = OCSD_PROTOCOL_ETMV3, [PROTOCOL_PTM] = OCSD_PROTOCOL_PTM,
+		[PROTOCOL_ETMV3] = OCSD_PROTOCOL_ETMV3,  [PROTOCOL_PTM] = OCSD_PROTOCOL_PTM,
 		[PROTOCOL_ETMV4] = OCSD_PROTOCOL_ETMV4I, [PROTOCOL_ETE] = OCSD_PROTOCOL_ETE,
 		[PROTOCOL_STM] = OCSD_PROTOCOL_STM,
 	};
@@ -178,6 +183,7 @@ static void take_packet(struct engine *e, const ocsd_trc_index_t index, const vo
 {
 	uint32_t type;
 
+	e->walked = 0;
 	e->packet_size = size;
 	e->packet_end = position(e, index) + size;
 	/* Each protocol's packet has its type at its head. */
@@ -210,6 +216,7 @@ static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_
 {
 	struct element to = { .offset = position(e, index) };
 
+	e->walked = 0;
 	if (e->error || !opencsd_convert(from, &to, e->text))
 		return OCSD_RESP_CONT;
 	if (to.kind == ELEM_NO_SYNC && to.reason == REASON_INIT && e->restarted) {
@@ -417,9 +424,9 @@ static int engine_finish(struct engine *e)
 		return e->error;
 	feed(e, OCSD_OP_EOT, NULL, 0, &used);
 	if (e->crashed && e->error == 0)
-		e->error = e->sink.element(e->sink.user,
-					   &(struct element){ .kind = ELEM_END, .reason = REASON_END_OF_TRACE,
-							      .offset = e->stats.bytes });
+		e->error = e->sink.element(
+		    e->sink.user,
+		    &(struct element){ .kind = ELEM_END, .reason = REASON_END_OF_TRACE, .offset = e->stats.bytes });
 	return e->error;
 }
 
