@@ -290,11 +290,19 @@ static void note_problems(struct decode *d)
 {
 	const struct pd_contents *c = d->source->contents;
 	const char *opencsd = NULL;
+	unsigned told = 0; /* of protocols */
 	char text[256];
 
 	opencsd_version(&opencsd);
 	if (opencsd)
 		warn(d, opencsd);
+	for (size_t i = 0; i < d->source->streams.n; i++) {
+		enum engine_protocol protocol = d->source->streams.list[i].config.protocol;
+
+		if (d->source->streams.list[i].supported && !(told & 1u << protocol) && opencsd_known_wrong(protocol))
+			warn(d, opencsd_known_wrong(protocol));
+		told |= 1u << protocol;
+	}
 	if (c->damage.cause) {
 		snprintf(text, sizeof(text), "%s, at byte %llu", c->damage.cause, (unsigned long long)c->damage.offset);
 		warn(d, text);

@@ -100,6 +100,9 @@ extern const struct engine_ops engine_opencsd;
 /* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */
 const char *opencsd_version(const char **ret_warning);
 
+/* What it is known to get wrong of such sources, or NULL. */
+const char *opencsd_known_wrong(enum engine_protocol protocol);
+
 /* As people write it: "ETMv4". */
 const char *engine_protocol_str(enum engine_protocol protocol);
 

@@ -169,6 +169,13 @@ bool opencsd_convert(const ocsd_generic_trace_elem *from, struct element *to, ch
 		to->kind = ELEM_TRANSACTION;
 		to->value = transactions[from->mem_trans & 3];
 		return true;
+#if OCSD_VER_NUM >= 0x10400
+	case OCSD_GEN_TRC_ELEM_INSTRUMENTATION:
+		to->kind = ELEM_INSTRUMENTATION;
+		to->instrumentation.level = from->sw_ite.el;
+		to->instrumentation.value = from->sw_ite.value;
+		return true;
+#endif
 	case OCSD_GEN_TRC_ELEM_SWTRACE:
 		to->kind = ELEM_SW;
 		convert_sw(from, text);

@@ -458,3 +458,16 @@ const char *opencsd_version(const char **ret_warning)
 				     "1.6.1 or later is preferred";
 	return ocsd_get_version_str();
 }
+
+const char *opencsd_known_wrong(enum engine_protocol protocol)
+{
+	/* Seen of 1.3.3, against the listings of 1.8.0. */
+	static const char *const wrong[PROTOCOLS] = {
+		[PROTOCOL_ETE] = "with ETE this OpenCSD gets Q elements, returns of PAuth_LR, transactions near the "
+				 "end of the trace and instrumentation wrong",
+		[PROTOCOL_STM] = "with STM this OpenCSD names a wrong master after a version packet",
+		[PROTOCOL_ITM] = "this OpenCSD does not know ITM",
+	};
+
+	return ocsd_get_version() < GOOD_VERSION && (size_t)protocol < PROTOCOLS ? wrong[protocol] : NULL;
+}
