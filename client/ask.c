@@ -113,3 +113,21 @@ void client_progress_end(struct client *c)
 	if (!c->quiet && isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
 }
+
+bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret), struct csight_object **ret)
+{
+	const char *value;
+	int rc;
+
+	if (client_option(c, &value) == CLIENT_STOP)
+		return false;
+	c->status = c->argc ? client_usage(c, "'%s' is too much", esc(c->argv[0])) : client_connect(c);
+	if (c->status != STATUS_OK)
+		return false;
+	rc = ask(c->daemon, ret);
+	if (rc < 0)
+		c->status = client_failed(c, rc);
+	else if (c->json)
+		printf("%s\n", csight_json(*ret));
+	return rc == 0 && !c->json;
+}

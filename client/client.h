@@ -88,6 +88,12 @@ int client_failed(struct client *c, int rc);
 /* Makes c->daemon; 0 or an exit status. */
 int client_connect(struct client *c);
 
+/*
+ * For a verb that asks one question and takes no arguments: its options, the connection, the question, and the answer as
+ * JSON where that is wanted. True where the caller has *ret to tell; else the exit status is in c->status.
+ */
+bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret), struct csight_object **ret);
+
 /* A number from min on; -EINVAL. */
 int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret);
 

@@ -31,24 +31,10 @@ static int run(struct client *c)
 	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>" };
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(table_freep) struct table *t = NULL;
-	const char *value;
 	size_t n;
-	int rc;
 
-	if (client_option(c, &value) == CLIENT_STOP)
+	if (!client_answer(c, csight_list, &list))
 		return c->status;
-	if (c->argc)
-		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
-	rc = client_connect(c);
-	if (rc != 0)
-		return rc;
-	rc = csight_list(c->daemon, &list);
-	if (rc < 0)
-		return client_failed(c, rc);
-	if (c->json) {
-		printf("%s\n", csight_json(list));
-		return STATUS_OK;
-	}
 	n = csight_count(list, "snapshots");
 	if (n == 0) {
 		fprintf(stderr, "no snapshots; 'csight snapshot --pid N' takes one\n");

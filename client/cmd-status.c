@@ -28,24 +28,10 @@ static void tell(struct client *c, const struct csight_object *s)
 static int run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
-	const char *value;
-	int rc;
 
-	if (client_option(c, &value) == CLIENT_STOP)
-		return c->status;
-	if (c->argc)
-		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
-	rc = client_connect(c);
-	if (rc != 0)
-		return rc;
-	rc = csight_status(c->daemon, &status);
-	if (rc < 0)
-		return client_failed(c, rc);
-	if (c->json)
-		printf("%s\n", csight_json(status));
-	else
+	if (client_answer(c, csight_status, &status))
 		tell(c, status);
-	return STATUS_OK;
+	return c->status;
 }
 
 const struct verb cmd_status = {
