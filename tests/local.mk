@@ -5,7 +5,9 @@ TEST_LOG_DRIVER = $(LOG_DRIVER)
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	AARCH64_CC='$(AARCH64_CC)'; export AARCH64_CC; AARCH64_CXX='$(AARCH64_CXX)'; export AARCH64_CXX; \
 	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3; \
-	CSIGHT_LONG='$(CSIGHT_LONG)'; export CSIGHT_LONG;
+	CSIGHT_LONG='$(CSIGHT_LONG)'; export CSIGHT_LONG; \
+	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/lsan.supp:print_suppressions=0'; export LSAN_OPTIONS;
+EXTRA_DIST += tests/lsan.supp
 EXTRA_DIST += .shellcheckrc tests/scripts.test
 TESTS += tests/scripts.test
 EXTRA_DIST += tests/unit.h tests/lib.sh tests/demo tests/check-summary tests/builds.test

@@ -62,6 +62,7 @@ __attribute__((unused)) static void unit_skip(const char *name, const char *reas
 __attribute__((unused)) static int unit_end(void)
 {
 	printf("1..%d\n", unit_count);
+	fflush(stdout);
 	return unit_failed != 0;
 }
 
