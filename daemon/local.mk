@@ -2,6 +2,7 @@
 sbin_PROGRAMS += csightd
 csightd_SOURCES = \
 	daemon/capture/capture.h \
+	daemon/capture/copy.c \
 	daemon/capture/code.c daemon/capture/code.h \
 	daemon/capture/emu.c daemon/capture/emu.h \
 	daemon/daemon.h daemon/idl.h \

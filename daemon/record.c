@@ -210,6 +210,21 @@ static json_object *threads_json(const struct capture_copy *c)
 	return list;
 }
 
+static json_object *intervals_json(const struct capture_copy *c)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t n = 0; n < c->n_intervals; n++) {
+		json_object *o = json_object_new_object();
+
+		json_add_u64(o, "tid", c->intervals[n].tid);
+		json_add_u64(o, "from", c->intervals[n].from);
+		json_add_u64(o, "to", c->intervals[n].to);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 static int write_json(int dir, const char *name, json_object *o)
 {
 	size_t size;
@@ -238,7 +253,10 @@ static int write_snapshot_json(struct record *r, int dir, const struct code_log 
 	json_add_u64(o, "time", r->copy->time);
 	json_add_u64(o, "monotonic", r->copy->monotonic);
 	json_add_u64(o, "blind", r->copy->blind);
-	json_add_str(o, "clock", "monotonic");
+	json_add_str(o, "clock", r->copy->clock.known ? "perf" : "monotonic");
+	json_add_bool(o, "shared", r->copy->shared);
+	if (r->copy->shared)
+		json_object_object_add(o, "intervals", intervals_json(r->copy));
 	json_add_str(trigger, "kind", "request");
 	json_add_i64(trigger, "uid", r->asked_by);
 	json_object_object_add(o, "trigger", trigger);
@@ -286,6 +304,16 @@ static int write_code(struct record *r, int dir)
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
+static void write_records(struct pd_writer *w, const struct capture_copy *c)
+{
+	struct reader all = reader_of(c->records.data, c->records.size);
+	struct capture_record head;
+	const uint8_t *body;
+
+	while (rd_copy(&all, &head, sizeof(head)) == 0 && rd_bytes(&all, ALIGN8(head.size), &body) == 0)
+		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
+}
+
 static void write_side(struct pd_writer *w, const struct record *r, const struct code_log *log)
 {
 	const struct target *t = r->target;
@@ -326,27 +354,63 @@ static void write_side(struct pd_writer *w, const struct record *r, const struct
 				      .cpu = UINT32_MAX,
 				      .time = c->monotonic };
 
-		pd_write_aux(w, &aux);
+		if (thread->data)
+			pd_write_aux(w, &aux);
+	}
+	write_records(w, c);
+	for (size_t n = 0; n < c->n_rings; n++)
+		for (size_t i = 0; i < c->rings[n].n_slices; i++)
+			pd_write_aux(w, &c->rings[n].slices[i]);
+}
+
+static void write_threads(struct pd_writer *w, const struct capture_copy *c)
+{
+	for (size_t n = 0; n < c->n_threads; n++) {
+		const struct capture_thread *t = &c->threads[n];
+		struct pd_buffer buffer = {
+			.size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX
+		};
+		const uint8_t *piece;
+		size_t size;
+
+		if (!t->data)
+			continue;
+		pd_write_buffer(w, &buffer);
+		for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
+			pd_write_bytes(w, piece, size);
+	}
+}
+
+static void write_rings(struct pd_writer *w, const struct capture_copy *c)
+{
+	for (size_t n = 0; n < c->n_rings; n++) {
+		const struct capture_ring *ring = &c->rings[n];
+		struct pd_buffer buffer = { .size = ring->size,
+					    .offset = ring->from,
+					    .index = (uint32_t)n,
+					    .tid = UINT32_MAX,
+					    .cpu = ring->cpu };
+
+		pd_write_buffer(w, &buffer);
+		pd_write_bytes(w, ring->data, ring->size);
 	}
 }
 
 static int write_trace(struct record *r, int dir, const struct code_log *log)
 {
 	_cleanup_close_ int fd = openat(dir, "trace.perf.data", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const struct emu_regs *regs = &r->copy->regs;
-	struct pd_cpu cpu = { .magic = PD_MAGIC_ETMV4,
-			      .n_params = 7,
-			      .params = { regs->configr, regs->traceidr, regs->idr0, regs->idr1, regs->idr2, regs->idr8,
-					  regs->authstatus } };
+	const struct capture_copy *c = r->copy;
 	struct utsname host = { 0 };
 	struct pd_session session = { .hostname = host.nodename,
 				      .release = host.release,
 				      .arch = "aarch64",
 				      .cmdline = r->target->exe,
-				      .pmu_type = 8,
+				      .pmu_type = c->pmu_type,
+				      .pmu_config = c->pmu_config,
 				      .snapshot = true,
-				      .cpus = &cpu,
-				      .n_cpus = 1 };
+				      .cpus = c->cpus,
+				      .n_cpus = (uint32_t)c->n_cpus,
+				      .clock = c->clock };
 	struct pd_writer *w;
 	int rc;
 
@@ -357,18 +421,8 @@ static int write_trace(struct record *r, int dir, const struct code_log *log)
 	if (rc < 0)
 		return rc;
 	write_side(w, r, log);
-	for (size_t n = 0; n < r->copy->n_threads; n++) {
-		const struct capture_thread *t = &r->copy->threads[n];
-		struct pd_buffer buffer = {
-			.size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX
-		};
-		const uint8_t *piece;
-		size_t size;
-
-		pd_write_buffer(w, &buffer);
-		for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
-			pd_write_bytes(w, piece, size);
-	}
+	write_threads(w, c);
+	write_rings(w, c);
 	rc = pd_write_end(w);
 	pd_writer_free(w);
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
@@ -381,6 +435,8 @@ static int check_space(struct record *r, int spool_fd)
 
 	for (size_t n = 0; n < r->copy->n_threads; n++)
 		need += r->copy->threads[n].size;
+	for (size_t n = 0; n < r->copy->n_rings; n++)
+		need += r->copy->rings[n].size;
 	if (fstatvfs(spool_fd, &fs) < 0)
 		return -errno;
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

@@ -11,10 +11,20 @@
 
 #include "lib/base/buf.h"
 #include "lib/emu/ring.h"
+#include "lib/perfdata/write.h"
 
 enum { CAPTURE_NAME_SIZE = 17, CAPTURE_MISSING_MAX = 64 << 10 };
 
 struct capture_source;
+
+/* What a trace is to hold; a source that cannot do one of them refuses to arm, and says which. */
+struct capture_options {
+	bool kernel;	    /* what runs in the kernel too */
+	bool cycles;	    /* cycle counts */
+	bool no_timestamps, no_contexts;
+	const char *filter; /* the kernel's text of address filters, or NULL */
+	const char *sink;   /* its name, or NULL: the best there is */
+};
 
 struct capture_thread {
 	uint32_t tid;
@@ -36,11 +46,53 @@ struct capture_thread {
 /* The stream in pieces, in order: n counts from 0; false after the last. */
 bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size);
 
+/* An AUX buffer of the kernel's: one CPU's, of a target or of the machine. */
+struct capture_ring {
+	uint32_t cpu;
+	uint8_t *data; /* its newest bytes, in order; the first of them is byte `from` of all that were ever written */
+	size_t size;
+	uint64_t from;
+	struct pd_aux *slices; /* what the kernel said of them, oldest first; offsets count from byte 0 ever */
+	size_t n_slices;
+};
+
+/* A record of the kernel's; the body (what stands before its sample_id) follows, padded to 8. */
+struct capture_record {
+	uint32_t type;
+	uint16_t misc, size; /* size: of the body */
+	struct pd_origin origin;
+};
+
+/* When a thread was the target's: nothing outside is shown, where rings hold other processes too. */
+struct capture_interval {
+	uint32_t tid;
+	uint64_t from, to; /* ns of the records' clock */
+};
+
+/* A file with code that was mapped; the loop takes it over (fd becomes -1). */
+struct capture_file {
+	uint32_t id; /* by which the log calls it */
+	int fd;
+};
+
 /* What was in the rings at one moment; private memory. */
 struct capture_copy {
-	struct emu_regs regs;
-	struct capture_thread *threads;
+	/* Trace units: one of the process under the emulator, else one a CPU. */
+	struct pd_cpu *cpus;
+	size_t n_cpus;
+	uint32_t pmu_type;
+	uint64_t pmu_config;
+	struct capture_thread *threads; /* with their bytes, where each has a ring of its own */
 	size_t n_threads;
+	struct capture_ring *rings;
+	size_t n_rings;
+	struct buf records; /* of the kernel beside the trace (who ran, was born, died; not mappings): capture_record */
+	struct pd_clock clock; /* from the trace's timestamps to ns; not known: they are CLOCK_MONOTONIC ns */
+	bool shared;	       /* the rings hold other processes' control flow, too */
+	struct capture_interval *intervals;
+	size_t n_intervals;
+	struct capture_file *files; /* that came since the last copy */
+	size_t n_files;
 	uint8_t *log; /* records of lib/emu/ring.h */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze, ns */
@@ -52,7 +104,10 @@ struct capture_copy *capture_copy_free(struct capture_copy *c);
 
 struct capture_ops {
 	const char *name;
-	/* On the capture lane. alive: whether the process still runs. limit: bytes of trace, the newest are kept. */
+	/*
+	 * On the capture lane. alive: whether the process still runs. limit: bytes of trace, the newest are kept.
+	 * A reason may be given where one fails.
+	 */
 	int (*arm)(struct capture_source *s);
 	int (*disarm)(struct capture_source *s);
 	int (*copy)(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret);
@@ -60,6 +115,8 @@ struct capture_ops {
 	int (*threads)(struct capture_source *s, struct capture_thread **ret, size_t *ret_n);
 	bool (*holds)(struct capture_source *s);
 	void (*missing)(struct capture_source *s, struct buf *b);
+	/* Why no trace comes although it is armed, as text; it stays empty while all is well. May be NULL. */
+	void (*trouble)(struct capture_source *s, struct buf *b);
 	uint64_t (*memory)(struct capture_source *s);
 	struct capture_source *(*free)(struct capture_source *s);
 };

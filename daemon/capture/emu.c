@@ -16,6 +16,7 @@ enum {
 	SLOT_SIZE_MAX = 4096,
 	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
 	UNACKNOWLEDGED_MARGIN = 4096,   /* what such a thread may be writing beyond its head */
+	NO_PMU_TYPE = 8, /* one that the kernel gives to none of its own */
 };
 
 /*
@@ -529,6 +530,23 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 	return pread_all(s->memfd, c->log, size, s->log_offset);
 }
 
+/* One trace unit for all threads: they never share a stream. There is no PMU, and so no type of one. */
+static int copy_unit(const struct capture_source *s, struct capture_copy *c)
+{
+	const struct emu_regs *r = &s->regs;
+
+	c->cpus = malloc(sizeof(*c->cpus));
+	if (!c->cpus)
+		return -ENOMEM;
+	*c->cpus = (struct pd_cpu){
+		.magic = PD_MAGIC_ETMV4,
+		.n_params = 7,
+		.params = { r->configr, r->traceidr, r->idr0, r->idr1, r->idr2, r->idr8, r->authstatus },
+	};
+	c->n_cpus = 1;
+	return 0;
+}
+
 static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret)
 {
 	struct capture_copy *c = calloc(1, sizeof(*c));
@@ -537,8 +555,10 @@ static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct c
 	if (!c)
 		return -ENOMEM;
 	c->missing.limit = CAPTURE_MISSING_MAX;
-	c->regs = s->regs;
-	rc = copy_threads(s, alive, limit, c);
+	c->pmu_type = NO_PMU_TYPE;
+	rc = copy_unit(s, c);
+	if (rc == 0)
+		rc = copy_threads(s, alive, limit, c);
 	if (rc == 0)
 		rc = copy_log(s, c);
 	emu_missing(s, &c->missing);
@@ -548,28 +568,6 @@ static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct c
 	}
 	*ret = c;
 	return 0;
-}
-
-struct capture_copy *capture_copy_free(struct capture_copy *c)
-{
-	if (!c)
-		return NULL;
-	for (size_t n = 0; n < c->n_threads; n++)
-		munmap(c->threads[n].data, c->threads[n].room);
-	free(c->threads);
-	free(c->log);
-	buf_done(&c->missing);
-	free(c);
-	return NULL;
-}
-
-bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size)
-{
-	size_t at = t->room ? t->from % t->room : 0, first = MIN(t->size, t->room - at);
-
-	*ret = n == 0 ? t->data + at : n == 1 ? t->data : t->end;
-	*ret_size = n == 0 ? first : n == 1 ? t->size - first : t->end_size;
-	return n < 3;
 }
 
 const struct capture_ops emu_capture = {

@@ -20,12 +20,6 @@ struct pd_problem {
 	const char *cause; /* NULL: none */
 };
 
-/* Who gave a record, as far as its sample_id tells: UINT32_MAX and time 0 where it does not. */
-struct pd_origin {
-	uint32_t pid, tid, cpu;
-	uint64_t time;
-};
-
 struct pd_comm {
 	uint32_t pid, tid;
 	bool exec;
@@ -58,12 +52,6 @@ struct pd_piece {
 	uint64_t lost; /* bytes that the record names and the file does not have */
 	uint64_t file_offset;
 	struct pd_origin origin;
-};
-
-/* From the counter of the machine to the time of records: zero + counter * mult >> shift. */
-struct pd_clock {
-	bool known;
-	uint64_t shift, mult, zero;
 };
 
 struct pd_contents {

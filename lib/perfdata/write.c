@@ -28,6 +28,7 @@ struct pd_writer {
 	uint64_t buffer_left; /* of the AUX buffer being written */
 	unsigned buffer_pad;
 	bool in_buffers;
+	bool monotonic; /* the clock of the records */
 	struct buf index; /* where the AUXTRACE records stand: offset, size */
 	struct buf build_ids;
 	size_t last_build_id; /* where the last entry begins */
@@ -55,7 +56,7 @@ static void flush(struct pd_writer *w)
 static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
 {
 	uint64_t flags = PD_ATTR_DISABLED | PD_ATTR_INHERIT | PD_ATTR_EXCLUDE_KERNEL | PD_ATTR_EXCLUDE_HV |
-			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | PD_ATTR_USE_CLOCKID;
+			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | (s->clock.known ? 0 : PD_ATTR_USE_CLOCKID);
 
 	if (event == EVENT_SIDE)
 		flags |= PD_ATTR_MMAP | PD_ATTR_COMM | PD_ATTR_TASK | PD_ATTR_MMAP2 | PD_ATTR_COMM_EXEC;
@@ -67,7 +68,7 @@ static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
 	buf_u64(b, 0); /* read_format */
 	buf_u64(b, flags);
 	buf_zero(b, 8 + 8 * 4 + 4); /* wakeup and breakpoint to sample_stack_user */
-	buf_u32(b, CLOCK_MONOTONIC);
+	buf_u32(b, s->clock.known ? 0 : CLOCK_MONOTONIC);
 	buf_zero(b, PD_ATTR_SIZE - 96); /* sample_regs_intr to the end */
 }
 
@@ -154,12 +155,7 @@ static void end_record(struct pd_writer *w, size_t start)
 	}
 }
 
-struct origin {
-	uint32_t pid, tid, cpu;
-	uint64_t time;
-};
-
-static void end_with_id(struct pd_writer *w, size_t start, unsigned event, const struct origin *o)
+static void end_with_id(struct pd_writer *w, size_t start, unsigned event, const struct pd_origin *o)
 {
 	buf_u32(&w->out, o->pid);
 	buf_u32(&w->out, o->tid);
@@ -199,6 +195,16 @@ static void put_auxtrace_info(struct pd_writer *w, const struct pd_session *s)
 	end_record(w, start);
 }
 
+static void put_clock(struct pd_writer *w, const struct pd_clock *clock)
+{
+	size_t start = begin_record(w, PD_REC_TIME_CONV, 0);
+
+	buf_u64(&w->out, clock->shift);
+	buf_u64(&w->out, clock->mult);
+	buf_u64(&w->out, clock->zero);
+	end_record(w, start);
+}
+
 int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret)
 {
 	struct pd_writer *w;
@@ -210,6 +216,7 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	if (!w)
 		return -ENOMEM;
 	w->fd = fd;
+	w->monotonic = !session->clock.known;
 	gather_features(w, session);
 	buf_zero(&w->out, PD_HEADER_SIZE);
 	for (unsigned i = 0; i < EVENTS; i++)
@@ -221,6 +228,8 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	}
 	w->data_at = w->out.size;
 	put_auxtrace_info(w, session);
+	if (session->clock.known)
+		put_clock(w, &session->clock);
 	*ret = w;
 	return 0;
 }
@@ -232,7 +241,7 @@ void pd_write_comm(struct pd_writer *w, uint32_t pid, uint32_t tid, const char *
 	buf_u32(&w->out, pid);
 	buf_u32(&w->out, tid);
 	put_name(&w->out, comm);
-	end_with_id(w, start, EVENT_SIDE, &(struct origin){ pid, tid, UINT32_MAX, time });
+	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ pid, tid, UINT32_MAX, time });
 }
 
 static void put_task(struct pd_writer *w, uint32_t type, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid,
@@ -245,7 +254,7 @@ static void put_task(struct pd_writer *w, uint32_t type, uint32_t pid, uint32_t 
 	buf_u32(&w->out, tid);
 	buf_u32(&w->out, ptid);
 	buf_u64(&w->out, time);
-	end_with_id(w, start, EVENT_SIDE, &(struct origin){ pid, tid, UINT32_MAX, time });
+	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ pid, tid, UINT32_MAX, time });
 }
 
 void pd_write_fork(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time)
@@ -306,7 +315,7 @@ void pd_write_map(struct pd_writer *w, const struct pd_map *map)
 	buf_u32(&w->out, map->prot);
 	buf_u32(&w->out, map->flags);
 	put_name(&w->out, map->path);
-	end_with_id(w, start, EVENT_SIDE, &(struct origin){ map->pid, map->tid, UINT32_MAX, map->time });
+	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ map->pid, map->tid, UINT32_MAX, map->time });
 }
 
 void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time)
@@ -315,7 +324,16 @@ void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint
 
 	buf_u32(&w->out, pid);
 	buf_u32(&w->out, tid);
-	end_with_id(w, start, EVENT_TRACE, &(struct origin){ pid, tid, cpu, time });
+	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ pid, tid, cpu, time });
+}
+
+void pd_write_record(struct pd_writer *w, uint32_t type, uint16_t misc, const void *body, size_t size,
+		     const struct pd_origin *origin)
+{
+	size_t start = begin_record(w, type, misc);
+
+	buf_add(&w->out, body, size);
+	end_with_id(w, start, EVENT_SIDE, origin);
 }
 
 void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
@@ -326,7 +344,7 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
 	buf_u64(&w->out, aux->flags & PD_AUX_OVERWRITE ? aux->offset + aux->size : aux->offset);
 	buf_u64(&w->out, aux->size);
 	buf_u64(&w->out, aux->flags);
-	end_with_id(w, start, EVENT_TRACE, &(struct origin){ aux->pid, aux->tid, aux->cpu, aux->time });
+	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ aux->pid, aux->tid, aux->cpu, aux->time });
 }
 
 /* The bytes that pd_write_buffer announced must have come. */
@@ -425,8 +443,10 @@ int pd_write_end(struct pd_writer *w)
 	buf_u64(&w->info, w->index.size / 16);
 	buf_add(&w->info, w->index.data, w->index.size);
 	feature_done(w, PD_FEAT_AUXTRACE);
-	buf_u64(&w->info, 1); /* the clock's resolution in ns */
-	feature_done(w, PD_FEAT_CLOCKID);
+	if (w->monotonic) {
+		buf_u64(&w->info, 1); /* the clock's resolution in ns */
+		feature_done(w, PD_FEAT_CLOCKID);
+	}
 	put_features(w);
 	if (!w->error)
 		w->error = buf_error(&w->info);

@@ -35,6 +35,18 @@ struct pd_cpu {
 	uint64_t params[PD_PARAMS_MAX]; /* in the order that the metadata of this magic has */
 };
 
+/* From the trace's timestamps to the time of records: zero + counter * mult >> shift. */
+struct pd_clock {
+	bool known;
+	uint64_t shift, mult, zero;
+};
+
+/* Who gave a record, as far as its sample_id tells: UINT32_MAX and time 0 where it does not. */
+struct pd_origin {
+	uint32_t pid, tid, cpu;
+	uint64_t time;
+};
+
 struct pd_session {
 	const char *hostname, *release, *arch, *cmdline; /* NULL: left out */
 	uint32_t pmu_type;   /* type of the cs_etm PMU; 8 where there is none */
@@ -42,6 +54,8 @@ struct pd_session {
 	bool snapshot;	     /* recorded in snapshot (overwrite) mode */
 	const struct pd_cpu *cpus;
 	uint32_t n_cpus;
+	/* Known: the records' times are the kernel's own clock's, and this is written down; else CLOCK_MONOTONIC's. */
+	struct pd_clock clock;
 };
 
 struct pd_map {
@@ -78,6 +92,10 @@ void pd_write_fork(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t ti
 void pd_write_exit(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time);
 void pd_write_map(struct pd_writer *w, const struct pd_map *map);
 void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time);
+
+/* A record as the kernel gave it: what stands between its header and its sample_id. */
+void pd_write_record(struct pd_writer *w, uint32_t type, uint16_t misc, const void *body, size_t size,
+		     const struct pd_origin *origin);
 void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux);
 void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer);
 void pd_write_bytes(struct pd_writer *w, const void *data, size_t size);

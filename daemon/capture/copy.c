@@ -1,0 +1,42 @@
+#include "config.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/capture/capture.h"
+#include "lib/base/util.h"
+
+struct capture_copy *capture_copy_free(struct capture_copy *c)
+{
+	if (!c)
+		return NULL;
+	for (size_t n = 0; n < c->n_threads; n++)
+		if (c->threads[n].data)
+			munmap(c->threads[n].data, c->threads[n].room);
+	for (size_t n = 0; n < c->n_rings; n++) {
+		free(c->rings[n].data);
+		free(c->rings[n].slices);
+	}
+	for (size_t n = 0; n < c->n_files; n++)
+		closep(&c->files[n].fd);
+	free(c->cpus);
+	free(c->threads);
+	free(c->rings);
+	free(c->intervals);
+	free(c->files);
+	free(c->log);
+	buf_done(&c->records);
+	buf_done(&c->missing);
+	free(c);
+	return NULL;
+}
+
+bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size)
+{
+	size_t at = t->room ? t->from % t->room : 0, first = MIN(t->size, t->room - at);
+
+	*ret = n == 0 ? t->data + at : n == 1 ? t->data : t->end;
+	*ret_size = n == 0 ? first : n == 1 ? t->size - first : t->end_size;
+	return n < 3;
+}
