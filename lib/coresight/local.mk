@@ -3,5 +3,7 @@ lib_coresight_libcoresight_la_SOURCES = \
 	lib/coresight/deframe.c lib/coresight/deframe.h \
 	lib/coresight/ini.c lib/coresight/ini.h \
 	lib/coresight/snapshot.c lib/coresight/snapshot.h \
-	lib/coresight/topology.c lib/coresight/topology.h
+	lib/coresight/sysroot.c lib/coresight/sysroot.h \
+	lib/coresight/topology.c lib/coresight/topology-cpus.c lib/coresight/topology-devices.c \
+	lib/coresight/topology.h lib/coresight/topology-read.h
 lib_coresight_libcoresight_la_LIBADD = lib/base/libbase.la

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "lib/base/util.h"
+#include "lib/coresight/topology-read.h"
+
+enum { PROBLEMS_MAX = 64 };
 
 const char *topology_kind_str(enum topology_kind kind)
 {
@@ -64,11 +67,71 @@ int topology_set(const struct topology_pmu *pmu, enum topology_format format, ui
 	return 0;
 }
 
+void topology_problem(struct topology_reading *r, const char *path, int error, const char *cause)
+{
+	struct topology *t = r->t;
+	struct topology_problem *p;
+
+	if (t->n_problems == PROBLEMS_MAX) {
+		t->n_problems_more++;
+		return;
+	}
+	p = &t->problems[t->n_problems++];
+	snprintf(p->path, sizeof(p->path), "%s", path);
+	p->error = error;
+	p->cause = cause;
+}
+
+bool topology_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name)
+{
+	return (size_t)snprintf(ret, SYSROOT_PATH_MAX, "%s/%s", dir, name) < SYSROOT_PATH_MAX;
+}
+
+bool topology_value(struct topology_reading *r, const char *dir, const char *name, uint64_t *ret)
+{
+	char path[SYSROOT_PATH_MAX];
+	int rc;
+
+	if (!topology_path(path, dir, name))
+		return false;
+	rc = sysroot_number(r->root, path, ret);
+	if (rc < 0 && rc != -ENOENT && rc != -ENOTDIR)
+		topology_problem(r, path, rc, "holds no number");
+	return rc == 0;
+}
+
+static int read_all(struct topology_reading *r)
+{
+	static int (*const parts[])(struct topology_reading * r) = {
+		topology_read_devices, topology_read_pmu, topology_read_sinks, topology_read_cpus, topology_reach,
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < ELEMENTS(parts); i++)
+		rc = parts[i](r);
+	return rc;
+}
+
 int topology_read(const char *root, struct topology **ret)
 {
-	(void)root;
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	_cleanup_(topology_freep) struct topology *t = calloc(1, sizeof(*t));
+	struct topology_reading r = { .t = t };
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	t->problems = calloc(PROBLEMS_MAX, sizeof(*t->problems));
+	if (!t->problems)
+		return -ENOMEM;
+	rc = sysroot_open(root, &fd);
+	r.root = fd;
+	if (rc == 0)
+		rc = read_all(&r);
+	if (rc < 0)
+		return rc;
+	*ret = TAKE_PTR(t);
+	return 0;
 }
 
 struct topology *topology_free(struct topology *t)
@@ -77,8 +140,10 @@ struct topology *topology_free(struct topology *t)
 		return NULL;
 	for (size_t i = 0; i < t->n_cpus; i++)
 		free(t->cpus[i].sinks);
-	for (size_t i = 0; i < t->n_devices; i++)
+	for (size_t i = 0; i < t->n_devices; i++) {
 		free(t->devices[i].outs);
+		free(t->devices[i].dir);
+	}
 	free(t->cpus);
 	free(t->devices);
 	free(t->sinks);

@@ -16,8 +16,8 @@
 #include "lib/perfdata/write.h"
 
 enum {
-	TOPOLOGY_CPUS_MAX = 4096,
-	TOPOLOGY_DEVICES_MAX = 4 * TOPOLOGY_CPUS_MAX,
+	TOPOLOGY_CPUS_MAX = 1024,
+	TOPOLOGY_DEVICES_MAX = 8 * TOPOLOGY_CPUS_MAX,
 	TOPOLOGY_NAME_MAX = 64,       /* with its NUL; longer ones are a problem */
 	TOPOLOGY_STATIC_ID_CPUS = 48, /* CPUs that have a trace ID of their own where IDs are static */
 };
@@ -52,6 +52,7 @@ struct topology_device {
 	bool running;   /* a sink that captures now, where its registers tell */
 	uint32_t *outs; /* devices that it leads to, by their number */
 	size_t n_outs;
+	char *dir; /* below the root, without links */
 };
 
 /* What perf can have trace written to. */
@@ -107,6 +108,9 @@ enum topology_format {
 	TOPOLOGY_CC_THRESHOLD,
 	TOPOLOGY_FORMATS,
 };
+
+/* As the PMU calls it: "timestamp". */
+const char *topology_format_str(enum topology_format format);
 
 struct topology_pmu {
 	bool there;    /* the directory is */
