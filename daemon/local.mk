@@ -5,6 +5,7 @@ csightd_SOURCES = \
 	daemon/capture/copy.c \
 	daemon/capture/code.c daemon/capture/code.h \
 	daemon/capture/emu.c daemon/capture/emu.h \
+	daemon/capture/perf.c daemon/capture/perf.h \
 	daemon/daemon.h daemon/idl.h \
 	daemon/decoder.c daemon/decoder.h \
 	daemon/images.c daemon/images.h \
