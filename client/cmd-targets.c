@@ -18,7 +18,10 @@ static void add_target(struct table *t, const struct csight_object *target)
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "pid", 0));
 	table_cell(t, MARK_NONE, text);
 	table_cell(t, MARK_NONE, csight_text(target, "name"));
-	table_cell(t, state && strcmp(state, "armed") == 0 ? MARK_GOOD : MARK_NONE, state);
+	table_cell(t, state && strcmp(state, "armed") == 0	? MARK_GOOD
+		      : state && strcmp(state, "blocked") == 0 ? MARK_BAD
+							       : MARK_NONE,
+		   state);
 	table_cell(t, MARK_NONE, csight_flag(target, "running") ? "yes" : "ended");
 	table_cell(t, MARK_NONE, csight_text(target, "capture"));
 	table_cell(t, MARK_NONE, format_count(threads));
@@ -38,7 +41,7 @@ static int run(struct client *c)
 		return c->status;
 	n = csight_count(list, "targets");
 	if (n == 0) {
-		fprintf(stderr, "no targets; 'csight run --emu -- PROGRAM' starts one\n");
+		fprintf(stderr, "no targets; 'csight arm --pid N' or 'csight run --emu -- PROGRAM' makes one\n");
 		return STATUS_OK;
 	}
 	t = table_new(head, ELEMENTS(head));
@@ -48,6 +51,9 @@ static int run(struct client *c)
 	for (size_t i = 0; i < n; i++) {
 		const struct csight_object *target = csight_item(list, "targets", i);
 
+		if (csight_text(target, "trouble"))
+			printf("%" PRId64 ": %s\n", csight_number(target, "pid", 0),
+			       esc(csight_text(target, "trouble")));
 		for (size_t j = 0; j < csight_count(target, "missing"); j++)
 			printf("%" PRId64 ": %s\n", csight_number(target, "pid", 0),
 			       esc(csight_text(csight_item(target, "missing", j), NULL)));

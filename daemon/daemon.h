@@ -15,6 +15,7 @@ struct daemon {
 	struct lane *opener;  /* opens what others named, which may take for ever */
 	struct targets *targets;
 	struct registry *registry; /* programs under the emulated ETM */
+	struct units *units;       /* the trace units of this machine */
 	struct spool *spool;
 	struct jobs *jobs;
 	struct service *service;

@@ -1,6 +1,7 @@
 # daemon
 sbin_PROGRAMS += csightd
 csightd_SOURCES = \
+	daemon/adopt.c daemon/adopt.h \
 	daemon/capture/capture.h \
 	daemon/capture/copy.c \
 	daemon/capture/code.c daemon/capture/code.h \
@@ -22,7 +23,8 @@ csightd_SOURCES = \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool.c daemon/spool.h \
 	daemon/target.c daemon/target.h \
-	daemon/tree.c daemon/tree.h
+	daemon/tree.c daemon/tree.h \
+	daemon/units.c daemon/units.h
 nodist_csightd_SOURCES = daemon/idl.c
 csightd_CFLAGS = $(AM_CFLAGS) -pthread
 csightd_LDADD = lib/emu/libemuring.la lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \

@@ -18,6 +18,7 @@
 #include "daemon/snapshot.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
+#include "daemon/units.h"
 #include "lib/base/log.h"
 #include "lib/base/paths.h"
 
@@ -132,6 +133,8 @@ static int start(struct daemon *d)
 	if (rc == 0)
 		rc = targets_new(d, &d->targets);
 	if (rc == 0)
+		rc = units_new(d, &d->units);
+	if (rc == 0)
 		rc = jobs_new(d, &d->jobs);
 	return rc;
 }
@@ -161,7 +164,8 @@ static int run(struct daemon *d)
 			event_add(events[n], NULL);
 	}
 	requeue(d);
-	log_notice("ready at %s, spool %s, capture emu", d->settings.socket, d->settings.spool);
+	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
+		   units_why(d->units)[0] ? "emu" : "perf");
 	notify("READY=1");
 	rc = event_base_dispatch(d->base);
 	notify("STOPPING=1");
@@ -180,12 +184,15 @@ static void stop(struct daemon *d)
 	if (d->jobs)
 		jobs_stop(d->jobs);
 	snapshot_stop(d);
+	if (d->units)
+		units_stop(d->units);
 	if (d->capture)
 		lane_stop(d->capture);
 	if (d->disk)
 		lane_stop(d->disk);
 	d->jobs = jobs_free(d->jobs);
 	d->targets = targets_free(d->targets);
+	d->units = units_free(d->units);
 	d->spool = spool_free(d->spool);
 	d->capture = lane_free(d->capture);
 	d->disk = lane_free(d->disk);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/adopt.h"
 #include "daemon/daemon.h"
 #include "daemon/idl.h"
 #include "daemon/job.h"
@@ -13,6 +14,7 @@
 #include "daemon/snapshot.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
+#include "daemon/units.h"
 
 /* What a method names, and so whom it is for: the owner of that, and root. */
 enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
@@ -30,7 +32,7 @@ struct method {
 	const char *name;
 	enum right right;
 	unsigned flags;
-	void (*handler)(struct daemon *d, struct call *c, const struct subject *s);
+	void (*handler)(struct daemon *d, struct call *c, struct subject *s);
 };
 
 static void fail_pid(struct call *c, const char *error, pid_t pid, const char *reason)
@@ -99,7 +101,7 @@ static json_object *threads_json(const struct target *t)
 
 static json_object *target_json(const struct target *t)
 {
-	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX };
+	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX }, trouble = { .limit = CAPTURE_MISSING_MAX };
 	json_object *o = json_object_new_object();
 
 	json_add_i64(o, "pid", t->pid);
@@ -109,7 +111,11 @@ static json_object *target_json(const struct target *t)
 		json_add_bytes(o, "exe", t->exe);
 	json_object_object_add(o, "arguments", texts_json(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.ops->name);
-	json_add_str(o, "state", ring_state_str(t->ring.state));
+	target_trouble(t, &trouble);
+	json_add_str(o, "state",
+		     trouble.size && t->ring.state == RING_ARMED ? "blocked" : ring_state_str(t->ring.state));
+	if (trouble.size)
+		json_add_bytes(o, "trouble", (const char *)trouble.data);
 	json_add_bool(o, "running", t->ring.state != RING_GONE);
 	if (t->parent > 0)
 		json_add_i64(o, "parent", t->parent);
@@ -146,7 +152,7 @@ json_object *methods_snapshot_json(struct daemon *d, const struct snapshot *s)
 	return o;
 }
 
-static void do_status(struct daemon *d, struct call *c, const struct subject *s)
+static void do_status(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *warnings = json_object_new_array();
 	const struct snapshot *snapshot;
@@ -167,7 +173,7 @@ static void do_status(struct daemon *d, struct call *c, const struct subject *s)
 	json_add_i64(o, "pid", getpid());
 	json_add_i64(o, "uid", getuid());
 	json_add_u64(o, "uptime", (now_ns(CLOCK_MONOTONIC) - d->started_ns) / 1000000000u);
-	json_add_str(o, "capture", "emu");
+	json_add_str(o, "capture", units_why(d->units)[0] ? "emu" : "perf");
 	json_add_str(o, "emuSocket", registry_path(d->registry));
 	json_add_u64(o, "targets", targets);
 	json_add_u64(o, "snapshots", snapshots);
@@ -179,7 +185,7 @@ static void do_status(struct daemon *d, struct call *c, const struct subject *s)
 	call_reply(c, o);
 }
 
-static void do_list_targets(struct daemon *d, struct call *c, const struct subject *s)
+static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct target *t;
@@ -191,14 +197,22 @@ static void do_list_targets(struct daemon *d, struct call *c, const struct subje
 	call_reply(c, o);
 }
 
-static bool must_be_target(struct call *c, const struct subject *s)
+/* Makes a target of a process that is none. */
+static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, const struct capture_options *options)
 {
+	char reason[512];
+	int rc;
+
 	if (s->target)
 		return true;
-	fail_pid(c, "org.csight.CannotTrace", s->pid,
-		 "it does not run under the emulated ETM, and there is no other trace source here; "
-		 "start it with: csight run --emu -- PROGRAM");
-	return false;
+	rc = adopt(d, s->pid, c->uid, options, &s->target, reason, sizeof(reason));
+	if (rc == -EUSERS)
+		fail_text(c, "org.csight.LimitReached", "limit", "targets-per-user");
+	else if (rc == -ESRCH)
+		fail_pid(c, "org.csight.NoSuchProcess", s->pid, NULL);
+	else if (rc < 0)
+		fail_pid(c, "org.csight.CannotTrace", s->pid, reason[0] ? reason : strerror(-rc));
+	return rc == 0;
 }
 
 static void changed(struct target *t, int rc, struct call *c, bool arm)
@@ -208,8 +222,13 @@ static void changed(struct target *t, int rc, struct call *c, bool arm)
 	if (rc == -ESRCH) {
 		fail_pid(c, "org.csight.NoSuchProcess", t->pid, NULL);
 	} else if (rc < 0) {
+		_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+
+		target_trouble(t, &trouble);
 		fail_pid(c, rc == -EINVAL ? "org.csight.NotArmed" : "org.csight.CannotTrace", t->pid,
-			 rc == -EBUSY ? "too many ask for the same process" : strerror(-rc));
+			 rc == -EBUSY	? "too many ask for the same process"
+			 : trouble.size ? (const char *)trouble.data
+					: strerror(-rc));
 	} else if (arm) {
 		o = json_object_new_object();
 		json_object_object_add(o, "target", target_json(t));
@@ -229,13 +248,51 @@ static void disarmed(struct target *t, int rc, void *data)
 	changed(t, rc, data, false);
 }
 
-static void do_arm(struct daemon *d, struct call *c, const struct subject *s)
+/* Absent and null leave *ret as it is. */
+static bool get_flag(struct call *c, json_object *from, const char *name, bool *ret)
 {
-	if (must_be_target(c, s))
+	if (json_get_bool(from, name, ret) != -EINVAL)
+		return true;
+	call_invalid(c, name);
+	return false;
+}
+
+static bool get_word(struct call *c, json_object *from, const char *name, const char **ret)
+{
+	if (json_get_str(from, name, ret) != -EINVAL)
+		return true;
+	call_invalid(c, name);
+	return false;
+}
+
+static bool get_options(struct call *c, struct capture_options *ret)
+{
+	json_object *o = NULL;
+	int rc = json_get(c->parameters, "options", json_type_object, &o);
+
+	if (rc == -EINVAL)
+		call_invalid(c, "options");
+	if (rc < 0)
+		return rc != -EINVAL;
+	return get_flag(c, o, "kernel", &ret->kernel) && get_flag(c, o, "cycles", &ret->cycles) &&
+	       get_flag(c, o, "noTimestamps", &ret->no_timestamps) && get_flag(c, o, "noContexts", &ret->no_contexts) &&
+	       get_word(c, o, "filter", &ret->filter) && get_word(c, o, "sink", &ret->sink);
+}
+
+static void do_arm(struct daemon *d, struct call *c, struct subject *s)
+{
+	struct capture_options options = { 0 };
+
+	if (!get_options(c, &options))
+		return;
+	/* What the kernel does is not for everybody, as with any tracer. */
+	if (options.kernel && c->uid != 0)
+		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+	else if (must_be_target(d, c, s, &options))
 		target_arm(s->target, armed, c);
 }
 
-static void do_disarm(struct daemon *d, struct call *c, const struct subject *s)
+static void do_disarm(struct daemon *d, struct call *c, struct subject *s)
 {
 	if (!s->target || s->target->ring.state == RING_DISARMED)
 		fail_pid(c, "org.csight.NotArmed", s->pid, NULL);
@@ -243,26 +300,20 @@ static void do_disarm(struct daemon *d, struct call *c, const struct subject *s)
 		target_disarm(s->target, disarmed, c);
 }
 
-/* Absent and null leave *ret as it is. */
-static bool get_flag(struct call *c, const char *name, bool *ret)
-{
-	if (json_get_bool(c->parameters, name, ret) != -EINVAL)
-		return true;
-	call_invalid(c, name);
-	return false;
-}
-
-static void do_snapshot(struct daemon *d, struct call *c, const struct subject *s)
+static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
 	struct snapshot_options options = { 0 };
 
-	if (!get_flag(c, "noArm", &options.no_arm) || !get_flag(c, "noWait", &options.no_wait))
+	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) ||
+	    !get_flag(c, c->parameters, "noWait", &options.no_wait))
 		return;
-	if (must_be_target(c, s))
+	if (!s->target && options.no_arm)
+		fail_pid(c, "org.csight.NotArmed", s->pid, NULL);
+	else if (must_be_target(d, c, s, &(struct capture_options){ 0 }))
 		snapshot_take(s->target, &options, c);
 }
 
-static void do_wait(struct daemon *d, struct call *c, const struct subject *s)
+static void do_wait(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o;
 
@@ -275,7 +326,7 @@ static void do_wait(struct daemon *d, struct call *c, const struct subject *s)
 	call_reply(c, o);
 }
 
-static void do_list_snapshots(struct daemon *d, struct call *c, const struct subject *s)
+static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct snapshot *snapshot;
@@ -287,7 +338,7 @@ static void do_list_snapshots(struct daemon *d, struct call *c, const struct sub
 	call_reply(c, o);
 }
 
-static void do_get_snapshot(struct daemon *d, struct call *c, const struct subject *s)
+static void do_get_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object();
 
@@ -304,7 +355,7 @@ static void not_ready(struct call *c, const struct snapshot *s)
 	call_error(c, "org.csight.NotReady", o);
 }
 
-static void do_open(struct daemon *d, struct call *c, const struct subject *s)
+static void do_open(struct daemon *d, struct call *c, struct subject *s)
 {
 	static const struct {
 		const char *name, *file;
@@ -334,6 +385,11 @@ static void do_open(struct daemon *d, struct call *c, const struct subject *s)
 		not_ready(c, snapshot);
 		return;
 	}
+	/* It holds what others did. */
+	if (snapshot->shared && strcmp(wanted, "perfdata") == 0 && c->uid != 0) {
+		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+		return;
+	}
 	snprintf(path, sizeof(path), "%s/%s", snapshot->id, files[n].file);
 	fd = openat(spool_fd(d->spool), path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0) {
@@ -351,7 +407,7 @@ static void removed(int rc, void *data)
 	call_reply(data, NULL);
 }
 
-static void do_remove(struct daemon *d, struct call *c, const struct subject *s)
+static void do_remove(struct daemon *d, struct call *c, struct subject *s)
 {
 	if (s->snapshot->state == SNAPSHOT_COPYING || s->snapshot->state == SNAPSHOT_DECODING)
 		not_ready(c, s->snapshot);
@@ -359,7 +415,7 @@ static void do_remove(struct daemon *d, struct call *c, const struct subject *s)
 		spool_remove(d->spool, s->snapshot, removed, c);
 }
 
-static void do_get_info(struct daemon *d, struct call *c, const struct subject *s)
+static void do_get_info(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 
@@ -373,7 +429,7 @@ static void do_get_info(struct daemon *d, struct call *c, const struct subject *
 	call_reply(c, o);
 }
 
-static void do_get_description(struct daemon *d, struct call *c, const struct subject *s)
+static void do_get_description(struct daemon *d, struct call *c, struct subject *s)
 {
 	const char *name, *text = NULL;
 	json_object *o;

@@ -31,6 +31,11 @@ static const struct key keys[] = {
 	{ "socket", KIND_PATH, FIELD(socket) },
 	{ "spool", KIND_PATH, FIELD(spool) },
 	{ "capture", KIND_TEXT, FIELD(capture) },
+	{ "arm", KIND_TEXT, FIELD(arm) },
+	{ "sink", KIND_TEXT, FIELD(sink) },
+	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
+	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
+	{ "rings-max", KIND_BYTES, FIELD(rings_max), 1 << 20, UINT64_MAX },
 	{ "decode-user", KIND_TEXT, FIELD(decode_user) },
 	{ "spool-max", KIND_BYTES, FIELD(spool_max), 1 << 20, UINT64_MAX },
 	{ "spool-keep-free", KIND_BYTES, FIELD(spool_keep_free), 0, UINT64_MAX },
@@ -198,7 +203,8 @@ static void usage(void)
 	       "  --system            be the system's daemon: /run/csight, /var/lib/csight, any user may connect\n"
 	       "  --socket=PATH       the control socket; programs register at PATH.emu\n"
 	       "  --spool=DIR         where snapshots are kept\n"
-	       "  --capture=auto|emu  where trace comes from\n"
+	       "  --capture=auto|perf|emu\n"
+	       "                      where trace comes from\n"
 	       "  --spool-max=BYTES   remove the oldest snapshots beyond this (K, M, G, T may follow)\n"
 	       "  --set=KEY=VALUE     any setting of csightd.conf(5)\n"
 	       "  --config=FILE       read this file, not " SYSCONFDIR "/csight/csightd.conf (read with --system)\n"
@@ -305,6 +311,11 @@ int settings_load(int argc, char **argv, struct settings *ret)
 {
 	struct settings s = {
 		.capture = "auto",
+		.arm = "request",
+		.sink = "auto",
+		.shared_sink = "all",
+		.ring_size = 4 << 20,
+		.rings_max = 1 << 30,
 		.spool_max = 4ull << 30,
 		.spool_keep_free = 16 << 20,
 		.snapshot_max = 1 << 30,
@@ -344,8 +355,12 @@ int settings_load(int argc, char **argv, struct settings *ret)
 		rc = take_option(&s, c, optarg);
 	if (rc < 0)
 		return rc;
-	if (strcmp(s.capture, "auto") != 0 && strcmp(s.capture, "emu") != 0) {
-		say("capture is auto or emu, not \"%s\"", esc(s.capture));
+	if (strcmp(s.capture, "auto") != 0 && strcmp(s.capture, "perf") != 0 && strcmp(s.capture, "emu") != 0) {
+		say("capture is auto, perf or emu, not \"%s\"", esc(s.capture));
+		return -EINVAL;
+	}
+	if (strcmp(s.arm, "request") != 0 && strcmp(s.arm, "machine") != 0) {
+		say("arm is request or machine, not \"%s\"", esc(s.arm));
 		return -EINVAL;
 	}
 	*ret = s;

@@ -159,6 +159,7 @@ static int prepare_write(struct request *r)
 	s->time = r->copied->time;
 	s->blind = r->copied->blind;
 	s->threads = r->copied->n_threads;
+	s->shared = r->copied->shared;
 	r->record = (struct record){ .id = s->id,
 				     .copy = r->copied,
 				     .target = t,
@@ -178,6 +179,18 @@ static void run_copy(struct work *w)
 	r->rc = ring->ops->copy(ring->source, r->alive, r->daemon->settings.snapshot_max, &r->copied);
 }
 
+static void take_files(struct request *r)
+{
+	struct capture_copy *c = r->copied;
+
+	for (size_t n = 0; n < c->n_files; n++) {
+		struct file *f = file_new(r->daemon->opener, c->files[n].id, TAKE_FD(c->files[n].fd));
+
+		if (f)
+			target_add_file(r->target, f);
+	}
+}
+
 static void copy_ran(struct work *w)
 {
 	struct request *r = OF(struct request, copy, w);
@@ -188,6 +201,7 @@ static void copy_ran(struct work *w)
 		ring_move(&t->ring, RING_ARMED);
 	ring_next(&t->ring);
 	if (r->rc == 0) {
+		take_files(r);
 		/* The files of the newest mappings in the log may still be on their way. */
 		if (t->drain)
 			t->drain(t->data);
@@ -199,6 +213,8 @@ static void copy_ran(struct work *w)
 	}
 	for (size_t n = 0; n < r->copied->n_threads; n++)
 		bytes += r->copied->threads[n].size;
+	for (size_t n = 0; n < r->copied->n_rings; n++)
+		bytes += r->copied->rings[n].size;
 	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id,
 		 (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
 		 (unsigned long long)r->snapshot->blind / 1000);
@@ -233,6 +249,7 @@ static void begin_copy(struct ring_op *op)
 
 static void wait_filled(struct request *r)
 {
+	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 	struct timeval pause = { 0, FILL_PAUSE_MS * 1000 };
 	struct ring *ring = &r->target->ring;
 
@@ -241,9 +258,11 @@ static void wait_filled(struct request *r)
 			event_add(r->timer, &pause);
 			return;
 		}
+		target_trouble(r->target, &trouble);
 		fail(r, "org.csight.SnapshotFailed",
-		     ring->state == RING_ARMED ? "the process executed nothing since it was armed"
-					       : "the process left no trace");
+		     trouble.size		 ? (const char *)trouble.data
+		     : ring->state == RING_ARMED ? "the process executed nothing since it was armed"
+						 : "the process left no trace");
 		return;
 	}
 	if (ring_queue(ring, &r->op) < 0)
@@ -259,8 +278,11 @@ static void armed(struct target *t, int rc, void *data)
 {
 	struct request *r = data;
 
+	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+
+	target_trouble(t, &trouble);
 	if (rc < 0 && rc != -ESRCH)
-		fail(r, "org.csight.SnapshotFailed", strerror(-rc));
+		fail(r, "org.csight.SnapshotFailed", trouble.size ? (const char *)trouble.data : strerror(-rc));
 	else
 		wait_filled(r);
 }

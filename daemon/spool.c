@@ -174,6 +174,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	s->uid = (uid_t)uid;
 	s->gid = (gid_t)gid;
 	s->name = strdup(name);
+	json_get_bool(o, "shared", &s->shared);
 	if (json_get(o, "threads", json_type_array, &list) == 0)
 		s->threads = json_object_array_length(list);
 	if (json_get(o, "missing", json_type_array, &list) == 0)

@@ -29,6 +29,7 @@ struct snapshot {
 	char *name;
 	uint64_t time, blind, size;
 	size_t threads;
+	bool shared; /* its trace holds what other processes did, too */
 	unsigned attempts;
 	char *reason;         /* or NULL */
 	char *decode;         /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */

@@ -82,6 +82,7 @@ static void forget(struct targets *all, struct target *t)
 {
 	log_debug("history of process %d is dropped", (int)t->pid);
 	TAILQ_REMOVE(&all->list, t, link);
+	t->listed = false;
 	target_unref(t);
 }
 
@@ -253,8 +254,15 @@ int target_new(struct targets *all, const struct target_info *info, const struct
 		break;
 	}
 	TAILQ_INSERT_TAIL(&all->list, t, link);
+	t->listed = true;
 	*ret = target_ref(t);
 	return 0;
+}
+
+void target_trouble(const struct target *t, struct buf *ret)
+{
+	if (t->ring.ops->trouble)
+		t->ring.ops->trouble(t->ring.source, ret);
 }
 
 int target_add_file(struct target *t, struct file *f)
@@ -309,14 +317,19 @@ static void run_change(struct work *w)
 static void change_ran(struct work *w)
 {
 	struct change *c = (struct change *)((char *)w - offsetof(struct change, work));
-	struct ring *r = &c->target->ring;
+	struct target *t = c->target;
+	struct ring *r = &t->ring;
 
 	if (r->state == RING_GONE)
 		c->rc = -ESRCH;
 	else
-		ring_move(r, c->to);
+		ring_move(r, c->rc < 0 ? c->from : c->to);
 	ring_next(r);
+	target_ref(t);
 	end_change(c, c->rc);
+	if (t->adopted && r->state == RING_DISARMED && !r->busy && t->listed)
+		forget(t->daemon->targets, t);
+	target_unref(t);
 }
 
 static void begin_change(struct ring_op *op)

@@ -44,6 +44,8 @@ struct target {
 	size_t arguments_size;
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
+	bool listed;
+	bool adopted;        /* it is a target only while it is armed: it did not come by itself */
 	int pidfd;
 	struct event *ended;
 	struct ring ring;
@@ -86,6 +88,9 @@ int target_add_file(struct target *t, struct file *f);
 
 /* The one that runs, else the one of this number that ended last and that uid owns; NULL. */
 struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid);
+
+/* Why no trace comes of it although it should, as text ended by NUL; nothing while all is well. */
+void target_trouble(const struct target *t, struct buf *ret);
 
 /*
  * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: its state does not allow it. -EBUSY: too much

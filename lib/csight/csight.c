@@ -343,10 +343,22 @@ int csight_list(struct csight *c, struct csight_object **ret)
 	return call_whole(c, INTERFACE "ListSnapshots", ret);
 }
 
-int csight_arm(struct csight *c, pid_t pid, struct csight_object **ret)
+int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret)
 {
+	json_object *parameters = with_pid(pid), *o;
+
 	begin(c, "arm process %d", (int)pid);
-	return call_for(c, (struct request){ .method = INTERFACE "Arm", .parameters = with_pid(pid) }, "target", ret);
+	if (options) {
+		o = json_object_new_object();
+		json_add_bool(o, "kernel", options->kernel);
+		json_add_bool(o, "cycles", options->cycles);
+		json_add_bool(o, "noTimestamps", options->no_timestamps);
+		json_add_bool(o, "noContexts", options->no_contexts);
+		json_add_str(o, "filter", options->filter);
+		json_add_str(o, "sink", options->sink);
+		json_object_object_add(parameters, "options", o);
+	}
+	return call_for(c, (struct request){ .method = INTERFACE "Arm", .parameters = parameters }, "target", ret);
 }
 
 int csight_disarm(struct csight *c, pid_t pid)

@@ -79,8 +79,18 @@ int csight_status(struct csight *c, struct csight_object **ret);
 /* The caller's targets, in the field "targets"; root's are all. */
 int csight_targets(struct csight *c, struct csight_object **ret);
 
-/* ret may be NULL; else it receives the target. */
-int csight_arm(struct csight *c, pid_t pid, struct csight_object **ret);
+/* What a trace is to hold, where the machine's own trace units give it; what is left 0 is as by default. */
+struct csight_arm_options {
+	bool kernel;	    /* what the process does in the kernel, too; for root */
+	bool cycles;	    /* cycle counts */
+	bool no_timestamps; /* fewer bytes, and no times */
+	bool no_contexts;
+	const char *filter; /* address filters, in the kernel's words */
+	const char *sink;   /* the trace sink's name */
+};
+
+/* options may be NULL. ret may be NULL; else it receives the target. */
+int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret);
 int csight_disarm(struct csight *c, pid_t pid);
 
 /*

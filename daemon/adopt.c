@@ -1,0 +1,166 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "daemon/adopt.h"
+#include "daemon/daemon.h"
+#include "daemon/policy.h"
+#include "daemon/units.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+
+enum { STATUS_MAX = 16 << 10, GROUPS_MAX = 1024 };
+
+/* What /proc says of a process without asking its memory, whose owner could let the reader wait. */
+struct process_about {
+	char name[CAPTURE_NAME_SIZE];
+	char exe[PATH_MAX];
+	pid_t parent;
+	uid_t uid;
+	gid_t gid;
+};
+
+static bool same(const unsigned ids[4])
+{
+	return ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3];
+}
+
+static int read_about(int dir, struct process_about *ret)
+{
+	_cleanup_free_ char *status = NULL;
+	unsigned uids[4], gids[4];
+	const char *line;
+	struct stat st;
+	ssize_t n;
+	int rc = read_file(dir, "status", STATUS_MAX, &status, NULL);
+
+	if (rc < 0)
+		return rc;
+	line = strstr(status, "\nUid:");
+	if (!line || sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4)
+		return -ESRCH;
+	line = strstr(status, "\nGid:");
+	if (!line || sscanf(line, "\nGid: %u %u %u %u", &gids[0], &gids[1], &gids[2], &gids[3]) != 4)
+		return -ESRCH;
+	line = strstr(status, "\nPPid:");
+	if (line)
+		sscanf(line, "\nPPid: %d", &ret->parent);
+	if (sscanf(status, "Name: %16[^\n]", ret->name) != 1)
+		return -ESRCH;
+	/* A process that gained rights, or must not be looked at, has its files owned by root. */
+	if (!same(uids) || !same(gids) || fstatat(dir, "maps", &st, 0) < 0 || st.st_uid != uids[0])
+		return -EACCES;
+	ret->uid = uids[0];
+	ret->gid = gids[0];
+	n = readlinkat(dir, "exe", ret->exe, sizeof(ret->exe) - 1);
+	ret->exe[MAX(n, 0)] = 0;
+	return 0;
+}
+
+static bool in_group(uid_t uid, const char *name)
+{
+	const struct passwd *user = getpwuid(uid);
+	const struct group *group = getgrnam(name);
+	gid_t groups[GROUPS_MAX];
+	int n = GROUPS_MAX;
+
+	if (!user || !group || getgrouplist(user->pw_name, user->pw_gid, groups, &n) < 0)
+		return false;
+	while (n-- > 0)
+		if (groups[n] == group->gr_gid)
+			return true;
+	return false;
+}
+
+/* A sink that all share shows who has it what others do, were it not for this daemon; and each target costs the rest.
+ */
+static bool may_share(const struct settings *s, uid_t caller)
+{
+	return caller == 0 || strcmp(s->shared_sink, "all") == 0 ||
+	       (strcmp(s->shared_sink, "root") != 0 && in_group(caller, s->shared_sink));
+}
+
+static int explain(int rc, char *ret, size_t size, const char *reason)
+{
+	snprintf(ret, size, "%s", reason);
+	return rc;
+}
+
+static int find_out(pid_t pid, int pidfd, struct process_about *ret, char *ret_reason, size_t size)
+{
+	_cleanup_close_ int dir = -1;
+	char path[32];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = dir < 0 ? -errno : read_about(dir, ret);
+	/* What was read is the process's own only where it still lives: its number may have gone to another. */
+	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 || rc == -ENOENT)
+		return -ESRCH;
+	if (rc == -EACCES)
+		return explain(
+		    rc, ret_reason, size,
+		    "its user and group ids differ among themselves, or it gained rights when it was executed");
+	return rc;
+}
+
+int adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
+	  char *ret_reason, size_t reason_size)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct perf_machine *machine = units_machine(d->units);
+	struct capture_source *source;
+	struct process_about about = { 0 };
+	struct target_info info;
+	int rc;
+
+	ret_reason[0] = 0;
+	if (!machine) {
+		snprintf(
+		    ret_reason, reason_size,
+		    "it does not run under the emulated ETM, and there is no other trace source here: %s; start it "
+		    "with: csight run --emu -- PROGRAM",
+		    units_why(d->units));
+		return -EOPNOTSUPP;
+	}
+	if (pidfd < 0)
+		return -ESRCH;
+	rc = find_out(pid, pidfd, &about, ret_reason, reason_size);
+	if (rc < 0)
+		return rc;
+	if (!policy_owns(caller, about.uid))
+		return -EACCES;
+	if (perf_machine_shared(machine, options) && !may_share(&d->settings, caller))
+		return explain(
+		    -EPERM, ret_reason, reason_size,
+		    "the trace sink of this machine is shared, and its configuration (shared-sink) lets others "
+		    "alone use it");
+	if (targets_alive(d->targets, about.uid) >= d->settings.targets_per_user)
+		return -EUSERS;
+	rc = perf_source_new(machine, pid, pidfd, about.uid, options, &source);
+	if (rc < 0)
+		return rc;
+	info = (struct target_info){ .pid = pid,
+				     .parent = about.parent,
+				     .uid = about.uid,
+				     .gid = about.gid,
+				     .name = about.name,
+				     .exe = about.exe,
+				     .arguments = "" };
+	rc = target_new(d->targets, &info, &perf_capture, source, ret);
+	if (rc < 0)
+		return rc;
+	(*ret)->adopted = true;
+	ring_move(&(*ret)->ring, RING_DISARMED);
+	/* The list has one of its own. */
+	target_unref(*ret);
+	log_info("process %d (%s) of uid %u is taken as a target", (int)pid, esc(about.name), about.uid);
+	return 0;
+}
