@@ -17,7 +17,7 @@ static const struct group groups[] = {
 	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot } },
 	{ "Look at snapshots", { &cmd_list, &cmd_show, &cmd_export, &cmd_remove } },
 	{ "Look at files", { &cmd_decode, &cmd_info } },
-	{ "Others", { &cmd_status, &cmd_version } },
+	{ "Others", { &cmd_status, &cmd_doctor, &cmd_version } },
 };
 
 static void put_help(FILE *f)

@@ -1,0 +1,178 @@
+/* csight doctor. */
+#include "config.h"
+
+#include <string.h>
+
+#include "client/client.h"
+#include "client/doctor.h"
+#include "client/format.h"
+#include "lib/base/escape.h"
+#include "lib/base/json.h"
+
+static const struct verb_option options[] = {
+	{ "sysroot", 0, "DIR", "look at a tree of files that is like a machine's, and at nothing of this one" },
+	{ 0 },
+};
+
+static const char *const levels[] = {
+	[DOCTOR_OK] = "ok",
+	[DOCTOR_NOTE] = "note",
+	[DOCTOR_WARNING] = "warning",
+	[DOCTOR_ERROR] = "error",
+};
+
+static size_t count_errors(const struct doctor *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_findings; i++)
+		n += d->findings[i].level == DOCTOR_ERROR;
+	return n;
+}
+
+static void tell(const struct doctor *d)
+{
+	size_t errors = count_errors(d);
+
+	for (size_t i = 0; i < d->n_findings; i++) {
+		const struct doctor_finding *f = &d->findings[i];
+		enum format_mark mark = f->level == DOCTOR_OK     ? MARK_GOOD
+					: f->level == DOCTOR_NOTE ? MARK_NONE
+								  : MARK_BAD;
+		char text[4 * sizeof(f->text)], remedy[4 * sizeof(f->remedy)];
+
+		printf("%s%-7s%s  %-8s  %s\n", format_mark(stdout, mark), levels[f->level],
+		       format_mark(stdout, MARK_NONE), f->topic, escape_text(f->text, text, sizeof(text)));
+		if (*f->remedy)
+			printf("%-7s  %-8s  -> %s\n", "", "", escape_text(f->remedy, remedy, sizeof(remedy)));
+	}
+	if (errors)
+		printf("\nHardware tracing does not work here: %s%s.\n", format_plural(errors, "error"),
+		       d->emulator ? "; csight run --emu does" : "");
+	else
+		printf("\nNothing stops hardware tracing here.\n");
+}
+
+static json_object *offers_of(const struct topology_offers *o)
+{
+	json_object *j = json_object_new_object();
+
+	json_add_bool(j, "returnStack", o->retstack);
+	json_add_bool(j, "cycleCounts", o->cycacc);
+	json_add_bool(j, "timestamps", o->timestamp);
+	json_add_bool(j, "contextIds", o->contextid);
+	json_add_bool(j, "virtualContextIds", o->vmid);
+	json_add_bool(j, "branchBroadcast", o->branch_broadcast);
+	json_add_u64(j, "addressRanges", o->address_pairs);
+	json_add_u64(j, "counters", o->counters);
+	json_add_u64(j, "contextIdComparators", o->contextid_comparators);
+	return j;
+}
+
+static json_object *cpus_of(const struct topology *t)
+{
+	json_object *all = json_object_new_array();
+
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		const struct topology_cpu *cpu = &t->cpus[i];
+		json_object *o = json_object_new_object(), *sinks = json_object_new_array();
+
+		json_add_u64(o, "cpu", cpu->cpu);
+		json_add_bool(o, "online", cpu->online);
+		if (cpu->source >= 0) {
+			json_add_bytes(o, "source", t->devices[cpu->source].name);
+			json_add_str(o, "kind", topology_kind_str(cpu->kind));
+		}
+		for (size_t j = 0; j < cpu->n_sinks; j++)
+			json_object_array_add(sinks, json_object_new_int64(cpu->sinks[j]));
+		json_object_object_add(o, "sinks", sinks);
+		if (cpu->registers)
+			json_object_object_add(o, "offers", offers_of(&cpu->offers));
+		json_object_array_add(all, o);
+	}
+	return all;
+}
+
+static json_object *sinks_of(const struct topology *t)
+{
+	json_object *all = json_object_new_array();
+
+	for (size_t i = 0; i < t->n_sinks; i++) {
+		const struct topology_device *d = &t->devices[t->sinks[i].device];
+		json_object *o = json_object_new_object();
+
+		json_add_bytes(o, "name", d->name);
+		json_add_str(o, "kind", topology_kind_str(d->kind));
+		json_add_bool(o, "private", t->sinks[i].per_cpu);
+		if (t->sinks[i].id)
+			json_add_u64(o, "id", t->sinks[i].id);
+		if (t->sinks[i].buffer)
+			json_add_u64(o, "buffer", t->sinks[i].buffer);
+		json_object_array_add(all, o);
+	}
+	return all;
+}
+
+static void tell_json(const struct doctor *d)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	json_object *findings = json_object_new_array();
+
+	json_add_bytes(o, "release", d->release);
+	json_add_bytes(o, "architecture", d->arch);
+	json_add_bool(o, "hardware", !count_errors(d));
+	json_add_bool(o, "emulator", d->emulator);
+	for (size_t i = 0; i < d->n_findings; i++) {
+		json_object *f = json_object_new_object();
+
+		json_add_str(f, "level", levels[d->findings[i].level]);
+		json_add_str(f, "topic", d->findings[i].topic);
+		json_add_bytes(f, "text", d->findings[i].text);
+		if (*d->findings[i].remedy)
+			json_add_bytes(f, "remedy", d->findings[i].remedy);
+		json_object_array_add(findings, f);
+	}
+	json_object_object_add(o, "findings", findings);
+	json_object_object_add(o, "cpus", cpus_of(d->topology));
+	json_object_object_add(o, "sinks", sinks_of(d->topology));
+	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+}
+
+static int run(struct client *c)
+{
+	static void (*const checks[])(struct doctor * d) = {
+		doctor_kernel, doctor_firmware, doctor_hardware, doctor_rights,
+		doctor_use,    doctor_programs, doctor_offers,
+	};
+	_cleanup_doctor_ struct doctor d = DOCTOR_EMPTY;
+	const char *value, *root = NULL;
+	int o, rc;
+
+	while ((o = client_option(c, &value)) >= 0)
+		root = value;
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (c->argc)
+		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
+	rc = doctor_begin(&d, root);
+	if (rc < 0) {
+		client_error("cannot look at %s: %s", root ? esc(root) : "/", strerror(-rc));
+		return root ? STATUS_USAGE : STATUS_FAILED;
+	}
+	for (size_t i = 0; i < ELEMENTS(checks); i++)
+		checks[i](&d);
+	if (c->json)
+		tell_json(&d);
+	else
+		tell(&d);
+	return count_errors(&d) ? STATUS_FAILED : STATUS_OK;
+}
+
+const struct verb cmd_doctor = {
+	.name = "doctor",
+	.arguments = "",
+	.summary = "tell whether this machine can trace, what is missing, and what to do",
+	.flags = VERB_JSON,
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,223 @@
+/* The PMU, trace units, sinks, and the ways between them. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "client/doctor.h"
+#include "client/format.h"
+
+enum { CPUS_TEXT = 192 };
+
+static bool has_source(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->source >= 0;
+}
+
+static bool is_off(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return !cpu->online;
+}
+
+static bool lacks_source(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->online && cpu->source < 0;
+}
+
+static bool unknown_to_pmu(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->source >= 0 && !cpu->in_pmu;
+}
+
+static bool lacks_sink(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->source >= 0 && !cpu->n_sinks;
+}
+
+/* The sink that the kernel takes is one that others have, too. */
+static bool shares_sink(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->n_sinks && !d->topology->sinks[cpu->sinks[0]].per_cpu;
+}
+
+static bool shares_without_id(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return shares_sink(d, cpu) && !cpu->trace_id;
+}
+
+static void tell_pmu(struct doctor *d)
+{
+	const struct topology_pmu *pmu = &d->topology->pmu;
+	enum doctor_driver driver = doctor_driver(d, "CORESIGHT", "coresight");
+	char cpus[CPUS_TEXT];
+	struct doctor_finding *f;
+
+	if (!pmu->there) {
+		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the kernel has no cs_etm PMU");
+		if (driver == DRIVER_NOT_LOADED)
+			doctor_remedy(f, "modprobe coresight");
+		else
+			doctor_remedy(f, "boot a kernel with CONFIG_CORESIGHT and CONFIG_PERF_EVENTS");
+		return;
+	}
+	if (!pmu->n_sources) {
+		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the cs_etm PMU knows no trace unit");
+		if (doctor_driver(d, "CORESIGHT_SOURCE_ETM4X", "coresight_etm4x") == DRIVER_NOT_LOADED)
+			doctor_remedy(f, "modprobe coresight_etm4x");
+		else
+			doctor_remedy(
+			    f, "trace units come from firmware and their driver: see above, and dmesg | grep -i etm");
+		return;
+	}
+	doctor_find(d, DOCTOR_OK, "pmu", "cs_etm, with trace units of %s", format_plural(pmu->n_sources, "CPU"));
+	if (doctor_cpus(d, unknown_to_pmu, cpus, sizeof(cpus)))
+		doctor_find(d, DOCTOR_WARNING, "pmu", "the trace units of %s are not the PMU's: perf cannot use them",
+			    cpus);
+	if (!pmu->formats[TOPOLOGY_SINKID].there)
+		doctor_find(d, DOCTOR_NOTE, "pmu",
+			    "this kernel's perf events cannot name a sink: the kernel takes one");
+}
+
+static void tell_sources(struct doctor *d)
+{
+	char cpus[CPUS_TEXT];
+	struct doctor_finding *f;
+
+	if (doctor_cpus(d, is_off, cpus, sizeof(cpus)))
+		doctor_find(d, DOCTOR_NOTE, "sources", "off now: %s", cpus);
+	if (!doctor_cpus(d, has_source, cpus, sizeof(cpus))) {
+		f = doctor_find(d, DOCTOR_ERROR, "sources", "no CPU has a trace unit");
+		doctor_remedy(f, "see what was found above");
+		return;
+	}
+	if (!doctor_cpus(d, lacks_source, cpus, sizeof(cpus))) {
+		doctor_find(d, DOCTOR_OK, "sources", "each CPU has a trace unit");
+		return;
+	}
+	f = doctor_find(d, DOCTOR_WARNING, "sources", "without a trace unit: %s; what runs there leaves no trace",
+			cpus);
+	doctor_remedy(f, "keep what is traced on the others: taskset, or cpusets");
+}
+
+static void add_text(char *to, size_t size, const char *fmt, ...) _printf_(3, 4);
+static void add_text(char *to, size_t size, const char *fmt, ...)
+{
+	size_t n = strlen(to);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(to + n, size - n, fmt, args);
+	va_end(args);
+}
+
+static void tell_sinks(struct doctor *d)
+{
+	const struct topology *t = d->topology;
+	size_t private = 0, shared = 0, ports = 0;
+	char names[320] = "";
+	struct doctor_finding *f;
+
+	for (size_t i = 0; i < t->n_devices; i++)
+		ports += t->devices[i].kind == TOPOLOGY_TPIU;
+	for (size_t i = 0; i < t->n_sinks; i++) {
+		const struct topology_device *of = &t->devices[t->sinks[i].device];
+
+		if (t->sinks[i].per_cpu) {
+			private++;
+			continue;
+		}
+		add_text(names, sizeof(names), "%s%s (%s", shared++ ? ", " : "", of->name, topology_kind_str(of->kind));
+		if (t->sinks[i].buffer)
+			add_text(names, sizeof(names), ", %s", format_size(t->sinks[i].buffer));
+		add_text(names, sizeof(names), ")");
+	}
+	if (private)
+		doctor_find(d, DOCTOR_OK, "sinks", "private: TRBE of %s; targets do not disturb each other",
+			    format_plural(private, "CPU"));
+	if (shared)
+		doctor_find(d, DOCTOR_OK, "sinks", "shared by all CPUs that reach them: %s", names);
+	if (private || shared)
+		return;
+	f = doctor_find(d, DOCTOR_ERROR, "sinks", "there is nothing to write trace to%s",
+			ports ? " but a TPIU, which leads off the chip" : "");
+	doctor_remedy(f, "see what was found of the kernel and of firmware above");
+}
+
+static void tell_reach(struct doctor *d)
+{
+	const struct topology *t = d->topology;
+	char cpus[CPUS_TEXT], all[CPUS_TEXT];
+	size_t sources = doctor_cpus(d, has_source, all, sizeof(all)),
+	       lacking = doctor_cpus(d, lacks_sink, cpus, sizeof(cpus));
+	struct doctor_finding *f;
+
+	if (!sources || !t->n_sinks)
+		return;
+	if (lacking) {
+		f = doctor_find(d, lacking == sources ? DOCTOR_ERROR : DOCTOR_WARNING, "ways", "no way to a sink: %s",
+				cpus);
+		doctor_remedy(
+		    f, "a funnel or replicator on the way is missing: see the kernel's drivers above, then firmware");
+		return;
+	}
+	if (!t->connections && doctor_cpus(d, shares_sink, cpus, sizeof(cpus)))
+		doctor_find(d, DOCTOR_NOTE, "ways", "this kernel does not show which CPU's trace reaches which sink");
+	else
+		doctor_find(d, DOCTOR_OK, "ways", "each trace unit reaches a sink");
+}
+
+/* IDs are 7 bits, of which 0x01 to 0x6f are for sources. */
+enum { IDS = 0x6f };
+
+static void tell_ids(struct doctor *d)
+{
+	const struct topology *t = d->topology;
+	char cpus[CPUS_TEXT], none[CPUS_TEXT];
+	size_t shares = doctor_cpus(d, shares_sink, cpus, sizeof(cpus)),
+	       lacking = doctor_cpus(d, shares_without_id, none, sizeof(none));
+	/* The field came after kernels had begun to give IDs out as they are needed. */
+	bool dynamic = t->pmu.formats[TOPOLOGY_CC_THRESHOLD].there;
+	struct doctor_finding *f;
+
+	if (shares > IDS) {
+		f = doctor_find(d, DOCTOR_WARNING, "ids", "%s share sinks, and there are %d trace IDs",
+				format_plural(shares, "CPU"), IDS);
+		doctor_remedy(f, "arm targets on fewer CPUs at a time");
+	} else if (lacking && !dynamic) {
+		f = doctor_find(d, DOCTOR_WARNING, "ids",
+				"none is left for %s where the kernel gives trace IDs by CPU, as those before 6.3 do",
+				none);
+		doctor_remedy(f, "a kernel from 6.3 on, or targets on the other CPUs alone");
+	} else if (shares) {
+		doctor_find(d, DOCTOR_OK, "ids", "there are trace IDs for all CPUs");
+	} else if (t->pmu.n_sources > IDS) {
+		doctor_find(d, DOCTOR_NOTE, "ids",
+			    "private sinks need no trace IDs, but kernels from 6.3 to 6.11 give each of %u CPUs one of "
+			    "%d: the last do not start",
+			    t->pmu.n_sources, IDS);
+	} else if (t->pmu.n_sources && t->n_sinks) {
+		doctor_find(d, DOCTOR_OK, "ids", "private sinks need no trace IDs");
+	}
+}
+
+static void tell_broken(struct doctor *d)
+{
+	const struct topology *t = d->topology;
+
+	for (size_t i = 0; i < MIN(t->n_problems, (size_t)16); i++)
+		doctor_find(d, DOCTOR_WARNING, "sysfs", "%s: %s (%s)", t->problems[i].path, t->problems[i].cause,
+			    strerror(-t->problems[i].error));
+	if (t->n_problems > 16)
+		doctor_find(d, DOCTOR_WARNING, "sysfs", "%zu more of these", t->n_problems - 16 + t->n_problems_more);
+}
+
+void doctor_hardware(struct doctor *d)
+{
+	tell_broken(d);
+	/* Another machine may have been looked at as a tree of files. */
+	if (!d->arm && !d->topology->n_devices)
+		return;
+	tell_pmu(d);
+	tell_sources(d);
+	tell_sinks(d);
+	tell_reach(d);
+	tell_ids(d);
+}

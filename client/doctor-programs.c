@@ -1,0 +1,131 @@
+/* OpenCSD, which decodes, and the emulator, which traces where the hardware does not. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "client/doctor.h"
+#include "client/guest.h"
+#include "lib/base/io.h"
+#include "lib/base/paths.h"
+
+struct version {
+	unsigned major, minor, patch;
+};
+
+static bool parse_version(const char *text, struct version *ret)
+{
+	int n = 0;
+
+	return sscanf(text, "%3u.%3u.%3u%n", &ret->major, &ret->minor, &ret->patch, &n) == 3 &&
+	       (!text[n] || text[n] == '\n');
+}
+
+static bool before(const struct version *v, unsigned major, unsigned minor, unsigned patch)
+{
+	unsigned long has = v->major * 1000000ul + v->minor * 1000ul + v->patch;
+
+	return has < major * 1000000ul + minor * 1000ul + patch;
+}
+
+/* Where this machine has it: the decoder says which one it was linked with. */
+static bool ask_decoder(struct version *ret)
+{
+	char program[PATH_MAX], command[PATH_MAX + 32], line[256];
+	bool found = false;
+	FILE *f;
+
+	/* A path with a quote in it is nobody's that needs telling. */
+	if (path_helper("csight-decode", PKGLIBEXECDIR, program, sizeof(program)) < 0 || strchr(program, '\''))
+		return false;
+	snprintf(command, sizeof(command), "'%s' --version 2>/dev/null", program);
+	f = popen(command, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "OpenCSD ", 8) == 0)
+			found |= parse_version(line + 8, ret);
+	if (f)
+		pclose(f);
+	return found;
+}
+
+/* In a tree: the library's file has the version in its name, in whatever directory of libraries. */
+static bool look_for_library(const struct doctor *d, struct version *ret)
+{
+	static const char prefix[] = "libopencsd.so.";
+	_cleanup_names_ struct sysroot_names dirs = { 0 };
+	char path[SYSROOT_PATH_MAX];
+	bool found = false;
+
+	if (sysroot_list(d->root, "usr/lib", &dirs) < 0)
+		return false;
+	for (size_t i = 0; i < dirs.n && !found; i++) {
+		_cleanup_names_ struct sysroot_names files = { 0 };
+
+		if ((size_t)snprintf(path, sizeof(path), "usr/lib/%s", dirs.list[i]) >= sizeof(path) ||
+		    sysroot_list(d->root, path, &files) < 0)
+			continue;
+		for (size_t j = 0; j < files.n; j++)
+			if (strncmp(files.list[j], prefix, strlen(prefix)) == 0)
+				found |= parse_version(files.list[j] + strlen(prefix), ret);
+	}
+	return found;
+}
+
+static void tell_opencsd(struct doctor *d)
+{
+	struct doctor_finding *f;
+	struct version v;
+
+	if (!(d->here ? ask_decoder(&v) : look_for_library(d, &v))) {
+		f = doctor_find(d, DOCTOR_WARNING, "opencsd", "it is not found: nothing can be decoded here");
+		doctor_remedy(f, "install csight-decode, and OpenCSD with it: apt install libopencsd1");
+	} else if (before(&v, 1, 3, 3)) {
+		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
+				"%u.%u.%u is older than any that csight-decode was tried with", v.major, v.minor,
+				v.patch);
+		doctor_remedy(f, "OpenCSD 1.6.1 or later; 1.3.3 at least");
+	} else if (before(&v, 1, 6, 1)) {
+		f = doctor_find(
+		    d, DOCTOR_WARNING, "opencsd",
+		    "%u.%u.%u decodes some traces of speculating processors wrongly, and of ETE, STM and ITM", v.major,
+		    v.minor, v.patch);
+		doctor_remedy(f, "OpenCSD 1.6.1 or later");
+	} else if (!before(&v, 1, 8, 1) && before(&v, 1, 8, 2)) {
+		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
+				"%u.%u.%u loses its return stack where exceptions follow each other", v.major, v.minor,
+				v.patch);
+		doctor_remedy(f, "OpenCSD 1.8.3 or later");
+	} else {
+		doctor_find(d, DOCTOR_OK, "opencsd", "%u.%u.%u", v.major, v.minor, v.patch);
+	}
+}
+
+static void tell_emulator(struct doctor *d)
+{
+	char plugin[PATH_MAX], emulator[PATH_MAX], why[512];
+
+	if (!d->here) {
+		if (sysroot_has(d->root, "usr/bin/qemu-aarch64"))
+			doctor_find(d, DOCTOR_OK, "emulator",
+				    "there is a qemu-aarch64; whether it takes plugins was not tried");
+		else
+			doctor_remedy(
+			    doctor_find(d, DOCTOR_NOTE, "emulator", "there is no qemu-aarch64: no emulated trace unit"),
+			    "apt install qemu-user, if programs are to be traced under it");
+		return;
+	}
+	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
+		snprintf(why, sizeof(why), "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
+	else
+		d->emulator = guest_emulator(plugin, emulator, sizeof(emulator), why, sizeof(why));
+	if (d->emulator)
+		doctor_find(d, DOCTOR_OK, "emulator", "%s takes plugins: csight run --emu works", emulator);
+	else
+		doctor_find(d, DOCTOR_NOTE, "emulator", "no emulated trace unit: %s", why);
+}
+
+void doctor_programs(struct doctor *d)
+{
+	tell_opencsd(d);
+	tell_emulator(d);
+}

@@ -1,0 +1,183 @@
+#include "config.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <zlib.h>
+
+#include "client/doctor.h"
+
+enum { CONFIG_MAX = 2 << 20 };
+
+struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
+{
+	/* There is room for all that the checks can say; what is found last is the least important. */
+	struct doctor_finding *f = &d->findings[MIN(d->n_findings, (size_t)DOCTOR_FINDINGS_MAX - 1)];
+	va_list args;
+
+	*f = (struct doctor_finding){ .level = level, .topic = topic };
+	va_start(args, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, args);
+	va_end(args);
+	if (d->n_findings < DOCTOR_FINDINGS_MAX)
+		d->n_findings++;
+	return f;
+}
+
+void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(f->remedy, sizeof(f->remedy), fmt, args);
+	va_end(args);
+}
+
+/* The text of a file that may be compressed, behind a newline. */
+static int read_config(int root, const char *path, char **ret)
+{
+	_cleanup_free_ char *text = malloc(CONFIG_MAX + 2);
+	_cleanup_close_ int fd = -1;
+	int n, rc = sysroot_file(root, path, &fd);
+	gzFile file;
+
+	if (rc < 0 || !text)
+		return rc < 0 ? rc : -ENOMEM;
+	file = gzdopen(fd, "r");
+	if (!file)
+		return -ENOMEM;
+	TAKE_FD(fd);
+	text[0] = '\n';
+	n = gzread(file, text + 1, CONFIG_MAX);
+	gzclose(file);
+	if (n < 0)
+		return -EBADMSG;
+	text[n + 1] = 0;
+	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+static void find_config(struct doctor *d)
+{
+	static const struct {
+		const char *before, *behind;
+	} places[] = { { "boot/config-", "" }, { "usr/lib/modules/", "/config" }, { "lib/modules/", "/config" } };
+	char path[SYSROOT_PATH_MAX];
+
+	/* What the running kernel says of itself comes first. A release with a slash in it names no file. */
+	if (read_config(d->root, "proc/config.gz", &d->config) == 0 || !*d->release || strchr(d->release, '/'))
+		return;
+	for (size_t i = 0; i < ELEMENTS(places) && !d->config; i++) {
+		snprintf(path, sizeof(path), "%s%s%s", places[i].before, d->release, places[i].behind);
+		read_config(d->root, path, &d->config);
+	}
+}
+
+static bool says(const struct doctor *d, const char *line)
+{
+	const char *at = d->config ? strstr(d->config, line) : NULL;
+
+	return at && (at[strlen(line)] == '\n' || !at[strlen(line)]);
+}
+
+static void find_arch(struct doctor *d)
+{
+	struct utsname u;
+
+	if (sysroot_text(d->root, "proc/sys/kernel/arch", d->arch, sizeof(d->arch)) < 0) {
+		*d->arch = 0;
+		/* Kernels before 6.1 do not tell it there. */
+		if (d->here && uname(&u) == 0)
+			snprintf(d->arch, sizeof(d->arch), "%s", u.machine);
+		else if (says(d, "\nCONFIG_ARM64=y"))
+			strcpy(d->arch, "aarch64");
+		else if (says(d, "\nCONFIG_ARM=y"))
+			strcpy(d->arch, "arm");
+	}
+	d->arm = !*d->arch || strncmp(d->arch, "arm", 3) == 0 || strncmp(d->arch, "aarch64", 7) == 0;
+}
+
+static void find_capabilities(struct doctor *d)
+{
+	char text[SYSROOT_TEXT_MAX];
+	const char *at;
+
+	if (sysroot_text(d->root, "proc/self/status", text, sizeof(text)) < 0)
+		return;
+	at = strstr(text, "\nCapEff:");
+	if (at)
+		d->capabilities = strtoull(at + 8, NULL, 16);
+}
+
+int doctor_begin(struct doctor *d, const char *root)
+{
+	int rc;
+
+	d->here = !root;
+	rc = sysroot_open(root ? root : "/", &d->root);
+	if (rc == 0)
+		rc = topology_read(root ? root : "/", &d->topology);
+	if (rc < 0)
+		return rc;
+	if (sysroot_text(d->root, "proc/sys/kernel/osrelease", d->release, sizeof(d->release)) < 0)
+		*d->release = 0;
+	find_config(d);
+	find_arch(d);
+	find_capabilities(d);
+	return 0;
+}
+
+void doctor_done(struct doctor *d)
+{
+	free(d->config);
+	topology_free(d->topology);
+	closep(&d->root);
+}
+
+enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *module)
+{
+	char line[80], path[80];
+
+	snprintf(path, sizeof(path), "sys/module/%s", module);
+	if (sysroot_has(d->root, path))
+		return DRIVER_THERE;
+	if (!d->config)
+		return DRIVER_UNKNOWN;
+	snprintf(line, sizeof(line), "\nCONFIG_%s=y", option);
+	if (says(d, line))
+		return DRIVER_THERE;
+	snprintf(line, sizeof(line), "\nCONFIG_%s=m", option);
+	return says(d, line) ? DRIVER_NOT_LOADED : DRIVER_NOT_BUILT;
+}
+
+static void add_range(char *ret, size_t size, uint32_t first, uint32_t last)
+{
+	size_t n = strlen(ret);
+
+	snprintf(ret + n, size - n, first == last ? "%s%u" : "%s%u-%u", n ? "," : "", first, last);
+}
+
+size_t doctor_cpus(const struct doctor *d, bool (*which)(const struct doctor *d, const struct topology_cpu *cpu),
+		   char *ret, size_t size)
+{
+	const struct topology *t = d->topology;
+	char ranges[160] = "";
+	uint32_t first = 0, last = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		const struct topology_cpu *cpu = &t->cpus[i];
+
+		if (!which(d, cpu))
+			continue;
+		if (n && cpu->cpu != last + 1)
+			add_range(ranges, sizeof(ranges), first, last);
+		if (!n++ || cpu->cpu != last + 1)
+			first = cpu->cpu;
+		last = cpu->cpu;
+	}
+	if (n)
+		add_range(ranges, sizeof(ranges), first, last);
+	snprintf(ret, size, n ? "CPU%s %s" : "", n == 1 ? "" : "s", ranges);
+	return n;
+}
