@@ -40,48 +40,6 @@ static void miss(struct record *r, const char *fmt, ...)
 		json_object_array_add(r->missing, json_object_get(word));
 }
 
-int file_identify(int fd, struct file_identity *ret)
-{
-	struct statx stx;
-
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) < 0)
-		return -errno;
-	*ret = (struct file_identity){
-		.major = stx.stx_dev_major,
-		.minor = stx.stx_dev_minor,
-		.inode = stx.stx_ino,
-		.size = stx.stx_size,
-		.mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec,
-		.links = stx.stx_nlink,
-		.regular = S_ISREG(stx.stx_mode),
-	};
-	return 0;
-}
-
-/*
- * Whether reading a file depends on the kernel alone. A file system in user space could let the reader wait for ever,
- * and its owner may be whom we guard against. What is shared memory says so itself.
- */
-static bool answers(int fd, const struct file_identity *id)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	_cleanup_free_ char *line = NULL;
-	size_t room = 0;
-
-	if (fcntl(fd, F_GET_SEALS) >= 0)
-		return true;
-	f = fopen("/proc/self/mountinfo", "re");
-	while (f && getline(&line, &room, f) > 0) {
-		unsigned major, minor;
-		const char *type = strstr(line, " - ");
-
-		if (type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 && major == id->major &&
-		    minor == id->minor)
-			return strncmp(type + 3, "fuse", 4) != 0;
-	}
-	return id->major != 0;
-}
-
 static struct file *find_file(const struct record *r, uint32_t id)
 {
 	for (size_t n = r->n_files; id && n-- > 0;)
@@ -152,7 +110,7 @@ static int add_image(struct record *r, int dir, const struct code_image *image, 
 		json_add_str(o, "missing", "it was not handed over");
 		miss(r, "%s: the traced program did not hand this file over", image->path);
 	} else if (id.links == 0) {
-		if (!answers(file->fd, &id) || id.size > COPY_FILE_MAX || *copied + id.size > COPY_ALL_MAX) {
+		if (!file_answers(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX || *copied + id.size > COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");
 			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {

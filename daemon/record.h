@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/capture/capture.h"
+#include "daemon/capture/identity.h"
 #include "daemon/target.h"
 #include "lib/base/json.h"
 
@@ -31,14 +32,5 @@ struct record {
 
 int record_write(int spool_fd, struct record *r);
 void record_done(struct record *r);
-
-/* The path, device, inode, size and time of a file, as snapshot.json has them; never waits for the file system. */
-struct file_identity {
-	uint32_t major, minor;
-	uint64_t inode, size, mtime, links;
-	bool regular;
-};
-
-int file_identify(int fd, struct file_identity *ret);
 
 #endif
