@@ -62,6 +62,7 @@ static pid_t next_child(pid_t parent, pid_t but)
 int main(int argc, char **argv)
 {
 	pid_t parent = argc > 1 ? atoi(argv[argc - 1]) : 0, child = 0;
+	bool stop = argc > 1 && strcmp(argv[1], "--stop") == 0;
 
 	if (parent <= 0)
 		return 2;
@@ -71,7 +72,10 @@ int main(int argc, char **argv)
 		return next_child(parent, 0) ? 0 : 1;
 	for (int n = atoi(argv[2]); n > 0; n--) {
 		child = next_child(parent, child);
-		if (!child || kill(child, strcmp(argv[1], "--stop") == 0 ? SIGSTOP : SIGKILL) < 0)
+		/* One that is stopped before it tied its life to its parent's would outlive it. */
+		if (child && stop)
+			usleep(50000);
+		if (!child || kill(child, stop ? SIGSTOP : SIGKILL) < 0)
 			return 1;
 	}
 	return 0;
