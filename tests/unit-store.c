@@ -226,6 +226,69 @@ static void test_hostile(void)
 	free(t);
 }
 
+static uint64_t word_at(int fd, uint64_t at)
+{
+	uint64_t word = 0;
+
+	CHECK_EQ(pread(fd, &word, sizeof(word), (off_t)at), sizeof(word));
+	return word;
+}
+
+/* Whether what is told can be followed with a stack of one's own: no frame is left that was not entered. */
+static bool followed(int fd, bool *ret_whole)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	struct store_event e;
+	uint32_t depth = 0;
+	int rc;
+
+	*ret_whole = false;
+	if (store_open(fd, &s) < 0 || store_iter_new(s, 0, &it) < 0)
+		return true;
+	while ((rc = store_iter_next(it, &e)) == 1) {
+		if (e.type == STORE_ENTER && e.depth != depth++)
+			return false;
+		if (e.type == STORE_LEAVE && (!depth || e.depth != --depth))
+			return false;
+	}
+	*ret_whole = rc == 0;
+	return true;
+}
+
+/* Each block begins with the stack; one that does not go on where the block before it ended is refused. */
+static void test_joints(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 200000);
+	uint64_t table = word_at(fd, 24), blocks = 0, size = 0, wrong = 0, refused = 0, n;
+	bool whole;
+
+	for (uint64_t at = table; !blocks && at < table + SECTION_TYPES * STORE_SECTION_SIZE; at += STORE_SECTION_SIZE)
+		if ((uint32_t)word_at(fd, at) == SECTION_BLOCKS) {
+			blocks = word_at(fd, at + 8);
+			size = word_at(fd, at + 16);
+		}
+	n = size / BLOCK_SIZE;
+	CHECK(n > 4);
+	CHECK(followed(fd, &whole) && whole);
+	for (uint64_t i = 1; i + 1 < n; i++) {
+		uint64_t here = blocks + i * BLOCK_SIZE, next = here + BLOCK_SIZE;
+		uint64_t mine[2] = { word_at(fd, here), word_at(fd, here + 8) };
+		uint64_t other[2] = { word_at(fd, next), word_at(fd, next + 8) };
+
+		pwrite_full(fd, other, sizeof(other), (off_t)here);
+		wrong += !followed(fd, &whole);
+		refused += !whole;
+		pwrite_full(fd, mine, sizeof(mine), (off_t)here);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(refused > 0);
+	printf("# %ju blocks, %ju of another's place refused\n", (uintmax_t)n, (uintmax_t)refused);
+	free(t->events);
+	free(t);
+}
+
 /* Events that break the order are refused, whoever sends them. */
 static void test_misuse(void)
 {
@@ -251,6 +314,7 @@ int main(void)
 	test_round_trip(3, 100000, 3);
 	test_totals();
 	test_hostile();
+	test_joints();
 	test_misuse();
 	return unit_end();
 }

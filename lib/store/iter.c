@@ -258,7 +258,12 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 		} else if (rd_left(&it->r)) {
 			rc = decode(it, ret);
 		} else if (it->next_block < it->thread->n_blocks) {
+			size_t depth = it->depth;
+
 			rc = load_block(it, it->next_block);
+			/* It goes on where the one before ended: who follows has the frames that were told, and no others. */
+			if (rc == 0 && it->depth != depth)
+				rc = -EBADMSG;
 		} else {
 			return it->depth ? -EBADMSG : 0;
 		}
