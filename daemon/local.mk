@@ -6,6 +6,7 @@ csightd_SOURCES = \
 	daemon/capture/copy.c \
 	daemon/capture/code.c daemon/capture/code.h \
 	daemon/capture/emu.c daemon/capture/emu.h \
+	daemon/capture/filter.c daemon/capture/filter.h \
 	daemon/capture/identity.c daemon/capture/identity.h \
 	daemon/capture/perf.c daemon/capture/perf.h \
 	daemon/daemon.h daemon/idl.h \

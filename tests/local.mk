@@ -164,3 +164,10 @@ CLEANFILES += demo/demo.pftrace check.log check-long.log
 # The daemon among users, and among faults.
 EXTRA_DIST += tests/users.test tests/faults.test
 TESTS += tests/users.test tests/faults.test
+
+# daemon/capture: what needs no trace unit
+check_PROGRAMS += tests/unit-filter
+tests_unit_filter_SOURCES = tests/unit-filter.c daemon/capture/filter.c
+tests_unit_filter_CFLAGS = $(AM_CFLAGS)
+tests_unit_filter_LDADD = lib/base/libbase.la
+TESTS += tests/unit-filter
