@@ -1,9 +1,26 @@
 /* csight arm, csight disarm. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
 #include "client/client.h"
 #include "client/format.h"
+#include "lib/base/buf.h"
 #include "lib/base/escape.h"
+#include "lib/code/symbols.h"
 
-enum { OPTION_PID, OPTION_KERNEL, OPTION_CYCLES, OPTION_NO_TIMESTAMPS, OPTION_NO_CONTEXTS, OPTION_FILTER, OPTION_SINK };
+enum { FUNCTIONS_MAX = 8 };
+enum {
+	OPTION_PID,
+	OPTION_KERNEL,
+	OPTION_CYCLES,
+	OPTION_NO_TIMESTAMPS,
+	OPTION_NO_CONTEXTS,
+	OPTION_FUNCTION,
+	OPTION_FILTER,
+	OPTION_SINK
+};
 
 static const struct verb_option arm_options[] = {
 	[OPTION_PID] = { "pid", 'p', "N", "the process" },
@@ -11,6 +28,8 @@ static const struct verb_option arm_options[] = {
 	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles" },
 	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "fewer bytes, and no times" },
 	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "without context IDs" },
+	[OPTION_FUNCTION] = { "function", 0, "NAME[@FILE]",
+			      "trace this function only (again: another); FILE: the program" },
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace these addresses only, in the kernel's words" },
 	[OPTION_SINK] = { "sink", 0, "NAME", "the trace sink, as csight doctor lists them" },
 	{ 0 },
@@ -21,9 +40,83 @@ static const struct verb_option disarm_options[] = {
 	{ 0 },
 };
 
-/* False: c->status is the exit status. */
-static bool parse(struct client *c, pid_t *ret_pid, struct csight_arm_options *options)
+struct arm {
+	struct csight_arm_options options;
+	const char *functions[FUNCTIONS_MAX];
+	size_t n_functions;
+	struct buf filter; /* made of them, and of what else was asked for */
+};
+
+static void arm_done(struct arm *a)
 {
+	buf_done(&a->filter);
+}
+
+/* Where a function stands in its file: the kernel knows addresses alone. 0 or an exit status. */
+static int add_function(struct arm *a, const char *wanted, pid_t pid)
+{
+	_cleanup_(symbols_freep) struct symbols *symbols = NULL;
+	_cleanup_free_ char *name = strdup(wanted);
+	_cleanup_close_ int fd = -1;
+	char link[32], exe[PATH_MAX], text[PATH_MAX + 64];
+	struct symbols_at at;
+	const char *file = exe;
+	char *behind;
+	ssize_t n;
+	int rc;
+
+	if (!name) {
+		client_error("out of memory");
+		return STATUS_FAILED;
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	n = readlink(link, exe, sizeof(exe) - 1);
+	exe[n < 0 ? 0 : n] = 0;
+	/* C++ names have no @; names of files may. */
+	behind = strchr(name, '@');
+	if (behind) {
+		*behind = 0;
+		file = behind + 1;
+	}
+	fd = open(behind ? file : link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	rc = fd < 0 ? -errno : symbols_load(fd, &symbols);
+	if (rc == 0)
+		rc = symbols_named(symbols, name, &at);
+	if (rc < 0) {
+		client_error("cannot find function %s in %s: %s", esc(name), esc(file[0] ? file : link),
+			     rc == -ENOENT && symbols ? "it has none of this name"
+			     : rc == -ENOTUNIQ        ? "it has several of this name"
+			     : rc == -ENODATA         ? "it has no table of symbols"
+						      : strerror(-rc));
+		return rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
+	}
+	n = snprintf(text, sizeof(text), "%sfilter 0x%" PRIx64 "/0x%" PRIx64 "@%s", a->filter.size ? "," : "", at.start,
+		     at.end - at.start, file);
+	buf_add(&a->filter, text, MIN((size_t)n, sizeof(text) - 1));
+	return STATUS_OK;
+}
+
+static int add_functions(struct arm *a, pid_t pid)
+{
+	int status = STATUS_OK;
+
+	if (a->options.filter)
+		buf_add(&a->filter, a->options.filter, strlen(a->options.filter));
+	for (size_t i = 0; i < a->n_functions && status == STATUS_OK; i++)
+		status = add_function(a, a->functions[i], pid);
+	buf_add(&a->filter, "", 1);
+	if (status == STATUS_OK && buf_error(&a->filter)) {
+		client_error("out of memory");
+		status = STATUS_FAILED;
+	}
+	a->options.filter = (const char *)a->filter.data;
+	return status;
+}
+
+/* False: c->status is the exit status. */
+static bool parse(struct client *c, pid_t *ret_pid, struct arm *arm)
+{
+	struct csight_arm_options *options = &arm->options;
 	const char *value, *pid = NULL;
 	int o;
 
@@ -44,6 +137,13 @@ static bool parse(struct client *c, pid_t *ret_pid, struct csight_arm_options *o
 		case OPTION_NO_CONTEXTS:
 			options->no_contexts = true;
 			break;
+		case OPTION_FUNCTION:
+			if (arm->n_functions == FUNCTIONS_MAX) {
+				c->status = client_usage(c, "--function can be given %d times", FUNCTIONS_MAX);
+				return false;
+			}
+			arm->functions[arm->n_functions++] = value;
+			break;
 		case OPTION_FILTER:
 			options->filter = value;
 			break;
@@ -55,6 +155,8 @@ static bool parse(struct client *c, pid_t *ret_pid, struct csight_arm_options *o
 	if (o == CLIENT_STOP)
 		return false;
 	c->status = client_pid(c, pid, ret_pid);
+	if (c->status == 0 && arm->n_functions)
+		c->status = add_functions(arm, *ret_pid);
 	if (c->status == 0)
 		c->status = client_connect(c);
 	return c->status == 0;
@@ -63,14 +165,14 @@ static bool parse(struct client *c, pid_t *ret_pid, struct csight_arm_options *o
 static int run_arm(struct client *c)
 {
 	_cleanup_object_ struct csight_object *target = NULL;
-	struct csight_arm_options options = { 0 };
+	_cleanup_(arm_done) struct arm arm = { 0 };
 	const char *trouble;
 	pid_t pid;
 	int rc;
 
-	if (!parse(c, &pid, &options))
+	if (!parse(c, &pid, &arm))
 		return c->status;
-	rc = csight_arm(c->daemon, pid, &options, &target);
+	rc = csight_arm(c->daemon, pid, &arm.options, &target);
 	if (rc < 0)
 		return client_failed(c, rc);
 	trouble = csight_text(target, "trouble");
@@ -87,7 +189,7 @@ static int run_disarm(struct client *c)
 	pid_t pid;
 	int rc;
 
-	if (!parse(c, &pid, &(struct csight_arm_options){ 0 }))
+	if (!parse(c, &pid, &(struct arm){ 0 }))
 		return c->status;
 	rc = csight_disarm(c->daemon, pid);
 	if (rc < 0)

@@ -54,6 +54,13 @@ static void test_by_hand(void)
 	CHECK_STR(at.name, "main");
 	CHECK_EQ(at.function, TEXT_OFFSET);
 	CHECK_EQ(at.start, TEXT_OFFSET + 0x400);
+	CHECK_EQ(symbols_named(s, "main", &at), 0);
+	CHECK_EQ(at.start, TEXT_OFFSET);
+	CHECK_EQ(symbols_named(s, "foo::bar(int)", &at), 0);
+	CHECK_STR(at.name, "_ZN3foo3barEi");
+	CHECK_EQ(symbols_named(s, "_ZN3foo3barEi", &at), 0);
+	CHECK_EQ(symbols_named(s, "puts@plt", &at), -ENOENT);
+	CHECK_EQ(symbols_named(s, "", &at), -ENOENT);
 }
 
 /* Whatever is in the file, an answer comes; which one does not matter. Returns whether it was taken. */

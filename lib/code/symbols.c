@@ -262,6 +262,39 @@ void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *r
 				    .function_end = p->function_end };
 }
 
+static int has_name(const struct symbols *s, const struct piece *p, const char *name)
+{
+	_cleanup_free_ char *readable = NULL;
+
+	if (p->name == NO_NAME || p->plt)
+		return 0;
+	if (strcmp(piece_name(s, p), name) == 0)
+		return 1;
+	readable = symbol_demangle(piece_name(s, p));
+	return readable ? strcmp(readable, name) == 0 : -ENOMEM;
+}
+
+int symbols_named(const struct symbols *s, const char *name, struct symbols_at *ret)
+{
+	const struct piece *found = NULL;
+
+	for (size_t k = 0; k < s->n; k++) {
+		const struct piece *p = &s->pieces[k];
+		int rc = has_name(s, p, name);
+
+		if (rc < 0)
+			return rc;
+		if (rc && found && found->function != p->function)
+			return -ENOTUNIQ;
+		if (rc)
+			found = p;
+	}
+	if (!found)
+		return -ENOENT;
+	symbols_find(s, found->function, ret);
+	return 0;
+}
+
 int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 {
 	_cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));

@@ -46,6 +46,9 @@ struct symbols_at {
 
 void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *ret);
 
+/* A function by its name, as the file has it or readable. -ENOENT; -ENOTUNIQ: several have it; -ENOMEM. */
+int symbols_named(const struct symbols *s, const char *name, struct symbols_at *ret);
+
 /* A readable form of a C++ name, or a copy of any other; long ones are cut. NULL: no memory. The caller frees. */
 char *symbol_demangle(const char *name);
 
