@@ -60,11 +60,7 @@ static void tell_pmu(struct doctor *d)
 	}
 	if (!pmu->n_sources) {
 		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the cs_etm PMU knows no trace unit");
-		if (doctor_driver(d, "CORESIGHT_SOURCE_ETM4X", "coresight_etm4x") == DRIVER_NOT_LOADED)
-			doctor_remedy(f, "modprobe coresight_etm4x");
-		else
-			doctor_remedy(
-			    f, "trace units come from firmware and their driver: see above, and dmesg | grep -i etm");
+		doctor_remedy(f, "see what was found of the kernel and of firmware above");
 		return;
 	}
 	doctor_find(d, DOCTOR_OK, "pmu", "cs_etm, with trace units of %s", format_plural(pmu->n_sources, "CPU"));
@@ -85,7 +81,7 @@ static void tell_sources(struct doctor *d)
 		doctor_find(d, DOCTOR_NOTE, "sources", "off now: %s", cpus);
 	if (!doctor_cpus(d, has_source, cpus, sizeof(cpus))) {
 		f = doctor_find(d, DOCTOR_ERROR, "sources", "no CPU has a trace unit");
-		doctor_remedy(f, "see what was found above");
+		doctor_remedy(f, "see what was found of the kernel and of firmware above");
 		return;
 	}
 	if (!doctor_cpus(d, lacks_source, cpus, sizeof(cpus))) {
@@ -141,6 +137,29 @@ static void tell_sinks(struct doctor *d)
 	doctor_remedy(f, "see what was found of the kernel and of firmware above");
 }
 
+/* Which sink perf events get that name none. */
+static void tell_choice(struct doctor *d)
+{
+	const struct topology *t = d->topology;
+	int shared = -1;
+	bool private = false, several = false;
+
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		int sink = t->cpus[i].n_sinks ? (int)t->cpus[i].sinks[0] : -1;
+
+		if (sink < 0)
+			continue;
+		if (t->sinks[sink].per_cpu)
+		private = true;
+		else if (shared < 0) shared = sink;
+		several |= shared >= 0 && !t->sinks[sink].per_cpu && sink != shared;
+	}
+	doctor_find(d, DOCTOR_OK, "ways", "each trace unit reaches a sink; without a name the kernel takes %s",
+		    several || (private && shared >= 0) ? "one of several"
+		    : private                           ? "the CPU's own"
+							: t->devices[t->sinks[shared].device].name);
+}
+
 static void tell_reach(struct doctor *d)
 {
 	const struct topology *t = d->topology;
@@ -161,7 +180,7 @@ static void tell_reach(struct doctor *d)
 	if (!t->connections && doctor_cpus(d, shares_sink, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_NOTE, "ways", "this kernel does not show which CPU's trace reaches which sink");
 	else
-		doctor_find(d, DOCTOR_OK, "ways", "each trace unit reaches a sink");
+		tell_choice(d);
 }
 
 /* IDs are 7 bits, of which 0x01 to 0x6f are for sources. */
@@ -216,6 +235,11 @@ void doctor_hardware(struct doctor *d)
 	if (!d->arm && !d->topology->n_devices)
 		return;
 	tell_pmu(d);
+	if (!d->topology->n_devices) {
+		doctor_remedy(doctor_find(d, DOCTOR_ERROR, "devices", "the kernel shows no CoreSight device"),
+			      "see what was found of the kernel and of firmware above");
+		return;
+	}
 	tell_sources(d);
 	tell_sinks(d);
 	tell_reach(d);

@@ -19,6 +19,11 @@ static bool hides_registers(const struct doctor *d, const struct topology_cpu *c
 	return cpu->source >= 0 && cpu->online && !cpu->registers;
 }
 
+static bool lacks_context(const struct doctor *d, const struct topology_cpu *cpu)
+{
+	return cpu->registers && cpu->n_sinks && !d->topology->sinks[cpu->sinks[0]].per_cpu && !cpu->offers.contextid;
+}
+
 static bool lacks_timestamps(const struct doctor *d, const struct topology_cpu *cpu)
 {
 	return cpu->registers && !cpu->offers.timestamp;
@@ -103,14 +108,9 @@ static size_t find_holders(const struct doctor *d, char *ret, size_t size)
 	return n;
 }
 
-static bool is_cpu_source(enum topology_kind kind)
-{
-	return kind == TOPOLOGY_ETMV3 || kind == TOPOLOGY_PTM || kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
-}
-
 static bool is_source(enum topology_kind kind)
 {
-	return is_cpu_source(kind) || kind == TOPOLOGY_STM || kind == TOPOLOGY_OTHER;
+	return topology_is_cpu_source(kind) || kind == TOPOLOGY_STM || kind == TOPOLOGY_OTHER;
 }
 
 /* Sysfs and perf exclude each other at the same sink: with a source enabled there, perf gets EBUSY. */
@@ -128,7 +128,7 @@ void doctor_use(struct doctor *d)
 	for (size_t i = 0; i < t->n_devices; i++) {
 		const struct topology_device *of = &t->devices[i];
 
-		if (of->sysfs && is_source(of->kind) && (!source || is_cpu_source(of->kind)))
+		if (of->sysfs && is_source(of->kind) && (!source || topology_is_cpu_source(of->kind)))
 			source = of;
 		if (of->running && (!running || of->kind == TOPOLOGY_ETR))
 			running = of;
@@ -209,6 +209,11 @@ void doctor_offers(struct doctor *d)
 			n += t->cpus[j].registers && same_offers(&t->cpus[j], &t->cpus[i]);
 		tell_offers(d, &t->cpus[i], n);
 	}
+	if (doctor_cpus(d, lacks_context, cpus, sizeof(cpus)))
+		doctor_find(
+		    d, DOCTOR_WARNING, "offers",
+		    "no context IDs on a shared sink: threads of %s are told apart by the kernel's records alone",
+		    cpus);
 	if (doctor_cpus(d, hides_registers, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_WARNING, "offers",
 			    "the trace units of %s do not show their registers: their trace cannot be decoded", cpus);

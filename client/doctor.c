@@ -124,6 +124,7 @@ int doctor_begin(struct doctor *d, const char *root)
 	find_config(d);
 	find_arch(d);
 	find_capabilities(d);
+	doctor_read_firmware(d);
 	return 0;
 }
 

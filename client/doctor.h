@@ -29,6 +29,13 @@ struct doctor_finding {
 	char remedy[384]; /* "" for none */
 };
 
+/* What firmware describes: devices that are not disabled. */
+struct doctor_firmware {
+	const char *teller; /* NULL: firmware is not shown */
+	unsigned sources, buffers, private, disabled;
+	unsigned nodes; /* of the device tree, that were looked at */
+};
+
 struct doctor {
 	int root;
 	bool here; /* the root is this machine's */
@@ -36,8 +43,9 @@ struct doctor {
 	char release[80], arch[80]; /* "" where not told */
 	bool arm;                   /* an Arm machine, or nothing says otherwise */
 	char *config;               /* the kernel's, each line behind a newline; NULL where it cannot be read */
-	uint64_t capabilities;      /* of this process */
-	bool emulator;              /* csight run --emu works */
+	struct doctor_firmware firmware;
+	uint64_t capabilities; /* of this process */
+	bool emulator;         /* csight run --emu works */
 	struct doctor_finding findings[DOCTOR_FINDINGS_MAX];
 	size_t n_findings;
 };
@@ -56,6 +64,8 @@ void doctor_done(struct doctor *d);
 struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
     _printf_(4, 5);
 void doctor_remedy(struct doctor_finding *f, const char *fmt, ...) _printf_(2, 3);
+
+void doctor_read_firmware(struct doctor *d);
 
 /* The checks, a file each, in their order. */
 void doctor_kernel(struct doctor *d);

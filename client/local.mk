@@ -7,7 +7,7 @@ csight_SOURCES = \
 	client/cmd-arm.c client/cmd-decode.c client/cmd-doctor.c client/cmd-export.c client/cmd-info.c client/cmd-list.c client/cmd-remove.c client/cmd-run.c \
 	client/cmd-show.c client/cmd-snapshot.c \
 	client/cmd-status.c client/cmd-targets.c client/cmd-version.c client/view.c client/view.h \
-	client/doctor.c client/doctor-kernel.c client/doctor-hardware.c client/doctor-rights.c client/doctor-use.c \
+	client/doctor.c client/doctor-firmware.c client/doctor-kernel.c client/doctor-hardware.c client/doctor-rights.c client/doctor-use.c \
 	client/doctor-programs.c
 csight_LDADD = lib/csight/libclient.la lib/worker/libworker.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS)
 

@@ -80,6 +80,10 @@ tests_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
 TESTS += tests/unit-deframe tests/golden.test tests/inputs.test
 EXTRA_DIST += tests/golden.test tests/inputs.test
 
+# lib/coresight/topology, csight doctor
+TESTS += tests/doctor.test
+EXTRA_DIST += tests/doctor.test tests/topology
+
 # lib/worker, csight-decode
 check_PROGRAMS += tests/unit-worker
 tests_unit_worker_SOURCES = tests/unit-worker.c

@@ -128,11 +128,6 @@ static bool read_cpu_list(struct topology_reading *r, const char *name, bool cpu
 	return rc == 0;
 }
 
-static bool is_cpu_source(enum topology_kind kind)
-{
-	return kind == TOPOLOGY_ETMV3 || kind == TOPOLOGY_PTM || kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
-}
-
 /* The PMU's link of this CPU is the kernel's own word for which device traces it. */
 static void find_source(struct topology_reading *r, struct topology_cpu *cpu)
 {
@@ -144,7 +139,8 @@ static void find_source(struct topology_reading *r, struct topology_cpu *cpu)
 	snprintf(path, sizeof(path), TOPOLOGY_PMU "/cpu%u", cpu->cpu);
 	rc = sysroot_resolve(r->root, path, to);
 	last = rc == 0 ? strrchr(to, '/') : NULL;
-	if (last && topology_find_device(r->t, last + 1, &device) == 0 && is_cpu_source(r->t->devices[device].kind)) {
+	if (last && topology_find_device(r->t, last + 1, &device) == 0 &&
+	    topology_is_cpu_source(r->t->devices[device].kind)) {
 		cpu->source = (int)device;
 		cpu->in_pmu = true;
 		r->t->pmu.n_sources++;
@@ -153,7 +149,7 @@ static void find_source(struct topology_reading *r, struct topology_cpu *cpu)
 	if (rc != -ENOENT)
 		topology_problem(r, path, rc < 0 ? rc : -ENODEV, "leads to no trace unit");
 	for (size_t i = 0; i < r->t->n_devices && cpu->source < 0; i++)
-		if (is_cpu_source(r->t->devices[i].kind) && r->t->devices[i].cpu == (int)cpu->cpu)
+		if (topology_is_cpu_source(r->t->devices[i].kind) && r->t->devices[i].cpu == (int)cpu->cpu)
 			cpu->source = (int)i;
 }
 
@@ -270,7 +266,7 @@ int topology_read_cpus(struct topology_reading *r)
 	/* A tree without any of this is no machine at all: what its trace units say must do. */
 	if (!sysroot_has(r->root, TOPOLOGY_CPUS) || !read_cpu_list(r, "present", present))
 		for (size_t i = 0; i < t->n_devices; i++)
-			if (is_cpu_source(t->devices[i].kind) && t->devices[i].cpu >= 0)
+			if (topology_is_cpu_source(t->devices[i].kind) && t->devices[i].cpu >= 0)
 				present[t->devices[i].cpu] = true;
 	/* A kernel that takes no CPU off has no such file. */
 	if (!sysroot_has(r->root, TOPOLOGY_CPUS "/online") || !read_cpu_list(r, "online", online))

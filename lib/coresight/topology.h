@@ -44,6 +44,11 @@ enum topology_kind {
 /* "ETMv4", as people write it. */
 const char *topology_kind_str(enum topology_kind kind);
 
+static inline bool topology_is_cpu_source(enum topology_kind kind)
+{
+	return kind == TOPOLOGY_ETMV3 || kind == TOPOLOGY_PTM || kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
+}
+
 struct topology_device {
 	char name[TOPOLOGY_NAME_MAX];
 	enum topology_kind kind;
