@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/adopt.h"
+#include "daemon/capture/proc.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
 #include "daemon/units.h"
@@ -33,12 +34,12 @@ static bool same(const unsigned ids[4])
 
 static int read_about(int dir, struct process_about *ret)
 {
-	_cleanup_free_ char *status = NULL;
+	char status[STATUS_MAX];
 	unsigned uids[4], gids[4];
 	const char *line;
 	struct stat st;
 	ssize_t n;
-	int rc = read_file(dir, "status", STATUS_MAX, &status, NULL);
+	int rc = proc_text(dir, "status", status, sizeof(status));
 
 	if (rc < 0)
 		return rc;

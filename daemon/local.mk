@@ -8,7 +8,18 @@ csightd_SOURCES = \
 	daemon/capture/emu.c daemon/capture/emu.h \
 	daemon/capture/filter.c daemon/capture/filter.h \
 	daemon/capture/identity.c daemon/capture/identity.h \
-	daemon/capture/perf.c daemon/capture/perf.h \
+	daemon/capture/arena.c daemon/capture/arena.h \
+	daemon/capture/aux.c daemon/capture/aux.h \
+	daemon/capture/credentials.c daemon/capture/credentials.h \
+	daemon/capture/grid.c daemon/capture/grid.h \
+	daemon/capture/perf.c daemon/capture/perf.h daemon/capture/perf-private.h \
+	daemon/capture/perf-copy.c daemon/capture/perf-source.c \
+	daemon/capture/pevent.c daemon/capture/pevent.h \
+	daemon/capture/plan.c daemon/capture/plan.h \
+	daemon/capture/proc.c daemon/capture/proc.h \
+	daemon/capture/process-none.c daemon/capture/process.h \
+	daemon/capture/side.c daemon/capture/side.h \
+	daemon/capture/tasks.c daemon/capture/tasks.h \
 	daemon/daemon.h daemon/idl.h \
 	daemon/decoder.c daemon/decoder.h \
 	daemon/images.c daemon/images.h \
@@ -29,7 +40,7 @@ csightd_SOURCES = \
 	daemon/units.c daemon/units.h
 nodist_csightd_SOURCES = daemon/idl.c
 csightd_CFLAGS = $(AM_CFLAGS) -pthread
-csightd_LDADD = lib/emu/libemuring.la lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
+csightd_LDADD = lib/emu/libemuring.la lib/coresight/libcoresight.la lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
 	$(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
 # The daemon tells its interfaces over the wire.

@@ -23,7 +23,7 @@ struct perf_settings {
 	const char *sink;    /* for targets that name none; NULL: the best there is */
 	uint64_t aux_size;   /* of a target's ring on each CPU, and of the arena's; 0: 4 MiB */
 	uint64_t memory;     /* that the rings of all targets may take; 0: an eighth of the machine's */
-	bool machine;	     /* trace everything on shared sinks always, so that each process has a history */
+	bool machine;        /* trace everything on shared sinks always, so that each process has a history */
 };
 
 /*
@@ -39,8 +39,8 @@ struct perf_machine *perf_machine_free(struct perf_machine *m);
 bool perf_machine_shared(struct perf_machine *m, const struct capture_options *o);
 
 /*
- * Takes in what the kernel wrote beside the trace, looks after CPUs that come and go, and retries what failed: run it on
- * the lane whenever the descriptor is readable, and at least each PERF_DRAIN_MS. The descriptor is readable until a
+ * Takes in what the kernel wrote beside the trace, looks after CPUs that come and go, and retries what failed: run it
+ * on the lane whenever the descriptor is readable, and at least each PERF_DRAIN_MS. The descriptor is readable until a
  * drain ran: watch it with an event that is not persistent, and add that again when the work is done.
  */
 enum { PERF_DRAIN_MS = 200 };
