@@ -81,7 +81,10 @@ TESTS += tests/unit-deframe tests/golden.test tests/inputs.test
 EXTRA_DIST += tests/golden.test tests/inputs.test
 
 # lib/coresight/topology, csight doctor
-TESTS += tests/doctor.test
+check_PROGRAMS += tests/unit-topology
+tests_unit_topology_SOURCES = tests/unit-topology.c
+tests_unit_topology_LDADD = lib/coresight/libcoresight.la
+TESTS += tests/unit-topology tests/doctor.test
 EXTRA_DIST += tests/doctor.test tests/topology
 
 # lib/worker, csight-decode
