@@ -178,3 +178,19 @@ tests_unit_filter_SOURCES = tests/unit-filter.c daemon/capture/filter.c
 tests_unit_filter_CFLAGS = $(AM_CFLAGS)
 tests_unit_filter_LDADD = lib/base/libbase.la
 TESTS += tests/unit-filter
+
+# daemon/capture: perf
+check_PROGRAMS += tests/unit-plan
+tests_unit_plan_SOURCES = tests/unit-plan.c daemon/capture/plan.c
+tests_unit_plan_CFLAGS = $(AM_CFLAGS)
+tests_unit_plan_LDADD = lib/coresight/libcoresight.la lib/base/libbase.la
+check_PROGRAMS += tests/unit-aux
+tests_unit_aux_SOURCES = tests/unit-aux.c daemon/capture/aux.c daemon/capture/pevent.c daemon/capture/proc.c daemon/capture/tasks.c
+tests_unit_aux_CFLAGS = $(AM_CFLAGS)
+tests_unit_aux_LDADD = lib/base/libbase.la
+check_PROGRAMS += tests/unit-side
+tests_unit_side_SOURCES = tests/unit-side.c daemon/capture/credentials.c daemon/capture/pevent.c daemon/capture/proc.c \
+	daemon/capture/side.c daemon/capture/tasks.c
+tests_unit_side_CFLAGS = $(AM_CFLAGS) -pthread
+tests_unit_side_LDADD = lib/base/libbase.la -lpthread
+TESTS += tests/unit-plan tests/unit-aux tests/unit-side
