@@ -53,7 +53,7 @@ static void tell_pmu(struct doctor *d)
 	if (!pmu->there) {
 		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the kernel has no cs_etm PMU");
 		if (driver == DRIVER_NOT_LOADED)
-			doctor_remedy(f, "modprobe coresight");
+			doctor_remedy(f, "modprobe -a coresight");
 		else
 			doctor_remedy(f, "boot a kernel with CONFIG_CORESIGHT and CONFIG_PERF_EVENTS");
 		return;

@@ -40,7 +40,7 @@ static void tell_machine(struct doctor *d)
 }
 
 struct driver {
-	const char *option, *module, *what;
+	const char *option, *modules, *what;
 	bool there;              /* something that it drives shows that it works */
 	enum doctor_level level; /* of its lack */
 };
@@ -49,7 +49,7 @@ static void tell_driver(struct doctor *d, const struct driver *w)
 {
 	struct doctor_finding *f;
 
-	switch (w->there ? DRIVER_THERE : doctor_driver(d, w->option, w->module)) {
+	switch (w->there ? DRIVER_THERE : doctor_driver(d, w->option, w->modules)) {
 	case DRIVER_NOT_BUILT:
 		f = doctor_find(d, w->level, "kernel", "CONFIG_%s is not set: there is no driver for %s", w->option,
 				w->what);
@@ -57,7 +57,7 @@ static void tell_driver(struct doctor *d, const struct driver *w)
 		break;
 	case DRIVER_NOT_LOADED:
 		f = doctor_find(d, w->level, "kernel", "the driver for %s is a module that is not loaded", w->what);
-		doctor_remedy(f, "modprobe %s", w->module);
+		doctor_remedy(f, "modprobe -a %s", w->modules);
 		break;
 	default:
 		break;
@@ -81,7 +81,7 @@ static void tell_drivers(struct doctor *d)
 		  arm32 ? "coresight_etm3x" : "coresight_etm4x", "trace units", units || !may_have(d, fw->sources),
 		  DOCTOR_ERROR },
 		/* Shared sinks are behind these; a CPU's own is not. */
-		{ "CORESIGHT_LINKS_AND_SINKS", "coresight_funnel", "funnels and replicators",
+		{ "CORESIGHT_LINKS_AND_SINKS", "coresight_funnel coresight_replicator", "funnels and replicators",
 		  any_kind(d, TOPOLOGY_FUNNEL) || !may_have(d, fw->buffers), of_sink },
 		{ "CORESIGHT_LINK_AND_SINK_TMC", "coresight_tmc", "ETR, ETF and ETB sinks",
 		  buffers || !may_have(d, fw->buffers), of_sink },
@@ -112,7 +112,7 @@ void doctor_kernel(struct doctor *d)
 	tell_driver(d, &perf);
 	tell_driver(d, &bus);
 	/* Without the bus none of the others can be there. */
-	if (bus.there || doctor_driver(d, bus.option, bus.module) != DRIVER_NOT_BUILT)
+	if (bus.there || doctor_driver(d, bus.option, bus.modules) != DRIVER_NOT_BUILT)
 		tell_drivers(d);
 	if (!d->config)
 		doctor_find(d, DOCTOR_NOTE, "kernel",

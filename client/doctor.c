@@ -135,11 +135,11 @@ void doctor_done(struct doctor *d)
 	closep(&d->root);
 }
 
-enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *module)
+enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules)
 {
 	char line[80], path[80];
 
-	snprintf(path, sizeof(path), "sys/module/%s", module);
+	snprintf(path, sizeof(path), "sys/module/%.*s", (int)strcspn(modules, " "), modules);
 	if (sysroot_has(d->root, path))
 		return DRIVER_THERE;
 	if (!d->config)

@@ -76,9 +76,9 @@ void doctor_use(struct doctor *d);
 void doctor_programs(struct doctor *d);
 void doctor_offers(struct doctor *d);
 
-/* How the kernel has a driver. */
+/* How the kernel has a driver; of several modules the first one is looked for. */
 enum doctor_driver { DRIVER_UNKNOWN, DRIVER_THERE, DRIVER_NOT_LOADED, DRIVER_NOT_BUILT };
-enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *module);
+enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules);
 
 /* "CPU 3", "CPUs 0-3,5": those that which() is true of; returns how many. ret is "" for none. */
 size_t doctor_cpus(const struct doctor *d, bool (*which)(const struct doctor *d, const struct topology_cpu *cpu),
