@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "daemon/capture/arena.h"
+#include "daemon/capture/filter.h"
 #include "daemon/capture/grid.h"
 #include "daemon/capture/perf.h"
 #include "daemon/capture/process.h"
@@ -24,6 +25,7 @@ struct capture_source {
 	TAILQ_ENTRY(capture_source) link;
 	bool linked, armed, shared, contained;
 	struct plan *plan; /* where it has rings of its own */
+	struct filter *filter; /* as the kernel is given it, or NULL */
 	struct grid grid;
 	struct tasks tasks;
 	struct process *process;
@@ -88,6 +90,9 @@ void source_relearn(struct capture_source *s, uint64_t since);
 
 /* Retries, forgets, and tells the loop. */
 void source_care(struct capture_source *s, uint64_t now);
+
+/* For the kernel, or NULL. */
+const char *source_filter(const struct capture_source *s);
 
 const struct plan *source_plan(const struct capture_source *s);
 struct aux *source_rings(const struct capture_source *s);

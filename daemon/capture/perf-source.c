@@ -210,6 +210,11 @@ static unsigned count_alive(const struct tasks *t)
 	return (unsigned)(t->n - t->n_ended);
 }
 
+const char *source_filter(const struct capture_source *s)
+{
+	return s->filter ? filter_text(s->filter) : NULL;
+}
+
 static int open_rings(struct capture_source *s, char *ret_why)
 {
 	struct perf_machine *m = s->m;
@@ -226,7 +231,10 @@ static int open_rings(struct capture_source *s, char *ret_why)
 		if (rc == 0)
 			m->n_shared++;
 	} else {
-		rc = grid_open(&s->grid, p, s->pid, s->options.filter, m->poll_fd, ret_why, PERF_WHY_MAX);
+		if (s->options.filter && !s->filter)
+			rc = filter_new(s->pid, s->options.filter, &s->filter, ret_why, PERF_WHY_MAX);
+		if (rc == 0)
+			rc = grid_open(&s->grid, p, s->pid, source_filter(s), m->poll_fd, ret_why, PERF_WHY_MAX);
 		if (rc < 0) {
 			plan_free(p);
 		} else {

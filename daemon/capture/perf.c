@@ -111,6 +111,7 @@ static void reap(struct perf_machine *m)
 			return;
 		source_end(s);
 		closep(&s->pidfd);
+		filter_free(s->filter);
 		free((char *)s->options.filter);
 		free((char *)s->options.sink);
 		free(s->threads);
@@ -296,7 +297,7 @@ static void learn_cpus(struct perf_machine *m)
 		}
 		TAILQ_FOREACH(s, &m->sources, link)
 		if (s->armed && !s->shared)
-			grid_extend(&s->grid, s->pid, s->options.filter, m->poll_fd, why, sizeof(why));
+			grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
 	machine_watch(m, why, sizeof(why));
