@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/capture/aux.h"
+#include "daemon/capture/births.h"
 #include "daemon/capture/tasks.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -291,9 +292,64 @@ static void test_tasks(void)
 	tasks_done(&t);
 }
 
+static void born(struct births *b, uint32_t type, uint32_t tid, uint64_t time)
+{
+	const uint32_t body[6] = { 100, 100, tid, 100, 0, 0 };
+	struct pevent_record r = record(type, 0, body, sizeof(body), 100, time);
+
+	births_record(b, 100, &r);
+}
+
+static void executed(struct births *b, uint64_t time)
+{
+	const struct {
+		uint32_t pid, tid;
+		char name[8];
+	} body = { 100, 100, "prog" };
+	struct pevent_record r = record(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof(body), 100, time);
+
+	births_record(b, 100, &r);
+}
+
+static void test_births(void)
+{
+	struct births *b;
+
+	CHECK_EQ(births_new(&b), 0);
+	births_reset(b, 10);
+	/* Nothing was told of it: it has been there from the beginning. */
+	CHECK_EQ(births_take(b, 100, &t), 10);
+	CHECK_EQ(t.n, 0);
+	tasks_done(&t);
+	born(b, PERF_RECORD_FORK, 100, 20);
+	executed(b, 30);
+	born(b, PERF_RECORD_FORK, 101, 40);
+	CHECK_EQ(births_take(b, 100, &t), 30);
+	CHECK(t.n == 2 && t.list[1].start == 40 && t.execs == 0);
+	tasks_own(&t, 30);
+	/* It is no target any more; it remains what it is. */
+	births_give(b, &t);
+	CHECK_EQ(births_take(b, 100, &t), 30);
+	CHECK(t.n == 2 && !tasks_owned(&t, 35));
+	births_give(b, &t);
+	/* Another of its number. */
+	born(b, PERF_RECORD_EXIT, 101, 50);
+	born(b, PERF_RECORD_EXIT, 100, 51);
+	born(b, PERF_RECORD_FORK, 100, 60);
+	CHECK_EQ(births_take(b, 100, &t), 60);
+	CHECK_EQ(t.n, 1);
+	tasks_done(&t);
+	born(b, PERF_RECORD_FORK, 100, 70);
+	births_reset(b, 80);
+	CHECK_EQ(births_take(b, 100, &t), 80);
+	tasks_done(&t);
+	births_free(b);
+}
+
 int main(void)
 {
 	a.fd = -1;
+	test_births();
 	test_slices();
 	test_failures();
 	test_ring();

@@ -22,8 +22,9 @@ static uint64_t last_time;
 static bool in_order = true;
 static unsigned n_maps, n_switches;
 
-static bool wants(void *data, uint32_t pid)
+static bool wants(void *data, uint32_t pid, uint32_t type)
 {
+	(void)type;
 	(void)data;
 	return pid == watched.pid;
 }

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "daemon/capture/arena.h"
+#include "daemon/capture/births.h"
 #include "daemon/capture/filter.h"
 #include "daemon/capture/grid.h"
 #include "daemon/capture/perf.h"
@@ -55,6 +56,7 @@ struct perf_machine {
 	SLIST_HEAD(, capture_source) dead; /* under the lock: freed by the loop, to be ended by the lane */
 	/* the lane's: */
 	struct side *side;
+	struct births *births; /* where everything is traced always, else NULL */
 	struct arena arena;
 	TAILQ_HEAD(, capture_source) sources;
 	unsigned n_private, n_shared, n_contained;
@@ -83,7 +85,7 @@ void source_end(struct capture_source *s);
 
 /* Whose it is after it executed something. */
 void source_settle(struct capture_source *s);
-void source_record(struct capture_source *s, const struct pevent_record *r);
+bool source_record(struct capture_source *s, const struct pevent_record *r); /* false: it is not about it */
 
 /* Records were lost: what is known is found out anew. */
 void source_relearn(struct capture_source *s, uint64_t since);

@@ -106,6 +106,8 @@ void source_end(struct capture_source *s)
 		grid_close(&s->grid);
 	}
 	if (s->linked) {
+		if (m->births && !s->lost)
+			births_give(m->births, &s->tasks);
 		m->n_contained -= s->contained;
 		TAILQ_REMOVE(&m->sources, s, link);
 	}
@@ -147,15 +149,16 @@ static void put_name(struct capture_source *s, const struct pevent_record *r)
 }
 
 /* A process that is gone leaves its number to another. */
-void source_record(struct capture_source *s, const struct pevent_record *r)
+bool source_record(struct capture_source *s, const struct pevent_record *r)
 {
 	if (s->lost || s->tasks.ended)
-		return;
+		return false;
 	tasks_fold(&s->tasks, r);
 	if (s->process && r->type == PERF_RECORD_MMAP2)
 		put_map(s, r);
 	else if (s->process && r->type == PERF_RECORD_COMM)
 		put_name(s, r);
+	return true;
 }
 
 /* What was executed since may be somebody else's; nothing more of that is taken in. */
@@ -254,9 +257,16 @@ static int begin(struct capture_source *s, char *ret_why)
 {
 	struct perf_machine *m = s->m;
 	struct credentials c;
+	uint64_t since = 0;
 	int rc;
 
-	tasks_init(&s->tasks, (uint32_t)s->pid);
+	/* Records about it that are on their way go to where it was until now. */
+	if (m->births)
+		side_drain(m->side);
+	if (m->births && side_is_open(m->side))
+		since = births_take(m->births, (uint32_t)s->pid, &s->tasks);
+	else
+		tasks_init(&s->tasks, (uint32_t)s->pid);
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
 	rc = machine_watch(m, ret_why, PERF_WHY_MAX);
@@ -284,7 +294,7 @@ static int begin(struct capture_source *s, char *ret_why)
 	/* What it executed while it was looked at may have made it its owner's only now. */
 	side_drain(m->side);
 	if (!s->tasks.execs)
-		tasks_own(&s->tasks, s->armed_at);
+		tasks_own(&s->tasks, since ? since : s->armed_at);
 	machine_take(m);
 	return s->lost ? -EACCES : 0;
 }

@@ -17,11 +17,13 @@ enum {
 	BLAMED_MAX = 4,
 };
 
-static bool wants(void *data, uint32_t pid)
+static bool wants(void *data, uint32_t pid, uint32_t type)
 {
 	const struct perf_machine *m = data;
 	const struct capture_source *s;
 
+	if (m->births && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
+		return true;
 	TAILQ_FOREACH(s, &m->sources, link)
 	if ((uint32_t)s->pid == pid)
 		return true;
@@ -32,10 +34,13 @@ static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
 {
 	struct perf_machine *m = data;
 	struct capture_source *s;
+	bool taken = false;
 
 	TAILQ_FOREACH(s, &m->sources, link)
 	if ((uint32_t)s->pid == pid)
-		source_record(s, r);
+		taken |= source_record(s, r);
+	if (m->births && !taken)
+		births_record(m->births, pid, r);
 }
 
 static const char *root_of(const struct perf_machine *m)
@@ -63,6 +68,8 @@ static int fill(struct perf_machine *m, const struct perf_settings *settings, ch
 	if (m->poll_fd < 0)
 		return -errno;
 	rc = side_new(&user, m->poll_fd, &m->side);
+	if (rc == 0 && settings->machine)
+		rc = births_new(&m->births);
 	if (rc == 0)
 		rc = topology_read(root_of(m), &m->topology);
 	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
@@ -127,6 +134,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 	reap(m);
 	arena_close(&m->arena);
 	side_free(m->side);
+	births_free(m->births);
 	closep(&m->poll_fd);
 	topology_free(m->topology);
 	buf_done(&m->scratch);
@@ -209,9 +217,12 @@ void machine_take(struct perf_machine *m)
 	TAILQ_FOREACH(s, &m->sources, link)
 	if (s->armed && !s->shared)
 		grid_drain(&s->grid, &m->scratch);
-	if (side_lost(m->side, &since))
+	if (side_lost(m->side, &since)) {
+		if (m->births)
+			births_reset(m->births, side_now(m->side));
 		TAILQ_FOREACH(s, &m->sources, link)
-	source_relearn(s, since);
+		source_relearn(s, since);
+	}
 	TAILQ_FOREACH(s, &m->sources, link)
 	if (s->armed)
 		source_settle(s);
@@ -329,9 +340,13 @@ static void start_machine(struct perf_machine *m)
 	const struct plan_target target = { .options = &options };
 	struct plan *p;
 
-	if (plan_make(m->topology, &m->settings, &use, &target, &p, m->trouble) == 0 &&
-	    machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) == 0)
-		machine_watch(m, m->trouble, sizeof(m->trouble));
+	/* Who is born from then on is known. */
+	if (plan_make(m->topology, &m->settings, &use, &target, &p, m->trouble) < 0 ||
+	    machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) < 0 ||
+	    machine_watch(m, m->trouble, sizeof(m->trouble)) < 0)
+		return;
+	side_drain(m->side);
+	births_reset(m->births, side_now(m->side));
 }
 
 void perf_machine_drain(struct perf_machine *m)

@@ -255,7 +255,7 @@ static void take(struct side *s, struct line *l, uint32_t self)
 		pid = tasks_pid_of(&r);
 		if (r.type == PERF_RECORD_LOST)
 			lose(s, l->newest);
-		else if (pid && s->user.wants(s->user.data, pid))
+		else if (pid && s->user.wants(s->user.data, pid, r.type))
 			keep(s, &r, at, (size_t)size);
 		if (r.type == PERF_RECORD_COMM && r.origin.tid == self)
 			s->now = MAX(s->now, r.origin.time);

@@ -11,7 +11,7 @@
 struct side;
 
 struct side_user {
-	bool (*wants)(void *data, uint32_t pid);
+	bool (*wants)(void *data, uint32_t pid, uint32_t type);
 	void (*record)(void *data, uint32_t pid, const struct pevent_record *r);
 	void *data;
 };

@@ -75,10 +75,15 @@ static void drop_ended(struct tasks *t, uint64_t before, size_t keep)
 	t->n = kept;
 }
 
+void tasks_limit(struct tasks *t, size_t n_ended)
+{
+	if (t->n_ended > n_ended)
+		drop_ended(t, 0, n_ended / 2);
+}
+
 static struct task *add(struct tasks *t, uint32_t tid)
 {
-	if (t->n_ended > TASKS_ENDED_MAX)
-		drop_ended(t, 0, TASKS_ENDED_MAX / 2);
+	tasks_limit(t, TASKS_ENDED_MAX);
 	if (t->n == t->room) {
 		struct task *more = reallocarray(t->list, t->room * 2 + 16, sizeof(*more));
 

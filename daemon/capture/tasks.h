@@ -70,6 +70,9 @@ void tasks_checked(struct tasks *t);
 struct task *tasks_find(struct tasks *t, uint32_t tid, uint64_t at);
 void tasks_forget(struct tasks *t, uint64_t before);
 
+/* Keeps at most so many that ended, or half of that. */
+void tasks_limit(struct tasks *t, size_t n_ended);
+
 /* Threads of the owner's times; intervals until then; births, deaths, and switches as records. -ENOMEM. */
 int tasks_tell_threads(const struct tasks *t, struct capture_thread **ret, size_t *ret_n);
 int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);

@@ -1,0 +1,114 @@
+#include "config.h"
+
+#include "daemon/capture/births.h"
+#include "lib/base/util.h"
+
+enum { BUCKETS = 4096, ENDED_MAX = 64 };
+
+struct birth {
+	struct birth *next;
+	struct tasks tasks;
+};
+
+struct births {
+	struct birth *buckets[BUCKETS];
+	uint64_t since;
+};
+
+int births_new(struct births **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+static void clear(struct births *b)
+{
+	for (unsigned i = 0; i < BUCKETS; i++)
+		while (b->buckets[i]) {
+			struct birth *one = b->buckets[i];
+
+			b->buckets[i] = one->next;
+			tasks_done(&one->tasks);
+			free(one);
+		}
+}
+
+struct births *births_free(struct births *b)
+{
+	if (!b)
+		return NULL;
+	clear(b);
+	free(b);
+	return NULL;
+}
+
+void births_reset(struct births *b, uint64_t now)
+{
+	clear(b);
+	b->since = now;
+}
+
+static struct birth **find(struct births *b, uint32_t pid)
+{
+	struct birth **at = &b->buckets[pid % BUCKETS];
+
+	while (*at && (*at)->tasks.pid != pid)
+		at = &(*at)->next;
+	return at;
+}
+
+static void drop(struct birth **at)
+{
+	struct birth *one = *at;
+
+	*at = one->next;
+	tasks_done(&one->tasks);
+	free(one);
+}
+
+void births_record(struct births *b, uint32_t pid, const struct pevent_record *r)
+{
+	struct birth **at = find(b, pid);
+
+	if (!*at) {
+		if (r->type != PERF_RECORD_FORK && r->type != PERF_RECORD_COMM)
+			return;
+		*at = calloc(1, sizeof(**at));
+		if (!*at) {
+			births_reset(b, r->origin.time);
+			return;
+		}
+		tasks_init(&(*at)->tasks, pid);
+	}
+	tasks_fold(&(*at)->tasks, r);
+	tasks_limit(&(*at)->tasks, ENDED_MAX);
+	if ((*at)->tasks.ended)
+		drop(at);
+}
+
+uint64_t births_take(struct births *b, uint32_t pid, struct tasks *ret)
+{
+	struct birth **at = find(b, pid);
+
+	if (*at) {
+		*ret = (*at)->tasks;
+		(*at)->tasks = (struct tasks){ 0 };
+		drop(at);
+	} else {
+		tasks_init(ret, pid);
+	}
+	tasks_checked(ret);
+	return MAX(b->since, ret->since);
+}
+
+void births_give(struct births *b, struct tasks *t)
+{
+	struct birth **at = find(b, t->pid);
+
+	tasks_disown(t, 0);
+	if (!*at && !t->ended && (*at = calloc(1, sizeof(**at)))) {
+		(*at)->tasks = *t;
+		*t = (struct tasks){ 0 };
+	}
+	tasks_done(t);
+}
