@@ -179,6 +179,8 @@ size_t doctor_cpus(const struct doctor *d, bool (*which)(const struct doctor *d,
 	}
 	if (n)
 		add_range(ranges, sizeof(ranges), first, last);
-	snprintf(ret, size, n ? "CPU%s %s" : "", n == 1 ? "" : "s", ranges);
+	*ret = 0;
+	if (n)
+		snprintf(ret, size, "CPU%s %s", n == 1 ? "" : "s", ranges);
 	return n;
 }

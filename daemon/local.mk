@@ -7,18 +7,22 @@ csightd_SOURCES = \
 	daemon/capture/code.c daemon/capture/code.h \
 	daemon/capture/emu.c daemon/capture/emu.h \
 	daemon/capture/filter.c daemon/capture/filter.h \
+	daemon/capture/history.c daemon/capture/history.h \
 	daemon/capture/identity.c daemon/capture/identity.h \
 	daemon/capture/arena.c daemon/capture/arena.h \
 	daemon/capture/aux.c daemon/capture/aux.h \
 	daemon/capture/births.c daemon/capture/births.h \
 	daemon/capture/credentials.c daemon/capture/credentials.h \
 	daemon/capture/grid.c daemon/capture/grid.h \
+	daemon/capture/jitdump.c daemon/capture/jitdump.h \
 	daemon/capture/perf.c daemon/capture/perf.h daemon/capture/perf-private.h \
 	daemon/capture/perf-copy.c daemon/capture/perf-source.c \
 	daemon/capture/pevent.c daemon/capture/pevent.h \
 	daemon/capture/plan.c daemon/capture/plan.h \
 	daemon/capture/proc.c daemon/capture/proc.h \
-	daemon/capture/process-none.c daemon/capture/process.h \
+	daemon/capture/process.c daemon/capture/process.h \
+	daemon/capture/process-look.c daemon/capture/process-look.h \
+	daemon/capture/procfs.c daemon/capture/procfs.h \
 	daemon/capture/side.c daemon/capture/side.h \
 	daemon/capture/tasks.c daemon/capture/tasks.h \
 	daemon/daemon.h daemon/idl.h \

@@ -17,6 +17,9 @@ enum { ATTEMPTS_MAX = 8192, CHUNK_SIZE = 256 << 10 };
 
 static const char kernel_name[] = "[kernel.kallsyms]";
 
+/* csightd's word for code that was written nobody knows when. */
+static const char unknown_name[] = "//unknown";
+
 struct perf {
 	struct source source;
 	struct pd_file *file;
@@ -153,10 +156,12 @@ static int map_images(struct perf *p)
 			continue;
 		}
 		/* Memory that is not executable hides what was there before. */
-		if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
-		    ((m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
+		if (strcmp(m->path, unknown_name) == 0)
+			file = IMAGE_UNKNOWN;
+		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
+			 ((m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
 			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
-		s->map_files[i] = file;
+		s->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
 		if (rc == 0)
 			rc = image_map(s->images, m->pid, m->addr, m->len, m->offset, file, s->has_clock ? m->time : i);
 	}

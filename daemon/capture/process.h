@@ -54,8 +54,8 @@ void process_exec(struct process *p, uint64_t time);
 void process_lost(struct process *p, uint64_t now_ns);
 
 /*
- * Reads what the records told of and is not read yet; now_ns: when it was called. It takes time in proportion to what
- * is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more.
+ * Reads what the records told of and is not read yet. now_ns: every record up to then was told, and it was asked for
+ * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more.
  */
 void process_look(struct process *p, uint64_t now_ns);
 

@@ -201,7 +201,8 @@ static int add_place(struct image_set *s, struct process *p, const struct place 
 int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
 	      uint64_t time)
 {
-	struct place place = { addr, addr + MIN(len, UINT64_MAX - addr), time, offset, file, 0, file == IMAGE_NONE };
+	struct place place = { addr, addr + MIN(len, UINT64_MAX - addr), time, offset, file, 0, file == IMAGE_NONE,
+			       file == IMAGE_UNKNOWN };
 	struct process *p;
 	int rc = process_of(s, pid, &p);
 

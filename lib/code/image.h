@@ -17,8 +17,9 @@
 
 enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_PLACES_MAX = 1 << 22 };
 
-/* In place of a file: memory of no file. */
+/* In place of a file: memory of no file; and what was not to be known, for which nothing later answers. */
 #define IMAGE_NONE (UINT32_MAX - 1)
+#define IMAGE_UNKNOWN (UINT32_MAX - 2)
 
 struct image_file {
 	const char *path;

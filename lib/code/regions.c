@@ -397,7 +397,7 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 		if (k + 1 < span->n)
 			hit.until = m->mappings[m->refs[span->first + k + 1]].time;
 		d.key.path = map->path;
-		if (map->path[0] && strncmp(map->path, "//anon", 6) != 0) {
+		if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
 			look_in_file(map, addr, &d, &hit);
 		} else {
 			d.key.kind = REGION_ANON;

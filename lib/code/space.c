@@ -229,7 +229,7 @@ const struct place *space_find(const struct space *s, uint64_t addr, uint64_t ti
 	}
 	if (best == UINT32_MAX || places[best].empty)
 		best = soonest;
-	if (best == UINT32_MAX)
+	if (best == UINT32_MAX || places[best].unknown)
 		return NULL;
 	*ret_end = s->cuts[leaf + 1];
 	return &places[best];

@@ -16,6 +16,7 @@ struct place {
 	uint32_t source;
 	uint32_t order; /* set by space_add() */
 	bool empty;	/* hides what was there and has nothing itself */
+	bool unknown;	/* nobody knows what is there, and what comes later does not answer for it */
 };
 
 struct space;
