@@ -239,6 +239,32 @@ static void test_sinks(const struct topology *t)
 		printf("# %s: %s\n", t->problems[i].path, t->problems[i].cause);
 }
 
+/* CPU 0 goes off, and CPU 3 comes. */
+static void test_keep(const struct topology *old)
+{
+	_cleanup_(topology_freep) struct topology *t = NULL;
+	const struct topology_cpu *cpu;
+
+	put("sys/devices/system/cpu/online", "1-3,60\n");
+	if (!CHECK(topology_read(root, &t) == 0))
+		return;
+	cpu = topology_find_cpu(t, 0);
+	CHECK(cpu && !cpu->online && !cpu->registers);
+	topology_keep_registers(t, old);
+	CHECK(cpu && !cpu->online && cpu->registers && cpu->regs.n_params == 8 && cpu->offers.retstack);
+	cpu = topology_find_cpu(t, 3);
+	CHECK(cpu && cpu->online && cpu->registers);
+	/* Another trace unit of the same CPU is not taken for the one that was there. */
+	etmv4("etm99");
+	in_pmu(0, "etm99");
+	t = topology_free(t);
+	if (!CHECK(topology_read(root, &t) == 0))
+		return;
+	topology_keep_registers(t, old);
+	cpu = topology_find_cpu(t, 0);
+	CHECK(cpu && cpu->source >= 0 && !cpu->registers);
+}
+
 int main(void)
 {
 	struct topology *t = NULL;
@@ -255,6 +281,7 @@ int main(void)
 		test_pmu(t);
 		test_cpus(t);
 		test_sinks(t);
+		test_keep(t);
 	}
 	t = topology_free(t);
 	closep(&root_fd);

@@ -134,6 +134,23 @@ int topology_read(const char *root, struct topology **ret)
 	return 0;
 }
 
+void topology_keep_registers(struct topology *t, const struct topology *old)
+{
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		struct topology_cpu *cpu = &t->cpus[i];
+		const struct topology_cpu *had = topology_find_cpu(old, cpu->cpu);
+
+		if (cpu->registers || cpu->source < 0 || !had || !had->registers || cpu->kind != had->kind)
+			continue;
+		if (strcmp(t->devices[cpu->source].name, old->devices[had->source].name) != 0)
+			continue;
+		cpu->registers = true;
+		cpu->regs = had->regs;
+		cpu->ts_source = had->ts_source;
+		cpu->offers = had->offers;
+	}
+}
+
 struct topology *topology_free(struct topology *t)
 {
 	if (!t)

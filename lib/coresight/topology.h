@@ -153,6 +153,12 @@ static inline void topology_freep(struct topology **t)
 	topology_free(*t);
 }
 
+/*
+ * A CPU that went off since old was read shows no registers, and trace of it is still in rings: takes them over from
+ * old, where the trace unit is the same one.
+ */
+void topology_keep_registers(struct topology *t, const struct topology *old);
+
 /* -ENOENT. */
 int topology_find_device(const struct topology *t, const char *name, uint32_t *ret);
 int topology_find_sink(const struct topology *t, const char *name, uint32_t *ret);
