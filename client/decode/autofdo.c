@@ -30,17 +30,24 @@ struct count {
 	enum kind kind;
 };
 
+/* Where a stream is. */
+struct place {
+	struct engine_context context;
+	bool pending; /* a branch was taken, and where to is not told yet */
+	uint32_t pending_file;
+	uint64_t pending_from;
+};
+
 struct autofdo {
 	struct output output;
 	struct source *source;
 	int fd;
 	const struct stream *stream;
-	struct engine_context context;
+	struct place *places; /* of each stream */
+	uint32_t n_places;
+	struct place *at;
 	struct count *slots; /* open addressing; a power of two of them, half of which are free at least */
 	size_t n_slots, used;
-	bool pending; /* a branch was taken, and where to is not told yet */
-	uint32_t pending_file;
-	uint64_t pending_from;
 };
 
 static struct count *slot_of(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, uint64_t to)
@@ -94,7 +101,7 @@ static int add(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, 
 
 static bool where(struct autofdo *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
-	return a->source->ops->where(a->source, a->stream, &a->context, address, ret_file, ret_offset);
+	return a->source->ops->where(a->source, a->stream, &a->at->context, address, ret_file, ret_offset);
 }
 
 /* Where the branch before went; has_target: it is known. */
@@ -103,12 +110,12 @@ static int settle(struct autofdo *a, bool has_target, uint64_t target)
 	uint64_t to = 0;
 	uint32_t file;
 
-	if (!a->pending)
+	if (!a->at->pending)
 		return 0;
-	a->pending = false;
-	if (!has_target || !where(a, target, &file, &to) || file != a->pending_file)
+	a->at->pending = false;
+	if (!has_target || !where(a, target, &file, &to) || file != a->at->pending_file)
 		to = 0;
-	return add(a, a->pending_file, BRANCH, a->pending_from, to);
+	return add(a, a->at->pending_file, BRANCH, a->at->pending_from, to);
 }
 
 static int on_range(struct autofdo *a, const struct element *e)
@@ -121,9 +128,9 @@ static int on_range(struct autofdo *a, const struct element *e)
 		return rc;
 	last = first + (last - e->range.start);
 	rc = add(a, file, RANGE, first, last);
-	a->pending = e->taken && (e->instr == INSTR_BR || e->instr == INSTR_IBR);
-	a->pending_file = file;
-	a->pending_from = last;
+	a->at->pending = e->taken && (e->instr == INSTR_BR || e->instr == INSTR_IBR);
+	a->at->pending_file = file;
+	a->at->pending_from = last;
 	return rc;
 }
 
@@ -135,12 +142,14 @@ static int autofdo_element(struct output *o, const struct element *e)
 	case ELEM_RANGE:
 		return on_range(a, e);
 	case ELEM_CONTEXT:
-		a->context.has_ctxid = e->context.has_ctxid;
-		a->context.ctxid = e->context.ctxid;
+		a->at->context.has_ctxid = e->context.has_ctxid;
+		a->at->context.ctxid = e->context.ctxid;
+		a->at->context.has_vmid = e->context.has_vmid;
+		a->at->context.vmid = e->context.vmid;
 		return 0;
 	case ELEM_TIMESTAMP:
-		a->context.has_time = true;
-		a->context.time = e->value;
+		a->at->context.has_time = true;
+		a->at->context.time = e->value;
 		return 0;
 	case ELEM_NO_IMAGE:
 		return settle(a, true, e->address);
@@ -162,14 +171,26 @@ static int autofdo_begin(struct output *o, const struct stream *s)
 {
 	struct autofdo *a = (struct autofdo *)o;
 
+	if (s->number >= a->n_places) {
+		uint32_t n = MAX(2 * a->n_places, s->number + 1);
+		struct place *places = reallocarray(a->places, n, sizeof(*places));
+
+		if (!places)
+			return -ENOMEM;
+		memset(places + a->n_places, 0, (n - a->n_places) * sizeof(*places));
+		a->places = places;
+		a->n_places = n;
+	}
 	a->stream = s;
-	a->context = (struct engine_context){ 0 };
+	a->at = &a->places[s->number];
 	return 0;
 }
 
-static int autofdo_end(struct output *o)
+static int autofdo_end(struct output *o, const struct stream *s)
 {
-	return settle((struct autofdo *)o, false, 0);
+	int rc = autofdo_begin(o, s);
+
+	return rc < 0 ? rc : settle((struct autofdo *)o, false, 0);
 }
 
 static int compare(const void *left, const void *right)
@@ -255,6 +276,7 @@ static void autofdo_free(struct output *o)
 	struct autofdo *a = (struct autofdo *)o;
 
 	free(a->slots);
+	free(a->places);
 	free(a);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "client/decode/output.h"
+#include "client/decode/source.h"
 #include "lib/calls/calls.h"
 #include "lib/code/symbols.h"
 #include "lib/export/export.h"
@@ -15,18 +16,25 @@ struct process {
 	struct region_map *regions;
 };
 
+/* One stream, and what it is made into. */
+struct told {
+	struct calls *calls;
+	struct store_to to;
+	uint32_t tid;
+};
+
 struct calls_output {
 	struct output output;
-	struct output_source source;
+	const struct source *source;
 	struct symbols **symbols; /* of each image; NULL: none */
 	struct process *processes;
 	size_t n_processes;
 	struct store_writer *writer;
 	int fd; /* of the store */
 	bool own_fd;
-	struct calls *calls; /* of the stream */
-	struct store_to to;
-	uint32_t tid;
+	struct told **told; /* by the streams' numbers; NULL: not told of */
+	uint32_t n_told;
+	struct told *at;
 	struct calls_counts counts; /* of all streams */
 	uint64_t functions, slices;
 };
@@ -58,34 +66,35 @@ static json_object *snapshot_thread(const struct job *job, uint32_t tid)
 }
 
 /* When the thread ended, else when its ring was frozen; 0: not known. */
-static uint64_t end_of(const struct calls_output *c)
+static uint64_t end_of(const struct calls_output *c, uint32_t tid)
 {
-	const struct job *job = c->source.job;
-	json_object *thread = snapshot_thread(job, c->tid);
+	const struct job *job = c->source->job;
+	json_object *thread = snapshot_thread(job, tid);
 	uint64_t end = 0;
 
 	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
 		return end;
-	if (job->snapshot)
+	/* Where the records' clock is another one, when they were frozen is not told on it. */
+	if (job->snapshot && !c->source->clock)
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
 }
 
 static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
 {
-	const struct pd_contents *contents = c->source.contents;
+	const struct pd_contents *contents = c->source->contents;
 	_cleanup_(region_map_freep) struct region_map *regions = NULL;
 	struct process *more;
 	int rc = region_map_new(&regions);
 
 	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
 		const struct pd_map *m = &contents->maps[i];
-		uint32_t file = c->source.map_files[i];
+		uint32_t file = c->source->map_files[i];
 		const struct region_mapping mapping = {
 			.addr = m->addr,
 			.len = m->len,
 			.offset = m->offset,
-			.time = c->source.has_clock ? m->time : 0,
+			.time = c->source->has_clock ? m->time : 0,
 			.path = m->path,
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
 		};
@@ -114,9 +123,16 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	return make_regions(c, pid, ret);
 }
 
-static int calls_begin(struct output *o, const struct stream *s)
+static void drop(struct calls_output *c, uint32_t number)
 {
-	struct calls_output *c = (struct calls_output *)o;
+	if (c->told[number])
+		calls_free(c->told[number]->calls);
+	free(c->told[number]);
+	c->told[number] = NULL;
+}
+
+static int begin_thread(struct calls_output *c, const struct stream *s, struct told *t)
+{
 	struct region_map *regions = NULL;
 	struct calls_sink sink;
 	char name[32];
@@ -124,30 +140,65 @@ static int calls_begin(struct output *o, const struct stream *s)
 
 	if (rc < 0)
 		return rc;
-	c->tid = s->cpu == UINT32_MAX ? s->tid : s->cpu;
+	t->tid = s->cpu == UINT32_MAX ? s->tid : s->cpu;
 	snprintf(name, sizeof(name), "cpu %u", s->cpu);
-	rc = store_thread_add(c->writer, c->tid, s->cpu == UINT32_MAX ? s->name : name, &c->to.thread);
+	rc = store_thread_add(c->writer, t->tid, s->cpu == UINT32_MAX ? s->name : name, &t->to.thread);
 	if (rc < 0)
 		return rc;
-	c->to.writer = c->writer;
-	sink = store_sink(&c->to);
-	return calls_new(regions, &sink, &c->calls);
+	t->to.writer = c->writer;
+	sink = store_sink(&t->to);
+	return calls_new(regions, &sink, &t->calls);
+}
+
+static int calls_begin(struct output *o, const struct stream *s)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	int rc;
+
+	if (s->number >= c->n_told) {
+		uint32_t n = MAX(2 * c->n_told, s->number + 1);
+		struct told **told = reallocarray(c->told, n, sizeof(*told));
+
+		if (!told)
+			return -ENOMEM;
+		memset(told + c->n_told, 0, (n - c->n_told) * sizeof(*told));
+		c->told = told;
+		c->n_told = n;
+	}
+	c->at = c->told[s->number];
+	if (c->at)
+		return 0;
+	c->at = c->told[s->number] = calloc(1, sizeof(*c->at));
+	if (!c->at)
+		return -ENOMEM;
+	rc = begin_thread(c, s, c->at);
+	if (rc < 0)
+		drop(c, s->number);
+	return rc;
 }
 
 static int calls_take(struct output *o, const struct element *e)
 {
-	return calls_element(((struct calls_output *)o)->calls, e);
+	struct calls_output *c = (struct calls_output *)o;
+	struct element timed;
+
+	if (e->kind != ELEM_TIMESTAMP || !e->value || !c->source->clock)
+		return calls_element(c->at->calls, e);
+	timed = *e;
+	timed.value = source_time(c->source, e->value);
+	return calls_element(c->at->calls, &timed);
 }
 
-static int calls_stream_end(struct output *o)
+static int calls_stream_end(struct output *o, const struct stream *s)
 {
 	struct calls_output *c = (struct calls_output *)o;
+	struct told *t = c->told[s->number];
 	const struct calls_counts *n;
-	int rc = calls_end(c->calls, end_of(c));
+	int rc = calls_end(t->calls, end_of(c, t->tid));
 
 	if (rc < 0)
 		return rc;
-	n = calls_counts(c->calls);
+	n = calls_counts(t->calls);
 	c->counts.calls += n->calls;
 	c->counts.tails += n->tails;
 	c->counts.signals += n->signals;
@@ -155,15 +206,15 @@ static int calls_stream_end(struct output *o)
 	c->counts.unexplained += n->unexplained;
 	c->counts.unwound += n->unwound;
 	c->counts.gaps += n->gaps;
-	rc = store_thread_end(c->writer, c->to.thread, n);
-	c->calls = calls_free(c->calls);
+	rc = store_thread_end(c->writer, t->to.thread, n);
+	drop(c, s->number);
 	return rc;
 }
 
 static int calls_finish(struct output *o)
 {
 	struct calls_output *c = (struct calls_output *)o;
-	const struct job *job = c->source.job;
+	const struct job *job = c->source->job;
 	_cleanup_(store_closep) struct store *s = NULL;
 	int rc = store_finish(c->writer);
 
@@ -191,12 +242,14 @@ static void calls_output_free(struct output *o)
 
 	if (!c)
 		return;
-	calls_free(c->calls);
+	for (uint32_t i = 0; i < c->n_told; i++)
+		drop(c, i);
+	free(c->told);
 	store_writer_free(c->writer);
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
-	for (size_t i = 0; c->symbols && i < image_files(c->source.images); i++)
+	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
 	if (c->own_fd)
@@ -210,13 +263,13 @@ static const struct output_ops calls_ops = { "calls",          calls_begin,  cal
 /* An image without names, or with broken ones, still decodes. */
 static int load_symbols(struct calls_output *c)
 {
-	size_t n = image_files(c->source.images);
+	size_t n = image_files(c->source->images);
 
 	c->symbols = calloc(n + 1, sizeof(*c->symbols));
 	if (!c->symbols)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct image_file *f = image_file(c->source.images, i);
+		const struct image_file *f = image_file(c->source->images, i);
 
 		if (f->fd >= 0 && symbols_load(f->fd, &c->symbols[i]) == -ENOMEM)
 			return -ENOMEM;
@@ -242,8 +295,8 @@ static uint64_t snapshot_number(const struct job *job, const char *key)
 
 static int begin_store(struct calls_output *c)
 {
-	const struct pd_contents *contents = c->source.contents;
-	const struct job *job = c->source.job;
+	const struct pd_contents *contents = c->source->contents;
+	const struct job *job = c->source->job;
 	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
 	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
 	struct store_meta meta = {
@@ -265,7 +318,7 @@ static int begin_store(struct calls_output *c)
 	return store_create(c->fd, &meta, &c->writer);
 }
 
-int output_calls_new(const struct output_source *source, struct output **ret)
+int output_calls_new(const struct source *source, struct output **ret)
 {
 	const struct job *job = source->job;
 	struct calls_output *c;
@@ -284,7 +337,7 @@ int output_calls_new(const struct output_source *source, struct output **ret)
 	if (!c)
 		return -ENOMEM;
 	c->output.ops = &calls_ops;
-	c->source = *source;
+	c->source = source;
 	c->own_fd = fd < 0;
 	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
 	if (c->fd < 0)

@@ -5,29 +5,17 @@
 
 #include "client/decode/cage.h"
 #include "client/decode/decode.h"
-#include "client/decode/output.h"
-#include "client/decode/source.h"
-#include "client/decode/tally.h"
-#include "lib/base/buf.h"
+#include "client/decode/demux.h"
+#include "client/decode/lane.h"
+#include "client/decode/outputs.h"
 #include "lib/base/util.h"
-#include "lib/coresight/deframe.h"
-
-enum { CHUNK_SIZE = 64 << 10 };
 
 struct decode {
 	struct job *job;
 	struct source *source;
-	struct output *outputs[WORKER_OUTPUTS_MAX];
-	size_t n_outputs;
-	struct output *calls; /* among them, or NULL */
-	const struct stream *stream;
-	struct tally tally, total;
-	uint64_t done, to_do; /* bytes */
-	uint8_t *chunk;       /* of the input */
-	struct deframe *deframe;
-	const struct engine_ops *ops;
-	struct engine *engine;
-	struct buf bytes; /* of the stream's source, out of frames */
+	struct outputs outputs;
+	struct tally tally, total; /* of what elements say: of a stream, of all */
+	uint64_t done, to_do;	   /* bytes */
 	json_object *threads, *warnings;
 };
 
@@ -36,235 +24,59 @@ static void warn(struct decode *d, const char *text)
 	json_object_array_add(d->warnings, json_object_new_string(text));
 }
 
-static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
-{
-	struct decode *d = user;
-
-	return d->source->ops->code(d->source, d->stream, context, address, ret, size);
-}
-
-static uint64_t code_version(void *user, const struct engine_context *context)
-{
-	struct decode *d = user;
-
-	return d->source->ops->version(d->source, d->stream, context);
-}
-
-static int output_failed(struct decode *d, size_t i, int rc)
-{
-	return job_why(d->job, rc, "writing %s: %s", d->outputs[i]->ops->format, strerror(-rc));
-}
-
 static int on_element(void *user, const struct element *e)
 {
 	struct decode *d = user;
 
 	tally_element(&d->tally, e);
-	for (size_t i = 0; i < d->n_outputs; i++) {
-		int rc = d->outputs[i]->ops->element(d->outputs[i], e);
-
-		if (rc < 0)
-			return output_failed(d, i, rc);
-	}
-	return 0;
+	return outputs_element(&d->outputs, e);
 }
 
 static int on_packet(void *user, const struct engine_packet *p)
 {
-	struct decode *d = user;
-
-	for (size_t i = 0; i < d->n_outputs; i++) {
-		int rc = d->outputs[i]->ops->packet ? d->outputs[i]->ops->packet(d->outputs[i], p) : 0;
-
-		if (rc < 0)
-			return output_failed(d, i, rc);
-	}
-	return 0;
+	return outputs_packet(&((struct decode *)user)->outputs, p);
 }
 
-/* Also tells whether anybody wants packets: their text costs more than all the rest. */
-static int begin_piece(struct decode *d, const struct pd_piece *p, bool *ret_packets)
+static int on_piece(void *user, const struct pd_piece *p, bool ends)
 {
-	*ret_packets = false;
-	for (size_t i = 0; i < d->n_outputs; i++) {
-		int rc = d->outputs[i]->ops->piece ? d->outputs[i]->ops->piece(d->outputs[i], p) : 0;
-
-		if (rc < 0)
-			return output_failed(d, i, rc);
-		*ret_packets = *ret_packets || d->outputs[i]->ops->packet;
-	}
-	return 0;
+	return ends ? 0 : outputs_piece(&((struct decode *)user)->outputs, p);
 }
 
-static int open_outputs(struct decode *d)
-{
-	const struct output_source source = { d->job, d->source->contents, d->source->images, d->source->map_files,
-					      d->source->has_clock };
-	int rc = output_calls_new(&source, &d->calls);
-
-	if (rc < 0)
-		return rc;
-	if (d->calls)
-		d->outputs[d->n_outputs++] = d->calls;
-	for (size_t i = 0; i < d->job->n_outputs; i++) {
-		const struct job_output *o = &d->job->outputs[i];
-
-		if (output_is_calls(o->format))
-			continue;
-		rc = strcmp(o->format, "autofdo") == 0
-			     ? output_autofdo_new(d->source, o->fd, &d->outputs[d->n_outputs])
-			     : output_text_new(o->format, o->fd, &d->outputs[d->n_outputs]);
-		if (rc == -EOPNOTSUPP)
-			return job_why(d->job, rc, "%s: the code of this input is of no files", o->format);
-		if (rc == -EINVAL)
-			return job_why(d->job, rc, "no output format %s", o->format);
-		if (rc < 0)
-			return rc;
-		d->n_outputs++;
-	}
-	return 0;
-}
-
-/* Bytes come out of frames in small runs, and OpenCSD does better with long ones. */
-static int push_gathered(struct decode *d)
-{
-	int rc = buf_error(&d->bytes);
-
-	if (rc == 0 && d->bytes.size)
-		rc = d->ops->push(d->engine, d->bytes.data, d->bytes.size);
-	buf_clear(&d->bytes);
-	return rc;
-}
-
-static int on_run(void *user, const struct deframe_run *run)
-{
-	struct decode *d = user;
-	struct engine_stats stats;
-	int rc = 0;
-
-	if (run->reset) {
-		rc = push_gathered(d);
-		d->ops->stats(d->engine, &stats);
-		return rc == 0 && stats.bytes ? d->ops->reset(d->engine) : rc;
-	}
-	if (run->id == d->stream->config.trace_id)
-		buf_add(&d->bytes, run->data, run->size);
-	return 0;
-}
-
-static int push_chunk(struct decode *d, size_t size)
+static int push_stream(struct decode *d, struct lane *l)
 {
 	int rc;
 
-	if (!d->stream->formatted)
-		return d->ops->push(d->engine, d->chunk, size);
-	rc = deframe_push(d->deframe, d->chunk, size);
-	return rc < 0 ? rc : push_gathered(d);
-}
+	do {
+		uint64_t before = lane_read(l);
 
-static int push_piece(struct decode *d, const struct pd_piece *p)
-{
-	const struct deframe_sink runs = { on_run, d };
-	uint64_t at = 0;
-	int rc = 0;
-
-	deframe_init(d->deframe, &runs);
-	while (rc == 0 && at < p->size) {
-		ssize_t n = d->source->ops->read(d->source, p, at, d->chunk, CHUNK_SIZE);
-
-		if (n <= 0) {
-			rc = (int)n;
-			break;
-		}
-		rc = push_chunk(d, (size_t)n);
-		at += (uint64_t)n;
-		d->done += (uint64_t)n;
+		rc = lane_step(l, LANE_STEP);
+		d->done += lane_read(l) - before;
 		job_progress(d->job, d->done, d->to_do);
-	}
-	if (rc == 0)
-		rc = d->ops->finish(d->engine);
-	if (rc == 0 && (p->lost || at < p->size))
-		d->tally.gaps[GAP_TYPE_CUT]++;
+	} while (rc > 0);
 	return rc;
 }
 
-static int decode_piece(struct decode *d, const struct pd_piece *p)
-{
-	const struct engine_memory memory = { read_code, code_version, d->source->by_space, d };
-	struct element_sink sink = { on_element, d };
-	struct engine_stats stats;
-	bool packets;
-	int rc = begin_piece(d, p, &packets);
-
-	if (rc < 0)
-		return rc;
-	if (packets)
-		sink.packet = on_packet;
-	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
-		d->tally.gaps[GAP_TYPE_LOST]++;
-	rc = d->ops->open(&d->stream->config, &memory, &sink, &d->engine);
-	if (rc == -EOPNOTSUPP) {
-		d->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
-		d->tally.bytes += d->stream->shares ? 0 : p->size;
-		return 0;
-	}
-	if (rc < 0)
-		return rc;
-	rc = push_piece(d, p);
-	d->ops->stats(d->engine, &stats);
-	tally_engine(&d->tally, &stats);
-	d->engine = d->ops->close(d->engine);
-	return rc;
-}
-
-static void note_thread(struct decode *d)
-{
-	const struct stream *s = d->stream;
-	json_object *o = json_object_new_object();
-
-	if (!o)
-		return;
-	if (s->buffer) {
-		json_add_bytes(o, "buffer", s->buffer);
-		json_add_bytes(o, "source", s->name);
-		json_add_str(o, "protocol", engine_protocol_str(s->config.protocol));
-	} else if (s->cpu == UINT32_MAX) {
-		json_add_u64(o, "tid", s->tid);
-		json_add_bytes(o, "name", s->name);
-	} else {
-		json_add_u64(o, "cpu", s->cpu);
-	}
-	json_add_u64(o, "id", s->config.trace_id);
-	if (d->tally.sync != UINT64_MAX)
-		json_add_u64(o, "sync", d->tally.sync);
-	tally_json(&d->tally, o);
-	json_object_array_add(d->threads, o);
-}
-
+/* As its source gave it, from its beginning to its end. */
 static int decode_stream(struct decode *d, const struct stream *s)
 {
-	int rc = 0;
+	const struct lane_to to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d };
+	struct lane *l = NULL;
+	int rc = outputs_begin(&d->outputs, s);
 
-	d->stream = s;
 	d->tally = (struct tally){ .sync = UINT64_MAX };
-	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
-		rc = d->outputs[i]->ops->begin(d->outputs[i], s);
-		if (rc < 0)
-			return output_failed(d, i, rc);
+	if (rc == 0)
+		rc = lane_open(d->source, s, &to, &l);
+	if (rc == 0)
+		rc = push_stream(d, l);
+	if (rc == 0)
+		rc = outputs_end(&d->outputs, s);
+	if (rc == 0) {
+		tally_add(&d->tally, lane_tally(l));
+		d->tally.sync = lane_tally(l)->sync;
+		tally_add(&d->total, &d->tally);
+		demux_note(d->threads, s, &d->tally, true);
 	}
-	for (size_t i = 0; s->supported && i < s->n_pieces && rc == 0; i++)
-		rc = decode_piece(d, &s->pieces[i]);
-	if (!s->supported) {
-		d->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
-		d->tally.bytes += s->shares ? 0 : s->bytes;
-	}
-	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
-		rc = d->outputs[i]->ops->end(d->outputs[i]);
-		if (rc < 0)
-			return output_failed(d, i, rc);
-	}
-	tally_add(&d->total, &d->tally);
-	note_thread(d);
+	lane_close(l);
 	return rc;
 }
 
@@ -331,12 +143,12 @@ static int tell_result(struct decode *d, uint64_t started)
 	note_problems(d);
 	json_add_str(o, "type", "result");
 	tally_json(&d->total, o);
-	if (d->calls)
-		output_calls_json(d->calls, o);
+	if (d->outputs.calls)
+		output_calls_json(d->outputs.calls, o);
 	json_object_object_add(o, "threads", json_object_get(d->threads));
 	json_object_object_add(o, "images", images_json(d));
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
-	json_add_str(o, "engine", d->ops->name);
+	json_add_str(o, "engine", engine_opencsd.name);
 	json_add_str(o, "opencsd", opencsd_version(NULL));
 	json_object_object_add(o, "cage", cage_json(d->job->cage));
 	json_object_object_add(o, "warnings", json_object_get(d->warnings));
@@ -368,48 +180,79 @@ static int open_source(struct decode *d)
 	return job_why(d->job, -EINVAL, "no inputs of type %s", d->job->type);
 }
 
+/*
+ * Elements and packets are shown as their sources gave them, everything else thread by thread; so are elements where
+ * they were asked for by thread.
+ */
+static int choose_form(struct decode *d, bool *ret_by_thread)
+{
+	const struct streams *s = &d->source->streams;
+	bool packets = false, by_thread = d->source->shown != NULL;
+
+	if (d->job->options && json_get_bool(d->job->options, "by_thread", &by_thread) == -EINVAL)
+		return -EBADMSG;
+	by_thread = by_thread || d->source->shown;
+	for (size_t i = 0; i < d->job->n_outputs; i++) {
+		packets = packets || strcmp(d->job->outputs[i].format, "packets") == 0;
+		by_thread = by_thread || strcmp(d->job->outputs[i].format, "elements") != 0;
+	}
+	for (size_t i = 0; i < s->n; i++)
+		by_thread = by_thread || (d->job->only_thread >= 0 && s->list[i].cpu != UINT32_MAX);
+	if (packets && d->source->shown)
+		return job_why(d->job, -EACCES, "packets of a shared sink are everybody's");
+	*ret_by_thread = by_thread && !packets;
+	return 0;
+}
+
+static int decode_streams(struct decode *d)
+{
+	struct streams *s = &d->source->streams;
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		d->to_do += s->list[i].bytes;
+	for (size_t i = 0; i < s->n && rc == 0; i++) {
+		s->list[i].number = (uint32_t)i;
+		if (d->job->only_thread < 0 || s->list[i].cpu == UINT32_MAX)
+			rc = decode_stream(d, &s->list[i]);
+	}
+	return rc;
+}
+
 static int run(struct decode *d)
 {
+	bool by_thread = false;
 	int rc = open_source(d);
 
 	if (rc == 0 && d->job->info)
 		return tell_info(d, &d->job->outputs[0]);
 	if (rc == 0)
-		rc = open_outputs(d);
+		rc = choose_form(d, &by_thread);
+	if (rc == 0)
+		rc = outputs_open(&d->outputs, d->source);
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < d->source->streams.n; i++)
-		d->to_do += d->source->streams.list[i].bytes;
-	for (size_t i = 0; i < d->source->streams.n && rc == 0; i++)
-		rc = decode_stream(d, &d->source->streams.list[i]);
-	for (size_t i = 0; i < d->n_outputs && rc == 0; i++) {
-		rc = d->outputs[i]->ops->finish(d->outputs[i]);
-		if (rc < 0)
-			return output_failed(d, i, rc);
-	}
-	return rc;
+	if (by_thread && demux_needed(d->source))
+		rc = demux_run(d->source, &d->outputs, &d->total, d->threads);
+	else
+		rc = decode_streams(d);
+	return rc < 0 ? rc : outputs_finish(&d->outputs);
 }
 
 int decode_run(struct job *job)
 {
 	uint64_t started = now_ns(CLOCK_MONOTONIC);
-	struct decode d = { .job = job, .ops = &engine_opencsd };
+	struct decode d = { .job = job };
 	int rc = -ENOMEM;
 
-	d.chunk = malloc(CHUNK_SIZE);
 	d.threads = json_object_new_array();
 	d.warnings = json_object_new_array();
-	d.deframe = malloc(sizeof(*d.deframe));
-	if (d.chunk && d.deframe && d.threads && d.warnings)
+	if (d.threads && d.warnings)
 		rc = run(&d);
 	if (rc == 0)
 		rc = tell_result(&d, started);
-	for (size_t i = 0; i < d.n_outputs; i++)
-		d.outputs[i]->ops->free(d.outputs[i]);
+	outputs_done(&d.outputs);
 	source_close(d.source);
-	buf_done(&d.bytes);
-	free(d.deframe);
-	free(d.chunk);
 	json_object_put(d.threads);
 	json_object_put(d.warnings);
 	if (rc < 0 && !job->reason[0])

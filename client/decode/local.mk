@@ -4,10 +4,15 @@ csight_decode_SOURCES = \
 	client/decode/cage.c client/decode/cage.h \
 	client/decode/calls.c \
 	client/decode/decode.c client/decode/decode.h \
+	client/decode/demux.c client/decode/demux.h \
 	client/decode/info.c client/decode/info.h \
 	client/decode/job.c client/decode/job.h \
+	client/decode/lane.c client/decode/lane.h \
 	client/decode/main.c \
 	client/decode/output.h \
+	client/decode/outputs.c client/decode/outputs.h \
+	client/decode/queue.c client/decode/queue.h \
+	client/decode/runs.c client/decode/runs.h \
 	client/decode/source.c client/decode/source.h \
 	client/decode/source-perf.c \
 	client/decode/source-snapshot.c \

@@ -7,7 +7,7 @@
  *   autofdo    autofdo.c has it: counts by file, of all streams
  *   none       nothing; what is counted is counted all the same
  *
- * Before each stream stands a comment line: "# thread TID", or "# cpu N" where a buffer is a CPU's.
+ * Before what comes of another stream stands a comment line: "# thread TID", or "# cpu N" where it is a CPU's.
  *
  * The others are made of calls: store (lib/store), and what lib/export makes of a store: perfetto, and calls, its tree.
  */
@@ -22,9 +22,10 @@ struct output;
 
 struct output_ops {
 	const char *format;
+	/* What comes is of this stream; also where it goes on after others, told apart by their numbers. */
 	int (*begin)(struct output *o, const struct stream *s);
 	int (*element)(struct output *o, const struct element *e);
-	int (*end)(struct output *o);	 /* of the stream */
+	int (*end)(struct output *o, const struct stream *s);
 	int (*finish)(struct output *o); /* of everything */
 	void (*free)(struct output *o);
 	/* These may be NULL. */
@@ -37,19 +38,10 @@ struct output {
 	const struct output_ops *ops;
 };
 
-/* The whole, as far as outputs need to know it; it outlives them. */
-struct output_source {
-	struct job *job;
-	const struct pd_contents *contents;
-	const struct image_set *images;
-	const uint32_t *map_files; /* of each mapping: its image, or IMAGE_NONE */
-	bool has_clock;		   /* the stream's timestamps are on the clock of the mappings */
-};
-
 /* -EINVAL: no such text format. The descriptor stays the caller's. */
 int output_text_new(const char *format, int fd, struct output **ret);
 
-/* -EOPNOTSUPP: the source's code is of no files. */
+/* The source outlives them. -EOPNOTSUPP: its code is of no files. */
 struct source;
 int output_autofdo_new(struct source *source, int fd, struct output **ret);
 
@@ -57,7 +49,7 @@ int output_autofdo_new(struct source *source, int fd, struct output **ret);
  * One for all the formats that are made of calls, as store is the ground of all; it takes its descriptors from the job.
  * Passes over formats of other kinds; *ret is NULL where there was none of its own.
  */
-int output_calls_new(const struct output_source *source, struct output **ret);
+int output_calls_new(const struct source *source, struct output **ret);
 bool output_is_calls(const char *format);
 
 /* What it counted, for the result: calls, functions and the like. */

@@ -25,23 +25,47 @@ struct perf {
 	struct pd_file *file;
 	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
 	bool has_ctxid;
+	uint32_t only_pid; /* the one that has mappings; UINT32_MAX: there are several, or none */
 	const struct pd_map *kernel; /* or NULL */
 	uint32_t kernel_file;
 };
 
-/* csightd's own files say so; for others the two clocks are not compared yet. */
-static bool has_clock(const struct job *job, const struct pd_contents *c)
+/* csightd wrote it. */
+static bool is_own(const struct pd_contents *c)
 {
-	const char *clock;
-
-	if (job->snapshot && json_get_str(job->snapshot, "clock", &clock) == 0)
-		return strcmp(clock, "monotonic") == 0;
 	return c->version && strncmp(c->version, PACKAGE_NAME " ", sizeof(PACKAGE_NAME)) == 0;
+}
+
+/* All trace units take their timestamps from the virtual counter, as the kernel's conversion does. */
+static bool is_virtual(const struct pd_contents *c)
+{
+	for (size_t i = 0; i < c->n_cpus; i++) {
+		const struct pd_cpu *cpu = &c->cpus[i];
+		uint32_t at = cpu->magic == PD_MAGIC_ETMV4 ? 7 : cpu->magic == PD_MAGIC_ETE ? 8 : UINT32_MAX;
+
+		if (at >= cpu->n_params || cpu->params[at] != 1)
+			return false;
+	}
+	return c->n_cpus > 0;
+}
+
+/* The emulator's stamps are records' times already. */
+static void find_clock(struct source *s)
+{
+	const struct pd_contents *c = s->contents;
+	const char *clock = NULL;
+
+	if (s->job->snapshot)
+		json_get_str(s->job->snapshot, "clock", &clock);
+	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
+	    (!clock || strcmp(clock, "perf") == 0))
+		s->clock = &c->clock;
+	s->has_clock = s->clock || (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known);
 }
 
 static uint64_t time_of(const struct perf *p, const struct engine_context *context)
 {
-	return p->source.has_clock && context->has_time ? context->time : UINT64_MAX;
+	return p->source.has_clock && context->has_time ? source_time(&p->source, context->time) : UINT64_MAX;
 }
 
 /* Addresses with the uppermost bit are the kernel's, in every process; its mappings are told for process -1. */
@@ -50,17 +74,31 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
+/* Of a CPU's trace without context IDs. */
+static uint32_t running_pid(const struct perf *p, const struct stream *stream, uint64_t time)
+{
+	uint32_t tid, pid;
+
+	if (p->only_pid != UINT32_MAX)
+		return p->only_pid;
+	return p->source.has_clock && runs_alone(p->source.runs, stream->source_cpu, time, time, &tid, &pid) ? pid
+													     : stream->pid;
+}
+
 /* Linux has the thread's number in the context ID. */
 static uint32_t pid_of(struct perf *p, const struct stream *stream, const struct engine_context *context)
 {
-	if (!context->has_ctxid)
-		return stream->pid;
-	if (!p->has_ctxid || p->ctxid != context->ctxid) {
+	uint32_t tid;
+
+	if (!stream_context(stream, context, &tid))
+		return stream->of_threads ? stream->pid : running_pid(p, stream, time_of(p, context));
+	if (!p->has_ctxid || p->ctxid != tid) {
 		p->has_ctxid = true;
-		p->ctxid = context->ctxid;
-		p->ctxid_pid = streams_pid(&p->source.streams, context->ctxid);
+		p->ctxid = tid;
+		p->ctxid_pid = streams_pid(&p->source.streams, tid);
 	}
-	return p->ctxid_pid != UINT32_MAX ? p->ctxid_pid : stream->pid;
+	/* What a CPU did for somebody unknown is not to be looked up in another one's memory. */
+	return p->ctxid_pid != UINT32_MAX || !stream->of_threads ? p->ctxid_pid : stream->pid;
 }
 
 static size_t perf_code(struct source *s, const struct stream *stream, const struct engine_context *context,
@@ -224,6 +262,45 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 	return rc;
 }
 
+/* csightd's snapshots say whether a CPU's buffer is shared; where it is not, it is its target's alone. */
+static enum pd_slices slices_of(const struct source *s)
+{
+	if (s->shown)
+		return PD_SLICES_OF_CPUS;
+	return s->job->snapshot || is_own(s->contents) ? PD_SLICES_OF_THREADS : s->contents->slices;
+}
+
+/* Of what a sink recorded for everybody one target's part is shown. */
+static int find_shown(struct source *s)
+{
+	json_object *list = NULL;
+	bool shared = false;
+	int rc;
+
+	if (!s->job->snapshot || json_get_bool(s->job->snapshot, "shared", &shared) < 0 || !shared)
+		return 0;
+	if (json_get(s->job->snapshot, "intervals", json_type_array, &list) == -EINVAL)
+		return -EBADMSG;
+	rc = intervals_new(list, &s->shown);
+	if (rc == 0 && !s->has_clock)
+		rc = job_why(s->job, -EACCES, "when whose trace it is cannot be told: its timestamps are of another clock");
+	return rc;
+}
+
+static uint32_t only_pid(const struct pd_contents *c)
+{
+	uint32_t pid = UINT32_MAX;
+
+	for (size_t i = 0; i < c->n_maps; i++) {
+		if (c->maps[i].pid == KERNEL_PID)
+			continue;
+		if (pid != UINT32_MAX && c->maps[i].pid != pid)
+			return UINT32_MAX;
+		pid = c->maps[i].pid;
+	}
+	return pid;
+}
+
 static int open_file(struct perf *p)
 {
 	struct source *s = &p->source;
@@ -234,8 +311,14 @@ static int open_file(struct perf *p)
 		return job_why(s->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
 	if (rc < 0)
 		return job_why(s->job, rc, "the input: %s", strerror(-rc));
-	s->has_clock = has_clock(s->job, s->contents);
-	rc = streams_find(s->contents, s->job->only_thread, &s->streams);
+	find_clock(s);
+	p->only_pid = only_pid(s->contents);
+	s->one_process = p->only_pid != UINT32_MAX;
+	rc = find_shown(s);
+	if (rc == 0)
+		rc = runs_new(s->contents, &s->runs);
+	if (rc == 0)
+		rc = streams_find(s->contents, s->job->only_thread, slices_of(s), &s->streams);
 	return rc == 0 && !s->job->info ? streams_keep(&s->streams, find_ids, p) : rc;
 }
 

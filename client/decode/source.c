@@ -11,8 +11,18 @@ struct source *source_close(struct source *s)
 	image_set_free(s->images);
 	streams_done(&s->streams);
 	free(s->map_files);
+	runs_free(s->runs);
+	intervals_free(s->shown);
 	free(s);
 	return NULL;
+}
+
+uint64_t source_time(const struct source *s, uint64_t stamp)
+{
+	const struct pd_clock *c = s->clock;
+
+	/* What is added may be negative: sums are modulo 2^64. */
+	return c ? c->zero + (uint64_t)((unsigned __int128)stamp * c->mult >> c->shift) : stamp;
 }
 
 void source_warn(struct source *s, const char *fmt, ...)

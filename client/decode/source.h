@@ -9,6 +9,7 @@
 #define CSIGHT_DECODE_SOURCE_H
 
 #include "client/decode/job.h"
+#include "client/decode/runs.h"
 #include "client/decode/stream.h"
 #include "lib/code/image.h"
 
@@ -37,7 +38,11 @@ struct source {
 	const struct pd_contents *contents; /* of a perf.data; with nothing in it for others */
 	struct image_set *images;
 	uint32_t *map_files; /* which image each mapping of the contents shows */
-	bool has_clock;      /* the stream's timestamps are on the clock of the mappings */
+	const struct pd_clock *clock; /* what makes times of timestamps; NULL: nothing is to be done */
+	bool has_clock;	       /* the times that come of it are on the clock of the records */
+	bool one_process;      /* it has code of one alone */
+	struct runs *runs;     /* or NULL */
+	struct intervals *shown; /* NULL: all of it may be */
 	bool by_space;       /* as struct engine_memory has it */
 	json_object *warnings;
 };
@@ -48,6 +53,9 @@ int source_snapshot_open(struct job *job, json_object *warnings, struct source *
 int source_bytes_open(struct job *job, json_object *warnings, struct source **ret);
 
 struct source *source_close(struct source *s);
+
+/* A timestamp as time. */
+uint64_t source_time(const struct source *s, uint64_t stamp);
 
 void source_warn(struct source *s, const char *fmt, ...) _printf_(2, 3);
 

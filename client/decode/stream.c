@@ -48,6 +48,18 @@ uint32_t streams_pid(const struct streams *s, uint32_t tid)
 	return found ? found->pid : UINT32_MAX;
 }
 
+bool stream_context(const struct stream *s, const struct engine_context *context, uint32_t *ret)
+{
+	enum { TRACED = 1 << 7, FROM_CONTEXTIDR = 1 << 15 }; /* TRCCONFIGR.VMID, VMIDOPT */
+	bool wide = (s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE) &&
+		    s->config.configr & TRACED && s->config.configr & FROM_CONTEXTIDR;
+
+	if (!context->has_ctxid && !(wide && context->has_vmid))
+		return false;
+	*ret = context->has_ctxid ? context->ctxid : context->vmid;
+	return true;
+}
+
 /* What the kernel told of a CPU's ID last; NULL: nothing, or in a form of its own that nobody knows yet. */
 static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu)
 {
@@ -103,6 +115,7 @@ static void configure(struct stream *s, const struct pd_contents *c, const struc
 	uint8_t id = trace_id_of(c, cpu);
 
 	s->magic = cpu->magic;
+	s->source_cpu = (uint32_t)cpu->cpu;
 	s->config = (struct engine_config){ 0 };
 	s->supported = true;
 	if (cpu->magic == PD_MAGIC_ETMV3 && cpu->n_params >= 4)
@@ -129,7 +142,7 @@ static const struct pd_cpu *cpu_of(const struct pd_contents *c, const struct pd_
 	return c->n_cpus ? &c->cpus[0] : NULL;
 }
 
-static const char *name_of(const struct pd_contents *c, uint32_t tid)
+const char *streams_name(const struct pd_contents *c, uint32_t tid)
 {
 	const char *name = "";
 
@@ -183,7 +196,18 @@ static int compare_streams(const void *left, const void *right)
 	return (int)a->config.trace_id - (int)b->config.trace_id;
 }
 
-int streams_find(const struct pd_contents *c, int64_t only_thread, struct streams *ret)
+void streams_configure(const struct pd_contents *c, const struct stream *s, const struct pd_piece *piece,
+		       struct engine_config *ret)
+{
+	const struct pd_cpu *cpu = s->formatted || s->cpu != UINT32_MAX ? NULL : cpu_of(c, piece);
+	struct stream of_piece = *s;
+
+	if (cpu)
+		configure(&of_piece, c, cpu);
+	*ret = cpu && of_piece.supported ? of_piece.config : s->config;
+}
+
+int streams_find(const struct pd_contents *c, int64_t only_thread, enum pd_slices slices, struct streams *ret)
 {
 	struct streams s = { 0 };
 	struct buf list = { 0 };
@@ -191,7 +215,12 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, struct stream
 
 	for (size_t i = 0; rc == 0 && i < c->n_pieces; i += 1) {
 		const struct pd_piece *p = &c->pieces[i];
-		struct stream stream = { .tid = p->tid, .cpu = p->cpu, .pieces = p, .n_pieces = 1, .bytes = p->size };
+		struct stream stream = { .tid = p->tid,
+					 .cpu = p->cpu,
+					 .pieces = p,
+					 .n_pieces = 1,
+					 .bytes = p->size,
+					 .source_cpu = UINT32_MAX };
 
 		while (i + 1 < c->n_pieces && same_source(p, &c->pieces[i + 1])) {
 			stream.bytes += c->pieces[++i].size;
@@ -200,8 +229,10 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, struct stream
 		stream.pid = p->origin.pid;
 		if (stream.pid == UINT32_MAX && p->cpu == UINT32_MAX)
 			stream.pid = streams_pid(&s, p->tid);
-		stream.name = name_of(c, p->tid);
-		if (only_thread < 0 || (p->cpu == UINT32_MAX && p->tid == only_thread))
+		stream.name = streams_name(c, p->tid);
+		/* Frames may hold what other CPUs did meanwhile. */
+		stream.of_threads = p->cpu == UINT32_MAX || (slices == PD_SLICES_OF_THREADS && p->flags & PD_AUX_RAW);
+		if (only_thread < 0 || p->cpu != UINT32_MAX || p->tid == only_thread)
 			add_sources(&list, c, &stream);
 	}
 	if (rc == 0)

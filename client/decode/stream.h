@@ -8,7 +8,11 @@
 #include "lib/etm/engine.h"
 #include "lib/perfdata/read.h"
 
+/*
+ * Whatever elements are told of: a source's own stream, or what a thread did, put together of pieces of several.
+ */
 struct stream {
+	uint32_t number; /* among those that outputs are told of */
 	uint32_t tid, cpu; /* whose buffer: cpu UINT32_MAX for one of a thread */
 	uint32_t pid;	   /* UINT32_MAX: not known */
 	const char *name;  /* of the thread, or "" */
@@ -20,6 +24,8 @@ struct stream {
 	const struct pd_piece *pieces;
 	size_t n_pieces;
 	uint64_t bytes;
+	uint32_t source_cpu; /* whose trace unit it is; UINT32_MAX: not known */
+	bool of_threads;     /* each piece is of the thread that its record names */
 	bool shares; /* another stream, before it, has the same bytes */
 };
 
@@ -30,8 +36,18 @@ struct streams {
 	size_t n_owners;
 };
 
-/* What is in *ret points into the contents. only_thread -1: all. */
-int streams_find(const struct pd_contents *contents, int64_t only_thread, struct streams *ret);
+/*
+ * What is in *ret points into the contents. only_thread -1: all; else buffers of other threads are left out. slices: what
+ * those of CPUs' buffers are.
+ */
+int streams_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices, struct streams *ret);
+
+/* Of a piece: a thread's raw bytes come from the CPU on which it ran. */
+void streams_configure(const struct pd_contents *contents, const struct stream *s, const struct pd_piece *piece,
+		       struct engine_config *ret);
+
+/* Of a thread, from its last record; "": none. */
+const char *streams_name(const struct pd_contents *contents, uint32_t tid);
 
 enum { TRACE_IDS = 128 };
 
@@ -41,6 +57,9 @@ enum { TRACE_IDS = 128 };
  */
 int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]), void *user);
 void streams_done(struct streams *s);
+
+/* The context ID that Linux gives to threads: that of EL1, or of EL2 where the kernel runs there. False: not told. */
+bool stream_context(const struct stream *s, const struct engine_context *context, uint32_t *ret);
 
 /* The process of a thread; UINT32_MAX: not known. */
 uint32_t streams_pid(const struct streams *s, uint32_t tid);

@@ -17,6 +17,7 @@ struct text {
 	struct buf out;
 	char id[8]; /* of the stream: what stands before each line */
 	size_t id_size;
+	uint32_t number; /* of the stream, plus one */
 };
 
 static int flush(struct text *t)
@@ -34,6 +35,9 @@ static int text_begin(struct output *o, const struct stream *s)
 	struct text *t = (struct text *)o;
 
 	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
+	if (t->number == s->number + 1)
+		return 0;
+	t->number = s->number + 1;
 	if (s->buffer)
 		buf_printf(&t->out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
 	else if (s->cpu == UINT32_MAX)
@@ -133,7 +137,7 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
 }
 
-static int text_end(struct output *o)
+static int text_end(struct output *o, const struct stream *s)
 {
 	return 0;
 }

@@ -56,8 +56,8 @@ enum engine_space {
 struct engine_context {
 	uint64_t time; /* the last timestamp before it; meaningless without has_time */
 	bool has_time;
-	bool has_ctxid;
-	uint32_t ctxid;
+	bool has_ctxid, has_vmid;
+	uint32_t ctxid, vmid; /* vmid: where a kernel runs at EL2, the context ID of EL2 */
 	uint8_t spaces; /* enum engine_space: in which of them the code is; more than one where it is not known */
 };
 

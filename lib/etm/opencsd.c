@@ -131,8 +131,13 @@ static void watch_etmv4(struct engine *e, const ocsd_etmv4_i_pkt *p)
 		if (p->context.updated_c) {
 			e->context.has_ctxid = true;
 			e->context.ctxid = p->context.ctxtID;
-			check_code_version(e);
 		}
+		if (p->context.updated_v) {
+			e->context.has_vmid = true;
+			e->context.vmid = p->context.VMID;
+		}
+		if (p->context.updated_c || p->context.updated_v)
+			check_code_version(e);
 		break;
 	default:
 		break;
@@ -148,6 +153,8 @@ static void watch_element(struct engine *e, const struct element *to)
 	} else if (to->kind == ELEM_CONTEXT && to->context.has_ctxid) {
 		e->context.has_ctxid = true;
 		e->context.ctxid = to->context.ctxid;
+		e->context.has_vmid = to->context.has_vmid;
+		e->context.vmid = to->context.vmid;
 	} else {
 		return;
 	}

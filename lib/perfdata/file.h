@@ -12,6 +12,7 @@ struct event {
 	uint32_t type;
 	uint64_t sample_type;
 	bool sample_id_all;
+	bool of_threads, of_cpus; /* as far as the index of identifiers tells */
 };
 
 struct event_id {
@@ -20,7 +21,7 @@ struct event_id {
 };
 
 /* What is kept of the file. Names are text with its NUL, told of by offset until all are read. */
-enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RECORDS, BUFFERS, NAMES, LISTS };
+enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES, LISTS };
 
 enum { PD_HEADS = 4096 };
 

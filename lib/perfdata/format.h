@@ -24,9 +24,12 @@ enum pd_record {
 	PD_REC_MMAP2 = 10,
 	PD_REC_AUX = 11,
 	PD_REC_ITRACE_START = 12,
+	PD_REC_SWITCH = 14,
+	PD_REC_SWITCH_CPU_WIDE = 15,
 	PD_REC_AUX_OUTPUT_HW_ID = 21,
 	PD_REC_USER = 64, /* from here on perf's own, without a sample_id */
 	PD_REC_FINISHED_ROUND = 68,
+	PD_REC_ID_INDEX = 69,
 	PD_REC_AUXTRACE_INFO = 70,
 	PD_REC_AUXTRACE = 71,
 	PD_REC_TIME_CONV = 79,
@@ -42,6 +45,7 @@ enum {
 	PD_MISC_USER = 2,
 	PD_MISC_COMM_EXEC = 1 << 13,
 	PD_MISC_MMAP_DATA = 1 << 13,
+	PD_MISC_SWITCH_OUT = 1 << 13,
 	PD_MISC_BUILD_ID = 1 << 14,
 	PD_MISC_BUILD_ID_SIZE = 1 << 15, /* in the section of build-ids: the size is told */
 };

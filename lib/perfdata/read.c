@@ -270,6 +270,11 @@ static void settle(struct pd_file *f)
 	c->n_tasks = f->lists[TASKS].size / sizeof(*c->tasks);
 	c->hw_ids = (struct pd_hw_id *)f->lists[HW_IDS].data;
 	c->n_hw_ids = f->lists[HW_IDS].size / sizeof(*c->hw_ids);
+	c->runs = (struct pd_run *)f->lists[RUNS].data;
+	c->n_runs = f->lists[RUNS].size / sizeof(*c->runs);
+	for (size_t i = 0; i < f->n_events; i++)
+		if (f->events[i].type == c->pmu_type && (f->events[i].of_cpus || f->events[i].of_threads))
+			c->slices = f->events[i].of_cpus ? PD_SLICES_OF_CPUS : PD_SLICES_OF_THREADS;
 	c->pieces = (struct pd_piece *)f->pieces.pieces.data;
 	c->n_pieces = f->pieces.pieces.size / sizeof(*c->pieces);
 	c->aux_records = f->lists[RECORDS].size / sizeof(struct pd_aux_record);

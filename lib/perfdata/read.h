@@ -39,6 +39,27 @@ struct pd_hw_id {
 	struct pd_origin origin;
 };
 
+/* What the kernel said of who ran on a CPU. */
+enum pd_run_kind {
+	PD_RUN_IN,
+	PD_RUN_OUT,
+	PD_RUN_START, /* tracing was begun while it ran */
+	PD_RUN_LOST,  /* records were lost since the one before it */
+};
+
+struct pd_run {
+	enum pd_run_kind kind;
+	uint32_t pid, tid, cpu;
+	uint64_t time;
+};
+
+/* What the slices of a CPU's buffer are: their records tell which thread ran when each ended. */
+enum pd_slices {
+	PD_SLICES_UNKNOWN,
+	PD_SLICES_OF_THREADS, /* each of that thread alone */
+	PD_SLICES_OF_CPUS,    /* of whatever ran there */
+};
+
 /*
  * One slice of trace, as a PERF_RECORD_AUX describes it: to be decoded by itself. Pieces of a buffer stand together, in
  * the order in which they were recorded.
@@ -68,6 +89,9 @@ struct pd_contents {
 	size_t n_maps;
 	const struct pd_hw_id *hw_ids;
 	size_t n_hw_ids;
+	const struct pd_run *runs; /* in the order of the file */
+	size_t n_runs;
+	enum pd_slices slices;
 	const struct pd_piece *pieces;
 	size_t n_pieces;
 	uint64_t aux_records; /* of them, these give no piece: */

@@ -7,7 +7,7 @@
 
 enum { CPUS_MAX = 4096, INHERITED_EACH_MAX = 1024, INHERIT_STEPS_MAX = 16384, INHERITED_MAX = 1 << 20 };
 
-static const struct event *event_of(const struct pd_file *f, uint64_t id)
+static struct event *event_of(const struct pd_file *f, uint64_t id)
 {
 	struct event_id key = { .id = id }, *found = NULL;
 
@@ -225,14 +225,52 @@ int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, ui
 	return 0;
 }
 
-static int on_lost(struct pd_file *f, struct reader *r)
+/* Of SWITCH records the sample_id tells who it was; that of the kernel's other thread in the wider form is not needed. */
+static int on_run(struct pd_file *f, enum pd_run_kind kind, const struct pd_origin *o)
+{
+	struct pd_run run = { kind, o->pid, o->tid, o->cpu, o->time };
+
+	if (o->cpu != UINT32_MAX)
+		buf_add(&f->lists[RUNS], &run, sizeof(run));
+	return 0;
+}
+
+static int on_start(struct pd_file *f, struct reader *r, const struct pd_origin *o)
+{
+	struct pd_origin who = *o;
+
+	if (rd_u32(r, &who.pid) < 0 || rd_u32(r, &who.tid) < 0)
+		return -EBADMSG;
+	return on_run(f, PD_RUN_START, &who);
+}
+
+/* For each identifier which CPU and thread its event is of; an event of a CPU has thread -1. */
+static int on_id_index(struct pd_file *f, struct reader *r)
+{
+	uint64_t n, id, index, cpu, tid;
+
+	if (rd_u64(r, &n) < 0)
+		return -EBADMSG;
+	for (; n > 0; n--) {
+		struct event *e;
+
+		if (rd_u64(r, &id) < 0 || rd_u64(r, &index) < 0 || rd_u64(r, &cpu) < 0 || rd_u64(r, &tid) < 0)
+			return -EBADMSG;
+		e = event_of(f, id);
+		e->of_cpus = e->of_cpus || tid == UINT64_MAX;
+		e->of_threads = e->of_threads || tid != UINT64_MAX;
+	}
+	return 0;
+}
+
+static int on_lost(struct pd_file *f, struct reader *r, const struct pd_origin *o)
 {
 	uint64_t id, lost;
 
 	if (rd_u64(r, &id) < 0 || rd_u64(r, &lost) < 0)
 		return -EBADMSG;
 	f->contents.lost_records += lost;
-	return 0;
+	return on_run(f, PD_RUN_LOST, o);
 }
 
 static int on_time_conv(struct pd_file *f, struct reader *r)
@@ -278,7 +316,14 @@ int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader 
 	case PD_REC_AUXTRACE_INFO:
 		return on_auxtrace_info(f, r);
 	case PD_REC_LOST:
-		return on_lost(f, r);
+		return on_lost(f, r, &o);
+	case PD_REC_SWITCH:
+	case PD_REC_SWITCH_CPU_WIDE:
+		return on_run(f, misc & PD_MISC_SWITCH_OUT ? PD_RUN_OUT : PD_RUN_IN, &o);
+	case PD_REC_ITRACE_START:
+		return on_start(f, r, &o);
+	case PD_REC_ID_INDEX:
+		return on_id_index(f, r);
 	case PD_REC_TIME_CONV:
 		return on_time_conv(f, r);
 	default:

@@ -1,0 +1,207 @@
+#include <stdlib.h>
+
+#include "client/decode/lane.h"
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "lib/coresight/deframe.h"
+
+struct lane {
+	struct source *source;
+	struct stream stream;
+	struct lane_to to;
+	const struct engine_ops *ops;
+	struct engine *engine; /* of the piece at hand; NULL: none has begun */
+	struct deframe *deframe;
+	struct buf bytes; /* of the stream's source, out of frames */
+	uint8_t *chunk;	  /* of the input */
+	size_t piece;
+	uint64_t at; /* in the piece */
+	uint64_t read;
+	struct tally tally;
+};
+
+static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
+{
+	struct lane *l = user;
+
+	return l->source->ops->code(l->source, &l->stream, context, address, ret, size);
+}
+
+static uint64_t code_version(void *user, const struct engine_context *context)
+{
+	struct lane *l = user;
+
+	return l->source->ops->version(l->source, &l->stream, context);
+}
+
+/* Bytes come out of frames in small runs, and OpenCSD does better with long ones. */
+static int push_gathered(struct lane *l)
+{
+	int rc = buf_error(&l->bytes);
+
+	if (rc == 0 && l->bytes.size)
+		rc = l->ops->push(l->engine, l->bytes.data, l->bytes.size);
+	buf_clear(&l->bytes);
+	return rc;
+}
+
+static int on_run(void *user, const struct deframe_run *run)
+{
+	struct lane *l = user;
+	struct engine_stats stats;
+	int rc = 0;
+
+	if (run->reset) {
+		rc = push_gathered(l);
+		l->ops->stats(l->engine, &stats);
+		return rc == 0 && stats.bytes ? l->ops->reset(l->engine) : rc;
+	}
+	if (run->id == l->stream.config.trace_id)
+		buf_add(&l->bytes, run->data, run->size);
+	return 0;
+}
+
+static int push_chunk(struct lane *l, size_t size)
+{
+	int rc;
+
+	if (!l->stream.formatted)
+		return l->ops->push(l->engine, l->chunk, size);
+	rc = deframe_push(l->deframe, l->chunk, size);
+	return rc < 0 ? rc : push_gathered(l);
+}
+
+/* 1: it has begun; 0: no engine takes it. */
+static int begin_piece(struct lane *l, const struct pd_piece *p)
+{
+	const struct engine_memory memory = { read_code, code_version, l->source->by_space, l };
+	const struct element_sink sink = { l->to.element, l->to.user, l->to.packet };
+	const struct deframe_sink runs = { on_run, l };
+	struct engine_config config;
+	int rc;
+
+	streams_configure(l->source->contents, &l->stream, p, &config);
+	if (l->stream.of_threads && l->stream.cpu != UINT32_MAX) {
+		l->stream.tid = p->origin.tid;
+		l->stream.pid = p->origin.pid;
+	}
+	rc = l->to.piece(l->to.user, p, false);
+	if (rc < 0)
+		return rc;
+	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
+		l->tally.gaps[GAP_TYPE_LOST]++;
+	rc = l->ops->open(&config, &memory, &sink, &l->engine);
+	if (rc == -EOPNOTSUPP) {
+		l->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
+		l->tally.bytes += l->stream.shares ? 0 : p->size;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	l->at = 0;
+	if (l->deframe)
+		deframe_init(l->deframe, &runs);
+	return 1;
+}
+
+static int end_piece(struct lane *l, const struct pd_piece *p)
+{
+	struct engine_stats stats;
+	int rc = l->ops->finish(l->engine);
+
+	if (rc == 0 && (p->lost || l->at < p->size))
+		l->tally.gaps[GAP_TYPE_CUT]++;
+	l->ops->stats(l->engine, &stats);
+	tally_engine(&l->tally, &stats);
+	l->engine = l->ops->close(l->engine);
+	l->piece++;
+	return rc < 0 ? rc : l->to.piece(l->to.user, p, true);
+}
+
+int lane_step(struct lane *l, size_t most)
+{
+	const struct pd_piece *p;
+	ssize_t n;
+	int rc;
+
+	if (l->piece == l->stream.n_pieces || !l->stream.supported)
+		return 0;
+	p = &l->stream.pieces[l->piece];
+	if (!l->engine) {
+		rc = begin_piece(l, p);
+		if (rc == 0)
+			l->piece++;
+		if (rc <= 0)
+			return rc < 0 ? rc : 1;
+	}
+	n = l->source->ops->read(l->source, p, l->at, l->chunk, MIN(most, (size_t)LANE_STEP));
+	if (n < 0)
+		return (int)n;
+	rc = n > 0 ? push_chunk(l, (size_t)n) : 0;
+	l->at += (uint64_t)n;
+	l->read += (uint64_t)n;
+	if (rc == 0 && (n == 0 || l->at >= p->size))
+		rc = end_piece(l, p);
+	return rc < 0 ? rc : 1;
+}
+
+int lane_open(struct source *source, const struct stream *s, const struct lane_to *to, struct lane **ret)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->source = source;
+	l->stream = *s;
+	l->to = *to;
+	l->ops = &engine_opencsd;
+	l->tally.sync = UINT64_MAX;
+	l->chunk = malloc(LANE_STEP);
+	l->deframe = s->formatted ? malloc(sizeof(*l->deframe)) : NULL;
+	if (!l->chunk || (s->formatted && !l->deframe)) {
+		lane_close(l);
+		return -ENOMEM;
+	}
+	if (!s->supported) {
+		l->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
+		l->tally.bytes += s->shares ? 0 : s->bytes;
+	}
+	*ret = l;
+	return 0;
+}
+
+const struct stream *lane_stream(const struct lane *l)
+{
+	return &l->stream;
+}
+
+const struct tally *lane_tally(const struct lane *l)
+{
+	return &l->tally;
+}
+
+uint64_t lane_sync(const struct lane *l)
+{
+	struct engine_stats stats = { .first_sync = UINT64_MAX };
+
+	if (l->engine)
+		l->ops->stats(l->engine, &stats);
+	return stats.first_sync;
+}
+
+uint64_t lane_read(const struct lane *l)
+{
+	return l->read;
+}
+
+struct lane *lane_close(struct lane *l)
+{
+	if (!l)
+		return NULL;
+	l->ops->close(l->engine);
+	buf_done(&l->bytes);
+	free(l->deframe);
+	free(l->chunk);
+	free(l);
+	return NULL;
+}

@@ -1,0 +1,25 @@
+/* All outputs of a job, which are fed alike. Where one fails, its errno comes back, and the reason is in the job. */
+#ifndef CSIGHT_DECODE_OUTPUTS_H
+#define CSIGHT_DECODE_OUTPUTS_H
+
+#include "client/decode/output.h"
+#include "client/decode/source.h"
+
+struct outputs {
+	struct job *job;
+	struct output *list[WORKER_OUTPUTS_MAX];
+	size_t n;
+	struct output *calls; /* among them, or NULL */
+	bool packets;	      /* somebody wants them: their text costs more than all the rest */
+};
+
+int outputs_open(struct outputs *o, struct source *source);
+int outputs_begin(struct outputs *o, const struct stream *s);
+int outputs_piece(struct outputs *o, const struct pd_piece *p);
+int outputs_packet(struct outputs *o, const struct engine_packet *p);
+int outputs_element(struct outputs *o, const struct element *e);
+int outputs_end(struct outputs *o, const struct stream *s);
+int outputs_finish(struct outputs *o);
+void outputs_done(struct outputs *o);
+
+#endif
