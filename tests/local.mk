@@ -63,6 +63,15 @@ EXTRA_DIST += tests/emu-exact.test tests/exact-run tests/emu-truth.test
 EXTRA_DIST += tests/freeze.test tests/freeze-run
 TESTS += tests/emu-exact.test tests/emu-truth.test tests/freeze.test
 
+# daemon/capture, the code of real processes
+check_PROGRAMS += tests/unit-process
+tests_unit_process_SOURCES = tests/unit-process.c daemon/capture/code.c daemon/capture/history.c \
+	daemon/capture/identity.c daemon/capture/jitdump.c daemon/capture/process.c daemon/capture/process-look.c \
+	daemon/capture/procfs.c
+tests_unit_process_CFLAGS = $(AM_CFLAGS)
+tests_unit_process_LDADD = lib/code/libcode.la lib/base/libbase.la
+TESTS += tests/unit-process
+
 # lib/code, images
 check_PROGRAMS += tests/unit-image
 tests_unit_image_SOURCES = tests/unit-image.c

@@ -491,12 +491,12 @@ void history_prune(struct history *h, uint64_t before)
 	h->n_records = kept;
 }
 
-bool history_uses(const struct history *h, uint32_t image)
+uint64_t history_image_time(const struct history *h, uint32_t image)
 {
 	for (size_t i = 0; i < h->n_records; i++)
 		if (h->records[i].image == image)
-			return true;
-	return false;
+			return h->records[i].time;
+	return UINT64_MAX;
 }
 
 uint64_t history_middle(const struct history *h)

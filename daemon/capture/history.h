@@ -98,8 +98,8 @@ int history_forget(struct history *h, uint64_t before);
 /* Passes over what was told before this time of memory that never was code. */
 void history_prune(struct history *h, uint64_t before);
 
-/* Whether a record names the image. */
-bool history_uses(const struct history *h, uint32_t image);
+/* The time of the first record that names an image; UINT64_MAX: none does. */
+uint64_t history_image_time(const struct history *h, uint32_t image);
 
 /* The time of the record in the middle. */
 uint64_t history_middle(const struct history *h);

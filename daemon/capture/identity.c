@@ -19,6 +19,7 @@ int file_identify(int fd, struct file_identity *ret)
 		.inode = stx.stx_ino,
 		.size = stx.stx_size,
 		.mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec,
+		.ctime = (uint64_t)stx.stx_ctime.tv_sec * 1000000000u + stx.stx_ctime.tv_nsec,
 		.links = stx.stx_nlink,
 		.uid = stx.stx_uid,
 		.regular = S_ISREG(stx.stx_mode),

@@ -9,7 +9,7 @@
 /* As snapshot.json has it. */
 struct file_identity {
 	uint32_t major, minor;
-	uint64_t inode, size, mtime, links;
+	uint64_t inode, size, mtime, ctime, links;
 	uid_t uid;
 	bool regular, directory;
 };

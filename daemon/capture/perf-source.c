@@ -135,6 +135,7 @@ static void put_map(struct capture_source *s, const struct pevent_record *r)
 	rd_u32(&id, &m.major);
 	rd_u32(&id, &m.minor);
 	rd_u64(&id, &m.inode);
+	rd_u64(&id, &m.generation);
 	process_map(s->process, &m);
 }
 
@@ -205,7 +206,7 @@ void source_relearn(struct capture_source *s, uint64_t since)
 	s->tasks.execs++;
 	s->tasks.last_exec = now;
 	if (s->process)
-		process_lost(s->process, now);
+		process_lost(s->process, since, now);
 }
 
 static unsigned count_alive(const struct tasks *t)

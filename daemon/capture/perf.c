@@ -349,6 +349,17 @@ static void start_machine(struct perf_machine *m)
 	births_reset(m->births, side_now(m->side));
 }
 
+static bool look_around(struct perf_machine *m)
+{
+	struct capture_source *s;
+	bool read = false;
+
+	TAILQ_FOREACH(s, &m->sources, link)
+	if (s->process)
+		read |= process_look(s->process, side_now(m->side));
+	return read;
+}
+
 void perf_machine_drain(struct perf_machine *m)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
@@ -362,9 +373,11 @@ void perf_machine_drain(struct perf_machine *m)
 	if (m->settings.machine && !m->arena.plan)
 		start_machine(m);
 	machine_take(m);
-	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->process)
-		process_look(s->process, side_now(m->side));
+	/* What is read is sure to be of its time once the records have been taken again. */
+	if (look_around(m)) {
+		machine_take(m);
+		look_around(m);
+	}
 	if (now < m->next_care)
 		return;
 	m->next_care = now + CARE_NS;

@@ -15,6 +15,7 @@ enum {
 };
 
 static const uint64_t idle_ns = 1000 * 1000 * 1000; /* how often what was not told is looked for */
+static const uint64_t file_step_ns = 20 * 1000 * 1000;
 
 /* What was read, until it is sure that it counts. */
 struct taken {
@@ -143,20 +144,24 @@ static const char *why_not(int rc)
 {
 	return rc == -EINVAL	     ? "not a regular file"
 	       : rc == -EMEDIUMTYPE ? "its file system is a user's program and might not answer"
-	       : rc == -ESTALE	     ? "another file has its name now"
+	       : rc == -ESTALE	     ? "it is not mapped any more, and another or changed file has its name"
 	       : rc == -ENOENT	     ? "it is not mapped any more, and gone"
 				     : strerror(-rc);
 }
 
-/* A file that was mapped and is not any more, by its name. */
-static int open_by_path(struct process *p, const struct image *i, int *ret_fd)
+/*
+ * A file that was mapped and is not any more, by its name. One that was changed since may be another in its place, with
+ * the same number even; and the clock of file systems goes in steps.
+ */
+static int open_by_path(struct process *p, const struct image *i, uint64_t mapped, int *ret_fd)
 {
+	uint64_t then = now_ns(CLOCK_REALTIME) - (p->shift + now_ns(CLOCK_MONOTONIC) - mapped);
 	struct file_identity id;
 	int fd, rc = procfs_file(&p->proc, i->path, &fd, &id);
 
 	if (rc < 0)
 		return rc;
-	if (!i->inode || id.inode != i->inode || id.major != i->major || id.minor != i->minor) {
+	if (!i->inode || id.ctime + file_step_ns > then || id.inode != i->inode || id.major != i->major || id.minor != i->minor) {
 		closep(&fd);
 		return -ESTALE;
 	}
@@ -172,24 +177,38 @@ static void start_jitdump(struct process *p, const struct image *i)
 		history_described(p->history);
 }
 
-static void open_image(struct look_state *l, const struct history_segment *s)
+static void opened(struct look_state *l, struct image *i, int rc)
 {
-	struct process *p = l->process;
-	struct image *i = process_image(p, s->image);
-	const struct procfs_map *m = procfs_maps_find(&l->maps, s->start);
-	int rc;
-
-	if (!i || i->tried)
-		return;
-	rc = m && same_thing(p, m, s) ? procfs_map_file(&p->proc, m, &i->fd) : open_by_path(p, i, &i->fd);
-	/* A mapping that went meanwhile may come again, and then be another one; its name may still be good. */
-	if (rc == -ENOENT && m)
-		rc = open_by_path(p, i, &i->fd);
 	i->tried = true;
 	i->opened_ns = l->now;
 	i->why = rc < 0 ? why_not(rc) : NULL;
 	if (rc == 0 && jitdump_name(i->path))
-		start_jitdump(p, i);
+		start_jitdump(l->process, i);
+}
+
+static void open_images(struct look_state *l, const struct history_segment *list, size_t n)
+{
+	struct process *p = l->process;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct procfs_map *m = procfs_maps_find(&l->maps, list[k].start);
+		struct image *i = list[k].kind == HISTORY_FILE ? process_image(p, list[k].image) : NULL;
+		int rc;
+
+		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
+			continue;
+		rc = procfs_map_file(&p->proc, m, &i->fd);
+		if (rc != -ENOENT)
+			opened(l, i, rc);
+	}
+	/* What is not mapped any more may have its name still. */
+	for (size_t k = 0; k < p->n_images; k++) {
+		struct image *i = &p->images[k];
+		uint64_t time = i->tried ? UINT64_MAX : history_image_time(p->history, i->id);
+
+		if (time != UINT64_MAX)
+			opened(l, i, open_by_path(p, i, time, &i->fd));
+	}
 }
 
 static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
@@ -226,7 +245,9 @@ static void take_pages(struct look_state *l, const struct history_segment *s, co
 {
 	uint64_t page = procfs_page_size(), n = (end - start) / page;
 	_cleanup_free_ uint8_t *pages = malloc(n);
-	const uint8_t wanted = PROCFS_THERE, mask = s->kind == HISTORY_FILE ? PROCFS_THERE | PROCFS_FILE : PROCFS_THERE;
+	/* Of the kernel's own page there may be no trace until it is used. */
+	bool vdso = s->kind == HISTORY_MEMORY && strcmp(s->path, "[vdso]") == 0;
+	const uint8_t wanted = vdso ? 0 : PROCFS_THERE, mask = wanted | (s->kind == HISTORY_FILE ? PROCFS_FILE : 0);
 
 	l->pages += n;
 	if (!pages || procfs_pages(&l->process->proc, start, end, pages) < 0)
@@ -331,9 +352,8 @@ static int look_around(struct look_state *l)
 		find_gone(l, list, n);
 	free(TAKE_PTR(list));
 	rc = history_segments(p->history, &list, &n);
-	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (list[i].kind == HISTORY_FILE)
-			open_image(l, &list[i]);
+	if (rc == 0)
+		open_images(l, list, n);
 	l->memory = procfs_memory(&p->proc);
 	p->unread = MIN(l->memory, 0);
 	for (size_t i = 0; rc == 0 && l->memory >= 0 && i < n; i++)
@@ -378,7 +398,6 @@ int look_at(struct process *p, uint64_t now)
 		p->jit_broken = !jitdump_read(p->jit, p->shift);
 	history_prune(p->history, told);
 	p->look_ns = now;
-	p->last_ns = MAX(p->last_ns, now);
 	p->pending = false;
-	return 0;
+	return l.n > 0;
 }

@@ -10,7 +10,7 @@
 /* A file of which code was mapped. */
 struct image {
 	uint32_t id, major, minor;
-	uint64_t inode;
+	uint64_t inode, generation;
 	char *path;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
 	int fd; /* until it is handed over */
@@ -36,7 +36,6 @@ struct process {
 	struct name *names;
 	size_t n_names;
 	struct jitdump *jit;
-	uint64_t last_ns;   /* of what was told last */
 	uint64_t look_ns;   /* of the last look */
 	int64_t shift;	    /* from CLOCK_MONOTONIC, as of shift_ns */
 	uint64_t shift_ns;
@@ -50,7 +49,7 @@ struct process {
 struct image *process_image(struct process *p, uint32_t id);
 void process_add(struct process *p, const struct process_map *m, bool found);
 
-/* -ESRCH: it is gone; -EACCES, -EPERM. */
+/* 1: something was read. -ESRCH: it is gone; -EACCES, -EPERM. */
 int look_at(struct process *p, uint64_t now_ns);
 
 #endif

@@ -72,7 +72,7 @@ struct image *process_image(struct process *p, uint32_t id)
 static bool drop_image(struct process *p)
 {
 	for (size_t i = 0; i < p->n_images; i++)
-		if (!history_uses(p->history, p->images[i].id)) {
+		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
 			closep(&p->images[i].fd);
 			free(p->images[i].path);
 			p->n_images--;
@@ -84,16 +84,21 @@ static bool drop_image(struct process *p)
 
 static bool same_image(const struct image *i, const struct process_map *m)
 {
+	if (strcmp(i->path, m->path) != 0)
+		return false;
+	/* Numbers are used again; /proc does not tell the generation. */
 	if (m->inode)
-		return i->inode == m->inode && i->major == m->major && i->minor == m->minor;
+		return i->inode == m->inode && i->major == m->major && i->minor == m->minor &&
+		       (!i->generation || !m->generation || i->generation == m->generation);
 	return m->build_id_size && i->build_id_size == m->build_id_size &&
-	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0 && strcmp(i->path, m->path) == 0;
+	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0;
 }
 
 static uint32_t find_image(struct process *p, const struct process_map *m)
 {
 	struct image *more, i = { .fd = -1,
 				  .inode = m->inode,
+				  .generation = m->generation,
 				  .major = m->major,
 				  .minor = m->minor,
 				  .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
@@ -187,7 +192,6 @@ void process_add(struct process *p, const struct process_map *m, bool found)
 
 void process_map(struct process *p, const struct process_map *m)
 {
-	p->last_ns = MAX(p->last_ns, m->time);
 	process_add(p, m, false);
 }
 
@@ -197,21 +201,22 @@ void process_exec(struct process *p, uint64_t time)
 		.time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE
 	};
 
-	p->last_ns = MAX(p->last_ns, time);
 	p->jit = jitdump_free(p->jit);
 	p->pending = true;
 	add_record(p, &r);
 }
 
-void process_lost(struct process *p, uint64_t now_ns)
+void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 {
 	struct history_record r = {
-		.time = p->last_ns + 1, .end = INT64_MAX, .kind = HISTORY_LOST, .image = HISTORY_NO_IMAGE
+		.time = since_ns + 1, .end = INT64_MAX, .kind = HISTORY_LOST, .image = HISTORY_NO_IMAGE
 	};
 
-	p->last_ns = MAX(p->last_ns, now_ns);
 	p->pending = true;
 	p->lost = true;
+	add_record(p, &r);
+	/* What was told meanwhile may have been undone. */
+	r.time = MAX(now_ns, r.time + 1) - 1;
 	add_record(p, &r);
 }
 
@@ -231,9 +236,9 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 	p->names[p->n_names++] = n;
 }
 
-void process_look(struct process *p, uint64_t now_ns)
+bool process_look(struct process *p, uint64_t now_ns)
 {
-	look_at(p, now_ns);
+	return look_at(p, now_ns) > 0;
 }
 
 /* A thread that is gone needs no name from before; of one that lives the last one stays. */
@@ -257,7 +262,7 @@ static void forget_names(struct process *p, uint64_t before)
 void process_forget(struct process *p, uint64_t before_ns)
 {
 	if (history_forget(p->history, before_ns) < 0)
-		process_lost(p, p->last_ns);
+		process_lost(p, 0, before_ns);
 	if (p->jit)
 		jitdump_forget(p->jit, before_ns);
 	forget_names(p, before_ns);
@@ -265,7 +270,7 @@ void process_forget(struct process *p, uint64_t before_ns)
 		p->cut = 0;
 	p->full = p->crowded = p->lost = false;
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].fd >= 0 && !history_uses(p->history, p->images[i].id)) {
+		if (p->images[i].fd >= 0 && history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
 			/* It is opened again where it comes again. */
 			closep(&p->images[i].fd);
 			p->images[i].tried = false;
@@ -418,7 +423,7 @@ static int tell_missing(struct process *p, struct buf *b)
 	if (p->jit_broken)
 		miss(b, "the program's jitdump is cut, garbled or too large: what it tells later is not known");
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].why && history_uses(p->history, p->images[i].id)) {
+		if (p->images[i].why && history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			buf_printf(b, "%s: %s", p->images[i].path, p->images[i].why);
 			buf_u8(b, 0);
 		}
@@ -435,7 +440,7 @@ int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, st
 	if (!files)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].fd >= 0 && history_uses(p->history, p->images[i].id)) {
+		if (p->images[i].fd >= 0 && history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
 			p->images[i].handed = true;
 		}

@@ -37,7 +37,7 @@ struct process_map {
 	uint64_t time, addr, len, offset;
 	uint32_t prot, flags;
 	uint32_t major, minor;
-	uint64_t inode;
+	uint64_t inode, generation;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
 	const char *path;
 };
@@ -50,14 +50,16 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 /* A new program: nothing of what was mapped is any more. */
 void process_exec(struct process *p, uint64_t time);
 
-/* Records were lost at or before now: what is there must be found out anew. */
-void process_lost(struct process *p, uint64_t now_ns);
+/* Records were lost after since, and none after now: what is there must be found out anew. */
+void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns);
 
 /*
  * Reads what the records told of and is not read yet. now_ns: every record up to then was told, and it was asked for
- * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more.
+ * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more. True: something was
+ * read, and is kept if it is written over from the next call on; so draining the records once more and calling again is
+ * worth it.
  */
-void process_look(struct process *p, uint64_t now_ns);
+bool process_look(struct process *p, uint64_t now_ns);
 
 /*
  * Adds the log to ret_log, texts that are each ended by NUL to missing, and those files that were not handed over

@@ -30,7 +30,7 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 	if (p.dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* While the process is there its number is nobody else's, and so was it when the directory was opened. */
-	if (!procfs_alive(&p) || fstat(p.dir, &st) < 0) {
+	if (!procfs_alive(&p) || fstatat(p.dir, "maps", &st, 0) < 0) {
 		procfs_done(&p);
 		return -ESRCH;
 	}
@@ -49,7 +49,8 @@ bool procfs_same_owner(const struct procfs *p)
 {
 	struct stat st;
 
-	return fstat(p->dir, &st) == 0 && st.st_uid == p->uid && st.st_gid == p->gid;
+	/* The directory's owner does not tell whether it may be dumped. */
+	return fstatat(p->dir, "maps", &st, 0) == 0 && st.st_uid == p->uid && st.st_gid == p->gid;
 }
 
 static FILE *open_text(const struct procfs *p, const char *name)
