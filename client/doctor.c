@@ -155,6 +155,12 @@ static void add_range(char *ret, size_t size, uint32_t first, uint32_t last)
 {
 	size_t n = strlen(ret);
 
+	/* Room for one that does not fit is left for saying so. */
+	if (n + sizeof(",1023-1023,...") > size) {
+		if (ret[n - 1] != '.')
+			strcpy(ret + n, ",...");
+		return;
+	}
 	snprintf(ret + n, size - n, first == last ? "%s%u" : "%s%u-%u", n ? "," : "", first, last);
 }
 

@@ -121,6 +121,12 @@ static int cpu_of(struct topology_reading *r, const struct topology_device *d)
 	}
 }
 
+static bool is_sink(enum topology_kind kind)
+{
+	return kind == TOPOLOGY_TRBE || kind == TOPOLOGY_ETR || kind == TOPOLOGY_ETF || kind == TOPOLOGY_ETB ||
+	       kind == TOPOLOGY_SMB;
+}
+
 static int add_device(struct topology_reading *r, const char *name)
 {
 	struct topology *t = r->t;
@@ -145,7 +151,7 @@ static int add_device(struct topology_reading *r, const char *name)
 	strcpy(d->name, name);
 	d->kind = kind_of(r, dir, name);
 	d->cpu = cpu_of(r, d);
-	d->sysfs = (topology_value(r, dir, "enable_source", &v) || topology_value(r, dir, "enable_sink", &v)) && v;
+	d->sysfs = topology_value(r, dir, is_sink(d->kind) ? "enable_sink" : "enable_source", &v) && v;
 	/* TraceCaptEn is the lowest bit in all of them. */
 	if (d->kind == TOPOLOGY_ETR || d->kind == TOPOLOGY_ETF || d->kind == TOPOLOGY_ETB)
 		d->running = topology_value(r, dir, "mgmt/ctl", &v) && (v & 1);
@@ -228,12 +234,6 @@ int topology_read_devices(struct topology_reading *r)
 			return rc;
 	}
 	return 0;
-}
-
-static bool is_sink(enum topology_kind kind)
-{
-	return kind == TOPOLOGY_TRBE || kind == TOPOLOGY_ETR || kind == TOPOLOGY_ETF || kind == TOPOLOGY_ETB ||
-	       kind == TOPOLOGY_SMB;
 }
 
 /* The ids are hashes that only the kernel computes. What it has no id for it will not let perf use. */
