@@ -325,7 +325,7 @@ static void run_prepare(struct work *w)
 	if (rc == 0)
 		rc = json_parse(text, size, &job->info);
 	if (rc == 0) {
-		job->input = openat(job->dir, "trace.perf.data", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		job->input = openat(job->dir, TRACE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (job->input < 0)
 			rc = -errno;
 	}

@@ -363,7 +363,7 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 	} files[] = {
 		{ "store", "store", true },
 		{ "perfetto", "trace.pftrace", true },
-		{ "perfdata", "trace.perf.data", false },
+		{ "perfdata", TRACE_NAME, false },
 		{ "json", "snapshot.json", false },
 	};
 	const struct snapshot *snapshot = s->snapshot;

@@ -10,6 +10,7 @@
 
 #include "daemon/capture/code.h"
 #include "daemon/record.h"
+#include "daemon/spool.h"
 #include "daemon/tree.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
@@ -356,7 +357,7 @@ static void write_rings(struct pd_writer *w, const struct capture_copy *c)
 
 static int write_trace(struct record *r, int dir, const struct code_log *log)
 {
-	_cleanup_close_ int fd = openat(dir, "trace.perf.data", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = openat(dir, TRACE_NAME, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	const struct capture_copy *c = r->copy;
 	struct utsname host = { 0 };
 	struct pd_session session = { .hostname = host.nodename,

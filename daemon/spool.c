@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "daemon/daemon.h"
 #include "daemon/queue.h"
@@ -438,11 +439,64 @@ static struct snapshot *least_wanted(const struct spool *s, const struct snapsho
 	return found;
 }
 
+struct drop {
+	struct work work;
+	int fd;
+	char path[SNAPSHOT_ID_SIZE + 32];
+};
+
+static void run_drop(struct work *w)
+{
+	struct drop *d = (struct drop *)w;
+
+	unlinkat(d->fd, d->path, 0);
+}
+
+static void drop_ran(struct work *w)
+{
+	free(w);
+}
+
+/* Takes the trace out of a snapshot that is decoded; false: there is none. */
+static bool drop_trace(struct spool *s, struct snapshot *snapshot)
+{
+	struct drop *d = calloc(1, sizeof(*d));
+	struct stat st;
+
+	if (!d)
+		return false;
+	d->work = (struct work){ run_drop, drop_ran };
+	d->fd = s->fd;
+	snprintf(d->path, sizeof(d->path), "%s/%s", snapshot->id, TRACE_NAME);
+	snapshot->traceless = true;
+	if (fstatat(s->fd, d->path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		free(d);
+		return false;
+	}
+	snapshot->size -= MIN(snapshot->size, (uint64_t)st.st_size);
+	log_notice("the raw trace of snapshot %s makes room: the spool is at its limit", snapshot->id);
+	lane_submit(s->daemon->disk, &d->work);
+	return true;
+}
+
+/* What holds other processes' control flow, too, goes before anything else: its owner has the decode. */
+static bool drop_shared(struct spool *s)
+{
+	struct snapshot *snapshot;
+
+	TAILQ_FOREACH(snapshot, &s->list, link)
+	if (snapshot->shared && !snapshot->traceless && snapshot->state == SNAPSHOT_READY && drop_trace(s, snapshot))
+		return true;
+	return false;
+}
+
 void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep)
 {
 	uint64_t max = s->daemon->settings.spool_max;
 	struct snapshot *oldest;
 
+	while (spool_bytes(s) + more > max && drop_shared(s))
+		;
 	while (spool_bytes(s) + more > max && (oldest = least_wanted(s, keep))) {
 		log_notice("snapshot %s makes room: the spool is at its limit", oldest->id);
 		spool_remove(s, oldest, NULL, NULL);

@@ -14,6 +14,8 @@
 #include "daemon/target.h"
 #include "lib/base/json.h"
 
+#define TRACE_NAME "trace.perf.data"
+
 enum { SNAPSHOT_ID_SIZE = 32, SNAPSHOT_ATTEMPTS = 2 };
 
 enum snapshot_state { SNAPSHOT_COPYING, SNAPSHOT_QUEUED, SNAPSHOT_DECODING, SNAPSHOT_READY, SNAPSHOT_RAW };
@@ -29,7 +31,8 @@ struct snapshot {
 	char *name;
 	uint64_t time, blind, size;
 	size_t threads;
-	bool shared; /* its trace holds what other processes did, too */
+	bool shared;	/* its trace holds what other processes did, too */
+	bool traceless; /* its trace is dropped */
 	unsigned attempts;
 	char *reason;         /* or NULL */
 	char *decode;         /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */
@@ -89,8 +92,8 @@ void spool_drop(struct spool *s, struct snapshot *snapshot);
 void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data);
 
 /*
- * Removes the oldest snapshots at rest, of the user who has most, until the rest and more bytes fit in spool-max; keep
- * stays in any case.
+ * First drops raw traces, of decoded snapshots, that hold other processes' control flow; then removes the oldest
+ * snapshots at rest, of the user who has most, until the rest and more bytes fit in spool-max; keep stays in any case.
  */
 void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep);
 
