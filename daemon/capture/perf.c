@@ -299,6 +299,7 @@ static void learn_cpus(struct perf_machine *m)
 	if (strcmp(online, m->online) != 0 && *m->online && topology_read(root_of(m), &t) == 0) {
 		/* Plans have numbers of sinks; another set of them is another machine. */
 		if (t->n_sinks == old->n_sinks && t->n_cpus == old->n_cpus) {
+			topology_keep_registers(t, old);
 			pthread_mutex_lock(&m->lock);
 			m->topology = t;
 			pthread_mutex_unlock(&m->lock);
