@@ -1,13 +1,80 @@
-/* Code made at run time: written, run, written over with other code at the same place, run again; and from two threads. */
+/*
+ * Code made at run time, by two threads. How is the second argument:
+ *   open      (or none) in memory that can be written and executed at once, over and over at the same place
+ *   closed    at the same place, in memory that can be either written or executed
+ *   appended  the same, each piece at a place of its own
+ *   told      as open, and told in a jitdump
+ */
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "program.h"
 
 typedef uint64_t (*code)(uint64_t);
 
 enum { ADD_X0_1 = 0x91000400, ADD_X0_2 = 0x91000800, EOR_X0_1 = 0xd2400000, LSL_X0_1 = 0xd37ff800, RET = 0xd65f03c0 };
+enum { PAGE = 4096, PLACE = 256, ROUNDS_MAX = 4096 };
+enum how { OPEN, CLOSED, APPENDED, TOLD };
+
+static enum how how;
+static int dump = -1;
+
+/* The header of a jitdump, and the record of one function. */
+struct dump_header {
+	uint32_t magic, version, size, machine, reserved, pid;
+	uint64_t time, flags;
+};
+
+struct dump_load {
+	uint32_t type, size;
+	uint64_t time;
+	uint32_t pid, tid;
+	uint64_t vma, addr, code_size, index;
+	char name[8];
+	uint32_t code[4];
+};
+
+static uint64_t monotonic(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void check(int good)
+{
+	if (!good) {
+		perror("jit");
+		exit(1);
+	}
+}
+
+static void begin_dump(void)
+{
+	struct dump_header h = { 0x4a695444, 1, sizeof(h), 183, 0, (uint32_t)getpid(), monotonic(), 0 };
+	char name[64];
+
+	snprintf(name, sizeof(name), "/tmp/jit-%d.dump", (int)getpid());
+	dump = open(name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	check(dump >= 0 && write(dump, &h, sizeof(h)) == sizeof(h));
+	/* The mapping is how a profiler learns of the file. */
+	check(mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) != MAP_FAILED);
+	unlink(name);
+}
+
+static void tell(const uint32_t *at, unsigned variant)
+{
+	struct dump_load r = { 0, sizeof(r), monotonic(), (uint32_t)getpid(), 0, (uintptr_t)at, (uintptr_t)at,
+			       sizeof(r.code), variant, "piece  ", { 0 } };
+
+	memcpy(r.code, at, sizeof(r.code));
+	check(write(dump, &r, sizeof(r)) == sizeof(r));
+}
 
 static code write_code(uint32_t *at, unsigned variant)
 {
@@ -18,34 +85,52 @@ static code write_code(uint32_t *at, unsigned variant)
 		/* A loop: mov x1, 5; 1: add x0, x0, 1; subs x1, x1, 1; b.ne 1b; ret does not fit: cbz forward instead. */
 		{ ADD_X0_1, 0xb4000040 /* cbz x0, +8 */, ADD_X0_1, RET },
 	};
+	void *page = (void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
 
+	if (how == CLOSED || how == APPENDED)
+		check(mprotect(page, PAGE, PROT_READ | PROT_WRITE) == 0);
 	memcpy(at, bodies[variant % 4], sizeof(bodies[0]));
 	__builtin___clear_cache((char *)at, (char *)(at + 4));
+	if (how == CLOSED || how == APPENDED)
+		check(mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0);
+	if (how == TOLD)
+		tell(at, variant);
 	return (code)(void *)at;
 }
 
 static void *generate(void *arg)
 {
 	unsigned long rounds = (unsigned long)(uintptr_t)arg;
-	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t size = how == APPENDED ? (rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX) * PAGE : PAGE;
+	int prot = PROT_READ | PROT_WRITE | (how == OPEN || how == TOLD ? PROT_EXEC : 0);
+	uint8_t *memory = mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t v = 1;
 
+	check(memory != MAP_FAILED);
 	for (unsigned i = 0; i < rounds; i++) {
-		code f = write_code(page + (i / 8 % 2) * 64, i);
+		uint8_t *place = memory + (how == APPENDED ? (size_t)i * PAGE % size : i / 8 % 2 * PLACE);
+		code f = write_code((uint32_t *)(void *)place, i);
 
 		for (int k = 0; k < 30; k++)
 			v = f(v);
 	}
-	munmap(page, 4096);
+	if (how != APPENDED)
+		munmap(memory, size);
 	return (void *)(uintptr_t)v;
 }
 
 int main(int argc, char **argv)
 {
+	static const char *const words[] = { "open", "closed", "appended", "told" };
 	unsigned long rounds = size_of(argc, argv, 60);
 	pthread_t other;
 	void *v, *w;
 
+	for (unsigned i = 0; i < 4; i++)
+		if (argc > 2 && strcmp(argv[2], words[i]) == 0)
+			how = i;
+	if (how == TOLD)
+		begin_dump();
 	pthread_create(&other, NULL, generate, (void *)(uintptr_t)rounds);
 	v = generate((void *)(uintptr_t)rounds);
 	pthread_join(other, &w);

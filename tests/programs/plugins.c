@@ -1,23 +1,73 @@
-/* dlopen and dlclose of two libraries in turn, so that different code comes to lie at the same addresses. */
+/*
+ * dlopen and dlclose of two libraries in turn; where the kernel gives freed addresses again, different code comes to lie
+ * at the same ones. The second argument is the directory that they are in, else the program's; or
+ *   placed   they are mapped at the same place, whatever the kernel would do
+ *   renamed  the same, and each is a new file in /tmp, of the same name, which is gone before its code runs
+ */
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "program.h"
 
+enum { PLACE_SIZE = 1 << 20 };
+
+static char copy_name[64];
+static char *place;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "%s\n", what);
+	exit(1);
+}
+
+static const char *copy_of(const char *path)
+{
+	char buffer[4096];
+	int from = open(path, O_RDONLY), to = open(copy_name, O_WRONLY | O_CREAT | O_EXCL, 0700);
+	ssize_t n;
+
+	if (from < 0 || to < 0)
+		fail("no copy");
+	while ((n = read(from, buffer, sizeof(buffer))) > 0)
+		if (write(to, buffer, (size_t)n) != n)
+			fail("no copy");
+	close(from);
+	close(to);
+	return copy_name;
+}
+
+/* Where the function is in its file, whose first segment has code and all before it. */
+static uint64_t call_placed(const char *path, size_t offset, uint64_t v)
+{
+	int fd = open(*copy_name ? copy_of(path) : path, O_RDONLY);
+	uint64_t (*turn)(uint64_t);
+
+	if (fd < 0 || mmap(place, PLACE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) != place)
+		fail("no mapping");
+	close(fd);
+	if (*copy_name)
+		unlink(copy_name);
+	turn = (uint64_t (*)(uint64_t))(void *)(place + offset);
+	v = turn(v);
+	munmap(place, PLACE_SIZE);
+	return v;
+}
+
 static apart uint64_t once(const char *path, uint64_t v)
 {
-	uint64_t (*turn)(uint64_t) = NULL;
-	void *library = dlopen(path, RTLD_NOW);
+	void *library = dlopen(path, RTLD_NOW), *turn = library ? dlsym(library, "turn") : NULL;
+	Dl_info info;
 
-	if (library)
-		*(void **)&turn = dlsym(library, "turn");
-	if (!turn) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	v = turn(v);
+	if (!turn || !dladdr(turn, &info))
+		fail(dlerror());
+	if (!place)
+		v = ((uint64_t (*)(uint64_t))turn)(v);
 	dlclose(library);
-	return v;
+	return place ? call_placed(path, (size_t)((char *)turn - (char *)info.dli_fbase), v) : v;
 }
 
 int main(int argc, char **argv)
@@ -27,10 +77,15 @@ int main(int argc, char **argv)
 	int dir = slash ? (int)(slash - argv[0]) : 1;
 	uint64_t v = 1;
 
-	/* Beside the program, or where the second argument says. */
-	snprintf(one, sizeof(one), "%.*s/plugin-one.so", dir, argc > 2 ? argv[2] : slash ? argv[0] : ".");
-	snprintf(two, sizeof(two), "%.*s/plugin-two.so", dir, argc > 2 ? argv[2] : slash ? argv[0] : ".");
-	if (argc > 2) {
+	snprintf(one, sizeof(one), "%.*s/plugin-one.so", dir, slash ? argv[0] : ".");
+	snprintf(two, sizeof(two), "%.*s/plugin-two.so", dir, slash ? argv[0] : ".");
+	if (argc > 2 && (strcmp(argv[2], "renamed") == 0 || strcmp(argv[2], "placed") == 0)) {
+		/* The addresses stay free. */
+		place = mmap(NULL, PLACE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		munmap(place, PLACE_SIZE);
+		if (strcmp(argv[2], "renamed") == 0)
+			snprintf(copy_name, sizeof(copy_name), "/tmp/csight-test-plugin-%d.so", (int)getpid());
+	} else if (argc > 2) {
 		snprintf(one, sizeof(one), "%s/plugin-one.so", argv[2]);
 		snprintf(two, sizeof(two), "%s/plugin-two.so", argv[2]);
 	}
