@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include <dirent.h>
+
 #include "daemon/capture/births.h"
 #include "lib/base/util.h"
 
@@ -42,12 +44,6 @@ struct births *births_free(struct births *b)
 	return NULL;
 }
 
-void births_reset(struct births *b, uint64_t now)
-{
-	clear(b);
-	b->since = now;
-}
-
 static struct birth **find(struct births *b, uint32_t pid)
 {
 	struct birth **at = &b->buckets[pid % BUCKETS];
@@ -55,6 +51,30 @@ static struct birth **find(struct births *b, uint32_t pid)
 	while (*at && (*at)->tasks.pid != pid)
 		at = &(*at)->next;
 	return at;
+}
+
+/* To where find() found nothing. */
+static bool add(struct birth **at, uint32_t pid)
+{
+	*at = calloc(1, sizeof(**at));
+	if (*at)
+		tasks_init(&(*at)->tasks, pid);
+	return *at != NULL;
+}
+
+void births_reset(struct births *b, uint64_t now)
+{
+	_cleanup_closedir_ DIR *proc = opendir("/proc");
+	struct dirent *e;
+
+	clear(b);
+	b->since = now;
+	while (proc && (e = readdir(proc))) {
+		uint32_t pid = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (pid && !*find(b, pid))
+			add(find(b, pid), pid);
+	}
 }
 
 static void drop(struct birth **at)
@@ -70,19 +90,14 @@ void births_record(struct births *b, uint32_t pid, const struct pevent_record *r
 {
 	struct birth **at = find(b, pid);
 
-	if (!*at) {
-		if (r->type != PERF_RECORD_FORK && r->type != PERF_RECORD_COMM)
-			return;
-		*at = calloc(1, sizeof(**at));
-		if (!*at) {
-			births_reset(b, r->origin.time);
-			return;
-		}
-		tasks_init(&(*at)->tasks, pid);
-	}
+	bool new = !*at;
+
+	if (new && !add(at, pid))
+		return;
 	tasks_fold(&(*at)->tasks, r);
 	tasks_limit(&(*at)->tasks, ENDED_MAX);
-	if ((*at)->tasks.ended)
+	/* Of one that is not known only its birth, or what it executes, says since when it is what it is. */
+	if ((*at)->tasks.ended || (new && !(*at)->tasks.since))
 		drop(at);
 }
 
@@ -90,13 +105,13 @@ uint64_t births_take(struct births *b, uint32_t pid, struct tasks *ret)
 {
 	struct birth **at = find(b, pid);
 
-	if (*at) {
-		*ret = (*at)->tasks;
-		(*at)->tasks = (struct tasks){ 0 };
-		drop(at);
-	} else {
+	if (!*at) {
 		tasks_init(ret, pid);
+		return 0;
 	}
+	*ret = (*at)->tasks;
+	(*at)->tasks = (struct tasks){ 0 };
+	drop(at);
 	tasks_checked(ret);
 	return MAX(b->since, ret->since);
 }

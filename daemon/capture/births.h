@@ -15,12 +15,12 @@ struct births *births_free(struct births *b);
 /* FORK, EXIT and COMM records matter; of processes, which are dropped when they end. */
 void births_record(struct births *b, uint32_t pid, const struct pevent_record *r);
 
-/* Nothing is known of what was before now. */
+/* Nothing is known of what was before now but who is there. */
 void births_reset(struct births *b, uint64_t now);
 
 /*
- * What is known of a process moves to ret; the time since which it has been the program that it is. One of which no
- * record told has been there from the beginning.
+ * What is known of a process moves to ret; the time since which it has been the program that it is, 0: not known. The
+ * kernel says of one that gains rights by executing that it ended, and no more until it executes again.
  */
 uint64_t births_take(struct births *b, uint32_t pid, struct tasks *ret);
 
