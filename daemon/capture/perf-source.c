@@ -111,7 +111,7 @@ void source_end(struct capture_source *s)
 		m->n_contained -= s->contained;
 		TAILQ_REMOVE(&m->sources, s, link);
 	}
-	s->armed = s->linked = false;
+	s->armed = s->linked = s->contained = s->failing = false;
 	s->plan = plan_free(s->plan);
 	s->process = process_free(s->process);
 	tasks_done(&s->tasks);
