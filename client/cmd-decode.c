@@ -6,12 +6,13 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, autofdo, calls, perfetto, store, none" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
+	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
@@ -106,6 +107,9 @@ static int parse(struct client *c, struct offline *d)
 			if (parse_number(value, 0, UINT32_MAX, &thread) < 0)
 				return client_usage(c, "'%s' is not a thread's number", esc(value));
 			json_add_i64(d->options, "thread", thread);
+			break;
+		case OPTION_BY_THREAD:
+			json_add_bool(d->options, "by_thread", true);
 			break;
 		case OPTION_IMAGES:
 			if (d->finder.n_dirs == FINDER_DIRS_MAX)

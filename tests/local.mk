@@ -114,6 +114,13 @@ tests_planted_loose_SOURCES = tests/planted.c client/decode/main.c client/decode
 tests_planted_loose_CFLAGS = $(AM_CFLAGS) -pthread -DNO_CAGE
 tests_planted_loose_LDADD = $(tests_planted_LDADD)
 TESTS += tests/cage tests/cage.test
+# client/decode/demux.c and what it is made of: a machine that is not there.
+check_PROGRAMS += tests/machine
+tests_machine_SOURCES = tests/machine.c
+tests_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
+TESTS += tests/demux.test
+EXTRA_DIST += tests/demux.test
+
 check_PROGRAMS += tests/damage
 tests_damage_SOURCES = tests/damage.c
 tests_damage_LDADD = lib/worker/libworker.la lib/perfdata/libperfdata.la

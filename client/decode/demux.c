@@ -24,6 +24,9 @@ struct feed {
 	bool has_tid;
 	bool weighed; /* the stretch at the head has its owner and its time: */
 	uint64_t time, order;
+	bool unsure;   /* where the stretch stands among others of its thread */
+	uint64_t left; /* when the thread of that stretch went, as far as it is known */
+	uint64_t after; /* no stretch that comes began before */
 	uint64_t read;
 };
 
@@ -37,6 +40,7 @@ struct demux {
 	uint32_t n_tracks;
 	uint32_t *hash;		/* of threads, by number: index of a track plus one */
 	const struct track *at; /* whom outputs are told of now */
+	uint64_t unsure;	/* stretches that were told of, and may have been earlier or later */
 	uint64_t done, to_do;
 };
 
@@ -138,29 +142,58 @@ static void narrow(const struct demux *d, const struct feed *f, uint64_t *lo, ui
 		runs_narrow(d->source->runs, f->stream->source_cpu, f->tid, lo, hi);
 }
 
-/* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
-static void weigh(struct demux *d, struct feed *f, const struct unit *u)
-{
-	uint64_t lo = u->lo, hi = u->hi;
-
-	f->weighed = true;
-	f->has_tid = find_owner(d, f, u, &f->tid);
-	if (f->stream->of_threads) {
-		f->time = u->piece->origin.time;
-		f->order = (uint64_t)(u->piece - d->source->contents->pieces);
-		return;
-	}
-	narrow(d, f, &lo, &hi);
-	f->time = u->has_at ? u->at : hi != UINT64_MAX ? hi : lo;
-	f->order = 0;
-}
-
 /* Is told to those who listen only. */
 static bool is_wanted(const struct demux *d, const struct feed *f)
 {
 	int64_t only = d->source->job->only_thread;
 
 	return only < 0 || (f->has_tid && f->tid == only);
+}
+
+/* Its thread was nowhere else in the time that it may have been. */
+static bool is_placed(const struct demux *d, const struct feed *f, const struct unit *u)
+{
+	const struct runs *runs = d->source->runs;
+	uint64_t lo = MAX(u->lo, f->after), hi = u->hi, from, to;
+
+	narrow(d, f, &lo, &hi);
+	if (!d->source->has_clock || !runs_first(runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to))
+		return false;
+	for (size_t i = 0; i < d->n_feeds; i++)
+		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu && lo < hi &&
+		    runs_first(runs, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) && to > lo)
+			return false;
+	return true;
+}
+
+/* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
+static void weigh(struct demux *d, struct feed *f, const struct unit *u)
+{
+	uint64_t lo, hi, from;
+	uint32_t before = f->tid;
+	bool had = f->has_tid;
+
+	f->weighed = true;
+	f->unsure = false;
+	f->has_tid = find_owner(d, f, u, &f->tid);
+	/* Somebody else came: the one before had gone. */
+	if (had != f->has_tid || before != f->tid)
+		f->after = MAX(f->after, f->left);
+	if (f->stream->of_threads) {
+		f->time = u->piece->origin.time;
+		f->order = (uint64_t)(u->piece - d->source->contents->pieces);
+		return;
+	}
+	f->order = 0;
+	f->left = 0;
+	lo = MAX(u->has_at ? u->at : u->lo, f->after);
+	hi = u->has_at ? u->at : u->hi;
+	f->time = u->has_at || hi == UINT64_MAX ? lo : hi;
+	/* A time at which it surely was somewhere is as good as any: it cannot have been elsewhere. */
+	if (d->source->has_clock && f->has_tid &&
+	    runs_first(d->source->runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &f->left))
+		f->time = MAX(lo, from);
+	f->unsure = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_placed(d, f, u);
 }
 
 /* Of what is not everybody's, only what is certain. */
@@ -225,6 +258,7 @@ static int tell_unit(struct demux *d, struct feed *f, struct track *t, const str
 	int rc = 0;
 
 	t->stream.config = f->stream->config;
+	d->unsure += u->first && f->unsure;
 	if (d->at != t)
 		rc = outputs_begin(d->outputs, &t->stream);
 	d->at = t;
@@ -369,6 +403,11 @@ int demux_run(struct source *source, struct outputs *outputs, struct tally *tall
 		rc = run(&d);
 	if (rc == 0)
 		count(&d, threads);
+	if (rc == 0 && d.unsure)
+		source_warn(source,
+			    "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
+			    "other CPUs is not certain",
+			    (unsigned long long)d.unsure);
 	for (size_t i = 0; i < d.n_feeds; i++)
 		queue_close(d.feeds[i].queue);
 	for (uint32_t i = 0; i < d.n_tracks; i++)

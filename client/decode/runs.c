@@ -193,6 +193,22 @@ void runs_narrow(const struct runs *r, uint32_t cpu, uint32_t tid, uint64_t *fro
 	*to = MIN(*to, end_of(r, found));
 }
 
+bool runs_first(const struct runs *r, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to, uint64_t *ret_from,
+		uint64_t *ret_to)
+{
+	size_t i = count_until(r->spans, r->n_spans, cpu, from);
+
+	if (i && r->spans[i - 1].cpu == cpu)
+		i--;
+	for (; i < r->n_spans && r->spans[i].cpu == cpu && r->spans[i].time <= to; i++)
+		if (r->spans[i].known && r->spans[i].tid == tid) {
+			*ret_from = r->spans[i].time;
+			*ret_to = end_of(r, i);
+			return true;
+		}
+	return false;
+}
+
 uint64_t runs_begun(const struct runs *r, uint32_t cpu, uint64_t after, uint64_t until)
 {
 	size_t n = count_until(r->starts, r->n_starts, cpu, until);

@@ -22,6 +22,10 @@ bool runs_alone(const struct runs *r, uint32_t cpu, uint64_t from, uint64_t to, 
  */
 void runs_narrow(const struct runs *r, uint32_t cpu, uint32_t tid, uint64_t *from, uint64_t *to);
 
+/* The first time that it was there between the two; false: nobody says so. */
+bool runs_first(const struct runs *r, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to, uint64_t *ret_from,
+		uint64_t *ret_to);
+
 /* When tracing was last begun there in (after, until]; 0: nobody says so. */
 uint64_t runs_begun(const struct runs *r, uint32_t cpu, uint64_t after, uint64_t until);
 

@@ -275,9 +275,11 @@ static int find_shown(struct source *s)
 {
 	json_object *list = NULL;
 	bool shared = false;
-	int rc;
+	int rc = s->job->snapshot ? json_get_bool(s->job->snapshot, "shared", &shared) : 0;
 
-	if (!s->job->snapshot || json_get_bool(s->job->snapshot, "shared", &shared) < 0 || !shared)
+	if (rc == -EINVAL)
+		return -EBADMSG;
+	if (!shared)
 		return 0;
 	if (json_get(s->job->snapshot, "intervals", json_type_array, &list) == -EINVAL)
 		return -EBADMSG;

@@ -15,7 +15,7 @@
 #include "lib/base/util.h"
 #include "lib/worker/worker.h"
 
-enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096 };
+enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096, INTERVALS_MAX = 1 << 15 };
 
 /*
  * In the child, between fork and exec: async-signal-safe calls only. The program is executed by descriptor, since the
@@ -191,10 +191,23 @@ void worker_death(int status, char *ret, size_t size)
 		snprintf(ret, size, "ended with status %d and without a result", WEXITSTATUS(status));
 }
 
-static json_object *start_message(const struct worker_start *start, bool with_threads)
+/* The last ones of a list. */
+static json_object *last_of(json_object *list, size_t most)
+{
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	json_object *last = json_object_new_array();
+
+	for (size_t i = n - MIN(n, most); last && i < n; i++)
+		json_object_array_add(last, json_object_get(json_object_array_get_idx(list, i)));
+	return last;
+}
+
+/* intervals: so many of them at most. */
+static json_object *start_message(const struct worker_start *start, bool with_threads, size_t intervals)
 {
 	/* What the decoder has a use for; a long list of images is not. */
-	static const char *const keys[] = { "id", "pid", "name", "exe", "capture", "time", "monotonic", "clock", "threads" };
+	static const char *const keys[] = { "id",   "pid",	 "name",  "exe",    "capture",
+					    "time", "monotonic", "clock", "shared", "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {
@@ -216,6 +229,8 @@ static json_object *start_message(const struct worker_start *start, bool with_th
 		for (size_t i = 0; snapshot && i < ELEMENTS(keys) - !with_threads; i++)
 			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
 				json_object_object_add(snapshot, keys[i], json_object_get(value));
+		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
+			json_object_object_add(snapshot, "intervals", last_of(value, intervals));
 		json_object_object_add(o, "snapshot", snapshot);
 	}
 	return o;
@@ -233,9 +248,9 @@ int worker_start(int job, const struct worker_start *start)
 		fds[n++] = start->code_fd;
 	for (size_t i = 0; i < start->n_outputs; i++)
 		fds[n++] = start->output_fds[i];
-	/* Thousands of threads: their names are in the trace as well. */
-	for (int with_threads = 1; rc == -EMSGSIZE && with_threads >= 0; with_threads--) {
-		_cleanup_json_ json_object *o = start_message(start, with_threads);
+	/* Thousands of threads: their names are in the trace as well, and with fewer intervals less is shown. */
+	for (size_t intervals = 2 * INTERVALS_MAX; rc == -EMSGSIZE && intervals; intervals /= 2) {
+		_cleanup_json_ json_object *o = start_message(start, intervals > INTERVALS_MAX, intervals);
 
 		rc = send_json(job, o, fds, n);
 	}

@@ -1,0 +1,516 @@
+/*
+ * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
+ * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
+ *
+ * usage: machine DIR SEED HOW [nocid] [drop] [sparse]
+ *
+ *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
+ *         wide    a ring a CPU, with all that ran there; shared
+ *         arena   one sink for all CPUs, in frames; shared; frozen once in between
+ *   nocid         no context IDs, as of containers
+ *   sparse        no timestamp where a thread comes, now and then
+ *   drop          the process is another user's from some time on, and runs the code at LATER then
+ *
+ * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
+ * hexadecimal, an address a line, with a line "gap" where tracing was off meanwhile.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/base/util.h"
+#include "lib/emu/encode.h"
+#include "lib/perfdata/format.h"
+#include "lib/perfdata/write.h"
+
+enum {
+	CPUS = 2,
+	THREADS = 6, /* even ones are A's */
+	WORDS = 4096,
+	RING = 1 << 24,
+	ROUNDS = 6000,
+	PID_A = 1000,
+	PID_B = 7770000,
+};
+
+static const uint64_t CODE_A = 0x400000, LATER = 0x5ec500000000, CODE_B = 0x7b5a00000000;
+
+struct thread {
+	uint32_t pid, tid;
+	uint64_t pc;
+	int cpu; /* -1: it waits, since: */
+	uint64_t left;
+	FILE *truth;
+	uint64_t calls[64];
+	unsigned depth;
+};
+
+struct cpu {
+	struct etm etm;
+	uint8_t *ring;
+	uint64_t slice; /* where the present one began */
+	bool traced;
+	struct thread *thread;
+	uint64_t time;
+	struct pd_aux *slices;
+	size_t n_slices;
+	struct buf bytes; /* what the file will have of its ring */
+};
+
+static struct thread threads[THREADS];
+static struct cpu cpus[CPUS];
+static uint32_t code[WORDS];
+static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
+static bool grid, arena, nocid, drop, sparse, dropped, off;
+static uint64_t drop_at, arena_size;
+static struct buf frames;
+
+static uint64_t number(uint64_t below)
+{
+	return (uint64_t)random() % below;
+}
+
+static uint64_t base_of(const struct thread *t)
+{
+	return t->pid == PID_B ? CODE_B : dropped ? LATER : CODE_A;
+}
+
+static uint64_t anywhere(const struct thread *t)
+{
+	return base_of(t) + 4 * number(WORDS);
+}
+
+static void make_code(void)
+{
+	static const uint32_t ops[] = { 0xd65f03c0, 0xd65f03c0, 0xd61f0000, 0xd63f0000, 0xd4000001, 0xd5033fdf };
+
+	for (uint32_t i = 0; i < WORDS; i++) {
+		uint32_t far = (uint32_t)(number(WORDS) - i) & 0x3ffffff, near = (uint32_t)number(30) + 2, kind = (uint32_t)number(20);
+
+		code[i] = kind < 6	? ops[kind]
+			  : kind < 8	? 0x94000000 | far
+			  : kind == 8	? 0x14000000 | far
+			  : kind < 12	? 0x54000000 | near << 5
+					: 0xd503201f;
+		if (i + 40 > WORDS)
+			code[i] = 0xd61f0000;
+	}
+}
+
+/* Ticks of 16 ns. */
+static uint64_t stamp(uint64_t time)
+{
+	return (time + 5000000) / 16;
+}
+
+/* Without context IDs the packet's last four bytes are not there. */
+static void no_context(struct etm *e)
+{
+	if (!nocid)
+		return;
+	e->head -= 4;
+	e->ring[(e->head - 1) & e->mask] &= 0x7f;
+}
+
+static void note_run(const struct cpu *c, uint32_t tid, bool in)
+{
+	struct pd_origin o = { PID_A, tid, (uint32_t)(c - cpus) | (in ? 0 : 1u << 31), c->time };
+
+	buf_add(&records, &o, sizeof(o));
+}
+
+/* What was traced since the last one becomes a slice. */
+static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
+{
+	struct pd_aux a = { .offset = c->bytes.size,
+			    .flags = PD_AUX_RAW | PD_AUX_OVERWRITE,
+			    .pid = pid,
+			    .tid = tid,
+			    .cpu = (uint32_t)(c - cpus),
+			    .time = c->time };
+
+	etm_flush(&c->etm);
+	for (; c->slice < c->etm.head; c->slice++)
+		buf_u8(&c->bytes, c->ring[c->slice & (RING - 1)]);
+	a.size = c->bytes.size - a.offset;
+	if (!a.size)
+		return;
+	c->slices = reallocarray(c->slices, c->n_slices + 1, sizeof(a));
+	c->slices[c->n_slices++] = a;
+}
+
+static bool is_traced(const struct thread *t)
+{
+	return !off && (!grid || t->pid == PID_A);
+}
+
+static void leave(struct cpu *c)
+{
+	struct thread *t = c->thread;
+
+	c->time += 300 + number(500);
+	if (grid && t->pid == PID_A)
+		end_slice(c, t->tid, t->pid);
+	if (t->pid == PID_A)
+		note_run(c, t->tid, false);
+	t->cpu = -1;
+	t->left = c->time;
+	c->thread = NULL;
+	c->time += 300 + number(500);
+}
+
+static void begin_trace(struct cpu *c)
+{
+	struct thread *t = c->thread;
+
+	if (!is_traced(t))
+		return;
+	c->etm.context = t->tid;
+	if (grid || !c->traced) {
+		etm_sync(&c->etm, stamp(c->time), t->pc, true);
+		c->traced = true;
+	} else {
+		etm_trace_on(&c->etm, t->pc);
+	}
+	no_context(&c->etm);
+}
+
+static void enter(struct cpu *c)
+{
+	struct thread *t = &threads[number(THREADS)];
+
+	c->time += 1000 + number(2000);
+	if (t->cpu >= 0 || t->left > c->time)
+		return;
+	t->cpu = (int)(c - cpus);
+	c->thread = t;
+	if (t->pid == PID_A)
+		note_run(c, t->tid, true);
+	c->time += 300 + number(500);
+	begin_trace(c);
+	if (is_traced(t) && (!sparse || number(3)))
+		etm_timestamp(&c->etm, stamp(c->time));
+}
+
+/* One instruction; what the trace unit says of it. False: the kernel has control, and pc is where it will go on. */
+static bool step(struct cpu *c)
+{
+	struct thread *t = c->thread;
+	struct etm nobody, *e = &c->etm;
+	uint32_t op = code[(t->pc - base_of(t)) / 4];
+	uint64_t pc = t->pc, next = pc + 4;
+	bool taken = number(2), stamped = false;
+
+	c->time++;
+	if (!is_traced(t)) {
+		static uint8_t sink[4096];
+
+		etm_init(&nobody, sink, sizeof(sink), false, 0);
+		e = &nobody;
+	} else if (t->truth) {
+		fprintf(t->truth, "%" PRIx64 "\n", pc);
+	}
+	if (op == 0xd4000001) {
+		etm_exception(e, ETM_CALL, next, false);
+		t->pc = next;
+		return false;
+	}
+	if (op >> 26 == 5 || op >> 26 == 0x25) {
+		next = pc + (uint64_t)((int64_t)((uint64_t)op << 38) >> 36);
+		etm_branch(e, op >> 31 ? pc + 4 : 0);
+		if (op >> 31)
+			t->calls[t->depth++ % 64] = pc + 4;
+		stamped = true;
+	} else if (op >> 24 == 0x54) {
+		if (taken)
+			next = pc + (uint64_t)((int64_t)((uint64_t)(op >> 5 & 0x7ffff) << 45) >> 43);
+		etm_atom(e, taken);
+		stamped = true;
+	} else if (op == 0xd65f03c0 && t->depth && number(8)) {
+		next = t->calls[--t->depth % 64];
+		etm_indirect(e, next, 0);
+		stamped = true;
+	} else if (op != 0xd503201f && op != 0xd5033fdf) {
+		next = anywhere(t);
+		etm_indirect(e, next, op == 0xd63f0000 ? pc + 4 : 0);
+		stamped = true;
+	} else if (op == 0xd5033fdf) {
+		etm_atom(e, true);
+	}
+	if (stamped && number(40) == 0)
+		etm_timestamp(e, stamp(c->time));
+	t->pc = next;
+	return true;
+}
+
+static void run(struct cpu *c)
+{
+	uint64_t n = 1 + number(number(10) ? 300 : 5000);
+	bool user = true;
+
+	while (n-- > 0 && user)
+		user = step(c);
+	if (user && is_traced(c->thread))
+		etm_exception(&c->etm, number(2) ? ETM_IRQ : ETM_DATA_FAULT, c->thread->pc, false);
+	/* The kernel sends it on, sometimes to a signal's handler. */
+	if (number(10) == 0)
+		c->thread->pc = anywhere(c->thread);
+	if (number(2)) {
+		leave(c);
+		return;
+	}
+	c->time += 300 + number(500);
+	begin_trace(c);
+}
+
+/* All CPUs are interrupted, and what was traced is taken. */
+static void freeze(void)
+{
+	uint64_t time = MAX(cpus[0].time, cpus[1].time) + 500;
+
+	for (int i = 0; i < CPUS; i++) {
+		struct cpu *c = &cpus[i];
+
+		c->time = time;
+		if (c->thread && is_traced(c->thread))
+			etm_exception(&c->etm, ETM_IRQ, c->thread->pc, false);
+		if (!arena && c->thread && (!grid || c->thread->pid == PID_A))
+			end_slice(c, c->thread->tid, c->thread->pid);
+		else if (!grid)
+			end_slice(c, 5, 5);
+		c->traced = false;
+	}
+}
+
+/* Of the arena: both CPUs' bytes in turns, 14 a frame, as its formatter puts them. */
+static void put_frames(size_t *from)
+{
+	size_t before = frames.size;
+
+	while (from[0] < cpus[0].bytes.size || from[1] < cpus[1].bytes.size) {
+		unsigned i = (unsigned)number(CPUS);
+		uint8_t frame[16] = { (uint8_t)((0x10 + 2 * i) << 1 | 1) };
+		size_t n = MIN(cpus[i].bytes.size - from[i], (size_t)14);
+
+		if (!n)
+			continue;
+		memcpy(frame + 1, cpus[i].bytes.data + from[i], n);
+		memset(frame + 1 + n, 0x71, 14 - n); /* event packets: they say nothing of the control flow */
+		for (int k = 2; k < 15; k += 2) {
+			frame[15] |= (uint8_t)((frame[k] & 1) << k / 2);
+			frame[k] &= (uint8_t)~1;
+		}
+		from[i] += n;
+		buf_add(&frames, frame, sizeof(frame));
+	}
+	arena_size = frames.size - before;
+}
+
+static void write_records(struct pd_writer *w)
+{
+	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
+	const struct pd_origin *list = (const struct pd_origin *)records.data;
+
+	for (size_t i = 0; i < records.size / sizeof(*list); i++) {
+		struct pd_origin o = list[i];
+		bool out = o.cpu >> 31;
+
+		o.cpu &= 0x7fffffff;
+		pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, out ? PD_MISC_SWITCH_OUT : 0, others, sizeof(others), &o);
+	}
+}
+
+static void fill_cpus(struct pd_cpu *list)
+{
+	struct emu_regs r;
+
+	etm_regs(false, &r);
+	for (unsigned i = 0; i < CPUS; i++)
+		list[i] = (struct pd_cpu){ PD_MAGIC_ETMV4, i, 8,
+					   { nocid ? r.configr & ~(uint32_t)ETM_CONFIGR_CID : r.configr, 0x10 + 2 * i, r.idr0,
+					     r.idr1, r.idr2, r.idr8, r.authstatus, 1 /* the virtual counter */ } };
+}
+
+static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_frozen)
+{
+	struct pd_cpu list[CPUS];
+	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .snapshot = true, .cpus = list, .n_cpus = CPUS };
+	char path[4096], image[4096];
+	struct pd_writer *w;
+	int fd, rc;
+
+	fill_cpus(list);
+	/* ns = -5000000 + ticks * 16 */
+	session.clock = (struct pd_clock){ true, 10, 16 << 10, (uint64_t)-5000000 };
+	snprintf(path, sizeof(path), "%s/trace.perf.data", dir);
+	snprintf(image, sizeof(image), "%s/image", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	rc = fd < 0 ? -errno : pd_write_begin(fd, &session, &w);
+	if (rc < 0)
+		return rc;
+	pd_write_comm(w, PID_A, PID_A, "machine", true, 1);
+	for (int i = 0; i < THREADS; i += 2)
+		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
+	for (int i = 0; i < 2; i++) {
+		struct pd_map map = { PID_A, PID_A, i ? LATER : CODE_A, sizeof(code), 0, .inode = 1, .prot = 5, .flags = 2, .path = image, .time = 1 };
+
+		if (!i || !drop)
+			pd_write_map(w, &map);
+	}
+	write_records(w);
+	for (size_t i = 0; i < n_frozen; i++)
+		pd_write_aux(w, &frozen[i]);
+	for (uint32_t i = 0; i < CPUS && !arena; i++)
+		for (size_t k = 0; k < cpus[i].n_slices; k++)
+			pd_write_aux(w, &cpus[i].slices[k]);
+	for (uint32_t i = 0; i < (arena ? 1 : CPUS); i++) {
+		const struct buf *b = arena ? &frames : &cpus[i].bytes;
+
+		pd_write_buffer(w, &(struct pd_buffer){ .size = b->size, .index = i, .tid = UINT32_MAX, .cpu = i });
+		pd_write_bytes(w, b->data, b->size);
+	}
+	rc = pd_write_end(w);
+	pd_writer_free(w);
+	close(fd);
+	return rc;
+}
+
+static void write_json(const char *dir, uint64_t end)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/snapshot.json", dir);
+	f = fopen(path, "w");
+	fprintf(f, "{\"version\":1,\"id\":\"x\",\"pid\":%d,\"capture\":\"perf\",\"clock\":\"perf\",\"shared\":%s,\"intervals\":[", PID_A,
+		grid ? "false" : "true");
+	for (int i = 0; i < THREADS; i += 2)
+		fprintf(f, "%s{\"tid\":%u,\"from\":1,\"to\":%" PRIu64 "}", i ? "," : "", threads[i].tid, drop ? drop_at : end);
+	fprintf(f, "],\"threads\":[],\"images\":[]}\n");
+	fclose(f);
+}
+
+static void write_image(const char *dir)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/image", dir);
+	f = fopen(path, "w");
+	fwrite(code, sizeof(code), 1, f);
+	fclose(f);
+}
+
+static void begin(const char *dir)
+{
+	make_code();
+	for (unsigned i = 0; i < THREADS; i++) {
+		struct thread *t = &threads[i];
+		char path[4096];
+
+		t->pid = i % 2 ? PID_B : PID_A;
+		t->tid = t->pid + i / 2;
+		t->pc = anywhere(t);
+		t->cpu = -1;
+		snprintf(path, sizeof(path), "%s/%u.pcs", dir, t->tid);
+		if (t->pid == PID_A)
+			t->truth = fopen(path, "w");
+	}
+	for (unsigned i = 0; i < CPUS; i++) {
+		cpus[i].ring = calloc(1, RING);
+		cpus[i].time = 10000;
+		etm_init(&cpus[i].etm, cpus[i].ring, RING, false, 0);
+	}
+}
+
+/* Its owner is another one now: all its threads execute other code. */
+static void change_owner(void)
+{
+	drop_at = MAX(cpus[0].time, cpus[1].time) + 1;
+	for (int i = 0; i < CPUS; i++)
+		cpus[i].time = drop_at + 1;
+	dropped = true;
+	for (int i = 0; i < THREADS; i += 2) {
+		threads[i].pc = anywhere(&threads[i]);
+		threads[i].depth = 0;
+		fclose(threads[i].truth);
+		threads[i].truth = NULL;
+	}
+	for (int i = 0; i < CPUS; i++)
+		if (cpus[i].thread && cpus[i].thread->pid == PID_A)
+			begin_trace(&cpus[i]);
+}
+
+static struct cpu *earliest(void)
+{
+	return cpus[0].time <= cpus[1].time ? &cpus[0] : &cpus[1];
+}
+
+static void gap(void)
+{
+	for (int i = 0; i < THREADS; i += 2)
+		if (threads[i].truth)
+			fprintf(threads[i].truth, "gap\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct pd_aux frozen[2];
+	size_t from[CPUS] = { 0, 0 }, n_frozen = 0;
+
+	if (argc < 4)
+		return 2;
+	srandom((unsigned)atoi(argv[2]));
+	grid = strcmp(argv[3], "grid") == 0;
+	arena = strcmp(argv[3], "arena") == 0;
+	for (int i = 4; i < argc; i++) {
+		nocid = nocid || strcmp(argv[i], "nocid") == 0;
+		drop = drop || strcmp(argv[i], "drop") == 0;
+		sparse = sparse || strcmp(argv[i], "sparse") == 0;
+	}
+	begin(argv[1]);
+	for (unsigned i = 0; i <= ROUNDS; i++) {
+		struct cpu *c = earliest();
+
+		if (drop && i == ROUNDS * 3 / 4)
+			change_owner();
+		if (i == ROUNDS || (arena && i == ROUNDS / 2)) {
+			freeze();
+			if (arena) {
+				put_frames(from);
+				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size, .size = arena_size, .flags = PD_AUX_OVERWRITE,
+								    .pid = 5, .tid = 5, .cpu = 0, .time = cpus[0].time };
+				n_frozen++;
+			}
+			gap();
+			off = true;
+		}
+		/* Blind for a while. */
+		if (off && i == ROUNDS / 2 + 60) {
+			off = false;
+			for (int k = 0; k < CPUS; k++)
+				if (cpus[k].thread) {
+					cpus[k].time += 300;
+					begin_trace(&cpus[k]);
+				}
+		}
+		if (i == ROUNDS)
+			break;
+		if (c->thread)
+			run(c);
+		else
+			enter(c);
+	}
+	for (int i = 0; i < THREADS; i += 2)
+		if (threads[i].truth)
+			fclose(threads[i].truth);
+	write_image(argv[1]);
+	write_json(argv[1], cpus[0].time + 1);
+	return write_trace(argv[1], frozen, n_frozen) < 0;
+}
