@@ -46,7 +46,7 @@ int credentials_read(pid_t pid, struct credentials *ret)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* Files there are root's where the process may not be looked into. */
 	if (proc_text(dir, "status", status, sizeof(status)) < 0 || fstatat(dir, "maps", &st, 0) < 0)
-		return -ESRCH;
+		return errno == ENOENT ? -ESRCH : -errno;
 	permitted = strstr(status, "\nCapPrm:");
 	if (!read_four(status, "\nUid:", c.uid) || !read_four(status, "\nGid:", c.gid) || !permitted)
 		return -EBADMSG;

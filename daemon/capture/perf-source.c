@@ -275,8 +275,11 @@ static int begin(struct capture_source *s, char *ret_why)
 		return rc;
 	side_drain(m->side);
 	s->armed_at = side_now(m->side);
-	if (tasks_scan(&s->tasks, s->armed_at) < 0 || credentials_read(s->pid, &c) < 0 || !lives(s))
-		return -ESRCH;
+	rc = tasks_scan(&s->tasks, s->armed_at);
+	if (rc == 0)
+		rc = credentials_read(s->pid, &c);
+	if (rc < 0 || !lives(s))
+		return rc < 0 ? rc : -ESRCH;
 	if (!credentials_owned(&c, s->uid)) {
 		snprintf(ret_why, PERF_WHY_MAX,
 			 "the process is not its owner's alone: ids that differ, capabilities, or not dumpable");

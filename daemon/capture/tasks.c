@@ -242,6 +242,9 @@ int tasks_scan(struct tasks *t, uint64_t now)
 
 	snprintf(path, sizeof(path), "/proc/%u/task", t->pid);
 	dir = opendir(path);
+	/* Only one that is not there has no threads. */
+	if (!dir && errno != ENOENT)
+		return -errno;
 	seen = calloc(before + 1, sizeof(*seen));
 	if (!seen)
 		return -ENOMEM;
