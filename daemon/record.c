@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "daemon/capture/code.h"
+#include "daemon/capture/procfs.h"
 #include "daemon/record.h"
 #include "daemon/spool.h"
 #include "daemon/tree.h"
@@ -49,16 +50,14 @@ static struct file *find_file(const struct record *r, uint32_t id)
 	return NULL;
 }
 
-/* dir/code/N: a copy of a file that has no name any more. */
-static int copy_file(int dir, size_t n, int from, uint64_t size)
+/* path is code/NAME in dir. */
+static int copy_file(int dir, const char *path, int from, uint64_t size)
 {
 	_cleanup_close_ int to = -1;
-	char path[32];
 	uint64_t at = 0;
 
 	if (mkdirat(dir, "code", 0700) < 0 && errno != EEXIST)
 		return -errno;
-	snprintf(path, sizeof(path), "code/%zu", n);
 	to = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (to < 0)
 		return -errno;
@@ -115,15 +114,40 @@ static int add_image(struct record *r, int dir, const struct code_image *image, 
 			json_add_str(o, "missing", "deleted, and not copied");
 			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {
-			rc = copy_file(dir, n, file->fd, id.size);
-			*copied += id.size;
 			snprintf(text, sizeof(text), "code/%zu", n);
+			rc = copy_file(dir, text, file->fd, id.size);
+			*copied += id.size;
 			json_add_str(o, "file", text);
 		}
 	}
 	r->image_files[r->n_images++] = file;
 	json_object_array_add(images, o);
 	return rc;
+}
+
+/* What the process calls the code that it made: among the images, so that the decoder asks for it as for one. */
+static int add_names(struct record *r, int dir, json_object *spec, json_object *images)
+{
+	static const char copy[] = "code/perf.map";
+	_cleanup_close_ int fd = -1;
+	json_object *o;
+	uint64_t size;
+	int rc = procfs_perf_map(r->target->pid, r->target->pidfd, r->target->uid, &fd, &size);
+
+	if (rc < 0) {
+		if (rc == -EPERM || rc == -EFBIG)
+			miss(r, "its perf map: %s", rc == -EFBIG ? "too large" : "somebody else's file");
+		return 0;
+	}
+	rc = copy_file(dir, copy, fd, size);
+	if (rc < 0)
+		return rc;
+	o = json_object_new_object();
+	json_add_str(o, "path", "//perf-map");
+	json_add_str(o, "file", copy);
+	json_object_array_add(images, o);
+	json_add_bool(spec, "perf_map", true);
+	return 0;
 }
 
 static json_object *arguments_json(const struct target *t)
@@ -231,6 +255,10 @@ static int write_snapshot_json(struct record *r, int dir, const struct code_log 
 			return rc;
 	}
 	if (log->pieces) {
+		int rc = add_names(r, dir, o, images);
+
+		if (rc < 0)
+			return rc;
 		code = json_object_new_object();
 		json_add_u64(code, "pieces", log->pieces);
 		json_add_u64(code, "bytes", log->bytes);

@@ -70,7 +70,8 @@ tests_unit_process_SOURCES = tests/unit-process.c daemon/capture/code.c daemon/c
 	daemon/capture/procfs.c
 tests_unit_process_CFLAGS = $(AM_CFLAGS)
 tests_unit_process_LDADD = lib/code/libcode.la lib/base/libbase.la
-TESTS += tests/unit-process
+TESTS += tests/unit-process tests/names.test
+EXTRA_DIST += tests/names.test
 
 # lib/code, images
 check_PROGRAMS += tests/unit-image

@@ -80,6 +80,15 @@ static uint64_t end_of(const struct calls_output *c, uint32_t tid)
 	return end;
 }
 
+static uint64_t snapshot_number(const struct job *job, const char *key)
+{
+	uint64_t v = 0;
+
+	if (job->snapshot)
+		json_get_u64(job->snapshot, key, &v);
+	return v;
+}
+
 static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
 {
 	const struct pd_contents *contents = c->source->contents;
@@ -104,6 +113,8 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	}
 	if (rc < 0)
 		return rc;
+	if (c->source->names != IMAGE_NONE && pid == snapshot_number(c->source->job, "pid"))
+		region_map_names(regions, c->symbols[c->source->names]);
 	more = reallocarray(c->processes, c->n_processes + 1, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
@@ -271,7 +282,8 @@ static int load_symbols(struct calls_output *c)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct image_file *f = image_file(c->source->images, i);
 
-		if (f->fd >= 0 && symbols_load(f->fd, &c->symbols[i]) == -ENOMEM)
+		if (f->fd >= 0 && (i == c->source->names ? symbols_load_perf_map : symbols_load)(f->fd, &c->symbols[i]) ==
+				      -ENOMEM)
 			return -ENOMEM;
 	}
 	return 0;
@@ -282,15 +294,6 @@ static const char *snapshot_text(const struct job *job, const char *key)
 	const char *text;
 
 	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
-}
-
-static uint64_t snapshot_number(const struct job *job, const char *key)
-{
-	uint64_t v = 0;
-
-	if (job->snapshot)
-		json_get_u64(job->snapshot, key, &v);
-	return v;
 }
 
 static int begin_store(struct calls_output *c)

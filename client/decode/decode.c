@@ -86,8 +86,12 @@ static json_object *images_json(const struct decode *d)
 
 	for (uint32_t i = 0; list && i < image_files(d->source->images); i++) {
 		const struct image_file *f = image_file(d->source->images, i);
-		json_object *o = json_object_new_object();
+		json_object *o;
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
+
+		if (i == d->source->names)
+			continue;
+		o = json_object_new_object();
 
 		json_add_bytes(o, "path", f->path);
 		json_add_str(o, "build_id", source_build_id(f, id));

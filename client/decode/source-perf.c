@@ -20,6 +20,9 @@ static const char kernel_name[] = "[kernel.kallsyms]";
 /* csightd's word for code that was written nobody knows when. */
 static const char unknown_name[] = "//unknown";
 
+/* And for the copy of what the program calls its code, among a snapshot's images. */
+static const char perf_map_name[] = "//perf-map";
+
 struct perf {
 	struct source source;
 	struct pd_file *file;
@@ -176,6 +179,7 @@ static int map_images(struct perf *p)
 	struct source *s = &p->source;
 	const struct pd_contents *c = s->contents;
 	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
+	bool named = false;
 	uint64_t pid;
 	int rc = 0;
 
@@ -203,6 +207,8 @@ static int map_images(struct perf *p)
 		if (rc == 0)
 			rc = image_map(s->images, m->pid, m->addr, m->len, m->offset, file, s->has_clock ? m->time : i);
 	}
+	if (rc == 0 && s->job->snapshot && json_get_bool(s->job->snapshot, "perf_map", &named) == 0 && named)
+		rc = image_file_add(s->images, perf_map_name, NULL, 0, 0, &s->names);
 	if (rc == 0 && s->job->code >= 0) {
 		if (s->job->snapshot && json_get_u64(s->job->snapshot, "pid", &pid) == 0)
 			code_pid = (uint32_t)pid;
@@ -334,6 +340,7 @@ int source_perf_open(struct job *job, json_object *warnings, struct source **ret
 		return -ENOMEM;
 	p->source.ops = &ops;
 	p->source.job = job;
+	p->source.names = IMAGE_NONE;
 	p->source.warnings = warnings;
 	rc = open_file(p);
 	if (rc == 0)

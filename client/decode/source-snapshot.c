@@ -309,6 +309,7 @@ static struct dumped *dumped_new(struct job *job, json_object *warnings)
 	d->source.job = job;
 	d->source.contents = &d->nothing;
 	d->source.warnings = warnings;
+	d->source.names = IMAGE_NONE;
 	d->source.map_files = calloc(1, sizeof(*d->source.map_files));
 	d->fd = -1;
 	return d;

@@ -37,6 +37,7 @@ struct source {
 	struct streams streams;
 	const struct pd_contents *contents; /* of a perf.data; with nothing in it for others */
 	struct image_set *images;
+	uint32_t names;	     /* the image that is a perf map, or IMAGE_NONE */
 	uint32_t *map_files; /* which image each mapping of the contents shows */
 	const struct pd_clock *clock; /* what makes times of timestamps; NULL: nothing is to be done */
 	bool has_clock;	       /* the times that come of it are on the clock of the records */

@@ -10,7 +10,7 @@
 #include "daemon/capture/procfs.h"
 #include "lib/base/util.h"
 
-enum { MAPS_MAX = 16 << 10, LINES_MAX = 256 << 10 };
+enum { MAPS_MAX = 16 << 10, LINES_MAX = 256 << 10, PERF_MAP_MAX = 32 << 20 };
 
 bool procfs_alive(const struct procfs *p)
 {
@@ -259,6 +259,29 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 	if (id.inode != m->inode || id.major != m->major || id.minor != m->minor)
 		return -ESTALE;
 	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size)
+{
+	_cleanup_(procfs_done) struct procfs p = { .dir = -1 };
+	_cleanup_close_ int fd = -1;
+	struct file_identity id;
+	char path[64];
+	int rc = procfs_open(pid, pidfd, &p);
+
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)procfs_inner_pid(&p));
+	rc = procfs_file(&p, path, &fd, &id);
+	if (rc < 0)
+		return rc;
+	if (id.uid != uid)
+		return -EPERM;
+	if (id.size > PERF_MAP_MAX)
+		return -EFBIG;
+	*ret_fd = TAKE_FD(fd);
+	*ret_size = id.size;
 	return 0;
 }
 

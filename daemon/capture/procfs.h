@@ -66,6 +66,12 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
  */
 int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct file_identity *ret_id);
 
+/*
+ * What the process calls the code that it makes: /tmp/perf-PID.map beneath its own root, which has to be uid's. Its size
+ * is that of now. -EFBIG: beyond all reason.
+ */
+int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size);
+
 /* Of each page of [start, end): */
 enum { PROCFS_THERE = 1, PROCFS_FILE = 2 };
 int procfs_pages(const struct procfs *p, uint64_t start, uint64_t end, uint8_t *ret);

@@ -11,5 +11,6 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/demangle.c \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
+	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h
 lib_code_libcode_la_LIBADD += -lstdc++

@@ -44,6 +44,7 @@ struct region_map {
 	uint32_t *hash; /* id + 1 */
 	size_t hash_size;
 	struct region_hit recent[RECENT];
+	const struct symbols *names; /* by address, of what is in no file; or NULL */
 };
 
 int region_map_new(struct region_map **ret)
@@ -368,6 +369,28 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 	d->name = at.name;
 }
 
+/* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */
+static void look_in_names(const struct region_map *m, uint64_t addr, struct draft *d, struct region_hit *hit)
+{
+	struct symbols_at at = { .start = hit->start, .end = hit->end };
+
+	if (!m->names)
+		return;
+	symbols_find(m->names, addr, &at);
+	hit->start = MAX(hit->start, at.start);
+	hit->end = MIN(hit->end, at.end);
+	if (!at.known)
+		return;
+	d->key = (struct key){ d->key.path, m->names, at.function, REGION_FUNCTION };
+	d->end = at.function_end;
+	d->name = at.name;
+}
+
+void region_map_names(struct region_map *m, const struct symbols *by_address)
+{
+	m->names = by_address;
+}
+
 static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
@@ -403,8 +426,10 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 			d.key.kind = REGION_ANON;
 			d.key.start = map->start;
 			d.end = map->end;
+			look_in_names(m, addr, &d, &hit);
 		}
 	} else {
+		look_in_names(m, addr, &d, &hit);
 		hit.start = addr;
 		hit.end = addr + 1;
 	}

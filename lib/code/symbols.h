@@ -31,6 +31,9 @@ struct symbol {
 
 /* The same from a list in any order, for tests and for code that describes itself. Names are copied. */
 int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret);
+
+/* The same from a perf map (/tmp/perf-PID.map): its offsets are addresses. Lines that make no sense are passed over. */
+int symbols_load_perf_map(int fd, struct symbols **ret);
 struct symbols *symbols_free(struct symbols *s);
 size_t symbols_count(const struct symbols *s);
 
@@ -96,6 +99,9 @@ struct region_mapping {
  * all: give what is known before the first one.
  */
 int region_map_add(struct region_map *m, const struct region_mapping *mapping);
+
+/* Names by address for what is in no file; borrowed. Before the first look-up. */
+void region_map_names(struct region_map *m, const struct symbols *by_address);
 
 /* An answer, and the addresses and times that it holds for. */
 struct region_hit {

@@ -206,8 +206,8 @@ static json_object *last_of(json_object *list, size_t most)
 static json_object *start_message(const struct worker_start *start, bool with_threads, size_t intervals)
 {
 	/* What the decoder has a use for; a long list of images is not. */
-	static const char *const keys[] = { "id",   "pid",	 "name",  "exe",    "capture",
-					    "time", "monotonic", "clock", "shared", "threads" };
+	static const char *const keys[] = { "id",        "pid",   "name",   "exe",      "capture", "time",
+					    "monotonic", "clock", "shared", "perf_map", "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {

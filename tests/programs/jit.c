@@ -4,6 +4,7 @@
  *   closed    at the same place, in memory that can be either written or executed
  *   appended  the same, each piece at a place of its own
  *   told      as open, and told in a jitdump
+ * With a third argument it writes a perf map, too, and waits at its end until its input ends.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ enum { PAGE = 4096, PLACE = 256, ROUNDS_MAX = 4096 };
 enum how { OPEN, CLOSED, APPENDED, TOLD };
 
 static enum how how;
-static int dump = -1;
+static int dump = -1, named;
 
 /* The header of a jitdump, and the record of one function. */
 struct dump_header {
@@ -98,6 +99,22 @@ static code write_code(uint32_t *at, unsigned variant)
 	return (code)(void *)at;
 }
 
+/* The last of them holds. */
+static void name_code(const uint8_t *memory)
+{
+	char name[64];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)getpid());
+	f = fopen(name, "a");
+	check(f != NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		fprintf(f, "%llx %x before_%u\n", (unsigned long long)(uintptr_t)(memory + i * PLACE), 2 * PLACE, i);
+		fprintf(f, "%llx %x piece number %u\n", (unsigned long long)(uintptr_t)(memory + i * PLACE), PLACE, i);
+	}
+	fclose(f);
+}
+
 static void *generate(void *arg)
 {
 	unsigned long rounds = (unsigned long)(uintptr_t)arg;
@@ -107,6 +124,8 @@ static void *generate(void *arg)
 	uint64_t v = 1;
 
 	check(memory != MAP_FAILED);
+	if (named)
+		name_code(memory);
 	for (unsigned i = 0; i < rounds; i++) {
 		uint8_t *place = memory + (how == APPENDED ? (size_t)i * PAGE % size : i / 8 % 2 * PLACE);
 		code f = write_code((uint32_t *)(void *)place, i);
@@ -114,7 +133,7 @@ static void *generate(void *arg)
 		for (int k = 0; k < 30; k++)
 			v = f(v);
 	}
-	if (how != APPENDED)
+	if (how != APPENDED && !named)
 		munmap(memory, size);
 	return (void *)(uintptr_t)v;
 }
@@ -129,10 +148,14 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 4; i++)
 		if (argc > 2 && strcmp(argv[2], words[i]) == 0)
 			how = i;
+	named = argc > 3;
 	if (how == TOLD)
 		begin_dump();
 	pthread_create(&other, NULL, generate, (void *)(uintptr_t)rounds);
 	v = generate((void *)(uintptr_t)rounds);
 	pthread_join(other, &w);
+	if (named)
+		while (getchar() != EOF)
+			continue;
 	return result((uintptr_t)v + (uintptr_t)w);
 }
