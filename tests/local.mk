@@ -1,5 +1,5 @@
 # Every test speaks TAP; skips name their reason. Rooms add their own programs to check_PROGRAMS and TESTS.
-TEST_EXTENSIONS = .test
+TEST_EXTENSIONS = .test .rig
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_LOG_DRIVER = $(LOG_DRIVER)
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \

@@ -16,6 +16,8 @@ if HAVE_AARCH64_CXX
 traced_cxx_programs = $(traced_cxx:%=tests/programs/%) $(traced_cxx:%=tests/programs/%-dynamic)
 endif
 check_DATA = $(traced_programs) $(traced_cxx_programs)
+traced: $(check_DATA)
+.PHONY: traced
 CLEANFILES += $(traced_programs) $(traced_cxx_programs)
 
 TRACED_CFLAGS = -O2 -g -Wall -Wextra -Werror -pthread

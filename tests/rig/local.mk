@@ -1,0 +1,20 @@
+# csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
+RIG_TESTS = tests/rig/smoke.rig
+RIG_LOG_DRIVER = $(LOG_DRIVER)
+RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
+AM_RIG_LOG_FLAGS = test
+EXTRA_DIST += $(RIG_TESTS) tests/rig/rig tests/rig/init tests/rig/run tests/rig/rig.service tests/rig/guest.sh
+
+rig-built: all
+	@$(AM_TESTS_ENVIRONMENT) if $(top_srcdir)/tests/rig/rig tools; then $(top_srcdir)/tests/rig/rig all; fi
+check-rig:
+	@$(top_srcdir)/tests/check-summary . rig-tests
+rig-tests: rig-built
+	@$(MAKE) --no-print-directory TESTS='$(RIG_TESTS)' check-TESTS
+.PHONY: rig-built rig-tests check-rig
+
+CLEANFILES += rig-tests.log
+clean-local: clean-rig
+clean-rig:
+	rm -rf tests/rig/aarch64 tests/rig/install tests/rig/module tests/rig/out
+.PHONY: clean-rig
