@@ -179,8 +179,12 @@ static bool look_once(struct child *c)
 /* As the capture thread does after each round of records. */
 static void look(struct child *c)
 {
-	if (look_once(c))
-		look_once(c);
+	if (look_once(c)) {
+		uint64_t now = clock_now();
+
+		drain(c);
+		process_watch(c->process, now);
+	}
 }
 
 static void child_done(struct child *c)

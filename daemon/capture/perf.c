@@ -357,7 +357,7 @@ static bool look_around(struct perf_machine *m)
 
 	TAILQ_FOREACH(s, &m->sources, link)
 	if (s->process)
-		read |= process_look(s->process, side_now(m->side));
+		read |= process_watch(s->process, side_now(m->side));
 	return read;
 }
 

@@ -37,6 +37,7 @@ struct process {
 	size_t n_names;
 	struct jitdump *jit;
 	uint64_t look_ns;   /* of the last look */
+	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */
 	int64_t shift;	    /* from CLOCK_MONOTONIC, as of shift_ns */
 	uint64_t shift_ns;
 	uint64_t cut;	    /* what was before is not known; 0: all is */

@@ -15,9 +15,15 @@ enum {
 	PATHS_MAX = 256,   /* names of memory */
 	NAMES_MAX = 8 << 10,
 	LOG_MAX = 160 << 20,
+	WATCH_SHARE = 20, /* for so many parts of other time one of looking */
 };
 
 static const char anonymous[] = "//anon", unknown[] = "//unknown";
+
+static uint64_t clock_ns(void)
+{
+	return now_ns(CLOCK_MONOTONIC);
+}
 
 int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process **ret)
 {
@@ -239,6 +245,22 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 bool process_look(struct process *p, uint64_t now_ns)
 {
 	return look_at(p, now_ns) > 0;
+}
+
+bool process_watch(struct process *p, uint64_t now_ns)
+{
+	uint64_t begun = clock_ns();
+	bool read;
+
+	if (begun < p->rest_until) {
+		/* What was read before is sure now all the same. */
+		if (now_ns > p->look_ns)
+			history_close(p->history, now_ns);
+		return false;
+	}
+	read = process_look(p, now_ns);
+	p->rest_until = clock_ns() + WATCH_SHARE * (clock_ns() - begun);
+	return read;
 }
 
 /* A thread that is gone needs no name from before; of one that lives the last one stays. */

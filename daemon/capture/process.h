@@ -8,7 +8,7 @@
  * one that came while it looked takes back what was read too late; process_tell(). Bytes that were read hold from the
  * last record that made their memory code. Where that cannot be known (memory that can be written and executed at once,
  * or through another mapping), the log says that nothing is known ("//unknown"), and the decoder has no image there.
- * Between snapshots, process_look() after each round of records keeps code that will be written over.
+ * Between snapshots, process_watch() after each round of records keeps code that will be written over.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_H
 #define CSIGHT_DAEMON_CAPTURE_PROCESS_H
@@ -60,6 +60,12 @@ void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns);
  * worth it.
  */
 bool process_look(struct process *p, uint64_t now_ns);
+
+/*
+ * The same between snapshots: it is passed over where it would take more than a small share of all time, as for a process
+ * that changes its mappings without end.
+ */
+bool process_watch(struct process *p, uint64_t now_ns);
 
 /*
  * Adds the log to ret_log, texts that are each ended by NUL to missing, and those files that were not handed over
