@@ -70,6 +70,9 @@ struct perf_machine {
 /* Opens the side events for a target, or closes those that nobody needs. */
 int machine_watch(struct perf_machine *m, char *ret_why, size_t room);
 
+/* The topology anew: modules and CPUs may have come or gone. */
+void machine_relearn(struct perf_machine *m);
+
 /* The arena for this plan (taken, also on failure), where it does not run yet. */
 int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room);
 void machine_close_arena(struct perf_machine *m);

@@ -290,6 +290,11 @@ static int begin(struct capture_source *s, char *ret_why)
 	if (c.contained)
 		machine_watch(m, ret_why, PERF_WHY_MAX);
 	rc = open_rings(s, ret_why);
+	/* What it is may have changed since it was looked at, where nothing was in use. */
+	if (rc < 0 && rc != -ESRCH && !m->arena.plan && !m->n_private) {
+		machine_relearn(m);
+		rc = open_rings(s, ret_why);
+	}
 	if (rc < 0)
 		return rc;
 	/* Mappings that are not executable are told of, too (side.c). */

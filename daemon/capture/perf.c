@@ -286,27 +286,35 @@ void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret
 		name_holders(ret, room);
 }
 
+void machine_relearn(struct perf_machine *m)
+{
+	struct topology *t, *old = m->topology;
+
+	if (topology_read(root_of(m), &t) < 0)
+		return;
+	/* Plans that are in use have numbers of sinks. */
+	if ((m->arena.plan || m->n_private) && (t->n_sinks != old->n_sinks || t->n_cpus != old->n_cpus)) {
+		topology_free(t);
+		return;
+	}
+	topology_keep_registers(t, old);
+	pthread_mutex_lock(&m->lock);
+	m->topology = t;
+	pthread_mutex_unlock(&m->lock);
+	topology_free(old);
+}
+
 /* CPUs went or came: registers of those that came can be read, and events opened on them. */
 static void learn_cpus(struct perf_machine *m)
 {
 	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX], why[PERF_WHY_MAX] = "";
-	struct topology *t, *old = m->topology;
 	struct capture_source *s;
 
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root_of(m));
 	if (proc_text(AT_FDCWD, path, online, sizeof(online)) < 0)
 		return;
-	if (strcmp(online, m->online) != 0 && *m->online && topology_read(root_of(m), &t) == 0) {
-		/* Plans have numbers of sinks; another set of them is another machine. */
-		if (t->n_sinks == old->n_sinks && t->n_cpus == old->n_cpus) {
-			topology_keep_registers(t, old);
-			pthread_mutex_lock(&m->lock);
-			m->topology = t;
-			pthread_mutex_unlock(&m->lock);
-			topology_free(old);
-		} else {
-			topology_free(t);
-		}
+	if (strcmp(online, m->online) != 0 && *m->online) {
+		machine_relearn(m);
 		TAILQ_FOREACH(s, &m->sources, link)
 		if (s->armed && !s->shared)
 			grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
