@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "daemon/capture/code.h"
+#include "daemon/capture/emu.h"
 #include "daemon/capture/procfs.h"
 #include "daemon/record.h"
 #include "daemon/spool.h"
@@ -108,7 +109,9 @@ static int add_image(struct record *r, int dir, const struct code_image *image, 
 	add_build_id(o, image->build_id, image->build_id_size);
 	if (!file) {
 		json_add_str(o, "missing", "it was not handed over");
-		miss(r, "%s: the traced program did not hand this file over", image->path);
+		/* Where the daemon itself opens files, the source has said why. */
+		if (r->target->ring.ops == &emu_capture)
+			miss(r, "%s: the traced program did not hand this file over", image->path);
 	} else if (id.links == 0) {
 		if (!file_answers(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX || *copied + id.size > COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");

@@ -19,6 +19,7 @@
 
 #include "daemon/capture/code.h"
 #include "daemon/capture/process.h"
+#include "daemon/capture/procfs.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/code/image.h"
@@ -681,6 +682,40 @@ static void test_mounts(void)
 	child_done(&c);
 }
 
+/* Its /tmp is a file system in user space that nobody serves. */
+static void stall_steps(unsigned step, struct done *d)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[64];
+
+	(void)step;
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	d->addr = fd >= 0 && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		  mount("nobody", "/tmp", "fuse", 0, options) == 0;
+}
+
+static void test_stalling(void)
+{
+	struct child c;
+	uint64_t size;
+	int fd = -1;
+
+	if (geteuid() != 0) {
+		unit_skip("a file system that does not answer", "needs root");
+		return;
+	}
+	if (!child_new(&c, stall_steps, true))
+		return;
+	if (act(&c, 'S').addr) {
+		alarm(60);
+		CHECK_EQ(procfs_perf_map(c.pid, c.pidfd, 0, &fd, &size), -EMEDIUMTYPE);
+		alarm(0);
+	} else {
+		unit_skip("a file system that does not answer", "none can be mounted here");
+	}
+	child_done(&c);
+}
+
 static void owner_steps(unsigned step, struct done *d)
 {
 	if (step == 'S') {
@@ -881,6 +916,7 @@ int main(int argc, char **argv)
 	test_patched();
 	test_exec();
 	test_mounts();
+	test_stalling();
 	test_owner();
 	test_vdso_and_end();
 	test_jitdump();
