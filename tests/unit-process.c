@@ -481,6 +481,12 @@ static void make_file(const char *name, int fill)
 	close(fd);
 }
 
+/* Without capabilities files are opened by their names. */
+static bool reaches_deleted(void)
+{
+	return geteuid() == 0;
+}
+
 static const char *name_of(char *ret, unsigned step)
 {
 	/* A name that lies about its end and has a line's end in it. */
@@ -528,16 +534,16 @@ static void test_plugins(void)
 	act(&c, 'D');	  /* nobody looks, and it has its name still */
 	e = act(&c, 'E');
 	t = tell(&c);
-	CHECK_EQ(at(t, a.addr, a.after), 'A');
+	CHECK_EQ(at(t, a.addr, a.after), reaches_deleted() ? 'A' : 0);
 	CHECK_EQ(at(t, a.addr, b.after), 0);
 	CHECK_EQ(at(t, a.addr, e.before), 'D');
-	CHECK_EQ(at(t, a.addr, e.after), 'E');
+	CHECK_EQ(at(t, a.addr, e.after), reaches_deleted() ? 'E' : 0);
 	CHECK(misses(t, "gone"));
 
 	/* A file is handed over once. */
 	u = tell_more(&c, t);
 	CHECK_EQ(u->n_files, t->n_files);
-	CHECK_EQ(at(u, a.addr, e.after), 'E');
+	CHECK_EQ(at(u, a.addr, e.after), reaches_deleted() ? 'E' : 0);
 	told_done(u);
 	told_done(t);
 	unlink(name_of(name, 'D'));
@@ -810,7 +816,8 @@ static void dump_steps(unsigned step, struct done *d)
 		if (write_full(fd, header, sizeof(header)) < 0)
 			_exit(1);
 		map(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
-		unlink(name);
+		if (reaches_deleted())
+			unlink(name);
 		code = map(PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	}
 	d->addr = (uint64_t)(uintptr_t)code;
