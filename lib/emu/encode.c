@@ -107,8 +107,8 @@ void etm_address(struct etm *e, uint64_t address)
 /* EL0, AArch64, non-secure, with the context ID. */
 static void put_context(struct etm *e)
 {
-	put(e, 0x10 | 0x20 | 0x80);
-	for (int shift = 0; shift < 32; shift += 8)
+	put(e, 0x10 | 0x20 | (e->nameless ? 0 : 0x80));
+	for (int shift = 0; shift < 32 && !e->nameless; shift += 8)
 		put(e, (uint8_t)(e->context >> shift));
 }
 
@@ -127,6 +127,8 @@ static void put_timestamp(struct etm *e, uint64_t time, bool whole)
 	uint64_t changed = whole ? UINT64_MAX : time ^ e->timestamp;
 	int bytes = 1;
 
+	if (e->untimed)
+		return;
 	while (bytes < 9 && changed >> (7 * bytes))
 		bytes++;
 	put(e, HEADER_TIMESTAMP);

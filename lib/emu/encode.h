@@ -42,6 +42,7 @@ struct etm {
 	uint64_t timestamp;
 	uint32_t context;
 	bool return_stack;
+	bool untimed, nameless; /* no timestamps, no context IDs */
 	uint8_t top, depth;
 	uint64_t stack[ETM_STACK];
 };

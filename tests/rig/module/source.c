@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/* A trace unit a CPU, as coresight-etm4x would have it. */
+#include <linux/pid_namespace.h>
+#include <linux/property.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+
+#include "rig.h"
+
+/* Bits of the event's config (linux/coresight-pmu.h has them as ETM_OPT_…). */
+enum { BRANCH_BROADCAST = 8, CYCLES = 12, CONTEXT_ID = 14, CONTEXT_ID_2 = 15, TIMESTAMPS = 28, RETURN_STACK = 29 };
+
+/* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs; no cycle counts, no branch broadcast. */
+enum { IDR0 = 0x28000e01, IDR1 = 0x4100f403, IDR2 = 0x488, IDR4 = 4, IDR5 = 0x28c70840, AUTHSTATUS = 0xcc, DEVARCH = 0x47704a13 };
+enum { ADDRESS_PAIRS = IDR4 & 15 };
+
+/* coresight-etm-perf.h's. */
+struct etm_filter {
+	unsigned long start_addr, stop_addr;
+	u32 type;
+};
+
+struct etm_filters {
+	unsigned int nr_filters;
+	struct etm_filter etm_filter[8];
+	bool ssstatus;
+};
+
+struct source {
+	struct coresight_device *csdev;
+	struct coresight_platform_data pdata;
+	struct coresight_connection connection;
+	char name[16];
+	int cpu;
+	u32 configr;
+	bool shared;
+	local_t mode;
+};
+
+static struct source *sources[RIG_CPUS];
+
+static struct source *source_of(struct coresight_device *csdev)
+{
+	for (int cpu = 0; cpu < RIG_CPUS; cpu++)
+		if (sources[cpu] && sources[cpu]->csdev == csdev)
+			return sources[cpu];
+	return NULL;
+}
+
+void rig_source_sink(int cpu, bool shared)
+{
+	if (sources[cpu])
+		sources[cpu]->shared = shared;
+}
+
+static int trace_id_of(int cpu)
+{
+	return 0x10 + 2 * cpu;
+}
+
+static int cpu_id(struct coresight_device *csdev)
+{
+	return source_of(csdev)->cpu;
+}
+
+static int trace_id(struct coresight_device *csdev)
+{
+	return trace_id_of(source_of(csdev)->cpu);
+}
+
+static int set_filters(struct rig_cpu *c, struct perf_event *event)
+{
+	const struct etm_filters *filters = event->hw.addr_filters;
+	unsigned int used = 0;
+
+	c->n_filters = 0;
+	if (!filters)
+		return 0;
+	perf_event_addr_filters_sync(event);
+	for (unsigned int i = 0; i < filters->nr_filters; i++) {
+		const struct etm_filter *f = &filters->etm_filter[i];
+
+		used += f->type == RIG_FILTER_RANGE ? 2 : 1;
+		if (used > 2 * ADDRESS_PAIRS)
+			return -ENOSPC;
+		c->filters[c->n_filters++] = (struct rig_filter){ f->start_addr, f->stop_addr, f->type };
+	}
+	return 0;
+}
+
+static int start_perf(struct source *s, struct perf_event *event)
+{
+	struct rig_cpu *c = &rig->cpu[s->cpu];
+	u64 config = event->attr.config;
+
+	if (WARN_ON_ONCE(s->cpu != smp_processor_id()))
+		return -EINVAL;
+	if (config & (BIT(CONTEXT_ID_2) | BIT(BRANCH_BROADCAST)))
+		return -EINVAL;
+	s->configr = 0;
+	if (config & BIT(TIMESTAMPS))
+		s->configr |= RIG_TIMESTAMPS;
+	if (config & BIT(CONTEXT_ID) && task_active_pid_ns(current) == &init_pid_ns)
+		s->configr |= RIG_CONTEXT_ID;
+	if (config & BIT(RETURN_STACK))
+		s->configr |= RIG_RETURN_STACK;
+	c->user = !event->attr.exclude_user;
+	return set_filters(c, event);
+}
+
+static void start(void *data)
+{
+	struct source *s = data;
+	struct rig_cpu *c = &rig->cpu[s->cpu];
+
+	c->configr = s->configr;
+	c->trace_id = trace_id_of(s->cpu);
+	c->shared = s->shared;
+	rig_call(RIG_START);
+}
+
+static void stop(void *unused)
+{
+	rig_call(RIG_STOP);
+}
+
+static int enable(struct coresight_device *csdev, struct perf_event *event, u32 mode)
+{
+	struct source *s = source_of(csdev);
+	int rc = 0;
+
+	if (local_cmpxchg(&s->mode, CS_MODE_DISABLED, mode))
+		return -EBUSY;
+	if (mode == CS_MODE_PERF) {
+		rc = start_perf(s, event);
+		if (!rc)
+			start(s);
+	} else {
+		s->configr = RIG_TIMESTAMPS | RIG_CONTEXT_ID;
+		rig->cpu[s->cpu].user = 1;
+		rig->cpu[s->cpu].n_filters = 0;
+		rc = smp_call_function_single(s->cpu, start, s, 1);
+	}
+	if (rc)
+		local_set(&s->mode, CS_MODE_DISABLED);
+	return rc;
+}
+
+static void disable(struct coresight_device *csdev, struct perf_event *event)
+{
+	struct source *s = source_of(csdev);
+
+	if (local_read(&s->mode) == CS_MODE_PERF)
+		stop(NULL);
+	else if (local_read(&s->mode) == CS_MODE_SYSFS)
+		smp_call_function_single(s->cpu, stop, NULL, 1);
+	local_set(&s->mode, CS_MODE_DISABLED);
+}
+
+static const struct coresight_ops_source source_ops = {
+	.cpu_id = cpu_id,
+	.trace_id = trace_id,
+	.enable = enable,
+	.disable = disable,
+};
+static const struct coresight_ops ops = { .source_ops = &source_ops };
+
+static struct source *source_of_device(struct device *dev)
+{
+	return source_of(to_coresight_device(dev));
+}
+
+#define REGISTER(name_, value_)                                                                     \
+	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
+	{                                                                                           \
+		return sysfs_emit(buf, "0x%x\n", (u32)(value_));                                    \
+	}                                                                                           \
+	static DEVICE_ATTR_RO(name_)
+#define NUMBER(name_, format_, value_)                                                              \
+	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
+	{                                                                                           \
+		return sysfs_emit(buf, format_, value_);                                            \
+	}                                                                                           \
+	static DEVICE_ATTR_RO(name_)
+
+REGISTER(trcidr0, IDR0);
+REGISTER(trcidr1, IDR1);
+REGISTER(trcidr2, IDR2);
+REGISTER(trcidr3, 0x0d7b0004);
+REGISTER(trcidr4, IDR4);
+REGISTER(trcidr5, IDR5);
+REGISTER(trcidr8, 0);
+REGISTER(trcidr9, 0);
+REGISTER(trcidr10, 0);
+REGISTER(trcidr11, 0);
+REGISTER(trcidr12, 0);
+REGISTER(trcidr13, 0);
+static struct attribute *trcidr[] = {
+	&dev_attr_trcidr0.attr, &dev_attr_trcidr1.attr,	 &dev_attr_trcidr2.attr,  &dev_attr_trcidr3.attr,  &dev_attr_trcidr4.attr,
+	&dev_attr_trcidr5.attr, &dev_attr_trcidr8.attr,	 &dev_attr_trcidr9.attr,  &dev_attr_trcidr10.attr, &dev_attr_trcidr11.attr,
+	&dev_attr_trcidr12.attr, &dev_attr_trcidr13.attr, NULL,
+};
+static const struct attribute_group trcidr_group = { .name = "trcidr", .attrs = trcidr };
+
+REGISTER(trcauthstatus, AUTHSTATUS);
+REGISTER(trcconfig, source_of_device(dev)->configr);
+REGISTER(trctraceid, trace_id_of(source_of_device(dev)->cpu));
+REGISTER(trcdevarch, DEVARCH);
+static struct attribute *mgmt[] = {
+	&dev_attr_trcauthstatus.attr, &dev_attr_trcconfig.attr, &dev_attr_trctraceid.attr, &dev_attr_trcdevarch.attr, NULL,
+};
+static const struct attribute_group mgmt_group = { .name = "mgmt", .attrs = mgmt };
+
+NUMBER(cpu, "%d\n", source_of_device(dev)->cpu);
+NUMBER(ts_source, "%d\n", 1);
+NUMBER(nr_addr_cmp, "%#x\n", ADDRESS_PAIRS);
+NUMBER(nr_cntr, "%#x\n", IDR5 >> 28 & 7);
+NUMBER(numcidc, "%#x\n", 1);
+NUMBER(numvmidc, "%#x\n", 0);
+NUMBER(nrseqstate, "%#x\n", 4);
+static struct attribute *main_attributes[] = {
+	&dev_attr_cpu.attr, &dev_attr_ts_source.attr, &dev_attr_nr_addr_cmp.attr, &dev_attr_nr_cntr.attr, &dev_attr_numcidc.attr,
+	&dev_attr_numvmidc.attr, &dev_attr_nrseqstate.attr, NULL,
+};
+static const struct attribute_group main_group = { .attrs = main_attributes };
+static const struct attribute_group *groups[] = { &main_group, &mgmt_group, &trcidr_group, NULL };
+
+static int source_register(int cpu, struct fwnode_handle *sink)
+{
+	struct coresight_desc desc = { .type = CORESIGHT_DEV_TYPE_SOURCE, .ops = &ops, .groups = groups };
+	struct source *s = kzalloc(sizeof(*s), GFP_KERNEL);
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->cpu = cpu;
+	snprintf(s->name, sizeof(s->name), "etm%d", cpu);
+	if (sink) {
+		s->connection = (struct coresight_connection){ .child_port = cpu, .child_fwnode = fwnode_handle_get(sink) };
+		s->pdata = (struct coresight_platform_data){ .nr_outport = 1, .conns = &s->connection };
+	}
+	desc.subtype.source_subtype = CORESIGHT_DEV_SUBTYPE_SOURCE_PROC;
+	desc.pdata = &s->pdata;
+	desc.name = s->name;
+	desc.dev = rig_device();
+	if (IS_ERR(desc.dev)) {
+		rc = PTR_ERR(desc.dev);
+		goto free;
+	}
+	s->csdev = coresight_register(&desc);
+	if (IS_ERR(s->csdev)) {
+		rc = PTR_ERR(s->csdev);
+		goto free;
+	}
+	sources[cpu] = s;
+	rc = etm_perf_symlink(s->csdev, true);
+	if (!rc)
+		return 0;
+	sources[cpu] = NULL;
+	coresight_unregister(s->csdev);
+free:
+	kfree(s);
+	return rc;
+}
+
+int rig_sources_register(struct fwnode_handle *sink)
+{
+	int cpu, rc;
+
+	for_each_online_cpu(cpu) {
+		rc = source_register(cpu, sink);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+void rig_sources_unregister(void)
+{
+	for (int cpu = 0; cpu < RIG_CPUS; cpu++)
+		if (sources[cpu]) {
+			etm_perf_symlink(sources[cpu]->csdev, false);
+			coresight_unregister(sources[cpu]->csdev);
+			kfree(sources[cpu]);
+			sources[cpu] = NULL;
+		}
+}

@@ -1,0 +1,433 @@
+/*
+ * A QEMU plugin (system mode) that is the trace units of a virtual machine: it encodes what each virtual CPU executes at
+ * EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h tells both).
+ *
+ * A callback before each block tells where control went; the block before it is retired then. At an exception the kernel's
+ * entry code reads ELR_EL1 into x22: at the start of the block after that one the register says where user mode was left.
+ *
+ * Options: memory=FILE (shared with the guest), log=DIR (no truth is logged without), sync=BYTES, period=BLOCKS.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/emu/a64.h"
+#include "lib/emu/encode.h"
+#include "lib/emu/qemu.h"
+#include "tests/rig/plugin/formatter.h"
+#include "tests/rig/plugin/truth.h"
+#include "tests/rig/shared.h"
+
+enum { ARENA = 1 << 20, SUCCESSORS = 256, STAGED = 512, VIRTUAL_CLOCK = 1, NOT_IN_USER = 0 };
+#define MRS_X22_ELR_EL1 0xd5384036
+
+/* QEMU's own, no part of its plugin interface; Debian's binary exports them. */
+int64_t qemu_clock_get_ns(int clock);
+struct CPUState *qemu_get_cpu(int index);
+
+struct block {
+	uint64_t start, end, target;
+	uint8_t kind;
+	bool link;
+};
+
+struct cpu {
+	struct etm etm;
+	const struct block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
+	uint8_t *ring;
+	unsigned vector; /* by which user mode was left; NOT_IN_USER before that, and when it is told */
+	bool user, on, shared;
+	uint8_t trace_id;
+	uint32_t tid;
+	uint32_t period;
+	uint32_t tail; /* blocks since the last packet that a decoder can walk to */
+	uint64_t next_sync;
+	uint64_t staged; /* up to where the arena has the ring's bytes */
+	uint64_t lost;	 /* entries of the kernel whose address was never told */
+};
+
+int qemu_plugin_version = 1;
+
+static struct rig_shared *shared;
+static uint64_t memory_size;
+static bool truth;
+static uint64_t sync_bytes = 4096;
+static uint32_t period_blocks = 256;
+static struct cpu cpus[RIG_CPUS];
+static struct formatter arena;
+static pthread_mutex_t arena_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* blocks, successors */
+static uint64_t successors[SUCCESSORS];
+static unsigned n_successors;
+
+static uint64_t ticks(void)
+{
+	return (uint64_t)qemu_clock_get_ns(VIRTUAL_CLOCK) / (1000000000 / shared->frequency);
+}
+
+/* At the start of a block only: elsewhere QEMU holds them in the host's registers. */
+static uint64_t register_of(unsigned vcpu, int number)
+{
+	static __thread struct byte_array *array;
+	uint64_t v = 0;
+
+	if (!array)
+		array = g_byte_array_sized_new(8);
+	g_byte_array_set_size(array, 0);
+	if (aarch64_cpu_gdb_read_register(qemu_get_cpu((int)vcpu), array, number) == 8)
+		memcpy(&v, array->data, 8);
+	return v;
+}
+
+/* What the unit wrote since the last time goes to the shared sink. */
+static void stage(struct cpu *c)
+{
+	if (!c->shared || c->etm.head == c->staged)
+		return;
+	pthread_mutex_lock(&arena_lock);
+	if (arena.size)
+		formatter_write(&arena, c->trace_id, c->ring, c->etm.mask, c->staged, c->etm.head - c->staged);
+	pthread_mutex_unlock(&arena_lock);
+	c->staged = c->etm.head;
+}
+
+/* A stretch of trace begins at address. */
+static void begin(struct cpu *c, uint64_t address)
+{
+	c->etm.context = c->tid;
+	if (c->etm.head >= c->next_sync) {
+		etm_sync(&c->etm, ticks(), address, true);
+		c->next_sync = c->etm.head + sync_bytes;
+	} else {
+		etm_trace_on(&c->etm, address);
+		etm_timestamp(&c->etm, ticks());
+	}
+	c->tail = 0;
+	c->period = period_blocks;
+}
+
+/* The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done. */
+static bool retire(struct cpu *c, const struct block *b, uint64_t next)
+{
+	bool taken = next == b->target;
+
+	switch (b->kind) {
+	case A64_BRANCH:
+	case A64_CONDITIONAL:
+		if (!taken && (b->kind == A64_BRANCH || next != b->end))
+			return false;
+		etm_atom(&c->etm, taken);
+		if (b->link)
+			etm_push(&c->etm, b->end);
+		break;
+	case A64_INDIRECT:
+		etm_indirect(&c->etm, next, b->link ? b->end : 0);
+		break;
+	default:
+		if (next != b->end)
+			return false;
+		if (b->kind != A64_ISB) {
+			c->tail++;
+			return true;
+		}
+		etm_atom(&c->etm, true);
+	}
+	c->tail = 0;
+	return true;
+}
+
+static void on_user(unsigned vcpu, void *userdata)
+{
+	const struct block *b = userdata;
+	struct cpu *c = &cpus[vcpu];
+
+	c->user = true;
+	if (!c->on)
+		return;
+	if (c->last && !retire(c, c->last, b->start)) {
+		/* QEMU began a block anew in its middle: nothing of it ended. Else we do not know how control came here. */
+		if (b->start < c->last->start || b->start >= c->last->end)
+			c->last = NULL;
+	}
+	if (!c->last) {
+		begin(c, b->start);
+	} else if (c->etm.head >= c->next_sync && c->tail == 0) {
+		/* A synchronisation point names where a decoder stands: it must stand here. */
+		etm_sync(&c->etm, ticks(), b->start, false);
+		c->next_sync = c->etm.head + sync_bytes;
+		c->period = period_blocks;
+	} else if (--c->period == 0) {
+		etm_timestamp(&c->etm, ticks());
+		c->period = period_blocks;
+	}
+	c->last = b;
+	if (c->etm.head - c->staged >= STAGED)
+		stage(c);
+}
+
+static void on_vector(unsigned vcpu, void *userdata)
+{
+	struct cpu *c = &cpus[vcpu];
+
+	if (!c->user)
+		return;
+	c->user = false;
+	if (c->vector)
+		c->lost++;
+	c->vector = (unsigned)(uintptr_t)userdata;
+}
+
+static bool synchronous(unsigned vector)
+{
+	return vector == 0x400;
+}
+
+/* User mode was left by an exception; what it returns to is known now. */
+static void left(struct cpu *c, unsigned vector, uint64_t at)
+{
+	const struct block *b = c->last;
+	enum etm_exception type = ETM_IRQ;
+
+	c->last = NULL;
+	if (synchronous(vector)) {
+		if (b->kind == A64_SVC && at == b->end)
+			type = ETM_CALL;
+		else
+			type = at >= b->start && at < b->end ? ETM_DATA_FAULT : ETM_INST_FAULT;
+	}
+	if (type != ETM_DATA_FAULT && !retire(c, b, at) && (at < b->start || at >= b->end)) {
+		c->lost++;
+		return;
+	}
+	etm_exception(&c->etm, type, at, false);
+}
+
+static void on_entered(unsigned vcpu, void *userdata)
+{
+	struct cpu *c = &cpus[vcpu];
+	unsigned vector = c->vector;
+	uint64_t at;
+
+	(void)userdata;
+	if (!vector)
+		return;
+	c->vector = NOT_IN_USER;
+	if (!c->on)
+		return;
+	at = register_of(vcpu, 22);
+	if (c->last)
+		left(c, vector, at);
+	if (truth && synchronous(vector))
+		truth_fault(vcpu, at);
+}
+
+static void start(struct cpu *c, const struct rig_cpu *r, unsigned vcpu)
+{
+	c->ring = (uint8_t *)shared + shared->rings + vcpu * shared->ring_size;
+	etm_init(&c->etm, c->ring, shared->ring_size, r->configr & RIG_RETURN_STACK, c->tid);
+	c->etm.untimed = !(r->configr & RIG_TIMESTAMPS);
+	c->etm.nameless = !(r->configr & RIG_CONTEXT_ID);
+	c->trace_id = (uint8_t)r->trace_id;
+	c->shared = r->shared;
+	c->staged = c->next_sync = 0;
+	c->last = NULL;
+	c->on = r->user;
+	if (truth && c->on)
+		truth_start(vcpu, r->trace_id, ticks());
+}
+
+static void stop(struct cpu *c, struct rig_cpu *r, unsigned vcpu)
+{
+	etm_flush(&c->etm);
+	stage(c);
+	r->head = c->etm.head;
+	if (truth && c->on)
+		truth_stop(vcpu, r->head, ticks());
+	c->on = false;
+	c->last = NULL;
+}
+
+/* RIG_HINT: the module calls. */
+static void on_call(unsigned vcpu, void *userdata)
+{
+	struct cpu *c = &cpus[vcpu];
+	struct rig_cpu *r = &shared->cpu[vcpu];
+
+	(void)userdata;
+	if (shared->magic != RIG_MAGIC || shared->protocol != RIG_PROTOCOL)
+		return;
+	switch (r->call) {
+	case RIG_START:
+		start(c, r, vcpu);
+		break;
+	case RIG_STOP:
+		stop(c, r, vcpu);
+		break;
+	case RIG_SWITCH:
+		c->tid = r->tid;
+		if (truth)
+			truth_switch(vcpu, r->tid, r->tgid, ticks());
+		break;
+	case RIG_ARENA_START:
+		pthread_mutex_lock(&arena_lock);
+		formatter_start(&arena, (uint8_t *)shared + shared->arena, shared->arena_size);
+		pthread_mutex_unlock(&arena_lock);
+		break;
+	case RIG_ARENA_STOP:
+		pthread_mutex_lock(&arena_lock);
+		formatter_flush(&arena);
+		shared->arena_head = arena.head;
+		pthread_mutex_unlock(&arena_lock);
+		break;
+	}
+	r->call = 0;
+}
+
+/* Blocks live as long as QEMU may run them, which it does not tell: for ever. Needs the lock. */
+static struct block *new_block(void)
+{
+	static struct block *pool;
+	static size_t free_blocks;
+
+	if (free_blocks == 0) {
+		pool = malloc(ARENA);
+		if (!pool)
+			abort();
+		free_blocks = ARENA / sizeof(*pool);
+	}
+	free_blocks--;
+	return pool++;
+}
+
+static uint32_t opcode(const struct qemu_plugin_tb *tb, size_t i)
+{
+	uint32_t op;
+
+	memcpy(&op, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
+	return op;
+}
+
+static void successor(uint64_t address)
+{
+	for (unsigned i = 0; i < n_successors; i++)
+		if (successors[i] == address)
+			return;
+	if (n_successors < SUCCESSORS)
+		successors[n_successors++] = address;
+}
+
+static void translate_kernel(struct qemu_plugin_tb *tb, uint64_t start, size_t n)
+{
+	unsigned vector = start & 0x7ff;
+	uint64_t target;
+	bool link, entered = false;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t op = opcode(tb, i);
+
+		if (op == RIG_HINT)
+			qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, i), on_call, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		if (op != MRS_X22_ELR_EL1)
+			continue;
+		pthread_mutex_lock(&lock);
+		successor(start + 4 * n);
+		a64_classify(opcode(tb, n - 1), start + 4 * (n - 1), &link, &target);
+		if (target)
+			successor(target);
+		pthread_mutex_unlock(&lock);
+	}
+	if (vector == 0x400 || vector == 0x480 || vector == 0x500 || vector == 0x580)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_vector, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)vector);
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < n_successors; i++)
+		entered |= successors[i] == start;
+	pthread_mutex_unlock(&lock);
+	if (entered)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_entered, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	uint64_t start = qemu_plugin_tb_vaddr(tb);
+	size_t n = qemu_plugin_tb_n_insns(tb);
+	struct block *b;
+
+	(void)id;
+	if (start >> 55 & 1) {
+		translate_kernel(tb, start, n);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	b = new_block();
+	pthread_mutex_unlock(&lock);
+	*b = (struct block){ .start = start, .end = start + 4 * n };
+	b->kind = (uint8_t)a64_classify(opcode(tb, n - 1), b->end - 4, &b->link, &b->target);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user, QEMU_PLUGIN_CB_NO_REGS, b);
+	if (truth)
+		truth_instrument(tb);
+}
+
+static void on_end(qemu_plugin_id_t id, void *userdata)
+{
+	uint64_t lost = 0;
+
+	(void)id;
+	(void)userdata;
+	for (unsigned i = 0; i < RIG_CPUS; i++)
+		lost += cpus[i].lost;
+	if (lost)
+		fprintf(stderr, "rig: %llu times user mode was left in a way that is not understood\n", (unsigned long long)lost);
+	if (truth)
+		truth_close();
+}
+
+static int map_memory(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	memory_size = (uint64_t)st.st_size;
+	shared = mmap(NULL, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return shared == MAP_FAILED || memory_size < sizeof(*shared) ? -1 : 0;
+}
+
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	if (!info->system_emulation || info->system.max_vcpus > RIG_CPUS)
+		return -1;
+	for (int i = 0; i < argc; i++) {
+		const char *value = strchr(argv[i], '=');
+
+		if (!value++)
+			return -1;
+		if (strncmp(argv[i], "memory=", 7) == 0) {
+			if (map_memory(value) < 0) {
+				perror(value);
+				return -1;
+			}
+		} else if (strncmp(argv[i], "log=", 4) == 0) {
+			truth_open(value);
+			truth = true;
+		} else if (strncmp(argv[i], "sync=", 5) == 0) {
+			sync_bytes = strtoull(value, NULL, 0);
+		} else if (strncmp(argv[i], "period=", 7) == 0) {
+			period_blocks = (uint32_t)strtoul(value, NULL, 0);
+		} else {
+			return -1;
+		}
+	}
+	if (!shared || !period_blocks)
+		return -1;
+	etm_atoms_init();
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_atexit_cb(id, on_end, NULL);
+	return 0;
+}

@@ -1,0 +1,111 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/rig/plugin/truth.h"
+
+struct log {
+	FILE *file;
+	struct rig_truth run;
+	uint64_t next;
+	bool on;
+};
+
+static struct log logs[RIG_CPUS];
+
+void truth_open(const char *dir)
+{
+	for (unsigned i = 0; i < RIG_CPUS; i++) {
+		char path[4096];
+
+		snprintf(path, sizeof(path), "%s/truth.%u", dir, i);
+		logs[i].file = fopen(path, "we");
+		if (!logs[i].file) {
+			fprintf(stderr, "rig: %s: %s\n", path, strerror(errno));
+			exit(1);
+		}
+		setvbuf(logs[i].file, NULL, _IOFBF, 1 << 18);
+	}
+}
+
+static void put(struct log *l, struct rig_truth record)
+{
+	if (record.count && fwrite(&record, sizeof(record), 1, l->file) != 1) {
+		fprintf(stderr, "rig: truth log: %s\n", strerror(errno));
+		_Exit(1);
+	}
+}
+
+static void mark(struct log *l, enum rig_mark type, uint64_t value, uint64_t ticks)
+{
+	put(l, l->run);
+	l->run = (struct rig_truth){ 0 };
+	l->next = 0;
+	put(l, (struct rig_truth){ RIG_MARK | (uint64_t)type << 56 | value, ticks });
+}
+
+void truth_start(unsigned vcpu, uint32_t trace_id, uint64_t ticks)
+{
+	mark(&logs[vcpu], RIG_MARK_START, trace_id, ticks);
+	logs[vcpu].on = true;
+}
+
+void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks)
+{
+	mark(&logs[vcpu], RIG_MARK_STOP, bytes, ticks);
+	logs[vcpu].on = false;
+}
+
+void truth_switch(unsigned vcpu, uint32_t tid, uint32_t tgid, uint64_t ticks)
+{
+	mark(&logs[vcpu], RIG_MARK_SWITCH, (tid & 0xffffff) | (uint64_t)(tgid & 0xffffff) << 24, ticks);
+}
+
+void truth_fault(unsigned vcpu, uint64_t at)
+{
+	struct log *l = &logs[vcpu];
+
+	if (l->run.count && l->next - 4 == at) {
+		l->run.count--;
+		l->next -= 4;
+	}
+}
+
+static void step(unsigned vcpu, void *userdata)
+{
+	uint64_t pc = (uint64_t)(uintptr_t)userdata;
+	struct log *l = &logs[vcpu];
+
+	if (!l->on)
+		return;
+	if (pc != l->next) {
+		put(l, l->run);
+		l->run = (struct rig_truth){ pc, 0 };
+	}
+	l->run.count++;
+	l->next = pc + 4;
+}
+
+void truth_instrument(struct qemu_plugin_tb *tb)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb);
+
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, step, QEMU_PLUGIN_CB_NO_REGS,
+						       (void *)(uintptr_t)qemu_plugin_insn_vaddr(insn));
+	}
+}
+
+void truth_close(void)
+{
+	for (unsigned i = 0; i < RIG_CPUS; i++)
+		if (logs[i].file) {
+			put(&logs[i], logs[i].run);
+			fclose(logs[i].file);
+			logs[i].file = NULL;
+		}
+}

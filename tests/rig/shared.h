@@ -1,0 +1,81 @@
+/*
+ * The memory that the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read its logs
+ * agree on: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.
+ *
+ * The module writes a request into struct rig_cpu of the CPU that it runs on and executes RIG_HINT. The plugin sees that
+ * instruction, in the thread that runs this virtual CPU, and has answered before the next one: a call, without a lock.
+ * Each CPU has a ring of its own, which its trace unit writes; what it wrote since it was started is read back at `head`. A
+ * unit that is started on the shared sink has its bytes taken from there into the arena, as formatted frames.
+ *
+ * The log: one file a virtual CPU, truth.N, of struct rig_truth. It tells which user instructions executed while the trace
+ * unit was on, and between them, as marks, which thread runs and when the unit was started and stopped. Instructions that did
+ * not complete (a page fault) are not in it.
+ */
+#ifndef CSIGHT_RIG_SHARED_H
+#define CSIGHT_RIG_SHARED_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdint.h>
+#endif
+
+#define RIG_MAGIC 0x0031474952534331ull
+#define RIG_HINT 0xd5032fbf /* HINT #125, which nobody uses */
+#define RIG_PROTOCOL 1
+
+enum { RIG_CPUS = 32, RIG_FILTERS = 8, RIG_COMM = 16 };
+
+enum rig_call {
+	RIG_START = 1, /* the trace unit of this CPU: configr, trace_id, shared, filters */
+	RIG_STOP,      /* and head tells how much there is */
+	RIG_SWITCH,    /* tid and tgid run here from now on */
+	RIG_ARENA_START, /* the shared sink begins anew, with arena_size */
+	RIG_ARENA_STOP,	 /* its last frame is filled up */
+};
+
+/* configr: TRCCONFIGR's bits. */
+enum { RIG_CONTEXT_ID = 1 << 6, RIG_TIMESTAMPS = 1 << 11, RIG_RETURN_STACK = 1 << 12 };
+
+enum rig_filter_type { RIG_FILTER_RANGE = 2, RIG_FILTER_START = 3, RIG_FILTER_STOP = 4 };
+
+struct rig_filter {
+	uint64_t start, stop;
+	uint32_t type, reserved;
+};
+
+struct rig_cpu {
+	uint32_t call;
+	uint32_t configr, trace_id, shared;
+	uint64_t head; /* bytes that the trace unit wrote since RIG_START; the last ring_size are in the ring */
+	uint32_t tid, tgid;
+	char comm[RIG_COMM];
+	uint32_t n_filters, user; /* user: code at EL0 is traced */
+	struct rig_filter filters[RIG_FILTERS];
+};
+
+struct rig_shared {
+	uint64_t magic;
+	uint32_t protocol, cpus;
+	uint32_t frequency, reserved; /* of the virtual counter */
+	uint64_t rings, ring_size;    /* of CPU n at rings + n * ring_size; a power of two */
+	uint64_t arena, arena_room;
+	uint64_t arena_size;  /* as the sink is programmed: a multiple of 16, at most arena_room */
+	uint64_t arena_head;  /* bytes of frames since RIG_ARENA_START */
+	struct rig_cpu cpu[RIG_CPUS];
+};
+
+/* A run of instructions from start, or a mark: start has the top bit, RIG_MARK_… in bits 56 to 62. */
+struct rig_truth {
+	uint64_t start, count;
+};
+
+#define RIG_MARK (1ull << 63)
+#define RIG_MARK_TYPE(mark) ((unsigned)((mark) >> 56 & 0x7f))
+enum rig_mark {
+	RIG_MARK_SWITCH = 1, /* bits 0 to 23: the thread, 24 to 47: its process; count: the virtual counter */
+	RIG_MARK_START,	     /* bits 0 to 6: the trace ID; count: the counter */
+	RIG_MARK_STOP,	     /* bits 0 to 55: the bytes it wrote; count: the counter */
+};
+
+#endif
