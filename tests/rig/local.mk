@@ -18,3 +18,11 @@ clean-local: clean-rig
 clean-rig:
 	rm -rf tests/rig/aarch64 tests/rig/install tests/rig/module tests/rig/out
 .PHONY: clean-rig
+
+# The emulated CoreSight: a kernel module, a QEMU plugin, and what compares decodes with its truth log.
+check_PROGRAMS += tests/rig/compare
+tests_rig_compare_SOURCES = tests/rig/compare.c tests/rig/shared.h
+tests_rig_compare_LDADD = lib/base/libbase.la
+EXTRA_DIST += tests/rig/module/Kbuild tests/rig/module/rig.h tests/rig/module/main.c tests/rig/module/source.c \
+	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
+	tests/rig/plugin/formatter.c tests/rig/plugin/formatter.h

@@ -32,7 +32,6 @@ void coresight_set_percpu_sink(int cpu, struct coresight_device *csdev);
 struct etm_event_data {
 	struct work_struct work;
 	cpumask_t mask;
-	u32 cfg_hash;
 	void *snk_config;
 };
 
