@@ -73,9 +73,9 @@ struct history *history_free(struct history *h)
 	return NULL;
 }
 
-void history_described(struct history *h)
+void history_described(struct history *h, bool described)
 {
-	h->described = true;
+	h->described = described;
 }
 
 int history_record(struct history *h, const struct history_record *r)

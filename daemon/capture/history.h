@@ -73,7 +73,7 @@ int history_new(bool data, struct history **ret);
 struct history *history_free(struct history *h);
 
 /* The program describes its own code (a jitdump): memory keeps what it says when it is opened and closed for writing. */
-void history_described(struct history *h);
+void history_described(struct history *h, bool described);
 
 /* In any order of time. -ENOSPC: there are too many; -ENOMEM. */
 int history_record(struct history *h, const struct history_record *r);

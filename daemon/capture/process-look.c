@@ -174,7 +174,7 @@ static void start_jitdump(struct process *p, const struct image *i)
 	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
 
 	if (fd >= 0 && jitdump_new(fd, &p->jit) == 0)
-		history_described(p->history);
+		history_described(p->history, true);
 }
 
 static void opened(struct look_state *l, struct image *i, int rc)
@@ -313,6 +313,7 @@ static void close_up(struct process *p, uint64_t since)
 		if (p->images[i].opened_ns == since)
 			closep(&p->images[i].fd);
 	p->jit = jitdump_free(p->jit);
+	history_described(p->history, false);
 }
 
 static int count_taken(struct look_state *l)
@@ -372,6 +373,12 @@ static void learn_shift(struct process *p, uint64_t now)
 	p->shift_ns = now;
 }
 
+static void read_jitdump(struct process *p)
+{
+	if (p->jit && !p->closed)
+		p->jit_broken = !jitdump_read(p->jit, p->shift);
+}
+
 int look_at(struct process *p, uint64_t now)
 {
 	_cleanup_(look_done) struct look_state l = { .process = p, .memory = -1, .now = now };
@@ -381,6 +388,8 @@ int look_at(struct process *p, uint64_t now)
 	if (now > told)
 		history_close(p->history, now);
 	learn_shift(p, now);
+	/* No record of the kernel's tells that there is more. */
+	read_jitdump(p);
 	if (p->closed || (!p->pending && told && now < told + idle_ns))
 		return 0;
 	if (!procfs_alive(&p->proc))
@@ -394,8 +403,8 @@ int look_at(struct process *p, uint64_t now)
 		rc = count_taken(&l);
 	if (rc < 0)
 		return rc;
-	if (p->jit && !p->closed)
-		p->jit_broken = !jitdump_read(p->jit, p->shift);
+	/* One may have been found just now. */
+	read_jitdump(p);
 	history_prune(p->history, told);
 	p->look_ns = now;
 	p->pending = false;

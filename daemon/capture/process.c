@@ -207,7 +207,9 @@ void process_exec(struct process *p, uint64_t time)
 		.time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE
 	};
 
+	/* What it told of its code went with the program. */
 	p->jit = jitdump_free(p->jit);
+	history_described(p->history, false);
 	p->pending = true;
 	add_record(p, &r);
 }
@@ -376,6 +378,14 @@ static void tell_cut(const struct process *p, struct buf *log, const struct hist
 		tell_map(log, 0, outs[i].start, outs[i].end, PROT_READ | PROT_EXEC, unknown, 0, NULL);
 }
 
+/* What a jitdump that cannot be read on would have told may have been written over any of this. */
+static void tell_broken(struct buf *log, const struct jitdump_piece *pieces, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		tell_map(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size,
+			 PROT_READ | PROT_EXEC, unknown, 0, NULL);
+}
+
 static int tell_log(struct process *p, struct buf *log)
 {
 	_cleanup_free_ struct history_out *outs = NULL;
@@ -394,6 +404,8 @@ static int tell_log(struct process *p, struct buf *log)
 		if (i < n_outs)
 			tell_out(p, log, &outs[i]);
 	}
+	if (p->jit_broken)
+		tell_broken(log, pieces, n_pieces);
 	for (size_t i = 0; i < p->n_names; i++) {
 		struct emu_record_comm c = { .head = { EMU_REC_COMM, sizeof(c), p->names[i].time },
 					     .tid = p->names[i].tid };
