@@ -2,13 +2,14 @@
  * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
  * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
  *
- * usage: machine DIR SEED HOW [nocid] [drop] [sparse]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse]
  *
  *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
  *         wide    a ring a CPU, with all that ran there; shared
  *         arena   one sink for all CPUs, in frames; shared; frozen once in between
  *   nocid         no context IDs, as of containers
  *   sparse        no timestamp where a thread comes, now and then
+ *   el2           context IDs as of a kernel at EL2
  *   drop          the process is another user's from some time on, and runs the code at LATER then
  *
  * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
@@ -67,7 +68,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
-static bool grid, arena, nocid, drop, sparse, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, dropped, off;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -109,13 +110,17 @@ static uint64_t stamp(uint64_t time)
 	return (time + 5000000) / 16;
 }
 
-/* Without context IDs the packet's last four bytes are not there. */
-static void no_context(struct etm *e)
+/* Without context IDs the packet's last four bytes are not there; those of EL2 stand in its VMID. */
+static void change_context(struct etm *e)
 {
-	if (!nocid)
-		return;
-	e->head -= 4;
-	e->ring[(e->head - 1) & e->mask] &= 0x7f;
+	uint8_t *info = &e->ring[(e->head - 5) & e->mask];
+
+	if (nocid || el2)
+		*info &= 0x7f;
+	if (el2)
+		*info |= 0x40;
+	if (nocid)
+		e->head -= 4;
 }
 
 static void note_run(const struct cpu *c, uint32_t tid, bool in)
@@ -178,7 +183,7 @@ static void begin_trace(struct cpu *c)
 	} else {
 		etm_trace_on(&c->etm, t->pc);
 	}
-	no_context(&c->etm);
+	change_context(&c->etm);
 }
 
 static void enter(struct cpu *c)
@@ -331,9 +336,16 @@ static void fill_cpus(struct pd_cpu *list)
 	struct emu_regs r;
 
 	etm_regs(false, &r);
+	if (nocid || el2)
+		r.configr &= ~(uint32_t)ETM_CONFIGR_CID;
+	if (el2) {
+		r.configr |= 1 << 7 | 1 << 15;				      /* VMID, of CONTEXTIDR_EL2 */
+		r.idr1 |= 1 << 4;				      /* ETMv4.1, the first to have it */
+		r.idr2 = (r.idr2 & ~(31u << 10)) | 4 << 10 | 1u << 29; /* VMIDSIZE: 32 bits; VMIDOPT */
+	}
 	for (unsigned i = 0; i < CPUS; i++)
 		list[i] = (struct pd_cpu){ PD_MAGIC_ETMV4, i, 8,
-					   { nocid ? r.configr & ~(uint32_t)ETM_CONFIGR_CID : r.configr, 0x10 + 2 * i, r.idr0,
+					   { r.configr, 0x10 + 2 * i, r.idr0,
 					     r.idr1, r.idr2, r.idr8, r.authstatus, 1 /* the virtual counter */ } };
 }
 
@@ -471,6 +483,7 @@ int main(int argc, char **argv)
 	arena = strcmp(argv[3], "arena") == 0;
 	for (int i = 4; i < argc; i++) {
 		nocid = nocid || strcmp(argv[i], "nocid") == 0;
+		el2 = el2 || strcmp(argv[i], "el2") == 0;
 		drop = drop || strcmp(argv[i], "drop") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
 	}
