@@ -81,7 +81,7 @@ static size_t cpus_here(uint32_t *ret, size_t room)
 static void test_watching(struct side *s)
 {
 	int pipes[2];
-	uint64_t before, since;
+	uint64_t before, since, begun;
 	unsigned named = 0;
 	pid_t pid;
 
@@ -93,9 +93,12 @@ static void test_watching(struct side *s)
 		child(0);
 	}
 	tasks_init(&watched, (uint32_t)pid);
+	begun = now_ns(CLOCK_MONOTONIC);
 	side_drain(s);
 	before = side_now(s);
 	CHECK(before > 0);
+	/* The one clock tells when it was on the other one. */
+	CHECK(before - (uint64_t)side_shift(s) > begun && before - (uint64_t)side_shift(s) < now_ns(CLOCK_MONOTONIC));
 	CHECK_EQ(tasks_scan(&watched, before), 0);
 	CHECK_EQ(watched.n, 1);
 	tasks_own(&watched, before);

@@ -198,6 +198,7 @@ static int copy_code(struct capture_source *s, struct capture_copy *c)
 
 	if (!s->process)
 		return 0;
+	process_shift(s->process, side_shift(s->m->side));
 	process_look(s->process, side_now(s->m->side));
 	machine_take(s->m);
 	rc = process_tell(s->process, &log, &c->missing, &c->files, &c->n_files);

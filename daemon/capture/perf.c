@@ -364,8 +364,10 @@ static bool look_around(struct perf_machine *m)
 	bool read = false;
 
 	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->process)
+	if (s->process) {
+		process_shift(s->process, side_shift(m->side));
 		read |= process_watch(s->process, side_now(m->side));
+	}
 	return read;
 }
 

@@ -367,7 +367,7 @@ static void learn_shift(struct process *p, uint64_t now)
 {
 	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)), old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
 
-	if (p->shift_ns && old > shift)
+	if (p->shift_told || (p->shift_ns && old > shift))
 		return;
 	p->shift = shift;
 	p->shift_ns = now;

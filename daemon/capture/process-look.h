@@ -40,6 +40,7 @@ struct process {
 	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */
 	int64_t shift;	    /* from CLOCK_MONOTONIC, as of shift_ns */
 	uint64_t shift_ns;
+	bool shift_told;
 	uint64_t cut;	    /* what was before is not known; 0: all is */
 	bool pending;	    /* something new is not looked at yet */
 	bool closed;	    /* somebody else's now: not to be read */

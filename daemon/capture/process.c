@@ -244,6 +244,12 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 	p->names[p->n_names++] = n;
 }
 
+void process_shift(struct process *p, int64_t shift_ns)
+{
+	p->shift = shift_ns;
+	p->shift_told = true;
+}
+
 bool process_look(struct process *p, uint64_t now_ns)
 {
 	return look_at(p, now_ns) > 0;

@@ -54,6 +54,12 @@ void process_exec(struct process *p, uint64_t time);
 void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns);
 
 /*
+ * What is to be added to CLOCK_MONOTONIC for the records' clock, as of now: for what the program itself gives times
+ * to. Without it, it is taken from how late process_look() is called.
+ */
+void process_shift(struct process *p, int64_t shift_ns);
+
+/*
  * Reads what the records told of and is not read yet. now_ns: every record up to then was told, and it was asked for
  * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more. True: something was
  * read, and is kept if it is written over from the next call on; so draining the records once more and calling again is

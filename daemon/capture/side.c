@@ -34,6 +34,7 @@ struct side {
 	struct waiting *order;
 	size_t n_order, order_room;
 	uint64_t now, newest;
+	int64_t shift;
 	bool lost;
 	uint64_t lost_since;
 };
@@ -313,19 +314,28 @@ static void give_on(struct side *s)
 void side_drain(struct side *s)
 {
 	uint32_t self = (uint32_t)gettid();
-	uint64_t before = s->now;
+	uint64_t before = s->now, begun, ended;
 	char name[16] = "";
 
 	if (!s->n_lines)
 		return;
 	prctl(PR_GET_NAME, name);
+	begun = now_ns(CLOCK_MONOTONIC);
 	prctl(PR_SET_NAME, name);
+	ended = now_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < s->n_lines; i++)
 		take(s, &s->lines[i], self);
 	/* Its record may have been lost, or its CPU have no line. */
 	if (s->now == before)
 		s->now = s->newest;
+	else
+		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	give_on(s);
+}
+
+int64_t side_shift(const struct side *s)
+{
+	return s->shift;
 }
 
 uint64_t side_now(const struct side *s)

@@ -34,6 +34,9 @@ void side_drain(struct side *s);
 /* That moment, in the records' clock; 0: there was none yet. */
 uint64_t side_now(const struct side *s);
 
+/* What is to be added to CLOCK_MONOTONIC for that clock, as of then. */
+int64_t side_shift(const struct side *s);
+
 /* Records were lost since this was last asked; none before *ret_since. */
 bool side_lost(struct side *s, uint64_t *ret_since);
 
