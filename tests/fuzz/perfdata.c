@@ -49,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_require(c->cpus[i].n_params <= PD_PARAMS_MAX);
 	sum += touch(c->version) + touch(c->release) + touch(c->arch) + touch(c->damage.cause);
 	read_pieces(f, c);
-	if (streams_find(c, -1, &s) == 0) {
+	for (unsigned slices = PD_SLICES_UNKNOWN; slices <= PD_SLICES_OF_CPUS; slices++) {
+		if (streams_find(c, -1, slices, &s) < 0)
+			continue;
 		for (size_t i = 0; i < s.n; i++)
 			sum += touch(s.list[i].name) + streams_pid(&s, s.list[i].tid);
 		streams_done(&s);
