@@ -52,7 +52,15 @@ static bool is_virtual(const struct pd_contents *c)
 	return c->n_cpus > 0;
 }
 
-/* The emulator's stamps are records' times already. */
+static bool has_rings(const struct pd_contents *c)
+{
+	for (size_t i = 0; i < c->n_pieces; i++)
+		if (c->pieces[i].cpu != UINT32_MAX)
+			return true;
+	return false;
+}
+
+/* The emulator's stamps are records' times already, and it has a buffer for each thread; a trace unit's never are. */
 static void find_clock(struct source *s)
 {
 	const struct pd_contents *c = s->contents;
@@ -63,7 +71,8 @@ static void find_clock(struct source *s)
 	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
 	    (!clock || strcmp(clock, "perf") == 0))
 		s->clock = &c->clock;
-	s->has_clock = s->clock || (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known);
+	s->has_clock = s->clock ||
+		       (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
 }
 
 static uint64_t time_of(const struct perf *p, const struct engine_context *context)
