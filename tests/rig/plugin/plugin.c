@@ -177,7 +177,7 @@ static void on_vector(unsigned vcpu, void *userdata)
 	if (!c->user)
 		return;
 	c->user = false;
-	if (c->vector)
+	if (c->vector && c->on)
 		c->lost++;
 	c->vector = (unsigned)(uintptr_t)userdata;
 }

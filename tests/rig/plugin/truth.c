@@ -56,6 +56,8 @@ void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks)
 {
 	mark(&logs[vcpu], RIG_MARK_STOP, bytes, ticks);
 	logs[vcpu].on = false;
+	/* The guest may read it as soon as its trace. */
+	fflush(logs[vcpu].file);
 }
 
 void truth_switch(unsigned vcpu, uint32_t tid, uint32_t tgid, uint64_t ticks)
