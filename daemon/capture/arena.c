@@ -87,8 +87,7 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size
 		arena_close(a);
 		return rc;
 	}
-	each(a, true, PERF_EVENT_IOC_ENABLE);
-	each(a, false, PERF_EVENT_IOC_ENABLE);
+	arena_start(a);
 	return 0;
 }
 
@@ -102,14 +101,30 @@ void arena_close(struct arena *a)
 	*a = (struct arena){ 0 };
 }
 
+void arena_stop(struct arena *a)
+{
+	each(a, false, PERF_EVENT_IOC_DISABLE);
+	each(a, true, PERF_EVENT_IOC_DISABLE);
+	a->stopped = true;
+}
+
+void arena_start(struct arena *a)
+{
+	each(a, true, PERF_EVENT_IOC_ENABLE);
+	each(a, false, PERF_EVENT_IOC_ENABLE);
+	/* It stood still, and is none the worse for it. */
+	memset(a->enabled, 0, a->plan->n_cpus * sizeof(*a->enabled));
+	a->stopped = false;
+}
+
 uint64_t arena_flush(struct arena *a)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
-	each(a, false, PERF_EVENT_IOC_DISABLE);
-	each(a, true, PERF_EVENT_IOC_DISABLE);
-	each(a, true, PERF_EVENT_IOC_ENABLE);
-	each(a, false, PERF_EVENT_IOC_ENABLE);
+	if (a->stopped)
+		return 0;
+	arena_stop(a);
+	arena_start(a);
 	return now_ns(CLOCK_MONOTONIC) - began;
 }
 

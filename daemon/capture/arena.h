@@ -12,11 +12,15 @@ struct arena {
 	struct plan *plan; /* owned; NULL: closed */
 	struct aux *rings; /* one a CPU of the plan */
 	uint64_t *enabled; /* for how long each event had been, when last looked at */
+	bool stopped;      /* what was in the sinks is in the AUX buffers, and others may use them */
 };
 
 /* p is taken, also on failure. A CPU that is off is passed over; ret_why tells of a failure. */
 int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size_t room);
 void arena_close(struct arena *a);
+
+void arena_stop(struct arena *a);
+void arena_start(struct arena *a);
 
 /* What the sinks hold reaches the AUX buffers of their keepers, and all go on. ns in which nothing was traced. */
 uint64_t arena_flush(struct arena *a);

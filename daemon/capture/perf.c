@@ -190,11 +190,14 @@ int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, si
 
 	if (m->arena.plan) {
 		plan_free(p);
-		return 0;
+		if (!m->arena.stopped)
+			return 0;
+		arena_start(&m->arena);
+	} else {
+		rc = arena_open(&m->arena, p, m->poll_fd, ret_why, room);
+		if (rc < 0)
+			return rc;
 	}
-	rc = arena_open(&m->arena, p, m->poll_fd, ret_why, room);
-	if (rc < 0)
-		return rc;
 	arena_drain(&m->arena, &m->scratch);
 	if (arena_mend_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
@@ -323,13 +326,29 @@ static void learn_cpus(struct perf_machine *m)
 	machine_watch(m, why, sizeof(why));
 }
 
+/* When all whose trace it holds have ended it is theirs no longer: others would only overwrite it. */
+static bool is_of_nobody(const struct perf_machine *m)
+{
+	const struct capture_source *s;
+
+	TAILQ_FOREACH(s, &m->sources, link)
+	if (s->armed && s->shared && !s->lost && !s->tasks.ended)
+		return false;
+	return !m->settings.machine;
+}
+
 static void care_for_arena(struct perf_machine *m)
 {
 	char why[PERF_WHY_MAX] = "";
 	bool failed = false;
 
-	if (!m->arena.plan)
+	if (!m->arena.plan || m->arena.stopped)
 		return;
+	if (is_of_nobody(m)) {
+		arena_stop(&m->arena);
+		m->trouble[0] = '\0';
+		return;
+	}
 	if (arena_look_after(&m->arena, m->poll_fd, &failed, why, sizeof(why)) < 0) {
 		snprintf(m->trouble, sizeof(m->trouble), "%s", why);
 	} else if (!failed) {

@@ -130,6 +130,13 @@ uint64_t pevent_lost(const struct pevent_record *r)
 	return lost;
 }
 
+uint64_t pevent_filled(const struct pevent_ring *r)
+{
+	uint64_t filled = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE) - r->page->data_tail;
+
+	return MIN(filled, r->data_size);
+}
+
 int pevent_take(struct pevent_ring *r, struct buf *b)
 {
 	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;

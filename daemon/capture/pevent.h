@@ -60,6 +60,9 @@ uint64_t pevent_lost(const struct pevent_record *r);
  */
 int pevent_take(struct pevent_ring *r, struct buf *b);
 
+/* Bytes that pevent_take() would move. */
+uint64_t pevent_filled(const struct pevent_ring *r);
+
 /* How far the AUX buffer has been written, ever. */
 uint64_t pevent_aux_head(const struct pevent_ring *r);
 

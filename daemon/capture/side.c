@@ -9,7 +9,7 @@
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
-enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20 };
+enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
 
 /* One CPU's. */
 struct line {
@@ -238,6 +238,9 @@ static void take(struct side *s, struct line *l, uint32_t self)
 	const uint8_t *at;
 	size_t left;
 
+	/* Of what found no room the kernel tells only with the next record, which may be long in coming. */
+	if (l->ring.data_size - pevent_filled(&l->ring) < RECORD_MAX)
+		lose(s, l->newest);
 	buf_clear(&s->raw);
 	if (pevent_take(&l->ring, &s->raw) < 0) {
 		lose(s, l->newest);
