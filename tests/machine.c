@@ -2,7 +2,7 @@
  * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
  * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed]
  *
  *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
  *         wide    a ring a CPU, with all that ran there; shared
@@ -10,7 +10,9 @@
  *   nocid         no context IDs, as of containers
  *   sparse        no timestamp where a thread comes, now and then
  *   el2           context IDs as of a kernel at EL2
- *   drop          the process is another user's from some time on, and runs the code at LATER then
+ *   handed        private sinks: now and then threads of the process follow each other in one slice, as the kernel
+ * hands events on that both inherited drop          the process is another user's from some time on, and runs the code
+ * at LATER then
  *
  * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
  * hexadecimal, an address a line, with a line "gap" where tracing was off meanwhile.
@@ -57,7 +59,8 @@ struct cpu {
 	uint8_t *ring;
 	uint64_t slice; /* where the present one began */
 	bool traced;
-	struct thread *thread;
+	struct thread *thread, *left; /* left: its slice goes on, perhaps */
+	uint64_t left_time;
 	uint64_t time;
 	struct pd_aux *slices;
 	size_t n_slices;
@@ -68,7 +71,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
-static bool grid, arena, nocid, el2, drop, sparse, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, handed, dropped, off;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -92,13 +95,14 @@ static void make_code(void)
 	static const uint32_t ops[] = { 0xd65f03c0, 0xd65f03c0, 0xd61f0000, 0xd63f0000, 0xd4000001, 0xd5033fdf };
 
 	for (uint32_t i = 0; i < WORDS; i++) {
-		uint32_t far = (uint32_t)(number(WORDS) - i) & 0x3ffffff, near = (uint32_t)number(30) + 2, kind = (uint32_t)number(20);
+		uint32_t far = (uint32_t)(number(WORDS) - i) & 0x3ffffff, near = (uint32_t)number(30) + 2,
+			 kind = (uint32_t)number(20);
 
-		code[i] = kind < 6	? ops[kind]
-			  : kind < 8	? 0x94000000 | far
-			  : kind == 8	? 0x14000000 | far
-			  : kind < 12	? 0x54000000 | near << 5
-					: 0xd503201f;
+		code[i] = kind < 6    ? ops[kind]
+			  : kind < 8  ? 0x94000000 | far
+			  : kind == 8 ? 0x14000000 | far
+			  : kind < 12 ? 0x54000000 | near << 5
+				      : 0xd503201f;
 		if (i + 40 > WORDS)
 			code[i] = 0xd61f0000;
 	}
@@ -160,7 +164,9 @@ static void leave(struct cpu *c)
 	struct thread *t = c->thread;
 
 	c->time += 300 + number(500);
-	if (grid && t->pid == PID_A)
+	c->left = grid && t->pid == PID_A && handed && number(2) ? t : NULL;
+	c->left_time = c->time;
+	if (grid && t->pid == PID_A && !c->left)
 		end_slice(c, t->tid, t->pid);
 	if (t->pid == PID_A)
 		note_run(c, t->tid, false);
@@ -170,6 +176,18 @@ static void leave(struct cpu *c)
 	c->time += 300 + number(500);
 }
 
+/* The slice of one that left ended then, if it does not go on. */
+static void end_left(struct cpu *c)
+{
+	uint64_t now = c->time;
+
+	c->time = c->left_time;
+	if (c->left)
+		end_slice(c, c->left->tid, c->left->pid);
+	c->time = now;
+	c->left = NULL;
+}
+
 static void begin_trace(struct cpu *c)
 {
 	struct thread *t = c->thread;
@@ -177,7 +195,7 @@ static void begin_trace(struct cpu *c)
 	if (!is_traced(t))
 		return;
 	c->etm.context = t->tid;
-	if (grid || !c->traced) {
+	if ((grid && !c->left) || !c->traced) {
 		etm_sync(&c->etm, stamp(c->time), t->pc, true);
 		c->traced = true;
 	} else {
@@ -195,10 +213,13 @@ static void enter(struct cpu *c)
 		return;
 	t->cpu = (int)(c - cpus);
 	c->thread = t;
+	if (t->pid != PID_A)
+		end_left(c);
 	if (t->pid == PID_A)
 		note_run(c, t->tid, true);
 	c->time += 300 + number(500);
 	begin_trace(c);
+	c->left = NULL;
 	if (is_traced(t) && (!sparse || number(3)))
 		etm_timestamp(&c->etm, stamp(c->time));
 }
@@ -282,6 +303,7 @@ static void freeze(void)
 	for (int i = 0; i < CPUS; i++) {
 		struct cpu *c = &cpus[i];
 
+		end_left(c);
 		c->time = time;
 		if (c->thread && is_traced(c->thread))
 			etm_exception(&c->etm, ETM_IRQ, c->thread->pc, false);
@@ -339,20 +361,24 @@ static void fill_cpus(struct pd_cpu *list)
 	if (nocid || el2)
 		r.configr &= ~(uint32_t)ETM_CONFIGR_CID;
 	if (el2) {
-		r.configr |= 1 << 7 | 1 << 15;				      /* VMID, of CONTEXTIDR_EL2 */
-		r.idr1 |= 1 << 4;				      /* ETMv4.1, the first to have it */
+		r.configr |= 1 << 7 | 1 << 15;                         /* VMID, of CONTEXTIDR_EL2 */
+		r.idr1 |= 1 << 4;                                      /* ETMv4.1, the first to have it */
 		r.idr2 = (r.idr2 & ~(31u << 10)) | 4 << 10 | 1u << 29; /* VMIDSIZE: 32 bits; VMIDOPT */
 	}
 	for (unsigned i = 0; i < CPUS; i++)
-		list[i] = (struct pd_cpu){ PD_MAGIC_ETMV4, i, 8,
-					   { r.configr, 0x10 + 2 * i, r.idr0,
-					     r.idr1, r.idr2, r.idr8, r.authstatus, 1 /* the virtual counter */ } };
+		list[i] = (struct pd_cpu){ PD_MAGIC_ETMV4,
+					   i,
+					   8,
+					   { r.configr, 0x10 + 2 * i, r.idr0, r.idr1, r.idr2, r.idr8, r.authstatus,
+					     1 /* the virtual counter */ } };
 }
 
 static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_frozen)
 {
 	struct pd_cpu list[CPUS];
-	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .snapshot = true, .cpus = list, .n_cpus = CPUS };
+	struct pd_session session = {
+		.arch = "aarch64", .pmu_type = 8, .snapshot = true, .cpus = list, .n_cpus = CPUS
+	};
 	char path[4096], image[4096];
 	struct pd_writer *w;
 	int fd, rc;
@@ -370,7 +396,8 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	for (int i = 0; i < THREADS; i += 2)
 		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
 	for (int i = 0; i < 2; i++) {
-		struct pd_map map = { PID_A, PID_A, i ? LATER : CODE_A, sizeof(code), 0, .inode = 1, .prot = 5, .flags = 2, .path = image, .time = 1 };
+		struct pd_map map = { PID_A,      PID_A,     i ? LATER : CODE_A, sizeof(code),  0,
+				      .inode = 1, .prot = 5, .flags = 2,         .path = image, .time = 1 };
 
 		if (!i || !drop)
 			pd_write_map(w, &map);
@@ -400,10 +427,13 @@ static void write_json(const char *dir, uint64_t end)
 
 	snprintf(path, sizeof(path), "%s/snapshot.json", dir);
 	f = fopen(path, "w");
-	fprintf(f, "{\"version\":1,\"id\":\"x\",\"pid\":%d,\"capture\":\"perf\",\"clock\":\"perf\",\"shared\":%s,\"intervals\":[", PID_A,
-		grid ? "false" : "true");
+	fprintf(f,
+		"{\"version\":1,\"id\":\"x\",\"pid\":%d,\"capture\":\"perf\",\"clock\":\"perf\",\"shared\":%s,"
+		"\"intervals\":[",
+		PID_A, grid ? "false" : "true");
 	for (int i = 0; i < THREADS; i += 2)
-		fprintf(f, "%s{\"tid\":%u,\"from\":1,\"to\":%" PRIu64 "}", i ? "," : "", threads[i].tid, drop ? drop_at : end);
+		fprintf(f, "%s{\"tid\":%u,\"from\":1,\"to\":%" PRIu64 "}", i ? "," : "", threads[i].tid,
+			drop ? drop_at : end);
 	fprintf(f, "],\"threads\":[],\"images\":[]}\n");
 	fclose(f);
 }
@@ -485,6 +515,7 @@ int main(int argc, char **argv)
 		nocid = nocid || strcmp(argv[i], "nocid") == 0;
 		el2 = el2 || strcmp(argv[i], "el2") == 0;
 		drop = drop || strcmp(argv[i], "drop") == 0;
+		handed = handed || strcmp(argv[i], "handed") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
 	}
 	begin(argv[1]);
@@ -497,8 +528,13 @@ int main(int argc, char **argv)
 			freeze();
 			if (arena) {
 				put_frames(from);
-				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size, .size = arena_size, .flags = PD_AUX_OVERWRITE,
-								    .pid = 5, .tid = 5, .cpu = 0, .time = cpus[0].time };
+				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size,
+								    .size = arena_size,
+								    .flags = PD_AUX_OVERWRITE,
+								    .pid = 5,
+								    .tid = 5,
+								    .cpu = 0,
+								    .time = cpus[0].time };
 				n_frozen++;
 			}
 			gap();

@@ -121,7 +121,7 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct unit 
 	const struct runs *runs = d->source->runs;
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 
-	if (f->stream->of_threads) {
+	if (f->stream->of_threads && !f->stream->by_context) {
 		*ret = f->stream->cpu == UINT32_MAX ? f->stream->tid : u->piece->origin.tid;
 		return *ret != UINT32_MAX;
 	}
@@ -179,7 +179,7 @@ static void weigh(struct demux *d, struct feed *f, const struct unit *u)
 	/* Somebody else came: the one before had gone. */
 	if (had != f->has_tid || before != f->tid)
 		f->after = MAX(f->after, f->left);
-	if (f->stream->of_threads) {
+	if (f->stream->of_threads && !f->stream->by_context) {
 		f->time = u->piece->origin.time;
 		f->order = (uint64_t)(u->piece - d->source->contents->pieces);
 		return;

@@ -5,8 +5,8 @@
  * What a CPU did is cut into stretches, within each of which the CPU cannot have gone from one thread to another: at
  * exceptions, where tracing begins, and where the context ID changes. A stretch is a thread's by
  *
- *   the record of its slice of trace, where slices are of one thread each;
- *   else the context ID;
+ *   the context ID, where there are times with it, or slices of trace are not of one thread each;
+ *   else the record of its slice of trace;
  *   else the kernel's records of who ran, where they leave no doubt.
  *
  * What is nobody's by these is told as the CPU's, never guessed. Of a shared sink (source->shown) nothing goes out but

@@ -207,7 +207,7 @@ int queue_open(struct source *source, const struct stream *s, struct queue **ret
 	}
 	q->stream = lane_stream(q->lane);
 	/* Other protocols have the bit elsewhere; at worst what waits is more. */
-	q->stamped = !s->of_threads && (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
+	q->stamped = (!s->of_threads || s->by_context) && (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
 	*ret = q;
 	return 0;
 }

@@ -278,6 +278,15 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 }
 
 /* csightd's snapshots say whether a CPU's buffer is shared; where it is not, it is its target's alone. */
+/* Context IDs and timestamps are on (TRCCONFIGR.CID or VMID, and TS). */
+static bool tells_threads(const struct stream *s)
+{
+	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
+	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
+
+	return known && s->cpu != UINT32_MAX && s->config.configr & CONTEXTS && s->config.configr & STAMPS;
+}
+
 static enum pd_slices slices_of(const struct source *s)
 {
 	if (s->shown)
@@ -336,7 +345,11 @@ static int open_file(struct perf *p)
 		rc = runs_new(s->contents, &s->runs);
 	if (rc == 0)
 		rc = streams_find(s->contents, s->job->only_thread, slices_of(s), &s->streams);
-	return rc == 0 && !s->job->info ? streams_keep(&s->streams, find_ids, p) : rc;
+	if (rc == 0 && !s->job->info)
+		rc = streams_keep(&s->streams, find_ids, p);
+	for (size_t i = 0; rc == 0 && i < s->streams.n; i++)
+		s->streams.list[i].by_context = s->has_clock && tells_threads(&s->streams.list[i]);
+	return rc;
 }
 
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret)

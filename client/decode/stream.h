@@ -26,6 +26,11 @@ struct stream {
 	uint64_t bytes;
 	uint32_t source_cpu; /* whose trace unit it is; UINT32_MAX: not known */
 	bool of_threads;     /* each piece is of the thread that its record names */
+	/*
+	 * It has context IDs and times, which tell more: the kernel goes from one thread to another that inherited the
+	 * same events without stopping them, and a piece is of both.
+	 */
+	bool by_context;
 	bool shares; /* another stream, before it, has the same bytes */
 };
 
