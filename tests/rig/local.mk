@@ -1,5 +1,6 @@
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
-RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig
+RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig \
+	tests/rig/line.rig tests/rig/killed.rig
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
 AM_RIG_LOG_FLAGS = test
