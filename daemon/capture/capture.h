@@ -102,6 +102,9 @@ struct capture_copy {
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
 
+/* Notes in words what the copy lacks. */
+void capture_miss(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
+
 struct capture_ops {
 	const char *name;
 	/*

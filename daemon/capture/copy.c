@@ -1,6 +1,8 @@
 #include "config.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,6 +32,17 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	buf_done(&c->missing);
 	free(c);
 	return NULL;
+}
+
+void capture_miss(struct capture_copy *c, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_add(&c->missing, text, strlen(text) + 1);
 }
 
 bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size)

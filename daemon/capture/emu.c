@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -426,19 +425,6 @@ static bool cut_overwritten(const struct capture_source *s, uint32_t n, struct r
 	return c->from < c->to;
 }
 
-static void miss(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
-
-static void miss(struct capture_copy *c, const char *fmt, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	buf_add(&c->missing, text, strlen(text) + 1);
-}
-
 /* What was taken in of a thread becomes part of the copy; its memory is handed over. */
 static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive,
 			struct ring_copy *r, struct capture_copy *c)
@@ -450,13 +436,13 @@ static void keep_thread(const struct capture_source *s, uint32_t n, const struct
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);
 
-		miss(c, "thread %u did not stop tracing in time: %s", o->tid,
+		capture_miss(c, "thread %u did not stop tracing in time: %s", o->tid,
 		     left ? "its last bytes are uncertain" : "it is left out");
 		if (!left)
 			return;
 	}
 	if (r->from > o->from && t->acknowledged)
-		miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
+		capture_miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
 		     (unsigned long long)(r->to - r->from));
 	t->from = r->from;
 	t->size = r->to - r->from;
@@ -520,7 +506,7 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 	uint64_t size = atomic_load(&h->log_head);
 
 	if (size > s->log_size) {
-		miss(c, "the log of mappings and code is damaged");
+		capture_miss(c, "the log of mappings and code is damaged");
 		return 0;
 	}
 	c->log = malloc(size + 1);

@@ -1,25 +1,11 @@
 #include "config.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "daemon/capture/perf-private.h"
 #include "daemon/capture/proc.h"
 #include "lib/base/util.h"
-
-static void miss(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
-
-static void miss(struct capture_copy *c, const char *fmt, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	buf_add(&c->missing, text, strlen(text) + 1);
-}
 
 /* What this service may still take of memory, where its control group has a limit; files that are cached make room. */
 static uint64_t memory_left(void)
@@ -99,7 +85,7 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 	if (limit > left / 2) {
 		limit = left / 2;
 		if (total > limit)
-			miss(c, "this service's memory is short (MemoryMax=)");
+			capture_miss(c, "this service's memory is short (MemoryMax=)");
 	}
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		uint64_t share = total > limit ? limit / n_held & ~(uint64_t)4095 : UINT64_MAX;
@@ -109,12 +95,12 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 		if (!held)
 			continue;
 		if (!has_registers(s, rings[n].cpu)) {
-			miss(c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
+			capture_miss(c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
 			     rings[n].cpu);
 			continue;
 		}
 		if (held > share)
-			miss(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)", rings[n].cpu,
+			capture_miss(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)", rings[n].cpu,
 			     (unsigned long long)share);
 		rc = aux_copy(&rings[n], share, &c->rings[c->n_rings]);
 		if (rc < 0)
@@ -168,7 +154,7 @@ static int copy_units(const struct capture_source *s, struct capture_copy *c)
 	c->clock = side_clock(s->m->side);
 	c->clock.known &= known;
 	if (!c->clock.known)
-		miss(c, "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
+		capture_miss(c, "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
 	return 0;
 }
 
@@ -251,7 +237,7 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 	if (rc == 0 && s->shared)
 		hide_others(c);
 	if (c->n_rings == 0)
-		miss(c, "no sink held any trace");
+		capture_miss(c, "no sink held any trace");
 	return rc;
 }
 
