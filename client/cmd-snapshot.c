@@ -18,7 +18,7 @@ static const struct verb_option options[] = {
 static void tell_decode(FILE *to, const struct csight_object *decode)
 {
 	static const char *const gaps[] = { "no-image",	  "unknown-address", "overflow", "discard",    "bad-packet",
-					    "bad-image", "lost",	       "cut",	   "unsupported" };
+					    "bad-image", "lost",	       "cut",	   "crash", "unsupported" };
 	const struct csight_object *counts = csight_field(decode, "gaps");
 	int64_t bytes = csight_number(decode, "bytes", 0), decoded = csight_number(decode, "decoded", 0);
 

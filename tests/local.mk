@@ -80,6 +80,9 @@ tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
 # lib/coresight, lib/etm's OpenCSD engine
+check_PROGRAMS += tests/unit-continuity
+tests_unit_continuity_SOURCES = tests/unit-continuity.c
+tests_unit_continuity_LDADD = lib/etm/libetm.la
 check_PROGRAMS += tests/unit-deframe
 tests_unit_deframe_SOURCES = tests/unit-deframe.c
 tests_unit_deframe_LDADD = lib/coresight/libcoresight.la $(OPENCSD_LIBS)
@@ -87,7 +90,7 @@ check_PROGRAMS += tests/crashing
 tests_crashing_SOURCES = tests/crashing.c $(csight_decode_SOURCES)
 tests_crashing_LDADD = $(csight_decode_LDADD)
 tests_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
-TESTS += tests/unit-deframe tests/golden.test tests/inputs.test
+TESTS += tests/unit-continuity tests/unit-deframe tests/golden.test tests/inputs.test
 EXTRA_DIST += tests/golden.test tests/inputs.test
 
 # lib/coresight/topology, csight doctor

@@ -261,6 +261,17 @@ static void test_fall_through(void)
 	CHECK_EQ(counts.unexplained, 1);
 }
 
+/* What cannot have led here is not what ran. */
+static void test_torn(void)
+{
+	begin();
+	bl(MAIN);
+	element((struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .torn = true,
+				  .range = { .start = F + 8, .end = F + 12, .count = 1, .last_size = 4 } });
+	end(0, "segment inferred:main( )gap gap:wrong code segment inferred:f( )end");
+	CHECK_EQ(counts.gaps, 1);
+}
+
 static void test_return_past_root(void)
 {
 	begin();
@@ -579,6 +590,7 @@ int main(void)
 	test_recursion();
 	test_tail_call();
 	test_fall_through();
+	test_torn();
 	test_return_past_root();
 	for (int i = 0; i < 2; i++) {
 		tell_returns = i;

@@ -323,7 +323,7 @@ static uint64_t anywhere(void)
 }
 
 static uint64_t walked[STEPS * 2];
-static size_t n_walked, n_seen, first_wrong;
+static size_t n_walked, n_seen, n_torn, first_wrong;
 
 /*
  * Walks as a program would, calls that return included, and tells the encoder. Exceptions strike before some
@@ -402,22 +402,22 @@ static int compare(void *user, const struct element *el)
 		first_wrong = MIN(first_wrong, n_seen);
 	if (el->kind != ELEM_RANGE)
 		return 0;
+	n_torn += el->torn;
 	for (uint64_t pc = el->range.start; pc < el->range.end; pc += 4, n_seen++)
 		if (n_seen >= n_walked || walked[n_seen] != pc)
 			first_wrong = MIN(first_wrong, n_seen);
 	return 0;
 }
 
-static void follow(bool return_stack, uint64_t sync)
+/* Through OpenCSD; the engine, which is to be closed, or NULL. */
+static struct engine *decode(bool return_stack)
 {
 	struct engine_config config = { .protocol = PROTOCOL_ETMV4 };
 	struct engine_memory memory = { .read = read_code, .version = same_version };
 	struct element_sink sink = { .element = compare };
-	struct engine_stats stats;
 	struct engine *engine;
 	struct emu_regs regs;
 
-	walk(return_stack, sync);
 	etm_regs(return_stack, &regs);
 	config.trace_id = (uint8_t)regs.traceidr;
 	config.configr = regs.configr;
@@ -426,13 +426,26 @@ static void follow(bool return_stack, uint64_t sync)
 	config.idr1 = regs.idr1;
 	config.idr2 = regs.idr2;
 	config.idr8 = regs.idr8;
-	n_seen = 0;
+	n_seen = n_torn = 0;
 	first_wrong = SIZE_MAX;
 	if (!CHECK_EQ(engine_opencsd.open(&config, &memory, &sink, &engine), 0))
-		return;
+		return NULL;
 	CHECK_EQ(engine_opencsd.push(engine, ring, e.head), 0);
 	CHECK_EQ(engine_opencsd.finish(engine), 0);
+	return engine;
+}
+
+static void follow(bool return_stack, uint64_t sync)
+{
+	struct engine_stats stats;
+	struct engine *engine;
+
+	walk(return_stack, sync);
+	engine = decode(return_stack);
+	if (!engine)
+		return;
 	engine_opencsd.stats(engine, &stats);
+	CHECK_EQ(n_torn, 0);
 	CHECK_EQ(stats.restarts, 0);
 	CHECK_EQ(first_wrong, SIZE_MAX);
 	CHECK_EQ(n_seen, n_walked);
@@ -450,6 +463,29 @@ static void test_walks(void)
 		follow(i, 4096);
 		follow(i, 100);
 	}
+}
+
+/* Told to be elsewhere than where a branch leads. */
+static void test_torn(void)
+{
+	uint64_t pc;
+	uint32_t op;
+
+	do {
+		pc = anywhere();
+		read_code(NULL, NULL, pc, &op, sizeof(op));
+	} while (op >> 26 != 5 || !(op & 0x3ffffff));
+	begin(false, 0x1234);
+	etm_sync(&e, 1000, pc, true);
+	etm_branch(&e, 0);
+	etm_flush(&e);
+	etm_address(&e, pc);
+	etm_branch(&e, 0);
+	etm_flush(&e);
+	n_walked = 0;
+	engine_opencsd.close(decode(false));
+	CHECK_EQ(n_seen, 2);
+	CHECK_EQ(n_torn, 1);
 }
 
 /* A small ring: the newest bytes, at their places. */
@@ -526,6 +562,7 @@ int main(void)
 	test_atoms();
 	test_fewest();
 	test_walks();
+	test_torn();
 	test_wrap();
 	test_finish();
 	return unit_end();

@@ -122,7 +122,7 @@ static int on_range(struct autofdo *a, const struct element *e)
 {
 	uint64_t first, last = e->range.end - e->range.last_size;
 	uint32_t file;
-	int rc = settle(a, true, e->range.start);
+	int rc = settle(a, !e->torn, e->range.start);
 
 	if (rc < 0 || !e->range.count || !where(a, e->range.start, &file, &first))
 		return rc;

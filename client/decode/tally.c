@@ -7,6 +7,7 @@ void tally_element(struct tally *t, const struct element *e)
 	case ELEM_RANGE_NOPATH:
 		t->ranges++;
 		t->instructions += e->range.count;
+		t->gaps[GAP_TYPE_BAD_IMAGE] += e->torn;
 		break;
 	case ELEM_EXCEPTION:
 		t->exceptions++;

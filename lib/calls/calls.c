@@ -328,8 +328,10 @@ static enum next after_range(const struct element *e)
 static int range(struct calls *c, const struct element *e)
 {
 	uint64_t last = e->range.end - MAX(e->range.last_size, 1);
-	int rc = arrive(c, e->range.start);
+	int rc = e->torn ? gap(c, GAP_BAD_IMAGE) : 0;
 
+	if (rc == 0)
+		rc = arrive(c, e->range.start);
 	c->counts.ranges++;
 	c->counts.instructions += e->range.count;
 	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.time)) {

@@ -52,7 +52,7 @@ enum gap_kind {
 	GAP_NO_SYNC,   /* the stream was cut, or not understood */
 	GAP_OVERFLOW,  /* the trace unit lost bytes */
 	GAP_NO_IMAGE,  /* code that nobody could give */
-	GAP_BAD_IMAGE, /* the code is not what ran */
+	GAP_BAD_IMAGE, /* the code is not what ran, or the trace was garbled */
 	GAP_PAUSED,    /* tracing was off: a freeze, a filter */
 	GAP_DEPTH,     /* more frames than are kept */
 };

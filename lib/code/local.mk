@@ -1,6 +1,7 @@
 # Each half on its own lines: images, and symbols.
 noinst_LTLIBRARIES += lib/code/libcode.la
 lib_code_libcode_la_SOURCES = \
+	lib/code/a64.h \
 	lib/code/blob.h \
 	lib/code/bytes.c lib/code/bytes.h \
 	lib/code/elf.c lib/code/elf.h \

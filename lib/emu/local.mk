@@ -5,7 +5,7 @@ lib_emu_libemuring_la_SOURCES = lib/emu/atoms.c lib/emu/encode.c lib/emu/encode.
 # The plugin brings its own copies: QEMU loads it into a process that has none of our libraries.
 pkglib_LTLIBRARIES += csight-etm.la
 csight_etm_la_SOURCES = \
-	lib/emu/a64.h \
+	lib/code/a64.h \
 	lib/emu/atoms.c \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \

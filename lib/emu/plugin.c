@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "lib/base/util.h"
-#include "lib/emu/a64.h"
+#include "lib/code/a64.h"
 #include "lib/emu/codelog.h"
 #include "lib/emu/encode.h"
 #include "lib/emu/guest.h"

@@ -72,6 +72,11 @@ struct element {
 	uint8_t isa;
 	uint8_t instr, sub; /* range */
 	bool taken, conditional;
+	/*
+	 * Range: it begins elsewhere than where the code before it leads. Either the trace was garbled or the code is not
+	 * what ran; the text form does not tell.
+	 */
+	bool torn;
 	bool has_cycles;
 	uint8_t reason;
 	uint32_t cycles;

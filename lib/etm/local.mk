@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += lib/etm/libetm.la
 lib_etm_libetm_la_SOURCES = \
+	lib/etm/continuity.c lib/etm/continuity.h \
 	lib/etm/element.c lib/etm/element.h \
 	lib/etm/engine.h \
 	lib/etm/guard.c lib/etm/guard.h \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
+#include "lib/etm/continuity.h"
 #include "lib/etm/guard.h"
 #include "lib/etm/opencsd.h"
 
@@ -40,6 +41,7 @@ struct engine {
 	uint64_t block_at;   /* where the block that is being decoded begins; indexes are relative to it */
 	uint64_t packet_end; /* of the last packet seen */
 	uint32_t packet_size;
+	struct continuity continuity;
 	uint64_t walked; /* bytes of code read since the last packet or element */
 	bool watched;    /* packets are seen */
 	bool synced, restarted;
@@ -239,6 +241,7 @@ static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_
 		e->stats.first_sync = to.offset;
 	if (!e->watched || !is_etmv4(e))
 		watch_element(e, &to);
+	to.torn = !continuity_holds(&e->continuity, &to, &e->memory, &e->context);
 	e->error = e->sink.element(e->sink.user, &to);
 	return e->error < 0 ? OCSD_RESP_FATAL_SYS_ERR : OCSD_RESP_CONT;
 }

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/emu/a64.h"
+#include "lib/code/a64.h"
 #include "lib/emu/encode.h"
 #include "lib/emu/qemu.h"
 #include "tests/rig/plugin/formatter.h"

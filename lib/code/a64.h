@@ -1,6 +1,6 @@
 /* How an A64 instruction at the end of a block sends control on (Arm ARM, C4.1 "A64 instruction set encoding"). */
-#ifndef CSIGHT_EMU_A64_H
-#define CSIGHT_EMU_A64_H
+#ifndef CSIGHT_CODE_A64_H
+#define CSIGHT_CODE_A64_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,51 @@
+#include "lib/etm/continuity.h"
+
+#include <endian.h>
+
+#include "lib/code/a64.h"
+
+/* Where a taken direct branch at address goes; false: the code does not tell. */
+static bool target_of(const struct engine_memory *memory, const struct engine_context *context, uint64_t address,
+		      uint64_t *ret)
+{
+	enum a64_kind kind;
+	uint32_t op;
+	bool link;
+
+	if (memory->read(memory->user, context, address, &op, sizeof(op)) != sizeof(op))
+		return false;
+	kind = a64_classify(le32toh(op), address, &link, ret);
+	return kind == A64_BRANCH || kind == A64_CONDITIONAL;
+}
+
+bool continuity_holds(struct continuity *c, const struct element *e, const struct engine_memory *memory,
+		      const struct engine_context *context)
+{
+	bool holds;
+
+	switch (e->kind) {
+	case ELEM_RANGE:
+		break;
+	case ELEM_CONTEXT:
+	case ELEM_TIMESTAMP:
+	case ELEM_CYCLES:
+	case ELEM_EVENT:
+	case ELEM_MARKER:
+	case ELEM_INSTRUMENTATION:
+		return true;
+	default:
+		c->known = false;
+		return true;
+	}
+	holds = !c->known || e->range.start == c->next;
+	c->known = e->isa == ISA_A64;
+	c->next = e->range.end;
+	if (e->taken && e->instr == INSTR_BR)
+		c->known = c->known && target_of(memory, context, e->range.end - 4, &c->next);
+	else if (e->taken && e->instr == INSTR_IBR)
+		c->known = false;
+	/* A branch without a condition is not passed over. */
+	else if (c->known && !e->conditional && (e->instr == INSTR_BR || e->instr == INSTR_IBR))
+		holds = false;
+	return holds;
+}
