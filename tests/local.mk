@@ -69,7 +69,7 @@ tests_unit_process_SOURCES = tests/unit-process.c daemon/capture/code.c daemon/c
 	daemon/capture/identity.c daemon/capture/jitdump.c daemon/capture/process.c daemon/capture/process-look.c \
 	daemon/capture/procfs.c
 tests_unit_process_CFLAGS = $(AM_CFLAGS)
-tests_unit_process_LDADD = lib/code/libcode.la lib/base/libbase.la
+tests_unit_process_LDADD = lib/emu/libemuring.la lib/code/libcode.la lib/base/libbase.la
 TESTS += tests/unit-process tests/names.test
 EXTRA_DIST += tests/names.test
 

@@ -221,6 +221,20 @@ static int take_file(struct told *t, uint32_t id)
 	return -1;
 }
 
+static unsigned n_ids, n_other_ids;
+
+/* The other reader of build-ids is the measure; files here that are no programs have none. */
+static void compare_id(const struct emu_record_map *m, int fd)
+{
+	uint8_t id[IMAGE_BUILD_ID_MAX];
+	size_t size = fd >= 0 ? image_build_id(fd, id) : 0;
+
+	if (fd < 0)
+		return;
+	n_ids += size != 0;
+	n_other_ids += size != m->build_id_size || memcmp(id, m->build_id, size) != 0;
+}
+
 static void read_told(struct told *t)
 {
 	CHECK_EQ(code_log_read(t->log.data, t->log.size, &t->code), 0);
@@ -233,8 +247,11 @@ static void read_told(struct told *t)
 		uint32_t file = strcmp(m->path, "//unknown") == 0 ? IMAGE_UNKNOWN : IMAGE_NONE;
 
 		if (m->image != UINT32_MAX) {
+			int fd = take_file(t, m->record.file);
+
+			compare_id(&m->record, fd);
 			image_file_add(t->images, m->path, NULL, 0, m->record.inode, &file);
-			image_file_give(t->images, file, take_file(t, m->record.file), NULL);
+			image_file_give(t->images, file, fd, NULL);
 		}
 		image_map(t->images, 1, m->record.addr, m->record.len, m->record.offset, file, m->record.head.time_ns);
 	}
@@ -946,5 +963,7 @@ int main(int argc, char **argv)
 	test_bounds();
 	test_lost();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
+	CHECK(n_ids > 0);
+	CHECK_EQ(n_other_ids, 0);
 	return system(command) || unit_end();
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/capture/process-look.h"
 #include "lib/base/util.h"
+#include "lib/emu/buildid.h"
 
 enum {
 	BYTES_MAX = 64 << 20,		       /* of code in memory that are kept */
@@ -182,6 +183,8 @@ static void opened(struct look_state *l, struct image *i, int rc)
 	i->tried = true;
 	i->opened_ns = l->now;
 	i->why = rc < 0 ? why_not(rc) : NULL;
+	if (rc == 0 && !i->build_id_size)
+		i->build_id_size = buildid_read(i->fd, i->build_id);
 	if (rc == 0 && jitdump_name(i->path))
 		start_jitdump(l->process, i);
 }

@@ -1,6 +1,6 @@
 # What the daemon needs to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
-lib_emu_libemuring_la_SOURCES = lib/emu/atoms.c lib/emu/encode.c lib/emu/encode.h lib/emu/ring.h
+lib_emu_libemuring_la_SOURCES = lib/emu/atoms.c lib/emu/buildid.c lib/emu/buildid.h lib/emu/encode.c lib/emu/encode.h lib/emu/ring.h
 
 # The plugin brings its own copies: QEMU loads it into a process that has none of our libraries.
 pkglib_LTLIBRARIES += csight-etm.la
