@@ -180,7 +180,12 @@ TESTS += tests/daemon-start.test tests/daemon-jobs.test
 EXTRA_DIST += tests/demo.test
 TESTS += tests/demo.test
 
-EXTRA_DIST += tests/bench
+EXTRA_DIST += tests/bench tests/bench-engines
+check_PROGRAMS += tests/bench-engine
+tests_bench_engine_SOURCES = tests/bench-engine.c tests/trace.c tests/trace.h client/finder.c \
+	client/decode/info.c client/decode/job.c client/decode/runs.c client/decode/source.c client/decode/source-perf.c \
+	client/decode/source-snapshot.c client/decode/stream.c
+tests_bench_engine_LDADD = $(csight_decode_LDADD) -lpthread
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench .
 .PHONY: bench
