@@ -662,6 +662,62 @@ static void test_exec(void)
 	child_done(&c);
 }
 
+static char program_path[200];
+
+/* Executed, and over before anybody looks. */
+static void brief_steps(unsigned step, struct done *d)
+{
+	if (step == 'X') {
+		execl(program_path, "brief", "--brief", NULL);
+		_exit(1);
+	}
+}
+
+static void brief(mode_t mode, bool there)
+{
+	struct child c;
+	struct told *t;
+	siginfo_t info;
+	uint8_t byte = 'X', bytes[16];
+	unsigned n = 0, known = 0;
+	char command[700];
+
+	snprintf(program_path, sizeof(program_path), "%s/brief", work);
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s && chmod %o %s", (int)getpid(), program_path, (unsigned)mode, program_path);
+	if (!CHECK_EQ(system(command), 0))
+		return;
+	/* A file system's clock goes in steps, and what was changed just now is not trusted. */
+	usleep(100000);
+	if (!child_new(&c, brief_steps, true))
+		return;
+	look(&c);
+	CHECK(write(c.to, &byte, 1) == 1 && waitid(P_PID, (id_t)c.pid, &info, WEXITED | WNOWAIT) == 0);
+	CHECK_EQ(info.si_status, 7);
+	t = tell(&c);
+	for (size_t i = 0; i < t->code.n_maps; i++) {
+		const struct code_map *m = &t->code.maps[i];
+
+		if (strcmp(m->path, program_path) != 0)
+			continue;
+		n++;
+		known += image_read(t->images, 1, m->record.addr, m->record.head.time_ns, bytes, 16) == 16;
+	}
+	CHECK(n > 0);
+	CHECK_EQ(known, there ? n : 0);
+	CHECK_EQ(misses(t, program_path), !there);
+	CHECK(!misses(t, "owner"));
+	told_done(t);
+	child_done(&c);
+	unlink(program_path);
+}
+
+static void test_brief(void)
+{
+	brief(0755, true);
+	/* It may have become another's. */
+	brief(04755, false);
+}
+
 static void mount_steps(unsigned step, struct done *d)
 {
 	char name[128];
@@ -945,7 +1001,8 @@ int main(int argc, char **argv)
 		pause();
 		return 0;
 	}
-	(void)argv;
+	if (argc > 1 && strcmp(argv[1], "--brief") == 0)
+		return 7;
 	if (!mkdtemp(work))
 		return 1;
 	test_rewritten();
@@ -955,6 +1012,7 @@ int main(int argc, char **argv)
 	test_plugins();
 	test_patched();
 	test_exec();
+	test_brief();
 	test_mounts();
 	test_stalling();
 	test_owner();

@@ -22,6 +22,7 @@ int file_identify(int fd, struct file_identity *ret)
 		.ctime = (uint64_t)stx.stx_ctime.tv_sec * 1000000000u + stx.stx_ctime.tv_nsec,
 		.links = stx.stx_nlink,
 		.uid = stx.stx_uid,
+		.mode = stx.stx_mode,
 		.regular = S_ISREG(stx.stx_mode),
 		.directory = S_ISDIR(stx.stx_mode),
 	};

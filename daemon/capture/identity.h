@@ -11,6 +11,7 @@ struct file_identity {
 	uint32_t major, minor;
 	uint64_t inode, size, mtime, ctime, links;
 	uid_t uid;
+	uint32_t mode;
 	bool regular, directory;
 };
 

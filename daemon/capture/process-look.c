@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "daemon/capture/process-look.h"
 #include "lib/base/util.h"
@@ -150,6 +151,12 @@ static const char *why_not(int rc)
 				     : strerror(-rc);
 }
 
+/* Whether its owner may read this program, and who runs it gains nothing. */
+static bool readable(const struct file_identity *id, uid_t uid)
+{
+	return !(id->mode & (S_ISUID | S_ISGID)) && id->mode & (id->uid == uid ? S_IRUSR : S_IROTH);
+}
+
 /*
  * A file that was mapped and is not any more, by its name. One that was changed since may be another in its place, with
  * the same number even; and the clock of file systems goes in steps.
@@ -162,6 +169,11 @@ static int open_by_path(struct process *p, const struct image *i, uint64_t mappe
 
 	if (rc < 0)
 		return rc;
+	/* Of one that is gone nobody knows any more whether it had become somebody else's. */
+	if (!procfs_alive(&p->proc) && !readable(&id, p->proc.uid)) {
+		closep(&fd);
+		return -EACCES;
+	}
 	if (!i->inode || id.ctime + file_step_ns > then || id.inode != i->inode || id.major != i->major || id.minor != i->minor) {
 		closep(&fd);
 		return -ESTALE;
@@ -189,6 +201,20 @@ static void opened(struct look_state *l, struct image *i, int rc)
 		start_jitdump(l->process, i);
 }
 
+/* What is not mapped any more may have its name still. */
+static void open_unmapped(struct look_state *l)
+{
+	struct process *p = l->process;
+
+	for (size_t k = 0; k < p->n_images; k++) {
+		struct image *i = &p->images[k];
+		uint64_t time = i->tried ? UINT64_MAX : history_image_time(p->history, i->id);
+
+		if (time != UINT64_MAX)
+			opened(l, i, open_by_path(p, i, time, &i->fd));
+	}
+}
+
 static void open_images(struct look_state *l, const struct history_segment *list, size_t n)
 {
 	struct process *p = l->process;
@@ -204,14 +230,7 @@ static void open_images(struct look_state *l, const struct history_segment *list
 		if (rc != -ENOENT)
 			opened(l, i, rc);
 	}
-	/* What is not mapped any more may have its name still. */
-	for (size_t k = 0; k < p->n_images; k++) {
-		struct image *i = &p->images[k];
-		uint64_t time = i->tried ? UINT64_MAX : history_image_time(p->history, i->id);
-
-		if (time != UINT64_MAX)
-			opened(l, i, open_by_path(p, i, time, &i->fd));
-	}
+	open_unmapped(l);
 }
 
 static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
@@ -308,13 +327,21 @@ static bool still_there(const struct procfs_maps *maps, const struct taken *t)
 	return true;
 }
 
+/* What was opened since then is not to be kept. */
+static void take_back(struct process *p, uint64_t since)
+{
+	for (size_t i = 0; i < p->n_images; i++)
+		if (p->images[i].opened_ns == since && !p->images[i].handed) {
+			closep(&p->images[i].fd);
+			p->images[i].tried = false;
+		}
+}
+
 /* It became somebody else's while it was looked at. */
 static void close_up(struct process *p, uint64_t since)
 {
 	p->closed = true;
-	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].opened_ns == since)
-			closep(&p->images[i].fd);
+	take_back(p, since);
 	p->jit = jitdump_free(p->jit);
 	history_described(p->history, false);
 }
@@ -328,6 +355,8 @@ static int count_taken(struct look_state *l)
 	if (rc < 0)
 		return rc;
 	if (!procfs_same_owner(&p->proc)) {
+		if (!procfs_alive(&p->proc))
+			return -ESRCH;
 		close_up(p, l->now);
 		return 0;
 	}
@@ -395,15 +424,21 @@ int look_at(struct process *p, uint64_t now)
 	read_jitdump(p);
 	if (p->closed || (!p->pending && told && now < told + idle_ns))
 		return 0;
-	if (!procfs_alive(&p->proc))
-		return -ESRCH;
 	if (!procfs_same_owner(&p->proc)) {
-		p->closed = true;
-		return 0;
+		p->closed = procfs_alive(&p->proc);
+		rc = -ESRCH;
+	} else {
+		rc = look_around(&l);
 	}
-	rc = look_around(&l);
+	if (p->closed)
+		return 0;
 	if (rc == 0)
 		rc = count_taken(&l);
+	if (rc == -ESRCH) {
+		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still. */
+		take_back(p, now);
+		open_unmapped(&l);
+	}
 	if (rc < 0)
 		return rc;
 	/* One may have been found just now. */

@@ -21,7 +21,7 @@ bool procfs_alive(const struct procfs *p)
 
 int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 {
-	struct procfs p = { .dir = -1, .pidfd = pidfd, .pid = pid };
+	struct procfs p = { .dir = -1, .root = -1, .pidfd = pidfd, .pid = pid };
 	struct stat st;
 	char path[32];
 
@@ -34,6 +34,7 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 		procfs_done(&p);
 		return -ESRCH;
 	}
+	p.root = openat(p.dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	p.uid = st.st_uid;
 	p.gid = st.st_gid;
 	*ret = p;
@@ -43,6 +44,7 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 void procfs_done(struct procfs *p)
 {
 	closep(&p->dir);
+	closep(&p->root);
 }
 
 bool procfs_same_owner(const struct procfs *p)
@@ -204,6 +206,8 @@ int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct fi
 	struct file_identity id;
 	int rc;
 
+	if (at < 0 && p->root >= 0 && !procfs_alive(p))
+		at = fcntl(p->root, F_DUPFD_CLOEXEC, 0);
 	if (at < 0 || file_identify(at, &id) < 0)
 		return -errno;
 	/* No step is made from a directory whose file system might not answer. */
@@ -264,7 +268,7 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 
 int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size)
 {
-	_cleanup_(procfs_done) struct procfs p = { .dir = -1 };
+	_cleanup_(procfs_done) struct procfs p = { .dir = -1, .root = -1 };
 	_cleanup_close_ int fd = -1;
 	struct file_identity id;
 	char path[64];

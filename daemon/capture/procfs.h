@@ -14,6 +14,7 @@
 
 struct procfs {
 	int dir;   /* /proc/PID */
+	int root;  /* its own when this was opened, for when it is gone; -1: not to be had */
 	int pidfd; /* borrowed */
 	pid_t pid;
 	uid_t uid; /* whose it was when it was opened; root's where it may not be dumped */
@@ -61,7 +62,7 @@ const struct procfs_map *procfs_maps_find(const struct procfs_maps *m, uint64_t 
 int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret_fd);
 
 /*
- * A regular file by its path beneath the process's root: neither it nor a directory on its way is a link, or on a file
+ * A regular file by its path beneath the process's root, also when the process is gone: neither it nor a directory on its way is a link, or on a file
  * system that might not answer.
  */
 int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct file_identity *ret_id);
