@@ -16,7 +16,7 @@ static const struct verb_option options[] = {
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
-	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: opencsd, the only one so far" },
+	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: opencsd (the default), native, auto" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
@@ -123,8 +123,9 @@ static int parse(struct client *c, struct offline *d)
 			json_add_str(d->options, "buffer", value);
 			break;
 		case OPTION_ENGINE:
-			if (strcmp(value, "opencsd") != 0)
+			if (strcmp(value, "auto") != 0 && strcmp(value, "native") != 0 && strcmp(value, "opencsd") != 0)
 				return client_usage(c, "there is no engine '%s'", esc(value));
+			json_add_str(d->options, "engine", value);
 			break;
 		case OPTION_REGS:
 			d->regs = value;

@@ -14,6 +14,7 @@ struct decode {
 	struct job *job;
 	struct source *source;
 	struct outputs outputs;
+	enum lane_engine engine;
 	struct tally tally, total; /* of what elements say: of a stream, of all */
 	uint64_t done, to_do;	   /* bytes */
 	json_object *threads, *warnings;
@@ -152,7 +153,7 @@ static int tell_result(struct decode *d, uint64_t started)
 	json_object_object_add(o, "threads", json_object_get(d->threads));
 	json_object_object_add(o, "images", images_json(d));
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
-	json_add_str(o, "engine", engine_opencsd.name);
+	json_add_str(o, "engine", lane_engine_str(d->engine));
 	json_add_str(o, "opencsd", opencsd_version(NULL));
 	json_object_object_add(o, "cage", cage_json(d->job->cage));
 	json_object_object_add(o, "warnings", json_object_get(d->warnings));
@@ -226,8 +227,11 @@ static int decode_streams(struct decode *d)
 static int run(struct decode *d)
 {
 	bool by_thread = false;
-	int rc = open_source(d);
+	int rc = 0;
 
+	if (!lane_engine(d->job, &d->engine))
+		return job_why(d->job, -EINVAL, "no engine %s", d->job->engine);
+	rc = open_source(d);
 	if (rc == 0 && d->job->info)
 		return tell_info(d, &d->job->outputs[0]);
 	if (rc == 0)

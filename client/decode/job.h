@@ -24,6 +24,7 @@ struct job {
 	const char *type; /* of the input, within the start message */
 	int input, code; /* descriptors; code -1: none */
 	const char *buffer, *regs; /* of the options: NULL where absent */
+	const char *engine;	   /* likewise: "opencsd", "native", "auto" */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info; /* the one output is of what the input is */

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/decode/lane.h"
 #include "lib/base/buf.h"
@@ -9,8 +10,10 @@ struct lane {
 	struct source *source;
 	struct stream stream;
 	struct lane_to to;
-	const struct engine_ops *ops;
-	struct engine *engine; /* of the piece at hand; NULL: none has begun */
+	enum lane_engine wanted;
+	const struct engine_ops *ops; /* of the piece at hand */
+	struct engine *engine;	      /* NULL: none has begun */
+	uint64_t told, again;	      /* elements of the piece that were told; of those, how many come once more */
 	struct deframe *deframe;
 	struct buf bytes; /* of the stream's source, out of frames */
 	uint8_t *chunk;	  /* of the input */
@@ -19,6 +22,26 @@ struct lane {
 	uint64_t read;
 	struct tally tally;
 };
+
+static const char *const engines[] = { [LANE_OPENCSD] = "opencsd", [LANE_NATIVE] = "native", [LANE_AUTO] = "auto" };
+
+bool lane_engine(const struct job *job, enum lane_engine *ret)
+{
+	*ret = LANE_OPENCSD;
+	if (!job->engine)
+		return true;
+	for (size_t i = 0; i < ELEMENTS(engines); i++)
+		if (strcmp(job->engine, engines[i]) == 0) {
+			*ret = (enum lane_engine)i;
+			return true;
+		}
+	return false;
+}
+
+const char *lane_engine_str(enum lane_engine engine)
+{
+	return engines[engine];
+}
 
 static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
 {
@@ -71,16 +94,41 @@ static int push_chunk(struct lane *l, size_t size)
 	return rc < 0 ? rc : push_gathered(l);
 }
 
+/* Of a piece that two engines may have to share. */
+static int count_element(void *user, const struct element *e)
+{
+	struct lane *l = user;
+
+	if (l->again) {
+		l->again--;
+		return 0;
+	}
+	l->told++;
+	return l->to.element(l->to.user, e);
+}
+
+static int open_engine(struct lane *l, const struct pd_piece *p, const struct engine_ops *ops)
+{
+	const struct engine_memory memory = { read_code, code_version, l->source->by_space, l };
+	const struct deframe_sink runs = { on_run, l };
+	struct element_sink sink = { l->to.element, l->to.user, l->to.packet };
+	struct engine_config config;
+
+	if (l->wanted == LANE_AUTO && !l->to.packet)
+		sink = (struct element_sink){ count_element, l };
+	streams_configure(l->source->contents, &l->stream, p, &config);
+	l->ops = ops;
+	l->at = 0;
+	if (l->deframe)
+		deframe_init(l->deframe, &runs);
+	return ops->open(&config, &memory, &sink, &l->engine);
+}
+
 /* 1: it has begun; 0: no engine takes it. */
 static int begin_piece(struct lane *l, const struct pd_piece *p)
 {
-	const struct engine_memory memory = { read_code, code_version, l->source->by_space, l };
-	const struct element_sink sink = { l->to.element, l->to.user, l->to.packet };
-	const struct deframe_sink runs = { on_run, l };
-	struct engine_config config;
 	int rc;
 
-	streams_configure(l->source->contents, &l->stream, p, &config);
 	if (l->stream.of_threads && l->stream.cpu != UINT32_MAX) {
 		l->stream.tid = p->origin.tid;
 		l->stream.pid = p->origin.pid;
@@ -90,18 +138,31 @@ static int begin_piece(struct lane *l, const struct pd_piece *p)
 		return rc;
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		l->tally.gaps[GAP_TYPE_LOST]++;
-	rc = l->ops->open(&config, &memory, &sink, &l->engine);
+	l->told = l->again = 0;
+	rc = open_engine(l, p, l->wanted == LANE_OPENCSD ? &engine_opencsd : &engine_native);
+	if (rc == -EOPNOTSUPP && l->wanted == LANE_AUTO)
+		rc = open_engine(l, p, &engine_opencsd);
 	if (rc == -EOPNOTSUPP) {
 		l->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
 		l->tally.bytes += l->stream.shares ? 0 : p->size;
 		return 0;
 	}
-	if (rc < 0)
-		return rc;
-	l->at = 0;
-	if (l->deframe)
-		deframe_init(l->deframe, &runs);
-	return 1;
+	return rc < 0 ? rc : 1;
+}
+
+/* The native engine has come to what it does not take. */
+static int hand_over(struct lane *l, const struct pd_piece *p)
+{
+	l->engine = l->ops->close(l->engine);
+	buf_clear(&l->bytes);
+	if (l->wanted == LANE_AUTO) {
+		l->again = l->told;
+		return open_engine(l, p, &engine_opencsd);
+	}
+	l->tally.gaps[GAP_TYPE_UNSUPPORTED]++;
+	l->tally.bytes += l->stream.shares ? 0 : p->size;
+	l->piece++;
+	return l->to.piece(l->to.user, p, true);
 }
 
 static int end_piece(struct lane *l, const struct pd_piece *p)
@@ -109,6 +170,8 @@ static int end_piece(struct lane *l, const struct pd_piece *p)
 	struct engine_stats stats;
 	int rc = l->ops->finish(l->engine);
 
+	if (rc == -EOPNOTSUPP)
+		return rc;
 	if (rc == 0 && (p->lost || l->at < p->size))
 		l->tally.gaps[GAP_TYPE_CUT]++;
 	l->ops->stats(l->engine, &stats);
@@ -142,6 +205,8 @@ int lane_step(struct lane *l, size_t most)
 	l->read += (uint64_t)n;
 	if (rc == 0 && (n == 0 || l->at >= p->size))
 		rc = end_piece(l, p);
+	if (rc == -EOPNOTSUPP && l->engine && l->ops == &engine_native)
+		rc = hand_over(l, p);
 	return rc < 0 ? rc : 1;
 }
 
@@ -155,6 +220,7 @@ int lane_open(struct source *source, const struct stream *s, const struct lane_t
 	l->stream = *s;
 	l->to = *to;
 	l->ops = &engine_opencsd;
+	lane_engine(source->job, &l->wanted);
 	l->tally.sync = UINT64_MAX;
 	l->chunk = malloc(LANE_STEP);
 	l->deframe = s->formatted ? malloc(sizeof(*l->deframe)) : NULL;

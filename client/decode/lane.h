@@ -20,6 +20,14 @@ struct lane_to {
 
 struct lane;
 
+/*
+ * What decodes, as the job names it; false: there is none of that name. With LANE_AUTO it is the native
+ * engine's, and OpenCSD's where that one takes no more: a piece is begun anew then, and what has been told is not told again.
+ */
+enum lane_engine { LANE_OPENCSD, LANE_NATIVE, LANE_AUTO, LANE_ENGINES };
+bool lane_engine(const struct job *job, enum lane_engine *ret);
+const char *lane_engine_str(enum lane_engine engine);
+
 /* The source outlives it. */
 int lane_open(struct source *source, const struct stream *s, const struct lane_to *to, struct lane **ret);
 

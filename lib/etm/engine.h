@@ -97,6 +97,9 @@ struct engine_ops {
 
 extern const struct engine_ops engine_opencsd;
 
+/* ETMv4 and ETE of A64. From push() and finish(), -EOPNOTSUPP: the processor went to AArch32, all before that is told. */
+extern const struct engine_ops engine_native;
+
 /* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */
 const char *opencsd_version(const char **ret_warning);
 

@@ -1,10 +1,18 @@
 noinst_LTLIBRARIES += lib/etm/libetm.la
 lib_etm_libetm_la_SOURCES = \
+	lib/etm/blocks.c lib/etm/blocks.h \
 	lib/etm/continuity.c lib/etm/continuity.h \
 	lib/etm/element.c lib/etm/element.h \
 	lib/etm/engine.h \
 	lib/etm/guard.c lib/etm/guard.h \
+	lib/etm/instr.c lib/etm/instr.h \
+	lib/etm/native-engine.c \
+	lib/etm/native-flow.c \
+	lib/etm/native-queue.c \
+	lib/etm/native-state.h \
+	lib/etm/native.c lib/etm/native.h \
 	lib/etm/opencsd-element.c \
 	lib/etm/opencsd-source.c \
-	lib/etm/opencsd.c lib/etm/opencsd.h
+	lib/etm/opencsd.c lib/etm/opencsd.h \
+	lib/etm/packet.c lib/etm/packet.h
 lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

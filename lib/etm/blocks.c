@@ -1,0 +1,295 @@
+#include "lib/etm/blocks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/util.h"
+
+enum {
+	WORDS = BLOCKS_PAGE / 4,
+	STARTS = BLOCKS_PAGE / 2, /* addresses of A64 that are not aligned are mistakes, and possible */
+	TLB = 64,
+	WORLDS_MAX = 64,
+	PAGES_MAX = 4096,
+	BLOCKS_MAX = 1 << 20,
+};
+
+struct page {
+	uint64_t number;
+	uint32_t starts[STARTS]; /* blocks */
+	uint32_t code[WORDS];
+	uint64_t known[WORDS / 64], there[WORDS / 64]; /* words that were asked for, and that are there */
+};
+
+struct world {
+	uint64_t version;
+	struct engine_context context; /* to ask with */
+	struct page **pages;	       /* a hash, by number */
+	size_t n_pages, n_slots;
+	struct page *tlb[TLB];
+};
+
+void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory)
+{
+	*b = (struct blocks){ .set = instr_set_of(config), .memory = *memory, .n = 1 };
+}
+
+static void world_free(struct world *w)
+{
+	for (size_t i = 0; i < w->n_slots; i++)
+		free(w->pages[i]);
+	free(w->pages);
+	free(w);
+}
+
+void blocks_clear(struct blocks *b)
+{
+	for (size_t i = 0; i < b->n_worlds; i++)
+		world_free(b->worlds[i]);
+	b->n_worlds = 0;
+	b->n_pages = 0;
+	b->world = NULL;
+	b->n = 1;
+}
+
+void blocks_done(struct blocks *b)
+{
+	blocks_clear(b);
+	free(b->worlds);
+	free(b->list);
+	free(b->next);
+}
+
+bool blocks_full(const struct blocks *b)
+{
+	return b->n >= BLOCKS_MAX || b->n_pages >= PAGES_MAX || b->n_worlds >= WORLDS_MAX;
+}
+
+static bool is_world(const struct blocks *b, const struct world *w, uint64_t version, uint8_t spaces)
+{
+	return w->version == version && (!b->memory.by_space || w->context.spaces == spaces);
+}
+
+int blocks_enter(struct blocks *b, const struct engine_context *context)
+{
+	uint64_t version = b->memory.version ? b->memory.version(b->memory.user, context) : 0;
+	struct world **worlds;
+
+	if (b->world && is_world(b, b->world, version, context->spaces))
+		return 0;
+	for (size_t i = 0; i < b->n_worlds; i++)
+		if (is_world(b, b->worlds[i], version, context->spaces)) {
+			b->world = b->worlds[i];
+			return 1;
+		}
+	worlds = reallocarray(b->worlds, b->n_worlds + 1, sizeof(struct world *));
+	if (!worlds)
+		return -ENOMEM;
+	b->worlds = worlds;
+	b->world = calloc(1, sizeof(*b->world));
+	if (!b->world)
+		return -ENOMEM;
+	*b->world = (struct world){ .version = version, .context = *context };
+	b->worlds[b->n_worlds++] = b->world;
+	return 1;
+}
+
+static size_t slot_of(const struct world *w, uint64_t number)
+{
+	size_t i = (size_t)(number * 0x9e3779b97f4a7c15u >> 32) & (w->n_slots - 1);
+
+	while (w->pages[i] && w->pages[i]->number != number)
+		i = (i + 1) & (w->n_slots - 1);
+	return i;
+}
+
+static int make_room(struct world *w)
+{
+	struct world bigger = { .n_slots = w->n_slots ? w->n_slots * 2 : 64 };
+
+	bigger.pages = calloc(bigger.n_slots, sizeof(struct page *));
+	if (!bigger.pages)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_slots; i++)
+		if (w->pages[i])
+			bigger.pages[slot_of(&bigger, w->pages[i]->number)] = w->pages[i];
+	free(w->pages);
+	w->pages = bigger.pages;
+	w->n_slots = bigger.n_slots;
+	return 0;
+}
+
+static int find_page(struct blocks *b, uint64_t address, struct page **ret)
+{
+	struct world *w = b->world;
+	uint64_t number = address / BLOCKS_PAGE;
+	struct page **cached = &w->tlb[number % TLB], *page;
+	size_t slot;
+
+	if (*cached && (*cached)->number == number) {
+		*ret = *cached;
+		return 0;
+	}
+	if (w->n_pages * 2 >= w->n_slots && make_room(w) < 0)
+		return -ENOMEM;
+	slot = slot_of(w, number);
+	page = w->pages[slot];
+	if (!page) {
+		page = calloc(1, sizeof(*page));
+		if (!page)
+			return -ENOMEM;
+		page->number = number;
+		w->pages[slot] = page;
+		w->n_pages++;
+		b->n_pages++;
+	}
+	*cached = page;
+	*ret = page;
+	return 0;
+}
+
+/* From a word on, as much as there is in one piece; a word of which only a part is there is not. */
+static void read_words(struct blocks *b, struct page *page, size_t word)
+{
+	size_t n = b->memory.read(b->memory.user, &b->world->context, page->number * BLOCKS_PAGE + 4 * word,
+				  &page->code[word], 4 * (WORDS - word)) /
+		   4;
+
+	page->known[word / 64] |= (uint64_t)1 << word % 64;
+	for (size_t i = word; i < word + MIN(n, WORDS - word); i++) {
+		page->known[i / 64] |= (uint64_t)1 << i % 64;
+		page->there[i / 64] |= (uint64_t)1 << i % 64;
+	}
+}
+
+static bool read_word(struct blocks *b, struct page *page, size_t word, uint32_t *ret)
+{
+	if (!(page->known[word / 64] >> word % 64 & 1))
+		read_words(b, page, word);
+	/* A64 is little-endian, whatever the data are. */
+	*ret = page->code[word];
+	return page->there[word / 64] >> word % 64 & 1;
+}
+
+int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
+{
+	struct page *page;
+	uint32_t low, high = 0;
+	int rc = find_page(b, address, &page);
+
+	if (rc < 0)
+		return rc;
+	if (!read_word(b, page, address % BLOCKS_PAGE / 4, &low))
+		return 0;
+	*ret = low;
+	if (address % 4 == 0)
+		return 1;
+	rc = blocks_read(b, (address & ~(uint64_t)3) + 4, &high);
+	*ret = (uint32_t)(((uint64_t)high << 32 | low) >> (8 * (address % 4)));
+	return rc;
+}
+
+static int walk(struct blocks *b, struct block *block)
+{
+	uint64_t at = block->start;
+	struct instr i = { 0 };
+
+	while (i.kind == INSTR_OTHER) {
+		uint32_t op = 0;
+		int there = block->count < BLOCKS_WALK_MAX / 4 ? blocks_read(b, at, &op) : 0;
+
+		if (there < 0)
+			return there;
+		if (!there) {
+			block->missing = true;
+			return 0;
+		}
+		instr_decode(&b->set, op, &i);
+		block->count++;
+		at += 4;
+	}
+	block->kind = i.kind;
+	block->sub = i.sub;
+	block->link = i.link;
+	block->conditional = i.conditional;
+	block->target = at - 4 + (uint64_t)i.offset;
+	return 0;
+}
+
+static int grow(struct blocks *b)
+{
+	uint32_t room = b->room ? b->room * 2 : 1024;
+	struct block *list = reallocarray(b->list, room, sizeof(*list));
+	uint32_t *next;
+
+	if (!list)
+		return -ENOMEM;
+	b->list = list;
+	next = reallocarray(b->next, room, 2 * sizeof(*next));
+	if (!next)
+		return -ENOMEM;
+	b->next = next;
+	b->room = room;
+	return 0;
+}
+
+int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
+{
+	struct page *page;
+	struct block block = { .start = address };
+	uint32_t *start;
+	int rc = find_page(b, address, &page);
+
+	if (rc < 0)
+		return rc;
+	start = &page->starts[address % BLOCKS_PAGE / 2];
+	if (!*start) {
+		rc = walk(b, &block);
+		if (rc == 0 && b->n >= b->room)
+			rc = grow(b);
+		if (rc < 0)
+			return rc;
+		b->list[b->n] = block;
+		b->next[2 * b->n] = b->next[2 * b->n + 1] = 0;
+		*start = b->n++;
+	}
+	*ret = *start;
+	return 0;
+}
+
+int blocks_follow(struct blocks *b, uint32_t block, bool taken, uint32_t *ret)
+{
+	const struct block *from = &b->list[block];
+	uint64_t to = taken && from->kind == INSTR_BR ? from->target : block_end(from);
+	int rc = blocks_find(b, to, ret);
+
+	if (rc == 0)
+		b->next[2 * block + taken] = *ret;
+	return rc;
+}
+
+int blocks_reach(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
+{
+	uint64_t at = start, most = start + BLOCKS_WALK_MAX;
+	uint32_t op;
+	int rc = 1;
+
+	while (at != end && at != most && rc > 0) {
+		struct page *page;
+		size_t word = at % BLOCKS_PAGE / 4;
+
+		rc = find_page(b, at, &page);
+		if (rc < 0)
+			return rc;
+		rc = 1;
+		/* 64 words at once where it can be. */
+		if (at % 256 == 0 && page->there[word / 64] == UINT64_MAX && end - at >= 256 && most - at >= 256) {
+			at += 256;
+			continue;
+		}
+		rc = blocks_read(b, at, &op);
+		at += rc > 0 ? 4 : 0;
+	}
+	*ret = at;
+	return MIN(rc, 0);
+}

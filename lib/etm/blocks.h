@@ -1,0 +1,63 @@
+/*
+ * The code that a stream runs, as blocks: instructions in a row up to one that ends a range. A block has a number, the same
+ * as long as blocks_clear() is not called, and numbers are dense. Code is read once for each world, which is what a version
+ * of the code and a kind of memory are; the owner asks for the world again wherever either may be another one.
+ */
+#ifndef CSIGHT_ETM_BLOCKS_H
+#define CSIGHT_ETM_BLOCKS_H
+
+#include "lib/etm/instr.h"
+
+enum {
+	BLOCKS_WALK_MAX = 256 << 10, /* bytes of code without a branch; none that a compiler makes is as long */
+	BLOCKS_PAGE = 4096,
+};
+
+struct block {
+	uint64_t start;
+	uint64_t target; /* of a direct branch */
+	uint32_t count;	 /* instructions */
+	uint8_t kind, sub;
+	bool link, conditional;
+	bool missing; /* there is no code behind it: no branch ends it */
+};
+
+struct blocks {
+	struct block *list; /* by number; 0 is none */
+	uint32_t n, room;
+	uint32_t *next; /* two for each: where control goes when not taken, and when taken; 0: not looked up yet */
+	struct instr_set set;
+	struct engine_memory memory;
+	struct world **worlds, *world;
+	size_t n_worlds;
+	size_t n_pages;
+};
+
+void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory);
+void blocks_done(struct blocks *b);
+
+/* So much is kept that nothing more should be: numbers are of no use afterwards. */
+bool blocks_full(const struct blocks *b);
+void blocks_clear(struct blocks *b);
+
+/* What is asked for next is as of this context. 1: in another world than before; 0: in the same; -ENOMEM. */
+int blocks_enter(struct blocks *b, const struct engine_context *context);
+
+/* The block that begins there; -ENOMEM. It may be of no instructions, where there is no code. */
+int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret);
+
+/* The block that control goes to when that one's branch is taken, its target being known, or is not. -ENOMEM. */
+int blocks_follow(struct blocks *b, uint32_t block, bool taken, uint32_t *ret);
+
+/* An instruction: 1; 0: there is no code; -ENOMEM. */
+int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret);
+
+/* Up to where there is code in one piece from start on, at most to end, and at most BLOCKS_WALK_MAX of it. -ENOMEM. */
+int blocks_reach(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret);
+
+static inline uint64_t block_end(const struct block *b)
+{
+	return b->start + 4 * (uint64_t)b->count;
+}
+
+#endif

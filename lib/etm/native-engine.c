@@ -1,0 +1,149 @@
+/* The native engine as an engine: every word of a batch is an element. */
+#include <stdlib.h>
+
+#include "lib/base/util.h"
+#include "lib/etm/native.h"
+
+struct engine {
+	struct native *native;
+	struct element_sink sink;
+	struct native_reader reader;
+};
+
+void native_read_batch(struct native_reader *r, const struct native_batch *batch)
+{
+	r->batch = batch;
+	r->at = r->event = 0;
+}
+
+static void read_event(struct native_reader *r, struct element *ret)
+{
+	uint64_t leads = r->batch->leads[r->event];
+
+	*ret = r->batch->events[r->event++];
+	switch ((enum element_kind)ret->kind) {
+	case ELEM_CONTEXT:
+	case ELEM_TIMESTAMP:
+	case ELEM_CYCLES:
+	case ELEM_EVENT:
+	case ELEM_MARKER:
+	case ELEM_INSTRUMENTATION:
+		break;
+	case ELEM_RANGE:
+		ret->torn = r->next != NATIVE_NOWHERE && r->next != ret->range.start;
+		r->next = leads;
+		break;
+	default:
+		r->next = NATIVE_NOWHERE;
+	}
+}
+
+/* The code of a block is known; lib/etm/continuity.c is the same without it. */
+static void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
+{
+	bool branch = b->kind == INSTR_BR || b->kind == INSTR_IBR;
+
+	*ret = (struct element){ .kind = ELEM_RANGE, .isa = ISA_A64 };
+	ret->instr = b->kind;
+	ret->sub = b->sub;
+	ret->taken = taken;
+	ret->conditional = b->conditional;
+	ret->range.start = b->start;
+	ret->range.end = block_end(b);
+	ret->range.count = b->count;
+	ret->range.last_size = 4;
+	ret->torn = (r->next != NATIVE_NOWHERE && r->next != b->start) || (branch && !taken && !b->conditional);
+	r->next = !branch || !taken ? ret->range.end : b->kind == INSTR_BR ? b->target : NATIVE_NOWHERE;
+}
+
+bool native_read(struct native_reader *r, struct element *ret)
+{
+	const struct native_batch *b = r->batch;
+	uint32_t word;
+
+	if (r->at == b->n)
+		return false;
+	word = b->words[r->at];
+	if (word == NATIVE_EVENT) {
+		read_event(r, ret);
+	} else {
+		read_block(r, &b->blocks[word >> 1], word & 1, ret);
+		ret->offset = b->offsets ? b->offsets[r->at] : 0;
+	}
+	r->at++;
+	return true;
+}
+
+static int on_batch(void *user, const struct native_batch *b)
+{
+	struct engine *e = user;
+	struct element told;
+	int rc = 0;
+
+	native_read_batch(&e->reader, b);
+	while (rc >= 0 && native_read(&e->reader, &told))
+		rc = e->sink.element(e->sink.user, &told);
+	return rc;
+}
+
+static struct engine *engine_close(struct engine *e)
+{
+	if (!e)
+		return NULL;
+	native_close(e->native);
+	free(e);
+	return NULL;
+}
+
+static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
+		       const struct element_sink *sink, struct engine **ret)
+{
+	struct engine *e;
+	int rc;
+
+	/* What a packet is called is told by OpenCSD alone. */
+	if (sink->packet)
+		return -EOPNOTSUPP;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->sink = *sink;
+	native_reader_init(&e->reader);
+	rc = native_open(config, memory, &(struct native_sink){ on_batch, e, true }, &e->native);
+	if (rc < 0) {
+		engine_close(e);
+		return rc;
+	}
+	*ret = e;
+	return 0;
+}
+
+static int engine_push(struct engine *e, const void *data, size_t size)
+{
+	return native_push(e->native, data, size);
+}
+
+static int engine_reset(struct engine *e)
+{
+	return native_reset(e->native);
+}
+
+static int engine_finish(struct engine *e)
+{
+	return native_finish(e->native);
+}
+
+static void engine_stats(const struct engine *e, struct engine_stats *ret)
+{
+	native_stats(e->native, ret);
+}
+
+const struct engine_ops engine_native = {
+	.name = "native",
+	.open = engine_open,
+	.push = engine_push,
+	.reset = engine_reset,
+	.finish = engine_finish,
+	.stats = engine_stats,
+	.close = engine_close,
+};

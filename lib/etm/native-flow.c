@@ -1,0 +1,297 @@
+/* What ran, by what the stream says of branches. */
+#include "lib/base/util.h"
+#include "lib/etm/native-state.h"
+
+void flow_lost(struct native *e)
+{
+	e->has_context = false;
+	e->need = NEED_ADDRESS;
+	e->block = 0;
+	/* Whatever comes, nothing is known to have run up to there. */
+	e->address = UINT64_MAX;
+}
+
+void flow_address(struct native *e, uint64_t address)
+{
+	e->address = address;
+	e->block = 0;
+	e->need = NEED_NOTHING;
+	e->stack_waits = false;
+}
+
+/* The code may be other code from here on. */
+static int enter(struct native *e)
+{
+	int rc = blocks_enter(&e->blocks, &e->context);
+
+	if (rc > 0 && e->block) {
+		e->address = e->blocks.list[e->block].start;
+		e->block = 0;
+	}
+	return MIN(rc, 0);
+}
+
+int flow_renew(struct native *e)
+{
+	if (e->block)
+		e->address = e->blocks.list[e->block].start;
+	e->block = 0;
+	blocks_clear(&e->blocks);
+	return enter(e);
+}
+
+int flow_time(struct native *e, uint64_t time)
+{
+	e->context.has_time = true;
+	e->context.time = time;
+	return enter(e);
+}
+
+static uint8_t space_of(const struct packet_context *c)
+{
+	static const uint8_t secure[] = { SPACE_EL1_SECURE, SPACE_EL1_SECURE, SPACE_EL2_SECURE, SPACE_EL3 };
+	static const uint8_t normal[] = { SPACE_EL1, SPACE_EL1, SPACE_EL2, SPACE_EL3 };
+	static const uint8_t realm[] = { SPACE_EL1_REALM, SPACE_EL1_REALM, SPACE_EL2_REALM, SPACE_ROOT };
+
+	if (c->nse)
+		return c->nonsecure ? realm[c->level] : SPACE_ROOT;
+	return c->nonsecure ? normal[c->level] : secure[c->level];
+}
+
+int flow_context(struct native *e, const struct packet_context *c, uint64_t offset)
+{
+	struct element *to = &e->told;
+	int rc;
+
+	if (!c->wide)
+		return -EOPNOTSUPP;
+	to->kind = ELEM_CONTEXT;
+	to->isa = ISA_A64;
+	to->context.level = c->level;
+	to->context.bits = 64;
+	to->context.security = "SNRr"[2 * c->nse + c->nonsecure];
+	if (c->has_vmid) {
+		to->context.has_vmid = e->context.has_vmid = true;
+		to->context.vmid = e->context.vmid = c->vmid;
+	}
+	if (c->has_ctxid) {
+		to->context.has_ctxid = e->context.has_ctxid = true;
+		to->context.ctxid = e->context.ctxid = c->ctxid;
+	}
+	e->context.spaces = space_of(c);
+	e->has_context = true;
+	rc = enter(e);
+	return rc < 0 ? rc : out_event(e, to, offset);
+}
+
+static void push_return(struct native *e, uint64_t address)
+{
+	if (!e->return_stack || e->stack_waits)
+		return;
+	e->top = (e->top + 1) % RETURN_STACK;
+	e->stack[e->top] = address;
+	e->entries = MIN(e->entries + 1, RETURN_STACK);
+}
+
+/* Where an indirect branch went whose target the stream does not tell. */
+static int pop_return(struct native *e)
+{
+	if (e->need != NEED_TARGET || !e->return_stack || e->stack_waits)
+		return 0;
+	if (!e->entries)
+		return NATIVE_BAD;
+	e->address = e->stack[e->top];
+	e->need = NEED_NOTHING;
+	e->block = 0;
+	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
+	e->entries--;
+	return 0;
+}
+
+/* Instructions that end with no branch, as far as it is known. */
+static int tell_range(struct native *e, uint64_t start, uint64_t end, const struct instr *last, uint64_t offset)
+{
+	struct element range = { .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true };
+	uint64_t leads = end;
+
+	range.instr = last->kind;
+	range.sub = last->sub;
+	range.conditional = last->conditional;
+	range.range.start = start;
+	range.range.end = end;
+	range.range.count = (uint32_t)(end - start) / 4;
+	range.range.last_size = 4;
+	if (last->kind == INSTR_BR)
+		leads = end - 4 + (uint64_t)last->offset;
+	else if (last->kind == INSTR_IBR)
+		leads = NATIVE_NOWHERE;
+	return out_piece(e, &range, leads, offset);
+}
+
+static int tell_missing(struct native *e, uint64_t address, uint64_t offset)
+{
+	struct element missing = { .kind = ELEM_NO_IMAGE, .isa = ISA_A64, .address = address };
+
+	return out_event(e, &missing, offset);
+}
+
+static int end_of_code(struct native *e, const struct block *b, uint64_t offset)
+{
+	int rc = 0;
+
+	e->address = block_end(b);
+	e->block = 0;
+	e->need = NEED_ADDRESS;
+	if (b->count)
+		rc = tell_range(e, b->start, e->address, &(struct instr){ 0 }, offset);
+	return rc < 0 ? rc : tell_missing(e, e->address, offset);
+}
+
+static int indirect(struct native *e, const struct block *b, uint64_t offset)
+{
+	struct element returned = { .kind = ELEM_EXCEPTION_RETURN, .isa = ISA_A64 };
+
+	e->need = NEED_TARGET;
+	e->address = block_end(b);
+	e->block = 0;
+	if (b->link)
+		push_return(e, e->address);
+	/* ETE has no packet for it. */
+	return e->ete && b->sub == SUB_ERET ? out_event(e, &returned, offset) : 0;
+}
+
+int flow_atom(struct native *e, bool taken, uint64_t offset)
+{
+	const struct block *b;
+	uint32_t next;
+	int rc = pop_return(e);
+
+	if (rc != 0 || e->need || !e->has_context)
+		return rc;
+	if (!e->block)
+		rc = blocks_find(&e->blocks, e->address, &e->block);
+	if (rc < 0)
+		return rc;
+	b = &e->blocks.list[e->block];
+	if (b->missing)
+		return end_of_code(e, b, offset);
+	rc = out_range(e, e->block, taken, offset);
+	if (rc < 0)
+		return rc;
+	if (taken && b->kind == INSTR_IBR)
+		return indirect(e, b, offset);
+	if (taken && b->link)
+		push_return(e, block_end(b));
+	next = e->blocks.next[2 * e->block + taken];
+	if (!next)
+		rc = blocks_follow(&e->blocks, e->block, taken, &next);
+	if (rc == 0)
+		e->block = next;
+	return rc;
+}
+
+/* What ran from where control is up to an address. */
+static int run_to(struct native *e, uint64_t end, uint64_t offset)
+{
+	uint64_t start = e->address, at;
+	struct instr last = { 0 };
+	uint32_t op = 0;
+	int rc = blocks_reach(&e->blocks, start, end, &at);
+
+	if (rc == 0 && at != start)
+		rc = blocks_read(&e->blocks, at - 4, &op);
+	if (rc < 0)
+		return rc;
+	instr_decode(&e->blocks.set, op, &last);
+	e->address = at;
+	rc = at != start ? tell_range(e, start, at, &last, offset) : 0;
+	if (rc < 0 || at == end)
+		return rc;
+	e->need = NEED_ADDRESS;
+	return tell_missing(e, at, offset);
+}
+
+int flow_exception(struct native *e, const struct p0 *p, const struct p0 *address, const struct p0 *context)
+{
+	struct element told = { .kind = ELEM_EXCEPTION, .isa = ISA_A64 };
+	int rc = 0;
+
+	if (e->block)
+		e->address = e->blocks.list[e->block].start;
+	e->block = 0;
+	/* Where the last branch went, nothing ran. */
+	if (address && p->flag) {
+		e->address = address->value;
+		e->need = NEED_NOTHING;
+	} else if (address) {
+		rc = pop_return(e);
+	}
+	if (rc == 0 && context)
+		rc = flow_context(e, &context->context, p->offset);
+	if (rc == 0 && address && e->address < address->value)
+		rc = run_to(e, address->value, p->offset);
+	if (rc != 0)
+		return rc;
+	told.exception.number = p->number;
+	told.exception.has_ret = true;
+	told.exception.ret = address ? address->value : 0;
+	told.exception.target = address && p->flag;
+	return out_event(e, &told, p->offset);
+}
+
+int flow_q(struct native *e, const struct p0 *p, uint64_t address)
+{
+	struct element skipped = { .kind = ELEM_RANGE_NOPATH, .isa = ISA_A64 };
+	struct instr last = { 0 };
+	uint64_t start = e->block ? e->blocks.list[e->block].start : e->address, at = start;
+	uint32_t n = 0;
+	int rc = 1;
+
+	while (n < p->number && rc > 0) {
+		uint32_t op = 0;
+
+		rc = n < BLOCKS_WALK_MAX / 4 ? blocks_read(&e->blocks, at, &op) : 0;
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			break;
+		instr_decode(&e->blocks.set, op, &last);
+		n++;
+		at += 4;
+		/* Nobody says where that goes. */
+		if (last.kind == INSTR_BR || last.kind == INSTR_IBR)
+			break;
+	}
+	e->block = 0;
+	e->address = address;
+	e->need = NEED_NOTHING;
+	if (n && n == p->number && (at == address || last.kind == INSTR_BR || last.kind == INSTR_IBR))
+		return tell_range(e, start, at, &last, p->offset);
+	skipped.range.start = start;
+	skipped.range.end = address;
+	skipped.range.count = p->number;
+	return out_event(e, &skipped, p->offset);
+}
+
+int flow_source(struct native *e, const struct p0 *p)
+{
+	uint64_t start = e->block ? e->blocks.list[e->block].start : e->address;
+	struct instr last;
+	uint32_t op = 0;
+	int rc = blocks_read(&e->blocks, p->value, &op);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0)
+		return tell_missing(e, p->value, p->offset);
+	instr_decode(&e->blocks.set, op, &last);
+	if (e->need || start > p->value)
+		start = p->value;
+	rc = tell_range(e, start, p->value + 4, &last, p->offset);
+	e->block = 0;
+	e->need = last.kind == INSTR_IBR ? NEED_TARGET : NEED_NOTHING;
+	e->address = last.kind == INSTR_BR ? p->value + (uint64_t)last.offset : p->value + 4;
+	if (last.link)
+		push_return(e, p->value + 4);
+	return rc;
+}

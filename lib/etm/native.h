@@ -1,0 +1,71 @@
+/*
+ * The native engine's own interface, which engine_native stands on: what ran as numbers of blocks, a batch at a time, and
+ * what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
+ *
+ *   bytes -> packets (packet.c) -> P0 elements, held back while they are speculative (native-queue.c)
+ *         -> blocks that ran (native-flow.c, over blocks.c) -> a batch
+ */
+#ifndef CSIGHT_ETM_NATIVE_H
+#define CSIGHT_ETM_NATIVE_H
+
+#include "lib/etm/blocks.h"
+#include "lib/etm/engine.h"
+#include "lib/etm/packet.h"
+
+/* A word of a batch: twice a block's number, and one more where its branch was taken; or this: the next event. */
+#define NATIVE_EVENT UINT32_MAX
+
+/* Where the code goes from there is not known. No address of an instruction is odd. */
+#define NATIVE_NOWHERE UINT64_MAX
+
+struct native_batch {
+	const uint32_t *words;
+	size_t n;
+	const struct element *events; /* with ranges that are no whole blocks among them */
+	const uint64_t *leads; /* by event: where a range's code goes on, or NATIVE_NOWHERE */
+	size_t n_events;
+	const struct block *blocks;
+	const uint64_t *offsets; /* of the packets, one a word; or NULL */
+};
+
+struct native_sink {
+	/* What is in a batch is gone afterwards, and so may be the blocks. A negative return stops the engine. */
+	int (*batch)(void *user, const struct native_batch *batch);
+	void *user;
+	bool offsets; /* wanted */
+};
+
+struct native;
+
+/* -EOPNOTSUPP: of another protocol, or with data trace, or with conditional instructions traced; -ENOMEM. */
+int native_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
+		struct native **ret);
+
+/*
+ * As struct engine_ops has them. -EOPNOTSUPP: the processor went to AArch32, and everything before is told; it takes no
+ * more then.
+ */
+int native_push(struct native *e, const void *data, size_t size);
+int native_reset(struct native *e);
+int native_finish(struct native *e);
+void native_stats(const struct native *e, struct engine_stats *ret);
+struct native *native_close(struct native *e);
+
+/* Reads batches as the elements that they are: one after another, none left out. */
+struct native_reader {
+	const struct native_batch *batch;
+	size_t at, event;
+	uint64_t next; /* where the next range begins, if the one before it is to be believed */
+};
+
+static inline void native_reader_init(struct native_reader *r)
+{
+	*r = (struct native_reader){ .next = NATIVE_NOWHERE };
+}
+
+void native_read_batch(struct native_reader *r, const struct native_batch *batch);
+
+/* False: that was all. Without offsets in the batch those of ranges are 0. */
+bool native_read(struct native_reader *r, struct element *ret);
+
+#endif

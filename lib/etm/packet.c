@@ -1,0 +1,474 @@
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/etm/packet.h"
+
+/*
+ * A packet's bytes, one after another. Behind their end it gives zeros, which end every field that goes on, and remembers
+ * that it did.
+ */
+struct bytes {
+	const uint8_t *at, *end;
+	bool cut;
+};
+
+struct packet_row {
+	uint8_t kind;
+	uint8_t shift; /* of addresses: what an instruction is aligned to */
+	uint8_t whole; /* all 64 bits of them */
+	/* Fields behind the header, which ret has; NULL: none. */
+	void (*read)(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret);
+};
+
+/* Formats 1 to 6 (IHI0064, "Atom instruction trace packets"). */
+#define ATOMS(n, pattern) ((uint32_t)(n) << 24 | (pattern))
+#define MANY(n) ATOMS((n) + 1, (2u << (n)) - 1)	 /* taken all of them */
+#define MANY_N(n) ATOMS((n) + 1, (1u << (n)) - 1) /* but the last */
+#define MANY_ROW(first, of)                                                                                           \
+	[(first)] = of(3), of(4), of(5), of(6), of(7), of(8), of(9), of(10), of(11), of(12), of(13), of(14), of(15), \
+	of(16), of(17), of(18), of(19), of(20), of(21), of(22), of(23)
+
+const uint32_t packet_atoms[256] = {
+	MANY_ROW(0xc0, MANY),
+	[0xd5] = ATOMS(5, 0x00),
+	[0xd6] = ATOMS(5, 0x0a),
+	[0xd7] = ATOMS(5, 0x15),
+	[0xd8] = ATOMS(2, 0), ATOMS(2, 1), ATOMS(2, 2), ATOMS(2, 3),
+	[0xdc] = ATOMS(4, 0xe), ATOMS(4, 0x0), ATOMS(4, 0xa), ATOMS(4, 0x5),
+	MANY_ROW(0xe0, MANY_N),
+	[0xf5] = ATOMS(5, 0x1e),
+	[0xf6] = ATOMS(1, 0), ATOMS(1, 1),
+	[0xf8] = ATOMS(3, 0), ATOMS(3, 1), ATOMS(3, 2), ATOMS(3, 3), ATOMS(3, 4), ATOMS(3, 5), ATOMS(3, 6), ATOMS(3, 7),
+};
+
+static uint8_t next(struct bytes *b)
+{
+	if (b->at == b->end) {
+		b->cut = true;
+		return 0;
+	}
+	return *b->at++;
+}
+
+/* Seven bits a byte, the lowest first, as long as the eighth is set; of those behind the first most, nothing counts. */
+static uint32_t next_field(struct bytes *b, unsigned most)
+{
+	uint64_t value = 0;
+	uint8_t byte;
+
+	for (unsigned i = 0;; i++) {
+		byte = next(b);
+		if (i < most)
+			value |= (uint64_t)(byte & 0x7f) << (7 * i);
+		if (!(byte & 0x80))
+			return (uint32_t)value;
+	}
+}
+
+static uint32_t next_number(struct bytes *b, unsigned size)
+{
+	uint32_t value = 0;
+
+	for (unsigned i = 0; i < size; i++)
+		value |= (uint32_t)next(b) << (8 * i);
+	return value;
+}
+
+/* Where it is cut, the caller asks again: nothing that is kept may have changed by then. */
+static void update_address(struct packets *s, const struct bytes *b, uint64_t address, struct packet *ret)
+{
+	ret->address = address;
+	if (!b->cut)
+		packets_push_address(s, address);
+}
+
+static uint64_t next_short(struct packets *s, struct bytes *b, unsigned shift)
+{
+	uint64_t low = next(b), mask = 0x7f;
+
+	if (low & 0x80) {
+		low = (low & 0x7f) | (uint64_t)next(b) << 7;
+		mask = 0x7fff;
+	}
+	mask = (mask << shift) | ((1u << shift) - 1);
+	return (s->history[0] & ~mask) | (low << shift & mask);
+}
+
+static uint64_t next_long(struct packets *s, struct bytes *b, unsigned shift, bool whole)
+{
+	uint64_t address = (uint64_t)(next(b) & 0x7f) << shift;
+
+	/* Of T32 the second byte is whole. */
+	address |= (uint64_t)(next(b) & (shift == 2 ? 0x7f : 0xff)) << (7 + shift);
+	address |= (uint64_t)next_number(b, 2) << 16;
+	if (whole)
+		return address | (uint64_t)next_number(b, 4) << 32;
+	return address | (s->wide ? s->history[0] & ~(uint64_t)UINT32_MAX : 0);
+}
+
+static void next_context(struct packets *s, struct bytes *b, struct packet *ret)
+{
+	uint8_t info = next(b);
+	struct packet_context *c = &ret->context;
+
+	c->updated = true;
+	c->level = info & 3;
+	c->nse = info & 0x08;
+	c->wide = info & 0x10;
+	c->nonsecure = info & 0x20;
+	if (info & 0x40 && s->vmid_bytes) {
+		c->has_vmid = true;
+		c->vmid = next_number(b, s->vmid_bytes);
+	}
+	if (info & 0x80 && s->ctxid_bytes) {
+		c->has_ctxid = true;
+		c->ctxid = next_number(b, s->ctxid_bytes);
+	}
+	if (!b->cut)
+		s->wide = c->wide;
+}
+
+/* Synchronisation, overflow and discard, all of which begin with a byte of zeros. */
+static void read_extension(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	uint8_t byte = next(b);
+	unsigned zeros = 2;
+
+	ret->kind = PACKET_BROKEN;
+	if (byte == 3)
+		ret->kind = PACKET_DISCARD;
+	else if (byte == 5)
+		ret->kind = PACKET_OVERFLOW;
+	else if (byte == 0) {
+		while (zeros < 12 && !b->cut) {
+			byte = next(b);
+			if (byte)
+				break;
+			zeros++;
+		}
+		if (byte == 0x80 && zeros == 11)
+			ret->kind = PACKET_ASYNC;
+	}
+}
+
+static void read_trace_info(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	enum { INFO = 1, KEY = 2, SPEC = 4, CYCT = 8, WINDOW = 16, IN_TRANSACTION = 1 << 6 };
+	uint8_t first = next(b);
+	uint32_t info = 0, threshold = 0;
+
+	if (first & 0x80)
+		next_field(b, 0);
+	if (first & INFO)
+		info = next_field(b, 5);
+	if (first & KEY)
+		next_field(b, 0);
+	if (first & SPEC)
+		ret->number = next_field(b, 5);
+	if (first & CYCT)
+		threshold = next_field(b, 5);
+	if (first & WINDOW)
+		next_field(b, 0);
+	ret->in_transaction = info & IN_TRANSACTION;
+	if (b->cut)
+		return;
+	s->threshold = threshold;
+	s->timed = false;
+	s->informed = true;
+	memset(s->history, 0, sizeof(s->history));
+}
+
+static void read_timestamp(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	uint64_t value = 0, mask;
+	unsigned bits = 0;
+	uint8_t byte;
+
+	do {
+		byte = next(b);
+		/* The ninth byte is whole. */
+		if (bits < 56)
+			value |= (uint64_t)(byte & 0x7f) << bits;
+		else
+			value |= (uint64_t)byte << 56;
+		bits += bits < 56 ? 7 : 8;
+	} while (byte & 0x80 && bits < 64);
+	if (ret->header & 1)
+		ret->cycles = next_field(b, 3) & ((1u << s->cycle_bits) - 1);
+	/* What the first one after trace info leaves out is zero. */
+	mask = bits >= 64 || (!s->timed && s->informed) ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+	ret->value = (s->timestamp & ~mask) | (value & mask);
+	if (b->cut)
+		return;
+	s->timestamp = ret->value;
+	s->timed = true;
+}
+
+static void read_exception(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	enum { RESET = 0, TRANSACTION = 0x18 };
+	uint8_t first = next(b), second = 0;
+	bool alone = s->version >= 0x50 && ((first >> 1 & 31) == RESET || (first >> 1 & 31) == TRANSACTION);
+
+	if (first & 0x80 || alone)
+		second = next(b);
+	ret->number = first >> 1 & 31;
+	if (first & 0x80)
+		ret->number |= (second & 31u) << 5;
+	ret->target = (first & 0x41) == 0x40;
+	if (s->version < 0x50 || (ret->number != RESET && ret->number != TRANSACTION))
+		return;
+	ret->kind = ret->number == RESET ? PACKET_PE_RESET : PACKET_TRANSACTION_FAIL;
+	update_address(s, b, 0, ret);
+}
+
+static void read_instrumentation(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->level = next(b);
+	ret->value = next_number(b, 4);
+	ret->value |= (uint64_t)next_number(b, 4) << 32;
+}
+
+static void read_cycles1(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	if (!s->commit_option)
+		ret->commit = next_field(b, 5);
+	/* Without a count it is not known, which reads as 0. */
+	if (!(ret->header & 1))
+		ret->cycles = next_field(b, 3) + s->threshold;
+}
+
+static void read_cycles2(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	uint8_t byte = next(b);
+
+	ret->cycles = s->threshold + (byte & 15);
+	if (!s->commit_option)
+		ret->commit = (byte >> 4) + (ret->header & 1 ? s->max_depth - 15 : 1);
+}
+
+static void read_cycles3(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->cycles = s->threshold + (ret->header & 3);
+	if (!s->commit_option)
+		ret->commit = (ret->header >> 2 & 3) + 1;
+}
+
+static void read_commit(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->commit = next_field(b, 5);
+}
+
+static void read_cancel1(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->cancel = next_field(b, 5);
+	ret->mispredict = ret->header & 1;
+}
+
+/* Mispredict and cancel of format 2: no atoms, E, EE, or N. */
+static void read_mispredict(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	static const uint8_t atoms[] = { 0, 1, 3, 0 }, counts[] = { 0, 1, 2, 1 };
+
+	ret->atoms = atoms[ret->header & 3];
+	ret->n_atoms = counts[ret->header & 3];
+	ret->mispredict = true;
+	ret->cancel = ret->header >> 2 & 1;
+}
+
+static void read_cancel3(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->atoms = ret->n_atoms = ret->header & 1;
+	ret->mispredict = true;
+	ret->cancel = (ret->header >> 1 & 3) + 2;
+}
+
+static void read_event(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->value = ret->header & 15;
+}
+
+static void read_context(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	if (ret->header & 1)
+		next_context(s, b, ret);
+}
+
+static void read_address_context(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	uint64_t address = next_long(s, b, row->shift, row->whole);
+
+	next_context(s, b, ret);
+	update_address(s, b, address, ret);
+}
+
+static void read_long(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	update_address(s, b, next_long(s, b, row->shift, row->whole), ret);
+}
+
+static void read_short(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	update_address(s, b, next_short(s, b, row->shift), ret);
+}
+
+static void read_match(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	update_address(s, b, s->history[ret->header & 3], ret);
+}
+
+/* An address, where there is one, and then the number of instructions. */
+static void read_q(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	enum { MATCHES = 3, COUNT_ALONE = 0xc, NOTHING = 0xf };
+	uint8_t type = ret->header & 15;
+	uint64_t address = 0;
+
+	ret->has_address = type != COUNT_ALONE && type != NOTHING;
+	if (type < MATCHES)
+		address = s->history[type];
+	else if (ret->has_address)
+		address = row->whole ? next_long(s, b, row->shift, false) : next_short(s, b, row->shift);
+	if (type != NOTHING)
+		ret->number = next_field(b, 5);
+	if (ret->has_address)
+		update_address(s, b, address, ret);
+}
+
+static void read_atoms(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+{
+	ret->n_atoms = (uint8_t)(packet_atoms[ret->header] >> 24);
+	ret->atoms = packet_atoms[ret->header] & 0xffffff;
+}
+
+/* Of every version; packets_init() takes out what the source cannot have. */
+static const struct packet_row all_rows[256] = {
+	[0x00] = { PACKET_BROKEN, .read = read_extension },
+	[0x01] = { PACKET_TRACE_INFO, .read = read_trace_info },
+	[0x02] = { PACKET_TIMESTAMP, .read = read_timestamp },
+	[0x03] = { PACKET_TIMESTAMP, .read = read_timestamp },
+	[0x04] = { PACKET_TRACE_ON },
+	/* 0x05, a function's return, is of processors of the M profile. */
+	[0x06] = { PACKET_EXCEPTION, .read = read_exception },
+	[0x07] = { PACKET_EXCEPTION_RETURN },
+	[0x09] = { PACKET_INSTRUMENTATION, .read = read_instrumentation },
+	[0x0a] = { PACKET_TRANSACTION_START },
+	[0x0b] = { PACKET_TRANSACTION_COMMIT },
+	[0x0c ... 0x0d] = { PACKET_CYCLES, .read = read_cycles2 },
+	[0x0e ... 0x0f] = { PACKET_CYCLES, .read = read_cycles1 },
+	[0x10 ... 0x1f] = { PACKET_CYCLES, .read = read_cycles3 },
+	/* Markers of data synchronisation; data trace is refused when a source is opened. */
+	[0x20 ... 0x2c] = { PACKET_INVALID },
+	[0x2d] = { PACKET_COMMIT, .read = read_commit },
+	[0x2e ... 0x2f] = { PACKET_CANCEL, .read = read_cancel1 },
+	[0x30 ... 0x37] = { PACKET_CANCEL, .read = read_mispredict },
+	[0x38 ... 0x3f] = { PACKET_CANCEL, .read = read_cancel3 },
+	/* Conditional instructions, refused likewise. */
+	[0x40 ... 0x46] = { PACKET_INVALID },
+	[0x48 ... 0x4a] = { PACKET_INVALID },
+	[0x4c ... 0x4e] = { PACKET_INVALID },
+	[0x50 ... 0x5f] = { PACKET_INVALID },
+	[0x68 ... 0x6f] = { PACKET_INVALID },
+	[0x70] = { PACKET_IGNORE },
+	[0x71 ... 0x7f] = { PACKET_EVENT, .read = read_event },
+	[0x80 ... 0x81] = { PACKET_CONTEXT, .read = read_context },
+	[0x82] = { PACKET_ADDRESS_CONTEXT, 2, false, read_address_context },
+	[0x83] = { PACKET_ADDRESS_CONTEXT, 1, false, read_address_context },
+	[0x85] = { PACKET_ADDRESS_CONTEXT, 2, true, read_address_context },
+	[0x86] = { PACKET_ADDRESS_CONTEXT, 1, true, read_address_context },
+	[0x88] = { PACKET_MARKER },
+	[0x90 ... 0x92] = { PACKET_ADDRESS, .read = read_match },
+	[0x95] = { PACKET_ADDRESS, 2, false, read_short },
+	[0x96] = { PACKET_ADDRESS, 1, false, read_short },
+	[0x9a] = { PACKET_ADDRESS, 2, false, read_long },
+	[0x9b] = { PACKET_ADDRESS, 1, false, read_long },
+	[0x9d] = { PACKET_ADDRESS, 2, true, read_long },
+	[0x9e] = { PACKET_ADDRESS, 1, true, read_long },
+	[0xa0 ... 0xa2] = { PACKET_Q, .read = read_q },
+	[0xa5] = { PACKET_Q, 2, false, read_q },
+	[0xa6] = { PACKET_Q, 1, false, read_q },
+	[0xaa] = { PACKET_Q, 2, true, read_q }, /* of 32 bits */
+	[0xab] = { PACKET_Q, 1, true, read_q },
+	[0xac] = { PACKET_Q, .read = read_q },
+	[0xaf] = { PACKET_Q, .read = read_q },
+	[0xb0 ... 0xb2] = { PACKET_SOURCE, .read = read_match },
+	[0xb4] = { PACKET_SOURCE, 2, false, read_short },
+	[0xb5] = { PACKET_SOURCE, 1, false, read_short },
+	[0xb6] = { PACKET_SOURCE, 2, false, read_long },
+	[0xb7] = { PACKET_SOURCE, 1, false, read_long },
+	[0xb8] = { PACKET_SOURCE, 2, true, read_long },
+	[0xb9] = { PACKET_SOURCE, 1, true, read_long },
+	[0xc0 ... 0xff] = { PACKET_ATOMS, .read = read_atoms },
+};
+
+/* What this source's version and options make of a header that others may have. */
+static enum packet_kind kind_of(const struct packets *s, uint8_t header)
+{
+	enum packet_kind kind = all_rows[header].kind;
+	bool ete = s->version >= 0x50;
+
+	switch (kind) {
+	case PACKET_EXCEPTION_RETURN:
+		return ete ? PACKET_INVALID : kind;
+	case PACKET_INSTRUMENTATION:
+		return s->version >= 0x53 ? kind : PACKET_RESERVED;
+	case PACKET_TRANSACTION_START:
+	case PACKET_TRANSACTION_COMMIT:
+	case PACKET_SOURCE:
+		return ete ? kind : PACKET_RESERVED;
+	case PACKET_IGNORE:
+		return s->version >= 0x43 ? kind : PACKET_RESERVED;
+	case PACKET_MARKER:
+		if (s->version < 0x46)
+			return PACKET_RESERVED;
+		return s->has_marker ? kind : PACKET_INVALID;
+	case PACKET_Q:
+		return s->has_q ? kind : PACKET_RESERVED;
+	default:
+		return kind;
+	}
+}
+
+void packets_init(struct packets *s, const struct engine_config *c)
+{
+	unsigned ctxid = c->idr2 >> 5 & 31, vmid = c->idr2 >> 10 & 31;
+
+	*s = (struct packets){ 0 };
+	s->version = c->protocol == PROTOCOL_ETE ? (uint8_t)((c->devarch >> 8 & 0xf0) | (c->devarch >> 16 & 15))
+						 : (uint8_t)(c->idr1 >> 4);
+	s->commit_option = c->idr0 & 1u << 29 && c->idr0 & 1u << 7;
+	s->has_q = c->idr0 >> 15 & 3;
+	s->has_marker = c->idr0 & 1u << 23;
+	s->ctxid_bytes = ctxid == 4 ? 4 : 0;
+	s->vmid_bytes = vmid == 1 ? 1 : s->version > 0x40 && (vmid == 2 || vmid == 4) ? (uint8_t)vmid : 0;
+	s->cycle_bits = (uint8_t)((c->idr2 >> 25 & 15) + 12);
+	s->max_depth = c->idr8;
+	for (unsigned i = 0; i < 256; i++)
+		s->kinds[i] = (uint8_t)kind_of(s, (uint8_t)i);
+}
+
+void packets_reset(struct packets *s)
+{
+	memset(s->history, 0, sizeof(s->history));
+	s->timestamp = 0;
+	s->threshold = 0;
+	s->wide = s->timed = s->informed = false;
+}
+
+bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret)
+{
+	struct bytes b = { bytes + 1, bytes + n, false };
+	const struct packet_row *row = &all_rows[bytes[0]];
+
+	*ret = (struct packet){ .kind = s->kinds[bytes[0]], .header = bytes[0] };
+	/* What is not this source's has a header and nothing behind it. */
+	if (row->read && (ret->kind == row->kind))
+		row->read(s, &b, row, ret);
+	ret->size = (uint32_t)(b.at - bytes);
+	if (!b.cut)
+		return true;
+	if (n < PACKET_MAX)
+		return false;
+	ret->kind = PACKET_BROKEN;
+	return true;
+}

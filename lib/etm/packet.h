@@ -1,0 +1,110 @@
+/*
+ * The packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets"): bytes to fields, by a table of
+ * headers. What packets say by difference (addresses, timestamps, cycle counts) is whole in the struct.
+ */
+#ifndef CSIGHT_ETM_PACKET_H
+#define CSIGHT_ETM_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/etm/engine.h"
+
+/* Packets may have fields without end; one that is longer is refused. */
+enum { PACKET_MAX = 4096 };
+
+enum packet_kind {
+	PACKET_RESERVED, /* no packet has this header */
+	PACKET_INVALID,	 /* no packet of a source with these registers has */
+	PACKET_BROKEN,	 /* the header is one of a packet's, what follows it is not */
+	PACKET_ASYNC,
+	PACKET_DISCARD,
+	PACKET_OVERFLOW,
+	PACKET_TRACE_INFO,
+	PACKET_TIMESTAMP,
+	PACKET_MARKER,
+	PACKET_TRACE_ON,
+	PACKET_EXCEPTION,
+	PACKET_EXCEPTION_RETURN,
+	PACKET_PE_RESET,
+	PACKET_TRANSACTION_START,
+	PACKET_TRANSACTION_COMMIT,
+	PACKET_TRANSACTION_FAIL,
+	PACKET_INSTRUMENTATION,
+	PACKET_CYCLES,
+	PACKET_COMMIT,
+	PACKET_CANCEL, /* and what mispredicts */
+	PACKET_IGNORE,
+	PACKET_EVENT,
+	PACKET_CONTEXT,
+	PACKET_ADDRESS,
+	PACKET_ADDRESS_CONTEXT,
+	PACKET_SOURCE,
+	PACKET_Q,
+	PACKET_ATOMS,
+	PACKETS,
+};
+
+struct packet_context {
+	bool updated, has_vmid, has_ctxid; /* what it tells */
+	bool wide, nonsecure, nse;	   /* SF, NS, NSE */
+	uint8_t level;
+	uint32_t vmid, ctxid;
+};
+
+struct packet {
+	enum packet_kind kind;
+	uint32_t size;
+	uint8_t header;
+	uint64_t address;	 /* address, context with address, source, Q */
+	uint64_t value;		 /* timestamp, instrumentation, event */
+	uint32_t atoms;		 /* patterns: the oldest is bit 0, 1: taken */
+	uint8_t n_atoms;	 /* also of those that mispredict */
+	bool mispredict;	 /* cancel */
+	bool target;		 /* exception: its address is where the last branch went */
+	bool has_address;	 /* Q */
+	uint8_t level;		 /* instrumentation */
+	uint32_t number;	 /* exception; Q: instructions; trace info: elements not yet committed */
+	uint32_t commit, cancel; /* P0 elements; commit: as the two's complement says it, negative ones are mistakes */
+	uint32_t cycles;
+	bool in_transaction; /* trace info */
+	struct packet_context context;
+};
+
+/* By header byte: of atoms, the number in the high byte and the pattern below. */
+extern const uint32_t packet_atoms[256];
+
+struct packets {
+	uint8_t kinds[256]; /* by header, as this source may have them */
+	uint8_t version;    /* 0x40 and up: ETMv4; 0x50 and up: ETE */
+	bool commit_option, has_q, has_marker;
+	uint8_t vmid_bytes, ctxid_bytes, cycle_bits;
+	uint32_t max_depth;
+	/* The state that packets update: */
+	uint64_t history[3]; /* addresses, the newest first */
+	uint64_t timestamp;
+	uint32_t threshold;
+	bool wide; /* the last context is of AArch64 */
+	bool timed, informed;
+};
+
+void packets_init(struct packets *s, const struct engine_config *config);
+
+/* As it is before the first byte. */
+void packets_reset(struct packets *s);
+
+/*
+ * The packet at the head of n bytes, n > 0; what it updates is updated. False: it goes on behind them, and nothing has
+ * happened.
+ */
+bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret);
+
+static inline void packets_push_address(struct packets *s, uint64_t address)
+{
+	s->history[2] = s->history[1];
+	s->history[1] = s->history[0];
+	s->history[0] = address;
+}
+
+#endif
