@@ -13,14 +13,22 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/paths.h"
-#include "lib/emu/ring.h"
+#include "lib/emu/encode.h"
 
-enum { OPTION_EMU, OPTION_SNAPSHOT, OPTION_RETSTACK, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_SYSROOT };
+enum {
+	OPTION_EMU, OPTION_SNAPSHOT, OPTION_RETSTACK, OPTION_BROADCAST, OPTION_CYCLES, OPTION_THRESHOLD, OPTION_NO_TIMESTAMPS,
+	OPTION_NO_CONTEXTS, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_SYSROOT
+};
 
 static const struct verb_option options[] = {
 	[OPTION_EMU] = { "emu", 0, NULL, "under the emulated trace unit (there is no other yet)" },
 	[OPTION_SNAPSHOT] = { "snapshot", 0, NULL, "take a snapshot when the program ends" },
 	[OPTION_RETSTACK] = { "retstack", 0, "on|off", "leave out returns that a return stack foretells (on)" },
+	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "tell the target of each taken branch" },
+	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles: here, instructions" },
+	[OPTION_THRESHOLD] = { "cycle-threshold", 0, "N", "the least count of cycles that is told (256)" },
+	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "fewer bytes, and no times" },
+	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "without context IDs" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history kept for each thread; K, M, G may follow" },
 	[OPTION_RINGS] = { "rings", 0, "N", "threads that have a history at a time" },
 	[OPTION_TRUTH] = { "truth", 0, "DIR", "log what ran into DIR, for tests" },
@@ -29,8 +37,8 @@ static const struct verb_option options[] = {
 };
 
 struct run {
-	bool emu, snapshot;
-	const char *retstack, *ring_size, *rings, *truth, *sysroot;
+	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts;
+	const char *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
 };
 
 static int fail_program(const char *program, const char *why)
@@ -50,13 +58,19 @@ static int parse(struct client *c, struct run *ret)
 		const char **const to[] = {
 			[OPTION_RETSTACK] = &ret->retstack, [OPTION_RING_SIZE] = &ret->ring_size,
 			[OPTION_RINGS] = &ret->rings,	    [OPTION_TRUTH] = &ret->truth,
-			[OPTION_SYSROOT] = &ret->sysroot,
+			[OPTION_SYSROOT] = &ret->sysroot,   [OPTION_THRESHOLD] = &ret->threshold,
+		};
+		bool *const flags[ELEMENTS(options)] = {
+			[OPTION_EMU] = &ret->emu,
+			[OPTION_SNAPSHOT] = &ret->snapshot,
+			[OPTION_BROADCAST] = &ret->broadcast,
+			[OPTION_CYCLES] = &ret->cycles,
+			[OPTION_NO_TIMESTAMPS] = &ret->no_timestamps,
+			[OPTION_NO_CONTEXTS] = &ret->no_contexts,
 		};
 
-		if (o == OPTION_EMU)
-			ret->emu = true;
-		else if (o == OPTION_SNAPSHOT)
-			ret->snapshot = true;
+		if (flags[o])
+			*flags[o] = true;
 		else
 			*to[o] = value;
 	}
@@ -68,6 +82,8 @@ static int parse(struct client *c, struct run *ret)
 		return client_usage(c, "which program?");
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
+	if (ret->threshold && parse_number(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
+		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX, esc(ret->threshold));
 	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
 		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
@@ -97,6 +113,16 @@ static int put_plugin(struct client *c, const struct run *run, const char *plugi
 	put_argument(b, "socket", socket);
 	if (run->retstack)
 		put_argument(b, "retstack", run->retstack);
+	if (run->broadcast)
+		put_argument(b, "broadcast", "on");
+	if (run->cycles)
+		put_argument(b, "cycles", "on");
+	if (run->threshold)
+		put_argument(b, "threshold", run->threshold);
+	if (run->no_timestamps)
+		put_argument(b, "timestamps", "off");
+	if (run->no_contexts)
+		put_argument(b, "contexts", "off");
 	if (run->ring_size && parse_size(run->ring_size, &size) == 0)
 		buf_printf(b, ",ringsize=%llu", (unsigned long long)size);
 	if (run->rings)

@@ -6,8 +6,8 @@
  * ELEMENTS: of one process, as `csight decode --to elements` prints them. The instructions of a thread's ranges must be the
  * piece of its truth log, DIR/PID.TID.*.truth, that ends with the log's instruction number END (how many it held when the
  * ring was frozen). LEAST: the decode must have at least this many. What ran while the thread was frozen (the file of the
- * same name with .gaps, where there is one) is not in any decode. Prints a line a thread and "N equal in all"; exits with 0
- * when all is equal.
+ * same name with .gaps, where there is one) is not in any decode. Counts of cycles are those of the instructions since the
+ * count before. Prints a line a thread and "N equal in all"; exits with 0 when all is equal.
  */
 #include "config.h"
 
@@ -25,6 +25,8 @@ struct runs {
 	struct truth_run *all;
 	size_t n, room;
 	uint64_t count;
+	uint64_t counted; /* of it, when cycles were counted last */
+	bool cycles;
 };
 
 static int add(struct runs *r, uint64_t start, uint64_t count)
@@ -49,6 +51,18 @@ static int add(struct runs *r, uint64_t start, uint64_t count)
 	return 0;
 }
 
+/* The first count of a ring that wrapped is of more than the ring holds. */
+static void check_cycles(struct runs *r, uint32_t cycles, unsigned *ret_gaps)
+{
+	if (r->cycles && cycles != r->count - r->counted) {
+		printf("in the decode: %" PRIu32 " cycles for %" PRIu64 " instructions, at instruction %" PRIu64 "\n", cycles,
+		       r->count - r->counted, r->count);
+		(*ret_gaps)++;
+	}
+	r->cycles = true;
+	r->counted = r->count;
+}
+
 /* The elements of one thread: up to the next thread's heading, whose number goes to *ret_next (0: none). */
 static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned *ret_next)
 {
@@ -68,6 +82,8 @@ static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned
 			rc = add(ret, start, count);
 			if (rc < 0)
 				return rc;
+		} else if (sscanf(line, "%*x cycles %" SCNu32, &count) == 1) {
+			check_cycles(ret, count, ret_gaps);
 		} else if (strstr(line, " no-image ") || strstr(line, " range-nopath ") || strstr(line, " unknown-address")) {
 			printf("in the decode: %s", line);
 			(*ret_gaps)++;

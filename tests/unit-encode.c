@@ -114,6 +114,48 @@ static void test_exceptions(void)
 	CHECK_STR(written(), "f6 06 07 90");
 }
 
+/* Threshold 5: counts in each of the three formats, none of what is below. */
+static void test_cycles(void)
+{
+	begin(false, 1);
+	etm_configure(&e, ETM_CONFIGR_CCI, 5);
+	etm_sync(&e, 1, 0x1000, true);
+	CHECK_EQ(ring[12] << 24 | ring[13] << 16 | ring[14] << 8 | ring[15], 0x01090105); /* trace info, with its threshold */
+	written();
+	etm_atom(&e, true);
+	etm_cycles(&e, 4);
+	CHECK_STR(written(), "");
+	etm_cycles(&e, 5);
+	CHECK_STR(written(), "f7 10");
+	etm_cycles(&e, 13); /* 8 */
+	CHECK_STR(written(), "13");
+	etm_cycles(&e, 22); /* 9 */
+	CHECK_STR(written(), "0c 04");
+	etm_cycles(&e, 42); /* 20 */
+	CHECK_STR(written(), "0c 0f");
+	etm_cycles(&e, 63); /* 21 */
+	CHECK_STR(written(), "0e 10");
+	etm_cycles(&e, 0x1000 + 63);
+	CHECK_STR(written(), "0e fb 1f");
+	begin(false, 1);
+	etm_configure(&e, ETM_CONFIGR_CCI, 0x123);
+	etm_sync(&e, 1, 0x1000, true);
+	CHECK_EQ(ring[15] << 8 | ring[16], 0xa302);
+}
+
+static void test_broadcast(void)
+{
+	begin(false, 1);
+	etm_configure(&e, ETM_CONFIGR_BB | ETM_CONFIGR_RS, 0);
+	etm_sync(&e, 1, 0x1000, true);
+	written();
+	etm_direct(&e, 0x1010, 0x1004);
+	CHECK_STR(written(), "f7 95 04");
+	etm_atom(&e, false);
+	etm_indirect(&e, 0x1004, 0); /* what the return stack would have said */
+	CHECK_STR(written(), "da 95 01");
+}
+
 /* E and N, the oldest first. */
 static const char *atoms(const char *text)
 {
@@ -323,20 +365,29 @@ static uint64_t anywhere(void)
 }
 
 static uint64_t walked[STEPS * 2];
-static size_t n_walked, n_seen, n_torn, first_wrong;
+static size_t n_walked, n_seen, n_counted, n_counts, n_torn, first_wrong;
+
+static void conditional(bool taken, uint64_t next)
+{
+	if (taken)
+		etm_direct(&e, next, 0);
+	else
+		etm_atom(&e, false);
+}
 
 /*
  * Walks as a program would, calls that return included, and tells the encoder. Exceptions strike before some
  * instructions; tracing goes on elsewhere after each.
  */
-static void walk(bool return_stack, uint64_t sync)
+static void walk(uint32_t configr, uint16_t threshold, uint64_t sync)
 {
 	static uint64_t calls[64];
 	unsigned depth = 0;
 	uint64_t pc = anywhere(), next_sync, time = 1000;
 	uint32_t op;
 
-	begin(return_stack, 0x1234);
+	begin(false, 0x1234);
+	etm_configure(&e, configr, threshold);
 	etm_sync(&e, time, pc, true);
 	next_sync = e.head + sync;
 	for (n_walked = 0; n_walked < STEPS;) {
@@ -360,17 +411,17 @@ static void walk(bool return_stack, uint64_t sync)
 			etm_timestamp(&e, time += (uint64_t)random() % 100000);
 		} else if (op >> 26 == 5 || op >> 26 == 0x25) {
 			next = pc + (uint64_t)((int64_t)((uint64_t)op << 38) >> 36);
-			etm_branch(&e, op >> 31 ? pc + 4 : 0);
+			etm_direct(&e, next, op >> 31 ? pc + 4 : 0);
 			if (op >> 31)
 				calls[depth++ % 64] = pc + 4;
 		} else if (op >> 24 == 0x54 || op >> 24 == 0xb4) {
 			if (taken)
 				next = pc + (uint64_t)((int64_t)((uint64_t)(op >> 5 & 0x7ffff) << 45) >> 43);
-			etm_atom(&e, taken);
+			conditional(taken, next);
 		} else if (op >> 24 == 0x37) {
 			if (taken)
 				next = pc + (uint64_t)((int64_t)((uint64_t)(op >> 5 & 0x3fff) << 50) >> 48);
-			etm_atom(&e, taken);
+			conditional(taken, next);
 		} else if (op == 0xd65f03c0 && depth && random() % 8) {
 			next = calls[--depth % 64];
 			etm_indirect(&e, next, 0);
@@ -380,8 +431,10 @@ static void walk(bool return_stack, uint64_t sync)
 			if (op == 0xd63f0000)
 				calls[depth++ % 64] = pc + 4;
 		} else if (op == 0xd5033fdf) {
-			etm_atom(&e, true);
+			etm_direct(&e, next, 0);
 		}
+		if (e.cycles && op != 0xd503201f)
+			etm_cycles(&e, n_walked);
 		/* Where a decoder stands at the same place. */
 		if (op != 0xd503201f && op != 0xd4000001) {
 			if (e.head >= next_sync) {
@@ -400,6 +453,12 @@ static int compare(void *user, const struct element *el)
 {
 	if (el->kind == ELEM_NO_IMAGE || (el->kind == ELEM_NO_SYNC && el->reason != REASON_INIT && el->reason != REASON_RESET))
 		first_wrong = MIN(first_wrong, n_seen);
+	if (el->kind == ELEM_CYCLES) {
+		if (el->cycles != n_seen - n_counted)
+			first_wrong = MIN(first_wrong, n_seen);
+		n_counted = n_seen;
+		n_counts++;
+	}
 	if (el->kind != ELEM_RANGE)
 		return 0;
 	n_torn += el->torn;
@@ -410,7 +469,7 @@ static int compare(void *user, const struct element *el)
 }
 
 /* Through OpenCSD; the engine, which is to be closed, or NULL. */
-static struct engine *decode(bool return_stack)
+static struct engine *decode(uint32_t configr)
 {
 	struct engine_config config = { .protocol = PROTOCOL_ETMV4 };
 	struct engine_memory memory = { .read = read_code, .version = same_version };
@@ -418,15 +477,15 @@ static struct engine *decode(bool return_stack)
 	struct engine *engine;
 	struct emu_regs regs;
 
-	etm_regs(return_stack, &regs);
+	etm_regs(false, &regs);
 	config.trace_id = (uint8_t)regs.traceidr;
-	config.configr = regs.configr;
+	config.configr = configr;
 	config.traceidr = regs.traceidr;
 	config.idr0 = regs.idr0;
 	config.idr1 = regs.idr1;
 	config.idr2 = regs.idr2;
 	config.idr8 = regs.idr8;
-	n_seen = n_torn = 0;
+	n_seen = n_counted = n_counts = n_torn = 0;
 	first_wrong = SIZE_MAX;
 	if (!CHECK_EQ(engine_opencsd.open(&config, &memory, &sink, &engine), 0))
 		return NULL;
@@ -435,13 +494,13 @@ static struct engine *decode(bool return_stack)
 	return engine;
 }
 
-static void follow(bool return_stack, uint64_t sync)
+static void follow(uint32_t configr, uint16_t threshold, uint64_t sync)
 {
 	struct engine_stats stats;
 	struct engine *engine;
 
-	walk(return_stack, sync);
-	engine = decode(return_stack);
+	walk(configr, threshold, sync);
+	engine = decode(configr);
 	if (!engine)
 		return;
 	engine_opencsd.stats(engine, &stats);
@@ -449,8 +508,9 @@ static void follow(bool return_stack, uint64_t sync)
 	CHECK_EQ(stats.restarts, 0);
 	CHECK_EQ(first_wrong, SIZE_MAX);
 	CHECK_EQ(n_seen, n_walked);
-	printf("# return stack %s, synchronised every %" PRIu64 " bytes: %zu instructions in %" PRIu64 " bytes\n",
-	       return_stack ? "on" : "off", sync, n_seen, e.head);
+	CHECK_EQ(n_counts > 0, (configr & ETM_CONFIGR_CCI) != 0);
+	printf("# TRCCONFIGR %x, synchronised every %" PRIu64 " bytes: %zu instructions in %" PRIu64 " bytes, %zu counts of cycles\n",
+	       configr, sync, n_seen, e.head, n_counts);
 	engine_opencsd.close(engine);
 }
 
@@ -458,10 +518,17 @@ static void test_walks(void)
 {
 	srandom(2);
 	make_code();
-	for (int i = 0; i < 2; i++) {
-		follow(i, 1 << 20);
-		follow(i, 4096);
-		follow(i, 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t configr = 1 | ETM_CONFIGR_CID | ETM_CONFIGR_TS | (i ? ETM_CONFIGR_RS : 0);
+
+		follow(configr, 0, 1 << 20);
+		follow(configr, 0, 4096);
+		follow(configr, 0, 100);
+		follow(configr | ETM_CONFIGR_BB, 0, 4096);
+		follow(configr | ETM_CONFIGR_CCI, 0, 4096);
+		follow(configr | ETM_CONFIGR_CCI, 4, 4096);
+		follow(configr | ETM_CONFIGR_CCI | ETM_CONFIGR_BB, 300, 4096);
+		follow((configr | ETM_CONFIGR_CCI) & ~(uint32_t)(ETM_CONFIGR_TS | ETM_CONFIGR_CID), 4095, 4096);
 	}
 }
 
@@ -559,6 +626,8 @@ int main(void)
 	test_addresses();
 	test_timestamps();
 	test_exceptions();
+	test_cycles();
+	test_broadcast();
 	test_atoms();
 	test_fewest();
 	test_walks();

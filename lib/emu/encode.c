@@ -8,6 +8,9 @@ enum {
 	HEADER_TRACE_ON = 0x04,
 	HEADER_EXCEPTION = 0x06,
 	HEADER_EXCEPTION_RETURN = 0x07,
+	HEADER_CYCLES_1 = 0x0e,
+	HEADER_CYCLES_2 = 0x0c,
+	HEADER_CYCLES_3 = 0x10,
 	HEADER_LONG32_CONTEXT = 0x82,
 	HEADER_LONG64_CONTEXT = 0x85,
 	HEADER_EXACT = 0x90,
@@ -29,9 +32,9 @@ void etm_regs(bool return_stack, struct emu_regs *ret)
 	*ret = (struct emu_regs){
 		.configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | (return_stack ? ETM_CONFIGR_RS : 0),
 		.traceidr = 0x10,
-		.idr0 = 0x28000ea1, /* 64-bit timestamps, return stack, branch broadcast, commit option */
+		.idr0 = 0x28000ea1, /* 64-bit timestamps, return stack, branch broadcast, cycle counts, commit option */
 		.idr1 = 0x4100f403, /* ETMv4.0 */
-		.idr2 = 0x00000488, /* 64-bit addresses, 32-bit context IDs */
+		.idr2 = 0x10000488, /* 64-bit addresses, 32-bit context IDs, 20-bit cycle counts */
 		.authstatus = 0xcc,
 	};
 }
@@ -45,6 +48,16 @@ void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, ui
 	e->mask = size - 1;
 	e->return_stack = return_stack;
 	e->context = context;
+}
+
+void etm_configure(struct etm *e, uint32_t configr, uint16_t threshold)
+{
+	e->return_stack = configr & ETM_CONFIGR_RS;
+	e->untimed = !(configr & ETM_CONFIGR_TS);
+	e->nameless = !(configr & ETM_CONFIGR_CID);
+	e->broadcast = configr & ETM_CONFIGR_BB;
+	e->cycles = configr & ETM_CONFIGR_CCI;
+	e->threshold = threshold;
 }
 
 void etm_flush(struct etm *e)
@@ -145,16 +158,25 @@ void etm_timestamp(struct etm *e, uint64_t time)
 	put_timestamp(e, time, false);
 }
 
+/* One INFO byte: cycle counts or not, no conditional or data trace; of those the threshold, in seven bits a byte. */
+static void put_trace_info(struct etm *e)
+{
+	put(e, HEADER_TRACE_INFO);
+	put(e, e->cycles ? 0x09 : 0x01);
+	put(e, e->cycles);
+	if (e->cycles && e->threshold > 0x7f)
+		put(e, (uint8_t)(0x80 | (e->threshold & 0x7f)));
+	if (e->cycles)
+		put(e, (uint8_t)(e->threshold > 0x7f ? e->threshold >> 7 : e->threshold));
+}
+
 void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins)
 {
 	etm_flush(e);
 	for (int i = 0; i < 11; i++)
 		put(e, 0);
 	put(e, 0x80);
-	/* One INFO byte: no cycle counts, no conditional or data trace. */
-	put(e, HEADER_TRACE_INFO);
-	put(e, 0x01);
-	put(e, 0x00);
+	put_trace_info(e);
 	e->history[0] = e->history[1] = e->history[2] = NO_ADDRESS;
 	e->depth = 0;
 	put_timestamp(e, time, true);
@@ -185,4 +207,25 @@ void etm_exception_return(struct etm *e)
 {
 	etm_flush(e);
 	put(e, HEADER_EXCEPTION_RETURN);
+}
+
+void etm_cycles(struct etm *e, uint64_t now)
+{
+	uint64_t count = now - e->counted, above = count - e->threshold;
+
+	if (!count || count < e->threshold)
+		return;
+	etm_flush(e);
+	e->counted = now;
+	if (above < 4) {
+		put(e, (uint8_t)(HEADER_CYCLES_3 | above));
+	} else if (above < 16) {
+		put(e, HEADER_CYCLES_2);
+		put(e, (uint8_t)above);
+	} else {
+		put(e, HEADER_CYCLES_1);
+		for (; above > 0x7f; above >>= 7)
+			put(e, (uint8_t)(0x80 | (above & 0x7f)));
+		put(e, (uint8_t)above);
+	}
 }

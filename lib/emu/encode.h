@@ -16,10 +16,13 @@
 #include "lib/emu/ring.h"
 
 enum {
+	ETM_CONFIGR_BB = 1 << 3,
+	ETM_CONFIGR_CCI = 1 << 4,
 	ETM_CONFIGR_CID = 1 << 6,
 	ETM_CONFIGR_TS = 1 << 11,
 	ETM_CONFIGR_RS = 1 << 12,
 	ETM_STACK = 16,
+	ETM_THRESHOLD_MAX = 0xfff, /* of cycles: TRCCCCTLR.THRESHOLD has 12 bits */
 };
 
 /* Exception types (IHI0064, "Exception instruction trace packet"). */
@@ -43,12 +46,19 @@ struct etm {
 	uint32_t context;
 	bool return_stack;
 	bool untimed, nameless; /* no timestamps, no context IDs */
+	bool broadcast;		/* targets of direct branches, too; the return stack then serves for nothing */
+	bool cycles;		/* counts of them, each of at least threshold */
+	uint16_t threshold;
+	uint64_t counted; /* cycles that have been told of */
 	uint8_t top, depth;
 	uint64_t stack[ETM_STACK];
 };
 
 void etm_regs(bool return_stack, struct emu_regs *ret);
 void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, uint32_t context);
+
+/* What etm_init() leaves off: by TRCCONFIGR's bits, and the threshold of cycle counts. */
+void etm_configure(struct etm *e, uint32_t configr, uint16_t threshold);
 
 /* A-sync, trace info, time, context and address: decoding can begin here. begins: as etm_trace_on, too. */
 void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins);
@@ -62,6 +72,12 @@ void etm_address(struct etm *e, uint64_t address);
 /* to: the preferred return address; target: it is where the last indirect branch went, and nothing ran there. */
 void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool target);
 void etm_exception_return(struct etm *e);
+
+/*
+ * Behind whatever a decoder can walk to: so many cycles have gone by in all. Here an instruction takes one, so the counts
+ * of a stream are those of its instructions.
+ */
+void etm_cycles(struct etm *e, uint64_t now);
 
 /* The encoder's atoms go out. */
 void etm_flush(struct etm *e);
@@ -96,12 +112,20 @@ static inline void etm_push(struct etm *e, uint64_t address)
 		e->depth++;
 }
 
-/* A taken direct branch; link: the address after it, or 0. */
-static inline void etm_branch(struct etm *e, uint64_t link)
+/* A taken direct branch, or an ISB; link: the address after it, or 0. */
+static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 {
 	etm_atom(e, true);
 	if (link)
 		etm_push(e, link);
+	if (__builtin_expect(e->broadcast, 0))
+		etm_address(e, target);
+}
+
+/* The same, where targets are not told. */
+static inline void etm_branch(struct etm *e, uint64_t link)
+{
+	etm_direct(e, 0, link);
 }
 
 /* A taken indirect branch to target. */
@@ -110,7 +134,7 @@ static inline void etm_indirect(struct etm *e, uint64_t target, uint64_t link)
 	etm_atom(e, true);
 	if (link) {
 		etm_push(e, link);
-	} else if (e->depth && e->stack[e->top] == target) {
+	} else if (e->depth && e->stack[e->top] == target && !e->broadcast) {
 		e->top = (e->top + ETM_STACK - 1) % ETM_STACK;
 		e->depth--;
 		return;

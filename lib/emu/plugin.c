@@ -2,8 +2,8 @@
  * csight-etm.so: an ETM for programs that run under qemu-aarch64. A callback before each block tells where control went;
  * the block before it is retired then, as the packets that hardware would have written for it.
  *
- * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, sync=BYTES, period=BLOCKS (between
- * timestamps), truth=DIR, truthraw=on.
+ * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off, threshold=N
+ * (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps), truth=DIR, truthraw=on.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -55,7 +55,11 @@ struct thread {
 
 int qemu_plugin_version = 1;
 
-static struct shared_options options = { .rings = 64, .ring_size = 4 << 20, .log_size = 32 << 20, .return_stack = true };
+static struct shared_options options = { .rings = 64,
+					 .ring_size = 4 << 20,
+					 .log_size = 32 << 20,
+					 .configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | ETM_CONFIGR_RS };
+static uint16_t threshold = 256;
 static uint64_t sync_bytes = 4096;
 static uint32_t period_blocks = 1024;
 static bool truth;
@@ -110,7 +114,8 @@ static void take_slot(struct thread *t)
 	if (rc < 0)
 		return;
 	codelog_name(codelog, tid, name);
-	etm_init(&t->etm, shared_ring(&shared, t->slot), options.ring_size, options.return_stack, tid);
+	etm_init(&t->etm, shared_ring(&shared, t->slot), options.ring_size, false, tid);
+	etm_configure(&t->etm, options.configr, threshold);
 	t->next_sync = 0;
 	t->instructions = 0;
 	t->stopped = false;
@@ -196,15 +201,16 @@ static inline __attribute__((always_inline)) bool retire(struct thread *t, const
 
 		if (!taken && (b->kind == A64_BRANCH || next != b->end))
 			return false;
-		etm_atom(&t->etm, taken);
-		if (b->link)
-			etm_push(&t->etm, b->end);
+		if (taken)
+			etm_direct(&t->etm, next, b->link ? b->end : 0);
+		else
+			etm_atom(&t->etm, false);
 	} else if (b->kind == A64_INDIRECT) {
 		etm_indirect(&t->etm, next, b->link ? b->end : 0);
 	} else if (next != b->end) {
 		return false;
 	} else if (b->kind == A64_ISB) {
-		etm_atom(&t->etm, true);
+		etm_direct(&t->etm, next, 0);
 	} else {
 		t->instructions += b->count;
 		t->tail += b->count;
@@ -212,6 +218,8 @@ static inline __attribute__((always_inline)) bool retire(struct thread *t, const
 	}
 	t->instructions += b->count;
 	t->tail = 0;
+	if (__builtin_expect(t->etm.cycles, 0))
+		etm_cycles(&t->etm, t->instructions);
 	return true;
 }
 
@@ -229,6 +237,15 @@ static enum etm_exception exception_of(const struct delivery *d, bool fetched)
 	}
 }
 
+/* An exception is where a decoder can walk to. */
+static void end_in_exception(struct thread *t, enum etm_exception type, uint64_t to)
+{
+	etm_exception(&t->etm, type, to, false);
+	t->tail = 0;
+	if (t->etm.cycles)
+		etm_cycles(&t->etm, t->instructions);
+}
+
 /* Control came to pc in a way that the last block does not explain: by a signal, or we do not know how. */
 static void interrupted(struct thread *t, uint64_t pc)
 {
@@ -244,8 +261,7 @@ static void interrupted(struct thread *t, uint64_t pc)
 	} else if (!retire(t, b, d.pc)) {
 		return;
 	}
-	etm_exception(&t->etm, exception_of(&d, inside), d.pc, false);
-	t->tail = 0;
+	end_in_exception(t, exception_of(&d, inside), d.pc);
 	t->resumes = true;
 }
 
@@ -367,8 +383,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		return;
 	if (t->last && t->last->kind == A64_SVC) {
 		t->instructions += t->last->count;
-		etm_exception(&t->etm, ETM_CALL, t->last->end, false);
-		t->tail = 0;
+		end_in_exception(t, ETM_CALL, t->last->end);
 	}
 	t->last = NULL;
 	t->resumes = true;
@@ -529,11 +544,24 @@ static void after_fork_in_child(void)
 
 static bool set_option(const char *argument)
 {
+	static const struct {
+		const char *name;
+		uint32_t bit;
+	} ways[] = {
+		{ "retstack", ETM_CONFIGR_RS }, { "broadcast", ETM_CONFIGR_BB }, { "cycles", ETM_CONFIGR_CCI },
+		{ "timestamps", ETM_CONFIGR_TS }, { "contexts", ETM_CONFIGR_CID },
+	};
 	const char *value = strchr(argument, '=');
 	size_t n = value ? (size_t)(value - argument) : 0;
 
 	if (!value++)
 		return false;
+	for (size_t i = 0; i < ELEMENTS(ways); i++)
+		if (n == strlen(ways[i].name) && memcmp(argument, ways[i].name, n) == 0) {
+			options.configr &= ~ways[i].bit;
+			options.configr |= strcmp(value, "on") == 0 ? ways[i].bit : 0;
+			return true;
+		}
 #define IS(name) (n == sizeof(name) - 1 && memcmp(argument, name, n) == 0)
 	if (IS("socket"))
 		options.socket = strdup(value);
@@ -541,8 +569,8 @@ static bool set_option(const char *argument)
 		options.rings = (uint32_t)strtoul(value, NULL, 0);
 	else if (IS("ringsize"))
 		options.ring_size = strtoull(value, NULL, 0);
-	else if (IS("retstack"))
-		options.return_stack = strcmp(value, "on") == 0;
+	else if (IS("threshold"))
+		threshold = (uint16_t)MIN(strtoul(value, NULL, 0), (unsigned long)ETM_THRESHOLD_MAX);
 	else if (IS("sync"))
 		sync_bytes = strtoull(value, NULL, 0);
 	else if (IS("period"))

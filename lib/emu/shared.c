@@ -58,7 +58,8 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	h->pid = (uint32_t)getpid();
 	h->parent = parent;
 	h->start_ns = now_ns(CLOCK_MONOTONIC);
-	etm_regs(o->return_stack, &h->regs);
+	etm_regs(false, &h->regs);
+	h->regs.configr = o->configr;
 	s->header = h;
 	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
 	s->log = (uint8_t *)h + log;

@@ -11,7 +11,7 @@ struct shared_options {
 	const char *socket; /* NULL: nobody is told */
 	uint32_t rings;
 	uint64_t ring_size, log_size;
-	bool return_stack;
+	uint32_t configr; /* TRCCONFIGR */
 };
 
 struct shared {
