@@ -164,7 +164,9 @@ static int run_engine(const struct engine_ops *ops, const struct trace *t, const
 	return rc;
 }
 
+/* The first is the one that elements are decoded with. */
 static const struct subject subjects[] = {
+	{ "elements", NULL, &engine_native },
 	{ 0 },
 };
 
