@@ -2,6 +2,7 @@ noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
 	lib/export/export.c lib/export/export.h \
 	lib/export/perfetto.c \
+	lib/export/stacks.c lib/export/stacks.h \
 	lib/export/tree.c \
 	lib/export/walk.c lib/export/walk.h
 lib_export_libexport_la_LIBADD = lib/store/libstore.la

@@ -1,0 +1,194 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/export/stacks.h"
+
+enum { NODES_MAX = 1 << 17 };
+
+static size_t slot_of(const struct stacks *s, int32_t parent, uint32_t function)
+{
+	uint64_t h = ((uint64_t)(uint32_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull;
+	size_t i = (size_t)(h >> 32) & (s->hash_size - 1);
+
+	while (s->hash[i]) {
+		const struct stacks_node *n = &s->nodes[s->hash[i] - 1];
+
+		if (n->parent == parent && n->function == function)
+			break;
+		i = (i + 1) & (s->hash_size - 1);
+	}
+	return i;
+}
+
+static int grow(struct stacks *s)
+{
+	size_t room = s->room ? s->room * 2 : 256, size = room * 2;
+	struct stacks_node *nodes = realloc(s->nodes, room * sizeof(*nodes));
+	int32_t *hash;
+
+	if (!nodes)
+		return -ENOMEM;
+	s->nodes = nodes;
+	hash = calloc(size, sizeof(*hash));
+	if (!hash)
+		return -ENOMEM;
+	free(s->hash);
+	s->hash = hash;
+	s->hash_size = size;
+	s->room = room;
+	for (size_t i = 0; i < s->n_nodes; i++)
+		s->hash[slot_of(s, nodes[i].parent, nodes[i].function)] = (int32_t)i + 1;
+	return 0;
+}
+
+static int32_t new_node(struct stacks *s, size_t slot, int32_t parent, uint32_t function)
+{
+	int32_t index = (int32_t)s->n_nodes, *first, *last;
+	struct stacks_node *n = &s->nodes[s->n_nodes++];
+
+	*n = (struct stacks_node){ .function = function,
+				   .parent = parent,
+				   .first_child = STACKS_NONE,
+				   .last_child = STACKS_NONE,
+				   .sibling = STACKS_NONE };
+	n->level = parent == STACKS_NONE ? 0 : s->nodes[parent].level + 1;
+	s->hash[slot] = index + 1;
+	first = parent == STACKS_NONE ? &s->first_top : &s->nodes[parent].first_child;
+	last = parent == STACKS_NONE ? &s->last_top : &s->nodes[parent].last_child;
+	if (*last == STACKS_NONE)
+		*first = index;
+	else
+		s->nodes[*last].sibling = index;
+	*last = index;
+	return index;
+}
+
+/* STACKS_NONE: too deep, or too many. */
+static int node_of(struct stacks *s, uint32_t function, int32_t *ret)
+{
+	int32_t parent = s->depth ? s->frames[s->depth - 1].node : STACKS_NONE;
+	size_t slot;
+	int rc;
+
+	*ret = STACKS_NONE;
+	if (s->depth && parent == STACKS_NONE)
+		return 0;
+	if (s->depth >= s->limit) {
+		s->nodes[parent].deeper++;
+		return 0;
+	}
+	if (s->n_nodes == s->room && s->n_nodes < NODES_MAX) {
+		rc = grow(s);
+		if (rc < 0)
+			return rc;
+	}
+	slot = slot_of(s, parent, function);
+	if (s->hash[slot])
+		*ret = s->hash[slot] - 1;
+	else if (s->n_nodes < NODES_MAX)
+		*ret = new_node(s, slot, parent, function);
+	else if (parent != STACKS_NONE)
+		s->nodes[parent].deeper++;
+	return 0;
+}
+
+static int enter(struct stacks *s, const struct store_event *e, bool cut)
+{
+	int32_t node;
+	int rc;
+
+	if (s->depth == s->room_frames) {
+		size_t room = s->room_frames ? s->room_frames * 2 : 256;
+		struct stacks_frame *frames = reallocarray(s->frames, room, sizeof(*frames));
+
+		if (!frames)
+			return -ENOMEM;
+		s->frames = frames;
+		s->room_frames = room;
+	}
+	rc = node_of(s, e->frame.function, &node);
+	if (rc < 0)
+		return rc;
+	if (node != STACKS_NONE) {
+		s->nodes[node].calls++;
+		s->nodes[node].before = s->nodes[node].before || cut || e->kind == CALL_INFERRED;
+	}
+	s->frames[s->depth] = (struct stacks_frame){ node, node, e->time };
+	if (node == STACKS_NONE && s->depth)
+		s->frames[s->depth].owner = s->frames[s->depth - 1].owner;
+	s->depth++;
+	s->slices++;
+	return 0;
+}
+
+static void leave(struct stacks *s, const struct store_event *e, bool cut)
+{
+	const struct stacks_frame *f = &s->frames[--s->depth];
+
+	if (f->node == STACKS_NONE)
+		return;
+	s->nodes[f->node].ns += e->time - f->entered;
+	s->nodes[f->node].unfinished = s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
+}
+
+/* What passed since the last event is of the frame that was open. */
+static void settle(struct stacks *s, const struct store_event *e)
+{
+	int32_t owner = s->depth ? s->frames[s->depth - 1].owner : STACKS_NONE;
+
+	if (owner != STACKS_NONE) {
+		s->nodes[owner].self_ns += e->time - MIN(e->time, s->time);
+		s->nodes[owner].self_instructions += e->instructions - MIN(e->instructions, s->instructions);
+	}
+	s->time = e->time;
+	s->instructions = e->instructions;
+}
+
+static int on_event(void *user, const struct store_event *e, bool cut)
+{
+	struct stacks *s = user;
+
+	s->first = MIN(s->first, e->time);
+	s->last = MAX(s->last, e->time);
+	settle(s, e);
+	/* How much it executed before what is looked at is not known. */
+	if (cut && e->type == STORE_ENTER)
+		s->instructions = UINT64_MAX;
+	switch (e->type) {
+	case STORE_ENTER:
+		return enter(s, e, cut);
+	case STORE_LEAVE:
+		leave(s, e, cut);
+		return 0;
+	case STORE_GAP:
+		s->gaps[e->kind % STACKS_GAP_KINDS]++;
+		s->gap_ns[e->kind % STACKS_GAP_KINDS] += e->until - e->time;
+		s->n_gaps++;
+		return 0;
+	}
+	return 0;
+}
+
+int stacks_fold(struct stacks *s, const struct walk *w, size_t thread, unsigned limit)
+{
+	const struct walk_sink sink = { on_event, s };
+
+	s->limit = MIN(limit, (unsigned)STACKS_DEPTH_MAX);
+	s->n_nodes = s->depth = 0;
+	s->first_top = s->last_top = STACKS_NONE;
+	s->first = UINT64_MAX;
+	s->last = s->slices = s->n_gaps = s->time = s->instructions = 0;
+	memset(s->gaps, 0, sizeof(s->gaps));
+	memset(s->gap_ns, 0, sizeof(s->gap_ns));
+	if (s->hash)
+		memset(s->hash, 0, s->hash_size * sizeof(*s->hash));
+	return walk_thread(w, thread, &sink);
+}
+
+void stacks_done(struct stacks *s)
+{
+	free(s->nodes);
+	free(s->hash);
+	free(s->frames);
+	*s = (struct stacks){ 0 };
+}
