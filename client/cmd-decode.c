@@ -9,7 +9,7 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, autofdo, calls, perfetto, store, none" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, autofdo, calls, perfetto, speedscope, pprof, folded, store, none" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
@@ -21,7 +21,8 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static const char *const formats[] = { "elements", "pcs", "packets", "autofdo", "calls", "perfetto", "store", "none" };
+static const char *const formats[] = { "elements", "pcs",        "packets", "autofdo", "calls", "perfetto",
+				       "store",    "speedscope", "pprof",   "folded",  "none" };
 
 static const char *text_of(json_object *o, const char *key)
 {
@@ -142,7 +143,8 @@ static int parse(struct client *c, struct offline *d)
 		return client_usage(c, "there is no format '%s'", esc(d->format));
 	if (c->json && !d->path && strcmp(d->format, "none") != 0)
 		return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
-	if (!d->path && (strcmp(d->format, "store") == 0 || (strcmp(d->format, "perfetto") == 0 && isatty(1))))
+	if (!d->path && (strcmp(d->format, "store") == 0 ||
+			 ((strcmp(d->format, "perfetto") == 0 || strcmp(d->format, "pprof") == 0) && isatty(1))))
 		return client_usage(c, "%s is no text; name a file with -o", d->format);
 	return -1;
 }

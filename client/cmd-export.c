@@ -14,7 +14,7 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), tree, store, perfdata or json" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), speedscope, pprof, folded, tree, store, perfdata or json" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
@@ -146,6 +146,16 @@ static void tell(struct client *c, const struct output *out)
 		fprintf(stderr, "  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");
 }
 
+static bool is_text(const char *format)
+{
+	static const char *const texts[] = { "tree", "folded", "speedscope", "json" };
+
+	for (size_t i = 0; i < ELEMENTS(texts); i++)
+		if (strcmp(texts[i], format) == 0)
+			return true;
+	return false;
+}
+
 static int check_format(struct client *c, struct output *out)
 {
 	const struct view *v = &out->view;
@@ -155,7 +165,7 @@ static int check_format(struct client *c, struct output *out)
 			continue;
 		if (v->since || v->until || v->thread || v->budget)
 			return client_usage(c, "%s is exported whole; --since, --until, --thread and --budget are for "
-					       "perfetto and tree",
+					       "what is made of its calls",
 					    out->format);
 		return 0;
 	}
@@ -188,7 +198,7 @@ static int parse(struct client *c, struct output *out)
 		return o;
 	if (c->json && !out->path)
 		return client_usage(c, "--json tells of the file that -o names; without one the export itself is printed");
-	if (!out->path && isatty(STDOUT_FILENO) && strcmp(out->format, "tree") != 0 && strcmp(out->format, "json") != 0)
+	if (!out->path && isatty(STDOUT_FILENO) && !is_text(out->format))
 		return client_usage(c, "%s is no text for a terminal; name a file with -o", out->format);
 	return -1;
 }

@@ -1,8 +1,12 @@
 noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
 	lib/export/export.c lib/export/export.h \
+	lib/export/folded.c \
 	lib/export/perfetto.c \
+	lib/export/pprof.c \
+	lib/export/protobuf.h \
+	lib/export/speedscope.c \
 	lib/export/stacks.c lib/export/stacks.h \
 	lib/export/tree.c \
 	lib/export/walk.c lib/export/walk.h
-lib_export_libexport_la_LIBADD = lib/store/libstore.la
+lib_export_libexport_la_LIBADD = lib/store/libstore.la $(ZLIB_LIBS)

@@ -3,17 +3,8 @@
  * with its interned names, a clock that each packet moves on, and a default track. Field numbers are those of
  * perfetto/protos/perfetto/trace/.
  */
-#include <string.h>
-
-#include "lib/base/escape.h"
+#include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
-
-enum { /* protobuf's wire types */
-       WIRE_VARINT = 0,
-       WIRE_BYTES = 2,
-};
-
-#define FIELD(number, wire) ((number) << 3 | (wire))
 
 enum {
 	TRACE_PACKET = FIELD(1, WIRE_BYTES),
@@ -74,7 +65,7 @@ enum {
 	ATTRIBUTE_STRING = FIELD(3, WIRE_BYTES),
 };
 
-enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, GAP_KINDS = 8, NAME_SIZE = 1024 };
+enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, GAP_KINDS = 8 };
 
 struct writer {
 	struct out out;
@@ -86,28 +77,6 @@ struct writer {
 	uint8_t *interned; /* a bit a name: functions, then gap kinds */
 	size_t interned_size;
 };
-
-static void put_number(struct buf *b, unsigned field, uint64_t value)
-{
-	buf_varint(b, field);
-	buf_varint(b, value);
-}
-
-static void put_bytes(struct buf *b, unsigned field, const void *bytes, size_t size)
-{
-	buf_varint(b, field);
-	buf_varint(b, size);
-	buf_add(b, bytes, size);
-}
-
-/* Names may be any bytes; Perfetto wants UTF-8. */
-static void put_text(struct buf *b, unsigned field, const char *text)
-{
-	char clean[NAME_SIZE];
-
-	escape_text(text, clean, sizeof(clean));
-	put_bytes(b, field, clean, strlen(clean));
-}
 
 /* An empty message of this level; its bytes go into the one above by put_part(). */
 static struct buf *part(struct writer *w, unsigned level)

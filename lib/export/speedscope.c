@@ -1,0 +1,144 @@
+/*
+ * speedscope's own format, evented: JSON, one profile a thread, with each frame's opening and closing. Times count from
+ * the earliest event, as JSON's numbers are not exact beyond 2^53. A gap is a frame of its own.
+ */
+#include <string.h>
+
+#include "lib/base/json.h"
+#include "lib/export/walk.h"
+
+enum { GAP_KINDS = 8 };
+
+struct writer {
+	struct out out;
+	const struct walk *walk;
+	struct export_result *result;
+	uint64_t start;
+	bool some; /* events of this profile were written */
+};
+
+static void writer_done(struct writer *w)
+{
+	out_done(&w->out);
+}
+
+/* open: without its closing brace, for what else it is to hold. */
+static void put_object(struct buf *b, json_object *o, bool open)
+{
+	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+
+	buf_add(b, text, strlen(text) - open);
+	json_object_put(o);
+}
+
+static void put_frame(struct writer *w, const char *name, const char *file, bool first)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_bytes(o, "name", name);
+	if (file && *file)
+		json_add_bytes(o, "file", file);
+	if (!first)
+		buf_printf(&w->out.buf, ",\n");
+	put_object(&w->out.buf, o, false);
+	out_more(&w->out);
+}
+
+/* Every function, in the store's order; then the kinds of gaps. */
+static void put_frames(struct writer *w)
+{
+	const struct store *s = w->walk->store;
+	char name[64];
+
+	for (size_t i = 0; i < store_functions(s); i++)
+		put_frame(w, store_function(s, i)->name, store_function(s, i)->image, i == 0);
+	for (unsigned i = 0; i < GAP_KINDS; i++) {
+		snprintf(name, sizeof(name), "[gap: %s]", gap_kind_str(i));
+		put_frame(w, name, NULL, i == 0 && !store_functions(s));
+	}
+}
+
+static void put_event(struct writer *w, char type, uint64_t frame, uint64_t time)
+{
+	buf_printf(&w->out.buf, "%s{\"type\":\"%c\",\"frame\":%ju,\"at\":%ju}", w->some ? ",\n" : "", type, (uintmax_t)frame,
+		   (uintmax_t)(time - w->start));
+	w->some = true;
+	out_more(&w->out);
+}
+
+static int on_event(void *user, const struct store_event *e, bool cut)
+{
+	struct writer *w = user;
+	uint64_t gap = store_functions(w->walk->store) + e->kind % GAP_KINDS;
+
+	(void)cut;
+	switch (e->type) {
+	case STORE_ENTER:
+		put_event(w, 'O', e->frame.function, e->time);
+		w->result->slices++;
+		break;
+	case STORE_LEAVE:
+		put_event(w, 'C', e->frame.function, e->time);
+		break;
+	case STORE_GAP:
+		put_event(w, 'O', gap, e->time);
+		put_event(w, 'C', gap, MIN(MAX(e->until, e->time), w->walk->until));
+		w->result->gaps++;
+		break;
+	}
+	return w->out.error;
+}
+
+static int put_profile(struct writer *w, size_t index)
+{
+	const struct store_thread *t = store_thread(w->walk->store, index);
+	const struct walk_sink sink = { on_event, w };
+	json_object *o = json_object_new_object();
+	char name[160];
+	int rc;
+
+	snprintf(name, sizeof(name), "%s %u", t->name, t->tid);
+	json_add_str(o, "type", "evented");
+	json_add_bytes(o, "name", name);
+	json_add_str(o, "unit", "nanoseconds");
+	json_add_u64(o, "startValue", MAX(t->first, w->result->since) - w->start);
+	json_add_u64(o, "endValue", MIN(t->last, w->result->until) - w->start);
+	put_object(&w->out.buf, o, true);
+	buf_printf(&w->out.buf, ",\"events\":[\n");
+	w->some = false;
+	rc = walk_thread(w->walk, index, &sink);
+	buf_printf(&w->out.buf, "]}");
+	return rc;
+}
+
+static int speedscope_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
+{
+	const char *program = store_meta(s, "program");
+	json_object *head = json_object_new_object();
+	struct walk walk;
+	_cleanup_(writer_done) struct writer w = { .out.fd = fd, .walk = &walk, .result = ret };
+	bool first = true;
+	int rc = 0;
+
+	walk_begin(&walk, s, o, ret);
+	w.start = ret->since;
+	json_add_str(head, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	json_add_str(head, "exporter", "csight");
+	json_add_bytes(head, "name", program ? program : "");
+	put_object(&w.out.buf, head, true);
+	buf_printf(&w.out.buf, ",\"shared\":{\"frames\":[\n");
+	put_frames(&w);
+	buf_printf(&w.out.buf, "]},\n\"profiles\":[");
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
+		if (!walk_wants(&walk, store_thread(s, i)))
+			continue;
+		if (!first)
+			buf_printf(&w.out.buf, ",\n");
+		first = false;
+		rc = put_profile(&w, i);
+	}
+	buf_printf(&w.out.buf, "]}\n");
+	return rc < 0 ? rc : out_end(&w.out);
+}
+
+const struct export_ops export_speedscope = { "speedscope", ".speedscope.json", "for https://www.speedscope.app", speedscope_write };
