@@ -184,10 +184,23 @@ TESTS += tests/demo.test
 
 EXTRA_DIST += tests/bench tests/bench-engines
 check_PROGRAMS += tests/bench-engine
-tests_bench_engine_SOURCES = tests/bench-engine.c tests/trace.c tests/trace.h client/finder.c \
-	client/decode/info.c client/decode/job.c client/decode/runs.c client/decode/source.c client/decode/source-perf.c \
-	client/decode/source-snapshot.c client/decode/stream.c
+trace_sources = tests/trace.c tests/trace.h client/finder.c client/decode/info.c client/decode/job.c client/decode/runs.c \
+	client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c
+tests_bench_engine_SOURCES = tests/bench-engine.c $(trace_sources)
 tests_bench_engine_LDADD = $(csight_decode_LDADD) -lpthread
+check_PROGRAMS += tests/fuzz-engines
+tests_fuzz_engines_SOURCES = tests/fuzz-engines.c $(trace_sources)
+tests_fuzz_engines_LDADD = $(csight_decode_LDADD) -lpthread
+EXTRA_DIST += tests/opencsd-mistakes
+
+# What is found lies in fuzz/found; tests/fuzz-engines --show tells what each side says of it.
+FUZZ_CORPUS = $${CSIGHT_CORPUS:-$(top_srcdir)/../shared/corpus}
+fuzz-engines: tests/fuzz-engines
+	@mkdir -p fuzz/found
+	tests/fuzz-engines --seconds $(FUZZ_SECONDS) --seed $$(date +%s)000000 --known $(top_srcdir)/tests/opencsd-mistakes --save fuzz/found \
+		$$(grep -liE 'type=(ETM4|ETE)' $(FUZZ_CORPUS)/snapshots/*/*.ini 2>/dev/null | xargs -r -n 1 dirname | sort -u) \
+		$$(ls -d $${CSIGHT_BENCH_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/csight-bench}/*/ 2>/dev/null)
+.PHONY: fuzz-engines
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench .
 .PHONY: bench

@@ -1,0 +1,629 @@
+/*
+ * Both engines on the same bytes: mutated real traces and made-up ones, element for element.
+ *
+ *   fuzz-engines [--seconds N] [--seed N] [--known FILE] [--save DIR] [INPUT...]     inputs as trace.h has them
+ *   fuzz-engines [--known FILE] --show CASE [INPUT...]                               one that was saved, line by line
+ *
+ * Each engine works in a process of its own, that is begun anew where it crashes or takes too long. A difference that no
+ * mistake in the known list explains (tests/opencsd-mistakes tells of its form) is made small and saved in DIR: exit status
+ * 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "tests/trace.h"
+
+enum {
+	INPUTS = 64,
+	BYTES_MAX = 1 << 16,
+	TEXT_MAX = 8 << 20,
+	RUNS_OF_A_WORKER = 2000, /* OpenCSD loses memory with each tree */
+	LIMIT_MS = 10000,
+	KNOWN_MAX = 64,
+	SMALLER_TRIES = 3000,
+};
+
+/* What an engine is given, in memory that all processes share. */
+struct job {
+	struct engine_config config;
+	uint32_t input;	 /* whose code it is */
+	uint32_t chunks; /* seed of the sizes it is pushed in; 0: at once */
+	size_t size;
+	uint8_t bytes[BYTES_MAX];
+};
+
+struct answer {
+	int rc;
+	bool full;
+	size_t size;
+	char text[TEXT_MAX]; /* lines */
+};
+
+struct worker {
+	const struct engine_ops *ops;
+	struct answer *answer;
+	int to, from; /* pipes; -1: it is not running */
+	pid_t pid;
+	unsigned runs;
+	uint64_t crashes, hangs;
+};
+
+struct input {
+	struct trace trace;
+	const char *path;
+	size_t *syncs, n_syncs;
+};
+
+/* A mistake of OpenCSD's: patterns of what each side says first, where they differ. */
+struct mistake {
+	char name[256], theirs[256], ours[256], before[256];
+	uint64_t seen;
+};
+
+static struct input inputs[INPUTS];
+static size_t n_inputs;
+static struct job *job;
+static struct worker reference = { .ops = &engine_opencsd, .to = -1 }, subject = { .ops = &engine_native, .to = -1 };
+static struct mistake known[KNOWN_MAX];
+static size_t n_known;
+static uint64_t state;
+
+static uint64_t draw(void)
+{
+	state += 0x9e3779b97f4a7c15;
+	uint64_t z = state;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static size_t below(size_t n)
+{
+	return n ? draw() % n : 0;
+}
+
+static int write_line(void *user, const struct element *e)
+{
+	struct answer *a = user;
+
+	if (a->size + 300 > TEXT_MAX) {
+		a->full = true;
+		return -ENOBUFS;
+	}
+	a->size += element_format(e, a->text + a->size, 256);
+	a->text[a->size++] = '\n';
+	return 0;
+}
+
+static void work(const struct engine_ops *ops, struct answer *a)
+{
+	const struct element_sink sink = { .element = write_line, .user = a };
+	const struct engine_memory *memory = &inputs[job->input].trace.memory;
+	uint64_t chunks = job->chunks;
+	struct engine *e = NULL;
+	int rc;
+
+	a->size = 0;
+	a->full = false;
+	rc = ops->open(&job->config, memory, &sink, &e);
+	for (size_t at = 0; rc == 0 && at < job->size;) {
+		size_t n = job->size - at;
+
+		if (chunks) {
+			chunks = chunks * 6364136223846793005u + 1442695040888963407u;
+			n = MIN(n, (size_t)1 + (chunks >> 33) % (chunks >> 62 ? 37 : 4000));
+		}
+		rc = ops->push(e, job->bytes + at, n);
+		at += n;
+	}
+	if (rc == 0)
+		rc = ops->finish(e);
+	ops->close(e);
+	a->rc = rc;
+}
+
+static void serve(const struct worker *w, int from, int to)
+{
+	char byte;
+
+	while (read(from, &byte, 1) == 1) {
+		work(w->ops, w->answer);
+		if (write(to, &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static void end_worker(struct worker *w)
+{
+	if (w->to < 0)
+		return;
+	kill(w->pid, SIGKILL);
+	close(w->to);
+	close(w->from);
+	waitpid(w->pid, NULL, 0);
+	w->to = -1;
+}
+
+static void begin_worker(struct worker *w)
+{
+	int there[2], back[2];
+
+	if (pipe2(there, O_CLOEXEC) < 0 || pipe2(back, O_CLOEXEC) < 0)
+		abort();
+	w->pid = fork();
+	if (w->pid == 0) {
+		close(there[1]);
+		close(back[0]);
+		serve(w, there[0], back[1]);
+	}
+	close(there[0]);
+	close(back[1]);
+	w->to = there[1];
+	w->from = back[0];
+	w->runs = 0;
+}
+
+/* False: it crashed, or took too long. */
+static bool run(struct worker *w)
+{
+	struct pollfd answer;
+	char byte = 0;
+
+	if (w->to >= 0 && w->runs++ > RUNS_OF_A_WORKER)
+		end_worker(w);
+	if (w->to < 0)
+		begin_worker(w);
+	answer = (struct pollfd){ w->from, POLLIN, 0 };
+	if (write(w->to, &byte, 1) != 1)
+		abort();
+	if (poll(&answer, 1, LIMIT_MS) == 0)
+		w->hangs++;
+	else if (read(w->from, &byte, 1) == 1)
+		return true;
+	else
+		w->crashes++;
+	end_worker(w);
+	return false;
+}
+
+/* The first lines that differ; "" where a side has ended. */
+struct difference {
+	bool there;
+	char theirs[256], ours[256], before[256];
+};
+
+static void copy_line(char to[256], const char *from, const char *end)
+{
+	const char *newline = memchr(from, '\n', (size_t)(end - from));
+	size_t n = MIN((size_t)((newline ? newline : end) - from), (size_t)255);
+
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
+static struct difference compare(const struct answer *theirs, const struct answer *ours)
+{
+	struct difference d = { 0 };
+	const char *a = theirs->text, *a_end = a + theirs->size, *b = ours->text, *b_end = b + ours->size, *before = NULL;
+
+	if (theirs->full || ours->full)
+		return d;
+	while (a < a_end && b < b_end) {
+		const char *a_next = memchr(a, '\n', (size_t)(a_end - a)), *b_next = memchr(b, '\n', (size_t)(b_end - b));
+
+		if (a_next - a != b_next - b || memcmp(a, b, (size_t)(a_next - a)) != 0)
+			break;
+		before = a;
+		a = a_next + 1;
+		b = b_next + 1;
+	}
+	d.there = a < a_end || b < b_end;
+	copy_line(d.theirs, a, a_end);
+	copy_line(d.ours, b, b_end);
+	if (before)
+		copy_line(d.before, before, a_end);
+	return d;
+}
+
+static struct mistake *explain(const struct difference *d)
+{
+	for (size_t i = 0; i < n_known; i++)
+		if (fnmatch(known[i].theirs, d->theirs, 0) == 0 && fnmatch(known[i].ours, d->ours, 0) == 0 &&
+		    fnmatch(known[i].before, d->before, 0) == 0)
+			return &known[i];
+	return NULL;
+}
+
+enum verdict { SAME, EXPLAINED, THEIR_CRASH, BEYOND, DIFFERENT, OUR_CRASH, VERDICTS };
+static const char *const verdicts[VERDICTS] = { "same",	     "explained", "crashes of OpenCSD", "beyond native",
+						"DIFFERENT", "CRASHES" };
+
+static enum verdict judge(struct difference *ret)
+{
+	struct mistake *m;
+
+	*ret = (struct difference){ 0 };
+	if (!run(&subject))
+		return OUR_CRASH;
+	if (subject.answer->rc == -EOPNOTSUPP)
+		return BEYOND;
+	if (!run(&reference))
+		return THEIR_CRASH;
+	*ret = compare(reference.answer, subject.answer);
+	if (!ret->there)
+		return SAME;
+	m = explain(ret);
+	if (m)
+		m->seen++;
+	return m ? EXPLAINED : DIFFERENT;
+}
+
+/* Without what is not needed for the same verdict, with the same kinds of element on both sides. */
+static void make_smaller(enum verdict wanted, const struct difference *first)
+{
+	static uint8_t kept[BYTES_MAX];
+	size_t size = job->size;
+	unsigned tries = 0;
+
+	memcpy(kept, job->bytes, size);
+	for (size_t piece = size / 2; piece && tries < SMALLER_TRIES;) {
+		bool shrunk = false;
+
+		for (size_t at = 0; at + piece <= size && tries < SMALLER_TRIES; tries++) {
+			struct difference d;
+
+			memcpy(job->bytes, kept, at);
+			memcpy(job->bytes + at, kept + at + piece, size - at - piece);
+			job->size = size - piece;
+			if (judge(&d) == wanted && strcspn(d.theirs, " ") == strcspn(first->theirs, " ") &&
+			    strncmp(d.theirs, first->theirs, strcspn(d.theirs, " ")) == 0 &&
+			    strncmp(d.ours, first->ours, strcspn(first->ours, " ")) == 0) {
+				size -= piece;
+				memcpy(kept, job->bytes, size);
+				shrunk = true;
+			} else {
+				at += piece;
+			}
+		}
+		if (!shrunk || piece > size)
+			piece /= 2;
+	}
+	memcpy(job->bytes, kept, size);
+	job->size = size;
+}
+
+static void write_case(FILE *f)
+{
+	const struct engine_config *c = &job->config;
+
+	fprintf(f, "code %s\n", inputs[job->input].path);
+	fprintf(f, "config %d %x %x %x %x %x %x %x %x %d\n", c->protocol, c->trace_id, c->configr, c->traceidr, c->idr0, c->idr1, c->idr2,
+		c->idr8, c->devarch, c->core_aa64);
+	fprintf(f, "chunks %x\nbytes", job->chunks);
+	for (size_t i = 0; i < job->size; i++)
+		fprintf(f, "%s%02x", i % 32 ? " " : "\n", job->bytes[i]);
+	fprintf(f, "\n");
+}
+
+static void save(const char *dir, uint64_t seed, enum verdict verdict, const struct difference *d)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s-%llx", dir, verdict == OUR_CRASH ? "crash" : "different", (unsigned long long)seed);
+	f = fopen(path, "we");
+	if (!f)
+		return;
+	fprintf(f, "# seed %llx\n# before:  %s\n# OpenCSD: %s\n# native:  %s\n", (unsigned long long)seed, d->before, d->theirs, d->ours);
+	write_case(f);
+	fclose(f);
+	printf("%s: before: %s\n   OpenCSD: %s\n   native:  %s\n", path, d->before, d->theirs, d->ours);
+	fflush(stdout);
+}
+
+static int find_input(const char *path)
+{
+	for (size_t i = 0; i < n_inputs; i++)
+		if (strcmp(inputs[i].path, path) == 0)
+			return (int)i;
+	return -1;
+}
+
+static int read_case(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	struct engine_config *c = &job->config;
+	char line[8192], code[4096];
+	unsigned byte, v[10] = { 0 };
+	int input = -1;
+
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f) && strncmp(line, "bytes", 5) != 0) {
+		if (sscanf(line, "code %4095s", code) == 1)
+			input = find_input(code);
+		sscanf(line, "config %u %x %x %x %x %x %x %x %x %u", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7, v + 8, v + 9);
+		sscanf(line, "chunks %x", &job->chunks);
+	}
+	*c = (struct engine_config){ .protocol = v[0],	 .trace_id = (uint8_t)v[1], .configr = v[2], .traceidr = v[3], .idr0 = v[4], .idr1 = v[5],
+				     .idr2 = v[6], .idr8 = v[7], .devarch = v[8], .core_aa64 = v[9] };
+	for (job->size = 0; job->size < BYTES_MAX && fscanf(f, "%2x", &byte) == 1;)
+		job->bytes[job->size++] = (uint8_t)byte;
+	fclose(f);
+	job->input = (uint32_t)input;
+	return input < 0 ? -ENOENT : 0;
+}
+
+static int show(const char *path)
+{
+	struct difference d;
+	enum verdict v;
+	int rc = read_case(path);
+
+	if (rc < 0) {
+		fprintf(stderr, "%s: %s (its input must be given, too)\n", path, strerror(-rc));
+		return 1;
+	}
+	v = judge(&d);
+	printf("%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", verdicts[v], reference.answer->rc, (int)reference.answer->size,
+	       reference.answer->text, subject.answer->rc, (int)subject.answer->size, subject.answer->text);
+	return v >= DIFFERENT;
+}
+
+/* Headers by their frequency in what one wants to see, most of them with what belongs to them. */
+static size_t put_packet(uint8_t ret[32])
+{
+	static const uint8_t plain[] = { 0x04, 0x07, 0x0a, 0x0b, 0x80, 0x88, 0x90, 0x91, 0x92, 0xa0, 0xa1, 0xa2, 0xaf, 0xb0, 0xb1, 0xb2, 0x70,
+					 0x71, 0x74, 0x7f, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x3d, 0x3f };
+	static const uint8_t payload[][2] = { /* header, bytes behind it; 0xff: a field without a known end */
+		{ 0x01, 2 }, { 0x02, 0xff }, { 0x03, 0xff }, { 0x06, 1 },    { 0x06, 2 },    { 0x09, 9 },    { 0x0c, 1 },    { 0x0d, 1 },
+		{ 0x0e, 0xff }, { 0x0f, 0xff }, { 0x2d, 0xff }, { 0x2e, 0xff }, { 0x2f, 0xff }, { 0x81, 1 }, { 0x81, 5 }, { 0x82, 5 },
+		{ 0x85, 9 }, { 0x85, 13 }, { 0x95, 0xff }, { 0x96, 0xff }, { 0x9a, 4 }, { 0x9b, 4 }, { 0x9d, 8 }, { 0x9e, 8 }, { 0xa5, 3 },
+		{ 0xa6, 3 }, { 0xaa, 5 }, { 0xab, 5 }, { 0xac, 1 }, { 0xb4, 0xff }, { 0xb5, 0xff }, { 0xb6, 4 }, { 0xb8, 8 }, { 0x00, 1 },
+	};
+	size_t n = 1, kind = below(10), row;
+
+	ret[0] = (uint8_t)(0xc0 + below(0x40));
+	if (kind < 4)
+		return n;
+	if (kind < 7) {
+		ret[0] = plain[below(sizeof(plain))];
+		return n;
+	}
+	if (kind == 7) {
+		ret[0] = (uint8_t)(0x10 + below(0x10));
+		return n;
+	}
+	row = below(ELEMENTS(payload));
+	ret[0] = payload[row][0];
+	if (payload[row][1] == 0xff) {
+		while (n < 9 && below(3))
+			ret[n++] = (uint8_t)(0x80 | draw());
+		ret[n++] = (uint8_t)below(below(2) ? 4 : 0x80);
+	} else {
+		for (; n <= payload[row][1]; n++)
+			ret[n] = (uint8_t)(below(4) ? draw() : below(4));
+	}
+	return n;
+}
+
+static void insert(size_t at, const uint8_t *bytes, size_t n)
+{
+	if (job->size + n > BYTES_MAX)
+		return;
+	memmove(job->bytes + at + n, job->bytes + at, job->size - at);
+	memcpy(job->bytes + at, bytes, n);
+	job->size += n;
+}
+
+static void cut_out(size_t at, size_t n)
+{
+	n = MIN(n, job->size - at);
+	memmove(job->bytes + at, job->bytes + at + n, job->size - at - n);
+	job->size -= n;
+}
+
+static void mutate(void)
+{
+	size_t at = below(job->size), n;
+	uint8_t bytes[64];
+
+	switch (below(8)) {
+	case 0:
+		job->bytes[at] ^= (uint8_t)(1u << below(8));
+		break;
+	case 1:
+		job->bytes[at] = (uint8_t)draw();
+		break;
+	case 2:
+		cut_out(at, 1 + below(below(4) ? 4 : 64));
+		break;
+	case 3: /* once more */
+		n = MIN(1 + below(32), job->size - at);
+		memcpy(bytes, job->bytes + at, n);
+		insert(below(job->size), bytes, n);
+		break;
+	default:
+		for (n = 1 + below(4); n; n--)
+			insert(at, bytes, put_packet(bytes));
+		break;
+	}
+}
+
+static void mutate_config(struct engine_config *c)
+{
+	switch (below(12)) {
+	case 0:
+		c->configr ^= 1u << 12; /* return stack */
+		break;
+	case 1:
+		c->idr8 = (uint32_t)below(20);
+		break;
+	case 2:
+		c->idr0 ^= 1u << 29; /* commit option */
+		break;
+	case 3:
+		c->idr0 ^= 1u << (15 + below(2)); /* Q */
+		break;
+	case 4:
+		c->idr2 ^= 1u << (below(2) ? 7 : 10); /* context ID, VMID */
+		break;
+	case 5:
+		c->configr ^= 1u << 4; /* cycle counts */
+		break;
+	case 6:
+		c->idr0 ^= 1u << (below(2) ? 23 : 30); /* markers, transactions */
+		break;
+	}
+}
+
+/* A piece of a real trace, changed. */
+static void make_job(void)
+{
+	const struct input *in;
+	size_t from, n;
+
+	job->input = (uint32_t)below(n_inputs);
+	in = &inputs[job->input];
+	job->config = in->trace.config;
+	from = in->n_syncs && below(16) ? in->syncs[below(in->n_syncs)] : below(in->trace.size);
+	n = MIN(in->trace.size - from, (size_t)100 + below(below(4) ? 1000 : 16000));
+	memcpy(job->bytes, in->trace.bytes + from, n);
+	job->size = n;
+	job->chunks = below(2) ? (uint32_t)draw() : 0;
+	if (below(4) == 0)
+		mutate_config(&job->config);
+	for (size_t i = below(2) ? 1 + below(3) : below(30); i && job->size > 1; i--)
+		mutate();
+}
+
+static void find_syncs(struct input *in)
+{
+	static const uint8_t sync[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
+	const uint8_t *at = in->trace.bytes, *end = at + in->trace.size;
+
+	while ((at = memmem(at, (size_t)(end - at), sync, sizeof(sync)))) {
+		in->syncs = reallocarray(in->syncs, in->n_syncs + 1, sizeof(*in->syncs));
+		if (!in->syncs)
+			abort();
+		in->syncs[in->n_syncs++] = (size_t)(at - in->trace.bytes);
+		at += sizeof(sync);
+	}
+}
+
+static int read_known(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	struct mistake *m = NULL;
+	char line[256];
+
+	if (!f)
+		return -errno;
+	/* The rest of a longer one, of bytes, is none that is looked for. */
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strncmp(line, "mistake ", 8) == 0 && n_known < KNOWN_MAX) {
+			m = &known[n_known++];
+			snprintf(m->name, sizeof(m->name), "%s", line + 8);
+			strcpy(m->before, "*");
+		} else if (m && strncmp(line, "opencsd ", 8) == 0) {
+			snprintf(m->theirs, sizeof(m->theirs), "%s", line + 8);
+		} else if (m && strncmp(line, "right ", 6) == 0) {
+			snprintf(m->ours, sizeof(m->ours), "%s", line + 6);
+		} else if (m && strncmp(line, "before ", 7) == 0) {
+			snprintf(m->before, sizeof(m->before), "%s", line + 7);
+		}
+	}
+	fclose(f);
+	return 0;
+}
+
+static void *shared(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		abort();
+	return p;
+}
+
+static int fuzz(uint64_t seed, unsigned seconds, const char *dir)
+{
+	uint64_t ends = now_ns(CLOCK_MONOTONIC) + seconds * 1000000000ull, counts[VERDICTS] = { 0 }, n = 0, bytes = 0;
+
+	for (; now_ns(CLOCK_MONOTONIC) < ends; seed++, n++) {
+		struct difference d;
+		enum verdict v;
+
+		state = seed;
+		make_job();
+		bytes += job->size;
+		v = judge(&d);
+		counts[v]++;
+		if (v < DIFFERENT)
+			continue;
+		make_smaller(v, &d);
+		judge(&d);
+		save(dir, seed, v, &d);
+	}
+	printf("%llu streams, %.1f MB:", (unsigned long long)n, (double)bytes / 1e6);
+	for (size_t i = 0; i < VERDICTS; i++)
+		printf(" %s %llu", verdicts[i], (unsigned long long)counts[i]);
+	printf("\n");
+	for (size_t i = 0; i < n_known; i++)
+		printf("  %-40s %llu\n", known[i].name, (unsigned long long)known[i].seen);
+	return counts[DIFFERENT] || counts[OUR_CRASH];
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir = ".", *shown = NULL;
+	unsigned seconds = 60;
+	uint64_t seed = 1;
+	int result;
+
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+		if (strcmp(argv[i], "--seconds") == 0)
+			seconds = (unsigned)strtoul(value, NULL, 0), i++;
+		else if (strcmp(argv[i], "--seed") == 0)
+			seed = strtoull(value, NULL, 0), i++;
+		else if (strcmp(argv[i], "--save") == 0)
+			dir = value, i++;
+		else if (strcmp(argv[i], "--show") == 0)
+			shown = value, i++;
+		else if (strcmp(argv[i], "--known") == 0 && read_known(value) == 0)
+			i++;
+		else if (n_inputs < INPUTS && trace_load(argv[i], -1, &inputs[n_inputs].trace) == 0)
+			inputs[n_inputs++].path = argv[i];
+		else
+			return 2;
+	}
+	for (size_t i = 0; i < n_inputs; i++)
+		find_syncs(&inputs[i]);
+	signal(SIGPIPE, SIG_IGN);
+	job = shared(sizeof(*job));
+	reference.answer = shared(sizeof(*reference.answer));
+	subject.answer = shared(sizeof(*subject.answer));
+	result = shown ? show(shown) : fuzz(seed, seconds, dir);
+	end_worker(&reference);
+	end_worker(&subject);
+	for (size_t i = 0; i < n_inputs; i++) {
+		trace_done(&inputs[i].trace);
+		free(inputs[i].syncs);
+	}
+	return result;
+}
