@@ -22,6 +22,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
+#include "lib/etm/native.h"
 #include "lib/etm/opencsd.h"
 #include "tests/trace.h"
 
@@ -164,9 +165,38 @@ static int run_engine(const struct engine_ops *ops, const struct trace *t, const
 	return rc;
 }
 
+static int take_batch(void *user, const struct native_batch *b)
+{
+	return 0;
+}
+
+/* The same, as numbers of blocks. */
+static int run_compact(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+{
+	const struct native_sink sink = { .batch = take_batch };
+	struct native *e = NULL;
+	double at = now();
+	int rc = native_open(&t->config, memory, &sink, &e);
+
+	if (rc == 0)
+		rc = native_push(e, t->bytes, t->size);
+	*ret_first = now() - at;
+	if (rc == 0)
+		rc = native_reset(e);
+	at = now();
+	if (rc == 0)
+		rc = native_push(e, t->bytes, t->size);
+	*ret_warm = now() - at;
+	if (rc == 0)
+		rc = native_finish(e);
+	native_close(e);
+	return rc;
+}
+
 /* The first is the one that elements are decoded with. */
 static const struct subject subjects[] = {
 	{ "elements", NULL, &engine_native },
+	{ "compact", run_compact, NULL },
 	{ 0 },
 };
 

@@ -5,28 +5,13 @@
 
 #include "lib/base/util.h"
 
-enum {
-	WORDS = BLOCKS_PAGE / 4,
-	STARTS = BLOCKS_PAGE / 2, /* addresses of A64 that are not aligned are mistakes, and possible */
-	TLB = 64,
-	WORLDS_MAX = 64,
-	PAGES_MAX = 4096,
-	BLOCKS_MAX = 1 << 20,
-};
-
-struct page {
-	uint64_t number;
-	uint32_t starts[STARTS]; /* blocks */
-	uint32_t code[WORDS];
-	uint64_t known[WORDS / 64], there[WORDS / 64]; /* words that were asked for, and that are there */
-};
+enum { PAGES_MAX = 4096, WORLDS_MAX = 64, BLOCKS_MAX = 1 << 20 };
 
 struct world {
 	uint64_t version;
 	struct engine_context context; /* to ask with */
-	struct page **pages;	       /* a hash, by number */
+	struct block_page **pages;	       /* a hash, by number */
 	size_t n_pages, n_slots;
-	struct page *tlb[TLB];
 };
 
 void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory)
@@ -49,6 +34,7 @@ void blocks_clear(struct blocks *b)
 	b->n_worlds = 0;
 	b->n_pages = 0;
 	b->world = NULL;
+	memset(b->tlb, 0, sizeof(b->tlb));
 	b->n = 1;
 }
 
@@ -77,6 +63,7 @@ int blocks_enter(struct blocks *b, const struct engine_context *context)
 
 	if (b->world && is_world(b, b->world, version, context->spaces))
 		return 0;
+	memset(b->tlb, 0, sizeof(b->tlb));
 	for (size_t i = 0; i < b->n_worlds; i++)
 		if (is_world(b, b->worlds[i], version, context->spaces)) {
 			b->world = b->worlds[i];
@@ -107,7 +94,7 @@ static int make_room(struct world *w)
 {
 	struct world bigger = { .n_slots = w->n_slots ? w->n_slots * 2 : 64 };
 
-	bigger.pages = calloc(bigger.n_slots, sizeof(struct page *));
+	bigger.pages = calloc(bigger.n_slots, sizeof(struct block_page *));
 	if (!bigger.pages)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->n_slots; i++)
@@ -119,11 +106,11 @@ static int make_room(struct world *w)
 	return 0;
 }
 
-static int find_page(struct blocks *b, uint64_t address, struct page **ret)
+static int find_page(struct blocks *b, uint64_t address, struct block_page **ret)
 {
 	struct world *w = b->world;
 	uint64_t number = address / BLOCKS_PAGE;
-	struct page **cached = &w->tlb[number % TLB], *page;
+	struct block_page **cached = &b->tlb[number % BLOCKS_TLB], *page;
 	size_t slot;
 
 	if (*cached && (*cached)->number == number) {
@@ -149,20 +136,20 @@ static int find_page(struct blocks *b, uint64_t address, struct page **ret)
 }
 
 /* From a word on, as much as there is in one piece; a word of which only a part is there is not. */
-static void read_words(struct blocks *b, struct page *page, size_t word)
+static void read_words(struct blocks *b, struct block_page *page, size_t word)
 {
 	size_t n = b->memory.read(b->memory.user, &b->world->context, page->number * BLOCKS_PAGE + 4 * word,
-				  &page->code[word], 4 * (WORDS - word)) /
+				  &page->code[word], 4 * (BLOCKS_WORDS - word)) /
 		   4;
 
 	page->known[word / 64] |= (uint64_t)1 << word % 64;
-	for (size_t i = word; i < word + MIN(n, WORDS - word); i++) {
+	for (size_t i = word; i < word + MIN(n, BLOCKS_WORDS - word); i++) {
 		page->known[i / 64] |= (uint64_t)1 << i % 64;
 		page->there[i / 64] |= (uint64_t)1 << i % 64;
 	}
 }
 
-static bool read_word(struct blocks *b, struct page *page, size_t word, uint32_t *ret)
+static bool read_word(struct blocks *b, struct block_page *page, size_t word, uint32_t *ret)
 {
 	if (!(page->known[word / 64] >> word % 64 & 1))
 		read_words(b, page, word);
@@ -173,7 +160,7 @@ static bool read_word(struct blocks *b, struct page *page, size_t word, uint32_t
 
 int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 {
-	struct page *page;
+	struct block_page *page;
 	uint32_t low, high = 0;
 	int rc = find_page(b, address, &page);
 
@@ -235,7 +222,7 @@ static int grow(struct blocks *b)
 
 int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 {
-	struct page *page;
+	struct block_page *page;
 	struct block block = { .start = address };
 	uint32_t *start;
 	int rc = find_page(b, address, &page);
@@ -275,7 +262,7 @@ int blocks_reach(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
 	int rc = 1;
 
 	while (at != end && at != most && rc > 0) {
-		struct page *page;
+		struct block_page *page;
 		size_t word = at % BLOCKS_PAGE / 4;
 
 		rc = find_page(b, at, &page);

@@ -11,6 +11,8 @@
 enum {
 	BLOCKS_WALK_MAX = 256 << 10, /* bytes of code without a branch; none that a compiler makes is as long */
 	BLOCKS_PAGE = 4096,
+	BLOCKS_WORDS = BLOCKS_PAGE / 4,
+	BLOCKS_TLB = 64,
 };
 
 struct block {
@@ -22,6 +24,13 @@ struct block {
 	bool missing; /* there is no code behind it: no branch ends it */
 };
 
+struct block_page {
+	uint64_t number;
+	uint32_t starts[2 * BLOCKS_WORDS]; /* blocks; addresses of A64 that are not aligned are mistakes, and possible */
+	uint32_t code[BLOCKS_WORDS];
+	uint64_t known[BLOCKS_WORDS / 64], there[BLOCKS_WORDS / 64]; /* words that were asked for; that are there */
+};
+
 struct blocks {
 	struct block *list; /* by number; 0 is none */
 	uint32_t n, room;
@@ -29,6 +38,7 @@ struct blocks {
 	struct instr_set set;
 	struct engine_memory memory;
 	struct world **worlds, *world;
+	struct block_page *tlb[BLOCKS_TLB]; /* of this world */
 	size_t n_worlds;
 	size_t n_pages;
 };
@@ -42,6 +52,14 @@ void blocks_clear(struct blocks *b);
 
 /* What is asked for next is as of this context. 1: in another world than before; 0: in the same; -ENOMEM. */
 int blocks_enter(struct blocks *b, const struct engine_context *context);
+
+/* The block that begins there, where it is at hand; else 0. */
+static inline uint32_t blocks_look(const struct blocks *b, uint64_t address)
+{
+	const struct block_page *page = b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB];
+
+	return page && page->number == address / BLOCKS_PAGE ? page->starts[address % BLOCKS_PAGE / 2] : 0;
+}
 
 /* The block that begins there; -ENOMEM. It may be of no instructions, where there is no code. */
 int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret);

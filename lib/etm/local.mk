@@ -7,6 +7,7 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/guard.c lib/etm/guard.h \
 	lib/etm/instr.c lib/etm/instr.h \
 	lib/etm/native-engine.c \
+	lib/etm/native-fast.c \
 	lib/etm/native-flow.c \
 	lib/etm/native-queue.c \
 	lib/etm/native-state.h \

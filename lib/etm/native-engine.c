@@ -66,6 +66,10 @@ bool native_read(struct native_reader *r, struct element *ret)
 	word = b->words[r->at];
 	if (word == NATIVE_EVENT) {
 		read_event(r, ret);
+	} else if (word & NATIVE_CYCLES) {
+		*ret = (struct element){ .kind = ELEM_CYCLES, .isa = ISA_A64, .has_cycles = true };
+		ret->cycles = word & ~NATIVE_CYCLES;
+		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	} else {
 		read_block(r, &b->blocks[word >> 1], word & 1, ret);
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;

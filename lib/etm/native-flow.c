@@ -1,4 +1,6 @@
 /* What ran, by what the stream says of branches. */
+#include <string.h>
+
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
@@ -19,23 +21,34 @@ void flow_address(struct native *e, uint64_t address)
 	e->stack_waits = false;
 }
 
+/* What is known by blocks of another world is known by its address. */
+static void leave_blocks(struct native *e)
+{
+	if (e->block)
+		e->address = e->blocks.list[e->block].start;
+	e->block = 0;
+	for (unsigned i = 0; i < RETURN_STACK; i++)
+		if (e->stack[i].block) {
+			e->stack[i].address = block_end(&e->blocks.list[e->stack[i].block]);
+			e->stack[i].block = 0;
+		}
+	memset(e->packets.places, 0, sizeof(e->packets.places));
+}
+
 /* The code may be other code from here on. */
 static int enter(struct native *e)
 {
 	int rc = blocks_enter(&e->blocks, &e->context);
 
-	if (rc > 0 && e->block) {
-		e->address = e->blocks.list[e->block].start;
-		e->block = 0;
-	}
+	if (rc > 0)
+		leave_blocks(e);
 	return MIN(rc, 0);
 }
 
 int flow_renew(struct native *e)
 {
-	if (e->block)
-		e->address = e->blocks.list[e->block].start;
-	e->block = 0;
+	leave_blocks(e);
+	memo_clear(e->memo);
 	blocks_clear(&e->blocks);
 	return enter(e);
 }
@@ -84,28 +97,38 @@ int flow_context(struct native *e, const struct packet_context *c, uint64_t offs
 	return rc < 0 ? rc : out_event(e, to, offset);
 }
 
-static void push_return(struct native *e, uint64_t address)
+void flow_call(struct native *e, uint32_t block, uint64_t address)
 {
 	if (!e->return_stack || e->stack_waits)
 		return;
 	e->top = (e->top + 1) % RETURN_STACK;
-	e->stack[e->top] = address;
+	e->stack[e->top].block = block;
+	e->stack[e->top].address = address;
 	e->entries = MIN(e->entries + 1, RETURN_STACK);
 }
 
-/* Where an indirect branch went whose target the stream does not tell. */
-static int pop_return(struct native *e)
+int flow_return(struct native *e)
 {
+	uint32_t from;
+	int rc = 0;
+
 	if (e->need != NEED_TARGET || !e->return_stack || e->stack_waits)
 		return 0;
 	if (!e->entries)
 		return NATIVE_BAD;
-	e->address = e->stack[e->top];
-	e->need = NEED_NOTHING;
+	from = e->stack[e->top].block;
 	e->block = 0;
+	if (!from) {
+		e->address = e->stack[e->top].address;
+	} else {
+		e->block = e->blocks.next[2 * from];
+		if (!e->block)
+			rc = blocks_follow(&e->blocks, from, false, &e->block);
+	}
+	e->need = NEED_NOTHING;
 	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
 	e->entries--;
-	return 0;
+	return rc;
 }
 
 /* Instructions that end with no branch, as far as it is known. */
@@ -155,7 +178,7 @@ static int indirect(struct native *e, const struct block *b, uint64_t offset)
 	e->address = block_end(b);
 	e->block = 0;
 	if (b->link)
-		push_return(e, e->address);
+		flow_call(e, 0, e->address);
 	/* ETE has no packet for it. */
 	return e->ete && b->sub == SUB_ERET ? out_event(e, &returned, offset) : 0;
 }
@@ -164,7 +187,7 @@ int flow_atom(struct native *e, bool taken, uint64_t offset)
 {
 	const struct block *b;
 	uint32_t next;
-	int rc = pop_return(e);
+	int rc = flow_return(e);
 
 	if (rc != 0 || e->need || !e->has_context)
 		return rc;
@@ -181,7 +204,7 @@ int flow_atom(struct native *e, bool taken, uint64_t offset)
 	if (taken && b->kind == INSTR_IBR)
 		return indirect(e, b, offset);
 	if (taken && b->link)
-		push_return(e, block_end(b));
+		flow_call(e, e->block, 0);
 	next = e->blocks.next[2 * e->block + taken];
 	if (!next)
 		rc = blocks_follow(&e->blocks, e->block, taken, &next);
@@ -224,7 +247,10 @@ int flow_exception(struct native *e, const struct p0 *p, const struct p0 *addres
 		e->address = address->value;
 		e->need = NEED_NOTHING;
 	} else if (address) {
-		rc = pop_return(e);
+		rc = flow_return(e);
+		if (e->block)
+			e->address = e->blocks.list[e->block].start;
+		e->block = 0;
 	}
 	if (rc == 0 && context)
 		rc = flow_context(e, &context->context, p->offset);
@@ -292,6 +318,6 @@ int flow_source(struct native *e, const struct p0 *p)
 	e->need = last.kind == INSTR_IBR ? NEED_TARGET : NEED_NOTHING;
 	e->address = last.kind == INSTR_BR ? p->value + (uint64_t)last.offset : p->value + 4;
 	if (last.link)
-		push_return(e, p->value + 4);
+		flow_call(e, 0, p->value + 4);
 	return rc;
 }

@@ -240,21 +240,19 @@ static int commit(struct native *e, uint32_t n)
 	uint32_t wanted = n;
 	int rc = 0;
 
-	e->mark = e->out.n;
-	e->mark_events = e->out.n_events;
 	while (n && rc == 0) {
 		bool context = e->n_queue && at(e, 0)->kind == P0_CONTEXT;
 
 		rc = e->n_queue ? commit_first(e, &n) : NATIVE_BAD;
 		/* A context goes out at once, with what came before it. */
-		if (context && rc == 0) {
-			e->mark = e->out.n;
-			e->mark_events = e->out.n_events;
-		}
+		if (context && rc == 0)
+			out_settle(e);
 	}
-	if (rc == 0)
-		e->depth -= wanted;
-	return rc;
+	if (rc != 0)
+		return rc;
+	e->depth -= wanted;
+	out_settle(e);
+	return 0;
 }
 
 /* Takes what a P0 element counts for off n, as far as it goes; true: nothing of it is left. */
@@ -318,8 +316,6 @@ static int discard(struct native *e)
 {
 	int rc = 0;
 
-	e->mark = e->out.n;
-	e->mark_events = e->out.n_events;
 	while (e->n_queue && rc == 0) {
 		struct p0 p = *at(e, 0);
 
@@ -330,6 +326,7 @@ static int discard(struct native *e)
 	flow_lost(e);
 	e->sync = SYNC_LOST;
 	e->lost = e->overflow ? REASON_OVERFLOW : REASON_DISCARD;
+	out_settle(e);
 	return rc;
 }
 
@@ -466,8 +463,6 @@ int queue_end(struct native *e)
 {
 	int rc = 0;
 
-	e->mark = e->out.n;
-	e->mark_events = e->out.n_events;
 	while (e->n_queue && rc == 0) {
 		struct p0 p = *at(e, 0);
 

@@ -74,7 +74,11 @@ struct native {
 	struct engine_context context;
 	struct engine_stats stats;
 	struct native_out out;
-	size_t mark, mark_events; /* in out: what is behind them is lost when the stream turns out to be bad */
+	/*
+	 * In out: what is behind them is lost when the stream turns out to be bad before the next P0 element.
+	 */
+	size_t mark, mark_events;
+	struct memo *memo;
 	int error;		  /* it takes nothing more */
 
 	uint8_t carry[PACKET_MAX]; /* the head of a packet that goes on in bytes to come */
@@ -102,7 +106,10 @@ struct native {
 	bool return_stack;
 	bool stack_waits; /* for the first address after trace info */
 	uint8_t top, entries;
-	uint64_t stack[RETURN_STACK];
+	struct {
+		uint32_t block; /* that called; 0: the address is that to return to */
+		uint64_t address;
+	} stack[RETURN_STACK];
 	bool ete;
 };
 
@@ -111,7 +118,14 @@ int out_event(struct native *e, const struct element *event, uint64_t offset);
 /* A range that is no whole block; where its code goes on. */
 int out_piece(struct native *e, const struct element *range, uint64_t leads, uint64_t offset);
 int out_range(struct native *e, uint32_t block, bool taken, uint64_t offset);
+/* What is not to be lost any more goes to the sink. */
 int native_flush(struct native *e);
+
+static inline void out_settle(struct native *e)
+{
+	e->mark = e->out.n;
+	e->mark_events = e->out.n_events;
+}
 
 /* native-queue.c: what a packet adds and settles. NATIVE_BAD. */
 int queue_packet(struct native *e, const struct packet *p);
@@ -129,7 +143,24 @@ int flow_q(struct native *e, const struct p0 *p, uint64_t address);
 int flow_source(struct native *e, const struct p0 *p);
 void flow_lost(struct native *e);
 
+/* Of a branch with link. */
+void flow_call(struct native *e, uint32_t block, uint64_t address);
+
+/* Where an indirect branch went whose target the stream does not tell, if that is what is waited for. NATIVE_BAD. */
+int flow_return(struct native *e);
+
 /* Forgets all blocks, which are in nobody's hands then. */
 int flow_renew(struct native *e);
+
+/* native-fast.c */
+struct memo *memo_new(void);
+void memo_clear(struct memo *m);
+struct memo *memo_free(struct memo *m);
+
+/*
+ * Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that was goes to *ret_used.
+ * NATIVE_BAD, of the last of them; negative errno, also of the sink.
+ */
+int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used);
 
 #endif

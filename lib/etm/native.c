@@ -71,16 +71,26 @@ int out_event(struct native *e, const struct element *event, uint64_t offset)
 int native_flush(struct native *e)
 {
 	struct native_out *o = &e->out;
-	const struct native_batch batch = { o->words, o->n, o->events, o->leads, o->n_events, e->blocks.list, o->offsets };
-	int rc = o->n ? e->sink.batch(e->sink.user, &batch) : 0;
+	const struct native_batch batch = { o->words, e->mark,	       o->events, o->leads, e->mark_events,
+					    e->blocks.list, o->offsets };
+	int rc = e->mark ? e->sink.batch(e->sink.user, &batch) : 0;
 
-	o->n = o->n_events = 0;
+	o->n -= e->mark;
+	o->n_events -= e->mark_events;
+	if (o->n)
+		memmove(o->words, o->words + e->mark, o->n * sizeof(*o->words));
+	if (o->n && o->offsets)
+		memmove(o->offsets, o->offsets + e->mark, o->n * sizeof(*o->offsets));
+	if (o->n_events) {
+		memmove(o->events, o->events + e->mark_events, o->n_events * sizeof(*o->events));
+		memmove(o->leads, o->leads + e->mark_events, o->n_events * sizeof(*o->leads));
+	}
 	e->mark = e->mark_events = 0;
 	return rc < 0 ? rc : 0;
 }
 
 /* What comes is not to be understood before the next synchronisation. */
-static int lose(struct native *e, enum element_reason why)
+static void lose(struct native *e, enum element_reason why)
 {
 	e->out.n = e->mark;
 	e->out.n_events = e->mark_events;
@@ -91,16 +101,17 @@ static int lose(struct native *e, enum element_reason why)
 	e->sync = SYNC_LOST;
 	e->lost = why;
 	e->counted = false;
-	return 0;
 }
 
 static int tell_lost(struct native *e, uint64_t offset)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = e->told.isa, .reason = (uint8_t)e->lost };
+	int rc = out_event(e, &lost, offset);
 
 	e->sync = SYNC_WAIT;
 	e->counted = e->counted && e->lost == REASON_INIT;
-	return out_event(e, &lost, offset);
+	out_settle(e);
+	return rc;
 }
 
 static int decode(struct native *e, const struct packet *p)
@@ -146,6 +157,22 @@ static int decode_by_state(struct native *e, const struct packet *p)
 	return rc;
 }
 
+static int make_room(struct native *e)
+{
+	int rc = 0;
+
+	if (e->mark >= BATCH || blocks_full(&e->blocks))
+		rc = native_flush(e);
+	return rc == 0 && blocks_full(&e->blocks) ? flow_renew(e) : rc;
+}
+
+static int take_mistake(struct native *e, enum packet_kind kind)
+{
+	lose(e, REASON_BAD_PACKET);
+	/* A packet that is none shows only when the next one comes. */
+	return kind > PACKET_BROKEN ? tell_lost(e, e->offset) : 0;
+}
+
 static int take_packet(struct native *e, const struct packet *p)
 {
 	int rc;
@@ -155,19 +182,12 @@ static int take_packet(struct native *e, const struct packet *p)
 		e->stats.first_sync = MIN(e->stats.first_sync, e->offset);
 	}
 	e->stats.decoded += e->counted ? p->size : 0;
-	e->mark = e->out.n;
-	e->mark_events = e->out.n_events;
 	rc = decode_by_state(e, p);
 	if (rc == NATIVE_BAD) {
 		e->stats.decoded -= e->counted ? p->size : 0;
-		rc = lose(e, REASON_BAD_PACKET);
-		/* A packet that is none shows only when the next one comes. */
-		if (p->kind > PACKET_BROKEN)
-			rc = tell_lost(e, e->offset);
+		rc = take_mistake(e, p->kind);
 	}
-	if (rc == 0 && (e->out.n >= BATCH || blocks_full(&e->blocks)))
-		rc = native_flush(e);
-	return rc == 0 && blocks_full(&e->blocks) ? flow_renew(e) : rc;
+	return rc == 0 ? make_room(e) : rc;
 }
 
 /* Before packets follow each other: at least eleven zeros, and 0x80. Returns how many bytes are done with. */
@@ -220,9 +240,18 @@ static int take_packets(struct native *e, const uint8_t *bytes, size_t n, size_t
 {
 	const uint8_t *from = bytes, *end = bytes + n;
 	struct packet p;
+	size_t used;
 	int rc = 0;
 
-	while (rc == 0 && from < end && packets_next(&e->packets, from, (size_t)(end - from), &p)) {
+	while (rc == 0 && from < end) {
+		rc = fast_packets(e, from, (size_t)(end - from), e->stats.bytes + (uint64_t)(from - bytes), &used);
+		from += used;
+		if (rc == NATIVE_BAD)
+			rc = take_mistake(e, PACKET_ATOMS);
+		if (rc == 0)
+			rc = make_room(e);
+		if (rc != 0 || from == end || !packets_next(&e->packets, from, (size_t)(end - from), &p))
+			break;
 		e->offset = e->stats.bytes + (uint64_t)(from - bytes);
 		from += p.size;
 		rc = take_packet(e, &p);
@@ -265,8 +294,6 @@ int native_reset(struct native *e)
 {
 	if (e->error < 0)
 		return e->error;
-	e->mark = e->out.n;
-	e->mark_events = e->out.n_events;
 	lose(e, REASON_RESET);
 	packets_reset(&e->packets);
 	e->framed = false;
@@ -290,6 +317,7 @@ int native_finish(struct native *e)
 	end.reason = e->overflow ? REASON_OVERFLOW : REASON_END_OF_TRACE;
 	if (e->error == 0)
 		e->error = out_event(e, &end, e->offset);
+	out_settle(e);
 	if (e->error == 0)
 		e->error = native_flush(e);
 	return e->error;
@@ -305,6 +333,7 @@ struct native *native_close(struct native *e)
 	if (!e)
 		return NULL;
 	blocks_done(&e->blocks);
+	memo_free(e->memo);
 	free(e->queue);
 	free(e->out.words);
 	free(e->out.offsets);
@@ -349,7 +378,8 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	e->lost = REASON_INIT;
 	flow_lost(e);
 	e->timestamps = !e->packets.has_marker;
-	rc = blocks_enter(&e->blocks, &e->context);
+	e->memo = memo_new();
+	rc = e->memo ? blocks_enter(&e->blocks, &e->context) : -ENOMEM;
 	if (rc < 0) {
 		native_close(e);
 		return rc;

@@ -12,7 +12,11 @@
 #include "lib/etm/engine.h"
 #include "lib/etm/packet.h"
 
-/* A word of a batch: twice a block's number, and one more where its branch was taken; or this: the next event. */
+/*
+ * A word of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of cycles,
+ * which is an element of its own; or the next event.
+ */
+#define NATIVE_CYCLES (1u << 31)
 #define NATIVE_EVENT UINT32_MAX
 
 /* Where the code goes from there is not known. No address of an instruction is odd. */
@@ -65,7 +69,7 @@ static inline void native_reader_init(struct native_reader *r)
 
 void native_read_batch(struct native_reader *r, const struct native_batch *batch);
 
-/* False: that was all. Without offsets in the batch those of ranges are 0. */
+/* False: that was all. Without offsets in the batch those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
 
 #endif

@@ -176,6 +176,7 @@ static void read_trace_info(struct packets *s, struct bytes *b, const struct pac
 	s->timed = false;
 	s->informed = true;
 	memset(s->history, 0, sizeof(s->history));
+	memset(s->places, 0, sizeof(s->places));
 }
 
 static void read_timestamp(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
@@ -450,6 +451,7 @@ void packets_init(struct packets *s, const struct engine_config *c)
 void packets_reset(struct packets *s)
 {
 	memset(s->history, 0, sizeof(s->history));
+	memset(s->places, 0, sizeof(s->places));
 	s->timestamp = 0;
 	s->threshold = 0;
 	s->wide = s->timed = s->informed = false;

@@ -83,6 +83,7 @@ struct packets {
 	uint32_t max_depth;
 	/* The state that packets update: */
 	uint64_t history[3]; /* addresses, the newest first */
+	uint32_t places[3];  /* the reader's own, one each; 0 where it is new */
 	uint64_t timestamp;
 	uint32_t threshold;
 	bool wide; /* the last context is of AArch64 */
@@ -105,6 +106,9 @@ static inline void packets_push_address(struct packets *s, uint64_t address)
 	s->history[2] = s->history[1];
 	s->history[1] = s->history[0];
 	s->history[0] = address;
+	s->places[2] = s->places[1];
+	s->places[1] = s->places[0];
+	s->places[0] = 0;
 }
 
 #endif
