@@ -16,7 +16,7 @@ static const struct verb_option options[] = {
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
-	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: opencsd (the default), native, auto" },
+	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: auto (the default), native, opencsd" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };

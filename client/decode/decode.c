@@ -85,7 +85,8 @@ static json_object *images_json(const struct decode *d)
 {
 	json_object *list = json_object_new_array();
 
-	for (uint32_t i = 0; list && i < image_files(d->source->images); i++) {
+	/* An input of which only the description was wanted has none. */
+	for (uint32_t i = 0; list && d->source->images && i < image_files(d->source->images); i++) {
 		const struct image_file *f = image_file(d->source->images, i);
 		json_object *o;
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];

@@ -27,7 +27,7 @@ static const char *const engines[] = { [LANE_OPENCSD] = "opencsd", [LANE_NATIVE]
 
 bool lane_engine(const struct job *job, enum lane_engine *ret)
 {
-	*ret = LANE_OPENCSD;
+	*ret = LANE_AUTO;
 	if (!job->engine)
 		return true;
 	for (size_t i = 0; i < ELEMENTS(engines); i++)

@@ -439,7 +439,7 @@ void packets_init(struct packets *s, const struct engine_config *c)
 						 : (uint8_t)(c->idr1 >> 4);
 	s->commit_option = c->idr0 & 1u << 29 && c->idr0 & 1u << 7;
 	s->has_q = c->idr0 >> 15 & 3;
-	s->has_marker = c->idr0 & 1u << 23;
+	s->has_marker = c->idr0 & 1u << 23 && s->version >= 0x46;
 	s->ctxid_bytes = ctxid == 4 ? 4 : 0;
 	s->vmid_bytes = vmid == 1 ? 1 : s->version > 0x40 && (vmid == 2 || vmid == 4) ? (uint8_t)vmid : 0;
 	s->cycle_bits = (uint8_t)((c->idr2 >> 25 & 15) + 12);
