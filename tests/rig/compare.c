@@ -1,12 +1,22 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
  *
- *   compare [-x START:END]... LOG TID <PCS
+ *   compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
  *
- * PCS: of one thread, as `csight decode --to pcs` prints them, hexadecimal, one a line; lines that begin with # are passed
- * over. They must be the instructions that TID executed while it was traced, in order and on whatever CPU: all of them, or the last
- * of them where a ring went round. -x: addresses that have no image, left out of the truth. Prints what is equal and the
- * first difference with its surroundings; exits with 0 when all is.
+ * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which tells of holes, too. TID: of this thread,
+ * whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in order and on
+ * whatever CPU: all of them.
+ *
+ * -p: every thread of the process must be there, and no other.
+ * -t: it was frozen between these values of the virtual counter: what ran later is not in it.
+ * -w: rings went round: the beginning may be missing.
+ * -e: the end may be missing.
+ * -g: there may be holes: what stands between them must be in the truth, in order. Where the truth is not shown is told.
+ * -x: addresses that have no image, left out of both.
+ * -X: what ran here must not be in the decode; left out of the truth, and counted.
+ *
+ * Prints what is equal, and of each thread that differs the first difference with its surroundings; exits with 0 when all
+ * is equal.
  */
 #include "config.h"
 
@@ -15,160 +25,455 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/util.h"
 #include "tests/rig/shared.h"
 
-enum { EXCLUDED = 16, AROUND = 5 };
+enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_TOLD = 8, PAGE = 4096 };
 
 struct list {
 	uint64_t *all;
 	size_t n, room;
 };
 
-/* What a thread executed on one CPU from a switch to the next. */
+/* What a thread executed on one CPU between two marks. */
 struct piece {
-	uint64_t time;
+	uint64_t begun, ended;
 	unsigned cpu;
-	size_t from, to;
+	uint32_t tid;
+	size_t from, to; /* in the list of all */
 };
 
-static uint64_t excluded[EXCLUDED][2];
-static unsigned n_excluded;
+struct thread {
+	uint32_t tid;
+	bool decoded;
+	struct list decode, holes;  /* holes: how much was decoded before each */
+	struct list truth;
+	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
+	uint64_t pieces, moves;
+};
+
+static struct {
+	uint32_t pid;
+	bool windowed, wrapped, unended, holey;
+	uint64_t frozen_from, frozen_to;
+	struct ranges {
+		uint64_t all[EXCLUDED][2];
+		unsigned n;
+	} excluded, hidden;
+} options;
+
+static struct thread *threads;
+static size_t n_threads;
+static uint32_t index_of[TID_MAX]; /* plus one */
+static struct piece *pieces;
+static size_t n_pieces, pieces_room;
+static struct list executed;
+static uint64_t hidden, n_decoded;
+
+static void *more_of(void *all, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return all;
+	*room = *room ? *room * 2 : 1024;
+	all = reallocarray(all, *room, size);
+	if (!all)
+		abort();
+	return all;
+}
 
 static void add(struct list *l, uint64_t v)
 {
-	if (l->n == l->room) {
-		l->room = l->room ? l->room * 2 : 1 << 16;
-		l->all = reallocarray(l->all, l->room, sizeof(*l->all));
-		if (!l->all)
-			abort();
-	}
+	l->all = more_of(l->all, l->n, &l->room, sizeof(*l->all));
 	l->all[l->n++] = v;
 }
 
-static bool is_excluded(uint64_t pc)
+static struct thread *thread_of(uint32_t tid)
 {
-	for (unsigned i = 0; i < n_excluded; i++)
-		if (pc >= excluded[i][0] && pc < excluded[i][1])
+	static size_t room;
+
+	tid %= TID_MAX;
+	if (!index_of[tid]) {
+		threads = more_of(threads, n_threads, &room, sizeof(*threads));
+		threads[n_threads++] = (struct thread){ .tid = tid };
+		index_of[tid] = (uint32_t)n_threads;
+	}
+	return &threads[index_of[tid] - 1];
+}
+
+static bool is_in(const struct ranges *r, uint64_t pc)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (pc >= r->all[i][0] && pc < r->all[i][1])
 			return true;
 	return false;
 }
 
-static struct piece *pieces;
-static size_t n_pieces, pieces_room;
-
-static void add_piece(struct piece piece)
+static void decoded(struct thread *t, uint64_t pc)
 {
-	if (n_pieces == pieces_room) {
-		pieces_room = pieces_room ? pieces_room * 2 : 1024;
-		pieces = reallocarray(pieces, pieces_room, sizeof(*pieces));
-		if (!pieces)
-			abort();
-	}
-	pieces[n_pieces++] = piece;
+	t->decoded = true;
+	n_decoded++;
+	if (!is_in(&options.excluded, pc))
+		add(&t->decode, pc);
 }
 
-static void read_log(const char *path, unsigned cpu, uint32_t tid, struct list *pcs)
+static bool read_decode(FILE *f, long only)
+{
+	struct thread *t = only >= 0 ? thread_of((uint32_t)only) : NULL;
+	char line[512];
+
+	while (fgets(line, sizeof(line), f)) {
+		uint64_t start, end;
+		uint32_t tid, count;
+
+		if (*line == '#') {
+			if (only >= 0)
+				continue;
+			if (sscanf(line, "# thread %" SCNu32, &tid) != 1) {
+				printf("nobody's: %s", line);
+				return false;
+			}
+			t = thread_of(tid);
+			continue;
+		}
+		if (!t)
+			return false;
+		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3) {
+			for (uint32_t i = 0; i < count; i++)
+				decoded(t, start + 4 * i);
+		} else if (strstr(line, " no-sync ") || strstr(line, " no-image ") || strstr(line, " unknown-address") ||
+			   strstr(line, " range-nopath ")) {
+			/* Where it begins, and several in one place: nothing of what is shown is apart. */
+			if (t->decode.n && (!t->holes.n || t->holes.all[t->holes.n - 1] != t->decode.n))
+				add(&t->holes, t->decode.n);
+		} else if (!strchr(line, ' ')) {
+			decoded(t, strtoull(line, NULL, 16));
+		}
+	}
+	return true;
+}
+
+static void end_piece(struct piece *p, uint64_t time)
+{
+	p->to = executed.n;
+	p->ended = time;
+	if (p->tid) {
+		pieces = more_of(pieces, n_pieces, &pieces_room, sizeof(*pieces));
+		pieces[n_pieces++] = *p;
+	}
+}
+
+static bool is_asked_for(uint32_t tid, uint32_t pid)
+{
+	if (options.pid && pid == options.pid)
+		thread_of(tid);
+	return tid && index_of[tid] && (!options.pid || pid == options.pid);
+}
+
+static void read_log(const char *path, unsigned cpu)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
 	struct rig_truth record;
-	struct piece piece = { .cpu = cpu, .from = pcs->n };
-	bool runs = false;
+	struct piece piece = { .cpu = cpu };
+	uint32_t tid = 0;
 
 	if (!f)
 		abort();
+	setvbuf(f, NULL, _IOFBF, 1 << 20);
 	while (fread(&record, sizeof(record), 1, f) == 1) {
 		if (!(record.start & RIG_MARK)) {
-			for (uint64_t i = 0; runs && i < record.count; i++)
-				if (!is_excluded(record.start + 4 * i))
-					add(pcs, record.start + 4 * i);
+			for (uint64_t i = 0; piece.tid && i < record.count; i++) {
+				uint64_t pc = record.start + 4 * i;
+
+				if (is_in(&options.hidden, pc))
+					hidden++;
+				else if (!is_in(&options.excluded, pc))
+					add(&executed, pc);
+			}
 			continue;
 		}
-		if (RIG_MARK_TYPE(record.start) != RIG_MARK_SWITCH)
-			continue;
-		piece.to = pcs->n;
-		if (runs && piece.to > piece.from)
-			add_piece(piece);
-		runs = (record.start & 0xffffff) == tid;
-		piece = (struct piece){ .time = record.count, .cpu = cpu, .from = pcs->n };
+		end_piece(&piece, record.count);
+		if (RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH) {
+			uint32_t pid = (uint32_t)(record.start >> 24 & 0xffffff);
+
+			tid = (uint32_t)(record.start & 0xffffff);
+			tid = is_asked_for(tid, pid) ? tid : 0;
+		}
+		piece = (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = executed.n };
 	}
-	piece.to = pcs->n;
-	if (runs && piece.to > piece.from)
-		add_piece(piece);
+	end_piece(&piece, UINT64_MAX);
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	return x->time < y->time ? -1 : x->time > y->time;
+	if (x->begun != y->begun)
+		return x->begun < y->begun ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* The instructions of one thread, in the order that they ran. */
-static void read_truth(const char *dir, uint32_t tid, struct list *ret)
+/* The instructions of each thread, in the order that they ran. */
+static void read_truth(const char *dir)
 {
 	_cleanup_free_ char *pattern = NULL;
-	struct list pcs = { 0 };
 	glob_t found = { 0 };
 
 	if (asprintf(&pattern, "%s/truth.*", dir) < 0 || glob(pattern, 0, NULL, &found) != 0)
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		read_log(found.gl_pathv[i], (unsigned)strtoul(strrchr(found.gl_pathv[i], '.') + 1, NULL, 10), tid, &pcs);
+		read_log(found.gl_pathv[i], (unsigned)strtoul(strrchr(found.gl_pathv[i], '.') + 1, NULL, 10));
 	globfree(&found);
 	if (n_pieces)
 		qsort(pieces, n_pieces, sizeof(*pieces), by_time);
-	for (size_t i = 0; i < n_pieces; i++)
+	for (size_t i = 0; i < n_pieces; i++) {
+		struct thread *t = thread_of(pieces[i].tid);
+		static unsigned last_cpu[TID_MAX];
+
 		for (size_t k = pieces[i].from; k < pieces[i].to; k++)
-			add(ret, pcs.all[k]);
-	free(pcs.all);
+			add(&t->truth, executed.all[k]);
+		add(&t->cuts, t->truth.n);
+		add(&t->cut_times, pieces[i].ended);
+		if (pieces[i].to == pieces[i].from)
+			continue;
+		t->pieces++;
+		t->moves += last_cpu[t->tid] && last_cpu[t->tid] != pieces[i].cpu + 1;
+		last_cpu[t->tid] = pieces[i].cpu + 1;
+	}
 }
 
-static void show(const char *what, const struct list *l, size_t at)
+static void show(const char *what, const struct list *l, size_t n, size_t at)
 {
 	printf("  %s:", what);
-	for (size_t i = at > AROUND ? at - AROUND : 0; i < MIN(l->n, at + AROUND); i++)
+	for (size_t i = at > AROUND ? at - AROUND : 0; i < MIN(n, at + AROUND); i++)
 		printf(i == at ? " [%" PRIx64 "]" : " %" PRIx64, l->all[i]);
-	printf("%s\n", at >= l->n ? " end" : "");
+	printf("%s\n", at >= n ? " end" : "");
 }
 
-static void differ(const char *from, const struct list *decode, const struct list *truth, size_t d, size_t t)
+static void differ(const char *from, const struct thread *t, size_t n_truth, size_t decode, size_t truth)
 {
-	printf("%s, they differ at instruction %zu of the truth:\n", from, t);
-	show("decoded", decode, d);
-	show("truth  ", truth, t);
+	printf("%s, they differ at instruction %zu of the truth:\n", from, truth);
+	show("decoded", &t->decode, t->decode.n, decode);
+	show("truth  ", &t->truth, n_truth, truth);
+}
+
+/* Whether what was decoded is the truth, or the end of it, where it ends after n. */
+static bool is_end(const struct thread *t, size_t n)
+{
+	size_t own = t->decode.n;
+
+	if (options.wrapped ? own > n : own != n)
+		return false;
+	return !own || memcmp(t->decode.all, t->truth.all + (n - own), own * sizeof(uint64_t)) == 0;
+}
+
+/* How many instructions the thread had executed, while it was traced, when it was frozen. */
+static bool find_end(const struct thread *t, size_t *ret)
+{
+	size_t last = 0;
+
+	*ret = t->truth.n;
+	if (!options.windowed)
+		return is_end(t, t->truth.n);
+	for (size_t i = 0; i < t->cuts.n; i++) {
+		uint64_t time = t->cut_times.all[i];
+
+		if (time < options.frozen_from)
+			last = t->cuts.all[i];
+		else if (time <= options.frozen_to && is_end(t, t->cuts.all[i]))
+			return *ret = t->cuts.all[i], true;
+		if (time <= options.frozen_to)
+			*ret = t->cuts.all[i];
+	}
+	if (!is_end(t, last))
+		return false;
+	*ret = last;
+	return true;
+}
+
+/* What ran behind the end of the decode. */
+static bool lacks_end(const struct thread *t, uint64_t *missing)
+{
+	if (t->holes.n || t->decode.n > t->truth.n ||
+	    memcmp(t->decode.all, t->truth.all, t->decode.n * sizeof(uint64_t)) != 0)
+		return false;
+	*missing += t->truth.n - t->decode.n;
+	return true;
+}
+
+static size_t find(const struct list *truth, size_t from, const uint64_t *what, size_t n)
+{
+	for (size_t i = from; i + n <= truth->n; i++)
+		if (truth->all[i] == *what && memcmp(truth->all + i, what, n * sizeof(*what)) == 0)
+			return i;
+	return SIZE_MAX;
+}
+
+static struct list left_out; /* pages */
+
+static void leave_out(const struct thread *t, size_t from, size_t to)
+{
+	for (; from < to; from++) {
+		uint64_t page = t->truth.all[from] & ~(uint64_t)(PAGE - 1);
+		size_t i = 0;
+
+		while (i < left_out.n && left_out.all[i] != page)
+			i++;
+		if (i == left_out.n)
+			add(&left_out, page);
+	}
+}
+
+static bool compare_parts(const struct thread *t)
+{
+	size_t at = 0, from = 0;
+
+	for (size_t i = 0; i <= t->holes.n; i++) {
+		size_t to = i < t->holes.n ? t->holes.all[i] : t->decode.n;
+		size_t found = from < to ? find(&t->truth, at, t->decode.all + from, to - from) : at;
+
+		if (found == SIZE_MAX) {
+			printf("thread %u: part %zu of %zu, of %zu instructions, is not in the truth:\n", t->tid, i + 1,
+			       t->holes.n + 1, to - from);
+			show("decoded", &t->decode, t->decode.n, from);
+			show("truth  ", &t->truth, t->truth.n, at);
+			return false;
+		}
+		leave_out(t, at, found);
+		at = found + (to - from);
+		from = to;
+	}
+	return true;
+}
+
+struct missing {
+	uint64_t before, after;
+};
+
+static bool compare_thread(const struct thread *t, struct missing *missing)
+{
+	size_t same = 0, last = 0, n;
+
+	if (options.holey)
+		return compare_parts(t);
+	if (find_end(t, &n) && !t->holes.n) {
+		missing->before += n - t->decode.n;
+		return true;
+	}
+	if (options.unended && t->decode.n && lacks_end(t, &missing->after))
+		return true;
+	printf("thread %u: decoded %zu with %zu holes, the truth has %zu of %zu in %" PRIu64 " pieces: DIFFERENT\n", t->tid,
+	       t->decode.n, t->holes.n, n, t->truth.n, t->pieces);
+	while (same < MIN(t->decode.n, n) && t->decode.all[same] == t->truth.all[same])
+		same++;
+	differ("from the start", t, n, same, same);
+	while (last < MIN(t->decode.n, n) && t->decode.all[t->decode.n - 1 - last] == t->truth.all[n - 1 - last])
+		last++;
+	if (last < MIN(t->decode.n, n))
+		differ("from the end", t, n, t->decode.n - 1 - last, n - 1 - last);
+	for (size_t i = 0; i < MIN(t->holes.n, (size_t)AROUND); i++)
+		differ("hole", t, n, t->holes.all[i], t->holes.all[i]);
+	return false;
+}
+
+static void tell(struct missing missing)
+{
+	uint64_t shown = 0, n = 0, all_pieces = 0, moves = 0, holes = 0, truth = 0;
+
+	for (size_t i = 0; i < n_threads; i++) {
+		n += threads[i].decode.n > 0;
+		shown += threads[i].decode.n;
+		truth += threads[i].truth.n;
+		all_pieces += threads[i].pieces;
+		moves += threads[i].moves;
+		holes += threads[i].holes.n;
+	}
+	printf("%" PRIu64 " equal, threads %" PRIu64 ", pieces %" PRIu64 ", moves %" PRIu64, shown, n, all_pieces, moves);
+	if (missing.before)
+		printf(", missing at the beginning %" PRIu64, missing.before);
+	if (missing.after)
+		printf(", missing at the end %" PRIu64, missing.after);
+	if (options.hidden.n)
+		printf(", hidden %" PRIu64, hidden);
+	if (options.holey) {
+		printf(", holes %" PRIu64 ", not shown %" PRIu64 " in %zu pages", holes, truth - shown, left_out.n);
+		for (size_t i = 0; i < MIN(left_out.n, (size_t)PAGES_TOLD); i++)
+			printf(" %" PRIx64, left_out.all[i]);
+	}
+	printf("\n");
+}
+
+static bool read_range(struct ranges *r, const char *text)
+{
+	return r->n < EXCLUDED && sscanf(text, "%" SCNx64 ":%" SCNx64, &r->all[r->n][0], &r->all[r->n][1]) == 2 && ++r->n;
+}
+
+static bool read_options(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "p:t:wegx:X:")) != -1) {
+		switch (option) {
+		case 'p':
+			options.pid = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 't':
+			options.windowed = true;
+			if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &options.frozen_from, &options.frozen_to) != 2)
+				return false;
+			break;
+		case 'w':
+			options.wrapped = true;
+			break;
+		case 'g':
+			options.holey = true;
+			break;
+		case 'e':
+			options.unended = true;
+			break;
+		case 'x':
+		case 'X':
+			if (!read_range(option == 'x' ? &options.excluded : &options.hidden, optarg))
+				return false;
+			break;
+		default:
+			return false;
+		}
+	}
+	return argc - optind == 1 || argc - optind == 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct list truth = { 0 }, decode = { 0 };
-	size_t same = 0, last = 0;
-	char line[64];
+	struct missing missing = { 0 };
+	bool good;
 
-	for (; argc > 2 && strcmp(argv[1], "-x") == 0 && n_excluded < EXCLUDED; argc -= 2, argv += 2)
-		if (sscanf(argv[2], "%" SCNx64 ":%" SCNx64, &excluded[n_excluded][0], &excluded[n_excluded][1]) == 2)
-			n_excluded++;
-	if (argc != 3) {
-		fprintf(stderr, "usage: compare [-x START:END]... LOG TID <PCS\n");
+	if (!read_options(argc, argv)) {
+		fprintf(stderr, "usage: compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
 		return 2;
 	}
-	read_truth(argv[1], (uint32_t)strtoul(argv[2], NULL, 10), &truth);
-	while (fgets(line, sizeof(line), stdin))
-		if (line[0] != '#' && !is_excluded(strtoull(line, NULL, 16)))
-			add(&decode, strtoull(line, NULL, 16));
+	good = read_decode(stdin, argc - optind == 2 ? strtol(argv[optind + 1], NULL, 10) : -1);
+	read_truth(argv[optind]);
+	for (size_t i = 0; i < n_threads; i++) {
+		const struct thread *t = &threads[i];
 
-	while (last < MIN(decode.n, truth.n) && decode.all[decode.n - 1 - last] == truth.all[truth.n - 1 - last])
-		last++;
-	if (last == decode.n && decode.n) {
-		printf("%zu equal of %zu, the truth has %zu in %zu pieces\n", last, decode.n, truth.n, n_pieces);
-		return 0;
+		if (t->decoded && !t->pieces) {
+			printf("thread %u is not in the truth%s\n", t->tid, options.pid ? " of the process" : "");
+			good = false;
+		} else if (!compare_thread(t, &missing)) {
+			good = false;
+		}
 	}
-	while (same < MIN(decode.n, truth.n) && decode.all[same] == truth.all[same])
-		same++;
-	printf("decoded %zu, the truth has %zu in %zu pieces: DIFFERENT\n", decode.n, truth.n, n_pieces);
-	differ("from the start", &decode, &truth, same, same);
-	if (decode.n && truth.n && last < truth.n)
-		differ("from the end", &decode, &truth, decode.n - 1 - last, truth.n - 1 - last);
-	return 1;
+	if (good && !executed.n) {
+		printf("nothing ran\n");
+		good = false;
+	}
+	if (good && !n_decoded) {
+		printf("nothing was decoded\n");
+		good = false;
+	}
+	if (good)
+		tell(missing);
+	return !good;
 }

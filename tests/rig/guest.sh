@@ -2,6 +2,8 @@
 # users, units. $RIG holds what the host brought, what is left in $OUT goes back to it.
 # shellcheck shell=bash disable=SC2034
 set -u
+# shellcheck source=/dev/null
+. "$RIG/settings"
 failed=0
 programs=$RIG/programs
 
@@ -40,3 +42,83 @@ unit_is() { [ "$(systemctl is-active "$1")" = "$2" ]; } # UNIT STATE
 property() { systemctl show -P "$2" "$1"; }             # UNIT PROPERTY
 
 finish() { exit "$failed"; }
+
+# csightd's decoders wait: what they run would be traced on a shared sink, too, and logged.
+decoders() { # STOP|CONT
+  pkill -"$1" -u csight csight-decode
+}
+
+fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that wait; between, the command
+  decoders CONT
+  systemctl stop csightd
+  rm -rf /var/lib/csight/spool/*
+  "$@"
+  systemctl start csightd
+  decoders STOP
+}
+
+trace_units() { # trbe|etr: trace hardware with these sinks alone, and a csightd that knows it
+  rmmod csight-rig 2>/dev/null
+  modprobe coresight
+  case $1 in trbe) insmod "$RIG/module/csight-rig.ko" etr=0 ;; etr) insmod "$RIG/module/csight-rig.ko" trbe=0 ;; esac
+}
+
+# A program stopped right behind its exec (held.c), in $pid; it goes on by run_to_end and let_go.
+begin() { # USER PROGRAM ARGUMENT...
+  local user=$1
+  shift
+  pid='' kept=''
+  coproc HELD { setpriv --reuid "$user" --regid "$user" --clear-groups --reset-env "$RIG/held" "$@" 2>&1; }
+  owner=$user
+  read -r pid <&"${HELD[0]}" && [ -e "/proc/$pid" ] && return 0
+  echo "held: $pid" | note
+  return 1
+}
+
+run_to_end() {
+  local said
+  echo >&"${HELD[1]}"
+  read -r said <&"${HELD[0]}" && [ "$said" = ended ]
+}
+
+let_go() {
+  local holder=$HELD_PID
+  echo >&"${HELD[1]}"
+  wait "$holder"
+}
+
+# A snapshot of $pid by its owner, $id, which root copies to the host under this name, with what host.sh must know.
+keep() { # NAME [OPTION-OF-compare...]
+  local name=$1 before after spooled
+  shift
+  before=$("$RIG/held" now)
+  as "$owner" csight snapshot --no-wait --json --pid "$pid" >said 2>&1 || { note <said; return 1; }
+  after=$("$RIG/held" now)
+  id=$(sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' said | head -n 1)
+  spooled=/var/lib/csight/spool/$id
+  [ "$id" ] && [ -d "$spooled" ] || return 1
+  kept=$OUT/$name frozen=$before:$after
+  mkdir "$kept" && cp "$spooled"/{snapshot.json,trace.perf.data} "$kept/" || return 1
+  [ ! -d "$spooled/code" ] || cp -r "$spooled/code" "$kept/" || return 1
+  echo "-p $pid -t $frozen $*" >"$kept/how"
+}
+
+exact_here() { # the last one that was kept
+  csight decode -q --to pcs "$kept" >decoded 2>errors || { note <errors; return 1; }
+  "$RIG/compare" -p "$pid" -t "$frozen" "$OUT" <decoded >compared
+  local status=$?
+  note <compared
+  return $status
+}
+
+# What runs while it is traced is logged: not too much of it.
+now_and_then() { # PID...
+  while kill -CONT "$@"; do
+    sleep 0.1
+    kill -STOP "$@"
+    sleep 0.3
+  done
+} 2>/dev/null
+
+warned() { dmesg | grep -E 'WARN|BUG:|Oops|Call trace'; }
+no_warning() { [ -z "$(warned)" ] || { warned | note; return 1; }; }

@@ -1,10 +1,12 @@
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
 RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig \
 	tests/rig/line.rig tests/rig/killed.rig
+RIG_HOSTS = tests/rig/line.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
 AM_RIG_LOG_FLAGS = test
-EXTRA_DIST += $(RIG_TESTS) tests/rig/rig tests/rig/init tests/rig/run tests/rig/rig.service tests/rig/guest.sh
+EXTRA_DIST += $(RIG_TESTS) $(RIG_HOSTS) tests/rig/rig tests/rig/init tests/rig/run tests/rig/rig.service tests/rig/guest.sh \
+	tests/rig/host.sh
 
 rig-built: all
 	@$(AM_TESTS_ENVIRONMENT) if $(top_srcdir)/tests/rig/rig tools; then $(top_srcdir)/tests/rig/rig all; fi
@@ -24,6 +26,9 @@ clean-rig:
 check_PROGRAMS += tests/rig/compare
 tests_rig_compare_SOURCES = tests/rig/compare.c tests/rig/shared.h
 tests_rig_compare_LDADD = lib/base/libbase.la
+check_PROGRAMS += tests/rig/held
+tests_rig_held_SOURCES = tests/rig/held.c
+tests_rig_held_LDADD = lib/base/libbase.la
 EXTRA_DIST += tests/rig/module/Kbuild tests/rig/module/rig.h tests/rig/module/main.c tests/rig/module/source.c \
 	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
 	tests/rig/plugin/formatter.c tests/rig/plugin/formatter.h

@@ -1,0 +1,55 @@
+# Sourced by tests/rig/*.host, which run on the host when the virtual machine has ended: what it left in $OUT is compared
+# with the truth log there. TAP without numbers, as in guest.sh.
+# shellcheck shell=bash disable=SC2034,SC2154
+set -u
+failed=0 runs=0 instructions=0 different=0
+cache=${CSIGHT_RIG_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/csight-rig}
+images=(--images "$top_builddir/tests/rig/aarch64/tests/programs" --images "$cache/root")
+
+ok() { # NAME COMMAND...
+  local name=$1
+  shift
+  if "$@"; then
+    echo "ok - $name"
+  else
+    echo "not ok - $name"
+    failed=1
+  fi
+}
+
+note() { sed 's/^/# /'; }
+
+# Whether a snapshot decodes to what ran; `how` beside it has the options of compare. What was compared goes to `compared`.
+exact() { # DIRECTORY
+  local how status
+  read -ra how <"$1/how"
+  "$top_builddir/csight" decode -q --to elements --by-thread "${images[@]}" "$1" 2>"$1/errors" |
+    "$top_builddir/tests/rig/compare" "${how[@]}" "$OUT" >"$1/compared"
+  status="${PIPESTATUS[*]}"
+  runs=$((runs + 1))
+  if [ "$status" = '0 0' ]; then
+    instructions=$((instructions + $(cut -d ' ' -f 1 "$1/compared")))
+    return 0
+  fi
+  different=$((different + 1))
+  echo "$1:" | note
+  tail -n 5 "$1/errors" | note
+  head -n 30 "$1/compared" | note
+  return 1
+}
+
+exactly() { # NAME DIRECTORY...: all of them; the figures are told in one line
+  local name=$1 one good=0 all=0
+  shift
+  for one; do
+    [ -d "$one" ] || continue
+    all=$((all + 1))
+    exact "$one" && good=$((good + 1))
+  done
+  cat "${@/%//compared}" 2>/dev/null | grep ' equal, ' | note
+  ok "$name: $good of $all snapshots are what ran" test "$good:$all" = "$all:$#"
+}
+
+total() { echo "# $runs snapshots, $instructions instructions equal, $different snapshots differ"; }
+
+finish() { exit "$failed"; }
