@@ -6,6 +6,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/store/format.h"
+#include "lib/store/histogram.h"
 #include "lib/store/store.h"
 #include "tests/storegen.h"
 #include "tests/unit.h"
@@ -67,6 +68,27 @@ static bool seek_and_compare(const struct store *s, const struct thread *t, uint
 	return compare(s, it, t, from, 300) == MIN((size_t)300, t->n - from);
 }
 
+static bool is_near(uint64_t got, uint64_t want)
+{
+	return got <= want + want / 16 + 1 && want <= got + got / 16 + 1;
+}
+
+/* Classes without a hole between them, each time within its own. */
+static void test_classes(void)
+{
+	unsigned last = 0, wrong = 0;
+
+	for (uint64_t ns = 1; ns < (uint64_t)1 << 62; ns += ns / 100 + 1) {
+		unsigned class = histogram_class(ns);
+
+		wrong += class < last || class > last + 1 || class >= HISTOGRAM_CLASSES;
+		wrong += histogram_class(histogram_time(class)) != class || !is_near(histogram_time(class), ns);
+		last = class;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(histogram_class(UINT64_MAX), HISTOGRAM_CLASSES - 1);
+}
+
 static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
 {
 	struct thread *threads = calloc(n, sizeof(*threads));
@@ -107,6 +129,47 @@ static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
 	free(threads);
 }
 
+static int compare_times(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* How long the calls of a function took, against all of them in a row. Returns how much is wrong. */
+static unsigned compare_spread(const struct thread *t, const struct store_function *f, int which)
+{
+	uint64_t *times = calloc(t->n, sizeof(*times)), longest = 0;
+	unsigned wrong = 0, found = 0;
+	size_t n = 0;
+
+	for (size_t i = 0, at = 0; i < t->n; i++) {
+		const struct expected *e = &t->events[i];
+		static uint8_t kinds[4096];
+
+		if (e->type == STORE_ENTER)
+			kinds[at++] = e->kind;
+		if (e->type == STORE_LEAVE)
+			at--;
+		if (e->type != STORE_LEAVE || e->function != which)
+			continue;
+		longest = MAX(longest, e->time - e->enter);
+		found += e->enter == f->longest_enter && e->time - e->enter == f->longest_ns;
+		if (kinds[at] != CALL_INFERRED && e->kind != LEAVE_GAP && e->kind != LEAVE_END)
+			times[n++] = e->time - e->enter;
+	}
+	qsort(times, n, sizeof(*times), compare_times);
+	wrong += f->longest_ns != longest || !found || f->longest_thread != 0;
+	wrong += f->whole != n;
+	if (n) {
+		wrong += f->shortest_ns != times[0];
+		wrong += !is_near(f->median_ns, times[(n - 1) / 2]);
+		wrong += !is_near(f->p99_ns, times[n - n / 100 - 1]);
+	}
+	free(times);
+	return wrong;
+}
+
 /* What is summed while writing, against sums over the events. */
 static void test_totals(void)
 {
@@ -138,6 +201,7 @@ static void test_totals(void)
 		wrong += f->calls != calls[which];
 		wrong += f->total_ns != total[which];
 		wrong += f->self_ns > f->total_ns;
+		wrong += compare_spread(t, f, which);
 		self += f->self_ns;
 	}
 	CHECK_EQ(wrong, 0);
@@ -310,6 +374,7 @@ static void test_misuse(void)
 
 int main(void)
 {
+	test_classes();
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);
 	test_totals();

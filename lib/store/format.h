@@ -8,7 +8,10 @@
  * META       pairs of NUL-terminated strings: key, value
  * STRINGS    NUL-terminated strings; others name them by their offset here
  * FUNCTIONS  u32 name, u32 image, u64 address, u32 kind (enum region_kind), u32 zero
- * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns
+ * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns, when that
+ *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole calls.
+ * TIMES      varints, for each function: classes (lib/store/histogram.h) with calls in them, and for each of them how
+ *            much it is above the one before (the first: above 0), and the calls
  * THREADS    u32 tid, u32 name, u64 first, last, events, slices, gaps, instructions, unexplained, bound,
  *            u32 deepest, u32 zero, u64 first block, blocks, first segment, segments
  * BLOCKS     by thread, then in order: u64 offset, u32 size, u32 events, u64 first time, last time, slices, bound,
@@ -39,12 +42,14 @@ enum store_section_type {
 	SECTION_BLOCKS,
 	SECTION_SEGMENTS,
 	SECTION_ROOTS,
+	SECTION_TIMES,
 	SECTION_TYPES,
 };
 
 enum {
 	FUNCTION_SIZE = 24,
-	TOTALS_SIZE = 48,
+	TOTALS_SIZE = 72,
+	TOTALS_SIZE_LEAST = 48, /* of the first stores */
 	THREAD_SIZE = 112,
 	BLOCK_SIZE = 64,
 	SEGMENT_SIZE = 32,

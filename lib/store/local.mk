@@ -1,6 +1,7 @@
 noinst_LTLIBRARIES += lib/store/libstore.la
 lib_store_libstore_la_SOURCES = \
 	lib/store/format.h \
+	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/store.h \

@@ -1,6 +1,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/store/histogram.h"
 #include "lib/store/reader.h"
 
 enum { SECTIONS_MAX = 256 };
@@ -155,7 +156,62 @@ static int decode_totals(struct store *s, struct reader *r, void *item)
 	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
 	    rd_u64(r, &f->longest_ns) < 0)
 		return -EBADMSG;
+	if (rd_left(r) >= TOTALS_SIZE - TOTALS_SIZE_LEAST) {
+		rd_u64(r, &f->longest_enter);
+		rd_u64(r, &f->shortest_ns);
+		rd_u32(r, &f->longest_thread);
+	}
 	return 0;
+}
+
+/* What so many of a function's calls took at most; ahead of it stand the classes, as TIMES has them. */
+static uint64_t time_of(struct reader r, uint64_t classes, uint64_t calls)
+{
+	uint64_t class = 0, sum = 0, step = 0, n = 0;
+
+	while (classes-- > 0 && sum < calls) {
+		rd_varint(&r, &step);
+		rd_varint(&r, &n);
+		class += step;
+		sum += n;
+	}
+	return histogram_time((unsigned)class);
+}
+
+static int decode_times(struct store_function *f, struct reader *r)
+{
+	uint64_t classes, class = 0, step, n;
+	struct reader all;
+
+	if (rd_varint(r, &classes) < 0 || classes > HISTOGRAM_CLASSES)
+		return -EBADMSG;
+	all = *r;
+	for (uint64_t i = 0; i < classes; i++) {
+		if (rd_varint(r, &step) < 0 || rd_varint(r, &n) < 0 || step >= HISTOGRAM_CLASSES - class || n > f->calls - f->whole)
+			return -EBADMSG;
+		class += step;
+		f->whole += n;
+	}
+	if (!f->whole)
+		return 0;
+	f->median_ns = MAX(time_of(all, classes, f->whole - f->whole / 2), f->shortest_ns);
+	f->p99_ns = MIN(MAX(time_of(all, classes, f->whole - f->whole / 100), f->median_ns), MAX(f->longest_ns, f->median_ns));
+	return 0;
+}
+
+static int read_times(struct store *s, const struct section *section)
+{
+	_cleanup_free_ char *bytes = NULL;
+	struct reader r;
+	int rc = section->size ? read_section(s, section, &bytes) : 0;
+
+	r = reader_of(bytes, section->size);
+	for (size_t i = 0; section->size && rc == 0 && i < s->n_functions; i++) {
+		rc = decode_times(&s->functions[i], &r);
+		if (rc == 0 && s->functions[i].longest_thread >= MAX(s->n_threads, (size_t)1))
+			rc = -EBADMSG;
+	}
+	return rc;
 }
 
 static int decode_thread(struct store *s, struct reader *r, void *item)
@@ -244,7 +300,7 @@ static int read_functions(struct store *s, const struct section *sections)
 			      &s->n_functions, decode_function);
 
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
+		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE_LEAST, sizeof(*totals), &totals, &n,
 				  decode_totals);
 	if (rc < 0)
 		return rc;
@@ -299,6 +355,8 @@ int store_open(int fd, struct store **ret)
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_ROOTS], ROOT_SIZE, sizeof(*s->roots), &s->roots, &s->n_roots,
 				  decode_root);
+	if (rc == 0)
+		rc = read_times(s, &sections[SECTION_TIMES]);
 	if (rc == 0)
 		rc = check_tables(s);
 	if (rc < 0)

@@ -91,7 +91,11 @@ struct store_function {
 	uint64_t calls;
 	uint64_t total_ns, self_ns; /* total: recursive calls counted once */
 	uint64_t total_instructions, self_instructions;
-	uint64_t longest_ns;
+	uint64_t longest_ns, longest_enter;
+	uint32_t longest_thread; /* index */
+	/* Of those calls that were seen whole; the two in the middle to within 4 %. */
+	uint64_t whole;
+	uint64_t shortest_ns, median_ns, p99_ns;
 };
 
 size_t store_functions(const struct store *s);

@@ -87,6 +87,35 @@ static void write_functions(struct tables *t)
 		buf_u64(b, f->total_instructions);
 		buf_u64(b, f->self_instructions);
 		buf_u64(b, f->longest_ns);
+		buf_u64(b, f->longest_enter);
+		buf_u64(b, f->shortest_ns);
+		buf_u32(b, f->longest_thread);
+		buf_u32(b, 0);
+	}
+	end_section(t, begin);
+}
+
+static void write_times(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset;
+
+	begin_section(t, SECTION_TIMES, 0);
+	for (size_t i = 0; i < w->n_functions; i++) {
+		const struct histogram *h = &w->functions[i].times;
+		struct buf *b = section_room(t);
+		uint32_t classes = 0, last = 0;
+
+		for (uint32_t k = 0; k < h->n; k++)
+			classes += h->counts[k] != 0;
+		buf_varint(b, classes);
+		for (uint32_t k = 0; k < h->n; k++) {
+			if (!h->counts[k])
+				continue;
+			buf_varint(b, h->first + k - last);
+			buf_varint(b, h->counts[k]);
+			last = h->first + k;
+		}
 	}
 	end_section(t, begin);
 }
@@ -173,6 +202,7 @@ int store_finish(struct store_writer *w)
 	write_bytes(&t, SECTION_META, &w->meta);
 	write_bytes(&t, SECTION_STRINGS, &w->strings);
 	write_functions(&t);
+	write_times(&t);
 	write_threads(&t);
 	write_indexes(&t);
 	table = w->offset;

@@ -104,6 +104,8 @@ struct store_writer *store_writer_free(struct store_writer *w)
 		free(w->threads[i]);
 	}
 	free(w->threads);
+	for (size_t i = 0; i < w->n_functions; i++)
+		histogram_done(&w->functions[i].times);
 	free(w->functions);
 	free(w->regions);
 	free(w->region_functions);
@@ -124,6 +126,7 @@ int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uin
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
+	t->index = (uint32_t)w->n_threads;
 	t->tid = tid;
 	t->name = add_string(w, name ? name : "");
 	*ret_thread = (uint32_t)w->n_threads;
@@ -317,12 +320,19 @@ static int push(struct store_writer *w, struct thread *t, const struct frame *fr
 	return 0;
 }
 
+/* Of others only a part was seen. */
+static bool is_whole(const struct frame *f, const struct call_event *leave)
+{
+	return !f->root && f->kind != CALL_INFERRED && leave->kind != LEAVE_GAP && leave->kind != LEAVE_END;
+}
+
 static int pop(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	struct frame *f;
 	struct function *total;
 	uint64_t ns, instructions;
 	struct use *u;
+	int rc = 0;
 
 	if (!t->depth)
 		return -EINVAL;
@@ -335,7 +345,15 @@ static int pop(struct store_writer *w, struct thread *t, const struct call_event
 	instructions = e->instructions - f->instructions;
 	total->self_ns += ns - MIN(ns, f->inner_ns);
 	total->self_instructions += instructions - MIN(instructions, f->inner_instructions);
-	total->longest_ns = MAX(total->longest_ns, ns);
+	if (ns >= total->longest_ns) {
+		total->longest_ns = ns;
+		total->longest_enter = f->enter;
+		total->longest_thread = t->index;
+	}
+	if (is_whole(f, e)) {
+		total->shortest_ns = total->times.n ? MIN(total->shortest_ns, ns) : ns;
+		rc = histogram_add(&total->times, ns);
+	}
 	if (t->depth) {
 		t->stack[t->depth - 1].inner_ns += ns;
 		t->stack[t->depth - 1].inner_instructions += instructions;
@@ -350,7 +368,7 @@ static int pop(struct store_writer *w, struct thread *t, const struct call_event
 		u->ns += ns - before_ns;
 		u->instructions += instructions - before;
 	}
-	return 0;
+	return rc;
 }
 
 static void put_event(struct thread *t, const struct call_event *e, enum store_code code)

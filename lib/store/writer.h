@@ -4,6 +4,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/store/format.h"
+#include "lib/store/histogram.h"
 #include "lib/store/store.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
@@ -12,7 +13,10 @@ struct function {
 	uint32_t name, image;
 	uint64_t address;
 	uint32_t kind;
-	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions, longest_ns;
+	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions;
+	uint64_t longest_ns, longest_enter, shortest_ns;
+	uint32_t longest_thread;
+	struct histogram times; /* of whole calls */
 };
 
 struct frame {
@@ -36,7 +40,7 @@ struct segment {
 };
 
 struct thread {
-	uint32_t tid, name;
+	uint32_t index, tid, name;
 	bool ended;
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint32_t deepest;

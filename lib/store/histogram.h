@@ -1,0 +1,39 @@
+/* How long calls took, as counts by class of time; a class is a sixteenth of its times wide at most. */
+#ifndef CSIGHT_STORE_HISTOGRAM_H
+#define CSIGHT_STORE_HISTOGRAM_H
+
+#include <stdint.h>
+
+enum { HISTOGRAM_EXACT = 32, HISTOGRAM_STEPS = 16, HISTOGRAM_CLASSES = HISTOGRAM_EXACT + (64 - 5) * HISTOGRAM_STEPS };
+
+/* Up to 31 ns each time is its own class; then there are sixteen from each power of two to the next. */
+static inline unsigned histogram_class(uint64_t ns)
+{
+	unsigned power;
+
+	if (ns < HISTOGRAM_EXACT)
+		return (unsigned)ns;
+	power = 63 - (unsigned)__builtin_clzll(ns);
+	return HISTOGRAM_EXACT + (power - 5) * HISTOGRAM_STEPS + (unsigned)(ns >> (power - 4) & 15);
+}
+
+/* The middle of a class. */
+static inline uint64_t histogram_time(unsigned class)
+{
+	unsigned power = 5 + (class - HISTOGRAM_EXACT) / HISTOGRAM_STEPS, step = (class - HISTOGRAM_EXACT) % HISTOGRAM_STEPS;
+
+	if (class < HISTOGRAM_EXACT)
+		return class;
+	return ((uint64_t)(16 + step) << (power - 4)) + ((uint64_t)1 << (power - 4)) / 2;
+}
+
+/* Those classes that there are times of, and what lies between. */
+struct histogram {
+	uint64_t *counts;
+	uint32_t first, n;
+};
+
+int histogram_add(struct histogram *h, uint64_t ns);
+void histogram_done(struct histogram *h);
+
+#endif
