@@ -4,18 +4,37 @@
 #include "client/view.h"
 #include "lib/base/escape.h"
 
-/* "20ms" from the start, "-20ms" before the end, "@NS" on the trace's own clock. */
-static int parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
+int parse_duration(const char *text, uint64_t *ret)
 {
 	static const struct {
 		const char *name;
 		double ns;
 	} units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
-	const char *digits = text + (*text == '-');
-	int64_t absolute;
-	uint64_t ns;
 	char *end;
 	double v;
+
+	/* strtod takes signs, blanks, hexadecimal and "inf" too. */
+	if (strspn(text, "0123456789.") == 0)
+		return -EINVAL;
+	v = strtod(text, &end);
+	for (size_t i = 0; i < ELEMENTS(units); i++) {
+		if (strcmp(end, units[i].name) != 0)
+			continue;
+		v *= units[i].ns;
+		if (v >= 1e18)
+			return -EINVAL;
+		*ret = (uint64_t)v;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* "20ms" from the start, "-20ms" before the end, "@NS" on the trace's own clock. */
+static int parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
+{
+	int64_t absolute;
+	uint64_t ns;
+	int rc;
 
 	if (*text == '@') {
 		if (parse_number(text + 1, 0, INT64_MAX, &absolute) < 0)
@@ -23,21 +42,10 @@ static int parse_time(const char *text, uint64_t first, uint64_t last, uint64_t 
 		*ret = (uint64_t)absolute;
 		return 0;
 	}
-	/* strtod takes signs, blanks, hexadecimal and "inf" too. */
-	if (strspn(digits, "0123456789.") == 0)
-		return -EINVAL;
-	v = strtod(digits, &end);
-	for (size_t i = 0; i < ELEMENTS(units); i++) {
-		if (strcmp(end, units[i].name) != 0)
-			continue;
-		v *= units[i].ns;
-		if (v >= 1e18)
-			return -EINVAL;
-		ns = (uint64_t)v;
+	rc = parse_duration(text + (*text == '-'), &ns);
+	if (rc == 0)
 		*ret = *text != '-' ? first + ns : last > ns ? last - ns : 0;
-		return 0;
-	}
-	return -EINVAL;
+	return rc;
 }
 
 static int find_thread(const struct store *s, const char *text, int64_t *ret)

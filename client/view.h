@@ -9,6 +9,9 @@ struct view {
 	const char *since, *until, *thread, *budget; /* as given; NULL: not */
 };
 
+/* 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
+int parse_duration(const char *text, uint64_t *ret);
+
 /* Fills in what was given, with the store's own beginning and end; 0 or an exit status. */
 int view_options(struct client *c, const struct view *v, const struct store *s, struct export_options *o);
 

@@ -34,7 +34,8 @@ static void put_stack(struct buf *b, const struct store *s, const struct stacks 
 	}
 }
 
-static int write_thread(struct out *out, const struct store *s, const struct store_thread *t, const struct stacks *stacks)
+static int write_thread(struct out *out, const struct store *s, const struct store_thread *t,
+			const struct stacks *stacks)
 {
 	_cleanup_(buf_done) struct buf head = { 0 };
 	const char *program = store_meta(s, "program");

@@ -48,7 +48,15 @@ enum {
 
 /* Strings are called by their number; these come first. */
 static const char *const strings[] = { "", "calls", "count", "time", "nanoseconds", "instructions", "thread", "tid" };
-enum { STRING_CALLS = 1, STRING_COUNT, STRING_TIME, STRING_NANOSECONDS, STRING_INSTRUCTIONS, STRING_THREAD, STRING_TID };
+enum {
+	STRING_CALLS = 1,
+	STRING_COUNT,
+	STRING_TIME,
+	STRING_NANOSECONDS,
+	STRING_INSTRUCTIONS,
+	STRING_THREAD,
+	STRING_TID
+};
 
 enum { GZIP_WINDOW = 15 + 16, GZIP_MEMORY = 8, PIECE = 64 << 10 };
 
@@ -218,7 +226,8 @@ static int pprof_write(const struct store *s, int fd, const struct export_option
 	struct walk walk;
 	int rc = 0;
 
-	if (deflateInit2(&w.gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (deflateInit2(&w.gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) !=
+	    Z_OK)
 		return -ENOMEM;
 	w.open = true;
 	walk_begin(&walk, s, o, ret);

@@ -60,8 +60,8 @@ static void put_frames(struct writer *w)
 
 static void put_event(struct writer *w, char type, uint64_t frame, uint64_t time)
 {
-	buf_printf(&w->out.buf, "%s{\"type\":\"%c\",\"frame\":%ju,\"at\":%ju}", w->some ? ",\n" : "", type, (uintmax_t)frame,
-		   (uintmax_t)(time - w->start));
+	buf_printf(&w->out.buf, "%s{\"type\":\"%c\",\"frame\":%ju,\"at\":%ju}", w->some ? ",\n" : "", type,
+		   (uintmax_t)frame, (uintmax_t)(time - w->start));
 	w->some = true;
 	out_more(&w->out);
 }
@@ -141,4 +141,5 @@ static int speedscope_write(const struct store *s, int fd, const struct export_o
 	return rc < 0 ? rc : out_end(&w.out);
 }
 
-const struct export_ops export_speedscope = { "speedscope", ".speedscope.json", "for https://www.speedscope.app", speedscope_write };
+const struct export_ops export_speedscope = { "speedscope", ".speedscope.json", "for https://www.speedscope.app",
+					      speedscope_write };

@@ -128,7 +128,8 @@ static void leave(struct stacks *s, const struct store_event *e, bool cut)
 	if (f->node == STACKS_NONE)
 		return;
 	s->nodes[f->node].ns += e->time - f->entered;
-	s->nodes[f->node].unfinished = s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
+	s->nodes[f->node].unfinished =
+	    s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
 }
 
 /* What passed since the last event is of the frame that was open. */

@@ -194,8 +194,8 @@ static int decode_times(struct store_function *f, struct reader *r)
 	}
 	if (!f->whole)
 		return 0;
-	f->median_ns = MAX(time_of(all, classes, f->whole - f->whole / 2), f->shortest_ns);
-	f->p99_ns = MIN(MAX(time_of(all, classes, f->whole - f->whole / 100), f->median_ns), MAX(f->longest_ns, f->median_ns));
+	f->median_ns = MIN(MAX(time_of(all, classes, f->whole - f->whole / 2), f->shortest_ns), f->longest_ns);
+	f->p99_ns = MIN(MAX(time_of(all, classes, f->whole - f->whole / 100), f->median_ns), f->longest_ns);
 	return 0;
 }
 
@@ -206,11 +206,8 @@ static int read_times(struct store *s, const struct section *section)
 	int rc = section->size ? read_section(s, section, &bytes) : 0;
 
 	r = reader_of(bytes, section->size);
-	for (size_t i = 0; section->size && rc == 0 && i < s->n_functions; i++) {
+	for (size_t i = 0; section->size && rc == 0 && i < s->n_functions; i++)
 		rc = decode_times(&s->functions[i], &r);
-		if (rc == 0 && s->functions[i].longest_thread >= MAX(s->n_threads, (size_t)1))
-			rc = -EBADMSG;
-	}
 	return rc;
 }
 
@@ -283,6 +280,10 @@ static int check_tables(const struct store *s)
 			if (b > t->first_block && s->blocks[b].first < s->blocks[b - 1].last)
 				return -EBADMSG;
 		}
+	}
+	for (size_t i = 0; i < s->n_functions; i++) {
+		if (s->functions[i].calls && s->functions[i].longest_thread >= s->n_threads)
+			return -EBADMSG;
 	}
 	for (size_t i = 0; i < s->n_segments; i++) {
 		if (!within(s->segments[i].first_root, s->segments[i].n_roots, s->n_roots) ||

@@ -1,0 +1,205 @@
+/* csight grep. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/stored.h"
+#include "client/view.h"
+#include "lib/base/escape.h"
+#include "lib/base/json.h"
+
+enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_LONGER, OPTION_LIMIT };
+enum { LIMIT = 1000 };
+
+static const struct verb_option options[] = {
+	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
+	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls that took this long: 5ms" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "stop after N calls, 1000 unless told; 0: all" },
+	{ 0 },
+};
+
+struct grep {
+	struct client *client;
+	const char *function;
+	struct view view;
+	const char *longer;
+	int64_t limit;
+	uint64_t least; /* ns */
+	struct stored stored;
+	struct export_options options;
+	uint8_t *wanted; /* by function */
+	uint64_t found, matching;
+};
+
+static const char *name_of(const struct grep *g, const struct store_frame *f)
+{
+	return f ? store_function(g->stored.store, f->function)->name : "";
+}
+
+static void print_call(const struct grep *g, const struct store_thread *t, const struct store_event *e,
+		       const struct store_frame *caller)
+{
+	uint64_t ns = e->time - e->frame.enter;
+	bool whole = e->frame.kind != CALL_INFERRED && e->kind != LEAVE_GAP && e->kind != LEAVE_END;
+
+	if (g->client->json) {
+		_cleanup_json_ json_object *o = json_object_new_object();
+
+		json_add_bytes(o, "name", name_of(g, &e->frame));
+		json_add_u64(o, "thread", t->tid);
+		json_add_u64(o, "time", e->frame.enter);
+		json_add_u64(o, "duration", ns);
+		json_add_u64(o, "instructions", e->instructions - e->frame.instructions);
+		json_add_u64(o, "depth", e->depth);
+		json_add_bool(o, "whole", whole);
+		json_add_str(o, "left", leave_kind_str(e->kind));
+		if (caller)
+			json_add_bytes(o, "caller", name_of(g, caller));
+		printf("%s\n",
+		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		return;
+	}
+	printf("%12.6f ms  %10s%s  %8u  %s", (double)stored_since_start(g->stored.store, e->frame.enter) / 1e6,
+	       format_duration(ns), whole ? " " : "+", t->tid, esc(name_of(g, &e->frame)));
+	if (caller)
+		printf("  < %s", esc(name_of(g, caller)));
+	putchar('\n');
+}
+
+/* 1: go on; 0: that is enough. A call is told when it ends. */
+static int grep_thread(struct grep *g, size_t index)
+{
+	const struct store_thread *t = store_thread(g->stored.store, index);
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	uint64_t until = g->options.until ? g->options.until : UINT64_MAX;
+	struct store_event e;
+	int rc = store_iter_new(g->stored.store, index, &it);
+
+	if (rc == 0 && g->options.since > t->first)
+		rc = store_iter_seek(it, g->options.since);
+	if (rc < 0)
+		return rc;
+	while ((rc = store_iter_next(it, &e)) == 1) {
+		const struct store_frame *stack;
+		size_t depth;
+
+		if (e.type != STORE_LEAVE) {
+			/* What began too late is of no interest any more, once nothing older is open. */
+			if (e.time > until && (e.type == STORE_GAP || e.depth == 0))
+				break;
+			continue;
+		}
+		if (!g->wanted[e.frame.function] || e.frame.enter > until || e.time - e.frame.enter < g->least)
+			continue;
+		g->matching++;
+		if (g->limit && g->found >= (uint64_t)g->limit)
+			return 0;
+		g->found++;
+		depth = store_iter_stack(it, &stack);
+		print_call(g, t, &e, depth ? &stack[depth - 1] : NULL);
+	}
+	return rc < 0 ? rc : 1;
+}
+
+static int grep_all(struct grep *g)
+{
+	const struct store *s = g->stored.store;
+	int rc = 1;
+
+	if (!g->client->json)
+		printf("%15s  %10s   %8s  FUNCTION < CALLER\n", "TIME", "DURATION", "THREAD");
+	for (size_t i = 0; rc > 0 && i < store_threads(s); i++)
+		if (store_thread(s, i)->events &&
+		    (g->options.tid < 0 || store_thread(s, i)->tid == (uint64_t)g->options.tid))
+			rc = grep_thread(g, i);
+	if (rc < 0) {
+		client_error("cannot read the calls: %s", strerror(-rc));
+		return STATUS_FAILED;
+	}
+	if (rc == 0 && !g->client->json)
+		printf("more than %s; --limit=0 shows all\n", format_plural(g->found, "call"));
+	return STATUS_OK;
+}
+
+static int choose(struct client *c, struct grep *g)
+{
+	const struct store *s = g->stored.store;
+	bool some = false;
+	int rc = view_options(c, &g->view, s, &g->options);
+
+	if (rc != 0)
+		return rc;
+	g->wanted = calloc(store_functions(s) + 1, 1);
+	if (!g->wanted) {
+		client_error("not enough memory");
+		return STATUS_FAILED;
+	}
+	for (size_t i = 0; i < store_functions(s); i++) {
+		g->wanted[i] = stored_name_is(store_function(s, i)->name, g->function);
+		some = some || g->wanted[i];
+	}
+	if (some)
+		return STATUS_OK;
+	client_error("no function '%s' ran in this trace; 'csight report' lists those that did", esc(g->function));
+	return STATUS_NOT_FOUND;
+}
+
+static int parse(struct client *c, struct grep *g)
+{
+	const char *value;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		const char **const to[] = { [OPTION_SINCE] = &g->view.since,
+					    [OPTION_UNTIL] = &g->view.until,
+					    [OPTION_THREAD] = &g->view.thread,
+					    [OPTION_LONGER] = &g->longer };
+
+		if (o != OPTION_LIMIT)
+			*to[o] = value;
+		else if (parse_number(value, 0, INT32_MAX, &g->limit) < 0)
+			return client_usage(c, "--limit: '%s' is no number", esc(value));
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (g->longer && parse_duration(g->longer, &g->least) < 0)
+		return client_usage(c, "--longer: '%s' is no time; 1.5s, 20ms, 100us are", esc(g->longer));
+	if (c->argc != 2)
+		return client_usage(c, c->argc < 2 ? "a function, and in which snapshot: its id or file"
+						   : "one function, one snapshot");
+	return -1;
+}
+
+static void grep_done(struct grep *g)
+{
+	free(g->wanted);
+	stored_done(&g->stored);
+}
+
+static int run(struct client *c)
+{
+	_cleanup_(grep_done) struct grep g = {
+		.client = c, .limit = LIMIT, .stored = STORED_NONE, .options = EXPORT_DEFAULTS
+	};
+	int rc = parse(c, &g);
+
+	if (rc >= 0)
+		return rc;
+	g.function = c->argv[0];
+	rc = stored_open(c, c->argv[1], &g.stored);
+	if (rc == 0)
+		rc = choose(c, &g);
+	return rc == 0 ? grep_all(&g) : rc;
+}
+
+const struct verb cmd_grep = {
+	.name = "grep",
+	.arguments = "FUNCTION " STORED_ARGUMENT,
+	.summary = "each call of a function: when, how long, by whom",
+	.flags = VERB_SOCKET | VERB_JSON,
+	.options = options,
+	.run = run,
+};

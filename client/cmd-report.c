@@ -1,0 +1,217 @@
+/* csight report. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/stored.h"
+#include "lib/base/escape.h"
+#include "lib/base/json.h"
+
+enum { OPTION_SORT, OPTION_LIMIT, OPTION_FUNCTION };
+enum { LIMIT = 40 };
+
+static const struct verb_option options[] = {
+	[OPTION_SORT] = { "sort", 0, "COLUMN", "self (the default), total, calls, median, p99, max or name" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "only the first N functions, 40 unless told; 0: all" },
+	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions of this name; * and ? stand for any letters" },
+	{ 0 },
+};
+
+static const char by_name[] = "name";
+
+struct report {
+	const struct column *sort;
+	const char *function;
+	int64_t limit;
+	struct stored stored;
+	const struct store_function **list;
+	size_t n;
+};
+
+/* By which numbers functions may stand, the largest first; by_name has none. */
+static const struct column {
+	const char *name;
+	size_t at;
+} columns[] = {
+	{ "self", offsetof(struct store_function, self_ns) },
+	{ "total", offsetof(struct store_function, total_ns) },
+	{ "calls", offsetof(struct store_function, calls) },
+	{ "median", offsetof(struct store_function, median_ns) },
+	{ "p99", offsetof(struct store_function, p99_ns) },
+	{ "max", offsetof(struct store_function, longest_ns) },
+	{ by_name, 0 },
+};
+
+static int compare(const void *left, const void *right, void *user)
+{
+	const struct store_function *a = *(const struct store_function *const *)left,
+				    *b = *(const struct store_function *const *)right;
+	const struct column *column = user;
+	uint64_t x, y;
+
+	memcpy(&x, (const char *)a + column->at, sizeof(x));
+	memcpy(&y, (const char *)b + column->at, sizeof(y));
+	if (column->name == by_name || x == y)
+		return strcmp(a->name, b->name);
+	return x < y ? 1 : -1;
+}
+
+static const struct column *find_column(const char *name)
+{
+	for (size_t i = 0; i < ELEMENTS(columns); i++)
+		if (strcmp(columns[i].name, name) == 0)
+			return &columns[i];
+	return NULL;
+}
+
+static int sort(struct client *c, struct report *r)
+{
+	const struct store *s = r->stored.store;
+
+	r->list = calloc(store_functions(s) + 1, sizeof(*r->list));
+	if (!r->list) {
+		client_error("not enough memory");
+		return STATUS_FAILED;
+	}
+	for (size_t i = 0; i < store_functions(s); i++)
+		if (store_function(s, i)->calls &&
+		    (!r->function || stored_name_is(store_function(s, i)->name, r->function)))
+			r->list[r->n++] = store_function(s, i);
+	qsort_r(r->list, r->n, sizeof(*r->list), compare, (void *)r->sort);
+	if (r->n || !r->function)
+		return STATUS_OK;
+	client_error("no function '%s' ran in this trace", esc(r->function));
+	return STATUS_NOT_FOUND;
+}
+
+static void cell(struct table *t, const char *text)
+{
+	table_cell(t, MARK_NONE, text);
+}
+
+static void add_function(struct table *t, const struct store *s, const struct store_function *f)
+{
+	const char *image = strrchr(f->image, '/');
+	char where[96];
+
+	cell(t, format_count(f->calls));
+	cell(t, format_duration(f->total_ns));
+	cell(t, format_duration(f->self_ns));
+	cell(t, f->whole ? format_duration(f->shortest_ns) : "-");
+	cell(t, f->whole ? format_duration(f->median_ns) : "-");
+	cell(t, f->whole ? format_duration(f->p99_ns) : "-");
+	cell(t, format_duration(f->longest_ns));
+	snprintf(where, sizeof(where), "+%s in %u", format_duration(stored_since_start(s, f->longest_enter)),
+		 store_thread(s, f->longest_thread)->tid);
+	cell(t, where);
+	cell(t, f->name);
+	cell(t, image ? image + 1 : f->image);
+}
+
+static void print_json(const struct report *r, size_t n)
+{
+	_cleanup_json_ json_object *all = json_object_new_object();
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < n; i++) {
+		const struct store_function *f = r->list[i];
+		json_object *o = json_object_new_object();
+
+		json_add_bytes(o, "name", f->name);
+		json_add_bytes(o, "image", f->image);
+		json_add_hex(o, "address", f->address);
+		json_add_u64(o, "calls", f->calls);
+		json_add_u64(o, "total", f->total_ns);
+		json_add_u64(o, "self", f->self_ns);
+		json_add_u64(o, "total_instructions", f->total_instructions);
+		json_add_u64(o, "self_instructions", f->self_instructions);
+		json_add_u64(o, "whole", f->whole);
+		if (f->whole) {
+			json_add_u64(o, "min", f->shortest_ns);
+			json_add_u64(o, "median", f->median_ns);
+			json_add_u64(o, "p99", f->p99_ns);
+		}
+		json_add_u64(o, "max", f->longest_ns);
+		json_add_u64(o, "max_at", f->longest_enter);
+		json_add_u64(o, "max_thread", store_thread(r->stored.store, f->longest_thread)->tid);
+		json_object_array_add(list, o);
+	}
+	json_object_object_add(all, "functions", list);
+	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+static void print(struct client *c, const struct report *r)
+{
+	static const char *const head[] = { "CALLS>", "TOTAL>", "SELF>",   "MIN>",     "MEDIAN>",
+					    "P99>",   "MAX>",   "LONGEST", "FUNCTION", "IMAGE" };
+	_cleanup_(table_freep) struct table *t = NULL;
+	size_t n = r->limit ? MIN(r->n, (size_t)r->limit) : r->n;
+
+	if (c->json) {
+		print_json(r, n);
+		return;
+	}
+	t = table_new(head, ELEMENTS(head));
+	for (size_t i = 0; i < n; i++)
+		add_function(t, r->stored.store, r->list[i]);
+	table_print(t, stdout);
+	if (n < r->n)
+		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
+}
+
+static int parse(struct client *c, struct report *r)
+{
+	const char *value;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		if (o == OPTION_SORT) {
+			r->sort = find_column(value);
+			if (!r->sort)
+				return client_usage(c, "--sort: there is no column '%s'", esc(value));
+			continue;
+		}
+		if (o == OPTION_FUNCTION)
+			r->function = value;
+		else if (parse_number(value, 0, INT32_MAX, &r->limit) < 0)
+			return client_usage(c, "--limit: '%s' is no number", esc(value));
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (c->argc != 1)
+		return client_usage(c, c->argc ? "one snapshot at a time"
+					       : "of which snapshot? its id or file is missing");
+	return -1;
+}
+
+static void report_done(struct report *r)
+{
+	free(r->list);
+	stored_done(&r->stored);
+}
+
+static int run(struct client *c)
+{
+	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .stored = STORED_NONE };
+	int rc = parse(c, &r);
+
+	if (rc >= 0)
+		return rc;
+	rc = stored_open(c, c->argv[0], &r.stored);
+	if (rc == 0)
+		rc = sort(c, &r);
+	if (rc == 0)
+		print(c, &r);
+	return rc;
+}
+
+const struct verb cmd_report = {
+	.name = "report",
+	.arguments = STORED_ARGUMENT,
+	.summary = "how often functions were called, and how long they took",
+	.flags = VERB_SOCKET | VERB_JSON,
+	.options = options,
+	.run = run,
+};

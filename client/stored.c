@@ -1,0 +1,94 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/stored.h"
+#include "lib/base/escape.h"
+
+bool stored_is_path(const char *name)
+{
+	return strchr(name, '/') || access(name, F_OK) == 0;
+}
+
+static int open_path(const char *name)
+{
+	_cleanup_close_ int at = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (at < 0 || fstat(at, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode)) {
+		int fd = openat(at, "store", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		return fd < 0 ? -errno : fd;
+	}
+	return TAKE_FD(at);
+}
+
+static int open_file(const char *name, struct stored *ret)
+{
+	int rc = open_path(name);
+
+	if (rc < 0) {
+		client_error("cannot open the store %s: %s", esc(name), strerror(-rc));
+		return rc == -ENOENT ? STATUS_NOT_FOUND : rc == -EACCES ? STATUS_DENIED : STATUS_FAILED;
+	}
+	ret->fd = rc;
+	return STATUS_OK;
+}
+
+static int ask(struct client *c, const char *name, struct stored *ret)
+{
+	int rc = client_connect(c);
+
+	if (rc == 0)
+		rc = client_find(c, name, &ret->snapshot);
+	if (rc != 0)
+		return rc;
+	rc = csight_open_file(c->daemon, csight_text(ret->snapshot, "id"), "store", &ret->fd);
+	return rc < 0 ? client_failed(c, rc) : STATUS_OK;
+}
+
+int stored_open(struct client *c, const char *name, struct stored *ret)
+{
+	bool path = stored_is_path(name);
+	int rc = path ? open_file(name, ret) : ask(c, name, ret);
+
+	if (rc != STATUS_OK)
+		return rc;
+	rc = store_open(ret->fd, &ret->store);
+	if (rc == 0)
+		return STATUS_OK;
+	client_error(path ? "%s is not a store that can be read: %s" : "cannot read the store of snapshot %s: %s",
+		     esc(name), rc == -EBADMSG ? "it is cut, garbled, or something else" : strerror(-rc));
+	return STATUS_FAILED;
+}
+
+void stored_done(struct stored *s)
+{
+	store_close(s->store);
+	closep(&s->fd);
+	csight_object_free(s->snapshot);
+}
+
+bool stored_name_is(const char *name, const char *wanted)
+{
+	_cleanup_free_ char *plain = NULL;
+
+	if (strcmp(name, wanted) == 0 || fnmatch(wanted, name, 0) == 0)
+		return true;
+	plain = strndup(name, strcspn(name, "("));
+	return plain && fnmatch(wanted, plain, 0) == 0;
+}
+
+uint64_t stored_since_start(const struct store *s, uint64_t time)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < store_threads(s); i++)
+		if (store_thread(s, i)->events)
+			first = MIN(first, store_thread(s, i)->first);
+	return time - MIN(time, first);
+}
