@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/stored.h"
 #include "client/view.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -54,32 +55,33 @@ static int copy_file(int from, int to, uint64_t *ret_bytes)
 
 /* What is to be written: the file as it is, or a store with the options for its export. */
 struct input {
-	int fd;
-	struct store *store;
+	struct stored stored;
 	struct export_options options;
 };
 
 static void input_done(struct input *in)
 {
-	store_close(in->store);
-	closep(&in->fd);
+	stored_done(&in->stored);
 }
 
-static int open_input(struct client *c, const struct output *out, const char *id, struct input *ret)
+/* One of the files of a snapshot, as the daemon has it. */
+static int open_whole(struct client *c, const struct output *out, const char *name, struct input *in)
 {
-	int rc;
+	int rc = client_connect(c);
 
-	rc = csight_open_file(c->daemon, id, out->ops ? "store" : out->format, &ret->fd);
-	if (rc < 0)
-		return client_failed(c, rc);
-	if (!out->ops)
-		return STATUS_OK;
-	rc = store_open(ret->fd, &ret->store);
-	if (rc < 0) {
-		client_error("cannot read the store of snapshot %s: %s", esc(id), strerror(-rc));
-		return STATUS_FAILED;
-	}
-	return view_options(c, &out->view, ret->store, &ret->options);
+	if (rc == 0)
+		rc = client_find(c, name, &in->stored.snapshot);
+	if (rc != 0)
+		return rc;
+	rc = csight_open_file(c->daemon, csight_text(in->stored.snapshot, "id"), out->format, &in->stored.fd);
+	return rc < 0 ? client_failed(c, rc) : STATUS_OK;
+}
+
+static int open_input(struct client *c, const struct output *out, const char *name, struct input *in)
+{
+	int rc = out->ops ? stored_open(c, name, &in->stored) : open_whole(c, out, name, in);
+
+	return rc == STATUS_OK && out->ops ? view_options(c, &out->view, in->stored.store, &in->options) : rc;
 }
 
 static int open_output(struct output *out)
@@ -100,9 +102,9 @@ static int write_output(struct input *in, struct output *out)
 	int rc;
 
 	if (out->ops)
-		rc = out->ops->write(in->store, out->fd, &in->options, &out->result);
+		rc = out->ops->write(in->stored.store, out->fd, &in->options, &out->result);
 	else
-		rc = copy_file(in->fd, out->fd, &out->bytes);
+		rc = copy_file(in->stored.fd, out->fd, &out->bytes);
 	regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 	/* Half a file must not be taken for a whole one. */
 	if (rc < 0 && regular)
@@ -190,7 +192,7 @@ static int parse(struct client *c, struct output *out)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id is missing");
+		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	if (out->path && strcmp(out->path, "-") == 0)
 		out->path = NULL;
 	o = check_format(c, out);
@@ -205,19 +207,14 @@ static int parse(struct client *c, struct output *out)
 
 static int run(struct client *c)
 {
-	_cleanup_(input_done) struct input in = { .fd = -1, .options = EXPORT_DEFAULTS };
+	_cleanup_(input_done) struct input in = { .stored = STORED_NONE, .options = EXPORT_DEFAULTS };
 	struct output out = { .format = "perfetto", .fd = STDOUT_FILENO };
-	_cleanup_object_ struct csight_object *snapshot = NULL;
 	int rc;
 
 	rc = parse(c, &out);
 	if (rc >= 0)
 		return rc;
-	rc = client_connect(c);
-	if (rc == 0)
-		rc = client_find(c, c->argv[0], &snapshot);
-	if (rc == 0)
-		rc = open_input(c, &out, csight_text(snapshot, "id"), &in);
+	rc = open_input(c, &out, c->argv[0], &in);
 	if (rc == 0)
 		rc = open_output(&out);
 	if (rc != 0)
@@ -231,7 +228,7 @@ static int run(struct client *c)
 
 const struct verb cmd_export = {
 	.name = "export",
-	.arguments = "ID",
+	.arguments = STORED_ARGUMENT,
 	.summary = "write a snapshot as a file for viewers and tools",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

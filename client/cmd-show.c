@@ -5,6 +5,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/stored.h"
 #include "client/view.h"
 #include "lib/base/escape.h"
 
@@ -63,7 +64,30 @@ static int tell_tree(struct client *c, const struct show *show, const struct sto
 	return STATUS_FAILED;
 }
 
-static int show_calls(struct client *c, const struct show *show, const char *id)
+static int show_calls(struct client *c, const struct show *show, const struct store *s)
+{
+	int rc = 0;
+
+	fflush(stdout);
+	if (!show->tail)
+		return tell_tree(c, show, s, -1);
+	/* The last N of each thread, rather than of whichever was busiest. */
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
+		rc = tell_tree(c, show, s, store_thread(s, i)->tid);
+	return rc;
+}
+
+/* A store by itself knows little of where it comes from. */
+static int show_file(struct client *c, const struct show *show)
+{
+	_cleanup_(stored_done) struct stored stored = STORED_NONE;
+	int rc = c->json ? client_usage(c, "--json tells what the daemon knows of a snapshot; this is a file")
+			 : stored_open(c, c->argv[0], &stored);
+
+	return rc == STATUS_OK ? show_calls(c, show, stored.store) : rc;
+}
+
+static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
 	_cleanup_(store_closep) struct store *s = NULL;
 	_cleanup_close_ int fd = -1;
@@ -78,13 +102,7 @@ static int show_calls(struct client *c, const struct show *show, const char *id)
 		return STATUS_FAILED;
 	}
 	printf("\n");
-	fflush(stdout);
-	if (!show->tail)
-		return tell_tree(c, show, s, -1);
-	/* The last N of each thread, rather than of whichever was busiest. */
-	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
-		rc = tell_tree(c, show, s, store_thread(s, i)->tid);
-	return rc;
+	return show_calls(c, show, s);
 }
 
 static int parse(struct client *c, struct show *ret)
@@ -109,7 +127,7 @@ static int parse(struct client *c, struct show *ret)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id is missing");
+		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	return -1;
 }
 
@@ -123,6 +141,8 @@ static int run(struct client *c)
 	rc = parse(c, &show);
 	if (rc >= 0)
 		return rc;
+	if (stored_is_path(c->argv[0]))
+		return show_file(c, &show);
 	rc = client_connect(c);
 	if (rc == 0)
 		rc = client_find(c, c->argv[0], &snapshot);
@@ -136,12 +156,12 @@ static int run(struct client *c)
 	state = csight_text(snapshot, "state");
 	if (!state || strcmp(state, "ready") != 0)
 		return STATUS_OK;
-	return show_calls(c, &show, csight_text(snapshot, "id"));
+	return show_snapshot(c, &show, csight_text(snapshot, "id"));
 }
 
 const struct verb cmd_show = {
 	.name = "show",
-	.arguments = "ID",
+	.arguments = STORED_ARGUMENT,
 	.summary = "tell of a snapshot, with its calls as a tree",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
