@@ -188,6 +188,10 @@ trace_sources = tests/trace.c tests/trace.h client/finder.c client/decode/info.c
 	client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c
 tests_bench_engine_SOURCES = tests/bench-engine.c $(trace_sources)
 tests_bench_engine_LDADD = $(csight_decode_LDADD) -lpthread
+check_PROGRAMS += tests/unit-generate
+tests_unit_generate_SOURCES = tests/unit-generate.c tests/generate.c tests/generate.h
+tests_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
+TESTS += tests/unit-generate
 check_PROGRAMS += tests/fuzz-engines
 tests_fuzz_engines_SOURCES = tests/fuzz-engines.c $(trace_sources)
 tests_fuzz_engines_LDADD = $(csight_decode_LDADD) -lpthread

@@ -1,0 +1,52 @@
+/*
+ * Whole synthetic instruction traces, ETMv4 and ETE: a made-up A64 program, a processor that runs it, speculates and takes
+ * exceptions, a trace unit that writes of it in any packets that say so, and the elements that a decoder has to give. It
+ * has no code in common with either engine. The same seed makes the same trace.
+ */
+#ifndef CSIGHT_TESTS_GENERATE_H
+#define CSIGHT_TESTS_GENERATE_H
+
+#include "lib/etm/engine.h"
+
+/* What can be left out. */
+enum generate_feature {
+	GENERATE_SPECULATION = 1 << 0,
+	GENERATE_CYCLES = 1 << 1,
+	GENERATE_RETURN_STACK = 1 << 2,
+	GENERATE_BROADCAST = 1 << 3,
+	GENERATE_TRANSACTIONS = 1 << 4,
+	GENERATE_Q = 1 << 5,
+	GENERATE_SOURCES = 1 << 6,	   /* source addresses */
+	GENERATE_INSTRUMENTATION = 1 << 7,
+	GENERATE_MARKERS = 1 << 8,
+	GENERATE_COMPARE_BRANCHES = 1 << 9, /* CB, CBB, CBH */
+	GENERATE_PAUTH_LR = 1 << 10,
+	GENERATE_REALMS = 1 << 11,
+	GENERATE_RESETS = 1 << 12,
+	GENERATE_LOSS = 1 << 13,	   /* overflow, discard */
+	GENERATE_MISSING = 1 << 14,	   /* code that is nowhere */
+	GENERATE_WAITS = 1 << 15,	   /* WFI and the like as branches */
+	GENERATE_FEATURES = 16,
+};
+
+struct generated {
+	struct engine_config config;
+	uint8_t *bytes;
+	size_t size;
+	struct element *truth;
+	size_t n_truth;
+	unsigned used; /* features */
+	struct generate_code *code;
+};
+
+/* About so many bytes, without these features. */
+void generate(uint64_t seed, size_t size, unsigned without, struct generated *ret);
+void generated_done(struct generated *g);
+
+/* As struct engine_memory has it; user is the code. */
+size_t generate_read(void *code, const struct engine_context *context, uint64_t address, void *ret, size_t size);
+
+/* "speculation" */
+const char *generate_feature_str(unsigned bit);
+
+#endif
