@@ -118,6 +118,14 @@ static void gap(struct thread *t, unsigned kind)
 	put(t, CALL_EVENT_GAP, kind, -1);
 }
 
+/* The last one is rare. */
+static int any_function(void)
+{
+	int f = rand() % FUNCTIONS;
+
+	return f == FUNCTIONS - 1 && rand() % 500 ? 0 : f;
+}
+
 /* A random walk over everything that calls can do; deterministic. */
 __attribute__((unused)) static void step(struct thread *t)
 {
@@ -126,24 +134,24 @@ __attribute__((unused)) static void step(struct thread *t)
 	t->time += (unsigned)rand() % 4 ? (unsigned)rand() % 50 : 0;
 	t->instructions += (unsigned)rand() % 30;
 	if (dice < 450 && t->depth < 200) {
-		enter(t, dice % 16 ? CALL_PLAIN : CALL_SIGNAL, rand() % FUNCTIONS);
+		enter(t, dice % 16 ? CALL_PLAIN : CALL_SIGNAL, any_function());
 	} else if (dice < 470 && t->depth) {
 		enter(t, CALL_SYSCALL, FUNCTIONS);
 		t->time += 1000;
 		leave(t, LEAVE_RETURN);
 	} else if (dice < 500 && t->depth) {
 		leave(t, LEAVE_TAIL);
-		enter(t, CALL_TAIL, rand() % FUNCTIONS);
+		enter(t, CALL_TAIL, any_function());
 	} else if (dice < 501) {
 		gap(t, dice % 6);
 		t->time += 5000;
 		segment(t);
-		enter(t, CALL_INFERRED, rand() % FUNCTIONS);
+		enter(t, CALL_INFERRED, any_function());
 	} else if (t->depth > 1) {
 		leave(t, dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
 	} else if (t->n_roots < 60 && dice % 20 == 0) {
 		leave(t, LEAVE_RETURN);
-		root(t, rand() % FUNCTIONS);
+		root(t, any_function());
 	}
 }
 

@@ -129,6 +129,48 @@ static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
 	free(threads);
 }
 
+/* Every leaving of one function, and only some of the rest. */
+static void test_only(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 300000);
+	_cleanup_(store_closep) struct store *s = NULL;
+	size_t wrong = 0, told = 0, all = 0;
+
+	if (!CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	for (size_t f = 0; f < store_functions(s); f++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		uint8_t wanted[FUNCTIONS + 1] = { 0 };
+		int which = strcmp(store_function(s, f)->name, "syscall") == 0 ? FUNCTIONS : atoi(store_function(s, f)->name + strlen("function"));
+		struct store_event e;
+		size_t i = 0;
+
+		wanted[f] = 1;
+		wrong += store_iter_new(s, 0, &it) != 0;
+		store_iter_only(it, wanted);
+		while (store_iter_next(it, &e) == 1) {
+			told++;
+			if (e.type != STORE_LEAVE || e.frame.function != f)
+				continue;
+			while (i < t->n && (t->events[i].type != STORE_LEAVE || t->events[i].function != which))
+				i++;
+			wrong += i == t->n || t->events[i].time != e.time || t->events[i].enter != e.frame.enter ||
+				 t->events[i].depth != e.depth;
+			i++;
+		}
+		while (i < t->n && (t->events[i].type != STORE_LEAVE || t->events[i].function != which))
+			i++;
+		wrong += i != t->n;
+		all += t->n;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(told < all);
+	printf("# %zu of %zu events were read\n", told, all);
+	free(t->events);
+	free(t);
+}
+
 static int compare_times(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -378,6 +420,7 @@ int main(void)
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);
 	test_totals();
+	test_only();
 	test_hostile();
 	test_joints();
 	test_misuse();

@@ -15,7 +15,9 @@
  * THREADS    u32 tid, u32 name, u64 first, last, events, slices, gaps, instructions, unexplained, bound,
  *            u32 deepest, u32 zero, u64 first block, blocks, first segment, segments
  * BLOCKS     by thread, then in order: u64 offset, u32 size, u32 events, u64 first time, last time, slices, bound,
- *            segments (begun before this block), u32 roots (seen before it in its segment), u32 zero
+ *            segments (begun before this block), u32 roots (seen before it in its segment), u32 bytes of the list
+ *            behind the block: varints, the functions that are left in it, each as what it is above the one before (the
+ *            first: above 0); 0 bytes: not told
  * SEGMENTS   by thread, then in order: u64 time, instructions, first root, u32 roots, u32 zero
  * ROOTS      u32 function: the frames that a segment began with, innermost first
  *

@@ -15,6 +15,7 @@ struct store_iter {
 	uint32_t owed;     /* of the present one, yet to be told as entered */
 	struct store_frame *stack;
 	size_t depth, room_stack;
+	const uint8_t *wanted; /* functions; NULL: all */
 };
 
 int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret)
@@ -111,20 +112,24 @@ static int read_stack(struct store_iter *it)
 	return rc;
 }
 
+static int make_room(struct store_iter *it, size_t size)
+{
+	uint8_t *data = size > it->room ? realloc(it->data, size) : it->data;
+
+	if (size > it->room && !data)
+		return -ENOMEM;
+	it->data = data;
+	it->room = MAX(it->room, size);
+	return 0;
+}
+
 static int load_block(struct store_iter *it, uint64_t index)
 {
 	const struct block *b = &it->store->blocks[it->thread->first_block + index];
-	int rc;
+	int rc = make_room(it, b->size);
 
-	if (b->size > it->room) {
-		uint8_t *data = realloc(it->data, b->size);
-
-		if (!data)
-			return -ENOMEM;
-		it->data = data;
-		it->room = b->size;
-	}
-	rc = store_read_at(it->store, b->offset, it->data, b->size);
+	if (rc == 0)
+		rc = store_read_at(it->store, b->offset, it->data, b->size);
 	if (rc < 0)
 		return rc;
 	it->r = reader_of(it->data, b->size);
@@ -248,6 +253,51 @@ static int tell_root(struct store_iter *it, struct store_event *ret)
 	return 1;
 }
 
+void store_iter_only(struct store_iter *it, const uint8_t *wanted)
+{
+	it->wanted = wanted;
+}
+
+/* 1: one that is wanted is left in this block, or it is not told; 0: none. */
+static int is_wanted(struct store_iter *it, uint64_t index)
+{
+	const struct block *b = &it->store->blocks[it->thread->first_block + index];
+	uint64_t function = 0, step;
+	struct reader r;
+	int rc;
+
+	if (!b->left)
+		return 1;
+	rc = make_room(it, b->left);
+	if (rc == 0)
+		rc = store_read_at(it->store, b->offset + b->size, it->data, b->left);
+	if (rc < 0)
+		return rc;
+	r = reader_of(it->data, b->left);
+	while (rd_left(&r)) {
+		if (rd_varint(&r, &step) < 0 || step >= it->store->n_functions - function)
+			return -EBADMSG;
+		function += step;
+		if (it->wanted[function])
+			return 1;
+	}
+	return 0;
+}
+
+/* To a block that is wanted, or behind the last; *ret_passed: there were others. */
+static int pass_over(struct store_iter *it, bool *ret_passed)
+{
+	uint64_t from = it->next_block;
+	int rc = 0;
+
+	while (it->wanted && rc == 0 && it->next_block < it->thread->n_blocks) {
+		rc = is_wanted(it, it->next_block);
+		it->next_block += rc == 0;
+	}
+	*ret_passed = it->next_block != from;
+	return MIN(rc, 0);
+}
+
 int store_iter_next(struct store_iter *it, struct store_event *ret)
 {
 	int rc = 0;
@@ -259,10 +309,14 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			rc = decode(it, ret);
 		} else if (it->next_block < it->thread->n_blocks) {
 			size_t depth = it->depth;
+			bool passed;
 
+			rc = pass_over(it, &passed);
+			if (rc < 0 || it->next_block == it->thread->n_blocks)
+				return rc;
 			rc = load_block(it, it->next_block);
 			/* It goes on where the one before ended: who follows has the frames that were told, and no others. */
-			if (rc == 0 && it->depth != depth)
+			if (rc == 0 && it->depth != depth && !passed)
 				rc = -EBADMSG;
 		} else {
 			return it->depth ? -EBADMSG : 0;

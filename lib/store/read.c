@@ -233,9 +233,9 @@ static int decode_block(struct store *s, struct reader *r, void *item)
 
 	if (rd_u64(r, &b->offset) < 0 || rd_u32(r, &b->size) < 0 || rd_u32(r, &b->events) < 0 ||
 	    rd_u64(r, &b->first) < 0 || rd_u64(r, &b->last) < 0 || rd_u64(r, &b->slices) < 0 ||
-	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0)
+	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 || rd_u32(r, &b->left) < 0)
 		return -EBADMSG;
-	return b->last < b->first || b->offset > s->size || b->size > s->size - b->offset ? -EBADMSG : 0;
+	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->left > s->size - b->offset ? -EBADMSG : 0;
 }
 
 static int decode_segment(struct store *s, struct reader *r, void *item)

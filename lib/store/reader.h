@@ -8,7 +8,7 @@
 
 struct block {
 	uint64_t offset, first, last, slices, bound, segments;
-	uint32_t size, events, roots;
+	uint32_t size, events, roots, left;
 };
 
 struct segment {

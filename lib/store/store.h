@@ -128,6 +128,12 @@ int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret
 /* To the first event at or after time; the stack is what was open just before it. */
 int store_iter_seek(struct store_iter *it, uint64_t time);
 
+/*
+ * From here on whole stretches may be passed over in which none of these functions (a byte each, wanted where it is not 0)
+ * is left: every leaving of them is told, and their frames' own beginning with it; of others only some. NULL: all is told.
+ */
+void store_iter_only(struct store_iter *it, const uint8_t *wanted);
+
 /* 1: an event; 0: the end. */
 int store_iter_next(struct store_iter *it, struct store_event *ret);
 

@@ -90,6 +90,7 @@ static void thread_done_writing(struct thread *t)
 	free(t->uses);
 	t->uses = NULL;
 	buf_done(&t->block);
+	buf_done(&t->left);
 }
 
 struct store_writer *store_writer_free(struct store_writer *w)
@@ -239,6 +240,8 @@ static int begin_block(struct thread *t, const struct call_event *e)
 	struct buf *b = &t->block;
 
 	buf_clear(b);
+	buf_clear(&t->left);
+	t->block_number++;
 	t->block_time = t->time = e->time;
 	t->instructions = e->instructions;
 	t->block_events = 0;
@@ -259,15 +262,38 @@ static int begin_block(struct thread *t, const struct call_event *e)
 	return buf_error(b);
 }
 
+static int compare_functions(const void *left, const void *right)
+{
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* The list of functions that are left in the block goes behind it; its size. */
+static uint32_t add_left(struct thread *t)
+{
+	uint32_t *list = (uint32_t *)t->left.data, last = 0;
+	size_t n = t->left.size / sizeof(*list), size = t->block.size;
+
+	if (n)
+		qsort(list, n, sizeof(*list), compare_functions);
+	for (size_t i = 0; i < n; i++) {
+		buf_varint(&t->block, list[i] - last);
+		last = list[i];
+	}
+	return (uint32_t)(t->block.size - size);
+}
+
 static int end_block(struct store_writer *w, struct thread *t)
 {
+	uint32_t size = (uint32_t)t->block.size, left = add_left(t);
 	struct buf *b = &t->blocks;
-	int rc = buf_error(&t->block);
+	int rc = buf_error(&t->block) ? buf_error(&t->block) : buf_error(&t->left);
 
 	if (rc < 0 || !t->block_events)
 		return rc;
 	buf_u64(b, w->offset);
-	buf_u32(b, (uint32_t)t->block.size);
+	buf_u32(b, size);
 	buf_u32(b, t->block_events);
 	buf_u64(b, t->block_time);
 	buf_u64(b, t->time);
@@ -275,7 +301,7 @@ static int end_block(struct store_writer *w, struct thread *t)
 	buf_u64(b, t->block_bound);
 	buf_u64(b, t->block_segments);
 	buf_u32(b, t->block_roots);
-	buf_u32(b, 0);
+	buf_u32(b, left);
 	t->block_events = 0;
 	rc = writer_append(w, t->block.data, t->block.size);
 	return rc < 0 ? rc : buf_error(b);
@@ -341,6 +367,10 @@ static int pop(struct store_writer *w, struct thread *t, const struct call_event
 	u = use_of(w, t, f->function);
 	if (!u)
 		return -ENOMEM;
+	if (u->left != t->block_number) {
+		u->left = t->block_number;
+		buf_add(&t->left, &f->function, sizeof(f->function));
+	}
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
 	total->self_ns += ns - MIN(ns, f->inner_ns);

@@ -30,8 +30,9 @@ struct frame {
 /* What one thread's stack holds of a function, so that recursion counts its time once. */
 struct use {
 	uint32_t active;
-	uint32_t segment; /* in which the rest holds */
+	uint32_t segment; /* in which the next two hold */
 	uint64_t ns, instructions;
+	uint64_t left; /* the block in which it was left last, from 1 on */
 };
 
 struct segment {
@@ -55,6 +56,8 @@ struct thread {
 	size_t n_uses;
 
 	struct buf block;
+	uint64_t block_number; /* from 1 on */
+	struct buf left;       /* functions that are left in it: numbers */
 	size_t block_limit;
 	uint64_t block_time, block_slices, block_bound, block_segments;
 	uint32_t block_events, block_roots;

@@ -14,7 +14,7 @@ static size_t touch(const char *text)
 	return text ? strlen(text) : 0;
 }
 
-static void go_through(const struct store *s, size_t thread, uint64_t from)
+static void go_through(const struct store *s, size_t thread, uint64_t from, const uint8_t *wanted)
 {
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	const struct store_frame *stack;
@@ -22,6 +22,7 @@ static void go_through(const struct store *s, size_t thread, uint64_t from)
 
 	if (store_iter_new(s, thread, &it) < 0 || store_iter_seek(it, from) < 0)
 		return;
+	store_iter_only(it, wanted);
 	for (int i = 0; i < EVENTS_MAX && store_iter_next(it, &e) == 1; i++) {
 		size_t n = store_iter_stack(it, &stack);
 
@@ -37,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(store_closep) struct store *s = NULL;
 	struct export_options options = EXPORT_DEFAULTS;
 	struct export_result result;
+	_cleanup_free_ uint8_t *wanted = NULL;
 	size_t sum = 0;
 
 	if (null < 0)
@@ -44,18 +46,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (store_open(fd, &s) < 0)
 		return 0;
 	sum += touch(store_meta(s, "program")) + store_meta_number(s, "pid");
-	for (size_t i = 0; i < store_functions(s); i++)
-		sum += touch(store_function(s, i)->name) + touch(store_function(s, i)->image);
+	for (size_t i = 0; i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+
+		sum += touch(f->name) + touch(f->image);
+		fuzz_require(!f->calls || store_thread(s, f->longest_thread));
+		fuzz_require(f->whole <= f->calls && (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
+	}
+	wanted = calloc(store_functions(s) + 1, 1);
+	fuzz_require(wanted);
+	for (size_t i = 0; i < store_functions(s); i += 3)
+		wanted[i] = 1;
 	for (size_t i = 0; i < store_threads(s); i++) {
 		const struct store_thread *t = store_thread(s, i);
 
 		sum += touch(t->name);
-		go_through(s, i, 0);
-		go_through(s, i, t->first + (t->last - t->first) / 2);
+		go_through(s, i, 0, NULL);
+		go_through(s, i, 0, wanted);
+		go_through(s, i, t->first + (t->last - t->first) / 2, NULL);
 	}
 	options.budget = 500;
-	export_tree.write(s, null, &options, &result);
-	export_perfetto.write(s, null, &options, &result);
+	for (size_t i = 0; export_formats[i]; i++)
+		export_formats[i]->write(s, null, &options, &result);
 	return sum == SIZE_MAX;
 }
 
