@@ -23,7 +23,7 @@ uint8_t *buf_room(struct buf *b, size_t size)
 		b->error = -EFBIG;
 		return NULL;
 	}
-	if (need <= b->capacity)
+	if (b->data && need <= b->capacity)
 		return b->data + b->size;
 	capacity = MAX(need, b->capacity + b->capacity / 2);
 	capacity = MAX(capacity, (size_t)256);
