@@ -82,6 +82,22 @@ static inline struct entry *slot(const struct memo *m, uint64_t key)
 	return &m->entries[key * 0x9e3779b97f4a7c15u >> (64 - m->bits)];
 }
 
+/* Where an entry is that has been displaced from its slot. */
+static inline struct entry *second_slot(const struct memo *m, const struct entry *first)
+{
+	return &m->entries[(size_t)(first - m->entries) ^ 1];
+}
+
+static struct entry *put(struct memo *m, const struct entry *entry)
+{
+	struct entry *to = slot(m, entry->key);
+
+	if (to->key)
+		*second_slot(m, to) = *to;
+	*to = *entry;
+	return to;
+}
+
 /* Atoms that are to be walked: of packets, or of what is left of one. */
 struct run {
 	uint32_t word;	/* packets, or the low half of a key of a rest */
@@ -176,7 +192,7 @@ static void grow(struct memo *m)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (m->entries[i].key)
-			*slot(&bigger, m->entries[i].key) = m->entries[i];
+			put(&bigger, &m->entries[i]);
 	free(m->entries);
 	m->entries = bigger.entries;
 	m->bits = bigger.bits;
@@ -210,8 +226,7 @@ static int learn(struct native *e, uint64_t key, struct entry **ret)
 		memcpy(new.words, words, new.n * sizeof(*words));
 	for (unsigned i = 0; i < new.n_pushes; i++)
 		new.words[INLINE_WORDS - i] = pushes[i];
-	*ret = slot(e->memo, key);
-	**ret = new;
+	*ret = put(e->memo, &new);
 	return rc;
 }
 
@@ -295,7 +310,10 @@ static inline void push(struct native *e, const struct entry *from)
 static inline int find_entry(struct native *e, uint64_t key, struct entry **ret)
 {
 	*ret = slot(e->memo, key);
-	return __builtin_expect((*ret)->key == key, 1) ? 0 : learn(e, key, ret);
+	if (__builtin_expect((*ret)->key == key, 1))
+		return 0;
+	*ret = second_slot(e->memo, *ret);
+	return (*ret)->key == key ? 0 : learn(e, key, ret);
 }
 
 /* What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one. */
