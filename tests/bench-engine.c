@@ -165,15 +165,22 @@ static int run_engine(const struct engine_ops *ops, const struct trace *t, const
 	return rc;
 }
 
+/* What the native engine gives without a struct element for each. */
 static int take_batch(void *user, const struct native_batch *b)
 {
 	return 0;
 }
 
-/* The same, as numbers of blocks. */
-static int run_compact(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+/* Regions of the size of functions. */
+static uint32_t region_of(void *user, uint64_t address)
 {
-	const struct native_sink sink = { .batch = take_batch };
+	return (uint32_t)(address >> 9) & INT32_MAX;
+}
+
+static int run_outlet(enum native_outlet outlet, const struct trace *t, const struct engine_memory *memory, double *ret_first,
+		      double *ret_warm)
+{
+	const struct native_sink sink = { .batch = take_batch, .outlet = outlet, .region = region_of };
 	struct native *e = NULL;
 	double at = now();
 	int rc = native_open(&t->config, memory, &sink, &e);
@@ -193,10 +200,27 @@ static int run_compact(const struct trace *t, const struct engine_memory *memory
 	return rc;
 }
 
+static int run_compact(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+{
+	return run_outlet(NATIVE_WORDS, t, memory, ret_first, ret_warm);
+}
+
+static int run_calls(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+{
+	return run_outlet(NATIVE_CALLS, t, memory, ret_first, ret_warm);
+}
+
+static int run_counts(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+{
+	return run_outlet(NATIVE_COUNTS, t, memory, ret_first, ret_warm);
+}
+
 /* The first is the one that elements are decoded with. */
 static const struct subject subjects[] = {
 	{ "elements", NULL, &engine_native },
 	{ "compact", run_compact, NULL },
+	{ "calls", run_calls, NULL },
+	{ "counts", run_counts, NULL },
 	{ 0 },
 };
 

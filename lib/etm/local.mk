@@ -9,6 +9,8 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-engine.c \
 	lib/etm/native-fast.c \
 	lib/etm/native-flow.c \
+	lib/etm/native-fold.c \
+	lib/etm/native-memo.c \
 	lib/etm/native-queue.c \
 	lib/etm/native-state.h \
 	lib/etm/native.c lib/etm/native.h \

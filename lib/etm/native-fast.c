@@ -10,230 +10,23 @@
 #pragma GCC optimize("no-tree-slp-vectorize")
 #endif
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
 enum {
-	GROUP = 4,	     /* packets at once */
-	ATOMS_MAX = 24 * GROUP,
-	INLINE_WORDS = 10,
-	PUSHES = 4,
-	MEMO_FIRST = 12, /* entries, as powers of two */
-	MEMO_LAST = 17,
-	POOL_MAX = 1 << 20,
-	LOOKAHEAD = 16,		 /* bytes that a packet and a look behind it take at most */
-	SLACK = ATOMS_MAX + 16, /* words */
+	LOOKAHEAD = 16,	 /* bytes that a packet and a look behind it take at most */
+	SLACK = 96 + 16, /* words, or calls, that a group comes to at most, and some that do not count */
 };
 
-/* In place of the block where control is: it left this one by an indirect branch, and where to is not known yet. */
-#define GONE (1u << 31)
-
-struct entry {
-	uint64_t key; /* block << 32 | packets, or | what is left of one */
-	uint32_t end; /* block, or GONE and a block */
-	uint32_t rest; /* atoms left when control was gone, as the low half of a key; 0: none */
-	uint8_t n;
-	uint8_t used;	  /* packets */
-	uint8_t n_pushes; /* calls, whose blocks are at the end of words, the first one last */
-	bool pooled;	  /* words[0] is where the words are */
-	uint32_t words[INLINE_WORDS + 1];
-};
-
-struct memo {
-	struct entry *entries;
-	unsigned bits;
-	uint32_t misses; /* since it was made or grew */
-	uint32_t *pool;
-	uint32_t n_pool, pool_room;
-};
-
-struct memo *memo_new(void)
-{
-	struct memo *m = calloc(1, sizeof(*m));
-
-	if (!m)
-		return NULL;
-	m->bits = MEMO_FIRST;
-	m->entries = calloc((size_t)1 << m->bits, sizeof(*m->entries));
-	return m->entries ? m : memo_free(m);
-}
-
-void memo_clear(struct memo *m)
-{
-	memset(m->entries, 0, sizeof(*m->entries) << m->bits);
-	m->n_pool = 0;
-}
-
-struct memo *memo_free(struct memo *m)
-{
-	if (!m)
-		return NULL;
-	free(m->entries);
-	free(m->pool);
-	free(m);
-	return NULL;
-}
-
-static inline struct entry *slot(const struct memo *m, uint64_t key)
-{
-	return &m->entries[key * 0x9e3779b97f4a7c15u >> (64 - m->bits)];
-}
-
-/* Where an entry is that has been displaced from its slot. */
-static inline struct entry *second_slot(const struct memo *m, const struct entry *first)
-{
-	return &m->entries[(size_t)(first - m->entries) ^ 1];
-}
-
-static struct entry *put(struct memo *m, const struct entry *entry)
-{
-	struct entry *to = slot(m, entry->key);
-
-	if (to->key)
-		*second_slot(m, to) = *to;
-	*to = *entry;
-	return to;
-}
-
-/* Atoms that are to be walked: of packets, or of what is left of one. */
-struct run {
-	uint32_t word;	/* packets, or the low half of a key of a rest */
-	uint32_t atoms; /* of the packet at hand */
-	unsigned n_atoms, packet;
-};
-
-/* A rest is a bit, and the atoms below it, above a byte that no atom packet is. */
-static uint32_t rest_of(uint32_t atoms, unsigned n)
-{
-	return n ? ((1u << n) | (atoms & ((1u << n) - 1))) << 8 : 0;
-}
-
-static bool next_packet(struct run *r)
-{
-	uint32_t header = r->packet < GROUP ? r->word >> (8 * r->packet) & 0xff : 0;
-
-	if (r->packet == 0 && header == 0) {
-		r->n_atoms = 31 - (unsigned)__builtin_clz(r->word >> 8);
-		r->atoms = r->word >> 8 & ((1u << r->n_atoms) - 1);
-		r->packet = GROUP;
-		return true;
-	}
-	if (!header)
-		return false;
-	r->n_atoms = packet_atoms[header] >> 24;
-	r->atoms = packet_atoms[header] & 0xffffff;
-	r->packet++;
-	return true;
-}
-
-/* One atom more; 1: it cannot be remembered what happens. */
-static int walk_atom(struct native *e, struct entry *to, uint32_t *words, uint32_t *pushes, bool taken)
-{
-	const struct block *b = &e->blocks.list[to->end];
-	uint32_t next;
-	int rc = 0;
-
-	if (b->missing || (e->ete && b->sub == SUB_ERET))
-		return 1;
-	words[to->n++] = 2 * to->end + taken;
-	if (taken && b->link && e->return_stack) {
-		if (to->n_pushes == PUSHES)
-			return 1;
-		pushes[to->n_pushes++] = to->end;
-	}
-	if (taken && b->kind == INSTR_IBR) {
-		to->end |= GONE;
-		return 0;
-	}
-	next = e->blocks.next[2 * to->end + taken];
-	if (!next)
-		rc = blocks_follow(&e->blocks, to->end, taken, &next);
-	to->end = next;
-	return rc;
-}
-
-static int pool_words(struct memo *m, struct entry *to, const uint32_t *words)
-{
-	if (m->pool_room - m->n_pool < ATOMS_MAX) {
-		uint32_t room = m->pool_room ? m->pool_room * 2 : 16 * ATOMS_MAX;
-		uint32_t *pool = room > POOL_MAX ? NULL : reallocarray(m->pool, room, sizeof(*pool));
-
-		if (!pool && room <= POOL_MAX)
-			return -ENOMEM;
-		if (!pool) {
-			memo_clear(m);
-		} else {
-			m->pool = pool;
-			m->pool_room = room;
-		}
-	}
-	to->pooled = true;
-	to->words[0] = m->n_pool;
-	memcpy(m->pool + m->n_pool, words, to->n * sizeof(*words));
-	m->n_pool += (to->n + 15u) & ~15u;
-	return 0;
-}
-
-/* The table is as small as what runs allows: it is cold at first, and so are the caches. */
-static void grow(struct memo *m)
-{
-	struct memo bigger = *m;
-	size_t n = (size_t)1 << m->bits;
-
-	if (++m->misses < n || m->bits == MEMO_LAST)
-		return;
-	m->misses = 0;
-	bigger.bits++;
-	bigger.entries = calloc(2 * n, sizeof(*bigger.entries));
-	if (!bigger.entries)
-		return;
-	for (size_t i = 0; i < n; i++)
-		if (m->entries[i].key)
-			put(&bigger, &m->entries[i]);
-	free(m->entries);
-	m->entries = bigger.entries;
-	m->bits = bigger.bits;
-}
-
-/* 1: it is not to be remembered; -ENOMEM. */
-static int learn(struct native *e, uint64_t key, struct entry **ret)
-{
-	struct entry new = { .key = key, .end = (uint32_t)(key >> 32) };
-	struct run run = { .word = (uint32_t)key };
-	uint32_t words[ATOMS_MAX], pushes[PUSHES];
-	int rc = blocks_full(&e->blocks);
-
-	while (rc == 0 && !(new.end & GONE) && next_packet(&run)) {
-		for (; run.n_atoms && rc == 0 && !(new.end & GONE); run.n_atoms--) {
-			rc = walk_atom(e, &new, words, pushes, run.atoms & 1);
-			run.atoms >>= 1;
-		}
-	}
-	/* Without a return stack, atoms after such a branch are of nothing. */
-	new.rest = rest_of(run.atoms, run.n_atoms);
-	if (rc == 0 && new.rest && !e->return_stack)
-		rc = 1;
-	if (rc != 0)
-		return rc;
-	grow(e->memo);
-	new.used = (uint8_t)run.packet;
-	if (new.n + MAX(new.n_pushes, 1) - 1u > INLINE_WORDS)
-		rc = pool_words(e->memo, &new, words);
-	else
-		memcpy(new.words, words, new.n * sizeof(*words));
-	for (unsigned i = 0; i < new.n_pushes; i++)
-		new.words[INLINE_WORDS - i] = pushes[i];
-	*ret = put(e->memo, &new);
-	return rc;
-}
-
-/* Where a loop stands; it is put back into the engine when the loop is left. */
+/* Where the loop stands; it is put back into the engine when the loop is left. */
 struct place {
 	uint32_t at; /* the block where control is, or GONE */
-	size_t n;    /* words */
+	size_t n;    /* words, or calls */
+	/* Of outlets that fold: */
+	uint32_t last, left; /* the last word, and the region in which it was left */
+	uint64_t instructions;
 };
 
 static bool begin(struct native *e, struct place *ret)
@@ -245,12 +38,31 @@ static bool begin(struct native *e, struct place *ret)
 	if (!ret->at && blocks_find(&e->blocks, e->address, &ret->at) < 0)
 		return false;
 	ret->n = e->out.n;
+	if (!e->fold)
+		return true;
+	/* What is not settled yet comes first. */
+	if (e->mark != e->out.n || fold_words(e) < 0)
+		return false;
+	ret->last = e->fold->last;
+	ret->left = 0;
+	if (e->sink.outlet == NATIVE_CALLS)
+		ret->left = fold_left(e, ret->last);
+	else if (ret->last && !(ret->last & 1 && e->blocks.list[ret->last >> 1].kind == INSTR_IBR))
+		ret->last = 0;
+	ret->instructions = e->fold->instructions;
+	ret->n = e->out.n_calls;
 	return true;
 }
 
 static void end(struct native *e, const struct place *p)
 {
-	e->out.n = p->n;
+	if (!e->fold) {
+		e->out.n = p->n;
+	} else {
+		e->fold->last = p->last;
+		e->fold->instructions = p->instructions;
+		e->out.n_calls = e->sink.outlet == NATIVE_CALLS ? p->n : 0;
+	}
 	e->block = p->at & GONE ? 0 : p->at;
 	e->need = p->at & GONE ? NEED_TARGET : NEED_NOTHING;
 	if (p->at & GONE && p->at != GONE)
@@ -258,29 +70,75 @@ static void end(struct native *e, const struct place *p)
 }
 
 /* 0: there is room for what one packet and those behind it come to. */
-static int make_room(struct native *e, struct place *p)
+static int make_room(struct native *e, struct place *p, size_t *settled)
 {
-	int rc = 0;
+	size_t room;
+	int rc;
 
-	e->out.n = p->n;
-	if (e->out.room < 2 * SLACK)
+	if (e->fold) {
+		e->out.n_calls = p->n;
+		room = e->out.calls_room;
+	} else {
+		e->out.n = p->n;
+		e->mark = *settled;
+		room = e->out.room;
+	}
+	if (room < 2 * SLACK)
 		return 1;
 	rc = native_flush(e);
-	p->n = e->out.n;
-	return rc < 0 ? rc : e->out.room - p->n < SLACK;
+	*settled = e->mark;
+	p->n = e->fold ? e->out.n_calls : e->out.n;
+	return rc < 0 ? rc : room - p->n < SLACK;
 }
 
 static inline void copy_words(const struct memo *m, const struct entry *from, uint32_t *to)
 {
-	const uint32_t *words = from->words;
-
-	if (__builtin_expect(from->pooled, 0)) {
-		memcpy(to, m->pool + words[0], from->n * sizeof(*to));
-		return;
-	}
 	/* All of them, whether or not they count: that is cheaper than to ask. */
-	memcpy(to, words, INLINE_WORDS * sizeof(*to));
-	to[INLINE_WORDS] = words[INLINE_WORDS];
+	if (__builtin_expect(!from->pooled, 1))
+		memcpy(to, from->words, ENTRY_WORDS * sizeof(*to));
+	else
+		memcpy(to, m->pool + from->words[0], from->n * sizeof(*to));
+}
+
+static inline void copy_calls(const struct memo *m, const struct entry *from, struct place *p, struct native_call *to)
+{
+	const uint32_t *call = from->pooled ? m->pool + from->words[ENTRY_CALLS] : from->words + ENTRY_CALLS;
+
+	for (unsigned i = 0; i < from->n; i++, call += 3)
+		to[i] = (struct native_call){ call[0], call[1], p->instructions + call[2] };
+	p->n += from->n;
+}
+
+/* What ran by an entry is told, in the outlet's way. */
+static inline __attribute__((always_inline)) int take_entry(struct native *e, struct place *p, struct entry *entry,
+							    const enum native_outlet outlet)
+{
+	int rc = 0;
+
+	if (outlet == NATIVE_WORDS) {
+		copy_words(e->memo, entry, e->out.words + p->n);
+		p->n += entry->n;
+	} else if (outlet == NATIVE_CALLS) {
+		if (p->left != entry->words[2] || entry->words[2] >> 31)
+			e->out.calls[p->n++] = (struct native_call){ p->last, p->at, p->instructions };
+		if (entry->n)
+			copy_calls(e->memo, entry, p, e->out.calls + p->n);
+		p->instructions += entry->words[0];
+		p->last = entry->words[1];
+		p->left = entry->words[3];
+	} else {
+		if (p->last)
+			rc = fold_edge(e, p->last, p->at);
+		p->last = entry->end & GONE ? 2 * (entry->end & ~GONE) + 1 : 0;
+		if (!++entry->words[0]) {
+			/* It is 2^32 times now. */
+			entry->words[0] = UINT32_MAX;
+			rc = fold_count(e, entry);
+			entry->words[0] = 1;
+		}
+	}
+	p->at = entry->end;
+	return rc;
 }
 
 /* The target of an indirect branch, off the return stack; 0: not at hand. */
@@ -302,22 +160,26 @@ static inline void push(struct native *e, const struct entry *from)
 {
 	for (unsigned i = 0; i < from->n_pushes; i++) {
 		e->top = (e->top + 1) % RETURN_STACK;
-		e->stack[e->top].block = from->words[INLINE_WORDS - i];
+		e->stack[e->top].block = from->words[ENTRY_WORDS - 1 - i];
 		e->entries = (uint8_t)MIN(e->entries + 1, RETURN_STACK);
 	}
 }
 
 static inline int find_entry(struct native *e, uint64_t key, struct entry **ret)
 {
-	*ret = slot(e->memo, key);
+	*ret = memo_slot(e->memo, key);
 	if (__builtin_expect((*ret)->key == key, 1))
 		return 0;
-	*ret = second_slot(e->memo, *ret);
-	return (*ret)->key == key ? 0 : learn(e, key, ret);
+	*ret = memo_second(e->memo, *ret);
+	return (*ret)->key == key ? 0 : memo_learn(e, key, ret);
 }
 
-/* What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one. */
-static int take_rest(struct native *e, struct place *p, uint32_t rest, uint64_t offset)
+/*
+ * What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one; *p says
+ * nothing any more then, and p->at is 0.
+ */
+static inline __attribute__((always_inline)) int take_rest(struct native *e, struct place *p, uint32_t rest, uint64_t offset,
+							   const enum native_outlet outlet)
 {
 	struct entry *entry = NULL;
 	int rc = 0;
@@ -331,11 +193,11 @@ static int take_rest(struct native *e, struct place *p, uint32_t rest, uint64_t 
 		rc = find_entry(e, (uint64_t)to << 32 | rest, &entry);
 		if (rc != 0)
 			break;
-		copy_words(e->memo, entry, e->out.words + p->n);
-		p->n += entry->n;
-		push(e, entry);
-		p->at = entry->end;
 		rest = entry->rest;
+		push(e, entry);
+		rc = take_entry(e, p, entry, outlet);
+		if (rc < 0)
+			break;
 	}
 	if (!rest || rc < 0)
 		return rc;
@@ -347,6 +209,11 @@ static int take_rest(struct native *e, struct place *p, uint32_t rest, uint64_t 
 	p->n = e->out.n;
 	p->at = 0;
 	return rc == NATIVE_BAD ? -EBADMSG : rc;
+}
+
+static inline unsigned atoms_of(uint32_t rest)
+{
+	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
 /* An address packet's bytes; *ret_size 0: it is none. */
@@ -408,7 +275,8 @@ static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint3
 }
 
 static inline __attribute__((always_inline)) int run_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset,
-							     size_t *ret_used, const bool stack, const bool offsets)
+							     size_t *ret_used, const bool stack, const bool offsets,
+							     const enum native_outlet outlet)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD, *last = NULL;
 	uint64_t h0 = e->packets.history[0], h1 = e->packets.history[1], h2 = e->packets.history[2];
@@ -424,10 +292,9 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	while (at < limit) {
 		size_t before = p.n, size;
 
-		if (__builtin_expect(e->out.room - p.n < SLACK, 0)) {
-			e->mark = settled;
-			rc = make_room(e, &p);
-			settled = e->mark;
+		if (__builtin_expect((outlet == NATIVE_WORDS ? e->out.room : e->out.calls_room) - p.n < SLACK, 0) &&
+		    outlet != NATIVE_COUNTS) {
+			rc = make_room(e, &p, &settled);
 			if (rc != 0)
 				break;
 			before = p.n;
@@ -465,22 +332,24 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 					break;
 				packets = entry->used;
 			}
+			/* What has been folded cannot be taken back. */
+			if (stack && outlet != NATIVE_WORDS && entry->rest &&
+			    atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
+				break;
 			last = at + packets - 1;
 			at += packets;
-			copy_words(e->memo, entry, e->out.words + p.n);
-			p.n += entry->n;
-			p.at = entry->end;
 			if (stack && entry->n_pushes)
 				push(e, entry);
+			rc = take_entry(e, &p, entry, outlet);
 			/* Should the rest be bad, its packet is lost, and those before it are not. */
-			if (stack && entry->rest)
-				settled = p.n + 31 - (unsigned)__builtin_clz(entry->rest >> 8) - (packet_atoms[*last] >> 24);
-			if (stack && entry->rest)
-				rc = take_rest(e, &p, entry->rest, offset + (uint64_t)(last - bytes));
+			if (stack && entry->rest && rc == 0) {
+				settled = p.n + atoms_of(entry->rest) - (packet_atoms[*last] >> 24);
+				rc = take_rest(e, &p, entry->rest, offset + (uint64_t)(last - bytes), outlet);
+			}
 			if (offsets)
 				for (size_t i = before; i < p.n; i++)
 					e->out.offsets[i] = offset + (uint64_t)(last - bytes);
-			if (stack && rc != 0)
+			if (rc != 0)
 				break;
 			settled = p.n;
 			if (stack && !p.at)
@@ -517,7 +386,7 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		} else {
 			uint32_t cycles;
 
-			size = read_cycles(e, at, &cycles);
+			size = outlet == NATIVE_WORDS ? read_cycles(e, at, &cycles) : 0;
 			if (!size)
 				break;
 			if (offsets)
@@ -529,7 +398,10 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	}
 	if (p.at)
 		end(e, &p);
-	e->mark = settled;
+	if (outlet == NATIVE_WORDS)
+		e->mark = settled;
+	else if (rc != -EBADMSG)
+		e->mark = e->out.n;
 	e->packets.history[0] = h0;
 	e->packets.history[1] = h1;
 	e->packets.history[2] = h2;
@@ -549,9 +421,20 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 
 int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used)
 {
+	/* Each is a loop of its own, without what it does not need. */
+	switch (e->sink.outlet) {
+	case NATIVE_CALLS:
+		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_CALLS)
+				       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_CALLS);
+	case NATIVE_COUNTS:
+		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_COUNTS)
+				       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_COUNTS);
+	case NATIVE_WORDS:
+		break;
+	}
 	if (e->sink.offsets)
-		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, true)
-				       : run_packets(e, bytes, n, offset, ret_used, false, true);
-	return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false)
-			       : run_packets(e, bytes, n, offset, ret_used, false, false);
+		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, true, NATIVE_WORDS)
+				       : run_packets(e, bytes, n, offset, ret_used, false, true, NATIVE_WORDS);
+	return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_WORDS)
+			       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_WORDS);
 }

@@ -47,8 +47,15 @@ static int enter(struct native *e)
 
 int flow_renew(struct native *e)
 {
+	int rc = e->fold ? fold_finish(e) : 0;
+
+	if (rc == 0)
+		rc = memo_clear(e);
+	if (rc < 0)
+		return rc;
+	if (e->fold)
+		fold_forget(e);
 	leave_blocks(e);
-	memo_clear(e->memo);
 	blocks_clear(&e->blocks);
 	return enter(e);
 }

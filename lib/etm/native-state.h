@@ -58,7 +58,26 @@ struct p0 {
 	struct packet_context context;
 };
 
+/* What ran from a block on by some packets of atoms, or by what is left of one. */
+enum { ENTRY_WORDS = 11, ENTRY_CALLS = 4 };
+struct entry {
+	uint64_t key;  /* block << 32 | packets, or | what is left of one */
+	uint32_t end;  /* the block where control is then, or GONE and the block that it left */
+	uint32_t rest; /* atoms left when control was gone, as the low half of a key; 0: none */
+	uint8_t n;     /* words, or calls */
+	uint8_t used;	  /* packets */
+	uint8_t n_pushes; /* calls with link, whose blocks are at the end of words, the first one last */
+	bool pooled;	  /* the first word is where the others are */
+	/* Words; of NATIVE_CALLS a struct of four and then three for each call; of NATIVE_COUNTS the first is how often. */
+	uint32_t words[ENTRY_WORDS];
+};
+
+/* Control left this block by an indirect branch, and where to is not known yet. */
+#define GONE (1u << 31)
+
 struct native_out {
+	struct native_call *calls;
+	size_t n_calls, calls_room;
 	uint32_t *words;
 	uint64_t *offsets;
 	struct element *events;
@@ -79,6 +98,7 @@ struct native {
 	 */
 	size_t mark, mark_events;
 	struct memo *memo;
+	struct fold *fold; /* of outlets that do not tell everything; else NULL */
 	int error;		  /* it takes nothing more */
 
 	uint8_t carry[PACKET_MAX]; /* the head of a packet that goes on in bytes to come */
@@ -152,13 +172,73 @@ int flow_return(struct native *e);
 /* Forgets all blocks, which are in nobody's hands then. */
 int flow_renew(struct native *e);
 
-/* native-fast.c */
+/*
+ * native-memo.c: entries by key. learn() makes one: 1 where it is not to be remembered what happens, -ENOMEM. NULL: it is
+ * not there.
+ */
+struct memo {
+	struct entry *entries;
+	unsigned bits;
+	uint32_t misses; /* since it was made or grew */
+	uint32_t *pool;
+	uint32_t n_pool, pool_room;
+};
+
 struct memo *memo_new(void);
-void memo_clear(struct memo *m);
+int memo_clear(struct native *e);
 struct memo *memo_free(struct memo *m);
+int memo_learn(struct native *e, uint64_t key, struct entry **ret);
+
+/* Where an entry is, and where it is when another one has taken its place. */
+static inline struct entry *memo_slot(const struct memo *m, uint64_t key)
+{
+	return &m->entries[key * 0x9e3779b97f4a7c15u >> (64 - m->bits)];
+}
+
+static inline struct entry *memo_second(const struct memo *m, const struct entry *first)
+{
+	return &m->entries[(size_t)(first - m->entries) ^ 1];
+}
 
 /*
- * Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that was goes to *ret_used.
+ * native-fold.c: what is left of words. What had to be taken packet by packet is folded when it is settled, so that
+ * nothing of it is to be taken back.
+ */
+struct fold {
+	uint32_t last;	       /* the word that ran last; 0: what ran last was no block */
+	uint64_t instructions; /* of NATIVE_CALLS */
+	size_t events, kept;   /* that have been folded; words that are only to be told */
+	uint32_t *regions;     /* two for each block: of its first and its last instruction; 0: not looked up yet */
+	uint64_t *counts;      /* by word */
+	uint32_t room;	       /* blocks */
+	struct native_count *edges; /* a hash, by word and target */
+	size_t n_edges, edges_room;
+};
+
+struct fold *fold_new(void);
+struct fold *fold_free(struct fold *f);
+
+/* The settled words. -ENOMEM. */
+int fold_words(struct native *e);
+
+/* A word's region when control left it, to be compared with the entry's of what comes next. */
+uint32_t fold_left(struct native *e, uint32_t word);
+
+/* An indirect branch went there. -ENOMEM. */
+int fold_edge(struct native *e, uint32_t word, uint32_t to);
+
+/* An entry of NATIVE_CALLS: words become those of calls. -ENOMEM. */
+int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_words);
+
+/* An entry of NATIVE_COUNTS goes: what it counted is kept. -ENOMEM. */
+int fold_count(struct native *e, const struct entry *entry);
+
+/* What was counted goes to the sink; before blocks are forgotten, too. */
+int fold_finish(struct native *e);
+void fold_forget(struct native *e);
+
+/*
+ * native-fast.c. Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that was goes to *ret_used.
  * NATIVE_BAD, of the last of them; negative errno, also of the sink.
  */
 int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used);

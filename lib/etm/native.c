@@ -71,12 +71,23 @@ int out_event(struct native *e, const struct element *event, uint64_t offset)
 int native_flush(struct native *e)
 {
 	struct native_out *o = &e->out;
-	const struct native_batch batch = { o->words, e->mark,	       o->events, o->leads, e->mark_events,
-					    e->blocks.list, o->offsets };
-	int rc = e->mark ? e->sink.batch(e->sink.user, &batch) : 0;
+	struct native_batch batch = { 0 };
+	int rc = e->fold ? fold_words(e) : 0;
 
+	batch.blocks = e->blocks.list;
+	batch.words = o->words;
+	batch.n = e->mark;
+	batch.calls = o->calls;
+	batch.n_calls = o->n_calls;
+	batch.events = o->events;
+	batch.leads = o->leads;
+	batch.n_events = e->mark_events;
+	batch.offsets = o->offsets;
+	if (rc == 0 && (e->mark || o->n_calls))
+		rc = e->sink.batch(e->sink.user, &batch);
 	o->n -= e->mark;
 	o->n_events -= e->mark_events;
+	o->n_calls = 0;
 	if (o->n)
 		memmove(o->words, o->words + e->mark, o->n * sizeof(*o->words));
 	if (o->n && o->offsets)
@@ -85,8 +96,10 @@ int native_flush(struct native *e)
 		memmove(o->events, o->events + e->mark_events, o->n_events * sizeof(*o->events));
 		memmove(o->leads, o->leads + e->mark_events, o->n_events * sizeof(*o->leads));
 	}
+	if (e->fold)
+		e->fold->events = e->fold->kept = 0;
 	e->mark = e->mark_events = 0;
-	return rc < 0 ? rc : 0;
+	return MIN(rc, 0);
 }
 
 /* What comes is not to be understood before the next synchronisation. */
@@ -161,7 +174,7 @@ static int make_room(struct native *e)
 {
 	int rc = 0;
 
-	if (e->mark >= BATCH || blocks_full(&e->blocks))
+	if (e->mark >= BATCH || e->out.n_calls >= BATCH || blocks_full(&e->blocks))
 		rc = native_flush(e);
 	return rc == 0 && blocks_full(&e->blocks) ? flow_renew(e) : rc;
 }
@@ -320,6 +333,8 @@ int native_finish(struct native *e)
 	out_settle(e);
 	if (e->error == 0)
 		e->error = native_flush(e);
+	if (e->error == 0 && e->fold)
+		e->error = fold_finish(e);
 	return e->error;
 }
 
@@ -334,6 +349,8 @@ struct native *native_close(struct native *e)
 		return NULL;
 	blocks_done(&e->blocks);
 	memo_free(e->memo);
+	fold_free(e->fold);
+	free(e->out.calls);
 	free(e->queue);
 	free(e->out.words);
 	free(e->out.offsets);
@@ -379,6 +396,12 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	flow_lost(e);
 	e->timestamps = !e->packets.has_marker;
 	e->memo = memo_new();
+	if (sink->outlet != NATIVE_WORDS)
+		e->fold = fold_new();
+	if (sink->outlet != NATIVE_WORDS && !e->fold) {
+		native_close(e);
+		return -ENOMEM;
+	}
 	rc = e->memo ? blocks_enter(&e->blocks, &e->context) : -ENOMEM;
 	if (rc < 0) {
 		native_close(e);

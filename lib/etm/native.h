@@ -22,9 +22,36 @@
 /* Where the code goes from there is not known. No address of an instruction is odd. */
 #define NATIVE_NOWHERE UINT64_MAX
 
+enum native_outlet {
+	NATIVE_WORDS, /* every range */
+	NATIVE_CALLS, /* where control goes from region to region, and calls and returns: struct native_call */
+	NATIVE_COUNTS, /* how often: struct native_count, when it is over; and events */
+};
+
+/*
+ * Control came to a block that is in another region than the one that it left, or by a call, a return of any kind, or from
+ * nowhere. Or, in between, an event or cycles. What goes on within a region is not told of.
+ */
+struct native_call {
+	uint32_t word; /* the block that it left, as words have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
+	uint32_t to;   /* the block that it came to; else what ran last, as a word, or 0 */
+	uint64_t instructions; /* executed before */
+};
+
+/* How often a block ran and was left the one way, or by an indirect branch that went to another block. */
+struct native_count {
+	uint32_t word;
+	uint32_t to; /* 0: all that left this way */
+	uint64_t n;
+};
+
 struct native_batch {
-	const uint32_t *words;
+	const uint32_t *words; /* of all outlets but NATIVE_CALLS */
 	size_t n;
+	const struct native_call *calls;
+	size_t n_calls;
+	const struct native_count *counts;
+	size_t n_counts;
 	const struct element *events; /* with ranges that are no whole blocks among them */
 	const uint64_t *leads; /* by event: where a range's code goes on, or NATIVE_NOWHERE */
 	size_t n_events;
@@ -36,7 +63,10 @@ struct native_sink {
 	/* What is in a batch is gone afterwards, and so may be the blocks. A negative return stops the engine. */
 	int (*batch)(void *user, const struct native_batch *batch);
 	void *user;
-	bool offsets; /* wanted */
+	bool offsets; /* wanted; of words alone */
+	enum native_outlet outlet;
+	/* NATIVE_CALLS: the number, below 2^31, of the region that an address is in. */
+	uint32_t (*region)(void *user, uint64_t address);
 };
 
 struct native;

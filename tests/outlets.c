@@ -1,0 +1,315 @@
+/*
+ * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another.
+ *
+ *   outlets INPUT...
+ *
+ * Of each input's largest source, at most BYTES (4 MB). Regions are stretches of 256 bytes, so that there are many. Bytes are
+ * pushed in pieces of all sizes. Exits with 0 when all is equal.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "lib/etm/native.h"
+#include "tests/trace.h"
+
+/* A call, or an event with what it says. */
+struct told {
+	uint64_t from, to, instructions;
+	bool event;
+	struct element element;
+};
+
+/* How often a block was left, or where to. */
+struct tally {
+	uint64_t start, end, to;
+	uint64_t n;
+	uint64_t taken;
+};
+
+struct listener {
+	struct buf told, tallies;
+	/* The fold's: */
+	uint64_t instructions;
+	struct block last;
+	bool has_last, last_taken;
+};
+
+static uint32_t region_of(void *user, uint64_t address)
+{
+	return (uint32_t)(address >> 8) & INT32_MAX;
+}
+
+static void tell(struct listener *l, const struct told *t)
+{
+	buf_add(&l->told, t, sizeof(*t));
+}
+
+static bool is_transparent(enum element_kind kind)
+{
+	return kind == ELEM_CONTEXT || kind == ELEM_TIMESTAMP || kind == ELEM_CYCLES || kind == ELEM_EVENT || kind == ELEM_MARKER ||
+	       kind == ELEM_INSTRUMENTATION;
+}
+
+static void count(struct listener *l, const struct block *b, bool taken, uint64_t to, uint64_t n)
+{
+	struct tally t = { b->start, block_end(b), to, n, taken };
+
+	buf_add(&l->tallies, &t, sizeof(t));
+}
+
+static struct told event_of(const struct element *e, uint64_t from, uint64_t instructions)
+{
+	struct told t = { 0 };
+
+	t.event = true;
+	t.from = from;
+	t.instructions = instructions;
+	memcpy(&t.element, e, sizeof(*e));
+	return t;
+}
+
+static struct told call_of(uint64_t from, uint64_t to, uint64_t instructions)
+{
+	struct told t = { 0 };
+
+	t.from = from;
+	t.to = to;
+	t.instructions = instructions;
+	return t;
+}
+
+static uint64_t left(const struct block *b, bool taken)
+{
+	return block_end(b) + taken;
+}
+
+static void fold_block(struct listener *l, const struct block *b, bool taken)
+{
+	bool call = !l->has_last;
+
+	if (l->has_last) {
+		const struct block *last = &l->last;
+
+		call = region_of(NULL, block_end(last) - 4) != region_of(NULL, b->start) ||
+		       region_of(NULL, last->start) != region_of(NULL, block_end(last) - 4) ||
+		       (l->last_taken && (last->sub == SUB_LINK || last->sub == SUB_RET || last->sub == SUB_ERET));
+	}
+	call = call || region_of(NULL, b->start) != region_of(NULL, block_end(b) - 4);
+	if (call) {
+		struct told t = call_of(l->has_last ? left(&l->last, l->last_taken) : 0, b->start, l->instructions);
+
+		tell(l, &t);
+	}
+	if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
+		count(l, &l->last, true, b->start + 1, 1);
+	count(l, b, taken, 0, 1);
+	l->instructions += b->count;
+	l->last = *b;
+	l->has_last = true;
+	l->last_taken = taken;
+}
+
+static void fold_event(struct listener *l, const struct element *e)
+{
+	struct told t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
+
+	tell(l, &t);
+	if (is_transparent(e->kind))
+		return;
+	if (e->kind == ELEM_RANGE) {
+		if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
+			count(l, &l->last, true, e->range.start + 1, 1);
+		l->instructions += e->range.count;
+	}
+	l->has_last = false;
+}
+
+static struct element cycles_of(uint32_t word)
+{
+	struct element e;
+
+	memset(&e, 0, sizeof(e));
+	e.kind = ELEM_CYCLES;
+	e.cycles = word & ~NATIVE_CYCLES;
+	return e;
+}
+
+/* Cycles may be told as events or as words, which is the same. */
+static void plain_event(struct element *to, const struct element *e)
+{
+	if (e->kind == ELEM_CYCLES)
+		*to = cycles_of(e->cycles);
+	else
+		memcpy(to, e, sizeof(*e));
+	to->offset = 0;
+}
+
+static int on_words(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+	size_t event = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct element e;
+
+		if (b->words[i] == NATIVE_EVENT) {
+			plain_event(&e, &b->events[event++]);
+			fold_event(l, &e);
+		} else if (b->words[i] & NATIVE_CYCLES) {
+			e = cycles_of(b->words[i]);
+			fold_event(l, &e);
+		} else {
+			fold_block(l, &b->blocks[b->words[i] >> 1], b->words[i] & 1);
+		}
+	}
+	return 0;
+}
+
+static uint64_t left_word(const struct native_batch *b, uint32_t word)
+{
+	return word ? left(&b->blocks[word >> 1], word & 1) : 0;
+}
+
+static int on_calls(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+	size_t event = 0;
+
+	for (size_t i = 0; i < b->n_calls; i++) {
+		const struct native_call *c = &b->calls[i];
+		struct element e;
+		struct told t;
+
+		if (c->word & NATIVE_CYCLES) {
+			e = cycles_of(c->word);
+			if (c->word == NATIVE_EVENT)
+				plain_event(&e, &b->events[event++]);
+			t = event_of(&e, left_word(b, c->to), c->instructions);
+		} else {
+			t = call_of(left_word(b, c->word), b->blocks[c->to].start, c->instructions);
+		}
+		tell(l, &t);
+	}
+	return 0;
+}
+
+static int on_counts(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+
+	for (size_t i = 0; i < b->n_counts; i++) {
+		const struct native_count *c = &b->counts[i];
+
+		count(l, &b->blocks[c->word >> 1], c->word & 1, c->to ? b->blocks[c->to].start + 1 : 0, c->n);
+	}
+	return 0;
+}
+
+static int compare_tallies(const void *left, const void *right)
+{
+	const struct tally *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->end != b->end)
+		return a->end < b->end ? -1 : 1;
+	if (a->taken != b->taken)
+		return a->taken ? 1 : -1;
+	return (a->to > b->to) - (a->to < b->to);
+}
+
+/* Those of the same become one. */
+static void sum(struct buf *tallies)
+{
+	struct tally *t = (struct tally *)tallies->data;
+	size_t n = tallies->size / sizeof(*t), kept = 0;
+
+	if (n)
+		qsort(t, n, sizeof(*t), compare_tallies);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && compare_tallies(&t[kept - 1], &t[i]) == 0)
+			t[kept - 1].n += t[i].n;
+		else
+			t[kept++] = t[i];
+	}
+	tallies->size = kept * sizeof(*t);
+}
+
+static int listen(const struct trace *t, enum native_outlet outlet, struct listener *l)
+{
+	static int (*const listeners[])(void *, const struct native_batch *) = { on_words, on_calls, on_counts };
+	const struct native_sink sink = { .batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of };
+	struct native *e = NULL;
+	unsigned random = 1;
+	int rc = native_open(&t->config, &t->memory, &sink, &e);
+
+	for (size_t at = 0; rc == 0 && at < t->size;) {
+		size_t n;
+
+		random = random * 1103515245 + 12345;
+		n = MIN(t->size - at, (size_t)1 << (random >> 16) % 17);
+		rc = native_push(e, t->bytes + at, n);
+		at += n;
+	}
+	if (rc == 0)
+		rc = native_finish(e);
+	native_close(e);
+	return rc;
+}
+
+static bool same(const char *what, const struct buf *wanted, const struct buf *got, size_t size)
+{
+	size_t n = wanted->size / size, i = 0;
+
+	while (i < n && i < got->size / size && memcmp(wanted->data + i * size, got->data + i * size, size) == 0)
+		i++;
+	if (i == n && got->size == wanted->size) {
+		printf("# %zu %s\n", n, what);
+		return true;
+	}
+	printf("# %s: %zu wanted, %zu got, they differ from %zu on\n", what, n, got->size / size, i);
+	for (unsigned k = 0; k < 2 && i < n && i < got->size / size; k++) {
+		const uint64_t *v = (const uint64_t *)((k ? got : wanted)->data + i * size);
+
+		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "got   " : "wanted", v[0], v[1], v[2], v[3]);
+	}
+	return false;
+}
+
+static bool check(const char *input)
+{
+	struct listener words = { 0 }, calls = { 0 }, counts = { 0 };
+	const char *most = getenv("BYTES");
+	struct trace t;
+	bool good;
+
+	if (trace_load(input, -1, &t) < 0)
+		return false;
+	t.size = MIN(t.size, most ? strtoull(most, NULL, 10) : (size_t)4000000);
+	printf("# %s, %zu bytes\n", input, t.size);
+	good = listen(&t, NATIVE_WORDS, &words) == 0 && listen(&t, NATIVE_CALLS, &calls) == 0 && listen(&t, NATIVE_COUNTS, &counts) == 0;
+	sum(&words.tallies);
+	sum(&counts.tallies);
+	good = same("calls and events", &words.told, &calls.told, sizeof(struct told)) && good;
+	good = same("counts", &words.tallies, &counts.tallies, sizeof(struct tally)) && good;
+	buf_done(&words.told);
+	buf_done(&words.tallies);
+	buf_done(&calls.told);
+	buf_done(&counts.tallies);
+	trace_done(&t);
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	bool good = argc > 1;
+
+	for (int i = 1; i < argc; i++)
+		good = check(argv[i]) && good;
+	return !good;
+}
