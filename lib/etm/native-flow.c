@@ -272,14 +272,27 @@ int flow_exception(struct native *e, const struct p0 *p, const struct p0 *addres
 	return out_event(e, &told, p->offset);
 }
 
+/* Where control is, as far as it can be known. */
+static int arrive(struct native *e, uint64_t *ret)
+{
+	int rc = e->entries ? flow_return(e) : 0;
+
+	*ret = e->block ? e->blocks.list[e->block].start : e->address;
+	return rc;
+}
+
 int flow_q(struct native *e, const struct p0 *p, uint64_t address)
 {
 	struct element skipped = { .kind = ELEM_RANGE_NOPATH, .isa = ISA_A64 };
 	struct instr last = { 0 };
-	uint64_t start = e->block ? e->blocks.list[e->block].start : e->address, at = start;
+	uint64_t start, at;
 	uint32_t n = 0;
-	int rc = 1;
+	int rc = arrive(e, &start);
 
+	if (rc < 0)
+		return rc;
+	at = start;
+	rc = 1;
 	while (n < p->number && rc > 0) {
 		uint32_t op = 0;
 
@@ -308,11 +321,13 @@ int flow_q(struct native *e, const struct p0 *p, uint64_t address)
 
 int flow_source(struct native *e, const struct p0 *p)
 {
-	uint64_t start = e->block ? e->blocks.list[e->block].start : e->address;
+	uint64_t start;
 	struct instr last;
 	uint32_t op = 0;
-	int rc = blocks_read(&e->blocks, p->value, &op);
+	int rc = arrive(e, &start);
 
+	if (rc == 0)
+		rc = blocks_read(&e->blocks, p->value, &op);
 	if (rc < 0)
 		return rc;
 	if (rc == 0)

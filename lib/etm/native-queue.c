@@ -75,8 +75,9 @@ static int tell_time(struct native *e, const struct p0 *p)
 /* Of what is no P0 element, what is told whether or not anything was executed. */
 static int tell_lasting(struct native *e, const struct p0 *p)
 {
-	struct element told = { .isa = ISA_A64, .value = p->value };
+	struct element told = { .isa = ISA_A64 };
 
+	told.value = p->value;
 	switch ((enum p0_kind)p->kind) {
 	case P0_TIMESTAMP:
 		return tell_time(e, p);
@@ -92,6 +93,11 @@ static int tell_lasting(struct native *e, const struct p0 *p)
 		told.kind = ELEM_MARKER;
 		e->timestamps = true;
 		break;
+	case P0_INSTRUMENTATION:
+		told.kind = ELEM_INSTRUMENTATION;
+		told.instrumentation.level = p->level;
+		told.instrumentation.value = p->value;
+		break;
 	default:
 		return 0;
 	}
@@ -102,15 +108,6 @@ static int tell_transaction(struct native *e, const struct p0 *p)
 {
 	return out_event(e, &(struct element){ .kind = ELEM_TRANSACTION, .isa = ISA_A64, .value = p->number },
 			 p->offset);
-}
-
-static int tell_instrumentation(struct native *e, const struct p0 *p)
-{
-	struct element told = { .kind = ELEM_INSTRUMENTATION, .isa = ISA_A64 };
-
-	told.instrumentation.level = p->level;
-	told.instrumentation.value = p->value;
-	return out_event(e, &told, p->offset);
 }
 
 static int tell_trace_on(struct native *e, const struct p0 *p)
@@ -228,8 +225,6 @@ static int commit_first(struct native *e, uint32_t *n)
 		return 0;
 	case P0_TRANSACTION:
 		return tell_transaction(e, &p);
-	case P0_INSTRUMENTATION:
-		return tell_instrumentation(e, &p);
 	default:
 		return tell_lasting(e, &p);
 	}
@@ -472,8 +467,6 @@ int queue_end(struct native *e)
 		if (p.kind == P0_TRANSACTION && (p.number == TRANSACTION_COMMIT || p.number == TRANSACTION_FAIL) &&
 		    (!e->config.idr8 || !e->depth))
 			rc = tell_transaction(e, &p);
-		else if (p.kind == P0_INSTRUMENTATION)
-			rc = tell_instrumentation(e, &p);
 		else
 			rc = tell_lasting(e, &p);
 	}
