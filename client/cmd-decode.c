@@ -6,7 +6,7 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_REGS };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_VERIFY, OPTION_REGS };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, autofdo, calls, perfetto, speedscope, pprof, folded, store, none" },
@@ -17,6 +17,7 @@ static const struct verb_option options[] = {
 	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
 	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: auto (the default), native, opencsd" },
+	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines, and tell where they differ first" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
@@ -56,6 +57,22 @@ static void tell_images(json_object *result)
 	}
 }
 
+/* Of several lines, some. */
+static void tell_warning(const char *text)
+{
+	const char *before = "  warning: ";
+
+	while (text && *text) {
+		size_t n = strcspn(text, "\n");
+		char line[512];
+
+		snprintf(line, sizeof(line), "%.*s", (int)MIN(n, sizeof(line) - 1), text);
+		fprintf(stderr, "%s%s\n", before, esc(line));
+		text += n + (text[n] == '\n');
+		before = "  ";
+	}
+}
+
 static void tell_result(json_object *result)
 {
 	json_object *gaps, *list, *seconds;
@@ -77,11 +94,26 @@ static void tell_result(json_object *result)
 	if (json_get(result, "warnings", json_type_array, &list) < 0)
 		return;
 	for (size_t i = 0; i < json_object_array_length(list); i++)
-		fprintf(stderr, "  warning: %s\n", esc(json_object_get_string(json_object_array_get_idx(list, i))));
+		tell_warning(json_object_get_string(json_object_array_get_idx(list, i)));
+}
+
+/* Where both engines decoded. */
+static void tell_verified(struct client *c, json_object *result)
+{
+	uint64_t alike;
+
+	if (json_get_u64(result, "alike", &alike) < 0)
+		return;
+	if (number_of(result, "differences"))
+		c->status = EXIT_FAILURE;
+	if (!c->quiet && !c->json)
+		fprintf(stderr, "  verified: %s elements are alike, %s\n", format_count(alike),
+			number_of(result, "differences") ? "and then one is not" : "all that both engines took");
 }
 
 static void on_result(struct client *c, json_object *result)
 {
+	tell_verified(c, result);
 	json_object_object_del(result, "type");
 	if (c->json)
 		printf("%s\n",
@@ -128,6 +160,9 @@ static int parse(struct client *c, struct offline *d)
 				return client_usage(c, "there is no engine '%s'", esc(value));
 			json_add_str(d->options, "engine", value);
 			break;
+		case OPTION_VERIFY:
+			json_add_bool(d->options, "verify", true);
+			break;
 		case OPTION_REGS:
 			d->regs = value;
 			break;
@@ -163,7 +198,9 @@ static int run(struct client *c)
 	rc = offline_input(&d, c->argv[0]);
 	if (rc == 0)
 		rc = offline_output(&d);
-	return rc == 0 ? offline_run(&d) : rc;
+	if (rc == 0)
+		rc = offline_run(&d);
+	return rc == 0 ? c->status : rc;
 }
 
 const struct verb cmd_decode = {

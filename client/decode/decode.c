@@ -155,6 +155,10 @@ static int tell_result(struct decode *d, uint64_t started)
 	json_object_object_add(o, "images", images_json(d));
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
 	json_add_str(o, "engine", lane_engine_str(d->engine));
+	if (d->job->verify) {
+		json_add_u64(o, "alike", d->source->alike);
+		json_add_u64(o, "differences", d->source->differences);
+	}
 	json_add_str(o, "opencsd", opencsd_version(NULL));
 	json_object_object_add(o, "cage", cage_json(d->job->cage));
 	json_object_object_add(o, "warnings", json_object_get(d->warnings));

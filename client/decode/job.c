@@ -91,7 +91,8 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 			j->only_thread = (int64_t)tid;
 		if (json_get_str(j->options, "buffer", &j->buffer) == -EINVAL ||
 		    json_get_str(j->options, "regs", &j->regs) == -EINVAL ||
-		    json_get_str(j->options, "engine", &j->engine) == -EINVAL)
+		    json_get_str(j->options, "engine", &j->engine) == -EINVAL ||
+		    json_get_bool(j->options, "verify", &j->verify) == -EINVAL)
 			return -EBADMSG;
 	}
 	return read_outputs(j, fds + 1 + code, n_fds - 1 - code);

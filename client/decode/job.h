@@ -25,6 +25,7 @@ struct job {
 	int input, code; /* descriptors; code -1: none */
 	const char *buffer, *regs; /* of the options: NULL where absent */
 	const char *engine;	   /* likewise: "opencsd", "native", "auto" */
+	bool verify;		   /* by both, which are compared */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info; /* the one output is of what the input is */

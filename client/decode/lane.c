@@ -5,6 +5,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
+#include "lib/etm/verify.h"
 
 struct lane {
 	struct source *source;
@@ -23,12 +24,15 @@ struct lane {
 	struct tally tally;
 };
 
-static const char *const engines[] = { [LANE_OPENCSD] = "opencsd", [LANE_NATIVE] = "native", [LANE_AUTO] = "auto" };
+static const char *const engines[] = { [LANE_OPENCSD] = "opencsd",
+				       [LANE_NATIVE] = "native",
+				       [LANE_AUTO] = "auto",
+				       [LANE_VERIFY] = "verify" };
 
 bool lane_engine(const struct job *job, enum lane_engine *ret)
 {
-	*ret = LANE_AUTO;
-	if (!job->engine)
+	*ret = job->verify ? LANE_VERIFY : LANE_AUTO;
+	if (!job->engine || job->verify)
 		return true;
 	for (size_t i = 0; i < ELEMENTS(engines); i++)
 		if (strcmp(job->engine, engines[i]) == 0) {
@@ -127,6 +131,12 @@ static int open_engine(struct lane *l, const struct pd_piece *p, const struct en
 /* 1: it has begun; 0: no engine takes it. */
 static int begin_piece(struct lane *l, const struct pd_piece *p)
 {
+	static const struct engine_ops *const ops[] = {
+		[LANE_OPENCSD] = &engine_opencsd,
+		[LANE_NATIVE] = &engine_native,
+		[LANE_AUTO] = &engine_native,
+		[LANE_VERIFY] = &engine_verify,
+	};
 	int rc;
 
 	if (l->stream.of_threads && l->stream.cpu != UINT32_MAX) {
@@ -139,7 +149,7 @@ static int begin_piece(struct lane *l, const struct pd_piece *p)
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		l->tally.gaps[GAP_TYPE_LOST]++;
 	l->told = l->again = 0;
-	rc = open_engine(l, p, l->wanted == LANE_OPENCSD ? &engine_opencsd : &engine_native);
+	rc = open_engine(l, p, ops[l->wanted]);
 	if (rc == -EOPNOTSUPP && l->wanted == LANE_AUTO)
 		rc = open_engine(l, p, &engine_opencsd);
 	if (rc == -EOPNOTSUPP) {
@@ -165,6 +175,18 @@ static int hand_over(struct lane *l, const struct pd_piece *p)
 	return l->to.piece(l->to.user, p, true);
 }
 
+static void note_verified(struct lane *l)
+{
+	uint64_t alike;
+	const char *report = verify_report(l->engine, &alike);
+
+	l->source->alike += alike;
+	if (!report)
+		return;
+	l->source->differences++;
+	json_object_array_add(l->source->warnings, json_object_new_string(report));
+}
+
 static int end_piece(struct lane *l, const struct pd_piece *p)
 {
 	struct engine_stats stats;
@@ -176,6 +198,8 @@ static int end_piece(struct lane *l, const struct pd_piece *p)
 		l->tally.gaps[GAP_TYPE_CUT]++;
 	l->ops->stats(l->engine, &stats);
 	tally_engine(&l->tally, &stats);
+	if (rc == 0 && l->ops == &engine_verify)
+		note_verified(l);
 	l->engine = l->ops->close(l->engine);
 	l->piece++;
 	return rc < 0 ? rc : l->to.piece(l->to.user, p, true);

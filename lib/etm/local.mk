@@ -17,5 +17,6 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/opencsd-element.c \
 	lib/etm/opencsd-source.c \
 	lib/etm/opencsd.c lib/etm/opencsd.h \
-	lib/etm/packet.c lib/etm/packet.h
+	lib/etm/packet.c lib/etm/packet.h \
+	lib/etm/verify.c lib/etm/verify.h
 lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

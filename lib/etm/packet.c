@@ -474,3 +474,39 @@ bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct pack
 	ret->kind = PACKET_BROKEN;
 	return true;
 }
+
+const char *packet_name(enum packet_kind kind)
+{
+	static const char *const names[PACKETS] = {
+		[PACKET_RESERVED] = "reserved",
+		[PACKET_INVALID] = "invalid-here",
+		[PACKET_BROKEN] = "broken",
+		[PACKET_ASYNC] = "async",
+		[PACKET_DISCARD] = "discard",
+		[PACKET_OVERFLOW] = "overflow",
+		[PACKET_TRACE_INFO] = "trace-info",
+		[PACKET_TIMESTAMP] = "timestamp",
+		[PACKET_MARKER] = "timestamp-marker",
+		[PACKET_TRACE_ON] = "trace-on",
+		[PACKET_EXCEPTION] = "exception",
+		[PACKET_EXCEPTION_RETURN] = "exception-return",
+		[PACKET_PE_RESET] = "pe-reset",
+		[PACKET_TRANSACTION_START] = "transaction-start",
+		[PACKET_TRANSACTION_COMMIT] = "transaction-commit",
+		[PACKET_TRANSACTION_FAIL] = "transaction-failure",
+		[PACKET_INSTRUMENTATION] = "instrumentation",
+		[PACKET_CYCLES] = "cycle-count",
+		[PACKET_COMMIT] = "commit",
+		[PACKET_CANCEL] = "cancel",
+		[PACKET_IGNORE] = "ignore",
+		[PACKET_EVENT] = "event",
+		[PACKET_CONTEXT] = "context",
+		[PACKET_ADDRESS] = "address",
+		[PACKET_ADDRESS_CONTEXT] = "address-context",
+		[PACKET_SOURCE] = "source-address",
+		[PACKET_Q] = "q",
+		[PACKET_ATOMS] = "atoms",
+	};
+
+	return (size_t)kind < PACKETS && names[kind] ? names[kind] : "unknown";
+}

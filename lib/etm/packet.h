@@ -101,6 +101,9 @@ void packets_reset(struct packets *s);
  */
 bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret);
 
+/* As the manual calls it, in small letters. */
+const char *packet_name(enum packet_kind kind);
+
 static inline void packets_push_address(struct packets *s, uint64_t address)
 {
 	s->history[2] = s->history[1];
