@@ -289,7 +289,7 @@ int flow_q(struct native *e, const struct p0 *p, uint64_t address)
 	uint32_t n = 0;
 	int rc = arrive(e, &start);
 
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	at = start;
 	rc = 1;
@@ -326,8 +326,9 @@ int flow_source(struct native *e, const struct p0 *p)
 	uint32_t op = 0;
 	int rc = arrive(e, &start);
 
-	if (rc == 0)
-		rc = blocks_read(&e->blocks, p->value, &op);
+	if (rc != 0 || !e->has_context)
+		return rc;
+	rc = blocks_read(&e->blocks, p->value, &op);
 	if (rc < 0)
 		return rc;
 	if (rc == 0)

@@ -356,8 +356,9 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 		new.kind = P0_ADDRESS;
 		*depth = e->pending;
 		e->pending = false;
-		rc = add(e, &new);
-		return rc == 0 && p->kind == PACKET_ADDRESS_CONTEXT ? add_context(e, p) : rc;
+		/* The context is that of the address, so it comes first. */
+		rc = p->kind == PACKET_ADDRESS_CONTEXT ? add_context(e, p) : 0;
+		return rc == 0 ? add(e, &new) : rc;
 	case PACKET_SOURCE:
 		new.kind = P0_SOURCE;
 		*depth = 1;
