@@ -5,7 +5,7 @@
 
 #include "lib/base/util.h"
 
-enum { PAGES_MAX = 4096, WORLDS_MAX = 64, BLOCKS_MAX = 1 << 20 };
+enum { PAGES_MAX = 4096, WORLDS_MAX = 256, BLOCKS_MAX = 1 << 20 };
 
 struct world {
 	uint64_t version;
@@ -220,6 +220,18 @@ static int grow(struct blocks *b)
 	return 0;
 }
 
+int blocks_adopt(struct blocks *b, const struct block *block, uint32_t *ret)
+{
+	int rc = b->n >= b->room ? grow(b) : 0;
+
+	if (rc < 0)
+		return rc;
+	b->list[b->n] = *block;
+	b->next[2 * b->n] = b->next[2 * b->n + 1] = 0;
+	*ret = b->n++;
+	return 0;
+}
+
 int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 {
 	struct block_page *page;
@@ -232,13 +244,10 @@ int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 	start = &page->starts[address % BLOCKS_PAGE / 2];
 	if (!*start) {
 		rc = walk(b, &block);
-		if (rc == 0 && b->n >= b->room)
-			rc = grow(b);
+		if (rc == 0)
+			rc = blocks_adopt(b, &block, start);
 		if (rc < 0)
 			return rc;
-		b->list[b->n] = block;
-		b->next[2 * b->n] = b->next[2 * b->n + 1] = 0;
-		*start = b->n++;
 	}
 	*ret = *start;
 	return 0;

@@ -64,6 +64,9 @@ static inline uint32_t blocks_look(const struct blocks *b, uint64_t address)
 /* The block that begins there; -ENOMEM. It may be of no instructions, where there is no code. */
 int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret);
 
+/* A number for a block as it was, which nothing leads to any more; -ENOMEM. */
+int blocks_adopt(struct blocks *b, const struct block *block, uint32_t *ret);
+
 /* The block that control goes to when that one's branch is taken, its target being known, or is not. -ENOMEM. */
 int blocks_follow(struct blocks *b, uint32_t block, bool taken, uint32_t *ret);
 

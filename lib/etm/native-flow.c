@@ -47,17 +47,20 @@ static int enter(struct native *e)
 
 int flow_renew(struct native *e)
 {
+	struct block last = { 0 };
 	int rc = e->fold ? fold_finish(e) : 0;
 
 	if (rc == 0)
 		rc = memo_clear(e);
 	if (rc < 0)
 		return rc;
-	if (e->fold)
-		fold_forget(e);
+	if (e->fold && e->fold->last)
+		last = e->blocks.list[e->fold->last >> 1];
 	leave_blocks(e);
 	blocks_clear(&e->blocks);
-	return enter(e);
+	rc = enter(e);
+	/* What ran last is still to be told, when it is known where control came to. */
+	return rc == 0 && e->fold ? fold_renew(e, &last) : rc;
 }
 
 int flow_time(struct native *e, uint64_t time)

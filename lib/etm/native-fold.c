@@ -316,11 +316,18 @@ int fold_finish(struct native *e)
 	return n ? MIN(e->sink.batch(e->sink.user, &batch), 0) : 0;
 }
 
-void fold_forget(struct native *e)
+int fold_renew(struct native *e, const struct block *last)
 {
 	struct fold *f = e->fold;
+	uint32_t number;
+	int rc;
 
 	if (f->regions)
 		memset(f->regions, 0, 2 * f->room * sizeof(*f->regions));
-	f->last = 0;
+	if (!f->last)
+		return 0;
+	rc = blocks_adopt(&e->blocks, last, &number);
+	if (rc == 0)
+		f->last = 2 * number + (f->last & 1);
+	return rc;
 }

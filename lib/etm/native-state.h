@@ -235,7 +235,9 @@ int fold_count(struct native *e, const struct entry *entry);
 
 /* What was counted goes to the sink; before blocks are forgotten, too. */
 int fold_finish(struct native *e);
-void fold_forget(struct native *e);
+
+/* Blocks have been forgotten; this one ran last, if any did. -ENOMEM. */
+int fold_renew(struct native *e, const struct block *last);
 
 /*
  * native-fast.c. Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that was goes to *ret_used.
