@@ -103,7 +103,7 @@ static int find_out(pid_t pid, int pidfd, struct process_about *ret, char *ret_r
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	rc = dir < 0 ? -errno : read_about(dir, ret);
 	/* What was read is the process's own only where it still lives: its number may have gone to another. */
-	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 || rc == -ENOENT)
+	if ((syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH) || rc == -ENOENT)
 		return -ESRCH;
 	if (rc == -EACCES)
 		return explain(
