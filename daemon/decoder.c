@@ -31,6 +31,7 @@ struct decoder {
 	struct event *event, *restart;
 	uint64_t since_ns;
 	unsigned failures;
+	char why[192]; /* it does not run */
 };
 
 static void start(struct decoder *d);
@@ -80,7 +81,9 @@ static void start(struct decoder *d)
 	if (rc < 0) {
 		d->pid = 0;
 		d->fd = -1;
-		log_error("csight-decode cannot be started (%s): %s", d->path, strerror(-rc));
+		snprintf(d->why, sizeof(d->why), "csight-decode cannot be started: %s%s", strerror(-rc),
+			 rc == -EPERM ? " (to run it as another user takes CAP_SETUID and CAP_SETGID)" : "");
+		log_error("%s: %s", d->path, d->why);
 		start_later(d);
 		d->events.lost(d->data);
 		return;
@@ -133,6 +136,7 @@ int decoder_new(struct event_base *base, const char *user, const struct decoder_
 	d->events = *events;
 	d->data = data;
 	d->fd = -1;
+	snprintf(d->why, sizeof(d->why), "csight-decode does not run");
 	d->restart = evtimer_new(base, on_restart, d);
 	rc = d->restart ? find_user(d, user) : -ENOMEM;
 	if (rc < 0) {
@@ -173,6 +177,11 @@ bool decoder_hopeless(const struct decoder *d)
 	return d->fd < 0 && d->failures >= 3;
 }
 
+const char *decoder_why(const struct decoder *d)
+{
+	return d->why;
+}
+
 int decoder_submit(struct decoder *d, uint64_t job)
 {
 	int fd, rc;
@@ -198,9 +207,10 @@ void decoder_reap(struct decoder *d)
 
 	if (d->pid <= 0 || waitpid(d->pid, &status, WNOHANG) != d->pid)
 		return;
-	log_error("csight-decode ended by itself (%s %d); it is started again",
-		  WIFSIGNALED(status) ? "signal" : "status",
-		  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	snprintf(d->why, sizeof(d->why), "csight-decode ended by itself (%s %d)",
+		 WIFSIGNALED(status) ? "signal" : "status",
+		 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	log_error("%s; it is started again", d->why);
 	d->pid = 0;
 	stop_listening(d);
 	d->events.lost(d->data);

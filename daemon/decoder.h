@@ -28,6 +28,9 @@ bool decoder_ready(const struct decoder *d);
 /* It was started several times in a row and is not there. */
 bool decoder_hopeless(const struct decoder *d);
 
+/* In words, while it does not run. */
+const char *decoder_why(const struct decoder *d);
+
 /* The socket to a new job's child, not blocking. */
 int decoder_submit(struct decoder *d, uint64_t job);
 

@@ -447,7 +447,7 @@ static void kick(struct jobs *j)
 
 		if (!s->removed && hopeless) {
 			/* Its state on disk stays queued: another start of the daemon may have better luck. */
-			snapshot_set_reason(s, "csight-decode cannot be started");
+			snapshot_set_reason(s, "%s", decoder_why(j->decoder));
 			snapshot_move(s, SNAPSHOT_RAW);
 			settle(j, s);
 		} else if (!s->removed) {
@@ -557,7 +557,7 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 
 const char *jobs_trouble(const struct jobs *j)
 {
-	return decoder_ready(j->decoder) ? NULL : "csight-decode does not run: nothing is decoded";
+	return decoder_ready(j->decoder) ? NULL : decoder_why(j->decoder);
 }
 
 const char *jobs_opencsd(const struct jobs *j)
