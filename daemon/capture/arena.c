@@ -21,38 +21,50 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 	return attr;
 }
 
-/* Opened and mapped, not enabled. -ENODEV: the CPU is off. */
+/*
+ * Opened and mapped, not enabled. The event of a CPU that went off is dead, also when the CPU is back: then another
+ * writes into its buffer, which holds what it held. -ENODEV: the CPU is off.
+ */
 static int open_ring(struct arena *a, size_t n, int poll_fd, char *ret_why, size_t room)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	const struct plan_cpu *c = &a->plan->cpus[n];
 	struct perf_event_attr attr = attr_of(a->plan, c);
 	struct aux *x = &a->rings[n];
+	_cleanup_close_ int fd = -1;
 	char what[96];
 	int rc;
 
 	snprintf(what, sizeof(what), "tracing CPU %u (perf_event_open)", c->cpu);
-	rc = pevent_open(&attr, -1, (int)c->cpu, &x->fd);
-	if (rc == 0) {
+	rc = pevent_open(&attr, -1, (int)c->cpu, &fd);
+	if (rc == 0 && x->fd >= 0) {
+		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)x->fd);
+	} else if (rc == 0) {
 		snprintf(what, sizeof(what), "mapping the ring of CPU %u", c->cpu);
-		rc = pevent_map(x->fd, a->plan->data_size, x->size, &x->ring);
+		rc = pevent_map(fd, a->plan->data_size, x->size, &x->ring);
+		if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
+			rc = -errno;
+			pevent_unmap(&x->ring);
+		}
 	}
-	if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, x->fd, &wanted) < 0)
-		rc = -errno;
 	if (rc < 0) {
-		pevent_unmap(&x->ring);
-		closep(&x->fd);
 		if (rc != -ENODEV)
 			pevent_explain(ret_why, room, rc, what, a->plan->memory);
+		return rc;
 	}
-	return rc;
+	if (x->fd < 0)
+		x->fd = fd;
+	else if (a->events[n] != x->fd)
+		close(a->events[n]);
+	a->events[n] = TAKE_FD(fd);
+	return 0;
 }
 
 static void each(struct arena *a, bool keepers, unsigned long what)
 {
 	for (size_t n = 0; n < a->plan->n_cpus; n++)
-		if (a->plan->cpus[n].keeper == keepers && a->rings[n].fd >= 0)
-			pevent_control(a->rings[n].fd, what, 0);
+		if (a->plan->cpus[n].keeper == keepers && a->events[n] >= 0)
+			pevent_control(a->events[n], what, 0);
 }
 
 /* The first that is mapped gives a shared sink's buffer its size, and the last that stops is given what is in it. */
@@ -63,13 +75,16 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size
 
 	*a = (struct arena){ .plan = p,
 			     .rings = calloc(p->n_cpus + 1, sizeof(*a->rings)),
+			     .events = calloc(p->n_cpus + 1, sizeof(*a->events)),
 			     .enabled = calloc(p->n_cpus + 1, sizeof(*a->enabled)) };
-	if (!a->rings || !a->enabled) {
+	for (size_t n = 0; n < p->n_cpus && a->rings && a->events; n++) {
+		aux_init(&a->rings[n], p->cpus[n].cpu, p->cpus[n].aux_size, p->cpus[n].trace_id);
+		a->events[n] = -1;
+	}
+	if (!a->rings || !a->events || !a->enabled) {
 		arena_close(a);
 		return -ENOMEM;
 	}
-	for (size_t n = 0; n < p->n_cpus; n++)
-		aux_init(&a->rings[n], p->cpus[n].cpu, p->cpus[n].aux_size, p->cpus[n].trace_id);
 	for (unsigned keeper = 2; keeper-- > 0;)
 		for (size_t n = 0; n < p->n_cpus && rc == 0; n++) {
 			if (p->cpus[n].keeper != keeper)
@@ -93,9 +108,13 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size
 
 void arena_close(struct arena *a)
 {
-	for (size_t n = 0; a->rings && n < a->plan->n_cpus; n++)
+	for (size_t n = 0; a->rings && a->events && n < a->plan->n_cpus; n++) {
+		if (a->events[n] != a->rings[n].fd)
+			close(a->events[n]);
 		aux_done(&a->rings[n]);
+	}
 	free(a->rings);
+	free(a->events);
 	free(a->enabled);
 	plan_free(a->plan);
 	*a = (struct arena){ 0 };
@@ -153,32 +172,20 @@ unsigned arena_mend_contexts(struct arena *a)
 		struct aux *x = &a->rings[n];
 		cpu_set_t here;
 
-		if (x->fd < 0 || !x->started_empty || !runs_contained(x->started_tid))
+		if (a->events[n] < 0 || !x->started_empty || !runs_contained(x->started_tid))
 			continue;
 		x->started_tid = 0;
 		CPU_ZERO(&here);
 		CPU_SET(x->cpu, &here);
 		if (sched_setaffinity(0, sizeof(here), &here) < 0)
 			continue;
-		pevent_control(x->fd, PERF_EVENT_IOC_DISABLE, 0);
-		pevent_control(x->fd, PERF_EVENT_IOC_ENABLE, 0);
+		pevent_control(a->events[n], PERF_EVENT_IOC_DISABLE, 0);
+		pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		n_mended++;
 	}
 	if (n_mended)
 		sched_setaffinity(0, sizeof(before), &before);
 	return n_mended;
-}
-
-/* The event of a CPU that went off is dead, also when the CPU is back. What its buffer held is lost with it. */
-static int reopen(struct arena *a, size_t n, int poll_fd, char *ret_why, size_t room)
-{
-	struct aux *x = &a->rings[n];
-	int rc;
-
-	aux_done(x);
-	aux_init(x, a->plan->cpus[n].cpu, a->plan->cpus[n].aux_size, a->plan->cpus[n].trace_id);
-	rc = open_ring(a, n, poll_fd, ret_why, room);
-	return rc == 0 ? pevent_control(x->fd, PERF_EVENT_IOC_ENABLE, 0) : rc;
 }
 
 int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_why, size_t room)
@@ -188,15 +195,18 @@ int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_w
 	*ret_failed = false;
 	for (size_t n = 0; a->plan && n < a->plan->n_cpus && rc == 0; n++) {
 		struct aux *x = &a->rings[n];
-		uint64_t enabled = x->fd < 0 ? 0 : pevent_enabled(x->fd);
+		uint64_t enabled = a->events[n] < 0 ? 0 : pevent_enabled(a->events[n]);
 
-		if (x->fd >= 0 && (x->failed || enabled == 0)) {
+		if (a->events[n] >= 0 && (x->failed || enabled == 0)) {
 			*ret_failed = true;
 			x->failed = false;
-			pevent_control(x->fd, PERF_EVENT_IOC_ENABLE, 0);
-		} else if (x->fd < 0 || enabled == a->enabled[n]) {
-			rc = reopen(a, n, poll_fd, ret_why, room);
-			if (rc == -ENODEV)
+			pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
+		} else if (a->events[n] < 0 || enabled == a->enabled[n]) {
+			/* Its time stands still. */
+			rc = open_ring(a, n, poll_fd, ret_why, room);
+			if (rc == 0)
+				rc = pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
+			else if (rc == -ENODEV)
 				rc = 0;
 		}
 		a->enabled[n] = enabled;

@@ -11,6 +11,7 @@
 struct arena {
 	struct plan *plan; /* owned; NULL: closed */
 	struct aux *rings; /* one a CPU of the plan */
+	int *events;       /* that write into them: the ring's own, or its successor since the CPU was off */
 	uint64_t *enabled; /* for how long each event had been, when last looked at */
 	bool stopped;      /* what was in the sinks is in the AUX buffers, and others may use them */
 };
