@@ -49,10 +49,7 @@ static void cut_destroyed(struct capture_source *s, struct capture_copy *c)
 {
 	struct aux *rings = source_rings(s);
 
-	if (s->shared)
-		arena_flush(&s->m->arena);
-	else
-		toggle(&s->grid);
+	c->blind += s->shared ? arena_flush(&s->m->arena) : toggle(&s->grid);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -238,6 +235,7 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 		hide_others(c);
 	if (c->n_rings == 0)
 		capture_miss(c, "no sink held any trace");
+	source_tell_missing(s, &c->missing);
 	return rc;
 }
 

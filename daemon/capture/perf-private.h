@@ -34,6 +34,7 @@ struct capture_source {
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool failing; /* its own rings did not start */
+	int unread;   /* why there is no process, negative errno, or 0 */
 	/* atomic: */
 	_Atomic bool lost;
 	_Atomic uint64_t cpu_time; /* of the process when it was armed, ns; UINT64_MAX: not armed yet */
@@ -101,6 +102,9 @@ const char *source_filter(const struct capture_source *s);
 
 const struct plan *source_plan(const struct capture_source *s);
 struct aux *source_rings(const struct capture_source *s);
+
+/* Adds what is not as it should be with the trace of a target, in words that its owner may read. */
+void source_tell_missing(const struct capture_source *s, struct buf *b);
 
 int perf_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret);
 

@@ -248,7 +248,7 @@ static int open_rings(struct capture_source *s, char *ret_why)
 		}
 	}
 	s->armed = rc == 0;
-	if (rc == -EBUSY && !m->arena.plan && !m->n_private)
+	if (rc == -EBUSY)
 		machine_blame(m, &(struct plan){ 0 }, ret_why, PERF_WHY_MAX);
 	return rc;
 }
@@ -298,8 +298,7 @@ static int begin(struct capture_source *s, char *ret_why)
 	if (rc < 0)
 		return rc;
 	/* Mappings that are not executable are told of, too (side.c). */
-	if (process_new(s->pid, s->pidfd, true, s->armed_at, &s->process) < 0)
-		s->process = NULL;
+	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
 	/* What it executed while it was looked at may have made it its owner's only now. */
 	side_drain(m->side);
 	if (!s->tasks.execs)
@@ -397,8 +396,7 @@ static void miss(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-/* Adds what is not as it should be with the trace of a target, in words that its owner may read. */
-static void tell_missing(const struct capture_source *s, struct buf *b)
+void source_tell_missing(const struct capture_source *s, struct buf *b)
 {
 	const struct plan *p = source_plan(s);
 	const struct aux *rings = source_rings(s);
@@ -417,8 +415,10 @@ static void tell_missing(const struct capture_source *s, struct buf *b)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
 	if (s->tasks.dropped)
 		miss(b, "more threads came and went than are kept");
-	if (!s->process)
-		miss(b, "its mappings could not be read: its code is not known");
+	if (s->unread == -EACCES || s->unread == -EPERM)
+		miss(b, "its code is not known: csightd may not read its mappings (it has no CAP_SYS_PTRACE)");
+	else if (s->unread)
+		miss(b, "its code is not known: its mappings could not be read");
 }
 
 /* What the loop may be asked; made here, where everything is at hand. */
@@ -437,7 +437,7 @@ static void publish(struct capture_source *s)
 		count_bytes(s, threads, n_threads);
 	for (size_t n = 0; n < p->n_cpus; n++)
 		held += aux_held(&rings[n], &from);
-	tell_missing(s, &missing);
+	source_tell_missing(s, &missing);
 	pthread_mutex_lock(&s->m->lock);
 	free(s->threads);
 	s->threads = threads;
@@ -481,7 +481,7 @@ static void care_for_rings(struct capture_source *s)
 		machine_blame(m, p, why, sizeof(why));
 		tell_trouble(s, why);
 		s->failing = true;
-	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter) {
+	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
 		snprintf(why, sizeof(why), "tracing began %llu times and no sink gave a byte since: %s",
 			 (unsigned long long)starts,
 			 traces ? "it failed, or trace is switched off from outside"

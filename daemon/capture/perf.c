@@ -264,28 +264,42 @@ static void name_holders(char *ret, size_t room)
 	}
 }
 
+/* The trace unit of a CPU of the plan, or else its sink, which is enabled through sysfs now; or NULL. */
+static const struct topology_device *sysfs_has(const struct perf_machine *m, const struct plan *p,
+					       const struct topology *now)
+{
+	for (size_t n = 0; n < p->n_cpus; n++) {
+		const struct topology_cpu *cpu = topology_find_cpu(now, p->cpus[n].cpu);
+		const char *sink = m->topology->devices[m->topology->sinks[p->cpus[n].sink].device].name;
+
+		for (size_t i = 0; i < now->n_sinks; i++) {
+			const struct topology_device *d = &now->devices[now->sinks[i].device];
+
+			if (d->sysfs && strcmp(d->name, sink) == 0)
+				return d;
+		}
+		if (cpu && cpu->source >= 0 && now->devices[cpu->source].sysfs)
+			return &now->devices[cpu->source];
+	}
+	return NULL;
+}
+
 void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret, size_t room)
 {
-	struct topology *t;
-	bool known = false;
+	const struct topology_device *d;
+	struct topology *now;
 
-	if (topology_read(root_of(m), &t) < 0)
+	if (topology_read(root_of(m), &now) < 0)
 		return;
-	for (size_t i = 0; i < t->n_sinks && !known; i++) {
-		const struct topology_device *d = &t->devices[t->sinks[i].device];
-		bool ours = false;
+	d = sysfs_has(m, p, now);
+	if (d) {
+		bool unit = topology_is_cpu_source(d->kind);
 
-		for (size_t n = 0; n < p->n_cpus; n++)
-			ours |=
-			    strcmp(m->topology->devices[m->topology->sinks[p->cpus[n].sink].device].name, d->name) == 0;
-		if (!ours || !d->sysfs)
-			continue;
-		known = true;
-		snprintf(ret + strlen(ret), room - strlen(ret),
-			 "; the sink %s is enabled through sysfs (write 0 to its enable_sink)", d->name);
+		snprintf(ret + strlen(ret), room - strlen(ret), "; the %s %s is enabled through sysfs (write 0 to its %s)",
+			 unit ? "trace unit" : "sink", d->name, unit ? "enable_source" : "enable_sink");
 	}
-	topology_free(t);
-	if (!known)
+	topology_free(now);
+	if (!d)
 		name_holders(ret, room);
 }
 

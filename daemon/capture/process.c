@@ -449,7 +449,10 @@ static int tell_missing(struct process *p, struct buf *b)
 	if (p->closed)
 		miss(b, "the process became another owner's: its code was not read any more");
 	if (p->unread) {
-		buf_printf(b, "the memory of the process cannot be read: %s", strerror(-p->unread));
+		buf_printf(b, "the memory of the process cannot be read: %s%s", strerror(-p->unread),
+			   p->unread == -EACCES || p->unread == -EPERM
+			       ? " (it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH)"
+			       : "");
 		buf_u8(b, 0);
 	}
 	if (p->full)
