@@ -41,6 +41,38 @@ as() { # USER COMMAND...: as alice (1001) or bob (1002), with nothing of root's
 unit_is() { [ "$(systemctl is-active "$1")" = "$2" ]; } # UNIT STATE
 property() { systemctl show -P "$2" "$1"; }             # UNIT PROPERTY
 
+# The trace hardware, and programs to trace.
+hardware() { # PARAMETER...: the module anew, with a daemon that knows it
+  systemctl stop csightd
+  rmmod csight-rig 2>/dev/null
+  modprobe coresight && insmod "$RIG/module/csight-rig.ko" "$@" && systemctl start csightd
+}
+launch() { # USER COMMAND...: in the background, until it is that user's; its process in $pid
+  setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps=-all --reset-env "${@:2}" &
+  pid=$!
+  until_true launched "$pid" "$1"
+}
+# Between its becoming another's and its exec it is nobody's but root's; so is one that ended.
+launched() { [ "$(stat -c %U "/proc/$1" 2>/dev/null)" = "$2" ] || ! grep -q '^State:.[^Z]' "/proc/$1/status"; }
+busy() { # USER [CPUS]: one that computes all the time
+  launch "$1" taskset -c "${2:-0-1}" python3 -c 'while True: sum(range(20000))'
+  until_true grep -q '^python3' "/proc/$pid/comm"
+}
+state_of() { csight targets | awk -v pid="$1" '$1 == pid { print $3 }'; }
+is() { [ "$(state_of "$1")" = "$2" ]; } # PID STATE
+says() { # TEXT COMMAND...: whatever its status
+  local text=$1
+  shift
+  "$@" >/tmp/said 2>&1
+  grep -qF -- "$text" /tmp/said || { note </tmp/said; return 1; }
+}
+daemon() { property csightd MainPID; }
+perf_events() { find "/proc/$(daemon)/fd" -lname '*perf_event*' 2>/dev/null | wc -l; }
+in_use() { local n; read -r n </sys/module/csight_rig/refcnt && echo "$n"; } # trace units and sinks that lead somewhere
+no_warning() { # in the kernel's log
+  ! dmesg | grep -E 'WARN|BUG:|Oops|Call trace' >/tmp/warned || { note </tmp/warned; return 1; }
+}
+
 finish() { exit "$failed"; }
 
 # csightd's decoders wait: what they run would be traced on a shared sink, too, and logged.

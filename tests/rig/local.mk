@@ -1,12 +1,12 @@
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
 RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig \
-	tests/rig/line.rig tests/rig/killed.rig
-RIG_HOSTS = tests/rig/line.host
+	tests/rig/line.rig tests/rig/killed.rig tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig
+RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
 AM_RIG_LOG_FLAGS = test
 EXTRA_DIST += $(RIG_TESTS) $(RIG_HOSTS) tests/rig/rig tests/rig/init tests/rig/run tests/rig/rig.service tests/rig/guest.sh \
-	tests/rig/host.sh
+	tests/rig/host.sh tests/rig/soak.rig
 
 rig-built: all
 	@$(AM_TESTS_ENVIRONMENT) if $(top_srcdir)/tests/rig/rig tools; then $(top_srcdir)/tests/rig/rig all; fi
@@ -14,7 +14,12 @@ check-rig:
 	@$(top_srcdir)/tests/check-summary . rig-tests
 rig-tests: rig-built
 	@$(MAKE) --no-print-directory TESTS='$(RIG_TESTS)' check-TESTS
-.PHONY: rig-built rig-tests check-rig
+# Endurance: SOAK_MINUTES of targets and snapshots.
+SOAK_MINUTES = 30
+soak-rig: rig-built
+	@$(AM_TESTS_ENVIRONMENT) $(top_srcdir)/tests/rig/rig boot --no-truth --limit $$(($(SOAK_MINUTES) * 90 + 1200)) \
+		--set MINUTES=$(SOAK_MINUTES) $(top_srcdir)/tests/rig/soak.rig tests/rig/out/soak
+.PHONY: rig-built rig-tests check-rig soak-rig
 
 CLEANFILES += rig-tests.log
 clean-local: clean-rig

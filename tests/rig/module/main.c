@@ -41,7 +41,8 @@ static int probe(struct platform_device *device)
 
 static struct platform_driver driver = {
 	.probe = probe,
-	.driver = { .name = "csight-rig" },
+	/* As the kernel's own: a device that is in use cannot be taken from its driver. */
+	.driver = { .name = "csight-rig", .suppress_bind_attrs = true },
 };
 
 struct device *rig_device(void)
