@@ -332,8 +332,9 @@ static void learn_cpus(struct perf_machine *m)
 		return;
 	if (strcmp(online, m->online) != 0 && *m->online) {
 		machine_relearn(m);
+		/* The number of one that ended may be another's by now. */
 		TAILQ_FOREACH(s, &m->sources, link)
-		if (s->armed && !s->shared)
+		if (s->armed && !s->shared && !s->lost && !s->tasks.ended)
 			grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
