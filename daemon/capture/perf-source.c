@@ -186,6 +186,7 @@ void source_settle(struct capture_source *s)
 			lose(s);
 			return;
 		}
+		s->skipped |= s->shared && s->tasks.first_exec < s->tasks.last_exec;
 		tasks_checked(&s->tasks);
 		side_drain(s->m->side);
 		if (!s->tasks.execs)
@@ -413,6 +414,8 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
 	if (s->lost_records)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
+	if (s->skipped)
+		miss(b, "programs that it executed one right after the other are left out: whose they were is not known");
 	if (s->tasks.dropped)
 		miss(b, "more threads came and went than are kept");
 	if (s->unread == -EACCES || s->unread == -EPERM)
