@@ -1,13 +1,14 @@
 /*
  * A program that executes itself over and over, by its first thread and by another while the first waits, and at last the
- * program "loops" beside it: other code at the same addresses.
+ * program "loops" beside it: other code at the same addresses. With "paced" behind the size it waits before each.
  */
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "program.h"
 
-static char **arguments;
+static char **arguments, *paced;
 static unsigned long left;
 
 static apart uint32_t work(uint32_t v)
@@ -20,14 +21,17 @@ static apart uint32_t work(uint32_t v)
 static apart void execute(void)
 {
 	char path[4096], size[32];
+	const struct timespec pause = { 0, 700000000 };
 	const char *slash = NULL;
 
+	if (paced)
+		nanosleep(&pause, NULL);
 	for (const char *c = arguments[0]; *c; c++)
 		if (*c == '/')
 			slash = c;
 	snprintf(size, sizeof(size), "%lu", left ? left - 1 : 3000);
 	snprintf(path, sizeof(path), "%.*s/loops", slash ? (int)(slash - arguments[0]) : 1, slash ? arguments[0] : ".");
-	execv(left ? arguments[0] : path, (char *[]){ left ? arguments[0] : path, size, NULL });
+	execv(left ? arguments[0] : path, (char *[]){ left ? arguments[0] : path, size, paced, NULL });
 	perror("execs");
 	_exit(1);
 }
@@ -46,6 +50,7 @@ int main(int argc, char **argv)
 
 	arguments = argv;
 	left = size_of(argc, argv, 4);
+	paced = argc > 2 ? argv[2] : NULL;
 	if (left % 2) {
 		pthread_create(&thread, NULL, other, &v);
 		pthread_join(thread, NULL);
