@@ -108,7 +108,7 @@ static void test_slices(void)
 	for (unsigned i = 0; i < 100000; i++)
 		slice(6000 + (i + 1) * 16, 16, 2, 9, 60 + i);
 	CHECK(a.n_slices - a.first == SIZE / 16 && a.room < 4096);
-	CHECK(!a.strange && !a.failed);
+	CHECK(!a.strange && !a.failed && !a.refused);
 	done();
 }
 
@@ -120,6 +120,7 @@ static void test_failures(void)
 	start(7, 10);
 	slice(0, 0, 3, 7, 10);
 	CHECK(a.failed && a.started_empty == 1 && a.traces == 0);
+	CHECK_EQ(a.refused, 10);
 	/* Ends that go back, sizes beyond the beginning: nothing of that is believed. */
 	a.failed = false;
 	slice(1000, 500, 2, 7, 11);

@@ -72,8 +72,10 @@ static void fold_slice(struct aux *a, const struct pevent_record *r)
 	}
 	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
 		a->failed = true;
-	if (size == 0)
+	if (size == 0) {
+		a->refused = s.flags & PERF_AUX_FLAG_TRUNCATED ? s.ended : a->refused;
 		return;
+	}
 	/* The buffer is one that is overwritten: the offset is where the slice ends, and only rises. */
 	if (s.to < a->end || size > s.to || s.to - size < a->end) {
 		a->strange = true;

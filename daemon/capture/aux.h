@@ -31,6 +31,7 @@ struct aux {
 	uint64_t lost;           /* records */
 	uint64_t starts, traces; /* times that tracing began, slices that held something */
 	uint64_t collisions;     /* slices in which the sink's buffer wrapped: a gap is possible */
+	uint64_t refused;        /* when the sink last could not be had; 0: never */
 	/* since aux_checked() */
 	bool failed;            /* it did not start, or stopped: it must be enabled anew */
 	bool strange;           /* a record made no sense */

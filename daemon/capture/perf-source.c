@@ -401,13 +401,16 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 {
 	const struct plan *p = source_plan(s);
 	const struct aux *rings = source_rings(s);
-	uint64_t lost = 0, collisions = 0;
+	uint64_t lost = 0, collisions = 0, refused = 0;
 
 	buf_add(b, p->missing.data, p->missing.size);
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		lost += rings[n].lost;
 		collisions += rings[n].collisions;
+		refused = MAX(refused, rings[n].refused);
 	}
+	if (refused > reach(s))
+		miss(b, "the sink was another's for a while, or failed: what ran then is not in the trace");
 	if (lost)
 		miss(b, "the kernel lost records about the trace: parts of it have no known place and are left out");
 	if (collisions)
