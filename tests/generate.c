@@ -647,11 +647,21 @@ static void exception(struct gen *g, unsigned type, bool target, bool context)
 	} else {
 		put(g, (target ? 0x40 : 0x01) | type << 1);
 	}
-	if (context) {
-		put(g, 0x81);
+	if (context && below(g, 2)) {
+		bool near = !((g->pc ^ g->history[0]) >> 32);
+
+		put(g, near ? 0x82 : 0x85);
+		put_long(g, g->pc, near ? 4 : 8);
+		remember(g, g->pc);
 		put_context(g, true);
+		g->stack_waits = false;
+	} else {
+		if (context) {
+			put(g, 0x81);
+			put_context(g, true);
+		}
+		put_address(g, g->pc);
 	}
-	put_address(g, g->pc);
 	if (target)
 		g->start = g->pc;
 	g->made++;

@@ -193,7 +193,7 @@ tests_unit_generate_SOURCES = tests/unit-generate.c tests/generate.c tests/gener
 tests_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
 TESTS += tests/unit-generate
 check_PROGRAMS += tests/fuzz-engines
-tests_fuzz_engines_SOURCES = tests/fuzz-engines.c $(trace_sources)
+tests_fuzz_engines_SOURCES = tests/fuzz-engines.c tests/generate.c tests/generate.h $(trace_sources)
 tests_fuzz_engines_LDADD = $(csight_decode_LDADD) -lpthread
 EXTRA_DIST += tests/opencsd-mistakes
 
