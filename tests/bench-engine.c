@@ -22,6 +22,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
+#include "lib/etm/branches.h"
 #include "lib/etm/native.h"
 #include "lib/etm/opencsd.h"
 #include "tests/trace.h"
@@ -455,17 +456,40 @@ static int bench_trace(const struct trace *t)
 	return 0;
 }
 
+static int take_branches(void *user, const struct branch *list, size_t n)
+{
+	return 0;
+}
+
+static int run_branches(const struct trace *t, double *ret)
+{
+	const struct branches_sink sink = { take_branches };
+	struct branches *b = NULL;
+	double at = now();
+	int rc = branches_open(&t->config, &sink, &b);
+
+	if (rc == 0)
+		rc = branches_push(b, t->bytes, t->size);
+	if (rc == 0)
+		rc = branches_finish(b);
+	*ret = now() - at;
+	branches_close(b);
+	return rc;
+}
+
 static int bench_packets(const struct trace *t)
 {
-	double times[ROUNDS_MAX];
+	double times[ROUNDS_MAX], took[ROUNDS_MAX];
 
 	for (unsigned i = 0; i < rounds; i++) {
 		int rc = run_opencsd(t, NULL, true, &times[i]);
 
+		if (rc == 0)
+			rc = run_branches(t, &took[i]);
 		if (rc < 0)
 			return rc;
 	}
-	show("packets", "first", t->size, 0, times, NULL, "");
+	show("branches", "first", t->size, 0, times, took, "-");
 	return 0;
 }
 

@@ -205,6 +205,8 @@ fuzz-engines: tests/fuzz-engines
 		$$(grep -liE 'type=(ETM4|ETE)' $(FUZZ_CORPUS)/snapshots/*/*.ini 2>/dev/null | xargs -r -n 1 dirname | sort -u) \
 		$$(ls -d $${CSIGHT_BENCH_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/csight-bench}/*/ 2>/dev/null)
 .PHONY: fuzz-engines
+TESTS += tests/branches.test
+EXTRA_DIST += tests/branches.test
 check_PROGRAMS += tests/outlets
 tests_outlets_SOURCES = tests/outlets.c tests/trace.c tests/trace.h client/finder.c client/decode/info.c client/decode/job.c \
 	client/decode/runs.c client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c

@@ -203,7 +203,8 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 		return -EBADMSG;
 	by_thread = by_thread || d->source->shown;
 	for (size_t i = 0; i < d->job->n_outputs; i++) {
-		packets = packets || strcmp(d->job->outputs[i].format, "packets") == 0;
+		packets = packets || strcmp(d->job->outputs[i].format, "packets") == 0 ||
+			  strcmp(d->job->outputs[i].format, "branches") == 0;
 		by_thread = by_thread || strcmp(d->job->outputs[i].format, "elements") != 0;
 	}
 	for (size_t i = 0; i < s->n; i++)

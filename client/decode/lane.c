@@ -5,6 +5,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
+#include "lib/etm/branches.h"
 #include "lib/etm/verify.h"
 
 struct lane {
@@ -27,12 +28,15 @@ struct lane {
 static const char *const engines[] = { [LANE_OPENCSD] = "opencsd",
 				       [LANE_NATIVE] = "native",
 				       [LANE_AUTO] = "auto",
-				       [LANE_VERIFY] = "verify" };
+				       [LANE_VERIFY] = "verify",
+				       [LANE_BRANCHES] = "branches" };
 
 bool lane_engine(const struct job *job, enum lane_engine *ret)
 {
-	*ret = job->verify ? LANE_VERIFY : LANE_AUTO;
-	if (!job->engine || job->verify)
+	bool branches = job->n_outputs == 1 && strcmp(job->outputs[0].format, "branches") == 0;
+
+	*ret = branches ? LANE_BRANCHES : job->verify ? LANE_VERIFY : LANE_AUTO;
+	if (!job->engine || *ret != LANE_AUTO)
 		return true;
 	for (size_t i = 0; i < ELEMENTS(engines); i++)
 		if (strcmp(job->engine, engines[i]) == 0) {
@@ -136,6 +140,7 @@ static int begin_piece(struct lane *l, const struct pd_piece *p)
 		[LANE_NATIVE] = &engine_native,
 		[LANE_AUTO] = &engine_native,
 		[LANE_VERIFY] = &engine_verify,
+		[LANE_BRANCHES] = &engine_branches,
 	};
 	int rc;
 

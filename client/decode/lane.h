@@ -24,7 +24,7 @@ struct lane;
  * What decodes, as the job names it; false: there is none of that name. With LANE_AUTO it is the native
  * engine's, and OpenCSD's where that one takes no more: a piece is begun anew then, and what has been told is not told again.
  */
-enum lane_engine { LANE_OPENCSD, LANE_NATIVE, LANE_AUTO, LANE_VERIFY };
+enum lane_engine { LANE_OPENCSD, LANE_NATIVE, LANE_AUTO, LANE_VERIFY, LANE_BRANCHES };
 bool lane_engine(const struct job *job, enum lane_engine *ret);
 const char *lane_engine_str(enum lane_engine engine);
 

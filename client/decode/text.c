@@ -137,6 +137,15 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
 }
 
+/* A line of its own kind: its text is all there is to it. */
+static int branches_packet(struct output *o, const struct engine_packet *p)
+{
+	struct text *t = (struct text *)o;
+
+	buf_printf(&t->out, "%s%s\n", t->id, p->text);
+	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+}
+
 static int text_end(struct output *o, const struct stream *s)
 {
 	return 0;
@@ -169,6 +178,7 @@ static const struct output_ops formats[] = {
 	{ "elements", text_begin, elements_element, text_end, text_finish, text_free },
 	{ "pcs", text_begin, pcs_element, text_end, text_finish, text_free },
 	{ "packets", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, packets_packet },
+	{ "branches", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, branches_packet },
 	{ "none", none_begin, none_element, text_end, text_finish, text_free },
 };
 

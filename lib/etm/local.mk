@@ -1,6 +1,7 @@
 noinst_LTLIBRARIES += lib/etm/libetm.la
 lib_etm_libetm_la_SOURCES = \
 	lib/etm/blocks.c lib/etm/blocks.h \
+	lib/etm/branches.c lib/etm/branches.h \
 	lib/etm/continuity.c lib/etm/continuity.h \
 	lib/etm/element.c lib/etm/element.h \
 	lib/etm/engine.h \

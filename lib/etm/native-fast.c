@@ -216,33 +216,6 @@ static inline unsigned atoms_of(uint32_t rest)
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
-/* An address packet's bytes; *ret_size 0: it is none. */
-static inline uint64_t read_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
-{
-	uint32_t low;
-
-	switch (p[0]) {
-	case 0x95:
-		if (!(p[1] & 0x80)) {
-			*ret_size = 2;
-			return (newest & ~(uint64_t)0x1ff) | (uint64_t)p[1] << 2;
-		}
-		*ret_size = 3;
-		return (newest & ~(uint64_t)0x1ffff) | (uint64_t)(p[1] & 0x7f) << 2 | (uint64_t)p[2] << 9;
-	case 0x9a:
-	case 0x9d:
-		low = (uint32_t)(p[1] & 0x7f) << 2 | (uint32_t)(p[2] & 0x7f) << 9 | (uint32_t)p[3] << 16 | (uint32_t)p[4] << 24;
-		*ret_size = 5;
-		if (p[0] == 0x9a)
-			return (newest & ~(uint64_t)UINT32_MAX) | low;
-		*ret_size = 9;
-		return low | (uint64_t)p[5] << 32 | (uint64_t)p[6] << 40 | (uint64_t)p[7] << 48 | (uint64_t)p[8] << 56;
-	default:
-		*ret_size = 0;
-		return 0;
-	}
-}
-
 /* A cycle count; its size, or 0: not one that is common. */
 static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint32_t *ret)
 {
@@ -365,7 +338,7 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 				to = at[0] == 0x90 ? p0 : at[0] == 0x91 ? p1 : p2;
 				size = 1;
 			} else {
-				address = read_address(at, h0, &size);
+				address = packet_common_address(at, h0, &size);
 				if (!size)
 					break;
 			}

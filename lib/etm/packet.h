@@ -101,6 +101,36 @@ void packets_reset(struct packets *s);
  */
 bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret);
 
+/*
+ * An address of A64 by one of the common packets, of which there are 9 bytes at least to look at; *ret_size 0: it is none. newest:
+ * of the history.
+ */
+static inline uint64_t packet_common_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
+{
+	uint32_t low;
+
+	switch (p[0]) {
+	case 0x95:
+		if (!(p[1] & 0x80)) {
+			*ret_size = 2;
+			return (newest & ~(uint64_t)0x1ff) | (uint64_t)p[1] << 2;
+		}
+		*ret_size = 3;
+		return (newest & ~(uint64_t)0x1ffff) | (uint64_t)(p[1] & 0x7f) << 2 | (uint64_t)p[2] << 9;
+	case 0x9a:
+	case 0x9d:
+		low = (uint32_t)(p[1] & 0x7f) << 2 | (uint32_t)(p[2] & 0x7f) << 9 | (uint32_t)p[3] << 16 | (uint32_t)p[4] << 24;
+		*ret_size = 5;
+		if (p[0] == 0x9a)
+			return (newest & ~(uint64_t)UINT32_MAX) | low;
+		*ret_size = 9;
+		return low | (uint64_t)p[5] << 32 | (uint64_t)p[6] << 40 | (uint64_t)p[7] << 48 | (uint64_t)p[8] << 56;
+	default:
+		*ret_size = 0;
+		return 0;
+	}
+}
+
 /* As the manual calls it, in small letters. */
 const char *packet_name(enum packet_kind kind);
 

@@ -1,0 +1,375 @@
+#include "lib/etm/branches.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/etm/packet.h"
+
+enum { BATCH = 2048, LOOKAHEAD = 16 };
+
+enum sync { SYNC_NONE, SYNC_LOST, SYNC_INFO, SYNC_DONE };
+
+struct branches {
+	struct branches_sink sink;
+	struct packets packets;
+	enum sync sync; /* SYNC_NONE: packets do not follow each other yet */
+	unsigned zeros;
+	bool taken;	/* the last atom since the last address */
+	bool exception; /* the next address is an exception's */
+	uint32_t number;
+	uint64_t cycles;
+	uint8_t carry[PACKET_MAX];
+	size_t n_carry;
+	struct branch list[BATCH];
+	size_t n;
+	int error;
+};
+
+static int flush(struct branches *b)
+{
+	if (b->n)
+		b->error = MIN(b->sink.batch(b->sink.user, b->list, b->n), 0);
+	b->n = 0;
+	return b->error;
+}
+
+static inline void put(struct branches *b, enum branch_type type, uint64_t value, uint32_t number)
+{
+	b->list[b->n++] = (struct branch){ value, b->cycles, type, number };
+}
+
+static void put_address(struct branches *b, uint64_t address)
+{
+	put(b, b->exception ? BRANCH_EXCEPTION : b->taken ? BRANCH_TAKEN : BRANCH_AT, address, b->exception ? b->number : 0);
+	b->taken = b->exception = false;
+}
+
+static void lose(struct branches *b)
+{
+	b->sync = SYNC_LOST;
+	b->taken = b->exception = false;
+	put(b, BRANCH_LOST, 0, 0);
+}
+
+static void take_packet(struct branches *b, const struct packet *p)
+{
+	switch (p->kind) {
+	case PACKET_RESERVED:
+	case PACKET_INVALID:
+	case PACKET_BROKEN:
+	case PACKET_OVERFLOW:
+	case PACKET_DISCARD:
+	case PACKET_CANCEL:
+		lose(b);
+		break;
+	case PACKET_TRACE_ON:
+		put(b, BRANCH_TRACE_ON, 0, 0);
+		b->taken = false;
+		break;
+	case PACKET_ATOMS:
+		b->taken = p->atoms >> (p->n_atoms - 1) & 1;
+		break;
+	case PACKET_ADDRESS:
+	case PACKET_ADDRESS_CONTEXT:
+		put_address(b, p->address);
+		break;
+	case PACKET_EXCEPTION:
+		b->exception = true;
+		b->number = p->number;
+		break;
+	case PACKET_EXCEPTION_RETURN:
+		put(b, BRANCH_EXCEPTION_RETURN, 0, 0);
+		break;
+	case PACKET_CYCLES:
+		b->cycles += p->cycles;
+		put(b, BRANCH_CYCLES, p->cycles, 0);
+		break;
+	case PACKET_TIMESTAMP:
+		put(b, BRANCH_TIME, p->value, 0);
+		break;
+	case PACKET_EVENT:
+		put(b, BRANCH_EVENT, 0, (uint32_t)p->value);
+		break;
+	default:
+		break;
+	}
+}
+
+static int take(struct branches *b, const struct packet *p)
+{
+	if (b->sync == SYNC_DONE)
+		take_packet(b, p);
+	else if (p->kind == PACKET_ASYNC)
+		b->sync = SYNC_INFO;
+	else if (b->sync == SYNC_INFO && p->kind == PACKET_TRACE_INFO)
+		b->sync = SYNC_DONE;
+	return b->n > BATCH - 2 ? flush(b) : 0;
+}
+
+/*
+ * The common packets. That each kind has its own jump, which the processor can foresee by what came before, is what makes it
+ * fast.
+ */
+static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+{
+	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD;
+	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], address;
+	bool taken = b->taken;
+	size_t size;
+
+	*ret_used = 0;
+	if (n <= LOOKAHEAD || b->sync != SYNC_DONE || b->exception)
+		return 0;
+	while (at < limit) {
+		if (b->n > BATCH - 2 && flush(b) < 0)
+			break;
+		if (at[0] >= 0xc0) {
+			/* The newest atom of format 5 and 4 is in the pattern; of others in a bit of the header. */
+			taken = packet_atoms[at[0]] >> ((packet_atoms[at[0]] >> 24) - 1) & 1;
+			at++;
+			continue;
+		}
+		if (at[0] >= 0x90 && at[0] < 0x93) {
+			address = at[0] == 0x90 ? h0 : at[0] == 0x91 ? h1 : h2;
+			size = 1;
+		} else if (at[0] >= 0x95) {
+			address = packet_common_address(at, h0, &size);
+			if (!size || (at[0] == 0x9a && !b->packets.wide))
+				break;
+		} else if ((at[0] & 0xf0) == 0x10 && b->packets.commit_option) {
+			uint32_t cycles = b->packets.threshold + (at[0] & 3);
+
+			b->cycles += cycles;
+			put(b, BRANCH_CYCLES, cycles, 0);
+			at++;
+			continue;
+		} else {
+			break;
+		}
+		put(b, taken ? BRANCH_TAKEN : BRANCH_AT, address, 0);
+		taken = false;
+		h2 = h1;
+		h1 = h0;
+		h0 = address;
+		at += size;
+	}
+	b->packets.history[0] = h0;
+	b->packets.history[1] = h1;
+	b->packets.history[2] = h2;
+	b->taken = taken;
+	*ret_used = (size_t)(at - bytes);
+	return b->error;
+}
+
+static size_t find_sync(struct branches *b, const uint8_t *bytes, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && b->sync == SYNC_NONE; i++) {
+		if (bytes[i] == 0x80 && b->zeros >= 11)
+			b->sync = SYNC_INFO;
+		b->zeros = bytes[i] == 0 ? b->zeros + 1 : 0;
+	}
+	return i;
+}
+
+/* A packet whose head has been kept. */
+static int take_carried(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+{
+	size_t more = MIN(MIN(n, sizeof(b->carry) - b->n_carry), (size_t)32);
+	struct packet p;
+
+	memcpy(b->carry + b->n_carry, bytes, more);
+	*ret_used = more;
+	if (!packets_next(&b->packets, b->carry, b->n_carry + more, &p)) {
+		b->n_carry += more;
+		return 0;
+	}
+	*ret_used = p.size - b->n_carry;
+	b->n_carry = 0;
+	return take(b, &p);
+}
+
+static int take_packets(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+{
+	size_t at = 0, used;
+	struct packet p;
+	int rc = 0;
+
+	while (rc == 0 && at < n) {
+		rc = take_common(b, bytes + at, n - at, &used);
+		at += used;
+		if (rc < 0 || at == n || !packets_next(&b->packets, bytes + at, n - at, &p))
+			break;
+		at += p.size;
+		rc = take(b, &p);
+	}
+	if (rc == 0 && at < n) {
+		b->n_carry = n - at;
+		memcpy(b->carry, bytes + at, b->n_carry);
+		at = n;
+	}
+	*ret_used = at;
+	return rc;
+}
+
+int branches_push(struct branches *b, const void *data, size_t size)
+{
+	const uint8_t *bytes = data;
+
+	while (size && b->error == 0) {
+		size_t used = 0;
+
+		if (b->sync == SYNC_NONE)
+			used = find_sync(b, bytes, size);
+		else if (b->n_carry)
+			b->error = take_carried(b, bytes, size, &used);
+		else
+			b->error = take_packets(b, bytes, size, &used);
+		bytes += used;
+		size -= used;
+	}
+	return b->error == 0 ? flush(b) : b->error;
+}
+
+int branches_finish(struct branches *b)
+{
+	return b->error == 0 ? flush(b) : b->error;
+}
+
+struct branches *branches_close(struct branches *b)
+{
+	free(b);
+	return NULL;
+}
+
+int branches_open(const struct engine_config *config, const struct branches_sink *sink, struct branches **ret)
+{
+	struct branches *b;
+
+	if ((config->protocol != PROTOCOL_ETMV4 && config->protocol != PROTOCOL_ETE) || config->idr8)
+		return -EOPNOTSUPP;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->sink = *sink;
+	packets_init(&b->packets, config);
+	*ret = b;
+	return 0;
+}
+
+size_t branch_format(const struct branch *branch, char *ret, size_t size)
+{
+	static const char *const names[] = { "taken",  "at",   "exception", "exception-return", "cycles",
+					     "time", "event", "trace-on",  "lost" };
+	unsigned type = MIN((unsigned)branch->type, (unsigned)BRANCH_LOST);
+	int n = snprintf(ret, size, "%" PRIu64 " %s", (uint64_t)branch->cycles, names[type]);
+
+	switch (type) {
+	case BRANCH_TAKEN:
+	case BRANCH_AT:
+	case BRANCH_TIME:
+		n += snprintf(ret + n, size - (size_t)n, " %" PRIx64, branch->value);
+		break;
+	case BRANCH_EXCEPTION:
+		n += snprintf(ret + n, size - (size_t)n, " %x %" PRIx64, (unsigned)branch->number, branch->value);
+		break;
+	case BRANCH_CYCLES:
+		n += snprintf(ret + n, size - (size_t)n, " %" PRIu64, branch->value);
+		break;
+	case BRANCH_EVENT:
+		n += snprintf(ret + n, size - (size_t)n, " %u", (unsigned)branch->number);
+		break;
+	default:
+		break;
+	}
+	return (size_t)n;
+}
+
+struct engine {
+	struct branches *branches;
+	struct element_sink sink;
+	struct engine_stats stats;
+};
+
+static int on_batch(void *user, const struct branch *list, size_t n)
+{
+	const struct engine *e = user;
+	char text[64];
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		branch_format(&list[i], text, sizeof(text));
+		rc = e->sink.packet(e->sink.user, &(struct engine_packet){ .text = text });
+	}
+	return rc;
+}
+
+static struct engine *engine_close(struct engine *e)
+{
+	if (!e)
+		return NULL;
+	branches_close(e->branches);
+	free(e);
+	return NULL;
+}
+
+static int engine_open(const struct engine_config *config, const struct engine_memory *memory, const struct element_sink *sink,
+		       struct engine **ret)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return -ENOMEM;
+	e->sink = *sink;
+	e->stats.first_sync = UINT64_MAX;
+	rc = branches_open(config, &(struct branches_sink){ on_batch, e }, &e->branches);
+	if (rc < 0) {
+		engine_close(e);
+		return rc;
+	}
+	*ret = e;
+	return 0;
+}
+
+static int engine_push(struct engine *e, const void *data, size_t size)
+{
+	e->stats.bytes += size;
+	e->stats.decoded += size;
+	return branches_push(e->branches, data, size);
+}
+
+static int engine_reset(struct engine *e)
+{
+	struct branches *b = e->branches;
+
+	lose(b);
+	b->sync = SYNC_NONE;
+	b->zeros = 0;
+	b->n_carry = 0;
+	packets_reset(&b->packets);
+	return flush(b);
+}
+
+static int engine_finish(struct engine *e)
+{
+	return branches_finish(e->branches);
+}
+
+static void engine_stats(const struct engine *e, struct engine_stats *ret)
+{
+	*ret = e->stats;
+}
+
+const struct engine_ops engine_branches = {
+	.name = "branches",
+	.open = engine_open,
+	.push = engine_push,
+	.reset = engine_reset,
+	.finish = engine_finish,
+	.stats = engine_stats,
+	.close = engine_close,
+};
