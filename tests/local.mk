@@ -189,11 +189,12 @@ trace_sources = tests/trace.c tests/trace.h client/finder.c client/decode/info.c
 tests_bench_engine_SOURCES = tests/bench-engine.c $(trace_sources)
 tests_bench_engine_LDADD = $(csight_decode_LDADD) -lpthread
 check_PROGRAMS += tests/unit-generate
-tests_unit_generate_SOURCES = tests/unit-generate.c tests/generate.c tests/generate.h
+generate_sources = tests/generate.c tests/generate.h tests/generate-packets.c tests/generate-parts.h tests/generate-program.c
+tests_unit_generate_SOURCES = tests/unit-generate.c $(generate_sources)
 tests_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
 TESTS += tests/unit-generate
 check_PROGRAMS += tests/fuzz-engines
-tests_fuzz_engines_SOURCES = tests/fuzz-engines.c tests/generate.c tests/generate.h $(trace_sources)
+tests_fuzz_engines_SOURCES = tests/fuzz-engines.c $(generate_sources) $(trace_sources)
 tests_fuzz_engines_LDADD = $(csight_decode_LDADD) -lpthread
 EXTRA_DIST += tests/opencsd-mistakes
 
