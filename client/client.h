@@ -116,7 +116,7 @@ void client_tell_snapshot(FILE *to, const struct csight_object *snapshot);
 /* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a failure. */
 int client_took_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
-extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info, cmd_list, cmd_remove, cmd_report,
+extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info, cmd_list, cmd_open, cmd_remove, cmd_report,
 	cmd_run, cmd_show, cmd_snapshot,
 	cmd_status, cmd_targets, cmd_version;
 

@@ -156,7 +156,10 @@ static void test_perfetto(const struct store *s, const struct thread *threads, s
 	f = export_perfetto_of(s, &o);
 	CHECK_EQ(f.rc, 0);
 	CHECK(f.result.cut && f.result.slices > 4000 && f.result.slices < 6000);
-	CHECK_EQ(f.result.until, MAX(last, store_thread(s, n - 1)->last));
+	last = 0;
+	for (size_t i = 0; i < n; i++)
+		last = MAX(last, store_thread(s, i)->last);
+	CHECK_EQ(f.result.until, last);
 	CHECK_EQ(same_slices(&f.trace, &threads[0], 100, f.result.since, UINT64_MAX, &want), want);
 	for (size_t i = 0; i < f.trace.n_attributes; i++) {
 		if (strcmp(f.trace.attributes[i].key, "csight_covers") == 0)

@@ -1,0 +1,269 @@
+/* csight open. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/serve.h"
+#include "client/stored.h"
+#include "client/view.h"
+#include "lib/base/escape.h"
+#include "lib/base/json.h"
+
+enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_PORT, OPTION_UI, OPTION_NO_BROWSER };
+
+static const struct verb_option options[] = {
+	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
+	[OPTION_BUDGET] = { "budget", 0, "N", "at most about N slices, the last ones; 0: all" },
+	[OPTION_PORT] = { "port", 0, "N", "the loopback port to serve from; any that is free unless told" },
+	[OPTION_UI] = { "ui", 0, "URL", "where the UI is; https://ui.perfetto.dev unless told" },
+	[OPTION_NO_BROWSER] = { "no-browser", 0, NULL, "only say what to open" },
+	{ 0 },
+};
+
+/* The trace is fetched from here, and handed to the UI's window, which never asks anybody for it. */
+static const char page_begin[] =
+    "<!doctype html><meta charset=\"utf-8\"><title>csight</title>\n"
+    "<style>body{font:16px sans-serif;margin:4em auto;max-width:40em;text-align:center}button{font:inherit;padding:.6em 2em}</style>\n"
+    "<h1 id=\"title\"></h1><button id=\"go\">Open in the Perfetto UI</button><p id=\"said\"></p>\n"
+    "<script>\n"
+    "const trace = ";
+static const char page_end[] =
+    ";\n"
+    "const said = text => { document.getElementById('said').textContent = text; };\n"
+    "const origin = new URL(trace.ui).origin;\n"
+    "document.getElementById('title').textContent = trace.title;\n"
+    "document.getElementById('go').onclick = async () => {\n"
+    "  const ui = window.open(trace.ui);\n"
+    "  if (!ui) return said('The browser did not allow a new window. Allow it for this page, and press again.');\n"
+    "  said('Fetching the trace ...');\n"
+    "  let buffer;\n"
+    "  try { buffer = await (await fetch('trace')).arrayBuffer(); } catch (e) {\n"
+    "    return said('The trace is not there any more: csight open has ended. Run it again.');\n"
+    "  }\n"
+    "  said('Waiting for the UI ...');\n"
+    "  const ping = setInterval(() => ui.postMessage('PING', origin), 50);\n"
+    "  window.addEventListener('message', e => {\n"
+    "    if (e.source !== ui || e.origin !== origin || e.data !== 'PONG' || !buffer) return;\n"
+    "    clearInterval(ping);\n"
+    "    ui.postMessage({perfetto: {buffer, title: trace.title, fileName: trace.title + '.pftrace'}}, origin);\n"
+    "    buffer = null;\n"
+    "    said('It is there. This page can be closed.');\n"
+    "  });\n"
+    "};\n"
+    "</script>\n";
+
+struct open {
+	struct view view;
+	const char *ui;
+	int64_t port;
+	bool no_browser;
+	int trace; /* its file */
+	uint64_t size;
+	struct export_result result;
+	struct serve serve;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal)
+{
+	interrupted = signal;
+}
+
+static bool is_interrupted(void)
+{
+	return interrupted;
+}
+
+static int make_trace(struct client *c, struct open *o, const struct store *s)
+{
+	struct export_options export = EXPORT_DEFAULTS;
+	int rc = view_options(c, &o->view, s, &export);
+
+	if (rc != STATUS_OK)
+		return rc;
+	o->trace = memfd_create("csight-trace", MFD_CLOEXEC);
+	rc = o->trace < 0 ? -errno : export_perfetto.write(s, o->trace, &export, &o->result);
+	if (rc == 0)
+		return STATUS_OK;
+	client_error("cannot make the trace: %s", strerror(-rc));
+	return STATUS_FAILED;
+}
+
+/* A file that is no store may be a trace already: the UI knows many kinds. */
+static int open_trace(struct client *c, struct open *o, const char *name)
+{
+	_cleanup_(stored_done) struct stored stored = STORED_NONE;
+	struct stat st;
+	int rc = STATUS_OK;
+
+	if (stored_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
+		stored.fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (stored.fd >= 0 && store_open(stored.fd, &stored.store) < 0) {
+		o->trace = TAKE_FD(stored.fd);
+		return STATUS_OK;
+	}
+	if (!stored.store)
+		rc = stored_open(c, name, &stored);
+	return rc == STATUS_OK ? make_trace(c, o, stored.store) : rc;
+}
+
+static int make_page(const struct open *o, const char *title, uint64_t *ret_size)
+{
+	_cleanup_json_ json_object *told = json_object_new_object();
+	int fd = memfd_create("csight-page", MFD_CLOEXEC);
+	const char *text;
+
+	json_add_str(told, "ui", o->ui);
+	json_add_bytes(told, "title", title);
+	/* Its slashes are escaped, so it does not end the script. */
+	text = json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN);
+	if (fd < 0 || dprintf(fd, "%s%s%s", page_begin, text, page_end) < 0)
+		return fd < 0 ? -errno : -EIO;
+	*ret_size = (uint64_t)lseek(fd, 0, SEEK_END);
+	return fd;
+}
+
+static void launch(const char *url)
+{
+	const char *browser = getenv("BROWSER");
+	pid_t pid = fork();
+	int null;
+
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	if (pid != 0)
+		return;
+	/* Its own parent is gone at once, so nobody waits for it. */
+	if (fork() != 0)
+		_exit(0);
+	setsid();
+	null = open("/dev/null", O_RDWR);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	execlp(browser && *browser ? browser : "xdg-open", "browser", url, NULL);
+	_exit(127);
+}
+
+static void tell(const struct client *c, const struct open *o)
+{
+	bool remote = getenv("SSH_CONNECTION") != NULL;
+	bool screen = getenv("DISPLAY") || getenv("WAYLAND_DISPLAY") || getenv("BROWSER");
+	char url[128], host[256] = "HOST";
+
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/%s/", o->serve.port, o->serve.secret);
+	if (c->json) {
+		_cleanup_json_ json_object *told = json_object_new_object();
+
+		json_add_str(told, "url", url);
+		json_add_u64(told, "port", o->serve.port);
+		json_add_u64(told, "bytes", o->size);
+		json_add_bool(told, "cut", o->result.cut);
+		printf("%s\n", json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	} else if (remote) {
+		gethostname(host, sizeof(host) - 1);
+		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->serve.port, o->serve.port,
+		       esc(host), url);
+	} else {
+		printf("open  %s\n", url);
+	}
+	if (!c->json && o->result.cut)
+		printf("  an earlier part is left out so that the UI loads it at ease; --budget=0 keeps it\n");
+	fflush(stdout);
+	if (!remote && screen && !o->no_browser)
+		launch(url);
+}
+
+static int serve(struct client *c, struct open *o, const char *title)
+{
+	struct serve_file files[] = { { "", "text/html; charset=utf-8", -1, 0, false },
+				      { "trace", "application/octet-stream", o->trace, 0, true } };
+	const struct sigaction action = { .sa_handler = on_signal };
+	_cleanup_close_ int page = make_page(o, title, &files[0].size);
+	int rc = page < 0 ? page : serve_open((uint16_t)o->port, &o->serve);
+
+	if (rc < 0) {
+		client_error("cannot serve from port %lld of this machine: %s", (long long)o->port, strerror(-rc));
+		return STATUS_FAILED;
+	}
+	files[0].fd = page;
+	o->size = files[1].size = (uint64_t)lseek(o->trace, 0, SEEK_END);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	tell(c, o);
+	rc = serve_run(&o->serve, files, ELEMENTS(files), is_interrupted);
+	if (rc < 0) {
+		client_error("ended before a browser took the trace");
+		return STATUS_FAILED;
+	}
+	if (!c->json && !c->quiet)
+		printf("the browser has it: %s\n", format_size(o->size));
+	return STATUS_OK;
+}
+
+static int parse(struct client *c, struct open *o)
+{
+	const char *value;
+	int i;
+
+	while ((i = client_option(c, &value)) >= 0) {
+		const char **const to[] = {
+			[OPTION_SINCE] = &o->view.since,   [OPTION_UNTIL] = &o->view.until, [OPTION_THREAD] = &o->view.thread,
+			[OPTION_BUDGET] = &o->view.budget, [OPTION_PORT] = NULL,	    [OPTION_UI] = &o->ui,
+		};
+
+		if (i == OPTION_NO_BROWSER)
+			o->no_browser = true;
+		else if (i != OPTION_PORT)
+			*to[i] = value;
+		else if (parse_number(value, 0, UINT16_MAX, &o->port) < 0)
+			return client_usage(c, "--port: '%s' is no port", esc(value));
+	}
+	if (i == CLIENT_STOP)
+		return c->status;
+	if (strncmp(o->ui, "https://", 8) != 0 && strncmp(o->ui, "http://127.0.0.1", 16) != 0 && strncmp(o->ui, "http://localhost", 16) != 0)
+		return client_usage(c, "--ui: '%s' is neither at an https:// address nor on this machine", esc(o->ui));
+	if (c->argc != 1)
+		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+	return -1;
+}
+
+static void open_done(struct open *o)
+{
+	closep(&o->trace);
+	serve_done(&o->serve);
+}
+
+static int run(struct client *c)
+{
+	_cleanup_(open_done) struct open o = { .ui = "https://ui.perfetto.dev", .trace = -1, .serve.fd = -1 };
+	const char *name;
+	int rc = parse(c, &o);
+
+	if (rc >= 0)
+		return rc;
+	rc = open_trace(c, &o, c->argv[0]);
+	if (rc != STATUS_OK)
+		return rc;
+	name = strrchr(c->argv[0], '/');
+	return serve(c, &o, name && name[1] ? name + 1 : c->argv[0]);
+}
+
+const struct verb cmd_open = {
+	.name = "open",
+	.arguments = STORED_ARGUMENT,
+	.summary = "show a snapshot in the Perfetto UI",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
+	.options = options,
+	.run = run,
+};

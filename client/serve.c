@@ -1,0 +1,180 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+
+#include "client/serve.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30 };
+
+struct visitor {
+	int fd; /* -1: none */
+	size_t size;
+	char request[REQUEST_MAX + 1];
+};
+
+int serve_open(uint16_t port, struct serve *ret)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_port = htons(port),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(address);
+	uint8_t secret[SERVE_SECRET / 2];
+	struct serve s = { .fd = -1 };
+	int one = 1;
+
+	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(secret); i++)
+		snprintf(s.secret + 2 * i, 3, "%02x", secret[i]);
+	s.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (s.fd < 0 || setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(s.fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(s.fd, CLIENTS_MAX) < 0 ||
+	    getsockname(s.fd, (struct sockaddr *)&address, &size) < 0) {
+		int rc = -errno;
+
+		serve_done(&s);
+		return rc;
+	}
+	s.port = ntohs(address.sin_port);
+	*ret = s;
+	return 0;
+}
+
+void serve_done(struct serve *s)
+{
+	closep(&s->fd);
+}
+
+static int answer_head(int fd, const char *status, const char *type, uint64_t size)
+{
+	char text[512];
+
+	/* The page may be nobody's frame, and what it shows nobody's to keep. */
+	snprintf(text, sizeof(text),
+		 "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %ju\r\nConnection: close\r\nCache-Control: no-store\r\n"
+		 "X-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\r\n",
+		 status, type, (uintmax_t)size);
+	return write_full(fd, text, strlen(text));
+}
+
+static int answer_file(int fd, const struct serve_file *f, bool body)
+{
+	off_t at = 0;
+	int rc = answer_head(fd, "200 OK", f->type, f->size);
+
+	while (rc == 0 && body && (uint64_t)at < f->size) {
+		ssize_t n = sendfile(fd, f->fd, &at, f->size - (uint64_t)at);
+
+		if (n <= 0)
+			rc = n < 0 ? -errno : -EIO;
+	}
+	return rc;
+}
+
+/* 1: the last file was taken. */
+static int answer(const struct serve *s, const struct visitor *v, const struct serve_file *files, size_t n)
+{
+	const struct timeval patience = { .tv_sec = SEND_SECONDS };
+	char method[8] = "", path[256] = "", host[128] = "";
+	const char *line = strcasestr(v->request, "\r\nHost:");
+	char secret[SERVE_SECRET + 8];
+
+	/* What is sent is waited for, but not for ever. */
+	fcntl(v->fd, F_SETFL, 0);
+	setsockopt(v->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (sscanf(v->request, "%7s %255s", method, path) != 2 || !line || sscanf(line + 7, "%127s", host) != 1 ||
+	    (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)) {
+		answer_head(v->fd, "400 Bad Request", "text/plain", 0);
+		return 0;
+	}
+	path[strcspn(path, "?")] = 0;
+	/* A name that somebody made to lead here is none of ours. */
+	host[strcspn(host, ":")] = 0;
+	snprintf(secret, sizeof(secret), "/%s/", s->secret);
+	if ((strcmp(host, "127.0.0.1") == 0 || strcmp(host, "localhost") == 0) &&
+	    strncmp(path, secret, strlen(secret)) == 0)
+		for (size_t i = 0; i < n; i++) {
+			bool body = strcmp(method, "GET") == 0;
+
+			if (strcmp(path + strlen(secret), files[i].name) == 0)
+				return answer_file(v->fd, &files[i], body) == 0 && body && files[i].last;
+		}
+	answer_head(v->fd, "404 Not Found", "text/plain", 0);
+	return 0;
+}
+
+static void leave(struct visitor *v)
+{
+	closep(&v->fd);
+	v->size = 0;
+}
+
+/* 1: the last file was taken. */
+static int hear(const struct serve *s, struct visitor *v, const struct serve_file *files, size_t n)
+{
+	ssize_t got = recv(v->fd, v->request + v->size, REQUEST_MAX - v->size, 0);
+	int rc = 0;
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (got <= 0) {
+		leave(v);
+		return 0;
+	}
+	v->size += (size_t)got;
+	v->request[v->size] = 0;
+	if (!strstr(v->request, "\r\n\r\n") && v->size < REQUEST_MAX)
+		return 0;
+	rc = answer(s, v, files, n);
+	shutdown(v->fd, SHUT_WR);
+	leave(v);
+	return rc;
+}
+
+static void welcome(const struct serve *s, struct visitor *all)
+{
+	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	for (size_t i = 0; fd >= 0 && i < CLIENTS_MAX; i++)
+		if (all[i].fd < 0) {
+			all[i].fd = TAKE_FD(fd);
+			all[i].size = 0;
+		}
+	/* There are as many as a browser opens; who comes later waits for nothing. */
+	closep(&fd);
+}
+
+int serve_run(struct serve *s, const struct serve_file *files, size_t n, bool (*stop)(void))
+{
+	static struct visitor all[CLIENTS_MAX];
+	int rc = 0;
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		all[i].fd = -1;
+	while (rc == 0) {
+		struct pollfd fds[CLIENTS_MAX + 1] = { { s->fd, POLLIN, 0 } };
+
+		for (size_t i = 0; i < CLIENTS_MAX; i++)
+			fds[i + 1] = (struct pollfd){ all[i].fd, POLLIN, 0 };
+		poll(fds, CLIENTS_MAX + 1, PATIENCE_MS);
+		if (stop())
+			rc = -ECANCELED;
+		for (size_t i = 0; rc == 0 && i < CLIENTS_MAX; i++)
+			if (fds[i + 1].fd >= 0 && fds[i + 1].revents)
+				rc = hear(s, &all[i], files, n);
+		if (rc == 0 && fds[0].revents)
+			welcome(s, all);
+	}
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		leave(&all[i]);
+	return MIN(rc, 0);
+}
