@@ -108,19 +108,17 @@ static void note_problems(struct decode *d)
 {
 	const struct pd_contents *c = d->source->contents;
 	const char *opencsd = NULL;
-	unsigned told = 0; /* of protocols */
+	bool used = false;
 	char text[256];
 
+	for (size_t i = 0; i < PROTOCOLS; i++)
+		used = used || d->source->opencsd[i];
 	opencsd_version(&opencsd);
-	if (opencsd)
+	if (opencsd && used)
 		warn(d, opencsd);
-	for (size_t i = 0; i < d->source->streams.n; i++) {
-		enum engine_protocol protocol = d->source->streams.list[i].config.protocol;
-
-		if (d->source->streams.list[i].supported && !(told & 1u << protocol) && opencsd_known_wrong(protocol))
-			warn(d, opencsd_known_wrong(protocol));
-		told |= 1u << protocol;
-	}
+	for (size_t i = 0; i < PROTOCOLS; i++)
+		if (d->source->opencsd[i] && opencsd_known_wrong((enum engine_protocol)i))
+			warn(d, opencsd_known_wrong((enum engine_protocol)i));
 	if (c->damage.cause) {
 		snprintf(text, sizeof(text), "%s, at byte %llu", c->damage.cause, (unsigned long long)c->damage.offset);
 		warn(d, text);

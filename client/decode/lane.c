@@ -127,6 +127,8 @@ static int open_engine(struct lane *l, const struct pd_piece *p, const struct en
 	streams_configure(l->source->contents, &l->stream, p, &config);
 	l->ops = ops;
 	l->at = 0;
+	if ((ops == &engine_opencsd || ops == &engine_verify) && (size_t)config.protocol < PROTOCOLS)
+		l->source->opencsd[config.protocol] = true;
 	if (l->deframe)
 		deframe_init(l->deframe, &runs);
 	return ops->open(&config, &memory, &sink, &l->engine);

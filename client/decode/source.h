@@ -45,6 +45,7 @@ struct source {
 	struct runs *runs;     /* or NULL */
 	struct intervals *shown; /* NULL: all of it may be */
 	bool by_space;       /* as struct engine_memory has it */
+	bool opencsd[PROTOCOLS];     /* it decoded some of these */
 	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */
 	json_object *warnings;
 };
