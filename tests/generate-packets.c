@@ -267,7 +267,8 @@ void gen_put_cycles(struct gen *g)
 
 void gen_put_timestamp(struct gen *g, bool whole)
 {
-	uint64_t time = g->stamp + (gen_below(g, 4) ? gen_below(g, 1000) : gen_draw(g) >> gen_below(g, 64)), changed = whole ? time : time ^ g->stamp;
+	uint64_t time = g->stamp + (gen_below(g, 4) ? gen_below(g, 1000) : gen_draw(g) >> gen_below(g, 64)),
+		 changed = whole ? time : time ^ g->stamp;
 	bool cycles = g->config.configr >> 4 & 1, counted = cycles && gen_below(g, 2);
 	uint32_t count = counted ? gen_below(g, 0x10000) : 0;
 	unsigned bytes = 1;
@@ -284,8 +285,9 @@ void gen_put_timestamp(struct gen *g, bool whole)
 	/* Where there are markers, the first timestamps are of nobody knows when. */
 	if (g->config.idr0 >> 23 & 1 && !g->marked)
 		return;
-	*gen_tell(g, ELEM_TIMESTAMP, g->made + 1) =
-	    (struct element){ .kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = time, .has_cycles = cycles, .cycles = count };
+	*gen_tell(g, ELEM_TIMESTAMP, g->made + 1) = (struct element){
+		.kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = time, .has_cycles = cycles, .cycles = count
+	};
 }
 
 void gen_put_marker(struct gen *g)
@@ -369,7 +371,8 @@ void gen_drop_uncommitted(struct gen *g, bool lasting)
 		if (gone && all[i].element.kind == ELEM_TRACE_ON && all[i].element.reason == REASON_OVERFLOW)
 			g->wants_overflow = true;
 		/* Where nothing came of a P0 element it is one all the same. */
-		blocked = blocked || (gone && all[i].p0 > g->committed + 1) || (gone && !all[i].lasting && all[i].element.kind != ELEM_CONTEXT);
+		blocked = blocked || (gone && all[i].p0 > g->committed + 1) ||
+			  (gone && !all[i].lasting && all[i].element.kind != ELEM_CONTEXT);
 		if (!gone || (all[i].lasting && (lasting || !blocked)))
 			all[to++] = all[i];
 	}

@@ -12,7 +12,7 @@ struct instruction {
 	uint32_t op;
 	uint8_t kind, sub;
 	bool link, conditional, returns; /* returns: from an exception */
-	int32_t words;			 /* to a direct branch's target */
+	int32_t words;                   /* to a direct branch's target */
 };
 
 struct generate_code {
@@ -81,8 +81,8 @@ const struct instruction *generate_instruction(const struct generate_code *code,
 uint64_t gen_anywhere(struct gen *g);
 
 /*
- * generate-packets.c: packets, in any of the forms that say the same, and what a decoder has to tell of them. Atoms are held
- * back until gen_flush(), which comes before any other packet.
+ * generate-packets.c: packets, in any of the forms that say the same, and what a decoder has to tell of them. Atoms are
+ * held back until gen_flush(), which comes before any other packet.
  */
 void gen_put(struct gen *g, unsigned byte);
 void gen_put_field(struct gen *g, uint32_t value); /* seven bits a byte */

@@ -9,9 +9,10 @@ static const uint64_t region_at[GEN_REGIONS] = { 0x400000, 0xffff80400000, 0x7f8
 static struct instruction plain_instruction(struct gen *g)
 {
 	/* Some look much like branches, or are hints around them. */
-	static const uint32_t ops[] = { 0xd503201f, 0xd503245f, 0xd503233f, 0xd50323bf, 0xd50330ff, 0xd5033f9f, 0xd5033bbf, 0xd503305f,
-					0x91000400, 0xf9400021, 0xf9000021, 0xa9bf7bfd, 0xa8c17bfd, 0xd5380000, 0xd51b4200, 0x52800000,
-					0x1e602800, 0x4e20e400, 0x58000040, 0x10000000, 0xdac10000, 0xd50320df, 0xd5032080 };
+	static const uint32_t ops[] = { 0xd503201f, 0xd503245f, 0xd503233f, 0xd50323bf, 0xd50330ff, 0xd5033f9f,
+					0xd5033bbf, 0xd503305f, 0x91000400, 0xf9400021, 0xf9000021, 0xa9bf7bfd,
+					0xa8c17bfd, 0xd5380000, 0xd51b4200, 0x52800000, 0x1e602800, 0x4e20e400,
+					0x58000040, 0x10000000, 0xdac10000, 0xd50320df, 0xd5032080 };
 
 	return (struct instruction){ .op = ops[gen_below(g, ELEMENTS(ops))] };
 }
@@ -21,8 +22,7 @@ static struct instruction indirect_instruction(struct gen *g)
 	static const struct instruction modern[] = {
 		{ 0xd71f0800, INSTR_IBR, SUB_NONE, .link = false }, /* BRAA, BRAB */
 		{ 0xd61f081f, INSTR_IBR, SUB_NONE, .link = false }, /* BRAAZ, BRABZ */
-		{ 0xd73f0800, INSTR_IBR, SUB_LINK, .link = true },
-		{ 0xd63f081f, INSTR_IBR, SUB_LINK, .link = true },
+		{ 0xd73f0800, INSTR_IBR, SUB_LINK, .link = true },    { 0xd63f081f, INSTR_IBR, SUB_LINK, .link = true },
 		{ 0xd65f0bff, INSTR_IBR, SUB_RET, .link = false }, /* RETAA, RETAB */
 		{ 0xd69f0bff, INSTR_IBR, SUB_ERET, .returns = true },
 	};
@@ -62,7 +62,8 @@ static struct instruction direct_instruction(struct gen *g, int32_t far, int32_t
 	case 2:
 	case 3:
 	case 4:
-		return (struct instruction){ 0x94000000 | ((uint32_t)far & 0x3ffffff), INSTR_BR, SUB_LINK, .link = true, .words = far };
+		return (struct instruction){ 0x94000000 | ((uint32_t)far & 0x3ffffff), INSTR_BR, SUB_LINK, .link = true,
+					     .words = far };
 	case 5:
 	case 6:
 	case 7:
@@ -73,7 +74,8 @@ static struct instruction direct_instruction(struct gen *g, int32_t far, int32_t
 		i.op = 0x34000000 | gen_below(g, 2) << 31 | gen_below(g, 2) << 24 | imm19 | gen_below(g, 32);
 		break;
 	default:
-		i.op = 0x36000000 | gen_below(g, 2) << 31 | gen_below(g, 2) << 24 | gen_below(g, 32) << 19 | imm14 | gen_below(g, 32);
+		i.op = 0x36000000 | gen_below(g, 2) << 31 | gen_below(g, 2) << 24 | gen_below(g, 32) << 19 | imm14 |
+		       gen_below(g, 32);
 		break;
 	}
 	return i;
@@ -83,15 +85,21 @@ static struct instruction rare_instruction(struct gen *g, int32_t near)
 {
 	if (gen_rarely(g, GENERATE_COMPARE_BRANCHES, 6)) {
 		/* CB of registers, CBB, CBH, CB of an immediate; not called conditional, as OpenCSD has it. */
-		static const uint32_t ops[] = { 0x74000000, 0xf4000000, 0x74008000, 0x7400c000, 0x75000000, 0xf5000000 };
+		static const uint32_t ops[] = {
+			0x74000000, 0xf4000000, 0x74008000, 0x7400c000, 0x75000000, 0xf5000000
+		};
 
-		return (struct instruction){ ops[gen_below(g, ELEMENTS(ops))] | gen_below(g, 8) << 16 | ((uint32_t)near & 0x1ff) << 5 | gen_below(g, 32),
+		return (struct instruction){ ops[gen_below(g, ELEMENTS(ops))] | gen_below(g, 8) << 16 |
+						 ((uint32_t)near & 0x1ff) << 5 | gen_below(g, 32),
 					     INSTR_BR, .words = near };
 	}
 	if (g->modern && gen_rarely(g, GENERATE_PAUTH_LR, 6))
 		/* RETAASPPC label, RETAASPPCR; and B key. */
-		return gen_below(g, 2) ? (struct instruction){ 0x5500001f | gen_below(g, 2) << 21 | gen_below(g, 0x10000) << 5, INSTR_IBR, SUB_RET }
-				   : (struct instruction){ 0xd65f0be0 | gen_below(g, 2) << 10 | gen_below(g, 31), INSTR_IBR, SUB_RET };
+		return gen_below(g, 2)
+			   ? (struct instruction){ 0x5500001f | gen_below(g, 2) << 21 | gen_below(g, 0x10000) << 5,
+						   INSTR_IBR, SUB_RET }
+			   : (struct instruction){ 0xd65f0be0 | gen_below(g, 2) << 10 | gen_below(g, 31), INSTR_IBR,
+						   SUB_RET };
 	if (g->modern && gen_rarely(g, GENERATE_TRANSACTIONS, 4))
 		return (struct instruction){ 0xd5233060 | gen_below(g, 32), INSTR_TSTART };
 	if (gen_below(g, 3) == 0)
@@ -126,7 +134,8 @@ void gen_make_code(struct gen *g)
 				*to = rare_instruction(g, near);
 				break;
 			case 6:
-				*to = (struct instruction){ .op = traps[gen_below(g, ELEMENTS(traps))] | gen_below(g, 0x10000) << 5 };
+				*to = (struct instruction){ .op = traps[gen_below(g, ELEMENTS(traps))] |
+								  gen_below(g, 0x10000) << 5 };
 				break;
 			default:
 				*to = plain_instruction(g);

@@ -272,7 +272,8 @@ static void branch(struct gen *g, const struct instruction *i)
 	gen_tell_range(g, taken, g->made + 1);
 	if (cond && g->spec > 1 && gen_rarely(g, GENERATE_SPECULATION, 6)) {
 		mispredict(g, taken);
-	} else if (taken && g->version >= 0x50 && i->kind != INSTR_TSTART && !i->returns && gen_rarely(g, GENERATE_SOURCES, 6)) {
+	} else if (taken && g->version >= 0x50 && i->kind != INSTR_TSTART && !i->returns &&
+		   gen_rarely(g, GENERATE_SOURCES, 6)) {
 		put_source(g, at);
 	} else {
 		gen_atom(g, taken);
@@ -468,7 +469,8 @@ static void configure(struct gen *g)
 	c->idr2 = 0x10000088 | vmid << 10;
 	g->waits = g->version >= 0x43 && gen_rarely(g, GENERATE_WAITS, 2);
 	c->idr2 |= (uint32_t)g->waits << 31;
-	c->configr = 1 | (uint32_t)cycles << 4 | gen_below(g, 2) << 6 | (vmid ? gen_below(g, 2) << 7 : 0) | gen_below(g, 2) << 11;
+	c->configr = 1 | (uint32_t)cycles << 4 | gen_below(g, 2) << 6 | (vmid ? gen_below(g, 2) << 7 : 0) |
+		     gen_below(g, 2) << 11;
 	c->configr |= gen_rarely(g, GENERATE_RETURN_STACK, 2) ? 1u << 12 : 0;
 	c->configr |= gen_rarely(g, GENERATE_BROADCAST, 4) ? 1u << 3 : 0;
 	c->configr |= c->idr0 >> 15 & 1 ? 1u << 13 : 0;
@@ -502,7 +504,9 @@ void generate(uint64_t seed, size_t size, unsigned without, struct generated *re
 	gen_tell(&g, ELEM_END, 0)->reason = g.wants_overflow ? REASON_OVERFLOW : REASON_END_OF_TRACE;
 	if (buf_error(&g.bytes) || buf_error(&g.truths))
 		abort();
-	*ret = (struct generated){ .config = g.config, .bytes = g.bytes.data, .size = g.bytes.size, .used = g.used, .code = g.code };
+	*ret = (struct generated){
+		.config = g.config, .bytes = g.bytes.data, .size = g.bytes.size, .used = g.used, .code = g.code
+	};
 	truth = (const struct truth *)g.truths.data;
 	ret->n_truth = g.truths.size / sizeof(*truth);
 	ret->truth = calloc(ret->n_truth, sizeof(*ret->truth));
@@ -523,9 +527,11 @@ void generated_done(struct generated *g)
 
 const char *generate_feature_str(unsigned bit)
 {
-	static const char *const names[GENERATE_FEATURES] = { "speculation", "cycles", "return-stack", "broadcast", "transactions", "q",
-							      "sources", "instrumentation", "markers", "compare-branches", "pauth-lr",
-							      "realms", "resets", "loss", "missing", "waits" };
+	static const char *const names[GENERATE_FEATURES] = {
+		"speculation",     "cycles",  "return-stack",     "broadcast", "transactions", "q",      "sources",
+		"instrumentation", "markers", "compare-branches", "pauth-lr",  "realms",       "resets", "loss",
+		"missing",         "waits"
+	};
 
 	return bit < GENERATE_FEATURES ? names[bit] : "?";
 }

@@ -1,7 +1,7 @@
 /*
- * Whole synthetic instruction traces, ETMv4 and ETE: a made-up A64 program, a processor that runs it, speculates and takes
- * exceptions, a trace unit that writes of it in any packets that say so, and the elements that a decoder has to give. It
- * has no code in common with either engine. The same seed makes the same trace.
+ * Whole synthetic instruction traces, ETMv4 and ETE: a made-up A64 program, a processor that runs it, speculates and
+ * takes exceptions, a trace unit that writes of it in any packets that say so, and the elements that a decoder has to
+ * give. It has no code in common with either engine. The same seed makes the same trace.
  */
 #ifndef CSIGHT_TESTS_GENERATE_H
 #define CSIGHT_TESTS_GENERATE_H
@@ -16,16 +16,16 @@ enum generate_feature {
 	GENERATE_BROADCAST = 1 << 3,
 	GENERATE_TRANSACTIONS = 1 << 4,
 	GENERATE_Q = 1 << 5,
-	GENERATE_SOURCES = 1 << 6,	   /* source addresses */
+	GENERATE_SOURCES = 1 << 6, /* source addresses */
 	GENERATE_INSTRUMENTATION = 1 << 7,
 	GENERATE_MARKERS = 1 << 8,
 	GENERATE_COMPARE_BRANCHES = 1 << 9, /* CB, CBB, CBH */
 	GENERATE_PAUTH_LR = 1 << 10,
 	GENERATE_REALMS = 1 << 11,
 	GENERATE_RESETS = 1 << 12,
-	GENERATE_LOSS = 1 << 13,	   /* overflow, discard */
-	GENERATE_MISSING = 1 << 14,	   /* code that is nowhere */
-	GENERATE_WAITS = 1 << 15,	   /* WFI and the like as branches */
+	GENERATE_LOSS = 1 << 13,    /* overflow, discard */
+	GENERATE_MISSING = 1 << 14, /* code that is nowhere */
+	GENERATE_WAITS = 1 << 15,   /* WFI and the like as branches */
 	GENERATE_FEATURES = 16,
 };
 

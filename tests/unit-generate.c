@@ -1,7 +1,8 @@
 /*
  * Both engines give the truth of made-up traces, element for element, but for what OpenCSD 1.3.3 does not know.
  *
- *   unit-generate SEED [WITHOUT]    shows how a trace without these features (a mask) is decoded: packets, elements, differences
+ *   unit-generate SEED [WITHOUT]    shows how a trace without these features (a mask) is decoded: packets, elements,
+ * differences
  */
 #include "config.h"
 
@@ -136,7 +137,8 @@ static void test_opencsd(void)
 		unsigned features;
 		const char *reason;
 	} wrong[] = {
-		{ GENERATE_RETURN_STACK, "it ends in a crash at an exception whose address is the last branch's target as well" },
+		{ GENERATE_RETURN_STACK,
+		  "it ends in a crash at an exception whose address is the last branch's target as well" },
 		{ GENERATE_COMPARE_BRANCHES, "it does not know the instructions" },
 		{ GENERATE_PAUTH_LR, "it does not know the instructions" },
 		{ GENERATE_RESETS, "it takes the packet for one that an address follows" },
@@ -150,8 +152,11 @@ static void test_opencsd(void)
 	for (size_t i = 0; i < ELEMENTS(wrong); i++) {
 		unsigned features = wrong[i].features, bad;
 
-		bad = strcmp(opencsd_version(NULL), "1.3.3") == 0 ? try(&engine_opencsd, 150, ALL & ~features, false, &used) : 1;
-		unit_check(bad > 0, __FILE__, __LINE__, "OpenCSD 1.3.3 is wrong of what has features %#x: %s", features, wrong[i].reason);
+		bad = strcmp(opencsd_version(NULL), "1.3.3") == 0
+			  ? try(&engine_opencsd, 150, ALL & ~features, false, &used)
+			  : 1;
+		unit_check(bad > 0, __FILE__, __LINE__, "OpenCSD 1.3.3 is wrong of what has features %#x: %s", features,
+			   wrong[i].reason);
 		known |= features & (features - 1) ? 0 : features;
 	}
 	CHECK_EQ(try(&engine_opencsd, 200, known | GENERATE_SPECULATION, true, &used), 0);
