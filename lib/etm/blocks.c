@@ -199,7 +199,8 @@ static int walk(struct blocks *b, struct block *block)
 	block->sub = i.sub;
 	block->link = i.link;
 	block->conditional = i.conditional;
-	block->target = at - 4 + (uint64_t)i.offset;
+	block->always = (i.kind == INSTR_BR || i.kind == INSTR_IBR) && !i.conditional;
+	block->target = i.kind == INSTR_BR ? at - 4 + (uint64_t)i.offset : i.kind == INSTR_IBR ? UINT64_MAX : at;
 	return 0;
 }
 
@@ -256,7 +257,7 @@ int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 int blocks_follow(struct blocks *b, uint32_t block, bool taken, uint32_t *ret)
 {
 	const struct block *from = &b->list[block];
-	uint64_t to = taken && from->kind == INSTR_BR ? from->target : block_end(from);
+	uint64_t to = taken ? from->target : block_end(from);
 	int rc = blocks_find(b, to, ret);
 
 	if (rc == 0)

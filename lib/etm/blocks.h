@@ -17,10 +17,11 @@ enum {
 
 struct block {
 	uint64_t start;
-	uint64_t target; /* of a direct branch */
+	uint64_t target; /* where control goes when it is taken; UINT64_MAX: the code does not tell */
 	uint32_t count;	 /* instructions */
 	uint8_t kind, sub;
 	bool link, conditional;
+	bool always;  /* a branch that is never passed over */
 	bool missing; /* there is no code behind it: no branch ends it */
 };
 

@@ -38,23 +38,26 @@ static void read_event(struct native_reader *r, struct element *ret)
 	}
 }
 
-/* The code of a block is known; lib/etm/continuity.c is the same without it. */
-static void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
+/*
+ * Of a range whose other fields are zero, or of the block before it. The code of a block is known; lib/etm/continuity.c is the
+ * same without it.
+ */
+static inline void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
 {
-	bool branch = b->kind == INSTR_BR || b->kind == INSTR_IBR;
+	uint64_t end = block_end(b);
 
-	*ret = (struct element){ .kind = ELEM_RANGE, .isa = ISA_A64 };
 	ret->instr = b->kind;
 	ret->sub = b->sub;
 	ret->taken = taken;
 	ret->conditional = b->conditional;
+	ret->torn = (r->next != b->start && r->next != NATIVE_NOWHERE) || (b->always && !taken);
 	ret->range.start = b->start;
-	ret->range.end = block_end(b);
+	ret->range.end = end;
 	ret->range.count = b->count;
-	ret->range.last_size = 4;
-	ret->torn = (r->next != NATIVE_NOWHERE && r->next != b->start) || (branch && !taken && !b->conditional);
-	r->next = !branch || !taken ? ret->range.end : b->kind == INSTR_BR ? b->target : NATIVE_NOWHERE;
+	r->next = taken ? b->target : end;
 }
+
+static const struct element any_range = { .kind = ELEM_RANGE, .isa = ISA_A64, .range.last_size = 4 };
 
 bool native_read(struct native_reader *r, struct element *ret)
 {
@@ -71,6 +74,7 @@ bool native_read(struct native_reader *r, struct element *ret)
 		ret->cycles = word & ~NATIVE_CYCLES;
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	} else {
+		*ret = any_range;
 		read_block(r, &b->blocks[word >> 1], word & 1, ret);
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	}
@@ -81,12 +85,23 @@ bool native_read(struct native_reader *r, struct element *ret)
 static int on_batch(void *user, const struct native_batch *b)
 {
 	struct engine *e = user;
-	struct element told;
+	struct native_reader *r = &e->reader;
+	struct element range = any_range, other;
 	int rc = 0;
 
-	native_read_batch(&e->reader, b);
-	while (rc >= 0 && native_read(&e->reader, &told))
-		rc = e->sink.element(e->sink.user, &told);
+	native_read_batch(r, b);
+	while (r->at < b->n && rc >= 0) {
+		uint32_t word = b->words[r->at];
+
+		if (word & NATIVE_CYCLES) {
+			native_read(r, &other);
+			rc = e->sink.element(e->sink.user, &other);
+			continue;
+		}
+		range.offset = b->offsets[r->at++];
+		read_block(r, &b->blocks[word >> 1], word & 1, &range);
+		rc = e->sink.element(e->sink.user, &range);
+	}
 	return rc;
 }
 
