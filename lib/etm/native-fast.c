@@ -247,13 +247,114 @@ static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint3
 	return size;
 }
 
+/* The loop's own copy of the address history, with a block for each; a register each, and no vectors. */
+struct recent {
+	uint64_t a0, a1, a2;
+	uint32_t b0, b1, b2;
+};
+
+/* How many atom packets follow each other, at most four, and their bytes. */
+static inline unsigned count_atoms(const uint8_t *at, uint32_t *ret_word)
+{
+	*ret_word = at[0];
+	if (at[1] < 0xc0)
+		return 1;
+	*ret_word |= (uint32_t)at[1] << 8;
+	if (at[2] < 0xc0)
+		return 2;
+	if (at[3] < 0xc0) {
+		*ret_word |= (uint32_t)at[2] << 16;
+		return 3;
+	}
+	memcpy(ret_word, at, sizeof(*ret_word));
+	*ret_word = le32toh(*ret_word);
+	return 4;
+}
+
+/* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
+static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at, size_t *settled,
+							    uint64_t offset, unsigned *ret_used, const bool stack,
+							    const bool offsets, const enum native_outlet outlet)
+{
+	size_t before = p->n;
+	struct entry *entry;
+	uint32_t word = at[0], to;
+	unsigned packets;
+	int rc;
+
+	if (p->at & GONE) {
+		to = stack ? pop(e) : 0;
+		if (!to)
+			return 1;
+		p->at = to;
+	}
+	packets = offsets ? 1 : count_atoms(at, &word);
+	rc = find_entry(e, (uint64_t)p->at << 32 | word, &entry);
+	if (rc != 0)
+		return rc;
+	/* Control went elsewhere in between. */
+	if (__builtin_expect(entry->used != packets, 0)) {
+		if (!stack)
+			return 1;
+		packets = entry->used;
+	}
+	/* What has been folded cannot be taken back. */
+	if (stack && outlet != NATIVE_WORDS && entry->rest && atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
+		return 1;
+	*ret_used = packets;
+	if (stack && entry->n_pushes)
+		push(e, entry);
+	rc = take_entry(e, p, entry, outlet);
+	/* Should the rest be bad, its packet is lost, and those before it are not. */
+	if (stack && entry->rest && rc == 0) {
+		*settled = p->n + atoms_of(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
+		rc = take_rest(e, p, entry->rest, offset + packets - 1, outlet);
+	}
+	if (offsets)
+		for (size_t i = before; i < p->n; i++)
+			e->out.offsets[i] = offset;
+	if (rc == 0)
+		*settled = p->n;
+	return rc;
+}
+
+/* An address packet; *ret_size 0: it is none, or not common. */
+static inline __attribute__((always_inline)) int take_address(struct native *e, struct place *p, const uint8_t *at,
+							      struct recent *r, size_t *ret_size)
+{
+	uint64_t address;
+	uint32_t to = 0;
+	int rc;
+
+	if (at[0] < 0x93) {
+		address = at[0] == 0x90 ? r->a0 : at[0] == 0x91 ? r->a1 : r->a2;
+		to = at[0] == 0x90 ? r->b0 : at[0] == 0x91 ? r->b1 : r->b2;
+		*ret_size = 1;
+	} else {
+		address = packet_common_address(at, r->a0, ret_size);
+		if (!*ret_size)
+			return 0;
+	}
+	if (!to)
+		to = blocks_look(&e->blocks, address);
+	if (__builtin_expect(!to, 0)) {
+		rc = blocks_full(&e->blocks) ? 1 : blocks_find(&e->blocks, address, &to);
+		if (rc != 0)
+			return rc;
+	}
+	*r = (struct recent){ address, r->a0, r->a1, to, r->b0, r->b1 };
+	p->at = to;
+	return 0;
+}
+
 static inline __attribute__((always_inline)) int run_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset,
 							     size_t *ret_used, const bool stack, const bool offsets,
 							     const enum native_outlet outlet)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD, *last = NULL;
-	uint64_t h0 = e->packets.history[0], h1 = e->packets.history[1], h2 = e->packets.history[2];
-	uint32_t p0 = e->packets.places[0], p1 = e->packets.places[1], p2 = e->packets.places[2];
+	uint64_t *history = e->packets.history;
+	uint32_t *places = e->packets.places;
+	struct recent recent = { history[0], history[1], history[2], places[0], places[1], places[2] };
 	struct place p;
 	size_t settled;
 	int rc = 0;
@@ -263,109 +364,37 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		return 0;
 	settled = e->mark;
 	while (at < limit) {
-		size_t before = p.n, size;
+		size_t size = 0;
 
 		if (__builtin_expect((outlet == NATIVE_WORDS ? e->out.room : e->out.calls_room) - p.n < SLACK, 0) &&
 		    outlet != NATIVE_COUNTS) {
 			rc = make_room(e, &p, &settled);
 			if (rc != 0)
 				break;
-			before = p.n;
 		}
 		if (at[0] >= 0xc0) {
-			struct entry *entry;
-			uint32_t word = at[0], to;
-			unsigned packets = 1;
+			unsigned packets = 0;
 
-			if (p.at & GONE) {
-				to = stack ? pop(e) : 0;
-				if (!to)
-					break;
-				p.at = to;
-			}
-			if (!offsets && at[1] >= 0xc0) {
-				if (at[2] < 0xc0) {
-					packets = 2;
-					word |= (uint32_t)at[1] << 8;
-				} else if (at[3] < 0xc0) {
-					packets = 3;
-					word |= (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
-				} else {
-					packets = 4;
-					memcpy(&word, at, sizeof(word));
-					word = le32toh(word);
-				}
-			}
-			rc = find_entry(e, (uint64_t)p.at << 32 | word, &entry);
-			if (rc != 0)
-				break;
-			/* Control went elsewhere in between. */
-			if (__builtin_expect(entry->used != packets, 0)) {
-				if (!stack)
-					break;
-				packets = entry->used;
-			}
-			/* What has been folded cannot be taken back. */
-			if (stack && outlet != NATIVE_WORDS && entry->rest &&
-			    atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
-				break;
-			last = at + packets - 1;
+			rc = take_atoms(e, &p, at, &settled, offset + (uint64_t)(at - bytes), &packets, stack, offsets, outlet);
+			last = packets ? at + packets - 1 : last;
 			at += packets;
-			if (stack && entry->n_pushes)
-				push(e, entry);
-			rc = take_entry(e, &p, entry, outlet);
-			/* Should the rest be bad, its packet is lost, and those before it are not. */
-			if (stack && entry->rest && rc == 0) {
-				settled = p.n + atoms_of(entry->rest) - (packet_atoms[*last] >> 24);
-				rc = take_rest(e, &p, entry->rest, offset + (uint64_t)(last - bytes), outlet);
-			}
-			if (offsets)
-				for (size_t i = before; i < p.n; i++)
-					e->out.offsets[i] = offset + (uint64_t)(last - bytes);
-			if (rc != 0)
-				break;
-			settled = p.n;
-			if (stack && !p.at)
+			if (rc != 0 || (stack && !p.at))
 				break;
 			continue;
 		}
 		if (at[0] >= 0x90) {
-			uint32_t to = 0;
-			uint64_t address;
-
-			if (at[0] < 0x93) {
-				address = at[0] == 0x90 ? h0 : at[0] == 0x91 ? h1 : h2;
-				to = at[0] == 0x90 ? p0 : at[0] == 0x91 ? p1 : p2;
-				size = 1;
-			} else {
-				address = packet_common_address(at, h0, &size);
-				if (!size)
-					break;
-			}
-			if (!to)
-				to = blocks_look(&e->blocks, address);
-			if (__builtin_expect(!to, 0)) {
-				rc = blocks_full(&e->blocks) ? 1 : blocks_find(&e->blocks, address, &to);
-				if (rc != 0)
-					break;
-			}
-			h2 = h1;
-			h1 = h0;
-			h0 = address;
-			p2 = p1;
-			p1 = p0;
-			p0 = to;
-			p.at = to;
-		} else {
+			rc = take_address(e, &p, at, &recent, &size);
+		} else if (outlet == NATIVE_WORDS) {
 			uint32_t cycles;
 
-			size = outlet == NATIVE_WORDS ? read_cycles(e, at, &cycles) : 0;
-			if (!size)
-				break;
+			size = read_cycles(e, at, &cycles);
 			if (offsets)
 				e->out.offsets[p.n] = offset + (uint64_t)(at - bytes);
-			e->out.words[p.n++] = NATIVE_CYCLES | cycles;
+			if (size)
+				e->out.words[p.n++] = NATIVE_CYCLES | cycles;
 		}
+		if (rc != 0 || !size)
+			break;
 		last = at;
 		at += size;
 	}
@@ -375,12 +404,8 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		e->mark = settled;
 	else if (rc != -EBADMSG)
 		e->mark = e->out.n;
-	e->packets.history[0] = h0;
-	e->packets.history[1] = h1;
-	e->packets.history[2] = h2;
-	e->packets.places[0] = p0;
-	e->packets.places[1] = p1;
-	e->packets.places[2] = p2;
+	memcpy(history, (const uint64_t[]){ recent.a0, recent.a1, recent.a2 }, sizeof(e->packets.history));
+	memcpy(places, (const uint32_t[]){ recent.b0, recent.b1, recent.b2 }, sizeof(e->packets.places));
 	if (last)
 		e->offset = offset + (uint64_t)(last - bytes);
 	*ret_used = (size_t)(at - bytes);
