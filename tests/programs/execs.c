@@ -1,6 +1,6 @@
 /*
- * A program that executes itself over and over, by its first thread and by another while the first waits, and at last the
- * program "loops" beside it: other code at the same addresses. With "paced" behind the size it waits before each.
+ * A program that executes itself over and over, by its first thread and by another while the first waits, and at last
+ * the program "loops" beside it: other code at the same addresses. With "paced" behind the size it waits before each.
  */
 #include <pthread.h>
 #include <time.h>

@@ -3,20 +3,20 @@
  *
  *   compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
  *
- * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which tells of holes, too. TID: of this thread,
- * whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in order and on
- * whatever CPU: all of them.
+ * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which tells of holes, too. TID: of this
+ * thread, whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in
+ * order and on whatever CPU: all of them.
  *
  * -p: every thread of the process must be there, and no other.
  * -t: it was frozen between these values of the virtual counter: what ran later is not in it.
  * -w: rings went round: the beginning may be missing.
  * -e: the end may be missing.
- * -g: there may be holes: what stands between them must be in the truth, in order. Where the truth is not shown is told.
+ * -g: there may be holes: what stands between them must be in the truth, in order. Prints where it is not shown.
  * -x: addresses that have no image, left out of both.
  * -X: what ran here must not be in the decode; left out of the truth, and counted.
  *
- * Prints what is equal, and of each thread that differs the first difference with its surroundings; exits with 0 when all
- * is equal.
+ * Prints what is equal, and of each thread that differs the first difference with its surroundings; exits with 0 when
+ * all is equal.
  */
 #include "config.h"
 
@@ -48,7 +48,7 @@ struct piece {
 struct thread {
 	uint32_t tid;
 	bool decoded;
-	struct list decode, holes;  /* holes: how much was decoded before each */
+	struct list decode, holes; /* holes: how much was decoded before each */
 	struct list truth;
 	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
 	uint64_t pieces, moves;
@@ -142,8 +142,8 @@ static bool read_decode(FILE *f, long only)
 		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3) {
 			for (uint32_t i = 0; i < count; i++)
 				decoded(t, start + 4 * i);
-		} else if (strstr(line, " no-sync ") || strstr(line, " no-image ") || strstr(line, " unknown-address") ||
-			   strstr(line, " range-nopath ")) {
+		} else if (strstr(line, " no-sync ") || strstr(line, " no-image ") ||
+			   strstr(line, " unknown-address") || strstr(line, " range-nopath ")) {
 			/* Where it begins, and several in one place: nothing of what is shown is apart. */
 			if (t->decode.n && (!t->holes.n || t->holes.all[t->holes.n - 1] != t->decode.n))
 				add(&t->holes, t->decode.n);
@@ -363,8 +363,8 @@ static bool compare_thread(const struct thread *t, struct missing *missing)
 	}
 	if (options.unended && t->decode.n && lacks_end(t, &missing->after))
 		return true;
-	printf("thread %u: decoded %zu with %zu holes, the truth has %zu of %zu in %" PRIu64 " pieces: DIFFERENT\n", t->tid,
-	       t->decode.n, t->holes.n, n, t->truth.n, t->pieces);
+	printf("thread %u: decoded %zu with %zu holes, the truth has %zu of %zu in %" PRIu64 " pieces: DIFFERENT\n",
+	       t->tid, t->decode.n, t->holes.n, n, t->truth.n, t->pieces);
 	while (same < MIN(t->decode.n, n) && t->decode.all[same] == t->truth.all[same])
 		same++;
 	differ("from the start", t, n, same, same);
@@ -389,7 +389,8 @@ static void tell(struct missing missing)
 		moves += threads[i].moves;
 		holes += threads[i].holes.n;
 	}
-	printf("%" PRIu64 " equal, threads %" PRIu64 ", pieces %" PRIu64 ", moves %" PRIu64, shown, n, all_pieces, moves);
+	printf("%" PRIu64 " equal, threads %" PRIu64 ", pieces %" PRIu64 ", moves %" PRIu64, shown, n, all_pieces,
+	       moves);
 	if (missing.before)
 		printf(", missing at the beginning %" PRIu64, missing.before);
 	if (missing.after)
@@ -406,7 +407,8 @@ static void tell(struct missing missing)
 
 static bool read_range(struct ranges *r, const char *text)
 {
-	return r->n < EXCLUDED && sscanf(text, "%" SCNx64 ":%" SCNx64, &r->all[r->n][0], &r->all[r->n][1]) == 2 && ++r->n;
+	return r->n < EXCLUDED && sscanf(text, "%" SCNx64 ":%" SCNx64, &r->all[r->n][0], &r->all[r->n][1]) == 2 &&
+	       ++r->n;
 }
 
 static bool read_options(int argc, char **argv)
@@ -450,7 +452,8 @@ int main(int argc, char **argv)
 	bool good;
 
 	if (!read_options(argc, argv)) {
-		fprintf(stderr, "usage: compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
+		fprintf(stderr,
+			"usage: compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
 		return 2;
 	}
 	good = read_decode(stdin, argc - optind == 2 ? strtol(argv[optind + 1], NULL, 10) : -1);

@@ -4,8 +4,8 @@
  *
  *   held PROGRAM [ARGUMENT...]
  *
- * Prints its process, and goes on with each line that is read: lets it run, and prints "ended" when it waits to print; lets
- * it print and end, and prints its exit status. "now" as the only argument: prints the virtual counter.
+ * Prints its process, and goes on with each line that is read: lets it run, and prints "ended" when it waits to print;
+ * lets it print and end, and prints its exit status. "now" as the only argument: prints the virtual counter.
  */
 #include "config.h"
 
