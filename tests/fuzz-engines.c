@@ -655,6 +655,9 @@ static void make_up(void)
 	/* What speculated and was changed is hardly ever a trace again. */
 	if (!job->against_truth && below(4))
 		job->without |= GENERATE_SPECULATION;
+	/* OpenCSD 1.3.3 does not count a source address as what can be cancelled. */
+	if (!job->against_truth && !(job->without & GENERATE_SPECULATION))
+		job->without |= GENERATE_SOURCES;
 	generate(job->seed, job->made_size, job->without, &made);
 	job->config = made.config;
 	job->size = MIN(made.size, (size_t)BYTES_MAX);
