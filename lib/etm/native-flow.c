@@ -264,7 +264,7 @@ int flow_exception(struct native *e, const struct p0 *p, const struct p0 *addres
 	}
 	if (rc == 0 && context)
 		rc = flow_context(e, &context->context, p->offset);
-	if (rc == 0 && address && e->address < address->value)
+	if (rc == 0 && address && e->has_context && e->address < address->value)
 		rc = run_to(e, address->value, p->offset);
 	if (rc != 0)
 		return rc;
