@@ -43,18 +43,21 @@ static uint64_t toggle(const struct grid *g)
 
 /*
  * Sinks that write into the AUX buffers by themselves go on doing so while these are copied: what they destroyed of the
- * oldest is known at the next stop. Thus nothing is copied while the target is not traced.
+ * oldest is known at the next stop. Thus nothing is copied while the target is not traced. True: of a ring all was.
  */
-static void cut_destroyed(struct capture_source *s, struct capture_copy *c)
+static bool cut_destroyed(struct capture_source *s, struct capture_copy *c)
 {
 	struct aux *rings = source_rings(s);
+	bool all = false;
 
 	c->blind += s->shared ? arena_flush(&s->m->arena) : toggle(&s->grid);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
 		aux_cut(&c->rings[i], rings[n].size, pevent_aux_head(&rings[n].ring));
+		all |= c->rings[i].n_slices == 0;
 	}
+	return all;
 }
 
 static bool has_registers(const struct capture_source *s, uint32_t cpu)
@@ -204,6 +207,34 @@ static void hide_others(struct capture_copy *c)
 			c->rings[i].slices[k].pid = c->rings[i].slices[k].tid = UINT32_MAX;
 }
 
+/* Small rings are written over faster than they are copied. */
+static int copy_stopped(struct capture_source *s, size_t limit, struct capture_copy *c)
+{
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
+	int rc;
+
+	for (size_t i = 0; i < c->n_rings; i++) {
+		free(c->rings[i].data);
+		free(c->rings[i].slices);
+	}
+	free(c->rings);
+	c->rings = NULL;
+	c->n_rings = 0;
+	buf_clear(&c->missing);
+	if (s->shared)
+		arena_stop(&s->m->arena);
+	else
+		grid_stop(&s->grid);
+	machine_take(s->m);
+	rc = copy_rings(s, limit, c);
+	if (s->shared)
+		arena_start(&s->m->arena);
+	else
+		grid_start(&s->grid);
+	c->blind += now_ns(CLOCK_MONOTONIC) - began;
+	return rc;
+}
+
 static int fill(struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	struct perf_machine *m = s->m;
@@ -223,8 +254,8 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 	if (s->shared && arena_mend_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
 	rc = copy_rings(s, limit, c);
-	if (rc == 0 && source_plan(s)->direct && running)
-		cut_destroyed(s, c);
+	if (rc == 0 && source_plan(s)->direct && running && cut_destroyed(s, c))
+		rc = copy_stopped(s, limit, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)
