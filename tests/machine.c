@@ -2,7 +2,7 @@
  * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
  * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped]
  *
  *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
  *         wide    a ring a CPU, with all that ran there; shared
@@ -71,7 +71,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
-static bool grid, arena, nocid, el2, drop, sparse, handed, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, dropped, off;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -152,6 +152,12 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 		return;
 	c->slices = reallocarray(c->slices, c->n_slices + 1, sizeof(a));
 	c->slices[c->n_slices++] = a;
+}
+
+/* Those that were written over: one CPU's ring went round, the others' did not. */
+static size_t lost_slices(uint32_t cpu)
+{
+	return wrapped && cpu == 0 ? cpus[0].n_slices / 2 : 0;
 }
 
 static bool is_traced(const struct thread *t)
@@ -406,13 +412,15 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
-		for (size_t k = 0; k < cpus[i].n_slices; k++)
+		for (size_t k = lost_slices(i); k < cpus[i].n_slices; k++)
 			pd_write_aux(w, &cpus[i].slices[k]);
 	for (uint32_t i = 0; i < (arena ? 1 : CPUS); i++) {
 		const struct buf *b = arena ? &frames : &cpus[i].bytes;
+		uint64_t from = lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
 
-		pd_write_buffer(w, &(struct pd_buffer){ .size = b->size, .index = i, .tid = UINT32_MAX, .cpu = i });
-		pd_write_bytes(w, b->data, b->size);
+		pd_write_buffer(w, &(struct pd_buffer){
+				       .size = b->size - from, .offset = from, .index = i, .tid = UINT32_MAX, .cpu = i });
+		pd_write_bytes(w, b->data + from, b->size - from);
 	}
 	rc = pd_write_end(w);
 	pd_writer_free(w);
@@ -515,6 +523,7 @@ int main(int argc, char **argv)
 		nocid = nocid || strcmp(argv[i], "nocid") == 0;
 		el2 = el2 || strcmp(argv[i], "el2") == 0;
 		drop = drop || strcmp(argv[i], "drop") == 0;
+		wrapped = wrapped || strcmp(argv[i], "wrapped") == 0;
 		handed = handed || strcmp(argv[i], "handed") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
 	}

@@ -40,6 +40,7 @@ struct demux {
 	uint32_t n_tracks;
 	uint32_t *hash;		/* of threads, by number: index of a track plus one */
 	const struct track *at; /* whom outputs are told of now */
+	uint64_t whole_since;	/* time of records: what slices ended before may have had others between them */
 	uint64_t unsure;	/* stretches that were told of, and may have been earlier or later */
 	uint64_t done, to_do;
 };
@@ -224,7 +225,8 @@ static bool goes_on(const struct demux *d, const struct feed *f, const struct tr
 	if (before == here)
 		return true;
 	if (f->stream->of_threads)
-		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL);
+		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL) &&
+		       before->origin.time >= d->whole_since;
 	/* Slices of CPUs that were recorded at the same time, on another CPU. */
 	return d->source->has_clock && f->time < before->origin.time;
 }
@@ -332,6 +334,14 @@ static int pick(struct demux *d, struct feed **ret, const struct unit **ret_unit
 	return 0;
 }
 
+/* What a CPU did before the first slice that its buffer still has is lost, and could be of any thread. */
+static uint64_t whole_since(const struct stream *s)
+{
+	bool of_cpu = s->cpu != UINT32_MAX && s->of_threads;
+
+	return of_cpu && s->n_pieces && s->pieces[0].offset ? s->pieces[0].origin.time : 0;
+}
+
 static int open_feeds(struct demux *d)
 {
 	const struct streams *s = &d->source->streams;
@@ -348,6 +358,7 @@ static int open_feeds(struct demux *d)
 		if (rc < 0)
 			return rc;
 		f->stream = f->queue->stream;
+		d->whole_since = MAX(d->whole_since, whole_since(f->stream));
 		d->to_do += f->stream->bytes;
 	}
 	return 0;
