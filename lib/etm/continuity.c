@@ -23,17 +23,9 @@ bool continuity_holds(struct continuity *c, const struct element *e, const struc
 {
 	bool holds;
 
-	switch (e->kind) {
-	case ELEM_RANGE:
-		break;
-	case ELEM_CONTEXT:
-	case ELEM_TIMESTAMP:
-	case ELEM_CYCLES:
-	case ELEM_EVENT:
-	case ELEM_MARKER:
-	case ELEM_INSTRUMENTATION:
+	if (element_is_aside(e))
 		return true;
-	default:
+	if (e->kind != ELEM_RANGE) {
 		c->known = false;
 		return true;
 	}

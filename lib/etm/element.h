@@ -124,6 +124,22 @@ struct element_sink {
 	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; told before what it means */
 };
 
+/* Says nothing of where control is: the range after it still follows the one before it. */
+static inline bool element_is_aside(const struct element *e)
+{
+	switch (e->kind) {
+	case ELEM_CONTEXT:
+	case ELEM_TIMESTAMP:
+	case ELEM_CYCLES:
+	case ELEM_EVENT:
+	case ELEM_MARKER:
+	case ELEM_INSTRUMENTATION:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* The line without ID and newline; returns its length, cut at size - 1. */
 size_t element_format(const struct element *e, char *ret, size_t size);
 

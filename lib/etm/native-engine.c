@@ -21,21 +21,11 @@ static void read_event(struct native_reader *r, struct element *ret)
 	uint64_t leads = r->batch->leads[r->event];
 
 	*ret = r->batch->events[r->event++];
-	switch ((enum element_kind)ret->kind) {
-	case ELEM_CONTEXT:
-	case ELEM_TIMESTAMP:
-	case ELEM_CYCLES:
-	case ELEM_EVENT:
-	case ELEM_MARKER:
-	case ELEM_INSTRUMENTATION:
-		break;
-	case ELEM_RANGE:
+	if (element_is_aside(ret))
+		return;
+	if (ret->kind == ELEM_RANGE)
 		ret->torn = r->next != NATIVE_NOWHERE && r->next != ret->range.start;
-		r->next = leads;
-		break;
-	default:
-		r->next = NATIVE_NOWHERE;
-	}
+	r->next = ret->kind == ELEM_RANGE ? leads : NATIVE_NOWHERE;
 }
 
 /*

@@ -165,22 +165,6 @@ static int fold_block(struct native *e, uint32_t word)
 	return rc;
 }
 
-/* Whether what comes after it still follows what came before it. */
-static bool is_transparent(const struct element *event)
-{
-	switch ((enum element_kind)event->kind) {
-	case ELEM_CONTEXT:
-	case ELEM_TIMESTAMP:
-	case ELEM_CYCLES:
-	case ELEM_EVENT:
-	case ELEM_MARKER:
-	case ELEM_INSTRUMENTATION:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static int fold_event(struct native *e, uint32_t word)
 {
 	struct fold *f = e->fold;
@@ -193,7 +177,7 @@ static int fold_event(struct native *e, uint32_t word)
 	if (word != NATIVE_EVENT)
 		return rc;
 	event = &e->out.events[f->events++];
-	if (is_transparent(event))
+	if (element_is_aside(event))
 		return rc;
 	/* A piece of a block may be where an indirect branch went, too. */
 	if (rc == 0 && event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_COUNTS && f->last && is_indirect(e, f->last)) {

@@ -65,7 +65,7 @@ enum {
 	ATTRIBUTE_STRING = FIELD(3, WIRE_BYTES),
 };
 
-enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, GAP_KINDS = 8 };
+enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2 };
 
 struct writer {
 	struct out out;
@@ -228,7 +228,7 @@ static const char *name_of(const struct writer *w, const struct store_event *e, 
 {
 	size_t functions = store_functions(w->walk->store);
 
-	*ret_name = e->type == STORE_GAP ? functions + e->kind % GAP_KINDS : e->frame.function;
+	*ret_name = e->type == STORE_GAP ? functions + e->kind % WALK_GAP_KINDS : e->frame.function;
 	if (is_interned(w, *ret_name))
 		return NULL;
 	if (e->type != STORE_GAP)
@@ -358,7 +358,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + GAP_KINDS) / 8 + 1;
+	w.interned_size = (store_functions(s) + WALK_GAP_KINDS) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;

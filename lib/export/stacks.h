@@ -7,7 +7,7 @@
 
 #include "lib/export/walk.h"
 
-enum { STACKS_NONE = -1, STACKS_GAP_KINDS = 8, STACKS_DEPTH_MAX = 1000 };
+enum { STACKS_NONE = -1, STACKS_DEPTH_MAX = 1000 };
 
 struct stacks_node {
 	uint32_t function;
@@ -34,7 +34,7 @@ struct stacks {
 	struct stacks_frame *frames; /* that are open */
 	size_t depth, room_frames;
 	int32_t first_top, last_top; /* nodes without a parent */
-	uint64_t gaps[STACKS_GAP_KINDS], gap_ns[STACKS_GAP_KINDS];
+	uint64_t gaps[WALK_GAP_KINDS], gap_ns[WALK_GAP_KINDS];
 	uint64_t slices, n_gaps;
 	uint64_t first, last; /* ns */
 	uint64_t time, instructions; /* of the last event */

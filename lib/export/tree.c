@@ -140,7 +140,7 @@ static void print_header(struct tree *t, const struct store_thread *thread, uint
 	if (thread->unexplained)
 		buf_printf(b, ", %ju unexplained", (uintmax_t)thread->unexplained);
 	buf_printf(b, "\n");
-	for (unsigned i = 0; i < STACKS_GAP_KINDS; i++) {
+	for (unsigned i = 0; i < WALK_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
 			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED), duration(t->stacks.gap_ns[i], time),
 				   (uintmax_t)t->stacks.gaps[i], gap_kind_str(i), paint(t, PLAIN));

@@ -5,6 +5,9 @@
 #include "lib/base/buf.h"
 #include "lib/export/export.h"
 
+/* Kinds of gaps that a file has room for; what is beyond is counted as one of them. */
+enum { WALK_GAP_KINDS = 8 };
+
 struct walk {
 	const struct store *store;
 	uint64_t since, until;

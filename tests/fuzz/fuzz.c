@@ -177,3 +177,20 @@ int fuzz_perfdata(void)
 	pd_writer_free(w);
 	return fd;
 }
+
+size_t fuzz_read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
+{
+	enum { PAGE = 4096 };
+
+	if (address >> 20 & 1)
+		return 0;
+	size = MIN(size, (size_t)(PAGE - address % PAGE));
+	for (size_t i = 0; i < size; i++)
+		((uint8_t *)ret)[i] = ((const uint8_t *)fuzz_code)[(address + i) % sizeof(fuzz_code)];
+	return size;
+}
+
+uint64_t fuzz_version(void *user, const struct engine_context *context)
+{
+	return context->has_time ? context->time & 1 : 0;
+}

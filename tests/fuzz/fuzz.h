@@ -35,6 +35,10 @@ extern const uint32_t fuzz_code[FUZZ_CODE_WORDS];
 size_t fuzz_trace(uint8_t ret[FUZZ_TRACE_MAX]);
 struct engine_config fuzz_etmv4(void);
 
+/* That program everywhere but where bit 20 of the address is set, ending with each page; another version each tick. */
+size_t fuzz_read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size);
+uint64_t fuzz_version(void *user, const struct engine_context *context);
+
 /* A perf.data with that trace, of one thread; the caller closes it. */
 int fuzz_perfdata(void);
 

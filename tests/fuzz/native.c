@@ -12,8 +12,6 @@
 #include "lib/etm/native.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PAGE = 4096 };
-
 struct head {
 	uint8_t protocol, trace_id, chunk, flags;
 	uint32_t configr, idr0, idr1, idr2, idr8, devarch;
@@ -24,24 +22,6 @@ struct said {
 	uint64_t hash, instructions, elements;
 	struct native_reader reader;
 };
-
-/* The program is everywhere but where bit 20 of the address is set, and ends with each page. */
-static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
-{
-	size_t left = PAGE - address % PAGE;
-
-	if (address >> 20 & 1)
-		return 0;
-	size = MIN(size, left);
-	for (size_t i = 0; i < size; i++)
-		((uint8_t *)ret)[i] = ((const uint8_t *)fuzz_code)[(address + i) % sizeof(fuzz_code)];
-	return size;
-}
-
-static uint64_t version(void *user, const struct engine_context *context)
-{
-	return context->has_time ? context->time & 1 : 0;
-}
 
 static uint32_t region(void *user, uint64_t address)
 {
@@ -108,7 +88,7 @@ static struct engine_config config_of(const struct head *h)
 				       .core_aa64 = h->flags & 1 };
 }
 
-static const struct engine_memory memory = { .read = read_code, .version = version };
+static const struct engine_memory memory = { .read = fuzz_read_code, .version = fuzz_version };
 
 /* All bytes, some at a time, each time of their own: reading past them is seen. */
 static int push(int (*take)(void *to, const void *data, size_t size), void *to, const uint8_t *data, size_t size, size_t chunk)

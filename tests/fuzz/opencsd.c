@@ -10,7 +10,7 @@
 #include "lib/base/util.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { ELEMENTS_MAX = 100000, PAGE = 4096 };
+enum { ELEMENTS_MAX = 100000 };
 
 struct head {
 	uint8_t protocol, trace_id, chunk, flags;
@@ -21,24 +21,6 @@ struct run {
 	size_t elements;
 	uint64_t version;
 };
-
-/* The program is everywhere but where bit 20 of the address is set, and ends with each page. */
-static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
-{
-	size_t left = PAGE - address % PAGE;
-
-	if (address >> 20 & 1)
-		return 0;
-	size = MIN(size, left);
-	for (size_t i = 0; i < size; i++)
-		((uint8_t *)ret)[i] = ((const uint8_t *)fuzz_code)[(address + i) % sizeof(fuzz_code)];
-	return size;
-}
-
-static uint64_t version(void *user, const struct engine_context *context)
-{
-	return context->has_time ? context->time & 1 : 0;
-}
 
 static int on_element(void *user, const struct element *e)
 {
@@ -69,7 +51,7 @@ static struct engine_config config_of(const struct head *h)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct run run = { 0 };
-	const struct engine_memory memory = { .read = read_code, .version = version, .user = &run };
+	const struct engine_memory memory = { .read = fuzz_read_code, .version = fuzz_version, .user = &run };
 	const struct element_sink sink = { on_element, &run };
 	struct engine_config config;
 	struct engine_stats stats;
