@@ -17,7 +17,7 @@
 
 enum {
 	OPTION_EMU, OPTION_SNAPSHOT, OPTION_RETSTACK, OPTION_BROADCAST, OPTION_CYCLES, OPTION_THRESHOLD, OPTION_NO_TIMESTAMPS,
-	OPTION_NO_CONTEXTS, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_SYSROOT
+	OPTION_NO_CONTEXTS, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_STACKS, OPTION_SYSROOT
 };
 
 static const struct verb_option options[] = {
@@ -32,12 +32,13 @@ static const struct verb_option options[] = {
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history kept for each thread; K, M, G may follow" },
 	[OPTION_RINGS] = { "rings", 0, "N", "threads that have a history at a time" },
 	[OPTION_TRUTH] = { "truth", 0, "DIR", "log what ran into DIR, for tests" },
+	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with it, log where stack pointers stood" },
 	[OPTION_SYSROOT] = { "sysroot", 'L', "DIR", "where a dynamic program's libraries are (" GUEST_SYSROOT ")" },
 	{ 0 },
 };
 
 struct run {
-	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts;
+	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts, stacks;
 	const char *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
 };
 
@@ -67,6 +68,7 @@ static int parse(struct client *c, struct run *ret)
 			[OPTION_CYCLES] = &ret->cycles,
 			[OPTION_NO_TIMESTAMPS] = &ret->no_timestamps,
 			[OPTION_NO_CONTEXTS] = &ret->no_contexts,
+			[OPTION_STACKS] = &ret->stacks,
 		};
 
 		if (flags[o])
@@ -135,6 +137,8 @@ static int put_plugin(struct client *c, const struct run *run, const char *plugi
 			return STATUS_FAILED;
 		}
 		put_argument(b, "truth", truth);
+		if (run->stacks)
+			put_argument(b, "stacks", "on");
 	}
 	buf_u8(b, 0);
 	return buf_error(b) ? fail_program(c->argv[0], strerror(-buf_error(b))) : STATUS_OK;

@@ -17,6 +17,7 @@ csight_etm_la_SOURCES = \
 	lib/emu/qemu.h \
 	lib/emu/shared.c lib/emu/shared.h \
 	lib/emu/signals.c lib/emu/signals.h \
+	lib/emu/stacks.c lib/emu/stacks.h \
 	lib/emu/truth.c lib/emu/truth.h \
 	lib/base/io.c
 csight_etm_la_CFLAGS = -std=gnu11 $(CSIGHT_PLAIN_CFLAGS) -fvisibility=hidden

@@ -3,7 +3,8 @@
  * the block before it is retired then, as the packets that hardware would have written for it.
  *
  * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off, threshold=N
- * (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps), truth=DIR, truthraw=on.
+ * (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps), truth=DIR, truthraw=on,
+ * stacks=on (with truth).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include "lib/emu/maps.h"
 #include "lib/emu/shared.h"
 #include "lib/emu/signals.h"
+#define CSIGHT_EMU_STACKS_WRITER
+#include "lib/emu/stacks.h"
 #include "lib/emu/truth.h"
 
 enum { VCPUS = 16384, ARENA = 1 << 20 };
@@ -62,7 +65,7 @@ static struct shared_options options = { .rings = 64,
 static uint16_t threshold = 256;
 static uint64_t sync_bytes = 4096;
 static uint32_t period_blocks = 1024;
-static bool truth;
+static bool truth, stacks;
 
 static struct shared shared;
 static struct codelog *codelog;
@@ -379,6 +382,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	self_call[0] = a1;
 	self_call[1] = a2;
 	self_call[2] = a3;
+	stacks_syscall(number);
 	if (!t || !t->slot)
 		return;
 	if (t->last && t->last->kind == A64_SVC) {
@@ -493,6 +497,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	pthread_mutex_unlock(&lock);
 	if (truth)
 		truth_instrument(tb, base);
+	if (truth && stacks)
+		stacks_instrument(tb, base);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, b);
 }
 
@@ -516,6 +522,7 @@ static void after_fork_in_child(void)
 	if (!opened || untraced)
 		return;
 	closep(&parent.socket);
+	stacks_forked(self_vcpu);
 	if (truth)
 		truth_forked();
 	for (unsigned i = 0; i < VCPUS; i++)
@@ -579,6 +586,8 @@ static bool set_option(const char *argument)
 		truth_open(strdup(value), false), truth = true;
 	else if (IS("truthraw"))
 		truth_open(strdup(value), true), truth = true;
+	else if (IS("stacks"))
+		stacks = strcmp(value, "on") == 0;
 	else
 		return false;
 #undef IS

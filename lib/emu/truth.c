@@ -12,19 +12,25 @@
 #include "lib/emu/truth.h"
 
 /* The log grows in pieces, mapped shared, so that what was written is in the file whatever ends the process. */
-enum { VCPUS = 16384, PIECE = 1 << 20, RECORDS = PIECE / 16, HANDLERS = 256 };
+enum { VCPUS = 16384, HANDLERS = 256, PIECE = 3 << 20 /* a multiple of pages, and of each kind of record */ };
 
 struct record {
 	uint64_t start, count;
 };
 
+struct pieces {
+	uint8_t *piece;
+	size_t used; /* of it */
+	off_t size;
+	int fd;
+};
+
 struct log {
-	struct record *piece;
-	unsigned used; /* records of the piece; the last one grows */
+	struct pieces runs, stacks; /* stacks: where they are asked for */
+	struct record *run;	    /* the last one; it grows */
 	uint64_t next, count;
 	uint64_t last;
-	int fd, gaps;
-	off_t size;
+	int gaps;
 	char path[4096];
 };
 
@@ -48,17 +54,37 @@ static void fail(const char *what)
 	_exit(70);
 }
 
-static void next_piece(struct log *l)
+static void next_piece(struct pieces *p)
 {
-	if (l->piece)
-		munmap(l->piece, PIECE);
-	if (ftruncate(l->fd, l->size + PIECE) < 0)
+	if (p->piece)
+		munmap(p->piece, PIECE);
+	if (ftruncate(p->fd, p->size + PIECE) < 0)
 		fail("ftruncate");
-	l->piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, l->fd, l->size);
-	if (l->piece == MAP_FAILED)
+	p->piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, p->size);
+	if (p->piece == MAP_FAILED)
 		fail("mmap");
-	l->size += PIECE;
-	l->used = 0;
+	p->size += PIECE;
+	p->used = 0;
+}
+
+static void *next_record(struct pieces *p, size_t size)
+{
+	void *ret;
+
+	if (!p->piece || p->used == PIECE)
+		next_piece(p);
+	ret = p->piece + p->used;
+	p->used += size;
+	return ret;
+}
+
+static void pieces_end(struct pieces *p)
+{
+	if (p->fd < 0)
+		return;
+	if (p->piece)
+		munmap(p->piece, PIECE);
+	close(p->fd);
 }
 
 static int open_high(const struct log *l, const char *ending)
@@ -84,8 +110,8 @@ static struct log *log_begin(void)
 	l->gaps = -1;
 	snprintf(l->path, sizeof(l->path), "%s/%d.%ld.%u", truth_dir, getpid(), syscall(SYS_gettid),
 		 atomic_fetch_add(&serial, 1));
-	l->fd = open_high(l, "truth");
-	next_piece(l);
+	l->runs.fd = open_high(l, "truth");
+	l->stacks.fd = -1;
 	return l;
 }
 
@@ -107,7 +133,7 @@ static uint64_t peek(uint64_t address)
 	return *(const uint64_t *)(uintptr_t)(memory_base + address);
 }
 
-static bool handler_at(uint64_t pc)
+bool truth_handler(uint64_t pc)
 {
 	for (unsigned i = 0, n = atomic_load(&n_handlers); i < n; i++)
 		if (handlers[i] == pc)
@@ -133,15 +159,13 @@ static void take_back_fault(struct log *l)
 		return;
 	for (int depth = 0; depth < 64; depth++) {
 		at = peek(sp + 568);
-		if (!handler_at(at) || peek(sp + 552) != default_rt_sigreturn)
+		if (!truth_handler(at) || peek(sp + 552) != default_rt_sigreturn)
 			break;
 		sp = peek(sp + 560);
 	}
 	if (at == l->last && !executes_anyway(at)) {
-		struct record *r = &l->piece[l->used - 1];
-
 		/* An empty run stays where it is; readers pass over it. */
-		r->count--;
+		l->run->count--;
 		l->count--;
 	}
 }
@@ -151,26 +175,31 @@ static void block_begins(unsigned vcpu, void *userdata)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
 
-	if (l && handler_at((uint64_t)(uintptr_t)userdata) && guest_registers())
+	if (l && truth_handler((uint64_t)(uintptr_t)userdata) && guest_registers())
 		take_back_fault(l);
+}
+
+static struct log *log_of(unsigned vcpu)
+{
+	if (vcpu >= VCPUS)
+		return NULL;
+	if (!logs[vcpu])
+		logs[vcpu] = log_begin();
+	return logs[vcpu];
 }
 
 static void step(unsigned vcpu, void *userdata)
 {
 	uint64_t pc = (uint64_t)(uintptr_t)userdata;
-	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+	struct log *l = log_of(vcpu);
 
-	if (!l) {
-		if (vcpu >= VCPUS)
-			return;
-		l = logs[vcpu] = log_begin();
-	}
+	if (!l)
+		return;
 	if (pc != l->next || truth_raw) {
-		if (l->used == RECORDS)
-			next_piece(l);
-		l->piece[l->used++] = (struct record){ pc, 0 };
+		l->run = next_record(&l->runs, sizeof(*l->run));
+		*l->run = (struct record){ pc, 0 };
 	}
-	l->piece[l->used - 1].count++;
+	l->run->count++;
 	l->count++;
 	l->last = pc;
 	l->next = pc + 4;
@@ -181,6 +210,7 @@ void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	memory_base = base;
+	/* Before what logs stacks, too. */
 	if (!truth_raw)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)(uintptr_t)qemu_plugin_tb_vaddr(tb));
@@ -197,15 +227,31 @@ void truth_action(uint64_t base, uint64_t action)
 	unsigned n = atomic_load(&n_handlers);
 
 	memory_base = base;
-	if (peek(action) > 1 && !handler_at(peek(action)) && n < HANDLERS) {
+	if (peek(action) > 1 && !truth_handler(peek(action)) && n < HANDLERS) {
 		handlers[n] = peek(action);
 		atomic_store(&n_handlers, n + 1);
 	}
 }
 
+void *truth_stack_record(unsigned vcpu, size_t size)
+{
+	struct log *l = log_of(vcpu);
+
+	if (!l)
+		return NULL;
+	if (l->stacks.fd < 0)
+		l->stacks.fd = open_high(l, "stacks");
+	return next_record(&l->stacks, size);
+}
+
 uint64_t truth_count(unsigned vcpu)
 {
 	return vcpu < VCPUS && logs[vcpu] ? logs[vcpu]->count : 0;
+}
+
+const char *truth_path(unsigned vcpu)
+{
+	return vcpu < VCPUS && logs[vcpu] ? logs[vcpu]->path : NULL;
 }
 
 void truth_gap(unsigned vcpu, uint64_t from)
@@ -228,8 +274,8 @@ void truth_thread_ended(unsigned vcpu)
 	if (!l)
 		return;
 	logs[vcpu] = NULL;
-	munmap(l->piece, PIECE);
-	close(l->fd);
+	pieces_end(&l->runs);
+	pieces_end(&l->stacks);
 	if (l->gaps >= 0)
 		close(l->gaps);
 	free(l);
