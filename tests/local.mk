@@ -80,6 +80,9 @@ tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
 # lib/coresight, lib/etm's OpenCSD engine
+check_PROGRAMS += tests/unit-native
+tests_unit_native_SOURCES = tests/unit-native.c
+tests_unit_native_LDADD = lib/etm/libetm.la
 check_PROGRAMS += tests/unit-continuity
 tests_unit_continuity_SOURCES = tests/unit-continuity.c
 tests_unit_continuity_LDADD = lib/etm/libetm.la
@@ -92,7 +95,7 @@ tests_crashing_LDADD = $(csight_decode_LDADD)
 tests_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
 TESTS += tests/open.test tests/exports.test tests/report.test
 EXTRA_DIST += tests/open.test tests/exports.test tests/report.test
-TESTS += tests/unit-continuity tests/unit-deframe tests/golden.test tests/inputs.test
+TESTS += tests/unit-continuity tests/unit-native tests/unit-deframe tests/golden.test tests/inputs.test
 EXTRA_DIST += tests/golden.test tests/inputs.test
 
 # lib/coresight/topology, csight doctor

@@ -305,9 +305,10 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	if (stack && entry->n_pushes)
 		push(e, entry);
 	rc = take_entry(e, p, entry, outlet);
-	/* Should the rest be bad, its packet is lost, and those before it are not. */
+	/* Should the rest be bad, its packet is lost with the cycle counts ahead of it; packets of atoms before it are not. */
 	if (stack && entry->rest && rc == 0) {
-		*settled = p->n + atoms_of(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
+		if (packets > 1)
+			*settled = p->n + atoms_of(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
 		rc = take_rest(e, p, entry->rest, offset + packets - 1, outlet);
 	}
 	if (offsets)
