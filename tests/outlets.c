@@ -1,5 +1,6 @@
 /*
- * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another.
+ * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another. And
+ * lib/calls, fed with several ranges in one and with each of them.
  *
  *   outlets INPUT...
  *
@@ -14,13 +15,14 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
+#include "lib/calls/calls.h"
 #include "lib/etm/native.h"
 #include "tests/trace.h"
 
 /* A call, or an event with what it says. */
 struct told {
 	uint64_t from, to, instructions;
-	bool event;
+	bool event, torn;
 	struct element element;
 };
 
@@ -36,7 +38,8 @@ struct listener {
 	/* The fold's: */
 	uint64_t instructions;
 	struct block last;
-	bool has_last, last_taken;
+	bool has_last, last_taken, fresh;
+	uint64_t next; /* where the next range begins, or NATIVE_NOWHERE */
 };
 
 static uint32_t region_of(void *user, uint64_t address)
@@ -47,12 +50,6 @@ static uint32_t region_of(void *user, uint64_t address)
 static void tell(struct listener *l, const struct told *t)
 {
 	buf_add(&l->told, t, sizeof(*t));
-}
-
-static bool is_transparent(enum element_kind kind)
-{
-	return kind == ELEM_CONTEXT || kind == ELEM_TIMESTAMP || kind == ELEM_CYCLES || kind == ELEM_EVENT || kind == ELEM_MARKER ||
-	       kind == ELEM_INSTRUMENTATION;
 }
 
 static void count(struct listener *l, const struct block *b, bool taken, uint64_t to, uint64_t n)
@@ -88,14 +85,19 @@ static uint64_t left(const struct block *b, bool taken)
 	return block_end(b) + taken;
 }
 
+static bool is_torn(const struct listener *l, uint64_t start)
+{
+	return l->next != NATIVE_NOWHERE && l->next != start;
+}
+
 static void fold_block(struct listener *l, const struct block *b, bool taken)
 {
-	bool call = !l->has_last;
+	bool torn = is_torn(l, b->start) || (b->always && !taken), call = !l->has_last || l->fresh || torn;
 
 	if (l->has_last) {
 		const struct block *last = &l->last;
 
-		call = region_of(NULL, block_end(last) - 4) != region_of(NULL, b->start) ||
+		call = call || region_of(NULL, block_end(last) - 4) != region_of(NULL, b->start) ||
 		       region_of(NULL, last->start) != region_of(NULL, block_end(last) - 4) ||
 		       (l->last_taken && (last->sub == SUB_LINK || last->sub == SUB_RET || last->sub == SUB_ERET));
 	}
@@ -103,6 +105,7 @@ static void fold_block(struct listener *l, const struct block *b, bool taken)
 	if (call) {
 		struct told t = call_of(l->has_last ? left(&l->last, l->last_taken) : 0, b->start, l->instructions);
 
+		t.torn = torn;
 		tell(l, &t);
 	}
 	if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
@@ -112,14 +115,22 @@ static void fold_block(struct listener *l, const struct block *b, bool taken)
 	l->last = *b;
 	l->has_last = true;
 	l->last_taken = taken;
+	l->fresh = false;
+	l->next = taken ? b->target : block_end(b);
 }
 
-static void fold_event(struct listener *l, const struct element *e)
+static void fold_event(struct listener *l, const struct element *e, uint64_t leads)
 {
 	struct told t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
 
+	if (e->kind == ELEM_RANGE)
+		t.element.torn = is_torn(l, e->range.start);
+	if (!element_is_aside(e))
+		l->next = e->kind == ELEM_RANGE ? leads : NATIVE_NOWHERE;
+	l->fresh = l->fresh || e->kind != ELEM_CYCLES;
+
 	tell(l, &t);
-	if (is_transparent(e->kind))
+	if (element_is_aside(e))
 		return;
 	if (e->kind == ELEM_RANGE) {
 		if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
@@ -158,11 +169,11 @@ static int on_words(void *user, const struct native_batch *b)
 		struct element e;
 
 		if (b->words[i] == NATIVE_EVENT) {
-			plain_event(&e, &b->events[event++]);
-			fold_event(l, &e);
+			plain_event(&e, &b->events[event]);
+			fold_event(l, &e, b->leads[event++]);
 		} else if (b->words[i] & NATIVE_CYCLES) {
 			e = cycles_of(b->words[i]);
-			fold_event(l, &e);
+			fold_event(l, &e, NATIVE_NOWHERE);
 		} else {
 			fold_block(l, &b->blocks[b->words[i] >> 1], b->words[i] & 1);
 		}
@@ -191,7 +202,8 @@ static int on_calls(void *user, const struct native_batch *b)
 				plain_event(&e, &b->events[event++]);
 			t = event_of(&e, left_word(b, c->to), c->instructions);
 		} else {
-			t = call_of(left_word(b, c->word), b->blocks[c->to].start, c->instructions);
+			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start, c->instructions);
+			t.torn = c->to & NATIVE_TORN;
 		}
 		tell(l, &t);
 	}
@@ -281,9 +293,98 @@ static bool same(const char *what, const struct buf *wanted, const struct buf *g
 	return false;
 }
 
+static uint32_t number_of(void *user, uint64_t address)
+{
+	return (uint32_t)(address >> 8) & (INT32_MAX >> 1);
+}
+
+static int on_call_event(void *user, const struct call_event *e)
+{
+	struct call_event plain;
+
+	memset(&plain, 0, sizeof(plain));
+	plain.type = e->type;
+	plain.kind = e->kind;
+	plain.time = e->time;
+	plain.instructions = e->instructions;
+	plain.bound = e->bound;
+	plain.function = e->function;
+	buf_add(user, &plain, sizeof(plain));
+	return 0;
+}
+
+/* With a function at each stretch in which something ran: all memory is one file. */
+static int make_regions(const struct buf *tallies, struct symbols **ret_symbols, struct region_map **ret)
+{
+	const struct tally *t = (const struct tally *)tallies->data;
+	size_t n = tallies->size / sizeof(*t), kept = 0;
+	struct symbol *list = calloc(n + 1, sizeof(*list));
+	struct region_mapping all = { .len = UINT64_MAX, .path = "/all" };
+	int rc = list ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint64_t start = t[i].start & ~(uint64_t)255;
+
+		if (!kept || list[kept - 1].start != start)
+			list[kept++] = (struct symbol){ start, start + 256, "function" };
+	}
+	if (rc == 0)
+		rc = symbols_from_list(list, kept, ret_symbols);
+	free(list);
+	all.symbols = *ret_symbols;
+	if (rc == 0)
+		rc = region_map_new(ret);
+	return rc == 0 ? region_map_add(*ret, &all) : rc;
+}
+
+static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions, struct buf *ret)
+{
+	const struct calls_sink to = { on_call_event, ret };
+	struct calls *calls = NULL;
+	struct element_sink sink = { .element = calls_element, .regions = regions };
+	struct engine *e = NULL;
+	int rc = calls_new(map, &to, &calls);
+
+	sink.user = calls;
+	if (rc == 0)
+		rc = engine_native.open(&t->config, &t->memory, &sink, &e);
+	if (rc == 0)
+		rc = engine_native.push(e, t->bytes, t->size);
+	if (rc == 0)
+		rc = engine_native.finish(e);
+	if (rc == 0)
+		rc = calls_end(calls, 0);
+	if (rc == 0)
+		buf_add(ret, calls_counts(calls), sizeof(struct calls_counts));
+	engine_native.close(e);
+	calls_free(calls);
+	return rc;
+}
+
+static bool check_stacks(const struct trace *t, const struct buf *tallies)
+{
+	const struct element_regions regions = { number_of, NULL };
+	struct buf wanted = { 0 }, got = { 0 };
+	struct symbols *symbols = NULL;
+	struct region_map *map = NULL;
+	int rc = make_regions(tallies, &symbols, &map);
+	bool good;
+
+	if (rc == 0)
+		rc = stack(t, map, NULL, &wanted);
+	if (rc == 0)
+		rc = stack(t, map, &regions, &got);
+	good = rc == 0 && same("events of stacks, in bytes", &wanted, &got, 8);
+	buf_done(&wanted);
+	buf_done(&got);
+	region_map_free(map);
+	symbols_free(symbols);
+	return good;
+}
+
 static bool check(const char *input)
 {
-	struct listener words = { 0 }, calls = { 0 }, counts = { 0 };
+	struct listener words = { .next = NATIVE_NOWHERE }, calls = { 0 }, counts = { 0 };
 	const char *most = getenv("BYTES");
 	struct trace t;
 	bool good;
@@ -296,6 +397,7 @@ static bool check(const char *input)
 	sum(&words.tallies);
 	sum(&counts.tallies);
 	good = same("calls and events", &words.told, &calls.told, sizeof(struct told)) && good;
+	good = check_stacks(&t, &words.tallies) && good;
 	good = same("counts", &words.tallies, &counts.tallies, sizeof(struct tally)) && good;
 	buf_done(&words.told);
 	buf_done(&words.tallies);

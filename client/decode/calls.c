@@ -1,4 +1,5 @@
 /* Outputs that are made of calls: a store, and what is exported from it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,8 @@
 #include "lib/code/symbols.h"
 #include "lib/export/export.h"
 #include "lib/store/store.h"
+
+enum { STRETCHES_MAX = 1 << 24 };
 
 /* A process's regions, which the store names until its end. */
 struct process {
@@ -23,8 +26,20 @@ struct told {
 	uint32_t tid;
 };
 
+/* Stretches of the one process's regions, by where they begin: open addressing. */
+struct stretches {
+	struct element_regions regions;
+	pthread_mutex_t lock;
+	const struct region_map *map;
+	uint64_t *starts; /* plus one; 0: a free slot */
+	uint32_t *numbers;
+	size_t size; /* a power of two */
+	uint32_t n;
+};
+
 struct calls_output {
 	struct output output;
+	struct stretches stretches;
 	const struct source *source;
 	struct symbols **symbols; /* of each image; NULL: none */
 	struct process *processes;
@@ -132,6 +147,68 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			return 0;
 		}
 	return make_regions(c, pid, ret);
+}
+
+static size_t slot_of(const struct stretches *s, uint64_t start)
+{
+	size_t i = (size_t)(start * 0x9e3779b97f4a7c15u >> 32);
+
+	while (s->starts[i & (s->size - 1)] && s->starts[i & (s->size - 1)] != start + 1)
+		i++;
+	return i & (s->size - 1);
+}
+
+static int grow_stretches(struct stretches *s)
+{
+	struct stretches bigger = { .size = s->size ? 2 * s->size : 4096 };
+
+	bigger.starts = calloc(bigger.size, sizeof(*bigger.starts));
+	bigger.numbers = calloc(bigger.size, sizeof(*bigger.numbers));
+	if (!bigger.starts || !bigger.numbers) {
+		free(bigger.starts);
+		free(bigger.numbers);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < s->size; i++)
+		if (s->starts[i]) {
+			size_t slot = slot_of(&bigger, s->starts[i] - 1);
+
+			bigger.starts[slot] = s->starts[i];
+			bigger.numbers[slot] = s->numbers[i];
+		}
+	free(s->starts);
+	free(s->numbers);
+	s->starts = bigger.starts;
+	s->numbers = bigger.numbers;
+	s->size = bigger.size;
+	return 0;
+}
+
+static uint32_t find_stretch(struct stretches *s, uint64_t address)
+{
+	uint64_t start, end;
+	size_t slot;
+
+	if (s->n == STRETCHES_MAX || (2 * (size_t)s->n >= s->size && grow_stretches(s) < 0))
+		return ELEMENT_ALONE;
+	region_map_stretch(s->map, address, &start, &end);
+	slot = slot_of(s, start);
+	if (!s->starts[slot]) {
+		s->starts[slot] = start + 1;
+		s->numbers[slot] = s->n++;
+	}
+	return s->numbers[slot];
+}
+
+static uint32_t stretch_number(void *user, uint64_t address)
+{
+	struct stretches *s = user;
+	uint32_t number;
+
+	pthread_mutex_lock(&s->lock);
+	number = find_stretch(s, address);
+	pthread_mutex_unlock(&s->lock);
+	return number;
 }
 
 static void drop(struct calls_output *c, uint32_t number)
@@ -260,6 +337,8 @@ static void calls_output_free(struct output *o)
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
+	free(c->stretches.starts);
+	free(c->stretches.numbers);
 	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
@@ -355,6 +434,31 @@ int output_calls_new(const struct source *source, struct output **ret)
 	}
 	*ret = &c->output;
 	return 0;
+}
+
+/* The process, where there is one alone. */
+static bool find_process(const struct source *s, uint32_t *ret)
+{
+	for (size_t i = 0; s->one_process && i < s->contents->n_maps; i++)
+		if (s->contents->maps[i].pid != UINT32_MAX) {
+			*ret = s->contents->maps[i].pid;
+			return true;
+		}
+	return false;
+}
+
+const struct element_regions *output_calls_regions(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	struct region_map *map = NULL;
+	uint32_t pid;
+
+	if (!find_process(c->source, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
+		return NULL;
+	c->stretches.map = map;
+	pthread_mutex_init(&c->stretches.lock, NULL);
+	c->stretches.regions = (struct element_regions){ stretch_number, &c->stretches };
+	return &c->stretches.regions;
 }
 
 void output_calls_json(const struct output *o, json_object *to)

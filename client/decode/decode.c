@@ -244,6 +244,7 @@ static int run(struct decode *d)
 		rc = outputs_open(&d->outputs, d->source);
 	if (rc < 0)
 		return rc;
+	d->source->regions = outputs_regions(&d->outputs);
 	if (by_thread && demux_needed(d->source))
 		rc = demux_run(d->source, &d->outputs, &d->total, d->threads);
 	else

@@ -8,6 +8,11 @@
 #include "lib/etm/branches.h"
 #include "lib/etm/verify.h"
 
+/* How far in a piece: ranges are counted by instructions, as several may be told as one. */
+struct lane_place {
+	uint64_t instructions, others;
+};
+
 struct lane {
 	struct source *source;
 	struct stream stream;
@@ -15,7 +20,7 @@ struct lane {
 	enum lane_engine wanted;
 	const struct engine_ops *ops; /* of the piece at hand */
 	struct engine *engine;	      /* NULL: none has begun */
-	uint64_t told, again;	      /* elements of the piece that were told; of those, how many come once more */
+	struct lane_place told, again; /* what of the piece was told; of that, what comes once more */
 	struct deframe *deframe;
 	struct buf bytes; /* of the stream's source, out of frames */
 	uint8_t *chunk;	  /* of the input */
@@ -107,11 +112,15 @@ static int count_element(void *user, const struct element *e)
 {
 	struct lane *l = user;
 
-	if (l->again) {
-		l->again--;
+	bool is_range = e->kind == ELEM_RANGE && e->range.count;
+	uint64_t *again = is_range ? &l->again.instructions : &l->again.others;
+	uint64_t n = is_range ? e->range.count : 1;
+
+	if (*again) {
+		*again -= MIN(*again, n);
 		return 0;
 	}
-	l->told++;
+	*(is_range ? &l->told.instructions : &l->told.others) += n;
 	return l->to.element(l->to.user, e);
 }
 
@@ -119,11 +128,11 @@ static int open_engine(struct lane *l, const struct pd_piece *p, const struct en
 {
 	const struct engine_memory memory = { read_code, code_version, l->source->by_space, l };
 	const struct deframe_sink runs = { on_run, l };
-	struct element_sink sink = { l->to.element, l->to.user, l->to.packet };
+	struct element_sink sink = { l->to.element, l->to.user, l->to.packet, l->source->regions };
 	struct engine_config config;
 
 	if (l->wanted == LANE_AUTO && !l->to.packet)
-		sink = (struct element_sink){ count_element, l };
+		sink = (struct element_sink){ count_element, l, NULL, l->source->regions };
 	streams_configure(l->source->contents, &l->stream, p, &config);
 	l->ops = ops;
 	l->at = 0;
@@ -155,7 +164,7 @@ static int begin_piece(struct lane *l, const struct pd_piece *p)
 		return rc;
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		l->tally.gaps[GAP_TYPE_LOST]++;
-	l->told = l->again = 0;
+	l->told = l->again = (struct lane_place){ 0 };
 	rc = open_engine(l, p, ops[l->wanted]);
 	if (rc == -EOPNOTSUPP && l->wanted == LANE_AUTO)
 		rc = open_engine(l, p, &engine_opencsd);

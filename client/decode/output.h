@@ -52,6 +52,9 @@ int output_autofdo_new(struct source *source, int fd, struct output **ret);
 int output_calls_new(const struct source *source, struct output **ret);
 bool output_is_calls(const char *format);
 
+/* Regions that suffice for it, or NULL; as long as it lasts. */
+const struct element_regions *output_calls_regions(struct output *o);
+
 /* What it counted, for the result: calls, functions and the like. */
 void output_calls_json(const struct output *o, json_object *to);
 

@@ -38,6 +38,11 @@ int outputs_open(struct outputs *o, struct source *source)
 	return rc;
 }
 
+const struct element_regions *outputs_regions(struct outputs *o)
+{
+	return o->n == 1 && o->calls ? output_calls_regions(o->calls) : NULL;
+}
+
 int outputs_begin(struct outputs *o, const struct stream *s)
 {
 	for (size_t i = 0; i < o->n; i++) {

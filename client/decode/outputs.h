@@ -14,6 +14,8 @@ struct outputs {
 };
 
 int outputs_open(struct outputs *o, struct source *source);
+/* Where all of them can do without ranges that stay within a region; else NULL. */
+const struct element_regions *outputs_regions(struct outputs *o);
 int outputs_begin(struct outputs *o, const struct stream *s);
 int outputs_piece(struct outputs *o, const struct pd_piece *p);
 int outputs_packet(struct outputs *o, const struct engine_packet *p);

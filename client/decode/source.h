@@ -44,6 +44,7 @@ struct source {
 	bool one_process;      /* it has code of one alone */
 	struct runs *runs;     /* or NULL */
 	struct intervals *shown; /* NULL: all of it may be */
+	const struct element_regions *regions; /* NULL: every range is wanted */
 	bool by_space;       /* as struct engine_memory has it */
 	bool opencsd[PROTOCOLS];     /* it decoded some of these */
 	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */

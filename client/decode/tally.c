@@ -5,7 +5,7 @@ void tally_element(struct tally *t, const struct element *e)
 	switch (e->kind) {
 	case ELEM_RANGE:
 	case ELEM_RANGE_NOPATH:
-		t->ranges++;
+		t->ranges += e->several ? e->offset : 1;
 		t->instructions += e->range.count;
 		t->gaps[GAP_TYPE_BAD_IMAGE] += e->torn;
 		break;

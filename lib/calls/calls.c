@@ -54,9 +54,9 @@ static struct frame *top(struct calls *c)
 
 static int look(struct calls *c, uint64_t addr)
 {
-	if (c->here.region && region_hit_holds(&c->here, addr, c->spread.time))
+	if (c->here.region && region_hit_holds(&c->here, addr, c->spread.stamp))
 		return 0;
-	return region_map_find(c->regions, addr, c->spread.time, &c->here);
+	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
 }
 
 static int pop(struct calls *c, enum leave_kind kind)
@@ -332,9 +332,9 @@ static int range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	c->counts.ranges++;
+	c->counts.ranges += e->several ? e->offset : 1;
 	c->counts.instructions += e->range.count;
-	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.time)) {
+	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.stamp)) {
 		/* One function ran on into the next. */
 		rc = look(c, last);
 		if (rc == 0)

@@ -2,7 +2,7 @@
 
 #include "lib/code/symbols.h"
 
-enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12 };
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12, STRETCH_MAPPINGS = 64 };
 
 struct mapping {
 	uint64_t start, end, offset, time;
@@ -233,6 +233,11 @@ static int sort(struct region_map *m)
 	return rc;
 }
 
+int region_map_seal(struct region_map *m)
+{
+	return m->sorted ? 0 : sort(m);
+}
+
 static size_t key_hash(const struct key *k)
 {
 	uint64_t h = (uint64_t)(uintptr_t)k->path ^ (uint64_t)(uintptr_t)k->symbols << 1 ^
@@ -391,6 +396,42 @@ void region_map_names(struct region_map *m, const struct symbols *by_address)
 	m->names = by_address;
 }
 
+/* Of one mapping: hit holds the bounds of the span. */
+static void look(const struct region_map *m, const struct mapping *map, uint64_t addr, struct draft *d, struct region_hit *hit)
+{
+	d->key.path = map->path;
+	if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
+		look_in_file(map, addr, d, hit);
+	} else {
+		d->key.kind = REGION_ANON;
+		d->key.start = map->start;
+		d->end = map->end;
+		look_in_names(m, addr, d, hit);
+	}
+}
+
+void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end)
+{
+	size_t i = find_span(m, addr);
+	const struct span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	struct region_hit all = { .start = addr, .end = addr + 1 };
+
+	if (span && span->n && span->n <= STRETCH_MAPPINGS) {
+		all.start = span->start;
+		all.end = span->end;
+		for (uint32_t k = 0; k < span->n; k++) {
+			struct draft d = { .end = UINT64_MAX };
+			struct region_hit hit = { .start = span->start, .end = span->end };
+
+			look(m, &m->mappings[m->refs[span->first + k]], addr, &d, &hit);
+			all.start = MAX(all.start, hit.start);
+			all.end = MIN(all.end, hit.end);
+		}
+	}
+	*ret_start = all.start;
+	*ret_end = all.end;
+}
+
 static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
@@ -419,15 +460,7 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 			hit.from = map->time;
 		if (k + 1 < span->n)
 			hit.until = m->mappings[m->refs[span->first + k + 1]].time;
-		d.key.path = map->path;
-		if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
-			look_in_file(map, addr, &d, &hit);
-		} else {
-			d.key.kind = REGION_ANON;
-			d.key.start = map->start;
-			d.end = map->end;
-			look_in_names(m, addr, &d, &hit);
-		}
+		look(m, map, addr, &d, &hit);
 	} else {
 		look_in_names(m, addr, &d, &hit);
 		hit.start = addr;
@@ -449,7 +482,7 @@ int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct r
 		*ret = *recent;
 		return 0;
 	}
-	rc = m->sorted ? 0 : sort(m);
+	rc = region_map_seal(m);
 	if (rc == 0)
 		rc = find_slowly(m, addr, time, recent);
 	if (rc == 0)

@@ -115,6 +115,15 @@ static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr,
 	return addr >= hit->start && addr < hit->end && time >= hit->from && time < hit->until;
 }
 
+/* Sorts what was added, as the first look-up does. -ENOMEM, -E2BIG. */
+int region_map_seal(struct region_map *m);
+
+/*
+ * The stretch around an address all of which is in one and the same region at any one time; as large as is easily told. May
+ * be asked from any thread, while the map is sealed.
+ */
+void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
+
 /* Always answers, with REGION_UNKNOWN where nothing is mapped; -ENOMEM or -E2BIG only. */
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret);
 

@@ -78,9 +78,14 @@ struct element {
 	 */
 	bool torn;
 	bool has_cycles;
+	/*
+	 * Range: several of them, all within one region, of which this has the first one's start, the last one's end and what that
+	 * ended with, and the instructions of all.
+	 */
+	bool several;
 	uint8_t reason;
 	uint32_t cycles;
-	uint64_t offset; /* of the packet that gave it, in its source's bytes */
+	uint64_t offset; /* of the packet that gave it, in its source's bytes; of several ranges, how many since this was last told */
 	union {
 		struct {
 			uint64_t start, end;
@@ -109,7 +114,6 @@ struct element {
 	};
 };
 
-/* Where elements go. A negative return stops the engine, which returns it. */
 /* A packet, where it stands in its source's bytes, and what OpenCSD calls it: "NAME : words.; fields". */
 struct engine_packet {
 	uint64_t offset;
@@ -118,10 +122,27 @@ struct engine_packet {
 	const char *text;
 };
 
+/*
+ * Stretches of addresses, by number, below 2^30; ELEMENT_ALONE: it is in none. The answer for an address never changes, and may
+ * be asked for from any thread.
+ */
+#define ELEMENT_ALONE UINT32_MAX
+
+struct element_regions {
+	uint32_t (*number)(void *user, uint64_t address);
+	void *user;
+};
+
+/* Where elements go. A negative return stops the engine, which returns it. */
 struct element_sink {
 	int (*element)(void *user, const struct element *e);
 	void *user;
 	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; told before what it means */
+	/*
+	 * Or NULL: ranges that follow each other within a region, and cycles between them, need not be told one by one. What is
+	 * a call, a return, torn, or the first after anything else is told begins a new one.
+	 */
+	const struct element_regions *regions;
 };
 
 /* Says nothing of where control is: the range after it still follows the one before it. */

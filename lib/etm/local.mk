@@ -13,6 +13,7 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-fold.c \
 	lib/etm/native-memo.c \
 	lib/etm/native-queue.c \
+	lib/etm/native-runs.c \
 	lib/etm/native-state.h \
 	lib/etm/native.c lib/etm/native.h \
 	lib/etm/opencsd-element.c \

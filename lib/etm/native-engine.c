@@ -8,6 +8,7 @@ struct engine {
 	struct native *native;
 	struct element_sink sink;
 	struct native_reader reader;
+	struct native_runs runs;
 };
 
 void native_read_batch(struct native_reader *r, const struct native_batch *batch)
@@ -95,6 +96,18 @@ static int on_batch(void *user, const struct native_batch *b)
 	return rc;
 }
 
+static int on_calls(void *user, const struct native_batch *b)
+{
+	return native_runs_batch(&((struct engine *)user)->runs, b);
+}
+
+static uint32_t region_of(void *user, uint64_t address)
+{
+	const struct element_regions *regions = ((struct engine *)user)->sink.regions;
+
+	return regions->number(regions->user, address);
+}
+
 static struct engine *engine_close(struct engine *e)
 {
 	if (!e)
@@ -107,6 +120,7 @@ static struct engine *engine_close(struct engine *e)
 static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
 		       const struct element_sink *sink, struct engine **ret)
 {
+	struct native_sink batches = { .batch = on_batch, .offsets = true };
 	struct engine *e;
 	int rc;
 
@@ -118,7 +132,11 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 		return -ENOMEM;
 	e->sink = *sink;
 	native_reader_init(&e->reader);
-	rc = native_open(config, memory, &(struct native_sink){ on_batch, e, true }, &e->native);
+	native_runs_init(&e->runs, sink);
+	if (sink->regions)
+		batches = (struct native_sink){ .batch = on_calls, .outlet = NATIVE_CALLS, .region = region_of };
+	batches.user = e;
+	rc = native_open(config, memory, &batches, &e->native);
 	if (rc < 0) {
 		engine_close(e);
 		return rc;

@@ -26,7 +26,7 @@ struct place {
 	size_t n;    /* words, or calls */
 	/* Of outlets that fold: */
 	uint32_t last, left; /* the last word, and the region in which it was left */
-	uint64_t instructions;
+	uint64_t instructions, ranges;
 };
 
 static bool begin(struct native *e, struct place *ret)
@@ -45,11 +45,14 @@ static bool begin(struct native *e, struct place *ret)
 		return false;
 	ret->last = e->fold->last;
 	ret->left = 0;
-	if (e->sink.outlet == NATIVE_CALLS)
-		ret->left = fold_left(e, ret->last);
+	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & GONE) && fold_torn(e, ret->last, e->blocks.list[ret->at].start))
+		ret->left = FOLD_TORN;
+	else if (e->sink.outlet == NATIVE_CALLS)
+		ret->left = e->fold->fresh ? FOLD_FRESH : fold_left(e, ret->last);
 	else if (ret->last && !(ret->last & 1 && e->blocks.list[ret->last >> 1].kind == INSTR_IBR))
 		ret->last = 0;
 	ret->instructions = e->fold->instructions;
+	ret->ranges = e->fold->ranges;
 	ret->n = e->out.n_calls;
 	return true;
 }
@@ -60,7 +63,9 @@ static void end(struct native *e, const struct place *p)
 		e->out.n = p->n;
 	} else {
 		e->fold->last = p->last;
+		e->fold->fresh = e->fold->fresh && p->ranges == e->fold->ranges;
 		e->fold->instructions = p->instructions;
+		e->fold->ranges = p->ranges;
 		e->out.n_calls = e->sink.outlet == NATIVE_CALLS ? p->n : 0;
 	}
 	e->block = p->at & GONE ? 0 : p->at;
@@ -120,10 +125,12 @@ static inline __attribute__((always_inline)) int take_entry(struct native *e, st
 		p->n += entry->n;
 	} else if (outlet == NATIVE_CALLS) {
 		if (p->left != entry->words[2] || entry->words[2] >> 31)
-			e->out.calls[p->n++] = (struct native_call){ p->last, p->at, p->instructions };
+			e->out.calls[p->n++] = (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
+								     p->instructions };
 		if (entry->n)
 			copy_calls(e->memo, entry, p, e->out.calls + p->n);
-		p->instructions += entry->words[0];
+		p->instructions += entry->words[0] >> ENTRY_RANGES_BITS;
+		p->ranges += entry->words[0] & ((1 << ENTRY_RANGES_BITS) - 1);
 		p->last = entry->words[1];
 		p->left = entry->words[3];
 	} else {
@@ -319,9 +326,18 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	return rc;
 }
 
+/* An address where none was waited for: as the code has it, or not. */
+static __attribute__((noinline)) void note_torn(struct native *e, struct place *p, uint64_t address)
+{
+	if (fold_torn(e, p->last, address))
+		p->left = FOLD_TORN;
+	else if (p->left == FOLD_TORN)
+		p->left = FOLD_FRESH;
+}
+
 /* An address packet; *ret_size 0: it is none, or not common. */
 static inline __attribute__((always_inline)) int take_address(struct native *e, struct place *p, const uint8_t *at,
-							      struct recent *r, size_t *ret_size)
+							      struct recent *r, size_t *ret_size, const enum native_outlet outlet)
 {
 	uint64_t address;
 	uint32_t to = 0;
@@ -344,6 +360,8 @@ static inline __attribute__((always_inline)) int take_address(struct native *e, 
 			return rc;
 	}
 	*r = (struct recent){ address, r->a0, r->a1, to, r->b0, r->b1 };
+	if (outlet == NATIVE_CALLS && __builtin_expect(!(p->at & GONE), 0) && p->at != to)
+		note_torn(e, p, address);
 	p->at = to;
 	return 0;
 }
@@ -384,7 +402,7 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 			continue;
 		}
 		if (at[0] >= 0x90) {
-			rc = take_address(e, &p, at, &recent, &size);
+			rc = take_address(e, &p, at, &recent, &size, outlet);
 		} else if (outlet == NATIVE_WORDS) {
 			uint32_t cycles;
 

@@ -10,7 +10,11 @@
 
 struct fold *fold_new(void)
 {
-	return calloc(1, sizeof(struct fold));
+	struct fold *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->leads = NATIVE_NOWHERE;
+	return f;
 }
 
 struct fold *fold_free(struct fold *f)
@@ -51,6 +55,13 @@ static int fit(struct native *e)
 	return 0;
 }
 
+static uint32_t region_at(struct native *e, uint64_t address)
+{
+	uint32_t number = e->sink.region(e->sink.user, address);
+
+	return number == ELEMENT_ALONE ? ALWAYS : number + 1;
+}
+
 /* The regions of a block's first and last instruction, with ALWAYS where it is in two. */
 static const uint32_t *regions_of(struct native *e, uint32_t block)
 {
@@ -58,8 +69,8 @@ static const uint32_t *regions_of(struct native *e, uint32_t block)
 	const struct block *b = &e->blocks.list[block];
 
 	if (!regions[0]) {
-		regions[0] = e->sink.region(e->sink.user, b->start) + 1;
-		regions[1] = b->count > 1 ? e->sink.region(e->sink.user, block_end(b) - 4) + 1 : regions[0];
+		regions[0] = region_at(e, b->start);
+		regions[1] = b->count > 1 ? region_at(e, block_end(b) - 4) : regions[0];
 		if (regions[0] != regions[1]) {
 			regions[0] |= ALWAYS;
 			regions[1] |= ALWAYS;
@@ -77,8 +88,15 @@ static bool is_told(const struct block *b, bool taken)
 uint32_t fold_left(struct native *e, uint32_t word)
 {
 	if (!word || fit(e) < 0)
-		return UINT32_MAX;
+		return FOLD_FRESH;
 	return regions_of(e, word >> 1)[1] | (is_told(&e->blocks.list[word >> 1], word & 1) ? ALWAYS : 0);
+}
+
+bool fold_torn(const struct native *e, uint32_t last, uint64_t address)
+{
+	uint64_t leads = last ? native_leads(e->blocks.list, last) : e->fold->leads;
+
+	return leads != NATIVE_NOWHERE && leads != address;
 }
 
 static int add_call(struct native *e, uint32_t word, uint32_t to)
@@ -145,6 +163,7 @@ static bool is_indirect(const struct native *e, uint32_t word)
 
 static int fold_block(struct native *e, uint32_t word)
 {
+	const struct block *b = &e->blocks.list[word >> 1];
 	struct fold *f = e->fold;
 	int rc = fit(e);
 
@@ -156,10 +175,13 @@ static int fold_block(struct native *e, uint32_t word)
 		f->counts[word]++;
 	} else {
 		uint32_t left = fold_left(e, f->last), to = regions_of(e, word >> 1)[0];
+		bool torn = fold_torn(e, f->last, b->start) || (b->always && !(word & 1));
 
-		if (left != to || to & ALWAYS)
-			rc = add_call(e, f->last, word >> 1);
-		f->instructions += e->blocks.list[word >> 1].count;
+		if (left != to || to & ALWAYS || torn || f->fresh)
+			rc = add_call(e, f->last, word >> 1 | (torn ? NATIVE_TORN : 0));
+		f->instructions += b->count;
+		f->ranges++;
+		f->fresh = false;
 	}
 	f->last = word;
 	return rc;
@@ -168,7 +190,7 @@ static int fold_block(struct native *e, uint32_t word)
 static int fold_event(struct native *e, uint32_t word)
 {
 	struct fold *f = e->fold;
-	const struct element *event = NULL;
+	struct element *event = NULL;
 	uint32_t block;
 	int rc = 0;
 
@@ -176,9 +198,14 @@ static int fold_event(struct native *e, uint32_t word)
 		rc = add_call(e, word, f->last);
 	if (word != NATIVE_EVENT)
 		return rc;
-	event = &e->out.events[f->events++];
+	event = &e->out.events[f->events];
+	e->out.ranges[f->events] = f->ranges;
+	f->fresh = f->fresh || event->kind != ELEM_CYCLES;
+	f->events++;
 	if (element_is_aside(event))
 		return rc;
+	if (event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_CALLS)
+		event->torn = fold_torn(e, f->last, event->range.start);
 	/* A piece of a block may be where an indirect branch went, too. */
 	if (rc == 0 && event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_COUNTS && f->last && is_indirect(e, f->last)) {
 		rc = blocks_find(&e->blocks, event->range.start, &block);
@@ -187,6 +214,7 @@ static int fold_event(struct native *e, uint32_t word)
 	}
 	if (event->kind == ELEM_RANGE)
 		f->instructions += event->range.count;
+	f->leads = event->kind == ELEM_RANGE ? e->out.leads[f->events - 1] : NATIVE_NOWHERE;
 	f->last = 0;
 	return rc;
 }
@@ -215,7 +243,7 @@ int fold_words(struct native *e)
 }
 
 /*
- * An entry's words as calls: what was executed, the last word, where the first one is and where the last one is left; then
+ * An entry's words as calls: what was executed and in how many blocks, the last word, where the first one is and where the last one is left; then
  * of each call from where, to where, and what was executed before.
  */
 int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_words)
@@ -235,7 +263,7 @@ int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_
 		instructions += e->blocks.list[words[i] >> 1].count;
 		left = fold_left(e, words[i]);
 	}
-	to->words[0] = instructions;
+	to->words[0] = instructions << ENTRY_RANGES_BITS | *n_words;
 	to->words[1] = words[*n_words - 1];
 	to->words[2] = regions_of(e, words[0] >> 1)[0];
 	to->words[3] = left;

@@ -107,7 +107,7 @@ static int walk_atom(struct native *e, struct entry *to, struct lesson *l, bool 
 	uint32_t next;
 	int rc = 0;
 
-	if (b->missing || (e->ete && b->sub == SUB_ERET))
+	if (b->missing || (e->ete && b->sub == SUB_ERET) || (e->fold && b->always && !taken))
 		return 1;
 	l->words[l->n++] = 2 * to->end + taken;
 	if (taken && b->link && e->return_stack) {

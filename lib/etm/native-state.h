@@ -59,7 +59,7 @@ struct p0 {
 };
 
 /* What ran from a block on by some packets of atoms, or by what is left of one. */
-enum { ENTRY_WORDS = 11, ENTRY_CALLS = 4 };
+enum { ENTRY_WORDS = 11, ENTRY_CALLS = 4, ENTRY_RANGES_BITS = 7 };
 struct entry {
 	uint64_t key;  /* block << 32 | packets, or | what is left of one */
 	uint32_t end;  /* the block where control is then, or GONE and the block that it left */
@@ -68,7 +68,10 @@ struct entry {
 	uint8_t used;	  /* packets */
 	uint8_t n_pushes; /* calls with link, whose blocks are at the end of words, the first one last */
 	bool pooled;	  /* the first word is where the others are */
-	/* Words; of NATIVE_CALLS a struct of four and then three for each call; of NATIVE_COUNTS the first is how often. */
+	/*
+	 * Words; of NATIVE_CALLS four, of which the first has the instructions above ENTRY_RANGES_BITS of how many blocks, and then
+	 * three for each call; of NATIVE_COUNTS the first is how often.
+	 */
 	uint32_t words[ENTRY_WORDS];
 };
 
@@ -81,7 +84,7 @@ struct native_out {
 	uint32_t *words;
 	uint64_t *offsets;
 	struct element *events;
-	uint64_t *leads;
+	uint64_t *leads, *ranges;
 	size_t n, room, n_events, events_room;
 };
 
@@ -206,7 +209,9 @@ static inline struct entry *memo_second(const struct memo *m, const struct entry
  */
 struct fold {
 	uint32_t last;	       /* the word that ran last; 0: what ran last was no block */
-	uint64_t instructions; /* of NATIVE_CALLS */
+	uint64_t instructions, ranges; /* of NATIVE_CALLS */
+	uint64_t leads;	       /* where control goes on, when what ran last was no block */
+	bool fresh;	       /* nothing ran since an event was told */
 	size_t events, kept;   /* that have been folded; words that are only to be told */
 	uint32_t *regions;     /* two for each block: of its first and its last instruction; 0: not looked up yet */
 	uint64_t *counts;      /* by word */
@@ -221,8 +226,15 @@ struct fold *fold_free(struct fold *f);
 /* The settled words. -ENOMEM. */
 int fold_words(struct native *e);
 
+/* In place of a word's region: it is told where control came to; and so it is, as torn. No region has these. */
+#define FOLD_FRESH UINT32_MAX
+#define FOLD_TORN (UINT32_MAX - 1)
+
 /* A word's region when control left it, to be compared with the entry's of what comes next. */
 uint32_t fold_left(struct native *e, uint32_t word);
+
+/* Control that is there was expected elsewhere; last: the word that ran last, or 0. */
+bool fold_torn(const struct native *e, uint32_t last, uint64_t address);
 
 /* An indirect branch went there. -ENOMEM. */
 int fold_edge(struct native *e, uint32_t word, uint32_t to);

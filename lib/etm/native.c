@@ -55,6 +55,10 @@ int out_piece(struct native *e, const struct element *event, uint64_t leads, uin
 		if (!all)
 			return -ENOMEM;
 		o->leads = all;
+		all = reallocarray(o->ranges, room, sizeof(*all));
+		if (!all)
+			return -ENOMEM;
+		o->ranges = all;
 		o->events_room = room;
 	}
 	o->leads[o->n_events] = leads;
@@ -81,6 +85,7 @@ int native_flush(struct native *e)
 	batch.n_calls = o->n_calls;
 	batch.events = o->events;
 	batch.leads = o->leads;
+	batch.ranges = o->ranges;
 	batch.n_events = e->mark_events;
 	batch.offsets = o->offsets;
 	if (rc == 0 && (e->mark || o->n_calls))
@@ -356,6 +361,7 @@ struct native *native_close(struct native *e)
 	free(e->out.offsets);
 	free(e->out.events);
 	free(e->out.leads);
+	free(e->out.ranges);
 	free(e);
 	return NULL;
 }

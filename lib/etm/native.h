@@ -19,6 +19,9 @@
 #define NATIVE_CYCLES (1u << 31)
 #define NATIVE_EVENT UINT32_MAX
 
+/* Of the block that control came to: it is torn. */
+#define NATIVE_TORN (1u << 31)
+
 /* Where the code goes from there is not known. No address of an instruction is odd. */
 #define NATIVE_NOWHERE UINT64_MAX
 
@@ -29,12 +32,13 @@ enum native_outlet {
 };
 
 /*
- * Control came to a block that is in another region than the one that it left, or by a call, a return of any kind, or from
- * nowhere. Or, in between, an event or cycles. What goes on within a region is not told of.
+ * Control came to a block that is in another region than the one that it left, or by a call, a return of any kind, from
+ * nowhere, torn as struct element has it, or first after an event. Or, in between, an event or cycles. What else goes on within
+ * a region is not told of.
  */
 struct native_call {
 	uint32_t word; /* the block that it left, as words have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
-	uint32_t to;   /* the block that it came to; else what ran last, as a word, or 0 */
+	uint32_t to;   /* the block that it came to, with NATIVE_TORN; else what ran last, as a word, or 0 */
 	uint64_t instructions; /* executed before */
 };
 
@@ -54,6 +58,7 @@ struct native_batch {
 	size_t n_counts;
 	const struct element *events; /* with ranges that are no whole blocks among them */
 	const uint64_t *leads; /* by event: where a range's code goes on, or NATIVE_NOWHERE */
+	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run */
 	size_t n_events;
 	const struct block *blocks;
 	const uint64_t *offsets; /* of the packets, one a word; or NULL */
@@ -65,7 +70,7 @@ struct native_sink {
 	void *user;
 	bool offsets; /* wanted; of words alone */
 	enum native_outlet outlet;
-	/* NATIVE_CALLS: the number, below 2^31, of the region that an address is in. */
+	/* NATIVE_CALLS: the number of the region that an address is in, as struct element_regions has them. */
 	uint32_t (*region)(void *user, uint64_t address);
 };
 
@@ -101,5 +106,27 @@ void native_read_batch(struct native_reader *r, const struct native_batch *batch
 
 /* False: that was all. Without offsets in the batch those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
+
+/* Where the code goes on behind a word; NATIVE_NOWHERE. */
+static inline uint64_t native_leads(const struct block *blocks, uint32_t word)
+{
+	const struct block *b = &blocks[word >> 1];
+
+	return word & 1 ? b->target : block_end(b);
+}
+
+/* Reads batches of NATIVE_CALLS as elements, with several ranges in one. */
+struct native_runs {
+	struct element run; /* that has begun, if it has */
+	bool begun;
+	uint64_t since; /* instructions before it */
+	uint64_t told;	/* ranges */
+	struct element_sink sink;
+};
+
+void native_runs_init(struct native_runs *r, const struct element_sink *sink);
+
+/* What the sink returned. */
+int native_runs_batch(struct native_runs *r, const struct native_batch *batch);
 
 #endif

@@ -1,0 +1,96 @@
+/* Calls as elements: all that ran from one of them to the next is one range. */
+#include "lib/etm/native.h"
+
+void native_runs_init(struct native_runs *r, const struct element_sink *sink)
+{
+	*r = (struct native_runs){ .sink = *sink };
+}
+
+static int tell(struct native_runs *r, const struct element *e)
+{
+	return r->sink.element(r->sink.user, e);
+}
+
+static void begin(struct native_runs *r, const struct block *b, bool torn, uint64_t instructions)
+{
+	r->run = (struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start };
+	r->begun = true;
+	r->since = instructions;
+}
+
+/* More instructions than a range can have: it stays where it is for those. */
+static int tell_many(struct native_runs *r, uint64_t *n)
+{
+	int rc = 0;
+
+	for (; *n > UINT32_MAX && rc >= 0; *n -= UINT32_MAX) {
+		r->run.taken = true;
+		r->run.range.end = r->run.range.start;
+		r->run.range.count = UINT32_MAX;
+		rc = tell(r, &r->run);
+		r->run.torn = false;
+	}
+	return rc;
+}
+
+/* It ended with that word; ranges: so many have not been told. */
+static int end(struct native_runs *r, const struct block *blocks, uint32_t word, uint64_t instructions, uint64_t ranges)
+{
+	const struct block *b = &blocks[word >> 1];
+	uint64_t n = instructions - r->since;
+	int rc = 0;
+
+	if (!r->begun)
+		return 0;
+	r->begun = false;
+	rc = tell_many(r, &n);
+	r->run.offset = ranges;
+	r->run.instr = b->kind;
+	r->run.sub = b->sub;
+	r->run.taken = word & 1;
+	r->run.conditional = b->conditional;
+	r->run.range.end = block_end(b);
+	r->run.range.count = (uint32_t)n;
+	r->run.range.last_size = 4;
+	return rc < 0 ? rc : tell(r, &r->run);
+}
+
+/* Within what ran they are of no account; else they are told where they are. */
+static int tell_cycles(struct native_runs *r, const struct element *cycles)
+{
+	return r->begun ? 0 : tell(r, cycles);
+}
+
+static int tell_event(struct native_runs *r, const struct native_batch *b, const struct native_call *c, size_t event)
+{
+	int rc;
+
+	if (b->events[event].kind == ELEM_CYCLES)
+		return tell_cycles(r, &b->events[event]);
+	rc = end(r, b->blocks, c->to, c->instructions, b->ranges[event] - r->told);
+
+	r->told = b->ranges[event];
+	return rc < 0 ? rc : tell(r, &b->events[event]);
+}
+
+int native_runs_batch(struct native_runs *r, const struct native_batch *b)
+{
+	struct element cycles = { .kind = ELEM_CYCLES, .isa = ISA_A64, .has_cycles = true };
+	size_t event = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < b->n_calls && rc >= 0; i++) {
+		const struct native_call *c = &b->calls[i];
+
+		if (c->word == NATIVE_EVENT) {
+			rc = tell_event(r, b, c, event++);
+		} else if (c->word & NATIVE_CYCLES) {
+			cycles.cycles = c->word & ~NATIVE_CYCLES;
+			rc = tell_cycles(r, &cycles);
+		} else {
+			rc = end(r, b->blocks, c->word, c->instructions, 0);
+			begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, c->instructions);
+		}
+	}
+	return rc;
+}
