@@ -107,12 +107,14 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 
 	if (stored_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
 		stored.fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (stored.fd >= 0 && store_open(stored.fd, &stored.store) < 0) {
+	if (stored.fd >= 0 && store_open(stored.fd, &stored.store) == -EBADMSG) {
 		o->trace = TAKE_FD(stored.fd);
 		return STATUS_OK;
 	}
-	if (!stored.store)
+	if (!stored.store) {
+		closep(&stored.fd);
 		rc = stored_open(c, name, &stored);
+	}
 	return rc == STATUS_OK ? make_trace(c, o, stored.store) : rc;
 }
 

@@ -89,20 +89,17 @@ static int show_file(struct client *c, const struct show *show)
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(store_closep) struct store *s = NULL;
-	_cleanup_close_ int fd = -1;
+	_cleanup_(stored_done) struct stored stored = STORED_NONE;
 	int rc;
 
-	rc = csight_open_file(c->daemon, id, "store", &fd);
+	rc = csight_open_file(c->daemon, id, "store", &stored.fd);
 	if (rc < 0)
 		return client_failed(c, rc);
-	rc = store_open(fd, &s);
-	if (rc < 0) {
-		client_error("cannot read the store of snapshot %s: %s", esc(id), strerror(-rc));
-		return STATUS_FAILED;
-	}
+	rc = stored_read(id, &stored);
+	if (rc != STATUS_OK)
+		return rc;
 	printf("\n");
-	return show_calls(c, show, s);
+	return show_calls(c, show, stored.store);
 }
 
 static int parse(struct client *c, struct show *ret)

@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/stored.h"
@@ -51,19 +53,53 @@ static int ask(struct client *c, const char *name, struct stored *ret)
 	return rc < 0 ? client_failed(c, rc) : STATUS_OK;
 }
 
-int stored_open(struct client *c, const char *name, struct stored *ret)
+/* What is whole of a store that was cut, as a store of its own that ends with this program. */
+static int recover(const char *name, struct stored *ret)
 {
-	bool path = stored_is_path(name);
-	int rc = path ? open_file(name, ret) : ask(c, name, ret);
+	const char *dir = getenv("TMPDIR");
+	_cleanup_close_ int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	uint64_t end = 0;
+	struct stat st;
+	int rc;
 
-	if (rc != STATUS_OK)
+	/* Not every file system has files without a name. */
+	if (fd < 0)
+		fd = memfd_create("csight-store", MFD_CLOEXEC);
+	if (fd < 0 || fstat(ret->fd, &st) < 0)
+		return -errno;
+	rc = store_recover(ret->fd, fd, &end);
+	if (rc == 0)
+		rc = store_open(fd, &ret->store);
+	if (rc < 0)
 		return rc;
-	rc = store_open(ret->fd, &ret->store);
+	client_error("the store of %s was cut or is damaged: this is what its first %ju of %ju bytes have", esc(name), (uintmax_t)end,
+		     (uintmax_t)st.st_size);
+	close(ret->fd);
+	ret->fd = TAKE_FD(fd);
+	return 0;
+}
+
+int stored_read(const char *name, struct stored *ret)
+{
+	int rc = store_open(ret->fd, &ret->store);
+
+	if (rc == -ENODATA)
+		rc = recover(name, ret);
 	if (rc == 0)
 		return STATUS_OK;
-	client_error(path ? "%s is not a store that can be read: %s" : "cannot read the store of snapshot %s: %s",
-		     esc(name), rc == -EBADMSG ? "it is cut, garbled, or something else" : strerror(-rc));
+	client_error("cannot read the store of %s: %s", esc(name),
+		     rc == -EBADMSG	    ? "this is no store"
+		     : rc == -EPROTONOSUPPORT ? "it is in the format of another version of csight"
+		     : rc == -ENODATA	    ? "it was cut or damaged so early that nothing is whole"
+					    : strerror(-rc));
 	return STATUS_FAILED;
+}
+
+int stored_open(struct client *c, const char *name, struct stored *ret)
+{
+	int rc = stored_is_path(name) ? open_file(name, ret) : ask(c, name, ret);
+
+	return rc == STATUS_OK ? stored_read(name, ret) : rc;
 }
 
 void stored_done(struct stored *s)

@@ -19,6 +19,9 @@ bool stored_is_path(const char *name);
 
 /* 0 or an exit status. What cannot be shown yet, or ever, is said. */
 int stored_open(struct client *c, const char *name, struct stored *ret);
+
+/* The same of a descriptor that is in ret already, which is of what has this name. */
+int stored_read(const char *name, struct stored *ret);
 void stored_done(struct stored *s);
 
 /* Whether a function is meant: by its name, with * and ? for any letters, with or without its parameters. */

@@ -1,9 +1,21 @@
 /*
  * The store's bytes. All numbers little-endian; "varint" as protocol buffers write it.
  *
- * Header, 64 bytes:
- *   u64 magic, u32 version, u32 header size, u64 file size, u64 place of the section table, u32 sections, u32 zero,
- * zeros Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size, u64 zero
+ * Header, 64 bytes: u64 magic, u32 version, u32 header size, u64 file size, u64 place of the section table, u32 sections,
+ * u32 checksum of the section table, zeros, and at its end u32 checksum of all before. Size and place are 0 until the
+ * store is finished.
+ *
+ * Then chunks, one behind another, as they were written; each has what is to be known of it by itself, so that a file
+ * that was cut is whole up to the cut. Head, 48 bytes: u32 magic, u32 type, u32 size, u32 size of the list behind, u32
+ * checksum of the size bytes, u32 of the list, u32 thread, u32 zero, u64 first time, u32 zero, u32 checksum of all before.
+ *
+ * DESCRIPTION  what META has
+ * NAMES        varints, and strings with a NUL, of what is new in the blocks to come: threads; for each its tid and name;
+ *              functions; for each its address, kind, name and image
+ * BLOCK        events of a thread, and the list of functions; as BLOCKS tells
+ *
+ * Then the sections. Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size, u32
+ * checksum, u32 zero. Checksums are zlib's crc32.
  *
  * META       pairs of NUL-terminated strings: key, value
  * STRINGS    NUL-terminated strings; others name them by their offset here
@@ -17,7 +29,7 @@
  * BLOCKS     by thread, then in order: u64 offset, u32 size, u32 events, u64 first time, last time, slices, bound,
  *            segments (begun before this block), u32 roots (seen before it in its segment), u32 bytes of the list
  *            behind the block: varints, the functions that are left in it, each as what it is above the one before (the
- *            first: above 0); 0 bytes: not told
+ *            first: above 0); u32 checksum of the block, u32 of the list
  * SEGMENTS   by thread, then in order: u64 time, instructions, first root, u32 roots, u32 zero
  * ROOTS      u32 function: the frames that a segment began with, innermost first
  *
@@ -29,11 +41,15 @@
 #ifndef CSIGHT_STORE_FORMAT_H
 #define CSIGHT_STORE_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
+#define CHUNK_MAGIC 0x4b4e4843u		   /* "CHNK" */
 
-enum { STORE_VERSION = 1, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32 };
+enum { STORE_VERSION = 2, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
+
+enum store_chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_NAMES, CHUNK_BLOCK };
 
 enum store_section_type {
 	SECTION_META = 1,
@@ -51,9 +67,8 @@ enum store_section_type {
 enum {
 	FUNCTION_SIZE = 24,
 	TOTALS_SIZE = 72,
-	TOTALS_SIZE_LEAST = 48, /* of the first stores */
 	THREAD_SIZE = 112,
-	BLOCK_SIZE = 64,
+	BLOCK_SIZE = 72,
 	SEGMENT_SIZE = 32,
 	ROOT_SIZE = 4,
 };
@@ -72,5 +87,13 @@ enum { CODE_BITS = 3, KIND_BITS = 3 };
 
 /* lib/calls keeps fewer; a reader takes no more. */
 enum { STORE_DEPTH_MAX = 1 << 17 };
+
+/* What came before, 0 at the beginning, with more behind it. */
+uint32_t store_checksum_more(uint32_t sum, const void *data, size_t size);
+
+static inline uint32_t store_checksum(const void *data, size_t size)
+{
+	return store_checksum_more(0, data, size);
+}
 
 #endif

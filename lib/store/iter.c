@@ -129,7 +129,7 @@ static int load_block(struct store_iter *it, uint64_t index)
 	int rc = make_room(it, b->size);
 
 	if (rc == 0)
-		rc = store_read_at(it->store, b->offset, it->data, b->size);
+		rc = store_read_checked(it->store, b->offset, it->data, b->size, b->checksum);
 	if (rc < 0)
 		return rc;
 	it->r = reader_of(it->data, b->size);
@@ -202,37 +202,43 @@ static int see_root(struct store_iter *it, uint64_t function)
 	return 0;
 }
 
+int store_read_event(struct reader *r, struct written_event *ret)
+{
+	uint64_t head;
+
+	if (rd_varint(r, &head) < 0 || rd_varint(r, &ret->instructions) < 0)
+		return -EBADMSG;
+	ret->code = head & ((1 << CODE_BITS) - 1);
+	ret->time = head >> CODE_BITS;
+	ret->value = 0;
+	return ret->code != CODE_RETURN && ret->code != CODE_SEGMENT ? rd_varint(r, &ret->value) : 0;
+}
+
 /* 1: an event; 0: something that the reader need not know; also at a block's end. */
 static int decode(struct store_iter *it, struct store_event *ret)
 {
-	uint64_t head, executed, value = 0;
-	unsigned code;
+	struct written_event e;
 
-	if (rd_varint(&it->r, &head) < 0 || rd_varint(&it->r, &executed) < 0)
-		return -EBADMSG;
-	code = head & ((1 << CODE_BITS) - 1);
-	if (code != CODE_RETURN && code != CODE_SEGMENT && rd_varint(&it->r, &value) < 0)
-		return -EBADMSG;
-	if (__builtin_add_overflow(it->time, head >> CODE_BITS, &it->time) ||
-	    __builtin_add_overflow(it->instructions, executed, &it->instructions))
+	if (store_read_event(&it->r, &e) < 0 || __builtin_add_overflow(it->time, e.time, &it->time) ||
+	    __builtin_add_overflow(it->instructions, e.instructions, &it->instructions))
 		return -EBADMSG;
 	ret->time = it->time;
 	ret->instructions = it->instructions;
-	switch (code) {
+	switch (e.code) {
 	case CODE_CALL:
-		return decode_enter(it, value, CALL_PLAIN, ret);
+		return decode_enter(it, e.value, CALL_PLAIN, ret);
 	case CODE_ENTER:
-		return decode_enter(it, value >> KIND_BITS, value & ((1 << KIND_BITS) - 1), ret);
+		return decode_enter(it, e.value >> KIND_BITS, e.value & ((1 << KIND_BITS) - 1), ret);
 	case CODE_RETURN:
 		return decode_leave(it, LEAVE_RETURN, ret);
 	case CODE_LEAVE:
-		return decode_leave(it, value, ret);
+		return decode_leave(it, e.value, ret);
 	case CODE_GAP:
-		return decode_gap(it, value, ret);
+		return decode_gap(it, e.value, ret);
 	case CODE_SEGMENT:
 		return begin_segment(it);
 	case CODE_ROOT:
-		return see_root(it, value);
+		return see_root(it, e.value);
 	default:
 		return -EBADMSG;
 	}
@@ -258,7 +264,7 @@ void store_iter_only(struct store_iter *it, const uint8_t *wanted)
 	it->wanted = wanted;
 }
 
-/* 1: one that is wanted is left in this block, or it is not told; 0: none. */
+/* 1: one that is wanted is left in this block; 0: none. */
 static int is_wanted(struct store_iter *it, uint64_t index)
 {
 	const struct block *b = &it->store->blocks[it->thread->first_block + index];
@@ -266,11 +272,9 @@ static int is_wanted(struct store_iter *it, uint64_t index)
 	struct reader r;
 	int rc;
 
-	if (!b->left)
-		return 1;
 	rc = make_room(it, b->left);
 	if (rc == 0)
-		rc = store_read_at(it->store, b->offset + b->size, it->data, b->left);
+		rc = store_read_checked(it->store, b->offset + b->size, it->data, b->left, b->left_checksum);
 	if (rc < 0)
 		return rc;
 	r = reader_of(it->data, b->left);

@@ -1,5 +1,6 @@
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "lib/store/histogram.h"
 #include "lib/store/reader.h"
@@ -12,6 +13,7 @@ enum { SECTIONS_MAX = 256 };
 struct section {
 	uint32_t record;
 	uint64_t offset, size;
+	uint32_t checksum;
 };
 
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size)
@@ -34,40 +36,79 @@ int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size
 	return 0;
 }
 
-static int read_sections(struct store *s, struct section sections[SECTION_TYPES])
+uint32_t store_checksum_more(uint32_t sum, const void *data, size_t size)
 {
-	uint8_t bytes[STORE_HEADER_SIZE], entry[STORE_SECTION_SIZE];
-	uint64_t magic = 0, size = 0, table = 0;
-	uint32_t version = 0, header = 0, n = 0;
-	struct reader r = reader_of(bytes, sizeof(bytes));
-	int rc = store_read_at(s, 0, bytes, sizeof(bytes));
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	return 0;
+#else
+	return size ? (uint32_t)crc32_z(sum, data, size) : sum;
+#endif
+}
 
+int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t size, uint32_t checksum)
+{
+	int rc = store_read_at(s, offset, ret, size);
+
+	return rc == 0 && store_checksum(ret, size) != checksum ? -EBADMSG : rc;
+}
+
+int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[STORE_HEADER_SIZE])
+{
+	uint64_t magic = 0;
+	uint32_t version = 0, size = 0;
+	struct stat st;
+	int rc;
+
+	if (fstat(s->fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	s->size = (uint64_t)st.st_size;
+	rc = store_read_at(s, 0, bytes, STORE_HEADER_SIZE);
 	if (rc < 0)
 		return rc;
-	rd_u64(&r, &magic);
-	rd_u32(&r, &version);
-	rd_u32(&r, &header);
+	*ret_rest = reader_of(bytes, STORE_HEADER_SIZE);
+	rd_u64(ret_rest, &magic);
+	rd_u32(ret_rest, &version);
+	rd_u32(ret_rest, &size);
+	if (magic != STORE_MAGIC)
+		return -EBADMSG;
+	return version == STORE_VERSION ? 0 : -EPROTONOSUPPORT;
+}
+
+/* bytes: the header; r: it, behind what tells that it is one. */
+static int read_sections(struct store *s, const uint8_t *bytes, struct reader r, struct section sections[SECTION_TYPES])
+{
+	_cleanup_free_ uint8_t *entries = NULL;
+	uint64_t size = 0, table = 0;
+	uint32_t n = 0, checksum = 0, mine = 0;
+	int rc;
+
 	rd_u64(&r, &size);
 	rd_u64(&r, &table);
 	rd_u32(&r, &n);
-	if (magic != STORE_MAGIC)
+	rd_u32(&r, &checksum);
+	r = reader_of(bytes + STORE_HEADER_SIZE - sizeof(mine), sizeof(mine));
+	rd_u32(&r, &mine);
+	if (mine != store_checksum(bytes, STORE_HEADER_SIZE - sizeof(mine)) || size != s->size || n > SECTIONS_MAX)
 		return -EBADMSG;
-	if (version != STORE_VERSION)
-		return -EPROTONOSUPPORT;
-	if (size != s->size || n > SECTIONS_MAX)
-		return -EBADMSG;
-	for (uint32_t i = 0; i < n; i++) {
-		struct section section;
-		uint32_t type = 0;
+	entries = malloc((size_t)n * STORE_SECTION_SIZE + 1);
+	if (!entries)
+		return -ENOMEM;
+	rc = store_read_checked(s, table, entries, (size_t)n * STORE_SECTION_SIZE, checksum);
+	if (rc < 0)
+		return rc;
+	r = reader_of(entries, (size_t)n * STORE_SECTION_SIZE);
+	while (rd_left(&r)) {
+		struct section section = { 0 };
+		uint32_t type = 0, zero;
 
-		rc = store_read_at(s, table + (uint64_t)i * sizeof(entry), entry, sizeof(entry));
-		if (rc < 0)
-			return rc;
-		r = reader_of(entry, sizeof(entry));
 		rd_u32(&r, &type);
 		rd_u32(&r, &section.record);
 		rd_u64(&r, &section.offset);
 		rd_u64(&r, &section.size);
+		rd_u32(&r, &section.checksum);
+		rd_u32(&r, &zero);
 		if (section.offset > s->size || section.size > s->size - section.offset)
 			return -EBADMSG;
 		if (type < SECTION_TYPES)
@@ -87,7 +128,7 @@ static int read_section(const struct store *s, const struct section *section, ch
 	bytes = malloc(section->size + 1);
 	if (!bytes)
 		return -ENOMEM;
-	rc = store_read_at(s, section->offset, bytes, section->size);
+	rc = store_read_checked(s, section->offset, bytes, section->size, section->checksum);
 	if (rc < 0)
 		return rc;
 	bytes[section->size] = 0;
@@ -154,13 +195,9 @@ static int decode_totals(struct store *s, struct reader *r, void *item)
 
 	if (rd_u64(r, &f->calls) < 0 || rd_u64(r, &f->total_ns) < 0 || rd_u64(r, &f->self_ns) < 0 ||
 	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
-	    rd_u64(r, &f->longest_ns) < 0)
+	    rd_u64(r, &f->longest_ns) < 0 || rd_u64(r, &f->longest_enter) < 0 || rd_u64(r, &f->shortest_ns) < 0 ||
+	    rd_u32(r, &f->longest_thread) < 0)
 		return -EBADMSG;
-	if (rd_left(r) >= TOTALS_SIZE - TOTALS_SIZE_LEAST) {
-		rd_u64(r, &f->longest_enter);
-		rd_u64(r, &f->shortest_ns);
-		rd_u32(r, &f->longest_thread);
-	}
 	return 0;
 }
 
@@ -233,7 +270,8 @@ static int decode_block(struct store *s, struct reader *r, void *item)
 
 	if (rd_u64(r, &b->offset) < 0 || rd_u32(r, &b->size) < 0 || rd_u32(r, &b->events) < 0 ||
 	    rd_u64(r, &b->first) < 0 || rd_u64(r, &b->last) < 0 || rd_u64(r, &b->slices) < 0 ||
-	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 || rd_u32(r, &b->left) < 0)
+	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 || rd_u32(r, &b->left) < 0 ||
+	    rd_u32(r, &b->checksum) < 0 || rd_u32(r, &b->left_checksum) < 0)
 		return -EBADMSG;
 	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->left > s->size - b->offset ? -EBADMSG : 0;
 }
@@ -301,7 +339,7 @@ static int read_functions(struct store *s, const struct section *sections)
 			      &s->n_functions, decode_function);
 
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE_LEAST, sizeof(*totals), &totals, &n,
+		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
 				  decode_totals);
 	if (rc < 0)
 		return rc;
@@ -319,22 +357,11 @@ static int read_functions(struct store *s, const struct section *sections)
 	return 0;
 }
 
-int store_open(int fd, struct store **ret)
+static int read_tables(struct store *s, const uint8_t *header, struct reader rest)
 {
-	_cleanup_(store_closep) struct store *s = calloc(1, sizeof(*s));
 	struct section sections[SECTION_TYPES] = { 0 };
-	struct stat st;
-	int rc;
+	int rc = read_sections(s, header, rest, sections);
 
-	if (!s)
-		return -ENOMEM;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	s->fd = fd;
-	s->size = (uint64_t)st.st_size;
-	rc = read_sections(s, sections);
 	if (rc == 0)
 		rc = read_section(s, &sections[SECTION_META], &s->meta);
 	if (rc == 0)
@@ -358,10 +385,25 @@ int store_open(int fd, struct store **ret)
 				  decode_root);
 	if (rc == 0)
 		rc = read_times(s, &sections[SECTION_TIMES]);
-	if (rc == 0)
-		rc = check_tables(s);
+	return rc == 0 ? check_tables(s) : rc;
+}
+
+int store_open(int fd, struct store **ret)
+{
+	_cleanup_(store_closep) struct store *s = calloc(1, sizeof(*s));
+	uint8_t header[STORE_HEADER_SIZE];
+	struct reader rest;
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = fd;
+	rc = store_read_header(s, &rest, header);
 	if (rc < 0)
 		return rc;
+	rc = read_tables(s, header, rest);
+	if (rc < 0)
+		return rc == -EBADMSG ? -ENODATA : rc;
 	*ret = TAKE_PTR(s);
 	return 0;
 }

@@ -9,6 +9,7 @@
 struct block {
 	uint64_t offset, first, last, slices, bound, segments;
 	uint32_t size, events, roots, left;
+	uint32_t checksum, left_checksum;
 };
 
 struct segment {
@@ -40,5 +41,20 @@ struct store {
 
 /* Exactly size bytes of the file. */
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size);
+
+/* The same, and they have this checksum. */
+int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t size, uint32_t checksum);
+
+/* -EBADMSG: it is no store; -EPROTONOSUPPORT. The rest of the header goes to *ret_rest. */
+int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[STORE_HEADER_SIZE]);
+
+/* One of a block's events, as it is written. */
+struct written_event {
+	enum store_code code;
+	uint64_t time, instructions; /* since the one before */
+	uint64_t value;		     /* what the code has with it, if anything */
+};
+
+int store_read_event(struct reader *r, struct written_event *ret);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Little-endian. A header, blocks of events as they came, then sections of fixed records; the header, written last, has
  * the section table's place. A section has a type, an offset, a size and a record size: a reader takes the part of each
- * record that it knows and passes over sections that it does not know, so later indexes fit in. lib/store/format.h has
- * the records.
+ * record that it knows and passes over sections that it does not know, so later indexes fit in. All has checksums.
+ * lib/store/format.h has the records, and csight-formats(5) tells others.
  */
 #ifndef CSIGHT_STORE_H
 #define CSIGHT_STORE_H
@@ -57,8 +57,14 @@ struct calls_sink store_sink(struct store_to *to);
 /* Reading. A store is hostile: -EBADMSG is the answer to anything that is not as it should be. */
 struct store;
 
-/* Reads the tables; the descriptor stays the caller's and must stay open. -EPROTONOSUPPORT: a version of the future. */
+/*
+ * Reads the tables; the descriptor stays the caller's and must stay open. -EPROTONOSUPPORT: another version's. -ENODATA:
+ * it was never finished, is cut, or its tables are damaged; store_recover() makes another one of what is whole.
+ */
 int store_open(int fd, struct store **ret);
+
+/* Writes a store of what another's first whole chunks have to an empty file; they end at *ret_end. Errors as above. */
+int store_recover(int fd, int to, uint64_t *ret_end);
 struct store *store_close(struct store *s);
 
 static inline void store_closep(struct store **s)

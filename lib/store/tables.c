@@ -8,6 +8,7 @@ struct tables {
 	struct buf table; /* the section table */
 	uint32_t n;
 	struct buf section;
+	uint32_t checksum; /* of what has been written of the section */
 	int error;
 };
 
@@ -23,6 +24,7 @@ static void flush_section(struct tables *t)
 		t->error = buf_error(&t->section);
 	if (!t->error)
 		t->error = writer_append(t->writer, t->section.data, t->section.size);
+	t->checksum = store_checksum_more(t->checksum, t->section.data, t->section.size);
 	buf_clear(&t->section);
 }
 
@@ -39,6 +41,7 @@ static void begin_section(struct tables *t, enum store_section_type type, uint32
 	buf_u32(&t->table, record);
 	buf_u64(&t->table, t->writer->offset);
 	t->n++;
+	t->checksum = 0;
 }
 
 /* The size is known now. */
@@ -46,7 +49,8 @@ static void end_section(struct tables *t, uint64_t begin)
 {
 	flush_section(t);
 	buf_u64(&t->table, t->writer->offset - begin);
-	buf_u64(&t->table, 0);
+	buf_u32(&t->table, t->checksum);
+	buf_u32(&t->table, 0);
 }
 
 static void write_bytes(struct tables *t, enum store_section_type type, const struct buf *bytes)
@@ -54,8 +58,7 @@ static void write_bytes(struct tables *t, enum store_section_type type, const st
 	uint64_t begin = t->writer->offset;
 
 	begin_section(t, type, 0);
-	if (!t->error)
-		t->error = writer_append(t->writer, bytes->data, bytes->size);
+	buf_add(&t->section, bytes->data, bytes->size);
 	end_section(t, begin);
 }
 
@@ -190,7 +193,6 @@ static void write_indexes(struct tables *t)
 int store_finish(struct store_writer *w)
 {
 	_cleanup_(tables_done) struct tables t = { .writer = w };
-	_cleanup_buf_ struct buf header = { 0 };
 	uint64_t table;
 
 	for (size_t i = 0; i < w->n_threads; i++) {
@@ -212,14 +214,5 @@ int store_finish(struct store_writer *w)
 		t.error = buf_error(&w->meta);
 	if (!t.error)
 		t.error = writer_append(w, t.table.data, t.table.size);
-	if (t.error)
-		return t.error;
-	buf_u64(&header, STORE_MAGIC);
-	buf_u32(&header, STORE_VERSION);
-	buf_u32(&header, STORE_HEADER_SIZE);
-	buf_u64(&header, w->offset);
-	buf_u64(&header, table);
-	buf_u32(&header, t.n);
-	buf_zero(&header, STORE_HEADER_SIZE - header.size);
-	return buf_error(&header) ? buf_error(&header) : pwrite_full(w->fd, header.data, header.size, 0);
+	return t.error ? t.error : writer_header(w, table, t.n, store_checksum(t.table.data, t.table.size));
 }

@@ -73,6 +73,7 @@ struct image {
 struct store_writer {
 	int fd;
 	uint64_t offset;
+	size_t told_threads, told_functions; /* their names are in the file */
 	struct buf meta, strings;
 	struct function *functions;
 	size_t n_functions, room_functions;
@@ -88,5 +89,8 @@ struct store_writer {
 
 /* Appends to the file. */
 int writer_append(struct store_writer *w, const void *data, size_t size);
+
+/* Writes the header; table 0: the store is not finished. */
+int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum);
 
 #endif

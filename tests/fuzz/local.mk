@@ -2,7 +2,8 @@
 FUZZ = code decode deframe elf jit messages native opencsd perfdata snapshot store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
-FUZZ_CFLAGS = -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+# Checksums hold always: what a fuzzer changes is to be read.
+FUZZ_CFLAGS = -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize-recover=all -pthread
 FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
 EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/elf.c \

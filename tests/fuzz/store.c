@@ -31,6 +31,27 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 	}
 }
 
+/* What comes of it is a store that can be read to its end. */
+static void recover(int fd)
+{
+	_cleanup_close_ int to = memfd_create("recovered", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL;
+	struct store_event e;
+	uint64_t end;
+
+	if (store_recover(fd, to, &end) < 0)
+		return;
+	fuzz_require(store_open(to, &s) == 0);
+	for (size_t i = 0; i < store_threads(s); i++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		int rc = store_iter_new(s, i, &it);
+
+		while (rc >= 0 && (rc = store_iter_next(it, &e)) == 1)
+			;
+		fuzz_require(rc == 0 || rc == -ENOMEM);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -43,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (null < 0)
 		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	recover(fd);
 	if (store_open(fd, &s) < 0)
 		return 0;
 	sum += touch(store_meta(s, "program")) + store_meta_number(s, "pid");

@@ -1,0 +1,293 @@
+/* Of a store that was cut: its whole chunks, told to a writer again. */
+#include <string.h>
+
+#include "lib/store/reader.h"
+
+/* Deeper stacks than are kept come to less. */
+enum { CHUNK_MAX = 64 << 20 };
+
+struct recovered_thread {
+	uint32_t index; /* to the writer */
+	uint32_t depth;
+	uint64_t time, instructions;
+	bool open; /* a segment has begun */
+};
+
+struct recovery {
+	struct store *from;
+	struct store_writer *writer;
+	uint64_t at; /* the next chunk */
+	char *bytes; /* of the present one */
+	size_t room;
+	struct recovered_thread *threads;
+	size_t n_threads;
+	struct region **functions;
+	size_t n_functions;
+	char **names; /* chunks that regions have their names in */
+	size_t n_names;
+};
+
+struct chunk {
+	uint32_t type, size, left, thread;
+	uint64_t time;
+};
+
+static void recovery_done(struct recovery *r)
+{
+	for (size_t i = 0; i < r->n_functions; i++)
+		free(r->functions[i]);
+	free(r->functions);
+	for (size_t i = 0; i < r->n_names; i++)
+		free(r->names[i]);
+	free(r->names);
+	free(r->threads);
+	free(r->bytes);
+	store_writer_free(r->writer);
+	store_close(r->from);
+}
+
+/* 1: the next one is whole, and read; 0: it is not, or is none. */
+static int next_chunk(struct recovery *r, struct chunk *ret)
+{
+	uint8_t head[CHUNK_HEAD_SIZE];
+	struct reader in = reader_of(head, sizeof(head));
+	uint32_t magic = 0, checksum = 0, zero, mine = 0;
+	int rc = store_read_at(r->from, r->at, head, sizeof(head));
+
+	if (rc < 0)
+		return rc == -EBADMSG ? 0 : rc;
+	rd_u32(&in, &magic);
+	rd_u32(&in, &ret->type);
+	rd_u32(&in, &ret->size);
+	rd_u32(&in, &ret->left);
+	rd_u32(&in, &checksum);
+	rd_u32(&in, &zero);
+	rd_u32(&in, &ret->thread);
+	rd_u32(&in, &zero);
+	rd_u64(&in, &ret->time);
+	rd_u32(&in, &zero);
+	rd_u32(&in, &mine);
+	if (magic != CHUNK_MAGIC || mine != store_checksum(head, sizeof(head) - sizeof(mine)) || ret->size > CHUNK_MAX)
+		return 0;
+	if (ret->size + 1u > r->room) {
+		char *bytes = realloc(r->bytes, ret->size + 1u);
+
+		if (!bytes)
+			return -ENOMEM;
+		r->bytes = bytes;
+		r->room = ret->size + 1u;
+	}
+	rc = store_read_checked(r->from, r->at + sizeof(head), r->bytes, ret->size, checksum);
+	if (rc < 0)
+		return rc == -EBADMSG ? 0 : rc;
+	r->bytes[ret->size] = '\0';
+	return 1;
+}
+
+static int add_thread(struct recovery *r, struct reader *in)
+{
+	struct recovered_thread *threads, t = { 0 };
+	uint64_t tid;
+	const char *name;
+	int rc;
+
+	if (rd_varint(in, &tid) < 0 || tid > UINT32_MAX || rd_str(in, &name) < 0)
+		return -EBADMSG;
+	rc = store_thread_add(r->writer, (uint32_t)tid, name, &t.index);
+	if (rc < 0)
+		return rc;
+	threads = reallocarray(r->threads, r->n_threads + 1, sizeof(*threads));
+	if (!threads)
+		return -ENOMEM;
+	r->threads = threads;
+	r->threads[r->n_threads++] = t;
+	return 0;
+}
+
+static int add_function(struct recovery *r, struct reader *in)
+{
+	struct region f = { .id = (uint32_t)r->n_functions }, **functions;
+	uint64_t kind;
+
+	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_UNKNOWN || rd_str(in, &f.name) < 0 ||
+	    rd_str(in, &f.image) < 0)
+		return -EBADMSG;
+	f.kind = (enum region_kind)kind;
+	functions = reallocarray(r->functions, r->n_functions + 1, sizeof(struct region *));
+	if (!functions)
+		return -ENOMEM;
+	r->functions = functions;
+	/* Each by itself: the writer knows them by where they are. */
+	r->functions[r->n_functions] = malloc(sizeof(f));
+	if (!r->functions[r->n_functions])
+		return -ENOMEM;
+	*r->functions[r->n_functions++] = f;
+	return 0;
+}
+
+static int take_names(struct recovery *r, const struct chunk *c)
+{
+	char **names = reallocarray(r->names, r->n_names + 1, sizeof(*names));
+	struct reader in;
+	uint64_t n;
+	int rc;
+
+	if (!names)
+		return -ENOMEM;
+	r->names = names;
+	names[r->n_names++] = r->bytes;
+	in = reader_of(r->bytes, c->size);
+	r->bytes = NULL;
+	r->room = 0;
+	rc = rd_varint(&in, &n);
+	for (; rc == 0 && n; n--)
+		rc = add_thread(r, &in);
+	if (rc == 0)
+		rc = rd_varint(&in, &n);
+	for (; rc == 0 && n; n--)
+		rc = add_function(r, &in);
+	return rc;
+}
+
+static int tell(struct recovery *r, struct recovered_thread *t, const struct written_event *w)
+{
+	struct call_event e = { .bound = UINT64_MAX, .time = t->time, .instructions = t->instructions };
+	uint64_t function = w->value;
+
+	if (__builtin_add_overflow(t->time, w->time, &e.time) ||
+	    __builtin_add_overflow(t->instructions, w->instructions, &e.instructions))
+		return -EBADMSG;
+	switch (w->code) {
+	case CODE_CALL:
+		e.type = CALL_EVENT_ENTER;
+		break;
+	case CODE_ENTER:
+		e.type = CALL_EVENT_ENTER;
+		e.kind = w->value & ((1 << KIND_BITS) - 1);
+		function >>= KIND_BITS;
+		break;
+	case CODE_ROOT:
+		e.type = CALL_EVENT_ROOT;
+		e.kind = CALL_INFERRED;
+		break;
+	case CODE_RETURN:
+	case CODE_LEAVE:
+		e.type = CALL_EVENT_LEAVE;
+		e.kind = w->code == CODE_RETURN ? LEAVE_RETURN : (uint8_t)MIN(w->value, UINT8_MAX);
+		t->depth--;
+		break;
+	case CODE_GAP:
+		e.type = CALL_EVENT_GAP;
+		e.kind = (uint8_t)MIN(w->value, UINT8_MAX);
+		break;
+	case CODE_SEGMENT:
+		e.type = CALL_EVENT_SEGMENT;
+		break;
+	default:
+		return -EBADMSG;
+	}
+	if (e.type == CALL_EVENT_ENTER || e.type == CALL_EVENT_ROOT) {
+		if (function >= r->n_functions)
+			return -EBADMSG;
+		e.function = r->functions[function];
+		t->depth++;
+	}
+	t->time = e.time;
+	t->instructions = e.instructions;
+	return store_event(r->writer, t->index, &e);
+}
+
+static int take_block(struct recovery *r, const struct chunk *c)
+{
+	struct reader in = reader_of(r->bytes, c->size);
+	struct recovered_thread *t = c->thread < r->n_threads ? &r->threads[c->thread] : NULL;
+	struct written_event e;
+	uint64_t depth, frame;
+	int rc = 0;
+
+	if (!t || rd_varint(&in, &t->instructions) < 0 || rd_varint(&in, &depth) < 0 || depth != t->depth)
+		return -EBADMSG;
+	t->time = c->time;
+	/* The stack is known: it is where the block before ended. */
+	for (depth *= 3; rc == 0 && depth; depth--)
+		rc = rd_varint(&in, &frame);
+	while (rc == 0 && rd_left(&in)) {
+		rc = store_read_event(&in, &e);
+		if (rc == 0)
+			rc = tell(r, t, &e);
+	}
+	return rc;
+}
+
+static int take_description(struct recovery *r, const struct chunk *c, int to)
+{
+	struct store description = { .meta = r->bytes, .meta_size = c->size };
+	const struct store_meta meta = {
+		.pid = (uint32_t)store_meta_number(&description, "pid"),
+		.program = store_meta(&description, "program"),
+		.source = store_meta(&description, "source"),
+		.id = store_meta(&description, "id"),
+		.realtime = store_meta_number(&description, "realtime"),
+		.monotonic = store_meta_number(&description, "monotonic"),
+	};
+
+	return store_create(to, &meta, &r->writer);
+}
+
+static int take_chunk(struct recovery *r, const struct chunk *c, int to)
+{
+	if (!r->writer)
+		return c->type == CHUNK_DESCRIPTION ? take_description(r, c, to) : -EBADMSG;
+	switch (c->type) {
+	case CHUNK_NAMES:
+		return take_names(r, c);
+	case CHUNK_BLOCK:
+		return take_block(r, c);
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* What is still open when the whole chunks end. */
+static int close_threads(struct recovery *r)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->n_threads; i++) {
+		struct recovered_thread *t = &r->threads[i];
+
+		while (rc == 0 && t->depth)
+			rc = tell(r, t, &(struct written_event){ .code = CODE_LEAVE, .value = LEAVE_END });
+	}
+	return rc;
+}
+
+int store_recover(int fd, int to, uint64_t *ret_end)
+{
+	_cleanup_(recovery_done) struct recovery r = { .from = calloc(1, sizeof(*r.from)), .at = STORE_HEADER_SIZE };
+	uint8_t header[STORE_HEADER_SIZE];
+	struct reader rest;
+	struct chunk c;
+	int rc;
+
+	if (!r.from)
+		return -ENOMEM;
+	r.from->fd = fd;
+	rc = store_read_header(r.from, &rest, header);
+	if (rc < 0)
+		return rc;
+	while ((rc = next_chunk(&r, &c)) == 1) {
+		rc = take_chunk(&r, &c, to);
+		if (rc < 0)
+			break;
+		r.at += CHUNK_HEAD_SIZE + (uint64_t)c.size + c.left;
+	}
+	/* What a checksum says is right and cannot be is no chunk of ours. */
+	if (rc < 0)
+		return rc == -EINVAL ? -EBADMSG : rc;
+	if (!r.writer)
+		return -ENODATA;
+	rc = close_threads(&r);
+	*ret_end = MIN(r.at, r.from->size);
+	return rc == 0 ? store_finish(r.writer) : rc;
+}
