@@ -2,6 +2,7 @@ noinst_LTLIBRARIES += lib/base/libbase.la
 lib_base_libbase_la_SOURCES = \
 	lib/base/buf.c lib/base/buf.h \
 	lib/base/escape.c lib/base/escape.h \
+	lib/base/huge.c lib/base/huge.h \
 	lib/base/io.c lib/base/io.h \
 	lib/base/json.c lib/base/json.h \
 	lib/base/log.c lib/base/log.h \

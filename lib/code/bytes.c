@@ -6,7 +6,8 @@
 #include "lib/code/bytes.h"
 
 /* The table of blocks is bounded: no code stands beyond SIZE_MAX_READ of a file. */
-#define BLOCK_SIZE ((size_t)64 << 10)
+#define BLOCK_SIZE ((size_t)16 << 10)
+#define PAGE_SIZE 4096
 #define SIZE_MAX_READ ((uint64_t)64 << 30)
 
 struct block {
@@ -61,6 +62,22 @@ uint64_t bytes_size(const struct bytes *b)
 	return b->size;
 }
 
+static size_t read_file_at(const struct bytes *b, uint64_t offset, uint8_t *ret, size_t size)
+{
+	size_t have = 0;
+
+	while (have < size) {
+		ssize_t n = pread(b->fd, ret + have, size - have, (off_t)(offset + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	return have;
+}
+
 static const struct block *block_at(struct bytes *b, size_t index)
 {
 	struct block *block = &b->blocks[index];
@@ -68,16 +85,8 @@ static const struct block *block_at(struct bytes *b, size_t index)
 	if (block->data)
 		return block;
 	block->data = malloc(BLOCK_SIZE);
-	while (block->data && block->size < BLOCK_SIZE) {
-		ssize_t n = pread(b->fd, block->data + block->size, BLOCK_SIZE - block->size,
-				  (off_t)(index * BLOCK_SIZE + block->size));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		block->size += (uint32_t)n;
-	}
+	if (block->data)
+		block->size = (uint32_t)read_file_at(b, index * BLOCK_SIZE, block->data, BLOCK_SIZE);
 	return block;
 }
 
@@ -85,6 +94,9 @@ size_t bytes_read(struct bytes *b, uint64_t offset, void *ret, size_t size)
 {
 	size_t have = 0;
 
+	/* Who asks for that much at once keeps it; a copy here would be the second one. */
+	if (size >= PAGE_SIZE && offset < b->size)
+		return read_file_at(b, offset, ret, (size_t)MIN((uint64_t)size, b->size - offset));
 	while (have < size && offset + have < b->size && offset + have >= offset) {
 		uint64_t at = offset + have;
 		const struct block *block = block_at(b, (size_t)(at / BLOCK_SIZE));

@@ -3,14 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/huge.h"
 #include "lib/base/util.h"
 
-enum { PAGES_MAX = 4096, WORLDS_MAX = 256, BLOCKS_MAX = 1 << 20 };
+enum {
+	PAGES_MAX = 4096,
+	WORLDS_MAX = 256,
+	BLOCKS_MAX = 1 << 20,
+	BLOCKS_FIRST = 4096,
+	WALK_MAX = BLOCKS_WALK_MAX / 4,
+	SLAB_PAGES = HUGE_SIZE / sizeof(struct block_page),
+};
 
 struct world {
 	uint64_t version;
 	struct engine_context context; /* to ask with */
-	struct block_page **pages;	       /* a hash, by number */
+	struct block_page **pages;     /* a hash, by base */
 	size_t n_pages, n_slots;
 };
 
@@ -21,8 +29,6 @@ void blocks_init(struct blocks *b, const struct engine_config *config, const str
 
 static void world_free(struct world *w)
 {
-	for (size_t i = 0; i < w->n_slots; i++)
-		free(w->pages[i]);
 	free(w->pages);
 	free(w);
 }
@@ -41,6 +47,9 @@ void blocks_clear(struct blocks *b)
 void blocks_done(struct blocks *b)
 {
 	blocks_clear(b);
+	for (size_t i = 0; i < b->n_slabs; i++)
+		huge_unmap(b->slabs[i], HUGE_SIZE);
+	free(b->slabs);
 	free(b->worlds);
 	free(b->list);
 	free(b->next);
@@ -81,11 +90,11 @@ int blocks_enter(struct blocks *b, const struct engine_context *context)
 	return 1;
 }
 
-static size_t slot_of(const struct world *w, uint64_t number)
+static size_t slot_of(const struct world *w, uint64_t base)
 {
-	size_t i = (size_t)(number * 0x9e3779b97f4a7c15u >> 32) & (w->n_slots - 1);
+	size_t i = (size_t)(base * 0x9e3779b97f4a7c15u >> 32) & (w->n_slots - 1);
 
-	while (w->pages[i] && w->pages[i]->number != number)
+	while (w->pages[i] && w->pages[i]->base != base)
 		i = (i + 1) & (w->n_slots - 1);
 	return i;
 }
@@ -99,60 +108,87 @@ static int make_room(struct world *w)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->n_slots; i++)
 		if (w->pages[i])
-			bigger.pages[slot_of(&bigger, w->pages[i]->number)] = w->pages[i];
+			bigger.pages[slot_of(&bigger, w->pages[i]->base)] = w->pages[i];
 	free(w->pages);
 	w->pages = bigger.pages;
 	w->n_slots = bigger.n_slots;
 	return 0;
 }
 
+static struct block_page *new_page(struct blocks *b, uint64_t base)
+{
+	size_t slab = b->n_pages / SLAB_PAGES;
+	struct block_page *page;
+
+	if (slab == b->n_slabs) {
+		struct block_page **slabs = reallocarray(b->slabs, slab + 1, sizeof(*slabs));
+
+		if (!slabs)
+			return NULL;
+		b->slabs = slabs;
+		slabs[slab] = huge_map(HUGE_SIZE);
+		if (!slabs[slab])
+			return NULL;
+		b->n_slabs++;
+	}
+	page = &b->slabs[slab][b->n_pages++ % SLAB_PAGES];
+	/* It may have been another one; code is nothing before it is known. */
+	memset(page, 0, offsetof(struct block_page, code));
+	page->base = base;
+	return page;
+}
+
 static int find_page(struct blocks *b, uint64_t address, struct block_page **ret)
 {
 	struct world *w = b->world;
-	uint64_t number = address / BLOCKS_PAGE;
-	struct block_page **cached = &b->tlb[number % BLOCKS_TLB], *page;
+	uint64_t base = address & BLOCKS_BASE;
+	struct block_page **cached = &b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB], *page;
 	size_t slot;
 
-	if (*cached && (*cached)->number == number) {
+	if (*cached && (*cached)->base == base) {
 		*ret = *cached;
 		return 0;
 	}
 	if (w->n_pages * 2 >= w->n_slots && make_room(w) < 0)
 		return -ENOMEM;
-	slot = slot_of(w, number);
+	slot = slot_of(w, base);
 	page = w->pages[slot];
 	if (!page) {
-		page = calloc(1, sizeof(*page));
+		page = new_page(b, base);
 		if (!page)
 			return -ENOMEM;
-		page->number = number;
 		w->pages[slot] = page;
 		w->n_pages++;
-		b->n_pages++;
 	}
 	*cached = page;
 	*ret = page;
 	return 0;
 }
 
-/* From a word on, as much as there is in one piece; a word of which only a part is there is not. */
-static void read_words(struct blocks *b, struct block_page *page, size_t word)
+/* From a word on, as much as there is in one piece; a word of which only a part is there is not. How many those are. */
+static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 {
-	size_t n = b->memory.read(b->memory.user, &b->world->context, page->number * BLOCKS_PAGE + 4 * word,
-				  &page->code[word], 4 * (BLOCKS_WORDS - word)) /
+	size_t n = b->memory.read(b->memory.user, &b->world->context, page->base + 4 * word, &page->code[word],
+				  4 * (BLOCKS_WORDS - word)) /
 		   4;
 
-	page->known[word / 64] |= (uint64_t)1 << word % 64;
-	for (size_t i = word; i < word + MIN(n, BLOCKS_WORDS - word); i++) {
+	n = MIN(n, BLOCKS_WORDS - word);
+	for (size_t i = word; i < word + n; i++) {
 		page->known[i / 64] |= (uint64_t)1 << i % 64;
 		page->there[i / 64] |= (uint64_t)1 << i % 64;
 	}
+	return n;
 }
 
 static bool read_word(struct blocks *b, struct block_page *page, size_t word, uint32_t *ret)
 {
-	if (!(page->known[word / 64] >> word % 64 & 1))
-		read_words(b, page, word);
+	if (!(page->known[word / 64] >> word % 64 & 1)) {
+		/* Most pages are there as a whole. */
+		if (page->asked || read_words(b, page, 0) <= word)
+			read_words(b, page, word);
+		page->asked = true;
+		page->known[word / 64] |= (uint64_t)1 << word % 64;
+	}
 	/* A64 is little-endian, whatever the data are. */
 	*ret = page->code[word];
 	return page->there[word / 64] >> word % 64 & 1;
@@ -162,7 +198,7 @@ int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 {
 	struct block_page *page;
 	uint32_t low, high = 0;
-	int rc = find_page(b, address, &page);
+	int rc = find_page(b, address & ~(uint64_t)3, &page);
 
 	if (rc < 0)
 		return rc;
@@ -176,15 +212,35 @@ int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 	return rc;
 }
 
+/* Instructions of a page that are there and end no range. */
+static int pass_over(struct blocks *b, struct block *block)
+{
+	struct block_page *page;
+	uint64_t at = block_end(block);
+	size_t word = at % BLOCKS_PAGE / 4, end = MIN((size_t)BLOCKS_WORDS, word + WALK_MAX - block->count);
+	uint32_t op;
+	int rc = at % 4 ? 1 : find_page(b, at, &page);
+
+	if (rc != 0)
+		return MIN(rc, 0);
+	while (word < end && read_word(b, page, word, &op) && !instr_may_end(op)) {
+		block->count++;
+		word++;
+	}
+	return 0;
+}
+
 static int walk(struct blocks *b, struct block *block)
 {
-	uint64_t at = block->start;
 	struct instr i = { 0 };
+	uint64_t at;
 
 	while (i.kind == INSTR_OTHER) {
 		uint32_t op = 0;
-		int there = block->count < BLOCKS_WALK_MAX / 4 ? blocks_read(b, at, &op) : 0;
+		int there = pass_over(b, block);
 
+		if (there == 0 && block->count < WALK_MAX)
+			there = blocks_read(b, block_end(block), &op);
 		if (there < 0)
 			return there;
 		if (!there) {
@@ -193,8 +249,8 @@ static int walk(struct blocks *b, struct block *block)
 		}
 		instr_decode(&b->set, op, &i);
 		block->count++;
-		at += 4;
 	}
+	at = block_end(block);
 	block->kind = i.kind;
 	block->sub = i.sub;
 	block->link = i.link;
@@ -206,7 +262,7 @@ static int walk(struct blocks *b, struct block *block)
 
 static int grow(struct blocks *b)
 {
-	uint32_t room = b->room ? b->room * 2 : 1024;
+	uint32_t room = b->room ? b->room * 2 : BLOCKS_FIRST;
 	struct block *list = reallocarray(b->list, room, sizeof(*list));
 	uint32_t *next;
 
@@ -242,7 +298,7 @@ int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 
 	if (rc < 0)
 		return rc;
-	start = &page->starts[address % BLOCKS_PAGE / 2];
+	start = &page->starts[address % BLOCKS_PAGE / 4];
 	if (!*start) {
 		rc = walk(b, &block);
 		if (rc == 0)
@@ -272,17 +328,18 @@ int blocks_reach(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
 	int rc = 1;
 
 	while (at != end && at != most && rc > 0) {
-		struct block_page *page;
-		size_t word = at % BLOCKS_PAGE / 4;
-
-		rc = find_page(b, at, &page);
-		if (rc < 0)
-			return rc;
-		rc = 1;
 		/* 64 words at once where it can be. */
-		if (at % 256 == 0 && page->there[word / 64] == UINT64_MAX && end - at >= 256 && most - at >= 256) {
-			at += 256;
-			continue;
+		if (at % 256 == 0 && end - at >= 256 && most - at >= 256) {
+			struct block_page *page;
+
+			rc = find_page(b, at, &page);
+			if (rc < 0)
+				return rc;
+			if (page->there[at % BLOCKS_PAGE / 256] == UINT64_MAX) {
+				at += 256;
+				rc = 1;
+				continue;
+			}
 		}
 		rc = blocks_read(b, at, &op);
 		at += rc > 0 ? 4 : 0;

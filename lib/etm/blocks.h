@@ -25,12 +25,20 @@ struct block {
 	bool missing; /* there is no code behind it: no branch ends it */
 };
 
+/*
+ * Addresses of A64 that are not aligned are mistakes, and possible: blocks there are in pages of their own, whose base is as far
+ * off. Those have no code.
+ */
 struct block_page {
-	uint64_t number;
-	uint32_t starts[2 * BLOCKS_WORDS]; /* blocks; addresses of A64 that are not aligned are mistakes, and possible */
-	uint32_t code[BLOCKS_WORDS];
+	uint64_t base;
+	bool asked; /* for any word of it */
 	uint64_t known[BLOCKS_WORDS / 64], there[BLOCKS_WORDS / 64]; /* words that were asked for; that are there */
+	uint32_t starts[BLOCKS_WORDS]; /* blocks */
+	uint32_t code[BLOCKS_WORDS];
 };
+
+/* What of an address is its page's base. */
+#define BLOCKS_BASE (~(uint64_t)(BLOCKS_PAGE - 4))
 
 struct blocks {
 	struct block *list; /* by number; 0 is none */
@@ -41,7 +49,8 @@ struct blocks {
 	struct world **worlds, *world;
 	struct block_page *tlb[BLOCKS_TLB]; /* of this world */
 	size_t n_worlds;
-	size_t n_pages;
+	struct block_page **slabs; /* of pages, of which some are in use */
+	size_t n_slabs, n_pages;
 };
 
 void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory);
@@ -59,7 +68,7 @@ static inline uint32_t blocks_look(const struct blocks *b, uint64_t address)
 {
 	const struct block_page *page = b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB];
 
-	return page && page->number == address / BLOCKS_PAGE ? page->starts[address % BLOCKS_PAGE / 2] : 0;
+	return page && page->base == (address & BLOCKS_BASE) ? page->starts[address % BLOCKS_PAGE / 4] : 0;
 }
 
 /* The block that begins there; -ENOMEM. It may be of no instructions, where there is no code. */

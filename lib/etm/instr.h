@@ -24,6 +24,12 @@ struct instr {
 	int64_t offset; /* of a direct branch's target */
 };
 
+/* Branches, exception generation and system instructions: all others are INSTR_OTHER. */
+static inline bool instr_may_end(uint32_t op)
+{
+	return (op & 0x1c000000) == 0x14000000;
+}
+
 struct instr_set instr_set_of(const struct engine_config *config);
 void instr_decode(const struct instr_set *set, uint32_t op, struct instr *ret);
 

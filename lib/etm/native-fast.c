@@ -278,6 +278,25 @@ static inline unsigned count_atoms(const uint8_t *at, uint32_t *ret_word)
 	return 4;
 }
 
+/* An atom is a word: of packets, and of what is left of the last one. */
+static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from, size_t end)
+{
+	uint64_t *to = e->out.offsets + from;
+
+	for (unsigned i = 0; i + 1 < packets; i++) {
+		unsigned n = packet_atoms[at[i]] >> 24;
+
+		/* Most have three at most. */
+		to[0] = to[1] = to[2] = offset;
+		for (unsigned k = 3; k < n; k++)
+			to[k] = offset;
+		to += n;
+		offset++;
+	}
+	for (uint64_t *last = e->out.offsets + end; to < last; to++)
+		*to = offset;
+}
+
 /* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
 static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at, size_t *settled,
 							    uint64_t offset, unsigned *ret_used, const bool stack,
@@ -285,7 +304,7 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 {
 	size_t before = p->n;
 	struct entry *entry;
-	uint32_t word = at[0], to;
+	uint32_t word, to;
 	unsigned packets;
 	int rc;
 
@@ -295,7 +314,7 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 			return 1;
 		p->at = to;
 	}
-	packets = offsets ? 1 : count_atoms(at, &word);
+	packets = count_atoms(at, &word);
 	rc = find_entry(e, (uint64_t)p->at << 32 | word, &entry);
 	if (rc != 0)
 		return rc;
@@ -319,8 +338,7 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 		rc = take_rest(e, p, entry->rest, offset + packets - 1, outlet);
 	}
 	if (offsets)
-		for (size_t i = before; i < p->n; i++)
-			e->out.offsets[i] = offset;
+		tell_offsets(e, at, packets, offset, before, p->n);
 	if (rc == 0)
 		*settled = p->n;
 	return rc;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/huge.h"
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
@@ -10,10 +11,25 @@ enum {
 	ATOMS_MAX = 24 * GROUP,
 	WORDS_MAX = 3 * ATOMS_MAX,
 	PUSHES = 4,
-	BITS_FIRST = 12, /* entries, as powers of two */
+	BITS_FIRST = 12, /* entries, as powers of two: of what runs little, */
+	BITS_SECOND = 15, /* of what is worth a huge page */
 	BITS_LAST = 17,
+	POOL_FIRST = 1 << 16,
 	POOL_MAX = 1 << 20,
 };
+
+static struct entry *new_entries(unsigned bits)
+{
+	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct entry)) : huge_map(sizeof(struct entry) << bits);
+}
+
+static void free_entries(struct entry *entries, unsigned bits)
+{
+	if (bits < BITS_SECOND)
+		free(entries);
+	else
+		huge_unmap(entries, sizeof(*entries) << bits);
+}
 
 struct memo *memo_new(void)
 {
@@ -22,7 +38,7 @@ struct memo *memo_new(void)
 	if (!m)
 		return NULL;
 	m->bits = BITS_FIRST;
-	m->entries = calloc((size_t)1 << m->bits, sizeof(*m->entries));
+	m->entries = new_entries(m->bits);
 	return m->entries ? m : memo_free(m);
 }
 
@@ -42,7 +58,7 @@ struct memo *memo_free(struct memo *m)
 {
 	if (!m)
 		return NULL;
-	free(m->entries);
+	free_entries(m->entries, m->bits);
 	free(m->pool);
 	free(m);
 	return NULL;
@@ -129,7 +145,7 @@ static int walk_atom(struct native *e, struct entry *to, struct lesson *l, bool 
 static int make_room(struct native *e)
 {
 	struct memo *m = e->memo;
-	uint32_t room = m->pool_room ? m->pool_room * 2 : 16 * WORDS_MAX, *pool;
+	uint32_t room = m->pool_room ? m->pool_room * 2 : POOL_FIRST, *pool;
 
 	if (m->pool_room - m->n_pool >= WORDS_MAX)
 		return 0;
@@ -163,7 +179,7 @@ static int put_words(struct native *e, struct entry *to, const struct lesson *l,
 	return rc;
 }
 
-/* The table is as small as what runs allows: it is cold at first, and so are the caches. */
+/* The table is as small as what runs allows, half of it at most in use: it is cold at first, and so are the caches. */
 static int grow(struct native *e)
 {
 	struct memo *m = e->memo, bigger = *m;
@@ -171,17 +187,17 @@ static int grow(struct native *e)
 	struct entry *placed;
 	int rc = 0;
 
-	if (++m->misses < n || m->bits == BITS_LAST)
+	if (++m->misses < n / 2 || m->bits == BITS_LAST)
 		return 0;
 	m->misses = 0;
-	bigger.bits++;
-	bigger.entries = calloc(2 * n, sizeof(*bigger.entries));
+	bigger.bits = MAX(m->bits + 1, (unsigned)BITS_SECOND);
+	bigger.entries = new_entries(bigger.bits);
 	if (!bigger.entries)
 		return 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (m->entries[i].key)
 			rc = put(e, &bigger, &m->entries[i], &placed);
-	free(m->entries);
+	free_entries(m->entries, m->bits);
 	m->entries = bigger.entries;
 	m->bits = bigger.bits;
 	return rc;
