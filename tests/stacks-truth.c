@@ -63,6 +63,7 @@ static void begin_stack(struct stack_truth *t, const struct stack_record *r, boo
 	if (!s || t->n_stacks == STACKS)
 		abort();
 	s->whole = whole;
+	s->caller = region(t, r->lr);
 	t->now = t->stacks[t->n_stacks++] = s;
 	push(t, (struct truth_frame){ .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = true });
 }
@@ -77,7 +78,7 @@ static size_t returning(const struct truth_stack *s, uint64_t pc, uint64_t sp)
 }
 
 /* How many frames are left where a jump takes the stack pointer to sp; 0: that is elsewhere. */
-static size_t reaching(const struct truth_stack *s, uint64_t sp)
+static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct region *to)
 {
 	size_t end = s->n;
 
@@ -88,7 +89,9 @@ static size_t reaching(const struct truth_stack *s, uint64_t sp)
 			first--;
 		/* At the very top a function may not have used the stack yet. */
 		if (sp <= s->frames[first].sp && sp + FRAME_MOST > s->frames[first].low) {
-			while (end > first + 1 && s->frames[end - 1].sp <= sp)
+			/* What has called another with the stack pointer that it began with has not used the stack. */
+			while (end > first + 1 && s->frames[end - 1].sp <= sp &&
+			       !(end < s->n && s->frames[end - 1].function == to && s->frames[end].sp == sp))
 				end--;
 			return end;
 		}
@@ -129,9 +132,9 @@ static bool switched(struct stack_truth *t, const struct stack_record *r)
 		return true;
 	}
 	for (size_t i = t->n_stacks; i-- > 0;) {
-		size_t depth = reaching(t->stacks[i], r->sp);
+		size_t depth = reaching(t->stacks[i], r->sp, region(t, r->pc));
 
-		if (t->stacks[i] == t->now || !depth || t->stacks[i]->frames[0].sp <= r->sp)
+		if (t->stacks[i] == t->now || !depth)
 			continue;
 		t->now = t->stacks[i];
 		t->now->n = depth;
@@ -155,7 +158,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		land(t, r);
 		return;
 	}
-	depth = reaching(t->now, r->sp);
+	depth = reaching(t->now, r->sp, to);
 	if (depth == 0) {
 		if (!switched(t, r))
 			begin_stack(t, r, false);
@@ -183,8 +186,10 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 
 static void call(struct stack_truth *t, const struct stack_record *r)
 {
-	push(t, (struct truth_frame){
-		    .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = reaching(t->now, r->sp) == 0 });
+	push(t, (struct truth_frame){ .function = region(t, r->pc),
+				      .ret = r->lr,
+				      .sp = r->sp,
+				      .apart = reaching(t->now, r->sp, NULL) == 0 });
 }
 
 static bool handler_waited(struct stack_truth *t, const struct stack_record *r)
@@ -253,6 +258,10 @@ static void take(struct stack_truth *t, const struct stack_record *r, const stru
 	}
 	switch (r->how) {
 	case STACK_JUMP:
+		/* The instruction itself names where it goes: neither a return nor out of a function that is left. */
+		in_function(t, region(t, r->pc));
+		break;
+	case STACK_INDIRECT:
 		jump(t, r);
 		break;
 	case STACK_CALL:
@@ -267,6 +276,9 @@ static void take(struct stack_truth *t, const struct stack_record *r, const stru
 	default:
 		break;
 	}
+	/* The instructions before a switch have the stack pointer of the stack that they are about to go to. */
+	if (!reaching(t->now, r->sp, NULL))
+		return;
 	for (size_t i = t->now->n; i-- > 0;)
 		if (t->now->frames[i].apart) {
 			t->now->frames[i].low = MIN(t->now->frames[i].low, r->sp);

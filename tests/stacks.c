@@ -90,6 +90,8 @@ struct side {
 	struct store_frame *frames; /* without system calls */
 	size_t n, room;
 	bool more, ended, uncertain;
+	bool switched; /* to another stack, in this step, and not to mend what was not certain */
+	const struct truth_stack *last;
 };
 
 static int ahead(struct side *s)
@@ -104,11 +106,11 @@ static int ahead(struct side *s)
 	return 0;
 }
 
-static bool same(const struct side *s, const struct store_frame *f, const struct truth_frame *truth)
+static bool same(const struct side *s, const struct store_frame *f, const struct region *region)
 {
 	const struct store_function *function = store_function(s->store, f->function);
 
-	return function->address == truth->function->start && strcmp(function->name, truth->function->name) == 0;
+	return function->address == region->start && strcmp(function->name, region->name) == 0;
 }
 
 static void show(const struct side *s, const struct truth_stack *truth)
@@ -126,15 +128,23 @@ static void show(const struct side *s, const struct truth_stack *truth)
 static void compare(struct side *s, const struct stack_truth *t, uint64_t at, struct result *r)
 {
 	const struct truth_stack *truth = stack_truth_now(t);
+	size_t n;
 	bool equal, from_before = s->n && s->frames[0].kind == CALL_INFERRED;
 
 	if (!truth)
 		return;
-	/* Of what was there before, only what was returned to is known. */
-	equal = s->n == truth->n || (from_before && s->n < truth->n);
+	/* Of what was there before, only what was returned to is known; of a stack that begins, what that returns to.
+	 */
+	n = MIN(s->n, truth->n);
+	equal = s->n == truth->n || (from_before && s->n < truth->n) ||
+		(from_before && !truth->whole && s->n == n + 1 && same(s, &s->frames[0], truth->caller));
 	/* A stub need not show: what it jumps to, in the next step, is there from the beginning. */
-	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= s->n; i++)
-		equal = same(s, &s->frames[s->n - i], &truth->frames[truth->n - i]);
+	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= n; i++)
+		equal = same(s, &s->frames[s->n - i], truth->frames[truth->n - i].function);
+	/* A stack may not be made up. */
+	equal = equal && (!s->switched || truth != s->last || s->uncertain);
+	s->switched = false;
+	s->last = truth;
 	r->compared++;
 	if (!equal && s->uncertain) {
 		r->uncertain++;
@@ -148,11 +158,14 @@ static void apply(struct side *s, bool *ret_system_call)
 {
 	const struct store_event *e = &s->next;
 
-	if (e->type == STORE_GAP)
+	if (e->type == STORE_GAP || e->type == STORE_MARK) {
+		s->uncertain = e->type == STORE_MARK && e->kind == MARK_UNCERTAIN;
 		return;
+	}
 	if (e->frame.kind == CALL_SYSCALL) {
 		*ret_system_call = *ret_system_call || e->type == STORE_ENTER;
 	} else if (e->type == STORE_LEAVE) {
+		s->switched = s->switched || (e->kind == LEAVE_SWITCH && !s->uncertain);
 		s->n--;
 	} else {
 		if (s->n == s->room) {
@@ -197,7 +210,8 @@ static int compare_thread(const struct store *store, size_t index, struct stack_
 		if (s.ended)
 			break;
 		compare(&s, truth, at, r);
-		if (theirs != ours && r->differ++ < SHOWN)
+		/* The one that a process or thread is born in is not its own. */
+		if (theirs != ours && at && r->differ++ < SHOWN)
 			printf("# at instruction %" PRIu64 ": system call in the %s alone\n", at,
 			       ours ? "store" : "log");
 		r->syscalls += theirs && ours;

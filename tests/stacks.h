@@ -1,6 +1,6 @@
 /*
- * What stood on a thread's stack, by the emulator's log of stack pointers alone (lib/emu/stacks.h): a frame is entered by
- * a branch with link and is gone when control is at its return address with the stack pointer it began with; stack
+ * What stood on a thread's stack, by the emulator's log of stack pointers alone (lib/emu/stacks.h): a frame is entered
+ * by a branch with link and is gone when control is at its return address with the stack pointer it began with; stack
  * pointers tell what a jump passed over, and which of several stacks a thread is on. Functions are those of lib/code.
  */
 #ifndef CSIGHT_TESTS_STACKS_H
@@ -15,16 +15,17 @@
 struct truth_frame {
 	const struct region *function;
 	uint64_t ret, sp; /* where it returns to; the stack pointer it began with */
-	bool signal;	  /* a handler, which ends in rt_sigreturn */
-	bool apart;	  /* its stack pointer has nothing to do with that of the frame below */
-	uint64_t low;	  /* apart: the lowest stack pointer since */
+	bool signal;      /* a handler, which ends in rt_sigreturn */
+	bool apart;       /* its stack pointer has nothing to do with that of the frame below */
+	uint64_t low;     /* apart: the lowest stack pointer since */
 	uint64_t resume;  /* signal: what it interrupted */
 };
 
 struct truth_stack {
 	struct truth_frame *frames; /* outermost first */
 	size_t n, room;
-	bool whole; /* it was seen from the beginning of its thread or process */
+	const struct region *caller; /* of its first frame, as that says where it returns to */
+	bool whole;                  /* it was seen from the beginning of its thread or process */
 };
 
 struct stack_truth;

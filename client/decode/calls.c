@@ -8,6 +8,7 @@
 #include "client/decode/source.h"
 #include "lib/calls/calls.h"
 #include "lib/code/symbols.h"
+#include "lib/code/unwind.h"
 #include "lib/export/export.h"
 #include "lib/store/store.h"
 
@@ -42,6 +43,7 @@ struct calls_output {
 	struct stretches stretches;
 	const struct source *source;
 	struct symbols **symbols; /* of each image; NULL: none */
+	struct unwind **unwind;   /* the same */
 	struct process *processes;
 	size_t n_processes;
 	struct store_writer *writer;
@@ -121,6 +123,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			.time = c->source->has_clock ? m->time : 0,
 			.path = m->path,
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
+			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
 		};
 
 		if (m->pid == pid)
@@ -293,6 +296,8 @@ static int calls_stream_end(struct output *o, const struct stream *s)
 	c->counts.syscalls += n->syscalls;
 	c->counts.unexplained += n->unexplained;
 	c->counts.unwound += n->unwound;
+	c->counts.switches += n->switches;
+	c->counts.uncertain += n->uncertain;
 	c->counts.gaps += n->gaps;
 	rc = store_thread_end(c->writer, t->to.thread, n);
 	drop(c, s->number);
@@ -342,6 +347,9 @@ static void calls_output_free(struct output *o)
 	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
+	for (size_t i = 0; c->unwind && i < image_files(c->source->images); i++)
+		unwind_free(c->unwind[i]);
+	free(c->unwind);
 	if (c->own_fd)
 		closep(&c->fd);
 	free(c);
@@ -356,13 +364,16 @@ static int load_symbols(struct calls_output *c)
 	size_t n = image_files(c->source->images);
 
 	c->symbols = calloc(n + 1, sizeof(*c->symbols));
-	if (!c->symbols)
+	c->unwind = calloc(n + 1, sizeof(*c->unwind));
+	if (!c->symbols || !c->unwind)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct image_file *f = image_file(c->source->images, i);
 
 		if (f->fd >= 0 && (i == c->source->names ? symbols_load_perf_map : symbols_load)(f->fd, &c->symbols[i]) ==
 				      -ENOMEM)
+			return -ENOMEM;
+		if (f->fd >= 0 && unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
 	}
 	return 0;
@@ -471,4 +482,5 @@ void output_calls_json(const struct output *o, json_object *to)
 	json_add_u64(to, "slices", c->slices);
 	json_add_u64(to, "unwound", c->counts.unwound);
 	json_add_u64(to, "unexplained", c->counts.unexplained);
+	json_add_u64(to, "uncertain", c->counts.uncertain);
 }

@@ -1,56 +1,10 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/calls/spread.h"
+#include "lib/calls/state.h"
+#include "lib/code/unwind.h"
 
-enum { DEPTH_MAX = 1 << 16, EXCEPTION_CALL = 2 /* SVC and its like: IHI0064, "Exception packets" */ };
-
-/* What must happen for a frame to be left the regular way. */
-enum anchor {
-	ANCHOR_NONE,   /* not known */
-	ANCHOR_RETURN, /* a return to address */
-	ANCHOR_RESUME, /* an interrupted program goes on at address */
-};
-
-struct frame {
-	const struct region *function; /* NULL: in a system call */
-	uint64_t address;
-	uint8_t anchor;
-};
-
-/* How the next range is reached. */
-enum next {
-	NEXT_SEGMENT, /* from nowhere: it begins a segment */
-	NEXT_FLOW,    /* from the instruction before it */
-	NEXT_JUMP,
-	NEXT_CALL,
-	NEXT_RETURN,
-	NEXT_RESUME, /* after an exception, or a return from one */
-};
-
-struct calls {
-	struct region_map *regions;
-	struct spread spread;
-	struct calls_counts counts;
-	struct frame *stack;
-	size_t depth, room;
-	struct region_hit here; /* of the last address arrived at */
-	enum next next;
-	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
-	bool has_from;
-	bool indirect;                      /* NEXT_JUMP: not by the instruction alone */
-	bool system_call, exception_return; /* NEXT_RESUME: what it was */
-};
-
-static int put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
-{
-	return spread_put(&c->spread, c->counts.instructions, type, kind, function);
-}
-
-static struct frame *top(struct calls *c)
-{
-	return c->depth ? &c->stack[c->depth - 1] : NULL;
-}
+enum { EXCEPTION_CALL = 2 /* SVC and its like: IHI0064, "Exception packets" */, INSTRUCTION = 4 };
 
 static int look(struct calls *c, uint64_t addr)
 {
@@ -59,63 +13,32 @@ static int look(struct calls *c, uint64_t addr)
 	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
 }
 
-static int pop(struct calls *c, enum leave_kind kind)
-{
-	const struct region *function = top(c)->function;
-
-	c->depth--;
-	if (kind == LEAVE_UNWOUND)
-		c->counts.unwound++;
-	return put(c, CALL_EVENT_LEAVE, kind, function);
-}
-
-/* Down to so many frames; the last one that goes is left in its own way. */
-static int pop_to(struct calls *c, size_t depth, enum leave_kind last)
-{
-	int rc = 0;
-
-	while (rc == 0 && c->depth > depth)
-		rc = pop(c, c->depth == depth + 1 ? last : LEAVE_UNWOUND);
-	return rc;
-}
-
 static int gap(struct calls *c, enum gap_kind kind)
 {
-	int rc = 0;
+	int rc;
 
 	c->next = NEXT_SEGMENT;
 	if (!c->depth)
 		return 0;
-	while (rc == 0 && c->depth)
-		rc = pop(c, LEAVE_GAP);
+	c->unsure = 0;
+	rc = calls_pop_all(c, LEAVE_GAP);
+	/* What other stacks there are may change in it, too. */
+	fibres_forget(c);
 	if (rc == 0)
-		rc = put(c, CALL_EVENT_GAP, kind, NULL);
+		rc = calls_sure(c);
+	if (rc == 0)
+		rc = calls_put(c, CALL_EVENT_GAP, kind, NULL);
 	spread_wait(&c->spread);
 	c->counts.gaps++;
 	return rc;
 }
 
-static int push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame)
-{
-	if (c->depth == c->room) {
-		size_t room = c->room ? c->room * 2 : 64;
-		struct frame *stack = realloc(c->stack, room * sizeof(*stack));
-
-		if (!stack)
-			return -ENOMEM;
-		c->stack = stack;
-		c->room = room;
-	}
-	c->stack[c->depth++] = frame;
-	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
-	return put(c, type, kind, frame.function);
-}
-
 static int begin_segment(struct calls *c)
 {
-	int rc = put(c, CALL_EVENT_SEGMENT, 0, NULL);
+	int rc = calls_put(c, CALL_EVENT_SEGMENT, 0, NULL);
 
-	return rc < 0 ? rc : push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region });
+	return rc < 0 ? rc
+		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region });
 }
 
 static int call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
@@ -125,7 +48,8 @@ static int call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64
 
 		return rc < 0 ? rc : begin_segment(c);
 	}
-	return push(c, CALL_EVENT_ENTER, kind, (struct frame){ c->here.region, address, anchor });
+	return calls_push(c, CALL_EVENT_ENTER, kind,
+			  (struct frame){ .function = c->here.region, .address = address, .anchor = anchor });
 }
 
 /* Another function takes the place of the one on top, and will return in its stead. */
@@ -141,29 +65,10 @@ static int replace(struct calls *c, enum leave_kind how, enum call_kind kind)
 	}
 	c->counts.tails += kind == CALL_TAIL;
 	c->counts.unexplained += kind == CALL_ODD;
+	frame.saved = kind == CALL_TAIL && frame_saves(&frame);
 	frame.function = c->here.region;
-	rc = pop(c, how);
-	return rc < 0 ? rc : push(c, CALL_EVENT_ENTER, kind, frame);
-}
-
-/* The depth below the innermost frame with this anchor; SIZE_MAX: none. */
-static size_t find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)
-{
-	for (size_t i = c->depth; i-- > 0;) {
-		if (c->stack[i].anchor == anchor && c->stack[i].address == address)
-			return i;
-	}
-	return SIZE_MAX;
-}
-
-/* The depth that leaves the innermost frame of this function, of those below depth, on top; SIZE_MAX: none. */
-static size_t find_below(const struct calls *c, size_t depth, const struct region *function)
-{
-	for (size_t i = MIN(depth, c->depth); i-- > 0;) {
-		if (c->stack[i].function == function)
-			return i + 1;
-	}
-	return SIZE_MAX;
+	rc = calls_pop(c, how);
+	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
 }
 
 /* Control is back in a frame that should be the one on top now. */
@@ -172,86 +77,201 @@ static int settle(struct calls *c)
 	return top(c)->function == c->here.region ? 0 : replace(c, LEAVE_TAIL, CALL_ODD);
 }
 
-/*
- * Back into a function that waits for a call to return, at another place than that: longjmp, or an exception caught. Of
- * a recursion the innermost frame is taken, which need not be the right one. -ENOENT: no such function.
- */
-static int unwind(struct calls *c)
+/* The branch that led here came with another stack pointer. */
+static bool moved(struct calls *c)
 {
-	size_t depth = find_below(c, c->depth - 1, c->here.region);
+	return top(c)->function && c->has_from && region_moves_stack(top(c)->function, c->from - INSTRUCTION);
+}
 
+/* The innermost frame that the function's own table says to catch what comes out of its call, here; SIZE_MAX: none. */
+static size_t find_handler(const struct calls *c, uint64_t addr, bool *ret_unknown)
+{
+	const struct region *to = c->here.region;
+
+	for (size_t i = c->depth - 1; i-- > 0;) {
+		const struct frame *callee = &c->stack[i + 1];
+		uint64_t site = callee->address + (callee->anchor == ANCHOR_RESUME ? INSTRUCTION : 0), handler;
+		int rc;
+
+		if (c->stack[i].function != to || callee->anchor == ANCHOR_NONE)
+			continue;
+		rc = region_handler(to, site, &handler);
+		if (rc == 1 && handler == addr)
+			return i + 1;
+		*ret_unknown = *ret_unknown || rc == -ENOENT;
+	}
+	return SIZE_MAX;
+}
+
+/*
+ * Back into a function that waits for a call to return, at another place than that: longjmp, or an exception caught. It
+ * is the innermost frame that was ready for it; where none is known to have been, the innermost of that function.
+ * -ENOENT: no such function.
+ */
+static int unwind(struct calls *c, uint64_t addr, bool exact)
+{
+	bool unknown = false;
+	size_t outermost = SIZE_MAX, depth = find_handler(c, addr, &unknown), more;
+	int rc;
+
+	if (depth != SIZE_MAX)
+		return calls_pop_to(c, depth, LEAVE_UNWOUND);
+	depth = calls_find_mark(c, addr, &outermost);
+	if (depth == SIZE_MAX && (!exact || unknown)) {
+		outermost = depth = calls_find_below(c, c->depth - 1, c->here.region);
+		while (outermost != SIZE_MAX && (more = calls_find_below(c, outermost - 1, c->here.region)) != SIZE_MAX)
+			outermost = more;
+	}
 	if (depth == SIZE_MAX)
 		return -ENOENT;
-	c->counts.unexplained += find_below(c, depth - 1, c->here.region) != SIZE_MAX;
-	return pop_to(c, depth, LEAVE_UNWOUND);
+	rc = calls_pop_to(c, depth, LEAVE_UNWOUND);
+	return rc < 0 || outermost == depth ? rc : calls_unsure(c, outermost);
+}
+
+/*
+ * With another stack pointer, to where no frame of this stack waits for a return: out of some of its frames, or on to
+ * another stack.
+ */
+static int go_elsewhere(struct calls *c, uint64_t addr)
+{
+	const struct region *to = c->here.region;
+	/* What was there before the segment may have been ready for it unseen; so may one that needs no call for that.
+	 */
+	bool exact = c->stack[0].function != to && !(region_stack_use(to) & UNWIND_SAVES_STACK);
+	int rc = addr == to->start ? -ENOENT : unwind(c, addr, exact);
+
+	return rc == -ENOENT ? fibres_begin(c) : rc;
 }
 
 /* A return to addr, or something that has the effect of one, where no frame waits for exactly that. */
-static int return_unmatched(struct calls *c, enum leave_kind how)
+static int return_unmatched(struct calls *c, uint64_t addr, enum leave_kind how)
 {
 	int rc;
 
 	if (c->depth == 1 && top(c)->anchor == ANCHOR_NONE) {
-		rc = pop(c, LEAVE_RETURN);
+		rc = calls_pop(c, LEAVE_RETURN);
 		c->counts.roots++;
 		return rc < 0 ? rc
-			      : push(c, CALL_EVENT_ROOT, CALL_INFERRED, (struct frame){ .function = c->here.region });
+			      : calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED,
+					   (struct frame){ .function = c->here.region });
 	}
-	rc = unwind(c);
+	rc = unwind(c, addr, false);
 	return rc != -ENOENT ? rc : replace(c, how, CALL_ODD);
+}
+
+/* Back where a frame waits for it: the innermost one, at depth. */
+static int return_to(struct calls *c, size_t depth, enum leave_kind last)
+{
+	bool saves = frame_saves(&c->stack[depth]);
+	uint64_t addr = c->stack[depth].address;
+	int rc = calls_pop_to(c, depth, last);
+
+	if (rc == 0)
+		rc = settle(c);
+	return rc == 0 && saves ? calls_mark(c, addr) : rc;
 }
 
 static int do_return(struct calls *c, uint64_t addr)
 {
-	size_t depth = find_anchor(c, ANCHOR_RETURN, addr);
-	int rc;
+	bool away = moved(c);
+	size_t depth;
+	int rc = away ? fibres_switch(c, addr) : fibres_return(c, addr);
 
-	if (depth != SIZE_MAX) {
-		rc = pop_to(c, depth, LEAVE_RETURN);
+	if (rc != 0)
 		return rc < 0 ? rc : settle(c);
+	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
+	if (depth != SIZE_MAX)
+		return return_to(c, depth, LEAVE_RETURN);
+	if (top(c)->anchor == ANCHOR_RESUME) {
+		/* What a handler made the program call returns to where that stood. */
+		if (top(c)->address == addr) {
+			rc = calls_pop(c, LEAVE_RETURN);
+			return rc < 0 ? rc : settle(c);
+		}
+		/* The handler returns to the trampoline that asks the kernel to resume what was interrupted. */
+		rc = replace(c, LEAVE_RETURN, CALL_TAIL);
+		top(c)->ended = true;
+		return rc;
 	}
-	/* A handler returns to the trampoline that asks the kernel to resume what was interrupted. */
-	if (top(c)->anchor == ANCHOR_RESUME)
-		return replace(c, LEAVE_RETURN, CALL_TAIL);
-	return return_unmatched(c, LEAVE_RETURN);
+	return away ? go_elsewhere(c, addr) : return_unmatched(c, addr, LEAVE_RETURN);
 }
 
 static int do_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
+	bool away;
 	size_t depth;
 	int rc;
 
 	if (top(c)->function == to)
 		return 0;
-	if (addr == to->start)
-		return replace(c, LEAVE_TAIL, CALL_TAIL);
-	/* A function written in assembler may return by BR. */
-	depth = find_anchor(c, ANCHOR_RETURN, addr);
-	if (depth != SIZE_MAX) {
-		rc = pop_to(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
+	away = c->indirect && moved(c);
+	rc = away ? fibres_switch(c, addr) : 0;
+	if (rc != 0)
 		return rc < 0 ? rc : settle(c);
-	}
-	if (to->kind != REGION_FUNCTION)
-		return replace(c, LEAVE_TAIL, CALL_TAIL);
-	rc = unwind(c);
-	if (rc != -ENOENT)
-		return rc;
+	if (addr == to->start)
+		return away ? go_elsewhere(c, addr) : replace(c, LEAVE_TAIL, CALL_TAIL);
+	/* A function written in assembler may return by BR. */
+	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
+	if (depth != SIZE_MAX)
+		return return_to(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
+	if (away)
+		return go_elsewhere(c, addr);
 	/* What the instruction itself names is meant to be gone to: functions in assembler share their ends. */
-	return replace(c, LEAVE_TAIL, c->indirect ? CALL_ODD : CALL_TAIL);
+	if (!c->indirect || to->kind != REGION_FUNCTION)
+		return replace(c, LEAVE_TAIL, CALL_TAIL);
+	rc = unwind(c, addr, false);
+	return rc != -ENOENT ? rc : replace(c, LEAVE_TAIL, CALL_ODD);
 }
 
 /* The depth below the handler that has now ended; SIZE_MAX: none has. */
 static size_t find_resumed(const struct calls *c, uint64_t addr)
 {
-	size_t depth = find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
+	size_t depth = calls_find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
 
 	if (depth != SIZE_MAX || addr == c->here.region->start)
 		return depth;
 	/* The handler may have changed where to go on; and a system call that was broken off may be begun anew. */
 	while (handler > 0 && c->stack[handler - 1].anchor != ANCHOR_RESUME)
 		handler--;
-	return handler ? find_below(c, handler - 1, c->here.region) : SIZE_MAX;
+	return handler ? calls_find_below(c, handler - 1, c->here.region) : SIZE_MAX;
+}
+
+static int enter_handler(struct calls *c, uint64_t addr, uint64_t resume)
+{
+	c->counts.signals++;
+	return call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
+}
+
+/* Another program, which the thread runs from its beginning. */
+static bool is_new_program(const struct calls *c, uint64_t addr)
+{
+	return c->system_call && addr == c->here.region->start && strcmp(c->here.region->name, "_start") == 0;
+}
+
+static int begin_program(struct calls *c)
+{
+	int rc;
+
+	c->unsure = 0;
+	rc = calls_pop_all(c, LEAVE_END);
+	fibres_forget(c);
+	if (rc == 0)
+		rc = calls_sure(c);
+	return rc < 0 ? rc : begin_segment(c);
+}
+
+/* A handler has ended: what it interrupted goes on, or another handler that had to wait, or what it chose instead. */
+static int after_handler(struct calls *c, uint64_t addr)
+{
+	uint64_t resume = top(c)->address;
+	int rc = calls_pop(c, LEAVE_RETURN);
+
+	if (rc < 0)
+		return rc;
+	if (addr == resume || top(c)->function == c->here.region)
+		return settle(c);
+	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_unmatched(c, addr, LEAVE_RETURN);
 }
 
 /* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
@@ -262,21 +282,22 @@ static int do_resume(struct calls *c, uint64_t addr)
 	int rc = 0;
 
 	if (!top(c)->function)
-		rc = pop(c, LEAVE_RETURN);
+		rc = calls_pop(c, LEAVE_RETURN);
 	if (rc < 0 || (c->has_from && addr == c->from))
 		return rc;
+	if (c->system_call && c->depth > 1 && top(c)->ended)
+		return after_handler(c, addr);
+	if (is_new_program(c, addr))
+		return begin_program(c);
 	if (c->system_call || c->exception_return)
 		depth = find_resumed(c, addr);
 	if (depth != SIZE_MAX) {
-		rc = pop_to(c, depth, LEAVE_RETURN);
+		rc = calls_pop_to(c, depth, LEAVE_RETURN);
 		return rc < 0 ? rc : settle(c);
 	}
-	if (addr == to->start || to->kind != REGION_FUNCTION) {
-		c->counts.signals++;
-		return call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME,
-			    c->has_from ? c->from : UINT64_MAX);
-	}
-	return return_unmatched(c, LEAVE_RETURN);
+	if (addr == to->start || to->kind != REGION_FUNCTION)
+		return enter_handler(c, addr, c->has_from ? c->from : UINT64_MAX);
+	return return_unmatched(c, addr, LEAVE_RETURN);
 }
 
 /* Control is at addr now. */
@@ -368,7 +389,7 @@ static int exception(struct calls *c, const struct element *e)
 	if (rc < 0 || !c->system_call)
 		return rc;
 	c->counts.syscalls++;
-	rc = push(c, CALL_EVENT_ENTER, CALL_SYSCALL, (struct frame){ 0 });
+	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL, (struct frame){ 0 });
 	spread_wait(&c->spread);
 	return rc;
 }
@@ -432,10 +453,10 @@ int calls_element(void *user, const struct element *e)
 
 int calls_end(struct calls *c, uint64_t end)
 {
-	int rc = 0;
+	int rc;
 
-	while (rc == 0 && c->depth)
-		rc = pop(c, LEAVE_END);
+	c->unsure = 0;
+	rc = calls_pop_all(c, LEAVE_END);
 	c->next = NEXT_SEGMENT;
 	return rc < 0 ? rc : spread_end(&c->spread, c->counts.instructions, end);
 }
@@ -463,6 +484,8 @@ struct calls *calls_free(struct calls *c)
 	if (!c)
 		return NULL;
 	spread_done(&c->spread);
+	fibres_forget(c);
+	free(c->marks);
 	free(c->stack);
 	free(c);
 	return NULL;

@@ -14,6 +14,9 @@
  * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
  * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
  * start puts them below everything else of that segment (the store does).
+ *
+ * A thread that goes on to another stack leaves all frames and begins a segment without a gap before it; frames of a
+ * stack that it was on before are entered again, as CALL_RESUMED.
  */
 #ifndef CSIGHT_CALLS_H
 #define CSIGHT_CALLS_H
@@ -30,6 +33,7 @@ enum call_event_type {
 	CALL_EVENT_LEAVE,
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
 	CALL_EVENT_GAP,  /* the segment ended here; every frame has been left */
+	CALL_EVENT_MARK, /* what is known of the stack changed */
 };
 
 /* How a frame came to be. */
@@ -41,6 +45,7 @@ enum call_kind {
 	CALL_SYSCALL,  /* no function: the time between a system call and its return */
 	CALL_INFERRED, /* was running, or waiting, when the segment began */
 	CALL_ODD,      /* reached in a way that calls do not explain */
+	CALL_RESUMED,  /* entered before: the thread came back to the stack that it is on */
 };
 
 /* How it ended. */
@@ -49,7 +54,8 @@ enum leave_kind {
 	LEAVE_TAIL,    /* another took its place */
 	LEAVE_UNWOUND, /* passed over: longjmp, an exception thrown, a handler that never returned */
 	LEAVE_GAP,
-	LEAVE_END, /* still running when the trace ended */
+	LEAVE_END,    /* still running when the trace ended, or the program was replaced */
+	LEAVE_SWITCH, /* the thread went on to another stack: a fibre, a goroutine */
 };
 
 enum gap_kind {
@@ -61,13 +67,19 @@ enum gap_kind {
 	GAP_DEPTH,     /* more frames than are kept */
 };
 
+enum mark_kind {
+	MARK_UNCERTAIN, /* of a recursion, or of several stacks, one was taken: it may be another */
+	MARK_CERTAIN,   /* no more */
+};
+
 const char *call_kind_str(enum call_kind kind);
 const char *leave_kind_str(enum leave_kind kind);
 const char *gap_kind_str(enum gap_kind kind);
+const char *mark_kind_str(enum mark_kind kind);
 
 struct call_event {
 	enum call_event_type type;
-	uint8_t kind;                  /* enum call_kind, leave_kind or gap_kind, as the type has it */
+	uint8_t kind;                  /* enum call_kind, leave_kind, gap_kind or mark_kind, as the type has it */
 	uint64_t time;                 /* ns */
 	uint64_t instructions;         /* of this thread, executed before this event */
 	uint64_t bound;                /* the two timestamps around it are so far apart; UINT64_MAX: not known */
@@ -86,6 +98,8 @@ struct calls_counts {
 	uint64_t roots;       /* frames that were open before the trace began */
 	uint64_t unwound;     /* frames passed over */
 	uint64_t unexplained; /* returns and jumps that fit nothing on the stack: depth may be wrong from here */
+	uint64_t switches;    /* to another stack */
+	uint64_t uncertain;   /* times that a depth was not known for certain */
 	uint64_t gaps;
 	uint64_t backwards;   /* timestamps before the one before */
 	uint64_t first, last; /* ns */

@@ -4,14 +4,16 @@
 
 const char *call_kind_str(enum call_kind kind)
 {
-	static const char *const names[] = { "call", "tail", "signal", "kernel", "syscall", "inferred", "odd" };
+	static const char *const names[] = {
+		"call", "tail", "signal", "kernel", "syscall", "inferred", "odd", "resumed"
+	};
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
 
 const char *leave_kind_str(enum leave_kind kind)
 {
-	static const char *const names[] = { "return", "tail", "unwound", "gap", "end" };
+	static const char *const names[] = { "return", "tail", "unwound", "gap", "end", "switch" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
@@ -19,6 +21,13 @@ const char *leave_kind_str(enum leave_kind kind)
 const char *gap_kind_str(enum gap_kind kind)
 {
 	static const char *const names[] = { "no sync", "overflow", "no code", "wrong code", "paused", "too deep" };
+
+	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
+}
+
+const char *mark_kind_str(enum mark_kind kind)
+{
+	static const char *const names[] = { "depth uncertain", "depth certain" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -13,5 +13,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-perf.c \
-	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h
+	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
+	lib/code/traps.c lib/code/traps.h \
+	lib/code/unwind.c lib/code/unwind.h
 lib_code_libcode_la_LIBADD += -lstdc++

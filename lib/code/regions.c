@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "lib/code/symbols.h"
+#include "lib/code/unwind.h"
 
 enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12, STRETCH_MAPPINGS = 64 };
 
@@ -8,6 +9,7 @@ struct mapping {
 	uint64_t start, end, offset, time;
 	const char *path; /* one pointer a path */
 	const struct symbols *symbols;
+	struct unwind *unwind;
 	uint32_t order; /* as added */
 };
 
@@ -28,6 +30,10 @@ struct key {
 struct entry {
 	struct region region;
 	struct key key;
+	struct unwind *unwind;
+	uint64_t offset; /* of its start, in the file */
+	uint8_t stack_use;
+	bool asked; /* for stack_use */
 };
 
 struct region_map {
@@ -122,6 +128,7 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 			       .offset = mapping->offset,
 			       .time = mapping->time,
 			       .symbols = mapping->symbols,
+			       .unwind = mapping->unwind,
 			       .order = (uint32_t)m->n_mappings };
 	int rc;
 
@@ -300,6 +307,7 @@ struct draft {
 	struct key key;
 	uint64_t end, offset;
 	const char *name; /* as the symbol table has it; NULL: none */
+	struct unwind *unwind;
 };
 
 static int get_region(struct region_map *m, const struct draft *d, const struct region **ret)
@@ -326,6 +334,8 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	e->region.kind = d->key.kind;
 	e->region.start = d->key.start;
 	e->region.end = d->end;
+	e->unwind = d->unwind;
+	e->offset = d->offset;
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->name)
 		e->region.name = symbol_demangle(d->name);
@@ -372,6 +382,7 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 	d->end = at.function_end + bias;
 	d->offset = at.function;
 	d->name = at.name;
+	d->unwind = map->unwind;
 }
 
 /* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */
@@ -471,6 +482,45 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 		return rc;
 	*ret = hit;
 	return 0;
+}
+
+static struct entry *entry_of(const struct region *region)
+{
+	return (struct entry *)region;
+}
+
+unsigned region_stack_use(const struct region *region)
+{
+	struct entry *e = entry_of(region);
+
+	if (!e->asked && e->unwind)
+		e->stack_use = (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (region->end - region->start));
+	e->asked = true;
+	return e->stack_use;
+}
+
+bool region_moves_stack(const struct region *region, uint64_t branch)
+{
+	const struct entry *e = entry_of(region);
+
+	/* A function that lies in pieces is looked at in the first alone. */
+	return (region_stack_use(region) & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
+	       unwind_moves_stack(e->unwind, e->offset, branch - region->start + e->offset);
+}
+
+int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret)
+{
+	const struct entry *e = entry_of(region);
+	uint64_t offset;
+	int rc;
+
+	if (!e->unwind)
+		return -ENOENT;
+	rc = unwind_handler(e->unwind, e->offset, e->offset + (region->end - region->start),
+			    return_address - region->start + e->offset, &offset);
+	if (rc == 1)
+		*ret = offset - e->offset + region->start;
+	return rc;
 }
 
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)

@@ -16,6 +16,7 @@
 #include "lib/base/util.h"
 
 struct symbols;
+struct unwind;
 
 /*
  * Reads .symtab, else .dynsym, and where functions without a name begin from .eh_frame_hdr, of a 64-bit little-endian
@@ -92,6 +93,7 @@ struct region_mapping {
 	uint64_t time;                 /* holds from here until another mapping covers it */
 	const char *path;              /* copied; "" or "//anon": no file */
 	const struct symbols *symbols; /* or NULL; borrowed, outlives the map */
+	struct unwind *unwind;         /* of the same file, or NULL; borrowed, too */
 };
 
 /*
@@ -123,6 +125,11 @@ int region_map_seal(struct region_map *m);
  * be asked from any thread, while the map is sealed.
  */
 void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
+
+/* lib/code/unwind.h, of a region that this map gave; addresses are those of memory. 0, false and -ENOENT: nothing is known. */
+unsigned region_stack_use(const struct region *region);
+bool region_moves_stack(const struct region *region, uint64_t branch);
+int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
 
 /* Always answers, with REGION_UNKNOWN where nothing is mapped; -ENOMEM or -E2BIG only. */
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret);

@@ -136,8 +136,10 @@ void stacks_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	switch (a64_classify(op, s->end - 4, &link, &target)) {
 	case A64_BRANCH:
 	case A64_CONDITIONAL:
-	case A64_INDIRECT:
 		s->how = link ? STACK_CALL : STACK_JUMP;
+		break;
+	case A64_INDIRECT:
+		s->how = link ? STACK_CALL : STACK_INDIRECT;
 		break;
 	case A64_SVC:
 		s->how = STACK_SYSCALL;

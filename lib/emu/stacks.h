@@ -1,7 +1,7 @@
 /*
- * The log of stacks: where a thread's stack pointer and link register stood whenever control did not simply go on. It is a
- * part of the truth log, for tests, and as they are the machine's own registers, it knows nothing of functions: which of
- * these steps are calls, returns and jumps is for the reader to say (tests/stacks-truth.c). One file a thread,
+ * The log of stacks: where a thread's stack pointer and link register stood whenever control did not simply go on. It
+ * is a part of the truth log, for tests, and as they are the machine's own registers, it knows nothing of functions:
+ * which of these steps are calls, returns and jumps is for the reader to say (tests/stacks-truth.c). One file a thread,
  * PID.TID.SERIAL.stacks, of struct stack_record; it ends at a record of zeros, or with the file.
  */
 #ifndef CSIGHT_EMU_STACKS_H
@@ -13,14 +13,15 @@
 /* How control came to pc. */
 enum stack_how {
 	STACK_NONE,
-	STACK_START,	   /* the thread begins */
-	STACK_FORKED,	   /* the process begins: pc.sp.lr is its parent's log, of which g records are its own past */
-	STACK_FLOW,	   /* from the instruction before */
-	STACK_JUMP,	   /* by a branch that leaves no return address, or past it where it was not taken */
-	STACK_CALL,	   /* by one that does */
-	STACK_SYSCALL,	   /* back from a system call */
-	STACK_SIGRETURN,   /* of these, rt_sigreturn */
-	STACK_SIGNAL,	   /* a signal's handler begins */
+	STACK_START,     /* the thread begins */
+	STACK_FORKED,    /* the process begins: pc.sp.lr is its parent's log, of which g records are its own past */
+	STACK_FLOW,      /* from the instruction before */
+	STACK_JUMP,      /* by a branch that leaves no return address, or past it where it was not taken */
+	STACK_INDIRECT,  /* by such a branch whose target a register had */
+	STACK_CALL,      /* by one that does */
+	STACK_SYSCALL,   /* back from a system call */
+	STACK_SIGRETURN, /* of these, rt_sigreturn */
+	STACK_SIGNAL,    /* a signal's handler begins */
 };
 
 /* 48 bytes, little-endian. */

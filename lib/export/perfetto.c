@@ -224,17 +224,22 @@ static bool is_interned(const struct writer *w, size_t name)
 }
 
 /* Which name, and its text where the sequence has not met it yet. */
-static const char *name_of(const struct writer *w, const struct store_event *e, size_t *ret_name, char gap[64])
+static const char *name_of(const struct writer *w, const struct store_event *e, size_t *ret_name, char instant[64])
 {
 	size_t functions = store_functions(w->walk->store);
 
-	*ret_name = e->type == STORE_GAP ? functions + e->kind % WALK_GAP_KINDS : e->frame.function;
+	*ret_name = e->type == STORE_GAP    ? functions + e->kind % WALK_GAP_KINDS
+		    : e->type == STORE_MARK ? functions + WALK_GAP_KINDS + e->kind % WALK_MARK_KINDS
+					    : e->frame.function;
 	if (is_interned(w, *ret_name))
 		return NULL;
-	if (e->type != STORE_GAP)
+	if (e->type == STORE_ENTER)
 		return store_function(w->walk->store, e->frame.function)->name;
-	snprintf(gap, 64, "trace gap (%s)", gap_kind_str(e->kind));
-	return gap;
+	if (e->type == STORE_GAP)
+		snprintf(instant, 64, "trace gap (%s)", gap_kind_str(e->kind));
+	else
+		snprintf(instant, 64, "%s", mark_kind_str(e->kind));
+	return instant;
 }
 
 /* Whether an event has anything to say beyond what and when. */
@@ -257,13 +262,13 @@ static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
 		put_reason(w, "ends", "unfinished", 0);
 	else if (e->type == STORE_LEAVE)
 		put_reason(w, "left by", leave_kind_str(e->kind), 0);
-	else
+	else if (e->type == STORE_GAP)
 		put_reason(w, "duration ns", NULL, e->until - e->time);
 }
 
 static void write_event(struct writer *w, const struct store_event *e, bool cut)
 {
-	char gap[64];
+	char instant[64];
 	const char *text;
 	size_t name = 0;
 
@@ -272,7 +277,7 @@ static void write_event(struct writer *w, const struct store_event *e, bool cut)
 	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence);
 	put_number(&w->parts[0], PACKET_FLAGS, FLAG_NEEDS_STATE);
 	if (e->type != STORE_LEAVE) {
-		text = name_of(w, e, &name, gap);
+		text = name_of(w, e, &name, instant);
 		if (text)
 			put_interned(w, name, text);
 	}
@@ -358,7 +363,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + WALK_GAP_KINDS) / 8 + 1;
+	w.interned_size = (store_functions(s) + WALK_GAP_KINDS + WALK_MARK_KINDS) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;

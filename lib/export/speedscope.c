@@ -83,6 +83,8 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		put_event(w, 'C', gap, MIN(MAX(e->until, e->time), w->walk->until));
 		w->result->gaps++;
 		break;
+	case STORE_MARK:
+		break;
 	}
 	return w->out.error;
 }

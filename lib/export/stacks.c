@@ -166,6 +166,9 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		s->gap_ns[e->kind % WALK_GAP_KINDS] += e->until - e->time;
 		s->n_gaps++;
 		return 0;
+	case STORE_MARK:
+		s->uncertain += e->kind == MARK_UNCERTAIN;
+		return 0;
 	}
 	return 0;
 }
@@ -178,7 +181,7 @@ int stacks_fold(struct stacks *s, const struct walk *w, size_t thread, unsigned 
 	s->n_nodes = s->depth = 0;
 	s->first_top = s->last_top = STACKS_NONE;
 	s->first = UINT64_MAX;
-	s->last = s->slices = s->n_gaps = s->time = s->instructions = 0;
+	s->last = s->slices = s->n_gaps = s->uncertain = s->time = s->instructions = 0;
 	memset(s->gaps, 0, sizeof(s->gaps));
 	memset(s->gap_ns, 0, sizeof(s->gap_ns));
 	if (s->hash)

@@ -139,6 +139,8 @@ static void print_header(struct tree *t, const struct store_thread *thread, uint
 		   (uintmax_t)slices);
 	if (thread->unexplained)
 		buf_printf(b, ", %ju unexplained", (uintmax_t)thread->unexplained);
+	if (t->stacks.uncertain)
+		buf_printf(b, ", depth uncertain %ju times", (uintmax_t)t->stacks.uncertain);
 	buf_printf(b, "\n");
 	for (unsigned i = 0; i < WALK_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])

@@ -81,6 +81,7 @@ enum store_code {
 	CODE_SEGMENT,
 	CODE_ROOT, /* function */
 	CODE_GAP,  /* gap kind */
+	CODE_MARK, /* mark kind */
 };
 
 enum { CODE_BITS = 3, KIND_BITS = 3 };

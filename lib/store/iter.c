@@ -181,6 +181,16 @@ static int decode_gap(struct store_iter *it, uint64_t kind, struct store_event *
 	return 1;
 }
 
+static int decode_mark(struct store_iter *it, uint64_t kind, struct store_event *ret)
+{
+	if (kind > UINT8_MAX)
+		return -EBADMSG;
+	ret->type = STORE_MARK;
+	ret->kind = (uint8_t)kind;
+	ret->depth = (uint32_t)it->depth;
+	return 1;
+}
+
 static int begin_segment(struct store_iter *it)
 {
 	if (it->depth || it->segments >= it->thread->n_segments)
@@ -239,6 +249,8 @@ static int decode(struct store_iter *it, struct store_event *ret)
 		return begin_segment(it);
 	case CODE_ROOT:
 		return see_root(it, e.value);
+	case CODE_MARK:
+		return decode_mark(it, e.value, ret);
 	default:
 		return -EBADMSG;
 	}

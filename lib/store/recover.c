@@ -183,6 +183,10 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 	case CODE_SEGMENT:
 		e.type = CALL_EVENT_SEGMENT;
 		break;
+	case CODE_MARK:
+		e.type = CALL_EVENT_MARK;
+		e.kind = (uint8_t)MIN(w->value, UINT8_MAX);
+		break;
 	default:
 		return -EBADMSG;
 	}

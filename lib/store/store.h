@@ -114,11 +114,11 @@ struct store_frame {
 	uint64_t instructions; /* of the thread, when it was entered */
 };
 
-enum store_event_type { STORE_ENTER, STORE_LEAVE, STORE_GAP };
+enum store_event_type { STORE_ENTER, STORE_LEAVE, STORE_GAP, STORE_MARK };
 
 struct store_event {
 	enum store_event_type type;
-	uint8_t kind; /* enum call_kind, leave_kind, gap_kind */
+	uint8_t kind; /* enum call_kind, leave_kind, gap_kind, mark_kind */
 	uint64_t time;
 	uint64_t instructions;
 	uint32_t depth;           /* of the frame entered or left; 0: outermost */

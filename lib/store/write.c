@@ -419,14 +419,16 @@ static int push(struct store_writer *w, struct thread *t, const struct frame *fr
 	t->stack[t->depth++] = *frame;
 	t->slices++;
 	t->block_slices++;
-	w->functions[frame->function].calls++;
+	/* Those were counted when they were entered. */
+	w->functions[frame->function].calls += frame->kind != CALL_RESUMED;
 	return 0;
 }
 
 /* Of others only a part was seen. */
 static bool is_whole(const struct frame *f, const struct call_event *leave)
 {
-	return !f->root && f->kind != CALL_INFERRED && leave->kind != LEAVE_GAP && leave->kind != LEAVE_END;
+	return !f->root && f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && leave->kind != LEAVE_GAP &&
+	       leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
 }
 
 static int pop(struct store_writer *w, struct thread *t, const struct call_event *e)
@@ -593,6 +595,10 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 			return -EINVAL;
 		t->gaps++;
 		put_event(t, e, CODE_GAP);
+		buf_varint(&t->block, e->kind);
+		break;
+	case CALL_EVENT_MARK:
+		put_event(t, e, CODE_MARK);
 		buf_varint(&t->block, e->kind);
 		break;
 	default:

@@ -5,6 +5,7 @@
 #include "lib/base/util.h"
 #include "lib/code/image.h"
 #include "lib/code/symbols.h"
+#include "lib/code/unwind.h"
 #include "tests/elfgen.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -42,6 +43,23 @@ static void make_regions(const struct symbols *s)
 		fuzz_require(region_map_find(map, a, 7, &hit) == 0 && region_hit_holds(&hit, a, 7) && hit.region->name);
 }
 
+static void unwind(int fd, size_t size)
+{
+	struct unwind *u;
+	uint64_t to;
+
+	if (unwind_open(fd, &u) < 0)
+		return;
+	for (uint64_t at = 0; at < size && at < 0x8000; at += 84) {
+		unsigned use = unwind_stack_use(u, at, at + 400);
+
+		fuzz_require(use <= (UNWIND_SAVES_STACK | UNWIND_SETS_STACK));
+		unwind_moves_stack(u, at, at + 200);
+		unwind_handler(u, at, at + 4096, at + 80, &to);
+	}
+	unwind_free(u);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_close_ int fd = fuzz_fd(data, size);
@@ -49,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 
 	fuzz_require(image_build_id(fd, id) <= sizeof(id));
+	unwind(fd, size);
 	if (symbols_load(fd, &s) < 0)
 		return 0;
 	look_up(s);

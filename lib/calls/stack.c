@@ -1,0 +1,140 @@
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/calls/state.h"
+#include "lib/code/unwind.h"
+
+bool frame_saves(const struct frame *f)
+{
+	return f->saved || (f->function && (region_stack_use(f->function) & UNWIND_SAVES_STACK));
+}
+
+int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
+{
+	return spread_put(&c->spread, c->counts.instructions, type, kind, function);
+}
+
+int calls_sure(struct calls *c)
+{
+	c->unsure = 0;
+	if (!c->told_unsure)
+		return 0;
+	c->told_unsure = false;
+	return calls_put(c, CALL_EVENT_MARK, MARK_CERTAIN, NULL);
+}
+
+int calls_unsure(struct calls *c, size_t outermost)
+{
+	c->unsure = c->unsure ? MIN(c->unsure, outermost) : outermost;
+	c->counts.uncertain++;
+	if (c->told_unsure)
+		return 0;
+	c->told_unsure = true;
+	return calls_put(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
+}
+
+int calls_pop(struct calls *c, enum leave_kind kind)
+{
+	const struct region *function = top(c)->function;
+	int rc;
+
+	c->depth--;
+	while (c->n_marks && c->marks[c->n_marks - 1].depth > c->depth)
+		c->n_marks--;
+	if (kind == LEAVE_UNWOUND)
+		c->counts.unwound++;
+	rc = calls_put(c, CALL_EVENT_LEAVE, kind, function);
+	return rc == 0 && c->depth < c->unsure ? calls_sure(c) : rc;
+}
+
+int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->depth > depth)
+		rc = calls_pop(c, c->depth == depth + 1 ? last : LEAVE_UNWOUND);
+	return rc;
+}
+
+int calls_pop_all(struct calls *c, enum leave_kind kind)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->depth)
+		rc = calls_pop(c, kind);
+	return rc;
+}
+
+static int grow(void **items, size_t n, size_t *room, size_t size)
+{
+	size_t more = *room ? *room * 2 : 64;
+	void *p;
+
+	if (n < *room)
+		return 0;
+	p = reallocarray(*items, more, size);
+	if (!p)
+		return -ENOMEM;
+	*items = p;
+	*room = more;
+	return 0;
+}
+
+int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame)
+{
+	int rc = grow((void **)&c->stack, c->depth, &c->room, sizeof(*c->stack));
+
+	if (rc < 0)
+		return rc;
+	c->stack[c->depth++] = frame;
+	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
+	return calls_put(c, type, kind, frame.function);
+}
+
+size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)
+{
+	for (size_t i = c->depth; i-- > 0;) {
+		if (c->stack[i].anchor == anchor && c->stack[i].address == address)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function)
+{
+	for (size_t i = MIN(depth, c->depth); i-- > 0;) {
+		if (c->stack[i].function == function)
+			return i + 1;
+	}
+	return SIZE_MAX;
+}
+
+int calls_mark_at(struct calls *c, const struct mark *mark)
+{
+	int rc = grow((void **)&c->marks, c->n_marks, &c->room_marks, sizeof(*c->marks));
+
+	if (rc == 0)
+		c->marks[c->n_marks++] = *mark;
+	return rc;
+}
+
+int calls_mark(struct calls *c, uint64_t address)
+{
+	for (size_t i = c->n_marks; i-- > 0 && c->marks[i].depth == c->depth;)
+		if (c->marks[i].address == address)
+			return 0;
+	return calls_mark_at(c, &(struct mark){ c->depth, address });
+}
+
+size_t calls_find_mark(const struct calls *c, uint64_t address, size_t *ret_outermost)
+{
+	size_t innermost = SIZE_MAX;
+
+	for (size_t i = c->n_marks; i-- > 0;) {
+		if (c->marks[i].address != address)
+			continue;
+		innermost = innermost == SIZE_MAX ? c->marks[i].depth : innermost;
+		*ret_outermost = c->marks[i].depth;
+	}
+	return innermost;
+}

@@ -1,0 +1,132 @@
+/*
+ * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), fibres.c (the stacks that a
+ * thread has beside the one it is on).
+ */
+#ifndef CSIGHT_CALLS_STATE_H
+#define CSIGHT_CALLS_STATE_H
+
+#include "lib/calls/spread.h"
+
+enum { DEPTH_MAX = 1 << 16 };
+
+/* What must happen for a frame to be left the regular way. */
+enum anchor {
+	ANCHOR_NONE,   /* not known */
+	ANCHOR_RETURN, /* a return to address */
+	ANCHOR_RESUME, /* an interrupted program goes on at address */
+};
+
+struct frame {
+	const struct region *function; /* NULL: in a system call */
+	uint64_t address;
+	uint8_t anchor;
+	bool ended; /* a handler, which has returned to where it asks for the interrupted program to go on */
+	bool saved; /* what it was before it jumped here saves the stack pointer */
+};
+
+/* A frame got back from a function that saves the stack pointer: a jump to the same place may lead to it. */
+struct mark {
+	size_t depth; /* with that frame on top */
+	uint64_t address;
+};
+
+/* A stack that the thread has left, and can come back to. */
+struct fibre {
+	struct frame *frames;
+	size_t n;
+	struct mark *marks;
+	size_t n_marks;
+	bool doubtful; /* whether it was this one that was left */
+	bool possible; /* it may be the one that the thread is on now */
+	size_t at;     /* possible: how many of its frames are left, then */
+};
+
+struct fibres {
+	struct fibre *list; /* the one left longest ago first */
+	size_t n, room;
+	size_t frames; /* of all */
+	size_t possible;
+};
+
+/* How the next range is reached. */
+enum next {
+	NEXT_SEGMENT, /* from nowhere: it begins a segment */
+	NEXT_FLOW,    /* from the instruction before it */
+	NEXT_JUMP,
+	NEXT_CALL,
+	NEXT_RETURN,
+	NEXT_RESUME, /* after an exception, or a return from one */
+};
+
+struct calls {
+	struct region_map *regions;
+	struct spread spread;
+	struct calls_counts counts;
+	struct frame *stack;
+	size_t depth, room;
+	struct mark *marks; /* by depth */
+	size_t n_marks, room_marks;
+	struct fibres fibres;
+	size_t unsure; /* not 0: until fewer frames than these are left it is not known how many there are */
+	bool told_unsure;
+	struct region_hit here; /* of the last address arrived at */
+	enum next next;
+	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
+	bool has_from;
+	bool indirect;                      /* NEXT_JUMP: not by the instruction alone */
+	bool system_call, exception_return; /* NEXT_RESUME: what it was */
+};
+
+/* Of the function that a frame is of, or was before it jumped on. */
+bool frame_saves(const struct frame *f);
+
+/* stack.c. Negative returns are the sink's. */
+static inline struct frame *top(struct calls *c)
+{
+	return c->depth ? &c->stack[c->depth - 1] : NULL;
+}
+
+int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);
+int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame);
+int calls_pop(struct calls *c, enum leave_kind kind);
+
+/* Down to so many frames; the last one that goes is left in its own way. */
+int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);
+
+/* All go, in the same way. */
+int calls_pop_all(struct calls *c, enum leave_kind kind);
+
+/* The depth below the innermost frame with this anchor; SIZE_MAX: none. */
+size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address);
+
+/* The depth that leaves the innermost frame of this function, of those below depth, on top; SIZE_MAX: none. */
+size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function);
+
+/* The frame on top may be jumped to at this address from now on. -ENOMEM. */
+int calls_mark(struct calls *c, uint64_t address);
+int calls_mark_at(struct calls *c, const struct mark *mark);
+
+/* The depth that has the innermost frame so marked on top, and that of the outermost; SIZE_MAX: none. */
+size_t calls_find_mark(const struct calls *c, uint64_t address, size_t *ret_outermost);
+
+/* The true depth may be any down to outermost. */
+int calls_unsure(struct calls *c, size_t outermost);
+
+/* It is known after all. */
+int calls_sure(struct calls *c);
+
+/* fibres.c: control comes to address with another stack pointer. 1: on a stack that was left; 0: not on one of those.
+ */
+int fibres_switch(struct calls *c, uint64_t address);
+
+/* The same, on a stack not seen before. */
+int fibres_begin(struct calls *c);
+
+/*
+ * A return to address is about to be made, while it is not sure which of several the stack is. 1: it was another one,
+ * and the return has been made there.
+ */
+int fibres_return(struct calls *c, uint64_t address);
+void fibres_forget(struct calls *c);
+
+#endif

@@ -1,0 +1,99 @@
+#include "lib/code/traps.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "lib/base/util.h"
+#include "lib/code/a64.h"
+
+enum { UNSEEN = 0, NO_TRAP = 1 };
+
+static bool is_push(uint32_t op)
+{
+	return op == 0x910003fa; /* MOV X26, SP */
+}
+
+static bool is_pop(uint32_t op)
+{
+	return op == 0xf84107fa; /* LDR X26, [SP], #16 */
+}
+
+/* ADR Xn, label: the last one before a push names its handler. */
+static bool handler_before(const uint32_t *code, size_t n, size_t at, size_t *ret)
+{
+	for (size_t i = at; i-- > 0 && at - i <= 4;) {
+		int64_t to;
+
+		if ((code[i] & 0x9f000000) != 0x10000000)
+			continue;
+		to = (int64_t)((uint64_t)(code[i] >> 5 & 0x7ffff) << 45) >> 43;
+		to = (int64_t)i + (to | (code[i] >> 29 & 3)) / 4;
+		*ret = (size_t)to;
+		return to >= 0 && to < (int64_t)n;
+	}
+	return false;
+}
+
+/* One trap: the index of its handler, and of the push of the one outside of it (plus two; else NO_TRAP). */
+struct walk {
+	const uint32_t *code;
+	size_t n;
+	uint32_t *state; /* by instruction: the push of its last trap plus two, NO_TRAP, UNSEEN */
+	uint32_t *todo;
+	size_t n_todo;
+};
+
+static void reach(struct walk *w, size_t at, uint32_t state)
+{
+	if (at >= w->n || w->state[at] != UNSEEN)
+		return;
+	w->state[at] = state;
+	w->todo[w->n_todo++] = (uint32_t)at;
+}
+
+static void follow(struct walk *w, size_t at)
+{
+	uint32_t op = w->code[at], state = w->state[at];
+	uint64_t target;
+	size_t handler;
+	bool link;
+	enum a64_kind kind = a64_classify(op, 4 * (uint64_t)at, &link, &target);
+
+	if (is_push(op) && handler_before(w->code, w->n, at, &handler)) {
+		reach(w, handler, state);
+		state = (uint32_t)at + 2;
+	} else if (is_pop(op) && state > NO_TRAP) {
+		state = w->state[state - 2];
+	}
+	if ((kind == A64_BRANCH && !link) || kind == A64_CONDITIONAL)
+		reach(w, target / 4, state);
+	if (link || kind == A64_CONDITIONAL || kind == A64_PLAIN || kind == A64_SVC || kind == A64_ISB)
+		reach(w, at + 1, state);
+}
+
+int traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret)
+{
+	_cleanup_free_ uint32_t *state = NULL, *todo = NULL;
+	struct walk w = { .code = code, .n = n };
+	bool any = false;
+
+	for (size_t i = 0; i < n && !any; i++)
+		any = is_push(code[i]);
+	if (!any || !at || at > n)
+		return 0;
+	w.state = state = calloc(n, sizeof(*state));
+	w.todo = todo = calloc(n, sizeof(*todo));
+	if (!state || !todo)
+		return -ENOMEM;
+	/* Behind a jump table there may be code that nothing seen leads to: it goes on with what stands before it. */
+	for (size_t i = 0; i < n; i++) {
+		reach(&w, i, i && state[i - 1] ? state[i - 1] : NO_TRAP);
+		while (w.n_todo)
+			follow(&w, todo[--w.n_todo]);
+	}
+	/* The call before the return address. */
+	if (state[at - 1] <= NO_TRAP)
+		return 0;
+	return handler_before(code, n, state[at - 1] - 2, ret) ? 1 : 0;
+}

@@ -1,0 +1,524 @@
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+#include "lib/code/a64.h"
+#include "lib/code/bytes.h"
+#include "lib/code/traps.h"
+#include "lib/code/unwind.h"
+
+enum {
+	LOADS_MAX = 64,
+	RECORD_MAX = 4096, /* of .eh_frame, and of a function's table of call sites */
+	TABLE_MAX = 1 << 18,
+	FUNCTIONS_MAX = 1 << 20,
+	CODE_MAX = 1 << 20, /* bytes of a function that are looked at */
+	BEFORE_BRANCH = 32, /* instructions that set up another stack */
+	STORED_WITHIN = 24,
+};
+
+/* LSB, "DWARF Exception Header Encoding". */
+enum {
+	PE_ABSOLUTE = 0,
+	PE_ULEB = 1,
+	PE_U2 = 2,
+	PE_U4 = 3,
+	PE_U8 = 4,
+	PE_S2 = 10,
+	PE_S4 = 11,
+	PE_S8 = 12,
+	PE_PCREL = 0x10,
+	PE_OMIT = 0xff
+};
+
+/* As unwind records have it. */
+struct function {
+	uint64_t start, end;
+	uint64_t table; /* of its call sites; 0: it has none */
+};
+
+struct unwind {
+	struct bytes *bytes;
+	Elf64_Phdr loads[LOADS_MAX];
+	size_t n_loads;
+	uint64_t header; /* of .eh_frame_hdr, the address; 0: there is none */
+	uint32_t records;
+	uint64_t sections; /* where their table is in the file */
+	uint16_t n_sections, names;
+	struct function *functions; /* that have tables of call sites, where there is no header */
+	size_t n_functions;
+	bool looked;
+};
+
+static bool is_arm(const Elf64_Ehdr *h)
+{
+	return memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_machine == EM_AARCH64 && h->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+static bool at_address(const struct unwind *u, uint64_t address, uint64_t *ret)
+{
+	for (size_t i = 0; i < u->n_loads; i++) {
+		const Elf64_Phdr *p = &u->loads[i];
+
+		if (address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
+			*ret = address - p->p_vaddr + p->p_offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool address_of(const struct unwind *u, uint64_t offset, uint64_t *ret)
+{
+	for (size_t i = 0; i < u->n_loads; i++) {
+		const Elf64_Phdr *p = &u->loads[i];
+
+		if (offset >= p->p_offset && offset - p->p_offset < p->p_filesz) {
+			*ret = offset - p->p_offset + p->p_vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t read_address(const struct unwind *u, uint64_t address, void *ret, size_t size)
+{
+	uint64_t offset;
+
+	return at_address(u, address, &offset) ? bytes_read(u->bytes, offset, ret, size) : 0;
+}
+
+/* .eh_frame_hdr as linkers write it: a sorted table of 32-bit distances from its own start. */
+static void find_table(struct unwind *u, uint64_t address)
+{
+	static const uint8_t usual[4] = { 1, PE_PCREL | PE_S4, PE_U4, 0x30 | PE_S4 };
+	uint8_t head[12];
+	struct reader r = reader_of(head + 8, 4);
+
+	if (read_address(u, address, head, sizeof(head)) != sizeof(head) || memcmp(head, usual, 4) != 0)
+		return;
+	u->header = address;
+	rd_u32(&r, &u->records);
+}
+
+int unwind_open(int fd, struct unwind **ret)
+{
+	struct unwind *u = calloc(1, sizeof(*u));
+	uint64_t table = 0;
+	Elf64_Ehdr h;
+	int rc;
+
+	if (!u)
+		return -ENOMEM;
+	rc = bytes_new(fd, &u->bytes);
+	if (rc == 0 && (bytes_read(u->bytes, 0, &h, sizeof(h)) != sizeof(h) || !is_arm(&h)))
+		rc = -EBADMSG;
+	if (rc < 0) {
+		unwind_free(u);
+		return rc;
+	}
+	for (unsigned i = 0; i < h.e_phnum && u->n_loads < LOADS_MAX; i++) {
+		Elf64_Phdr p;
+
+		if (h.e_phoff > INT64_MAX ||
+		    bytes_read(u->bytes, h.e_phoff + i * sizeof(p), &p, sizeof(p)) != sizeof(p))
+			break;
+		if (p.p_type == PT_LOAD && p.p_offset <= INT64_MAX && p.p_filesz <= INT64_MAX)
+			u->loads[u->n_loads++] = p;
+		else if (p.p_type == PT_GNU_EH_FRAME)
+			table = p.p_vaddr;
+	}
+	if (table)
+		find_table(u, table);
+	if (h.e_shentsize == sizeof(Elf64_Shdr) && h.e_shoff <= INT64_MAX) {
+		u->sections = h.e_shoff;
+		u->n_sections = h.e_shnum;
+		u->names = h.e_shstrndx;
+	}
+	*ret = u;
+	return 0;
+}
+
+struct unwind *unwind_free(struct unwind *u)
+{
+	if (!u)
+		return NULL;
+	bytes_free(u->bytes);
+	free(u->functions);
+	free(u);
+	return NULL;
+}
+
+/* What stands at an address, read piece by piece. */
+struct at {
+	struct reader r;
+	uint64_t address; /* of the first byte */
+	const uint8_t *first;
+};
+
+static uint64_t where(const struct at *a)
+{
+	return a->address + (uint64_t)(a->r.at - a->first);
+}
+
+static struct at at_of(const struct unwind *u, uint64_t address, uint8_t *buffer, size_t size)
+{
+	size_t n = read_address(u, address, buffer, size);
+
+	return (struct at){ reader_of(buffer, n), address, buffer };
+}
+
+static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
+{
+	uint64_t here = where(a), v = 0;
+	uint32_t v32;
+	uint16_t v16;
+	int rc;
+
+	switch (encoding & 0x0f) {
+	case PE_ULEB:
+		rc = rd_varint(&a->r, &v);
+		break;
+	case PE_U2:
+	case PE_S2:
+		rc = rd_u16(&a->r, &v16);
+		v = rc < 0 ? 0 : (encoding & 8) ? (uint64_t)(int64_t)(int16_t)v16 : v16;
+		break;
+	case PE_U4:
+	case PE_S4:
+		rc = rd_u32(&a->r, &v32);
+		v = rc < 0 ? 0 : (encoding & 8) ? (uint64_t)(int64_t)(int32_t)v32 : v32;
+		break;
+	case PE_ABSOLUTE:
+	case PE_U8:
+	case PE_S8:
+		rc = rd_u64(&a->r, &v);
+		break;
+	default:
+		return -EBADMSG;
+	}
+	if (rc < 0 || (encoding & 0xf0 & ~PE_PCREL))
+		return -EBADMSG;
+	*ret = v && (encoding & PE_PCREL) ? here + v : v;
+	return 0;
+}
+
+/* The record whose function begins last at or before address. */
+static bool find_record(const struct unwind *u, uint64_t address, uint64_t *ret)
+{
+	uint32_t low = 0, high = u->records, pair[2];
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (read_address(u, u->header + 12 + 8 * (uint64_t)middle, pair, sizeof(pair)) != sizeof(pair))
+			return false;
+		if (u->header + (uint64_t)(int64_t)(int32_t)pair[0] <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || read_address(u, u->header + 12 + 8 * (uint64_t)(low - 1), pair, sizeof(pair)) != sizeof(pair))
+		return false;
+	*ret = u->header + (uint64_t)(int64_t)(int32_t)pair[1];
+	return true;
+}
+
+struct encodings {
+	uint8_t code, table;
+	bool sized;
+};
+
+static int skip_leb(struct at *a)
+{
+	uint8_t b;
+
+	do {
+		if (rd_u8(&a->r, &b) < 0)
+			return -EBADMSG;
+	} while (b & 0x80);
+	return 0;
+}
+
+/* What its records look like (LSB, "The Common Information Entry Format"). */
+static int read_common(const struct unwind *u, uint64_t address, struct encodings *ret)
+{
+	uint8_t buffer[RECORD_MAX], version, encoding;
+	struct at a = at_of(u, address, buffer, sizeof(buffer));
+	uint64_t ignored;
+	uint32_t length, id;
+	const char *augmentation;
+
+	*ret = (struct encodings){ .table = PE_OMIT };
+	if (rd_u32(&a.r, &length) < 0 || length == UINT32_MAX || rd_u32(&a.r, &id) < 0 || id != 0 ||
+	    rd_u8(&a.r, &version) < 0 || rd_str(&a.r, &augmentation) < 0 || skip_leb(&a) < 0 || skip_leb(&a) < 0)
+		return -EBADMSG;
+	if (version == 1 ? rd_skip(&a.r, 1) < 0 : skip_leb(&a) < 0)
+		return -EBADMSG;
+	if (*augmentation != 'z')
+		return *augmentation ? -EBADMSG : 0;
+	ret->sized = true;
+	if (rd_varint(&a.r, &ignored) < 0)
+		return -EBADMSG;
+	while (*++augmentation) {
+		if (*augmentation == 'S' || *augmentation == 'B')
+			continue;
+		if (rd_u8(&a.r, &encoding) < 0)
+			return -EBADMSG;
+		if (*augmentation == 'R')
+			ret->code = encoding;
+		else if (*augmentation == 'L')
+			ret->table = encoding;
+		else if (*augmentation != 'P' || read_encoded(&a, encoding & 0x1f, &ignored) < 0)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int read_function(const struct unwind *u, uint64_t address, struct function *ret)
+{
+	uint8_t buffer[RECORD_MAX];
+	struct at a = at_of(u, address, buffer, sizeof(buffer));
+	struct encodings e;
+	uint64_t size, ignored, here;
+	uint32_t length, back;
+
+	if (rd_u32(&a.r, &length) < 0 || length == UINT32_MAX)
+		return -EBADMSG;
+	here = where(&a);
+	if (rd_u32(&a.r, &back) < 0 || !back || read_common(u, here - back, &e) < 0 ||
+	    read_encoded(&a, e.code, &ret->start) < 0 || read_encoded(&a, e.code & 0x0f, &size) < 0)
+		return -EBADMSG;
+	ret->end = ret->start + size;
+	ret->table = 0;
+	if (e.sized && e.table != PE_OMIT &&
+	    (rd_varint(&a.r, &ignored) < 0 || read_encoded(&a, e.table, &ret->table) < 0))
+		return -EBADMSG;
+	return 0;
+}
+
+static bool find_section(const struct unwind *u, const char *name, Elf64_Shdr *ret)
+{
+	size_t size = strlen(name) + 1;
+	Elf64_Shdr names;
+	char have[16];
+
+	if (bytes_read(u->bytes, u->sections + u->names * sizeof(names), &names, sizeof(names)) != sizeof(names) ||
+	    names.sh_offset > INT64_MAX)
+		return false;
+	for (unsigned i = 0; i < u->n_sections; i++)
+		if (bytes_read(u->bytes, u->sections + i * sizeof(*ret), ret, sizeof(*ret)) == sizeof(*ret) &&
+		    bytes_read(u->bytes, names.sh_offset + ret->sh_name, have, size) == size &&
+		    memcmp(have, name, size) == 0)
+			return true;
+	return false;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* A static program's records have no index: each is looked at once, and those that catch are kept. */
+static void index_records(struct unwind *u)
+{
+	Elf64_Shdr section;
+	uint64_t at = 0;
+	uint32_t head[2];
+	size_t room = 0;
+
+	u->looked = true;
+	if (!u->sections || !find_section(u, ".eh_frame", &section) || section.sh_size > UINT32_MAX)
+		return;
+	while (at + sizeof(head) < section.sh_size && u->n_functions < FUNCTIONS_MAX &&
+	       read_address(u, section.sh_addr + at, head, sizeof(head)) == sizeof(head) && head[0] &&
+	       head[0] != UINT32_MAX) {
+		struct function f;
+
+		if (head[1] && read_function(u, section.sh_addr + at, &f) == 0 && f.table) {
+			if (u->n_functions == room) {
+				size_t more = room ? 2 * room : 256;
+				struct function *functions = reallocarray(u->functions, more, sizeof(*functions));
+
+				if (!functions)
+					return;
+				u->functions = functions;
+				room = more;
+			}
+			u->functions[u->n_functions++] = f;
+		}
+		at += 4 + (uint64_t)head[0];
+	}
+	if (u->n_functions)
+		qsort(u->functions, u->n_functions, sizeof(*u->functions), compare_functions);
+}
+
+/* The function that an address is in, where calls of it may land; false: it has none, or is not known. */
+static bool find_function(struct unwind *u, uint64_t address, struct function *ret)
+{
+	size_t low = 0, high;
+	uint64_t record;
+
+	if (u->header)
+		return find_record(u, address, &record) && read_function(u, record, ret) == 0 && ret->table &&
+		       address >= ret->start && address < ret->end;
+	if (!u->looked)
+		index_records(u);
+	high = u->n_functions;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (u->functions[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || address >= u->functions[low - 1].end)
+		return false;
+	*ret = u->functions[low - 1];
+	return true;
+}
+
+/* As g++, gccgo and rustc write it: where each stretch of calls lands, if anywhere. */
+static int find_landing(const struct unwind *u, const struct function *f, uint64_t address, uint64_t *ret)
+{
+	_cleanup_free_ uint8_t *buffer = malloc(TABLE_MAX);
+	uint8_t encoding, sites;
+	uint64_t base = f->start, size, start, length, landing;
+	const uint8_t *end;
+	struct at a;
+
+	if (!buffer)
+		return -ENOMEM;
+	a = at_of(u, f->table, buffer, TABLE_MAX);
+	if (rd_u8(&a.r, &encoding) < 0 || (encoding != PE_OMIT && read_encoded(&a, encoding, &base) < 0) ||
+	    rd_u8(&a.r, &encoding) < 0 || (encoding != PE_OMIT && rd_varint(&a.r, &size) < 0) ||
+	    rd_u8(&a.r, &sites) < 0 || rd_varint(&a.r, &size) < 0)
+		return -EBADMSG;
+	end = a.r.at + MIN(size, (uint64_t)rd_left(&a.r));
+	while (a.r.at < end) {
+		if (read_encoded(&a, sites & 0x0f, &start) < 0 || read_encoded(&a, sites & 0x0f, &length) < 0 ||
+		    read_encoded(&a, sites & 0x0f, &landing) < 0 || skip_leb(&a) < 0)
+			return -EBADMSG;
+		/* The call's own address, not that behind it. */
+		if (address - 1 - f->start >= start && address - 1 - f->start - start < length) {
+			*ret = base + landing;
+			return landing != 0;
+		}
+	}
+	return 0;
+}
+
+static const uint32_t *read_code(struct unwind *u, uint64_t start, uint64_t end, uint32_t **ret, size_t *ret_n)
+{
+	size_t size = end > start ? (size_t)MIN(end - start, (uint64_t)CODE_MAX) : 0;
+
+	*ret = malloc(size + 4);
+	*ret_n = *ret ? bytes_read(u->bytes, start, *ret, size) / 4 : 0;
+	return *ret;
+}
+
+int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
+{
+	_cleanup_free_ uint32_t *code = NULL;
+	uint64_t address, landing;
+	struct function f;
+	size_t n;
+	int rc;
+
+	if (!address_of(u, at, &address))
+		return -ENOENT;
+	if (find_function(u, address - 1, &f)) {
+		rc = find_landing(u, &f, address, &landing);
+		if (rc == 1 && !at_address(u, landing, ret))
+			return -ENOENT;
+		return rc < 0 ? -ENOENT : rc;
+	}
+	if (at < start || at > end || !read_code(u, start, end, &code, &n))
+		return -ENOENT;
+	rc = traps_find(code, n, (size_t)(at - start) / 4, &n);
+	if (rc == 1)
+		*ret = start + 4 * (uint64_t)n;
+	return rc == 0 && !u->header && !u->n_functions ? -ENOENT : rc;
+}
+
+/* MOV or ADD to the stack pointer from a register that holds no part of this function's frame. */
+static bool sets_stack(uint32_t op)
+{
+	unsigned from = op >> 5 & 31;
+
+	if ((op & 0xff00001f) == 0x9100001f || (op & 0xff00001f) == 0xd100001f)
+		return from != 31 && from != 29;
+	return (op & 0xffe0001f) == 0x8b20001f; /* ADD SP, SP, Xn: how an unwinder passes frames over */
+}
+
+/* The register that is stored, to where no frame is, of an STR or STP; 31: none. */
+static bool stores(uint32_t op, unsigned reg)
+{
+	unsigned base = op >> 5 & 31;
+
+	if (base == 31 || base == 29)
+		return false;
+	if ((op & 0xffc00000) == 0xf9000000 || (op & 0xffe00000) == 0xf8000000)
+		return (op & 31) == reg;
+	return (op & 0xfe400000) == 0xa8000000 && ((op & 31) == reg || (op >> 10 & 31) == reg);
+}
+
+/* As it is, or hidden by an EOR with a secret. */
+static bool is_stored(const uint32_t *code, size_t n, unsigned reg)
+{
+	unsigned hidden = reg;
+
+	for (size_t i = 0; i < n; i++) {
+		if (stores(code[i], reg) || stores(code[i], hidden))
+			return true;
+		if ((code[i] & 0xff200000) == 0xca000000 && ((code[i] >> 5 & 31) == reg || (code[i] >> 16 & 31) == reg))
+			hidden = code[i] & 31;
+	}
+	return false;
+}
+
+unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end)
+{
+	_cleanup_free_ uint32_t *code = NULL;
+	bool sets = false, saves = false, has = false;
+	size_t n;
+
+	if (!read_code(u, start, end, &code, &n))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		unsigned to = code[i] & 31;
+
+		sets = sets || sets_stack(code[i]);
+		if ((code[i] & 0xffffffe0) != 0x910003e0 || to == 29 || to == 31) /* MOV Xn, SP */
+			continue;
+		has = true;
+		saves = saves || is_stored(code + i + 1, MIN(n - i - 1, (size_t)STORED_WITHIN), to);
+	}
+	return (saves || (has && sets) ? UNWIND_SAVES_STACK : 0) | (sets ? UNWIND_SETS_STACK : 0);
+}
+
+bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
+{
+	uint32_t code[BEFORE_BRANCH];
+	uint64_t first = at - MIN(at - MIN(start, at), (uint64_t)sizeof(code));
+	size_t n = bytes_read(u->bytes, first, code, (size_t)(at - first)) / 4;
+	uint64_t target;
+	bool link;
+
+	for (size_t i = n; i-- > 0;) {
+		enum a64_kind kind = a64_classify(code[i], 0, &link, &target);
+
+		if (!link && (kind == A64_BRANCH || kind == A64_INDIRECT))
+			return false;
+		if (sets_stack(code[i]))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,35 @@
+/*
+ * What an AArch64 ELF file tells of how its code leaves functions other than by a return: where exceptions land
+ * (.eh_frame and the tables of its personality routines; OCaml's trap frames, out of the code), and which code saves
+ * the stack pointer or sets it to one that was saved. All places are offsets in the file. Files are hostile.
+ */
+#ifndef CSIGHT_CODE_UNWIND_H
+#define CSIGHT_CODE_UNWIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct unwind;
+
+/* fd stays the caller's and must stay open. -EBADMSG: no such file; -ENOMEM, -EIO. Reads little until it is asked. */
+int unwind_open(int fd, struct unwind **ret);
+struct unwind *unwind_free(struct unwind *u);
+
+enum {
+	UNWIND_SAVES_STACK = 1, /* where others find it: setjmp, and what switches to another stack */
+	UNWIND_SETS_STACK = 2,  /* to what neither it nor its caller's frame pointer had: longjmp, and the same */
+};
+
+/* Of a function's code. */
+unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
+
+/* Whether the branch at `at`, of a function that begins at start, comes with another stack pointer. */
+bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
+
+/*
+ * Where an exception goes that comes out of the call before `at` (its return address) in the function [start, end). 1:
+ * to *ret; 0: past the function; -ENOENT: not known.
+ */
+int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret);
+
+#endif

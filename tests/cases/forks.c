@@ -1,0 +1,36 @@
+/* A child that goes on from the middle of its parent, and returns out of frames that it never entered; a child's child. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "case.h"
+
+static int generation;
+
+apart unsigned work(unsigned n)
+{
+	return n ? used(work(n - 1)) + 1 : 0;
+}
+
+apart unsigned splits(unsigned n)
+{
+	unsigned v = work(n);
+	pid_t pid;
+
+	if (n > 2)
+		return splits(n - 1) + used(v);
+	if (generation == 2)
+		return v;
+	pid = fork();
+	if (pid == 0)
+		generation++;
+	else if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return v + (pid == 0 ? splits(5) : work(3));
+}
+
+int main(void)
+{
+	unsigned sum = splits(6);
+
+	return generation ? (int)(work(sum % 7) & 1) : done(sum);
+}

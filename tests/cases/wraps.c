@@ -1,0 +1,32 @@
+/* More than a ring holds: what is returned to at the end was entered before it began. */
+#include "case.h"
+
+apart unsigned busy(unsigned n)
+{
+	unsigned v = n;
+
+	/* Each way costs the trace something. */
+	for (unsigned i = 0; i < 40000; i++) {
+		v = v * 1664525 + 1013904223;
+		if (v >> 31)
+			v += used(i);
+		if (v >> 30 & 1)
+			v ^= used(i);
+	}
+	return v;
+}
+
+apart unsigned deep(unsigned n)
+{
+	return n ? deep(n - 1) + used(n) : busy(n);
+}
+
+apart unsigned back_and_forth(unsigned n)
+{
+	return deep(n) + deep(n / 2);
+}
+
+int main(void)
+{
+	return done(back_and_forth(40));
+}
