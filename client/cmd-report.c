@@ -110,6 +110,57 @@ static void add_function(struct table *t, const struct store *s, const struct st
 	cell(t, image ? image + 1 : f->image);
 }
 
+static json_object *threads_json(const struct store *s)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+		json_object *o = json_object_new_object(), *gaps = json_object_new_object();
+
+		json_add_u64(o, "thread", t->tid);
+		json_add_bytes(o, "name", t->name);
+		json_add_u64(o, "first", t->first);
+		json_add_u64(o, "last", t->last);
+		json_add_u64(o, "slices", t->slices);
+		json_add_u64(o, "instructions", t->instructions);
+		json_add_u64(o, "unexplained", t->unexplained);
+		json_add_u64(o, "bound", t->bound);
+		json_object_object_add(o, "quality", json_object_new_double(store_quality(s, i) / 100.0));
+		for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
+			json_object *kind;
+
+			if (!t->gaps_of[k].n)
+				continue;
+			kind = json_object_new_object();
+			json_add_u64(kind, "count", t->gaps_of[k].n);
+			json_add_u64(kind, "time", t->gaps_of[k].ns);
+			json_object_object_add(gaps, gap_kind_str(k), kind);
+		}
+		json_object_object_add(o, "gaps", gaps);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+static void print_quality(const struct store *s)
+{
+	unsigned quality = store_quality(s, SIZE_MAX);
+
+	printf("%s, of which %u.%02u %% is known", format_plural(store_threads(s), "thread"), quality / 100, quality % 100);
+	for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
+		struct store_gaps all = { 0 };
+
+		for (size_t i = 0; i < store_threads(s); i++) {
+			all.n += store_thread(s, i)->gaps_of[k].n;
+			all.ns += store_thread(s, i)->gaps_of[k].ns;
+		}
+		if (all.n)
+			printf("; %s: %s, %s", format_plural(all.n, "gap"), gap_kind_str(k), format_duration(all.ns));
+	}
+	printf("\n");
+}
+
 static void print_json(const struct report *r, size_t n)
 {
 	_cleanup_json_ json_object *all = json_object_new_object();
@@ -139,6 +190,8 @@ static void print_json(const struct report *r, size_t n)
 		json_object_array_add(list, o);
 	}
 	json_object_object_add(all, "functions", list);
+	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->stored.store, SIZE_MAX) / 100.0));
+	json_object_object_add(all, "threads", threads_json(r->stored.store));
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
@@ -159,6 +212,7 @@ static void print(struct client *c, const struct report *r)
 	table_print(t, stdout);
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
+	print_quality(r->stored.store);
 }
 
 static int parse(struct client *c, struct report *r)

@@ -219,7 +219,8 @@ static void test_totals(void)
 	struct thread *t = calloc(1, sizeof(*t));
 	_cleanup_close_ int fd = make_store(t, 1, 30000);
 	_cleanup_(store_closep) struct store *s = NULL;
-	uint64_t calls[FUNCTIONS + 1] = { 0 }, total[FUNCTIONS + 1] = { 0 }, self = 0, elapsed = 0, wrong = 0;
+	uint64_t calls[FUNCTIONS + 1] = { 0 }, total[FUNCTIONS + 1] = { 0 }, self = 0, elapsed = 0, wrong = 0, gaps = 0;
+	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
 	int active[FUNCTIONS + 1] = { 0 };
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
@@ -230,6 +231,8 @@ static void test_totals(void)
 		if (e->type == STORE_ENTER) {
 			calls[e->function]++;
 			active[e->function]++;
+		} else if (e->type == STORE_GAP) {
+			gaps++;
 		} else if (e->type == STORE_LEAVE) {
 			if (--active[e->function] == 0)
 				total[e->function] += e->time - e->enter;
@@ -249,6 +252,12 @@ static void test_totals(void)
 	}
 	CHECK_EQ(wrong, 0);
 	CHECK_EQ(self, elapsed);
+	CHECK(gaps > 3);
+	/* All of one kind, and as long as test stores have them. */
+	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].n, gaps);
+	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].ns, gaps * 5000);
+	CHECK_EQ(store_quality(s, 0), (unsigned)(10000 - gaps * 5000.0 * 10000 / (double)(last - first)));
+	CHECK_EQ(store_quality(s, SIZE_MAX), store_quality(s, 0));
 	CHECK_EQ(store_last_slices(s, -1, UINT64_MAX, UINT64_MAX), store_thread(s, 0)->first);
 	CHECK(store_last_slices(s, -1, UINT64_MAX, 100) > store_thread(s, 0)->first);
 	free(t->events);

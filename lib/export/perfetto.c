@@ -133,6 +133,7 @@ static void write_attributes(struct writer *w, const struct store *s)
 	put_attribute(w, "csight_slices_recorded", NULL, slices);
 	put_attribute(w, "csight_gaps_recorded", NULL, gaps);
 	put_attribute(w, "csight_unexplained", NULL, unexplained);
+	put_attribute(w, "csight_quality_percent", NULL, store_quality(s, SIZE_MAX) / 100);
 	put_attribute(w, "csight_time_bound_ns", NULL, bound);
 	put_part(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
 	end_packet(w);
@@ -228,8 +229,8 @@ static const char *name_of(const struct writer *w, const struct store_event *e, 
 {
 	size_t functions = store_functions(w->walk->store);
 
-	*ret_name = e->type == STORE_GAP    ? functions + e->kind % WALK_GAP_KINDS
-		    : e->type == STORE_MARK ? functions + WALK_GAP_KINDS + e->kind % WALK_MARK_KINDS
+	*ret_name = e->type == STORE_GAP    ? functions + e->kind % STORE_GAP_KINDS
+		    : e->type == STORE_MARK ? functions + STORE_GAP_KINDS + e->kind % WALK_MARK_KINDS
 					    : e->frame.function;
 	if (is_interned(w, *ret_name))
 		return NULL;
@@ -363,7 +364,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + WALK_GAP_KINDS + WALK_MARK_KINDS) / 8 + 1;
+	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;

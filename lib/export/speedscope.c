@@ -50,7 +50,7 @@ static void put_frames(struct writer *w)
 
 	for (size_t i = 0; i < store_functions(s); i++)
 		put_frame(w, store_function(s, i)->name, store_function(s, i)->image, i == 0);
-	for (unsigned i = 0; i < WALK_GAP_KINDS; i++) {
+	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		snprintf(name, sizeof(name), "[gap: %s]", gap_kind_str(i));
 		put_frame(w, name, NULL, i == 0 && !store_functions(s));
 	}
@@ -67,7 +67,7 @@ static void put_event(struct writer *w, char type, uint64_t frame, uint64_t time
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct writer *w = user;
-	uint64_t gap = store_functions(w->walk->store) + e->kind % WALK_GAP_KINDS;
+	uint64_t gap = store_functions(w->walk->store) + e->kind % STORE_GAP_KINDS;
 
 	(void)cut;
 	switch (e->type) {

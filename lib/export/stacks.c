@@ -162,8 +162,8 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		leave(s, e, cut);
 		return 0;
 	case STORE_GAP:
-		s->gaps[e->kind % WALK_GAP_KINDS]++;
-		s->gap_ns[e->kind % WALK_GAP_KINDS] += e->until - e->time;
+		s->gaps[e->kind % STORE_GAP_KINDS]++;
+		s->gap_ns[e->kind % STORE_GAP_KINDS] += e->until - e->time;
 		s->n_gaps++;
 		return 0;
 	case STORE_MARK:

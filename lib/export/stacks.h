@@ -34,7 +34,7 @@ struct stacks {
 	struct stacks_frame *frames; /* that are open */
 	size_t depth, room_frames;
 	int32_t first_top, last_top; /* nodes without a parent */
-	uint64_t gaps[WALK_GAP_KINDS], gap_ns[WALK_GAP_KINDS];
+	uint64_t gaps[STORE_GAP_KINDS], gap_ns[STORE_GAP_KINDS];
 	uint64_t slices, n_gaps, uncertain;
 	uint64_t first, last; /* ns */
 	uint64_t time, instructions; /* of the last event */

@@ -129,20 +129,24 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 	return rc;
 }
 
-static void print_header(struct tree *t, const struct store_thread *thread, uint64_t slices)
+static void print_header(struct tree *t, size_t index, uint64_t slices)
 {
+	const struct store_thread *thread = store_thread(t->walk->store, index);
+	unsigned quality = store_quality(t->walk->store, index);
 	char name[NAME_SIZE], time[32];
 	struct buf *b = &t->out.buf;
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
 		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN), duration(t->stacks.last - t->stacks.first, time),
 		   (uintmax_t)slices);
+	if (quality < 10000)
+		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	if (thread->unexplained)
 		buf_printf(b, ", %ju unexplained", (uintmax_t)thread->unexplained);
 	if (t->stacks.uncertain)
 		buf_printf(b, ", depth uncertain %ju times", (uintmax_t)t->stacks.uncertain);
 	buf_printf(b, "\n");
-	for (unsigned i = 0; i < WALK_GAP_KINDS; i++) {
+	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
 			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED), duration(t->stacks.gap_ns[i], time),
 				   (uintmax_t)t->stacks.gaps[i], gap_kind_str(i), paint(t, PLAIN));
@@ -157,7 +161,7 @@ static int print_thread(struct tree *t, size_t index, struct export_result *resu
 		return rc;
 	result->slices += t->stacks.slices;
 	result->gaps += t->stacks.n_gaps;
-	print_header(t, store_thread(t->walk->store, index), t->stacks.slices);
+	print_header(t, index, t->stacks.slices);
 	return print_nodes(t, t->stacks.first_top, 0);
 }
 

@@ -5,8 +5,7 @@
 #include "lib/base/buf.h"
 #include "lib/export/export.h"
 
-/* Kinds of gaps that a file has room for; what is beyond is counted as one of them. */
-enum { WALK_GAP_KINDS = 8, WALK_MARK_KINDS = 2 };
+enum { WALK_MARK_KINDS = 2 };
 
 struct walk {
 	const struct store *store;

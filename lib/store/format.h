@@ -30,6 +30,7 @@
  *            segments (begun before this block), u32 roots (seen before it in its segment), u32 bytes of the list
  *            behind the block: varints, the functions that are left in it, each as what it is above the one before (the
  *            first: above 0); u32 checksum of the block, u32 of the list
+ * GAPS       of each thread and kind of which there is any: u32 thread, u32 kind, u64 gaps, u64 ns that they last
  * SEGMENTS   by thread, then in order: u64 time, instructions, first root, u32 roots, u32 zero
  * ROOTS      u32 function: the frames that a segment began with, innermost first
  *
@@ -61,6 +62,7 @@ enum store_section_type {
 	SECTION_SEGMENTS,
 	SECTION_ROOTS,
 	SECTION_TIMES,
+	SECTION_GAPS,
 	SECTION_TYPES,
 };
 
@@ -71,6 +73,7 @@ enum {
 	BLOCK_SIZE = 72,
 	SEGMENT_SIZE = 32,
 	ROOT_SIZE = 4,
+	GAP_SIZE = 24,
 };
 
 enum store_code {

@@ -293,6 +293,31 @@ static int decode_root(struct store *s, struct reader *r, void *item)
 	return rd_u32(r, function) < 0 || *function >= s->n_functions ? -EBADMSG : 0;
 }
 
+struct gaps {
+	uint32_t thread, kind;
+	struct store_gaps shown;
+};
+
+static int decode_gaps(struct store *s, struct reader *r, void *item)
+{
+	struct gaps *g = item;
+
+	if (rd_u32(r, &g->thread) < 0 || rd_u32(r, &g->kind) < 0 || rd_u64(r, &g->shown.n) < 0 || rd_u64(r, &g->shown.ns) < 0)
+		return -EBADMSG;
+	return g->thread >= s->n_threads || g->kind >= STORE_GAP_KINDS ? -EBADMSG : 0;
+}
+
+static int read_gaps(struct store *s, const struct section *section)
+{
+	_cleanup_free_ struct gaps *list = NULL;
+	size_t n = 0;
+	int rc = read_records(s, section, GAP_SIZE, sizeof(*list), &list, &n, decode_gaps);
+
+	for (size_t i = 0; i < n; i++)
+		s->threads[list[i].thread].shown.gaps_of[list[i].kind] = list[i].shown;
+	return rc;
+}
+
 static bool within(uint64_t first, uint64_t n, uint64_t all)
 {
 	return first <= all && n <= all - first;
@@ -374,6 +399,8 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_THREADS], THREAD_SIZE, sizeof(*s->threads), &s->threads,
 				  &s->n_threads, decode_thread);
+	if (rc == 0)
+		rc = read_gaps(s, &sections[SECTION_GAPS]);
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_BLOCKS], BLOCK_SIZE, sizeof(*s->blocks), &s->blocks,
 				  &s->n_blocks, decode_block);
@@ -460,6 +487,32 @@ size_t store_functions(const struct store *s)
 const struct store_function *store_function(const struct store *s, size_t index)
 {
 	return index < s->n_functions ? &s->functions[index] : NULL;
+}
+
+/* Of the thread's time, in ns; and what of it is known. */
+static double known_time(const struct store_thread *t, double *ret_all)
+{
+	double all = (double)(t->last - t->first), known = all;
+
+	for (size_t i = 0; i < STORE_GAP_KINDS; i++)
+		known -= (double)t->gaps_of[i].ns;
+	/* A thread that was at one place in time weighs something still. */
+	*ret_all = all + 1;
+	known = (known < 0 ? 0 : known) + (t->slices != 0);
+	return known * (double)(t->slices + 1) / ((double)t->slices + 1 + (double)t->unexplained);
+}
+
+unsigned store_quality(const struct store *s, size_t thread)
+{
+	double known = 0, all = 0, of_all;
+
+	for (size_t i = 0; i < s->n_threads; i++) {
+		if (thread != SIZE_MAX && thread != i)
+			continue;
+		known += known_time(&s->threads[i].shown, &of_all);
+		all += of_all;
+	}
+	return all > 0 ? (unsigned)(10000 * known / all) : 0;
 }
 
 /* About how many slices begin at or after time, as if each block's were spread evenly over it. */

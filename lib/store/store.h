@@ -76,6 +76,13 @@ static inline void store_closep(struct store **s)
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
 
+/* There are fewer kinds; whatever a file says, kind % STORE_GAP_KINDS is one. */
+enum { STORE_GAP_KINDS = 8 };
+
+struct store_gaps {
+	uint64_t n, ns; /* how long they last; one at the end does not */
+};
+
 struct store_thread {
 	uint32_t tid;
 	const char *name;
@@ -84,7 +91,14 @@ struct store_thread {
 	uint64_t unexplained; /* returns and jumps that fitted nothing */
 	uint64_t bound;       /* the worst of its times may be off by as much */
 	uint32_t deepest;
+	struct store_gaps gaps_of[STORE_GAP_KINDS];
 };
+
+/*
+ * How much of a thread is known, in hundredths of a percent: the part of its time that is no gap, less the share of jumps
+ * that nothing explained. SIZE_MAX: of all threads, by their time.
+ */
+unsigned store_quality(const struct store *s, size_t thread);
 
 size_t store_threads(const struct store *s);
 const struct store_thread *store_thread(const struct store *s, size_t index);

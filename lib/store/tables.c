@@ -155,6 +155,28 @@ static void write_threads(struct tables *t)
 	end_section(t, begin);
 }
 
+static void write_gaps(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset;
+
+	begin_section(t, SECTION_GAPS, GAP_SIZE);
+	for (size_t i = 0; i < w->n_threads; i++) {
+		for (uint32_t kind = 0; kind < STORE_GAP_KINDS; kind++) {
+			const struct store_gaps *g = &w->threads[i]->gaps_of[kind];
+			struct buf *b = section_room(t);
+
+			if (!g->n)
+				continue;
+			buf_u32(b, (uint32_t)i);
+			buf_u32(b, kind);
+			buf_u64(b, g->n);
+			buf_u64(b, g->ns);
+		}
+	}
+	end_section(t, begin);
+}
+
 static void write_indexes(struct tables *t)
 {
 	const struct store_writer *w = t->writer;
@@ -206,6 +228,7 @@ int store_finish(struct store_writer *w)
 	write_functions(&t);
 	write_times(&t);
 	write_threads(&t);
+	write_gaps(&t);
 	write_indexes(&t);
 	table = w->offset;
 	if (!t.error)

@@ -554,6 +554,8 @@ static int segment(struct thread *t, const struct call_event *e)
 	rc = grow(&t->segments, t->n_segments, &t->room_segments, sizeof(*t->segments));
 	if (rc < 0)
 		return rc;
+	/* What came before was a gap, or nothing. */
+	t->gaps_of[t->gap].ns += t->gaps ? e->time - t->last : 0;
 	t->segments[t->n_segments++] = (struct segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
@@ -594,6 +596,8 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		if (t->depth)
 			return -EINVAL;
 		t->gaps++;
+		t->gap = e->kind % STORE_GAP_KINDS;
+		t->gaps_of[t->gap].n++;
 		put_event(t, e, CODE_GAP);
 		buf_varint(&t->block, e->kind);
 		break;
