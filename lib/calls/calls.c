@@ -173,12 +173,16 @@ static int return_to(struct calls *c, size_t depth, enum leave_kind last)
 
 static int do_return(struct calls *c, uint64_t addr)
 {
-	bool away = moved(c);
+	bool away = moved(c), unknown = false;
 	size_t depth;
 	int rc = away ? fibres_switch(c, addr) : fibres_return(c, addr);
 
 	if (rc != 0)
 		return rc < 0 ? rc : settle(c);
+	/* Behind a call that never returns there may stand what catches. */
+	depth = away ? find_handler(c, addr, &unknown) : SIZE_MAX;
+	if (depth != SIZE_MAX)
+		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
 		return return_to(c, depth, LEAVE_RETURN);
@@ -199,7 +203,7 @@ static int do_return(struct calls *c, uint64_t addr)
 static int do_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
-	bool away;
+	bool away, unknown = false;
 	size_t depth;
 	int rc;
 
@@ -211,6 +215,9 @@ static int do_jump(struct calls *c, uint64_t addr)
 		return rc < 0 ? rc : settle(c);
 	if (addr == to->start)
 		return away ? go_elsewhere(c, addr) : replace(c, LEAVE_TAIL, CALL_TAIL);
+	depth = away ? find_handler(c, addr, &unknown) : SIZE_MAX;
+	if (depth != SIZE_MAX)
+		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	/* A function written in assembler may return by BR. */
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)

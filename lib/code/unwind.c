@@ -18,6 +18,7 @@ enum {
 	CODE_MAX = 1 << 20, /* bytes of a function that are looked at */
 	BEFORE_BRANCH = 32, /* instructions that set up another stack */
 	STORED_WITHIN = 24,
+	CONSTANT_WITHIN = 4,
 };
 
 /* LSB, "DWARF Exception Header Encoding". */
@@ -448,14 +449,23 @@ int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, 
 	return rc == 0 && !u->header && !u->n_functions ? -ENOENT : rc;
 }
 
-/* MOV or ADD to the stack pointer from a register that holds no part of this function's frame. */
-static bool sets_stack(uint32_t op)
+/*
+ * MOV or ADD to the stack pointer from a register that holds no part of this function's frame. An unwinder passes
+ * frames over by ADD SP, SP, Xn, with what it computed; of a large frame's end Xn is a constant.
+ */
+static bool sets_stack(const uint32_t *code, size_t at)
 {
-	unsigned from = op >> 5 & 31;
+	uint32_t op = code[at];
+	unsigned from = op >> 5 & 31, by = op >> 16 & 31;
 
 	if ((op & 0xff00001f) == 0x9100001f || (op & 0xff00001f) == 0xd100001f)
 		return from != 31 && from != 29;
-	return (op & 0xffe0001f) == 0x8b20001f; /* ADD SP, SP, Xn: how an unwinder passes frames over */
+	if ((op & 0xffe0001f) != 0x8b20001f)
+		return false;
+	for (size_t i = at; i-- > 0 && at - i <= CONSTANT_WITHIN;)
+		if ((code[i] & 0x1f80001f) == (0x12800000 | by)) /* MOVN, MOVZ, MOVK */
+			return false;
+	return true;
 }
 
 /* The register that is stored, to where no frame is, of an STR or STP; 31: none. */
@@ -495,7 +505,7 @@ unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end)
 	for (size_t i = 0; i < n; i++) {
 		unsigned to = code[i] & 31;
 
-		sets = sets || sets_stack(code[i]);
+		sets = sets || sets_stack(code, i);
 		if ((code[i] & 0xffffffe0) != 0x910003e0 || to == 29 || to == 31) /* MOV Xn, SP */
 			continue;
 		has = true;
@@ -517,7 +527,7 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 
 		if (!link && (kind == A64_BRANCH || kind == A64_INDIRECT))
 			return false;
-		if (sets_stack(code[i]))
+		if (sets_stack(code, i))
 			return true;
 	}
 	return false;
