@@ -110,7 +110,7 @@ check_PROGRAMS += tests/unit-worker
 tests_unit_worker_SOURCES = tests/unit-worker.c
 tests_unit_worker_LDADD = lib/worker/libworker.la lib/perfdata/libperfdata.la
 TESTS += tests/unit-worker tests/decode.test tests/images.test tests/formats.test
-EXTRA_DIST += tests/decode.test tests/images.test tests/formats.test tests/autofdo-count tests/autofdo-image tests/store-read tests/perfdata-sinks
+EXTRA_DIST += tests/decode.test tests/images.test tests/formats.test tests/autofdo-count tests/autofdo-image tests/store-read tests/open-chromium tests/perfdata-sinks
 
 # cage: a hostile decoder, in csight-decode's cage and without it
 check_PROGRAMS += tests/cage tests/planted tests/planted-loose
