@@ -102,21 +102,32 @@ static void add_by_id(struct finder *f, const char *dir, const char *id)
 	add(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
 }
 
-static struct finder *walker; /* of add_all(), as nftw() hands nothing through */
+/* Of add_all(), as nftw() hands nothing through; name: only files that are called so, or something.debug. */
+static struct finder *walker;
+static const char *walker_name;
+
+static bool is_wanted(const char *path, const struct FTW *where)
+{
+	size_t size = strlen(path);
+
+	return !walker_name || strcmp(path + where->base, walker_name) == 0 ||
+	       (size > 6 && strcmp(path + size - 6, ".debug") == 0);
+}
 
 static int on_file(const char *path, const struct stat *st, int type, struct FTW *where)
 {
 	if (where->level > DEPTH_MAX)
 		return FTW_SKIP_SUBTREE;
-	if (type == FTW_F && S_ISREG(st->st_mode) && st->st_size)
+	if (type == FTW_F && S_ISREG(st->st_mode) && st->st_size && is_wanted(path, where))
 		add(walker, "%s", path);
 	return walker->n_paths == PATHS_MAX ? FTW_STOP : FTW_CONTINUE;
 }
 
 /* Any file may have the build-id, whatever it is called. */
-static void add_all(struct finder *f, const char *dir)
+static void add_all(struct finder *f, const char *dir, const char *name)
 {
 	walker = f;
+	walker_name = name;
 	nftw(dir, on_file, WALK_FDS, FTW_PHYS | FTW_ACTIONRETVAL);
 }
 
@@ -126,9 +137,9 @@ static void add_kernel(struct finder *f, const char *dir)
 	add(f, "%s/vmlinux", dir);
 }
 
-static void ask_debuginfod(struct finder *f, const char *id)
+static void ask_debuginfod(struct finder *f, const char *what, const char *id)
 {
-	char *argv[] = { (char *)"debuginfod-find", (char *)"executable", (char *)id, NULL };
+	char *argv[] = { (char *)"debuginfod-find", (char *)what, (char *)id, NULL };
 	posix_spawn_file_actions_t actions;
 	char path[4096] = "";
 	int out[2], status = -1;
@@ -178,7 +189,35 @@ static void gather(struct finder *f, const struct worker_event *q)
 	if (*id) {
 		add_by_id(f, "/usr/lib/debug", id);
 		for (size_t i = 0; i < f->n_dirs; i++)
-			add_all(f, f->dirs[i]);
+			add_all(f, f->dirs[i], NULL);
+	}
+}
+
+/*
+ * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug there,
+ * and below /usr/lib/debug.
+ */
+static void gather_debug(struct finder *f, const struct worker_event *q)
+{
+	const char *id = build_id_of(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL, *link = q->debug;
+	int dir = slash ? (int)(slash - path) : 0;
+
+	forget(f);
+	for (size_t i = 0; i < f->n_dirs; i++) {
+		if (*id)
+			add(f, "%s/.build-id/%.2s/%s.debug", f->dirs[i], id, id + 2);
+		if (*link) {
+			add(f, "%s%.*s/%s", f->dirs[i], dir, path, link);
+			add(f, "%s/%s", f->dirs[i], link);
+		}
+		add_all(f, f->dirs[i], *link ? link : ".debug");
+	}
+	if (*id)
+		add(f, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+	if (*link && slash) {
+		add(f, "%.*s/%s", dir, path, link);
+		add(f, "%.*s/.debug/%s", dir, path, link);
+		add(f, "/usr/lib/debug%.*s/%s", dir, path, link);
 	}
 }
 
@@ -209,7 +248,7 @@ static int none(char *ret_reason, size_t size, const char *why)
 
 int finder_open(struct finder *f, const struct worker_event *q, char *ret_reason, size_t size)
 {
-	json_object *known = find_known(f, q);
+	json_object *known = q->debug ? NULL : find_known(f, q);
 	const char *file, *missing;
 	int fd, error = ENOENT;
 	uint64_t recorded;
@@ -221,14 +260,15 @@ int finder_open(struct finder *f, const struct worker_event *q, char *ret_reason
 	}
 	if (known && json_get_str(known, "missing", &missing) == 0 && !*build_id_of(q))
 		return none(ret_reason, size, missing);
-	if (f->index != (int64_t)q->index + 1 || !q->attempt)
-		gather(f, q);
+	if (f->index != (int64_t)q->index + 1 || f->debug != !!q->debug || !q->attempt)
+		(q->debug ? gather_debug : gather)(f, q);
 	f->index = (int64_t)q->index + 1;
+	f->debug = q->debug;
 	fd = open_next(f, &error);
 	if (fd < 0 && f->debuginfod && *build_id_of(q)) {
 		/* Once for an image. */
 		if (!f->asked)
-			ask_debuginfod(f, q->build_id);
+			ask_debuginfod(f, q->debug ? "debuginfo" : "executable", q->build_id);
 		f->asked = true;
 		fd = open_next(f, &error);
 	}

@@ -1,7 +1,7 @@
 /*
- * Finds the files that a trace ran through: in a snapshot, by build-id or name in directories that the user gives, at
- * their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed here: whether a file is
- * the traced one is for csight-decode to tell, which asks for another one where it is not.
+ * Finds the files that a trace ran through, and their debug files: in a snapshot, by build-id or name in directories that
+ * the user gives, at their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed here:
+ * whether a file is the wanted one is for csight-decode to tell, which asks for another one where it is not.
  */
 #ifndef CSIGHT_FINDER_H
 #define CSIGHT_FINDER_H
@@ -24,6 +24,7 @@ struct finder {
 	char **paths;
 	size_t n_paths, next;
 	int64_t index; /* plus one */
+	bool debug;    /* its debug file, rather */
 	bool asked;    /* debuginfod */
 };
 

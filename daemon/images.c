@@ -54,12 +54,20 @@ struct opening {
 	struct images *images;
 	uint32_t index;
 	char *path;
+	char *other; /* where there is nothing at path; of a debug file, which may be any regular file */
+	bool debug;
 	struct file_identity want;
 	uid_t uid;
 	gid_t gid;
 	int fd;
 	const char *reason;
 };
+
+static bool same_file(const struct file_identity *a, const struct file_identity *b)
+{
+	return a->inode == b->inode && a->size == b->size && a->mtime == b->mtime && a->major == b->major &&
+	       a->minor == b->minor;
+}
 
 static void run_opening(struct work *w)
 {
@@ -71,18 +79,26 @@ static void run_opening(struct work *w)
 	/* These two hold for this thread alone, and take root's right over files along. */
 	setfsgid(o->gid);
 	setfsuid(o->uid);
-	o->fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	o->fd = o->path ? open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	if (o->fd < 0 && o->other)
+		o->fd = open(o->other, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	setfsuid(uid);
 	setfsgid(gid);
 	if (o->fd < 0) {
-		o->reason = "it cannot be opened any more";
+		o->reason = o->debug ? "there is none" : "it cannot be opened any more";
 		return;
 	}
-	if (file_identify(o->fd, &is) == 0 && is.regular && is.inode == o->want.inode && is.size == o->want.size &&
-	    is.mtime == o->want.mtime && is.major == o->want.major && is.minor == o->want.minor)
+	if (file_identify(o->fd, &is) == 0 && is.regular && (o->debug || same_file(&is, &o->want)))
 		return;
 	closep(&o->fd);
-	o->reason = "it has changed since";
+	o->reason = o->debug ? "not a regular file" : "it has changed since";
+}
+
+static void opening_free(struct opening *o)
+{
+	free(o->path);
+	free(o->other);
+	free(o);
 }
 
 static void opened(struct work *w)
@@ -95,8 +111,18 @@ static void opened(struct work *w)
 	if (o->fd >= 0)
 		file_unref(file_new(i->opener, 0, o->fd));
 	images_unref(i);
-	free(o->path);
-	free(o);
+	opening_free(o);
+}
+
+static void submit(struct images *i, uint32_t index, struct opening *o)
+{
+	o->work = (struct work){ run_opening, opened };
+	o->images = i;
+	i->refs++;
+	o->index = index;
+	o->uid = i->snapshot->uid;
+	o->gid = i->snapshot->gid;
+	lane_submit(i->opener, &o->work);
 }
 
 static bool open_by_path(struct images *i, uint32_t index, json_object *image)
@@ -110,16 +136,32 @@ static bool open_by_path(struct images *i, uint32_t index, json_object *image)
 	    sscanf(device, "%u:%u", &o->want.major, &o->want.minor) != 2 ||
 	    json_get_u64(image, "inode", &o->want.inode) < 0 || json_get_u64(image, "size", &o->want.size) < 0 ||
 	    json_get_u64(image, "mtime", &o->want.mtime) < 0 || !(o->path = strdup(path))) {
-		free(o);
+		opening_free(o);
 		return false;
 	}
-	o->work = (struct work){ run_opening, opened };
-	o->images = i;
-	i->refs++;
-	o->index = index;
-	o->uid = i->snapshot->uid;
-	o->gid = i->snapshot->gid;
-	lane_submit(i->opener, &o->work);
+	submit(i, index, o);
+	return true;
+}
+
+/* What the decoder says of build-ids and names is not believed: nothing of it leads out of the directory. */
+static bool open_debug(struct images *i, const struct worker_event *e)
+{
+	const char *id = e->build_id ? e->build_id : "", *slash = strrchr(e->path, '/');
+	struct opening *o;
+
+	if (strlen(id) < 4 || id[strspn(id, "0123456789abcdef")])
+		id = "";
+	if (e->path[0] != '/' || strstr(e->path, "/../") || !*e->debug || e->debug[0] == '.' || strchr(e->debug, '/'))
+		slash = NULL;
+	o = *id || slash ? calloc(1, sizeof(*o)) : NULL;
+	if (!o)
+		return false;
+	o->debug = true;
+	if (*id && asprintf(&o->path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2) < 0)
+		o->path = NULL;
+	if (slash && asprintf(&o->other, "/usr/lib/debug%.*s/%s", (int)(slash - e->path), e->path, e->debug) < 0)
+		o->other = NULL;
+	submit(i, e->index, o);
 	return true;
 }
 
@@ -161,6 +203,11 @@ void images_ask(struct images *i, const struct worker_event *e)
 	json_object *image;
 	size_t n = 0;
 
+	if (e->path && e->debug) {
+		if (e->attempt || !open_debug(i, e))
+			i->answer(i->data, e->index, -1, "there is none");
+		return;
+	}
 	/* There is one that was mapped, and no other. */
 	image = e->path && !e->attempt ? find_image(i, e, &n) : NULL;
 	if (!image) {

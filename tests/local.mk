@@ -79,6 +79,13 @@ tests_unit_image_SOURCES = tests/unit-image.c
 tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
+# lib/code, symbols of stripped programs
+check_PROGRAMS += tests/symbols-dump
+tests_symbols_dump_SOURCES = tests/symbols-dump.c
+tests_symbols_dump_LDADD = lib/code/libcode.la
+TESTS += tests/symbols.test
+EXTRA_DIST += tests/symbols.test
+
 # lib/coresight, lib/etm's OpenCSD engine
 check_PROGRAMS += tests/unit-native
 tests_unit_native_SOURCES = tests/unit-native.c

@@ -370,10 +370,18 @@ static int load_symbols(struct calls_output *c)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct image_file *f = image_file(c->source->images, i);
 
-		if (f->fd >= 0 && (i == c->source->names ? symbols_load_perf_map : symbols_load)(f->fd, &c->symbols[i]) ==
-				      -ENOMEM)
-			return -ENOMEM;
-		if (f->fd >= 0 && unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
+		_cleanup_close_ int debug = -1;
+		int rc = 0;
+
+		if (f->fd < 0)
+			continue;
+		if (i != c->source->names)
+			rc = source_debug_file(c->source, i, &debug);
+		if (rc < 0)
+			return rc;
+		rc = i == c->source->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
+					   : symbols_load_with(f->fd, debug, &c->symbols[i]);
+		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
 	}
 	return 0;

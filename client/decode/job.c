@@ -153,7 +153,7 @@ static int ask(struct job *j, json_object *question, json_object **ret_answer, i
 	return 0;
 }
 
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, const char *debug,
 	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
@@ -167,6 +167,8 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 	json_add_str(question, "build_id", build_id);
 	if (inode)
 		json_add_u64(question, "inode", inode);
+	if (debug)
+		json_add_bytes(question, "debug", debug);
 	if (attempt)
 		json_add_u64(question, "attempt", attempt);
 	rc = ask(j, question, &answer, &fd, ret_reason, reason_size);

@@ -37,8 +37,11 @@ struct job {
 /* Waits for the start message. -EBADMSG, -EPIPE. Descriptors last as long as the process. */
 int job_receive(int socket, struct job *ret);
 
-/* Asks the owner for an image. *ret_fd is -1 where there is none, with a reason in ret_reason. */
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+/*
+ * Asks the owner for an image, or its debug file: the name that it has by the image, or ""; NULL for the image itself.
+ * *ret_fd is -1 where there is none, with a reason in ret_reason.
+ */
+int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, const char *debug,
 	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /* Asks the owner for a file beneath the input's directory; as job_image(). */

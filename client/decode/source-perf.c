@@ -160,7 +160,7 @@ static int ask_image(struct source *s, uint32_t i)
 
 	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
 		int fd = -1;
-		int rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, attempt, &fd, reason,
+		int rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, NULL, attempt, &fd, reason,
 				   sizeof(reason));
 
 		if (rc < 0)

@@ -66,4 +66,7 @@ void source_warn(struct source *s, const char *fmt, ...) _printf_(2, 3);
 /* In hexadecimal; NULL where it is not known. */
 const char *source_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
+/* The debug file of an image, asked of the owner; *ret_fd -1: there is none, or none is needed. */
+int source_debug_file(const struct source *s, uint32_t file, int *ret_fd);
+
 #endif

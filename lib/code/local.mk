@@ -9,11 +9,14 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/space.c lib/code/space.h
 lib_code_libcode_la_LIBADD = lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
+	lib/code/debug-file.c lib/code/debug-file.h \
 	lib/code/demangle.c \
+	lib/code/elf-file.c lib/code/elf-file.h \
+	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/traps.c lib/code/traps.h \
 	lib/code/unwind.c lib/code/unwind.h
-lib_code_libcode_la_LIBADD += -lstdc++
+lib_code_libcode_la_LIBADD += $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++

@@ -19,11 +19,14 @@ struct symbols;
 struct unwind;
 
 /*
- * Reads .symtab, else .dynsym, and where functions without a name begin from .eh_frame_hdr, of a 64-bit little-endian
- * ELF file by pread; the descriptor stays the caller's. -ENODATA: no symbol table; -EBADMSG: no such ELF file, or
- * broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
+ * Reads .symtab, else .dynsym and MiniDebugInfo (.gnu_debugdata), and where functions without a name begin from
+ * .eh_frame_hdr, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's. -ENODATA: no symbol
+ * table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
  */
 int symbols_load(int fd, struct symbols **ret);
+
+/* The same; a file that has no .symtab takes that of its debug file (lib/code/debug-file.h), -1 for none. */
+int symbols_load_with(int fd, int debug, struct symbols **ret);
 
 struct symbol {
 	uint64_t start, end; /* file offsets; end 0: up to the next one */

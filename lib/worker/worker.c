@@ -277,7 +277,8 @@ static int read_event(json_object *o, struct worker_event *e)
 		e->index = (uint32_t)index;
 		if (json_get_str(o, "build_id", &e->build_id) == -EINVAL ||
 		    json_get_u64(o, "inode", &e->inode) == -EINVAL ||
-		    json_get_u64(o, "attempt", &e->attempt) == -EINVAL)
+		    json_get_u64(o, "attempt", &e->attempt) == -EINVAL ||
+		    json_get_str(o, "debug", &e->debug) == -EINVAL || (e->debug && strchr(e->debug, '/')))
 			return -EBADMSG;
 		return 0;
 	}

@@ -16,6 +16,7 @@
  *                  the option "regs" names
  *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
  *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
+ *                  With "debug": TEXT it asks for the image's debug file, TEXT being what the image calls it, or ""
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "file", "name": TEXT}          a file beneath the directory of the input, or of "regs"
  *   owner → child  {"type": "file", "reason": TEXT|absent}   with a descriptor where there is one
@@ -74,6 +75,7 @@ struct worker_event {
 	uint64_t attempt;  /* WORKER_IMAGE */
 	/* Within body, NULL where absent; path is also the name of WORKER_FILE. */
 	const char *path, *build_id, *reason;
+	const char *debug; /* WORKER_IMAGE; without a slash */
 	uint64_t done, total; /* WORKER_PROGRESS */
 };
 
