@@ -303,7 +303,7 @@ static double median(const double *values)
 	return rounds & 1 ? sorted[rounds / 2] : (sorted[rounds / 2 - 1] + sorted[rounds / 2]) / 2;
 }
 
-/* ranges 0: they are not what it is about. subject NULL: there is none yet. */
+/* ranges 0: they are not what it is about. */
 static void show(const char *work, const char *pass, uint64_t bytes, uint64_t ranges, const double *reference, const double *subject,
 		 const char *same)
 {
@@ -314,10 +314,6 @@ static void show(const char *work, const char *pass, uint64_t bytes, uint64_t ra
 		printf(" %8.2f", median(reference) / (double)ranges);
 	else
 		printf(" %8s", "-");
-	if (!subject) {
-		printf("\n");
-		return;
-	}
 	for (unsigned i = 0; i < rounds; i++) {
 		ratio[i] = reference[i] / subject[i];
 		least = MIN(least, ratio[i]);
@@ -349,8 +345,14 @@ static int listen_to(const struct engine_ops *ops, const struct trace *t, struct
 	return rc;
 }
 
+static int run_subject(const struct subject *s, const struct trace *t, const struct engine_memory *memory, double *ret_first,
+		       double *ret_warm)
+{
+	return s->ops ? run_engine(s->ops, t, memory, ret_first, ret_warm) : s->run(t, memory, ret_first, ret_warm);
+}
+
 /* In a new process, which has not read any image. */
-static double first_bytes(const struct engine_ops *ops, const struct trace *t)
+static double first_bytes(const struct subject *s, const struct trace *t)
 {
 	struct trace part = *t;
 	double took = 0, warm;
@@ -363,7 +365,7 @@ static double first_bytes(const struct engine_ops *ops, const struct trace *t)
 		abort();
 	pid = fork();
 	if (pid == 0) {
-		int rc = run_engine(ops, &part, &t->memory, &took, &warm);
+		int rc = run_subject(s, &part, &t->memory, &took, &warm);
 
 		_exit(rc < 0 || write(fds[1], &took, sizeof(took)) != sizeof(took));
 	}
@@ -376,14 +378,16 @@ static double first_bytes(const struct engine_ops *ops, const struct trace *t)
 
 static void bench_first(const struct trace *t)
 {
-	double reference[ROUNDS_MAX], subject[ROUNDS_MAX];
-	const struct engine_ops *ops = subjects[0].ops;
+	const struct subject reference = { "elements", NULL, &engine_opencsd };
+	double times[ROUNDS_MAX], took[ELEMENTS(subjects)][ROUNDS_MAX];
 
 	for (unsigned i = 0; i < rounds; i++) {
-		reference[i] = first_bytes(&engine_opencsd, t);
-		subject[i] = ops ? first_bytes(ops, t) : 0;
+		times[i] = first_bytes(&reference, t);
+		for (size_t k = 0; subjects[k].work; k++)
+			took[k][i] = first_bytes(&subjects[k], t);
 	}
-	show("elements", "new", MIN(t->size, (size_t)FIRST_BYTES), 0, reference, ops ? subject : NULL, "-");
+	for (size_t k = 0; subjects[k].work; k++)
+		show(subjects[k].work, "new", MIN(t->size, (size_t)FIRST_BYTES), 0, times, took[k], "-");
 }
 
 /* What a trace of 1 GiB takes, images apart: those are read before. */
@@ -391,13 +395,11 @@ static void bench_memory(const struct trace *t, struct pages *p)
 {
 	const struct engine_memory memory = { pages_read, pages_version, false, p };
 	const struct element_sink sink = { .element = ignore };
-	const struct engine_ops *ops = subjects[0].ops;
+	const struct engine_ops *ops = &engine_native;
 	struct rusage before, after;
 	struct engine *e = NULL;
 	int rc;
 
-	if (!ops)
-		return;
 	fflush(stdout);
 	if (fork() != 0) {
 		wait(NULL);
@@ -437,13 +439,10 @@ static int bench_trace(const struct trace *t)
 	for (unsigned i = 0; rc == 0 && i < rounds; i++) {
 		rc = run_opencsd(t, &p, false, &times[i]);
 		for (size_t k = 0; rc == 0 && subjects[k].work; k++)
-			rc = subjects[k].ops ? run_engine(subjects[k].ops, t, &memory, &took[k][0][i], &took[k][1][i])
-					     : subjects[k].run(t, &memory, &took[k][0][i], &took[k][1][i]);
+			rc = run_subject(&subjects[k], t, &memory, &took[k][0][i], &took[k][1][i]);
 	}
 	if (rc < 0)
 		return rc;
-	if (!subjects[0].work)
-		show("elements", "first", t->size, reference.ranges, times, NULL, "");
 	for (unsigned pass = 0; pass < 2; pass++) {
 		const char *which = pass ? "warm" : "first";
 

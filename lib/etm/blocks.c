@@ -173,6 +173,11 @@ static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 		   4;
 
 	n = MIN(n, BLOCKS_WORDS - word);
+	if (n == BLOCKS_WORDS) {
+		memset(page->known, 0xff, sizeof(page->known));
+		memset(page->there, 0xff, sizeof(page->there));
+		return n;
+	}
 	for (size_t i = word; i < word + n; i++) {
 		page->known[i / 64] |= (uint64_t)1 << i % 64;
 		page->there[i / 64] |= (uint64_t)1 << i % 64;

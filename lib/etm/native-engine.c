@@ -35,17 +35,18 @@ static void read_event(struct native_reader *r, struct element *ret)
  */
 static inline void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
 {
-	uint64_t end = block_end(b);
+	uint64_t leads[2] = { block_end(b), b->target };
 
 	ret->instr = b->kind;
 	ret->sub = b->sub;
 	ret->taken = taken;
 	ret->conditional = b->conditional;
-	ret->torn = (r->next != b->start && r->next != NATIVE_NOWHERE) || (b->always && !taken);
+	/* Without branches, which would often be predicted wrongly. */
+	ret->torn = ((r->next != b->start) & (r->next != NATIVE_NOWHERE)) | (b->always & !taken);
 	ret->range.start = b->start;
-	ret->range.end = end;
+	ret->range.end = leads[0];
 	ret->range.count = b->count;
-	r->next = taken ? b->target : end;
+	r->next = leads[taken];
 }
 
 static const struct element any_range = { .kind = ELEM_RANGE, .isa = ISA_A64, .range.last_size = 4 };
