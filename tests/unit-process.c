@@ -662,6 +662,29 @@ static void test_exec(void)
 	child_done(&c);
 }
 
+/* The next program's mappings are seen before its exec is told of: until then the old one ran. */
+static void test_exec_seen_early(void)
+{
+	struct child c;
+	struct told *t;
+	uint64_t text = (uint64_t)(uintptr_t)make_file & ~(uint64_t)(PAGE - 1), before;
+	uint8_t byte = 'X', bytes[16];
+	char none;
+
+	if (!child_new(&c, exec_steps, true))
+		return;
+	act(&c, 'A');
+	drain(&c);
+	before = clock_now();
+	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
+	process_look(c.process, before);
+	t = tell(&c);
+	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 && memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
+	CHECK(image_read(t->images, 1, text, clock_now(), bytes, 16) != 16);
+	told_done(t);
+	child_done(&c);
+}
+
 static char program_path[200];
 
 /* Executed, and over before anybody looks. */
@@ -1012,6 +1035,7 @@ int main(int argc, char **argv)
 	test_plugins();
 	test_patched();
 	test_exec();
+	test_exec_seen_early();
 	test_brief();
 	test_mounts();
 	test_stalling();

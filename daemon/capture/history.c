@@ -22,6 +22,7 @@ struct history {
 	struct look *looks; /* by when they ended */
 	size_t n_looks, room_looks;
 	uint64_t bytes;
+	uint64_t seen; /* when what is not told was last looked for; UINT64_MAX: all records from then on are here */
 };
 
 /* The state at one time, while time passes. */
@@ -57,6 +58,7 @@ int history_new(bool data, struct history **ret)
 	if (!h)
 		return -ENOMEM;
 	h->data = data;
+	h->seen = UINT64_MAX;
 	*ret = h;
 	return 0;
 }
@@ -78,12 +80,34 @@ void history_described(struct history *h, bool described)
 	h->described = described;
 }
 
+/* What was seen instead of what was told came with this one, not before. */
+static void take_back(struct history *h, const struct history_record *r)
+{
+	size_t from = h->n_records, kept;
+
+	while (from && h->records[from - 1].time >= h->seen)
+		from--;
+	kept = from;
+	for (size_t i = from; i < h->n_records; i++) {
+		const struct history_record *f = &h->records[i];
+
+		if (!f->instead || f->time != h->seen || f->start >= r->end || f->end <= r->start)
+			h->records[kept++] = *f;
+	}
+	h->n_records = kept;
+}
+
 int history_record(struct history *h, const struct history_record *r)
 {
-	size_t at = h->n_records;
+	size_t at;
 
 	if (r->start >= r->end)
 		return 0;
+	if (r->found)
+		h->seen = r->time;
+	else if (r->time > h->seen)
+		take_back(h, r);
+	at = h->n_records;
 	if (h->n_records >= RECORDS_MAX)
 		return -ENOSPC;
 	if (!grow((void **)&h->records, h->n_records, &h->room_records, sizeof(*h->records)))
@@ -120,6 +144,7 @@ void history_close(struct history *h, uint64_t now)
 {
 	for (size_t i = h->n_looks; i-- > 0 && h->looks[i].to == UINT64_MAX;)
 		h->looks[i].to = now;
+	h->seen = UINT64_MAX;
 }
 
 static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, const struct history_segment *seg,

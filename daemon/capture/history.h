@@ -29,6 +29,7 @@ struct history_record {
 	enum history_kind kind;
 	bool writable; /* what runs there may have been written at any time */
 	bool found;    /* seen at this time, and not told: it may have been so before */
+	bool instead;  /* and something else was told: until history_close() a record that comes takes it back */
 	uint32_t image;
 	const char *path; /* of memory; lives as long as the history */
 };

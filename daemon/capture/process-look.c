@@ -106,7 +106,7 @@ static void find_untold(struct look_state *l, const struct history_segment *list
 
 			if (at < next) {
 				found = told_map(m, at, next, l->now);
-				process_add(l->process, &found, true);
+				process_add(l->process, &found, PROCESS_FOUND);
 			}
 			if (next == m->end)
 				break;
@@ -114,7 +114,7 @@ static void find_untold(struct look_state *l, const struct history_segment *list
 			next = MIN(list[k].end, m->end);
 			if (at < next && !same_thing(l->process, m, &list[k])) {
 				found = told_map(m, at, next, l->now);
-				process_add(l->process, &found, true);
+				process_add(l->process, &found, PROCESS_FOUND_INSTEAD);
 			}
 			at = MAX(at, next);
 		}
@@ -137,7 +137,7 @@ static void find_gone(struct look_state *l, const struct history_segment *list, 
 			}
 			at = m ? MIN(m->start, list[i].end) : list[i].end;
 			gone.len = at - gone.addr;
-			process_add(l->process, &gone, true);
+			process_add(l->process, &gone, PROCESS_FOUND_INSTEAD);
 		}
 	}
 }

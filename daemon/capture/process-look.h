@@ -49,7 +49,9 @@ struct process {
 };
 
 struct image *process_image(struct process *p, uint32_t id);
-void process_add(struct process *p, const struct process_map *m, bool found);
+enum process_how { PROCESS_TOLD, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
+
+void process_add(struct process *p, const struct process_map *m, enum process_how how);
 
 /* 1: something was read. -ESRCH: it is gone; -EACCES, -EPERM. */
 int look_at(struct process *p, uint64_t now_ns);

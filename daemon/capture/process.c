@@ -171,14 +171,15 @@ static void add_record(struct process *p, const struct history_record *r)
 		p->crowded = true;
 }
 
-void process_add(struct process *p, const struct process_map *m, bool found)
+void process_add(struct process *p, const struct process_map *m, enum process_how how)
 {
 	struct history_record r = { .time = m->time,
 				    .start = m->addr,
 				    .end = m->addr + m->len,
 				    .offset = m->offset,
 				    .image = HISTORY_NO_IMAGE,
-				    .found = found };
+				    .found = how != PROCESS_TOLD,
+				    .instead = how == PROCESS_FOUND_INSTEAD };
 
 	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
 		return;
@@ -198,7 +199,7 @@ void process_add(struct process *p, const struct process_map *m, bool found)
 
 void process_map(struct process *p, const struct process_map *m)
 {
-	process_add(p, m, false);
+	process_add(p, m, PROCESS_TOLD);
 }
 
 void process_exec(struct process *p, uint64_t time)
