@@ -105,11 +105,14 @@ static void on_context(struct queue *q, const struct element *e)
 
 static void on_no_sync(struct queue *q, const struct element *e)
 {
+	/* Of one whose context was told it is lost though nothing of it was shown. */
+	bool somebodys = !is_fresh(q) || (q->now.n && q->now.has_tid);
+
 	/* Where pieces begin and end it is for the thread to know whether it was there. */
 	if (e->reason == REASON_INIT || e->reason == REASON_END_OF_TRACE)
 		return;
 	q->has_tid = false;
-	if (!is_fresh(q)) {
+	if (somebodys) {
 		put(q, e);
 		cut(q);
 	}
