@@ -251,10 +251,11 @@ static void test_tasks(void)
 	CHECK(list[1].tid == 101 && list[1].from == 20 && list[1].to == 30);
 	CHECK(list[2].from == 40 && list[2].to == 50);
 	free(list);
-	/* It executes twice before anybody looks: what is between is nobody's. */
+	/* It executes twice before anybody looks: what is between is nobody's, where no record would tell. */
 	name(100, "su", true, 60);
+	CHECK(!t.skipped);
 	name(100, "cat", true, 70);
-	CHECK(t.execs == 2 && t.first_exec == 60 && t.last_exec == 70);
+	CHECK(t.execs == 2 && t.last_exec == 70 && t.skipped);
 	CHECK(tasks_owned(&t, 59) && !tasks_owned(&t, 60) && !tasks_owned(&t, 75));
 	tasks_checked(&t);
 	tasks_own(&t, 70);
@@ -290,6 +291,92 @@ static void test_tasks(void)
 	tasks_tell_records(&t, &b);
 	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
 	buf_done(&b);
+	tasks_done(&t);
+}
+
+/* Programs that it executes one right after the other, where the kernel tells of those that gain rights. */
+static void test_executed(void)
+{
+	struct capture_interval *list;
+	size_t n;
+
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	name(100, "sh", true, 60);
+	CHECK(!tasks_owned(&t, 65));
+	name(100, "env", true, 70);
+	CHECK(tasks_owned(&t, 65) && !tasks_owned(&t, 75));
+	name(100, "cat", true, 80);
+	CHECK(tasks_owned(&t, 75) && !tasks_owned(&t, 85) && !t.skipped);
+	/* Also the last, which was gone before anybody looked; one that gained rights would have run from now on. */
+	life(PERF_RECORD_EXIT, 100, 100, 90);
+	CHECK(t.ended && !t.skipped);
+	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK(n == 1 && list[0].from == 10 && list[0].to == 90);
+	free(list);
+	tasks_done(&t);
+	/* What was not its owner's before is not by executing. */
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	name(100, "sh", true, 60);
+	name(100, "env", true, 70);
+	life(PERF_RECORD_EXIT, 100, 100, 90);
+	CHECK(!tasks_owned(&t, 65) && !tasks_owned(&t, 75) && t.skipped);
+	tasks_done(&t);
+}
+
+/* One that is not the first executes: its context ID stays until it is switched away, or another has its number. */
+static void test_number(void)
+{
+	const uint32_t stranger[6] = { 102, 1, 102, 1, 0, 0 };
+	struct pevent_record fork = record(PERF_RECORD_FORK, 0, stranger, sizeof(stranger), 1, 80);
+	struct capture_interval *list;
+	size_t n;
+
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	life(PERF_RECORD_FORK, 101, 100, 20);
+	life(PERF_RECORD_FORK, 102, 100, 30);
+	life(PERF_RECORD_EXIT, 100, 100, 40);
+	life(PERF_RECORD_EXIT, 101, 100, 45);
+	name(100, "next", true, 50);
+	name(100, "third", true, 60);
+	CHECK_EQ(tasks_tell_intervals(&t, 70, &list, &n), 0);
+	CHECK(n == 4 && list[1].tid == 101 && list[1].to == 45);
+	CHECK(list[2].tid == 102 && list[2].from == 30 && list[2].to == 60);
+	CHECK(list[3].tid == 100 && list[3].from == 50 && list[3].to == 60);
+	free(list);
+	tasks_own(&t, 60);
+	tasks_forked(&t, &fork);
+	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK(n == 4 && list[2].tid == 102 && list[2].to == 80 && list[3].to == 100);
+	free(list);
+	/* What it executes now gains rights. */
+	name(100, "su", true, 110);
+	life(PERF_RECORD_EXIT, 100, 100, 111);
+	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		CHECK(list[i].to <= 111);
+	free(list);
+	tasks_done(&t);
+	/* Also under the number that it had before. */
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	life(PERF_RECORD_FORK, 101, 100, 20);
+	life(PERF_RECORD_EXIT, 100, 100, 40);
+	name(100, "su", true, 50);
+	life(PERF_RECORD_EXIT, 100, 100, 51);
+	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		CHECK(list[i].to <= 51);
+	free(list);
 	tasks_done(&t);
 }
 
@@ -357,5 +444,7 @@ int main(void)
 	test_failures();
 	test_ring();
 	test_tasks();
+	test_executed();
+	test_number();
 	return unit_end();
 }

@@ -113,6 +113,8 @@ uint64_t births_take(struct births *b, uint32_t pid, struct tasks *ret)
 	(*at)->tasks = (struct tasks){ 0 };
 	drop(at);
 	tasks_checked(ret);
+	/* Whose its old numbers are now nobody looked after. */
+	tasks_missed(ret, 0);
 	return MAX(b->since, ret->since);
 }
 

@@ -35,7 +35,6 @@ struct capture_source {
 	uint64_t lost_records;
 	bool failing; /* its own rings did not start */
 	int unread;   /* why there is no process, negative errno, or 0 */
-	bool skipped; /* of programs between others it is not known whose they were */
 	/* atomic: */
 	_Atomic bool lost;
 	_Atomic uint64_t cpu_time; /* of the process when it was armed, ns; UINT64_MAX: not armed yet */

@@ -6,6 +6,7 @@
 
 #include "daemon/capture/credentials.h"
 #include "daemon/capture/perf-private.h"
+#include "daemon/capture/proc.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -172,12 +173,13 @@ static void lose(struct capture_source *s)
 
 /*
  * The credentials that /proc shows are those of the last program that was executed, unless another was meanwhile: so
- * they count only when no record of that comes after them. Programs in between were perhaps somebody else's.
+ * they count only when no record of that comes after them. Of programs in between the records tell (tasks.c).
  */
 void source_settle(struct capture_source *s)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES && s->tasks.execs && !s->lost; i++) {
 		uint64_t from = s->tasks.last_exec;
+		unsigned execs = s->tasks.execs;
 		struct credentials c;
 
 		if (!lives(s) || credentials_read(s->pid, &c) < 0)
@@ -186,11 +188,11 @@ void source_settle(struct capture_source *s)
 			lose(s);
 			return;
 		}
-		s->skipped |= s->shared && s->tasks.first_exec < s->tasks.last_exec;
-		tasks_checked(&s->tasks);
 		side_drain(s->m->side);
-		if (!s->tasks.execs)
-			tasks_own(&s->tasks, from);
+		if (s->tasks.execs != execs)
+			continue;
+		tasks_own(&s->tasks, from);
+		tasks_checked(&s->tasks);
 	}
 }
 
@@ -202,7 +204,7 @@ void source_relearn(struct capture_source *s, uint64_t since)
 	s->lost_records++;
 	if (s->lost || s->tasks.ended)
 		return;
-	tasks_disown(&s->tasks, since);
+	tasks_missed(&s->tasks, since);
 	tasks_scan(&s->tasks, now);
 	s->tasks.execs++;
 	s->tasks.last_exec = now;
@@ -260,6 +262,7 @@ static int begin(struct capture_source *s, char *ret_why)
 	struct perf_machine *m = s->m;
 	struct credentials c;
 	uint64_t since = 0;
+	long long dumpable;
 	int rc;
 
 	/* Records about it that are on their way go to where it was until now. */
@@ -269,6 +272,9 @@ static int begin(struct capture_source *s, char *ret_why)
 		since = births_take(m->births, (uint32_t)s->pid, &s->tasks);
 	else
 		tasks_init(&s->tasks, (uint32_t)s->pid);
+	/* With 1 the kernel makes nothing of a program that gains rights. */
+	dumpable = proc_number("/proc/sys/fs/suid_dumpable");
+	s->tasks.rights_told = dumpable == 0 || dumpable == 2;
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
 	rc = machine_watch(m, ret_why, PERF_WHY_MAX);
@@ -417,7 +423,7 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
 	if (s->lost_records)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
-	if (s->skipped)
+	if (s->shared && s->tasks.skipped)
 		miss(b, "programs that it executed one right after the other are left out: whose they were is not known");
 	if (s->tasks.dropped)
 		miss(b, "more threads came and went than are kept");

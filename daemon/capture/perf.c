@@ -24,6 +24,9 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 
 	if (m->births && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
+	/* Whoever is born may get a number that was a target's. */
+	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
+		return true;
 	TAILQ_FOREACH(s, &m->sources, link)
 	if ((uint32_t)s->pid == pid)
 		return true;
@@ -39,6 +42,8 @@ static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
 	TAILQ_FOREACH(s, &m->sources, link)
 	if ((uint32_t)s->pid == pid)
 		taken |= source_record(s, r);
+	else if (r->type == PERF_RECORD_FORK)
+		tasks_forked(&s->tasks, r);
 	if (m->births && !taken)
 		births_record(m->births, pid, r);
 }

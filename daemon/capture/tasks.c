@@ -65,7 +65,7 @@ static void drop_ended(struct tasks *t, uint64_t before, size_t keep)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct task *k = &t->list[i];
 
-		if (k->end && (k->end < before || t->n_ended > keep)) {
+		if (k->end && (MAX(k->end, k->until) < before || t->n_ended > keep)) {
 			t->dropped |= k->end >= before;
 			t->n_ended--;
 		} else {
@@ -106,6 +106,31 @@ static void end(struct tasks *t, struct task *k, uint64_t time)
 	t->n_ended++;
 }
 
+static void cut_numbers(struct tasks *t, uint64_t time)
+{
+	for (size_t i = 0; i < t->n; i++)
+		t->list[i].until = MIN(t->list[i].until, time);
+}
+
+static void reuse(struct tasks *t, uint32_t tid, uint64_t time)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->list[i].tid == tid && t->list[i].until > time)
+			t->list[i].until = time;
+}
+
+/*
+ * What it executed last was not looked at while it was there. Of one that gains rights by executing the kernel says that
+ * it ended, before anything of it runs: so what its owner's program executed was its owner's, until it said more.
+ */
+static void follow(struct tasks *t)
+{
+	if (t->execs && t->theirs)
+		tasks_own(t, t->last_exec);
+	else if (t->execs)
+		t->skipped = true;
+}
+
 static void fold_task(struct tasks *t, const struct pevent_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
@@ -118,6 +143,10 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 	if (r->type == PERF_RECORD_EXIT) {
 		end(t, k, r->origin.time);
 		t->ended = t->n == t->n_ended;
+		if (t->ended) {
+			follow(t);
+			tasks_disown(t, r->origin.time);
+		}
 		return;
 	}
 	/* /proc may have shown it before the record was read. */
@@ -132,6 +161,7 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 			return;
 		memcpy(k->name, name, sizeof(k->name));
 	}
+	reuse(t, tid, r->origin.time);
 	k->born = true;
 	k->parent = ptid;
 	k->start = r->origin.time;
@@ -140,20 +170,40 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 		t->since = r->origin.time;
 }
 
-/* All other threads end, and the one that executed takes the number of the first. */
+void tasks_forked(struct tasks *t, const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint32_t ids[3];
+
+	if (rd_u32(&body, &ids[0]) == 0 && rd_u32(&body, &ids[1]) == 0 && rd_u32(&body, &ids[2]) == 0)
+		reuse(t, ids[2], r->origin.time);
+}
+
+/* All other threads end, and the one that executed takes the number of the first: it is the one that did not end before. */
 static void fold_exec(struct tasks *t, uint64_t time)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->list[i].tid != t->pid)
-			end(t, &t->list[i], time);
-	if (!find_alive(t, t->pid)) {
+	bool by_another = !find_alive(t, t->pid);
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct task *k = &t->list[i];
+
+		if (k->tid == t->pid || k->end)
+			continue;
+		end(t, k, time);
+		if (!by_another)
+			continue;
+		cut_numbers(t, time);
+		k->until = UINT64_MAX;
+	}
+	if (by_another) {
 		struct task *k = add(t, t->pid);
 
 		if (k)
 			k->start = time;
 	}
-	if (t->execs++ == 0)
-		t->first_exec = time;
+	follow(t);
+	t->theirs = t->rights_told && tasks_owned(t, time);
+	t->execs++;
 	t->last_exec = time;
 	t->since = time;
 	t->ended = false;
@@ -270,8 +320,10 @@ void tasks_own(struct tasks *t, uint64_t from)
 {
 	struct task_span *more;
 
-	if (t->n_spans && t->spans[t->n_spans - 1].to == UINT64_MAX)
+	if (t->n_spans && t->spans[t->n_spans - 1].to >= from) {
+		t->spans[t->n_spans - 1].to = UINT64_MAX;
 		return;
+	}
 	if (t->n_spans == TASKS_SPANS_MAX) {
 		memmove(t->spans, t->spans + 1, --t->n_spans * sizeof(*t->spans));
 		t->dropped = true;
@@ -293,6 +345,13 @@ void tasks_disown(struct tasks *t, uint64_t from)
 		t->spans[t->n_spans - 1].to = MIN(t->spans[t->n_spans - 1].to, from);
 }
 
+void tasks_missed(struct tasks *t, uint64_t since)
+{
+	tasks_disown(t, since);
+	cut_numbers(t, since);
+	t->theirs = false;
+}
+
 bool tasks_owned(const struct tasks *t, uint64_t at)
 {
 	for (size_t i = 0; i < t->n_spans; i++)
@@ -304,7 +363,7 @@ bool tasks_owned(const struct tasks *t, uint64_t at)
 void tasks_checked(struct tasks *t)
 {
 	t->execs = 0;
-	t->first_exec = t->last_exec = 0;
+	t->last_exec = 0;
 }
 
 void tasks_forget(struct tasks *t, uint64_t before)
@@ -353,7 +412,7 @@ int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_i
 		for (size_t s = 0; s < t->n_spans; s++) {
 			const struct task *k = &t->list[i];
 			uint64_t from = MAX(k->start, t->spans[s].from);
-			uint64_t to = MIN(MIN(k->end ? k->end : until, t->spans[s].to), until);
+			uint64_t to = MIN(MIN(k->end ? MAX(k->end, k->until) : until, t->spans[s].to), until);
 
 			if (from >= to)
 				continue;

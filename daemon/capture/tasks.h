@@ -15,6 +15,11 @@ struct task {
 	uint32_t tid, parent; /* parent: the thread that made it, where its birth was seen */
 	bool born;            /* its birth was seen, at start */
 	uint64_t start, end;  /* start 0: before anything was seen; end 0: it lives */
+	/*
+	 * One that executed became the first; but until its CPU runs another its context ID stays. No other thread has
+	 * this number before then. 0: it ended by itself.
+	 */
+	uint64_t until;
 	uint64_t written;     /* bytes of trace, where they can be told apart */
 	char name[CAPTURE_NAME_SIZE];
 };
@@ -37,9 +42,12 @@ struct tasks {
 	size_t n_spans;
 	struct task_switch *switches;
 	size_t first_switch, n_switches, switches_room;
+	bool rights_told; /* as its user knows: when it gains rights by executing there is a record of it (EXIT) */
 	/* of programs that it executed since tasks_checked() */
 	unsigned execs;
-	uint64_t first_exec, last_exec;
+	uint64_t last_exec;
+	bool theirs;    /* its owner's program executed the last, and no record of that is missing */
+	bool skipped;   /* ever: whose one was is not known, and it is nobody's */
 	uint64_t since; /* it has been the same program, born or executed then; 0: longer than is known */
 	bool ended;     /* its last thread did */
 	bool dropped;   /* there was more than is kept, or no memory */
@@ -54,12 +62,18 @@ uint32_t tasks_pid_of(const struct pevent_record *r);
 /* One record that is about it. */
 void tasks_fold(struct tasks *t, const struct pevent_record *r);
 
+/* A FORK record of another process: a number that was this one's may be that one's now. */
+void tasks_forked(struct tasks *t, const struct pevent_record *r);
+
 /* What the records did not tell: the threads that /proc shows are there at now, and those it does not show are not. */
 int tasks_scan(struct tasks *t, uint64_t now);
 
 /* It is its owner's from then on; or not any more: also what was said of later times is taken back. */
 void tasks_own(struct tasks *t, uint64_t from);
 void tasks_disown(struct tasks *t, uint64_t from);
+
+/* Records after that time are missing: nothing that they would have ended goes on. */
+void tasks_missed(struct tasks *t, uint64_t since);
 
 /* Whether anything is its owner's at that time. */
 bool tasks_owned(const struct tasks *t, uint64_t at);
