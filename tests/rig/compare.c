@@ -1,15 +1,17 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
  *
- *   compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
+ *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
  *
  * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which tells of holes, too. TID: of this
  * thread, whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in
  * order and on whatever CPU: all of them.
  *
  * -p: every thread of the process must be there, and no other.
+ * -a: it was armed at this value of the virtual counter, while it stood still: what ran before is not in it.
  * -t: it was frozen between these values of the virtual counter: what ran later is not in it.
- * -w: rings went round: the beginning may be missing.
+ * -w: rings went round: the beginning may be missing, of each CPU's its own, so that there may be holes up to when the
+ *     last of them begins.
  * -e: the end may be missing.
  * -g: there may be holes: what stands between them must be in the truth, in order. Prints where it is not shown.
  * -x: addresses that have no image, left out of both.
@@ -51,13 +53,14 @@ struct thread {
 	struct list decode, holes; /* holes: how much was decoded before each */
 	struct list truth;
 	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
+	struct list cut_cpus;	     /* where it ran until then */
 	uint64_t pieces, moves;
 };
 
 static struct {
 	uint32_t pid;
 	bool windowed, wrapped, unended, holey;
-	uint64_t frozen_from, frozen_to;
+	uint64_t armed, frozen_from, frozen_to;
 	struct ranges {
 		uint64_t all[EXCLUDED][2];
 		unsigned n;
@@ -158,7 +161,7 @@ static void end_piece(struct piece *p, uint64_t time)
 {
 	p->to = executed.n;
 	p->ended = time;
-	if (p->tid) {
+	if (p->tid && p->begun >= options.armed) {
 		pieces = more_of(pieces, n_pieces, &pieces_room, sizeof(*pieces));
 		pieces[n_pieces++] = *p;
 	}
@@ -235,6 +238,7 @@ static void read_truth(const char *dir)
 			add(&t->truth, executed.all[k]);
 		add(&t->cuts, t->truth.n);
 		add(&t->cut_times, pieces[i].ended);
+		add(&t->cut_cpus, pieces[i].cpu);
 		if (pieces[i].to == pieces[i].from)
 			continue;
 		t->pieces++;
@@ -258,6 +262,51 @@ static void differ(const char *from, const struct thread *t, size_t n_truth, siz
 	show("truth  ", &t->truth, n_truth, truth);
 }
 
+/* Where these instructions end in the truth, before n and with a piece; SIZE_MAX. */
+static size_t find_back(const struct thread *t, size_t n, const uint64_t *what, size_t size)
+{
+	for (size_t i = t->cuts.n; i-- > 0;) {
+		size_t end = t->cuts.all[i];
+
+		if (end <= n && end >= size &&
+		    memcmp(t->truth.all + end - size, what, size * sizeof(uint64_t)) == 0)
+			return end;
+	}
+	return SIZE_MAX;
+}
+
+/* The parts between the holes are in it in order, the last at n; and of no CPU is there a hole behind what it shows. */
+static bool is_end_with_holes(const struct thread *t, size_t n)
+{
+	size_t to = t->decode.n, last = n, piece = t->cuts.n;
+	uint64_t complete = 0; /* CPUs of which there is nothing before what was looked at: a bit each */
+
+	for (size_t i = t->holes.n + 1; i-- > 0;) {
+		size_t from = i ? t->holes.all[i - 1] : 0, end;
+
+		end = find_back(t, last, t->decode.all + from, to - from);
+		if (end == SIZE_MAX || (to == t->decode.n && end != n))
+			return false;
+		/* What is missing between, from its end on. */
+		while (piece > 0 && t->cuts.all[piece - 1] > end) {
+			size_t begin = piece > 1 ? t->cuts.all[piece - 2] : 0;
+
+			if (begin < MIN(last, t->cuts.all[piece - 1]))
+				complete |= 1ull << t->cut_cpus.all[piece - 1];
+			piece--;
+		}
+		last = end - (to - from);
+		for (size_t k = piece; k > 0 && t->cuts.all[k - 1] > last; k--) {
+			size_t begin = k > 1 ? t->cuts.all[k - 2] : 0;
+
+			if (begin < t->cuts.all[k - 1] && complete >> t->cut_cpus.all[k - 1] & 1)
+				return false;
+		}
+		to = from;
+	}
+	return true;
+}
+
 /* Whether what was decoded is the truth, or the end of it, where it ends after n. */
 static bool is_end(const struct thread *t, size_t n)
 {
@@ -265,6 +314,8 @@ static bool is_end(const struct thread *t, size_t n)
 
 	if (options.wrapped ? own > n : own != n)
 		return false;
+	if (options.wrapped && t->holes.n)
+		return is_end_with_holes(t, n);
 	return !own || memcmp(t->decode.all, t->truth.all + (n - own), own * sizeof(uint64_t)) == 0;
 }
 
@@ -357,7 +408,7 @@ static bool compare_thread(const struct thread *t, struct missing *missing)
 
 	if (options.holey)
 		return compare_parts(t);
-	if (find_end(t, &n) && !t->holes.n) {
+	if (find_end(t, &n) && (!t->holes.n || options.wrapped)) {
 		missing->before += n - t->decode.n;
 		return true;
 	}
@@ -415,10 +466,13 @@ static bool read_options(int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "p:t:wegx:X:")) != -1) {
+	while ((option = getopt(argc, argv, "p:a:t:wegx:X:")) != -1) {
 		switch (option) {
 		case 'p':
 			options.pid = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'a':
+			options.armed = strtoull(optarg, NULL, 10);
 			break;
 		case 't':
 			options.windowed = true;
@@ -453,7 +507,7 @@ int main(int argc, char **argv)
 
 	if (!read_options(argc, argv)) {
 		fprintf(stderr,
-			"usage: compare [-p PID] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
+			"usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
 		return 2;
 	}
 	good = read_decode(stdin, argc - optind == 2 ? strtol(argv[optind + 1], NULL, 10) : -1);

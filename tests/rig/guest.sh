@@ -95,14 +95,15 @@ trace_units() { # trbe|etr: trace hardware with these sinks alone, and a csightd
   case $1 in trbe) insmod "$RIG/module/csight-rig.ko" etr=0 ;; etr) insmod "$RIG/module/csight-rig.ko" trbe=0 ;; esac
 }
 
-# A program stopped right behind its exec (held.c), in $pid; it goes on by run_to_end and let_go.
+# A program stopped right behind its exec (held.c), in $pid; it goes on by run_to_end and let_go. What its process ran
+# before may be in the truth of a shared sink that is stopped no sooner than csightd looks.
 begin() { # USER PROGRAM ARGUMENT...
   local user=$1
   shift
-  pid='' kept=''
+  pid='' kept='' begun=''
   coproc HELD { setpriv --reuid "$user" --regid "$user" --clear-groups --reset-env "$RIG/held" "$@" 2>&1; }
   owner=$user
-  read -r pid <&"${HELD[0]}" && [ -e "/proc/$pid" ] && return 0
+  read -r pid <&"${HELD[0]}" && [ -e "/proc/$pid" ] && begun=$("$RIG/held" now) && return 0
   echo "held: $pid" | note
   return 1
 }
@@ -132,12 +133,12 @@ keep() { # NAME [OPTION-OF-compare...]
   kept=$OUT/$name frozen=$before:$after
   mkdir "$kept" && cp "$spooled"/{snapshot.json,trace.perf.data} "$kept/" || return 1
   [ ! -d "$spooled/code" ] || cp -r "$spooled/code" "$kept/" || return 1
-  echo "-p $pid -t $frozen $*" >"$kept/how"
+  echo "-p $pid ${begun:+-a $begun} -t $frozen $*" >"$kept/how"
 }
 
 exact_here() { # the last one that was kept
   csight decode -q --to pcs "$kept" >decoded 2>errors || { note <errors; return 1; }
-  "$RIG/compare" -p "$pid" -t "$frozen" "$OUT" <decoded >compared
+  "$RIG/compare" -p "$pid" ${begun:+-a "$begun"} -t "$frozen" "$OUT" <decoded >compared
   local status=$?
   note <compared
   return $status

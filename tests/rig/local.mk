@@ -1,13 +1,13 @@
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
 RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig \
 	tests/rig/line.rig tests/rig/killed.rig tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig \
-	tests/rig/jit.rig tests/rig/search.rig
-RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/search.host
+	tests/rig/jit.rig tests/rig/four.rig tests/rig/search.rig
+RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/four.host tests/rig/search.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
 AM_RIG_LOG_FLAGS = test
 EXTRA_DIST += $(RIG_TESTS) $(RIG_HOSTS) tests/rig/rig tests/rig/init tests/rig/run tests/rig/rig.service tests/rig/guest.sh \
-	tests/rig/host.sh tests/rig/soak.rig
+	tests/rig/host.sh tests/rig/soak.rig tests/rig/heap.c
 
 rig-built: all
 	@$(AM_TESTS_ENVIRONMENT) if $(top_srcdir)/tests/rig/rig tools; then $(top_srcdir)/tests/rig/rig all; fi
@@ -35,6 +35,9 @@ tests_rig_compare_LDADD = lib/base/libbase.la
 check_PROGRAMS += tests/rig/held
 tests_rig_held_SOURCES = tests/rig/held.c
 tests_rig_held_LDADD = lib/base/libbase.la
+check_PROGRAMS += tests/rig/stops
+tests_rig_stops_SOURCES = tests/rig/stops.c tests/rig/shared.h
+tests_rig_stops_LDADD = lib/base/libbase.la
 EXTRA_DIST += tests/rig/module/Kbuild tests/rig/module/rig.h tests/rig/module/main.c tests/rig/module/source.c \
 	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
 	tests/rig/plugin/formatter.c tests/rig/plugin/formatter.h

@@ -105,8 +105,9 @@ static void begin(struct cpu *c, uint64_t address)
 		c->next_sync = c->etm.head + sync_bytes;
 	} else {
 		etm_trace_on(&c->etm, address);
-		etm_timestamp(&c->etm, ticks());
 	}
+	/* That of a synchronisation point stands before it and tells of no thread. */
+	etm_timestamp(&c->etm, ticks());
 	c->tail = 0;
 	c->period = period_blocks;
 }
