@@ -351,7 +351,7 @@ int decode_run(struct job *job)
 	if (strcmp(name, "hold") == 0) {
 		/* The other job: it has a secret, and waits. */
 		strncpy(memory, t.secret, sizeof(memory) - 1);
-		return job_image(job, 0, "/", NULL, 0, 0, &fd, reason, sizeof(reason));
+		return job_image(job, 0, "/", NULL, 0, NULL, 0, &fd, reason, sizeof(reason));
 	}
 	for (size_t i = 0; i < ELEMENTS(tries); i++)
 		if (strcmp(name, tries[i].name) == 0) {
