@@ -17,6 +17,7 @@
 
 enum {
 	LOOKAHEAD = 16,	 /* bytes that a packet and a look behind it take at most */
+	CYCLES_MAX = 8,	 /* cycle counts that wait */
 	SLACK = 96 + 16, /* words, or calls, that a group comes to at most, and some that do not count */
 };
 
@@ -213,6 +214,8 @@ static inline __attribute__((always_inline)) int take_rest(struct native *e, str
 	/* The bit above the newest atom is no atom. */
 	for (rc = 0; rest > 1 && rc == 0; rest >>= 1)
 		rc = flow_atom(e, rest & 1, offset);
+	if (outlet != NATIVE_WORDS && rc == 0)
+		e->mark = e->out.n;
 	p->n = e->out.n;
 	p->at = 0;
 	return rc == NATIVE_BAD ? -EBADMSG : rc;
@@ -221,6 +224,18 @@ static inline __attribute__((always_inline)) int take_rest(struct native *e, str
 static inline unsigned atoms_of(uint32_t rest)
 {
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
+}
+
+/* Of outlets that fold: cycle counts that wait for the P0 element behind them. */
+static inline void settle_cycles(struct native *e, struct place *p, const enum native_outlet outlet)
+{
+	if (outlet == NATIVE_CALLS) {
+		for (size_t i = e->mark; i < e->out.n; i++)
+			e->out.calls[p->n++] = (struct native_call){ e->out.words[i], p->last, p->instructions };
+		e->out.n = e->mark;
+	} else {
+		e->mark = e->fold->kept = e->out.n;
+	}
 }
 
 /* A cycle count; its size, or 0: not one that is common. */
@@ -328,6 +343,8 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	if (stack && outlet != NATIVE_WORDS && entry->rest && atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
 		return 1;
 	*ret_used = packets;
+	if (outlet != NATIVE_WORDS && e->out.n != e->mark)
+		settle_cycles(e, p, outlet);
 	if (stack && entry->n_pushes)
 		push(e, entry);
 	rc = take_entry(e, p, entry, outlet);
@@ -421,14 +438,18 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		}
 		if (at[0] >= 0x90) {
 			rc = take_address(e, &p, at, &recent, &size, outlet);
-		} else if (outlet == NATIVE_WORDS) {
+		} else {
 			uint32_t cycles;
 
 			size = read_cycles(e, at, &cycles);
 			if (offsets)
 				e->out.offsets[p.n] = offset + (uint64_t)(at - bytes);
-			if (size)
+			if (size && outlet == NATIVE_WORDS)
 				e->out.words[p.n++] = NATIVE_CYCLES | cycles;
+			else if (size && e->out.n < e->out.room && e->out.n - e->mark < CYCLES_MAX)
+				e->out.words[e->out.n++] = NATIVE_CYCLES | cycles;
+			else
+				size = 0;
 		}
 		if (rc != 0 || !size)
 			break;
@@ -439,8 +460,6 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		end(e, &p);
 	if (outlet == NATIVE_WORDS)
 		e->mark = settled;
-	else if (rc != -EBADMSG)
-		e->mark = e->out.n;
 	memcpy(history, (const uint64_t[]){ recent.a0, recent.a1, recent.a2 }, sizeof(e->packets.history));
 	memcpy(places, (const uint32_t[]){ recent.b0, recent.b1, recent.b2 }, sizeof(e->packets.places));
 	if (last)
