@@ -171,7 +171,7 @@ check_PROGRAMS += tests/unit-perfetto tests/pftrace-dump
 tests_unit_perfetto_SOURCES = tests/unit-perfetto.c tests/pftrace.c tests/pftrace.h tests/storegen.h
 tests_unit_perfetto_LDADD = lib/export/libexport.la lib/calls/libcalls.la
 tests_pftrace_dump_SOURCES = tests/pftrace-dump.c tests/pftrace.c tests/pftrace.h
-tests_pftrace_dump_LDADD = lib/base/libbase.la
+tests_pftrace_dump_LDADD = lib/base/libbase.la $(ZLIB_LIBS)
 TESTS += tests/unit-perfetto
 
 # daemon

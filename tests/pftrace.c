@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -41,6 +42,7 @@ struct state {
 	} * tracks; /* beside t->threads */
 	uint64_t process_pid;
 	const char *process;
+	bool packed;
 };
 
 static int fail(struct state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -414,6 +416,38 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 	return type == 1 || type == 3 ? begin_slice(s, track, &slice) : fail(s, "event type %ju", (uintmax_t)type);
 }
 
+static int read_packets(struct state *s, struct reader *r);
+
+static int read_packed(struct state *s, struct reader r)
+{
+	uLongf room = 0, size = 0;
+	struct chunk *c = NULL;
+	struct reader all;
+	int rc;
+
+	if (s->packed)
+		return fail(s, "packed in what is packed");
+	/* How much it is shows when it fits. */
+	do {
+		room = room ? room * 2 : 1 << 20;
+		free(c);
+		c = malloc(sizeof(*c) + room);
+		size = room;
+		rc = c ? uncompress((uint8_t *)c->text, &size, r.at, rd_left(&r)) : Z_MEM_ERROR;
+	} while (rc == Z_BUF_ERROR && room < 1 << 26);
+	if (rc != Z_OK) {
+		free(c);
+		return fail(s, "zlib says %d", rc);
+	}
+	c->next = s->chunks;
+	s->chunks = c;
+	s->packed = true;
+	all = reader_of(c->text, size);
+	rc = read_packets(s, &all);
+	s->packed = false;
+	return rc;
+}
+
 static int read_packet(struct state *s, struct reader r)
 {
 	uint64_t sequence = 0, flags = 0, delta = 0, clock = 0;
@@ -442,6 +476,8 @@ static int read_packet(struct state *s, struct reader r)
 		case 13:
 			flags = f.value;
 			break;
+		case 50:
+			return f.is_bytes ? read_packed(s, f.bytes) : fail(s, "packed, and no bytes");
 		case 58:
 			clock = f.value;
 			break;
@@ -489,20 +525,28 @@ static int read_packet(struct state *s, struct reader r)
 	return read_event(s, q, event.bytes, q->clock);
 }
 
+static int read_packets(struct state *s, struct reader *r)
+{
+	struct field f;
+	int rc;
+
+	while ((rc = next_field(s, r, &f)) == 1) {
+		s->t->packets++;
+		rc = f.number == 1 && f.is_bytes ? read_packet(s, f.bytes) : fail(s, "not a packet");
+		if (rc < 0)
+			return rc;
+	}
+	return rc;
+}
+
 int pf_read(const void *data, size_t size, struct pf_trace *ret)
 {
 	struct reader r = reader_of(data, size);
 	struct state s = { .t = ret };
-	struct field f;
 	int rc;
 
 	*ret = (struct pf_trace){ 0 };
-	while ((rc = next_field(&s, &r, &f)) == 1) {
-		ret->packets++;
-		rc = f.number == 1 && f.is_bytes ? read_packet(&s, f.bytes) : fail(&s, "not a packet");
-		if (rc < 0)
-			break;
-	}
+	rc = read_packets(&s, &r);
 	for (size_t i = 0; i < ret->n_threads; i++) {
 		ret->threads[i].process = s.process_pid == ret->threads[i].pid ? s.process : NULL;
 		if (rc == 0 && s.tracks[i].depth)

@@ -3,6 +3,8 @@
  * with its interned names, a clock that each packet moves on, and a default track. Field numbers are those of
  * perfetto/protos/perfetto/trace/.
  */
+#include <zlib.h>
+
 #include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
 
@@ -16,6 +18,7 @@ enum {
 	PACKET_INTERNED = FIELD(12, WIRE_BYTES),
 	PACKET_FLAGS = FIELD(13, WIRE_VARINT),
 	PACKET_DEFAULTS = FIELD(59, WIRE_BYTES),
+	PACKET_COMPRESSED = FIELD(50, WIRE_BYTES),
 	PACKET_TRACK = FIELD(60, WIRE_BYTES),
 	PACKET_ATTRIBUTES = FIELD(126, WIRE_BYTES),
 
@@ -348,6 +351,20 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
+/* Packets, squeezed, in a packet of their own. */
+static int pack(const struct buf *piece, struct buf *ret)
+{
+	_cleanup_buf_ struct buf packed = { 0 }, packet = { 0 };
+	uLongf size = compressBound(piece->size);
+	uint8_t *to = buf_room(&packed, size);
+
+	if (!to || compress2(to, &size, piece->data, piece->size, Z_BEST_SPEED) != Z_OK)
+		return -ENOMEM;
+	put_bytes(&packet, PACKET_COMPRESSED, to, size);
+	put_bytes(ret, TRACE_PACKET, packet.data, packet.size);
+	return buf_error(&packet) ? buf_error(&packet) : buf_error(ret);
+}
+
 static void writer_done(struct writer *w)
 {
 	out_done(&w->out);
@@ -359,7 +376,7 @@ static void writer_done(struct writer *w)
 static int perfetto_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
 	struct walk walk;
-	_cleanup_(writer_done) struct writer w = { .out.fd = fd, .walk = &walk, .result = ret };
+	_cleanup_(writer_done) struct writer w = { .out = { .fd = fd, .pack = pack }, .walk = &walk, .result = ret };
 	struct walk_sink sink = { on_event, &w };
 	int rc = 0;
 

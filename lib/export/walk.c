@@ -109,8 +109,15 @@ static void out_flush(struct out *o)
 {
 	if (!o->error)
 		o->error = buf_error(&o->buf);
-	if (!o->error)
+	if (!o->error && o->pack && o->buf.size) {
+		_cleanup_buf_ struct buf packed = { 0 };
+
+		o->error = o->pack(&o->buf, &packed);
+		if (!o->error)
+			o->error = write_full(o->fd, packed.data, packed.size);
+	} else if (!o->error) {
 		o->error = write_full(o->fd, o->buf.data, o->buf.size);
+	}
 	buf_clear(&o->buf);
 }
 

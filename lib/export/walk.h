@@ -29,11 +29,12 @@ bool walk_wants(const struct walk *w, const struct store_thread *t);
  */
 int walk_thread(const struct walk *w, size_t thread, const struct walk_sink *sink);
 
-/* Output in large pieces; errors stick. */
+/* Output in large pieces; errors stick. pack, where there is one, makes of a piece what is written. */
 struct out {
 	int fd;
 	struct buf buf;
 	int error;
+	int (*pack)(const struct buf *piece, struct buf *ret);
 };
 
 /* Writes when there is much; out_end() the rest, and tells the first error. */
