@@ -63,6 +63,7 @@ static void begin_stack(struct stack_truth *t, const struct stack_record *r, boo
 	if (!s || t->n_stacks == STACKS)
 		abort();
 	s->whole = whole;
+	s->g = r->g;
 	s->caller = region(t, r->lr);
 	t->now = t->stacks[t->n_stacks++] = s;
 	push(t, (struct truth_frame){ .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = true });
@@ -144,6 +145,59 @@ static bool switched(struct stack_truth *t, const struct stack_record *r)
 	return false;
 }
 
+/* The goroutine's stack was moved since: so far. */
+static bool returning_moved(struct truth_stack *s, uint64_t pc, uint64_t sp, size_t *ret)
+{
+	for (size_t i = s->n; i-- > 1;) {
+		uint64_t by = sp - s->frames[i].sp;
+
+		if (s->frames[i].ret != pc || s->frames[i].apart)
+			continue;
+		for (size_t k = 0; by && k <= i; k++) {
+			s->frames[k].sp += by;
+			s->frames[k].low += by;
+		}
+		*ret = i;
+		return true;
+	}
+	return false;
+}
+
+/* To another goroutine, or back to the same. */
+static void go_jump(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+	size_t frame;
+
+	for (size_t i = t->n_stacks; i-- > 0 && r->pc != to->start;) {
+		if (t->stacks[i]->g != r->g || !returning_moved(t->stacks[i], r->pc, r->sp, &frame))
+			continue;
+		t->now = t->stacks[i];
+		t->now->n = frame;
+		land(t, r);
+		return;
+	}
+	/* What this one was is over. */
+	for (size_t i = 0; i < t->n_stacks; i++)
+		if (t->stacks[i]->g == r->g)
+			t->stacks[i]->g = 1;
+	begin_stack(t, r, false);
+	if (r->pc != to->start)
+		top(t)->ret = 0;
+}
+
+/* Out of the first frame of a stack that began before it was seen. */
+static bool return_past(struct stack_truth *t, const struct stack_record *r)
+{
+	struct truth_frame *f = top(t);
+
+	if (t->now->n != 1 || t->now->whole || f->ret || r->sp < f->sp || r->sp - f->sp > FRAME_MOST)
+		return false;
+	f->function = region(t, r->pc);
+	f->sp = r->sp;
+	return true;
+}
+
 static void jump(struct stack_truth *t, const struct stack_record *r)
 {
 	size_t frame = returning(t->now, r->pc, r->sp), depth;
@@ -166,8 +220,8 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 	}
 	if (depth < t->now->n) {
 		/* A frame that begins where the stack pointer is now may be one that has not used the stack. */
-		if (t->now->frames[depth].sp == r->sp && depth + 1 == t->now->n) {
-			if (r->pc == to->start || t->now->frames[depth].function == to) {
+		if (top(t)->sp == r->sp) {
+			if (r->pc == to->start || top(t)->function == to) {
 				in_function(t, to);
 				return;
 			}
@@ -216,13 +270,18 @@ static void sigreturn(struct stack_truth *t, const struct stack_record *r)
 	t->now->n = n - 1;
 	if (handler_waited(t, r))
 		return;
-	/* A handler may make the program go on elsewhere, as if it had called a function, or jumped. */
-	if (t->now->frames[n - 1].resume == r->pc)
+	/*
+	 * A handler may make the program go on elsewhere, as if it had called a function, or jumped. What is
+	 * interrupted again before its first instruction has not begun.
+	 */
+	if (region(t, r->pc) != top(t)->function && region(t, r->pc)->start == r->pc) {
+		if (!r->interrupted)
+			call(t, r);
+	} else if (t->now->frames[n - 1].resume == r->pc) {
 		land(t, r);
-	else if (region(t, r->pc) != top(t)->function && region(t, r->pc)->start == r->pc)
-		call(t, r);
-	else
+	} else {
 		jump(t, r);
+	}
 }
 
 /* One whose handler is interrupted before its first instruction begins when it is gone back to. */
@@ -262,7 +321,11 @@ static void take(struct stack_truth *t, const struct stack_record *r, const stru
 		in_function(t, region(t, r->pc));
 		break;
 	case STACK_INDIRECT:
-		jump(t, r);
+		/* Go's runtime ends in this function whatever it does on its own stack. */
+		if (strcmp(top(t)->function->name, "gogo") == 0 && region(t, r->pc) != top(t)->function)
+			go_jump(t, r);
+		else if (!return_past(t, r))
+			jump(t, r);
 		break;
 	case STACK_CALL:
 		call(t, r);

@@ -137,7 +137,8 @@ static void compare(struct side *s, const struct stack_truth *t, uint64_t at, st
 	 */
 	n = MIN(s->n, truth->n);
 	equal = s->n == truth->n || (from_before && s->n < truth->n) ||
-		(from_before && !truth->whole && s->n == n + 1 && same(s, &s->frames[0], truth->caller));
+		(from_before && !truth->whole && s->n > n &&
+		 (!truth->frames[0].ret || (s->n == n + 1 && same(s, &s->frames[0], truth->caller))));
 	/* A stub need not show: what it jumps to, in the next step, is there from the beginning. */
 	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= n; i++)
 		equal = same(s, &s->frames[s->n - i], truth->frames[truth->n - i].function);

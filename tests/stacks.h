@@ -1,7 +1,8 @@
 /*
  * What stood on a thread's stack, by the emulator's log of stack pointers alone (lib/emu/stacks.h): a frame is entered
  * by a branch with link and is gone when control is at its return address with the stack pointer it began with; stack
- * pointers tell what a jump passed over, and which of several stacks a thread is on. Functions are those of lib/code.
+ * pointers tell what a jump passed over, and which of several stacks a thread is on. Go has its goroutine in x28: it
+ * moves their stacks, and puts them side by side. Functions are those of lib/code.
  */
 #ifndef CSIGHT_TESTS_STACKS_H
 #define CSIGHT_TESTS_STACKS_H
@@ -25,6 +26,7 @@ struct truth_stack {
 	struct truth_frame *frames; /* outermost first */
 	size_t n, room;
 	const struct region *caller; /* of its first frame, as that says where it returns to */
+	uint64_t g;                  /* of a goroutine */
 	bool whole;                  /* it was seen from the beginning of its thread or process */
 };
 

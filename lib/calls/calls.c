@@ -200,6 +200,19 @@ static int do_return(struct calls *c, uint64_t addr)
 	return away ? go_elsewhere(c, addr) : return_unmatched(c, addr, LEAVE_RETURN);
 }
 
+/* A jump to where this function catches: here, or in a frame of the same function further out. */
+static int catch_outside(struct calls *c, uint64_t addr)
+{
+	bool unknown = false;
+	uint64_t handler;
+	size_t depth;
+
+	if (region_handler(c->here.region, c->from, &handler) == 1 && handler == addr)
+		return 0;
+	depth = find_handler(c, addr, &unknown);
+	return depth == SIZE_MAX ? 0 : calls_pop_to(c, depth, LEAVE_UNWOUND);
+}
+
 static int do_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
@@ -207,9 +220,9 @@ static int do_jump(struct calls *c, uint64_t addr)
 	size_t depth;
 	int rc;
 
-	if (top(c)->function == to)
-		return 0;
 	away = c->indirect && moved(c);
+	if (top(c)->function == to)
+		return away ? catch_outside(c, addr) : 0;
 	rc = away ? fibres_switch(c, addr) : 0;
 	if (rc != 0)
 		return rc < 0 ? rc : settle(c);

@@ -7,9 +7,9 @@
  * left over belongs to system calls and gaps. So events come out at the latest one timestamp behind; calls_end()
  * flushes. Times never go back; equal ones keep their order.
  *
- * Ranges may come one by one, or several in one (struct element). So what runs on within a region, not by a call or a return,
- * and follows a range without anything but cycles in between, must change nothing; and which region an address is in may only
- * change at timestamps.
+ * Ranges may come one by one, or several in one (struct element). So what runs on within a region, not by a call or a
+ * return, and follows a range without anything but cycles in between, must change nothing; and which region an address
+ * is in may only change at timestamps.
  *
  * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
  * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's

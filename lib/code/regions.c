@@ -408,7 +408,8 @@ void region_map_names(struct region_map *m, const struct symbols *by_address)
 }
 
 /* Of one mapping: hit holds the bounds of the span. */
-static void look(const struct region_map *m, const struct mapping *map, uint64_t addr, struct draft *d, struct region_hit *hit)
+static void look(const struct region_map *m, const struct mapping *map, uint64_t addr, struct draft *d,
+		 struct region_hit *hit)
 {
 	d->key.path = map->path;
 	if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
@@ -431,10 +432,14 @@ void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret
 		all.start = span->start;
 		all.end = span->end;
 		for (uint32_t k = 0; k < span->n; k++) {
+			const struct mapping *map = &m->mappings[m->refs[span->first + k]];
 			struct draft d = { .end = UINT64_MAX };
 			struct region_hit hit = { .start = span->start, .end = span->end };
 
-			look(m, &m->mappings[m->refs[span->first + k]], addr, &d, &hit);
+			look(m, map, addr, &d, &hit);
+			/* A jump out of a function to an outer frame of the same one is seen, too. */
+			if (map->unwind && unwind_leads_away(map->unwind, addr - map->start + map->offset))
+				hit = (struct region_hit){ .start = addr, .end = addr + 1 };
 			all.start = MAX(all.start, hit.start);
 			all.end = MIN(all.end, hit.end);
 		}
@@ -494,7 +499,8 @@ unsigned region_stack_use(const struct region *region)
 	struct entry *e = entry_of(region);
 
 	if (!e->asked && e->unwind)
-		e->stack_use = (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (region->end - region->start));
+		e->stack_use =
+		    (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (region->end - region->start));
 	e->asked = true;
 	return e->stack_use;
 }

@@ -14,9 +14,11 @@ static bool is_push(uint32_t op)
 	return op == 0x910003fa; /* MOV X26, SP */
 }
 
-static bool is_pop(uint32_t op)
+/* LDR X26, [SP], #16; but where an exception is raised, that comes behind MOV SP, X26. */
+static bool is_pop(const uint32_t *code, size_t at)
 {
-	return op == 0xf84107fa; /* LDR X26, [SP], #16 */
+	return code[at] == 0xf84107fa && !(at > 0 && code[at - 1] == 0x9100035f) &&
+	       !(at > 1 && code[at - 2] == 0x9100035f);
 }
 
 /* ADR Xn, label: the last one before a push names its handler. */
@@ -63,7 +65,7 @@ static void follow(struct walk *w, size_t at)
 	if (is_push(op) && handler_before(w->code, w->n, at, &handler)) {
 		reach(w, handler, state);
 		state = (uint32_t)at + 2;
-	} else if (is_pop(op) && state > NO_TRAP) {
+	} else if (is_pop(w->code, at) && state > NO_TRAP) {
 		state = w->state[state - 2];
 	}
 	if ((kind == A64_BRANCH && !link) || kind == A64_CONDITIONAL)

@@ -1,5 +1,6 @@
 #include <elf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ enum {
 	BEFORE_BRANCH = 32, /* instructions that set up another stack */
 	STORED_WITHIN = 24,
 	CONSTANT_WITHIN = 4,
+	BLOCK_MOST = 64,
 };
 
 /* LSB, "DWARF Exception Header Encoding". */
@@ -42,6 +44,7 @@ struct function {
 };
 
 struct unwind {
+	pthread_mutex_t lock; /* for what follows: reading changes it */
 	struct bytes *bytes;
 	Elf64_Phdr loads[LOADS_MAX];
 	size_t n_loads;
@@ -115,6 +118,7 @@ int unwind_open(int fd, struct unwind **ret)
 
 	if (!u)
 		return -ENOMEM;
+	pthread_mutex_init(&u->lock, NULL);
 	rc = bytes_new(fd, &u->bytes);
 	if (rc == 0 && (bytes_read(u->bytes, 0, &h, sizeof(h)) != sizeof(h) || !is_arm(&h)))
 		rc = -EBADMSG;
@@ -150,6 +154,7 @@ struct unwind *unwind_free(struct unwind *u)
 		return NULL;
 	bytes_free(u->bytes);
 	free(u->functions);
+	pthread_mutex_destroy(&u->lock);
 	free(u);
 	return NULL;
 }
@@ -425,7 +430,7 @@ static const uint32_t *read_code(struct unwind *u, uint64_t start, uint64_t end,
 	return *ret;
 }
 
-int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
+static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
 {
 	_cleanup_free_ uint32_t *code = NULL;
 	uint64_t address, landing;
@@ -494,7 +499,7 @@ static bool is_stored(const uint32_t *code, size_t n, unsigned reg)
 	return false;
 }
 
-unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end)
+static unsigned stack_use(struct unwind *u, uint64_t start, uint64_t end)
 {
 	_cleanup_free_ uint32_t *code = NULL;
 	bool sets = false, saves = false, has = false;
@@ -514,7 +519,7 @@ unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end)
 	return (saves || (has && sets) ? UNWIND_SAVES_STACK : 0) | (sets ? UNWIND_SETS_STACK : 0);
 }
 
-bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
+static bool moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 {
 	uint32_t code[BEFORE_BRANCH];
 	uint64_t first = at - MIN(at - MIN(start, at), (uint64_t)sizeof(code));
@@ -531,4 +536,57 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 			return true;
 	}
 	return false;
+}
+
+static bool leads_away(struct unwind *u, uint64_t at)
+{
+	uint32_t code[BLOCK_MOST];
+	size_t n = bytes_read(u->bytes, at, code, sizeof(code)) / 4;
+	uint64_t target;
+	bool link;
+
+	for (size_t i = 0; i < n; i++)
+		if (a64_classify(code[i], 0, &link, &target) != A64_PLAIN)
+			return (code[i] & 0xfffffc1f) == 0xd61f0000 && moves_stack(u, 0, at + 4 * (uint64_t)i);
+	return false;
+}
+
+int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
+{
+	int rc;
+
+	pthread_mutex_lock(&u->lock);
+	rc = find_handler(u, start, end, at, ret);
+	pthread_mutex_unlock(&u->lock);
+	return rc;
+}
+
+unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end)
+{
+	unsigned use;
+
+	pthread_mutex_lock(&u->lock);
+	use = stack_use(u, start, end);
+	pthread_mutex_unlock(&u->lock);
+	return use;
+}
+
+bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
+{
+	bool moves;
+
+	pthread_mutex_lock(&u->lock);
+	moves = moves_stack(u, start, at);
+	pthread_mutex_unlock(&u->lock);
+	return moves;
+}
+
+bool unwind_leads_away(struct unwind *u, uint64_t at)
+{
+	bool away;
+
+	pthread_mutex_lock(&u->lock);
+	away = leads_away(u, at);
+	pthread_mutex_unlock(&u->lock);
+	return away;
 }

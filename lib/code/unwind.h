@@ -1,7 +1,8 @@
 /*
  * What an AArch64 ELF file tells of how its code leaves functions other than by a return: where exceptions land
  * (.eh_frame and the tables of its personality routines; OCaml's trap frames, out of the code), and which code saves
- * the stack pointer or sets it to one that was saved. All places are offsets in the file. Files are hostile.
+ * the stack pointer or sets it to one that was saved. All places are offsets in the file. Files are hostile. It
+ * may be asked from any thread.
  */
 #ifndef CSIGHT_CODE_UNWIND_H
 #define CSIGHT_CODE_UNWIND_H
@@ -25,6 +26,9 @@ unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
 
 /* Whether the branch at `at`, of a function that begins at start, comes with another stack pointer. */
 bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
+
+/* Whether the code from `at` on leads straight to such a branch that is no return. */
+bool unwind_leads_away(struct unwind *u, uint64_t at);
 
 /*
  * Where an exception goes that comes out of the call before `at` (its return address) in the function [start, end). 1:
