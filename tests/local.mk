@@ -79,7 +79,11 @@ tests_unit_image_SOURCES = tests/unit-image.c
 tests_unit_image_LDADD = lib/code/libcode.la
 TESTS += tests/unit-image
 
-# lib/code, symbols of stripped programs
+# lib/code, symbols of stripped programs, names
+check_PROGRAMS += tests/unit-names
+tests_unit_names_SOURCES = tests/unit-names.c
+tests_unit_names_LDADD = lib/code/libcode.la
+TESTS += tests/unit-names
 check_PROGRAMS += tests/symbols-dump
 tests_symbols_dump_SOURCES = tests/symbols-dump.c
 tests_symbols_dump_LDADD = lib/code/libcode.la

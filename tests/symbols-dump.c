@@ -1,4 +1,5 @@
-/* What lib/code finds in a file, and its debug file: "symbols-dump FILE [DEBUG]": each stretch, as "start function name". */
+/* What lib/code finds in a file, and its debug file: "symbols-dump FILE [DEBUG]": each stretch, as "start
+   function name"; "symbols-dump": the names on standard input, readable. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -16,6 +17,19 @@ static void dump_symbols(const struct symbols *s)
 	} while (at.end != UINT64_MAX);
 }
 
+static void demangle_lines(void)
+{
+	char line[8192];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		_cleanup_free_ char *name = NULL;
+
+		line[strcspn(line, "\n")] = 0;
+		name = symbol_demangle(line);
+		puts(name ? name : "");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_close_ int fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
@@ -24,6 +38,10 @@ int main(int argc, char **argv)
 	struct debug_wanted wanted;
 	int rc;
 
+	if (argc == 1) {
+		demangle_lines();
+		return 0;
+	}
 	if (fd < 0 || (argc > 2 && debug < 0)) {
 		perror("symbols-dump");
 		return 2;

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/code/demangle.h"
 #include "lib/code/symbols.h"
 
 /* Of the C++ run-time library, which OpenCSD brings along; its header is for C++ alone. */
@@ -14,8 +15,15 @@ char *symbol_demangle(const char *name)
 	int status;
 	char *ret;
 
-	if (strncmp(name, "_Z", 2) == 0 && strnlen(name, MANGLED_MAX) < MANGLED_MAX)
-		plain = __cxa_demangle(name, NULL, NULL, &status);
+	if (strnlen(name, MANGLED_MAX) < MANGLED_MAX) {
+		plain = demangle_rust(name);
+		if (!plain)
+			plain = demangle_ocaml(name);
+		if (!plain)
+			plain = demangle_go(name);
+		if (!plain && strncmp(name, "_Z", 2) == 0)
+			plain = __cxa_demangle(name, NULL, NULL, &status);
+	}
 	if (plain)
 		name = plain;
 	if (strnlen(name, NAME_MAX_SHOWN + 1) <= NAME_MAX_SHOWN)

@@ -10,7 +10,9 @@ lib_code_libcode_la_SOURCES = \
 lib_code_libcode_la_LIBADD = lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
 	lib/code/debug-file.c lib/code/debug-file.h \
-	lib/code/demangle.c \
+	lib/code/demangle.c lib/code/demangle.h \
+	lib/code/demangle-plain.c \
+	lib/code/demangle-rust.c \
 	lib/code/elf-file.c lib/code/elf-file.h \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/regions.c \

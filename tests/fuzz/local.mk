@@ -1,5 +1,5 @@
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe elf jit messages native opencsd perfdata snapshot store topology
+FUZZ = code decode deframe elf jit messages names native opencsd perfdata snapshot store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -7,7 +7,7 @@ FUZZ_CFLAGS = -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -g -O1 -fno-
 	-fno-sanitize-recover=all -pthread
 FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
 EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/elf.c \
-	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/messages.c tests/fuzz/native.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c \
+	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c \
 	tests/fuzz/store.c tests/fuzz/topology.c
 
 fuzz_sources = tests/fuzz/fuzz.c daemon/capture/jitdump.c daemon/capture/jitdump.h $(filter-out client/decode/main.c,$(csight_decode_SOURCES)) \

@@ -1,0 +1,17 @@
+/*
+ * Names of other languages than C++, made readable. Each returns what the caller frees, or NULL where the name is not of
+ * that language, or broken; they read no further than the name, and write no more than is shown of one.
+ */
+#ifndef CSIGHT_CODE_DEMANGLE_H
+#define CSIGHT_CODE_DEMANGLE_H
+
+/* Both of rustc's forms: _ZN…17h<hash>E, and v0 (RFC 2603), _R…. Hashes are left out. */
+char *demangle_rust(const char *name);
+
+/* camlModule__name_123: Module.name. */
+char *demangle_ocaml(const char *name);
+
+/* Go escapes points in the last part of a package's path, as in gopkg.in/yaml%2ev3.Marshal. */
+char *demangle_go(const char *name);
+
+#endif

@@ -1,0 +1,147 @@
+/* lib/code, demangle: names that compilers make, by the rules of each (Rust's RFC 2603), and names that nobody makes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/code/symbols.h"
+#include "tests/unit.h"
+
+static const struct {
+	const char *name, *readable;
+} names[] = {
+	/* C, and C++. */
+	{ "main", "main" },
+	{ "_Really", "_Really" },
+	{ "", "" },
+	{ "_ZN3foo3barEi", "foo::bar(int)" },
+	{ "_ZN3foo17h0123456789abcdeXEv", "foo::h0123456789abcdeX()" },
+	/* Rust, as it was: the hash goes, characters come back. */
+	{ "_ZN1r3gen17h59265a5d53328f36E", "r::gen" },
+	{ "_ZN43_$LT$r..Sq$LT$_$GT$$u20$as$u20$r..Shape$GT$4area17h70e00a474bd28ceeE", "<r::Sq<_> as r::Shape>::area" },
+	{ "_ZN1r4main17h9b517ce2c1f2d4f3E.llvm.1234567890", "r::main" },
+	{ "_ZN1r13gr$uf6$$udf$e4name17h9b517ce2c1f2d4f3E", "r::gr\xc3\xb6\xc3\x9f" "e::name" },
+	/* Rust: paths, kinds of namespaces, impls. */
+	{ "_RNvCs6GmmlP4bgsG_1r4main", "r::main" },
+	{ "_RNCNvCs6GmmlP4bgsG_1r4mains0_0B3_", "r::main::{closure#2}" },
+	{ "_RNSNvYNCNvC1r4main0NtC1s3Any4name6vtableB8_", "<r::main::{closure#0} as s::Any>::name::{shim:vtable#0}" },
+	{ "_RNvMC1rINtB2_2SqhE4area", "<r::Sq<u8>>::area" },
+	{ "_RNvXC1rNtB2_2SqNtB2_5Shape4area", "<r::Sq as r::Shape>::area" },
+	{ "_RNvCs_1r4main.cold", "r::main" },
+	{ "_RNvNtCs_1ru8gre_6ka12ma", NULL },
+	/* Types. */
+	{ "_RINvCs6GmmlP4bgsG_1r3genhcEB2_", "r::gen::<u8, char>" },
+	{ "_RINvCs_1r5generAQSaj3_EB2_", "r::gener::<[&mut [i8]; 3]>" },
+	{ "_RINvC1r5generFEzE", "r::gener::<fn() -> !>" },
+	{ "_RINvC1r5generFG0_UKCRL1_hQL0_ThEERL1_eE",
+	  "r::gener::<for<'a, 'b> unsafe extern \"C\" fn(&'a u8, &'b mut (u8,)) -> &'a str>" },
+	{ "_RINvC1r5generFK10C_unwinduEuE", NULL },
+	{ "_RINvC1r5generFK8C_unwinduEuE", "r::gener::<extern \"C-unwind\" fn(())>" },
+	{ "_RINvC1r5generDNtC1s4SendEL_E", "r::gener::<dyn s::Send>" },
+	{ "_RINvC1r5generDG_INtC1s2FnTRL0_hEEp6OutputRL0_hNtC1s4SendEL_E",
+	  "r::gener::<dyn for<'a> s::Fn<(&'a u8,), Output = &'a u8> + s::Send>" },
+	{ "_RINvC1r5generTPmOtEE", "r::gener::<(*const u32, *mut u16)>" },
+	/* Constants. */
+	{ "_RINvC1r4flagKb1_Kc78_Ksn5_E", "r::flag::<true, 'x', -5>" },
+	{ "_RINvC1r4flagKb0_Kce9_Ks12c_E", "r::flag::<false, '\xc3\xa9', 300>" },
+	{ "_RINvC1r4flagKo0123456789abcdef01234_KpE", "r::flag::<0x0123456789abcdef01234, _>" },
+	/* Punycode: bcher-kva is buecher with its umlaut (RFC 3492), all of it beyond ASCII (7.1, B). */
+	{ "_RNvC1ru9bcher_kva", "r::b\xc3\xbc" "cher" },
+	{ "_RNvC1ru24ihqwcrb4cv8a8dqg056pqjye",
+	  "r::\xe4\xbb\x96\xe4\xbb\xac\xe4\xb8\xba\xe4\xbb\x80\xe4\xb9\x88\xe4\xb8\x8d\xe8\xaf\xb4\xe4\xb8\xad\xe6\x96\x87" },
+	/* Broken: it stays as it is. */
+	{ "_R", NULL },
+	{ "_RNvC1r", NULL },
+	{ "_RNvC1r9999999999x", NULL },
+	{ "_RB_", NULL },
+	{ "_RNvB_1a", NULL },
+	{ "_RINvC1r1aRL9_hE", NULL },
+	{ "_RNvC1r4mainX", NULL },
+	/* OCaml. */
+	{ "camlStdlib__List__map_487", "Stdlib.List.map" },
+	{ "camlDune__exe__Main__fun_1234", "Dune.exe.Main.fun_1234" },
+	{ "camlStdlib__$40_169", "Stdlib.@" },
+	{ "camlMain__entry", "Main.entry" },
+	{ "camlFoo.bar_12", "Foo.bar" },
+	{ "caml_alloc_small", "caml_alloc_small" },
+	{ "camlStdlib", "camlStdlib" },
+	{ "camlX__", "camlX__" },
+	/* Go. */
+	{ "main.(*server).run", "main.(*server).run" },
+	{ "gopkg.in/yaml%2ev3.(*parser).parse", "gopkg.in/yaml.v3.(*parser).parse" },
+	{ "100%2e", "100%2e" },
+};
+
+static void test_table(void)
+{
+	for (size_t i = 0; i < ELEMENTS(names); i++) {
+		_cleanup_free_ char *name = symbol_demangle(names[i].name);
+
+		CHECK_STR(name, names[i].readable ? names[i].readable : names[i].name);
+	}
+}
+
+/* Each tuple is twice the one before: a few of them would fill all memory. */
+static void test_growth(void)
+{
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	_cleanup_free_ char *readable = NULL;
+	char name[1024] = "_RINvC1r1aThhE";
+	size_t n = strlen(name), begin = n - 4;
+
+	for (int i = 0; i < 40; i++) {
+		/* References count from behind _R; of two digits, the first of which stands for 62. */
+		size_t back = begin - 2;
+		char text[8];
+
+		begin = n;
+		if (back <= 62)
+			snprintf(text, sizeof(text), "B%c_", digits[back - 1]);
+		else
+			snprintf(text, sizeof(text), "B%c%c_", digits[(back - 1) / 62], digits[(back - 1) % 62]);
+		n += (size_t)snprintf(name + n, sizeof(name) - n, "T%s%sE", text, text);
+	}
+	strcpy(name + n, "E");
+	readable = symbol_demangle(name);
+	CHECK(readable && strlen(readable) < 500 && strncmp(readable, "r::a::<(u8, u8), ((u8, u8), (u8, u8)), (((u8", 44) == 0);
+}
+
+static void test_nesting(void)
+{
+	char name[2048] = "_RINvC1r1a";
+	_cleanup_free_ char *readable = NULL;
+
+	memset(name + strlen(name), 'R', 1900);
+	readable = symbol_demangle(name);
+	CHECK(readable && strlen(readable) < 1000);
+}
+
+/* Whatever is cut off, or put in, an answer comes. */
+static void test_garbled(void)
+{
+	size_t answers = 0, asked = 0;
+
+	for (size_t i = 0; i < ELEMENTS(names); i++) {
+		char text[256];
+		size_t size = strlen(names[i].name);
+
+		for (size_t cut = 0; cut < size; cut++)
+			for (int how = 0; how < 64; how++) {
+				_cleanup_free_ char *readable = NULL;
+
+				memcpy(text, names[i].name, size + 1);
+				text[cut] = (char)(how ? "\xff_09azAZRCNIKLTBEuspGDFQO$.%MXYJ+n"[how % 34] : 0);
+				readable = symbol_demangle(text);
+				answers += readable != NULL;
+				asked++;
+			}
+	}
+	CHECK_EQ(answers, asked);
+}
+
+int main(void)
+{
+	test_table();
+	test_growth();
+	test_nesting();
+	test_garbled();
+	return unit_end();
+}
