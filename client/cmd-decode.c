@@ -6,7 +6,10 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_VERIFY, OPTION_REGS };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_VERIFY,
+       OPTION_WORKERS, OPTION_REGS };
+
+enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, branches, autofdo, calls, perfetto, speedscope, pprof, folded, store, none" },
@@ -18,6 +21,7 @@ static const struct verb_option options[] = {
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
 	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: auto (the default), native, opencsd" },
 	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines, and tell where they differ first" },
+	[OPTION_WORKERS] = { "workers", 0, "N", "decode in so many threads, not in one for each CPU" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
@@ -125,7 +129,7 @@ static void on_result(struct client *c, json_object *result)
 static int parse(struct client *c, struct offline *d)
 {
 	const char *value;
-	int64_t thread;
+	int64_t thread, number;
 	int o;
 
 	while ((o = client_option(c, &value)) >= 0)
@@ -162,6 +166,11 @@ static int parse(struct client *c, struct offline *d)
 			break;
 		case OPTION_VERIFY:
 			json_add_bool(d->options, "verify", true);
+			break;
+		case OPTION_WORKERS:
+			if (parse_number(value, 1, WORKERS_MAX, &number) < 0)
+				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value), WORKERS_MAX);
+			json_add_i64(d->options, "workers", number);
 			break;
 		case OPTION_REGS:
 			d->regs = value;

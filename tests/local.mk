@@ -228,9 +228,11 @@ fuzz-engines: tests/fuzz-engines
 TESTS += tests/branches.test
 EXTRA_DIST += tests/branches.test
 check_PROGRAMS += tests/outlets
-tests_outlets_SOURCES = tests/outlets.c tests/trace.c tests/trace.h client/finder.c client/decode/info.c client/decode/job.c \
+EXTRA_DIST += tests/workers.test
+TESTS += tests/workers.test
+tests_outlets_SOURCES = tests/outlets.c $(generate_sources) tests/trace.c tests/trace.h client/finder.c client/decode/info.c client/decode/job.c \
 	client/decode/runs.c client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c
-tests_outlets_LDADD = $(csight_decode_LDADD)
+tests_outlets_LDADD = $(csight_decode_LDADD) -lpthread
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench .
 .PHONY: bench

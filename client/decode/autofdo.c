@@ -101,7 +101,7 @@ static int add(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, 
 
 static bool where(struct autofdo *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
-	return a->source->ops->where(a->source, a->stream, &a->at->context, address, ret_file, ret_offset);
+	return source_where(a->source, a->stream, &a->at->context, address, ret_file, ret_offset);
 }
 
 /* Where the branch before went; has_target: it is known. */

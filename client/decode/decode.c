@@ -245,6 +245,7 @@ static int run(struct decode *d)
 	if (rc < 0)
 		return rc;
 	d->source->regions = outputs_regions(&d->outputs);
+	source_begin_threads(d->source);
 	if (by_thread && demux_needed(d->source))
 		rc = demux_run(d->source, &d->outputs, &d->total, d->threads);
 	else
@@ -265,6 +266,7 @@ int decode_run(struct job *job)
 	if (rc == 0)
 		rc = tell_result(&d, started);
 	outputs_done(&d.outputs);
+	source_end_threads(d.source);
 	source_close(d.source);
 	json_object_put(d.threads);
 	json_object_put(d.warnings);

@@ -68,7 +68,7 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 {
 	const char *type;
 	bool code = false;
-	uint64_t tid;
+	uint64_t tid, workers = 0;
 	int rc;
 
 	if (json_get_str(j->start, "type", &type) < 0 || strcmp(type, "start") != 0)
@@ -92,8 +92,10 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 		if (json_get_str(j->options, "buffer", &j->buffer) == -EINVAL ||
 		    json_get_str(j->options, "regs", &j->regs) == -EINVAL ||
 		    json_get_str(j->options, "engine", &j->engine) == -EINVAL ||
-		    json_get_bool(j->options, "verify", &j->verify) == -EINVAL)
+		    json_get_bool(j->options, "verify", &j->verify) == -EINVAL ||
+		    json_get_u64(j->options, "workers", &workers) == -EINVAL || workers > UINT32_MAX)
 			return -EBADMSG;
+		j->workers = (uint32_t)workers;
 	}
 	return read_outputs(j, fds + 1 + code, n_fds - 1 - code);
 }

@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "client/decode/lane.h"
+#include "client/decode/demux.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
 #include "lib/etm/branches.h"
+#include "lib/etm/pool.h"
 #include "lib/etm/verify.h"
 
 /* How far in a piece: ranges are counted by instructions, as several may be told as one. */
@@ -60,14 +62,14 @@ static size_t read_code(void *user, const struct engine_context *context, uint64
 {
 	struct lane *l = user;
 
-	return l->source->ops->code(l->source, &l->stream, context, address, ret, size);
+	return source_code(l->source, &l->stream, context, address, ret, size);
 }
 
 static uint64_t code_version(void *user, const struct engine_context *context)
 {
 	struct lane *l = user;
 
-	return l->source->ops->version(l->source, &l->stream, context);
+	return source_version(l->source, &l->stream, context);
 }
 
 /* Bytes come out of frames in small runs, and OpenCSD does better with long ones. */
@@ -124,15 +126,24 @@ static int count_element(void *user, const struct element *e)
 	return l->to.element(l->to.user, e);
 }
 
+/* Streams that are read side by side share the threads. */
+static unsigned workers_of(const struct source *s)
+{
+	unsigned threads = s->pool ? pool_threads(s->pool) : 0;
+
+	return demux_needed(s) ? (unsigned)((threads + s->streams.n - 1) / MAX(s->streams.n, (size_t)1)) : threads;
+}
+
 static int open_engine(struct lane *l, const struct pd_piece *p, const struct engine_ops *ops)
 {
 	const struct engine_memory memory = { read_code, code_version, l->source->by_space, l };
 	const struct deframe_sink runs = { on_run, l };
-	struct element_sink sink = { l->to.element, l->to.user, l->to.packet, l->source->regions };
+	struct element_sink sink = { l->to.element, l->to.user, l->to.packet, l->source->regions, l->source->pool };
 	struct engine_config config;
 
 	if (l->wanted == LANE_AUTO && !l->to.packet)
-		sink = (struct element_sink){ count_element, l, NULL, l->source->regions };
+		sink = (struct element_sink){ count_element, l, NULL, l->source->regions, l->source->pool };
+	sink.workers = workers_of(l->source);
 	streams_configure(l->source->contents, &l->stream, p, &config);
 	l->ops = ops;
 	l->at = 0;

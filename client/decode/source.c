@@ -1,11 +1,14 @@
+#include <malloc.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/decode/source.h"
 #include "lib/code/debug-file.h"
+#include "lib/etm/pool.h"
 
-enum { DEBUG_ATTEMPTS_MAX = 256 };
+enum { DEBUG_ATTEMPTS_MAX = 256, WORKERS_MAX = 16 /* where nobody says how many */, BYTES_MIN = 256 << 10 };
 
 struct source *source_close(struct source *s)
 {
@@ -19,6 +22,66 @@ struct source *source_close(struct source *s)
 	intervals_free(s->shown);
 	free(s);
 	return NULL;
+}
+
+static unsigned cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : MIN((unsigned)CPU_COUNT(&set), (unsigned)WORKERS_MAX);
+}
+
+void source_begin_threads(struct source *s)
+{
+	unsigned workers = s->job->workers ? s->job->workers : cpus();
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < s->streams.n; i++)
+		if (s->streams.list[i].config.protocol == PROTOCOL_ETMV4 || s->streams.list[i].config.protocol == PROTOCOL_ETE)
+			bytes += s->streams.list[i].bytes;
+	pthread_mutex_init(&s->asking, NULL);
+	/* An arena for each thread would be more, but malloc() opens files then, which the cage does not allow. */
+	mallopt(M_ARENA_MAX, 1);
+	if (workers > 1 && (bytes >= BYTES_MIN || s->job->workers) && pool_new(MIN(workers, (unsigned)POOL_THREADS_MAX), &s->pool) < 0)
+		s->pool = NULL;
+}
+
+void source_end_threads(struct source *s)
+{
+	if (s)
+		s->pool = pool_free(s->pool);
+}
+
+size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address, void *ret,
+		   size_t size)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->asking);
+	n = s->ops->code(s, stream, context, address, ret, size);
+	pthread_mutex_unlock(&s->asking);
+	return n;
+}
+
+uint64_t source_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+{
+	uint64_t version;
+
+	pthread_mutex_lock(&s->asking);
+	version = s->ops->version(s, stream, context);
+	pthread_mutex_unlock(&s->asking);
+	return version;
+}
+
+bool source_where(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		  uint32_t *ret_file, uint64_t *ret_offset)
+{
+	bool there;
+
+	pthread_mutex_lock(&s->asking);
+	there = s->ops->where(s, stream, context, address, ret_file, ret_offset);
+	pthread_mutex_unlock(&s->asking);
+	return there;
 }
 
 uint64_t source_time(const struct source *s, uint64_t stamp)

@@ -8,6 +8,8 @@
 #ifndef CSIGHT_DECODE_SOURCE_H
 #define CSIGHT_DECODE_SOURCE_H
 
+#include <pthread.h>
+
 #include "client/decode/job.h"
 #include "client/decode/runs.h"
 #include "client/decode/stream.h"
@@ -46,6 +48,8 @@ struct source {
 	struct intervals *shown; /* NULL: all of it may be */
 	const struct element_regions *regions; /* NULL: every range is wanted */
 	bool by_space;       /* as struct engine_memory has it */
+	struct pool *pool;   /* threads that decode; NULL: none */
+	pthread_mutex_t asking; /* what code there is is asked by one at a time */
 	bool opencsd[PROTOCOLS];     /* it decoded some of these */
 	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */
 	json_object *warnings;
@@ -57,6 +61,20 @@ int source_snapshot_open(struct job *job, json_object *warnings, struct source *
 int source_bytes_open(struct job *job, json_object *warnings, struct source **ret);
 
 struct source *source_close(struct source *s);
+
+/*
+ * Threads to decode with, where it is worth while: as many as the job says, else as there are CPUs. Without them it is slower and
+ * the same.
+ */
+void source_begin_threads(struct source *s);
+void source_end_threads(struct source *s);
+
+/* The operations of these names, from any thread. */
+size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address, void *ret,
+		   size_t size);
+uint64_t source_version(struct source *s, const struct stream *stream, const struct engine_context *context);
+bool source_where(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		  uint32_t *ret_file, uint64_t *ret_offset);
 
 /* A timestamp as time. */
 uint64_t source_time(const struct source *s, uint64_t stamp);

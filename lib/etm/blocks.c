@@ -51,6 +51,8 @@ void blocks_done(struct blocks *b)
 		huge_unmap(b->slabs[i], HUGE_SIZE);
 	free(b->slabs);
 	free(b->worlds);
+	for (unsigned i = 0; i < b->n_kept; i++)
+		free(b->kept[i]);
 	free(b->list);
 	free(b->next);
 }
@@ -58,6 +60,11 @@ void blocks_done(struct blocks *b)
 bool blocks_full(const struct blocks *b)
 {
 	return b->n >= BLOCKS_MAX || b->n_pages >= PAGES_MAX || b->n_worlds >= WORLDS_MAX;
+}
+
+bool blocks_worn(const struct blocks *b)
+{
+	return b->n >= BLOCKS_MAX / 2 || b->n_pages >= PAGES_MAX / 2 || b->n_worlds >= WORLDS_MAX / 2;
 }
 
 static bool is_world(const struct blocks *b, const struct world *w, uint64_t version, uint8_t spaces)
@@ -268,11 +275,15 @@ static int walk(struct blocks *b, struct block *block)
 static int grow(struct blocks *b)
 {
 	uint32_t room = b->room ? b->room * 2 : BLOCKS_FIRST;
-	struct block *list = reallocarray(b->list, room, sizeof(*list));
+	struct block *list = reallocarray(b->keep ? NULL : b->list, room, sizeof(*list));
 	uint32_t *next;
 
 	if (!list)
 		return -ENOMEM;
+	if (b->keep && b->list) {
+		memcpy(list, b->list, b->n * sizeof(*list));
+		b->kept[b->n_kept++] = b->list;
+	}
 	b->list = list;
 	next = reallocarray(b->next, room, 2 * sizeof(*next));
 	if (!next)

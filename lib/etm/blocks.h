@@ -51,6 +51,10 @@ struct blocks {
 	size_t n_worlds;
 	struct block_page **slabs; /* of pages, of which some are in use */
 	size_t n_slabs, n_pages;
+	/* Lists stay until blocks_done(), for other threads read them: those that were too small. */
+	bool keep;
+	struct block *kept[32];
+	unsigned n_kept;
 };
 
 void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory);
@@ -58,6 +62,9 @@ void blocks_done(struct blocks *b);
 
 /* So much is kept that nothing more should be: numbers are of no use afterwards. */
 bool blocks_full(const struct blocks *b);
+
+/* Of that, more than half. */
+bool blocks_worn(const struct blocks *b);
 void blocks_clear(struct blocks *b);
 
 /* What is asked for next is as of this context. 1: in another world than before; 0: in the same; -ENOMEM. */

@@ -128,6 +128,8 @@ struct engine_packet {
  */
 #define ELEMENT_ALONE UINT32_MAX
 
+struct pool;
+
 struct element_regions {
 	uint32_t (*number)(void *user, uint64_t address);
 	void *user;
@@ -143,6 +145,10 @@ struct element_sink {
 	 * a call, a return, torn, or the first after anything else is told begins a new one.
 	 */
 	const struct element_regions *regions;
+	/* Or NULL: an engine that can lets these threads work for it, at most so many at once; code is asked for by one at a time. */
+	struct pool *pool;
+	unsigned workers;
+	size_t part; /* bytes for each at a time, at least; 0: so many as are good */
 };
 
 /* Says nothing of where control is: the range after it still follows the one before it. */

@@ -12,13 +12,16 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-flow.c \
 	lib/etm/native-fold.c \
 	lib/etm/native-memo.c \
+	lib/etm/native-part.c lib/etm/native-part.h \
 	lib/etm/native-queue.c \
 	lib/etm/native-runs.c \
 	lib/etm/native-state.h \
+	lib/etm/native-workers.c \
 	lib/etm/native.c lib/etm/native.h \
 	lib/etm/opencsd-element.c \
 	lib/etm/opencsd-source.c \
 	lib/etm/opencsd.c lib/etm/opencsd.h \
 	lib/etm/packet.c lib/etm/packet.h \
+	lib/etm/pool.c lib/etm/pool.h \
 	lib/etm/verify.c lib/etm/verify.h
 lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

@@ -5,7 +5,8 @@
 #include "lib/etm/native.h"
 
 struct engine {
-	struct native *native;
+	struct native *native; /* or: */
+	struct native_workers *workers;
 	struct element_sink sink;
 	struct native_reader reader;
 	struct native_runs runs;
@@ -102,18 +103,12 @@ static int on_calls(void *user, const struct native_batch *b)
 	return native_runs_batch(&((struct engine *)user)->runs, b);
 }
 
-static uint32_t region_of(void *user, uint64_t address)
-{
-	const struct element_regions *regions = ((struct engine *)user)->sink.regions;
-
-	return regions->number(regions->user, address);
-}
-
 static struct engine *engine_close(struct engine *e)
 {
 	if (!e)
 		return NULL;
 	native_close(e->native);
+	native_workers_close(e->workers);
 	free(e);
 	return NULL;
 }
@@ -135,9 +130,14 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	native_reader_init(&e->reader);
 	native_runs_init(&e->runs, sink);
 	if (sink->regions)
-		batches = (struct native_sink){ .batch = on_calls, .outlet = NATIVE_CALLS, .region = region_of };
+		batches = (struct native_sink){ .batch = on_calls, .outlet = NATIVE_CALLS,
+						 .region = sink->regions->number,
+						 .region_user = sink->regions->user };
 	batches.user = e;
-	rc = native_open(config, memory, &batches, &e->native);
+	if (sink->pool)
+		rc = native_workers_open(config, memory, &batches, sink->pool, sink->workers, sink->part, &e->workers);
+	else
+		rc = native_open(config, memory, &batches, &e->native);
 	if (rc < 0) {
 		engine_close(e);
 		return rc;
@@ -146,24 +146,37 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	return 0;
 }
 
+/* What comes is another engine's. */
+static int stopped(struct engine *e, int rc)
+{
+	int told = 0;
+
+	if (rc == -EOPNOTSUPP && e->sink.regions)
+		told = native_runs_stop(&e->runs, e->workers ? native_workers_native(e->workers) : e->native);
+	return told < 0 ? told : rc;
+}
+
 static int engine_push(struct engine *e, const void *data, size_t size)
 {
-	return native_push(e->native, data, size);
+	return stopped(e, e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
 }
 
 static int engine_reset(struct engine *e)
 {
-	return native_reset(e->native);
+	return stopped(e, e->workers ? native_workers_reset(e->workers) : native_reset(e->native));
 }
 
 static int engine_finish(struct engine *e)
 {
-	return native_finish(e->native);
+	return stopped(e, e->workers ? native_workers_finish(e->workers) : native_finish(e->native));
 }
 
 static void engine_stats(const struct engine *e, struct engine_stats *ret)
 {
-	native_stats(e->native, ret);
+	if (e->workers)
+		native_workers_stats(e->workers, ret);
+	else
+		native_stats(e->native, ret);
 }
 
 const struct engine_ops engine_native = {

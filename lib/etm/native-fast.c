@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-state.h"
+#include "lib/etm/native-part.h"
 
 enum {
 	LOOKAHEAD = 16,	 /* bytes that a packet and a look behind it take at most */
@@ -30,8 +30,18 @@ struct place {
 	uint64_t instructions, ranges;
 };
 
+/* Of so many returns, one might be to where only the engine knows that was at work before this part. */
+static inline bool may_break(const struct native *e, int n)
+{
+	unsigned slot = (e->top + RETURN_STACK + 1u - (unsigned)n) % RETURN_STACK;
+
+	return e->part && n > 0 && n <= e->entries && !e->stack[slot].block && e->stack[slot].open;
+}
+
 static bool begin(struct native *e, struct place *ret)
 {
+	if (e->part && e->part->slow)
+		return false;
 	if (e->sync != SYNC_DONE || e->n_queue || e->config.idr8 || e->depth || e->pending || !e->has_context ||
 	    e->need == NEED_ADDRESS || e->stack_waits)
 		return false;
@@ -156,7 +166,7 @@ static inline uint32_t pop(struct native *e)
 
 	if (!e->entries)
 		return 0;
-	to = from ? e->blocks.next[2 * from] : blocks_look(&e->blocks, e->stack[e->top].address);
+	to = from ? e->blocks.next[2 * from] : e->stack[e->top].open ? 0 : blocks_look(&e->blocks, e->stack[e->top].address);
 	if (!to)
 		return 0;
 	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
@@ -340,6 +350,8 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 		packets = entry->used;
 	}
 	/* What has been folded cannot be taken back. */
+	if (stack && entry->rest && may_break(e, (int)atoms_of(entry->rest) - entry->n_pushes))
+		return 1;
 	if (stack && outlet != NATIVE_WORDS && entry->rest && atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
 		return 1;
 	*ret_used = packets;
@@ -465,7 +477,8 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	if (last)
 		e->offset = offset + (uint64_t)(last - bytes);
 	*ret_used = (size_t)(at - bytes);
-	e->stats.decoded += e->counted ? *ret_used : 0;
+	/* What is bad is a packet of atoms, of one byte, and not understood. */
+	e->stats.decoded += e->counted ? *ret_used - (rc == -EBADMSG) : 0;
 	if (rc == -EBADMSG)
 		return NATIVE_BAD;
 	e->mark_events = e->out.n_events;

@@ -2,15 +2,20 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-state.h"
+#include "lib/etm/native-part.h"
 
-void flow_lost(struct native *e)
+static void lose_control(struct native *e)
 {
-	e->has_context = false;
 	e->need = NEED_ADDRESS;
 	e->block = 0;
 	/* Whatever comes, nothing is known to have run up to there. */
 	e->address = UINT64_MAX;
+}
+
+void flow_lost(struct native *e)
+{
+	e->has_context = false;
+	lose_control(e);
 }
 
 void flow_address(struct native *e, uint64_t address)
@@ -30,7 +35,7 @@ static void leave_blocks(struct native *e)
 	for (unsigned i = 0; i < RETURN_STACK; i++)
 		if (e->stack[i].block) {
 			e->stack[i].address = block_end(&e->blocks.list[e->stack[i].block]);
-			e->stack[i].block = 0;
+			e->stack[i].block = e->stack[i].open = 0;
 		}
 	memset(e->packets.places, 0, sizeof(e->packets.places));
 }
@@ -114,6 +119,7 @@ void flow_call(struct native *e, uint32_t block, uint64_t address)
 	e->top = (e->top + 1) % RETURN_STACK;
 	e->stack[e->top].block = block;
 	e->stack[e->top].address = address;
+	e->stack[e->top].open = 0;
 	e->entries = MIN(e->entries + 1, RETURN_STACK);
 }
 
@@ -128,6 +134,11 @@ int flow_return(struct native *e)
 		return NATIVE_BAD;
 	from = e->stack[e->top].block;
 	e->block = 0;
+	if (!from && e->stack[e->top].open) {
+		lose_control(e);
+		e->part->broken = true;
+		return 0;
+	}
 	if (!from) {
 		e->address = e->stack[e->top].address;
 	} else {

@@ -57,7 +57,7 @@ static int fit(struct native *e)
 
 static uint32_t region_at(struct native *e, uint64_t address)
 {
-	uint32_t number = e->sink.region(e->sink.user, address);
+	uint32_t number = e->sink.region(e->sink.region_user ? e->sink.region_user : e->sink.user, address);
 
 	return number == ELEMENT_ALONE ? ALWAYS : number + 1;
 }

@@ -57,6 +57,18 @@ void queue_clear(struct native *e)
 	e->pending = false;
 }
 
+int queue_put(struct native *e, const struct p0 *list, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		rc = e->n_queue == e->queue_room ? grow(e) : 0;
+		if (rc == 0)
+			*at(e, e->n_queue++) = list[i];
+	}
+	return rc;
+}
+
 static bool is_p0(const struct p0 *p)
 {
 	return p->kind <= P0_UNSEEN || (p->kind == P0_TRANSACTION && p->flag);

@@ -1,5 +1,5 @@
 /* Calls as elements: all that ran from one of them to the next is one range. */
-#include "lib/etm/native.h"
+#include "lib/etm/native-state.h"
 
 void native_runs_init(struct native_runs *r, const struct element_sink *sink)
 {
@@ -71,6 +71,15 @@ static int tell_event(struct native_runs *r, const struct native_batch *b, const
 
 	r->told = b->ranges[event];
 	return rc < 0 ? rc : tell(r, &b->events[event]);
+}
+
+int native_runs_stop(struct native_runs *r, const struct native *e)
+{
+	const struct fold *f = e->fold;
+	uint64_t ranges = r->told;
+
+	r->told = f->ranges;
+	return end(r, e->blocks.list, f->last, f->instructions, f->ranges - ranges);
 }
 
 int native_runs_batch(struct native_runs *r, const struct native_batch *b)

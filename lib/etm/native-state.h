@@ -131,8 +131,10 @@ struct native {
 	uint8_t top, entries;
 	struct {
 		uint32_t block; /* that called; 0: the address is that to return to */
+		uint32_t open;	/* it is not known, but that it is this one of those that were there; of no block */
 		uint64_t address;
 	} stack[RETURN_STACK];
+	struct native_part *part; /* that this is to decode, without what came before it; or NULL */
 	bool ete;
 };
 
@@ -155,6 +157,9 @@ int queue_packet(struct native *e, const struct packet *p);
 int queue_info(struct native *e, const struct packet *p);
 int queue_end(struct native *e);
 void queue_clear(struct native *e);
+
+/* At the end of the queue, as they are. -ENOMEM. */
+int queue_put(struct native *e, const struct p0 *list, size_t n);
 
 /* native-flow.c. NATIVE_BAD. */
 int flow_atom(struct native *e, bool taken, uint64_t offset);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-state.h"
+#include "lib/etm/native-part.h"
 
 enum { BATCH = 4096 };
 
@@ -168,7 +168,7 @@ static int decode_by_state(struct native *e, const struct packet *p)
 		/* An event may come before it. */
 		return e->ete && p->kind == PACKET_EVENT ? queue_packet(e, p) : 0;
 	case SYNC_DONE:
-		rc = decode(e, p);
+		rc = e->part && e->part->cold && p->kind == PACKET_TRACE_INFO ? part_info(e, p) : decode(e, p);
 		if (rc == 0 && e->sync == SYNC_LOST)
 			rc = tell_lost(e, e->offset);
 	}
@@ -181,7 +181,10 @@ static int make_room(struct native *e)
 
 	if (e->mark >= BATCH || e->out.n_calls >= BATCH || blocks_full(&e->blocks))
 		rc = native_flush(e);
-	return rc == 0 && blocks_full(&e->blocks) ? flow_renew(e) : rc;
+	if (rc < 0 || !blocks_full(&e->blocks))
+		return rc;
+	/* What a part gave still names them. */
+	return e->part ? -ENOBUFS : flow_renew(e);
 }
 
 static int take_mistake(struct native *e, enum packet_kind kind)
@@ -268,11 +271,15 @@ static int take_packets(struct native *e, const uint8_t *bytes, size_t n, size_t
 			rc = take_mistake(e, PACKET_ATOMS);
 		if (rc == 0)
 			rc = make_room(e);
+		if (rc == 0 && e->part)
+			rc = part_before(e, e->stats.bytes + (uint64_t)(from - bytes));
 		if (rc != 0 || from == end || !packets_next(&e->packets, from, (size_t)(end - from), &p))
 			break;
 		e->offset = e->stats.bytes + (uint64_t)(from - bytes);
 		from += p.size;
 		rc = take_packet(e, &p);
+		if (rc == 0 && e->part)
+			rc = part_after(e, e->stats.bytes + (uint64_t)(from - bytes));
 	}
 	if (rc == 0 && from < end) {
 		e->n_carry = (size_t)(end - from);

@@ -72,6 +72,7 @@ struct native_sink {
 	enum native_outlet outlet;
 	/* NATIVE_CALLS: the number of the region that an address is in, as struct element_regions has them. */
 	uint32_t (*region)(void *user, uint64_t address);
+	void *region_user; /* NULL: user */
 };
 
 struct native;
@@ -89,6 +90,23 @@ int native_reset(struct native *e);
 int native_finish(struct native *e);
 void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);
+
+/*
+ * The same by several threads of a pool, at most so many at once, which take parts of at least so many bytes, or 0; what goes to the sink is the same, and does so on the thread that
+ * pushes, some bytes later. Not for NATIVE_COUNTS. memory is asked by one thread at a time.
+ */
+struct native_workers;
+struct pool;
+int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
+			struct pool *pool, unsigned most, size_t part, struct native_workers **ret);
+int native_workers_push(struct native_workers *w, const void *data, size_t size);
+int native_workers_reset(struct native_workers *w);
+int native_workers_finish(struct native_workers *w);
+void native_workers_stats(const struct native_workers *w, struct engine_stats *ret);
+struct native_workers *native_workers_close(struct native_workers *w);
+
+/* The engine that stands for all of them, where they stand. */
+const struct native *native_workers_native(const struct native_workers *w);
 
 /* Reads batches as the elements that they are: one after another, none left out. */
 struct native_reader {
@@ -128,5 +146,8 @@ void native_runs_init(struct native_runs *r, const struct element_sink *sink);
 
 /* What the sink returned. */
 int native_runs_batch(struct native_runs *r, const struct native_batch *batch);
+
+/* Its engine stopped: what has begun ends. What the sink returned. */
+int native_runs_stop(struct native_runs *r, const struct native *e);
 
 #endif

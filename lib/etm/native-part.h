@@ -1,0 +1,93 @@
+/*
+ * A part of a source's bytes, from a synchronisation packet on, decoded before anybody knows in which state the engine is
+ * there: what the part itself does not tell is left open until it does. At some places the whole state is kept; whoever comes to
+ * one of them in the same state, whatever is still open aside, goes on behind the stretch that begins there, as what the
+ * stretch gave is what it would have given itself. Nothing else of a part is of use.
+ *
+ * Open is also what a return takes from a return stack that was filled before. Control is lost there, up to the next address,
+ * and one stretch ends where the packet began that needed it.
+ */
+#ifndef CSIGHT_ETM_NATIVE_PART_H
+#define CSIGHT_ETM_NATIVE_PART_H
+
+#include "lib/base/buf.h"
+#include "lib/etm/native-state.h"
+
+enum { PLACE_QUEUE = 32 };
+
+/* The whole state of an engine between two packets, in nobody's numbers. */
+struct native_place {
+	/* Packets: */
+	uint64_t history[3], timestamp;
+	uint32_t threshold;
+	bool wide, timed, informed;
+	/* The stream: */
+	struct engine_context context;
+	struct element told;
+	enum native_sync sync;
+	enum element_reason lost;
+	bool overflow, timestamps, counted;
+	uint64_t offset, bytes, decoded;
+	uint32_t n_queue, depth;
+	bool pending;
+	/* Control: */
+	bool has_context, stack_waits;
+	enum native_need need;
+	uint64_t address;
+	uint8_t n_stack;
+	struct {
+		uint64_t address;
+		uint8_t open; /* 1: what was on top of the stack at the beginning; 2: below that */
+	} stack[RETURN_STACK]; /* the newest first */
+	/* What is folded: */
+	struct block last;
+	bool has_last, last_taken, fresh;
+	uint64_t leads, instructions, ranges;
+	struct p0 queue[PLACE_QUEUE]; /* what is held back */
+};
+
+/* False: it cannot be told, as what has been read is not settled. */
+bool native_place_take(struct native *e, struct native_place *ret);
+
+/* Whether an engine at here is at that place of a part, what is open there aside. */
+bool native_place_same(const struct native_place *here, const struct native_place *there);
+
+/* An engine of the same source is at the place then, with nothing left to be told. -ENOMEM. */
+int native_place_put(struct native *e, const struct native_place *place);
+
+struct part_mark {
+	size_t at;     /* in the part */
+	size_t batch;  /* of those that follow it, the first */
+	bool ends;     /* a stretch; else one may begin here */
+	struct native_place place;
+};
+
+struct native_part {
+	struct buf marks, batches; /* struct part_mark, struct native_batch: all of it but the blocks is the part's own */
+	size_t kept;		   /* bytes in batches */
+	uint64_t begin; /* in the source's bytes */
+	bool cold;	/* no trace info yet */
+	bool slow;	/* for now each packet is taken by itself */
+	bool stretch;	/* one has begun */
+	bool broken;	/* control was lost */
+	bool failed;	/* for want of memory */
+	unsigned n;	/* marks of the stretch */
+	uint64_t next;	/* where the next mark may be */
+	bool has_before;
+	struct native_place before; /* the packet at hand */
+	size_t before_words, before_events, before_batches;
+};
+
+/* Decodes it; the engine is at an end then. Errors are the part's end. */
+void native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t begin);
+void native_part_done(struct native_part *p);
+
+/* The engine's, which has its part: about each packet that is taken by itself. */
+int part_before(struct native *e, uint64_t at);
+int part_after(struct native *e, uint64_t next);
+int part_info(struct native *e, const struct packet *p);
+
+/* The batch is kept in the part that user points to a pointer to. */
+int part_batch(void *user, const struct native_batch *batch);
+
+#endif

@@ -1,0 +1,484 @@
+/*
+ * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on its own
+ * (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "lib/etm/native-part.h"
+#include "lib/etm/pool.h"
+
+enum {
+	PART_SIZE = 96 << 10, /* of most; they end at the first synchronisation behind it */
+	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
+	SYNC_SIZE = 12,
+};
+
+/* So much may wait to be stitched before no more is begun. */
+#define KEPT_MAX ((size_t)96 << 20)
+
+/* An engine that decodes parts, one at a time; what they gave names its blocks. */
+struct helper {
+	struct native *native;
+	struct native_part *part;
+	unsigned users; /* parts that are not stitched yet, and the list of helpers */
+};
+
+struct part {
+	struct native_workers *of;
+	struct pool_job job;
+	struct buf bytes;
+	uint64_t begin;
+	bool alone; /* it is decoded on its own; else by whoever stitches */
+	bool given, done;
+	struct helper *helper;
+	struct native_part native;
+};
+
+struct native_workers {
+	struct engine_config config;
+	struct engine_memory memory; /* may be asked by one thread at a time */
+	pthread_mutex_t asking;
+	struct native_sink sink;
+	struct native *native; /* what stitches */
+	struct pool *pool;
+	pthread_mutex_t lock; /* of what follows, and of parts' done */
+	pthread_cond_t changed;
+	struct helper **idle;
+	unsigned n_idle, n_helpers, most;
+	size_t kept; /* bytes that wait */
+	size_t part; /* bytes of one, at least */
+	/* The pushing thread's: */
+	struct part *parts; /* a ring, the last of which is being filled */
+	unsigned first, n, room;
+	size_t searched; /* of the last one */
+	uint64_t bytes;
+};
+
+static size_t read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
+{
+	struct native_workers *w = user;
+	size_t n;
+
+	pthread_mutex_lock(&w->asking);
+	n = w->memory.read(w->memory.user, context, address, ret, size);
+	pthread_mutex_unlock(&w->asking);
+	return n;
+}
+
+static uint64_t code_version(void *user, const struct engine_context *context)
+{
+	struct native_workers *w = user;
+	uint64_t version;
+
+	pthread_mutex_lock(&w->asking);
+	version = w->memory.version(w->memory.user, context);
+	pthread_mutex_unlock(&w->asking);
+	return version;
+}
+
+static int open_native(struct native_workers *w, const struct native_sink *sink, struct native **ret)
+{
+	struct engine_memory memory = { read_code, w->memory.version ? code_version : NULL, w->memory.by_space, w };
+
+	return native_open(&w->config, &memory, sink, ret);
+}
+
+/* With the lock held. */
+static void drop_helper(struct helper *h)
+{
+	if (!h || --h->users)
+		return;
+	native_close(h->native);
+	free(h);
+}
+
+static struct helper *new_helper(struct native_workers *w)
+{
+	struct native_sink sink = w->sink;
+	struct helper *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->users = 1;
+	sink.batch = part_batch;
+	sink.region_user = sink.region_user ? sink.region_user : sink.user;
+	sink.user = &h->part;
+	if (open_native(w, &sink, &h->native) < 0) {
+		free(h);
+		return NULL;
+	}
+	h->native->blocks.keep = true;
+	return h;
+}
+
+/* One that is idle, or a new one in place of what should hold no more. NULL: none can be had. */
+static struct helper *take_helper(struct native_workers *w)
+{
+	struct helper *h = NULL;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->n_idle && w->n_helpers == w->most)
+		pthread_cond_wait(&w->changed, &w->lock);
+	if (w->n_idle)
+		h = w->idle[--w->n_idle];
+	else
+		w->n_helpers++;
+	if (h && blocks_worn(&h->native->blocks)) {
+		drop_helper(h);
+		h = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return h ? h : new_helper(w);
+}
+
+static void run_part(void *user)
+{
+	struct part *p = user;
+	struct native_workers *w = p->of;
+	struct helper *h = take_helper(w);
+
+	if (h) {
+		h->part = &p->native;
+		native_part_decode(h->native, &p->native, p->bytes.data, p->bytes.size, p->begin);
+	}
+	pthread_mutex_lock(&w->lock);
+	if (h) {
+		p->helper = h;
+		h->users++;
+		w->idle[w->n_idle++] = h;
+	} else {
+		w->n_helpers--;
+	}
+	w->kept += p->native.kept;
+	p->done = true;
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static struct part *part_at(struct native_workers *w, unsigned i)
+{
+	return &w->parts[(w->first + i) % w->room];
+}
+
+/* What the stretch between two marks gave, with the counters of what came before it. */
+static int tell_stretch(struct native_workers *w, const struct native_part *p, const struct part_mark *from, const struct part_mark *to,
+			const struct native_place *here)
+{
+	const struct native_batch *batches = (const struct native_batch *)p->batches.data;
+	uint64_t instructions = here->instructions - from->place.instructions, ranges = here->ranges - from->place.ranges;
+	int rc = 0;
+
+	for (size_t i = from->batch; i < to->batch && rc >= 0; i++) {
+		const struct native_batch *b = &batches[i];
+
+		for (size_t k = 0; k < b->n_calls; k++)
+			((struct native_call *)b->calls)[k].instructions += instructions;
+		for (size_t k = 0; k < b->n_events && b->n_calls; k++)
+			((uint64_t *)b->ranges)[k] += ranges;
+		rc = w->sink.batch(w->sink.user, b);
+	}
+	return MIN(rc, 0);
+}
+
+/* The place at the end of a stretch for who was here at its beginning. */
+static void close_place(struct native_place *end, const struct native_place *begin, const struct native_place *here)
+{
+	unsigned own = 0, n = 0;
+
+	while (own < begin->n_stack && !begin->stack[own].open)
+		own++;
+	while (n < end->n_stack && !end->stack[n].open)
+		n++;
+	for (unsigned i = n; i < end->n_stack && own + end->stack[i].open - 1 < here->n_stack; i++, n++) {
+		end->stack[i].address = here->stack[own + end->stack[i].open - 1].address;
+		end->stack[i].open = 0;
+	}
+	end->n_stack = (uint8_t)n;
+	end->decoded += here->decoded - begin->decoded;
+	end->instructions += here->instructions - begin->instructions;
+	end->ranges += here->ranges - begin->ranges;
+}
+
+static int push_to(struct native_workers *w, const struct part *p, size_t *at, size_t to)
+{
+	int rc = to > *at ? native_push(w->native, p->bytes.data + *at, to - *at) : 0;
+
+	*at = MAX(*at, to);
+	return rc;
+}
+
+/* 1: the stretch that begins at this mark is told; *at is where it ended. */
+static int take_stretch(struct native_workers *w, const struct part *p, const struct part_mark *mark, const struct part_mark *marks_end,
+			size_t *at)
+{
+	const struct part_mark *end = mark;
+	struct native_place here, there;
+	int rc;
+
+	while (end < marks_end && !end->ends)
+		end++;
+	if (mark->at < *at || end == marks_end || end->at <= mark->at)
+		return 0;
+	rc = push_to(w, p, at, mark->at);
+	if (rc < 0 || !native_place_take(w->native, &here) || !native_place_same(&here, &mark->place))
+		return rc;
+	rc = tell_stretch(w, &p->native, mark, end, &here);
+	if (rc < 0)
+		return rc;
+	there = end->place;
+	close_place(&there, &mark->place, &here);
+	*at = end->at;
+	rc = native_place_put(w->native, &there);
+	return rc < 0 ? rc : 1;
+}
+
+static int stitch(struct native_workers *w, struct part *p)
+{
+	const struct part_mark *marks = (const struct part_mark *)p->native.marks.data;
+	const struct part_mark *end = marks + p->native.marks.size / sizeof(*marks);
+	size_t at = 0;
+	int rc = 0;
+
+	for (const struct part_mark *m = marks; m < end && rc >= 0; m++)
+		if (!m->ends)
+			rc = take_stretch(w, p, m, end, &at);
+	return rc < 0 ? rc : push_to(w, p, &at, p->bytes.size);
+}
+
+static void clear_part(struct native_workers *w, struct part *p)
+{
+	pthread_mutex_lock(&w->lock);
+	w->kept -= p->native.kept;
+	drop_helper(p->helper);
+	pthread_mutex_unlock(&w->lock);
+	native_part_done(&p->native);
+	p->native = (struct native_part){ 0 };
+	p->helper = NULL;
+	p->alone = p->given = p->done = false;
+	buf_clear(&p->bytes);
+}
+
+static void wait_for(struct native_workers *w, const struct part *p)
+{
+	pthread_mutex_lock(&w->lock);
+	while (p->given && !p->done)
+		pthread_cond_wait(&w->changed, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* The oldest part, which is whole. */
+static int take_first(struct native_workers *w)
+{
+	struct part *p = part_at(w, 0);
+	int rc;
+
+	wait_for(w, p);
+	rc = stitch(w, p);
+	if (rc < 0)
+		w->native->error = rc;
+	clear_part(w, p);
+	w->first = (w->first + 1) % w->room;
+	w->n--;
+	return rc;
+}
+
+static bool is_ready(struct native_workers *w)
+{
+	const struct part *p = part_at(w, 0);
+	bool ready;
+
+	pthread_mutex_lock(&w->lock);
+	ready = !p->given || p->done || w->n == w->room || w->kept > KEPT_MAX;
+	pthread_mutex_unlock(&w->lock);
+	return ready;
+}
+
+/* synced: it begins with a synchronisation packet; else nobody knows where packets begin. */
+static void begin_part(struct native_workers *w, bool synced)
+{
+	struct part *p = part_at(w, w->n++);
+
+	p->begin = w->bytes;
+	p->alone = synced;
+	w->searched = 0;
+}
+
+static void give(struct native_workers *w, struct part *p)
+{
+	p->given = p->alone;
+	if (p->alone)
+		pool_give(w->pool, &p->job);
+}
+
+/* The last part is whole; synced: the next one begins with a synchronisation packet. */
+static int end_part(struct native_workers *w, bool synced)
+{
+	int rc = 0;
+
+	give(w, part_at(w, w->n - 1));
+	while (rc == 0 && w->n && is_ready(w))
+		rc = take_first(w);
+	if (rc == 0)
+		begin_part(w, synced);
+	return rc;
+}
+
+/* Where the last part ends; SIZE_MAX: not yet. */
+static size_t find_end(struct native_workers *w, const struct part *p)
+{
+	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
+	size_t from = MAX(w->searched, w->part);
+	const uint8_t *found = p->bytes.size > from ? memmem(p->bytes.data + from, p->bytes.size - from, sync, sizeof(sync)) : NULL;
+
+	if (found)
+		return (size_t)(found - p->bytes.data);
+	if (p->bytes.size > from + SYNC_SIZE)
+		w->searched = p->bytes.size - SYNC_SIZE;
+	return p->bytes.size >= PART_MAX ? PART_MAX : SIZE_MAX;
+}
+
+static int cut(struct native_workers *w)
+{
+	struct part *p = part_at(w, w->n - 1);
+	size_t end = find_end(w, p);
+	_cleanup_buf_ struct buf rest = { 0 };
+	int rc;
+
+	if (end == SIZE_MAX)
+		return 0;
+	buf_add(&rest, p->bytes.data + end, p->bytes.size - end);
+	rc = buf_error(&rest);
+	p->bytes.size = end;
+	w->bytes = p->begin + end;
+	if (rc == 0)
+		rc = end_part(w, end < PART_MAX);
+	if (rc < 0)
+		return rc;
+	p = part_at(w, w->n - 1);
+	buf_add(&p->bytes, rest.data, rest.size);
+	rc = buf_error(&p->bytes);
+	return rc < 0 ? rc : 1;
+}
+
+int native_workers_push(struct native_workers *w, const void *data, size_t size)
+{
+	struct part *p;
+	int rc = w->native->error;
+
+	if (rc < 0)
+		return rc;
+	p = part_at(w, w->n - 1);
+	buf_add(&p->bytes, data, size);
+	rc = buf_error(&p->bytes);
+	do
+		rc = rc < 0 ? rc : cut(w);
+	while (rc > 0);
+	return rc;
+}
+
+/* All that was pushed. */
+static int drain(struct native_workers *w)
+{
+	struct part *p = part_at(w, w->n - 1);
+	int rc = 0;
+
+	w->bytes = p->begin + p->bytes.size;
+	give(w, p);
+	while (w->n && rc == 0)
+		rc = take_first(w);
+	return rc;
+}
+
+int native_workers_reset(struct native_workers *w)
+{
+	int rc = w->native->error;
+
+	if (rc == 0)
+		rc = drain(w);
+	if (rc < 0)
+		return rc;
+	begin_part(w, false);
+	return native_reset(w->native);
+}
+
+int native_workers_finish(struct native_workers *w)
+{
+	int rc = w->native->error;
+
+	if (rc == 0)
+		rc = drain(w);
+	return rc < 0 ? rc : native_finish(w->native);
+}
+
+void native_workers_stats(const struct native_workers *w, struct engine_stats *ret)
+{
+	native_stats(w->native, ret);
+	if (w->n)
+		ret->bytes = w->parts[(w->first + w->n - 1) % w->room].begin + w->parts[(w->first + w->n - 1) % w->room].bytes.size;
+}
+
+const struct native *native_workers_native(const struct native_workers *w)
+{
+	return w->native;
+}
+
+struct native_workers *native_workers_close(struct native_workers *w)
+{
+	if (!w)
+		return NULL;
+	for (unsigned i = 0; i < w->n; i++) {
+		wait_for(w, part_at(w, i));
+		clear_part(w, part_at(w, i));
+	}
+	for (unsigned i = 0; w->parts && i < w->room; i++)
+		buf_done(&w->parts[i].bytes);
+	for (unsigned i = 0; i < w->n_idle; i++)
+		drop_helper(w->idle[i]);
+	native_close(w->native);
+	free(w->idle);
+	free(w->parts);
+	pthread_cond_destroy(&w->changed);
+	pthread_mutex_destroy(&w->lock);
+	pthread_mutex_destroy(&w->asking);
+	free(w);
+	return NULL;
+}
+
+int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
+			struct pool *pool, unsigned most, size_t part, struct native_workers **ret)
+{
+	struct native_workers *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return -ENOMEM;
+	pthread_mutex_init(&w->asking, NULL);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	w->config = *config;
+	w->memory = *memory;
+	w->sink = *sink;
+	w->pool = pool;
+	w->most = most;
+	w->part = part ? MIN(part, (size_t)PART_MAX / 2) : PART_SIZE;
+	/* Two for each, and the one that is being filled. */
+	w->room = 2 * most + 1;
+	w->parts = calloc(w->room, sizeof(*w->parts));
+	w->idle = calloc(most, sizeof(struct helper *));
+	rc = w->parts && w->idle ? open_native(w, sink, &w->native) : -ENOMEM;
+	if (rc < 0) {
+		native_workers_close(w);
+		return rc;
+	}
+	for (unsigned i = 0; i < w->room; i++) {
+		w->parts[i].of = w;
+		w->parts[i].job = (struct pool_job){ .run = run_part, .user = &w->parts[i] };
+	}
+	begin_part(w, false);
+	*ret = w;
+	return 0;
+}

@@ -1,0 +1,97 @@
+#include "lib/etm/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct pool {
+	pthread_mutex_t lock;
+	pthread_cond_t given;
+	struct pool_job *first, **last;
+	bool ends;
+	unsigned n;
+	pthread_t threads[];
+};
+
+static void *work(void *user)
+{
+	struct pool *p = user;
+	struct pool_job *job;
+
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		while (!p->first && !p->ends)
+			pthread_cond_wait(&p->given, &p->lock);
+		job = p->first;
+		if (!job)
+			break;
+		p->first = job->next;
+		if (!p->first)
+			p->last = &p->first;
+		pthread_mutex_unlock(&p->lock);
+		job->run(job->user);
+		pthread_mutex_lock(&p->lock);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+int pool_new(unsigned threads, struct pool **ret)
+{
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
+	struct pool *p = calloc(1, sizeof(*p) + threads * sizeof(p->threads[0]));
+	sigset_t none, before;
+	int rc = 0;
+
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->given, NULL);
+	p->last = &p->first;
+	sigfillset(&none);
+	for (unsigned i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigdelset(&none, crashes[i]);
+	pthread_sigmask(SIG_SETMASK, &none, &before);
+	for (; p->n < threads && rc == 0; p->n += rc == 0)
+		rc = pthread_create(&p->threads[p->n], NULL, work, p);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!p->n) {
+		pool_free(p);
+		return -rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+unsigned pool_threads(const struct pool *p)
+{
+	return p->n;
+}
+
+void pool_give(struct pool *p, struct pool_job *job)
+{
+	job->next = NULL;
+	pthread_mutex_lock(&p->lock);
+	*p->last = job;
+	p->last = &job->next;
+	pthread_cond_signal(&p->given);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct pool *pool_free(struct pool *p)
+{
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&p->lock);
+	p->ends = true;
+	pthread_cond_broadcast(&p->given);
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned i = 0; i < p->n; i++)
+		pthread_join(p->threads[i], NULL);
+	pthread_cond_destroy(&p->given);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	return NULL;
+}
