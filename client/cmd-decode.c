@@ -12,7 +12,7 @@ enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES,
 enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, branches, autofdo, calls, perfetto, speedscope, pprof, folded, store, none" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, branches, autofdo, calls, perfetto, fxt, speedscope, pprof, folded, store, none" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
@@ -26,7 +26,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static const char *const formats[] = { "elements", "pcs",	    "packets",	"branches", "autofdo", "calls", "perfetto",
+static const char *const formats[] = { "elements", "pcs",	    "packets",	"branches", "autofdo", "calls", "perfetto",  "fxt",
 				       "store",    "speedscope", "pprof",   "folded",  "none" };
 
 static const char *text_of(json_object *o, const char *key)

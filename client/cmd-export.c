@@ -15,7 +15,7 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), speedscope, pprof, folded, tree, store, perfdata or json" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), fxt, speedscope, pprof, folded, tree, store, perfdata or json" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
 	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },

@@ -525,10 +525,46 @@ static void test_misuse(void)
 	CHECK_EQ(store_event(w, thread, &leave_none), -EINVAL);
 	CHECK_EQ(store_event(w, thread, &first), 0);
 	CHECK_EQ(store_event(w, thread, &earlier), -EINVAL);
+	/* Between a gap and the next segment nothing runs. */
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_GAP, GAP_PAUSED, 10, 10, 0, NULL }), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_SYSCALL, 11, 11, 0, NULL }), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ROOT, 0, 11, 11, 0, NULL }), -EINVAL);
+}
+
+/* Clocks that jump by centuries, as a trace's may that is garbled. */
+static void test_far(void)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	const uint64_t times[] = { 5, (uint64_t)1 << 61, UINT64_MAX - 1, UINT64_MAX };
+	struct store_meta meta = { .pid = 1 };
+	struct store_event e;
+	uint32_t thread;
+
+	make_functions();
+	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 0, 0, 0, NULL }), 0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_PLAIN, times[i], i, 0, &functions[i] }), 0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_LEAVE, LEAVE_RETURN, UINT64_MAX, 9, 0, NULL }), 0);
+	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	CHECK_EQ(store_open(fd, &s), 0);
+	CHECK_EQ(store_iter_new(s, 0, &it), 0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK(store_iter_next(it, &e) == 1 && e.type == STORE_ENTER && e.time == times[i]);
+	for (size_t i = ELEMENTS(times); i-- > 0;)
+		CHECK(store_iter_next(it, &e) == 1 && e.type == STORE_LEAVE && e.frame.enter == times[i]);
+	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
 int main(void)
 {
+	test_far();
 	test_classes();
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);

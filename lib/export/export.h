@@ -37,7 +37,7 @@ struct export_ops {
 	int (*write)(const struct store *s, int fd, const struct export_options *o, struct export_result *ret);
 };
 
-extern const struct export_ops export_perfetto, export_tree, export_speedscope, export_folded, export_pprof;
+extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_folded, export_pprof;
 
 /* All formats, ended by NULL. */
 extern const struct export_ops *const export_formats[];

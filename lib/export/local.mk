@@ -2,7 +2,8 @@ noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
 	lib/export/export.c lib/export/export.h \
 	lib/export/folded.c \
-	lib/export/perfetto.c \
+	lib/export/fxt.c \
+	lib/export/perfetto.c lib/export/perfetto.h \
 	lib/export/pprof.c \
 	lib/export/protobuf.h \
 	lib/export/speedscope.c \

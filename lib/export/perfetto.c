@@ -5,6 +5,7 @@
  */
 #include <zlib.h>
 
+#include "lib/export/perfetto.h"
 #include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
 
@@ -246,28 +247,48 @@ static const char *name_of(const struct writer *w, const struct store_event *e, 
 	return instant;
 }
 
+void perfetto_reason(const struct store_event *e, bool cut, const char **ret_name, const char **ret_text)
+{
+	bool begins = e->type == STORE_ENTER, plain;
+
+	plain = begins ? e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL : e->kind == LEAVE_RETURN || e->kind == LEAVE_TAIL;
+	*ret_name = *ret_text = NULL;
+	if (plain && !cut)
+		return;
+	*ret_name = begins ? "begins" : "ends";
+	if (cut) {
+		*ret_text = "beyond this file";
+	} else if (begins && e->kind == CALL_INFERRED) {
+		*ret_text = "before the trace";
+	} else if (!begins && e->kind == LEAVE_END) {
+		*ret_text = "unfinished";
+	} else {
+		*ret_name = begins ? "entered by" : "left by";
+		*ret_text = begins ? call_kind_str(e->kind) : leave_kind_str(e->kind);
+	}
+}
+
 /* Whether an event has anything to say beyond what and when. */
 static bool is_plain(const struct store_event *e, bool cut)
 {
-	if (e->type == STORE_ENTER)
-		return !cut && (e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL);
-	return e->type == STORE_LEAVE && !cut && (e->kind == LEAVE_RETURN || e->kind == LEAVE_TAIL);
+	const char *name = NULL, *text;
+
+	if (e->type == STORE_ENTER || e->type == STORE_LEAVE)
+		perfetto_reason(e, cut, &name, &text);
+	return (e->type == STORE_ENTER || e->type == STORE_LEAVE) && !name;
 }
 
 static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
 {
-	if (cut)
-		put_reason(w, e->type == STORE_ENTER ? "begins" : "ends", "beyond this file", 0);
-	else if (e->type == STORE_ENTER && e->kind == CALL_INFERRED)
-		put_reason(w, "begins", "before the trace", 0);
-	else if (e->type == STORE_ENTER)
-		put_reason(w, "entered by", call_kind_str(e->kind), 0);
-	else if (e->type == STORE_LEAVE && e->kind == LEAVE_END)
-		put_reason(w, "ends", "unfinished", 0);
-	else if (e->type == STORE_LEAVE)
-		put_reason(w, "left by", leave_kind_str(e->kind), 0);
-	else if (e->type == STORE_GAP)
+	const char *name, *text;
+
+	if (e->type == STORE_GAP)
 		put_reason(w, "duration ns", NULL, e->until - e->time);
+	if (e->type != STORE_ENTER && e->type != STORE_LEAVE)
+		return;
+	perfetto_reason(e, cut, &name, &text);
+	if (name)
+		put_reason(w, name, text, 0);
 }
 
 static void write_event(struct writer *w, const struct store_event *e, bool cut)
@@ -371,6 +392,15 @@ static void writer_done(struct writer *w)
 	for (size_t i = 0; i < ELEMENTS(w->parts); i++)
 		buf_done(&w->parts[i]);
 	free(w->interned);
+}
+
+void perfetto_description(const struct store *s, const struct export_result *result, struct buf *ret)
+{
+	struct export_result copy = *result;
+	_cleanup_(writer_done) struct writer w = { .out.fd = -1, .result = &copy };
+
+	write_attributes(&w, s);
+	buf_add(ret, w.out.buf.data, w.out.buf.size);
 }
 
 static int perfetto_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)

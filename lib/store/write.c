@@ -491,7 +491,7 @@ static void put_event(struct thread *t, const struct call_event *e, enum store_c
 static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	struct frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
-	int rc = find_function(w, e->function, &f.function);
+	int rc = t->between ? -EINVAL : find_function(w, e->function, &f.function);
 
 	if (rc < 0)
 		return rc;
@@ -522,7 +522,7 @@ static int root(struct store_writer *w, struct thread *t, const struct call_even
 	struct frame f = { .kind = CALL_INFERRED, .root = true };
 	int rc;
 
-	if (!s || t->depth)
+	if (!s || t->depth || t->between)
 		return -EINVAL;
 	/* So many are no program's: the rest begins where it was found. */
 	if (t->n_roots >= ROOTS_MAX)
@@ -557,6 +557,7 @@ static int segment(struct thread *t, const struct call_event *e)
 	/* What came before was a gap, or nothing. */
 	t->gaps_of[t->gap].ns += t->gaps ? e->time - t->last : 0;
 	t->segments[t->n_segments++] = (struct segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
+	t->between = false;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
 }
@@ -568,6 +569,12 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 
 	if (!t || t->ended || (t->events && (e->time < t->time || e->instructions < t->instructions)))
 		return -EINVAL;
+	/* So much time has no room beside a code; a block's own time has. */
+	if (t->block_events && (e->time - t->time) >> (64 - CODE_BITS)) {
+		rc = end_block(w, t);
+		if (rc < 0)
+			return rc;
+	}
 	if (!t->block_events) {
 		rc = begin_block(t, e);
 		if (rc < 0)
@@ -596,6 +603,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		if (t->depth)
 			return -EINVAL;
 		t->gaps++;
+		t->between = true;
 		t->gap = e->kind % STORE_GAP_KINDS;
 		t->gaps_of[t->gap].n++;
 		put_event(t, e, CODE_GAP);

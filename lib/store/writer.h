@@ -46,7 +46,8 @@ struct thread {
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
-	uint8_t gap; /* of the last one */
+	uint8_t gap;  /* of the last one */
+	bool between; /* it was the last event; the next one begins a segment */
 	struct buf blocks; /* records */
 	struct segment *segments;
 	size_t n_segments, room_segments;
