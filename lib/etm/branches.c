@@ -7,6 +7,9 @@
 #include "lib/base/util.h"
 #include "lib/etm/packet.h"
 
+/* Packets of one atom each. */
+enum { ATOM_N = 0xf6, ATOM_E = 0xf7 };
+
 enum { BATCH = 2048, LOOKAHEAD = 16 };
 
 enum sync { SYNC_NONE, SYNC_LOST, SYNC_INFO, SYNC_DONE };
@@ -37,7 +40,7 @@ static int flush(struct branches *b)
 
 static inline void put(struct branches *b, enum branch_type type, uint64_t value, uint32_t number)
 {
-	b->list[b->n++] = (struct branch){ value, b->cycles, type, number };
+	b->list[b->n++] = (struct branch){ value, b->cycles << 16 | (number & 0xfff) << 4 | type };
 }
 
 static void put_address(struct branches *b, uint64_t address)
@@ -108,27 +111,36 @@ static int take(struct branches *b, const struct packet *p)
 	return b->n > BATCH - 2 ? flush(b) : 0;
 }
 
+/* The newest atom of a packet. */
+static inline bool is_taken(uint8_t header)
+{
+	return packet_atoms[header] >> ((packet_atoms[header] >> 24) - 1) & 1;
+}
+
 /*
- * The common packets. That each kind has its own jump, which the processor can foresee by what came before, is what makes it
- * fast.
+ * The common packets. Kinds are told apart by jumps, which the processor foresees by what came before; fewer of them or more
+ * of them, as for which of the last addresses it is, are slower.
  */
 static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD;
-	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], address;
-	bool taken = b->taken;
+	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], now = b->cycles, address;
+	struct branch *to = b->list + b->n;
+	uint8_t atoms = b->taken ? ATOM_E : ATOM_N;
 	size_t size;
 
 	*ret_used = 0;
 	if (n <= LOOKAHEAD || b->sync != SYNC_DONE || b->exception)
 		return 0;
 	while (at < limit) {
-		if (b->n > BATCH - 2 && flush(b) < 0)
-			break;
+		if (to > b->list + BATCH - 2) {
+			b->n = (size_t)(to - b->list);
+			to = b->list;
+			if (flush(b) < 0)
+				break;
+		}
 		if (at[0] >= 0xc0) {
-			/* The newest atom of format 5 and 4 is in the pattern; of others in a bit of the header. */
-			taken = packet_atoms[at[0]] >> ((packet_atoms[at[0]] >> 24) - 1) & 1;
-			at++;
+			atoms = *at++;
 			continue;
 		}
 		if (at[0] >= 0x90 && at[0] < 0x93) {
@@ -136,20 +148,22 @@ static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_
 			size = 1;
 		} else if (at[0] >= 0x95) {
 			address = packet_common_address(at, h0, &size);
-			if (!size || (at[0] == 0x9a && !b->packets.wide))
+			if (at[0] == 0x9a && !b->packets.wide)
+				size = 0;
+			if (!size)
 				break;
 		} else if ((at[0] & 0xf0) == 0x10 && b->packets.commit_option) {
 			uint32_t cycles = b->packets.threshold + (at[0] & 3);
 
-			b->cycles += cycles;
-			put(b, BRANCH_CYCLES, cycles, 0);
+			now += cycles;
+			*to++ = (struct branch){ cycles, now << 16 | BRANCH_CYCLES };
 			at++;
 			continue;
 		} else {
 			break;
 		}
-		put(b, taken ? BRANCH_TAKEN : BRANCH_AT, address, 0);
-		taken = false;
+		*to++ = (struct branch){ address, now << 16 | (is_taken(atoms) ? BRANCH_TAKEN : BRANCH_AT) };
+		atoms = ATOM_N;
 		h2 = h1;
 		h1 = h0;
 		h0 = address;
@@ -158,7 +172,9 @@ static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_
 	b->packets.history[0] = h0;
 	b->packets.history[1] = h1;
 	b->packets.history[2] = h2;
-	b->taken = taken;
+	b->taken = is_taken(atoms);
+	b->cycles = now;
+	b->n = (size_t)(to - b->list);
 	*ret_used = (size_t)(at - bytes);
 	return b->error;
 }
@@ -264,8 +280,8 @@ size_t branch_format(const struct branch *branch, char *ret, size_t size)
 {
 	static const char *const names[] = { "taken",  "at",   "exception", "exception-return", "cycles",
 					     "time", "event", "trace-on",  "lost" };
-	unsigned type = MIN((unsigned)branch->type, (unsigned)BRANCH_LOST);
-	int n = snprintf(ret, size, "%" PRIu64 " %s", (uint64_t)branch->cycles, names[type]);
+	unsigned type = MIN((unsigned)branch_type(branch), (unsigned)BRANCH_LOST);
+	int n = snprintf(ret, size, "%" PRIu64 " %s", branch_cycles(branch), names[type]);
 
 	switch (type) {
 	case BRANCH_TAKEN:
@@ -274,13 +290,13 @@ size_t branch_format(const struct branch *branch, char *ret, size_t size)
 		n += snprintf(ret + n, size - (size_t)n, " %" PRIx64, branch->value);
 		break;
 	case BRANCH_EXCEPTION:
-		n += snprintf(ret + n, size - (size_t)n, " %x %" PRIx64, (unsigned)branch->number, branch->value);
+		n += snprintf(ret + n, size - (size_t)n, " %x %" PRIx64, branch_number(branch), branch->value);
 		break;
 	case BRANCH_CYCLES:
 		n += snprintf(ret + n, size - (size_t)n, " %" PRIu64, branch->value);
 		break;
 	case BRANCH_EVENT:
-		n += snprintf(ret + n, size - (size_t)n, " %u", (unsigned)branch->number);
+		n += snprintf(ret + n, size - (size_t)n, " %u", branch_number(branch));
 		break;
 	default:
 		break;

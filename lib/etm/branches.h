@@ -21,10 +21,23 @@ enum branch_type {
 
 struct branch {
 	uint64_t value;
-	uint64_t cycles : 48; /* in all, when it was */
-	uint64_t type : 4;
-	uint64_t number : 12;
+	uint64_t what; /* from the top: cycles in all, when it was, in 48 bits; number, in 12; type */
 };
+
+static inline uint64_t branch_cycles(const struct branch *b)
+{
+	return b->what >> 16;
+}
+
+static inline uint32_t branch_number(const struct branch *b)
+{
+	return b->what >> 4 & 0xfff;
+}
+
+static inline enum branch_type branch_type(const struct branch *b)
+{
+	return (enum branch_type)(b->what & 15);
+}
 
 struct branches_sink {
 	int (*batch)(void *user, const struct branch *list, size_t n);
