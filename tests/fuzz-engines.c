@@ -598,7 +598,8 @@ static void mutate(void)
 		cut_out(at, 1 + below(below(4) ? 4 : 64));
 		break;
 	case 3: /* once more */
-		n = MIN(1 + below(32), job->size - at);
+		n = 1 + below(32);
+		n = MIN(n, job->size - at);
 		memcpy(bytes, job->bytes + at, n);
 		insert(below(job->size), bytes, n);
 		break;
@@ -676,7 +677,8 @@ static void take_piece(void)
 	in = &inputs[job->input];
 	job->config = in->trace.config;
 	from = in->n_syncs && below(16) ? in->syncs[below(in->n_syncs)] : below(in->trace.size);
-	n = MIN(in->trace.size - from, (size_t)100 + below(below(4) ? 1000 : 16000));
+	n = 100 + below(below(4) ? 1000 : 16000);
+	n = MIN(in->trace.size - from, n);
 	memcpy(job->bytes, in->trace.bytes + from, n);
 	job->size = n;
 }
