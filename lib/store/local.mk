@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += lib/store/libstore.la
 lib_store_libstore_la_SOURCES = \
+	lib/store/chunk.c \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \

@@ -1,5 +1,4 @@
 /* The end of a store: its tables, and the header that makes it one. */
-#include "lib/base/io.h"
 #include "lib/store/writer.h"
 
 /* Sections are made one at a time and written in pieces. */

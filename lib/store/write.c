@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "lib/base/io.h"
 #include "lib/store/writer.h"
 
 enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20 };
@@ -23,23 +22,18 @@ static int grow(void *items, size_t n, size_t *room, size_t size)
 	return 0;
 }
 
-static void add_text(struct buf *b, const char *text)
-{
-	buf_add(b, text, strlen(text) + 1);
-}
-
 static uint32_t add_string(struct store_writer *w, const char *text)
 {
 	uint32_t at = (uint32_t)w->strings.size;
 
-	add_text(&w->strings, text);
+	writer_text(&w->strings, text);
 	return at;
 }
 
 static void add_meta(struct store_writer *w, const char *key, const char *value)
 {
-	add_text(&w->meta, key);
-	add_text(&w->meta, value);
+	writer_text(&w->meta, key);
+	writer_text(&w->meta, value);
 }
 
 static void add_meta_number(struct store_writer *w, const char *key, uint64_t value)
@@ -48,81 +42,6 @@ static void add_meta_number(struct store_writer *w, const char *key, uint64_t va
 
 	snprintf(text, sizeof(text), "%ju", (uintmax_t)value);
 	add_meta(w, key, text);
-}
-
-int writer_append(struct store_writer *w, const void *data, size_t size)
-{
-	int rc = pwrite_full(w->fd, data, size, (off_t)w->offset);
-
-	if (rc == 0)
-		w->offset += size;
-	return rc;
-}
-
-static int append_chunk(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
-			const struct thread *t)
-{
-	_cleanup_buf_ struct buf head = { 0 };
-	uint32_t size = (uint32_t)chunk->size - left;
-	int rc = buf_error(chunk);
-
-	buf_u32(&head, CHUNK_MAGIC);
-	buf_u32(&head, type);
-	buf_u32(&head, size);
-	buf_u32(&head, left);
-	buf_u32(&head, store_checksum(chunk->data, size));
-	buf_u32(&head, store_checksum(chunk->data + size, left));
-	buf_u32(&head, t ? t->index : 0);
-	buf_u32(&head, 0);
-	buf_u64(&head, t ? t->block_time : 0);
-	buf_u32(&head, 0);
-	buf_u32(&head, store_checksum(head.data, head.size));
-	rc = rc < 0 ? rc : buf_error(&head);
-	if (rc == 0)
-		rc = writer_append(w, head.data, head.size);
-	return rc == 0 ? writer_append(w, chunk->data, chunk->size) : rc;
-}
-
-/* The names that the next block needs. */
-static int append_names(struct store_writer *w)
-{
-	_cleanup_buf_ struct buf b = { .limit = UINT32_MAX / 2 };
-
-	if (w->told_threads == w->n_threads && w->told_functions == w->n_functions)
-		return 0;
-	buf_varint(&b, w->n_threads - w->told_threads);
-	for (; w->told_threads < w->n_threads; w->told_threads++) {
-		const struct thread *t = w->threads[w->told_threads];
-
-		buf_varint(&b, t->tid);
-		add_text(&b, (const char *)w->strings.data + t->name);
-	}
-	buf_varint(&b, w->n_functions - w->told_functions);
-	for (; w->told_functions < w->n_functions; w->told_functions++) {
-		const struct function *f = &w->functions[w->told_functions];
-
-		buf_varint(&b, f->address);
-		buf_varint(&b, f->kind);
-		add_text(&b, (const char *)w->strings.data + f->name);
-		add_text(&b, (const char *)w->strings.data + f->image);
-	}
-	return append_chunk(w, CHUNK_NAMES, &b, 0, NULL);
-}
-
-int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum)
-{
-	_cleanup_buf_ struct buf b = { 0 };
-
-	buf_u64(&b, STORE_MAGIC);
-	buf_u32(&b, STORE_VERSION);
-	buf_u32(&b, STORE_HEADER_SIZE);
-	buf_u64(&b, table ? w->offset : 0);
-	buf_u64(&b, table);
-	buf_u32(&b, sections);
-	buf_u32(&b, checksum);
-	buf_zero(&b, STORE_HEADER_SIZE - 4 - b.size);
-	buf_u32(&b, store_checksum(b.data, b.size));
-	return buf_error(&b) ? buf_error(&b) : pwrite_full(w->fd, b.data, b.size, 0);
 }
 
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret)
@@ -148,7 +67,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 	rc = writer_header(w, 0, 0, 0);
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
-		rc = append_chunk(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
+		rc = writer_chunk(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
 	if (rc < 0)
 		return rc;
 	*ret = TAKE_PTR(w);
@@ -364,7 +283,7 @@ static int end_block(struct store_writer *w, struct thread *t)
 
 	if (rc < 0 || !t->block_events)
 		return rc;
-	rc = append_names(w);
+	rc = writer_names(w);
 	if (rc < 0)
 		return rc;
 	buf_u64(b, w->offset + CHUNK_HEAD_SIZE);
@@ -380,7 +299,7 @@ static int end_block(struct store_writer *w, struct thread *t)
 	buf_u32(b, store_checksum(t->block.data, size));
 	buf_u32(b, store_checksum(t->block.data + size, left));
 	t->block_events = 0;
-	rc = append_chunk(w, CHUNK_BLOCK, &t->block, left, t);
+	rc = writer_chunk(w, CHUNK_BLOCK, &t->block, left, t);
 	return rc < 0 ? rc : buf_error(b);
 }
 

@@ -93,6 +93,16 @@ struct store_writer {
 /* Appends to the file. */
 int writer_append(struct store_writer *w, const void *data, size_t size);
 
+/* A text with its NUL. */
+void writer_text(struct buf *b, const char *text);
+
+/* Appends a chunk, of which the last left bytes are the list behind it; t: of a block, else NULL. */
+int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
+		 const struct thread *t);
+
+/* Appends the names that the next block needs. */
+int writer_names(struct store_writer *w);
+
 /* Writes the header; table 0: the store is not finished. */
 int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum);
 

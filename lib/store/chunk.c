@@ -1,0 +1,84 @@
+/* What a store is made of as it grows: a header, and chunks that can be understood without what comes behind them. */
+#include <string.h>
+
+#include "lib/base/io.h"
+#include "lib/store/writer.h"
+
+void writer_text(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+int writer_append(struct store_writer *w, const void *data, size_t size)
+{
+	int rc = pwrite_full(w->fd, data, size, (off_t)w->offset);
+
+	if (rc == 0)
+		w->offset += size;
+	return rc;
+}
+
+int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
+		 const struct thread *t)
+{
+	_cleanup_buf_ struct buf head = { 0 };
+	uint32_t size = (uint32_t)chunk->size - left;
+	int rc = buf_error(chunk);
+
+	buf_u32(&head, CHUNK_MAGIC);
+	buf_u32(&head, type);
+	buf_u32(&head, size);
+	buf_u32(&head, left);
+	buf_u32(&head, store_checksum(chunk->data, size));
+	buf_u32(&head, store_checksum(chunk->data + size, left));
+	buf_u32(&head, t ? t->index : 0);
+	buf_u32(&head, 0);
+	buf_u64(&head, t ? t->block_time : 0);
+	buf_u32(&head, 0);
+	buf_u32(&head, store_checksum(head.data, head.size));
+	rc = rc < 0 ? rc : buf_error(&head);
+	if (rc == 0)
+		rc = writer_append(w, head.data, head.size);
+	return rc == 0 ? writer_append(w, chunk->data, chunk->size) : rc;
+}
+
+int writer_names(struct store_writer *w)
+{
+	_cleanup_buf_ struct buf b = { .limit = UINT32_MAX / 2 };
+
+	if (w->told_threads == w->n_threads && w->told_functions == w->n_functions)
+		return 0;
+	buf_varint(&b, w->n_threads - w->told_threads);
+	for (; w->told_threads < w->n_threads; w->told_threads++) {
+		const struct thread *t = w->threads[w->told_threads];
+
+		buf_varint(&b, t->tid);
+		writer_text(&b, (const char *)w->strings.data + t->name);
+	}
+	buf_varint(&b, w->n_functions - w->told_functions);
+	for (; w->told_functions < w->n_functions; w->told_functions++) {
+		const struct function *f = &w->functions[w->told_functions];
+
+		buf_varint(&b, f->address);
+		buf_varint(&b, f->kind);
+		writer_text(&b, (const char *)w->strings.data + f->name);
+		writer_text(&b, (const char *)w->strings.data + f->image);
+	}
+	return writer_chunk(w, CHUNK_NAMES, &b, 0, NULL);
+}
+
+int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+
+	buf_u64(&b, STORE_MAGIC);
+	buf_u32(&b, STORE_VERSION);
+	buf_u32(&b, STORE_HEADER_SIZE);
+	buf_u64(&b, table ? w->offset : 0);
+	buf_u64(&b, table);
+	buf_u32(&b, sections);
+	buf_u32(&b, checksum);
+	buf_zero(&b, STORE_HEADER_SIZE - 4 - b.size);
+	buf_u32(&b, store_checksum(b.data, b.size));
+	return buf_error(&b) ? buf_error(&b) : pwrite_full(w->fd, b.data, b.size, 0);
+}
