@@ -14,8 +14,10 @@ static bool hex_byte(const char *at, char *ret)
 {
 	int high = at[0] ? hex_value(at[0]) : -1, low = high >= 0 ? hex_value(at[1]) : -1;
 
+	if (low < 0)
+		return false;
 	*ret = (char)(high << 4 | low);
-	return low >= 0 && isprint((unsigned char)*ret);
+	return isprint((unsigned char)*ret);
 }
 
 /* The number that makes a name one of its unit's; an anonymous function has nothing else to tell it by. */

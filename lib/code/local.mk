@@ -13,8 +13,12 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/demangle.c lib/code/demangle.h \
 	lib/code/demangle-plain.c \
 	lib/code/demangle-rust.c \
+	lib/code/dwarf.c lib/code/dwarf.h \
+	lib/code/dwarf-files.c \
+	lib/code/dwarf-forms.c \
 	lib/code/elf-file.c lib/code/elf-file.h \
 	lib/code/inflate.c lib/code/inflate.h \
+	lib/code/inlines.c lib/code/inlines.h \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-perf.c \

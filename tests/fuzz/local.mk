@@ -1,12 +1,12 @@
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe elf jit messages names native opencsd perfdata snapshot store topology
+FUZZ = code decode deframe dwarf elf jit messages names native opencsd perfdata snapshot store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
 FUZZ_CFLAGS = -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize-recover=all -pthread
 FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
-EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/elf.c \
+EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
 	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c \
 	tests/fuzz/store.c tests/fuzz/topology.c
 
@@ -15,7 +15,7 @@ fuzz_sources = tests/fuzz/fuzz.c daemon/capture/jitdump.c daemon/capture/jitdump
 	$(lib_coresight_libcoresight_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_la_SOURCES) \
 	$(lib_varlink_libvarlink_la_SOURCES) $(lib_worker_libworker_la_SOURCES)
-fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/elfgen.h tests/storegen.h)
+fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/dwarfgen.h tests/elfgen.h tests/storegen.h)
 fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
 
 fuzz/%.o: $(top_srcdir)/%.c $(fuzz_headers)

@@ -1,0 +1,180 @@
+/* The files of a unit: they stand ahead of its program of lines (DWARF 5, 6.2.4). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/code/dwarf.h"
+
+enum { FORMATS_MAX = 16, CONTENT_PATH = 1, CONTENT_DIRECTORY = 2 };
+
+struct name {
+	const char *text;
+	uint64_t dir;
+};
+
+struct format {
+	uint64_t content, form;
+};
+
+static int read_formats(struct reader *r, struct format formats[FORMATS_MAX], uint8_t *ret_n)
+{
+	uint8_t n;
+
+	if (rd_u8(r, &n) < 0 || n > FORMATS_MAX)
+		return -EBADMSG;
+	for (uint8_t i = 0; i < n; i++)
+		if (rd_varint(r, &formats[i].content) < 0 || rd_varint(r, &formats[i].form) < 0)
+			return -EBADMSG;
+	*ret_n = n;
+	return 0;
+}
+
+/* A table of version 5, of directories or files. */
+static int read_table(struct dwarf *d, const struct dwarf_unit *u, struct reader *r, struct buf *names)
+{
+	struct format formats[FORMATS_MAX];
+	uint64_t count;
+	uint8_t n;
+
+	if (read_formats(r, formats, &n) < 0 || rd_varint(r, &count) < 0)
+		return -EBADMSG;
+	for (uint64_t i = 0; i < count; i++) {
+		struct name name = { 0 };
+
+		if (!dwarf_step(d, 16 + n))
+			return -EFBIG;
+		for (uint8_t k = 0; k < n; k++) {
+			struct dwarf_value v;
+			int rc = dwarf_form(d, u, r, formats[k].form, 0, &v);
+
+			if (rc < 0)
+				return rc;
+			if (formats[k].content == CONTENT_PATH)
+				name.text = dwarf_string(d, u, &v);
+			else if (formats[k].content == CONTENT_DIRECTORY && v.class == VALUE_NUMBER)
+				name.dir = v.number;
+		}
+		buf_add(names, &name, sizeof(name));
+		if (buf_error(names))
+			return buf_error(names);
+	}
+	return 0;
+}
+
+/* Those of older versions: strings up to an empty one; 0 is the unit's own. */
+static int read_old_table(struct dwarf *d, struct reader *r, bool files, const char *first, struct buf *names)
+{
+	struct name name = { first };
+
+	buf_add(names, &name, sizeof(name));
+	for (;;) {
+		uint64_t time, size;
+
+		name = (struct name){ 0 };
+		if (!dwarf_step(d, 16))
+			return -EFBIG;
+		if (rd_str(r, &name.text) < 0)
+			return -EBADMSG;
+		if (!name.text[0])
+			return buf_error(names);
+		if (files && (rd_varint(r, &name.dir) < 0 || rd_varint(r, &time) < 0 || rd_varint(r, &size) < 0))
+			return -EBADMSG;
+		buf_add(names, &name, sizeof(name));
+	}
+}
+
+/* Up to the tables; *u has the header's own sizes after that. */
+static int read_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret)
+{
+	struct reader r = dwarf_at(d, DWARF_LINE, u->stmt_list), body;
+	uint8_t instruction, operations, statement, base, range, opcodes, segment;
+	uint64_t size, header;
+	uint32_t small;
+
+	u->offset_size = 4;
+	if (rd_u32(&r, &small) < 0)
+		return -EBADMSG;
+	size = small;
+	if (small == UINT32_MAX) {
+		u->offset_size = 8;
+		if (rd_u64(&r, &size) < 0)
+			return -EBADMSG;
+	}
+	if (size > rd_left(&r) || rd_sub(&r, (size_t)size, &body) < 0 || rd_u16(&body, &u->version) < 0 || u->version < 2 ||
+	    u->version > 5)
+		return -EBADMSG;
+	if (u->version >= 5 && (rd_u8(&body, &u->address_size) < 0 || rd_u8(&body, &segment) < 0))
+		return -EBADMSG;
+	if (dwarf_offset(u, &body, &header) < 0 || rd_u8(&body, &instruction) < 0 ||
+	    (u->version >= 4 && rd_u8(&body, &operations) < 0) || rd_u8(&body, &statement) < 0 || rd_u8(&body, &base) < 0 ||
+	    rd_u8(&body, &range) < 0 || rd_u8(&body, &opcodes) < 0 || rd_skip(&body, opcodes ? opcodes - 1u : 0) < 0)
+		return -EBADMSG;
+	*ret = body;
+	return 0;
+}
+
+static int read_files(struct dwarf *d, struct dwarf_unit *u)
+{
+	_cleanup_buf_ struct buf dirs = { 0 }, files = { 0 };
+	const struct name *dir, *file;
+	struct dwarf_unit header = *u;
+	struct reader r;
+	int rc = read_header(d, &header, &r);
+
+	if (rc == 0)
+		rc = header.version >= 5 ? read_table(d, &header, &r, &dirs) : read_old_table(d, &r, false, u->dir, &dirs);
+	if (rc == 0)
+		rc = header.version >= 5 ? read_table(d, &header, &r, &files) : read_old_table(d, &r, true, NULL, &files);
+	if (rc < 0)
+		return rc;
+	u->files = calloc(files.size / sizeof(*file) + 1, sizeof(*u->files));
+	if (!u->files)
+		return -ENOMEM;
+	dir = (const struct name *)dirs.data;
+	file = (const struct name *)files.data;
+	u->n_files = files.size / sizeof(*file);
+	for (size_t i = 0; i < u->n_files; i++) {
+		u->files[i].name = file[i].text;
+		if (file[i].dir < dirs.size / sizeof(*dir))
+			u->files[i].dir = dir[file[i].dir].text;
+		u->files[i].above = header.version >= 5 && dirs.size ? dir[0].text : u->dir;
+	}
+	return 0;
+}
+
+static void append(struct buf *b, const char *part)
+{
+	if (!part || !*part)
+		return;
+	/* What begins at the root is not relative to what stands ahead of it. */
+	if (*part == '/')
+		buf_clear(b);
+	else if (b->size)
+		buf_u8(b, '/');
+	buf_add(b, part, strlen(part));
+}
+
+const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number)
+{
+	struct dwarf_file *f;
+	struct buf b = { .limit = 4096 };
+
+	if (!u->has_files && u->has_stmt_list) {
+		u->has_files = true;
+		read_files(d, u);
+	}
+	if (number >= u->n_files)
+		return NULL;
+	f = &u->files[number];
+	if (f->path || !f->name)
+		return f->path;
+	append(&b, f->above);
+	if (f->dir != f->above)
+		append(&b, f->dir);
+	append(&b, f->name);
+	buf_u8(&b, 0);
+	if (buf_error(&b))
+		buf_done(&b);
+	else
+		f->path = (char *)TAKE_PTR(b.data);
+	return f->path;
+}

@@ -1,0 +1,372 @@
+/* Values by their forms (DWARF 5, 7.5.6), and what they are numbers of. */
+#include <string.h>
+
+#include "lib/code/dwarf.h"
+
+enum {
+	FORM_ADDR = 0x01,
+	FORM_BLOCK2 = 0x03,
+	FORM_BLOCK4,
+	FORM_DATA2,
+	FORM_DATA4,
+	FORM_DATA8,
+	FORM_STRING,
+	FORM_BLOCK,
+	FORM_BLOCK1,
+	FORM_DATA1,
+	FORM_FLAG,
+	FORM_SDATA,
+	FORM_STRP,
+	FORM_UDATA,
+	FORM_REF_ADDR,
+	FORM_REF1,
+	FORM_REF2,
+	FORM_REF4,
+	FORM_REF8,
+	FORM_REF_UDATA,
+	FORM_INDIRECT,
+	FORM_SEC_OFFSET,
+	FORM_EXPRLOC,
+	FORM_FLAG_PRESENT,
+	FORM_STRX,
+	FORM_ADDRX,
+	FORM_REF_SUP4,
+	FORM_STRP_SUP,
+	FORM_DATA16,
+	FORM_LINE_STRP,
+	FORM_REF_SIG8,
+	FORM_IMPLICIT_CONST,
+	FORM_LOCLISTX,
+	FORM_RNGLISTX,
+	FORM_REF_SUP8,
+	FORM_STRX1,
+	FORM_STRX2,
+	FORM_STRX3,
+	FORM_STRX4,
+	FORM_ADDRX1,
+	FORM_ADDRX2,
+	FORM_ADDRX3,
+	FORM_ADDRX4,
+	FORM_GNU_REF_ALT = 0x1f20,
+	FORM_GNU_STRP_ALT,
+};
+
+struct reader dwarf_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset)
+{
+	struct reader r = reader_of(d->sections[section].data, d->sections[section].size);
+
+	if (offset > rd_left(&r) || rd_skip(&r, (size_t)offset) < 0)
+		r.at = r.end;
+	return r;
+}
+
+static int number(struct reader *r, unsigned size, uint64_t *ret)
+{
+	const uint8_t *at;
+	uint64_t v = 0;
+
+	if (rd_bytes(r, size, &at) < 0)
+		return -EBADMSG;
+	while (size--)
+		v = v << 8 | at[size];
+	*ret = v;
+	return 0;
+}
+
+/* LEB128 that is as long as it likes: what does not fit is left out, as compilers pad with zeros. */
+static int leb(struct reader *r, bool is_signed, uint64_t *ret)
+{
+	uint64_t v = 0;
+	unsigned shift = 0;
+	uint8_t byte;
+
+	do {
+		if (rd_u8(r, &byte) < 0)
+			return -EBADMSG;
+		if (shift < 64)
+			v |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	if (is_signed && byte & 0x40 && shift < 64)
+		v |= ~(uint64_t)0 << shift;
+	*ret = v;
+	return 0;
+}
+
+int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret)
+{
+	return number(r, u->offset_size, ret);
+}
+
+static int string_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset, const char **ret)
+{
+	struct reader r = dwarf_at(d, section, offset);
+
+	if (rd_str(&r, ret) < 0)
+		*ret = NULL;
+	return 0;
+}
+
+static int skip_block(struct reader *r, uint64_t size)
+{
+	return size > rd_left(r) ? -EBADMSG : rd_skip(r, (size_t)size);
+}
+
+static int block(struct reader *r, uint64_t form)
+{
+	uint64_t size = 0;
+	int rc = form == FORM_BLOCK1   ? number(r, 1, &size)
+		 : form == FORM_BLOCK2 ? number(r, 2, &size)
+		 : form == FORM_BLOCK4 ? number(r, 4, &size)
+				       : leb(r, false, &size);
+
+	return rc < 0 ? rc : skip_block(r, size);
+}
+
+static int reference(const struct dwarf_unit *u, struct reader *r, uint64_t form, struct dwarf_value *v)
+{
+	uint64_t at = 0;
+	int rc;
+
+	v->class = VALUE_REFERENCE;
+	if (form == FORM_REF_ADDR)
+		return number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
+	rc = form == FORM_REF_UDATA ? leb(r, false, &at) : number(r, 1u << (form - FORM_REF1), &at);
+	/* One that leads out of the unit leads nowhere. */
+	v->number = at < u->end - u->offset ? u->offset + at : UINT64_MAX;
+	return rc;
+}
+
+/* A number of a table: of bytes, or of as many as it needs. */
+static int indexed(struct reader *r, unsigned size, enum dwarf_class class, struct dwarf_value *v)
+{
+	v->class = class;
+	v->indexed = true;
+	return size ? number(r, size, &v->number) : leb(r, false, &v->number);
+}
+
+static int string_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form,
+		       struct dwarf_value *v)
+{
+	uint64_t at = 0;
+	int rc;
+
+	v->class = VALUE_STRING;
+	if (form == FORM_STRING)
+		return rd_str(r, &v->string);
+	rc = dwarf_offset(u, r, &at);
+	if (rc < 0)
+		return rc;
+	return string_at(d, form == FORM_STRP ? DWARF_STR : DWARF_LINE_STR, at, &v->string);
+}
+
+int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
+	       struct dwarf_value *ret)
+{
+	struct dwarf_value *v = ret;
+
+	*v = (struct dwarf_value){ .class = VALUE_NUMBER };
+	if (form == FORM_INDIRECT && (leb(r, false, &form) < 0 || form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST))
+		return -EBADMSG;
+	switch (form) {
+	case FORM_ADDR:
+		v->class = VALUE_ADDRESS;
+		return number(r, u->address_size, &v->number);
+	case FORM_DATA1:
+	case FORM_FLAG:
+		return number(r, 1, &v->number);
+	case FORM_DATA2:
+		return number(r, 2, &v->number);
+	case FORM_DATA4:
+		return number(r, 4, &v->number);
+	case FORM_DATA8:
+		return number(r, 8, &v->number);
+	case FORM_DATA16:
+		v->class = VALUE_NONE;
+		return rd_skip(r, 16);
+	case FORM_UDATA:
+	case FORM_LOCLISTX:
+		return leb(r, false, &v->number);
+	case FORM_SDATA:
+		return leb(r, true, &v->number);
+	case FORM_SEC_OFFSET:
+		return dwarf_offset(u, r, &v->number);
+	case FORM_RNGLISTX:
+		return indexed(r, 0, VALUE_NUMBER, v);
+	case FORM_FLAG_PRESENT:
+		v->number = 1;
+		return 0;
+	case FORM_IMPLICIT_CONST:
+		v->number = (uint64_t)implicit;
+		return 0;
+	case FORM_STRING:
+	case FORM_STRP:
+	case FORM_LINE_STRP:
+		return string_form(d, u, r, form, v);
+	case FORM_STRX:
+		return indexed(r, 0, VALUE_STRING, v);
+	case FORM_STRX1:
+	case FORM_STRX2:
+	case FORM_STRX3:
+	case FORM_STRX4:
+		return indexed(r, (unsigned)(form - FORM_STRX1 + 1), VALUE_STRING, v);
+	case FORM_ADDRX:
+		return indexed(r, 0, VALUE_ADDRESS, v);
+	case FORM_ADDRX1:
+	case FORM_ADDRX2:
+	case FORM_ADDRX3:
+	case FORM_ADDRX4:
+		return indexed(r, (unsigned)(form - FORM_ADDRX1 + 1), VALUE_ADDRESS, v);
+	case FORM_REF1:
+	case FORM_REF2:
+	case FORM_REF4:
+	case FORM_REF8:
+	case FORM_REF_UDATA:
+	case FORM_REF_ADDR:
+		return reference(u, r, form, v);
+	}
+	/* What nobody here asks for, or what lies in a file that is not read. */
+	v->class = VALUE_NONE;
+	switch (form) {
+	case FORM_BLOCK:
+	case FORM_BLOCK1:
+	case FORM_BLOCK2:
+	case FORM_BLOCK4:
+	case FORM_EXPRLOC:
+		return block(r, form);
+	case FORM_REF_SIG8:
+	case FORM_REF_SUP8:
+		return rd_skip(r, 8);
+	case FORM_REF_SUP4:
+		return rd_skip(r, 4);
+	case FORM_STRP_SUP:
+	case FORM_GNU_REF_ALT:
+	case FORM_GNU_STRP_ALT:
+		return rd_skip(r, u->offset_size);
+	}
+	return -EBADMSG;
+}
+
+const char *dwarf_string(const struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_value *v)
+{
+	const char *ret = v->string;
+	struct reader r;
+	uint64_t at;
+
+	if (v->class != VALUE_STRING)
+		return NULL;
+	if (!v->indexed)
+		return ret;
+	if (v->number > UINT32_MAX)
+		return NULL;
+	r = dwarf_at(d, DWARF_STR_OFFSETS, u->str_offsets_base + v->number * u->offset_size);
+	if (dwarf_offset(u, &r, &at) < 0)
+		return NULL;
+	string_at(d, DWARF_STR, at, &ret);
+	return ret;
+}
+
+bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_value *v, uint64_t *ret)
+{
+	struct reader r;
+
+	if (v->class != VALUE_ADDRESS)
+		return false;
+	if (!v->indexed) {
+		*ret = v->number;
+		return true;
+	}
+	if (v->number > UINT32_MAX)
+		return false;
+	r = dwarf_at(d, DWARF_ADDR, u->addr_base + v->number * u->address_size);
+	return number(&r, u->address_size, ret) == 0;
+}
+
+/* DWARF 5, 2.17.3 and 7.25. */
+static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
+{
+	enum { END, BASE_ADDRESSX, STARTX_ENDX, STARTX_LENGTH, OFFSET_PAIR, BASE_ADDRESS, START_END, START_LENGTH };
+	struct reader r = dwarf_at(d, DWARF_RNGLISTS, at);
+	uint64_t base = u->low_pc;
+	int rc = 0;
+
+	while (rc == 0) {
+		struct dwarf_value one = { .class = VALUE_ADDRESS }, two = { .class = VALUE_ADDRESS };
+		uint64_t start = 0, end = 0;
+		uint8_t kind;
+
+		if (!dwarf_step(d, 1))
+			return -EFBIG;
+		if (rd_u8(&r, &kind) < 0 || kind > START_LENGTH)
+			return -EBADMSG;
+		if (kind == END)
+			return 0;
+		one.indexed = kind <= STARTX_LENGTH;
+		two.indexed = kind == STARTX_ENDX;
+		if (one.indexed || kind == OFFSET_PAIR ? leb(&r, false, &one.number) < 0
+						       : number(&r, u->address_size, &one.number) < 0)
+			return -EBADMSG;
+		if (kind == STARTX_ENDX || kind == STARTX_LENGTH || kind == OFFSET_PAIR || kind == START_LENGTH)
+			rc = leb(&r, false, &two.number);
+		else if (kind == START_END)
+			rc = number(&r, u->address_size, &two.number);
+		if (rc < 0 || !dwarf_address(d, u, &one, &start) || !dwarf_address(d, u, &two, &end))
+			return -EBADMSG;
+		if (kind == BASE_ADDRESSX || kind == BASE_ADDRESS) {
+			base = start;
+			continue;
+		}
+		if (kind == STARTX_LENGTH || kind == START_LENGTH)
+			end += start;
+		if (kind == OFFSET_PAIR) {
+			start += base;
+			end += base;
+		}
+		rc = fn(user, start, end);
+	}
+	return rc;
+}
+
+/* DWARF 4, 2.17.3. */
+static int old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
+{
+	uint64_t base = u->low_pc, start, end, all = u->address_size == 4 ? UINT32_MAX : UINT64_MAX;
+	struct reader r = dwarf_at(d, DWARF_RANGES, at);
+	int rc = 0;
+
+	while (rc == 0) {
+		if (!dwarf_step(d, 1))
+			return -EFBIG;
+		if (number(&r, u->address_size, &start) < 0 || number(&r, u->address_size, &end) < 0)
+			return -EBADMSG;
+		if (start == 0 && end == 0)
+			return 0;
+		if (start == all)
+			base = end;
+		else
+			rc = fn(user, base + start, base + end);
+	}
+	return rc;
+}
+
+int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn, void *user)
+{
+	uint64_t at = e->ranges.number, start, end;
+	struct reader r;
+
+	if (e->ranges.class == VALUE_NUMBER && u->version < 5)
+		return old_ranges(d, u, at, fn, user);
+	if (e->ranges.class == VALUE_NUMBER) {
+		if (e->ranges.indexed && at > UINT32_MAX)
+			return -EBADMSG;
+		r = dwarf_at(d, DWARF_RNGLISTS, u->rnglists_base + at * u->offset_size);
+		if (e->ranges.indexed && dwarf_offset(u, &r, &at) < 0)
+			return -EBADMSG;
+		return range_lists(d, u, e->ranges.indexed ? u->rnglists_base + at : at, fn, user);
+	}
+	if (!dwarf_address(d, u, &e->low_pc, &start))
+		return 0;
+	if (e->high_pc.class == VALUE_NUMBER)
+		return fn(user, start, start + e->high_pc.number);
+	return dwarf_address(d, u, &e->high_pc, &end) ? fn(user, start, end) : 0;
+}

@@ -1,0 +1,401 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/code/dwarf.h"
+#include "lib/code/inlines.h"
+
+enum { NESTING_MAX = 512, ORIGINS_MAX = 8, SPANS_MAX = 8 << 20 };
+
+#define NONE UINT32_MAX
+
+/* Addresses, and what they are part of; of several the deepest has them. */
+struct span {
+	uint64_t start, end;
+	uint32_t of, depth;
+};
+
+struct spans {
+	struct span *items;
+	size_t n;
+};
+
+/* A function, or one that is inlined in another. */
+struct node {
+	uint32_t parent; /* NONE: a function */
+	const char *name;
+	struct dwarf_unit *decl_unit;
+	uint64_t decl_file, decl_line, call_file, call_line;
+};
+
+struct unit {
+	bool read;
+	struct spans flat;
+	struct node *nodes;
+};
+
+struct inlines {
+	struct elf_file elf; /* of the file itself; only its segments are used */
+	struct dwarf dwarf;
+	struct spans units; /* of numbers of units */
+	struct unit *read;  /* as many as the DWARF has */
+	size_t n_spans;	    /* of all units */
+};
+
+struct inlines *inlines_free(struct inlines *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; s->read && i < s->dwarf.n_units; i++) {
+		free(s->read[i].flat.items);
+		free(s->read[i].nodes);
+	}
+	free(s->read);
+	free(s->units.items);
+	dwarf_done(&s->dwarf);
+	elf_file_done(&s->elf);
+	free(s);
+	return NULL;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	return (x->of > y->of) - (x->of < y->of);
+}
+
+static void put_span(struct spans *to, const struct span *from, uint64_t start, uint64_t end)
+{
+	if (start < end)
+		to->items[to->n++] = (struct span){ start, end, from->of, from->depth };
+}
+
+/*
+ * Cuts what overlaps so that an address has one span: the one that begins last before it, which is the deepest where they
+ * nest. Each gives one piece, and one more where another ends within it.
+ */
+static int flatten(struct buf *from, struct spans *ret)
+{
+	struct span *in = (struct span *)from->data;
+	size_t n = from->size / sizeof(*in), depth = 0;
+	_cleanup_free_ uint32_t *stack = malloc((n + 1) * sizeof(*stack));
+	struct spans flat = { malloc((2 * n + 1) * sizeof(*flat.items)) };
+	uint64_t at = 0;
+
+	if (!stack || !flat.items) {
+		free(flat.items);
+		return -ENOMEM;
+	}
+	if (n)
+		qsort(in, n, sizeof(*in), compare_spans);
+	for (size_t i = 0; i <= n; i++) {
+		uint64_t start = i < n ? in[i].start : UINT64_MAX;
+
+		while (depth) {
+			const struct span *top = &in[stack[depth - 1]];
+			uint64_t end = MIN(top->end, start);
+
+			put_span(&flat, top, at, end);
+			at = MAX(at, end);
+			if (top->end > start)
+				break;
+			depth--;
+		}
+		at = start;
+		if (i < n)
+			stack[depth++] = (uint32_t)i;
+	}
+	*ret = flat;
+	return 0;
+}
+
+/* The span that an address lies in, or NULL; *ret_start and *ret_end shrink to where that answer ends. */
+static const struct span *find_span(const struct spans *s, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct span *found = NULL;
+	size_t low = 0, high = s->n;
+	uint64_t start = 0, end = UINT64_MAX;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low && address < s->items[low - 1].end) {
+		found = &s->items[low - 1];
+		start = found->start;
+		end = found->end;
+	} else {
+		start = low ? s->items[low - 1].end : 0;
+		end = low < s->n ? s->items[low].start : UINT64_MAX;
+	}
+	*ret_start = MAX(*ret_start, start);
+	*ret_end = MIN(*ret_end, end);
+	return found;
+}
+
+struct adding {
+	struct inlines *inlines;
+	struct buf *to;
+	uint32_t of, depth;
+	bool any;
+};
+
+/* What a linker left out stands at 0. */
+static int add_span(void *user, uint64_t start, uint64_t end)
+{
+	struct adding *a = user;
+	struct span span = { start, end, a->of, a->depth };
+
+	if (!start || start >= end)
+		return 0;
+	if (a->inlines->n_spans++ == SPANS_MAX)
+		return -EFBIG;
+	a->any = true;
+	buf_add(a->to, &span, sizeof(span));
+	return buf_error(a->to);
+}
+
+/* A name, and where it was declared, may stand with what an entry is an instance or the definition of. */
+static void name_node(struct dwarf *d, struct dwarf_unit *u, const struct dwarf_entry *entry, struct node *node)
+{
+	struct dwarf_entry e = *entry;
+	const char *plain = NULL, *linkage = NULL;
+
+	for (int i = 0; i < ORIGINS_MAX; i++) {
+		struct reader r;
+
+		linkage = dwarf_string(d, u, &e.linkage_name);
+		if (!plain)
+			plain = dwarf_string(d, u, &e.name);
+		if (!node->decl_unit && e.decl_line) {
+			node->decl_unit = u;
+			node->decl_line = e.decl_line;
+			node->decl_file = e.decl_file;
+		}
+		if (linkage || e.origin.class != VALUE_REFERENCE)
+			break;
+		u = dwarf_unit_of(d, e.origin.number);
+		if (!u || dwarf_entries(d, u, e.origin.number, &r) < 0 || dwarf_entry(d, u, &r, &e) < 0 || !e.tag)
+			break;
+	}
+	node->name = linkage && *linkage ? linkage : plain && *plain ? plain : NULL;
+}
+
+/* What is being read of a unit. */
+struct reading {
+	struct inlines *inlines;
+	struct dwarf_unit *unit;
+	struct buf spans, nodes;
+	uint32_t around[NESTING_MAX + 1]; /* by how deep it nests: the node around it */
+	uint32_t depths[NESTING_MAX + 1]; /* and that one's own depth */
+};
+
+static void reading_done(struct reading *r)
+{
+	buf_done(&r->spans);
+	buf_done(&r->nodes);
+}
+
+/* The node that is around an entry's children. */
+static int read_node(struct reading *r, const struct dwarf_entry *e, uint32_t level)
+{
+	struct dwarf *d = &r->inlines->dwarf;
+	struct node node = { .parent = NONE };
+	struct adding add = { .inlines = r->inlines, .to = &r->spans, .of = (uint32_t)(r->nodes.size / sizeof(node)) };
+	int rc;
+
+	r->around[level + 1] = r->around[level];
+	r->depths[level + 1] = r->depths[level];
+	if (e->tag != TAG_SUBPROGRAM && e->tag != TAG_INLINED_SUBROUTINE)
+		return 0;
+	if (e->tag == TAG_INLINED_SUBROUTINE) {
+		node.parent = r->around[level];
+		node.call_file = e->call_file;
+		node.call_line = e->call_line;
+	}
+	/* What has no code of its own is what others are instances of: nothing is inlined in it. */
+	r->around[level + 1] = NONE;
+	if (e->tag == TAG_INLINED_SUBROUTINE && node.parent == NONE)
+		return 0;
+	/* Spans have a node, whatever comes of them. */
+	buf_add(&r->nodes, &node, sizeof(node));
+	if (buf_error(&r->nodes))
+		return buf_error(&r->nodes);
+	add.depth = r->depths[level] + 1;
+	rc = dwarf_ranges(d, r->unit, e, add_span, &add);
+	if (!add.any) {
+		r->nodes.size -= sizeof(node);
+		return rc == -EBADMSG ? 0 : rc;
+	}
+	name_node(d, r->unit, e, (struct node *)(r->nodes.data + r->nodes.size) - 1);
+	r->around[level + 1] = add.of;
+	r->depths[level + 1] = add.depth;
+	return rc == -EBADMSG ? 0 : rc;
+}
+
+static int read_entries(struct reading *read)
+{
+	struct dwarf *d = &read->inlines->dwarf;
+	uint32_t level = 0;
+	struct reader r;
+	int rc = dwarf_entries(d, read->unit, read->unit->entries, &r);
+
+	read->around[0] = NONE;
+	while (rc == 0 && rd_left(&r)) {
+		struct dwarf_entry e;
+
+		rc = dwarf_entry(d, read->unit, &r, &e);
+		if (rc < 0)
+			break;
+		if (!e.tag) {
+			if (level <= 1)
+				break;
+			level--;
+			continue;
+		}
+		rc = read_node(read, &e, level);
+		if (!e.children)
+			continue;
+		if (level + 1 == NESTING_MAX)
+			return -EBADMSG;
+		level++;
+	}
+	return rc;
+}
+
+/* What is broken has what stands ahead of that. */
+static int read_unit(struct inlines *s, uint32_t number)
+{
+	_cleanup_(reading_done) struct reading read = { .inlines = s, .unit = &s->dwarf.units[number] };
+	struct unit *u = &s->read[number];
+	int rc = read_entries(&read);
+
+	if (rc == -ENOMEM)
+		return rc;
+	rc = flatten(&read.spans, &u->flat);
+	if (rc == 0)
+		u->nodes = (struct node *)TAKE_PTR(read.nodes.data);
+	return rc;
+}
+
+static int find_units(struct inlines *s)
+{
+	_cleanup_buf_ struct buf spans = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < s->dwarf.n_units; i++) {
+		struct dwarf_unit *u = &s->dwarf.units[i];
+		struct adding add = { .inlines = s, .to = &spans, .of = (uint32_t)i };
+		struct dwarf_entry e;
+		struct reader r;
+
+		if (dwarf_entries(&s->dwarf, u, u->entries, &r) < 0 || dwarf_entry(&s->dwarf, u, &r, &e) < 0)
+			continue;
+		rc = dwarf_ranges(&s->dwarf, u, &e, add_span, &add);
+		rc = rc == -EBADMSG ? 0 : rc;
+	}
+	return rc < 0 ? rc : flatten(&spans, &s->units);
+}
+
+static int load(struct inlines *s, int fd, int debug)
+{
+	_cleanup_(elf_file_done) struct elf_file other = { 0 };
+	int rc = elf_file_open(fd, &s->elf);
+
+	if (rc < 0)
+		return rc;
+	rc = dwarf_open(&s->elf, &s->dwarf);
+	if (rc == -ENODATA && debug >= 0) {
+		rc = elf_file_open(debug, &other);
+		if (rc == 0)
+			rc = dwarf_open(&other, &s->dwarf);
+	}
+	if (rc < 0)
+		return rc;
+	s->read = calloc(s->dwarf.n_units, sizeof(*s->read));
+	return s->read ? find_units(s) : -ENOMEM;
+}
+
+int inlines_load(int fd, int debug, struct inlines **ret)
+{
+	_cleanup_(inlines_freep) struct inlines *s = calloc(1, sizeof(*s));
+	int rc = s ? load(s, fd, debug) : -ENOMEM;
+
+	if (rc < 0)
+		return rc;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
+{
+	const struct node *nodes = s->read[unit].nodes;
+	size_t n = 0, i;
+
+	for (uint32_t k = at; k != NONE; k = nodes[k].parent)
+		n++;
+	/* A parent's number is less than its child's, so that this ends. */
+	i = n;
+	ret->n = MIN(n, (size_t)INLINES_MAX);
+	for (uint32_t k = at; k != NONE; k = nodes[k].parent) {
+		const struct node *node = &nodes[k];
+		struct inlines_frame *f;
+
+		if (--i >= INLINES_MAX)
+			continue;
+		f = &ret->frames[i];
+		*f = (struct inlines_frame){ .name = node->name };
+		if (node->decl_unit) {
+			f->file = dwarf_file(&s->dwarf, node->decl_unit, node->decl_file);
+			f->line = (uint32_t)node->decl_line;
+		}
+		if (node->parent == NONE)
+			continue;
+		f->call_file = dwarf_file(&s->dwarf, &s->dwarf.units[unit], node->call_file);
+		f->call_line = (uint32_t)node->call_line;
+	}
+}
+
+void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+{
+	const struct span *span = NULL;
+	uint64_t bias = 0, start = offset, end = offset + 1;
+
+	for (size_t i = 0; i < s->elf.n_loads; i++) {
+		const Elf64_Phdr *p = &s->elf.loads[i];
+
+		if (!(p->p_flags & PF_X) || offset < p->p_offset || offset - p->p_offset >= p->p_filesz)
+			continue;
+		bias = p->p_vaddr - p->p_offset;
+		start = p->p_vaddr;
+		end = p->p_vaddr + p->p_filesz;
+		break;
+	}
+	ret->n = 0;
+	ret->start = offset;
+	ret->end = offset + 1;
+	if (end - start < 2 || end < start)
+		return;
+	span = find_span(&s->units, offset + bias, &start, &end);
+	if (span && !s->read[span->of].read) {
+		s->read[span->of].read = true;
+		read_unit(s, span->of);
+	}
+	if (span) {
+		uint32_t unit = span->of;
+
+		span = find_span(&s->read[unit].flat, offset + bias, &start, &end);
+		if (span)
+			tell(s, unit, span->of, ret);
+	}
+	ret->start = start - bias;
+	ret->end = end - bias;
+}
