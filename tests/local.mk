@@ -212,6 +212,9 @@ trace_sources = tests/trace.c tests/trace.h client/finder.c client/decode/info.c
 	client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c
 tests_bench_engine_SOURCES = tests/bench-engine.c $(trace_sources)
 tests_bench_engine_LDADD = $(csight_decode_LDADD) -lpthread
+check_PROGRAMS += tests/bench-workers
+tests_bench_workers_SOURCES = tests/bench-workers.c $(trace_sources)
+tests_bench_workers_LDADD = $(csight_decode_LDADD) -lpthread
 check_PROGRAMS += tests/unit-generate
 generate_sources = tests/generate.c tests/generate.h tests/generate-packets.c tests/generate-parts.h tests/generate-program.c
 tests_unit_generate_SOURCES = tests/unit-generate.c $(generate_sources)

@@ -15,6 +15,7 @@ enum {
 	PART_SIZE = 96 << 10, /* of most; they end at the first synchronisation behind it */
 	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
 	SYNC_SIZE = 12,
+	STEP = 16 << 10,
 };
 
 /* So much may wait to be stitched before no more is begun. */
@@ -366,17 +367,19 @@ static int cut(struct native_workers *w)
 
 int native_workers_push(struct native_workers *w, const void *data, size_t size)
 {
-	struct part *p;
+	const uint8_t *bytes = data;
 	int rc = w->native->error;
 
-	if (rc < 0)
-		return rc;
-	p = part_at(w, w->n - 1);
-	buf_add(&p->bytes, data, size);
-	rc = buf_error(&p->bytes);
-	do
-		rc = rc < 0 ? rc : cut(w);
-	while (rc > 0);
+	for (size_t n; rc == 0 && size; bytes += n, size -= n) {
+		struct part *p = part_at(w, w->n - 1);
+
+		/* Little at a time, as what is behind a part's end is copied once more. */
+		n = MIN(size, (size_t)STEP);
+		buf_add(&p->bytes, bytes, n);
+		rc = buf_error(&p->bytes);
+		while (rc == 0 && (rc = cut(w)) > 0)
+			rc = 0;
+	}
 	return rc;
 }
 

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "lib/base/util.h"
+
 struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t given;
@@ -68,6 +70,13 @@ int pool_new(unsigned threads, struct pool **ret)
 unsigned pool_threads(const struct pool *p)
 {
 	return p->n;
+}
+
+uint64_t pool_time(const struct pool *p, unsigned thread)
+{
+	clockid_t clock;
+
+	return pthread_getcpuclockid(p->threads[thread], &clock) == 0 ? now_ns(clock) : 0;
 }
 
 void pool_give(struct pool *p, struct pool_job *job)

@@ -5,6 +5,8 @@
 #ifndef CSIGHT_ETM_POOL_H
 #define CSIGHT_ETM_POOL_H
 
+#include <stdint.h>
+
 struct pool;
 
 enum { POOL_THREADS_MAX = 64 };
@@ -12,6 +14,9 @@ enum { POOL_THREADS_MAX = 64 };
 /* As many threads as can be had, at most so many; at least one, or an error. */
 int pool_new(unsigned threads, struct pool **ret);
 unsigned pool_threads(const struct pool *p);
+
+/* ns of processor time that a thread has had. */
+uint64_t pool_time(const struct pool *p, unsigned thread);
 
 /* Lies with whoever gave it until it has been run. */
 struct pool_job {
