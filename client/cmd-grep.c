@@ -43,7 +43,8 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		       const struct store_frame *caller)
 {
 	uint64_t ns = e->time - e->frame.enter;
-	bool whole = e->frame.kind != CALL_INFERRED && e->kind != LEAVE_GAP && e->kind != LEAVE_END;
+	bool whole = e->frame.kind != CALL_INFERRED && e->frame.kind != CALL_RESUMED && e->kind != LEAVE_GAP &&
+		     e->kind != LEAVE_END && e->kind != LEAVE_SWITCH;
 
 	if (g->client->json) {
 		_cleanup_json_ json_object *o = json_object_new_object();

@@ -14,6 +14,8 @@ enum {
 	HANDLER = 0x10400,
 	STUB = 0x10500, /* puts@plt, by kind not name: see below */
 	NAMELESS = 0x10600,
+	START = 0x10700,
+	VDSO = 0x40000,
 	TRAMPOLINE = 0x50000,
 };
 
@@ -74,9 +76,10 @@ static void begin(void)
 	const struct symbol list[] = {
 		{ 0x000, 0x100, "main" },   { 0x100, 0x200, "f" },       { 0x200, 0x300, "g" },
 		{ 0x300, 0x380, "h" },      { 0x400, 0x500, "handler" }, { 0x500, 0x510, "stub" },
-		{ 0x3a0, 0x3b0, "f.cold" },
+		{ 0x3a0, 0x3b0, "f.cold" }, { 0x700, 0x710, "_start" },
 	};
 	struct region_mapping program = { .addr = MAIN, .len = 0x1000, .path = "/bin/prog" };
+	struct region_mapping vdso = { .addr = VDSO, .len = 0x1000, .path = "[vdso]" };
 	struct region_mapping anon = { .addr = TRAMPOLINE, .len = 0x1000, .path = "" };
 	struct calls_sink sink = { on_event, NULL };
 
@@ -84,6 +87,7 @@ static void begin(void)
 	program.symbols = symbols;
 	region_map_new(&regions);
 	region_map_add(regions, &program);
+	region_map_add(regions, &vdso);
 	region_map_add(regions, &anon);
 	calls_new(regions, &sink, &calls);
 	log_text[0] = 0;
@@ -204,6 +208,37 @@ static void test_nested(void)
 	CHECK_EQ(counts.bound, 1000);
 	CHECK_EQ(counts.first, 1000);
 	CHECK_EQ(counts.last, 2000);
+}
+
+/* A program that another one takes the place of. */
+static void test_exec(void)
+{
+	begin();
+	run(MAIN, 1);
+	bl(MAIN + 4);
+	run(F, 1);
+	exception(2, F + 4);
+	run(START, 1);
+	bl(START + 4);
+	ret(MAIN);
+	run(START + 8, 1);
+	end(0, "segment inferred:main( f( syscall( ) )end )end segment inferred:_start( main( ) )end");
+	CHECK_EQ(counts.signals, 0);
+}
+
+static void test_vdso(void)
+{
+	begin();
+	bl(MAIN);
+	range(F, 1, INSTR_IBR, SUB_LINK, true);
+	run(VDSO + 0x200, 16);
+	exception(2, VDSO + 0x240);
+	run(VDSO + 0x240, 1);
+	ret(VDSO + 0x244);
+	ret(F + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( [vdso]( syscall( ) ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
 }
 
 static void test_recursion(void)
@@ -590,6 +625,8 @@ static void test_regions(void)
 int main(void)
 {
 	test_nested();
+	test_exec();
+	test_vdso();
 	test_recursion();
 	test_tail_call();
 	test_fall_through();

@@ -80,7 +80,8 @@ static int settle(struct calls *c)
 /* The branch that led here came with another stack pointer. */
 static bool moved(struct calls *c)
 {
-	return top(c)->function && c->has_from && region_moves_stack(top(c)->function, c->from - INSTRUCTION);
+	return top(c)->function && (top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_from &&
+	       region_moves_stack(top(c)->function, c->from - INSTRUCTION);
 }
 
 /* The innermost frame that the function's own table says to catch what comes out of its call, here; SIZE_MAX: none. */
@@ -137,7 +138,7 @@ static int go_elsewhere(struct calls *c, uint64_t addr)
 	const struct region *to = c->here.region;
 	/* What was there before the segment may have been ready for it unseen; so may one that needs no call for that.
 	 */
-	bool exact = c->stack[0].function != to && !(region_stack_use(to) & UNWIND_SAVES_STACK);
+	bool exact = c->stack[0].function != to && !(to->stack_use & UNWIND_SAVES_STACK);
 	int rc = addr == to->start ? -ENOENT : unwind(c, addr, exact);
 
 	return rc == -ENOENT ? fibres_begin(c) : rc;

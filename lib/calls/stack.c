@@ -6,7 +6,7 @@
 
 bool frame_saves(const struct frame *f)
 {
-	return f->saved || (f->function && (region_stack_use(f->function) & UNWIND_SAVES_STACK));
+	return f->saved || (f->function && (f->function->stack_use & UNWIND_SAVES_STACK));
 }
 
 int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)

@@ -32,8 +32,6 @@ struct entry {
 	struct key key;
 	struct unwind *unwind;
 	uint64_t offset; /* of its start, in the file */
-	uint8_t stack_use;
-	bool asked; /* for stack_use */
 };
 
 struct region_map {
@@ -336,6 +334,8 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	e->region.end = d->end;
 	e->unwind = d->unwind;
 	e->offset = d->offset;
+	if (e->unwind)
+		e->region.stack_use = (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (e->region.end - e->region.start));
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->name)
 		e->region.name = symbol_demangle(d->name);
@@ -489,20 +489,9 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 	return 0;
 }
 
-static struct entry *entry_of(const struct region *region)
+static const struct entry *entry_of(const struct region *region)
 {
-	return (struct entry *)region;
-}
-
-unsigned region_stack_use(const struct region *region)
-{
-	struct entry *e = entry_of(region);
-
-	if (!e->asked && e->unwind)
-		e->stack_use =
-		    (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (region->end - region->start));
-	e->asked = true;
-	return e->stack_use;
+	return (const struct entry *)region;
 }
 
 bool region_moves_stack(const struct region *region, uint64_t branch)
@@ -510,7 +499,7 @@ bool region_moves_stack(const struct region *region, uint64_t branch)
 	const struct entry *e = entry_of(region);
 
 	/* A function that lies in pieces is looked at in the first alone. */
-	return (region_stack_use(region) & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
+	return (region->stack_use & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
 	       unwind_moves_stack(e->unwind, e->offset, branch - region->start + e->offset);
 }
 

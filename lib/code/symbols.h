@@ -79,6 +79,7 @@ struct region {
 	uint64_t start, end; /* as it was mapped when first seen; the function's entry is start */
 	const char *name;    /* demangled */
 	const char *image;   /* the mapping's path, or "" */
+	uint8_t stack_use;   /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
 };
 
 struct region_map;
@@ -129,8 +130,7 @@ int region_map_seal(struct region_map *m);
  */
 void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
 
-/* lib/code/unwind.h, of a region that this map gave; addresses are those of memory. 0, false and -ENOENT: nothing is known. */
-unsigned region_stack_use(const struct region *region);
+/* lib/code/unwind.h, of a region that a map gave; addresses are those of memory. False and -ENOENT: nothing is known. */
 bool region_moves_stack(const struct region *region, uint64_t branch);
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
 

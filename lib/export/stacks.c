@@ -110,7 +110,7 @@ static int enter(struct stacks *s, const struct store_event *e, bool cut)
 	if (rc < 0)
 		return rc;
 	if (node != STACKS_NONE) {
-		s->nodes[node].calls++;
+		s->nodes[node].calls += e->kind != CALL_RESUMED;
 		s->nodes[node].before = s->nodes[node].before || cut || e->kind == CALL_INFERRED;
 	}
 	s->frames[s->depth] = (struct stacks_frame){ node, node, e->time };
