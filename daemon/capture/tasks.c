@@ -65,7 +65,7 @@ static void drop_ended(struct tasks *t, uint64_t before, size_t keep)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct task *k = &t->list[i];
 
-		if (k->end && (MAX(k->end, k->until) < before || t->n_ended > keep)) {
+		if (k->end && ((k->end < before && !(k->lingers && k->until >= before)) || t->n_ended > keep)) {
 			t->dropped |= k->end >= before;
 			t->n_ended--;
 		} else {
@@ -142,6 +142,8 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 	k = find_alive(t, tid);
 	if (r->type == PERF_RECORD_EXIT) {
 		end(t, k, r->origin.time);
+		if (k)
+			k->until = UINT64_MAX;
 		t->ended = t->n == t->n_ended;
 		if (t->ended) {
 			follow(t);
@@ -179,6 +181,14 @@ void tasks_forked(struct tasks *t, const struct pevent_record *r)
 		reuse(t, ids[2], r->origin.time);
 }
 
+static void linger(struct tasks *t, struct task *k)
+{
+	for (size_t i = 0; i < t->n; i++)
+		t->list[i].lingers = false;
+	k->lingers = true;
+	k->until = UINT64_MAX;
+}
+
 /* All other threads end, and the one that executed takes the number of the first: it is the one that did not end before. */
 static void fold_exec(struct tasks *t, uint64_t time)
 {
@@ -192,8 +202,7 @@ static void fold_exec(struct tasks *t, uint64_t time)
 		end(t, k, time);
 		if (!by_another)
 			continue;
-		cut_numbers(t, time);
-		k->until = UINT64_MAX;
+		linger(t, k);
 	}
 	if (by_another) {
 		struct task *k = add(t, t->pid);

@@ -16,10 +16,11 @@ struct task {
 	bool born;            /* its birth was seen, at start */
 	uint64_t start, end;  /* start 0: before anything was seen; end 0: it lives */
 	/*
-	 * One that executed became the first; but until its CPU runs another its context ID stays. No other thread has
-	 * this number before then. 0: it ended by itself.
+	 * Until then its number was nobody else's: what stands behind its context ID is its own though a timestamp came
+	 * late, or it was not the first thread and executed, which changes its number but not yet its context ID.
 	 */
 	uint64_t until;
+	bool lingers; /* the latter */
 	uint64_t written;     /* bytes of trace, where they can be told apart */
 	char name[CAPTURE_NAME_SIZE];
 };
