@@ -126,7 +126,14 @@ static int unwind(struct calls *c, uint64_t addr, bool exact)
 	if (depth == SIZE_MAX)
 		return -ENOENT;
 	rc = calls_pop_to(c, depth, LEAVE_UNWOUND);
-	return rc < 0 || outermost == depth ? rc : calls_unsure(c, outermost);
+	return rc < 0 || outermost == depth ? rc : calls_unsure(c);
+}
+
+/* The function that is returned to was below everything that was seen. */
+static int begin_root(struct calls *c)
+{
+	c->counts.roots++;
+	return calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED, (struct frame){ .function = c->here.region });
 }
 
 /*
@@ -141,7 +148,13 @@ static int go_elsewhere(struct calls *c, uint64_t addr)
 	bool exact = c->stack[0].function != to && !(to->stack_use & UNWIND_SAVES_STACK);
 	int rc = addr == to->start ? -ENOENT : unwind(c, addr, exact);
 
-	return rc == -ENOENT ? fibres_begin(c) : rc;
+	if (rc != -ENOENT)
+		return rc;
+	if (addr == to->start || fibres_saved(c))
+		return fibres_begin(c);
+	/* Nothing can come back to what is left: it is passed over, by something that was there before the segment. */
+	rc = calls_pop_all(c, LEAVE_UNWOUND);
+	return rc < 0 ? rc : begin_root(c);
 }
 
 /* A return to addr, or something that has the effect of one, where no frame waits for exactly that. */
@@ -151,10 +164,7 @@ static int return_unmatched(struct calls *c, uint64_t addr, enum leave_kind how)
 
 	if (c->depth == 1 && top(c)->anchor == ANCHOR_NONE) {
 		rc = calls_pop(c, LEAVE_RETURN);
-		c->counts.roots++;
-		return rc < 0 ? rc
-			      : calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED,
-					   (struct frame){ .function = c->here.region });
+		return rc < 0 ? rc : begin_root(c);
 	}
 	rc = unwind(c, addr, false);
 	return rc != -ENOENT ? rc : replace(c, how, CALL_ODD);
@@ -165,10 +175,13 @@ static int return_to(struct calls *c, size_t depth, enum leave_kind last)
 {
 	bool saves = frame_saves(&c->stack[depth]);
 	uint64_t addr = c->stack[depth].address;
+	size_t unsure = c->unsure;
 	int rc = calls_pop_to(c, depth, last);
 
 	if (rc == 0)
 		rc = settle(c);
+	if (rc == 0)
+		rc = calls_returned(c, addr, unsure);
 	return rc == 0 && saves ? calls_mark(c, addr) : rc;
 }
 
@@ -198,7 +211,7 @@ static int do_return(struct calls *c, uint64_t addr)
 		top(c)->ended = true;
 		return rc;
 	}
-	return away ? go_elsewhere(c, addr) : return_unmatched(c, addr, LEAVE_RETURN);
+	return away && c->depth > 1 ? go_elsewhere(c, addr) : return_unmatched(c, addr, LEAVE_RETURN);
 }
 
 /* A jump to where this function catches: here, or in a frame of the same function further out. */

@@ -10,7 +10,7 @@
 
 enum {
 	FIBRES_MAX = 1 << 14,
-	FRAMES_MAX = 1 << 21,
+	FRAMES_MAX = 1 << 18,
 	SEARCHED = 16 /* frames from the top that may have saved it */,
 	SWITCHING = 2 /* frames of one that switches by himself */
 };
@@ -50,11 +50,10 @@ static size_t waits_at(const struct frame *frames, size_t n, uint64_t address, c
 	return SIZE_MAX;
 }
 
-/* Could anything switch back to it? */
-static bool is_saved(const struct frame *frames, size_t n)
+bool fibres_saved(const struct calls *c)
 {
-	for (size_t i = n; i-- > 1 && n - i <= SEARCHED;)
-		if (frames[i].anchor == ANCHOR_RETURN && frame_saves(&frames[i]))
+	for (size_t i = c->depth; i-- > 1 && c->depth - i <= SEARCHED;)
+		if (c->stack[i].anchor == ANCHOR_RETURN && frame_saves(&c->stack[i]))
 			return true;
 	return false;
 }
@@ -63,7 +62,7 @@ static bool is_saved(const struct frame *frames, size_t n)
 static int keep(struct calls *c)
 {
 	struct fibres *f = &c->fibres;
-	struct fibre kept = { .n = c->depth, .n_marks = c->n_marks, .doubtful = c->unsure == 1 };
+	struct fibre kept = { .n = c->depth, .n_marks = c->n_marks, .doubtful = c->unsure != 0 };
 
 	while (f->n && (f->n >= FIBRES_MAX || f->frames + c->depth > FRAMES_MAX))
 		forget(f, 0);
@@ -134,7 +133,7 @@ int fibres_begin(struct calls *c)
 	int rc;
 
 	believe(&c->fibres);
-	rc = is_saved(c->stack, c->depth) ? keep(c) : 0;
+	rc = fibres_saved(c) ? keep(c) : 0;
 	if (rc == 0)
 		rc = leave(c);
 	if (rc == 0)
@@ -157,8 +156,10 @@ static int take_first(struct calls *c)
 	while (!f->list[first].possible)
 		first++;
 	rc = enter(c, &f->list[first]);
-	if (f->possible > 1 || f->list[first].doubtful)
-		return rc < 0 ? rc : calls_unsure(c, 1);
+	if (f->possible > 1 || f->list[first].doubtful) {
+		c->doubtful = true;
+		return rc < 0 ? rc : calls_unsure(c);
+	}
 	forget(f, first);
 	return rc < 0 ? rc : calls_sure(c);
 }
@@ -177,7 +178,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 	}
 	if (!f->possible)
 		return 0;
-	rc = is_saved(c->stack, c->depth) ? keep(c) : 0;
+	rc = fibres_saved(c) ? keep(c) : 0;
 	if (rc == 0)
 		rc = leave(c);
 	if (rc < 0)

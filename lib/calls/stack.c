@@ -4,6 +4,8 @@
 #include "lib/calls/state.h"
 #include "lib/code/unwind.h"
 
+enum { MARKS_EACH = 64 };
+
 bool frame_saves(const struct frame *f)
 {
 	return f->saved || (f->function && (f->function->stack_use & UNWIND_SAVES_STACK));
@@ -17,20 +19,35 @@ int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const s
 int calls_sure(struct calls *c)
 {
 	c->unsure = 0;
+	c->doubtful = false;
 	if (!c->told_unsure)
 		return 0;
 	c->told_unsure = false;
 	return calls_put(c, CALL_EVENT_MARK, MARK_CERTAIN, NULL);
 }
 
-int calls_unsure(struct calls *c, size_t outermost)
+int calls_unsure(struct calls *c)
 {
-	c->unsure = c->unsure ? MIN(c->unsure, outermost) : outermost;
+	c->unsure = c->unsure ? MIN(c->unsure, c->depth) : c->depth;
 	c->counts.uncertain++;
 	if (c->told_unsure)
 		return 0;
 	c->told_unsure = true;
 	return calls_put(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
+}
+
+/*
+ * Whatever frames are left in truth are among those that are here: a return to where only one of them returns to is
+ * that one's.
+ */
+int calls_returned(struct calls *c, uint64_t address, size_t unsure)
+{
+	if (!c->unsure || c->doubtful || c->depth >= unsure)
+		return 0;
+	for (size_t i = 0; i < c->depth; i++)
+		if (c->stack[i].anchor == ANCHOR_RETURN && c->stack[i].address == address)
+			return 0;
+	return calls_sure(c);
 }
 
 int calls_pop(struct calls *c, enum leave_kind kind)
@@ -44,7 +61,11 @@ int calls_pop(struct calls *c, enum leave_kind kind)
 	if (kind == LEAVE_UNWOUND)
 		c->counts.unwound++;
 	rc = calls_put(c, CALL_EVENT_LEAVE, kind, function);
-	return rc == 0 && c->depth < c->unsure ? calls_sure(c) : rc;
+	if (rc < 0 || !c->unsure || c->doubtful)
+		return rc;
+	/* What comes on top from here on is certain. */
+	c->unsure = MIN(c->unsure, c->depth);
+	return c->unsure ? 0 : calls_sure(c);
 }
 
 int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last)
@@ -120,9 +141,16 @@ int calls_mark_at(struct calls *c, const struct mark *mark)
 
 int calls_mark(struct calls *c, uint64_t address)
 {
-	for (size_t i = c->n_marks; i-- > 0 && c->marks[i].depth == c->depth;)
-		if (c->marks[i].address == address)
+	size_t first = c->n_marks;
+
+	while (first > 0 && c->marks[first - 1].depth == c->depth)
+		if (c->marks[--first].address == address)
 			return 0;
+	/* No frame is ready in so many ways: the one it was ready in first is given up. */
+	if (c->n_marks - first >= MARKS_EACH) {
+		memmove(c->marks + first, c->marks + first + 1, (c->n_marks - first - 1) * sizeof(*c->marks));
+		c->n_marks--;
+	}
 	return calls_mark_at(c, &(struct mark){ c->depth, address });
 }
 

@@ -67,7 +67,8 @@ struct calls {
 	struct mark *marks; /* by depth */
 	size_t n_marks, room_marks;
 	struct fibres fibres;
-	size_t unsure; /* not 0: until fewer frames than these are left it is not known how many there are */
+	size_t unsure; /* not 0: of the frames below this depth some may have been left already */
+	bool doubtful; /* which of several stacks this is */
 	bool told_unsure;
 	struct region_hit here; /* of the last address arrived at */
 	enum next next;
@@ -109,8 +110,11 @@ int calls_mark_at(struct calls *c, const struct mark *mark);
 /* The depth that has the innermost frame so marked on top, and that of the outermost; SIZE_MAX: none. */
 size_t calls_find_mark(const struct calls *c, uint64_t address, size_t *ret_outermost);
 
-/* The true depth may be any down to outermost. */
-int calls_unsure(struct calls *c, size_t outermost);
+/* Of the frames that are left, some may have been left already. */
+int calls_unsure(struct calls *c);
+
+/* A return to address was made, to the frame that is on top now: it may settle that. unsure: as it was before. */
+int calls_returned(struct calls *c, uint64_t address, size_t unsure);
 
 /* It is known after all. */
 int calls_sure(struct calls *c);
@@ -118,6 +122,9 @@ int calls_sure(struct calls *c);
 /* fibres.c: control comes to address with another stack pointer. 1: on a stack that was left; 0: not on one of those.
  */
 int fibres_switch(struct calls *c, uint64_t address);
+
+/* Whether anything could switch back to the present stack. */
+bool fibres_saved(const struct calls *c);
 
 /* The same, on a stack not seen before. */
 int fibres_begin(struct calls *c);

@@ -21,6 +21,7 @@ enum {
 	STORED_WITHIN = 24,
 	CONSTANT_WITHIN = 4,
 	BLOCK_MOST = 64,
+	ANSWERS = 1024,
 };
 
 /* LSB, "DWARF Exception Header Encoding". */
@@ -43,6 +44,11 @@ struct function {
 	uint64_t table; /* of its call sites; 0: it has none */
 };
 
+struct answer {
+	uint64_t at, handler;
+	int rc;
+};
+
 struct unwind {
 	pthread_mutex_t lock; /* for what follows: reading changes it */
 	struct bytes *bytes;
@@ -55,6 +61,7 @@ struct unwind {
 	struct function *functions; /* that have tables of call sites, where there is no header */
 	size_t n_functions;
 	bool looked;
+	struct answer answers[ANSWERS]; /* of unwind_handler(), by where it was asked for */
 };
 
 static bool is_arm(const Elf64_Ehdr *h)
@@ -553,10 +560,17 @@ static bool leads_away(struct unwind *u, uint64_t at)
 
 int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
 {
+	struct answer *a = &u->answers[at >> 2 & (ANSWERS - 1)];
 	int rc;
 
 	pthread_mutex_lock(&u->lock);
-	rc = find_handler(u, start, end, at, ret);
+	if (!at || a->at != at) {
+		a->at = at;
+		a->rc = find_handler(u, start, end, at, &a->handler);
+	}
+	rc = a->rc;
+	if (rc == 1)
+		*ret = a->handler;
 	pthread_mutex_unlock(&u->lock);
 	return rc;
 }
