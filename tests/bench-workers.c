@@ -117,8 +117,10 @@ static int bench(const struct trace *t, const char *what, enum native_outlet out
 		one_wall[i] = one.wall;
 	}
 	if (rc == 0)
-		printf("%-18s %-9s %2u threads: processor time %5.3f x, loads within %4.1f %%, time %5.3f x (one: %.0f MB/s)\n", name, what,
-		       threads, median(cpu), 100 * median(uneven), median(wall), (double)t->size * 1e3 / median(one_wall));
+		printf("%-18s %-9s %2u threads: processor time %5.3f x, loads within %4.1f %%, time %5.3f x (one: %.0f "
+		       "MB/s)\n",
+		       name, what, threads, median(cpu), 100 * median(uneven), median(wall),
+		       (double)t->size * 1e3 / median(one_wall));
 	fflush(stdout);
 	return rc;
 }
@@ -146,10 +148,12 @@ int main(int argc, char **argv)
 		for (size_t k = 0; rc == 0 && k < ELEMENTS(outlets); k++) {
 			unsigned threads = i < argc ? (unsigned)strtoul(argv[i], NULL, 0) : 2;
 
-			rc = bench(&t, outlets[k], (enum native_outlet)k, MIN(MAX(threads, 1u), (unsigned)POOL_THREADS_MAX));
+			rc = bench(&t, outlets[k], (enum native_outlet)k,
+				   MIN(MAX(threads, 1u), (unsigned)POOL_THREADS_MAX));
 		}
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%-18s memory in all, with the trace of %.0f MB: %.0f MB\n", name, (double)t.size / 1e6, (double)usage.ru_maxrss / 1024);
+	printf("%-18s memory in all, with the trace of %.0f MB: %.0f MB\n", name, (double)t.size / 1e6,
+	       (double)usage.ru_maxrss / 1024);
 	if (rc < 0)
 		fprintf(stderr, "bench-workers: %s: %s\n", name, strerror(-rc));
 	trace_done(&t);

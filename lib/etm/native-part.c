@@ -77,8 +77,8 @@ bool native_place_take(struct native *e, struct native_place *p)
 
 static bool same_packets(const struct native_place *a, const struct native_place *b)
 {
-	return memcmp(a->history, b->history, sizeof(a->history)) == 0 && a->timestamp == b->timestamp && a->threshold == b->threshold &&
-	       a->wide == b->wide && a->timed == b->timed && a->informed == b->informed;
+	return memcmp(a->history, b->history, sizeof(a->history)) == 0 && a->timestamp == b->timestamp &&
+	       a->threshold == b->threshold && a->wide == b->wide && a->timed == b->timed && a->informed == b->informed;
 }
 
 static bool same_context(const struct native_place *x, const struct native_place *y)
@@ -86,9 +86,9 @@ static bool same_context(const struct native_place *x, const struct native_place
 	const struct engine_context *a = &x->context, *b = &y->context;
 	const struct element *s = &x->told, *t = &y->told;
 
-	return a->has_time == b->has_time && a->time == b->time && a->has_ctxid == b->has_ctxid && a->ctxid == b->ctxid &&
-	       a->has_vmid == b->has_vmid && a->vmid == b->vmid && a->spaces == b->spaces && s->isa == t->isa &&
-	       s->context.level == t->context.level && s->context.security == t->context.security &&
+	return a->has_time == b->has_time && a->time == b->time && a->has_ctxid == b->has_ctxid &&
+	       a->ctxid == b->ctxid && a->has_vmid == b->has_vmid && a->vmid == b->vmid && a->spaces == b->spaces &&
+	       s->isa == t->isa && s->context.level == t->context.level && s->context.security == t->context.security &&
 	       s->context.bits == t->context.bits && s->context.has_vmid == t->context.has_vmid &&
 	       s->context.vmid == t->context.vmid && s->context.has_ctxid == t->context.has_ctxid &&
 	       s->context.ctxid == t->context.ctxid;
@@ -98,10 +98,11 @@ static bool same_p0(const struct p0 *a, const struct p0 *b)
 {
 	const struct packet_context *s = &a->context, *t = &b->context;
 
-	return a->kind == b->kind && a->n_atoms == b->n_atoms && a->flag == b->flag && a->level == b->level && a->number == b->number &&
-	       a->cycles == b->cycles && a->value == b->value && a->offset == b->offset && s->updated == t->updated &&
-	       s->has_vmid == t->has_vmid && s->has_ctxid == t->has_ctxid && s->wide == t->wide && s->nonsecure == t->nonsecure &&
-	       s->nse == t->nse && s->level == t->level && s->vmid == t->vmid && s->ctxid == t->ctxid;
+	return a->kind == b->kind && a->n_atoms == b->n_atoms && a->flag == b->flag && a->level == b->level &&
+	       a->number == b->number && a->cycles == b->cycles && a->value == b->value && a->offset == b->offset &&
+	       s->updated == t->updated && s->has_vmid == t->has_vmid && s->has_ctxid == t->has_ctxid &&
+	       s->wide == t->wide && s->nonsecure == t->nonsecure && s->nse == t->nse && s->level == t->level &&
+	       s->vmid == t->vmid && s->ctxid == t->ctxid;
 }
 
 static bool same_queue(const struct native_place *a, const struct native_place *b)
@@ -130,19 +131,22 @@ static bool same_fold(const struct native_place *a, const struct native_place *b
 {
 	const struct block *s = &a->last, *t = &b->last;
 
-	if (a->has_last != b->has_last || a->last_taken != b->last_taken || a->fresh != b->fresh || a->leads != b->leads)
+	if (a->has_last != b->has_last || a->last_taken != b->last_taken || a->fresh != b->fresh ||
+	    a->leads != b->leads)
 		return false;
-	return !a->has_last || (s->start == t->start && s->target == t->target && s->count == t->count && s->kind == t->kind &&
-				s->sub == t->sub && s->link == t->link && s->conditional == t->conditional &&
-				s->always == t->always && s->missing == t->missing);
+	return !a->has_last || (s->start == t->start && s->target == t->target && s->count == t->count &&
+				s->kind == t->kind && s->sub == t->sub && s->link == t->link &&
+				s->conditional == t->conditional && s->always == t->always && s->missing == t->missing);
 }
 
 bool native_place_same(const struct native_place *here, const struct native_place *there)
 {
-	return here->sync == there->sync && here->overflow == there->overflow && here->timestamps == there->timestamps &&
-	       here->counted == there->counted && here->has_context == there->has_context && here->stack_waits == there->stack_waits &&
+	return here->sync == there->sync && here->overflow == there->overflow &&
+	       here->timestamps == there->timestamps && here->counted == there->counted &&
+	       here->has_context == there->has_context && here->stack_waits == there->stack_waits &&
 	       here->need == there->need && here->address == there->address && same_packets(here, there) &&
-	       same_context(here, there) && same_queue(here, there) && same_stack(here, there) && same_fold(here, there);
+	       same_context(here, there) && same_queue(here, there) && same_stack(here, there) &&
+	       same_fold(here, there);
 }
 
 static void put_stack(struct native *e, const struct native_place *p)
@@ -392,7 +396,8 @@ int part_info(struct native *e, const struct packet *p)
 {
 	e->part->cold = false;
 	e->depth = p->number;
-	return p->number ? queue_put(e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number, .offset = e->offset }, 1) : 0;
+	return p->number ? queue_put(e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number, .offset = e->offset }, 1)
+			 : 0;
 }
 
 static int begin(struct native *e, struct native_part *p, uint64_t at)

@@ -1,11 +1,11 @@
 /*
- * A part of a source's bytes, from a synchronisation packet on, decoded before anybody knows in which state the engine is
- * there: what the part itself does not tell is left open until it does. At some places the whole state is kept; whoever comes to
- * one of them in the same state, whatever is still open aside, goes on behind the stretch that begins there, as what the
- * stretch gave is what it would have given itself. Nothing else of a part is of use.
+ * A part of a source's bytes, from a synchronisation packet on, decoded before anybody knows in which state the engine
+ * is there: what the part itself does not tell is left open until it does. At some places the whole state is kept;
+ * whoever comes to one of them in the same state, whatever is still open aside, goes on behind the stretch that begins
+ * there, as what the stretch gave is what it would have given itself. Nothing else of a part is of use.
  *
- * Open is also what a return takes from a return stack that was filled before. Control is lost there, up to the next address,
- * and one stretch ends where the packet began that needed it.
+ * Open is also what a return takes from a return stack that was filled before. Control is lost there, up to the next
+ * address, and one stretch ends where the packet began that needed it.
  */
 #ifndef CSIGHT_ETM_NATIVE_PART_H
 #define CSIGHT_ETM_NATIVE_PART_H
@@ -37,7 +37,7 @@ struct native_place {
 	uint8_t n_stack;
 	struct {
 		uint64_t address;
-		uint8_t open; /* 1: what was on top of the stack at the beginning; 2: below that */
+		uint8_t open;  /* 1: what was on top of the stack at the beginning; 2: below that */
 	} stack[RETURN_STACK]; /* the newest first */
 	/* What is folded: */
 	struct block last;
@@ -56,23 +56,24 @@ bool native_place_same(const struct native_place *here, const struct native_plac
 int native_place_put(struct native *e, const struct native_place *place);
 
 struct part_mark {
-	size_t at;     /* in the part */
-	size_t batch;  /* of those that follow it, the first */
-	bool ends;     /* a stretch; else one may begin here */
+	size_t at;    /* in the part */
+	size_t batch; /* of those that follow it, the first */
+	bool ends;    /* a stretch; else one may begin here */
 	struct native_place place;
 };
 
 struct native_part {
-	struct buf marks, batches; /* struct part_mark, struct native_batch: all of it but the blocks is the part's own */
-	size_t kept;		   /* bytes in batches */
+	struct buf marks,
+	    batches;    /* struct part_mark, struct native_batch: all of it but the blocks is the part's own */
+	size_t kept;    /* bytes in batches */
 	uint64_t begin; /* in the source's bytes */
-	bool cold;	/* no trace info yet */
-	bool slow;	/* for now each packet is taken by itself */
-	bool stretch;	/* one has begun */
-	bool broken;	/* control was lost */
-	bool failed;	/* for want of memory */
-	unsigned n;	/* marks of the stretch */
-	uint64_t next;	/* where the next mark may be */
+	bool cold;      /* no trace info yet */
+	bool slow;      /* for now each packet is taken by itself */
+	bool stretch;   /* one has begun */
+	bool broken;    /* control was lost */
+	bool failed;    /* for want of memory */
+	unsigned n;     /* marks of the stretch */
+	uint64_t next;  /* where the next mark may be */
 	bool has_before;
 	struct native_place before; /* the packet at hand */
 	size_t before_words, before_events, before_batches;

@@ -13,7 +13,9 @@ static int tell(struct native_runs *r, const struct element *e)
 
 static void begin(struct native_runs *r, const struct block *b, bool torn, uint64_t instructions)
 {
-	r->run = (struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start };
+	r->run = (struct element){
+		.kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start
+	};
 	r->begun = true;
 	r->since = instructions;
 }

@@ -1,6 +1,6 @@
 /*
- * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on its own
- * (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell.
+ * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on
+ * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -166,11 +166,12 @@ static struct part *part_at(struct native_workers *w, unsigned i)
 }
 
 /* What the stretch between two marks gave, with the counters of what came before it. */
-static int tell_stretch(struct native_workers *w, const struct native_part *p, const struct part_mark *from, const struct part_mark *to,
-			const struct native_place *here)
+static int tell_stretch(struct native_workers *w, const struct native_part *p, const struct part_mark *from,
+			const struct part_mark *to, const struct native_place *here)
 {
 	const struct native_batch *batches = (const struct native_batch *)p->batches.data;
-	uint64_t instructions = here->instructions - from->place.instructions, ranges = here->ranges - from->place.ranges;
+	uint64_t instructions = here->instructions - from->place.instructions,
+		 ranges = here->ranges - from->place.ranges;
 	int rc = 0;
 
 	for (size_t i = from->batch; i < to->batch && rc >= 0; i++) {
@@ -213,8 +214,8 @@ static int push_to(struct native_workers *w, const struct part *p, size_t *at, s
 }
 
 /* 1: the stretch that begins at this mark is told; *at is where it ended. */
-static int take_stretch(struct native_workers *w, const struct part *p, const struct part_mark *mark, const struct part_mark *marks_end,
-			size_t *at)
+static int take_stretch(struct native_workers *w, const struct part *p, const struct part_mark *mark,
+			const struct part_mark *marks_end, size_t *at)
 {
 	const struct part_mark *end = mark;
 	struct native_place here, there;
@@ -333,7 +334,8 @@ static size_t find_end(struct native_workers *w, const struct part *p)
 {
 	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
 	size_t from = MAX(w->searched, w->part);
-	const uint8_t *found = p->bytes.size > from ? memmem(p->bytes.data + from, p->bytes.size - from, sync, sizeof(sync)) : NULL;
+	const uint8_t *found =
+	    p->bytes.size > from ? memmem(p->bytes.data + from, p->bytes.size - from, sync, sizeof(sync)) : NULL;
 
 	if (found)
 		return (size_t)(found - p->bytes.data);
@@ -421,7 +423,8 @@ void native_workers_stats(const struct native_workers *w, struct engine_stats *r
 {
 	native_stats(w->native, ret);
 	if (w->n)
-		ret->bytes = w->parts[(w->first + w->n - 1) % w->room].begin + w->parts[(w->first + w->n - 1) % w->room].bytes.size;
+		ret->bytes = w->parts[(w->first + w->n - 1) % w->room].begin +
+			     w->parts[(w->first + w->n - 1) % w->room].bytes.size;
 }
 
 const struct native *native_workers_native(const struct native_workers *w)
@@ -451,8 +454,9 @@ struct native_workers *native_workers_close(struct native_workers *w)
 	return NULL;
 }
 
-int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
-			struct pool *pool, unsigned most, size_t part, struct native_workers **ret)
+int native_workers_open(const struct engine_config *config, const struct engine_memory *memory,
+			const struct native_sink *sink, struct pool *pool, unsigned most, size_t part,
+			struct native_workers **ret)
 {
 	struct native_workers *w = calloc(1, sizeof(*w));
 	int rc;

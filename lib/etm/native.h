@@ -92,8 +92,9 @@ void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);
 
 /*
- * The same by several threads of a pool, at most so many at once, which take parts of at least so many bytes, or 0; what goes to the sink is the same, and does so on the thread that
- * pushes, some bytes later. Not for NATIVE_COUNTS. memory is asked by one thread at a time.
+ * The same by several threads of a pool, at most so many at once, which take parts of at least so many bytes (0: so many as
+ * are good). What goes to the sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by
+ * one thread at a time. Not for NATIVE_COUNTS.
  */
 struct native_workers;
 struct pool;

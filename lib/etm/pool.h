@@ -1,6 +1,6 @@
 /*
- * Threads that do jobs, in the order in which they were given, several at once. Made and ended by one thread, and jobs are given
- * by that one. They take no signals but those of their own crashes.
+ * Threads that do jobs, in the order in which they were given, several at once. Made and ended by one thread, and jobs
+ * are given by that one. They take no signals but those of their own crashes.
  */
 #ifndef CSIGHT_ETM_POOL_H
 #define CSIGHT_ETM_POOL_H
