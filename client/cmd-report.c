@@ -173,6 +173,10 @@ static void print_json(const struct report *r, size_t n)
 		json_add_bytes(o, "name", f->name);
 		json_add_bytes(o, "image", f->image);
 		json_add_hex(o, "address", f->address);
+		if (f->file[0]) {
+			json_add_bytes(o, "file", f->file);
+			json_add_u64(o, "line", f->line);
+		}
 		json_add_u64(o, "calls", f->calls);
 		json_add_u64(o, "total", f->total_ns);
 		json_add_u64(o, "self", f->self_ns);

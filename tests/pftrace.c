@@ -194,6 +194,9 @@ static int read_interned(struct state *s, struct sequence *q, struct reader r)
 		uint64_t iid = 0;
 		const char *text = NULL;
 
+		/* Source locations: the slices' own names say who they are. */
+		if (f.number == 4)
+			continue;
 		if (f.number != 2)
 			return fail(s, "interned field %ju", (uintmax_t)f.number);
 		while ((rc = next_field(s, &f.bytes, &inner)) == 1) {
@@ -364,7 +367,7 @@ static int end_slice(struct state *s, struct track *track, uint64_t time, char *
 
 static int read_event(struct state *s, struct sequence *q, struct reader r, uint64_t time)
 {
-	uint64_t type = 0, iid = 0, uuid = q->default_track;
+	uint64_t type = 0, iid = 0, source = 0, uuid = q->default_track;
 	struct pf_slice slice = { .ts = time };
 	char *notes = NULL;
 	struct track *track;
@@ -382,6 +385,8 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 			slice.name = text_of(s, &f);
 		else if (f.number == 4)
 			rc = read_annotation(s, f.bytes, &notes);
+		else if (f.number == 34)
+			source = f.value;
 		else
 			rc = fail(s, "event field %ju", (uintmax_t)f.number);
 		if (rc < 0)
@@ -395,6 +400,8 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 		rc = fail(s, "no track %ju", (uintmax_t)uuid);
 	if (rc == 0 && iid && (iid >= q->n_names || !q->names[iid]))
 		rc = fail(s, "nobody defined name %ju", (uintmax_t)iid);
+	if (rc == 0 && source && (type != 1 || source != iid))
+		rc = fail(s, "a source location of another function, or of none");
 	if (rc == 0 && type != 2 && !iid && !slice.name)
 		rc = fail(s, "an event without a name");
 	if (rc < 0) {

@@ -7,6 +7,7 @@
 #include "client/decode/output.h"
 #include "client/decode/source.h"
 #include "lib/calls/calls.h"
+#include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 #include "lib/export/export.h"
@@ -43,6 +44,7 @@ struct calls_output {
 	struct stretches stretches;
 	const struct source *source;
 	struct symbols **symbols; /* of each image; NULL: none */
+	struct inlines **inlines; /* likewise */
 	struct unwind **unwind;   /* the same */
 	struct process *processes;
 	size_t n_processes;
@@ -123,6 +125,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			.time = c->source->has_clock ? m->time : 0,
 			.path = m->path,
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
+			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
 			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
 		};
 
@@ -347,6 +350,9 @@ static void calls_output_free(struct output *o)
 	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
+	for (size_t i = 0; c->inlines && i < image_files(c->source->images); i++)
+		inlines_free(c->inlines[i]);
+	free(c->inlines);
 	for (size_t i = 0; c->unwind && i < image_files(c->source->images); i++)
 		unwind_free(c->unwind[i]);
 	free(c->unwind);
@@ -365,7 +371,8 @@ static int load_symbols(struct calls_output *c)
 
 	c->symbols = calloc(n + 1, sizeof(*c->symbols));
 	c->unwind = calloc(n + 1, sizeof(*c->unwind));
-	if (!c->symbols || !c->unwind)
+	c->inlines = calloc(n + 1, sizeof(*c->inlines));
+	if (!c->symbols || !c->unwind || !c->inlines)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct image_file *f = image_file(c->source->images, i);
@@ -383,6 +390,8 @@ static int load_symbols(struct calls_output *c)
 					   : symbols_load_with(f->fd, debug, &c->symbols[i]);
 		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
+		if (i != c->source->names)
+			inlines_later(f->fd, debug, &c->inlines[i]);
 	}
 	return 0;
 }

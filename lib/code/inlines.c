@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ struct inlines {
 	struct spans units; /* of numbers of units */
 	struct unit *read;  /* as many as the DWARF has */
 	size_t n_spans;	    /* of all units */
+	bool later;	    /* of these two: */
+	int fd, debug;
 };
 
 struct inlines *inlines_free(struct inlines *s)
@@ -53,6 +56,10 @@ struct inlines *inlines_free(struct inlines *s)
 	free(s->units.items);
 	dwarf_done(&s->dwarf);
 	elf_file_done(&s->elf);
+	if (s->later) {
+		closep(&s->fd);
+		closep(&s->debug);
+	}
 	free(s);
 	return NULL;
 }
@@ -335,6 +342,30 @@ int inlines_load(int fd, int debug, struct inlines **ret)
 	return 0;
 }
 
+int inlines_later(int fd, int debug, struct inlines **ret)
+{
+	_cleanup_(inlines_freep) struct inlines *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->later = true;
+	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	s->debug = debug < 0 || s->fd < 0 ? -1 : fcntl(debug, F_DUPFD_CLOEXEC, 3);
+	if (s->fd < 0 || (debug >= 0 && s->debug < 0))
+		return -errno;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+static void load_now(struct inlines *s)
+{
+	if (load(s, s->fd, s->debug) < 0)
+		s->units.n = 0;
+	s->later = false;
+	closep(&s->fd);
+	closep(&s->debug);
+}
+
 static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
 {
 	const struct node *nodes = s->read[unit].nodes;
@@ -369,6 +400,8 @@ void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 	const struct span *span = NULL;
 	uint64_t bias = 0, start = offset, end = offset + 1;
 
+	if (s->later)
+		load_now(s);
 	for (size_t i = 0; i < s->elf.n_loads; i++) {
 		const Elf64_Phdr *p = &s->elf.loads[i];
 

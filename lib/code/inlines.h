@@ -18,6 +18,9 @@ struct inlines;
 
 /* debug: its debug file, or -1. Both are read here alone. -ENODATA: there is no DWARF; else as symbols_load(). */
 int inlines_load(int fd, int debug, struct inlines **ret);
+
+/* The same when something is first asked, from descriptors of its own; where it fails then, nothing is known. */
+int inlines_later(int fd, int debug, struct inlines **ret);
 struct inlines *inlines_free(struct inlines *s);
 
 static inline void inlines_freep(struct inlines **s)

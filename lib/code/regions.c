@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
@@ -8,6 +9,7 @@ enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12, STRETCH_MAP
 struct mapping {
 	uint64_t start, end, offset, time;
 	const char *path; /* one pointer a path */
+	struct inlines *inlines;
 	const struct symbols *symbols;
 	struct unwind *unwind;
 	uint32_t order; /* as added */
@@ -126,6 +128,7 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 			       .offset = mapping->offset,
 			       .time = mapping->time,
 			       .symbols = mapping->symbols,
+			       .inlines = mapping->inlines,
 			       .unwind = mapping->unwind,
 			       .order = (uint32_t)m->n_mappings };
 	int rc;
@@ -306,12 +309,27 @@ struct draft {
 	uint64_t end, offset;
 	const char *name; /* as the symbol table has it; NULL: none */
 	struct unwind *unwind;
+	struct inlines *inlines;
 };
+
+/* Where a function is declared; and its name, where no symbol has one. */
+static const char *find_place(const struct draft *d, struct region *region)
+{
+	struct inlines_at at;
+
+	inlines_find(d->inlines, d->offset, &at);
+	if (!at.n)
+		return d->name;
+	region->file = at.frames[0].file;
+	region->line = at.frames[0].line;
+	return d->name ? d->name : at.frames[0].name;
+}
 
 static int get_region(struct region_map *m, const struct draft *d, const struct region **ret)
 {
 	int rc = hash_grow(m);
 	struct entry *e;
+	const char *name = d->name;
 	uint32_t *slot;
 
 	if (rc < 0)
@@ -337,8 +355,10 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	if (e->unwind)
 		e->region.stack_use = (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (e->region.end - e->region.start));
 	e->region.image = d->key.path ? d->key.path : "";
-	if (d->name)
-		e->region.name = symbol_demangle(d->name);
+	if (d->inlines)
+		name = find_place(d, &e->region);
+	if (name)
+		e->region.name = symbol_demangle(name);
 	else if (d->key.kind == REGION_UNNAMED || d->key.kind == REGION_FUNCTION)
 		e->region.name = unnamed(d->key.path, d->key.symbols, d->offset);
 	else
@@ -383,6 +403,8 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 	d->offset = at.function;
 	d->name = at.name;
 	d->unwind = map->unwind;
+	if (d->key.kind == REGION_FUNCTION)
+		d->inlines = map->inlines;
 }
 
 /* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */

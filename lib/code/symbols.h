@@ -15,6 +15,7 @@
 
 #include "lib/base/util.h"
 
+struct inlines;
 struct symbols;
 struct unwind;
 
@@ -80,6 +81,8 @@ struct region {
 	const char *name;    /* demangled */
 	const char *image;   /* the mapping's path, or "" */
 	uint8_t stack_use;   /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
+	const char *file;    /* where the function is declared: of the mapping's inlines; NULL: not known */
+	uint32_t line;
 };
 
 struct region_map;
@@ -97,6 +100,7 @@ struct region_mapping {
 	uint64_t time;                 /* holds from here until another mapping covers it */
 	const char *path;              /* copied; "" or "//anon": no file */
 	const struct symbols *symbols; /* or NULL; borrowed, outlives the map */
+	struct inlines *inlines;       /* likewise; asked by whoever finds regions */
 	struct unwind *unwind;         /* of the same file, or NULL; borrowed, too */
 };
 

@@ -51,6 +51,7 @@ enum {
 	EVENT_TYPE = FIELD(9, WIRE_VARINT),
 	EVENT_NAME = FIELD(10, WIRE_VARINT),
 	EVENT_TRACK = FIELD(11, WIRE_VARINT),
+	EVENT_SOURCE = FIELD(34, WIRE_VARINT),
 	TYPE_BEGIN = 1,
 	TYPE_END = 2,
 	TYPE_INSTANT = 3,
@@ -60,6 +61,11 @@ enum {
 	ANNOTATION_STRING = FIELD(6, WIRE_BYTES),
 
 	INTERNED_NAME = FIELD(2, WIRE_BYTES),
+	INTERNED_SOURCE = FIELD(4, WIRE_BYTES),
+	SOURCE_IID = FIELD(1, WIRE_VARINT),
+	SOURCE_FILE = FIELD(2, WIRE_BYTES),
+	SOURCE_FUNCTION = FIELD(3, WIRE_BYTES),
+	SOURCE_LINE = FIELD(4, WIRE_VARINT),
 	NAME_IID = FIELD(1, WIRE_VARINT),
 	NAME_TEXT = FIELD(2, WIRE_BYTES),
 
@@ -213,12 +219,35 @@ static void put_reason(struct writer *w, const char *name, const char *text, uin
 	put_part(w, &w->parts[1], EVENT_ANNOTATION, 2);
 }
 
+/* The function's own entry where its source is known; NULL. Its location has the name's number. */
+static const struct store_function *sourced(const struct writer *w, size_t name)
+{
+	const struct store_function *f = store_function(w->walk->store, name);
+
+	return f && f->file[0] ? f : NULL;
+}
+
+static void put_source(struct writer *w, size_t name, const struct store_function *f)
+{
+	char where[512];
+
+	snprintf(where, sizeof(where), "0x%jx in %.400s", (uintmax_t)f->address, f->image);
+	put_number(part(w, 3), SOURCE_IID, name + 1);
+	put_text(&w->parts[3], SOURCE_FILE, f->file);
+	/* The name is the slice's own: here stands what it has no field for. */
+	put_text(&w->parts[3], SOURCE_FUNCTION, where);
+	put_number(&w->parts[3], SOURCE_LINE, f->line);
+	put_part(w, &w->parts[2], INTERNED_SOURCE, 3);
+}
+
 static void put_interned(struct writer *w, size_t name, const char *text)
 {
 	put_number(part(w, 3), NAME_IID, name + 1);
 	put_text(&w->parts[3], NAME_TEXT, text);
 	part(w, 2);
 	put_part(w, &w->parts[2], INTERNED_NAME, 3);
+	if (sourced(w, name))
+		put_source(w, name, sourced(w, name));
 	put_part(w, &w->parts[0], PACKET_INTERNED, 2);
 	w->interned[name / 8] |= (uint8_t)(1u << name % 8);
 }
@@ -313,6 +342,8 @@ static void write_event(struct writer *w, const struct store_event *e, bool cut)
 					    : TYPE_INSTANT);
 	if (e->type != STORE_LEAVE)
 		put_number(&w->parts[1], EVENT_NAME, name + 1);
+	if (e->type == STORE_ENTER && sourced(w, name))
+		put_number(&w->parts[1], EVENT_SOURCE, name + 1);
 	if (!is_plain(e, cut))
 		put_reasons(w, e, cut);
 	put_part(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
@@ -350,6 +381,10 @@ static void write_plain(struct writer *w, const struct store_event *e)
 	if (e->type == STORE_ENTER) {
 		*to++ = EVENT_NAME;
 		to = put_varint(to, (uint64_t)e->frame.function + 1);
+		if (sourced(w, e->frame.function)) {
+			to = put_varint(to, EVENT_SOURCE);
+			to = put_varint(to, (uint64_t)e->frame.function + 1);
+		}
 	}
 	*event = (uint8_t)(to - event - 1);
 	packet[0] = TRACE_PACKET;

@@ -19,7 +19,8 @@
  *
  * META       pairs of NUL-terminated strings: key, value
  * STRINGS    NUL-terminated strings; others name them by their offset here
- * FUNCTIONS  u32 name, u32 image, u64 address, u32 kind (enum region_kind), u32 zero
+ * FUNCTIONS  u32 name, u32 image, u64 address, u32 kind (enum region_kind), u32 line, u32 source file ("": not
+ *            known), u32 zero. Older stores' records have 24 bytes: line 0, and no file
  * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns, when that
  *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole calls.
  * TIMES      varints, for each function: classes (lib/store/histogram.h) with calls in them, and for each of them how
@@ -67,7 +68,8 @@ enum store_section_type {
 };
 
 enum {
-	FUNCTION_SIZE = 24,
+	FUNCTION_SIZE = 32,
+	FUNCTION_KNOWN = 24,
 	TOTALS_SIZE = 72,
 	THREAD_SIZE = 112,
 	BLOCK_SIZE = 72,

@@ -183,7 +183,10 @@ static int decode_function(struct store *s, struct reader *r, void *item)
 	uint32_t kind = 0;
 
 	if (decode_string(s, r, &f->name) < 0 || decode_string(s, r, &f->image) < 0 || rd_u64(r, &f->address) < 0 ||
-	    rd_u32(r, &kind) < 0)
+	    rd_u32(r, &kind) < 0 || rd_u32(r, &f->line) < 0)
+		return -EBADMSG;
+	f->file = "";
+	if (rd_left(r) && decode_string(s, r, &f->file) < 0)
 		return -EBADMSG;
 	f->kind = kind;
 	return 0;
@@ -360,7 +363,7 @@ static int read_functions(struct store *s, const struct section *sections)
 {
 	_cleanup_free_ struct store_function *totals = NULL;
 	size_t n = 0;
-	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
+	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_KNOWN, sizeof(*s->functions), &s->functions,
 			      &s->n_functions, decode_function);
 
 	if (rc == 0)
@@ -375,6 +378,8 @@ static int read_functions(struct store *s, const struct section *sections)
 
 		totals[i].name = f->name;
 		totals[i].image = f->image;
+		totals[i].file = f->file;
+		totals[i].line = f->line;
 		totals[i].address = f->address;
 		totals[i].kind = f->kind;
 		*f = totals[i];

@@ -106,6 +106,8 @@ const struct store_thread *store_thread(const struct store *s, size_t index);
 /* Sums over all threads. A frame open at a gap or an end counts with what was seen of it. */
 struct store_function {
 	const char *name, *image;
+	const char *file; /* of its source, with the line that it is declared in; "": not known */
+	uint32_t line;
 	uint64_t address;
 	enum region_kind kind;
 	uint64_t calls;

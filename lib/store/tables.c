@@ -74,6 +74,8 @@ static void write_functions(struct tables *t)
 		buf_u32(b, w->functions[i].image);
 		buf_u64(b, w->functions[i].address);
 		buf_u32(b, w->functions[i].kind);
+		buf_u32(b, w->functions[i].line);
+		buf_u32(b, w->functions[i].file);
 		buf_u32(b, 0);
 	}
 	end_section(t, begin);

@@ -2,7 +2,7 @@
 
 #include "lib/store/writer.h"
 
-enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20 };
+enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20, PATHS_LOOKED_AT = 256 };
 
 #define NO_FUNCTION UINT32_MAX
 
@@ -164,12 +164,14 @@ static int grow_hash(struct store_writer *w)
 	return 0;
 }
 
-static int add_image(struct store_writer *w, const char *path, uint32_t *ret)
+static const char no_file[] = "";
+
+static int add_path(struct store_writer *w, const char *path, uint32_t *ret)
 {
 	int rc;
 
-	/* One pointer a path: comparing those is enough to keep the table small. */
-	for (size_t i = w->n_images; i-- > 0;) {
+	/* One pointer a path: comparing those is enough to keep the table small, and the last ones to find most. */
+	for (size_t i = w->n_images; i-- > 0 && i + PATHS_LOOKED_AT >= w->n_images;) {
 		if (w->images[i].path == path) {
 			*ret = w->images[i].string;
 			return 0;
@@ -183,17 +185,18 @@ static int add_image(struct store_writer *w, const char *path, uint32_t *ret)
 	return 0;
 }
 
-static int add_function(struct store_writer *w, const char *name, const char *image, uint64_t address, uint32_t kind,
-			uint32_t *ret)
+static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	struct function f = { .address = address, .kind = kind };
+	struct function f = { .address = region->start, .kind = region->kind, .line = region->line };
 	int rc = grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
 
 	if (rc == 0)
-		rc = add_image(w, image, &f.image);
+		rc = add_path(w, region->image, &f.image);
+	if (rc == 0)
+		rc = add_path(w, region->file ? region->file : no_file, &f.file);
 	if (rc < 0)
 		return rc;
-	f.name = add_string(w, name);
+	f.name = add_string(w, region->name);
 	*ret = (uint32_t)w->n_functions;
 	w->functions[w->n_functions++] = f;
 	return buf_error(&w->strings);
@@ -201,11 +204,12 @@ static int add_function(struct store_writer *w, const char *name, const char *im
 
 static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
+	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = no_file };
 	size_t slot;
 	int rc;
 
 	if (!region) {
-		rc = w->syscall == NO_FUNCTION ? add_function(w, "syscall", "", 0, REGION_UNKNOWN, &w->syscall) : 0;
+		rc = w->syscall == NO_FUNCTION ? add_function(w, &syscalls, &w->syscall) : 0;
 		*ret = w->syscall;
 		return rc;
 	}
@@ -216,8 +220,7 @@ static int find_function(struct store_writer *w, const struct region *region, ui
 	}
 	slot = region_slot(w, region);
 	if (!w->regions[slot]) {
-		rc = add_function(w, region->name, region->image, region->start, region->kind,
-				  &w->region_functions[slot]);
+		rc = add_function(w, region, &w->region_functions[slot]);
 		if (rc < 0)
 			return rc;
 		w->regions[slot] = region;

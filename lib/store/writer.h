@@ -10,7 +10,7 @@
 enum { BLOCK_BYTES = 64 << 10 };
 
 struct function {
-	uint32_t name, image;
+	uint32_t name, image, file, line;
 	uint64_t address;
 	uint32_t kind;
 	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions;
