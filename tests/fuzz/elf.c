@@ -1,9 +1,11 @@
 /* lib/code, ELF files: build-ids, symbols, names, and the regions that are made of them. */
+#include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/util.h"
 #include "lib/code/image.h"
+#include "lib/code/debug-file.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 #include "tests/elfgen.h"
@@ -66,7 +68,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 
+	struct debug_wanted wanted;
+
 	fuzz_require(image_build_id(fd, id) <= sizeof(id));
+	if (debug_file_wanted(fd, &wanted)) {
+		fuzz_require(!strchr(wanted.link, '/') && wanted.id_size <= sizeof(wanted.id));
+		debug_file_is(fd, &wanted);
+	}
 	unwind(fd, size);
 	if (symbols_load(fd, &s) < 0)
 		return 0;
@@ -101,11 +109,50 @@ static void seed_note(void)
 	fuzz_seed(&f, sizeof(f));
 }
 
+/* One that has the first packed within it, and names a debug file. */
+static void seed_packed(const struct buf *inner)
+{
+	static const char names[] = "\0.gnu_debugdata\0.gnu_debuglink";
+	static const uint8_t link[] = { 'a', '.', 'd', 'e', 'b', 'u', 'g', 0, 1, 2, 3, 4 };
+	_cleanup_buf_ struct buf b = { 0 };
+	uint8_t packed[4096];
+	size_t n = 0;
+	Elf64_Shdr s[4] = { 0 };
+	Elf64_Phdr load = { .p_type = PT_LOAD, .p_offset = TEXT_OFFSET, .p_vaddr = TEXT, .p_filesz = 0x900 };
+	Elf64_Ehdr h = { .e_type = ET_EXEC,
+			 .e_machine = EM_AARCH64,
+			 .e_phoff = sizeof(h),
+			 .e_phentsize = sizeof(load),
+			 .e_phnum = 1,
+			 .e_shentsize = sizeof(*s),
+			 .e_shnum = 4,
+			 .e_shstrndx = 3 };
+	uint64_t at = sizeof(h) + sizeof(load);
+
+	if (lzma_easy_buffer_encode(6, LZMA_CHECK_CRC32, NULL, inner->data, inner->size, packed, &n, sizeof(packed)) != LZMA_OK)
+		return;
+	s[1] = section(1, SHT_PROGBITS, 0, at, n, 0, 0);
+	s[2] = section(16, SHT_PROGBITS, 0, at + n, sizeof(link), 0, 0);
+	s[3] = section(0, SHT_STRTAB, 0, at + n + sizeof(link), sizeof(names), 0, 0);
+	h.e_shoff = at + n + sizeof(link) + sizeof(names);
+	memcpy(h.e_ident, ELFMAG, SELFMAG);
+	h.e_ident[EI_CLASS] = ELFCLASS64;
+	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	buf_add(&b, &h, sizeof(h));
+	buf_add(&b, &load, sizeof(load));
+	buf_add(&b, packed, n);
+	buf_add(&b, link, sizeof(link));
+	buf_add(&b, names, sizeof(names));
+	buf_add(&b, s, sizeof(s));
+	fuzz_seed(b.data, b.size);
+}
+
 void fuzz_seeds(void)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 
 	make_elf(&b);
 	fuzz_seed(b.data, b.size);
+	seed_packed(&b);
 	seed_note();
 }
