@@ -9,17 +9,21 @@
 #include "lib/base/util.h"
 #include "lib/store/store.h"
 
-enum { FUNCTIONS = 40 };
+enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12 };
 
 static struct region functions[FUNCTIONS];
 static char names[FUNCTIONS][16];
+
+/* Functions that are inlined, each at several places; of the same place there are several instances. */
+static struct region inlined_functions[INLINED];
+static struct inlined places[2 * PLACES];
 
 /* What the reader must tell; roots_seen and shallow are for the depth, which is known at a segment's end only. */
 struct expected {
 	enum store_event_type type;
 	uint8_t kind;
 	uint64_t time, instructions, enter;
-	int function; /* FUNCTIONS: the system call */
+	int function; /* FUNCTIONS: the system call; above: an inlined function's place */
 	uint32_t depth, roots_seen;
 };
 
@@ -53,6 +57,10 @@ static void put(struct thread *t, enum call_event_type type, unsigned kind, int 
 	struct call_event e = { type, (uint8_t)kind, t->time, t->instructions, 10 };
 
 	e.function = function >= 0 && function < FUNCTIONS ? &functions[function] : NULL;
+	if (function > FUNCTIONS) {
+		e.inlined = &places[function - FUNCTIONS - 1 + (rand() & 1 ? PLACES : 0)];
+		e.function = e.inlined->function;
+	}
 	if (store_event(t->writer, t->index, &e) < 0)
 		t->failed = true;
 }
@@ -93,7 +101,7 @@ static void leave(struct thread *t, unsigned kind)
 			      top->function, (uint32_t)t->depth, t->n_roots };
 
 	expect(t, t->n, e);
-	put(t, CALL_EVENT_LEAVE, kind, top->function);
+	put(t, CALL_EVENT_LEAVE, kind, -1);
 }
 
 /* The roots are known: they go before everything else, and everything else moves down. */
@@ -126,6 +134,33 @@ static int any_function(void)
 	return f == FUNCTIONS - 1 && rand() % 500 ? 0 : f;
 }
 
+static int any_place(void)
+{
+	return FUNCTIONS + 1 + rand() % PLACES;
+}
+
+/* What is expected of a function: each has a number of its own, and the inlined ones have those above the system call's. */
+__attribute__((unused)) static int number_of(int function)
+{
+	return function > FUNCTIONS ? FUNCTIONS + 1 + (function - FUNCTIONS - 1) % INLINED : function;
+}
+
+__attribute__((unused)) static int number_in(const struct store_function *f)
+{
+	if (f->kind == REGION_INLINED)
+		return FUNCTIONS + (int)f->line;
+	return strcmp(f->name, "syscall") == 0 ? FUNCTIONS : atoi(f->name + strlen("function"));
+}
+
+__attribute__((unused)) static const char *name_in(int function)
+{
+	if (function > FUNCTIONS)
+		return inlined_functions[(function - FUNCTIONS - 1) % INLINED].name;
+	return function == FUNCTIONS ? "syscall" : names[function];
+}
+
+enum { NUMBERS = FUNCTIONS + 1 + INLINED };
+
 /* A random walk over everything that calls can do; deterministic. */
 __attribute__((unused)) static void step(struct thread *t)
 {
@@ -134,7 +169,10 @@ __attribute__((unused)) static void step(struct thread *t)
 	t->time += (unsigned)rand() % 4 ? (unsigned)rand() % 50 : 0;
 	t->instructions += (unsigned)rand() % 30;
 	if (dice < 450 && t->depth < 200) {
-		enter(t, dice % 16 ? CALL_PLAIN : CALL_SIGNAL, any_function());
+		if (dice % 4 == 0 && t->depth)
+			enter(t, CALL_INLINED, any_place());
+		else
+			enter(t, dice % 16 != 1 ? CALL_PLAIN : CALL_SIGNAL, any_function());
 	} else if (dice < 470 && t->depth) {
 		enter(t, CALL_SYSCALL, FUNCTIONS);
 		t->time += 1000;
@@ -147,11 +185,13 @@ __attribute__((unused)) static void step(struct thread *t)
 		t->time += 5000;
 		segment(t);
 		enter(t, CALL_INFERRED, any_function());
+		if (t->time % 2)
+			enter(t, CALL_INFERRED, any_place());
 	} else if (t->depth > 1) {
 		leave(t, dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
 	} else if (t->n_roots < 60 && dice % 20 == 0) {
 		leave(t, LEAVE_RETURN);
-		root(t, any_function());
+		root(t, t->time % 3 ? any_function() : any_place());
 	}
 }
 
@@ -164,6 +204,18 @@ static void make_functions(void)
 						.name = names[i],
 						.image = i % 2 ? "/lib/odd.so" : "/bin/even" };
 	}
+	for (int i = 0; i < INLINED; i++)
+		inlined_functions[i] = (struct region){ .kind = REGION_INLINED,
+							.name = i < 3 ? "small" : "tiny",
+							.image = "/bin/even",
+							.file = "small.h",
+							.line = (unsigned)(i + 1) };
+	/* The same name, and a NUL behind another text, are not the same place. */
+	for (int i = 0; i < 2 * PLACES; i++)
+		places[i] = (struct inlined){ .function = &inlined_functions[i % PLACES % INLINED],
+					      .call_file = i % 2 ? "even.c" : NULL,
+					      .call_line = (unsigned)(i % PLACES),
+					      .depth = 1 };
 }
 
 __attribute__((unused)) static int make_store(struct thread *threads, size_t n, size_t steps)

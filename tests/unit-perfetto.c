@@ -62,20 +62,14 @@ static size_t expected_slices(const struct thread *t, uint64_t since, uint64_t u
 	}
 	for (size_t k = 0; k < depth; k++) {
 		open[k] = n;
-		ret[n++] = (struct pf_slice){ .ts = since,
-					      .depth = (uint32_t)k,
-					      .name = before[k].function == FUNCTIONS ? "syscall"
-										      : names[before[k].function] };
+		ret[n++] = (struct pf_slice){ .ts = since, .depth = (uint32_t)k, .name = name_in(before[k].function) };
 	}
 	for (; i < t->n && t->events[i].time <= until; i++) {
 		const struct expected *e = &t->events[i];
 
 		if (e->type == STORE_ENTER) {
 			open[depth] = n;
-			ret[n++] =
-			    (struct pf_slice){ .ts = e->time,
-					       .depth = (uint32_t)depth,
-					       .name = e->function == FUNCTIONS ? "syscall" : names[e->function] };
+			ret[n++] = (struct pf_slice){ .ts = e->time, .depth = (uint32_t)depth, .name = name_in(e->function) };
 			depth++;
 		} else if (e->type == STORE_LEAVE) {
 			depth--;
@@ -139,7 +133,7 @@ static void test_perfetto(const struct store *s, const struct thread *threads, s
 	/* Whatever happens just beyond the end. */
 	o.tid = 100;
 	for (uint64_t i = 0; i < 20; i++) {
-		o.since = first + length / 3 + i;
+		o.since = first + length / 4 + i;
 		o.until = first + length / 2 + length / 100 * i;
 		f = export_perfetto_of(s, &o);
 		failed += f.rc < 0 || f.trace.n_threads != 1 ||

@@ -19,9 +19,17 @@ static bool same(const struct store *s, const struct store_event *got, const str
 		return false;
 	if (got->type == STORE_GAP)
 		return got->until == want->time + 5000;
+	if (got->frame.site != STORE_NO_SITE || want->function > FUNCTIONS) {
+		const struct store_site *site = store_site(s, got->frame.site);
+		const struct inlined *place = &places[want->function - FUNCTIONS - 1];
+		const struct store_function *f = store_function(s, got->frame.function);
+
+		return site && want->function > FUNCTIONS && got->frame.enter == want->enter && site->line == place->call_line &&
+		       strcmp(site->file, place->call_file ? place->call_file : "") == 0 && site->function == got->frame.function &&
+		       strcmp(f->name, place->function->name) == 0 && f->line == place->function->line && f->kind == REGION_INLINED;
+	}
 	return got->frame.enter == want->enter &&
-	       strcmp(store_function(s, got->frame.function)->name,
-		      want->function == FUNCTIONS ? "syscall" : names[want->function]) == 0;
+	       strcmp(store_function(s, got->frame.function)->name, name_in(want->function)) == 0;
 }
 
 /* The events from one on. Returns how many were the same before the first that was not. */
@@ -142,8 +150,8 @@ static void test_only(void)
 		return;
 	for (size_t f = 0; f < store_functions(s); f++) {
 		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
-		uint8_t wanted[FUNCTIONS + 1] = { 0 };
-		int which = strcmp(store_function(s, f)->name, "syscall") == 0 ? FUNCTIONS : atoi(store_function(s, f)->name + strlen("function"));
+		uint8_t wanted[NUMBERS] = { 0 };
+		int which = number_in(store_function(s, f));
 		struct store_event e;
 		size_t i = 0;
 
@@ -154,13 +162,13 @@ static void test_only(void)
 			told++;
 			if (e.type != STORE_LEAVE || e.frame.function != f)
 				continue;
-			while (i < t->n && (t->events[i].type != STORE_LEAVE || t->events[i].function != which))
+			while (i < t->n && (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
 				i++;
 			wrong += i == t->n || t->events[i].time != e.time || t->events[i].enter != e.frame.enter ||
 				 t->events[i].depth != e.depth;
 			i++;
 		}
-		while (i < t->n && (t->events[i].type != STORE_LEAVE || t->events[i].function != which))
+		while (i < t->n && (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
 			i++;
 		wrong += i != t->n;
 		all += t->n;
@@ -194,7 +202,7 @@ static unsigned compare_spread(const struct thread *t, const struct store_functi
 			kinds[at++] = e->kind;
 		if (e->type == STORE_LEAVE)
 			at--;
-		if (e->type != STORE_LEAVE || e->function != which)
+		if (e->type != STORE_LEAVE || number_of(e->function) != which)
 			continue;
 		longest = MAX(longest, e->time - e->enter);
 		found += e->enter == f->longest_enter && e->time - e->enter == f->longest_ns;
@@ -219,9 +227,9 @@ static void test_totals(void)
 	struct thread *t = calloc(1, sizeof(*t));
 	_cleanup_close_ int fd = make_store(t, 1, 30000);
 	_cleanup_(store_closep) struct store *s = NULL;
-	uint64_t calls[FUNCTIONS + 1] = { 0 }, total[FUNCTIONS + 1] = { 0 }, self = 0, elapsed = 0, wrong = 0, gaps = 0;
+	uint64_t calls[NUMBERS] = { 0 }, total[NUMBERS] = { 0 }, self = 0, elapsed = 0, wrong = 0, gaps = 0;
 	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
-	int active[FUNCTIONS + 1] = { 0 };
+	int active[NUMBERS] = { 0 };
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
 		return;
@@ -229,20 +237,20 @@ static void test_totals(void)
 		const struct expected *e = &t->events[i];
 
 		if (e->type == STORE_ENTER) {
-			calls[e->function]++;
-			active[e->function]++;
+			calls[number_of(e->function)]++;
+			active[number_of(e->function)]++;
 		} else if (e->type == STORE_GAP) {
 			gaps++;
 		} else if (e->type == STORE_LEAVE) {
-			if (--active[e->function] == 0)
-				total[e->function] += e->time - e->enter;
+			if (--active[number_of(e->function)] == 0)
+				total[number_of(e->function)] += e->time - e->enter;
 			if (e->depth == 0)
 				elapsed += e->time - e->enter;
 		}
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
-		int which = strcmp(f->name, "syscall") == 0 ? FUNCTIONS : atoi(f->name + strlen("function"));
+		int which = number_in(f);
 
 		wrong += f->calls != calls[which];
 		wrong += f->total_ns != total[which];

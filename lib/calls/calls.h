@@ -46,6 +46,7 @@ enum call_kind {
 	CALL_INFERRED, /* was running, or waiting, when the segment began */
 	CALL_ODD,      /* reached in a way that calls do not explain */
 	CALL_RESUMED,  /* entered before: the thread came back to the stack that it is on */
+	CALL_INLINED,  /* code of another function that the compiler put here */
 };
 
 /* How it ended. */
@@ -84,6 +85,7 @@ struct call_event {
 	uint64_t instructions;         /* of this thread, executed before this event */
 	uint64_t bound;                /* the two timestamps around it are so far apart; UINT64_MAX: not known */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
+	const struct inlined *inlined; /* enter, root: where, if that function is inlined there; else NULL */
 };
 
 /* A negative return stops the decode and comes back from calls_element() or calls_end(). */

@@ -5,7 +5,7 @@
 const char *call_kind_str(enum call_kind kind)
 {
 	static const char *const names[] = {
-		"call", "tail", "signal", "kernel", "syscall", "inferred", "odd", "resumed"
+		"call", "tail", "signal", "kernel", "syscall", "inferred", "odd", "resumed", "inlined"
 	};
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";

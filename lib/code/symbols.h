@@ -71,6 +71,7 @@ enum region_kind {
 	REGION_UNNAMED,  /* code of an image between its functions: [image+0xOFFSET] */
 	REGION_ANON,     /* code in memory of no file: [anon] or what the mapping is called */
 	REGION_UNKNOWN,  /* nothing is known to be mapped there: [unknown] */
+	REGION_INLINED,  /* a function where it was inlined, in others' code; it has no addresses */
 };
 
 /* Lives as long as its map. Two addresses are in the same function when their regions are the same pointer. */
@@ -83,6 +84,15 @@ struct region {
 	uint8_t stack_use;   /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
 	const char *file;    /* where the function is declared: of the mapping's inlines; NULL: not known */
 	uint32_t line;
+};
+
+/* A function that was inlined, at one place. Two addresses are in the same one when the pointers are the same. */
+struct inlined {
+	const struct region *function; /* REGION_INLINED, the same at all places */
+	const struct inlined *around;  /* the one that it is inlined in; NULL: the region's own function */
+	const char *call_file;	       /* where it is called; NULL, 0: not known */
+	uint32_t call_line;
+	uint32_t depth; /* 1: in the region's own function */
 };
 
 struct region_map;

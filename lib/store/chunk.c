@@ -42,18 +42,23 @@ int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struc
 	return rc == 0 ? writer_append(w, chunk->data, chunk->size) : rc;
 }
 
+static void put_string(struct store_writer *w, struct buf *b, uint32_t string)
+{
+	writer_text(b, (const char *)w->strings.bytes.data + string);
+}
+
 int writer_names(struct store_writer *w)
 {
 	_cleanup_buf_ struct buf b = { .limit = UINT32_MAX / 2 };
 
-	if (w->told_threads == w->n_threads && w->told_functions == w->n_functions)
+	if (w->told_threads == w->n_threads && w->told_functions == w->n_functions && w->told_sites == w->n_sites)
 		return 0;
 	buf_varint(&b, w->n_threads - w->told_threads);
 	for (; w->told_threads < w->n_threads; w->told_threads++) {
 		const struct thread *t = w->threads[w->told_threads];
 
 		buf_varint(&b, t->tid);
-		writer_text(&b, (const char *)w->strings.data + t->name);
+		put_string(w, &b, t->name);
 	}
 	buf_varint(&b, w->n_functions - w->told_functions);
 	for (; w->told_functions < w->n_functions; w->told_functions++) {
@@ -61,8 +66,18 @@ int writer_names(struct store_writer *w)
 
 		buf_varint(&b, f->address);
 		buf_varint(&b, f->kind);
-		writer_text(&b, (const char *)w->strings.data + f->name);
-		writer_text(&b, (const char *)w->strings.data + f->image);
+		buf_varint(&b, f->line);
+		put_string(w, &b, f->name);
+		put_string(w, &b, f->image);
+		put_string(w, &b, f->file);
+	}
+	buf_varint(&b, w->n_sites - w->told_sites);
+	for (; w->told_sites < w->n_sites; w->told_sites++) {
+		const struct site *s = &w->sites[w->told_sites];
+
+		buf_varint(&b, s->function);
+		buf_varint(&b, s->line);
+		put_string(w, &b, s->file);
 	}
 	return writer_chunk(w, CHUNK_NAMES, &b, 0, NULL);
 }

@@ -11,7 +11,8 @@
  *
  * DESCRIPTION  what META has
  * NAMES        varints, and strings with a NUL, of what is new in the blocks to come: threads; for each its tid and name;
- *              functions; for each its address, kind, name and image
+ *              functions, for each its address, kind, line, name, image and source file; sites, for each its
+ *              function, line and source file
  * BLOCK        events of a thread, and the list of functions; as BLOCKS tells
  *
  * Then the sections. Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size, u32
@@ -20,7 +21,8 @@
  * META       pairs of NUL-terminated strings: key, value
  * STRINGS    NUL-terminated strings; others name them by their offset here
  * FUNCTIONS  u32 name, u32 image, u64 address, u32 kind (enum region_kind), u32 line, u32 source file ("": not
- *            known), u32 zero. Older stores' records have 24 bytes: line 0, and no file
+ *            known), u32 zero
+ * SITES      places where an inlined function is called: u32 function, u32 source file, u32 line, u32 zero
  * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns, when that
  *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole calls.
  * TIMES      varints, for each function: classes (lib/store/histogram.h) with calls in them, and for each of them how
@@ -33,10 +35,10 @@
  *            first: above 0); u32 checksum of the block, u32 of the list
  * GAPS       of each thread and kind of which there is any: u32 thread, u32 kind, u64 gaps, u64 ns that they last
  * SEGMENTS   by thread, then in order: u64 time, instructions, first root, u32 roots, u32 zero
- * ROOTS      u32 function: the frames that a segment began with, innermost first
+ * ROOTS      u32 function, or site + 2^31: the frames that a segment began with, innermost first
  *
  * Block: varints. Instructions of the thread before the block; depth, and as many frames, outermost first: function <<
- * 3 | call kind; block's first time - time it was entered; the block's instructions - those when it was entered. A
+ * 4 | call kind, or site << 4 | 8 | call kind; block's first time - time it was entered; the block's instructions - those when it was entered. A
  * frame that stands in ROOTS and was not yet returned to is not among them. Then events: delta of time << 3 | code;
  * delta of instructions; and what the code has with it.
  */
@@ -49,7 +51,7 @@
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
 #define CHUNK_MAGIC 0x4b4e4843u		   /* "CHNK" */
 
-enum { STORE_VERSION = 2, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
+enum { STORE_VERSION = 3, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
 
 enum store_chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_NAMES, CHUNK_BLOCK };
 
@@ -64,32 +66,36 @@ enum store_section_type {
 	SECTION_ROOTS,
 	SECTION_TIMES,
 	SECTION_GAPS,
+	SECTION_SITES,
 	SECTION_TYPES,
 };
 
 enum {
 	FUNCTION_SIZE = 32,
-	FUNCTION_KNOWN = 24,
 	TOTALS_SIZE = 72,
 	THREAD_SIZE = 112,
 	BLOCK_SIZE = 72,
 	SEGMENT_SIZE = 32,
 	ROOT_SIZE = 4,
 	GAP_SIZE = 24,
+	SITE_SIZE = 16,
 };
 
 enum store_code {
 	CODE_CALL,   /* function: entered by a plain call */
 	CODE_RETURN, /* left by a return */
-	CODE_ENTER,  /* function << 3 | call kind */
+	CODE_ENTER,  /* as a block has a frame */
 	CODE_LEAVE,  /* leave kind */
 	CODE_SEGMENT,
-	CODE_ROOT, /* function */
+	CODE_ROOT, /* function << 1, or site << 1 | 1 */
 	CODE_GAP,  /* gap kind */
 	CODE_MARK, /* mark kind */
 };
 
-enum { CODE_BITS = 3, KIND_BITS = 3 };
+/* Of a frame: the kind of the call, plain where it is inlined and nothing else; whether it is a site; and the number. */
+enum { CODE_BITS = 3, KIND_BITS = 3, FRAME_BITS = 4, FRAME_INLINED = 1 << KIND_BITS };
+
+#define ROOT_INLINED (1u << 31)
 
 /* lib/calls keeps fewer; a reader takes no more. */
 enum { STORE_DEPTH_MAX = 1 << 17 };

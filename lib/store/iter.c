@@ -54,9 +54,30 @@ static const struct segment *segment_of(const struct store_iter *it)
 	return it->segments ? &it->store->segments[it->thread->first_segment + it->segments - 1] : NULL;
 }
 
+/* Names what a frame is of. */
+static int name_frame(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
+{
+	if (number >= (inlined ? s->n_sites : s->n_functions))
+		return -EBADMSG;
+	f->site = inlined ? (uint32_t)number : STORE_NO_SITE;
+	f->function = inlined ? s->sites[number].function : (uint32_t)number;
+	return 0;
+}
+
+/* The same, as events and stacks have it. */
+static int unpack_frame(const struct store *s, uint64_t packed, struct store_frame *f)
+{
+	bool inlined = packed & FRAME_INLINED;
+
+	f->kind = packed & ((1 << KIND_BITS) - 1);
+	if (inlined && f->kind == CALL_PLAIN)
+		f->kind = CALL_INLINED;
+	return name_frame(s, packed >> FRAME_BITS, inlined, f);
+}
+
 static int push(struct store_iter *it, const struct store_frame *frame)
 {
-	if (frame->function >= it->store->n_functions || it->depth >= STORE_DEPTH_MAX)
+	if (it->depth >= STORE_DEPTH_MAX)
 		return -EBADMSG;
 	if (it->depth == it->room_stack) {
 		size_t room = it->room_stack ? it->room_stack * 2 : 64;
@@ -77,8 +98,10 @@ static int push_root(struct store_iter *it, uint32_t index)
 	const struct segment *g = segment_of(it);
 	struct store_frame f = { .kind = CALL_INFERRED, .enter = g->time, .instructions = g->instructions };
 
-	f.function = it->store->roots[g->first_root + index];
-	return push(it, &f);
+	uint32_t root = it->store->roots[g->first_root + index];
+	int rc = name_frame(it->store, root & ~ROOT_INLINED, root & ROOT_INLINED, &f);
+
+	return rc < 0 ? rc : push(it, &f);
 }
 
 /* Frames below everything that the trace has shown so far. */
@@ -103,11 +126,12 @@ static int read_stack(struct store_iter *it)
 		struct store_frame f;
 
 		if (rd_varint(&it->r, &packed) < 0 || rd_varint(&it->r, &ago) < 0 || rd_varint(&it->r, &before) < 0 ||
-		    packed >> KIND_BITS > UINT32_MAX || ago > it->time || before > it->instructions)
+		    ago > it->time || before > it->instructions)
 			return -EBADMSG;
-		f = (struct store_frame){ (uint32_t)(packed >> KIND_BITS), packed & ((1 << KIND_BITS) - 1),
-					  it->time - ago, it->instructions - before };
-		rc = push(it, &f);
+		f = (struct store_frame){ .enter = it->time - ago, .instructions = it->instructions - before };
+		rc = unpack_frame(it->store, packed, &f);
+		if (rc == 0)
+			rc = push(it, &f);
 	}
 	return rc;
 }
@@ -143,10 +167,13 @@ static int load_block(struct store_iter *it, uint64_t index)
 	return read_stack(it);
 }
 
-static int decode_enter(struct store_iter *it, uint64_t function, unsigned kind, struct store_event *ret)
+static int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
 {
-	struct store_frame f = { (uint32_t)function, (uint8_t)kind, it->time, it->instructions };
-	int rc = function > UINT32_MAX ? -EBADMSG : push(it, &f);
+	struct store_frame f = { .enter = it->time, .instructions = it->instructions };
+	int rc = unpack_frame(it->store, packed, &f);
+
+	if (rc == 0)
+		rc = push(it, &f);
 
 	if (rc < 0)
 		return rc;
@@ -202,11 +229,13 @@ static int begin_segment(struct store_iter *it)
 	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions ? 0 : -EBADMSG;
 }
 
-static int see_root(struct store_iter *it, uint64_t function)
+static int see_root(struct store_iter *it, uint64_t value)
 {
 	const struct store_frame *f = it->depth ? &it->stack[it->depth - 1] : NULL;
+	struct store_frame root;
 
-	if (!f || !unseen(it) || it->depth != unseen(it) || f->function != function)
+	if (!f || !unseen(it) || it->depth != unseen(it) || name_frame(it->store, value >> 1, value & 1, &root) < 0 ||
+	    f->function != root.function || f->site != root.site)
 		return -EBADMSG;
 	it->roots++;
 	return 0;
@@ -236,9 +265,10 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	ret->instructions = it->instructions;
 	switch (e.code) {
 	case CODE_CALL:
-		return decode_enter(it, e.value, CALL_PLAIN, ret);
+		/* What has no room beside a kind is no function's number. */
+		return e.value >> (64 - FRAME_BITS) ? -EBADMSG : decode_enter(it, e.value << FRAME_BITS | CALL_PLAIN, ret);
 	case CODE_ENTER:
-		return decode_enter(it, e.value >> KIND_BITS, e.value & ((1 << KIND_BITS) - 1), ret);
+		return decode_enter(it, e.value, ret);
 	case CODE_RETURN:
 		return decode_leave(it, LEAVE_RETURN, ret);
 	case CODE_LEAVE:

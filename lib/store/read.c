@@ -183,13 +183,19 @@ static int decode_function(struct store *s, struct reader *r, void *item)
 	uint32_t kind = 0;
 
 	if (decode_string(s, r, &f->name) < 0 || decode_string(s, r, &f->image) < 0 || rd_u64(r, &f->address) < 0 ||
-	    rd_u32(r, &kind) < 0 || rd_u32(r, &f->line) < 0)
-		return -EBADMSG;
-	f->file = "";
-	if (rd_left(r) && decode_string(s, r, &f->file) < 0)
+	    rd_u32(r, &kind) < 0 || rd_u32(r, &f->line) < 0 || decode_string(s, r, &f->file) < 0)
 		return -EBADMSG;
 	f->kind = kind;
 	return 0;
+}
+
+static int decode_site(struct store *s, struct reader *r, void *item)
+{
+	struct store_site *site = item;
+
+	if (rd_u32(r, &site->function) < 0 || decode_string(s, r, &site->file) < 0 || rd_u32(r, &site->line) < 0)
+		return -EBADMSG;
+	return site->function >= s->n_functions ? -EBADMSG : 0;
 }
 
 static int decode_totals(struct store *s, struct reader *r, void *item)
@@ -291,9 +297,12 @@ static int decode_segment(struct store *s, struct reader *r, void *item)
 
 static int decode_root(struct store *s, struct reader *r, void *item)
 {
-	uint32_t *function = item;
+	uint32_t *root = item;
 
-	return rd_u32(r, function) < 0 || *function >= s->n_functions ? -EBADMSG : 0;
+	if (rd_u32(r, root) < 0)
+		return -EBADMSG;
+	return *root & ROOT_INLINED ? ((*root & ~ROOT_INLINED) >= s->n_sites ? -EBADMSG : 0) :
+				      (*root >= s->n_functions ? -EBADMSG : 0);
 }
 
 struct gaps {
@@ -363,7 +372,7 @@ static int read_functions(struct store *s, const struct section *sections)
 {
 	_cleanup_free_ struct store_function *totals = NULL;
 	size_t n = 0;
-	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_KNOWN, sizeof(*s->functions), &s->functions,
+	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
 			      &s->n_functions, decode_function);
 
 	if (rc == 0)
@@ -401,6 +410,8 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 	s->meta_size = sections[SECTION_META].size;
 	s->strings_size = sections[SECTION_STRINGS].size;
 	rc = read_functions(s, sections);
+	if (rc == 0)
+		rc = read_records(s, &sections[SECTION_SITES], SITE_SIZE, sizeof(*s->sites), &s->sites, &s->n_sites, decode_site);
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_THREADS], THREAD_SIZE, sizeof(*s->threads), &s->threads,
 				  &s->n_threads, decode_thread);
@@ -447,6 +458,7 @@ struct store *store_close(struct store *s)
 	free(s->meta);
 	free(s->strings);
 	free(s->functions);
+	free(s->sites);
 	free(s->threads);
 	free(s->blocks);
 	free(s->segments);
@@ -492,6 +504,16 @@ size_t store_functions(const struct store *s)
 const struct store_function *store_function(const struct store *s, size_t index)
 {
 	return index < s->n_functions ? &s->functions[index] : NULL;
+}
+
+size_t store_sites(const struct store *s)
+{
+	return s->n_sites;
+}
+
+const struct store_site *store_site(const struct store *s, size_t index)
+{
+	return index < s->n_sites ? &s->sites[index] : NULL;
 }
 
 /* Of the thread's time, in ns; and what of it is known. */

@@ -29,6 +29,8 @@ struct store {
 	size_t meta_size, strings_size; /* without the NUL that was added */
 	struct store_function *functions;
 	size_t n_functions;
+	struct store_site *sites;
+	size_t n_sites;
 	struct thread *threads;
 	size_t n_threads;
 	struct block *blocks;

@@ -23,6 +23,8 @@ struct recovery {
 	size_t n_threads;
 	struct region **functions;
 	size_t n_functions;
+	struct inlined **sites;
+	size_t n_sites;
 	char **names; /* chunks that regions have their names in */
 	size_t n_names;
 };
@@ -37,6 +39,9 @@ static void recovery_done(struct recovery *r)
 	for (size_t i = 0; i < r->n_functions; i++)
 		free(r->functions[i]);
 	free(r->functions);
+	for (size_t i = 0; i < r->n_sites; i++)
+		free(r->sites[i]);
+	free(r->sites);
 	for (size_t i = 0; i < r->n_names; i++)
 		free(r->names[i]);
 	free(r->names);
@@ -107,12 +112,13 @@ static int add_thread(struct recovery *r, struct reader *in)
 static int add_function(struct recovery *r, struct reader *in)
 {
 	struct region f = { .id = (uint32_t)r->n_functions }, **functions;
-	uint64_t kind;
+	uint64_t kind, line;
 
-	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_UNKNOWN || rd_str(in, &f.name) < 0 ||
-	    rd_str(in, &f.image) < 0)
+	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED || rd_varint(in, &line) < 0 ||
+	    line > UINT32_MAX || rd_str(in, &f.name) < 0 || rd_str(in, &f.image) < 0 || rd_str(in, &f.file) < 0)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
+	f.line = (uint32_t)line;
 	functions = reallocarray(r->functions, r->n_functions + 1, sizeof(struct region *));
 	if (!functions)
 		return -ENOMEM;
@@ -122,6 +128,27 @@ static int add_function(struct recovery *r, struct reader *in)
 	if (!r->functions[r->n_functions])
 		return -ENOMEM;
 	*r->functions[r->n_functions++] = f;
+	return 0;
+}
+
+static int add_site(struct recovery *r, struct reader *in)
+{
+	struct inlined s = { .depth = 1 }, **sites;
+	uint64_t function, line;
+
+	if (rd_varint(in, &function) < 0 || function >= r->n_functions || rd_varint(in, &line) < 0 || line > UINT32_MAX ||
+	    rd_str(in, &s.call_file) < 0)
+		return -EBADMSG;
+	s.function = r->functions[function];
+	s.call_line = (uint32_t)line;
+	sites = reallocarray(r->sites, r->n_sites + 1, sizeof(struct inlined *));
+	if (!sites)
+		return -ENOMEM;
+	r->sites = sites;
+	r->sites[r->n_sites] = malloc(sizeof(s));
+	if (!r->sites[r->n_sites])
+		return -ENOMEM;
+	*r->sites[r->n_sites++] = s;
 	return 0;
 }
 
@@ -146,13 +173,27 @@ static int take_names(struct recovery *r, const struct chunk *c)
 		rc = rd_varint(&in, &n);
 	for (; rc == 0 && n; n--)
 		rc = add_function(r, &in);
+	if (rc == 0)
+		rc = rd_varint(&in, &n);
+	for (; rc == 0 && n; n--)
+		rc = add_site(r, &in);
 	return rc;
+}
+
+static int name(const struct recovery *r, uint64_t number, bool inlined, struct call_event *e)
+{
+	if (number >= (inlined ? r->n_sites : r->n_functions))
+		return -EBADMSG;
+	e->inlined = inlined ? r->sites[number] : NULL;
+	e->function = inlined ? e->inlined->function : r->functions[number];
+	return 0;
 }
 
 static int tell(struct recovery *r, struct recovered_thread *t, const struct written_event *w)
 {
 	struct call_event e = { .bound = UINT64_MAX, .time = t->time, .instructions = t->instructions };
-	uint64_t function = w->value;
+	bool inlined = false;
+	int rc = 0;
 
 	if (__builtin_add_overflow(t->time, w->time, &e.time) ||
 	    __builtin_add_overflow(t->instructions, w->instructions, &e.instructions))
@@ -160,15 +201,19 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 	switch (w->code) {
 	case CODE_CALL:
 		e.type = CALL_EVENT_ENTER;
+		rc = name(r, w->value, false, &e);
 		break;
 	case CODE_ENTER:
 		e.type = CALL_EVENT_ENTER;
+		inlined = w->value & FRAME_INLINED;
 		e.kind = w->value & ((1 << KIND_BITS) - 1);
-		function >>= KIND_BITS;
+		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : e.kind;
+		rc = name(r, w->value >> FRAME_BITS, inlined, &e);
 		break;
 	case CODE_ROOT:
 		e.type = CALL_EVENT_ROOT;
 		e.kind = CALL_INFERRED;
+		rc = name(r, w->value >> 1, w->value & 1, &e);
 		break;
 	case CODE_RETURN:
 	case CODE_LEAVE:
@@ -190,12 +235,9 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 	default:
 		return -EBADMSG;
 	}
-	if (e.type == CALL_EVENT_ENTER || e.type == CALL_EVENT_ROOT) {
-		if (function >= r->n_functions)
-			return -EBADMSG;
-		e.function = r->functions[function];
-		t->depth++;
-	}
+	if (rc < 0)
+		return rc;
+	t->depth += e.type == CALL_EVENT_ENTER || e.type == CALL_EVENT_ROOT;
 	t->time = e.time;
 	t->instructions = e.instructions;
 	return store_event(r->writer, t->index, &e);

@@ -123,8 +123,21 @@ struct store_function {
 size_t store_functions(const struct store *s);
 const struct store_function *store_function(const struct store *s, size_t index);
 
+/* Where an inlined function is called. */
+struct store_site {
+	uint32_t function;
+	uint32_t line;
+	const char *file; /* "": not known */
+};
+
+size_t store_sites(const struct store *s);
+const struct store_site *store_site(const struct store *s, size_t index);
+
+#define STORE_NO_SITE UINT32_MAX
+
 struct store_frame {
 	uint32_t function;
+	uint32_t site; /* STORE_NO_SITE: it is not inlined */
 	uint8_t kind; /* enum call_kind */
 	uint64_t enter;
 	uint64_t instructions; /* of the thread, when it was entered */

@@ -99,6 +99,23 @@ static void write_functions(struct tables *t)
 	end_section(t, begin);
 }
 
+static void write_sites(struct tables *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset;
+
+	begin_section(t, SECTION_SITES, SITE_SIZE);
+	for (size_t i = 0; i < w->n_sites; i++) {
+		struct buf *b = section_room(t);
+
+		buf_u32(b, w->sites[i].function);
+		buf_u32(b, w->sites[i].file);
+		buf_u32(b, w->sites[i].line);
+		buf_u32(b, 0);
+	}
+	end_section(t, begin);
+}
+
 static void write_times(struct tables *t)
 {
 	const struct store_writer *w = t->writer;
@@ -225,8 +242,9 @@ int store_finish(struct store_writer *w)
 			return rc;
 	}
 	write_bytes(&t, SECTION_META, &w->meta);
-	write_bytes(&t, SECTION_STRINGS, &w->strings);
+	write_bytes(&t, SECTION_STRINGS, &w->strings.bytes);
 	write_functions(&t);
+	write_sites(&t);
 	write_times(&t);
 	write_threads(&t);
 	write_gaps(&t);

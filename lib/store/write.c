@@ -2,9 +2,7 @@
 
 #include "lib/store/writer.h"
 
-enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20, PATHS_LOOKED_AT = 256 };
-
-#define NO_FUNCTION UINT32_MAX
+enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20 };
 
 static int grow(void *items, size_t n, size_t *room, size_t size)
 {
@@ -20,14 +18,6 @@ static int grow(void *items, size_t n, size_t *room, size_t size)
 	memcpy(items, &p, sizeof(p));
 	*room = more;
 	return 0;
-}
-
-static uint32_t add_string(struct store_writer *w, const char *text)
-{
-	uint32_t at = (uint32_t)w->strings.size;
-
-	writer_text(&w->strings, text);
-	return at;
 }
 
 static void add_meta(struct store_writer *w, const char *key, const char *value)
@@ -47,14 +37,13 @@ static void add_meta_number(struct store_writer *w, const char *key, uint64_t va
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret)
 {
 	_cleanup_(store_writer_freep) struct store_writer *w = calloc(1, sizeof(*w));
+	uint32_t empty;
 	int rc;
 
 	if (!w)
 		return -ENOMEM;
 	w->fd = fd;
-	w->syscall = NO_FUNCTION;
-	w->strings.limit = UINT32_MAX / 2;
-	buf_u8(&w->strings, 0);
+	w->strings.bytes.limit = UINT32_MAX / 2;
 	add_meta_number(w, "pid", meta->pid);
 	add_meta(w, "program", meta->program ? meta->program : "");
 	add_meta(w, "source", meta->source ? meta->source : "");
@@ -64,7 +53,10 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)
 		add_meta_number(w, "monotonic", meta->monotonic);
-	rc = writer_header(w, 0, 0, 0);
+	/* The empty one stands first. */
+	rc = texts_find(&w->strings, "", &empty);
+	if (rc == 0)
+		rc = writer_header(w, 0, 0, 0);
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
 		rc = writer_chunk(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
@@ -99,11 +91,13 @@ struct store_writer *store_writer_free(struct store_writer *w)
 	for (size_t i = 0; i < w->n_functions; i++)
 		histogram_done(&w->functions[i].times);
 	free(w->functions);
-	free(w->regions);
-	free(w->region_functions);
-	free(w->images);
+	free(w->sites);
+	numbers_done(&w->known);
+	numbers_done(&w->inlined);
+	numbers_done(&w->instances);
+	numbers_done(&w->places);
 	buf_done(&w->meta);
-	buf_done(&w->strings);
+	texts_done(&w->strings);
 	free(w);
 	return NULL;
 }
@@ -120,113 +114,107 @@ int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uin
 		return -ENOMEM;
 	t->index = (uint32_t)w->n_threads;
 	t->tid = tid;
-	t->name = add_string(w, name ? name : "");
+	rc = texts_find(&w->strings, name ? name : "", &t->name);
+	if (rc < 0) {
+		free(t);
+		return rc;
+	}
 	*ret_thread = (uint32_t)w->n_threads;
 	w->threads[w->n_threads++] = t;
-	return 0;
-}
-
-static size_t region_slot(const struct store_writer *w, const struct region *region)
-{
-	uint64_t h = (uint64_t)(uintptr_t)region * 0x9e3779b97f4a7c15ull;
-	size_t i = (size_t)(h >> 32) & (w->hash_size - 1);
-
-	while (w->regions[i] && w->regions[i] != region)
-		i = (i + 1) & (w->hash_size - 1);
-	return i;
-}
-
-static int grow_hash(struct store_writer *w)
-{
-	_cleanup_free_ const struct region **old = w->regions;
-	_cleanup_free_ uint32_t *old_functions = w->region_functions;
-	size_t old_size = w->hash_size;
-
-	w->hash_size = old_size ? old_size * 2 : 1024;
-	w->regions = calloc(w->hash_size, sizeof(*w->regions));
-	w->region_functions = calloc(w->hash_size, sizeof(*w->region_functions));
-	if (!w->regions || !w->region_functions) {
-		free(w->regions);
-		free(w->region_functions);
-		w->regions = TAKE_PTR(old);
-		w->region_functions = TAKE_PTR(old_functions);
-		w->hash_size = old_size;
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < old_size; i++) {
-		if (old[i]) {
-			size_t slot = region_slot(w, old[i]);
-
-			w->regions[slot] = old[i];
-			w->region_functions[slot] = old_functions[i];
-		}
-	}
-	return 0;
-}
-
-static const char no_file[] = "";
-
-static int add_path(struct store_writer *w, const char *path, uint32_t *ret)
-{
-	int rc;
-
-	/* One pointer a path: comparing those is enough to keep the table small, and the last ones to find most. */
-	for (size_t i = w->n_images; i-- > 0 && i + PATHS_LOOKED_AT >= w->n_images;) {
-		if (w->images[i].path == path) {
-			*ret = w->images[i].string;
-			return 0;
-		}
-	}
-	rc = grow(&w->images, w->n_images, &w->room_images, sizeof(*w->images));
-	if (rc < 0)
-		return rc;
-	*ret = add_string(w, path);
-	w->images[w->n_images++] = (struct image){ path, *ret };
 	return 0;
 }
 
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
 	struct function f = { .address = region->start, .kind = region->kind, .line = region->line };
+	uint32_t *number = NULL;
 	int rc = grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
 
 	if (rc == 0)
-		rc = add_path(w, region->image, &f.image);
+		rc = texts_find(&w->strings, region->image, &f.image);
 	if (rc == 0)
-		rc = add_path(w, region->file ? region->file : no_file, &f.file);
+		rc = texts_find(&w->strings, region->file ? region->file : "", &f.file);
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->name, &f.name);
+	*ret = (uint32_t)w->n_functions;
+	/* Each part of a program has its own instances of what it inlines, for the same function. */
+	if (rc == 0 && f.kind == REGION_INLINED) {
+		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
+		if (rc == 0) {
+			*ret = *number;
+			return 0;
+		}
+		if (rc == 1)
+			*number = *ret;
+	}
 	if (rc < 0)
 		return rc;
-	f.name = add_string(w, region->name);
-	*ret = (uint32_t)w->n_functions;
 	w->functions[w->n_functions++] = f;
-	return buf_error(&w->strings);
+	return 0;
 }
 
+/* By what events name it by. */
 static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = no_file };
-	size_t slot;
+	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = "" };
+	uint32_t *number;
 	int rc;
 
-	if (!region) {
-		rc = w->syscall == NO_FUNCTION ? add_function(w, &syscalls, &w->syscall) : 0;
-		*ret = w->syscall;
+	region = region ? region : &syscalls;
+	rc = numbers_find(&w->known, (uintptr_t)region, 0, &number);
+	if (rc == 1)
+		rc = add_function(w, region, number);
+	if (rc == 0)
+		*ret = *number;
+	return rc;
+}
+
+static int add_site(struct store_writer *w, const struct inlined *inlined, uint32_t *ret)
+{
+	struct site s = { .line = inlined->call_line };
+	uint32_t *number;
+	int rc = grow(&w->sites, w->n_sites, &w->room_sites, sizeof(*w->sites));
+
+	if (rc == 0)
+		rc = find_function(w, inlined->function, &s.function);
+	if (rc == 0)
+		rc = texts_find(&w->strings, inlined->call_file ? inlined->call_file : "", &s.file);
+	if (rc == 0)
+		rc = numbers_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
+	if (rc == 1) {
+		*number = (uint32_t)w->n_sites;
+		w->sites[w->n_sites++] = s;
+		rc = w->n_sites >= ROOT_INLINED ? -EFBIG : 0;
+	}
+	if (rc == 0)
+		*ret = *number;
+	return rc;
+}
+
+/* What an event names, as frames have it. */
+static int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
+{
+	uint32_t *number;
+	int rc;
+
+	f->site = NO_SITE;
+	if (!e->inlined)
+		return find_function(w, e->function, &f->function);
+	rc = numbers_find(&w->instances, (uintptr_t)e->inlined, 0, &number);
+	if (rc == 1)
+		rc = add_site(w, e->inlined, number);
+	if (rc < 0)
 		return rc;
-	}
-	if (w->n_functions * 2 >= w->hash_size) {
-		rc = grow_hash(w);
-		if (rc < 0)
-			return rc;
-	}
-	slot = region_slot(w, region);
-	if (!w->regions[slot]) {
-		rc = add_function(w, region, &w->region_functions[slot]);
-		if (rc < 0)
-			return rc;
-		w->regions[slot] = region;
-	}
-	*ret = w->region_functions[slot];
+	f->site = *number;
+	f->function = w->sites[f->site].function;
 	return 0;
+}
+
+static uint64_t packed(const struct frame *f)
+{
+	uint64_t kind = f->kind == CALL_INLINED ? CALL_PLAIN : f->kind;
+
+	return f->site == NO_SITE ? (uint64_t)f->function << FRAME_BITS | kind : (uint64_t)f->site << FRAME_BITS | FRAME_INLINED | kind;
 }
 
 static int begin_block(struct thread *t, const struct call_event *e)
@@ -247,7 +235,7 @@ static int begin_block(struct thread *t, const struct call_event *e)
 	for (size_t i = 0; i < t->depth; i++) {
 		const struct frame *f = &t->stack[i];
 
-		buf_varint(b, (uint64_t)f->function << KIND_BITS | f->kind);
+		buf_varint(b, packed(f));
 		buf_varint(b, e->time - f->enter);
 		buf_varint(b, e->instructions - f->instructions);
 	}
@@ -413,7 +401,7 @@ static void put_event(struct thread *t, const struct call_event *e, enum store_c
 static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	struct frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
-	int rc = t->between ? -EINVAL : find_function(w, e->function, &f.function);
+	int rc = t->between ? -EINVAL : find_frame(w, e, &f);
 
 	if (rc < 0)
 		return rc;
@@ -422,7 +410,7 @@ static int enter(struct store_writer *w, struct thread *t, const struct call_eve
 		buf_varint(&t->block, f.function);
 	} else {
 		put_event(t, e, CODE_ENTER);
-		buf_varint(&t->block, (uint64_t)f.function << KIND_BITS | e->kind);
+		buf_varint(&t->block, packed(&f));
 	}
 	return push(w, t, &f);
 }
@@ -449,19 +437,19 @@ static int root(struct store_writer *w, struct thread *t, const struct call_even
 	/* So many are no program's: the rest begins where it was found. */
 	if (t->n_roots >= ROOTS_MAX)
 		return enter(w, t, e);
-	rc = find_function(w, e->function, &f.function);
+	rc = find_frame(w, e, &f);
 	if (rc == 0)
 		rc = grow(&t->roots, t->n_roots, &t->room_roots, sizeof(*t->roots));
 	if (rc < 0)
 		return rc;
-	t->roots[t->n_roots++] = f.function;
+	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
 	s->n_roots++;
 	f.enter = s->time;
 	f.instructions = s->instructions;
 	f.inner_ns = e->time - s->time;
 	f.inner_instructions = e->instructions - s->instructions;
 	put_event(t, e, CODE_ROOT);
-	buf_varint(&t->block, f.function);
+	buf_varint(&t->block, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
 	return push(w, t, &f);
 }
 

@@ -5,9 +5,12 @@
 #include "lib/base/buf.h"
 #include "lib/store/format.h"
 #include "lib/store/histogram.h"
+#include "lib/store/numbers.h"
 #include "lib/store/store.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
+
+#define NO_SITE STORE_NO_SITE
 
 struct function {
 	uint32_t name, image, file, line;
@@ -19,8 +22,14 @@ struct function {
 	struct histogram times; /* of whole calls */
 };
 
+/* Where an inlined function is called. */
+struct site {
+	uint32_t function, file, line;
+};
+
 struct frame {
 	uint32_t function;
+	uint32_t site; /* NO_SITE: it is not inlined */
 	uint8_t kind;
 	bool root;
 	uint64_t enter, instructions;
@@ -67,25 +76,20 @@ struct thread {
 	uint64_t time;
 };
 
-/* One pointer a path. */
-struct image {
-	const char *path;
-	uint32_t string;
-};
-
 struct store_writer {
 	int fd;
 	uint64_t offset;
-	size_t told_threads, told_functions; /* their names are in the file */
-	struct buf meta, strings;
+	size_t told_threads, told_functions, told_sites; /* their names are in the file */
+	struct buf meta;
+	struct texts strings;
 	struct function *functions;
 	size_t n_functions, room_functions;
-	const struct region **regions; /* open addressing, by pointer */
-	uint32_t *region_functions;
-	size_t hash_size;
-	struct image *images;
-	size_t n_images, room_images;
-	uint32_t syscall;
+	struct site *sites;
+	size_t n_sites, room_sites;
+	struct numbers known;	  /* functions, by what events name them by */
+	struct numbers inlined;	  /* those that are: by name, image, file and line */
+	struct numbers instances; /* sites, by what events name them by */
+	struct numbers places;	  /* sites, by function, file and line */
 	struct thread **threads;
 	size_t n_threads, room_threads;
 };

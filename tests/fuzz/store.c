@@ -27,7 +27,8 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 		size_t n = store_iter_stack(it, &stack);
 
 		for (size_t k = 0; k < n; k++)
-			fuzz_require(stack[k].function < store_functions(s));
+			fuzz_require(stack[k].function < store_functions(s) &&
+				     (stack[k].site == STORE_NO_SITE || store_site(s, stack[k].site)->function == stack[k].function));
 	}
 }
 
