@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "daemon/capture/emu.h"
+#include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum {
@@ -47,20 +48,9 @@ static const struct emu_slot *mapped_slot(const struct capture_source *s, uint32
 
 static int pread_all(int fd, void *ret, size_t size, uint64_t at)
 {
-	uint8_t *to = ret;
+	ssize_t n = pread_full(fd, ret, size, at);
 
-	while (size) {
-		ssize_t n = pread(fd, to, size, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		to += n;
-		at += (uint64_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
+	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
 }
 
 static struct capture_source *emu_free(struct capture_source *s);

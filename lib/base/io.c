@@ -64,6 +64,26 @@ ssize_t read_full(int fd, void *ret, size_t size)
 	return (ssize_t)have;
 }
 
+ssize_t pread_full(int fd, void *ret, size_t size, uint64_t at)
+{
+	size_t have = 0;
+
+	if (at > INT64_MAX - size)
+		return 0;
+	while (have < size) {
+		ssize_t n = pread(fd, (uint8_t *)ret + have, size - have, (off_t)(at + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
 int open_beneath(int dirfd, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int dir = -1, fd = -1;

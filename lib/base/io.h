@@ -14,6 +14,7 @@ int pwrite_full(int fd, const void *data, size_t size, off_t at);
 
 /* The bytes read; fewer than size only at the end of the file. */
 ssize_t read_full(int fd, void *ret, size_t size);
+ssize_t pread_full(int fd, void *ret, size_t size, uint64_t at);
 
 /*
  * Opens a regular file for reading by a name that came from outside: relative, without "..", and neither it nor a

@@ -32,6 +32,7 @@ struct pd_file {
 	bool has_metadata;
 	uint8_t features[PD_FEAT_MAX / 8];
 	uint64_t data, data_end;
+	bool has_sums;
 	bool data_cut; /* the file ends before they do */
 	struct event *events;
 	size_t n_events;

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "lib/base/util.h"
 #include "lib/perfdata/pieces.h"
 
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
@@ -215,4 +216,48 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 		pieces[i].size -= pieces[i].lost;
 	}
 	return 0;
+}
+
+/* From what part of its size on a piece goes on with the 16-byte frames that it began with. */
+static uint64_t next_frame(uint64_t part)
+{
+	return (part + 15) / 16 * 16;
+}
+
+static void cut_piece(struct buf *to, struct pd_piece rest, const struct stretch *damaged, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end = rest.file_offset + rest.size, from, next;
+		struct pd_piece before = rest;
+
+		if (damaged[i].to <= rest.file_offset || damaged[i].from >= end)
+			continue;
+		from = damaged[i].from - MIN(damaged[i].from, rest.file_offset);
+		next = next_frame(MIN(damaged[i].to, end) - rest.file_offset);
+		before.size = from;
+		before.lost = MIN(next, rest.size) - from;
+		if (next >= rest.size) {
+			before.lost += rest.lost;
+			buf_add(to, &before, sizeof(before));
+			return;
+		}
+		buf_add(to, &before, sizeof(before));
+		rest.offset += next;
+		rest.file_offset += next;
+		rest.size -= next;
+		rest.flags |= PD_AUX_PARTIAL;
+	}
+	buf_add(to, &rest, sizeof(rest));
+}
+
+int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_t n)
+{
+	const struct pd_piece *p = (const struct pd_piece *)pieces->pieces.data;
+	struct buf cut = { 0 };
+
+	for (size_t i = 0; i < pieces->pieces.size / sizeof(*p); i++)
+		cut_piece(&cut, p[i], damaged, n);
+	buf_done(&pieces->pieces);
+	pieces->pieces = cut;
+	return buf_error(&cut);
 }

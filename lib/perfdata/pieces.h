@@ -4,6 +4,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/perfdata/read.h"
+#include "lib/perfdata/sums.h"
 
 struct pd_aux_record {
 	uint64_t offset, size, flags;
@@ -27,5 +28,8 @@ struct pd_pieces {
 /* Both lists are put into another order; the file's data ends at end. -ENOMEM. */
 int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
 		   uint64_t end, struct pd_pieces *ret);
+
+/* Leaves out what is damaged: what stands before it and behind it are pieces of their own. -ENOMEM. */
+int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_t n);
 
 #endif

@@ -4,13 +4,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/io.h"
 #include "lib/perfdata/file.h"
+#include "lib/perfdata/sums.h"
 
 enum {
 	WINDOW_SIZE = 1 << 20,
 	EVENTS_MAX = 4096,
 	IDS_MAX = 1 << 20,
 	LIST_MAX = 512 << 20, /* bytes of one kind of records that are kept */
+	DAMAGED_MAX = 1 << 20,
 };
 
 static int problem(struct pd_problem *p, uint64_t offset, const char *cause)
@@ -26,33 +29,13 @@ void pd_damage(struct pd_file *f, uint64_t offset, const char *cause)
 		problem(&f->contents.damage, offset, cause);
 }
 
-static ssize_t read_at(int fd, void *ret, size_t size, uint64_t offset)
-{
-	size_t have = 0;
-
-	if (offset > INT64_MAX - size)
-		return 0;
-	while (have < size) {
-		ssize_t n = pread(fd, (uint8_t *)ret + have, size - have, (off_t)(offset + have));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		have += (size_t)n;
-	}
-	return (ssize_t)have;
-}
-
 int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret)
 {
 	bool inside = offset >= f->window_at && offset - f->window_at <= f->window_size;
 	uint64_t from;
 
 	if (!inside || f->window_size - (offset - f->window_at) < size) {
-		ssize_t n = read_at(f->fd, f->window, WINDOW_SIZE, offset);
+		ssize_t n = pread_full(f->fd, f->window, WINDOW_SIZE, offset);
 
 		if (n < 0)
 			return (int)n;
@@ -284,11 +267,41 @@ static void settle(struct pd_file *f)
 	c->aux_empty_lost = f->pieces.empty_lost;
 }
 
+/* Whether the file is what csightd wrote, where it says so: what is damaged is told, and never read as something else. */
+static int check_sums(struct pd_file *f, struct buf *damaged, struct pd_problem *p)
+{
+	const struct stretch *s;
+	int rc = sums_check(f->fd, f->size, damaged);
+
+	if (rc == -EBADMSG)
+		pd_damage(f, f->size, "its checksums are damaged, and not used");
+	else if (rc < 0)
+		return rc;
+	f->has_sums = rc != 0;
+	s = (const struct stretch *)damaged->data;
+	for (size_t i = 0; i < damaged->size / sizeof(*s); i++) {
+		if (!s[i].trace)
+			return problem(p, s[i].from, "records are damaged: their checksum is another");
+		pd_damage(f, s[i].from, "trace is damaged: its checksum is another");
+	}
+	return 0;
+}
+
+static bool is_own(const struct pd_file *f)
+{
+	const char *names = (const char *)f->lists[NAMES].data;
+
+	return f->contents.version && strcmp(names + (uintptr_t)f->contents.version, PACKAGE_STRING) == 0;
+}
+
 static int read_all(struct pd_file *f, struct pd_problem *p)
 {
+	_cleanup_buf_ struct buf damaged = { .limit = DAMAGED_MAX };
 	uint64_t attrs = 0, attrs_size = 0, attr_size = 0;
-	int rc = read_header(f, &attrs, &attrs_size, &attr_size, p);
+	int rc = check_sums(f, &damaged, p);
 
+	if (rc == 0)
+		rc = read_header(f, &attrs, &attrs_size, &attr_size, p);
 	if (rc == 0)
 		rc = read_events(f, attrs, attrs_size, attr_size, p);
 	if (rc == 0)
@@ -300,10 +313,14 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 	rc = pd_read_features(f);
 	if (rc < 0)
 		return rc;
+	if (!f->has_sums && is_own(f))
+		pd_damage(f, f->size, "its checksums are not there: the file is cut short, or the end of it is damaged");
 	rc = pd_make_pieces((struct pd_aux_record *)f->lists[RECORDS].data,
 			    f->lists[RECORDS].size / sizeof(struct pd_aux_record),
 			    (struct pd_aux_buffer *)f->lists[BUFFERS].data,
 			    f->lists[BUFFERS].size / sizeof(struct pd_aux_buffer), f->data_end, &f->pieces);
+	if (rc == 0 && damaged.size)
+		rc = pd_cut_pieces(&f->pieces, (const struct stretch *)damaged.data, damaged.size / sizeof(struct stretch));
 	if (rc < 0)
 		return rc;
 	settle(f);
@@ -361,5 +378,5 @@ ssize_t pd_read(struct pd_file *f, const struct pd_piece *piece, uint64_t at, vo
 {
 	if (at >= piece->size)
 		return 0;
-	return read_at(f->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), piece->file_offset + at);
+	return pread_full(f->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), piece->file_offset + at);
 }

@@ -6,6 +6,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/perfdata/format.h"
+#include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
 
 /*
@@ -29,10 +30,11 @@ struct pd_writer {
 	unsigned buffer_pad;
 	bool in_buffers;
 	bool monotonic; /* the clock of the records */
+	struct sums sums;
 	struct buf index; /* where the AUXTRACE records stand: offset, size */
 	struct buf build_ids;
 	size_t last_build_id; /* where the last entry begins */
-	struct buf info;  /* contents of the feature sections that the session gave */
+	struct buf info;      /* contents of the feature sections that the session gave */
 	uint32_t n_features;
 	uint8_t features[PD_FEAT_MAX / 8];
 	uint64_t feature_ends[PD_FEAT_MAX]; /* in info, by the order of appearance */
@@ -43,14 +45,27 @@ static uint64_t position(const struct pd_writer *w)
 	return w->at + w->out.size;
 }
 
+static void write_out(struct pd_writer *w, const void *data, size_t size)
+{
+	if (!w->error)
+		w->error = pwrite_full(w->fd, data, size, (off_t)w->at);
+	if (!w->error)
+		sums_add(&w->sums, data, size);
+	w->at += size;
+}
+
 static void flush(struct pd_writer *w)
 {
 	if (!w->error)
 		w->error = buf_error(&w->out);
-	if (!w->error)
-		w->error = pwrite_full(w->fd, w->out.data, w->out.size, (off_t)w->at);
-	w->at += w->out.size;
+	write_out(w, w->out.data, w->out.size);
 	buf_clear(&w->out);
+}
+
+static void begin_span(struct pd_writer *w, bool trace)
+{
+	flush(w);
+	sums_cut(&w->sums, trace);
 }
 
 static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
@@ -218,7 +233,9 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	w->fd = fd;
 	w->monotonic = !session->clock.known;
 	gather_features(w, session);
+	/* What stands there is known at the end. */
 	buf_zero(&w->out, PD_HEADER_SIZE);
+	begin_span(w, false);
 	for (unsigned i = 0; i < EVENTS; i++)
 		buf_u64(&w->out, event_ids[i]);
 	for (unsigned i = 0; i < EVENTS; i++) {
@@ -226,7 +243,7 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 		buf_u64(&w->out, PD_HEADER_SIZE + i * sizeof(uint64_t));
 		buf_u64(&w->out, sizeof(uint64_t));
 	}
-	w->data_at = w->out.size;
+	w->data_at = position(w);
 	put_auxtrace_info(w, session);
 	if (session->clock.known)
 		put_clock(w, &session->clock);
@@ -352,6 +369,8 @@ static void end_buffer(struct pd_writer *w)
 {
 	if (w->buffer_left && !w->error)
 		w->error = -EINVAL;
+	if (w->sums.trace)
+		begin_span(w, false);
 	buf_zero(&w->out, w->buffer_pad);
 	w->buffer_left = w->buffer_pad = 0;
 }
@@ -363,8 +382,6 @@ void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 		w->in_buffers = true;
 	}
 	end_buffer(w);
-	if (w->out.size >= FLUSH_AT)
-		flush(w);
 	buf_u64(&w->index, position(w));
 	buf_u64(&w->index, PD_AUXTRACE_SIZE);
 	buf_u32(&w->out, PD_REC_AUXTRACE);
@@ -377,6 +394,7 @@ void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 	buf_u32(&w->out, buffer->tid);
 	buf_u32(&w->out, buffer->cpu);
 	buf_u32(&w->out, 0);
+	begin_span(w, true);
 	w->buffer_left = buffer->size;
 	w->buffer_pad = (unsigned)(ALIGN8(buffer->size) - buffer->size);
 }
@@ -396,9 +414,7 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size)
 		return;
 	}
 	flush(w);
-	if (!w->error)
-		w->error = pwrite_full(w->fd, data, size, (off_t)w->at);
-	w->at += size;
+	write_out(w, data, size);
 }
 
 /* The table of sections stands right behind the data; each section's contents follow. */
@@ -455,8 +471,12 @@ int pd_write_end(struct pd_writer *w)
 	if (!w->error)
 		w->error = buf_error(&w->build_ids);
 	flush(w);
-	w->at = 0;
 	put_header(w, data_size);
+	if (!w->error)
+		w->error = pwrite_full(w->fd, w->out.data, w->out.size, 0);
+	sums_first(&w->sums, w->out.data, w->out.size);
+	buf_clear(&w->out);
+	sums_end(&w->sums, w->at, &w->out);
 	flush(w);
 	return w->error;
 }
@@ -466,6 +486,7 @@ struct pd_writer *pd_writer_free(struct pd_writer *w)
 	if (!w)
 		return NULL;
 	buf_done(&w->out);
+	buf_done(&w->sums.spans);
 	buf_done(&w->index);
 	buf_done(&w->info);
 	buf_done(&w->build_ids);

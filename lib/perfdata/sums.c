@@ -1,0 +1,150 @@
+#include "config.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "lib/base/io.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/sums.h"
+
+enum { SPAN_MAX = 64 << 10, SPAN_SIZE = 8, SPANS_MAX = 1 << 20, END_SIZE = 24, END_SUMMED = 12 };
+
+#define TRACE (UINT32_C(1) << 31)
+#define MAGIC UINT64_C(0x736d757374686773) /* "sghtsums" */
+
+void sums_cut(struct sums *s, bool trace)
+{
+	if (s->size) {
+		buf_u32(&s->spans, s->size | (s->trace ? TRACE : 0));
+		buf_u32(&s->spans, s->crc);
+	}
+	s->size = s->crc = 0;
+	s->trace = trace;
+}
+
+void sums_add(struct sums *s, const void *data, size_t size)
+{
+	const uint8_t *at = data;
+
+	while (size) {
+		uint32_t n = (uint32_t)MIN(size, (size_t)(SPAN_MAX - s->size));
+
+		s->crc = (uint32_t)crc32(s->crc, at, n);
+		s->size += n;
+		at += n;
+		size -= n;
+		if (s->size == SPAN_MAX)
+			sums_cut(s, s->trace);
+	}
+}
+
+void sums_first(struct sums *s, const void *data, size_t size)
+{
+	uint32_t crc = (uint32_t)crc32(0, data, (uInt)size);
+
+	for (size_t i = 0; !buf_error(&s->spans) && i < sizeof(crc); i++)
+		s->spans.data[sizeof(uint32_t) + i] = (uint8_t)(crc >> 8 * i);
+}
+
+void sums_end(struct sums *s, uint64_t at, struct buf *to)
+{
+	size_t start = to->size;
+
+	sums_cut(s, false);
+	if (buf_error(&s->spans) && !to->error)
+		to->error = buf_error(&s->spans);
+	buf_add(to, s->spans.data, s->spans.size);
+	buf_u64(to, at);
+	buf_u32(to, (uint32_t)(s->spans.size / SPAN_SIZE));
+	buf_u32(to, buf_error(to) ? 0 : (uint32_t)crc32(0, to->data + start, (uInt)(to->size - start)));
+	buf_u64(to, MAGIC);
+}
+
+static bool has_crc(const void *data, size_t size, uint32_t crc)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	return true;
+#else
+	return crc32(0, data, (uInt)size) == crc;
+#endif
+}
+
+/* The table, checked: 1 and the spans, which end where it begins. */
+static int read_table(int fd, uint64_t size, uint8_t **ret, uint32_t *ret_n)
+{
+	_cleanup_free_ uint8_t *table = NULL;
+	uint64_t start = 0, magic = 0, total = 0;
+	uint8_t end[END_SIZE] = { 0 };
+	uint32_t n = 0, crc = 0;
+	struct reader r = reader_of(end, sizeof(end));
+	ssize_t got;
+
+	if (size < END_SIZE)
+		return 0;
+	got = pread_full(fd, end, sizeof(end), (off_t)(size - END_SIZE));
+	if (got < 0)
+		return (int)got;
+	if (rd_u64(&r, &start) < 0 || rd_u32(&r, &n) < 0 || rd_u32(&r, &crc) < 0 || rd_u64(&r, &magic) < 0 ||
+	    magic != MAGIC)
+		return 0;
+	if (n > SPANS_MAX || (uint64_t)n * SPAN_SIZE != size - END_SIZE - MIN(start, size - END_SIZE))
+		return -EBADMSG;
+	table = malloc((size_t)n * SPAN_SIZE + END_SUMMED);
+	if (!table)
+		return -ENOMEM;
+	got = pread_full(fd, table, (size_t)n * SPAN_SIZE + END_SUMMED, (off_t)start);
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got != (size_t)n * SPAN_SIZE + END_SUMMED || !has_crc(table, (size_t)got, crc))
+		return -EBADMSG;
+	r = reader_of(table, (size_t)n * SPAN_SIZE);
+	for (uint32_t i = 0, span = 0; i < n; i++, total += span & ~TRACE)
+		if (rd_u32(&r, &span) < 0 || rd_skip(&r, 4) < 0 || (span & ~TRACE) == 0 || (span & ~TRACE) > SPAN_MAX)
+			return -EBADMSG;
+	if (total != start)
+		return -EBADMSG;
+	*ret = TAKE_PTR(table);
+	*ret_n = n;
+	return 1;
+}
+
+static void add_stretch(struct buf *to, uint64_t at, uint32_t size, bool trace)
+{
+	struct stretch *last = to->size ? (struct stretch *)(to->data + to->size) - 1 : NULL;
+
+	if (last && last->to == at && last->trace == trace)
+		last->to += size;
+	else
+		buf_add(to, &(struct stretch){ at, at + size, trace }, sizeof(*last));
+}
+
+int sums_check(int fd, uint64_t size, struct buf *ret)
+{
+	_cleanup_free_ uint8_t *table = NULL, *data = NULL;
+	uint64_t at = 0;
+	struct reader r;
+	uint32_t n = 0;
+	int rc = read_table(fd, size, &table, &n);
+
+	if (rc <= 0)
+		return rc;
+	data = malloc(SPAN_MAX);
+	if (!data)
+		return -ENOMEM;
+	r = reader_of(table, (size_t)n * SPAN_SIZE);
+	while (rd_left(&r)) {
+		uint32_t span = 0, crc = 0;
+		ssize_t got;
+
+		if (rd_u32(&r, &span) < 0 || rd_u32(&r, &crc) < 0)
+			return -EBADMSG;
+		got = pread_full(fd, data, span & ~TRACE, (off_t)at);
+		if (got < 0)
+			return (int)got;
+		if ((size_t)got != (span & ~TRACE) || !has_crc(data, (size_t)got, crc))
+			add_stretch(ret, at, span & ~TRACE, span & TRACE);
+		at += span & ~TRACE;
+	}
+	return buf_error(ret) ? buf_error(ret) : 1;
+}
