@@ -183,9 +183,14 @@ static void take_files(struct request *r)
 {
 	struct capture_copy *c = r->copied;
 
+	if (c->files)
+		target_keep_files(r->target, c->files, c->n_files);
 	for (size_t n = 0; n < c->n_files; n++) {
-		struct file *f = file_new(r->daemon->opener, c->files[n].id, TAKE_FD(c->files[n].fd));
+		struct file *f;
 
+		if (c->files[n].fd < 0)
+			continue;
+		f = file_new(r->daemon->opener, c->files[n].id, TAKE_FD(c->files[n].fd));
 		if (f)
 			target_add_file(r->target, f);
 	}

@@ -288,6 +288,23 @@ int target_add_file(struct target *t, struct file *f)
 	return 0;
 }
 
+void target_keep_files(struct target *t, const struct capture_file *files, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->n_files; i++) {
+		size_t k = 0;
+
+		while (k < n && (files[k].fd >= 0 || files[k].id != t->files[i]->id))
+			k++;
+		if (k < n)
+			t->files[kept++] = t->files[i];
+		else
+			file_unref(t->files[i]);
+	}
+	t->n_files = kept;
+}
+
 /* Arm and disarm are the same but for the states and what the source is asked to do. */
 struct change {
 	struct ring_op op;

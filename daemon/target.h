@@ -89,6 +89,9 @@ int target_add_file(struct target *t, struct file *f);
 /* The one that runs, else the one of this number that ended last and that uid owns; NULL. */
 struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid);
 
+/* Of its files, those stay that this list has without a descriptor; others are no longer named, or come anew. */
+void target_keep_files(struct target *t, const struct capture_file *files, size_t n);
+
 /* Why no trace comes of it although it should, as text ended by NUL; nothing while all is well. */
 void target_trouble(const struct target *t, struct buf *ret);
 

@@ -207,7 +207,7 @@ static void child_done(struct child *c)
 struct told {
 	struct buf log, missing;
 	struct capture_file *files;
-	size_t n_files;
+	size_t n_files, n_named;
 	struct code_log code;
 	struct image_set *images;
 	int blob;
@@ -274,7 +274,9 @@ static struct told *tell_more(struct child *c, struct told *before)
 		before->files[i].fd = -1;
 	}
 	for (size_t i = 0; i < n; i++)
-		t->files[t->n_files++] = files[i];
+		if (files[i].fd >= 0)
+			t->files[t->n_files++] = files[i];
+	t->n_named = n;
 	free(files);
 	read_told(t);
 	return t;
@@ -561,6 +563,19 @@ static void test_plugins(void)
 	u = tell_more(&c, t);
 	CHECK_EQ(u->n_files, t->n_files);
 	CHECK_EQ(at(u, a.addr, e.after), reaches_deleted() ? 'E' : 0);
+	told_done(u);
+	told_done(t);
+
+	/* One that is named no more is another when it comes again. */
+	process_forget(c.process, clock_now());
+	t = tell(&c);
+	CHECK_EQ(t->n_files, 0);
+	e = act(&c, 'D');
+	look(&c);
+	u = tell_more(&c, NULL);
+	CHECK_EQ(u->n_files, 1);
+	CHECK_EQ(u->n_named, t->n_named + 1);
+	CHECK_EQ(at(u, a.addr, e.after), 'D');
 	told_done(u);
 	told_done(t);
 	unlink(name_of(name, 'D'));

@@ -69,7 +69,7 @@ struct capture_interval {
 	uint64_t from, to; /* ns of the records' clock */
 };
 
-/* A file with code that was mapped; the loop takes it over (fd becomes -1). */
+/* A file with code that was mapped; the loop takes it over (fd becomes -1), or has it from an earlier copy (fd is -1). */
 struct capture_file {
 	uint32_t id; /* by which the log calls it */
 	int fd;
@@ -91,7 +91,7 @@ struct capture_copy {
 	bool shared;	       /* the rings hold other processes' control flow, too */
 	struct capture_interval *intervals;
 	size_t n_intervals;
-	struct capture_file *files; /* that came since the last copy */
+	struct capture_file *files; /* all that its log names; NULL: they come by themselves */
 	size_t n_files;
 	uint8_t *log; /* records of lib/emu/ring.h */
 	size_t log_size;

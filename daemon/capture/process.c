@@ -301,10 +301,10 @@ void process_forget(struct process *p, uint64_t before_ns)
 		p->cut = 0;
 	p->full = p->crowded = p->lost = false;
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].fd >= 0 && history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
 			/* It is opened again where it comes again. */
 			closep(&p->images[i].fd);
-			p->images[i].tried = false;
+			p->images[i].tried = p->images[i].handed = false;
 		}
 }
 
@@ -484,7 +484,8 @@ int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, st
 	if (!files)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].fd >= 0 && history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
+		if ((p->images[i].fd >= 0 || p->images[i].handed) &&
+		    history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
 			p->images[i].handed = true;
 		}

@@ -74,8 +74,8 @@ bool process_look(struct process *p, uint64_t now_ns);
 bool process_watch(struct process *p, uint64_t now_ns);
 
 /*
- * Adds the log to ret_log, texts that are each ended by NUL to missing, and those files that were not handed over
- * before: *ret_files is the caller's, with the descriptors. -ENOMEM only.
+ * Adds the log to ret_log, texts that are each ended by NUL to missing, and the files that the log names: *ret_files is
+ * the caller's, with the descriptors of those that were not handed over before. -ENOMEM only.
  */
 int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
 		 size_t *ret_n_files);

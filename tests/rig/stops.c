@@ -2,8 +2,10 @@
  * How often the trace of processes was stopped while they ran, and not because they left their CPU, and for how long:
  * from the truth log of the virtual machine (tests/rig/shared.h).
  *
- *   stops LOG PID... <WINDOWS
+ *   stops [-s] LOG PID... <WINDOWS
  *
+ * -s: the trace units were on for whatever ran. Else what stops right behind a change of threads is the trace of the one
+ * that left.
  * WINDOWS: lines "FROM:TO PID", of the virtual counter: when a snapshot of that process was taken. For each line and
  * each process of the command line a line "self|other COUNT TICKS" comes out; TICKS: the longest, until it was started
  * again or left its CPU. A thread's last stop is its end.
@@ -24,20 +26,20 @@ enum { STOPS_MAX = 1 << 20, TID_MAX = 1 << 24 };
 struct stop {
 	uint64_t time, ticks;
 	uint32_t pid, tid;
-	bool left; /* it left its CPU before it was started again */
+	bool last; /* it left its CPU before it was started again: perhaps it ended */
 };
 
 static struct stop *stops;
 static size_t n_stops;
 static uint64_t last_start[TID_MAX]; /* of a thread's trace; one that ends comes to a CPU after that */
 
-static void read_log(const char *path)
+static void read_log(const char *path, bool shared)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
 	struct rig_truth record;
 	struct stop *open = NULL;
 	uint32_t pid = 0, tid = 0;
-	bool ran = false; /* since it came to this CPU: else the stop is its predecessor's */
+	bool own = false; /* a stop is its own, not its predecessor's */
 
 	if (!f)
 		abort();
@@ -46,21 +48,21 @@ static void read_log(const char *path)
 		unsigned type = RIG_MARK_TYPE(record.start);
 
 		if (!(record.start & RIG_MARK)) {
-			ran = true;
+			own = true;
 			continue;
 		}
-		if (type == RIG_MARK_STOP && ran && n_stops < STOPS_MAX) {
+		if (type == RIG_MARK_STOP && own && n_stops < STOPS_MAX) {
 			open = &stops[n_stops++];
 			*open = (struct stop){ .time = record.count, .pid = pid, .tid = tid };
 			continue;
 		}
 		if (open) {
 			open->ticks = record.count - open->time;
-			open->left = type == RIG_MARK_SWITCH;
+			open->last = type == RIG_MARK_SWITCH && !shared;
 			open = NULL;
 		}
-		ran = type == RIG_MARK_START;
-		if (ran)
+		own = shared || type == RIG_MARK_START;
+		if (type == RIG_MARK_START)
 			last_start[tid] = MAX(last_start[tid], record.count);
 		if (type != RIG_MARK_SWITCH)
 			continue;
@@ -76,7 +78,7 @@ static void tell(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
 	for (size_t i = 0; i < n_stops; i++) {
 		const struct stop *s = &stops[i];
 
-		if (s->pid != pid || s->time < from || s->time > to || (s->left && last_start[s->tid] < s->time))
+		if (s->pid != pid || s->time < from || s->time > to || (s->last && last_start[s->tid] < s->time))
 			continue;
 		longest = MAX(longest, s->ticks);
 		n++;
@@ -87,19 +89,22 @@ static void tell(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
 int main(int argc, char **argv)
 {
 	_cleanup_free_ char *pattern = NULL;
+	bool shared = argc > 1 && strcmp(argv[1], "-s") == 0;
 	uint64_t from, to;
 	glob_t found = { 0 };
 	uint32_t of;
 
+	argv += shared;
+	argc -= shared;
 	if (argc < 3) {
-		fprintf(stderr, "usage: stops LOG PID... <WINDOWS\n");
+		fprintf(stderr, "usage: stops [-s] LOG PID... <WINDOWS\n");
 		return 2;
 	}
 	stops = calloc(STOPS_MAX, sizeof(*stops));
 	if (!stops || asprintf(&pattern, "%s/truth.*", argv[1]) < 0 || glob(pattern, 0, NULL, &found) != 0)
 		return 1;
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		read_log(found.gl_pathv[i]);
+		read_log(found.gl_pathv[i], shared);
 	globfree(&found);
 	while (scanf("%" SCNu64 ":%" SCNu64 " %" SCNu32, &from, &to, &of) == 3)
 		for (int i = 2; i < argc; i++)
