@@ -13,7 +13,7 @@ enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, branches, autofdo, calls, perfetto, fxt, speedscope, pprof, folded, store, none" },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output; of several --to each has its own" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
@@ -29,12 +29,8 @@ static const struct verb_option options[] = {
 static const char *const formats[] = { "elements", "pcs",	    "packets",	"branches", "autofdo", "calls", "perfetto",  "fxt",
 				       "store",    "speedscope", "pprof",   "folded",  "none" };
 
-static const char *text_of(json_object *o, const char *key)
-{
-	const char *text;
-
-	return json_get_str(o, key, &text) == 0 ? text : NULL;
-}
+/* Of packets, as their sources gave them: they are not decoded for anything else. */
+static const char *const alone[] = { "packets", "branches" };
 
 static uint64_t number_of(json_object *o, const char *key)
 {
@@ -42,23 +38,6 @@ static uint64_t number_of(json_object *o, const char *key)
 
 	json_get_u64(o, key, &v);
 	return v;
-}
-
-static void tell_images(json_object *result)
-{
-	json_object *list;
-
-	if (json_get(result, "images", json_type_array, &list) < 0)
-		return;
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		json_object *o = json_object_array_get_idx(list, i);
-		bool found = true;
-
-		if (!json_object_is_type(o, json_type_object) || json_get_bool(o, "found", &found) < 0 || found)
-			continue;
-		fprintf(stderr, "  no image %s: %s\n", esc(text_of(o, "path") ? text_of(o, "path") : "?"),
-			esc(text_of(o, "reason") ? text_of(o, "reason") : "?"));
-	}
 }
 
 /* Of several lines, some. */
@@ -94,7 +73,7 @@ static void tell_result(json_object *result)
 		    fprintf(stderr, " %s %s", esc(name), format_count((uint64_t)json_object_get_int64(count)));
 		fputc('\n', stderr);
 	}
-	tell_images(result);
+	offline_tell_images(result);
 	if (json_get(result, "warnings", json_type_array, &list) < 0)
 		return;
 	for (size_t i = 0; i < json_object_array_length(list); i++)
@@ -126,19 +105,55 @@ static void on_result(struct client *c, json_object *result)
 		tell_result(result);
 }
 
+static bool is_one_of(const char *format, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], format) == 0)
+			return true;
+	return false;
+}
+
+static bool is_binary(const char *format)
+{
+	static const char *const binary[] = { "perfetto", "fxt", "pprof" };
+
+	return is_one_of(format, binary, ELEMENTS(binary));
+}
+
+static int check_files(struct client *c, const struct asked *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		const char *format = a->files[i].format, *path = a->files[i].path;
+
+		if (!is_one_of(format, formats, ELEMENTS(formats)))
+			return client_usage(c, "there is no format '%s'", esc(format));
+		if (a->n > 1 && is_one_of(format, alone, ELEMENTS(alone)))
+			return client_usage(c, "%s come alone, without another --to", format);
+		if (c->json && !path && strcmp(format, "none") != 0)
+			return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
+		if (!path && (strcmp(format, "store") == 0 || (is_binary(format) && isatty(STDOUT_FILENO))))
+			return client_usage(c, "%s is no text; name a file with -o", format);
+	}
+	return 0;
+}
+
 static int parse(struct client *c, struct offline *d)
 {
 	const char *value;
 	int64_t thread, number;
-	int o;
+	int o, rc;
 
 	while ((o = client_option(c, &value)) >= 0)
 		switch (o) {
 		case OPTION_TO:
-			d->format = value;
+			rc = asked_format(c, &d->asked, value);
+			if (rc != 0)
+				return rc;
 			break;
 		case OPTION_OUTPUT:
-			d->path = strcmp(value, "-") == 0 ? NULL : value;
+			rc = asked_path(c, &d->asked, value);
+			if (rc != 0)
+				return rc;
 			break;
 		case OPTION_THREAD:
 			if (parse_number(value, 0, UINT32_MAX, &thread) < 0)
@@ -180,23 +195,18 @@ static int parse(struct client *c, struct offline *d)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? "one input at a time" : "what is to be decoded? its name is missing");
-	for (size_t i = 0; i < ELEMENTS(formats); i++)
-		if (strcmp(formats[i], d->format) == 0)
-			o = 0;
-	if (o != 0)
-		return client_usage(c, "there is no format '%s'", esc(d->format));
-	if (c->json && !d->path && strcmp(d->format, "none") != 0)
-		return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
-	if (!d->path && (strcmp(d->format, "store") == 0 ||
-			 ((strcmp(d->format, "perfetto") == 0 || strcmp(d->format, "pprof") == 0) && isatty(1))))
-		return client_usage(c, "%s is no text; name a file with -o", d->format);
+	rc = asked_settle(c, &d->asked, formats[0]);
+	if (rc == 0)
+		rc = check_files(c, &d->asked);
+	if (rc != 0)
+		return rc;
 	return -1;
 }
 
 static int run(struct client *c)
 {
 	_cleanup_(offline_done) struct offline d = {
-		OFFLINE_NONE, .client = c, .format = formats[0], .on_result = on_result
+		OFFLINE_NONE, .client = c, .on_result = on_result
 	};
 	int rc;
 

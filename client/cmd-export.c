@@ -4,8 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/client.h"
+#include "client/asked.h"
 #include "client/format.h"
+#include "client/offline.h"
 #include "client/stored.h"
 #include "client/view.h"
 #include "lib/base/escape.h"
@@ -15,8 +16,8 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), fxt, speedscope, pprof, folded, tree, store, perfdata or json" },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output" },
+	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or json" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output; of several --to each has its own" },
 	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
@@ -24,17 +25,37 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-/* What the daemon hands out as it is. */
-static const char *const files[] = { "store", "perfdata", "json" };
+/* Where a format comes from: the store; what the daemon hands out as it is; the trace, which is decoded for it. */
+enum origin { FROM_STORE, AS_IT_IS, FROM_TRACE };
+
+static const struct {
+	const char *format;
+	enum origin origin;
+} whole[] = { { "store", AS_IT_IS }, { "perfdata", AS_IT_IS }, { "json", AS_IT_IS }, { "autofdo", FROM_TRACE } };
 
 struct output {
 	const char *format, *path; /* path NULL: standard output */
-	struct view view;
-	const struct export_ops *ops; /* NULL: a file as it is */
+	enum origin origin;
+	const struct export_ops *ops; /* FROM_STORE */
 	int fd;
 	uint64_t bytes;
 	struct export_result result;
 };
+
+struct export {
+	struct client *client;
+	const char *name; /* of what is exported */
+	struct asked asked;
+	struct view view;
+	struct output outputs[WORKER_OUTPUTS_MAX];
+	struct stored stored; /* its store is open once a format needed it; so is its snapshot, where it is no file */
+	struct export_options options;
+};
+
+static void export_done(struct export *e)
+{
+	stored_done(&e->stored);
+}
 
 static int copy_file(int from, int to, uint64_t *ret_bytes)
 {
@@ -53,35 +74,43 @@ static int copy_file(int from, int to, uint64_t *ret_bytes)
 	}
 }
 
-/* What is to be written: the file as it is, or a store with the options for its export. */
-struct input {
-	struct stored stored;
-	struct export_options options;
-};
-
-static void input_done(struct input *in)
+static int need_snapshot(struct export *e)
 {
-	stored_done(&in->stored);
+	int rc;
+
+	if (e->stored.snapshot)
+		return 0;
+	rc = client_connect(e->client);
+	if (rc == 0)
+		rc = client_find(e->client, e->name, &e->stored.snapshot);
+	return rc;
 }
 
 /* One of the files of a snapshot, as the daemon has it. */
-static int open_whole(struct client *c, const struct output *out, const char *name, struct input *in)
+static int open_whole(struct export *e, const char *file, int *ret)
 {
-	int rc = client_connect(c);
+	int rc = need_snapshot(e);
 
-	if (rc == 0)
-		rc = client_find(c, name, &in->stored.snapshot);
 	if (rc != 0)
 		return rc;
-	rc = csight_open_file(c->daemon, csight_text(in->stored.snapshot, "id"), out->format, &in->stored.fd);
-	return rc < 0 ? client_failed(c, rc) : STATUS_OK;
+	rc = csight_open_file(e->client->daemon, csight_text(e->stored.snapshot, "id"), file, ret);
+	return rc < 0 ? client_failed(e->client, rc) : STATUS_OK;
 }
 
-static int open_input(struct client *c, const struct output *out, const char *name, struct input *in)
+static int need_store(struct export *e)
 {
-	int rc = out->ops ? stored_open(c, name, &in->stored) : open_whole(c, out, name, in);
+	int rc;
 
-	return rc == STATUS_OK && out->ops ? view_options(c, &out->view, in->stored.store, &in->options) : rc;
+	if (e->stored.store)
+		return STATUS_OK;
+	if (stored_is_path(e->name)) {
+		rc = stored_open(e->client, e->name, &e->stored);
+	} else {
+		rc = open_whole(e, "store", &e->stored.fd);
+		if (rc == 0)
+			rc = stored_read(e->name, &e->stored);
+	}
+	return rc == STATUS_OK ? view_options(e->client, &e->view, e->stored.store, &e->options) : rc;
 }
 
 static int open_output(struct output *out)
@@ -95,27 +124,105 @@ static int open_output(struct output *out)
 	return STATUS_FAILED;
 }
 
-static int write_output(struct input *in, struct output *out)
+static int end_output(struct output *out, int rc)
 {
 	struct stat st;
-	bool regular;
-	int rc;
+	bool regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 
-	if (out->ops)
-		rc = out->ops->write(in->stored.store, out->fd, &in->options, &out->result);
-	else
-		rc = copy_file(in->stored.fd, out->fd, &out->bytes);
-	regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 	/* Half a file must not be taken for a whole one. */
 	if (rc < 0 && regular)
 		unlink(out->path);
 	if (rc == 0 && regular)
 		out->bytes = (uint64_t)st.st_size;
+	if (out->path)
+		closep(&out->fd);
 	if (rc == 0 || (rc == -EPIPE && !out->path))
 		return STATUS_OK;
 	client_error("cannot write %s to %s: %s", out->format, out->path ? esc(out->path) : "standard output",
 		     strerror(-rc));
 	return STATUS_FAILED;
+}
+
+static int export_store(struct export *e, struct output *out)
+{
+	struct export_options o;
+	int rc = need_store(e);
+
+	if (rc == 0)
+		rc = open_output(out);
+	if (rc != 0)
+		return rc;
+	o = e->options;
+	o.colour = isatty(out->fd) && *format_mark(stdout, MARK_HEAD);
+	return end_output(out, out->ops->write(e->stored.store, out->fd, &o, &out->result));
+}
+
+static int export_whole(struct export *e, struct output *out)
+{
+	_cleanup_close_ int fd = -1;
+	int rc = open_whole(e, out->format, &fd);
+
+	if (rc == 0)
+		rc = open_output(out);
+	return rc == 0 ? end_output(out, copy_file(fd, out->fd, &out->bytes)) : rc;
+}
+
+static bool is_store(int fd)
+{
+	char magic[8];
+
+	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "CSSTORE1", sizeof(magic)) == 0;
+}
+
+/* The snapshot's directory where it is at hand, with the code that it keeps; else what the daemon hands out. */
+static int open_trace(struct export *e, struct offline *d)
+{
+	const char *path;
+	int trace = -1, json = -1, rc;
+
+	if (stored_is_path(e->name)) {
+		rc = offline_input(d, e->name);
+		if (rc != 0 || !is_store(d->input))
+			return rc;
+		client_error("a store does not say which instructions ran; name the snapshot, its directory or its perf.data");
+		return STATUS_FAILED;
+	}
+	rc = need_snapshot(e);
+	if (rc != 0)
+		return rc;
+	path = csight_text(e->stored.snapshot, "path");
+	if (path && access(path, R_OK | X_OK) == 0)
+		return offline_input(d, path);
+	rc = open_whole(e, "perfdata", &trace);
+	if (rc == 0)
+		rc = open_whole(e, "json", &json);
+	if (rc == 0)
+		return offline_snapshot(d, csight_text(e->stored.snapshot, "id"), trace, json);
+	closep(&trace);
+	return rc;
+}
+
+static void on_result(struct client *c, json_object *result)
+{
+	if (!c->quiet)
+		offline_tell_images(result);
+}
+
+static int export_trace(struct export *e, struct output *out)
+{
+	_cleanup_(offline_done) struct offline d = { OFFLINE_NONE, .client = e->client, .on_result = on_result };
+	struct stat st;
+	int rc;
+
+	d.asked = (struct asked){ .files = { { out->format, out->path } }, .n = 1 };
+	rc = open_trace(e, &d);
+	if (rc == 0)
+		rc = offline_output(&d);
+	if (rc == 0)
+		rc = offline_run(&d);
+	if (rc == 0 && out->path && stat(out->path, &st) == 0)
+		out->bytes = (uint64_t)st.st_size;
+	return rc;
 }
 
 static void tell(struct client *c, const struct output *out)
@@ -150,7 +257,7 @@ static void tell(struct client *c, const struct output *out)
 
 static bool is_text(const char *format)
 {
-	static const char *const texts[] = { "tree", "folded", "speedscope", "json" };
+	static const char *const texts[] = { "tree", "folded", "speedscope", "json", "autofdo" };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++)
 		if (strcmp(texts[i], format) == 0)
@@ -158,71 +265,104 @@ static bool is_text(const char *format)
 	return false;
 }
 
-static int check_format(struct client *c, struct output *out)
+static int check_format(struct export *e, struct output *out)
 {
-	const struct view *v = &out->view;
+	const struct view *v = &e->view;
 
-	for (size_t i = 0; i < ELEMENTS(files); i++) {
-		if (strcmp(files[i], out->format) != 0)
+	for (size_t i = 0; i < ELEMENTS(whole); i++) {
+		if (strcmp(whole[i].format, out->format) != 0)
 			continue;
-		if (v->since || v->until || v->thread || v->budget)
-			return client_usage(c, "%s is exported whole; --since, --until, --thread and --budget are for "
-					       "what is made of its calls",
+		/* With others beside it they are for those. */
+		if (e->asked.n == 1 && (v->since || v->until || v->thread || v->budget))
+			return client_usage(e->client, "%s is exported whole; --since, --until, --thread and --budget are for "
+						       "what is made of its calls",
 					    out->format);
+		out->origin = whole[i].origin;
 		return 0;
 	}
 	out->ops = export_find(out->format);
-	return out->ops ? 0 : client_usage(c, "there is no format '%s'", esc(out->format));
+	return out->ops ? 0 : client_usage(e->client, "there is no format '%s'", esc(out->format));
 }
 
-static int parse(struct client *c, struct output *out)
+static int check_output(struct export *e, struct output *out)
 {
-	const char *value;
-	int o;
+	struct client *c = e->client;
+	int rc = check_format(e, out);
 
-	while ((o = client_option(c, &value)) >= 0) {
-		const char **const to[] = {
-			[OPTION_TO] = &out->format,	   [OPTION_OUTPUT] = &out->path,
-			[OPTION_SINCE] = &out->view.since, [OPTION_UNTIL] = &out->view.until,
-			[OPTION_THREAD] = &out->view.thread, [OPTION_BUDGET] = &out->view.budget,
-		};
-
-		*to[o] = value;
-	}
-	if (o == CLIENT_STOP)
-		return c->status;
-	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
-	if (out->path && strcmp(out->path, "-") == 0)
-		out->path = NULL;
-	o = check_format(c, out);
-	if (o != 0)
-		return o;
+	if (rc != 0)
+		return rc;
 	if (c->json && !out->path)
 		return client_usage(c, "--json tells of the file that -o names; without one the export itself is printed");
 	if (!out->path && isatty(STDOUT_FILENO) && !is_text(out->format))
 		return client_usage(c, "%s is no text for a terminal; name a file with -o", out->format);
-	return -1;
+	return 0;
+}
+
+static int parse_option(struct export *e, int option, const char *value)
+{
+	switch (option) {
+	case OPTION_TO:
+		return asked_format(e->client, &e->asked, value);
+	case OPTION_OUTPUT:
+		return asked_path(e->client, &e->asked, value);
+	case OPTION_SINCE:
+		e->view.since = value;
+		return 0;
+	case OPTION_UNTIL:
+		e->view.until = value;
+		return 0;
+	case OPTION_THREAD:
+		e->view.thread = value;
+		return 0;
+	default:
+		e->view.budget = value;
+		return 0;
+	}
+}
+
+static int parse(struct export *e)
+{
+	struct client *c = e->client;
+	const char *value;
+	int o, rc = 0;
+
+	while (rc == 0 && (o = client_option(c, &value)) >= 0)
+		rc = parse_option(e, o, value);
+	if (rc != 0)
+		return rc;
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (c->argc != 1)
+		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+	e->name = c->argv[0];
+	rc = asked_settle(c, &e->asked, export_perfetto.name);
+	for (size_t i = 0; i < e->asked.n && rc == 0; i++) {
+		e->outputs[i] = (struct output){ .format = e->asked.files[i].format, .path = e->asked.files[i].path,
+						 .fd = STDOUT_FILENO };
+		rc = check_output(e, &e->outputs[i]);
+	}
+	return rc == 0 ? -1 : rc;
 }
 
 static int run(struct client *c)
 {
-	_cleanup_(input_done) struct input in = { .stored = STORED_NONE, .options = EXPORT_DEFAULTS };
-	struct output out = { .format = "perfetto", .fd = STDOUT_FILENO };
+	static int (*const export_from[])(struct export *e, struct output *out) = {
+		[FROM_STORE] = export_store, [AS_IT_IS] = export_whole, [FROM_TRACE] = export_trace
+	};
+	_cleanup_(export_done) struct export e = { .client = c, .stored = STORED_NONE, .options = EXPORT_DEFAULTS };
 	int rc;
 
-	rc = parse(c, &out);
+	rc = parse(&e);
 	if (rc >= 0)
 		return rc;
-	rc = open_input(c, &out, c->argv[0], &in);
-	if (rc == 0)
-		rc = open_output(&out);
-	if (rc != 0)
-		return rc;
-	in.options.colour = isatty(out.fd) && *format_mark(stdout, MARK_HEAD);
-	rc = write_output(&in, &out);
-	if (rc == 0 && out.path)
-		tell(c, &out);
+	rc = 0;
+	for (size_t i = 0; i < e.asked.n && rc == 0; i++) {
+		struct output *out = &e.outputs[i];
+
+		rc = export_from[out->origin](&e, out);
+		if (rc == 0 && out->path)
+			tell(c, out);
+	}
 	return rc;
 }
 

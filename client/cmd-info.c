@@ -16,8 +16,9 @@ static int run(struct client *c)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? "one input at a time" : "which input? its name is missing");
-	d.format = c->json ? "info-json" : "info";
-	rc = offline_input(&d, c->argv[0]);
+	rc = asked_settle(c, &d.asked, c->json ? "info-json" : "info");
+	if (rc == 0)
+		rc = offline_input(&d, c->argv[0]);
 	if (rc == 0)
 		rc = offline_output(&d);
 	return rc == 0 ? offline_run(&d) : rc;

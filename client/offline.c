@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include "client/offline.h"
+#include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 
-enum { SNAPSHOT_JSON_MAX = 64 << 20, NOBODY = 65534, JOB = 1 };
+enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, NOBODY = 65534, JOB = 1 };
 
 void offline_done(struct offline *o)
 {
@@ -19,8 +20,9 @@ void offline_done(struct offline *o)
 	closep(&o->finder.dir);
 	closep(&o->input);
 	closep(&o->code);
-	if (o->path)
-		closep(&o->output);
+	for (size_t i = 0; i < o->n_files; i++)
+		if (o->files[i].fd != STDOUT_FILENO)
+			closep(&o->files[i].fd);
 	closep(&o->job);
 	/* The server ends with this, and its child with it. */
 	closep(&o->server);
@@ -37,6 +39,33 @@ static int cannot(const char *what, const char *name, int rc)
 	return STATUS_FAILED;
 }
 
+static int read_snapshot(struct offline *d, const char *name, const char *text, size_t size)
+{
+	int rc = json_parse(text, size, &d->finder.snapshot);
+
+	if (rc < 0 || !json_object_is_type(d->finder.snapshot, json_type_object))
+		return cannot("read snapshot.json of", name, rc < 0 ? rc : -EBADMSG);
+	return STATUS_OK;
+}
+
+int offline_snapshot(struct offline *d, const char *id, int trace, int json)
+{
+	_cleanup_close_ int description = json;
+	_cleanup_buf_ struct buf text = { .limit = SNAPSHOT_JSON_MAX };
+	ssize_t n;
+
+	d->type = "perf.data";
+	d->input = trace;
+	do {
+		char *to = (char *)buf_room(&text, JSON_PIECE);
+
+		n = to ? read_full(description, to, JSON_PIECE) : -ENOMEM;
+		if (n > 0)
+			buf_grew(&text, (size_t)n);
+	} while (n > 0);
+	return n < 0 ? cannot("read snapshot.json of", id, (int)n) : read_snapshot(d, id, (char *)text.data, text.size);
+}
+
 static int open_snapshot(struct offline *d, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
@@ -45,9 +74,9 @@ static int open_snapshot(struct offline *d, const char *name)
 
 	if (rc < 0)
 		return cannot("read snapshot.json of", name, rc);
-	rc = json_parse(text, size, &d->finder.snapshot);
-	if (rc < 0 || !json_object_is_type(d->finder.snapshot, json_type_object))
-		return cannot("read snapshot.json of", name, rc < 0 ? rc : -EBADMSG);
+	rc = read_snapshot(d, name, text, size);
+	if (rc != STATUS_OK)
+		return rc;
 	d->input = openat(d->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC);
 	if (d->input < 0)
 		return cannot("open trace.perf.data of", name, -errno);
@@ -107,22 +136,45 @@ int offline_input(struct offline *d, const char *name)
 	return open_directory(d, name);
 }
 
+static int open_file(const char *path, struct offline_file *ret)
+{
+	/* A store is written here and there, and read again. */
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+	if (fd < 0 && errno != ENOENT)
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return cannot("write", path, -errno);
+	*ret = (struct offline_file){ fd, true };
+	return STATUS_OK;
+}
+
+/* Half a file must not be taken for a whole one. */
+static void remove_files(struct offline *d)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < d->n_files; i++)
+		if (d->files[i].made && fstat(d->files[i].fd, &st) == 0 && S_ISREG(st.st_mode))
+			unlink(d->asked.files[i].path);
+}
+
 int offline_output(struct offline *d)
 {
-	if (strcmp(d->format, "none") == 0 && !d->path)
-		d->path = "/dev/null";
-	if (!d->path) {
-		d->output = STDOUT_FILENO;
-		return STATUS_OK;
+	int rc = STATUS_OK;
+
+	for (size_t i = 0; i < d->asked.n && rc == STATUS_OK; i++) {
+		const struct asked_file *a = &d->asked.files[i];
+		const char *path = !a->path && strcmp(a->format, "none") == 0 ? "/dev/null" : a->path;
+
+		d->files[i] = (struct offline_file){ STDOUT_FILENO };
+		if (path)
+			rc = open_file(path, &d->files[i]);
+		d->n_files += rc == STATUS_OK;
 	}
-	/* A store is written here and there, and read again. */
-	d->output = open(d->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (d->output < 0 && errno != ENOENT)
-		d->output = open(d->path, O_WRONLY | O_CLOEXEC);
-	if (d->output < 0)
-		return cannot("write", d->path, -errno);
-	d->made = true;
-	return STATUS_OK;
+	if (rc != STATUS_OK)
+		remove_files(d);
+	return rc;
 }
 
 /* Whoever is root decodes as nobody. */
@@ -143,13 +195,15 @@ static void find_user(uid_t *ret_uid, gid_t *ret_gid)
 
 static int start(struct offline *d)
 {
+	const char *formats[WORKER_OUTPUTS_MAX];
+	int fds[WORKER_OUTPUTS_MAX];
 	struct worker_start s = {
 		.input = d->type,
 		.input_fd = d->input,
 		.code_fd = d->code,
-		.outputs = &d->format,
-		.output_fds = &d->output,
-		.n_outputs = 1,
+		.outputs = formats,
+		.output_fds = fds,
+		.n_outputs = d->n_files,
 		.options = d->options,
 		.snapshot = d->finder.snapshot,
 	};
@@ -157,6 +211,10 @@ static int start(struct offline *d)
 	gid_t gid;
 	int rc;
 
+	for (size_t i = 0; i < d->n_files; i++) {
+		formats[i] = d->asked.files[i].format;
+		fds[i] = d->files[i].fd;
+	}
 	find_user(&uid, &gid);
 	rc = worker_spawn(NULL, uid, gid, &d->pid, &d->server);
 	if (rc == 0)
@@ -176,6 +234,14 @@ static int tell_crash(struct offline *d)
 		worker_death(status, how, sizeof(how));
 	client_error("the decoder crashed: %s", how);
 	return STATUS_FAILED;
+}
+
+static bool prints(const struct offline *d)
+{
+	for (size_t i = 0; i < d->n_files; i++)
+		if (d->files[i].fd == STDOUT_FILENO)
+			return true;
+	return false;
 }
 
 /* 0 to go on, else an exit status; STATUS_OK is told by *ret_done. */
@@ -209,7 +275,7 @@ static int on_event(struct offline *d, const struct worker_event *e, bool *ret_d
 	case WORKER_FAILED:
 		client_progress_end(d->client);
 		/* Who reads standard output may have seen enough. */
-		if (!d->path && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
+		if (prints(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
 			*ret_done = true;
 		else
 			client_error("cannot decode: %s", esc(e->reason));
@@ -238,13 +304,30 @@ static int follow(struct offline *d)
 
 int offline_run(struct offline *d)
 {
-	struct stat st;
 	int rc = start(d);
 
 	if (rc == 0)
 		rc = follow(d);
-	/* Half a file must not be taken for a whole one. */
-	if (rc != 0 && d->made && fstat(d->output, &st) == 0 && S_ISREG(st.st_mode))
-		unlink(d->path);
+	if (rc != 0)
+		remove_files(d);
 	return rc;
+}
+
+void offline_tell_images(json_object *result)
+{
+	json_object *list;
+
+	if (json_get(result, "images", json_type_array, &list) < 0)
+		return;
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		const char *path = "?", *reason = "?";
+		bool found = true;
+
+		if (!json_object_is_type(o, json_type_object) || json_get_bool(o, "found", &found) < 0 || found)
+			continue;
+		json_get_str(o, "path", &path);
+		json_get_str(o, "reason", &reason);
+		fprintf(stderr, "  no image %s: %s\n", esc(path), esc(reason));
+	}
 }

@@ -1,0 +1,49 @@
+#include <string.h>
+
+#include "client/asked.h"
+#include "lib/base/escape.h"
+
+static int too_many(struct client *c)
+{
+	return client_usage(c, "at most %d files at a time", WORKER_OUTPUTS_MAX);
+}
+
+int asked_format(struct client *c, struct asked *a, const char *format)
+{
+	if (a->n_formats == WORKER_OUTPUTS_MAX)
+		return too_many(c);
+	a->files[a->n_formats++].format = format;
+	return 0;
+}
+
+int asked_path(struct client *c, struct asked *a, const char *path)
+{
+	if (a->n_paths == WORKER_OUTPUTS_MAX)
+		return too_many(c);
+	a->files[a->n_paths++].path = strcmp(path, "-") == 0 ? NULL : path;
+	return 0;
+}
+
+int asked_settle(struct client *c, struct asked *a, const char *format)
+{
+	size_t printed = 0;
+
+	if (!a->n_formats)
+		a->files[a->n_formats++].format = format;
+	a->n = a->n_formats;
+	if (a->n_paths > a->n)
+		return client_usage(c, "%zu files and %zu formats: each -o is of a --to", a->n_paths, a->n);
+	if (a->n > 1 && a->n_paths < a->n)
+		return client_usage(c, "%s has no file: with several --to each has its -o, in the same order",
+				    esc(a->files[a->n_paths].format));
+	for (size_t i = 0; i < a->n; i++) {
+		printed += !a->files[i].path;
+		for (size_t k = 0; k < i; k++) {
+			if (strcmp(a->files[i].format, a->files[k].format) == 0)
+				return client_usage(c, "%s is asked for twice", esc(a->files[i].format));
+			if (a->files[i].path && a->files[k].path && strcmp(a->files[i].path, a->files[k].path) == 0)
+				return client_usage(c, "%s would be written twice", esc(a->files[i].path));
+		}
+	}
+	return printed > 1 ? client_usage(c, "standard output takes one format alone") : 0;
+}
