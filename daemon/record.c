@@ -17,6 +17,7 @@
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
+#include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
 
 enum {
@@ -220,7 +221,7 @@ static int write_json(int dir, const char *name, json_object *o)
 	return text ? write_file_atomic(dir, name, text, size, 0600) : -ENOMEM;
 }
 
-static int write_snapshot_json(struct record *r, int dir, const struct code_log *log)
+static int write_snapshot_json(struct record *r, int dir, const struct code_log *log, uint32_t code_crc)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
@@ -265,6 +266,7 @@ static int write_snapshot_json(struct record *r, int dir, const struct code_log 
 		code = json_object_new_object();
 		json_add_u64(code, "pieces", log->pieces);
 		json_add_u64(code, "bytes", log->bytes);
+		json_add_u64(code, "crc32", code_crc);
 		json_object_object_add(o, "code", code);
 	}
 	json_object_object_add(o, "missing", json_object_get(r->missing));
@@ -280,17 +282,19 @@ static int write_state_json(int dir)
 	return write_json(dir, "state.json", o);
 }
 
-static int write_code(struct record *r, int dir)
+static int write_code(struct record *r, int dir, uint32_t *ret_crc)
 {
 	_cleanup_close_ int fd = -1;
 	int rc;
 
 	if (mkdirat(dir, "code", 0700) < 0 && errno != EEXIST)
 		return -errno;
-	fd = openat(dir, "code/bytes", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(dir, "code/bytes", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	rc = code_log_write_bytes(r->copy->log, r->copy->log_size, fd);
+	if (rc == 0)
+		rc = sums_file(fd, UINT64_MAX, ret_crc);
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
@@ -457,6 +461,7 @@ static void tell_missing(struct record *r, const struct code_log *log)
 
 static int write_all(struct record *r, int dir)
 {
+	uint32_t code_crc = 0;
 	struct code_log log;
 	int rc = code_log_read(r->copy->log, r->copy->log_size, &log);
 
@@ -465,9 +470,9 @@ static int write_all(struct record *r, int dir)
 	tell_missing(r, &log);
 	rc = write_trace(r, dir, &log);
 	if (rc == 0 && log.pieces)
-		rc = write_code(r, dir);
+		rc = write_code(r, dir, &code_crc);
 	if (rc == 0)
-		rc = write_snapshot_json(r, dir, &log);
+		rc = write_snapshot_json(r, dir, &log, code_crc);
 	if (rc == 0)
 		rc = write_state_json(dir);
 	code_log_done(&log);

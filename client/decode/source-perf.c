@@ -10,6 +10,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
+#include "lib/perfdata/sums.h"
 
 enum { ATTEMPTS_MAX = 8192, CHUNK_SIZE = 256 << 10 };
 
@@ -183,6 +184,21 @@ static int ask_images(struct source *s)
 	return rc;
 }
 
+/* What a snapshot says of its code; a file on its own says nothing. */
+static int check_code(const struct job *job)
+{
+	json_object *code = NULL;
+	uint64_t wanted = 0;
+	uint32_t crc = 0;
+	int rc;
+
+	if (!job->snapshot || json_get(job->snapshot, "code", json_type_object, &code) < 0 ||
+	    json_get_u64(code, "crc32", &wanted) < 0)
+		return 0;
+	rc = sums_file(job->code, UINT64_MAX, &crc);
+	return rc < 0 ? rc : crc == wanted ? 0 : -EILSEQ;
+}
+
 static int map_images(struct perf *p)
 {
 	struct source *s = &p->source;
@@ -221,7 +237,12 @@ static int map_images(struct perf *p)
 	if (rc == 0 && s->job->code >= 0) {
 		if (s->job->snapshot && json_get_u64(s->job->snapshot, "pid", &pid) == 0)
 			code_pid = (uint32_t)pid;
-		rc = image_code(s->images, code_pid, s->job->code);
+		rc = check_code(s->job);
+		/* Without it, what was in its place before would be taken for it. */
+		if (rc == -EILSEQ)
+			return job_why(s->job, rc, "the captured code is damaged: its checksum is another");
+		if (rc == 0)
+			rc = image_code(s->images, code_pid, s->job->code);
 		if (rc == -EBADMSG) {
 			source_warn(s, "the captured code is cut or garbled; its first part is used");
 			rc = 0;

@@ -1,11 +1,11 @@
 #include <string.h>
-#include <zlib.h>
 
 #include "lib/base/reader.h"
 #include "lib/code/debug-file.h"
 #include "lib/code/elf-file.h"
+#include "lib/perfdata/sums.h"
 
-enum { CRC_STEP = 64 << 10, LINK_SECTION_MAX = 8192 };
+enum { LINK_SECTION_MAX = 8192 };
 
 /* One that is larger than this is not read from end to end for its checksum. */
 #define CRC_FILE_MAX ((uint64_t)4 << 30)
@@ -59,23 +59,9 @@ bool debug_file_wanted(int fd, struct debug_wanted *ret)
 
 static bool has_checksum(int fd, uint32_t wanted)
 {
-	_cleanup_free_ uint8_t *data = malloc(CRC_STEP);
-	uint64_t at = 0;
-	uLong crc = crc32(0, NULL, 0);
+	uint32_t crc;
 
-	while (data && at < CRC_FILE_MAX) {
-		ssize_t n = pread(fd, data, CRC_STEP, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			return crc == wanted;
-		if (n < 0)
-			return false;
-		crc = crc32(crc, data, (uInt)n);
-		at += (uint64_t)n;
-	}
-	return false;
+	return sums_file(fd, CRC_FILE_MAX, &crc) == 0 && crc == wanted;
 }
 
 bool debug_file_is(int fd, const struct debug_wanted *wanted)

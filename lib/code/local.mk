@@ -7,7 +7,7 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/elf.c lib/code/elf.h \
 	lib/code/image.c lib/code/image.h \
 	lib/code/space.c lib/code/space.h
-lib_code_libcode_la_LIBADD = lib/base/libbase.la
+lib_code_libcode_la_LIBADD = lib/perfdata/libperfdata.la lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
 	lib/code/debug-file.c lib/code/debug-file.h \
 	lib/code/demangle.c lib/code/demangle.h \

@@ -148,3 +148,26 @@ int sums_check(int fd, uint64_t size, struct buf *ret)
 	}
 	return buf_error(ret) ? buf_error(ret) : 1;
 }
+
+int sums_file(int fd, uint64_t limit, uint32_t *ret)
+{
+	_cleanup_free_ uint8_t *data = malloc(SPAN_MAX);
+	uint32_t crc = 0;
+	uint64_t at = 0;
+
+	if (!data)
+		return -ENOMEM;
+	while (at <= limit) {
+		ssize_t n = pread_full(fd, data, SPAN_MAX, at);
+
+		if (n < 0)
+			return (int)n;
+		crc = (uint32_t)crc32(crc, data, (uInt)n);
+		at += (uint64_t)n;
+		if (n < SPAN_MAX) {
+			*ret = crc;
+			return at > limit ? -EFBIG : 0;
+		}
+	}
+	return -EFBIG;
+}

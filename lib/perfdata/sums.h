@@ -39,4 +39,7 @@ struct stretch {
  */
 int sums_check(int fd, uint64_t size, struct buf *ret);
 
+/* That of a whole file. -EFBIG: there is more than limit. */
+int sums_file(int fd, uint64_t limit, uint32_t *ret);
+
 #endif

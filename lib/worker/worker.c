@@ -207,7 +207,7 @@ static json_object *start_message(const struct worker_start *start, bool with_th
 {
 	/* What the decoder has a use for; a long list of images is not. */
 	static const char *const keys[] = { "id",        "pid",   "name",   "exe",      "capture", "time",
-					    "monotonic", "clock", "shared", "perf_map", "threads" };
+					    "monotonic", "clock", "shared", "perf_map", "code", "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {
