@@ -7,7 +7,7 @@
 #include "lib/base/escape.h"
 
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_VERIFY,
-       OPTION_WORKERS, OPTION_REGS };
+       OPTION_WORKERS, OPTION_NO_INLINES, OPTION_REGS };
 
 enum { WORKERS_MAX = 64 };
 
@@ -22,6 +22,7 @@ static const struct verb_option options[] = {
 	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: auto (the default), native, opencsd" },
 	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines, and tell where they differ first" },
 	[OPTION_WORKERS] = { "workers", 0, "N", "decode in so many threads, not in one for each CPU" },
+	[OPTION_NO_INLINES] = { "no-inlines", 0, NULL, "no frames for functions that were inlined" },
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
@@ -186,6 +187,9 @@ static int parse(struct client *c, struct offline *d)
 			if (parse_number(value, 1, WORKERS_MAX, &number) < 0)
 				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value), WORKERS_MAX);
 			json_add_i64(d->options, "workers", number);
+			break;
+		case OPTION_NO_INLINES:
+			json_add_bool(d->options, "inlines", false);
 			break;
 		case OPTION_REGS:
 			d->regs = value;

@@ -134,6 +134,8 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	}
 	if (rc < 0)
 		return rc;
+	if (c->source->job->inlines)
+		region_map_inlined(regions);
 	if (c->source->names != IMAGE_NONE && pid == snapshot_number(c->source->job, "pid"))
 		region_map_names(regions, c->symbols[c->source->names]);
 	more = reallocarray(c->processes, c->n_processes + 1, sizeof(*more));

@@ -83,6 +83,7 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 	j->input = fds[0];
 	j->code = code ? fds[1] : -1;
 	j->only_thread = -1;
+	j->inlines = true;
 	if (j->options) {
 		rc = json_get_u64(j->options, "thread", &tid);
 		if (rc == -EINVAL || (rc == 0 && tid > UINT32_MAX))
@@ -93,6 +94,7 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 		    json_get_str(j->options, "regs", &j->regs) == -EINVAL ||
 		    json_get_str(j->options, "engine", &j->engine) == -EINVAL ||
 		    json_get_bool(j->options, "verify", &j->verify) == -EINVAL ||
+		    json_get_bool(j->options, "inlines", &j->inlines) == -EINVAL ||
 		    json_get_u64(j->options, "workers", &workers) == -EINVAL || workers > UINT32_MAX)
 			return -EBADMSG;
 		j->workers = (uint32_t)workers;

@@ -26,6 +26,7 @@ struct job {
 	const char *buffer, *regs; /* of the options: NULL where absent */
 	const char *engine;	   /* likewise: "opencsd", "native", "auto" */
 	bool verify;		   /* by both, which are compared */
+	bool inlines;		   /* are frames */
 	uint32_t workers;	   /* threads that decode; 0: as many as there are CPUs */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;

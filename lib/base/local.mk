@@ -6,6 +6,7 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/io.c lib/base/io.h \
 	lib/base/json.c lib/base/json.h \
 	lib/base/log.c lib/base/log.h \
+	lib/base/numbers.c lib/base/numbers.h \
 	lib/base/paths.c lib/base/paths.h \
 	lib/base/reader.c lib/base/reader.h \
 	lib/base/util.h

@@ -38,7 +38,8 @@ static int begin_segment(struct calls *c)
 	int rc = calls_put(c, CALL_EVENT_SEGMENT, 0, NULL);
 
 	return rc < 0 ? rc
-		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region });
+		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
+				   (struct frame){ .function = c->here.region, .inlined = c->here.inlined });
 }
 
 static int call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
@@ -67,6 +68,7 @@ static int replace(struct calls *c, enum leave_kind how, enum call_kind kind)
 	c->counts.unexplained += kind == CALL_ODD;
 	frame.saved = kind == CALL_TAIL && frame_saves(&frame);
 	frame.function = c->here.region;
+	frame.inlined = frame.root = NULL;
 	rc = calls_pop(c, how);
 	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
 }
@@ -129,11 +131,19 @@ static int unwind(struct calls *c, uint64_t addr, bool exact)
 	return rc < 0 || outermost == depth ? rc : calls_unsure(c);
 }
 
-/* The function that is returned to was below everything that was seen. */
-static int begin_root(struct calls *c)
+/* The function that is returned to was below everything that was seen; at is where it waited. */
+static int begin_root(struct calls *c, uint64_t at)
 {
+	struct region_hit hit = c->here;
+	int rc = region_hit_holds(&hit, at, c->spread.stamp) ? 0 : region_map_find(c->regions, at, c->spread.stamp, &hit);
+
+	if (rc < 0)
+		return rc;
+	if (hit.region != c->here.region)
+		hit = c->here;
 	c->counts.roots++;
-	return calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED, (struct frame){ .function = c->here.region });
+	return calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED,
+			  (struct frame){ .function = hit.region, .inlined = hit.inlined, .root = hit.inlined });
 }
 
 /*
@@ -154,20 +164,20 @@ static int go_elsewhere(struct calls *c, uint64_t addr)
 		return fibres_begin(c);
 	/* Nothing can come back to what is left: it is passed over, by something that was there before the segment. */
 	rc = calls_pop_all(c, LEAVE_UNWOUND);
-	return rc < 0 ? rc : begin_root(c);
+	return rc < 0 ? rc : begin_root(c, addr);
 }
 
-/* A return to addr, or something that has the effect of one, where no frame waits for exactly that. */
-static int return_unmatched(struct calls *c, uint64_t addr, enum leave_kind how)
+/* A return to addr, or something that has the effect of one, where no frame waits for exactly that; it waited at at. */
+static int return_unmatched(struct calls *c, uint64_t addr, uint64_t at)
 {
 	int rc;
 
 	if (c->depth == 1 && top(c)->anchor == ANCHOR_NONE) {
 		rc = calls_pop(c, LEAVE_RETURN);
-		return rc < 0 ? rc : begin_root(c);
+		return rc < 0 ? rc : begin_root(c, at);
 	}
 	rc = unwind(c, addr, false);
-	return rc != -ENOENT ? rc : replace(c, how, CALL_ODD);
+	return rc != -ENOENT ? rc : replace(c, LEAVE_RETURN, CALL_ODD);
 }
 
 /* Back where a frame waits for it: the innermost one, at depth. */
@@ -211,7 +221,7 @@ static int do_return(struct calls *c, uint64_t addr)
 		top(c)->ended = true;
 		return rc;
 	}
-	return away && c->depth > 1 ? go_elsewhere(c, addr) : return_unmatched(c, addr, LEAVE_RETURN);
+	return away && c->depth > 1 ? go_elsewhere(c, addr) : return_unmatched(c, addr, addr - INSTRUCTION);
 }
 
 /* A jump to where this function catches: here, or in a frame of the same function further out. */
@@ -305,7 +315,7 @@ static int after_handler(struct calls *c, uint64_t addr)
 		return rc;
 	if (addr == resume || top(c)->function == c->here.region)
 		return settle(c);
-	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_unmatched(c, addr, LEAVE_RETURN);
+	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_unmatched(c, addr, addr);
 }
 
 /* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
@@ -331,7 +341,7 @@ static int do_resume(struct calls *c, uint64_t addr)
 	}
 	if (addr == to->start || to->kind != REGION_FUNCTION)
 		return enter_handler(c, addr, c->has_from ? c->from : UINT64_MAX);
-	return return_unmatched(c, addr, LEAVE_RETURN);
+	return return_unmatched(c, addr, addr);
 }
 
 /* Control is at addr now. */
@@ -380,6 +390,59 @@ static enum next after_range(const struct element *e)
 	}
 }
 
+/* Control is where it was looked at last, in the frame on top: what is inlined there is entered, and what is not is left. */
+static int settle_inlined(struct calls *c)
+{
+	struct frame *f = top(c);
+	enum leave_kind kind = c->left == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
+
+	c->left = LEAVE_RETURN;
+	return f->inlined == c->here.inlined || f->function != c->here.region ? 0 : inlined_move(c, c->here.inlined, kind);
+}
+
+/* One function runs on into the next, which has the range's end; what lies between, if anything, is no function's. */
+static int run_into(struct calls *c, uint64_t last, uint64_t *at)
+{
+	int rc = look(c, last);
+	uint64_t start = c->here.region->start;
+
+	if (start > *at && start <= last)
+		*at = start;
+	return rc < 0 ? rc : do_jump(c, start);
+}
+
+static uint64_t part_of(const struct element *e, uint64_t end)
+{
+	return (uint64_t)((unsigned __int128)e->range.count * (end - e->range.start) / (e->range.end - e->range.start));
+}
+
+/* A range, of one piece, that goes on beyond where it was looked at. */
+static int run_on(struct calls *c, const struct element *e, uint64_t last)
+{
+	uint64_t before = c->counts.instructions;
+	int rc = 0;
+
+	while (rc == 0 && !region_hit_holds(&c->here, last, c->spread.stamp)) {
+		const struct region *region = c->here.region;
+		uint64_t at = region->kind == REGION_FUNCTION ? c->here.end : last;
+
+		rc = look(c, at);
+		if (rc < 0)
+			break;
+		c->counts.instructions = before + part_of(e, at);
+		if (c->here.region != region) {
+			rc = run_into(c, last, &at);
+			c->counts.instructions = before + part_of(e, at);
+			if (rc == 0)
+				rc = look(c, at);
+		}
+		if (rc == 0)
+			rc = settle_inlined(c);
+	}
+	c->counts.instructions = before;
+	return rc;
+}
+
 static int range(struct calls *c, const struct element *e)
 {
 	uint64_t last = e->range.end - MAX(e->range.last_size, 1);
@@ -387,14 +450,12 @@ static int range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
+	if (rc == 0)
+		rc = settle_inlined(c);
 	c->counts.ranges += e->several ? e->offset : 1;
+	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.stamp))
+		rc = run_on(c, e, last);
 	c->counts.instructions += e->range.count;
-	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.stamp)) {
-		/* One function ran on into the next. */
-		rc = look(c, last);
-		if (rc == 0)
-			rc = do_jump(c, c->here.region->start);
-	}
 	c->next = after_range(e);
 	c->indirect = c->next == NEXT_JUMP && e->instr == INSTR_IBR;
 	c->from = e->range.end;

@@ -103,8 +103,10 @@ static int enter(struct calls *c, const struct fibre *f)
 
 	for (size_t i = 0; rc == 0 && i < f->at; i++) {
 		bool known = i || f->frames[i].anchor != ANCHOR_NONE;
+		struct frame frame = f->frames[i];
 
-		rc = calls_push(c, CALL_EVENT_ENTER, known ? CALL_RESUMED : CALL_INFERRED, f->frames[i]);
+		frame.root = NULL;
+		rc = calls_push(c, CALL_EVENT_ENTER, known ? CALL_RESUMED : CALL_INFERRED, frame);
 	}
 	for (size_t i = 0; rc == 0 && i < f->n_marks && f->marks[i].depth <= f->at; i++)
 		rc = calls_mark_at(c, &f->marks[i]);
@@ -141,7 +143,7 @@ int fibres_begin(struct calls *c)
 	if (rc == 0)
 		rc = calls_put(c, CALL_EVENT_SEGMENT, 0, NULL);
 	if (rc == 0)
-		rc = calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region });
+		rc = calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region, .inlined = c->here.inlined });
 	c->counts.switches++;
 	return rc;
 }

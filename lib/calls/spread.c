@@ -13,6 +13,7 @@ enum {
 struct spread_item {
 	uint64_t pos;
 	const struct region *function;
+	const struct inlined *inlined;
 	uint32_t waits; /* before it, in its stretch */
 	uint8_t type, kind;
 };
@@ -43,7 +44,8 @@ static int emit(struct spread *s, const struct spread_item *item, uint64_t time,
 				.kind = item->kind,
 				.instructions = item->pos,
 				.bound = bound,
-				.function = item->function };
+				.function = item->function,
+				.inlined = item->inlined };
 
 	e.time = MAX(time, s->last);
 	if (!s->last)
@@ -98,7 +100,8 @@ static int flush_guess(struct spread *s, uint64_t pos)
 	return flush(s, pos, add(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
 }
 
-int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function)
+int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
+	       const struct inlined *inlined)
 {
 	if (s->n == s->room) {
 		uint32_t room = s->room ? s->room * 2 : 256;
@@ -109,7 +112,7 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 
 			if (rc < 0)
 				return rc;
-			return spread_put(s, pos, type, kind, function);
+			return spread_put(s, pos, type, kind, function, inlined);
 		}
 		items = realloc(s->items, room * sizeof(*items));
 		if (!items)
@@ -117,7 +120,7 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 		s->items = items;
 		s->room = room;
 	}
-	s->items[s->n++] = (struct spread_item){ pos, function, s->waits, (uint8_t)type, (uint8_t)kind };
+	s->items[s->n++] = (struct spread_item){ pos, function, inlined, s->waits, (uint8_t)type, (uint8_t)kind };
 	return 0;
 }
 

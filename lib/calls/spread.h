@@ -25,7 +25,8 @@ struct spread {
 };
 
 /* pos: instructions executed so far. */
-int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function);
+int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
+	       const struct inlined *inlined);
 
 /* Time passes here, between what was put before and what comes. */
 void spread_wait(struct spread *s);

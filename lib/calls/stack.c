@@ -13,7 +13,12 @@ bool frame_saves(const struct frame *f)
 
 int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
 {
-	return spread_put(&c->spread, c->counts.instructions, type, kind, function);
+	return spread_put(&c->spread, c->counts.instructions, type, kind, function, NULL);
+}
+
+int calls_put_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined)
+{
+	return spread_put(&c->spread, c->counts.instructions, type, kind, inlined->function, inlined);
 }
 
 int calls_sure(struct calls *c)
@@ -52,9 +57,12 @@ int calls_returned(struct calls *c, uint64_t address, size_t unsure)
 
 int calls_pop(struct calls *c, enum leave_kind kind)
 {
+	int rc = inlined_leave(c, kind);
 	const struct region *function = top(c)->function;
-	int rc;
 
+	if (rc < 0)
+		return rc;
+	c->left = kind;
 	c->depth--;
 	while (c->n_marks && c->marks[c->n_marks - 1].depth > c->depth)
 		c->n_marks--;
@@ -109,7 +117,10 @@ int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, 
 		return rc;
 	c->stack[c->depth++] = frame;
 	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
-	return calls_put(c, type, kind, frame.function);
+	if (type == CALL_EVENT_ROOT && frame.root)
+		return calls_put_inlined(c, type, kind, frame.root);
+	rc = calls_put(c, type, kind, frame.function);
+	return rc < 0 ? rc : inlined_enter(c, kind);
 }
 
 size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)

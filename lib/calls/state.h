@@ -1,6 +1,6 @@
 /*
- * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), fibres.c (the stacks that a
- * thread has beside the one it is on).
+ * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), inlined.c (the inlined functions
+ * in them), fibres.c (the stacks that a thread has beside the one it is on).
  */
 #ifndef CSIGHT_CALLS_STATE_H
 #define CSIGHT_CALLS_STATE_H
@@ -18,6 +18,12 @@ enum anchor {
 
 struct frame {
 	const struct region *function; /* NULL: in a system call */
+	const struct inlined *inlined; /* in which it is now: with all around it they are frames of their own; or NULL */
+	/*
+	 * It was open before the segment began, and so was what is inlined here, the innermost, and all around it; of those only
+	 * this one has been told yet.
+	 */
+	const struct inlined *root;
 	uint64_t address;
 	uint8_t anchor;
 	bool ended; /* a handler, which has returned to where it asks for the interrupted program to go on */
@@ -74,6 +80,7 @@ struct calls {
 	enum next next;
 	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
 	bool has_from;
+	enum leave_kind left;		    /* how the last frame was left, of those since the last range */
 	bool indirect;                      /* NEXT_JUMP: not by the instruction alone */
 	bool system_call, exception_return; /* NEXT_RESUME: what it was */
 };
@@ -88,6 +95,7 @@ static inline struct frame *top(struct calls *c)
 }
 
 int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);
+int calls_put_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined);
 int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame);
 int calls_pop(struct calls *c, enum leave_kind kind);
 
@@ -118,6 +126,15 @@ int calls_returned(struct calls *c, uint64_t address, size_t unsure);
 
 /* It is known after all. */
 int calls_sure(struct calls *c);
+
+/* inlined.c: the frame on top enters all that it says it is in. */
+int inlined_enter(struct calls *c, enum call_kind kind);
+
+/* What it is in is left. */
+int inlined_leave(struct calls *c, enum leave_kind kind);
+
+/* Control is in the frame on top, in this: what is around that stays, the rest is left and entered. */
+int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind);
 
 /* fibres.c: control comes to address with another stack pointer. 1: on a stack that was left; 0: not on one of those.
  */

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct spans {
 struct node {
 	uint32_t parent; /* NONE: a function */
 	const char *name;
+	uint64_t origin; /* where the entry stands of what it is an instance of; 0: it does not say */
 	struct dwarf_unit *decl_unit;
 	uint64_t decl_file, decl_line, call_file, call_line;
 };
@@ -40,7 +42,8 @@ struct inlines {
 	struct spans units; /* of numbers of units */
 	struct unit *read;  /* as many as the DWARF has */
 	size_t n_spans;	    /* of all units */
-	bool later;	    /* of these two: */
+	pthread_mutex_t lock; /* for what is read as it is asked for */
+	bool later;	      /* of these two: */
 	int fd, debug;
 };
 
@@ -60,6 +63,7 @@ struct inlines *inlines_free(struct inlines *s)
 		closep(&s->fd);
 		closep(&s->debug);
 	}
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 	return NULL;
 }
@@ -227,6 +231,7 @@ static int read_node(struct reading *r, const struct dwarf_entry *e, uint32_t le
 		node.parent = r->around[level];
 		node.call_file = e->call_file;
 		node.call_line = e->call_line;
+		node.origin = e->origin.class == VALUE_REFERENCE ? e->origin.number : 0;
 	}
 	/* What has no code of its own is what others are instances of: nothing is inlined in it. */
 	r->around[level + 1] = NONE;
@@ -331,9 +336,18 @@ static int load(struct inlines *s, int fd, int debug)
 	return s->read ? find_units(s) : -ENOMEM;
 }
 
+static struct inlines *inlines_new(void)
+{
+	struct inlines *s = calloc(1, sizeof(*s));
+
+	if (s)
+		pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
 int inlines_load(int fd, int debug, struct inlines **ret)
 {
-	_cleanup_(inlines_freep) struct inlines *s = calloc(1, sizeof(*s));
+	_cleanup_(inlines_freep) struct inlines *s = inlines_new();
 	int rc = s ? load(s, fd, debug) : -ENOMEM;
 
 	if (rc < 0)
@@ -344,7 +358,7 @@ int inlines_load(int fd, int debug, struct inlines **ret)
 
 int inlines_later(int fd, int debug, struct inlines **ret)
 {
-	_cleanup_(inlines_freep) struct inlines *s = calloc(1, sizeof(*s));
+	_cleanup_(inlines_freep) struct inlines *s = inlines_new();
 
 	if (!s)
 		return -ENOMEM;
@@ -383,7 +397,8 @@ static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_a
 		if (--i >= INLINES_MAX)
 			continue;
 		f = &ret->frames[i];
-		*f = (struct inlines_frame){ .name = node->name };
+		*f = (struct inlines_frame){ .instance = (uint64_t)unit << 32 | k, .name = node->name };
+		f->origin = node->origin ? node->origin : ~f->instance;
 		if (node->decl_unit) {
 			f->file = dwarf_file(&s->dwarf, node->decl_unit, node->decl_file);
 			f->line = (uint32_t)node->decl_line;
@@ -395,13 +410,11 @@ static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_a
 	}
 }
 
-void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+static void find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 {
 	const struct span *span = NULL;
 	uint64_t bias = 0, start = offset, end = offset + 1;
 
-	if (s->later)
-		load_now(s);
 	for (size_t i = 0; i < s->elf.n_loads; i++) {
 		const Elf64_Phdr *p = &s->elf.loads[i];
 
@@ -431,4 +444,13 @@ void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 	}
 	ret->start = start - bias;
 	ret->end = end - bias;
+}
+
+void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->later)
+		load_now(s);
+	find(s, offset, ret);
+	pthread_mutex_unlock(&s->lock);
 }

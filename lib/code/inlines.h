@@ -2,7 +2,7 @@
  * Which function a piece of code was written as, and what was inlined there: by the DWARF of a file, or of its debug file.
  * Offsets are those of the file itself, as in lib/code/symbols.h.
  *
- * A unit's part is read when something of it is first asked for, and is a table from then on; so this is for one thread.
+ * A unit's part is read when something of it is first asked for, and is a table from then on. Any thread may ask.
  * Files are hostile: a cut, lying or looping one gives an error or fewer answers, never a crash.
  */
 #ifndef CSIGHT_CODE_INLINES_H
@@ -30,6 +30,8 @@ static inline void inlines_freep(struct inlines **s)
 
 /* Texts live as long as the table; names are as the file has them, mangled, and all may be NULL, lines 0. */
 struct inlines_frame {
+	uint64_t instance; /* all that has this is one instance */
+	uint64_t origin;   /* and all that has this are instances of one function; numbers of this table */
 	const char *name;
 	const char *file; /* where it is declared */
 	uint32_t line;

@@ -19,6 +19,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/elf-file.c lib/code/elf-file.h \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/inlines.c lib/code/inlines.h \
+	lib/code/instances.c lib/code/instances.h \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-perf.c \

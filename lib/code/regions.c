@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "lib/code/inlines.h"
+#include "lib/code/instances.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
@@ -51,6 +52,8 @@ struct region_map {
 	size_t hash_size;
 	struct region_hit recent[RECENT];
 	const struct symbols *names; /* by address, of what is in no file; or NULL */
+	bool tells_inlined;
+	struct instances instances;
 };
 
 int region_map_new(struct region_map **ret)
@@ -73,6 +76,7 @@ struct region_map *region_map_free(struct region_map *m)
 		free((char *)m->entries[i]->region.name);
 		free(m->entries[i]);
 	}
+	instances_done(&m->instances);
 	free(m->mappings);
 	free(m->paths);
 	free(m->spans);
@@ -407,6 +411,16 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 		d->inlines = map->inlines;
 }
 
+/* hit holds the bounds of what is in one function; they shrink to those of what is inlined in it. */
+static void look_inlined(const struct mapping *map, uint64_t addr, struct region_hit *hit, struct inlines_at *at)
+{
+	uint64_t bias = map->start - map->offset;
+
+	inlines_find(map->inlines, addr - bias, at);
+	hit->start = MAX(hit->start, MAX(at->start, map->offset) + bias);
+	hit->end = MIN(hit->end, MIN(at->end, map->offset + (map->end - map->start)) + bias);
+}
+
 /* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */
 static void look_in_names(const struct region_map *m, uint64_t addr, struct draft *d, struct region_hit *hit)
 {
@@ -427,6 +441,11 @@ static void look_in_names(const struct region_map *m, uint64_t addr, struct draf
 void region_map_names(struct region_map *m, const struct symbols *by_address)
 {
 	m->names = by_address;
+}
+
+void region_map_inlined(struct region_map *m)
+{
+	m->tells_inlined = true;
 }
 
 /* Of one mapping: hit holds the bounds of the span. */
@@ -459,6 +478,8 @@ void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret
 			struct region_hit hit = { .start = span->start, .end = span->end };
 
 			look(m, map, addr, &d, &hit);
+			if (m->tells_inlined && d.inlines)
+				look_inlined(map, addr, &hit, &(struct inlines_at){ 0 });
 			/* A jump out of a function to an outer frame of the same one is seen, too. */
 			if (map->unwind && unwind_leads_away(map->unwind, addr - map->start + map->offset))
 				hit = (struct region_hit){ .start = addr, .end = addr + 1 };
@@ -470,16 +491,24 @@ void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret
 	*ret_end = all.end;
 }
 
+static int find_inlined(struct region_map *m, const struct mapping *map, uint64_t addr, struct region_hit *hit)
+{
+	struct inlines_at at;
+
+	look_inlined(map, addr, hit, &at);
+	return instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
+}
+
 static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
 	struct draft d = { .key.kind = REGION_UNKNOWN, .end = UINT64_MAX };
 	size_t i = find_span(m, addr);
 	const struct span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	const struct mapping *map = NULL;
 	int rc;
 
 	if (span && span->n) {
-		const struct mapping *map;
 		uint32_t k = 0, high = span->n;
 
 		/* The last one not after time, or else the first: code that ran was mapped, so that record came late.
@@ -505,6 +534,8 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 		hit.end = addr + 1;
 	}
 	rc = get_region(m, &d, &hit.region);
+	if (rc == 0 && m->tells_inlined && d.inlines)
+		rc = find_inlined(m, map, addr, &hit);
 	if (rc < 0)
 		return rc;
 	*ret = hit;

@@ -123,9 +123,13 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping);
 /* Names by address for what is in no file; borrowed. Before the first look-up. */
 void region_map_names(struct region_map *m, const struct symbols *by_address);
 
+/* From now on what is inlined is told of, too. Before the first look-up. */
+void region_map_inlined(struct region_map *m);
+
 /* An answer, and the addresses and times that it holds for. */
 struct region_hit {
 	const struct region *region;
+	const struct inlined *inlined; /* the innermost one; NULL: none, or not asked for */
 	uint64_t start, end;  /* [start, end) */
 	uint64_t from, until; /* [from, until) */
 };
@@ -139,8 +143,8 @@ static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr,
 int region_map_seal(struct region_map *m);
 
 /*
- * The stretch around an address all of which is in one and the same region at any one time; as large as is easily told. May
- * be asked from any thread, while the map is sealed.
+ * The stretch around an address all of which is in one and the same region, and inlined function, at any one time; as large
+ * as is easily told. May be asked from any thread, while the map is sealed.
  */
 void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
 

@@ -4,7 +4,6 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
-	lib/store/numbers.c lib/store/numbers.h \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/store.h \

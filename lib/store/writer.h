@@ -3,9 +3,9 @@
 #define CSIGHT_STORE_WRITER_H
 
 #include "lib/base/buf.h"
+#include "lib/base/numbers.h"
 #include "lib/store/format.h"
 #include "lib/store/histogram.h"
-#include "lib/store/numbers.h"
 #include "lib/store/store.h"
 
 enum { BLOCK_BYTES = 64 << 10 };

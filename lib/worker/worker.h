@@ -10,7 +10,8 @@
  *                  with descriptors: the input, then code/bytes where "code": true, then one an output. Formats:
  *                  elements, pcs, packets, autofdo, none, store, perfetto, calls; or one alone that decodes
  *                  nothing: info, info-json. Options: "thread": only this one;
- *                  "by_thread": elements too
+ *                  "by_thread": elements too; "inlines": false, no frames for what
+ *                  is inlined
  *                  Inputs: "perf.data"; "snapshot", whose descriptor is the snapshot.ini of an Arm trace snapshot
  *                  (option "buffer": which of its buffers); "bytes", bare trace, whose registers are in the file that
  *                  the option "regs" names

@@ -1,6 +1,6 @@
 /* Things and the numbers that were given to them: by 16 bytes that tell them apart, or by their text. */
-#ifndef CSIGHT_STORE_NUMBERS_H
-#define CSIGHT_STORE_NUMBERS_H
+#ifndef CSIGHT_NUMBERS_H
+#define CSIGHT_NUMBERS_H
 
 #include <stdbool.h>
 

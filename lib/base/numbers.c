@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "lib/store/numbers.h"
+#include "lib/base/numbers.h"
 
 enum { SIZE_FIRST = 1024 };
 

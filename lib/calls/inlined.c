@@ -1,0 +1,70 @@
+/*
+ * Inlined functions as frames. They are not on lib/calls' own stack, where returns and jumps are looked up: each frame there
+ * has the innermost that it is in, which knows those around it.
+ */
+#include "lib/calls/state.h"
+
+static uint32_t depth_of(const struct inlined *i)
+{
+	return i ? i->depth : 0;
+}
+
+static int enter(struct calls *c, const struct inlined *from, const struct inlined *to, enum call_kind kind)
+{
+	int rc = to->around == from ? 0 : enter(c, from, to->around, kind);
+
+	return rc < 0 ? rc : calls_put_inlined(c, CALL_EVENT_ENTER, kind, to);
+}
+
+/* The one that is told; what it is in has been there since the segment began, too. */
+static int tell_root(struct calls *c, struct frame *f)
+{
+	f->root = f->root->around;
+	c->counts.roots++;
+	return f->root ? calls_put_inlined(c, CALL_EVENT_ROOT, CALL_INFERRED, f->root)
+		       : calls_put(c, CALL_EVENT_ROOT, CALL_INFERRED, f->function);
+}
+
+static int leave(struct calls *c, const struct inlined *until, enum leave_kind kind)
+{
+	struct frame *f = top(c);
+	int rc = 0;
+
+	while (rc == 0 && f->inlined != until) {
+		const struct inlined *left = f->inlined;
+
+		f->inlined = left->around;
+		rc = calls_put_inlined(c, CALL_EVENT_LEAVE, kind, left);
+		if (rc == 0 && f->root == left)
+			rc = tell_root(c, f);
+	}
+	return rc;
+}
+
+int inlined_enter(struct calls *c, enum call_kind kind)
+{
+	return top(c)->inlined ? enter(c, NULL, top(c)->inlined, kind) : 0;
+}
+
+int inlined_leave(struct calls *c, enum leave_kind kind)
+{
+	return leave(c, NULL, kind);
+}
+
+int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind)
+{
+	const struct inlined *from = top(c)->inlined, *both = to;
+	int rc;
+
+	while (from != both) {
+		if (depth_of(from) >= depth_of(both))
+			from = from->around;
+		else
+			both = both->around;
+	}
+	rc = leave(c, both, kind);
+	if (rc < 0 || to == both)
+		return rc;
+	top(c)->inlined = to;
+	return enter(c, both, to, CALL_INLINED);
+}
