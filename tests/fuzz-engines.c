@@ -3,7 +3,7 @@
  * the native engine against the truth of made-up ones as they are.
  *
  *   fuzz-engines [--seconds N] [--seed N] [--known FILE] [--save DIR] [INPUT...]     inputs as trace.h has them
- *   fuzz-engines [--known FILE] --show CASE [INPUT...]                               one that was saved, line by line
+ *   fuzz-engines [--known FILE] [--show CASE]... [INPUT...]                          what was saved, line by line
  *
  * Each engine works in a process of its own, that is begun anew where it crashes or takes too long. A difference that
  * no mistake in the known list explains (tests/opencsd-mistakes tells of its form) is made small and saved in DIR: exit
@@ -25,6 +25,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
+#include "lib/etm/packet.h"
 #include "tests/generate.h"
 #include "tests/trace.h"
 
@@ -32,6 +33,8 @@ enum {
 	INPUTS = 64,
 	BYTES_MAX = 1 << 16,
 	TEXT_MAX = 8 << 20,
+	LINES_MAX = TEXT_MAX / 16,
+	STORY_MAX = BYTES_MAX * 48,
 	RUNS_OF_A_WORKER = 2000, /* OpenCSD loses memory with each tree */
 	LIMIT_MS = 10000,
 	KNOWN_MAX = 64,
@@ -59,8 +62,9 @@ struct job {
 struct answer {
 	int rc;
 	bool full;
-	size_t size;
-	char text[TEXT_MAX]; /* lines */
+	size_t size, n;
+	char text[TEXT_MAX];	     /* lines */
+	uint32_t offsets[LINES_MAX]; /* of each */
 };
 
 struct worker {
@@ -81,7 +85,7 @@ struct input {
 
 /* A mistake of OpenCSD's: patterns of what each side says first, where they differ. */
 struct mistake {
-	char name[256], theirs[256], ours[256], before[256], then[256], has[256];
+	char name[256], theirs[256], ours[256], before[256], then[256], packets[256];
 	bool anywhere; /* two ranges may begin at different places */
 	uint64_t seen;
 };
@@ -113,10 +117,11 @@ static int write_line(void *user, const struct element *e)
 {
 	struct answer *a = user;
 
-	if (a->size + 300 > TEXT_MAX) {
+	if (a->size + 300 > TEXT_MAX || a->n == LINES_MAX) {
 		a->full = true;
 		return -ENOBUFS;
 	}
+	a->offsets[a->n++] = (uint32_t)e->offset;
 	a->size += element_format(e, a->text + a->size, 256);
 	a->text[a->size++] = '\n';
 	return 0;
@@ -136,7 +141,7 @@ static void work(const struct engine_ops *ops, struct answer *a)
 	struct engine *e = NULL;
 	int rc;
 
-	a->size = 0;
+	a->size = a->n = 0;
 	a->full = false;
 	if (job->input == NO_INPUT) {
 		generate(job->seed, job->made_size, job->without, &made);
@@ -231,6 +236,7 @@ static bool run(struct worker *w)
 /* The first lines that differ; "" where a side has ended. */
 struct difference {
 	bool there;
+	uint32_t from, to; /* offsets of the two */
 	char theirs[256], ours[256], before[256];
 	char then[256]; /* where ours stops: the next line of losing synchronisation, or of the end */
 };
@@ -249,6 +255,8 @@ static struct difference compare(const struct answer *theirs, const struct answe
 	struct difference d = { 0 };
 	const char *a = theirs->text, *a_end = a + theirs->size, *b = ours->text, *b_end = b + ours->size,
 		   *before = NULL;
+	uint32_t offsets[2];
+	size_t n = 0;
 
 	if (theirs->full || ours->full)
 		return d;
@@ -261,7 +269,12 @@ static struct difference compare(const struct answer *theirs, const struct answe
 		before = a;
 		a = a_next + 1;
 		b = b_next + 1;
+		n++;
 	}
+	offsets[0] = n < theirs->n ? theirs->offsets[n] : UINT32_MAX;
+	offsets[1] = n < ours->n ? ours->offsets[n] : UINT32_MAX;
+	d.from = MIN(offsets[0], offsets[1]);
+	d.to = MAX(offsets[0], offsets[1]);
 	d.there = a < a_end || b < b_end;
 	copy_line(d.theirs, a, a_end);
 	copy_line(d.ours, b, b_end);
@@ -284,34 +297,139 @@ static bool same_start(const struct difference *d)
 	return strcspn(theirs, " ") == strcspn(ours, " ") && memcmp(theirs, ours, strcspn(ours, " ")) == 0;
 }
 
-/* Whether the bytes have some that match the pattern, of two digits and a blank each. */
-static bool has_bytes(const char *pattern)
+static size_t find_sync(const uint8_t *bytes, size_t n)
 {
-	static char text[3 * BYTES_MAX + 1];
-	static const char digits[] = "0123456789abcdef";
-	size_t n = 0;
+	static const uint8_t sync[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
+	const uint8_t *at = memmem(bytes, n, sync, sizeof(sync));
 
-	if (strcmp(pattern, "*") == 0)
-		return true;
-	for (size_t i = 0; i < job->size; i++) {
-		text[n++] = digits[job->bytes[i] >> 4];
-		text[n++] = digits[job->bytes[i] & 15];
-		text[n++] = ' ';
+	return at ? (size_t)(at - bytes) : n;
+}
+
+/* What P0 elements there are, the newest last, but that none of them goes by being committed. */
+struct elements {
+	size_t n;
+	uint8_t kinds[BYTES_MAX * 24];
+};
+
+/* Whether a packet takes back a source address. */
+static bool follow(struct elements *e, const struct packet *p)
+{
+	size_t n = 0;
+	bool taken = false;
+
+	switch (p->kind) {
+	case PACKET_ATOMS:
+	case PACKET_CANCEL:
+		n = p->n_atoms;
+		break;
+	case PACKET_SOURCE:
+	case PACKET_EXCEPTION:
+	case PACKET_PE_RESET:
+	case PACKET_Q:
+		n = 1;
+		break;
+	case PACKET_TRANSACTION_START:
+		n = !(job->config.idr0 & 1u << 30);
+		break;
+	case PACKET_ASYNC:
+		e->n = 0;
+		break;
+	default:
+		break;
+	}
+	while (n--)
+		e->kinds[e->n++] = (uint8_t)p->kind;
+	for (n = MIN((size_t)p->cancel, e->n); n; n--)
+		taken = e->kinds[--e->n] == PACKET_SOURCE || taken;
+	return taken;
+}
+
+/* What a packet is called, and more of some, each with a blank behind it. */
+static size_t tell_packet(char *to, const struct packet *p, const uint8_t *bytes, bool early)
+{
+	const char *info = early ? "sync-info" : "trace-info";
+	size_t n;
+
+	switch (p->kind) {
+	case PACKET_TRACE_INFO:
+		n = (size_t)sprintf(to, "%s ", info);
+		if (p->number)
+			n += (size_t)sprintf(to + n, "%s-unseen ", info);
+		if (bytes[1] & 16)
+			n += (size_t)sprintf(to + n, "%s-window ", info);
+		if (bytes[1] & 0x80 || (bytes[1] & 1 && bytes[2] & 0x80))
+			n += (size_t)sprintf(to + n, "%s-long ", info);
+		return n;
+	case PACKET_RESERVED:
+	case PACKET_INVALID:
+	case PACKET_BROKEN:
+		return (size_t)sprintf(to, "bad-%02x ", bytes[0]);
+	case PACKET_CONTEXT:
+		return (size_t)sprintf(to, "%s%s ", early ? "early-" : "", p->context.updated ? "context" : "same-context");
+	case PACKET_ASYNC:
+		return (size_t)sprintf(to, "async ");
+	default:
+		n = (size_t)sprintf(to, "%s%s ", early ? "early-" : "", packet_name(p->kind));
+		if (p->cancel > INT32_MAX || p->commit > INT32_MAX)
+			n += (size_t)sprintf(to + n, "negative ");
+		return n;
+	}
+}
+
+/*
+ * The packets by name, from the last synchronisation before one offset up to the first behind another. Those before the
+ * first trace info are "early-" ones, and that one is a "sync-info"; one that is cut off is a "cut-" one. Behind a packet that takes
+ * back a source address is "cancelled-source".
+ */
+static const char *story(uint32_t from, uint32_t to)
+{
+	static char text[STORY_MAX];
+	static struct elements elements;
+	struct packets packets;
+	struct packet p;
+	size_t n = 0;
+	bool early = true;
+
+	packets_init(&packets, &job->config);
+	for (size_t at = find_sync(job->bytes, job->size); at < job->size; at += p.size) {
+		if (!packets_next(&packets, job->bytes + at, job->size - at, &p)) {
+			n += (size_t)sprintf(text + n, "%scut-%s ", early ? "early-" : "",
+					     packet_name(packets.kinds[job->bytes[at]]));
+			break;
+		}
+		if (p.kind == PACKET_ASYNC && at > to && to >= from)
+			break;
+		if (p.kind == PACKET_ASYNC) {
+			early = true;
+			n = at <= from ? 0 : n;
+		}
+		n += tell_packet(text + n, &p, job->bytes + at, early);
+		if (follow(&elements, &p))
+			n += (size_t)sprintf(text + n, "cancelled-source ");
+		early = early && p.kind != PACKET_TRACE_INFO;
 	}
 	text[n] = 0;
-	return fnmatch(pattern, text, 0) == 0;
+	return text;
+}
+
+static bool matches(const char *pattern, const char *text)
+{
+	return strcmp(pattern, "*") == 0 || fnmatch(pattern, text, FNM_EXTMATCH) == 0;
 }
 
 static struct mistake *explain(const struct difference *d)
 {
-	for (size_t i = 0; i < n_known; i++)
-		if ((known[i].anywhere || same_start(d)) && fnmatch(known[i].theirs, d->theirs, 0) == 0 &&
-		    fnmatch(known[i].ours, d->ours, 0) == 0 && fnmatch(known[i].before, d->before, 0) == 0 &&
-		    fnmatch(known[i].then, d->then, 0) == 0 && has_bytes(known[i].has))
-			return &known[i];
+	const char *packets = story(d->from, d->to);
+
+	for (size_t i = 0; i < n_known; i++) {
+		struct mistake *m = &known[i];
+
+		if ((m->anywhere || same_start(d)) && matches(m->theirs, d->theirs) && matches(m->ours, d->ours) &&
+		    matches(m->before, d->before) && matches(m->then, d->then) && matches(m->packets, packets))
+			return m;
+	}
 	return NULL;
 }
-
 /* UNSTEADY: OpenCSD's answer depends on memory that it has not written. */
 enum verdict { SAME, EXPLAINED, THEIR_CRASH, UNSTEADY, BEYOND, DIFFERENT, OUR_CRASH, VERDICTS };
 static const char *const verdicts[VERDICTS] = {
@@ -325,7 +443,7 @@ static enum verdict judge_truth(struct difference *ret)
 	if (!run(&subject))
 		return OUR_CRASH;
 	generate(job->seed, job->made_size, job->without, &made);
-	reference.answer->size = 0;
+	reference.answer->size = reference.answer->n = 0;
 	reference.answer->full = false;
 	for (size_t i = 0; i < made.n_truth; i++)
 		write_line(reference.answer, &made.truth[i]);
@@ -510,6 +628,7 @@ static int read_case(const char *path)
 
 static int show(const char *path)
 {
+	const struct mistake *m;
 	struct difference d;
 	enum verdict v;
 	int rc = read_case(path);
@@ -519,9 +638,10 @@ static int show(const char *path)
 		return 1;
 	}
 	v = judge(&d);
-	printf("%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", verdicts[v], reference.answer->rc,
-	       (int)reference.answer->size, reference.answer->text, subject.answer->rc, (int)subject.answer->size,
-	       subject.answer->text);
+	m = v == EXPLAINED ? explain(&d) : NULL;
+	printf("%s: %s%s%s\n%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", path, verdicts[v], m ? ": " : "",
+	       m ? m->name : "", story(d.from, d.to), reference.answer->rc, (int)reference.answer->size, reference.answer->text,
+	       subject.answer->rc, (int)subject.answer->size, subject.answer->text);
 	return v >= DIFFERENT;
 }
 
@@ -729,7 +849,7 @@ static int read_known(const char *path)
 			snprintf(m->name, sizeof(m->name), "%s", line + 8);
 			strcpy(m->before, "*");
 			strcpy(m->then, "*");
-			strcpy(m->has, "*");
+			strcpy(m->packets, "*");
 		} else if (m && strncmp(line, "opencsd ", 8) == 0) {
 			snprintf(m->theirs, sizeof(m->theirs), "%s", line + 8);
 		} else if (m && strncmp(line, "right ", 6) == 0) {
@@ -738,8 +858,8 @@ static int read_known(const char *path)
 			snprintf(m->before, sizeof(m->before), "%s", line + 7);
 		} else if (m && strncmp(line, "then ", 5) == 0) {
 			snprintf(m->then, sizeof(m->then), "%s", line + 5);
-		} else if (m && strncmp(line, "has ", 4) == 0) {
-			snprintf(m->has, sizeof(m->has), "%s", line + 4);
+		} else if (m && strncmp(line, "packets ", 8) == 0) {
+			snprintf(m->packets, sizeof(m->packets), "%s", line + 8);
 		} else if (m && strcmp(line, "anywhere") == 0) {
 			m->anywhere = true;
 		}
@@ -789,11 +909,14 @@ static int fuzz(uint64_t seed, unsigned seconds, const char *dir)
 
 int main(int argc, char **argv)
 {
-	const char *dir = ".", *shown = NULL;
+	const char *dir = ".", **shown = calloc((size_t)argc, sizeof(*shown));
+	size_t n_shown = 0;
 	unsigned seconds = 60;
 	uint64_t seed = 1;
-	int result;
+	int result = 0;
 
+	if (!shown)
+		return 2;
 	/* The C library fills no memory that its threads' caches hold back. */
 	if (!getenv("GLIBC_TUNABLES") && setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0)
 		execv("/proc/self/exe", argv);
@@ -807,7 +930,7 @@ int main(int argc, char **argv)
 		else if (strcmp(argv[i], "--save") == 0)
 			dir = value, i++;
 		else if (strcmp(argv[i], "--show") == 0)
-			shown = value, i++;
+			shown[n_shown++] = value, i++;
 		else if (strcmp(argv[i], "--known") == 0 && read_known(value) == 0)
 			i++;
 		else if (n_inputs < INPUTS && trace_load(argv[i], -1, &inputs[n_inputs].trace) == 0)
@@ -821,7 +944,11 @@ int main(int argc, char **argv)
 	job = shared(sizeof(*job));
 	reference.answer = shared(sizeof(*reference.answer));
 	subject.answer = shared(sizeof(*subject.answer));
-	result = shown ? show(shown) : fuzz(seed, seconds, dir);
+	for (size_t i = 0; i < n_shown; i++)
+		result |= show(shown[i]);
+	if (!n_shown)
+		result = fuzz(seed, seconds, dir);
+	free(shown);
 	end_worker(&reference);
 	end_worker(&subject);
 	for (size_t i = 0; i < n_inputs; i++) {

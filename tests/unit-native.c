@@ -1,4 +1,4 @@
-/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come. */
+/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/waste.c: where walks end. */
 #include "config.h"
 
 #include <endian.h>
@@ -7,6 +7,7 @@
 
 #include "lib/base/util.h"
 #include "lib/etm/engine.h"
+#include "lib/etm/waste.h"
 #include "tests/unit.h"
 
 enum { BASE = 0x400000 };
@@ -42,7 +43,8 @@ static int on_element(void *user, const struct element *e)
 	return 0;
 }
 
-static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
+static const char *decode_by(const struct engine_ops *ops, const struct engine_memory *memory, const uint8_t *bytes,
+			     size_t size, size_t chunk)
 {
 	/* Cycle counts and a return stack. */
 	const struct engine_config config = { .protocol = PROTOCOL_ETMV4, .trace_id = 16, .configr = 1 << 4 | 1 << 12,
@@ -52,13 +54,18 @@ static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
 	int rc = 0;
 
 	all[0] = '\0';
-	CHECK(engine_native.open(&config, &(struct engine_memory){ .read = read_code, .version = version },
-				 &(struct element_sink){ on_element, all }, &e) == 0);
+	CHECK(ops->open(&config, memory, &(struct element_sink){ on_element, all }, &e) == 0);
 	for (size_t at = 0; at < size && rc == 0; at += chunk)
-		rc = engine_native.push(e, bytes + at, MIN(chunk, size - at));
-	CHECK(rc == 0 && engine_native.finish(e) == 0);
-	engine_native.close(e);
+		rc = ops->push(e, bytes + at, MIN(chunk, size - at));
+	CHECK(rc == 0 && ops->finish(e) == 0);
+	ops->close(e);
 	return all;
+}
+
+static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
+{
+	return decode_by(&engine_native, &(struct engine_memory){ .read = read_code, .version = version }, bytes, size,
+			 chunk);
 }
 
 /* An atom after the last return that the stack knows: its packet counts for nothing, nor do the cycles before it. */
@@ -79,8 +86,45 @@ static void atoms_too_many(void)
 		CHECK(strcmp(decode(bytes, sizeof(bytes), chunk), whole) == 0);
 }
 
+/* NOPs, three times as many as are waste, and a branch in the middle of the first third. */
+static size_t read_waste(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
+{
+	enum { END = BASE + 3 * WASTE_SIZE, BRANCH = BASE + WASTE_SIZE / 2 };
+	uint32_t op = htole32(0xd503201f), branch = htole32(0x14000001);
+
+	if (address < BASE || address >= END)
+		return 0;
+	size = MIN(size, END - address) & ~(size_t)3;
+	for (size_t i = 0; i < size / 4; i++)
+		memcpy((uint8_t *)ret + 4 * i, address + 4 * i == BRANCH ? &branch : &op, 4);
+	return size;
+}
+
+/* A walk through what is no code ends at the same place by both engines, also where it began elsewhere. */
+static void walks_end(void)
+{
+	static const uint8_t bytes[] = {
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04,
+		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,
+		0xf7, 0xf7, /* to the branch, and on from it */
+		0x9a, 0x7f, 0x7f, 0x41, 0x00, 0xf7, /* before its end of the first third */
+		0x9a, 0x00, 0x7f, 0x43, 0x00, 0xf7, /* in the middle of the second */
+		0x9a, 0x00, 0x00, 0x44, 0x00, 0xf7, /* where it ends */
+		0x9a, 0x01, 0x00, 0x44, 0x00, 0xf7, /* behind that */
+	};
+	const struct engine_memory memory = { .read = read_waste, .version = version };
+	_cleanup_free_ char *ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
+
+	CHECK(strstr(ours, "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
+	CHECK(strstr(ours, "range 41fffc 440000 32769 A64 E other; no-image 440000; "));
+	CHECK(strstr(ours, "range 43fe00 440000 128 A64 E other; no-image 440000; no-image 440000; "));
+	CHECK(strstr(ours, "range 440004 460000 32767 A64 E other; no-image 460000; "));
+	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
+}
+
 int main(void)
 {
 	atoms_too_many();
+	walks_end();
 	return unit_end();
 }

@@ -5,6 +5,7 @@
 
 #include "lib/base/huge.h"
 #include "lib/base/util.h"
+#include "lib/etm/waste.h"
 
 enum {
 	PAGES_MAX = 4096,
@@ -172,6 +173,14 @@ static int find_page(struct blocks *b, uint64_t address, struct block_page **ret
 	return 0;
 }
 
+/* The first word behind waste is not there. */
+static void check_waste(struct blocks *b, struct block_page *page)
+{
+	if (page->there[0] & 1 && page->base % WASTE_SIZE == 0 &&
+	    waste_before(&b->set, &b->memory, &b->world->context, page->base))
+		page->there[0] &= ~(uint64_t)1;
+}
+
 /* From a word on, as much as there is in one piece; a word of which only a part is there is not. How many those are. */
 static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 {
@@ -183,12 +192,13 @@ static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 	if (n == BLOCKS_WORDS) {
 		memset(page->known, 0xff, sizeof(page->known));
 		memset(page->there, 0xff, sizeof(page->there));
-		return n;
 	}
-	for (size_t i = word; i < word + n; i++) {
+	for (size_t i = word; i < word + n && n < BLOCKS_WORDS; i++) {
 		page->known[i / 64] |= (uint64_t)1 << i % 64;
 		page->there[i / 64] |= (uint64_t)1 << i % 64;
 	}
+	if (word == 0)
+		check_waste(b, page);
 	return n;
 }
 

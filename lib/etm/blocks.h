@@ -9,7 +9,7 @@
 #include "lib/etm/instr.h"
 
 enum {
-	BLOCKS_WALK_MAX = 256 << 10, /* bytes of code without a branch; none that a compiler makes is as long */
+	BLOCKS_WALK_MAX = 512 << 10, /* bytes of code, up to a branch or to an exception's address; see waste.h, too */
 	BLOCKS_PAGE = 4096,
 	BLOCKS_WORDS = BLOCKS_PAGE / 4,
 	BLOCKS_TLB = 64,

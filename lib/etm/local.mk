@@ -23,5 +23,6 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/opencsd.c lib/etm/opencsd.h \
 	lib/etm/packet.c lib/etm/packet.h \
 	lib/etm/pool.c lib/etm/pool.h \
-	lib/etm/verify.c lib/etm/verify.h
+	lib/etm/verify.c lib/etm/verify.h \
+	lib/etm/waste.c lib/etm/waste.h
 lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

@@ -9,11 +9,12 @@
 #include "lib/etm/continuity.h"
 #include "lib/etm/guard.h"
 #include "lib/etm/opencsd.h"
+#include "lib/etm/waste.h"
 
 enum {
 	BLOCK_MAX = 1 << 20,
-	/* Code that one packet may be walked through to the next branch: none that a compiler makes is as long. */
-	WALK_MAX = 256 << 10,
+	/* Code in one piece that one packet may be walked through, as far as it is seen: OpenCSD keeps some of it. */
+	WALK_MAX = 512 << 10,
 	GOOD_VERSION = 0x10601, /* as OCSD_VER_NUM has it */
 	PACKET_TEXT_MAX = 1024,
 };
@@ -42,8 +43,10 @@ struct engine {
 	uint64_t packet_end; /* of the last packet seen */
 	uint32_t packet_size;
 	struct continuity continuity;
-	uint64_t walked; /* bytes of code read since the last packet or element */
-	bool watched;    /* packets are seen */
+	uint64_t walked, walked_to; /* bytes of code read in one piece since the last packet or element; its end */
+	struct instr_set set;
+	bool wide;    /* it is A64, as told last */
+	bool watched; /* packets are seen */
 	bool synced, restarted;
 	bool crashed;                /* it takes bytes, and does nothing with them */
 	int error;                   /* of the sink */
@@ -63,18 +66,34 @@ static uint64_t position(const struct engine *e, ocsd_trc_index_t index)
 	return e->block_at + (uint64_t)(int64_t)(int32_t)((uint32_t)index - (uint32_t)e->block_at);
 }
 
+/* How much of it there may be, from an address on. */
+static uint32_t without_waste(struct engine *e, const struct engine_context *context, uint64_t address, uint32_t size)
+{
+	uint64_t next = (address + WASTE_SIZE - 1) & ~(uint64_t)(WASTE_SIZE - 1);
+
+	if (e->wide && next - address < size && waste_before(&e->set, &e->memory, context, next))
+		return (uint32_t)(next - address);
+	return size;
+}
+
 static uint32_t on_read(const void *user, const ocsd_vaddr_t address, const ocsd_mem_space_acc_t space,
 			const uint32_t size, uint8_t *ret)
 {
 	const struct accessor *a = user;
-	struct engine_context context = a->engine->context;
+	struct engine *e = a->engine;
+	struct engine_context context = e->context;
 	sigjmp_buf *guard = guard_set(NULL);
-	size_t n;
+	uint32_t may;
+	size_t n = 0;
 
 	context.spaces = (uint8_t)((unsigned)space & (unsigned)a->spaces);
-	n = a->engine->walked < WALK_MAX ? a->engine->memory.read(a->engine->memory.user, &context, address, ret, size)
-					 : 0;
-	a->engine->walked += n;
+	may = without_waste(e, &context, address, size);
+	if (address != e->walked_to)
+		e->walked = 0;
+	if (may && e->walked < WALK_MAX)
+		n = e->memory.read(e->memory.user, &context, address, ret, may);
+	e->walked += n;
+	e->walked_to = address + n;
 	guard_set(guard);
 	return (uint32_t)n;
 }
@@ -228,6 +247,8 @@ static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_
 	e->walked = 0;
 	if (e->error || !opencsd_convert(from, &to, e->text))
 		return OCSD_RESP_CONT;
+	if (to.kind == ELEM_CONTEXT)
+		e->wide = to.context.bits == 64;
 	if (to.kind == ELEM_NO_SYNC && to.reason == REASON_INIT && e->restarted) {
 		/* To whoever reads the elements it is no beginning: the bytes before it were bad. */
 		e->restarted = false;
@@ -321,6 +342,7 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 		return -ENOMEM;
 	e->config = *config;
 	e->source = source;
+	e->set = instr_set_of(config);
 	e->memory = *memory;
 	e->sink = *sink;
 	e->stats.first_sync = UINT64_MAX;

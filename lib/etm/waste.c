@@ -1,0 +1,35 @@
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/etm/waste.h"
+
+enum { PIECE = 256 };
+
+static bool may_end(const struct instr_set *set, uint32_t op)
+{
+	struct instr i;
+
+	if (!instr_may_end(op))
+		return false;
+	instr_decode(set, op, &i);
+	return i.kind != INSTR_OTHER;
+}
+
+bool waste_before(const struct instr_set *set, const struct engine_memory *memory, const struct engine_context *context,
+		  uint64_t address)
+{
+	uint32_t code[PIECE / 4];
+
+	if (address % WASTE_SIZE != 0 || address == 0)
+		return false;
+	/* From its end on: code has a branch soon. */
+	for (uint64_t at = address; at != address - WASTE_SIZE;) {
+		at -= PIECE;
+		if (memory->read(memory->user, context, at, code, PIECE) != PIECE)
+			return false;
+		for (size_t i = ELEMENTS(code); i; i--)
+			if (may_end(set, code[i - 1]))
+				return false;
+	}
+	return true;
+}
