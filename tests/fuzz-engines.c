@@ -87,6 +87,7 @@ struct input {
 struct mistake {
 	char name[256], theirs[256], ours[256], before[256], then[256], packets[256];
 	bool anywhere; /* two ranges may begin at different places */
+	bool longer;   /* OpenCSD's range goes on behind ours */
 	uint64_t seen;
 };
 
@@ -297,6 +298,13 @@ static bool same_start(const struct difference *d)
 	return strcspn(theirs, " ") == strcspn(ours, " ") && memcmp(theirs, ours, strcspn(ours, " ")) == 0;
 }
 
+static uint64_t end_of_range(const char *line)
+{
+	unsigned long long end = 0;
+
+	return sscanf(line, "range %*x %llx", &end) == 1 ? end : 0;
+}
+
 static size_t find_sync(const uint8_t *bytes, size_t n)
 {
 	static const uint8_t sync[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
@@ -424,6 +432,8 @@ static struct mistake *explain(const struct difference *d)
 	for (size_t i = 0; i < n_known; i++) {
 		struct mistake *m = &known[i];
 
+		if (m->longer && end_of_range(d->theirs) <= end_of_range(d->ours))
+			continue;
 		if ((m->anywhere || same_start(d)) && matches(m->theirs, d->theirs) && matches(m->ours, d->ours) &&
 		    matches(m->before, d->before) && matches(m->then, d->then) && matches(m->packets, packets))
 			return m;
@@ -862,6 +872,8 @@ static int read_known(const char *path)
 			snprintf(m->packets, sizeof(m->packets), "%s", line + 8);
 		} else if (m && strcmp(line, "anywhere") == 0) {
 			m->anywhere = true;
+		} else if (m && strcmp(line, "longer") == 0) {
+			m->longer = true;
 		}
 	}
 	fclose(f);
