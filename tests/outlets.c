@@ -205,9 +205,9 @@ static int on_calls(void *user, const struct native_batch *b)
 			e = cycles_of(c->word);
 			if (c->word == NATIVE_EVENT)
 				plain_event(&e, &b->events[event++]);
-			t = event_of(&e, left_word(b, c->to), c->instructions);
+			t = event_of(&e, left_word(b, c->to), c->instructions + b->instructions);
 		} else {
-			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start, c->instructions);
+			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start, c->instructions + b->instructions);
 			t.torn = c->to & NATIVE_TORN;
 		}
 		tell(l, &t);

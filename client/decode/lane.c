@@ -99,13 +99,13 @@ static int on_run(void *user, const struct deframe_run *run)
 	return 0;
 }
 
-static int push_chunk(struct lane *l, size_t size)
+static int push_bytes(struct lane *l, const uint8_t *bytes, size_t size)
 {
 	int rc;
 
 	if (!l->stream.formatted)
-		return l->ops->push(l->engine, l->chunk, size);
-	rc = deframe_push(l->deframe, l->chunk, size);
+		return l->ops->push(l->engine, bytes, size);
+	rc = deframe_push(l->deframe, bytes, size);
 	return rc < 0 ? rc : push_gathered(l);
 }
 
@@ -235,6 +235,7 @@ static int end_piece(struct lane *l, const struct pd_piece *p)
 int lane_step(struct lane *l, size_t most)
 {
 	const struct pd_piece *p;
+	uint8_t *bytes = NULL;
 	ssize_t n;
 	int rc;
 
@@ -248,10 +249,14 @@ int lane_step(struct lane *l, size_t most)
 		if (rc <= 0)
 			return rc < 0 ? rc : 1;
 	}
-	n = l->source->ops->read(l->source, p, l->at, l->chunk, MIN(most, (size_t)LANE_STEP));
+	most = MIN(most, (size_t)LANE_STEP);
+	if (l->ops->room && !l->stream.formatted)
+		bytes = l->ops->room(l->engine, most);
+	bytes = bytes ? bytes : l->chunk;
+	n = l->source->ops->read(l->source, p, l->at, bytes, most);
 	if (n < 0)
 		return (int)n;
-	rc = n > 0 ? push_chunk(l, (size_t)n) : 0;
+	rc = n > 0 ? push_bytes(l, bytes, (size_t)n) : 0;
 	l->at += (uint64_t)n;
 	l->read += (uint64_t)n;
 	if (rc == 0 && (n == 0 || l->at >= p->size))

@@ -65,7 +65,7 @@ bool blocks_full(const struct blocks *b)
 
 bool blocks_worn(const struct blocks *b)
 {
-	return b->n >= BLOCKS_MAX / 2 || b->n_pages >= PAGES_MAX / 2 || b->n_worlds >= WORLDS_MAX / 2;
+	return b->n >= BLOCKS_MAX / 8 * 7 || b->n_pages >= PAGES_MAX / 8 * 7 || b->n_worlds >= WORLDS_MAX / 8 * 7;
 }
 
 static bool is_world(const struct blocks *b, const struct world *w, uint64_t version, uint8_t spaces)

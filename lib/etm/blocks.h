@@ -63,7 +63,7 @@ void blocks_done(struct blocks *b);
 /* So much is kept that nothing more should be: numbers are of no use afterwards. */
 bool blocks_full(const struct blocks *b);
 
-/* Of that, more than half. */
+/* Little more is to be kept. */
 bool blocks_worn(const struct blocks *b);
 void blocks_clear(struct blocks *b);
 

@@ -12,6 +12,7 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-flow.c \
 	lib/etm/native-fold.c \
 	lib/etm/native-memo.c \
+	lib/etm/native-out.c \
 	lib/etm/native-part.c lib/etm/native-part.h \
 	lib/etm/native-queue.c \
 	lib/etm/native-runs.c \

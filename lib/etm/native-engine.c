@@ -156,6 +156,11 @@ static int stopped(struct engine *e, int rc)
 	return told < 0 ? told : rc;
 }
 
+static void *engine_room(struct engine *e, size_t size)
+{
+	return e->workers ? native_workers_room(e->workers, size) : NULL;
+}
+
 static int engine_push(struct engine *e, const void *data, size_t size)
 {
 	return stopped(e, e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
@@ -182,6 +187,7 @@ static void engine_stats(const struct engine *e, struct engine_stats *ret)
 const struct engine_ops engine_native = {
 	.name = "native",
 	.open = engine_open,
+	.room = engine_room,
 	.push = engine_push,
 	.reset = engine_reset,
 	.finish = engine_finish,

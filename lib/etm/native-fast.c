@@ -88,23 +88,21 @@ static void end(struct native *e, const struct place *p)
 /* 0: there is room for what one packet and those behind it come to. */
 static int make_room(struct native *e, struct place *p, size_t *settled)
 {
-	size_t room;
+	const size_t *room = e->fold ? &e->out.calls_room : &e->out.room;
 	int rc;
 
 	if (e->fold) {
 		e->out.n_calls = p->n;
-		room = e->out.calls_room;
 	} else {
 		e->out.n = p->n;
 		e->mark = *settled;
-		room = e->out.room;
 	}
-	if (room < 2 * SLACK)
+	if (*room < 2 * SLACK)
 		return 1;
 	rc = native_flush(e);
 	*settled = e->mark;
 	p->n = e->fold ? e->out.n_calls : e->out.n;
-	return rc < 0 ? rc : room - p->n < SLACK;
+	return rc < 0 ? rc : *room - p->n < SLACK;
 }
 
 static inline void copy_words(const struct memo *m, const struct entry *from, uint32_t *to)

@@ -103,15 +103,8 @@ static int add_call(struct native *e, uint32_t word, uint32_t to)
 {
 	struct native_out *o = &e->out;
 
-	if (o->n_calls == o->calls_room) {
-		size_t room = o->calls_room ? o->calls_room * 2 : 8192;
-		struct native_call *calls = reallocarray(o->calls, room, sizeof(*calls));
-
-		if (!calls)
-			return -ENOMEM;
-		o->calls = calls;
-		o->calls_room = room;
-	}
+	if (o->n_calls == o->calls_room && out_more_calls(e) < 0)
+		return -ENOMEM;
 	o->calls[o->n_calls++] = (struct native_call){ word, to, e->fold->instructions };
 	return 0;
 }

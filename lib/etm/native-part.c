@@ -230,47 +230,13 @@ static size_t batches_of(const struct native_part *p)
 	return p->batches.size / sizeof(struct native_batch);
 }
 
-static void batch_done(struct native_batch *b)
-{
-	free((void *)b->words);
-	free((void *)b->offsets);
-	free((void *)b->calls);
-	free((void *)b->events);
-	free((void *)b->leads);
-	free((void *)b->ranges);
-}
-
-static void *copy(struct native_part *p, const void *from, size_t n, size_t size)
-{
-	void *to = n && from ? malloc(n * size) : NULL;
-
-	if (to)
-		memcpy(to, from, n * size);
-	p->kept += to ? n * size : 0;
-	p->failed = p->failed || (!to && n && from);
-	return to;
-}
-
 int part_batch(void *user, const struct native_batch *b)
 {
 	struct native_part *p = *(struct native_part **)user;
-	struct native_batch to = *b;
 
-	if (!p->stretch)
-		return 0;
-	to.words = copy(p, b->words, b->n, sizeof(*b->words));
-	to.offsets = copy(p, b->offsets, b->n, sizeof(*b->offsets));
-	to.calls = copy(p, b->calls, b->n_calls, sizeof(*b->calls));
-	to.events = copy(p, b->events, b->n_events, sizeof(*b->events));
-	to.leads = copy(p, b->leads, b->n_events, sizeof(*b->leads));
-	to.ranges = copy(p, b->ranges, b->n_events, sizeof(*b->ranges));
-	buf_add(&p->batches, &to, sizeof(to));
-	if (!p->failed && !buf_error(&p->batches))
-		return 0;
-	/* The stretch cannot go on; what is in the list is freed with it. */
-	if (buf_error(&p->batches))
-		batch_done(&to);
-	return -ENOMEM;
+	if (p->stretch)
+		buf_add(&p->batches, b, sizeof(*b));
+	return buf_error(&p->batches);
 }
 
 static void add_mark(struct native_part *p, const struct native_place *place, bool ends)
@@ -282,7 +248,8 @@ static void add_mark(struct native_part *p, const struct native_place *place, bo
 	m->at = (size_t)(place->bytes - p->begin);
 	m->batch = batches_of(p);
 	m->ends = ends;
-	m->place = *place;
+	/* The queue is short, as a rule. */
+	memcpy(&m->place, place, offsetof(struct native_place, queue) + place->n_queue * sizeof(place->queue[0]));
 	buf_grew(&p->marks, sizeof(*m));
 	p->n++;
 }
@@ -422,7 +389,7 @@ static int begin(struct native *e, struct native_part *p, uint64_t at)
 	p->cold = p->slow = true;
 	if (e->return_stack)
 		open_stack(e);
-	return rc;
+	return rc < 0 ? rc : out_next_room(e);
 }
 
 void native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t at)
@@ -437,14 +404,13 @@ void native_part_decode(struct native *e, struct native_part *p, const uint8_t *
 	else
 		end_early(p);
 	p->stretch = false;
+	out_leave(e);
 }
 
 void native_part_done(struct native_part *p)
 {
-	struct native_batch *b = (struct native_batch *)p->batches.data;
-
-	for (size_t i = 0; i < batches_of(p); i++)
-		batch_done(&b[i]);
+	out_rooms_free(p->rooms);
+	out_rooms_free(p->spare);
 	buf_done(&p->batches);
 	buf_done(&p->marks);
 }

@@ -55,6 +55,18 @@ bool native_place_same(const struct native_place *here, const struct native_plac
 /* An engine of the same source is at the place then, with nothing left to be told. -ENOMEM. */
 int native_place_put(struct native *e, const struct native_place *place);
 
+/* Memory for what batches point to: calls, events, words. */
+struct out_room {
+	struct out_room *next;
+	size_t words, calls, events, size; /* of which there is room; bytes */
+	uint64_t memory[];
+};
+
+/* The engine goes to the part's next room, with what it has not told yet. -ENOMEM. */
+int out_next_room(struct native *e);
+void out_leave(struct native *e);
+void out_rooms_free(struct out_room *r);
+
 struct part_mark {
 	size_t at;    /* in the part */
 	size_t batch; /* of those that follow it, the first */
@@ -63,15 +75,15 @@ struct part_mark {
 };
 
 struct native_part {
-	struct buf marks,
-	    batches;    /* struct part_mark, struct native_batch: all of it but the blocks is the part's own */
-	size_t kept;    /* bytes in batches */
+	struct buf marks, batches; /* struct part_mark, struct native_batch */
+	struct out_room *rooms;	   /* what batches point to, but for blocks */
+	struct out_room *spare;	   /* that may become such */
+	size_t kept;    /* bytes in rooms */
 	uint64_t begin; /* in the source's bytes */
 	bool cold;      /* no trace info yet */
 	bool slow;      /* for now each packet is taken by itself */
 	bool stretch;   /* one has begun */
 	bool broken;    /* control was lost */
-	bool failed;    /* for want of memory */
 	unsigned n;     /* marks of the stretch */
 	uint64_t next;  /* where the next mark may be */
 	bool has_before;
@@ -88,7 +100,7 @@ int part_before(struct native *e, uint64_t at);
 int part_after(struct native *e, uint64_t next);
 int part_info(struct native *e, const struct packet *p);
 
-/* The batch is kept in the part that user points to a pointer to. */
+/* The batch, whose memory stays, is kept in the part that user points to a pointer to. */
 int part_batch(void *user, const struct native_batch *batch);
 
 #endif

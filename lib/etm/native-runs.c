@@ -65,13 +65,13 @@ static int tell_cycles(struct native_runs *r, const struct element *cycles)
 
 static int tell_event(struct native_runs *r, const struct native_batch *b, const struct native_call *c, size_t event)
 {
+	uint64_t ranges = b->ranges[event] + b->ranges_before;
 	int rc;
 
 	if (b->events[event].kind == ELEM_CYCLES)
 		return tell_cycles(r, &b->events[event]);
-	rc = end(r, b->blocks, c->to, c->instructions, b->ranges[event] - r->told);
-
-	r->told = b->ranges[event];
+	rc = end(r, b->blocks, c->to, c->instructions + b->instructions, ranges - r->told);
+	r->told = ranges;
 	return rc < 0 ? rc : tell(r, &b->events[event]);
 }
 
@@ -99,8 +99,10 @@ int native_runs_batch(struct native_runs *r, const struct native_batch *b)
 			cycles.cycles = c->word & ~NATIVE_CYCLES;
 			rc = tell_cycles(r, &cycles);
 		} else {
-			rc = end(r, b->blocks, c->word, c->instructions, 0);
-			begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, c->instructions);
+			uint64_t instructions = c->instructions + b->instructions;
+
+			rc = end(r, b->blocks, c->word, instructions, 0);
+			begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, instructions);
 		}
 	}
 	return rc;

@@ -78,6 +78,10 @@ struct entry {
 /* Control left this block by an indirect branch, and where to is not known yet. */
 #define GONE (1u << 31)
 
+/*
+ * What is to be told. While a part is decoded these are places in a room, where one batch is behind another, and nothing that
+ * was told goes away.
+ */
 struct native_out {
 	struct native_call *calls;
 	size_t n_calls, calls_room;
@@ -138,11 +142,18 @@ struct native {
 	bool ete;
 };
 
-/* native.c */
+/* native-out.c */
 int out_event(struct native *e, const struct element *event, uint64_t offset);
 /* A range that is no whole block; where its code goes on. */
 int out_piece(struct native *e, const struct element *range, uint64_t leads, uint64_t offset);
 int out_range(struct native *e, uint32_t block, bool taken, uint64_t offset);
+int out_more_calls(struct native *e);
+
+/* What is settled has been told. -ENOMEM. */
+int out_drop(struct native *e);
+void out_free(struct native *e);
+
+/* native.c */
 /* What is not to be lost any more goes to the sink. */
 int native_flush(struct native *e);
 

@@ -12,10 +12,12 @@
 #include "lib/etm/pool.h"
 
 enum {
-	PART_SIZE = 96 << 10, /* of most; they end at the first synchronisation behind it */
+	/* Of most, the smaller the less there was so far; they end at the first synchronisation behind it. */
+	PART_LEAST = 96 << 10,
+	PART_MOST = 512 << 10,
+	PART_SHARE = 8,	      /* each has so many, if as much is still to come as there was */
 	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
 	SYNC_SIZE = 12,
-	STEP = 16 << 10,
 };
 
 /* So much may wait to be stitched before no more is begun. */
@@ -25,6 +27,7 @@ enum {
 struct helper {
 	struct native *native;
 	struct native_part *part;
+	struct out_room *rooms; /* that nothing is in */
 	unsigned users; /* parts that are not stitched yet, and the list of helpers */
 };
 
@@ -51,7 +54,7 @@ struct native_workers {
 	struct helper **idle;
 	unsigned n_idle, n_helpers, most;
 	size_t kept; /* bytes that wait */
-	size_t part; /* bytes of one, at least */
+	size_t part; /* bytes of one, at least; 0: as many as are good */
 	/* The pushing thread's: */
 	struct part *parts; /* a ring, the last of which is being filled */
 	unsigned first, n, room;
@@ -94,7 +97,20 @@ static void drop_helper(struct helper *h)
 	if (!h || --h->users)
 		return;
 	native_close(h->native);
+	out_rooms_free(h->rooms);
 	free(h);
+}
+
+/* With the lock held; those that were used last are in the processor's caches still. */
+static void give_back(struct helper *h, struct out_room **rooms)
+{
+	struct out_room **last = rooms;
+
+	while (*last)
+		last = &(*last)->next;
+	*last = h->rooms;
+	h->rooms = *rooms;
+	*rooms = NULL;
 }
 
 static struct helper *new_helper(struct native_workers *w)
@@ -117,7 +133,7 @@ static struct helper *new_helper(struct native_workers *w)
 }
 
 /* One that is idle, or a new one in place of what should hold no more. NULL: none can be had. */
-static struct helper *take_helper(struct native_workers *w)
+static struct helper *take_helper(struct native_workers *w, struct part *p)
 {
 	struct helper *h = NULL;
 
@@ -132,6 +148,10 @@ static struct helper *take_helper(struct native_workers *w)
 		drop_helper(h);
 		h = NULL;
 	}
+	if (h) {
+		p->native.spare = h->rooms;
+		h->rooms = NULL;
+	}
 	pthread_mutex_unlock(&w->lock);
 	return h ? h : new_helper(w);
 }
@@ -140,7 +160,7 @@ static void run_part(void *user)
 {
 	struct part *p = user;
 	struct native_workers *w = p->of;
-	struct helper *h = take_helper(w);
+	struct helper *h = take_helper(w, p);
 
 	if (h) {
 		h->part = &p->native;
@@ -151,6 +171,7 @@ static void run_part(void *user)
 		p->helper = h;
 		h->users++;
 		w->idle[w->n_idle++] = h;
+		give_back(h, &p->native.spare);
 	} else {
 		w->n_helpers--;
 	}
@@ -175,13 +196,11 @@ static int tell_stretch(struct native_workers *w, const struct native_part *p, c
 	int rc = 0;
 
 	for (size_t i = from->batch; i < to->batch && rc >= 0; i++) {
-		const struct native_batch *b = &batches[i];
+		struct native_batch b = batches[i];
 
-		for (size_t k = 0; k < b->n_calls; k++)
-			((struct native_call *)b->calls)[k].instructions += instructions;
-		for (size_t k = 0; k < b->n_events && b->n_calls; k++)
-			((uint64_t *)b->ranges)[k] += ranges;
-		rc = w->sink.batch(w->sink.user, b);
+		b.instructions = instructions;
+		b.ranges_before = ranges;
+		rc = w->sink.batch(w->sink.user, &b);
 	}
 	return MIN(rc, 0);
 }
@@ -255,6 +274,8 @@ static void clear_part(struct native_workers *w, struct part *p)
 {
 	pthread_mutex_lock(&w->lock);
 	w->kept -= p->native.kept;
+	if (p->helper)
+		give_back(p->helper, &p->native.rooms);
 	drop_helper(p->helper);
 	pthread_mutex_unlock(&w->lock);
 	native_part_done(&p->native);
@@ -329,11 +350,18 @@ static int end_part(struct native_workers *w, bool synced)
 	return rc;
 }
 
+static size_t part_size(const struct native_workers *w)
+{
+	if (w->part)
+		return MIN(w->part, (size_t)PART_MAX / 2);
+	return MIN(MAX((size_t)MIN(w->bytes, (uint64_t)SIZE_MAX) / PART_SHARE / w->most, (size_t)PART_LEAST), (size_t)PART_MOST);
+}
+
 /* Where the last part ends; SIZE_MAX: not yet. */
 static size_t find_end(struct native_workers *w, const struct part *p)
 {
 	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
-	size_t from = MAX(w->searched, w->part);
+	size_t from = MAX(w->searched, part_size(w));
 	const uint8_t *found =
 	    p->bytes.size > from ? memmem(p->bytes.data + from, p->bytes.size - from, sync, sizeof(sync)) : NULL;
 
@@ -367,6 +395,11 @@ static int cut(struct native_workers *w)
 	return rc < 0 ? rc : 1;
 }
 
+uint8_t *native_workers_room(struct native_workers *w, size_t size)
+{
+	return w->native->error < 0 || !w->n || size > NATIVE_STEP ? NULL : buf_room(&part_at(w, w->n - 1)->bytes, size);
+}
+
 int native_workers_push(struct native_workers *w, const void *data, size_t size)
 {
 	const uint8_t *bytes = data;
@@ -376,8 +409,11 @@ int native_workers_push(struct native_workers *w, const void *data, size_t size)
 		struct part *p = part_at(w, w->n - 1);
 
 		/* Little at a time, as what is behind a part's end is copied once more. */
-		n = MIN(size, (size_t)STEP);
-		buf_add(&p->bytes, bytes, n);
+		n = MIN(size, (size_t)NATIVE_STEP);
+		if (bytes == p->bytes.data + p->bytes.size)
+			buf_grew(&p->bytes, n);
+		else
+			buf_add(&p->bytes, bytes, n);
 		rc = buf_error(&p->bytes);
 		while (rc == 0 && (rc = cut(w)) > 0)
 			rc = 0;
@@ -471,7 +507,7 @@ int native_workers_open(const struct engine_config *config, const struct engine_
 	w->sink = *sink;
 	w->pool = pool;
 	w->most = most;
-	w->part = part ? MIN(part, (size_t)PART_MAX / 2) : PART_SIZE;
+	w->part = part;
 	/* Two for each, and the one that is being filled. */
 	w->room = 2 * most + 1;
 	w->parts = calloc(w->room, sizeof(*w->parts));

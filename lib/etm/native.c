@@ -8,70 +8,6 @@
 
 enum { BATCH = 4096 };
 
-static int out_word(struct native *e, uint32_t word, uint64_t offset)
-{
-	struct native_out *o = &e->out;
-
-	if (o->n == o->room) {
-		size_t room = o->room ? o->room * 2 : 2 * BATCH;
-		uint32_t *words = reallocarray(o->words, room, sizeof(*words));
-		uint64_t *offsets;
-
-		if (!words)
-			return -ENOMEM;
-		o->words = words;
-		if (e->sink.offsets) {
-			offsets = reallocarray(o->offsets, room, sizeof(*offsets));
-			if (!offsets)
-				return -ENOMEM;
-			o->offsets = offsets;
-		}
-		o->room = room;
-	}
-	if (o->offsets)
-		o->offsets[o->n] = offset;
-	o->words[o->n++] = word;
-	return 0;
-}
-
-int out_range(struct native *e, uint32_t block, bool taken, uint64_t offset)
-{
-	return out_word(e, 2 * block + taken, offset);
-}
-
-int out_piece(struct native *e, const struct element *event, uint64_t leads, uint64_t offset)
-{
-	struct native_out *o = &e->out;
-
-	if (o->n_events == o->events_room) {
-		size_t room = o->events_room ? o->events_room * 2 : BATCH;
-		struct element *events = reallocarray(o->events, room, sizeof(*events));
-		uint64_t *all;
-
-		if (!events)
-			return -ENOMEM;
-		o->events = events;
-		all = reallocarray(o->leads, room, sizeof(*all));
-		if (!all)
-			return -ENOMEM;
-		o->leads = all;
-		all = reallocarray(o->ranges, room, sizeof(*all));
-		if (!all)
-			return -ENOMEM;
-		o->ranges = all;
-		o->events_room = room;
-	}
-	o->leads[o->n_events] = leads;
-	o->events[o->n_events] = *event;
-	o->events[o->n_events++].offset = offset;
-	return out_word(e, NATIVE_EVENT, offset);
-}
-
-int out_event(struct native *e, const struct element *event, uint64_t offset)
-{
-	return out_piece(e, event, NATIVE_NOWHERE, offset);
-}
-
 int native_flush(struct native *e)
 {
 	struct native_out *o = &e->out;
@@ -90,21 +26,9 @@ int native_flush(struct native *e)
 	batch.offsets = o->offsets;
 	if (rc == 0 && (e->mark || o->n_calls))
 		rc = e->sink.batch(e->sink.user, &batch);
-	o->n -= e->mark;
-	o->n_events -= e->mark_events;
-	o->n_calls = 0;
-	if (o->n)
-		memmove(o->words, o->words + e->mark, o->n * sizeof(*o->words));
-	if (o->n && o->offsets)
-		memmove(o->offsets, o->offsets + e->mark, o->n * sizeof(*o->offsets));
-	if (o->n_events) {
-		memmove(o->events, o->events + e->mark_events, o->n_events * sizeof(*o->events));
-		memmove(o->leads, o->leads + e->mark_events, o->n_events * sizeof(*o->leads));
-	}
 	if (e->fold)
 		e->fold->events = e->fold->kept = 0;
-	e->mark = e->mark_events = 0;
-	return MIN(rc, 0);
+	return rc < 0 ? rc : out_drop(e);
 }
 
 /* What comes is not to be understood before the next synchronisation. */
@@ -362,13 +286,8 @@ struct native *native_close(struct native *e)
 	blocks_done(&e->blocks);
 	memo_free(e->memo);
 	fold_free(e->fold);
-	free(e->out.calls);
+	out_free(e);
 	free(e->queue);
-	free(e->out.words);
-	free(e->out.offsets);
-	free(e->out.events);
-	free(e->out.leads);
-	free(e->out.ranges);
 	free(e);
 	return NULL;
 }

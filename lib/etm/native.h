@@ -39,7 +39,7 @@ enum native_outlet {
 struct native_call {
 	uint32_t word; /* the block that it left, as words have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
 	uint32_t to;   /* the block that it came to, with NATIVE_TORN; else what ran last, as a word, or 0 */
-	uint64_t instructions; /* executed before */
+	uint64_t instructions; /* executed before, in this batch's count */
 };
 
 /* How often a block ran and was left the one way, or by an indirect branch that went to another block. */
@@ -54,11 +54,12 @@ struct native_batch {
 	size_t n;
 	const struct native_call *calls;
 	size_t n_calls;
+	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
 	const struct native_count *counts;
 	size_t n_counts;
 	const struct element *events; /* with ranges that are no whole blocks among them */
 	const uint64_t *leads; /* by event: where a range's code goes on, or NATIVE_NOWHERE */
-	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run */
+	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct block *blocks;
 	const uint64_t *offsets; /* of the packets, one a word; or NULL */
@@ -96,10 +97,13 @@ struct native *native_close(struct native *e);
  * are good). What goes to the sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by
  * one thread at a time. Not for NATIVE_COUNTS.
  */
+enum { NATIVE_STEP = 64 << 10 };
 struct native_workers;
 struct pool;
 int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
 			struct pool *pool, unsigned most, size_t part, struct native_workers **ret);
+/* Where the next bytes may be put before they are pushed, at most NATIVE_STEP of them: they are not copied then. Or NULL. */
+uint8_t *native_workers_room(struct native_workers *w, size_t size);
 int native_workers_push(struct native_workers *w, const void *data, size_t size);
 int native_workers_reset(struct native_workers *w);
 int native_workers_finish(struct native_workers *w);
