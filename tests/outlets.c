@@ -253,6 +253,9 @@ static void sum(struct buf *tallies)
 			t[kept - 1].n += t[i].n;
 		else
 			t[kept++] = t[i];
+		/* What had been counted in vain. */
+		if (kept && !t[kept - 1].n && (i + 1 == n || compare_tallies(&t[kept - 1], &t[i + 1]) != 0))
+			kept--;
 	}
 	tallies->size = kept * sizeof(*t);
 }
@@ -263,25 +266,40 @@ static int fit(int rc)
 	return rc == -EOPNOTSUPP ? 0 : rc;
 }
 
-static int listen(const struct trace *t, enum native_outlet outlet, struct listener *l)
+/* Threads, and how large their parts are; the engine alone. */
+struct way {
+	unsigned workers;
+	size_t part;
+};
+
+static const struct way alone = { 0, 0 }, ways[] = { { 1, 1 }, { 2, 0 }, { 2, 1 }, { 3, 3000 }, { 16, 20000 } };
+
+static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {
 	static int (*const listeners[])(void *, const struct native_batch *) = { on_words, on_calls, on_counts };
 	const struct native_sink sink = { .batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of };
+	struct native_workers *w = NULL;
 	struct native *e = NULL;
+	struct pool *pool = NULL;
 	unsigned random = 1;
-	int rc = native_open(&t->config, &t->memory, &sink, &e);
+	int rc = way->workers ? pool_new(way->workers, &pool) : 0;
 
+	if (rc == 0)
+		rc = pool ? native_workers_open(&t->config, &t->memory, &sink, pool, way->workers, way->part, &w)
+			  : native_open(&t->config, &t->memory, &sink, &e);
 	for (size_t at = 0; rc == 0 && at < t->size;) {
 		size_t n;
 
 		random = random * 1103515245 + 12345;
 		n = MIN(t->size - at, (size_t)1 << (random >> 16) % 17);
-		rc = native_push(e, t->bytes + at, n);
+		rc = w ? native_workers_push(w, t->bytes + at, n) : native_push(e, t->bytes + at, n);
 		at += n;
 	}
 	if (rc == 0)
-		rc = native_finish(e);
+		rc = w ? native_workers_finish(w) : native_finish(e);
+	native_workers_close(w);
 	native_close(e);
+	pool_free(pool);
 	l->stopped = rc == -EOPNOTSUPP;
 	return fit(rc);
 }
@@ -409,10 +427,6 @@ static int on_element(void *user, const struct element *e)
 /* Elements, and stacks without them, by several threads. */
 static bool check_workers(const struct trace *t, struct region_map *map, const struct element_regions *regions, const struct buf *stacks)
 {
-	static const struct {
-		unsigned workers;
-		size_t part;
-	} ways[] = { { 1, 1 }, { 2, 0 }, { 2, 1 }, { 3, 3000 }, { 16, 20000 } };
 	struct buf wanted = { 0 }, got = { 0 };
 	bool good = decode(t, &(struct element_sink){ .element = on_element, .user = &wanted }, &wanted) == 0;
 
@@ -456,17 +470,34 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 	return good;
 }
 
+/* The outlets themselves. */
+static bool check_by_several(const struct trace *t, const struct way *way, const struct listener *wanted)
+{
+	struct listener calls = { 0 }, counts = { 0 };
+	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0 && listen(t, NATIVE_COUNTS, way, &counts) == 0;
+
+	sum(&counts.tallies);
+	good = good && same("calls and events by several", &wanted->told, &calls.told, sizeof(struct told));
+	good = good && (wanted->stopped || same("counts by several", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
+	buf_done(&calls.told);
+	buf_done(&counts.tallies);
+	return good;
+}
+
 static bool check(const struct trace *t)
 {
 	struct listener words = { .next = NATIVE_NOWHERE }, calls = { 0 }, counts = { 0 };
 	bool good;
 
-	good = listen(t, NATIVE_WORDS, &words) == 0 && listen(t, NATIVE_CALLS, &calls) == 0 && listen(t, NATIVE_COUNTS, &counts) == 0;
+	good = listen(t, NATIVE_WORDS, &alone, &words) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
+	       listen(t, NATIVE_COUNTS, &alone, &counts) == 0;
 	sum(&words.tallies);
 	sum(&counts.tallies);
 	good = same("calls and events", &words.told, &calls.told, sizeof(struct told)) && good;
 	good = (words.stopped || same("counts", &words.tallies, &counts.tallies, sizeof(struct tally))) && good;
 	good = check_stacks(t, &words.tallies) && good;
+	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
+		good = check_by_several(t, &ways[i], &words);
 	buf_done(&words.told);
 	buf_done(&words.tallies);
 	buf_done(&calls.told);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-state.h"
+#include "lib/etm/native-part.h"
 
 /* In a region: control comes from there, or to there, in a way that is always told. */
 #define ALWAYS (1u << 31)
@@ -149,9 +149,10 @@ int fold_edge(struct native *e, uint32_t word, uint32_t to)
 	return 0;
 }
 
-static bool is_indirect(const struct native *e, uint32_t word)
+/* What is slow is not part's, but of whoever stitches. */
+static bool is_counted(const struct native *e)
 {
-	return word & 1 && e->blocks.list[word >> 1].kind == INSTR_IBR;
+	return e->sink.outlet == NATIVE_COUNTS && !(e->part && e->part->slow);
 }
 
 static int fold_block(struct native *e, uint32_t word)
@@ -162,11 +163,11 @@ static int fold_block(struct native *e, uint32_t word)
 
 	if (rc < 0)
 		return rc;
-	if (e->sink.outlet == NATIVE_COUNTS) {
+	if (is_counted(e)) {
 		if (f->last && is_indirect(e, f->last))
 			rc = fold_edge(e, f->last, word >> 1);
 		f->counts[word]++;
-	} else {
+	} else if (e->sink.outlet == NATIVE_CALLS) {
 		uint32_t left = fold_left(e, f->last), to = regions_of(e, word >> 1)[0];
 		bool torn = fold_torn(e, f->last, b->start) || (b->always && !(word & 1));
 
@@ -200,7 +201,7 @@ static int fold_event(struct native *e, uint32_t word)
 	if (event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_CALLS)
 		event->torn = fold_torn(e, f->last, event->range.start);
 	/* A piece of a block may be where an indirect branch went, too. */
-	if (rc == 0 && event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_COUNTS && f->last && is_indirect(e, f->last)) {
+	if (rc == 0 && event->kind == ELEM_RANGE && is_counted(e) && f->last && is_indirect(e, f->last)) {
 		rc = blocks_find(&e->blocks, event->range.start, &block);
 		if (rc == 0)
 			rc = fold_edge(e, f->last, block);

@@ -26,6 +26,13 @@ static void take_fold(const struct native *e, struct native_place *p)
 	p->leads = NATIVE_NOWHERE;
 	if (!f)
 		return;
+	/* Nothing else of it is counted. */
+	if (e->sink.outlet == NATIVE_COUNTS) {
+		p->has_last = p->last_taken = f->last && is_indirect(e, f->last);
+		if (p->has_last)
+			p->last = e->blocks.list[f->last >> 1];
+		return;
+	}
 	p->has_last = f->last;
 	if (f->last) {
 		p->last = e->blocks.list[f->last >> 1];
@@ -248,19 +255,25 @@ static void add_mark(struct native_part *p, const struct native_place *place, bo
 	m->at = (size_t)(place->bytes - p->begin);
 	m->batch = batches_of(p);
 	m->ends = ends;
+	m->counted = !ends && p->n + 1 >= MARKS_SLOW;
+	m->stop = m->at;
 	/* The queue is short, as a rule. */
 	memcpy(&m->place, place, offsetof(struct native_place, queue) + place->n_queue * sizeof(place->queue[0]));
 	buf_grew(&p->marks, sizeof(*m));
 	p->n++;
 }
 
-/* The stretch ends at the last place that was marked, whatever came after. */
-static void end_early(struct native_part *p)
+/* The stretch ends at the last place that was marked, whatever came after, up to stop. */
+static void end_early(struct native_part *p, uint64_t stop)
 {
 	size_t n = marks_of(p);
 
-	if (p->stretch && n)
-		((struct part_mark *)p->marks.data)[n - 1].ends = true;
+	if (p->stretch && n) {
+		struct part_mark *m = &((struct part_mark *)p->marks.data)[n - 1];
+
+		m->ends = true;
+		m->stop = (size_t)(stop - p->begin);
+	}
 	p->stretch = false;
 }
 
@@ -297,7 +310,7 @@ int part_before(struct native *e, uint64_t at)
 }
 
 /* What the packet said is dropped; what came before it is not. */
-static int break_off(struct native *e)
+static int break_off(struct native *e, uint64_t next)
 {
 	struct native_part *p = e->part;
 	int rc = 0;
@@ -309,8 +322,11 @@ static int break_off(struct native *e)
 		rc = native_flush(e);
 		add_mark(p, &p->before, true);
 		p->stretch = false;
+	} else if (e->sink.outlet == NATIVE_COUNTS) {
+		/* Some of it may have been counted already. */
+		rc = fold_words(e);
 	}
-	end_early(p);
+	end_early(p, next);
 	e->out.n = e->out.n_events = e->out.n_calls = e->mark = e->mark_events = 0;
 	if (e->fold) {
 		e->fold->events = e->fold->kept = 0;
@@ -337,11 +353,11 @@ int part_after(struct native *e, uint64_t next)
 	int rc;
 
 	if (p->broken) {
-		rc = break_off(e);
+		rc = break_off(e, next);
 		if (rc < 0)
 			return rc;
 	}
-	if (next < p->next || !is_known(e))
+	if (p->again || next < p->next || !is_known(e))
 		return 0;
 	rc = native_flush(e);
 	if (rc < 0 || !native_place_take(e, &place))
@@ -392,19 +408,42 @@ static int begin(struct native *e, struct native_part *p, uint64_t at)
 	return rc < 0 ? rc : out_next_room(e);
 }
 
-void native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t at)
+int native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t at)
 {
 	struct native_place place;
 	int rc = begin(e, p, at);
 
 	if (rc == 0)
 		rc = native_push(e, bytes, size);
-	if (rc == 0 && p->stretch && native_place_take(e, &place))
+	if (rc == 0 && p->stretch && native_place_take(e, &place)) {
 		add_mark(p, &place, true);
-	else
-		end_early(p);
+		rc = buf_error(&p->marks);
+	} else {
+		end_early(p, e->stats.bytes);
+	}
 	p->stretch = false;
+	if (e->sink.outlet == NATIVE_COUNTS && fold_words(e) < 0)
+		rc = -ENOMEM;
 	out_leave(e);
+	return rc == -ENOMEM ? rc : 0;
+}
+
+int native_part_again(struct native *e, const struct native_place *from, const uint8_t *bytes, size_t size)
+{
+	struct native_part p = { .begin = from->bytes, .again = true };
+	int rc = native_place_put(e, from);
+
+	e->part = &p;
+	if (rc == 0)
+		rc = out_next_room(e);
+	if (rc == 0)
+		rc = native_push(e, bytes, size);
+	if (rc != -ENOMEM)
+		rc = fold_words(e);
+	out_leave(e);
+	e->part = NULL;
+	native_part_done(&p);
+	return rc;
 }
 
 void native_part_done(struct native_part *p)

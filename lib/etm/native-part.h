@@ -71,6 +71,8 @@ struct part_mark {
 	size_t at;    /* in the part */
 	size_t batch; /* of those that follow it, the first */
 	bool ends;    /* a stretch; else one may begin here */
+	bool counted; /* of NATIVE_COUNTS: so is what follows, up to where the stretch ends: */
+	size_t stop;
 	struct native_place place;
 };
 
@@ -81,7 +83,8 @@ struct native_part {
 	size_t kept;    /* bytes in rooms */
 	uint64_t begin; /* in the source's bytes */
 	bool cold;      /* no trace info yet */
-	bool slow;      /* for now each packet is taken by itself */
+	bool slow;      /* for now each packet is taken by itself, and nothing is counted */
+	bool again;     /* nothing is kept, but counts */
 	bool stretch;   /* one has begun */
 	bool broken;    /* control was lost */
 	unsigned n;     /* marks of the stretch */
@@ -91,9 +94,15 @@ struct native_part {
 	size_t before_words, before_events, before_batches;
 };
 
-/* Decodes it; the engine is at an end then. Errors are the part's end. */
-void native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t begin);
+/* Decodes it; the engine is at an end then. Errors are the part's end; -ENOMEM: what was counted is not right. */
+int native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t begin);
 void native_part_done(struct native_part *p);
+
+/*
+ * Counts are the engine's, of all its parts. What was counted in vain, from a mark on, an engine that does nothing else counts
+ * once more. -ENOMEM.
+ */
+int native_part_again(struct native *e, const struct native_place *from, const uint8_t *bytes, size_t size);
 
 /* The engine's, which has its part: about each packet that is taken by itself. */
 int part_before(struct native *e, uint64_t at);

@@ -157,6 +157,12 @@ void out_free(struct native *e);
 /* What is not to be lost any more goes to the sink. */
 int native_flush(struct native *e);
 
+/* Of a word: an indirect branch that was taken. */
+static inline bool is_indirect(const struct native *e, uint32_t word)
+{
+	return word & 1 && e->blocks.list[word >> 1].kind == INSTR_IBR;
+}
+
 static inline void out_settle(struct native *e)
 {
 	e->mark = e->out.n;

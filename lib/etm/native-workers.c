@@ -1,6 +1,9 @@
 /*
  * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on
  * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell.
+ *
+ * Counts of all parts that an engine decoded are one in it. What turns out not to fit is counted once more, by an engine for
+ * just that, and taken off.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 enum {
 	/* Of most, the smaller the less there was so far; they end at the first synchronisation behind it. */
 	PART_LEAST = 96 << 10,
-	PART_MOST = 512 << 10,
+	PART_MOST = 256 << 10,
 	PART_SHARE = 8,	      /* each has so many, if as much is still to come as there was */
 	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
 	SYNC_SIZE = 12,
@@ -29,6 +32,7 @@ struct helper {
 	struct native_part *part;
 	struct out_room *rooms; /* that nothing is in */
 	unsigned users; /* parts that are not stitched yet, and the list of helpers */
+	struct helper *next;
 };
 
 struct part {
@@ -38,6 +42,7 @@ struct part {
 	uint64_t begin;
 	bool alone; /* it is decoded on its own; else by whoever stitches */
 	bool given, done;
+	int error;
 	struct helper *helper;
 	struct native_part native;
 };
@@ -48,11 +53,13 @@ struct native_workers {
 	pthread_mutex_t asking;
 	struct native_sink sink;
 	struct native *native; /* what stitches */
+	struct native *off; /* what counts to take off; NULL: nothing yet */
 	struct pool *pool;
 	pthread_mutex_t lock; /* of what follows, and of parts' done */
 	pthread_cond_t changed;
 	struct helper **idle;
 	unsigned n_idle, n_helpers, most;
+	struct helper *worn; /* whose counts are to be told */
 	size_t kept; /* bytes that wait */
 	size_t part; /* bytes of one, at least; 0: as many as are good */
 	/* The pushing thread's: */
@@ -145,7 +152,12 @@ static struct helper *take_helper(struct native_workers *w, struct part *p)
 	else
 		w->n_helpers++;
 	if (h && blocks_worn(&h->native->blocks)) {
-		drop_helper(h);
+		if (w->sink.outlet == NATIVE_COUNTS) {
+			h->next = w->worn;
+			w->worn = h;
+		} else {
+			drop_helper(h);
+		}
 		h = NULL;
 	}
 	if (h) {
@@ -164,7 +176,7 @@ static void run_part(void *user)
 
 	if (h) {
 		h->part = &p->native;
-		native_part_decode(h->native, &p->native, p->bytes.data, p->bytes.size, p->begin);
+		p->error = native_part_decode(h->native, &p->native, p->bytes.data, p->bytes.size, p->begin);
 	}
 	pthread_mutex_lock(&w->lock);
 	if (h) {
@@ -242,7 +254,7 @@ static int take_stretch(struct native_workers *w, const struct part *p, const st
 
 	while (end < marks_end && !end->ends)
 		end++;
-	if (mark->at < *at || end == marks_end || end->at <= mark->at)
+	if (mark->at < *at || end == marks_end || end->at <= mark->at || (w->sink.outlet == NATIVE_COUNTS && !mark->counted))
 		return 0;
 	rc = push_to(w, p, at, mark->at);
 	if (rc < 0 || !native_place_take(w->native, &here) || !native_place_same(&here, &mark->place))
@@ -257,17 +269,107 @@ static int take_stretch(struct native_workers *w, const struct part *p, const st
 	return rc < 0 ? rc : 1;
 }
 
+static int take_off(void *user, const struct native_batch *b)
+{
+	const struct native_workers *w = user;
+	struct native_batch less = { .blocks = b->blocks, .counts = b->counts, .n_counts = b->n_counts };
+
+	/* They are that engine's own list, which it drops then. */
+	for (size_t i = 0; i < b->n_counts; i++)
+		((struct native_count *)b->counts)[i].n = -b->counts[i].n;
+	return b->n_counts ? w->sink.batch(w->sink.user, &less) : 0;
+}
+
+/* What a part counted from one place of it to another is of no use. */
+static int uncount(struct native_workers *w, const struct part *p, const struct part_mark *from, size_t to)
+{
+	struct native_sink sink = w->sink;
+	int rc = 0;
+
+	if (to <= from->at)
+		return 0;
+	sink.batch = take_off;
+	sink.user = w;
+	if (!w->off)
+		rc = open_native(w, &sink, &w->off);
+	return rc < 0 ? rc : native_part_again(w->off, &from->place, p->bytes.data + from->at, to - from->at);
+}
+
+/* Of a stretch, what came before the mark that was taken, and behind its end; taken NULL: all of it. */
+static int uncount_stretch(struct native_workers *w, const struct part *p, const struct part_mark *first,
+			   const struct part_mark *end, const struct part_mark *taken)
+{
+	int rc;
+
+	while (first < end && !first->counted)
+		first++;
+	if (!first->counted)
+		return 0;
+	rc = uncount(w, p, first, taken ? taken->at : end->stop);
+	return rc == 0 && taken ? uncount(w, p, end, end->stop) : rc;
+}
+
 static int stitch(struct native_workers *w, struct part *p)
 {
 	const struct part_mark *marks = (const struct part_mark *)p->native.marks.data;
-	const struct part_mark *end = marks + p->native.marks.size / sizeof(*marks);
+	const struct part_mark *end = marks + p->native.marks.size / sizeof(*marks), *taken, *m, *next;
 	size_t at = 0;
+	int rc = p->error;
+
+	for (m = marks; m < end && rc >= 0; m = next) {
+		taken = NULL;
+		for (next = m; next < end && (next == m || !next[-1].ends) && rc >= 0; next++)
+			if (!next->ends && !taken) {
+				rc = take_stretch(w, p, next, end, &at);
+				taken = rc > 0 ? next : NULL;
+			}
+		if (rc >= 0 && w->sink.outlet == NATIVE_COUNTS)
+			rc = uncount_stretch(w, p, m, next - 1, taken);
+	}
+	return rc < 0 ? rc : push_to(w, p, &at, p->bytes.size);
+}
+
+/* Nobody else has it: what it counted is told. */
+static int tell_counts(struct native_workers *w, struct native *e)
+{
+	e->sink.batch = w->sink.batch;
+	e->sink.user = w->sink.user;
+	return fold_finish(e);
+}
+
+static int tell_worn(struct native_workers *w)
+{
 	int rc = 0;
 
-	for (const struct part_mark *m = marks; m < end && rc >= 0; m++)
-		if (!m->ends)
-			rc = take_stretch(w, p, m, end, &at);
-	return rc < 0 ? rc : push_to(w, p, &at, p->bytes.size);
+	for (struct helper *h; rc == 0;) {
+		pthread_mutex_lock(&w->lock);
+		h = w->worn;
+		if (h)
+			w->worn = h->next;
+		pthread_mutex_unlock(&w->lock);
+		if (!h)
+			break;
+		rc = tell_counts(w, h->native);
+		pthread_mutex_lock(&w->lock);
+		drop_helper(h);
+		pthread_mutex_unlock(&w->lock);
+	}
+	return rc;
+}
+
+/* Of all; no part is left. */
+static int tell_all_counts(struct native_workers *w)
+{
+	int rc = tell_worn(w);
+
+	for (unsigned i = 0; i < w->n_idle && rc == 0; i++) {
+		struct helper *h = w->idle[i];
+
+		rc = tell_counts(w, h->native);
+		h->native->sink.batch = part_batch;
+		h->native->sink.user = &h->part;
+	}
+	return rc == 0 && w->off ? fold_finish(w->off) : rc;
 }
 
 static void clear_part(struct native_workers *w, struct part *p)
@@ -282,6 +384,7 @@ static void clear_part(struct native_workers *w, struct part *p)
 	p->native = (struct native_part){ 0 };
 	p->helper = NULL;
 	p->alone = p->given = p->done = false;
+	p->error = 0;
 	buf_clear(&p->bytes);
 }
 
@@ -301,6 +404,8 @@ static int take_first(struct native_workers *w)
 
 	wait_for(w, p);
 	rc = stitch(w, p);
+	if (rc == 0)
+		rc = tell_worn(w);
 	if (rc < 0)
 		w->native->error = rc;
 	clear_part(w, p);
@@ -350,8 +455,11 @@ static int end_part(struct native_workers *w, bool synced)
 	return rc;
 }
 
-static size_t part_size(const struct native_workers *w)
+static size_t part_size(const struct native_workers *w, const struct part *p)
 {
+	/* What nobody can decode on its own is short. */
+	if (!p->alone)
+		return 0;
 	if (w->part)
 		return MIN(w->part, (size_t)PART_MAX / 2);
 	return MIN(MAX((size_t)MIN(w->bytes, (uint64_t)SIZE_MAX) / PART_SHARE / w->most, (size_t)PART_LEAST), (size_t)PART_MOST);
@@ -361,7 +469,7 @@ static size_t part_size(const struct native_workers *w)
 static size_t find_end(struct native_workers *w, const struct part *p)
 {
 	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
-	size_t from = MAX(w->searched, part_size(w));
+	size_t from = MAX(w->searched, part_size(w, p));
 	const uint8_t *found =
 	    p->bytes.size > from ? memmem(p->bytes.data + from, p->bytes.size - from, sync, sizeof(sync)) : NULL;
 
@@ -375,22 +483,22 @@ static size_t find_end(struct native_workers *w, const struct part *p)
 static int cut(struct native_workers *w)
 {
 	struct part *p = part_at(w, w->n - 1);
-	size_t end = find_end(w, p);
-	_cleanup_buf_ struct buf rest = { 0 };
+	size_t end = find_end(w, p), rest;
+	const uint8_t *from;
 	int rc;
 
 	if (end == SIZE_MAX)
 		return 0;
-	buf_add(&rest, p->bytes.data + end, p->bytes.size - end);
-	rc = buf_error(&rest);
+	/* They stay there, as that part is not the next one to be filled. */
+	rest = p->bytes.size - end;
+	from = p->bytes.data + end;
 	p->bytes.size = end;
 	w->bytes = p->begin + end;
-	if (rc == 0)
-		rc = end_part(w, end < PART_MAX);
+	rc = end_part(w, end < PART_MAX);
 	if (rc < 0)
 		return rc;
 	p = part_at(w, w->n - 1);
-	buf_add(&p->bytes, rest.data, rest.size);
+	buf_add(&p->bytes, from, rest);
 	rc = buf_error(&p->bytes);
 	return rc < 0 ? rc : 1;
 }
@@ -452,7 +560,9 @@ int native_workers_finish(struct native_workers *w)
 
 	if (rc == 0)
 		rc = drain(w);
-	return rc < 0 ? rc : native_finish(w->native);
+	if (rc == 0)
+		rc = native_finish(w->native);
+	return rc == 0 && w->sink.outlet == NATIVE_COUNTS ? tell_all_counts(w) : rc;
 }
 
 void native_workers_stats(const struct native_workers *w, struct engine_stats *ret)
@@ -480,7 +590,12 @@ struct native_workers *native_workers_close(struct native_workers *w)
 		buf_done(&w->parts[i].bytes);
 	for (unsigned i = 0; i < w->n_idle; i++)
 		drop_helper(w->idle[i]);
+	for (struct helper *h = w->worn, *next; h; h = next) {
+		next = h->next;
+		drop_helper(h);
+	}
 	native_close(w->native);
+	native_close(w->off);
 	free(w->idle);
 	free(w->parts);
 	pthread_cond_destroy(&w->changed);

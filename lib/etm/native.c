@@ -108,7 +108,7 @@ static int make_room(struct native *e)
 	if (rc < 0 || !blocks_full(&e->blocks))
 		return rc;
 	/* What a part gave still names them. */
-	return e->part ? -ENOBUFS : flow_renew(e);
+	return e->part && !e->part->again ? -ENOBUFS : flow_renew(e);
 }
 
 static int take_mistake(struct native *e, enum packet_kind kind)

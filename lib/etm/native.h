@@ -42,7 +42,10 @@ struct native_call {
 	uint64_t instructions; /* executed before, in this batch's count */
 };
 
-/* How often a block ran and was left the one way, or by an indirect branch that went to another block. */
+/*
+ * How often a block ran and was left the one way, or by an indirect branch that went to another block. The same may be told
+ * several times, and n may be negative: all of them together, modulo 2^64, are what ran.
+ */
 struct native_count {
 	uint32_t word;
 	uint32_t to; /* 0: all that left this way */
@@ -95,9 +98,9 @@ struct native *native_close(struct native *e);
 /*
  * The same by several threads of a pool, at most so many at once, which take parts of at least so many bytes (0: so many as
  * are good). What goes to the sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by
- * one thread at a time. Not for NATIVE_COUNTS.
+ * one thread at a time.
  */
-enum { NATIVE_STEP = 64 << 10 };
+enum { NATIVE_STEP = 16 << 10 };
 struct native_workers;
 struct pool;
 int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
