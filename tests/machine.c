@@ -2,7 +2,7 @@
  * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
  * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing]
  *
  *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
  *         wide    a ring a CPU, with all that ran there; shared
@@ -11,8 +11,9 @@
  *   sparse        no timestamp where a thread comes, now and then
  *   el2           context IDs as of a kernel at EL2
  *   handed        private sinks: now and then threads of the process follow each other in one slice, as the kernel
- * hands events on that both inherited drop          the process is another user's from some time on, and runs the code
- * at LATER then
+ *                 hands events on that both inherited
+ *   failing       private sinks: now and then a sink cannot be had, of which an empty slice tells
+ *   drop          the process is another user's from some time on, and runs the code at LATER then
  *
  * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
  * hexadecimal, an address a line, with a line "gap" where tracing was off meanwhile.
@@ -71,7 +72,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
-static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, failing, dropped, off;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -145,10 +146,14 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 			    .time = c->time };
 
 	etm_flush(&c->etm);
+	if (failing && number(8) == 0) {
+		c->slice = c->etm.head;
+		a.flags |= PD_AUX_TRUNCATED;
+	}
 	for (; c->slice < c->etm.head; c->slice++)
 		buf_u8(&c->bytes, c->ring[c->slice & (RING - 1)]);
 	a.size = c->bytes.size - a.offset;
-	if (!a.size)
+	if (!a.size && !(a.flags & PD_AUX_TRUNCATED))
 		return;
 	c->slices = reallocarray(c->slices, c->n_slices + 1, sizeof(a));
 	c->slices[c->n_slices++] = a;
@@ -525,6 +530,7 @@ int main(int argc, char **argv)
 		drop = drop || strcmp(argv[i], "drop") == 0;
 		wrapped = wrapped || strcmp(argv[i], "wrapped") == 0;
 		handed = handed || strcmp(argv[i], "handed") == 0;
+		failing = failing || strcmp(argv[i], "failing") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
 	}
 	begin(argv[1]);

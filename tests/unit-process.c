@@ -7,8 +7,10 @@
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -582,6 +584,73 @@ static void test_plugins(void)
 	child_done(&c);
 }
 
+static void *stay(void *argument)
+{
+	pause();
+	return argument;
+}
+
+static void lose_first(int ready, int go)
+{
+	pthread_t thread;
+	char c = 0;
+
+	/* As somebody whose files of /proc are not root's anyway. */
+	if (geteuid() == 0 && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 1);
+	if (pthread_create(&thread, NULL, stay, NULL) != 0 || write(ready, &c, 1) != 1 || read(go, &c, 1) != 1)
+		_exit(1);
+	pthread_exit(NULL);
+}
+
+/* While another thread executes a program, too, the first one has ended: that makes it nobody else's. */
+static void test_first_ended(void)
+{
+	struct buf log = { 0 }, missing = { 0 };
+	_cleanup_close_ int pidfd = -1;
+	struct capture_file *files;
+	struct process *p;
+	struct procfs proc;
+	int there[2], back[2], status;
+	size_t n;
+	char c;
+	pid_t pid;
+
+	if (pipe2(there, O_CLOEXEC) < 0 || pipe2(back, O_CLOEXEC) < 0)
+		return;
+	pid = fork();
+	if (pid == 0)
+		lose_first(back[1], there[0]);
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	CHECK_EQ(read(back[0], &c, 1), 1);
+	CHECK_EQ(procfs_open(pid, pidfd, &proc), 0);
+	CHECK_EQ(procfs_owner(&proc), 0);
+	CHECK_EQ(process_new(pid, pidfd, true, clock_now(), &p), 0);
+	CHECK_EQ(write(there[1], &c, 1), 1);
+	for (int i = 0; i < 500 && procfs_owner(&proc) == 0; i++)
+		usleep(10000);
+	CHECK_EQ(procfs_owner(&proc), -EAGAIN);
+	process_lost(p, 1, clock_now());
+	process_look(p, clock_now());
+	CHECK_EQ(process_tell(p, &log, &missing, &files, &n), 0);
+	CHECK(memmem(missing.data, missing.size, "first thread", 12) && !memmem(missing.data, missing.size, "owner", 5));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	CHECK_EQ(procfs_owner(&proc), -ESRCH);
+	for (size_t i = 0; i < n; i++)
+		closep(&files[i].fd);
+	free(files);
+	procfs_done(&proc);
+	process_free(p);
+	buf_done(&log);
+	buf_done(&missing);
+	for (int i = 0; i < 2; i++) {
+		close(there[i]);
+		close(back[i]);
+	}
+}
+
 static void patch_steps(unsigned step, struct done *d)
 {
 	static uint8_t *text;
@@ -1055,6 +1124,7 @@ int main(int argc, char **argv)
 	test_mounts();
 	test_stalling();
 	test_owner();
+	test_first_ended();
 	test_vdso_and_end();
 	test_jitdump();
 	test_bounds();

@@ -226,7 +226,8 @@ static bool goes_on(const struct demux *d, const struct feed *f, const struct tr
 		return true;
 	if (f->stream->of_threads)
 		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL) &&
-		       before->origin.time >= d->whole_since;
+		       before->origin.time >= d->whole_since &&
+		       !pd_lost_within(d->source->contents, here->origin.tid, before->origin.time, here->origin.time);
 	/* Slices of CPUs that were recorded at the same time, on another CPU. */
 	return d->source->has_clock && f->time < before->origin.time;
 }

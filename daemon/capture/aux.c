@@ -60,6 +60,20 @@ static void add(struct aux *a, const struct aux_slice *s)
 	a->slices[a->n_slices++] = *s;
 }
 
+/* The sink could not be had: that this thread ran without is what an empty slice tells. */
+static void add_refused(struct aux *a, struct aux_slice *s)
+{
+	struct aux_slice *last = a->n_slices > a->first ? &a->slices[a->n_slices - 1] : NULL;
+
+	a->refused = s->begun = s->ended;
+	s->from = s->to = a->end;
+	if (last && last->from == last->to && last->tid == s->tid)
+		*last = *s;
+	else
+		add(a, s);
+	forget(a);
+}
+
 static void fold_slice(struct aux *a, const struct pevent_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
@@ -73,7 +87,8 @@ static void fold_slice(struct aux *a, const struct pevent_record *r)
 	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
 		a->failed = true;
 	if (size == 0) {
-		a->refused = s.flags & PERF_AUX_FLAG_TRUNCATED ? s.ended : a->refused;
+		if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+			add_refused(a, &s);
 		return;
 	}
 	/* The buffer is one that is overwritten: the offset is where the slice ends, and only rises. */
@@ -208,7 +223,7 @@ int aux_copy(const struct aux *a, uint64_t limit, struct capture_ring *ret)
 		const struct aux_slice *s = &a->slices[i];
 		uint64_t begin = cut_at(s, from);
 
-		if (begin < s->to)
+		if (begin < s->to || (s->from == s->to && s->from >= from))
 			c.slices[c.n_slices++] = (struct pd_aux){ .offset = begin,
 								  .size = s->to - begin,
 								  .flags = s->flags | PD_AUX_OVERWRITE,
@@ -233,7 +248,7 @@ void aux_cut(struct capture_ring *ring, uint64_t aux_size, uint64_t head)
 		struct aux_slice whole = { .from = s.offset, .to = s.offset + s.size };
 		uint64_t begin = cut_at(&whole, oldest);
 
-		if (begin >= whole.to)
+		if (begin >= whole.to && (s.size || s.offset < oldest))
 			continue;
 		s.offset = begin;
 		s.size = whole.to - begin;

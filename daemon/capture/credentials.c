@@ -32,6 +32,14 @@ static bool read_contained(const char *status)
 	return n > 1;
 }
 
+/* Files of /proc/PID are root's where the process may not be looked into, and where its first thread has ended. */
+static int read_status(int dir, char status[STATUS_MAX], struct stat *ret_maps)
+{
+	if (proc_text(dir, "status", status, STATUS_MAX) < 0 || fstatat(dir, "maps", ret_maps, 0) < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return strstr(status, "\nState:\tZ") ? -EAGAIN : 0;
+}
+
 int credentials_read(pid_t pid, struct credentials *ret)
 {
 	struct credentials c = { 0 };
@@ -39,14 +47,18 @@ int credentials_read(pid_t pid, struct credentials *ret)
 	const char *permitted;
 	struct stat st;
 	char path[32], status[STATUS_MAX];
+	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	/* Files there are root's where the process may not be looked into. */
-	if (proc_text(dir, "status", status, sizeof(status)) < 0 || fstatat(dir, "maps", &st, 0) < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+	rc = read_status(dir, status, &st);
+	/* It may have ended between the two; then it is asked again. */
+	for (unsigned i = 0; rc == 0 && st.st_uid == 0 && i < 2; i++)
+		rc = read_status(dir, status, &st);
+	if (rc < 0)
+		return rc;
 	permitted = strstr(status, "\nCapPrm:");
 	if (!read_four(status, "\nUid:", c.uid) || !read_four(status, "\nGid:", c.gid) || !permitted)
 		return -EBADMSG;

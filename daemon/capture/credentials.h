@@ -13,7 +13,10 @@ struct credentials {
 	bool contained; /* in a PID namespace of its own */
 };
 
-/* -ESRCH: it is gone. */
+/*
+ * -ESRCH: it is gone; -EAGAIN: its first thread has ended, and others go on, perhaps to execute a program under its
+ * number: that cannot be told now.
+ */
 int credentials_read(pid_t pid, struct credentials *ret);
 
 /*

@@ -285,8 +285,12 @@ static int begin(struct capture_source *s, char *ret_why)
 	rc = tasks_scan(&s->tasks, s->armed_at);
 	if (rc == 0)
 		rc = credentials_read(s->pid, &c);
-	if (rc < 0 || !lives(s))
-		return rc < 0 ? rc : -ESRCH;
+	if (!lives(s))
+		return -ESRCH;
+	if (rc == -EAGAIN)
+		snprintf(ret_why, PERF_WHY_MAX, "the first thread of the process has ended: whose it is cannot be told");
+	if (rc < 0)
+		return rc;
 	if (!credentials_owned(&c, s->uid)) {
 		snprintf(ret_why, PERF_WHY_MAX,
 			 "the process is not its owner's alone: ids that differ, capabilities, or not dumpable");

@@ -352,14 +352,14 @@ static int count_taken(struct look_state *l)
 	struct process *p = l->process;
 	int rc = l->n ? procfs_maps(&p->proc, &after) : 0;
 
-	if (rc < 0)
-		return rc;
-	if (!procfs_same_owner(&p->proc)) {
-		if (!procfs_alive(&p->proc))
-			return -ESRCH;
+	if (rc == 0)
+		rc = procfs_owner(&p->proc);
+	if (rc == -EPERM) {
 		close_up(p, l->now);
 		return 0;
 	}
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < l->n; i++)
 		if (still_there(&after, &l->list[i]) &&
 		    history_look(p->history, l->list[i].kind, l->list[i].start, l->list[i].end, l->now,
@@ -424,16 +424,17 @@ int look_at(struct process *p, uint64_t now)
 	read_jitdump(p);
 	if (p->closed || (!p->pending && told && now < told + idle_ns))
 		return 0;
-	if (!procfs_same_owner(&p->proc)) {
-		p->closed = procfs_alive(&p->proc);
-		rc = -ESRCH;
-	} else {
-		rc = look_around(&l);
-	}
+	rc = procfs_owner(&p->proc);
+	p->closed = rc == -EPERM;
 	if (p->closed)
 		return 0;
+	p->unled = rc == -EAGAIN;
+	if (rc == 0)
+		rc = look_around(&l);
 	if (rc == 0)
 		rc = count_taken(&l);
+	if (rc == -EAGAIN)
+		take_back(p, now);
 	if (rc == -ESRCH) {
 		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still. */
 		take_back(p, now);

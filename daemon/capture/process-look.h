@@ -44,6 +44,7 @@ struct process {
 	uint64_t cut;	    /* what was before is not known; 0: all is */
 	bool pending;	    /* something new is not looked at yet */
 	bool closed;	    /* somebody else's now: not to be read */
+	bool unled;	    /* its first thread had ended when last looked at */
 	bool full, crowded, lost, jit_broken;
 	int unread; /* why its memory cannot be read, or 0 */
 };
@@ -53,7 +54,7 @@ enum process_how { PROCESS_TOLD, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
 
 void process_add(struct process *p, const struct process_map *m, enum process_how how);
 
-/* 1: something was read. -ESRCH: it is gone; -EACCES, -EPERM. */
+/* 1: something was read. -ESRCH: it is gone; -EAGAIN: not now; -EACCES, -EPERM. */
 int look_at(struct process *p, uint64_t now_ns);
 
 #endif

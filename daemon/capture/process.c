@@ -449,6 +449,8 @@ static int tell_missing(struct process *p, struct buf *b)
 	}
 	if (p->closed)
 		miss(b, "the process became another owner's: its code was not read any more");
+	if (p->unled)
+		miss(b, "its first thread has ended: what it mapped since is not known");
 	if (p->unread) {
 		buf_printf(b, "the memory of the process cannot be read: %s%s", strerror(-p->unread),
 			   p->unread == -EACCES || p->unread == -EPERM

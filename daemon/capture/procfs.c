@@ -47,14 +47,6 @@ void procfs_done(struct procfs *p)
 	closep(&p->root);
 }
 
-bool procfs_same_owner(const struct procfs *p)
-{
-	struct stat st;
-
-	/* The directory's owner does not tell whether it may be dumped. */
-	return fstatat(p->dir, "maps", &st, 0) == 0 && st.st_uid == p->uid && st.st_gid == p->gid;
-}
-
 static FILE *open_text(const struct procfs *p, const char *name)
 {
 	int fd = openat(p->dir, name, O_RDONLY | O_CLOEXEC);
@@ -63,6 +55,41 @@ static FILE *open_text(const struct procfs *p, const char *name)
 	if (!f)
 		closep(&fd);
 	return f;
+}
+
+static bool same_owner(const struct procfs *p)
+{
+	struct stat st;
+
+	/* The directory's owner does not tell whether it may be dumped. */
+	return fstatat(p->dir, "maps", &st, 0) == 0 && st.st_uid == p->uid && st.st_gid == p->gid;
+}
+
+/* Whether its first thread, which the number is of, is there and has memory. */
+static bool is_led(const struct procfs *p)
+{
+	_cleanup_fclose_ FILE *f = open_text(p, "status");
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	while (f && getline(&line, &room, f) > 0)
+		if (strncmp(line, "State:", 6) == 0)
+			return !strchr("ZX", line[6 + strspn(line + 6, " \t")]);
+	return false;
+}
+
+int procfs_owner(const struct procfs *p)
+{
+	if (same_owner(p))
+		return 0;
+	if (!procfs_alive(p))
+		return -ESRCH;
+	if (!is_led(p))
+		return -EAGAIN;
+	/* Another thread may have taken the number over between these questions. */
+	if (same_owner(p))
+		return 0;
+	return is_led(p) ? -EPERM : -EAGAIN;
 }
 
 pid_t procfs_inner_pid(const struct procfs *p)

@@ -27,8 +27,11 @@ void procfs_done(struct procfs *p);
 
 bool procfs_alive(const struct procfs *p);
 
-/* Whether it is still the same owner's: a set-user-ID program is not. */
-bool procfs_same_owner(const struct procfs *p);
+/*
+ * 0: it is still the same owner's; -EPERM: it is not, as a set-user-ID program; -ESRCH: it is gone; -EAGAIN: its first
+ * thread has ended, and others go on, perhaps to execute a program under its number: that cannot be told now.
+ */
+int procfs_owner(const struct procfs *p);
 
 /* The number that it has for itself, in its own namespace. */
 pid_t procfs_inner_pid(const struct procfs *p);

@@ -168,7 +168,10 @@ static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd
 
 	if (r->size == 0) {
 		to->empty++;
-		to->empty_lost += (r->flags & PD_AUX_TRUNCATED) != 0;
+		if (r->flags & PD_AUX_TRUNCATED) {
+			to->empty_lost++;
+			buf_add(&to->losses, &r->origin, sizeof(r->origin));
+		}
 		return;
 	}
 	/* In overwrite mode a record tells where its slice ends. */
@@ -181,6 +184,29 @@ static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd
 		add_piece(&to->pieces, b, r, offset);
 	else if (!place_rest(to, r, buffers, n))
 		to->unplaced++;
+}
+
+static int compare_losses(const void *left, const void *right)
+{
+	const struct pd_origin *a = left, *b = right;
+	int c = COMPARE(a->tid, b->tid);
+
+	return c ? c : COMPARE(a->time, b->time);
+}
+
+bool pd_lost_within(const struct pd_contents *c, uint32_t tid, uint64_t from, uint64_t to)
+{
+	size_t low = 0, high = c->n_losses;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_losses(&c->losses[middle], &(struct pd_origin){ .tid = tid, .time = from }) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < c->n_losses && c->losses[low].tid == tid && c->losses[low].time <= to;
 }
 
 int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
@@ -203,6 +229,10 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 		if (b->size)
 			add_piece(&ret->pieces, b, &whole, b->offset);
 	}
+	if (buf_error(&ret->losses))
+		return buf_error(&ret->losses);
+	if (ret->losses.size)
+		qsort(ret->losses.data, ret->losses.size / sizeof(struct pd_origin), sizeof(struct pd_origin), compare_losses);
 	if (buf_error(&ret->pieces))
 		return buf_error(&ret->pieces);
 	pieces = (struct pd_piece *)ret->pieces.data;

@@ -22,6 +22,7 @@ struct pd_aux_buffer {
 
 struct pd_pieces {
 	struct buf pieces; /* struct pd_piece */
+	struct buf losses; /* struct pd_origin */
 	uint64_t repeated, unplaced, empty, empty_lost;
 };
 

@@ -265,6 +265,8 @@ static void settle(struct pd_file *f)
 	c->aux_unplaced = f->pieces.unplaced;
 	c->aux_empty = f->pieces.empty;
 	c->aux_empty_lost = f->pieces.empty_lost;
+	c->losses = (const struct pd_origin *)f->pieces.losses.data;
+	c->n_losses = f->pieces.losses.size / sizeof(*c->losses);
 }
 
 /* Whether the file is what csightd wrote, where it says so: what is damaged is told, and never read as something else. */
@@ -370,6 +372,7 @@ struct pd_file *pd_close(struct pd_file *f)
 	for (size_t i = 0; i < LISTS; i++)
 		buf_done(&f->lists[i]);
 	buf_done(&f->pieces.pieces);
+	buf_done(&f->pieces.losses);
 	free(f);
 	return NULL;
 }

@@ -96,7 +96,9 @@ struct pd_contents {
 	size_t n_pieces;
 	uint64_t aux_records; /* of them, these give no piece: */
 	uint64_t aux_repeated, aux_unplaced;
-	uint64_t aux_empty, aux_empty_lost; /* of the empty ones, those that say that trace was lost */
+	uint64_t aux_empty, aux_empty_lost; /* of the empty ones, those that say that trace was lost: */
+	const struct pd_origin *losses;	    /* by thread and time */
+	size_t n_losses;
 	uint64_t lost_records;		    /* that the recorder had no room for */
 	uint64_t first_time, last_time;	    /* of records; 0: none has one */
 	struct pd_clock clock;
@@ -111,6 +113,10 @@ struct pd_file;
  * -ENOMEM, -EIO. *ret_contents lives as long as the file.
  */
 int pd_open(int fd, struct pd_file **ret, const struct pd_contents **ret_contents, struct pd_problem *ret_problem);
+
+/* Whether a sink could not be had, from then to then, for this thread. */
+bool pd_lost_within(const struct pd_contents *c, uint32_t tid, uint64_t from, uint64_t to);
+
 struct pd_file *pd_close(struct pd_file *f);
 
 /* Bytes of a piece from at on; fewer than size at its end, or where the file became shorter since. */
