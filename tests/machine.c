@@ -146,7 +146,7 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 			    .time = c->time };
 
 	etm_flush(&c->etm);
-	if (failing && number(8) == 0) {
+	if (failing && number(6) == 0) {
 		c->slice = c->etm.head;
 		a.flags |= PD_AUX_TRUNCATED;
 	}
