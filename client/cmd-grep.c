@@ -123,6 +123,8 @@ static int grep_all(struct grep *g)
 	}
 	if (rc == 0 && !g->client->json)
 		printf("more than %s; --limit=0 shows all\n", format_plural(g->found, "call"));
+	if (!g->client->json)
+		stored_tell_times(stdout, s);
 	return STATUS_OK;
 }
 

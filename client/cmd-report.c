@@ -194,6 +194,7 @@ static void print_json(const struct report *r, size_t n)
 		json_object_array_add(list, o);
 	}
 	json_object_object_add(all, "functions", list);
+	stored_times_json(r->stored.store, all);
 	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->stored.store, SIZE_MAX) / 100.0));
 	json_object_object_add(all, "threads", threads_json(r->stored.store));
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -217,6 +218,7 @@ static void print(struct client *c, const struct report *r)
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
 	print_quality(r->stored.store);
+	stored_tell_times(stdout, r->stored.store);
 }
 
 static int parse(struct client *c, struct report *r)

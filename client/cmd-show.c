@@ -68,6 +68,7 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 {
 	int rc = 0;
 
+	stored_tell_times(stdout, s);
 	fflush(stdout);
 	if (!show->tail)
 		return tell_tree(c, show, s, -1);

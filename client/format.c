@@ -88,6 +88,15 @@ const char *format_time(uint64_t ns)
 	return text;
 }
 
+const char *format_time_exact(uint64_t ns)
+{
+	const char *seconds = format_time(ns);
+	char *text = next_text();
+
+	snprintf(text, TEXT_SIZE, "%s.%06u", seconds, (unsigned)(ns / 1000 % 1000000));
+	return text;
+}
+
 const char *format_mark(FILE *f, enum format_mark mark)
 {
 	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m" };

@@ -18,6 +18,9 @@ const char *format_duration(uint64_t ns);
 /* 2026-01-31 12:30:59, local time, from CLOCK_REALTIME */
 const char *format_time(uint64_t ns);
 
+/* The same, with microseconds */
+const char *format_time_exact(uint64_t ns);
+
 /* Terminal attributes where f is a terminal that wants them, else nothing. */
 enum format_mark { MARK_NONE, MARK_HEAD, MARK_GOOD, MARK_BAD };
 const char *format_mark(FILE *f, enum format_mark mark);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "client/format.h"
 #include "client/stored.h"
 #include "lib/base/escape.h"
 
@@ -127,4 +128,61 @@ uint64_t stored_since_start(const struct store *s, uint64_t time)
 		if (store_thread(s, i)->events)
 			first = MIN(first, store_thread(s, i)->first);
 	return time - MIN(time, first);
+}
+
+/* The worst of all threads; 0: not known. */
+static uint64_t find_times(const struct store *s, uint64_t *ret_first, uint64_t *ret_last)
+{
+	uint64_t bound = 0;
+
+	*ret_first = UINT64_MAX;
+	*ret_last = 0;
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_thread *t = store_thread(s, i);
+
+		if (!t->events)
+			continue;
+		*ret_first = MIN(*ret_first, t->first);
+		*ret_last = MAX(*ret_last, t->last);
+		bound = MAX(bound, t->bound);
+	}
+	return bound;
+}
+
+void stored_tell_times(FILE *to, const struct store *s)
+{
+	const char *clock = store_meta(s, "clock");
+	uint64_t first, last, bound = find_times(s, &first, &last);
+
+	if (first > last)
+		return;
+	if (store_realtime(s, first))
+		fprintf(to, "from %s", format_time_exact(store_realtime(s, first)));
+	else
+		fprintf(to, "from %ju ns%s", (uintmax_t)first,
+			!clock			      ? ""
+			: strcmp(clock, "perf") == 0  ? " of the kernel's own clock"
+			: strcmp(clock, "counter") == 0 ? " as the trace's counter has it"
+						      : " of CLOCK_MONOTONIC");
+	fprintf(to, " on, for %s", format_duration(last - first));
+	if (bound)
+		fprintf(to, "; times are off by %s at most", format_duration(bound));
+	fputc('\n', to);
+}
+
+void stored_times_json(const struct store *s, json_object *to)
+{
+	const char *clock = store_meta(s, "clock");
+	uint64_t first, last, bound = find_times(s, &first, &last);
+
+	if (clock)
+		json_add_str(to, "clock", clock);
+	if (first > last)
+		return;
+	json_add_u64(to, "first", first);
+	json_add_u64(to, "last", last);
+	if (store_realtime(s, first))
+		json_add_u64(to, "realtime", store_realtime(s, first));
+	if (bound)
+		json_add_u64(to, "bound", bound);
 }

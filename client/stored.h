@@ -3,6 +3,7 @@
 #define CSIGHT_CLIENT_STORED_H
 
 #include "client/client.h"
+#include "lib/base/json.h"
 #include "lib/store/store.h"
 
 struct stored {
@@ -29,5 +30,11 @@ bool stored_name_is(const char *name, const char *wanted);
 
 /* ns since the earliest event of any thread. */
 uint64_t stored_since_start(const struct store *s, uint64_t time);
+
+/* A line: which time it is of, on which clock, and how exact its times are; nothing where there are none. */
+void stored_tell_times(FILE *to, const struct store *s);
+
+/* The same, for JSON. */
+void stored_times_json(const struct store *s, json_object *to);
 
 #endif

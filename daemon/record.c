@@ -241,6 +241,8 @@ static int write_snapshot_json(struct record *r, int dir, const struct code_log 
 	json_add_u64(o, "monotonic", r->copy->monotonic);
 	json_add_u64(o, "blind", r->copy->blind);
 	json_add_str(o, "clock", r->copy->clock.known ? "perf" : "monotonic");
+	if (r->copy->clock.known && r->copy->shift)
+		json_add_i64(o, "clock_shift", r->copy->shift);
 	json_add_bool(o, "shared", r->copy->shared);
 	if (r->copy->shared)
 		json_object_object_add(o, "intervals", intervals_json(r->copy));

@@ -109,8 +109,8 @@ check_PROGRAMS += tests/crashing
 tests_crashing_SOURCES = tests/crashing.c $(csight_decode_SOURCES)
 tests_crashing_LDADD = $(csight_decode_LDADD)
 tests_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
-TESTS += tests/open.test tests/exports.test tests/report.test
-EXTRA_DIST += tests/open.test tests/exports.test tests/report.test
+TESTS += tests/open.test tests/exports.test tests/report.test tests/times.test
+EXTRA_DIST += tests/open.test tests/exports.test tests/report.test tests/times.test
 TESTS += tests/unit-continuity tests/unit-native tests/unit-deframe tests/golden.test tests/inputs.test
 EXTRA_DIST += tests/golden.test tests/inputs.test
 

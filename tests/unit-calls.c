@@ -571,6 +571,98 @@ static void test_times(void)
 	CHECK_EQ(counts.backwards, 1);
 }
 
+static void cycles(uint32_t n)
+{
+	element((struct element){ .kind = ELEM_CYCLES, .has_cycles = true, .cycles = n });
+}
+
+static void begin_times(void)
+{
+	static const struct calls_sink sink = { on_time, NULL };
+
+	begin();
+	calls_free(calls);
+	calls_new(regions, &sink, &calls);
+	n_times = 0;
+}
+
+/* Cycles that were counted tell more of time than instructions do; what was counted across a timestamp is shared out. */
+static void test_cycles(void)
+{
+	begin_times();
+	timestamp(1000);
+	run(MAIN, 49);
+	bl(MAIN + 0xc4);
+	cycles(800);
+	run(F, 49);
+	ret(F + 0xc4);
+	cycles(200);
+	run(MAIN + 0xc8, 10); /* nothing was counted of these: as many as of those before, 100 */
+	timestamp(2000);
+	run(MAIN + 0xf0, 1);
+	run(MAIN, 8);
+	bl(MAIN + 0x20);
+	cycles(200);
+	run(F, 29);
+	ret(F + 0x74);
+	cycles(300);
+	run(MAIN + 0x24, 0);
+	timestamp(2400);
+	end(0, "");
+	CHECK_EQ(n_times, 7);
+	CHECK_EQ(times[2], 1727); /* f: 800 of 1100 */
+	CHECK_EQ(times[3], 1909); /* 1000 of them */
+	CHECK_EQ(times[4], 2100); /* half of 200, of 400 */
+	CHECK_EQ(times[5], 2400);
+
+	/* During a system call who knows what was counted. */
+	begin_times();
+	timestamp(1000);
+	run(MAIN, 49);
+	bl(MAIN + 0xc4);
+	cycles(100);
+	for (int i = 0; i < 5; i++)
+		range(F, 10, INSTR_BR, SUB_NONE, true);
+	cycles(300);
+	timestamp(1200);
+	for (int i = 0; i < 5; i++)
+		range(F, 10, INSTR_BR, SUB_NONE, true);
+	cycles(200);
+	exception(2, F);
+	cycles(70000);
+	run(F, 49);
+	ret(F + 0xc4);
+	cycles(200);
+	run(MAIN + 0xc8, 0);
+	timestamp(9000);
+	end(0, "");
+	CHECK_EQ(n_times, 7);
+	CHECK_EQ(times[2], 1050);
+	CHECK(times[3] >= 1295 && times[3] <= 1305); /* the system call: a cycle takes half a nanosecond */
+	CHECK(times[4] >= 8895 && times[4] <= 8905);
+}
+
+/* A clock that is coarser than its timestamps are apart: what came between equal ones goes on to the next. */
+static void test_ties(void)
+{
+	begin_times();
+	calls_tick(calls, 40);
+	timestamp(1000);
+	run(MAIN, 9);
+	bl(MAIN + 0x24);
+	timestamp(1000);
+	run(F, 9);
+	ret(F + 0x24);
+	timestamp(1000);
+	run(MAIN + 0x28, 10);
+	timestamp(1300);
+	end(0, "");
+	CHECK_EQ(n_times, 5);
+	CHECK_EQ(times[2], 1100);
+	CHECK_EQ(times[3], 1200);
+	CHECK_EQ(counts.bound, 340);
+}
+
 /* Regions: overlapping mappings by time, symbols inside each other, code without names. */
 static void test_regions(void)
 {
@@ -644,6 +736,8 @@ int main(void)
 	test_gaps();
 	test_too_deep();
 	test_times();
+	test_cycles();
+	test_ties();
 	test_regions();
 	return unit_end();
 }

@@ -54,6 +54,8 @@ struct calls_output {
 	struct told **told; /* by the streams' numbers; NULL: not told of */
 	uint32_t n_told;
 	struct told *at;
+	uint64_t shift; /* what is taken from the records' times for CLOCK_MONOTONIC; where has_shift is not set, 0 */
+	bool has_shift;
 	struct calls_counts counts; /* of all streams */
 	uint64_t functions, slices;
 };
@@ -84,6 +86,12 @@ static json_object *snapshot_thread(const struct job *job, uint32_t tid)
 	return NULL;
 }
 
+/* A time of the records, as the store is to have it. */
+static uint64_t shown_time(const struct calls_output *c, uint64_t time)
+{
+	return time && c->has_shift ? time - c->shift : time;
+}
+
 /* When the thread ended, else when its ring was frozen; 0: not known. */
 static uint64_t end_of(const struct calls_output *c, uint32_t tid)
 {
@@ -92,9 +100,9 @@ static uint64_t end_of(const struct calls_output *c, uint32_t tid)
 	uint64_t end = 0;
 
 	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
-		return end;
-	/* Where the records' clock is another one, when they were frozen is not told on it. */
-	if (job->snapshot && !c->source->clock)
+		return shown_time(c, end);
+	/* Where the records' clock is another one, when they were frozen may not be known on it. */
+	if (job->snapshot && (!c->source->clock || c->has_shift))
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
 }
@@ -122,7 +130,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			.addr = m->addr,
 			.len = m->len,
 			.offset = m->offset,
-			.time = c->source->has_clock ? m->time : 0,
+			.time = c->source->has_clock ? shown_time(c, m->time) : 0,
 			.path = m->path,
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
 			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
@@ -243,7 +251,10 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct t
 		return rc;
 	t->to.writer = c->writer;
 	sink = store_sink(&t->to);
-	return calls_new(regions, &sink, &t->calls);
+	rc = calls_new(regions, &sink, &t->calls);
+	if (rc == 0 && c->source->clock)
+		calls_tick(t->calls, (c->source->clock->mult >> c->source->clock->shift) + 1);
+	return rc;
 }
 
 static int calls_begin(struct output *o, const struct stream *s)
@@ -281,7 +292,7 @@ static int calls_take(struct output *o, const struct element *e)
 	if (e->kind != ELEM_TIMESTAMP || !e->value || !c->source->clock)
 		return calls_element(c->at->calls, e);
 	timed = *e;
-	timed.value = source_time(c->source, e->value);
+	timed.value = shown_time(c, source_time(c->source, e->value));
 	return calls_element(c->at->calls, &timed);
 }
 
@@ -405,6 +416,20 @@ static const char *snapshot_text(const struct job *job, const char *key)
 	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
 }
 
+/* Of the times that the store will have. */
+static const char *find_clock(struct calls_output *c)
+{
+	const struct source *s = c->source;
+	int64_t shift;
+
+	c->has_shift = s->clock && s->job->snapshot && json_get_i64(s->job->snapshot, "clock_shift", &shift) == 0;
+	if (c->has_shift)
+		c->shift = (uint64_t)shift;
+	if (c->has_shift || (s->has_clock && !s->clock))
+		return "monotonic";
+	return s->clock ? "perf" : "counter";
+}
+
 static int begin_store(struct calls_output *c)
 {
 	const struct pd_contents *contents = c->source->contents;
@@ -414,9 +439,14 @@ static int begin_store(struct calls_output *c)
 	struct store_meta meta = {
 		.source = capture ? capture : "perf.data",
 		.id = snapshot_text(job, "id"),
-		.realtime = snapshot_number(job, "time"),
-		.monotonic = snapshot_number(job, "monotonic"),
+		.clock = find_clock(c),
 	};
+
+	/* Without both on the one clock there is no relation. */
+	if (strcmp(meta.clock, "monotonic") == 0) {
+		meta.realtime = snapshot_number(job, "time");
+		meta.monotonic = snapshot_number(job, "monotonic");
+	}
 
 	for (size_t i = 0; i < contents->n_comms; i++)
 		if (contents->comms[i].exec || (pid && contents->comms[i].tid == pid)) {

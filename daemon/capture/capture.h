@@ -88,6 +88,7 @@ struct capture_copy {
 	size_t n_rings;
 	struct buf records; /* of the kernel beside the trace (who ran, was born, died; not mappings): capture_record */
 	struct pd_clock clock; /* from the trace's timestamps to ns; not known: they are CLOCK_MONOTONIC ns */
+	int64_t shift;         /* what is to be added to CLOCK_MONOTONIC for the clock of those ns; 0: not known */
 	bool shared;	       /* the rings hold other processes' control flow, too */
 	struct capture_interval *intervals;
 	size_t n_intervals;

@@ -467,8 +467,7 @@ static int copy_threads(struct capture_source *s, bool alive, size_t limit, stru
 	for (uint32_t n = 0; n < s->n_rings && rc == 0 && alive && armed; n++)
 		if (slots[n].state != EMU_FREE)
 			rc = take_in(s, n, &slots[n], room, &rings[n]);
-	c->time = now_ns(CLOCK_REALTIME);
-	c->monotonic = now_ns(CLOCK_MONOTONIC);
+	now_both(&c->time, &c->monotonic);
 	if (alive && armed)
 		freeze(s);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {

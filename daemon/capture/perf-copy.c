@@ -157,6 +157,7 @@ static int copy_units(const struct capture_source *s, struct capture_copy *c)
 		known &= t->ts_source == 1;
 	}
 	c->clock = side_clock(s->m->side);
+	c->shift = side_shift(s->m->side);
 	c->clock.known &= known;
 	if (!c->clock.known)
 		capture_miss(c, "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
@@ -248,8 +249,7 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 
 	c->missing.limit = CAPTURE_MISSING_MAX;
 	c->shared = s->shared;
-	c->time = now_ns(CLOCK_REALTIME);
-	c->monotonic = now_ns(CLOCK_MONOTONIC);
+	now_both(&c->time, &c->monotonic);
 	/* It is traced on while all the rest is done. */
 	if (s->shared)
 		c->blind = arena_flush(&m->arena);

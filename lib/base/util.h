@@ -65,4 +65,20 @@ static inline uint64_t now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Both at one moment: of some readings, the one in which least came between. */
+static inline void now_both(uint64_t *ret_realtime, uint64_t *ret_monotonic)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before = now_ns(CLOCK_MONOTONIC), real = now_ns(CLOCK_REALTIME), after = now_ns(CLOCK_MONOTONIC);
+
+		if (after - before >= least)
+			continue;
+		least = after - before;
+		*ret_realtime = real;
+		*ret_monotonic = before + least / 2;
+	}
+}
+
 #endif

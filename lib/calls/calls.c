@@ -511,10 +511,8 @@ static int no_sync(struct calls *c, const struct element *e)
 	}
 }
 
-int calls_element(void *user, const struct element *e)
+static int take(struct calls *c, const struct element *e)
 {
-	struct calls *c = user;
-
 	switch (e->kind) {
 	case ELEM_RANGE:
 		return range(c, e);
@@ -544,6 +542,22 @@ int calls_element(void *user, const struct element *e)
 	default:
 		return 0;
 	}
+}
+
+int calls_element(void *user, const struct element *e)
+{
+	struct calls *c = user;
+	int rc = take(c, e);
+
+	/* What a timestamp says of cycles is said again by the next count (IHI0064, "Timestamp packets"). */
+	if (e->has_cycles && e->kind != ELEM_TIMESTAMP)
+		spread_cycles(&c->spread, e->cycles);
+	return rc;
+}
+
+void calls_tick(struct calls *c, uint64_t ns)
+{
+	c->spread.tick = ns;
 }
 
 int calls_end(struct calls *c, uint64_t end)

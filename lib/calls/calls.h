@@ -3,9 +3,9 @@
  * it pushes events to its sink, in order of time, each leave matching the innermost open enter. Never aborts: what it
  * cannot explain it counts and marks.
  *
- * Time. Timestamps stand between ranges; what lies between two of them is spread by instructions executed, and what is
- * left over belongs to system calls and gaps. So events come out at the latest one timestamp behind; calls_end()
- * flushes. Times never go back; equal ones keep their order.
+ * Time. Timestamps stand between ranges; what lies between two of them is spread by the cycles that the trace counts, else
+ * by instructions executed, and what is left over belongs to system calls and gaps. So events come out when a later
+ * timestamp comes; calls_end() flushes. Times never go back; equal ones keep their order.
  *
  * Ranges may come one by one, or several in one (struct element). So what runs on within a region, not by a call or a
  * return, and follows a range without anything but cycles in between, must change nothing; and which region an address
@@ -83,7 +83,7 @@ struct call_event {
 	uint8_t kind;                  /* enum call_kind, leave_kind, gap_kind or mark_kind, as the type has it */
 	uint64_t time;                 /* ns */
 	uint64_t instructions;         /* of this thread, executed before this event */
-	uint64_t bound;                /* the two timestamps around it are so far apart; UINT64_MAX: not known */
+	uint64_t bound;                /* its time is off by no more; UINT64_MAX: not known */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
 	const struct inlined *inlined; /* enter, root: where, if that function is inlined there; else NULL */
 };
@@ -113,6 +113,9 @@ struct calls;
 
 /* regions is borrowed, and may serve many threads one after another. */
 int calls_new(struct region_map *regions, const struct calls_sink *sink, struct calls **ret);
+
+/* Timestamps are that coarse: each may be so much behind the time at which it was taken. 0 unless told. */
+void calls_tick(struct calls *c, uint64_t ns);
 
 /* Timestamps must already be CLOCK_MONOTONIC ns. Fits struct element_sink. */
 int calls_element(void *calls, const struct element *e);

@@ -7,11 +7,11 @@ enum {
 	PACE_ONE = 1024,
 	PACE_GUESS = PACE_ONE, /* one instruction a nanosecond, before anything is known */
 	PACE_MAX = 1000 * PACE_ONE,
-	PACE_SAMPLE = 64, /* instructions that a stretch needs to tell anything */
+	PACE_SAMPLE = 64, /* instructions, or cycles, that a stretch needs to tell anything */
 };
 
 struct spread_item {
-	uint64_t pos;
+	uint64_t pos, cycles; /* of the stretch, before it */
 	const struct region *function;
 	const struct inlined *inlined;
 	uint32_t waits; /* before it, in its stretch */
@@ -30,12 +30,59 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* How long n instructions take at the present pace. */
-static uint64_t run_time(const struct spread *s, uint64_t n)
+/* How long n instructions, or cycles, take at a pace. */
+static uint64_t time_at(uint64_t pace, uint64_t n)
 {
-	unsigned __int128 t = (unsigned __int128)n * (s->pace ? s->pace : PACE_GUESS) / PACE_ONE;
+	unsigned __int128 t = (unsigned __int128)n * (pace ? pace : PACE_GUESS) / PACE_ONE;
 
 	return t > INT64_MAX ? INT64_MAX : (uint64_t)t;
+}
+
+static uint64_t run_time(const struct spread *s, uint64_t instructions)
+{
+	return time_at(s->pace, instructions);
+}
+
+/* What was counted up to pos belongs to what waits since it was last counted, by instructions. */
+static void settle_cycles(struct spread *s, uint64_t pos, uint64_t n)
+{
+	for (; s->n_counted < s->n; s->n_counted++)
+		s->items[s->n_counted].cycles = s->cycles + scale(n, s->items[s->n_counted].pos - s->cycles_pos, pos - s->cycles_pos);
+	s->cycles = add(s->cycles, n);
+	s->cycles_pos = pos;
+	s->counted = 0;
+	s->uncounted = false;
+}
+
+/* As many cycles as the instructions since took elsewhere; so many as instructions where nothing is known. */
+static uint64_t guess_cycles(const struct spread *s, uint64_t pos)
+{
+	uint64_t before = s->cycles_pos - s->pos, instructions = pos - s->cycles_pos;
+
+	if (before && s->cycles)
+		return scale(s->cycles, instructions, before);
+	return s->pace && s->cycle_pace ? scale(instructions, s->pace, s->cycle_pace) : instructions;
+}
+
+static void count(struct spread *s, uint64_t pos)
+{
+	uint64_t n = s->uncounted ? guess_cycles(s, pos) : s->counted;
+
+	/* Of what was counted across the beginning of the stretch, its part. */
+	if (!s->uncounted && s->cycles_from < s->cycles_pos)
+		n = scale(n, pos - s->cycles_pos, pos - s->cycles_from);
+	settle_cycles(s, pos, n);
+	s->cycles_from = pos;
+}
+
+/* Whether the stretch that ends here is to be spread by cycles: then all of it has some. */
+static bool end_cycles(struct spread *s, uint64_t pos)
+{
+	if (s->counted)
+		count(s, pos);
+	else if (s->cycles)
+		settle_cycles(s, pos, guess_cycles(s, pos));
+	return s->cycles != 0;
 }
 
 static int emit(struct spread *s, const struct spread_item *item, uint64_t time, uint64_t bound)
@@ -60,38 +107,44 @@ static int emit(struct spread *s, const struct spread_item *item, uint64_t time,
 static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run;
+	bool by_cycles = end_cycles(s, pos);
 	int rc = 0;
 
 	end = MAX(end, begin);
 	length = end - begin;
-	run = s->waits ? MIN(length, run_time(s, instructions)) : length;
+	run = by_cycles ? time_at(s->cycle_pace, s->cycles) : run_time(s, instructions);
+	run = s->waits ? MIN(length, run) : length;
 	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct spread_item *item = &s->items[i];
 
 		rc = emit(s, item,
-			  begin + scale(run, item->pos - s->pos, instructions) +
+			  begin +
+			      (by_cycles ? scale(run, item->cycles, s->cycles)
+					 : scale(run, item->pos - s->pos, instructions)) +
 			      scale(length - run, item->waits, s->waits),
 			  bound);
 	}
-	s->n = 0;
+	s->n = s->n_counted = 0;
 	s->waits = 0;
 	s->time = end;
-	s->pos = pos;
+	s->pos = s->cycles_pos = pos;
+	s->cycles = 0;
 	s->started = true;
 	return rc;
 }
 
-static void learn_pace(struct spread *s, uint64_t instructions, uint64_t length)
+/* n: instructions, or cycles, that took so long. */
+static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 {
 	uint64_t sample;
 
-	if (s->waits || s->guessed || instructions < PACE_SAMPLE)
+	if (n < PACE_SAMPLE)
 		return;
-	sample = MIN(scale(length, PACE_ONE, instructions), (uint64_t)PACE_MAX);
+	sample = MIN(scale(length, PACE_ONE, n), (uint64_t)PACE_MAX);
 	sample = MAX(sample, (uint64_t)1);
 	/* A stretch in which the thread was not running says little about its pace. */
-	s->pace = s->pace ? (7 * s->pace + MIN(sample, 4 * s->pace)) / 8 : sample;
-	s->pace = MAX(s->pace, (uint64_t)1);
+	*pace = *pace ? (7 * *pace + MIN(sample, 4 * *pace)) / 8 : sample;
+	*pace = MAX(*pace, (uint64_t)1);
 }
 
 static int flush_guess(struct spread *s, uint64_t pos)
@@ -103,6 +156,8 @@ static int flush_guess(struct spread *s, uint64_t pos)
 int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
 	       const struct inlined *inlined)
 {
+	if (s->counted)
+		count(s, pos);
 	if (s->n == s->room) {
 		uint32_t room = s->room ? s->room * 2 : 256;
 		struct spread_item *items;
@@ -120,13 +175,19 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 		s->items = items;
 		s->room = room;
 	}
-	s->items[s->n++] = (struct spread_item){ pos, function, inlined, s->waits, (uint8_t)type, (uint8_t)kind };
+	s->items[s->n++] = (struct spread_item){ pos, 0, function, inlined, s->waits, (uint8_t)type, (uint8_t)kind };
 	return 0;
+}
+
+void spread_cycles(struct spread *s, uint64_t n)
+{
+	s->counted = add(s->counted, n);
 }
 
 void spread_wait(struct spread *s)
 {
 	s->waits++;
+	s->uncounted = true;
 }
 
 int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time)
@@ -139,14 +200,21 @@ int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time)
 		s->counts->backwards++;
 		time = s->stamp;
 	}
+	/* The clock is coarser than its timestamps are apart: what came between them goes with what comes until it moves on. */
+	if (s->started && time == s->stamp && !s->guessed)
+		return 0;
 	if (!s->started) {
 		/* What came before the first timestamp is counted back from it. */
 		run = run_time(s, instructions);
 		s->time = time - MIN(run, time);
 		bound = UINT64_MAX;
 	} else {
-		bound = s->stamp ? time - s->stamp : UINT64_MAX;
-		learn_pace(s, instructions, time - MIN(time, s->time));
+		bound = s->stamp ? add(time - s->stamp, s->tick) : UINT64_MAX;
+		if (!s->waits && !s->guessed) {
+			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
+			if (end_cycles(s, pos))
+				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
+		}
 	}
 	rc = flush(s, pos, time, bound);
 	s->stamp = time;

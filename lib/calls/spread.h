@@ -1,7 +1,8 @@
 /*
- * Gives events their times. Events wait until the next timestamp; then they are spread over what lies between it and
- * the one before, by instructions executed. Where something in between takes time without executing (a system call, a
- * gap), the instructions go at the pace seen elsewhere and the rest is its.
+ * Gives events their times. Events wait until the next timestamp of another time; then they are spread over what lies
+ * between it and the one before, by the cycles that the trace counts, else by instructions executed. Where something in
+ * between takes time without executing (a system call, a gap), the instructions go at the pace seen elsewhere and the rest
+ * is its.
  */
 #ifndef CSIGHT_CALLS_SPREAD_H
 #define CSIGHT_CALLS_SPREAD_H
@@ -20,6 +21,14 @@ struct spread {
 	uint64_t stamp;     /* the last timestamp; time is later where a stretch had to be guessed */
 	uint64_t pace;      /* ns an instruction, times 1024; 0: not known yet */
 	uint64_t last;      /* of the last event */
+	uint64_t tick;      /* timestamps are that coarse, ns */
+	/* Cycles of the present stretch: those counted up to the last event but those of it that wait. */
+	uint64_t cycles, counted;
+	uint64_t cycles_pos; /* where the former end */
+	uint64_t cycles_from; /* where the trace last counted up to; before the stretch, perhaps */
+	uint64_t cycle_pace; /* ns a cycle, times 1024; 0: not known yet */
+	uint32_t n_counted;  /* events whose cycles are known */
+	bool uncounted;      /* something without instructions came since, during which nobody knows what was counted */
 	bool started;       /* time is known */
 	bool guessed;       /* since the last timestamp */
 };
@@ -27,6 +36,9 @@ struct spread {
 /* pos: instructions executed so far. */
 int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
 	       const struct inlined *inlined);
+
+/* So many cycles passed since this was last told; up to what is put next. */
+void spread_cycles(struct spread *s, uint64_t n);
 
 /* Time passes here, between what was put before and what comes. */
 void spread_wait(struct spread *s);

@@ -80,7 +80,7 @@ struct element {
 	bool has_cycles;
 	/*
 	 * Range: several of them, all within one region, of which this has the first one's start, the last one's end and what that
-	 * ended with, and the instructions of all.
+	 * ended with, the instructions of all, and the cycles that were counted between them.
 	 */
 	bool several;
 	uint8_t reason;

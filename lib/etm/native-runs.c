@@ -1,4 +1,5 @@
 /* Calls as elements: all that ran from one of them to the next is one range. */
+#include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
 void native_runs_init(struct native_runs *r, const struct element_sink *sink)
@@ -17,6 +18,7 @@ static void begin(struct native_runs *r, const struct block *b, bool torn, uint6
 		.kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start
 	};
 	r->begun = true;
+	r->cycles = 0;
 	r->since = instructions;
 }
 
@@ -54,13 +56,18 @@ static int end(struct native_runs *r, const struct block *blocks, uint32_t word,
 	r->run.range.end = block_end(b);
 	r->run.range.count = (uint32_t)n;
 	r->run.range.last_size = 4;
+	r->run.has_cycles = r->cycles != 0;
+	r->run.cycles = (uint32_t)MIN(r->cycles, UINT32_MAX);
 	return rc < 0 ? rc : tell(r, &r->run);
 }
 
-/* Within what ran they are of no account; else they are told where they are. */
+/* Within what ran they are told with it; else where they are. */
 static int tell_cycles(struct native_runs *r, const struct element *cycles)
 {
-	return r->begun ? 0 : tell(r, cycles);
+	if (!r->begun)
+		return tell(r, cycles);
+	r->cycles += cycles->cycles;
+	return 0;
 }
 
 static int tell_event(struct native_runs *r, const struct native_batch *b, const struct native_call *c, size_t event)

@@ -146,6 +146,7 @@ struct native_runs {
 	struct element run; /* that has begun, if it has */
 	bool begun;
 	uint64_t since; /* instructions before it */
+	uint64_t cycles; /* within it, so far */
 	uint64_t told;	/* ranges */
 	struct element_sink sink;
 };

@@ -145,6 +145,8 @@ static void write_attributes(struct writer *w, const struct store *s)
 	put_attribute(w, "csight_unexplained", NULL, unexplained);
 	put_attribute(w, "csight_quality_percent", NULL, store_quality(s, SIZE_MAX) / 100);
 	put_attribute(w, "csight_time_bound_ns", NULL, bound);
+	if (store_meta(s, "clock"))
+		put_attribute(w, "csight_clock", store_meta(s, "clock"), 0);
 	put_part(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
 	end_packet(w);
 }
@@ -175,8 +177,7 @@ static void put_clock(struct writer *w, unsigned clock, uint64_t time, bool incr
 static void begin_thread(struct writer *w, const struct store *s, size_t index, uint64_t time)
 {
 	const struct store_thread *t = store_thread(s, index);
-	uint64_t realtime = store_meta_number(s, "realtime"), monotonic = store_meta_number(s, "monotonic");
-	uint64_t track = FIRST_THREAD_TRACK + index;
+	uint64_t realtime = store_realtime(s, time), track = FIRST_THREAD_TRACK + index;
 
 	w->sequence = 1 + index;
 	w->time = time;
@@ -197,7 +198,7 @@ static void begin_thread(struct writer *w, const struct store *s, size_t index, 
 	put_clock(w, CLOCK_ID_OWN, time, true);
 	put_clock(w, CLOCK_ID_MONOTONIC, time, false);
 	if (realtime)
-		put_clock(w, CLOCK_ID_REALTIME, realtime - monotonic + time, false);
+		put_clock(w, CLOCK_ID_REALTIME, realtime, false);
 	put_number(&w->parts[1], CLOCK_SNAPSHOT_PRIMARY, CLOCK_ID_MONOTONIC);
 	put_part(w, &w->parts[0], PACKET_CLOCK_SNAPSHOT, 1);
 	put_number(part(w, 2), EVENT_TRACK, track);

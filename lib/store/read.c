@@ -486,6 +486,13 @@ uint64_t store_meta_number(const struct store *s, const char *key)
 	return value ? strtoull(value, NULL, 10) : 0;
 }
 
+uint64_t store_realtime(const struct store *s, uint64_t time)
+{
+	uint64_t realtime = store_meta_number(s, "realtime");
+
+	return realtime ? realtime - store_meta_number(s, "monotonic") + time : 0;
+}
+
 size_t store_threads(const struct store *s)
 {
 	return s->n_threads;

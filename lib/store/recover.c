@@ -273,6 +273,7 @@ static int take_description(struct recovery *r, const struct chunk *c, int to)
 		.program = store_meta(&description, "program"),
 		.source = store_meta(&description, "source"),
 		.id = store_meta(&description, "id"),
+		.clock = store_meta(&description, "clock"),
 		.realtime = store_meta_number(&description, "realtime"),
 		.monotonic = store_meta_number(&description, "monotonic"),
 	};

@@ -23,7 +23,8 @@ struct store_meta {
 	const char *program;          /* its name */
 	const char *source;           /* what was decoded: "emu", "perf.data" */
 	const char *id;               /* of the snapshot; NULL: none */
-	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: not known */
+	const char *clock;            /* of its times: "monotonic", "perf" (the kernel's own), "counter"; NULL: not known */
+	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: not known, or times are of neither */
 };
 
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret);
@@ -72,9 +73,12 @@ static inline void store_closep(struct store **s)
 	store_close(*s);
 }
 
-/* A value of the store's own description: pid, program, source, id, realtime, monotonic; NULL: absent. */
+/* A value of the store's own description: pid, program, source, id, clock, realtime, monotonic; NULL: absent. */
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
+
+/* A time of the store's on CLOCK_REALTIME; 0: not known. */
+uint64_t store_realtime(const struct store *s, uint64_t time);
 
 /* There are fewer kinds; whatever a file says, kind % STORE_GAP_KINDS is one. */
 enum { STORE_GAP_KINDS = 8 };

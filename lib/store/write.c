@@ -49,6 +49,8 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 	add_meta(w, "source", meta->source ? meta->source : "");
 	if (meta->id)
 		add_meta(w, "id", meta->id);
+	if (meta->clock)
+		add_meta(w, "clock", meta->clock);
 	if (meta->realtime)
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)

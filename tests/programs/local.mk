@@ -1,6 +1,6 @@
 # The programs that are traced: for aarch64, static where the name says nothing else.
 traced_static = demo loops recurse indirect branchy library threads threads8 signals faults forks longjmps jit crash \
-	execs moves
+	execs moves clocks
 traced_pie = library recurse
 traced_dynamic = library threads
 traced_cxx = exceptions
