@@ -352,6 +352,16 @@ static bool follow(struct elements *e, const struct packet *p)
 	return taken;
 }
 
+/* Fields of trace info that go on, or go on further than numbers of 32 bits. */
+static bool is_long(const uint8_t *info, uint32_t size)
+{
+	unsigned more = 0;
+
+	for (uint32_t i = 1; i < size && more < 5; i++)
+		more = info[i] & 0x80 ? more + 1 : 0;
+	return more == 5 || info[1] & 0x80 || (info[1] & 1 && info[2] & 0x80);
+}
+
 /* What a packet is called, and more of some, each with a blank behind it. */
 static size_t tell_packet(char *to, const struct packet *p, const uint8_t *bytes, bool early)
 {
@@ -365,7 +375,7 @@ static size_t tell_packet(char *to, const struct packet *p, const uint8_t *bytes
 			n += (size_t)sprintf(to + n, "%s-unseen ", info);
 		if (bytes[1] & 16)
 			n += (size_t)sprintf(to + n, "%s-window ", info);
-		if (bytes[1] & 0x80 || (bytes[1] & 1 && bytes[2] & 0x80))
+		if (is_long(bytes, p->size))
 			n += (size_t)sprintf(to + n, "%s-long ", info);
 		return n;
 	case PACKET_RESERVED:
