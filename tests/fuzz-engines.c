@@ -36,6 +36,7 @@ enum {
 	LINES_MAX = TEXT_MAX / 16,
 	STORY_MAX = BYTES_MAX * 48,
 	RUNS_OF_A_WORKER = 2000, /* OpenCSD loses memory with each tree */
+	BATCH = 100,
 	LIMIT_MS = 10000,
 	KNOWN_MAX = 64,
 	SMALLER_TRIES = 600,
@@ -45,6 +46,8 @@ enum {
 	NO_INPUT = INPUTS,
 	ZEROS = 0xff,
 	OTHERS = 0x55,
+	ONE = 1, /* tasks of a worker */
+	MANY = 2,
 };
 
 /* What an engine is given, in memory that all processes share. */
@@ -67,9 +70,25 @@ struct answer {
 	uint32_t offsets[LINES_MAX]; /* of each */
 };
 
+/* What is known of each of some jobs without their lines. */
+struct outcome {
+	uint64_t hash;
+	size_t size; /* of the job */
+	int rc;
+	bool full, against_truth;
+};
+
+/* By turns the processes would wait for each other more than they work: one job after another by its seed, each on its own. */
+struct batch {
+	uint64_t seed;
+	unsigned n, done;
+	struct outcome outcomes[BATCH];
+};
+
 struct worker {
 	const struct engine_ops *ops;
 	struct answer *answer;
+	struct batch *batch;
 	int to, from; /* pipes; -1: it is not running */
 	pid_t pid;
 	unsigned runs;
@@ -99,6 +118,8 @@ static struct worker subject = { .ops = &engine_native, .to = -1, .fill = OTHERS
 static struct mistake known[KNOWN_MAX];
 static size_t n_known;
 static uint64_t state;
+
+static void make_job(void);
 
 static uint64_t draw(void)
 {
@@ -133,6 +154,18 @@ static uint64_t same_version(void *user, const struct engine_context *context)
 	return 0;
 }
 
+static void tell_truth(struct answer *a)
+{
+	struct generated made;
+
+	generate(job->seed, job->made_size, job->without, &made);
+	for (size_t i = 0; i < made.n_truth; i++)
+		write_line(a, &made.truth[i]);
+	generated_done(&made);
+	a->rc = 0;
+}
+
+/* In place of OpenCSD's, the truth where there is one. */
 static void work(const struct engine_ops *ops, struct answer *a)
 {
 	const struct element_sink sink = { .element = write_line, .user = a };
@@ -144,6 +177,10 @@ static void work(const struct engine_ops *ops, struct answer *a)
 
 	a->size = a->n = 0;
 	a->full = false;
+	if (job->against_truth && ops == &engine_opencsd) {
+		tell_truth(a);
+		return;
+	}
 	if (job->input == NO_INPUT) {
 		generate(job->seed, job->made_size, job->without, &made);
 		memory.user = made.code;
@@ -168,12 +205,39 @@ static void work(const struct engine_ops *ops, struct answer *a)
 	a->rc = rc;
 }
 
+static uint64_t hash_of(const struct answer *a)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < a->size; i++)
+		hash = (hash ^ (uint8_t)a->text[i]) * 0x100000001b3;
+	return hash;
+}
+
+static void work_batch(const struct engine_ops *ops, struct answer *a, struct batch *b)
+{
+	static struct job own;
+	struct job *common = job;
+
+	job = &own;
+	for (b->done = 0; b->done < b->n; b->done++) {
+		state = b->seed + b->done;
+		make_job();
+		work(ops, a);
+		b->outcomes[b->done] = (struct outcome){ hash_of(a), job->size, a->rc, a->full, job->against_truth };
+	}
+	job = common;
+}
+
 static void serve(const struct worker *w, int from, int to)
 {
 	char byte;
 
 	while (read(from, &byte, 1) == 1) {
-		work(w->ops, w->answer);
+		if (byte == ONE)
+			work(w->ops, w->answer);
+		else
+			work_batch(w->ops, w->answer, w->batch);
 		if (write(to, &byte, 1) != 1)
 			break;
 	}
@@ -211,20 +275,30 @@ static void begin_worker(struct worker *w)
 	w->runs = 0;
 }
 
-/* False: it crashed, or took too long. */
-static bool run(struct worker *w)
+static void start(struct worker *w, char task)
 {
-	struct pollfd answer;
-	char byte = 0;
-
-	if (w->to >= 0 && w->runs++ > RUNS_OF_A_WORKER)
+	w->runs += task == MANY ? w->batch->n : 1;
+	if (w->to >= 0 && w->runs > RUNS_OF_A_WORKER)
 		end_worker(w);
 	if (w->to < 0)
 		begin_worker(w);
-	answer = (struct pollfd){ w->from, POLLIN, 0 };
-	if (write(w->to, &byte, 1) != 1)
+	if (write(w->to, &task, 1) != 1)
 		abort();
-	if (poll(&answer, 1, LIMIT_MS) == 0)
+}
+
+/* False: it crashed, or took too long. */
+static bool wait_for(struct worker *w)
+{
+	struct pollfd answer = { w->from, POLLIN, 0 };
+	unsigned done;
+	char byte;
+	int rc;
+
+	do {
+		done = w->batch->done;
+		rc = poll(&answer, 1, LIMIT_MS);
+	} while (rc == 0 && w->batch->done != done);
+	if (rc == 0)
 		w->hangs++;
 	else if (read(w->from, &byte, 1) == 1)
 		return true;
@@ -232,6 +306,12 @@ static bool run(struct worker *w)
 		w->crashes++;
 	end_worker(w);
 	return false;
+}
+
+static bool run(struct worker *w)
+{
+	start(w, ONE);
+	return wait_for(w);
 }
 
 /* The first lines that differ; "" where a side has ended. */
@@ -456,51 +536,26 @@ static const char *const verdicts[VERDICTS] = {
 	"same", "explained", "crashes of OpenCSD", "unsteady OpenCSD", "beyond native", "DIFFERENT", "CRASHES"
 };
 
-static enum verdict judge_truth(struct difference *ret)
-{
-	struct generated made;
-
-	if (!run(&subject))
-		return OUR_CRASH;
-	generate(job->seed, job->made_size, job->without, &made);
-	reference.answer->size = reference.answer->n = 0;
-	reference.answer->full = false;
-	for (size_t i = 0; i < made.n_truth; i++)
-		write_line(reference.answer, &made.truth[i]);
-	generated_done(&made);
-	*ret = compare(reference.answer, subject.answer);
-	return ret->there ? DIFFERENT : SAME;
-}
-
 static enum verdict judge(struct difference *ret)
 {
 	struct mistake *m;
 
 	*ret = (struct difference){ 0 };
-	if (job->against_truth)
-		return judge_truth(ret);
 	if (!run(&subject))
 		return OUR_CRASH;
-	if (subject.answer->rc == -EOPNOTSUPP)
+	if (subject.answer->rc == -EOPNOTSUPP && !job->against_truth)
 		return BEYOND;
 	if (!run(&reference))
 		return THEIR_CRASH;
 	*ret = compare(reference.answer, subject.answer);
 	if (!ret->there)
 		return SAME;
+	if (job->against_truth)
+		return DIFFERENT;
 	m = explain(ret);
 	if (m)
 		m->seen++;
 	return m ? EXPLAINED : DIFFERENT;
-}
-
-static uint64_t hash_of(const struct answer *a)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < a->size; i++)
-		hash = (hash ^ (uint8_t)a->text[i]) * 0x100000001b3;
-	return hash;
 }
 
 /* What OpenCSD says of memory that it has not written is nothing to be compared with; we read no such. */
@@ -899,26 +954,66 @@ static void *shared(size_t size)
 	return p;
 }
 
+static enum verdict judge_alone(uint64_t seed, const char *dir)
+{
+	struct difference d;
+	enum verdict v;
+
+	state = seed;
+	make_job();
+	v = judge(&d);
+	if (v == DIFFERENT)
+		v = judge_again(&d);
+	if (v >= DIFFERENT) {
+		make_smaller(v, &d);
+		judge(&d);
+		save(dir, seed, v, &d);
+	}
+	return v;
+}
+
+/* SAME, BEYOND, or what is to be looked at alone. */
+static enum verdict judge_outcomes(size_t i)
+{
+	const struct outcome *ours = &subject.batch->outcomes[i], *theirs = &reference.batch->outcomes[i];
+
+	if (i >= subject.batch->done || i >= reference.batch->done)
+		return THEIR_CRASH;
+	if (ours->rc == -EOPNOTSUPP && !ours->against_truth)
+		return BEYOND;
+	return ours->full || theirs->full || ours->hash == theirs->hash ? SAME : DIFFERENT;
+}
+
+static void run_batch(uint64_t seed)
+{
+	struct worker *const workers[] = { &subject, &reference };
+
+	for (size_t i = 0; i < ELEMENTS(workers); i++) {
+		workers[i]->batch->seed = seed;
+		workers[i]->batch->n = BATCH;
+		workers[i]->batch->done = 0;
+		start(workers[i], MANY);
+	}
+	for (size_t i = 0; i < ELEMENTS(workers); i++)
+		wait_for(workers[i]);
+}
+
 static int fuzz(uint64_t seed, unsigned seconds, const char *dir)
 {
 	uint64_t ends = now_ns(CLOCK_MONOTONIC) + seconds * 1000000000ull, counts[VERDICTS] = { 0 }, n = 0, bytes = 0;
 
-	for (; now_ns(CLOCK_MONOTONIC) < ends; seed++, n++) {
-		struct difference d;
-		enum verdict v;
+	for (; now_ns(CLOCK_MONOTONIC) < ends; seed += BATCH) {
+		run_batch(seed);
+		for (size_t i = 0; i < BATCH; i++) {
+			enum verdict v = judge_outcomes(i);
 
-		state = seed;
-		make_job();
-		bytes += job->size;
-		v = judge(&d);
-		if (v == DIFFERENT)
-			v = judge_again(&d);
-		counts[v]++;
-		if (v < DIFFERENT)
-			continue;
-		make_smaller(v, &d);
-		judge(&d);
-		save(dir, seed, v, &d);
+			if (v != SAME && v != BEYOND)
+				v = judge_alone(seed + i, dir);
+			counts[v]++;
+			n++;
+			if (i < subject.batch->done)
+				bytes += subject.batch->outcomes[i].size;
+		}
 	}
 	printf("%llu streams, %.1f MB:", (unsigned long long)n, (double)bytes / 1e6);
 	for (size_t i = 0; i < VERDICTS; i++)
@@ -966,6 +1061,8 @@ int main(int argc, char **argv)
 	job = shared(sizeof(*job));
 	reference.answer = shared(sizeof(*reference.answer));
 	subject.answer = shared(sizeof(*subject.answer));
+	reference.batch = shared(sizeof(*reference.batch));
+	subject.batch = shared(sizeof(*subject.batch));
 	for (size_t i = 0; i < n_shown; i++)
 		result |= show(shown[i]);
 	if (!n_shown)
