@@ -249,7 +249,7 @@ static void test_tree(void)
 	struct file f = export(s, &export_tree, &o);
 
 	CHECK_EQ(f.rc, 0);
-	CHECK_STR((const char *)f.data, "thread 5 main: 1.5 ms, 9 calls, 99.53 % known\n"
+	CHECK_STR((const char *)f.data, "thread 5 main: 1.5 ms, 9 calls, times within 10 ns, 99.53 % known\n"
 					"    7.0 us  gaps: 1, overflow\n"
 					"    1.5 ms            function0 (began before) (unfinished)\n"
 					"    1.5 ms        ×3    function1\n"
