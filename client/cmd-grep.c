@@ -42,6 +42,7 @@ static const char *name_of(const struct grep *g, const struct store_frame *f)
 static void print_call(const struct grep *g, const struct store_thread *t, const struct store_event *e,
 		       const struct store_frame *caller)
 {
+	const struct store_site *site = store_site(g->stored.store, e->frame.site);
 	uint64_t ns = e->time - e->frame.enter;
 	bool whole = e->frame.kind != CALL_INFERRED && e->frame.kind != CALL_RESUMED && e->kind != LEAVE_GAP &&
 		     e->kind != LEAVE_END && e->kind != LEAVE_SWITCH;
@@ -59,6 +60,12 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		json_add_str(o, "left", leave_kind_str(e->kind));
 		if (caller)
 			json_add_bytes(o, "caller", name_of(g, caller));
+		if (site)
+			json_add_bool(o, "inlined", true);
+		if (site && site->file[0]) {
+			json_add_bytes(o, "call_file", site->file);
+			json_add_u64(o, "call_line", site->line);
+		}
 		printf("%s\n",
 		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		return;
@@ -67,6 +74,12 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 	       format_duration(ns), whole ? " " : "+", t->tid, esc(name_of(g, &e->frame)));
 	if (caller)
 		printf("  < %s", esc(name_of(g, caller)));
+	if (site)
+		printf(" (inlined");
+	if (site && site->file[0])
+		printf(" at %s:%u", esc(site->file), site->line);
+	if (site)
+		putchar(')');
 	putchar('\n');
 }
 

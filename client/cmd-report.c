@@ -9,6 +9,8 @@
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
+enum { NAME_MAX_SHOWN = 1000 };
+
 enum { OPTION_SORT, OPTION_LIMIT, OPTION_FUNCTION };
 enum { LIMIT = 40 };
 
@@ -94,7 +96,7 @@ static void cell(struct table *t, const char *text)
 static void add_function(struct table *t, const struct store *s, const struct store_function *f)
 {
 	const char *image = strrchr(f->image, '/');
-	char where[96];
+	char where[96], name[NAME_MAX_SHOWN + 16];
 
 	cell(t, format_count(f->calls));
 	cell(t, format_duration(f->total_ns));
@@ -106,7 +108,8 @@ static void add_function(struct table *t, const struct store *s, const struct st
 	snprintf(where, sizeof(where), "+%s in %u", format_duration(stored_since_start(s, f->longest_enter)),
 		 store_thread(s, f->longest_thread)->tid);
 	cell(t, where);
-	cell(t, f->name);
+	snprintf(name, sizeof(name), "%.*s (inlined)", NAME_MAX_SHOWN, f->name);
+	cell(t, f->kind == REGION_INLINED ? name : f->name);
 	cell(t, image ? image + 1 : f->image);
 }
 
@@ -172,7 +175,10 @@ static void print_json(const struct report *r, size_t n)
 
 		json_add_bytes(o, "name", f->name);
 		json_add_bytes(o, "image", f->image);
-		json_add_hex(o, "address", f->address);
+		if (f->kind == REGION_INLINED)
+			json_add_bool(o, "inlined", true);
+		else
+			json_add_hex(o, "address", f->address);
 		if (f->file[0]) {
 			json_add_bytes(o, "file", f->file);
 			json_add_u64(o, "line", f->line);

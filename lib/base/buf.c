@@ -72,15 +72,20 @@ void buf_u64(struct buf *b, uint64_t v)
 
 void buf_varint(struct buf *b, uint64_t v)
 {
-	uint8_t bytes[10];
+	enum { LONGEST = 10 };
+	bool roomy = !b->error && b->capacity - b->size >= LONGEST && !b->limit;
+	uint8_t bytes[LONGEST], *to = roomy ? b->data + b->size : bytes;
 	size_t n = 0;
 
 	while (v >= 0x80) {
-		bytes[n++] = (uint8_t)(v | 0x80);
+		to[n++] = (uint8_t)(v | 0x80);
 		v >>= 7;
 	}
-	bytes[n++] = (uint8_t)v;
-	buf_add(b, bytes, n);
+	to[n++] = (uint8_t)v;
+	if (roomy)
+		b->size += n;
+	else
+		buf_add(b, bytes, n);
 }
 
 void buf_zero(struct buf *b, size_t size)

@@ -20,6 +20,9 @@ struct spread_item {
 
 static uint64_t scale(uint64_t value, uint64_t part, uint64_t whole)
 {
+	/* Most are small, and dividing what is large takes several times as long. */
+	if (whole && (value | part) <= UINT32_MAX)
+		return value * part / whole;
 	return whole ? (uint64_t)((unsigned __int128)value * part / whole) : 0;
 }
 
@@ -106,7 +109,7 @@ static int emit(struct spread *s, const struct spread_item *item, uint64_t time,
 /* Everything that waits goes out, in the stretch from s->time to end; the next stretch begins there. */
 static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
-	uint64_t begin = s->time, length, instructions = pos - s->pos, run;
+	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
 	int rc = 0;
 
@@ -117,12 +120,13 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct spread_item *item = &s->items[i];
 
-		rc = emit(s, item,
-			  begin +
-			      (by_cycles ? scale(run, item->cycles, s->cycles)
-					 : scale(run, item->pos - s->pos, instructions)) +
-			      scale(length - run, item->waits, s->waits),
-			  bound);
+		/* Where one frame ends another one often begins. */
+		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
+			time = begin +
+			       (by_cycles ? scale(run, item->cycles, s->cycles)
+					  : scale(run, item->pos - s->pos, instructions)) +
+			       scale(length - run, item->waits, s->waits);
+		rc = emit(s, item, time, bound);
 	}
 	s->n = s->n_counted = 0;
 	s->waits = 0;

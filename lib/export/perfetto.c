@@ -308,6 +308,16 @@ static bool is_plain(const struct store_event *e, bool cut)
 	return (e->type == STORE_ENTER || e->type == STORE_LEAVE) && !name;
 }
 
+/* Where it is called: the end of the path says enough, and is said often. */
+static void put_inlined(struct writer *w, const struct store_site *site)
+{
+	const char *slash = strrchr(site->file, '/');
+	char where[256];
+
+	snprintf(where, sizeof(where), "%.200s:%u", slash ? slash + 1 : site->file, site->line);
+	put_reason(w, "inlined at", site->file[0] ? where : "?", 0);
+}
+
 static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
 {
 	const char *name, *text;
@@ -317,7 +327,9 @@ static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
 	if (e->type != STORE_ENTER && e->type != STORE_LEAVE)
 		return;
 	perfetto_reason(e, cut, &name, &text);
-	if (name)
+	if (e->type == STORE_ENTER && !cut && e->frame.site != STORE_NO_SITE)
+		put_inlined(w, store_site(w->walk->store, e->frame.site));
+	if (name && (e->type != STORE_ENTER || e->kind != CALL_INLINED || cut))
 		put_reason(w, name, text, 0);
 }
 

@@ -54,6 +54,8 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration(n->ns, time), count[0] ? 10 : 9, count,
 		   paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");
 	buf_printf(b, "%s%s%s", paint(t, BOLD), escape_text(f->name, name, sizeof(name)), paint(t, PLAIN));
+	if (f->kind == REGION_INLINED)
+		buf_printf(b, " %s(inlined)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->before)
 		buf_printf(b, " %s(began before)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->unfinished)
