@@ -46,13 +46,13 @@ static uint64_t no_version(void *user, const struct engine_context *context)
 /* As bytes are read from a file: both have them copied to where they are decoded. */
 static int feed(const struct trace *t, struct native *e, struct native_workers *w)
 {
-	static uint8_t chunk[NATIVE_STEP];
+	static uint8_t chunk[ENGINE_ROOM];
 	int rc = 0;
 
 	for (size_t at = 0, n; at < t->size && rc == 0; at += n) {
-		uint8_t *to = w ? native_workers_room(w, NATIVE_STEP) : chunk;
+		uint8_t *to = w ? native_workers_room(w, ENGINE_ROOM) : chunk;
 
-		n = MIN(t->size - at, (size_t)NATIVE_STEP);
+		n = MIN(t->size - at, (size_t)ENGINE_ROOM);
 		if (!to)
 			return -ENOMEM;
 		memcpy(to, t->bytes + at, n);

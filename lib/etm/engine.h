@@ -80,12 +80,14 @@ struct engine_stats {
 
 struct engine;
 
+enum { ENGINE_ROOM = 64 << 10 };
+
 struct engine_ops {
 	const char *name;
 	/* config is copied; memory and sink are too. -EOPNOTSUPP: this source is beyond it; -ENOMEM. */
 	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
 		    const struct element_sink *sink, struct engine **ret);
-	/* May be NULL, as may what it returns: a place for the next bytes, where pushing them costs less. */
+	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_ROOM, where pushing them costs less. */
 	void *(*room)(struct engine *e, size_t size);
 	/* Any chunking. Returns what the sink returned where that was negative; -ENOMEM. */
 	int (*push)(struct engine *e, const void *data, size_t size);

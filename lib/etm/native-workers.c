@@ -21,6 +21,7 @@ enum {
 	PART_SHARE = 8,	      /* each has so many, if as much is still to come as there was */
 	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
 	SYNC_SIZE = 12,
+	STEP = 16 << 10,
 };
 
 /* So much may wait to be stitched before no more is begun. */
@@ -505,7 +506,7 @@ static int cut(struct native_workers *w)
 
 uint8_t *native_workers_room(struct native_workers *w, size_t size)
 {
-	return w->native->error < 0 || !w->n || size > NATIVE_STEP ? NULL : buf_room(&part_at(w, w->n - 1)->bytes, size);
+	return w->native->error < 0 || !w->n || size > ENGINE_ROOM ? NULL : buf_room(&part_at(w, w->n - 1)->bytes, size);
 }
 
 int native_workers_push(struct native_workers *w, const void *data, size_t size)
@@ -516,12 +517,14 @@ int native_workers_push(struct native_workers *w, const void *data, size_t size)
 	for (size_t n; rc == 0 && size; bytes += n, size -= n) {
 		struct part *p = part_at(w, w->n - 1);
 
-		/* Little at a time, as what is behind a part's end is copied once more. */
-		n = MIN(size, (size_t)NATIVE_STEP);
-		if (bytes == p->bytes.data + p->bytes.size)
+		n = size;
+		if (bytes == p->bytes.data + p->bytes.size) {
 			buf_grew(&p->bytes, n);
-		else
+		} else {
+			/* Little at a time, as what is behind a part's end is copied once more. */
+			n = MIN(size, (size_t)STEP);
 			buf_add(&p->bytes, bytes, n);
+		}
 		rc = buf_error(&p->bytes);
 		while (rc == 0 && (rc = cut(w)) > 0)
 			rc = 0;

@@ -100,12 +100,11 @@ struct native *native_close(struct native *e);
  * are good). What goes to the sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by
  * one thread at a time.
  */
-enum { NATIVE_STEP = 16 << 10 };
 struct native_workers;
 struct pool;
 int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
 			struct pool *pool, unsigned most, size_t part, struct native_workers **ret);
-/* Where the next bytes may be put before they are pushed, at most NATIVE_STEP of them: they are not copied then. Or NULL. */
+/* Where the next bytes may be put before they are pushed, at most ENGINE_ROOM of them: they are not copied then. Or NULL. */
 uint8_t *native_workers_room(struct native_workers *w, size_t size);
 int native_workers_push(struct native_workers *w, const void *data, size_t size);
 int native_workers_reset(struct native_workers *w);
