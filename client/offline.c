@@ -1,3 +1,4 @@
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +12,8 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
+#include "lib/perfdata/format.h"
+#include "lib/store/format.h"
 
 enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, NOBODY = 65534, JOB = 1 };
 
@@ -54,6 +57,7 @@ int offline_snapshot(struct offline *d, const char *id, int trace, int json)
 	_cleanup_buf_ struct buf text = { .limit = SNAPSHOT_JSON_MAX };
 	ssize_t n;
 
+	d->name = id;
 	d->type = "perf.data";
 	d->input = trace;
 	do {
@@ -72,6 +76,10 @@ static int open_snapshot(struct offline *d, const char *name)
 	size_t size;
 	int rc = read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
+	if (rc == -ENOENT) {
+		client_error("%s is no snapshot's directory: neither snapshot.json nor snapshot.ini is in it", esc(name));
+		return STATUS_FAILED;
+	}
 	if (rc < 0)
 		return cannot("read snapshot.json of", name, rc);
 	rc = read_snapshot(d, name, text, size);
@@ -117,16 +125,35 @@ static int open_regs(struct offline *d)
 	return STATUS_OK;
 }
 
+/* What is certainly not meant for the decoder is told apart here, where it is known what else there is. */
+static int look_at(const struct offline *d, const char *name)
+{
+	uint64_t magic = 0;
+
+	/* A file too short for it is for the decoder to tell of. */
+	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
+		return STATUS_OK;
+	magic = le64toh(magic);
+	if (magic == STORE_MAGIC)
+		client_error("%s is a store, decoded already: csight show, report, grep, diff, open and export read it", esc(name));
+	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
+		client_error("%s is neither a perf.data nor a snapshot's directory; bare trace needs --regs FILE", esc(name));
+	else
+		return STATUS_OK;
+	return STATUS_FAILED;
+}
+
 int offline_input(struct offline *d, const char *name)
 {
 	struct stat st;
 
+	d->name = name;
 	d->type = "perf.data";
 	d->input = open(name, O_RDONLY | O_CLOEXEC);
 	if (d->input < 0 || fstat(d->input, &st) < 0)
 		return cannot("open", name, -errno);
 	if (!S_ISDIR(st.st_mode))
-		return d->regs ? open_regs(d) : STATUS_OK;
+		return d->regs ? open_regs(d) : look_at(d, name);
 	if (d->regs) {
 		client_error("--regs is for a file of bare trace; %s is a directory", esc(name));
 		return STATUS_FAILED;
@@ -278,7 +305,7 @@ static int on_event(struct offline *d, const struct worker_event *e, bool *ret_d
 		if (prints(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
 			*ret_done = true;
 		else
-			client_error("cannot decode: %s", esc(e->reason));
+			client_error("cannot decode %s: %s", esc(d->name), esc(e->reason));
 		return *ret_done ? STATUS_OK : STATUS_FAILED;
 	}
 	return 0;

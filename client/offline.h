@@ -22,6 +22,7 @@ struct offline {
 	void (*on_result)(struct client *c, json_object *result);
 	struct finder finder; /* its directory and snapshot are offline_input()'s */
 	/* The rest is offline.c's own. */
+	const char *name; /* of the input, as the user gave it */
 	const char *type; /* of the input, in csight-decode's words */
 	int input, code;
 	struct offline_file files[WORKER_OUTPUTS_MAX]; /* of those that are asked for, as many as are open */

@@ -89,7 +89,7 @@ int stored_read(const char *name, struct stored *ret)
 	if (rc == 0)
 		return STATUS_OK;
 	client_error("cannot read the store of %s: %s", esc(name),
-		     rc == -EBADMSG	    ? "this is no store"
+		     rc == -EBADMSG	    ? "this is no store (csight decode --to store -o FILE makes one of a trace)"
 		     : rc == -EPROTONOSUPPORT ? "it is in the format of another version of csight"
 		     : rc == -ENODATA	    ? "it was cut or damaged so early that nothing is whole"
 					    : strerror(-rc));
