@@ -32,6 +32,7 @@ enum rig_call {
 	RIG_SWITCH,    /* tid and tgid run here from now on */
 	RIG_ARENA_START, /* the shared sink begins anew, with arena_size */
 	RIG_ARENA_STOP,	 /* its last frame is filled up */
+	RIG_RETRANSLATE, /* all code is translated anew */
 };
 
 /* configr: TRCCONFIGR's bits. */

@@ -19,6 +19,7 @@ static struct pci_dev *memory;
 static struct platform_device *devices[DEVICES];
 static int n_devices;
 static struct tracepoint *switch_point;
+static struct perf_event *keeper;
 
 void rig_buffer_copy(struct rig_buffer *b, unsigned long head, const u8 *ring, u64 len, u64 from, u64 size)
 {
@@ -114,6 +115,33 @@ static int watch_switches(void)
 	return rc;
 }
 
+/*
+ * The kernel patches its calls of perf's scheduling hooks in when the first event of a task is opened. QEMU before 8.1 may
+ * miss it: a block that one virtual CPU translates while another one patches it can keep what was there, and then events
+ * are started but never stopped when a thread leaves its CPU. So an event of our own keeps them in, and what was translated
+ * until now, also without our probe of context switches, is forgotten.
+ */
+static int settle_code(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY, .size = sizeof(attr), .disabled = 1,
+	};
+
+	keeper = perf_event_create_kernel_counter(&attr, -1, current, NULL, NULL);
+	if (IS_ERR(keeper))
+		return PTR_ERR(keeper);
+	local_irq_disable();
+	rig_call(RIG_RETRANSLATE);
+	local_irq_enable();
+	return 0;
+}
+
+static void unwatch_switches(void)
+{
+	tracepoint_probe_unregister(switch_point, on_switch, NULL);
+	tracepoint_synchronize_unregister();
+}
+
 static int map_memory(void)
 {
 	u64 size, each;
@@ -186,8 +214,13 @@ static int __init rig_init(void)
 		rc = rig_sources_register(sink);
 	if (!rc)
 		rc = watch_switches();
+	if (rc)
+		goto forget;
+	rc = settle_code();
 	if (!rc)
 		return 0;
+	unwatch_switches();
+forget:
 	unregister();
 unmap:
 	unmap_memory();
@@ -196,8 +229,8 @@ unmap:
 
 static void __exit rig_exit(void)
 {
-	tracepoint_probe_unregister(switch_point, on_switch, NULL);
-	tracepoint_synchronize_unregister();
+	perf_event_release_kernel(keeper);
+	unwatch_switches();
 	unregister();
 	unmap_memory();
 }

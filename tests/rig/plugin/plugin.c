@@ -29,6 +29,7 @@ enum { ARENA = 1 << 20, SUCCESSORS = 256, STAGED = 512, VIRTUAL_CLOCK = 1, NOT_I
 /* QEMU's own, no part of its plugin interface; Debian's binary exports them. */
 int64_t qemu_clock_get_ns(int clock);
 struct CPUState *qemu_get_cpu(int index);
+void tb_flush(struct CPUState *cpu);
 
 struct block {
 	uint64_t start, end, target;
@@ -284,6 +285,10 @@ static void on_call(unsigned vcpu, void *userdata)
 		formatter_flush(&arena);
 		shared->arena_head = arena.head;
 		pthread_mutex_unlock(&arena_lock);
+		break;
+	case RIG_RETRANSLATE:
+		/* Done when no virtual CPU runs, before this one's next block. */
+		tb_flush(qemu_get_cpu((int)vcpu));
 		break;
 	}
 	r->call = 0;
