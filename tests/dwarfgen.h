@@ -224,14 +224,4 @@ static void dwarfgen_elf(struct buf *b, const struct buf s[DWARF_SECTIONS])
 	buf_done(&names);
 }
 
-static void make_dwarf(struct buf *b, int version)
-{
-	struct buf s[DWARF_SECTIONS] = { 0 };
-
-	dwarfgen_sections(s, version);
-	dwarfgen_elf(b, s);
-	for (int i = 0; i < DWARF_SECTIONS; i++)
-		buf_done(&s[i]);
-}
-
 #endif

@@ -7,6 +7,16 @@
 #include "tests/dwarfgen.h"
 #include "tests/unit.h"
 
+static void make_dwarf(struct buf *b, int version)
+{
+	struct buf s[DWARF_SECTIONS] = { 0 };
+
+	dwarfgen_sections(s, version);
+	dwarfgen_elf(b, s);
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		buf_done(&s[i]);
+}
+
 static int load(const struct buf *b, struct inlines **ret)
 {
 	_cleanup_close_ int fd = memfd_create("elf", MFD_CLOEXEC);

@@ -6,9 +6,14 @@ FUZZ_SECONDS = 60
 FUZZ_CFLAGS = -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize-recover=all -pthread
 FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
-EXTRA_DIST += tests/fuzz/local.mk tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
-	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c \
-	tests/fuzz/store.c tests/fuzz/topology.c
+EXTRA_DIST += tests/fuzz/local.mk
+
+# Built by `make check`, for nothing but that they go on fitting what they call.
+check_LTLIBRARIES = tests/fuzz/libfuzz.la
+tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
+	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
+	tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c tests/fuzz/store.c tests/fuzz/topology.c
+tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
 fuzz_sources = tests/fuzz/fuzz.c daemon/capture/jitdump.c daemon/capture/jitdump.h $(filter-out client/decode/main.c,$(csight_decode_SOURCES)) \
 	$(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \

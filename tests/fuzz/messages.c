@@ -109,7 +109,7 @@ static void image(int fd)
 	char reason[16];
 	int got = -1;
 
-	if (job_image(&j, 1, "/bin/prog", NULL, 7, 0, &got, reason, sizeof(reason)) == 0)
+	if (job_image(&j, 1, "/bin/prog", NULL, 7, NULL, 0, &got, reason, sizeof(reason)) == 0)
 		closep(&got);
 }
 
