@@ -7,59 +7,37 @@
  *
  * Each engine works in a process of its own, that is begun anew where it crashes or takes too long. A difference that
  * no mistake in the known list explains (tests/opencsd-mistakes tells of its form) is made small and saved in DIR: exit
- * status
- * 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted.
+ * status 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted. Seconds are of processor
+ * time, of all processes.
  */
 #include "config.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/buf.h"
 #include "lib/base/util.h"
-#include "lib/etm/packet.h"
-#include "tests/generate.h"
-#include "tests/trace.h"
+#include "tests/fuzz-engines.h"
 
 enum {
-	INPUTS = 64,
-	BYTES_MAX = 1 << 16,
 	TEXT_MAX = 8 << 20,
 	LINES_MAX = TEXT_MAX / 16,
-	STORY_MAX = BYTES_MAX * 48,
 	RUNS_OF_A_WORKER = 2000, /* OpenCSD loses memory with each tree */
 	BATCH = 100,
-	LIMIT_MS = 10000,
-	KNOWN_MAX = 64,
+	LIMIT_CPU = 10, /* seconds for a job, of processor time; of all time, as a busy machine may leave it little: */
+	LIMIT = 600,
 	SMALLER_TRIES = 600,
-	/* What OpenCSD 1.3.3 does not know: such traces are compared with their truth alone. */
-	NEW_FEATURES = GENERATE_COMPARE_BRANCHES | GENERATE_PAUTH_LR | GENERATE_RESETS | GENERATE_INSTRUMENTATION |
-		       GENERATE_MARKERS | GENERATE_Q | GENERATE_RETURN_STACK,
-	NO_INPUT = INPUTS,
 	ZEROS = 0xff,
 	OTHERS = 0x55,
 	ONE = 1, /* tasks of a worker */
 	MANY = 2,
-};
-
-/* What an engine is given, in memory that all processes share. */
-struct job {
-	struct engine_config config;
-	uint32_t input; /* whose code it is; NO_INPUT: that of a made-up trace */
-	uint64_t seed;  /* of that */
-	uint32_t made_size, without;
-	bool against_truth;
-	uint32_t chunks; /* seed of the sizes it is pushed in; 0: at once */
-	size_t size;
-	uint8_t bytes[BYTES_MAX];
 };
 
 struct answer {
@@ -96,44 +74,9 @@ struct worker {
 	uint64_t crashes, hangs;
 };
 
-struct input {
-	struct trace trace;
-	const char *path;
-	size_t *syncs, n_syncs;
-};
-
-/* A mistake of OpenCSD's: patterns of what each side says first, where they differ. */
-struct mistake {
-	char name[256], theirs[256], ours[256], before[256], then[256], packets[256];
-	bool anywhere; /* two ranges may begin at different places */
-	bool longer;   /* OpenCSD's range goes on behind ours */
-	uint64_t seen;
-};
-
-static struct input inputs[INPUTS];
-static size_t n_inputs;
 static struct job *job;
 static struct worker reference = { .ops = &engine_opencsd, .to = -1, .fill = ZEROS };
 static struct worker subject = { .ops = &engine_native, .to = -1, .fill = OTHERS };
-static struct mistake known[KNOWN_MAX];
-static size_t n_known;
-static uint64_t state;
-
-static void make_job(void);
-
-static uint64_t draw(void)
-{
-	state += 0x9e3779b97f4a7c15;
-	uint64_t z = state;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-static size_t below(size_t n)
-{
-	return n ? draw() % n : 0;
-}
 
 static int write_line(void *user, const struct element *e)
 {
@@ -146,11 +89,6 @@ static int write_line(void *user, const struct element *e)
 	a->offsets[a->n++] = (uint32_t)e->offset;
 	a->size += element_format(e, a->text + a->size, 256);
 	a->text[a->size++] = '\n';
-	return 0;
-}
-
-static uint64_t same_version(void *user, const struct engine_context *context)
-{
 	return 0;
 }
 
@@ -169,8 +107,7 @@ static void tell_truth(struct answer *a)
 static void work(const struct engine_ops *ops, struct answer *a)
 {
 	const struct element_sink sink = { .element = write_line, .user = a };
-	struct engine_memory memory = { generate_read, same_version, false, NULL };
-	struct generated made = { 0 };
+	struct job_memory memory;
 	uint64_t chunks = job->chunks;
 	struct engine *e = NULL;
 	int rc;
@@ -181,13 +118,8 @@ static void work(const struct engine_ops *ops, struct answer *a)
 		tell_truth(a);
 		return;
 	}
-	if (job->input == NO_INPUT) {
-		generate(job->seed, job->made_size, job->without, &made);
-		memory.user = made.code;
-	} else {
-		memory = inputs[job->input].trace.memory;
-	}
-	rc = ops->open(&job->config, &memory, &sink, &e);
+	job_memory(job, &memory);
+	rc = ops->open(&job->config, &memory.memory, &sink, &e);
 	for (size_t at = 0; rc == 0 && at < job->size;) {
 		size_t n = job->size - at;
 
@@ -201,7 +133,7 @@ static void work(const struct engine_ops *ops, struct answer *a)
 	if (rc == 0)
 		rc = ops->finish(e);
 	ops->close(e);
-	generated_done(&made);
+	job_memory_done(&memory);
 	a->rc = rc;
 }
 
@@ -221,8 +153,7 @@ static void work_batch(const struct engine_ops *ops, struct answer *a, struct ba
 
 	job = &own;
 	for (b->done = 0; b->done < b->n; b->done++) {
-		state = b->seed + b->done;
-		make_job();
+		job_make(job, b->seed + b->done);
 		work(ops, a);
 		b->outcomes[b->done] = (struct outcome){ hash_of(a), job->size, a->rc, a->full, job->against_truth };
 	}
@@ -286,18 +217,29 @@ static void start(struct worker *w, char task)
 		abort();
 }
 
+/* ns of processor time. */
+static uint64_t time_of(const struct worker *w)
+{
+	clockid_t clock;
+
+	return w->to >= 0 && clock_getcpuclockid(w->pid, &clock) == 0 ? now_ns(clock) : 0;
+}
+
 /* False: it crashed, or took too long. */
 static bool wait_for(struct worker *w)
 {
 	struct pollfd answer = { w->from, POLLIN, 0 };
-	unsigned done;
+	uint64_t since = time_of(w);
+	unsigned done = w->batch->done, waited = 0;
 	char byte;
 	int rc;
 
-	do {
-		done = w->batch->done;
-		rc = poll(&answer, 1, LIMIT_MS);
-	} while (rc == 0 && w->batch->done != done);
+	while ((rc = poll(&answer, 1, 1000)) == 0 && time_of(w) - since <= LIMIT_CPU * 1000000000ull && waited++ < LIMIT)
+		if (w->batch->done != done) {
+			since = time_of(w);
+			done = w->batch->done;
+			waited = 0;
+		}
 	if (rc == 0)
 		w->hangs++;
 	else if (read(w->from, &byte, 1) == 1)
@@ -313,14 +255,6 @@ static bool run(struct worker *w)
 	start(w, ONE);
 	return wait_for(w);
 }
-
-/* The first lines that differ; "" where a side has ended. */
-struct difference {
-	bool there;
-	uint32_t from, to; /* offsets of the two */
-	char theirs[256], ours[256], before[256];
-	char then[256]; /* where ours stops: the next line of losing synchronisation, or of the end */
-};
 
 static void copy_line(char to[256], const char *from, const char *end)
 {
@@ -367,169 +301,6 @@ static struct difference compare(const struct answer *theirs, const struct answe
 	return d;
 }
 
-/* Of two ranges the patterns alone would say little: both begin at the same place. */
-static bool same_start(const struct difference *d)
-{
-	const char *theirs = d->theirs + 6, *ours = d->ours + 6;
-
-	/* Of what it takes for A32 nothing is alike. */
-	if (strncmp(d->theirs, "range ", 6) != 0 || strncmp(d->ours, "range ", 6) != 0 || strstr(d->theirs, " A32 "))
-		return true;
-	return strcspn(theirs, " ") == strcspn(ours, " ") && memcmp(theirs, ours, strcspn(ours, " ")) == 0;
-}
-
-static uint64_t end_of_range(const char *line)
-{
-	unsigned long long end = 0;
-
-	return sscanf(line, "range %*x %llx", &end) == 1 ? end : 0;
-}
-
-static size_t find_sync(const uint8_t *bytes, size_t n)
-{
-	static const uint8_t sync[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
-	const uint8_t *at = memmem(bytes, n, sync, sizeof(sync));
-
-	return at ? (size_t)(at - bytes) : n;
-}
-
-/* What P0 elements there are, the newest last, but that none of them goes by being committed. */
-struct elements {
-	size_t n;
-	uint8_t kinds[BYTES_MAX * 24];
-};
-
-/* Whether a packet takes back a source address. */
-static bool follow(struct elements *e, const struct packet *p)
-{
-	size_t n = 0;
-	bool taken = false;
-
-	switch (p->kind) {
-	case PACKET_ATOMS:
-	case PACKET_CANCEL:
-		n = p->n_atoms;
-		break;
-	case PACKET_SOURCE:
-	case PACKET_EXCEPTION:
-	case PACKET_PE_RESET:
-	case PACKET_Q:
-		n = 1;
-		break;
-	case PACKET_TRANSACTION_START:
-		n = !(job->config.idr0 & 1u << 30);
-		break;
-	case PACKET_ASYNC:
-		e->n = 0;
-		break;
-	default:
-		break;
-	}
-	while (n--)
-		e->kinds[e->n++] = (uint8_t)p->kind;
-	for (n = MIN((size_t)p->cancel, e->n); n; n--)
-		taken = e->kinds[--e->n] == PACKET_SOURCE || taken;
-	return taken;
-}
-
-/* Fields of trace info that go on, or go on further than numbers of 32 bits. */
-static bool is_long(const uint8_t *info, uint32_t size)
-{
-	unsigned more = 0;
-
-	for (uint32_t i = 1; i < size && more < 5; i++)
-		more = info[i] & 0x80 ? more + 1 : 0;
-	return more == 5 || info[1] & 0x80 || (info[1] & 1 && info[2] & 0x80);
-}
-
-/* What a packet is called, and more of some, each with a blank behind it. */
-static size_t tell_packet(char *to, const struct packet *p, const uint8_t *bytes, bool early)
-{
-	const char *info = early ? "sync-info" : "trace-info";
-	size_t n;
-
-	switch (p->kind) {
-	case PACKET_TRACE_INFO:
-		n = (size_t)sprintf(to, "%s ", info);
-		if (p->number)
-			n += (size_t)sprintf(to + n, "%s-unseen ", info);
-		if (bytes[1] & 16)
-			n += (size_t)sprintf(to + n, "%s-window ", info);
-		if (is_long(bytes, p->size))
-			n += (size_t)sprintf(to + n, "%s-long ", info);
-		return n;
-	case PACKET_RESERVED:
-	case PACKET_INVALID:
-	case PACKET_BROKEN:
-		return (size_t)sprintf(to, "bad-%02x ", bytes[0]);
-	case PACKET_CONTEXT:
-		return (size_t)sprintf(to, "%s%s ", early ? "early-" : "", p->context.updated ? "context" : "same-context");
-	case PACKET_ASYNC:
-		return (size_t)sprintf(to, "async ");
-	default:
-		n = (size_t)sprintf(to, "%s%s ", early ? "early-" : "", packet_name(p->kind));
-		if (p->cancel > INT32_MAX || p->commit > INT32_MAX)
-			n += (size_t)sprintf(to + n, "negative ");
-		return n;
-	}
-}
-
-/*
- * The packets by name, from the last synchronisation before one offset up to the first behind another. Those before the
- * first trace info are "early-" ones, and that one is a "sync-info"; one that is cut off is a "cut-" one. Behind a packet that takes
- * back a source address is "cancelled-source".
- */
-static const char *story(uint32_t from, uint32_t to)
-{
-	static char text[STORY_MAX];
-	static struct elements elements;
-	struct packets packets;
-	struct packet p;
-	size_t n = 0;
-	bool early = true;
-
-	packets_init(&packets, &job->config);
-	for (size_t at = find_sync(job->bytes, job->size); at < job->size; at += p.size) {
-		if (!packets_next(&packets, job->bytes + at, job->size - at, &p)) {
-			n += (size_t)sprintf(text + n, "%scut-%s ", early ? "early-" : "",
-					     packet_name(packets.kinds[job->bytes[at]]));
-			break;
-		}
-		if (p.kind == PACKET_ASYNC && at > to && to >= from)
-			break;
-		if (p.kind == PACKET_ASYNC) {
-			early = true;
-			n = at <= from ? 0 : n;
-		}
-		n += tell_packet(text + n, &p, job->bytes + at, early);
-		if (follow(&elements, &p))
-			n += (size_t)sprintf(text + n, "cancelled-source ");
-		early = early && p.kind != PACKET_TRACE_INFO;
-	}
-	text[n] = 0;
-	return text;
-}
-
-static bool matches(const char *pattern, const char *text)
-{
-	return strcmp(pattern, "*") == 0 || fnmatch(pattern, text, FNM_EXTMATCH) == 0;
-}
-
-static struct mistake *explain(const struct difference *d)
-{
-	const char *packets = story(d->from, d->to);
-
-	for (size_t i = 0; i < n_known; i++) {
-		struct mistake *m = &known[i];
-
-		if (m->longer && end_of_range(d->theirs) <= end_of_range(d->ours))
-			continue;
-		if ((m->anywhere || same_start(d)) && matches(m->theirs, d->theirs) && matches(m->ours, d->ours) &&
-		    matches(m->before, d->before) && matches(m->then, d->then) && matches(m->packets, packets))
-			return m;
-	}
-	return NULL;
-}
 /* UNSTEADY: OpenCSD's answer depends on memory that it has not written. */
 enum verdict { SAME, EXPLAINED, THEIR_CRASH, UNSTEADY, BEYOND, DIFFERENT, OUR_CRASH, VERDICTS };
 static const char *const verdicts[VERDICTS] = {
@@ -538,8 +309,6 @@ static const char *const verdicts[VERDICTS] = {
 
 static enum verdict judge(struct difference *ret)
 {
-	struct mistake *m;
-
 	*ret = (struct difference){ 0 };
 	if (!run(&subject))
 		return OUR_CRASH;
@@ -552,10 +321,7 @@ static enum verdict judge(struct difference *ret)
 		return SAME;
 	if (job->against_truth)
 		return DIFFERENT;
-	m = explain(ret);
-	if (m)
-		m->seen++;
-	return m ? EXPLAINED : DIFFERENT;
+	return mistakes_explain(job, ret) ? EXPLAINED : DIFFERENT;
 }
 
 /* What OpenCSD says of memory that it has not written is nothing to be compared with; we read no such. */
@@ -616,23 +382,6 @@ static void make_smaller(enum verdict wanted, const struct difference *first)
 	job->size = size;
 }
 
-static void write_case(FILE *f)
-{
-	const struct engine_config *c = &job->config;
-
-	if (job->input == NO_INPUT)
-		fprintf(f, "made %llx %x %x %d\n", (unsigned long long)job->seed, job->made_size, job->without,
-			job->against_truth);
-	else
-		fprintf(f, "code %s\n", inputs[job->input].path);
-	fprintf(f, "config %d %x %x %x %x %x %x %x %x %d\n", c->protocol, c->trace_id, c->configr, c->traceidr, c->idr0,
-		c->idr1, c->idr2, c->idr8, c->devarch, c->core_aa64);
-	fprintf(f, "chunks %x\nbytes", job->chunks);
-	for (size_t i = 0; i < job->size; i++)
-		fprintf(f, "%s%02x", i % 32 ? " " : "\n", job->bytes[i]);
-	fprintf(f, "\n");
-}
-
 static void save(const char *dir, uint64_t seed, enum verdict verdict, const struct difference *d)
 {
 	char path[4096];
@@ -645,304 +394,29 @@ static void save(const char *dir, uint64_t seed, enum verdict verdict, const str
 		return;
 	fprintf(f, "# seed %llx\n# before:  %s\n# OpenCSD: %s\n# native:  %s\n", (unsigned long long)seed, d->before,
 		d->theirs, d->ours);
-	write_case(f);
+	job_write(job, f);
 	fclose(f);
 	printf("%s: before: %s\n   OpenCSD: %s\n   native:  %s\n", path, d->before, d->theirs, d->ours);
 	fflush(stdout);
 }
 
-static int find_input(const char *path)
-{
-	for (size_t i = 0; i < n_inputs; i++)
-		if (strcmp(inputs[i].path, path) == 0)
-			return (int)i;
-	return -1;
-}
-
-static int read_case(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	struct engine_config *c = &job->config;
-	char line[8192], code[4096];
-	unsigned byte, v[10] = { 0 };
-	unsigned long long seed;
-	int input = -1;
-
-	if (!f)
-		return -errno;
-	while (fgets(line, sizeof(line), f) && strncmp(line, "bytes", 5) != 0) {
-		if (sscanf(line, "code %4095s", code) == 1)
-			input = find_input(code);
-		if (sscanf(line, "made %llx %x %x %u", &seed, &v[0], &v[1], &v[2]) == 4) {
-			input = NO_INPUT;
-			job->seed = seed;
-			job->made_size = v[0];
-			job->without = v[1];
-			job->against_truth = v[2];
-		}
-		sscanf(line, "config %u %x %x %x %x %x %x %x %x %u", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7,
-		       v + 8, v + 9);
-		sscanf(line, "chunks %x", &job->chunks);
-	}
-	*c = (struct engine_config){ .protocol = v[0],
-				     .trace_id = (uint8_t)v[1],
-				     .configr = v[2],
-				     .traceidr = v[3],
-				     .idr0 = v[4],
-				     .idr1 = v[5],
-				     .idr2 = v[6],
-				     .idr8 = v[7],
-				     .devarch = v[8],
-				     .core_aa64 = v[9] };
-	for (job->size = 0; job->size < BYTES_MAX && fscanf(f, "%2x", &byte) == 1;)
-		job->bytes[job->size++] = (uint8_t)byte;
-	fclose(f);
-	job->input = (uint32_t)input;
-	return input < 0 ? -ENOENT : 0;
-}
-
 static int show(const char *path)
 {
-	const struct mistake *m;
+	const char *mistake;
 	struct difference d;
 	enum verdict v;
-	int rc = read_case(path);
+	int rc = job_read(job, path);
 
 	if (rc < 0) {
 		fprintf(stderr, "%s: %s (its input must be given, too)\n", path, strerror(-rc));
 		return 1;
 	}
 	v = judge(&d);
-	m = v == EXPLAINED ? explain(&d) : NULL;
-	printf("%s: %s%s%s\n%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", path, verdicts[v], m ? ": " : "",
-	       m ? m->name : "", story(d.from, d.to), reference.answer->rc, (int)reference.answer->size, reference.answer->text,
+	mistake = v == EXPLAINED ? mistakes_explain(job, &d) : NULL;
+	printf("%s: %s%s%s\n%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", path, verdicts[v], mistake ? ": " : "",
+	       mistake ? mistake : "", mistakes_story(job, d.from, d.to), reference.answer->rc, (int)reference.answer->size, reference.answer->text,
 	       subject.answer->rc, (int)subject.answer->size, subject.answer->text);
 	return v >= DIFFERENT;
-}
-
-/* Headers by their frequency in what one wants to see, most of them with what belongs to them. */
-static size_t put_packet(uint8_t ret[32])
-{
-	static const uint8_t plain[] = { 0x04, 0x07, 0x0a, 0x0b, 0x80, 0x88, 0x90, 0x91, 0x92, 0xa0, 0xa1,
-					 0xa2, 0xaf, 0xb0, 0xb1, 0xb2, 0x70, 0x71, 0x74, 0x7f, 0x30, 0x31,
-					 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x3d, 0x3f };
-	static const uint8_t payload[][2] = {
-		/* header, bytes behind it; 0xff: a field without a known end */
-		{ 0x01, 2 },    { 0x02, 0xff }, { 0x03, 0xff }, { 0x06, 1 },    { 0x06, 2 },    { 0x09, 9 },
-		{ 0x0c, 1 },    { 0x0d, 1 },    { 0x0e, 0xff }, { 0x0f, 0xff }, { 0x2d, 0xff }, { 0x2e, 0xff },
-		{ 0x2f, 0xff }, { 0x81, 1 },    { 0x81, 5 },    { 0x82, 5 },    { 0x85, 9 },    { 0x85, 13 },
-		{ 0x95, 0xff }, { 0x96, 0xff }, { 0x9a, 4 },    { 0x9b, 4 },    { 0x9d, 8 },    { 0x9e, 8 },
-		{ 0xa5, 3 },    { 0xa6, 3 },    { 0xaa, 5 },    { 0xab, 5 },    { 0xac, 1 },    { 0xb4, 0xff },
-		{ 0xb5, 0xff }, { 0xb6, 4 },    { 0xb8, 8 },    { 0x00, 1 },
-	};
-	size_t n = 1, kind = below(10), row;
-
-	ret[0] = (uint8_t)(0xc0 + below(0x40));
-	if (kind < 4)
-		return n;
-	if (kind < 7) {
-		ret[0] = plain[below(sizeof(plain))];
-		return n;
-	}
-	if (kind == 7) {
-		ret[0] = (uint8_t)(0x10 + below(0x10));
-		return n;
-	}
-	row = below(ELEMENTS(payload));
-	ret[0] = payload[row][0];
-	if (payload[row][1] == 0xff) {
-		while (n < 9 && below(3))
-			ret[n++] = (uint8_t)(0x80 | draw());
-		ret[n++] = (uint8_t)below(below(2) ? 4 : 0x80);
-	} else {
-		for (; n <= payload[row][1]; n++)
-			ret[n] = (uint8_t)(below(4) ? draw() : below(4));
-	}
-	return n;
-}
-
-static void insert(size_t at, const uint8_t *bytes, size_t n)
-{
-	if (job->size + n > BYTES_MAX)
-		return;
-	memmove(job->bytes + at + n, job->bytes + at, job->size - at);
-	memcpy(job->bytes + at, bytes, n);
-	job->size += n;
-}
-
-static void cut_out(size_t at, size_t n)
-{
-	n = MIN(n, job->size - at);
-	memmove(job->bytes + at, job->bytes + at + n, job->size - at - n);
-	job->size -= n;
-}
-
-static void mutate(void)
-{
-	size_t at = below(job->size), n;
-	uint8_t bytes[64];
-
-	switch (below(8)) {
-	case 0:
-		job->bytes[at] ^= (uint8_t)(1u << below(8));
-		break;
-	case 1:
-		job->bytes[at] = (uint8_t)draw();
-		break;
-	case 2:
-		cut_out(at, 1 + below(below(4) ? 4 : 64));
-		break;
-	case 3: /* once more */
-		n = 1 + below(32);
-		n = MIN(n, job->size - at);
-		memcpy(bytes, job->bytes + at, n);
-		insert(below(job->size), bytes, n);
-		break;
-	default:
-		for (n = 1 + below(4); n; n--)
-			insert(at, bytes, put_packet(bytes));
-		break;
-	}
-}
-
-static void mutate_config(struct engine_config *c)
-{
-	switch (below(12)) {
-	case 1:
-		/* With OpenCSD, code that changes is that of the newest timestamp, also for what is older and waits for
-		 * its commit. */
-		c->idr8 = job->input == NO_INPUT ? (uint32_t)below(20) : c->idr8;
-		break;
-	case 5:
-		c->configr ^= 1u << 4; /* cycle counts */
-		break;
-	case 6:
-		c->idr0 ^= 1u << 30; /* transactions */
-		break;
-	}
-}
-
-/* What is known to be wrong with OpenCSD 1.3.3 beyond what patterns could tell. */
-static void keep_to_known(struct engine_config *c)
-{
-	/* It does not commit what cycle counts commit. */
-	c->idr0 |= 1u << 29;
-	/* Its return stack loses entries at exceptions, source addresses, and trace info; or it crashes. */
-	c->configr &= ~(1u << 12);
-	/* It knows no Q elements. */
-	c->idr0 &= ~(3u << 15);
-	/* Of a source without context IDs, or VMIDs, it reads them all the same, where a context says that it has some.
-	 */
-	if (!(c->idr2 >> 5 & 31))
-		c->idr2 |= 4u << 5;
-	if (!(c->idr2 >> 10 & 31))
-		c->idr2 |= 1u << 10;
-}
-
-static void make_up(void)
-{
-	struct generated made;
-
-	job->input = NO_INPUT;
-	job->seed = draw();
-	job->made_size = 200 + (uint32_t)below(below(4) ? 3000 : 12000);
-	job->against_truth = below(3) == 0;
-	job->without = (uint32_t)(draw() & draw()) | (job->against_truth ? 0 : NEW_FEATURES);
-	/* What speculated and was changed is hardly ever a trace again. */
-	if (!job->against_truth && below(4))
-		job->without |= GENERATE_SPECULATION;
-	/* OpenCSD 1.3.3 does not count a source address as what can be cancelled. */
-	if (!job->against_truth && !(job->without & GENERATE_SPECULATION))
-		job->without |= GENERATE_SOURCES;
-	generate(job->seed, job->made_size, job->without, &made);
-	job->config = made.config;
-	job->size = MIN(made.size, (size_t)BYTES_MAX);
-	memcpy(job->bytes, made.bytes, job->size);
-	generated_done(&made);
-}
-
-/* A piece of a real trace. */
-static void take_piece(void)
-{
-	const struct input *in;
-	size_t from, n;
-
-	job->input = (uint32_t)below(n_inputs);
-	job->against_truth = false;
-	in = &inputs[job->input];
-	job->config = in->trace.config;
-	from = in->n_syncs && below(16) ? in->syncs[below(in->n_syncs)] : below(in->trace.size);
-	n = 100 + below(below(4) ? 1000 : 16000);
-	n = MIN(in->trace.size - from, n);
-	memcpy(job->bytes, in->trace.bytes + from, n);
-	job->size = n;
-}
-
-static void make_job(void)
-{
-	if (!n_inputs || below(2))
-		make_up();
-	else
-		take_piece();
-	job->chunks = below(2) ? (uint32_t)draw() : 0;
-	if (job->against_truth)
-		return;
-	if (below(4) == 0)
-		mutate_config(&job->config);
-	keep_to_known(&job->config);
-	for (size_t i = below(2) ? 1 + below(3) : below(30); i && job->size > 1; i--)
-		mutate();
-}
-
-static void find_syncs(struct input *in)
-{
-	static const uint8_t sync[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
-	const uint8_t *at = in->trace.bytes, *end = at + in->trace.size;
-
-	while ((at = memmem(at, (size_t)(end - at), sync, sizeof(sync)))) {
-		in->syncs = reallocarray(in->syncs, in->n_syncs + 1, sizeof(*in->syncs));
-		if (!in->syncs)
-			abort();
-		in->syncs[in->n_syncs++] = (size_t)(at - in->trace.bytes);
-		at += sizeof(sync);
-	}
-}
-
-static int read_known(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	struct mistake *m = NULL;
-	char line[256];
-
-	if (!f)
-		return -errno;
-	/* The rest of a longer one, of bytes, is none that is looked for. */
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = 0;
-		if (strncmp(line, "mistake ", 8) == 0 && n_known < KNOWN_MAX) {
-			m = &known[n_known++];
-			snprintf(m->name, sizeof(m->name), "%s", line + 8);
-			strcpy(m->before, "*");
-			strcpy(m->then, "*");
-			strcpy(m->packets, "*");
-		} else if (m && strncmp(line, "opencsd ", 8) == 0) {
-			snprintf(m->theirs, sizeof(m->theirs), "%s", line + 8);
-		} else if (m && strncmp(line, "right ", 6) == 0) {
-			snprintf(m->ours, sizeof(m->ours), "%s", line + 6);
-		} else if (m && strncmp(line, "before ", 7) == 0) {
-			snprintf(m->before, sizeof(m->before), "%s", line + 7);
-		} else if (m && strncmp(line, "then ", 5) == 0) {
-			snprintf(m->then, sizeof(m->then), "%s", line + 5);
-		} else if (m && strncmp(line, "packets ", 8) == 0) {
-			snprintf(m->packets, sizeof(m->packets), "%s", line + 8);
-		} else if (m && strcmp(line, "anywhere") == 0) {
-			m->anywhere = true;
-		} else if (m && strcmp(line, "longer") == 0) {
-			m->longer = true;
-		}
-	}
-	fclose(f);
-	return 0;
 }
 
 static void *shared(size_t size)
@@ -959,8 +433,7 @@ static enum verdict judge_alone(uint64_t seed, const char *dir)
 	struct difference d;
 	enum verdict v;
 
-	state = seed;
-	make_job();
+	job_make(job, seed);
 	v = judge(&d);
 	if (v == DIFFERENT)
 		v = judge_again(&d);
@@ -998,11 +471,23 @@ static void run_batch(uint64_t seed)
 		wait_for(workers[i]);
 }
 
+/* Of all processes. */
+static double seconds_spent(void)
+{
+	struct rusage ended;
+
+	getrusage(RUSAGE_CHILDREN, &ended);
+	return (double)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) +
+	       (double)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) / 1e6 +
+	       (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) + time_of(&subject) + time_of(&reference)) / 1e9;
+}
+
 static int fuzz(uint64_t seed, unsigned seconds, const char *dir)
 {
-	uint64_t ends = now_ns(CLOCK_MONOTONIC) + seconds * 1000000000ull, counts[VERDICTS] = { 0 }, n = 0, bytes = 0;
+	uint64_t counts[VERDICTS] = { 0 }, n = 0, bytes = 0;
+	double begun = seconds_spent();
 
-	for (; now_ns(CLOCK_MONOTONIC) < ends; seed += BATCH) {
+	for (; seconds_spent() - begun < seconds; seed += BATCH) {
 		run_batch(seed);
 		for (size_t i = 0; i < BATCH; i++) {
 			enum verdict v = judge_outcomes(i);
@@ -1015,12 +500,11 @@ static int fuzz(uint64_t seed, unsigned seconds, const char *dir)
 				bytes += subject.batch->outcomes[i].size;
 		}
 	}
-	printf("%llu streams, %.1f MB:", (unsigned long long)n, (double)bytes / 1e6);
+	printf("%llu streams, %.1f MB, %.0f s:", (unsigned long long)n, (double)bytes / 1e6, seconds_spent() - begun);
 	for (size_t i = 0; i < VERDICTS; i++)
 		printf(" %s %llu", verdicts[i], (unsigned long long)counts[i]);
 	printf("\n");
-	for (size_t i = 0; i < n_known; i++)
-		printf("  %-40s %llu\n", known[i].name, (unsigned long long)known[i].seen);
+	mistakes_print();
 	return counts[DIFFERENT] || counts[OUR_CRASH];
 }
 
@@ -1048,15 +532,11 @@ int main(int argc, char **argv)
 			dir = value, i++;
 		else if (strcmp(argv[i], "--show") == 0)
 			shown[n_shown++] = value, i++;
-		else if (strcmp(argv[i], "--known") == 0 && read_known(value) == 0)
+		else if (strcmp(argv[i], "--known") == 0 && mistakes_read(value) == 0)
 			i++;
-		else if (n_inputs < INPUTS && trace_load(argv[i], -1, &inputs[n_inputs].trace) == 0)
-			inputs[n_inputs++].path = argv[i];
-		else
+		else if (job_add_input(argv[i]) < 0)
 			return 2;
 	}
-	for (size_t i = 0; i < n_inputs; i++)
-		find_syncs(&inputs[i]);
 	signal(SIGPIPE, SIG_IGN);
 	job = shared(sizeof(*job));
 	reference.answer = shared(sizeof(*reference.answer));
@@ -1070,9 +550,6 @@ int main(int argc, char **argv)
 	free(shown);
 	end_worker(&reference);
 	end_worker(&subject);
-	for (size_t i = 0; i < n_inputs; i++) {
-		trace_done(&inputs[i].trace);
-		free(inputs[i].syncs);
-	}
+	job_drop_inputs();
 	return result;
 }

@@ -225,7 +225,8 @@ tests_unit_generate_SOURCES = tests/unit-generate.c $(generate_sources)
 tests_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
 TESTS += tests/unit-generate
 check_PROGRAMS += tests/fuzz-engines
-tests_fuzz_engines_SOURCES = tests/fuzz-engines.c $(generate_sources) $(trace_sources)
+tests_fuzz_engines_SOURCES = tests/fuzz-engines.c tests/fuzz-engines.h tests/fuzz-jobs.c tests/fuzz-mistakes.c \
+	$(generate_sources) $(trace_sources)
 tests_fuzz_engines_LDADD = $(csight_decode_LDADD) -lpthread
 EXTRA_DIST += tests/opencsd-mistakes
 
