@@ -4,7 +4,7 @@
  *   bench-workers NAME INPUT [THREADS...]
  *
  * Each outlet of the native engine, in its first pass over the trace and in its third one. Those who listen do nothing. With
- * BYTES=N of the trace at most so many; ROUNDS=N (5), of which the medians are told.
+ * BYTES=N of the trace at most so many; PART=N bytes in each part; ROUNDS=N (5), of which the medians are told.
  */
 #include "config.h"
 
@@ -20,6 +20,7 @@
 enum { ROUNDS_MAX = 99, PASSES = 3 };
 
 static unsigned rounds = 5;
+static size_t part;
 static const char *name;
 
 /* ns; the first pass, and the last one. */
@@ -73,7 +74,7 @@ static int run(const struct trace *t, enum native_outlet outlet, unsigned thread
 
 	memory.version = no_version;
 	if (rc == 0)
-		rc = threads ? native_workers_open(&t->config, &memory, &sink, pool, threads, 0, &w)
+		rc = threads ? native_workers_open(&t->config, &memory, &sink, pool, threads, part, &w)
 			     : native_open(&t->config, &memory, &sink, &e);
 	for (unsigned pass = 0; pass < PASSES && rc == 0; pass++) {
 		uint64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID), wall = now_ns(CLOCK_MONOTONIC);
@@ -159,6 +160,8 @@ int main(int argc, char **argv)
 	}
 	if (getenv("ROUNDS"))
 		rounds = MIN(MAX((unsigned)strtoul(getenv("ROUNDS"), NULL, 0), 1u), (unsigned)ROUNDS_MAX);
+	if (getenv("PART"))
+		part = (size_t)strtoull(getenv("PART"), NULL, 0);
 	name = argv[1];
 	rc = trace_load(argv[2], -1, &t);
 	if (rc < 0)
