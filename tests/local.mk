@@ -210,7 +210,10 @@ TESTS += tests/daemon-start.test tests/daemon-jobs.test
 EXTRA_DIST += tests/demo.test
 TESTS += tests/demo.test
 
-EXTRA_DIST += tests/bench tests/bench-engines
+EXTRA_DIST += tests/bench tests/bench-engines tests/bench-perfetto
+check_PROGRAMS += tests/bench-store
+tests_bench_store_SOURCES = tests/bench-store.c
+tests_bench_store_LDADD = lib/store/libstore.la
 check_PROGRAMS += tests/bench-engine
 trace_sources = tests/trace.c tests/trace.h client/finder.c client/decode/info.c client/decode/job.c client/decode/runs.c \
 	client/decode/source.c client/decode/source-perf.c client/decode/source-snapshot.c client/decode/stream.c

@@ -5,7 +5,7 @@
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
-enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 12, STRETCH_MAPPINGS = 64 };
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 15, STRETCH_MAPPINGS = 64 };
 
 struct mapping {
 	uint64_t start, end, offset, time;

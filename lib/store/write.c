@@ -193,13 +193,11 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 	return rc;
 }
 
-/* What an event names, as frames have it. */
-static int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
+static int look_up(struct store_writer *w, const struct call_event *e, struct frame *f)
 {
 	uint32_t *number;
 	int rc;
 
-	f->site = NO_SITE;
 	if (!e->inlined)
 		return find_function(w, e->function, &f->function);
 	rc = numbers_find(&w->instances, (uintptr_t)e->inlined, 0, &number);
@@ -210,6 +208,24 @@ static int find_frame(struct store_writer *w, const struct call_event *e, struct
 	f->site = *number;
 	f->function = w->sites[f->site].function;
 	return 0;
+}
+
+/* What an event names, as frames have it. */
+static int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
+{
+	const void *key = e->inlined ? (const void *)e->inlined : e->function;
+	struct seen *seen = &w->seen[(uintptr_t)key / sizeof(struct inlined) % ELEMENTS(w->seen)];
+	int rc = 0;
+
+	f->site = NO_SITE;
+	if (!key || seen->key != key) {
+		rc = look_up(w, e, f);
+		if (rc == 0)
+			*seen = (struct seen){ key, f->function, f->site };
+	}
+	f->function = seen->function;
+	f->site = seen->site;
+	return rc;
 }
 
 static uint64_t packed(const struct frame *f)

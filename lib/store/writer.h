@@ -44,6 +44,12 @@ struct use {
 	uint64_t left; /* the block in which it was left last, from 1 on */
 };
 
+/* A region, or an inlined function at its place, that an event named lately. */
+struct seen {
+	const void *key;
+	uint32_t function, site;
+};
+
 struct segment {
 	uint64_t time, instructions;
 	uint32_t first_root, n_roots;
@@ -86,6 +92,7 @@ struct store_writer {
 	size_t n_functions, room_functions;
 	struct site *sites;
 	size_t n_sites, room_sites;
+	struct seen seen[1024];   /* by key, the last one of each place */
 	struct numbers known;	  /* functions, by what events name them by */
 	struct numbers inlined;	  /* those that are: by name, image, file and line */
 	struct numbers instances; /* sites, by what events name them by */
