@@ -64,11 +64,43 @@ static const struct {
 	{ "caml_alloc_small", "caml_alloc_small" },
 	{ "camlStdlib", "camlStdlib" },
 	{ "camlX__", "camlX__" },
+	/* D: what encloses may be a function; templates of both forms; names and types that stand further ahead. */
+	{ "_Dmain", "D main" },
+	{ "_D4test3fooFiZv", "test.foo" },
+	{ "_D4test3fooFiZ3barMFZv", "test.foo.bar" },
+	{ "_D4test1C6__ctorMFiZC4test1C", "test.C.this" },
+	{ "_D4test1C6__dtorMFZv", "test.C.~this" },
+	{ "_D3std5stdio__T7writelnTAyaZQnFNfQjZv", "std.stdio.writeln!(...).writeln" },
+	{ "_D3std5stdio16__T7writelnTAyaZ7writelnFNfAyaZv", "std.stdio.writeln!(...).writeln" },
+	{ "_D8demangle__T4testVG3uA3i1i2i4Z1xi", "demangle.test!(...).x" },
+	{ "_D8demangle__T3fooS4test1xZ3barFZv", "demangle.foo!(...).bar" },
+	{ "_D6object14TypeInfo_Array8argTypesMFNbNfJC8TypeInfoJQlZi", "object.TypeInfo_Array.argTypes" },
+	{ "_D8demangle4testFDFNaZaHAbG42PxaZv", "demangle.test" },
+	{ "_D4core4stdc5errnoQgFNbNiNeZi.part.0", "core.stdc.errno.errno" },
+	{ "_D", NULL },
+	{ "_D4te", NULL },
+	{ "_D4testM", NULL },
+	{ "_D4testQz", NULL },
+	{ "_D15__T7writelnTAyaZ7writelnFNfAyaZv", NULL },
+	{ "_D5testexx1y", NULL },
+	{ "_D99999999999999999999999a", NULL },
 	/* Go. */
 	{ "main.(*server).run", "main.(*server).run" },
 	{ "gopkg.in/yaml%2ev3.(*parser).parse", "gopkg.in/yaml.v3.(*parser).parse" },
 	{ "100%2e", "100%2e" },
 };
+
+/* Each of these types may be what encloses the name behind it, and is none. */
+static void test_long(void)
+{
+	char name[1500] = "_D1a";
+	_cleanup_free_ char *made = NULL;
+
+	for (size_t n = 4; n + 4 < sizeof(name); n += 4)
+		memcpy(name + n, "FS1a", 4);
+	made = symbol_demangle(name);
+	CHECK(made && made[0] == '_');
+}
 
 static void test_table(void)
 {
@@ -140,6 +172,7 @@ static void test_garbled(void)
 int main(void)
 {
 	test_table();
+	test_long();
 	test_growth();
 	test_nesting();
 	test_garbled();

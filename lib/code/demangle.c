@@ -20,6 +20,8 @@ char *symbol_demangle(const char *name)
 		if (!plain)
 			plain = demangle_ocaml(name);
 		if (!plain)
+			plain = demangle_d(name);
+		if (!plain)
 			plain = demangle_go(name);
 		if (!plain && strncmp(name, "_Z", 2) == 0)
 			plain = __cxa_demangle(name, NULL, NULL, &status);

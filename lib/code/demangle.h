@@ -11,6 +11,9 @@ char *demangle_rust(const char *name);
 /* camlModule__name_123: Module.name. */
 char *demangle_ocaml(const char *name);
 
+/* _D4main3fooFiZv: main.foo. Arguments of templates are left out: writeln!(...). */
+char *demangle_d(const char *name);
+
 /* Go escapes points in the last part of a package's path, as in gopkg.in/yaml%2ev3.Marshal. */
 char *demangle_go(const char *name);
 

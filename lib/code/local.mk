@@ -11,6 +11,7 @@ lib_code_libcode_la_LIBADD = lib/perfdata/libperfdata.la lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
 	lib/code/debug-file.c lib/code/debug-file.h \
 	lib/code/demangle.c lib/code/demangle.h \
+	lib/code/demangle-d.c \
 	lib/code/demangle-plain.c \
 	lib/code/demangle-rust.c \
 	lib/code/dwarf.c lib/code/dwarf.h \

@@ -57,7 +57,7 @@ void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *r
 /* A function by its name, as the file has it or readable. -ENOENT; -ENOTUNIQ: several have it; -ENOMEM. */
 int symbols_named(const struct symbols *s, const char *name, struct symbols_at *ret);
 
-/* A readable form of a C++, Rust, OCaml or Go name, or a copy of any other; long ones are cut. NULL: no memory. The caller frees. */
+/* A readable form of a C++, Rust, D, OCaml or Go name, or a copy of any other; long ones are cut. NULL: no memory. The caller frees. */
 char *symbol_demangle(const char *name);
 
 static inline void symbols_freep(struct symbols **s)
