@@ -32,7 +32,9 @@
 #include "lib/base/util.h"
 #include "tests/rig/shared.h"
 
-enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_TOLD = 8, PAGE = 4096 };
+enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_TOLD = 8, PAGE = 4096, RECORDS = 4096 };
+/* Of a ring that went round, so much of the truth for each decoded instruction is looked at. */
+enum { REACH = 4, REACH_LEAST = 1 << 20 };
 
 struct list {
 	uint64_t *all;
@@ -44,7 +46,8 @@ struct piece {
 	uint64_t begun, ended;
 	unsigned cpu;
 	uint32_t tid;
-	size_t from, to; /* in the list of all */
+	off_t from, to; /* in the log */
+	uint64_t n;    /* instructions */
 };
 
 struct thread {
@@ -55,6 +58,7 @@ struct thread {
 	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
 	struct list cut_cpus;	     /* where it ran until then */
 	uint64_t pieces, moves;
+	uint64_t n, passed_over; /* instructions that it executed; those at the beginning that are not in truth */
 };
 
 static struct {
@@ -72,8 +76,7 @@ static size_t n_threads;
 static uint32_t index_of[TID_MAX]; /* plus one */
 static struct piece *pieces;
 static size_t n_pieces, pieces_room;
-static struct list executed;
-static uint64_t hidden, n_decoded;
+static uint64_t executed, hidden, n_decoded;
 
 static void *more_of(void *all, size_t n, size_t *room, size_t size)
 {
@@ -157,14 +160,20 @@ static bool read_decode(FILE *f, long only)
 	return true;
 }
 
-static void end_piece(struct piece *p, uint64_t time)
+/* False: this one and all that follow began after the freeze. */
+static bool end_piece(struct piece *p, off_t at, uint64_t time)
 {
-	p->to = executed.n;
+	p->to = at;
 	p->ended = time;
+	if (options.windowed && p->begun > options.frozen_to)
+		return false;
 	if (p->tid && p->begun >= options.armed) {
 		pieces = more_of(pieces, n_pieces, &pieces_room, sizeof(*pieces));
 		pieces[n_pieces++] = *p;
+		thread_of(p->tid)->n += p->n;
+		executed += p->n;
 	}
+	return true;
 }
 
 static bool is_asked_for(uint32_t tid, uint32_t pid)
@@ -174,38 +183,40 @@ static bool is_asked_for(uint32_t tid, uint32_t pid)
 	return tid && index_of[tid] && (!options.pid || pid == options.pid);
 }
 
-static void read_log(const char *path, unsigned cpu)
+static FILE *open_log(const char *path)
 {
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	struct rig_truth record;
-	struct piece piece = { .cpu = cpu };
-	uint32_t tid = 0;
+	FILE *f = fopen(path, "re");
 
 	if (!f)
 		abort();
 	setvbuf(f, NULL, _IOFBF, 1 << 20);
-	while (fread(&record, sizeof(record), 1, f) == 1) {
-		if (!(record.start & RIG_MARK)) {
-			for (uint64_t i = 0; piece.tid && i < record.count; i++) {
-				uint64_t pc = record.start + 4 * i;
+	return f;
+}
 
-				if (is_in(&options.hidden, pc))
-					hidden++;
-				else if (!is_in(&options.excluded, pc))
-					add(&executed, pc);
-			}
+static void read_log(const char *path, unsigned cpu)
+{
+	_cleanup_fclose_ FILE *f = open_log(path);
+	struct rig_truth record;
+	struct piece piece = { .cpu = cpu };
+	uint32_t tid = 0;
+	off_t at = 0;
+
+	for (; fread(&record, sizeof(record), 1, f) == 1; at += (off_t)sizeof(record)) {
+		if (!(record.start & RIG_MARK)) {
+			piece.n += record.count;
 			continue;
 		}
-		end_piece(&piece, record.count);
+		if (!end_piece(&piece, at, record.count))
+			return;
 		if (RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH) {
 			uint32_t pid = (uint32_t)(record.start >> 24 & 0xffffff);
 
 			tid = (uint32_t)(record.start & 0xffffff);
 			tid = is_asked_for(tid, pid) ? tid : 0;
 		}
-		piece = (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = executed.n };
+		piece = (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = at + (off_t)sizeof(record) };
 	}
-	end_piece(&piece, UINT64_MAX);
+	end_piece(&piece, at, UINT64_MAX);
 }
 
 static int by_time(const void *a, const void *b)
@@ -217,34 +228,78 @@ static int by_time(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
+static void add_instructions(struct thread *t, const struct rig_truth *record)
+{
+	for (uint64_t i = 0; i < record->count; i++) {
+		uint64_t pc = record->start + 4 * i;
+
+		if (is_in(&options.hidden, pc))
+			hidden++;
+		else if (!is_in(&options.excluded, pc))
+			add(&t->truth, pc);
+	}
+}
+
+static void read_piece(struct thread *t, const struct piece *p, int fd)
+{
+	static struct rig_truth records[RECORDS];
+
+	for (off_t at = p->from; at < p->to;) {
+		size_t size = MIN((size_t)(p->to - at), sizeof(records));
+
+		if (pread(fd, records, size, at) != (ssize_t)size)
+			abort();
+		for (size_t i = 0; i < size / sizeof(*records); i++)
+			add_instructions(t, &records[i]);
+		at += (off_t)size;
+	}
+	add(&t->cuts, t->truth.n);
+	add(&t->cut_times, p->ended);
+	add(&t->cut_cpus, p->cpu);
+}
+
+/* Nothing so far back is in a ring that went round. */
+static bool is_far_back(const struct thread *t, const struct piece *p)
+{
+	return options.wrapped && t->n - t->passed_over - p->n > REACH * t->decode.n + REACH_LEAST && !t->truth.n;
+}
+
 /* The instructions of each thread, in the order that they ran. */
 static void read_truth(const char *dir)
 {
+	FILE *logs[RIG_CPUS] = { 0 };
 	_cleanup_free_ char *pattern = NULL;
 	glob_t found = { 0 };
 
 	if (asprintf(&pattern, "%s/truth.*", dir) < 0 || glob(pattern, 0, NULL, &found) != 0)
 		return;
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		read_log(found.gl_pathv[i], (unsigned)strtoul(strrchr(found.gl_pathv[i], '.') + 1, NULL, 10));
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		unsigned cpu = (unsigned)strtoul(strrchr(found.gl_pathv[i], '.') + 1, NULL, 10) % RIG_CPUS;
+
+		logs[cpu] = open_log(found.gl_pathv[i]);
+		read_log(found.gl_pathv[i], cpu);
+	}
 	globfree(&found);
 	if (n_pieces)
 		qsort(pieces, n_pieces, sizeof(*pieces), by_time);
 	for (size_t i = 0; i < n_pieces; i++) {
-		struct thread *t = thread_of(pieces[i].tid);
+		const struct piece *p = &pieces[i];
+		struct thread *t = thread_of(p->tid);
 		static unsigned last_cpu[TID_MAX];
 
-		for (size_t k = pieces[i].from; k < pieces[i].to; k++)
-			add(&t->truth, executed.all[k]);
-		add(&t->cuts, t->truth.n);
-		add(&t->cut_times, pieces[i].ended);
-		add(&t->cut_cpus, pieces[i].cpu);
-		if (pieces[i].to == pieces[i].from)
+		if (is_far_back(t, p))
+			t->passed_over += p->n;
+		else
+			read_piece(t, p, fileno(logs[p->cpu]));
+		if (!p->n)
 			continue;
 		t->pieces++;
-		t->moves += last_cpu[t->tid] && last_cpu[t->tid] != pieces[i].cpu + 1;
-		last_cpu[t->tid] = pieces[i].cpu + 1;
+		t->moves += last_cpu[t->tid] && last_cpu[t->tid] != p->cpu + 1;
+		last_cpu[t->tid] = p->cpu + 1;
 	}
+	for (size_t i = 0; i < RIG_CPUS; i++)
+		if (logs[i])
+			fclose(logs[i]);
 }
 
 static void show(const char *what, const struct list *l, size_t n, size_t at)
@@ -409,7 +464,7 @@ static bool compare_thread(const struct thread *t, struct missing *missing)
 	if (options.holey)
 		return compare_parts(t);
 	if (find_end(t, &n) && (!t->holes.n || options.wrapped)) {
-		missing->before += n - t->decode.n;
+		missing->before += t->passed_over + n - t->decode.n;
 		return true;
 	}
 	if (options.unended && t->decode.n && lacks_end(t, &missing->after))
@@ -435,7 +490,7 @@ static void tell(struct missing missing)
 	for (size_t i = 0; i < n_threads; i++) {
 		n += threads[i].decode.n > 0;
 		shown += threads[i].decode.n;
-		truth += threads[i].truth.n;
+		truth += threads[i].truth.n + threads[i].passed_over;
 		all_pieces += threads[i].pieces;
 		moves += threads[i].moves;
 		holes += threads[i].holes.n;
@@ -522,7 +577,7 @@ int main(int argc, char **argv)
 			good = false;
 		}
 	}
-	if (good && !executed.n) {
+	if (good && !executed) {
 		printf("nothing ran\n");
 		good = false;
 	}
