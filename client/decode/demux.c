@@ -11,6 +11,8 @@ struct track {
 	struct stream stream;
 	struct tally tally;
 	const struct pd_piece *piece; /* the last one that it was in; NULL: none yet */
+	const struct feed *feed;      /* where its last stretch was, */
+	uint64_t since;		      /* and when that began */
 	bool after_exception;	      /* nothing ran since */
 	bool gap;		      /* something of it was left out */
 };
@@ -24,9 +26,10 @@ struct feed {
 	bool has_tid;
 	bool weighed; /* the stretch at the head has its owner and its time: */
 	uint64_t time, order;
-	bool unsure;   /* where the stretch stands among others of its thread */
-	uint64_t left; /* when the thread of that stretch went, as far as it is known */
-	uint64_t after; /* no stretch that comes began before */
+	bool unsure;              /* where the stretch stands among others of its thread */
+	uint64_t left;            /* when the thread of that stretch went, as far as it is known */
+	uint64_t after;           /* no stretch that comes began before */
+	const struct track *last; /* whose the stretch before was; NULL: nobody's who is known */
 	uint64_t read;
 };
 
@@ -38,10 +41,11 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
-	uint32_t *hash;		/* of threads, by number: index of a track plus one */
+	uint32_t *hash;         /* of threads, by number: index of a track plus one */
 	const struct track *at; /* whom outputs are told of now */
-	uint64_t whole_since;	/* time of records: what slices ended before may have had others between them */
-	uint64_t unsure;	/* stretches that were told of, and may have been earlier or later */
+	uint64_t whole_since;   /* time of records: what slices ended before may have had others between them */
+	uint64_t in_sync; /* CPUs that share a buffer: since when all of them can be read; before, one's may be lost */
+	uint64_t unsure;  /* stretches that were told of, and may have been earlier or later */
 	uint64_t done, to_do;
 };
 
@@ -216,12 +220,22 @@ static int tell(struct demux *d, struct track *t, const struct element *e)
 	return outputs_element(d->outputs, e);
 }
 
+/* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed. */
+static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t)
+{
+	if (f->stream->of_threads || t->since >= d->in_sync)
+		return false;
+	return t->feed != f || f->last != t;
+}
+
 /* Slices of a thread follow each other where it left by an exception, and nothing was lost. */
 static bool goes_on(const struct demux *d, const struct feed *f, const struct track *t, const struct unit *u)
 {
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
 
+	if (was_unseen(d, f, t))
+		return false;
 	if (before == here)
 		return true;
 	if (f->stream->of_threads)
@@ -239,6 +253,8 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 
 	t->gap = false;
 	t->piece = u->piece;
+	t->since = f->time;
+	t->feed = f;
 	if (u->gap && !gap) {
 		lost.reason = u->gap_reason;
 		gap = true;
@@ -279,6 +295,7 @@ static int take_unit(struct demux *d, struct feed *f, const struct unit *u)
 	int rc = 0;
 
 	if (u->first) {
+		f->last = f->track;
 		f->track = NULL;
 		if (!is_wanted(d, f))
 			f->track = NULL;
@@ -341,6 +358,29 @@ static uint64_t whole_since(const struct stream *s)
 	bool of_cpu = s->cpu != UINT32_MAX && s->of_threads;
 
 	return of_cpu && s->n_pieces && s->pieces[0].offset ? s->pieces[0].origin.time : 0;
+}
+
+/*
+ * The bytes of several CPUs begin in one place where what was before is written over, but each CPU's can be read from
+ * its first synchronisation point on only: what it did before is lost, and could be of any thread.
+ */
+static int find_in_sync(struct demux *d)
+{
+	for (size_t i = 0; d->n_feeds > 1 && i < d->n_feeds; i++) {
+		struct feed *f = &d->feeds[i];
+		const struct stream *s = f->stream;
+		const struct unit *u;
+		int rc;
+
+		if (s->of_threads || !s->n_pieces || !s->pieces[0].offset)
+			continue;
+		rc = queue_head(f->queue, &u);
+		if (rc < 0)
+			return rc;
+		if (u)
+			d->in_sync = MAX(d->in_sync, u->has_at ? u->at : u->hi == UINT64_MAX ? u->lo : u->hi);
+	}
+	return 0;
 }
 
 static int open_feeds(struct demux *d)
@@ -411,6 +451,8 @@ int demux_run(struct source *source, struct outputs *outputs, struct tally *tall
 	struct demux d = { .source = source, .outputs = outputs, .tally = tally };
 	int rc = open_feeds(&d);
 
+	if (rc == 0)
+		rc = find_in_sync(&d);
 	if (rc == 0)
 		rc = run(&d);
 	if (rc == 0)
