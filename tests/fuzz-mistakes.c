@@ -142,7 +142,7 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 	struct packets packets;
 	struct packet p;
 	size_t n = 0;
-	bool early = true;
+	bool early = true, unseen = false;
 
 	packets_init(&packets, &job->config);
 	for (size_t at = find_sync(job->bytes, job->size); at < job->size; at += p.size) {
@@ -160,6 +160,12 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			n = at <= from ? 0 : n;
 		}
 		n += tell_packet(text + n, &p, job->bytes + at, early);
+		if (p.kind == PACKET_ASYNC && unseen)
+			n += (size_t)sprintf(text + n, "sync-info-unseen ");
+		if (p.kind == PACKET_RESERVED || p.kind == PACKET_INVALID || p.kind == PACKET_BROKEN)
+			unseen = false;
+		else if (p.kind == PACKET_TRACE_INFO && early && p.number)
+			unseen = true;
 		if (follow(&elements, &job->config, &p))
 			n += (size_t)sprintf(text + n, "cancelled-source ");
 		early = early && p.kind != PACKET_TRACE_INFO;
