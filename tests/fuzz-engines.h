@@ -58,7 +58,7 @@ void mistakes_print(void);
  * The packets by name, from the last synchronisation before one offset up to the first behind another. The first trace
  * info is a "sync-info", and what it says to be unseen is told again behind later synchronisations as long as no packet is
  * bad; instrumentation before it is an "early-" one. One that is cut off is a "cut-" one. Behind a packet that takes back a
- * source address is "cancelled-source".
+ * source address, which may come one synchronisation later, is "cancelled-source".
  */
 const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to);
 

@@ -78,7 +78,9 @@ static bool follow(struct elements *e, const struct engine_config *config, const
 	case PACKET_TRANSACTION_START:
 		n = !(config->idr0 & 1u << 30);
 		break;
-	case PACKET_ASYNC:
+	case PACKET_RESERVED:
+	case PACKET_INVALID:
+	case PACKET_BROKEN:
 		e->n = 0;
 		break;
 	default:
@@ -142,19 +144,31 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 	struct packets packets;
 	struct packet p;
 	size_t n = 0;
-	bool early = true, unseen = false;
+	bool early = true, unseen = false, behind = false;
 
+	elements.n = 0;
 	packets_init(&packets, &job->config);
 	for (size_t at = find_sync(job->bytes, job->size); at < job->size; at += p.size) {
 		if (!packets_next(&packets, job->bytes + at, job->size - at, &p)) {
 			enum packet_kind kind = packets.kinds[job->bytes[at]];
 
+			if (behind)
+				break;
 			n += (size_t)sprintf(text + n, "%scut-%s ", early && kind == PACKET_INSTRUMENTATION ? "early-" : "",
 					     packet_name(kind));
 			break;
 		}
-		if (p.kind == PACKET_ASYNC && at > to && to >= from)
-			break;
+		if (p.kind == PACKET_ASYNC && at > to && to >= from) {
+			/* What is not committed yet may be taken back there still. */
+			if (behind)
+				break;
+			behind = true;
+		}
+		if (behind) {
+			if (follow(&elements, &job->config, &p))
+				n += (size_t)sprintf(text + n, "cancelled-source ");
+			continue;
+		}
 		if (p.kind == PACKET_ASYNC) {
 			early = true;
 			n = at <= from ? 0 : n;
