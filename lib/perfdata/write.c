@@ -474,6 +474,9 @@ int pd_write_end(struct pd_writer *w)
 	put_header(w, data_size);
 	if (!w->error)
 		w->error = pwrite_full(w->fd, w->out.data, w->out.size, 0);
+	/* What could not be written was not summed either. */
+	if (w->error)
+		return w->error;
 	sums_first(&w->sums, w->out.data, w->out.size);
 	buf_clear(&w->out);
 	sums_end(&w->sums, w->at, &w->out);
