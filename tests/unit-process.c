@@ -604,6 +604,29 @@ static void lose_first(int ready, int go)
 	pthread_exit(NULL);
 }
 
+/* What is mapped where a file was when mappings were read is not taken for that file. */
+static void test_another_there(void)
+{
+	_cleanup_(procfs_maps_done) struct procfs_maps maps = { 0 };
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	const struct procfs_map *m;
+	struct procfs_map other;
+	struct procfs proc;
+	int fd = -1, rc;
+
+	CHECK_EQ(procfs_open(getpid(), pidfd, &proc), 0);
+	CHECK_EQ(procfs_maps(&proc, &maps), 0);
+	m = procfs_maps_find(&maps, (uintptr_t)&test_another_there);
+	CHECK(m);
+	CHECK_EQ(procfs_map_file(&proc, m, &fd), 0);
+	closep(&fd);
+	other = *m;
+	other.inode++;
+	rc = procfs_map_file(&proc, &other, &fd);
+	CHECK(rc == -ENOENT || rc == -ESTALE);
+	procfs_done(&proc);
+}
+
 /* While another thread executes a program, too, the first one has ended: that makes it nobody else's. */
 static void test_first_ended(void)
 {
@@ -1124,6 +1147,7 @@ int main(int argc, char **argv)
 	test_mounts();
 	test_stalling();
 	test_owner();
+	test_another_there();
 	test_first_ended();
 	test_vdso_and_end();
 	test_jitdump();

@@ -269,6 +269,21 @@ int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct fi
 	return rc;
 }
 
+/* File systems may have other numbers for the file than the mapping has; then the mapping has to be there still. */
+static bool still_maps(const struct procfs *p, const struct procfs_map *m)
+{
+	_cleanup_(procfs_maps_done) struct procfs_maps now = { 0 };
+	const struct procfs_map *n = procfs_maps(p, &now) < 0 ? NULL : procfs_maps_find(&now, m->start);
+
+	return n && n->start == m->start && n->end == m->end && n->offset == m->offset && n->inode == m->inode &&
+	       n->major == m->major && n->minor == m->minor;
+}
+
+static bool is_mapped_there(const struct file_identity *id, const struct procfs_map *m)
+{
+	return id->inode == m->inode && id->major == m->major && id->minor == m->minor;
+}
+
 int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret_fd)
 {
 	_cleanup_close_ int path = -1, fd = -1;
@@ -280,6 +295,9 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 	path = openat(p->dir, name, O_PATH | O_CLOEXEC);
 	if (path >= 0) {
 		rc = file_identify(path, &id);
+		/* Another may have come to the same place since the mapping was read. */
+		if (rc == 0 && !is_mapped_there(&id, m) && !still_maps(p, m))
+			return -ENOENT;
 		return rc < 0 ? rc : open_found(p, path, &id, ret_fd);
 	}
 	if (errno != EPERM && errno != EACCES)
@@ -287,7 +305,7 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 	rc = procfs_file(p, m->path, &fd, &id);
 	if (rc < 0)
 		return rc;
-	if (id.inode != m->inode || id.major != m->major || id.minor != m->minor)
+	if (!is_mapped_there(&id, m))
 		return -ESTALE;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
