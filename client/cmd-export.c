@@ -167,26 +167,14 @@ static int export_whole(struct export *e, struct output *out)
 	return rc == 0 ? end_output(out, copy_file(fd, out->fd, &out->bytes)) : rc;
 }
 
-static bool is_store(const char *path)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char magic[8];
-
-	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "CSSTORE1", sizeof(magic)) == 0;
-}
-
 /* The snapshot's directory where it is at hand, with the code that it keeps; else what the daemon hands out. */
 static int open_trace(struct export *e, struct offline *d)
 {
 	const char *path;
 	int trace = -1, json = -1, rc;
 
-	if (stored_is_path(e->name)) {
-		if (!is_store(e->name))
-			return offline_input(d, e->name);
-		client_error("a store does not say which instructions ran; name the snapshot, its directory or its perf.data");
-		return STATUS_FAILED;
-	}
+	if (stored_is_path(e->name))
+		return offline_input(d, e->name);
 	rc = need_snapshot(e);
 	if (rc != 0)
 		return rc;

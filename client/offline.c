@@ -135,7 +135,8 @@ static int look_at(const struct offline *d, const char *name)
 		return STATUS_OK;
 	magic = le64toh(magic);
 	if (magic == STORE_MAGIC)
-		client_error("%s is a store, decoded already: csight show, report, grep, diff, open and export read it", esc(name));
+		client_error("%s is a store, which does not say which instructions ran: name the snapshot, its directory or its "
+			     "perf.data (csight show, report, grep, diff, open and export of calls read stores)", esc(name));
 	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
 		client_error("%s is neither a perf.data nor a snapshot's directory; bare trace needs --regs FILE", esc(name));
 	else
