@@ -57,9 +57,9 @@ static void tell_warning(const char *text)
 	}
 }
 
-static void tell_result(json_object *result)
+static void tell_decoded(json_object *result)
 {
-	json_object *gaps, *list, *seconds;
+	json_object *gaps, *seconds;
 	double took = 0;
 
 	if (json_get(result, "seconds", json_type_double, &seconds) == 0)
@@ -74,6 +74,19 @@ static void tell_result(json_object *result)
 		    fprintf(stderr, " %s %s", esc(name), format_count((uint64_t)json_object_get_int64(count)));
 		fputc('\n', stderr);
 	}
+}
+
+static void tell_result(json_object *result)
+{
+	json_object *list;
+	uint64_t renamed;
+
+	/* Of a store nothing was decoded. */
+	if (json_get_u64(result, "renamed", &renamed) == 0)
+		fprintf(stderr, "%s of %s functions have another name or place than before\n", format_count(renamed),
+			format_count(number_of(result, "functions")));
+	else
+		tell_decoded(result);
 	offline_tell_images(result);
 	if (json_get(result, "warnings", json_type_array, &list) < 0)
 		return;

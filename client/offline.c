@@ -125,8 +125,20 @@ static int open_regs(struct offline *d)
 	return STATUS_OK;
 }
 
+/* Whether all that is asked for is made of calls, which is what a store has. */
+static bool of_calls(const struct offline *d)
+{
+	static const char *const formats[] = { "calls", "store", "perfetto", "fxt", "speedscope", "pprof", "folded" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->asked.n; i++)
+		for (size_t k = 0; k < ELEMENTS(formats); k++)
+			n += strcmp(d->asked.files[i].format, formats[k]) == 0;
+	return n && n == d->asked.n;
+}
+
 /* What is certainly not meant for the decoder is told apart here, where it is known what else there is. */
-static int look_at(const struct offline *d, const char *name)
+static int look_at(struct offline *d, const char *name)
 {
 	uint64_t magic = 0;
 
@@ -134,6 +146,10 @@ static int look_at(const struct offline *d, const char *name)
 	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
 		return STATUS_OK;
 	magic = le64toh(magic);
+	if (magic == STORE_MAGIC && of_calls(d)) {
+		d->type = "store";
+		return STATUS_OK;
+	}
 	if (magic == STORE_MAGIC)
 		client_error("%s is a store, which does not say which instructions ran: name the snapshot, its directory or its "
 			     "perf.data (csight show, report, grep, diff, open and export of calls read stores)", esc(name));
@@ -187,6 +203,14 @@ static void remove_files(struct offline *d)
 			unlink(d->asked.files[i].path);
 }
 
+/* It would be emptied before it is read. */
+static bool is_input(const struct offline *d, const char *path)
+{
+	struct stat a, b;
+
+	return stat(path, &a) == 0 && S_ISREG(a.st_mode) && fstat(d->input, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 int offline_output(struct offline *d)
 {
 	int rc = STATUS_OK;
@@ -196,8 +220,12 @@ int offline_output(struct offline *d)
 		const char *path = !a->path && strcmp(a->format, "none") == 0 ? "/dev/null" : a->path;
 
 		d->files[i] = (struct offline_file){ STDOUT_FILENO };
-		if (path)
+		if (path && is_input(d, path)) {
+			client_error("%s is the input itself: name another file", esc(path));
+			rc = STATUS_FAILED;
+		} else if (path) {
 			rc = open_file(path, &d->files[i]);
+		}
 		d->n_files += rc == STATUS_OK;
 	}
 	if (rc != STATUS_OK)

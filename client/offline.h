@@ -34,7 +34,7 @@ struct offline {
 #define OFFLINE_NONE \
 	.finder = { .dir = -1 }, .input = -1, .code = -1, .server = -1, .job = -1
 
-/* A perf.data, a snapshot's directory (ours or Arm's), or bare trace. */
+/* A perf.data, a snapshot's directory (ours or Arm's), bare trace, or a store where what is asked for comes of one. */
 int offline_input(struct offline *o, const char *name);
 
 /* A snapshot of the daemon's, of which it gave these two files: descriptors become the job's. */

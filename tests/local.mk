@@ -92,8 +92,8 @@ EXTRA_DIST += tests/inlines.test tests/inlined.test tests/inlined-fold
 check_PROGRAMS += tests/symbols-dump
 tests_symbols_dump_SOURCES = tests/symbols-dump.c
 tests_symbols_dump_LDADD = lib/code/libcode.la
-TESTS += tests/symbols.test
-EXTRA_DIST += tests/symbols.test
+TESTS += tests/symbols.test tests/renamed.test
+EXTRA_DIST += tests/symbols.test tests/renamed.test
 
 # lib/coresight, lib/etm's OpenCSD engine
 check_PROGRAMS += tests/unit-native

@@ -570,6 +570,51 @@ static void test_far(void)
 	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
+/* Twice: what was added before is added to. */
+static void test_rename(void)
+{
+	struct thread t[2] = { 0 };
+	_cleanup_close_ int fd = make_store(t, 2, 5000), once = memfd_create("once", MFD_CLOEXEC), twice = memfd_create("twice", MFD_CLOEXEC);
+	_cleanup_close_ int same = memfd_create("same", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL, *a = NULL, *b = NULL, *c = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	struct store_name other[256] = { 0 };
+	size_t wrong = 0, n;
+
+	CHECK_EQ(store_open(fd, &s), 0);
+	n = store_functions(s);
+	CHECK(n > 20 && n < ELEMENTS(other));
+	for (size_t i = 0; i < n; i++)
+		other[i] = i % 3 == 0 ? (struct store_name){ NULL, NULL, 99 }
+			   : i % 3 == 1 ? (struct store_name){ "another name", NULL, 99 } : (struct store_name){ "a third", "a.c", 42 };
+	CHECK_EQ(store_rename(s, once, other), 0);
+	CHECK_EQ(store_open(once, &a), 0);
+	memset(other, 0, sizeof(other));
+	CHECK_EQ(store_rename(s, same, other), 0);
+	CHECK_EQ(store_open(same, &c), 0);
+	other[2] = (struct store_name){ "a fourth", "b.c", 43 };
+	CHECK_EQ(store_rename(a, twice, other), 0);
+	CHECK_EQ(store_open(twice, &b), 0);
+	for (size_t i = 0; i < n; i++) {
+		const struct store_function *f = store_function(s, i), *g = store_function(b, i);
+		const char *name = i == 2 ? "a fourth" : i % 3 == 0 ? f->name : i % 3 == 1 ? "another name" : "a third";
+		const char *file = i == 2 ? "b.c" : i % 3 == 2 ? "a.c" : f->file;
+
+		wrong += strcmp(g->name, name) != 0 || strcmp(g->file, file) != 0;
+		wrong += g->line != (i == 2 ? 43 : i % 3 == 2 ? 42 : f->line);
+		wrong += strcmp(g->image, f->image) != 0 || g->address != f->address || g->kind != f->kind || g->offset != f->offset;
+		wrong += strcmp(g->build_id, f->build_id) != 0 || g->calls != f->calls || g->median_ns != f->median_ns;
+	}
+	CHECK_EQ(wrong, 0);
+	for (size_t i = 0; i < 2; i++) {
+		CHECK_STR(store_thread(b, i)->name, store_thread(s, i)->name);
+		CHECK_EQ(store_iter_new(c, i, &it), 0);
+		CHECK(compare(c, it, &t[i], 0, SIZE_MAX) == t[i].n);
+		it = store_iter_free(it);
+		free(t[i].events);
+	}
+}
+
 int main(void)
 {
 	test_far();
@@ -582,5 +627,6 @@ int main(void)
 	test_flips();
 	test_joints();
 	test_misuse();
+	test_rename();
 	return unit_end();
 }

@@ -57,7 +57,7 @@ struct calls_output {
 	uint64_t shift; /* what is taken from the records' times for CLOCK_MONOTONIC; where has_shift is not set, 0 */
 	bool has_shift;
 	struct calls_counts counts; /* of all streams */
-	uint64_t functions, slices;
+	uint64_t functions, slices, renamed;
 };
 
 static const char *export_name(const char *format)
@@ -126,12 +126,14 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
 		const struct pd_map *m = &contents->maps[i];
 		uint32_t file = c->source->map_files[i];
+		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 		const struct region_mapping mapping = {
 			.addr = m->addr,
 			.len = m->len,
 			.offset = m->offset,
 			.time = c->source->has_clock ? shown_time(c, m->time) : 0,
 			.path = m->path,
+			.build_id = file == IMAGE_NONE ? NULL : source_build_id(image_file(c->source->images, file), id),
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
 			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
 			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
@@ -325,7 +327,7 @@ static int calls_finish(struct output *o)
 	struct calls_output *c = (struct calls_output *)o;
 	const struct job *job = c->source->job;
 	_cleanup_(store_closep) struct store *s = NULL;
-	int rc = store_finish(c->writer);
+	int rc = c->source->store ? source_store_rename(c->source, c->symbols, c->inlines, c->fd, &c->renamed) : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);
@@ -486,7 +488,7 @@ int output_calls_new(const struct source *source, struct output **ret)
 		rc = -errno;
 	if (rc == 0)
 		rc = load_symbols(c);
-	if (rc == 0)
+	if (rc == 0 && !source->store)
 		rc = begin_store(c);
 	if (rc < 0) {
 		calls_output_free(&c->output);
@@ -529,6 +531,8 @@ void output_calls_json(const struct output *o, json_object *to)
 	json_add_u64(to, "syscalls", c->counts.syscalls);
 	json_add_u64(to, "functions", c->functions);
 	json_add_u64(to, "slices", c->slices);
+	if (c->source->store)
+		json_add_u64(to, "renamed", c->renamed);
 	json_add_u64(to, "unwound", c->counts.unwound);
 	json_add_u64(to, "unexplained", c->counts.unexplained);
 	json_add_u64(to, "uncertain", c->counts.uncertain);

@@ -136,7 +136,7 @@ static void note_problems(struct decode *d)
 		warn(d, text);
 	}
 	d->total.gaps[GAP_TYPE_LOST] += c->aux_empty_lost;
-	if (!d->source->streams.n)
+	if (!d->source->streams.n && !d->source->store)
 		warn(d, "there is no trace in it");
 }
 
@@ -180,6 +180,7 @@ static int open_source(struct decode *d)
 		{ "perf.data", source_perf_open },
 		{ "snapshot", source_snapshot_open },
 		{ "bytes", source_bytes_open },
+		{ "store", source_store_open },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(sources); i++)

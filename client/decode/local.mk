@@ -16,6 +16,7 @@ csight_decode_SOURCES = \
 	client/decode/source.c client/decode/source.h \
 	client/decode/source-perf.c \
 	client/decode/source-snapshot.c \
+	client/decode/source-store.c \
 	client/decode/stream.c client/decode/stream.h \
 	client/decode/tally.c client/decode/tally.h \
 	client/decode/text.c

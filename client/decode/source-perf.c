@@ -12,7 +12,7 @@
 #include "lib/coresight/deframe.h"
 #include "lib/perfdata/sums.h"
 
-enum { ATTEMPTS_MAX = 8192, CHUNK_SIZE = 256 << 10 };
+enum { CHUNK_SIZE = 256 << 10 };
 
 #define KERNEL_PID UINT32_MAX
 
@@ -151,37 +151,6 @@ static int perf_info(struct source *s, bool json, int fd)
 static void perf_close(struct source *s)
 {
 	pd_close(((struct perf *)s)->file);
-}
-
-/* Until one is the traced file, or there are no more. */
-static int ask_image(struct source *s, uint32_t i)
-{
-	const struct image_file *f = image_file(s->images, i);
-	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
-
-	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
-		int fd = -1;
-		int rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, NULL, attempt, &fd, reason,
-				   sizeof(reason));
-
-		if (rc < 0)
-			return job_why(s->job, rc, "no answer to a question for an image: %s", strerror(-rc));
-		/* Why the last one was refused says more than that there is no other. */
-		if (fd >= 0 || !f->reason)
-			image_file_give(s->images, i, fd, reason);
-		if (fd < 0)
-			break;
-	}
-	return 0;
-}
-
-static int ask_images(struct source *s)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; rc == 0 && i < image_files(s->images); i++)
-		rc = ask_image(s, i);
-	return rc;
 }
 
 /* What a snapshot says of its code; a file on its own says nothing. */
@@ -392,7 +361,7 @@ int source_perf_open(struct job *job, json_object *warnings, struct source **ret
 	if (rc == 0 && !job->info)
 		rc = map_images(p);
 	if (rc == 0 && !job->info)
-		rc = ask_images(&p->source);
+		rc = source_ask_images(&p->source);
 	if (rc == 0 && !job->info)
 		rc = map_kernel(p);
 	if (rc == 0 && !job->info)

@@ -8,7 +8,7 @@
 #include "lib/code/debug-file.h"
 #include "lib/etm/pool.h"
 
-enum { DEBUG_ATTEMPTS_MAX = 256, WORKERS_MAX = 16 /* where nobody says how many */, BYTES_MIN = 256 << 10 };
+enum { ATTEMPTS_MAX = 8192, DEBUG_ATTEMPTS_MAX = 256, WORKERS_MAX = 16 /* where nobody says how many */, BYTES_MIN = 256 << 10 };
 
 struct source *source_close(struct source *s)
 {
@@ -119,6 +119,36 @@ static const char *in_hex(const uint8_t *id, size_t size, char ret[2 * IMAGE_BUI
 const char *source_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1])
 {
 	return in_hex(f->build_id, f->build_id_size, ret);
+}
+
+static int ask_image(struct source *s, uint32_t i)
+{
+	const struct image_file *f = image_file(s->images, i);
+	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+
+	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
+		int fd = -1;
+		int rc = job_image(s->job, i, f->path, source_build_id(f, id), f->inode, NULL, attempt, &fd, reason,
+				   sizeof(reason));
+
+		if (rc < 0)
+			return job_why(s->job, rc, "no answer to a question for an image: %s", strerror(-rc));
+		/* Why the last one was refused says more than that there is no other. */
+		if (fd >= 0 || !f->reason)
+			image_file_give(s->images, i, fd, reason);
+		if (fd < 0)
+			break;
+	}
+	return 0;
+}
+
+int source_ask_images(struct source *s)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < image_files(s->images); i++)
+		rc = ask_image(s, i);
+	return rc;
 }
 
 int source_debug_file(const struct source *s, uint32_t file, int *ret_fd)

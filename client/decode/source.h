@@ -4,6 +4,7 @@
  *   perf.data   source-perf.c: streams by thread or CPU, code from the files that were mapped
  *   snapshot    source-snapshot.c: one buffer of an Arm trace snapshot, code from its memory dumps
  *   bytes       the same, of one buffer and one source that a file of registers describes
+ *   store       source-store.c: no trace, but functions whose names are looked for once more
  */
 #ifndef CSIGHT_DECODE_SOURCE_H
 #define CSIGHT_DECODE_SOURCE_H
@@ -15,7 +16,10 @@
 #include "client/decode/stream.h"
 #include "lib/code/image.h"
 
+struct inlines;
 struct source;
+struct store;
+struct symbols;
 
 struct source_ops {
 	/* Bytes of a piece from at on; fewer than size at its end, 0 where there are no more. */
@@ -51,6 +55,7 @@ struct source {
 	struct pool *pool;   /* threads that decode; NULL: none */
 	pthread_mutex_t asking; /* what code there is is asked by one at a time */
 	bool opencsd[PROTOCOLS];     /* it decoded some of these */
+	const struct store *store; /* this is all that there is, and whose functions get other names; NULL: trace is decoded */
 	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */
 	json_object *warnings;
 };
@@ -59,6 +64,7 @@ struct source {
 int source_perf_open(struct job *job, json_object *warnings, struct source **ret);
 int source_snapshot_open(struct job *job, json_object *warnings, struct source **ret);
 int source_bytes_open(struct job *job, json_object *warnings, struct source **ret);
+int source_store_open(struct job *job, json_object *warnings, struct source **ret);
 
 struct source *source_close(struct source *s);
 
@@ -83,6 +89,13 @@ void source_warn(struct source *s, const char *fmt, ...) _printf_(2, 3);
 
 /* In hexadecimal; NULL where it is not known. */
 const char *source_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
+
+/* The same store with what the symbols and inlines of its images (NULL: none) call its functions; how many are called otherwise. */
+int source_store_rename(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines, int to,
+			uint64_t *ret_renamed);
+
+/* Asks the owner for the images, each until one is the traced file or there are no more. */
+int source_ask_images(struct source *s);
 
 /* The debug file of an image, asked of the owner; *ret_fd -1: there is none, or none is needed. */
 int source_debug_file(const struct source *s, uint32_t file, int *ret_fd);

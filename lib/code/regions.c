@@ -9,7 +9,7 @@ enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 15, STRETCH_MAP
 
 struct mapping {
 	uint64_t start, end, offset, time;
-	const char *path; /* one pointer a path */
+	const char *path, *build_id; /* one pointer a text */
 	struct inlines *inlines;
 	const struct symbols *symbols;
 	struct unwind *unwind;
@@ -34,14 +34,13 @@ struct entry {
 	struct region region;
 	struct key key;
 	struct unwind *unwind;
-	uint64_t offset; /* of its start, in the file */
 };
 
 struct region_map {
 	struct mapping *mappings;
 	size_t n_mappings, room_mappings;
-	char **paths;
-	size_t n_paths, room_paths;
+	char **texts; /* of mappings */
+	size_t n_texts, room_texts;
 	bool sorted;
 	struct span *spans;
 	size_t n_spans;
@@ -70,15 +69,15 @@ struct region_map *region_map_free(struct region_map *m)
 {
 	if (!m)
 		return NULL;
-	for (size_t i = 0; i < m->n_paths; i++)
-		free(m->paths[i]);
+	for (size_t i = 0; i < m->n_texts; i++)
+		free(m->texts[i]);
 	for (size_t i = 0; i < m->n_entries; i++) {
 		free((char *)m->entries[i]->region.name);
 		free(m->entries[i]);
 	}
 	instances_done(&m->instances);
 	free(m->mappings);
-	free(m->paths);
+	free(m->texts);
 	free(m->spans);
 	free(m->refs);
 	free(m->entries);
@@ -103,25 +102,25 @@ static int grow(void **items, size_t n, size_t *room, size_t size)
 	return 0;
 }
 
-static int add_path(struct region_map *m, const char *path, const char **ret)
+static int add_text(struct region_map *m, const char *text, const char **ret)
 {
 	char *copy;
 	int rc;
 
 	/* Mappings of one file come one after another. */
-	for (size_t i = m->n_paths; i-- > 0;) {
-		if (strcmp(m->paths[i], path) == 0) {
-			*ret = m->paths[i];
+	for (size_t i = m->n_texts; i-- > 0;) {
+		if (strcmp(m->texts[i], text) == 0) {
+			*ret = m->texts[i];
 			return 0;
 		}
 	}
-	rc = grow((void **)&m->paths, m->n_paths, &m->room_paths, sizeof(*m->paths));
+	rc = grow((void **)&m->texts, m->n_texts, &m->room_texts, sizeof(*m->texts));
 	if (rc < 0)
 		return rc;
-	copy = strdup(path);
+	copy = strdup(text);
 	if (!copy)
 		return -ENOMEM;
-	m->paths[m->n_paths++] = copy;
+	m->texts[m->n_texts++] = copy;
 	*ret = copy;
 	return 0;
 }
@@ -145,7 +144,9 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 		return -E2BIG;
 	rc = grow((void **)&m->mappings, m->n_mappings, &m->room_mappings, sizeof(*m->mappings));
 	if (rc == 0)
-		rc = add_path(m, mapping->path ? mapping->path : "", &new.path);
+		rc = add_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
+	if (rc == 0)
+		rc = add_text(m, mapping->path ? mapping->path : "", &new.path);
 	if (rc < 0)
 		return rc;
 	m->mappings[m->n_mappings++] = new;
@@ -311,6 +312,7 @@ static char *unnamed(const char *path, const struct symbols *symbols, uint64_t o
 struct draft {
 	struct key key;
 	uint64_t end, offset;
+	const char *build_id;
 	const char *name; /* as the symbol table has it; NULL: none */
 	struct unwind *unwind;
 	struct inlines *inlines;
@@ -355,9 +357,10 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	e->region.start = d->key.start;
 	e->region.end = d->end;
 	e->unwind = d->unwind;
-	e->offset = d->offset;
+	e->region.offset = d->offset;
+	e->region.build_id = d->build_id ? d->build_id : "";
 	if (e->unwind)
-		e->region.stack_use = (uint8_t)unwind_stack_use(e->unwind, e->offset, e->offset + (e->region.end - e->region.start));
+		e->region.stack_use = (uint8_t)unwind_stack_use(e->unwind, d->offset, d->offset + (e->region.end - e->region.start));
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->inlines)
 		name = find_place(d, &e->region);
@@ -405,6 +408,7 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 	d->key.start = at.function + bias;
 	d->end = at.function_end + bias;
 	d->offset = at.function;
+	d->build_id = map->build_id;
 	d->name = at.name;
 	d->unwind = map->unwind;
 	if (d->key.kind == REGION_FUNCTION)
@@ -553,7 +557,7 @@ bool region_moves_stack(const struct region *region, uint64_t branch)
 
 	/* A function that lies in pieces is looked at in the first alone. */
 	return (region->stack_use & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
-	       unwind_moves_stack(e->unwind, e->offset, branch - region->start + e->offset);
+	       unwind_moves_stack(e->unwind, region->offset, branch - region->start + region->offset);
 }
 
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret)
@@ -564,10 +568,10 @@ int region_handler(const struct region *region, uint64_t return_address, uint64_
 
 	if (!e->unwind)
 		return -ENOENT;
-	rc = unwind_handler(e->unwind, e->offset, e->offset + (region->end - region->start),
-			    return_address - region->start + e->offset, &offset);
+	rc = unwind_handler(e->unwind, region->offset, region->offset + (region->end - region->start),
+			    return_address - region->start + region->offset, &offset);
 	if (rc == 1)
-		*ret = offset - e->offset + region->start;
+		*ret = offset - region->offset + region->start;
 	return rc;
 }
 

@@ -81,6 +81,8 @@ struct region {
 	uint64_t start, end; /* as it was mapped when first seen; the function's entry is start */
 	const char *name;    /* demangled */
 	const char *image;   /* the mapping's path, or "" */
+	const char *build_id; /* of that file, in hexadecimal; "": not known */
+	uint64_t offset;     /* of start in it; 0 where it is no file */
 	uint8_t stack_use;   /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
 	const char *file;    /* where the function is declared: of the mapping's inlines; NULL: not known */
 	uint32_t line;
@@ -112,6 +114,7 @@ struct region_mapping {
 	const struct symbols *symbols; /* or NULL; borrowed, outlives the map */
 	struct inlines *inlines;       /* likewise; asked by whoever finds regions */
 	struct unwind *unwind;         /* of the same file, or NULL; borrowed, too */
+	const char *build_id;          /* of the file, copied, in hexadecimal; NULL: not known */
 };
 
 /*

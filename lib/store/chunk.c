@@ -67,9 +67,11 @@ int writer_names(struct store_writer *w)
 		buf_varint(&b, f->address);
 		buf_varint(&b, f->kind);
 		buf_varint(&b, f->line);
+		buf_varint(&b, f->offset);
 		put_string(w, &b, f->name);
 		put_string(w, &b, f->image);
 		put_string(w, &b, f->file);
+		put_string(w, &b, f->build_id);
 	}
 	buf_varint(&b, w->n_sites - w->told_sites);
 	for (; w->told_sites < w->n_sites; w->told_sites++) {
@@ -82,18 +84,18 @@ int writer_names(struct store_writer *w)
 	return writer_chunk(w, CHUNK_NAMES, &b, 0, NULL);
 }
 
-int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum)
+int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections, uint32_t checksum)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 
 	buf_u64(&b, STORE_MAGIC);
 	buf_u32(&b, STORE_VERSION);
 	buf_u32(&b, STORE_HEADER_SIZE);
-	buf_u64(&b, table ? w->offset : 0);
+	buf_u64(&b, size);
 	buf_u64(&b, table);
 	buf_u32(&b, sections);
 	buf_u32(&b, checksum);
 	buf_zero(&b, STORE_HEADER_SIZE - 4 - b.size);
 	buf_u32(&b, store_checksum(b.data, b.size));
-	return buf_error(&b) ? buf_error(&b) : pwrite_full(w->fd, b.data, b.size, 0);
+	return buf_error(&b) ? buf_error(&b) : pwrite_full(fd, b.data, b.size, 0);
 }

@@ -11,8 +11,8 @@
  *
  * DESCRIPTION  what META has
  * NAMES        varints, and strings with a NUL, of what is new in the blocks to come: threads; for each its tid and name;
- *              functions, for each its address, kind, line, name, image and source file; sites, for each its
- *              function, line and source file
+ *              functions, for each its address, kind, line, offset in the image, name, image, source file and the
+ *              image's build-id; sites, for each its function, line and source file
  * BLOCK        events of a thread, and the list of functions; as BLOCKS tells
  *
  * Then the sections. Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size, u32
@@ -21,7 +21,7 @@
  * META       pairs of NUL-terminated strings: key, value
  * STRINGS    NUL-terminated strings; others name them by their offset here
  * FUNCTIONS  u32 name, u32 image, u64 address, u32 kind (enum region_kind), u32 line, u32 source file ("": not
- *            known), u32 zero
+ *            known), u32 the image's build-id in hexadecimal (the same), u64 where it begins in the image
  * SITES      places where an inlined function is called: u32 function, u32 source file, u32 line, u32 zero
  * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns, when that
  *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole calls.
@@ -51,7 +51,7 @@
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
 #define CHUNK_MAGIC 0x4b4e4843u		   /* "CHNK" */
 
-enum { STORE_VERSION = 3, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
+enum { STORE_VERSION = 4, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
 
 enum store_chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_NAMES, CHUNK_BLOCK };
 
@@ -71,7 +71,7 @@ enum store_section_type {
 };
 
 enum {
-	FUNCTION_SIZE = 32,
+	FUNCTION_SIZE = 40,
 	TOTALS_SIZE = 72,
 	THREAD_SIZE = 112,
 	BLOCK_SIZE = 72,
@@ -99,6 +99,9 @@ enum { CODE_BITS = 3, KIND_BITS = 3, FRAME_BITS = 4, FRAME_INLINED = 1 << KIND_B
 
 /* lib/calls keeps fewer; a reader takes no more. */
 enum { STORE_DEPTH_MAX = 1 << 17 };
+
+/* Writes the header; table 0: the store is not finished. */
+int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections, uint32_t checksum);
 
 /* What came before, 0 at the beginning, with more behind it. */
 uint32_t store_checksum_more(uint32_t sum, const void *data, size_t size);

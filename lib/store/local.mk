@@ -6,6 +6,7 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/iter.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
+	lib/store/rename.c \
 	lib/store/store.h \
 	lib/store/tables.c \
 	lib/store/write.c lib/store/writer.h

@@ -10,12 +10,6 @@ enum { SECTIONS_MAX = 256 };
 /* No table of a real store comes near; it bounds what a lying one can ask for. */
 #define TABLE_MAX ((uint64_t)256 << 20)
 
-struct section {
-	uint32_t record;
-	uint64_t offset, size;
-	uint32_t checksum;
-};
-
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size)
 {
 	uint8_t *to = ret;
@@ -77,7 +71,7 @@ int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[ST
 }
 
 /* bytes: the header; r: it, behind what tells that it is one. */
-static int read_sections(struct store *s, const uint8_t *bytes, struct reader r, struct section sections[SECTION_TYPES])
+static int read_sections(struct store *s, const uint8_t *bytes, struct reader r)
 {
 	_cleanup_free_ uint8_t *entries = NULL;
 	uint64_t size = 0, table = 0;
@@ -112,7 +106,7 @@ static int read_sections(struct store *s, const uint8_t *bytes, struct reader r,
 		if (section.offset > s->size || section.size > s->size - section.offset)
 			return -EBADMSG;
 		if (type < SECTION_TYPES)
-			sections[type] = section;
+			s->sections[type] = section;
 	}
 	return 0;
 }
@@ -183,7 +177,8 @@ static int decode_function(struct store *s, struct reader *r, void *item)
 	uint32_t kind = 0;
 
 	if (decode_string(s, r, &f->name) < 0 || decode_string(s, r, &f->image) < 0 || rd_u64(r, &f->address) < 0 ||
-	    rd_u32(r, &kind) < 0 || rd_u32(r, &f->line) < 0 || decode_string(s, r, &f->file) < 0)
+	    rd_u32(r, &kind) < 0 || rd_u32(r, &f->line) < 0 || decode_string(s, r, &f->file) < 0 ||
+	    decode_string(s, r, &f->build_id) < 0 || rd_u64(r, &f->offset) < 0)
 		return -EBADMSG;
 	f->kind = kind;
 	return 0;
@@ -368,15 +363,15 @@ static int check_tables(const struct store *s)
 	return 0;
 }
 
-static int read_functions(struct store *s, const struct section *sections)
+static int read_functions(struct store *s)
 {
 	_cleanup_free_ struct store_function *totals = NULL;
 	size_t n = 0;
-	int rc = read_records(s, &sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
+	int rc = read_records(s, &s->sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
 			      &s->n_functions, decode_function);
 
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
+		rc = read_records(s, &s->sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
 				  decode_totals);
 	if (rc < 0)
 		return rc;
@@ -389,6 +384,8 @@ static int read_functions(struct store *s, const struct section *sections)
 		totals[i].image = f->image;
 		totals[i].file = f->file;
 		totals[i].line = f->line;
+		totals[i].build_id = f->build_id;
+		totals[i].offset = f->offset;
 		totals[i].address = f->address;
 		totals[i].kind = f->kind;
 		*f = totals[i];
@@ -398,8 +395,8 @@ static int read_functions(struct store *s, const struct section *sections)
 
 static int read_tables(struct store *s, const uint8_t *header, struct reader rest)
 {
-	struct section sections[SECTION_TYPES] = { 0 };
-	int rc = read_sections(s, header, rest, sections);
+	const struct section *sections = s->sections;
+	int rc = read_sections(s, header, rest);
 
 	if (rc == 0)
 		rc = read_section(s, &sections[SECTION_META], &s->meta);
@@ -409,7 +406,7 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 		return rc;
 	s->meta_size = sections[SECTION_META].size;
 	s->strings_size = sections[SECTION_STRINGS].size;
-	rc = read_functions(s, sections);
+	rc = read_functions(s);
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_SITES], SITE_SIZE, sizeof(*s->sites), &s->sites, &s->n_sites, decode_site);
 	if (rc == 0)

@@ -22,9 +22,16 @@ struct thread {
 	uint64_t first_block, n_blocks, first_segment, n_segments;
 };
 
+struct section {
+	uint32_t record;
+	uint64_t offset, size;
+	uint32_t checksum;
+};
+
 struct store {
 	int fd;
 	uint64_t size;
+	struct section sections[SECTION_TYPES];
 	char *meta, *strings;
 	size_t meta_size, strings_size; /* without the NUL that was added */
 	struct store_function *functions;

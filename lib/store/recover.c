@@ -115,7 +115,8 @@ static int add_function(struct recovery *r, struct reader *in)
 	uint64_t kind, line;
 
 	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED || rd_varint(in, &line) < 0 ||
-	    line > UINT32_MAX || rd_str(in, &f.name) < 0 || rd_str(in, &f.image) < 0 || rd_str(in, &f.file) < 0)
+	    line > UINT32_MAX || rd_varint(in, &f.offset) < 0 || rd_str(in, &f.name) < 0 || rd_str(in, &f.image) < 0 ||
+	    rd_str(in, &f.file) < 0 || rd_str(in, &f.build_id) < 0)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
 	f.line = (uint32_t)line;

@@ -112,6 +112,8 @@ struct store_function {
 	const char *name, *image;
 	const char *file; /* of its source, with the line that it is declared in; "": not known */
 	uint32_t line;
+	const char *build_id; /* of the image, in hexadecimal; "": not known */
+	uint64_t offset;      /* of the function in the image */
 	uint64_t address;
 	enum region_kind kind;
 	uint64_t calls;
@@ -126,6 +128,15 @@ struct store_function {
 
 size_t store_functions(const struct store *s);
 const struct store_function *store_function(const struct store *s, size_t index);
+
+struct store_name {
+	const char *name; /* NULL: what it has stays */
+	const char *file; /* the same, and its line */
+	uint32_t line;
+};
+
+/* Writes the same store with other names of its functions, one for each, to an empty file. */
+int store_rename(const struct store *s, int to, const struct store_name *names);
 
 /* Where an inlined function is called. */
 struct store_site {

@@ -76,7 +76,8 @@ static void write_functions(struct tables *t)
 		buf_u32(b, w->functions[i].kind);
 		buf_u32(b, w->functions[i].line);
 		buf_u32(b, w->functions[i].file);
-		buf_u32(b, 0);
+		buf_u32(b, w->functions[i].build_id);
+		buf_u64(b, w->functions[i].offset);
 	}
 	end_section(t, begin);
 	begin = w->offset;
@@ -256,5 +257,5 @@ int store_finish(struct store_writer *w)
 		t.error = buf_error(&w->meta);
 	if (!t.error)
 		t.error = writer_append(w, t.table.data, t.table.size);
-	return t.error ? t.error : writer_header(w, table, t.n, store_checksum(t.table.data, t.table.size));
+	return t.error ? t.error : store_write_header(w->fd, w->offset, table, t.n, store_checksum(t.table.data, t.table.size));
 }

@@ -58,7 +58,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 	/* The empty one stands first. */
 	rc = texts_find(&w->strings, "", &empty);
 	if (rc == 0)
-		rc = writer_header(w, 0, 0, 0);
+		rc = store_write_header(fd, 0, 0, 0, 0);
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
 		rc = writer_chunk(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
@@ -128,7 +128,7 @@ int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uin
 
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	struct function f = { .address = region->start, .kind = region->kind, .line = region->line };
+	struct function f = { .address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line };
 	uint32_t *number = NULL;
 	int rc = grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
 
@@ -136,6 +136,8 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 		rc = texts_find(&w->strings, region->image, &f.image);
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->file ? region->file : "", &f.file);
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->build_id ? region->build_id : "", &f.build_id);
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->name, &f.name);
 	*ret = (uint32_t)w->n_functions;

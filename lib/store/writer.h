@@ -13,8 +13,8 @@ enum { BLOCK_BYTES = 64 << 10 };
 #define NO_SITE STORE_NO_SITE
 
 struct function {
-	uint32_t name, image, file, line;
-	uint64_t address;
+	uint32_t name, image, file, line, build_id;
+	uint64_t address, offset;
 	uint32_t kind;
 	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions;
 	uint64_t longest_ns, longest_enter, shortest_ns;
@@ -113,8 +113,5 @@ int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struc
 
 /* Appends the names that the next block needs. */
 int writer_names(struct store_writer *w);
-
-/* Writes the header; table 0: the store is not finished. */
-int writer_header(struct store_writer *w, uint64_t table, uint32_t sections, uint32_t checksum);
 
 #endif

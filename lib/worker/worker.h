@@ -14,7 +14,7 @@
  *                  is inlined
  *                  Inputs: "perf.data"; "snapshot", whose descriptor is the snapshot.ini of an Arm trace snapshot
  *                  (option "buffer": which of its buffers); "bytes", bare trace, whose registers are in the file that
- *                  the option "regs" names
+ *                  the option "regs" names; "store", whose functions get other names, for the formats that are made of calls
  *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
  *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
  *                  With "debug": TEXT it asks for the image's debug file, TEXT being what the image calls it, or ""

@@ -53,6 +53,24 @@ static void recover(int fd)
 	}
 }
 
+/* The same functions, and some of their names. */
+static void rename_some(const struct store *s)
+{
+	_cleanup_close_ int to = memfd_create("renamed", MFD_CLOEXEC);
+	_cleanup_free_ struct store_name *some = calloc(store_functions(s) + 1, sizeof(*some));
+	_cleanup_(store_closep) struct store *other = NULL;
+
+	fuzz_require(some);
+	for (size_t i = 0; i < store_functions(s); i += 2)
+		some[i] = (struct store_name){ "other", i % 4 ? "file.c" : NULL, 7 };
+	/* What lies over the header is other bytes now. */
+	if (store_rename(s, to, some) < 0 || store_open(to, &other) < 0)
+		return;
+	fuzz_require(store_functions(other) == store_functions(s));
+	for (size_t i = 0; i < store_functions(s); i += 2)
+		fuzz_require(strcmp(store_function(other, i)->name, "other") == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -72,10 +90,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
 
-		sum += touch(f->name) + touch(f->image);
+		sum += touch(f->name) + touch(f->image) + touch(f->build_id);
 		fuzz_require(!f->calls || store_thread(s, f->longest_thread));
 		fuzz_require(f->whole <= f->calls && (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
 	}
+	rename_some(s);
 	wanted = calloc(store_functions(s) + 1, 1);
 	fuzz_require(wanted);
 	for (size_t i = 0; i < store_functions(s); i += 3)

@@ -1,0 +1,132 @@
+/* A store whose functions have other names: the bytes of the first, and behind them the two tables that are others now. */
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/base/numbers.h"
+#include "lib/store/reader.h"
+
+enum { COPY_BYTES = 1 << 20 };
+
+struct renamed {
+	const struct store *from;
+	int to;
+	uint64_t size;	    /* of what is written */
+	struct texts added; /* behind the strings that there are */
+	struct buf functions;
+};
+
+static void renamed_done(struct renamed *r)
+{
+	texts_done(&r->added);
+	buf_done(&r->functions);
+}
+
+static int append(struct renamed *r, const void *data, size_t size)
+{
+	int rc = pwrite_full(r->to, data, size, (off_t)r->size);
+
+	r->size += size;
+	return rc;
+}
+
+static int copy(struct renamed *r)
+{
+	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
+	int rc = bytes ? 0 : -ENOMEM;
+
+	while (rc == 0 && r->size < r->from->size) {
+		size_t n = (size_t)MIN(r->from->size - r->size, (uint64_t)COPY_BYTES);
+
+		rc = store_read_at(r->from, r->size, bytes, n);
+		if (rc == 0)
+			rc = append(r, bytes, n);
+	}
+	return rc;
+}
+
+/* Of one of the strings that there were. */
+static uint32_t place_of(const struct renamed *r, const char *text)
+{
+	return (uint32_t)(text - r->from->strings);
+}
+
+/* Where the text is new; those before end with a NUL of their own then, whatever their section says. */
+static int add_text(struct renamed *r, const char *text, uint32_t *place)
+{
+	uint32_t behind;
+	int rc = text ? texts_find(&r->added, text, &behind) : 0;
+
+	if (rc == 0 && text)
+		*place = (uint32_t)r->from->strings_size + 1 + behind;
+	return rc;
+}
+
+static int add_function(struct renamed *r, const struct store_function *f, const struct store_name *n)
+{
+	uint32_t name = place_of(r, f->name), file = place_of(r, f->file);
+	int rc = add_text(r, n->name, &name);
+
+	if (rc == 0)
+		rc = add_text(r, n->file, &file);
+	if (rc < 0)
+		return rc;
+	buf_u32(&r->functions, name);
+	buf_u32(&r->functions, place_of(r, f->image));
+	buf_u64(&r->functions, f->address);
+	buf_u32(&r->functions, f->kind);
+	buf_u32(&r->functions, n->file ? n->line : f->line);
+	buf_u32(&r->functions, file);
+	buf_u32(&r->functions, place_of(r, f->build_id));
+	buf_u64(&r->functions, f->offset);
+	return buf_error(&r->functions);
+}
+
+/* Its own bytes, or those that are where the section has them. */
+static int put_section(struct renamed *r, struct buf *table, uint32_t type, const struct section *old, const void *data, size_t size)
+{
+	buf_u32(table, type);
+	buf_u32(table, old->record);
+	buf_u64(table, data ? r->size : old->offset);
+	buf_u64(table, data ? size : old->size);
+	buf_u32(table, data ? store_checksum(data, size) : old->checksum);
+	buf_u32(table, 0);
+	return data ? append(r, data, size) : 0;
+}
+
+static int write_tables(struct renamed *r)
+{
+	_cleanup_buf_ struct buf table = { 0 }, strings = { .limit = UINT32_MAX / 2 };
+	struct section functions = { .record = FUNCTION_SIZE };
+	uint64_t place;
+	uint32_t n = 0;
+	int rc;
+
+	buf_add(&strings, r->from->strings, r->from->strings_size + 1);
+	buf_add(&strings, r->added.bytes.data, r->added.bytes.size);
+	rc = buf_error(&strings);
+	for (uint32_t type = 1; rc == 0 && type < SECTION_TYPES; type++, n++) {
+		const struct section *old = &r->from->sections[type];
+
+		if (type == SECTION_STRINGS)
+			rc = put_section(r, &table, type, old, strings.data, strings.size);
+		else if (type == SECTION_FUNCTIONS)
+			rc = put_section(r, &table, type, &functions, r->functions.data, r->functions.size);
+		else
+			rc = put_section(r, &table, type, old, NULL, 0);
+	}
+	if (rc == 0)
+		rc = buf_error(&table);
+	place = r->size;
+	if (rc == 0)
+		rc = append(r, table.data, table.size);
+	return rc == 0 ? store_write_header(r->to, r->size, place, n, store_checksum(table.data, table.size)) : rc;
+}
+
+int store_rename(const struct store *s, int to, const struct store_name *names)
+{
+	_cleanup_(renamed_done) struct renamed r = { .from = s, .to = to, .added.bytes.limit = UINT32_MAX / 2 };
+	int rc = copy(&r);
+
+	for (size_t i = 0; rc == 0 && i < s->n_functions; i++)
+		rc = add_function(&r, &s->functions[i], &names[i]);
+	return rc == 0 ? write_tables(&r) : rc;
+}
