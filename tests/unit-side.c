@@ -1,6 +1,6 @@
 /*
  * daemon/capture: side.c and tasks.c on this machine's kernel, where it lets one watch processes; credentials.c on
- * processes of its own.
+ * processes of its own. With an argument: nothing but how well the difference of two clocks is known.
  */
 #include "config.h"
 
@@ -146,7 +146,47 @@ static void test_loss(struct side *s)
 	waitpid(-1, &status, WNOHANG);
 }
 
-static void test_side(void)
+static void *work(void *data)
+{
+	const volatile bool *ends = data;
+
+	while (!*ends)
+		continue;
+	return NULL;
+}
+
+/* However often this thread has to wait for others: the two clocks are as far from each other as ever. */
+static void test_shift(struct side *s)
+{
+	int64_t least = INT64_MAX, most = INT64_MIN;
+	volatile bool ends = false;
+	bool between = true;
+	pthread_t threads[8];
+
+	for (unsigned i = 0; i < ELEMENTS(threads); i++)
+		pthread_create(&threads[i], NULL, work, (void *)&ends);
+	for (unsigned i = 0; i < 500; i++) {
+		uint64_t before = now_ns(CLOCK_MONOTONIC);
+
+		side_drain(s);
+		least = MIN(least, side_shift(s));
+		most = MAX(most, side_shift(s));
+		between &= (int64_t)(side_now(s) - before) > side_shift(s) - 20000 &&
+			   (int64_t)(side_now(s) - now_ns(CLOCK_MONOTONIC)) < side_shift(s) + 20000;
+		sched_yield();
+	}
+	CHECK(between);
+	ends = true;
+	for (unsigned i = 0; i < ELEMENTS(threads); i++)
+		pthread_join(threads[i], NULL);
+	printf("# differences of the clocks: within %lld ns\n", (long long)(most - least));
+	if (side_clock(s).known)
+		CHECK(most - least < 20000);
+	else
+		unit_skip("how far the clocks are from each other", "the kernel does not tell of its clock");
+}
+
+static void test_side(bool clocks)
 {
 	const struct side_user user = { wants, on_record, NULL };
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -159,8 +199,11 @@ static void test_side(void)
 	if (side_open(s, cpus, n, true, why, sizeof(why)) < 0) {
 		printf("# %s\n", why);
 		unit_skip("the kernel tells of processes", "perf_event_open is not allowed here");
+	} else if (clocks) {
+		test_shift(s);
 	} else {
 		test_watching(s);
+		test_shift(s);
 		test_loss(s);
 		/* Health: an event that lives has been enabled for longer than before; nothing is lost by looking. */
 		uint64_t since;
@@ -221,9 +264,10 @@ static void test_credentials(void)
 	waitpid(pid, &status, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_side();
-	test_credentials();
+	test_side(argc > 1);
+	if (argc == 1)
+		test_credentials();
 	return unit_end();
 }

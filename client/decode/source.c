@@ -88,8 +88,7 @@ uint64_t source_time(const struct source *s, uint64_t stamp)
 {
 	const struct pd_clock *c = s->clock;
 
-	/* What is added may be negative: sums are modulo 2^64. */
-	return c ? c->zero + (uint64_t)((unsigned __int128)stamp * c->mult >> c->shift) : stamp;
+	return c ? pd_clock_time(c, stamp) : stamp;
 }
 
 void source_warn(struct source *s, const char *fmt, ...)

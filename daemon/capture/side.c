@@ -331,7 +331,7 @@ void side_drain(struct side *s)
 	/* Its record may have been lost, or its CPU have no line. */
 	if (s->now == before)
 		s->now = s->newest;
-	else
+	else if (!pevent_shift(&s->lines[0].ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	give_on(s);
 }

@@ -41,6 +41,12 @@ struct pd_clock {
 	uint64_t shift, mult, zero;
 };
 
+static inline uint64_t pd_clock_time(const struct pd_clock *c, uint64_t counter)
+{
+	/* What is added may be negative: sums are modulo 2^64. */
+	return c->zero + (uint64_t)((unsigned __int128)counter * c->mult >> c->shift);
+}
+
 /* Who gave a record, as far as its sample_id tells: UINT32_MAX and time 0 where it does not. */
 struct pd_origin {
 	uint32_t pid, tid, cpu;
