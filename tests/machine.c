@@ -13,6 +13,8 @@
  *   handed        private sinks: now and then threads of the process follow each other in one slice, as the kernel
  *                 hands events on that both inherited
  *   failing       private sinks: now and then a sink cannot be had, of which an empty slice tells
+ *   wrapped       private sinks: one CPU's ring went round; the arena: its first half was written over, and one CPU can
+ *                 be read from soon behind that, the other from much later on
  *   drop          the process is another user's from some time on, and runs the code at LATER then
  *
  * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
@@ -165,6 +167,11 @@ static size_t lost_slices(uint32_t cpu)
 	return wrapped && cpu == 0 ? cpus[0].n_slices / 2 : 0;
 }
 
+static size_t lost_frames(void)
+{
+	return wrapped && arena ? frames.size / 32 * 16 : 0;
+}
+
 static bool is_traced(const struct thread *t)
 {
 	return !off && (!grid || t->pid == PID_A);
@@ -199,6 +206,12 @@ static void end_left(struct cpu *c)
 	c->left = NULL;
 }
 
+/* A trace unit does so after so many bytes, again and again. */
+static bool is_sync_due(const struct cpu *c)
+{
+	return wrapped && arena && number(c == cpus ? 10 : 150) == 0;
+}
+
 static void begin_trace(struct cpu *c)
 {
 	struct thread *t = c->thread;
@@ -206,7 +219,7 @@ static void begin_trace(struct cpu *c)
 	if (!is_traced(t))
 		return;
 	c->etm.context = t->tid;
-	if ((grid && !c->left) || !c->traced) {
+	if ((grid && !c->left) || !c->traced || is_sync_due(c)) {
 		etm_sync(&c->etm, stamp(c->time), t->pc, true);
 		c->traced = true;
 	} else {
@@ -421,7 +434,7 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 			pd_write_aux(w, &cpus[i].slices[k]);
 	for (uint32_t i = 0; i < (arena ? 1 : CPUS); i++) {
 		const struct buf *b = arena ? &frames : &cpus[i].bytes;
-		uint64_t from = lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
+		uint64_t from = arena ? lost_frames() : lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
 
 		pd_write_buffer(w, &(struct pd_buffer){
 				       .size = b->size - from, .offset = from, .index = i, .tid = UINT32_MAX, .cpu = i });
@@ -539,12 +552,12 @@ int main(int argc, char **argv)
 
 		if (drop && i == ROUNDS * 3 / 4)
 			change_owner();
-		if (i == ROUNDS || (arena && i == ROUNDS / 2)) {
+		if (i == ROUNDS || (arena && !wrapped && i == ROUNDS / 2)) {
 			freeze();
 			if (arena) {
 				put_frames(from);
-				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size,
-								    .size = arena_size,
+				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size + lost_frames(),
+								    .size = arena_size - lost_frames(),
 								    .flags = PD_AUX_OVERWRITE,
 								    .pid = 5,
 								    .tid = 5,

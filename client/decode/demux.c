@@ -155,6 +155,18 @@ static bool is_wanted(const struct demux *d, const struct feed *f)
 	return only < 0 || (f->has_tid && f->tid == only);
 }
 
+/* By what the records tell: on a CPU that is not this one, in that time. */
+static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t lo, uint64_t hi)
+{
+	uint64_t from, to;
+
+	for (size_t i = 0; i < d->n_feeds && lo < hi; i++)
+		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu &&
+		    runs_first(d->source->runs, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) && to > lo)
+			return true;
+	return false;
+}
+
 /* Its thread was nowhere else in the time that it may have been. */
 static bool is_placed(const struct demux *d, const struct feed *f, const struct unit *u)
 {
@@ -162,13 +174,8 @@ static bool is_placed(const struct demux *d, const struct feed *f, const struct 
 	uint64_t lo = MAX(u->lo, f->after), hi = u->hi, from, to;
 
 	narrow(d, f, &lo, &hi);
-	if (!d->source->has_clock || !runs_first(runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to))
-		return false;
-	for (size_t i = 0; i < d->n_feeds; i++)
-		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu && lo < hi &&
-		    runs_first(runs, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) && to > lo)
-			return false;
-	return true;
+	return d->source->has_clock && runs_first(runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to) &&
+	       !was_elsewhere(d, f, lo, hi);
 }
 
 /* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
@@ -221,11 +228,11 @@ static int tell(struct demux *d, struct track *t, const struct element *e)
 }
 
 /* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed. */
-static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t)
+static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t, const struct unit *u)
 {
 	if (f->stream->of_threads || t->since >= d->in_sync)
 		return false;
-	return t->feed != f || f->last != t;
+	return t->feed != f || f->last != t || (d->source->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
 /* Slices of a thread follow each other where it left by an exception, and nothing was lost. */
@@ -234,7 +241,7 @@ static bool goes_on(const struct demux *d, const struct feed *f, const struct tr
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
 
-	if (was_unseen(d, f, t))
+	if (was_unseen(d, f, t, u))
 		return false;
 	if (before == here)
 		return true;
