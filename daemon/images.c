@@ -177,15 +177,16 @@ static json_object *find_image(const struct images *i, const struct worker_event
 		return NULL;
 	for (size_t n = json_object_array_length(list); n-- > 0;) {
 		json_object *image = json_object_array_get_idx(list, n);
-		const char *path, *id;
+		const char *path, *id = NULL;
 		uint64_t inode;
 		bool exact;
 
 		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
 			continue;
-		if (e->build_id && json_get_str(image, "build_id", &id) == 0 && strcmp(id, e->build_id) != 0)
+		if (json_get_str(image, "build_id", &id) == 0 && e->build_id && strcmp(id, e->build_id) != 0)
 			continue;
-		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode;
+		/* A number is used again; of a file that could not be read no build-id is known. */
+		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode && !id == !e->build_id;
 		if (found && !exact)
 			continue;
 		found = image;

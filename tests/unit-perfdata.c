@@ -55,6 +55,9 @@ static int write_sample(int fd)
 	memset(map.build_id, 0xab, sizeof(map.build_id));
 	pd_write_map(w, &map);
 	pd_write_map(w, &map);
+	/* Another file of that name, which nobody could read. */
+	map.build_id_size = 0;
+	pd_write_map(w, &map);
 	for (uint32_t i = 0; i < THREADS; i++) {
 		struct pd_aux aux = { 0,       TRACE_SIZE - i, PD_AUX_RAW | (i == 2 ? PD_AUX_OVERWRITE : 0),
 				      PID,     PID + i,        UINT32_MAX,
@@ -100,11 +103,13 @@ static void test_round_trip(int fd)
 	CHECK_EQ(c->n_comms, 1);
 	CHECK(c->comms[0].exec && c->comms[0].tid == PID && c->comms[0].time == 1000);
 	CHECK_STR(c->comms[0].name, "prog");
-	CHECK_EQ(c->n_maps, 3);
+	CHECK_EQ(c->n_maps, 4);
 	CHECK_STR(c->maps[0].path, "/bin/prog");
 	CHECK(c->maps[0].inode == 77 && c->maps[0].build_id_size == 0 && c->maps[0].time == 1005);
 	CHECK(c->maps[1].build_id_size == 20 && c->maps[1].build_id[19] == 0xab && c->maps[1].addr == 0x400000);
 	CHECK_EQ(strlen(c->maps[1].path), 65);
+	CHECK_STR(c->maps[3].path, c->maps[1].path);
+	CHECK(c->maps[3].inode == 77 && c->maps[3].build_id_size == 0);
 	CHECK_EQ(c->n_tasks, 2 * THREADS);
 	CHECK_EQ(c->n_pieces, THREADS);
 	for (uint32_t i = 0; i < THREADS && i < c->n_pieces; i++) {

@@ -1,7 +1,9 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -215,6 +217,14 @@ static void open_unmapped(struct look_state *l)
 	}
 }
 
+/* Numbers are used again; not every file system tells of which generation it is. */
+static bool is_generation(const struct image *i)
+{
+	uint64_t is = 0;
+
+	return !i->generation || ioctl(i->fd, FS_IOC_GETVERSION, &is) < 0 || (uint32_t)is == (uint32_t)i->generation;
+}
+
 static void open_images(struct look_state *l, const struct history_segment *list, size_t n)
 {
 	struct process *p = l->process;
@@ -227,6 +237,11 @@ static void open_images(struct look_state *l, const struct history_segment *list
 		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
 			continue;
 		rc = procfs_map_file(&p->proc, m, &i->fd);
+		/* Of what is there instead a record is still to come. */
+		if (rc == 0 && !is_generation(i)) {
+			closep(&i->fd);
+			continue;
+		}
 		if (rc != -ENOENT)
 			opened(l, i, rc);
 	}

@@ -84,16 +84,18 @@ static void give_build_ids(struct pd_file *f, const struct buf *list)
 	struct pd_map *maps = (struct pd_map *)f->lists[MAPS].data;
 	const char *names = (const char *)f->lists[NAMES].data;
 	struct build_id *ids = (struct build_id *)list->data;
-	size_t n = list->size / sizeof(*ids);
+	size_t n = list->size / sizeof(*ids), n_maps = f->lists[MAPS].size / sizeof(*maps);
 
+	/* Where records tell themselves, those that do not are of files that nobody could read, whatever their name. */
+	for (size_t i = 0; i < n_maps; i++)
+		if (maps[i].build_id_size)
+			return;
 	for (size_t i = 0; i < n; i++)
 		ids[i].path = names + (uintptr_t)ids[i].path;
 	qsort(ids, n, sizeof(*ids), compare_paths);
-	for (size_t i = 0; i < f->lists[MAPS].size / sizeof(*maps); i++) {
+	for (size_t i = 0; i < n_maps; i++) {
 		struct build_id key = { .path = names + (uintptr_t)maps[i].path }, *found;
 
-		if (maps[i].build_id_size)
-			continue;
 		found = bsearch(&key, ids, n, sizeof(key), compare_paths);
 		if (!found)
 			continue;
