@@ -396,6 +396,10 @@ static int settle_inlined(struct calls *c)
 	struct frame *f = top(c);
 	enum leave_kind kind = c->left == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
 
+	/* What comes back from further on begins anew: it is another turn of a loop. */
+	if (c->here.start < c->stretch)
+		spread_keep(&c->spread);
+	c->stretch = c->here.start;
 	c->left = LEAVE_RETURN;
 	return f->inlined == c->here.inlined || f->function != c->here.region ? 0 : inlined_move(c, c->here.inlined, kind);
 }

@@ -11,6 +11,10 @@
  * return, and follows a range without anything but cycles in between, must change nothing; and which region an address
  * is in may only change at timestamps.
  *
+ * Inlined functions are entered and left as the instructions that run are in them. Control that only moves on, to higher
+ * addresses, out of some and back into the very same with nothing else entered or left was in them all the while: the
+ * compiler mixed their instructions with those around them. A timestamp in between parts them.
+ *
  * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
  * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
  * start puts them below everything else of that segment (the store does).

@@ -51,6 +51,24 @@ int inlined_leave(struct calls *c, enum leave_kind kind)
 	return leave(c, NULL, kind);
 }
 
+/*
+ * Of what is about to be entered, from outside to inside, the part that was left last, with nothing entered since: compilers
+ * mix the instructions of an inlined function with those around it, and that was no end of it.
+ */
+static const struct inlined *come_back(struct calls *c, const struct inlined *from, const struct inlined *to)
+{
+	while (from != to) {
+		const struct inlined *next = to;
+
+		while (next->around != from)
+			next = next->around;
+		if (!spread_take_back(&c->spread, next))
+			break;
+		from = next;
+	}
+	return from;
+}
+
 int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind)
 {
 	const struct inlined *from = top(c)->inlined, *both = to;
@@ -66,5 +84,6 @@ int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind
 	if (rc < 0 || to == both)
 		return rc;
 	top(c)->inlined = to;
-	return enter(c, both, to, CALL_INLINED);
+	both = come_back(c, both, to);
+	return both == to ? 0 : enter(c, both, to, CALL_INLINED);
 }

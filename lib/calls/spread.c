@@ -128,7 +128,7 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 			       scale(length - run, item->waits, s->waits);
 		rc = emit(s, item, time, bound);
 	}
-	s->n = s->n_counted = 0;
+	s->n = s->n_counted = s->kept = 0;
 	s->waits = 0;
 	s->time = end;
 	s->pos = s->cycles_pos = pos;
@@ -245,6 +245,17 @@ bool spread_rename(struct spread *s, const struct region *from, const struct reg
 	if (!item || item->type != CALL_EVENT_ENTER || item->function != from)
 		return false;
 	item->function = to;
+	return true;
+}
+
+bool spread_take_back(struct spread *s, const struct inlined *left)
+{
+	const struct spread_item *item = s->n > s->kept ? &s->items[s->n - 1] : NULL;
+
+	if (!item || item->type != CALL_EVENT_LEAVE || item->kind != LEAVE_RETURN || item->inlined != left)
+		return false;
+	s->n--;
+	s->n_counted = MIN(s->n_counted, s->n);
 	return true;
 }
 

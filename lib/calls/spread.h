@@ -16,6 +16,7 @@ struct spread {
 	struct calls_counts *counts;
 	struct spread_item *items;
 	uint32_t n, room;
+	uint32_t kept; /* these are not taken back */
 	uint32_t waits;     /* places since the last timestamp where time passes without instructions */
 	uint64_t time, pos; /* where the present stretch begins */
 	uint64_t stamp;     /* the last timestamp; time is later where a stretch had to be guessed */
@@ -52,6 +53,15 @@ int spread_end(struct spread *s, uint64_t pos, uint64_t end);
  * on need not show.
  */
 bool spread_rename(struct spread *s, const struct region *from, const struct region *to);
+
+/* Where the last thing put is that this was left by a return, and it still waits, since spread_keep(): it was not left. */
+bool spread_take_back(struct spread *s, const struct inlined *left);
+
+static inline void spread_keep(struct spread *s)
+{
+	s->kept = s->n;
+}
+
 void spread_done(struct spread *s);
 
 #endif

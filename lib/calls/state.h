@@ -77,6 +77,7 @@ struct calls {
 	bool doubtful; /* which of several stacks this is */
 	bool told_unsure;
 	struct region_hit here; /* of the last address arrived at */
+	uint64_t stretch;	/* where that began, of what was looked at before */
 	enum next next;
 	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
 	bool has_from;

@@ -92,7 +92,7 @@ struct store_writer {
 	size_t n_functions, room_functions;
 	struct site *sites;
 	size_t n_sites, room_sites;
-	struct seen seen[1024];   /* by key, the last one of each place */
+	struct seen seen[8192];   /* by key, the last one of each place */
 	struct numbers known;	  /* functions, by what events name them by */
 	struct numbers inlined;	  /* those that are: by name, image, file and line */
 	struct numbers instances; /* sites, by what events name them by */
