@@ -90,7 +90,7 @@ int rd_u64(struct reader *r, uint64_t *ret)
 	return 0;
 }
 
-int rd_varint(struct reader *r, uint64_t *ret)
+int rd_long_varint(struct reader *r, uint64_t *ret)
 {
 	uint64_t v = 0;
 

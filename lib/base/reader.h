@@ -27,7 +27,17 @@ int rd_u32(struct reader *r, uint32_t *ret);
 int rd_u64(struct reader *r, uint64_t *ret);
 
 /* LEB128 as protocol buffers write it, ten bytes at most. */
-int rd_varint(struct reader *r, uint64_t *ret);
+int rd_long_varint(struct reader *r, uint64_t *ret);
+
+/* The same; most are short. */
+static inline int rd_varint(struct reader *r, uint64_t *ret)
+{
+	if (rd_left(r) < 2 || (r->at[0] & r->at[1] & 0x80))
+		return rd_long_varint(r, ret);
+	*ret = r->at[0] & 0x80 ? (uint64_t)(r->at[0] & 0x7f) | (uint64_t)r->at[1] << 7 : r->at[0];
+	r->at += 1 + (r->at[0] >> 7);
+	return 0;
+}
 
 /* A view of the next size bytes; they stay where they are. */
 int rd_bytes(struct reader *r, size_t size, const uint8_t **ret);

@@ -55,7 +55,7 @@ static const struct segment *segment_of(const struct store_iter *it)
 }
 
 /* Names what a frame is of. */
-static int name_frame(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
+static inline int name_frame(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
 {
 	if (number >= (inlined ? s->n_sites : s->n_functions))
 		return -EBADMSG;
@@ -65,7 +65,7 @@ static int name_frame(const struct store *s, uint64_t number, bool inlined, stru
 }
 
 /* The same, as events and stacks have it. */
-static int unpack_frame(const struct store *s, uint64_t packed, struct store_frame *f)
+static inline int unpack_frame(const struct store *s, uint64_t packed, struct store_frame *f)
 {
 	bool inlined = packed & FRAME_INLINED;
 
@@ -75,21 +75,26 @@ static int unpack_frame(const struct store *s, uint64_t packed, struct store_fra
 	return name_frame(s, packed >> FRAME_BITS, inlined, f);
 }
 
-static int push(struct store_iter *it, const struct store_frame *frame)
+static int make_deeper(struct store_iter *it)
 {
-	if (it->depth >= STORE_DEPTH_MAX)
-		return -EBADMSG;
-	if (it->depth == it->room_stack) {
-		size_t room = it->room_stack ? it->room_stack * 2 : 64;
-		struct store_frame *stack = realloc(it->stack, room * sizeof(*stack));
+	size_t room = it->room_stack ? it->room_stack * 2 : 64;
+	struct store_frame *stack = it->depth < STORE_DEPTH_MAX ? realloc(it->stack, room * sizeof(*stack)) : NULL;
 
-		if (!stack)
-			return -ENOMEM;
-		it->stack = stack;
-		it->room_stack = room;
-	}
-	it->stack[it->depth++] = *frame;
+	if (!stack)
+		return it->depth < STORE_DEPTH_MAX ? -ENOMEM : -EBADMSG;
+	it->stack = stack;
+	it->room_stack = room;
 	return 0;
+}
+
+/* There are never more frames than room for them, which is doubled from a power of two on: so it ends at the deepest stack. */
+static inline int push(struct store_iter *it, const struct store_frame *frame)
+{
+	int rc = it->depth == it->room_stack ? make_deeper(it) : 0;
+
+	if (rc == 0)
+		it->stack[it->depth++] = *frame;
+	return rc;
 }
 
 /* A frame that the segment began with; index counts from the innermost. */
@@ -167,15 +172,20 @@ static int load_block(struct store_iter *it, uint64_t index)
 	return read_stack(it);
 }
 
-static int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
+/* Frames of others need not be told, but for the outermost: that shows how far it is. */
+static inline bool is_told(const struct store_iter *it, uint32_t function)
+{
+	return !it->wanted || it->wanted[function] || it->depth == 1;
+}
+
+static inline int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
 {
 	struct store_frame f = { .enter = it->time, .instructions = it->instructions };
 	int rc = unpack_frame(it->store, packed, &f);
 
 	if (rc == 0)
 		rc = push(it, &f);
-
-	if (rc < 0)
+	if (rc < 0 || !is_told(it, f.function))
 		return rc;
 	ret->type = STORE_ENTER;
 	ret->kind = f.kind;
@@ -184,10 +194,14 @@ static int decode_enter(struct store_iter *it, uint64_t packed, struct store_eve
 	return 1;
 }
 
-static int decode_leave(struct store_iter *it, uint64_t kind, struct store_event *ret)
+static inline int decode_leave(struct store_iter *it, uint64_t kind, struct store_event *ret)
 {
 	if (it->depth <= unseen(it) || kind > UINT8_MAX)
 		return -EBADMSG;
+	if (!is_told(it, it->stack[it->depth - 1].function)) {
+		it->depth--;
+		return 0;
+	}
 	ret->type = STORE_LEAVE;
 	ret->kind = (uint8_t)kind;
 	ret->frame = it->stack[--it->depth];
@@ -241,7 +255,7 @@ static int see_root(struct store_iter *it, uint64_t value)
 	return 0;
 }
 
-int store_read_event(struct reader *r, struct written_event *ret)
+static inline int read_event(struct reader *r, struct written_event *ret)
 {
 	uint64_t head;
 
@@ -253,12 +267,17 @@ int store_read_event(struct reader *r, struct written_event *ret)
 	return ret->code != CODE_RETURN && ret->code != CODE_SEGMENT ? rd_varint(r, &ret->value) : 0;
 }
 
+int store_read_event(struct reader *r, struct written_event *ret)
+{
+	return read_event(r, ret);
+}
+
 /* 1: an event; 0: something that the reader need not know; also at a block's end. */
 static int decode(struct store_iter *it, struct store_event *ret)
 {
 	struct written_event e;
 
-	if (store_read_event(&it->r, &e) < 0 || __builtin_add_overflow(it->time, e.time, &it->time) ||
+	if (read_event(&it->r, &e) < 0 || __builtin_add_overflow(it->time, e.time, &it->time) ||
 	    __builtin_add_overflow(it->instructions, e.instructions, &it->instructions))
 		return -EBADMSG;
 	ret->time = it->time;
