@@ -65,7 +65,8 @@ TESTS += tests/emu-exact.test tests/emu-truth.test tests/freeze.test
 
 # daemon/capture, the code of real processes
 check_PROGRAMS += tests/unit-process
-tests_unit_process_SOURCES = tests/unit-process.c daemon/capture/code.c daemon/capture/history.c \
+tests_unit_process_SOURCES = tests/unit-process.c tests/process-child.c tests/process-child.h tests/process-files.c \
+	daemon/capture/code.c daemon/capture/history.c \
 	daemon/capture/identity.c daemon/capture/jitdump.c daemon/capture/process.c daemon/capture/process-look.c \
 	daemon/capture/procfs.c
 tests_unit_process_CFLAGS = $(AM_CFLAGS)
