@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int unit_count, unit_failed;
+/* Of all files of a program. */
+__attribute__((weak)) int unit_count, unit_failed;
 
 __attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, const char *file, int line, const char *fmt, ...)
 {
