@@ -55,10 +55,15 @@ const char *mistakes_explain(const struct job *job, const struct difference *d);
 void mistakes_print(void);
 
 /*
- * The packets by name, from the last synchronisation before one offset up to the first behind another. The first trace
- * info is a "sync-info", and what it says to be unseen is told again behind later synchronisations as long as no packet is
- * bad; instrumentation before it is an "early-" one. One that is cut off is a "cut-" one. Behind a packet that takes back a
- * source address, which may come one synchronisation later, is "cancelled-source".
+ * The packets by name, from the last synchronisation before one offset up to the first behind another, and more behind some:
+ *   sync-info           the first trace info; what it says to be unseen is told again behind later synchronisations, up to the
+ *                       first behind a bad packet
+ *   early-              instrumentation ahead of it
+ *   cut-                the last one is cut off
+ *   cancelled-source    a source address was taken back, which may come one synchronisation later
+ *   passed-addresses    a branch in front of several addresses had been mispredicted; both are told again behind
+ *                       synchronisations, up to a bad packet
+ *   hidden-sync         behind a synchronisation that looks like part of another packet from a bad one on
  */
 const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to);
 

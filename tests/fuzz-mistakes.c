@@ -52,22 +52,56 @@ static size_t find_sync(const uint8_t *bytes, size_t n)
 	return at ? (size_t)(at - bytes) : n;
 }
 
-/* What P0 elements there are, the newest last, but that none of them goes by being committed. */
+/* What P0 elements and addresses there are, the newest last, but that none of them goes by being committed. */
 struct elements {
 	size_t n;
 	uint8_t kinds[BYTES_MAX * 24];
 };
 
-/* Whether a packet takes back a source address. */
-static bool follow(struct elements *e, const struct engine_config *config, const struct packet *p)
+/* Whether a source address is among what is taken back. */
+static bool take_back(struct elements *e, uint32_t cancel)
 {
-	size_t n = 0;
-	bool taken = false;
+	bool source = false;
 
-	switch (p->kind) {
+	while (cancel && e->n) {
+		uint8_t kind = e->kinds[--e->n];
+
+		source = source || kind == PACKET_SOURCE;
+		cancel -= kind != PACKET_ADDRESS;
+	}
+	return source;
+}
+
+/* How many addresses there are behind the newest branch; they go. */
+static unsigned drop_addresses(struct elements *e)
+{
+	unsigned n = 0;
+
+	for (size_t i = e->n; i-- && e->kinds[i] != PACKET_ATOMS;)
+		if (e->kinds[i] == PACKET_ADDRESS) {
+			memmove(&e->kinds[i], &e->kinds[i + 1], --e->n - i);
+			n++;
+		}
+	return n;
+}
+
+/* What a packet does to what came before it, told as those packets are. */
+static const char *follow(struct elements *e, const struct engine_config *config, const struct packet *p)
+{
+	enum packet_kind kind = p->kind;
+	const char *text = "";
+	size_t n = 0;
+
+	switch (kind) {
 	case PACKET_ATOMS:
 	case PACKET_CANCEL:
+		kind = PACKET_ATOMS;
 		n = p->n_atoms;
+		break;
+	case PACKET_ADDRESS:
+	case PACKET_ADDRESS_CONTEXT:
+		kind = PACKET_ADDRESS;
+		n = 1;
 		break;
 	case PACKET_SOURCE:
 	case PACKET_EXCEPTION:
@@ -86,11 +120,13 @@ static bool follow(struct elements *e, const struct engine_config *config, const
 	default:
 		break;
 	}
-	while (n--)
-		e->kinds[e->n++] = (uint8_t)p->kind;
-	for (n = MIN((size_t)p->cancel, e->n); n; n--)
-		taken = e->kinds[--e->n] == PACKET_SOURCE || taken;
-	return taken;
+	while (n-- && e->n < sizeof(e->kinds))
+		e->kinds[e->n++] = (uint8_t)kind;
+	if (take_back(e, p->cancel))
+		text = "cancelled-source ";
+	if (p->mispredict && drop_addresses(e) > 1)
+		text = "passed-addresses ";
+	return text;
 }
 
 /* Fields of trace info that go on, or go on further than numbers of 32 bits. */
@@ -101,6 +137,23 @@ static bool is_long(const uint8_t *info, uint32_t size)
 	for (uint32_t i = 1; i < size && more < 5; i++)
 		more = info[i] & 0x80 ? more + 1 : 0;
 	return more == 5 || info[1] & 0x80 || (info[1] & 1 && info[2] & 0x80);
+}
+
+/*
+ * Whether who goes on packet by packet behind a bad one, and does not know instrumentation, takes the beginning of the next
+ * synchronisation for part of another packet.
+ */
+static bool hides_sync(const struct job *job, struct packets packets, size_t at)
+{
+	size_t sync = at + find_sync(job->bytes + at, job->size - at);
+	struct packet p;
+
+	for (unsigned i = 0; i < ELEMENTS(packets.kinds); i++)
+		if (packets.kinds[i] == PACKET_INSTRUMENTATION)
+			packets.kinds[i] = PACKET_RESERVED;
+	while (at < sync && packets_next(&packets, job->bytes + at, job->size - at, &p))
+		at += p.size;
+	return at > sync;
 }
 
 /* What a packet is called, and more of some, each with a blank behind it. */
@@ -143,8 +196,9 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 	static struct elements elements;
 	struct packets packets;
 	struct packet p;
+	const char *done = "", *lasting = "";
 	size_t n = 0;
-	bool early = true, unseen = false, behind = false;
+	bool early = true, unseen = false, behind = false, bad = false, hidden = false;
 
 	elements.n = 0;
 	packets_init(&packets, &job->config);
@@ -165,8 +219,7 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			behind = true;
 		}
 		if (behind) {
-			if (follow(&elements, &job->config, &p))
-				n += (size_t)sprintf(text + n, "cancelled-source ");
+			n += (size_t)sprintf(text + n, "%s", follow(&elements, &job->config, &p));
 			continue;
 		}
 		if (p.kind == PACKET_ASYNC) {
@@ -174,14 +227,22 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			n = at <= from ? 0 : n;
 		}
 		n += tell_packet(text + n, &p, job->bytes + at, early);
-		if (p.kind == PACKET_ASYNC && unseen)
-			n += (size_t)sprintf(text + n, "sync-info-unseen ");
-		if (p.kind == PACKET_RESERVED || p.kind == PACKET_INVALID || p.kind == PACKET_BROKEN)
-			unseen = false;
-		else if (p.kind == PACKET_TRACE_INFO && early && p.number)
+		if (p.kind == PACKET_ASYNC) {
+			n += (size_t)sprintf(text + n, "%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
+					     lasting);
+			unseen = unseen && !bad;
+			bad = hidden = false;
+		}
+		done = follow(&elements, &job->config, &p);
+		n += (size_t)sprintf(text + n, "%s", done);
+		lasting = *done ? done : lasting;
+		if (p.kind == PACKET_RESERVED || p.kind == PACKET_INVALID || p.kind == PACKET_BROKEN) {
+			bad = true;
+			hidden = hidden || hides_sync(job, packets, at + p.size);
+			lasting = "";
+		} else if (p.kind == PACKET_TRACE_INFO && early && p.number) {
 			unseen = true;
-		if (follow(&elements, &job->config, &p))
-			n += (size_t)sprintf(text + n, "cancelled-source ");
+		}
 		early = early && p.kind != PACKET_TRACE_INFO;
 	}
 	text[n] = 0;
