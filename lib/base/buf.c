@@ -72,16 +72,10 @@ void buf_u64(struct buf *b, uint64_t v)
 
 void buf_varint(struct buf *b, uint64_t v)
 {
-	enum { LONGEST = 10 };
-	bool roomy = !b->error && b->capacity - b->size >= LONGEST && !b->limit;
-	uint8_t bytes[LONGEST], *to = roomy ? b->data + b->size : bytes;
-	size_t n = 0;
+	bool roomy = !b->error && b->capacity - b->size >= VARINT_MAX && !b->limit;
+	uint8_t bytes[VARINT_MAX], *to = roomy ? b->data + b->size : bytes;
+	size_t n = (size_t)(put_varint(to, v) - to);
 
-	while (v >= 0x80) {
-		to[n++] = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	to[n++] = (uint8_t)v;
 	if (roomy)
 		b->size += n;
 	else

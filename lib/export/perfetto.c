@@ -363,16 +363,6 @@ static void write_event(struct writer *w, const struct store_event *e, bool cut)
 	end_packet(w);
 }
 
-static uint8_t *put_varint(uint8_t *to, uint64_t v)
-{
-	while (v >= 0x80) {
-		*to++ = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	*to++ = (uint8_t)v;
-	return to;
-}
-
 /* What nearly all packets are: they have no more than 64 bytes, and every length in them fits one. */
 static void write_plain(struct writer *w, const struct store_event *e)
 {

@@ -213,7 +213,7 @@ static int look_up(struct store_writer *w, const struct call_event *e, struct fr
 }
 
 /* What an event names, as frames have it. */
-static int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
+static inline int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
 {
 	const void *key = e->inlined ? (const void *)e->inlined : e->function;
 	struct seen *seen = &w->seen[(uintptr_t)key / sizeof(struct inlined) % ELEMENTS(w->seen)];
@@ -314,20 +314,25 @@ static int end_block(struct store_writer *w, struct thread *t)
 	return rc < 0 ? rc : buf_error(b);
 }
 
-static struct use *use_of(struct store_writer *w, struct thread *t, uint32_t function)
+static int make_uses(struct store_writer *w, struct thread *t)
+{
+	size_t n = w->room_functions;
+	struct use *uses = realloc(t->uses, n * sizeof(*uses));
+
+	if (!uses)
+		return -ENOMEM;
+	memset(uses + t->n_uses, 0, (n - t->n_uses) * sizeof(*uses));
+	t->uses = uses;
+	t->n_uses = n;
+	return 0;
+}
+
+static inline struct use *use_of(struct store_writer *w, struct thread *t, uint32_t function)
 {
 	struct use *u;
 
-	if (function >= t->n_uses) {
-		size_t n = w->room_functions;
-		struct use *uses = realloc(t->uses, n * sizeof(*uses));
-
-		if (!uses)
-			return NULL;
-		memset(uses + t->n_uses, 0, (n - t->n_uses) * sizeof(*uses));
-		t->uses = uses;
-		t->n_uses = n;
-	}
+	if (function >= t->n_uses && make_uses(w, t) < 0)
+		return NULL;
 	u = &t->uses[function];
 	if (u->segment != (uint32_t)t->n_segments) {
 		u->segment = (uint32_t)t->n_segments;
@@ -336,7 +341,7 @@ static struct use *use_of(struct store_writer *w, struct thread *t, uint32_t fun
 	return u;
 }
 
-static int push(struct store_writer *w, struct thread *t, const struct frame *frame)
+static inline int push(struct store_writer *w, struct thread *t, const struct frame *frame)
 {
 	int rc = grow(&t->stack, t->depth, &t->room_stack, sizeof(*t->stack));
 	struct use *u = use_of(w, t, frame->function);
@@ -410,12 +415,36 @@ static int pop(struct store_writer *w, struct thread *t, const struct call_event
 	return rc;
 }
 
-static void put_event(struct thread *t, const struct call_event *e, enum store_code code)
+static inline uint8_t *begin_event(struct thread *t, const struct call_event *e, enum store_code code)
 {
-	buf_varint(&t->block, (e->time - t->time) << CODE_BITS | code);
-	buf_varint(&t->block, e->instructions - t->instructions);
+	uint8_t *to = buf_room(&t->block, 3 * VARINT_MAX);
+
+	if (to) {
+		to = put_varint(to, (e->time - t->time) << CODE_BITS | code);
+		to = put_varint(to, e->instructions - t->instructions);
+	}
 	t->time = e->time;
 	t->instructions = e->instructions;
+	return to;
+}
+
+static inline void end_event(struct thread *t, const uint8_t *end)
+{
+	if (end)
+		t->block.size = (size_t)(end - t->block.data);
+}
+
+/* One that has nothing with it. */
+static void put_event(struct thread *t, const struct call_event *e, enum store_code code)
+{
+	end_event(t, begin_event(t, e, code));
+}
+
+static inline void put_with(struct thread *t, const struct call_event *e, enum store_code code, uint64_t value)
+{
+	uint8_t *to = begin_event(t, e, code);
+
+	end_event(t, to ? put_varint(to, value) : NULL);
 }
 
 static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
@@ -426,11 +455,9 @@ static int enter(struct store_writer *w, struct thread *t, const struct call_eve
 	if (rc < 0)
 		return rc;
 	if (e->kind == CALL_PLAIN) {
-		put_event(t, e, CODE_CALL);
-		buf_varint(&t->block, f.function);
+		put_with(t, e, CODE_CALL, f.function);
 	} else {
-		put_event(t, e, CODE_ENTER);
-		buf_varint(&t->block, packed(&f));
+		put_with(t, e, CODE_ENTER, packed(&f));
 	}
 	return push(w, t, &f);
 }
@@ -440,8 +467,7 @@ static int leave(struct store_writer *w, struct thread *t, const struct call_eve
 	if (e->kind == LEAVE_RETURN) {
 		put_event(t, e, CODE_RETURN);
 	} else {
-		put_event(t, e, CODE_LEAVE);
-		buf_varint(&t->block, e->kind);
+		put_with(t, e, CODE_LEAVE, e->kind);
 	}
 	return pop(w, t, e);
 }
@@ -468,8 +494,7 @@ static int root(struct store_writer *w, struct thread *t, const struct call_even
 	f.instructions = s->instructions;
 	f.inner_ns = e->time - s->time;
 	f.inner_instructions = e->instructions - s->instructions;
-	put_event(t, e, CODE_ROOT);
-	buf_varint(&t->block, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
+	put_with(t, e, CODE_ROOT, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
 	return push(w, t, &f);
 }
 
@@ -536,12 +561,10 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		t->between = true;
 		t->gap = e->kind % STORE_GAP_KINDS;
 		t->gaps_of[t->gap].n++;
-		put_event(t, e, CODE_GAP);
-		buf_varint(&t->block, e->kind);
+		put_with(t, e, CODE_GAP, e->kind);
 		break;
 	case CALL_EVENT_MARK:
-		put_event(t, e, CODE_MARK);
-		buf_varint(&t->block, e->kind);
+		put_with(t, e, CODE_MARK, e->kind);
 		break;
 	default:
 		rc = -EINVAL;
