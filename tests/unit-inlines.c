@@ -1,6 +1,7 @@
 /* lib/code, inlines: DWARF made by hand, then cut and garbled. tests/inlines.test compares real programs. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "lib/base/io.h"
 #include "lib/code/inlines.h"
@@ -120,8 +121,35 @@ static void test_hostile(int version)
 	CHECK_EQ(taken, 0);
 }
 
+/* Two thousand million files, in a table that has no bytes for them. */
+static void test_many_files(void)
+{
+	enum { MANY_KIB = 128 << 10 };
+	struct buf sections[DWARF_SECTIONS] = { 0 };
+	_cleanup_(inlines_freep) struct inlines *s = NULL;
+	_cleanup_buf_ struct buf b = { 0 };
+	struct inlines_at at;
+	struct rusage before, after;
+
+	dwarfgen_sections(sections, 5);
+	buf_clear(&sections[DWARF_LINE]);
+	buf_u32(&sections[DWARF_LINE], 20);
+	DWARFGEN(&sections[DWARF_LINE], 5, 0, 8, 0, 12, 0, 0, 0, 4, 1, 1, 0xfb, 14, 1);
+	DWARFGEN(&sections[DWARF_LINE], 0, 0xff, 0xff, 0xff, 0xff, 7);
+	dwarfgen_elf(&b, sections);
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		buf_done(&sections[i]);
+	getrusage(RUSAGE_SELF, &before);
+	CHECK_EQ(load(&b, &s), 0);
+	inlines_find(s, DWARF_TEXT_OFFSET + 0x34, &at);
+	CHECK(at.n > 1 && at.frames[0].name && !at.frames[0].file);
+	getrusage(RUSAGE_SELF, &after);
+	CHECK(after.ru_maxrss - before.ru_maxrss < MANY_KIB);
+}
+
 int main(void)
 {
+	test_many_files();
 	test_by_hand(4);
 	test_by_hand(5);
 	test_hostile(4);

@@ -35,7 +35,8 @@ static int read_table(struct dwarf *d, const struct dwarf_unit *u, struct reader
 	uint64_t count;
 	uint8_t n;
 
-	if (read_formats(r, formats, &n) < 0 || rd_varint(r, &count) < 0)
+	/* No entry is without a byte: what says how many there are is to be believed no further. */
+	if (read_formats(r, formats, &n) < 0 || rd_varint(r, &count) < 0 || count > rd_left(r))
 		return -EBADMSG;
 	for (uint64_t i = 0; i < count; i++) {
 		struct name name = { 0 };
