@@ -33,7 +33,7 @@ static size_t read_build_id(const char *text, uint8_t ret[IMAGE_BUILD_ID_MAX])
 	return n;
 }
 
-/* Which image a function is of, that has a name of its own there; a file without a build-id may be another one by now. */
+/* Which image a function with a name of its own is of; a file without a build-id may be another one by now. */
 static int find_image(struct image_set *images, const struct store_function *f, uint32_t *ret)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
@@ -96,7 +96,8 @@ int source_store_open(struct job *job, json_object *warnings, struct source **re
 }
 
 /* One map for all of them: an image's offsets are addresses behind each other's. */
-static int map_images(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines, struct region_map *map)
+static int map_images(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines,
+		      struct region_map *map)
 {
 	int rc = 0;
 
@@ -115,7 +116,8 @@ static int map_images(const struct source *s, struct symbols *const *symbols, st
 	return rc;
 }
 
-static int find_name(const struct source *s, struct region_map *map, const struct store_function *f, struct store_name *ret)
+static int find_name(const struct source *s, struct region_map *map, const struct store_function *f,
+		     struct store_name *ret)
 {
 	struct region_hit hit;
 	uint32_t image;
@@ -132,7 +134,9 @@ static int find_name(const struct source *s, struct region_map *map, const struc
 
 static bool is_other(const struct store_function *f, const struct store_name *n)
 {
-	return n->name && (strcmp(n->name, f->name) != 0 || (n->file && (strcmp(n->file, f->file) != 0 || n->line != f->line)));
+	if (!n->name)
+		return false;
+	return strcmp(n->name, f->name) != 0 || (n->file && (strcmp(n->file, f->file) != 0 || n->line != f->line));
 }
 
 int source_store_rename(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines, int to,

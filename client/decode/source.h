@@ -90,7 +90,10 @@ void source_warn(struct source *s, const char *fmt, ...) _printf_(2, 3);
 /* In hexadecimal; NULL where it is not known. */
 const char *source_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
-/* The same store with what the symbols and inlines of its images (NULL: none) call its functions; how many are called otherwise. */
+/*
+ * The same store with what the symbols and inlines of its images (NULL: none) call its functions; how many of them are
+ * called otherwise.
+ */
 int source_store_rename(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines, int to,
 			uint64_t *ret_renamed);
 

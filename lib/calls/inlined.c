@@ -52,8 +52,8 @@ int inlined_leave(struct calls *c, enum leave_kind kind)
 }
 
 /*
- * Of what is about to be entered, from outside to inside, the part that was left last, with nothing entered since: compilers
- * mix the instructions of an inlined function with those around it, and that was no end of it.
+ * Of what is about to be entered, from outside to inside, the part that was left last, with nothing entered since:
+ * compilers mix the instructions of an inlined function with those around it, and that was no end of it.
  */
 static const struct inlined *come_back(struct calls *c, const struct inlined *from, const struct inlined *to)
 {

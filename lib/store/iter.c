@@ -87,7 +87,7 @@ static int make_deeper(struct store_iter *it)
 	return 0;
 }
 
-/* There are never more frames than room for them, which is doubled from a power of two on: so it ends at the deepest stack. */
+/* Room is doubled from a power of two on: so it comes to that for the deepest stack, and ends there. */
 static inline int push(struct store_iter *it, const struct store_frame *frame)
 {
 	int rc = it->depth == it->room_stack ? make_deeper(it) : 0;

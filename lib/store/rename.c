@@ -1,4 +1,4 @@
-/* A store whose functions have other names: the bytes of the first, and behind them the two tables that are others now. */
+/* A store whose functions have other names: the bytes of the first, and behind them two tables that are others now. */
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/numbers.h"
@@ -81,7 +81,8 @@ static int add_function(struct renamed *r, const struct store_function *f, const
 }
 
 /* Its own bytes, or those that are where the section has them. */
-static int put_section(struct renamed *r, struct buf *table, uint32_t type, const struct section *old, const void *data, size_t size)
+static int put_section(struct renamed *r, struct buf *table, uint32_t type, const struct section *old, const void *data,
+		       size_t size)
 {
 	buf_u32(table, type);
 	buf_u32(table, old->record);
