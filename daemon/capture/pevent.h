@@ -69,7 +69,10 @@ uint64_t pevent_aux_head(const struct pevent_ring *r);
 /* From the trace's counter to the records' clock; not known where the kernel does not tell. */
 struct pd_clock pevent_clock(const struct pevent_ring *r);
 
-/* What is to be added to CLOCK_MONOTONIC for the records' clock, now; false: it cannot be told, as on other processors than Arm's. */
+/*
+ * What is to be added to CLOCK_MONOTONIC for the records' clock, now; false: it cannot be told, as on other processors than
+ * Arm's.
+ */
 bool pevent_shift(const struct pevent_ring *r, int64_t *ret);
 
 /* Why opening or mapping failed, what is needed and what would help. */
