@@ -370,9 +370,10 @@ void gen_drop_uncommitted(struct gen *g, bool lasting)
 
 		if (gone && all[i].element.kind == ELEM_TRACE_ON && all[i].element.reason == REASON_OVERFLOW)
 			g->wants_overflow = true;
-		/* Where nothing came of a P0 element it is one all the same; a transaction's start may be none. */
+		/* Where nothing came of a P0 element it is one all the same; a transaction's start may be none, and its end is none. */
 		if (gone && !all[i].lasting && all[i].element.kind != ELEM_CONTEXT)
-			blocked = blocked || all[i].element.kind != ELEM_TRANSACTION || !(g->config.idr0 >> 30 & 1);
+			blocked = blocked || all[i].element.kind != ELEM_TRANSACTION ||
+				  (!all[i].element.value && !(g->config.idr0 >> 30 & 1));
 		blocked = blocked || (gone && all[i].p0 > g->committed + 1);
 		if (!gone || (all[i].lasting && (lasting || !blocked)))
 			all[to++] = all[i];

@@ -164,6 +164,17 @@ static void test_opencsd(void)
 	CHECK_EQ(try(&engine_opencsd, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES, true, &used), 0);
 }
 
+/* The trace ends with elements that are not committed, behind a transaction's end and a timestamp: only these are known. */
+static void test_end(void)
+{
+	struct generated g;
+	struct check c;
+
+	generate(0x5d8c6756a177d3df, 0x957, 0x8033288, &g);
+	CHECK(decode(&engine_native, &g, false, &c));
+	generated_done(&g);
+}
+
 int main(int argc, char **argv)
 {
 	/* OpenCSD's crashes are its own. */
@@ -172,5 +183,6 @@ int main(int argc, char **argv)
 		return show(strtoull(argv[1], NULL, 0), argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 0);
 	test_native();
 	test_opencsd();
+	test_end();
 	return unit_end();
 }
