@@ -1,5 +1,6 @@
 /*
- * What several threads cost, against one: processor time of all, how even the load is, how long it takes.
+ * What several threads cost, one of which reads and listens, against one: processor time of all, how even the load is, how
+ * long it takes.
  *
  *   bench-workers NAME INPUT [THREADS...]
  *
@@ -25,7 +26,7 @@ static const char *name;
 
 /* ns; the first pass, and the last one. */
 struct figures {
-	double first, cpu, wall, load[POOL_THREADS_MAX];
+	double first, cpu, wall, load[POOL_THREADS_MAX + 1];
 };
 
 static int take_batch(void *user, const struct native_batch *b)
@@ -62,7 +63,13 @@ static int feed(const struct trace *t, struct native *e, struct native_workers *
 	return rc;
 }
 
-/* Threads 0: the engine itself. */
+/* The last one is this thread. */
+static double load_of(const struct pool *p, unsigned thread)
+{
+	return (double)(thread < pool_threads(p) ? pool_time(p, thread) : now_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* Threads 1: the engine itself. */
 static int run(const struct trace *t, enum native_outlet outlet, unsigned threads, struct figures *ret)
 {
 	const struct native_sink sink = { .batch = take_batch, .outlet = outlet, .region = region_of };
@@ -70,25 +77,25 @@ static int run(const struct trace *t, enum native_outlet outlet, unsigned thread
 	struct native_workers *w = NULL;
 	struct native *e = NULL;
 	struct pool *pool = NULL;
-	int rc = threads ? pool_new(threads, &pool) : 0;
+	int rc = threads > 1 ? pool_new(threads - 1, &pool) : 0;
 
 	memory.version = no_version;
 	if (rc == 0)
-		rc = threads ? native_workers_open(&t->config, &memory, &sink, pool, threads, part, &w)
-			     : native_open(&t->config, &memory, &sink, &e);
+		rc = pool ? native_workers_open(&t->config, &memory, &sink, pool, threads - 1, part, &w)
+			  : native_open(&t->config, &memory, &sink, &e);
 	for (unsigned pass = 0; pass < PASSES && rc == 0; pass++) {
 		uint64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID), wall = now_ns(CLOCK_MONOTONIC);
 
-		for (unsigned i = 0; i < threads; i++)
-			ret->load[i] = (double)pool_time(pool, i);
+		for (unsigned i = 0; pool && i < threads; i++)
+			ret->load[i] = load_of(pool, i);
 		rc = feed(t, e, w);
 		if (rc == 0)
 			rc = w ? native_workers_reset(w) : native_reset(e);
 		ret->cpu = (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
 		ret->first = pass ? ret->first : ret->cpu;
 		ret->wall = (double)(now_ns(CLOCK_MONOTONIC) - wall);
-		for (unsigned i = 0; i < threads; i++)
-			ret->load[i] = (double)pool_time(pool, i) - ret->load[i];
+		for (unsigned i = 0; pool && i < threads; i++)
+			ret->load[i] = load_of(pool, i) - ret->load[i];
 	}
 	native_close(e);
 	native_workers_close(w);
@@ -129,7 +136,7 @@ static int bench(const struct trace *t, const char *what, enum native_outlet out
 
 	/* In turn, so that whatever else the machine does is done to both. */
 	for (unsigned i = 0; i < rounds && rc == 0; i++) {
-		rc = run(t, outlet, 0, &one);
+		rc = run(t, outlet, 1, &one);
 		if (rc == 0)
 			rc = run(t, outlet, threads, &several);
 		first[i] = several.first / one.first;
@@ -173,7 +180,7 @@ int main(int argc, char **argv)
 			unsigned threads = i < argc ? (unsigned)strtoul(argv[i], NULL, 0) : 2;
 
 			rc = bench(&t, outlets[k], (enum native_outlet)k,
-				   MIN(MAX(threads, 1u), (unsigned)POOL_THREADS_MAX));
+				   MIN(MAX(threads, 2u), (unsigned)POOL_THREADS_MAX + 1));
 		}
 	getrusage(RUSAGE_SELF, &usage);
 	printf("%-18s memory in all, with the trace of %.0f MB: %.0f MB\n", name, (double)t.size / 1e6,

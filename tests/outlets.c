@@ -272,7 +272,7 @@ struct way {
 	size_t part;
 };
 
-static const struct way alone = { 0, 0 }, ways[] = { { 1, 1 }, { 2, 0 }, { 2, 1 }, { 3, 3000 }, { 16, 20000 } };
+static const struct way alone = { 0, 0 }, ways[] = { { 1, 0 }, { 1, 1 }, { 2, 1 }, { 3, 0 }, { 3, 3000 }, { 16, 20000 } };
 
 static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {

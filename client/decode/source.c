@@ -42,7 +42,8 @@ void source_begin_threads(struct source *s)
 	pthread_mutex_init(&s->asking, NULL);
 	/* An arena for each thread would be more, but malloc() opens files then, which the cage does not allow. */
 	mallopt(M_ARENA_MAX, 1);
-	if (workers > 1 && (bytes >= BYTES_MIN || s->job->workers) && pool_new(MIN(workers, (unsigned)POOL_THREADS_MAX), &s->pool) < 0)
+	/* One is this thread. */
+	if (workers > 1 && (bytes >= BYTES_MIN || s->job->workers) && pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &s->pool) < 0)
 		s->pool = NULL;
 }
 

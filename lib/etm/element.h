@@ -145,10 +145,10 @@ struct element_sink {
 	 * a call, a return, torn, or the first after anything else is told begins a new one.
 	 */
 	const struct element_regions *regions;
-	/* Or NULL: an engine that can lets these threads work for it, at most so many at once; code is asked for by one at a time. */
+	/* Or NULL: an engine that can lets these threads work, too, at most so many at once; code is asked for by one at a time. */
 	struct pool *pool;
 	unsigned workers;
-	size_t part; /* bytes for each at a time, at least; 0: so many as are good */
+	size_t part; /* as native_workers_open() has it */
 };
 
 /* Says nothing of where control is: the range after it still follows the one before it. */

@@ -1,6 +1,7 @@
 /*
  * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on
- * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell.
+ * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell: on the thread
+ * that pushes. A part that nobody has begun when it comes to it that engine decodes at once, which costs the least.
  *
  * Counts of all parts that an engine decoded are one in it. What turns out not to fit is counted once more, by an engine for
  * just that, and taken off.
@@ -42,7 +43,8 @@ struct part {
 	struct buf bytes;
 	uint64_t begin;
 	bool alone; /* it is decoded on its own; else by whoever stitches */
-	bool given, done;
+	bool given; /* and not taken back */
+	bool done;
 	int error;
 	struct helper *helper;
 	struct native_part native;
@@ -62,7 +64,7 @@ struct native_workers {
 	unsigned n_idle, n_helpers, most;
 	struct helper *worn; /* whose counts are to be told */
 	size_t kept; /* bytes that wait */
-	size_t part; /* bytes of one, at least; 0: as many as are good */
+	size_t part; /* bytes of one, at least, and each is decoded on its own; 0: as is good */
 	/* The pushing thread's: */
 	struct part *parts; /* a ring, the last of which is being filled */
 	unsigned first, n, room;
@@ -389,6 +391,12 @@ static void clear_part(struct native_workers *w, struct part *p)
 	buf_clear(&p->bytes);
 }
 
+/* Nobody will begin it any more; who has begun it ends it. */
+static void take_back(struct native_workers *w, struct part *p)
+{
+	p->given = p->given && !pool_take_back(w->pool, &p->job);
+}
+
 static void wait_for(struct native_workers *w, const struct part *p)
 {
 	pthread_mutex_lock(&w->lock);
@@ -403,6 +411,8 @@ static int take_first(struct native_workers *w)
 	struct part *p = part_at(w, 0);
 	int rc;
 
+	if (!w->part)
+		take_back(w, p);
 	wait_for(w, p);
 	rc = stitch(w, p);
 	if (rc == 0)
@@ -586,6 +596,7 @@ struct native_workers *native_workers_close(struct native_workers *w)
 	if (!w)
 		return NULL;
 	for (unsigned i = 0; i < w->n; i++) {
+		take_back(w, part_at(w, i));
 		wait_for(w, part_at(w, i));
 		clear_part(w, part_at(w, i));
 	}
@@ -626,10 +637,10 @@ int native_workers_open(const struct engine_config *config, const struct engine_
 	w->pool = pool;
 	w->most = most;
 	w->part = part;
-	/* Two for each, and the one that is being filled. */
-	w->room = 2 * most + 1;
+	/* Three for each, and the one that is being filled. */
+	w->room = 3 * (most + 1) + 1;
 	w->parts = calloc(w->room, sizeof(*w->parts));
-	w->idle = calloc(most, sizeof(struct helper *));
+	w->idle = calloc(w->most, sizeof(struct helper *));
 	rc = w->parts && w->idle ? open_native(w, sink, &w->native) : -ENOMEM;
 	if (rc < 0) {
 		native_workers_close(w);

@@ -96,9 +96,9 @@ void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);
 
 /*
- * The same by several threads of a pool, at most so many at once, which take parts of at least so many bytes (0: so many as
- * are good). What goes to the sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by
- * one thread at a time.
+ * The same by several threads, at most so many of a pool and the one that pushes, which take parts. part 0: as is good; else
+ * they are of at least so many bytes, and all that can be are decoded on their own, by the pool. What goes to the sink is the
+ * same, and does so on the thread that pushes, some bytes later. memory is asked by one thread at a time.
  */
 struct native_workers;
 struct pool;

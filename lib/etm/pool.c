@@ -3,19 +3,38 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "lib/base/util.h"
 
+enum { LEFT = 2 };
+
 struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t given;
-	struct pool_job *first, **last;
+	TAILQ_HEAD(, pool_job) jobs;
 	bool ends;
 	unsigned n;
 	pthread_t threads[];
 };
+
+static void drop(struct pool *p, struct pool_job *job)
+{
+	TAILQ_REMOVE(&p->jobs, job, link);
+	job->waits = false;
+}
+
+/* Those that are left are two, so that nobody has to wait for one that takes somewhat longer. */
+static struct pool_job *next_job(struct pool *p)
+{
+	struct pool_job *job = TAILQ_FIRST(&p->jobs);
+
+	for (unsigned i = 0; i < LEFT && job && TAILQ_NEXT(job, link); i++)
+		job = TAILQ_NEXT(job, link);
+	if (job)
+		drop(p, job);
+	return job;
+}
 
 static void *work(void *user)
 {
@@ -24,14 +43,11 @@ static void *work(void *user)
 
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		while (!p->first && !p->ends)
+		while (TAILQ_EMPTY(&p->jobs) && !p->ends)
 			pthread_cond_wait(&p->given, &p->lock);
-		job = p->first;
+		job = next_job(p);
 		if (!job)
 			break;
-		p->first = job->next;
-		if (!p->first)
-			p->last = &p->first;
 		pthread_mutex_unlock(&p->lock);
 		job->run(job->user);
 		pthread_mutex_lock(&p->lock);
@@ -51,7 +67,7 @@ int pool_new(unsigned threads, struct pool **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->given, NULL);
-	p->last = &p->first;
+	TAILQ_INIT(&p->jobs);
 	sigfillset(&none);
 	for (unsigned i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
 		sigdelset(&none, crashes[i]);
@@ -81,12 +97,23 @@ uint64_t pool_time(const struct pool *p, unsigned thread)
 
 void pool_give(struct pool *p, struct pool_job *job)
 {
-	job->next = NULL;
 	pthread_mutex_lock(&p->lock);
-	*p->last = job;
-	p->last = &job->next;
+	TAILQ_INSERT_TAIL(&p->jobs, job, link);
+	job->waits = true;
 	pthread_cond_signal(&p->given);
 	pthread_mutex_unlock(&p->lock);
+}
+
+bool pool_take_back(struct pool *p, struct pool_job *job)
+{
+	bool waits;
+
+	pthread_mutex_lock(&p->lock);
+	waits = job->waits;
+	if (waits)
+		drop(p, job);
+	pthread_mutex_unlock(&p->lock);
+	return waits;
 }
 
 struct pool *pool_free(struct pool *p)

@@ -1,11 +1,14 @@
 /*
- * Threads that do jobs, in the order in which they were given, several at once. Made and ended by one thread, and jobs
- * are given by that one. They take no signals but those of their own crashes.
+ * Threads that do jobs, several at once, beside the one that made them, gives the jobs and ends them. It may take a job back
+ * that nobody has begun and do it itself; so they leave it the oldest ones while there are others. They take no signals but those
+ * of their own crashes.
  */
 #ifndef CSIGHT_ETM_POOL_H
 #define CSIGHT_ETM_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct pool;
 
@@ -22,10 +25,14 @@ uint64_t pool_time(const struct pool *p, unsigned thread);
 struct pool_job {
 	void (*run)(void *user);
 	void *user;
-	struct pool_job *next;
+	TAILQ_ENTRY(pool_job) link;
+	bool waits;
 };
 
 void pool_give(struct pool *p, struct pool_job *job);
+
+/* False: a thread has begun it, and it will be run. */
+bool pool_take_back(struct pool *p, struct pool_job *job);
 
 /* After the last job has been run. NULL. */
 struct pool *pool_free(struct pool *p);
