@@ -9,7 +9,7 @@
 #include "lib/base/util.h"
 #include "lib/store/store.h"
 
-enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12 };
+enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12, NESTED = 64, NESTING = 16 };
 
 static struct region functions[FUNCTIONS];
 static char names[FUNCTIONS][16];
@@ -17,6 +17,9 @@ static char names[FUNCTIONS][16];
 /* Functions that are inlined, each at several places; of the same place there are several instances. */
 static struct region inlined_functions[INLINED];
 static struct inlined places[2 * PLACES];
+
+/* The same places, of functions inlined in each other, so many deep each time. */
+static struct inlined nested[NESTED];
 
 /* What the reader must tell; roots_seen and shallow are for the depth, which is known at a segment's end only. */
 struct expected {
@@ -74,13 +77,18 @@ static void segment(struct thread *t)
 	put(t, CALL_EVENT_SEGMENT, 0, -1);
 }
 
-static void enter(struct thread *t, unsigned kind, int function)
+static void expect_enter(struct thread *t, unsigned kind, int function)
 {
 	struct expected e = { STORE_ENTER, (uint8_t)kind,      t->time,   t->instructions, t->time,
 			      function,    (uint32_t)t->depth, t->n_roots };
 
 	expect(t, t->n, e);
 	t->stack[t->depth++] = e;
+}
+
+static void enter(struct thread *t, unsigned kind, int function)
+{
+	expect_enter(t, kind, function);
 	put(t, CALL_EVENT_ENTER, kind, kind == CALL_SYSCALL ? -1 : function);
 }
 
@@ -94,14 +102,36 @@ static void root(struct thread *t, int function)
 	put(t, CALL_EVENT_ROOT, CALL_INFERRED, function);
 }
 
-static void leave(struct thread *t, unsigned kind)
+static void expect_leave(struct thread *t, unsigned kind)
 {
 	struct expected *top = &t->stack[--t->depth];
 	struct expected e = { STORE_LEAVE,   (uint8_t)kind,      t->time,   t->instructions, top->enter,
 			      top->function, (uint32_t)t->depth, t->n_roots };
 
 	expect(t, t->n, e);
+}
+
+static void leave(struct thread *t, unsigned kind)
+{
+	expect_leave(t, kind);
 	put(t, CALL_EVENT_LEAVE, kind, -1);
+}
+
+/* Some frames are left and inlined ones entered, as one event. */
+static void move(struct thread *t, unsigned left, unsigned entered)
+{
+	int first = NESTING * (rand() % (NESTED / NESTING)) + rand() % (int)(NESTING + 1 - entered);
+	struct call_event e = { CALL_EVENT_MOVE, 0, t->time, t->instructions, 10 };
+
+	e.left = (uint8_t)left;
+	e.entered = (uint8_t)entered;
+	e.inlined = entered ? &nested[first + (int)entered - 1] : NULL;
+	while (left--)
+		expect_leave(t, LEAVE_RETURN);
+	for (unsigned i = 0; i < entered; i++)
+		expect_enter(t, CALL_INLINED, FUNCTIONS + 1 + (first + (int)i) % PLACES);
+	if (store_event(t->writer, t->index, &e) < 0)
+		t->failed = true;
 }
 
 /* The roots are known: they go before everything else, and everything else moves down. */
@@ -187,6 +217,8 @@ __attribute__((unused)) static void step(struct thread *t)
 		enter(t, CALL_INFERRED, any_function());
 		if (t->time % 2)
 			enter(t, CALL_INFERRED, any_place());
+	} else if (dice >= 960 && t->depth > 4 && t->depth < 200) {
+		move(t, dice % 4, dice % 10 == 9 ? 11 : dice % 3 + !(dice % 4));
 	} else if (t->depth > 1) {
 		leave(t, dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
 	} else if (t->n_roots < 60 && dice % 20 == 0) {
@@ -216,6 +248,11 @@ static void make_functions(void)
 					      .call_file = i % 2 ? "even.c" : NULL,
 					      .call_line = (unsigned)(i % PLACES),
 					      .depth = 1 };
+	for (int i = 0; i < NESTED; i++) {
+		nested[i] = places[i % PLACES];
+		nested[i].around = i % NESTING ? &nested[i - 1] : NULL;
+		nested[i].depth = (uint32_t)(i % NESTING + 1);
+	}
 }
 
 __attribute__((unused)) static int make_store(struct thread *threads, size_t n, size_t steps)

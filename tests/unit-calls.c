@@ -62,6 +62,9 @@ static int on_event(void *user, const struct call_event *e)
 	case CALL_EVENT_MARK:
 		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "sure" : "unsure");
 		break;
+	case CALL_EVENT_MOVE:
+		log_bad = true;
+		break;
 	}
 	return 0;
 }

@@ -537,6 +537,10 @@ static void test_misuse(void)
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_GAP, GAP_PAUSED, 10, 10, 0, NULL }), 0);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_SYSCALL, 11, 11, 0, NULL }), -EINVAL);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ROOT, 0, 11, 11, 0, NULL }), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 1 }), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 11, 11, 0, NULL }), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .left = 1 }), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 2 }), -EINVAL);
 }
 
 /* Clocks that jump by centuries, as a trace's may that is garbled. */

@@ -286,16 +286,21 @@ static int calls_begin(struct output *o, const struct stream *s)
 	return rc;
 }
 
+static int take_timestamp(struct calls_output *c, const struct element *e)
+{
+	struct element timed = *e;
+
+	timed.value = shown_time(c, source_time(c->source, e->value));
+	return calls_element(c->at->calls, &timed);
+}
+
 static int calls_take(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
-	struct element timed;
 
-	if (e->kind != ELEM_TIMESTAMP || !e->value || !c->source->clock)
-		return calls_element(c->at->calls, e);
-	timed = *e;
-	timed.value = shown_time(c, source_time(c->source, e->value));
-	return calls_element(c->at->calls, &timed);
+	if (e->kind == ELEM_TIMESTAMP && e->value && c->source->clock)
+		return take_timestamp(c, e);
+	return calls_element(c->at->calls, e);
 }
 
 static int calls_stream_end(struct output *o, const struct stream *s)

@@ -2,7 +2,7 @@
 
 #include "client/decode/outputs.h"
 
-static int failed(struct outputs *o, size_t i, int rc)
+int outputs_failed(struct outputs *o, size_t i, int rc)
 {
 	return job_why(o->job, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
 }
@@ -49,7 +49,7 @@ int outputs_begin(struct outputs *o, const struct stream *s)
 		int rc = o->list[i]->ops->begin(o->list[i], s);
 
 		if (rc < 0)
-			return failed(o, i, rc);
+			return outputs_failed(o, i, rc);
 	}
 	return 0;
 }
@@ -60,7 +60,7 @@ int outputs_piece(struct outputs *o, const struct pd_piece *p)
 		int rc = o->list[i]->ops->piece ? o->list[i]->ops->piece(o->list[i], p) : 0;
 
 		if (rc < 0)
-			return failed(o, i, rc);
+			return outputs_failed(o, i, rc);
 	}
 	return 0;
 }
@@ -71,18 +71,7 @@ int outputs_packet(struct outputs *o, const struct engine_packet *p)
 		int rc = o->list[i]->ops->packet ? o->list[i]->ops->packet(o->list[i], p) : 0;
 
 		if (rc < 0)
-			return failed(o, i, rc);
-	}
-	return 0;
-}
-
-int outputs_element(struct outputs *o, const struct element *e)
-{
-	for (size_t i = 0; i < o->n; i++) {
-		int rc = o->list[i]->ops->element(o->list[i], e);
-
-		if (rc < 0)
-			return failed(o, i, rc);
+			return outputs_failed(o, i, rc);
 	}
 	return 0;
 }
@@ -93,7 +82,7 @@ int outputs_end(struct outputs *o, const struct stream *s)
 		int rc = o->list[i]->ops->end(o->list[i], s);
 
 		if (rc < 0)
-			return failed(o, i, rc);
+			return outputs_failed(o, i, rc);
 	}
 	return 0;
 }
@@ -104,7 +93,7 @@ int outputs_finish(struct outputs *o)
 		int rc = o->list[i]->ops->finish(o->list[i]);
 
 		if (rc < 0)
-			return failed(o, i, rc);
+			return outputs_failed(o, i, rc);
 	}
 	return 0;
 }

@@ -1,14 +1,8 @@
 #include "client/decode/tally.h"
 
-void tally_element(struct tally *t, const struct element *e)
+void tally_rest(struct tally *t, const struct element *e)
 {
 	switch (e->kind) {
-	case ELEM_RANGE:
-	case ELEM_RANGE_NOPATH:
-		t->ranges += e->several ? e->offset : 1;
-		t->instructions += e->range.count;
-		t->gaps[GAP_TYPE_BAD_IMAGE] += e->torn;
-		break;
 	case ELEM_EXCEPTION:
 		t->exceptions++;
 		break;

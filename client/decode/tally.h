@@ -27,11 +27,23 @@ struct tally {
 	uint64_t gaps[GAP_TYPES];
 };
 
-void tally_element(struct tally *t, const struct element *e);
+/* Of all that is no range. */
+void tally_rest(struct tally *t, const struct element *e);
 void tally_engine(struct tally *t, const struct engine_stats *stats);
 void tally_add(struct tally *to, const struct tally *from);
 
 /* bytes, decoded, instructions, ranges, exceptions, gaps. */
 void tally_json(const struct tally *t, json_object *to);
+
+static inline void tally_element(struct tally *t, const struct element *e)
+{
+	if (e->kind != ELEM_RANGE && e->kind != ELEM_RANGE_NOPATH) {
+		tally_rest(t, e);
+		return;
+	}
+	t->ranges += e->several ? e->offset : 1;
+	t->instructions += e->range.count;
+	t->gaps[GAP_TYPE_BAD_IMAGE] += e->torn;
+}
 
 #endif

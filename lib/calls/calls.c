@@ -6,9 +6,9 @@
 
 enum { EXCEPTION_CALL = 2 /* SVC and its like: IHI0064, "Exception packets" */, INSTRUCTION = 4 };
 
-static int look(struct calls *c, uint64_t addr)
+static inline int look(struct calls *c, uint64_t addr)
 {
-	if (c->here.region && region_hit_holds(&c->here, addr, c->spread.stamp))
+	if (region_hit_holds(&c->here, addr, c->spread.stamp) || region_recall(c->recent, addr, c->spread.stamp, &c->here))
 		return 0;
 	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
 }
@@ -344,14 +344,11 @@ static int do_resume(struct calls *c, uint64_t addr)
 	return return_unmatched(c, addr, addr);
 }
 
-/* Control is at addr now. */
-static int arrive(struct calls *c, uint64_t addr)
+/* Control comes to where it was looked at last by something else than a step within the function on top. */
+static int arrive_elsewhere(struct calls *c, uint64_t addr)
 {
 	enum next next = c->next;
-	int rc = look(c, addr);
 
-	if (rc < 0)
-		return rc;
 	c->next = NEXT_FLOW;
 	switch (next) {
 	case NEXT_SEGMENT:
@@ -373,6 +370,20 @@ static int arrive(struct calls *c, uint64_t addr)
 	return 0;
 }
 
+/* Control is at addr now. */
+static inline int arrive(struct calls *c, uint64_t addr)
+{
+	int rc = look(c, addr);
+
+	if (rc < 0)
+		return rc;
+	if ((c->next != NEXT_FLOW && c->next != NEXT_JUMP) || c->indirect || top(c)->function != c->here.region)
+		return arrive_elsewhere(c, addr);
+	c->counts.unexplained += c->next == NEXT_FLOW && addr != c->from;
+	c->next = NEXT_FLOW;
+	return 0;
+}
+
 static enum next after_range(const struct element *e)
 {
 	if (!e->taken || (e->instr != INSTR_BR && e->instr != INSTR_IBR))
@@ -391,9 +402,9 @@ static enum next after_range(const struct element *e)
 }
 
 /* Control is where it was looked at last, in the frame on top: what is inlined there is entered, and what is not is left. */
-static int settle_inlined(struct calls *c)
+static inline int settle_inlined(struct calls *c)
 {
-	struct frame *f = top(c);
+	const struct frame *f = top(c);
 	enum leave_kind kind = c->left == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
 
 	/* What comes back from further on begins anew: it is another turn of a loop. */
@@ -415,8 +426,11 @@ static int run_into(struct calls *c, uint64_t last, uint64_t *at)
 	return rc < 0 ? rc : do_jump(c, start);
 }
 
-static uint64_t part_of(const struct element *e, uint64_t end)
+/* Of its instructions, those up to there. */
+static inline uint64_t part_of(const struct element *e, uint64_t end)
 {
+	if (e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION)
+		return (end - e->range.start) / INSTRUCTION;
 	return (uint64_t)((unsigned __int128)e->range.count * (end - e->range.start) / (e->range.end - e->range.start));
 }
 
@@ -426,7 +440,7 @@ static int run_on(struct calls *c, const struct element *e, uint64_t last)
 	uint64_t before = c->counts.instructions;
 	int rc = 0;
 
-	while (rc == 0 && !region_hit_holds(&c->here, last, c->spread.stamp)) {
+	while (rc == 0 && last >= c->here.end) {
 		const struct region *region = c->here.region;
 		uint64_t at = region->kind == REGION_FUNCTION ? c->here.end : last;
 
@@ -457,7 +471,7 @@ static int range(struct calls *c, const struct element *e)
 	if (rc == 0)
 		rc = settle_inlined(c);
 	c->counts.ranges += e->several ? e->offset : 1;
-	if (rc == 0 && last > e->range.start && !region_hit_holds(&c->here, last, c->spread.stamp))
+	if (rc == 0 && last >= c->here.end)
 		rc = run_on(c, e, last);
 	c->counts.instructions += e->range.count;
 	c->next = after_range(e);
@@ -586,6 +600,7 @@ int calls_new(struct region_map *regions, const struct calls_sink *sink, struct 
 	if (!c)
 		return -ENOMEM;
 	c->regions = regions;
+	c->recent = region_map_recent(regions);
 	c->spread.sink = *sink;
 	c->spread.counts = &c->counts;
 	*ret = c;

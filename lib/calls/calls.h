@@ -38,6 +38,7 @@ enum call_event_type {
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
 	CALL_EVENT_GAP,  /* the segment ended here; every frame has been left */
 	CALL_EVENT_MARK, /* what is known of the stack changed */
+	CALL_EVENT_MOVE, /* some inlined functions return, and others are entered as CALL_INLINED, all at once; see struct calls_sink */
 };
 
 /* How a frame came to be. */
@@ -89,13 +90,15 @@ struct call_event {
 	uint64_t instructions;         /* of this thread, executed before this event */
 	uint64_t bound;                /* its time is off by no more; UINT64_MAX: not known */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
-	const struct inlined *inlined; /* enter, root: where, if that function is inlined there; else NULL */
+	const struct inlined *inlined; /* enter, root: where, if that function is inlined there; else NULL. Move: the innermost entered */
+	uint8_t left, entered;	       /* move: so many, from the inside out, and from the outside in */
 };
 
 /* A negative return stops the decode and comes back from calls_element() or calls_end(). */
 struct calls_sink {
 	int (*event)(void *user, const struct call_event *e);
 	void *user;
+	bool moves; /* it is told of a move as one event; else as each leave and enter of it */
 };
 
 struct calls_counts {

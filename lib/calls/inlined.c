@@ -69,21 +69,46 @@ static const struct inlined *come_back(struct calls *c, const struct inlined *fr
 	return from;
 }
 
-int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind)
+/* One after the other. */
+static int move_singly(struct calls *c, const struct inlined *both, const struct inlined *to, enum leave_kind kind)
 {
-	const struct inlined *from = top(c)->inlined, *both = to;
-	int rc;
+	int rc = leave(c, both, kind);
 
-	while (from != both) {
-		if (depth_of(from) >= depth_of(both))
-			from = from->around;
-		else
-			both = both->around;
-	}
-	rc = leave(c, both, kind);
 	if (rc < 0 || to == both)
 		return rc;
 	top(c)->inlined = to;
 	both = come_back(c, both, to);
 	return both == to ? 0 : enter(c, both, to, CALL_INLINED);
+}
+
+int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind)
+{
+	struct frame *f = top(c);
+	const struct inlined *from = f->inlined, *both = from, *other = to;
+	uint32_t left, entered;
+
+	/* One deeper, or one less, are the most. */
+	if (to && to->around == from) {
+		left = 0;
+		entered = 1;
+	} else if (from && from->around == to) {
+		both = to;
+		left = 1;
+		entered = 0;
+	} else {
+		while (both != other) {
+			if (depth_of(both) >= depth_of(other))
+				both = both->around;
+			else
+				other = other->around;
+		}
+		left = depth_of(from) - depth_of(both);
+		entered = depth_of(to) - depth_of(both);
+	}
+	if (kind != LEAVE_RETURN || f->root || !spread_fits(&c->spread, left, entered))
+		return move_singly(c, both, to, kind);
+	f->inlined = to;
+	if (!left && spread_ends_in_leave(&c->spread))
+		entered = depth_of(to) - depth_of(come_back(c, both, to));
+	return left || entered ? spread_move(&c->spread, c->counts.instructions, from, to, left, entered) : 0;
 }

@@ -3,19 +3,10 @@
 #include "lib/calls/spread.h"
 
 enum {
-	ITEMS_MAX = 1 << 15, /* without a timestamp for so long, times are guessed */
 	PACE_ONE = 1024,
 	PACE_GUESS = PACE_ONE, /* one instruction a nanosecond, before anything is known */
 	PACE_MAX = 1000 * PACE_ONE,
 	PACE_SAMPLE = 64, /* instructions, or cycles, that a stretch needs to tell anything */
-};
-
-struct spread_item {
-	uint64_t pos, cycles; /* of the stretch, before it */
-	const struct region *function;
-	const struct inlined *inlined;
-	uint32_t waits; /* before it, in its stretch */
-	uint8_t type, kind;
 };
 
 static uint64_t scale(uint64_t value, uint64_t part, uint64_t whole)
@@ -88,22 +79,49 @@ static bool end_cycles(struct spread *s, uint64_t pos)
 	return s->cycles != 0;
 }
 
-static int emit(struct spread *s, const struct spread_item *item, uint64_t time, uint64_t bound)
+/* A move as what it is made of. */
+static int emit_singly(struct spread *s, const struct spread_item *item, struct call_event *e)
 {
-	struct call_event e = { .type = item->type,
-				.kind = item->kind,
-				.instructions = item->pos,
-				.bound = bound,
-				.function = item->function,
-				.inlined = item->inlined };
+	const struct inlined *entered[UINT8_MAX], *at = item->from;
+	int rc = 0;
 
-	e.time = MAX(time, s->last);
+	e->type = CALL_EVENT_LEAVE;
+	e->kind = LEAVE_RETURN;
+	for (unsigned i = 0; rc == 0 && i < item->left; i++, at = at->around) {
+		e->function = at->function;
+		e->inlined = at;
+		rc = s->sink.event(s->sink.user, e);
+	}
+	at = item->inlined;
+	for (unsigned i = item->entered; i-- > 0; at = at->around)
+		entered[i] = at;
+	e->type = CALL_EVENT_ENTER;
+	e->kind = CALL_INLINED;
+	for (unsigned i = 0; rc == 0 && i < item->entered; i++) {
+		e->function = entered[i]->function;
+		e->inlined = entered[i];
+		rc = s->sink.event(s->sink.user, e);
+	}
+	return rc;
+}
+
+/* e has what all in the stretch have. */
+static inline int emit(struct spread *s, const struct spread_item *item, struct call_event *e, uint64_t time)
+{
+	e->type = item->type;
+	e->kind = item->kind;
+	e->time = MAX(time, s->last);
+	e->instructions = item->pos;
+	e->inlined = item->inlined;
+	e->function = item->type == CALL_EVENT_MOVE ? NULL : item->function;
+	e->left = item->left;
+	e->entered = item->entered;
 	if (!s->last)
-		s->counts->first = e.time;
-	s->last = s->counts->last = e.time;
-	if (bound != UINT64_MAX && bound > s->counts->bound)
-		s->counts->bound = bound;
-	return s->sink.event(s->sink.user, &e);
+		s->counts->first = e->time;
+	s->last = e->time;
+	if (item->type == CALL_EVENT_MOVE && !s->sink.moves)
+		return emit_singly(s, item, e);
+	return s->sink.event(s->sink.user, e);
 }
 
 /* Everything that waits goes out, in the stretch from s->time to end; the next stretch begins there. */
@@ -111,6 +129,7 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
+	struct call_event e = { .bound = bound };
 	int rc = 0;
 
 	end = MAX(end, begin);
@@ -126,9 +145,14 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 			       (by_cycles ? scale(run, item->cycles, s->cycles)
 					  : scale(run, item->pos - s->pos, instructions)) +
 			       scale(length - run, item->waits, s->waits);
-		rc = emit(s, item, time, bound);
+		rc = emit(s, item, &e, time);
 	}
-	s->n = s->n_counted = s->kept = 0;
+	if (s->n) {
+		s->counts->last = s->last;
+		if (bound != UINT64_MAX && bound > s->counts->bound)
+			s->counts->bound = bound;
+	}
+	s->n = s->n_counted = s->kept = s->events = 0;
 	s->waits = 0;
 	s->time = end;
 	s->pos = s->cycles_pos = pos;
@@ -157,29 +181,70 @@ static int flush_guess(struct spread *s, uint64_t pos)
 	return flush(s, pos, add(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
 }
 
+static int make_room(struct spread *s)
+{
+	uint32_t room = s->room ? s->room * 2 : 256;
+	struct spread_item *items = reallocarray(s->items, room, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	s->items = items;
+	s->room = room;
+	return 0;
+}
+
+/* One more, of which so many events come. */
+static inline int add_item(struct spread *s, uint64_t pos, uint32_t events, struct spread_item **ret)
+{
+	struct spread_item *item;
+	int rc = 0;
+
+	if (s->counted)
+		count(s, pos);
+	if (s->events + events > SPREAD_MAX)
+		rc = flush_guess(s, pos);
+	if (rc == 0 && s->n == s->room)
+		rc = make_room(s);
+	if (rc < 0)
+		return rc;
+	item = &s->items[s->n++];
+	item->pos = pos;
+	item->cycles = 0;
+	item->waits = s->waits;
+	s->events += events;
+	*ret = item;
+	return 0;
+}
+
 int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
 	       const struct inlined *inlined)
 {
-	if (s->counted)
-		count(s, pos);
-	if (s->n == s->room) {
-		uint32_t room = s->room ? s->room * 2 : 256;
-		struct spread_item *items;
+	struct spread_item *item;
+	int rc = add_item(s, pos, 1, &item);
 
-		if (s->n == ITEMS_MAX) {
-			int rc = flush_guess(s, pos);
+	if (rc < 0)
+		return rc;
+	item->function = function;
+	item->inlined = inlined;
+	item->type = (uint8_t)type;
+	item->kind = (uint8_t)kind;
+	item->left = item->entered = 0;
+	return 0;
+}
 
-			if (rc < 0)
-				return rc;
-			return spread_put(s, pos, type, kind, function, inlined);
-		}
-		items = realloc(s->items, room * sizeof(*items));
-		if (!items)
-			return -ENOMEM;
-		s->items = items;
-		s->room = room;
-	}
-	s->items[s->n++] = (struct spread_item){ pos, 0, function, inlined, s->waits, (uint8_t)type, (uint8_t)kind };
+int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left, uint32_t entered)
+{
+	struct spread_item *item;
+	int rc = add_item(s, pos, left + entered, &item);
+
+	if (rc < 0)
+		return rc;
+	item->from = from;
+	item->inlined = to;
+	item->type = CALL_EVENT_MOVE;
+	item->kind = 0;
+	item->left = (uint8_t)left;
+	item->entered = (uint8_t)entered;
 	return 0;
 }
 
@@ -248,12 +313,28 @@ bool spread_rename(struct spread *s, const struct region *from, const struct reg
 	return true;
 }
 
+static bool was_left_last(const struct spread_item *item, const struct inlined *left)
+{
+	const struct inlined *last = item->from;
+
+	if (item->type != CALL_EVENT_MOVE)
+		return item->type == CALL_EVENT_LEAVE && item->kind == LEAVE_RETURN && item->inlined == left;
+	if (item->entered)
+		return false;
+	for (unsigned i = 1; i < item->left; i++)
+		last = last->around;
+	return last == left;
+}
+
 bool spread_take_back(struct spread *s, const struct inlined *left)
 {
-	const struct spread_item *item = s->n > s->kept ? &s->items[s->n - 1] : NULL;
+	struct spread_item *item = s->n > s->kept ? &s->items[s->n - 1] : NULL;
 
-	if (!item || item->type != CALL_EVENT_LEAVE || item->kind != LEAVE_RETURN || item->inlined != left)
+	if (!item || !was_left_last(item, left))
 		return false;
+	s->events--;
+	if (item->type == CALL_EVENT_MOVE && --item->left)
+		return true;
 	s->n--;
 	s->n_counted = MIN(s->n_counted, s->n);
 	return true;

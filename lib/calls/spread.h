@@ -9,7 +9,20 @@
 
 #include "lib/calls/calls.h"
 
-struct spread_item;
+/* Without a timestamp for so many events, times are guessed. */
+enum { SPREAD_MAX = 1 << 15 };
+
+struct spread_item {
+	uint64_t pos, cycles; /* of the stretch, before it */
+	union {
+		const struct region *function;
+		const struct inlined *from; /* of a move */
+	};
+	const struct inlined *inlined;
+	uint32_t waits; /* before it, in its stretch */
+	uint8_t type, kind;
+	uint8_t left, entered; /* of a move */
+};
 
 struct spread {
 	struct calls_sink sink;
@@ -17,6 +30,7 @@ struct spread {
 	struct spread_item *items;
 	uint32_t n, room;
 	uint32_t kept; /* these are not taken back */
+	uint32_t events; /* that come of them */
 	uint32_t waits;     /* places since the last timestamp where time passes without instructions */
 	uint64_t time, pos; /* where the present stretch begins */
 	uint64_t stamp;     /* the last timestamp; time is later where a stretch had to be guessed */
@@ -53,6 +67,22 @@ int spread_end(struct spread *s, uint64_t pos, uint64_t end);
  * on need not show.
  */
 bool spread_rename(struct spread *s, const struct region *from, const struct region *to);
+
+/* The same of a move: left functions from from out, and entered ones that end in to. They must fit. */
+int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left, uint32_t entered);
+
+static inline bool spread_fits(const struct spread *s, uint32_t left, uint32_t entered)
+{
+	return left <= UINT8_MAX && entered <= UINT8_MAX && s->events + left + entered <= SPREAD_MAX;
+}
+
+/* Whether anything may be taken back. */
+static inline bool spread_ends_in_leave(const struct spread *s)
+{
+	const struct spread_item *item = &s->items[s->n - 1];
+
+	return s->n > s->kept && (item->type == CALL_EVENT_MOVE ? !item->entered : item->type == CALL_EVENT_LEAVE);
+}
 
 /* Where the last thing put is that this was left by a return, and it still waits, since spread_keep(): it was not left. */
 bool spread_take_back(struct spread *s, const struct inlined *left);

@@ -66,6 +66,7 @@ enum next {
 
 struct calls {
 	struct region_map *regions;
+	const struct region_hit *recent; /* of those */
 	struct spread spread;
 	struct calls_counts counts;
 	struct frame *stack;

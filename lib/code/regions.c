@@ -5,7 +5,7 @@
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
-enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, RECENT = 1 << 15, STRETCH_MAPPINGS = 64 };
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, STRETCH_MAPPINGS = 64 };
 
 struct mapping {
 	uint64_t start, end, offset, time;
@@ -49,7 +49,7 @@ struct region_map {
 	size_t n_entries, room_entries;
 	uint32_t *hash; /* id + 1 */
 	size_t hash_size;
-	struct region_hit recent[RECENT];
+	struct region_hit recent[REGION_RECENT];
 	const struct symbols *names; /* by address, of what is in no file; or NULL */
 	bool tells_inlined;
 	struct instances instances;
@@ -150,6 +150,8 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 	if (rc < 0)
 		return rc;
 	m->mappings[m->n_mappings++] = new;
+	if (m->sorted)
+		memset(m->recent, 0, sizeof(m->recent));
 	m->sorted = false;
 	return 0;
 }
@@ -224,7 +226,6 @@ static int sort(struct region_map *m)
 
 	if (!edges)
 		return -ENOMEM;
-	memset(m->recent, 0, sizeof(m->recent));
 	if (m->n_mappings)
 		qsort(m->mappings, m->n_mappings, sizeof(*m->mappings), compare_mappings);
 	for (size_t i = 0; i < m->n_mappings; i++) {
@@ -575,15 +576,18 @@ int region_handler(const struct region *region, uint64_t return_address, uint64_
 	return rc;
 }
 
+const struct region_hit *region_map_recent(const struct region_map *m)
+{
+	return m->recent;
+}
+
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
-	struct region_hit *recent = &m->recent[addr >> 2 & (RECENT - 1)];
+	struct region_hit *recent = &m->recent[addr >> 2 & (REGION_RECENT - 1)];
 	int rc;
 
-	if (m->sorted && recent->region && region_hit_holds(recent, addr, time)) {
-		*ret = *recent;
+	if (region_recall(m->recent, addr, time, ret))
 		return 0;
-	}
 	rc = region_map_seal(m);
 	if (rc == 0)
 		rc = find_slowly(m, addr, time, recent);

@@ -40,7 +40,7 @@
  * Block: varints. Instructions of the thread before the block; depth, and as many frames, outermost first: function <<
  * 4 | call kind, or site << 4 | 8 | call kind; block's first time - time it was entered; the block's instructions - those when it was entered. A
  * frame that stands in ROOTS and was not yet returned to is not among them. Then events: delta of time << 3 | code;
- * delta of instructions; and what the code has with it.
+ * delta of instructions; and what the code has with it. A move counts as so many events as it leaves and enters functions.
  */
 #ifndef CSIGHT_STORE_FORMAT_H
 #define CSIGHT_STORE_FORMAT_H
@@ -51,7 +51,7 @@
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
 #define CHUNK_MAGIC 0x4b4e4843u		   /* "CHNK" */
 
-enum { STORE_VERSION = 4, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
+enum { STORE_VERSION = 5, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
 
 enum store_chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_NAMES, CHUNK_BLOCK };
 
@@ -88,9 +88,11 @@ enum store_code {
 	CODE_LEAVE,  /* leave kind */
 	CODE_SEGMENT,
 	CODE_ROOT, /* function << 1, or site << 1 | 1 */
-	CODE_GAP,  /* gap kind */
-	CODE_MARK, /* mark kind */
+	CODE_NOTE, /* gap kind << 1, or mark kind << 1 | 1 */
+	CODE_MOVE, /* functions left by a return << MOVE_BITS | inlined ones then entered, and so many sites, from outside in */
 };
+
+enum { MOVE_BITS = 3, MOVE_MAX = (1 << MOVE_BITS) - 1 };
 
 /* Of a frame: the kind of the call, plain where it is inlined and nothing else; whether it is a site; and the number. */
 enum { CODE_BITS = 3, KIND_BITS = 3, FRAME_BITS = 4, FRAME_INLINED = 1 << KIND_BITS };

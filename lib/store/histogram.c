@@ -4,8 +4,8 @@
 #include "lib/base/util.h"
 #include "lib/store/histogram.h"
 
-/* So that it has this class, and some on that side for those that come next. */
-static int widen(struct histogram *h, unsigned class)
+/* And some on that side, for those that come next. */
+int histogram_widen(struct histogram *h, unsigned class)
 {
 	enum { MORE = 8 };
 	uint32_t first = h->n ? MIN(h->first, class - MIN(class, (unsigned)MORE)) : class;
@@ -24,16 +24,6 @@ static int widen(struct histogram *h, unsigned class)
 	free(h->counts);
 	*h = (struct histogram){ counts, first, end - first };
 	return 0;
-}
-
-int histogram_add(struct histogram *h, uint64_t ns)
-{
-	unsigned class = histogram_class(ns);
-	int rc = class < h->first || class >= h->first + h->n ? widen(h, class) : 0;
-
-	if (rc == 0)
-		h->counts[class - h->first]++;
-	return rc;
 }
 
 void histogram_done(struct histogram *h)

@@ -33,7 +33,19 @@ struct histogram {
 	uint32_t first, n;
 };
 
-int histogram_add(struct histogram *h, uint64_t ns);
+/* So that it has this class. -ENOMEM */
+int histogram_widen(struct histogram *h, unsigned class);
+
+static inline int histogram_add(struct histogram *h, uint64_t ns)
+{
+	unsigned class = histogram_class(ns);
+	int rc = class - h->first >= h->n ? histogram_widen(h, class) : 0;
+
+	if (rc == 0)
+		h->counts[class - h->first]++;
+	return rc;
+}
+
 void histogram_done(struct histogram *h);
 
 #endif

@@ -13,6 +13,7 @@ struct store_iter {
 	uint64_t segments; /* begun so far */
 	uint32_t roots;    /* of the present one, that were returned to */
 	uint32_t owed;     /* of the present one, yet to be told as entered */
+	uint64_t leaving, entering; /* of the present move, yet to be told */
 	struct store_frame *stack;
 	size_t depth, room_stack;
 	const uint8_t *wanted; /* functions; NULL: all */
@@ -167,6 +168,7 @@ static int load_block(struct store_iter *it, uint64_t index)
 	it->segments = b->segments;
 	it->roots = b->roots;
 	it->owed = 0;
+	it->leaving = it->entering = 0;
 	if (segment_of(it) ? it->roots > segment_of(it)->n_roots : it->roots)
 		return -EBADMSG;
 	return read_stack(it);
@@ -292,17 +294,36 @@ static int decode(struct store_iter *it, struct store_event *ret)
 		return decode_leave(it, LEAVE_RETURN, ret);
 	case CODE_LEAVE:
 		return decode_leave(it, e.value, ret);
-	case CODE_GAP:
-		return decode_gap(it, e.value, ret);
+	case CODE_NOTE:
+		return e.value & 1 ? decode_mark(it, e.value >> 1, ret) : decode_gap(it, e.value >> 1, ret);
+	case CODE_MOVE:
+		it->leaving = e.value >> MOVE_BITS;
+		it->entering = e.value & MOVE_MAX;
+		return 0;
 	case CODE_SEGMENT:
 		return begin_segment(it);
 	case CODE_ROOT:
 		return see_root(it, e.value);
-	case CODE_MARK:
-		return decode_mark(it, e.value, ret);
 	default:
 		return -EBADMSG;
 	}
+}
+
+/* What is next of a move; as decode(). */
+static int decode_move(struct store_iter *it, struct store_event *ret)
+{
+	uint64_t site;
+
+	ret->time = it->time;
+	ret->instructions = it->instructions;
+	if (it->leaving) {
+		it->leaving--;
+		return decode_leave(it, LEAVE_RETURN, ret);
+	}
+	it->entering--;
+	if (rd_varint(&it->r, &site) < 0 || site >= it->store->n_sites)
+		return -EBADMSG;
+	return decode_enter(it, site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN, ret);
 }
 
 static int tell_root(struct store_iter *it, struct store_event *ret)
@@ -370,6 +391,8 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 	while (rc == 0) {
 		if (it->owed) {
 			rc = tell_root(it, ret);
+		} else if (it->leaving || it->entering) {
+			rc = decode_move(it, ret);
 		} else if (rd_left(&it->r)) {
 			rc = decode(it, ret);
 		} else if (it->next_block < it->thread->n_blocks) {
@@ -409,17 +432,19 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	it->next_block = low;
 	it->r = reader_of(NULL, 0);
 	it->depth = it->owed = 0;
+	it->leaving = it->entering = 0;
 	if (low == it->thread->n_blocks)
 		return 0;
 	rc = load_block(it, low);
-	while (rc == 0 && rd_left(&it->r)) {
+	while (rc == 0 && (rd_left(&it->r) || it->leaving)) {
 		struct reader ahead = it->r;
+		bool moving = it->leaving || it->entering;
 		uint64_t head;
 
 		/* What comes next, looked at without taking it. */
-		if (!it->owed && rd_varint(&ahead, &head) == 0 && head >> CODE_BITS >= time - MIN(time, it->time))
+		if (!it->owed && !moving && rd_varint(&ahead, &head) == 0 && head >> CODE_BITS >= time - MIN(time, it->time))
 			break;
-		rc = it->owed ? tell_root(it, &e) : decode(it, &e);
+		rc = it->owed ? tell_root(it, &e) : moving ? decode_move(it, &e) : decode(it, &e);
 		if (rc == 1)
 			rc = 0;
 	}

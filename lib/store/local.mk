@@ -4,6 +4,7 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
+	lib/store/known.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/rename.c \

@@ -222,16 +222,12 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 		e.kind = w->code == CODE_RETURN ? LEAVE_RETURN : (uint8_t)MIN(w->value, UINT8_MAX);
 		t->depth--;
 		break;
-	case CODE_GAP:
-		e.type = CALL_EVENT_GAP;
-		e.kind = (uint8_t)MIN(w->value, UINT8_MAX);
+	case CODE_NOTE:
+		e.type = w->value & 1 ? CALL_EVENT_MARK : CALL_EVENT_GAP;
+		e.kind = (uint8_t)MIN(w->value >> 1, UINT8_MAX);
 		break;
 	case CODE_SEGMENT:
 		e.type = CALL_EVENT_SEGMENT;
-		break;
-	case CODE_MARK:
-		e.type = CALL_EVENT_MARK;
-		e.kind = (uint8_t)MIN(w->value, UINT8_MAX);
 		break;
 	default:
 		return -EBADMSG;
@@ -242,6 +238,26 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 	t->time = e.time;
 	t->instructions = e.instructions;
 	return store_event(r->writer, t->index, &e);
+}
+
+/* As the leaves and enters that it is made of. */
+static int tell_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
+{
+	uint64_t left = move.value >> MOVE_BITS, entered = move.value & MOVE_MAX, site;
+	int rc = 0;
+
+	for (move.code = CODE_RETURN; rc == 0 && left; left--) {
+		rc = tell(r, t, &move);
+		move.time = move.instructions = 0;
+	}
+	for (move.code = CODE_ENTER; rc == 0 && entered; entered--) {
+		if (rd_varint(sites, &site) < 0 || site >= r->n_sites)
+			return -EBADMSG;
+		move.value = site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN;
+		rc = tell(r, t, &move);
+		move.time = move.instructions = 0;
+	}
+	return rc;
 }
 
 static int take_block(struct recovery *r, const struct chunk *c)
@@ -261,7 +277,7 @@ static int take_block(struct recovery *r, const struct chunk *c)
 	while (rc == 0 && rd_left(&in)) {
 		rc = store_read_event(&in, &e);
 		if (rc == 0)
-			rc = tell(r, t, &e);
+			rc = e.code == CODE_MOVE ? tell_move(r, t, e, &in) : tell(r, t, &e);
 	}
 	return rc;
 }

@@ -2,23 +2,11 @@
 
 #include "lib/store/writer.h"
 
-enum { ROOTS_MAX = 1 << 20, SEGMENTS_MAX = 2 << 20 };
-
-static int grow(void *items, size_t n, size_t *room, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *p;
-
-	if (n < *room)
-		return 0;
-	memcpy(&p, items, sizeof(p));
-	p = realloc(p, more * size);
-	if (!p)
-		return -ENOMEM;
-	memcpy(items, &p, sizeof(p));
-	*room = more;
-	return 0;
-}
+enum {
+	ROOTS_MAX = 1 << 20,
+	SEGMENTS_MAX = 2 << 20,
+	EVENT_MAX = 4096, /* bytes of one, a move that enters so many as it can */
+};
 
 static void add_meta(struct store_writer *w, const char *key, const char *value)
 {
@@ -106,7 +94,7 @@ struct store_writer *store_writer_free(struct store_writer *w)
 
 int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread)
 {
-	int rc = grow(&w->threads, w->n_threads, &w->room_threads, sizeof(*w->threads));
+	int rc = writer_grow(&w->threads, w->n_threads, &w->room_threads, sizeof(*w->threads));
 	struct thread *t;
 
 	if (rc < 0)
@@ -126,110 +114,6 @@ int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uin
 	return 0;
 }
 
-static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
-{
-	struct function f = { .address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line };
-	uint32_t *number = NULL;
-	int rc = grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
-
-	if (rc == 0)
-		rc = texts_find(&w->strings, region->image, &f.image);
-	if (rc == 0)
-		rc = texts_find(&w->strings, region->file ? region->file : "", &f.file);
-	if (rc == 0)
-		rc = texts_find(&w->strings, region->build_id ? region->build_id : "", &f.build_id);
-	if (rc == 0)
-		rc = texts_find(&w->strings, region->name, &f.name);
-	*ret = (uint32_t)w->n_functions;
-	/* Each part of a program has its own instances of what it inlines, for the same function. */
-	if (rc == 0 && f.kind == REGION_INLINED) {
-		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
-		if (rc == 0) {
-			*ret = *number;
-			return 0;
-		}
-		if (rc == 1)
-			*number = *ret;
-	}
-	if (rc < 0)
-		return rc;
-	w->functions[w->n_functions++] = f;
-	return 0;
-}
-
-/* By what events name it by. */
-static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
-{
-	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = "" };
-	uint32_t *number;
-	int rc;
-
-	region = region ? region : &syscalls;
-	rc = numbers_find(&w->known, (uintptr_t)region, 0, &number);
-	if (rc == 1)
-		rc = add_function(w, region, number);
-	if (rc == 0)
-		*ret = *number;
-	return rc;
-}
-
-static int add_site(struct store_writer *w, const struct inlined *inlined, uint32_t *ret)
-{
-	struct site s = { .line = inlined->call_line };
-	uint32_t *number;
-	int rc = grow(&w->sites, w->n_sites, &w->room_sites, sizeof(*w->sites));
-
-	if (rc == 0)
-		rc = find_function(w, inlined->function, &s.function);
-	if (rc == 0)
-		rc = texts_find(&w->strings, inlined->call_file ? inlined->call_file : "", &s.file);
-	if (rc == 0)
-		rc = numbers_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
-	if (rc == 1) {
-		*number = (uint32_t)w->n_sites;
-		w->sites[w->n_sites++] = s;
-		rc = w->n_sites >= ROOT_INLINED ? -EFBIG : 0;
-	}
-	if (rc == 0)
-		*ret = *number;
-	return rc;
-}
-
-static int look_up(struct store_writer *w, const struct call_event *e, struct frame *f)
-{
-	uint32_t *number;
-	int rc;
-
-	if (!e->inlined)
-		return find_function(w, e->function, &f->function);
-	rc = numbers_find(&w->instances, (uintptr_t)e->inlined, 0, &number);
-	if (rc == 1)
-		rc = add_site(w, e->inlined, number);
-	if (rc < 0)
-		return rc;
-	f->site = *number;
-	f->function = w->sites[f->site].function;
-	return 0;
-}
-
-/* What an event names, as frames have it. */
-static inline int find_frame(struct store_writer *w, const struct call_event *e, struct frame *f)
-{
-	const void *key = e->inlined ? (const void *)e->inlined : e->function;
-	struct seen *seen = &w->seen[(uintptr_t)key / sizeof(struct inlined) % ELEMENTS(w->seen)];
-	int rc = 0;
-
-	f->site = NO_SITE;
-	if (!key || seen->key != key) {
-		rc = look_up(w, e, f);
-		if (rc == 0)
-			*seen = (struct seen){ key, f->function, f->site };
-	}
-	f->function = seen->function;
-	f->site = seen->site;
-	return rc;
-}
-
 static uint64_t packed(const struct frame *f)
 {
 	uint64_t kind = f->kind == CALL_INLINED ? CALL_PLAIN : f->kind;
@@ -243,10 +127,10 @@ static int begin_block(struct thread *t, const struct call_event *e)
 
 	buf_clear(b);
 	buf_clear(&t->left);
-	t->block_number++;
+	if (!t->block_number++)
+		t->first = e->time;
 	t->block_time = t->time = e->time;
 	t->instructions = e->instructions;
-	t->block_events = 0;
 	t->block_slices = t->block_bound = 0;
 	t->block_segments = t->n_segments;
 	t->block_roots = t->n_segments ? t->segments[t->n_segments - 1].n_roots : 0;
@@ -261,6 +145,7 @@ static int begin_block(struct thread *t, const struct call_event *e)
 	}
 	/* A deep stack makes a long block, so that stacks stay the smaller part of the file. */
 	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
+	buf_room(b, t->block_limit + EVENT_MAX);
 	return buf_error(b);
 }
 
@@ -309,6 +194,9 @@ static int end_block(struct store_writer *w, struct thread *t)
 	buf_u32(b, left);
 	buf_u32(b, store_checksum(t->block.data, size));
 	buf_u32(b, store_checksum(t->block.data + size, left));
+	t->events += t->block_events;
+	t->slices += t->block_slices;
+	t->bound = MAX(t->bound, t->block_bound);
 	t->block_events = 0;
 	rc = writer_chunk(w, CHUNK_BLOCK, &t->block, left, t);
 	return rc < 0 ? rc : buf_error(b);
@@ -343,7 +231,7 @@ static inline struct use *use_of(struct store_writer *w, struct thread *t, uint3
 
 static inline int push(struct store_writer *w, struct thread *t, const struct frame *frame)
 {
-	int rc = grow(&t->stack, t->depth, &t->room_stack, sizeof(*t->stack));
+	int rc = t->depth == t->room_stack ? writer_grow(&t->stack, t->depth, &t->room_stack, sizeof(*t->stack)) : 0;
 	struct use *u = use_of(w, t, frame->function);
 
 	if (rc < 0 || !u)
@@ -352,7 +240,7 @@ static inline int push(struct store_writer *w, struct thread *t, const struct fr
 		return -EINVAL;
 	u->active++;
 	t->stack[t->depth++] = *frame;
-	t->slices++;
+	t->deepest = MAX(t->deepest, (uint32_t)t->depth);
 	t->block_slices++;
 	/* Those were counted when they were entered. */
 	w->functions[frame->function].calls += frame->kind != CALL_RESUMED;
@@ -360,15 +248,14 @@ static inline int push(struct store_writer *w, struct thread *t, const struct fr
 }
 
 /* Of others only a part was seen. */
-static bool is_whole(const struct frame *f, const struct call_event *leave)
+static inline bool is_whole(const struct frame *f, enum leave_kind kind)
 {
-	return !f->root && f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && leave->kind != LEAVE_GAP &&
-	       leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
+	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END && kind != LEAVE_SWITCH;
 }
 
-static int pop(struct store_writer *w, struct thread *t, const struct call_event *e)
+static inline int pop(struct store_writer *w, struct thread *t, const struct call_event *e, enum leave_kind kind)
 {
-	struct frame *f;
+	const struct frame *f;
 	struct function *total;
 	uint64_t ns, instructions;
 	struct use *u;
@@ -387,42 +274,36 @@ static int pop(struct store_writer *w, struct thread *t, const struct call_event
 	}
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
-	total->self_ns += ns - MIN(ns, f->inner_ns);
-	total->self_instructions += instructions - MIN(instructions, f->inner_instructions);
 	if (ns >= total->longest_ns) {
 		total->longest_ns = ns;
 		total->longest_enter = f->enter;
 		total->longest_thread = t->index;
 	}
-	if (is_whole(f, e)) {
+	if (is_whole(f, kind)) {
 		total->shortest_ns = total->times.n ? MIN(total->shortest_ns, ns) : ns;
 		rc = histogram_add(&total->times, ns);
 	}
-	if (t->depth) {
-		t->stack[t->depth - 1].inner_ns += ns;
-		t->stack[t->depth - 1].inner_instructions += instructions;
+	if (--u->active)
+		return rc;
+	/* A root was there all the segment: what was counted of its function then was within it. */
+	if (f->root) {
+		ns -= MIN(u->ns, ns);
+		instructions -= MIN(u->instructions, instructions);
 	}
-	if (--u->active == 0) {
-		/* A root was there all the segment: what was counted of its function then was within it. */
-		uint64_t before_ns = f->root ? MIN(u->ns, ns) : 0;
-		uint64_t before = f->root ? MIN(u->instructions, instructions) : 0;
-
-		total->total_ns += ns - before_ns;
-		total->total_instructions += instructions - before;
-		u->ns += ns - before_ns;
-		u->instructions += instructions - before;
-	}
+	total->total_ns += ns;
+	total->total_instructions += instructions;
+	u->ns += ns;
+	u->instructions += instructions;
 	return rc;
 }
 
+/* A block has room for it. */
 static inline uint8_t *begin_event(struct thread *t, const struct call_event *e, enum store_code code)
 {
-	uint8_t *to = buf_room(&t->block, 3 * VARINT_MAX);
+	uint8_t *to = t->block.data + t->block.size;
 
-	if (to) {
-		to = put_varint(to, (e->time - t->time) << CODE_BITS | code);
-		to = put_varint(to, e->instructions - t->instructions);
-	}
+	to = put_varint(to, (e->time - t->time) << CODE_BITS | code);
+	to = put_varint(to, e->instructions - t->instructions);
 	t->time = e->time;
 	t->instructions = e->instructions;
 	return to;
@@ -430,8 +311,7 @@ static inline uint8_t *begin_event(struct thread *t, const struct call_event *e,
 
 static inline void end_event(struct thread *t, const uint8_t *end)
 {
-	if (end)
-		t->block.size = (size_t)(end - t->block.data);
+	t->block.size = (size_t)(end - t->block.data);
 }
 
 /* One that has nothing with it. */
@@ -442,15 +322,13 @@ static void put_event(struct thread *t, const struct call_event *e, enum store_c
 
 static inline void put_with(struct thread *t, const struct call_event *e, enum store_code code, uint64_t value)
 {
-	uint8_t *to = begin_event(t, e, code);
-
-	end_event(t, to ? put_varint(to, value) : NULL);
+	end_event(t, put_varint(begin_event(t, e, code), value));
 }
 
 static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	struct frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
-	int rc = t->between ? -EINVAL : find_frame(w, e, &f);
+	int rc = t->between ? -EINVAL : writer_frame(w, e->function, e->inlined, &f);
 
 	if (rc < 0)
 		return rc;
@@ -469,7 +347,7 @@ static int leave(struct store_writer *w, struct thread *t, const struct call_eve
 	} else {
 		put_with(t, e, CODE_LEAVE, e->kind);
 	}
-	return pop(w, t, e);
+	return pop(w, t, e, e->kind);
 }
 
 static int root(struct store_writer *w, struct thread *t, const struct call_event *e)
@@ -483,17 +361,15 @@ static int root(struct store_writer *w, struct thread *t, const struct call_even
 	/* So many are no program's: the rest begins where it was found. */
 	if (t->n_roots >= ROOTS_MAX)
 		return enter(w, t, e);
-	rc = find_frame(w, e, &f);
+	rc = writer_frame(w, e->function, e->inlined, &f);
 	if (rc == 0)
-		rc = grow(&t->roots, t->n_roots, &t->room_roots, sizeof(*t->roots));
+		rc = writer_grow(&t->roots, t->n_roots, &t->room_roots, sizeof(*t->roots));
 	if (rc < 0)
 		return rc;
 	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
 	s->n_roots++;
 	f.enter = s->time;
 	f.instructions = s->instructions;
-	f.inner_ns = e->time - s->time;
-	f.inner_instructions = e->instructions - s->instructions;
 	put_with(t, e, CODE_ROOT, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
 	return push(w, t, &f);
 }
@@ -506,7 +382,7 @@ static int segment(struct thread *t, const struct call_event *e)
 		return -EINVAL;
 	if (t->n_segments >= SEGMENTS_MAX)
 		return -EFBIG;
-	rc = grow(&t->segments, t->n_segments, &t->room_segments, sizeof(*t->segments));
+	rc = writer_grow(&t->segments, t->n_segments, &t->room_segments, sizeof(*t->segments));
 	if (rc < 0)
 		return rc;
 	/* What came before was a gap, or nothing. */
@@ -517,13 +393,70 @@ static int segment(struct thread *t, const struct call_event *e)
 	return 0;
 }
 
+/* Those entered are on the stack. More of them than one event has room for stand in several. */
+static inline void put_move(struct thread *t, const struct call_event *e)
+{
+	const struct frame *entered = t->stack + t->depth - e->entered, *end = t->stack + t->depth;
+	uint64_t left = e->left;
+
+	if (left == 1 && entered == end)
+		return put_event(t, e, CODE_RETURN);
+	do {
+		size_t n = MIN((size_t)(end - entered), (size_t)MOVE_MAX);
+		uint8_t *to = put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
+
+		for (; n; n--, entered++)
+			to = put_varint(to, entered->site);
+		end_event(t, to);
+		left = 0;
+	} while (entered != end);
+}
+
+/* This one, inside of the others of n. */
+static int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined, unsigned n)
+{
+	struct frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
+	int rc = inlined ? 0 : -EINVAL;
+
+	if (rc == 0 && n > 1)
+		rc = enter_inlined(w, t, e, inlined->around, n - 1);
+	if (rc == 0)
+		rc = writer_frame(w, NULL, inlined, &f);
+	return rc < 0 ? rc : push(w, t, &f);
+}
+
+static int move(struct store_writer *w, struct thread *t, const struct call_event *e)
+{
+	int rc = t->between ? -EINVAL : 0;
+
+	for (unsigned i = e->left; rc == 0 && i; i--)
+		rc = pop(w, t, e, LEAVE_RETURN);
+	if (rc == 0 && e->entered)
+		rc = enter_inlined(w, t, e, e->inlined, e->entered);
+	if (rc == 0)
+		put_move(t, e);
+	return rc;
+}
+
+/* Whatever is on top was executed since the event before. */
+static inline void add_self(struct store_writer *w, const struct thread *t, const struct call_event *e)
+{
+	struct function *f = t->depth ? &w->functions[t->stack[t->depth - 1].function] : NULL;
+
+	if (!f)
+		return;
+	f->self_ns += e->time - t->time;
+	f->self_instructions += e->instructions - t->instructions;
+}
+
 int store_event(struct store_writer *w, uint32_t thread, const struct call_event *e)
 {
 	struct thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
 	int rc = 0;
 
-	if (!t || t->ended || (t->events && (e->time < t->time || e->instructions < t->instructions)))
+	if (!t || t->ended || e->time < t->time || e->instructions < t->instructions)
 		return -EINVAL;
+	add_self(w, t, e);
 	/* So much time has no room beside a code; a block's own time has. */
 	if (t->block_events && (e->time - t->time) >> (64 - CODE_BITS)) {
 		rc = end_block(w, t);
@@ -535,10 +468,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		if (rc < 0)
 			return rc;
 	}
-	if (!t->events)
-		t->first = e->time;
-	t->events++;
-	t->block_events++;
+	t->block_events += e->type == CALL_EVENT_MOVE ? e->left + e->entered : 1;
 	if (e->bound != UINT64_MAX)
 		t->block_bound = MAX(t->block_bound, e->bound);
 	switch (e->type) {
@@ -561,17 +491,18 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		t->between = true;
 		t->gap = e->kind % STORE_GAP_KINDS;
 		t->gaps_of[t->gap].n++;
-		put_with(t, e, CODE_GAP, e->kind);
+		put_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
 		break;
 	case CALL_EVENT_MARK:
-		put_with(t, e, CODE_MARK, e->kind);
+		put_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1 | 1);
+		break;
+	case CALL_EVENT_MOVE:
+		rc = move(w, t, e);
 		break;
 	default:
 		rc = -EINVAL;
 	}
 	t->last = e->time;
-	t->bound = MAX(t->bound, t->block_bound);
-	t->deepest = (uint32_t)MAX(t->deepest, t->depth);
 	if (rc == 0 && t->block.size >= t->block_limit)
 		rc = end_block(w, t);
 	return rc;
@@ -586,7 +517,7 @@ static int sink_event(void *user, const struct call_event *e)
 
 struct calls_sink store_sink(struct store_to *to)
 {
-	return (struct calls_sink){ sink_event, to };
+	return (struct calls_sink){ sink_event, to, true };
 }
 
 int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts)

@@ -30,18 +30,17 @@ struct site {
 struct frame {
 	uint32_t function;
 	uint32_t site; /* NO_SITE: it is not inlined */
+	uint64_t enter, instructions;
 	uint8_t kind;
 	bool root;
-	uint64_t enter, instructions;
-	uint64_t inner_ns, inner_instructions; /* of what it called */
 };
 
 /* What one thread's stack holds of a function, so that recursion counts its time once. */
 struct use {
 	uint32_t active;
+	uint32_t left;	  /* the block in which it was left last, from 1 on */
 	uint32_t segment; /* in which the next two hold */
 	uint64_t ns, instructions;
-	uint64_t left; /* the block in which it was left last, from 1 on */
 };
 
 /* A region, or an inlined function at its place, that an event named lately. */
@@ -74,7 +73,7 @@ struct thread {
 	size_t n_uses;
 
 	struct buf block;
-	uint64_t block_number; /* from 1 on */
+	uint32_t block_number; /* from 1 on */
 	struct buf left;       /* functions that are left in it: numbers */
 	size_t block_limit;
 	uint64_t block_time, block_slices, block_bound, block_segments;
@@ -113,5 +112,22 @@ int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struc
 
 /* Appends the names that the next block needs. */
 int writer_names(struct store_writer *w);
+
+/* Room for one more in an array of n; items points to where it is. -ENOMEM */
+int writer_grow(void *items, size_t n, size_t *room, size_t size);
+
+/* What an event names, which is known from then on. */
+int writer_see(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct seen *ret);
+
+static inline int writer_frame(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct frame *f)
+{
+	const void *key = inlined ? (const void *)inlined : function;
+	struct seen *seen = &w->seen[(uintptr_t)key / sizeof(struct inlined) % ELEMENTS(w->seen)];
+	int rc = key && seen->key == key ? 0 : writer_see(w, function, inlined, seen);
+
+	f->function = seen->function;
+	f->site = seen->site;
+	return rc;
+}
 
 #endif

@@ -1,0 +1,93 @@
+/* What events name, as a store does: functions, and places where they are inlined, by number. */
+#include "lib/store/writer.h"
+
+static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
+{
+	struct function f = { .address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line };
+	uint32_t *number = NULL;
+	int rc = writer_grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
+
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->image, &f.image);
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->file ? region->file : "", &f.file);
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->build_id ? region->build_id : "", &f.build_id);
+	if (rc == 0)
+		rc = texts_find(&w->strings, region->name, &f.name);
+	*ret = (uint32_t)w->n_functions;
+	/* Each part of a program has its own instances of what it inlines, for the same function. */
+	if (rc == 0 && f.kind == REGION_INLINED) {
+		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
+		if (rc == 0) {
+			*ret = *number;
+			return 0;
+		}
+		if (rc == 1)
+			*number = *ret;
+	}
+	if (rc < 0)
+		return rc;
+	w->functions[w->n_functions++] = f;
+	return 0;
+}
+
+/* By what events name it by. */
+static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
+{
+	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = "" };
+	uint32_t *number;
+	int rc;
+
+	region = region ? region : &syscalls;
+	rc = numbers_find(&w->known, (uintptr_t)region, 0, &number);
+	if (rc == 1)
+		rc = add_function(w, region, number);
+	if (rc == 0)
+		*ret = *number;
+	return rc;
+}
+
+static int add_site(struct store_writer *w, const struct inlined *inlined, uint32_t *ret)
+{
+	struct site s = { .line = inlined->call_line };
+	uint32_t *number;
+	int rc = writer_grow(&w->sites, w->n_sites, &w->room_sites, sizeof(*w->sites));
+
+	if (rc == 0)
+		rc = find_function(w, inlined->function, &s.function);
+	if (rc == 0)
+		rc = texts_find(&w->strings, inlined->call_file ? inlined->call_file : "", &s.file);
+	if (rc == 0)
+		rc = numbers_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
+	if (rc == 1) {
+		*number = (uint32_t)w->n_sites;
+		w->sites[w->n_sites++] = s;
+		rc = w->n_sites >= ROOT_INLINED ? -EFBIG : 0;
+	}
+	if (rc == 0)
+		*ret = *number;
+	return rc;
+}
+
+int writer_see(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct seen *ret)
+{
+	struct seen seen = { inlined ? (const void *)inlined : function, 0, NO_SITE };
+	uint32_t *number;
+	int rc;
+
+	if (inlined) {
+		rc = numbers_find(&w->instances, (uintptr_t)inlined, 0, &number);
+		if (rc == 1)
+			rc = add_site(w, inlined, number);
+		if (rc < 0)
+			return rc;
+		seen.site = *number;
+		seen.function = w->sites[seen.site].function;
+	} else {
+		rc = find_function(w, function, &seen.function);
+	}
+	if (rc == 0)
+		*ret = seen;
+	return rc;
+}
