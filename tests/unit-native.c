@@ -43,12 +43,13 @@ static int on_element(void *user, const struct element *e)
 	return 0;
 }
 
+/* Cycle counts and a return stack. */
+static struct engine_config config = { .protocol = PROTOCOL_ETMV4, .trace_id = 16, .configr = 1 << 4 | 1 << 12,
+				       .idr0 = 0x28000ea1, .idr1 = 0x4100f403, .idr2 = 0x10000488, .core_aa64 = true };
+
 static const char *decode_by(const struct engine_ops *ops, const struct engine_memory *memory, const uint8_t *bytes,
 			     size_t size, size_t chunk)
 {
-	/* Cycle counts and a return stack. */
-	const struct engine_config config = { .protocol = PROTOCOL_ETMV4, .trace_id = 16, .configr = 1 << 4 | 1 << 12,
-					      .idr0 = 0x28000ea1, .idr1 = 0x4100f403, .idr2 = 0x10000488, .core_aa64 = true };
 	static char all[2048];
 	struct engine *e;
 	int rc = 0;
@@ -122,9 +123,31 @@ static void walks_end(void)
 	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
 }
 
+/* An exception without its address counts for nothing, and may be committed: there is no less than nothing then. */
+static void more_than_counted(void)
+{
+	static const uint8_t bytes[] = {
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04,
+		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,
+		0xf7, 0x06, 0x06, 0xf7, 0xf7, /* four, of which one does not count */
+		0x2e, 0x03, 0xf7, 0x2d, 0x02, /* three go, one comes, and two are committed */
+		0x81, 0x31, 0xf7, 0x2d, 0x01,
+	};
+	const struct engine_memory memory = { .read = read_waste, .version = version };
+	_cleanup_free_ char *ours = NULL;
+
+	config.idr8 = 8;
+	ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
+	CHECK(strstr(ours, "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
+	CHECK(strstr(ours, "context A64 EL1 N 64; ") && !strstr(ours, "bad-packet"));
+	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
+	config.idr8 = 0;
+}
+
 int main(void)
 {
 	atoms_too_many();
 	walks_end();
+	more_than_counted();
 	return unit_end();
 }

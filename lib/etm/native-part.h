@@ -28,7 +28,8 @@ struct native_place {
 	enum element_reason lost;
 	bool overflow, timestamps, counted;
 	uint64_t offset, bytes, decoded;
-	uint32_t n_queue, depth;
+	uint32_t n_queue;
+	int64_t depth;
 	bool pending;
 	/* Control: */
 	bool has_context, stack_waits;

@@ -442,8 +442,8 @@ int queue_packet(struct native *e, const struct packet *p)
 	rc = add_packet(e, p, &added);
 	e->depth += added;
 	/* What is deeper than it can be was executed. */
-	if (e->depth > e->config.idr8)
-		commits = e->depth - e->config.idr8;
+	if (e->depth > (int64_t)e->config.idr8)
+		commits = (uint32_t)MIN(e->depth - (int64_t)e->config.idr8, (int64_t)UINT32_MAX);
 	if (rc == 0 && commits)
 		rc = commit(e, commits);
 	if (rc == 0 && p->cancel)

@@ -122,7 +122,7 @@ struct native {
 
 	struct p0 *queue; /* held back: a ring */
 	size_t first, n_queue, queue_room;
-	uint32_t depth; /* P0 elements in it */
+	int64_t depth; /* P0 elements in it, but for those that did not get the address that they count from */
 	bool pending;	/* the newest P0 element counts from its address on */
 
 	bool has_context;
