@@ -140,7 +140,7 @@ static bool is_long(const uint8_t *info, uint32_t size)
 }
 
 /*
- * Whether who goes on packet by packet behind a bad one, and does not know instrumentation, takes the beginning of the next
+ * Whether who goes on packet by packet from there, and does not know instrumentation, takes the beginning of the next
  * synchronisation for part of another packet.
  */
 static bool hides_sync(const struct job *job, struct packets packets, size_t at)
@@ -240,6 +240,8 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			bad = true;
 			hidden = hidden || hides_sync(job, packets, at + p.size);
 			lasting = "";
+		} else if (p.kind == PACKET_INSTRUMENTATION) {
+			hidden = hidden || hides_sync(job, packets, at);
 		} else if (p.kind == PACKET_TRACE_INFO && early && p.number) {
 			unseen = true;
 		}
