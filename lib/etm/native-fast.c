@@ -1,6 +1,7 @@
 /*
  * The common packets, where nothing is held back: atoms, addresses, cycle counts. What the atoms of up to four packets
- * come to from a block on is remembered whole, and never walked again.
+ * come to from a block on is walked at first, and when it comes again remembered whole: what never does would only push out
+ * what is remembered.
  *
  * Two things here look odd and are measured. How many packets there are is found out by branches, which lets the
  * processor's predictor run ahead of the loads; a computed length is slower. And GCC's vectorisation of straight-line code
@@ -18,7 +19,9 @@
 enum {
 	LOOKAHEAD = 16,	 /* bytes that a packet and a look behind it take at most */
 	CYCLES_MAX = 8,	 /* cycle counts that wait */
-	SLACK = 96 + 16, /* words, or calls, that a group comes to at most, and some that do not count */
+	GROUP_WORDS = 96, /* that a group of packets comes to at most; */
+	SLACK = GROUP_WORDS + 16, /* or calls, and some that do not count */
+	PUSHES = 8,
 };
 
 /* Where the loop stands; it is put back into the engine when the loop is left. */
@@ -181,13 +184,20 @@ static inline void push(struct native *e, const struct entry *from)
 	}
 }
 
+static inline struct entry *look_up(const struct native *e, uint64_t key)
+{
+	struct entry *entry = memo_slot(e->memo, key);
+
+	if (__builtin_expect(entry->key == key, 1))
+		return entry;
+	entry = memo_second(e->memo, entry);
+	return entry->key == key ? entry : NULL;
+}
+
 static inline int find_entry(struct native *e, uint64_t key, struct entry **ret)
 {
-	*ret = memo_slot(e->memo, key);
-	if (__builtin_expect((*ret)->key == key, 1))
-		return 0;
-	*ret = memo_second(e->memo, *ret);
-	return (*ret)->key == key ? 0 : memo_learn(e, key, ret);
+	*ret = look_up(e, key);
+	return *ret ? 0 : memo_learn(e, key, ret);
 }
 
 /*
@@ -320,14 +330,103 @@ static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned pa
 		*to = offset;
 }
 
+/* What ran by some packets. */
+struct walk {
+	uint32_t *words; /* room for GROUP_WORDS */
+	unsigned n, n_pushes;
+	uint32_t end, pushes[PUSHES];
+};
+
+/* False: it is not as easy as that. */
+static inline __attribute__((always_inline)) bool walk(const struct native *e, uint32_t from, const uint8_t *at, unsigned packets,
+						       struct walk *w, const bool stack, const enum native_outlet outlet)
+{
+	const uint32_t *next = e->blocks.next;
+	const struct block *list = e->blocks.list, *b;
+	uint32_t here = from, word = 0;
+
+	w->n = w->n_pushes = 0;
+	for (unsigned i = 0; i < packets; i++) {
+		uint32_t atoms = packet_atoms[at[i]];
+
+		for (unsigned left = atoms >> 24; left; left--, atoms >>= 1) {
+			if (!here)
+				return false;
+			word = 2 * here + (atoms & 1);
+			w->words[w->n++] = word;
+			here = next[word];
+			if (stack && word & 1 && list[word >> 1].link) {
+				if (w->n_pushes == PUSHES)
+					return false;
+				w->pushes[w->n_pushes++] = word >> 1;
+			}
+		}
+	}
+	w->end = here;
+	if (!here) {
+		b = &list[word >> 1];
+		if (b->missing || !(word & 1) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
+			return false;
+		w->end = word >> 1 | GONE;
+	}
+	for (unsigned i = 0; outlet != NATIVE_WORDS && i < w->n; i++) {
+		uint32_t block = w->words[i] >> 1;
+
+		if (block >= e->fold->room || (list[block].always && !(w->words[i] & 1)) ||
+		    (outlet == NATIVE_CALLS && !e->fold->regions[2 * block]))
+			return false;
+	}
+	return true;
+}
+
+/* It is told, in the outlet's way. */
+static inline __attribute__((always_inline)) int take_walk(struct native *e, struct place *p, const struct walk *w,
+							   const enum native_outlet outlet)
+{
+	const struct block *list = e->blocks.list;
+	struct native_call *calls = e->out.calls;
+	int rc = 0;
+
+	if (outlet == NATIVE_WORDS) {
+		p->n += w->n;
+	} else if (outlet == NATIVE_CALLS) {
+		for (unsigned i = 0; i < w->n; i++) {
+			uint32_t word = w->words[i], block = word >> 1, to = e->fold->regions[2 * block];
+
+			if (p->left != to || to & FOLD_ALWAYS)
+				calls[p->n++] = (struct native_call){ p->last, block | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
+								      p->instructions };
+			p->instructions += list[block].count;
+			p->last = word;
+			p->left = e->fold->regions[2 * block + 1] | (fold_told(&list[block], word & 1) ? FOLD_ALWAYS : 0);
+		}
+		p->ranges += w->n;
+	} else {
+		if (p->last)
+			rc = fold_edge(e, p->last, p->at);
+		for (unsigned i = 0; i < w->n; i++)
+			e->fold->counts[w->words[i]]++;
+		p->last = w->end & GONE ? 2 * (w->end & ~GONE) + 1 : 0;
+	}
+	for (unsigned i = 0; i < w->n_pushes; i++) {
+		e->top = (e->top + 1) % RETURN_STACK;
+		e->stack[e->top].block = w->pushes[i];
+		e->entries = (uint8_t)MIN(e->entries + 1, RETURN_STACK);
+	}
+	p->at = w->end;
+	return rc;
+}
+
 /* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
 static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at, size_t *settled,
 							    uint64_t offset, unsigned *ret_used, const bool stack,
 							    const bool offsets, const enum native_outlet outlet)
 {
+	uint32_t words[GROUP_WORDS], word, to;
+	struct walk w = { .words = outlet == NATIVE_WORDS ? e->out.words + p->n : words };
 	size_t before = p->n;
 	struct entry *entry;
-	uint32_t word, to;
+	uint64_t key;
 	unsigned packets;
 	int rc;
 
@@ -338,9 +437,23 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 		p->at = to;
 	}
 	packets = count_atoms(at, &word);
-	rc = find_entry(e, (uint64_t)p->at << 32 | word, &entry);
-	if (rc != 0)
-		return rc;
+	key = (uint64_t)p->at << 32 | word;
+	entry = look_up(e, key);
+	if (__builtin_expect(!entry, 0)) {
+		if (!memo_tried(e->memo, key) && walk(e, p->at, at, packets, &w, stack, outlet)) {
+			*ret_used = packets;
+			if (outlet != NATIVE_WORDS && e->out.n != e->mark)
+				settle_cycles(e, p, outlet);
+			rc = take_walk(e, p, &w, outlet);
+			if (offsets)
+				tell_offsets(e, at, packets, offset, before, p->n);
+			*settled = p->n;
+			return rc;
+		}
+		rc = memo_learn(e, key, &entry);
+		if (rc != 0)
+			return rc;
+	}
 	/* Control went elsewhere in between. */
 	if (__builtin_expect(entry->used != packets, 0)) {
 		if (!stack)

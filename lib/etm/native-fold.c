@@ -5,9 +5,6 @@
 #include "lib/base/util.h"
 #include "lib/etm/native-part.h"
 
-/* In a region: control comes from there, or to there, in a way that is always told. */
-#define ALWAYS (1u << 31)
-
 struct fold *fold_new(void)
 {
 	struct fold *f = calloc(1, sizeof(*f));
@@ -59,10 +56,10 @@ static uint32_t region_at(struct native *e, uint64_t address)
 {
 	uint32_t number = e->sink.region(e->sink.region_user ? e->sink.region_user : e->sink.user, address);
 
-	return number == ELEMENT_ALONE ? ALWAYS : number + 1;
+	return number == ELEMENT_ALONE ? FOLD_ALWAYS : number + 1;
 }
 
-/* The regions of a block's first and last instruction, with ALWAYS where it is in two. */
+/* The regions of a block's first and last instruction, with FOLD_ALWAYS where it is in two. */
 static const uint32_t *regions_of(struct native *e, uint32_t block)
 {
 	uint32_t *regions = &e->fold->regions[2 * block];
@@ -72,24 +69,18 @@ static const uint32_t *regions_of(struct native *e, uint32_t block)
 		regions[0] = region_at(e, b->start);
 		regions[1] = b->count > 1 ? region_at(e, block_end(b) - 4) : regions[0];
 		if (regions[0] != regions[1]) {
-			regions[0] |= ALWAYS;
-			regions[1] |= ALWAYS;
+			regions[0] |= FOLD_ALWAYS;
+			regions[1] |= FOLD_ALWAYS;
 		}
 	}
 	return regions;
-}
-
-/* A call, or a return of any kind. */
-static bool is_told(const struct block *b, bool taken)
-{
-	return taken && (b->sub == SUB_LINK || b->sub == SUB_RET || b->sub == SUB_ERET);
 }
 
 uint32_t fold_left(struct native *e, uint32_t word)
 {
 	if (!word || fit(e) < 0)
 		return FOLD_FRESH;
-	return regions_of(e, word >> 1)[1] | (is_told(&e->blocks.list[word >> 1], word & 1) ? ALWAYS : 0);
+	return regions_of(e, word >> 1)[1] | (fold_told(&e->blocks.list[word >> 1], word & 1) ? FOLD_ALWAYS : 0);
 }
 
 bool fold_torn(const struct native *e, uint32_t last, uint64_t address)
@@ -171,7 +162,7 @@ static int fold_block(struct native *e, uint32_t word)
 		uint32_t left = fold_left(e, f->last), to = regions_of(e, word >> 1)[0];
 		bool torn = fold_torn(e, f->last, b->start) || (b->always && !(word & 1));
 
-		if (left != to || to & ALWAYS || torn || f->fresh)
+		if (left != to || to & FOLD_ALWAYS || torn || f->fresh)
 			rc = add_call(e, f->last, word >> 1 | (torn ? NATIVE_TORN : 0));
 		f->instructions += b->count;
 		f->ranges++;
@@ -249,7 +240,7 @@ int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_
 		return -ENOMEM;
 	for (unsigned i = 0; i < *n_words; i++) {
 		here = regions_of(e, words[i] >> 1)[0];
-		if (i && (left != here || here & ALWAYS)) {
+		if (i && (left != here || here & FOLD_ALWAYS)) {
 			calls[n++] = words[i - 1];
 			calls[n++] = words[i] >> 1;
 			calls[n++] = instructions;

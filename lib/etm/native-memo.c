@@ -39,7 +39,8 @@ struct memo *memo_new(void)
 		return NULL;
 	m->bits = BITS_FIRST;
 	m->entries = new_entries(m->bits);
-	return m->entries ? m : memo_free(m);
+	m->tried = calloc((size_t)1 << MEMO_TRIED_BITS, sizeof(*m->tried));
+	return m->entries && m->tried ? m : memo_free(m);
 }
 
 int memo_clear(struct native *e)
@@ -59,6 +60,7 @@ struct memo *memo_free(struct memo *m)
 	if (!m)
 		return NULL;
 	free_entries(m->entries, m->bits);
+	free(m->tried);
 	free(m->pool);
 	free(m);
 	return NULL;

@@ -201,10 +201,12 @@ int flow_renew(struct native *e);
  * native-memo.c: entries by key. learn() makes one: 1 where it is not to be remembered what happens, -ENOMEM. NULL: it is
  * not there.
  */
+enum { MEMO_TRIED_BITS = 14 };
 struct memo {
 	struct entry *entries;
 	unsigned bits;
 	uint32_t misses; /* since it was made or grew */
+	uint32_t *tried; /* by hash, the key that was asked for last and not found */
 	uint32_t *pool;
 	uint32_t n_pool, pool_room;
 };
@@ -214,10 +216,26 @@ int memo_clear(struct native *e);
 struct memo *memo_free(struct memo *m);
 int memo_learn(struct native *e, uint64_t key, struct entry **ret);
 
+static inline uint64_t memo_hash(uint64_t key)
+{
+	return key * 0x9e3779b97f4a7c15u;
+}
+
 /* Where an entry is, and where it is when another one has taken its place. */
 static inline struct entry *memo_slot(const struct memo *m, uint64_t key)
 {
-	return &m->entries[key * 0x9e3779b97f4a7c15u >> (64 - m->bits)];
+	return &m->entries[memo_hash(key) >> (64 - m->bits)];
+}
+
+/* Whether it was asked for before, and not too long ago. */
+static inline bool memo_tried(struct memo *m, uint64_t key)
+{
+	uint64_t hash = memo_hash(key);
+	uint32_t *tried = &m->tried[hash >> (64 - MEMO_TRIED_BITS)], tag = (uint32_t)(hash >> 8);
+	bool before = *tried == tag;
+
+	*tried = tag;
+	return before;
 }
 
 static inline struct entry *memo_second(const struct memo *m, const struct entry *first)
@@ -247,6 +265,15 @@ struct fold *fold_free(struct fold *f);
 
 /* The settled words. -ENOMEM. */
 int fold_words(struct native *e);
+
+/* In a region: control comes from there, or to there, in a way that is always told. */
+#define FOLD_ALWAYS (1u << 31)
+
+/* A call, or a return of any kind. */
+static inline bool fold_told(const struct block *b, bool taken)
+{
+	return taken && (b->sub == SUB_LINK || b->sub == SUB_RET || b->sub == SUB_ERET);
+}
 
 /* In place of a word's region: it is told where control came to; and so it is, as torn. No region has these. */
 #define FOLD_FRESH UINT32_MAX
