@@ -18,6 +18,8 @@
 #define ALIGN8(n) (((n) + 7) & ~(uint64_t)7)
 
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
+/* So that what calls it stays short. */
+#define _apart_ __attribute__((noinline))
 #define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
 
 static inline void freep(void *p)

@@ -6,13 +6,6 @@
 
 enum { EXCEPTION_CALL = 2 /* SVC and its like: IHI0064, "Exception packets" */, INSTRUCTION = 4 };
 
-static inline int look(struct calls *c, uint64_t addr)
-{
-	if (region_hit_holds(&c->here, addr, c->spread.stamp) || region_recall(c->recent, addr, c->spread.stamp, &c->here))
-		return 0;
-	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
-}
-
 static int gap(struct calls *c, enum gap_kind kind)
 {
 	int rc;
@@ -370,6 +363,18 @@ static int arrive_elsewhere(struct calls *c, uint64_t addr)
 	return 0;
 }
 
+/* If control stays in the function on top, it does so by itself. */
+static inline bool may_stay(const struct calls *c)
+{
+	return (c->next == NEXT_FLOW || c->next == NEXT_JUMP) && !c->indirect;
+}
+
+static inline void stay(struct calls *c, uint64_t addr)
+{
+	c->counts.unexplained += c->next == NEXT_FLOW && addr != c->from;
+	c->next = NEXT_FLOW;
+}
+
 /* Control is at addr now. */
 static inline int arrive(struct calls *c, uint64_t addr)
 {
@@ -377,10 +382,9 @@ static inline int arrive(struct calls *c, uint64_t addr)
 
 	if (rc < 0)
 		return rc;
-	if ((c->next != NEXT_FLOW && c->next != NEXT_JUMP) || c->indirect || top(c)->function != c->here.region)
+	if (!may_stay(c) || top(c)->function != c->here.region)
 		return arrive_elsewhere(c, addr);
-	c->counts.unexplained += c->next == NEXT_FLOW && addr != c->from;
-	c->next = NEXT_FLOW;
+	stay(c, addr);
 	return 0;
 }
 
@@ -461,18 +465,28 @@ static int run_on(struct calls *c, const struct element *e, uint64_t last)
 	return rc;
 }
 
-static int range(struct calls *c, const struct element *e)
+/* Step by step. */
+static int go_through(struct calls *c, const struct element *e, uint64_t last)
 {
-	uint64_t last = e->range.end - MAX(e->range.last_size, 1);
-	int rc = e->torn ? gap(c, GAP_BAD_IMAGE) : 0;
+	const struct inlined *from = top(c)->inlined;
+	int rc = settle_inlined(c);
 
-	if (rc == 0)
-		rc = arrive(c, e->range.start);
-	if (rc == 0)
-		rc = settle_inlined(c);
-	c->counts.ranges += e->several ? e->offset : 1;
 	if (rc == 0 && last >= c->here.end)
 		rc = run_on(c, e, last);
+	if (rc == 0 && c->walks)
+		inlined_learn(c, e, last, from);
+	return rc;
+}
+
+static inline uint64_t last_of(const struct element *e)
+{
+	return e->range.end - MAX(e->range.last_size, 1);
+}
+
+/* It has been executed. */
+static inline void end_range(struct calls *c, const struct element *e)
+{
+	c->counts.ranges += e->several ? e->offset : 1;
 	c->counts.instructions += e->range.count;
 	c->next = after_range(e);
 	c->indirect = c->next == NEXT_JUMP && e->instr == INSTR_IBR;
@@ -480,6 +494,19 @@ static int range(struct calls *c, const struct element *e)
 	c->has_from = c->next != NEXT_RESUME;
 	c->system_call = false;
 	c->exception_return = c->next == NEXT_RESUME;
+}
+
+static int range(struct calls *c, const struct element *e)
+{
+	int rc = e->torn ? gap(c, GAP_BAD_IMAGE) : 0;
+	bool stays = may_stay(c);
+
+	if (rc == 0)
+		rc = arrive(c, e->range.start);
+	if (rc == 0 && !stays && c->walks)
+		rc = inlined_walk(c, e, last_of(e));
+	rc = rc == 0 ? go_through(c, e, last_of(e)) : MIN(rc, 0);
+	end_range(c, e);
 	return rc;
 }
 
@@ -529,7 +556,7 @@ static int no_sync(struct calls *c, const struct element *e)
 	}
 }
 
-static int take(struct calls *c, const struct element *e)
+_apart_ static int take(struct calls *c, const struct element *e)
 {
 	switch (e->kind) {
 	case ELEM_RANGE:
@@ -565,8 +592,18 @@ static int take(struct calls *c, const struct element *e)
 int calls_element(void *user, const struct element *e)
 {
 	struct calls *c = user;
-	int rc = take(c, e);
+	int rc = 0;
 
+	/* Most are of this kind. */
+	if (e->kind == ELEM_RANGE && !e->torn && c->walks && may_stay(c))
+		rc = inlined_walk(c, e, last_of(e));
+	if (rc == 1) {
+		stay(c, e->range.start);
+		end_range(c, e);
+		rc = 0;
+	} else if (rc == 0) {
+		rc = take(c, e);
+	}
 	/* What a timestamp says of cycles is said again by the next count (IHI0064, "Timestamp packets"). */
 	if (e->has_cycles && e->kind != ELEM_TIMESTAMP)
 		spread_cycles(&c->spread, e->cycles);
@@ -601,6 +638,7 @@ int calls_new(struct region_map *regions, const struct calls_sink *sink, struct 
 		return -ENOMEM;
 	c->regions = regions;
 	c->recent = region_map_recent(regions);
+	inlined_init(c);
 	c->spread.sink = *sink;
 	c->spread.counts = &c->counts;
 	*ret = c;

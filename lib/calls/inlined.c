@@ -2,7 +2,36 @@
  * Inlined functions as frames. They are not on lib/calls' own stack, where returns and jumps are looked up: each frame there
  * has the innermost that it is in, which knows those around it.
  */
+#include "lib/base/util.h"
 #include "lib/calls/state.h"
+
+enum {
+	INSTRUCTION = 4,
+	WALK_BITS = 13,
+	WALK_MOVES = 6,
+	WALK_STEPS = 48,
+	WALK_LONG = WALK_MOVES + 1, /* moves: it is not told */
+};
+
+struct walk_move {
+	const struct inlined *from, *to;
+	uint32_t pos; /* instructions before it */
+	uint8_t left, entered;
+};
+
+/*
+ * What a range that begins at start, with control in from before, does to what is inlined in its function: so it is at all times,
+ * and wherever it ends between low and high. What went on before it may yet take its first entries back.
+ */
+struct walk {
+	uint64_t start, low, high;
+	const struct region *function; /* NULL: none */
+	const struct inlined *from, *to;
+	uint64_t first, stretch; /* where its first stretch and its last one begin */
+	uint32_t events;	 /* that wait at once, of it, at most */
+	uint32_t n;
+	struct walk_move moves[WALK_MOVES];
+};
 
 static uint32_t depth_of(const struct inlined *i)
 {
@@ -111,4 +140,110 @@ int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind
 	if (!left && spread_ends_in_leave(&c->spread))
 		entered = depth_of(to) - depth_of(come_back(c, both, to));
 	return left || entered ? spread_move(&c->spread, c->counts.instructions, from, to, left, entered) : 0;
+}
+
+static struct walk *walk_at(const struct calls *c, uint64_t start, const struct inlined *from)
+{
+	return &c->walks[(start ^ (uintptr_t)from << 20) * 0x9e3779b97f4a7c15u >> (64 - WALK_BITS)];
+}
+
+/* How many instructions lie before an address of it follows from that. */
+static inline bool is_even(const struct element *e)
+{
+	return e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION;
+}
+
+/* It is known, or that it is not to be told. */
+static inline bool is_known(const struct walk *w, const struct element *e, const struct inlined *from, const struct region *function,
+			    uint64_t last)
+{
+	return w->start == e->range.start && w->from == from && w->function == function && last >= w->low && last < w->high &&
+	       (!w->low || is_even(e));
+}
+
+/* What is entered, from from on, less what was left just before. */
+static uint32_t entered_of(struct calls *c, const struct walk_move *m)
+{
+	const struct inlined *both = m->to;
+
+	for (unsigned i = 0; i < m->entered; i++)
+		both = both->around;
+	return depth_of(m->to) - depth_of(come_back(c, both, m->to));
+}
+
+int inlined_walk(struct calls *c, const struct element *e, uint64_t last)
+{
+	struct frame *f = top(c);
+	struct spread *s = &c->spread;
+	const struct walk *w = walk_at(c, e->range.start, f->inlined);
+	int rc = 0;
+
+	if (!is_known(w, e, f->inlined, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND || s->counted || !spread_fits(s, w->events, 0))
+		return 0;
+	if (w->first < c->stretch)
+		spread_keep(s);
+	c->stretch = w->stretch;
+	c->left = LEAVE_RETURN;
+	for (unsigned i = 0; rc == 0 && i < w->n; i++) {
+		const struct walk_move *m = &w->moves[i];
+		uint32_t entered = !m->left && spread_ends_in_leave(s) ? entered_of(c, m) : m->entered;
+
+		if (m->left || entered)
+			rc = spread_move(s, c->counts.instructions + m->pos, m->from, m->to, m->left, entered);
+	}
+	f->inlined = w->to;
+	return rc < 0 ? rc : 1;
+}
+
+/* The same, of a stack of one frame, which nothing came before. */
+static bool walk_through(struct calls *c, const struct element *e, uint64_t last, struct walk *w)
+{
+	struct spread *s = &c->spread;
+	uint64_t at = e->range.start;
+
+	for (unsigned i = 0; i < WALK_STEPS; i++, at = c->here.end) {
+		c->counts.instructions = (at - e->range.start) / INSTRUCTION;
+		if (look(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX || c->here.region != w->function ||
+		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) ||
+		    (top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
+			return false;
+		w->events = MAX(w->events, s->events);
+		w->stretch = c->here.start;
+		if (!i)
+			w->first = c->here.start;
+		if (last < c->here.end) {
+			w->low = i ? c->here.start : 0;
+			w->high = c->here.end;
+			w->to = top(c)->inlined;
+			return s->n <= WALK_MOVES;
+		}
+	}
+	return false;
+}
+
+void inlined_learn(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from)
+{
+	struct walk *w = walk_at(c, e->range.start, from), new = { .start = e->range.start, .function = top(c)->function, .from = from };
+	struct spread_item items[WALK_STEPS];
+	struct frame frame = { .function = new.function, .inlined = from };
+	struct calls alone = { .regions = c->regions, .recent = c->recent, .stack = &frame, .depth = 1 };
+
+	if (!new.function || is_known(w, e, from, new.function, last))
+		return;
+	alone.spread = (struct spread){ .items = items, .room = WALK_STEPS, .stamp = c->spread.stamp };
+	if (walk_through(&alone, e, last, &new)) {
+		new.n = alone.spread.n;
+		for (uint32_t i = 0; i < new.n; i++)
+			new.moves[i] = (struct walk_move){ items[i].from, items[i].inlined, (uint32_t)items[i].pos, items[i].left, items[i].entered };
+	} else {
+		new.n = WALK_LONG;
+		new.low = 0;
+		new.high = UINT64_MAX;
+	}
+	*w = new;
+}
+
+void inlined_init(struct calls *c)
+{
+	c->walks = region_map_room(c->regions, sizeof(*c->walks) << WALK_BITS);
 }

@@ -17,6 +17,27 @@ static uint64_t scale(uint64_t value, uint64_t part, uint64_t whole)
 	return whole ? (uint64_t)((unsigned __int128)value * part / whole) : 0;
 }
 
+/* The same for many parts, none above the whole: without dividing, where nothing is too large for that. */
+struct share {
+	uint64_t value, whole;
+	uint64_t inverse; /* 2^64 / whole, rounded up: exact for what is below that; or 0 */
+};
+
+static struct share share_of(uint64_t value, uint64_t whole)
+{
+	struct share s = { value, whole, 0 };
+	uint64_t n;
+
+	if (whole > 1 && !__builtin_mul_overflow(value, whole, &n) && !__builtin_mul_overflow(n, whole, &n))
+		s.inverse = UINT64_MAX / whole + 1;
+	return s;
+}
+
+static inline uint64_t share(const struct share *s, uint64_t part)
+{
+	return s->inverse ? (uint64_t)((unsigned __int128)(s->value * part) * s->inverse >> 64) : scale(s->value, part, s->whole);
+}
+
 static uint64_t add(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
@@ -130,21 +151,21 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
 	struct call_event e = { .bound = bound };
+	struct share ran, waited;
 	int rc = 0;
 
 	end = MAX(end, begin);
 	length = end - begin;
 	run = by_cycles ? time_at(s->cycle_pace, s->cycles) : run_time(s, instructions);
 	run = s->waits ? MIN(length, run) : length;
+	ran = by_cycles ? share_of(run, s->cycles) : share_of(run, instructions);
+	waited = share_of(length - run, s->waits);
 	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct spread_item *item = &s->items[i];
 
 		/* Where one frame ends another one often begins. */
 		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
-			time = begin +
-			       (by_cycles ? scale(run, item->cycles, s->cycles)
-					  : scale(run, item->pos - s->pos, instructions)) +
-			       scale(length - run, item->waits, s->waits);
+			time = begin + share(&ran, by_cycles ? item->cycles : item->pos - s->pos) + share(&waited, item->waits);
 		rc = emit(s, item, &e, time);
 	}
 	if (s->n) {
@@ -181,11 +202,16 @@ static int flush_guess(struct spread *s, uint64_t pos)
 	return flush(s, pos, add(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
 }
 
-static int make_room(struct spread *s)
+int spread_prepare(struct spread *s, uint64_t pos)
 {
 	uint32_t room = s->room ? s->room * 2 : 256;
-	struct spread_item *items = reallocarray(s->items, room, sizeof(*items));
+	struct spread_item *items;
 
+	if (s->counted)
+		count(s, pos);
+	if (s->n < s->room)
+		return 0;
+	items = reallocarray(s->items, room, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
 	s->items = items;
@@ -193,58 +219,23 @@ static int make_room(struct spread *s)
 	return 0;
 }
 
-/* One more, of which so many events come. */
-static inline int add_item(struct spread *s, uint64_t pos, uint32_t events, struct spread_item **ret)
+int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
+	       const struct inlined *inlined)
 {
-	struct spread_item *item;
 	int rc = 0;
 
 	if (s->counted)
 		count(s, pos);
-	if (s->events + events > SPREAD_MAX)
+	if (s->events == SPREAD_MAX)
 		rc = flush_guess(s, pos);
 	if (rc == 0 && s->n == s->room)
-		rc = make_room(s);
+		rc = spread_prepare(s, pos);
 	if (rc < 0)
 		return rc;
-	item = &s->items[s->n++];
-	item->pos = pos;
-	item->cycles = 0;
-	item->waits = s->waits;
-	s->events += events;
-	*ret = item;
-	return 0;
-}
-
-int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
-	       const struct inlined *inlined)
-{
-	struct spread_item *item;
-	int rc = add_item(s, pos, 1, &item);
-
-	if (rc < 0)
-		return rc;
-	item->function = function;
-	item->inlined = inlined;
-	item->type = (uint8_t)type;
-	item->kind = (uint8_t)kind;
-	item->left = item->entered = 0;
-	return 0;
-}
-
-int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left, uint32_t entered)
-{
-	struct spread_item *item;
-	int rc = add_item(s, pos, left + entered, &item);
-
-	if (rc < 0)
-		return rc;
-	item->from = from;
-	item->inlined = to;
-	item->type = CALL_EVENT_MOVE;
-	item->kind = 0;
-	item->left = (uint8_t)left;
-	item->entered = (uint8_t)entered;
+	s->items[s->n++] = (struct spread_item){
+		.pos = pos, .function = function, .inlined = inlined, .waits = s->waits, .type = (uint8_t)type, .kind = (uint8_t)kind
+	};
+	s->events++;
 	return 0;
 }
 

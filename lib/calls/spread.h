@@ -68,8 +68,27 @@ int spread_end(struct spread *s, uint64_t pos, uint64_t end);
  */
 bool spread_rename(struct spread *s, const struct region *from, const struct region *to);
 
+/* Before another item, at pos: there is room for it. */
+int spread_prepare(struct spread *s, uint64_t pos);
+
 /* The same of a move: left functions from from out, and entered ones that end in to. They must fit. */
-int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left, uint32_t entered);
+static inline int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left,
+			      uint32_t entered)
+{
+	int rc = s->counted || s->n == s->room ? spread_prepare(s, pos) : 0;
+
+	if (rc < 0)
+		return rc;
+	s->items[s->n++] = (struct spread_item){ .pos = pos,
+						 .from = from,
+						 .inlined = to,
+						 .waits = s->waits,
+						 .type = CALL_EVENT_MOVE,
+						 .left = (uint8_t)left,
+						 .entered = (uint8_t)entered };
+	s->events += left + entered;
+	return 0;
+}
 
 static inline bool spread_fits(const struct spread *s, uint32_t left, uint32_t entered)
 {

@@ -67,6 +67,7 @@ enum next {
 struct calls {
 	struct region_map *regions;
 	const struct region_hit *recent; /* of those */
+	struct walk *walks;		 /* the same; or NULL */
 	struct spread spread;
 	struct calls_counts counts;
 	struct frame *stack;
@@ -129,6 +130,14 @@ int calls_returned(struct calls *c, uint64_t address, size_t unsure);
 /* It is known after all. */
 int calls_sure(struct calls *c);
 
+/* Where control is now. */
+static inline int look(struct calls *c, uint64_t addr)
+{
+	if (region_hit_holds(&c->here, addr, c->spread.stamp) || region_recall(c->recent, addr, c->spread.stamp, &c->here))
+		return 0;
+	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
+}
+
 /* inlined.c: the frame on top enters all that it says it is in. */
 int inlined_enter(struct calls *c, enum call_kind kind);
 
@@ -137,6 +146,17 @@ int inlined_leave(struct calls *c, enum leave_kind kind);
 
 /* Control is in the frame on top, in this: what is around that stays, the rest is left and entered. */
 int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind);
+
+/*
+ * The same of a range that stays in the function on top, from first to last, all the way: as it was found out before. 1: done; 0: it
+ * is not known, or this is no time for it.
+ */
+int inlined_walk(struct calls *c, const struct element *e, uint64_t last);
+
+/* Finds it out; from: in which control was before. */
+void inlined_learn(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from);
+
+void inlined_init(struct calls *c);
 
 /* fibres.c: control comes to address with another stack pointer. 1: on a stack that was left; 0: not on one of those.
  */

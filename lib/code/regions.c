@@ -50,6 +50,8 @@ struct region_map {
 	uint32_t *hash; /* id + 1 */
 	size_t hash_size;
 	struct region_hit recent[REGION_RECENT];
+	void *kept; /* room that was asked for */
+	size_t kept_size;
 	const struct symbols *names; /* by address, of what is in no file; or NULL */
 	bool tells_inlined;
 	struct instances instances;
@@ -76,6 +78,7 @@ struct region_map *region_map_free(struct region_map *m)
 		free(m->entries[i]);
 	}
 	instances_done(&m->instances);
+	free(m->kept);
 	free(m->mappings);
 	free(m->texts);
 	free(m->spans);
@@ -152,6 +155,8 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 	m->mappings[m->n_mappings++] = new;
 	if (m->sorted)
 		memset(m->recent, 0, sizeof(m->recent));
+	if (m->kept)
+		memset(m->kept, 0, m->kept_size);
 	m->sorted = false;
 	return 0;
 }
@@ -579,6 +584,15 @@ int region_handler(const struct region *region, uint64_t return_address, uint64_
 const struct region_hit *region_map_recent(const struct region_map *m)
 {
 	return m->recent;
+}
+
+void *region_map_room(struct region_map *m, size_t size)
+{
+	if (!m->kept && m->tells_inlined) {
+		m->kept = calloc(1, size);
+		m->kept_size = size;
+	}
+	return m->kept;
 }
 
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)

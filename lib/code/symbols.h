@@ -157,6 +157,12 @@ static inline bool region_recall(const struct region_hit *recent, uint64_t addr,
 	return true;
 }
 
+/*
+ * So many bytes for whoever asks the map to keep what follows from its answers: zeros at first, and when something is added. NULL:
+ * no memory, or nothing inlined is told of.
+ */
+void *region_map_room(struct region_map *m, size_t size);
+
 /* Sorts what was added, as the first look-up does. -ENOMEM, -E2BIG. */
 int region_map_seal(struct region_map *m);
 

@@ -121,7 +121,7 @@ static uint64_t packed(const struct frame *f)
 	return f->site == NO_SITE ? (uint64_t)f->function << FRAME_BITS | kind : (uint64_t)f->site << FRAME_BITS | FRAME_INLINED | kind;
 }
 
-static int begin_block(struct thread *t, const struct call_event *e)
+_apart_ static int begin_block(struct thread *t, const struct call_event *e)
 {
 	struct buf *b = &t->block;
 
@@ -171,7 +171,7 @@ static uint32_t add_left(struct thread *t)
 	return (uint32_t)(t->block.size - size);
 }
 
-static int end_block(struct store_writer *w, struct thread *t)
+_apart_ static int end_block(struct store_writer *w, struct thread *t)
 {
 	uint32_t size = (uint32_t)t->block.size, left = add_left(t);
 	struct buf *b = &t->blocks;
@@ -202,7 +202,7 @@ static int end_block(struct store_writer *w, struct thread *t)
 	return rc < 0 ? rc : buf_error(b);
 }
 
-static int make_uses(struct store_writer *w, struct thread *t)
+_apart_ static int make_uses(struct store_writer *w, struct thread *t)
 {
 	size_t n = w->room_functions;
 	struct use *uses = realloc(t->uses, n * sizeof(*uses));
@@ -350,7 +350,7 @@ static int leave(struct store_writer *w, struct thread *t, const struct call_eve
 	return pop(w, t, e, e->kind);
 }
 
-static int root(struct store_writer *w, struct thread *t, const struct call_event *e)
+_apart_ static int root(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	struct segment *s = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
 	struct frame f = { .kind = CALL_INFERRED, .root = true };
@@ -374,7 +374,7 @@ static int root(struct store_writer *w, struct thread *t, const struct call_even
 	return push(w, t, &f);
 }
 
-static int segment(struct thread *t, const struct call_event *e)
+_apart_ static int segment(struct thread *t, const struct call_event *e)
 {
 	int rc;
 
@@ -412,27 +412,30 @@ static inline void put_move(struct thread *t, const struct call_event *e)
 	} while (entered != end);
 }
 
-/* This one, inside of the others of n. */
-static int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined, unsigned n)
+static inline int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined)
 {
 	struct frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
-	int rc = inlined ? 0 : -EINVAL;
+	int rc = inlined ? writer_frame(w, NULL, inlined, &f) : -EINVAL;
 
-	if (rc == 0 && n > 1)
-		rc = enter_inlined(w, t, e, inlined->around, n - 1);
-	if (rc == 0)
-		rc = writer_frame(w, NULL, inlined, &f);
 	return rc < 0 ? rc : push(w, t, &f);
 }
 
-static int move(struct store_writer *w, struct thread *t, const struct call_event *e)
+/* So many, from the outside in; this is the innermost one. */
+static int enter_several(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined, unsigned n)
+{
+	int rc = n > 1 && inlined ? enter_several(w, t, e, inlined->around, n - 1) : 0;
+
+	return rc < 0 ? rc : enter_inlined(w, t, e, inlined);
+}
+
+_apart_ static int move(struct store_writer *w, struct thread *t, const struct call_event *e)
 {
 	int rc = t->between ? -EINVAL : 0;
 
 	for (unsigned i = e->left; rc == 0 && i; i--)
 		rc = pop(w, t, e, LEAVE_RETURN);
 	if (rc == 0 && e->entered)
-		rc = enter_inlined(w, t, e, e->inlined, e->entered);
+		rc = e->entered == 1 ? enter_inlined(w, t, e, e->inlined) : enter_several(w, t, e, e->inlined, e->entered);
 	if (rc == 0)
 		put_move(t, e);
 	return rc;
