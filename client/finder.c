@@ -49,35 +49,6 @@ static void add(struct finder *f, const char *fmt, ...)
 		f->paths[f->n_paths++] = path;
 }
 
-/*
- * What the snapshot knows of a mapped file: of this build-id and inode, where both sides know them. A file that was replaced
- * stands there twice, under the same inode even, and where nobody could read one of them it has no build-id.
- */
-static json_object *find_known(const struct finder *f, const struct worker_event *q)
-{
-	json_object *list, *found = NULL;
-
-	if (!f->snapshot || json_get(f->snapshot, "images", json_type_array, &list) < 0)
-		return NULL;
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		json_object *o = json_object_array_get_idx(list, i);
-		const char *text, *id = NULL;
-		uint64_t inode;
-
-		if (!json_object_is_type(o, json_type_object) || json_get_str(o, "path", &text) < 0 ||
-		    strcmp(text, q->path) != 0)
-			continue;
-		if (json_get_str(o, "build_id", &id) == 0 && q->build_id && strcmp(id, q->build_id) != 0)
-			continue;
-		if (q->inode && json_get_u64(o, "inode", &inode) == 0 && inode != q->inode)
-			continue;
-		if (!id == !q->build_id)
-			return o;
-		found = found ? found : o;
-	}
-	return found;
-}
-
 /* A copy within the snapshot; it stays there, whatever its name says. */
 static int open_copy(const struct finder *f, const char *file)
 {
@@ -253,7 +224,8 @@ static int none(char *ret_reason, size_t size, const char *why)
 
 int finder_open(struct finder *f, const struct worker_event *q, char *ret_reason, size_t size)
 {
-	json_object *known = q->debug ? NULL : find_known(f, q);
+	size_t number;
+	json_object *known = q->debug || !f->snapshot ? NULL : worker_find_image(f->snapshot, q, &number);
 	const char *file, *missing;
 	int fd, error = ENOENT;
 	uint64_t recorded;

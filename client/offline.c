@@ -12,6 +12,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
+#include "lib/export/export.h"
 #include "lib/perfdata/format.h"
 #include "lib/store/format.h"
 
@@ -128,13 +129,14 @@ static int open_regs(struct offline *d)
 /* Whether all that is asked for is made of calls, which is what a store has. */
 static bool of_calls(const struct offline *d)
 {
-	static const char *const formats[] = { "calls", "store", "perfetto", "fxt", "speedscope", "pprof", "folded" };
-	size_t n = 0;
+	bool all = d->asked.n > 0;
 
-	for (size_t i = 0; i < d->asked.n; i++)
-		for (size_t k = 0; k < ELEMENTS(formats); k++)
-			n += strcmp(d->asked.files[i].format, formats[k]) == 0;
-	return n && n == d->asked.n;
+	for (size_t i = 0; i < d->asked.n; i++) {
+		const char *format = d->asked.files[i].format;
+
+		all = all && (strcmp(format, "calls") == 0 || strcmp(format, "store") == 0 || export_find(format));
+	}
+	return all;
 }
 
 /* What is certainly not meant for the decoder is told apart here, where it is known what else there is. */

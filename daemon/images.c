@@ -165,38 +165,6 @@ static bool open_debug(struct images *i, const struct worker_event *e)
 	return true;
 }
 
-/*
- * The image of this path, of this build-id where both sides know one, and of this inode; some file systems tell a
- * mapping another inode than an open file, so that one that differs in nothing else will do.
- */
-static json_object *find_image(const struct images *i, const struct worker_event *e, size_t *ret_n)
-{
-	json_object *list, *found = NULL;
-
-	if (json_get(i->info, "images", json_type_array, &list) < 0)
-		return NULL;
-	for (size_t n = json_object_array_length(list); n-- > 0;) {
-		json_object *image = json_object_array_get_idx(list, n);
-		const char *path, *id = NULL;
-		uint64_t inode;
-		bool exact;
-
-		if (json_get_str(image, "path", &path) < 0 || strcmp(path, e->path) != 0)
-			continue;
-		if (json_get_str(image, "build_id", &id) == 0 && e->build_id && strcmp(id, e->build_id) != 0)
-			continue;
-		/* A number is used again; of a file that could not be read no build-id is known. */
-		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode && !id == !e->build_id;
-		if (found && !exact)
-			continue;
-		found = image;
-		*ret_n = n;
-		if (exact)
-			break;
-	}
-	return found;
-}
-
 void images_ask(struct images *i, const struct worker_event *e)
 {
 	const struct snapshot *s = i->snapshot;
@@ -210,7 +178,7 @@ void images_ask(struct images *i, const struct worker_event *e)
 		return;
 	}
 	/* There is one that was mapped, and no other. */
-	image = e->path && !e->attempt ? find_image(i, e, &n) : NULL;
+	image = e->attempt ? NULL : worker_find_image(i->info, e, &n);
 	if (!image) {
 		i->answer(i->data, e->index, -1, "the snapshot has no such image");
 	} else if (json_get_str(image, "missing", &text) == 0) {

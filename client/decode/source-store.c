@@ -4,6 +4,7 @@
 
 #include "client/decode/output.h"
 #include "client/decode/source.h"
+#include "lib/base/io.h"
 #include "lib/code/symbols.h"
 #include "lib/store/store.h"
 
@@ -15,32 +16,14 @@ struct stored {
 	struct store *store;
 };
 
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* 0: it is none. */
-static size_t read_build_id(const char *text, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	size_t n = 0;
-
-	for (; text[0]; text += 2, n++) {
-		if (n == IMAGE_BUILD_ID_MAX || digit(text[0]) < 0 || digit(text[1]) < 0)
-			return 0;
-		ret[n] = (uint8_t)(digit(text[0]) << 4 | digit(text[1]));
-	}
-	return n;
-}
-
 /* Which image a function with a name of its own is of; a file without a build-id may be another one by now. */
 static int find_image(struct image_set *images, const struct store_function *f, uint32_t *ret)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t size = read_build_id(f->build_id, id);
+	size_t length = strlen(f->build_id), size = hex_bytes(f->build_id, length, id, sizeof(id));
 
 	*ret = IMAGE_NONE;
-	if ((f->kind != REGION_FUNCTION && f->kind != REGION_PLT) || !size || !f->image[0] || f->offset >> IMAGE_BITS)
+	if ((f->kind != REGION_FUNCTION && f->kind != REGION_PLT) || !size || 2 * size != length || !f->image[0] || f->offset >> IMAGE_BITS)
 		return 0;
 	return image_file_add(images, f->image, id, size, 0, ret);
 }

@@ -185,6 +185,20 @@ void random_hex(char *ret, size_t size)
 		ret[size - 1] = 0;
 }
 
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+size_t hex_bytes(const char *text, size_t size, uint8_t *ret, size_t room)
+{
+	size_t n = 0;
+
+	for (; n < room && size / 2 > n && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0; n++)
+		ret[n] = (uint8_t)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
+	return n;
+}
+
 int fdmsg_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
 {
 	union {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/code/elf.h"
 
@@ -31,27 +32,16 @@ bool elf_is_core(struct bytes *b)
 	return read_header(b, &header) && le16toh(header.e_type) == ET_CORE;
 }
 
-static int digit(uint8_t c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* VMCOREINFO is text, with a line BUILD-ID=hex. */
 static size_t core_id(const struct reader *text, uint8_t ret[IMAGE_BUILD_ID_MAX])
 {
 	static const char key[] = "BUILD-ID=";
 	const uint8_t *at = memmem(text->at, rd_left(text), key, sizeof(key) - 1);
-	struct reader r;
-	size_t n = 0;
-	uint8_t high, low;
 
 	if (!at)
 		return 0;
-	r = reader_of(at + sizeof(key) - 1, (size_t)(text->end - at) - (sizeof(key) - 1));
-	while (n < IMAGE_BUILD_ID_MAX && rd_u8(&r, &high) == 0 && rd_u8(&r, &low) == 0 && digit(high) >= 0 &&
-	       digit(low) >= 0)
-		ret[n++] = (uint8_t)(digit(high) << 4 | digit(low));
-	return n;
+	at += sizeof(key) - 1;
+	return hex_bytes((const char *)at, (size_t)(text->end - at), ret, IMAGE_BUILD_ID_MAX);
 }
 
 static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])

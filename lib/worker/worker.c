@@ -334,6 +334,34 @@ static int answer(int job, json_object *o, int fd, const char *reason)
 	return send_json(job, o, &fd, fd >= 0);
 }
 
+json_object *worker_find_image(json_object *snapshot, const struct worker_event *e, size_t *ret_number)
+{
+	json_object *list, *found = NULL;
+
+	if (!e->path || json_get(snapshot, "images", json_type_array, &list) < 0)
+		return NULL;
+	for (size_t n = json_object_array_length(list); n-- > 0;) {
+		json_object *image = json_object_array_get_idx(list, n);
+		const char *path, *id = NULL;
+		uint64_t inode;
+		bool exact;
+
+		if (!json_object_is_type(image, json_type_object) || json_get_str(image, "path", &path) < 0 ||
+		    strcmp(path, e->path) != 0)
+			continue;
+		if (json_get_str(image, "build_id", &id) == 0 && e->build_id && strcmp(id, e->build_id) != 0)
+			continue;
+		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode && !id == !e->build_id;
+		if (found && !exact)
+			continue;
+		found = image;
+		*ret_number = n;
+		if (exact)
+			break;
+	}
+	return found;
+}
+
 int worker_image(int job, uint32_t index, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();

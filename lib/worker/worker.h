@@ -85,6 +85,13 @@ void worker_event_done(struct worker_event *e);
 /* -EAGAIN; -EPIPE: the end, without a message; -EBADMSG: not of this protocol. */
 int worker_receive(int job, int flags, struct worker_event *ret);
 
+/*
+ * Which of a snapshot's images WORKER_IMAGE asks for: of its path, of its build-id where both sides know one, and of its inode;
+ * some file systems tell a mapping another inode than an open file, so that one that differs in nothing else will do, the last
+ * one. A file that was replaced may have had the same inode, and where nobody could read it it has no build-id. NULL: none.
+ */
+json_object *worker_find_image(json_object *snapshot, const struct worker_event *e, size_t *ret_number);
+
 /* Answers WORKER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
 int worker_image(int job, uint32_t index, int fd, const char *reason);
 
