@@ -8,30 +8,34 @@
 enum {
 	INSTRUCTION = 4,
 	WALK_BITS = 13,
-	WALK_MOVES = 6,
+	WALK_MOVES = 5,
 	WALK_STEPS = 48,
 	WALK_LONG = WALK_MOVES + 1, /* moves: it is not told */
 };
 
 struct walk_move {
-	const struct inlined *from, *to;
+	const struct inlined *to;
 	uint32_t pos; /* instructions before it */
 	uint8_t left, entered;
 };
 
 /*
  * What a range that begins at start, with control in from before, does to what is inlined in its function: so it is at all times,
- * and wherever it ends between low and high. What went on before it may yet take its first entries back.
+ * and wherever it ends in the last of the stretches that it goes through. What went on before it may yet take its first entries
+ * back.
  */
 struct walk {
-	uint64_t start, low, high;
+	uint64_t start;
 	const struct region *function; /* NULL: none */
-	const struct inlined *from, *to;
-	uint64_t first, stretch; /* where its first stretch and its last one begin */
-	uint32_t events;	 /* that wait at once, of it, at most */
-	uint32_t n;
+	const struct inlined *from;
+	int32_t first, stretch, end; /* from start on: where the first stretch begins, the last one, and where that ends */
+	uint16_t events;	     /* that wait at once, of it, at most */
+	uint8_t n;
+	bool goes_on; /* from one stretch to another */
 	struct walk_move moves[WALK_MOVES];
-};
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct walk) == 128, "two cache lines");
 
 static uint32_t depth_of(const struct inlined *i)
 {
@@ -157,11 +161,13 @@ static inline bool is_even(const struct element *e)
 static inline bool is_known(const struct walk *w, const struct element *e, const struct inlined *from, const struct region *function,
 			    uint64_t last)
 {
-	return w->start == e->range.start && w->from == from && w->function == function && last >= w->low && last < w->high &&
-	       (!w->low || is_even(e));
+	int64_t at = (int64_t)(last - w->start);
+
+	return w->start == e->range.start && w->from == from && w->function == function && at >= w->stretch && at < w->end &&
+	       (!w->goes_on || is_even(e));
 }
 
-/* What is entered, from from on, less what was left just before. */
+/* What is entered, less what was left just before. */
 static uint32_t entered_of(struct calls *c, const struct walk_move *m)
 {
 	const struct inlined *both = m->to;
@@ -175,50 +181,70 @@ int inlined_walk(struct calls *c, const struct element *e, uint64_t last)
 {
 	struct frame *f = top(c);
 	struct spread *s = &c->spread;
-	const struct walk *w = walk_at(c, e->range.start, f->inlined);
+	const struct inlined *at = f->inlined;
+	const struct walk *w = walk_at(c, e->range.start, at);
 	int rc = 0;
 
-	if (!is_known(w, e, f->inlined, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND || s->counted || !spread_fits(s, w->events, 0))
+	if (!is_known(w, e, at, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND || s->counted ||
+	    !spread_fits(s, w->events, 0))
 		return 0;
-	if (w->first < c->stretch)
+	if (w->start + (uint64_t)w->first < c->stretch)
 		spread_keep(s);
-	c->stretch = w->stretch;
+	c->stretch = w->start + (uint64_t)w->stretch;
 	c->left = LEAVE_RETURN;
 	for (unsigned i = 0; rc == 0 && i < w->n; i++) {
 		const struct walk_move *m = &w->moves[i];
 		uint32_t entered = !m->left && spread_ends_in_leave(s) ? entered_of(c, m) : m->entered;
 
 		if (m->left || entered)
-			rc = spread_move(s, c->counts.instructions + m->pos, m->from, m->to, m->left, entered);
+			rc = spread_move(s, c->counts.instructions + m->pos, at, m->to, m->left, entered);
+		at = m->to;
 	}
-	f->inlined = w->to;
+	f->inlined = at;
 	return rc < 0 ? rc : 1;
+}
+
+/* An address as a walk has it; false: it lies too far away. */
+static bool lies_at(const struct walk *w, uint64_t address, int32_t *ret)
+{
+	*ret = (int32_t)(address - w->start);
+	return w->start + (uint64_t)*ret == address;
 }
 
 /* The same, of a stack of one frame, which nothing came before. */
 static bool walk_through(struct calls *c, const struct element *e, uint64_t last, struct walk *w)
 {
 	struct spread *s = &c->spread;
-	uint64_t at = e->range.start;
+	uint64_t at = w->start;
 
 	for (unsigned i = 0; i < WALK_STEPS; i++, at = c->here.end) {
-		c->counts.instructions = (at - e->range.start) / INSTRUCTION;
+		c->counts.instructions = (at - w->start) / INSTRUCTION;
 		if (look(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX || c->here.region != w->function ||
-		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) ||
+		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) || (!i && !lies_at(w, c->here.start, &w->first)) ||
 		    (top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
 			return false;
-		w->events = MAX(w->events, s->events);
-		w->stretch = c->here.start;
-		if (!i)
-			w->first = c->here.start;
-		if (last < c->here.end) {
-			w->low = i ? c->here.start : 0;
-			w->high = c->here.end;
-			w->to = top(c)->inlined;
-			return s->n <= WALK_MOVES;
-		}
+		w->events = (uint16_t)MAX(w->events, s->events);
+		w->goes_on = i > 0;
+		if (last < c->here.end)
+			return s->n <= WALK_MOVES && lies_at(w, c->here.start, &w->stretch) && lies_at(w, c->here.end, &w->end);
 	}
 	return false;
+}
+
+/* Where control is after each: what it was in, less what was left, where nothing was entered. */
+static void note_moves(struct walk *w, const struct spread *s)
+{
+	for (w->n = 0; w->n < s->n; w->n++) {
+		const struct spread_item *item = &s->items[w->n];
+		struct walk_move *m = &w->moves[w->n];
+
+		*m = (struct walk_move){ item->inlined, (uint32_t)item->pos, item->left, item->entered };
+		if (m->entered)
+			continue;
+		m->to = item->from;
+		for (unsigned i = 0; i < m->left; i++)
+			m->to = m->to->around;
+	}
 }
 
 void inlined_learn(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from)
@@ -232,13 +258,12 @@ void inlined_learn(struct calls *c, const struct element *e, uint64_t last, cons
 		return;
 	alone.spread = (struct spread){ .items = items, .room = WALK_STEPS, .stamp = c->spread.stamp };
 	if (walk_through(&alone, e, last, &new)) {
-		new.n = alone.spread.n;
-		for (uint32_t i = 0; i < new.n; i++)
-			new.moves[i] = (struct walk_move){ items[i].from, items[i].inlined, (uint32_t)items[i].pos, items[i].left, items[i].entered };
+		note_moves(&new, &alone.spread);
 	} else {
 		new.n = WALK_LONG;
-		new.low = 0;
-		new.high = UINT64_MAX;
+		new.goes_on = false;
+		new.stretch = INT32_MIN;
+		new.end = INT32_MAX;
 	}
 	*w = new;
 }

@@ -5,7 +5,7 @@
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
-enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, STRETCH_MAPPINGS = 64 };
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, STRETCH_MAPPINGS = 64, CACHE_LINE = 64 };
 
 struct mapping {
 	uint64_t start, end, offset, time;
@@ -589,10 +589,10 @@ const struct region_hit *region_map_recent(const struct region_map *m)
 void *region_map_room(struct region_map *m, size_t size)
 {
 	if (!m->kept && m->tells_inlined) {
-		m->kept = calloc(1, size);
-		m->kept_size = size;
+		m->kept = calloc(1, size + CACHE_LINE);
+		m->kept_size = size + CACHE_LINE;
 	}
-	return m->kept;
+	return m->kept ? (void *)(((uintptr_t)m->kept + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1)) : NULL;
 }
 
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
