@@ -401,6 +401,8 @@ static inline void put_move(struct thread *t, const struct call_event *e)
 
 	if (left == 1 && entered == end)
 		return put_event(t, e, CODE_RETURN);
+	if (left == 0 && entered + 1 == end)
+		return put_with(t, e, CODE_ENTER, packed(entered));
 	do {
 		size_t n = MIN((size_t)(end - entered), (size_t)MOVE_MAX);
 		uint8_t *to = put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
