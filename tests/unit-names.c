@@ -78,6 +78,7 @@ static const struct {
 	{ "_D8demangle4testFDFNaZaHAbG42PxaZv", "demangle.test" },
 	{ "_D4core4stdc5errnoQgFNbNiNeZi.part.0", "core.stdc.errno.errno" },
 	{ "_D", NULL },
+	{ "_D8me;Y4__TQeYc3_ZYQes", NULL },
 	{ "_D4te", NULL },
 	{ "_D4testM", NULL },
 	{ "_D4testQz", NULL },

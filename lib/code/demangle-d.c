@@ -134,11 +134,12 @@ static bool symbol(struct d *d)
 		return template(d);
 	if (*d->at != 'Q')
 		return identifier(d);
-	there = (struct d){ .begin = d->begin };
+	there = (struct d){ .begin = d->begin, .depth = d->depth, .steps = d->steps };
 	there.at = back(d);
-	/* Only names stand there, which lead nowhere else. */
+	/* A template's instance that stands there may lead back to here. */
 	if (!there.at || !identifier(&there))
 		return false;
+	d->steps = there.steps;
 	print(d, there.out, there.size);
 	return true;
 }
