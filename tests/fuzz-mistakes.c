@@ -52,37 +52,55 @@ static size_t find_sync(const uint8_t *bytes, size_t n)
 	return at ? (size_t)(at - bytes) : n;
 }
 
-/* What P0 elements and addresses there are, the newest last, but that none of them goes by being committed. */
+/* What there is, the newest last, but that nothing of it goes by being committed. */
 struct elements {
 	size_t n;
 	uint8_t kinds[BYTES_MAX * 24];
 };
+
+/* What of it is taken back with P0 elements that it stands between, and what is one. */
+static bool is_lasting(uint8_t kind)
+{
+	return kind == PACKET_EVENT || kind == PACKET_TIMESTAMP || kind == PACKET_CYCLES || kind == PACKET_MARKER;
+}
+
+static bool is_p0(uint8_t kind)
+{
+	return kind == PACKET_ATOMS || kind == PACKET_SOURCE || kind == PACKET_EXCEPTION || kind == PACKET_PE_RESET ||
+	       kind == PACKET_Q || kind == PACKET_TRANSACTION_START;
+}
 
 /* Whether a source address is among what is taken back. */
 static bool take_back(struct elements *e, uint32_t cancel)
 {
 	bool source = false;
 
-	while (cancel && e->n) {
-		uint8_t kind = e->kinds[--e->n];
+	for (size_t i = e->n; i-- && cancel;) {
+		uint8_t kind = e->kinds[i];
 
 		source = source || kind == PACKET_SOURCE;
-		cancel -= kind != PACKET_ADDRESS;
+		cancel -= is_p0(kind);
+		if (!is_lasting(kind))
+			memmove(&e->kinds[i], &e->kinds[i + 1], --e->n - i);
 	}
 	return source;
 }
 
-/* How many addresses there are behind the newest branch; they go. */
-static unsigned drop_addresses(struct elements *e)
+/* The addresses behind the newest branch go; whether there are several, or anything else behind one. */
+static bool drop_addresses(struct elements *e)
 {
 	unsigned n = 0;
+	bool others = false, passed = false;
 
-	for (size_t i = e->n; i-- && e->kinds[i] != PACKET_ATOMS;)
-		if (e->kinds[i] == PACKET_ADDRESS) {
-			memmove(&e->kinds[i], &e->kinds[i + 1], --e->n - i);
-			n++;
+	for (size_t i = e->n; i-- && e->kinds[i] != PACKET_ATOMS;) {
+		if (e->kinds[i] != PACKET_ADDRESS) {
+			others = true;
+			continue;
 		}
-	return n;
+		memmove(&e->kinds[i], &e->kinds[i + 1], --e->n - i);
+		passed = passed || others || n++;
+	}
+	return passed;
 }
 
 /* What a packet does to what came before it, told as those packets are. */
@@ -107,6 +125,13 @@ static const char *follow(struct elements *e, const struct engine_config *config
 	case PACKET_EXCEPTION:
 	case PACKET_PE_RESET:
 	case PACKET_Q:
+	case PACKET_EVENT:
+	case PACKET_TIMESTAMP:
+	case PACKET_CYCLES:
+	case PACKET_MARKER:
+	case PACKET_CONTEXT:
+	case PACKET_TRACE_ON:
+	case PACKET_EXCEPTION_RETURN:
 		n = 1;
 		break;
 	case PACKET_TRANSACTION_START:
@@ -124,7 +149,7 @@ static const char *follow(struct elements *e, const struct engine_config *config
 		e->kinds[e->n++] = (uint8_t)kind;
 	if (take_back(e, p->cancel))
 		text = "cancelled-source ";
-	if (p->mispredict && drop_addresses(e) > 1)
+	if (p->mispredict && drop_addresses(e))
 		text = "passed-addresses ";
 	return text;
 }
@@ -228,8 +253,8 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 		}
 		n += tell_packet(text + n, &p, job->bytes + at, early);
 		if (p.kind == PACKET_ASYNC) {
-			n += (size_t)sprintf(text + n, "%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
-					     lasting);
+			n += (size_t)sprintf(text + n, "%s%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
+					     memchr(elements.kinds, PACKET_SOURCE, elements.n) ? "source-address-before " : "", lasting);
 			unseen = unseen && !bad;
 			bad = hidden = false;
 		}
