@@ -132,7 +132,8 @@ static void test_watching(struct side *s)
 
 static void test_loss(struct side *s)
 {
-	uint64_t since = 0, before = side_now(s);
+	/* Where the kernel does not tell of its clock, what time it is there is found out by asking, which a busy machine delays. */
+	uint64_t slack = side_clock(s).known ? 0 : 1000000000, since = 0, before = side_now(s);
 	int status;
 
 	/* More names than a ring can hold. */
@@ -141,7 +142,7 @@ static void test_loss(struct side *s)
 	side_drain(s);
 	side_drain(s);
 	CHECK(side_lost(s, &since));
-	CHECK(since >= before && since < side_now(s));
+	CHECK(since + slack >= before && since < side_now(s) + slack);
 	CHECK(!side_lost(s, &since));
 	waitpid(-1, &status, WNOHANG);
 }
