@@ -23,7 +23,8 @@ static int find_image(struct image_set *images, const struct store_function *f, 
 	size_t length = strlen(f->build_id), size = hex_bytes(f->build_id, length, id, sizeof(id));
 
 	*ret = IMAGE_NONE;
-	if ((f->kind != REGION_FUNCTION && f->kind != REGION_PLT) || !size || 2 * size != length || !f->image[0] || f->offset >> IMAGE_BITS)
+	if ((f->kind != REGION_FUNCTION && f->kind != REGION_PLT) || !size || 2 * size != length || !f->image[0] ||
+	    f->offset >> IMAGE_BITS)
 		return 0;
 	return image_file_add(images, f->image, id, size, 0, ret);
 }

@@ -640,7 +640,7 @@ int native_workers_open(const struct engine_config *config, const struct engine_
 	/* Three for each, and the one that is being filled. */
 	w->room = 3 * (most + 1) + 1;
 	w->parts = calloc(w->room, sizeof(*w->parts));
-	w->idle = calloc(w->most, sizeof(struct helper *));
+	w->idle = calloc(most, sizeof(struct helper *));
 	rc = w->parts && w->idle ? open_native(w, sink, &w->native) : -ENOMEM;
 	if (rc < 0) {
 		native_workers_close(w);
