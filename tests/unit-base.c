@@ -1,10 +1,11 @@
-/* lib/base: reader, buf, escape, io, json. */
+/* lib/base: array, reader, buf, escape, io, json. */
 #include "config.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -32,6 +33,26 @@ static void test_reader(void)
 	CHECK(rd_varint(&r, &v64) == 0 && v64 == UINT64_MAX);
 	r = reader_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10);
 	CHECK(rd_varint(&r, &v64) == -EBADMSG);
+}
+
+static void test_array(void)
+{
+	_cleanup_free_ uint64_t *list = NULL;
+	size_t room = 0, huge = SIZE_MAX / sizeof(*list);
+	uint64_t *before;
+	bool kept = true;
+
+	for (size_t n = 0; n < 1000; n++) {
+		if (array_room(list, n, &room) < 0 || room <= n)
+			break;
+		list[n] = n;
+	}
+	CHECK(room >= 1000);
+	for (size_t n = 0; n < 1000; n++)
+		kept = kept && list[n] == n;
+	CHECK(kept);
+	before = list;
+	CHECK(array_room(list, huge, &huge) == -ENOMEM && list == before && huge == SIZE_MAX / sizeof(*list));
 }
 
 static void test_buf(void)
@@ -161,6 +182,7 @@ static void test_read_file(void)
 int main(void)
 {
 	test_reader();
+	test_array();
 	test_buf();
 	test_escape();
 	test_json();

@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += lib/base/libbase.la
 lib_base_libbase_la_SOURCES = \
+	lib/base/array.c lib/base/array.h \
 	lib/base/buf.c lib/base/buf.h \
 	lib/base/escape.c lib/base/escape.h \
 	lib/base/huge.c lib/base/huge.h \

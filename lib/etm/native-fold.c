@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/etm/native-part.h"
 
@@ -272,15 +273,10 @@ int fold_count(struct native *e, const struct entry *entry)
 
 static int add_count(struct native_count **list, size_t *n, size_t *room, struct native_count count)
 {
-	if (*n == *room) {
-		size_t more = *room ? *room * 2 : 1024;
-		struct native_count *bigger = reallocarray(*list, more, sizeof(*bigger));
+	int rc = array_room(*list, *n, room);
 
-		if (!bigger)
-			return -ENOMEM;
-		*list = bigger;
-		*room = more;
-	}
+	if (rc < 0)
+		return rc;
 	(*list)[(*n)++] = count;
 	return 0;
 }

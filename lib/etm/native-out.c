@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/etm/native-part.h"
 
@@ -143,17 +144,8 @@ static int more_events(struct native *e)
 int out_more_calls(struct native *e)
 {
 	struct native_out *o = &e->out;
-	size_t room = o->calls_room ? o->calls_room * 2 : FIRST;
-	struct native_call *calls;
 
-	if (e->part)
-		return out_next_room(e);
-	calls = reallocarray(o->calls, room, sizeof(*calls));
-	if (!calls)
-		return -ENOMEM;
-	o->calls = calls;
-	o->calls_room = room;
-	return 0;
+	return e->part ? out_next_room(e) : array_room(o->calls, o->n_calls, &o->calls_room);
 }
 
 static int out_word(struct native *e, uint32_t word, uint64_t offset)
