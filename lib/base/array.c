@@ -5,13 +5,11 @@
 
 enum { ROOM_FIRST = 64 };
 
-int array_grow(void *list, size_t n, size_t *room, size_t size)
+int array_grow(void *list, size_t *room, size_t size)
 {
 	size_t more = *room ? *room * 2 : ROOM_FIRST;
 	void *p;
 
-	if (n < *room)
-		return 0;
 	/* It is a pointer to items of any type, which is none to void. */
 	memcpy(&p, list, sizeof(p));
 	p = reallocarray(p, more, size);
