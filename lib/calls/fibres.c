@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/calls/state.h"
 
@@ -66,15 +67,8 @@ static int keep(struct calls *c)
 
 	while (f->n && (f->n >= FIBRES_MAX || f->frames + c->depth > FRAMES_MAX))
 		forget(f, 0);
-	if (f->n == f->room) {
-		size_t room = f->room ? 2 * f->room : 16;
-		struct fibre *list = reallocarray(f->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		f->list = list;
-		f->room = room;
-	}
+	if (array_room(f->list, f->n, &f->room) < 0)
+		return -ENOMEM;
 	kept.frames = reallocarray(NULL, kept.n, sizeof(*kept.frames));
 	kept.marks = reallocarray(NULL, kept.n_marks + 1, sizeof(*kept.marks));
 	if (!kept.frames || !kept.marks) {

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/calls/spread.h"
 
 enum {
@@ -204,19 +205,9 @@ static int flush_guess(struct spread *s, uint64_t pos)
 
 int spread_prepare(struct spread *s, uint64_t pos)
 {
-	uint32_t room = s->room ? s->room * 2 : 256;
-	struct spread_item *items;
-
 	if (s->counted)
 		count(s, pos);
-	if (s->n < s->room)
-		return 0;
-	items = reallocarray(s->items, room, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	s->items = items;
-	s->room = room;
-	return 0;
+	return array_room(s->items, s->n, &s->room);
 }
 
 int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
@@ -228,8 +219,8 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 		count(s, pos);
 	if (s->events == SPREAD_MAX)
 		rc = flush_guess(s, pos);
-	if (rc == 0 && s->n == s->room)
-		rc = spread_prepare(s, pos);
+	if (rc == 0)
+		rc = array_room(s->items, s->n, &s->room);
 	if (rc < 0)
 		return rc;
 	s->items[s->n++] = (struct spread_item){

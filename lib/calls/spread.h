@@ -28,7 +28,8 @@ struct spread {
 	struct calls_sink sink;
 	struct calls_counts *counts;
 	struct spread_item *items;
-	uint32_t n, room;
+	size_t room;
+	uint32_t n;
 	uint32_t kept; /* these are not taken back */
 	uint32_t events; /* that come of them */
 	uint32_t waits;     /* places since the last timestamp where time passes without instructions */

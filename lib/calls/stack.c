@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/calls/state.h"
 #include "lib/code/unwind.h"
@@ -94,24 +95,9 @@ int calls_pop_all(struct calls *c, enum leave_kind kind)
 	return rc;
 }
 
-static int grow(void **items, size_t n, size_t *room, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *p;
-
-	if (n < *room)
-		return 0;
-	p = reallocarray(*items, more, size);
-	if (!p)
-		return -ENOMEM;
-	*items = p;
-	*room = more;
-	return 0;
-}
-
 int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame)
 {
-	int rc = grow((void **)&c->stack, c->depth, &c->room, sizeof(*c->stack));
+	int rc = array_room(c->stack, c->depth, &c->room);
 
 	if (rc < 0)
 		return rc;
@@ -143,7 +129,7 @@ size_t calls_find_below(const struct calls *c, size_t depth, const struct region
 
 int calls_mark_at(struct calls *c, const struct mark *mark)
 {
-	int rc = grow((void **)&c->marks, c->n_marks, &c->room_marks, sizeof(*c->marks));
+	int rc = array_room(c->marks, c->n_marks, &c->room_marks);
 
 	if (rc == 0)
 		c->marks[c->n_marks++] = *mark;

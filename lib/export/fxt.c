@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/export/perfetto.h"
 #include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
@@ -166,15 +167,8 @@ static int enter(struct writer *w, const struct store_event *e, bool cut)
 
 	begin_outer(w, e->time);
 	perfetto_reason(e, cut, &f.why, &f.how);
-	if (w->depth == w->room) {
-		size_t room = w->room ? w->room * 2 : 64;
-		struct frame *frames = reallocarray(w->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return -ENOMEM;
-		w->frames = frames;
-		w->room = room;
-	}
+	if (array_room(w->frames, w->depth, &w->room) < 0)
+		return -ENOMEM;
 	w->frames[w->depth++] = f;
 	w->result->slices++;
 	return 0;

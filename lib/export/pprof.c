@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/export/protobuf.h"
 #include "lib/export/stacks.h"
@@ -66,7 +67,7 @@ struct writer {
 	bool open;
 	struct buf buf, part, inner;
 	const char **files; /* mapping N is of files[N - 1] */
-	size_t n_files;
+	size_t n_files, room_files;
 	uint64_t n_strings;
 };
 
@@ -134,7 +135,6 @@ static void put_head(struct writer *w, const struct store *s, const struct expor
 /* Which mapping a file is; it is told where it is new. */
 static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
 {
-	const char **files;
 	uint64_t name;
 
 	for (size_t i = w->n_files; i-- > 0;)
@@ -142,11 +142,9 @@ static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
 			*ret = i + 1;
 			return 0;
 		}
-	files = reallocarray(w->files, w->n_files + 1, sizeof(*files));
-	if (!files)
+	if (array_room(w->files, w->n_files, &w->room_files) < 0)
 		return -ENOMEM;
-	w->files = files;
-	files[w->n_files++] = file;
+	w->files[w->n_files++] = file;
 	*ret = w->n_files;
 	name = put_string(w, file);
 	put_number(&w->part, MAPPING_ID, *ret);

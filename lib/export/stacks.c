@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/export/stacks.h"
 
 enum { NODES_MAX = 1 << 17 };
@@ -22,22 +23,16 @@ static size_t slot_of(const struct stacks *s, int32_t parent, uint32_t function)
 
 static int grow(struct stacks *s)
 {
-	size_t room = s->room ? s->room * 2 : 256, size = room * 2;
-	struct stacks_node *nodes = realloc(s->nodes, room * sizeof(*nodes));
-	int32_t *hash;
+	int rc = array_room(s->nodes, s->n_nodes, &s->room);
+	int32_t *hash = rc == 0 ? calloc(2 * s->room, sizeof(*hash)) : NULL;
 
-	if (!nodes)
-		return -ENOMEM;
-	s->nodes = nodes;
-	hash = calloc(size, sizeof(*hash));
 	if (!hash)
 		return -ENOMEM;
 	free(s->hash);
 	s->hash = hash;
-	s->hash_size = size;
-	s->room = room;
+	s->hash_size = 2 * s->room;
 	for (size_t i = 0; i < s->n_nodes; i++)
-		s->hash[slot_of(s, nodes[i].parent, nodes[i].function)] = (int32_t)i + 1;
+		s->hash[slot_of(s, s->nodes[i].parent, s->nodes[i].function)] = (int32_t)i + 1;
 	return 0;
 }
 
@@ -77,7 +72,7 @@ static int node_of(struct stacks *s, uint32_t function, int32_t *ret)
 		s->nodes[parent].deeper++;
 		return 0;
 	}
-	if (s->n_nodes == s->room && s->n_nodes < NODES_MAX) {
+	if (2 * s->n_nodes == s->hash_size && s->n_nodes < NODES_MAX) {
 		rc = grow(s);
 		if (rc < 0)
 			return rc;
@@ -97,15 +92,8 @@ static int enter(struct stacks *s, const struct store_event *e, bool cut)
 	int32_t node;
 	int rc;
 
-	if (s->depth == s->room_frames) {
-		size_t room = s->room_frames ? s->room_frames * 2 : 256;
-		struct stacks_frame *frames = reallocarray(s->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return -ENOMEM;
-		s->frames = frames;
-		s->room_frames = room;
-	}
+	if (array_room(s->frames, s->depth, &s->room_frames) < 0)
+		return -ENOMEM;
 	rc = node_of(s, e->frame.function, &node);
 	if (rc < 0)
 		return rc;

@@ -4,22 +4,6 @@
 #include "lib/base/io.h"
 #include "lib/store/writer.h"
 
-int writer_grow(void *items, size_t n, size_t *room, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *p;
-
-	if (n < *room)
-		return 0;
-	memcpy(&p, items, sizeof(p));
-	p = realloc(p, more * size);
-	if (!p)
-		return -ENOMEM;
-	memcpy(items, &p, sizeof(p));
-	*room = more;
-	return 0;
-}
-
 void writer_text(struct buf *b, const char *text)
 {
 	buf_add(b, text, strlen(text) + 1);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/store/reader.h"
 
 struct store_iter {
@@ -76,22 +77,9 @@ static inline int unpack_frame(const struct store *s, uint64_t packed, struct st
 	return name_frame(s, packed >> FRAME_BITS, inlined, f);
 }
 
-static int make_deeper(struct store_iter *it)
-{
-	size_t room = it->room_stack ? it->room_stack * 2 : 64;
-	struct store_frame *stack = it->depth < STORE_DEPTH_MAX ? realloc(it->stack, room * sizeof(*stack)) : NULL;
-
-	if (!stack)
-		return it->depth < STORE_DEPTH_MAX ? -ENOMEM : -EBADMSG;
-	it->stack = stack;
-	it->room_stack = room;
-	return 0;
-}
-
-/* Room is doubled from a power of two on: so it comes to that for the deepest stack, and ends there. */
 static inline int push(struct store_iter *it, const struct store_frame *frame)
 {
-	int rc = it->depth == it->room_stack ? make_deeper(it) : 0;
+	int rc = it->depth < STORE_DEPTH_MAX ? array_room(it->stack, it->depth, &it->room_stack) : -EBADMSG;
 
 	if (rc == 0)
 		it->stack[it->depth++] = *frame;

@@ -1,11 +1,12 @@
 /* What events name, as a store does: functions, and places where they are inlined, by number. */
+#include "lib/base/array.h"
 #include "lib/store/writer.h"
 
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
 	struct function f = { .address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line };
 	uint32_t *number = NULL;
-	int rc = writer_grow(&w->functions, w->n_functions, &w->room_functions, sizeof(*w->functions));
+	int rc = array_room(w->functions, w->n_functions, &w->room_functions);
 
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->image, &f.image);
@@ -52,7 +53,7 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 {
 	struct site s = { .line = inlined->call_line };
 	uint32_t *number;
-	int rc = writer_grow(&w->sites, w->n_sites, &w->room_sites, sizeof(*w->sites));
+	int rc = array_room(w->sites, w->n_sites, &w->room_sites);
 
 	if (rc == 0)
 		rc = find_function(w, inlined->function, &s.function);

@@ -1,6 +1,7 @@
 /* Of a store that was cut: its whole chunks, told to a writer again. */
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/store/reader.h"
 
 /* Deeper stacks than are kept come to less. */
@@ -20,13 +21,13 @@ struct recovery {
 	char *bytes; /* of the present one */
 	size_t room;
 	struct recovered_thread *threads;
-	size_t n_threads;
+	size_t n_threads, room_threads;
 	struct region **functions;
-	size_t n_functions;
+	size_t n_functions, room_functions;
 	struct inlined **sites;
-	size_t n_sites;
+	size_t n_sites, room_sites;
 	char **names; /* chunks that regions have their names in */
-	size_t n_names;
+	size_t n_names, room_names;
 };
 
 struct chunk {
@@ -91,7 +92,7 @@ static int next_chunk(struct recovery *r, struct chunk *ret)
 
 static int add_thread(struct recovery *r, struct reader *in)
 {
-	struct recovered_thread *threads, t = { 0 };
+	struct recovered_thread t = { 0 };
 	uint64_t tid;
 	const char *name;
 	int rc;
@@ -99,19 +100,16 @@ static int add_thread(struct recovery *r, struct reader *in)
 	if (rd_varint(in, &tid) < 0 || tid > UINT32_MAX || rd_str(in, &name) < 0)
 		return -EBADMSG;
 	rc = store_thread_add(r->writer, (uint32_t)tid, name, &t.index);
-	if (rc < 0)
-		return rc;
-	threads = reallocarray(r->threads, r->n_threads + 1, sizeof(*threads));
-	if (!threads)
-		return -ENOMEM;
-	r->threads = threads;
-	r->threads[r->n_threads++] = t;
-	return 0;
+	if (rc == 0)
+		rc = array_room(r->threads, r->n_threads, &r->room_threads);
+	if (rc == 0)
+		r->threads[r->n_threads++] = t;
+	return rc;
 }
 
 static int add_function(struct recovery *r, struct reader *in)
 {
-	struct region f = { .id = (uint32_t)r->n_functions }, **functions;
+	struct region f = { .id = (uint32_t)r->n_functions };
 	uint64_t kind, line;
 
 	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED || rd_varint(in, &line) < 0 ||
@@ -120,10 +118,8 @@ static int add_function(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
 	f.line = (uint32_t)line;
-	functions = reallocarray(r->functions, r->n_functions + 1, sizeof(struct region *));
-	if (!functions)
+	if (array_room(r->functions, r->n_functions, &r->room_functions) < 0)
 		return -ENOMEM;
-	r->functions = functions;
 	/* Each by itself: the writer knows them by where they are. */
 	r->functions[r->n_functions] = malloc(sizeof(f));
 	if (!r->functions[r->n_functions])
@@ -134,7 +130,7 @@ static int add_function(struct recovery *r, struct reader *in)
 
 static int add_site(struct recovery *r, struct reader *in)
 {
-	struct inlined s = { .depth = 1 }, **sites;
+	struct inlined s = { .depth = 1 };
 	uint64_t function, line;
 
 	if (rd_varint(in, &function) < 0 || function >= r->n_functions || rd_varint(in, &line) < 0 || line > UINT32_MAX ||
@@ -142,10 +138,8 @@ static int add_site(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	s.function = r->functions[function];
 	s.call_line = (uint32_t)line;
-	sites = reallocarray(r->sites, r->n_sites + 1, sizeof(struct inlined *));
-	if (!sites)
+	if (array_room(r->sites, r->n_sites, &r->room_sites) < 0)
 		return -ENOMEM;
-	r->sites = sites;
 	r->sites[r->n_sites] = malloc(sizeof(s));
 	if (!r->sites[r->n_sites])
 		return -ENOMEM;
@@ -155,15 +149,13 @@ static int add_site(struct recovery *r, struct reader *in)
 
 static int take_names(struct recovery *r, const struct chunk *c)
 {
-	char **names = reallocarray(r->names, r->n_names + 1, sizeof(*names));
+	int rc = array_room(r->names, r->n_names, &r->room_names);
 	struct reader in;
 	uint64_t n;
-	int rc;
 
-	if (!names)
-		return -ENOMEM;
-	r->names = names;
-	names[r->n_names++] = r->bytes;
+	if (rc < 0)
+		return rc;
+	r->names[r->n_names++] = r->bytes;
 	in = reader_of(r->bytes, c->size);
 	r->bytes = NULL;
 	r->room = 0;

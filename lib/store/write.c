@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/store/writer.h"
 
 enum {
@@ -94,7 +95,7 @@ struct store_writer *store_writer_free(struct store_writer *w)
 
 int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread)
 {
-	int rc = writer_grow(&w->threads, w->n_threads, &w->room_threads, sizeof(*w->threads));
+	int rc = array_room(w->threads, w->n_threads, &w->room_threads);
 	struct thread *t;
 
 	if (rc < 0)
@@ -231,7 +232,7 @@ static inline struct use *use_of(struct store_writer *w, struct thread *t, uint3
 
 static inline int push(struct store_writer *w, struct thread *t, const struct frame *frame)
 {
-	int rc = t->depth == t->room_stack ? writer_grow(&t->stack, t->depth, &t->room_stack, sizeof(*t->stack)) : 0;
+	int rc = array_room(t->stack, t->depth, &t->room_stack);
 	struct use *u = use_of(w, t, frame->function);
 
 	if (rc < 0 || !u)
@@ -363,7 +364,7 @@ _apart_ static int root(struct store_writer *w, struct thread *t, const struct c
 		return enter(w, t, e);
 	rc = writer_frame(w, e->function, e->inlined, &f);
 	if (rc == 0)
-		rc = writer_grow(&t->roots, t->n_roots, &t->room_roots, sizeof(*t->roots));
+		rc = array_room(t->roots, t->n_roots, &t->room_roots);
 	if (rc < 0)
 		return rc;
 	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
@@ -382,7 +383,7 @@ _apart_ static int segment(struct thread *t, const struct call_event *e)
 		return -EINVAL;
 	if (t->n_segments >= SEGMENTS_MAX)
 		return -EFBIG;
-	rc = writer_grow(&t->segments, t->n_segments, &t->room_segments, sizeof(*t->segments));
+	rc = array_room(t->segments, t->n_segments, &t->room_segments);
 	if (rc < 0)
 		return rc;
 	/* What came before was a gap, or nothing. */

@@ -113,9 +113,6 @@ int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struc
 /* Appends the names that the next block needs. */
 int writer_names(struct store_writer *w);
 
-/* Room for one more in an array of n; items points to where it is. -ENOMEM */
-int writer_grow(void *items, size_t n, size_t *room, size_t size);
-
 /* What an event names, which is known from then on. */
 int writer_see(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct seen *ret);
 
