@@ -1,27 +1,12 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/code/instances.h"
-
-static int grow(void *items, size_t n, size_t *room)
-{
-	size_t more = *room ? *room * 2 : 256;
-	void *p;
-
-	if (n < *room)
-		return 0;
-	memcpy(&p, items, sizeof(p));
-	p = reallocarray(p, more, sizeof(void *));
-	if (!p)
-		return -ENOMEM;
-	memcpy(items, &p, sizeof(p));
-	*room = more;
-	return 0;
-}
 
 static int add_function(struct instances *s, const char *image, const struct inlines_frame *frame, uint32_t *ret)
 {
 	struct region *r;
-	int rc = grow(&s->function_list, s->n_functions, &s->room_functions);
+	int rc = array_room(s->function_list, s->n_functions, &s->room_functions);
 
 	if (rc < 0)
 		return rc;
@@ -44,7 +29,7 @@ static int add(struct instances *s, const char *image, const struct inlines *fro
 {
 	struct inlined *new;
 	uint32_t *function;
-	int rc = grow(&s->list, s->n, &s->room);
+	int rc = array_room(s->list, s->n, &s->room);
 
 	if (rc == 0)
 		rc = numbers_find(&s->functions, (uintptr_t)from, frame->origin, &function);

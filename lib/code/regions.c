@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/code/inlines.h"
 #include "lib/code/instances.h"
 #include "lib/code/symbols.h"
@@ -89,22 +90,6 @@ struct region_map *region_map_free(struct region_map *m)
 	return NULL;
 }
 
-/* Room for one more; items are doubled. */
-static int grow(void **items, size_t n, size_t *room, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *p;
-
-	if (n < *room)
-		return 0;
-	p = realloc(*items, more * size);
-	if (!p)
-		return -ENOMEM;
-	*items = p;
-	*room = more;
-	return 0;
-}
-
 static int add_text(struct region_map *m, const char *text, const char **ret)
 {
 	char *copy;
@@ -117,7 +102,7 @@ static int add_text(struct region_map *m, const char *text, const char **ret)
 			return 0;
 		}
 	}
-	rc = grow((void **)&m->texts, m->n_texts, &m->room_texts, sizeof(*m->texts));
+	rc = array_room(m->texts, m->n_texts, &m->room_texts);
 	if (rc < 0)
 		return rc;
 	copy = strdup(text);
@@ -145,7 +130,7 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 		return 0;
 	if (m->n_mappings >= MAPPINGS_MAX)
 		return -E2BIG;
-	rc = grow((void **)&m->mappings, m->n_mappings, &m->room_mappings, sizeof(*m->mappings));
+	rc = array_room(m->mappings, m->n_mappings, &m->room_mappings);
 	if (rc == 0)
 		rc = add_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
 	if (rc == 0)
@@ -351,7 +336,7 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 		*ret = &m->entries[*slot - 1]->region;
 		return 0;
 	}
-	rc = grow((void **)&m->entries, m->n_entries, &m->room_entries, sizeof(*m->entries));
+	rc = array_room(m->entries, m->n_entries, &m->room_entries);
 	if (rc < 0)
 		return rc;
 	e = calloc(1, sizeof(*e));

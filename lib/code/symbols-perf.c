@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/array.h"
 #include "lib/code/symtab.h"
 
 enum { MAP_MAX = 64 << 20 };
@@ -43,14 +44,8 @@ static int read_lines(char *text, struct entry **ret, size_t *ret_n)
 
 		if (!parse_line(line, &e.symbol))
 			continue;
-		if (n == room) {
-			struct entry *more = reallocarray(list, room * 2 + 256, sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			list = more;
-			room = room * 2 + 256;
-		}
+		if (array_room(list, n, &room) < 0)
+			return -ENOMEM;
 		list[n++] = e;
 	}
 	*ret = TAKE_PTR(list);

@@ -1,23 +1,15 @@
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/code/symtab.h"
 
 int pieces_add(struct pieces *l, const struct piece *p)
 {
-	if (l->n == l->room) {
-		size_t room = l->room ? l->room * 2 : 256;
-		struct piece *items;
+	int rc = l->n < 2 * (size_t)SYMBOLS_MAX ? array_room(l->items, l->n, &l->room) : -EFBIG;
 
-		if (l->n >= 2 * (size_t)SYMBOLS_MAX)
-			return -EFBIG;
-		items = realloc(l->items, room * sizeof(*items));
-		if (!items)
-			return -ENOMEM;
-		l->items = items;
-		l->room = room;
-	}
-	l->items[l->n++] = *p;
-	return 0;
+	if (rc == 0)
+		l->items[l->n++] = *p;
+	return rc;
 }
 
 void pieces_done(struct pieces *l)

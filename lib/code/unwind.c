@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
@@ -355,15 +356,8 @@ static void index_records(struct unwind *u)
 		struct function f;
 
 		if (head[1] && read_function(u, section.sh_addr + at, &f) == 0 && f.table) {
-			if (u->n_functions == room) {
-				size_t more = room ? 2 * room : 256;
-				struct function *functions = reallocarray(u->functions, more, sizeof(*functions));
-
-				if (!functions)
-					return;
-				u->functions = functions;
-				room = more;
-			}
+			if (array_room(u->functions, u->n_functions, &room) < 0)
+				return;
 			u->functions[u->n_functions++] = f;
 		}
 		at += 4 + (uint64_t)head[0];

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/coresight/ini.h"
@@ -175,15 +176,8 @@ static int add_name(struct sysroot_names *names, size_t *room, const char *name)
 {
 	if (names->n == SYSROOT_NAMES_MAX)
 		return -EFBIG;
-	if (names->n == *room) {
-		size_t more = *room ? 2 * *room : 64;
-		char **list = reallocarray(names->list, more, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		names->list = list;
-		*room = more;
-	}
+	if (array_room(names->list, names->n, room) < 0)
+		return -ENOMEM;
 	names->list[names->n] = strdup(name);
 	if (!names->list[names->n])
 		return -ENOMEM;
