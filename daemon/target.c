@@ -8,6 +8,7 @@
 #include "daemon/policy.h"
 #include "daemon/queue.h"
 #include "daemon/target.h"
+#include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
@@ -267,7 +268,6 @@ void target_trouble(const struct target *t, struct buf *ret)
 
 int target_add_file(struct target *t, struct file *f)
 {
-	struct file **files;
 	const struct target *other;
 	size_t n = 0;
 
@@ -278,12 +278,10 @@ int target_add_file(struct target *t, struct file *f)
 		file_unref(f);
 		return -EMFILE;
 	}
-	files = reallocarray(t->files, t->n_files + 1, sizeof(*files));
-	if (!files) {
+	if (array_room(t->files, t->n_files, &t->room_files) < 0) {
 		file_unref(f);
 		return -ENOMEM;
 	}
-	t->files = files;
 	t->files[t->n_files++] = f;
 	return 0;
 }

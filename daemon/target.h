@@ -50,7 +50,7 @@ struct target {
 	struct event *ended;
 	struct ring ring;
 	struct file **files;
-	size_t n_files;
+	size_t n_files, room_files;
 	unsigned lost_files;
 	void (*hang_up)(void *data); /* tells whoever brought it that it is gone */
 	void (*drain)(void *data);   /* takes in what was sent but not read yet */

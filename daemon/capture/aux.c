@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/capture/aux.h"
+#include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -46,18 +47,10 @@ static void forget(struct aux *a)
 
 static void add(struct aux *a, const struct aux_slice *s)
 {
-	if (a->n_slices == a->room) {
-		size_t room = a->room * 2 + 64;
-		struct aux_slice *more = reallocarray(a->slices, room, sizeof(*more));
-
-		if (!more) {
-			a->lost++;
-			return;
-		}
-		a->slices = more;
-		a->room = room;
-	}
-	a->slices[a->n_slices++] = *s;
+	if (array_room(a->slices, a->n_slices, &a->room) < 0)
+		a->lost++;
+	else
+		a->slices[a->n_slices++] = *s;
 }
 
 /* The sink could not be had: that this thread ran without is what an empty slice tells. */

@@ -3,18 +3,13 @@
 #include <string.h>
 
 #include "daemon/capture/code.h"
+#include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/code/blob.h"
 
 enum { MAPS_MAX = 64 << 10, IMAGES_MAX = 1024, NAMES_MAX = 16 << 10 };
-
-static void *grow(void *list, size_t n, size_t each)
-{
-	/* Room doubles at powers of two. */
-	return n & (n - 1) ? list : reallocarray(list, n ? 2 * n : 1, each);
-}
 
 static bool same_image(const struct code_image *i, const struct emu_record_map *m, const char *path)
 {
@@ -24,8 +19,6 @@ static bool same_image(const struct code_image *i, const struct emu_record_map *
 
 static int find_image(struct code_log *l, const struct emu_record_map *m, const char *path, uint32_t *ret)
 {
-	struct code_image *images;
-
 	*ret = UINT32_MAX;
 	/* Anonymous memory has a name of two slashes or in brackets. */
 	if (path[0] != '/' || path[1] == '/')
@@ -39,24 +32,22 @@ static int find_image(struct code_log *l, const struct emu_record_map *m, const 
 		l->crowded = true;
 		return 0;
 	}
-	images = grow(l->images, l->n_images, sizeof(*images));
-	if (!images)
+	if (array_room(l->images, l->n_images, &l->room_images) < 0)
 		return -ENOMEM;
-	l->images = images;
-	images[l->n_images] = (struct code_image){ .path = path,
-						   .file = m->file,
-						   .major = m->major,
-						   .minor = m->minor,
-						   .inode = m->inode,
-						   .build_id_size = m->build_id_size };
-	memcpy(images[l->n_images].build_id, m->build_id, sizeof(m->build_id));
+	l->images[l->n_images] = (struct code_image){ .path = path,
+						      .file = m->file,
+						      .major = m->major,
+						      .minor = m->minor,
+						      .inode = m->inode,
+						      .build_id_size = m->build_id_size };
+	memcpy(l->images[l->n_images].build_id, m->build_id, sizeof(m->build_id));
 	*ret = (uint32_t)l->n_images++;
 	return 0;
 }
 
 static int read_map(struct code_log *l, struct reader *r)
 {
-	struct code_map m, *maps;
+	struct code_map m;
 	int rc;
 
 	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 ||
@@ -67,14 +58,11 @@ static int read_map(struct code_log *l, struct reader *r)
 		return 0;
 	}
 	rc = find_image(l, &m.record, m.path, &m.image);
-	if (rc < 0)
-		return rc;
-	maps = grow(l->maps, l->n_maps, sizeof(*maps));
-	if (!maps)
-		return -ENOMEM;
-	l->maps = maps;
-	maps[l->n_maps++] = m;
-	return 0;
+	if (rc == 0)
+		rc = array_room(l->maps, l->n_maps, &l->room_maps);
+	if (rc == 0)
+		l->maps[l->n_maps++] = m;
+	return rc;
 }
 
 static int read_code(struct reader *r, struct emu_record_code *ret, const uint8_t **ret_bytes)
@@ -92,7 +80,6 @@ static int read_code(struct reader *r, struct emu_record_code *ret, const uint8_
 static int read_name(struct code_log *l, struct reader *r)
 {
 	struct emu_record_comm c;
-	struct code_name *names;
 
 	if (rd_copy(r, &c, sizeof(c)) < 0)
 		return -EBADMSG;
@@ -100,12 +87,10 @@ static int read_name(struct code_log *l, struct reader *r)
 		l->crowded = true;
 		return 0;
 	}
-	names = grow(l->names, l->n_names, sizeof(*names));
-	if (!names)
+	if (array_room(l->names, l->n_names, &l->room_names) < 0)
 		return -ENOMEM;
-	l->names = names;
-	names[l->n_names] = (struct code_name){ .time_ns = c.head.time_ns, .tid = c.tid };
-	memcpy(names[l->n_names++].name, c.name, EMU_NAME_SIZE);
+	l->names[l->n_names] = (struct code_name){ .time_ns = c.head.time_ns, .tid = c.tid };
+	memcpy(l->names[l->n_names++].name, c.name, EMU_NAME_SIZE);
 	return 0;
 }
 

@@ -34,11 +34,11 @@ struct code_name {
 
 struct code_log {
 	struct code_map *maps;
-	size_t n_maps;
+	size_t n_maps, room_maps;
 	struct code_image *images;
-	size_t n_images;
+	size_t n_images, room_images;
 	struct code_name *names;
-	size_t n_names;
+	size_t n_names, room_names;
 	uint64_t pieces, bytes; /* of code that was recorded */
 	bool broken;            /* it ended in a record that makes no sense */
 	bool crowded;           /* it had more mappings, files or names than are kept */

@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "daemon/capture/emu.h"
+#include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
@@ -293,14 +294,8 @@ static int emu_threads(struct capture_source *s, struct capture_thread **ret, si
 		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
 		    o.state == EMU_FREE)
 			continue;
-		if (n_list == room) {
-			struct capture_thread *more = reallocarray(list, room * 2 + 16, sizeof(*list));
-
-			if (!more)
-				return -ENOMEM;
-			list = more;
-			room = room * 2 + 16;
-		}
+		if (array_room(list, n_list, &room) < 0)
+			return -ENOMEM;
 		tell_thread(s, &o, &list[n_list++]);
 	}
 	*ret = TAKE_PTR(list);

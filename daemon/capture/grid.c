@@ -5,22 +5,18 @@
 #include <sys/epoll.h>
 
 #include "daemon/capture/grid.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 
 enum { ROUNDS_MAX = 32 };
 
 static int add_fd(struct grid *g, int fd)
 {
-	if (g->n_fds == g->fds_room) {
-		int *more = reallocarray(g->fds, g->fds_room * 2 + 64, sizeof(*more));
+	int rc = array_room(g->fds, g->n_fds, &g->fds_room);
 
-		if (!more)
-			return -ENOMEM;
-		g->fds = more;
-		g->fds_room = g->fds_room * 2 + 64;
-	}
-	g->fds[g->n_fds++] = fd;
-	return 0;
+	if (rc == 0)
+		g->fds[g->n_fds++] = fd;
+	return rc;
 }
 
 static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
@@ -97,13 +93,11 @@ static bool is_known(const struct grid *g, uint32_t tid)
 
 static int note_tid(struct grid *g, uint32_t tid)
 {
-	uint32_t *more = reallocarray(g->tids, g->n_tids + 1, sizeof(*more));
+	int rc = array_room(g->tids, g->n_tids, &g->tids_room);
 
-	if (!more)
-		return -ENOMEM;
-	g->tids = more;
-	g->tids[g->n_tids++] = tid;
-	return 0;
+	if (rc == 0)
+		g->tids[g->n_tids++] = tid;
+	return rc;
 }
 
 /*

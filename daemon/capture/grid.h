@@ -14,7 +14,7 @@ struct grid {
 	int *fds;                /* of events that write into another's buffer */
 	size_t n_fds, fds_room;
 	uint32_t *tids; /* threads that have events or inherited them */
-	size_t n_tids;
+	size_t n_tids, tids_room;
 	unsigned opened; /* threads that events were opened for */
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/capture/history.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 
 enum { RECORDS_MAX = 32 << 10, LOOKS_MAX = 64 << 10 };
@@ -35,21 +36,6 @@ struct sweep {
 	bool telling; /* outs are wanted */
 	int error;
 };
-
-static bool grow(void **list, size_t n, size_t *room, size_t each)
-{
-	size_t more = *room ? 2 * *room : 64;
-	void *p;
-
-	if (n < *room)
-		return true;
-	p = reallocarray(*list, more, each);
-	if (!p)
-		return false;
-	*list = p;
-	*room = more;
-	return true;
-}
 
 int history_new(bool data, struct history **ret)
 {
@@ -110,7 +96,7 @@ int history_record(struct history *h, const struct history_record *r)
 	at = h->n_records;
 	if (h->n_records >= RECORDS_MAX)
 		return -ENOSPC;
-	if (!grow((void **)&h->records, h->n_records, &h->room_records, sizeof(*h->records)))
+	if (array_room(h->records, h->n_records, &h->room_records) < 0)
 		return -ENOMEM;
 	while (at && h->records[at - 1].time > r->time)
 		at--;
@@ -124,7 +110,7 @@ static int add_look(struct history *h, enum history_look kind, uint64_t start, u
 		    uint8_t *bytes)
 {
 	if (start >= end || h->n_looks >= LOOKS_MAX ||
-	    !grow((void **)&h->looks, h->n_looks, &h->room_looks, sizeof(*h->looks))) {
+	    array_room(h->looks, h->n_looks, &h->room_looks) < 0) {
 		free(bytes);
 		return start >= end ? 0 : h->n_looks >= LOOKS_MAX ? -ENOSPC : -ENOMEM;
 	}
@@ -161,7 +147,7 @@ static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, con
 		last->end = seg->end;
 		return;
 	}
-	if (!grow((void **)&s->outs, s->n_outs, &s->room_outs, sizeof(*s->outs))) {
+	if (array_room(s->outs, s->n_outs, &s->room_outs) < 0) {
 		s->error = -ENOMEM;
 		return;
 	}
@@ -188,7 +174,7 @@ static void put(struct sweep *s, const struct history_segment *seg)
 {
 	if (seg->start >= seg->end)
 		return;
-	if (!grow((void **)&s->next, s->n_next, &s->room_next, sizeof(*s->next)))
+	if (array_room(s->next, s->n_next, &s->room_next) < 0)
 		s->error = -ENOMEM;
 	else
 		s->next[s->n_next++] = *seg;
@@ -266,8 +252,7 @@ static void swap_lists(struct sweep *s, size_t first, size_t end)
 
 	/* next holds what comes in place of [first, end). */
 	while (!s->error && total > s->room)
-		if (!grow((void **)&s->list, s->room, &s->room, sizeof(*s->list)))
-			s->error = -ENOMEM;
+		s->error = array_room(s->list, s->room, &s->room);
 	if (s->error)
 		return;
 	if (s->n > end)

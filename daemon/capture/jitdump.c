@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/capture/jitdump.h"
+#include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -67,14 +68,8 @@ static bool add_piece(struct jitdump *j, const struct jitdump_piece *piece, cons
 		j->full = true;
 		return false;
 	}
-	if (j->n == j->room) {
-		struct jitdump_piece *more = reallocarray(j->pieces, 2 * j->room + 64, sizeof(*more));
-
-		if (!more)
-			return false;
-		j->pieces = more;
-		j->room = 2 * j->room + 64;
-	}
+	if (array_room(j->pieces, j->n, &j->room) < 0)
+		return false;
 	p.bytes = malloc(p.size + 1);
 	if (!p.bytes)
 		return false;

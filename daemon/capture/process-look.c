@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/capture/process-look.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/emu/buildid.h"
 
@@ -48,15 +49,9 @@ static void look_done(struct look_state *l)
 
 static bool take(struct look_state *l, enum history_look kind, uint64_t start, uint64_t end, uint8_t *bytes)
 {
-	if (l->n == l->room) {
-		struct taken *more = reallocarray(l->list, 2 * l->room + 64, sizeof(*more));
-
-		if (!more) {
-			free(bytes);
-			return false;
-		}
-		l->list = more;
-		l->room = 2 * l->room + 64;
+	if (array_room(l->list, l->n, &l->room) < 0) {
+		free(bytes);
+		return false;
 	}
 	l->list[l->n++] = (struct taken){ kind, start, end, bytes };
 	return true;

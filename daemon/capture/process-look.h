@@ -29,12 +29,12 @@ struct process {
 	struct procfs proc;
 	struct history *history;
 	struct image *images;
-	size_t n_images;
+	size_t n_images, room_images;
 	uint32_t last_image;
 	char **paths;
-	size_t n_paths;
+	size_t n_paths, room_paths;
 	struct name *names;
-	size_t n_names;
+	size_t n_names, room_names;
 	struct jitdump *jit;
 	uint64_t look_ns;   /* of the last look */
 	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */

@@ -8,6 +8,7 @@
 #include "daemon/capture/jitdump.h"
 #include "daemon/capture/process.h"
 #include "daemon/capture/process-look.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 
 enum {
@@ -102,12 +103,12 @@ static bool same_image(const struct image *i, const struct process_map *m)
 
 static uint32_t find_image(struct process *p, const struct process_map *m)
 {
-	struct image *more, i = { .fd = -1,
-				  .inode = m->inode,
-				  .generation = m->generation,
-				  .major = m->major,
-				  .minor = m->minor,
-				  .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
+	struct image i = { .fd = -1,
+			   .inode = m->inode,
+			   .generation = m->generation,
+			   .major = m->major,
+			   .minor = m->minor,
+			   .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
 
 	for (size_t n = p->n_images; n-- > 0;)
 		if (same_image(&p->images[n], m))
@@ -116,10 +117,8 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 		p->crowded = true;
 		return HISTORY_NO_IMAGE;
 	}
-	more = reallocarray(p->images, p->n_images + 1, sizeof(*more));
-	if (!more)
+	if (array_room(p->images, p->n_images, &p->room_images) < 0)
 		return HISTORY_NO_IMAGE;
-	p->images = more;
 	i.path = strdup(m->path);
 	if (!i.path)
 		return HISTORY_NO_IMAGE;
@@ -132,17 +131,13 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 /* What memory is called; one pointer a name. */
 static const char *memory_path(struct process *p, const char *path)
 {
-	char **more;
-
 	if (path[0] != '[')
 		return anonymous;
 	for (size_t i = 0; i < p->n_paths; i++)
 		if (strcmp(p->paths[i], path) == 0)
 			return p->paths[i];
-	more = p->n_paths < PATHS_MAX ? reallocarray(p->paths, p->n_paths + 1, sizeof(*more)) : NULL;
-	if (!more)
+	if (p->n_paths >= PATHS_MAX || array_room(p->paths, p->n_paths, &p->room_paths) < 0)
 		return anonymous;
-	p->paths = more;
 	p->paths[p->n_paths] = strdup(path);
 	return p->paths[p->n_paths] ? p->paths[p->n_paths++] : anonymous;
 }
@@ -231,17 +226,13 @@ void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 
 void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec)
 {
-	struct name n = { .time = time, .tid = tid }, *more;
+	struct name n = { .time = time, .tid = tid };
 
 	if (exec)
 		process_exec(p, time);
-	if (p->n_names >= NAMES_MAX)
-		return;
-	more = reallocarray(p->names, p->n_names + 1, sizeof(*more));
-	if (!more)
+	if (p->n_names >= NAMES_MAX || array_room(p->names, p->n_names, &p->room_names) < 0)
 		return;
 	memcpy(n.name, name, strnlen(name, sizeof(n.name)));
-	p->names = more;
 	p->names[p->n_names++] = n;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/capture/procfs.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
 
 enum { MAPS_MAX = 16 << 10, LINES_MAX = 256 << 10, PERF_MAP_MAX = 32 << 20 };
@@ -164,15 +165,9 @@ int procfs_maps(const struct procfs *p, struct procfs_maps *ret)
 		}
 		if (!parse_map(line, &m))
 			continue;
-		if (maps.n == n_room) {
-			struct procfs_map *more = reallocarray(maps.list, n_room * 2 + 64, sizeof(*more));
-
-			if (!more) {
-				free(m.path);
-				return -ENOMEM;
-			}
-			maps.list = more;
-			n_room = n_room * 2 + 64;
+		if (array_room(maps.list, maps.n, &n_room) < 0) {
+			free(m.path);
+			return -ENOMEM;
 		}
 		maps.list[maps.n++] = m;
 	}

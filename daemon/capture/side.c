@@ -6,6 +6,7 @@
 
 #include "daemon/capture/side.h"
 #include "daemon/capture/tasks.h"
+#include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -213,16 +214,9 @@ int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches
 
 static void keep(struct side *s, const struct pevent_record *r, const uint8_t *record, size_t size)
 {
-	if (s->n_order == s->order_room) {
-		size_t room = s->order_room * 2 + 256;
-		struct waiting *more = reallocarray(s->order, room, sizeof(*more));
-
-		if (!more) {
-			lose(s, r->origin.time);
-			return;
-		}
-		s->order = more;
-		s->order_room = room;
+	if (array_room(s->order, s->n_order, &s->order_room) < 0) {
+		lose(s, r->origin.time);
+		return;
 	}
 	s->order[s->n_order++] = (struct waiting){ r->origin.time, s->pending.size };
 	buf_add(&s->pending, record, size);

@@ -6,6 +6,7 @@
 
 #include "daemon/capture/proc.h"
 #include "daemon/capture/tasks.h"
+#include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -84,15 +85,9 @@ void tasks_limit(struct tasks *t, size_t n_ended)
 static struct task *add(struct tasks *t, uint32_t tid)
 {
 	tasks_limit(t, TASKS_ENDED_MAX);
-	if (t->n == t->room) {
-		struct task *more = reallocarray(t->list, t->room * 2 + 16, sizeof(*more));
-
-		if (!more) {
-			t->dropped = true;
-			return NULL;
-		}
-		t->list = more;
-		t->room = t->room * 2 + 16;
+	if (array_room(t->list, t->n, &t->room) < 0) {
+		t->dropped = true;
+		return NULL;
 	}
 	t->list[t->n] = (struct task){ .tid = tid };
 	return &t->list[t->n++];
@@ -243,16 +238,9 @@ static void fold_switch(struct tasks *t, const struct pevent_record *r)
 		t->n_switches -= t->first_switch;
 		t->first_switch = 0;
 	}
-	if (t->n_switches == t->switches_room) {
-		size_t room = t->switches_room * 2 + 256;
-		struct task_switch *more = reallocarray(t->switches, room, sizeof(*more));
-
-		if (!more) {
-			t->dropped = true;
-			return;
-		}
-		t->switches = more;
-		t->switches_room = room;
+	if (array_room(t->switches, t->n_switches, &t->switches_room) < 0) {
+		t->dropped = true;
+		return;
 	}
 	t->switches[t->n_switches++] = (struct task_switch){
 		.time = r->origin.time,
@@ -327,8 +315,6 @@ int tasks_scan(struct tasks *t, uint64_t now)
 
 void tasks_own(struct tasks *t, uint64_t from)
 {
-	struct task_span *more;
-
 	if (t->n_spans && t->spans[t->n_spans - 1].to >= from) {
 		t->spans[t->n_spans - 1].to = UINT64_MAX;
 		return;
@@ -337,12 +323,10 @@ void tasks_own(struct tasks *t, uint64_t from)
 		memmove(t->spans, t->spans + 1, --t->n_spans * sizeof(*t->spans));
 		t->dropped = true;
 	}
-	more = reallocarray(t->spans, t->n_spans + 1, sizeof(*more));
-	if (!more) {
+	if (array_room(t->spans, t->n_spans, &t->spans_room) < 0) {
 		t->dropped = true;
 		return;
 	}
-	t->spans = more;
 	t->spans[t->n_spans++] = (struct task_span){ from, UINT64_MAX };
 }
 
@@ -414,7 +398,7 @@ int tasks_tell_threads(const struct tasks *t, struct capture_thread **ret, size_
 
 int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_interval **ret, size_t *ret_n)
 {
-	struct capture_interval *list = NULL;
+	_cleanup_free_ struct capture_interval *list = NULL;
 	size_t n = 0, room = 0;
 
 	for (size_t i = 0; i < t->n; i++)
@@ -425,19 +409,11 @@ int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_i
 
 			if (from >= to)
 				continue;
-			if (n == room) {
-				struct capture_interval *more = reallocarray(list, room * 2 + 16, sizeof(*more));
-
-				if (!more) {
-					free(list);
-					return -ENOMEM;
-				}
-				list = more;
-				room = room * 2 + 16;
-			}
+			if (array_room(list, n, &room) < 0)
+				return -ENOMEM;
 			list[n++] = (struct capture_interval){ k->tid, from, to };
 		}
-	*ret = list;
+	*ret = TAKE_PTR(list);
 	*ret_n = n;
 	return 0;
 }

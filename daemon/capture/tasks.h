@@ -40,7 +40,7 @@ struct tasks {
 	struct task *list; /* in the order in which they were met */
 	size_t n, room, n_ended;
 	struct task_span *spans; /* when all that it ran was its owner's, oldest first */
-	size_t n_spans;
+	size_t n_spans, spans_room;
 	struct task_switch *switches;
 	size_t first_switch, n_switches, switches_room;
 	bool rights_told; /* as its user knows: when it gains rights by executing there is a record of it (EXIT) */
