@@ -33,7 +33,7 @@ struct diff {
 	int64_t limit;
 	struct stored stored[2];
 	struct pair *list;
-	size_t n, room;
+	size_t n;
 };
 
 static const char *file_of(const char *image)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "client/format.h"
+#include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/util.h"
 
@@ -116,7 +117,7 @@ struct table {
 	const char *const *head;
 	size_t columns;
 	struct cell *cells;
-	size_t n_cells, capacity;
+	size_t n_cells, room;
 	bool failed;
 };
 
@@ -135,16 +136,9 @@ void table_cell(struct table *t, enum format_mark mark, const char *text)
 {
 	if (!t || t->failed)
 		return;
-	if (t->n_cells == t->capacity) {
-		size_t capacity = t->capacity ? 2 * t->capacity : 64;
-		struct cell *cells = realloc(t->cells, capacity * sizeof(*cells));
-
-		if (!cells) {
-			t->failed = true;
-			return;
-		}
-		t->cells = cells;
-		t->capacity = capacity;
+	if (array_room(t->cells, t->n_cells, &t->room) < 0) {
+		t->failed = true;
+		return;
 	}
 	t->cells[t->n_cells].text = strdup(esc(text ? text : "-"));
 	t->cells[t->n_cells].mark = mark;

@@ -6,6 +6,7 @@
 
 #include "client/decode/output.h"
 #include "client/decode/source.h"
+#include "lib/base/array.h"
 #include "lib/calls/calls.h"
 #include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
@@ -47,7 +48,7 @@ struct calls_output {
 	struct inlines **inlines; /* likewise */
 	struct unwind **unwind;   /* the same */
 	struct process *processes;
-	size_t n_processes;
+	size_t n_processes, room_processes;
 	struct store_writer *writer;
 	int fd; /* of the store */
 	bool own_fd;
@@ -120,7 +121,6 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 {
 	const struct pd_contents *contents = c->source->contents;
 	_cleanup_(region_map_freep) struct region_map *regions = NULL;
-	struct process *more;
 	int rc = region_map_new(&regions);
 
 	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
@@ -148,10 +148,8 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 		region_map_inlined(regions);
 	if (c->source->names != IMAGE_NONE && pid == snapshot_number(c->source->job, "pid"))
 		region_map_names(regions, c->symbols[c->source->names]);
-	more = reallocarray(c->processes, c->n_processes + 1, sizeof(*more));
-	if (!more)
+	if (array_room(c->processes, c->n_processes, &c->room_processes) < 0)
 		return -ENOMEM;
-	c->processes = more;
 	c->processes[c->n_processes++] = (struct process){ pid, regions };
 	*ret = TAKE_PTR(regions);
 	return 0;
