@@ -322,6 +322,10 @@ static int on_event(struct offline *d, const struct worker_event *e, bool *ret_d
 		rc = worker_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
 		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
+	case WORKER_TABLE:
+	case WORKER_KEEP:
+		/* Neither was offered. */
+		return cannot("understand", "csight-decode", -EBADMSG);
 	case WORKER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);
 		return 0;

@@ -13,6 +13,7 @@
 #include "daemon/job.h"
 #include "daemon/methods.h"
 #include "daemon/queue.h"
+#include "daemon/tables.h"
 #include "daemon/tree.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -55,6 +56,7 @@ struct waiting {
 struct jobs {
 	struct daemon *daemon;
 	struct decoder *decoder;
+	struct tables *tables;
 	struct event *child;
 	STAILQ_HEAD(, waiting) queue;
 	TAILQ_HEAD(, job) running;
@@ -239,6 +241,7 @@ static void take_event(struct job *job, struct worker_event *e)
 {
 	struct snapshot *s = job->snapshot;
 	const char *opencsd;
+	int rc;
 
 	switch (e->type) {
 	case WORKER_IMAGE:
@@ -248,6 +251,16 @@ static void take_event(struct job *job, struct worker_event *e)
 		/* A perf.data has none beside it. */
 		if (worker_file(job->fd, -1, NULL) < 0)
 			fail(job, true, "csight-decode does not take its files");
+		break;
+	case WORKER_TABLE:
+		if (worker_table(job->fd, tables_find(job->jobs->tables, s->uid, e->path)) < 0)
+			fail(job, true, "csight-decode does not take its tables");
+		break;
+	case WORKER_KEEP:
+		/* One that cannot be kept is made again. */
+		rc = tables_keep(job->jobs->tables, s->uid, e->path, e->fd);
+		if (rc < 0)
+			log_debug("snapshot %s: a table of symbols is not kept: %s", s->id, strerror(-rc));
 		break;
 	case WORKER_PROGRESS:
 		s->done = e->done;
@@ -352,6 +365,7 @@ static int hand_over(struct job *job)
 				      .outputs = output_types,
 				      .output_fds = job->outputs,
 				      .n_outputs = OUTPUTS,
+				      .tables = j->daemon->settings.symbols_max > 0,
 				      .snapshot = job->info };
 	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
 	int rc;
@@ -520,7 +534,9 @@ int jobs_new(struct daemon *d, struct jobs **ret)
 		jobs_free(j);
 		return -ENOMEM;
 	}
-	rc = decoder_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
+	rc = tables_new(d->settings.symbols_max, &j->tables);
+	if (rc == 0)
+		rc = decoder_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
 	if (rc < 0) {
 		jobs_free(j);
 		return rc;
@@ -588,6 +604,7 @@ struct jobs *jobs_free(struct jobs *j)
 	while (!STAILQ_EMPTY(&j->queue))
 		snapshot_unref(dequeue(j));
 	decoder_free(j->decoder);
+	tables_free(j->tables);
 	if (j->child)
 		event_free(j->child);
 	free(j);

@@ -40,6 +40,7 @@ csightd_SOURCES = \
 	daemon/settings.c daemon/settings.h \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool.c daemon/spool.h \
+	daemon/tables.c daemon/tables.h \
 	daemon/target.c daemon/target.h \
 	daemon/tree.c daemon/tree.h \
 	daemon/units.c daemon/units.h

@@ -26,6 +26,7 @@ struct settings {
 	uint64_t snapshot_max;    /* bytes of trace copied for one snapshot */
 	uint64_t jobs;            /* decodes at a time */
 	uint64_t job_timeout;     /* seconds */
+	uint64_t symbols_max;     /* bytes of symbols that decodes leave for others of the same user */
 	uint64_t targets_per_user;
 	uint64_t snapshots_per_user; /* waiting for their decode */
 	uint64_t history_targets;    /* ended processes kept, a user */

@@ -268,6 +268,13 @@ tests_unit_filter_CFLAGS = $(AM_CFLAGS)
 tests_unit_filter_LDADD = lib/base/libbase.la
 TESTS += tests/unit-filter
 
+# daemon: what decodes leave for others
+check_PROGRAMS += tests/unit-tables
+tests_unit_tables_SOURCES = tests/unit-tables.c daemon/tables.c
+tests_unit_tables_CFLAGS = $(AM_CFLAGS)
+tests_unit_tables_LDADD = lib/base/libbase.la
+TESTS += tests/unit-tables
+
 # daemon/capture: perf
 check_PROGRAMS += tests/unit-plan
 tests_unit_plan_SOURCES = tests/unit-plan.c daemon/capture/plan.c

@@ -106,6 +106,86 @@ static void test_hostile(void)
 }
 
 /* The same file without sections: the unwind table is all there is. */
+/* Both answer alike, wherever they are asked. */
+static bool same_answers(const struct symbols *a, const struct symbols *b)
+{
+	struct symbols_at x = { 0 }, y;
+	bool same = symbols_count(a) == symbols_count(b);
+
+	do {
+		symbols_find(a, x.end, &x);
+		symbols_find(b, x.start, &y);
+		same = same && x.start == y.start && x.end == y.end && x.known == y.known && x.plt == y.plt && x.function == y.function &&
+		       x.function_end == y.function_end && !x.name == !y.name && (!x.name || strcmp(x.name, y.name) == 0);
+	} while (same && x.end != UINT64_MAX);
+	return same;
+}
+
+/* As it is where the table is sound; else whoever asks gets an answer all the same. */
+static void read_changed(const uint8_t *bytes, size_t size)
+{
+	_cleanup_close_ int fd = memfd_of(bytes, size);
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	int rc = symbols_read(fd, &s);
+
+	if (rc < 0 ? rc != -EBADMSG : !same_answers(s, s))
+		CHECK_EQ(rc, -EBADMSG);
+}
+
+static void test_kept(void)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL, *again = NULL;
+	_cleanup_close_ int elf = -1, fd = memfd_create("kept", MFD_CLOEXEC);
+	_cleanup_buf_ struct buf b = { 0 };
+	uint8_t bytes[4096];
+	ssize_t n;
+
+	make_elf(&b);
+	elf = memfd_of(b.data, b.size);
+	if (!CHECK(symbols_load(elf, &s) == 0 && symbols_write(s, fd) == 0 && symbols_read(fd, &again) == 0))
+		return;
+	CHECK(same_answers(s, again));
+	n = pread(fd, bytes, sizeof(bytes), 0);
+	CHECK(n > 0 && (size_t)n < sizeof(bytes));
+	for (size_t size = 0; size < (size_t)n; size++)
+		read_changed(bytes, size);
+	for (size_t i = 0; i < 8 * (size_t)n; i++) {
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+		read_changed(bytes, (size_t)n);
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+	}
+}
+
+static bool key_of(const struct buf *file, const struct buf *debug, char *ret)
+{
+	_cleanup_close_ int fd = memfd_of(file->data, file->size), other = debug ? memfd_of(debug->data, debug->size) : -1;
+
+	return symbols_key(fd, other, ret) == 0;
+}
+
+/* Another key wherever a byte is another one that the table is made of: all but those of the code itself. */
+static void test_key(void)
+{
+	char key[SYMBOLS_KEY_SIZE], same[SYMBOLS_KEY_SIZE], other[SYMBOLS_KEY_SIZE];
+	_cleanup_buf_ struct buf b = { 0 };
+	size_t unseen = 0;
+
+	make_elf(&b);
+	CHECK(key_of(&b, NULL, key) && key_of(&b, NULL, same) && strlen(key) == SYMBOLS_KEY_SIZE - 1);
+	CHECK_STR(key, same);
+	CHECK(key_of(&b, &b, other) && strcmp(key, other) != 0);
+	for (size_t i = 0; i < MIN(b.size, (size_t)TEXT_OFFSET); i++) {
+		b.data[i] ^= 1;
+		unseen += key_of(&b, NULL, other) && strcmp(key, other) == 0;
+		b.data[i] ^= 1;
+	}
+	printf("# %zu bytes before the code are not looked at\n", unseen);
+	CHECK(unseen < 64);
+	b.data[TEXT_OFFSET] ^= 1;
+	CHECK(key_of(&b, NULL, other));
+	CHECK_STR(other, key);
+}
+
 static void test_stripped(const char *path, const struct symbols *full)
 {
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -196,6 +276,8 @@ int main(void)
 	static char self[4096];
 
 	test_by_hand();
+	test_kept();
+	test_key();
 	test_hostile();
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0)
 		test_real(self);

@@ -14,7 +14,7 @@
 #include "lib/export/export.h"
 #include "lib/store/store.h"
 
-enum { STRETCHES_MAX = 1 << 24 };
+enum { STRETCHES_MAX = 1 << 24, KEPT_LEAST = 1000 };
 
 /* A process's regions, which the store names until its end. */
 struct process {
@@ -59,6 +59,7 @@ struct calls_output {
 	bool has_shift;
 	struct calls_counts counts; /* of all streams */
 	uint64_t functions, slices, renamed;
+	uint64_t known; /* images whose symbols another job had read */
 };
 
 static const char *export_name(const char *format)
@@ -382,6 +383,41 @@ static void calls_output_free(struct output *o)
 static const struct output_ops calls_ops = { "calls",          calls_begin,  calls_take,
 					     calls_stream_end, calls_finish, calls_output_free };
 
+/* A table that is worth it is kept for other jobs; without that, they make it again. */
+static void keep_symbols(struct job *job, const char *key, const struct symbols *symbols)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (symbols_count(symbols) < KEPT_LEAST)
+		return;
+	fd = memfd_create("csight-symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd >= 0 && symbols_write(symbols, fd) == 0)
+		job_keep(job, key, fd);
+}
+
+static int find_symbols(struct calls_output *c, int image, int debug, struct symbols **ret)
+{
+	struct job *job = c->source->job;
+	_cleanup_close_ int fd = -1;
+	char key[SYMBOLS_KEY_SIZE];
+	int rc;
+
+	if (!job->tables || symbols_key(image, debug, key) < 0)
+		return symbols_load_with(image, debug, ret);
+	rc = job_table(job, key, &fd);
+	if (rc < 0)
+		return rc;
+	rc = fd >= 0 ? symbols_read(fd, ret) : -ENOENT;
+	if (rc == 0)
+		c->known++;
+	if (rc == 0 || rc == -ENOMEM)
+		return rc;
+	rc = symbols_load_with(image, debug, ret);
+	if (rc == 0)
+		keep_symbols(job, key, *ret);
+	return rc;
+}
+
 /* An image without names, or with broken ones, still decodes. */
 static int load_symbols(struct calls_output *c)
 {
@@ -405,7 +441,7 @@ static int load_symbols(struct calls_output *c)
 		if (rc < 0)
 			return rc;
 		rc = i == c->source->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
-					   : symbols_load_with(f->fd, debug, &c->symbols[i]);
+					   : find_symbols(c, f->fd, debug, &c->symbols[i]);
 		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
 		if (i != c->source->names)
@@ -531,6 +567,8 @@ void output_calls_json(const struct output *o, json_object *to)
 	const struct calls_output *c = (const struct calls_output *)o;
 
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
+	if (c->source->job->tables)
+		json_add_u64(to, "symbols_known", c->known);
 	json_add_u64(to, "syscalls", c->counts.syscalls);
 	json_add_u64(to, "functions", c->functions);
 	json_add_u64(to, "slices", c->slices);

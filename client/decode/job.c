@@ -78,7 +78,8 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 	if (json_get_bool(j->start, "code", &code) == -EINVAL || n_fds < 1u + code)
 		return -EBADMSG;
 	if (json_get(j->start, "options", json_type_object, &j->options) == -EINVAL ||
-	    json_get(j->start, "snapshot", json_type_object, &j->snapshot) == -EINVAL)
+	    json_get(j->start, "snapshot", json_type_object, &j->snapshot) == -EINVAL ||
+	    json_get_bool(j->start, "tables", &j->tables) == -EINVAL)
 		return -EBADMSG;
 	j->input = fds[0];
 	j->code = code ? fds[1] : -1;
@@ -120,7 +121,7 @@ int job_receive(int socket, struct job *ret)
 	return 0;
 }
 
-static int send_json(int socket, json_object *o)
+static int send_json(int socket, json_object *o, int fd)
 {
 	size_t size = 0;
 	const char *text = o ? json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN, &size) : NULL;
@@ -129,7 +130,7 @@ static int send_json(int socket, json_object *o)
 		return -ENOMEM;
 	if (size > WORKER_MESSAGE_MAX)
 		return -EMSGSIZE;
-	return fdmsg_send(socket, text, size, NULL, 0);
+	return fdmsg_send(socket, text, size, &fd, fd >= 0);
 }
 
 /* What comes back is of the same type, with a descriptor or a reason. */
@@ -139,7 +140,7 @@ static int ask(struct job *j, json_object *question, json_object **ret_answer, i
 	_cleanup_json_ json_object *answer = NULL;
 	const char *type, *wanted, *reason = NULL;
 	size_t n = 1;
-	int fd = -1, rc = send_json(j->socket, question);
+	int fd = -1, rc = send_json(j->socket, question, -1);
 
 	if (rc == 0)
 		rc = receive(j->socket, &fd, &n, &answer);
@@ -193,6 +194,25 @@ int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, siz
 	return ask(j, question, &answer, ret_fd, ret_reason, reason_size);
 }
 
+int job_table(struct job *j, const char *key, int *ret_fd)
+{
+	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
+	char reason[64];
+
+	json_add_str(question, "type", "table");
+	json_add_str(question, "key", key);
+	return ask(j, question, &answer, ret_fd, reason, sizeof(reason));
+}
+
+int job_keep(struct job *j, const char *key, int fd)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_str(o, "type", "keep");
+	json_add_str(o, "key", key);
+	return send_json(j->socket, o, fd);
+}
+
 void job_progress(struct job *j, uint64_t done, uint64_t total)
 {
 	_cleanup_json_ json_object *o = NULL;
@@ -205,7 +225,7 @@ void job_progress(struct job *j, uint64_t done, uint64_t total)
 	json_add_str(o, "type", "progress");
 	json_add_u64(o, "done", done);
 	json_add_u64(o, "total", total);
-	send_json(j->socket, o);
+	send_json(j->socket, o, -1);
 }
 
 static void cut_list(json_object *o, const char *key, size_t most)
@@ -228,12 +248,12 @@ static void cut_list(json_object *o, const char *key, size_t most)
 
 int job_result(struct job *j, json_object *result)
 {
-	int rc = send_json(j->socket, result);
+	int rc = send_json(j->socket, result, -1);
 
 	for (size_t most = 512; rc == -EMSGSIZE && most; most /= 2) {
 		cut_list(result, "threads", most);
 		cut_list(result, "images", most);
-		rc = send_json(j->socket, result);
+		rc = send_json(j->socket, result, -1);
 	}
 	return rc;
 }
@@ -244,5 +264,5 @@ int job_failed(struct job *j, const char *reason)
 
 	json_add_str(o, "type", "failed");
 	json_add_bytes(o, "reason", reason);
-	return send_json(j->socket, o);
+	return send_json(j->socket, o, -1);
 }

@@ -27,6 +27,7 @@ struct job {
 	const char *engine;	   /* likewise: "opencsd", "native", "auto" */
 	bool verify;		   /* by both, which are compared */
 	bool inlines;		   /* are frames */
+	bool tables;		   /* of other jobs are to be had */
 	uint32_t workers;	   /* threads that decode; 0: as many as there are CPUs */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
@@ -48,6 +49,13 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 
 /* Asks the owner for a file beneath the input's directory; as job_image(). */
 int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
+
+/*
+ * Asks the owner for what job_keep() gave it under the same key, in this job or another of the same user. *ret_fd is -1 where there
+ * is none. Only where there are tables.
+ */
+int job_table(struct job *j, const char *key, int *ret_fd);
+int job_keep(struct job *j, const char *key, int fd);
 
 /* Tells how far it is, at most some times a second. */
 void job_progress(struct job *j, uint64_t done, uint64_t total);

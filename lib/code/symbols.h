@@ -40,6 +40,16 @@ int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 /* The same from a perf map (/tmp/perf-PID.map): its offsets are addresses. Lines that make no sense are passed over. */
 int symbols_load_perf_map(int fd, struct symbols **ret);
 struct symbols *symbols_free(struct symbols *s);
+
+/* What the table of symbols_load_with() follows from, as a word: tables of one key are the same. Errors as there. */
+enum { SYMBOLS_KEY_SIZE = 33 };
+
+int symbols_key(int fd, int debug, char ret[SYMBOLS_KEY_SIZE]);
+
+/* A table as a file, for this program alone; it is hostile, too, where it is read. -EBADMSG: no such file. */
+int symbols_write(const struct symbols *s, int fd);
+int symbols_read(int fd, struct symbols **ret);
+
 size_t symbols_count(const struct symbols *s);
 
 /* The stretch of code around an offset. */

@@ -219,6 +219,8 @@ static json_object *start_message(const struct worker_start *start, bool with_th
 	for (size_t i = 0; i < start->n_outputs; i++)
 		json_object_array_add(outputs, json_object_new_string(start->outputs[i]));
 	json_object_object_add(o, "outputs", outputs);
+	if (start->tables)
+		json_add_bool(o, "tables", true);
 	if (start->options)
 		json_object_object_add(o, "options", json_object_get(start->options));
 	if (start->code_fd >= 0)
@@ -260,6 +262,8 @@ int worker_start(int job, const struct worker_start *start)
 void worker_event_done(struct worker_event *e)
 {
 	json_object_put(e->body);
+	if (e->has_fd)
+		closep(&e->fd);
 	*e = (struct worker_event){ 0 };
 }
 
@@ -286,6 +290,10 @@ static int read_event(json_object *o, struct worker_event *e)
 		e->type = WORKER_FILE;
 		return json_get_str(o, "name", &e->path) < 0 ? -EBADMSG : 0;
 	}
+	if (strcmp(type, "table") == 0 || strcmp(type, "keep") == 0) {
+		e->type = type[0] == 't' ? WORKER_TABLE : WORKER_KEEP;
+		return json_get_str(o, "key", &e->path) < 0 || (e->type == WORKER_KEEP && !e->has_fd) ? -EBADMSG : 0;
+	}
 	if (strcmp(type, "progress") == 0) {
 		e->type = WORKER_PROGRESS;
 		return json_get_u64(o, "done", &e->done) < 0 || json_get_u64(o, "total", &e->total) < 0 ? -EBADMSG : 0;
@@ -305,16 +313,18 @@ int worker_receive(int job, int flags, struct worker_event *ret)
 {
 	_cleanup_free_ char *text = malloc(WORKER_MESSAGE_MAX);
 	_cleanup_(worker_event_done) struct worker_event e = { 0 };
+	size_t n_fds = 1;
 	ssize_t n;
 	int rc;
 
 	if (!text)
 		return -ENOMEM;
-	n = fdmsg_recv(job, text, WORKER_MESSAGE_MAX, NULL, NULL, flags);
+	n = fdmsg_recv(job, text, WORKER_MESSAGE_MAX, &e.fd, &n_fds, flags);
 	if (n == 0 || n == -ECONNRESET)
 		return -EPIPE;
 	if (n < 0)
 		return n == -EMSGSIZE ? -EBADMSG : (int)n;
+	e.has_fd = n_fds;
 	rc = json_parse(text, (size_t)n, &e.body);
 	if (rc == 0 && !json_object_is_type(e.body, json_type_object))
 		rc = -EBADMSG;
@@ -377,4 +387,12 @@ int worker_file(int job, int fd, const char *reason)
 
 	json_add_str(o, "type", "file");
 	return answer(job, o, fd, reason);
+}
+
+int worker_table(int job, int fd)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_str(o, "type", "table");
+	return answer(job, o, fd, NULL);
 }

@@ -21,6 +21,10 @@
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "file", "name": TEXT}          a file beneath the directory of the input, or of "regs"
  *   owner → child  {"type": "file", "reason": TEXT|absent}   with a descriptor where there is one
+ *   child → owner  {"type": "table", "key": TEXT}         where the start said "tables": true: what another job of the same user
+ *                  made of a file of that content
+ *   owner → child  {"type": "table", "reason": TEXT|absent}   with a descriptor where there is one
+ *   child → owner  {"type": "keep", "key": TEXT}          with a descriptor of what may be handed to such jobs; no answer
  *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
  *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
  *   child → owner  {"type": "failed", "reason": TEXT}      instead of a result
@@ -60,13 +64,14 @@ struct worker_start {
 	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
 	const int *output_fds;
 	size_t n_outputs;
+	bool tables;		 /* of other jobs are to be had */
 	json_object *options;	 /* or NULL; borrowed */
 	json_object *snapshot;	 /* snapshot.json, or NULL; borrowed */
 };
 
 int worker_start(int job, const struct worker_start *start);
 
-enum worker_event_type { WORKER_IMAGE, WORKER_FILE, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
+enum worker_event_type { WORKER_IMAGE, WORKER_FILE, WORKER_TABLE, WORKER_KEEP, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
 
 struct worker_event {
 	enum worker_event_type type;
@@ -74,7 +79,9 @@ struct worker_event {
 	uint32_t index;	   /* WORKER_IMAGE */
 	uint64_t inode;	   /* WORKER_IMAGE; 0: absent */
 	uint64_t attempt;  /* WORKER_IMAGE */
-	/* Within body, NULL where absent; path is also the name of WORKER_FILE. */
+	bool has_fd;	   /* WORKER_KEEP; fd is the event's */
+	int fd;
+	/* Within body, NULL where absent; path is also the name of WORKER_FILE, the key of WORKER_TABLE and WORKER_KEEP. */
 	const char *path, *build_id, *reason;
 	const char *debug; /* WORKER_IMAGE; without a slash */
 	uint64_t done, total; /* WORKER_PROGRESS */
@@ -97,5 +104,8 @@ int worker_image(int job, uint32_t index, int fd, const char *reason);
 
 /* Answers WORKER_FILE alike. An owner opens names with open_beneath(), or has no files to give. */
 int worker_file(int job, int fd, const char *reason);
+
+/* Answers WORKER_TABLE. */
+int worker_table(int job, int fd);
 
 #endif
