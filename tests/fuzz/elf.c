@@ -62,6 +62,17 @@ static void unwind(int fd, size_t size)
 	unwind_free(u);
 }
 
+/* What a table is kept as for others gives it back; and whatever else is there instead of it. */
+static void keep(int fd, const struct symbols *s)
+{
+	_cleanup_close_ int kept = fuzz_fd("", 0);
+	_cleanup_(symbols_freep) struct symbols *again = NULL;
+	char key[SYMBOLS_KEY_SIZE];
+
+	symbols_key(fd, fd, key);
+	fuzz_require(symbols_write(s, kept) == 0 && symbols_read(kept, &again) == 0 && symbols_count(again) == symbols_count(s));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_close_ int fd = fuzz_fd(data, size);
@@ -76,10 +87,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		debug_file_is(fd, &wanted);
 	}
 	unwind(fd, size);
+	if (symbols_read(fd, &s) == 0) {
+		look_up(s);
+		return 0;
+	}
 	if (symbols_load(fd, &s) < 0)
 		return 0;
 	look_up(s);
 	make_regions(s);
+	keep(fd, s);
 	return 0;
 }
 
@@ -147,12 +163,22 @@ static void seed_packed(const struct buf *inner)
 	fuzz_seed(b.data, b.size);
 }
 
+static void seed_kept(const struct buf *elf)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_close_ int fd = fuzz_fd(elf->data, elf->size), kept = fuzz_fd("", 0);
+
+	if (symbols_load(fd, &s) == 0 && symbols_write(s, kept) == 0)
+		fuzz_seed_fd(kept);
+}
+
 void fuzz_seeds(void)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 
 	make_elf(&b);
 	fuzz_seed(b.data, b.size);
+	seed_kept(&b);
 	seed_packed(&b);
 	seed_note();
 }
