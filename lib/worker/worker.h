@@ -64,9 +64,9 @@ struct worker_start {
 	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
 	const int *output_fds;
 	size_t n_outputs;
-	bool tables;		 /* of other jobs are to be had */
 	json_object *options;	 /* or NULL; borrowed */
 	json_object *snapshot;	 /* snapshot.json, or NULL; borrowed */
+	bool tables;		 /* of other jobs are to be had */
 };
 
 int worker_start(int job, const struct worker_start *start);
