@@ -24,20 +24,28 @@ struct kept {
 };
 
 /* Two sums that have nothing in common; whoever makes two files of one key fools nobody but the owner of both. */
-static void mix(uint64_t sum[2], const uint8_t *bytes, size_t size)
+static void mix_word(uint64_t sum[2], uint64_t word)
 {
-	while (size) {
-		size_t step = MIN(size, sizeof(uint64_t));
-		uint64_t word = 0;
+	sum[0] = (sum[0] ^ word) * 0x9e3779b97f4a7c15ull;
+	sum[0] ^= sum[0] >> 32;
+	sum[1] = (sum[1] + word) * 0xff51afd7ed558ccdull;
+	sum[1] ^= sum[1] >> 29;
+}
 
-		memcpy(&word, bytes, step);
-		sum[0] = (sum[0] ^ word) * 0x9e3779b97f4a7c15ull;
-		sum[0] ^= sum[0] >> 32;
-		sum[1] = (sum[1] + word) * 0xff51afd7ed558ccdull;
-		sum[1] ^= sum[1] >> 29;
-		bytes += step;
-		size -= step;
+static void mix(uint64_t sum[2], const void *bytes, size_t size)
+{
+	size_t rest = size % sizeof(uint64_t);
+	uint64_t word;
+
+	if (!size)
+		return;
+	for (size_t i = 0; i < size - rest; i += sizeof(word)) {
+		memcpy(&word, (const uint8_t *)bytes + i, sizeof(word));
+		mix_word(sum, word);
 	}
+	word = 0;
+	memcpy(&word, (const uint8_t *)bytes + size - rest, rest);
+	mix_word(sum, word);
 }
 
 static int mix_part(uint64_t sum[2], struct elf_file *e, uint64_t offset, uint64_t size)
@@ -83,10 +91,10 @@ static int mix_file(uint64_t sum[2], int fd)
 
 	if (rc < 0)
 		return rc;
-	mix(sum, (const uint8_t *)&e.header, sizeof(e.header));
-	mix(sum, (const uint8_t *)e.loads, e.n_loads * sizeof(*e.loads));
+	mix(sum, &e.header, sizeof(e.header));
+	mix(sum, e.loads, e.n_loads * sizeof(*e.loads));
 	mix(sum, e.sections.data, e.sections.size);
-	mix(sum, (const uint8_t *)&e.unwind, sizeof(e.unwind));
+	mix(sum, &e.unwind, sizeof(e.unwind));
 	if (e.unwind.p_type)
 		rc = mix_part(sum, &e, e.unwind.p_offset, e.unwind.p_filesz);
 	for (size_t i = 0; rc == 0 && elf_file_section(&e, i, &section) == 0; i++)
