@@ -27,7 +27,7 @@
 #include "lib/etm/opencsd.h"
 #include "tests/trace.h"
 
-enum { PAGE = 4096, FIRST_BYTES = 1 << 20, ROUNDS_MAX = 99, FRAME_BYTES = 32 << 20, SOURCES = 6 };
+enum { PAGE = 4096, FIRST_BYTES = 1 << 20, HEAD_BYTES = 4 << 20, ROUNDS_MAX = 99, FRAME_BYTES = 32 << 20, SOURCES = 6 };
 #define MEMORY_BYTES (1ull << 30)
 
 static unsigned rounds = 3;
@@ -231,6 +231,15 @@ static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t 
 	return OCSD_RESP_CONT;
 }
 
+static uint64_t ranges_told;
+
+static ocsd_datapath_resp_t on_counted(const void *user, const ocsd_trc_index_t index, const uint8_t id,
+				       const ocsd_generic_trace_elem *e)
+{
+	ranges_told += e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+	return OCSD_RESP_CONT;
+}
+
 static ocsd_datapath_resp_t on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index, const void *packet)
 {
 	return OCSD_RESP_CONT;
@@ -252,16 +261,15 @@ static bool give_code(dcd_tree_handle_t tree, const struct pages *p, struct buf 
 		if (end > start)
 			good = ocsd_dt_add_buffer_mem_acc(tree, start, OCSD_MEM_SPACE_ANY, code->data + at, (uint32_t)(end - start)) ==
 			       OCSD_OK;
-		else
-			i++;
 		at += end - start;
 	}
 	return good && buf_error(code) == 0;
 }
 
-/* packets: its packets alone. */
-static int run_opencsd(const struct trace *t, const struct pages *p, bool packets, double *ret)
+/* on: NULL: its packets alone. */
+static int run_opencsd(const struct trace *t, const struct pages *p, FnTraceElemIn on, double *ret)
 {
+	const int flags = on ? OCSD_CREATE_FLG_FULL_DECODER : OCSD_CREATE_FLG_PACKET_PROC;
 	struct opencsd_source source;
 	_cleanup_buf_ struct buf code = { 0 };
 	dcd_tree_handle_t tree;
@@ -275,12 +283,11 @@ static int run_opencsd(const struct trace *t, const struct pages *p, bool packet
 	ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0);
 	at = now();
 	tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
-	good = ocsd_dt_create_decoder(tree, source.decoder, packets ? OCSD_CREATE_FLG_PACKET_PROC : OCSD_CREATE_FLG_FULL_DECODER,
-				      &source.config, &id) == OCSD_OK;
-	if (packets)
-		good = good && ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, (void *)on_packet, NULL) == OCSD_OK;
+	good = ocsd_dt_create_decoder(tree, source.decoder, flags, &source.config, &id) == OCSD_OK;
+	if (on)
+		good = good && ocsd_dt_set_gen_elem_outfn(tree, on, NULL) == OCSD_OK && give_code(tree, p, &code);
 	else
-		good = good && ocsd_dt_set_gen_elem_outfn(tree, on_element, NULL) == OCSD_OK && give_code(tree, p, &code);
+		good = good && ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, (void *)on_packet, NULL) == OCSD_OK;
 	good = good && !OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(tree, OCSD_OP_DATA, 0, (uint32_t)t->size, t->bytes, &used));
 	*ret = now() - at;
 	ocsd_destroy_dcd_tree(tree);
@@ -418,6 +425,25 @@ static void bench_memory(const struct trace *t, struct pages *p)
 	_exit(0);
 }
 
+/* That the reference decodes what we do: one that lacks code is fast. */
+static int check_reference(const struct trace *t, struct pages *p)
+{
+	struct trace head = *t;
+	struct said said;
+	double took;
+	int rc;
+
+	head.size = MIN(head.size, (size_t)HEAD_BYTES);
+	ranges_told = 0;
+	rc = listen_to(&engine_opencsd, &head, p, &said);
+	if (rc == 0)
+		rc = run_opencsd(&head, p, on_counted, &took);
+	if (rc == 0 && ranges_told != said.ranges)
+		printf("# %s: the reference tells %ju ranges, not %ju: it is no reference\n", name, (uintmax_t)ranges_told,
+		       (uintmax_t)said.ranges);
+	return rc < 0 ? rc : ranges_told == said.ranges ? 0 : -EIO;
+}
+
 static int bench_trace(const struct trace *t)
 {
 	struct pages p = { .trace = t };
@@ -429,6 +455,8 @@ static int bench_trace(const struct trace *t)
 
 	bench_first(t);
 	rc = listen_to(&engine_opencsd, t, &p, &reference);
+	if (rc == 0)
+		rc = check_reference(t, &p);
 	if (rc < 0)
 		return rc;
 	printf("# %s: %.1f MB, %.1f M instructions in %.1f M ranges; %.3f bytes an instruction; %zu pages of code\n", name,
@@ -437,7 +465,7 @@ static int bench_trace(const struct trace *t)
 	for (size_t k = 0; subjects[k].work; k++)
 		same[k] = subjects[k].ops && listen_to(subjects[k].ops, t, &p, &said) == 0 && memcmp(&said, &reference, sizeof(said)) == 0;
 	for (unsigned i = 0; rc == 0 && i < rounds; i++) {
-		rc = run_opencsd(t, &p, false, &times[i]);
+		rc = run_opencsd(t, &p, on_element, &times[i]);
 		for (size_t k = 0; rc == 0 && subjects[k].work; k++)
 			rc = run_subject(&subjects[k], t, &memory, &took[k][0][i], &took[k][1][i]);
 	}
@@ -481,7 +509,7 @@ static int bench_packets(const struct trace *t)
 	double times[ROUNDS_MAX], took[ROUNDS_MAX];
 
 	for (unsigned i = 0; i < rounds; i++) {
-		int rc = run_opencsd(t, NULL, true, &times[i]);
+		int rc = run_opencsd(t, NULL, NULL, &times[i]);
 
 		if (rc == 0)
 			rc = run_branches(t, &took[i]);
