@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/etm/native-part.h"
 
@@ -144,8 +143,17 @@ static int more_events(struct native *e)
 int out_more_calls(struct native *e)
 {
 	struct native_out *o = &e->out;
+	size_t room = o->calls_room ? o->calls_room * 2 : FIRST;
+	struct native_call *calls;
 
-	return e->part ? out_next_room(e) : array_room(o->calls, o->n_calls, &o->calls_room);
+	if (e->part)
+		return out_next_room(e);
+	calls = reallocarray(o->calls, room, sizeof(*calls));
+	if (!calls)
+		return -ENOMEM;
+	o->calls = calls;
+	o->calls_room = room;
+	return 0;
 }
 
 static int out_word(struct native *e, uint32_t word, uint64_t offset)
