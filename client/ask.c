@@ -114,7 +114,8 @@ void client_progress_end(struct client *c)
 		fputs("\r\033[K", stderr);
 }
 
-bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret), struct csight_object **ret)
+bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret),
+		   struct csight_object **ret)
 {
 	const char *value;
 	int rc;

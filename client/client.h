@@ -38,15 +38,15 @@ enum { STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_NO_DAEMON, STATUS_DENIED, 
 
 struct verb_option {
 	const char *name;     /* the long one */
-	char letter;	      /* or 0 */
+	char letter;          /* or 0 */
 	const char *argument; /* as --help shows it; NULL: takes none */
 	const char *help;
 };
 
 enum {
 	VERB_SOCKET = 1,  /* takes --socket */
-	VERB_JSON = 2,	  /* takes --json */
-	VERB_QUIET = 4,	  /* takes --quiet */
+	VERB_JSON = 2,    /* takes --json */
+	VERB_QUIET = 4,   /* takes --quiet */
 	VERB_PROGRAM = 8, /* options end at the first word that is none: the rest is another program's */
 };
 
@@ -58,7 +58,7 @@ struct verb {
 	const char *summary;   /* one line, without a stop */
 	unsigned flags;
 	const struct verb_option *options; /* ends with a nameless one; NULL: none of its own */
-	int (*run)(struct client *c);	   /* returns the exit status */
+	int (*run)(struct client *c);      /* returns the exit status */
 };
 
 struct client {
@@ -89,10 +89,11 @@ int client_failed(struct client *c, int rc);
 int client_connect(struct client *c);
 
 /*
- * For a verb that asks one question and takes no arguments: its options, the connection, the question, and the answer as
- * JSON where that is wanted. True where the caller has *ret to tell; else the exit status is in c->status.
+ * For a verb that asks one question and takes no arguments: its options, the connection, the question, and the answer
+ * as JSON where that is wanted. True where the caller has *ret to tell; else the exit status is in c->status.
  */
-bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret), struct csight_object **ret);
+bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret),
+		   struct csight_object **ret);
 
 /* A number from min on; -EINVAL. */
 int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret);
@@ -113,11 +114,11 @@ void client_progress_end(struct client *c);
 /* What people are told of a snapshot: some lines. */
 void client_tell_snapshot(FILE *to, const struct csight_object *snapshot);
 
-/* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a failure. */
+/* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a
+ * failure. */
 int client_took_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
-extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info, cmd_list, cmd_open, cmd_remove, cmd_report,
-	cmd_run, cmd_show, cmd_snapshot,
-	cmd_status, cmd_targets, cmd_version;
+extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info,
+    cmd_list, cmd_open, cmd_remove, cmd_report, cmd_run, cmd_show, cmd_snapshot, cmd_status, cmd_targets, cmd_version;
 
 #endif

@@ -6,14 +6,29 @@
 #include "client/offline.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_THREAD, OPTION_BY_THREAD, OPTION_IMAGES, OPTION_DEBUGINFOD, OPTION_BUFFER, OPTION_ENGINE, OPTION_VERIFY,
-       OPTION_WORKERS, OPTION_NO_INLINES, OPTION_REGS };
+enum {
+	OPTION_TO,
+	OPTION_OUTPUT,
+	OPTION_THREAD,
+	OPTION_BY_THREAD,
+	OPTION_IMAGES,
+	OPTION_DEBUGINFOD,
+	OPTION_BUFFER,
+	OPTION_ENGINE,
+	OPTION_VERIFY,
+	OPTION_WORKERS,
+	OPTION_NO_INLINES,
+	OPTION_REGS
+};
 
 enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "elements (the default), pcs, packets, branches, autofdo, calls, perfetto, fxt, speedscope, pprof, folded, store, none" },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output; of several --to each has its own" },
+	[OPTION_TO] = { "to", 't', "FORMAT",
+			"elements (the default), pcs, packets, branches, autofdo, calls, perfetto, fxt, speedscope, "
+			"pprof, folded, store, none" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE",
+			    "write there, not to standard output; of several --to each has its own" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
@@ -27,8 +42,8 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static const char *const formats[] = { "elements", "pcs",	    "packets",	"branches", "autofdo", "calls", "perfetto",  "fxt",
-				       "store",    "speedscope", "pprof",   "folded",  "none" };
+static const char *const formats[] = { "elements", "pcs",   "packets",    "branches", "autofdo", "calls", "perfetto",
+				       "fxt",      "store", "speedscope", "pprof",    "folded",  "none" };
 
 /* Of packets, as their sources gave them: they are not decoded for anything else. */
 static const char *const alone[] = { "packets", "branches" };
@@ -70,8 +85,8 @@ static void tell_decoded(json_object *result)
 		format_count(number_of(result, "exceptions")), took);
 	if (json_get(result, "gaps", json_type_object, &gaps) == 0 && json_object_object_length(gaps)) {
 		fputs("  gaps:", stderr);
-		json_object_object_foreach(gaps, name, count)
-		    fprintf(stderr, " %s %s", esc(name), format_count((uint64_t)json_object_get_int64(count)));
+		json_object_object_foreach (gaps, name, count)
+			fprintf(stderr, " %s %s", esc(name), format_count((uint64_t)json_object_get_int64(count)));
 		fputc('\n', stderr);
 	}
 }
@@ -198,7 +213,8 @@ static int parse(struct client *c, struct offline *d)
 			break;
 		case OPTION_WORKERS:
 			if (parse_number(value, 1, WORKERS_MAX, &number) < 0)
-				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value), WORKERS_MAX);
+				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value),
+						    WORKERS_MAX);
 			json_add_i64(d->options, "workers", number);
 			break;
 		case OPTION_NO_INLINES:
@@ -222,9 +238,7 @@ static int parse(struct client *c, struct offline *d)
 
 static int run(struct client *c)
 {
-	_cleanup_(offline_done) struct offline d = {
-		OFFLINE_NONE, .client = c, .on_result = on_result
-	};
+	_cleanup_(offline_done) struct offline d = { OFFLINE_NONE, .client = c, .on_result = on_result };
 	int rc;
 
 	d.options = json_object_new_object();

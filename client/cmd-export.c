@@ -16,8 +16,11 @@
 enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT", "perfetto (the default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or json" },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write there, not to standard output; of several --to each has its own" },
+	[OPTION_TO] = { "to", 't', "FORMAT",
+			"perfetto (the default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or "
+			"json" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE",
+			    "write there, not to standard output; of several --to each has its own" },
 	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
@@ -42,7 +45,8 @@ struct output {
 	struct export_result result;
 };
 
-struct export {
+struct export
+{
 	struct client *client;
 	const char *name; /* of what is exported */
 	struct asked asked;
@@ -229,7 +233,8 @@ static void tell(struct client *c, const struct output *out)
 			json_add_u64(o, "until", out->result.until);
 			json_add_bool(o, "cut", out->result.cut);
 		}
-		printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		printf("%s\n",
+		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		return;
 	}
 	if (c->quiet)
@@ -237,10 +242,12 @@ static void tell(struct client *c, const struct output *out)
 	fprintf(stderr, "wrote %s: %s, %s", esc(out->path), out->format, format_size(out->bytes));
 	if (out->ops)
 		fprintf(stderr, ", %s of %s in %s", format_plural(out->result.slices, "call"),
-			format_plural(out->result.threads, "thread"), format_duration(out->result.until - out->result.since));
+			format_plural(out->result.threads, "thread"),
+			format_duration(out->result.until - out->result.since));
 	fputc('\n', stderr);
 	if (out->ops && out->result.cut)
-		fprintf(stderr, "  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");
+		fprintf(stderr,
+			"  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");
 }
 
 static bool is_text(const char *format)
@@ -262,8 +269,9 @@ static int check_format(struct export *e, struct output *out)
 			continue;
 		/* With others beside it they are for those. */
 		if (e->asked.n == 1 && (v->since || v->until || v->thread || v->budget))
-			return client_usage(e->client, "%s is exported whole; --since, --until, --thread and --budget are for "
-						       "what is made of its calls",
+			return client_usage(e->client,
+					    "%s is exported whole; --since, --until, --thread and --budget are for "
+					    "what is made of its calls",
 					    out->format);
 		out->origin = whole[i].origin;
 		return 0;
@@ -280,7 +288,8 @@ static int check_output(struct export *e, struct output *out)
 	if (rc != 0)
 		return rc;
 	if (c->json && !out->path)
-		return client_usage(c, "--json tells of the file that -o names; without one the export itself is printed");
+		return client_usage(c,
+				    "--json tells of the file that -o names; without one the export itself is printed");
 	if (!out->path && isatty(STDOUT_FILENO) && !is_text(out->format))
 		return client_usage(c, "%s is no text for a terminal; name a file with -o", out->format);
 	return 0;
@@ -321,11 +330,13 @@ static int parse(struct export *e)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c,
+				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	e->name = c->argv[0];
 	rc = asked_settle(c, &e->asked, export_perfetto.name);
 	for (size_t i = 0; i < e->asked.n && rc == 0; i++) {
-		e->outputs[i] = (struct output){ .format = e->asked.files[i].format, .path = e->asked.files[i].path,
+		e->outputs[i] = (struct output){ .format = e->asked.files[i].format,
+						 .path = e->asked.files[i].path,
 						 .fd = STDOUT_FILENO };
 		rc = check_output(e, &e->outputs[i]);
 	}
@@ -334,7 +345,7 @@ static int parse(struct export *e)
 
 static int run(struct client *c)
 {
-	static int (*const export_from[])(struct export *e, struct output *out) = {
+	static int (*const export_from[])(struct export * e, struct output * out) = {
 		[FROM_STORE] = export_store, [AS_IT_IS] = export_whole, [FROM_TRACE] = export_trace
 	};
 	_cleanup_(export_done) struct export e = { .client = c, .stored = STORED_NONE, .options = EXPORT_DEFAULTS };

@@ -31,7 +31,8 @@ static const struct verb_option options[] = {
 /* The trace is fetched from here, and handed to the UI's window, which never asks anybody for it. */
 static const char page_begin[] =
     "<!doctype html><meta charset=\"utf-8\"><title>csight</title>\n"
-    "<style>body{font:16px sans-serif;margin:4em auto;max-width:40em;text-align:center}button{font:inherit;padding:.6em 2em}</style>\n"
+    "<style>body{font:16px sans-serif;margin:4em "
+    "auto;max-width:40em;text-align:center}button{font:inherit;padding:.6em 2em}</style>\n"
     "<h1 id=\"title\"></h1><button id=\"go\">Open in the Perfetto UI</button><p id=\"said\"></p>\n"
     "<script>\n"
     "const trace = ";
@@ -170,11 +171,12 @@ static void tell(const struct client *c, const struct open *o)
 		json_add_u64(told, "port", o->serve.port);
 		json_add_u64(told, "bytes", o->size);
 		json_add_bool(told, "cut", o->result.cut);
-		printf("%s\n", json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		printf("%s\n",
+		       json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else if (remote) {
 		gethostname(host, sizeof(host) - 1);
-		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->serve.port, o->serve.port,
-		       esc(host), url);
+		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->serve.port,
+		       o->serve.port, esc(host), url);
 	} else {
 		printf("open  %s\n", url);
 	}
@@ -220,8 +222,12 @@ static int parse(struct client *c, struct open *o)
 
 	while ((i = client_option(c, &value)) >= 0) {
 		const char **const to[] = {
-			[OPTION_SINCE] = &o->view.since,   [OPTION_UNTIL] = &o->view.until, [OPTION_THREAD] = &o->view.thread,
-			[OPTION_BUDGET] = &o->view.budget, [OPTION_PORT] = NULL,	    [OPTION_UI] = &o->ui,
+			[OPTION_SINCE] = &o->view.since,
+			[OPTION_UNTIL] = &o->view.until,
+			[OPTION_THREAD] = &o->view.thread,
+			[OPTION_BUDGET] = &o->view.budget,
+			[OPTION_PORT] = NULL,
+			[OPTION_UI] = &o->ui,
 		};
 
 		if (i == OPTION_NO_BROWSER)
@@ -233,10 +239,12 @@ static int parse(struct client *c, struct open *o)
 	}
 	if (i == CLIENT_STOP)
 		return c->status;
-	if (strncmp(o->ui, "https://", 8) != 0 && strncmp(o->ui, "http://127.0.0.1", 16) != 0 && strncmp(o->ui, "http://localhost", 16) != 0)
+	if (strncmp(o->ui, "https://", 8) != 0 && strncmp(o->ui, "http://127.0.0.1", 16) != 0 &&
+	    strncmp(o->ui, "http://localhost", 16) != 0)
 		return client_usage(c, "--ui: '%s' is neither at an https:// address nor on this machine", esc(o->ui));
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c,
+				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	return -1;
 }
 

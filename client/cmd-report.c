@@ -150,7 +150,8 @@ static void print_quality(const struct store *s)
 {
 	unsigned quality = store_quality(s, SIZE_MAX);
 
-	printf("%s, of which %u.%02u %% is known", format_plural(store_threads(s), "thread"), quality / 100, quality % 100);
+	printf("%s, of which %u.%02u %% is known", format_plural(store_threads(s), "thread"), quality / 100,
+	       quality % 100);
 	for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
 		struct store_gaps all = { 0 };
 
@@ -201,7 +202,8 @@ static void print_json(const struct report *r, size_t n)
 	}
 	json_object_object_add(all, "functions", list);
 	stored_times_json(r->stored.store, all);
-	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->stored.store, SIZE_MAX) / 100.0));
+	json_object_object_add(all, "quality",
+			       json_object_new_double(store_quality(r->stored.store, SIZE_MAX) / 100.0));
 	json_object_object_add(all, "threads", threads_json(r->stored.store));
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }

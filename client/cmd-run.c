@@ -1,6 +1,6 @@
 /*
- * csight run --emu: becomes qemu-aarch64 with the plugin, so that terminal, signals and exit status are the program's own.
- * With --snapshot qemu is a child instead, whose process number is held until its last history is kept.
+ * csight run --emu: becomes qemu-aarch64 with the plugin, so that terminal, signals and exit status are the program's
+ * own. With --snapshot qemu is a child instead, whose process number is held until its last history is kept.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,8 +16,19 @@
 #include "lib/emu/encode.h"
 
 enum {
-	OPTION_EMU, OPTION_SNAPSHOT, OPTION_RETSTACK, OPTION_BROADCAST, OPTION_CYCLES, OPTION_THRESHOLD, OPTION_NO_TIMESTAMPS,
-	OPTION_NO_CONTEXTS, OPTION_RING_SIZE, OPTION_RINGS, OPTION_TRUTH, OPTION_STACKS, OPTION_SYSROOT
+	OPTION_EMU,
+	OPTION_SNAPSHOT,
+	OPTION_RETSTACK,
+	OPTION_BROADCAST,
+	OPTION_CYCLES,
+	OPTION_THRESHOLD,
+	OPTION_NO_TIMESTAMPS,
+	OPTION_NO_CONTEXTS,
+	OPTION_RING_SIZE,
+	OPTION_RINGS,
+	OPTION_TRUTH,
+	OPTION_STACKS,
+	OPTION_SYSROOT
 };
 
 static const struct verb_option options[] = {
@@ -58,7 +69,7 @@ static int parse(struct client *c, struct run *ret)
 	while ((o = client_option(c, &value)) >= 0) {
 		const char **const to[] = {
 			[OPTION_RETSTACK] = &ret->retstack, [OPTION_RING_SIZE] = &ret->ring_size,
-			[OPTION_RINGS] = &ret->rings,	    [OPTION_TRUTH] = &ret->truth,
+			[OPTION_RINGS] = &ret->rings,       [OPTION_TRUTH] = &ret->truth,
 			[OPTION_SYSROOT] = &ret->sysroot,   [OPTION_THRESHOLD] = &ret->threshold,
 		};
 		bool *const flags[ELEMENTS(options)] = {
@@ -85,7 +96,8 @@ static int parse(struct client *c, struct run *ret)
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
 	if (ret->threshold && parse_number(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
-		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX, esc(ret->threshold));
+		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX,
+				    esc(ret->threshold));
 	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
 		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
@@ -153,8 +165,9 @@ static int find_sysroot(const struct guest *guest, const char *program, const ch
 		*sysroot = GUEST_SYSROOT;
 	if (!*sysroot || guest_interpreter_in(guest, *sysroot))
 		return STATUS_OK;
-	snprintf(why, sizeof(why), "it needs %s, which is neither here nor in %s; apt install libc6-arm64-cross, or name with "
-				   "-L where its libraries are",
+	snprintf(why, sizeof(why),
+		 "it needs %s, which is neither here nor in %s; apt install libc6-arm64-cross, or name with "
+		 "-L where its libraries are",
 		 esc(guest->interpreter), esc(*sysroot));
 	return fail_program(program, why);
 }
@@ -176,7 +189,8 @@ static int find_socket(struct client *c, char *ret, size_t size)
 	}
 	socket = csight_text(status, "emuSocket");
 	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
-		return fail_program(c->argv[0], "this csightd does not take emulated programs; start one with --capture=emu");
+		return fail_program(c->argv[0],
+				    "this csightd does not take emulated programs; start one with --capture=emu");
 	return STATUS_OK;
 }
 

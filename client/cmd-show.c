@@ -35,8 +35,8 @@ static void tell_metadata(const struct csight_object *s)
 	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
 	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
 	if (csight_number(s, "attempts", 0) > 1)
-		printf("  decode begun %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0),
-		       reason ? ": " : "", reason ? esc(reason) : "");
+		printf("  decode begun %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0), reason ? ": " : "",
+		       reason ? esc(reason) : "");
 	for (size_t i = 0; i < csight_count(decode, "warnings"); i++)
 		printf("  note: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
@@ -125,7 +125,8 @@ static int parse(struct client *c, struct show *ret)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c,
+				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	return -1;
 }
 

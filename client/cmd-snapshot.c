@@ -17,13 +17,14 @@ static const struct verb_option options[] = {
 
 static void tell_decode(FILE *to, const struct csight_object *decode)
 {
-	static const char *const gaps[] = { "no-image",	  "unknown-address", "overflow", "discard",    "bad-packet",
-					    "bad-image", "lost",	       "cut",	   "crash", "unsupported" };
+	static const char *const gaps[] = { "no-image",   "unknown-address", "overflow", "discard",
+					    "bad-packet", "bad-image",       "lost",     "cut",
+					    "crash",      "unsupported" };
 	const struct csight_object *counts = csight_field(decode, "gaps");
 	int64_t bytes = csight_number(decode, "bytes", 0), decoded = csight_number(decode, "decoded", 0);
 
-	fprintf(to, "  decoded %.1f %% of %s: %s, %s\n",
-		bytes > 0 ? 100.0 * (double)decoded / (double)bytes : 100.0, format_size((uint64_t)bytes),
+	fprintf(to, "  decoded %.1f %% of %s: %s, %s\n", bytes > 0 ? 100.0 * (double)decoded / (double)bytes : 100.0,
+		format_size((uint64_t)bytes),
 		format_plural((uint64_t)csight_number(decode, "instructions", 0), "instruction"),
 		format_plural((uint64_t)csight_number(decode, "calls", 0), "call"));
 	for (size_t i = 0; i < ELEMENTS(gaps); i++)
@@ -63,7 +64,8 @@ int client_took_snapshot(struct client *c, FILE *to, const struct csight_object 
 	} else {
 		client_tell_snapshot(to, snapshot);
 		if (state && strcmp(state, "ready") == 0)
-			fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id), esc(id));
+			fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id),
+				esc(id));
 	}
 	return state && strcmp(state, "raw") == 0 ? STATUS_FAILED : STATUS_OK;
 }

@@ -18,9 +18,10 @@ static void add_target(struct table *t, const struct csight_object *target)
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "pid", 0));
 	table_cell(t, MARK_NONE, text);
 	table_cell(t, MARK_NONE, csight_text(target, "name"));
-	table_cell(t, state && strcmp(state, "armed") == 0	? MARK_GOOD
-		      : state && strcmp(state, "blocked") == 0 ? MARK_BAD
-							       : MARK_NONE,
+	table_cell(t,
+		   state && strcmp(state, "armed") == 0     ? MARK_GOOD
+		   : state && strcmp(state, "blocked") == 0 ? MARK_BAD
+							    : MARK_NONE,
 		   state);
 	table_cell(t, MARK_NONE, csight_flag(target, "running") ? "yes" : "ended");
 	table_cell(t, MARK_NONE, csight_text(target, "capture"));
@@ -32,7 +33,9 @@ static void add_target(struct table *t, const struct csight_object *target)
 
 static int run(struct client *c)
 {
-	static const char *const head[] = { "PID>", "NAME", "STATE", "RUNS", "CAPTURE", "THREADS>", "HISTORY>", "UID>" };
+	static const char *const head[] = {
+		"PID>", "NAME", "STATE", "RUNS", "CAPTURE", "THREADS>", "HISTORY>", "UID>"
+	};
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(table_freep) struct table *t = NULL;
 	size_t n;

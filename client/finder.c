@@ -170,12 +170,13 @@ static void gather(struct finder *f, const struct worker_event *q)
 }
 
 /*
- * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug there,
- * and below /usr/lib/debug.
+ * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug
+ * there, and below /usr/lib/debug.
  */
 static void gather_debug(struct finder *f, const struct worker_event *q)
 {
-	const char *id = build_id_of(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL, *link = q->debug;
+	const char *id = build_id_of(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL,
+		   *link = q->debug;
 	int dir = slash ? (int)(slash - path) : 0;
 
 	forget(f);

@@ -1,7 +1,7 @@
 /*
- * Finds the files that a trace ran through, and their debug files: in a snapshot, by build-id or name in directories that
- * the user gives, at their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed here:
- * whether a file is the wanted one is for csight-decode to tell, which asks for another one where it is not.
+ * Finds the files that a trace ran through, and their debug files: in a snapshot, by build-id or name in directories
+ * that the user gives, at their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed
+ * here: whether a file is the wanted one is for csight-decode to tell, which asks for another one where it is not.
  */
 #ifndef CSIGHT_FINDER_H
 #define CSIGHT_FINDER_H
@@ -15,7 +15,7 @@
 enum { FINDER_DIRS_MAX = 32 };
 
 struct finder {
-	int dir;	       /* of a snapshot, or -1 */
+	int dir;               /* of a snapshot, or -1 */
 	json_object *snapshot; /* or NULL */
 	const char *dirs[FINDER_DIRS_MAX];
 	size_t n_dirs;

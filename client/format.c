@@ -177,8 +177,7 @@ void table_print(struct table *t, FILE *f)
 	for (size_t i = 0; i < t->columns; i++)
 		wide[i] = width(t->head[i], strcspn(t->head[i], ">"));
 	for (size_t i = 0; i < t->n_cells; i++)
-		wide[i % t->columns] =
-			MAX(wide[i % t->columns], width(t->cells[i].text, strlen(t->cells[i].text)));
+		wide[i % t->columns] = MAX(wide[i % t->columns], width(t->cells[i].text, strlen(t->cells[i].text)));
 	fputs(format_mark(f, MARK_HEAD), f);
 	for (size_t i = 0; i < t->columns; i++) {
 		size_t size = strcspn(t->head[i], ">");

@@ -26,8 +26,8 @@ enum format_mark { MARK_NONE, MARK_HEAD, MARK_GOOD, MARK_BAD };
 const char *format_mark(FILE *f, enum format_mark mark);
 
 /*
- * Rows of cells, aligned when printed. head: the titles, "SIZE>" for a column aligned to the right. Cells are copied and
- * escaped.
+ * Rows of cells, aligned when printed. head: the titles, "SIZE>" for a column aligned to the right. Cells are copied
+ * and escaped.
  */
 struct table;
 

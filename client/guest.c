@@ -87,19 +87,21 @@ static bool read_program(int fd, struct guest *ret)
 	if (n < 0)
 		return REFUSE(ret, "%s", strerror((int)-n));
 	if (size >= 2 && start[0] == '#' && start[1] == '!')
-		return REFUSE(ret, "it is a script; run its interpreter, an aarch64 program, with the script as argument");
+		return REFUSE(ret,
+			      "it is a script; run its interpreter, an aarch64 program, with the script as argument");
 	if (size < EI_NIDENT + 4 || memcmp(start, ELFMAG, SELFMAG) != 0)
 		return REFUSE(ret, "it is no ELF program");
 	machine = (uint16_t)(start[EI_DATA] == ELFDATA2MSB ? start[18] << 8 | start[19] : start[19] << 8 | start[18]);
 	if (machine != EM_AARCH64)
-		return REFUSE(ret, "it is a program for %s; --emu runs those for aarch64 (build it with aarch64-linux-gnu-gcc)",
-			      machine_name(machine));
+		return REFUSE(
+		    ret, "it is a program for %s; --emu runs those for aarch64 (build it with aarch64-linux-gnu-gcc)",
+		    machine_name(machine));
 	if (start[EI_CLASS] != ELFCLASS64 || start[EI_DATA] != ELFDATA2LSB || size < sizeof(e))
 		return REFUSE(ret, "it is for aarch64, but not a 64-bit little-endian program");
 	memcpy(&e, start, sizeof(e));
 	if (e.e_type != ET_EXEC && e.e_type != ET_DYN)
-		return REFUSE(ret, e.e_type == ET_REL ? "it is an object file; link it first" :
-							"it is an ELF file, but no program");
+		return REFUSE(ret, e.e_type == ET_REL ? "it is an object file; link it first"
+						      : "it is an ELF file, but no program");
 	return read_segments(&e, fd, ret);
 }
 
@@ -177,17 +179,19 @@ bool guest_emulator(const char *plugin, char *ret, size_t size, char *ret_why, s
 	if (named && *named && strchr(named, '/'))
 		snprintf(ret, size, "%s", named);
 	else if (!find_on_path(named && *named ? named : "qemu-aarch64", ret, size))
-		return refuse(ret_why, why_size,
-			      "there is no %s on the PATH; on Debian 12, apt install qemu-user; elsewhere a QEMU 6 or later "
-			      "built with --enable-plugins, named by $QEMU_AARCH64",
-			      named && *named ? esc(named) : "qemu-aarch64");
+		return refuse(
+		    ret_why, why_size,
+		    "there is no %s on the PATH; on Debian 12, apt install qemu-user; elsewhere a QEMU 6 or later "
+		    "built with --enable-plugins, named by $QEMU_AARCH64",
+		    named && *named ? esc(named) : "qemu-aarch64");
 	rc = try_plugin(ret, plugin);
 	if (rc == 0)
 		return true;
 	if (rc == -EOPNOTSUPP)
-		return refuse(ret_why, why_size,
-			      "%s takes no plugins (static builds do not); Debian 12's package qemu-user does, or build QEMU "
-			      "with --enable-plugins, and name it by $QEMU_AARCH64",
-			      esc(ret));
+		return refuse(
+		    ret_why, why_size,
+		    "%s takes no plugins (static builds do not); Debian 12's package qemu-user does, or build QEMU "
+		    "with --enable-plugins, and name it by $QEMU_AARCH64",
+		    esc(ret));
 	return refuse(ret_why, why_size, "%s cannot be run: %s", esc(ret), strerror(-rc));
 }

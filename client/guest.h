@@ -9,7 +9,7 @@
 #define GUEST_SYSROOT "/usr/aarch64-linux-gnu"
 
 struct guest {
-	char why[512];		    /* where it is no program for the emulator: what it is instead, what to do */
+	char why[512];              /* where it is no program for the emulator: what it is instead, what to do */
 	char interpreter[PATH_MAX]; /* "" for a static program */
 };
 

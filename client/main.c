@@ -15,7 +15,8 @@ struct group {
 
 static const struct group groups[] = {
 	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot } },
-	{ "Look at snapshots", { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_diff, &cmd_open, &cmd_export, &cmd_remove } },
+	{ "Look at snapshots",
+	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_diff, &cmd_open, &cmd_export, &cmd_remove } },
 	{ "Look at files", { &cmd_decode, &cmd_info } },
 	{ "Others", { &cmd_status, &cmd_doctor, &cmd_version } },
 };

@@ -78,7 +78,8 @@ static int open_snapshot(struct offline *d, const char *name)
 	int rc = read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
 	if (rc == -ENOENT) {
-		client_error("%s is no snapshot's directory: neither snapshot.json nor snapshot.ini is in it", esc(name));
+		client_error("%s is no snapshot's directory: neither snapshot.json nor snapshot.ini is in it",
+			     esc(name));
 		return STATUS_FAILED;
 	}
 	if (rc < 0)
@@ -153,10 +154,13 @@ static int look_at(struct offline *d, const char *name)
 		return STATUS_OK;
 	}
 	if (magic == STORE_MAGIC)
-		client_error("%s is a store, which does not say which instructions ran: name the snapshot, its directory or its "
-			     "perf.data (csight show, report, grep, diff, open and export of calls read stores)", esc(name));
+		client_error(
+		    "%s is a store, which does not say which instructions ran: name the snapshot, its directory or its "
+		    "perf.data (csight show, report, grep, diff, open and export of calls read stores)",
+		    esc(name));
 	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
-		client_error("%s is neither a perf.data nor a snapshot's directory; bare trace needs --regs FILE", esc(name));
+		client_error("%s is neither a perf.data nor a snapshot's directory; bare trace needs --regs FILE",
+			     esc(name));
 	else
 		return STATUS_OK;
 	return STATUS_FAILED;
@@ -210,7 +214,8 @@ static bool is_input(const struct offline *d, const char *path)
 {
 	struct stat a, b;
 
-	return stat(path, &a) == 0 && S_ISREG(a.st_mode) && fstat(d->input, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return stat(path, &a) == 0 && S_ISREG(a.st_mode) && fstat(d->input, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 int offline_output(struct offline *d)

@@ -16,9 +16,9 @@ struct offline_file {
 
 struct offline {
 	struct client *client;
-	struct asked asked; /* settled */
-	const char *regs;	   /* the file that describes bare trace, or NULL */
-	json_object *options;	   /* for the decoder, or NULL; freed by offline_done() */
+	struct asked asked;   /* settled */
+	const char *regs;     /* the file that describes bare trace, or NULL */
+	json_object *options; /* for the decoder, or NULL; freed by offline_done() */
 	void (*on_result)(struct client *c, json_object *result);
 	struct finder finder; /* its directory and snapshot are offline_input()'s */
 	/* The rest is offline.c's own. */
@@ -31,8 +31,7 @@ struct offline {
 	pid_t pid;
 };
 
-#define OFFLINE_NONE \
-	.finder = { .dir = -1 }, .input = -1, .code = -1, .server = -1, .job = -1
+#define OFFLINE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .server = -1, .job = -1
 
 /* A perf.data, a snapshot's directory (ours or Arm's), bare trace, or a store where what is asked for comes of one. */
 int offline_input(struct offline *o, const char *name);

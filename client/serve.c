@@ -59,10 +59,11 @@ static int answer_head(int fd, const char *status, const char *type, uint64_t si
 	char text[512];
 
 	/* The page may be nobody's frame, and what it shows nobody's to keep. */
-	snprintf(text, sizeof(text),
-		 "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %ju\r\nConnection: close\r\nCache-Control: no-store\r\n"
-		 "X-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\r\n",
-		 status, type, (uintmax_t)size);
+	snprintf(
+	    text, sizeof(text),
+	    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %ju\r\nConnection: close\r\nCache-Control: no-store\r\n"
+	    "X-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\r\n",
+	    status, type, (uintmax_t)size);
 	return write_full(fd, text, strlen(text));
 }
 

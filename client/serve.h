@@ -1,6 +1,6 @@
 /*
- * The little of HTTP that hands files of memory to a browser on this machine: GET and HEAD, on a loopback port, beneath a
- * path that nobody can guess. Other requests are refused. Not for a network.
+ * The little of HTTP that hands files of memory to a browser on this machine: GET and HEAD, on a loopback port, beneath
+ * a path that nobody can guess. Other requests are refused. Not for a network.
  */
 #ifndef CSIGHT_CLIENT_SERVE_H
 #define CSIGHT_CLIENT_SERVE_H

@@ -73,8 +73,8 @@ static int recover(const char *name, struct stored *ret)
 		rc = store_open(fd, &ret->store);
 	if (rc < 0)
 		return rc;
-	client_error("the store of %s was cut or is damaged: this is what its first %ju of %ju bytes have", esc(name), (uintmax_t)end,
-		     (uintmax_t)st.st_size);
+	client_error("the store of %s was cut or is damaged: this is what its first %ju of %ju bytes have", esc(name),
+		     (uintmax_t)end, (uintmax_t)st.st_size);
 	close(ret->fd);
 	ret->fd = TAKE_FD(fd);
 	return 0;
@@ -89,10 +89,10 @@ int stored_read(const char *name, struct stored *ret)
 	if (rc == 0)
 		return STATUS_OK;
 	client_error("cannot read the store of %s: %s", esc(name),
-		     rc == -EBADMSG	    ? "this is no store (csight decode --to store -o FILE makes one of a trace)"
+		     rc == -EBADMSG ? "this is no store (csight decode --to store -o FILE makes one of a trace)"
 		     : rc == -EPROTONOSUPPORT ? "it is in the format of another version of csight"
-		     : rc == -ENODATA	    ? "it was cut or damaged so early that nothing is whole"
-					    : strerror(-rc));
+		     : rc == -ENODATA         ? "it was cut or damaged so early that nothing is whole"
+					      : strerror(-rc));
 	return STATUS_FAILED;
 }
 
@@ -160,10 +160,10 @@ void stored_tell_times(FILE *to, const struct store *s)
 		fprintf(to, "from %s", format_time_exact(store_realtime(s, first)));
 	else
 		fprintf(to, "from %ju ns%s", (uintmax_t)first,
-			!clock			      ? ""
-			: strcmp(clock, "perf") == 0  ? " of the kernel's own clock"
+			!clock                          ? ""
+			: strcmp(clock, "perf") == 0    ? " of the kernel's own clock"
 			: strcmp(clock, "counter") == 0 ? " as the trace's counter has it"
-						      : " of CLOCK_MONOTONIC");
+							: " of CLOCK_MONOTONIC");
 	fprintf(to, " on, for %s", format_duration(last - first));
 	if (bound)
 		fprintf(to, "; times are off by %s at most", format_duration(bound));

@@ -12,7 +12,10 @@ struct stored {
 	struct csight_object *snapshot; /* as the daemon tells of it; NULL: a file's */
 };
 
-#define STORED_NONE { .fd = -1 }
+#define STORED_NONE      \
+	{                \
+		.fd = -1 \
+	}
 #define STORED_ARGUMENT "ID|FILE"
 
 /* Whether name is of a file or directory here, and no snapshot's id. */

@@ -92,8 +92,8 @@ int view_options(struct client *c, const struct view *v, const struct store *s, 
 	rc = find_thread(s, v->thread, &o->tid);
 	if (rc == 0)
 		return 0;
-	client_error(rc == -EEXIST ? "more than one thread is called '%s'; give its number:" :
-				     "no thread '%s' in this trace; there are:",
+	client_error(rc == -EEXIST ? "more than one thread is called '%s'; give its number:"
+				   : "no thread '%s' in this trace; there are:",
 		     esc(v->thread));
 	for (size_t i = 0; i < store_threads(s); i++)
 		fprintf(stderr, "  %u  %s\n", store_thread(s, i)->tid, esc(store_thread(s, i)->name));

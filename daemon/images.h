@@ -1,8 +1,8 @@
 /*
  * The images that a decode asks for. Each is answered with the file that the target handed over, with the copy in the
  * snapshot, or, where a restart lost the descriptors, with the file of that path: opened with its owner's rights and
- * compared with what it was. A debug file is looked for below /usr/lib/debug alone, where root puts them, with the owner's
- * rights as well. On the loop's thread.
+ * compared with what it was. A debug file is looked for below /usr/lib/debug alone, where root puts them, with the
+ * owner's rights as well. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_IMAGES_H
 #define CSIGHT_DAEMON_IMAGES_H

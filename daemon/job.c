@@ -120,8 +120,7 @@ static void tell_progress(struct snapshot *s)
 {
 	struct call *c;
 
-	TAILQ_FOREACH(c, &s->waiting, link)
-	{
+	TAILQ_FOREACH (c, &s->waiting, link) {
 		json_object *o = json_object_new_object();
 
 		json_add_str(o, "phase", "decoding");
@@ -476,17 +475,17 @@ static void on_child_ended(void *data, uint64_t id, int status)
 	struct jobs *j = data;
 	struct job *job;
 
-	TAILQ_FOREACH(job, &j->running, link)
-	if (job->id == id && !job->over) {
-		job->child_ended = true;
-		job->status = status;
-		/* Its last words may still be in the socket. */
-		if (job->event)
-			on_job(job->fd, EV_READ, job);
-		else
-			check_end(job);
-		return;
-	}
+	TAILQ_FOREACH (job, &j->running, link)
+		if (job->id == id && !job->over) {
+			job->child_ended = true;
+			job->status = status;
+			/* Its last words may still be in the socket. */
+			if (job->event)
+				on_job(job->fd, EV_READ, job);
+			else
+				check_end(job);
+			return;
+		}
 }
 
 static void on_lost(void *data)
@@ -564,10 +563,10 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 	const struct job *job;
 	unsigned n = 0;
 
-	STAILQ_FOREACH(w, &j->queue, link)
-	n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
-	TAILQ_FOREACH(job, &j->running, link)
-	n += uid == 0 || uid == job->snapshot->uid;
+	STAILQ_FOREACH (w, &j->queue, link)
+		n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
+	TAILQ_FOREACH (job, &j->running, link)
+		n += uid == 0 || uid == job->snapshot->uid;
 	return n;
 }
 

@@ -160,13 +160,13 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	unsigned targets = 0, snapshots = 0;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH(t, targets_list(d->targets), link)
-	targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
-	TAILQ_FOREACH(snapshot, spool_list(d->spool), link)
-	if (policy_owns(c->uid, snapshot->uid)) {
-		snapshots++;
-		bytes += snapshot->size;
-	}
+	TAILQ_FOREACH (t, targets_list(d->targets), link)
+		targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
+	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
+		if (policy_owns(c->uid, snapshot->uid)) {
+			snapshots++;
+			bytes += snapshot->size;
+		}
 	if (jobs_trouble(d->jobs))
 		add_text(warnings, jobs_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
@@ -190,9 +190,9 @@ static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct target *t;
 
-	TAILQ_FOREACH(t, targets_list(d->targets), link)
-	if (policy_owns(c->uid, t->uid))
-		json_object_array_add(list, target_json(t));
+	TAILQ_FOREACH (t, targets_list(d->targets), link)
+		if (policy_owns(c->uid, t->uid))
+			json_object_array_add(list, target_json(t));
 	json_object_object_add(o, "targets", list);
 	call_reply(c, o);
 }
@@ -226,7 +226,7 @@ static void changed(struct target *t, int rc, struct call *c, bool arm)
 
 		target_trouble(t, &trouble);
 		fail_pid(c, rc == -EINVAL ? "org.csight.NotArmed" : "org.csight.CannotTrace", t->pid,
-			 rc == -EBUSY	? "too many ask for the same process"
+			 rc == -EBUSY   ? "too many ask for the same process"
 			 : trouble.size ? (const char *)trouble.data
 					: strerror(-rc));
 	} else if (arm) {
@@ -331,9 +331,9 @@ static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct snapshot *snapshot;
 
-	TAILQ_FOREACH(snapshot, spool_list(d->spool), link)
-	if (policy_owns(c->uid, snapshot->uid))
-		json_object_array_add(list, methods_snapshot_json(d, snapshot));
+	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
+		if (policy_owns(c->uid, snapshot->uid))
+			json_object_array_add(list, methods_snapshot_json(d, snapshot));
 	json_object_object_add(o, "snapshots", list);
 	call_reply(c, o);
 }

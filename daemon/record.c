@@ -114,7 +114,8 @@ static int add_image(struct record *r, int dir, const struct code_image *image, 
 		if (r->target->ring.ops == &emu_capture)
 			miss(r, "%s: the traced program did not hand this file over", image->path);
 	} else if (id.links == 0) {
-		if (!file_answers(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX || *copied + id.size > COPY_ALL_MAX) {
+		if (!file_answers(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX ||
+		    *copied + id.size > COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");
 			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {

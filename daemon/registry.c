@@ -236,8 +236,8 @@ static bool over_limit(const struct registry *r, uid_t uid)
 	const struct registrant *g;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(g, &r->registrants, link)
-	n += g->peer.uid == uid && !g->target;
+	TAILQ_FOREACH (g, &r->registrants, link)
+		n += g->peer.uid == uid && !g->target;
 	return n >= NEWCOMERS_MAX;
 }
 

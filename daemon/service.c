@@ -290,8 +290,8 @@ static bool over_limit(const struct service *s, uid_t uid)
 	unsigned limit = uid == 0 ? CONNECTIONS_OF_ROOT : CONNECTIONS_PER_USER, count = 0;
 	const struct connection *n;
 
-	TAILQ_FOREACH(n, &s->connections, link)
-	count += n->uid == uid;
+	TAILQ_FOREACH (n, &s->connections, link)
+		count += n->uid == uid;
 	return count >= limit || s->n_connections >= CONNECTIONS_MAX;
 }
 

@@ -16,11 +16,11 @@ struct settings {
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
 	char capture[16];
 	char decode_user[64];
-	char arm[16];	      /* request, machine */
-	char sink[64];	      /* the trace sink to use; "auto": the best there is */
-	char shared_sink[64]; /* who may use one that all share: all, root, a group's name */
-	uint64_t ring_size;   /* bytes a CPU */
-	uint64_t rings_max;   /* bytes all private rings may take together */
+	char arm[16];             /* request, machine */
+	char sink[64];            /* the trace sink to use; "auto": the best there is */
+	char shared_sink[64];     /* who may use one that all share: all, root, a group's name */
+	uint64_t ring_size;       /* bytes a CPU */
+	uint64_t rings_max;       /* bytes all private rings may take together */
 	uint64_t spool_max;       /* bytes the snapshots may take together */
 	uint64_t spool_keep_free; /* bytes left free on the spool's file system */
 	uint64_t snapshot_max;    /* bytes of trace copied for one snapshot */

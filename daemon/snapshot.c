@@ -265,7 +265,7 @@ static void wait_filled(struct request *r)
 		}
 		target_trouble(r->target, &trouble);
 		fail(r, "org.csight.SnapshotFailed",
-		     trouble.size		 ? (const char *)trouble.data
+		     trouble.size                ? (const char *)trouble.data
 		     : ring->state == RING_ARMED ? "the process executed nothing since it was armed"
 						 : "the process left no trace");
 		return;
@@ -299,10 +299,10 @@ static bool over_limit(struct daemon *d, uid_t uid)
 	const struct snapshot *s;
 	unsigned on_way = 0, waiting = 0;
 
-	TAILQ_FOREACH(r, &d->requests, link)
-	on_way += r->target->uid == uid;
-	TAILQ_FOREACH(s, spool_list(d->spool), link)
-	waiting += s->uid == uid && s->state < SNAPSHOT_READY;
+	TAILQ_FOREACH (r, &d->requests, link)
+		on_way += r->target->uid == uid;
+	TAILQ_FOREACH (s, spool_list(d->spool), link)
+		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
 	return on_way >= REQUESTS_PER_USER || waiting >= d->settings.snapshots_per_user;
 }
 

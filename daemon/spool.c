@@ -233,9 +233,9 @@ static void list_one(struct spool *s, const char *id)
 	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir >= 0)
 		tree_size(dir, &snapshot->size);
-	TAILQ_FOREACH_REVERSE(at, &s->list, snapshot_list, link)
-	if (at->time <= snapshot->time)
-		break;
+	TAILQ_FOREACH_REVERSE (at, &s->list, snapshot_list, link)
+		if (at->time <= snapshot->time)
+			break;
 	if (at)
 		TAILQ_INSERT_AFTER(&s->list, at, snapshot, link);
 	else
@@ -325,9 +325,9 @@ struct snapshot *spool_find(const struct spool *s, const char *id)
 {
 	struct snapshot *snapshot;
 
-	TAILQ_FOREACH(snapshot, &s->list, link)
-	if (strcmp(snapshot->id, id) == 0)
-		return snapshot;
+	TAILQ_FOREACH (snapshot, &s->list, link)
+		if (strcmp(snapshot->id, id) == 0)
+			return snapshot;
 	return NULL;
 }
 
@@ -336,8 +336,8 @@ uint64_t spool_bytes(const struct spool *s)
 	const struct snapshot *snapshot;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH(snapshot, &s->list, link)
-	bytes += snapshot->size;
+	TAILQ_FOREACH (snapshot, &s->list, link)
+		bytes += snapshot->size;
 	return bytes;
 }
 
@@ -422,15 +422,14 @@ static struct snapshot *least_wanted(const struct spool *s, const struct snapsho
 	struct snapshot *a, *b, *found = NULL;
 	uint64_t most = 0;
 
-	TAILQ_FOREACH(a, &s->list, link)
-	{
+	TAILQ_FOREACH (a, &s->list, link) {
 		uint64_t bytes = 0;
 
 		if (!at_rest(a) || a == keep)
 			continue;
-		TAILQ_FOREACH(b, &s->list, link)
-		if (at_rest(b) && b != keep && b->uid == a->uid)
-			bytes += b->size + 1;
+		TAILQ_FOREACH (b, &s->list, link)
+			if (at_rest(b) && b != keep && b->uid == a->uid)
+				bytes += b->size + 1;
 		if (bytes > most) {
 			most = bytes;
 			found = a;
@@ -484,9 +483,10 @@ static bool drop_shared(struct spool *s)
 {
 	struct snapshot *snapshot;
 
-	TAILQ_FOREACH(snapshot, &s->list, link)
-	if (snapshot->shared && !snapshot->traceless && snapshot->state == SNAPSHOT_READY && drop_trace(s, snapshot))
-		return true;
+	TAILQ_FOREACH (snapshot, &s->list, link)
+		if (snapshot->shared && !snapshot->traceless && snapshot->state == SNAPSHOT_READY &&
+		    drop_trace(s, snapshot))
+			return true;
 	return false;
 }
 

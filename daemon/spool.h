@@ -31,7 +31,7 @@ struct snapshot {
 	char *name;
 	uint64_t time, blind, size;
 	size_t threads;
-	bool shared;	/* its trace holds what other processes did, too */
+	bool shared;    /* its trace holds what other processes did, too */
 	bool traceless; /* its trace is dropped */
 	unsigned attempts;
 	char *reason;         /* or NULL */

@@ -57,9 +57,9 @@ static struct table *find(struct tables *t, uid_t uid, const char *key)
 {
 	struct table *one;
 
-	TAILQ_FOREACH(one, &t->list, link)
-	if (one->uid == uid && strcmp(one->key, key) == 0)
-		break;
+	TAILQ_FOREACH (one, &t->list, link)
+		if (one->uid == uid && strcmp(one->key, key) == 0)
+			break;
 	return one;
 }
 
@@ -79,8 +79,8 @@ static uint64_t bytes_of(const struct tables *t, uid_t uid)
 	const struct table *one;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH(one, &t->list, link)
-	bytes += one->uid == uid ? one->size : 0;
+	TAILQ_FOREACH (one, &t->list, link)
+		bytes += one->uid == uid ? one->size : 0;
 	return bytes;
 }
 
@@ -90,8 +90,7 @@ static struct table *least_missed(struct tables *t)
 	struct table *one, *found = NULL;
 	uint64_t most = 0;
 
-	TAILQ_FOREACH_REVERSE(one, &t->list, list, link)
-	{
+	TAILQ_FOREACH_REVERSE (one, &t->list, list, link) {
 		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of(t, one->uid);
 
 		if (found && bytes <= most)

@@ -99,11 +99,11 @@ static void limit_history(struct targets *all, uid_t uid)
 	struct target *t, *next;
 	uint64_t bytes = 0, count = 0;
 
-	TAILQ_FOREACH(t, &all->list, link)
-	if (is_history(t, uid)) {
-		count++;
-		bytes += t->ring.ops->memory(t->ring.source);
-	}
+	TAILQ_FOREACH (t, &all->list, link)
+		if (is_history(t, uid)) {
+			count++;
+			bytes += t->ring.ops->memory(t->ring.source);
+		}
 	for (t = TAILQ_FIRST(&all->list); t && (count > s->history_targets || bytes > s->history_bytes); t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (!is_history(t, uid))
@@ -171,8 +171,8 @@ unsigned targets_alive(const struct targets *all, uid_t uid)
 	const struct target *t;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(t, &all->list, link)
-	n += t->uid == uid && t->ring.state != RING_GONE;
+	TAILQ_FOREACH (t, &all->list, link)
+		n += t->uid == uid && t->ring.state != RING_GONE;
 	return n;
 }
 
@@ -180,8 +180,7 @@ struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid)
 {
 	struct target *t, *ended = NULL;
 
-	TAILQ_FOREACH(t, &all->list, link)
-	{
+	TAILQ_FOREACH (t, &all->list, link) {
 		if (t->pid != pid)
 			continue;
 		if (t->ring.state != RING_GONE)
@@ -249,11 +248,11 @@ int target_new(struct targets *all, const struct target_info *info, const struct
 	memcpy(t->arguments, info->arguments, info->arguments_size);
 	t->arguments_size = info->arguments_size;
 	/* The same process registers anew after it executed another program: what it was before is history. */
-	TAILQ_FOREACH(old, &all->list, link)
-	if (old->pid == t->pid && old->ring.state != RING_GONE) {
-		target_gone(old);
-		break;
-	}
+	TAILQ_FOREACH (old, &all->list, link)
+		if (old->pid == t->pid && old->ring.state != RING_GONE) {
+			target_gone(old);
+			break;
+		}
 	TAILQ_INSERT_TAIL(&all->list, t, link);
 	t->listed = true;
 	*ret = target_ref(t);
@@ -271,8 +270,8 @@ int target_add_file(struct target *t, struct file *f)
 	const struct target *other;
 	size_t n = 0;
 
-	TAILQ_FOREACH(other, targets_list(t->daemon->targets), link)
-	n += other->uid == t->uid ? other->n_files : 0;
+	TAILQ_FOREACH (other, targets_list(t->daemon->targets), link)
+		n += other->uid == t->uid ? other->n_files : 0;
 	if (t->n_files >= FILES_MAX || n >= t->daemon->files_per_user) {
 		t->lost_files++;
 		file_unref(f);

@@ -45,7 +45,7 @@ struct target {
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
 	bool listed;
-	bool adopted;        /* it is a target only while it is armed: it did not come by itself */
+	bool adopted; /* it is a target only while it is armed: it did not come by itself */
 	int pidfd;
 	struct event *ended;
 	struct ring ring;

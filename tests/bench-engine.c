@@ -5,11 +5,11 @@
  *   bench-engine --packets NAME INPUT   branch-broadcast trace: its packets alone
  *   bench-engine --frames NAME INPUT    the de-framer; of what is in no frames, frames of six sources are made
  *
- * The reference is OpenCSD itself: code in buffers, a callback that does nothing. ROUNDS (3) is how often each is run; a
- * round of ours is a first pass, by a new engine, and a warm one, of the same bytes once more; OpenCSD has nothing that a
- * second pass would find warm (the difference is below one in a hundred). BYTES: of a trace, that many at most; MEMORY: how much 1 GiB of it takes. Times are of
- * the thread's processor. Lines: trace, work, pass, reference and subject in MB/s and ns a range, the ratio's least, median
- * and most, and whether both said the same.
+ * The reference is OpenCSD itself: code in buffers, a callback that does nothing. ROUNDS (3) is how often each is run;
+ * a round of ours is a first pass, by a new engine, and a warm one, of the same bytes once more; OpenCSD has nothing
+ * that a second pass would find warm (the difference is below one in a hundred). BYTES: of a trace, that many at most;
+ * MEMORY: how much 1 GiB of it takes. Times are of the thread's processor. Lines: trace, work, pass, reference and
+ * subject in MB/s and ns a range, the ratio's least, median and most, and whether both said the same.
  */
 #include "config.h"
 
@@ -95,7 +95,8 @@ static size_t pages_read(void *user, const struct engine_context *context, uint6
 		page->to = (uint32_t)memory->read(memory->user, context, page->address, page->bytes, PAGE);
 		if (page->to <= at) {
 			page->from = at;
-			page->to = at + (uint32_t)memory->read(memory->user, context, address, page->bytes + at, PAGE - at);
+			page->to =
+			    at + (uint32_t)memory->read(memory->user, context, address, page->bytes + at, PAGE - at);
 		}
 	}
 	if (at < page->from || at >= page->to)
@@ -143,8 +144,8 @@ struct subject {
 	const struct engine_ops *ops; /* whose elements are to be OpenCSD's */
 };
 
-static int run_engine(const struct engine_ops *ops, const struct trace *t, const struct engine_memory *memory, double *ret_first,
-		      double *ret_warm)
+static int run_engine(const struct engine_ops *ops, const struct trace *t, const struct engine_memory *memory,
+		      double *ret_first, double *ret_warm)
 {
 	const struct element_sink sink = { .element = ignore };
 	struct engine *e = NULL;
@@ -178,8 +179,8 @@ static uint32_t region_of(void *user, uint64_t address)
 	return (uint32_t)(address >> 9) & INT32_MAX;
 }
 
-static int run_outlet(enum native_outlet outlet, const struct trace *t, const struct engine_memory *memory, double *ret_first,
-		      double *ret_warm)
+static int run_outlet(enum native_outlet outlet, const struct trace *t, const struct engine_memory *memory,
+		      double *ret_first, double *ret_warm)
 {
 	const struct native_sink sink = { .batch = take_batch, .outlet = outlet, .region = region_of };
 	struct native *e = NULL;
@@ -240,7 +241,8 @@ static ocsd_datapath_resp_t on_counted(const void *user, const ocsd_trc_index_t 
 	return OCSD_RESP_CONT;
 }
 
-static ocsd_datapath_resp_t on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index, const void *packet)
+static ocsd_datapath_resp_t on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_trc_index_t index,
+				      const void *packet)
 {
 	return OCSD_RESP_CONT;
 }
@@ -259,8 +261,8 @@ static bool give_code(dcd_tree_handle_t tree, const struct pages *p, struct buf 
 		for (; i < p->n && p->list[i]->address + p->list[i]->from == end; i++)
 			end = p->list[i]->address + p->list[i]->to;
 		if (end > start)
-			good = ocsd_dt_add_buffer_mem_acc(tree, start, OCSD_MEM_SPACE_ANY, code->data + at, (uint32_t)(end - start)) ==
-			       OCSD_OK;
+			good = ocsd_dt_add_buffer_mem_acc(tree, start, OCSD_MEM_SPACE_ANY, code->data + at,
+							  (uint32_t)(end - start)) == OCSD_OK;
 		at += end - start;
 	}
 	return good && buf_error(code) == 0;
@@ -287,8 +289,10 @@ static int run_opencsd(const struct trace *t, const struct pages *p, FnTraceElem
 	if (on)
 		good = good && ocsd_dt_set_gen_elem_outfn(tree, on, NULL) == OCSD_OK && give_code(tree, p, &code);
 	else
-		good = good && ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, (void *)on_packet, NULL) == OCSD_OK;
-	good = good && !OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(tree, OCSD_OP_DATA, 0, (uint32_t)t->size, t->bytes, &used));
+		good = good && ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, (void *)on_packet,
+							      NULL) == OCSD_OK;
+	good = good && !OCSD_DATA_RESP_IS_FATAL(
+			   ocsd_dt_process_data(tree, OCSD_OP_DATA, 0, (uint32_t)t->size, t->bytes, &used));
 	*ret = now() - at;
 	ocsd_destroy_dcd_tree(tree);
 	return good ? 0 : -EIO;
@@ -311,8 +315,8 @@ static double median(const double *values)
 }
 
 /* ranges 0: they are not what it is about. */
-static void show(const char *work, const char *pass, uint64_t bytes, uint64_t ranges, const double *reference, const double *subject,
-		 const char *same)
+static void show(const char *work, const char *pass, uint64_t bytes, uint64_t ranges, const double *reference,
+		 const double *subject, const char *same)
 {
 	double ratio[ROUNDS_MAX], least = 1e30, most = 0;
 
@@ -352,8 +356,8 @@ static int listen_to(const struct engine_ops *ops, const struct trace *t, struct
 	return rc;
 }
 
-static int run_subject(const struct subject *s, const struct trace *t, const struct engine_memory *memory, double *ret_first,
-		       double *ret_warm)
+static int run_subject(const struct subject *s, const struct trace *t, const struct engine_memory *memory,
+		       double *ret_first, double *ret_warm)
 {
 	return s->ops ? run_engine(s->ops, t, memory, ret_first, ret_warm) : s->run(t, memory, ret_first, ret_warm);
 }
@@ -419,8 +423,8 @@ static void bench_memory(const struct trace *t, struct pages *p)
 	if (rc == 0)
 		rc = ops->finish(e);
 	getrusage(RUSAGE_SELF, &after);
-	printf("%-18s %-9s %-5s %9.1f MiB%s\n", name, "memory", "1GiB", (double)(after.ru_maxrss - before.ru_maxrss) / 1024,
-	       rc < 0 ? " until it failed" : "");
+	printf("%-18s %-9s %-5s %9.1f MiB%s\n", name, "memory", "1GiB",
+	       (double)(after.ru_maxrss - before.ru_maxrss) / 1024, rc < 0 ? " until it failed" : "");
 	fflush(stdout);
 	_exit(0);
 }
@@ -439,8 +443,8 @@ static int check_reference(const struct trace *t, struct pages *p)
 	if (rc == 0)
 		rc = run_opencsd(&head, p, on_counted, &took);
 	if (rc == 0 && ranges_told != said.ranges)
-		printf("# %s: the reference tells %ju ranges, not %ju: it is no reference\n", name, (uintmax_t)ranges_told,
-		       (uintmax_t)said.ranges);
+		printf("# %s: the reference tells %ju ranges, not %ju: it is no reference\n", name,
+		       (uintmax_t)ranges_told, (uintmax_t)said.ranges);
 	return rc < 0 ? rc : ranges_told == said.ranges ? 0 : -EIO;
 }
 
@@ -459,11 +463,12 @@ static int bench_trace(const struct trace *t)
 		rc = check_reference(t, &p);
 	if (rc < 0)
 		return rc;
-	printf("# %s: %.1f MB, %.1f M instructions in %.1f M ranges; %.3f bytes an instruction; %zu pages of code\n", name,
-	       (double)t->size / 1e6, (double)reference.instructions / 1e6, (double)reference.ranges / 1e6,
+	printf("# %s: %.1f MB, %.1f M instructions in %.1f M ranges; %.3f bytes an instruction; %zu pages of code\n",
+	       name, (double)t->size / 1e6, (double)reference.instructions / 1e6, (double)reference.ranges / 1e6,
 	       (double)t->size / (double)MAX(reference.instructions, (uint64_t)1), p.n);
 	for (size_t k = 0; subjects[k].work; k++)
-		same[k] = subjects[k].ops && listen_to(subjects[k].ops, t, &p, &said) == 0 && memcmp(&said, &reference, sizeof(said)) == 0;
+		same[k] = subjects[k].ops && listen_to(subjects[k].ops, t, &p, &said) == 0 &&
+			  memcmp(&said, &reference, sizeof(said)) == 0;
 	for (unsigned i = 0; rc == 0 && i < rounds; i++) {
 		rc = run_opencsd(t, &p, on_element, &times[i]);
 		for (size_t k = 0; rc == 0 && subjects[k].work; k++)
@@ -476,7 +481,9 @@ static int bench_trace(const struct trace *t)
 
 		for (size_t k = 0; subjects[k].work; k++)
 			show(subjects[k].work, which, t->size, reference.ranges, times, took[k][pass],
-			     !subjects[k].ops ? "-" : same[k] ? "equal" : "DIFFERENT");
+			     !subjects[k].ops ? "-"
+			     : same[k]        ? "equal"
+					      : "DIFFERENT");
 	}
 	if (getenv("MEMORY"))
 		bench_memory(t, &p);
@@ -630,7 +637,8 @@ static int bench_frames(const struct trace *t)
 	free(data);
 	ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0);
 	ocsd_register_custom_decoder("taker", &factory);
-	tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_FRAME_FORMATTED, OCSD_DFRMTR_FRAME_MEM_ALIGN | OCSD_DFRMTR_RESET_ON_4X_FSYNC);
+	tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_FRAME_FORMATTED,
+				    OCSD_DFRMTR_FRAME_MEM_ALIGN | OCSD_DFRMTR_RESET_ON_4X_FSYNC);
 	for (unsigned i = 1; i <= DEFRAME_ID_MAX; i++) {
 		uint8_t config = (uint8_t)i, id;
 

@@ -1,6 +1,6 @@
 /*
- * bench-store FILE CALLS: writes a store of so many calls, of several threads in turns, and lets the file's pages go. Prints
- * the calls, bytes a call, nanoseconds of the processor a call, and the most memory that it took, in MiB.
+ * bench-store FILE CALLS: writes a store of so many calls, of several threads in turns, and lets the file's pages go.
+ * Prints the calls, bytes a call, nanoseconds of the processor a call, and the most memory that it took, in MiB.
  */
 #include "config.h"
 
@@ -37,8 +37,12 @@ static unsigned draw(unsigned n)
 
 static void tell(struct teller *t, enum call_event_type type, unsigned kind, const struct region *function)
 {
-	const struct call_event e = { .type = type, .kind = (uint8_t)kind, .time = t->time, .instructions = t->instructions,
-				      .bound = 10, .function = function };
+	const struct call_event e = { .type = type,
+				      .kind = (uint8_t)kind,
+				      .time = t->time,
+				      .instructions = t->instructions,
+				      .bound = 10,
+				      .function = function };
 
 	if (t->rc == 0)
 		t->rc = store_event(t->writer, t->thread, &e);
@@ -110,7 +114,10 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < FUNCTIONS; i++) {
 		snprintf(names[i], sizeof(names[i]), "function_%u", i);
-		functions[i] = (struct region){ .id = i, .start = 0x400000 + 64 * i, .end = 0x400040 + 64 * i, .name = names[i],
+		functions[i] = (struct region){ .id = i,
+						.start = 0x400000 + 64 * i,
+						.end = 0x400040 + 64 * i,
+						.name = names[i],
 						.image = "/usr/bin/drawn" };
 	}
 	rc = write_store(fd, strtoull(argv[2], NULL, 10), &calls);

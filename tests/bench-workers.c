@@ -1,11 +1,11 @@
 /*
- * What several threads cost, one of which reads and listens, against one: processor time of all, how even the load is, how
- * long it takes.
+ * What several threads cost, one of which reads and listens, against one: processor time of all, how even the load is,
+ * how long it takes.
  *
  *   bench-workers NAME INPUT [THREADS...]
  *
- * Each outlet of the native engine, in its first pass over the trace and in its third one. Those who listen do nothing. With
- * BYTES=N of the trace at most so many; PART=N bytes in each part; ROUNDS=N (5), of which the medians are told.
+ * Each outlet of the native engine, in its first pass over the trace and in its third one. Those who listen do nothing.
+ * With BYTES=N of the trace at most so many; PART=N bytes in each part; ROUNDS=N (5), of which the medians are told.
  */
 #include "config.h"
 

@@ -75,8 +75,7 @@ static void count_told(json_object *result, struct outcome *o)
 /* Whether there is more of any kind of gap than there was. */
 static bool more_gaps(const struct outcome *o)
 {
-	json_object_object_foreach(o->gaps, type, count)
-	{
+	json_object_object_foreach (o->gaps, type, count) {
 		json_object *before = NULL;
 
 		json_object_object_get_ex(t.whole.gaps, type, &before);

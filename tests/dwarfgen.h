@@ -1,7 +1,8 @@
 /*
  * An ELF file with DWARF of version 4 or 5, made by hand. At TEXT, a function "outer" of 0x100 bytes, of line 10 of
- * /src/main.c; "middle" (line 20 of lib/part.h) is inlined from 0x20 to 0x60 and from 0x80 to 0x90, called at line 12; "leaf"
- * (line 30 there) is inlined in that from 0x28 to 0x30, called at line 22 of lib/part.h. Behind it "next", of 0x40 bytes.
+ * /src/main.c; "middle" (line 20 of lib/part.h) is inlined from 0x20 to 0x60 and from 0x80 to 0x90, called at line 12;
+ * "leaf" (line 30 there) is inlined in that from 0x28 to 0x30, called at line 22 of lib/part.h. Behind it "next", of
+ * 0x40 bytes.
  */
 #ifndef CSIGHT_TESTS_DWARFGEN_H
 #define CSIGHT_TESTS_DWARFGEN_H
@@ -14,10 +15,9 @@
 
 enum { DWARF_TEXT = 0x10000, DWARF_TEXT_OFFSET = 0x1000, DWARF_TEXT_SIZE = 0x200 };
 
-static const char *const dwarfgen_names[DWARF_SECTIONS] = {
-	".debug_info",	      ".debug_abbrev", ".debug_str",	".debug_line",	  ".debug_line_str",
-	".debug_str_offsets", ".debug_addr",   ".debug_ranges", ".debug_rnglists"
-};
+static const char *const dwarfgen_names[DWARF_SECTIONS] = { ".debug_info", ".debug_abbrev",   ".debug_str",
+							    ".debug_line", ".debug_line_str", ".debug_str_offsets",
+							    ".debug_addr", ".debug_ranges",   ".debug_rnglists" };
 
 static void dwarfgen_bytes(struct buf *b, const uint8_t *bytes, size_t n)
 {
@@ -202,15 +202,13 @@ static void dwarfgen_elf(struct buf *b, const struct buf s[DWARF_SECTIONS])
 
 	buf_u8(&names, 0);
 	for (int i = 0; i < DWARF_SECTIONS; i++) {
-		table[i + 1] = (Elf64_Shdr){ .sh_name = (uint32_t)names.size,
-					     .sh_type = SHT_PROGBITS,
-					     .sh_offset = at,
-					     .sh_size = s[i].size };
+		table[i + 1] = (Elf64_Shdr){
+			.sh_name = (uint32_t)names.size, .sh_type = SHT_PROGBITS, .sh_offset = at, .sh_size = s[i].size
+		};
 		at += s[i].size;
 		dwarfgen_text(&names, dwarfgen_names[i]);
 	}
-	table[DWARF_SECTIONS + 1] =
-	    (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = names.size };
+	table[DWARF_SECTIONS + 1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = names.size };
 	h.e_shoff = at + names.size;
 	memcpy(h.e_ident, ELFMAG, SELFMAG);
 	h.e_ident[EI_CLASS] = ELFCLASS64;

@@ -3,11 +3,11 @@
  *
  *   exact DIR PID TID:END[:LEAST]... <ELEMENTS
  *
- * ELEMENTS: of one process, as `csight decode --to elements` prints them. The instructions of a thread's ranges must be the
- * piece of its truth log, DIR/PID.TID.*.truth, that ends with the log's instruction number END (how many it held when the
- * ring was frozen). LEAST: the decode must have at least this many. What ran while the thread was frozen (the file of the
- * same name with .gaps, where there is one) is not in any decode. Counts of cycles are those of the instructions since the
- * count before. Prints a line a thread and "N equal in all"; exits with 0 when all is equal.
+ * ELEMENTS: of one process, as `csight decode --to elements` prints them. The instructions of a thread's ranges must be
+ * the piece of its truth log, DIR/PID.TID.*.truth, that ends with the log's instruction number END (how many it held
+ * when the ring was frozen). LEAST: the decode must have at least this many. What ran while the thread was frozen (the
+ * file of the same name with .gaps, where there is one) is not in any decode. Counts of cycles are those of the
+ * instructions since the count before. Prints a line a thread and "N equal in all"; exits with 0 when all is equal.
  */
 #include "config.h"
 
@@ -55,8 +55,8 @@ static int add(struct runs *r, uint64_t start, uint64_t count)
 static void check_cycles(struct runs *r, uint32_t cycles, unsigned *ret_gaps)
 {
 	if (r->cycles && cycles != r->count - r->counted) {
-		printf("in the decode: %" PRIu32 " cycles for %" PRIu64 " instructions, at instruction %" PRIu64 "\n", cycles,
-		       r->count - r->counted, r->count);
+		printf("in the decode: %" PRIu32 " cycles for %" PRIu64 " instructions, at instruction %" PRIu64 "\n",
+		       cycles, r->count - r->counted, r->count);
 		(*ret_gaps)++;
 	}
 	r->cycles = true;
@@ -84,7 +84,8 @@ static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned
 				return rc;
 		} else if (sscanf(line, "%*x cycles %" SCNu32, &count) == 1) {
 			check_cycles(ret, count, ret_gaps);
-		} else if (strstr(line, " no-image ") || strstr(line, " range-nopath ") || strstr(line, " unknown-address")) {
+		} else if (strstr(line, " no-image ") || strstr(line, " range-nopath ") ||
+			   strstr(line, " unknown-address")) {
 			printf("in the decode: %s", line);
 			(*ret_gaps)++;
 		}
@@ -95,8 +96,8 @@ static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned
 static void show(const char *name, const struct truth_run *run, uint64_t at)
 {
 	if (run && run->count)
-		printf("  %s: %" PRIx64 " (%" PRIu64 " into a run of %" PRIu64 " from %" PRIx64 ")\n", name, run->start + 4 * at, at,
-		       run->count, run->start);
+		printf("  %s: %" PRIx64 " (%" PRIu64 " into a run of %" PRIu64 " from %" PRIx64 ")\n", name,
+		       run->start + 4 * at, at, run->count, run->start);
 	else
 		printf("  %s: ended\n", name);
 }
@@ -230,8 +231,8 @@ static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t
 }
 
 /* One thread's decode against its log; how many instructions are equal. */
-static uint64_t check_thread(const char *dir, const char *pid, const char *spec, const struct runs *decode, unsigned gaps,
-			     bool *ret_good)
+static uint64_t check_thread(const char *dir, const char *pid, const char *spec, const struct runs *decode,
+			     unsigned gaps, bool *ret_good)
 {
 	_cleanup_free_ char *pattern = NULL;
 	struct truth truth = { 0 };
@@ -253,13 +254,15 @@ static uint64_t check_thread(const char *dir, const char *pid, const char *spec,
 	globfree(&found);
 	end = traced(&truth, end);
 	if (decode->count > end) {
-		printf("thread %" PRIu64 ": decoded %" PRIu64 " instructions, the truth has %" PRIu64 "\n", tid, decode->count, end);
+		printf("thread %" PRIu64 ": decoded %" PRIu64 " instructions, the truth has %" PRIu64 "\n", tid,
+		       decode->count, end);
 		return 0;
 	}
 	same = compare(decode, &truth, end - decode->count, &equal);
 	*ret_good = equal && !gaps && same >= least;
-	printf("thread %" PRIu64 ": %" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", at least %" PRIu64 ", gaps %u%s\n", tid,
-	       same, decode->count, end, least, gaps, *ret_good ? "" : ": WRONG");
+	printf("thread %" PRIu64 ": %" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", at least %" PRIu64
+	       ", gaps %u%s\n",
+	       tid, same, decode->count, end, least, gaps, *ret_good ? "" : ": WRONG");
 	free(truth.gaps);
 	munmap((void *)truth.runs, truth.n * sizeof(struct truth_run));
 	return same;

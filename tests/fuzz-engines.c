@@ -44,7 +44,7 @@ struct answer {
 	int rc;
 	bool full;
 	size_t size, n;
-	char text[TEXT_MAX];	     /* lines */
+	char text[TEXT_MAX];         /* lines */
 	uint32_t offsets[LINES_MAX]; /* of each */
 };
 
@@ -56,7 +56,8 @@ struct outcome {
 	bool full, against_truth;
 };
 
-/* By turns the processes would wait for each other more than they work: one job after another by its seed, each on its own. */
+/* By turns the processes would wait for each other more than they work: one job after another by its seed, each on its
+ * own. */
 struct batch {
 	uint64_t seed;
 	unsigned n, done;
@@ -234,7 +235,8 @@ static bool wait_for(struct worker *w)
 	char byte;
 	int rc;
 
-	while ((rc = poll(&answer, 1, 1000)) == 0 && time_of(w) - since <= LIMIT_CPU * 1000000000ull && waited++ < LIMIT)
+	while ((rc = poll(&answer, 1, 1000)) == 0 && time_of(w) - since <= LIMIT_CPU * 1000000000ull &&
+	       waited++ < LIMIT)
 		if (w->batch->done != done) {
 			since = time_of(w);
 			done = w->batch->done;
@@ -414,8 +416,9 @@ static int show(const char *path)
 	v = judge(&d);
 	mistake = v == EXPLAINED ? mistakes_explain(job, &d) : NULL;
 	printf("%s: %s%s%s\n%s\n--- OpenCSD, %d\n%.*s--- native, %d\n%.*s", path, verdicts[v], mistake ? ": " : "",
-	       mistake ? mistake : "", mistakes_story(job, d.from, d.to), reference.answer->rc, (int)reference.answer->size, reference.answer->text,
-	       subject.answer->rc, (int)subject.answer->size, subject.answer->text);
+	       mistake ? mistake : "", mistakes_story(job, d.from, d.to), reference.answer->rc,
+	       (int)reference.answer->size, reference.answer->text, subject.answer->rc, (int)subject.answer->size,
+	       subject.answer->text);
 	return v >= DIFFERENT;
 }
 

@@ -55,8 +55,10 @@ const char *mistakes_explain(const struct job *job, const struct difference *d);
 void mistakes_print(void);
 
 /*
- * The packets by name, from the last synchronisation before one offset up to the first behind another, and more behind some:
- *   sync-info           the first trace info; what it says to be unseen is told again behind later synchronisations, up to the
+ * The packets by name, from the last synchronisation before one offset up to the first behind another, and more behind
+ * some:
+ *   sync-info           the first trace info; what it says to be unseen is told again behind later synchronisations, up
+ *                       to the
  *                       first behind a bad packet
  *   early-              instrumentation ahead of it
  *   cut-                the last one is cut off

@@ -1,6 +1,6 @@
 /*
- * What OpenCSD is known to get wrong, out of tests/opencsd-mistakes, which tells of its form; and whether a difference is one
- * of that.
+ * What OpenCSD is known to get wrong, out of tests/opencsd-mistakes, which tells of its form; and whether a difference
+ * is one of that.
  */
 #include "config.h"
 
@@ -233,8 +233,9 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 
 			if (behind)
 				break;
-			n += (size_t)sprintf(text + n, "%scut-%s ", early && kind == PACKET_INSTRUMENTATION ? "early-" : "",
-					     packet_name(kind));
+			n +=
+			    (size_t)sprintf(text + n, "%scut-%s ",
+					    early && kind == PACKET_INSTRUMENTATION ? "early-" : "", packet_name(kind));
 			break;
 		}
 		if (p.kind == PACKET_ASYNC && at > to && to >= from) {
@@ -253,8 +254,9 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 		}
 		n += tell_packet(text + n, &p, job->bytes + at, early);
 		if (p.kind == PACKET_ASYNC) {
-			n += (size_t)sprintf(text + n, "%s%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
-					     memchr(elements.kinds, PACKET_SOURCE, elements.n) ? "source-address-before " : "", lasting);
+			n += (size_t)sprintf(
+			    text + n, "%s%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
+			    memchr(elements.kinds, PACKET_SOURCE, elements.n) ? "source-address-before " : "", lasting);
 			unseen = unseen && !bad;
 			bad = hidden = false;
 		}

@@ -370,7 +370,8 @@ void gen_drop_uncommitted(struct gen *g, bool lasting)
 
 		if (gone && all[i].element.kind == ELEM_TRACE_ON && all[i].element.reason == REASON_OVERFLOW)
 			g->wants_overflow = true;
-		/* Where nothing came of a P0 element it is one all the same; a transaction's start may be none, and its end is none. */
+		/* Where nothing came of a P0 element it is one all the same; a transaction's start may be none, and its
+		 * end is none. */
 		if (gone && !all[i].lasting && all[i].element.kind != ELEM_CONTEXT)
 			blocked = blocked || all[i].element.kind != ELEM_TRANSACTION ||
 				  (!all[i].element.value && !(g->config.idr0 >> 30 & 1));

@@ -436,8 +436,9 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 		const struct buf *b = arena ? &frames : &cpus[i].bytes;
 		uint64_t from = arena ? lost_frames() : lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
 
-		pd_write_buffer(w, &(struct pd_buffer){
-				       .size = b->size - from, .offset = from, .index = i, .tid = UINT32_MAX, .cpu = i });
+		pd_write_buffer(w,
+				&(struct pd_buffer){
+				    .size = b->size - from, .offset = from, .index = i, .tid = UINT32_MAX, .cpu = i });
 		pd_write_bytes(w, b->data + from, b->size - from);
 	}
 	rc = pd_write_end(w);

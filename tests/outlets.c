@@ -1,13 +1,14 @@
 /*
- * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another. And
- * lib/calls, fed with several ranges in one and with each of them.
+ * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another.
+ * And lib/calls, fed with several ranges in one and with each of them.
  *
  *   outlets INPUT...
  *   outlets --generated FROM TO
  *
- * and the same by several threads, in parts of several sizes. FROM and TO are seeds of synthetic traces, each of which is taken
- * as it is, with bytes changed, and with bytes left out. Of each input's largest source, at most BYTES (4 MB). Regions are stretches of 256 bytes, so that there are many. Bytes are
- * pushed in pieces of all sizes. Exits with 0 when all is equal.
+ * and the same by several threads, in parts of several sizes. FROM and TO are seeds of synthetic traces, each of which
+ * is taken as it is, with bytes changed, and with bytes left out. Of each input's largest source, at most BYTES (4 MB).
+ * Regions are stretches of 256 bytes, so that there are many. Bytes are pushed in pieces of all sizes. Exits with 0
+ * when all is equal.
  */
 #include "config.h"
 
@@ -43,7 +44,7 @@ struct listener {
 	uint64_t instructions;
 	struct block last;
 	bool has_last, last_taken, fresh;
-	bool stopped; /* before the end: counts are not told then */
+	bool stopped;  /* before the end: counts are not told then */
 	uint64_t next; /* where the next range begins, or NATIVE_NOWHERE */
 };
 
@@ -207,7 +208,8 @@ static int on_calls(void *user, const struct native_batch *b)
 				plain_event(&e, &b->events[event++]);
 			t = event_of(&e, left_word(b, c->to), c->instructions + b->instructions);
 		} else {
-			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start, c->instructions + b->instructions);
+			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start,
+				    c->instructions + b->instructions);
 			t.torn = c->to & NATIVE_TORN;
 		}
 		tell(l, &t);
@@ -272,12 +274,15 @@ struct way {
 	size_t part;
 };
 
-static const struct way alone = { 0, 0 }, ways[] = { { 1, 0 }, { 1, 1 }, { 2, 1 }, { 3, 0 }, { 3, 3000 }, { 16, 20000 } };
+static const struct way alone = { 0, 0 },
+			ways[] = { { 1, 0 }, { 1, 1 }, { 2, 1 }, { 3, 0 }, { 3, 3000 }, { 16, 20000 } };
 
 static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {
 	static int (*const listeners[])(void *, const struct native_batch *) = { on_words, on_calls, on_counts };
-	const struct native_sink sink = { .batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of };
+	const struct native_sink sink = {
+		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
+	};
 	struct native_workers *w = NULL;
 	struct native *e = NULL;
 	struct pool *pool = NULL;
@@ -318,7 +323,8 @@ static bool same(const char *what, const struct buf *wanted, const struct buf *g
 	for (unsigned k = 0; k < 2 && i < n && i < got->size / size; k++) {
 		const uint64_t *v = (const uint64_t *)((k ? got : wanted)->data + i * size);
 
-		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "got   " : "wanted", v[0], v[1], v[2], v[3]);
+		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "got   " : "wanted", v[0], v[1],
+		       v[2], v[3]);
 	}
 	return false;
 }
@@ -393,8 +399,8 @@ static int decode(const struct trace *t, const struct element_sink *sink, struct
 	return fit(rc);
 }
 
-static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions, struct pool *pool, size_t part,
-		 struct buf *ret)
+static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions,
+		 struct pool *pool, size_t part, struct buf *ret)
 {
 	const struct calls_sink to = { on_call_event, ret };
 	struct calls *calls = NULL;
@@ -425,7 +431,8 @@ static int on_element(void *user, const struct element *e)
 }
 
 /* Elements, and stacks without them, by several threads. */
-static bool check_workers(const struct trace *t, struct region_map *map, const struct element_regions *regions, const struct buf *stacks)
+static bool check_workers(const struct trace *t, struct region_map *map, const struct element_regions *regions,
+			  const struct buf *stacks)
 {
 	struct buf wanted = { 0 }, got = { 0 };
 	bool good = decode(t, &(struct element_sink){ .element = on_element, .user = &wanted }, &wanted) == 0;
@@ -440,7 +447,8 @@ static bool check_workers(const struct trace *t, struct region_map *map, const s
 		sink.part = ways[i].part;
 		good = good && decode(t, &sink, &got) == 0 && same("bytes of elements by several", &wanted, &got, 1);
 		buf_clear(&got);
-		good = good && stack(t, map, regions, pool, ways[i].part, &got) == 0 && same("events of stacks by several, in bytes", stacks, &got, 1);
+		good = good && stack(t, map, regions, pool, ways[i].part, &got) == 0 &&
+		       same("events of stacks by several, in bytes", stacks, &got, 1);
 		buf_clear(&got);
 		pool_free(pool);
 	}
@@ -462,7 +470,8 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 		rc = stack(t, map, NULL, NULL, 0, &wanted);
 	if (rc == 0)
 		rc = stack(t, map, &regions, NULL, 0, &got);
-	good = rc == 0 && same("events of stacks, in bytes", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
+	good =
+	    rc == 0 && same("events of stacks, in bytes", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
 	buf_done(&wanted);
 	buf_done(&got);
 	region_map_free(map);
@@ -478,7 +487,8 @@ static bool check_by_several(const struct trace *t, const struct way *way, const
 
 	sum(&counts.tallies);
 	good = good && same("calls and events by several", &wanted->told, &calls.told, sizeof(struct told));
-	good = good && (wanted->stopped || same("counts by several", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
+	good = good &&
+	       (wanted->stopped || same("counts by several", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
 	buf_done(&calls.told);
 	buf_done(&counts.tallies);
 	return good;

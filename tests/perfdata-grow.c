@@ -29,7 +29,8 @@ static bool begins(const struct pd_contents *c, size_t i)
 static void describe(struct pd_writer *w, const struct pd_contents *c, uint64_t times)
 {
 	for (size_t i = 0; i < c->n_comms; i++)
-		pd_write_comm(w, c->comms[i].pid, c->comms[i].tid, c->comms[i].name, c->comms[i].exec, c->comms[i].time);
+		pd_write_comm(w, c->comms[i].pid, c->comms[i].tid, c->comms[i].name, c->comms[i].exec,
+			      c->comms[i].time);
 	for (size_t i = 0; i < c->n_maps; i++)
 		pd_write_map(w, &c->maps[i]);
 	uint64_t at = 0;

@@ -61,7 +61,7 @@ void test_plugins(void)
 	a = child_act(&c, 'A');
 	child_look(&c);
 	b = child_act(&c, 'B'); /* nobody looks, and it is gone: nothing is known of it, and it is said */
-	child_act(&c, 'D');	  /* nobody looks, and it has its name still */
+	child_act(&c, 'D');     /* nobody looks, and it has its name still */
 	e = child_act(&c, 'E');
 	t = child_tell(&c);
 	CHECK_EQ(told_at(t, a.addr, a.after), reaches_deleted() ? 'A' : 0);
@@ -166,7 +166,8 @@ void test_first_ended(void)
 	process_lost(p, 1, clock_now());
 	process_look(p, clock_now());
 	CHECK_EQ(process_tell(p, &log, &missing, &files, &n), 0);
-	CHECK(memmem(missing.data, missing.size, "first thread", 12) && !memmem(missing.data, missing.size, "owner", 5));
+	CHECK(memmem(missing.data, missing.size, "first thread", 12) &&
+	      !memmem(missing.data, missing.size, "owner", 5));
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	CHECK_EQ(procfs_owner(&proc), -ESRCH);
@@ -212,7 +213,8 @@ void test_exec(void)
 	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
 	CHECK_EQ(told_at(t, a.addr, ran), 0);
 	/* The old program's text is known as of then; the new one's stands elsewhere, and is in the list. */
-	CHECK(image_read(t->images, 1, text, a.after, bytes, 16) == 16 && memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
+	CHECK(image_read(t->images, 1, text, a.after, bytes, 16) == 16 &&
+	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
 	CHECK_EQ(t->code.n_names >= 1, 1);
 	CHECK(!told_misses(t, "lost"));
 	for (size_t i = 0; i < t->code.n_maps; i++) {
@@ -242,7 +244,8 @@ void test_exec_seen_early(void)
 	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
 	process_look(c.process, before);
 	t = child_tell(&c);
-	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 && memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
+	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 &&
+	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
 	CHECK(image_read(t->images, 1, text, clock_now(), bytes, 16) != 16);
 	told_done(t);
 	child_done(&c);
@@ -269,7 +272,8 @@ static void brief(mode_t mode, bool there)
 	char command[700];
 
 	snprintf(program_path, sizeof(program_path), "%s/brief", work);
-	snprintf(command, sizeof(command), "cp /proc/%d/exe %s && chmod %o %s", (int)getpid(), program_path, (unsigned)mode, program_path);
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s && chmod %o %s", (int)getpid(), program_path,
+		 (unsigned)mode, program_path);
 	if (!CHECK_EQ(system(command), 0))
 		return;
 	/* A file system's clock goes in steps, and what was changed just now is not trusted. */

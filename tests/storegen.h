@@ -169,7 +169,8 @@ static int any_place(void)
 	return FUNCTIONS + 1 + rand() % PLACES;
 }
 
-/* What is expected of a function: each has a number of its own, and the inlined ones have those above the system call's. */
+/* What is expected of a function: each has a number of its own, and the inlined ones have those above the system
+ * call's. */
 __attribute__((unused)) static int number_of(int function)
 {
 	return function > FUNCTIONS ? FUNCTIONS + 1 + (function - FUNCTIONS - 1) % INLINED : function;

@@ -1,6 +1,7 @@
 /* What lib/code finds in a file, and its debug file: "symbols-dump FILE [DEBUG]": each stretch, as "start
-   function name"; "symbols-dump": the names on standard input, readable. "symbols-dump --inlines FILE [DEBUG]": for each address on
-   standard input what is inlined there, innermost first, as addr2line -a -f -i has it but for the innermost line. */
+   function name"; "symbols-dump": the names on standard input, readable. "symbols-dump --inlines FILE [DEBUG]": for
+   each address on standard input what is inlined there, innermost first, as addr2line -a -f -i has it but for the
+   innermost line. */
 #include <elf.h>
 #include <fcntl.h>
 #include <string.h>
@@ -40,8 +41,8 @@ static uint64_t bias_of(int fd)
 	Elf64_Phdr p;
 
 	for (unsigned i = 0; pread(fd, &header, sizeof(header), 0) == sizeof(header) && i < header.e_phnum; i++)
-		if (pread(fd, &p, sizeof(p), (off_t)(header.e_phoff + i * sizeof(p))) == sizeof(p) && p.p_type == PT_LOAD &&
-		    p.p_flags & PF_X)
+		if (pread(fd, &p, sizeof(p), (off_t)(header.e_phoff + i * sizeof(p))) == sizeof(p) &&
+		    p.p_type == PT_LOAD && p.p_flags & PF_X)
 			return p.p_vaddr - p.p_offset;
 	return 0;
 }
@@ -67,7 +68,8 @@ static int dump_inlines(int fd, int debug)
 			if (i + 1 == at.n)
 				puts("");
 			else
-				printf("%s:%u\n", at.frames[i + 1].call_file ? at.frames[i + 1].call_file : "??", at.frames[i + 1].call_line);
+				printf("%s:%u\n", at.frames[i + 1].call_file ? at.frames[i + 1].call_file : "??",
+				       at.frames[i + 1].call_line);
 		}
 	}
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * One trace source's bytes in memory, out of whatever csight decodes, with its registers and its code: for programs that
- * put engines beside each other. Of a source with several pieces it is the largest one.
+ * One trace source's bytes in memory, out of whatever csight decodes, with its registers and its code: for programs
+ * that put engines beside each other. Of a source with several pieces it is the largest one.
  */
 #ifndef CSIGHT_TESTS_TRACE_H
 #define CSIGHT_TESTS_TRACE_H
@@ -17,8 +17,8 @@ struct trace {
 };
 
 /*
- * input: a perf.data, a snapshot's directory (csight's or Arm's). id: a trace ID, or -1 for the one with the most bytes.
- * What is wrong is said on standard error.
+ * input: a perf.data, a snapshot's directory (csight's or Arm's). id: a trace ID, or -1 for the one with the most
+ * bytes. What is wrong is said on standard error.
  */
 int trace_load(const char *input, int id, struct trace *ret);
 void trace_done(struct trace *t);

@@ -307,7 +307,9 @@ static void test_torn(void)
 {
 	begin();
 	bl(MAIN);
-	element((struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .torn = true,
+	element((struct element){ .kind = ELEM_RANGE,
+				  .isa = ISA_A64,
+				  .torn = true,
 				  .range = { .start = F + 8, .end = F + 12, .count = 1, .last_size = 4 } });
 	end(0, "segment inferred:main( )gap gap:wrong code segment inferred:f( )end");
 	CHECK_EQ(counts.gaps, 1);
@@ -589,7 +591,8 @@ static void begin_times(void)
 	n_times = 0;
 }
 
-/* Cycles that were counted tell more of time than instructions do; what was counted across a timestamp is shared out. */
+/* Cycles that were counted tell more of time than instructions do; what was counted across a timestamp is shared out.
+ */
 static void test_cycles(void)
 {
 	begin_times();

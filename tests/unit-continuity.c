@@ -84,12 +84,12 @@ int main(void)
 
 	/* Code that is not there, and code that is no branch now, tell nothing. */
 	other(ELEM_TRACE_ON);
-	CHECK(follows(&(struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true, .instr = INSTR_BR,
-					 .range = { 0x5000, 0x5008, 2, 4 } }));
+	CHECK(follows(&(struct element){
+	    .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true, .instr = INSTR_BR, .range = { 0x5000, 0x5008, 2, 4 } }));
 	CHECK(range(BASE, B_COND + 4, true));
 	other(ELEM_TRACE_ON);
-	CHECK(follows(&(struct element){ .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true, .instr = INSTR_BR,
-					 .range = { NOP, END, 1, 4 } }));
+	CHECK(follows(&(struct element){
+	    .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true, .instr = INSTR_BR, .range = { NOP, END, 1, 4 } }));
 	CHECK(range(BASE, B_COND + 4, true));
 	other(ELEM_TRACE_ON);
 	CHECK(follows(&(struct element){ .kind = ELEM_RANGE, .isa = ISA_T32, .range = { 0x5000, 0x5008, 4, 2 } }));

@@ -1,6 +1,6 @@
 /*
- * lib/emu/encode: each packet's bytes, as IHI0064 ("Instruction trace packets") draws them; atoms in the fewest packets;
- * random walks through made-up code, which OpenCSD must follow to the instruction.
+ * lib/emu/encode: each packet's bytes, as IHI0064 ("Instruction trace packets") draws them; atoms in the fewest
+ * packets; random walks through made-up code, which OpenCSD must follow to the instruction.
  */
 #include "config.h"
 
@@ -43,9 +43,9 @@ static void test_sync(void)
 	written();
 	etm_sync(&e, 0x0123456789abcdef, 0x0000aaaabbbb1234, true);
 	CHECK_STR(written(), "00 00 00 00 00 00 00 00 00 00 00 80 " /* A-sync */
-			     "01 01 00 "				/* trace info: one INFO byte, nothing enabled */
-			     "02 ef 9b af cd f8 ac d1 91 01 "	/* a whole timestamp */
-			     "04 "					/* trace on */
+			     "01 01 00 "                            /* trace info: one INFO byte, nothing enabled */
+			     "02 ef 9b af cd f8 ac d1 91 01 "       /* a whole timestamp */
+			     "04 "                                  /* trace on */
 			     "85 0d 09 bb bb aa aa 00 00 b0 04 03 02 01"); /* address and context, EL0 */
 	etm_sync(&e, 0x80, 0x0000aaaabbbb1234, false);
 	CHECK_STR(written(), "00 00 00 00 00 00 00 00 00 00 00 80 01 01 00 02 80 81 80 80 80 80 80 80 00 "
@@ -120,7 +120,8 @@ static void test_cycles(void)
 	begin(false, 1);
 	etm_configure(&e, ETM_CONFIGR_CCI, 5);
 	etm_sync(&e, 1, 0x1000, true);
-	CHECK_EQ(ring[12] << 24 | ring[13] << 16 | ring[14] << 8 | ring[15], 0x01090105); /* trace info, with its threshold */
+	CHECK_EQ(ring[12] << 24 | ring[13] << 16 | ring[14] << 8 | ring[15],
+		 0x01090105); /* trace info, with its threshold */
 	written();
 	etm_atom(&e, true);
 	etm_cycles(&e, 4);
@@ -451,7 +452,8 @@ static void walk(uint32_t configr, uint16_t threshold, uint64_t sync)
 
 static int compare(void *user, const struct element *el)
 {
-	if (el->kind == ELEM_NO_IMAGE || (el->kind == ELEM_NO_SYNC && el->reason != REASON_INIT && el->reason != REASON_RESET))
+	if (el->kind == ELEM_NO_IMAGE ||
+	    (el->kind == ELEM_NO_SYNC && el->reason != REASON_INIT && el->reason != REASON_RESET))
 		first_wrong = MIN(first_wrong, n_seen);
 	if (el->kind == ELEM_CYCLES) {
 		if (el->cycles != n_seen - n_counted)
@@ -509,7 +511,8 @@ static void follow(uint32_t configr, uint16_t threshold, uint64_t sync)
 	CHECK_EQ(first_wrong, SIZE_MAX);
 	CHECK_EQ(n_seen, n_walked);
 	CHECK_EQ(n_counts > 0, (configr & ETM_CONFIGR_CCI) != 0);
-	printf("# TRCCONFIGR %x, synchronised every %" PRIu64 " bytes: %zu instructions in %" PRIu64 " bytes, %zu counts of cycles\n",
+	printf("# TRCCONFIGR %x, synchronised every %" PRIu64 " bytes: %zu instructions in %" PRIu64
+	       " bytes, %zu counts of cycles\n",
 	       configr, sync, n_seen, e.head, n_counts);
 	engine_opencsd.close(engine);
 }
@@ -608,15 +611,15 @@ static void test_registers(void)
 	etm_regs(false, &off);
 	etm_regs(true, &on);
 	CHECK_EQ(on.configr ^ off.configr, 1 << 12); /* RS */
-	CHECK_EQ(off.configr >> 6 & 1, 1);	     /* CID */
-	CHECK_EQ(off.configr >> 11 & 1, 1);	     /* TS */
+	CHECK_EQ(off.configr >> 6 & 1, 1);           /* CID */
+	CHECK_EQ(off.configr >> 11 & 1, 1);          /* TS */
 	CHECK_EQ(off.configr & ~(1u | 1 << 6 | 1 << 11), 0);
-	CHECK_EQ(on.idr0 >> 9 & 1, 1);	   /* RETSTACK */
-	CHECK_EQ(on.idr0 >> 24 & 31, 8);   /* TSSIZE: 64 bits */
-	CHECK_EQ(on.idr1 >> 8 & 15, 4);	   /* ETMv4 */
-	CHECK_EQ(on.idr2 & 31, 8);	   /* IASIZE: 64 bits */
-	CHECK_EQ(on.idr2 >> 5 & 31, 4);	   /* CIDSIZE: 32 bits */
-	CHECK_EQ(on.idr8, 0);		   /* MAXSPEC */
+	CHECK_EQ(on.idr0 >> 9 & 1, 1);   /* RETSTACK */
+	CHECK_EQ(on.idr0 >> 24 & 31, 8); /* TSSIZE: 64 bits */
+	CHECK_EQ(on.idr1 >> 8 & 15, 4);  /* ETMv4 */
+	CHECK_EQ(on.idr2 & 31, 8);       /* IASIZE: 64 bits */
+	CHECK_EQ(on.idr2 >> 5 & 31, 4);  /* CIDSIZE: 32 bits */
+	CHECK_EQ(on.idr8, 0);            /* MAXSPEC */
 }
 
 int main(void)

@@ -164,7 +164,8 @@ static void test_opencsd(void)
 	CHECK_EQ(try(&engine_opencsd, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES, true, &used), 0);
 }
 
-/* The trace ends with elements that are not committed, behind a transaction's end and a timestamp: only these are known. */
+/* The trace ends with elements that are not committed, behind a transaction's end and a timestamp: only these are
+ * known. */
 static void test_end(void)
 {
 	struct generated g;

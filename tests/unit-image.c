@@ -108,8 +108,8 @@ static void test_layers(void)
 }
 
 /*
- * Against the plain rule, on many random places: the last of those that began by then, else the next with bytes; none where that is
- * unknown. */
+ * Against the plain rule, on many random places: the last of those that began by then, else the next with bytes; none
+ * where that is unknown. */
 static void test_space_rule(void)
 {
 	enum { N = 300, ADDRESSES = 64, TIMES = 50 };
@@ -124,8 +124,8 @@ static void test_space_rule(void)
 
 		for (unsigned k = 0; k < 4; k++)
 			v[k] = seed = seed * 1103515245 + 12345, v[k] >>= 8;
-		places[i] = (struct place){ v[0] % ADDRESSES, 0, v[2] % TIMES, 0, i, i, v[3] % 3 == 0,
-					   v[3] % 5 == 1 && v[3] % 3 };
+		places[i] = (struct place){ v[0] % ADDRESSES,         0, v[2] % TIMES, 0, i, i, v[3] % 3 == 0,
+					    v[3] % 5 == 1 && v[3] % 3 };
 		places[i].end = places[i].start + 1 + v[1] % 9;
 		wrong += space_add(s, &places[i]) != 0;
 	}
@@ -266,15 +266,27 @@ enum { CODE_AT = 0x200, SYMBOLS_AT = 0x400, NAMES_AT = 0x480, SECTIONS_AT = 0x50
 static void make_kernel(struct buf *b, bool core)
 {
 	static const char note[] = "OSRELEASE=6.1\nBUILD-ID=0102030405060708\nPAGESIZE=4096\n";
-	Elf64_Ehdr header = { .e_type = core ? ET_CORE : ET_EXEC, .e_phoff = sizeof(header), .e_phnum = 2,
-			      .e_phentsize = sizeof(Elf64_Phdr), .e_shoff = SECTIONS_AT, .e_shnum = 2,
+	Elf64_Ehdr header = { .e_type = core ? ET_CORE : ET_EXEC,
+			      .e_phoff = sizeof(header),
+			      .e_phnum = 2,
+			      .e_phentsize = sizeof(Elf64_Phdr),
+			      .e_shoff = SECTIONS_AT,
+			      .e_shnum = 2,
 			      .e_shentsize = sizeof(Elf64_Shdr) };
-	Elf64_Phdr load = { .p_type = PT_LOAD, .p_flags = core ? 0 : PF_R | PF_X, .p_offset = CODE_AT,
-			    .p_vaddr = LINKED + (core ? 0x30000 : 0), .p_filesz = 16, .p_memsz = 16 };
-	Elf64_Phdr notes = { .p_type = core ? PT_NOTE : PT_NULL, .p_offset = NOTE_AT, .p_filesz = 12 + 12 + sizeof(note) };
+	Elf64_Phdr load = { .p_type = PT_LOAD,
+			    .p_flags = core ? 0 : PF_R | PF_X,
+			    .p_offset = CODE_AT,
+			    .p_vaddr = LINKED + (core ? 0x30000 : 0),
+			    .p_filesz = 16,
+			    .p_memsz = 16 };
+	Elf64_Phdr notes = { .p_type = core ? PT_NOTE : PT_NULL,
+			     .p_offset = NOTE_AT,
+			     .p_filesz = 12 + 12 + sizeof(note) };
 	Elf64_Sym symbol = { .st_name = 1, .st_shndx = 1, .st_value = LINKED };
-	Elf64_Shdr sections[] = { { .sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS_AT, .sh_size = sizeof(symbol), .sh_link = 1 },
-				  { .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = 16 } };
+	Elf64_Shdr sections[] = {
+		{ .sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS_AT, .sh_size = sizeof(symbol), .sh_link = 1 },
+		{ .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = 16 }
+	};
 	Elf64_Nhdr head = { 11, sizeof(note), 0 };
 
 	memcpy(header.e_ident, ELFMAG, SELFMAG);

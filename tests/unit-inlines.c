@@ -37,7 +37,8 @@ static const char *text_of(struct inlines *s, uint64_t address)
 	for (size_t i = 0; i < at.n; i++) {
 		const struct inlines_frame *f = &at.frames[i];
 
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s:%u", i ? " | " : "", f->name, f->file, f->line);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s:%u", i ? " | " : "", f->name, f->file,
+				      f->line);
 		if (i)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, " at %s:%u", f->call_file, f->call_line);
 	}
@@ -46,7 +47,8 @@ static const char *text_of(struct inlines *s, uint64_t address)
 
 static void test_by_hand(int version)
 {
-	static const char outer[] = "outer /src/main.c:10", middle[] = "outer /src/main.c:10 | middle /src/lib/part.h:20 at /src/main.c:12",
+	static const char outer[] = "outer /src/main.c:10",
+			  middle[] = "outer /src/main.c:10 | middle /src/lib/part.h:20 at /src/main.c:12",
 			  leaf[] = "outer /src/main.c:10 | middle /src/lib/part.h:20 at /src/main.c:12 | "
 				   "leaf /src/lib/part.h:30 at /src/lib/part.h:22";
 	_cleanup_(inlines_freep) struct inlines *s = NULL;

@@ -72,15 +72,20 @@ static void test_answers(void)
 		{ "{\"parameters\":{},\"id\":1}", -EPROTO, "does not speak" },
 		{ "{\"parameters\":{},\"continues\":true}", -EPROTO, "does not speak" },
 		{ "{\"error\":\"org.varlink.service.PermissionDenied\"}", -EPERM, "another user" },
-		{ "{\"error\":\"org.varlink.service.MethodNotFound\",\"parameters\":{\"method\":\"x\"}}", -ENOSYS, "version" },
-		{ "{\"error\":\"org.varlink.service.InvalidParameter\",\"parameters\":{\"parameter\":\"pid\"}}", -EINVAL, "'pid'" },
+		{ "{\"error\":\"org.varlink.service.MethodNotFound\",\"parameters\":{\"method\":\"x\"}}", -ENOSYS,
+		  "version" },
+		{ "{\"error\":\"org.varlink.service.InvalidParameter\",\"parameters\":{\"parameter\":\"pid\"}}",
+		  -EINVAL, "'pid'" },
 		{ "{\"error\":\"org.csight.NoSuchProcess\",\"parameters\":{\"pid\":1}}", -ESRCH, "no such process" },
 		{ "{\"error\":\"org.csight.NoSuchSnapshot\"}", -ENOENT, "no such snapshot" },
-		{ "{\"error\":\"org.csight.CannotTrace\",\"parameters\":{\"reason\":\"an\\u001b[31m x\"}}", -EOPNOTSUPP, "an\\x1b[31m x" },
+		{ "{\"error\":\"org.csight.CannotTrace\",\"parameters\":{\"reason\":\"an\\u001b[31m x\"}}", -EOPNOTSUPP,
+		  "an\\x1b[31m x" },
 		{ "{\"error\":\"org.csight.NotArmed\"}", -ENODATA, "not armed" },
 		{ "{\"error\":\"org.csight.NotReady\",\"parameters\":{\"state\":\"queued\"}}", -EBUSY, "queued" },
-		{ "{\"error\":\"org.csight.SnapshotFailed\",\"parameters\":{\"reason\":\"disk full\"}}", -EIO, "disk full" },
-		{ "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"targets\"}}", -EDQUOT, "targets" },
+		{ "{\"error\":\"org.csight.SnapshotFailed\",\"parameters\":{\"reason\":\"disk full\"}}", -EIO,
+		  "disk full" },
+		{ "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"targets\"}}", -EDQUOT,
+		  "targets" },
 		{ "{\"error\":\"org.csight.OfTheFuture\"}", -EPROTO, "OfTheFuture" },
 		{ NULL, -ENOTCONN, "ended the connection" },
 	};
@@ -163,10 +168,10 @@ static void test_open_file(void)
 
 static void test_objects(void)
 {
-	static const char *const answers[] = {
-		"{\"parameters\":{\"snapshots\":[{\"id\":\"a\",\"pid\":7,\"time\":1790000000000000000,\"missing\":[\"m\",\"n\"],"
-		"\"reason\":null},{\"id\":5,\"ok\":true}]}}", NULL
-	};
+	static const char *const answers[] = { "{\"parameters\":{\"snapshots\":[{\"id\":\"a\",\"pid\":7,\"time\":"
+					       "1790000000000000000,\"missing\":[\"m\",\"n\"],"
+					       "\"reason\":null},{\"id\":5,\"ok\":true}]}}",
+					       NULL };
 	struct csight_object *list = NULL;
 	const struct csight_object *a, *b;
 	struct csight *c = NULL;

@@ -72,7 +72,8 @@ static uint8_t *space(size_t pages)
 
 static void map(uint8_t *at, size_t pages, int fd, unsigned from)
 {
-	mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, from * PAGE);
+	mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | (fd < 0 ? MAP_ANONYMOUS : 0), fd,
+	     from * PAGE);
 }
 
 static void test_files(void)

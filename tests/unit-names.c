@@ -1,4 +1,5 @@
-/* lib/code, demangle: names that compilers make, by the rules of each (Rust's RFC 2603), and names that nobody makes. */
+/* lib/code, demangle: names that compilers make, by the rules of each (Rust's RFC 2603), and names that nobody makes.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static const struct {
 	{ "_ZN1r3gen17h59265a5d53328f36E", "r::gen" },
 	{ "_ZN43_$LT$r..Sq$LT$_$GT$$u20$as$u20$r..Shape$GT$4area17h70e00a474bd28ceeE", "<r::Sq<_> as r::Shape>::area" },
 	{ "_ZN1r4main17h9b517ce2c1f2d4f3E.llvm.1234567890", "r::main" },
-	{ "_ZN1r13gr$uf6$$udf$e4name17h9b517ce2c1f2d4f3E", "r::gr\xc3\xb6\xc3\x9f" "e::name" },
+	{ "_ZN1r13gr$uf6$$udf$e4name17h9b517ce2c1f2d4f3E", "r::gr\xc3\xb6\xc3\x9f"
+							   "e::name" },
 	/* Rust: paths, kinds of namespaces, impls. */
 	{ "_RNvCs6GmmlP4bgsG_1r4main", "r::main" },
 	{ "_RNCNvCs6GmmlP4bgsG_1r4mains0_0B3_", "r::main::{closure#2}" },
@@ -44,9 +46,11 @@ static const struct {
 	{ "_RINvC1r4flagKb0_Kce9_Ks12c_E", "r::flag::<false, '\xc3\xa9', 300>" },
 	{ "_RINvC1r4flagKo0123456789abcdef01234_KpE", "r::flag::<0x0123456789abcdef01234, _>" },
 	/* Punycode: bcher-kva is buecher with its umlaut (RFC 3492), all of it beyond ASCII (7.1, B). */
-	{ "_RNvC1ru9bcher_kva", "r::b\xc3\xbc" "cher" },
-	{ "_RNvC1ru24ihqwcrb4cv8a8dqg056pqjye",
-	  "r::\xe4\xbb\x96\xe4\xbb\xac\xe4\xb8\xba\xe4\xbb\x80\xe4\xb9\x88\xe4\xb8\x8d\xe8\xaf\xb4\xe4\xb8\xad\xe6\x96\x87" },
+	{ "_RNvC1ru9bcher_kva", "r::b\xc3\xbc"
+				"cher" },
+	{ "_RNvC1ru24ihqwcrb4cv8a8dqg056pqjye", "r::"
+						"\xe4\xbb\x96\xe4\xbb\xac\xe4\xb8\xba\xe4\xbb\x80\xe4\xb9\x88\xe4\xb8"
+						"\x8d\xe8\xaf\xb4\xe4\xb8\xad\xe6\x96\x87" },
 	/* Broken: it stays as it is. */
 	{ "_R", NULL },
 	{ "_RNvC1r", NULL },
@@ -134,7 +138,8 @@ static void test_growth(void)
 	}
 	strcpy(name + n, "E");
 	readable = symbol_demangle(name);
-	CHECK(readable && strlen(readable) < 500 && strncmp(readable, "r::a::<(u8, u8), ((u8, u8), (u8, u8)), (((u8", 44) == 0);
+	CHECK(readable && strlen(readable) < 500 &&
+	      strncmp(readable, "r::a::<(u8, u8), ((u8, u8), (u8, u8)), (((u8", 44) == 0);
 }
 
 static void test_nesting(void)

@@ -1,4 +1,5 @@
-/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/waste.c: where walks end. */
+/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/waste.c: where walks end.
+ */
 #include "config.h"
 
 #include <endian.h>
@@ -44,8 +45,13 @@ static int on_element(void *user, const struct element *e)
 }
 
 /* Cycle counts and a return stack. */
-static struct engine_config config = { .protocol = PROTOCOL_ETMV4, .trace_id = 16, .configr = 1 << 4 | 1 << 12,
-				       .idr0 = 0x28000ea1, .idr1 = 0x4100f403, .idr2 = 0x10000488, .core_aa64 = true };
+static struct engine_config config = { .protocol = PROTOCOL_ETMV4,
+				       .trace_id = 16,
+				       .configr = 1 << 4 | 1 << 12,
+				       .idr0 = 0x28000ea1,
+				       .idr1 = 0x4100f403,
+				       .idr2 = 0x10000488,
+				       .core_aa64 = true };
 
 static const char *decode_by(const struct engine_ops *ops, const struct engine_memory *memory, const uint8_t *bytes,
 			     size_t size, size_t chunk)
@@ -73,9 +79,8 @@ static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
 static void atoms_too_many(void)
 {
 	static const uint8_t bytes[] = {
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04,
-		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,
-		0xf7, 0xf7, 0xf7, /* bl, ret, ret */
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0x04, 0x85,
+		0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, 0xf7, /* bl, ret, ret */
 		0x90, 0x1c, 0xff, /* the same at once, from BASE on */
 		0x90, 0x1d, 0xc0, /* and with one more */
 		0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7,
@@ -105,9 +110,9 @@ static size_t read_waste(void *user, const struct engine_context *context, uint6
 static void walks_end(void)
 {
 	static const uint8_t bytes[] = {
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04,
-		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,
-		0xf7, 0xf7, /* to the branch, and on from it */
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00,
+		0x04, 0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, /* to the branch, and on
+												 from it */
 		0x9a, 0x7f, 0x7f, 0x41, 0x00, 0xf7, /* before its end of the first third */
 		0x9a, 0x00, 0x7f, 0x43, 0x00, 0xf7, /* in the middle of the second */
 		0x9a, 0x00, 0x00, 0x44, 0x00, 0xf7, /* where it ends */
@@ -116,7 +121,8 @@ static void walks_end(void)
 	const struct engine_memory memory = { .read = read_waste, .version = version };
 	_cleanup_free_ char *ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
 
-	CHECK(strstr(ours, "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
+	CHECK(strstr(ours,
+		     "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "range 41fffc 440000 32769 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "range 43fe00 440000 128 A64 E other; no-image 440000; no-image 440000; "));
 	CHECK(strstr(ours, "range 440004 460000 32767 A64 E other; no-image 460000; "));
@@ -127,9 +133,11 @@ static void walks_end(void)
 static void more_than_counted(void)
 {
 	static const uint8_t bytes[] = {
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04,
-		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30,
-		0xf7, 0x06, 0x06, 0xf7, 0xf7, /* four, of which one does not count */
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0x04,
+		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0x06, 0x06, 0xf7, 0xf7, /* four, of
+													     which one
+													     does not
+													     count */
 		0x2e, 0x03, 0xf7, 0x2d, 0x02, /* three go, one comes, and two are committed */
 		0x81, 0x31, 0xf7, 0x2d, 0x01,
 	};
@@ -138,7 +146,8 @@ static void more_than_counted(void)
 
 	config.idr8 = 8;
 	ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
-	CHECK(strstr(ours, "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
+	CHECK(strstr(ours,
+		     "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "context A64 EL1 N 64; ") && !strstr(ours, "bad-packet"));
 	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
 	config.idr8 = 0;

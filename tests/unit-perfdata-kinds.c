@@ -273,7 +273,8 @@ static void test_slices(void)
 	struct pd_file *f;
 
 	info(&b, 1, 4);
-	/* Of CPU 2's buffer, by whichever thread ran there; one of them empty, and one that says that trace was lost. */
+	/* Of CPU 2's buffer, by whichever thread ran there; one of them empty, and one that says that trace was lost.
+	 */
 	aux(&b, 1000, 100, 0, 7, 2);
 	aux(&b, 1100, 0, 0, 8, 2);
 	aux(&b, 1100, 0, PD_AUX_TRUNCATED, 8, 2);

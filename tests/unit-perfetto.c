@@ -69,7 +69,8 @@ static size_t expected_slices(const struct thread *t, uint64_t since, uint64_t u
 
 		if (e->type == STORE_ENTER) {
 			open[depth] = n;
-			ret[n++] = (struct pf_slice){ .ts = e->time, .depth = (uint32_t)depth, .name = name_in(e->function) };
+			ret[n++] =
+			    (struct pf_slice){ .ts = e->time, .depth = (uint32_t)depth, .name = name_in(e->function) };
 			depth++;
 		} else if (e->type == STORE_LEAVE) {
 			depth--;

@@ -223,8 +223,8 @@ static void owner_steps(unsigned step, struct done *d)
 		step_jit('S', d);
 		return;
 	}
-	if (step == 'U' && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
-			    prctl(PR_SET_DUMPABLE, 1) < 0))
+	if (step == 'U' &&
+	    (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0))
 		_exit(1);
 	step_jit(step, d);
 }

@@ -24,9 +24,11 @@ static bool same(const struct store *s, const struct store_event *got, const str
 		const struct inlined *place = &places[want->function - FUNCTIONS - 1];
 		const struct store_function *f = store_function(s, got->frame.function);
 
-		return site && want->function > FUNCTIONS && got->frame.enter == want->enter && site->line == place->call_line &&
-		       strcmp(site->file, place->call_file ? place->call_file : "") == 0 && site->function == got->frame.function &&
-		       strcmp(f->name, place->function->name) == 0 && f->line == place->function->line && f->kind == REGION_INLINED;
+		return site && want->function > FUNCTIONS && got->frame.enter == want->enter &&
+		       site->line == place->call_line &&
+		       strcmp(site->file, place->call_file ? place->call_file : "") == 0 &&
+		       site->function == got->frame.function && strcmp(f->name, place->function->name) == 0 &&
+		       f->line == place->function->line && f->kind == REGION_INLINED;
 	}
 	return got->frame.enter == want->enter &&
 	       strcmp(store_function(s, got->frame.function)->name, name_in(want->function)) == 0;
@@ -162,7 +164,8 @@ static void test_only(void)
 			told++;
 			if (e.type != STORE_LEAVE || e.frame.function != f)
 				continue;
-			while (i < t->n && (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
+			while (i < t->n &&
+			       (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
 				i++;
 			wrong += i == t->n || t->events[i].time != e.time || t->events[i].enter != e.frame.enter ||
 				 t->events[i].depth != e.depth;
@@ -273,8 +276,9 @@ static void test_totals(void)
 }
 
 /*
- * How many events of a thread there are, as far as they are those that were written; SIZE_MAX: others are among them. What
- * the frames of a segment's beginning were, only its end tells: not looked at here. cut: the end may come at any event.
+ * How many events of a thread there are, as far as they are those that were written; SIZE_MAX: others are among them.
+ * What the frames of a segment's beginning were, only its end tells: not looked at here. cut: the end may come at any
+ * event.
  */
 static size_t count_true(const struct store *s, struct store_iter *it, const struct thread *t, bool cut)
 {
@@ -291,7 +295,8 @@ static size_t count_true(const struct store *s, struct store_iter *it, const str
 			struct expected want = t->events[i++];
 
 			want.depth = e.depth;
-			if (same(s, &e, &want) || (cut && e.type == STORE_GAP && e.time == want.time && e.kind == want.kind)) {
+			if (same(s, &e, &want) ||
+			    (cut && e.type == STORE_GAP && e.time == want.time && e.kind == want.kind)) {
 				n++;
 				continue;
 			}
@@ -302,8 +307,8 @@ static size_t count_true(const struct store *s, struct store_iter *it, const str
 }
 
 /*
- * A store that may be damaged: every event is one that was written, or it is refused. Returns how many events there were, of
- * all threads; SIZE_MAX: there were wrong ones.
+ * A store that may be damaged: every event is one that was written, or it is refused. Returns how many events there
+ * were, of all threads; SIZE_MAX: there were wrong ones.
  */
 static size_t read_damaged(int fd, const struct thread *threads, bool *ret_refused)
 {
@@ -535,12 +540,17 @@ static void test_misuse(void)
 	CHECK_EQ(store_event(w, thread, &earlier), -EINVAL);
 	/* Between a gap and the next segment nothing runs. */
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_GAP, GAP_PAUSED, 10, 10, 0, NULL }), 0);
-	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_SYSCALL, 11, 11, 0, NULL }), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_SYSCALL, 11, 11, 0, NULL }),
+		 -EINVAL);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ROOT, 0, 11, 11, 0, NULL }), -EINVAL);
-	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 1 }), -EINVAL);
+	CHECK_EQ(store_event(w, thread,
+			     &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 1 }),
+		 -EINVAL);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 11, 11, 0, NULL }), 0);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .left = 1 }), -EINVAL);
-	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 2 }), -EINVAL);
+	CHECK_EQ(store_event(w, thread,
+			     &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 2 }),
+		 -EINVAL);
 }
 
 /* Clocks that jump by centuries, as a trace's may that is garbled. */
@@ -560,9 +570,14 @@ static void test_far(void)
 	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
 	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 0, 0, 0, NULL }), 0);
 	for (size_t i = 0; i < ELEMENTS(times); i++)
-		CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_PLAIN, times[i], i, 0, &functions[i] }), 0);
+		CHECK_EQ(
+		    store_event(w, thread,
+				&(struct call_event){ CALL_EVENT_ENTER, CALL_PLAIN, times[i], i, 0, &functions[i] }),
+		    0);
 	for (size_t i = 0; i < ELEMENTS(times); i++)
-		CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_LEAVE, LEAVE_RETURN, UINT64_MAX, 9, 0, NULL }), 0);
+		CHECK_EQ(store_event(w, thread,
+				     &(struct call_event){ CALL_EVENT_LEAVE, LEAVE_RETURN, UINT64_MAX, 9, 0, NULL }),
+			 0);
 	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
 	CHECK_EQ(store_finish(w), 0);
 	CHECK_EQ(store_open(fd, &s), 0);
@@ -578,7 +593,8 @@ static void test_far(void)
 static void test_rename(void)
 {
 	struct thread t[2] = { 0 };
-	_cleanup_close_ int fd = make_store(t, 2, 5000), once = memfd_create("once", MFD_CLOEXEC), twice = memfd_create("twice", MFD_CLOEXEC);
+	_cleanup_close_ int fd = make_store(t, 2, 5000), once = memfd_create("once", MFD_CLOEXEC),
+			    twice = memfd_create("twice", MFD_CLOEXEC);
 	_cleanup_close_ int same = memfd_create("same", MFD_CLOEXEC);
 	_cleanup_(store_closep) struct store *s = NULL, *a = NULL, *b = NULL, *c = NULL;
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
@@ -589,8 +605,9 @@ static void test_rename(void)
 	n = store_functions(s);
 	CHECK(n > 20 && n < ELEMENTS(other));
 	for (size_t i = 0; i < n; i++)
-		other[i] = i % 3 == 0 ? (struct store_name){ NULL, NULL, 99 }
-			   : i % 3 == 1 ? (struct store_name){ "another name", NULL, 99 } : (struct store_name){ "a third", "a.c", 42 };
+		other[i] = i % 3 == 0   ? (struct store_name){ NULL, NULL, 99 }
+			   : i % 3 == 1 ? (struct store_name){ "another name", NULL, 99 }
+					: (struct store_name){ "a third", "a.c", 42 };
 	CHECK_EQ(store_rename(s, once, other), 0);
 	CHECK_EQ(store_open(once, &a), 0);
 	memset(other, 0, sizeof(other));
@@ -606,7 +623,8 @@ static void test_rename(void)
 
 		wrong += strcmp(g->name, name) != 0 || strcmp(g->file, file) != 0;
 		wrong += g->line != (i == 2 ? 43 : i % 3 == 2 ? 42 : f->line);
-		wrong += strcmp(g->image, f->image) != 0 || g->address != f->address || g->kind != f->kind || g->offset != f->offset;
+		wrong += strcmp(g->image, f->image) != 0 || g->address != f->address || g->kind != f->kind ||
+			 g->offset != f->offset;
 		wrong += strcmp(g->build_id, f->build_id) != 0 || g->calls != f->calls || g->median_ns != f->median_ns;
 	}
 	CHECK_EQ(wrong, 0);

@@ -115,8 +115,9 @@ static bool same_answers(const struct symbols *a, const struct symbols *b)
 	do {
 		symbols_find(a, x.end, &x);
 		symbols_find(b, x.start, &y);
-		same = same && x.start == y.start && x.end == y.end && x.known == y.known && x.plt == y.plt && x.function == y.function &&
-		       x.function_end == y.function_end && !x.name == !y.name && (!x.name || strcmp(x.name, y.name) == 0);
+		same = same && x.start == y.start && x.end == y.end && x.known == y.known && x.plt == y.plt &&
+		       x.function == y.function && x.function_end == y.function_end && !x.name == !y.name &&
+		       (!x.name || strcmp(x.name, y.name) == 0);
 	} while (same && x.end != UINT64_MAX);
 	return same;
 }
@@ -158,7 +159,8 @@ static void test_kept(void)
 
 static bool key_of(const struct buf *file, const struct buf *debug, char *ret)
 {
-	_cleanup_close_ int fd = memfd_of(file->data, file->size), other = debug ? memfd_of(debug->data, debug->size) : -1;
+	_cleanup_close_ int fd = memfd_of(file->data, file->size),
+			    other = debug ? memfd_of(debug->data, debug->size) : -1;
 
 	return symbols_key(fd, other, ret) == 0;
 }

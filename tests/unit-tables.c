@@ -49,7 +49,8 @@ static void test_owners(void)
 static void test_sealed(void)
 {
 	_cleanup_(tables_freep) struct tables *t = NULL;
-	_cleanup_close_ int fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING), plain = memfd_create("plain", MFD_CLOEXEC);
+	_cleanup_close_ int fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+			    plain = memfd_create("plain", MFD_CLOEXEC);
 	void *at;
 
 	CHECK(tables_new(MOST, &t) == 0 && write_full(fd, "table", 5) == 0 && tables_keep(t, ANNA, "a", fd) == 0);

@@ -30,16 +30,37 @@ static int parse_reply(const char *text)
 static void test_calls(void)
 {
 	static const char *const bad[] = {
-		"", "{}", "[]", "\"a.b.C\"", "{\"method\":\"a.b.C\"",
-		"{\"method\":1}", "{\"method\":null}", "{\"method\":\"\"}", "{\"method\":\"C\"}", "{\"method\":\"b.C\"}",
-		"{\"method\":\"a.b.c\"}", "{\"method\":\"a..b.C\"}", "{\"method\":\".a.b.C\"}", "{\"method\":\"a.b.\"}",
-		"{\"method\":\"a.-b.C\"}", "{\"method\":\"a.b-.C\"}", "{\"method\":\"1a.b.C\"}", "{\"method\":\"a.b.C/\"}",
-		"{\"method\":\"a.b.C\\u0000\"}", "{\"method\":\"a.b.C_d\"}", "{\"method\":\"a.b\xc3\xa9.C\"}",
-		"{\"method\":\"a.b.C\",\"id\":1}", "{\"method\":\"a.b.C\",\"method\":\"a.b.C\"}",
-		"{\"method\":\"a.b.C\",\"parameters\":[]}", "{\"method\":\"a.b.C\",\"parameters\":\"x\"}",
-		"{\"method\":\"a.b.C\",\"parameters\":{\"a\":1,\"a\":2}}", "{\"method\":\"a.b.C\",\"more\":1}",
-		"{\"method\":\"a.b.C\",\"more\":\"true\"}", "{\"method\":\"a.b.C\",\"more\":true,\"oneway\":true}",
-		"{\"method\":\"a.b.C\",\"upgrade\":true,\"oneway\":true}", "{\"method\":\"a.b.C\"}{\"method\":\"a.b.C\"}",
+		"",
+		"{}",
+		"[]",
+		"\"a.b.C\"",
+		"{\"method\":\"a.b.C\"",
+		"{\"method\":1}",
+		"{\"method\":null}",
+		"{\"method\":\"\"}",
+		"{\"method\":\"C\"}",
+		"{\"method\":\"b.C\"}",
+		"{\"method\":\"a.b.c\"}",
+		"{\"method\":\"a..b.C\"}",
+		"{\"method\":\".a.b.C\"}",
+		"{\"method\":\"a.b.\"}",
+		"{\"method\":\"a.-b.C\"}",
+		"{\"method\":\"a.b-.C\"}",
+		"{\"method\":\"1a.b.C\"}",
+		"{\"method\":\"a.b.C/\"}",
+		"{\"method\":\"a.b.C\\u0000\"}",
+		"{\"method\":\"a.b.C_d\"}",
+		"{\"method\":\"a.b\xc3\xa9.C\"}",
+		"{\"method\":\"a.b.C\",\"id\":1}",
+		"{\"method\":\"a.b.C\",\"method\":\"a.b.C\"}",
+		"{\"method\":\"a.b.C\",\"parameters\":[]}",
+		"{\"method\":\"a.b.C\",\"parameters\":\"x\"}",
+		"{\"method\":\"a.b.C\",\"parameters\":{\"a\":1,\"a\":2}}",
+		"{\"method\":\"a.b.C\",\"more\":1}",
+		"{\"method\":\"a.b.C\",\"more\":\"true\"}",
+		"{\"method\":\"a.b.C\",\"more\":true,\"oneway\":true}",
+		"{\"method\":\"a.b.C\",\"upgrade\":true,\"oneway\":true}",
+		"{\"method\":\"a.b.C\"}{\"method\":\"a.b.C\"}",
 	};
 	static const char good[] = "{\"method\":\"org.varlink-x.s3rvice.GetInfo\",\"parameters\":null,\"more\":true,"
 				   "\"oneway\":false}";
@@ -61,8 +82,15 @@ static void test_calls(void)
 static void test_replies(void)
 {
 	static const char *const bad[] = {
-		"null", "[]", "{\"id\":1}", "{\"error\":\"x\"}", "{\"error\":1}", "{\"parameters\":1}", "{\"continues\":0}",
-		"{\"error\":\"a.b.C\",\"continues\":true}", "{\"continues\":true,\"continues\":true}",
+		"null",
+		"[]",
+		"{\"id\":1}",
+		"{\"error\":\"x\"}",
+		"{\"error\":1}",
+		"{\"parameters\":1}",
+		"{\"continues\":0}",
+		"{\"error\":\"a.b.C\",\"continues\":true}",
+		"{\"continues\":true,\"continues\":true}",
 	};
 
 	for (size_t i = 0; i < ELEMENTS(bad); i++)
@@ -83,7 +111,8 @@ static void test_put(void)
 
 	json_add_str(o, "s", "a/\"b\"\n");
 	varlink_put_call(&b, "a.b.C", o, true);
-	CHECK_STR((const char *)b.data, "{\"method\":\"a.b.C\",\"parameters\":{\"s\":\"a/\\\"b\\\"\\n\"},\"more\":true}");
+	CHECK_STR((const char *)b.data,
+		  "{\"method\":\"a.b.C\",\"parameters\":{\"s\":\"a/\\\"b\\\"\\n\"},\"more\":true}");
 	CHECK_EQ(varlink_call_parse((const char *)b.data, b.size - 1, &call), 0);
 	CHECK(json_get_str(call.parameters, "s", &text) == 0);
 	CHECK_STR(text, "a/\"b\"\n");

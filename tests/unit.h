@@ -1,5 +1,6 @@
 /*
- * The little a unit test needs: TAP on standard output, one line a check. A test program ends with `return unit_end();`.
+ * The little a unit test needs: TAP on standard output, one line a check. A test program ends with `return
+ * unit_end();`.
  *
  *   CHECK(rd_u8(&r, &v) == 0);            named by its own text
  *   CHECK_EQ(v, 7);                       shows both sides when they differ
@@ -18,7 +19,8 @@
 /* Of all files of a program. */
 __attribute__((weak)) int unit_count, unit_failed;
 
-__attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, const char *file, int line, const char *fmt, ...)
+__attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, const char *file, int line,
+								     const char *fmt, ...)
 {
 	va_list args;
 
@@ -37,22 +39,23 @@ __attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, 
 
 #define CHECK(condition) unit_check((condition), __FILE__, __LINE__, "%s", #condition)
 
-#define CHECK_EQ(got, want)                                                                              \
-	({                                                                                               \
-		intmax_t got_ = (intmax_t)(got), want_ = (intmax_t)(want);                               \
-		bool same_ = unit_check(got_ == want_, __FILE__, __LINE__, "%s == %s", #got, #want);     \
-		if (!same_)                                                                              \
-			printf("# got %jd (0x%jx), want %jd (0x%jx)\n", got_, got_, want_, want_);       \
-		same_;                                                                                   \
+#define CHECK_EQ(got, want)                                                                          \
+	({                                                                                           \
+		intmax_t got_ = (intmax_t)(got), want_ = (intmax_t)(want);                           \
+		bool same_ = unit_check(got_ == want_, __FILE__, __LINE__, "%s == %s", #got, #want); \
+		if (!same_)                                                                          \
+			printf("# got %jd (0x%jx), want %jd (0x%jx)\n", got_, got_, want_, want_);   \
+		same_;                                                                               \
 	})
 
-#define CHECK_STR(got, want)                                                                             \
-	({                                                                                               \
-		const char *got_ = (got), *want_ = (want);                                               \
-		bool same_ = unit_check(got_ && strcmp(got_, want_) == 0, __FILE__, __LINE__, "%s is %s", #got, #want); \
-		if (!same_)                                                                              \
-			printf("# got \"%s\", want \"%s\"\n", got_ ? got_ : "(null)", want_);            \
-		same_;                                                                                   \
+#define CHECK_STR(got, want)                                                                                   \
+	({                                                                                                     \
+		const char *got_ = (got), *want_ = (want);                                                     \
+		bool same_ =                                                                                   \
+		    unit_check(got_ && strcmp(got_, want_) == 0, __FILE__, __LINE__, "%s is %s", #got, #want); \
+		if (!same_)                                                                                    \
+			printf("# got \"%s\", want \"%s\"\n", got_ ? got_ : "(null)", want_);                  \
+		same_;                                                                                         \
 	})
 
 __attribute__((unused)) static void unit_skip(const char *name, const char *reason)

@@ -134,7 +134,8 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			.offset = m->offset,
 			.time = c->source->has_clock ? shown_time(c, m->time) : 0,
 			.path = m->path,
-			.build_id = file == IMAGE_NONE ? NULL : source_build_id(image_file(c->source->images, file), id),
+			.build_id =
+			    file == IMAGE_NONE ? NULL : source_build_id(image_file(c->source->images, file), id),
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
 			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
 			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
@@ -331,7 +332,8 @@ static int calls_finish(struct output *o)
 	struct calls_output *c = (struct calls_output *)o;
 	const struct job *job = c->source->job;
 	_cleanup_(store_closep) struct store *s = NULL;
-	int rc = c->source->store ? source_store_rename(c->source, c->symbols, c->inlines, c->fd, &c->renamed) : store_finish(c->writer);
+	int rc = c->source->store ? source_store_rename(c->source, c->symbols, c->inlines, c->fd, &c->renamed)
+				  : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);

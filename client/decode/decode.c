@@ -16,7 +16,7 @@ struct decode {
 	struct outputs outputs;
 	enum lane_engine engine;
 	struct tally tally, total; /* of what elements say: of a stream, of all */
-	uint64_t done, to_do;	   /* bytes */
+	uint64_t done, to_do;      /* bytes */
 	json_object *threads, *warnings;
 };
 

@@ -12,9 +12,9 @@ struct track {
 	struct tally tally;
 	const struct pd_piece *piece; /* the last one that it was in; NULL: none yet */
 	const struct feed *feed;      /* where its last stretch was, */
-	uint64_t since;		      /* and when that began */
-	bool after_exception;	      /* nothing ran since */
-	bool gap;		      /* something of it was left out */
+	uint64_t since;               /* and when that began */
+	bool after_exception;         /* nothing ran since */
+	bool gap;                     /* something of it was left out */
 };
 
 struct feed {
@@ -227,12 +227,14 @@ static int tell(struct demux *d, struct track *t, const struct element *e)
 	return outputs_element(d->outputs, e);
 }
 
-/* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed. */
+/* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed.
+ */
 static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t, const struct unit *u)
 {
 	if (f->stream->of_threads || t->since >= d->in_sync)
 		return false;
-	return t->feed != f || f->last != t || (d->source->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
+	return t->feed != f || f->last != t ||
+	       (d->source->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
 /* Slices of a thread follow each other where it left by an exception, and nothing was lost. */
@@ -465,10 +467,11 @@ int demux_run(struct source *source, struct outputs *outputs, struct tally *tall
 	if (rc == 0)
 		count(&d, threads);
 	if (rc == 0 && d.unsure)
-		source_warn(source,
-			    "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
-			    "other CPUs is not certain",
-			    (unsigned long long)d.unsure);
+		source_warn(
+		    source,
+		    "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
+		    "other CPUs is not certain",
+		    (unsigned long long)d.unsure);
 	for (size_t i = 0; i < d.n_feeds; i++)
 		queue_close(d.feeds[i].queue);
 	for (uint32_t i = 0; i < d.n_tracks; i++)

@@ -18,22 +18,22 @@ struct job_output {
 
 struct job {
 	int socket;
-	json_object *start; /* the message */
+	json_object *start;              /* the message */
 	json_object *options, *snapshot; /* within it, or NULL */
-	unsigned cage; /* what holds this process: see cage.h */
-	const char *type; /* of the input, within the start message */
-	int input, code; /* descriptors; code -1: none */
-	const char *buffer, *regs; /* of the options: NULL where absent */
-	const char *engine;	   /* likewise: "opencsd", "native", "auto" */
-	bool verify;		   /* by both, which are compared */
-	bool inlines;		   /* are frames */
-	bool tables;		   /* of other jobs are to be had */
-	uint32_t workers;	   /* threads that decode; 0: as many as there are CPUs */
+	unsigned cage;                   /* what holds this process: see cage.h */
+	const char *type;                /* of the input, within the start message */
+	int input, code;                 /* descriptors; code -1: none */
+	const char *buffer, *regs;       /* of the options: NULL where absent */
+	const char *engine;              /* likewise: "opencsd", "native", "auto" */
+	bool verify;                     /* by both, which are compared */
+	bool inlines;                    /* are frames */
+	bool tables;                     /* of other jobs are to be had */
+	uint32_t workers;                /* threads that decode; 0: as many as there are CPUs */
 	struct job_output outputs[WORKER_OUTPUTS_MAX];
 	size_t n_outputs;
-	bool info; /* the one output is of what the input is */
-	int64_t only_thread; /* -1: all */
-	uint64_t told_at; /* when progress was last told */
+	bool info;                   /* the one output is of what the input is */
+	int64_t only_thread;         /* -1: all */
+	uint64_t told_at;            /* when progress was last told */
 	char reason[JOB_REASON_MAX]; /* why it failed */
 };
 
@@ -51,8 +51,8 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /*
- * Asks the owner for what job_keep() gave it under the same key, in this job or another of the same user. *ret_fd is -1 where there
- * is none. Only where there are tables.
+ * Asks the owner for what job_keep() gave it under the same key, in this job or another of the same user. *ret_fd is -1
+ * where there is none. Only where there are tables.
  */
 int job_table(struct job *j, const char *key, int *ret_fd);
 int job_keep(struct job *j, const char *key, int fd);

@@ -20,12 +20,12 @@ struct lane {
 	struct stream stream;
 	struct lane_to to;
 	enum lane_engine wanted;
-	const struct engine_ops *ops; /* of the piece at hand */
-	struct engine *engine;	      /* NULL: none has begun */
+	const struct engine_ops *ops;  /* of the piece at hand */
+	struct engine *engine;         /* NULL: none has begun */
 	struct lane_place told, again; /* what of the piece was told; of that, what comes once more */
 	struct deframe *deframe;
 	struct buf bytes; /* of the stream's source, out of frames */
-	uint8_t *chunk;	  /* of the input */
+	uint8_t *chunk;   /* of the input */
 	size_t piece;
 	uint64_t at; /* in the piece */
 	uint64_t read;
@@ -158,11 +158,8 @@ static int open_engine(struct lane *l, const struct pd_piece *p, const struct en
 static int begin_piece(struct lane *l, const struct pd_piece *p)
 {
 	static const struct engine_ops *const ops[] = {
-		[LANE_OPENCSD] = &engine_opencsd,
-		[LANE_NATIVE] = &engine_native,
-		[LANE_AUTO] = &engine_native,
-		[LANE_VERIFY] = &engine_verify,
-		[LANE_BRANCHES] = &engine_branches,
+		[LANE_OPENCSD] = &engine_opencsd, [LANE_NATIVE] = &engine_native,     [LANE_AUTO] = &engine_native,
+		[LANE_VERIFY] = &engine_verify,   [LANE_BRANCHES] = &engine_branches,
 	};
 	int rc;
 

@@ -9,9 +9,8 @@ int outputs_failed(struct outputs *o, size_t i, int rc)
 
 static int open_output(struct outputs *o, struct source *source, const struct job_output *wanted)
 {
-	int rc = strcmp(wanted->format, "autofdo") == 0
-			 ? output_autofdo_new(source, wanted->fd, &o->list[o->n])
-			 : output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
+	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(source, wanted->fd, &o->list[o->n])
+							: output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
 
 	if (rc == -EOPNOTSUPP)
 		return job_why(o->job, rc, "%s: the code of this input is of no files", wanted->format);

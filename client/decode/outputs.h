@@ -10,7 +10,7 @@ struct outputs {
 	struct output *list[WORKER_OUTPUTS_MAX];
 	size_t n;
 	struct output *calls; /* among them, or NULL */
-	bool packets;	      /* somebody wants them: their text costs more than all the rest */
+	bool packets;         /* somebody wants them: their text costs more than all the rest */
 };
 
 int outputs_open(struct outputs *o, struct source *source);

@@ -16,12 +16,9 @@ static size_t units_of(const struct queue *q)
 
 static void begin_unit(struct queue *q, bool first)
 {
-	q->now = (struct unit){ .first = first,
-				.has_tid = q->has_tid,
-				.tid = q->tid,
-				.lo = q->lo,
-				.hi = UINT64_MAX,
-				.piece = q->piece };
+	q->now = (struct unit){
+		.first = first, .has_tid = q->has_tid, .tid = q->tid, .lo = q->lo, .hi = UINT64_MAX, .piece = q->piece
+	};
 }
 
 static void end_unit(struct queue *q)
@@ -210,7 +207,8 @@ int queue_open(struct source *source, const struct stream *s, struct queue **ret
 	}
 	q->stream = lane_stream(q->lane);
 	/* Other protocols have the bit elsewhere; at worst what waits is more. */
-	q->stamped = (!s->of_threads || s->by_context) && (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
+	q->stamped = (!s->of_threads || s->by_context) &&
+		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
 	*ret = q;
 	return 0;
 }

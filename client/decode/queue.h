@@ -5,16 +5,17 @@
 #include "client/decode/lane.h"
 #include "lib/base/buf.h"
 
-/* What lies between two timestamps, within one stretch. Times are those of timestamps, as far as they can be compared. */
+/* What lies between two timestamps, within one stretch. Times are those of timestamps, as far as they can be compared.
+ */
 struct unit {
 	uint32_t n; /* elements */
 	bool first; /* it begins a stretch */
 	bool has_tid;
-	uint32_t tid; /* its context ID */
+	uint32_t tid;    /* its context ID */
 	uint64_t lo, hi; /* no earlier, no later */
 	bool has_at;
 	uint64_t at; /* the stretch goes on at that time */
-	bool gap; /* trace was lost just before it, and somebody else was told */
+	bool gap;    /* trace was lost just before it, and somebody else was told */
 	uint8_t gap_reason;
 	bool code; /* something ran in it */
 	bool late; /* its piece could not be decoded from its beginning on */
@@ -29,15 +30,15 @@ struct queue {
 	bool ended;   /* nothing more comes */
 	struct buf elements, units;
 	size_t element, unit; /* the first of each that nobody has taken */
-	size_t waits;	      /* the first unit for which no later time is known yet */
+	size_t waits;         /* the first unit for which no later time is known yet */
 	/* The stream, where it is: */
 	struct unit now; /* the unit that grows */
-	bool between;	 /* control is where threads may change */
+	bool between;    /* control is where threads may change */
 	bool has_tid;
 	uint32_t tid;
 	uint64_t lo;
 	const struct pd_piece *piece;
-	bool begins;		      /* nothing of the piece has run yet */
+	bool begins;                  /* nothing of the piece has run yet */
 	uint64_t piece_end, last_end; /* times */
 };
 

@@ -17,8 +17,8 @@ struct runs *runs_free(struct runs *r);
 bool runs_alone(const struct runs *r, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid, uint32_t *ret_pid);
 
 /*
- * Something of a thread was executed there between two times: makes them narrower, as far as it is told when it came and
- * went, when it was born and when it ended.
+ * Something of a thread was executed there between two times: makes them narrower, as far as it is told when it came
+ * and went, when it was born and when it ended.
  */
 void runs_narrow(const struct runs *r, uint32_t cpu, uint32_t tid, uint64_t *from, uint64_t *to);
 

@@ -29,7 +29,7 @@ struct perf {
 	struct pd_file *file;
 	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
 	bool has_ctxid;
-	uint32_t only_pid; /* the one that has mappings; UINT32_MAX: there are several, or none */
+	uint32_t only_pid;           /* the one that has mappings; UINT32_MAX: there are several, or none */
 	const struct pd_map *kernel; /* or NULL */
 	uint32_t kernel_file;
 };
@@ -72,8 +72,8 @@ static void find_clock(struct source *s)
 	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
 	    (!clock || strcmp(clock, "perf") == 0))
 		s->clock = &c->clock;
-	s->has_clock = s->clock ||
-		       (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
+	s->has_clock =
+	    s->clock || (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
 }
 
 static uint64_t time_of(const struct perf *p, const struct engine_context *context)
@@ -94,8 +94,9 @@ static uint32_t running_pid(const struct perf *p, const struct stream *stream, u
 
 	if (p->only_pid != UINT32_MAX)
 		return p->only_pid;
-	return p->source.has_clock && runs_alone(p->source.runs, stream->source_cpu, time, time, &tid, &pid) ? pid
-													     : stream->pid;
+	return p->source.has_clock && runs_alone(p->source.runs, stream->source_cpu, time, time, &tid, &pid)
+		   ? pid
+		   : stream->pid;
 }
 
 /* Linux has the thread's number in the context ID. */
@@ -195,7 +196,8 @@ static int map_images(struct perf *p)
 		if (strcmp(m->path, unknown_name) == 0)
 			file = IMAGE_UNKNOWN;
 		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
-			 ((m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
+			 ((m->path[0] == '/' && m->path[1] != '/') ||
+			  (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
 			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
 		s->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
 		if (rc == 0)
@@ -299,7 +301,8 @@ static int find_shown(struct source *s)
 		return -EBADMSG;
 	rc = intervals_new(list, &s->shown);
 	if (rc == 0 && !s->has_clock)
-		rc = job_why(s->job, -EACCES, "when whose trace it is cannot be told: its timestamps are of another clock");
+		rc = job_why(s->job, -EACCES,
+			     "when whose trace it is cannot be told: its timestamps are of another clock");
 	return rc;
 }
 

@@ -300,7 +300,9 @@ static void dumped_close(struct source *s)
 
 static struct dumped *dumped_new(struct job *job, json_object *warnings)
 {
-	static const struct source_ops ops = { dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info };
+	static const struct source_ops ops = {
+		dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info
+	};
 	struct dumped *d = calloc(1, sizeof(*d));
 
 	if (!d)

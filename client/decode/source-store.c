@@ -43,7 +43,7 @@ static int open_store(struct stored *p)
 	if (rc < 0)
 		return job_why(s->job, rc, "%s",
 			       rc == -EPROTONOSUPPORT ? "it is a store in the format of another version of csight"
-			       : rc == -ENODATA	      ? "it is a store that was cut or is damaged"
+			       : rc == -ENODATA       ? "it is a store that was cut or is damaged"
 						      : strerror(-rc));
 	s->store = p->store;
 	rc = image_set_new(&s->images);
@@ -111,7 +111,8 @@ static int find_name(const struct source *s, struct region_map *map, const struc
 		return rc;
 	rc = region_map_find(map, ((uint64_t)image << IMAGE_BITS) + f->offset, 0, &hit);
 	/* In brackets stands what has no name. */
-	if (rc == 0 && (hit.region->kind == REGION_FUNCTION || hit.region->kind == REGION_PLT) && hit.region->name[0] != '[')
+	if (rc == 0 && (hit.region->kind == REGION_FUNCTION || hit.region->kind == REGION_PLT) &&
+	    hit.region->name[0] != '[')
 		*ret = (struct store_name){ hit.region->name, hit.region->file, hit.region->line };
 	return rc;
 }

@@ -8,7 +8,12 @@
 #include "lib/code/debug-file.h"
 #include "lib/etm/pool.h"
 
-enum { ATTEMPTS_MAX = 8192, DEBUG_ATTEMPTS_MAX = 256, WORKERS_MAX = 16 /* where nobody says how many */, BYTES_MIN = 256 << 10 };
+enum {
+	ATTEMPTS_MAX = 8192,
+	DEBUG_ATTEMPTS_MAX = 256,
+	WORKERS_MAX = 16 /* where nobody says how many */,
+	BYTES_MIN = 256 << 10
+};
 
 struct source *source_close(struct source *s)
 {
@@ -37,13 +42,15 @@ void source_begin_threads(struct source *s)
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < s->streams.n; i++)
-		if (s->streams.list[i].config.protocol == PROTOCOL_ETMV4 || s->streams.list[i].config.protocol == PROTOCOL_ETE)
+		if (s->streams.list[i].config.protocol == PROTOCOL_ETMV4 ||
+		    s->streams.list[i].config.protocol == PROTOCOL_ETE)
 			bytes += s->streams.list[i].bytes;
 	pthread_mutex_init(&s->asking, NULL);
 	/* An arena for each thread would be more, but malloc() opens files then, which the cage does not allow. */
 	mallopt(M_ARENA_MAX, 1);
 	/* One is this thread. */
-	if (workers > 1 && (bytes >= BYTES_MIN || s->job->workers) && pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &s->pool) < 0)
+	if (workers > 1 && (bytes >= BYTES_MIN || s->job->workers) &&
+	    pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &s->pool) < 0)
 		s->pool = NULL;
 }
 
@@ -53,8 +60,8 @@ void source_end_threads(struct source *s)
 		s->pool = pool_free(s->pool);
 }
 
-size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address, void *ret,
-		   size_t size)
+size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+		   uint64_t address, void *ret, size_t size)
 {
 	size_t n;
 
@@ -162,8 +169,8 @@ int source_debug_file(const struct source *s, uint32_t file, int *ret_fd)
 		return 0;
 	for (uint64_t attempt = 0; attempt < DEBUG_ATTEMPTS_MAX; attempt++) {
 		_cleanup_close_ int fd = -1;
-		int rc = job_image(s->job, file, f->path, in_hex(wanted.id, wanted.id_size, id), 0, wanted.link, attempt, &fd,
-				   reason, sizeof(reason));
+		int rc = job_image(s->job, file, f->path, in_hex(wanted.id, wanted.id_size, id), 0, wanted.link,
+				   attempt, &fd, reason, sizeof(reason));
 
 		if (rc < 0)
 			return job_why(s->job, rc, "no answer to a question for a debug file: %s", strerror(-rc));

@@ -29,8 +29,8 @@ struct source_ops {
 		       uint64_t address, void *ret, size_t size);
 	uint64_t (*version)(struct source *s, const struct stream *stream, const struct engine_context *context);
 	/* Which file stands there, and at which offset; NULL where code is of no files. */
-	bool (*where)(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
-		      uint32_t *ret_file, uint64_t *ret_offset);
+	bool (*where)(struct source *s, const struct stream *stream, const struct engine_context *context,
+		      uint64_t address, uint32_t *ret_file, uint64_t *ret_offset);
 	void (*close)(struct source *s);
 	/* What the input is, as text or as one JSON document. */
 	int (*info)(struct source *s, bool json, int fd);
@@ -43,19 +43,20 @@ struct source {
 	struct streams streams;
 	const struct pd_contents *contents; /* of a perf.data; with nothing in it for others */
 	struct image_set *images;
-	uint32_t names;	     /* the image that is a perf map, or IMAGE_NONE */
-	uint32_t *map_files; /* which image each mapping of the contents shows */
-	const struct pd_clock *clock; /* what makes times of timestamps; NULL: nothing is to be done */
-	bool has_clock;	       /* the times that come of it are on the clock of the records */
-	bool one_process;      /* it has code of one alone */
-	struct runs *runs;     /* or NULL */
-	struct intervals *shown; /* NULL: all of it may be */
+	uint32_t names;                        /* the image that is a perf map, or IMAGE_NONE */
+	uint32_t *map_files;                   /* which image each mapping of the contents shows */
+	const struct pd_clock *clock;          /* what makes times of timestamps; NULL: nothing is to be done */
+	bool has_clock;                        /* the times that come of it are on the clock of the records */
+	bool one_process;                      /* it has code of one alone */
+	struct runs *runs;                     /* or NULL */
+	struct intervals *shown;               /* NULL: all of it may be */
 	const struct element_regions *regions; /* NULL: every range is wanted */
-	bool by_space;       /* as struct engine_memory has it */
-	struct pool *pool;   /* threads that decode; NULL: none */
-	pthread_mutex_t asking; /* what code there is is asked by one at a time */
-	bool opencsd[PROTOCOLS];     /* it decoded some of these */
-	const struct store *store; /* this is all that there is, and whose functions get other names; NULL: trace is decoded */
+	bool by_space;                         /* as struct engine_memory has it */
+	struct pool *pool;                     /* threads that decode; NULL: none */
+	pthread_mutex_t asking;                /* what code there is is asked by one at a time */
+	bool opencsd[PROTOCOLS];               /* it decoded some of these */
+	const struct store
+	    *store; /* this is all that there is, and whose functions get other names; NULL: trace is decoded */
 	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */
 	json_object *warnings;
 };
@@ -69,15 +70,15 @@ int source_store_open(struct job *job, json_object *warnings, struct source **re
 struct source *source_close(struct source *s);
 
 /*
- * Threads to decode with, where it is worth while: as many as the job says, else as there are CPUs. Without them it is slower and
- * the same.
+ * Threads to decode with, where it is worth while: as many as the job says, else as there are CPUs. Without them it is
+ * slower and the same.
  */
 void source_begin_threads(struct source *s);
 void source_end_threads(struct source *s);
 
 /* The operations of these names, from any thread. */
-size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address, void *ret,
-		   size_t size);
+size_t source_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+		   uint64_t address, void *ret, size_t size);
 uint64_t source_version(struct source *s, const struct stream *stream, const struct engine_context *context);
 bool source_where(struct source *s, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		  uint32_t *ret_file, uint64_t *ret_offset);

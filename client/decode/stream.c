@@ -261,7 +261,8 @@ static void add_unknown(struct buf *list, const struct stream *like, uint8_t id)
 	buf_add(list, &s, sizeof(s));
 }
 
-int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]), void *user)
+int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
+		 void *user)
 {
 	struct buf list = { 0 };
 	size_t next;

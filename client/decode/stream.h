@@ -12,15 +12,15 @@
  * Whatever elements are told of: a source's own stream, or what a thread did, put together of pieces of several.
  */
 struct stream {
-	uint32_t number; /* among those that outputs are told of */
+	uint32_t number;   /* among those that outputs are told of */
 	uint32_t tid, cpu; /* whose buffer: cpu UINT32_MAX for one of a thread */
-	uint32_t pid;	   /* UINT32_MAX: not known */
+	uint32_t pid;      /* UINT32_MAX: not known */
 	const char *name;  /* of the thread, or "" */
 	struct engine_config config;
-	bool supported; /* an engine knows its protocol */
-	uint64_t magic; /* of its metadata, to say what it is where it is not */
-	bool formatted;	     /* in frames, of which this source's bytes are taken */
-	const char *buffer;  /* an Arm snapshot's, whose name is the source's then; else NULL */
+	bool supported;     /* an engine knows its protocol */
+	uint64_t magic;     /* of its metadata, to say what it is where it is not */
+	bool formatted;     /* in frames, of which this source's bytes are taken */
+	const char *buffer; /* an Arm snapshot's, whose name is the source's then; else NULL */
 	const struct pd_piece *pieces;
 	size_t n_pieces;
 	uint64_t bytes;
@@ -42,8 +42,8 @@ struct streams {
 };
 
 /*
- * What is in *ret points into the contents. only_thread -1: all; else buffers of other threads are left out. slices: what
- * those of CPUs' buffers are.
+ * What is in *ret points into the contents. only_thread -1: all; else buffers of other threads are left out. slices:
+ * what those of CPUs' buffers are.
  */
 int streams_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices, struct streams *ret);
 
@@ -60,7 +60,8 @@ enum { TRACE_IDS = 128 };
  * Of streams out of frames, keeps those whose trace IDs the frames have, and adds those that nothing else tells of: ids
  * says which there are in a stream's pieces. What it returned where that was negative.
  */
-int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]), void *user);
+int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
+		 void *user);
 void streams_done(struct streams *s);
 
 /* The context ID that Linux gives to threads: that of EL1, or of EL2 where the kernel runs there. False: not told. */

@@ -7,16 +7,16 @@
 
 /* Where a stream has holes. */
 enum gap {
-	GAP_TYPE_NO_IMAGE,	  /* code that nobody could give */
+	GAP_TYPE_NO_IMAGE,        /* code that nobody could give */
 	GAP_TYPE_UNKNOWN_ADDRESS, /* the stream did not say where it is */
-	GAP_TYPE_OVERFLOW,	  /* the trace unit lost bytes */
-	GAP_TYPE_DISCARD,	  /* the trace unit took back what it had said */
-	GAP_TYPE_BAD_PACKET,	  /* bytes that mean nothing; the decoder went on at the next synchronisation */
-	GAP_TYPE_BAD_IMAGE,	  /* the code is not what ran, or the trace was garbled */
-	GAP_TYPE_LOST,		  /* the recorder says that it lost trace here */
-	GAP_TYPE_CUT,		  /* bytes that the file should have and has not */
-	GAP_TYPE_CRASH,		  /* the engine's library crashed, and lost the rest of its piece */
-	GAP_TYPE_UNSUPPORTED,	  /* a source that no engine here decodes */
+	GAP_TYPE_OVERFLOW,        /* the trace unit lost bytes */
+	GAP_TYPE_DISCARD,         /* the trace unit took back what it had said */
+	GAP_TYPE_BAD_PACKET,      /* bytes that mean nothing; the decoder went on at the next synchronisation */
+	GAP_TYPE_BAD_IMAGE,       /* the code is not what ran, or the trace was garbled */
+	GAP_TYPE_LOST,            /* the recorder says that it lost trace here */
+	GAP_TYPE_CUT,             /* bytes that the file should have and has not */
+	GAP_TYPE_CRASH,           /* the engine's library crashed, and lost the rest of its piece */
+	GAP_TYPE_UNSUPPORTED,     /* a source that no engine here decodes */
 	GAP_TYPES,
 };
 

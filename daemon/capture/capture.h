@@ -19,8 +19,8 @@ struct capture_source;
 
 /* What a trace is to hold; a source that cannot do one of them refuses to arm, and says which. */
 struct capture_options {
-	bool kernel;	    /* what runs in the kernel too */
-	bool cycles;	    /* cycle counts */
+	bool kernel; /* what runs in the kernel too */
+	bool cycles; /* cycle counts */
 	bool no_timestamps, no_contexts;
 	const char *filter; /* the kernel's text of address filters, or NULL */
 	const char *sink;   /* its name, or NULL: the best there is */
@@ -69,7 +69,8 @@ struct capture_interval {
 	uint64_t from, to; /* ns of the records' clock */
 };
 
-/* A file with code that was mapped; the loop takes it over (fd becomes -1), or has it from an earlier copy (fd is -1). */
+/* A file with code that was mapped; the loop takes it over (fd becomes -1), or has it from an earlier copy (fd is -1).
+ */
 struct capture_file {
 	uint32_t id; /* by which the log calls it */
 	int fd;
@@ -89,7 +90,7 @@ struct capture_copy {
 	struct buf records; /* of the kernel beside the trace (who ran, was born, died; not mappings): capture_record */
 	struct pd_clock clock; /* from the trace's timestamps to ns; not known: they are CLOCK_MONOTONIC ns */
 	int64_t shift;         /* what is to be added to CLOCK_MONOTONIC for the clock of those ns; 0: not known */
-	bool shared;	       /* the rings hold other processes' control flow, too */
+	bool shared;           /* the rings hold other processes' control flow, too */
 	struct capture_interval *intervals;
 	size_t n_intervals;
 	struct capture_file *files; /* all that its log names; NULL: they come by themselves */

@@ -17,7 +17,7 @@ enum {
 	SLOT_SIZE_MAX = 4096,
 	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
 	UNACKNOWLEDGED_MARGIN = 4096,   /* what such a thread may be writing beyond its head */
-	NO_PMU_TYPE = 8, /* one that the kernel gives to none of its own */
+	NO_PMU_TYPE = 8,                /* one that the kernel gives to none of its own */
 };
 
 /*
@@ -422,13 +422,13 @@ static void keep_thread(const struct capture_source *s, uint32_t n, const struct
 		bool left = cut_overwritten(s, n, r);
 
 		capture_miss(c, "thread %u did not stop tracing in time: %s", o->tid,
-		     left ? "its last bytes are uncertain" : "it is left out");
+			     left ? "its last bytes are uncertain" : "it is left out");
 		if (!left)
 			return;
 	}
 	if (r->from > o->from && t->acknowledged)
 		capture_miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
-		     (unsigned long long)(r->to - r->from));
+			     (unsigned long long)(r->to - r->from));
 	t->from = r->from;
 	t->size = r->to - r->from;
 	t->wrapped = r->from > 0;

@@ -109,8 +109,7 @@ int history_record(struct history *h, const struct history_record *r)
 static int add_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint64_t to,
 		    uint8_t *bytes)
 {
-	if (start >= end || h->n_looks >= LOOKS_MAX ||
-	    array_room(h->looks, h->n_looks, &h->room_looks) < 0) {
+	if (start >= end || h->n_looks >= LOOKS_MAX || array_room(h->looks, h->n_looks, &h->room_looks) < 0) {
 		free(bytes);
 		return start >= end ? 0 : h->n_looks >= LOOKS_MAX ? -ENOSPC : -ENOMEM;
 	}
@@ -120,8 +119,7 @@ static int add_look(struct history *h, enum history_look kind, uint64_t start, u
 	return 0;
 }
 
-int history_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from,
-		 uint8_t *bytes)
+int history_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint8_t *bytes)
 {
 	return add_look(h, kind, start, end, from, UINT64_MAX, bytes);
 }

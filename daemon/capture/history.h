@@ -16,11 +16,11 @@
 #define HISTORY_NO_IMAGE UINT32_MAX
 
 enum history_kind {
-	HISTORY_FILE,	/* a private mapping of a file */
+	HISTORY_FILE,   /* a private mapping of a file */
 	HISTORY_MEMORY, /* of no file; or of one that others may write */
-	HISTORY_NONE,	/* no code, for now */
-	HISTORY_GONE,	/* another program is there */
-	HISTORY_LOST,	/* nobody knows what */
+	HISTORY_NONE,   /* no code, for now */
+	HISTORY_GONE,   /* another program is there */
+	HISTORY_LOST,   /* nobody knows what */
 };
 
 struct history_record {
@@ -44,7 +44,8 @@ enum history_look {
 struct history_segment {
 	uint64_t start, end, offset;
 	uint64_t since;
-	uint64_t open_since; /* a file's: before `since` it could be written and executed at once, from here on; 0: not */
+	uint64_t
+	    open_since; /* a file's: before `since` it could be written and executed at once, from here on; 0: not */
 	enum history_kind kind;
 	bool writable;
 	bool known;  /* a look counts for it */
@@ -73,7 +74,8 @@ struct history;
 int history_new(bool data, struct history **ret);
 struct history *history_free(struct history *h);
 
-/* The program describes its own code (a jitdump): memory keeps what it says when it is opened and closed for writing. */
+/* The program describes its own code (a jitdump): memory keeps what it says when it is opened and closed for writing.
+ */
 void history_described(struct history *h, bool described);
 
 /* In any order of time. -ENOSPC: there are too many; -ENOMEM. */

@@ -91,7 +91,8 @@ static int read_load(struct jitdump *j, struct reader *r, uint64_t time)
 	const char *name;
 
 	if (rd_skip(r, 16) < 0 || rd_u64(r, &p.start) < 0 || rd_u64(r, &p.size) < 0 || rd_u64(r, &p.index) < 0 ||
-	    rd_str(r, &name) < 0 || p.size > rd_left(r) || rd_bytes(r, p.size, &bytes) < 0 || p.size > INT64_MAX - p.start)
+	    rd_str(r, &name) < 0 || p.size > rd_left(r) || rd_bytes(r, p.size, &bytes) < 0 ||
+	    p.size > INT64_MAX - p.start)
 		return -EBADMSG;
 	return add_piece(j, &p, bytes) ? 0 : -ENOSPC;
 }

@@ -101,12 +101,12 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 			continue;
 		if (!has_registers(s, rings[n].cpu)) {
 			capture_miss(c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
-			     rings[n].cpu);
+				     rings[n].cpu);
 			continue;
 		}
 		if (held > share)
 			capture_miss(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)", rings[n].cpu,
-			     (unsigned long long)share);
+				     (unsigned long long)share);
 		rc = aux_copy(&rings[n], share, &c->rings[c->n_rings]);
 		if (rc < 0)
 			return rc;

@@ -25,7 +25,7 @@ struct capture_source {
 	/* the lane's: */
 	TAILQ_ENTRY(capture_source) link;
 	bool linked, armed, shared, contained;
-	struct plan *plan; /* where it has rings of its own */
+	struct plan *plan;     /* where it has rings of its own */
 	struct filter *filter; /* as the kernel is given it, or NULL */
 	struct grid grid;
 	struct tasks tasks;

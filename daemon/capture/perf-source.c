@@ -288,7 +288,8 @@ static int begin(struct capture_source *s, char *ret_why)
 	if (!lives(s))
 		return -ESRCH;
 	if (rc == -EAGAIN)
-		snprintf(ret_why, PERF_WHY_MAX, "the first thread of the process has ended: whose it is cannot be told");
+		snprintf(ret_why, PERF_WHY_MAX,
+			 "the first thread of the process has ended: whose it is cannot be told");
 	if (rc < 0)
 		return rc;
 	if (!credentials_owned(&c, s->uid)) {
@@ -428,7 +429,8 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 	if (s->lost_records)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
 	if (s->shared && s->tasks.skipped)
-		miss(b, "programs that it executed one right after the other are left out: whose they were is not known");
+		miss(b,
+		     "programs that it executed one right after the other are left out: whose they were is not known");
 	if (s->tasks.dropped)
 		miss(b, "more threads came and went than are kept");
 	if (s->unread == -EACCES || s->unread == -EPERM)

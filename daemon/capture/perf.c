@@ -27,9 +27,9 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 	/* Whoever is born may get a number that was a target's. */
 	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
 		return true;
-	TAILQ_FOREACH(s, &m->sources, link)
-	if ((uint32_t)s->pid == pid)
-		return true;
+	TAILQ_FOREACH (s, &m->sources, link)
+		if ((uint32_t)s->pid == pid)
+			return true;
 	return false;
 }
 
@@ -39,11 +39,11 @@ static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
 	struct capture_source *s;
 	bool taken = false;
 
-	TAILQ_FOREACH(s, &m->sources, link)
-	if ((uint32_t)s->pid == pid)
-		taken |= source_record(s, r);
-	else if (r->type == PERF_RECORD_FORK)
-		tasks_forked(&s->tasks, r);
+	TAILQ_FOREACH (s, &m->sources, link)
+		if ((uint32_t)s->pid == pid)
+			taken |= source_record(s, r);
+		else if (r->type == PERF_RECORD_FORK)
+			tasks_forked(&s->tasks, r);
 	if (m->births && !taken)
 		births_record(m->births, pid, r);
 }
@@ -222,18 +222,18 @@ void machine_take(struct perf_machine *m)
 
 	side_drain(m->side);
 	arena_drain(&m->arena, &m->scratch);
-	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->armed && !s->shared)
-		grid_drain(&s->grid, &m->scratch);
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed && !s->shared)
+			grid_drain(&s->grid, &m->scratch);
 	if (side_lost(m->side, &since)) {
 		if (m->births)
 			births_reset(m->births, side_now(m->side));
-		TAILQ_FOREACH(s, &m->sources, link)
-		source_relearn(s, since);
+		TAILQ_FOREACH (s, &m->sources, link)
+			source_relearn(s, since);
 	}
-	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->armed)
-		source_settle(s);
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed)
+			source_settle(s);
 }
 
 /* Processes that have any perf event open; which PMU it is the kernel does not tell. */
@@ -300,8 +300,9 @@ void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret
 	if (d) {
 		bool unit = topology_is_cpu_source(d->kind);
 
-		snprintf(ret + strlen(ret), room - strlen(ret), "; the %s %s is enabled through sysfs (write 0 to its %s)",
-			 unit ? "trace unit" : "sink", d->name, unit ? "enable_source" : "enable_sink");
+		snprintf(ret + strlen(ret), room - strlen(ret),
+			 "; the %s %s is enabled through sysfs (write 0 to its %s)", unit ? "trace unit" : "sink",
+			 d->name, unit ? "enable_source" : "enable_sink");
 	}
 	topology_free(now);
 	if (!d)
@@ -338,9 +339,9 @@ static void learn_cpus(struct perf_machine *m)
 	if (strcmp(online, m->online) != 0 && *m->online) {
 		machine_relearn(m);
 		/* The number of one that ended may be another's by now. */
-		TAILQ_FOREACH(s, &m->sources, link)
-		if (s->armed && !s->shared && !s->lost && !s->tasks.ended)
-			grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
+		TAILQ_FOREACH (s, &m->sources, link)
+			if (s->armed && !s->shared && !s->lost && !s->tasks.ended)
+				grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
 	machine_watch(m, why, sizeof(why));
@@ -351,9 +352,9 @@ static bool is_of_nobody(const struct perf_machine *m)
 {
 	const struct capture_source *s;
 
-	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->armed && s->shared && !s->lost && !s->tasks.ended)
-		return false;
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed && s->shared && !s->lost && !s->tasks.ended)
+			return false;
 	return !m->settings.machine;
 }
 
@@ -402,11 +403,11 @@ static bool look_around(struct perf_machine *m)
 	struct capture_source *s;
 	bool read = false;
 
-	TAILQ_FOREACH(s, &m->sources, link)
-	if (s->process) {
-		process_shift(s->process, side_shift(m->side));
-		read |= process_watch(s->process, side_now(m->side));
-	}
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->process) {
+			process_shift(s->process, side_shift(m->side));
+			read |= process_watch(s->process, side_now(m->side));
+		}
 	return read;
 }
 
@@ -436,6 +437,6 @@ void perf_machine_drain(struct perf_machine *m)
 		learn_cpus(m);
 	}
 	care_for_arena(m);
-	TAILQ_FOREACH(s, &m->sources, link)
-	source_care(s, now);
+	TAILQ_FOREACH (s, &m->sources, link)
+		source_care(s, now);
 }

@@ -70,8 +70,8 @@ uint64_t pevent_aux_head(const struct pevent_ring *r);
 struct pd_clock pevent_clock(const struct pevent_ring *r);
 
 /*
- * What is to be added to CLOCK_MONOTONIC for the records' clock, now; false: it cannot be told, as on other processors than
- * Arm's.
+ * What is to be added to CLOCK_MONOTONIC for the records' clock, now; false: it cannot be told, as on other processors
+ * than Arm's.
  */
 bool pevent_shift(const struct pevent_ring *r, int64_t *ret);
 

@@ -98,18 +98,18 @@ static bool without_id(const struct topology *t, const struct topology_cpu *cpu,
 static int choose_sinks(const struct topology *t, const char *name, struct plan *p, char *ret_why)
 {
 	uint32_t named = 0;
-	bool private = prefers_private(t);
+	bool per_cpu = prefers_private(t);
 
 	if (name && topology_find_sink(t, name, &named) < 0)
 		return refuse(ret_why, -ENOENT, "there is no sink %s that perf can use", name);
 	if (name)
-	private = t->sinks[named].per_cpu;
+		per_cpu = t->sinks[named].per_cpu;
 	p->cpus = calloc(t->n_cpus + 1, sizeof(*p->cpus));
 	if (!p->cpus)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_cpus; i++) {
 		const struct topology_cpu *cpu = &t->cpus[i];
-		int64_t sink = !traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, private);
+		int64_t sink = !traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, per_cpu);
 
 		if (cpu->source >= 0 && !cpu->in_pmu)
 			miss(p, "CPU %u is not traced: the kernel's PMU does not know its trace unit", cpu->cpu);
@@ -123,13 +123,13 @@ static int choose_sinks(const struct topology *t, const char *name, struct plan 
 			p->cpus[p->n_cpus++] = (struct plan_cpu){
 				.cpu = cpu->cpu,
 				.sink = (uint32_t)sink,
-				.sink_id = name || !private ? t->sinks[sink].id : 0,
+				.sink_id = name || !per_cpu ? t->sinks[sink].id : 0,
 				.trace_id = cpu->trace_id,
 			};
 	}
 	if (p->n_cpus == 0)
 		return refuse(ret_why, -ENODEV, "no CPU has a trace unit and a sink that perf can use (csight doctor)");
-	p->direct = private;
+	p->direct = per_cpu;
 	return 0;
 }
 

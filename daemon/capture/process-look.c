@@ -13,9 +13,9 @@
 #include "lib/emu/buildid.h"
 
 enum {
-	BYTES_MAX = 64 << 20,		       /* of code in memory that are kept */
-	TAKEN_MAX = 16 << 10,		       /* stretches in one look */
-	PAGES_MAX = 4 << 20,		       /* looked at in one look */
+	BYTES_MAX = 64 << 20, /* of code in memory that are kept */
+	TAKEN_MAX = 16 << 10, /* stretches in one look */
+	PAGES_MAX = 4 << 20,  /* looked at in one look */
 	CHUNK_PAGES = 16 << 10,
 };
 
@@ -141,11 +141,11 @@ static void find_gone(struct look_state *l, const struct history_segment *list, 
 
 static const char *why_not(int rc)
 {
-	return rc == -EINVAL	     ? "not a regular file"
+	return rc == -EINVAL        ? "not a regular file"
 	       : rc == -EMEDIUMTYPE ? "its file system is a user's program and might not answer"
-	       : rc == -ESTALE	     ? "it is not mapped any more, and another or changed file has its name"
-	       : rc == -ENOENT	     ? "it is not mapped any more, and gone"
-				     : strerror(-rc);
+	       : rc == -ESTALE      ? "it is not mapped any more, and another or changed file has its name"
+	       : rc == -ENOENT      ? "it is not mapped any more, and gone"
+				    : strerror(-rc);
 }
 
 /* Whether its owner may read this program, and who runs it gains nothing. */
@@ -171,7 +171,8 @@ static int open_by_path(struct process *p, const struct image *i, uint64_t mappe
 		closep(&fd);
 		return -EACCES;
 	}
-	if (!i->inode || id.ctime + file_step_ns > then || id.inode != i->inode || id.major != i->major || id.minor != i->minor) {
+	if (!i->inode || id.ctime + file_step_ns > then || id.inode != i->inode || id.major != i->major ||
+	    id.minor != i->minor) {
 		closep(&fd);
 		return -ESTALE;
 	}
@@ -272,8 +273,8 @@ static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
 }
 
 /* Pages of a segment within one mapping that are to be read. */
-static void take_pages(struct look_state *l, const struct history_segment *s, const struct procfs_map *m, uint64_t start,
-		       uint64_t end)
+static void take_pages(struct look_state *l, const struct history_segment *s, const struct procfs_map *m,
+		       uint64_t start, uint64_t end)
 {
 	uint64_t page = procfs_page_size(), n = (end - start) / page;
 	_cleanup_free_ uint8_t *pages = malloc(n);
@@ -407,7 +408,8 @@ static int look_around(struct look_state *l)
 /* The largest difference is the truest, since now is always a little past; the two clocks may drift apart. */
 static void learn_shift(struct process *p, uint64_t now)
 {
-	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)), old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
+	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)),
+		old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
 
 	if (p->shift_told || (p->shift_ns && old > shift))
 		return;
@@ -446,7 +448,8 @@ int look_at(struct process *p, uint64_t now)
 	if (rc == -EAGAIN)
 		take_back(p, now);
 	if (rc == -ESRCH) {
-		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still. */
+		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still.
+		 */
 		take_back(p, now);
 		open_unmapped(&l);
 	}

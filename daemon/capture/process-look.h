@@ -16,7 +16,7 @@ struct image {
 	int fd; /* until it is handed over */
 	bool tried, handed;
 	uint64_t opened_ns; /* the look that tried */
-	const char *why; /* it could not be opened */
+	const char *why;    /* it could not be opened */
 };
 
 struct name {
@@ -36,15 +36,15 @@ struct process {
 	struct name *names;
 	size_t n_names, room_names;
 	struct jitdump *jit;
-	uint64_t look_ns;   /* of the last look */
+	uint64_t look_ns;    /* of the last look */
 	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */
-	int64_t shift;	    /* from CLOCK_MONOTONIC, as of shift_ns */
+	int64_t shift;       /* from CLOCK_MONOTONIC, as of shift_ns */
 	uint64_t shift_ns;
 	bool shift_told;
-	uint64_t cut;	    /* what was before is not known; 0: all is */
-	bool pending;	    /* something new is not looked at yet */
-	bool closed;	    /* somebody else's now: not to be read */
-	bool unled;	    /* its first thread had ended when last looked at */
+	uint64_t cut; /* what was before is not known; 0: all is */
+	bool pending; /* something new is not looked at yet */
+	bool closed;  /* somebody else's now: not to be read */
+	bool unled;   /* its first thread had ended when last looked at */
 	bool full, crowded, lost, jit_broken;
 	int unread; /* why its memory cannot be read, or 0 */
 };

@@ -199,9 +199,7 @@ void process_map(struct process *p, const struct process_map *m)
 
 void process_exec(struct process *p, uint64_t time)
 {
-	struct history_record r = {
-		.time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE
-	};
+	struct history_record r = { .time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE };
 
 	/* What it told of its code went with the program. */
 	p->jit = jitdump_free(p->jit);
@@ -331,9 +329,9 @@ static void tell_map(struct buf *log, uint64_t time, uint64_t start, uint64_t en
 
 static void tell_code(struct buf *log, uint64_t time, uint64_t start, uint64_t size, const uint8_t *bytes)
 {
-	struct emu_record_code c = {
-		.head = { EMU_REC_CODE, (uint32_t)ALIGN8(sizeof(c) + size), time }, .addr = start, .len = size
-	};
+	struct emu_record_code c = { .head = { EMU_REC_CODE, (uint32_t)ALIGN8(sizeof(c) + size), time },
+				     .addr = start,
+				     .len = size };
 
 	/* What has no room is not known. */
 	if (log->size > LOG_MAX) {
@@ -398,7 +396,8 @@ static int tell_log(struct process *p, struct buf *log)
 	tell_cut(p, log, outs, n_outs);
 	for (size_t i = 0; i <= n_outs; i++) {
 		for (; piece < n_pieces && (i == n_outs || pieces[piece].time < outs[i].time); piece++)
-			tell_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size, pieces[piece].bytes);
+			tell_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size,
+				  pieces[piece].bytes);
 		if (i < n_outs)
 			tell_out(p, log, &outs[i]);
 	}
@@ -433,7 +432,8 @@ static int tell_missing(struct process *p, struct buf *b)
 		}
 	if (open) {
 		buf_printf(b,
-			   "%llu KiB of code, the first at 0x%llx, can be written while it runs: what ran there is not known (a "
+			   "%llu KiB of code, the first at 0x%llx, can be written while it runs: what ran there is not "
+			   "known (a "
 			   "jitdump of the program would tell)",
 			   (unsigned long long)open >> 10, (unsigned long long)first);
 		buf_u8(b, 0);

@@ -4,11 +4,11 @@
  *
  * All times are nanoseconds of one clock, that of the kernel's records. Records may come in any order, late ones too.
  *
- * A snapshot: freeze; process_map() and the others for every record there is; process_look(); the records once more, for
- * one that came while it looked takes back what was read too late; process_tell(). Bytes that were read hold from the
- * last record that made their memory code. Where that cannot be known (memory that can be written and executed at once,
- * or through another mapping), the log says that nothing is known ("//unknown"), and the decoder has no image there.
- * Between snapshots, process_watch() after each round of records keeps code that will be written over.
+ * A snapshot: freeze; process_map() and the others for every record there is; process_look(); the records once more,
+ * for one that came while it looked takes back what was read too late; process_tell(). Bytes that were read hold from
+ * the last record that made their memory code. Where that cannot be known (memory that can be written and executed at
+ * once, or through another mapping), the log says that nothing is known ("//unknown"), and the decoder has no image
+ * there. Between snapshots, process_watch() after each round of records keeps code that will be written over.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_H
 #define CSIGHT_DAEMON_CAPTURE_PROCESS_H
@@ -61,15 +61,15 @@ void process_shift(struct process *p, int64_t shift_ns);
 
 /*
  * Reads what the records told of and is not read yet. now_ns: every record up to then was told, and it was asked for
- * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody else's (a setuid exec) is not read any more. True: something was
- * read, and is kept if it is written over from the next call on; so draining the records once more and calling again is
- * worth it.
+ * after the look before. It takes time in proportion to what is new, and is bounded. A process that became somebody
+ * else's (a setuid exec) is not read any more. True: something was read, and is kept if it is written over from the
+ * next call on; so draining the records once more and calling again is worth it.
  */
 bool process_look(struct process *p, uint64_t now_ns);
 
 /*
- * The same between snapshots: it is passed over where it would take more than a small share of all time, as for a process
- * that changes its mappings without end.
+ * The same between snapshots: it is passed over where it would take more than a small share of all time, as for a
+ * process that changes its mappings without end.
  */
 bool process_watch(struct process *p, uint64_t now_ns);
 

@@ -65,14 +65,14 @@ const struct procfs_map *procfs_maps_find(const struct procfs_maps *m, uint64_t 
 int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret_fd);
 
 /*
- * A regular file by its path beneath the process's root, also when the process is gone: neither it nor a directory on its way is a link, or on a file
- * system that might not answer.
+ * A regular file by its path beneath the process's root, also when the process is gone: neither it nor a directory on
+ * its way is a link, or on a file system that might not answer.
  */
 int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct file_identity *ret_id);
 
 /*
- * What the process calls the code that it makes: /tmp/perf-PID.map beneath its own root, which has to be uid's. Its size
- * is that of now. -EFBIG: beyond all reason.
+ * What the process calls the code that it makes: /tmp/perf-PID.map beneath its own root, which has to be uid's. Its
+ * size is that of now. -EFBIG: beyond all reason.
  */
 int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size);
 

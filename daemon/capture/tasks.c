@@ -115,8 +115,8 @@ static void reuse(struct tasks *t, uint32_t tid, uint64_t time)
 }
 
 /*
- * What it executed last was not looked at while it was there. Of one that gains rights by executing the kernel says that
- * it ended, before anything of it runs: so what its owner's program executed was its owner's, until it said more.
+ * What it executed last was not looked at while it was there. Of one that gains rights by executing the kernel says
+ * that it ended, before anything of it runs: so what its owner's program executed was its owner's, until it said more.
  */
 static void follow(struct tasks *t)
 {
@@ -184,7 +184,8 @@ static void linger(struct tasks *t, struct task *k)
 	k->until = UINT64_MAX;
 }
 
-/* All other threads end, and the one that executed takes the number of the first: it is the one that did not end before. */
+/* All other threads end, and the one that executed takes the number of the first: it is the one that did not end
+ * before. */
 static void fold_exec(struct tasks *t, uint64_t time)
 {
 	bool by_another = !find_alive(t, t->pid);

@@ -20,8 +20,8 @@ struct task {
 	 * late, or it was not the first thread and executed, which changes its number but not yet its context ID.
 	 */
 	uint64_t until;
-	bool lingers; /* the latter */
-	uint64_t written;     /* bytes of trace, where they can be told apart */
+	bool lingers;     /* the latter */
+	uint64_t written; /* bytes of trace, where they can be told apart */
 	char name[CAPTURE_NAME_SIZE];
 };
 

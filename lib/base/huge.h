@@ -1,6 +1,6 @@
 /*
- * Tables that are filled here and there: zeroed memory in huge pages, where the kernel has them, so that its first use costs
- * one page fault and not hundreds.
+ * Tables that are filled here and there: zeroed memory in huge pages, where the kernel has them, so that its first use
+ * costs one page fault and not hundreds.
  */
 #ifndef CSIGHT_HUGE_H
 #define CSIGHT_HUGE_H

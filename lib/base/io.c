@@ -102,7 +102,9 @@ int open_beneath(int dirfd, const char *name, int *ret_fd)
 		step[n] = 0;
 		if (strcmp(step, "..") == 0)
 			return -EINVAL;
-		next = openat(from, step, (last ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+		next =
+		    openat(from, step,
+			   (last ? O_RDONLY | O_NONBLOCK | O_NOCTTY : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
 		if (next < 0)
 			return -errno;
 		if (last) {

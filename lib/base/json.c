@@ -165,7 +165,7 @@ static size_t count_members(json_object *o)
 	size_t n = 0;
 
 	if (json_object_is_type(o, json_type_object)) {
-		json_object_object_foreach(o, key, value) {
+		json_object_object_foreach (o, key, value) {
 			(void)key;
 			n += 1 + count_members(value);
 		}

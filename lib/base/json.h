@@ -1,6 +1,6 @@
 /*
- * json-c with its traps closed: strict parsing of a whole text, a depth limit, and getters that check the type. A getter
- * for an absent or null key returns -ENOENT, for another type -EINVAL; the output is untouched on failure.
+ * json-c with its traps closed: strict parsing of a whole text, a depth limit, and getters that check the type. A
+ * getter for an absent or null key returns -ENOENT, for another type -EINVAL; the output is untouched on failure.
  */
 #ifndef CSIGHT_JSON_H
 #define CSIGHT_JSON_H

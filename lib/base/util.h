@@ -56,8 +56,18 @@ static inline void closep(int *fd)
 #define _cleanup_closedir_ _cleanup_(closedirp)
 
 /* Hands a value over and leaves nothing behind for the cleanup. */
-#define TAKE_PTR(p) ({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
-#define TAKE_FD(fd) ({ int taken_ = (fd); (fd) = -1; taken_; })
+#define TAKE_PTR(p)                         \
+	({                                  \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
+	})
+#define TAKE_FD(fd)                \
+	({                         \
+		int taken_ = (fd); \
+		(fd) = -1;         \
+		taken_;            \
+	})
 
 static inline uint64_t now_ns(clockid_t clock)
 {
@@ -73,7 +83,8 @@ static inline void now_both(uint64_t *ret_realtime, uint64_t *ret_monotonic)
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t before = now_ns(CLOCK_MONOTONIC), real = now_ns(CLOCK_REALTIME), after = now_ns(CLOCK_MONOTONIC);
+		uint64_t before = now_ns(CLOCK_MONOTONIC), real = now_ns(CLOCK_REALTIME),
+			 after = now_ns(CLOCK_MONOTONIC);
 
 		if (after - before >= least)
 			continue;

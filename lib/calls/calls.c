@@ -128,7 +128,8 @@ static int unwind(struct calls *c, uint64_t addr, bool exact)
 static int begin_root(struct calls *c, uint64_t at)
 {
 	struct region_hit hit = c->here;
-	int rc = region_hit_holds(&hit, at, c->spread.stamp) ? 0 : region_map_find(c->regions, at, c->spread.stamp, &hit);
+	int rc =
+	    region_hit_holds(&hit, at, c->spread.stamp) ? 0 : region_map_find(c->regions, at, c->spread.stamp, &hit);
 
 	if (rc < 0)
 		return rc;
@@ -405,7 +406,8 @@ static enum next after_range(const struct element *e)
 	}
 }
 
-/* Control is where it was looked at last, in the frame on top: what is inlined there is entered, and what is not is left. */
+/* Control is where it was looked at last, in the frame on top: what is inlined there is entered, and what is not is
+ * left. */
 static inline int settle_inlined(struct calls *c)
 {
 	const struct frame *f = top(c);
@@ -416,7 +418,8 @@ static inline int settle_inlined(struct calls *c)
 		spread_keep(&c->spread);
 	c->stretch = c->here.start;
 	c->left = LEAVE_RETURN;
-	return f->inlined == c->here.inlined || f->function != c->here.region ? 0 : inlined_move(c, c->here.inlined, kind);
+	return f->inlined == c->here.inlined || f->function != c->here.region ? 0
+									      : inlined_move(c, c->here.inlined, kind);
 }
 
 /* One function runs on into the next, which has the range's end; what lies between, if anything, is no function's. */

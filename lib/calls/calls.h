@@ -3,17 +3,17 @@
  * it pushes events to its sink, in order of time, each leave matching the innermost open enter. Never aborts: what it
  * cannot explain it counts and marks.
  *
- * Time. Timestamps stand between ranges; what lies between two of them is spread by the cycles that the trace counts, else
- * by instructions executed, and what is left over belongs to system calls and gaps. So events come out when a later
- * timestamp comes; calls_end() flushes. Times never go back; equal ones keep their order.
+ * Time. Timestamps stand between ranges; what lies between two of them is spread by the cycles that the trace counts,
+ * else by instructions executed, and what is left over belongs to system calls and gaps. So events come out when a
+ * later timestamp comes; calls_end() flushes. Times never go back; equal ones keep their order.
  *
  * Ranges may come one by one, or several in one (struct element). So what runs on within a region, not by a call or a
  * return, and follows a range without anything but cycles in between, must change nothing; and which region an address
  * is in may only change at timestamps.
  *
- * Inlined functions are entered and left as the instructions that run are in them. Control that only moves on, to higher
- * addresses, out of some and back into the very same with nothing else entered or left was in them all the while: the
- * compiler mixed their instructions with those around them. A timestamp in between parts them.
+ * Inlined functions are entered and left as the instructions that run are in them. Control that only moves on, to
+ * higher addresses, out of some and back into the very same with nothing else entered or left was in them all the
+ * while: the compiler mixed their instructions with those around them. A timestamp in between parts them.
  *
  * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
  * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
@@ -38,7 +38,8 @@ enum call_event_type {
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
 	CALL_EVENT_GAP,  /* the segment ended here; every frame has been left */
 	CALL_EVENT_MARK, /* what is known of the stack changed */
-	CALL_EVENT_MOVE, /* some inlined functions return, and others are entered as CALL_INLINED, all at once; see struct calls_sink */
+	CALL_EVENT_MOVE, /* some inlined functions return, and others are entered as CALL_INLINED, all at once; see
+			    struct calls_sink */
 };
 
 /* How a frame came to be. */
@@ -90,8 +91,9 @@ struct call_event {
 	uint64_t instructions;         /* of this thread, executed before this event */
 	uint64_t bound;                /* its time is off by no more; UINT64_MAX: not known */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
-	const struct inlined *inlined; /* enter, root: where, if that function is inlined there; else NULL. Move: the innermost entered */
-	uint8_t left, entered;	       /* move: so many, from the inside out, and from the outside in */
+	const struct inlined *
+	    inlined; /* enter, root: where, if that function is inlined there; else NULL. Move: the innermost entered */
+	uint8_t left, entered; /* move: so many, from the inside out, and from the outside in */
 };
 
 /* A negative return stops the decode and comes back from calls_element() or calls_end(). */

@@ -137,7 +137,8 @@ int fibres_begin(struct calls *c)
 	if (rc == 0)
 		rc = calls_put(c, CALL_EVENT_SEGMENT, 0, NULL);
 	if (rc == 0)
-		rc = calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct frame){ .function = c->here.region, .inlined = c->here.inlined });
+		rc = calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
+				(struct frame){ .function = c->here.region, .inlined = c->here.inlined });
 	c->counts.switches++;
 	return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * Inlined functions as frames. They are not on lib/calls' own stack, where returns and jumps are looked up: each frame there
- * has the innermost that it is in, which knows those around it.
+ * Inlined functions as frames. They are not on lib/calls' own stack, where returns and jumps are looked up: each frame
+ * there has the innermost that it is in, which knows those around it.
  */
 #include "lib/base/util.h"
 #include "lib/calls/state.h"
@@ -20,16 +20,17 @@ struct walk_move {
 };
 
 /*
- * What a range that begins at start, with control in from before, does to what is inlined in its function: so it is at all times,
- * and wherever it ends in the last of the stretches that it goes through. What went on before it may yet take its first entries
- * back.
+ * What a range that begins at start, with control in from before, does to what is inlined in its function: so it is at
+ * all times, and wherever it ends in the last of the stretches that it goes through. What went on before it may yet
+ * take its first entries back.
  */
 struct walk {
 	uint64_t start;
 	const struct region *function; /* NULL: none */
 	const struct inlined *from;
-	int32_t first, stretch, end; /* from start on: where the first stretch begins, the last one, and where that ends */
-	uint16_t events;	     /* that wait at once, of it, at most */
+	int32_t first, stretch,
+	    end;         /* from start on: where the first stretch begins, the last one, and where that ends */
+	uint16_t events; /* that wait at once, of it, at most */
 	uint8_t n;
 	bool goes_on; /* from one stretch to another */
 	struct walk_move moves[WALK_MOVES];
@@ -158,13 +159,13 @@ static inline bool is_even(const struct element *e)
 }
 
 /* It is known, or that it is not to be told. */
-static inline bool is_known(const struct walk *w, const struct element *e, const struct inlined *from, const struct region *function,
-			    uint64_t last)
+static inline bool is_known(const struct walk *w, const struct element *e, const struct inlined *from,
+			    const struct region *function, uint64_t last)
 {
 	int64_t at = (int64_t)(last - w->start);
 
-	return w->start == e->range.start && w->from == from && w->function == function && at >= w->stretch && at < w->end &&
-	       (!w->goes_on || is_even(e));
+	return w->start == e->range.start && w->from == from && w->function == function && at >= w->stretch &&
+	       at < w->end && (!w->goes_on || is_even(e));
 }
 
 /* What is entered, less what was left just before. */
@@ -185,8 +186,8 @@ int inlined_walk(struct calls *c, const struct element *e, uint64_t last)
 	const struct walk *w = walk_at(c, e->range.start, at);
 	int rc = 0;
 
-	if (!is_known(w, e, at, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND || s->counted ||
-	    !spread_fits(s, w->events, 0))
+	if (!is_known(w, e, at, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND ||
+	    s->counted || !spread_fits(s, w->events, 0))
 		return 0;
 	if (w->start + (uint64_t)w->first < c->stretch)
 		spread_keep(s);
@@ -220,13 +221,15 @@ static bool walk_through(struct calls *c, const struct element *e, uint64_t last
 	for (unsigned i = 0; i < WALK_STEPS; i++, at = c->here.end) {
 		c->counts.instructions = (at - w->start) / INSTRUCTION;
 		if (look(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX || c->here.region != w->function ||
-		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) || (!i && !lies_at(w, c->here.start, &w->first)) ||
+		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) ||
+		    (!i && !lies_at(w, c->here.start, &w->first)) ||
 		    (top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
 			return false;
 		w->events = (uint16_t)MAX(w->events, s->events);
 		w->goes_on = i > 0;
 		if (last < c->here.end)
-			return s->n <= WALK_MOVES && lies_at(w, c->here.start, &w->stretch) && lies_at(w, c->here.end, &w->end);
+			return s->n <= WALK_MOVES && lies_at(w, c->here.start, &w->stretch) &&
+			       lies_at(w, c->here.end, &w->end);
 	}
 	return false;
 }
@@ -249,7 +252,8 @@ static void note_moves(struct walk *w, const struct spread *s)
 
 void inlined_learn(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from)
 {
-	struct walk *w = walk_at(c, e->range.start, from), new = { .start = e->range.start, .function = top(c)->function, .from = from };
+	struct walk *w = walk_at(c, e->range.start, from),
+		    new = { .start = e->range.start, .function = top(c)->function, .from = from };
 	struct spread_item items[WALK_STEPS];
 	struct frame frame = { .function = new.function, .inlined = from };
 	struct calls alone = { .regions = c->regions, .recent = c->recent, .stack = &frame, .depth = 1 };

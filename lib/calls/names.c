@@ -4,9 +4,8 @@
 
 const char *call_kind_str(enum call_kind kind)
 {
-	static const char *const names[] = {
-		"call", "tail", "signal", "kernel", "syscall", "inferred", "odd", "resumed", "inlined"
-	};
+	static const char *const names[] = { "call",     "tail", "signal",  "kernel", "syscall",
+					     "inferred", "odd",  "resumed", "inlined" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -36,7 +36,8 @@ static struct share share_of(uint64_t value, uint64_t whole)
 
 static inline uint64_t share(const struct share *s, uint64_t part)
 {
-	return s->inverse ? (uint64_t)((unsigned __int128)(s->value * part) * s->inverse >> 64) : scale(s->value, part, s->whole);
+	return s->inverse ? (uint64_t)((unsigned __int128)(s->value * part) * s->inverse >> 64)
+			  : scale(s->value, part, s->whole);
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -63,7 +64,8 @@ static uint64_t run_time(const struct spread *s, uint64_t instructions)
 static void settle_cycles(struct spread *s, uint64_t pos, uint64_t n)
 {
 	for (; s->n_counted < s->n; s->n_counted++)
-		s->items[s->n_counted].cycles = s->cycles + scale(n, s->items[s->n_counted].pos - s->cycles_pos, pos - s->cycles_pos);
+		s->items[s->n_counted].cycles =
+		    s->cycles + scale(n, s->items[s->n_counted].pos - s->cycles_pos, pos - s->cycles_pos);
 	s->cycles = add(s->cycles, n);
 	s->cycles_pos = pos;
 	s->counted = 0;
@@ -166,7 +168,8 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 
 		/* Where one frame ends another one often begins. */
 		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
-			time = begin + share(&ran, by_cycles ? item->cycles : item->pos - s->pos) + share(&waited, item->waits);
+			time = begin + share(&ran, by_cycles ? item->cycles : item->pos - s->pos) +
+			       share(&waited, item->waits);
 		rc = emit(s, item, &e, time);
 	}
 	if (s->n) {
@@ -223,9 +226,12 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 		rc = array_room(s->items, s->n, &s->room);
 	if (rc < 0)
 		return rc;
-	s->items[s->n++] = (struct spread_item){
-		.pos = pos, .function = function, .inlined = inlined, .waits = s->waits, .type = (uint8_t)type, .kind = (uint8_t)kind
-	};
+	s->items[s->n++] = (struct spread_item){ .pos = pos,
+						 .function = function,
+						 .inlined = inlined,
+						 .waits = s->waits,
+						 .type = (uint8_t)type,
+						 .kind = (uint8_t)kind };
 	s->events++;
 	return 0;
 }
@@ -251,7 +257,8 @@ int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time)
 		s->counts->backwards++;
 		time = s->stamp;
 	}
-	/* The clock is coarser than its timestamps are apart: what came between them goes with what comes until it moves on. */
+	/* The clock is coarser than its timestamps are apart: what came between them goes with what comes until it
+	 * moves on. */
 	if (s->started && time == s->stamp && !s->guessed)
 		return 0;
 	if (!s->started) {

@@ -1,8 +1,8 @@
 /*
  * Gives events their times. Events wait until the next timestamp of another time; then they are spread over what lies
  * between it and the one before, by the cycles that the trace counts, else by instructions executed. Where something in
- * between takes time without executing (a system call, a gap), the instructions go at the pace seen elsewhere and the rest
- * is its.
+ * between takes time without executing (a system call, a gap), the instructions go at the pace seen elsewhere and the
+ * rest is its.
  */
 #ifndef CSIGHT_CALLS_SPREAD_H
 #define CSIGHT_CALLS_SPREAD_H
@@ -30,8 +30,8 @@ struct spread {
 	struct spread_item *items;
 	size_t room;
 	uint32_t n;
-	uint32_t kept; /* these are not taken back */
-	uint32_t events; /* that come of them */
+	uint32_t kept;      /* these are not taken back */
+	uint32_t events;    /* that come of them */
 	uint32_t waits;     /* places since the last timestamp where time passes without instructions */
 	uint64_t time, pos; /* where the present stretch begins */
 	uint64_t stamp;     /* the last timestamp; time is later where a stretch had to be guessed */
@@ -40,13 +40,13 @@ struct spread {
 	uint64_t tick;      /* timestamps are that coarse, ns */
 	/* Cycles of the present stretch: those counted up to the last event but those of it that wait. */
 	uint64_t cycles, counted;
-	uint64_t cycles_pos; /* where the former end */
+	uint64_t cycles_pos;  /* where the former end */
 	uint64_t cycles_from; /* where the trace last counted up to; before the stretch, perhaps */
-	uint64_t cycle_pace; /* ns a cycle, times 1024; 0: not known yet */
-	uint32_t n_counted;  /* events whose cycles are known */
-	bool uncounted;      /* something without instructions came since, during which nobody knows what was counted */
-	bool started;       /* time is known */
-	bool guessed;       /* since the last timestamp */
+	uint64_t cycle_pace;  /* ns a cycle, times 1024; 0: not known yet */
+	uint32_t n_counted;   /* events whose cycles are known */
+	bool uncounted; /* something without instructions came since, during which nobody knows what was counted */
+	bool started;   /* time is known */
+	bool guessed;   /* since the last timestamp */
 };
 
 /* pos: instructions executed so far. */
@@ -73,8 +73,8 @@ bool spread_rename(struct spread *s, const struct region *from, const struct reg
 int spread_prepare(struct spread *s, uint64_t pos);
 
 /* The same of a move: left functions from from out, and entered ones that end in to. They must fit. */
-static inline int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to, uint32_t left,
-			      uint32_t entered)
+static inline int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to,
+			      uint32_t left, uint32_t entered)
 {
 	int rc = s->counted || s->n == s->room ? spread_prepare(s, pos) : 0;
 
@@ -104,7 +104,8 @@ static inline bool spread_ends_in_leave(const struct spread *s)
 	return s->n > s->kept && (item->type == CALL_EVENT_MOVE ? !item->entered : item->type == CALL_EVENT_LEAVE);
 }
 
-/* Where the last thing put is that this was left by a return, and it still waits, since spread_keep(): it was not left. */
+/* Where the last thing put is that this was left by a return, and it still waits, since spread_keep(): it was not left.
+ */
 bool spread_take_back(struct spread *s, const struct inlined *left);
 
 static inline void spread_keep(struct spread *s)

@@ -1,6 +1,6 @@
 /*
- * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), inlined.c (the inlined functions
- * in them), fibres.c (the stacks that a thread has beside the one it is on).
+ * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), inlined.c (the inlined
+ * functions in them), fibres.c (the stacks that a thread has beside the one it is on).
  */
 #ifndef CSIGHT_CALLS_STATE_H
 #define CSIGHT_CALLS_STATE_H
@@ -18,10 +18,11 @@ enum anchor {
 
 struct frame {
 	const struct region *function; /* NULL: in a system call */
-	const struct inlined *inlined; /* in which it is now: with all around it they are frames of their own; or NULL */
+	const struct inlined
+	    *inlined; /* in which it is now: with all around it they are frames of their own; or NULL */
 	/*
-	 * It was open before the segment began, and so was what is inlined here, the innermost, and all around it; of those only
-	 * this one has been told yet.
+	 * It was open before the segment began, and so was what is inlined here, the innermost, and all around it; of
+	 * those only this one has been told yet.
 	 */
 	const struct inlined *root;
 	uint64_t address;
@@ -67,7 +68,7 @@ enum next {
 struct calls {
 	struct region_map *regions;
 	const struct region_hit *recent; /* of those */
-	struct walk *walks;		 /* the same; or NULL */
+	struct walk *walks;              /* the same; or NULL */
 	struct spread spread;
 	struct calls_counts counts;
 	struct frame *stack;
@@ -79,11 +80,11 @@ struct calls {
 	bool doubtful; /* which of several stacks this is */
 	bool told_unsure;
 	struct region_hit here; /* of the last address arrived at */
-	uint64_t stretch;	/* where that began, of what was looked at before */
+	uint64_t stretch;       /* where that began, of what was looked at before */
 	enum next next;
 	uint64_t from; /* the address after the last instruction; of an exception: where it says to go on */
 	bool has_from;
-	enum leave_kind left;		    /* how the last frame was left, of those since the last range */
+	enum leave_kind left;               /* how the last frame was left, of those since the last range */
 	bool indirect;                      /* NEXT_JUMP: not by the instruction alone */
 	bool system_call, exception_return; /* NEXT_RESUME: what it was */
 };
@@ -133,7 +134,8 @@ int calls_sure(struct calls *c);
 /* Where control is now. */
 static inline int look(struct calls *c, uint64_t addr)
 {
-	if (region_hit_holds(&c->here, addr, c->spread.stamp) || region_recall(c->recent, addr, c->spread.stamp, &c->here))
+	if (region_hit_holds(&c->here, addr, c->spread.stamp) ||
+	    region_recall(c->recent, addr, c->spread.stamp, &c->here))
 		return 0;
 	return region_map_find(c->regions, addr, c->spread.stamp, &c->here);
 }
@@ -148,8 +150,8 @@ int inlined_leave(struct calls *c, enum leave_kind kind);
 int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind);
 
 /*
- * The same of a range that stays in the function on top, from first to last, all the way: as it was found out before. 1: done; 0: it
- * is not known, or this is no time for it.
+ * The same of a range that stays in the function on top, from first to last, all the way: as it was found out before.
+ * 1: done; 0: it is not known, or this is no time for it.
  */
 int inlined_walk(struct calls *c, const struct element *e, uint64_t last);
 

@@ -1,6 +1,6 @@
 /*
- * The bytes of a file that others may change: read by pread, a block at a time, and kept; a page or more that is asked for
- * at once is not. A file that turns out shorter than it was gives fewer bytes.
+ * The bytes of a file that others may change: read by pread, a block at a time, and kept; a page or more that is asked
+ * for at once is not. A file that turns out shorter than it was gives fewer bytes.
  */
 #ifndef CSIGHT_CODE_BYTES_H
 #define CSIGHT_CODE_BYTES_H

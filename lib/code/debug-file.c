@@ -37,8 +37,8 @@ static void read_link(struct elf_file *e, struct debug_wanted *ret)
 	    elf_file_bytes(e, &section, &b) < 0)
 		return;
 	r = reader_of(b.data, b.size);
-	if (rd_str(&r, &name) < 0 || !name[0] || strlen(name) >= sizeof(ret->link) || strchr(name, '/') || name[0] == '.' ||
-	    rd_skip(&r, -(size_t)(r.at - b.data) & 3) < 0 || rd_u32(&r, &crc) < 0)
+	if (rd_str(&r, &name) < 0 || !name[0] || strlen(name) >= sizeof(ret->link) || strchr(name, '/') ||
+	    name[0] == '.' || rd_skip(&r, -(size_t)(r.at - b.data) & 3) < 0 || rd_u32(&r, &crc) < 0)
 		return;
 	strcpy(ret->link, name);
 	ret->crc = crc;

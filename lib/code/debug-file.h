@@ -1,6 +1,6 @@
 /*
- * The debug file of an image: a file apart that has the symbols, or the DWARF, that the image itself was stripped of. The
- * image names it by its build-id, or by a name and a checksum (.gnu_debuglink). Hostile files.
+ * The debug file of an image: a file apart that has the symbols, or the DWARF, that the image itself was stripped of.
+ * The image names it by its build-id, or by a name and a checksum (.gnu_debuglink). Hostile files.
  */
 #ifndef CSIGHT_CODE_DEBUG_FILE_H
 #define CSIGHT_CODE_DEBUG_FILE_H
@@ -15,7 +15,7 @@ enum { DEBUG_LINK_MAX = 256 };
 
 struct debug_wanted {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t id_size;		   /* 0: none */
+	size_t id_size;            /* 0: none */
 	char link[DEBUG_LINK_MAX]; /* a name without a slash; "": none */
 	uint32_t crc;
 };

@@ -13,7 +13,7 @@ enum { OUT_MAX = 1024, DEPTH_MAX = 64, STEPS_MAX = 10000 };
 
 struct d {
 	const char *begin, *at; /* ends with a NUL */
-	char out[OUT_MAX + 1];	/* what has no more room is left out: nobody is shown so much */
+	char out[OUT_MAX + 1];  /* what has no more room is left out: nobody is shown so much */
 	size_t size;
 	unsigned quiet, depth;
 	unsigned steps; /* some is gone over once more when it turns out to be something else */
@@ -293,7 +293,8 @@ static bool skip_value(struct d *d)
 		return skip_values(d);
 	case 'f':
 		d->at++;
-		return strncmp(d->at, "_D", 2) == 0 && (d->at += 2, skip_qualified(d)) && skip_modifiers(d) && skip_type(d);
+		return strncmp(d->at, "_D", 2) == 0 && (d->at += 2, skip_qualified(d)) && skip_modifiers(d) &&
+		       skip_type(d);
 	default:
 		return skip_digits(d, plain);
 	}

@@ -30,7 +30,9 @@ static size_t without_number(const char *name, size_t size)
 	if (n == size || n < 2 || name[n - 1] != '_')
 		return size;
 	n--;
-	return n >= 3 && memcmp(name + n - 3, "fun", 3) == 0 && (n == 3 || name[n - 4] == '_' || name[n - 4] == '.') ? size : n;
+	return n >= 3 && memcmp(name + n - 3, "fun", 3) == 0 && (n == 3 || name[n - 4] == '_' || name[n - 4] == '.')
+		   ? size
+		   : n;
 }
 
 char *demangle_ocaml(const char *name)

@@ -126,7 +126,7 @@ static uint64_t base62(struct rust *r)
 		return 0;
 	while (!take(r, '_')) {
 		char c = next(r);
-		int digit = is_digit(c)		     ? c - '0'
+		int digit = is_digit(c)            ? c - '0'
 			    : c >= 'a' && c <= 'z' ? c - 'a' + 10
 			    : c >= 'A' && c <= 'Z' ? c - 'A' + 36
 						   : -1;
@@ -394,8 +394,8 @@ static bool path(struct rust *r, bool in_value, bool leave_open)
 static const char *basic_type(char c)
 {
 	static const char *const names[26] = {
-		"i8", "bool", "char", "f64",  "str", "f32", NULL, "u8", "isize", "usize", NULL, "i32", "u32",
-		"i128", "u128", "_",  NULL, NULL,  "i16", "u16", "()", "...", NULL,  "i64", "u64", "!",
+		"i8",   "bool", "char", "f64", "str", "f32", NULL,  "u8", "isize", "usize", NULL,  "i32", "u32",
+		"i128", "u128", "_",    NULL,  NULL,  "i16", "u16", "()", "...",   NULL,    "i64", "u64", "!",
 	};
 
 	return c >= 'a' && c <= 'z' ? names[c - 'a'] : NULL;

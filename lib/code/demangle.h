@@ -1,6 +1,6 @@
 /*
- * Names of other languages than C++, made readable. Each returns what the caller frees, or NULL where the name is not of
- * that language, or broken; they read no further than the name, and write no more than is shown of one.
+ * Names of other languages than C++, made readable. Each returns what the caller frees, or NULL where the name is not
+ * of that language, or broken; they read no further than the name, and write no more than is shown of one.
  */
 #ifndef CSIGHT_CODE_DEMANGLE_H
 #define CSIGHT_CODE_DEMANGLE_H

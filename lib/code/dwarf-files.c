@@ -100,14 +100,15 @@ static int read_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret
 		if (rd_u64(&r, &size) < 0)
 			return -EBADMSG;
 	}
-	if (size > rd_left(&r) || rd_sub(&r, (size_t)size, &body) < 0 || rd_u16(&body, &u->version) < 0 || u->version < 2 ||
-	    u->version > 5)
+	if (size > rd_left(&r) || rd_sub(&r, (size_t)size, &body) < 0 || rd_u16(&body, &u->version) < 0 ||
+	    u->version < 2 || u->version > 5)
 		return -EBADMSG;
 	if (u->version >= 5 && (rd_u8(&body, &u->address_size) < 0 || rd_u8(&body, &segment) < 0))
 		return -EBADMSG;
 	if (dwarf_offset(u, &body, &header) < 0 || rd_u8(&body, &instruction) < 0 ||
-	    (u->version >= 4 && rd_u8(&body, &operations) < 0) || rd_u8(&body, &statement) < 0 || rd_u8(&body, &base) < 0 ||
-	    rd_u8(&body, &range) < 0 || rd_u8(&body, &opcodes) < 0 || rd_skip(&body, opcodes ? opcodes - 1u : 0) < 0)
+	    (u->version >= 4 && rd_u8(&body, &operations) < 0) || rd_u8(&body, &statement) < 0 ||
+	    rd_u8(&body, &base) < 0 || rd_u8(&body, &range) < 0 || rd_u8(&body, &opcodes) < 0 ||
+	    rd_skip(&body, opcodes ? opcodes - 1u : 0) < 0)
 		return -EBADMSG;
 	*ret = body;
 	return 0;
@@ -122,9 +123,11 @@ static int read_files(struct dwarf *d, struct dwarf_unit *u)
 	int rc = read_header(d, &header, &r);
 
 	if (rc == 0)
-		rc = header.version >= 5 ? read_table(d, &header, &r, &dirs) : read_old_table(d, &r, false, u->dir, &dirs);
+		rc = header.version >= 5 ? read_table(d, &header, &r, &dirs)
+					 : read_old_table(d, &r, false, u->dir, &dirs);
 	if (rc == 0)
-		rc = header.version >= 5 ? read_table(d, &header, &r, &files) : read_old_table(d, &r, true, NULL, &files);
+		rc = header.version >= 5 ? read_table(d, &header, &r, &files)
+					 : read_old_table(d, &r, true, NULL, &files);
 	if (rc < 0)
 		return rc;
 	u->files = calloc(files.size / sizeof(*file) + 1, sizeof(*u->files));

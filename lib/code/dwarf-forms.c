@@ -349,7 +349,8 @@ static int old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, 
 	return rc;
 }
 
-int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn, void *user)
+int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn,
+		 void *user)
 {
 	uint64_t at = e->ranges.number, start, end;
 	struct reader r;

@@ -153,7 +153,8 @@ static int read_abbrevs(struct dwarf *d, struct dwarf_abbrevs *a)
 
 static int find_abbrevs(struct dwarf *d, struct dwarf_unit *u)
 {
-	struct dwarf_abbrevs key = { .offset = u->abbrev_offset }, *a, **found = tfind(&key, &d->abbrevs, compare_abbrevs);
+	struct dwarf_abbrevs key = { .offset = u->abbrev_offset }, *a,
+			     **found = tfind(&key, &d->abbrevs, compare_abbrevs);
 	int rc;
 
 	if (!found) {
@@ -382,9 +383,9 @@ static int read_units(struct dwarf *d)
 
 int dwarf_open(struct elf_file *e, struct dwarf *ret)
 {
-	static const char *const names[DWARF_SECTIONS] = { ".debug_info",   ".debug_abbrev",   ".debug_str",
-							   ".debug_line",   ".debug_line_str", ".debug_str_offsets",
-							   ".debug_addr",   ".debug_ranges",   ".debug_rnglists" };
+	static const char *const names[DWARF_SECTIONS] = { ".debug_info", ".debug_abbrev",   ".debug_str",
+							   ".debug_line", ".debug_line_str", ".debug_str_offsets",
+							   ".debug_addr", ".debug_ranges",   ".debug_rnglists" };
 	int rc = 0;
 
 	*ret = (struct dwarf){ .steps = DWARF_STEPS };

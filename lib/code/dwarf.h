@@ -2,8 +2,8 @@
  * DWARF of versions 2 to 5 (dwarfstd.org), of what is needed to tell functions, what is inlined in them, and files and
  * lines. Not read: type units, split units, and what dwz moves to files of its own.
  *
- * The sections are in memory as a whole, bounded by lib/code/elf-file.h's budget, and strings stay in them. What they say
- * of each other is followed so far and no further: by DWARF_STEPS attributes and entries of lists in all.
+ * The sections are in memory as a whole, bounded by lib/code/elf-file.h's budget, and strings stay in them. What they
+ * say of each other is followed so far and no further: by DWARF_STEPS attributes and entries of lists in all.
  */
 #ifndef CSIGHT_CODE_DWARF_H
 #define CSIGHT_CODE_DWARF_H
@@ -38,7 +38,7 @@ enum dwarf_tag {
 
 struct dwarf_file {
 	const char *dir, *above, *name; /* above: what dir is relative to; NULL: nothing */
-	char *path;			/* once it was asked for */
+	char *path;                     /* once it was asked for */
 };
 
 struct dwarf_abbrevs;
@@ -62,8 +62,8 @@ enum dwarf_class { VALUE_NONE, VALUE_NUMBER, VALUE_ADDRESS, VALUE_STRING, VALUE_
 
 struct dwarf_value {
 	enum dwarf_class class;
-	bool indexed;	    /* the number is one of a table: see dwarf_string(), dwarf_address() */
-	uint64_t number;    /* a reference is an offset within DWARF_INFO */
+	bool indexed;    /* the number is one of a table: see dwarf_string(), dwarf_address() */
+	uint64_t number; /* a reference is an offset within DWARF_INFO */
 	const char *string;
 };
 
@@ -103,7 +103,8 @@ bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const stru
 
 /* Calls for each range of addresses that an entry covers; what it returns other than 0 ends that. */
 typedef int dwarf_range_fn(void *user, uint64_t start, uint64_t end);
-int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn, void *user);
+int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn,
+		 void *user);
 
 /* A file by its number in the unit's table; NULL where there is none. Lives as long as d. */
 const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number);

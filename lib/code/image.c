@@ -201,7 +201,13 @@ static int add_place(struct image_set *s, struct process *p, const struct place 
 int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
 	      uint64_t time)
 {
-	struct place place = { addr, addr + MIN(len, UINT64_MAX - addr), time, offset, file, 0, file == IMAGE_NONE,
+	struct place place = { addr,
+			       addr + MIN(len, UINT64_MAX - addr),
+			       time,
+			       offset,
+			       file,
+			       0,
+			       file == IMAGE_NONE,
 			       file == IMAGE_UNKNOWN };
 	struct process *p;
 	int rc = process_of(s, pid, &p);
@@ -363,6 +369,7 @@ int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *
 	else if (!elf_symbol(b, symbol, &value))
 		return -ENODATA;
 	for (unsigned i = 0; rc == 0 && i < n; i++)
-		rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size, segments[i].offset, file, 0);
+		rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size, segments[i].offset,
+			       file, 0);
 	return rc;
 }

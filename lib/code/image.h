@@ -1,7 +1,7 @@
 /*
  * Memory images: which bytes of code stood where in a process, and when. Made of files by their mappings (file bytes at
- * plain offsets; no header is believed) and of pieces of captured code. Files are read by pread where code is asked for,
- * so one that is cut short while it is used costs its bytes and no more.
+ * plain offsets; no header is believed) and of pieces of captured code. Files are read by pread where code is asked
+ * for, so one that is cut short while it is used costs its bytes and no more.
  *
  * Times are those of the trace; what came later covers what came earlier. Where there is no code at a time, the first
  * that came after it answers: a stream's own clock lags behind by up to a timestamp.
@@ -25,8 +25,8 @@ struct image_file {
 	const char *path;
 	uint8_t build_id[IMAGE_BUILD_ID_MAX]; /* of what was traced, where known */
 	uint8_t build_id_size;
-	uint64_t inode; /* 0: not known */
-	int fd;		    /* -1: not there */
+	uint64_t inode;     /* 0: not known */
+	int fd;             /* -1: not there */
 	const char *reason; /* why not, or NULL */
 };
 
@@ -45,8 +45,8 @@ size_t image_files(const struct image_set *s);
 const struct image_file *image_file(const struct image_set *s, uint32_t file);
 
 /*
- * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one, or that has symbols alone and no code, is
- * refused: its descriptor is closed, the reason says so, and another one can be given.
+ * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one, or that has symbols alone and no code,
+ * is refused: its descriptor is closed, the reason says so, and another one can be given.
  */
 void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason);
 

@@ -28,7 +28,10 @@ int inflate_xz(struct reader from, struct buf *to)
 	lzma_end(&s);
 	if (buf_error(to))
 		return buf_error(to);
-	return rc == LZMA_STREAM_END ? 0 : rc == LZMA_MEM_ERROR ? -ENOMEM : rc == LZMA_MEMLIMIT_ERROR ? -EFBIG : -EBADMSG;
+	return rc == LZMA_STREAM_END       ? 0
+	       : rc == LZMA_MEM_ERROR      ? -ENOMEM
+	       : rc == LZMA_MEMLIMIT_ERROR ? -EFBIG
+					   : -EBADMSG;
 }
 
 int inflate_zlib(struct reader from, struct buf *to)

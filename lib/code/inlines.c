@@ -39,11 +39,11 @@ struct unit {
 struct inlines {
 	struct elf_file elf; /* of the file itself; only its segments are used */
 	struct dwarf dwarf;
-	struct spans units; /* of numbers of units */
-	struct unit *read;  /* as many as the DWARF has */
-	size_t n_spans;	    /* of all units */
+	struct spans units;   /* of numbers of units */
+	struct unit *read;    /* as many as the DWARF has */
+	size_t n_spans;       /* of all units */
 	pthread_mutex_t lock; /* for what is read as it is asked for */
-	bool later;	      /* of these two: */
+	bool later;           /* of these two: */
 	int fd, debug;
 };
 
@@ -86,8 +86,8 @@ static void put_span(struct spans *to, const struct span *from, uint64_t start, 
 }
 
 /*
- * Cuts what overlaps so that an address has one span: the one that begins last before it, which is the deepest where they
- * nest. Each gives one piece, and one more where another ends within it.
+ * Cuts what overlaps so that an address has one span: the one that begins last before it, which is the deepest where
+ * they nest. Each gives one piece, and one more where another ends within it.
  */
 static int flatten(struct buf *from, struct spans *ret)
 {

@@ -1,6 +1,6 @@
 /*
- * Which function a piece of code was written as, and what was inlined there: by the DWARF of a file, or of its debug file.
- * Offsets are those of the file itself, as in lib/code/symbols.h.
+ * Which function a piece of code was written as, and what was inlined there: by the DWARF of a file, or of its debug
+ * file. Offsets are those of the file itself, as in lib/code/symbols.h.
  *
  * A unit's part is read when something of it is first asked for, and is a table from then on. Any thread may ask.
  * Files are hostile: a cut, lying or looping one gives an error or fewer answers, never a crash.
@@ -41,7 +41,7 @@ struct inlines_frame {
 
 struct inlines_at {
 	uint64_t start, end; /* the same holds for all of these offsets */
-	size_t n;	     /* frames, outermost first; 0: nothing is known */
+	size_t n;            /* frames, outermost first; 0: nothing is known */
 	struct inlines_frame frames[INLINES_MAX];
 };
 

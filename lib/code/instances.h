@@ -8,7 +8,7 @@
 
 /* Zeros are an empty table. What it gives lives as long as it. */
 struct instances {
-	struct numbers known;	  /* of the list: by table and instance */
+	struct numbers known;     /* of the list: by table and instance */
 	struct numbers functions; /* of that list: by table and origin */
 	struct inlined **list;
 	size_t n, room;

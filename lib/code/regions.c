@@ -351,7 +351,8 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	e->region.offset = d->offset;
 	e->region.build_id = d->build_id ? d->build_id : "";
 	if (e->unwind)
-		e->region.stack_use = (uint8_t)unwind_stack_use(e->unwind, d->offset, d->offset + (e->region.end - e->region.start));
+		e->region.stack_use =
+		    (uint8_t)unwind_stack_use(e->unwind, d->offset, d->offset + (e->region.end - e->region.start));
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->inlines)
 		name = find_place(d, &e->region);

@@ -15,8 +15,8 @@ struct place {
 	uint64_t offset; /* of start, in its source */
 	uint32_t source;
 	uint32_t order; /* set by space_add() */
-	bool empty;	/* hides what was there and has nothing itself */
-	bool unknown;	/* nobody knows what is there, and what comes later does not answer for it */
+	bool empty;     /* hides what was there and has nothing itself */
+	bool unknown;   /* nobody knows what is there, and what comes later does not answer for it */
 };
 
 struct space;
@@ -32,8 +32,8 @@ int space_add(struct space *s, const struct place *place);
 int space_seal(struct space *s);
 
 /*
- * What is at addr as of time, and up to where that answer holds; NULL: nothing. Where nothing is there by then, the next
- * one that comes answers: the question comes of something being executed there, on a clock that lags behind.
+ * What is at addr as of time, and up to where that answer holds; NULL: nothing. Where nothing is there by then, the
+ * next one that comes answers: the question comes of something being executed there, on a clock that lags behind.
  */
 const struct place *space_find(const struct space *s, uint64_t addr, uint64_t time, uint64_t *ret_end);
 

@@ -47,7 +47,8 @@ static void table_done(struct table *t)
 	buf_done(&t->symbols);
 }
 
-static int add_symbol(struct symbols *s, const struct elf_file *e, const struct table *t, const Elf64_Sym *sym, struct pieces *found)
+static int add_symbol(struct symbols *s, const struct elf_file *e, const struct table *t, const Elf64_Sym *sym,
+		      struct pieces *found)
 {
 	unsigned type = ELF64_ST_TYPE(sym->st_info);
 	struct piece p = { .name = (uint32_t)(t->names + sym->st_name) };
@@ -55,7 +56,8 @@ static int add_symbol(struct symbols *s, const struct elf_file *e, const struct 
 	Elf64_Shdr section;
 	const char *name;
 
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF || sym->st_name >= s->names.size - t->names)
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
+	    sym->st_name >= s->names.size - t->names)
 		return 0;
 	name = (const char *)s->names.data + p.name;
 	if (!name[0] || strnlen(name, NAME_LENGTH_MAX) == NAME_LENGTH_MAX || is_mapping_symbol(name) ||

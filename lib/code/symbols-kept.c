@@ -183,8 +183,8 @@ int symbols_read(int fd, struct symbols **ret)
 	if (!s)
 		return -ENOMEM;
 	/* Memory follows what the file has, not what it says it has. */
-	if (fstat(fd, &st) < 0 || pread_full(fd, &h, sizeof(h), 0) != sizeof(h) || memcmp(h.magic, magic, sizeof(magic)) != 0 ||
-	    h.n > 2 * (uint64_t)SYMBOLS_MAX || h.names > UINT32_MAX ||
+	if (fstat(fd, &st) < 0 || pread_full(fd, &h, sizeof(h), 0) != sizeof(h) ||
+	    memcmp(h.magic, magic, sizeof(magic)) != 0 || h.n > 2 * (uint64_t)SYMBOLS_MAX || h.names > UINT32_MAX ||
 	    (uint64_t)st.st_size != sizeof(h) + h.n * sizeof(struct kept) + h.names)
 		return -EBADMSG;
 	rc = read_bytes(fd, sizeof(h), h.n * sizeof(struct kept), &pieces);

@@ -67,7 +67,8 @@ void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *r
 /* A function by its name, as the file has it or readable. -ENOENT; -ENOTUNIQ: several have it; -ENOMEM. */
 int symbols_named(const struct symbols *s, const char *name, struct symbols_at *ret);
 
-/* A readable form of a C++, Rust, D, OCaml or Go name, or a copy of any other; long ones are cut. NULL: no memory. The caller frees. */
+/* A readable form of a C++, Rust, D, OCaml or Go name, or a copy of any other; long ones are cut. NULL: no memory. The
+ * caller frees. */
 char *symbol_demangle(const char *name);
 
 static inline void symbols_freep(struct symbols **s)
@@ -88,13 +89,13 @@ enum region_kind {
 struct region {
 	uint32_t id; /* dense, in the order of first sight */
 	enum region_kind kind;
-	uint64_t start, end; /* as it was mapped when first seen; the function's entry is start */
-	const char *name;    /* demangled */
-	const char *image;   /* the mapping's path, or "" */
+	uint64_t start, end;  /* as it was mapped when first seen; the function's entry is start */
+	const char *name;     /* demangled */
+	const char *image;    /* the mapping's path, or "" */
 	const char *build_id; /* of that file, in hexadecimal; "": not known */
-	uint64_t offset;     /* of start in it; 0 where it is no file */
-	uint8_t stack_use;   /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
-	const char *file;    /* where the function is declared: of the mapping's inlines; NULL: not known */
+	uint64_t offset;      /* of start in it; 0 where it is no file */
+	uint8_t stack_use;    /* of its code, as lib/code/unwind.h has it; 0 where that is not known */
+	const char *file;     /* where the function is declared: of the mapping's inlines; NULL: not known */
 	uint32_t line;
 };
 
@@ -102,7 +103,7 @@ struct region {
 struct inlined {
 	const struct region *function; /* REGION_INLINED, the same at all places */
 	const struct inlined *around;  /* the one that it is inlined in; NULL: the region's own function */
-	const char *call_file;	       /* where it is called; NULL, 0: not known */
+	const char *call_file;         /* where it is called; NULL, 0: not known */
 	uint32_t call_line;
 	uint32_t depth; /* 1: in the region's own function */
 };
@@ -143,8 +144,8 @@ void region_map_inlined(struct region_map *m);
 struct region_hit {
 	const struct region *region;
 	const struct inlined *inlined; /* the innermost one; NULL: none, or not asked for */
-	uint64_t start, end;  /* [start, end) */
-	uint64_t from, until; /* [from, until) */
+	uint64_t start, end;           /* [start, end) */
+	uint64_t from, until;          /* [from, until) */
 };
 
 static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr, uint64_t time)
@@ -168,8 +169,8 @@ static inline bool region_recall(const struct region_hit *recent, uint64_t addr,
 }
 
 /*
- * So many bytes for whoever asks the map to keep what follows from its answers: zeros at first, and when something is added. NULL:
- * no memory, or nothing inlined is told of.
+ * So many bytes for whoever asks the map to keep what follows from its answers: zeros at first, and when something is
+ * added. NULL: no memory, or nothing inlined is told of.
  */
 void *region_map_room(struct region_map *m, size_t size);
 
@@ -177,12 +178,13 @@ void *region_map_room(struct region_map *m, size_t size);
 int region_map_seal(struct region_map *m);
 
 /*
- * The stretch around an address all of which is in one and the same region, and inlined function, at any one time; as large
- * as is easily told. May be asked from any thread, while the map is sealed.
+ * The stretch around an address all of which is in one and the same region, and inlined function, at any one time; as
+ * large as is easily told. May be asked from any thread, while the map is sealed.
  */
 void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
 
-/* lib/code/unwind.h, of a region that a map gave; addresses are those of memory. False and -ENOENT: nothing is known. */
+/* lib/code/unwind.h, of a region that a map gave; addresses are those of memory. False and -ENOENT: nothing is known.
+ */
 bool region_moves_stack(const struct region *region, uint64_t branch);
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
 

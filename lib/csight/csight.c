@@ -17,8 +17,8 @@ enum { ANSWER_MS = 60000 };
 struct csight {
 	struct varlink_stream *stream;
 	char *socket;
-	bool chosen;	       /* the socket was named by the caller or by $CSIGHT_SOCKET */
-	char doing[128];       /* what the current call tries, for its error */
+	bool chosen;     /* the socket was named by the caller or by $CSIGHT_SOCKET */
+	char doing[128]; /* what the current call tries, for its error */
 	char *error_name;
 	char error[1024];
 };
@@ -139,8 +139,8 @@ static int check_peer(struct csight *c)
 	if (getsockopt(varlink_stream_fd(c->stream), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return fail(c, -EACCES, "who serves %s is not known: %s", c->socket, strerror(errno));
 	if (peer.uid != 0 && peer.uid != geteuid())
-		return fail(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it", c->socket,
-			    (unsigned)peer.uid);
+		return fail(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it",
+			    c->socket, (unsigned)peer.uid);
 	return 0;
 }
 
@@ -187,7 +187,8 @@ static int fail_reply(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, VARLINK_PERMISSION_DENIED) == 0)
 		return fail(c, -EPERM, "it belongs to another user; only its owner and root may");
 	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
-		return fail(c, -EINVAL, "csightd refuses the value of '%s'", text_or(reply->parameters, "parameter", "?"));
+		return fail(c, -EINVAL, "csightd refuses the value of '%s'",
+			    text_or(reply->parameters, "parameter", "?"));
 	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
 	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
 		return fail(c, -ENOSYS, "the csightd at %s does not know how; it is another version", c->socket);

@@ -81,8 +81,8 @@ int csight_targets(struct csight *c, struct csight_object **ret);
 
 /* What a trace is to hold, where the machine's own trace units give it; what is left 0 is as by default. */
 struct csight_arm_options {
-	bool kernel;	    /* what the process does in the kernel, too; for root */
-	bool cycles;	    /* cycle counts */
+	bool kernel;        /* what the process does in the kernel, too; for root */
+	bool cycles;        /* cycle counts */
 	bool no_timestamps; /* fewer bytes, and no times */
 	bool no_contexts;
 	const char *filter; /* address filters, in the kernel's words */

@@ -40,8 +40,8 @@ static uint8_t pack(unsigned n, uint32_t bits)
 uint16_t etm_atoms[256][2];
 
 /*
- * Each prefix of what a packet can say is itself what a packet can say, and so is each suffix: so the packet of the atoms
- * held back is all the state there is, and to take the longest match each time makes the fewest packets.
+ * Each prefix of what a packet can say is itself what a packet can say, and so is each suffix: so the packet of the
+ * atoms held back is all the state there is, and to take the longest match each time makes the fewest packets.
  */
 void etm_atoms_init(void)
 {

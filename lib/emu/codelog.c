@@ -139,7 +139,8 @@ static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 static bool gives_back(struct codelog *c, const struct region *at, uint64_t addr, const uint8_t *bytes, uint32_t len)
 {
 	uint32_t in_file[WORDS], word, have;
-	bool file = at && at->file && addr + len <= at->end && files_read(at->file, in_file, len, at->offset + (addr - at->start));
+	bool file = at && at->file && addr + len <= at->end &&
+		    files_read(at->file, in_file, len, at->offset + (addr - at->start));
 
 	for (uint32_t i = 0; i + 4 <= len; i += 4) {
 		memcpy(&word, bytes + i, 4);

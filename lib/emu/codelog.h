@@ -12,15 +12,16 @@ struct codelog;
 
 struct codelog *codelog_new(struct shared *s);
 
-/* Code is about to run at addr; bytes, all of one page, are what QEMU translates, base what to add to a guest address. */
+/* Code is about to run at addr; bytes, all of one page, are what QEMU translates, base what to add to a guest address.
+ */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
 /* A thread's name from now on. */
 void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE]);
 
 /*
- * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows which
- * code that block was.
+ * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows
+ * which code that block was.
  */
 extern _Atomic uint32_t codelog_records;
 static inline uint32_t codelog_epoch(void)

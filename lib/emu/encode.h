@@ -38,16 +38,16 @@ enum etm_exception {
 
 struct etm {
 	uint8_t *ring;
-	uint64_t mask; /* ring size - 1 */
-	uint64_t head; /* bytes ever written */
-	uint8_t atoms; /* the packet that would say the atoms held back; 0: there are none */
+	uint64_t mask;       /* ring size - 1 */
+	uint64_t head;       /* bytes ever written */
+	uint8_t atoms;       /* the packet that would say the atoms held back; 0: there are none */
 	uint64_t history[3]; /* address registers; the newest first */
 	uint64_t timestamp;
 	uint32_t context;
 	bool return_stack;
 	bool untimed, nameless; /* no timestamps, no context IDs */
-	bool broadcast;		/* targets of direct branches, too; the return stack then serves for nothing */
-	bool cycles;		/* counts of them, each of at least threshold */
+	bool broadcast;         /* targets of direct branches, too; the return stack then serves for nothing */
+	bool cycles;            /* counts of them, each of at least threshold */
 	uint16_t threshold;
 	uint64_t counted; /* cycles that have been told of */
 	uint8_t top, depth;
@@ -74,8 +74,8 @@ void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool tar
 void etm_exception_return(struct etm *e);
 
 /*
- * Behind whatever a decoder can walk to: so many cycles have gone by in all. Here an instruction takes one, so the counts
- * of a stream are those of its instructions.
+ * Behind whatever a decoder can walk to: so many cycles have gone by in all. Here an instruction takes one, so the
+ * counts of a stream are those of its instructions.
  */
 void etm_cycles(struct etm *e, uint64_t now);
 

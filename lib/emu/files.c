@@ -27,13 +27,15 @@ static bool is_mapped(int fd, const struct files_mapping *m)
 	       memcmp(page, (const void *)(uintptr_t)m->start, sizeof(page)) == 0;
 }
 
-/* The mapped file itself, where this process may ask for it even when it has no name any more; else what has its name. */
+/* The mapped file itself, where this process may ask for it even when it has no name any more; else what has its name.
+ */
 static int open_mapped(const struct files_mapping *m)
 {
 	char link[64];
 	int fd, high;
 
-	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start, (unsigned long long)m->end);
+	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start,
+		 (unsigned long long)m->end);
 	fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -49,7 +51,8 @@ struct file *files_find(struct shared *s, const struct files_mapping *m)
 	struct file *f;
 
 	for (f = files; f; f = f->next)
-		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor && strcmp(f->path, m->path) == 0)
+		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor &&
+		    strcmp(f->path, m->path) == 0)
 			return f;
 	f = calloc(1, sizeof(*f));
 	if (!f || !(f->path = strdup(m->path))) {

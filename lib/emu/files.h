@@ -1,6 +1,6 @@
 /*
- * The files that are mapped with code, open: csightd gets the very file, and translated bytes are compared with it. Called
- * under the plugin's lock.
+ * The files that are mapped with code, open: csightd gets the very file, and translated bytes are compared with it.
+ * Called under the plugin's lock.
  */
 #ifndef CSIGHT_EMU_FILES_H
 #define CSIGHT_EMU_FILES_H

@@ -12,9 +12,9 @@ bool guest_registers(void)
 
 	if (!known)
 		known = dlsym(RTLD_DEFAULT, "thread_cpu") && aarch64_cpu_gdb_read_register && g_byte_array_sized_new &&
-					g_byte_array_set_size && &default_rt_sigreturn ?
-				1 :
-				-1;
+				g_byte_array_set_size && &default_rt_sigreturn
+			    ? 1
+			    : -1;
 	return known > 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * The guest's registers, memory and signal frames, as far as QEMU lets a plugin see them. Registers come through symbols
- * that are no part of the plugin interface: where they are absent, guest_registers() is false and signals are not told
- * from other jumps.
+ * The guest's registers, memory and signal frames, as far as QEMU lets a plugin see them. Registers come through
+ * symbols that are no part of the plugin interface: where they are absent, guest_registers() is false and signals are
+ * not told from other jumps.
  */
 #ifndef CSIGHT_EMU_GUEST_H
 #define CSIGHT_EMU_GUEST_H

@@ -80,7 +80,8 @@ static void confirm(const struct region *fresh)
 		}
 }
 
-/* Where what is known of fresh's source and holds addr ends; else 0, and where the next such begins goes to *ret_next. */
+/* Where what is known of fresh's source and holds addr ends; else 0, and where the next such begins goes to *ret_next.
+ */
 static uint64_t known_until(const struct region *fresh, uint64_t addr, uint64_t *ret_next)
 {
 	*ret_next = fresh->end;
@@ -130,8 +131,8 @@ static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct regio
 		struct files_mapping m;
 		int path = 0;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start, &m.end, &m.offset,
-			   &m.major, &m.minor, &m.inode, &path) < 6 ||
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start, &m.end,
+			   &m.offset, &m.major, &m.minor, &m.inode, &path) < 6 ||
 		    addr + base < m.start || addr + base >= m.end)
 			continue;
 		line[strcspn(line, "\n")] = 0;

@@ -1,6 +1,6 @@
 /*
- * What is mapped where, as far as code was seen to run there. /proc/self/maps is looked at again only where a system call
- * changed something below code that is known. Called under the plugin's lock.
+ * What is mapped where, as far as code was seen to run there. /proc/self/maps is looked at again only where a system
+ * call changed something below code that is known. Called under the plugin's lock.
  */
 #ifndef CSIGHT_EMU_MAPS_H
 #define CSIGHT_EMU_MAPS_H

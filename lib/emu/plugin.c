@@ -1,10 +1,10 @@
 /*
- * csight-etm.so: an ETM for programs that run under qemu-aarch64. A callback before each block tells where control went;
- * the block before it is retired then, as the packets that hardware would have written for it.
+ * csight-etm.so: an ETM for programs that run under qemu-aarch64. A callback before each block tells where control
+ * went; the block before it is retired then, as the packets that hardware would have written for it.
  *
- * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off, threshold=N
- * (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps), truth=DIR, truthraw=on,
- * stacks=on (with truth).
+ * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off,
+ * threshold=N (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps),
+ * truth=DIR, truthraw=on, stacks=on (with truth).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -31,8 +31,15 @@ enum { VCPUS = 16384, ARENA = 1 << 20 };
 
 /* arm64's system call numbers. */
 enum {
-	NR_EXIT = 93, NR_SIGACTION = 134, NR_PRCTL = 167, NR_SHMAT = 196, NR_SHMDT = 197, NR_MUNMAP = 215,
-	NR_MREMAP = 216, NR_MMAP = 222, NR_MPROTECT = 226
+	NR_EXIT = 93,
+	NR_SIGACTION = 134,
+	NR_PRCTL = 167,
+	NR_SHMAT = 196,
+	NR_SHMDT = 197,
+	NR_MUNMAP = 215,
+	NR_MREMAP = 216,
+	NR_MMAP = 222,
+	NR_MPROTECT = 226
 };
 
 struct block {
@@ -44,13 +51,13 @@ struct block {
 
 struct thread {
 	struct etm etm;
-	struct emu_slot *slot;	  /* NULL: no slot was free; it runs untraced */
+	struct emu_slot *slot;    /* NULL: no slot was free; it runs untraced */
 	const struct block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
-	bool stopped;		  /* obeys a freeze, or has no slot */
-	bool resumes;		  /* the next block is where the kernel returned to */
+	bool stopped;             /* obeys a freeze, or has no slot */
+	bool resumes;             /* the next block is where the kernel returned to */
 	uint32_t seen, epoch;
 	uint32_t period; /* blocks until the next timestamp */
-	uint32_t tail;	 /* instructions since the last packet that a decoder can walk to */
+	uint32_t tail;   /* instructions since the last packet that a decoder can walk to */
 	uint64_t next_sync;
 	uint64_t instructions;
 	uint64_t stopped_truth; /* what the truth log held of the trace when it was frozen */
@@ -73,7 +80,7 @@ static struct thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
 static __thread uint64_t self_call[3]; /* the first arguments of the system call that this thread is in */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
-static uint64_t base; /* of guest memory in QEMU's */
+static uint64_t base;                                    /* of guest memory in QEMU's */
 static bool opened, untraced;
 static char emulator[EMU_NAME_SIZE]; /* what its threads are called until the program names them */
 
@@ -284,7 +291,8 @@ static void between_blocks(struct thread *t, uint64_t next)
 	t->epoch = epoch;
 }
 
-/* All that is rare: a new thread, a freeze or a thaw, the first block of a stretch, a jump that b's last does not explain. */
+/* All that is rare: a new thread, a freeze or a thaw, the first block of a stretch, a jump that b's last does not
+ * explain. */
 static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct block *b)
 {
 	struct thread *t = threads[vcpu];
@@ -323,7 +331,8 @@ static void on_block(unsigned vcpu, void *userdata)
 		return;
 	}
 	last = t->last;
-	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start), 0)) {
+	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start),
+			     0)) {
 		block_begins(vcpu, b);
 		return;
 	}
@@ -374,8 +383,8 @@ static void name_set(struct thread *t, uint64_t address)
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
-		       uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
+		       uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
 	struct thread *t = threads[vcpu];
 
@@ -555,7 +564,7 @@ static bool set_option(const char *argument)
 		const char *name;
 		uint32_t bit;
 	} ways[] = {
-		{ "retstack", ETM_CONFIGR_RS }, { "broadcast", ETM_CONFIGR_BB }, { "cycles", ETM_CONFIGR_CCI },
+		{ "retstack", ETM_CONFIGR_RS },   { "broadcast", ETM_CONFIGR_BB }, { "cycles", ETM_CONFIGR_CCI },
 		{ "timestamps", ETM_CONFIGR_TS }, { "contexts", ETM_CONFIGR_CID },
 	};
 	const char *value = strchr(argument, '=');
@@ -607,12 +616,13 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 		}
 	if (options.rings < 1 || options.rings > EMU_RINGS_MAX || options.ring_size < EMU_RING_SIZE_MIN ||
 	    options.ring_size > EMU_RING_SIZE_MAX || (options.ring_size & (options.ring_size - 1))) {
-		fprintf(stderr, "csight-etm: rings are 1 to %d, of a power of two between %d and %d bytes\n", EMU_RINGS_MAX,
-			EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
+		fprintf(stderr, "csight-etm: rings are 1 to %d, of a power of two between %d and %d bytes\n",
+			EMU_RINGS_MAX, EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
 		return -1;
 	}
 	if (!guest_registers())
-		fprintf(stderr, "csight-etm: this QEMU does not export its registers: code interrupted by a signal is lost\n");
+		fprintf(stderr,
+			"csight-etm: this QEMU does not export its registers: code interrupted by a signal is lost\n");
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
 	qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);

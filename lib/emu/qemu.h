@@ -1,7 +1,8 @@
 /*
  * The part of QEMU's plugin interface (version 1) that csight-etm.so uses; its header is not packaged. The names and
- * types are QEMU's. The last group is no part of that interface: symbols that qemu-user happens to export, taken weakly; the
- * thread-local thread_cpu is looked up instead (guest.h), because a weak one has an address even where it is absent.
+ * types are QEMU's. The last group is no part of that interface: symbols that qemu-user happens to export, taken
+ * weakly; the thread-local thread_cpu is looked up instead (guest.h), because a weak one has an address even where it
+ * is absent.
  */
 #ifndef CSIGHT_EMU_QEMU_H
 #define CSIGHT_EMU_QEMU_H
@@ -40,7 +41,8 @@ typedef void (*qemu_plugin_vcpu_simple_cb_t)(qemu_plugin_id_t id, unsigned vcpu)
 typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned vcpu, void *userdata);
 typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 typedef void (*qemu_plugin_vcpu_syscall_cb_t)(qemu_plugin_id_t id, unsigned vcpu, int64_t num, uint64_t a1, uint64_t a2,
-					      uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8);
+					      uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
+					      uint64_t a8);
 typedef void (*qemu_plugin_vcpu_syscall_ret_cb_t)(qemu_plugin_id_t id, unsigned vcpu, int64_t num, int64_t ret);
 typedef void (*qemu_plugin_udata_cb_t)(qemu_plugin_id_t id, void *userdata);
 

@@ -7,8 +7,8 @@
  *
  * Registration: the plugin connects to the SOCK_SEQPACKET socket beside the control socket and sends EMU_HELLO with the
  * memfd. The daemon takes the process from SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with a
- * descriptor for each file that it sees mapped with code, so that nobody has to open a path named by the traced process.
- * The connection stays open for the life of the process: its end is how the daemon learns of the end.
+ * descriptor for each file that it sees mapped with code, so that nobody has to open a path named by the traced
+ * process. The connection stays open for the life of the process: its end is how the daemon learns of the end.
  *
  * Freeze: the daemon sets `control` odd and waits until every slot is obeyed: `seen == control`, or state is not
  * EMU_RUNNING. A thread that enters a system call flushes, stores EMU_IDLE; on its way out it stores EMU_RUNNING first
@@ -46,15 +46,15 @@ enum emu_state { EMU_FREE, EMU_RUNNING, EMU_IDLE, EMU_EXITED };
 
 struct emu_slot {
 	_Atomic uint32_t state;
-	_Atomic uint32_t seen;	   /* the control word last obeyed */
+	_Atomic uint32_t seen; /* the control word last obeyed */
 	uint32_t tid;
-	uint32_t serial;	   /* counts the threads that used this slot */
+	uint32_t serial;           /* counts the threads that used this slot */
 	char name[EMU_NAME_SIZE];  /* the thread's comm */
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end is 0 while it lives */
-	_Atomic uint64_t head;	   /* bytes ever written by this thread; the last min(head, ring_size) are there */
+	_Atomic uint64_t head;     /* bytes ever written by this thread; the last min(head, ring_size) are there */
 	_Atomic uint64_t stopped_ns, resumed_ns; /* when the last freeze was obeyed, when the last thaw was */
-	_Atomic uint64_t instructions;		 /* retired and traced */
-	_Atomic uint64_t truth;	   /* instructions that the truth log held when the stream was last flushed; 0: no log */
+	_Atomic uint64_t instructions;           /* retired and traced */
+	_Atomic uint64_t truth; /* instructions that the truth log held when the stream was last flushed; 0: no log */
 	/* What the encoder holds back, so that emu_finish() can end the stream of a thread that died in mid-flight. */
 	_Atomic uint64_t pending;
 	uint8_t reserved[24];
@@ -71,13 +71,13 @@ struct emu_header {
 	struct emu_regs regs;
 	uint32_t pid, parent; /* parent: the pid this one was forked from, or 0 */
 	uint64_t start_ns;
-	char name[EMU_NAME_SIZE];	   /* the program's name, not qemu's */
-	char exe[EMU_PATH_SIZE];	   /* the program's file */
-	char cmdline[EMU_CMDLINE_SIZE];	   /* its arguments, each ended by NUL; cmdline_size bytes of them */
+	char name[EMU_NAME_SIZE];       /* the program's name, not qemu's */
+	char exe[EMU_PATH_SIZE];        /* the program's file */
+	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each ended by NUL; cmdline_size bytes of them */
 	uint32_t cmdline_size;
-	_Atomic uint32_t control; /* written by the daemon alone: odd frozen, even armed */
-	_Atomic uint64_t log_head; /* bytes of complete records in the log */
-	_Atomic uint64_t log_lost; /* records for which the log had no room */
+	_Atomic uint32_t control;      /* written by the daemon alone: odd frozen, even armed */
+	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
+	_Atomic uint64_t log_lost;     /* records for which the log had no room */
 	_Atomic uint64_t lost_threads; /* threads that found no slot; they run untraced */
 };
 
@@ -115,9 +115,9 @@ struct emu_record_comm {
 
 /* Messages on the registration socket; each a struct emu_message, some with a descriptor. */
 enum emu_message_type {
-	EMU_HELLO = 1,	 /* plugin → daemon, with the memfd */
+	EMU_HELLO = 1,   /* plugin → daemon, with the memfd */
 	EMU_WELCOME = 2, /* daemon → plugin; value: 0, or a negative errno why it is refused */
-	EMU_FILE = 3,	 /* plugin → daemon, with a read-only descriptor; value: the file's id */
+	EMU_FILE = 3,    /* plugin → daemon, with a read-only descriptor; value: the file's id */
 };
 
 struct emu_message {

@@ -142,8 +142,8 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	int memory = make_memory(o, parent, &s), rc = 0;
 
 	if (memory < 0) {
-		fprintf(stderr, "csight-etm: cannot make %u rings of %llu bytes: %s; the program runs untraced\n", o->rings,
-			(unsigned long long)o->ring_size, strerror(-memory));
+		fprintf(stderr, "csight-etm: cannot make %u rings of %llu bytes: %s; the program runs untraced\n",
+			o->rings, (unsigned long long)o->ring_size, strerror(-memory));
 		return memory;
 	}
 	put_name(s.header, exe);
@@ -151,8 +151,8 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 		rc = announce(o->socket, memory, &s.socket);
 	close(memory);
 	if (rc < 0) {
-		fprintf(stderr, "csight-etm: cannot register with csightd at %s: %s; the program runs untraced\n", o->socket,
-			strerror(-rc));
+		fprintf(stderr, "csight-etm: cannot register with csightd at %s: %s; the program runs untraced\n",
+			o->socket, strerror(-rc));
 		munmap(s.header, s.header->total_size);
 		return rc;
 	}
@@ -160,7 +160,8 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	return 0;
 }
 
-int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret, uint32_t *ret_control)
+int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret,
+		uint32_t *ret_control)
 {
 	struct emu_slot *found = NULL;
 	uint32_t control, state;

@@ -21,14 +21,16 @@ struct shared {
 	int socket; /* -1: not registered */
 };
 
-/* exe: the program's file; its arguments are found after it. On failure says on standard error what was tried and why. */
+/* exe: the program's file; its arguments are found after it. On failure says on standard error what was tried and why.
+ */
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret);
 
 /*
  * A slot for the calling thread, in state EMU_RUNNING as of the (even) control word. -EBUSY: the rings are frozen, try
  * again after the thaw; -EAGAIN: every slot is in use by a living thread.
  */
-int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret, uint32_t *ret_control);
+int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret,
+		uint32_t *ret_control);
 
 static inline uint8_t *shared_ring(const struct shared *s, const struct emu_slot *slot)
 {

@@ -54,7 +54,8 @@ static bool is_fault(uint64_t signo, uint64_t handler, uint64_t frame, uint64_t 
 
 	if (handler & 1)
 		guest_read(base, frame + FRAME_CODE, &code, sizeof(code));
-	return code > 0 && (signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGTRAP || signo == SIGFPE);
+	return code > 0 &&
+	       (signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGTRAP || signo == SIGFPE);
 }
 
 bool signals_delivered(uint64_t base, uint64_t pc, struct delivery *ret)

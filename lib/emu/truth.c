@@ -27,7 +27,7 @@ struct pieces {
 
 struct log {
 	struct pieces runs, stacks; /* stacks: where they are asked for */
-	struct record *run;	    /* the last one; it grows */
+	struct record *run;         /* the last one; it grows */
 	uint64_t next, count;
 	uint64_t last;
 	int gaps;

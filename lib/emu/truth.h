@@ -1,7 +1,7 @@
 /*
- * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder but how a
- * register is read. One file a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers; it
- * survives any end of the process. An instruction that faulted is taken back. raw: it is not, and each record is one
+ * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder but how
+ * a register is read. One file a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers;
+ * it survives any end of the process. An instruction that faulted is taken back. raw: it is not, and each record is one
  * instruction {pc, 1}, as QEMU's own log with -singlestep has it.
  */
 #ifndef CSIGHT_EMU_TRUTH_H
@@ -33,7 +33,8 @@ uint64_t truth_count(unsigned vcpu);
 /* This thread's files, without their ends; NULL: it has none. */
 const char *truth_path(unsigned vcpu);
 
-/* Instructions from number `from` up to now ran while the thread was frozen; noted as {from, to} in PID.TID.SERIAL.gaps. */
+/* Instructions from number `from` up to now ran while the thread was frozen; noted as {from, to} in
+ * PID.TID.SERIAL.gaps. */
 void truth_gap(unsigned vcpu, uint64_t from);
 
 void truth_thread_ended(unsigned vcpu);

@@ -1,7 +1,8 @@
 /*
- * The code that a stream runs, as blocks: instructions in a row up to one that ends a range. A block has a number, the same
- * as long as blocks_clear() is not called, and numbers are dense. Code is read once for each world, which is what a version
- * of the code and a kind of memory are; the owner asks for the world again wherever either may be another one.
+ * The code that a stream runs, as blocks: instructions in a row up to one that ends a range. A block has a number, the
+ * same as long as blocks_clear() is not called, and numbers are dense. Code is read once for each world, which is what
+ * a version of the code and a kind of memory are; the owner asks for the world again wherever either may be another
+ * one.
  */
 #ifndef CSIGHT_ETM_BLOCKS_H
 #define CSIGHT_ETM_BLOCKS_H
@@ -18,7 +19,7 @@ enum {
 struct block {
 	uint64_t start;
 	uint64_t target; /* where control goes when it is taken; UINT64_MAX: the code does not tell */
-	uint32_t count;	 /* instructions */
+	uint32_t count;  /* instructions */
 	uint8_t kind, sub;
 	bool link, conditional;
 	bool always;  /* a branch that is never passed over */
@@ -26,14 +27,14 @@ struct block {
 };
 
 /*
- * Addresses of A64 that are not aligned are mistakes, and possible: blocks there are in pages of their own, whose base is as far
- * off. Those have no code.
+ * Addresses of A64 that are not aligned are mistakes, and possible: blocks there are in pages of their own, whose base
+ * is as far off. Those have no code.
  */
 struct block_page {
 	uint64_t base;
-	bool asked; /* for any word of it */
+	bool asked;                                                  /* for any word of it */
 	uint64_t known[BLOCKS_WORDS / 64], there[BLOCKS_WORDS / 64]; /* words that were asked for; that are there */
-	uint32_t starts[BLOCKS_WORDS]; /* blocks */
+	uint32_t starts[BLOCKS_WORDS];                               /* blocks */
 	uint32_t code[BLOCKS_WORDS];
 };
 

@@ -19,7 +19,7 @@ struct branches {
 	struct packets packets;
 	enum sync sync; /* SYNC_NONE: packets do not follow each other yet */
 	unsigned zeros;
-	bool taken;	/* the last atom since the last address */
+	bool taken;     /* the last atom since the last address */
 	bool exception; /* the next address is an exception's */
 	uint32_t number;
 	uint64_t cycles;
@@ -45,7 +45,11 @@ static inline void put(struct branches *b, enum branch_type type, uint64_t value
 
 static void put_address(struct branches *b, uint64_t address)
 {
-	put(b, b->exception ? BRANCH_EXCEPTION : b->taken ? BRANCH_TAKEN : BRANCH_AT, address, b->exception ? b->number : 0);
+	put(b,
+	    b->exception ? BRANCH_EXCEPTION
+	    : b->taken   ? BRANCH_TAKEN
+			 : BRANCH_AT,
+	    address, b->exception ? b->number : 0);
 	b->taken = b->exception = false;
 }
 
@@ -118,13 +122,14 @@ static inline bool is_taken(uint8_t header)
 }
 
 /*
- * The common packets. Kinds are told apart by jumps, which the processor foresees by what came before; fewer of them or more
- * of them, as for which of the last addresses it is, are slower.
+ * The common packets. Kinds are told apart by jumps, which the processor foresees by what came before; fewer of them or
+ * more of them, as for which of the last addresses it is, are slower.
  */
 static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD;
-	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], now = b->cycles, address;
+	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], now = b->cycles,
+		 address;
 	struct branch *to = b->list + b->n;
 	uint8_t atoms = b->taken ? ATOM_E : ATOM_N;
 	size_t size;
@@ -278,8 +283,8 @@ int branches_open(const struct engine_config *config, const struct branches_sink
 
 size_t branch_format(const struct branch *branch, char *ret, size_t size)
 {
-	static const char *const names[] = { "taken",  "at",   "exception", "exception-return", "cycles",
-					     "time", "event", "trace-on",  "lost" };
+	static const char *const names[] = { "taken", "at",       "exception", "exception-return", "cycles", "time",
+					     "event", "trace-on", "lost" };
 	unsigned type = MIN((unsigned)branch_type(branch), (unsigned)BRANCH_LOST);
 	int n = snprintf(ret, size, "%" PRIu64 " %s", branch_cycles(branch), names[type]);
 
@@ -332,8 +337,8 @@ static struct engine *engine_close(struct engine *e)
 	return NULL;
 }
 
-static int engine_open(const struct engine_config *config, const struct engine_memory *memory, const struct element_sink *sink,
-		       struct engine **ret)
+static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
+		       const struct element_sink *sink, struct engine **ret)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 	int rc;

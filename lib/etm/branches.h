@@ -1,6 +1,6 @@
 /*
- * Branch-broadcast trace without the program's code: every target that control went to, and what came with it. It is what a
- * decoder in hardware gives. Of trace that is not broadcast it has the targets of indirect branches alone.
+ * Branch-broadcast trace without the program's code: every target that control went to, and what came with it. It is
+ * what a decoder in hardware gives. Of trace that is not broadcast it has the targets of indirect branches alone.
  */
 #ifndef CSIGHT_ETM_BRANCHES_H
 #define CSIGHT_ETM_BRANCHES_H
@@ -8,8 +8,8 @@
 #include "lib/etm/engine.h"
 
 enum branch_type {
-	BRANCH_TAKEN,	  /* value: where to */
-	BRANCH_AT,	  /* value: where control is, as tracing begins or says so */
+	BRANCH_TAKEN,     /* value: where to */
+	BRANCH_AT,        /* value: where control is, as tracing begins or says so */
 	BRANCH_EXCEPTION, /* value: where it was taken, number: which */
 	BRANCH_EXCEPTION_RETURN,
 	BRANCH_CYCLES, /* value: so many went by */

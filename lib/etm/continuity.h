@@ -1,6 +1,6 @@
 /*
- * Whether each range begins where the code before it leads. A trace tells only what the code leaves open, so a range that
- * begins elsewhere says that the trace was garbled on its way or that the code is not what ran. A64 only.
+ * Whether each range begins where the code before it leads. A trace tells only what the code leaves open, so a range
+ * that begins elsewhere says that the trace was garbled on its way or that the code is not what ran. A64 only.
  */
 #ifndef CSIGHT_ETM_CONTINUITY_H
 #define CSIGHT_ETM_CONTINUITY_H

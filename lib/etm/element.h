@@ -2,7 +2,8 @@
  * An element: one step of what a processor did, as both engines give it and in the same order. The text form
  * (element_format) is the common tongue of tests: one element a line, "ID " before it.
  *
- *   range START END COUNT ISA E|N KIND[+SUB] [cond] [cc=N]     executed instructions; E/N: the last one's branch taken or not
+ *   range START END COUNT ISA E|N KIND[+SUB] [cond] [cc=N]     executed instructions; E/N: the last one's branch taken
+ *                                                              or not
  *   range-nopath START END COUNT
  *   no-image ADDR
  *   unknown-address
@@ -73,30 +74,31 @@ struct element {
 	uint8_t instr, sub; /* range */
 	bool taken, conditional;
 	/*
-	 * Range: it begins elsewhere than where the code before it leads. Either the trace was garbled or the code is not
-	 * what ran; the text form does not tell.
+	 * Range: it begins elsewhere than where the code before it leads. Either the trace was garbled or the code is
+	 * not what ran; the text form does not tell.
 	 */
 	bool torn;
 	bool has_cycles;
 	/*
-	 * Range: several of them, all within one region, of which this has the first one's start, the last one's end and what that
-	 * ended with, the instructions of all, and the cycles that were counted between them.
+	 * Range: several of them, all within one region, of which this has the first one's start, the last one's end
+	 * and what that ended with, the instructions of all, and the cycles that were counted between them.
 	 */
 	bool several;
 	uint8_t reason;
 	uint32_t cycles;
-	uint64_t offset; /* of the packet that gave it, in its source's bytes; of several ranges, how many since this was last told */
+	uint64_t offset; /* of the packet that gave it, in its source's bytes; of several ranges, how many since this
+			    was last told */
 	union {
 		struct {
 			uint64_t start, end;
 			uint32_t count;
 			uint8_t last_size;
-		} range; /* also range-nopath */
+		} range;          /* also range-nopath */
 		uint64_t address; /* no-image */
 		struct {
-			uint8_t level; /* 0..3; 0xff: not told */
+			uint8_t level;    /* 0..3; 0xff: not told */
 			uint8_t security; /* 'S', 'N', 'R' (Root), 'r' (Realm) */
-			uint8_t bits;	/* 32, 64 */
+			uint8_t bits;     /* 32, 64 */
 			bool has_vmid, has_ctxid;
 			uint32_t vmid, ctxid;
 		} context;
@@ -105,7 +107,8 @@ struct element {
 			bool has_ret, target;
 			uint64_t ret;
 		} exception;
-		uint64_t value; /* timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail) */
+		uint64_t
+		    value; /* timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail) */
 		struct {
 			uint8_t level;
 			uint64_t value;
@@ -123,7 +126,8 @@ struct engine_packet {
 };
 
 /*
- * Stretches of addresses, by number, below 2^30; ELEMENT_ALONE: it is in none. The answer for an address never changes, and may
+ * Stretches of addresses, by number, below 2^30; ELEMENT_ALONE: it is in none. The answer for an address never changes,
+ * and may
  * be asked for from any thread.
  */
 #define ELEMENT_ALONE UINT32_MAX
@@ -141,11 +145,12 @@ struct element_sink {
 	void *user;
 	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; told before what it means */
 	/*
-	 * Or NULL: ranges that follow each other within a region, and cycles between them, need not be told one by one. What is
-	 * a call, a return, torn, or the first after anything else is told begins a new one.
+	 * Or NULL: ranges that follow each other within a region, and cycles between them, need not be told one by one.
+	 * What is a call, a return, torn, or the first after anything else is told begins a new one.
 	 */
 	const struct element_regions *regions;
-	/* Or NULL: an engine that can lets these threads work, too, at most so many at once; code is asked for by one at a time. */
+	/* Or NULL: an engine that can lets these threads work, too, at most so many at once; code is asked for by one
+	 * at a time. */
 	struct pool *pool;
 	unsigned workers;
 	size_t part; /* as native_workers_open() has it */

@@ -30,9 +30,9 @@ struct engine_config {
 	/* ETMv4 and ETE: TRCCONFIGR and so on; ETMv3 and PTM have ETMIDR in idr0 and ETMTRACEIDR in traceidr. */
 	uint32_t configr, traceidr, idr0, idr1, idr2, idr8;
 	uint32_t devarch; /* ETE */
-	uint32_t ccer;	  /* ETMv3, PTM */
+	uint32_t ccer;    /* ETMv3, PTM */
 	uint32_t control; /* ETMv3, PTM: ETMCR; STM: STMTCSR; ITM: ITMTCR */
-	bool core_aa64;	  /* ETMv4: the core is known to have more than its TRCIDR1 tells */
+	bool core_aa64;   /* ETMv4: the core is known to have more than its TRCIDR1 tells */
 };
 
 /* Kinds of memory, by security state and exception level (EL0 is in that of EL1), as bits of a set. */
@@ -58,7 +58,7 @@ struct engine_context {
 	bool has_time;
 	bool has_ctxid, has_vmid;
 	uint32_t ctxid, vmid; /* vmid: where a kernel runs at EL2, the context ID of EL2 */
-	uint8_t spaces; /* enum engine_space: in which of them the code is; more than one where it is not known */
+	uint8_t spaces;       /* enum engine_space: in which of them the code is; more than one where it is not known */
 };
 
 struct engine_memory {
@@ -71,8 +71,8 @@ struct engine_memory {
 };
 
 struct engine_stats {
-	uint64_t bytes;	  /* pushed */
-	uint64_t decoded; /* of them, those of packets that were understood */
+	uint64_t bytes;      /* pushed */
+	uint64_t decoded;    /* of them, those of packets that were understood */
 	uint64_t first_sync; /* offset of the first synchronisation point; UINT64_MAX: none */
 	uint64_t restarts;   /* how often the engine gave up and was begun anew */
 	uint64_t crashes;    /* of the library behind it: the rest of the bytes was passed over */
@@ -87,7 +87,8 @@ struct engine_ops {
 	/* config is copied; memory and sink are too. -EOPNOTSUPP: this source is beyond it; -ENOMEM. */
 	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
 		    const struct element_sink *sink, struct engine **ret);
-	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_ROOM, where pushing them costs less. */
+	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_ROOM, where pushing them
+	 * costs less. */
 	void *(*room)(struct engine *e, size_t size);
 	/* Any chunking. Returns what the sink returned where that was negative; -ENOMEM. */
 	int (*push)(struct engine *e, const void *data, size_t size);
@@ -101,7 +102,8 @@ struct engine_ops {
 
 extern const struct engine_ops engine_opencsd;
 
-/* ETMv4 and ETE of A64. From push() and finish(), -EOPNOTSUPP: the processor went to AArch32, all before that is told. */
+/* ETMv4 and ETE of A64. From push() and finish(), -EOPNOTSUPP: the processor went to AArch32, all before that is told.
+ */
 extern const struct engine_ops engine_native;
 
 /* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */

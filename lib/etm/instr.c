@@ -29,15 +29,16 @@ static bool decode_indirect(const struct instr_set *set, uint32_t op, struct ins
 		ret->sub = ret->link ? SUB_LINK : SUB_NONE;
 		return true;
 	}
-	if ((op & 0xfffffc1f) == 0xd65f0000 || /* RET */
-	    (set->pauth && ((op & 0xfffffbff) == 0xd65f0bff ||				    /* RETAA, RETAB */
-			    (op & 0xffc0001f) == 0x5500001f ||				    /* RETAASPPC label */
+	if ((op & 0xfffffc1f) == 0xd65f0000 ||                                            /* RET */
+	    (set->pauth && ((op & 0xfffffbff) == 0xd65f0bff ||                            /* RETAA, RETAB */
+			    (op & 0xffc0001f) == 0x5500001f ||                            /* RETAASPPC label */
 			    ((op & 0xfffffbe0) == 0xd65f0be0 && (op & 0x1f) != 0x1f)))) { /* RETAASPPCR */
 		ret->sub = SUB_RET;
 		return true;
 	}
 	if (op == 0xd69f03e0 || /* ERET */
-	    (set->pauth && ((op & 0xfffffbff) == 0xd69f0bff || op == 0xd6ff03e0 || op == 0xd6ff07e0))) { /* ERETAA, TEXIT */
+	    (set->pauth &&
+	     ((op & 0xfffffbff) == 0xd69f0bff || op == 0xd6ff03e0 || op == 0xd6ff07e0))) { /* ERETAA, TEXIT */
 		ret->sub = SUB_ERET;
 		return true;
 	}

@@ -1,6 +1,6 @@
 /*
- * What an A64 instruction is to a trace unit (IHI0064, "P0 instructions"; Arm ARM, C4.1 "A64 instruction set encoding"):
- * whether a range of executed instructions ends with it, and where control goes from there.
+ * What an A64 instruction is to a trace unit (IHI0064, "P0 instructions"; Arm ARM, C4.1 "A64 instruction set
+ * encoding"): whether a range of executed instructions ends with it, and where control goes from there.
  */
 #ifndef CSIGHT_ETM_INSTR_H
 #define CSIGHT_ETM_INSTR_H
@@ -12,14 +12,14 @@
 
 /* What the processor and its trace unit have. */
 struct instr_set {
-	bool pauth;	   /* branches with pointer authentication: Armv8.3 */
+	bool pauth;        /* branches with pointer authentication: Armv8.3 */
 	bool transactions; /* TSTART is a P0 instruction: what is not ETMv4.3 or older */
-	bool wfi, wfit;	   /* WFI and WFE are, and those with a time limit */
+	bool wfi, wfit;    /* WFI and WFE are, and those with a time limit */
 };
 
 struct instr {
 	uint8_t kind, sub; /* enum element_instr, element_sub; INSTR_OTHER: the range goes on */
-	bool link;	   /* writes the return address */
+	bool link;         /* writes the return address */
 	bool conditional;
 	int64_t offset; /* of a direct branch's target */
 };

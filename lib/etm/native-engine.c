@@ -31,8 +31,8 @@ static void read_event(struct native_reader *r, struct element *ret)
 }
 
 /*
- * Of a range whose other fields are zero, or of the block before it. The code of a block is known; lib/etm/continuity.c is the
- * same without it.
+ * Of a range whose other fields are zero, or of the block before it. The code of a block is known; lib/etm/continuity.c
+ * is the same without it.
  */
 static inline void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
 {
@@ -130,9 +130,10 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	native_reader_init(&e->reader);
 	native_runs_init(&e->runs, sink);
 	if (sink->regions)
-		batches = (struct native_sink){ .batch = on_calls, .outlet = NATIVE_CALLS,
-						 .region = sink->regions->number,
-						 .region_user = sink->regions->user };
+		batches = (struct native_sink){ .batch = on_calls,
+						.outlet = NATIVE_CALLS,
+						.region = sink->regions->number,
+						.region_user = sink->regions->user };
 	batches.user = e;
 	if (sink->pool)
 		rc = native_workers_open(config, memory, &batches, sink->pool, sink->workers, sink->part, &e->workers);
@@ -163,7 +164,8 @@ static void *engine_room(struct engine *e, size_t size)
 
 static int engine_push(struct engine *e, const void *data, size_t size)
 {
-	return stopped(e, e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
+	return stopped(e,
+		       e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
 }
 
 static int engine_reset(struct engine *e)

@@ -1,11 +1,11 @@
 /*
  * The common packets, where nothing is held back: atoms, addresses, cycle counts. What the atoms of up to four packets
- * come to from a block on is walked at first, and when it comes again remembered whole: what never does would only push out
- * what is remembered.
+ * come to from a block on is walked at first, and when it comes again remembered whole: what never does would only push
+ * out what is remembered.
  *
  * Two things here look odd and are measured. How many packets there are is found out by branches, which lets the
- * processor's predictor run ahead of the loads; a computed length is slower. And GCC's vectorisation of straight-line code
- * keeps the address history in vector registers that it spills and reloads all the time.
+ * processor's predictor run ahead of the loads; a computed length is slower. And GCC's vectorisation of straight-line
+ * code keeps the address history in vector registers that it spills and reloads all the time.
  */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-slp-vectorize")
@@ -17,9 +17,9 @@
 #include "lib/etm/native-part.h"
 
 enum {
-	LOOKAHEAD = 16,	 /* bytes that a packet and a look behind it take at most */
-	CYCLES_MAX = 8,	 /* cycle counts that wait */
-	GROUP_WORDS = 96, /* that a group of packets comes to at most; */
+	LOOKAHEAD = 16,           /* bytes that a packet and a look behind it take at most */
+	CYCLES_MAX = 8,           /* cycle counts that wait */
+	GROUP_WORDS = 96,         /* that a group of packets comes to at most; */
 	SLACK = GROUP_WORDS + 16, /* or calls, and some that do not count */
 	PUSHES = 8,
 };
@@ -59,7 +59,8 @@ static bool begin(struct native *e, struct place *ret)
 		return false;
 	ret->last = e->fold->last;
 	ret->left = 0;
-	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & GONE) && fold_torn(e, ret->last, e->blocks.list[ret->at].start))
+	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & GONE) &&
+	    fold_torn(e, ret->last, e->blocks.list[ret->at].start))
 		ret->left = FOLD_TORN;
 	else if (e->sink.outlet == NATIVE_CALLS)
 		ret->left = e->fold->fresh ? FOLD_FRESH : fold_left(e, ret->last);
@@ -137,8 +138,9 @@ static inline __attribute__((always_inline)) int take_entry(struct native *e, st
 		p->n += entry->n;
 	} else if (outlet == NATIVE_CALLS) {
 		if (p->left != entry->words[2] || entry->words[2] >> 31)
-			e->out.calls[p->n++] = (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
-								     p->instructions };
+			e->out.calls[p->n++] =
+			    (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
+						  p->instructions };
 		if (entry->n)
 			copy_calls(e->memo, entry, p, e->out.calls + p->n);
 		p->instructions += entry->words[0] >> ENTRY_RANGES_BITS;
@@ -167,7 +169,9 @@ static inline uint32_t pop(struct native *e)
 
 	if (!e->entries)
 		return 0;
-	to = from ? e->blocks.next[2 * from] : e->stack[e->top].open ? 0 : blocks_look(&e->blocks, e->stack[e->top].address);
+	to = from                    ? e->blocks.next[2 * from]
+	     : e->stack[e->top].open ? 0
+				     : blocks_look(&e->blocks, e->stack[e->top].address);
 	if (!to)
 		return 0;
 	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
@@ -204,8 +208,8 @@ static inline int find_entry(struct native *e, uint64_t key, struct entry **ret)
  * What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one; *p says
  * nothing any more then, and p->at is 0.
  */
-static inline __attribute__((always_inline)) int take_rest(struct native *e, struct place *p, uint32_t rest, uint64_t offset,
-							   const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int take_rest(struct native *e, struct place *p, uint32_t rest,
+							   uint64_t offset, const enum native_outlet outlet)
 {
 	struct entry *entry = NULL;
 	int rc = 0;
@@ -312,7 +316,8 @@ static inline unsigned count_atoms(const uint8_t *at, uint32_t *ret_word)
 }
 
 /* An atom is a word: of packets, and of what is left of the last one. */
-static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from, size_t end)
+static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from,
+				size_t end)
 {
 	uint64_t *to = e->out.offsets + from;
 
@@ -338,8 +343,9 @@ struct walk {
 };
 
 /* False: it is not as easy as that. */
-static inline __attribute__((always_inline)) bool walk(const struct native *e, uint32_t from, const uint8_t *at, unsigned packets,
-						       struct walk *w, const bool stack, const enum native_outlet outlet)
+static inline __attribute__((always_inline)) bool walk(const struct native *e, uint32_t from, const uint8_t *at,
+						       unsigned packets, struct walk *w, const bool stack,
+						       const enum native_outlet outlet)
 {
 	const uint32_t *next = e->blocks.next;
 	const struct block *list = e->blocks.list, *b;
@@ -394,11 +400,13 @@ static inline __attribute__((always_inline)) int take_walk(struct native *e, str
 			uint32_t word = w->words[i], block = word >> 1, to = e->fold->regions[2 * block];
 
 			if (p->left != to || to & FOLD_ALWAYS)
-				calls[p->n++] = (struct native_call){ p->last, block | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
-								      p->instructions };
+				calls[p->n++] =
+				    (struct native_call){ p->last, block | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
+							  p->instructions };
 			p->instructions += list[block].count;
 			p->last = word;
-			p->left = e->fold->regions[2 * block + 1] | (fold_told(&list[block], word & 1) ? FOLD_ALWAYS : 0);
+			p->left =
+			    e->fold->regions[2 * block + 1] | (fold_told(&list[block], word & 1) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
 	} else {
@@ -418,9 +426,10 @@ static inline __attribute__((always_inline)) int take_walk(struct native *e, str
 }
 
 /* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
-static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at, size_t *settled,
-							    uint64_t offset, unsigned *ret_used, const bool stack,
-							    const bool offsets, const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at,
+							    size_t *settled, uint64_t offset, unsigned *ret_used,
+							    const bool stack, const bool offsets,
+							    const enum native_outlet outlet)
 {
 	uint32_t words[GROUP_WORDS], word, to;
 	struct walk w = { .words = outlet == NATIVE_WORDS ? e->out.words + p->n : words };
@@ -463,7 +472,8 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	/* What has been folded cannot be taken back. */
 	if (stack && entry->rest && may_break(e, (int)atoms_of(entry->rest) - entry->n_pushes))
 		return 1;
-	if (stack && outlet != NATIVE_WORDS && entry->rest && atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
+	if (stack && outlet != NATIVE_WORDS && entry->rest &&
+	    atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
 		return 1;
 	*ret_used = packets;
 	if (outlet != NATIVE_WORDS && e->out.n != e->mark)
@@ -471,7 +481,8 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	if (stack && entry->n_pushes)
 		push(e, entry);
 	rc = take_entry(e, p, entry, outlet);
-	/* Should the rest be bad, its packet is lost with the cycle counts ahead of it; packets of atoms before it are not. */
+	/* Should the rest be bad, its packet is lost with the cycle counts ahead of it; packets of atoms before it are
+	 * not. */
 	if (stack && entry->rest && rc == 0) {
 		if (packets > 1)
 			*settled = p->n + atoms_of(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
@@ -495,7 +506,8 @@ static __attribute__((noinline)) void note_torn(struct native *e, struct place *
 
 /* An address packet; *ret_size 0: it is none, or not common. */
 static inline __attribute__((always_inline)) int take_address(struct native *e, struct place *p, const uint8_t *at,
-							      struct recent *r, size_t *ret_size, const enum native_outlet outlet)
+							      struct recent *r, size_t *ret_size,
+							      const enum native_outlet outlet)
 {
 	uint64_t address;
 	uint32_t to = 0;
@@ -524,9 +536,9 @@ static inline __attribute__((always_inline)) int take_address(struct native *e, 
 	return 0;
 }
 
-static inline __attribute__((always_inline)) int run_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset,
-							     size_t *ret_used, const bool stack, const bool offsets,
-							     const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int run_packets(struct native *e, const uint8_t *bytes, size_t n,
+							     uint64_t offset, size_t *ret_used, const bool stack,
+							     const bool offsets, const enum native_outlet outlet)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD, *last = NULL;
 	uint64_t *history = e->packets.history;
@@ -552,7 +564,8 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 		if (at[0] >= 0xc0) {
 			unsigned packets = 0;
 
-			rc = take_atoms(e, &p, at, &settled, offset + (uint64_t)(at - bytes), &packets, stack, offsets, outlet);
+			rc = take_atoms(e, &p, at, &settled, offset + (uint64_t)(at - bytes), &packets, stack, offsets,
+					outlet);
 			last = packets ? at + packets - 1 : last;
 			at += packets;
 			if (rc != 0 || (stack && !p.at))

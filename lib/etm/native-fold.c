@@ -229,8 +229,8 @@ int fold_words(struct native *e)
 }
 
 /*
- * An entry's words as calls: what was executed and in how many blocks, the last word, where the first one is and where the last one is left; then
- * of each call from where, to where, and what was executed before.
+ * An entry's words as calls: what was executed and in how many blocks, the last word, where the first one is and where
+ * the last one is left; then of each call from where, to where, and what was executed before.
  */
 int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_words)
 {

@@ -11,7 +11,7 @@ enum {
 	ATOMS_MAX = 24 * GROUP,
 	WORDS_MAX = 3 * ATOMS_MAX,
 	PUSHES = 4,
-	BITS_FIRST = 12, /* entries, as powers of two: of what runs little, */
+	BITS_FIRST = 12,  /* entries, as powers of two: of what runs little, */
 	BITS_SECOND = 15, /* of what is worth a huge page */
 	BITS_LAST = 17,
 	POOL_FIRST = 1 << 16,
@@ -20,7 +20,8 @@ enum {
 
 static struct entry *new_entries(unsigned bits)
 {
-	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct entry)) : huge_map(sizeof(struct entry) << bits);
+	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct entry))
+				  : huge_map(sizeof(struct entry) << bits);
 }
 
 static void free_entries(struct entry *entries, unsigned bits)
@@ -83,7 +84,7 @@ static int put(struct native *e, struct memo *m, const struct entry *entry, stru
 
 /* Atoms that are to be walked: of packets, or of what is left of one. */
 struct run {
-	uint32_t word;	/* packets, or the low half of a key of a rest */
+	uint32_t word;  /* packets, or the low half of a key of a rest */
 	uint32_t atoms; /* of the packet at hand */
 	unsigned n_atoms, packet;
 };
@@ -214,8 +215,8 @@ int memo_learn(struct native *e, uint64_t key, struct entry **ret)
 	int rc = blocks_full(&e->blocks);
 
 	l.n = 0;
-	while (rc == 0 && !(new.end & GONE) && next_packet(&run)) {
-		for (; run.n_atoms && rc == 0 && !(new.end & GONE); run.n_atoms--) {
+	while (rc == 0 && !(new.end &GONE) && next_packet(&run)) {
+		for (; run.n_atoms && rc == 0 && !(new.end &GONE); run.n_atoms--) {
 			rc = walk_atom(e, &new, &l, run.atoms & 1);
 			run.atoms >>= 1;
 		}

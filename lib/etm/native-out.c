@@ -61,7 +61,8 @@ int out_next_room(struct native *e)
 	if (r && old.n <= r->words / 2 && old.n_calls <= r->calls / 2 && old.n_events <= r->events / 2)
 		p->spare = r->next;
 	else
-		r = new_room(e, MAX(words, 2 * old.n), MAX(calls, 2 * old.n_calls), MAX(2 * old.n_events, (size_t)ROOM_EVENTS));
+		r = new_room(e, MAX(words, 2 * old.n), MAX(calls, 2 * old.n_calls),
+			     MAX(2 * old.n_events, (size_t)ROOM_EVENTS));
 	if (!r)
 		return -ENOMEM;
 	r->next = p->rooms;

@@ -79,17 +79,17 @@ struct part_mark {
 
 struct native_part {
 	struct buf marks, batches; /* struct part_mark, struct native_batch */
-	struct out_room *rooms;	   /* what batches point to, but for blocks */
-	struct out_room *spare;	   /* that may become such */
-	size_t kept;    /* bytes in rooms */
-	uint64_t begin; /* in the source's bytes */
-	bool cold;      /* no trace info yet */
-	bool slow;      /* for now each packet is taken by itself, and nothing is counted */
-	bool again;     /* nothing is kept, but counts */
-	bool stretch;   /* one has begun */
-	bool broken;    /* control was lost */
-	unsigned n;     /* marks of the stretch */
-	uint64_t next;  /* where the next mark may be */
+	struct out_room *rooms;    /* what batches point to, but for blocks */
+	struct out_room *spare;    /* that may become such */
+	size_t kept;               /* bytes in rooms */
+	uint64_t begin;            /* in the source's bytes */
+	bool cold;                 /* no trace info yet */
+	bool slow;                 /* for now each packet is taken by itself, and nothing is counted */
+	bool again;                /* nothing is kept, but counts */
+	bool stretch;              /* one has begun */
+	bool broken;               /* control was lost */
+	unsigned n;                /* marks of the stretch */
+	uint64_t next;             /* where the next mark may be */
 	bool has_before;
 	struct native_place before; /* the packet at hand */
 	size_t before_words, before_events, before_batches;
@@ -100,8 +100,8 @@ int native_part_decode(struct native *e, struct native_part *p, const uint8_t *b
 void native_part_done(struct native_part *p);
 
 /*
- * Counts are the engine's, of all its parts. What was counted in vain, from a mark on, an engine that does nothing else counts
- * once more. -ENOMEM.
+ * Counts are the engine's, of all its parts. What was counted in vain, from a mark on, an engine that does nothing else
+ * counts once more. -ENOMEM.
  */
 int native_part_again(struct native *e, const struct native_place *from, const uint8_t *bytes, size_t size);
 

@@ -1,6 +1,6 @@
 /*
- * P0 elements: a packet adds some, and says of older ones that they were executed, or were not (IHI0064, "Speculation").
- * What the queue holds is told when it is committed, in order.
+ * P0 elements: a packet adds some, and says of older ones that they were executed, or were not (IHI0064,
+ * "Speculation"). What the queue holds is told when it is committed, in order.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -50,7 +50,7 @@ struct p0 {
 	uint8_t kind;
 	uint8_t n_atoms;
 	bool flag; /* exception: its address is the last branch's target; Q: it has an address; transaction: it is P0 */
-	uint8_t level; /* instrumentation; exception: it is a reset */
+	uint8_t level;   /* instrumentation; exception: it is a reset */
 	uint32_t number; /* exception, Q, transaction, unseen; atoms: their pattern */
 	uint32_t cycles;
 	uint64_t value; /* address, timestamp, event, instrumentation */
@@ -61,16 +61,16 @@ struct p0 {
 /* What ran from a block on by some packets of atoms, or by what is left of one. */
 enum { ENTRY_WORDS = 11, ENTRY_CALLS = 4, ENTRY_RANGES_BITS = 7 };
 struct entry {
-	uint64_t key;  /* block << 32 | packets, or | what is left of one */
-	uint32_t end;  /* the block where control is then, or GONE and the block that it left */
-	uint32_t rest; /* atoms left when control was gone, as the low half of a key; 0: none */
-	uint8_t n;     /* words, or calls */
-	uint8_t used;	  /* packets */
+	uint64_t key;     /* block << 32 | packets, or | what is left of one */
+	uint32_t end;     /* the block where control is then, or GONE and the block that it left */
+	uint32_t rest;    /* atoms left when control was gone, as the low half of a key; 0: none */
+	uint8_t n;        /* words, or calls */
+	uint8_t used;     /* packets */
 	uint8_t n_pushes; /* calls with link, whose blocks are at the end of words, the first one last */
-	bool pooled;	  /* the first word is where the others are */
+	bool pooled;      /* the first word is where the others are */
 	/*
-	 * Words; of NATIVE_CALLS four, of which the first has the instructions above ENTRY_RANGES_BITS of how many blocks, and then
-	 * three for each call; of NATIVE_COUNTS the first is how often.
+	 * Words; of NATIVE_CALLS four, of which the first has the instructions above ENTRY_RANGES_BITS of how many
+	 * blocks, and then three for each call; of NATIVE_COUNTS the first is how often.
 	 */
 	uint32_t words[ENTRY_WORDS];
 };
@@ -79,8 +79,8 @@ struct entry {
 #define GONE (1u << 31)
 
 /*
- * What is to be told. While a part is decoded these are places in a room, where one batch is behind another, and nothing that
- * was told goes away.
+ * What is to be told. While a part is decoded these are places in a room, where one batch is behind another, and
+ * nothing that was told goes away.
  */
 struct native_out {
 	struct native_call *calls;
@@ -106,36 +106,36 @@ struct native {
 	size_t mark, mark_events;
 	struct memo *memo;
 	struct fold *fold; /* of outlets that do not tell everything; else NULL */
-	int error;		  /* it takes nothing more */
+	int error;         /* it takes nothing more */
 
 	uint8_t carry[PACKET_MAX]; /* the head of a packet that goes on in bytes to come */
 	size_t n_carry;
 	unsigned zeros; /* in front of a synchronisation packet that is looked for */
-	bool framed;	/* packets follow each other */
-	bool counted;	/* they count as understood */
+	bool framed;    /* packets follow each other */
+	bool counted;   /* they count as understood */
 
 	enum native_sync sync;
 	enum element_reason lost; /* why */
-	bool overflow;		  /* was the last thing before what is lost */
-	bool timestamps;	  /* are to be told of: not before the first marker where there are some */
-	uint64_t offset;	  /* of the packet at hand */
+	bool overflow;            /* was the last thing before what is lost */
+	bool timestamps;          /* are to be told of: not before the first marker where there are some */
+	uint64_t offset;          /* of the packet at hand */
 
 	struct p0 *queue; /* held back: a ring */
 	size_t first, n_queue, queue_room;
 	int64_t depth; /* P0 elements in it, but for those that did not get the address that they count from */
-	bool pending;	/* the newest P0 element counts from its address on */
+	bool pending;  /* the newest P0 element counts from its address on */
 
 	bool has_context;
 	enum native_need need;
-	uint32_t block;	  /* where control is, or 0: at the address */
-	uint64_t address; /* where control is when block is 0; behind the branch when its target is needed */
+	uint32_t block;      /* where control is, or 0: at the address */
+	uint64_t address;    /* where control is when block is 0; behind the branch when its target is needed */
 	struct element told; /* the context, as told last */
 	bool return_stack;
 	bool stack_waits; /* for the first address after trace info */
 	uint8_t top, entries;
 	struct {
 		uint32_t block; /* that called; 0: the address is that to return to */
-		uint32_t open;	/* it is not known, but that it is this one of those that were there; of no block */
+		uint32_t open;  /* it is not known, but that it is this one of those that were there; of no block */
 		uint64_t address;
 	} stack[RETURN_STACK];
 	struct native_part *part; /* that this is to decode, without what came before it; or NULL */
@@ -198,8 +198,8 @@ int flow_return(struct native *e);
 int flow_renew(struct native *e);
 
 /*
- * native-memo.c: entries by key. learn() makes one: 1 where it is not to be remembered what happens, -ENOMEM. NULL: it is
- * not there.
+ * native-memo.c: entries by key. learn() makes one: 1 where it is not to be remembered what happens, -ENOMEM. NULL: it
+ * is not there.
  */
 enum { MEMO_TRIED_BITS = 14 };
 struct memo {
@@ -248,14 +248,14 @@ static inline struct entry *memo_second(const struct memo *m, const struct entry
  * nothing of it is to be taken back.
  */
 struct fold {
-	uint32_t last;	       /* the word that ran last; 0: what ran last was no block */
+	uint32_t last;                 /* the word that ran last; 0: what ran last was no block */
 	uint64_t instructions, ranges; /* of NATIVE_CALLS */
-	uint64_t leads;	       /* where control goes on, when what ran last was no block */
-	bool fresh;	       /* nothing ran since an event was told */
-	size_t events, kept;   /* that have been folded; words that are only to be told */
-	uint32_t *regions;     /* two for each block: of its first and its last instruction; 0: not looked up yet */
-	uint64_t *counts;      /* by word */
-	uint32_t room;	       /* blocks */
+	uint64_t leads;                /* where control goes on, when what ran last was no block */
+	bool fresh;                    /* nothing ran since an event was told */
+	size_t events, kept;           /* that have been folded; words that are only to be told */
+	uint32_t *regions; /* two for each block: of its first and its last instruction; 0: not looked up yet */
+	uint64_t *counts;  /* by word */
+	uint32_t room;     /* blocks */
 	struct native_count *edges; /* a hash, by word and target */
 	size_t n_edges, edges_room;
 };
@@ -301,8 +301,8 @@ int fold_finish(struct native *e);
 int fold_renew(struct native *e, const struct block *last);
 
 /*
- * native-fast.c. Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that was goes to *ret_used.
- * NATIVE_BAD, of the last of them; negative errno, also of the sink.
+ * native-fast.c. Takes packets as long as they are of the common kinds and nothing is held back: how many bytes that
+ * was goes to *ret_used. NATIVE_BAD, of the last of them; negative errno, also of the sink.
  */
 int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used);
 

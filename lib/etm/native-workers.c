@@ -1,10 +1,11 @@
 /*
  * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on
- * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell: on the thread
- * that pushes. A part that nobody has begun when it comes to it that engine decodes at once, which costs the least.
+ * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell: on the
+ * thread that pushes. A part that nobody has begun when it comes to it that engine decodes at once, which costs the
+ * least.
  *
- * Counts of all parts that an engine decoded are one in it. What turns out not to fit is counted once more, by an engine for
- * just that, and taken off.
+ * Counts of all parts that an engine decoded are one in it. What turns out not to fit is counted once more, by an
+ * engine for just that, and taken off.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,8 +20,8 @@ enum {
 	/* Of most, the smaller the less there was so far; they end at the first synchronisation behind it. */
 	PART_LEAST = 96 << 10,
 	PART_MOST = 256 << 10,
-	PART_SHARE = 8,	      /* each has so many, if as much is still to come as there was */
-	PART_MAX = 1 << 20,   /* or there, and what follows is not decoded on its own */
+	PART_SHARE = 8,     /* each has so many, if as much is still to come as there was */
+	PART_MAX = 1 << 20, /* or there, and what follows is not decoded on its own */
 	SYNC_SIZE = 12,
 	STEP = 16 << 10,
 };
@@ -33,7 +34,7 @@ struct helper {
 	struct native *native;
 	struct native_part *part;
 	struct out_room *rooms; /* that nothing is in */
-	unsigned users; /* parts that are not stitched yet, and the list of helpers */
+	unsigned users;         /* parts that are not stitched yet, and the list of helpers */
 	struct helper *next;
 };
 
@@ -56,15 +57,15 @@ struct native_workers {
 	pthread_mutex_t asking;
 	struct native_sink sink;
 	struct native *native; /* what stitches */
-	struct native *off; /* what counts to take off; NULL: nothing yet */
+	struct native *off;    /* what counts to take off; NULL: nothing yet */
 	struct pool *pool;
 	pthread_mutex_t lock; /* of what follows, and of parts' done */
 	pthread_cond_t changed;
 	struct helper **idle;
 	unsigned n_idle, n_helpers, most;
 	struct helper *worn; /* whose counts are to be told */
-	size_t kept; /* bytes that wait */
-	size_t part; /* bytes of one, at least, and each is decoded on its own; 0: as is good */
+	size_t kept;         /* bytes that wait */
+	size_t part;         /* bytes of one, at least, and each is decoded on its own; 0: as is good */
 	/* The pushing thread's: */
 	struct part *parts; /* a ring, the last of which is being filled */
 	unsigned first, n, room;
@@ -257,7 +258,8 @@ static int take_stretch(struct native_workers *w, const struct part *p, const st
 
 	while (end < marks_end && !end->ends)
 		end++;
-	if (mark->at < *at || end == marks_end || end->at <= mark->at || (w->sink.outlet == NATIVE_COUNTS && !mark->counted))
+	if (mark->at < *at || end == marks_end || end->at <= mark->at ||
+	    (w->sink.outlet == NATIVE_COUNTS && !mark->counted))
 		return 0;
 	rc = push_to(w, p, at, mark->at);
 	if (rc < 0 || !native_place_take(w->native, &here) || !native_place_same(&here, &mark->place))
@@ -473,7 +475,8 @@ static size_t part_size(const struct native_workers *w, const struct part *p)
 		return 0;
 	if (w->part)
 		return MIN(w->part, (size_t)PART_MAX / 2);
-	return MIN(MAX((size_t)MIN(w->bytes, (uint64_t)SIZE_MAX) / PART_SHARE / w->most, (size_t)PART_LEAST), (size_t)PART_MOST);
+	return MIN(MAX((size_t)MIN(w->bytes, (uint64_t)SIZE_MAX) / PART_SHARE / w->most, (size_t)PART_LEAST),
+		   (size_t)PART_MOST);
 }
 
 /* Where the last part ends; SIZE_MAX: not yet. */
@@ -516,7 +519,8 @@ static int cut(struct native_workers *w)
 
 uint8_t *native_workers_room(struct native_workers *w, size_t size)
 {
-	return w->native->error < 0 || !w->n || size > ENGINE_ROOM ? NULL : buf_room(&part_at(w, w->n - 1)->bytes, size);
+	return w->native->error < 0 || !w->n || size > ENGINE_ROOM ? NULL
+								   : buf_room(&part_at(w, w->n - 1)->bytes, size);
 }
 
 int native_workers_push(struct native_workers *w, const void *data, size_t size)

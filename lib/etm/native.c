@@ -224,8 +224,8 @@ int native_push(struct native *e, const void *data, size_t size)
 		if (!e->framed) {
 			e->error = take_unframed(e, bytes, size, &used);
 		} else {
-			e->error = e->n_carry ? take_carried(e, bytes, size, &used)
-					      : take_packets(e, bytes, size, &used);
+			e->error =
+			    e->n_carry ? take_carried(e, bytes, size, &used) : take_packets(e, bytes, size, &used);
 			e->stats.bytes += used;
 		}
 		bytes += used;
@@ -319,8 +319,7 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	blocks_init(&e->blocks, config, memory);
 	e->ete = e->packets.version >= 0x50;
 	/* perf's metadata tell of a return stack where there is none. */
-	e->return_stack = config->configr & 1u << 12 &&
-			  (config->protocol == PROTOCOL_ETE || config->idr0 & 1u << 9);
+	e->return_stack = config->configr & 1u << 12 && (config->protocol == PROTOCOL_ETE || config->idr0 & 1u << 9);
 	e->told.isa = ISA_UNKNOWN;
 	e->context.spaces = SPACES_SECURE;
 	e->sync = SYNC_LOST;

@@ -1,6 +1,6 @@
 /*
- * The native engine's own interface, which engine_native stands on: what ran as numbers of blocks, a batch at a time, and
- * what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
+ * The native engine's own interface, which engine_native stands on: what ran as numbers of blocks, a batch at a time,
+ * and what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
  *
  *   bytes -> packets (packet.c) -> P0 elements, held back while they are speculative (native-queue.c)
  *         -> blocks that ran (native-flow.c, over blocks.c) -> a batch
@@ -13,8 +13,8 @@
 #include "lib/etm/packet.h"
 
 /*
- * A word of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of cycles,
- * which is an element of its own; or the next event.
+ * A word of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of
+ * cycles, which is an element of its own; or the next event.
  */
 #define NATIVE_CYCLES (1u << 31)
 #define NATIVE_EVENT UINT32_MAX
@@ -26,15 +26,15 @@
 #define NATIVE_NOWHERE UINT64_MAX
 
 enum native_outlet {
-	NATIVE_WORDS, /* every range */
-	NATIVE_CALLS, /* where control goes from region to region, and calls and returns: struct native_call */
+	NATIVE_WORDS,  /* every range */
+	NATIVE_CALLS,  /* where control goes from region to region, and calls and returns: struct native_call */
 	NATIVE_COUNTS, /* how often: struct native_count, when it is over; and events */
 };
 
 /*
  * Control came to a block that is in another region than the one that it left, or by a call, a return of any kind, from
- * nowhere, torn as struct element has it, or first after an event. Or, in between, an event or cycles. What else goes on within
- * a region is not told of.
+ * nowhere, torn as struct element has it, or first after an event. Or, in between, an event or cycles. What else goes
+ * on within a region is not told of.
  */
 struct native_call {
 	uint32_t word; /* the block that it left, as words have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
@@ -43,8 +43,8 @@ struct native_call {
 };
 
 /*
- * How often a block ran and was left the one way, or by an indirect branch that went to another block. The same may be told
- * several times, and n may be negative: all of them together, modulo 2^64, are what ran.
+ * How often a block ran and was left the one way, or by an indirect branch that went to another block. The same may be
+ * told several times, and n may be negative: all of them together, modulo 2^64, are what ran.
  */
 struct native_count {
 	uint32_t word;
@@ -61,8 +61,8 @@ struct native_batch {
 	const struct native_count *counts;
 	size_t n_counts;
 	const struct element *events; /* with ranges that are no whole blocks among them */
-	const uint64_t *leads; /* by event: where a range's code goes on, or NATIVE_NOWHERE */
-	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
+	const uint64_t *leads;        /* by event: where a range's code goes on, or NATIVE_NOWHERE */
+	const uint64_t *ranges;       /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct block *blocks;
 	const uint64_t *offsets; /* of the packets, one a word; or NULL */
@@ -96,15 +96,17 @@ void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);
 
 /*
- * The same by several threads, at most so many of a pool and the one that pushes, which take parts. part 0: as is good; else
- * they are of at least so many bytes, and all that can be are decoded on their own, by the pool. What goes to the sink is the
- * same, and does so on the thread that pushes, some bytes later. memory is asked by one thread at a time.
+ * The same by several threads, at most so many of a pool and the one that pushes, which take parts. part 0: as is good;
+ * else they are of at least so many bytes, and all that can be are decoded on their own, by the pool. What goes to the
+ * sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by one thread at a time.
  */
 struct native_workers;
 struct pool;
-int native_workers_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
-			struct pool *pool, unsigned most, size_t part, struct native_workers **ret);
-/* Where the next bytes may be put before they are pushed, at most ENGINE_ROOM of them: they are not copied then. Or NULL. */
+int native_workers_open(const struct engine_config *config, const struct engine_memory *memory,
+			const struct native_sink *sink, struct pool *pool, unsigned most, size_t part,
+			struct native_workers **ret);
+/* Where the next bytes may be put before they are pushed, at most ENGINE_ROOM of them: they are not copied then. Or
+ * NULL. */
 uint8_t *native_workers_room(struct native_workers *w, size_t size);
 int native_workers_push(struct native_workers *w, const void *data, size_t size);
 int native_workers_reset(struct native_workers *w);
@@ -144,9 +146,9 @@ static inline uint64_t native_leads(const struct block *blocks, uint32_t word)
 struct native_runs {
 	struct element run; /* that has begun, if it has */
 	bool begun;
-	uint64_t since; /* instructions before it */
+	uint64_t since;  /* instructions before it */
 	uint64_t cycles; /* within it, so far */
-	uint64_t told;	/* ranges */
+	uint64_t told;   /* ranges */
 	struct element_sink sink;
 };
 

@@ -4,8 +4,8 @@
 #include "lib/etm/packet.h"
 
 /*
- * A packet's bytes, one after another. Behind their end it gives zeros, which end every field that goes on, and remembers
- * that it did.
+ * A packet's bytes, one after another. Behind their end it gives zeros, which end every field that goes on, and
+ * remembers that it did.
  */
 struct bytes {
 	const uint8_t *at, *end;
@@ -22,9 +22,9 @@ struct packet_row {
 
 /* Formats 1 to 6 (IHI0064, "Atom instruction trace packets"). */
 #define ATOMS(n, pattern) ((uint32_t)(n) << 24 | (pattern))
-#define MANY(n) ATOMS((n) + 1, (2u << (n)) - 1)	 /* taken all of them */
+#define MANY(n) ATOMS((n) + 1, (2u << (n)) - 1)   /* taken all of them */
 #define MANY_N(n) ATOMS((n) + 1, (1u << (n)) - 1) /* but the last */
-#define MANY_ROW(first, of)                                                                                           \
+#define MANY_ROW(first, of)                                                                                          \
 	[(first)] = of(3), of(4), of(5), of(6), of(7), of(8), of(9), of(10), of(11), of(12), of(13), of(14), of(15), \
 	of(16), of(17), of(18), of(19), of(20), of(21), of(22), of(23)
 
@@ -33,12 +33,26 @@ const uint32_t packet_atoms[256] = {
 	[0xd5] = ATOMS(5, 0x00),
 	[0xd6] = ATOMS(5, 0x0a),
 	[0xd7] = ATOMS(5, 0x15),
-	[0xd8] = ATOMS(2, 0), ATOMS(2, 1), ATOMS(2, 2), ATOMS(2, 3),
-	[0xdc] = ATOMS(4, 0xe), ATOMS(4, 0x0), ATOMS(4, 0xa), ATOMS(4, 0x5),
+	[0xd8] = ATOMS(2, 0),
+	ATOMS(2, 1),
+	ATOMS(2, 2),
+	ATOMS(2, 3),
+	[0xdc] = ATOMS(4, 0xe),
+	ATOMS(4, 0x0),
+	ATOMS(4, 0xa),
+	ATOMS(4, 0x5),
 	MANY_ROW(0xe0, MANY_N),
 	[0xf5] = ATOMS(5, 0x1e),
-	[0xf6] = ATOMS(1, 0), ATOMS(1, 1),
-	[0xf8] = ATOMS(3, 0), ATOMS(3, 1), ATOMS(3, 2), ATOMS(3, 3), ATOMS(3, 4), ATOMS(3, 5), ATOMS(3, 6), ATOMS(3, 7),
+	[0xf6] = ATOMS(1, 0),
+	ATOMS(1, 1),
+	[0xf8] = ATOMS(3, 0),
+	ATOMS(3, 1),
+	ATOMS(3, 2),
+	ATOMS(3, 3),
+	ATOMS(3, 4),
+	ATOMS(3, 5),
+	ATOMS(3, 6),
+	ATOMS(3, 7),
 };
 
 static uint8_t next(struct bytes *b)

@@ -1,6 +1,6 @@
 /*
- * The packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets"): bytes to fields, by a table of
- * headers. What packets say by difference (addresses, timestamps, cycle counts) is whole in the struct.
+ * The packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets"): bytes to fields, by a table
+ * of headers. What packets say by difference (addresses, timestamps, cycle counts) is whole in the struct.
  */
 #ifndef CSIGHT_ETM_PACKET_H
 #define CSIGHT_ETM_PACKET_H
@@ -16,8 +16,8 @@ enum { PACKET_MAX = 4096 };
 
 enum packet_kind {
 	PACKET_RESERVED, /* no packet has this header */
-	PACKET_INVALID,	 /* no packet of a source with these registers has */
-	PACKET_BROKEN,	 /* the header is one of a packet's, what follows it is not */
+	PACKET_INVALID,  /* no packet of a source with these registers has */
+	PACKET_BROKEN,   /* the header is one of a packet's, what follows it is not */
 	PACKET_ASYNC,
 	PACKET_DISCARD,
 	PACKET_OVERFLOW,
@@ -48,7 +48,7 @@ enum packet_kind {
 
 struct packet_context {
 	bool updated, has_vmid, has_ctxid; /* what it tells */
-	bool wide, nonsecure, nse;	   /* SF, NS, NSE */
+	bool wide, nonsecure, nse;         /* SF, NS, NSE */
 	uint8_t level;
 	uint32_t vmid, ctxid;
 };
@@ -57,15 +57,15 @@ struct packet {
 	enum packet_kind kind;
 	uint32_t size;
 	uint8_t header;
-	uint64_t address;	 /* address, context with address, source, Q */
-	uint64_t value;		 /* timestamp, instrumentation, event */
-	uint32_t atoms;		 /* patterns: the oldest is bit 0, 1: taken */
-	uint8_t n_atoms;	 /* also of those that mispredict */
-	bool mispredict;	 /* cancel */
-	bool target;		 /* exception: its address is where the last branch went */
-	bool has_address;	 /* Q */
-	uint8_t level;		 /* instrumentation */
-	uint32_t number;	 /* exception; Q: instructions; trace info: elements not yet committed */
+	uint64_t address;        /* address, context with address, source, Q */
+	uint64_t value;          /* timestamp, instrumentation, event */
+	uint32_t atoms;          /* patterns: the oldest is bit 0, 1: taken */
+	uint8_t n_atoms;         /* also of those that mispredict */
+	bool mispredict;         /* cancel */
+	bool target;             /* exception: its address is where the last branch went */
+	bool has_address;        /* Q */
+	uint8_t level;           /* instrumentation */
+	uint32_t number;         /* exception; Q: instructions; trace info: elements not yet committed */
 	uint32_t commit, cancel; /* P0 elements; commit: as the two's complement says it, negative ones are mistakes */
 	uint32_t cycles;
 	bool in_transaction; /* trace info */
@@ -102,8 +102,8 @@ void packets_reset(struct packets *s);
 bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret);
 
 /*
- * An address of A64 by one of the common packets, of which there are 9 bytes at least to look at; *ret_size 0: it is none. newest:
- * of the history.
+ * An address of A64 by one of the common packets, of which there are 9 bytes at least to look at; *ret_size 0: it is
+ * none. newest: of the history.
  */
 static inline uint64_t packet_common_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
 {
@@ -119,7 +119,8 @@ static inline uint64_t packet_common_address(const uint8_t *p, uint64_t newest, 
 		return (newest & ~(uint64_t)0x1ffff) | (uint64_t)(p[1] & 0x7f) << 2 | (uint64_t)p[2] << 9;
 	case 0x9a:
 	case 0x9d:
-		low = (uint32_t)(p[1] & 0x7f) << 2 | (uint32_t)(p[2] & 0x7f) << 9 | (uint32_t)p[3] << 16 | (uint32_t)p[4] << 24;
+		low = (uint32_t)(p[1] & 0x7f) << 2 | (uint32_t)(p[2] & 0x7f) << 9 | (uint32_t)p[3] << 16 |
+		      (uint32_t)p[4] << 24;
 		*ret_size = 5;
 		if (p[0] == 0x9a)
 			return (newest & ~(uint64_t)UINT32_MAX) | low;

@@ -1,7 +1,7 @@
 /*
- * Threads that do jobs, several at once, beside the one that made them, gives the jobs and ends them. It may take a job back
- * that nobody has begun and do it itself; so they leave it the oldest ones while there are others. They take no signals but those
- * of their own crashes.
+ * Threads that do jobs, several at once, beside the one that made them, gives the jobs and ends them. It may take a job
+ * back that nobody has begun and do it itself; so they leave it the oldest ones while there are others. They take no
+ * signals but those of their own crashes.
  */
 #ifndef CSIGHT_ETM_POOL_H
 #define CSIGHT_ETM_POOL_H

@@ -26,7 +26,7 @@ struct engine {
 	struct buf report;
 	/* The packets that were pushed last, to show those around a difference. */
 	struct packets packets;
-	struct buf bytes;     /* that end at bytes_end */
+	struct buf bytes;         /* that end at bytes_end */
 	uint64_t bytes_end, next; /* where a packet begins, as far as it is known */
 	bool framed;
 };
@@ -93,7 +93,8 @@ static void show_packets(struct engine *v, uint64_t offset)
 	if (!v->framed || offset < v->next)
 		return;
 	/* First to find where they begin, then to show them. */
-	for (size_t k = at; k < v->bytes.size && begin + k < offset && packets_next(&packets, v->bytes.data + k, v->bytes.size - k, &p);
+	for (size_t k = at; k < v->bytes.size && begin + k < offset &&
+			    packets_next(&packets, v->bytes.data + k, v->bytes.size - k, &p);
 	     k += p.size)
 		starts[n++ % AROUND] = begin + k;
 	packets = v->packets;
@@ -112,8 +113,8 @@ static void differ(struct engine *v, const struct element *reference, const stru
 	char text[LINE_MAX];
 
 	v->comparing = false;
-	buf_printf(&v->report, "the engines differ after %" PRIu64 " elements, at byte %" PRIu64 " of the source\n", v->alike,
-		   reference->offset);
+	buf_printf(&v->report, "the engines differ after %" PRIu64 " elements, at byte %" PRIu64 " of the source\n",
+		   v->alike, reference->offset);
 	line(reference, text);
 	buf_printf(&v->report, "  opencsd: %s\n", text);
 	line(subject, text);
@@ -157,7 +158,8 @@ static void forget(struct engine *v)
 	size_t at = v->next > begin ? (size_t)(v->next - begin) : 0, rest;
 	struct packet p;
 
-	while (v->framed && v->bytes.size - at > RECENT && packets_next(&v->packets, v->bytes.data + at, v->bytes.size - at, &p))
+	while (v->framed && v->bytes.size - at > RECENT &&
+	       packets_next(&v->packets, v->bytes.data + at, v->bytes.size - at, &p))
 		at += p.size;
 	v->next = begin + at;
 	rest = v->bytes.size - at;
@@ -195,8 +197,8 @@ static struct engine *verify_close(struct engine *v)
 	return NULL;
 }
 
-static int verify_open(const struct engine_config *config, const struct engine_memory *memory, const struct element_sink *sink,
-		       struct engine **ret)
+static int verify_open(const struct engine_config *config, const struct engine_memory *memory,
+		       const struct element_sink *sink, struct engine **ret)
 {
 	struct engine *v = calloc(1, sizeof(*v));
 	const struct element_sink reference = { on_reference, v, sink->packet ? on_packet : NULL };

@@ -1,6 +1,6 @@
 /*
- * Both engines at once: what OpenCSD gives goes to the sink, and the native engine's is compared with it, element for element.
- * What one of them does not take is not compared.
+ * Both engines at once: what OpenCSD gives goes to the sink, and the native engine's is compared with it, element for
+ * element. What one of them does not take is not compared.
  */
 #ifndef CSIGHT_ETM_VERIFY_H
 #define CSIGHT_ETM_VERIFY_H

@@ -1,7 +1,7 @@
 /*
- * Memory that is no code: WASTE_SIZE bytes, aligned to as many, of which not one instruction ends a range. No compiler makes
- * such, and nothing ends a walk that comes into it but its own length. For either engine the instruction behind it is not
- * there, so that both end at the same place, wherever they came from.
+ * Memory that is no code: WASTE_SIZE bytes, aligned to as many, of which not one instruction ends a range. No compiler
+ * makes such, and nothing ends a walk that comes into it but its own length. For either engine the instruction behind
+ * it is not there, so that both end at the same place, wherever they came from.
  */
 #ifndef CSIGHT_ETM_WASTE_H
 #define CSIGHT_ETM_WASTE_H

@@ -2,8 +2,8 @@
 
 #include "lib/export/export.h"
 
-const struct export_ops *const export_formats[] = { &export_perfetto,   &export_fxt,    &export_tree,
-						    &export_speedscope, &export_folded, &export_pprof, NULL };
+const struct export_ops *const export_formats[] = { &export_perfetto, &export_fxt,   &export_tree, &export_speedscope,
+						    &export_folded,   &export_pprof, NULL };
 
 const struct export_ops *export_find(const char *name)
 {

@@ -1,7 +1,7 @@
 /*
  * Fuchsia's trace format, which Perfetto's trace processor loads several times as fast as its own: a call is one record
- * where its own format has two packets. All is 64-bit words. What it has no record for, the snapshot's description, stands
- * in Perfetto's packets, in a blob.
+ * where its own format has two packets. All is 64-bit words. What it has no record for, the snapshot's description,
+ * stands in Perfetto's packets, in a blob.
  */
 #include <string.h>
 
@@ -33,7 +33,8 @@ enum {
 	BLOB_PERFETTO = 3,
 	BLOB_MAX = 32767,
 
-	/* Strings are known by numbers of 15 bits, which are used again and again; the last ones are those of this file's own. */
+	/* Strings are known by numbers of 15 bits, which are used again and again; the last ones are those of this
+	   file's own. */
 	STRINGS = 32000,
 	STRING_CATEGORY,
 	STRING_NAME,
@@ -112,8 +113,8 @@ struct argument {
 };
 
 /* All events are of thread 1: threads stand one after another. */
-static void put_event(struct writer *w, unsigned type, uint64_t name, uint64_t time, const uint64_t *end, const struct argument *list,
-		      size_t n)
+static void put_event(struct writer *w, unsigned type, uint64_t name, uint64_t time, const uint64_t *end,
+		      const struct argument *list, size_t n)
 {
 	struct argument some[2];
 	uint64_t size = 2 + (end != NULL), k = 0;
@@ -127,13 +128,14 @@ static void put_event(struct writer *w, unsigned type, uint64_t name, uint64_t t
 		uint64_t all = 1 + words(name_size) + words(text_size);
 
 		/* References with the highest bit are lengths of strings that follow. */
-		buf_u64(&arguments, ARGUMENT_STRING | all << 4 | (0x8000u | name_size) << 16 | (uint64_t)(0x8000u | text_size) << 32);
+		buf_u64(&arguments, ARGUMENT_STRING | all << 4 | (0x8000u | name_size) << 16 |
+					(uint64_t)(0x8000u | text_size) << 32);
 		put_padded(&arguments, some[i].name, name_size);
 		put_padded(&arguments, some[i].text, text_size);
 		size += all;
 	}
-	buf_u64(&w->out.buf, RECORD_EVENT | size << 4 | (uint64_t)type << 16 | k << 20 | 1u << 24 | (uint64_t)STRING_CATEGORY << 32 |
-				     name << 48);
+	buf_u64(&w->out.buf, RECORD_EVENT | size << 4 | (uint64_t)type << 16 | k << 20 | 1u << 24 |
+				 (uint64_t)STRING_CATEGORY << 32 | name << 48);
 	buf_u64(&w->out.buf, time);
 	if (k)
 		buf_add(&w->out.buf, arguments.data, arguments.size);
@@ -219,7 +221,8 @@ static void put_object(struct writer *w, unsigned type, uint64_t id, const char 
 	static const char key[8] = "process";
 	bool argument = type == OBJECT_THREAD;
 
-	buf_u64(b, RECORD_KERNEL | (uint64_t)(argument ? 5 : 2) << 4 | (uint64_t)type << 16 | reference << 24 | (uint64_t)argument << 40);
+	buf_u64(b, RECORD_KERNEL | (uint64_t)(argument ? 5 : 2) << 4 | (uint64_t)type << 16 | reference << 24 |
+		       (uint64_t)argument << 40);
 	buf_u64(b, id);
 	if (!argument)
 		return;
@@ -231,7 +234,7 @@ static void put_object(struct writer *w, unsigned type, uint64_t id, const char 
 static void put_blob(struct writer *w, const struct buf *bytes)
 {
 	buf_u64(&w->out.buf, RECORD_BLOB | (1 + words(bytes->size)) << 4 | (uint64_t)STRING_CATEGORY << 16 |
-				     (uint64_t)bytes->size << 32 | (uint64_t)BLOB_PERFETTO << 48);
+				 (uint64_t)bytes->size << 32 | (uint64_t)BLOB_PERFETTO << 48);
 	put_padded(&w->out.buf, bytes->data, bytes->size);
 }
 
@@ -290,5 +293,6 @@ static int fxt_write(const struct store *s, int fd, const struct export_options 
 	return rc < 0 ? rc : out_end(&w.out);
 }
 
-const struct export_ops export_fxt = { "fxt", ".fxt", "a timeline for ui.perfetto.dev that loads faster, for very many calls",
+const struct export_ops export_fxt = { "fxt", ".fxt",
+				       "a timeline for ui.perfetto.dev that loads faster, for very many calls",
 				       fxt_write };

@@ -281,7 +281,8 @@ void perfetto_reason(const struct store_event *e, bool cut, const char **ret_nam
 {
 	bool begins = e->type == STORE_ENTER, plain;
 
-	plain = begins ? e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL : e->kind == LEAVE_RETURN || e->kind == LEAVE_TAIL;
+	plain = begins ? e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL
+		       : e->kind == LEAVE_RETURN || e->kind == LEAVE_TAIL;
 	*ret_name = *ret_text = NULL;
 	if (plain && !cut)
 		return;

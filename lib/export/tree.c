@@ -139,8 +139,8 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	struct buf *b = &t->out.buf;
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
-		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN), duration(t->stacks.last - t->stacks.first, time),
-		   (uintmax_t)slices);
+		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
+		   duration(t->stacks.last - t->stacks.first, time), (uintmax_t)slices);
 	if (thread->bound)
 		buf_printf(b, ", times within %s", duration(thread->bound, time));
 	if (quality < 10000)

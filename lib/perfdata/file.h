@@ -38,8 +38,8 @@ struct pd_file {
 	size_t n_events;
 	struct buf lists[LISTS];
 	struct pd_pieces pieces;
-	/* Each process's mappings of code, from the last one back: by its hash where to begin, by mapping where to go on,
-	   plus one. */
+	/* Each process's mappings of code, from the last one back: by its hash where to begin, by mapping where to go
+	   on, plus one. */
 	uint32_t heads[PD_HEADS];
 	size_t inherited;
 	struct pd_inflate *inflate; /* where there was something compressed */

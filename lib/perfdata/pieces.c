@@ -232,7 +232,8 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 	if (buf_error(&ret->losses))
 		return buf_error(&ret->losses);
 	if (ret->losses.size)
-		qsort(ret->losses.data, ret->losses.size / sizeof(struct pd_origin), sizeof(struct pd_origin), compare_losses);
+		qsort(ret->losses.data, ret->losses.size / sizeof(struct pd_origin), sizeof(struct pd_origin),
+		      compare_losses);
 	if (buf_error(&ret->pieces))
 		return buf_error(&ret->pieces);
 	pieces = (struct pd_piece *)ret->pieces.data;

@@ -144,7 +144,8 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 	if (buf_error(&f->lists[IDS]))
 		return buf_error(&f->lists[IDS]);
 	if (f->lists[IDS].size)
-		qsort(f->lists[IDS].data, f->lists[IDS].size / sizeof(struct event_id), sizeof(struct event_id), pd_compare_ids);
+		qsort(f->lists[IDS].data, f->lists[IDS].size / sizeof(struct event_id), sizeof(struct event_id),
+		      pd_compare_ids);
 	return 0;
 }
 
@@ -269,7 +270,8 @@ static void settle(struct pd_file *f)
 	c->n_losses = f->pieces.losses.size / sizeof(*c->losses);
 }
 
-/* Whether the file is what csightd wrote, where it says so: what is damaged is told, and never read as something else. */
+/* Whether the file is what csightd wrote, where it says so: what is damaged is told, and never read as something else.
+ */
 static int check_sums(struct pd_file *f, struct buf *damaged, struct pd_problem *p)
 {
 	const struct stretch *s;
@@ -316,13 +318,15 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 	if (rc < 0)
 		return rc;
 	if (!f->has_sums && is_own(f))
-		pd_damage(f, f->size, "its checksums are not there: the file is cut short, or the end of it is damaged");
+		pd_damage(f, f->size,
+			  "its checksums are not there: the file is cut short, or the end of it is damaged");
 	rc = pd_make_pieces((struct pd_aux_record *)f->lists[RECORDS].data,
 			    f->lists[RECORDS].size / sizeof(struct pd_aux_record),
 			    (struct pd_aux_buffer *)f->lists[BUFFERS].data,
 			    f->lists[BUFFERS].size / sizeof(struct pd_aux_buffer), f->data_end, &f->pieces);
 	if (rc == 0 && damaged.size)
-		rc = pd_cut_pieces(&f->pieces, (const struct stretch *)damaged.data, damaged.size / sizeof(struct stretch));
+		rc = pd_cut_pieces(&f->pieces, (const struct stretch *)damaged.data,
+				   damaged.size / sizeof(struct stretch));
 	if (rc < 0)
 		return rc;
 	settle(f);

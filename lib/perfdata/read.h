@@ -1,9 +1,9 @@
 /*
- * Reads a perf.data with CoreSight AUX data; the file is hostile. What stands beside the trace (maps, names, metadata) is
- * held in memory, the trace itself is read piece by piece from the descriptor.
+ * Reads a perf.data with CoreSight AUX data; the file is hostile. What stands beside the trace (maps, names, metadata)
+ * is held in memory, the trace itself is read piece by piece from the descriptor.
  *
- * A header that cannot be believed is an error. Damage further on is not: what stands before it is kept, and pd_damage()
- * tells where it begins; a piece whose bytes are not all there is shorter and marked so.
+ * A header that cannot be believed is an error. Damage further on is not: what stands before it is kept, and
+ * pd_damage() tells where it begins; a piece whose bytes are not all there is shorter and marked so.
  */
 #ifndef CSIGHT_PERFDATA_READ_H
 #define CSIGHT_PERFDATA_READ_H
@@ -66,8 +66,8 @@ enum pd_slices {
  */
 struct pd_piece {
 	uint32_t tid, cpu; /* whose buffer it is: cpu UINT32_MAX for one of a thread */
-	uint32_t index;	   /* the buffer's */
-	uint64_t flags;	   /* PD_AUX_* */
+	uint32_t index;    /* the buffer's */
+	uint64_t flags;    /* PD_AUX_* */
 	uint64_t offset;   /* in the buffer */
 	uint64_t size;
 	uint64_t lost; /* bytes that the record names and the file does not have */
@@ -97,12 +97,13 @@ struct pd_contents {
 	uint64_t aux_records; /* of them, these give no piece: */
 	uint64_t aux_repeated, aux_unplaced;
 	uint64_t aux_empty, aux_empty_lost; /* of the empty ones, those that say that trace was lost: */
-	const struct pd_origin *losses;	    /* by thread and time */
+	const struct pd_origin *losses;     /* by thread and time */
 	size_t n_losses;
-	uint64_t lost_records;		    /* that the recorder had no room for */
-	uint64_t first_time, last_time;	    /* of records; 0: none has one */
+	uint64_t lost_records;          /* that the recorder had no room for */
+	uint64_t first_time, last_time; /* of records; 0: none has one */
 	struct pd_clock clock;
-	const char *version, *release, *arch; /* the writer's, the kernel's, the machine's; NULL: the file does not say */
+	const char *version, *release,
+	    *arch; /* the writer's, the kernel's, the machine's; NULL: the file does not say */
 	struct pd_problem damage;
 };
 

@@ -225,7 +225,8 @@ int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, ui
 	return 0;
 }
 
-/* Of SWITCH records the sample_id tells who it was; that of the kernel's other thread in the wider form is not needed. */
+/* Of SWITCH records the sample_id tells who it was; that of the kernel's other thread in the wider form is not needed.
+ */
 static int on_run(struct pd_file *f, enum pd_run_kind kind, const struct pd_origin *o)
 {
 	struct pd_run run = { kind, o->pid, o->tid, o->cpu, o->time };

@@ -55,9 +55,9 @@ struct pd_origin {
 
 struct pd_session {
 	const char *hostname, *release, *arch, *cmdline; /* NULL: left out */
-	uint32_t pmu_type;   /* type of the cs_etm PMU; 8 where there is none */
-	uint64_t pmu_config; /* attr.config of its event */
-	bool snapshot;	     /* recorded in snapshot (overwrite) mode */
+	uint32_t pmu_type;                               /* type of the cs_etm PMU; 8 where there is none */
+	uint64_t pmu_config;                             /* attr.config of its event */
+	bool snapshot;                                   /* recorded in snapshot (overwrite) mode */
 	const struct pd_cpu *cpus;
 	uint32_t n_cpus;
 	/* Known: the records' times are the kernel's own clock's, and this is written down; else CLOCK_MONOTONIC's. */

@@ -1,21 +1,25 @@
 /*
  * The store's bytes. All numbers little-endian; "varint" as protocol buffers write it.
  *
- * Header, 64 bytes: u64 magic, u32 version, u32 header size, u64 file size, u64 place of the section table, u32 sections,
+ * Header, 64 bytes: u64 magic, u32 version, u32 header size, u64 file size, u64 place of the section table, u32
+ * sections,
  * u32 checksum of the section table, zeros, and at its end u32 checksum of all before. Size and place are 0 until the
  * store is finished.
  *
  * Then chunks, one behind another, as they were written; each has what is to be known of it by itself, so that a file
  * that was cut is whole up to the cut. Head, 48 bytes: u32 magic, u32 type, u32 size, u32 size of the list behind, u32
- * checksum of the size bytes, u32 of the list, u32 thread, u32 zero, u64 first time, u32 zero, u32 checksum of all before.
+ * checksum of the size bytes, u32 of the list, u32 thread, u32 zero, u64 first time, u32 zero, u32 checksum of all
+ * before.
  *
  * DESCRIPTION  what META has
- * NAMES        varints, and strings with a NUL, of what is new in the blocks to come: threads; for each its tid and name;
+ * NAMES        varints, and strings with a NUL, of what is new in the blocks to come: threads; for each its tid and
+ *              name;
  *              functions, for each its address, kind, line, offset in the image, name, image, source file and the
  *              image's build-id; sites, for each its function, line and source file
  * BLOCK        events of a thread, and the list of functions; as BLOCKS tells
  *
- * Then the sections. Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size, u32
+ * Then the sections. Section table entry, 32 bytes: u32 type, u32 record size (0: no records), u64 offset, u64 size,
+ * u32
  * checksum, u32 zero. Checksums are zlib's crc32.
  *
  * META       pairs of NUL-terminated strings: key, value
@@ -24,7 +28,8 @@
  *            known), u32 the image's build-id in hexadecimal (the same), u64 where it begins in the image
  * SITES      places where an inlined function is called: u32 function, u32 source file, u32 line, u32 zero
  * TOTALS     one a function: u64 calls, total ns, self ns, total instructions, self instructions, longest ns, when that
- *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole calls.
+ *            one was entered, shortest ns; u32 its thread (of THREADS), u32 zero. Shortest, and TIMES, are of whole
+ *            calls.
  * TIMES      varints, for each function: classes (lib/store/histogram.h) with calls in them, and for each of them how
  *            much it is above the one before (the first: above 0), and the calls
  * THREADS    u32 tid, u32 name, u64 first, last, events, slices, gaps, instructions, unexplained, bound,
@@ -38,9 +43,11 @@
  * ROOTS      u32 function, or site + 2^31: the frames that a segment began with, innermost first
  *
  * Block: varints. Instructions of the thread before the block; depth, and as many frames, outermost first: function <<
- * 4 | call kind, or site << 4 | 8 | call kind; block's first time - time it was entered; the block's instructions - those when it was entered. A
+ * 4 | call kind, or site << 4 | 8 | call kind; block's first time - time it was entered; the block's instructions -
+ * those when it was entered. A
  * frame that stands in ROOTS and was not yet returned to is not among them. Then events: delta of time << 3 | code;
- * delta of instructions; and what the code has with it. A move counts as so many events as it leaves and enters functions.
+ * delta of instructions; and what the code has with it. A move counts as so many events as it leaves and enters
+ * functions.
  */
 #ifndef CSIGHT_STORE_FORMAT_H
 #define CSIGHT_STORE_FORMAT_H
@@ -49,7 +56,7 @@
 #include <stdint.h>
 
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
-#define CHUNK_MAGIC 0x4b4e4843u		   /* "CHNK" */
+#define CHUNK_MAGIC 0x4b4e4843u           /* "CHNK" */
 
 enum { STORE_VERSION = 5, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
 
@@ -89,12 +96,14 @@ enum store_code {
 	CODE_SEGMENT,
 	CODE_ROOT, /* function << 1, or site << 1 | 1 */
 	CODE_NOTE, /* gap kind << 1, or mark kind << 1 | 1 */
-	CODE_MOVE, /* functions left by a return << MOVE_BITS | inlined ones then entered, and so many sites, from outside in */
+	CODE_MOVE, /* functions left by a return << MOVE_BITS | inlined ones then entered, and so many sites, from
+		      outside in */
 };
 
 enum { MOVE_BITS = 3, MOVE_MAX = (1 << MOVE_BITS) - 1 };
 
-/* Of a frame: the kind of the call, plain where it is inlined and nothing else; whether it is a site; and the number. */
+/* Of a frame: the kind of the call, plain where it is inlined and nothing else; whether it is a site; and the number.
+ */
 enum { CODE_BITS = 3, KIND_BITS = 3, FRAME_BITS = 4, FRAME_INLINED = 1 << KIND_BITS };
 
 #define ROOT_INLINED (1u << 31)

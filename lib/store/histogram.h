@@ -20,7 +20,8 @@ static inline unsigned histogram_class(uint64_t ns)
 /* The middle of a class. */
 static inline uint64_t histogram_time(unsigned class)
 {
-	unsigned power = 5 + (class - HISTOGRAM_EXACT) / HISTOGRAM_STEPS, step = (class - HISTOGRAM_EXACT) % HISTOGRAM_STEPS;
+	unsigned power = 5 + (class - HISTOGRAM_EXACT) / HISTOGRAM_STEPS,
+		 step = (class - HISTOGRAM_EXACT) % HISTOGRAM_STEPS;
 
 	if (class < HISTOGRAM_EXACT)
 		return class;

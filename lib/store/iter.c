@@ -11,9 +11,9 @@ struct store_iter {
 	uint8_t *data;
 	size_t room;
 	uint64_t time, instructions;
-	uint64_t segments; /* begun so far */
-	uint32_t roots;    /* of the present one, that were returned to */
-	uint32_t owed;     /* of the present one, yet to be told as entered */
+	uint64_t segments;          /* begun so far */
+	uint32_t roots;             /* of the present one, that were returned to */
+	uint32_t owed;              /* of the present one, yet to be told as entered */
 	uint64_t leaving, entering; /* of the present move, yet to be told */
 	struct store_frame *stack;
 	size_t depth, room_stack;
@@ -275,7 +275,8 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	switch (e.code) {
 	case CODE_CALL:
 		/* What has no room beside a kind is no function's number. */
-		return e.value >> (64 - FRAME_BITS) ? -EBADMSG : decode_enter(it, e.value << FRAME_BITS | CALL_PLAIN, ret);
+		return e.value >> (64 - FRAME_BITS) ? -EBADMSG
+						    : decode_enter(it, e.value << FRAME_BITS | CALL_PLAIN, ret);
 	case CODE_ENTER:
 		return decode_enter(it, e.value, ret);
 	case CODE_RETURN:
@@ -391,7 +392,8 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			if (rc < 0 || it->next_block == it->thread->n_blocks)
 				return rc;
 			rc = load_block(it, it->next_block);
-			/* It goes on where the one before ended: who follows has the frames that were told, and no others. */
+			/* It goes on where the one before ended: who follows has the frames that were told, and no
+			 * others. */
 			if (rc == 0 && it->depth != depth && !passed)
 				rc = -EBADMSG;
 		} else {
@@ -430,7 +432,8 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		uint64_t head;
 
 		/* What comes next, looked at without taking it. */
-		if (!it->owed && !moving && rd_varint(&ahead, &head) == 0 && head >> CODE_BITS >= time - MIN(time, it->time))
+		if (!it->owed && !moving && rd_varint(&ahead, &head) == 0 &&
+		    head >> CODE_BITS >= time - MIN(time, it->time))
 			break;
 		rc = it->owed ? tell_root(it, &e) : moving ? decode_move(it, &e) : decode(it, &e);
 		if (rc == 1)

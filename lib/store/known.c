@@ -4,7 +4,9 @@
 
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	struct function f = { .address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line };
+	struct function f = {
+		.address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line
+	};
 	uint32_t *number = NULL;
 	int rc = array_room(w->functions, w->n_functions, &w->room_functions);
 
@@ -19,7 +21,8 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	*ret = (uint32_t)w->n_functions;
 	/* Each part of a program has its own instances of what it inlines, for the same function. */
 	if (rc == 0 && f.kind == REGION_INLINED) {
-		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
+		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line,
+				  &number);
 		if (rc == 0) {
 			*ret = *number;
 			return 0;

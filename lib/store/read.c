@@ -228,7 +228,8 @@ static int decode_times(struct store_function *f, struct reader *r)
 		return -EBADMSG;
 	all = *r;
 	for (uint64_t i = 0; i < classes; i++) {
-		if (rd_varint(r, &step) < 0 || rd_varint(r, &n) < 0 || step >= HISTOGRAM_CLASSES - class || n > f->calls - f->whole)
+		if (rd_varint(r, &step) < 0 || rd_varint(r, &n) < 0 || step >= HISTOGRAM_CLASSES - class ||
+		    n > f->calls - f->whole)
 			return -EBADMSG;
 		class += step;
 		f->whole += n;
@@ -274,10 +275,11 @@ static int decode_block(struct store *s, struct reader *r, void *item)
 
 	if (rd_u64(r, &b->offset) < 0 || rd_u32(r, &b->size) < 0 || rd_u32(r, &b->events) < 0 ||
 	    rd_u64(r, &b->first) < 0 || rd_u64(r, &b->last) < 0 || rd_u64(r, &b->slices) < 0 ||
-	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 || rd_u32(r, &b->left) < 0 ||
-	    rd_u32(r, &b->checksum) < 0 || rd_u32(r, &b->left_checksum) < 0)
+	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 ||
+	    rd_u32(r, &b->left) < 0 || rd_u32(r, &b->checksum) < 0 || rd_u32(r, &b->left_checksum) < 0)
 		return -EBADMSG;
-	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->left > s->size - b->offset ? -EBADMSG : 0;
+	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->left > s->size - b->offset ? -EBADMSG
+													      : 0;
 }
 
 static int decode_segment(struct store *s, struct reader *r, void *item)
@@ -296,8 +298,8 @@ static int decode_root(struct store *s, struct reader *r, void *item)
 
 	if (rd_u32(r, root) < 0)
 		return -EBADMSG;
-	return *root & ROOT_INLINED ? ((*root & ~ROOT_INLINED) >= s->n_sites ? -EBADMSG : 0) :
-				      (*root >= s->n_functions ? -EBADMSG : 0);
+	return *root & ROOT_INLINED ? ((*root & ~ROOT_INLINED) >= s->n_sites ? -EBADMSG : 0)
+				    : (*root >= s->n_functions ? -EBADMSG : 0);
 }
 
 struct gaps {
@@ -309,7 +311,8 @@ static int decode_gaps(struct store *s, struct reader *r, void *item)
 {
 	struct gaps *g = item;
 
-	if (rd_u32(r, &g->thread) < 0 || rd_u32(r, &g->kind) < 0 || rd_u64(r, &g->shown.n) < 0 || rd_u64(r, &g->shown.ns) < 0)
+	if (rd_u32(r, &g->thread) < 0 || rd_u32(r, &g->kind) < 0 || rd_u64(r, &g->shown.n) < 0 ||
+	    rd_u64(r, &g->shown.ns) < 0)
 		return -EBADMSG;
 	return g->thread >= s->n_threads || g->kind >= STORE_GAP_KINDS ? -EBADMSG : 0;
 }
@@ -408,7 +411,8 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 	s->strings_size = sections[SECTION_STRINGS].size;
 	rc = read_functions(s);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_SITES], SITE_SIZE, sizeof(*s->sites), &s->sites, &s->n_sites, decode_site);
+		rc = read_records(s, &sections[SECTION_SITES], SITE_SIZE, sizeof(*s->sites), &s->sites, &s->n_sites,
+				  decode_site);
 	if (rc == 0)
 		rc = read_records(s, &sections[SECTION_THREADS], THREAD_SIZE, sizeof(*s->threads), &s->threads,
 				  &s->n_threads, decode_thread);

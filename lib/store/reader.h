@@ -61,7 +61,7 @@ int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[ST
 struct written_event {
 	enum store_code code;
 	uint64_t time, instructions; /* since the one before */
-	uint64_t value;		     /* what the code has with it, if anything */
+	uint64_t value;              /* what the code has with it, if anything */
 };
 
 int store_read_event(struct reader *r, struct written_event *ret);

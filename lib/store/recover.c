@@ -112,9 +112,9 @@ static int add_function(struct recovery *r, struct reader *in)
 	struct region f = { .id = (uint32_t)r->n_functions };
 	uint64_t kind, line;
 
-	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED || rd_varint(in, &line) < 0 ||
-	    line > UINT32_MAX || rd_varint(in, &f.offset) < 0 || rd_str(in, &f.name) < 0 || rd_str(in, &f.image) < 0 ||
-	    rd_str(in, &f.file) < 0 || rd_str(in, &f.build_id) < 0)
+	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED ||
+	    rd_varint(in, &line) < 0 || line > UINT32_MAX || rd_varint(in, &f.offset) < 0 || rd_str(in, &f.name) < 0 ||
+	    rd_str(in, &f.image) < 0 || rd_str(in, &f.file) < 0 || rd_str(in, &f.build_id) < 0)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
 	f.line = (uint32_t)line;
@@ -133,8 +133,8 @@ static int add_site(struct recovery *r, struct reader *in)
 	struct inlined s = { .depth = 1 };
 	uint64_t function, line;
 
-	if (rd_varint(in, &function) < 0 || function >= r->n_functions || rd_varint(in, &line) < 0 || line > UINT32_MAX ||
-	    rd_str(in, &s.call_file) < 0)
+	if (rd_varint(in, &function) < 0 || function >= r->n_functions || rd_varint(in, &line) < 0 ||
+	    line > UINT32_MAX || rd_str(in, &s.call_file) < 0)
 		return -EBADMSG;
 	s.function = r->functions[function];
 	s.call_line = (uint32_t)line;

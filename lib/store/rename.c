@@ -9,7 +9,7 @@ enum { COPY_BYTES = 1 << 20 };
 struct renamed {
 	const struct store *from;
 	int to;
-	uint64_t size;	    /* of what is written */
+	uint64_t size;      /* of what is written */
 	struct texts added; /* behind the strings that there are */
 	struct buf functions;
 };

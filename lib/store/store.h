@@ -20,10 +20,10 @@ struct store_writer;
 
 struct store_meta {
 	uint32_t pid;
-	const char *program;          /* its name */
-	const char *source;           /* what was decoded: "emu", "perf.data" */
-	const char *id;               /* of the snapshot; NULL: none */
-	const char *clock;            /* of its times: "monotonic", "perf" (the kernel's own), "counter"; NULL: not known */
+	const char *program; /* its name */
+	const char *source;  /* what was decoded: "emu", "perf.data" */
+	const char *id;      /* of the snapshot; NULL: none */
+	const char *clock;   /* of its times: "monotonic", "perf" (the kernel's own), "counter"; NULL: not known */
 	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: not known, or times are of neither */
 };
 
@@ -59,8 +59,9 @@ struct calls_sink store_sink(struct store_to *to);
 struct store;
 
 /*
- * Reads the tables; the descriptor stays the caller's and must stay open. -EPROTONOSUPPORT: another version's. -ENODATA:
- * it was never finished, is cut, or its tables are damaged; store_recover() makes another one of what is whole.
+ * Reads the tables; the descriptor stays the caller's and must stay open. -EPROTONOSUPPORT: another version's.
+ * -ENODATA: it was never finished, is cut, or its tables are damaged; store_recover() makes another one of what is
+ * whole.
  */
 int store_open(int fd, struct store **ret);
 
@@ -99,8 +100,8 @@ struct store_thread {
 };
 
 /*
- * How much of a thread is known, in hundredths of a percent: the part of its time that is no gap, less the share of jumps
- * that nothing explained. SIZE_MAX: of all threads, by their time.
+ * How much of a thread is known, in hundredths of a percent: the part of its time that is no gap, less the share of
+ * jumps that nothing explained. SIZE_MAX: of all threads, by their time.
  */
 unsigned store_quality(const struct store *s, size_t thread);
 
@@ -153,7 +154,7 @@ const struct store_site *store_site(const struct store *s, size_t index);
 struct store_frame {
 	uint32_t function;
 	uint32_t site; /* STORE_NO_SITE: it is not inlined */
-	uint8_t kind; /* enum call_kind */
+	uint8_t kind;  /* enum call_kind */
 	uint64_t enter;
 	uint64_t instructions; /* of the thread, when it was entered */
 };
@@ -179,8 +180,9 @@ int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret
 int store_iter_seek(struct store_iter *it, uint64_t time);
 
 /*
- * From here on whole stretches may be passed over in which none of these functions (a byte each, wanted where it is not 0)
- * is left: every leaving of them is told, and their frames' own beginning with it; of others only some. NULL: all is told.
+ * From here on whole stretches may be passed over in which none of these functions (a byte each, wanted where it is not
+ * 0) is left: every leaving of them is told, and their frames' own beginning with it; of others only some. NULL: all is
+ * told.
  */
 void store_iter_only(struct store_iter *it, const uint8_t *wanted);
 

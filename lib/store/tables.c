@@ -257,5 +257,6 @@ int store_finish(struct store_writer *w)
 		t.error = buf_error(&w->meta);
 	if (!t.error)
 		t.error = writer_append(w, t.table.data, t.table.size);
-	return t.error ? t.error : store_write_header(w->fd, w->offset, table, t.n, store_checksum(t.table.data, t.table.size));
+	return t.error ? t.error
+		       : store_write_header(w->fd, w->offset, table, t.n, store_checksum(t.table.data, t.table.size));
 }

@@ -119,7 +119,8 @@ static uint64_t packed(const struct frame *f)
 {
 	uint64_t kind = f->kind == CALL_INLINED ? CALL_PLAIN : f->kind;
 
-	return f->site == NO_SITE ? (uint64_t)f->function << FRAME_BITS | kind : (uint64_t)f->site << FRAME_BITS | FRAME_INLINED | kind;
+	return f->site == NO_SITE ? (uint64_t)f->function << FRAME_BITS | kind
+				  : (uint64_t)f->site << FRAME_BITS | FRAME_INLINED | kind;
 }
 
 _apart_ static int begin_block(struct thread *t, const struct call_event *e)
@@ -251,7 +252,8 @@ static inline int push(struct store_writer *w, struct thread *t, const struct fr
 /* Of others only a part was seen. */
 static inline bool is_whole(const struct frame *f, enum leave_kind kind)
 {
-	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END && kind != LEAVE_SWITCH;
+	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END &&
+	       kind != LEAVE_SWITCH;
 }
 
 static inline int pop(struct store_writer *w, struct thread *t, const struct call_event *e, enum leave_kind kind)
@@ -415,7 +417,8 @@ static inline void put_move(struct thread *t, const struct call_event *e)
 	} while (entered != end);
 }
 
-static inline int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined)
+static inline int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e,
+				const struct inlined *inlined)
 {
 	struct frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
 	int rc = inlined ? writer_frame(w, NULL, inlined, &f) : -EINVAL;
@@ -424,7 +427,8 @@ static inline int enter_inlined(struct store_writer *w, struct thread *t, const 
 }
 
 /* So many, from the outside in; this is the innermost one. */
-static int enter_several(struct store_writer *w, struct thread *t, const struct call_event *e, const struct inlined *inlined, unsigned n)
+static int enter_several(struct store_writer *w, struct thread *t, const struct call_event *e,
+			 const struct inlined *inlined, unsigned n)
 {
 	int rc = n > 1 && inlined ? enter_several(w, t, e, inlined->around, n - 1) : 0;
 
@@ -438,7 +442,8 @@ _apart_ static int move(struct store_writer *w, struct thread *t, const struct c
 	for (unsigned i = e->left; rc == 0 && i; i--)
 		rc = pop(w, t, e, LEAVE_RETURN);
 	if (rc == 0 && e->entered)
-		rc = e->entered == 1 ? enter_inlined(w, t, e, e->inlined) : enter_several(w, t, e, e->inlined, e->entered);
+		rc = e->entered == 1 ? enter_inlined(w, t, e, e->inlined)
+				     : enter_several(w, t, e, e->inlined, e->entered);
 	if (rc == 0)
 		put_move(t, e);
 	return rc;

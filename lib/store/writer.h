@@ -38,7 +38,7 @@ struct frame {
 /* What one thread's stack holds of a function, so that recursion counts its time once. */
 struct use {
 	uint32_t active;
-	uint32_t left;	  /* the block in which it was left last, from 1 on */
+	uint32_t left;    /* the block in which it was left last, from 1 on */
 	uint32_t segment; /* in which the next two hold */
 	uint64_t ns, instructions;
 };
@@ -60,8 +60,8 @@ struct thread {
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
-	uint8_t gap;  /* of the last one */
-	bool between; /* it was the last event; the next one begins a segment */
+	uint8_t gap;       /* of the last one */
+	bool between;      /* it was the last event; the next one begins a segment */
 	struct buf blocks; /* records */
 	struct segment *segments;
 	size_t n_segments, room_segments;
@@ -92,10 +92,10 @@ struct store_writer {
 	struct site *sites;
 	size_t n_sites, room_sites;
 	struct seen seen[8192];   /* by key, the last one of each place */
-	struct numbers known;	  /* functions, by what events name them by */
-	struct numbers inlined;	  /* those that are: by name, image, file and line */
+	struct numbers known;     /* functions, by what events name them by */
+	struct numbers inlined;   /* those that are: by name, image, file and line */
 	struct numbers instances; /* sites, by what events name them by */
-	struct numbers places;	  /* sites, by function, file and line */
+	struct numbers places;    /* sites, by function, file and line */
 	struct thread **threads;
 	size_t n_threads, room_threads;
 };
@@ -116,7 +116,8 @@ int writer_names(struct store_writer *w);
 /* What an event names, which is known from then on. */
 int writer_see(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct seen *ret);
 
-static inline int writer_frame(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct frame *f)
+static inline int writer_frame(struct store_writer *w, const struct region *function, const struct inlined *inlined,
+			       struct frame *f)
 {
 	const void *key = inlined ? (const void *)inlined : function;
 	struct seen *seen = &w->seen[(uintptr_t)key / sizeof(struct inlined) % ELEMENTS(w->seen)];

@@ -52,7 +52,7 @@ static int only_keys(json_object *root, const char *const *keys, size_t n_keys)
 {
 	if (!json_object_is_type(root, json_type_object))
 		return -EBADMSG;
-	json_object_object_foreach(root, key, value) {
+	json_object_object_foreach (root, key, value) {
 		size_t i = 0;
 
 		(void)value;
@@ -165,7 +165,8 @@ static void put_message(struct buf *b, const char *key, const char *name, json_o
 			json_object_object_add(o, "parameters", json_object_get(parameters));
 		if (flag)
 			json_add_bool(o, flag, true);
-		text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+		text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
+							 &size);
 	}
 	if (text)
 		buf_add(b, text, size + 1);

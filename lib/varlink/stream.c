@@ -25,7 +25,7 @@ struct varlink_stream {
 	int fd;
 	int broken; /* the error after which nothing more can be read */
 	struct buf in;
-	size_t start;	/* of the next message, in the buffer */
+	size_t start;   /* of the next message, in the buffer */
 	size_t scanned; /* no NUL between start and here */
 	struct waiting_fd waiting[2];
 	size_t n_waiting;

@@ -23,15 +23,15 @@ enum { VARLINK_REQUEST_MAX = 64 << 10, VARLINK_REPLY_MAX = 16 << 20 };
 #define VARLINK_EXPECTED_MORE "org.varlink.service.ExpectedMore"
 
 struct varlink_call {
-	json_object *root;	 /* owned */
-	const char *method;	 /* within root; "interface.Method", checked to have that form */
+	json_object *root;       /* owned */
+	const char *method;      /* within root; "interface.Method", checked to have that form */
 	json_object *parameters; /* within root; an empty object where it was omitted or null */
 	bool oneway, more, upgrade;
 };
 
 struct varlink_reply {
-	json_object *root;	 /* owned */
-	const char *error;	 /* within root, or NULL */
+	json_object *root;       /* owned */
+	const char *error;       /* within root, or NULL */
 	json_object *parameters; /* within root; an object always */
 	bool continues;
 };

@@ -207,7 +207,7 @@ static json_object *start_message(const struct worker_start *start, bool with_th
 {
 	/* What the decoder has a use for; a long list of images is not. */
 	static const char *const keys[] = { "id",        "pid",   "name",   "exe",      "capture", "time",
-					    "monotonic", "clock", "shared", "perf_map", "code", "threads" };
+					    "monotonic", "clock", "shared", "perf_map", "code",    "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {
@@ -361,7 +361,8 @@ json_object *worker_find_image(json_object *snapshot, const struct worker_event 
 			continue;
 		if (json_get_str(image, "build_id", &id) == 0 && e->build_id && strcmp(id, e->build_id) != 0)
 			continue;
-		exact = e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode && !id == !e->build_id;
+		exact =
+		    e->inode && json_get_u64(image, "inode", &inode) == 0 && inode == e->inode && !id == !e->build_id;
 		if (found && !exact)
 			continue;
 		found = image;

@@ -14,17 +14,20 @@
  *                  is inlined
  *                  Inputs: "perf.data"; "snapshot", whose descriptor is the snapshot.ini of an Arm trace snapshot
  *                  (option "buffer": which of its buffers); "bytes", bare trace, whose registers are in the file that
- *                  the option "regs" names; "store", whose functions get other names, for the formats that are made of calls
+ *                  the option "regs" names; "store", whose functions get other names, for the formats that are made of
+ *                  calls
  *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
  *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
  *                  With "debug": TEXT it asks for the image's debug file, TEXT being what the image calls it, or ""
  *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
  *   child → owner  {"type": "file", "name": TEXT}          a file beneath the directory of the input, or of "regs"
  *   owner → child  {"type": "file", "reason": TEXT|absent}   with a descriptor where there is one
- *   child → owner  {"type": "table", "key": TEXT}         where the start said "tables": true: what another job of the same user
+ *   child → owner  {"type": "table", "key": TEXT}         where the start said "tables": true: what another job of the
+ *                  same user
  *                  made of a file of that content
  *   owner → child  {"type": "table", "reason": TEXT|absent}   with a descriptor where there is one
- *   child → owner  {"type": "keep", "key": TEXT}          with a descriptor of what may be handed to such jobs; no answer
+ *   child → owner  {"type": "keep", "key": TEXT}          with a descriptor of what may be handed to such jobs; no
+ *                  answer
  *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
  *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
  *   child → owner  {"type": "failed", "reason": TEXT}      instead of a result
@@ -52,38 +55,48 @@ int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *re
 /* Hands a job to the server; *ret_fd is the caller's end of the job's socket. */
 int worker_submit(int server, uint64_t job, int *ret_fd);
 
-/* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone. */
+/* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone.
+ */
 int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
 
 /* What that status says of a child that gave no result, as "killed by SIGSEGV"; behind "was" or a colon. */
 void worker_death(int status, char *ret, size_t size);
 
 struct worker_start {
-	const char *input;	 /* "perf.data", "snapshot", "bytes" */
-	int input_fd, code_fd;	 /* code_fd: -1 for none */
+	const char *input;          /* "perf.data", "snapshot", "bytes" */
+	int input_fd, code_fd;      /* code_fd: -1 for none */
 	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
 	const int *output_fds;
 	size_t n_outputs;
-	json_object *options;	 /* or NULL; borrowed */
-	json_object *snapshot;	 /* snapshot.json, or NULL; borrowed */
-	bool tables;		 /* of other jobs are to be had */
+	json_object *options;  /* or NULL; borrowed */
+	json_object *snapshot; /* snapshot.json, or NULL; borrowed */
+	bool tables;           /* of other jobs are to be had */
 };
 
 int worker_start(int job, const struct worker_start *start);
 
-enum worker_event_type { WORKER_IMAGE, WORKER_FILE, WORKER_TABLE, WORKER_KEEP, WORKER_PROGRESS, WORKER_RESULT, WORKER_FAILED };
+enum worker_event_type {
+	WORKER_IMAGE,
+	WORKER_FILE,
+	WORKER_TABLE,
+	WORKER_KEEP,
+	WORKER_PROGRESS,
+	WORKER_RESULT,
+	WORKER_FAILED
+};
 
 struct worker_event {
 	enum worker_event_type type;
 	json_object *body; /* the whole message; owned by the event */
-	uint32_t index;	   /* WORKER_IMAGE */
-	uint64_t inode;	   /* WORKER_IMAGE; 0: absent */
+	uint32_t index;    /* WORKER_IMAGE */
+	uint64_t inode;    /* WORKER_IMAGE; 0: absent */
 	uint64_t attempt;  /* WORKER_IMAGE */
-	bool has_fd;	   /* WORKER_KEEP; fd is the event's */
+	bool has_fd;       /* WORKER_KEEP; fd is the event's */
 	int fd;
-	/* Within body, NULL where absent; path is also the name of WORKER_FILE, the key of WORKER_TABLE and WORKER_KEEP. */
+	/* Within body, NULL where absent; path is also the name of WORKER_FILE, the key of WORKER_TABLE and
+	 * WORKER_KEEP. */
 	const char *path, *build_id, *reason;
-	const char *debug; /* WORKER_IMAGE; without a slash */
+	const char *debug;    /* WORKER_IMAGE; without a slash */
 	uint64_t done, total; /* WORKER_PROGRESS */
 };
 
@@ -93,9 +106,12 @@ void worker_event_done(struct worker_event *e);
 int worker_receive(int job, int flags, struct worker_event *ret);
 
 /*
- * Which of a snapshot's images WORKER_IMAGE asks for: of its path, of its build-id where both sides know one, and of its inode;
- * some file systems tell a mapping another inode than an open file, so that one that differs in nothing else will do, the last
- * one. A file that was replaced may have had the same inode, and where nobody could read it it has no build-id. NULL: none.
+ * Which of a snapshot's images WORKER_IMAGE asks for: of its path, of its build-id where both sides know one, and of
+ * its inode;
+ * some file systems tell a mapping another inode than an open file, so that one that differs in nothing else will do,
+ * the last
+ * one. A file that was replaced may have had the same inode, and where nobody could read it it has no build-id. NULL:
+ * none.
  */
 json_object *worker_find_image(json_object *snapshot, const struct worker_event *e, size_t *ret_number);
 

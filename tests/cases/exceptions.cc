@@ -1,11 +1,13 @@
-// Exceptions: caught near and far, in recursions, thrown again, through frames that clean up, by type, from constructors.
+// Exceptions: caught near and far, in recursions, thrown again, through frames that clean up, by type, from
+// constructors.
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
 #define apart __attribute__((noinline, noclone))
 
-namespace {
+namespace
+{
 
 unsigned cleaned;
 

@@ -1,4 +1,5 @@
-/* Faults: one that a handler mends, one that it jumps out of, in a function that has called nothing and in a recursion. */
+/* Faults: one that a handler mends, one that it jumps out of, in a function that has called nothing and in a recursion.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

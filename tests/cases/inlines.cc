@@ -101,14 +101,22 @@ APART int catches(int n)
 INLINE int choose(int x)
 {
 	switch (x % 8) {
-	case 0: return leaf(x);
-	case 1: return x / 3;
-	case 2: return inner(x);
-	case 3: return x * x;
-	case 4: return x ^ 0x55;
-	case 5: return leaf(x / 5) - 1;
-	case 6: return ~x;
-	default: return sink;
+	case 0:
+		return leaf(x);
+	case 1:
+		return x / 3;
+	case 2:
+		return inner(x);
+	case 3:
+		return x * x;
+	case 4:
+		return x ^ 0x55;
+	case 5:
+		return leaf(x / 5) - 1;
+	case 6:
+		return ~x;
+	default:
+		return sink;
 	}
 }
 

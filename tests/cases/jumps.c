@@ -27,15 +27,29 @@ apart unsigned first(unsigned n)
 apart unsigned table(unsigned n)
 {
 	switch (used(n)) {
-	case 0: return last(1);
-	case 1: n = third(2) * 3; break;
-	case 2: n = last(3) + 5; break;
-	case 3: return first(4);
-	case 4: n = used(n) ^ 9; break;
-	case 5: n = third(6) - 1; break;
-	case 6: n = last(n) + n; break;
-	case 7: return table(6);
-	default: n = 0;
+	case 0:
+		return last(1);
+	case 1:
+		n = third(2) * 3;
+		break;
+	case 2:
+		n = last(3) + 5;
+		break;
+	case 3:
+		return first(4);
+	case 4:
+		n = used(n) ^ 9;
+		break;
+	case 5:
+		n = third(6) - 1;
+		break;
+	case 6:
+		n = last(n) + n;
+		break;
+	case 7:
+		return table(6);
+	default:
+		n = 0;
 	}
 	return last(n) + 1;
 }

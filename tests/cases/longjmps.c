@@ -1,4 +1,5 @@
-/* longjmp: over one frame and many, in recursion to the innermost, to an outer one, and where the compiler does it itself. */
+/* longjmp: over one frame and many, in recursion to the innermost, to an outer one, and where the compiler does it
+ * itself. */
 #include <setjmp.h>
 
 #include "case.h"

@@ -1,4 +1,5 @@
-/* Signals: handlers in handlers, several at once, on a stack of their own, left by siglongjmp, one that changes where to go on. */
+/* Signals: handlers in handlers, several at once, on a stack of their own, left by siglongjmp, one that changes where
+ * to go on. */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

@@ -70,7 +70,8 @@ static void keep(int fd, const struct symbols *s)
 	char key[SYMBOLS_KEY_SIZE];
 
 	symbols_key(fd, fd, key);
-	fuzz_require(symbols_write(s, kept) == 0 && symbols_read(kept, &again) == 0 && symbols_count(again) == symbols_count(s));
+	fuzz_require(symbols_write(s, kept) == 0 && symbols_read(kept, &again) == 0 &&
+		     symbols_count(again) == symbols_count(s));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -145,7 +146,8 @@ static void seed_packed(const struct buf *inner)
 			 .e_shstrndx = 3 };
 	uint64_t at = sizeof(h) + sizeof(load);
 
-	if (lzma_easy_buffer_encode(6, LZMA_CHECK_CRC32, NULL, inner->data, inner->size, packed, &n, sizeof(packed)) != LZMA_OK)
+	if (lzma_easy_buffer_encode(6, LZMA_CHECK_CRC32, NULL, inner->data, inner->size, packed, &n, sizeof(packed)) !=
+	    LZMA_OK)
 		return;
 	s[1] = section(1, SHT_PROGBITS, 0, at, n, 0, 0);
 	s[2] = section(16, SHT_PROGBITS, 0, at + n, sizeof(link), 0, 0);

@@ -66,8 +66,8 @@ void fuzz_seed_fd(int fd)
 }
 
 /*
- * OpenCSD 1.3.3 looks for an address's last four bytes below 2^64 in its cache, where the sum wraps round and is in every
- * page: it copies from far outside. That costs one piece of one source, and is not ours to find.
+ * OpenCSD 1.3.3 looks for an address's last four bytes below 2^64 in its cache, where the sum wraps round and is in
+ * every page: it copies from far outside. That costs one piece of one source, and is not ours to find.
  */
 const char *__asan_default_suppressions(void);
 const char *__asan_default_suppressions(void)
@@ -152,9 +152,7 @@ struct engine_config fuzz_etmv4(void)
 int fuzz_perfdata(void)
 {
 	struct engine_config c = fuzz_etmv4();
-	struct pd_cpu cpu = {
-		PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc }
-	};
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
 	struct pd_session session = { "host", "6.1", "aarch64", "prog", 8, 0, true, &cpu, 1 };
 	struct pd_map map = { .pid = FUZZ_PID,
 			      .tid = FUZZ_PID,

@@ -1,6 +1,7 @@
 /*
- * What harnesses share. A harness is LLVMFuzzerTestOneInput() and fuzz_seeds(), which makes the inputs that it starts from;
- * nothing of others is needed. `make fuzz` builds and runs them all, `make fuzz FUZZ=NAME FUZZ_SECONDS=N` one of them.
+ * What harnesses share. A harness is LLVMFuzzerTestOneInput() and fuzz_seeds(), which makes the inputs that it starts
+ * from; nothing of others is needed. `make fuzz` builds and runs them all, `make fuzz FUZZ=NAME FUZZ_SECONDS=N` one of
+ * them.
  */
 #ifndef CSIGHT_TESTS_FUZZ_H
 #define CSIGHT_TESTS_FUZZ_H

@@ -1,6 +1,6 @@
 /*
- * lib/base/json.c, lib/varlink, lib/worker, client/decode/job.c: one message, of which the first byte says whose. What is
- * understood is said again, and must be understood the same.
+ * lib/base/json.c, lib/varlink, lib/worker, client/decode/job.c: one message, of which the first byte says whose. What
+ * is understood is said again, and must be understood the same.
  */
 #include "config.h"
 

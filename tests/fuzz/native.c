@@ -1,6 +1,7 @@
 /*
- * lib/etm/native*.c, packet.c, blocks.c and branches.c. Ahead of the trace stand four bytes of how, and the registers. What comes out may not
- * depend on how the bytes are cut, nor on which way it is told: elements are hashed, and counted by the other outlets.
+ * lib/etm/native*.c, packet.c, blocks.c and branches.c. Ahead of the trace stand four bytes of how, and the registers.
+ * What comes out may not depend on how the bytes are cut, nor on which way it is told: elements are hashed, and counted
+ * by the other outlets.
  */
 #include "config.h"
 
@@ -91,7 +92,8 @@ static struct engine_config config_of(const struct head *h)
 static const struct engine_memory memory = { .read = fuzz_read_code, .version = fuzz_version };
 
 /* All bytes, some at a time, each time of their own: reading past them is seen. */
-static int push(int (*take)(void *to, const void *data, size_t size), void *to, const uint8_t *data, size_t size, size_t chunk)
+static int push(int (*take)(void *to, const void *data, size_t size), void *to, const uint8_t *data, size_t size,
+		size_t chunk)
 {
 	int rc = 0;
 
@@ -121,7 +123,8 @@ static int take_branches(void *to, const void *data, size_t size)
 	return branches_push(to, data, size);
 }
 
-static int run_engine(const struct engine_config *config, const uint8_t *data, size_t size, size_t chunk, struct said *ret)
+static int run_engine(const struct engine_config *config, const uint8_t *data, size_t size, size_t chunk,
+		      struct said *ret)
 {
 	const struct element_sink sink = { on_element, ret };
 	struct engine_stats stats;
@@ -140,8 +143,8 @@ static int run_engine(const struct engine_config *config, const uint8_t *data, s
 	return rc;
 }
 
-static int run_outlet(const struct engine_config *config, const uint8_t *data, size_t size, size_t chunk, enum native_outlet outlet,
-		      struct said *ret)
+static int run_outlet(const struct engine_config *config, const uint8_t *data, size_t size, size_t chunk,
+		      enum native_outlet outlet, struct said *ret)
 {
 	const struct native_sink sink = { .batch = on_batch, .user = ret, .outlet = outlet, .region = region };
 	struct native *e;

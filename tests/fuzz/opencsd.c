@@ -1,6 +1,6 @@
 /*
- * lib/etm/opencsd.c and OpenCSD behind it, for every protocol. Ahead of the trace stand four bytes of how, and the registers.
- * OpenCSD itself is not built for this, and a crash in it is not the end: what is looked for is ours.
+ * lib/etm/opencsd.c and OpenCSD behind it, for every protocol. Ahead of the trace stand four bytes of how, and the
+ * registers. OpenCSD itself is not built for this, and a crash in it is not the end: what is looked for is ours.
  */
 #include "config.h"
 
@@ -103,7 +103,8 @@ void fuzz_seeds(void)
 {
 	/* Synchronisation and a little more, by hand: ETMv3 (IHI0014), PTM (IHI0035), STM and ITM. */
 	static const uint8_t etmv3[] = { 0, 0, 0, 0, 0, 0x80, 0x08, 0x41, 0, 0, 0x40, 0, 0x84, 0x84, 0x03, 0x01 };
-	static const uint8_t ptm[] = { 0, 0, 0, 0, 0, 0x80, 0x08, 0, 0, 0x40, 0, 0x41, 0x84, 0x86, 0x88, 0x0b, 0x10, 0x84 };
+	static const uint8_t ptm[] = { 0,    0, 0,    0,    0,    0x80, 0x08, 0,    0,
+				       0x40, 0, 0x41, 0x84, 0x86, 0x88, 0x0b, 0x10, 0x84 };
 	static const uint8_t stm[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 				       0xff, 0x0f, 0x00, 0x13, 0x02, 0x34, 0x25, 0x43, 0x65, 0x87 };
 	static const uint8_t itm[] = { 0, 0, 0, 0, 0, 0x80, 0x01, 0x41, 0x0a, 0x42, 0x43, 0xc0, 0x05, 0x70, 0x0d };

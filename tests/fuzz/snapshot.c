@@ -1,6 +1,6 @@
 /*
- * lib/coresight/snapshot.c and ini.c: the texts of a snapshot's files, one behind another, each behind its name and a colon,
- * with a NUL between them. What is found must name what is there.
+ * lib/coresight/snapshot.c and ini.c: the texts of a snapshot's files, one behind another, each behind its name and a
+ * colon, with a NUL between them. What is found must name what is there.
  */
 #include "config.h"
 
@@ -84,17 +84,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 void fuzz_seeds(void)
 {
-	static const char two[] = "snapshot.ini:[snapshot]\nversion=1.0\n\n[device_list]\ndevice0=cpu_0.ini\n"
-				  "device1=ETM_0.ini\n[trace]\nmetadata=trace.ini\n\0"
-				  "trace.ini:[trace_buffers]\nbuffers=buffer0, buffer1\n[buffer0]\nname=ETB_0\nfile=a.bin\n"
-				  "format=coresight\n[buffer1]\nname=ETB_1\nfile=b.bin;c.bin\nformat=source_data\n"
-				  "[source_buffers]\nETM_0=ETB_0,ETB_1\n[core_trace_sources]\ncpu_0=ETM_0\n\0"
-				  "cpu_0.ini:; a core\n[device]\nname=cpu_0\nclass=core\ntype=Cortex-A57\n[regs]\n"
-				  "PC(size:64)=0xFFFFFFC000081000\nSCTLR_EL1=0x1007\n[dump1]\nfile=kernel.bin\n"
-				  "address=0xFFFFFFC000080000\nlength=0x40000\noffset=0x10\nspace=EL1N\n\0"
-				  "ETM_0.ini:[device]\nname=ETM_0\nclass=trace_source\ntype=ETM4\n[regs]\n"
-				  "TRCCONFIGR(0x004)=0x000000C1\nTRCTRACEIDR=0x10\nTRCIDR0(id:0x78)=0x28000EA1\n"
-				  "TRCIDR1=0x4100F403\nTRCIDR2=0x488\nTRCIDR8=0\n";
+	static const char two[] =
+	    "snapshot.ini:[snapshot]\nversion=1.0\n\n[device_list]\ndevice0=cpu_0.ini\n"
+	    "device1=ETM_0.ini\n[trace]\nmetadata=trace.ini\n\0"
+	    "trace.ini:[trace_buffers]\nbuffers=buffer0, buffer1\n[buffer0]\nname=ETB_0\nfile=a.bin\n"
+	    "format=coresight\n[buffer1]\nname=ETB_1\nfile=b.bin;c.bin\nformat=source_data\n"
+	    "[source_buffers]\nETM_0=ETB_0,ETB_1\n[core_trace_sources]\ncpu_0=ETM_0\n\0"
+	    "cpu_0.ini:; a core\n[device]\nname=cpu_0\nclass=core\ntype=Cortex-A57\n[regs]\n"
+	    "PC(size:64)=0xFFFFFFC000081000\nSCTLR_EL1=0x1007\n[dump1]\nfile=kernel.bin\n"
+	    "address=0xFFFFFFC000080000\nlength=0x40000\noffset=0x10\nspace=EL1N\n\0"
+	    "ETM_0.ini:[device]\nname=ETM_0\nclass=trace_source\ntype=ETM4\n[regs]\n"
+	    "TRCCONFIGR(0x004)=0x000000C1\nTRCTRACEIDR=0x10\nTRCIDR0(id:0x78)=0x28000EA1\n"
+	    "TRCIDR1=0x4100F403\nTRCIDR2=0x488\nTRCIDR8=0\n";
 	static const char old[] = "snapshot.ini:[snapshot]\nversion=1.0\n[device_list]\ndevice0=cpu_0.ini\n\0"
 				  "cpu_0.ini:[device]\nname=cpu_0\nclass=trace_source\ntype=PTM1.0\nformat=coresight\n"
 				  "[regs]\nETMCR=0x10001000\nETMIDR=0x411cf300\nETMCCER=0x344008f2\nETMTRACEIDR=0x10\n";

@@ -28,7 +28,8 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 
 		for (size_t k = 0; k < n; k++)
 			fuzz_require(stack[k].function < store_functions(s) &&
-				     (stack[k].site == STORE_NO_SITE || store_site(s, stack[k].site)->function == stack[k].function));
+				     (stack[k].site == STORE_NO_SITE ||
+				      store_site(s, stack[k].site)->function == stack[k].function));
 	}
 }
 
@@ -92,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		sum += touch(f->name) + touch(f->image) + touch(f->build_id);
 		fuzz_require(!f->calls || store_thread(s, f->longest_thread));
-		fuzz_require(f->whole <= f->calls && (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
+		fuzz_require(f->whole <= f->calls &&
+			     (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
 	}
 	rename_some(s);
 	wanted = calloc(store_functions(s) + 1, 1);

@@ -1,6 +1,6 @@
 /*
- * lib/coresight/topology.c: a small machine's tree, of which pieces of the input change files: the number of a file, what
- * becomes of it, a size, and as many bytes. What is found must name what is there.
+ * lib/coresight/topology.c: a small machine's tree, of which pieces of the input change files: the number of a file,
+ * what becomes of it, a size, and as many bytes. What is found must name what is there.
  */
 #include "config.h"
 
@@ -110,7 +110,8 @@ static void change(size_t i, uint8_t how, const uint8_t *data, size_t size)
 
 static void touch(const struct topology *t)
 {
-	fuzz_require(t->n_cpus <= TOPOLOGY_CPUS_MAX && t->n_devices <= TOPOLOGY_DEVICES_MAX && t->n_sinks <= t->n_devices);
+	fuzz_require(t->n_cpus <= TOPOLOGY_CPUS_MAX && t->n_devices <= TOPOLOGY_DEVICES_MAX &&
+		     t->n_sinks <= t->n_devices);
 	for (size_t i = 0; i < t->n_devices; i++)
 		for (size_t j = 0; j < t->devices[i].n_outs; j++)
 			fuzz_require(t->devices[i].outs[j] < t->n_devices);
@@ -159,10 +160,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 
 void fuzz_seeds(void)
 {
-	static const char format[] = "\4\0\x0c" "config:4-7\n\n";
-	static const char circle[] = "\x24\1\x0f" "../../../../sys";
-	static const char cpus[] = "\0\0\x08" "0-3,1023" "\1\0\2" "5\n";
-	static const char number[] = "\x15\0\x0a" "0xffffffff";
+	static const char format[] = "\4\0\x0c"
+				     "config:4-7\n\n";
+	static const char circle[] = "\x24\1\x0f"
+				     "../../../../sys";
+	static const char cpus[] = "\0\0\x08"
+				   "0-3,1023"
+				   "\1\0\2"
+				   "5\n";
+	static const char number[] = "\x15\0\x0a"
+				     "0xffffffff";
 
 	fuzz_seed("", 0);
 	fuzz_seed(format, sizeof(format) - 1);

@@ -1,4 +1,5 @@
-/* Two threads that write down when they were in stamp(), by both clocks, between work and sleep of very different lengths. */
+/* Two threads that write down when they were in stamp(), by both clocks, between work and sleep of very different
+ * lengths. */
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>

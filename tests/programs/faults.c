@@ -1,4 +1,5 @@
-/* Faults in mid-block: a store repaired by mprotect and done again, a load stepped over, an undefined instruction, BRK. */
+/* Faults in mid-block: a store repaired by mprotect and done again, a load stepped over, an undefined instruction, BRK.
+ */
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>

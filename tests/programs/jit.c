@@ -70,8 +70,9 @@ static void begin_dump(void)
 
 static void tell(const uint32_t *at, unsigned variant)
 {
-	struct dump_load r = { 0, sizeof(r), monotonic(), (uint32_t)getpid(), 0, (uintptr_t)at, (uintptr_t)at,
-			       sizeof(r.code), variant, "piece  ", { 0 } };
+	struct dump_load r = { 0,       sizeof(r),     monotonic(),   (uint32_t)getpid(),
+			       0,       (uintptr_t)at, (uintptr_t)at, sizeof(r.code),
+			       variant, "piece  ",     { 0 } };
 
 	memcpy(r.code, at, sizeof(r.code));
 	check(write(dump, &r, sizeof(r)) == sizeof(r));
@@ -83,7 +84,8 @@ static code write_code(uint32_t *at, unsigned variant)
 		{ ADD_X0_1, ADD_X0_2, ADD_X0_1, RET },
 		{ EOR_X0_1, ADD_X0_2, RET, RET },
 		{ LSL_X0_1, RET, RET, RET },
-		/* A loop: mov x1, 5; 1: add x0, x0, 1; subs x1, x1, 1; b.ne 1b; ret does not fit: cbz forward instead. */
+		/* A loop: mov x1, 5; 1: add x0, x0, 1; subs x1, x1, 1; b.ne 1b; ret does not fit: cbz forward instead.
+		 */
 		{ ADD_X0_1, 0xb4000040 /* cbz x0, +8 */, ADD_X0_1, RET },
 	};
 	void *page = (void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));

@@ -1,4 +1,5 @@
-/* Through the C library: string functions, qsort with a callback, formatted output; PLT and lazy binding where dynamic. */
+/* Through the C library: string functions, qsort with a callback, formatted output; PLT and lazy binding where dynamic.
+ */
 #include <string.h>
 
 #include "program.h"

@@ -1,8 +1,8 @@
 /*
- * dlopen and dlclose of two libraries in turn; where the kernel gives freed addresses again, different code comes to lie
- * at the same ones. The second argument is the directory that they are in, else the program's; or
- *   placed   they are mapped at the same place, whatever the kernel would do
- *   renamed  the same, and each is a new file in /tmp, of the same name, which is gone before its code runs
+ * dlopen and dlclose of two libraries in turn; where the kernel gives freed addresses again, different code comes to
+ * lie at the same ones. The second argument is the directory that they are in, else the program's; or placed   they are
+ * mapped at the same place, whatever the kernel would do renamed  the same, and each is a new file in /tmp, of the same
+ * name, which is gone before its code runs
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ static uint64_t call_placed(const char *path, size_t offset, uint64_t v)
 	close(fd);
 	if (*copy_name)
 		unlink(copy_name);
-	turn = (uint64_t (*)(uint64_t))(void *)(place + offset);
+	turn = (uint64_t(*)(uint64_t))(void *)(place + offset);
 	v = turn(v);
 	munmap(place, PLACE_SIZE);
 	return v;
@@ -65,7 +65,7 @@ static apart uint64_t once(const char *path, uint64_t v)
 	if (!turn || !dladdr(turn, &info))
 		fail(dlerror());
 	if (!place)
-		v = ((uint64_t (*)(uint64_t))turn)(v);
+		v = ((uint64_t(*)(uint64_t))turn)(v);
 	dlclose(library);
 	return place ? call_placed(path, (size_t)((char *)turn - (char *)info.dli_fbase), v) : v;
 }

@@ -1,4 +1,5 @@
-/* What the traced programs share: a size from the command line, functions that stay functions, a result that is used. */
+/* What the traced programs share: a size from the command line, functions that stay functions, a result that is used.
+ */
 #ifndef CSIGHT_TESTS_PROGRAM_H
 #define CSIGHT_TESTS_PROGRAM_H
 

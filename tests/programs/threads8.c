@@ -1,4 +1,5 @@
-/* Eight busy threads: calls, indirect calls, loops and now and then a system call; each does the given number of rounds. */
+/* Eight busy threads: calls, indirect calls, loops and now and then a system call; each does the given number of
+ * rounds. */
 #include <pthread.h>
 #include <unistd.h>
 

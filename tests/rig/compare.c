@@ -47,7 +47,7 @@ struct piece {
 	unsigned cpu;
 	uint32_t tid;
 	off_t from, to; /* in the log */
-	uint64_t n;    /* instructions */
+	uint64_t n;     /* instructions */
 };
 
 struct thread {
@@ -56,7 +56,7 @@ struct thread {
 	struct list decode, holes; /* holes: how much was decoded before each */
 	struct list truth;
 	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
-	struct list cut_cpus;	     /* where it ran until then */
+	struct list cut_cpus;        /* where it ran until then */
 	uint64_t pieces, moves;
 	uint64_t n, passed_over; /* instructions that it executed; those at the beginning that are not in truth */
 };
@@ -214,7 +214,8 @@ static void read_log(const char *path, unsigned cpu)
 			tid = (uint32_t)(record.start & 0xffffff);
 			tid = is_asked_for(tid, pid) ? tid : 0;
 		}
-		piece = (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = at + (off_t)sizeof(record) };
+		piece =
+		    (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = at + (off_t)sizeof(record) };
 	}
 	end_piece(&piece, at, UINT64_MAX);
 }
@@ -323,8 +324,7 @@ static size_t find_back(const struct thread *t, size_t n, const uint64_t *what, 
 	for (size_t i = t->cuts.n; i-- > 0;) {
 		size_t end = t->cuts.all[i];
 
-		if (end <= n && end >= size &&
-		    memcmp(t->truth.all + end - size, what, size * sizeof(uint64_t)) == 0)
+		if (end <= n && end >= size && memcmp(t->truth.all + end - size, what, size * sizeof(uint64_t)) == 0)
 			return end;
 	}
 	return SIZE_MAX;
@@ -561,8 +561,8 @@ int main(int argc, char **argv)
 	bool good;
 
 	if (!read_options(argc, argv)) {
-		fprintf(stderr,
-			"usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... LOG [TID] <DECODE\n");
+		fprintf(stderr, "usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... "
+				"LOG [TID] <DECODE\n");
 		return 2;
 	}
 	good = read_decode(stdin, argc - optind == 2 ? strtol(argv[optind + 1], NULL, 10) : -1);

@@ -1,6 +1,6 @@
 /*
- * Counts what csightd has allocated and not freed: preloaded, so that a leak shows which the free space of the allocator
- * would hide. The numbers, bytes and pieces, are in the file that CSIGHT_HEAP names.
+ * Counts what csightd has allocated and not freed: preloaded, so that a leak shows which the free space of the
+ * allocator would hide. The numbers, bytes and pieces, are in the file that CSIGHT_HEAP names.
  */
 #define _GNU_SOURCE
 #include <errno.h>

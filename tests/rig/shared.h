@@ -1,15 +1,15 @@
 /*
- * The memory that the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read its logs
- * agree on: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.
+ * The memory that the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read its
+ * logs agree on: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.
  *
- * The module writes a request into struct rig_cpu of the CPU that it runs on and executes RIG_HINT. The plugin sees that
- * instruction, in the thread that runs this virtual CPU, and has answered before the next one: a call, without a lock.
- * Each CPU has a ring of its own, which its trace unit writes; what it wrote since it was started is read back at `head`. A
- * unit that is started on the shared sink has its bytes taken from there into the arena, as formatted frames.
+ * The module writes a request into struct rig_cpu of the CPU that it runs on and executes RIG_HINT. The plugin sees
+ * that instruction, in the thread that runs this virtual CPU, and has answered before the next one: a call, without a
+ * lock. Each CPU has a ring of its own, which its trace unit writes; what it wrote since it was started is read back at
+ * `head`. A unit that is started on the shared sink has its bytes taken from there into the arena, as formatted frames.
  *
- * The log: one file a virtual CPU, truth.N, of struct rig_truth. It tells which user instructions executed while the trace
- * unit was on, and between them, as marks, which thread runs and when the unit was started and stopped. Instructions that did
- * not complete (a page fault) are not in it.
+ * The log: one file a virtual CPU, truth.N, of struct rig_truth. It tells which user instructions executed while the
+ * trace unit was on, and between them, as marks, which thread runs and when the unit was started and stopped.
+ * Instructions that did not complete (a page fault) are not in it.
  */
 #ifndef CSIGHT_RIG_SHARED_H
 #define CSIGHT_RIG_SHARED_H
@@ -27,11 +27,11 @@
 enum { RIG_CPUS = 32, RIG_FILTERS = 8, RIG_COMM = 16 };
 
 enum rig_call {
-	RIG_START = 1, /* the trace unit of this CPU: configr, trace_id, shared, filters */
-	RIG_STOP,      /* and head tells how much there is */
-	RIG_SWITCH,    /* tid and tgid run here from now on */
+	RIG_START = 1,   /* the trace unit of this CPU: configr, trace_id, shared, filters */
+	RIG_STOP,        /* and head tells how much there is */
+	RIG_SWITCH,      /* tid and tgid run here from now on */
 	RIG_ARENA_START, /* the shared sink begins anew, with arena_size */
-	RIG_ARENA_STOP,	 /* its last frame is filled up */
+	RIG_ARENA_STOP,  /* its last frame is filled up */
 	RIG_RETRANSLATE, /* all code is translated anew */
 };
 
@@ -61,8 +61,8 @@ struct rig_shared {
 	uint32_t frequency, reserved; /* of the virtual counter */
 	uint64_t rings, ring_size;    /* of CPU n at rings + n * ring_size; a power of two */
 	uint64_t arena, arena_room;
-	uint64_t arena_size;  /* as the sink is programmed: a multiple of 16, at most arena_room */
-	uint64_t arena_head;  /* bytes of frames since RIG_ARENA_START */
+	uint64_t arena_size; /* as the sink is programmed: a multiple of 16, at most arena_room */
+	uint64_t arena_head; /* bytes of frames since RIG_ARENA_START */
 	struct rig_cpu cpu[RIG_CPUS];
 };
 
@@ -75,8 +75,8 @@ struct rig_truth {
 #define RIG_MARK_TYPE(mark) ((unsigned)((mark) >> 56 & 0x7f))
 enum rig_mark {
 	RIG_MARK_SWITCH = 1, /* bits 0 to 23: the thread, 24 to 47: its process; count: the virtual counter */
-	RIG_MARK_START,	     /* bits 0 to 6: the trace ID; count: the counter */
-	RIG_MARK_STOP,	     /* bits 0 to 55: the bytes it wrote; count: the counter */
+	RIG_MARK_START,      /* bits 0 to 6: the trace ID; count: the counter */
+	RIG_MARK_STOP,       /* bits 0 to 55: the bytes it wrote; count: the counter */
 };
 
 #endif

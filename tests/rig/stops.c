@@ -4,11 +4,10 @@
  *
  *   stops [-s] LOG PID... <WINDOWS
  *
- * -s: the trace units were on for whatever ran. Else what stops right behind a change of threads is the trace of the one
- * that left.
- * WINDOWS: lines "FROM:TO PID", of the virtual counter: when a snapshot of that process was taken. For each line and
- * each process of the command line a line "self|other COUNT TICKS" comes out; TICKS: the longest, until it was started
- * again or left its CPU. A thread's last stop is its end.
+ * -s: the trace units were on for whatever ran. Else what stops right behind a change of threads is the trace of the
+ * one that left. WINDOWS: lines "FROM:TO PID", of the virtual counter: when a snapshot of that process was taken. For
+ * each line and each process of the command line a line "self|other COUNT TICKS" comes out; TICKS: the longest, until
+ * it was started again or left its CPU. A thread's last stop is its end.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * One sink for all CPUs, as coresight-tmc's ETR would have it: a hardware buffer that belongs to one owner at a time, the
- * thread that opened the events. Whoever of its events stops last gets what all of them wrote.
+ * One sink for all CPUs, as coresight-tmc's ETR would have it: a hardware buffer that belongs to one owner at a time,
+ * the thread that opened the events. Whoever of its events stops last gets what all of them wrote.
  */
 #include <linux/moduleparam.h>
 #include <linux/property.h>
@@ -137,7 +137,7 @@ static struct owned *own(pid_t pid, int nr_pages)
 	struct owned *o;
 
 	mutex_lock(&owners_lock);
-	list_for_each_entry(o, &owners, node)
+	list_for_each_entry (o, &owners, node)
 		if (o->pid == pid) {
 			o->users++;
 			goto out;
@@ -152,7 +152,8 @@ out:
 	return o;
 }
 
-static void *alloc_buffer(struct coresight_device *csdev, struct perf_event *event, void **pages, int nr_pages, bool overwrite)
+static void *alloc_buffer(struct coresight_device *csdev, struct perf_event *event, void **pages, int nr_pages,
+			  bool overwrite)
 {
 	struct etr_buffer *b = kzalloc(sizeof(*b), GFP_KERNEL);
 
@@ -261,7 +262,9 @@ static const struct attribute_group *groups[] = { &group, NULL };
 
 int rig_etr_register(struct fwnode_handle **ret_node)
 {
-	struct coresight_desc desc = { .type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops, .groups = groups, .name = "tmc_etr0" };
+	struct coresight_desc desc = {
+		.type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops, .groups = groups, .name = "tmc_etr0"
+	};
 
 	spin_lock_init(&etr.lock);
 	etr.pdata.nr_inport = nr_cpu_ids;

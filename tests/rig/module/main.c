@@ -106,7 +106,8 @@ static int watch_switches(void)
 {
 	int rc;
 
-	for_each_kernel_tracepoint(find_switch, NULL);
+	for_each_kernel_tracepoint (find_switch, NULL)
+		;
 	if (!switch_point)
 		return -ENOENT;
 	rc = tracepoint_probe_register(switch_point, on_switch, NULL);
@@ -116,15 +117,18 @@ static int watch_switches(void)
 }
 
 /*
- * The kernel patches its calls of perf's scheduling hooks in when the first event of a task is opened. QEMU before 8.1 may
- * miss it: a block that one virtual CPU translates while another one patches it can keep what was there, and then events
- * are started but never stopped when a thread leaves its CPU. So an event of our own keeps them in, and what was translated
- * until now, also without our probe of context switches, is forgotten.
+ * The kernel patches its calls of perf's scheduling hooks in when the first event of a task is opened. QEMU before 8.1
+ * may miss it: a block that one virtual CPU translates while another one patches it can keep what was there, and then
+ * events are started but never stopped when a thread leaves its CPU. So an event of our own keeps them in, and what was
+ * translated until now, also without our probe of context switches, is forgotten.
  */
 static int settle_code(void)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY, .size = sizeof(attr), .disabled = 1,
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.size = sizeof(attr),
+		.disabled = 1,
 	};
 
 	keeper = perf_event_create_kernel_counter(&attr, -1, current, NULL, NULL);

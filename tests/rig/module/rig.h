@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Emulated CoreSight for Debian's arm64 6.1 kernel: trace units and sinks that register with the genuine coresight.ko. What
- * they would trace comes from a QEMU plugin (shared.h). Their behaviour towards the kernel is that of its own etm4x, tmc-etr
- * and trbe drivers.
+ * Emulated CoreSight for Debian's arm64 6.1 kernel: trace units and sinks that register with the genuine coresight.ko.
+ * What they would trace comes from a QEMU plugin (shared.h). Their behaviour towards the kernel is that of its own
+ * etm4x, tmc-etr and trbe drivers.
  *
- * Parameters: etr, trbe (which sinks there are), fail_etr, fail_trbe (errno, that the sink fails with when it is enabled; may be
- * changed at any time).
+ * Parameters: etr, trbe (which sinks there are), fail_etr, fail_trbe (errno, that the sink fails with when it is
+ * enabled; may be changed at any time).
  */
 #ifndef RIG_H
 #define RIG_H

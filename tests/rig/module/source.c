@@ -11,7 +11,15 @@
 enum { BRANCH_BROADCAST = 8, CYCLES = 12, CONTEXT_ID = 14, CONTEXT_ID_2 = 15, TIMESTAMPS = 28, RETURN_STACK = 29 };
 
 /* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs; no cycle counts, no branch broadcast. */
-enum { IDR0 = 0x28000e01, IDR1 = 0x4100f403, IDR2 = 0x488, IDR4 = 4, IDR5 = 0x28c70840, AUTHSTATUS = 0xcc, DEVARCH = 0x47704a13 };
+enum {
+	IDR0 = 0x28000e01,
+	IDR1 = 0x4100f403,
+	IDR2 = 0x488,
+	IDR4 = 4,
+	IDR5 = 0x28c70840,
+	AUTHSTATUS = 0xcc,
+	DEVARCH = 0x47704a13
+};
 enum { ADDRESS_PAIRS = IDR4 & 15 };
 
 /* coresight-etm-perf.h's. */
@@ -170,17 +178,17 @@ static struct source *source_of_device(struct device *dev)
 	return source_of(to_coresight_device(dev));
 }
 
-#define REGISTER(name_, value_)                                                                     \
-	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
-	{                                                                                           \
-		return sysfs_emit(buf, "0x%x\n", (u32)(value_));                                    \
-	}                                                                                           \
+#define REGISTER(name_, value_)                                                                   \
+	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+	{                                                                                         \
+		return sysfs_emit(buf, "0x%x\n", (u32)(value_));                                  \
+	}                                                                                         \
 	static DEVICE_ATTR_RO(name_)
-#define NUMBER(name_, format_, value_)                                                              \
-	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
-	{                                                                                           \
-		return sysfs_emit(buf, format_, value_);                                            \
-	}                                                                                           \
+#define NUMBER(name_, format_, value_)                                                            \
+	static ssize_t name_##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+	{                                                                                         \
+		return sysfs_emit(buf, format_, value_);                                          \
+	}                                                                                         \
 	static DEVICE_ATTR_RO(name_)
 
 REGISTER(trcidr0, IDR0);
@@ -196,9 +204,19 @@ REGISTER(trcidr11, 0);
 REGISTER(trcidr12, 0);
 REGISTER(trcidr13, 0);
 static struct attribute *trcidr[] = {
-	&dev_attr_trcidr0.attr, &dev_attr_trcidr1.attr,	 &dev_attr_trcidr2.attr,  &dev_attr_trcidr3.attr,  &dev_attr_trcidr4.attr,
-	&dev_attr_trcidr5.attr, &dev_attr_trcidr8.attr,	 &dev_attr_trcidr9.attr,  &dev_attr_trcidr10.attr, &dev_attr_trcidr11.attr,
-	&dev_attr_trcidr12.attr, &dev_attr_trcidr13.attr, NULL,
+	&dev_attr_trcidr0.attr,
+	&dev_attr_trcidr1.attr,
+	&dev_attr_trcidr2.attr,
+	&dev_attr_trcidr3.attr,
+	&dev_attr_trcidr4.attr,
+	&dev_attr_trcidr5.attr,
+	&dev_attr_trcidr8.attr,
+	&dev_attr_trcidr9.attr,
+	&dev_attr_trcidr10.attr,
+	&dev_attr_trcidr11.attr,
+	&dev_attr_trcidr12.attr,
+	&dev_attr_trcidr13.attr,
+	NULL,
 };
 static const struct attribute_group trcidr_group = { .name = "trcidr", .attrs = trcidr };
 
@@ -207,7 +225,11 @@ REGISTER(trcconfig, source_of_device(dev)->configr);
 REGISTER(trctraceid, trace_id_of(source_of_device(dev)->cpu));
 REGISTER(trcdevarch, DEVARCH);
 static struct attribute *mgmt[] = {
-	&dev_attr_trcauthstatus.attr, &dev_attr_trcconfig.attr, &dev_attr_trctraceid.attr, &dev_attr_trcdevarch.attr, NULL,
+	&dev_attr_trcauthstatus.attr,
+	&dev_attr_trcconfig.attr,
+	&dev_attr_trctraceid.attr,
+	&dev_attr_trcdevarch.attr,
+	NULL,
 };
 static const struct attribute_group mgmt_group = { .name = "mgmt", .attrs = mgmt };
 
@@ -219,8 +241,8 @@ NUMBER(numcidc, "%#x\n", 1);
 NUMBER(numvmidc, "%#x\n", 0);
 NUMBER(nrseqstate, "%#x\n", 4);
 static struct attribute *main_attributes[] = {
-	&dev_attr_cpu.attr, &dev_attr_ts_source.attr, &dev_attr_nr_addr_cmp.attr, &dev_attr_nr_cntr.attr, &dev_attr_numcidc.attr,
-	&dev_attr_numvmidc.attr, &dev_attr_nrseqstate.attr, NULL,
+	&dev_attr_cpu.attr,     &dev_attr_ts_source.attr, &dev_attr_nr_addr_cmp.attr, &dev_attr_nr_cntr.attr,
+	&dev_attr_numcidc.attr, &dev_attr_numvmidc.attr,  &dev_attr_nrseqstate.attr,  NULL,
 };
 static const struct attribute_group main_group = { .attrs = main_attributes };
 static const struct attribute_group *groups[] = { &main_group, &mgmt_group, &trcidr_group, NULL };
@@ -236,7 +258,8 @@ static int source_register(int cpu, struct fwnode_handle *sink)
 	s->cpu = cpu;
 	snprintf(s->name, sizeof(s->name), "etm%d", cpu);
 	if (sink) {
-		s->connection = (struct coresight_connection){ .child_port = cpu, .child_fwnode = fwnode_handle_get(sink) };
+		s->connection =
+		    (struct coresight_connection){ .child_port = cpu, .child_fwnode = fwnode_handle_get(sink) };
 		s->pdata = (struct coresight_platform_data){ .nr_outport = 1, .conns = &s->connection };
 	}
 	desc.subtype.source_subtype = CORESIGHT_DEV_SUBTYPE_SOURCE_PROC;
@@ -267,7 +290,7 @@ int rig_sources_register(struct fwnode_handle *sink)
 {
 	int cpu, rc;
 
-	for_each_online_cpu(cpu) {
+	for_each_online_cpu (cpu) {
 		rc = source_register(cpu, sink);
 		if (rc)
 			return rc;

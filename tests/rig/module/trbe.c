@@ -42,7 +42,8 @@ static int disable(struct coresight_device *csdev)
 	return 0;
 }
 
-static void *alloc_buffer(struct coresight_device *csdev, struct perf_event *event, void **pages, int nr_pages, bool overwrite)
+static void *alloc_buffer(struct coresight_device *csdev, struct perf_event *event, void **pages, int nr_pages,
+			  bool overwrite)
 {
 	struct rig_buffer *b;
 
@@ -124,7 +125,7 @@ int rig_trbe_register(void)
 {
 	int cpu, rc = 0;
 
-	for_each_online_cpu(cpu)
+	for_each_online_cpu (cpu)
 		if (!rc)
 			rc = one_register(cpu);
 	return rc;

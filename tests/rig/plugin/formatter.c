@@ -49,7 +49,8 @@ void formatter_write(struct formatter *f, uint8_t id, const uint8_t *ring, uint6
 		}
 	}
 	for (; len; len--) {
-		/* The last byte must not leave an odd place, where no other source can begin: it comes late, after an ID. */
+		/* The last byte must not leave an odd place, where no other source can begin: it comes late, after an
+		 * ID. */
 		if (len == 1 && f->at % 2 == 0 && f->at != 14)
 			put_id(f, 0, true);
 		put_data(f, ring[from++ & mask]);

@@ -1,9 +1,10 @@
 /*
- * A QEMU plugin (system mode) that is the trace units of a virtual machine: it encodes what each virtual CPU executes at
- * EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h tells both).
+ * A QEMU plugin (system mode) that is the trace units of a virtual machine: it encodes what each virtual CPU executes
+ * at EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h tells both).
  *
- * A callback before each block tells where control went; the block before it is retired then. At an exception the kernel's
- * entry code reads ELR_EL1 into x22: at the start of the block after that one the register says where user mode was left.
+ * A callback before each block tells where control went; the block before it is retired then. At an exception the
+ * kernel's entry code reads ELR_EL1 into x22: at the start of the block after that one the register says where user
+ * mode was left.
  *
  * Options: memory=FILE (shared with the guest), log=DIR (no truth is logged without), sync=BYTES, period=BLOCKS.
  */
@@ -49,7 +50,7 @@ struct cpu {
 	uint32_t tail; /* blocks since the last packet that a decoder can walk to */
 	uint64_t next_sync;
 	uint64_t staged; /* up to where the arena has the ring's bytes */
-	uint64_t lost;	 /* entries of the kernel whose address was never told */
+	uint64_t lost;   /* entries of the kernel whose address was never told */
 };
 
 int qemu_plugin_version = 1;
@@ -113,7 +114,8 @@ static void begin(struct cpu *c, uint64_t address)
 	c->period = period_blocks;
 }
 
-/* The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done. */
+/* The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done.
+ */
 static bool retire(struct cpu *c, const struct block *b, uint64_t next)
 {
 	bool taken = next == b->target;
@@ -152,7 +154,8 @@ static void on_user(unsigned vcpu, void *userdata)
 	if (!c->on)
 		return;
 	if (c->last && !retire(c, c->last, b->start)) {
-		/* QEMU began a block anew in its middle: nothing of it ended. Else we do not know how control came here. */
+		/* QEMU began a block anew in its middle: nothing of it ended. Else we do not know how control came
+		 * here. */
 		if (b->start < c->last->start || b->start >= c->last->end)
 			c->last = NULL;
 	}
@@ -337,7 +340,8 @@ static void translate_kernel(struct qemu_plugin_tb *tb, uint64_t start, size_t n
 		uint32_t op = opcode(tb, i);
 
 		if (op == RIG_HINT)
-			qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, i), on_call, QEMU_PLUGIN_CB_NO_REGS, NULL);
+			qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, i), on_call,
+							       QEMU_PLUGIN_CB_NO_REGS, NULL);
 		if (op != MRS_X22_ELR_EL1)
 			continue;
 		pthread_mutex_lock(&lock);
@@ -387,7 +391,8 @@ static void on_end(qemu_plugin_id_t id, void *userdata)
 	for (unsigned i = 0; i < RIG_CPUS; i++)
 		lost += cpus[i].lost;
 	if (lost)
-		fprintf(stderr, "rig: %llu times user mode was left in a way that is not understood\n", (unsigned long long)lost);
+		fprintf(stderr, "rig: %llu times user mode was left in a way that is not understood\n",
+			(unsigned long long)lost);
 	if (truth)
 		truth_close();
 }

@@ -1,6 +1,6 @@
 /*
- * The truth log (tests/rig/shared.h): what executed in user mode, by a callback before each instruction, with no code in
- * common with the encoder. Each virtual CPU's file is written by the thread that runs it.
+ * The truth log (tests/rig/shared.h): what executed in user mode, by a callback before each instruction, with no code
+ * in common with the encoder. Each virtual CPU's file is written by the thread that runs it.
  */
 #ifndef CSIGHT_RIG_TRUTH_H
 #define CSIGHT_RIG_TRUTH_H
