@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/adopt.h"
-#include "daemon/capture/proc.h"
+#include "daemon/capture/process/proc.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
 #include "daemon/units.h"

@@ -1,35 +1,12 @@
-# daemon
-sbin_PROGRAMS += csightd
-csightd_SOURCES = \
+# csightd: all of it but main() is a convenience library, which the tests link.
+noinst_LTLIBRARIES += daemon/libdaemon.la
+daemon_libdaemon_la_SOURCES = \
 	daemon/adopt.c daemon/adopt.h \
-	daemon/capture/capture.h \
-	daemon/capture/copy.c \
-	daemon/capture/code.c daemon/capture/code.h \
-	daemon/capture/emu.c daemon/capture/emu.h \
-	daemon/capture/filter.c daemon/capture/filter.h \
-	daemon/capture/history.c daemon/capture/history.h \
-	daemon/capture/identity.c daemon/capture/identity.h \
-	daemon/capture/arena.c daemon/capture/arena.h \
-	daemon/capture/aux.c daemon/capture/aux.h \
-	daemon/capture/births.c daemon/capture/births.h \
-	daemon/capture/credentials.c daemon/capture/credentials.h \
-	daemon/capture/grid.c daemon/capture/grid.h \
-	daemon/capture/jitdump.c daemon/capture/jitdump.h \
-	daemon/capture/perf.c daemon/capture/perf.h daemon/capture/perf-private.h \
-	daemon/capture/perf-copy.c daemon/capture/perf-source.c \
-	daemon/capture/pevent.c daemon/capture/pevent.h \
-	daemon/capture/plan.c daemon/capture/plan.h \
-	daemon/capture/proc.c daemon/capture/proc.h \
-	daemon/capture/process.c daemon/capture/process.h \
-	daemon/capture/process-look.c daemon/capture/process-look.h \
-	daemon/capture/procfs.c daemon/capture/procfs.h \
-	daemon/capture/side.c daemon/capture/side.h \
-	daemon/capture/tasks.c daemon/capture/tasks.h \
-	daemon/daemon.h daemon/idl.h \
+	daemon/daemon.h \
 	daemon/decoder.c daemon/decoder.h \
+	daemon/idl.h \
 	daemon/images.c daemon/images.h \
 	daemon/job.c daemon/job.h \
-	daemon/main.c \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/queue.c daemon/queue.h \
@@ -44,12 +21,15 @@ csightd_SOURCES = \
 	daemon/target.c daemon/target.h \
 	daemon/tree.c daemon/tree.h \
 	daemon/units.c daemon/units.h
-nodist_csightd_SOURCES = daemon/idl.c
-csightd_CFLAGS = $(AM_CFLAGS) -pthread
-csightd_LDADD = lib/emu/libemuring.la lib/coresight/libcoresight.la lib/worker/libworker.la lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la \
-	$(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
+nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
+daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/worker/libworker.la \
+	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
-# The daemon tells its interfaces over the wire.
+sbin_PROGRAMS += csightd
+csightd_SOURCES = daemon/main.c
+csightd_LDADD = daemon/libdaemon.la
+
+# The daemon serves the text of its interfaces.
 IDL = lib/csight/org.csight.varlink daemon/org.varlink.service.varlink
 EXTRA_DIST += $(IDL)
 CLEANFILES += daemon/idl.c

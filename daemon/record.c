@@ -8,9 +8,9 @@
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
-#include "daemon/capture/code.h"
-#include "daemon/capture/emu.h"
-#include "daemon/capture/procfs.h"
+#include "daemon/capture/process/code.h"
+#include "daemon/capture/emu/emu.h"
+#include "daemon/capture/process/procfs.h"
 #include "daemon/record.h"
 #include "daemon/spool.h"
 #include "daemon/tree.h"

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "daemon/capture/emu.h"
+#include "daemon/capture/emu/emu.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
 #include "daemon/record.h"

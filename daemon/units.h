@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "daemon/capture/perf.h"
+#include "daemon/capture/perf/perf.h"
 #include "daemon/daemon.h"
 
 struct units;

@@ -1,7 +1,7 @@
 # Sourced by tests/*.test: TAP, a private daemon, and clean-up that ends only what the test started.
 # shellcheck shell=bash disable=SC2034
 set -u
-top_srcdir=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 top_builddir=${top_builddir:-$top_srcdir/build}
 csight=$top_builddir/csight
 csightd=$top_builddir/csightd

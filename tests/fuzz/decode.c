@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "client/decode/decode.h"
+#include "daemon/decode/decode.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/code/blob.h"

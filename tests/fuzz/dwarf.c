@@ -3,7 +3,7 @@
 
 #include "lib/base/reader.h"
 #include "lib/code/inlines.h"
-#include "tests/dwarfgen.h"
+#include "tests/code/dwarfgen.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LOOKUPS_MAX = 2000 };

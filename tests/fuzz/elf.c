@@ -8,7 +8,7 @@
 #include "lib/code/debug-file.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
-#include "tests/elfgen.h"
+#include "tests/code/elfgen.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LOOKUPS_MAX = 2000, MAPPED = 0x7000000 };

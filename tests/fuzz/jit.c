@@ -1,11 +1,11 @@
-/* daemon/capture/jitdump.c, lib/code: what a program tells of the code that it makes, as a jitdump and as a perf map.
+/* daemon/capture/process/jitdump.c, lib/code: what a program tells of the code that it makes, as a jitdump and as a perf map.
  */
 #include "config.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/capture/jitdump.h"
+#include "daemon/capture/process/jitdump.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/code/symbols.h"

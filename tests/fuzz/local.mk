@@ -15,12 +15,12 @@ tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz
 	tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/snapshot.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
-fuzz_sources = tests/fuzz/fuzz.c daemon/capture/jitdump.c daemon/capture/jitdump.h $(filter-out client/decode/main.c,$(csight_decode_SOURCES)) \
+fuzz_sources = tests/fuzz/fuzz.c daemon/capture/process/jitdump.c daemon/capture/process/jitdump.h $(daemon_decode_libdecode_la_SOURCES) \
 	$(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
 	$(lib_coresight_libcoresight_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_la_SOURCES) \
 	$(lib_varlink_libvarlink_la_SOURCES) $(lib_worker_libworker_la_SOURCES)
-fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/dwarfgen.h tests/elfgen.h tests/storegen.h)
+fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/code/dwarfgen.h tests/code/elfgen.h tests/store/storegen.h)
 fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
 
 fuzz/%.o: $(top_srcdir)/%.c $(fuzz_headers)

@@ -1,5 +1,5 @@
 /*
- * lib/base/json.c, lib/varlink, lib/worker, client/decode/job.c: one message, of which the first byte says whose. What
+ * lib/base/json.c, lib/varlink, lib/worker, daemon/decode/job.c: one message, of which the first byte says whose. What
  * is understood is said again, and must be understood the same.
  */
 #include "config.h"
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "client/decode/job.h"
+#include "daemon/decode/job.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/varlink/varlink.h"

@@ -1,7 +1,7 @@
-/* lib/perfdata: a file to its contents and trace; client/decode/stream.c: to its streams. */
+/* lib/perfdata: a file to its contents and trace; daemon/decode/stream.c: to its streams. */
 #include <string.h>
 
-#include "client/decode/stream.h"
+#include "daemon/decode/stream.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/read.h"
 #include "tests/fuzz/fuzz.h"

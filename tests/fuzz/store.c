@@ -5,7 +5,7 @@
 
 #include "lib/export/export.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/storegen.h"
+#include "tests/store/storegen.h"
 
 enum { EVENTS_MAX = 3000 };
 

@@ -1,0 +1,553 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "daemon/capture/emu/emu.h"
+#include "lib/base/array.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+enum {
+	HEAD_MAX = 16 << 20, /* header and slots */
+	SLOT_SIZE_MAX = 4096,
+	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
+	UNACKNOWLEDGED_MARGIN = 4096,   /* what such a thread may be writing beyond its head */
+	NO_PMU_TYPE = 8,                /* one that the kernel gives to none of its own */
+};
+
+/*
+ * Only the part with the words that both sides watch is mapped. Everything else is read with pread, which copies, never
+ * faults, and makes no pages where the writer made none. Geometry is from one checked copy of the header.
+ */
+struct capture_source {
+	int memfd;
+	uint8_t *map;
+	size_t map_size;
+	uint32_t n_rings, slot_size;
+	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
+	struct emu_regs regs;
+	uint32_t control; /* what was last stored; even: armed */
+	/* Where history begins for each slot, after a disarm; of the thread with this serial. */
+	_Atomic uint32_t *skip_serial;
+	_Atomic uint64_t *skip;
+};
+
+static _Atomic uint32_t *control_word(const struct capture_source *s)
+{
+	return &((struct emu_header *)s->map)->control;
+}
+
+static const struct emu_slot *mapped_slot(const struct capture_source *s, uint32_t n)
+{
+	return (const struct emu_slot *)(s->map + s->slots_offset + (size_t)n * s->slot_size);
+}
+
+static int pread_all(int fd, void *ret, size_t size, uint64_t at)
+{
+	ssize_t n = pread_full(fd, ret, size, at);
+
+	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
+}
+
+static struct capture_source *emu_free(struct capture_source *s);
+
+static bool adds_up(uint64_t from, uint64_t count, uint64_t each, uint64_t limit, uint64_t *ret_end)
+{
+	uint64_t size;
+
+	return !__builtin_mul_overflow(count, each, &size) && !__builtin_add_overflow(from, size, ret_end) &&
+	       *ret_end <= limit;
+}
+
+/* The order of the parts, their sizes and alignment, and that none reaches into another or past the end. */
+static int check_header(const struct emu_header *h, uint64_t total)
+{
+	uint64_t slots_end, log_end, rings_end;
+
+	if (h->magic != EMU_MAGIC)
+		return -EBADMSG;
+	if (h->version != EMU_VERSION)
+		return -EPROTONOSUPPORT;
+	if (h->header_size < sizeof(*h) || h->total_size != total || h->slots_offset < h->header_size)
+		return -EBADMSG;
+	if (h->n_rings == 0 || h->n_rings > EMU_RINGS_MAX || h->slot_size < sizeof(struct emu_slot) ||
+	    h->slot_size > SLOT_SIZE_MAX || h->slot_size % 8 || h->slots_offset % 8)
+		return -EBADMSG;
+	if (h->ring_size < EMU_RING_SIZE_MIN || h->ring_size > EMU_RING_SIZE_MAX || (h->ring_size & (h->ring_size - 1)))
+		return -EBADMSG;
+	if (h->log_size > EMU_LOG_SIZE_MAX || h->cmdline_size > EMU_CMDLINE_SIZE)
+		return -EBADMSG;
+	if (!adds_up(h->slots_offset, h->n_rings, h->slot_size, h->log_offset, &slots_end) || slots_end > HEAD_MAX ||
+	    !adds_up(h->log_offset, 1, h->log_size, h->rings_offset, &log_end) ||
+	    !adds_up(h->rings_offset, h->n_rings, h->ring_size, total, &rings_end))
+		return -EBADMSG;
+	return 0;
+}
+
+static void tell_about(const struct emu_header *h, struct emu_about *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->parent = h->parent;
+	memcpy(ret->name, h->name, EMU_NAME_SIZE);
+	memcpy(ret->exe, h->exe, EMU_PATH_SIZE);
+	memcpy(ret->arguments, h->cmdline, h->cmdline_size);
+	ret->arguments_size = h->cmdline_size;
+}
+
+int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret)
+{
+	_cleanup_close_ int fd = memfd;
+	_cleanup_free_ struct emu_header *h = malloc(sizeof(*h));
+	struct capture_source *s;
+	struct statfs fs;
+	struct stat st;
+	int seals, rc;
+
+	if (!h)
+		return -ENOMEM;
+	/* Without these the size could change under a mapping, and touching it kill the daemon. */
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+		return -EPERM;
+	/* Huge pages may run out at the first touch, which is SIGBUS. */
+	if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+		return -EMEDIUMTYPE;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size < sizeof(*h))
+		return -EBADMSG;
+	rc = pread_all(fd, h, sizeof(*h), 0);
+	if (rc == 0)
+		rc = check_header(h, (uint64_t)st.st_size);
+	if (rc < 0)
+		return rc;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->memfd = TAKE_FD(fd);
+	s->n_rings = h->n_rings;
+	s->slot_size = h->slot_size;
+	s->slots_offset = h->slots_offset;
+	s->log_offset = h->log_offset;
+	s->log_size = h->log_size;
+	s->rings_offset = h->rings_offset;
+	s->ring_size = h->ring_size;
+	s->regs = h->regs;
+	s->control = atomic_load(&h->control);
+	s->map_size = h->slots_offset + (size_t)h->n_rings * h->slot_size;
+	s->skip_serial = calloc(h->n_rings, sizeof(*s->skip_serial));
+	s->skip = calloc(h->n_rings, sizeof(*s->skip));
+	s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
+	if (s->map == MAP_FAILED) {
+		s->map = NULL;
+		rc = -errno;
+	} else if (!s->skip_serial || !s->skip) {
+		rc = -ENOMEM;
+	}
+	if (rc < 0) {
+		emu_free(s);
+		return rc;
+	}
+	if (s->control & 1)
+		atomic_store(control_word(s), ++s->control);
+	tell_about(h, ret_about);
+	*ret = s;
+	return 0;
+}
+
+static struct capture_source *emu_free(struct capture_source *s)
+{
+	if (!s)
+		return NULL;
+	if (s->map)
+		munmap(s->map, s->map_size);
+	closep(&s->memfd);
+	free((void *)s->skip);
+	free((void *)s->skip_serial);
+	free(s);
+	return NULL;
+}
+
+/* What a slot said at one moment. */
+struct slot {
+	uint32_t state, seen, tid, serial;
+	char name[EMU_NAME_SIZE + 1];
+	uint64_t start_ns, end_ns, head, instructions, truth, pending;
+	uint64_t from; /* where its bytes begin; they end at head */
+};
+
+static int read_slot(const struct capture_source *s, uint32_t n, struct slot *ret)
+{
+	struct emu_slot raw;
+	struct slot o = { 0 };
+	uint64_t skip;
+	int rc;
+
+	rc = pread_all(s->memfd, &raw, sizeof(raw), s->slots_offset + (uint64_t)n * s->slot_size);
+	if (rc < 0)
+		return rc;
+	o.state = atomic_load(&raw.state);
+	o.seen = atomic_load(&raw.seen);
+	o.tid = raw.tid;
+	o.serial = raw.serial;
+	memcpy(o.name, raw.name, EMU_NAME_SIZE);
+	o.start_ns = raw.start_ns;
+	o.end_ns = raw.end_ns;
+	o.head = atomic_load(&raw.head);
+	o.instructions = atomic_load(&raw.instructions);
+	o.truth = atomic_load(&raw.truth);
+	o.pending = atomic_load(&raw.pending);
+	o.from = o.head - MIN(o.head, s->ring_size);
+	skip = atomic_load(&s->skip[n]);
+	if (atomic_load(&s->skip_serial[n]) == o.serial && skip > o.from)
+		o.from = MIN(skip, o.head);
+	*ret = o;
+	return 0;
+}
+
+static bool obeyed(const struct capture_source *s, uint32_t n)
+{
+	const struct emu_slot *slot = mapped_slot(s, n);
+
+	return atomic_load(&slot->state) != EMU_RUNNING || atomic_load(&slot->seen) == s->control;
+}
+
+/* Waits for the threads; those that do not answer in time are found out slot by slot afterwards. */
+static void wait_obeyed(const struct capture_source *s)
+{
+	uint64_t end = now_ns(CLOCK_MONOTONIC) + FREEZE_NS;
+	unsigned tries = 0;
+
+	for (uint32_t n = 0; n < s->n_rings; n++)
+		while (!obeyed(s, n)) {
+			struct timespec pause = { 0, 20000 };
+
+			if (now_ns(CLOCK_MONOTONIC) > end)
+				return;
+			/* Most answer within a block or two; only then is it worth a sleep. */
+			if (++tries > 1000)
+				clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		}
+}
+
+static void freeze(struct capture_source *s)
+{
+	atomic_store(control_word(s), ++s->control);
+	wait_obeyed(s);
+}
+
+static void thaw(struct capture_source *s)
+{
+	atomic_store(control_word(s), ++s->control);
+}
+
+static int emu_disarm(struct capture_source *s)
+{
+	freeze(s);
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		struct slot o;
+
+		if (read_slot(s, n, &o) < 0)
+			continue;
+		atomic_store(&s->skip_serial[n], o.serial);
+		atomic_store(&s->skip[n], o.head);
+	}
+	return 0;
+}
+
+static int emu_arm(struct capture_source *s)
+{
+	thaw(s);
+	return 0;
+}
+
+static void tell_thread(const struct capture_source *s, const struct slot *o, struct capture_thread *ret)
+{
+	*ret = (struct capture_thread){
+		.tid = o->tid,
+		.start_ns = o->start_ns,
+		.end_ns = o->end_ns,
+		.size = o->head - o->from,
+		.written = o->head,
+		.instructions = o->instructions,
+		.truth = o->truth,
+		.wrapped = o->from > 0,
+		.running = o->state == EMU_RUNNING || o->state == EMU_IDLE,
+	};
+	memcpy(ret->name, o->name, sizeof(ret->name));
+}
+
+static int emu_threads(struct capture_source *s, struct capture_thread **ret, size_t *ret_n)
+{
+	_cleanup_free_ struct capture_thread *list = NULL;
+	size_t n_list = 0, room = 0;
+
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		struct slot o;
+
+		/* Free slots are many; a look at the map spares reading them. */
+		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
+		    o.state == EMU_FREE)
+			continue;
+		if (array_room(list, n_list, &room) < 0)
+			return -ENOMEM;
+		tell_thread(s, &o, &list[n_list++]);
+	}
+	*ret = TAKE_PTR(list);
+	*ret_n = n_list;
+	return 0;
+}
+
+static bool emu_holds(struct capture_source *s)
+{
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		struct slot o;
+
+		if (atomic_load(&mapped_slot(s, n)->state) != EMU_FREE && read_slot(s, n, &o) == 0 && o.head > o.from)
+			return true;
+	}
+	return false;
+}
+
+static void emu_missing(struct capture_source *s, struct buf *b)
+{
+	const struct emu_header *h = (const struct emu_header *)s->map;
+	uint64_t lost = atomic_load(&h->log_lost), threads = atomic_load(&h->lost_threads);
+
+	if (lost) {
+		buf_printf(b, "the log of mappings and code had no room for %llu records", (unsigned long long)lost);
+		buf_u8(b, 0);
+	}
+	if (threads) {
+		buf_printf(b, "%llu threads found no ring and were not traced", (unsigned long long)threads);
+		buf_u8(b, 0);
+	}
+}
+
+static uint64_t emu_memory(struct capture_source *s)
+{
+	struct stat st;
+
+	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+static uint8_t *map_room(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* The bytes [from, to) of a ring, at most room of them, to where they belong in the copy. */
+static int copy_range(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data,
+		      size_t room)
+{
+	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size;
+
+	while (from < to) {
+		uint64_t at = from & (s->ring_size - 1), there = from % room;
+		uint64_t size = MIN(MIN(to - from, s->ring_size - at), room - there);
+		int rc = pread_all(s->memfd, data + there, size, base + at);
+
+		if (rc < 0)
+			return rc;
+		from += size;
+	}
+	return 0;
+}
+
+/*
+ * A copy is made in two goes, so that programs are not traced only for the second: first what is in the rings while
+ * they are written to, then, after the freeze, what came since. Byte p of a stream is final once the head is beyond it,
+ * and intact until the head is a ring's size further on: what the first go took of the bytes that are valid at the
+ * freeze is therefore right.
+ */
+struct ring_copy {
+	uint8_t *data; /* NULL: nothing yet */
+	size_t room;
+	uint32_t serial;
+	uint64_t from, to;
+};
+
+static int take_in(const struct capture_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
+{
+	uint64_t from = MAX(o->from, o->head - MIN(o->head, room));
+	int rc;
+
+	if (c->data && c->serial == o->serial && c->to <= o->head && c->to >= from && c->from <= from) {
+		rc = copy_range(s, n, c->to, o->head, c->data, c->room);
+	} else {
+		if (!c->data)
+			c->data = map_room(room);
+		c->room = room;
+		c->serial = o->serial;
+		rc = c->data ? copy_range(s, n, from, o->head, c->data, room) : -ENOMEM;
+	}
+	c->from = from;
+	c->to = o->head;
+	return rc;
+}
+
+/*
+ * A thread that did not obey may have written on while its ring was copied: what it may have overwritten is at the
+ * beginning, and is cut off. false: nothing is left.
+ */
+static bool cut_overwritten(const struct capture_source *s, uint32_t n, struct ring_copy *c)
+{
+	struct slot now;
+	uint64_t oldest;
+
+	if (read_slot(s, n, &now) < 0 || now.serial != c->serial || now.head < c->to ||
+	    __builtin_add_overflow(now.head, UNACKNOWLEDGED_MARGIN, &oldest))
+		return false;
+	oldest -= MIN(oldest, s->ring_size);
+	c->from = MAX(c->from, oldest);
+	return c->from < c->to;
+}
+
+/* What was taken in of a thread becomes part of the copy; its memory is handed over. */
+static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive,
+			struct ring_copy *r, struct capture_copy *c)
+{
+	struct capture_thread *t = &c->threads[c->n_threads];
+
+	tell_thread(s, o, t);
+	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
+	if (!t->acknowledged) {
+		bool left = cut_overwritten(s, n, r);
+
+		capture_miss(c, "thread %u did not stop tracing in time: %s", o->tid,
+			     left ? "its last bytes are uncertain" : "it is left out");
+		if (!left)
+			return;
+	}
+	if (r->from > o->from && t->acknowledged)
+		capture_miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
+			     (unsigned long long)(r->to - r->from));
+	t->from = r->from;
+	t->size = r->to - r->from;
+	t->wrapped = r->from > 0;
+	t->data = TAKE_PTR(r->data);
+	t->room = r->room;
+	if (!alive && t->size)
+		t->end_size = emu_finish(o->head, o->pending, t->end);
+	c->n_threads++;
+}
+
+static int copy_threads(struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
+{
+	_cleanup_free_ struct slot *slots = calloc(s->n_rings, sizeof(*slots));
+	struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
+	bool armed = !(s->control & 1);
+	uint32_t n_used = 0;
+	size_t room;
+	int rc = 0;
+
+	c->threads = calloc(s->n_rings, sizeof(*c->threads));
+	if (!slots || !rings || !c->threads)
+		rc = -ENOMEM;
+	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
+		rc = read_slot(s, n, &slots[n]);
+		n_used += slots[n].state != EMU_FREE;
+	}
+	/* A few more may come before the freeze. */
+	room = MIN(limit / (n_used + 1), s->ring_size) & ~(size_t)4095;
+	if (room == 0)
+		room = 4096;
+	for (uint32_t n = 0; n < s->n_rings && rc == 0 && alive && armed; n++)
+		if (slots[n].state != EMU_FREE)
+			rc = take_in(s, n, &slots[n], room, &rings[n]);
+	now_both(&c->time, &c->monotonic);
+	if (alive && armed)
+		freeze(s);
+	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
+		rc = read_slot(s, n, &slots[n]);
+		if (rc == 0 && slots[n].state != EMU_FREE)
+			rc = take_in(s, n, &slots[n], room, &rings[n]);
+		if (rc == 0 && slots[n].state != EMU_FREE)
+			keep_thread(s, n, &slots[n], alive, &rings[n], c);
+	}
+	if (alive && armed) {
+		thaw(s);
+		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
+	}
+	for (uint32_t n = 0; rings && n < s->n_rings; n++)
+		if (rings[n].data)
+			munmap(rings[n].data, rings[n].room);
+	free(rings);
+	return rc;
+}
+
+/* Records are only ever appended: those that are complete can be copied while the program runs on. */
+static int copy_log(const struct capture_source *s, struct capture_copy *c)
+{
+	const struct emu_header *h = (const struct emu_header *)s->map;
+	uint64_t size = atomic_load(&h->log_head);
+
+	if (size > s->log_size) {
+		capture_miss(c, "the log of mappings and code is damaged");
+		return 0;
+	}
+	c->log = malloc(size + 1);
+	if (!c->log)
+		return -ENOMEM;
+	c->log_size = size;
+	return pread_all(s->memfd, c->log, size, s->log_offset);
+}
+
+/* One trace unit for all threads: they never share a stream. There is no PMU, and so no type of one. */
+static int copy_unit(const struct capture_source *s, struct capture_copy *c)
+{
+	const struct emu_regs *r = &s->regs;
+
+	c->cpus = malloc(sizeof(*c->cpus));
+	if (!c->cpus)
+		return -ENOMEM;
+	*c->cpus = (struct pd_cpu){
+		.magic = PD_MAGIC_ETMV4,
+		.n_params = 7,
+		.params = { r->configr, r->traceidr, r->idr0, r->idr1, r->idr2, r->idr8, r->authstatus },
+	};
+	c->n_cpus = 1;
+	return 0;
+}
+
+static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret)
+{
+	struct capture_copy *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	c->missing.limit = CAPTURE_MISSING_MAX;
+	c->pmu_type = NO_PMU_TYPE;
+	rc = copy_unit(s, c);
+	if (rc == 0)
+		rc = copy_threads(s, alive, limit, c);
+	if (rc == 0)
+		rc = copy_log(s, c);
+	emu_missing(s, &c->missing);
+	if (rc < 0) {
+		capture_copy_free(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+const struct capture_ops emu_capture = {
+	.name = "emu",
+	.arm = emu_arm,
+	.disarm = emu_disarm,
+	.copy = emu_copy,
+	.threads = emu_threads,
+	.holds = emu_holds,
+	.missing = emu_missing,
+	.memory = emu_memory,
+	.free = emu_free,
+};

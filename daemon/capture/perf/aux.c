@@ -1,0 +1,251 @@
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/capture/perf/aux.h"
+#include "lib/base/array.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+#ifndef PERF_RECORD_AUX_OUTPUT_HW_ID
+#define PERF_RECORD_AUX_OUTPUT_HW_ID 21
+#endif
+
+enum { FRAME_SIZE = 16, TRACE_ID_MAX = 0x6f, HW_ID_MAJOR_SHIFT = 60 };
+
+void aux_init(struct aux *a, uint32_t cpu, uint64_t size, uint8_t trace_id)
+{
+	*a = (struct aux){ .cpu = cpu, .fd = -1, .size = size, .trace_id = trace_id };
+}
+
+void aux_done(struct aux *a)
+{
+	pevent_unmap(&a->ring);
+	closep(&a->fd);
+	free(a->slices);
+	*a = (struct aux){ .fd = -1 };
+}
+
+static uint64_t oldest_byte(const struct aux *a)
+{
+	return a->end - MIN(a->end, a->size);
+}
+
+/* Those that are overwritten go, and so does what they take when half of the list is theirs. */
+static void forget(struct aux *a)
+{
+	uint64_t oldest = oldest_byte(a);
+
+	while (a->first < a->n_slices && (a->slices[a->first].to <= oldest || a->n_slices - a->first > AUX_SLICES_MAX))
+		a->first++;
+	if (a->first > 64 && a->first > a->n_slices / 2) {
+		memmove(a->slices, a->slices + a->first, (a->n_slices - a->first) * sizeof(*a->slices));
+		a->n_slices -= a->first;
+		a->first = 0;
+	}
+}
+
+static void add(struct aux *a, const struct aux_slice *s)
+{
+	if (array_room(a->slices, a->n_slices, &a->room) < 0)
+		a->lost++;
+	else
+		a->slices[a->n_slices++] = *s;
+}
+
+/* The sink could not be had: that this thread ran without is what an empty slice tells. */
+static void add_refused(struct aux *a, struct aux_slice *s)
+{
+	struct aux_slice *last = a->n_slices > a->first ? &a->slices[a->n_slices - 1] : NULL;
+
+	a->refused = s->begun = s->ended;
+	s->from = s->to = a->end;
+	if (last && last->from == last->to && last->tid == s->tid)
+		*last = *s;
+	else
+		add(a, s);
+	forget(a);
+}
+
+static void fold_slice(struct aux *a, const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	struct aux_slice s = { .pid = r->origin.pid, .tid = r->origin.tid, .ended = r->origin.time };
+	uint64_t size;
+
+	if (rd_u64(&body, &s.to) < 0 || rd_u64(&body, &size) < 0 || rd_u64(&body, &s.flags) < 0) {
+		a->strange = true;
+		return;
+	}
+	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+		a->failed = true;
+	if (size == 0) {
+		if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+			add_refused(a, &s);
+		return;
+	}
+	/* The buffer is one that is overwritten: the offset is where the slice ends, and only rises. */
+	if (s.to < a->end || size > s.to || s.to - size < a->end) {
+		a->strange = true;
+		if (s.to < a->end || size > s.to)
+			return;
+		size = s.to - a->end;
+	}
+	s.from = s.to - size;
+	s.begun = a->begun && a->begun <= s.ended ? a->begun : 0;
+	a->begun = 0;
+	a->end = s.to;
+	a->traces++;
+	a->started_empty = 0;
+	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) != 0;
+	if (size)
+		add(a, &s);
+	forget(a);
+}
+
+static void fold_id(struct aux *a, const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint64_t id;
+
+	/* The trace ID is in bits 0-7; another major version may put it elsewhere. */
+	if (rd_u64(&body, &id) < 0 || id >> HW_ID_MAJOR_SHIFT || (id & 0xff) == 0 || (id & 0xff) > TRACE_ID_MAX) {
+		a->strange = true;
+		return;
+	}
+	a->trace_id = (uint8_t)id;
+	a->has_id = true;
+}
+
+void aux_fold(struct aux *a, const struct pevent_record *r)
+{
+	switch (r->type) {
+	case PERF_RECORD_AUX:
+		fold_slice(a, r);
+		break;
+	case PERF_RECORD_ITRACE_START:
+		a->starts++;
+		a->started_empty++;
+		a->started_tid = r->origin.tid;
+		a->begun = r->origin.time;
+		break;
+	case PERF_RECORD_AUX_OUTPUT_HW_ID:
+		fold_id(a, r);
+		break;
+	case PERF_RECORD_LOST:
+		a->lost += pevent_lost(r);
+		break;
+	}
+}
+
+void aux_drain(struct aux *a, struct buf *scratch)
+{
+	const uint8_t *at;
+	size_t left;
+
+	if (!a->ring.page)
+		return;
+	buf_clear(scratch);
+	if (pevent_take(&a->ring, scratch) < 0) {
+		a->strange = true;
+		a->lost++;
+	}
+	at = scratch->data;
+	left = buf_error(scratch) ? 0 : scratch->size;
+	while (left) {
+		struct pevent_record r;
+		int size = pevent_parse(at, left, &r);
+
+		if (size < 0) {
+			a->strange = true;
+			break;
+		}
+		aux_fold(a, &r);
+		at += size;
+		left -= (size_t)size;
+	}
+	buf_clear(scratch);
+}
+
+uint64_t aux_held(const struct aux *a, uint64_t *ret_from)
+{
+	uint64_t from = oldest_byte(a);
+
+	if (a->first == a->n_slices)
+		from = a->end;
+	else if (a->slices[a->first].from > from)
+		from = a->slices[a->first].from;
+	*ret_from = from;
+	return a->end - from;
+}
+
+/* Where to begin within a slice of which the beginning is gone: frames keep their places in it. */
+static uint64_t cut_at(const struct aux_slice *s, uint64_t from)
+{
+	if (from <= s->from)
+		return s->from;
+	return s->from + (from - s->from + FRAME_SIZE - 1) / FRAME_SIZE * FRAME_SIZE;
+}
+
+int aux_copy(const struct aux *a, uint64_t limit, struct capture_ring *ret)
+{
+	struct capture_ring c = { .cpu = a->cpu };
+	uint64_t from, held = aux_held(a, &from);
+
+	*ret = c;
+	if (held > limit)
+		from = a->end - limit;
+	if (from == a->end || a->ring.aux_size == 0)
+		return 0;
+	c.slices = calloc(a->n_slices - a->first, sizeof(*c.slices));
+	c.data = malloc(a->end - from);
+	if (!c.slices || !c.data) {
+		free(c.slices);
+		free(c.data);
+		return -ENOMEM;
+	}
+	c.from = from;
+	c.size = a->end - from;
+	for (uint64_t at = from; at < a->end;) {
+		uint64_t place = at & (a->ring.aux_size - 1), size = MIN(a->end - at, a->ring.aux_size - place);
+
+		memcpy(c.data + (at - from), a->ring.aux + place, size);
+		at += size;
+	}
+	for (size_t i = a->first; i < a->n_slices; i++) {
+		const struct aux_slice *s = &a->slices[i];
+		uint64_t begin = cut_at(s, from);
+
+		if (begin < s->to || (s->from == s->to && s->from >= from))
+			c.slices[c.n_slices++] = (struct pd_aux){ .offset = begin,
+								  .size = s->to - begin,
+								  .flags = s->flags | PD_AUX_OVERWRITE,
+								  .pid = s->pid,
+								  .tid = s->tid,
+								  .cpu = a->cpu,
+								  .time = s->ended };
+	}
+	*ret = c;
+	return 0;
+}
+
+void aux_cut(struct capture_ring *ring, uint64_t aux_size, uint64_t head)
+{
+	uint64_t oldest = head - MIN(head, aux_size);
+	size_t kept = 0;
+
+	if (oldest <= ring->from)
+		return;
+	for (size_t i = 0; i < ring->n_slices; i++) {
+		struct pd_aux s = ring->slices[i];
+		struct aux_slice whole = { .from = s.offset, .to = s.offset + s.size };
+		uint64_t begin = cut_at(&whole, oldest);
+
+		if (begin >= whole.to && (s.size || s.offset < oldest))
+			continue;
+		s.offset = begin;
+		s.size = whole.to - begin;
+		ring->slices[kept++] = s;
+	}
+	ring->n_slices = kept;
+}

@@ -1,0 +1,174 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/capture/perf/filter.h"
+#include "lib/base/buf.h"
+#include "lib/base/escape.h"
+#include "lib/base/util.h"
+
+struct filter {
+	struct buf text;
+	int fds[FILTER_PARTS_MAX];
+	size_t n_fds;
+};
+
+static int why(int rc, char *ret, size_t room, const char *fmt, ...) _printf_(4, 5);
+
+static int why(int rc, char *ret, size_t room, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(ret, room, fmt, args);
+	va_end(args);
+	return rc;
+}
+
+/* The place of a mapping of this file that has code; the kernel escapes what would break the line. */
+static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64_t *ret_end)
+{
+	_cleanup_fclose_ FILE *maps = NULL;
+	_cleanup_free_ char *line = NULL;
+	char path[64];
+	size_t room = 0;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while ((n = getline(&line, &room, maps)) > 0) {
+		char prot[5];
+		int name = 0;
+
+		line[n - 1] = 0;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*s %*u %n", ret_start, ret_end, prot, &name) == 3 &&
+		    name && prot[2] == 'x' && strcmp(line + name, file) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* A descriptor of what is mapped, and not of what has its name now; nothing is asked of its file system. */
+static int open_mapped(pid_t pid, const char *file, int *ret)
+{
+	uint64_t start, end;
+	char path[96];
+	int rc = find_mapping(pid, file, &start, &end);
+
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start, end);
+	*ret = open(path, O_PATH | O_CLOEXEC);
+	return *ret < 0 ? -errno : 0;
+}
+
+static bool is_number(const char *text, const char *end)
+{
+	char *past;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	strtoull(text, &past, 0);
+	return !errno && past == end;
+}
+
+/* START/SIZE or ADDRESS, in [at, end). */
+static bool is_place(const char *at, const char *end, bool range)
+{
+	const char *slash = memchr(at, '/', (size_t)(end - at));
+
+	return range ? slash && is_number(at, slash) && is_number(slash + 1, end) : !slash && is_number(at, end);
+}
+
+static int add_part(struct filter *f, pid_t pid, const char *verb, const char *place, char *ret_why, size_t room)
+{
+	bool range = strcmp(verb, "filter") == 0;
+	const char *end, *file;
+	char text[64];
+	int fd, rc;
+
+	if (!range && strcmp(verb, "start") != 0 && strcmp(verb, "stop") != 0)
+		return why(-EINVAL, ret_why, room, "an address filter begins with filter, start or stop, not \"%s\"",
+			   esc(verb));
+	if (!place)
+		return why(-EINVAL, ret_why, room, "\"%s\" of an address filter wants %s", verb,
+			   range ? "START/SIZE" : "an address");
+	file = strchr(place, '@');
+	end = file ? file : place + strlen(place);
+	if (!is_place(place, end, range))
+		return why(-EINVAL, ret_why, room, "\"%s\" of an address filter wants %s, not \"%s\"", verb,
+			   range ? "START/SIZE" : "an address", esc(place));
+	if (f->n_fds == FILTER_PARTS_MAX)
+		return why(-EINVAL, ret_why, room, "more than %d address filters", FILTER_PARTS_MAX);
+	snprintf(text, sizeof(text), "%s%s %.*s", f->n_fds ? "," : "", verb, (int)(end - place), place);
+	buf_add(&f->text, text, strlen(text));
+	f->fds[f->n_fds++] = -1;
+	if (!file)
+		return 0;
+	rc = open_mapped(pid, file + 1, &fd);
+	if (rc == -ENOENT)
+		return why(rc, ret_why, room, "the process has no code of %s mapped", esc(file + 1));
+	if (rc < 0)
+		return why(rc, ret_why, room, "looking for %s in what the process has mapped: %s", esc(file + 1),
+			   strerror(-rc));
+	f->fds[f->n_fds - 1] = fd;
+	snprintf(text, sizeof(text), "@/proc/self/fd/%d", fd);
+	buf_add(&f->text, text, strlen(text));
+	return 0;
+}
+
+int filter_new(pid_t pid, const char *text, struct filter **ret, char *ret_why, size_t room)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	struct filter *f = calloc(1, sizeof(*f));
+	char *rest = copy, *part;
+	int rc = copy && f ? 0 : -ENOMEM;
+
+	while (rc == 0 && (part = strsep(&rest, ",\n"))) {
+		char *verb, *place;
+
+		part += strspn(part, " ");
+		for (size_t n = strlen(part); n && part[n - 1] == ' ';)
+			part[--n] = 0;
+		place = part;
+		verb = strsep(&place, " ");
+		if (place)
+			place += strspn(place, " ");
+		if (*verb)
+			rc = add_part(f, pid, verb, place, ret_why, room);
+	}
+	if (rc == 0 && !f->n_fds)
+		rc = why(-EINVAL, ret_why, room, "the address filter is empty");
+	if (rc == 0) {
+		buf_add(&f->text, "", 1);
+		rc = buf_error(&f->text);
+	}
+	if (rc < 0) {
+		filter_free(f);
+		return rc;
+	}
+	*ret = f;
+	return 0;
+}
+
+struct filter *filter_free(struct filter *f)
+{
+	if (!f)
+		return NULL;
+	for (size_t n = 0; n < f->n_fds; n++)
+		closep(&f->fds[n]);
+	buf_done(&f->text);
+	free(f);
+	return NULL;
+}
+
+const char *filter_text(const struct filter *f)
+{
+	return (const char *)f->text.data;
+}

@@ -1,0 +1,236 @@
+#include "config.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "daemon/capture/perf/grid.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+enum { ROUNDS_MAX = 32 };
+
+static int add_fd(struct grid *g, int fd)
+{
+	int rc = array_room(g->fds, g->n_fds, &g->fds_room);
+
+	if (rc == 0)
+		g->fds[g->n_fds++] = fd;
+	return rc;
+}
+
+static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
+{
+	struct perf_event_attr attr = pevent_attr(p->type, p->words);
+
+	attr.config2 |= c->sink_id;
+	attr.exclude_kernel = p->exclude_kernel;
+	attr.inherit = attr.inherit_thread = 1;
+	attr.watermark = 1;
+	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
+	return attr;
+}
+
+/* The first event on a CPU has the buffers, even when its thread is long gone. */
+static int map(struct grid *g, struct aux *a, int fd, int poll_fd)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	int rc = pevent_map(fd, g->plan->data_size, a->size, &a->ring);
+
+	if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
+		rc = -errno;
+		pevent_unmap(&a->ring);
+	}
+	return rc;
+}
+
+/* 1: the event is there; 0: the CPU cannot be had now. */
+static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, char *ret_why,
+		      size_t room)
+{
+	const struct plan_cpu *c = &g->plan->cpus[n];
+	struct perf_event_attr attr = attr_of(g->plan, c);
+	struct aux *a = &g->rings[n];
+	_cleanup_close_ int fd = -1;
+	char what[96];
+	int rc = pevent_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
+
+	if (rc == -ESRCH || rc == -ENODEV)
+		return rc == -ENODEV ? 0 : rc;
+	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
+	if (rc == 0 && filter) {
+		rc = pevent_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)filter);
+		if (rc < 0)
+			snprintf(what, sizeof(what), "the address filter");
+	}
+	if (rc == 0 && a->fd < 0) {
+		rc = map(g, a, fd, poll_fd);
+		if (rc == 0)
+			a->fd = TAKE_FD(fd);
+		/* A trace unit that was never on has no path to a sink yet. */
+		else if (rc == -ENOMEM && n > 0)
+			return 0;
+		snprintf(what, sizeof(what), "mapping the ring of CPU %u", c->cpu);
+	} else if (rc == 0) {
+		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)a->fd);
+		if (rc == 0)
+			rc = add_fd(g, fd);
+		if (rc == 0)
+			fd = -1;
+	}
+	if (rc < 0)
+		pevent_explain(ret_why, room, rc, what, g->plan->memory);
+	return rc < 0 ? rc : 1;
+}
+
+static bool is_known(const struct grid *g, uint32_t tid)
+{
+	for (size_t i = 0; i < g->n_tids; i++)
+		if (g->tids[i] == tid)
+			return true;
+	return false;
+}
+
+static int note_tid(struct grid *g, uint32_t tid)
+{
+	int rc = array_room(g->tids, g->n_tids, &g->tids_room);
+
+	if (rc == 0)
+		g->tids[g->n_tids++] = tid;
+	return rc;
+}
+
+/*
+ * A thread that was born of one which has events has them, too: then the kernel refuses another (EBUSY). It says the
+ * same where a stranger traces the process; but then already the first is refused.
+ */
+static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, char *ret_why, size_t room)
+{
+	bool any = false;
+	int rc = note_tid(g, tid);
+
+	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
+		rc = open_event(g, n, tid, filter, poll_fd, ret_why, room);
+		any |= rc > 0;
+		if (rc == -ESRCH || (rc == -EBUSY && (any || g->opened)))
+			return 0;
+	}
+	g->opened += any;
+	return MIN(rc, 0);
+}
+
+/* 1: there were threads that were not known. */
+static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int poll_fd, char *ret_why, size_t room)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *e;
+	char path[64];
+	bool new = false;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return -ESRCH;
+	while (rc == 0 && (e = readdir(dir))) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (!tid || is_known(g, tid))
+			continue;
+		new = true;
+		rc = open_thread(g, tid, filter, poll_fd, ret_why, room);
+	}
+	return rc < 0 ? rc : new;
+}
+
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, char *ret_why,
+	      size_t room)
+{
+	int rc = 1;
+
+	*g = (struct grid){ .plan = plan, .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
+	if (!g->rings)
+		return -ENOMEM;
+	for (size_t n = 0; n < plan->n_cpus; n++)
+		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
+	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++)
+		rc = open_new_threads(g, pid, filter, poll_fd, ret_why, room);
+	if (rc >= 0 && !g->opened)
+		rc = -ESRCH;
+	if (rc < 0)
+		grid_close(g);
+	else
+		grid_start(g);
+	return MIN(rc, 0);
+}
+
+void grid_close(struct grid *g)
+{
+	for (size_t i = 0; i < g->n_fds; i++)
+		closep(&g->fds[i]);
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		aux_done(&g->rings[n]);
+	free(g->rings);
+	free(g->fds);
+	free(g->tids);
+	*g = (struct grid){ 0 };
+}
+
+/* Threads that inherited other CPUs' events have none on this one: the new ones are opened for all that live. */
+int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, char *ret_why, size_t room)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *e;
+	char path[64];
+	size_t before = g->n_fds;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
+		if (g->rings[n].fd >= 0)
+			continue;
+		closedirp(&dir);
+		dir = opendir(path);
+		while (dir && rc >= 0 && (e = readdir(dir))) {
+			uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+			if (!tid)
+				continue;
+			rc = open_event(g, n, tid, filter, poll_fd, ret_why, room);
+			if (rc == -ESRCH || (rc == -EBUSY && g->rings[n].fd >= 0))
+				rc = 1;
+			if (rc == 0)
+				break;
+		}
+		if (g->rings[n].fd >= 0)
+			pevent_control(g->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
+	}
+	for (size_t i = before; i < g->n_fds; i++)
+		pevent_control(g->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+	return MIN(rc, 0);
+}
+
+static void control(const struct grid *g, unsigned long what)
+{
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		if (g->rings[n].fd >= 0)
+			pevent_control(g->rings[n].fd, what, 0);
+	for (size_t i = 0; i < g->n_fds; i++)
+		pevent_control(g->fds[i], what, 0);
+}
+
+void grid_stop(const struct grid *g)
+{
+	control(g, PERF_EVENT_IOC_DISABLE);
+}
+
+void grid_start(const struct grid *g)
+{
+	control(g, PERF_EVENT_IOC_ENABLE);
+}
+
+void grid_drain(struct grid *g, struct buf *scratch)
+{
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		aux_drain(&g->rings[n], scratch);
+}

@@ -1,0 +1,599 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "daemon/capture/process/credentials.h"
+#include "daemon/capture/perf/perf-private.h"
+#include "daemon/capture/process/proc.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+enum {
+	SETTLE_TRIES = 16,
+	PUBLISH_SHARE = 20, /* telling the loop takes at most one part in so many of the lane's time */
+	EMPTY_STARTS = 32,  /* times that tracing began and brought nothing, after which something is wrong */
+};
+
+const struct plan *source_plan(const struct capture_source *s)
+{
+	return s->shared ? s->m->arena.plan : s->plan;
+}
+
+struct aux *source_rings(const struct capture_source *s)
+{
+	return s->shared ? s->m->arena.rings : s->grid.rings;
+}
+
+/* Time that all threads of a process have run; the clock's number is made of the process's. */
+static int process_time(pid_t pid, uint64_t *ret)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &ts) < 0)
+		return -ESRCH;
+	*ret = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return 0;
+}
+
+static bool lives(const struct capture_source *s)
+{
+	return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) == 0 || errno != ESRCH;
+}
+
+int perf_source_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
+		    struct capture_source **ret)
+{
+	struct capture_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->m = m;
+	s->pid = pid;
+	s->uid = uid;
+	s->options = *o;
+	s->options.filter = o->filter ? strdup(o->filter) : NULL;
+	s->options.sink = o->sink ? strdup(o->sink) : NULL;
+	s->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
+	s->missing.limit = CAPTURE_MISSING_MAX;
+	s->cpu_time = UINT64_MAX;
+	if (s->pidfd < 0 || (o->filter && !s->options.filter) || (o->sink && !s->options.sink)) {
+		int rc = s->pidfd < 0 ? -errno : -ENOMEM;
+
+		closep(&s->pidfd);
+		free((char *)s->options.filter);
+		free((char *)s->options.sink);
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+bool perf_source_lost(const struct capture_source *s)
+{
+	return s->lost;
+}
+
+static struct capture_source *perf_free(struct capture_source *s)
+{
+	if (!s)
+		return NULL;
+	pthread_mutex_lock(&s->m->lock);
+	SLIST_INSERT_HEAD(&s->m->dead, s, dead);
+	pthread_mutex_unlock(&s->m->lock);
+	return NULL;
+}
+
+static void tell_trouble(struct capture_source *s, const char *why)
+{
+	pthread_mutex_lock(&s->m->lock);
+	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+	pthread_mutex_unlock(&s->m->lock);
+}
+
+void source_end(struct capture_source *s)
+{
+	struct perf_machine *m = s->m;
+	char why[PERF_WHY_MAX];
+
+	if (s->armed && s->shared) {
+		m->n_shared--;
+	} else if (s->armed) {
+		m->n_private--;
+		m->memory -= s->plan->memory;
+		grid_close(&s->grid);
+	}
+	if (s->linked) {
+		if (m->births && !s->lost)
+			births_give(m->births, &s->tasks);
+		m->n_contained -= s->contained;
+		TAILQ_REMOVE(&m->sources, s, link);
+	}
+	s->armed = s->linked = s->contained = s->failing = false;
+	s->plan = plan_free(s->plan);
+	s->process = process_free(s->process);
+	tasks_done(&s->tasks);
+	if (m->arena.plan && !m->n_shared && !m->settings.machine)
+		machine_close_arena(m);
+	machine_watch(m, why, sizeof(why));
+}
+
+static void put_map(struct capture_source *s, const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size), id;
+	struct process_map m = { .time = r->origin.time };
+	uint32_t pid, tid;
+	const uint8_t *file;
+
+	if (rd_u32(&body, &pid) < 0 || rd_u32(&body, &tid) < 0 || rd_u64(&body, &m.addr) < 0 ||
+	    rd_u64(&body, &m.len) < 0 || rd_u64(&body, &m.offset) < 0 || rd_bytes(&body, 24, &file) < 0 ||
+	    rd_u32(&body, &m.prot) < 0 || rd_u32(&body, &m.flags) < 0 || rd_str(&body, &m.path) < 0)
+		return;
+	id = reader_of(file, 24);
+	rd_u32(&id, &m.major);
+	rd_u32(&id, &m.minor);
+	rd_u64(&id, &m.inode);
+	rd_u64(&id, &m.generation);
+	process_map(s->process, &m);
+}
+
+static void put_name(struct capture_source *s, const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint32_t pid, tid;
+	const char *name;
+
+	if (rd_u32(&body, &pid) == 0 && rd_u32(&body, &tid) == 0 && rd_str(&body, &name) == 0)
+		process_name(s->process, r->origin.time, tid, name, r->misc & PERF_RECORD_MISC_COMM_EXEC);
+}
+
+/* A process that is gone leaves its number to another. */
+bool source_record(struct capture_source *s, const struct pevent_record *r)
+{
+	if (s->lost || s->tasks.ended)
+		return false;
+	tasks_fold(&s->tasks, r);
+	if (s->process && r->type == PERF_RECORD_MMAP2)
+		put_map(s, r);
+	else if (s->process && r->type == PERF_RECORD_COMM)
+		put_name(s, r);
+	return true;
+}
+
+/* What was executed since may be somebody else's; nothing more of that is taken in. */
+static void lose(struct capture_source *s)
+{
+	s->lost = true;
+	if (s->armed && !s->shared)
+		grid_stop(&s->grid);
+}
+
+/*
+ * The credentials that /proc shows are those of the last program that was executed, unless another was meanwhile: so
+ * they count only when no record of that comes after them. Of programs in between the records tell (tasks.c).
+ */
+void source_settle(struct capture_source *s)
+{
+	for (unsigned i = 0; i < SETTLE_TRIES && s->tasks.execs && !s->lost; i++) {
+		uint64_t from = s->tasks.last_exec;
+		unsigned execs = s->tasks.execs;
+		struct credentials c;
+
+		if (!lives(s) || credentials_read(s->pid, &c) < 0)
+			return;
+		if (!credentials_owned(&c, s->uid)) {
+			lose(s);
+			return;
+		}
+		side_drain(s->m->side);
+		if (s->tasks.execs != execs)
+			continue;
+		tasks_own(&s->tasks, from);
+		tasks_checked(&s->tasks);
+	}
+}
+
+/* Executing again, as far as can be known, at the moment of the loss. */
+void source_relearn(struct capture_source *s, uint64_t since)
+{
+	uint64_t now = side_now(s->m->side);
+
+	s->lost_records++;
+	if (s->lost || s->tasks.ended)
+		return;
+	tasks_missed(&s->tasks, since);
+	tasks_scan(&s->tasks, now);
+	s->tasks.execs++;
+	s->tasks.last_exec = now;
+	if (s->process)
+		process_lost(s->process, since, now);
+}
+
+static unsigned count_alive(const struct tasks *t)
+{
+	return (unsigned)(t->n - t->n_ended);
+}
+
+const char *source_filter(const struct capture_source *s)
+{
+	return s->filter ? filter_text(s->filter) : NULL;
+}
+
+static int open_rings(struct capture_source *s, char *ret_why)
+{
+	struct perf_machine *m = s->m;
+	const struct plan_use use = { m->memory, m->n_private, m->arena.plan };
+	const struct plan_target target = { &s->options, count_alive(&s->tasks), s->contained };
+	struct plan *p;
+	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, ret_why);
+
+	if (rc < 0)
+		return rc;
+	s->shared = p->shared;
+	if (s->shared) {
+		rc = machine_open_arena(m, p, ret_why, PERF_WHY_MAX);
+		if (rc == 0)
+			m->n_shared++;
+	} else {
+		if (s->options.filter && !s->filter)
+			rc = filter_new(s->pid, s->options.filter, &s->filter, ret_why, PERF_WHY_MAX);
+		if (rc == 0)
+			rc = grid_open(&s->grid, p, s->pid, source_filter(s), m->poll_fd, ret_why, PERF_WHY_MAX);
+		if (rc < 0) {
+			plan_free(p);
+		} else {
+			s->plan = p;
+			m->n_private++;
+			m->memory += p->memory;
+		}
+	}
+	s->armed = rc == 0;
+	if (rc == -EBUSY)
+		machine_blame(m, &(struct plan){ 0 }, ret_why, PERF_WHY_MAX);
+	return rc;
+}
+
+/* From the first record on that it is watched, so that nothing happens between looking and watching. */
+static int begin(struct capture_source *s, char *ret_why)
+{
+	struct perf_machine *m = s->m;
+	struct credentials c;
+	uint64_t since = 0;
+	long long dumpable;
+	int rc;
+
+	/* Records about it that are on their way go to where it was until now. */
+	if (m->births)
+		side_drain(m->side);
+	if (m->births && side_is_open(m->side))
+		since = births_take(m->births, (uint32_t)s->pid, &s->tasks);
+	else
+		tasks_init(&s->tasks, (uint32_t)s->pid);
+	/* With 1 the kernel makes nothing of a program that gains rights. */
+	dumpable = proc_number("/proc/sys/fs/suid_dumpable");
+	s->tasks.rights_told = dumpable == 0 || dumpable == 2;
+	TAILQ_INSERT_TAIL(&m->sources, s, link);
+	s->linked = true;
+	rc = machine_watch(m, ret_why, PERF_WHY_MAX);
+	if (rc < 0)
+		return rc;
+	side_drain(m->side);
+	s->armed_at = side_now(m->side);
+	rc = tasks_scan(&s->tasks, s->armed_at);
+	if (rc == 0)
+		rc = credentials_read(s->pid, &c);
+	if (!lives(s))
+		return -ESRCH;
+	if (rc == -EAGAIN)
+		snprintf(ret_why, PERF_WHY_MAX,
+			 "the first thread of the process has ended: whose it is cannot be told");
+	if (rc < 0)
+		return rc;
+	if (!credentials_owned(&c, s->uid)) {
+		snprintf(ret_why, PERF_WHY_MAX,
+			 "the process is not its owner's alone: ids that differ, capabilities, or not dumpable");
+		return -EACCES;
+	}
+	s->contained = c.contained;
+	m->n_contained += c.contained;
+	if (c.contained)
+		machine_watch(m, ret_why, PERF_WHY_MAX);
+	rc = open_rings(s, ret_why);
+	/* What it is may have changed since it was looked at, where nothing was in use. */
+	if (rc < 0 && rc != -ESRCH && !m->arena.plan && !m->n_private) {
+		machine_relearn(m);
+		rc = open_rings(s, ret_why);
+	}
+	if (rc < 0)
+		return rc;
+	/* Mappings that are not executable are told of, too (side.c). */
+	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
+	/* What it executed while it was looked at may have made it its owner's only now. */
+	side_drain(m->side);
+	if (!s->tasks.execs)
+		tasks_own(&s->tasks, since ? since : s->armed_at);
+	machine_take(m);
+	return s->lost ? -EACCES : 0;
+}
+
+static int perf_arm(struct capture_source *s)
+{
+	char why[PERF_WHY_MAX] = "";
+	uint64_t ran = 0;
+	int rc = begin(s, why);
+
+	if (rc < 0) {
+		source_end(s);
+		tell_trouble(s, *why ? why : strerror(-rc));
+		/* These two would be taken for what the caller did wrong. */
+		return rc == -EBUSY ? -EALREADY : rc == -EINVAL ? -EOPNOTSUPP : rc;
+	}
+	process_time(s->pid, &ran);
+	s->cpu_time = ran;
+	tell_trouble(s, "");
+	source_care(s, 0);
+	return 0;
+}
+
+/* Others may use the trace units again; what was in the rings is gone with them. */
+static int perf_disarm(struct capture_source *s)
+{
+	source_end(s);
+	pthread_mutex_lock(&s->m->lock);
+	s->held = s->memory = 0;
+	s->trouble[0] = '\0';
+	pthread_mutex_unlock(&s->m->lock);
+	s->cpu_time = UINT64_MAX;
+	return 0;
+}
+
+/* The oldest time of which there may be trace; 0 where that is not known. */
+static uint64_t reach(const struct capture_source *s)
+{
+	const struct plan *p = source_plan(s);
+	const struct aux *rings = source_rings(s);
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t n = 0; n < p->n_cpus; n++) {
+		const struct aux *a = &rings[n];
+
+		if (a->first < a->n_slices)
+			oldest = MIN(oldest, a->slices[a->first].begun);
+		else if (a->starts)
+			oldest = MIN(oldest, a->begun);
+	}
+	return oldest == UINT64_MAX ? 0 : oldest;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct capture_thread *x = a, *y = b;
+
+	return x->tid != y->tid            ? (x->tid < y->tid ? -1 : 1)
+	       : x->start_ns < y->start_ns ? -1
+					   : x->start_ns > y->start_ns;
+}
+
+/* The threads by number; a slice belongs to the last of its number that was born before it. */
+static void count_bytes(const struct capture_source *s, struct capture_thread *threads, size_t n_threads)
+{
+	qsort(threads, n_threads, sizeof(*threads), by_tid);
+	for (size_t n = 0; n < s->plan->n_cpus; n++) {
+		const struct aux *a = &s->grid.rings[n];
+
+		for (size_t i = a->first; i < a->n_slices; i++) {
+			const struct aux_slice *slice = &a->slices[i];
+			size_t low = 0, high = n_threads;
+
+			while (low < high) {
+				size_t middle = (low + high) / 2;
+
+				if (threads[middle].tid > slice->tid ||
+				    (threads[middle].tid == slice->tid && threads[middle].start_ns > slice->ended))
+					high = middle;
+				else
+					low = middle + 1;
+			}
+			if (low > 0 && threads[low - 1].tid == slice->tid)
+				threads[low - 1].size += MIN(slice->to - slice->from, a->size);
+		}
+	}
+}
+
+static void miss(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+void source_tell_missing(const struct capture_source *s, struct buf *b)
+{
+	const struct plan *p = source_plan(s);
+	const struct aux *rings = source_rings(s);
+	uint64_t lost = 0, collisions = 0, refused = 0;
+
+	buf_add(b, p->missing.data, p->missing.size);
+	for (size_t n = 0; n < p->n_cpus; n++) {
+		lost += rings[n].lost;
+		collisions += rings[n].collisions;
+		refused = MAX(refused, rings[n].refused);
+	}
+	if (refused > reach(s))
+		miss(b, "the sink was another's for a while, or failed: what ran then is not in the trace");
+	if (lost)
+		miss(b, "the kernel lost records about the trace: parts of it have no known place and are left out");
+	if (collisions)
+		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
+	if (s->lost_records)
+		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
+	if (s->shared && s->tasks.skipped)
+		miss(b,
+		     "programs that it executed one right after the other are left out: whose they were is not known");
+	if (s->tasks.dropped)
+		miss(b, "more threads came and went than are kept");
+	if (s->unread == -EACCES || s->unread == -EPERM)
+		miss(b, "its code is not known: csightd may not read its mappings (it has no CAP_SYS_PTRACE)");
+	else if (s->unread)
+		miss(b, "its code is not known: its mappings could not be read");
+}
+
+/* What the loop may be asked; made here, where everything is at hand. */
+static void publish(struct capture_source *s)
+{
+	const struct plan *p = source_plan(s);
+	const struct aux *rings = source_rings(s);
+	struct capture_thread *threads = NULL;
+	struct buf missing = { .limit = CAPTURE_MISSING_MAX };
+	size_t n_threads = 0;
+	uint64_t held = 0, from;
+
+	if (tasks_tell_threads(&s->tasks, &threads, &n_threads) < 0)
+		return;
+	if (!s->shared)
+		count_bytes(s, threads, n_threads);
+	for (size_t n = 0; n < p->n_cpus; n++)
+		held += aux_held(&rings[n], &from);
+	source_tell_missing(s, &missing);
+	pthread_mutex_lock(&s->m->lock);
+	free(s->threads);
+	s->threads = threads;
+	s->n_threads = n_threads;
+	s->held = held;
+	s->memory = (s->plan ? s->plan->memory : 0) + (s->process ? process_memory(s->process) : 0);
+	buf_done(&s->missing);
+	s->missing = missing;
+	pthread_mutex_unlock(&s->m->lock);
+}
+
+/* Tracing that the kernel could not start, or stopped, is tried again each time; what was wrong is told until it works.
+ */
+static void care_for_rings(struct capture_source *s)
+{
+	const struct plan *p = s->plan;
+	struct perf_machine *m = s->m;
+	uint64_t starts = 0, traces = 0, empty = UINT64_MAX;
+	char why[PERF_WHY_MAX];
+	int64_t failed = -1;
+
+	for (size_t n = 0; n < p->n_cpus; n++) {
+		struct aux *a = &s->grid.rings[n];
+
+		if (a->failed)
+			failed = a->cpu;
+		a->failed = false;
+		starts += a->starts;
+		traces += a->traces;
+		if (a->starts)
+			empty = MIN(empty, a->started_empty);
+	}
+	if (failed >= 0) {
+		grid_start(&s->grid);
+		if (s->failing)
+			return;
+		snprintf(
+		    why, sizeof(why),
+		    "the kernel could not start the sink of CPU %u: another has it, or it failed; it is tried again",
+		    (unsigned)failed);
+		machine_blame(m, p, why, sizeof(why));
+		tell_trouble(s, why);
+		s->failing = true;
+	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
+		snprintf(why, sizeof(why), "tracing began %llu times and no sink gave a byte since: %s",
+			 (unsigned long long)starts,
+			 traces ? "it failed, or trace is switched off from outside"
+				: "the sinks are perhaps not those of these CPUs");
+		tell_trouble(s, why);
+		s->failing = true;
+	} else if (s->failing && empty == 0) {
+		tell_trouble(s, "");
+		s->failing = false;
+	}
+}
+
+void source_care(struct capture_source *s, uint64_t now)
+{
+	uint64_t began = now_ns(CLOCK_MONOTONIC), oldest;
+
+	if (!s->armed)
+		return;
+	if (s->shared)
+		tell_trouble(s, s->m->trouble);
+	else if (!s->lost)
+		care_for_rings(s);
+	if (now && now < s->next_publish)
+		return;
+	oldest = reach(s);
+	tasks_forget(&s->tasks, oldest);
+	if (s->process)
+		process_forget(s->process, oldest);
+	publish(s);
+	s->next_publish = began + PUBLISH_SHARE * (now_ns(CLOCK_MONOTONIC) - began);
+}
+
+static int perf_threads(struct capture_source *s, struct capture_thread **ret, size_t *ret_n)
+{
+	struct capture_thread *list;
+	int rc = 0;
+
+	pthread_mutex_lock(&s->m->lock);
+	list = calloc(s->n_threads + 1, sizeof(*list));
+	if (list) {
+		/* memcpy must not be given NULL. */
+		if (s->n_threads)
+			memcpy(list, s->threads, s->n_threads * sizeof(*list));
+		*ret = list;
+		*ret_n = s->n_threads;
+	} else {
+		rc = -ENOMEM;
+	}
+	pthread_mutex_unlock(&s->m->lock);
+	return rc;
+}
+
+/* Trace comes into the rings when threads stop running; that it ran is known at once. */
+static bool perf_holds(struct capture_source *s)
+{
+	uint64_t before = s->cpu_time, ran;
+
+	return before != UINT64_MAX && (process_time(s->pid, &ran) < 0 || ran > before);
+}
+
+static void perf_missing(struct capture_source *s, struct buf *b)
+{
+	pthread_mutex_lock(&s->m->lock);
+	buf_add(b, s->missing.data, s->missing.size);
+	pthread_mutex_unlock(&s->m->lock);
+}
+
+static void perf_trouble(struct capture_source *s, struct buf *b)
+{
+	pthread_mutex_lock(&s->m->lock);
+	if (*s->trouble)
+		buf_add(b, s->trouble, strlen(s->trouble) + 1);
+	pthread_mutex_unlock(&s->m->lock);
+}
+
+static uint64_t perf_memory(struct capture_source *s)
+{
+	uint64_t memory;
+
+	pthread_mutex_lock(&s->m->lock);
+	memory = s->memory;
+	pthread_mutex_unlock(&s->m->lock);
+	return memory;
+}
+
+const struct capture_ops perf_capture = {
+	.name = "perf",
+	.arm = perf_arm,
+	.disarm = perf_disarm,
+	.copy = perf_copy,
+	.threads = perf_threads,
+	.holds = perf_holds,
+	.missing = perf_missing,
+	.trouble = perf_trouble,
+	.memory = perf_memory,
+	.free = perf_free,
+};

@@ -1,0 +1,442 @@
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "daemon/capture/perf/perf-private.h"
+#include "daemon/capture/process/proc.h"
+#include "lib/base/util.h"
+
+enum {
+	AUX_SIZE = 4 << 20,
+	EVENTS_AT_ONCE = 64,
+	CARE_NS = PERF_DRAIN_MS * 1000000,
+	CPUS_NS = 1000 * 1000 * 1000,
+	BLAMED_MAX = 4,
+};
+
+static bool wants(void *data, uint32_t pid, uint32_t type)
+{
+	const struct perf_machine *m = data;
+	const struct capture_source *s;
+
+	if (m->births && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
+		return true;
+	/* Whoever is born may get a number that was a target's. */
+	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
+		return true;
+	TAILQ_FOREACH (s, &m->sources, link)
+		if ((uint32_t)s->pid == pid)
+			return true;
+	return false;
+}
+
+static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
+{
+	struct perf_machine *m = data;
+	struct capture_source *s;
+	bool taken = false;
+
+	TAILQ_FOREACH (s, &m->sources, link)
+		if ((uint32_t)s->pid == pid)
+			taken |= source_record(s, r);
+		else if (r->type == PERF_RECORD_FORK)
+			tasks_forked(&s->tasks, r);
+	if (m->births && !taken)
+		births_record(m->births, pid, r);
+}
+
+static const char *root_of(const struct perf_machine *m)
+{
+	return m->sysroot ? m->sysroot : "/";
+}
+
+static int fill(struct perf_machine *m, const struct perf_settings *settings, char *ret_why)
+{
+	const struct side_user user = { wants, on_record, m };
+	int rc;
+
+	m->settings = (struct plan_settings){
+		.aux_size = settings->aux_size ? settings->aux_size : AUX_SIZE,
+		.memory = settings->memory,
+		.machine = settings->machine,
+	};
+	if (!m->settings.memory)
+		m->settings.memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
+	if ((settings->sink && !(m->sink = strdup(settings->sink))) ||
+	    (settings->sysroot && !(m->sysroot = strdup(settings->sysroot))))
+		return -ENOMEM;
+	m->settings.sink = m->sink;
+	m->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (m->poll_fd < 0)
+		return -errno;
+	rc = side_new(&user, m->poll_fd, &m->side);
+	if (rc == 0 && settings->machine)
+		rc = births_new(&m->births);
+	if (rc == 0)
+		rc = topology_read(root_of(m), &m->topology);
+	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
+		snprintf(ret_why, PERF_WHY_MAX, "%s; csight doctor tells more",
+			 m->topology->pmu.there ? "the kernel's cs_etm PMU knows no trace unit"
+						: "this kernel has no cs_etm PMU");
+		return -ENODEV;
+	}
+	return rc;
+}
+
+int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, char ret_why[PERF_WHY_MAX])
+{
+	struct perf_machine *m = calloc(1, sizeof(*m));
+	int rc;
+
+	ret_why[0] = '\0';
+	if (!m)
+		return -ENOMEM;
+	pthread_mutex_init(&m->lock, NULL);
+	m->poll_fd = -1;
+	TAILQ_INIT(&m->sources);
+	SLIST_INIT(&m->dead);
+	rc = fill(m, settings, ret_why);
+	if (rc < 0) {
+		if (!*ret_why)
+			snprintf(ret_why, PERF_WHY_MAX, "%s", strerror(-rc));
+		perf_machine_free(m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+static void reap(struct perf_machine *m)
+{
+	struct capture_source *s;
+
+	for (;;) {
+		pthread_mutex_lock(&m->lock);
+		s = SLIST_FIRST(&m->dead);
+		if (s)
+			SLIST_REMOVE_HEAD(&m->dead, dead);
+		pthread_mutex_unlock(&m->lock);
+		if (!s)
+			return;
+		source_end(s);
+		closep(&s->pidfd);
+		filter_free(s->filter);
+		free((char *)s->options.filter);
+		free((char *)s->options.sink);
+		free(s->threads);
+		buf_done(&s->missing);
+		free(s);
+	}
+}
+
+struct perf_machine *perf_machine_free(struct perf_machine *m)
+{
+	if (!m)
+		return NULL;
+	reap(m);
+	arena_close(&m->arena);
+	side_free(m->side);
+	births_free(m->births);
+	closep(&m->poll_fd);
+	topology_free(m->topology);
+	buf_done(&m->scratch);
+	pthread_mutex_destroy(&m->lock);
+	free(m->sysroot);
+	free(m->sink);
+	free(m);
+	return NULL;
+}
+
+bool perf_machine_shared(struct perf_machine *m, const struct capture_options *o)
+{
+	const struct plan_use nothing = { 0 };
+	const struct plan_target target = { .options = o };
+	struct plan *p = NULL;
+	char why[PLAN_WHY_MAX];
+	bool shared = true;
+
+	pthread_mutex_lock(&m->lock);
+	if (plan_make(m->topology, &m->settings, &nothing, &target, &p, why) == 0)
+		shared = p->shared;
+	pthread_mutex_unlock(&m->lock);
+	plan_free(p);
+	return shared;
+}
+
+int perf_machine_fd(const struct perf_machine *m)
+{
+	return m->poll_fd;
+}
+
+int machine_watch(struct perf_machine *m, char *ret_why, size_t room)
+{
+	_cleanup_free_ uint32_t *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
+	size_t n = 0;
+
+	if (!cpus)
+		return -ENOMEM;
+	if (TAILQ_EMPTY(&m->sources) && !m->arena.plan) {
+		side_close(m->side);
+		return 0;
+	}
+	for (size_t i = 0; i < m->topology->n_cpus; i++)
+		if (m->topology->cpus[i].online)
+			cpus[n++] = m->topology->cpus[i].cpu;
+	return side_open(m->side, cpus, n, m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches), ret_why,
+			 room);
+}
+
+int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room)
+{
+	int rc;
+
+	if (m->arena.plan) {
+		plan_free(p);
+		if (!m->arena.stopped)
+			return 0;
+		arena_start(&m->arena);
+	} else {
+		rc = arena_open(&m->arena, p, m->poll_fd, ret_why, room);
+		if (rc < 0)
+			return rc;
+	}
+	arena_drain(&m->arena, &m->scratch);
+	if (arena_mend_contexts(&m->arena))
+		arena_drain(&m->arena, &m->scratch);
+	return 0;
+}
+
+void machine_close_arena(struct perf_machine *m)
+{
+	arena_close(&m->arena);
+	m->trouble[0] = '\0';
+}
+
+void machine_take(struct perf_machine *m)
+{
+	struct capture_source *s;
+	uint64_t since;
+
+	side_drain(m->side);
+	arena_drain(&m->arena, &m->scratch);
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed && !s->shared)
+			grid_drain(&s->grid, &m->scratch);
+	if (side_lost(m->side, &since)) {
+		if (m->births)
+			births_reset(m->births, side_now(m->side));
+		TAILQ_FOREACH (s, &m->sources, link)
+			source_relearn(s, since);
+	}
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed)
+			source_settle(s);
+}
+
+/* Processes that have any perf event open; which PMU it is the kernel does not tell. */
+static void name_holders(char *ret, size_t room)
+{
+	_cleanup_closedir_ DIR *proc = opendir("/proc");
+	unsigned n_found = 0;
+	struct dirent *e;
+
+	while (proc && n_found < BLAMED_MAX && (e = readdir(proc))) {
+		_cleanup_closedir_ DIR *fds = NULL;
+		char path[300], link[64], name[64];
+		pid_t pid = (pid_t)atoi(e->d_name);
+		struct dirent *fd;
+		bool holds = false;
+
+		if (pid <= 0 || pid == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/fd", e->d_name);
+		fds = opendir(path);
+		while (fds && !holds && (fd = readdir(fds))) {
+			ssize_t n = readlinkat(dirfd(fds), fd->d_name, link, sizeof(link) - 1);
+
+			link[MAX(n, 0)] = '\0';
+			holds = strcmp(link, "anon_inode:[perf_event]") == 0;
+		}
+		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		if (!holds || proc_text(AT_FDCWD, path, name, sizeof(name)) < 0)
+			continue;
+		name[strcspn(name, "\n")] = '\0';
+		snprintf(ret + strlen(ret), room - strlen(ret), "%s%d (%s)",
+			 n_found++ ? ", " : "; processes with perf events open: ", (int)pid, name);
+	}
+}
+
+/* The trace unit of a CPU of the plan, or else its sink, which is enabled through sysfs now; or NULL. */
+static const struct topology_device *sysfs_has(const struct perf_machine *m, const struct plan *p,
+					       const struct topology *now)
+{
+	for (size_t n = 0; n < p->n_cpus; n++) {
+		const struct topology_cpu *cpu = topology_find_cpu(now, p->cpus[n].cpu);
+		const char *sink = m->topology->devices[m->topology->sinks[p->cpus[n].sink].device].name;
+
+		for (size_t i = 0; i < now->n_sinks; i++) {
+			const struct topology_device *d = &now->devices[now->sinks[i].device];
+
+			if (d->sysfs && strcmp(d->name, sink) == 0)
+				return d;
+		}
+		if (cpu && cpu->source >= 0 && now->devices[cpu->source].sysfs)
+			return &now->devices[cpu->source];
+	}
+	return NULL;
+}
+
+void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret, size_t room)
+{
+	const struct topology_device *d;
+	struct topology *now;
+
+	if (topology_read(root_of(m), &now) < 0)
+		return;
+	d = sysfs_has(m, p, now);
+	if (d) {
+		bool unit = topology_is_cpu_source(d->kind);
+
+		snprintf(ret + strlen(ret), room - strlen(ret),
+			 "; the %s %s is enabled through sysfs (write 0 to its %s)", unit ? "trace unit" : "sink",
+			 d->name, unit ? "enable_source" : "enable_sink");
+	}
+	topology_free(now);
+	if (!d)
+		name_holders(ret, room);
+}
+
+void machine_relearn(struct perf_machine *m)
+{
+	struct topology *t, *old = m->topology;
+
+	if (topology_read(root_of(m), &t) < 0)
+		return;
+	/* Plans that are in use have numbers of sinks. */
+	if ((m->arena.plan || m->n_private) && (t->n_sinks != old->n_sinks || t->n_cpus != old->n_cpus)) {
+		topology_free(t);
+		return;
+	}
+	topology_keep_registers(t, old);
+	pthread_mutex_lock(&m->lock);
+	m->topology = t;
+	pthread_mutex_unlock(&m->lock);
+	topology_free(old);
+}
+
+/* CPUs went or came: registers of those that came can be read, and events opened on them. */
+static void learn_cpus(struct perf_machine *m)
+{
+	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX], why[PERF_WHY_MAX] = "";
+	struct capture_source *s;
+
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root_of(m));
+	if (proc_text(AT_FDCWD, path, online, sizeof(online)) < 0)
+		return;
+	if (strcmp(online, m->online) != 0 && *m->online) {
+		machine_relearn(m);
+		/* The number of one that ended may be another's by now. */
+		TAILQ_FOREACH (s, &m->sources, link)
+			if (s->armed && !s->shared && !s->lost && !s->tasks.ended)
+				grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
+	}
+	snprintf(m->online, sizeof(m->online), "%s", online);
+	machine_watch(m, why, sizeof(why));
+}
+
+/* When all whose trace it holds have ended it is theirs no longer: others would only overwrite it. */
+static bool is_of_nobody(const struct perf_machine *m)
+{
+	const struct capture_source *s;
+
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed && s->shared && !s->lost && !s->tasks.ended)
+			return false;
+	return !m->settings.machine;
+}
+
+static void care_for_arena(struct perf_machine *m)
+{
+	char why[PERF_WHY_MAX] = "";
+	bool failed = false;
+
+	if (!m->arena.plan || m->arena.stopped)
+		return;
+	if (is_of_nobody(m)) {
+		arena_stop(&m->arena);
+		m->trouble[0] = '\0';
+		return;
+	}
+	if (arena_look_after(&m->arena, m->poll_fd, &failed, why, sizeof(why)) < 0) {
+		snprintf(m->trouble, sizeof(m->trouble), "%s", why);
+	} else if (!failed) {
+		m->trouble[0] = '\0';
+	} else if (!*m->trouble) {
+		snprintf(m->trouble, sizeof(m->trouble),
+			 "the kernel could not start the shared sink: another has it, or it failed");
+		machine_blame(m, m->arena.plan, m->trouble, sizeof(m->trouble));
+	}
+}
+
+/* The arena of a machine that traces everything always runs without a target. */
+static void start_machine(struct perf_machine *m)
+{
+	static const struct capture_options options;
+	const struct plan_use use = { .n_private = m->n_private };
+	const struct plan_target target = { .options = &options };
+	struct plan *p;
+
+	/* Who is born from then on is known. */
+	if (plan_make(m->topology, &m->settings, &use, &target, &p, m->trouble) < 0 ||
+	    machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) < 0 ||
+	    machine_watch(m, m->trouble, sizeof(m->trouble)) < 0)
+		return;
+	side_drain(m->side);
+	births_reset(m->births, side_now(m->side));
+}
+
+static bool look_around(struct perf_machine *m)
+{
+	struct capture_source *s;
+	bool read = false;
+
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->process) {
+			process_shift(s->process, side_shift(m->side));
+			read |= process_watch(s->process, side_now(m->side));
+		}
+	return read;
+}
+
+void perf_machine_drain(struct perf_machine *m)
+{
+	struct epoll_event events[EVENTS_AT_ONCE];
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	struct capture_source *s;
+
+	reap(m);
+	/* Edges are taken, so that the descriptor is not readable until there is more. */
+	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
+		;
+	if (m->settings.machine && !m->arena.plan)
+		start_machine(m);
+	machine_take(m);
+	/* What is read is sure to be of its time once the records have been taken again. */
+	if (look_around(m)) {
+		machine_take(m);
+		look_around(m);
+	}
+	if (now < m->next_care)
+		return;
+	m->next_care = now + CARE_NS;
+	if (now >= m->next_cpus) {
+		m->next_cpus = now + CPUS_NS;
+		learn_cpus(m);
+	}
+	care_for_arena(m);
+	TAILQ_FOREACH (s, &m->sources, link)
+		source_care(s, now);
+}

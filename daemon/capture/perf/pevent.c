@@ -1,0 +1,293 @@
+#include "config.h"
+
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "daemon/capture/perf/pevent.h"
+#include "daemon/capture/process/proc.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+enum { CAP_PERFMON_BIT = 38, CAP_SYS_ADMIN_BIT = 21, CAP_IPC_LOCK_BIT = 14 };
+enum { LOOKS = 8 /* at two clocks */ };
+
+struct perf_event_attr pevent_attr(uint32_t type, const uint64_t words[5])
+{
+	struct perf_event_attr attr = {
+		.type = type,
+		.size = sizeof(attr),
+		.config = words[0],
+		.config1 = words[1],
+		.config2 = words[2],
+		.sample_period = 1,
+		/* Nothing samples the address; perf's own reader wants it to be asked for. */
+		.sample_type =
+		    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
+		.read_format = PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.disabled = 1,
+		.exclude_hv = 1,
+		.exclude_guest = 1,
+		.sample_id_all = 1,
+	};
+
+	return attr;
+}
+
+int pevent_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int pevent_control(int fd, unsigned long what, unsigned long argument)
+{
+	return ioctl(fd, what, argument) < 0 ? -errno : 0;
+}
+
+uint64_t pevent_enabled(int fd)
+{
+	struct {
+		uint64_t value, enabled, running, id;
+	} told;
+
+	return read(fd, &told, sizeof(told)) == sizeof(told) ? told.enabled : 0;
+}
+
+int pevent_map(int fd, size_t data_size, size_t aux_size, struct pevent_ring *ret)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), all = page + data_size;
+	struct pevent_ring r = { .data_size = data_size };
+	void *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	r.page = map;
+	r.data = (const uint8_t *)map + page;
+	if (aux_size) {
+		r.page->aux_offset = all;
+		r.page->aux_size = aux_size;
+		/* Not writable: then the kernel overwrites the oldest, and needs nobody who reads. */
+		map = mmap(NULL, aux_size, PROT_READ, MAP_SHARED, fd, (off_t)all);
+		if (map == MAP_FAILED) {
+			int rc = -errno;
+
+			pevent_unmap(&r);
+			return rc;
+		}
+		r.aux = map;
+		r.aux_size = aux_size;
+	}
+	*ret = r;
+	return 0;
+}
+
+void pevent_unmap(struct pevent_ring *r)
+{
+	if (r->aux)
+		munmap((void *)r->aux, r->aux_size);
+	if (r->page)
+		munmap(r->page, (size_t)sysconf(_SC_PAGESIZE) + r->data_size);
+	*r = (struct pevent_ring){ 0 };
+}
+
+int pevent_parse(const void *data, size_t size, struct pevent_record *ret)
+{
+	struct reader all = reader_of(data, size), id;
+	struct pevent_record r = { 0 };
+	const uint8_t *bytes;
+	uint16_t total;
+
+	if (rd_u32(&all, &r.type) < 0 || rd_u16(&all, &r.misc) < 0 || rd_u16(&all, &total) < 0)
+		return -EBADMSG;
+	if (total < sizeof(struct perf_event_header) + PEVENT_ID_SIZE || total % 8 || total > size)
+		return -EBADMSG;
+	r.size = total - sizeof(struct perf_event_header) - PEVENT_ID_SIZE;
+	if (rd_bytes(&all, r.size, &r.body) < 0 || rd_bytes(&all, PEVENT_ID_SIZE, &bytes) < 0)
+		return -EBADMSG;
+	id = reader_of(bytes, PEVENT_ID_SIZE);
+	rd_u32(&id, &r.origin.pid);
+	rd_u32(&id, &r.origin.tid);
+	rd_u64(&id, &r.origin.time);
+	rd_u32(&id, &r.origin.cpu);
+	*ret = r;
+	return total;
+}
+
+uint64_t pevent_lost(const struct pevent_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint64_t id, lost = 0;
+
+	if (r->type == PERF_RECORD_LOST && rd_u64(&body, &id) == 0)
+		rd_u64(&body, &lost);
+	return lost;
+}
+
+uint64_t pevent_filled(const struct pevent_ring *r)
+{
+	uint64_t filled = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE) - r->page->data_tail;
+
+	return MIN(filled, r->data_size);
+}
+
+int pevent_take(struct pevent_ring *r, struct buf *b)
+{
+	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
+	size_t size = (size_t)(head - tail), at = tail & (r->data_size - 1), first = MIN(size, r->data_size - at);
+	int rc = 0;
+
+	if (head - tail > r->data_size) {
+		rc = -EBADMSG;
+	} else {
+		buf_add(b, r->data + at, first);
+		buf_add(b, r->data, size - first);
+		rc = buf_error(b);
+	}
+	__atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
+	return rc;
+}
+
+uint64_t pevent_aux_head(const struct pevent_ring *r)
+{
+	return r->page ? __atomic_load_n(&r->page->aux_head, __ATOMIC_ACQUIRE) : 0;
+}
+
+struct pd_clock pevent_clock(const struct pevent_ring *r)
+{
+	const volatile struct perf_event_mmap_page *p = r->page;
+	struct pd_clock c = { 0 };
+	uint32_t seq;
+
+	if (!p)
+		return c;
+	do {
+		seq = __atomic_load_n(&p->lock, __ATOMIC_ACQUIRE);
+		c = (struct pd_clock){
+			.known = p->cap_user_time_zero,
+			.shift = p->time_shift,
+			.mult = p->time_mult,
+			.zero = p->time_zero,
+		};
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while ((seq & 1) || p->lock != seq);
+	return c;
+}
+
+#ifdef __aarch64__
+/* What the kernel's clock is made of, after all that stands before it. */
+static uint64_t read_counter(void)
+{
+	uint64_t v;
+
+	__asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(v)::"memory");
+	return v;
+}
+
+bool pevent_shift(const struct pevent_ring *r, int64_t *ret)
+{
+	struct pd_clock clock = pevent_clock(r);
+	uint64_t least = UINT64_MAX;
+
+	/* This thread may have to wait between two of its looks: those that are nearest to each other count. */
+	for (unsigned i = 0; i < LOOKS && clock.known; i++) {
+		uint64_t begun = now_ns(CLOCK_MONOTONIC), counter = read_counter();
+		uint64_t took = now_ns(CLOCK_MONOTONIC) - begun;
+
+		if (took < least) {
+			*ret = (int64_t)(pd_clock_time(&clock, counter) - (begun + took / 2));
+			least = took;
+		}
+	}
+	return clock.known;
+}
+#else
+bool pevent_shift(const struct pevent_ring *r, int64_t *ret)
+{
+	return false;
+}
+#endif
+
+static bool capable(unsigned bit)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	return syscall(SYS_capget, &header, data) == 0 && (data[bit / 32].effective >> bit % 32 & 1);
+}
+
+static void explain_access(char *ret, size_t room, const char *what)
+{
+	long long paranoid = proc_number("/proc/sys/kernel/perf_event_paranoid");
+
+	if (!capable(CAP_SYS_ADMIN_BIT) && paranoid > 2)
+		snprintf(
+		    ret, room,
+		    "%s is refused: kernel.perf_event_paranoid is %lld, with which only CAP_SYS_ADMIN may; set it to 2 "
+		    "(sysctl kernel.perf_event_paranoid=2) and csightd needs but CAP_PERFMON, or give csightd.service "
+		    "CAP_SYS_ADMIN",
+		    what, paranoid);
+	else if (!capable(CAP_SYS_ADMIN_BIT) && !capable(CAP_PERFMON_BIT))
+		snprintf(ret, room,
+			 "%s is refused: csightd has no CAP_PERFMON (kernel.perf_event_paranoid is %lld); give it to "
+			 "csightd.service by CapabilityBoundingSet=",
+			 what, paranoid);
+	else
+		snprintf(
+		    ret, room,
+		    "%s is refused although csightd has %s (kernel.perf_event_paranoid is %lld): a security module, or "
+		    "a container's seccomp filter forbids it",
+		    what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
+}
+
+void pevent_explain(char *ret, size_t room, int rc, const char *what, uint64_t locked_bytes)
+{
+	struct rlimit limit = { 0 };
+
+	switch (-rc) {
+	case EACCES:
+		explain_access(ret, room, what);
+		break;
+	case EPERM:
+		if (!locked_bytes || capable(CAP_IPC_LOCK_BIT)) {
+			explain_access(ret, room, what);
+			break;
+		}
+		getrlimit(RLIMIT_MEMLOCK, &limit);
+		snprintf(
+		    ret, room,
+		    "%s is refused: %llu KiB of memory are to be locked; the limit is %llu KiB (RLIMIT_MEMLOCK), "
+		    "beside "
+		    "%lld KiB a CPU for everybody (kernel.perf_event_mlock_kb); give csightd.service CAP_IPC_LOCK or a "
+		    "larger LimitMEMLOCK=, or make rings smaller (ring-size)",
+		    what, (unsigned long long)locked_bytes >> 10, (unsigned long long)limit.rlim_cur >> 10,
+		    proc_number("/proc/sys/kernel/perf_event_mlock_kb"));
+		break;
+	case EMFILE:
+		getrlimit(RLIMIT_NOFILE, &limit);
+		snprintf(ret, room, "%s takes more descriptors than csightd may have: %llu (LimitNOFILE=)", what,
+			 (unsigned long long)limit.rlim_cur);
+		break;
+	case EBUSY:
+		snprintf(
+		    ret, room,
+		    "%s: another session has cs_etm for the same; the kernel lets one in at a time, and does not tell "
+		    "which it is",
+		    what);
+		break;
+	case ENOMEM:
+		snprintf(ret, room,
+			 "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not there", what,
+			 (unsigned long long)locked_bytes >> 10);
+		break;
+	default:
+		snprintf(ret, room, "%s: %s", what, strerror(-rc));
+	}
+}

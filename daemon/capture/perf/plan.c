@@ -1,0 +1,367 @@
+#include "config.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/capture/perf/plan.h"
+#include "lib/base/util.h"
+
+enum {
+	DATA_SIZE = 256 << 10, /* beside a thread grid's AUX buffer: two records each time a thread runs */
+	DATA_SIZE_SHARED = 64 << 10,
+	TIMESTAMP_EVERY = 11, /* 2^10 cycles, where the PMU lets one choose */
+	/* Bits of TRCCONFIGR (IHI0064, "TRCCONFIGR"). */
+	CONFIGR_CYCLES = 1 << 4,
+	CONFIGR_CONTEXT = 1 << 6,
+	CONFIGR_VMID = 1 << 7 | 1 << 15, /* and VMIDOPT: of the kernel at EL2 */
+	CONFIGR_TIMESTAMP = 1 << 11,
+	CONFIGR_RETSTACK = 1 << 12,
+};
+
+static int refuse(char *ret_why, int rc, const char *fmt, ...) _printf_(3, 4);
+
+static int refuse(char *ret_why, int rc, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(ret_why, PLAN_WHY_MAX, fmt, args);
+	va_end(args);
+	return rc;
+}
+
+static void miss(struct plan *p, const char *fmt, ...) _printf_(2, 3);
+
+static void miss(struct plan *p, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_add(&p->missing, text, strlen(text) + 1);
+}
+
+static const char *sink_name(const struct topology *t, uint32_t sink)
+{
+	return t->devices[t->sinks[sink].device].name;
+}
+
+static bool reaches(const struct topology_cpu *cpu, uint32_t sink)
+{
+	for (size_t i = 0; i < cpu->n_sinks; i++)
+		if (cpu->sinks[i] == sink)
+			return true;
+	return false;
+}
+
+static bool traceable(const struct topology_cpu *cpu)
+{
+	return cpu->in_pmu && cpu->source >= 0 && cpu->n_sinks > 0;
+}
+
+/* The first sink of a CPU that is of this kind, else -1. */
+static int64_t first_sink(const struct topology *t, const struct topology_cpu *cpu, bool per_cpu)
+{
+	for (size_t i = 0; i < cpu->n_sinks; i++)
+		if (t->sinks[cpu->sinks[i]].per_cpu == per_cpu)
+			return cpu->sinks[i];
+	return -1;
+}
+
+/* Private sinks are better, but only where no CPU is left without: a thread goes wherever it is sent. */
+static bool prefers_private(const struct topology *t)
+{
+	size_t with = 0, without = 0, shared = 0;
+
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		if (!traceable(&t->cpus[i]))
+			continue;
+		if (first_sink(t, &t->cpus[i], true) >= 0)
+			with++;
+		else
+			without++;
+		shared += first_sink(t, &t->cpus[i], false) >= 0;
+	}
+	return with && (without == 0 || shared < with);
+}
+
+/* On a sink with frames each source needs a number. */
+static bool without_id(const struct topology *t, const struct topology_cpu *cpu, uint32_t sink)
+{
+	bool dynamic = t->pmu.formats[TOPOLOGY_CC_THRESHOLD].there;
+
+	return !t->sinks[sink].per_cpu && !dynamic && cpu->trace_id == 0;
+}
+
+static int choose_sinks(const struct topology *t, const char *name, struct plan *p, char *ret_why)
+{
+	uint32_t named = 0;
+	bool per_cpu = prefers_private(t);
+
+	if (name && topology_find_sink(t, name, &named) < 0)
+		return refuse(ret_why, -ENOENT, "there is no sink %s that perf can use", name);
+	if (name)
+		per_cpu = t->sinks[named].per_cpu;
+	p->cpus = calloc(t->n_cpus + 1, sizeof(*p->cpus));
+	if (!p->cpus)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_cpus; i++) {
+		const struct topology_cpu *cpu = &t->cpus[i];
+		int64_t sink = !traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, per_cpu);
+
+		if (cpu->source >= 0 && !cpu->in_pmu)
+			miss(p, "CPU %u is not traced: the kernel's PMU does not know its trace unit", cpu->cpu);
+		else if (cpu->source < 0)
+			miss(p, "CPU %u is not traced: it has no trace unit", cpu->cpu);
+		else if (sink < 0 || !reaches(cpu, (uint32_t)sink))
+			miss(p, "CPU %u is not traced: it does not reach %s", cpu->cpu, name ? name : "such a sink");
+		else if (without_id(t, cpu, (uint32_t)sink))
+			miss(p, "CPU %u is not traced: this kernel has no trace ID for it", cpu->cpu);
+		else
+			p->cpus[p->n_cpus++] = (struct plan_cpu){
+				.cpu = cpu->cpu,
+				.sink = (uint32_t)sink,
+				.sink_id = name || !per_cpu ? t->sinks[sink].id : 0,
+				.trace_id = cpu->trace_id,
+			};
+	}
+	if (p->n_cpus == 0)
+		return refuse(ret_why, -ENODEV, "no CPU has a trace unit and a sink that perf can use (csight doctor)");
+	p->direct = per_cpu;
+	return 0;
+}
+
+static bool all_offer(const struct topology *t, const struct plan *p, bool (*has)(const struct topology_cpu *cpu))
+{
+	for (size_t i = 0; i < p->n_cpus; i++) {
+		const struct topology_cpu *cpu = topology_find_cpu(t, p->cpus[i].cpu);
+
+		if (cpu->registers && !has(cpu))
+			return false;
+	}
+	return true;
+}
+
+static bool has_cycles(const struct topology_cpu *cpu)
+{
+	return cpu->offers.cycacc;
+}
+
+static bool has_timestamps(const struct topology_cpu *cpu)
+{
+	return cpu->offers.timestamp;
+}
+
+static bool has_retstack(const struct topology_cpu *cpu)
+{
+	return cpu->offers.retstack;
+}
+
+static bool has_contexts(const struct topology_cpu *cpu)
+{
+	return cpu->offers.contextid;
+}
+
+static bool has_vmids(const struct topology_cpu *cpu)
+{
+	return cpu->offers.vmid;
+}
+
+static bool has_comparators(const struct topology_cpu *cpu)
+{
+	return cpu->offers.address_pairs > 0;
+}
+
+static bool put(const struct topology *t, struct plan *p, enum topology_format format, uint64_t value)
+{
+	return topology_set(&t->pmu, format, value, p->words) == 0;
+}
+
+/* "contextid" is an alias: of contextid2 where the kernel runs at EL2. */
+static bool contexts_by_vmid(const struct topology *t)
+{
+	const struct topology_field *any = &t->pmu.formats[TOPOLOGY_CONTEXTID],
+				    *two = &t->pmu.formats[TOPOLOGY_CONTEXTID2];
+
+	return any->there && two->there && any->word == two->word && any->first == two->first;
+}
+
+static int choose_options(const struct topology *t, const struct plan_target *target, struct plan *p, char *ret_why)
+{
+	const struct capture_options *o = target->options;
+	bool vmid = contexts_by_vmid(t), is_etm4 = true;
+	uint64_t configr = 0;
+	unsigned stamp_bits = t->pmu.formats[TOPOLOGY_TIMESTAMP].last - t->pmu.formats[TOPOLOGY_TIMESTAMP].first;
+
+	for (size_t i = 0; i < p->n_cpus; i++) {
+		enum topology_kind kind = topology_find_cpu(t, p->cpus[i].cpu)->kind;
+
+		is_etm4 &= kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
+	}
+	if (o->cycles && (!all_offer(t, p, has_cycles) || !put(t, p, TOPOLOGY_CYCACC, 1)))
+		return refuse(ret_why, -ENOTSUP, "the trace units cannot count cycles");
+	configr |= o->cycles ? CONFIGR_CYCLES : 0;
+	if (!o->no_timestamps && all_offer(t, p, has_timestamps) &&
+	    put(t, p, TOPOLOGY_TIMESTAMP, stamp_bits >= 3 ? TIMESTAMP_EVERY : 1))
+		configr |= CONFIGR_TIMESTAMP;
+	else if (p->shared)
+		return refuse(ret_why, -ENOTSUP, "a shared sink is told apart by time, and %s",
+			      o->no_timestamps ? "timestamps are switched off" : "the trace units give no timestamps");
+	if (!o->no_contexts && is_etm4 && all_offer(t, p, vmid ? has_vmids : has_contexts) &&
+	    (put(t, p, TOPOLOGY_CONTEXTID, 1) || put(t, p, TOPOLOGY_CONTEXTID1, 1)))
+		configr |= vmid ? CONFIGR_VMID : CONFIGR_CONTEXT;
+	else if (p->shared && o->no_contexts)
+		return refuse(ret_why, -ENOTSUP, "a shared sink is told apart by context IDs, which are switched off");
+	else if (p->shared)
+		p->switches = true;
+	p->switches |= p->shared && target->contained;
+	/* Trace is smaller by two thirds with it; a unit that cannot is not harmed. */
+	if (all_offer(t, p, has_retstack) && put(t, p, TOPOLOGY_RETSTACK, 1))
+		configr |= CONFIGR_RETSTACK;
+	if (o->filter && p->shared)
+		return refuse(ret_why, -ENOTSUP,
+			      "address filters need a sink for each CPU: on %s they would hold for every process",
+			      sink_name(t, p->cpus[0].sink));
+	if (o->filter && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
+		return refuse(ret_why, -ENOTSUP, "the trace units have no address comparators for filters");
+	p->exclude_kernel = !o->kernel;
+	p->cycles = o->cycles;
+	p->type = t->pmu.type;
+	for (size_t i = 0; i < p->n_cpus; i++)
+		p->cpus[i].configr = is_etm4 ? configr : p->words[0];
+	return 0;
+}
+
+static uint64_t power_of_two(uint64_t size)
+{
+	uint64_t n = PLAN_AUX_MIN;
+
+	while (n * 2 <= size && n < PLAN_AUX_MAX)
+		n *= 2;
+	return n;
+}
+
+/* The first CPU of each shared sink keeps what is in it. An AUX buffer smaller than the sink's own would lose some. */
+static void choose_keepers(const struct topology *t, struct plan *p, uint64_t size)
+{
+	for (size_t i = 0; i < p->n_cpus; i++) {
+		struct plan_cpu *c = &p->cpus[i];
+
+		c->keeper = true;
+		for (size_t before = 0; before < i && !p->direct; before++)
+			c->keeper &= p->cpus[before].sink != c->sink;
+		c->aux_size = c->keeper ? size : MIN(size, PLAN_AUX_MIN);
+		while (c->keeper && !p->direct && c->aux_size < t->sinks[c->sink].buffer && c->aux_size < PLAN_AUX_MAX)
+			c->aux_size *= 2;
+	}
+}
+
+static void add_up(struct plan *p, unsigned n_threads)
+{
+	p->data_size = p->shared ? DATA_SIZE_SHARED : DATA_SIZE;
+	p->memory = 0;
+	for (size_t i = 0; i < p->n_cpus; i++)
+		p->memory += p->cpus[i].aux_size + p->data_size + 4096;
+	p->n_events = p->n_cpus * (p->shared ? 1 : MAX(n_threads, 1u));
+}
+
+static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
+			const struct plan_target *target, struct plan *p, char *ret_why)
+{
+	uint64_t wanted = power_of_two(s->aux_size), size = wanted;
+
+	for (;; size /= 2) {
+		choose_keepers(t, p, size);
+		add_up(p, target->n_threads);
+		if (p->memory + use->memory <= s->memory)
+			break;
+		if (size == PLAN_AUX_MIN)
+			return refuse(
+			    ret_why, -ENOSPC,
+			    "rings on %zu CPUs take %llu KiB at least; other targets have %llu KiB already, and "
+			    "%llu KiB is the limit for all (rings-max)",
+			    p->n_cpus, (unsigned long long)p->memory >> 10, (unsigned long long)use->memory >> 10,
+			    (unsigned long long)s->memory >> 10);
+	}
+	if (size < wanted)
+		miss(p, "rings are of %llu KiB a CPU, not %llu: memory for rings is short (rings-max)",
+		     (unsigned long long)size >> 10, (unsigned long long)wanted >> 10);
+	return 0;
+}
+
+bool plan_same(const struct plan *a, const struct plan *b)
+{
+	if (a->shared != b->shared || a->direct != b->direct || a->exclude_kernel != b->exclude_kernel ||
+	    a->type != b->type || a->n_cpus != b->n_cpus || memcmp(a->words, b->words, sizeof(a->words)) != 0)
+		return false;
+	for (size_t i = 0; i < a->n_cpus; i++)
+		if (a->cpus[i].cpu != b->cpus[i].cpu || a->cpus[i].sink != b->cpus[i].sink)
+			return false;
+	return true;
+}
+
+static int check_company(const struct plan_use *use, const struct plan *p, char *ret_why)
+{
+	if (p->shared && use->n_private)
+		return refuse(ret_why, -EBUSY,
+			      "%u targets are traced on sinks of their own, and the kernel does not trace a shared one "
+			      "beside them",
+			      use->n_private);
+	if (!p->shared && use->arena)
+		return refuse(ret_why, -EBUSY,
+			      "a shared sink is armed, and the kernel does not trace single threads beside it");
+	if (p->shared && use->arena && !plan_same(p, use->arena))
+		return refuse(ret_why, -EBUSY, "the shared sink is armed for others with other options (%s%s)",
+			      use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
+			      use->arena->cycles ? ", with cycle counts" : "");
+	return 0;
+}
+
+static int fill(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
+		const struct plan_target *target, struct plan *p, char *ret_why)
+{
+	const char *sink = target->options->sink ? target->options->sink : s->sink;
+	int rc;
+
+	if (!t->pmu.there || t->pmu.type == 0)
+		return refuse(ret_why, -ENODEV, "this kernel has no cs_etm PMU (csight doctor)");
+	rc = choose_sinks(t, sink, p, ret_why);
+	if (rc < 0)
+		return rc;
+	p->shared = !p->direct || s->machine;
+	rc = choose_options(t, target, p, ret_why);
+	if (rc == 0)
+		rc = choose_sizes(t, s, use, target, p, ret_why);
+	return rc < 0 ? rc : check_company(use, p, ret_why);
+}
+
+int plan_make(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
+	      const struct plan_target *target, struct plan **ret, char ret_why[PLAN_WHY_MAX])
+{
+	_cleanup_(plan_freep) struct plan *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->missing.limit = CAPTURE_MISSING_MAX;
+	rc = fill(t, s, use, target, p, ret_why);
+	if (rc < 0) {
+		if (rc == -ENOMEM)
+			refuse(ret_why, rc, "out of memory");
+		return rc;
+	}
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+struct plan *plan_free(struct plan *p)
+{
+	if (!p)
+		return NULL;
+	free(p->cpus);
+	buf_done(&p->missing);
+	free(p);
+	return NULL;
+}

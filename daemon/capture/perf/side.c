@@ -1,0 +1,356 @@
+#include "config.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+
+#include "daemon/capture/perf/side.h"
+#include "daemon/capture/perf/tasks.h"
+#include "lib/base/array.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
+
+/* One CPU's. */
+struct line {
+	uint32_t cpu;
+	int fd, switch_fd;
+	struct pevent_ring ring;
+	uint64_t newest;  /* time of its last record */
+	uint64_t enabled; /* how long it was, when last looked at */
+};
+
+struct waiting {
+	uint64_t time;
+	size_t at; /* in pending */
+};
+
+struct side {
+	struct side_user user;
+	int poll_fd;
+	struct line *lines;
+	size_t n_lines;
+	struct buf raw, pending; /* pending: records that are wanted and not given on yet */
+	struct waiting *order;
+	size_t n_order, order_room;
+	uint64_t now, newest;
+	int64_t shift;
+	bool lost;
+	uint64_t lost_since;
+};
+
+int side_new(const struct side_user *user, int poll_fd, struct side **ret)
+{
+	struct side *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->user = *user;
+	s->poll_fd = poll_fd;
+	s->pending.limit = PENDING_MAX;
+	*ret = s;
+	return 0;
+}
+
+static void close_line(struct line *l)
+{
+	closep(&l->switch_fd);
+	pevent_unmap(&l->ring);
+	closep(&l->fd);
+}
+
+void side_close(struct side *s)
+{
+	for (size_t i = 0; i < s->n_lines; i++)
+		close_line(&s->lines[i]);
+	free(s->lines);
+	s->lines = NULL;
+	s->n_lines = 0;
+}
+
+struct side *side_free(struct side *s)
+{
+	if (!s)
+		return NULL;
+	side_close(s);
+	buf_done(&s->raw);
+	buf_done(&s->pending);
+	free(s->order);
+	free(s);
+	return NULL;
+}
+
+bool side_is_open(const struct side *s)
+{
+	return s->n_lines > 0;
+}
+
+static struct perf_event_attr dummy(void)
+{
+	struct perf_event_attr attr =
+	    pevent_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+
+	attr.exclude_kernel = 1;
+	attr.watermark = 1;
+	attr.wakeup_watermark = DATA_SIZE / 4;
+	return attr;
+}
+
+static int open_switches(struct line *l)
+{
+	struct perf_event_attr attr = dummy();
+	int fd, rc;
+
+	attr.context_switch = 1;
+	rc = pevent_open(&attr, -1, (int)l->cpu, &fd);
+	if (rc == 0) {
+		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)l->fd);
+		if (rc == 0)
+			rc = pevent_control(fd, PERF_EVENT_IOC_ENABLE, 0);
+		if (rc < 0)
+			closep(&fd);
+		else
+			l->switch_fd = fd;
+	}
+	return rc;
+}
+
+static int open_line(struct side *s, uint32_t cpu, struct line *ret)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	struct line l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
+	struct perf_event_attr attr = dummy();
+	int rc;
+
+	attr.mmap = attr.mmap2 = attr.mmap_data = 1;
+	attr.comm = attr.comm_exec = attr.task = 1;
+	rc = pevent_open(&attr, -1, (int)cpu, &l.fd);
+	if (rc == 0)
+		rc = pevent_map(l.fd, DATA_SIZE, 0, &l.ring);
+	if (rc == 0)
+		rc = pevent_control(l.fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, l.fd, &wanted) < 0)
+		rc = -errno;
+	if (rc < 0)
+		close_line(&l);
+	else
+		*ret = l;
+	return rc;
+}
+
+static bool among(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
+{
+	for (size_t i = 0; i < n_cpus; i++)
+		if (cpus[i] == cpu)
+			return true;
+	return false;
+}
+
+static void lose(struct side *s, uint64_t since)
+{
+	s->lost_since = s->lost ? MIN(s->lost_since, since) : since;
+	s->lost = true;
+}
+
+/* The event of a CPU that went off is dead, also when the CPU has come back: its time stands still. */
+static bool is_alive(struct side *s, struct line *l)
+{
+	uint64_t enabled = pevent_enabled(l->fd);
+
+	if (enabled == l->enabled) {
+		lose(s, l->newest);
+		return false;
+	}
+	l->enabled = enabled;
+	return true;
+}
+
+static struct line *find(struct side *s, uint32_t cpu)
+{
+	for (size_t i = 0; i < s->n_lines; i++)
+		if (s->lines[i].cpu == cpu)
+			return &s->lines[i];
+	return NULL;
+}
+
+int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches, char *ret_why, size_t room)
+{
+	struct line *more = reallocarray(s->lines, s->n_lines + n_cpus, sizeof(*more));
+	size_t kept = 0;
+	int rc = 0;
+
+	if (!more)
+		return -ENOMEM;
+	s->lines = more;
+	for (size_t i = 0; i < s->n_lines; i++)
+		if (among(cpus, n_cpus, s->lines[i].cpu) && is_alive(s, &s->lines[i]))
+			s->lines[kept++] = s->lines[i];
+		else
+			close_line(&s->lines[i]);
+	s->n_lines = kept;
+	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
+		if (find(s, cpus[i]))
+			continue;
+		rc = open_line(s, cpus[i], &s->lines[s->n_lines]);
+		if (rc == 0)
+			s->n_lines++;
+		else if (rc == -ENODEV)
+			rc = 0;
+	}
+	for (size_t i = 0; i < s->n_lines && rc == 0; i++) {
+		struct line *l = &s->lines[i];
+
+		if (switches && l->switch_fd < 0)
+			rc = open_switches(l);
+		else if (!switches)
+			closep(&l->switch_fd);
+	}
+	if (rc < 0)
+		pevent_explain(ret_why, room, rc, "watching processes (perf_event_open)",
+			       n_cpus * (uint64_t)(DATA_SIZE + 4096));
+	return rc;
+}
+
+static void keep(struct side *s, const struct pevent_record *r, const uint8_t *record, size_t size)
+{
+	if (array_room(s->order, s->n_order, &s->order_room) < 0) {
+		lose(s, r->origin.time);
+		return;
+	}
+	s->order[s->n_order++] = (struct waiting){ r->origin.time, s->pending.size };
+	buf_add(&s->pending, record, size);
+	if (buf_error(&s->pending)) {
+		s->pending.error = 0;
+		s->n_order--;
+		lose(s, r->origin.time);
+	}
+}
+
+static void take(struct side *s, struct line *l, uint32_t self)
+{
+	const uint8_t *at;
+	size_t left;
+
+	/* Of what found no room the kernel tells only with the next record, which may be long in coming. */
+	if (l->ring.data_size - pevent_filled(&l->ring) < RECORD_MAX)
+		lose(s, l->newest);
+	buf_clear(&s->raw);
+	if (pevent_take(&l->ring, &s->raw) < 0) {
+		lose(s, l->newest);
+		return;
+	}
+	at = s->raw.data;
+	for (left = s->raw.size; left;) {
+		struct pevent_record r;
+		int size = pevent_parse(at, left, &r);
+		uint32_t pid;
+
+		if (size < 0) {
+			lose(s, l->newest);
+			break;
+		}
+		pid = tasks_pid_of(&r);
+		if (r.type == PERF_RECORD_LOST)
+			lose(s, l->newest);
+		else if (pid && s->user.wants(s->user.data, pid, r.type))
+			keep(s, &r, at, (size_t)size);
+		if (r.type == PERF_RECORD_COMM && r.origin.tid == self)
+			s->now = MAX(s->now, r.origin.time);
+		l->newest = MAX(l->newest, r.origin.time);
+		s->newest = MAX(s->newest, r.origin.time);
+		at += size;
+		left -= (size_t)size;
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct waiting *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Those later than now may have a predecessor that another CPU's ring did not show yet. */
+static void give_on(struct side *s)
+{
+	struct buf rest = { .limit = PENDING_MAX };
+	size_t n_rest = 0;
+
+	qsort(s->order, s->n_order, sizeof(*s->order), by_time);
+	for (size_t i = 0; i < s->n_order; i++) {
+		const uint8_t *record = s->pending.data + s->order[i].at;
+		struct pevent_record r;
+		int size = pevent_parse(record, s->pending.size - s->order[i].at, &r);
+
+		if (size < 0)
+			continue;
+		if (r.origin.time <= s->now) {
+			s->user.record(s->user.data, tasks_pid_of(&r), &r);
+			continue;
+		}
+		s->order[n_rest++] = (struct waiting){ r.origin.time, rest.size };
+		buf_add(&rest, record, (size_t)size);
+	}
+	if (buf_error(&rest)) {
+		lose(s, s->now);
+		n_rest = 0;
+		buf_clear(&rest);
+	}
+	s->n_order = n_rest;
+	buf_done(&s->pending);
+	s->pending = rest;
+}
+
+/*
+ * The kernel's clock is asked by giving this thread the name that it has: of that there is a record, too. It tells when
+ * every record of an earlier time has been written.
+ */
+void side_drain(struct side *s)
+{
+	uint32_t self = (uint32_t)gettid();
+	uint64_t before = s->now, begun, ended;
+	char name[16] = "";
+
+	if (!s->n_lines)
+		return;
+	prctl(PR_GET_NAME, name);
+	begun = now_ns(CLOCK_MONOTONIC);
+	prctl(PR_SET_NAME, name);
+	ended = now_ns(CLOCK_MONOTONIC);
+	for (size_t i = 0; i < s->n_lines; i++)
+		take(s, &s->lines[i], self);
+	/* Its record may have been lost, or its CPU have no line. */
+	if (s->now == before)
+		s->now = s->newest;
+	else if (!pevent_shift(&s->lines[0].ring, &s->shift))
+		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
+	give_on(s);
+}
+
+int64_t side_shift(const struct side *s)
+{
+	return s->shift;
+}
+
+uint64_t side_now(const struct side *s)
+{
+	return s->now;
+}
+
+bool side_lost(struct side *s, uint64_t *ret_since)
+{
+	bool lost = s->lost;
+
+	if (lost)
+		*ret_since = s->lost_since;
+	s->lost = false;
+	return lost;
+}
+
+struct pd_clock side_clock(const struct side *s)
+{
+	return s->n_lines ? pevent_clock(&s->lines[0].ring) : (struct pd_clock){ 0 };
+}

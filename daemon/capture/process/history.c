@@ -1,0 +1,523 @@
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/capture/process/history.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+enum { RECORDS_MAX = 32 << 10, LOOKS_MAX = 64 << 10 };
+
+#define NO_LOOK UINT32_MAX
+
+struct look {
+	uint64_t start, end, from, to;
+	enum history_look kind;
+	uint8_t *bytes;
+};
+
+struct history {
+	bool data, described;
+	struct history_record *records; /* by time */
+	size_t n_records, room_records;
+	struct look *looks; /* by when they ended */
+	size_t n_looks, room_looks;
+	uint64_t bytes;
+	uint64_t seen; /* when what is not told was last looked for; UINT64_MAX: all records from then on are here */
+};
+
+/* The state at one time, while time passes. */
+struct sweep {
+	const struct history *history;
+	struct history_segment *list, *next; /* by address; next: being made */
+	size_t n, room, n_next, room_next;
+	struct history_out *outs;
+	size_t n_outs, room_outs;
+	bool telling; /* outs are wanted */
+	int error;
+};
+
+int history_new(bool data, struct history **ret)
+{
+	struct history *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	h->data = data;
+	h->seen = UINT64_MAX;
+	*ret = h;
+	return 0;
+}
+
+struct history *history_free(struct history *h)
+{
+	if (!h)
+		return NULL;
+	for (size_t i = 0; i < h->n_looks; i++)
+		free(h->looks[i].bytes);
+	free(h->looks);
+	free(h->records);
+	free(h);
+	return NULL;
+}
+
+void history_described(struct history *h, bool described)
+{
+	h->described = described;
+}
+
+/* What was seen instead of what was told came with this one, not before. */
+static void take_back(struct history *h, const struct history_record *r)
+{
+	size_t from = h->n_records, kept;
+
+	while (from && h->records[from - 1].time >= h->seen)
+		from--;
+	kept = from;
+	for (size_t i = from; i < h->n_records; i++) {
+		const struct history_record *f = &h->records[i];
+
+		if (!f->instead || f->time != h->seen || f->start >= r->end || f->end <= r->start)
+			h->records[kept++] = *f;
+	}
+	h->n_records = kept;
+}
+
+int history_record(struct history *h, const struct history_record *r)
+{
+	size_t at;
+
+	if (r->start >= r->end)
+		return 0;
+	if (r->found)
+		h->seen = r->time;
+	else if (r->time > h->seen)
+		take_back(h, r);
+	at = h->n_records;
+	if (h->n_records >= RECORDS_MAX)
+		return -ENOSPC;
+	if (array_room(h->records, h->n_records, &h->room_records) < 0)
+		return -ENOMEM;
+	while (at && h->records[at - 1].time > r->time)
+		at--;
+	memmove(&h->records[at + 1], &h->records[at], (h->n_records - at) * sizeof(*h->records));
+	h->records[at] = *r;
+	h->n_records++;
+	return 0;
+}
+
+static int add_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint64_t to,
+		    uint8_t *bytes)
+{
+	if (start >= end || h->n_looks >= LOOKS_MAX || array_room(h->looks, h->n_looks, &h->room_looks) < 0) {
+		free(bytes);
+		return start >= end ? 0 : h->n_looks >= LOOKS_MAX ? -ENOSPC : -ENOMEM;
+	}
+	h->looks[h->n_looks++] = (struct look){ start, end, from, to, kind, bytes };
+	if (bytes)
+		h->bytes += end - start;
+	return 0;
+}
+
+int history_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint8_t *bytes)
+{
+	return add_look(h, kind, start, end, from, UINT64_MAX, bytes);
+}
+
+void history_close(struct history *h, uint64_t now)
+{
+	for (size_t i = h->n_looks; i-- > 0 && h->looks[i].to == UINT64_MAX;)
+		h->looks[i].to = now;
+	h->seen = UINT64_MAX;
+}
+
+static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, const struct history_segment *seg,
+		 const uint8_t *bytes)
+{
+	struct history_out *last = s->n_outs ? &s->outs[s->n_outs - 1] : NULL;
+
+	if (!s->telling)
+		return;
+	/* Parts that a record was cut into are one again. */
+	if (last && kind != OUT_CODE && last->kind == kind && last->time == time && last->end == seg->start &&
+	    last->image == seg->image && last->path == seg->path &&
+	    (kind != OUT_FILE || last->offset + (last->end - last->start) == seg->offset)) {
+		last->end = seg->end;
+		return;
+	}
+	if (array_room(s->outs, s->n_outs, &s->room_outs) < 0) {
+		s->error = -ENOMEM;
+		return;
+	}
+	s->outs[s->n_outs] = (struct history_out){ .time = time,
+						   .start = seg->start,
+						   .end = seg->end,
+						   .offset = seg->offset,
+						   .kind = kind,
+						   .image = seg->image,
+						   .path = seg->path,
+						   .bytes = bytes,
+						   .order = (uint32_t)s->n_outs };
+	s->n_outs++;
+}
+
+/* Nothing more will be learned of it. */
+static void retire(struct sweep *s, const struct history_segment *seg)
+{
+	if (seg->kind == HISTORY_MEMORY && !seg->writable && !seg->known && !seg->closed && !s->history->described)
+		emit(s, OUT_UNKNOWN, seg->since, seg, NULL);
+}
+
+static void put(struct sweep *s, const struct history_segment *seg)
+{
+	if (seg->start >= seg->end)
+		return;
+	if (array_room(s->next, s->n_next, &s->room_next) < 0)
+		s->error = -ENOMEM;
+	else
+		s->next[s->n_next++] = *seg;
+}
+
+static struct history_segment part(const struct history_segment *seg, uint64_t start, uint64_t end)
+{
+	struct history_segment p = *seg;
+
+	p.offset += start - p.start;
+	p.start = start;
+	p.end = end;
+	return p;
+}
+
+static bool same_backing(const struct history_segment *seg, const struct history_record *r)
+{
+	if (seg->kind != r->kind || seg->image != r->image)
+		return false;
+	return seg->kind != HISTORY_FILE || seg->offset - seg->start == r->offset - r->start;
+}
+
+/* The part of a record where seg was before; NULL: nothing was. */
+static void place(struct sweep *s, const struct history_record *r, uint64_t start, uint64_t end,
+		  const struct history_segment *seg)
+{
+	const struct history *h = s->history;
+	bool same = seg && same_backing(seg, r);
+	struct history_segment now = { .start = start,
+				       .end = end,
+				       .offset = r->offset + (start - r->start),
+				       .since = r->time,
+				       .kind = r->kind,
+				       .writable = r->writable,
+				       .image = r->image,
+				       .look = NO_LOOK,
+				       .path = r->path };
+
+	if (start >= end)
+		return;
+	if (r->kind == HISTORY_NONE && seg && seg->kind == HISTORY_MEMORY && h->described) {
+		now = *seg;
+		now.closed = true;
+		put(s, &now);
+		return;
+	}
+	if (r->kind >= HISTORY_NONE) {
+		if (seg) {
+			retire(s, seg);
+			emit(s, r->kind == HISTORY_LOST ? OUT_UNKNOWN : OUT_NONE, r->time, &now, NULL);
+		}
+		return;
+	}
+	if (same && !seg->closed && seg->writable == r->writable && (r->found || (h->data && !r->writable))) {
+		put(s, seg);
+		return;
+	}
+	if (seg)
+		retire(s, seg);
+	if (same && seg->writable && !r->writable)
+		now.open_since = seg->open_since ? seg->open_since : seg->since;
+	put(s, &now);
+	if (r->kind == HISTORY_FILE) {
+		emit(s, OUT_FILE, r->time, &now, NULL);
+	} else if (!(same && h->described)) {
+		emit(s, OUT_MEMORY, r->time, &now, NULL);
+		if (r->writable)
+			emit(s, OUT_UNKNOWN, r->time, &now, NULL);
+	}
+}
+
+static void swap_lists(struct sweep *s, size_t first, size_t end)
+{
+	size_t total = s->n - (end - first) + s->n_next;
+
+	/* next holds what comes in place of [first, end). */
+	while (!s->error && total > s->room)
+		s->error = array_room(s->list, s->room, &s->room);
+	if (s->error)
+		return;
+	if (s->n > end)
+		memmove(&s->list[first + s->n_next], &s->list[end], (s->n - end) * sizeof(*s->list));
+	if (s->n_next)
+		memcpy(&s->list[first], s->next, s->n_next * sizeof(*s->list));
+	s->n = total;
+	s->n_next = 0;
+}
+
+/* The first segment that ends after addr. */
+static size_t find(const struct sweep *s, uint64_t addr)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->list[middle].end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void apply_record(struct sweep *s, const struct history_record *r)
+{
+	size_t first = find(s, r->start), i;
+	uint64_t at = r->start;
+
+	for (i = first; i < s->n && s->list[i].start < r->end; i++) {
+		struct history_segment seg = s->list[i], cut;
+		uint64_t start = MAX(seg.start, r->start), end = MIN(seg.end, r->end);
+
+		cut = part(&seg, seg.start, start);
+		put(s, &cut);
+		place(s, r, at, start, NULL);
+		cut = part(&seg, start, end);
+		place(s, r, start, end, &cut);
+		cut = part(&seg, end, seg.end);
+		put(s, &cut);
+		at = end;
+	}
+	place(s, r, at, r->end, NULL);
+	swap_lists(s, first, i);
+}
+
+static void count_look(struct sweep *s, const struct look *l, uint32_t index, struct history_segment *seg)
+{
+	if (l->kind == HISTORY_CLEAN ? seg->kind != HISTORY_FILE || seg->writable
+				     : seg->writable != (l->kind == HISTORY_DIRTY))
+		return;
+	if (l->kind == HISTORY_DIRTY && (seg->kind != HISTORY_FILE || seg->known))
+		return;
+	seg->known = true;
+	seg->look = index;
+	if (l->kind == HISTORY_CLEAN)
+		return;
+	if (l->kind == HISTORY_DIRTY) {
+		emit(s, OUT_UNKNOWN, seg->since, seg, NULL);
+		return;
+	}
+	if (seg->open_since)
+		emit(s, OUT_UNKNOWN, seg->open_since, seg, NULL);
+	emit(s, OUT_CODE, seg->since, seg, l->bytes + (seg->start - l->start));
+}
+
+static void apply_look(struct sweep *s, uint32_t index)
+{
+	const struct look *l = &s->history->looks[index];
+	size_t first = find(s, l->start), i;
+
+	for (i = first; i < s->n && s->list[i].start < l->end; i++) {
+		struct history_segment seg = s->list[i], cut;
+		uint64_t start = MAX(seg.start, l->start), end = MIN(seg.end, l->end);
+
+		if (seg.since > l->from || seg.closed) {
+			put(s, &seg);
+			continue;
+		}
+		cut = part(&seg, seg.start, start);
+		put(s, &cut);
+		cut = part(&seg, start, end);
+		count_look(s, l, index, &cut);
+		put(s, &cut);
+		cut = part(&seg, end, seg.end);
+		put(s, &cut);
+	}
+	swap_lists(s, first, i);
+}
+
+/* Up to and including a time. */
+static void sweep(struct sweep *s, uint64_t until)
+{
+	const struct history *h = s->history;
+	size_t r = 0;
+
+	for (size_t l = 0; l <= h->n_looks && !s->error; l++) {
+		uint64_t to = l < h->n_looks ? MIN(h->looks[l].to, until) : until;
+
+		for (; r < h->n_records && h->records[r].time <= to && !s->error; r++)
+			apply_record(s, &h->records[r]);
+		if (l < h->n_looks && h->looks[l].to <= until && !s->error)
+			apply_look(s, (uint32_t)l);
+	}
+}
+
+static void sweep_done(struct sweep *s)
+{
+	free(s->list);
+	free(s->next);
+	free(s->outs);
+}
+
+int history_segments(const struct history *h, struct history_segment **ret, size_t *ret_n)
+{
+	_cleanup_(sweep_done) struct sweep s = { .history = h };
+
+	sweep(&s, UINT64_MAX);
+	if (s.error)
+		return s.error;
+	*ret = TAKE_PTR(s.list);
+	*ret_n = s.n;
+	return 0;
+}
+
+static int compare_outs(const void *left, const void *right)
+{
+	const struct history_out *a = left, *b = right;
+	int x = a->kind < OUT_UNKNOWN ? OUT_NONE : a->kind, y = b->kind < OUT_UNKNOWN ? OUT_NONE : b->kind;
+
+	if (a->time != b->time)
+		return a->time < b->time ? -1 : 1;
+	return x != y ? x - y : (a->order > b->order) - (a->order < b->order);
+}
+
+int history_outs(const struct history *h, struct history_out **ret, size_t *ret_n)
+{
+	_cleanup_(sweep_done) struct sweep s = { .history = h, .telling = true };
+
+	sweep(&s, UINT64_MAX);
+	for (size_t i = 0; i < s.n; i++)
+		retire(&s, &s.list[i]);
+	if (s.error)
+		return s.error;
+	if (s.n_outs)
+		qsort(s.outs, s.n_outs, sizeof(*s.outs), compare_outs);
+	*ret = TAKE_PTR(s.outs);
+	*ret_n = s.n_outs;
+	return 0;
+}
+
+/* What is left of a look that counts for a segment. */
+static int keep_look(struct history *h, const struct look *old, const struct history_segment *seg)
+{
+	uint8_t *bytes = NULL;
+
+	if (old->bytes) {
+		bytes = malloc(seg->end - seg->start);
+		if (!bytes)
+			return -ENOMEM;
+		memcpy(bytes, old->bytes + (seg->start - old->start), seg->end - seg->start);
+	}
+	return add_look(h, old->kind, seg->start, seg->end, old->from, old->to, bytes);
+}
+
+static int compare_by_look(const void *left, const void *right)
+{
+	const struct history_segment *a = left, *b = right;
+
+	return (a->look > b->look) - (a->look < b->look);
+}
+
+static int fold(struct history *h, struct history *base, const struct sweep *s)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n && rc == 0; i++) {
+		const struct history_segment *seg = &s->list[i];
+		struct history_record r = { .time = seg->since,
+					    .start = seg->start,
+					    .end = seg->end,
+					    .offset = seg->offset,
+					    .kind = seg->kind,
+					    .writable = seg->writable,
+					    .image = seg->image,
+					    .path = seg->path };
+
+		rc = history_record(base, &r);
+	}
+	if (s->n)
+		qsort(s->list, s->n, sizeof(*s->list), compare_by_look);
+	for (size_t i = 0; i < s->n && rc == 0; i++)
+		if (s->list[i].look != NO_LOOK)
+			rc = keep_look(base, &h->looks[s->list[i].look], &s->list[i]);
+	return rc;
+}
+
+int history_forget(struct history *h, uint64_t before)
+{
+	_cleanup_(sweep_done) struct sweep s = { .history = h };
+	struct history *base, old;
+	int rc = history_new(h->data, &base);
+
+	if (rc < 0)
+		return rc;
+	base->described = h->described;
+	sweep(&s, before);
+	rc = s.error ? s.error : fold(h, base, &s);
+	for (size_t i = 0; i < h->n_records && rc == 0; i++)
+		if (h->records[i].time > before)
+			rc = history_record(base, &h->records[i]);
+	for (size_t i = 0; i < h->n_looks && rc == 0; i++)
+		if (h->looks[i].to > before)
+			rc = add_look(base, h->looks[i].kind, h->looks[i].start, h->looks[i].end, h->looks[i].from,
+				      h->looks[i].to, TAKE_PTR(h->looks[i].bytes));
+	/* Late is better than torn: what was moved over is complete only now. */
+	old = *h;
+	*h = *base;
+	*base = old;
+	history_free(base);
+	return rc;
+}
+
+void history_prune(struct history *h, uint64_t before)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->n_records; i++)
+		if (h->records[i].kind < HISTORY_NONE) {
+			low = MIN(low, h->records[i].start);
+			high = MAX(high, h->records[i].end);
+		}
+	for (size_t i = 0; i < h->n_records; i++) {
+		const struct history_record *r = &h->records[i];
+		bool keep = r->kind != HISTORY_NONE || r->time >= before;
+
+		for (size_t k = 0; !keep && r->start < high && r->end > low && k < h->n_records; k++)
+			keep = h->records[k].kind < HISTORY_NONE && h->records[k].start < r->end &&
+			       h->records[k].end > r->start;
+		if (keep)
+			h->records[kept++] = *r;
+	}
+	h->n_records = kept;
+}
+
+uint64_t history_image_time(const struct history *h, uint32_t image)
+{
+	for (size_t i = 0; i < h->n_records; i++)
+		if (h->records[i].image == image)
+			return h->records[i].time;
+	return UINT64_MAX;
+}
+
+uint64_t history_middle(const struct history *h)
+{
+	return h->n_records ? h->records[h->n_records / 2].time : 0;
+}
+
+uint64_t history_bytes(const struct history *h)
+{
+	return h->bytes;
+}
+
+uint64_t history_memory(const struct history *h)
+{
+	return h->bytes + h->room_records * sizeof(*h->records) + h->room_looks * sizeof(*h->looks);
+}

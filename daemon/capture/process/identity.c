@@ -1,0 +1,75 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/capture/process/identity.h"
+#include "lib/base/util.h"
+
+int file_identify(int fd, struct file_identity *ret)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) < 0)
+		return -errno;
+	*ret = (struct file_identity){
+		.major = stx.stx_dev_major,
+		.minor = stx.stx_dev_minor,
+		.inode = stx.stx_ino,
+		.size = stx.stx_size,
+		.mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec,
+		.ctime = (uint64_t)stx.stx_ctime.tv_sec * 1000000000u + stx.stx_ctime.tv_nsec,
+		.links = stx.stx_nlink,
+		.uid = stx.stx_uid,
+		.mode = stx.stx_mode,
+		.regular = S_ISREG(stx.stx_mode),
+		.directory = S_ISDIR(stx.stx_mode),
+	};
+	return 0;
+}
+
+/* 1: it is one of the kernel's; 0: one in user space; -ENOENT: not among these mounts. */
+static int mounted(const char *mounts, const struct file_identity *id, bool theirs)
+{
+	_cleanup_fclose_ FILE *f = fopen(mounts, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	while (f && getline(&line, &room, f) > 0) {
+		unsigned major, minor;
+		const char *type = strstr(line, " - ");
+
+		if (!type || sscanf(line, "%*u %*u %u:%u", &major, &minor) != 2 || major != id->major ||
+		    minor != id->minor)
+			continue;
+		/* A user can lay an overlay over a file system in user space, in namespaces of his own. */
+		return strncmp(type + 3, "fuse", 4) != 0 && !(theirs && strncmp(type + 3, "overlay ", 8) == 0);
+	}
+	return -ENOENT;
+}
+
+static bool other_users(pid_t pid)
+{
+	char path[64], ours[64] = "", theirs[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	return readlink("/proc/self/ns/user", ours, sizeof(ours) - 1) < 0 ||
+	       readlink(path, theirs, sizeof(theirs) - 1) < 0 || strcmp(ours, theirs) != 0;
+}
+
+bool file_answers(int fd, const struct file_identity *id, pid_t pid)
+{
+	char mounts[64];
+	int rc;
+
+	/* What is shared memory says so itself. */
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return true;
+	rc = mounted("/proc/self/mountinfo", id, false);
+	if (rc == -ENOENT && pid) {
+		snprintf(mounts, sizeof(mounts), "/proc/%d/mountinfo", (int)pid);
+		rc = mounted(mounts, id, other_users(pid));
+	}
+	return rc == -ENOENT ? id->major != 0 : rc > 0;
+}

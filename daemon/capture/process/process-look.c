@@ -1,0 +1,464 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/capture/process/process-look.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+#include "lib/emu/buildid.h"
+
+enum {
+	BYTES_MAX = 64 << 20, /* of code in memory that are kept */
+	TAKEN_MAX = 16 << 10, /* stretches in one look */
+	PAGES_MAX = 4 << 20,  /* looked at in one look */
+	CHUNK_PAGES = 16 << 10,
+};
+
+static const uint64_t idle_ns = 1000 * 1000 * 1000; /* how often what was not told is looked for */
+static const uint64_t file_step_ns = 20 * 1000 * 1000;
+
+/* What was read, until it is sure that it counts. */
+struct taken {
+	enum history_look kind;
+	uint64_t start, end;
+	uint8_t *bytes;
+};
+
+struct look_state {
+	struct process *process;
+	struct procfs_maps maps;
+	int memory;
+	struct taken *list;
+	size_t n, room;
+	uint64_t now, pages, bytes;
+};
+
+static void look_done(struct look_state *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->list[i].bytes);
+	free(l->list);
+	procfs_maps_done(&l->maps);
+	closep(&l->memory);
+}
+
+static bool take(struct look_state *l, enum history_look kind, uint64_t start, uint64_t end, uint8_t *bytes)
+{
+	if (array_room(l->list, l->n, &l->room) < 0) {
+		free(bytes);
+		return false;
+	}
+	l->list[l->n++] = (struct taken){ kind, start, end, bytes };
+	return true;
+}
+
+static struct process_map told_map(const struct procfs_map *m, uint64_t start, uint64_t end, uint64_t now)
+{
+	return (struct process_map){ .time = now,
+				     .addr = start,
+				     .len = end - start,
+				     .offset = m->offset + (start - m->start),
+				     .prot = m->prot,
+				     .flags = m->shared ? MAP_SHARED : MAP_PRIVATE,
+				     .major = m->major,
+				     .minor = m->minor,
+				     .inode = m->inode,
+				     .path = m->path };
+}
+
+/* Whether a mapping is what a segment within it says. */
+static bool same_thing(struct process *p, const struct procfs_map *m, const struct history_segment *s)
+{
+	const struct image *i = s->kind == HISTORY_FILE ? process_image(p, s->image) : NULL;
+
+	if (s->closed)
+		return false;
+	if (!i)
+		return !m->inode || m->shared || s->writable;
+	if (m->shared || m->offset - m->start != s->offset - s->start)
+		return false;
+	return i->inode ? i->inode == m->inode && i->major == m->major && i->minor == m->minor
+			: strcmp(i->path, m->path) == 0;
+}
+
+/* What is there and was not told: mappings that were moved, and records that are still to come. */
+static void find_untold(struct look_state *l, const struct history_segment *list, size_t n)
+{
+	size_t s = 0;
+
+	for (size_t i = 0; i < l->maps.n; i++) {
+		const struct procfs_map *m = &l->maps.list[i];
+		uint64_t at = m->start;
+
+		while (s < n && list[s].end <= m->start)
+			s++;
+		for (size_t k = s; at < m->end; k++) {
+			uint64_t next = k < n ? MIN(list[k].start, m->end) : m->end;
+			struct process_map found;
+
+			if (at < next) {
+				found = told_map(m, at, next, l->now);
+				process_add(l->process, &found, PROCESS_FOUND);
+			}
+			if (next == m->end)
+				break;
+			at = MAX(at, list[k].start);
+			next = MIN(list[k].end, m->end);
+			if (at < next && !same_thing(l->process, m, &list[k])) {
+				found = told_map(m, at, next, l->now);
+				process_add(l->process, &found, PROCESS_FOUND_INSTEAD);
+			}
+			at = MAX(at, next);
+		}
+	}
+}
+
+/* What was told and is there no more. */
+static void find_gone(struct look_state *l, const struct history_segment *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = list[i].start;
+
+		while (at < list[i].end && !list[i].closed) {
+			const struct procfs_map *m = procfs_maps_next(&l->maps, at);
+			struct process_map gone = { .time = l->now, .addr = at, .path = "" };
+
+			if (m && m->start <= at) {
+				at = m->end;
+				continue;
+			}
+			at = m ? MIN(m->start, list[i].end) : list[i].end;
+			gone.len = at - gone.addr;
+			process_add(l->process, &gone, PROCESS_FOUND_INSTEAD);
+		}
+	}
+}
+
+static const char *why_not(int rc)
+{
+	return rc == -EINVAL        ? "not a regular file"
+	       : rc == -EMEDIUMTYPE ? "its file system is a user's program and might not answer"
+	       : rc == -ESTALE      ? "it is not mapped any more, and another or changed file has its name"
+	       : rc == -ENOENT      ? "it is not mapped any more, and gone"
+				    : strerror(-rc);
+}
+
+/* Whether its owner may read this program, and who runs it gains nothing. */
+static bool readable(const struct file_identity *id, uid_t uid)
+{
+	return !(id->mode & (S_ISUID | S_ISGID)) && id->mode & (id->uid == uid ? S_IRUSR : S_IROTH);
+}
+
+/*
+ * A file that was mapped and is not any more, by its name. One that was changed since may be another in its place, with
+ * the same number even; and the clock of file systems goes in steps.
+ */
+static int open_by_path(struct process *p, const struct image *i, uint64_t mapped, int *ret_fd)
+{
+	uint64_t then = now_ns(CLOCK_REALTIME) - (p->shift + now_ns(CLOCK_MONOTONIC) - mapped);
+	struct file_identity id;
+	int fd, rc = procfs_file(&p->proc, i->path, &fd, &id);
+
+	if (rc < 0)
+		return rc;
+	/* Of one that is gone nobody knows any more whether it had become somebody else's. */
+	if (!procfs_alive(&p->proc) && !readable(&id, p->proc.uid)) {
+		closep(&fd);
+		return -EACCES;
+	}
+	if (!i->inode || id.ctime + file_step_ns > then || id.inode != i->inode || id.major != i->major ||
+	    id.minor != i->minor) {
+		closep(&fd);
+		return -ESTALE;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static void start_jitdump(struct process *p, const struct image *i)
+{
+	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0 && jitdump_new(fd, &p->jit) == 0)
+		history_described(p->history, true);
+}
+
+static void opened(struct look_state *l, struct image *i, int rc)
+{
+	i->tried = true;
+	i->opened_ns = l->now;
+	i->why = rc < 0 ? why_not(rc) : NULL;
+	if (rc == 0 && !i->build_id_size)
+		i->build_id_size = buildid_read(i->fd, i->build_id);
+	if (rc == 0 && jitdump_name(i->path))
+		start_jitdump(l->process, i);
+}
+
+/* What is not mapped any more may have its name still. */
+static void open_unmapped(struct look_state *l)
+{
+	struct process *p = l->process;
+
+	for (size_t k = 0; k < p->n_images; k++) {
+		struct image *i = &p->images[k];
+		uint64_t time = i->tried ? UINT64_MAX : history_image_time(p->history, i->id);
+
+		if (time != UINT64_MAX)
+			opened(l, i, open_by_path(p, i, time, &i->fd));
+	}
+}
+
+/* Numbers are used again; not every file system tells of which generation it is. */
+static bool is_generation(const struct image *i)
+{
+	uint64_t is = 0;
+
+	return !i->generation || ioctl(i->fd, FS_IOC_GETVERSION, &is) < 0 || (uint32_t)is == (uint32_t)i->generation;
+}
+
+static void open_images(struct look_state *l, const struct history_segment *list, size_t n)
+{
+	struct process *p = l->process;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct procfs_map *m = procfs_maps_find(&l->maps, list[k].start);
+		struct image *i = list[k].kind == HISTORY_FILE ? process_image(p, list[k].image) : NULL;
+		int rc;
+
+		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
+			continue;
+		rc = procfs_map_file(&p->proc, m, &i->fd);
+		/* Of what is there instead a record is still to come. */
+		if (rc == 0 && !is_generation(i)) {
+			closep(&i->fd);
+			continue;
+		}
+		if (rc != -ENOENT)
+			opened(l, i, rc);
+	}
+	open_unmapped(l);
+}
+
+static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
+{
+	struct process *p = l->process;
+	uint64_t size = end - start, at = 0;
+	uint8_t *bytes;
+
+	if (l->n >= TAKEN_MAX || history_bytes(p->history) + l->bytes + size > BYTES_MAX) {
+		p->full = true;
+		return;
+	}
+	bytes = malloc(size);
+	while (bytes && at < size) {
+		ssize_t got = pread(l->memory, bytes + at, size - at, (off_t)(start + at));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		at += (uint64_t)got;
+	}
+	if (!bytes || at < size) {
+		free(bytes);
+		return;
+	}
+	l->bytes += size;
+	take(l, HISTORY_BYTES, start, end, bytes);
+}
+
+/* Pages of a segment within one mapping that are to be read. */
+static void take_pages(struct look_state *l, const struct history_segment *s, const struct procfs_map *m,
+		       uint64_t start, uint64_t end)
+{
+	uint64_t page = procfs_page_size(), n = (end - start) / page;
+	_cleanup_free_ uint8_t *pages = malloc(n);
+	/* Of the kernel's own page there may be no trace until it is used. */
+	bool vdso = s->kind == HISTORY_MEMORY && strcmp(s->path, "[vdso]") == 0;
+	const uint8_t wanted = vdso ? 0 : PROCFS_THERE, mask = wanted | (s->kind == HISTORY_FILE ? PROCFS_FILE : 0);
+
+	l->pages += n;
+	if (!pages || procfs_pages(&l->process->proc, start, end, pages) < 0)
+		return;
+	/* A page of a private mapping that is not the file's any more was written. */
+	if (s->kind == HISTORY_FILE && !(m->prot & PROT_WRITE))
+		take(l, HISTORY_CLEAN, start, end, NULL);
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t first = i;
+
+		while (i < n && (pages[i] & mask) == wanted)
+			i++;
+		if (i == first)
+			continue;
+		if (m->prot & PROT_WRITE)
+			take(l, HISTORY_DIRTY, start + first * page, start + i * page, NULL);
+		else
+			take_bytes(l, start + first * page, start + i * page);
+	}
+}
+
+static void take_segment(struct look_state *l, const struct history_segment *s)
+{
+	uint64_t chunk = CHUNK_PAGES * procfs_page_size();
+
+	if (s->known || s->closed || (s->kind == HISTORY_MEMORY && s->writable))
+		return;
+	for (uint64_t at = s->start; at < s->end;) {
+		const struct procfs_map *m = procfs_maps_find(&l->maps, at);
+		uint64_t end;
+
+		if (!m)
+			break;
+		end = MIN(MIN(s->end, m->end), at + chunk);
+		if (l->pages >= PAGES_MAX) {
+			l->process->full = true;
+			return;
+		}
+		if (!m->shared && s->writable == !!(m->prot & PROT_WRITE))
+			take_pages(l, s, m, at, end);
+		at = end;
+	}
+}
+
+/* Whether what was read is still mapped, and cannot be written. */
+static bool still_there(const struct procfs_maps *maps, const struct taken *t)
+{
+	for (uint64_t at = t->start; at < t->end;) {
+		const struct procfs_map *m = procfs_maps_find(maps, at);
+
+		if (!m || m->shared || (t->kind != HISTORY_DIRTY && m->prot & PROT_WRITE))
+			return false;
+		at = m->end;
+	}
+	return true;
+}
+
+/* What was opened since then is not to be kept. */
+static void take_back(struct process *p, uint64_t since)
+{
+	for (size_t i = 0; i < p->n_images; i++)
+		if (p->images[i].opened_ns == since && !p->images[i].handed) {
+			closep(&p->images[i].fd);
+			p->images[i].tried = false;
+		}
+}
+
+/* It became somebody else's while it was looked at. */
+static void close_up(struct process *p, uint64_t since)
+{
+	p->closed = true;
+	take_back(p, since);
+	p->jit = jitdump_free(p->jit);
+	history_described(p->history, false);
+}
+
+static int count_taken(struct look_state *l)
+{
+	_cleanup_(procfs_maps_done) struct procfs_maps after = { 0 };
+	struct process *p = l->process;
+	int rc = l->n ? procfs_maps(&p->proc, &after) : 0;
+
+	if (rc == 0)
+		rc = procfs_owner(&p->proc);
+	if (rc == -EPERM) {
+		close_up(p, l->now);
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < l->n; i++)
+		if (still_there(&after, &l->list[i]) &&
+		    history_look(p->history, l->list[i].kind, l->list[i].start, l->list[i].end, l->now,
+				 TAKE_PTR(l->list[i].bytes)) < 0)
+			p->full = true;
+	return 0;
+}
+
+static int look_around(struct look_state *l)
+{
+	struct process *p = l->process;
+	_cleanup_free_ struct history_segment *list = NULL;
+	size_t n;
+	int rc = procfs_maps(&p->proc, &l->maps);
+
+	if (rc == 0)
+		rc = history_segments(p->history, &list, &n);
+	if (rc < 0)
+		return rc;
+	p->crowded |= l->maps.crowded;
+	find_untold(l, list, n);
+	if (!l->maps.crowded)
+		find_gone(l, list, n);
+	free(TAKE_PTR(list));
+	rc = history_segments(p->history, &list, &n);
+	if (rc == 0)
+		open_images(l, list, n);
+	l->memory = procfs_memory(&p->proc);
+	p->unread = MIN(l->memory, 0);
+	for (size_t i = 0; rc == 0 && l->memory >= 0 && i < n; i++)
+		take_segment(l, &list[i]);
+	return rc;
+}
+
+/* The largest difference is the truest, since now is always a little past; the two clocks may drift apart. */
+static void learn_shift(struct process *p, uint64_t now)
+{
+	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)),
+		old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
+
+	if (p->shift_told || (p->shift_ns && old > shift))
+		return;
+	p->shift = shift;
+	p->shift_ns = now;
+}
+
+static void read_jitdump(struct process *p)
+{
+	if (p->jit && !p->closed)
+		p->jit_broken = !jitdump_read(p->jit, p->shift);
+}
+
+int look_at(struct process *p, uint64_t now)
+{
+	_cleanup_(look_done) struct look_state l = { .process = p, .memory = -1, .now = now };
+	uint64_t told = p->look_ns;
+	int rc;
+
+	if (now > told)
+		history_close(p->history, now);
+	learn_shift(p, now);
+	/* No record of the kernel's tells that there is more. */
+	read_jitdump(p);
+	if (p->closed || (!p->pending && told && now < told + idle_ns))
+		return 0;
+	rc = procfs_owner(&p->proc);
+	p->closed = rc == -EPERM;
+	if (p->closed)
+		return 0;
+	p->unled = rc == -EAGAIN;
+	if (rc == 0)
+		rc = look_around(&l);
+	if (rc == 0)
+		rc = count_taken(&l);
+	if (rc == -EAGAIN)
+		take_back(p, now);
+	if (rc == -ESRCH) {
+		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still.
+		 */
+		take_back(p, now);
+		open_unmapped(&l);
+	}
+	if (rc < 0)
+		return rc;
+	/* One may have been found just now. */
+	read_jitdump(p);
+	history_prune(p->history, told);
+	p->look_ns = now;
+	p->pending = false;
+	return l.n > 0;
+}

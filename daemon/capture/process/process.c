@@ -1,0 +1,492 @@
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/capture/process/history.h"
+#include "daemon/capture/process/jitdump.h"
+#include "daemon/capture/process/process.h"
+#include "daemon/capture/process/process-look.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+enum {
+	IMAGES_MAX = 1024, /* as many as a log's reader keeps */
+	PATHS_MAX = 256,   /* names of memory */
+	NAMES_MAX = 8 << 10,
+	LOG_MAX = 160 << 20,
+	WATCH_SHARE = 20, /* for so many parts of other time one of looking */
+};
+
+static const char anonymous[] = "//anon", unknown[] = "//unknown";
+
+static uint64_t clock_ns(void)
+{
+	return now_ns(CLOCK_MONOTONIC);
+}
+
+int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process **ret)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->proc.dir = -1;
+	rc = procfs_open(pid, pidfd, &p->proc);
+	if (rc == 0)
+		rc = history_new(data, &p->history);
+	if (rc == 0)
+		rc = look_at(p, now_ns);
+	if (rc < 0) {
+		process_free(p);
+		return rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct process *process_free(struct process *p)
+{
+	if (!p)
+		return NULL;
+	for (size_t i = 0; i < p->n_images; i++) {
+		closep(&p->images[i].fd);
+		free(p->images[i].path);
+	}
+	for (size_t i = 0; i < p->n_paths; i++)
+		free(p->paths[i]);
+	free(p->images);
+	free(p->paths);
+	free(p->names);
+	jitdump_free(p->jit);
+	history_free(p->history);
+	procfs_done(&p->proc);
+	free(p);
+	return NULL;
+}
+
+struct image *process_image(struct process *p, uint32_t id)
+{
+	for (size_t i = p->n_images; i-- > 0;)
+		if (p->images[i].id == id)
+			return &p->images[i];
+	return NULL;
+}
+
+/* Room for one more: the oldest that nothing names any more goes. */
+static bool drop_image(struct process *p)
+{
+	for (size_t i = 0; i < p->n_images; i++)
+		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+			closep(&p->images[i].fd);
+			free(p->images[i].path);
+			p->n_images--;
+			memmove(&p->images[i], &p->images[i + 1], (p->n_images - i) * sizeof(*p->images));
+			return true;
+		}
+	return false;
+}
+
+static bool same_image(const struct image *i, const struct process_map *m)
+{
+	if (strcmp(i->path, m->path) != 0)
+		return false;
+	/* Numbers are used again; /proc does not tell the generation. */
+	if (m->inode)
+		return i->inode == m->inode && i->major == m->major && i->minor == m->minor &&
+		       (!i->generation || !m->generation || i->generation == m->generation);
+	return m->build_id_size && i->build_id_size == m->build_id_size &&
+	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0;
+}
+
+static uint32_t find_image(struct process *p, const struct process_map *m)
+{
+	struct image i = { .fd = -1,
+			   .inode = m->inode,
+			   .generation = m->generation,
+			   .major = m->major,
+			   .minor = m->minor,
+			   .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
+
+	for (size_t n = p->n_images; n-- > 0;)
+		if (same_image(&p->images[n], m))
+			return p->images[n].id;
+	if (p->n_images >= IMAGES_MAX && !drop_image(p)) {
+		p->crowded = true;
+		return HISTORY_NO_IMAGE;
+	}
+	if (array_room(p->images, p->n_images, &p->room_images) < 0)
+		return HISTORY_NO_IMAGE;
+	i.path = strdup(m->path);
+	if (!i.path)
+		return HISTORY_NO_IMAGE;
+	memcpy(i.build_id, m->build_id, i.build_id_size);
+	i.id = ++p->last_image;
+	p->images[p->n_images++] = i;
+	return i.id;
+}
+
+/* What memory is called; one pointer a name. */
+static const char *memory_path(struct process *p, const char *path)
+{
+	if (path[0] != '[')
+		return anonymous;
+	for (size_t i = 0; i < p->n_paths; i++)
+		if (strcmp(p->paths[i], path) == 0)
+			return p->paths[i];
+	if (p->n_paths >= PATHS_MAX || array_room(p->paths, p->n_paths, &p->room_paths) < 0)
+		return anonymous;
+	p->paths[p->n_paths] = strdup(path);
+	return p->paths[p->n_paths] ? p->paths[p->n_paths++] : anonymous;
+}
+
+static bool is_file(const struct process_map *m)
+{
+	static const char huge[] = "/anon_hugepage";
+
+	/* What is shared may be written through another mapping at any time, as some do that make code. */
+	return m->path[0] == '/' && m->path[1] != '/' && (m->inode || m->build_id_size) && !(m->flags & MAP_SHARED) &&
+	       strncmp(m->path, huge, strlen(huge)) != 0;
+}
+
+/* Where there is no room for more, the older half becomes a state without a past. */
+static void add_record(struct process *p, const struct history_record *r)
+{
+	int rc = history_record(p->history, r);
+
+	if (rc == -ENOSPC) {
+		p->cut = MAX(p->cut, history_middle(p->history));
+		rc = history_forget(p->history, p->cut);
+		if (rc == 0)
+			rc = history_record(p->history, r);
+	}
+	if (rc < 0)
+		p->crowded = true;
+}
+
+void process_add(struct process *p, const struct process_map *m, enum process_how how)
+{
+	struct history_record r = { .time = m->time,
+				    .start = m->addr,
+				    .end = m->addr + m->len,
+				    .offset = m->offset,
+				    .image = HISTORY_NO_IMAGE,
+				    .found = how != PROCESS_TOLD,
+				    .instead = how == PROCESS_FOUND_INSTEAD };
+
+	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
+		return;
+	if (!(m->prot & PROT_EXEC)) {
+		r.kind = HISTORY_NONE;
+	} else if (is_file(m) && (r.image = find_image(p, m)) != HISTORY_NO_IMAGE) {
+		r.kind = HISTORY_FILE;
+		r.writable = m->prot & PROT_WRITE;
+	} else {
+		r.kind = HISTORY_MEMORY;
+		r.writable = m->prot & PROT_WRITE || m->flags & MAP_SHARED || is_file(m);
+		r.path = memory_path(p, m->path);
+	}
+	p->pending |= r.kind != HISTORY_NONE;
+	add_record(p, &r);
+}
+
+void process_map(struct process *p, const struct process_map *m)
+{
+	process_add(p, m, PROCESS_TOLD);
+}
+
+void process_exec(struct process *p, uint64_t time)
+{
+	struct history_record r = { .time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE };
+
+	/* What it told of its code went with the program. */
+	p->jit = jitdump_free(p->jit);
+	history_described(p->history, false);
+	p->pending = true;
+	add_record(p, &r);
+}
+
+void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
+{
+	struct history_record r = {
+		.time = since_ns + 1, .end = INT64_MAX, .kind = HISTORY_LOST, .image = HISTORY_NO_IMAGE
+	};
+
+	p->pending = true;
+	p->lost = true;
+	add_record(p, &r);
+	/* What was told meanwhile may have been undone. */
+	r.time = MAX(now_ns, r.time + 1) - 1;
+	add_record(p, &r);
+}
+
+void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec)
+{
+	struct name n = { .time = time, .tid = tid };
+
+	if (exec)
+		process_exec(p, time);
+	if (p->n_names >= NAMES_MAX || array_room(p->names, p->n_names, &p->room_names) < 0)
+		return;
+	memcpy(n.name, name, strnlen(name, sizeof(n.name)));
+	p->names[p->n_names++] = n;
+}
+
+void process_shift(struct process *p, int64_t shift_ns)
+{
+	p->shift = shift_ns;
+	p->shift_told = true;
+}
+
+bool process_look(struct process *p, uint64_t now_ns)
+{
+	return look_at(p, now_ns) > 0;
+}
+
+bool process_watch(struct process *p, uint64_t now_ns)
+{
+	uint64_t begun = clock_ns();
+	bool read;
+
+	if (begun < p->rest_until) {
+		/* What was read before is sure now all the same. */
+		if (now_ns > p->look_ns)
+			history_close(p->history, now_ns);
+		return false;
+	}
+	read = process_look(p, now_ns);
+	p->rest_until = clock_ns() + WATCH_SHARE * (clock_ns() - begun);
+	return read;
+}
+
+/* A thread that is gone needs no name from before; of one that lives the last one stays. */
+static void forget_names(struct process *p, uint64_t before)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->n_names; i++) {
+		bool old = p->names[i].time < before, later = false;
+		char task[32];
+
+		for (size_t k = i + 1; old && !later && k < p->n_names; k++)
+			later = p->names[k].tid == p->names[i].tid && p->names[k].time < before;
+		snprintf(task, sizeof(task), "task/%u", p->names[i].tid);
+		if (!old || (!later && faccessat(p->proc.dir, task, F_OK, 0) == 0))
+			p->names[kept++] = p->names[i];
+	}
+	p->n_names = kept;
+}
+
+void process_forget(struct process *p, uint64_t before_ns)
+{
+	if (history_forget(p->history, before_ns) < 0)
+		process_lost(p, 0, before_ns);
+	if (p->jit)
+		jitdump_forget(p->jit, before_ns);
+	forget_names(p, before_ns);
+	if (p->cut <= before_ns)
+		p->cut = 0;
+	p->full = p->crowded = p->lost = false;
+	for (size_t i = 0; i < p->n_images; i++)
+		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+			/* It is opened again where it comes again. */
+			closep(&p->images[i].fd);
+			p->images[i].tried = p->images[i].handed = false;
+		}
+}
+
+uint64_t process_memory(const struct process *p)
+{
+	return sizeof(*p) + history_memory(p->history) + (p->jit ? jitdump_memory(p->jit) : 0) +
+	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);
+}
+
+static void tell_map(struct buf *log, uint64_t time, uint64_t start, uint64_t end, uint32_t prot, const char *path,
+		     uint64_t offset, const struct image *image)
+{
+	struct emu_record_map m = {
+		.head = { EMU_REC_MAP, (uint32_t)ALIGN8(sizeof(m) + strlen(path) + 1), time },
+		.addr = start,
+		.len = end - start,
+		.prot = prot,
+	};
+
+	if (image) {
+		m.offset = offset;
+		m.file = image->handed ? image->id : 0;
+		m.major = image->major;
+		m.minor = image->minor;
+		m.inode = image->inode;
+		m.build_id_size = image->build_id_size;
+		memcpy(m.build_id, image->build_id, sizeof(m.build_id));
+	}
+	buf_add(log, &m, sizeof(m));
+	buf_add(log, path, strlen(path) + 1);
+	buf_zero(log, m.head.size - sizeof(m) - strlen(path) - 1);
+}
+
+static void tell_code(struct buf *log, uint64_t time, uint64_t start, uint64_t size, const uint8_t *bytes)
+{
+	struct emu_record_code c = { .head = { EMU_REC_CODE, (uint32_t)ALIGN8(sizeof(c) + size), time },
+				     .addr = start,
+				     .len = size };
+
+	/* What has no room is not known. */
+	if (log->size > LOG_MAX) {
+		tell_map(log, time, start, start + size, PROT_READ | PROT_EXEC, unknown, 0, NULL);
+		return;
+	}
+	buf_add(log, &c, sizeof(c));
+	buf_add(log, bytes, size);
+	buf_zero(log, ALIGN8(size) - size);
+}
+
+static void tell_out(struct process *p, struct buf *log, const struct history_out *o)
+{
+	const uint32_t prot = PROT_READ | PROT_EXEC;
+	const struct image *image;
+
+	switch (o->kind) {
+	case OUT_FILE:
+		image = process_image(p, o->image);
+		tell_map(log, o->time, o->start, o->end, prot, image ? image->path : unknown, o->offset, image);
+		break;
+	case OUT_MEMORY:
+		tell_map(log, o->time, o->start, o->end, prot, o->path ? o->path : anonymous, 0, NULL);
+		break;
+	case OUT_NONE:
+		tell_map(log, o->time, o->start, o->end, 0, anonymous, 0, NULL);
+		break;
+	case OUT_UNKNOWN:
+		tell_map(log, o->time, o->start, o->end, prot, unknown, 0, NULL);
+		break;
+	case OUT_CODE:
+		tell_code(log, o->time, o->start, o->end - o->start, o->bytes);
+	}
+}
+
+/* What was before the cut is not what is told from then on. */
+static void tell_cut(const struct process *p, struct buf *log, const struct history_out *outs, size_t n)
+{
+	for (size_t i = 0; i < n && p->cut && outs[i].time <= p->cut; i++)
+		tell_map(log, 0, outs[i].start, outs[i].end, PROT_READ | PROT_EXEC, unknown, 0, NULL);
+}
+
+/* What a jitdump that cannot be read on would have told may have been written over any of this. */
+static void tell_broken(struct buf *log, const struct jitdump_piece *pieces, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		tell_map(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size,
+			 PROT_READ | PROT_EXEC, unknown, 0, NULL);
+}
+
+static int tell_log(struct process *p, struct buf *log)
+{
+	_cleanup_free_ struct history_out *outs = NULL;
+	const struct jitdump_piece *pieces = NULL;
+	size_t n_outs, n_pieces = 0, piece = 0;
+	int rc = history_outs(p->history, &outs, &n_outs);
+
+	if (rc < 0)
+		return rc;
+	if (p->jit)
+		pieces = jitdump_pieces(p->jit, &n_pieces);
+	tell_cut(p, log, outs, n_outs);
+	for (size_t i = 0; i <= n_outs; i++) {
+		for (; piece < n_pieces && (i == n_outs || pieces[piece].time < outs[i].time); piece++)
+			tell_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size,
+				  pieces[piece].bytes);
+		if (i < n_outs)
+			tell_out(p, log, &outs[i]);
+	}
+	if (p->jit_broken)
+		tell_broken(log, pieces, n_pieces);
+	for (size_t i = 0; i < p->n_names; i++) {
+		struct emu_record_comm c = { .head = { EMU_REC_COMM, sizeof(c), p->names[i].time },
+					     .tid = p->names[i].tid };
+
+		memcpy(c.name, p->names[i].name, sizeof(c.name));
+		buf_add(log, &c, sizeof(c));
+	}
+	return buf_error(log);
+}
+
+static void miss(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+static int tell_missing(struct process *p, struct buf *b)
+{
+	_cleanup_free_ struct history_segment *list = NULL;
+	uint64_t open = 0, first = 0;
+	size_t n;
+	int rc = history_segments(p->history, &list, &n);
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (list[i].kind == HISTORY_MEMORY && list[i].writable && !p->jit) {
+			first = open ? first : list[i].start;
+			open += list[i].end - list[i].start;
+		}
+	if (open) {
+		buf_printf(b,
+			   "%llu KiB of code, the first at 0x%llx, can be written while it runs: what ran there is not "
+			   "known (a "
+			   "jitdump of the program would tell)",
+			   (unsigned long long)open >> 10, (unsigned long long)first);
+		buf_u8(b, 0);
+	}
+	if (p->closed)
+		miss(b, "the process became another owner's: its code was not read any more");
+	if (p->unled)
+		miss(b, "its first thread has ended: what it mapped since is not known");
+	if (p->unread) {
+		buf_printf(b, "the memory of the process cannot be read: %s%s", strerror(-p->unread),
+			   p->unread == -EACCES || p->unread == -EPERM
+			       ? " (it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH)"
+			       : "");
+		buf_u8(b, 0);
+	}
+	if (p->full)
+		miss(b, "there was more code in memory than is kept");
+	if (p->cut)
+		miss(b, "mappings changed too often: how they were in the beginning is not known");
+	if (p->crowded)
+		miss(b, "there were more mappings, or files of them, than are kept");
+	if (p->lost)
+		miss(b, "records of mappings were lost: what was mapped meanwhile is not known");
+	if (p->jit_broken)
+		miss(b, "the program's jitdump is cut, garbled or too large: what it tells later is not known");
+	for (size_t i = 0; i < p->n_images; i++)
+		if (p->images[i].why && history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
+			buf_printf(b, "%s: %s", p->images[i].path, p->images[i].why);
+			buf_u8(b, 0);
+		}
+	return rc;
+}
+
+int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
+		 size_t *ret_n_files)
+{
+	struct capture_file *files = calloc(p->n_images + 1, sizeof(*files));
+	size_t n = 0;
+	int rc;
+
+	if (!files)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_images; i++)
+		if ((p->images[i].fd >= 0 || p->images[i].handed) &&
+		    history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
+			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
+			p->images[i].handed = true;
+		}
+	rc = tell_log(p, ret_log);
+	if (rc == 0)
+		rc = tell_missing(p, missing);
+	/* What was opened is the caller's even so: the next log will name it. */
+	*ret_files = files;
+	*ret_n_files = n;
+	return rc;
+}

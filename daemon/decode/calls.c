@@ -1,0 +1,582 @@
+/* Outputs that are made of calls: a store, and what is exported from it. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/decode/output.h"
+#include "daemon/decode/source.h"
+#include "lib/base/array.h"
+#include "lib/calls/calls.h"
+#include "lib/code/inlines.h"
+#include "lib/code/symbols.h"
+#include "lib/code/unwind.h"
+#include "lib/export/export.h"
+#include "lib/store/store.h"
+
+enum { STRETCHES_MAX = 1 << 24, KEPT_LEAST = 1000 };
+
+/* A process's regions, which the store names until its end. */
+struct process {
+	uint32_t pid;
+	struct region_map *regions;
+};
+
+/* One stream, and what it is made into. */
+struct told {
+	struct calls *calls;
+	struct store_to to;
+	uint32_t tid;
+};
+
+/* Stretches of the one process's regions, by where they begin: open addressing. */
+struct stretches {
+	struct element_regions regions;
+	pthread_mutex_t lock;
+	const struct region_map *map;
+	uint64_t *starts; /* plus one; 0: a free slot */
+	uint32_t *numbers;
+	size_t size; /* a power of two */
+	uint32_t n;
+};
+
+struct calls_output {
+	struct output output;
+	struct stretches stretches;
+	const struct source *source;
+	struct symbols **symbols; /* of each image; NULL: none */
+	struct inlines **inlines; /* likewise */
+	struct unwind **unwind;   /* the same */
+	struct process *processes;
+	size_t n_processes, room_processes;
+	struct store_writer *writer;
+	int fd; /* of the store */
+	bool own_fd;
+	struct told **told; /* by the streams' numbers; NULL: not told of */
+	uint32_t n_told;
+	struct told *at;
+	uint64_t shift; /* what is taken from the records' times for CLOCK_MONOTONIC; where has_shift is not set, 0 */
+	bool has_shift;
+	struct calls_counts counts; /* of all streams */
+	uint64_t functions, slices, renamed;
+	uint64_t known; /* images whose symbols another job had read */
+};
+
+static const char *export_name(const char *format)
+{
+	return strcmp(format, "calls") == 0 ? export_tree.name : format;
+}
+
+bool output_is_calls(const char *format)
+{
+	return strcmp(format, "store") == 0 || export_find(export_name(format));
+}
+
+static json_object *snapshot_thread(const struct job *job, uint32_t tid)
+{
+	json_object *list;
+	uint64_t number;
+
+	if (!job->snapshot || json_get(job->snapshot, "threads", json_type_array, &list) < 0)
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+
+		if (json_object_is_type(o, json_type_object) && json_get_u64(o, "tid", &number) == 0 && number == tid)
+			return o;
+	}
+	return NULL;
+}
+
+/* A time of the records, as the store is to have it. */
+static uint64_t shown_time(const struct calls_output *c, uint64_t time)
+{
+	return time && c->has_shift ? time - c->shift : time;
+}
+
+/* When the thread ended, else when its ring was frozen; 0: not known. */
+static uint64_t end_of(const struct calls_output *c, uint32_t tid)
+{
+	const struct job *job = c->source->job;
+	json_object *thread = snapshot_thread(job, tid);
+	uint64_t end = 0;
+
+	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
+		return shown_time(c, end);
+	/* Where the records' clock is another one, when they were frozen may not be known on it. */
+	if (job->snapshot && (!c->source->clock || c->has_shift))
+		json_get_u64(job->snapshot, "monotonic", &end);
+	return end;
+}
+
+static uint64_t snapshot_number(const struct job *job, const char *key)
+{
+	uint64_t v = 0;
+
+	if (job->snapshot)
+		json_get_u64(job->snapshot, key, &v);
+	return v;
+}
+
+static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
+{
+	const struct pd_contents *contents = c->source->contents;
+	_cleanup_(region_map_freep) struct region_map *regions = NULL;
+	int rc = region_map_new(&regions);
+
+	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
+		const struct pd_map *m = &contents->maps[i];
+		uint32_t file = c->source->map_files[i];
+		char id[2 * IMAGE_BUILD_ID_MAX + 1];
+		const struct region_mapping mapping = {
+			.addr = m->addr,
+			.len = m->len,
+			.offset = m->offset,
+			.time = c->source->has_clock ? shown_time(c, m->time) : 0,
+			.path = m->path,
+			.build_id =
+			    file == IMAGE_NONE ? NULL : source_build_id(image_file(c->source->images, file), id),
+			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
+			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
+			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
+		};
+
+		if (m->pid == pid)
+			rc = region_map_add(regions, &mapping);
+	}
+	if (rc < 0)
+		return rc;
+	if (c->source->job->inlines)
+		region_map_inlined(regions);
+	if (c->source->names != IMAGE_NONE && pid == snapshot_number(c->source->job, "pid"))
+		region_map_names(regions, c->symbols[c->source->names]);
+	if (array_room(c->processes, c->n_processes, &c->room_processes) < 0)
+		return -ENOMEM;
+	c->processes[c->n_processes++] = (struct process){ pid, regions };
+	*ret = TAKE_PTR(regions);
+	return 0;
+}
+
+static int find_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
+{
+	for (size_t i = 0; i < c->n_processes; i++)
+		if (c->processes[i].pid == pid) {
+			*ret = c->processes[i].regions;
+			return 0;
+		}
+	return make_regions(c, pid, ret);
+}
+
+static size_t slot_of(const struct stretches *s, uint64_t start)
+{
+	size_t i = (size_t)(start * 0x9e3779b97f4a7c15u >> 32);
+
+	while (s->starts[i & (s->size - 1)] && s->starts[i & (s->size - 1)] != start + 1)
+		i++;
+	return i & (s->size - 1);
+}
+
+static int grow_stretches(struct stretches *s)
+{
+	struct stretches bigger = { .size = s->size ? 2 * s->size : 4096 };
+
+	bigger.starts = calloc(bigger.size, sizeof(*bigger.starts));
+	bigger.numbers = calloc(bigger.size, sizeof(*bigger.numbers));
+	if (!bigger.starts || !bigger.numbers) {
+		free(bigger.starts);
+		free(bigger.numbers);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < s->size; i++)
+		if (s->starts[i]) {
+			size_t slot = slot_of(&bigger, s->starts[i] - 1);
+
+			bigger.starts[slot] = s->starts[i];
+			bigger.numbers[slot] = s->numbers[i];
+		}
+	free(s->starts);
+	free(s->numbers);
+	s->starts = bigger.starts;
+	s->numbers = bigger.numbers;
+	s->size = bigger.size;
+	return 0;
+}
+
+static uint32_t find_stretch(struct stretches *s, uint64_t address)
+{
+	uint64_t start, end;
+	size_t slot;
+
+	if (s->n == STRETCHES_MAX || (2 * (size_t)s->n >= s->size && grow_stretches(s) < 0))
+		return ELEMENT_ALONE;
+	region_map_stretch(s->map, address, &start, &end);
+	slot = slot_of(s, start);
+	if (!s->starts[slot]) {
+		s->starts[slot] = start + 1;
+		s->numbers[slot] = s->n++;
+	}
+	return s->numbers[slot];
+}
+
+static uint32_t stretch_number(void *user, uint64_t address)
+{
+	struct stretches *s = user;
+	uint32_t number;
+
+	pthread_mutex_lock(&s->lock);
+	number = find_stretch(s, address);
+	pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
+static void drop(struct calls_output *c, uint32_t number)
+{
+	if (c->told[number])
+		calls_free(c->told[number]->calls);
+	free(c->told[number]);
+	c->told[number] = NULL;
+}
+
+static int begin_thread(struct calls_output *c, const struct stream *s, struct told *t)
+{
+	struct region_map *regions = NULL;
+	struct calls_sink sink;
+	char name[32];
+	int rc = find_regions(c, s->pid, &regions);
+
+	if (rc < 0)
+		return rc;
+	t->tid = s->cpu == UINT32_MAX ? s->tid : s->cpu;
+	snprintf(name, sizeof(name), "cpu %u", s->cpu);
+	rc = store_thread_add(c->writer, t->tid, s->cpu == UINT32_MAX ? s->name : name, &t->to.thread);
+	if (rc < 0)
+		return rc;
+	t->to.writer = c->writer;
+	sink = store_sink(&t->to);
+	rc = calls_new(regions, &sink, &t->calls);
+	if (rc == 0 && c->source->clock)
+		calls_tick(t->calls, (c->source->clock->mult >> c->source->clock->shift) + 1);
+	return rc;
+}
+
+static int calls_begin(struct output *o, const struct stream *s)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	int rc;
+
+	if (s->number >= c->n_told) {
+		uint32_t n = MAX(2 * c->n_told, s->number + 1);
+		struct told **told = reallocarray(c->told, n, sizeof(*told));
+
+		if (!told)
+			return -ENOMEM;
+		memset(told + c->n_told, 0, (n - c->n_told) * sizeof(*told));
+		c->told = told;
+		c->n_told = n;
+	}
+	c->at = c->told[s->number];
+	if (c->at)
+		return 0;
+	c->at = c->told[s->number] = calloc(1, sizeof(*c->at));
+	if (!c->at)
+		return -ENOMEM;
+	rc = begin_thread(c, s, c->at);
+	if (rc < 0)
+		drop(c, s->number);
+	return rc;
+}
+
+static int take_timestamp(struct calls_output *c, const struct element *e)
+{
+	struct element timed = *e;
+
+	timed.value = shown_time(c, source_time(c->source, e->value));
+	return calls_element(c->at->calls, &timed);
+}
+
+static int calls_take(struct output *o, const struct element *e)
+{
+	struct calls_output *c = (struct calls_output *)o;
+
+	if (e->kind == ELEM_TIMESTAMP && e->value && c->source->clock)
+		return take_timestamp(c, e);
+	return calls_element(c->at->calls, e);
+}
+
+static int calls_stream_end(struct output *o, const struct stream *s)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	struct told *t = c->told[s->number];
+	const struct calls_counts *n;
+	int rc = calls_end(t->calls, end_of(c, t->tid));
+
+	if (rc < 0)
+		return rc;
+	n = calls_counts(t->calls);
+	c->counts.calls += n->calls;
+	c->counts.tails += n->tails;
+	c->counts.signals += n->signals;
+	c->counts.syscalls += n->syscalls;
+	c->counts.unexplained += n->unexplained;
+	c->counts.unwound += n->unwound;
+	c->counts.switches += n->switches;
+	c->counts.uncertain += n->uncertain;
+	c->counts.gaps += n->gaps;
+	rc = store_thread_end(c->writer, t->to.thread, n);
+	drop(c, s->number);
+	return rc;
+}
+
+static int calls_finish(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	const struct job *job = c->source->job;
+	_cleanup_(store_closep) struct store *s = NULL;
+	int rc = c->source->store ? source_store_rename(c->source, c->symbols, c->inlines, c->fd, &c->renamed)
+				  : store_finish(c->writer);
+
+	if (rc == 0)
+		rc = store_open(c->fd, &s);
+	if (rc < 0)
+		return rc;
+	c->functions = store_functions(s);
+	for (size_t i = 0; i < store_threads(s); i++)
+		c->slices += store_thread(s, i)->slices;
+	for (size_t i = 0; i < job->n_outputs && rc == 0; i++) {
+		const struct export_ops *ops = export_find(export_name(job->outputs[i].format));
+		const struct export_options options = EXPORT_DEFAULTS;
+		struct export_result result;
+
+		if (ops)
+			rc = ops->write(s, job->outputs[i].fd, &options, &result);
+	}
+	return rc;
+}
+
+static void calls_output_free(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < c->n_told; i++)
+		drop(c, i);
+	free(c->told);
+	store_writer_free(c->writer);
+	for (size_t i = 0; i < c->n_processes; i++)
+		region_map_free(c->processes[i].regions);
+	free(c->processes);
+	free(c->stretches.starts);
+	free(c->stretches.numbers);
+	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
+		symbols_free(c->symbols[i]);
+	free(c->symbols);
+	for (size_t i = 0; c->inlines && i < image_files(c->source->images); i++)
+		inlines_free(c->inlines[i]);
+	free(c->inlines);
+	for (size_t i = 0; c->unwind && i < image_files(c->source->images); i++)
+		unwind_free(c->unwind[i]);
+	free(c->unwind);
+	if (c->own_fd)
+		closep(&c->fd);
+	free(c);
+}
+
+static const struct output_ops calls_ops = { "calls",          calls_begin,  calls_take,
+					     calls_stream_end, calls_finish, calls_output_free };
+
+/* A table that is worth it is kept for other jobs; without that, they make it again. */
+static void keep_symbols(struct job *job, const char *key, const struct symbols *symbols)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (symbols_count(symbols) < KEPT_LEAST)
+		return;
+	fd = memfd_create("csight-symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd >= 0 && symbols_write(symbols, fd) == 0)
+		job_keep(job, key, fd);
+}
+
+static int find_symbols(struct calls_output *c, int image, int debug, struct symbols **ret)
+{
+	struct job *job = c->source->job;
+	_cleanup_close_ int fd = -1;
+	char key[SYMBOLS_KEY_SIZE];
+	int rc;
+
+	if (!job->tables || symbols_key(image, debug, key) < 0)
+		return symbols_load_with(image, debug, ret);
+	rc = job_table(job, key, &fd);
+	if (rc < 0)
+		return rc;
+	rc = fd >= 0 ? symbols_read(fd, ret) : -ENOENT;
+	if (rc == 0)
+		c->known++;
+	if (rc == 0 || rc == -ENOMEM)
+		return rc;
+	rc = symbols_load_with(image, debug, ret);
+	if (rc == 0)
+		keep_symbols(job, key, *ret);
+	return rc;
+}
+
+/* An image without names, or with broken ones, still decodes. */
+static int load_symbols(struct calls_output *c)
+{
+	size_t n = image_files(c->source->images);
+
+	c->symbols = calloc(n + 1, sizeof(*c->symbols));
+	c->unwind = calloc(n + 1, sizeof(*c->unwind));
+	c->inlines = calloc(n + 1, sizeof(*c->inlines));
+	if (!c->symbols || !c->unwind || !c->inlines)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct image_file *f = image_file(c->source->images, i);
+
+		_cleanup_close_ int debug = -1;
+		int rc = 0;
+
+		if (f->fd < 0)
+			continue;
+		if (i != c->source->names)
+			rc = source_debug_file(c->source, i, &debug);
+		if (rc < 0)
+			return rc;
+		rc = i == c->source->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
+					   : find_symbols(c, f->fd, debug, &c->symbols[i]);
+		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
+			return -ENOMEM;
+		if (i != c->source->names)
+			inlines_later(f->fd, debug, &c->inlines[i]);
+	}
+	return 0;
+}
+
+static const char *snapshot_text(const struct job *job, const char *key)
+{
+	const char *text;
+
+	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
+}
+
+/* Of the times that the store will have. */
+static const char *find_clock(struct calls_output *c)
+{
+	const struct source *s = c->source;
+	int64_t shift;
+
+	c->has_shift = s->clock && s->job->snapshot && json_get_i64(s->job->snapshot, "clock_shift", &shift) == 0;
+	if (c->has_shift)
+		c->shift = (uint64_t)shift;
+	if (c->has_shift || (s->has_clock && !s->clock))
+		return "monotonic";
+	return s->clock ? "perf" : "counter";
+}
+
+static int begin_store(struct calls_output *c)
+{
+	const struct pd_contents *contents = c->source->contents;
+	const struct job *job = c->source->job;
+	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
+	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
+	struct store_meta meta = {
+		.source = capture ? capture : "perf.data",
+		.id = snapshot_text(job, "id"),
+		.clock = find_clock(c),
+	};
+
+	/* Without both on the one clock there is no relation. */
+	if (strcmp(meta.clock, "monotonic") == 0) {
+		meta.realtime = snapshot_number(job, "time");
+		meta.monotonic = snapshot_number(job, "monotonic");
+	}
+
+	for (size_t i = 0; i < contents->n_comms; i++)
+		if (contents->comms[i].exec || (pid && contents->comms[i].tid == pid)) {
+			pid = pid ? pid : contents->comms[i].pid;
+			name = name ? name : contents->comms[i].name;
+		}
+	if (!pid && contents->n_maps)
+		pid = contents->maps[0].pid;
+	meta.pid = pid;
+	meta.program = name ? name : "";
+	return store_create(c->fd, &meta, &c->writer);
+}
+
+int output_calls_new(const struct source *source, struct output **ret)
+{
+	const struct job *job = source->job;
+	struct calls_output *c;
+	bool wanted = false;
+	int fd = -1, rc = 0;
+
+	*ret = NULL;
+	for (size_t i = 0; i < job->n_outputs; i++) {
+		wanted = wanted || output_is_calls(job->outputs[i].format);
+		if (strcmp(job->outputs[i].format, "store") == 0)
+			fd = job->outputs[i].fd;
+	}
+	if (!wanted)
+		return 0;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->output.ops = &calls_ops;
+	c->source = source;
+	c->own_fd = fd < 0;
+	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
+	if (c->fd < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = load_symbols(c);
+	if (rc == 0 && !source->store)
+		rc = begin_store(c);
+	if (rc < 0) {
+		calls_output_free(&c->output);
+		return rc;
+	}
+	*ret = &c->output;
+	return 0;
+}
+
+/* The process, where there is one alone. */
+static bool find_process(const struct source *s, uint32_t *ret)
+{
+	for (size_t i = 0; s->one_process && i < s->contents->n_maps; i++)
+		if (s->contents->maps[i].pid != UINT32_MAX) {
+			*ret = s->contents->maps[i].pid;
+			return true;
+		}
+	return false;
+}
+
+const struct element_regions *output_calls_regions(struct output *o)
+{
+	struct calls_output *c = (struct calls_output *)o;
+	struct region_map *map = NULL;
+	uint32_t pid;
+
+	if (!find_process(c->source, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
+		return NULL;
+	c->stretches.map = map;
+	pthread_mutex_init(&c->stretches.lock, NULL);
+	c->stretches.regions = (struct element_regions){ stretch_number, &c->stretches };
+	return &c->stretches.regions;
+}
+
+void output_calls_json(const struct output *o, json_object *to)
+{
+	const struct calls_output *c = (const struct calls_output *)o;
+
+	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
+	if (c->source->job->tables)
+		json_add_u64(to, "symbols_known", c->known);
+	json_add_u64(to, "syscalls", c->counts.syscalls);
+	json_add_u64(to, "functions", c->functions);
+	json_add_u64(to, "slices", c->slices);
+	if (c->source->store)
+		json_add_u64(to, "renamed", c->renamed);
+	json_add_u64(to, "unwound", c->counts.unwound);
+	json_add_u64(to, "unexplained", c->counts.unexplained);
+	json_add_u64(to, "uncertain", c->counts.uncertain);
+}

@@ -1,0 +1,104 @@
+#include <string.h>
+
+#include "daemon/decode/outputs.h"
+
+int outputs_failed(struct outputs *o, size_t i, int rc)
+{
+	return job_why(o->job, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
+}
+
+static int open_output(struct outputs *o, struct source *source, const struct job_output *wanted)
+{
+	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(source, wanted->fd, &o->list[o->n])
+							: output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
+
+	if (rc == -EOPNOTSUPP)
+		return job_why(o->job, rc, "%s: the code of this input is of no files", wanted->format);
+	if (rc == -EINVAL)
+		return job_why(o->job, rc, "no output format %s", wanted->format);
+	if (rc < 0)
+		return rc;
+	o->packets = o->packets || o->list[o->n]->ops->packet;
+	o->n++;
+	return 0;
+}
+
+int outputs_open(struct outputs *o, struct source *source)
+{
+	int rc;
+
+	o->job = source->job;
+	rc = output_calls_new(source, &o->calls);
+	if (rc == 0 && o->calls)
+		o->list[o->n++] = o->calls;
+	for (size_t i = 0; rc == 0 && i < o->job->n_outputs; i++)
+		if (!output_is_calls(o->job->outputs[i].format))
+			rc = open_output(o, source, &o->job->outputs[i]);
+	return rc;
+}
+
+const struct element_regions *outputs_regions(struct outputs *o)
+{
+	return o->n == 1 && o->calls ? output_calls_regions(o->calls) : NULL;
+}
+
+int outputs_begin(struct outputs *o, const struct stream *s)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->begin(o->list[i], s);
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+int outputs_piece(struct outputs *o, const struct pd_piece *p)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->piece ? o->list[i]->ops->piece(o->list[i], p) : 0;
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+int outputs_packet(struct outputs *o, const struct engine_packet *p)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->packet ? o->list[i]->ops->packet(o->list[i], p) : 0;
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+int outputs_end(struct outputs *o, const struct stream *s)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->end(o->list[i], s);
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+int outputs_finish(struct outputs *o)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->finish(o->list[i]);
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+void outputs_done(struct outputs *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		o->list[i]->ops->free(o->list[i]);
+}

@@ -1,0 +1,286 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/decode/queue.h"
+
+enum {
+	STEP = 8 << 10,
+	ELEMENTS_MAX = 1 << 16, /* that wait for a timestamp */
+	CONFIGR_STAMPS = 1 << 11,
+};
+
+static size_t units_of(const struct queue *q)
+{
+	return q->units.size / sizeof(struct unit);
+}
+
+static void begin_unit(struct queue *q, bool first)
+{
+	q->now = (struct unit){
+		.first = first, .has_tid = q->has_tid, .tid = q->tid, .lo = q->lo, .hi = UINT64_MAX, .piece = q->piece
+	};
+}
+
+static void end_unit(struct queue *q)
+{
+	bool first = q->now.first;
+
+	if (q->now.n) {
+		buf_add(&q->units, &q->now, sizeof(q->now));
+		first = false;
+	}
+	begin_unit(q, first);
+}
+
+/* Control may be another thread's from here on. */
+static void cut(struct queue *q)
+{
+	end_unit(q);
+	q->now.first = true;
+	q->between = false;
+}
+
+/* Nothing ran in the stretch so far. */
+static bool is_fresh(const struct queue *q)
+{
+	return q->now.first && !q->now.code;
+}
+
+static void put(struct queue *q, const struct element *e)
+{
+	buf_add(&q->elements, e, sizeof(*e));
+	q->now.n++;
+}
+
+/* All that waits was over by then. */
+static void settle(struct queue *q, uint64_t time)
+{
+	struct unit *units = (struct unit *)q->units.data;
+
+	for (; q->waits < units_of(q); q->waits++)
+		units[q->waits].hi = time;
+}
+
+static void on_stamp(struct queue *q, const struct element *e)
+{
+	uint64_t time = source_time(q->source, e->value);
+
+	put(q, e);
+	/* A trace unit that does not know the time says zero (IHI0064, "Timestamp packets"). */
+	if (!e->value)
+		return;
+	settle(q, time);
+	q->lo = time;
+	if (!q->between) {
+		q->now.has_at = true;
+		q->now.at = time;
+	}
+	if (is_fresh(q)) {
+		q->now.lo = time;
+		return;
+	}
+	end_unit(q);
+	settle(q, time);
+}
+
+static void on_context(struct queue *q, const struct element *e)
+{
+	const struct engine_context context = { .has_ctxid = e->context.has_ctxid,
+						.ctxid = e->context.ctxid,
+						.has_vmid = e->context.has_vmid,
+						.vmid = e->context.vmid };
+	uint32_t tid;
+
+	if (stream_context(q->stream, &context, &tid) && !(q->has_tid && q->tid == tid)) {
+		if (!is_fresh(q))
+			cut(q);
+		q->has_tid = q->now.has_tid = true;
+		q->tid = q->now.tid = tid;
+	}
+	put(q, e);
+}
+
+static void on_no_sync(struct queue *q, const struct element *e)
+{
+	/* Of one whose context was told it is lost though nothing of it was shown. */
+	bool somebodys = !is_fresh(q) || (q->now.n && q->now.has_tid);
+
+	/* Where pieces begin and end it is for the thread to know whether it was there. */
+	if (e->reason == REASON_INIT || e->reason == REASON_END_OF_TRACE)
+		return;
+	q->has_tid = false;
+	if (somebodys) {
+		put(q, e);
+		cut(q);
+	}
+	q->now.has_tid = false;
+	q->now.gap = true;
+	q->now.gap_reason = e->reason;
+	q->between = true;
+}
+
+static void on_code(struct queue *q, const struct element *e)
+{
+	if (q->between && !is_fresh(q))
+		cut(q);
+	if (q->begins) {
+		q->now.late = lane_sync(q->lane) != 0;
+		q->begins = false;
+	}
+	q->between = e->kind == ELEM_EXCEPTION;
+	q->now.code = true;
+	put(q, e);
+}
+
+static int on_element(void *user, const struct element *e)
+{
+	struct queue *q = user;
+
+	switch (e->kind) {
+	case ELEM_RANGE:
+	case ELEM_RANGE_NOPATH:
+	case ELEM_NO_IMAGE:
+	case ELEM_UNKNOWN_ADDRESS:
+	case ELEM_EXCEPTION:
+		on_code(q, e);
+		break;
+	case ELEM_TRACE_ON:
+		if (!is_fresh(q))
+			cut(q);
+		q->between = false;
+		put(q, e);
+		break;
+	case ELEM_CONTEXT:
+		on_context(q, e);
+		break;
+	case ELEM_NO_SYNC:
+		on_no_sync(q, e);
+		break;
+	case ELEM_TIMESTAMP:
+		on_stamp(q, e);
+		break;
+	case ELEM_END:
+	case ELEM_SW:
+		break;
+	default:
+		put(q, e);
+		break;
+	}
+	return 0;
+}
+
+static int on_piece(void *user, const struct pd_piece *p, bool ends)
+{
+	struct queue *q = user;
+	bool timed = q->source->has_clock && p->origin.time;
+
+	if (ends) {
+		end_unit(q);
+		settle(q, q->piece_end);
+		q->last_end = timed ? p->origin.time : q->last_end;
+		return 0;
+	}
+	q->piece = p;
+	q->piece_end = timed ? p->origin.time : UINT64_MAX;
+	q->lo = q->last_end;
+	if (timed)
+		q->lo = MAX(q->lo, runs_begun(q->source->runs, q->stream->source_cpu, q->lo, q->piece_end));
+	q->has_tid = false;
+	begin_unit(q, true);
+	q->between = q->begins = true;
+	return 0;
+}
+
+int queue_open(struct source *source, const struct stream *s, struct queue **ret)
+{
+	struct queue *q = calloc(1, sizeof(*q));
+	const struct lane_to to = { on_element, NULL, on_piece, q };
+	int rc;
+
+	if (!q)
+		return -ENOMEM;
+	q->source = source;
+	rc = lane_open(source, s, &to, &q->lane);
+	if (rc < 0) {
+		free(q);
+		return rc;
+	}
+	q->stream = lane_stream(q->lane);
+	/* Other protocols have the bit elsewhere; at worst what waits is more. */
+	q->stamped = (!s->of_threads || s->by_context) &&
+		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
+	*ret = q;
+	return 0;
+}
+
+static void drop_front(struct buf *b, size_t size)
+{
+	if (!size)
+		return;
+	memmove(b->data, b->data + size, b->size - size);
+	b->size -= size;
+}
+
+/* All that is known to be over was taken: what is left is little, as a rule. */
+static void compact(struct queue *q)
+{
+	drop_front(&q->units, q->unit * sizeof(struct unit));
+	drop_front(&q->elements, q->element * sizeof(struct element));
+	q->waits -= q->unit;
+	q->unit = q->element = 0;
+}
+
+static int fill(struct queue *q)
+{
+	int rc;
+
+	compact(q);
+	rc = lane_step(q->lane, STEP);
+	if (rc >= 0 && buf_error(&q->elements))
+		rc = buf_error(&q->elements);
+	if (rc >= 0 && buf_error(&q->units))
+		rc = buf_error(&q->units);
+	if (rc < 0)
+		return rc;
+	q->ended = rc == 0;
+	if ((!q->stamped && !is_fresh(q)) || q->elements.size / sizeof(struct element) > ELEMENTS_MAX) {
+		end_unit(q);
+		settle(q, q->piece_end);
+	}
+	return 0;
+}
+
+int queue_head(struct queue *q, const struct unit **ret)
+{
+	while (q->unit >= q->waits && !q->ended) {
+		int rc = fill(q);
+
+		if (rc < 0)
+			return rc;
+	}
+	*ret = q->unit < q->waits ? (struct unit *)q->units.data + q->unit : NULL;
+	return 0;
+}
+
+const struct element *queue_elements(const struct queue *q)
+{
+	return (const struct element *)q->elements.data + q->element;
+}
+
+void queue_take(struct queue *q)
+{
+	const struct unit *u = (struct unit *)q->units.data + q->unit++;
+
+	q->element += u->n;
+}
+
+struct queue *queue_close(struct queue *q)
+{
+	if (!q)
+		return NULL;
+	lane_close(q->lane);
+	buf_done(&q->elements);
+	buf_done(&q->units);
+	free(q);
+	return NULL;
+}

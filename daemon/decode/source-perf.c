@@ -1,0 +1,378 @@
+/* A perf.data: streams by thread or CPU, code from the files that were mapped and from what csightd captured. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/decode/info.h"
+#include "daemon/decode/source.h"
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "lib/coresight/deframe.h"
+#include "lib/perfdata/sums.h"
+
+enum { CHUNK_SIZE = 256 << 10 };
+
+#define KERNEL_PID UINT32_MAX
+
+static const char kernel_name[] = "[kernel.kallsyms]";
+
+/* csightd's word for code that was written nobody knows when. */
+static const char unknown_name[] = "//unknown";
+
+/* And for the copy of what the program calls its code, among a snapshot's images. */
+static const char perf_map_name[] = "//perf-map";
+
+struct perf {
+	struct source source;
+	struct pd_file *file;
+	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
+	bool has_ctxid;
+	uint32_t only_pid;           /* the one that has mappings; UINT32_MAX: there are several, or none */
+	const struct pd_map *kernel; /* or NULL */
+	uint32_t kernel_file;
+};
+
+/* csightd wrote it. */
+static bool is_own(const struct pd_contents *c)
+{
+	return c->version && strncmp(c->version, PACKAGE_NAME " ", sizeof(PACKAGE_NAME)) == 0;
+}
+
+/* All trace units take their timestamps from the virtual counter, as the kernel's conversion does. */
+static bool is_virtual(const struct pd_contents *c)
+{
+	for (size_t i = 0; i < c->n_cpus; i++) {
+		const struct pd_cpu *cpu = &c->cpus[i];
+		uint32_t at = cpu->magic == PD_MAGIC_ETMV4 ? 7 : cpu->magic == PD_MAGIC_ETE ? 8 : UINT32_MAX;
+
+		if (at >= cpu->n_params || cpu->params[at] != 1)
+			return false;
+	}
+	return c->n_cpus > 0;
+}
+
+static bool has_rings(const struct pd_contents *c)
+{
+	for (size_t i = 0; i < c->n_pieces; i++)
+		if (c->pieces[i].cpu != UINT32_MAX)
+			return true;
+	return false;
+}
+
+/* The emulator's stamps are records' times already, and it has a buffer for each thread; a trace unit's never are. */
+static void find_clock(struct source *s)
+{
+	const struct pd_contents *c = s->contents;
+	const char *clock = NULL;
+
+	if (s->job->snapshot)
+		json_get_str(s->job->snapshot, "clock", &clock);
+	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
+	    (!clock || strcmp(clock, "perf") == 0))
+		s->clock = &c->clock;
+	s->has_clock =
+	    s->clock || (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
+}
+
+static uint64_t time_of(const struct perf *p, const struct engine_context *context)
+{
+	return p->source.has_clock && context->has_time ? source_time(&p->source, context->time) : UINT64_MAX;
+}
+
+/* Addresses with the uppermost bit are the kernel's, in every process; its mappings are told for process -1. */
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
+}
+
+/* Of a CPU's trace without context IDs. */
+static uint32_t running_pid(const struct perf *p, const struct stream *stream, uint64_t time)
+{
+	uint32_t tid, pid;
+
+	if (p->only_pid != UINT32_MAX)
+		return p->only_pid;
+	return p->source.has_clock && runs_alone(p->source.runs, stream->source_cpu, time, time, &tid, &pid)
+		   ? pid
+		   : stream->pid;
+}
+
+/* Linux has the thread's number in the context ID. */
+static uint32_t pid_of(struct perf *p, const struct stream *stream, const struct engine_context *context)
+{
+	uint32_t tid;
+
+	if (!stream_context(stream, context, &tid))
+		return stream->of_threads ? stream->pid : running_pid(p, stream, time_of(p, context));
+	if (!p->has_ctxid || p->ctxid != tid) {
+		p->has_ctxid = true;
+		p->ctxid = tid;
+		p->ctxid_pid = streams_pid(&p->source.streams, tid);
+	}
+	/* What a CPU did for somebody unknown is not to be looked up in another one's memory. */
+	return p->ctxid_pid != UINT32_MAX || !stream->of_threads ? p->ctxid_pid : stream->pid;
+}
+
+static size_t perf_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+			uint64_t address, void *ret, size_t size)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_read(s->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
+			  time_of(p, context), ret, size);
+}
+
+static uint64_t perf_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_version(s->images, pid_of(p, stream, context), time_of(p, context));
+}
+
+static bool perf_where(struct source *s, const struct stream *stream, const struct engine_context *context,
+		       uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
+{
+	struct perf *p = (struct perf *)s;
+
+	return image_where(s->images, pid_of(p, stream, context), address, time_of(p, context), ret_file, ret_offset);
+}
+
+static ssize_t perf_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+{
+	return pd_read(((struct perf *)s)->file, piece, at, ret, size);
+}
+
+static int perf_info(struct source *s, bool json, int fd)
+{
+	return info_write(s->contents, json, fd);
+}
+
+static void perf_close(struct source *s)
+{
+	pd_close(((struct perf *)s)->file);
+}
+
+/* What a snapshot says of its code; a file on its own says nothing. */
+static int check_code(const struct job *job)
+{
+	json_object *code = NULL;
+	uint64_t wanted = 0;
+	uint32_t crc = 0;
+	int rc;
+
+	if (!job->snapshot || json_get(job->snapshot, "code", json_type_object, &code) < 0 ||
+	    json_get_u64(code, "crc32", &wanted) < 0)
+		return 0;
+	rc = sums_file(job->code, UINT64_MAX, &crc);
+	return rc < 0 ? rc : crc == wanted ? 0 : -EILSEQ;
+}
+
+static int map_images(struct perf *p)
+{
+	struct source *s = &p->source;
+	const struct pd_contents *c = s->contents;
+	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
+	bool named = false;
+	uint64_t pid;
+	int rc = 0;
+
+	s->map_files = calloc(c->n_maps + 1, sizeof(*s->map_files));
+	if (!s->map_files)
+		return -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < c->n_maps; i++) {
+		const struct pd_map *m = &c->maps[i];
+		uint32_t file = IMAGE_NONE;
+
+		if (strncmp(m->path, kernel_name, strlen(kernel_name)) == 0) {
+			rc = image_file_add(s->images, kernel_name, m->build_id, m->build_id_size, 0, &file);
+			s->map_files[i] = IMAGE_NONE;
+			p->kernel = m;
+			p->kernel_file = file;
+			continue;
+		}
+		/* Memory that is not executable hides what was there before. */
+		if (strcmp(m->path, unknown_name) == 0)
+			file = IMAGE_UNKNOWN;
+		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
+			 ((m->path[0] == '/' && m->path[1] != '/') ||
+			  (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
+			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
+		s->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
+		if (rc == 0)
+			rc = image_map(s->images, m->pid, m->addr, m->len, m->offset, file, s->has_clock ? m->time : i);
+	}
+	if (rc == 0 && s->job->snapshot && json_get_bool(s->job->snapshot, "perf_map", &named) == 0 && named)
+		rc = image_file_add(s->images, perf_map_name, NULL, 0, 0, &s->names);
+	if (rc == 0 && s->job->code >= 0) {
+		if (s->job->snapshot && json_get_u64(s->job->snapshot, "pid", &pid) == 0)
+			code_pid = (uint32_t)pid;
+		rc = check_code(s->job);
+		/* Without it, what was in its place before would be taken for it. */
+		if (rc == -EILSEQ)
+			return job_why(s->job, rc, "the captured code is damaged: its checksum is another");
+		if (rc == 0)
+			rc = image_code(s->images, code_pid, s->job->code);
+		if (rc == -EBADMSG) {
+			source_warn(s, "the captured code is cut or garbled; its first part is used");
+			rc = 0;
+		}
+	}
+	if (rc < 0)
+		return job_why(s->job, rc, "the mappings: %s", strerror(-rc));
+	return 0;
+}
+
+/* The name goes on with that of a symbol, whose address stands in the mapping's offset. */
+static int map_kernel(struct perf *p)
+{
+	const struct pd_map *m = p->kernel;
+	int rc =
+	    m ? image_map_elf(p->source.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset)
+	      : 0;
+
+	if (rc == -ENODATA)
+		source_warn(&p->source, "the kernel's image has no symbol to place it by");
+	return rc == -ENOENT || rc == -ENODATA ? 0 : rc;
+}
+
+static int on_run(void *user, const struct deframe_run *run)
+{
+	bool *there = user;
+
+	if (!run->reset && run->size)
+		there[run->id % TRACE_IDS] = true;
+	return 0;
+}
+
+/* Reads all the frames of a buffer. */
+static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS])
+{
+	const struct deframe_sink sink = { on_run, ret };
+	_cleanup_free_ struct deframe *deframe = malloc(sizeof(*deframe));
+	_cleanup_free_ uint8_t *chunk = malloc(CHUNK_SIZE);
+	struct perf *p = user;
+	int rc = deframe && chunk ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < stream->n_pieces; i++) {
+		uint64_t at = 0;
+		ssize_t n = 0;
+
+		deframe_init(deframe, &sink);
+		while (rc == 0 && (n = pd_read(p->file, &stream->pieces[i], at, chunk, CHUNK_SIZE)) > 0) {
+			rc = deframe_push(deframe, chunk, (size_t)n);
+			at += (uint64_t)n;
+		}
+		rc = rc < 0 ? rc : (int)MIN(n, 0);
+	}
+	return rc;
+}
+
+/* csightd's snapshots say whether a CPU's buffer is shared; where it is not, it is its target's alone. */
+/* Context IDs and timestamps are on (TRCCONFIGR.CID or VMID, and TS). */
+static bool tells_threads(const struct stream *s)
+{
+	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
+	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
+
+	return known && s->cpu != UINT32_MAX && s->config.configr & CONTEXTS && s->config.configr & STAMPS;
+}
+
+static enum pd_slices slices_of(const struct source *s)
+{
+	if (s->shown)
+		return PD_SLICES_OF_CPUS;
+	return s->job->snapshot || is_own(s->contents) ? PD_SLICES_OF_THREADS : s->contents->slices;
+}
+
+/* Of what a sink recorded for everybody one target's part is shown. */
+static int find_shown(struct source *s)
+{
+	json_object *list = NULL;
+	bool shared = false;
+	int rc = s->job->snapshot ? json_get_bool(s->job->snapshot, "shared", &shared) : 0;
+
+	if (rc == -EINVAL)
+		return -EBADMSG;
+	if (!shared)
+		return 0;
+	if (json_get(s->job->snapshot, "intervals", json_type_array, &list) == -EINVAL)
+		return -EBADMSG;
+	rc = intervals_new(list, &s->shown);
+	if (rc == 0 && !s->has_clock)
+		rc = job_why(s->job, -EACCES,
+			     "when whose trace it is cannot be told: its timestamps are of another clock");
+	return rc;
+}
+
+static uint32_t only_pid(const struct pd_contents *c)
+{
+	uint32_t pid = UINT32_MAX;
+
+	for (size_t i = 0; i < c->n_maps; i++) {
+		if (c->maps[i].pid == KERNEL_PID)
+			continue;
+		if (pid != UINT32_MAX && c->maps[i].pid != pid)
+			return UINT32_MAX;
+		pid = c->maps[i].pid;
+	}
+	return pid;
+}
+
+static int open_file(struct perf *p)
+{
+	struct source *s = &p->source;
+	struct pd_problem problem;
+	int rc = pd_open(s->job->input, &p->file, &s->contents, &problem);
+
+	if (rc == -EBADMSG)
+		return job_why(s->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
+	if (rc < 0)
+		return job_why(s->job, rc, "the input: %s", strerror(-rc));
+	find_clock(s);
+	p->only_pid = only_pid(s->contents);
+	s->one_process = p->only_pid != UINT32_MAX;
+	rc = find_shown(s);
+	if (rc == 0)
+		rc = runs_new(s->contents, &s->runs);
+	if (rc == 0)
+		rc = streams_find(s->contents, s->job->only_thread, slices_of(s), &s->streams);
+	if (rc == 0 && !s->job->info)
+		rc = streams_keep(&s->streams, find_ids, p);
+	for (size_t i = 0; rc == 0 && i < s->streams.n; i++)
+		s->streams.list[i].by_context = s->has_clock && tells_threads(&s->streams.list[i]);
+	return rc;
+}
+
+int source_perf_open(struct job *job, json_object *warnings, struct source **ret)
+{
+	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close, perf_info };
+	struct perf *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->source.ops = &ops;
+	p->source.job = job;
+	p->source.names = IMAGE_NONE;
+	p->source.warnings = warnings;
+	rc = open_file(p);
+	if (rc == 0)
+		rc = image_set_new(&p->source.images);
+	/* Where nothing is decoded no code is needed. */
+	if (rc == 0 && !job->info)
+		rc = map_images(p);
+	if (rc == 0 && !job->info)
+		rc = source_ask_images(&p->source);
+	if (rc == 0 && !job->info)
+		rc = map_kernel(p);
+	if (rc == 0 && !job->info)
+		rc = image_seal(p->source.images);
+	if (rc < 0) {
+		source_close(&p->source);
+		return rc;
+	}
+	*ret = &p->source;
+	return 0;
+}

@@ -1,0 +1,383 @@
+/* One buffer of an Arm trace snapshot, or bare bytes with a file of registers: the same but for where it is told. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/decode/info.h"
+#include "daemon/decode/source.h"
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/coresight/ini.h"
+#include "lib/coresight/snapshot.h"
+
+enum { TRACE_ID_MASK = 0x7f };
+
+struct dumped {
+	struct source source;
+	struct pd_contents nothing; /* maps, names and the like */
+	struct snapshot *snapshot;
+	struct pd_piece piece; /* the whole buffer */
+	int fd;
+};
+
+static int give_file(struct job *job, const char *name, int *ret_fd)
+{
+	char reason[256] = "";
+	int rc = job_file(job, name, ret_fd, reason, sizeof(reason));
+
+	if (rc < 0)
+		return job_why(job, rc, "no answer to a question for a file: %s", strerror(-rc));
+	return *ret_fd < 0 ? job_why(job, -ENOENT, "%s: %s", name, reason) : 0;
+}
+
+static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *text = NULL;
+	struct job *job = user;
+	struct stat st;
+	ssize_t n;
+	int rc = give_file(job, name, &fd);
+
+	if (rc < 0)
+		return rc;
+	if (fstat(fd, &st) < 0 || st.st_size > INI_SIZE_MAX)
+		return job_why(job, -EFBIG, "%s: too large for what it is", name);
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return -ENOMEM;
+	n = read_full(fd, text, (size_t)st.st_size);
+	if (n < 0)
+		return job_why(job, (int)n, "%s: %s", name, strerror((int)-n));
+	*ret_size = (size_t)n;
+	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return strncasecmp(text, with, strlen(with)) == 0;
+}
+
+/* False: no protocol that is known. Types go on with a version: "PTM1.1". */
+static bool configure(const struct snapshot_device *d, struct engine_config *c)
+{
+	static const struct {
+		const char *type;
+		enum engine_protocol protocol;
+		enum snapshot_reg id;
+		uint8_t id_shift;
+	} types[] = {
+		{ "ETM3", PROTOCOL_ETMV3, REG_ETMTRACEIDR, 0 }, { "ETMv3", PROTOCOL_ETMV3, REG_ETMTRACEIDR, 0 },
+		{ "PTM", PROTOCOL_PTM, REG_ETMTRACEIDR, 0 },    { "PFT", PROTOCOL_PTM, REG_ETMTRACEIDR, 0 },
+		{ "ETM4", PROTOCOL_ETMV4, REG_TRCTRACEIDR, 0 }, { "ETMv4", PROTOCOL_ETMV4, REG_TRCTRACEIDR, 0 },
+		{ "ETE", PROTOCOL_ETE, REG_TRCTRACEIDR, 0 },    { "STM", PROTOCOL_STM, REG_STMTCSR, 16 },
+		{ "ITM", PROTOCOL_ITM, REG_ITMTCR, 16 },
+	};
+	const uint32_t *r = d->regs;
+
+	for (size_t i = 0; i < ELEMENTS(types); i++) {
+		bool old = types[i].id == REG_ETMTRACEIDR;
+
+		if (!begins(d->type, types[i].type))
+			continue;
+		c->protocol = types[i].protocol;
+		c->trace_id = (uint8_t)(r[types[i].id] >> types[i].id_shift & TRACE_ID_MASK);
+		c->configr = r[REG_TRCCONFIGR];
+		c->traceidr = old ? r[REG_ETMTRACEIDR] : r[REG_TRCTRACEIDR];
+		c->idr0 = old ? r[REG_ETMIDR] : r[REG_TRCIDR0];
+		c->idr1 = r[REG_TRCIDR1];
+		c->idr2 = r[REG_TRCIDR2];
+		c->idr8 = r[REG_TRCIDR8];
+		c->devarch = r[REG_TRCDEVARCH];
+		c->ccer = r[REG_ETMCCER];
+		c->control = old ? r[REG_ETMCR] : r[REG_STMTCSR] | r[REG_ITMTCR];
+		return true;
+	}
+	return false;
+}
+
+static bool has_memory(const struct snapshot *s, uint32_t core)
+{
+	for (size_t i = 0; i < s->n_dumps; i++)
+		if (s->dumps[i].device == core)
+			return true;
+	return false;
+}
+
+/* Whose memory a source's trace runs through; UINT32_MAX: anybody's, where its own core has none. */
+static uint32_t core_of(const struct dumped *d, const char *source)
+{
+	const struct snapshot *s = d->snapshot;
+	uint32_t core;
+
+	for (size_t i = 0; i < s->n_cores; i++)
+		if (strcmp(s->cores[i].to, source) == 0 && snapshot_device(s, s->cores[i].from, &core) == 0 &&
+		    has_memory(s, core))
+			return core;
+	return UINT32_MAX;
+}
+
+static void add_stream(struct dumped *d, struct buf *list, const struct snapshot_device *device, const char *buffer,
+		       bool formatted)
+{
+	struct stream s = {
+		.cpu = UINT32_MAX,
+		.pid = core_of(d, device->name),
+		.name = device->name,
+		.buffer = buffer,
+		.formatted = formatted,
+		.pieces = &d->piece,
+		.n_pieces = 1,
+		.bytes = d->piece.size,
+		.shares = list->size > 0,
+	};
+
+	s.supported = configure(device, &s.config);
+	if (s.supported && s.config.protocol == PROTOCOL_ETMV4 && s.pid != UINT32_MAX)
+		s.config.core_aa64 = strstr(d->snapshot->devices[s.pid].type, "AA64");
+	s.tid = s.config.trace_id;
+	buf_add(list, &s, sizeof(s));
+}
+
+static int compare_streams(const void *left, const void *right)
+{
+	const struct stream *a = left, *b = right;
+
+	/* Frames hold the sources of a buffer; the order is that of their IDs, then that of the file. */
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return a->shares - b->shares;
+}
+
+static int take_streams(struct dumped *d, struct buf *list)
+{
+	if (buf_error(list)) {
+		buf_done(list);
+		return -ENOMEM;
+	}
+	d->source.streams.list = (struct stream *)list->data;
+	d->source.streams.n = list->size / sizeof(struct stream);
+	if (d->source.streams.n)
+		qsort(list->data, d->source.streams.n, sizeof(struct stream), compare_streams);
+	return 0;
+}
+
+static int open_buffer(struct dumped *d, const char *name)
+{
+	struct stat st;
+
+	if (fstat(d->fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return job_why(d->source.job, -EINVAL, "%s: not a regular file", name);
+	d->piece.size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int find_streams(struct dumped *d)
+{
+	const struct snapshot *s = d->snapshot;
+	struct job *job = d->source.job;
+	const struct snapshot_buffer *b;
+	struct buf list = { 0 };
+	uint32_t n, device;
+	int rc;
+
+	if (snapshot_buffer(s, job->buffer, &n) < 0)
+		return job_why(job, -ENOENT, job->buffer ? "there is no buffer %s" : "there is no trace buffer in it",
+			       job->buffer);
+	b = &s->buffers[n];
+	rc = give_file(job, b->file, &d->fd);
+	if (rc == 0)
+		rc = open_buffer(d, b->file);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < s->n_sources; i++) {
+		if (strcmp(s->sources[i].to, b->name) != 0 && strcmp(s->sources[i].to, b->key) != 0)
+			continue;
+		if (snapshot_device(s, s->sources[i].from, &device) < 0)
+			source_warn(&d->source, "%s is not described, and not decoded", s->sources[i].from);
+		else
+			add_stream(d, &list, &s->devices[device], b->name, b->formatted);
+	}
+	return take_streams(d, &list);
+}
+
+/*
+ * Images have a "process" for each kind of memory of each core. Where dumps overlap the first one holds: what comes
+ * later covers, so times run backwards.
+ */
+static uint32_t place_of(uint32_t core, unsigned space)
+{
+	return core * SPACES + space;
+}
+
+static int map_dump(struct dumped *d, const struct snapshot_dump *dump, uint64_t time)
+{
+	struct source *s = &d->source;
+	uint64_t length = dump->length;
+	char reason[256] = "";
+	struct stat st;
+	uint32_t file;
+	int fd = -1, rc = image_file_add(s->images, dump->file, NULL, 0, 0, &file);
+
+	if (rc < 0)
+		return rc;
+	if (image_file(s->images, file)->fd < 0 && !image_file(s->images, file)->reason) {
+		rc = job_file(s->job, dump->file, &fd, reason, sizeof(reason));
+		if (rc < 0)
+			return rc;
+		image_file_give(s->images, file, fd, reason);
+	}
+	/* It ends where its file does. */
+	fd = image_file(s->images, file)->fd;
+	if (fd < 0 || fstat(fd, &st) < 0 || dump->offset >= (uint64_t)st.st_size)
+		return 0;
+	length = MIN(length, (uint64_t)st.st_size - dump->offset);
+	for (unsigned space = 0; rc == 0 && length && space < (s->by_space ? (unsigned)SPACES : 1); space++)
+		if (dump->spaces >> space & 1)
+			rc = image_map(s->images, place_of(dump->device, space), dump->address, length, dump->offset,
+				       file, time);
+	return rc;
+}
+
+static int map_dumps(struct dumped *d)
+{
+	const struct snapshot *s = d->snapshot;
+	int rc = image_set_new(&d->source.images);
+
+	for (size_t i = 0; i < s->n_dumps; i++)
+		d->source.by_space = d->source.by_space || s->dumps[i].spaces != SPACES_ANY;
+	for (size_t i = 0; rc == 0 && i < s->n_dumps; i++)
+		rc = map_dump(d, &s->dumps[i], s->n_dumps - i);
+	if (rc == 0)
+		rc = image_seal(d->source.images);
+	return rc < 0 ? job_why(d->source.job, rc, "the memory dumps: %s", strerror(-rc)) : 0;
+}
+
+static ssize_t dumped_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+{
+	ssize_t n = pread(((struct dumped *)s)->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
+
+	return n < 0 ? -errno : n;
+}
+
+static size_t dumped_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+			  uint64_t address, void *ret, size_t size)
+{
+	const struct dumped *d = (struct dumped *)s;
+	uint32_t first = stream->pid == UINT32_MAX ? 0 : stream->pid;
+	uint32_t end = stream->pid == UINT32_MAX ? (uint32_t)d->snapshot->n_devices : first + 1;
+	size_t n = 0;
+
+	for (uint32_t core = first; n == 0 && core < end; core++)
+		for (unsigned space = 0; n == 0 && space < (s->by_space ? (unsigned)SPACES : 1); space++)
+			if (!s->by_space || context->spaces >> space & 1)
+				n = image_read(s->images, place_of(core, space), address, UINT64_MAX, ret, size);
+	return n;
+}
+
+static uint64_t dumped_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+{
+	return 0;
+}
+
+static int dumped_info(struct source *s, bool json, int fd)
+{
+	return info_write_snapshot(((struct dumped *)s)->snapshot, json, fd);
+}
+
+static void dumped_close(struct source *s)
+{
+	struct dumped *d = (struct dumped *)s;
+
+	snapshot_free(d->snapshot);
+	if (d->fd != s->job->input)
+		closep(&d->fd);
+}
+
+static struct dumped *dumped_new(struct job *job, json_object *warnings)
+{
+	static const struct source_ops ops = {
+		dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info
+	};
+	struct dumped *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->source.ops = &ops;
+	d->source.job = job;
+	d->source.contents = &d->nothing;
+	d->source.warnings = warnings;
+	d->source.names = IMAGE_NONE;
+	d->source.map_files = calloc(1, sizeof(*d->source.map_files));
+	d->fd = -1;
+	return d;
+}
+
+static int tell_problem(struct job *job, int rc, const struct snapshot_problem *p)
+{
+	if (rc != -EBADMSG || job->reason[0])
+		return rc;
+	if (p->line)
+		return job_why(job, rc, "%s: line %u: %s", p->file, p->line, p->cause);
+	return job_why(job, rc, "%s: %s", p->file, p->cause);
+}
+
+static int finish(struct dumped *d, int rc, struct source **ret)
+{
+	if (rc == 0 && !d->source.job->info)
+		rc = map_dumps(d);
+	if (rc == 0)
+		*ret = &d->source;
+	else
+		source_close(&d->source);
+	return rc;
+}
+
+int source_snapshot_open(struct job *job, json_object *warnings, struct source **ret)
+{
+	const struct snapshot_files files = { read_text, job };
+	struct dumped *d = dumped_new(job, warnings);
+	struct snapshot_problem problem;
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	rc = snapshot_read(&files, &d->snapshot, &problem);
+	if (rc < 0)
+		rc = tell_problem(job, rc, &problem);
+	else if (!job->info)
+		rc = find_streams(d);
+	return finish(d, rc, ret);
+}
+
+int source_bytes_open(struct job *job, json_object *warnings, struct source **ret)
+{
+	const struct snapshot_files files = { read_text, job };
+	struct dumped *d = dumped_new(job, warnings);
+	const struct snapshot_device *device;
+	struct snapshot_problem problem;
+	struct buf list = { 0 };
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	d->fd = job->input;
+	rc = job->regs ? snapshot_read_device(&files, job->regs, &d->snapshot, &problem)
+		       : job_why(job, -EINVAL, "bare bytes need a file of registers");
+	if (rc < 0)
+		return finish(d, tell_problem(job, rc, &problem), ret);
+	rc = open_buffer(d, "the input");
+	if (rc == 0) {
+		device = &d->snapshot->devices[0];
+		add_stream(d, &list, device, "bytes", device->formatted);
+		rc = take_streams(d, &list);
+	}
+	if (rc == 0 && !d->source.streams.list[0].supported)
+		rc = job_why(job, -EINVAL, "%s: %s", job->regs,
+			     device->type[0] ? "its type is no trace source's" : "it names no type");
+	return finish(d, rc, ret);
+}

@@ -1,0 +1,201 @@
+/* Outputs that are text: elements, addresses and packets. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/decode/output.h"
+#include "lib/base/buf.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256 };
+
+struct text {
+	struct output output;
+	int fd;
+	struct buf out;
+	char id[8]; /* of the stream: what stands before each line */
+	size_t id_size;
+	uint32_t number; /* of the stream, plus one */
+};
+
+static int flush(struct text *t)
+{
+	int rc = buf_error(&t->out);
+
+	if (rc == 0)
+		rc = write_full(t->fd, t->out.data, t->out.size);
+	buf_clear(&t->out);
+	return rc;
+}
+
+static int text_begin(struct output *o, const struct stream *s)
+{
+	struct text *t = (struct text *)o;
+
+	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
+	if (t->number == s->number + 1)
+		return 0;
+	t->number = s->number + 1;
+	if (s->buffer)
+		buf_printf(&t->out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
+	else if (s->cpu == UINT32_MAX)
+		buf_printf(&t->out, "# thread %u\n", s->tid);
+	else
+		buf_printf(&t->out, "# cpu %u\n", s->cpu);
+	return buf_error(&t->out);
+}
+
+static int elements_element(struct output *o, const struct element *e)
+{
+	struct text *t = (struct text *)o;
+	char *line = (char *)buf_room(&t->out, LINE_MAX_SIZE);
+	size_t n;
+
+	if (!line)
+		return buf_error(&t->out);
+	memcpy(line, t->id, t->id_size);
+	n = t->id_size + element_format(e, line + t->id_size, LINE_MAX_SIZE - t->id_size - 1);
+	line[n++] = '\n';
+	buf_grew(&t->out, n);
+	return t->out.size >= FLUSH_AT ? flush(t) : 0;
+}
+
+static size_t put_address(char *line, uint64_t address)
+{
+	char digits[16];
+	size_t n = 0, size = 0;
+
+	do {
+		digits[n++] = "0123456789abcdef"[address & 15];
+		address >>= 4;
+	} while (address);
+	while (n)
+		line[size++] = digits[--n];
+	line[size++] = '\n';
+	return size;
+}
+
+static int pcs_element(struct output *o, const struct element *e)
+{
+	struct text *t = (struct text *)o;
+	uint64_t pc, step;
+
+	if (e->kind != ELEM_RANGE || !e->range.count)
+		return 0;
+	/* T32 has instructions of two sizes: without their bytes only an even spread can be told. */
+	step = e->isa == ISA_A64 || e->isa == ISA_A32 ? 4 : (e->range.end - e->range.start) / e->range.count;
+	pc = e->range.start;
+	for (uint32_t i = 0; i < e->range.count; i++, pc += step) {
+		char *line = (char *)buf_room(&t->out, 20);
+
+		if (!line)
+			return buf_error(&t->out);
+		buf_grew(&t->out, put_address(line, pc));
+		if (t->out.size >= FLUSH_AT) {
+			int rc = flush(t);
+
+			if (rc < 0)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+static int packets_element(struct output *o, const struct element *e)
+{
+	return 0;
+}
+
+static int packets_piece(struct output *o, const struct pd_piece *p)
+{
+	struct text *t = (struct text *)o;
+
+	buf_printf(&t->out, "# piece at %" PRIu64 ", %" PRIu64 " bytes\n", p->offset, p->size);
+	return buf_error(&t->out);
+}
+
+/* OpenCSD's "NAME : words.; fields": the words say the name again. */
+static int packets_packet(struct output *o, const struct engine_packet *p)
+{
+	struct text *t = (struct text *)o;
+	size_t name = strcspn(p->text, " :");
+	const char *fields = strchr(p->text, ';');
+
+	buf_printf(&t->out, "%s%" PRIu64 " ", t->id, p->offset);
+	for (uint32_t i = 0; i < p->size; i++)
+		buf_printf(&t->out, "%02x", p->bytes[i]);
+	buf_printf(&t->out, " %.*s", (int)name, p->text);
+	if (fields) {
+		fields += 1 + strspn(fields + 1, " ");
+		buf_printf(&t->out, " %.*s", (int)strcspn(fields, "\n"), fields);
+		while (t->out.size && t->out.data[t->out.size - 1] == ' ')
+			t->out.size--;
+	}
+	buf_printf(&t->out, "\n");
+	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+}
+
+/* A line of its own kind: its text is all there is to it. */
+static int branches_packet(struct output *o, const struct engine_packet *p)
+{
+	struct text *t = (struct text *)o;
+
+	buf_printf(&t->out, "%s%s\n", t->id, p->text);
+	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+}
+
+static int text_end(struct output *o, const struct stream *s)
+{
+	return 0;
+}
+
+static int text_finish(struct output *o)
+{
+	return flush((struct text *)o);
+}
+
+static void text_free(struct output *o)
+{
+	struct text *t = (struct text *)o;
+
+	buf_done(&t->out);
+	free(t);
+}
+
+static int none_begin(struct output *o, const struct stream *s)
+{
+	return 0;
+}
+
+static int none_element(struct output *o, const struct element *e)
+{
+	return 0;
+}
+
+static const struct output_ops formats[] = {
+	{ "elements", text_begin, elements_element, text_end, text_finish, text_free },
+	{ "pcs", text_begin, pcs_element, text_end, text_finish, text_free },
+	{ "packets", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, packets_packet },
+	{ "branches", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, branches_packet },
+	{ "none", none_begin, none_element, text_end, text_finish, text_free },
+};
+
+int output_text_new(const char *format, int fd, struct output **ret)
+{
+	struct text *t;
+
+	for (size_t i = 0; i < ELEMENTS(formats); i++) {
+		if (strcmp(format, formats[i].format) != 0)
+			continue;
+		t = calloc(1, sizeof(*t));
+		if (!t)
+			return -ENOMEM;
+		t->output.ops = &formats[i];
+		t->fd = fd;
+		*ret = &t->output;
+		return 0;
+	}
+	return -EINVAL;
+}

@@ -1,0 +1,11 @@
+check_PROGRAMS += tests/bench/bench-store tests/bench/bench-engine tests/bench/bench-workers
+tests_bench_bench_store_LDADD = lib/store/libstore.la
+tests_bench_bench_engine_SOURCES = tests/bench/bench-engine.c $(trace_sources)
+tests_bench_bench_engine_LDADD = daemon/decode/libdecode.la
+tests_bench_bench_workers_SOURCES = tests/bench/bench-workers.c $(trace_sources)
+tests_bench_bench_workers_LDADD = daemon/decode/libdecode.la
+EXTRA_DIST += tests/bench/bench tests/bench/engines tests/bench/perfetto
+
+bench: all $(check_PROGRAMS) $(check_DATA)
+	$(top_srcdir)/tests/bench/bench .
+.PHONY: bench

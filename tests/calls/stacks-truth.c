@@ -1,0 +1,442 @@
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "lib/base/util.h"
+#include "lib/emu/stacks.h"
+#include "tests/calls/stacks.h"
+
+enum {
+	STACKS = 4096,
+	FRAME_MOST = 16384, /* no function of ours has a larger frame, no two stacks of a program lie so near */
+};
+
+struct stack_truth {
+	struct region_map *regions;
+	const struct stack_record *records;
+	size_t n, next;
+	struct truth_stack *stacks[STACKS], *now;
+	size_t n_stacks, odd;
+	struct truth_frame *waiting; /* handlers of signals that others came before */
+	size_t n_waiting;
+};
+
+static const struct region *region(struct stack_truth *t, uint64_t pc)
+{
+	struct region_hit hit;
+
+	if (region_map_find(t->regions, pc, UINT64_MAX - 1, &hit) < 0)
+		abort();
+	return hit.region;
+}
+
+static struct truth_frame *top(struct stack_truth *t)
+{
+	return t->now && t->now->n ? &t->now->frames[t->now->n - 1] : NULL;
+}
+
+static void push(struct stack_truth *t, struct truth_frame f)
+{
+	struct truth_stack *s = t->now;
+
+	if (s->n == s->room) {
+		s->room = s->room ? 2 * s->room : 64;
+		s->frames = reallocarray(s->frames, s->room, sizeof(*s->frames));
+		if (!s->frames)
+			abort();
+	}
+	f.low = f.sp;
+	s->frames[s->n++] = f;
+}
+
+static void begin_stack(struct stack_truth *t, const struct stack_record *r, bool whole)
+{
+	struct truth_stack *s = calloc(1, sizeof(*s));
+
+	if (!s || t->n_stacks == STACKS)
+		abort();
+	s->whole = whole;
+	s->g = r->g;
+	s->caller = region(t, r->lr);
+	t->now = t->stacks[t->n_stacks++] = s;
+	push(t, (struct truth_frame){ .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = true });
+}
+
+/* The frame that returns to pc with that stack pointer; SIZE_MAX: none. */
+static size_t returning(const struct truth_stack *s, uint64_t pc, uint64_t sp)
+{
+	for (size_t i = s->n; i-- > 1;)
+		if (s->frames[i].ret == pc && s->frames[i].sp == sp)
+			return i;
+	return SIZE_MAX;
+}
+
+/* How many frames are left where a jump takes the stack pointer to sp; 0: that is elsewhere. */
+static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct region *to)
+{
+	size_t end = s->n;
+
+	while (end > 0) {
+		size_t first = end - 1;
+
+		while (first > 0 && !s->frames[first].apart)
+			first--;
+		/* At the very top a function may not have used the stack yet. */
+		if (sp <= s->frames[first].sp && sp + FRAME_MOST > s->frames[first].low) {
+			/* What has called another with the stack pointer that it began with has not used the stack. */
+			while (end > first + 1 && s->frames[end - 1].sp <= sp &&
+			       !(end < s->n && s->frames[end - 1].function == to && s->frames[end].sp == sp))
+				end--;
+			return end;
+		}
+		end = first;
+	}
+	return 0;
+}
+
+/* Control is in this function now, whatever was there before. */
+static void in_function(struct stack_truth *t, const struct region *function)
+{
+	top(t)->function = function;
+}
+
+static void land(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+
+	if (top(t)->function != to) {
+		t->odd++;
+		if (getenv("STACKS_ODD"))
+			printf("# odd: at %" PRIu64 " in %s, where the stack has %s\n", r->count, to->name,
+			       top(t)->function->name);
+		in_function(t, to);
+	}
+}
+
+static bool switched(struct stack_truth *t, const struct stack_record *r)
+{
+	for (size_t i = t->n_stacks; i-- > 0;) {
+		size_t frame = returning(t->stacks[i], r->pc, r->sp);
+
+		if (t->stacks[i] == t->now || frame == SIZE_MAX)
+			continue;
+		t->now = t->stacks[i];
+		t->now->n = frame;
+		land(t, r);
+		return true;
+	}
+	for (size_t i = t->n_stacks; i-- > 0;) {
+		size_t depth = reaching(t->stacks[i], r->sp, region(t, r->pc));
+
+		if (t->stacks[i] == t->now || !depth)
+			continue;
+		t->now = t->stacks[i];
+		t->now->n = depth;
+		land(t, r);
+		return true;
+	}
+	return false;
+}
+
+/* The goroutine's stack was moved since: so far. */
+static bool returning_moved(struct truth_stack *s, uint64_t pc, uint64_t sp, size_t *ret)
+{
+	for (size_t i = s->n; i-- > 1;) {
+		uint64_t by = sp - s->frames[i].sp;
+
+		if (s->frames[i].ret != pc || s->frames[i].apart)
+			continue;
+		for (size_t k = 0; by && k <= i; k++) {
+			s->frames[k].sp += by;
+			s->frames[k].low += by;
+		}
+		*ret = i;
+		return true;
+	}
+	return false;
+}
+
+/* To another goroutine, or back to the same. */
+static void go_jump(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+	size_t frame;
+
+	for (size_t i = t->n_stacks; i-- > 0 && r->pc != to->start;) {
+		if (t->stacks[i]->g != r->g || !returning_moved(t->stacks[i], r->pc, r->sp, &frame))
+			continue;
+		t->now = t->stacks[i];
+		t->now->n = frame;
+		land(t, r);
+		return;
+	}
+	/* What this one was is over. */
+	for (size_t i = 0; i < t->n_stacks; i++)
+		if (t->stacks[i]->g == r->g)
+			t->stacks[i]->g = 1;
+	begin_stack(t, r, false);
+	if (r->pc != to->start)
+		top(t)->ret = 0;
+}
+
+/* Out of the first frame of a stack that began before it was seen. */
+static bool return_past(struct stack_truth *t, const struct stack_record *r)
+{
+	struct truth_frame *f = top(t);
+
+	if (t->now->n != 1 || t->now->whole || f->ret || r->sp < f->sp || r->sp - f->sp > FRAME_MOST)
+		return false;
+	f->function = region(t, r->pc);
+	f->sp = r->sp;
+	return true;
+}
+
+static void jump(struct stack_truth *t, const struct stack_record *r)
+{
+	size_t frame = returning(t->now, r->pc, r->sp), depth;
+	const struct region *to = region(t, r->pc);
+
+	if (top(t)->signal && top(t)->ret == r->pc && top(t)->sp == r->sp) {
+		in_function(t, to);
+		return;
+	}
+	if (frame != SIZE_MAX) {
+		t->now->n = frame;
+		land(t, r);
+		return;
+	}
+	depth = reaching(t->now, r->sp, to);
+	if (depth == 0) {
+		if (!switched(t, r))
+			begin_stack(t, r, false);
+		return;
+	}
+	if (depth < t->now->n) {
+		/* A frame that begins where the stack pointer is now may be one that has not used the stack. */
+		if (top(t)->sp == r->sp) {
+			if (r->pc == to->start || top(t)->function == to) {
+				in_function(t, to);
+				return;
+			}
+			/* Another piece of it, or of what it jumped to; what is below would be returned to. */
+			if (t->now->frames[depth - 1].function != to) {
+				in_function(t, to);
+				return;
+			}
+		}
+		t->now->n = depth;
+		land(t, r);
+		return;
+	}
+	in_function(t, to);
+}
+
+static void call(struct stack_truth *t, const struct stack_record *r)
+{
+	push(t, (struct truth_frame){ .function = region(t, r->pc),
+				      .ret = r->lr,
+				      .sp = r->sp,
+				      .apart = reaching(t->now, r->sp, NULL) == 0 });
+}
+
+static bool handler_waited(struct stack_truth *t, const struct stack_record *r)
+{
+	struct truth_frame *f = t->n_waiting ? &t->waiting[t->n_waiting - 1] : NULL;
+
+	if (!f || f->function->start != r->pc || f->sp != r->sp)
+		return false;
+	push(t, *f);
+	t->n_waiting--;
+	return true;
+}
+
+static void sigreturn(struct stack_truth *t, const struct stack_record *r)
+{
+	size_t n = t->now->n;
+
+	while (n > 0 && !t->now->frames[n - 1].signal)
+		n--;
+	if (!n) {
+		t->odd++;
+		return;
+	}
+	t->now->n = n - 1;
+	if (handler_waited(t, r))
+		return;
+	/*
+	 * A handler may make the program go on elsewhere, as if it had called a function, or jumped. What is
+	 * interrupted again before its first instruction has not begun.
+	 */
+	if (region(t, r->pc) != top(t)->function && region(t, r->pc)->start == r->pc) {
+		if (!r->interrupted)
+			call(t, r);
+	} else if (t->now->frames[n - 1].resume == r->pc) {
+		land(t, r);
+	} else {
+		jump(t, r);
+	}
+}
+
+/* One whose handler is interrupted before its first instruction begins when it is gone back to. */
+static void signal_begins(struct stack_truth *t, const struct stack_record *r, const struct stack_record *before)
+{
+	struct truth_frame f = { .function = region(t, r->pc),
+				 .ret = r->lr,
+				 .sp = r->sp,
+				 .signal = true,
+				 .apart = true,
+				 .resume = before->pc };
+
+	if (t->next == t->n || !r[1].interrupted || r[1].count != r->count || r[1].pc != r->pc) {
+		push(t, f);
+		return;
+	}
+	t->waiting = reallocarray(t->waiting, t->n_waiting + 1, sizeof(f));
+	if (!t->waiting)
+		abort();
+	t->waiting[t->n_waiting++] = f;
+}
+
+uint64_t stack_truth_next(const struct stack_truth *t)
+{
+	return t->next < t->n ? t->records[t->next].count : UINT64_MAX;
+}
+
+static void take(struct stack_truth *t, const struct stack_record *r, const struct stack_record *before)
+{
+	if (!t->now || r->how == STACK_START) {
+		begin_stack(t, r, r->how == STACK_START);
+		return;
+	}
+	switch (r->how) {
+	case STACK_JUMP:
+		/* The instruction itself names where it goes: neither a return nor out of a function that is left. */
+		in_function(t, region(t, r->pc));
+		break;
+	case STACK_INDIRECT:
+		/* Go's runtime ends in this function whatever it does on its own stack. */
+		if (strcmp(top(t)->function->name, "gogo") == 0 && region(t, r->pc) != top(t)->function)
+			go_jump(t, r);
+		else if (!return_past(t, r))
+			jump(t, r);
+		break;
+	case STACK_CALL:
+		call(t, r);
+		break;
+	case STACK_SIGRETURN:
+		sigreturn(t, r);
+		break;
+	case STACK_SIGNAL:
+		signal_begins(t, r, before);
+		break;
+	default:
+		break;
+	}
+	/* The instructions before a switch have the stack pointer of the stack that they are about to go to. */
+	if (!reaching(t->now, r->sp, NULL))
+		return;
+	for (size_t i = t->now->n; i-- > 0;)
+		if (t->now->frames[i].apart) {
+			t->now->frames[i].low = MIN(t->now->frames[i].low, r->sp);
+			break;
+		}
+}
+
+bool stack_truth_step(struct stack_truth *t)
+{
+	const struct stack_record *r = &t->records[t->next++];
+
+	take(t, r, r - 1);
+	return r->how == STACK_SYSCALL || r->how == STACK_SIGRETURN;
+}
+
+const struct truth_stack *stack_truth_now(const struct stack_truth *t)
+{
+	return t->now;
+}
+
+size_t stack_truth_odd(const struct stack_truth *t)
+{
+	return t->odd;
+}
+
+static int map_records(const char *path, const struct stack_record **ret, size_t *ret_n)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret = p;
+	*ret_n = 0;
+	while (*ret_n < (size_t)st.st_size / sizeof(**ret) && (*ret)[*ret_n].how != STACK_NONE)
+		(*ret_n)++;
+	return 0;
+}
+
+/* The parent's steps are the child's own past: of that which comes after them, the counts are new. */
+static int inherit(struct stack_truth *t, const char *path)
+{
+	const struct stack_record *forked = &t->records[0], *own = t->records;
+	const char *slash = strrchr(path, '/');
+	size_t n = t->n;
+	char parent[4096];
+	int rc;
+
+	snprintf(parent, sizeof(parent), "%.*s%" PRIu64 ".%" PRIu64 ".%" PRIu64 ".stacks",
+		 slash ? (int)(slash - path + 1) : 0, path, forked->pc, forked->sp, forked->lr);
+	rc = map_records(parent, &t->records, &t->n);
+	if (rc < 0)
+		return rc;
+	if (t->n && t->records[0].how == STACK_FORKED) {
+		rc = inherit(t, parent);
+		if (rc < 0)
+			return rc;
+	}
+	while (t->next < t->n && t->next < forked->g)
+		stack_truth_step(t);
+	t->records = own;
+	t->n = n;
+	t->next = 1;
+	return 0;
+}
+
+int stack_truth_open(const char *path, struct region_map *regions, struct stack_truth **ret)
+{
+	struct stack_truth *t = calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	t->regions = regions;
+	rc = map_records(path, &t->records, &t->n);
+	if (rc == 0 && t->n && t->records[0].how == STACK_FORKED)
+		rc = inherit(t, path);
+	if (rc < 0) {
+		free(t);
+		return rc;
+	}
+	*ret = t;
+	return 0;
+}
+
+void stack_truth_close(struct stack_truth *t)
+{
+	for (size_t i = 0; i < t->n_stacks; i++) {
+		free(t->stacks[i]->frames);
+		free(t->stacks[i]);
+	}
+	free(t->waiting);
+	free(t);
+}

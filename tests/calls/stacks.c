@@ -1,0 +1,285 @@
+/*
+ * Compares a snapshot's stacks with the emulator's log of stack pointers.
+ *
+ *   stacks SNAPSHOT TRUTH
+ *
+ * SNAPSHOT: a snapshot's directory, with its store. TRUTH: what --truth and --truth-stacks wrote. Of each thread, at
+ * each instruction where either side enters or leaves a frame, or does a system call, both must have the same frames;
+ * where the store's were open before the trace began, or before a stack was seen for the first time, those that it
+ * knows. Where the store says that the depth is uncertain, a difference is counted apart. Prints what differs, and "N
+ * compared, N differ, N uncertain, N odd"; exits with 0 when nothing differs.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/util.h"
+#include "lib/perfdata/read.h"
+#include "lib/store/store.h"
+#include "tests/calls/stacks.h"
+#include "tests/emu/truth.h"
+
+enum { SHOWN = 5, DEPTH_SHOWN = 12 };
+
+struct result {
+	uint64_t compared, differ, uncertain, odd, syscalls;
+};
+
+/* What the program had mapped, with its symbols: read as the decoder reads them, from the recording. */
+static int read_regions(const char *snapshot, uint32_t pid, struct region_map **ret)
+{
+	_cleanup_free_ char *path = NULL;
+	const struct pd_contents *contents;
+	struct pd_problem problem;
+	struct pd_file *file;
+	struct region_map *regions;
+	int fd, rc = 0;
+
+	if (asprintf(&path, "%s/trace.perf.data", snapshot) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || pd_open(fd, &file, &contents, &problem) < 0 || region_map_new(&regions) < 0)
+		return -EBADMSG;
+	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
+		const struct pd_map *m = &contents->maps[i];
+		struct region_mapping mapping = {
+			.addr = m->addr, .len = m->len, .offset = m->offset, .time = m->time, .path = m->path
+		};
+		struct symbols *symbols = NULL;
+		int image;
+
+		if (m->pid != pid)
+			continue;
+		image = open(m->path, O_RDONLY | O_CLOEXEC);
+		if (image >= 0 && symbols_load(image, &symbols) == 0)
+			mapping.symbols = symbols;
+		closep(&image);
+		rc = region_map_add(regions, &mapping);
+	}
+	/* The maps' names are the file's, and live as long as this program. */
+	*ret = regions;
+	return rc;
+}
+
+static uint64_t count_instructions(const char *stacks)
+{
+	_cleanup_free_ char *path = strndup(stacks, strlen(stacks) - strlen(".stacks"));
+	_cleanup_free_ char *name = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	struct truth_run run;
+	uint64_t n = 0;
+
+	if (!path || asprintf(&name, "%s.truth", path) < 0)
+		abort();
+	f = fopen(name, "re");
+	while (f && fread(&run, sizeof(run), 1, f) == 1)
+		n += run.count;
+	return n;
+}
+
+struct side {
+	const struct store *store;
+	struct store_iter *iter;
+	struct store_event next;    /* not taken yet */
+	struct store_frame *frames; /* without system calls and inlined functions */
+	size_t n, room;
+	bool more, ended, uncertain;
+	bool switched; /* to another stack, in this step, and not to mend what was not certain */
+	const struct truth_stack *last;
+};
+
+static int ahead(struct side *s)
+{
+	int rc = store_iter_next(s->iter, &s->next);
+
+	if (rc < 0)
+		return rc;
+	s->more = rc > 0;
+	/* What is open at the end is left then, which no log tells of. */
+	s->ended = !s->more || (s->next.type == STORE_LEAVE && s->next.kind == LEAVE_END);
+	return 0;
+}
+
+static bool same(const struct side *s, const struct store_frame *f, const struct region *region)
+{
+	const struct store_function *function = store_function(s->store, f->function);
+
+	return function->address == region->start && strcmp(function->name, region->name) == 0;
+}
+
+static void show(const struct side *s, const struct truth_stack *truth)
+{
+	printf("#   store:");
+	for (size_t i = s->n > DEPTH_SHOWN ? s->n - DEPTH_SHOWN : 0; i < s->n; i++)
+		printf(" %s%s", store_function(s->store, s->frames[i].function)->name,
+		       s->frames[i].kind == CALL_INFERRED ? "?" : "");
+	printf("\n#   truth:");
+	for (size_t i = truth->n > DEPTH_SHOWN ? truth->n - DEPTH_SHOWN : 0; i < truth->n; i++)
+		printf(" %s", truth->frames[i].function->name);
+	printf("\n");
+}
+
+static void compare(struct side *s, const struct stack_truth *t, uint64_t at, struct result *r)
+{
+	const struct truth_stack *truth = stack_truth_now(t);
+	size_t n;
+	bool equal, from_before = s->n && s->frames[0].kind == CALL_INFERRED;
+
+	if (!truth)
+		return;
+	/* Of what was there before, only what was returned to is known; of a stack that begins, what that returns to.
+	 */
+	n = MIN(s->n, truth->n);
+	equal = s->n == truth->n || (from_before && s->n < truth->n) ||
+		(from_before && !truth->whole && s->n > n &&
+		 (!truth->frames[0].ret || (s->n == n + 1 && same(s, &s->frames[0], truth->caller))));
+	/* A stub need not show: what it jumps to, in the next step, is there from the beginning. */
+	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= n; i++)
+		equal = same(s, &s->frames[s->n - i], truth->frames[truth->n - i].function);
+	/* A stack may not be made up. */
+	equal = equal && (!s->switched || truth != s->last || s->uncertain);
+	s->switched = false;
+	s->last = truth;
+	r->compared++;
+	if (!equal && s->uncertain) {
+		r->uncertain++;
+	} else if (!equal && r->differ++ < SHOWN) {
+		printf("# at instruction %" PRIu64 ":\n", at);
+		show(s, truth);
+	}
+}
+
+static void apply(struct side *s, bool *ret_system_call)
+{
+	const struct store_event *e = &s->next;
+
+	if (e->type == STORE_GAP || e->type == STORE_MARK) {
+		s->uncertain = e->type == STORE_MARK && e->kind == MARK_UNCERTAIN;
+		return;
+	}
+	/* No log tells of inlined functions: tests/calls/inlined.test has their truth. */
+	if (e->frame.site != STORE_NO_SITE)
+		return;
+	if (e->frame.kind == CALL_SYSCALL) {
+		*ret_system_call = *ret_system_call || e->type == STORE_ENTER;
+	} else if (e->type == STORE_LEAVE) {
+		s->switched = s->switched || (e->kind == LEAVE_SWITCH && !s->uncertain);
+		s->n--;
+	} else {
+		if (s->n == s->room) {
+			s->room = s->room ? 2 * s->room : 64;
+			s->frames = reallocarray(s->frames, s->room, sizeof(*s->frames));
+			if (!s->frames)
+				abort();
+		}
+		s->frames[s->n++] = e->frame;
+	}
+}
+
+static int take(struct side *s, uint64_t at, bool *ret_system_call)
+{
+	int rc = 0;
+
+	while (rc == 0 && s->more && !s->ended && s->next.instructions <= at) {
+		apply(s, ret_system_call);
+		rc = ahead(s);
+	}
+	return rc;
+}
+
+static int compare_thread(const struct store *store, size_t index, struct stack_truth *truth, uint64_t before,
+			  struct result *r)
+{
+	struct side s = { .store = store };
+	int rc = store_iter_new(store, index, &s.iter);
+
+	if (rc == 0)
+		rc = ahead(&s);
+	while (stack_truth_next(truth) < before)
+		stack_truth_step(truth);
+	while (rc == 0 && !s.ended) {
+		uint64_t next = stack_truth_next(truth);
+		uint64_t at = MIN(s.next.instructions, next == UINT64_MAX ? UINT64_MAX : next - before);
+		bool theirs = false, ours = false;
+
+		rc = take(&s, at, &ours);
+		while (stack_truth_next(truth) <= at + before)
+			theirs = stack_truth_step(truth) || theirs;
+		if (s.ended)
+			break;
+		compare(&s, truth, at, r);
+		/* The one that a process or thread is born in is not its own. */
+		if (theirs != ours && at && r->differ++ < SHOWN)
+			printf("# at instruction %" PRIu64 ": system call in the %s alone\n", at,
+			       ours ? "store" : "log");
+		r->syscalls += theirs && ours;
+	}
+	store_iter_free(s.iter);
+	free(s.frames);
+	return rc;
+}
+
+static int compare_log(const struct store *store, size_t index, struct region_map *regions, const char *path,
+		       struct result *r)
+{
+	uint64_t all = count_instructions(path), seen = store_thread(store, index)->instructions;
+	struct stack_truth *truth;
+	int rc = stack_truth_open(path, regions, &truth);
+
+	if (rc < 0 || seen > all) {
+		printf("# %s: %s\n", path, rc < 0 ? strerror(-rc) : "the log is shorter than the store");
+		r->differ++;
+		return 0;
+	}
+	rc = compare_thread(store, index, truth, all - seen, r);
+	r->odd += stack_truth_odd(truth);
+	stack_truth_close(truth);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(store_closep) struct store *store = NULL;
+	_cleanup_free_ char *path = NULL;
+	struct region_map *regions;
+	struct result r = { 0 };
+	uint32_t pid;
+	int fd, rc;
+
+	if (argc != 3)
+		return 2;
+	if (asprintf(&path, "%s/store", argv[1]) < 0)
+		return 1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	rc = fd < 0 ? -errno : store_open(fd, &store);
+	if (rc == 0) {
+		pid = (uint32_t)store_meta_number(store, "pid");
+		rc = read_regions(argv[1], pid, &regions);
+	}
+	for (size_t i = 0; rc == 0 && i < store_threads(store); i++) {
+		_cleanup_free_ char *pattern = NULL;
+		glob_t logs;
+
+		if (asprintf(&pattern, "%s/%u.%u.*.stacks", argv[2], pid, store_thread(store, i)->tid) < 0)
+			return 1;
+		if (glob(pattern, 0, NULL, &logs) != 0 || logs.gl_pathc != 1) {
+			printf("# thread %u has no log of its own\n", store_thread(store, i)->tid);
+			r.differ++;
+			continue;
+		}
+		rc = compare_log(store, i, regions, logs.gl_pathv[0], &r);
+		globfree(&logs);
+	}
+	if (rc < 0)
+		printf("# %s: %s\n", argv[1], strerror(-rc));
+	printf("%" PRIu64 " compared, %" PRIu64 " differ, %" PRIu64 " uncertain, %" PRIu64 " odd, %" PRIu64
+	       " system calls\n",
+	       r.compared, r.differ, r.uncertain, r.odd, r.syscalls);
+	return rc < 0 || r.differ || r.odd || !r.compared;
+}

@@ -1,0 +1,451 @@
+/* daemon/capture: aux.c, tasks.c and pevent.c, by records as a kernel writes them and as none would. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "daemon/capture/perf/aux.h"
+#include "daemon/capture/perf/births.h"
+#include "daemon/capture/perf/tasks.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { SIZE = 4096 };
+
+static uint8_t buffer[SIZE];
+static struct aux a;
+
+static struct pevent_record record(uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid,
+				   uint64_t time)
+{
+	return (struct pevent_record){
+		.type = type, .misc = misc, .body = body, .size = size, .origin = { 100, tid, 2, time }
+	};
+}
+
+static void slice(uint64_t end, uint64_t size, uint64_t flags, uint32_t tid, uint64_t time)
+{
+	const uint64_t body[3] = { end, size, flags };
+	struct pevent_record r = record(PERF_RECORD_AUX, 0, body, sizeof(body), tid, time);
+
+	aux_fold(&a, &r);
+}
+
+static void start(uint32_t tid, uint64_t time)
+{
+	const uint32_t body[2] = { 100, tid };
+	struct pevent_record r = record(PERF_RECORD_ITRACE_START, 0, body, sizeof(body), tid, time);
+
+	aux_fold(&a, &r);
+}
+
+static void hardware_id(uint64_t id)
+{
+	struct pevent_record r = record(PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &id, sizeof(id), 1, 1);
+
+	aux_fold(&a, &r);
+}
+
+static void fresh(void)
+{
+	aux_done(&a);
+	aux_init(&a, 2, SIZE, 0x14);
+	a.ring.aux = buffer;
+	a.ring.aux_size = SIZE;
+}
+
+/* Frees what fresh() lent, so that nobody unmaps it. */
+static void done(void)
+{
+	a.ring = (struct pevent_ring){ 0 };
+	aux_done(&a);
+}
+
+static void test_slices(void)
+{
+	struct capture_ring copy = { 0 };
+	uint64_t from;
+
+	for (unsigned i = 0; i < SIZE; i++)
+		buffer[i] = (uint8_t)(i / 16);
+	fresh();
+	CHECK_EQ(aux_held(&a, &from), 0);
+	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
+	CHECK(copy.data == NULL && copy.size == 0);
+	start(7, 10);
+	slice(1000, 1000, 2, 7, 20);
+	start(8, 30);
+	slice(1600, 600, 2, 8, 40);
+	CHECK_EQ(aux_held(&a, &from), 1600);
+	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
+	CHECK_EQ(copy.n_slices, 2);
+	CHECK(copy.slices[1].offset == 1000 && copy.slices[1].size == 600 && copy.slices[1].tid == 8);
+	CHECK_EQ(a.slices[1].begun, 30);
+	CHECK(memcmp(copy.data, buffer, 1600) == 0);
+	free(copy.data);
+	free(copy.slices);
+	/* The newest bytes alone: the first slice is cut where a frame begins. */
+	CHECK_EQ(aux_copy(&a, 1000, &copy), 0);
+	CHECK(copy.from == 600 && copy.size == 1000);
+	CHECK(copy.slices[0].offset == 608 && copy.slices[0].size == 392);
+	free(copy.data);
+	free(copy.slices);
+	/* Round and round: the buffer holds the newest 4096, the slice list not more. */
+	slice(6000, 4400, 2, 9, 50);
+	CHECK_EQ(a.n_slices - a.first, 1);
+	CHECK_EQ(aux_held(&a, &from), SIZE);
+	CHECK_EQ(from, 6000 - SIZE);
+	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
+	CHECK_EQ(copy.data[0], buffer[(6000 - SIZE) % SIZE]);
+	CHECK_EQ(copy.data[SIZE - 1], buffer[5999 % SIZE]);
+	CHECK_EQ(copy.slices[0].offset, 1600 + (6000 - SIZE - 1600 + 15) / 16 * 16);
+	/* While it was copied 100 bytes more came. */
+	aux_cut(&copy, SIZE, 6100);
+	CHECK_EQ(copy.slices[0].offset, 1600 + (6100 - SIZE - 1600 + 15) / 16 * 16);
+	aux_cut(&copy, SIZE, 20000);
+	CHECK_EQ(copy.n_slices, 0);
+	free(copy.data);
+	free(copy.slices);
+	for (unsigned i = 0; i < 100000; i++)
+		slice(6000 + (i + 1) * 16, 16, 2, 9, 60 + i);
+	CHECK(a.n_slices - a.first == SIZE / 16 && a.room < 4096);
+	CHECK(!a.strange && !a.failed && !a.refused);
+	done();
+}
+
+static void test_failures(void)
+{
+	uint64_t from;
+
+	fresh();
+	start(7, 10);
+	slice(0, 0, 3, 7, 10);
+	CHECK(a.failed && a.started_empty == 1 && a.traces == 0);
+	CHECK_EQ(a.refused, 10);
+	/* Ends that go back, sizes beyond the beginning: nothing of that is believed. */
+	a.failed = false;
+	slice(1000, 500, 2, 7, 11);
+	slice(900, 100, 2, 7, 12);
+	CHECK(a.strange);
+	CHECK_EQ(a.end, 1000);
+	slice(1200, 1500, 2, 7, 13);
+	slice(1300, 700, 2, 7, 14);
+	CHECK_EQ(a.slices[a.n_slices - 1].from, 1000);
+	slice(UINT64_MAX, 16, 2, 7, 15);
+	CHECK_EQ(aux_held(&a, &from), 16);
+	slice(UINT64_MAX, UINT64_MAX, 2, 7, 15);
+	CHECK(aux_held(&a, &from) <= SIZE);
+	hardware_id(0x1234560000000023);
+	CHECK(!a.has_id && a.trace_id == 0x14);
+	hardware_id(0x0100000000000000 | (uint64_t)0xdeadbeef << 8 | 0x23);
+	CHECK(a.has_id && a.trace_id == 0x23);
+	hardware_id(0x7f);
+	CHECK_EQ(a.trace_id, 0x23);
+	done();
+}
+
+/* As it stands in a ring. */
+static size_t put(uint8_t *to, uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid, uint64_t time)
+{
+	struct perf_event_header head = { type, misc, (uint16_t)(sizeof(head) + size + PEVENT_ID_SIZE) };
+	const struct {
+		uint32_t pid, tid;
+		uint64_t time;
+		uint32_t cpu, reserved;
+		uint64_t id;
+	} origin = { 100, tid, time, 1, 0, 5 };
+
+	memcpy(to, &head, sizeof(head));
+	memcpy(to + sizeof(head), body, size);
+	memcpy(to + sizeof(head) + size, &origin, sizeof(origin));
+	return head.size;
+}
+
+static void test_ring(void)
+{
+	enum { DATA = 1024 };
+	static struct perf_event_mmap_page page;
+	static uint8_t data[DATA];
+	const uint64_t aux[3] = { 64, 64, 2 };
+	struct buf b = { 0 };
+	uint8_t whole[256];
+	struct pevent_record r;
+	size_t size = put(whole, PERF_RECORD_AUX, 0, aux, sizeof(aux), 7, 99), at = DATA - 24;
+
+	fresh();
+	a.ring.page = &page;
+	a.ring.data = data;
+	a.ring.data_size = DATA;
+	/* A record that goes over the end of the ring, and the rest of one that never comes. */
+	page.data_tail = at;
+	for (size_t i = 0; i < size; i++)
+		data[(at + i) % DATA] = whole[i];
+	page.data_head = at + size;
+	aux_drain(&a, &b);
+	CHECK_EQ(a.end, 64);
+	CHECK_EQ(page.data_tail, page.data_head);
+	CHECK(!a.strange);
+	page.data_head += 12;
+	aux_drain(&a, &b);
+	CHECK(a.strange);
+	CHECK_EQ(page.data_tail, page.data_head);
+	a.strange = false;
+	page.data_head += 10 * DATA;
+	aux_drain(&a, &b);
+	CHECK(a.strange && a.lost == 1);
+	/* Sizes that lie. */
+	CHECK_EQ(pevent_parse(whole, size, &r), (int)size);
+	CHECK_EQ(r.size, 24);
+	CHECK(r.origin.tid == 7 && r.origin.time == 99 && r.origin.cpu == 1);
+	for (unsigned lie = 0; lie < 300; lie++) {
+		whole[6] = (uint8_t)lie;
+		whole[7] = (uint8_t)(lie >> 8);
+		if (pevent_parse(whole, size, &r) >= 0 && (lie < 40 || lie > size || lie % 8))
+			CHECK(false);
+	}
+	buf_done(&b);
+	done();
+}
+
+static struct tasks t;
+
+static void life(uint32_t type, uint32_t tid, uint32_t parent, uint64_t time)
+{
+	const uint32_t body[6] = { 100, 100, tid, parent, 0, 0 };
+	struct pevent_record r = record(type, 0, body, sizeof(body), parent, time);
+
+	tasks_fold(&t, &r);
+}
+
+static void name(uint32_t tid, const char *text, bool exec, uint64_t time)
+{
+	struct {
+		uint32_t pid, tid;
+		char text[16];
+	} body = { .pid = 100, .tid = tid };
+	struct pevent_record r =
+	    record(PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, &body, sizeof(body), tid, time);
+
+	snprintf(body.text, sizeof(body.text), "%s", text);
+	tasks_fold(&t, &r);
+}
+
+static void test_tasks(void)
+{
+	struct capture_interval *list;
+	struct buf b = { 0 };
+	size_t n;
+
+	tasks_init(&t, 100);
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	life(PERF_RECORD_FORK, 101, 100, 20);
+	name(101, "worker", false, 21);
+	life(PERF_RECORD_EXIT, 101, 100, 30);
+	/* The same number again, for another thread. */
+	life(PERF_RECORD_FORK, 101, 100, 40);
+	CHECK_STR(tasks_find(&t, 101, 25)->name, "worker");
+	CHECK(tasks_find(&t, 101, 35) == NULL);
+	CHECK_EQ(tasks_tell_intervals(&t, 50, &list, &n), 0);
+	CHECK_EQ(n, 3);
+	CHECK(list[0].tid == 100 && list[0].from == 10 && list[0].to == 50);
+	/* Its number was nobody else's before. */
+	CHECK(list[1].tid == 101 && list[1].from == 20 && list[1].to == 40);
+	CHECK(list[2].from == 40 && list[2].to == 50);
+	free(list);
+	/* It executes twice before anybody looks: what is between is nobody's, where no record would tell. */
+	name(100, "su", true, 60);
+	CHECK(!t.skipped);
+	name(100, "cat", true, 70);
+	CHECK(t.execs == 2 && t.last_exec == 70 && t.skipped);
+	CHECK(tasks_owned(&t, 59) && !tasks_owned(&t, 60) && !tasks_owned(&t, 75));
+	tasks_checked(&t);
+	tasks_own(&t, 70);
+	CHECK(!tasks_owned(&t, 65) && tasks_owned(&t, 75));
+	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK_EQ(n, 4);
+	CHECK(list[0].to == 60 && list[1].from == 70 && list[1].to == 100);
+	CHECK(list[3].tid == 101 && list[3].to == 60);
+	free(list);
+	/* A loss takes back what was believed since. */
+	tasks_own(&t, 70);
+	tasks_disown(&t, 65);
+	CHECK(tasks_owned(&t, 59) && !tasks_owned(&t, 75));
+	life(PERF_RECORD_EXIT, 100, 100, 110);
+	CHECK(t.ended);
+	tasks_tell_records(&t, &b);
+	CHECK_EQ(b.size, 5 * (sizeof(struct capture_record) + 24));
+	tasks_forget(&t, 50);
+	CHECK_EQ(t.n, 2);
+	for (uint32_t i = 0; i < 3 * TASKS_ENDED_MAX; i++) {
+		life(PERF_RECORD_FORK, 1000 + i, 100, 200 + i);
+		life(PERF_RECORD_EXIT, 1000 + i, 100, 201 + i);
+	}
+	CHECK(t.n <= TASKS_ENDED_MAX + 2 && t.dropped);
+	for (uint64_t i = 0; i < 3 * TASKS_SWITCHES_MAX; i++) {
+		const uint32_t next[2] = { 4242, 4242 };
+		struct pevent_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, i);
+
+		tasks_fold(&t, &r);
+	}
+	CHECK(t.n_switches - t.first_switch <= TASKS_SWITCHES_MAX + 1 && t.switches_room <= 4 * TASKS_SWITCHES_MAX);
+	buf_clear(&b);
+	tasks_tell_records(&t, &b);
+	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
+	buf_done(&b);
+	tasks_done(&t);
+}
+
+/* Programs that it executes one right after the other, where the kernel tells of those that gain rights. */
+static void test_executed(void)
+{
+	struct capture_interval *list;
+	size_t n;
+
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	name(100, "sh", true, 60);
+	CHECK(!tasks_owned(&t, 65));
+	name(100, "env", true, 70);
+	CHECK(tasks_owned(&t, 65) && !tasks_owned(&t, 75));
+	name(100, "cat", true, 80);
+	CHECK(tasks_owned(&t, 75) && !tasks_owned(&t, 85) && !t.skipped);
+	/* Also the last, which was gone before anybody looked; one that gained rights would have run from now on. */
+	life(PERF_RECORD_EXIT, 100, 100, 90);
+	CHECK(t.ended && !t.skipped);
+	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK(n == 1 && list[0].from == 10 && list[0].to == 90);
+	free(list);
+	tasks_done(&t);
+	/* What was not its owner's before is not by executing. */
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	name(100, "sh", true, 60);
+	name(100, "env", true, 70);
+	life(PERF_RECORD_EXIT, 100, 100, 90);
+	CHECK(!tasks_owned(&t, 65) && !tasks_owned(&t, 75) && t.skipped);
+	tasks_done(&t);
+}
+
+/* One that is not the first executes: its context ID stays until it is switched away, or another has its number. */
+static void test_number(void)
+{
+	const uint32_t stranger[6] = { 102, 1, 102, 1, 0, 0 };
+	struct pevent_record fork = record(PERF_RECORD_FORK, 0, stranger, sizeof(stranger), 1, 80);
+	struct capture_interval *list;
+	size_t n;
+
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	life(PERF_RECORD_FORK, 101, 100, 20);
+	life(PERF_RECORD_FORK, 102, 100, 30);
+	life(PERF_RECORD_EXIT, 100, 100, 40);
+	life(PERF_RECORD_EXIT, 101, 100, 45);
+	name(100, "next", true, 50);
+	name(100, "third", true, 60);
+	CHECK_EQ(tasks_tell_intervals(&t, 70, &list, &n), 0);
+	CHECK(n == 4 && list[1].tid == 101 && list[1].to == 60);
+	CHECK(list[2].tid == 102 && list[2].from == 30 && list[2].to == 60);
+	CHECK(list[3].tid == 100 && list[3].from == 50 && list[3].to == 60);
+	free(list);
+	tasks_own(&t, 60);
+	tasks_forked(&t, &fork);
+	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK(n == 4 && list[2].tid == 102 && list[2].to == 80 && list[3].to == 100);
+	free(list);
+	/* What it executes now gains rights. */
+	name(100, "su", true, 110);
+	life(PERF_RECORD_EXIT, 100, 100, 111);
+	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		CHECK(list[i].to <= 111);
+	free(list);
+	tasks_done(&t);
+	/* Also under the number that it had before. */
+	tasks_init(&t, 100);
+	t.rights_told = true;
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	tasks_own(&t, 10);
+	life(PERF_RECORD_FORK, 101, 100, 20);
+	life(PERF_RECORD_EXIT, 100, 100, 40);
+	name(100, "su", true, 50);
+	life(PERF_RECORD_EXIT, 100, 100, 51);
+	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	for (size_t i = 0; i < n; i++)
+		CHECK(list[i].to <= 51);
+	free(list);
+	tasks_done(&t);
+}
+
+static void born(struct births *b, uint32_t type, uint32_t tid, uint64_t time)
+{
+	const uint32_t body[6] = { 100, 100, tid, 100, 0, 0 };
+	struct pevent_record r = record(type, 0, body, sizeof(body), 100, time);
+
+	births_record(b, 100, &r);
+}
+
+static void executed(struct births *b, uint64_t time)
+{
+	const struct {
+		uint32_t pid, tid;
+		char name[8];
+	} body = { 100, 100, "prog" };
+	struct pevent_record r = record(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof(body), 100, time);
+
+	births_record(b, 100, &r);
+}
+
+static void test_births(void)
+{
+	struct births *b;
+
+	CHECK_EQ(births_new(&b), 0);
+	births_reset(b, 10);
+	/* This process is there, and nothing more is told of it. */
+	CHECK_EQ(births_take(b, (uint32_t)getpid(), &t), 10);
+	CHECK_EQ(t.n, 0);
+	tasks_done(&t);
+	CHECK_EQ(births_take(b, (uint32_t)getpid(), &t), 0);
+	tasks_done(&t);
+	born(b, PERF_RECORD_FORK, 100, 20);
+	executed(b, 30);
+	born(b, PERF_RECORD_FORK, 101, 40);
+	CHECK_EQ(births_take(b, 100, &t), 30);
+	CHECK(t.n == 2 && t.list[1].start == 40 && t.execs == 0);
+	tasks_own(&t, 30);
+	/* It is no target any more; it remains what it is. */
+	births_give(b, &t);
+	CHECK_EQ(births_take(b, 100, &t), 30);
+	CHECK(t.n == 2 && !tasks_owned(&t, 35));
+	births_give(b, &t);
+	/* Another of its number. */
+	born(b, PERF_RECORD_EXIT, 101, 50);
+	born(b, PERF_RECORD_EXIT, 100, 51);
+	born(b, PERF_RECORD_FORK, 100, 60);
+	CHECK_EQ(births_take(b, 100, &t), 60);
+	CHECK_EQ(t.n, 1);
+	tasks_done(&t);
+	born(b, PERF_RECORD_FORK, 100, 70);
+	births_reset(b, 80);
+	CHECK_EQ(births_take(b, UINT32_MAX, &t), 0);
+	tasks_done(&t);
+	births_free(b);
+}
+
+int main(void)
+{
+	a.fd = -1;
+	test_births();
+	test_slices();
+	test_failures();
+	test_ring();
+	test_tasks();
+	test_executed();
+	test_number();
+	return unit_end();
+}

@@ -1,0 +1,110 @@
+/* daemon/capture: address filters become what the kernel can be given, and nothing else does. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/capture/perf/filter.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+static char why[256];
+
+static int make(const char *text, struct filter **ret)
+{
+	*ret = NULL;
+	why[0] = 0;
+	return filter_new(getpid(), text, ret, why, sizeof(why));
+}
+
+static void test_words(void)
+{
+	static const struct {
+		const char *text, *want;
+	} good[] = {
+		{ "filter 0x1000/0x200", "filter 0x1000/0x200" },
+		{ "start 4096,stop 0x2000", "start 4096,stop 0x2000" },
+		{ "  start 1 ,, stop   2\n", "start 1,stop 2" },
+	};
+	static const char *const bad[] = {
+		"",
+		",",
+		"filter",
+		"filter 0x1000",
+		"filter 0x1000/",
+		"filter /1",
+		"filter 1/2/3",
+		"filter -1/2",
+		"start 1/2",
+		"start",
+		"stop x",
+		"trace 1/2",
+		"filter 99999999999999999999/1",
+		"filter 1/2 3",
+		"filter 1/2@",
+		"filter 1/2@/no/such/file",
+		"start 1@[vdso]x",
+		"start 1,start 1,start 1,start 1,start 1,start 1,start 1,start 1,start 1",
+	};
+	struct filter *f;
+
+	for (size_t i = 0; i < ELEMENTS(good); i++) {
+		CHECK_EQ(make(good[i].text, &f), 0);
+		if (f)
+			CHECK_STR(filter_text(f), good[i].want);
+		filter_free(f);
+	}
+	for (size_t i = 0; i < ELEMENTS(bad); i++) {
+		CHECK(make(bad[i], &f) < 0 && !f);
+		CHECK(why[0]);
+	}
+}
+
+/* The file is the mapped one, whatever has its name by now. */
+static void test_file(void)
+{
+	char path[] = "/tmp/csight-unit-filter-XXXXXX", text[128], *at;
+	_cleanup_close_ int fd = mkstemp(path);
+	struct stat mapped, told;
+	struct filter *f;
+	void *code;
+	int rc;
+
+	CHECK_EQ(ftruncate(fd, 4096), 0);
+	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	CHECK(code != MAP_FAILED);
+	CHECK_EQ(fstat(fd, &mapped), 0);
+	snprintf(text, sizeof(text), "filter 0x10/0x20@%s,start 5", path);
+	rc = make(text, &f);
+	if (rc == -EPERM || rc == -EACCES) {
+		unit_skip("the mapped file", "/proc/PID/map_files wants more rights");
+		goto out;
+	}
+	CHECK_EQ(rc, 0);
+	if (f) {
+		at = strstr(filter_text(f), "@/proc/self/fd/");
+		CHECK(at && strstr(at, ",start 5"));
+		snprintf(text, sizeof(text), "%.*s", (int)strcspn(at ? at + 1 : "", ","), at ? at + 1 : "");
+		CHECK(stat(text, &told) == 0 && told.st_ino == mapped.st_ino && told.st_dev == mapped.st_dev);
+	}
+	filter_free(f);
+	/* Renamed away and replaced, the name is no longer that of the mapping. */
+	unlink(path);
+	snprintf(text, sizeof(text), "filter 0x10/0x20@%s", path);
+	CHECK_EQ(make(text, &f), -ENOENT);
+	/* Data is no code. */
+	CHECK_EQ(mprotect(code, 4096, PROT_READ), 0);
+	CHECK_EQ(make(text, &f), -ENOENT);
+out:
+	munmap(code, 4096);
+	unlink(path);
+}
+
+int main(void)
+{
+	test_words();
+	test_file();
+	return unit_end();
+}

@@ -1,0 +1,303 @@
+/* daemon/capture/perf/plan.c: from machines made up here to the events that are opened there. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "daemon/capture/perf/plan.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { CPUS_MAX = 128 };
+
+static struct topology_cpu cpus[CPUS_MAX];
+static struct topology_device devices[2 * CPUS_MAX + 4];
+static struct topology_sink sinks[CPUS_MAX + 4];
+static uint32_t reach[CPUS_MAX][2];
+static struct topology machine;
+
+static void format(enum topology_format f, uint8_t word, uint8_t first, uint8_t last)
+{
+	machine.pmu.formats[f] = (struct topology_field){ true, word, first, last };
+}
+
+/* n CPUs with ETMv4 or ETE; the sinks come afterwards. */
+static void make(unsigned n, enum topology_kind kind)
+{
+	memset(cpus, 0, sizeof(cpus));
+	memset(devices, 0, sizeof(devices));
+	memset(sinks, 0, sizeof(sinks));
+	machine = (struct topology){
+		.pmu = { .there = true, .type = 11, .n_filters = 8, .n_sources = n },
+		.cpus = cpus,
+		.n_cpus = n,
+		.devices = devices,
+		.n_devices = n,
+		.sinks = sinks,
+	};
+	format(TOPOLOGY_TIMESTAMP, 0, 28, 28);
+	format(TOPOLOGY_CYCACC, 0, 12, 12);
+	format(TOPOLOGY_CONTEXTID1, 0, 14, 14);
+	format(TOPOLOGY_CONTEXTID2, 0, 15, 15);
+	format(TOPOLOGY_CONTEXTID, 0, 14, 14);
+	format(TOPOLOGY_RETSTACK, 0, 29, 29);
+	format(TOPOLOGY_SINKID, 2, 0, 31);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(devices[i].name, sizeof(devices[i].name), "etm%u", i);
+		devices[i].cpu = (int)i;
+		cpus[i] = (struct topology_cpu){
+			.cpu = i,
+			.online = true,
+			.source = (int)i,
+			.in_pmu = true,
+			.kind = kind,
+			.registers = true,
+			.trace_id = i < 48 ? (uint8_t)(0x10 + 2 * i) : 0,
+			.sinks = reach[i],
+			.offers = { .retstack = true,
+				    .cycacc = true,
+				    .timestamp = true,
+				    .contextid = true,
+				    .vmid = true,
+				    .address_pairs = 4 },
+		};
+	}
+}
+
+static uint32_t add_sink(const char *name, bool per_cpu, uint32_t id, uint64_t buffer)
+{
+	uint32_t device = (uint32_t)machine.n_devices++;
+
+	snprintf(devices[device].name, sizeof(devices[device].name), "%s", name);
+	sinks[machine.n_sinks] =
+	    (struct topology_sink){ .device = device, .per_cpu = per_cpu, .id = id, .buffer = buffer };
+	return (uint32_t)machine.n_sinks++;
+}
+
+static void give(unsigned cpu, uint32_t sink)
+{
+	reach[cpu][cpus[cpu].n_sinks++] = sink;
+}
+
+static void give_trbes(void)
+{
+	for (unsigned i = 0; i < machine.n_cpus; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "trbe%u", i);
+		give(i, add_sink(name, true, 1000 + i, 0));
+	}
+}
+
+static void give_etr(void)
+{
+	uint32_t etr = add_sink("tmc_etr0", false, 0xabcd, 1 << 20);
+
+	for (unsigned i = 0; i < machine.n_cpus; i++)
+		give(i, etr);
+}
+
+static struct plan_settings settings = { .aux_size = 4 << 20, .memory = 1 << 30 };
+static const struct capture_options plain;
+static char why[PLAN_WHY_MAX];
+static struct plan *p;
+
+static int make_plan(const struct capture_options *o, const struct plan_use *use, bool contained)
+{
+	static const struct plan_use nothing;
+	const struct plan_target target = { .options = o, .n_threads = 3, .contained = contained };
+
+	p = plan_free(p);
+	why[0] = '\0';
+	return plan_make(&machine, &settings, use ? use : &nothing, &target, &p, why);
+}
+
+static bool says(const char *text)
+{
+	return strstr(why, text) != NULL;
+}
+
+static bool misses(const char *text)
+{
+	for (size_t at = 0; at < p->missing.size; at += strlen((const char *)p->missing.data + at) + 1)
+		if (strstr((const char *)p->missing.data + at, text))
+			return true;
+	return false;
+}
+
+static void test_private(void)
+{
+	make(4, TOPOLOGY_ETE);
+	give_trbes();
+	give_etr();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(!p->shared && p->direct && !p->switches && p->exclude_kernel);
+	CHECK_EQ(p->n_cpus, 4);
+	CHECK_EQ(p->n_events, 12);
+	CHECK_EQ(p->cpus[3].sink_id, 0);
+	CHECK_EQ(p->cpus[3].aux_size, 4 << 20);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 14 | 1u << 29);
+	CHECK_EQ(p->cpus[0].configr, 1 << 11 | 1 << 6 | 1 << 12);
+	CHECK_EQ(
+	    make_plan(&(struct capture_options){ .kernel = true, .cycles = true, .no_timestamps = true }, NULL, false),
+	    0);
+	CHECK(!p->exclude_kernel);
+	CHECK_EQ(p->cpus[0].configr, 1 << 4 | 1 << 6 | 1 << 12);
+	/* One CPU without: its threads would be seen only now and then, so all take the shared sink. */
+	cpus[2].n_sinks = 0;
+	give(2, 4);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->shared);
+	CHECK_EQ(p->cpus[0].sink_id, 0xabcd);
+}
+
+static void test_shared(void)
+{
+	make(4, TOPOLOGY_ETMV4);
+	give_etr();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->shared && !p->direct && !p->switches);
+	CHECK_EQ(p->n_events, 4);
+	CHECK(p->cpus[0].keeper && !p->cpus[1].keeper && !p->cpus[3].keeper);
+	CHECK_EQ(p->cpus[0].aux_size, 4 << 20);
+	CHECK_EQ(p->cpus[1].aux_size, PLAN_AUX_MIN);
+	CHECK_EQ(make_plan(&plain, NULL, true), 0);
+	CHECK(p->switches);
+	/* The sink's own memory is larger than what was asked for: a smaller ring would lose what it gives. */
+	settings.aux_size = 256 << 10;
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->cpus[0].aux_size, 1 << 20);
+	settings.aux_size = 4 << 20;
+	CHECK_EQ(make_plan(&(struct capture_options){ .no_timestamps = true }, NULL, false), -ENOTSUP);
+	CHECK(says("timestamps"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .no_contexts = true }, NULL, false), -ENOTSUP);
+	CHECK_EQ(make_plan(&(struct capture_options){ .filter = "filter 0x1000/0x10" }, NULL, false), -ENOTSUP);
+	CHECK(says("tmc_etr0"));
+	/* Trace units that cannot tell contexts leave the switch records. */
+	cpus[1].offers.contextid = false;
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->switches);
+	CHECK_EQ(p->cpus[0].configr, 1 << 11 | 1 << 12);
+	/* Where the kernel runs at EL2 "contextid" is the other one. */
+	make(2, TOPOLOGY_ETMV4);
+	give_etr();
+	format(TOPOLOGY_CONTEXTID, 0, 15, 15);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 15 | 1u << 29);
+	CHECK_EQ(p->cpus[0].configr, 1 << 15 | 1 << 7 | 1 << 11 | 1 << 12);
+	/* Two clusters, a sink each: two keepers. */
+	make(4, TOPOLOGY_ETMV4);
+	give(0, add_sink("etf0", false, 5, 64 << 10));
+	give(1, 0);
+	give(2, add_sink("etf1", false, 6, 64 << 10));
+	give(3, 1);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->cpus[0].keeper && !p->cpus[1].keeper && p->cpus[2].keeper && !p->cpus[3].keeper);
+	CHECK_EQ(p->cpus[2].sink_id, 6);
+	/* Half of them have a sink of their own that is chosen by name. */
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "etf1" }, NULL, false), 0);
+	CHECK_EQ(p->n_cpus, 2);
+	CHECK_EQ(p->cpus[0].cpu, 2);
+	CHECK(misses("CPU 0"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "tpiu0" }, NULL, false), -ENOENT);
+	CHECK(says("tpiu0"));
+}
+
+static void test_machine(void)
+{
+	settings.machine = true;
+	make(2, TOPOLOGY_ETE);
+	give_trbes();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->shared && p->direct);
+	CHECK(p->cpus[0].keeper && p->cpus[1].keeper);
+	CHECK_EQ(p->cpus[1].aux_size, 4 << 20);
+	settings.machine = false;
+}
+
+static void test_many(void)
+{
+	make(64, TOPOLOGY_ETMV4);
+	give_etr();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->n_cpus, 48);
+	CHECK(misses("CPU 63 is not traced: this kernel has no trace ID"));
+	/* Newer kernels deal IDs out. */
+	format(TOPOLOGY_CC_THRESHOLD, 3, 0, 11);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->n_cpus, 64);
+	/* Without frames nothing needs an ID. */
+	make(128, TOPOLOGY_ETE);
+	give_trbes();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->n_cpus, 128);
+	CHECK_EQ(p->n_events, 384);
+	/* Memory: smaller rings first, then none. */
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .memory = 900 << 20, .n_private = 2 }, false), 0);
+	CHECK(p->cpus[0].aux_size < 4 << 20 && p->memory + (900u << 20) <= settings.memory);
+	CHECK(misses("rings-max"));
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .memory = 1000 << 20, .n_private = 2 }, false), -ENOSPC);
+	CHECK(says("rings-max"));
+}
+
+static void test_company(void)
+{
+	struct plan *arena;
+
+	make(2, TOPOLOGY_ETE);
+	give_trbes();
+	give_etr();
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "tmc_etr0" }, NULL, false), 0);
+	CHECK(p->shared);
+	arena = TAKE_PTR(p);
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "tmc_etr0" }, &(struct plan_use){ .arena = arena }, true),
+		 0);
+	CHECK(plan_same(p, arena));
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "tmc_etr0", .cycles = true },
+			   &(struct plan_use){ .arena = arena }, false),
+		 -EBUSY);
+	CHECK(says("other options"));
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .arena = arena }, false), -EBUSY);
+	CHECK_EQ(
+	    make_plan(&(struct capture_options){ .sink = "tmc_etr0" }, &(struct plan_use){ .n_private = 1 }, false),
+	    -EBUSY);
+	plan_free(arena);
+}
+
+static void test_old(void)
+{
+	/* PTM: the configuration is the register; what it does not know must not be set. */
+	make(2, TOPOLOGY_PTM);
+	format(TOPOLOGY_CONTEXTID1, 0, 0, 0);
+	memset(&machine.pmu.formats[TOPOLOGY_CONTEXTID], 0, sizeof(machine.pmu.formats[0]));
+	give(0, add_sink("etb0", false, 3, 0));
+	give(1, 0);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 29);
+	CHECK_EQ(p->cpus[0].configr, p->words[0]);
+	CHECK(p->switches);
+	/* Newer kernels: a period of timestamps. */
+	make(2, TOPOLOGY_ETMV4);
+	give_etr();
+	format(TOPOLOGY_TIMESTAMP, 0, 4, 7);
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK_EQ(p->words[0] >> 4 & 15, 11);
+	/* Nothing to trace with. */
+	make(2, TOPOLOGY_ETMV4);
+	CHECK_EQ(make_plan(&plain, NULL, false), -ENODEV);
+	CHECK(says("csight doctor"));
+	machine.pmu.there = false;
+	CHECK_EQ(make_plan(&plain, NULL, false), -ENODEV);
+	CHECK(says("PMU"));
+}
+
+int main(void)
+{
+	test_private();
+	test_shared();
+	test_machine();
+	test_many();
+	test_company();
+	test_old();
+	plan_free(p);
+	return unit_end();
+}

@@ -1,0 +1,450 @@
+/*
+ * daemon/capture/process/process.c and what is beneath it: real processes, the kernel's own records of them, and the decoder's
+ * own reading of the log (daemon/capture/process/code.c, lib/code). What a process had at an address at a time is compared with
+ * what it says it had.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/io.h"
+#include "tests/capture/process-child.h"
+
+enum { LINE = 64 };
+
+static void test_rewritten(void)
+{
+	struct child c;
+	struct done a, b, e, g;
+	struct told *t;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_look(&c);
+	b = child_act(&c, 'B');
+	child_look(&c);
+	e = child_act(&c, 'C'); /* nobody looks */
+	g = child_act(&c, 'D');
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
+	CHECK_EQ(told_at(t, a.addr, b.before), 'A');
+	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
+	CHECK_EQ(told_at(t, a.addr, e.before), 'B');
+	CHECK_EQ(told_at(t, a.addr, e.after), 0);
+	CHECK_EQ(told_at(t, a.addr, g.before), 0);
+	CHECK_EQ(told_at(t, a.addr, g.after), 'D');
+	CHECK_EQ(told_at(t, a.addr, UINT64_MAX), 'D');
+	/* Of a time before there was anything, what came first. */
+	CHECK_EQ(told_at(t, a.addr, a.before - 1000000), 'A');
+	told_done(t);
+
+	/* What the ring does not reach any more is folded; what it reaches is as before. */
+	process_forget(c.process, e.before);
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, e.before), 'B');
+	CHECK_EQ(told_at(t, a.addr, e.after), 0);
+	CHECK_EQ(told_at(t, a.addr, g.after), 'D');
+	told_done(t);
+	process_forget(c.process, clock_now());
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, clock_now()), 'D');
+	CHECK_EQ(t->code.pieces, 2); /* this and the vdso */
+	told_done(t);
+	child_done(&c);
+}
+
+static void test_read_too_late(void)
+{
+	struct child c;
+	struct done a, b;
+	struct told *t;
+
+	/* It looks with the records of A alone, and B is there already: those that come later take it back. */
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_drain(&c);
+	b = child_act(&c, 'B');
+	process_look(c.process, a.after);
+	t = child_tell_more(&c, NULL);
+	CHECK_EQ(told_at(t, a.addr, a.after), 0);
+	CHECK_EQ(told_at(t, a.addr, b.after), 0);
+	told_done(t);
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 0);
+	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
+	told_done(t);
+	child_done(&c);
+}
+
+static void append_steps(unsigned step, struct done *d)
+{
+	static uint8_t *code;
+	uint8_t *page;
+
+	if (!code)
+		code = step_map(64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	page = code + (size_t)(step - 'A') * PAGE;
+	d->addr = (uint64_t)(uintptr_t)page;
+	step_protect(page, PAGE, PROT_READ | PROT_WRITE);
+	memset(page, (int)step, PAGE);
+	/* The kernel tells of both pages as one. */
+	step_protect(page, PAGE, PROT_READ | PROT_EXEC);
+}
+
+static void test_appended(void)
+{
+	for (unsigned data = 0; data < 2; data++) {
+		struct child c;
+		struct done a, b;
+		struct told *t;
+
+		if (!child_new(&c, append_steps, data))
+			return;
+		a = child_act(&c, 'A');
+		b = child_act(&c, 'B');
+		t = child_tell(&c);
+		CHECK_EQ(told_at(t, a.addr, a.after), data ? 'A' : 0);
+		CHECK_EQ(told_at(t, a.addr, b.after), 'A');
+		CHECK_EQ(told_at(t, b.addr, b.after), 'B');
+		told_done(t);
+		child_done(&c);
+	}
+}
+
+static void open_steps(unsigned step, struct done *d)
+{
+	static uint8_t *code, *shared, *alias;
+
+	if (!code) {
+		int fd = memfd_create("dual", MFD_CLOEXEC);
+
+		if (ftruncate(fd, PAGE) < 0)
+			_exit(1);
+		code = step_map(PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		shared = step_map(PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd);
+		alias = step_map(PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+	}
+	memset(code, (int)step, PAGE);
+	memset(alias, (int)step, PAGE);
+	d->addr = (uint64_t)(uintptr_t)(step & 1 ? code : shared);
+}
+
+static void test_open_for_writing(void)
+{
+	struct child c;
+	struct done a, b;
+	struct told *t;
+
+	if (!child_new(&c, open_steps, true))
+		return;
+	a = child_act(&c, 'A');
+	child_look(&c);
+	b = child_act(&c, 'B');
+	t = child_tell(&c);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t addr = i ? a.addr : b.addr;
+
+		CHECK_EQ(told_at(t, addr, a.before), 0);
+		CHECK_EQ(told_at(t, addr, a.after), 0);
+		CHECK_EQ(told_at(t, addr, b.after), 0);
+	}
+	CHECK(told_misses(t, "can be written while it runs"));
+	told_done(t);
+	child_done(&c);
+}
+
+static void patch_steps(unsigned step, struct done *d)
+{
+	static uint8_t *text;
+	char name[128];
+
+	if (!text) {
+		int fd;
+
+		snprintf(name, sizeof(name), "%s/text", work);
+		make_file(name, 'T');
+		fd = open(name, O_RDONLY | O_CLOEXEC);
+		text = step_map(4 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
+		close(fd);
+	}
+	d->addr = (uint64_t)(uintptr_t)text;
+	if (step == 'T')
+		return;
+	/* In the second page; the first one is writable meanwhile, and is not written. */
+	step_protect(text, 2 * PAGE, PROT_READ | PROT_WRITE | (step == 'W' ? PROT_EXEC : 0));
+	d->before = clock_now();
+	memset(text + PAGE, (int)step, LINE);
+	step_protect(text, 2 * PAGE, PROT_READ | PROT_EXEC);
+}
+
+static void test_patched(void)
+{
+	struct child c;
+	struct done a, p, w;
+	struct told *t;
+	uint64_t base;
+
+	if (!child_new(&c, patch_steps, true))
+		return;
+	a = child_act(&c, 'T');
+	base = a.addr;
+	child_look(&c);
+	p = child_act(&c, 'P');
+	child_look(&c);
+	w = child_act(&c, 'W');
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, base + PAGE, a.after), 'T');
+	CHECK_EQ(told_at(t, base + PAGE, p.after), 'P');
+	CHECK_EQ(told_at(t, base + PAGE + LINE, p.after), 'T');
+	/* Written and executed at once: not known until that ended, but for pages that are the file's still. */
+	CHECK_EQ(told_at(t, base + PAGE, w.before), 0);
+	CHECK_EQ(told_at(t, base, w.before), 'T');
+	CHECK_EQ(told_at(t, base + PAGE, w.after), 'W');
+	CHECK_EQ(told_at(t, base + PAGE + LINE, w.after), 'T');
+	CHECK_EQ(told_at(t, base + 2 * PAGE, w.before), 'T');
+	told_done(t);
+	child_done(&c);
+}
+
+static void owner_steps(unsigned step, struct done *d)
+{
+	if (step == 'S') {
+		/* As after the exec of a set-user-ID program. */
+		prctl(PR_SET_DUMPABLE, 0);
+		step_jit('S', d);
+		return;
+	}
+	if (step == 'U' &&
+	    (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0))
+		_exit(1);
+	step_jit(step, d);
+}
+
+static void test_owner(void)
+{
+	struct child c;
+	struct done a, b;
+	struct told *t;
+
+	if (geteuid() != 0) {
+		unit_skip("another owner", "needs root");
+		return;
+	}
+	if (!child_new(&c, owner_steps, true))
+		return;
+	child_act(&c, 'U');
+	c.process = process_free(c.process);
+	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &c.process), 0);
+	a = child_act(&c, 'A');
+	child_look(&c);
+	b = child_act(&c, 'S');
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
+	CHECK_EQ(told_at(t, a.addr, b.after), 0);
+	CHECK(told_misses(t, "another owner"));
+	told_done(t);
+	child_done(&c);
+}
+
+static void test_vdso_and_end(void)
+{
+	struct child c;
+	struct told *t;
+	uint8_t bytes[64];
+	uint64_t found = 0;
+	int status;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	kill(c.pid, SIGKILL);
+	waitpid(c.pid, &status, 0);
+	t = child_tell(&c);
+	for (size_t i = 0; i < t->code.n_maps; i++)
+		if (strcmp(t->code.maps[i].path, "[vdso]") == 0)
+			found = t->code.maps[i].record.addr;
+	/* It is where ours is: the child is a fork. */
+	CHECK(found && image_read(t->images, 1, found, clock_now(), bytes, sizeof(bytes)) == sizeof(bytes) &&
+	      memcmp(bytes, (void *)(uintptr_t)found, sizeof(bytes)) == 0);
+	told_done(t);
+	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &(struct process *){ NULL }), -ESRCH);
+	child_done(&c);
+}
+
+static void dump_record(int fd, uint64_t addr, int fill)
+{
+	struct {
+		uint32_t type, size;
+		uint64_t time;
+		uint32_t pid, tid;
+		uint64_t vma, addr, code_size, index;
+		char name[8];
+		uint8_t code[LINE];
+	} r = { 0, sizeof(r), clock_now(), 0, 0, addr, addr, LINE, (uint64_t)fill, "madeit!", { 0 } };
+
+	memset(r.code, fill, sizeof(r.code));
+	if (write_full(fd, &r, sizeof(r)) < 0)
+		_exit(1);
+}
+
+static void dump_steps(unsigned step, struct done *d)
+{
+	static uint8_t *code;
+	static int fd;
+	char name[128];
+
+	if (step == 'X') {
+		static const uint32_t nonsense[4] = { 0, 3, 0, 0 };
+
+		if (write_full(fd, nonsense, sizeof(nonsense)) < 0)
+			_exit(1);
+		return;
+	}
+	if (!code) {
+		uint32_t header[10] = { 0x4a695444, 1, 40, 0, 0, 0, 0, 0, 0, 0 };
+
+		snprintf(name, sizeof(name), "%s/jit-%d.dump", work, (int)getpid());
+		fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		if (write_full(fd, header, sizeof(header)) < 0)
+			_exit(1);
+		step_map(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
+		if (reaches_deleted())
+			unlink(name);
+		code = step_map(PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	}
+	d->addr = (uint64_t)(uintptr_t)code;
+	usleep(2000);
+	memset(code, (int)step, LINE);
+	dump_record(fd, d->addr, (int)step);
+	usleep(2000);
+}
+
+/* What a program that rewrites its code in place tells of it, is believed. */
+static void test_jitdump(void)
+{
+	struct child c;
+	struct done a, b, e;
+	struct told *t;
+
+	if (!child_new(&c, dump_steps, true))
+		return;
+	a = child_act(&c, 'A');
+	b = child_act(&c, 'B');
+	child_look(&c);
+	e = child_act(&c, 'C');
+	usleep(10000);
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
+	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
+	CHECK_EQ(told_at(t, a.addr + LINE, b.after), 0);
+	CHECK_EQ(told_at(t, a.addr, e.after), 'C');
+	told_done(t);
+
+	/* Where it ends in nonsense, what was told last may not be the last. */
+	child_act(&c, 'X');
+	usleep(1100000);
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
+	CHECK_EQ(told_at(t, a.addr, e.after), 0);
+	CHECK(told_misses(t, "jitdump is cut"));
+	told_done(t);
+	child_done(&c);
+}
+
+/* More changes than are kept: what is told is right nevertheless, and memory has its bounds. */
+static void test_bounds(void)
+{
+	struct child c;
+	struct told *t;
+	struct done a, b = { 0 };
+	uint64_t memory;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	for (unsigned i = 0; i < 20; i++) {
+		for (unsigned k = 0; k < 1000; k++)
+			b = child_act(&c, 'a' + k % 20);
+		child_look(&c);
+	}
+	memory = process_memory(c.process);
+	CHECK(memory < 16 << 20);
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 0);
+	CHECK_EQ(told_at(t, a.addr, b.after), 'a' + 999 % 20);
+	CHECK(told_misses(t, "too often"));
+	told_done(t);
+	process_forget(c.process, b.after);
+	t = child_tell(&c);
+	CHECK(!told_misses(t, "too often"));
+	CHECK_EQ(told_at(t, a.addr, b.after), 'a' + 999 % 20);
+	told_done(t);
+	child_done(&c);
+}
+
+static void test_lost(void)
+{
+	struct child c;
+	struct done a, b;
+	struct told *t;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_look(&c);
+	b = child_act(&c, 'B');
+	c.ring->data_tail = c.ring->data_head; /* the records of B are lost */
+	process_lost(c.process, b.before, clock_now());
+	t = child_tell(&c);
+	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
+	CHECK_EQ(told_at(t, a.addr, b.after), 0);
+	CHECK_EQ(told_at(t, a.addr, clock_now()), 'B');
+	CHECK(told_misses(t, "were lost"));
+	told_done(t);
+	child_done(&c);
+}
+
+int main(int argc, char **argv)
+{
+	char command[128];
+
+	if (argc > 1 && strcmp(argv[1], "--sleep") == 0) {
+		/* The pipes went with the exec. */
+		pause();
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "--brief") == 0)
+		return 7;
+	if (!mkdtemp(work))
+		return 1;
+	test_rewritten();
+	test_read_too_late();
+	test_appended();
+	test_open_for_writing();
+	test_plugins();
+	test_patched();
+	test_exec();
+	test_exec_seen_early();
+	test_brief();
+	test_mounts();
+	test_stalling();
+	test_owner();
+	test_another_there();
+	test_first_ended();
+	test_vdso_and_end();
+	test_jitdump();
+	test_bounds();
+	test_lost();
+	snprintf(command, sizeof(command), "rm -rf %s", work);
+	CHECK(n_ids > 0);
+	CHECK_EQ(n_other_ids, 0);
+	return system(command) || unit_end();
+}

@@ -1,0 +1,284 @@
+/*
+ * daemon/capture: side.c and tasks.c on this machine's kernel, where it lets one watch processes; credentials.c on
+ * processes of its own. With an argument: nothing but how well the difference of two clocks is known.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "daemon/capture/process/credentials.h"
+#include "daemon/capture/perf/side.h"
+#include "daemon/capture/perf/tasks.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+static struct tasks watched;
+static uint64_t last_time;
+static bool in_order = true;
+static unsigned n_maps, n_switches;
+
+static bool wants(void *data, uint32_t pid, uint32_t type)
+{
+	(void)type;
+	(void)data;
+	return pid == watched.pid;
+}
+
+static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
+{
+	(void)data;
+	(void)pid;
+	in_order &= r->origin.time >= last_time;
+	last_time = r->origin.time;
+	n_maps += r->type == PERF_RECORD_MMAP2;
+	n_switches += r->type == PERF_RECORD_SWITCH_CPU_WIDE;
+	tasks_fold(&watched, r);
+}
+
+static void *thread(void *data)
+{
+	(void)data;
+	prctl(PR_SET_NAME, "side-thread");
+	usleep(1000);
+	return NULL;
+}
+
+/* Each step waits for a byte; threads come and go, then another program. */
+static void child(int go)
+{
+	char byte;
+
+	(void)!read(go, &byte, 1);
+	for (unsigned i = 0; i < 50; i++) {
+		pthread_t t[3];
+
+		for (unsigned k = 0; k < 3; k++)
+			pthread_create(&t[k], NULL, thread, NULL);
+		for (unsigned k = 0; k < 3; k++)
+			pthread_join(t[k], NULL);
+	}
+	execl("/bin/sh", "sh", "-c", "read x; exit 0", (char *)NULL);
+	_exit(1);
+}
+
+static size_t cpus_here(uint32_t *ret, size_t room)
+{
+	size_t n = 0;
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (uint32_t c = 0; c < CPU_SETSIZE && n < room; c++)
+		if (CPU_ISSET(c, &set))
+			ret[n++] = c;
+	return n;
+}
+
+static void test_watching(struct side *s)
+{
+	int pipes[2];
+	uint64_t before, since, begun;
+	unsigned named = 0;
+	pid_t pid;
+
+	CHECK_EQ(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(pipes[0], 0);
+		close(pipes[1]);
+		child(0);
+	}
+	tasks_init(&watched, (uint32_t)pid);
+	begun = now_ns(CLOCK_MONOTONIC);
+	side_drain(s);
+	side_lost(s, &since);
+	before = side_now(s);
+	CHECK(before > 0);
+	/* The one clock tells when it was on the other one. */
+	CHECK(before - (uint64_t)side_shift(s) > begun && before - (uint64_t)side_shift(s) < now_ns(CLOCK_MONOTONIC));
+	CHECK_EQ(tasks_scan(&watched, before), 0);
+	CHECK_EQ(watched.n, 1);
+	tasks_own(&watched, before);
+	(void)!write(pipes[1], "1", 1);
+	for (unsigned i = 0; i < 1000 && !watched.execs; i++) {
+		usleep(10000);
+		side_drain(s);
+	}
+	CHECK_EQ(watched.execs, 1);
+	CHECK_EQ(watched.n, 151);
+	CHECK_EQ(watched.n_ended, 150);
+	for (size_t i = 0; i < watched.n; i++)
+		named += strcmp(watched.list[i].name, "side-thread") == 0 && watched.list[i].born &&
+			 watched.list[i].start < watched.list[i].end && watched.list[i].start > before;
+	CHECK_EQ(named, 150);
+	CHECK_STR(tasks_find(&watched, (uint32_t)pid, side_now(s))->name, "sh");
+	CHECK(n_maps > 3);
+	CHECK(in_order);
+	CHECK(!tasks_owned(&watched, watched.last_exec));
+	(void)!write(pipes[1], "1\n", 2);
+	close(pipes[0]);
+	close(pipes[1]);
+	waitpid(pid, NULL, 0);
+	side_drain(s);
+	CHECK(watched.ended);
+	CHECK(side_now(s) > before);
+	CHECK(n_switches > 300);
+	CHECK(!side_lost(s, &since));
+	tasks_done(&watched);
+}
+
+static void test_loss(struct side *s)
+{
+	uint64_t since = 0, before;
+	cpu_set_t all, one;
+	int status;
+
+	/* Of each CPU it is known since when; and a busy machine's may have lost some before. */
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	side_drain(s);
+	side_lost(s, &since);
+	before = side_now(s);
+	/* More names than a ring can hold. */
+	for (unsigned i = 0; i < 20000; i++)
+		prctl(PR_SET_NAME, "noise");
+	sched_setaffinity(0, sizeof(all), &all);
+	side_drain(s);
+	side_drain(s);
+	CHECK(side_lost(s, &since));
+	CHECK(since >= before && since < side_now(s));
+	CHECK(!side_lost(s, &since));
+	waitpid(-1, &status, WNOHANG);
+}
+
+static void *work(void *data)
+{
+	const volatile bool *ends = data;
+
+	while (!*ends)
+		continue;
+	return NULL;
+}
+
+/* However often this thread has to wait for others: the two clocks are as far from each other as ever. */
+static void test_shift(struct side *s)
+{
+	int64_t least = INT64_MAX, most = INT64_MIN;
+	volatile bool ends = false;
+	bool between = true;
+	pthread_t threads[8];
+
+	for (unsigned i = 0; i < ELEMENTS(threads); i++)
+		pthread_create(&threads[i], NULL, work, (void *)&ends);
+	for (unsigned i = 0; i < 500; i++) {
+		uint64_t before = now_ns(CLOCK_MONOTONIC);
+
+		side_drain(s);
+		least = MIN(least, side_shift(s));
+		most = MAX(most, side_shift(s));
+		between &= (int64_t)(side_now(s) - before) > side_shift(s) - 20000 &&
+			   (int64_t)(side_now(s) - now_ns(CLOCK_MONOTONIC)) < side_shift(s) + 20000;
+		sched_yield();
+	}
+	CHECK(between);
+	ends = true;
+	for (unsigned i = 0; i < ELEMENTS(threads); i++)
+		pthread_join(threads[i], NULL);
+	printf("# differences of the clocks: within %lld ns\n", (long long)(most - least));
+	if (side_clock(s).known)
+		CHECK(most - least < 20000);
+	else
+		unit_skip("how far the clocks are from each other", "the kernel does not tell of its clock");
+}
+
+static void test_side(bool clocks)
+{
+	const struct side_user user = { wants, on_record, NULL };
+	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	uint32_t cpus[256];
+	size_t n = cpus_here(cpus, ELEMENTS(cpus));
+	char why[512] = "";
+	struct side *s;
+
+	CHECK_EQ(side_new(&user, poll_fd, &s), 0);
+	if (side_open(s, cpus, n, true, why, sizeof(why)) < 0) {
+		printf("# %s\n", why);
+		unit_skip("the kernel tells of processes", "perf_event_open is not allowed here");
+	} else if (clocks) {
+		test_shift(s);
+	} else {
+		test_watching(s);
+		test_shift(s);
+		test_loss(s);
+		/* Health: an event that lives has been enabled for longer than before; nothing is lost by looking. */
+		uint64_t since;
+		CHECK_EQ(side_open(s, cpus, n, false, why, sizeof(why)), 0);
+		CHECK(!side_lost(s, &since));
+		CHECK_EQ(side_open(s, cpus, 1, false, why, sizeof(why)), 0);
+		side_close(s);
+		CHECK(!side_is_open(s));
+	}
+	side_free(s);
+	close(poll_fd);
+}
+
+static void test_credentials(void)
+{
+	struct credentials c;
+	pid_t pid;
+	int status;
+
+	CHECK_EQ(credentials_read(getpid(), &c), 0);
+	CHECK(c.uid[0] == getuid() && c.gid[1] == getegid());
+	CHECK(!c.contained);
+	CHECK(credentials_owned(&c, 0));
+	CHECK(!credentials_owned(&c, getuid() + 1));
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_DUMPABLE, 0);
+		pause();
+		_exit(0);
+	}
+	for (unsigned i = 0; i < 1000 && credentials_read(pid, &c) == 0 && c.dumpable; i++)
+		usleep(1000);
+	/* Root's are root's either way, so /proc does not tell of them. */
+	if (getuid() == 0)
+		unit_skip("a process that may not be looked into", "only seen of users' processes");
+	else
+		CHECK(!c.dumpable && !credentials_owned(&c, getuid()));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	CHECK_EQ(credentials_read(pid, &c), -ESRCH);
+	if (getuid() != 0)
+		return;
+	/* As nobody: dumpable only after it executes something. */
+	pid = fork();
+	if (pid == 0) {
+		if (setgid(65534) == 0 && setuid(65534) == 0)
+			execl("/bin/sleep", "sleep", "100", (char *)NULL);
+		_exit(1);
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		if (credentials_read(pid, &c) == 0 && credentials_owned(&c, 65534))
+			break;
+		usleep(1000);
+	}
+	CHECK(credentials_owned(&c, 65534));
+	CHECK(!credentials_owned(&c, 1000));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
+int main(int argc, char **argv)
+{
+	test_side(argc > 1);
+	if (argc == 1)
+		test_credentials();
+	return unit_end();
+}

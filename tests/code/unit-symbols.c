@@ -1,0 +1,289 @@
+/* lib/code, symbols: a file made by hand, then cut and garbled; and real programs, against what libelf finds in them.
+ */
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/base/io.h"
+#include "lib/code/symbols.h"
+#include "tests/code/elfgen.h"
+#include "tests/unit.h"
+
+static int memfd_of(const void *data, size_t size)
+{
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+
+	if (fd >= 0)
+		write_full(fd, data, size);
+	return fd;
+}
+
+static const char *name_at(const struct symbols *s, uint64_t offset)
+{
+	struct symbols_at at;
+
+	symbols_find(s, offset, &at);
+	return at.name ? at.name : "-";
+}
+
+static void test_by_hand(void)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_buf_ struct buf b = { 0 };
+	_cleanup_close_ int fd = -1;
+	struct symbols_at at;
+
+	make_elf(&b);
+	fd = memfd_of(b.data, b.size);
+	if (!CHECK_EQ(symbols_load(fd, &s), 0))
+		return;
+	CHECK_STR(name_at(s, TEXT_OFFSET), "main");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x44), "main");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x100), "helper");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x180), "-");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x2fc), "asm_part");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x304), "_ZN3foo3barEi");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x804), "[plt]");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x820), "abort@plt");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x83c), "puts@plt");
+	CHECK_STR(name_at(s, TEXT_OFFSET + 0x840), "-");
+	CHECK_STR(name_at(s, 0), "-");
+	symbols_find(s, TEXT_OFFSET + 0x408, &at);
+	CHECK_STR(at.name, "main");
+	CHECK_EQ(at.function, TEXT_OFFSET);
+	CHECK_EQ(at.start, TEXT_OFFSET + 0x400);
+	CHECK_EQ(symbols_named(s, "main", &at), 0);
+	CHECK_EQ(at.start, TEXT_OFFSET);
+	CHECK_EQ(symbols_named(s, "foo::bar(int)", &at), 0);
+	CHECK_STR(at.name, "_ZN3foo3barEi");
+	CHECK_EQ(symbols_named(s, "_ZN3foo3barEi", &at), 0);
+	CHECK_EQ(symbols_named(s, "puts@plt", &at), -ENOENT);
+	CHECK_EQ(symbols_named(s, "", &at), -ENOENT);
+}
+
+/* Whatever is in the file, an answer comes; which one does not matter. Returns whether it was taken. */
+static bool try(const void *data, size_t size)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_close_ int fd = memfd_of(data, size);
+	struct symbols_at at;
+
+	if (symbols_load(fd, &s) < 0)
+		return false;
+	for (uint64_t offset = 0; offset < 0x2000; offset += 0x40)
+		symbols_find(s, offset, &at);
+	symbols_find(s, UINT64_MAX, &at);
+	return true;
+}
+
+static void test_hostile(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	size_t taken = 0;
+
+	make_elf(&b);
+	for (size_t cut = 0; cut < b.size; cut++)
+		taken += try(b.data, cut);
+	CHECK_EQ(taken, 0);
+	for (size_t at = 0; at < b.size; at++) {
+		static const uint8_t values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
+		uint8_t saved = b.data[at];
+
+		for (size_t k = 0; k < ELEMENTS(values); k++) {
+			b.data[at] = values[k];
+			taken += try(b.data, b.size);
+		}
+		b.data[at] = saved;
+	}
+	CHECK(taken > 0);
+	/* Sizes of everything in the section table, at once. */
+	for (size_t i = 0; i < SECTIONS; i++)
+		memset(b.data + b.size - (SECTIONS - i) * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0xff, 8);
+	CHECK(!try(b.data, b.size));
+	CHECK_EQ(try("#!/bin/sh\n", 10), false);
+}
+
+/* The same file without sections: the unwind table is all there is. */
+/* Both answer alike, wherever they are asked. */
+static bool same_answers(const struct symbols *a, const struct symbols *b)
+{
+	struct symbols_at x = { 0 }, y;
+	bool same = symbols_count(a) == symbols_count(b);
+
+	do {
+		symbols_find(a, x.end, &x);
+		symbols_find(b, x.start, &y);
+		same = same && x.start == y.start && x.end == y.end && x.known == y.known && x.plt == y.plt &&
+		       x.function == y.function && x.function_end == y.function_end && !x.name == !y.name &&
+		       (!x.name || strcmp(x.name, y.name) == 0);
+	} while (same && x.end != UINT64_MAX);
+	return same;
+}
+
+/* As it is where the table is sound; else whoever asks gets an answer all the same. */
+static void read_changed(const uint8_t *bytes, size_t size)
+{
+	_cleanup_close_ int fd = memfd_of(bytes, size);
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	int rc = symbols_read(fd, &s);
+
+	if (rc < 0 ? rc != -EBADMSG : !same_answers(s, s))
+		CHECK_EQ(rc, -EBADMSG);
+}
+
+static void test_kept(void)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL, *again = NULL;
+	_cleanup_close_ int elf = -1, fd = memfd_create("kept", MFD_CLOEXEC);
+	_cleanup_buf_ struct buf b = { 0 };
+	uint8_t bytes[4096];
+	ssize_t n;
+
+	make_elf(&b);
+	elf = memfd_of(b.data, b.size);
+	if (!CHECK(symbols_load(elf, &s) == 0 && symbols_write(s, fd) == 0 && symbols_read(fd, &again) == 0))
+		return;
+	CHECK(same_answers(s, again));
+	n = pread(fd, bytes, sizeof(bytes), 0);
+	CHECK(n > 0 && (size_t)n < sizeof(bytes));
+	for (size_t size = 0; size < (size_t)n; size++)
+		read_changed(bytes, size);
+	for (size_t i = 0; i < 8 * (size_t)n; i++) {
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+		read_changed(bytes, (size_t)n);
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+	}
+}
+
+static bool key_of(const struct buf *file, const struct buf *debug, char *ret)
+{
+	_cleanup_close_ int fd = memfd_of(file->data, file->size),
+			    other = debug ? memfd_of(debug->data, debug->size) : -1;
+
+	return symbols_key(fd, other, ret) == 0;
+}
+
+/* Another key wherever a byte is another one that the table is made of: all but those of the code itself. */
+static void test_key(void)
+{
+	char key[SYMBOLS_KEY_SIZE], same[SYMBOLS_KEY_SIZE], other[SYMBOLS_KEY_SIZE];
+	_cleanup_buf_ struct buf b = { 0 };
+	size_t unseen = 0;
+
+	make_elf(&b);
+	CHECK(key_of(&b, NULL, key) && key_of(&b, NULL, same) && strlen(key) == SYMBOLS_KEY_SIZE - 1);
+	CHECK_STR(key, same);
+	CHECK(key_of(&b, &b, other) && strcmp(key, other) != 0);
+	for (size_t i = 0; i < MIN(b.size, (size_t)TEXT_OFFSET); i++) {
+		b.data[i] ^= 1;
+		unseen += key_of(&b, NULL, other) && strcmp(key, other) == 0;
+		b.data[i] ^= 1;
+	}
+	printf("# %zu bytes before the code are not looked at\n", unseen);
+	CHECK(unseen < 64);
+	b.data[TEXT_OFFSET] ^= 1;
+	CHECK(key_of(&b, NULL, other));
+	CHECK_STR(other, key);
+}
+
+static void test_stripped(const char *path, const struct symbols *full)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_free_ char *data = NULL;
+	_cleanup_close_ int fd = -1;
+	size_t size, right = 0, known = 0;
+
+	if (!CHECK_EQ(read_file(AT_FDCWD, path, 64 << 20, &data, &size), 0))
+		return;
+	memset(data + offsetof(Elf64_Ehdr, e_shoff), 0, sizeof(uint64_t));
+	memset(data + offsetof(Elf64_Ehdr, e_shnum), 0, sizeof(uint16_t));
+	fd = memfd_of(data, size);
+	if (!CHECK_EQ(symbols_load(fd, &s), 0))
+		return;
+	for (uint64_t offset = 0; offset < size; offset += 4) {
+		struct symbols_at at, want;
+
+		symbols_find(s, offset, &at);
+		symbols_find(full, offset, &want);
+		if (!at.known || at.start != offset)
+			continue;
+		known++;
+		right += want.known && want.start == offset;
+	}
+	printf("# without sections: %zu functions, %zu of which have a name otherwise\n", known, right);
+	CHECK(known > 0 && right * 10 > known * 9);
+}
+
+/* Every function that libelf finds has a name at its first and last byte, and at its first one of its own. */
+static void test_real(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	size_t seen = 0, named = 0, stubs = 0;
+	Elf_Scn *scn = NULL;
+	Elf *elf;
+
+	if (fd < 0) {
+		unit_skip(path, "not built");
+		return;
+	}
+	if (!CHECK_EQ(symbols_load(fd, &s), 0))
+		return;
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	while ((scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr header, in;
+		Elf_Data *data;
+		GElf_Sym sym;
+
+		gelf_getshdr(scn, &header);
+		if (header.sh_type != SHT_SYMTAB)
+			continue;
+		data = elf_getdata(scn, NULL);
+		for (int i = 0; gelf_getsym(data, i, &sym); i++) {
+			struct symbols_at at;
+			uint64_t offset;
+
+			if (GELF_ST_TYPE(sym.st_info) != STT_FUNC || !sym.st_shndx || !sym.st_size)
+				continue;
+			gelf_getshdr(elf_getscn(elf, sym.st_shndx), &in);
+			offset = sym.st_value - in.sh_addr + in.sh_offset;
+			seen++;
+			symbols_find(s, offset, &at);
+			/* A part that is split off answers with the function's name and entry. */
+			named +=
+			    at.name && at.start == offset &&
+			    (at.function == offset || strstr(elf_strptr(elf, header.sh_link, sym.st_name), ".cold"));
+			symbols_find(s, offset + sym.st_size - 1, &at);
+			named += at.name != NULL;
+		}
+	}
+	elf_end(elf);
+	CHECK(seen > 0);
+	CHECK_EQ(named, 2 * seen);
+	for (uint64_t offset = 0; offset < 0x10000; offset += 8)
+		stubs += strcmp(name_at(s, offset), "abort@plt") == 0;
+	/* A static program has no such table. */
+	if (!strstr(path, "library") || strstr(path, "dynamic"))
+		test_stripped(path, s);
+	if (strstr(path, "dynamic"))
+		CHECK_EQ(stubs, 2);
+	printf("# %s: %zu functions\n", path, seen);
+}
+
+int main(void)
+{
+	static char self[4096];
+
+	test_by_hand();
+	test_kept();
+	test_key();
+	test_hostile();
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0)
+		test_real(self);
+	test_real("tests/programs/library");
+	test_real("tests/programs/library-dynamic");
+	return unit_end();
+}

@@ -1,0 +1,588 @@
+/*
+ * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another.
+ * And lib/calls, fed with several ranges in one and with each of them.
+ *
+ *   outlets INPUT...
+ *   outlets --generated FROM TO
+ *
+ * and the same by several threads, in parts of several sizes. FROM and TO are seeds of synthetic traces, each of which
+ * is taken as it is, with bytes changed, and with bytes left out. Of each input's largest source, at most BYTES (4 MB).
+ * Regions are stretches of 256 bytes, so that there are many. Bytes are pushed in pieces of all sizes. Exits with 0
+ * when all is equal.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/util.h"
+#include "lib/calls/calls.h"
+#include "lib/etm/native.h"
+#include "lib/etm/pool.h"
+#include "tests/etm/generate.h"
+#include "tests/etm/trace.h"
+
+/* A call, or an event with what it says. */
+struct told {
+	uint64_t from, to, instructions;
+	bool event, torn;
+	struct element element;
+};
+
+/* How often a block was left, or where to. */
+struct tally {
+	uint64_t start, end, to;
+	uint64_t n;
+	uint64_t taken;
+};
+
+struct listener {
+	struct buf told, tallies;
+	/* The fold's: */
+	uint64_t instructions;
+	struct block last;
+	bool has_last, last_taken, fresh;
+	bool stopped;  /* before the end: counts are not told then */
+	uint64_t next; /* where the next range begins, or NATIVE_NOWHERE */
+};
+
+static uint32_t region_of(void *user, uint64_t address)
+{
+	return (uint32_t)(address >> 8) & INT32_MAX;
+}
+
+static void tell(struct listener *l, const struct told *t)
+{
+	buf_add(&l->told, t, sizeof(*t));
+}
+
+static void count(struct listener *l, const struct block *b, bool taken, uint64_t to, uint64_t n)
+{
+	struct tally t = { b->start, block_end(b), to, n, taken };
+
+	buf_add(&l->tallies, &t, sizeof(t));
+}
+
+static struct told event_of(const struct element *e, uint64_t from, uint64_t instructions)
+{
+	struct told t = { 0 };
+
+	t.event = true;
+	t.from = from;
+	t.instructions = instructions;
+	memcpy(&t.element, e, sizeof(*e));
+	return t;
+}
+
+static struct told call_of(uint64_t from, uint64_t to, uint64_t instructions)
+{
+	struct told t = { 0 };
+
+	t.from = from;
+	t.to = to;
+	t.instructions = instructions;
+	return t;
+}
+
+static uint64_t left(const struct block *b, bool taken)
+{
+	return block_end(b) + taken;
+}
+
+static bool is_torn(const struct listener *l, uint64_t start)
+{
+	return l->next != NATIVE_NOWHERE && l->next != start;
+}
+
+static void fold_block(struct listener *l, const struct block *b, bool taken)
+{
+	bool torn = is_torn(l, b->start) || (b->always && !taken), call = !l->has_last || l->fresh || torn;
+
+	if (l->has_last) {
+		const struct block *last = &l->last;
+
+		call = call || region_of(NULL, block_end(last) - 4) != region_of(NULL, b->start) ||
+		       region_of(NULL, last->start) != region_of(NULL, block_end(last) - 4) ||
+		       (l->last_taken && (last->sub == SUB_LINK || last->sub == SUB_RET || last->sub == SUB_ERET));
+	}
+	call = call || region_of(NULL, b->start) != region_of(NULL, block_end(b) - 4);
+	if (call) {
+		struct told t = call_of(l->has_last ? left(&l->last, l->last_taken) : 0, b->start, l->instructions);
+
+		t.torn = torn;
+		tell(l, &t);
+	}
+	if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
+		count(l, &l->last, true, b->start + 1, 1);
+	count(l, b, taken, 0, 1);
+	l->instructions += b->count;
+	l->last = *b;
+	l->has_last = true;
+	l->last_taken = taken;
+	l->fresh = false;
+	l->next = taken ? b->target : block_end(b);
+}
+
+static void fold_event(struct listener *l, const struct element *e, uint64_t leads)
+{
+	struct told t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
+
+	if (e->kind == ELEM_RANGE)
+		t.element.torn = is_torn(l, e->range.start);
+	if (!element_is_aside(e))
+		l->next = e->kind == ELEM_RANGE ? leads : NATIVE_NOWHERE;
+	l->fresh = l->fresh || e->kind != ELEM_CYCLES;
+
+	tell(l, &t);
+	if (element_is_aside(e))
+		return;
+	if (e->kind == ELEM_RANGE) {
+		if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
+			count(l, &l->last, true, e->range.start + 1, 1);
+		l->instructions += e->range.count;
+	}
+	l->has_last = false;
+}
+
+static struct element cycles_of(uint32_t word)
+{
+	struct element e;
+
+	memset(&e, 0, sizeof(e));
+	e.kind = ELEM_CYCLES;
+	e.cycles = word & ~NATIVE_CYCLES;
+	return e;
+}
+
+/* Cycles may be told as events or as words, which is the same. */
+static void plain_event(struct element *to, const struct element *e)
+{
+	if (e->kind == ELEM_CYCLES)
+		*to = cycles_of(e->cycles);
+	else
+		memcpy(to, e, sizeof(*e));
+	to->offset = 0;
+}
+
+static int on_words(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+	size_t event = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct element e;
+
+		if (b->words[i] == NATIVE_EVENT) {
+			plain_event(&e, &b->events[event]);
+			fold_event(l, &e, b->leads[event++]);
+		} else if (b->words[i] & NATIVE_CYCLES) {
+			e = cycles_of(b->words[i]);
+			fold_event(l, &e, NATIVE_NOWHERE);
+		} else {
+			fold_block(l, &b->blocks[b->words[i] >> 1], b->words[i] & 1);
+		}
+	}
+	return 0;
+}
+
+static uint64_t left_word(const struct native_batch *b, uint32_t word)
+{
+	return word ? left(&b->blocks[word >> 1], word & 1) : 0;
+}
+
+static int on_calls(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+	size_t event = 0;
+
+	for (size_t i = 0; i < b->n_calls; i++) {
+		const struct native_call *c = &b->calls[i];
+		struct element e;
+		struct told t;
+
+		if (c->word & NATIVE_CYCLES) {
+			e = cycles_of(c->word);
+			if (c->word == NATIVE_EVENT)
+				plain_event(&e, &b->events[event++]);
+			t = event_of(&e, left_word(b, c->to), c->instructions + b->instructions);
+		} else {
+			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start,
+				    c->instructions + b->instructions);
+			t.torn = c->to & NATIVE_TORN;
+		}
+		tell(l, &t);
+	}
+	return 0;
+}
+
+static int on_counts(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+
+	for (size_t i = 0; i < b->n_counts; i++) {
+		const struct native_count *c = &b->counts[i];
+
+		count(l, &b->blocks[c->word >> 1], c->word & 1, c->to ? b->blocks[c->to].start + 1 : 0, c->n);
+	}
+	return 0;
+}
+
+static int compare_tallies(const void *left, const void *right)
+{
+	const struct tally *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->end != b->end)
+		return a->end < b->end ? -1 : 1;
+	if (a->taken != b->taken)
+		return a->taken ? 1 : -1;
+	return (a->to > b->to) - (a->to < b->to);
+}
+
+/* Those of the same become one. */
+static void sum(struct buf *tallies)
+{
+	struct tally *t = (struct tally *)tallies->data;
+	size_t n = tallies->size / sizeof(*t), kept = 0;
+
+	if (n)
+		qsort(t, n, sizeof(*t), compare_tallies);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && compare_tallies(&t[kept - 1], &t[i]) == 0)
+			t[kept - 1].n += t[i].n;
+		else
+			t[kept++] = t[i];
+		/* What had been counted in vain. */
+		if (kept && !t[kept - 1].n && (i + 1 == n || compare_tallies(&t[kept - 1], &t[i + 1]) != 0))
+			kept--;
+	}
+	tallies->size = kept * sizeof(*t);
+}
+
+/* A stream may go to where the engine does not. */
+static int fit(int rc)
+{
+	return rc == -EOPNOTSUPP ? 0 : rc;
+}
+
+/* Threads, and how large their parts are; the engine alone. */
+struct way {
+	unsigned workers;
+	size_t part;
+};
+
+static const struct way alone = { 0, 0 },
+			ways[] = { { 1, 0 }, { 1, 1 }, { 2, 1 }, { 3, 0 }, { 3, 3000 }, { 16, 20000 } };
+
+static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
+{
+	static int (*const listeners[])(void *, const struct native_batch *) = { on_words, on_calls, on_counts };
+	const struct native_sink sink = {
+		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
+	};
+	struct native_workers *w = NULL;
+	struct native *e = NULL;
+	struct pool *pool = NULL;
+	unsigned random = 1;
+	int rc = way->workers ? pool_new(way->workers, &pool) : 0;
+
+	if (rc == 0)
+		rc = pool ? native_workers_open(&t->config, &t->memory, &sink, pool, way->workers, way->part, &w)
+			  : native_open(&t->config, &t->memory, &sink, &e);
+	for (size_t at = 0; rc == 0 && at < t->size;) {
+		size_t n;
+
+		random = random * 1103515245 + 12345;
+		n = MIN(t->size - at, (size_t)1 << (random >> 16) % 17);
+		rc = w ? native_workers_push(w, t->bytes + at, n) : native_push(e, t->bytes + at, n);
+		at += n;
+	}
+	if (rc == 0)
+		rc = w ? native_workers_finish(w) : native_finish(e);
+	native_workers_close(w);
+	native_close(e);
+	pool_free(pool);
+	l->stopped = rc == -EOPNOTSUPP;
+	return fit(rc);
+}
+
+static bool same(const char *what, const struct buf *wanted, const struct buf *got, size_t size)
+{
+	size_t n = wanted->size / size, i = 0;
+
+	while (i < n && i < got->size / size && memcmp(wanted->data + i * size, got->data + i * size, size) == 0)
+		i++;
+	if (i == n && got->size == wanted->size) {
+		printf("# %zu %s\n", n, what);
+		return true;
+	}
+	printf("# %s: %zu wanted, %zu got, they differ from %zu on\n", what, n, got->size / size, i);
+	for (unsigned k = 0; k < 2 && i < n && i < got->size / size; k++) {
+		const uint64_t *v = (const uint64_t *)((k ? got : wanted)->data + i * size);
+
+		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "got   " : "wanted", v[0], v[1],
+		       v[2], v[3]);
+	}
+	return false;
+}
+
+static uint32_t number_of(void *user, uint64_t address)
+{
+	return (uint32_t)(address >> 8) & (INT32_MAX >> 1);
+}
+
+static int on_call_event(void *user, const struct call_event *e)
+{
+	struct call_event plain;
+
+	memset(&plain, 0, sizeof(plain));
+	plain.type = e->type;
+	plain.kind = e->kind;
+	plain.time = e->time;
+	plain.instructions = e->instructions;
+	plain.bound = e->bound;
+	plain.function = e->function;
+	buf_add(user, &plain, sizeof(plain));
+	return 0;
+}
+
+/* With a function at each stretch in which something ran: all memory is one file. */
+static int make_regions(const struct buf *tallies, struct symbols **ret_symbols, struct region_map **ret)
+{
+	const struct tally *t = (const struct tally *)tallies->data;
+	size_t n = tallies->size / sizeof(*t), kept = 0;
+	struct symbol *list = calloc(n + 1, sizeof(*list));
+	struct region_mapping all = { .len = UINT64_MAX, .path = "/all" };
+	int rc = list ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint64_t start = t[i].start & ~(uint64_t)255;
+
+		if (!kept || list[kept - 1].start != start)
+			list[kept++] = (struct symbol){ start, start + 256, "function" };
+	}
+	if (rc == 0)
+		rc = symbols_from_list(list, kept, ret_symbols);
+	free(list);
+	all.symbols = *ret_symbols;
+	if (rc == 0)
+		rc = region_map_new(ret);
+	return rc == 0 ? region_map_add(*ret, &all) : rc;
+}
+
+/* In pieces of all sizes; counts of the engine go to ret. */
+static int decode(const struct trace *t, const struct element_sink *sink, struct buf *ret)
+{
+	struct engine_stats stats;
+	struct engine *e = NULL;
+	unsigned random = 1;
+	int rc = engine_native.open(&t->config, &t->memory, sink, &e);
+
+	for (size_t at = 0; rc == 0 && at < t->size;) {
+		size_t n;
+
+		random = random * 1103515245 + 12345;
+		n = MIN(t->size - at, (size_t)1 << (random >> 16) % 17);
+		rc = engine_native.push(e, t->bytes + at, n);
+		at += n;
+	}
+	if (rc == 0)
+		rc = engine_native.finish(e);
+	if (rc == 0)
+		engine_native.stats(e, &stats);
+	if (rc == 0)
+		buf_add(ret, &stats, sizeof(stats));
+	engine_native.close(e);
+	return fit(rc);
+}
+
+static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions,
+		 struct pool *pool, size_t part, struct buf *ret)
+{
+	const struct calls_sink to = { on_call_event, ret };
+	struct calls *calls = NULL;
+	struct element_sink sink = { .element = calls_element, .regions = regions, .pool = pool, .part = part };
+	int rc = calls_new(map, &to, &calls);
+
+	sink.user = calls;
+	sink.workers = pool ? pool_threads(pool) : 0;
+	if (rc == 0)
+		rc = decode(t, &sink, ret);
+	if (rc == 0)
+		rc = calls_end(calls, 0);
+	if (rc == 0)
+		buf_add(ret, calls_counts(calls), sizeof(struct calls_counts));
+	calls_free(calls);
+	return rc;
+}
+
+static int on_element(void *user, const struct element *e)
+{
+	char text[256] = { 0 };
+	size_t n = element_format(e, text, sizeof(text) - 9);
+
+	memcpy(text + n + 1, &e->offset, sizeof(e->offset));
+	text[n] = e->torn ? '!' : '.';
+	buf_add(user, text, n + 9);
+	return 0;
+}
+
+/* Elements, and stacks without them, by several threads. */
+static bool check_workers(const struct trace *t, struct region_map *map, const struct element_regions *regions,
+			  const struct buf *stacks)
+{
+	struct buf wanted = { 0 }, got = { 0 };
+	bool good = decode(t, &(struct element_sink){ .element = on_element, .user = &wanted }, &wanted) == 0;
+
+	for (size_t i = 0; i < ELEMENTS(ways) && good; i++) {
+		struct pool *pool = NULL;
+		struct element_sink sink = { .element = on_element, .user = &got };
+
+		good = pool_new(ways[i].workers, &pool) == 0;
+		sink.pool = pool;
+		sink.workers = ways[i].workers;
+		sink.part = ways[i].part;
+		good = good && decode(t, &sink, &got) == 0 && same("bytes of elements by several", &wanted, &got, 1);
+		buf_clear(&got);
+		good = good && stack(t, map, regions, pool, ways[i].part, &got) == 0 &&
+		       same("events of stacks by several, in bytes", stacks, &got, 1);
+		buf_clear(&got);
+		pool_free(pool);
+	}
+	buf_done(&wanted);
+	buf_done(&got);
+	return good;
+}
+
+static bool check_stacks(const struct trace *t, const struct buf *tallies)
+{
+	const struct element_regions regions = { number_of, NULL };
+	struct buf wanted = { 0 }, got = { 0 };
+	struct symbols *symbols = NULL;
+	struct region_map *map = NULL;
+	int rc = make_regions(tallies, &symbols, &map);
+	bool good;
+
+	if (rc == 0)
+		rc = stack(t, map, NULL, NULL, 0, &wanted);
+	if (rc == 0)
+		rc = stack(t, map, &regions, NULL, 0, &got);
+	good =
+	    rc == 0 && same("events of stacks, in bytes", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
+	buf_done(&wanted);
+	buf_done(&got);
+	region_map_free(map);
+	symbols_free(symbols);
+	return good;
+}
+
+/* The outlets themselves. */
+static bool check_by_several(const struct trace *t, const struct way *way, const struct listener *wanted)
+{
+	struct listener calls = { 0 }, counts = { 0 };
+	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0 && listen(t, NATIVE_COUNTS, way, &counts) == 0;
+
+	sum(&counts.tallies);
+	good = good && same("calls and events by several", &wanted->told, &calls.told, sizeof(struct told));
+	good = good &&
+	       (wanted->stopped || same("counts by several", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
+	buf_done(&calls.told);
+	buf_done(&counts.tallies);
+	return good;
+}
+
+static bool check(const struct trace *t)
+{
+	struct listener words = { .next = NATIVE_NOWHERE }, calls = { 0 }, counts = { 0 };
+	bool good;
+
+	good = listen(t, NATIVE_WORDS, &alone, &words) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
+	       listen(t, NATIVE_COUNTS, &alone, &counts) == 0;
+	sum(&words.tallies);
+	sum(&counts.tallies);
+	good = same("calls and events", &words.told, &calls.told, sizeof(struct told)) && good;
+	good = (words.stopped || same("counts", &words.tallies, &counts.tallies, sizeof(struct tally))) && good;
+	good = check_stacks(t, &words.tallies) && good;
+	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
+		good = check_by_several(t, &ways[i], &words);
+	buf_done(&words.told);
+	buf_done(&words.tallies);
+	buf_done(&calls.told);
+	buf_done(&counts.tallies);
+	return good;
+}
+
+static bool check_input(const char *input)
+{
+	const char *most = getenv("BYTES");
+	struct trace t;
+	bool good;
+
+	if (trace_load(input, -1, &t) < 0)
+		return false;
+	t.size = MIN(t.size, most ? strtoull(most, NULL, 10) : (size_t)4000000);
+	printf("# %s, %zu bytes\n", input, t.size);
+	good = check(&t);
+	trace_done(&t);
+	return good;
+}
+
+static uint64_t same_version(void *user, const struct engine_context *context)
+{
+	return 0;
+}
+
+static void damage(struct trace *t, unsigned kind, uint64_t random)
+{
+	size_t from, n;
+
+	for (unsigned i = 0; kind == 1 && i < t->size / 2000 + 1; i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		t->bytes[(random >> 20) % t->size] = (uint8_t)(random >> 11);
+	}
+	if (kind == 2) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		from = (random >> 20) % t->size;
+		n = MIN(t->size - from, (size_t)(random >> 11) % 5000);
+		memmove(t->bytes + from, t->bytes + from + n, t->size - from - n);
+		t->size -= n;
+	}
+}
+
+static bool check_generated(uint64_t from, uint64_t to)
+{
+	bool good = true;
+
+	for (uint64_t seed = from; seed < to; seed++)
+		for (unsigned kind = 0; kind < 3; kind++) {
+			struct generated g;
+			struct trace t = { 0 };
+
+			generate(seed, 20000 + seed % 7 * 20000, (unsigned)(seed * 0x9e3779b97f4a7c15u >> 45), &g);
+			t.config = g.config;
+			t.bytes = g.bytes;
+			t.size = g.size;
+			t.memory = (struct engine_memory){ generate_read, same_version, false, g.code };
+			damage(&t, kind, seed);
+			if (!check(&t)) {
+				printf("# of seed %" PRIu64 ", %u\n", seed, kind);
+				good = false;
+			}
+			generated_done(&g);
+		}
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	bool good = argc > 1;
+
+	if (argc == 4 && strcmp(argv[1], "--generated") == 0)
+		return !check_generated(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+	for (int i = 1; i < argc; i++)
+		good = check_input(argv[i]) && good;
+	return !good;
+}

@@ -1,0 +1,6 @@
+check_PROGRAMS += tests/perfdata/unit-perfdata tests/perfdata/unit-perfdata-kinds tests/perfdata/perfdata-grow
+tests_perfdata_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
+tests_perfdata_unit_perfdata_kinds_LDADD = lib/perfdata/libperfdata.la
+tests_perfdata_perfdata_grow_LDADD = lib/perfdata/libperfdata.la
+TESTS += tests/perfdata/unit-perfdata tests/perfdata/unit-perfdata-kinds
+EXTRA_DIST += tests/perfdata/large.test

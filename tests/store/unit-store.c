@@ -1,0 +1,654 @@
+/* lib/store: what was written is read again, from anywhere; a file that is cut or garbled is an error and no more. */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/store/format.h"
+#include "lib/store/histogram.h"
+#include "lib/store/store.h"
+#include "tests/store/storegen.h"
+#include "tests/unit.h"
+
+static bool same(const struct store *s, const struct store_event *got, const struct expected *want)
+{
+	if (got->type != want->type || got->kind != want->kind || got->time != want->time ||
+	    got->instructions != want->instructions || got->depth != want->depth)
+		return false;
+	if (got->type == STORE_GAP)
+		return got->until == want->time + 5000;
+	if (got->frame.site != STORE_NO_SITE || want->function > FUNCTIONS) {
+		const struct store_site *site = store_site(s, got->frame.site);
+		const struct inlined *place = &places[want->function - FUNCTIONS - 1];
+		const struct store_function *f = store_function(s, got->frame.function);
+
+		return site && want->function > FUNCTIONS && got->frame.enter == want->enter &&
+		       site->line == place->call_line &&
+		       strcmp(site->file, place->call_file ? place->call_file : "") == 0 &&
+		       site->function == got->frame.function && strcmp(f->name, place->function->name) == 0 &&
+		       f->line == place->function->line && f->kind == REGION_INLINED;
+	}
+	return got->frame.enter == want->enter &&
+	       strcmp(store_function(s, got->frame.function)->name, name_in(want->function)) == 0;
+}
+
+/* The events from one on. Returns how many were the same before the first that was not. */
+static size_t compare(const struct store *s, struct store_iter *it, const struct thread *t, size_t from, size_t limit)
+{
+	struct store_event e;
+	size_t i = from;
+	int rc;
+
+	while ((rc = store_iter_next(it, &e)) == 1 && i < t->n && i - from < limit) {
+		if (!same(s, &e, &t->events[i])) {
+			printf("# event %zu: got type %d kind %u time %ju depth %u, want type %d kind %u time %ju "
+			       "depth %u\n",
+			       i, (int)e.type, e.kind, (uintmax_t)e.time, e.depth, (int)t->events[i].type,
+			       t->events[i].kind, (uintmax_t)t->events[i].time, t->events[i].depth);
+			return i - from;
+		}
+		i++;
+	}
+	return rc < 0 ? 0 : i - from;
+}
+
+static bool seek_and_compare(const struct store *s, const struct thread *t, uint64_t time)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	const struct store_frame *stack;
+	size_t from = 0, depth = 0;
+	static struct expected open[8192];
+
+	while (from < t->n && t->events[from].time < time) {
+		depth += t->events[from].type == STORE_ENTER;
+		depth -= t->events[from].type == STORE_LEAVE;
+		if (t->events[from].type == STORE_ENTER)
+			open[t->events[from].depth] = t->events[from];
+		from++;
+	}
+	if (store_iter_new(s, t->index, &it) < 0 || store_iter_seek(it, time) < 0)
+		return false;
+	if (store_iter_stack(it, &stack) != depth)
+		return false;
+	for (size_t i = 0; i < depth; i++) {
+		if (stack[i].enter != open[i].enter || stack[i].kind != open[i].kind)
+			return false;
+	}
+	return compare(s, it, t, from, 300) == MIN((size_t)300, t->n - from);
+}
+
+static bool is_near(uint64_t got, uint64_t want)
+{
+	return got <= want + want / 16 + 1 && want <= got + got / 16 + 1;
+}
+
+/* Classes without a hole between them, each time within its own. */
+static void test_classes(void)
+{
+	unsigned last = 0, wrong = 0;
+
+	for (uint64_t ns = 1; ns < (uint64_t)1 << 62; ns += ns / 100 + 1) {
+		unsigned class = histogram_class(ns);
+
+		wrong += class < last || class > last + 1 || class >= HISTOGRAM_CLASSES;
+		wrong += histogram_class(histogram_time(class)) != class || !is_near(histogram_time(class), ns);
+		last = class;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(histogram_class(UINT64_MAX), HISTOGRAM_CLASSES - 1);
+}
+
+static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
+{
+	struct thread *threads = calloc(n, sizeof(*threads));
+	_cleanup_close_ int fd = make_store(threads, n, steps);
+	_cleanup_(store_closep) struct store *s = NULL;
+	size_t events = 0, good = 0, seeks = 0;
+	off_t size = lseek(fd, 0, SEEK_END);
+
+	if (!CHECK(fd >= 0) || !CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	CHECK_EQ(store_threads(s), n);
+	CHECK_EQ(store_meta_number(s, "pid"), 77);
+	CHECK_STR(store_meta(s, "program"), "prog");
+	CHECK(!store_meta(s, "id"));
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		const struct store_thread *t = store_thread(s, i);
+
+		CHECK_EQ(t->tid, 100 + i);
+		CHECK_EQ(store_iter_new(s, i, &it), 0);
+		events += threads[i].n;
+		good += compare(s, it, &threads[i], 0, SIZE_MAX);
+		for (int k = 0; k < 60; k++) {
+			uint64_t time = t->first + (t->last + 100 - t->first) * (unsigned)k / 57;
+
+			seeks += seek_and_compare(s, &threads[i], time);
+			/* Exactly at an event, where several may have one time. */
+			seeks +=
+			    seek_and_compare(s, &threads[i], threads[i].events[(size_t)rand() % threads[i].n].time);
+		}
+	}
+	CHECK_EQ(good, events);
+	CHECK_EQ(seeks, n * 120);
+	CHECK((size_t)size > blocks_at_least * 65536);
+	printf("# %zu events, %jd bytes\n", events, (intmax_t)size);
+	for (size_t i = 0; i < n; i++)
+		free(threads[i].events);
+	free(threads);
+}
+
+/* Every leaving of one function, and only some of the rest. */
+static void test_only(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 300000);
+	_cleanup_(store_closep) struct store *s = NULL;
+	size_t wrong = 0, told = 0, all = 0;
+
+	if (!CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	for (size_t f = 0; f < store_functions(s); f++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		uint8_t wanted[NUMBERS] = { 0 };
+		int which = number_in(store_function(s, f));
+		struct store_event e;
+		size_t i = 0;
+
+		wanted[f] = 1;
+		wrong += store_iter_new(s, 0, &it) != 0;
+		store_iter_only(it, wanted);
+		while (store_iter_next(it, &e) == 1) {
+			told++;
+			if (e.type != STORE_LEAVE || e.frame.function != f)
+				continue;
+			while (i < t->n &&
+			       (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
+				i++;
+			wrong += i == t->n || t->events[i].time != e.time || t->events[i].enter != e.frame.enter ||
+				 t->events[i].depth != e.depth;
+			i++;
+		}
+		while (i < t->n && (t->events[i].type != STORE_LEAVE || number_of(t->events[i].function) != which))
+			i++;
+		wrong += i != t->n;
+		all += t->n;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(told < all);
+	printf("# %zu of %zu events were read\n", told, all);
+	free(t->events);
+	free(t);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* How long the calls of a function took, against all of them in a row. Returns how much is wrong. */
+static unsigned compare_spread(const struct thread *t, const struct store_function *f, int which)
+{
+	uint64_t *times = calloc(t->n, sizeof(*times)), longest = 0;
+	unsigned wrong = 0, found = 0;
+	size_t n = 0;
+
+	for (size_t i = 0, at = 0; i < t->n; i++) {
+		const struct expected *e = &t->events[i];
+		static uint8_t kinds[4096];
+
+		if (e->type == STORE_ENTER)
+			kinds[at++] = e->kind;
+		if (e->type == STORE_LEAVE)
+			at--;
+		if (e->type != STORE_LEAVE || number_of(e->function) != which)
+			continue;
+		longest = MAX(longest, e->time - e->enter);
+		found += e->enter == f->longest_enter && e->time - e->enter == f->longest_ns;
+		if (kinds[at] != CALL_INFERRED && e->kind != LEAVE_GAP && e->kind != LEAVE_END)
+			times[n++] = e->time - e->enter;
+	}
+	qsort(times, n, sizeof(*times), compare_times);
+	wrong += f->longest_ns != longest || !found || f->longest_thread != 0;
+	wrong += f->whole != n;
+	if (n) {
+		wrong += f->shortest_ns != times[0];
+		wrong += !is_near(f->median_ns, times[(n - 1) / 2]);
+		wrong += !is_near(f->p99_ns, times[n - n / 100 - 1]);
+	}
+	free(times);
+	return wrong;
+}
+
+/* What is summed while writing, against sums over the events. */
+static void test_totals(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 30000);
+	_cleanup_(store_closep) struct store *s = NULL;
+	uint64_t calls[NUMBERS] = { 0 }, total[NUMBERS] = { 0 }, self = 0, elapsed = 0, wrong = 0, gaps = 0;
+	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
+	int active[NUMBERS] = { 0 };
+
+	if (!CHECK_EQ(store_open(fd, &s), 0))
+		return;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct expected *e = &t->events[i];
+
+		if (e->type == STORE_ENTER) {
+			calls[number_of(e->function)]++;
+			active[number_of(e->function)]++;
+		} else if (e->type == STORE_GAP) {
+			gaps++;
+		} else if (e->type == STORE_LEAVE) {
+			if (--active[number_of(e->function)] == 0)
+				total[number_of(e->function)] += e->time - e->enter;
+			if (e->depth == 0)
+				elapsed += e->time - e->enter;
+		}
+	}
+	for (size_t i = 0; i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+		int which = number_in(f);
+
+		wrong += f->calls != calls[which];
+		wrong += f->total_ns != total[which];
+		wrong += f->self_ns > f->total_ns;
+		wrong += compare_spread(t, f, which);
+		self += f->self_ns;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(self, elapsed);
+	CHECK(gaps > 3);
+	/* All of one kind, and as long as test stores have them. */
+	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].n, gaps);
+	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].ns, gaps * 5000);
+	CHECK_EQ(store_quality(s, 0), (unsigned)(10000 - gaps * 5000.0 * 10000 / (double)(last - first)));
+	CHECK_EQ(store_quality(s, SIZE_MAX), store_quality(s, 0));
+	CHECK_EQ(store_last_slices(s, -1, UINT64_MAX, UINT64_MAX), store_thread(s, 0)->first);
+	CHECK(store_last_slices(s, -1, UINT64_MAX, 100) > store_thread(s, 0)->first);
+	free(t->events);
+	free(t);
+}
+
+/*
+ * How many events of a thread there are, as far as they are those that were written; SIZE_MAX: others are among them.
+ * What the frames of a segment's beginning were, only its end tells: not looked at here. cut: the end may come at any
+ * event.
+ */
+static size_t count_true(const struct store *s, struct store_iter *it, const struct thread *t, bool cut)
+{
+	struct store_event e;
+	size_t i = 0, n = 0;
+	int rc;
+
+	while ((rc = store_iter_next(it, &e)) == 1) {
+		if (e.type == STORE_ENTER && e.kind == CALL_INFERRED)
+			continue;
+		while (i < t->n && t->events[i].type == STORE_ENTER && t->events[i].kind == CALL_INFERRED)
+			i++;
+		if (i < t->n) {
+			struct expected want = t->events[i++];
+
+			want.depth = e.depth;
+			if (same(s, &e, &want) ||
+			    (cut && e.type == STORE_GAP && e.time == want.time && e.kind == want.kind)) {
+				n++;
+				continue;
+			}
+		}
+		return cut && e.type == STORE_LEAVE && e.kind == LEAVE_END ? n : SIZE_MAX;
+	}
+	return rc < 0 ? SIZE_MAX : n;
+}
+
+/*
+ * A store that may be damaged: every event is one that was written, or it is refused. Returns how many events there
+ * were, of all threads; SIZE_MAX: there were wrong ones.
+ */
+static size_t read_damaged(int fd, const struct thread *threads, bool *ret_refused)
+{
+	_cleanup_close_ int to = memfd_create("recovered", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL;
+	uint64_t end = 0;
+	size_t sum = 0;
+	int rc = store_open(fd, &s);
+	bool cut = rc == -ENODATA;
+
+	*ret_refused = false;
+	if (cut) {
+		rc = store_recover(fd, to, &end);
+		if (rc < 0 && rc != -ENODATA && rc != -EBADMSG)
+			return SIZE_MAX;
+		rc = rc == 0 ? store_open(to, &s) : rc;
+	}
+	*ret_refused = rc < 0;
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
+		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+		struct store_event e;
+		size_t n;
+
+		rc = store_iter_new(s, i, &it);
+		/* Damage within a block is seen when it is read. */
+		while (rc == 0 && (rc = store_iter_next(it, &e)) == 1)
+			rc = 0;
+		*ret_refused = *ret_refused || rc < 0;
+		if (rc < 0 || store_iter_seek(it, 0) < 0)
+			break;
+		n = count_true(s, it, &threads[i], cut);
+		if (n == SIZE_MAX)
+			return SIZE_MAX;
+		sum += n;
+	}
+	return sum;
+}
+
+static int copy_of(const uint8_t *bytes, size_t size)
+{
+	int fd = memfd_create("copy", MFD_CLOEXEC);
+
+	write_full(fd, bytes, size);
+	return fd;
+}
+
+/* Cut at a thousand places, it has what is whole, and the more the later it was cut. */
+static void test_cut(void)
+{
+	struct thread *threads = calloc(2, sizeof(*threads));
+	_cleanup_close_ int fd = make_store(threads, 2, 60000);
+	size_t size = (size_t)lseek(fd, 0, SEEK_END), last = 0, most = 0, all, wrong = 0, grew = 0, refused = 0;
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+	bool is_refused;
+
+	CHECK_EQ(pread(fd, bytes, size, 0), size);
+	all = read_damaged(fd, threads, &is_refused);
+	CHECK(!is_refused && all != SIZE_MAX && all > 60000);
+	for (size_t i = 0; i < 1000; i++) {
+		size_t cut = size * i / 1000 + (size_t)rand() % (size / 1000);
+		_cleanup_close_ int cut_fd = copy_of(bytes, cut);
+		size_t n = read_damaged(cut_fd, threads, &is_refused);
+
+		wrong += n == SIZE_MAX || n < last;
+		grew += n > last;
+		refused += is_refused;
+		last = n;
+		most = MAX(most, n);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(grew > 4);
+	CHECK(refused < 3);
+	CHECK_EQ(most, all);
+	printf("# %zu bytes, %zu events; %zu cuts refused\n", size, all, refused);
+	free(threads[0].events);
+	free(threads[1].events);
+	free(threads);
+}
+
+static void test_flips(void)
+{
+	struct thread *t = calloc(2, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 2, 120);
+	size_t size = (size_t)lseek(fd, 0, SEEK_END), refused = 0, wrong = 0, less = 0, all;
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+	bool is_refused;
+
+	all = read_damaged(fd, t, &is_refused);
+	CHECK(!is_refused && all != SIZE_MAX);
+	CHECK_EQ(pread(fd, bytes, size, 0), size);
+	for (size_t at = 0; at < size; at++) {
+		static const uint8_t masks[] = { 0x01, 0x80, 0xff };
+
+		for (size_t k = 0; k < ELEMENTS(masks); k++) {
+			uint8_t byte = bytes[at] ^ masks[k];
+			size_t n;
+
+			pwrite_full(fd, &byte, 1, (off_t)at);
+			n = read_damaged(fd, t, &is_refused);
+			wrong += n == SIZE_MAX;
+			refused += is_refused;
+			less += !is_refused && n < all;
+		}
+		pwrite_full(fd, &bytes[at], 1, (off_t)at);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(refused > 0);
+	printf("# %zu bytes; of %zu flips %zu refused, %zu left less\n", size, 3 * size, refused, less);
+	/* Another version says so, and what is no store. */
+	bytes[8] = STORE_VERSION + 1;
+	pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+	{
+		struct store *s = NULL;
+
+		CHECK_EQ(store_open(fd, &s), -EPROTONOSUPPORT);
+		memset(bytes, 0, STORE_HEADER_SIZE);
+		pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+		CHECK_EQ(store_open(fd, &s), -EBADMSG);
+		CHECK(!s);
+	}
+	for (int i = 0; i < 2; i++)
+		free(t[i].events);
+	free(t);
+}
+
+static uint64_t word_at(int fd, uint64_t at)
+{
+	uint64_t word = 0;
+
+	CHECK_EQ(pread(fd, &word, sizeof(word), (off_t)at), sizeof(word));
+	return word;
+}
+
+/* Whether what is told can be followed with a stack of one's own: no frame is left that was not entered. */
+static bool followed(int fd, bool *ret_whole)
+{
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	struct store_event e;
+	uint32_t depth = 0;
+	int rc;
+
+	*ret_whole = false;
+	if (store_open(fd, &s) < 0 || store_iter_new(s, 0, &it) < 0)
+		return true;
+	while ((rc = store_iter_next(it, &e)) == 1) {
+		if (e.type == STORE_ENTER && e.depth != depth++)
+			return false;
+		if (e.type == STORE_LEAVE && (!depth || e.depth != --depth))
+			return false;
+	}
+	*ret_whole = rc == 0;
+	return true;
+}
+
+/* Makes checksums right again: a section's, that of the section table, and the header's. */
+static void sign(int fd, uint64_t entry)
+{
+	uint64_t table = word_at(fd, 24), size = word_at(fd, entry + 16), n = word_at(fd, 32) & UINT32_MAX;
+	_cleanup_free_ uint8_t *bytes = malloc(size + n * STORE_SECTION_SIZE);
+	uint8_t header[STORE_HEADER_SIZE];
+	uint32_t sum;
+
+	CHECK_EQ(pread(fd, bytes, size, (off_t)word_at(fd, entry + 8)), size);
+	sum = htole32(store_checksum(bytes, size));
+	pwrite_full(fd, &sum, sizeof(sum), (off_t)entry + 24);
+	CHECK_EQ(pread(fd, bytes, n * STORE_SECTION_SIZE, (off_t)table), n * STORE_SECTION_SIZE);
+	sum = htole32(store_checksum(bytes, n * STORE_SECTION_SIZE));
+	pwrite_full(fd, &sum, sizeof(sum), 36);
+	CHECK_EQ(pread(fd, header, sizeof(header), 0), sizeof(header));
+	sum = htole32(store_checksum(header, sizeof(header) - sizeof(sum)));
+	pwrite_full(fd, &sum, sizeof(sum), STORE_HEADER_SIZE - sizeof(sum));
+}
+
+/* Each block begins with the stack; one that does not go on where the block before it ended is refused. */
+static void test_joints(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 200000);
+	uint64_t table = word_at(fd, 24), blocks = 0, size = 0, entry = 0, wrong = 0, refused = 0, n;
+	bool whole;
+
+	for (uint64_t at = table; !blocks && at < table + SECTION_TYPES * STORE_SECTION_SIZE; at += STORE_SECTION_SIZE)
+		if ((uint32_t)word_at(fd, at) == SECTION_BLOCKS) {
+			entry = at;
+			blocks = word_at(fd, at + 8);
+			size = word_at(fd, at + 16);
+		}
+	n = size / BLOCK_SIZE;
+	CHECK(n > 4);
+	CHECK(followed(fd, &whole) && whole);
+	for (uint64_t i = 1; i + 1 < n; i++) {
+		uint64_t here = blocks + i * BLOCK_SIZE, next = here + BLOCK_SIZE;
+		uint64_t mine[2] = { word_at(fd, here), word_at(fd, here + 8) };
+		uint64_t other[2] = { word_at(fd, next), word_at(fd, next + 8) };
+		uint64_t sums = word_at(fd, here + 64), other_sums = word_at(fd, next + 64);
+
+		pwrite_full(fd, other, sizeof(other), (off_t)here);
+		pwrite_full(fd, &other_sums, sizeof(other_sums), (off_t)here + 64);
+		sign(fd, entry);
+		wrong += !followed(fd, &whole);
+		refused += !whole;
+		pwrite_full(fd, mine, sizeof(mine), (off_t)here);
+		pwrite_full(fd, &sums, sizeof(sums), (off_t)here + 64);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(refused > 0);
+	printf("# %ju blocks, %ju of another's place refused\n", (uintmax_t)n, (uintmax_t)refused);
+	free(t->events);
+	free(t);
+}
+
+/* Events that break the order are refused, whoever sends them. */
+static void test_misuse(void)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	struct store_meta meta = { .pid = 1 };
+	struct call_event leave_none = { CALL_EVENT_LEAVE, LEAVE_RETURN, 5, 5, 0, NULL };
+	struct call_event first = { CALL_EVENT_SEGMENT, 0, 10, 10, 0, NULL };
+	struct call_event earlier = { CALL_EVENT_ENTER, CALL_SYSCALL, 9, 11, 0, NULL };
+	uint32_t thread;
+
+	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	CHECK_EQ(store_event(w, 0, &first), -EINVAL);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	CHECK_EQ(store_event(w, thread, &leave_none), -EINVAL);
+	CHECK_EQ(store_event(w, thread, &first), 0);
+	CHECK_EQ(store_event(w, thread, &earlier), -EINVAL);
+	/* Between a gap and the next segment nothing runs. */
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_GAP, GAP_PAUSED, 10, 10, 0, NULL }), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ENTER, CALL_SYSCALL, 11, 11, 0, NULL }),
+		 -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_ROOT, 0, 11, 11, 0, NULL }), -EINVAL);
+	CHECK_EQ(store_event(w, thread,
+			     &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 1 }),
+		 -EINVAL);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 11, 11, 0, NULL }), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .left = 1 }), -EINVAL);
+	CHECK_EQ(store_event(w, thread,
+			     &(struct call_event){ CALL_EVENT_MOVE, 0, 11, 11, 0, .inlined = nested, .entered = 2 }),
+		 -EINVAL);
+}
+
+/* Clocks that jump by centuries, as a trace's may that is garbled. */
+static void test_far(void)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	const uint64_t times[] = { 5, (uint64_t)1 << 61, UINT64_MAX - 1, UINT64_MAX };
+	struct store_meta meta = { .pid = 1 };
+	struct store_event e;
+	uint32_t thread;
+
+	make_functions();
+	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 0, 0, 0, NULL }), 0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK_EQ(
+		    store_event(w, thread,
+				&(struct call_event){ CALL_EVENT_ENTER, CALL_PLAIN, times[i], i, 0, &functions[i] }),
+		    0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK_EQ(store_event(w, thread,
+				     &(struct call_event){ CALL_EVENT_LEAVE, LEAVE_RETURN, UINT64_MAX, 9, 0, NULL }),
+			 0);
+	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	CHECK_EQ(store_open(fd, &s), 0);
+	CHECK_EQ(store_iter_new(s, 0, &it), 0);
+	for (size_t i = 0; i < ELEMENTS(times); i++)
+		CHECK(store_iter_next(it, &e) == 1 && e.type == STORE_ENTER && e.time == times[i]);
+	for (size_t i = ELEMENTS(times); i-- > 0;)
+		CHECK(store_iter_next(it, &e) == 1 && e.type == STORE_LEAVE && e.frame.enter == times[i]);
+	CHECK_EQ(store_iter_next(it, &e), 0);
+}
+
+/* Twice: what was added before is added to. */
+static void test_rename(void)
+{
+	struct thread t[2] = { 0 };
+	_cleanup_close_ int fd = make_store(t, 2, 5000), once = memfd_create("once", MFD_CLOEXEC),
+			    twice = memfd_create("twice", MFD_CLOEXEC);
+	_cleanup_close_ int same = memfd_create("same", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL, *a = NULL, *b = NULL, *c = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	struct store_name other[256] = { 0 };
+	size_t wrong = 0, n;
+
+	CHECK_EQ(store_open(fd, &s), 0);
+	n = store_functions(s);
+	CHECK(n > 20 && n < ELEMENTS(other));
+	for (size_t i = 0; i < n; i++)
+		other[i] = i % 3 == 0   ? (struct store_name){ NULL, NULL, 99 }
+			   : i % 3 == 1 ? (struct store_name){ "another name", NULL, 99 }
+					: (struct store_name){ "a third", "a.c", 42 };
+	CHECK_EQ(store_rename(s, once, other), 0);
+	CHECK_EQ(store_open(once, &a), 0);
+	memset(other, 0, sizeof(other));
+	CHECK_EQ(store_rename(s, same, other), 0);
+	CHECK_EQ(store_open(same, &c), 0);
+	other[2] = (struct store_name){ "a fourth", "b.c", 43 };
+	CHECK_EQ(store_rename(a, twice, other), 0);
+	CHECK_EQ(store_open(twice, &b), 0);
+	for (size_t i = 0; i < n; i++) {
+		const struct store_function *f = store_function(s, i), *g = store_function(b, i);
+		const char *name = i == 2 ? "a fourth" : i % 3 == 0 ? f->name : i % 3 == 1 ? "another name" : "a third";
+		const char *file = i == 2 ? "b.c" : i % 3 == 2 ? "a.c" : f->file;
+
+		wrong += strcmp(g->name, name) != 0 || strcmp(g->file, file) != 0;
+		wrong += g->line != (i == 2 ? 43 : i % 3 == 2 ? 42 : f->line);
+		wrong += strcmp(g->image, f->image) != 0 || g->address != f->address || g->kind != f->kind ||
+			 g->offset != f->offset;
+		wrong += strcmp(g->build_id, f->build_id) != 0 || g->calls != f->calls || g->median_ns != f->median_ns;
+	}
+	CHECK_EQ(wrong, 0);
+	for (size_t i = 0; i < 2; i++) {
+		CHECK_STR(store_thread(b, i)->name, store_thread(s, i)->name);
+		CHECK_EQ(store_iter_new(c, i, &it), 0);
+		CHECK(compare(c, it, &t[i], 0, SIZE_MAX) == t[i].n);
+		it = store_iter_free(it);
+		free(t[i].events);
+	}
+}
+
+int main(void)
+{
+	test_far();
+	test_classes();
+	test_round_trip(1, 0, 0);
+	test_round_trip(3, 100000, 3);
+	test_totals();
+	test_only();
+	test_cut();
+	test_flips();
+	test_joints();
+	test_misuse();
+	test_rename();
+	return unit_end();
+}
