@@ -369,7 +369,7 @@ static bool spawn(const char *name, struct server *ret)
 	const char *build = getenv("top_builddir");
 	char path[4096];
 
-	snprintf(path, sizeof(path), "%s/tests/%s", build ? build : ".", name);
+	snprintf(path, sizeof(path), "%s/tests/decode/%s", build ? build : ".", name);
 	return CHECK_EQ(worker_spawn(path, user, user, &ret->pid, &ret->fd), 0);
 }
 
