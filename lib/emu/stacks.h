@@ -1,8 +1,8 @@
 /*
  * The log of stacks: where a thread's stack pointer and link register stood whenever control did not simply go on. It
  * is a part of the truth log, for tests, and as they are the machine's own registers, it knows nothing of functions:
- * which of these steps are calls, returns and jumps is for the reader to say (tests/calls/stacks-truth.c). One file a thread,
- * PID.TID.SERIAL.stacks, of struct stack_record; it ends at a record of zeros, or with the file.
+ * which of these steps are calls, returns and jumps is for the reader to say (tests/calls/stacks-truth.c). One file a
+ * thread, PID.TID.SERIAL.stacks, of struct stack_record; it ends at a record of zeros, or with the file.
  */
 #ifndef CSIGHT_EMU_STACKS_H
 #define CSIGHT_EMU_STACKS_H

@@ -1,5 +1,5 @@
-/* A process that does what a test says, step by step, with csightd's eyes on it: between tests/capture/unit-process.c and its
- * files. */
+/* A process that does what a test says, step by step, with csightd's eyes on it: between tests/capture/unit-process.c
+ * and its files. */
 #ifndef CSIGHT_TESTS_PROCESS_CHILD_H
 #define CSIGHT_TESTS_PROCESS_CHILD_H
 

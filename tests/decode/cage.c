@@ -1,6 +1,6 @@
 /*
- * daemon/decode/cage.c: a planted decoder (tests/decode/planted.c) tries to get out, each way once without the cage, where it
- * must succeed for the try to mean anything, and once inside, where it achieves nothing.
+ * daemon/decode/cage.c: a planted decoder (tests/decode/planted.c) tries to get out, each way once without the cage,
+ * where it must succeed for the try to mean anything, and once inside, where it achieves nothing.
  */
 #include "config.h"
 

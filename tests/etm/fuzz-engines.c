@@ -6,9 +6,9 @@
  *   fuzz-engines [--known FILE] [--show CASE]... [INPUT...]                          what was saved, line by line
  *
  * Each engine works in a process of its own, that is begun anew where it crashes or takes too long. A difference that
- * no mistake in the known list explains (tests/etm/opencsd-mistakes tells of its form) is made small and saved in DIR: exit
- * status 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted. Seconds are of processor
- * time, of all processes.
+ * no mistake in the known list explains (tests/etm/opencsd-mistakes tells of its form) is made small and saved in DIR:
+ * exit status 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted. Seconds are of
+ * processor time, of all processes.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /*
- * What OpenCSD is known to get wrong, out of tests/etm/opencsd-mistakes, which tells of its form; and whether a difference
- * is one of that.
+ * What OpenCSD is known to get wrong, out of tests/etm/opencsd-mistakes, which tells of its form; and whether a
+ * difference is one of that.
  */
 #include "config.h"
 

@@ -1,4 +1,5 @@
-/* daemon/capture/process/jitdump.c, lib/code: what a program tells of the code that it makes, as a jitdump and as a perf map.
+/* daemon/capture/process/jitdump.c, lib/code: what a program tells of the code that it makes, as a jitdump and as a
+ * perf map.
  */
 #include "config.h"
 
