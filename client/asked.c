@@ -5,12 +5,12 @@
 
 static int too_many(struct client *c)
 {
-	return client_usage(c, "at most %d files at a time", WORKER_OUTPUTS_MAX);
+	return client_usage(c, "at most %d files at a time", DECODER_OUTPUTS_MAX);
 }
 
 int asked_format(struct client *c, struct asked *a, const char *format)
 {
-	if (a->n_formats == WORKER_OUTPUTS_MAX)
+	if (a->n_formats == DECODER_OUTPUTS_MAX)
 		return too_many(c);
 	a->files[a->n_formats++].format = format;
 	return 0;
@@ -18,7 +18,7 @@ int asked_format(struct client *c, struct asked *a, const char *format)
 
 int asked_path(struct client *c, struct asked *a, const char *path)
 {
-	if (a->n_paths == WORKER_OUTPUTS_MAX)
+	if (a->n_paths == DECODER_OUTPUTS_MAX)
 		return too_many(c);
 	a->files[a->n_paths++].path = strcmp(path, "-") == 0 ? NULL : path;
 	return 0;

@@ -3,14 +3,14 @@
 #define CSIGHT_CLIENT_ASKED_H
 
 #include "client/client.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 struct asked_file {
 	const char *format, *path; /* path NULL: standard output */
 };
 
 struct asked {
-	struct asked_file files[WORKER_OUTPUTS_MAX];
+	struct asked_file files[DECODER_OUTPUTS_MAX];
 	size_t n; /* after asked_settle() */
 	size_t n_formats, n_paths;
 };

@@ -51,7 +51,7 @@ struct export
 	const char *name; /* of what is exported */
 	struct asked asked;
 	struct view view;
-	struct output outputs[WORKER_OUTPUTS_MAX];
+	struct output outputs[DECODER_OUTPUTS_MAX];
 	struct stored stored; /* its store is open once a format needed it; so is its snapshot, where it is no file */
 	struct export_options options;
 };

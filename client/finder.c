@@ -60,7 +60,7 @@ static int open_copy(const struct finder *f, const char *file)
 }
 
 /* It becomes part of a path, and comes out of a file: "" where it is no build-id. */
-static const char *build_id_of(const struct worker_event *q)
+static const char *build_id_of(const struct decoder_event *q)
 {
 	if (!q->build_id || strlen(q->build_id) < 4 || q->build_id[strspn(q->build_id, "0123456789abcdef")])
 		return "";
@@ -144,7 +144,7 @@ static void ask_debuginfod(struct finder *f, const char *what, const char *id)
 		add(f, "%s", path);
 }
 
-static void gather(struct finder *f, const struct worker_event *q)
+static void gather(struct finder *f, const struct decoder_event *q)
 {
 	const char *id = build_id_of(q), *path = q->path, *name = strrchr(path, '/');
 
@@ -173,7 +173,7 @@ static void gather(struct finder *f, const struct worker_event *q)
  * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug
  * there, and below /usr/lib/debug.
  */
-static void gather_debug(struct finder *f, const struct worker_event *q)
+static void gather_debug(struct finder *f, const struct decoder_event *q)
 {
 	const char *id = build_id_of(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL,
 		   *link = q->debug;
@@ -223,10 +223,10 @@ static int none(char *ret_reason, size_t size, const char *why)
 	return -1;
 }
 
-int finder_open(struct finder *f, const struct worker_event *q, char *ret_reason, size_t size)
+int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reason, size_t size)
 {
 	size_t number;
-	json_object *known = q->debug || !f->snapshot ? NULL : worker_find_image(f->snapshot, q, &number);
+	json_object *known = q->debug || !f->snapshot ? NULL : decoder_find_image(f->snapshot, q, &number);
 	const char *file, *missing;
 	int fd, error = ENOENT;
 	uint64_t recorded;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "lib/base/json.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 enum { FINDER_DIRS_MAX = 32 };
 
@@ -29,7 +29,7 @@ struct finder {
 };
 
 /* A descriptor, or -1 and a reason. Further questions for the same image give further candidates. */
-int finder_open(struct finder *f, const struct worker_event *question, char *ret_reason, size_t size);
+int finder_open(struct finder *f, const struct decoder_event *question, char *ret_reason, size_t size);
 void finder_done(struct finder *f);
 
 #endif

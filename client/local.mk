@@ -9,7 +9,7 @@ csight_SOURCES = \
 	client/cmd-status.c client/cmd-targets.c client/cmd-version.c client/view.c client/view.h \
 	client/doctor.c client/doctor-firmware.c client/doctor-kernel.c client/doctor-hardware.c client/doctor-rights.c client/doctor-use.c \
 	client/doctor-programs.c
-csight_LDADD = lib/csight/libclient.la lib/worker/libworker.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS)
+csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS)
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight

@@ -258,9 +258,9 @@ static void find_user(uid_t *ret_uid, gid_t *ret_gid)
 
 static int start(struct offline *d)
 {
-	const char *formats[WORKER_OUTPUTS_MAX];
-	int fds[WORKER_OUTPUTS_MAX];
-	struct worker_start s = {
+	const char *formats[DECODER_OUTPUTS_MAX];
+	int fds[DECODER_OUTPUTS_MAX];
+	struct decoder_start s = {
 		.input = d->type,
 		.input_fd = d->input,
 		.code_fd = d->code,
@@ -279,11 +279,11 @@ static int start(struct offline *d)
 		fds[i] = d->files[i].fd;
 	}
 	find_user(&uid, &gid);
-	rc = worker_spawn(NULL, uid, gid, &d->pid, &d->server);
+	rc = decoder_spawn(NULL, uid, gid, &d->pid, &d->server);
 	if (rc == 0)
-		rc = worker_submit(d->server, JOB, &d->job);
+		rc = decoder_submit(d->server, JOB, &d->job);
 	if (rc == 0)
-		rc = worker_start(d->job, &s);
+		rc = decoder_start(d->job, &s);
 	return rc < 0 ? cannot("start", "csight-decode", rc) : STATUS_OK;
 }
 
@@ -293,8 +293,8 @@ static int tell_crash(struct offline *d)
 	int status = 0;
 	uint64_t job;
 
-	if (worker_ended(d->server, 0, &job, &status) == 0)
-		worker_death(status, how, sizeof(how));
+	if (decoder_ended(d->server, 0, &job, &status) == 0)
+		decoder_death(status, how, sizeof(how));
 	client_error("the decoder crashed: %s", how);
 	return STATUS_FAILED;
 }
@@ -308,38 +308,38 @@ static bool prints(const struct offline *d)
 }
 
 /* 0 to go on, else an exit status; STATUS_OK is told by *ret_done. */
-static int on_event(struct offline *d, const struct worker_event *e, bool *ret_done)
+static int on_event(struct offline *d, const struct decoder_event *e, bool *ret_done)
 {
 	struct pollfd gone = { STDOUT_FILENO, 0, 0 };
 	char reason[256] = "";
 	int fd, rc;
 
 	switch (e->type) {
-	case WORKER_IMAGE:
+	case DECODER_IMAGE:
 		fd = finder_open(&d->finder, e, reason, sizeof(reason));
-		rc = worker_image(d->job, e->index, fd, reason);
+		rc = decoder_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* A decoder that is gone shows when the next message is waited for. */
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
-	case WORKER_FILE:
+	case DECODER_FILE:
 		fd = -1;
 		rc = d->finder.dir < 0 ? -ENOENT : open_beneath(d->finder.dir, e->path, &fd);
-		rc = worker_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
+		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
 		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
-	case WORKER_TABLE:
-	case WORKER_KEEP:
+	case DECODER_TABLE:
+	case DECODER_KEEP:
 		/* Neither was offered. */
 		return cannot("understand", "csight-decode", -EBADMSG);
-	case WORKER_PROGRESS:
+	case DECODER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);
 		return 0;
-	case WORKER_RESULT:
+	case DECODER_RESULT:
 		client_progress_end(d->client);
 		d->on_result(d->client, e->body);
 		*ret_done = true;
 		return 0;
-	case WORKER_FAILED:
+	case DECODER_FAILED:
 		client_progress_end(d->client);
 		/* Who reads standard output may have seen enough. */
 		if (prints(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
@@ -357,8 +357,8 @@ static int follow(struct offline *d)
 	int status = 0;
 
 	while (!done && status == 0) {
-		_cleanup_(worker_event_done) struct worker_event e = { 0 };
-		int rc = worker_receive(d->job, 0, &e);
+		_cleanup_(decoder_event_done) struct decoder_event e = { 0 };
+		int rc = decoder_receive(d->job, 0, &e);
 
 		if (rc == -EPIPE) {
 			client_progress_end(d->client);

@@ -25,7 +25,7 @@ struct offline {
 	const char *name; /* of the input, as the user gave it */
 	const char *type; /* of the input, in csight-decode's words */
 	int input, code;
-	struct offline_file files[WORKER_OUTPUTS_MAX]; /* of those that are asked for, as many as are open */
+	struct offline_file files[DECODER_OUTPUTS_MAX]; /* of those that are asked for, as many as are open */
 	size_t n_files;
 	int server, job;
 	pid_t pid;

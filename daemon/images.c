@@ -144,7 +144,7 @@ static bool open_by_path(struct images *i, uint32_t index, json_object *image)
 }
 
 /* What the decoder says of build-ids and names is not believed: nothing of it leads out of the directory. */
-static bool open_debug(struct images *i, const struct worker_event *e)
+static bool open_debug(struct images *i, const struct decoder_event *e)
 {
 	const char *id = e->build_id ? e->build_id : "", *slash = strrchr(e->path, '/');
 	struct opening *o;
@@ -165,7 +165,7 @@ static bool open_debug(struct images *i, const struct worker_event *e)
 	return true;
 }
 
-void images_ask(struct images *i, const struct worker_event *e)
+void images_ask(struct images *i, const struct decoder_event *e)
 {
 	const struct snapshot *s = i->snapshot;
 	const char *text;
@@ -178,7 +178,7 @@ void images_ask(struct images *i, const struct worker_event *e)
 		return;
 	}
 	/* There is one that was mapped, and no other. */
-	image = e->attempt ? NULL : worker_find_image(i->info, e, &n);
+	image = e->attempt ? NULL : decoder_find_image(i->info, e, &n);
 	if (!image) {
 		i->answer(i->data, e->index, -1, "the snapshot has no such image");
 	} else if (json_get_str(image, "missing", &text) == 0) {

@@ -9,7 +9,7 @@
 
 #include "daemon/spool.h"
 #include "lib/base/json.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 struct images;
 struct lane;
@@ -21,8 +21,8 @@ typedef void image_answer(void *data, uint32_t index, int fd, const char *reason
 int images_new(struct lane *opener, struct snapshot *s, int dir, json_object *info, image_answer *answer, void *data,
 	       struct images **ret);
 
-/* e: of type WORKER_IMAGE. */
-void images_ask(struct images *i, const struct worker_event *e);
+/* e: of type DECODER_IMAGE. */
+void images_ask(struct images *i, const struct decoder_event *e);
 
 /* No answer comes any more. NULL is allowed. */
 void images_end(struct images *i);

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "daemon/daemon.h"
-#include "daemon/decoder.h"
+#include "daemon/decode-server.h"
 #include "daemon/images.h"
 #include "daemon/job.h"
 #include "daemon/methods.h"
@@ -18,7 +18,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 enum { JSON_MAX = 64 << 20, OUTPUTS = 2 };
 
@@ -55,7 +55,7 @@ struct waiting {
 
 struct jobs {
 	struct daemon *daemon;
-	struct decoder *decoder;
+	struct decode_server *decoder;
 	struct tables *tables;
 	struct event *child;
 	STAILQ_HEAD(, waiting) queue;
@@ -220,7 +220,7 @@ static void check_end(struct job *job)
 	if (!job->result) {
 		char how[128];
 
-		worker_death(job->status, how, sizeof(how));
+		decoder_death(job->status, how, sizeof(how));
 		fail(job, true, "csight-decode: %s", how);
 	}
 	conclude(job);
@@ -230,43 +230,43 @@ static void answer_image(void *data, uint32_t index, int fd, const char *reason)
 {
 	struct job *job = data;
 
-	if (worker_image(job->fd, index, fd, reason) == 0)
+	if (decoder_image(job->fd, index, fd, reason) == 0)
 		return;
 	fail(job, true, "csight-decode does not take its images");
 	conclude(job);
 }
 
-static void take_event(struct job *job, struct worker_event *e)
+static void take_event(struct job *job, struct decoder_event *e)
 {
 	struct snapshot *s = job->snapshot;
 	const char *opencsd;
 	int rc;
 
 	switch (e->type) {
-	case WORKER_IMAGE:
+	case DECODER_IMAGE:
 		images_ask(job->images, e);
 		break;
-	case WORKER_FILE:
+	case DECODER_FILE:
 		/* A perf.data has none beside it. */
-		if (worker_file(job->fd, -1, NULL) < 0)
+		if (decoder_file(job->fd, -1, NULL) < 0)
 			fail(job, true, "csight-decode does not take its files");
 		break;
-	case WORKER_TABLE:
-		if (worker_table(job->fd, tables_find(job->jobs->tables, s->uid, e->path)) < 0)
+	case DECODER_TABLE:
+		if (decoder_table(job->fd, tables_find(job->jobs->tables, s->uid, e->path)) < 0)
 			fail(job, true, "csight-decode does not take its tables");
 		break;
-	case WORKER_KEEP:
+	case DECODER_KEEP:
 		/* One that cannot be kept is made again. */
 		rc = tables_keep(job->jobs->tables, s->uid, e->path, e->fd);
 		if (rc < 0)
 			log_debug("snapshot %s: a table of symbols is not kept: %s", s->id, strerror(-rc));
 		break;
-	case WORKER_PROGRESS:
+	case DECODER_PROGRESS:
 		s->done = e->done;
 		s->total = e->total;
 		tell_progress(s);
 		break;
-	case WORKER_RESULT:
+	case DECODER_RESULT:
 		if (!job->result) {
 			job->result = json_object_get(e->body);
 			json_object_object_del(job->result, "type");
@@ -274,7 +274,7 @@ static void take_event(struct job *job, struct worker_event *e)
 				snprintf(job->jobs->opencsd, sizeof(job->jobs->opencsd), "%s", opencsd);
 		}
 		break;
-	case WORKER_FAILED:
+	case DECODER_FAILED:
 		fail(job, false, "%s", e->reason ? e->reason : "csight-decode gave no reason");
 		break;
 	}
@@ -285,8 +285,8 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 	struct job *job = data;
 	/* A child that talks without end does not keep the loop. */
 	for (int n = 0; n < 64; n++) {
-		struct worker_event e;
-		int rc = worker_receive(fd, MSG_DONTWAIT, &e);
+		struct decoder_event e;
+		int rc = decoder_receive(fd, MSG_DONTWAIT, &e);
 
 		if (rc == -EAGAIN)
 			return;
@@ -300,7 +300,7 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 			return;
 		}
 		take_event(job, &e);
-		worker_event_done(&e);
+		decoder_event_done(&e);
 		if (job->over)
 			return;
 	}
@@ -313,7 +313,7 @@ static void on_late(evutil_socket_t fd, short what, void *data)
 	if (!job->result)
 		fail(job, false, "the decode took longer than %llu s (job-timeout)",
 		     (unsigned long long)job->jobs->daemon->settings.job_timeout);
-	decoder_kill(job->jobs->decoder);
+	decode_server_kill(job->jobs->decoder);
 	conclude(job);
 }
 
@@ -358,18 +358,18 @@ static void run_prepare(struct work *w)
 static int hand_over(struct job *job)
 {
 	struct jobs *j = job->jobs;
-	struct worker_start start = { .input = "perf.data",
-				      .input_fd = job->input,
-				      .code_fd = job->code,
-				      .outputs = output_types,
-				      .output_fds = job->outputs,
-				      .n_outputs = OUTPUTS,
-				      .tables = j->daemon->settings.symbols_max > 0,
-				      .snapshot = job->info };
+	struct decoder_start start = { .input = "perf.data",
+				       .input_fd = job->input,
+				       .code_fd = job->code,
+				       .outputs = output_types,
+				       .output_fds = job->outputs,
+				       .n_outputs = OUTPUTS,
+				       .tables = j->daemon->settings.symbols_max > 0,
+				       .snapshot = job->info };
 	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
 	int rc;
 
-	job->fd = decoder_submit(j->decoder, job->id);
+	job->fd = decode_server_submit(j->decoder, job->id);
 	if (job->fd < 0)
 		return job->fd;
 	job->event = event_new(j->daemon->base, job->fd, EV_READ | EV_PERSIST, on_job, job);
@@ -379,7 +379,7 @@ static int hand_over(struct job *job)
 	rc = images_new(j->daemon->opener, job->snapshot, job->dir, job->info, answer_image, job, &job->images);
 	if (rc < 0)
 		return rc;
-	rc = worker_start(job->fd, &start);
+	rc = decoder_start(job->fd, &start);
 	if (rc < 0)
 		return rc;
 	event_add(job->event, NULL);
@@ -452,15 +452,15 @@ static struct snapshot *dequeue(struct jobs *j)
 static void kick(struct jobs *j)
 {
 	/* The decoder tells of its first start before it is known here. */
-	bool hopeless = j->decoder && decoder_hopeless(j->decoder);
+	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
 
 	while (j->decoder && !j->stopping && !STAILQ_EMPTY(&j->queue) &&
-	       (hopeless || (decoder_ready(j->decoder) && j->n_running < j->daemon->settings.jobs))) {
+	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->daemon->settings.jobs))) {
 		struct snapshot *s = dequeue(j);
 
 		if (!s->removed && hopeless) {
 			/* Its state on disk stays queued: another start of the daemon may have better luck. */
-			snapshot_set_reason(s, "%s", decoder_why(j->decoder));
+			snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
 			snapshot_move(s, SNAPSHOT_RAW);
 			settle(j, s);
 		} else if (!s->removed) {
@@ -513,13 +513,13 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 {
 	struct jobs *j = data;
 
-	decoder_reap(j->decoder);
+	decode_server_reap(j->decoder);
 	kick(j);
 }
 
 int jobs_new(struct daemon *d, struct jobs **ret)
 {
-	static const struct decoder_events events = { on_child_ended, on_lost, on_ready };
+	static const struct decode_server_events events = { on_child_ended, on_lost, on_ready };
 	struct jobs *j = calloc(1, sizeof(*j));
 	int rc;
 
@@ -535,7 +535,7 @@ int jobs_new(struct daemon *d, struct jobs **ret)
 	}
 	rc = tables_new(d->settings.symbols_max, &j->tables);
 	if (rc == 0)
-		rc = decoder_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
+		rc = decode_server_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
 	if (rc < 0) {
 		jobs_free(j);
 		return rc;
@@ -572,7 +572,7 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 
 const char *jobs_trouble(const struct jobs *j)
 {
-	return decoder_ready(j->decoder) ? NULL : decoder_why(j->decoder);
+	return decode_server_ready(j->decoder) ? NULL : decode_server_why(j->decoder);
 }
 
 const char *jobs_opencsd(const struct jobs *j)
@@ -602,7 +602,7 @@ struct jobs *jobs_free(struct jobs *j)
 	assert(TAILQ_EMPTY(&j->running));
 	while (!STAILQ_EMPTY(&j->queue))
 		snapshot_unref(dequeue(j));
-	decoder_free(j->decoder);
+	decode_server_free(j->decoder);
 	tables_free(j->tables);
 	if (j->child)
 		event_free(j->child);

@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/adopt.c daemon/adopt.h \
 	daemon/daemon.h \
-	daemon/decoder.c daemon/decoder.h \
+	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
 	daemon/images.c daemon/images.h \
 	daemon/job.c daemon/job.h \
@@ -22,7 +22,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/tree.c daemon/tree.h \
 	daemon/units.c daemon/units.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
-daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/worker/libworker.la \
+daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
 	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
 sbin_PROGRAMS += csightd

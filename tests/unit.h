@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of all files of a program. */
@@ -68,6 +69,16 @@ __attribute__((unused)) static int unit_end(void)
 	printf("1..%d\n", unit_count);
 	fflush(stdout);
 	return unit_failed != 0;
+}
+
+/* The path of a program of this build, in a static buffer. */
+static inline const char *unit_built(const char *name)
+{
+	static char path[4096];
+	const char *build = getenv("top_builddir");
+
+	snprintf(path, sizeof(path), "%s/%s", build ? build : ".", name);
+	return path;
 }
 
 #endif

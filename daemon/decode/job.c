@@ -8,7 +8,7 @@
 #include "daemon/decode/job.h"
 #include "lib/base/io.h"
 
-enum { PROGRESS_NS = 100000000, FDS_MAX = WORKER_OUTPUTS_MAX + 2 };
+enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_OUTPUTS_MAX + 2 };
 
 int job_why(struct job *j, int error, const char *fmt, ...)
 {
@@ -22,14 +22,14 @@ int job_why(struct job *j, int error, const char *fmt, ...)
 
 static int receive(int socket, int *fds, size_t *n_fds, json_object **ret)
 {
-	_cleanup_free_ char *text = malloc(WORKER_MESSAGE_MAX);
+	_cleanup_free_ char *text = malloc(DECODER_MESSAGE_MAX);
 	_cleanup_json_ json_object *o = NULL;
 	ssize_t n;
 	int rc;
 
 	if (!text)
 		return -ENOMEM;
-	n = fdmsg_recv(socket, text, WORKER_MESSAGE_MAX, fds, n_fds, 0);
+	n = fdmsg_recv(socket, text, DECODER_MESSAGE_MAX, fds, n_fds, 0);
 	if (n <= 0)
 		return n == 0 ? -EPIPE : (int)n;
 	rc = json_parse(text, (size_t)n, &o);
@@ -50,7 +50,7 @@ static int read_outputs(struct job *j, const int *fds, size_t n_fds)
 
 	if (rc < 0)
 		return rc == -ENOENT ? -EBADMSG : rc;
-	if (json_object_array_length(list) != n_fds || n_fds > WORKER_OUTPUTS_MAX)
+	if (json_object_array_length(list) != n_fds || n_fds > DECODER_OUTPUTS_MAX)
 		return -EBADMSG;
 	for (size_t i = 0; i < n_fds; i++) {
 		json_object *name = json_object_array_get_idx(list, i);
@@ -128,7 +128,7 @@ static int send_json(int socket, json_object *o, int fd)
 
 	if (!text)
 		return -ENOMEM;
-	if (size > WORKER_MESSAGE_MAX)
+	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
 	return fdmsg_send(socket, text, size, &fd, fd >= 0);
 }

@@ -1,4 +1,4 @@
-/* The child's end of a job: lib/worker/worker.h has the messages. What comes from the owner is hostile too. */
+/* The child's end of a job: lib/decoder/decoder.h has the messages. What comes from the owner is hostile too. */
 #ifndef CSIGHT_DECODE_JOB_H
 #define CSIGHT_DECODE_JOB_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/json.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 enum { JOB_REASON_MAX = 512 };
 
@@ -29,7 +29,7 @@ struct job {
 	bool inlines;                    /* are frames */
 	bool tables;                     /* of other jobs are to be had */
 	uint32_t workers;                /* threads that decode; 0: as many as there are CPUs */
-	struct job_output outputs[WORKER_OUTPUTS_MAX];
+	struct job_output outputs[DECODER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info;                   /* the one output is of what the input is */
 	int64_t only_thread;         /* -1: all */

@@ -21,7 +21,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/tally.c daemon/decode/tally.h \
 	daemon/decode/text.c
 daemon_decode_libdecode_la_LIBADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \
-	lib/etm/libetm.la lib/coresight/libcoresight.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/worker/libworker.la \
+	lib/etm/libetm.la lib/coresight/libcoresight.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/decoder/libdecoder.la \
 	lib/base/libbase.la
 
 pkglibexec_PROGRAMS += csight-decode

@@ -7,7 +7,7 @@
 
 struct outputs {
 	struct job *job;
-	struct output *list[WORKER_OUTPUTS_MAX];
+	struct output *list[DECODER_OUTPUTS_MAX];
 	size_t n;
 	struct output *calls; /* among them, or NULL */
 	bool packets;         /* somebody wants them: their text costs more than all the rest */

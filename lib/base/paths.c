@@ -76,7 +76,7 @@ int path_make_dir(const char *path, unsigned mode, bool parents)
 
 int path_helper(const char *name, const char *installed_dir, char *ret, size_t size)
 {
-	static const char *const beside[] = { "", ".libs/", "../" };
+	static const char *const beside[] = { "", ".libs/" };
 	char exe[4096];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	char *slash;

@@ -17,7 +17,7 @@
 
 #include "daemon/decode/cage.h"
 #include "lib/base/io.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 #include "tests/unit.h"
 
 enum { NOBODY = 65534, EXECUTED = 77 };
@@ -121,10 +121,10 @@ static int submit(const struct server *s, const char *name, const char *path, pi
 {
 	_cleanup_json_ json_object *options = options_for(name, path, pid);
 	const char *format = "none";
-	struct worker_start start = { "perf.data", output, -1, &format, &output, 1, options, NULL };
+	struct decoder_start start = { "perf.data", output, -1, &format, &output, 1, options, NULL };
 	int job = -1;
 
-	if (worker_submit(s->fd, ++last_job, &job) < 0 || worker_start(job, &start) < 0)
+	if (decoder_submit(s->fd, ++last_job, &job) < 0 || decoder_start(job, &start) < 0)
 		return -1;
 	return job;
 }
@@ -133,21 +133,21 @@ static struct outcome attempt(const struct server *s, const char *name, const ch
 {
 	_cleanup_close_ int output = memfd_create("output", MFD_CLOEXEC), job = submit(s, name, path, pid, output);
 	struct outcome result = { false, -1, 0 };
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	json_object *cage;
 	struct stat st;
 	uint64_t id;
 
-	if (job >= 0 && worker_receive(job, 0, &e) == 0 && e.type == WORKER_RESULT) {
+	if (job >= 0 && decoder_receive(job, 0, &e) == 0 && e.type == DECODER_RESULT) {
 		json_get_bool(e.body, "achieved", &result.achieved);
 		if (json_get(e.body, "cage", json_type_array, &cage) == 0)
 			for (size_t i = 0; i < json_object_array_length(cage); i++)
 				result.seccomp |=
 				    strcmp(json_object_get_string(json_object_array_get_idx(cage, i)), "seccomp") == 0;
 	}
-	worker_event_done(&e);
+	decoder_event_done(&e);
 	if (job >= 0)
-		worker_ended(s->fd, 0, &id, &result.status);
+		decoder_ended(s->fd, 0, &id, &result.status);
 	/* A child that went on alone, too, would show here. */
 	if (fstat(output, &st) == 0 && st.st_size > 0)
 		result.achieved = true;
@@ -260,11 +260,11 @@ struct held {
 static struct held hold(const struct server *s)
 {
 	struct held h = { .output = memfd_create("output", MFD_CLOEXEC) };
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 
 	h.job = submit(s, "hold", NULL, 0, h.output);
-	CHECK(h.job >= 0 && worker_receive(h.job, 0, &e) == 0 && e.type == WORKER_IMAGE);
-	worker_event_done(&e);
+	CHECK(h.job >= 0 && decoder_receive(h.job, 0, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_event_done(&e);
 	h.pid = child_of(s->pid);
 	CHECK(h.pid > 1);
 	return h;
@@ -277,7 +277,7 @@ static void release(const struct server *s, struct held *h)
 
 	closep(&h->job);
 	closep(&h->output);
-	CHECK_EQ(worker_ended(s->fd, 0, &id, &status), 0);
+	CHECK_EQ(decoder_ended(s->fd, 0, &id, &status), 0);
 }
 
 static void test_other_job(const struct servers *s)
@@ -366,11 +366,10 @@ static void test_seen(const struct server *caged)
 
 static bool spawn(const char *name, struct server *ret)
 {
-	const char *build = getenv("top_builddir");
-	char path[4096];
+	char relative[64];
 
-	snprintf(path, sizeof(path), "%s/tests/decode/%s", build ? build : ".", name);
-	return CHECK_EQ(worker_spawn(path, user, user, &ret->pid, &ret->fd), 0);
+	snprintf(relative, sizeof(relative), "tests/decode/%s", name);
+	return CHECK_EQ(decoder_spawn(unit_built(relative), user, user, &ret->pid, &ret->fd), 0);
 }
 
 static void stop(struct server *s)
@@ -391,11 +390,11 @@ int main(void)
 		unit_skip("the cage", "built with a sanitizer, which needs what the cage forbids");
 		return unit_end();
 	}
-	worker_death(SIGSYS, text, sizeof(text));
+	decoder_death(SIGSYS, text, sizeof(text));
 	CHECK_STR(text, "killed by SIGSYS: system call outside its cage");
-	worker_death(SIGSEGV, text, sizeof(text));
+	decoder_death(SIGSEGV, text, sizeof(text));
 	CHECK_STR(text, "killed by SIGSEGV");
-	worker_death(W_EXITCODE(3, 0), text, sizeof(text));
+	decoder_death(W_EXITCODE(3, 0), text, sizeof(text));
 	CHECK_STR(text, "ended with status 3 and without a result");
 	if (geteuid() == 0)
 		user = NOBODY;

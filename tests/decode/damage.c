@@ -17,7 +17,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/read.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 #include "tests/unit.h"
 
 enum { FIRST = 4096, HANG_MS = 60000, NOBODY = 65534, KEY_MAX = 40 };
@@ -91,23 +91,23 @@ static void follow(int job, struct outcome *o)
 	bool told = false;
 
 	for (;;) {
-		struct worker_event e = { 0 };
+		struct decoder_event e = { 0 };
 
 		if (poll(&p, 1, HANG_MS) != 1)
 			return;
-		if (worker_receive(job, 0, &e) < 0)
+		if (decoder_receive(job, 0, &e) < 0)
 			break;
-		if (e.type == WORKER_IMAGE) {
+		if (e.type == DECODER_IMAGE) {
 			_cleanup_close_ int fd = e.attempt ? -1 : image_for(e.path);
 
-			worker_image(job, e.index, fd, "not here");
-		} else if (e.type == WORKER_RESULT) {
+			decoder_image(job, e.index, fd, "not here");
+		} else if (e.type == DECODER_RESULT) {
 			count_told(e.body, o);
 			told = true;
-		} else if (e.type == WORKER_FAILED) {
+		} else if (e.type == DECODER_FAILED) {
 			o->failed = told = true;
 		}
-		worker_event_done(&e);
+		decoder_event_done(&e);
 	}
 	o->ended = true;
 	o->crashed = !told;
@@ -144,19 +144,19 @@ static struct outcome decode(const void *data, size_t size)
 	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC), output = memfd_create("output", MFD_CLOEXEC),
 			    job = -1;
 	const char *format = "elements";
-	const struct worker_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	const struct decoder_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
 	struct outcome o = { 0 };
 	struct stat st;
 	uint64_t id;
 	int status;
 
-	if (pwrite_full(input, data, size, 0) < 0 || worker_submit(t.server, ++t.job, &job) < 0 ||
-	    worker_start(job, &start) < 0)
+	if (pwrite_full(input, data, size, 0) < 0 || decoder_submit(t.server, ++t.job, &job) < 0 ||
+	    decoder_start(job, &start) < 0)
 		return o;
 	follow(job, &o);
 	if (!o.ended)
 		return o;
-	if (worker_ended(t.server, 0, &id, &status) < 0 || id != t.job || !WIFEXITED(status))
+	if (decoder_ended(t.server, 0, &id, &status) < 0 || id != t.job || !WIFEXITED(status))
 		o.crashed = true;
 	if (fstat(output, &st) == 0 && st.st_size) {
 		o.size = (size_t)st.st_size;
@@ -373,7 +373,8 @@ int main(int argc, char **argv)
 	more = strtoul(argv[4], NULL, 10);
 	places = strtoul(argv[5], NULL, 10);
 	srandom(1);
-	if (!CHECK(load(argv[1])) || !CHECK_EQ(worker_spawn(NULL, user, user, &pid, &t.server), 0))
+	if (!CHECK(load(argv[1])) ||
+	    !CHECK_EQ(decoder_spawn(unit_built("csight-decode"), user, user, &pid, &t.server), 0))
 		return unit_end();
 	t.own = t.contents->version && strcmp(t.contents->version, PACKAGE_STRING) == 0;
 	t.whole = decode(t.data, t.size);

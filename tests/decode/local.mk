@@ -12,10 +12,10 @@ tests_decode_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
 
 # A hostile decoder, in csight-decode's cage and without it.
 check_PROGRAMS += tests/decode/cage tests/decode/planted tests/decode/planted-loose
-tests_decode_cage_LDADD = lib/worker/libworker.la
+tests_decode_cage_LDADD = lib/decoder/libdecoder.la
 tests_decode_planted_SOURCES = tests/decode/planted.c daemon/decode/main.c daemon/decode/job.c daemon/decode/cage.c
 tests_decode_planted_CFLAGS = $(AM_CFLAGS)
-tests_decode_planted_LDADD = lib/etm/libetm.la lib/worker/libworker.la lib/base/libbase.la
+tests_decode_planted_LDADD = lib/etm/libetm.la lib/decoder/libdecoder.la lib/base/libbase.la
 tests_decode_planted_loose_SOURCES = tests/decode/planted.c daemon/decode/main.c daemon/decode/job.c
 tests_decode_planted_loose_CFLAGS = $(AM_CFLAGS) -DNO_CAGE
 tests_decode_planted_loose_LDADD = $(tests_decode_planted_LDADD)
@@ -26,4 +26,4 @@ check_PROGRAMS += tests/decode/machine
 tests_decode_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
 
 check_PROGRAMS += tests/decode/damage
-tests_decode_damage_LDADD = lib/worker/libworker.la lib/perfdata/libperfdata.la
+tests_decode_damage_LDADD = lib/decoder/libdecoder.la lib/perfdata/libperfdata.la

@@ -31,21 +31,21 @@ struct trace_source {
 static void *answer(void *user)
 {
 	struct trace_source *s = user;
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	char reason[256];
 	int fd;
 
-	while (worker_receive(s->owner, 0, &e) == 0) {
+	while (decoder_receive(s->owner, 0, &e) == 0) {
 		fd = -1;
-		if (e.type == WORKER_IMAGE) {
+		if (e.type == DECODER_IMAGE) {
 			fd = finder_open(&s->finder, &e, reason, sizeof(reason));
-			worker_image(s->owner, e.index, fd, reason);
-		} else if (e.type == WORKER_FILE) {
+			decoder_image(s->owner, e.index, fd, reason);
+		} else if (e.type == DECODER_FILE) {
 			open_beneath(s->finder.dir, e.path, &fd);
-			worker_file(s->owner, fd, "not there");
+			decoder_file(s->owner, fd, "not there");
 		}
 		closep(&fd);
-		worker_event_done(&e);
+		decoder_event_done(&e);
 	}
 	return NULL;
 }

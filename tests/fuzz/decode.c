@@ -21,13 +21,13 @@ static const char start_text[] = "{\"type\":\"start\",\"input\":\"perf.data\",\"
 /* The owner, who has no images. */
 static void *owner(void *data)
 {
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	int fd = *(int *)data;
 
-	while (worker_receive(fd, 0, &e) == 0) {
-		if (e.type == WORKER_IMAGE)
-			worker_image(fd, e.index, -1, "not here");
-		worker_event_done(&e);
+	while (decoder_receive(fd, 0, &e) == 0) {
+		if (e.type == DECODER_IMAGE)
+			decoder_image(fd, e.index, -1, "not here");
+		decoder_event_done(&e);
 	}
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * lib/base/json.c, lib/varlink, lib/worker, daemon/decode/job.c: one message, of which the first byte says whose. What
+ * lib/base/json.c, lib/varlink, lib/decoder, daemon/decode/job.c: one message, of which the first byte says whose. What
  * is understood is said again, and must be understood the same.
  */
 #include "config.h"
@@ -12,7 +12,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/varlink/varlink.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { SMALL = 64 << 10 };
@@ -71,12 +71,12 @@ static void stream(const char *text, size_t size)
 
 static void worker(int fd)
 {
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 
-	if (worker_receive(fd, MSG_DONTWAIT, &e) == 0) {
-		fuzz_require(e.type != WORKER_IMAGE || e.path);
-		fuzz_require(e.type != WORKER_FAILED || e.reason);
-		worker_event_done(&e);
+	if (decoder_receive(fd, MSG_DONTWAIT, &e) == 0) {
+		fuzz_require(e.type != DECODER_IMAGE || e.path);
+		fuzz_require(e.type != DECODER_FAILED || e.reason);
+		decoder_event_done(&e);
 	}
 }
 
@@ -85,7 +85,7 @@ static void ended(int fd)
 	uint64_t job;
 	int status;
 
-	if (worker_ended(fd, MSG_DONTWAIT, &job, &status) == 0)
+	if (decoder_ended(fd, MSG_DONTWAIT, &job, &status) == 0)
 		fuzz_require(status >= 0 && status <= 0xffff);
 }
 
@@ -95,7 +95,7 @@ static void start(int fd)
 
 	if (job_receive(fd, &j) < 0)
 		return;
-	fuzz_require(j.input >= 0 && j.n_outputs <= WORKER_OUTPUTS_MAX);
+	fuzz_require(j.input >= 0 && j.n_outputs <= DECODER_OUTPUTS_MAX);
 	close(j.input);
 	closep(&j.code);
 	for (size_t i = 0; i < j.n_outputs; i++)

@@ -10,34 +10,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct decoder;
+struct decode_server;
 
-struct decoder_events {
+struct decode_server_events {
 	void (*ended)(void *data, uint64_t job, int status);
 	void (*lost)(void *data); /* every job's child is gone with it */
 	void (*ready)(void *data);
 };
 
 /* user: whom it runs as where this process is root; "" picks csight or nobody. */
-int decoder_new(struct event_base *base, const char *user, const struct decoder_events *events, void *data,
-		struct decoder **ret);
-struct decoder *decoder_free(struct decoder *d);
+int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
+		      struct decode_server **ret);
+struct decode_server *decode_server_free(struct decode_server *d);
 
-bool decoder_ready(const struct decoder *d);
+bool decode_server_ready(const struct decode_server *d);
 
 /* It was started several times in a row and is not there. */
-bool decoder_hopeless(const struct decoder *d);
+bool decode_server_hopeless(const struct decode_server *d);
 
 /* In words, while it does not run. */
-const char *decoder_why(const struct decoder *d);
+const char *decode_server_why(const struct decode_server *d);
 
 /* The socket to a new job's child, not blocking. */
-int decoder_submit(struct decoder *d, uint64_t job);
+int decode_server_submit(struct decode_server *d, uint64_t job);
 
 /* Ends the server and with it every child: for one that does not end in time. */
-void decoder_kill(struct decoder *d);
+void decode_server_kill(struct decode_server *d);
 
 /* csight-decode's own end, from SIGCHLD. */
-void decoder_reap(struct decoder *d);
+void decode_server_reap(struct decode_server *d);
 
 #endif

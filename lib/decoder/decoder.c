@@ -13,7 +13,7 @@
 #include "lib/base/io.h"
 #include "lib/base/paths.h"
 #include "lib/base/util.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096, INTERVALS_MAX = 1 << 15 };
 
@@ -68,7 +68,7 @@ static void child(int program, int sock, int report, uid_t uid, gid_t gid, pid_t
 	_exit(127);
 }
 
-int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd)
+int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd)
 {
 	_cleanup_close_ int program = -1, mine = -1, theirs = -1, result = -1, report = -1;
 	int pair[2], rc = 0;
@@ -118,7 +118,7 @@ int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *re
 /* Messages may be larger than sockets take by default. */
 static void widen(int fd)
 {
-	int size = 2 * WORKER_MESSAGE_MAX;
+	int size = 2 * DECODER_MESSAGE_MAX;
 
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
@@ -130,12 +130,12 @@ static int send_json(int fd, json_object *o, const int *fds, size_t n_fds)
 
 	if (!text)
 		return -ENOMEM;
-	if (size > WORKER_MESSAGE_MAX)
+	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
 	return fdmsg_send(fd, text, size, fds, n_fds);
 }
 
-int worker_submit(int server, uint64_t job, int *ret_fd)
+int decoder_submit(int server, uint64_t job, int *ret_fd)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	_cleanup_close_ int mine = -1, theirs = -1;
@@ -155,7 +155,7 @@ int worker_submit(int server, uint64_t job, int *ret_fd)
 	return 0;
 }
 
-int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
+int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
 {
 	_cleanup_json_ json_object *o = NULL;
 	char text[SERVER_MESSAGE_MAX];
@@ -180,7 +180,7 @@ int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
 	return 0;
 }
 
-void worker_death(int status, char *ret, size_t size)
+void decoder_death(int status, char *ret, size_t size)
 {
 	const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
 
@@ -203,7 +203,7 @@ static json_object *last_of(json_object *list, size_t most)
 }
 
 /* intervals: so many of them at most. */
-static json_object *start_message(const struct worker_start *start, bool with_threads, size_t intervals)
+static json_object *start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
 	/* What the decoder has a use for; a long list of images is not. */
 	static const char *const keys[] = { "id",        "pid",   "name",   "exe",      "capture", "time",
@@ -238,12 +238,12 @@ static json_object *start_message(const struct worker_start *start, bool with_th
 	return o;
 }
 
-int worker_start(int job, const struct worker_start *start)
+int decoder_start(int job, const struct decoder_start *start)
 {
-	int fds[WORKER_OUTPUTS_MAX + 2], rc = -EMSGSIZE;
+	int fds[DECODER_OUTPUTS_MAX + 2], rc = -EMSGSIZE;
 	size_t n = 0;
 
-	if (start->n_outputs > WORKER_OUTPUTS_MAX)
+	if (start->n_outputs > DECODER_OUTPUTS_MAX)
 		return -EINVAL;
 	fds[n++] = start->input_fd;
 	if (start->code_fd >= 0)
@@ -259,15 +259,15 @@ int worker_start(int job, const struct worker_start *start)
 	return rc;
 }
 
-void worker_event_done(struct worker_event *e)
+void decoder_event_done(struct decoder_event *e)
 {
 	json_object_put(e->body);
 	if (e->has_fd)
 		closep(&e->fd);
-	*e = (struct worker_event){ 0 };
+	*e = (struct decoder_event){ 0 };
 }
 
-static int read_event(json_object *o, struct worker_event *e)
+static int read_event(json_object *o, struct decoder_event *e)
 {
 	const char *type;
 	uint64_t index;
@@ -275,7 +275,7 @@ static int read_event(json_object *o, struct worker_event *e)
 	if (json_get_str(o, "type", &type) < 0)
 		return -EBADMSG;
 	if (strcmp(type, "image") == 0) {
-		e->type = WORKER_IMAGE;
+		e->type = DECODER_IMAGE;
 		if (json_get_u64(o, "index", &index) < 0 || index > UINT32_MAX || json_get_str(o, "path", &e->path) < 0)
 			return -EBADMSG;
 		e->index = (uint32_t)index;
@@ -287,39 +287,39 @@ static int read_event(json_object *o, struct worker_event *e)
 		return 0;
 	}
 	if (strcmp(type, "file") == 0) {
-		e->type = WORKER_FILE;
+		e->type = DECODER_FILE;
 		return json_get_str(o, "name", &e->path) < 0 ? -EBADMSG : 0;
 	}
 	if (strcmp(type, "table") == 0 || strcmp(type, "keep") == 0) {
-		e->type = type[0] == 't' ? WORKER_TABLE : WORKER_KEEP;
-		return json_get_str(o, "key", &e->path) < 0 || (e->type == WORKER_KEEP && !e->has_fd) ? -EBADMSG : 0;
+		e->type = type[0] == 't' ? DECODER_TABLE : DECODER_KEEP;
+		return json_get_str(o, "key", &e->path) < 0 || (e->type == DECODER_KEEP && !e->has_fd) ? -EBADMSG : 0;
 	}
 	if (strcmp(type, "progress") == 0) {
-		e->type = WORKER_PROGRESS;
+		e->type = DECODER_PROGRESS;
 		return json_get_u64(o, "done", &e->done) < 0 || json_get_u64(o, "total", &e->total) < 0 ? -EBADMSG : 0;
 	}
 	if (strcmp(type, "result") == 0) {
-		e->type = WORKER_RESULT;
+		e->type = DECODER_RESULT;
 		return 0;
 	}
 	if (strcmp(type, "failed") == 0) {
-		e->type = WORKER_FAILED;
+		e->type = DECODER_FAILED;
 		return json_get_str(o, "reason", &e->reason) < 0 ? -EBADMSG : 0;
 	}
 	return -EBADMSG;
 }
 
-int worker_receive(int job, int flags, struct worker_event *ret)
+int decoder_receive(int job, int flags, struct decoder_event *ret)
 {
-	_cleanup_free_ char *text = malloc(WORKER_MESSAGE_MAX);
-	_cleanup_(worker_event_done) struct worker_event e = { 0 };
+	_cleanup_free_ char *text = malloc(DECODER_MESSAGE_MAX);
+	_cleanup_(decoder_event_done) struct decoder_event e = { 0 };
 	size_t n_fds = 1;
 	ssize_t n;
 	int rc;
 
 	if (!text)
 		return -ENOMEM;
-	n = fdmsg_recv(job, text, WORKER_MESSAGE_MAX, &e.fd, &n_fds, flags);
+	n = fdmsg_recv(job, text, DECODER_MESSAGE_MAX, &e.fd, &n_fds, flags);
 	if (n == 0 || n == -ECONNRESET)
 		return -EPIPE;
 	if (n < 0)
@@ -333,7 +333,7 @@ int worker_receive(int job, int flags, struct worker_event *ret)
 	if (rc < 0)
 		return rc;
 	*ret = e;
-	e = (struct worker_event){ 0 };
+	e = (struct decoder_event){ 0 };
 	return 0;
 }
 
@@ -344,7 +344,7 @@ static int answer(int job, json_object *o, int fd, const char *reason)
 	return send_json(job, o, &fd, fd >= 0);
 }
 
-json_object *worker_find_image(json_object *snapshot, const struct worker_event *e, size_t *ret_number)
+json_object *decoder_find_image(json_object *snapshot, const struct decoder_event *e, size_t *ret_number)
 {
 	json_object *list, *found = NULL;
 
@@ -373,7 +373,7 @@ json_object *worker_find_image(json_object *snapshot, const struct worker_event 
 	return found;
 }
 
-int worker_image(int job, uint32_t index, int fd, const char *reason)
+int decoder_image(int job, uint32_t index, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -382,7 +382,7 @@ int worker_image(int job, uint32_t index, int fd, const char *reason)
 	return answer(job, o, fd, reason);
 }
 
-int worker_file(int job, int fd, const char *reason)
+int decoder_file(int job, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -390,7 +390,7 @@ int worker_file(int job, int fd, const char *reason)
 	return answer(job, o, fd, reason);
 }
 
-int worker_table(int job, int fd)
+int decoder_table(int job, int fd)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 

@@ -34,8 +34,8 @@
  *
  * An end of the job's socket without a result or a failure is a crash. Both sides treat what comes as hostile.
  */
-#ifndef CSIGHT_WORKER_H
-#define CSIGHT_WORKER_H
+#ifndef CSIGHT_DECODER_H
+#define CSIGHT_DECODER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,26 +43,26 @@
 
 #include "lib/base/json.h"
 
-enum { WORKER_MESSAGE_MAX = 256 << 10, WORKER_OUTPUTS_MAX = 8 };
+enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8 };
 
 /*
  * Starts csight-decode (found by path_helper). Where uid is not this process's own, the child becomes it, with gid and
  * no supplementary groups, before it executes anything; it always gets no_new_privs and a parent-death signal. -1 keeps
  * the caller's. The caller waits for pid.
  */
-int worker_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd);
+int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd);
 
 /* Hands a job to the server; *ret_fd is the caller's end of the job's socket. */
-int worker_submit(int server, uint64_t job, int *ret_fd);
+int decoder_submit(int server, uint64_t job, int *ret_fd);
 
 /* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone.
  */
-int worker_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
+int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
 
 /* What that status says of a child that gave no result, as "killed by SIGSEGV"; behind "was" or a colon. */
-void worker_death(int status, char *ret, size_t size);
+void decoder_death(int status, char *ret, size_t size);
 
-struct worker_start {
+struct decoder_start {
 	const char *input;          /* "perf.data", "snapshot", "bytes" */
 	int input_fd, code_fd;      /* code_fd: -1 for none */
 	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
@@ -73,55 +73,55 @@ struct worker_start {
 	bool tables;           /* of other jobs are to be had */
 };
 
-int worker_start(int job, const struct worker_start *start);
+int decoder_start(int job, const struct decoder_start *start);
 
-enum worker_event_type {
-	WORKER_IMAGE,
-	WORKER_FILE,
-	WORKER_TABLE,
-	WORKER_KEEP,
-	WORKER_PROGRESS,
-	WORKER_RESULT,
-	WORKER_FAILED
+enum decoder_event_type {
+	DECODER_IMAGE,
+	DECODER_FILE,
+	DECODER_TABLE,
+	DECODER_KEEP,
+	DECODER_PROGRESS,
+	DECODER_RESULT,
+	DECODER_FAILED
 };
 
-struct worker_event {
-	enum worker_event_type type;
+struct decoder_event {
+	enum decoder_event_type type;
 	json_object *body; /* the whole message; owned by the event */
-	uint32_t index;    /* WORKER_IMAGE */
-	uint64_t inode;    /* WORKER_IMAGE; 0: absent */
-	uint64_t attempt;  /* WORKER_IMAGE */
-	bool has_fd;       /* WORKER_KEEP; fd is the event's */
+	uint32_t index;    /* DECODER_IMAGE */
+	uint64_t inode;    /* DECODER_IMAGE; 0: absent */
+	uint64_t attempt;  /* DECODER_IMAGE */
+	bool has_fd;       /* DECODER_KEEP; fd is the event's */
 	int fd;
-	/* Within body, NULL where absent; path is also the name of WORKER_FILE, the key of WORKER_TABLE and
-	 * WORKER_KEEP. */
+	/* Within body, NULL where absent; path is also the name of DECODER_FILE, the key of DECODER_TABLE and
+	 * DECODER_KEEP. */
 	const char *path, *build_id, *reason;
-	const char *debug;    /* WORKER_IMAGE; without a slash */
-	uint64_t done, total; /* WORKER_PROGRESS */
+	const char *debug;    /* DECODER_IMAGE; without a slash */
+	uint64_t done, total; /* DECODER_PROGRESS */
 };
 
-void worker_event_done(struct worker_event *e);
+void decoder_event_done(struct decoder_event *e);
 
 /* -EAGAIN; -EPIPE: the end, without a message; -EBADMSG: not of this protocol. */
-int worker_receive(int job, int flags, struct worker_event *ret);
+int decoder_receive(int job, int flags, struct decoder_event *ret);
 
 /*
- * Which of a snapshot's images WORKER_IMAGE asks for: of its path, of its build-id where both sides know one, and of
+ * Which of a snapshot's images DECODER_IMAGE asks for: of its path, of its build-id where both sides know one, and of
  * its inode;
  * some file systems tell a mapping another inode than an open file, so that one that differs in nothing else will do,
  * the last
  * one. A file that was replaced may have had the same inode, and where nobody could read it it has no build-id. NULL:
  * none.
  */
-json_object *worker_find_image(json_object *snapshot, const struct worker_event *e, size_t *ret_number);
+json_object *decoder_find_image(json_object *snapshot, const struct decoder_event *e, size_t *ret_number);
 
-/* Answers WORKER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
-int worker_image(int job, uint32_t index, int fd, const char *reason);
+/* Answers DECODER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
+int decoder_image(int job, uint32_t index, int fd, const char *reason);
 
-/* Answers WORKER_FILE alike. An owner opens names with open_beneath(), or has no files to give. */
-int worker_file(int job, int fd, const char *reason);
+/* Answers DECODER_FILE alike. An owner opens names with open_beneath(), or has no files to give. */
+int decoder_file(int job, int fd, const char *reason);
 
-/* Answers WORKER_TABLE. */
-int worker_table(int job, int fd);
+/* Answers DECODER_TABLE. */
+int decoder_table(int job, int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* lib/worker and csight-decode: a job from start to result, and everything that goes wrong on the way. */
+/* lib/decoder and csight-decode: a job from start to result, and everything that goes wrong on the way. */
 #include "config.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include "lib/base/io.h"
 #include "lib/code/blob.h"
 #include "lib/perfdata/write.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 #include "tests/unit.h"
 
 enum { PID = 4000, BASE = 0x400000 };
@@ -83,21 +83,21 @@ static int write_code(void)
 
 static int begin(int server, uint64_t id, int input, const char *format, int output)
 {
-	struct worker_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	struct decoder_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
 	int job = -1;
 
-	CHECK_EQ(worker_submit(server, id, &job), 0);
-	CHECK_EQ(worker_start(job, &start), 0);
+	CHECK_EQ(decoder_submit(server, id, &job), 0);
+	CHECK_EQ(decoder_start(job, &start), 0);
 	return job;
 }
 
 /* The next event that is no progress. */
-static int next(int job, struct worker_event *e)
+static int next(int job, struct decoder_event *e)
 {
 	int rc;
 
-	while ((rc = worker_receive(job, 0, e)) == 0 && e->type == WORKER_PROGRESS)
-		worker_event_done(e);
+	while ((rc = decoder_receive(job, 0, e)) == 0 && e->type == DECODER_PROGRESS)
+		decoder_event_done(e);
 	return rc;
 }
 
@@ -105,24 +105,24 @@ static void test_job(int server)
 {
 	_cleanup_close_ int input = program_input(), code = write_code(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 41, input, "elements", output);
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	char text[1024] = "";
 	uint64_t n = 0, id = 0;
 	int status = -1;
 
 	CHECK_EQ(next(job, &e), 0);
-	CHECK_EQ(e.type, WORKER_IMAGE);
+	CHECK_EQ(e.type, DECODER_IMAGE);
 	CHECK_STR(e.path, "/no/such/program");
 	CHECK(e.build_id == NULL);
-	CHECK_EQ(worker_image(job, e.index, code, NULL), 0);
-	worker_event_done(&e);
+	CHECK_EQ(decoder_image(job, e.index, code, NULL), 0);
+	decoder_event_done(&e);
 	CHECK_EQ(next(job, &e), 0);
-	CHECK_EQ(e.type, WORKER_RESULT);
+	CHECK_EQ(e.type, DECODER_RESULT);
 	CHECK(json_get_u64(e.body, "instructions", &n) == 0 && n == 5);
 	CHECK(json_get_u64(e.body, "ranges", &n) == 0 && n == 3);
-	worker_event_done(&e);
+	decoder_event_done(&e);
 	CHECK_EQ(next(job, &e), -EPIPE);
-	CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 41 && status == 0);
+	CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 41 && status == 0);
 	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
 	CHECK_STR(text, wanted);
 }
@@ -151,21 +151,21 @@ static void test_code_in_time(int server)
 	_cleanup_close_ int input = write_input(trace, sizeof(trace)), code = memfd_create("code", MFD_CLOEXEC),
 			    output = memfd_create("output", MFD_CLOEXEC), job = -1;
 	const char *format = "pcs";
-	struct worker_start start = { "perf.data", input, code, &format, &output, 1, NULL, NULL };
-	struct worker_event e = { 0 };
+	struct decoder_start start = { "perf.data", input, code, &format, &output, 1, NULL, NULL };
+	struct decoder_event e = { 0 };
 	char text[1024] = "";
 	uint64_t id;
 	int status;
 
 	CHECK_EQ(write_full(code, &blob, sizeof(blob)), 0);
-	CHECK_EQ(worker_submit(server, 43, &job), 0);
-	CHECK_EQ(worker_start(job, &start), 0);
-	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
-	worker_image(job, e.index, -1, NULL);
-	worker_event_done(&e);
-	CHECK(next(job, &e) == 0 && e.type == WORKER_RESULT);
-	worker_event_done(&e);
-	CHECK(worker_ended(server, 0, &id, &status) == 0 && status == 0);
+	CHECK_EQ(decoder_submit(server, 43, &job), 0);
+	CHECK_EQ(decoder_start(job, &start), 0);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_image(job, e.index, -1, NULL);
+	decoder_event_done(&e);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_RESULT);
+	decoder_event_done(&e);
+	CHECK(decoder_ended(server, 0, &id, &status) == 0 && status == 0);
 	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
 	CHECK_STR(text, "# thread 4000\n400000\n400004\n400008\n400008\n400008\n40000c\n400008\n40000c\n");
 }
@@ -187,18 +187,18 @@ static void test_refused(int server)
 	for (size_t i = 0; i < ELEMENTS(starts); i++) {
 		_cleanup_close_ int input = program_input(), job = -1;
 		int fds[2] = { input, input }, status = 0;
-		struct worker_event e = { 0 };
+		struct decoder_event e = { 0 };
 		uint64_t id = 0;
 
-		CHECK_EQ(worker_submit(server, 100 + i, &job), 0);
+		CHECK_EQ(decoder_submit(server, 100 + i, &job), 0);
 		CHECK_EQ(fdmsg_send(job, starts[i], strlen(starts[i]), fds, 2), 0);
-		while (next(job, &e) == 0 && e.type == WORKER_IMAGE) {
-			worker_image(job, e.index, -1, "not now");
-			worker_event_done(&e);
+		while (next(job, &e) == 0 && e.type == DECODER_IMAGE) {
+			decoder_image(job, e.index, -1, "not now");
+			decoder_event_done(&e);
 		}
-		CHECK(e.type == WORKER_FAILED && e.reason && *e.reason);
-		worker_event_done(&e);
-		CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 100 + i && WIFEXITED(status) &&
+		CHECK(e.type == DECODER_FAILED && e.reason && *e.reason);
+		decoder_event_done(&e);
+		CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 100 + i && WIFEXITED(status) &&
 		      WEXITSTATUS(status) == 1);
 	}
 }
@@ -250,14 +250,14 @@ static void test_killed(int server, pid_t pid)
 {
 	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 7, input, "none", output);
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	char text[4096];
 	uint64_t id = 0;
 	int status = 0;
 	pid_t child;
 
-	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
-	worker_event_done(&e);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_event_done(&e);
 	child = child_of(pid);
 	CHECK(child > 1);
 	CHECK_STR(proc_text(child, "comm", text, sizeof(text)), "csight-job-7\n");
@@ -265,12 +265,12 @@ static void test_killed(int server, pid_t pid)
 	proc_text(child, "limits", text, sizeof(text));
 	CHECK(strstr(text, "Max core file size        0                    0 ") != NULL);
 	CHECK(strstr(text, "Max cpu time              3600 ") != NULL);
-	CHECK_EQ(worker_receive(job, MSG_DONTWAIT, &e), -EAGAIN);
-	CHECK_EQ(worker_ended(server, MSG_DONTWAIT, &id, &status), -EAGAIN);
+	CHECK_EQ(decoder_receive(job, MSG_DONTWAIT, &e), -EAGAIN);
+	CHECK_EQ(decoder_ended(server, MSG_DONTWAIT, &id, &status), -EAGAIN);
 	if (child > 1)
 		kill(child, SIGKILL);
 	CHECK_EQ(next(job, &e), -EPIPE);
-	CHECK(worker_ended(server, 0, &id, &status) == 0 && id == 7 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
+	CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 7 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
 	test_job(server);
 }
 
@@ -279,14 +279,14 @@ static void test_server_gone(int server, pid_t pid)
 {
 	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
 	_cleanup_close_ int job = begin(server, 8, input, "none", output);
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	uint64_t id;
 	int status;
 
-	CHECK(next(job, &e) == 0 && e.type == WORKER_IMAGE);
-	worker_event_done(&e);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_event_done(&e);
 	kill(pid, SIGKILL);
-	CHECK_EQ(worker_ended(server, 0, &id, &status), -EPIPE);
+	CHECK_EQ(decoder_ended(server, 0, &id, &status), -EPIPE);
 	CHECK_EQ(next(job, &e), -EPIPE);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 }
@@ -297,7 +297,7 @@ static void test_owner_gone(void)
 	int server = -1, status = -1;
 	pid_t pid = -1;
 
-	CHECK_EQ(worker_spawn(NULL, (uid_t)-1, (gid_t)-1, &pid, &server), 0);
+	CHECK_EQ(decoder_spawn(unit_built("csight-decode"), (uid_t)-1, (gid_t)-1, &pid, &server), 0);
 	close(server);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -317,7 +317,7 @@ static void test_hostile_child(void)
 		"{\"type\":\"progress\",\"done\":1}",
 		"{\"type\":\"failed\"}",
 	};
-	struct worker_event e = { 0 };
+	struct decoder_event e = { 0 };
 	int pair[2], fds[2] = { 0, 0 };
 	uint64_t id;
 	int status;
@@ -325,14 +325,14 @@ static void test_hostile_child(void)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	for (size_t i = 0; i < ELEMENTS(texts); i++) {
 		CHECK_EQ(fdmsg_send(pair[1], texts[i], strlen(texts[i]), NULL, 0), 0);
-		CHECK_EQ(worker_receive(pair[0], 0, &e), -EBADMSG);
+		CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
 	}
 	CHECK_EQ(fdmsg_send(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
-	CHECK_EQ(worker_receive(pair[0], 0, &e), -EBADMSG);
+	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
 	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
-	CHECK_EQ(worker_ended(pair[0], 0, &id, &status), -EBADMSG);
+	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
 	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
-	CHECK_EQ(worker_ended(pair[0], 0, &id, &status), -EBADMSG);
+	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -364,7 +364,7 @@ static void test_other_user(void)
 		unit_skip("another user", "needs root");
 		return;
 	}
-	CHECK_EQ(worker_spawn(NULL, 65534, 65534, &pid, &server), 0);
+	CHECK_EQ(decoder_spawn(unit_built("csight-decode"), 65534, 65534, &pid, &server), 0);
 	proc_text(pid, "status", text, sizeof(text));
 	CHECK(strstr(text, "Uid:\t65534\t65534\t65534\t65534") != NULL);
 	CHECK(strstr(text, "Gid:\t65534\t65534\t65534\t65534") != NULL);
@@ -383,9 +383,9 @@ int main(void)
 	pid_t pid = -1;
 
 	CHECK(fcntl(stray, F_DUPFD, 20) == 20);
-	CHECK_EQ(worker_spawn("/no/such/csight-decode", (uid_t)-1, (gid_t)-1, &pid, &server), -ENOENT);
-	CHECK_EQ(worker_spawn("/etc/passwd", (uid_t)-1, (gid_t)-1, &pid, &server), -EACCES);
-	if (!CHECK_EQ(worker_spawn(NULL, (uid_t)-1, (gid_t)-1, &pid, &server), 0))
+	CHECK_EQ(decoder_spawn("/no/such/csight-decode", (uid_t)-1, (gid_t)-1, &pid, &server), -ENOENT);
+	CHECK_EQ(decoder_spawn("/etc/passwd", (uid_t)-1, (gid_t)-1, &pid, &server), -EACCES);
+	if (!CHECK_EQ(decoder_spawn(unit_built("csight-decode"), (uid_t)-1, (gid_t)-1, &pid, &server), 0))
 		return unit_end();
 	test_job(server);
 	test_code_in_time(server);

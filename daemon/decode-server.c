@@ -7,11 +7,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "daemon/decoder.h"
+#include "daemon/decode-server.h"
 #include "lib/base/log.h"
 #include "lib/base/paths.h"
 #include "lib/base/util.h"
-#include "lib/worker/worker.h"
+#include "lib/decoder/decoder.h"
 
 enum {
 	PAUSE_MS = 100, /* before the server is started again; doubles */
@@ -19,9 +19,9 @@ enum {
 	STEADY_SECONDS = 10, /* one that ran so long starts anew without a longer pause */
 };
 
-struct decoder {
+struct decode_server {
 	struct event_base *base;
-	struct decoder_events events;
+	struct decode_server_events events;
 	void *data;
 	char path[PATH_MAX];
 	uid_t uid;
@@ -34,9 +34,9 @@ struct decoder {
 	char why[192]; /* it does not run */
 };
 
-static void start(struct decoder *d);
+static void start(struct decode_server *d);
 
-static void start_later(struct decoder *d)
+static void start_later(struct decode_server *d)
 {
 	uint64_t ms;
 	struct timeval pause;
@@ -49,7 +49,7 @@ static void start_later(struct decoder *d)
 	event_add(d->restart, &pause);
 }
 
-static void stop_listening(struct decoder *d)
+static void stop_listening(struct decode_server *d)
 {
 	if (d->event)
 		event_free(d->event);
@@ -59,25 +59,25 @@ static void stop_listening(struct decoder *d)
 
 static void on_server(evutil_socket_t fd, short what, void *data)
 {
-	struct decoder *d = data;
+	struct decode_server *d = data;
 	uint64_t job;
 	int status, rc;
 
-	while ((rc = worker_ended(fd, MSG_DONTWAIT, &job, &status)) == 0)
+	while ((rc = decoder_ended(fd, MSG_DONTWAIT, &job, &status)) == 0)
 		d->events.ended(d->data, job, status);
 	if (rc == -EAGAIN)
 		return;
 	/* Its end follows as SIGCHLD; where it lives on but talks nonsense, it is ended. */
 	stop_listening(d);
-	decoder_kill(d);
+	decode_server_kill(d);
 }
 
-static void start(struct decoder *d)
+static void start(struct decode_server *d)
 {
 	int rc;
 
 	d->since_ns = now_ns(CLOCK_MONOTONIC);
-	rc = worker_spawn(d->path, d->uid, d->gid, &d->pid, &d->fd);
+	rc = decoder_spawn(d->path, d->uid, d->gid, &d->pid, &d->fd);
 	if (rc < 0) {
 		d->pid = 0;
 		d->fd = -1;
@@ -103,7 +103,7 @@ static void on_restart(evutil_socket_t fd, short what, void *data)
 }
 
 /* Root gives the decoder to a user that owns nothing. */
-static int find_user(struct decoder *d, const char *user)
+static int find_user(struct decode_server *d, const char *user)
 {
 	const struct passwd *pw = NULL;
 
@@ -124,10 +124,10 @@ static int find_user(struct decoder *d, const char *user)
 	return 0;
 }
 
-int decoder_new(struct event_base *base, const char *user, const struct decoder_events *events, void *data,
-		struct decoder **ret)
+int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
+		      struct decode_server **ret)
 {
-	struct decoder *d = calloc(1, sizeof(*d));
+	struct decode_server *d = calloc(1, sizeof(*d));
 	int rc;
 
 	if (!d)
@@ -140,7 +140,7 @@ int decoder_new(struct event_base *base, const char *user, const struct decoder_
 	d->restart = evtimer_new(base, on_restart, d);
 	rc = d->restart ? find_user(d, user) : -ENOMEM;
 	if (rc < 0) {
-		decoder_free(d);
+		decode_server_free(d);
 		return rc;
 	}
 	/* Not there yet is not never there: starting it fails, and is tried again. */
@@ -151,7 +151,7 @@ int decoder_new(struct event_base *base, const char *user, const struct decoder_
 	return 0;
 }
 
-struct decoder *decoder_free(struct decoder *d)
+struct decode_server *decode_server_free(struct decode_server *d)
 {
 	if (!d)
 		return NULL;
@@ -167,41 +167,41 @@ struct decoder *decoder_free(struct decoder *d)
 	return NULL;
 }
 
-bool decoder_ready(const struct decoder *d)
+bool decode_server_ready(const struct decode_server *d)
 {
 	return d->fd >= 0;
 }
 
-bool decoder_hopeless(const struct decoder *d)
+bool decode_server_hopeless(const struct decode_server *d)
 {
 	return d->fd < 0 && d->failures >= 3;
 }
 
-const char *decoder_why(const struct decoder *d)
+const char *decode_server_why(const struct decode_server *d)
 {
 	return d->why;
 }
 
-int decoder_submit(struct decoder *d, uint64_t job)
+int decode_server_submit(struct decode_server *d, uint64_t job)
 {
 	int fd, rc;
 
 	if (d->fd < 0)
 		return -EPIPE;
-	rc = worker_submit(d->fd, job, &fd);
+	rc = decoder_submit(d->fd, job, &fd);
 	if (rc < 0)
 		return rc;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	return fd;
 }
 
-void decoder_kill(struct decoder *d)
+void decode_server_kill(struct decode_server *d)
 {
 	if (d->pid > 0)
 		kill(d->pid, SIGKILL);
 }
 
-void decoder_reap(struct decoder *d)
+void decode_server_reap(struct decode_server *d)
 {
 	int status;
 
