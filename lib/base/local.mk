@@ -10,5 +10,6 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/numbers.c lib/base/numbers.h \
 	lib/base/paths.c lib/base/paths.h \
 	lib/base/reader.c lib/base/reader.h \
+	lib/base/reason.c lib/base/reason.h \
 	lib/base/util.h
 lib_base_libbase_la_LIBADD = $(JSON_LIBS)

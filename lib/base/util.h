@@ -15,6 +15,12 @@
 #define ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+/* The structure of this type of which *pointer is the member of this name. */
+#define container_of(pointer, type, member)                                 \
+	({                                                                  \
+		__typeof__(((type *)0)->member) *member_ = (pointer);       \
+		(type *)(void *)((char *)member_ - offsetof(type, member)); \
+	})
 #define ALIGN8(n) (((n) + 7) & ~(uint64_t)7)
 
 #define _cleanup_(fn) __attribute__((cleanup(fn)))

@@ -1,4 +1,4 @@
-/* lib/base: array, reader, buf, escape, io, json. */
+/* lib/base: array, buf, container_of, escape, io, json, reader, reason. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/reader.h"
+#include "lib/base/reason.h"
 #include "tests/unit.h"
 
 static void test_reader(void)
@@ -200,8 +201,32 @@ static void test_read_file(void)
 	unlink(path);
 }
 
+static void test_reason(void)
+{
+	struct reason r = { "" };
+
+	CHECK_EQ(reason_set(NULL, -EPERM, "%s", "unused"), -EPERM);
+	CHECK_EQ(reason_set(&r, -EINVAL, "cannot open '%s': %d", "x", 7), -EINVAL);
+	CHECK_STR(r.text, "cannot open 'x': 7");
+	CHECK_EQ(reason_set(&r, -EIO, "%600s", "long"), -EIO);
+	CHECK_EQ(strlen(r.text), sizeof(r.text) - 1);
+}
+
+static void test_container_of(void)
+{
+	struct pair {
+		int first;
+		uint64_t second;
+	} pair;
+	uint64_t *member = &pair.second;
+
+	CHECK(container_of(member, struct pair, second) == &pair);
+}
+
 int main(void)
 {
+	test_container_of();
+	test_reason();
 	test_reader();
 	test_array();
 	test_buf();
