@@ -600,7 +600,7 @@ static void constant(struct rust *r)
 	if (r->at - digits <= HASH_DIGITS + 1) {
 		say_constant(r, of, negative, value);
 	} else {
-		say(r, "0x");
+		say(r, negative ? "-0x" : "0x");
 		print(r, digits, (size_t)(r->at - digits) - 1);
 	}
 }

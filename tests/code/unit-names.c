@@ -45,6 +45,7 @@ static const struct {
 	{ "_RINvC1r4flagKb1_Kc78_Ksn5_E", "r::flag::<true, 'x', -5>" },
 	{ "_RINvC1r4flagKb0_Kce9_Ks12c_E", "r::flag::<false, '\xc3\xa9', 300>" },
 	{ "_RINvC1r4flagKo0123456789abcdef01234_KpE", "r::flag::<0x0123456789abcdef01234, _>" },
+	{ "_RINvC1r4flagKnn80000000000000000000000000000000_E", "r::flag::<-0x80000000000000000000000000000000>" },
 	/* Punycode: bcher-kva is buecher with its umlaut (RFC 3492), all of it beyond ASCII (7.1, B). */
 	{ "_RNvC1ru9bcher_kva", "r::b\xc3\xbc"
 				"cher" },
