@@ -28,7 +28,7 @@
 #endif
 
 /* A call that is allowed: always where mask is 0, else where argument & mask is value. Rows for one call add up. */
-struct rule {
+struct filter_rule {
 	uint32_t call;
 	uint8_t argument;
 	uint32_t mask, value;
@@ -45,7 +45,7 @@ struct rule {
 	 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 /* In the order of their frequency: each call that is made runs down this list. */
-static const struct rule rules[] = {
+static const struct filter_rule rules[] = {
 	ANY_ARGUMENTS(SYS_pread64),
 	ANY_ARGUMENTS(SYS_pwrite64),
 	ANY_ARGUMENTS(SYS_write),
@@ -96,18 +96,18 @@ enum { RULE_CODE_MAX = 6, CODE_MAX = 16 + RULE_CODE_MAX * (ELEMENTS(rules) + 1) 
 /* Goes on where equal, else past so many. */
 #define UNLESS_EQUAL(value, past) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (past))
 
-struct program {
+struct filter_program {
 	struct sock_filter code[CODE_MAX];
 	unsigned short size;
 };
 
-static void emit(struct program *p, struct sock_filter instruction)
+static void emit(struct filter_program *p, struct sock_filter instruction)
 {
 	p->code[p->size++] = instruction;
 }
 
 /* All arguments here are of 32 bits, or flags whose upper half the kernel does not look at. */
-static void emit_rule(struct program *p, const struct rule *r)
+static void emit_rule(struct filter_program *p, const struct filter_rule *r)
 {
 	emit(p, (struct sock_filter)UNLESS_EQUAL(r->call, r->mask ? 5 : 1));
 	if (r->mask) {
@@ -122,8 +122,8 @@ static void emit_rule(struct program *p, const struct rule *r)
 
 static int filter(void)
 {
-	const struct rule abort_self = { SYS_tgkill, 0, ~0u, (uint32_t)getpid() };
-	struct program p = { .size = 0 };
+	const struct filter_rule abort_self = { SYS_tgkill, 0, ~0u, (uint32_t)getpid() };
+	struct filter_program p = { .size = 0 };
 	struct sock_fprog program;
 
 	emit(&p, (struct sock_filter)LOAD(arch));

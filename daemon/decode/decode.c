@@ -6,17 +6,17 @@
 #include "daemon/decode/cage.h"
 #include "daemon/decode/decode.h"
 #include "daemon/decode/demux.h"
-#include "daemon/decode/lane.h"
+#include "daemon/decode/stream-decoder.h"
 #include "daemon/decode/outputs.h"
 #include "lib/base/util.h"
 
 struct decode {
-	struct job *job;
-	struct source *source;
+	struct decode_job *job;
+	struct input *input;
 	struct outputs outputs;
-	enum lane_engine engine;
-	struct tally tally, total; /* of what elements say: of a stream, of all */
-	uint64_t done, to_do;      /* bytes */
+	enum engine_choice engine;
+	struct decode_stats stats, total; /* of what elements say: of a stream, of all */
+	uint64_t done, to_do;             /* bytes */
 	json_object *threads, *warnings;
 };
 
@@ -29,7 +29,7 @@ static int on_element(void *user, const struct element *e)
 {
 	struct decode *d = user;
 
-	tally_element(&d->tally, e);
+	decode_stats_add_element(&d->stats, e);
 	return outputs_element(&d->outputs, e);
 }
 
@@ -43,15 +43,15 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 	return ends ? 0 : outputs_piece(&((struct decode *)user)->outputs, p);
 }
 
-static int push_stream(struct decode *d, struct lane *l)
+static int push_stream(struct decode *d, struct stream_decoder *sd)
 {
 	int rc;
 
 	do {
-		uint64_t before = lane_read(l);
+		uint64_t before = stream_decoder_bytes_read(sd);
 
-		rc = lane_step(l, LANE_STEP);
-		d->done += lane_read(l) - before;
+		rc = stream_decoder_step(sd, STREAM_DECODER_STEP);
+		d->done += stream_decoder_bytes_read(sd) - before;
 		job_progress(d->job, d->done, d->to_do);
 	} while (rc > 0);
 	return rc;
@@ -60,24 +60,24 @@ static int push_stream(struct decode *d, struct lane *l)
 /* As its source gave it, from its beginning to its end. */
 static int decode_stream(struct decode *d, const struct stream *s)
 {
-	const struct lane_to to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d };
-	struct lane *l = NULL;
+	const struct stream_decoder_sink to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d };
+	struct stream_decoder *sd = NULL;
 	int rc = outputs_begin(&d->outputs, s);
 
-	d->tally = (struct tally){ .sync = UINT64_MAX };
+	d->stats = (struct decode_stats){ .sync = UINT64_MAX };
 	if (rc == 0)
-		rc = lane_open(d->source, s, &to, &l);
+		rc = stream_decoder_open(d->input, s, &to, &sd);
 	if (rc == 0)
-		rc = push_stream(d, l);
+		rc = push_stream(d, sd);
 	if (rc == 0)
 		rc = outputs_end(&d->outputs, s);
 	if (rc == 0) {
-		tally_add(&d->tally, lane_tally(l));
-		d->tally.sync = lane_tally(l)->sync;
-		tally_add(&d->total, &d->tally);
-		demux_note(d->threads, s, &d->tally, true);
+		decode_stats_sum(&d->stats, stream_decoder_stats(sd));
+		d->stats.sync = stream_decoder_stats(sd)->sync;
+		decode_stats_sum(&d->total, &d->stats);
+		demux_add_thread(d->threads, s, &d->stats, true);
 	}
-	lane_close(l);
+	stream_decoder_close(sd);
 	return rc;
 }
 
@@ -86,17 +86,17 @@ static json_object *images_json(const struct decode *d)
 	json_object *list = json_object_new_array();
 
 	/* An input of which only the description was wanted has none. */
-	for (uint32_t i = 0; list && d->source->images && i < image_files(d->source->images); i++) {
-		const struct image_file *f = image_file(d->source->images, i);
+	for (uint32_t i = 0; list && d->input->images && i < image_files(d->input->images); i++) {
+		const struct image_file *f = image_file(d->input->images, i);
 		json_object *o;
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 
-		if (i == d->source->names)
+		if (i == d->input->names)
 			continue;
 		o = json_object_new_object();
 
 		json_add_bytes(o, "path", f->path);
-		json_add_str(o, "build_id", source_build_id(f, id));
+		json_add_str(o, "build_id", input_build_id(f, id));
 		json_add_bool(o, "found", f->fd >= 0);
 		json_add_str(o, "reason", f->reason);
 		json_object_array_add(list, o);
@@ -106,18 +106,18 @@ static json_object *images_json(const struct decode *d)
 
 static void note_problems(struct decode *d)
 {
-	const struct pd_contents *c = d->source->contents;
+	const struct pd_contents *c = d->input->contents;
 	const char *opencsd = NULL;
 	bool used = false;
 	char text[256];
 
 	for (size_t i = 0; i < PROTOCOLS; i++)
-		used = used || d->source->opencsd[i];
+		used = used || d->input->opencsd[i];
 	opencsd_version(&opencsd);
 	if (opencsd && used)
 		warn(d, opencsd);
 	for (size_t i = 0; i < PROTOCOLS; i++)
-		if (d->source->opencsd[i] && opencsd_known_wrong((enum engine_protocol)i))
+		if (d->input->opencsd[i] && opencsd_known_wrong((enum engine_protocol)i))
 			warn(d, opencsd_known_wrong((enum engine_protocol)i));
 	if (c->damage.cause) {
 		snprintf(text, sizeof(text), "%s, at byte %llu", c->damage.cause, (unsigned long long)c->damage.offset);
@@ -136,7 +136,7 @@ static void note_problems(struct decode *d)
 		warn(d, text);
 	}
 	d->total.gaps[GAP_TYPE_LOST] += c->aux_empty_lost;
-	if (!d->source->streams.n && !d->source->store)
+	if (!d->input->streams.n && !d->input->store)
 		warn(d, "there is no trace in it");
 }
 
@@ -146,16 +146,16 @@ static int tell_result(struct decode *d, uint64_t started)
 
 	note_problems(d);
 	json_add_str(o, "type", "result");
-	tally_json(&d->total, o);
+	decode_stats_json(&d->total, o);
 	if (d->outputs.calls)
 		output_calls_json(d->outputs.calls, o);
 	json_object_object_add(o, "threads", json_object_get(d->threads));
 	json_object_object_add(o, "images", images_json(d));
 	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
-	json_add_str(o, "engine", lane_engine_str(d->engine));
+	json_add_str(o, "engine", stream_decoder_engine_str(d->engine));
 	if (d->job->verify) {
-		json_add_u64(o, "alike", d->source->alike);
-		json_add_u64(o, "differences", d->source->differences);
+		json_add_u64(o, "alike", d->input->alike);
+		json_add_u64(o, "differences", d->input->differences);
 	}
 	json_add_str(o, "opencsd", opencsd_version(NULL));
 	json_object_object_add(o, "cage", cage_json(d->job->cage));
@@ -164,9 +164,9 @@ static int tell_result(struct decode *d, uint64_t started)
 }
 
 /* What the input is: alone, as nothing is decoded for it. */
-static int tell_info(struct decode *d, const struct job_output *o)
+static int tell_info(struct decode *d, const struct decode_output_fd *o)
 {
-	int rc = d->source->ops->info(d->source, strcmp(o->format, "info-json") == 0, o->fd);
+	int rc = d->input->ops->info(d->input, strcmp(o->format, "info-json") == 0, o->fd);
 
 	return rc < 0 ? job_why(d->job, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
 }
@@ -175,17 +175,17 @@ static int open_source(struct decode *d)
 {
 	static const struct {
 		const char *type;
-		int (*open)(struct job *job, json_object *warnings, struct source **ret);
+		int (*open)(struct decode_job *job, json_object *warnings, struct input **ret);
 	} sources[] = {
-		{ "perf.data", source_perf_open },
-		{ "snapshot", source_snapshot_open },
-		{ "bytes", source_bytes_open },
-		{ "store", source_store_open },
+		{ "perf.data", input_perf_open },
+		{ "snapshot", input_snapshot_open },
+		{ "bytes", input_bytes_open },
+		{ "store", input_store_open },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(sources); i++)
 		if (strcmp(d->job->type, sources[i].type) == 0)
-			return sources[i].open(d->job, d->warnings, &d->source);
+			return sources[i].open(d->job, d->warnings, &d->input);
 	return job_why(d->job, -EINVAL, "no inputs of type %s", d->job->type);
 }
 
@@ -195,12 +195,12 @@ static int open_source(struct decode *d)
  */
 static int choose_form(struct decode *d, bool *ret_by_thread)
 {
-	const struct streams *s = &d->source->streams;
-	bool packets = false, by_thread = d->source->shown != NULL;
+	const struct stream_list *s = &d->input->streams;
+	bool packets = false, by_thread = d->input->shown != NULL;
 
 	if (d->job->options && json_get_bool(d->job->options, "by_thread", &by_thread) == -EINVAL)
 		return -EBADMSG;
-	by_thread = by_thread || d->source->shown;
+	by_thread = by_thread || d->input->shown;
 	for (size_t i = 0; i < d->job->n_outputs; i++) {
 		packets = packets || strcmp(d->job->outputs[i].format, "packets") == 0 ||
 			  strcmp(d->job->outputs[i].format, "branches") == 0;
@@ -208,7 +208,7 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 	}
 	for (size_t i = 0; i < s->n; i++)
 		by_thread = by_thread || (d->job->only_thread >= 0 && s->list[i].cpu != UINT32_MAX);
-	if (packets && d->source->shown)
+	if (packets && d->input->shown)
 		return job_why(d->job, -EACCES, "packets of a shared sink are everybody's");
 	*ret_by_thread = by_thread && !packets;
 	return 0;
@@ -216,7 +216,7 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 
 static int decode_streams(struct decode *d)
 {
-	struct streams *s = &d->source->streams;
+	struct stream_list *s = &d->input->streams;
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n; i++)
@@ -234,7 +234,7 @@ static int run(struct decode *d)
 	bool by_thread = false;
 	int rc = 0;
 
-	if (!lane_engine(d->job, &d->engine))
+	if (!stream_decoder_engine(d->job, &d->engine))
 		return job_why(d->job, -EINVAL, "no engine %s", d->job->engine);
 	rc = open_source(d);
 	if (rc == 0 && d->job->info)
@@ -242,19 +242,19 @@ static int run(struct decode *d)
 	if (rc == 0)
 		rc = choose_form(d, &by_thread);
 	if (rc == 0)
-		rc = outputs_open(&d->outputs, d->source);
+		rc = outputs_open(&d->outputs, d->input);
 	if (rc < 0)
 		return rc;
-	d->source->regions = outputs_regions(&d->outputs);
-	source_begin_threads(d->source);
-	if (by_thread && demux_needed(d->source))
-		rc = demux_run(d->source, &d->outputs, &d->total, d->threads);
+	d->input->regions = outputs_regions(&d->outputs);
+	input_start_workers(d->input);
+	if (by_thread && demux_needed(d->input))
+		rc = demux_run(d->input, &d->outputs, &d->total, d->threads);
 	else
 		rc = decode_streams(d);
 	return rc < 0 ? rc : outputs_finish(&d->outputs);
 }
 
-int decode_run(struct job *job)
+int decode_run(struct decode_job *job)
 {
 	uint64_t started = now_ns(CLOCK_MONOTONIC);
 	struct decode d = { .job = job };
@@ -267,8 +267,8 @@ int decode_run(struct job *job)
 	if (rc == 0)
 		rc = tell_result(&d, started);
 	outputs_done(&d.outputs);
-	source_end_threads(d.source);
-	source_close(d.source);
+	input_stop_workers(d.input);
+	input_close(d.input);
 	json_object_put(d.threads);
 	json_object_put(d.warnings);
 	if (rc < 0 && !job->reason[0])

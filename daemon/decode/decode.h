@@ -5,6 +5,6 @@
 #include "daemon/decode/job.h"
 
 /* 0, with the result told to the owner; else a negative errno and a reason in the job. */
-int decode_run(struct job *job);
+int decode_run(struct decode_job *job);
 
 #endif

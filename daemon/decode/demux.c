@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "daemon/decode/demux.h"
-#include "daemon/decode/queue.h"
+#include "daemon/decode/element-queue.h"
 #include "lib/base/util.h"
 
 enum { TRACKS_MAX = 16384, HASH_SIZE = 2 * TRACKS_MAX };
@@ -9,7 +9,7 @@ enum { TRACKS_MAX = 16384, HASH_SIZE = 2 * TRACKS_MAX };
 /* What is put together: a thread, or what a CPU did for nobody who is known. */
 struct track {
 	struct stream stream;
-	struct tally tally;
+	struct decode_stats stats;
 	const struct pd_piece *piece; /* the last one that it was in; NULL: none yet */
 	const struct feed *feed;      /* where its last stretch was, */
 	uint64_t since;               /* and when that began */
@@ -18,7 +18,7 @@ struct track {
 };
 
 struct feed {
-	struct queue *queue;
+	struct element_queue *queue;
 	const struct stream *stream;
 	struct track *unknown; /* what is nobody's, or NULL */
 	struct track *track;   /* whose the stretch is; NULL: not told */
@@ -34,9 +34,9 @@ struct feed {
 };
 
 struct demux {
-	struct source *source;
+	struct input *input;
 	struct outputs *outputs;
-	struct tally *tally;
+	struct decode_stats *stats;
 	struct feed *feeds;
 	size_t n_feeds;
 	struct track **tracks;
@@ -49,14 +49,14 @@ struct demux {
 	uint64_t done, to_do;
 };
 
-bool demux_needed(const struct source *source)
+bool demux_needed(const struct input *input)
 {
-	const struct streams *s = &source->streams;
-	bool needed = source->shown != NULL;
+	const struct stream_list *s = &input->streams;
+	bool needed = input->shown != NULL;
 
 	for (size_t i = 0; !needed && i < s->n; i++)
 		needed = s->list[i].cpu != UINT32_MAX || s->list[i].n_pieces > 1 || s->list[i].shares;
-	return needed && source->contents->n_pieces;
+	return needed && input->contents->n_pieces;
 }
 
 static uint32_t *slot_of(struct demux *d, uint32_t tid)
@@ -77,7 +77,7 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 		return -ENOMEM;
 	t->stream = *s;
 	t->stream.number = d->n_tracks;
-	t->tally.sync = UINT64_MAX;
+	t->stats.sync = UINT64_MAX;
 	d->tracks[d->n_tracks++] = t;
 	*ret = t;
 	return 0;
@@ -96,9 +96,9 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	s.tid = tid;
 	s.cpu = UINT32_MAX;
 	s.of_threads = true;
-	s.name = streams_name(d->source->contents, tid);
+	s.name = stream_thread_name(d->input->contents, tid);
 	if (!f->stream->of_threads || s.pid == UINT32_MAX)
-		s.pid = streams_pid(&d->source->streams, tid);
+		s.pid = stream_list_pid(&d->input->streams, tid);
 	rc = add_track(d, &s, ret);
 	if (rc == 0)
 		*slot = d->n_tracks;
@@ -120,10 +120,10 @@ static int find_unknown(struct demux *d, struct feed *f, struct track **ret)
 }
 
 /* Whose a stretch is that begins with this unit. */
-static bool find_owner(struct demux *d, const struct feed *f, const struct unit *u, uint32_t *ret)
+static bool find_owner(struct demux *d, const struct feed *f, const struct element_unit *u, uint32_t *ret)
 {
 	uint32_t before, pid = UINT32_MAX, pid_before = UINT32_MAX;
-	const struct runs *runs = d->source->runs;
+	const struct schedule *schedule = d->input->schedule;
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 
 	if (f->stream->of_threads && !f->stream->by_context) {
@@ -134,23 +134,24 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct unit 
 		*ret = u->tid;
 		return true;
 	}
-	if (!d->source->has_clock || !runs_alone(runs, f->stream->source_cpu, lo, hi, ret, &pid))
+	if (!d->input->has_clock || !schedule_only_thread(schedule, f->stream->source_cpu, lo, hi, ret, &pid))
 		return false;
 	/* Its code was looked up in the memory of who ran by the timestamp before: that has to be the same. */
-	return d->source->one_process ||
-	       (runs_alone(runs, f->stream->source_cpu, u->lo, u->lo, &before, &pid_before) && pid == pid_before);
+	return d->input->one_process ||
+	       (schedule_only_thread(schedule, f->stream->source_cpu, u->lo, u->lo, &before, &pid_before) &&
+		pid == pid_before);
 }
 
 static void narrow(const struct demux *d, const struct feed *f, uint64_t *lo, uint64_t *hi)
 {
-	if (d->source->has_clock && f->has_tid)
-		runs_narrow(d->source->runs, f->stream->source_cpu, f->tid, lo, hi);
+	if (d->input->has_clock && f->has_tid)
+		schedule_narrow(d->input->schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
 /* Is told to those who listen only. */
 static bool is_wanted(const struct demux *d, const struct feed *f)
 {
-	int64_t only = d->source->job->only_thread;
+	int64_t only = d->input->job->only_thread;
 
 	return only < 0 || (f->has_tid && f->tid == only);
 }
@@ -162,24 +163,26 @@ static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t 
 
 	for (size_t i = 0; i < d->n_feeds && lo < hi; i++)
 		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu &&
-		    runs_first(d->source->runs, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) && to > lo)
+		    schedule_first(d->input->schedule, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) &&
+		    to > lo)
 			return true;
 	return false;
 }
 
 /* Its thread was nowhere else in the time that it may have been. */
-static bool is_placed(const struct demux *d, const struct feed *f, const struct unit *u)
+static bool is_placed(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
-	const struct runs *runs = d->source->runs;
+	const struct schedule *schedule = d->input->schedule;
 	uint64_t lo = MAX(u->lo, f->after), hi = u->hi, from, to;
 
 	narrow(d, f, &lo, &hi);
-	return d->source->has_clock && runs_first(runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to) &&
+	return d->input->has_clock &&
+	       schedule_first(schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to) &&
 	       !was_elsewhere(d, f, lo, hi);
 }
 
 /* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
-static void weigh(struct demux *d, struct feed *f, const struct unit *u)
+static void weigh(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo, hi, from;
 	uint32_t before = f->tid;
@@ -193,7 +196,7 @@ static void weigh(struct demux *d, struct feed *f, const struct unit *u)
 		f->after = MAX(f->after, f->left);
 	if (f->stream->of_threads && !f->stream->by_context) {
 		f->time = u->piece->origin.time;
-		f->order = (uint64_t)(u->piece - d->source->contents->pieces);
+		f->order = (uint64_t)(u->piece - d->input->contents->pieces);
 		return;
 	}
 	f->order = 0;
@@ -202,43 +205,43 @@ static void weigh(struct demux *d, struct feed *f, const struct unit *u)
 	hi = u->has_at ? u->at : u->hi;
 	f->time = u->has_at || hi == UINT64_MAX ? lo : hi;
 	/* A time at which it surely was somewhere is as good as any: it cannot have been elsewhere. */
-	if (d->source->has_clock && f->has_tid &&
-	    runs_first(d->source->runs, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &f->left))
+	if (d->input->has_clock && f->has_tid &&
+	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &f->left))
 		f->time = MAX(lo, from);
 	f->unsure = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_placed(d, f, u);
 }
 
 /* Of what is not everybody's, only what is certain. */
-static bool is_shown(const struct demux *d, const struct feed *f, const struct unit *u)
+static bool is_shown(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo = u->lo, hi = u->hi;
 
-	if (!d->source->shown)
+	if (!d->input->shown)
 		return true;
 	if (!f->has_tid)
 		return false;
 	narrow(d, f, &lo, &hi);
-	return intervals_hold(d->source->shown, f->tid, lo, hi);
+	return intervals_contain(d->input->shown, f->tid, lo, hi);
 }
 
 static int tell(struct demux *d, struct track *t, const struct element *e)
 {
-	tally_element(&t->tally, e);
+	decode_stats_add_element(&t->stats, e);
 	return outputs_element(d->outputs, e);
 }
 
 /* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed.
  */
-static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t, const struct unit *u)
+static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u)
 {
 	if (f->stream->of_threads || t->since >= d->in_sync)
 		return false;
 	return t->feed != f || f->last != t ||
-	       (d->source->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
+	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
 /* Slices of a thread follow each other where it left by an exception, and nothing was lost. */
-static bool goes_on(const struct demux *d, const struct feed *f, const struct track *t, const struct unit *u)
+static bool goes_on(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u)
 {
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
@@ -250,12 +253,12 @@ static bool goes_on(const struct demux *d, const struct feed *f, const struct tr
 	if (f->stream->of_threads)
 		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL) &&
 		       before->origin.time >= d->whole_since &&
-		       !pd_lost_within(d->source->contents, here->origin.tid, before->origin.time, here->origin.time);
+		       !pd_lost_within(d->input->contents, here->origin.tid, before->origin.time, here->origin.time);
 	/* Slices of CPUs that were recorded at the same time, on another CPU. */
-	return d->source->has_clock && f->time < before->origin.time;
+	return d->input->has_clock && f->time < before->origin.time;
 }
 
-static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct unit *u)
+static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN, .reason = REASON_INIT };
 	bool gap = !t->piece || t->gap || !goes_on(d, f, t, u);
@@ -280,9 +283,9 @@ static void note_end(struct track *t, const struct element *e)
 		t->after_exception = false;
 }
 
-static int tell_unit(struct demux *d, struct feed *f, struct track *t, const struct unit *u)
+static int tell_unit(struct demux *d, struct feed *f, struct track *t, const struct element_unit *u)
 {
-	const struct element *e = queue_elements(f->queue);
+	const struct element *e = element_queue_elements(f->queue);
 	int rc = 0;
 
 	t->stream.config = f->stream->config;
@@ -299,7 +302,7 @@ static int tell_unit(struct demux *d, struct feed *f, struct track *t, const str
 	return rc;
 }
 
-static int take_unit(struct demux *d, struct feed *f, const struct unit *u)
+static int take_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc = 0;
 
@@ -310,42 +313,42 @@ static int take_unit(struct demux *d, struct feed *f, const struct unit *u)
 			f->track = NULL;
 		else if (f->has_tid)
 			rc = find_thread(d, f, f->tid, &f->track);
-		else if (!d->source->shown && u->code)
+		else if (!d->input->shown && u->code)
 			rc = find_unknown(d, f, &f->track);
 	}
 	if (rc == 0 && f->track && is_shown(d, f, u))
 		rc = tell_unit(d, f, f->track, u);
 	else if (rc == 0 && f->track)
 		f->track->gap = true;
-	queue_take(f->queue);
+	element_queue_pop(f->queue);
 	return rc;
 }
 
 /* Its stretch goes out whole. */
-static int take_stretch(struct demux *d, struct feed *f, const struct unit *u)
+static int take_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc;
 
 	do {
 		rc = take_unit(d, f, u);
 		if (rc == 0)
-			rc = queue_head(f->queue, &u);
-		d->done += lane_read(f->queue->lane) - f->read;
-		f->read = lane_read(f->queue->lane);
+			rc = element_queue_head(f->queue, &u);
+		d->done += stream_decoder_bytes_read(f->queue->decoder) - f->read;
+		f->read = stream_decoder_bytes_read(f->queue->decoder);
 	} while (rc == 0 && u && !u->first);
 	f->weighed = false;
-	job_progress(d->source->job, d->done, d->to_do);
+	job_progress(d->input->job, d->done, d->to_do);
 	return rc;
 }
 
 /* The stream whose next stretch began first; *ret NULL: all have ended. */
-static int pick(struct demux *d, struct feed **ret, const struct unit **ret_unit)
+static int pick(struct demux *d, struct feed **ret, const struct element_unit **ret_unit)
 {
 	*ret = NULL;
 	for (size_t i = 0; i < d->n_feeds; i++) {
 		struct feed *f = &d->feeds[i];
-		const struct unit *u;
-		int rc = queue_head(f->queue, &u);
+		const struct element_unit *u;
+		int rc = element_queue_head(f->queue, &u);
 
 		if (rc < 0)
 			return rc;
@@ -378,12 +381,12 @@ static int find_in_sync(struct demux *d)
 	for (size_t i = 0; d->n_feeds > 1 && i < d->n_feeds; i++) {
 		struct feed *f = &d->feeds[i];
 		const struct stream *s = f->stream;
-		const struct unit *u;
+		const struct element_unit *u;
 		int rc;
 
 		if (s->of_threads || !s->n_pieces || !s->pieces[0].offset)
 			continue;
-		rc = queue_head(f->queue, &u);
+		rc = element_queue_head(f->queue, &u);
 		if (rc < 0)
 			return rc;
 		if (u)
@@ -394,7 +397,7 @@ static int find_in_sync(struct demux *d)
 
 static int open_feeds(struct demux *d)
 {
-	const struct streams *s = &d->source->streams;
+	const struct stream_list *s = &d->input->streams;
 
 	d->feeds = calloc(s->n + 1, sizeof(*d->feeds));
 	d->tracks = calloc(TRACKS_MAX + s->n, sizeof(*d->tracks));
@@ -403,7 +406,7 @@ static int open_feeds(struct demux *d)
 		return -ENOMEM;
 	for (; d->n_feeds < s->n; d->n_feeds++) {
 		struct feed *f = &d->feeds[d->n_feeds];
-		int rc = queue_open(d->source, &s->list[d->n_feeds], &f->queue);
+		int rc = element_queue_open(d->input, &s->list[d->n_feeds], &f->queue);
 
 		if (rc < 0)
 			return rc;
@@ -417,7 +420,7 @@ static int open_feeds(struct demux *d)
 static int run(struct demux *d)
 {
 	struct feed *f = NULL;
-	const struct unit *u = NULL;
+	const struct element_unit *u = NULL;
 	int rc;
 
 	do {
@@ -448,16 +451,16 @@ static void count(struct demux *d, json_object *threads)
 	for (uint32_t i = 0; i < d->n_tracks; i++) {
 		if (!d->tracks[i]->piece)
 			continue;
-		demux_note(threads, &d->tracks[i]->stream, &d->tracks[i]->tally, false);
-		tally_add(d->tally, &d->tracks[i]->tally);
+		demux_add_thread(threads, &d->tracks[i]->stream, &d->tracks[i]->stats, false);
+		decode_stats_sum(d->stats, &d->tracks[i]->stats);
 	}
 	for (size_t i = 0; i < d->n_feeds; i++)
-		tally_add(d->tally, lane_tally(d->feeds[i].queue->lane));
+		decode_stats_sum(d->stats, stream_decoder_stats(d->feeds[i].queue->decoder));
 }
 
-int demux_run(struct source *source, struct outputs *outputs, struct tally *tally, json_object *threads)
+int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads)
 {
-	struct demux d = { .source = source, .outputs = outputs, .tally = tally };
+	struct demux d = { .input = input, .outputs = outputs, .stats = stats };
 	int rc = open_feeds(&d);
 
 	if (rc == 0)
@@ -467,13 +470,12 @@ int demux_run(struct source *source, struct outputs *outputs, struct tally *tall
 	if (rc == 0)
 		count(&d, threads);
 	if (rc == 0 && d.unsure)
-		source_warn(
-		    source,
-		    "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
-		    "other CPUs is not certain",
-		    (unsigned long long)d.unsure);
+		input_warn(input,
+			   "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
+			   "other CPUs is not certain",
+			   (unsigned long long)d.unsure);
 	for (size_t i = 0; i < d.n_feeds; i++)
-		queue_close(d.feeds[i].queue);
+		element_queue_close(d.feeds[i].queue);
 	for (uint32_t i = 0; i < d.n_tracks; i++)
 		free(d.tracks[i]);
 	free(d.tracks);
@@ -482,7 +484,7 @@ int demux_run(struct source *source, struct outputs *outputs, struct tally *tall
 	return rc;
 }
 
-void demux_note(json_object *threads, const struct stream *s, const struct tally *t, bool with_bytes)
+void demux_add_thread(json_object *threads, const struct stream *s, const struct decode_stats *t, bool with_bytes)
 {
 	json_object *o = json_object_new_object();
 
@@ -502,7 +504,7 @@ void demux_note(json_object *threads, const struct stream *s, const struct tally
 		json_add_u64(o, "id", s->config.trace_id);
 	if (t->sync != UINT64_MAX)
 		json_add_u64(o, "sync", t->sync);
-	tally_json(t, o);
+	decode_stats_json(t, o);
 	if (!with_bytes) {
 		json_object_object_del(o, "bytes");
 		json_object_object_del(o, "decoded");

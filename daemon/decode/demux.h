@@ -16,15 +16,15 @@
 #define CSIGHT_DECODE_DEMUX_H
 
 #include "daemon/decode/outputs.h"
-#include "daemon/decode/tally.h"
+#include "daemon/decode/decode-stats.h"
 
 /* Whether there is anything to put together: else streams are what threads did. */
-bool demux_needed(const struct source *source);
+bool demux_needed(const struct input *input);
 
 /* tally: of all; threads: an array that each thread is added to, with its counts. */
-int demux_run(struct source *source, struct outputs *outputs, struct tally *tally, json_object *threads);
+int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads);
 
 /* What a stream is of, and what was counted of it. */
-void demux_note(json_object *threads, const struct stream *s, const struct tally *t, bool with_bytes);
+void demux_add_thread(json_object *threads, const struct stream *s, const struct decode_stats *t, bool with_bytes);
 
 #endif

@@ -13,7 +13,7 @@
 enum { FLUSH_AT = 256 << 10 };
 
 /* Items go out one by one, so that a long list costs no memory. */
-struct info {
+struct info_writer {
 	const struct pd_contents *contents;
 	bool json;
 	int fd, error;
@@ -21,7 +21,7 @@ struct info {
 	bool first;
 };
 
-static void put_flush(struct info *i, size_t least)
+static void put_flush(struct info_writer *i, size_t least)
 {
 	if (i->out.size < least)
 		return;
@@ -32,7 +32,7 @@ static void put_flush(struct info *i, size_t least)
 	buf_clear(&i->out);
 }
 
-static void put_json(struct info *i, json_object *o)
+static void put_json(struct info_writer *i, json_object *o)
 {
 	size_t size = 0;
 	const char *text =
@@ -47,7 +47,7 @@ static void put_json(struct info *i, json_object *o)
 	put_flush(i, FLUSH_AT);
 }
 
-static void begin_list(struct info *i, const char *name)
+static void begin_list(struct info_writer *i, const char *name)
 {
 	if (i->json)
 		buf_printf(&i->out, ",\"%s\":[", name);
@@ -56,19 +56,19 @@ static void begin_list(struct info *i, const char *name)
 	i->first = true;
 }
 
-static void end_list(struct info *i)
+static void end_list(struct info_writer *i)
 {
 	if (i->json)
 		buf_add(&i->out, "]", 1);
 }
 
-struct source {
+struct trace_unit {
 	uint64_t magic;
 	const char *name;
 	const char *registers[PD_PARAMS_MAX];
 };
 
-static const struct source sources[] = {
+static const struct trace_unit sources[] = {
 	{ PD_MAGIC_ETMV3, "ETMv3", { "ETMCR", "ETMTRACEIDR", "ETMCCER", "ETMIDR" } },
 	{ PD_MAGIC_ETMV4,
 	  "ETMv4",
@@ -79,11 +79,11 @@ static const struct source sources[] = {
 	    "TS_SOURCE" } },
 };
 
-static void put_cpu(struct info *i, const struct pd_cpu *cpu)
+static void put_cpu(struct info_writer *i, const struct pd_cpu *cpu)
 {
-	static const struct source unknown = { 0, "unknown", { NULL } };
+	static const struct trace_unit unknown = { 0, "unknown", { NULL } };
 	json_object *o = NULL, *registers = NULL;
-	const struct source *s = &unknown;
+	const struct trace_unit *s = &unknown;
 
 	for (size_t n = 0; n < ELEMENTS(sources); n++)
 		if (sources[n].magic == cpu->magic)
@@ -113,7 +113,7 @@ static void put_cpu(struct info *i, const struct pd_cpu *cpu)
 	put_json(i, o);
 }
 
-static void put_hw_id(struct info *i, const struct pd_hw_id *h)
+static void put_hw_id(struct info_writer *i, const struct pd_hw_id *h)
 {
 	json_object *o;
 
@@ -139,7 +139,7 @@ static const struct {
 	{ PD_AUX_COLLISION, "collision" },
 };
 
-static void put_aux(struct info *i, const struct pd_piece *p)
+static void put_aux(struct info_writer *i, const struct pd_piece *p)
 {
 	const char *format = p->flags & PD_AUX_RAW ? "raw" : "formatted";
 	json_object *o, *flags;
@@ -176,7 +176,7 @@ static void put_aux(struct info *i, const struct pd_piece *p)
 	put_json(i, o);
 }
 
-static void put_thread(struct info *i, const struct pd_comm *c)
+static void put_thread(struct info_writer *i, const struct pd_comm *c)
 {
 	json_object *o;
 
@@ -193,7 +193,7 @@ static void put_thread(struct info *i, const struct pd_comm *c)
 	put_json(i, o);
 }
 
-static void put_task(struct info *i, const struct pd_task *t)
+static void put_task(struct info_writer *i, const struct pd_task *t)
 {
 	json_object *o;
 
@@ -210,7 +210,7 @@ static void put_task(struct info *i, const struct pd_task *t)
 	put_json(i, o);
 }
 
-static void put_map(struct info *i, const struct pd_map *m)
+static void put_map(struct info_writer *i, const struct pd_map *m)
 {
 	char id[2 * PD_BUILD_ID_MAX + 1] = "", prot[4] = "---";
 	json_object *o;
@@ -238,7 +238,7 @@ static void put_map(struct info *i, const struct pd_map *m)
 	put_json(i, o);
 }
 
-static void put_head_json(struct info *i)
+static void put_head_json(struct info_writer *i)
 {
 	const struct pd_contents *c = i->contents;
 	json_object *o = json_object_new_object(), *counts = json_object_new_object();
@@ -275,7 +275,7 @@ static void put_head_json(struct info *i)
 	json_object_put(o);
 }
 
-static void put_head_text(struct info *i)
+static void put_head_text(struct info_writer *i)
 {
 	const struct pd_contents *c = i->contents;
 	struct buf *b = &i->out;
@@ -315,7 +315,7 @@ static void put_head_text(struct info *i)
 		end_list(i);                          \
 	} while (0)
 
-static void put_device(struct info *i, const struct snapshot_device *d)
+static void put_device(struct info_writer *i, const struct snapshot_device *d)
 {
 	json_object *o = json_object_new_object(), *registers = json_object_new_object();
 
@@ -338,7 +338,7 @@ static void put_device(struct info *i, const struct snapshot_device *d)
 		json_object_put(o);
 }
 
-static void put_snapshot_buffer(struct info *i, const struct snapshot_buffer *b)
+static void put_snapshot_buffer(struct info_writer *i, const struct snapshot_buffer *b)
 {
 	const char *format = b->formatted ? "formatted" : "raw";
 	json_object *o;
@@ -354,7 +354,7 @@ static void put_snapshot_buffer(struct info *i, const struct snapshot_buffer *b)
 	put_json(i, o);
 }
 
-static void put_link(struct info *i, const struct snapshot_link *l)
+static void put_link(struct info_writer *i, const struct snapshot_link *l)
 {
 	json_object *o;
 
@@ -368,7 +368,7 @@ static void put_link(struct info *i, const struct snapshot_link *l)
 	put_json(i, o);
 }
 
-static void put_dump(struct info *i, const struct snapshot_dump *d)
+static void put_dump(struct info_writer *i, const struct snapshot_dump *d)
 {
 	json_object *o;
 
@@ -390,7 +390,7 @@ static void put_dump(struct info *i, const struct snapshot_dump *d)
 
 int info_write_snapshot(const struct snapshot *s, bool json, int fd)
 {
-	struct info i = { .json = json, .fd = fd };
+	struct info_writer i = { .json = json, .fd = fd };
 
 	buf_printf(&i.out, json ? "{\"input\":\"snapshot\"" : "Arm trace snapshot\n");
 	PUT_LIST(&i, "buffers", s->buffers, s->n_buffers, put_snapshot_buffer);
@@ -407,7 +407,7 @@ int info_write_snapshot(const struct snapshot *s, bool json, int fd)
 
 int info_write(const struct pd_contents *c, bool json, int fd)
 {
-	struct info i = { .contents = c, .json = json, .fd = fd };
+	struct info_writer i = { .contents = c, .json = json, .fd = fd };
 
 	if (json)
 		put_head_json(&i);

@@ -10,7 +10,7 @@
 
 enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_OUTPUTS_MAX + 2 };
 
-int job_why(struct job *j, int error, const char *fmt, ...)
+int job_why(struct decode_job *j, int error, const char *fmt, ...)
 {
 	va_list args;
 
@@ -43,7 +43,7 @@ static int receive(int socket, int *fds, size_t *n_fds, json_object **ret)
 	return rc;
 }
 
-static int read_outputs(struct job *j, const int *fds, size_t n_fds)
+static int read_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	json_object *list;
 	int rc = json_get(j->start, "outputs", json_type_array, &list);
@@ -57,14 +57,14 @@ static int read_outputs(struct job *j, const int *fds, size_t n_fds)
 
 		if (!json_object_is_type(name, json_type_string))
 			return -EBADMSG;
-		j->outputs[i] = (struct job_output){ json_object_get_string(name), fds[i] };
+		j->outputs[i] = (struct decode_output_fd){ json_object_get_string(name), fds[i] };
 	}
 	j->n_outputs = n_fds;
 	j->info = n_fds == 1 && strncmp(j->outputs[0].format, "info", 4) == 0;
 	return 0;
 }
 
-static int read_start(struct job *j, const int *fds, size_t n_fds)
+static int read_start(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	const char *type;
 	bool code = false;
@@ -103,9 +103,9 @@ static int read_start(struct job *j, const int *fds, size_t n_fds)
 	return read_outputs(j, fds + 1 + code, n_fds - 1 - code);
 }
 
-int job_receive(int socket, struct job *ret)
+int job_receive(int socket, struct decode_job *ret)
 {
-	struct job j = { .socket = socket, .input = -1, .code = -1 };
+	struct decode_job j = { .socket = socket, .input = -1, .code = -1 };
 	int fds[FDS_MAX], rc;
 	size_t n_fds = FDS_MAX;
 
@@ -134,7 +134,7 @@ static int send_json(int socket, json_object *o, int fd)
 }
 
 /* What comes back is of the same type, with a descriptor or a reason. */
-static int ask(struct job *j, json_object *question, json_object **ret_answer, int *ret_fd, char *ret_reason,
+static int ask(struct decode_job *j, json_object *question, json_object **ret_answer, int *ret_fd, char *ret_reason,
 	       size_t reason_size)
 {
 	_cleanup_json_ json_object *answer = NULL;
@@ -158,8 +158,8 @@ static int ask(struct job *j, json_object *question, json_object **ret_answer, i
 	return 0;
 }
 
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, const char *debug,
-	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
+int job_image(struct decode_job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+	      const char *debug, uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
 	_cleanup_close_ int fd = -1;
@@ -185,7 +185,7 @@ int job_image(struct job *j, uint32_t index, const char *path, const char *build
 	return 0;
 }
 
-int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size)
+int job_file(struct decode_job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
 
@@ -194,7 +194,7 @@ int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, siz
 	return ask(j, question, &answer, ret_fd, ret_reason, reason_size);
 }
 
-int job_table(struct job *j, const char *key, int *ret_fd)
+int job_table(struct decode_job *j, const char *key, int *ret_fd)
 {
 	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
 	char reason[64];
@@ -204,7 +204,7 @@ int job_table(struct job *j, const char *key, int *ret_fd)
 	return ask(j, question, &answer, ret_fd, reason, sizeof(reason));
 }
 
-int job_keep(struct job *j, const char *key, int fd)
+int job_keep(struct decode_job *j, const char *key, int fd)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -213,7 +213,7 @@ int job_keep(struct job *j, const char *key, int fd)
 	return send_json(j->socket, o, fd);
 }
 
-void job_progress(struct job *j, uint64_t done, uint64_t total)
+void job_progress(struct decode_job *j, uint64_t done, uint64_t total)
 {
 	_cleanup_json_ json_object *o = NULL;
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
@@ -246,7 +246,7 @@ static void cut_list(json_object *o, const char *key, size_t most)
 	json_add_u64(o, omitted, before + n - most);
 }
 
-int job_result(struct job *j, json_object *result)
+int job_result(struct decode_job *j, json_object *result)
 {
 	int rc = send_json(j->socket, result, -1);
 
@@ -258,7 +258,7 @@ int job_result(struct job *j, json_object *result)
 	return rc;
 }
 
-int job_failed(struct job *j, const char *reason)
+int job_failed(struct decode_job *j, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 

@@ -11,12 +11,12 @@
 
 enum { JOB_REASON_MAX = 512 };
 
-struct job_output {
+struct decode_output_fd {
 	const char *format; /* within the start message */
 	int fd;
 };
 
-struct job {
+struct decode_job {
 	int socket;
 	json_object *start;              /* the message */
 	json_object *options, *snapshot; /* within it, or NULL */
@@ -29,7 +29,7 @@ struct job {
 	bool inlines;                    /* are frames */
 	bool tables;                     /* of other jobs are to be had */
 	uint32_t workers;                /* threads that decode; 0: as many as there are CPUs */
-	struct job_output outputs[DECODER_OUTPUTS_MAX];
+	struct decode_output_fd outputs[DECODER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info;                   /* the one output is of what the input is */
 	int64_t only_thread;         /* -1: all */
@@ -38,33 +38,33 @@ struct job {
 };
 
 /* Waits for the start message. -EBADMSG, -EPIPE. Descriptors last as long as the process. */
-int job_receive(int socket, struct job *ret);
+int job_receive(int socket, struct decode_job *ret);
 
 /*
  * Asks the owner for an image, or its debug file: the name that it has by the image, or ""; NULL for the image itself.
  * *ret_fd is -1 where there is none, with a reason in ret_reason.
  */
-int job_image(struct job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode, const char *debug,
-	      uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
+int job_image(struct decode_job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
+	      const char *debug, uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /* Asks the owner for a file beneath the input's directory; as job_image(). */
-int job_file(struct job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
+int job_file(struct decode_job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
 
 /*
  * Asks the owner for what job_keep() gave it under the same key, in this job or another of the same user. *ret_fd is -1
  * where there is none. Only where there are tables.
  */
-int job_table(struct job *j, const char *key, int *ret_fd);
-int job_keep(struct job *j, const char *key, int fd);
+int job_table(struct decode_job *j, const char *key, int *ret_fd);
+int job_keep(struct decode_job *j, const char *key, int fd);
 
 /* Tells how far it is, at most some times a second. */
-void job_progress(struct job *j, uint64_t done, uint64_t total);
+void job_progress(struct decode_job *j, uint64_t done, uint64_t total);
 
 /* result is borrowed. Where it is too long for a message, the lists that it names in "threads" and "images" are cut. */
-int job_result(struct job *j, json_object *result);
-int job_failed(struct job *j, const char *reason);
+int job_result(struct decode_job *j, json_object *result);
+int job_failed(struct decode_job *j, const char *reason);
 
 /* Keeps a reason for job_failed(), and returns error. */
-int job_why(struct job *j, int error, const char *fmt, ...) _printf_(3, 4);
+int job_why(struct decode_job *j, int error, const char *fmt, ...) _printf_(3, 4);
 
 #endif

@@ -1,25 +1,26 @@
 # csight-decode: all of it but main() is a convenience library, which the tests link.
 noinst_LTLIBRARIES += daemon/decode/libdecode.la
 daemon_decode_libdecode_la_SOURCES = \
-	daemon/decode/autofdo.c \
 	daemon/decode/cage.c daemon/decode/cage.h \
-	daemon/decode/calls.c \
+	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \
 	daemon/decode/demux.c daemon/decode/demux.h \
+	daemon/decode/element-queue.c daemon/decode/element-queue.h \
 	daemon/decode/info.c daemon/decode/info.h \
+	daemon/decode/input-perf.c \
+	daemon/decode/input-snapshot.c \
+	daemon/decode/input-store.c \
+	daemon/decode/input.c daemon/decode/input.h \
+	daemon/decode/intervals.c daemon/decode/intervals.h \
 	daemon/decode/job.c daemon/decode/job.h \
-	daemon/decode/lane.c daemon/decode/lane.h \
+	daemon/decode/output-autofdo.c \
+	daemon/decode/output-calls.c \
+	daemon/decode/output-text.c \
 	daemon/decode/output.h \
 	daemon/decode/outputs.c daemon/decode/outputs.h \
-	daemon/decode/queue.c daemon/decode/queue.h \
-	daemon/decode/runs.c daemon/decode/runs.h \
-	daemon/decode/source-perf.c \
-	daemon/decode/source-snapshot.c \
-	daemon/decode/source-store.c \
-	daemon/decode/source.c daemon/decode/source.h \
-	daemon/decode/stream.c daemon/decode/stream.h \
-	daemon/decode/tally.c daemon/decode/tally.h \
-	daemon/decode/text.c
+	daemon/decode/schedule.c daemon/decode/schedule.h \
+	daemon/decode/stream-decoder.c daemon/decode/stream-decoder.h \
+	daemon/decode/stream.c daemon/decode/stream.h
 daemon_decode_libdecode_la_LIBADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \
 	lib/etm/libetm.la lib/coresight/libcoresight.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/decoder/libdecoder.la \
 	lib/base/libbase.la

@@ -50,7 +50,7 @@ static struct child children[JOBS_MAX];
 
 static int run_job(int sock, uint64_t id)
 {
-	struct job job = { .socket = sock };
+	struct decode_job job = { .socket = sock };
 	char name[32], reason[128];
 	unsigned cage;
 	int rc;

@@ -4,7 +4,7 @@
  *   elements   lib/etm/element.h, each line behind the trace ID in hexadecimal
  *   pcs        the address of every executed instruction, in hexadecimal, one a line
  *   packets    each packet of the trace: offset, bytes, name and fields
- *   autofdo    autofdo.c has it: counts by file, of all streams
+ *   autofdo    output-autofdo.c has it: counts by file, of all streams
  *   none       nothing; what is counted is counted all the same
  *
  * Before what comes of another stream stands a comment line: "# thread TID", or "# cpu N" where it is a CPU's.
@@ -42,14 +42,14 @@ struct output {
 int output_text_new(const char *format, int fd, struct output **ret);
 
 /* The source outlives them. -EOPNOTSUPP: its code is of no files. */
-struct source;
-int output_autofdo_new(struct source *source, int fd, struct output **ret);
+struct input;
+int output_autofdo_new(struct input *input, int fd, struct output **ret);
 
 /*
  * One for all the formats that are made of calls, as store is the ground of all; it takes its descriptors from the job.
  * Passes over formats of other kinds; *ret is NULL where there was none of its own.
  */
-int output_calls_new(const struct source *source, struct output **ret);
+int output_calls_new(const struct input *input, struct output **ret);
 bool output_is_calls(const char *format);
 
 /* Regions that suffice for it, or NULL; as long as it lasts. */

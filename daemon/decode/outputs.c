@@ -7,9 +7,9 @@ int outputs_failed(struct outputs *o, size_t i, int rc)
 	return job_why(o->job, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
 }
 
-static int open_output(struct outputs *o, struct source *source, const struct job_output *wanted)
+static int open_output(struct outputs *o, struct input *input, const struct decode_output_fd *wanted)
 {
-	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(source, wanted->fd, &o->list[o->n])
+	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(input, wanted->fd, &o->list[o->n])
 							: output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
 
 	if (rc == -EOPNOTSUPP)
@@ -23,17 +23,17 @@ static int open_output(struct outputs *o, struct source *source, const struct jo
 	return 0;
 }
 
-int outputs_open(struct outputs *o, struct source *source)
+int outputs_open(struct outputs *o, struct input *input)
 {
 	int rc;
 
-	o->job = source->job;
-	rc = output_calls_new(source, &o->calls);
+	o->job = input->job;
+	rc = output_calls_new(input, &o->calls);
 	if (rc == 0 && o->calls)
 		o->list[o->n++] = o->calls;
 	for (size_t i = 0; rc == 0 && i < o->job->n_outputs; i++)
 		if (!output_is_calls(o->job->outputs[i].format))
-			rc = open_output(o, source, &o->job->outputs[i]);
+			rc = open_output(o, input, &o->job->outputs[i]);
 	return rc;
 }
 

@@ -3,17 +3,17 @@
 #define CSIGHT_DECODE_OUTPUTS_H
 
 #include "daemon/decode/output.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 
 struct outputs {
-	struct job *job;
+	struct decode_job *job;
 	struct output *list[DECODER_OUTPUTS_MAX];
 	size_t n;
 	struct output *calls; /* among them, or NULL */
 	bool packets;         /* somebody wants them: their text costs more than all the rest */
 };
 
-int outputs_open(struct outputs *o, struct source *source);
+int outputs_open(struct outputs *o, struct input *input);
 /* Where all of them can do without ranges that stay within a region; else NULL. */
 const struct element_regions *outputs_regions(struct outputs *o);
 int outputs_begin(struct outputs *o, const struct stream *s);

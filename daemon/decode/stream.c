@@ -16,7 +16,7 @@ static int compare_tids(const void *left, const void *right)
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
-static int find_owners(const struct pd_contents *c, struct streams *s)
+static int find_owners(const struct pd_contents *c, struct stream_list *s)
 {
 	size_t n = 0;
 
@@ -39,7 +39,7 @@ static int find_owners(const struct pd_contents *c, struct streams *s)
 	return 0;
 }
 
-uint32_t streams_pid(const struct streams *s, uint32_t tid)
+uint32_t stream_list_pid(const struct stream_list *s, uint32_t tid)
 {
 	struct pd_task key = { .tid = tid }, *found = NULL;
 
@@ -48,7 +48,7 @@ uint32_t streams_pid(const struct streams *s, uint32_t tid)
 	return found ? found->pid : UINT32_MAX;
 }
 
-bool stream_context(const struct stream *s, const struct engine_context *context, uint32_t *ret)
+bool stream_thread_id(const struct stream *s, const struct engine_context *context, uint32_t *ret)
 {
 	enum { TRACED = 1 << 7, FROM_CONTEXTIDR = 1 << 15 }; /* TRCCONFIGR.VMID, VMIDOPT */
 	bool wide = (s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE) &&
@@ -142,7 +142,7 @@ static const struct pd_cpu *cpu_of(const struct pd_contents *c, const struct pd_
 	return c->n_cpus ? &c->cpus[0] : NULL;
 }
 
-const char *streams_name(const struct pd_contents *c, uint32_t tid)
+const char *stream_thread_name(const struct pd_contents *c, uint32_t tid)
 {
 	const char *name = "";
 
@@ -196,8 +196,8 @@ static int compare_streams(const void *left, const void *right)
 	return (int)a->config.trace_id - (int)b->config.trace_id;
 }
 
-void streams_configure(const struct pd_contents *c, const struct stream *s, const struct pd_piece *piece,
-		       struct engine_config *ret)
+void stream_configure(const struct pd_contents *c, const struct stream *s, const struct pd_piece *piece,
+		      struct engine_config *ret)
 {
 	const struct pd_cpu *cpu = s->formatted || s->cpu != UINT32_MAX ? NULL : cpu_of(c, piece);
 	struct stream of_piece = *s;
@@ -207,9 +207,9 @@ void streams_configure(const struct pd_contents *c, const struct stream *s, cons
 	*ret = cpu && of_piece.supported ? of_piece.config : s->config;
 }
 
-int streams_find(const struct pd_contents *c, int64_t only_thread, enum pd_slices slices, struct streams *ret)
+int stream_list_find(const struct pd_contents *c, int64_t only_thread, enum pd_slices slices, struct stream_list *ret)
 {
-	struct streams s = { 0 };
+	struct stream_list s = { 0 };
 	struct buf list = { 0 };
 	int rc = find_owners(c, &s);
 
@@ -228,8 +228,8 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, enum pd_slice
 		}
 		stream.pid = p->origin.pid;
 		if (stream.pid == UINT32_MAX && p->cpu == UINT32_MAX)
-			stream.pid = streams_pid(&s, p->tid);
-		stream.name = streams_name(c, p->tid);
+			stream.pid = stream_list_pid(&s, p->tid);
+		stream.name = stream_thread_name(c, p->tid);
 		/* Frames may hold what other CPUs did meanwhile. */
 		stream.of_threads = p->cpu == UINT32_MAX || (slices == PD_SLICES_OF_THREADS && p->flags & PD_AUX_RAW);
 		if (only_thread < 0 || p->cpu != UINT32_MAX || p->tid == only_thread)
@@ -239,7 +239,7 @@ int streams_find(const struct pd_contents *c, int64_t only_thread, enum pd_slice
 		rc = buf_error(&list);
 	if (rc < 0) {
 		buf_done(&list);
-		streams_done(&s);
+		stream_list_done(&s);
 		return rc;
 	}
 	s.list = (struct stream *)list.data;
@@ -261,8 +261,8 @@ static void add_unknown(struct buf *list, const struct stream *like, uint8_t id)
 	buf_add(list, &s, sizeof(s));
 }
 
-int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
-		 void *user)
+int stream_list_filter(struct stream_list *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
+		       void *user)
 {
 	struct buf list = { 0 };
 	size_t next;
@@ -301,9 +301,9 @@ int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *
 	return 0;
 }
 
-void streams_done(struct streams *s)
+void stream_list_done(struct stream_list *s)
 {
 	free(s->list);
 	free(s->owners);
-	*s = (struct streams){ 0 };
+	*s = (struct stream_list){ 0 };
 }

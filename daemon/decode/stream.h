@@ -34,7 +34,7 @@ struct stream {
 	bool shares; /* another stream, before it, has the same bytes */
 };
 
-struct streams {
+struct stream_list {
 	struct stream *list;
 	size_t n;
 	struct pd_task *owners; /* sorted by tid: which process a thread belongs to */
@@ -45,14 +45,15 @@ struct streams {
  * What is in *ret points into the contents. only_thread -1: all; else buffers of other threads are left out. slices:
  * what those of CPUs' buffers are.
  */
-int streams_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices, struct streams *ret);
+int stream_list_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices,
+		     struct stream_list *ret);
 
 /* Of a piece: a thread's raw bytes come from the CPU on which it ran. */
-void streams_configure(const struct pd_contents *contents, const struct stream *s, const struct pd_piece *piece,
-		       struct engine_config *ret);
+void stream_configure(const struct pd_contents *contents, const struct stream *s, const struct pd_piece *piece,
+		      struct engine_config *ret);
 
 /* Of a thread, from its last record; "": none. */
-const char *streams_name(const struct pd_contents *contents, uint32_t tid);
+const char *stream_thread_name(const struct pd_contents *contents, uint32_t tid);
 
 enum { TRACE_IDS = 128 };
 
@@ -60,14 +61,14 @@ enum { TRACE_IDS = 128 };
  * Of streams out of frames, keeps those whose trace IDs the frames have, and adds those that nothing else tells of: ids
  * says which there are in a stream's pieces. What it returned where that was negative.
  */
-int streams_keep(struct streams *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
-		 void *user);
-void streams_done(struct streams *s);
+int stream_list_filter(struct stream_list *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
+		       void *user);
+void stream_list_done(struct stream_list *s);
 
 /* The context ID that Linux gives to threads: that of EL1, or of EL2 where the kernel runs there. False: not told. */
-bool stream_context(const struct stream *s, const struct engine_context *context, uint32_t *ret);
+bool stream_thread_id(const struct stream *s, const struct engine_context *context, uint32_t *ret);
 
 /* The process of a thread; UINT32_MAX: not known. */
-uint32_t streams_pid(const struct streams *s, uint32_t tid);
+uint32_t stream_list_pid(const struct stream_list *s, uint32_t tid);
 
 #endif

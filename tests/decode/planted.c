@@ -323,7 +323,7 @@ static const struct {
 	{ "abort", try_abort },
 };
 
-static void tell(struct job *job, bool achieved)
+static void tell(struct decode_job *job, bool achieved)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -333,7 +333,7 @@ static void tell(struct job *job, bool achieved)
 	job_result(job, o);
 }
 
-int decode_run(struct job *job)
+int decode_run(struct decode_job *job)
 {
 	struct try t = { .output = job->outputs[0].fd };
 	const char *name = "open"; /* so that csight decode can run it, too */

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "client/finder.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
@@ -17,10 +17,10 @@
 enum { SNAPSHOT_JSON_MAX = 64 << 20, CHUNK = 1 << 20 };
 
 struct trace_source {
-	struct source *source;
+	struct input *source;
 	struct stream stream;
 	const struct pd_piece *piece;
-	struct job job;
+	struct decode_job job;
 	json_object *warnings;
 	struct finder finder;
 	int owner; /* its end of the job's socket */
@@ -96,8 +96,8 @@ static int open_source(struct trace_source *s)
 	s->owner = pair[1];
 	if (pthread_create(&s->thread, NULL, answer, s) != 0)
 		return -ENOMEM;
-	rc = strcmp(s->job.type, "perf.data") == 0 ? source_perf_open(&s->job, s->warnings, &s->source)
-						   : source_snapshot_open(&s->job, s->warnings, &s->source);
+	rc = strcmp(s->job.type, "perf.data") == 0 ? input_perf_open(&s->job, s->warnings, &s->source)
+						   : input_snapshot_open(&s->job, s->warnings, &s->source);
 	close(s->job.socket);
 	pthread_join(s->thread, NULL);
 	close(s->owner);
@@ -129,7 +129,7 @@ static int keep_run(void *user, const struct deframe_run *run)
 }
 
 /* All of a piece: raw, or out of its frames. */
-static int read_piece(struct source *s, const struct pd_piece *piece, struct buf *ret)
+static int read_piece(struct input *s, const struct pd_piece *piece, struct buf *ret)
 {
 	uint64_t at = 0;
 	ssize_t n = 1;
@@ -262,7 +262,7 @@ int trace_load(const char *input, int id, struct trace *ret)
 		trace_done(&t);
 		return rc;
 	}
-	streams_configure(s->source->contents, &s->stream, s->piece, &t.config);
+	stream_configure(s->source->contents, &s->stream, s->piece, &t.config);
 	t.memory = (struct engine_memory){ read_code, code_version, s->source->by_space, s };
 	*ret = t;
 	return 0;
@@ -272,7 +272,7 @@ void trace_done(struct trace *t)
 {
 	struct trace_source *s = t->source;
 
-	source_close(s->source);
+	input_close(s->source);
 	closep(&s->job.input);
 	closep(&s->job.code);
 	closep(&s->finder.dir);

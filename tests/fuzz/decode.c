@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int pair[2], fds[7], n = 0, rc;
 	pthread_t thread;
-	struct job job;
+	struct decode_job job;
 
 	fuzz_guard();
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);

@@ -91,7 +91,7 @@ static void ended(int fd)
 
 static void start(int fd)
 {
-	struct job j;
+	struct decode_job j;
 
 	if (job_receive(fd, &j) < 0)
 		return;
@@ -105,7 +105,7 @@ static void start(int fd)
 
 static void image(int fd)
 {
-	struct job j = { .socket = fd };
+	struct decode_job j = { .socket = fd };
 	char reason[16];
 	int got = -1;
 

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(pd_closep) struct pd_file *f = NULL;
 	const struct pd_contents *c;
 	struct pd_problem problem = { 0 };
-	struct streams s;
+	struct stream_list s;
 	size_t sum = 0;
 
 	if (pd_open(fd, &f, &c, &problem) < 0)
@@ -50,11 +50,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sum += touch(c->version) + touch(c->release) + touch(c->arch) + touch(c->damage.cause);
 	read_pieces(f, c);
 	for (unsigned slices = PD_SLICES_UNKNOWN; slices <= PD_SLICES_OF_CPUS; slices++) {
-		if (streams_find(c, -1, slices, &s) < 0)
+		if (stream_list_find(c, -1, slices, &s) < 0)
 			continue;
 		for (size_t i = 0; i < s.n; i++)
-			sum += touch(s.list[i].name) + streams_pid(&s, s.list[i].tid);
-		streams_done(&s);
+			sum += touch(s.list[i].name) + stream_list_pid(&s, s.list[i].tid);
+		stream_list_done(&s);
 	}
 	return sum == SIZE_MAX;
 }

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "daemon/decode/info.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
@@ -24,8 +24,8 @@ static const char unknown_name[] = "//unknown";
 /* And for the copy of what the program calls its code, among a snapshot's images. */
 static const char perf_map_name[] = "//perf-map";
 
-struct perf {
-	struct source source;
+struct perf_input {
+	struct input input;
 	struct pd_file *file;
 	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
 	bool has_ctxid;
@@ -62,23 +62,23 @@ static bool has_rings(const struct pd_contents *c)
 }
 
 /* The emulator's stamps are records' times already, and it has a buffer for each thread; a trace unit's never are. */
-static void find_clock(struct source *s)
+static void find_clock(struct input *in)
 {
-	const struct pd_contents *c = s->contents;
+	const struct pd_contents *c = in->contents;
 	const char *clock = NULL;
 
-	if (s->job->snapshot)
-		json_get_str(s->job->snapshot, "clock", &clock);
+	if (in->job->snapshot)
+		json_get_str(in->job->snapshot, "clock", &clock);
 	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
 	    (!clock || strcmp(clock, "perf") == 0))
-		s->clock = &c->clock;
-	s->has_clock =
-	    s->clock || (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
+		in->clock = &c->clock;
+	in->has_clock =
+	    in->clock || (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
 }
 
-static uint64_t time_of(const struct perf *p, const struct engine_context *context)
+static uint64_t time_of(const struct perf_input *p, const struct engine_context *context)
 {
-	return p->source.has_clock && context->has_time ? source_time(&p->source, context->time) : UINT64_MAX;
+	return p->input.has_clock && context->has_time ? input_time(&p->input, context->time) : UINT64_MAX;
 }
 
 /* Addresses with the uppermost bit are the kernel's, in every process; its mappings are told for process -1. */
@@ -88,74 +88,74 @@ static bool is_kernel(uint64_t address)
 }
 
 /* Of a CPU's trace without context IDs. */
-static uint32_t running_pid(const struct perf *p, const struct stream *stream, uint64_t time)
+static uint32_t running_pid(const struct perf_input *p, const struct stream *stream, uint64_t time)
 {
 	uint32_t tid, pid;
 
 	if (p->only_pid != UINT32_MAX)
 		return p->only_pid;
-	return p->source.has_clock && runs_alone(p->source.runs, stream->source_cpu, time, time, &tid, &pid)
+	return p->input.has_clock && schedule_only_thread(p->input.schedule, stream->source_cpu, time, time, &tid, &pid)
 		   ? pid
 		   : stream->pid;
 }
 
 /* Linux has the thread's number in the context ID. */
-static uint32_t pid_of(struct perf *p, const struct stream *stream, const struct engine_context *context)
+static uint32_t pid_of(struct perf_input *p, const struct stream *stream, const struct engine_context *context)
 {
 	uint32_t tid;
 
-	if (!stream_context(stream, context, &tid))
+	if (!stream_thread_id(stream, context, &tid))
 		return stream->of_threads ? stream->pid : running_pid(p, stream, time_of(p, context));
 	if (!p->has_ctxid || p->ctxid != tid) {
 		p->has_ctxid = true;
 		p->ctxid = tid;
-		p->ctxid_pid = streams_pid(&p->source.streams, tid);
+		p->ctxid_pid = stream_list_pid(&p->input.streams, tid);
 	}
 	/* What a CPU did for somebody unknown is not to be looked up in another one's memory. */
 	return p->ctxid_pid != UINT32_MAX || !stream->of_threads ? p->ctxid_pid : stream->pid;
 }
 
-static size_t perf_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+static size_t perf_code(struct input *in, const struct stream *stream, const struct engine_context *context,
 			uint64_t address, void *ret, size_t size)
 {
-	struct perf *p = (struct perf *)s;
+	struct perf_input *p = (struct perf_input *)in;
 
-	return image_read(s->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
+	return image_read(in->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
 			  time_of(p, context), ret, size);
 }
 
-static uint64_t perf_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+static uint64_t perf_version(struct input *in, const struct stream *stream, const struct engine_context *context)
 {
-	struct perf *p = (struct perf *)s;
+	struct perf_input *p = (struct perf_input *)in;
 
-	return image_version(s->images, pid_of(p, stream, context), time_of(p, context));
+	return image_version(in->images, pid_of(p, stream, context), time_of(p, context));
 }
 
-static bool perf_where(struct source *s, const struct stream *stream, const struct engine_context *context,
+static bool perf_where(struct input *in, const struct stream *stream, const struct engine_context *context,
 		       uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
-	struct perf *p = (struct perf *)s;
+	struct perf_input *p = (struct perf_input *)in;
 
-	return image_where(s->images, pid_of(p, stream, context), address, time_of(p, context), ret_file, ret_offset);
+	return image_where(in->images, pid_of(p, stream, context), address, time_of(p, context), ret_file, ret_offset);
 }
 
-static ssize_t perf_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+static ssize_t perf_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
-	return pd_read(((struct perf *)s)->file, piece, at, ret, size);
+	return pd_read(((struct perf_input *)in)->file, piece, at, ret, size);
 }
 
-static int perf_info(struct source *s, bool json, int fd)
+static int perf_info(struct input *in, bool json, int fd)
 {
-	return info_write(s->contents, json, fd);
+	return info_write(in->contents, json, fd);
 }
 
-static void perf_close(struct source *s)
+static void perf_close(struct input *in)
 {
-	pd_close(((struct perf *)s)->file);
+	pd_close(((struct perf_input *)in)->file);
 }
 
 /* What a snapshot says of its code; a file on its own says nothing. */
-static int check_code(const struct job *job)
+static int check_code(const struct decode_job *job)
 {
 	json_object *code = NULL;
 	uint64_t wanted = 0;
@@ -169,25 +169,25 @@ static int check_code(const struct job *job)
 	return rc < 0 ? rc : crc == wanted ? 0 : -EILSEQ;
 }
 
-static int map_images(struct perf *p)
+static int map_images(struct perf_input *p)
 {
-	struct source *s = &p->source;
-	const struct pd_contents *c = s->contents;
+	struct input *in = &p->input;
+	const struct pd_contents *c = in->contents;
 	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
 	bool named = false;
 	uint64_t pid;
 	int rc = 0;
 
-	s->map_files = calloc(c->n_maps + 1, sizeof(*s->map_files));
-	if (!s->map_files)
+	in->map_files = calloc(c->n_maps + 1, sizeof(*in->map_files));
+	if (!in->map_files)
 		return -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < c->n_maps; i++) {
 		const struct pd_map *m = &c->maps[i];
 		uint32_t file = IMAGE_NONE;
 
 		if (strncmp(m->path, kernel_name, strlen(kernel_name)) == 0) {
-			rc = image_file_add(s->images, kernel_name, m->build_id, m->build_id_size, 0, &file);
-			s->map_files[i] = IMAGE_NONE;
+			rc = image_file_add(in->images, kernel_name, m->build_id, m->build_id_size, 0, &file);
+			in->map_files[i] = IMAGE_NONE;
 			p->kernel = m;
 			p->kernel_file = file;
 			continue;
@@ -198,42 +198,43 @@ static int map_images(struct perf *p)
 		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
 			 ((m->path[0] == '/' && m->path[1] != '/') ||
 			  (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
-			rc = image_file_add(s->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
-		s->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
+			rc = image_file_add(in->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
+		in->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
 		if (rc == 0)
-			rc = image_map(s->images, m->pid, m->addr, m->len, m->offset, file, s->has_clock ? m->time : i);
+			rc = image_map(in->images, m->pid, m->addr, m->len, m->offset, file,
+				       in->has_clock ? m->time : i);
 	}
-	if (rc == 0 && s->job->snapshot && json_get_bool(s->job->snapshot, "perf_map", &named) == 0 && named)
-		rc = image_file_add(s->images, perf_map_name, NULL, 0, 0, &s->names);
-	if (rc == 0 && s->job->code >= 0) {
-		if (s->job->snapshot && json_get_u64(s->job->snapshot, "pid", &pid) == 0)
+	if (rc == 0 && in->job->snapshot && json_get_bool(in->job->snapshot, "perf_map", &named) == 0 && named)
+		rc = image_file_add(in->images, perf_map_name, NULL, 0, 0, &in->names);
+	if (rc == 0 && in->job->code >= 0) {
+		if (in->job->snapshot && json_get_u64(in->job->snapshot, "pid", &pid) == 0)
 			code_pid = (uint32_t)pid;
-		rc = check_code(s->job);
+		rc = check_code(in->job);
 		/* Without it, what was in its place before would be taken for it. */
 		if (rc == -EILSEQ)
-			return job_why(s->job, rc, "the captured code is damaged: its checksum is another");
+			return job_why(in->job, rc, "the captured code is damaged: its checksum is another");
 		if (rc == 0)
-			rc = image_code(s->images, code_pid, s->job->code);
+			rc = image_code(in->images, code_pid, in->job->code);
 		if (rc == -EBADMSG) {
-			source_warn(s, "the captured code is cut or garbled; its first part is used");
+			input_warn(in, "the captured code is cut or garbled; its first part is used");
 			rc = 0;
 		}
 	}
 	if (rc < 0)
-		return job_why(s->job, rc, "the mappings: %s", strerror(-rc));
+		return job_why(in->job, rc, "the mappings: %s", strerror(-rc));
 	return 0;
 }
 
 /* The name goes on with that of a symbol, whose address stands in the mapping's offset. */
-static int map_kernel(struct perf *p)
+static int map_kernel(struct perf_input *p)
 {
 	const struct pd_map *m = p->kernel;
 	int rc =
-	    m ? image_map_elf(p->source.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset)
+	    m ? image_map_elf(p->input.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset)
 	      : 0;
 
 	if (rc == -ENODATA)
-		source_warn(&p->source, "the kernel's image has no symbol to place it by");
+		input_warn(&p->input, "the kernel's image has no symbol to place it by");
 	return rc == -ENOENT || rc == -ENODATA ? 0 : rc;
 }
 
@@ -252,7 +253,7 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 	const struct deframe_sink sink = { on_run, ret };
 	_cleanup_free_ struct deframe *deframe = malloc(sizeof(*deframe));
 	_cleanup_free_ uint8_t *chunk = malloc(CHUNK_SIZE);
-	struct perf *p = user;
+	struct perf_input *p = user;
 	int rc = deframe && chunk ? 0 : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < stream->n_pieces; i++) {
@@ -279,29 +280,29 @@ static bool tells_threads(const struct stream *s)
 	return known && s->cpu != UINT32_MAX && s->config.configr & CONTEXTS && s->config.configr & STAMPS;
 }
 
-static enum pd_slices slices_of(const struct source *s)
+static enum pd_slices slices_of(const struct input *in)
 {
-	if (s->shown)
+	if (in->shown)
 		return PD_SLICES_OF_CPUS;
-	return s->job->snapshot || is_own(s->contents) ? PD_SLICES_OF_THREADS : s->contents->slices;
+	return in->job->snapshot || is_own(in->contents) ? PD_SLICES_OF_THREADS : in->contents->slices;
 }
 
 /* Of what a sink recorded for everybody one target's part is shown. */
-static int find_shown(struct source *s)
+static int find_shown(struct input *in)
 {
 	json_object *list = NULL;
 	bool shared = false;
-	int rc = s->job->snapshot ? json_get_bool(s->job->snapshot, "shared", &shared) : 0;
+	int rc = in->job->snapshot ? json_get_bool(in->job->snapshot, "shared", &shared) : 0;
 
 	if (rc == -EINVAL)
 		return -EBADMSG;
 	if (!shared)
 		return 0;
-	if (json_get(s->job->snapshot, "intervals", json_type_array, &list) == -EINVAL)
+	if (json_get(in->job->snapshot, "intervals", json_type_array, &list) == -EINVAL)
 		return -EBADMSG;
-	rc = intervals_new(list, &s->shown);
-	if (rc == 0 && !s->has_clock)
-		rc = job_why(s->job, -EACCES,
+	rc = intervals_new(list, &in->shown);
+	if (rc == 0 && !in->has_clock)
+		rc = job_why(in->job, -EACCES,
 			     "when whose trace it is cannot be told: its timestamps are of another clock");
 	return rc;
 }
@@ -320,59 +321,59 @@ static uint32_t only_pid(const struct pd_contents *c)
 	return pid;
 }
 
-static int open_file(struct perf *p)
+static int open_file(struct perf_input *p)
 {
-	struct source *s = &p->source;
+	struct input *in = &p->input;
 	struct pd_problem problem;
-	int rc = pd_open(s->job->input, &p->file, &s->contents, &problem);
+	int rc = pd_open(in->job->input, &p->file, &in->contents, &problem);
 
 	if (rc == -EBADMSG)
-		return job_why(s->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
+		return job_why(in->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
 	if (rc < 0)
-		return job_why(s->job, rc, "the input: %s", strerror(-rc));
-	find_clock(s);
-	p->only_pid = only_pid(s->contents);
-	s->one_process = p->only_pid != UINT32_MAX;
-	rc = find_shown(s);
+		return job_why(in->job, rc, "the input: %s", strerror(-rc));
+	find_clock(in);
+	p->only_pid = only_pid(in->contents);
+	in->one_process = p->only_pid != UINT32_MAX;
+	rc = find_shown(in);
 	if (rc == 0)
-		rc = runs_new(s->contents, &s->runs);
+		rc = schedule_new(in->contents, &in->schedule);
 	if (rc == 0)
-		rc = streams_find(s->contents, s->job->only_thread, slices_of(s), &s->streams);
-	if (rc == 0 && !s->job->info)
-		rc = streams_keep(&s->streams, find_ids, p);
-	for (size_t i = 0; rc == 0 && i < s->streams.n; i++)
-		s->streams.list[i].by_context = s->has_clock && tells_threads(&s->streams.list[i]);
+		rc = stream_list_find(in->contents, in->job->only_thread, slices_of(in), &in->streams);
+	if (rc == 0 && !in->job->info)
+		rc = stream_list_filter(&in->streams, find_ids, p);
+	for (size_t i = 0; rc == 0 && i < in->streams.n; i++)
+		in->streams.list[i].by_context = in->has_clock && tells_threads(&in->streams.list[i]);
 	return rc;
 }
 
-int source_perf_open(struct job *job, json_object *warnings, struct source **ret)
+int input_perf_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
-	static const struct source_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close, perf_info };
-	struct perf *p = calloc(1, sizeof(*p));
+	static const struct input_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close, perf_info };
+	struct perf_input *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
 		return -ENOMEM;
-	p->source.ops = &ops;
-	p->source.job = job;
-	p->source.names = IMAGE_NONE;
-	p->source.warnings = warnings;
+	p->input.ops = &ops;
+	p->input.job = job;
+	p->input.names = IMAGE_NONE;
+	p->input.warnings = warnings;
 	rc = open_file(p);
 	if (rc == 0)
-		rc = image_set_new(&p->source.images);
+		rc = image_set_new(&p->input.images);
 	/* Where nothing is decoded no code is needed. */
 	if (rc == 0 && !job->info)
 		rc = map_images(p);
 	if (rc == 0 && !job->info)
-		rc = source_ask_images(&p->source);
+		rc = input_request_images(&p->input);
 	if (rc == 0 && !job->info)
 		rc = map_kernel(p);
 	if (rc == 0 && !job->info)
-		rc = image_seal(p->source.images);
+		rc = image_seal(p->input.images);
 	if (rc < 0) {
-		source_close(&p->source);
+		input_close(&p->input);
 		return rc;
 	}
-	*ret = &p->source;
+	*ret = &p->input;
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256 };
 
-struct text {
+struct text_output {
 	struct output output;
 	int fd;
 	struct buf out;
@@ -20,7 +20,7 @@ struct text {
 	uint32_t number; /* of the stream, plus one */
 };
 
-static int flush(struct text *t)
+static int flush(struct text_output *t)
 {
 	int rc = buf_error(&t->out);
 
@@ -32,7 +32,7 @@ static int flush(struct text *t)
 
 static int text_begin(struct output *o, const struct stream *s)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 
 	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
 	if (t->number == s->number + 1)
@@ -49,7 +49,7 @@ static int text_begin(struct output *o, const struct stream *s)
 
 static int elements_element(struct output *o, const struct element *e)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 	char *line = (char *)buf_room(&t->out, LINE_MAX_SIZE);
 	size_t n;
 
@@ -79,7 +79,7 @@ static size_t put_address(char *line, uint64_t address)
 
 static int pcs_element(struct output *o, const struct element *e)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 	uint64_t pc, step;
 
 	if (e->kind != ELEM_RANGE || !e->range.count)
@@ -110,7 +110,7 @@ static int packets_element(struct output *o, const struct element *e)
 
 static int packets_piece(struct output *o, const struct pd_piece *p)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 
 	buf_printf(&t->out, "# piece at %" PRIu64 ", %" PRIu64 " bytes\n", p->offset, p->size);
 	return buf_error(&t->out);
@@ -119,7 +119,7 @@ static int packets_piece(struct output *o, const struct pd_piece *p)
 /* OpenCSD's "NAME : words.; fields": the words say the name again. */
 static int packets_packet(struct output *o, const struct engine_packet *p)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 	size_t name = strcspn(p->text, " :");
 	const char *fields = strchr(p->text, ';');
 
@@ -140,7 +140,7 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 /* A line of its own kind: its text is all there is to it. */
 static int branches_packet(struct output *o, const struct engine_packet *p)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 
 	buf_printf(&t->out, "%s%s\n", t->id, p->text);
 	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
@@ -153,12 +153,12 @@ static int text_end(struct output *o, const struct stream *s)
 
 static int text_finish(struct output *o)
 {
-	return flush((struct text *)o);
+	return flush((struct text_output *)o);
 }
 
 static void text_free(struct output *o)
 {
-	struct text *t = (struct text *)o;
+	struct text_output *t = (struct text_output *)o;
 
 	buf_done(&t->out);
 	free(t);
@@ -184,7 +184,7 @@ static const struct output_ops formats[] = {
 
 int output_text_new(const char *format, int fd, struct output **ret)
 {
-	struct text *t;
+	struct text_output *t;
 
 	for (size_t i = 0; i < ELEMENTS(formats); i++) {
 		if (strcmp(format, formats[i].format) != 0)

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/decode/queue.h"
+#include "daemon/decode/element-queue.h"
 
 enum {
 	STEP = 8 << 10,
@@ -9,19 +9,19 @@ enum {
 	CONFIGR_STAMPS = 1 << 11,
 };
 
-static size_t units_of(const struct queue *q)
+static size_t units_of(const struct element_queue *q)
 {
-	return q->units.size / sizeof(struct unit);
+	return q->units.size / sizeof(struct element_unit);
 }
 
-static void begin_unit(struct queue *q, bool first)
+static void begin_unit(struct element_queue *q, bool first)
 {
-	q->now = (struct unit){
+	q->now = (struct element_unit){
 		.first = first, .has_tid = q->has_tid, .tid = q->tid, .lo = q->lo, .hi = UINT64_MAX, .piece = q->piece
 	};
 }
 
-static void end_unit(struct queue *q)
+static void end_unit(struct element_queue *q)
 {
 	bool first = q->now.first;
 
@@ -33,7 +33,7 @@ static void end_unit(struct queue *q)
 }
 
 /* Control may be another thread's from here on. */
-static void cut(struct queue *q)
+static void cut(struct element_queue *q)
 {
 	end_unit(q);
 	q->now.first = true;
@@ -41,29 +41,29 @@ static void cut(struct queue *q)
 }
 
 /* Nothing ran in the stretch so far. */
-static bool is_fresh(const struct queue *q)
+static bool is_fresh(const struct element_queue *q)
 {
 	return q->now.first && !q->now.code;
 }
 
-static void put(struct queue *q, const struct element *e)
+static void put(struct element_queue *q, const struct element *e)
 {
 	buf_add(&q->elements, e, sizeof(*e));
 	q->now.n++;
 }
 
 /* All that waits was over by then. */
-static void settle(struct queue *q, uint64_t time)
+static void settle(struct element_queue *q, uint64_t time)
 {
-	struct unit *units = (struct unit *)q->units.data;
+	struct element_unit *units = (struct element_unit *)q->units.data;
 
 	for (; q->waits < units_of(q); q->waits++)
 		units[q->waits].hi = time;
 }
 
-static void on_stamp(struct queue *q, const struct element *e)
+static void on_stamp(struct element_queue *q, const struct element *e)
 {
-	uint64_t time = source_time(q->source, e->value);
+	uint64_t time = input_time(q->input, e->value);
 
 	put(q, e);
 	/* A trace unit that does not know the time says zero (IHI0064, "Timestamp packets"). */
@@ -83,7 +83,7 @@ static void on_stamp(struct queue *q, const struct element *e)
 	settle(q, time);
 }
 
-static void on_context(struct queue *q, const struct element *e)
+static void on_context(struct element_queue *q, const struct element *e)
 {
 	const struct engine_context context = { .has_ctxid = e->context.has_ctxid,
 						.ctxid = e->context.ctxid,
@@ -91,7 +91,7 @@ static void on_context(struct queue *q, const struct element *e)
 						.vmid = e->context.vmid };
 	uint32_t tid;
 
-	if (stream_context(q->stream, &context, &tid) && !(q->has_tid && q->tid == tid)) {
+	if (stream_thread_id(q->stream, &context, &tid) && !(q->has_tid && q->tid == tid)) {
 		if (!is_fresh(q))
 			cut(q);
 		q->has_tid = q->now.has_tid = true;
@@ -100,7 +100,7 @@ static void on_context(struct queue *q, const struct element *e)
 	put(q, e);
 }
 
-static void on_no_sync(struct queue *q, const struct element *e)
+static void on_no_sync(struct element_queue *q, const struct element *e)
 {
 	/* Of one whose context was told it is lost though nothing of it was shown. */
 	bool somebodys = !is_fresh(q) || (q->now.n && q->now.has_tid);
@@ -119,12 +119,12 @@ static void on_no_sync(struct queue *q, const struct element *e)
 	q->between = true;
 }
 
-static void on_code(struct queue *q, const struct element *e)
+static void on_code(struct element_queue *q, const struct element *e)
 {
 	if (q->between && !is_fresh(q))
 		cut(q);
 	if (q->begins) {
-		q->now.late = lane_sync(q->lane) != 0;
+		q->now.late = stream_decoder_sync(q->decoder) != 0;
 		q->begins = false;
 	}
 	q->between = e->kind == ELEM_EXCEPTION;
@@ -134,7 +134,7 @@ static void on_code(struct queue *q, const struct element *e)
 
 static int on_element(void *user, const struct element *e)
 {
-	struct queue *q = user;
+	struct element_queue *q = user;
 
 	switch (e->kind) {
 	case ELEM_RANGE:
@@ -171,8 +171,8 @@ static int on_element(void *user, const struct element *e)
 
 static int on_piece(void *user, const struct pd_piece *p, bool ends)
 {
-	struct queue *q = user;
-	bool timed = q->source->has_clock && p->origin.time;
+	struct element_queue *q = user;
+	bool timed = q->input->has_clock && p->origin.time;
 
 	if (ends) {
 		end_unit(q);
@@ -184,28 +184,29 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 	q->piece_end = timed ? p->origin.time : UINT64_MAX;
 	q->lo = q->last_end;
 	if (timed)
-		q->lo = MAX(q->lo, runs_begun(q->source->runs, q->stream->source_cpu, q->lo, q->piece_end));
+		q->lo =
+		    MAX(q->lo, schedule_trace_start(q->input->schedule, q->stream->source_cpu, q->lo, q->piece_end));
 	q->has_tid = false;
 	begin_unit(q, true);
 	q->between = q->begins = true;
 	return 0;
 }
 
-int queue_open(struct source *source, const struct stream *s, struct queue **ret)
+int element_queue_open(struct input *input, const struct stream *s, struct element_queue **ret)
 {
-	struct queue *q = calloc(1, sizeof(*q));
-	const struct lane_to to = { on_element, NULL, on_piece, q };
+	struct element_queue *q = calloc(1, sizeof(*q));
+	const struct stream_decoder_sink to = { on_element, NULL, on_piece, q };
 	int rc;
 
 	if (!q)
 		return -ENOMEM;
-	q->source = source;
-	rc = lane_open(source, s, &to, &q->lane);
+	q->input = input;
+	rc = stream_decoder_open(input, s, &to, &q->decoder);
 	if (rc < 0) {
 		free(q);
 		return rc;
 	}
-	q->stream = lane_stream(q->lane);
+	q->stream = stream_decoder_stream(q->decoder);
 	/* Other protocols have the bit elsewhere; at worst what waits is more. */
 	q->stamped = (!s->of_threads || s->by_context) &&
 		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
@@ -222,20 +223,20 @@ static void drop_front(struct buf *b, size_t size)
 }
 
 /* All that is known to be over was taken: what is left is little, as a rule. */
-static void compact(struct queue *q)
+static void compact(struct element_queue *q)
 {
-	drop_front(&q->units, q->unit * sizeof(struct unit));
+	drop_front(&q->units, q->unit * sizeof(struct element_unit));
 	drop_front(&q->elements, q->element * sizeof(struct element));
 	q->waits -= q->unit;
 	q->unit = q->element = 0;
 }
 
-static int fill(struct queue *q)
+static int fill(struct element_queue *q)
 {
 	int rc;
 
 	compact(q);
-	rc = lane_step(q->lane, STEP);
+	rc = stream_decoder_step(q->decoder, STEP);
 	if (rc >= 0 && buf_error(&q->elements))
 		rc = buf_error(&q->elements);
 	if (rc >= 0 && buf_error(&q->units))
@@ -250,7 +251,7 @@ static int fill(struct queue *q)
 	return 0;
 }
 
-int queue_head(struct queue *q, const struct unit **ret)
+int element_queue_head(struct element_queue *q, const struct element_unit **ret)
 {
 	while (q->unit >= q->waits && !q->ended) {
 		int rc = fill(q);
@@ -258,27 +259,27 @@ int queue_head(struct queue *q, const struct unit **ret)
 		if (rc < 0)
 			return rc;
 	}
-	*ret = q->unit < q->waits ? (struct unit *)q->units.data + q->unit : NULL;
+	*ret = q->unit < q->waits ? (struct element_unit *)q->units.data + q->unit : NULL;
 	return 0;
 }
 
-const struct element *queue_elements(const struct queue *q)
+const struct element *element_queue_elements(const struct element_queue *q)
 {
 	return (const struct element *)q->elements.data + q->element;
 }
 
-void queue_take(struct queue *q)
+void element_queue_pop(struct element_queue *q)
 {
-	const struct unit *u = (struct unit *)q->units.data + q->unit++;
+	const struct element_unit *u = (struct element_unit *)q->units.data + q->unit++;
 
 	q->element += u->n;
 }
 
-struct queue *queue_close(struct queue *q)
+struct element_queue *element_queue_close(struct element_queue *q)
 {
 	if (!q)
 		return NULL;
-	lane_close(q->lane);
+	stream_decoder_close(q->decoder);
 	buf_done(&q->elements);
 	buf_done(&q->units);
 	free(q);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/decode/output.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "lib/base/io.h"
 #include "lib/code/symbols.h"
 #include "lib/store/store.h"
@@ -11,8 +11,8 @@
 /* Each image has so many addresses of one map for itself; no file is as large. */
 enum { IMAGE_BITS = 40 };
 
-struct stored {
-	struct source source;
+struct store_input {
+	struct input input;
 	struct store *store;
 };
 
@@ -29,34 +29,34 @@ static int find_image(struct image_set *images, const struct store_function *f, 
 	return image_file_add(images, f->image, id, size, 0, ret);
 }
 
-static void stored_close(struct source *s)
+static void stored_close(struct input *in)
 {
-	store_close(((struct stored *)s)->store);
+	store_close(((struct store_input *)in)->store);
 }
 
-static int open_store(struct stored *p)
+static int open_store(struct store_input *p)
 {
-	struct source *s = &p->source;
+	struct input *in = &p->input;
 	uint32_t image;
-	int rc = store_open(s->job->input, &p->store);
+	int rc = store_open(in->job->input, &p->store);
 
 	if (rc < 0)
-		return job_why(s->job, rc, "%s",
+		return job_why(in->job, rc, "%s",
 			       rc == -EPROTONOSUPPORT ? "it is a store in the format of another version of csight"
 			       : rc == -ENODATA       ? "it is a store that was cut or is damaged"
 						      : strerror(-rc));
-	s->store = p->store;
-	rc = image_set_new(&s->images);
+	in->store = p->store;
+	rc = image_set_new(&in->images);
 	for (size_t i = 0; rc == 0 && i < store_functions(p->store); i++)
-		rc = find_image(s->images, store_function(p->store, i), &image);
-	return rc == 0 ? source_ask_images(s) : rc;
+		rc = find_image(in->images, store_function(p->store, i), &image);
+	return rc == 0 ? input_request_images(in) : rc;
 }
 
-int source_store_open(struct job *job, json_object *warnings, struct source **ret)
+int input_store_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
-	static const struct source_ops ops = { .close = stored_close };
+	static const struct input_ops ops = { .close = stored_close };
 	static const struct pd_contents nothing;
-	struct stored *p;
+	struct store_input *p;
 	int rc;
 
 	for (size_t i = 0; i < job->n_outputs; i++)
@@ -65,31 +65,31 @@ int source_store_open(struct job *job, json_object *warnings, struct source **re
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->source.ops = &ops;
-	p->source.job = job;
-	p->source.contents = &nothing;
-	p->source.names = IMAGE_NONE;
-	p->source.warnings = warnings;
+	p->input.ops = &ops;
+	p->input.job = job;
+	p->input.contents = &nothing;
+	p->input.names = IMAGE_NONE;
+	p->input.warnings = warnings;
 	rc = open_store(p);
 	if (rc < 0) {
-		source_close(&p->source);
+		input_close(&p->input);
 		return rc;
 	}
-	*ret = &p->source;
+	*ret = &p->input;
 	return 0;
 }
 
 /* One map for all of them: an image's offsets are addresses behind each other's. */
-static int map_images(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines,
+static int map_images(const struct input *in, struct symbols *const *symbols, struct inlines *const *inlines,
 		      struct region_map *map)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < image_files(s->images); i++) {
+	for (uint32_t i = 0; rc == 0 && i < image_files(in->images); i++) {
 		const struct region_mapping mapping = {
 			.addr = (uint64_t)i << IMAGE_BITS,
 			.len = 1ull << IMAGE_BITS,
-			.path = image_file(s->images, i)->path,
+			.path = image_file(in->images, i)->path,
 			.symbols = symbols[i],
 			.inlines = inlines[i],
 		};
@@ -100,12 +100,12 @@ static int map_images(const struct source *s, struct symbols *const *symbols, st
 	return rc;
 }
 
-static int find_name(const struct source *s, struct region_map *map, const struct store_function *f,
+static int find_name(const struct input *in, struct region_map *map, const struct store_function *f,
 		     struct store_name *ret)
 {
 	struct region_hit hit;
 	uint32_t image;
-	int rc = find_image(s->images, f, &image);
+	int rc = find_image(in->images, f, &image);
 
 	if (rc < 0 || image == IMAGE_NONE)
 		return rc;
@@ -124,23 +124,23 @@ static bool is_other(const struct store_function *f, const struct store_name *n)
 	return strcmp(n->name, f->name) != 0 || (n->file && (strcmp(n->file, f->file) != 0 || n->line != f->line));
 }
 
-int source_store_rename(const struct source *s, struct symbols *const *symbols, struct inlines *const *inlines, int to,
-			uint64_t *ret_renamed)
+int rename_functions(const struct input *in, struct symbols *const *symbols, struct inlines *const *inlines, int to,
+		     uint64_t *ret_renamed)
 {
 	_cleanup_(region_map_freep) struct region_map *map = NULL;
-	size_t n = store_functions(s->store);
+	size_t n = store_functions(in->store);
 	_cleanup_free_ struct store_name *names = calloc(n + 1, sizeof(*names));
 	uint64_t renamed = 0;
 	int rc = names ? region_map_new(&map) : -ENOMEM;
 
 	if (rc == 0)
-		rc = map_images(s, symbols, inlines, map);
+		rc = map_images(in, symbols, inlines, map);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		rc = find_name(s, map, store_function(s->store, i), &names[i]);
-		renamed += is_other(store_function(s->store, i), &names[i]);
+		rc = find_name(in, map, store_function(in->store, i), &names[i]);
+		renamed += is_other(store_function(in->store, i), &names[i]);
 	}
 	if (rc == 0)
-		rc = store_rename(s->store, to, names);
+		rc = store_rename(in->store, to, names);
 	if (rc == 0)
 		*ret_renamed = renamed;
 	return rc;

@@ -1,12 +1,12 @@
 /* What a decode found, counted; a stream's are added to the whole's. */
-#ifndef CSIGHT_DECODE_TALLY_H
-#define CSIGHT_DECODE_TALLY_H
+#ifndef CSIGHT_DECODE_DECODE_STATS_H
+#define CSIGHT_DECODE_DECODE_STATS_H
 
 #include "lib/base/json.h"
 #include "lib/etm/engine.h"
 
 /* Where a stream has holes. */
-enum gap {
+enum gap_type {
 	GAP_TYPE_NO_IMAGE,        /* code that nobody could give */
 	GAP_TYPE_UNKNOWN_ADDRESS, /* the stream did not say where it is */
 	GAP_TYPE_OVERFLOW,        /* the trace unit lost bytes */
@@ -20,7 +20,7 @@ enum gap {
 	GAP_TYPES,
 };
 
-struct tally {
+struct decode_stats {
 	uint64_t bytes, decoded;
 	uint64_t sync; /* offset of the first synchronisation point; UINT64_MAX: none */
 	uint64_t instructions, ranges, exceptions;
@@ -28,17 +28,17 @@ struct tally {
 };
 
 /* Of all that is no range. */
-void tally_rest(struct tally *t, const struct element *e);
-void tally_engine(struct tally *t, const struct engine_stats *stats);
-void tally_add(struct tally *to, const struct tally *from);
+void decode_stats_add_other(struct decode_stats *t, const struct element *e);
+void decode_stats_add_engine(struct decode_stats *t, const struct engine_stats *stats);
+void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from);
 
 /* bytes, decoded, instructions, ranges, exceptions, gaps. */
-void tally_json(const struct tally *t, json_object *to);
+void decode_stats_json(const struct decode_stats *t, json_object *to);
 
-static inline void tally_element(struct tally *t, const struct element *e)
+static inline void decode_stats_add_element(struct decode_stats *t, const struct element *e)
 {
 	if (e->kind != ELEM_RANGE && e->kind != ELEM_RANGE_NOPATH) {
-		tally_rest(t, e);
+		decode_stats_add_other(t, e);
 		return;
 	}
 	t->ranges += e->several ? e->offset : 1;

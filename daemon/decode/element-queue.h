@@ -1,13 +1,13 @@
 /* What one stream's engine gave and nobody has taken yet: elements, in units whose owner and time can be told. */
-#ifndef CSIGHT_DECODE_QUEUE_H
-#define CSIGHT_DECODE_QUEUE_H
+#ifndef CSIGHT_DECODE_ELEMENT_QUEUE_H
+#define CSIGHT_DECODE_ELEMENT_QUEUE_H
 
-#include "daemon/decode/lane.h"
+#include "daemon/decode/stream-decoder.h"
 #include "lib/base/buf.h"
 
 /* What lies between two timestamps, within one stretch. Times are those of timestamps, as far as they can be compared.
  */
-struct unit {
+struct element_unit {
 	uint32_t n; /* elements */
 	bool first; /* it begins a stretch */
 	bool has_tid;
@@ -22,9 +22,9 @@ struct unit {
 	const struct pd_piece *piece;
 };
 
-struct queue {
-	struct source *source;
-	struct lane *lane;
+struct element_queue {
+	struct input *input;
+	struct stream_decoder *decoder;
 	const struct stream *stream;
 	bool stamped; /* timestamps are to be expected */
 	bool ended;   /* nothing more comes */
@@ -32,8 +32,8 @@ struct queue {
 	size_t element, unit; /* the first of each that nobody has taken */
 	size_t waits;         /* the first unit for which no later time is known yet */
 	/* The stream, where it is: */
-	struct unit now; /* the unit that grows */
-	bool between;    /* control is where threads may change */
+	struct element_unit now; /* the unit that grows */
+	bool between;            /* control is where threads may change */
 	bool has_tid;
 	uint32_t tid;
 	uint64_t lo;
@@ -42,16 +42,16 @@ struct queue {
 	uint64_t piece_end, last_end; /* times */
 };
 
-int queue_open(struct source *source, const struct stream *s, struct queue **ret);
+int element_queue_open(struct input *input, const struct stream *s, struct element_queue **ret);
 
 /* The first unit, with what bounds it; NULL: the stream has ended. */
-int queue_head(struct queue *q, const struct unit **ret);
+int element_queue_head(struct element_queue *q, const struct element_unit **ret);
 
 /* The elements of the first unit. */
-const struct element *queue_elements(const struct queue *q);
+const struct element *element_queue_elements(const struct element_queue *q);
 
 /* The first unit is taken. */
-void queue_take(struct queue *q);
-struct queue *queue_close(struct queue *q);
+void element_queue_pop(struct element_queue *q);
+struct element_queue *element_queue_close(struct element_queue *q);
 
 #endif

@@ -14,43 +14,44 @@
 #include <string.h>
 
 #include "daemon/decode/output.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 
 enum { SLOTS_FIRST = 1 << 14, SLOTS_MAX = 1 << 26, FLUSH_AT = 256 << 10 };
 
-enum kind { RANGE, BRANCH, KINDS };
+enum autofdo_kind { RANGE, BRANCH, KINDS };
 
 struct count {
 	uint64_t from, to;
 	uint64_t n; /* 0: a free slot */
 	uint32_t file;
-	enum kind kind;
+	enum autofdo_kind kind;
 };
 
 /* Where a stream is. */
-struct place {
+struct autofdo_stream {
 	struct engine_context context;
 	bool pending; /* a branch was taken, and where to is not told yet */
 	uint32_t pending_file;
 	uint64_t pending_from;
 };
 
-struct autofdo {
+struct autofdo_output {
 	struct output output;
-	struct source *source;
+	struct input *input;
 	int fd;
 	const struct stream *stream;
-	struct place *places; /* of each stream */
+	struct autofdo_stream *places; /* of each stream */
 	uint32_t n_places;
-	struct place *at;
+	struct autofdo_stream *at;
 	struct count *slots; /* open addressing; a power of two of them, half of which are free at least */
 	size_t n_slots, used;
 };
 
-static struct count *slot_of(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, uint64_t to)
+static struct count *slot_of(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from,
+			     uint64_t to)
 {
 	uint64_t hash = (from * 0x9e3779b97f4a7c15ull) ^ (to * 0xc2b2ae3d27d4eb4full) ^ (file * KINDS + kind);
 
@@ -62,7 +63,7 @@ static struct count *slot_of(struct autofdo *a, uint32_t file, enum kind kind, u
 	}
 }
 
-static int grow(struct autofdo *a)
+static int grow(struct autofdo_output *a)
 {
 	struct count *old = a->slots;
 	size_t n_old = a->n_slots;
@@ -83,7 +84,7 @@ static int grow(struct autofdo *a)
 	return 0;
 }
 
-static int add(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, uint64_t to)
+static int add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from, uint64_t to)
 {
 	struct count *c;
 
@@ -99,13 +100,13 @@ static int add(struct autofdo *a, uint32_t file, enum kind kind, uint64_t from, 
 	return 0;
 }
 
-static bool where(struct autofdo *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
+static bool where(struct autofdo_output *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
-	return source_where(a->source, a->stream, &a->at->context, address, ret_file, ret_offset);
+	return input_where(a->input, a->stream, &a->at->context, address, ret_file, ret_offset);
 }
 
 /* Where the branch before went; has_target: it is known. */
-static int settle(struct autofdo *a, bool has_target, uint64_t target)
+static int settle(struct autofdo_output *a, bool has_target, uint64_t target)
 {
 	uint64_t to = 0;
 	uint32_t file;
@@ -118,7 +119,7 @@ static int settle(struct autofdo *a, bool has_target, uint64_t target)
 	return add(a, a->at->pending_file, BRANCH, a->at->pending_from, to);
 }
 
-static int on_range(struct autofdo *a, const struct element *e)
+static int on_range(struct autofdo_output *a, const struct element *e)
 {
 	uint64_t first, last = e->range.end - e->range.last_size;
 	uint32_t file;
@@ -136,7 +137,7 @@ static int on_range(struct autofdo *a, const struct element *e)
 
 static int autofdo_element(struct output *o, const struct element *e)
 {
-	struct autofdo *a = (struct autofdo *)o;
+	struct autofdo_output *a = (struct autofdo_output *)o;
 
 	switch (e->kind) {
 	case ELEM_RANGE:
@@ -169,11 +170,11 @@ static int autofdo_element(struct output *o, const struct element *e)
 
 static int autofdo_begin(struct output *o, const struct stream *s)
 {
-	struct autofdo *a = (struct autofdo *)o;
+	struct autofdo_output *a = (struct autofdo_output *)o;
 
 	if (s->number >= a->n_places) {
 		uint32_t n = MAX(2 * a->n_places, s->number + 1);
-		struct place *places = reallocarray(a->places, n, sizeof(*places));
+		struct autofdo_stream *places = reallocarray(a->places, n, sizeof(*places));
 
 		if (!places)
 			return -ENOMEM;
@@ -190,7 +191,7 @@ static int autofdo_end(struct output *o, const struct stream *s)
 {
 	int rc = autofdo_begin(o, s);
 
-	return rc < 0 ? rc : settle((struct autofdo *)o, false, 0);
+	return rc < 0 ? rc : settle((struct autofdo_output *)o, false, 0);
 }
 
 static int compare(const void *left, const void *right)
@@ -206,7 +207,7 @@ static int compare(const void *left, const void *right)
 	return (a->to > b->to) - (a->to < b->to);
 }
 
-static int flush(struct autofdo *a, struct buf *out)
+static int flush(struct autofdo_output *a, struct buf *out)
 {
 	int rc = buf_error(out);
 
@@ -217,8 +218,8 @@ static int flush(struct autofdo *a, struct buf *out)
 }
 
 /* The counts of one kind from at on; *ret_next is behind them. */
-static int put_kind(struct autofdo *a, struct buf *out, const struct count *list, uint32_t file, enum kind kind,
-		    size_t at, size_t *ret_next)
+static int put_kind(struct autofdo_output *a, struct buf *out, const struct count *list, uint32_t file,
+		    enum autofdo_kind kind, size_t at, size_t *ret_next)
 {
 	size_t end = at;
 	int rc = 0;
@@ -236,21 +237,21 @@ static int put_kind(struct autofdo *a, struct buf *out, const struct count *list
 	return rc;
 }
 
-static int put_files(struct autofdo *a, const struct count *list)
+static int put_files(struct autofdo_output *a, const struct count *list)
 {
 	_cleanup_buf_ struct buf out = { 0 };
 	int rc = 0;
 
 	for (size_t at = 0; rc == 0 && at < a->used;) {
 		uint32_t file = list[at].file;
-		const struct image_file *f = image_file(a->source->images, file);
+		const struct image_file *f = image_file(a->input->images, file);
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 
 		rc = put_kind(a, &out, list, file, RANGE, at, &at);
 		buf_printf(&out, "0\n");
 		if (rc == 0)
 			rc = put_kind(a, &out, list, file, BRANCH, at, &at);
-		if (source_build_id(f, id))
+		if (input_build_id(f, id))
 			buf_printf(&out, "// build_id: 0x%s\n", id);
 		buf_printf(&out, "// %s\n\n", esc(f->path));
 	}
@@ -259,7 +260,7 @@ static int put_files(struct autofdo *a, const struct count *list)
 
 static int autofdo_finish(struct output *o)
 {
-	struct autofdo *a = (struct autofdo *)o;
+	struct autofdo_output *a = (struct autofdo_output *)o;
 	size_t n = 0;
 
 	/* They move to the front, where they are sorted: nothing is looked up any more. */
@@ -273,14 +274,14 @@ static int autofdo_finish(struct output *o)
 
 static void autofdo_free(struct output *o)
 {
-	struct autofdo *a = (struct autofdo *)o;
+	struct autofdo_output *a = (struct autofdo_output *)o;
 
 	free(a->slots);
 	free(a->places);
 	free(a);
 }
 
-int output_autofdo_new(struct source *source, int fd, struct output **ret)
+int output_autofdo_new(struct input *input, int fd, struct output **ret)
 {
 	static const struct output_ops ops = { .format = "autofdo",
 					       .begin = autofdo_begin,
@@ -288,15 +289,15 @@ int output_autofdo_new(struct source *source, int fd, struct output **ret)
 					       .end = autofdo_end,
 					       .finish = autofdo_finish,
 					       .free = autofdo_free };
-	struct autofdo *a;
+	struct autofdo_output *a;
 
-	if (!source->ops->where)
+	if (!input->ops->where)
 		return -EOPNOTSUPP;
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
 	a->output.ops = &ops;
-	a->source = source;
+	a->input = input;
 	a->fd = fd;
 	*ret = &a->output;
 	return 0;

@@ -1,6 +1,6 @@
-#include "daemon/decode/tally.h"
+#include "daemon/decode/decode-stats.h"
 
-void tally_rest(struct tally *t, const struct element *e)
+void decode_stats_add_other(struct decode_stats *t, const struct element *e)
 {
 	switch (e->kind) {
 	case ELEM_EXCEPTION:
@@ -27,7 +27,7 @@ void tally_rest(struct tally *t, const struct element *e)
 	}
 }
 
-void tally_engine(struct tally *t, const struct engine_stats *stats)
+void decode_stats_add_engine(struct decode_stats *t, const struct engine_stats *stats)
 {
 	if (t->sync == UINT64_MAX && stats->first_sync != UINT64_MAX)
 		t->sync = t->bytes + stats->first_sync;
@@ -36,7 +36,7 @@ void tally_engine(struct tally *t, const struct engine_stats *stats)
 	t->gaps[GAP_TYPE_CRASH] += stats->crashes;
 }
 
-void tally_add(struct tally *to, const struct tally *from)
+void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from)
 {
 	to->bytes += from->bytes;
 	to->decoded += from->decoded;
@@ -47,7 +47,7 @@ void tally_add(struct tally *to, const struct tally *from)
 		to->gaps[i] += from->gaps[i];
 }
 
-void tally_json(const struct tally *t, json_object *to)
+void decode_stats_json(const struct decode_stats *t, json_object *to)
 {
 	static const char *const names[GAP_TYPES] = {
 		[GAP_TYPE_NO_IMAGE] = "no-image",

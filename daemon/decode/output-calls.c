@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "daemon/decode/output.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "lib/base/array.h"
 #include "lib/calls/calls.h"
 #include "lib/code/inlines.h"
@@ -17,20 +17,20 @@
 enum { STRETCHES_MAX = 1 << 24, KEPT_LEAST = 1000 };
 
 /* A process's regions, which the store names until its end. */
-struct process {
+struct process_regions {
 	uint32_t pid;
 	struct region_map *regions;
 };
 
 /* One stream, and what it is made into. */
-struct told {
+struct output_thread {
 	struct calls *calls;
 	struct store_to to;
 	uint32_t tid;
 };
 
 /* Stretches of the one process's regions, by where they begin: open addressing. */
-struct stretches {
+struct region_numbers {
 	struct element_regions regions;
 	pthread_mutex_t lock;
 	const struct region_map *map;
@@ -42,19 +42,19 @@ struct stretches {
 
 struct calls_output {
 	struct output output;
-	struct stretches stretches;
-	const struct source *source;
+	struct region_numbers stretches;
+	const struct input *input;
 	struct symbols **symbols; /* of each image; NULL: none */
 	struct inlines **inlines; /* likewise */
 	struct unwind **unwind;   /* the same */
-	struct process *processes;
+	struct process_regions *processes;
 	size_t n_processes, room_processes;
 	struct store_writer *writer;
 	int fd; /* of the store */
 	bool own_fd;
-	struct told **told; /* by the streams' numbers; NULL: not told of */
-	uint32_t n_told;
-	struct told *at;
+	struct output_thread **threads; /* by the streams' numbers; NULL: not told of */
+	uint32_t n_threads;
+	struct output_thread *at;
 	uint64_t shift; /* what is taken from the records' times for CLOCK_MONOTONIC; where has_shift is not set, 0 */
 	bool has_shift;
 	struct calls_counts counts; /* of all streams */
@@ -72,7 +72,7 @@ bool output_is_calls(const char *format)
 	return strcmp(format, "store") == 0 || export_find(export_name(format));
 }
 
-static json_object *snapshot_thread(const struct job *job, uint32_t tid)
+static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
 {
 	json_object *list;
 	uint64_t number;
@@ -97,19 +97,19 @@ static uint64_t shown_time(const struct calls_output *c, uint64_t time)
 /* When the thread ended, else when its ring was frozen; 0: not known. */
 static uint64_t end_of(const struct calls_output *c, uint32_t tid)
 {
-	const struct job *job = c->source->job;
+	const struct decode_job *job = c->input->job;
 	json_object *thread = snapshot_thread(job, tid);
 	uint64_t end = 0;
 
 	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
 		return shown_time(c, end);
 	/* Where the records' clock is another one, when they were frozen may not be known on it. */
-	if (job->snapshot && (!c->source->clock || c->has_shift))
+	if (job->snapshot && (!c->input->clock || c->has_shift))
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
 }
 
-static uint64_t snapshot_number(const struct job *job, const char *key)
+static uint64_t snapshot_number(const struct decode_job *job, const char *key)
 {
 	uint64_t v = 0;
 
@@ -120,22 +120,21 @@ static uint64_t snapshot_number(const struct job *job, const char *key)
 
 static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
 {
-	const struct pd_contents *contents = c->source->contents;
+	const struct pd_contents *contents = c->input->contents;
 	_cleanup_(region_map_freep) struct region_map *regions = NULL;
 	int rc = region_map_new(&regions);
 
 	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
 		const struct pd_map *m = &contents->maps[i];
-		uint32_t file = c->source->map_files[i];
+		uint32_t file = c->input->map_files[i];
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 		const struct region_mapping mapping = {
 			.addr = m->addr,
 			.len = m->len,
 			.offset = m->offset,
-			.time = c->source->has_clock ? shown_time(c, m->time) : 0,
+			.time = c->input->has_clock ? shown_time(c, m->time) : 0,
 			.path = m->path,
-			.build_id =
-			    file == IMAGE_NONE ? NULL : source_build_id(image_file(c->source->images, file), id),
+			.build_id = file == IMAGE_NONE ? NULL : input_build_id(image_file(c->input->images, file), id),
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
 			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
 			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
@@ -146,13 +145,13 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	}
 	if (rc < 0)
 		return rc;
-	if (c->source->job->inlines)
+	if (c->input->job->inlines)
 		region_map_inlined(regions);
-	if (c->source->names != IMAGE_NONE && pid == snapshot_number(c->source->job, "pid"))
-		region_map_names(regions, c->symbols[c->source->names]);
+	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
+		region_map_names(regions, c->symbols[c->input->names]);
 	if (array_room(c->processes, c->n_processes, &c->room_processes) < 0)
 		return -ENOMEM;
-	c->processes[c->n_processes++] = (struct process){ pid, regions };
+	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };
 	*ret = TAKE_PTR(regions);
 	return 0;
 }
@@ -167,7 +166,7 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	return make_regions(c, pid, ret);
 }
 
-static size_t slot_of(const struct stretches *s, uint64_t start)
+static size_t slot_of(const struct region_numbers *s, uint64_t start)
 {
 	size_t i = (size_t)(start * 0x9e3779b97f4a7c15u >> 32);
 
@@ -176,9 +175,9 @@ static size_t slot_of(const struct stretches *s, uint64_t start)
 	return i & (s->size - 1);
 }
 
-static int grow_stretches(struct stretches *s)
+static int grow_stretches(struct region_numbers *s)
 {
-	struct stretches bigger = { .size = s->size ? 2 * s->size : 4096 };
+	struct region_numbers bigger = { .size = s->size ? 2 * s->size : 4096 };
 
 	bigger.starts = calloc(bigger.size, sizeof(*bigger.starts));
 	bigger.numbers = calloc(bigger.size, sizeof(*bigger.numbers));
@@ -202,7 +201,7 @@ static int grow_stretches(struct stretches *s)
 	return 0;
 }
 
-static uint32_t find_stretch(struct stretches *s, uint64_t address)
+static uint32_t find_stretch(struct region_numbers *s, uint64_t address)
 {
 	uint64_t start, end;
 	size_t slot;
@@ -220,7 +219,7 @@ static uint32_t find_stretch(struct stretches *s, uint64_t address)
 
 static uint32_t stretch_number(void *user, uint64_t address)
 {
-	struct stretches *s = user;
+	struct region_numbers *s = user;
 	uint32_t number;
 
 	pthread_mutex_lock(&s->lock);
@@ -231,13 +230,13 @@ static uint32_t stretch_number(void *user, uint64_t address)
 
 static void drop(struct calls_output *c, uint32_t number)
 {
-	if (c->told[number])
-		calls_free(c->told[number]->calls);
-	free(c->told[number]);
-	c->told[number] = NULL;
+	if (c->threads[number])
+		calls_free(c->threads[number]->calls);
+	free(c->threads[number]);
+	c->threads[number] = NULL;
 }
 
-static int begin_thread(struct calls_output *c, const struct stream *s, struct told *t)
+static int begin_thread(struct calls_output *c, const struct stream *s, struct output_thread *t)
 {
 	struct region_map *regions = NULL;
 	struct calls_sink sink;
@@ -254,8 +253,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct t
 	t->to.writer = c->writer;
 	sink = store_sink(&t->to);
 	rc = calls_new(regions, &sink, &t->calls);
-	if (rc == 0 && c->source->clock)
-		calls_tick(t->calls, (c->source->clock->mult >> c->source->clock->shift) + 1);
+	if (rc == 0 && c->input->clock)
+		calls_tick(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
 	return rc;
 }
 
@@ -264,20 +263,20 @@ static int calls_begin(struct output *o, const struct stream *s)
 	struct calls_output *c = (struct calls_output *)o;
 	int rc;
 
-	if (s->number >= c->n_told) {
-		uint32_t n = MAX(2 * c->n_told, s->number + 1);
-		struct told **told = reallocarray(c->told, n, sizeof(*told));
+	if (s->number >= c->n_threads) {
+		uint32_t n = MAX(2 * c->n_threads, s->number + 1);
+		struct output_thread **threads = reallocarray(c->threads, n, sizeof(*threads));
 
-		if (!told)
+		if (!threads)
 			return -ENOMEM;
-		memset(told + c->n_told, 0, (n - c->n_told) * sizeof(*told));
-		c->told = told;
-		c->n_told = n;
+		memset(threads + c->n_threads, 0, (n - c->n_threads) * sizeof(*threads));
+		c->threads = threads;
+		c->n_threads = n;
 	}
-	c->at = c->told[s->number];
+	c->at = c->threads[s->number];
 	if (c->at)
 		return 0;
-	c->at = c->told[s->number] = calloc(1, sizeof(*c->at));
+	c->at = c->threads[s->number] = calloc(1, sizeof(*c->at));
 	if (!c->at)
 		return -ENOMEM;
 	rc = begin_thread(c, s, c->at);
@@ -290,7 +289,7 @@ static int take_timestamp(struct calls_output *c, const struct element *e)
 {
 	struct element timed = *e;
 
-	timed.value = shown_time(c, source_time(c->source, e->value));
+	timed.value = shown_time(c, input_time(c->input, e->value));
 	return calls_element(c->at->calls, &timed);
 }
 
@@ -298,7 +297,7 @@ static int calls_take(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
-	if (e->kind == ELEM_TIMESTAMP && e->value && c->source->clock)
+	if (e->kind == ELEM_TIMESTAMP && e->value && c->input->clock)
 		return take_timestamp(c, e);
 	return calls_element(c->at->calls, e);
 }
@@ -306,7 +305,7 @@ static int calls_take(struct output *o, const struct element *e)
 static int calls_stream_end(struct output *o, const struct stream *s)
 {
 	struct calls_output *c = (struct calls_output *)o;
-	struct told *t = c->told[s->number];
+	struct output_thread *t = c->threads[s->number];
 	const struct calls_counts *n;
 	int rc = calls_end(t->calls, end_of(c, t->tid));
 
@@ -330,10 +329,10 @@ static int calls_stream_end(struct output *o, const struct stream *s)
 static int calls_finish(struct output *o)
 {
 	struct calls_output *c = (struct calls_output *)o;
-	const struct job *job = c->source->job;
+	const struct decode_job *job = c->input->job;
 	_cleanup_(store_closep) struct store *s = NULL;
-	int rc = c->source->store ? source_store_rename(c->source, c->symbols, c->inlines, c->fd, &c->renamed)
-				  : store_finish(c->writer);
+	int rc = c->input->store ? rename_functions(c->input, c->symbols, c->inlines, c->fd, &c->renamed)
+				 : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);
@@ -359,22 +358,22 @@ static void calls_output_free(struct output *o)
 
 	if (!c)
 		return;
-	for (uint32_t i = 0; i < c->n_told; i++)
+	for (uint32_t i = 0; i < c->n_threads; i++)
 		drop(c, i);
-	free(c->told);
+	free(c->threads);
 	store_writer_free(c->writer);
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
 	free(c->stretches.starts);
 	free(c->stretches.numbers);
-	for (size_t i = 0; c->symbols && i < image_files(c->source->images); i++)
+	for (size_t i = 0; c->symbols && i < image_files(c->input->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
-	for (size_t i = 0; c->inlines && i < image_files(c->source->images); i++)
+	for (size_t i = 0; c->inlines && i < image_files(c->input->images); i++)
 		inlines_free(c->inlines[i]);
 	free(c->inlines);
-	for (size_t i = 0; c->unwind && i < image_files(c->source->images); i++)
+	for (size_t i = 0; c->unwind && i < image_files(c->input->images); i++)
 		unwind_free(c->unwind[i]);
 	free(c->unwind);
 	if (c->own_fd)
@@ -386,7 +385,7 @@ static const struct output_ops calls_ops = { "calls",          calls_begin,  cal
 					     calls_stream_end, calls_finish, calls_output_free };
 
 /* A table that is worth it is kept for other jobs; without that, they make it again. */
-static void keep_symbols(struct job *job, const char *key, const struct symbols *symbols)
+static void keep_symbols(struct decode_job *job, const char *key, const struct symbols *symbols)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -399,7 +398,7 @@ static void keep_symbols(struct job *job, const char *key, const struct symbols 
 
 static int find_symbols(struct calls_output *c, int image, int debug, struct symbols **ret)
 {
-	struct job *job = c->source->job;
+	struct decode_job *job = c->input->job;
 	_cleanup_close_ int fd = -1;
 	char key[SYMBOLS_KEY_SIZE];
 	int rc;
@@ -423,7 +422,7 @@ static int find_symbols(struct calls_output *c, int image, int debug, struct sym
 /* An image without names, or with broken ones, still decodes. */
 static int load_symbols(struct calls_output *c)
 {
-	size_t n = image_files(c->source->images);
+	size_t n = image_files(c->input->images);
 
 	c->symbols = calloc(n + 1, sizeof(*c->symbols));
 	c->unwind = calloc(n + 1, sizeof(*c->unwind));
@@ -431,28 +430,28 @@ static int load_symbols(struct calls_output *c)
 	if (!c->symbols || !c->unwind || !c->inlines)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct image_file *f = image_file(c->source->images, i);
+		const struct image_file *f = image_file(c->input->images, i);
 
 		_cleanup_close_ int debug = -1;
 		int rc = 0;
 
 		if (f->fd < 0)
 			continue;
-		if (i != c->source->names)
-			rc = source_debug_file(c->source, i, &debug);
+		if (i != c->input->names)
+			rc = input_debug_file(c->input, i, &debug);
 		if (rc < 0)
 			return rc;
-		rc = i == c->source->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
-					   : find_symbols(c, f->fd, debug, &c->symbols[i]);
+		rc = i == c->input->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
+					  : find_symbols(c, f->fd, debug, &c->symbols[i]);
 		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
-		if (i != c->source->names)
+		if (i != c->input->names)
 			inlines_later(f->fd, debug, &c->inlines[i]);
 	}
 	return 0;
 }
 
-static const char *snapshot_text(const struct job *job, const char *key)
+static const char *snapshot_text(const struct decode_job *job, const char *key)
 {
 	const char *text;
 
@@ -462,21 +461,21 @@ static const char *snapshot_text(const struct job *job, const char *key)
 /* Of the times that the store will have. */
 static const char *find_clock(struct calls_output *c)
 {
-	const struct source *s = c->source;
+	const struct input *in = c->input;
 	int64_t shift;
 
-	c->has_shift = s->clock && s->job->snapshot && json_get_i64(s->job->snapshot, "clock_shift", &shift) == 0;
+	c->has_shift = in->clock && in->job->snapshot && json_get_i64(in->job->snapshot, "clock_shift", &shift) == 0;
 	if (c->has_shift)
 		c->shift = (uint64_t)shift;
-	if (c->has_shift || (s->has_clock && !s->clock))
+	if (c->has_shift || (in->has_clock && !in->clock))
 		return "monotonic";
-	return s->clock ? "perf" : "counter";
+	return in->clock ? "perf" : "counter";
 }
 
 static int begin_store(struct calls_output *c)
 {
-	const struct pd_contents *contents = c->source->contents;
-	const struct job *job = c->source->job;
+	const struct pd_contents *contents = c->input->contents;
+	const struct decode_job *job = c->input->job;
 	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
 	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
 	struct store_meta meta = {
@@ -503,9 +502,9 @@ static int begin_store(struct calls_output *c)
 	return store_create(c->fd, &meta, &c->writer);
 }
 
-int output_calls_new(const struct source *source, struct output **ret)
+int output_calls_new(const struct input *input, struct output **ret)
 {
-	const struct job *job = source->job;
+	const struct decode_job *job = input->job;
 	struct calls_output *c;
 	bool wanted = false;
 	int fd = -1, rc = 0;
@@ -522,14 +521,14 @@ int output_calls_new(const struct source *source, struct output **ret)
 	if (!c)
 		return -ENOMEM;
 	c->output.ops = &calls_ops;
-	c->source = source;
+	c->input = input;
 	c->own_fd = fd < 0;
 	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
 	if (c->fd < 0)
 		rc = -errno;
 	if (rc == 0)
 		rc = load_symbols(c);
-	if (rc == 0 && !source->store)
+	if (rc == 0 && !input->store)
 		rc = begin_store(c);
 	if (rc < 0) {
 		calls_output_free(&c->output);
@@ -540,11 +539,11 @@ int output_calls_new(const struct source *source, struct output **ret)
 }
 
 /* The process, where there is one alone. */
-static bool find_process(const struct source *s, uint32_t *ret)
+static bool find_process(const struct input *in, uint32_t *ret)
 {
-	for (size_t i = 0; s->one_process && i < s->contents->n_maps; i++)
-		if (s->contents->maps[i].pid != UINT32_MAX) {
-			*ret = s->contents->maps[i].pid;
+	for (size_t i = 0; in->one_process && i < in->contents->n_maps; i++)
+		if (in->contents->maps[i].pid != UINT32_MAX) {
+			*ret = in->contents->maps[i].pid;
 			return true;
 		}
 	return false;
@@ -556,7 +555,7 @@ const struct element_regions *output_calls_regions(struct output *o)
 	struct region_map *map = NULL;
 	uint32_t pid;
 
-	if (!find_process(c->source, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
+	if (!find_process(c->input, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
 		return NULL;
 	c->stretches.map = map;
 	pthread_mutex_init(&c->stretches.lock, NULL);
@@ -569,12 +568,12 @@ void output_calls_json(const struct output *o, json_object *to)
 	const struct calls_output *c = (const struct calls_output *)o;
 
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
-	if (c->source->job->tables)
+	if (c->input->job->tables)
 		json_add_u64(to, "symbols_known", c->known);
 	json_add_u64(to, "syscalls", c->counts.syscalls);
 	json_add_u64(to, "functions", c->functions);
 	json_add_u64(to, "slices", c->slices);
-	if (c->source->store)
+	if (c->input->store)
 		json_add_u64(to, "renamed", c->renamed);
 	json_add_u64(to, "unwound", c->counts.unwound);
 	json_add_u64(to, "unexplained", c->counts.unexplained);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/decode/info.h"
-#include "daemon/decode/source.h"
+#include "daemon/decode/input.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
@@ -15,15 +15,15 @@
 
 enum { TRACE_ID_MASK = 0x7f };
 
-struct dumped {
-	struct source source;
+struct snapshot_input {
+	struct input input;
 	struct pd_contents nothing; /* maps, names and the like */
 	struct snapshot *snapshot;
 	struct pd_piece piece; /* the whole buffer */
 	int fd;
 };
 
-static int give_file(struct job *job, const char *name, int *ret_fd)
+static int give_file(struct decode_job *job, const char *name, int *ret_fd)
 {
 	char reason[256] = "";
 	int rc = job_file(job, name, ret_fd, reason, sizeof(reason));
@@ -37,7 +37,7 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *text = NULL;
-	struct job *job = user;
+	struct decode_job *job = user;
 	struct stat st;
 	ssize_t n;
 	int rc = give_file(job, name, &fd);
@@ -109,7 +109,7 @@ static bool has_memory(const struct snapshot *s, uint32_t core)
 }
 
 /* Whose memory a source's trace runs through; UINT32_MAX: anybody's, where its own core has none. */
-static uint32_t core_of(const struct dumped *d, const char *source)
+static uint32_t core_of(const struct snapshot_input *d, const char *source)
 {
 	const struct snapshot *s = d->snapshot;
 	uint32_t core;
@@ -121,8 +121,8 @@ static uint32_t core_of(const struct dumped *d, const char *source)
 	return UINT32_MAX;
 }
 
-static void add_stream(struct dumped *d, struct buf *list, const struct snapshot_device *device, const char *buffer,
-		       bool formatted)
+static void add_stream(struct snapshot_input *d, struct buf *list, const struct snapshot_device *device,
+		       const char *buffer, bool formatted)
 {
 	struct stream s = {
 		.cpu = UINT32_MAX,
@@ -153,33 +153,33 @@ static int compare_streams(const void *left, const void *right)
 	return a->shares - b->shares;
 }
 
-static int take_streams(struct dumped *d, struct buf *list)
+static int take_streams(struct snapshot_input *d, struct buf *list)
 {
 	if (buf_error(list)) {
 		buf_done(list);
 		return -ENOMEM;
 	}
-	d->source.streams.list = (struct stream *)list->data;
-	d->source.streams.n = list->size / sizeof(struct stream);
-	if (d->source.streams.n)
-		qsort(list->data, d->source.streams.n, sizeof(struct stream), compare_streams);
+	d->input.streams.list = (struct stream *)list->data;
+	d->input.streams.n = list->size / sizeof(struct stream);
+	if (d->input.streams.n)
+		qsort(list->data, d->input.streams.n, sizeof(struct stream), compare_streams);
 	return 0;
 }
 
-static int open_buffer(struct dumped *d, const char *name)
+static int open_buffer(struct snapshot_input *d, const char *name)
 {
 	struct stat st;
 
 	if (fstat(d->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return job_why(d->source.job, -EINVAL, "%s: not a regular file", name);
+		return job_why(d->input.job, -EINVAL, "%s: not a regular file", name);
 	d->piece.size = (uint64_t)st.st_size;
 	return 0;
 }
 
-static int find_streams(struct dumped *d)
+static int find_streams(struct snapshot_input *d)
 {
 	const struct snapshot *s = d->snapshot;
-	struct job *job = d->source.job;
+	struct decode_job *job = d->input.job;
 	const struct snapshot_buffer *b;
 	struct buf list = { 0 };
 	uint32_t n, device;
@@ -198,7 +198,7 @@ static int find_streams(struct dumped *d)
 		if (strcmp(s->sources[i].to, b->name) != 0 && strcmp(s->sources[i].to, b->key) != 0)
 			continue;
 		if (snapshot_device(s, s->sources[i].from, &device) < 0)
-			source_warn(&d->source, "%s is not described, and not decoded", s->sources[i].from);
+			input_warn(&d->input, "%s is not described, and not decoded", s->sources[i].from);
 		else
 			add_stream(d, &list, &s->devices[device], b->name, b->formatted);
 	}
@@ -214,110 +214,111 @@ static uint32_t place_of(uint32_t core, unsigned space)
 	return core * SPACES + space;
 }
 
-static int map_dump(struct dumped *d, const struct snapshot_dump *dump, uint64_t time)
+static int map_dump(struct snapshot_input *d, const struct snapshot_dump *dump, uint64_t time)
 {
-	struct source *s = &d->source;
+	struct input *in = &d->input;
 	uint64_t length = dump->length;
 	char reason[256] = "";
 	struct stat st;
 	uint32_t file;
-	int fd = -1, rc = image_file_add(s->images, dump->file, NULL, 0, 0, &file);
+	int fd = -1, rc = image_file_add(in->images, dump->file, NULL, 0, 0, &file);
 
 	if (rc < 0)
 		return rc;
-	if (image_file(s->images, file)->fd < 0 && !image_file(s->images, file)->reason) {
-		rc = job_file(s->job, dump->file, &fd, reason, sizeof(reason));
+	if (image_file(in->images, file)->fd < 0 && !image_file(in->images, file)->reason) {
+		rc = job_file(in->job, dump->file, &fd, reason, sizeof(reason));
 		if (rc < 0)
 			return rc;
-		image_file_give(s->images, file, fd, reason);
+		image_file_give(in->images, file, fd, reason);
 	}
 	/* It ends where its file does. */
-	fd = image_file(s->images, file)->fd;
+	fd = image_file(in->images, file)->fd;
 	if (fd < 0 || fstat(fd, &st) < 0 || dump->offset >= (uint64_t)st.st_size)
 		return 0;
 	length = MIN(length, (uint64_t)st.st_size - dump->offset);
-	for (unsigned space = 0; rc == 0 && length && space < (s->by_space ? (unsigned)SPACES : 1); space++)
+	for (unsigned space = 0; rc == 0 && length && space < (in->by_space ? (unsigned)SPACES : 1); space++)
 		if (dump->spaces >> space & 1)
-			rc = image_map(s->images, place_of(dump->device, space), dump->address, length, dump->offset,
+			rc = image_map(in->images, place_of(dump->device, space), dump->address, length, dump->offset,
 				       file, time);
 	return rc;
 }
 
-static int map_dumps(struct dumped *d)
+static int map_dumps(struct snapshot_input *d)
 {
 	const struct snapshot *s = d->snapshot;
-	int rc = image_set_new(&d->source.images);
+	int rc = image_set_new(&d->input.images);
 
 	for (size_t i = 0; i < s->n_dumps; i++)
-		d->source.by_space = d->source.by_space || s->dumps[i].spaces != SPACES_ANY;
+		d->input.by_space = d->input.by_space || s->dumps[i].spaces != SPACES_ANY;
 	for (size_t i = 0; rc == 0 && i < s->n_dumps; i++)
 		rc = map_dump(d, &s->dumps[i], s->n_dumps - i);
 	if (rc == 0)
-		rc = image_seal(d->source.images);
-	return rc < 0 ? job_why(d->source.job, rc, "the memory dumps: %s", strerror(-rc)) : 0;
+		rc = image_seal(d->input.images);
+	return rc < 0 ? job_why(d->input.job, rc, "the memory dumps: %s", strerror(-rc)) : 0;
 }
 
-static ssize_t dumped_read(struct source *s, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+static ssize_t dumped_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
-	ssize_t n = pread(((struct dumped *)s)->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
+	ssize_t n =
+	    pread(((struct snapshot_input *)in)->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
 
 	return n < 0 ? -errno : n;
 }
 
-static size_t dumped_code(struct source *s, const struct stream *stream, const struct engine_context *context,
+static size_t dumped_code(struct input *in, const struct stream *stream, const struct engine_context *context,
 			  uint64_t address, void *ret, size_t size)
 {
-	const struct dumped *d = (struct dumped *)s;
+	const struct snapshot_input *d = (struct snapshot_input *)in;
 	uint32_t first = stream->pid == UINT32_MAX ? 0 : stream->pid;
 	uint32_t end = stream->pid == UINT32_MAX ? (uint32_t)d->snapshot->n_devices : first + 1;
 	size_t n = 0;
 
 	for (uint32_t core = first; n == 0 && core < end; core++)
-		for (unsigned space = 0; n == 0 && space < (s->by_space ? (unsigned)SPACES : 1); space++)
-			if (!s->by_space || context->spaces >> space & 1)
-				n = image_read(s->images, place_of(core, space), address, UINT64_MAX, ret, size);
+		for (unsigned space = 0; n == 0 && space < (in->by_space ? (unsigned)SPACES : 1); space++)
+			if (!in->by_space || context->spaces >> space & 1)
+				n = image_read(in->images, place_of(core, space), address, UINT64_MAX, ret, size);
 	return n;
 }
 
-static uint64_t dumped_version(struct source *s, const struct stream *stream, const struct engine_context *context)
+static uint64_t dumped_version(struct input *in, const struct stream *stream, const struct engine_context *context)
 {
 	return 0;
 }
 
-static int dumped_info(struct source *s, bool json, int fd)
+static int dumped_info(struct input *in, bool json, int fd)
 {
-	return info_write_snapshot(((struct dumped *)s)->snapshot, json, fd);
+	return info_write_snapshot(((struct snapshot_input *)in)->snapshot, json, fd);
 }
 
-static void dumped_close(struct source *s)
+static void dumped_close(struct input *in)
 {
-	struct dumped *d = (struct dumped *)s;
+	struct snapshot_input *d = (struct snapshot_input *)in;
 
 	snapshot_free(d->snapshot);
-	if (d->fd != s->job->input)
+	if (d->fd != in->job->input)
 		closep(&d->fd);
 }
 
-static struct dumped *dumped_new(struct job *job, json_object *warnings)
+static struct snapshot_input *dumped_new(struct decode_job *job, json_object *warnings)
 {
-	static const struct source_ops ops = {
+	static const struct input_ops ops = {
 		dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info
 	};
-	struct dumped *d = calloc(1, sizeof(*d));
+	struct snapshot_input *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
-	d->source.ops = &ops;
-	d->source.job = job;
-	d->source.contents = &d->nothing;
-	d->source.warnings = warnings;
-	d->source.names = IMAGE_NONE;
-	d->source.map_files = calloc(1, sizeof(*d->source.map_files));
+	d->input.ops = &ops;
+	d->input.job = job;
+	d->input.contents = &d->nothing;
+	d->input.warnings = warnings;
+	d->input.names = IMAGE_NONE;
+	d->input.map_files = calloc(1, sizeof(*d->input.map_files));
 	d->fd = -1;
 	return d;
 }
 
-static int tell_problem(struct job *job, int rc, const struct snapshot_problem *p)
+static int tell_problem(struct decode_job *job, int rc, const struct snapshot_problem *p)
 {
 	if (rc != -EBADMSG || job->reason[0])
 		return rc;
@@ -326,21 +327,21 @@ static int tell_problem(struct job *job, int rc, const struct snapshot_problem *
 	return job_why(job, rc, "%s: %s", p->file, p->cause);
 }
 
-static int finish(struct dumped *d, int rc, struct source **ret)
+static int finish(struct snapshot_input *d, int rc, struct input **ret)
 {
-	if (rc == 0 && !d->source.job->info)
+	if (rc == 0 && !d->input.job->info)
 		rc = map_dumps(d);
 	if (rc == 0)
-		*ret = &d->source;
+		*ret = &d->input;
 	else
-		source_close(&d->source);
+		input_close(&d->input);
 	return rc;
 }
 
-int source_snapshot_open(struct job *job, json_object *warnings, struct source **ret)
+int input_snapshot_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
 	const struct snapshot_files files = { read_text, job };
-	struct dumped *d = dumped_new(job, warnings);
+	struct snapshot_input *d = dumped_new(job, warnings);
 	struct snapshot_problem problem;
 	int rc;
 
@@ -354,10 +355,10 @@ int source_snapshot_open(struct job *job, json_object *warnings, struct source *
 	return finish(d, rc, ret);
 }
 
-int source_bytes_open(struct job *job, json_object *warnings, struct source **ret)
+int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
 	const struct snapshot_files files = { read_text, job };
-	struct dumped *d = dumped_new(job, warnings);
+	struct snapshot_input *d = dumped_new(job, warnings);
 	const struct snapshot_device *device;
 	struct snapshot_problem problem;
 	struct buf list = { 0 };
@@ -376,7 +377,7 @@ int source_bytes_open(struct job *job, json_object *warnings, struct source **re
 		add_stream(d, &list, device, "bytes", device->formatted);
 		rc = take_streams(d, &list);
 	}
-	if (rc == 0 && !d->source.streams.list[0].supported)
+	if (rc == 0 && !d->input.streams.list[0].supported)
 		rc = job_why(job, -EINVAL, "%s: %s", job->regs,
 			     device->type[0] ? "its type is no trace source's" : "it names no type");
 	return finish(d, rc, ret);

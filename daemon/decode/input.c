@@ -1,0 +1,185 @@
+#include <malloc.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/decode/input.h"
+#include "lib/code/debug-file.h"
+#include "lib/etm/pool.h"
+
+enum {
+	ATTEMPTS_MAX = 8192,
+	DEBUG_ATTEMPTS_MAX = 256,
+	WORKERS_MAX = 16 /* where nobody says how many */,
+	BYTES_MIN = 256 << 10
+};
+
+struct input *input_close(struct input *in)
+{
+	if (!in)
+		return NULL;
+	in->ops->close(in);
+	image_set_free(in->images);
+	stream_list_done(&in->streams);
+	free(in->map_files);
+	schedule_free(in->schedule);
+	intervals_free(in->shown);
+	free(in);
+	return NULL;
+}
+
+static unsigned cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : MIN((unsigned)CPU_COUNT(&set), (unsigned)WORKERS_MAX);
+}
+
+void input_start_workers(struct input *in)
+{
+	unsigned workers = in->job->workers ? in->job->workers : cpus();
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < in->streams.n; i++)
+		if (in->streams.list[i].config.protocol == PROTOCOL_ETMV4 ||
+		    in->streams.list[i].config.protocol == PROTOCOL_ETE)
+			bytes += in->streams.list[i].bytes;
+	pthread_mutex_init(&in->asking, NULL);
+	/* An arena for each thread would be more, but malloc() opens files then, which the cage does not allow. */
+	mallopt(M_ARENA_MAX, 1);
+	/* One is this thread. */
+	if (workers > 1 && (bytes >= BYTES_MIN || in->job->workers) &&
+	    pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &in->pool) < 0)
+		in->pool = NULL;
+}
+
+void input_stop_workers(struct input *in)
+{
+	if (in)
+		in->pool = pool_free(in->pool);
+}
+
+size_t input_code(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		  void *ret, size_t size)
+{
+	size_t n;
+
+	pthread_mutex_lock(&in->asking);
+	n = in->ops->code(in, stream, context, address, ret, size);
+	pthread_mutex_unlock(&in->asking);
+	return n;
+}
+
+uint64_t input_code_version(struct input *in, const struct stream *stream, const struct engine_context *context)
+{
+	uint64_t version;
+
+	pthread_mutex_lock(&in->asking);
+	version = in->ops->version(in, stream, context);
+	pthread_mutex_unlock(&in->asking);
+	return version;
+}
+
+bool input_where(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
+		 uint32_t *ret_file, uint64_t *ret_offset)
+{
+	bool there;
+
+	pthread_mutex_lock(&in->asking);
+	there = in->ops->where(in, stream, context, address, ret_file, ret_offset);
+	pthread_mutex_unlock(&in->asking);
+	return there;
+}
+
+uint64_t input_time(const struct input *in, uint64_t stamp)
+{
+	const struct pd_clock *c = in->clock;
+
+	return c ? pd_clock_time(c, stamp) : stamp;
+}
+
+void input_warn(struct input *in, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	json_object_array_add(in->warnings, json_object_new_string(text));
+}
+
+static const char *in_hex(const uint8_t *id, size_t size, char ret[2 * IMAGE_BUILD_ID_MAX + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+	char *at = ret;
+
+	for (size_t i = 0; i < size; i++) {
+		*at++ = digits[id[i] >> 4];
+		*at++ = digits[id[i] & 15];
+	}
+	*at = 0;
+	return size ? ret : NULL;
+}
+
+const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1])
+{
+	return in_hex(f->build_id, f->build_id_size, ret);
+}
+
+static int ask_image(struct input *in, uint32_t i)
+{
+	const struct image_file *f = image_file(in->images, i);
+	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+
+	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
+		int fd = -1;
+		int rc = job_image(in->job, i, f->path, input_build_id(f, id), f->inode, NULL, attempt, &fd, reason,
+				   sizeof(reason));
+
+		if (rc < 0)
+			return job_why(in->job, rc, "no answer to a question for an image: %s", strerror(-rc));
+		/* Why the last one was refused says more than that there is no other. */
+		if (fd >= 0 || !f->reason)
+			image_file_give(in->images, i, fd, reason);
+		if (fd < 0)
+			break;
+	}
+	return 0;
+}
+
+int input_request_images(struct input *in)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < image_files(in->images); i++)
+		rc = ask_image(in, i);
+	return rc;
+}
+
+int input_debug_file(const struct input *in, uint32_t file, int *ret_fd)
+{
+	const struct image_file *f = image_file(in->images, file);
+	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+	struct debug_wanted wanted;
+
+	*ret_fd = -1;
+	if (f->fd < 0 || !debug_file_wanted(f->fd, &wanted))
+		return 0;
+	for (uint64_t attempt = 0; attempt < DEBUG_ATTEMPTS_MAX; attempt++) {
+		_cleanup_close_ int fd = -1;
+		int rc = job_image(in->job, file, f->path, in_hex(wanted.id, wanted.id_size, id), 0, wanted.link,
+				   attempt, &fd, reason, sizeof(reason));
+
+		if (rc < 0)
+			return job_why(in->job, rc, "no answer to a question for a debug file: %s", strerror(-rc));
+		if (fd < 0)
+			break;
+		if (debug_file_is(fd, &wanted)) {
+			*ret_fd = TAKE_FD(fd);
+			break;
+		}
+	}
+	return 0;
+}
