@@ -10,18 +10,18 @@
 struct daemon {
 	struct settings settings;
 	struct event_base *base;
-	struct lane *capture; /* freezes and copies rings */
-	struct lane *disk;    /* writes the spool */
-	struct lane *opener;  /* opens what others named, which may take for ever */
-	struct targets *targets;
+	struct workqueue *capture; /* freezes and copies rings */
+	struct workqueue *disk;    /* writes the spool */
+	struct workqueue *opener;  /* opens what others named, which may take for ever */
+	struct target_list *targets;
 	struct registry *registry; /* programs under the emulated ETM */
-	struct units *units;       /* the trace units of this machine */
+	struct trace_units *units; /* the trace units of this machine */
 	struct spool *spool;
-	struct jobs *jobs;
+	struct job_queue *jobs;
 	struct service *service;
-	TAILQ_HEAD(, request) requests; /* snapshots on their way to the spool */
-	uint64_t started_ns;            /* CLOCK_MONOTONIC */
-	size_t files_per_user;          /* descriptors kept open for a user's targets */
+	TAILQ_HEAD(, snapshot_request) requests; /* snapshots on their way to the spool */
+	uint64_t started_ns;                     /* CLOCK_MONOTONIC */
+	size_t files_per_user;                   /* descriptors kept open for a user's targets */
 	bool stopping;
 	int exit_status;
 };

@@ -9,12 +9,12 @@
 
 #include "daemon/daemon.h"
 #include "daemon/decode-server.h"
-#include "daemon/images.h"
+#include "daemon/decode-images.h"
 #include "daemon/job.h"
 #include "daemon/methods.h"
-#include "daemon/queue.h"
-#include "daemon/tables.h"
-#include "daemon/tree.h"
+#include "daemon/workqueue.h"
+#include "daemon/symbol-cache.h"
+#include "daemon/directory-tree.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -27,14 +27,14 @@ static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
 
 /* One decode. It lives until its end is on disk. */
 struct job {
-	struct jobs *jobs;
+	struct job_queue *jobs;
 	TAILQ_ENTRY(job) link;
 	struct work prepare, finish;
 	uint64_t id;
 	struct snapshot *snapshot;
 	int dir, input, code, outputs[OUTPUTS];
 	json_object *info; /* snapshot.json */
-	struct images *images;
+	struct decode_images *images;
 	int fd; /* to the child */
 	struct event *event, *timer;
 	bool closed, child_ended, over;
@@ -53,10 +53,10 @@ struct waiting {
 	struct snapshot *snapshot;
 };
 
-struct jobs {
+struct job_queue {
 	struct daemon *daemon;
 	struct decode_server *decoder;
-	struct tables *tables;
+	struct symbol_cache *symbol_cache;
 	struct event *child;
 	STAILQ_HEAD(, waiting) queue;
 	TAILQ_HEAD(, job) running;
@@ -66,9 +66,7 @@ struct jobs {
 	char opencsd[32]; /* the version that decoded last */
 };
 
-#define OF(type, member, pointer) ((type *)((char *)(pointer)-offsetof(type, member)))
-
-static void kick(struct jobs *j);
+static void kick(struct job_queue *j);
 
 static void job_free(struct job *job)
 {
@@ -101,12 +99,12 @@ static void fail(struct job *job, bool crashed, const char *fmt, ...)
 }
 
 /* The decode's end, good or bad: the images have served, and those who waited get their answer. */
-static void settle(struct jobs *j, struct snapshot *s)
+static void settle(struct job_queue *j, struct snapshot *s)
 {
 	struct call *c;
 
 	for (size_t n = 0; n < s->n_files; n++)
-		file_unref(s->files[n]);
+		target_file_unref(s->files[n]);
 	s->n_files = 0;
 	while ((c = TAILQ_FIRST(&s->waiting))) {
 		json_object *o = json_object_new_object();
@@ -130,10 +128,10 @@ static void tell_progress(struct snapshot *s)
 	}
 }
 
-/* On the disk lane: what the decode made is kept or dropped, and its end written down. */
+/* On the disk workqueue: what the decode made is kept or dropped, and its end written down. */
 static void run_finish(struct work *w)
 {
-	struct job *job = OF(struct job, finish, w);
+	struct job *job = container_of(w, struct job, finish);
 	int rc = 0;
 
 	for (size_t n = 0; n < OUTPUTS && job->dir >= 0; n++) {
@@ -145,11 +143,11 @@ static void run_finish(struct work *w)
 	if (rc == 0)
 		rc = snapshot_write_state(spool_fd(job->jobs->daemon->spool), job->snapshot->id, job->state_text);
 	if (job->dir >= 0)
-		tree_size(job->dir, &job->size);
+		directory_tree_size(job->dir, &job->size);
 	job->rc = rc;
 }
 
-static void enqueue(struct jobs *j, struct snapshot *s)
+static void enqueue(struct job_queue *j, struct snapshot *s)
 {
 	struct waiting *w = calloc(1, sizeof(*w));
 
@@ -161,8 +159,8 @@ static void enqueue(struct jobs *j, struct snapshot *s)
 
 static void finished(struct work *w)
 {
-	struct job *job = OF(struct job, finish, w);
-	struct jobs *j = job->jobs;
+	struct job *job = container_of(w, struct job, finish);
+	struct job_queue *j = job->jobs;
 	struct snapshot *s = job->snapshot;
 
 	if (job->rc < 0)
@@ -195,7 +193,7 @@ static void conclude(struct job *job)
 	if (job->timer)
 		event_free(job->timer);
 	job->event = job->timer = NULL;
-	images_end(job->images);
+	decode_images_end(job->images);
 	job->images = NULL;
 	closep(&job->fd);
 	if (job->result && !job->failed) {
@@ -209,7 +207,7 @@ static void conclude(struct job *job)
 		log_warning("snapshot %s: decode %u failed: %s", s->id, s->attempts, esc(s->reason ? s->reason : ""));
 	}
 	job->state_text = snapshot_state_text(s, job->end);
-	lane_submit(job->jobs->daemon->disk, &job->finish);
+	workqueue_submit(job->jobs->daemon->disk, &job->finish);
 }
 
 /* A child that ended says by its status what its messages did not. */
@@ -244,7 +242,7 @@ static void take_event(struct job *job, struct decoder_event *e)
 
 	switch (e->type) {
 	case DECODER_IMAGE:
-		images_ask(job->images, e);
+		decode_images_ask(job->images, e);
 		break;
 	case DECODER_FILE:
 		/* A perf.data has none beside it. */
@@ -252,12 +250,12 @@ static void take_event(struct job *job, struct decoder_event *e)
 			fail(job, true, "csight-decode does not take its files");
 		break;
 	case DECODER_TABLE:
-		if (decoder_table(job->fd, tables_find(job->jobs->tables, s->uid, e->path)) < 0)
+		if (decoder_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path)) < 0)
 			fail(job, true, "csight-decode does not take its tables");
 		break;
 	case DECODER_KEEP:
 		/* One that cannot be kept is made again. */
-		rc = tables_keep(job->jobs->tables, s->uid, e->path, e->fd);
+		rc = symbol_cache_keep(job->jobs->symbol_cache, s->uid, e->path, e->fd);
 		if (rc < 0)
 			log_debug("snapshot %s: a table of symbols is not kept: %s", s->id, strerror(-rc));
 		break;
@@ -319,7 +317,7 @@ static void on_late(evutil_socket_t fd, short what, void *data)
 
 static void run_prepare(struct work *w)
 {
-	struct job *job = OF(struct job, prepare, w);
+	struct job *job = container_of(w, struct job, prepare);
 	int spool = spool_fd(job->jobs->daemon->spool);
 	_cleanup_free_ char *text = NULL;
 	size_t size;
@@ -357,7 +355,7 @@ static void run_prepare(struct work *w)
 
 static int hand_over(struct job *job)
 {
-	struct jobs *j = job->jobs;
+	struct job_queue *j = job->jobs;
 	struct decoder_start start = { .input = "perf.data",
 				       .input_fd = job->input,
 				       .code_fd = job->code,
@@ -376,7 +374,7 @@ static int hand_over(struct job *job)
 	job->timer = evtimer_new(j->daemon->base, on_late, job);
 	if (!job->event || !job->timer)
 		return -ENOMEM;
-	rc = images_new(j->daemon->opener, job->snapshot, job->dir, job->info, answer_image, job, &job->images);
+	rc = decode_images_new(j->daemon->opener, job->snapshot, job->dir, job->info, answer_image, job, &job->images);
 	if (rc < 0)
 		return rc;
 	rc = decoder_start(job->fd, &start);
@@ -391,7 +389,7 @@ static int hand_over(struct job *job)
 
 static void prepared(struct work *w)
 {
-	struct job *job = OF(struct job, prepare, w);
+	struct job *job = container_of(w, struct job, prepare);
 
 	if (job->rc < 0) {
 		fail(job, false, "the snapshot cannot be opened: %s", strerror(-job->rc));
@@ -413,7 +411,7 @@ static void prepared(struct work *w)
 	tell_progress(job->snapshot);
 }
 
-static void begin(struct jobs *j, struct snapshot *s)
+static void begin(struct job_queue *j, struct snapshot *s)
 {
 	struct job *job = calloc(1, sizeof(*job));
 
@@ -435,10 +433,10 @@ static void begin(struct jobs *j, struct snapshot *s)
 	s->attempts++;
 	s->done = s->total = 0;
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
-	lane_submit(j->daemon->disk, &job->prepare);
+	workqueue_submit(j->daemon->disk, &job->prepare);
 }
 
-static struct snapshot *dequeue(struct jobs *j)
+static struct snapshot *dequeue(struct job_queue *j)
 {
 	struct waiting *w = STAILQ_FIRST(&j->queue);
 	struct snapshot *s = w->snapshot;
@@ -449,7 +447,7 @@ static struct snapshot *dequeue(struct jobs *j)
 }
 
 /* Begins what can be begun. */
-static void kick(struct jobs *j)
+static void kick(struct job_queue *j)
 {
 	/* The decoder tells of its first start before it is known here. */
 	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
@@ -472,7 +470,7 @@ static void kick(struct jobs *j)
 
 static void on_child_ended(void *data, uint64_t id, int status)
 {
-	struct jobs *j = data;
+	struct job_queue *j = data;
 	struct job *job;
 
 	TAILQ_FOREACH (job, &j->running, link)
@@ -490,7 +488,7 @@ static void on_child_ended(void *data, uint64_t id, int status)
 
 static void on_lost(void *data)
 {
-	struct jobs *j = data;
+	struct job_queue *j = data;
 	struct job *job, *next;
 
 	for (job = TAILQ_FIRST(&j->running); job; job = next) {
@@ -511,16 +509,16 @@ static void on_ready(void *data)
 
 static void on_sigchld(evutil_socket_t fd, short what, void *data)
 {
-	struct jobs *j = data;
+	struct job_queue *j = data;
 
 	decode_server_reap(j->decoder);
 	kick(j);
 }
 
-int jobs_new(struct daemon *d, struct jobs **ret)
+int job_queue_new(struct daemon *d, struct job_queue **ret)
 {
 	static const struct decode_server_events events = { on_child_ended, on_lost, on_ready };
-	struct jobs *j = calloc(1, sizeof(*j));
+	struct job_queue *j = calloc(1, sizeof(*j));
 	int rc;
 
 	if (!j)
@@ -530,21 +528,21 @@ int jobs_new(struct daemon *d, struct jobs **ret)
 	TAILQ_INIT(&j->running);
 	j->child = evsignal_new(d->base, SIGCHLD, on_sigchld, j);
 	if (!j->child || event_add(j->child, NULL) < 0) {
-		jobs_free(j);
+		job_queue_free(j);
 		return -ENOMEM;
 	}
-	rc = tables_new(d->settings.symbols_max, &j->tables);
+	rc = symbol_cache_new(d->settings.symbols_max, &j->symbol_cache);
 	if (rc == 0)
 		rc = decode_server_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
 	if (rc < 0) {
-		jobs_free(j);
+		job_queue_free(j);
 		return rc;
 	}
 	*ret = j;
 	return 0;
 }
 
-void jobs_add(struct jobs *j, struct snapshot *s)
+void job_queue_add(struct job_queue *j, struct snapshot *s)
 {
 	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
 		/* Found so at a start: the daemon ended, twice, while it was decoded. */
@@ -557,7 +555,7 @@ void jobs_add(struct jobs *j, struct snapshot *s)
 	kick(j);
 }
 
-unsigned jobs_count(const struct jobs *j, uid_t uid)
+unsigned job_queue_count(const struct job_queue *j, uid_t uid)
 {
 	const struct waiting *w;
 	const struct job *job;
@@ -570,17 +568,17 @@ unsigned jobs_count(const struct jobs *j, uid_t uid)
 	return n;
 }
 
-const char *jobs_trouble(const struct jobs *j)
+const char *job_queue_trouble(const struct job_queue *j)
 {
 	return decode_server_ready(j->decoder) ? NULL : decode_server_why(j->decoder);
 }
 
-const char *jobs_opencsd(const struct jobs *j)
+const char *job_queue_opencsd(const struct job_queue *j)
 {
 	return j->opencsd[0] ? j->opencsd : NULL;
 }
 
-void jobs_stop(struct jobs *j)
+void job_queue_stop(struct job_queue *j)
 {
 	struct job *job, *next;
 
@@ -595,7 +593,7 @@ void jobs_stop(struct jobs *j)
 	}
 }
 
-struct jobs *jobs_free(struct jobs *j)
+struct job_queue *job_queue_free(struct job_queue *j)
 {
 	if (!j)
 		return NULL;
@@ -603,7 +601,7 @@ struct jobs *jobs_free(struct jobs *j)
 	while (!STAILQ_EMPTY(&j->queue))
 		snapshot_unref(dequeue(j));
 	decode_server_free(j->decoder);
-	tables_free(j->tables);
+	symbol_cache_free(j->symbol_cache);
 	if (j->child)
 		event_free(j->child);
 	free(j);

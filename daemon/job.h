@@ -7,24 +7,24 @@
 
 #include "daemon/spool.h"
 
-struct jobs;
+struct job_queue;
 
-int jobs_new(struct daemon *d, struct jobs **ret);
+int job_queue_new(struct daemon *d, struct job_queue **ret);
 
 /* A snapshot in state queued. */
-void jobs_add(struct jobs *j, struct snapshot *s);
+void job_queue_add(struct job_queue *j, struct snapshot *s);
 
 /* How many wait or run; of this user, or of all where uid is 0. */
-unsigned jobs_count(const struct jobs *j, uid_t uid);
+unsigned job_queue_count(const struct job_queue *j, uid_t uid);
 
 /* Why nothing is decoded, or NULL. */
-const char *jobs_trouble(const struct jobs *j);
+const char *job_queue_trouble(const struct job_queue *j);
 
 /* The version of OpenCSD that decoded last, or NULL. */
-const char *jobs_opencsd(const struct jobs *j);
+const char *job_queue_opencsd(const struct job_queue *j);
 
 /* Those that run go back to the queue, on disk too, as if they had not been begun. */
-void jobs_stop(struct jobs *j);
-struct jobs *jobs_free(struct jobs *j);
+void job_queue_stop(struct job_queue *j);
+struct job_queue *job_queue_free(struct job_queue *j);
 
 #endif

@@ -1,26 +1,28 @@
 # csightd: all of it but main() is a convenience library, which the tests link.
 noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
-	daemon/adopt.c daemon/adopt.h \
+	daemon/target-adopt.c daemon/target-adopt.h \
 	daemon/daemon.h \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
-	daemon/images.c daemon/images.h \
+	daemon/decode-images.c daemon/decode-images.h \
 	daemon/job.c daemon/job.h \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
-	daemon/queue.c daemon/queue.h \
-	daemon/record.c daemon/record.h \
+	daemon/snapshot-writer.c daemon/snapshot-writer.h \
 	daemon/registry.c daemon/registry.h \
 	daemon/ring.c daemon/ring.h \
 	daemon/service.c daemon/service.h \
 	daemon/settings.c daemon/settings.h \
+	daemon/request.c daemon/request.h \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool.c daemon/spool.h \
-	daemon/tables.c daemon/tables.h \
+	daemon/symbol-cache.c daemon/symbol-cache.h \
+	daemon/target-file.c daemon/target-file.h \
 	daemon/target.c daemon/target.h \
-	daemon/tree.c daemon/tree.h \
-	daemon/units.c daemon/units.h
+	daemon/directory-tree.c daemon/directory-tree.h \
+	daemon/trace-units.c daemon/trace-units.h \
+	daemon/workqueue.c daemon/workqueue.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
 daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
 	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread

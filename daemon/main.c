@@ -12,13 +12,13 @@
 
 #include "daemon/daemon.h"
 #include "daemon/job.h"
-#include "daemon/queue.h"
+#include "daemon/workqueue.h"
 #include "daemon/registry.h"
 #include "daemon/service.h"
-#include "daemon/snapshot.h"
+#include "daemon/request.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
-#include "daemon/units.h"
+#include "daemon/trace-units.h"
 #include "lib/base/log.h"
 #include "lib/base/paths.h"
 
@@ -113,7 +113,7 @@ static int start(struct daemon *d)
 		const char *name;
 		int nice;
 		size_t at;
-	} lanes[] = {
+	} workqueues[] = {
 		/* While it works, a program is not traced. */
 		{ "capture", -10, offsetof(struct daemon, capture) },
 		{ "disk", 0, offsetof(struct daemon, disk) },
@@ -128,14 +128,15 @@ static int start(struct daemon *d)
 	rc = open_sockets(d);
 	if (rc == 0)
 		rc = open_spool(d);
-	for (size_t n = 0; n < ELEMENTS(lanes) && rc == 0; n++)
-		rc = lane_new(d->base, lanes[n].name, lanes[n].nice, (struct lane **)((char *)d + lanes[n].at));
+	for (size_t n = 0; n < ELEMENTS(workqueues) && rc == 0; n++)
+		rc = workqueue_new(d->base, workqueues[n].name, workqueues[n].nice,
+				   (struct workqueue **)((char *)d + workqueues[n].at));
 	if (rc == 0)
-		rc = targets_new(d, &d->targets);
+		rc = target_list_new(d, &d->targets);
 	if (rc == 0)
-		rc = units_new(d, &d->units);
+		rc = trace_units_new(d, &d->units);
 	if (rc == 0)
-		rc = jobs_new(d, &d->jobs);
+		rc = job_queue_new(d, &d->jobs);
 	return rc;
 }
 
@@ -147,7 +148,7 @@ static void requeue(struct daemon *d)
 	for (s = TAILQ_FIRST(spool_list(d->spool)); s; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (s->state == SNAPSHOT_QUEUED)
-			jobs_add(d->jobs, s);
+			job_queue_add(d->jobs, s);
 	}
 	spool_vacuum(d->spool, 0, NULL);
 }
@@ -165,7 +166,7 @@ static int run(struct daemon *d)
 	}
 	requeue(d);
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
-		   units_why(d->units)[0] ? "emu" : "perf");
+		   trace_units_why(d->units)[0] ? "emu" : "perf");
 	notify("READY=1");
 	rc = event_base_dispatch(d->base);
 	notify("STOPPING=1");
@@ -182,20 +183,20 @@ static void stop(struct daemon *d)
 	d->service = service_free(d->service);
 	d->registry = registry_free(d->registry);
 	if (d->jobs)
-		jobs_stop(d->jobs);
-	snapshot_stop(d);
+		job_queue_stop(d->jobs);
+	request_stop(d);
 	if (d->units)
-		units_stop(d->units);
+		trace_units_stop(d->units);
 	if (d->capture)
-		lane_stop(d->capture);
+		workqueue_stop(d->capture);
 	if (d->disk)
-		lane_stop(d->disk);
-	d->jobs = jobs_free(d->jobs);
-	d->targets = targets_free(d->targets);
-	d->units = units_free(d->units);
+		workqueue_stop(d->disk);
+	d->jobs = job_queue_free(d->jobs);
+	d->targets = target_list_free(d->targets);
+	d->units = trace_units_free(d->units);
 	d->spool = spool_free(d->spool);
-	d->capture = lane_free(d->capture);
-	d->disk = lane_free(d->disk);
+	d->capture = workqueue_free(d->capture);
+	d->disk = workqueue_free(d->disk);
 	/* The opener is left to itself: it may be waiting for someone's file system. */
 }
 

@@ -4,17 +4,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/adopt.h"
+#include "daemon/target-adopt.h"
 #include "daemon/daemon.h"
 #include "daemon/idl.h"
 #include "daemon/job.h"
 #include "daemon/methods.h"
 #include "daemon/policy.h"
 #include "daemon/registry.h"
-#include "daemon/snapshot.h"
+#include "daemon/request.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
-#include "daemon/units.h"
+#include "daemon/trace-units.h"
 
 /* What a method names, and so whom it is for: the owner of that, and root. */
 enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
@@ -160,27 +160,27 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	unsigned targets = 0, snapshots = 0;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH (t, targets_list(d->targets), link)
+	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
 		if (policy_owns(c->uid, snapshot->uid)) {
 			snapshots++;
 			bytes += snapshot->size;
 		}
-	if (jobs_trouble(d->jobs))
-		add_text(warnings, jobs_trouble(d->jobs));
+	if (job_queue_trouble(d->jobs))
+		add_text(warnings, job_queue_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
 	json_add_i64(o, "pid", getpid());
 	json_add_i64(o, "uid", getuid());
 	json_add_u64(o, "uptime", (now_ns(CLOCK_MONOTONIC) - d->started_ns) / 1000000000u);
-	json_add_str(o, "capture", units_why(d->units)[0] ? "emu" : "perf");
+	json_add_str(o, "capture", trace_units_why(d->units)[0] ? "emu" : "perf");
 	json_add_str(o, "emuSocket", registry_path(d->registry));
 	json_add_u64(o, "targets", targets);
 	json_add_u64(o, "snapshots", snapshots);
-	json_add_u64(o, "jobs", jobs_count(d->jobs, c->uid));
+	json_add_u64(o, "jobs", job_queue_count(d->jobs, c->uid));
 	json_add_str(o, "spool", spool_path(d->spool));
 	json_add_u64(o, "spoolBytes", bytes);
-	json_add_str(o, "opencsd", jobs_opencsd(d->jobs));
+	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
 	json_object_object_add(o, "warnings", warnings);
 	call_reply(c, o);
 }
@@ -190,7 +190,7 @@ static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct target *t;
 
-	TAILQ_FOREACH (t, targets_list(d->targets), link)
+	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		if (policy_owns(c->uid, t->uid))
 			json_object_array_add(list, target_json(t));
 	json_object_object_add(o, "targets", list);
@@ -205,7 +205,7 @@ static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, 
 
 	if (s->target)
 		return true;
-	rc = adopt(d, s->pid, c->uid, options, &s->target, reason, sizeof(reason));
+	rc = target_adopt(d, s->pid, c->uid, options, &s->target, reason, sizeof(reason));
 	if (rc == -EUSERS)
 		fail_text(c, "org.csight.LimitReached", "limit", "targets-per-user");
 	else if (rc == -ESRCH)
@@ -302,7 +302,7 @@ static void do_disarm(struct daemon *d, struct call *c, struct subject *s)
 
 static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
-	struct snapshot_options options = { 0 };
+	struct request_options options = { 0 };
 
 	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) ||
 	    !get_flag(c, c->parameters, "noWait", &options.no_wait))
@@ -310,7 +310,7 @@ static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 	if (!s->target && options.no_arm)
 		fail_pid(c, "org.csight.NotArmed", s->pid, NULL);
 	else if (must_be_target(d, c, s, &(struct capture_options){ 0 }))
-		snapshot_take(s->target, &options, c);
+		request_begin(s->target, &options, c);
 }
 
 static void do_wait(struct daemon *d, struct call *c, struct subject *s)
@@ -477,7 +477,7 @@ static bool find_process(struct daemon *d, struct call *c, struct subject *ret)
 		return false;
 	}
 	ret->pid = (pid_t)pid;
-	ret->target = targets_find(d->targets, ret->pid, c->uid);
+	ret->target = target_list_find(d->targets, ret->pid, c->uid);
 	rc = !ret->target ? policy_process(c->uid, ret->pid) : policy_owns(c->uid, ret->target->uid) ? 0 : -EACCES;
 	if (rc == 0)
 		return true;

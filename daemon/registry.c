@@ -8,7 +8,7 @@
 #include "daemon/capture/emu/emu.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
-#include "daemon/record.h"
+#include "daemon/snapshot-writer.h"
 #include "daemon/registry.h"
 #include "daemon/service.h"
 #include "daemon/target.h"
@@ -56,7 +56,7 @@ static void registrant_free(struct registrant *g)
 static void discard(struct registry *r, const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		file_unref(file_new(r->daemon->opener, 0, fds[i]));
+		target_file_unref(target_file_new(r->daemon->opener, 0, fds[i]));
 }
 
 static void welcome(struct registrant *g, int rc)
@@ -108,7 +108,7 @@ static int hello(struct registrant *g, int memfd)
 	info.arguments = about->arguments;
 	info.arguments_size = about->arguments_size;
 	/* The number may have gone to another process while a child of the first one holds the connection. */
-	if (targets_alive(d->targets, g->peer.uid) >= d->settings.targets_per_user)
+	if (target_list_alive(d->targets, g->peer.uid) >= d->settings.targets_per_user)
 		rc = -EUSERS;
 	else
 		rc = policy_process(g->peer.uid, g->peer.pid);
@@ -130,15 +130,15 @@ static int hello(struct registrant *g, int memfd)
 static void keep_file(struct registrant *g, int64_t id, int fd)
 {
 	struct file_identity is;
-	struct file *f;
+	struct target_file *f;
 	int flags = fcntl(fd, F_GETFL);
 	bool good = id > 0 && id <= UINT32_MAX && flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
 		    file_identify(fd, &is) == 0 && is.regular;
 
-	f = file_new(g->registry->daemon->opener, good ? (uint32_t)id : 0, fd);
+	f = target_file_new(g->registry->daemon->opener, good ? (uint32_t)id : 0, fd);
 	if (!f || !good) {
 		g->target->lost_files++;
-		file_unref(f);
+		target_file_unref(f);
 		return;
 	}
 	target_add_file(g->target, f);

@@ -1,6 +1,6 @@
 /*
  * A ring: where a target's trace goes, and what may be done with it. Its state is changed on the loop's thread alone;
- * what takes time is done on the capture lane by one operation at a time, and others queue behind it here.
+ * what takes time is done on the capture workqueue by one operation at a time, and others queue behind it here.
  */
 #ifndef CSIGHT_DAEMON_RING_H
 #define CSIGHT_DAEMON_RING_H

@@ -24,8 +24,8 @@ enum {
 };
 
 /* A message on its way out. Its descriptor goes with its first byte, so each is begun with a sendmsg of its own. */
-struct chunk {
-	STAILQ_ENTRY(chunk) link;
+struct out_message {
+	STAILQ_ENTRY(out_message) link;
 	size_t size, sent;
 	int fd;
 	uint8_t data[];
@@ -39,7 +39,7 @@ struct connection {
 	struct event *read, *write, *timer;
 	struct buf in;
 	size_t scanned; /* no NUL before here */
-	STAILQ_HEAD(, chunk) out;
+	STAILQ_HEAD(, out_message) out;
 	size_t out_size;
 	struct call *call; /* the one being answered; the next is read afterwards */
 	bool ended;        /* the client sends no more */
@@ -57,7 +57,7 @@ struct service {
 
 static void connection_free(struct connection *n)
 {
-	struct chunk *k;
+	struct out_message *k;
 
 	if (n->call) {
 		struct call *c = n->call;
@@ -90,7 +90,7 @@ static void connection_free(struct connection *n)
 /* false: the client is gone. */
 static bool flush(struct connection *n)
 {
-	struct chunk *k;
+	struct out_message *k;
 
 	while ((k = STAILQ_FIRST(&n->out))) {
 		ssize_t sent;
@@ -134,7 +134,7 @@ static bool flush(struct connection *n)
 
 static void queue_out(struct connection *n, const struct buf *b, int fd)
 {
-	struct chunk *k;
+	struct out_message *k;
 
 	if (buf_error(b) < 0 || n->out_size + b->size > OUT_MAX || !(k = malloc(sizeof(*k) + b->size))) {
 		/* Nobody reads, or nothing can be said: the connection is worth no more memory. */
@@ -142,7 +142,7 @@ static void queue_out(struct connection *n, const struct buf *b, int fd)
 		closep(&fd);
 		return;
 	}
-	*k = (struct chunk){ .size = b->size, .fd = fd };
+	*k = (struct out_message){ .size = b->size, .fd = fd };
 	memcpy(k->data, b->data, b->size);
 	STAILQ_INSERT_TAIL(&n->out, k, link);
 	n->out_size += b->size;

@@ -18,7 +18,7 @@ enum { FILE_MAX = 64 << 10 };
 
 enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES };
 
-struct key {
+struct setting {
 	const char *name;
 	enum kind kind;
 	size_t offset, size;
@@ -27,7 +27,7 @@ struct key {
 
 #define FIELD(name) offsetof(struct settings, name), sizeof(((struct settings *)0)->name)
 
-static const struct key keys[] = {
+static const struct setting keys[] = {
 	{ "socket", KIND_PATH, FIELD(socket) },
 	{ "spool", KIND_PATH, FIELD(spool) },
 	{ "capture", KIND_TEXT, FIELD(capture) },
@@ -90,7 +90,7 @@ static int parse_number(const char *text, bool bytes, uint64_t *ret)
 
 static int set_key(struct settings *s, const char *name, const char *value, const char *where)
 {
-	const struct key *k = NULL;
+	const struct setting *k = NULL;
 	uint64_t v;
 
 	for (size_t i = 0; i < ELEMENTS(keys); i++)

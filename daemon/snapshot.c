@@ -1,359 +1,130 @@
 #include "config.h"
 
+#include <assert.h>
+#include <stdarg.h>
 #include <string.h>
 
-#include "daemon/daemon.h"
-#include "daemon/job.h"
-#include "daemon/methods.h"
-#include "daemon/queue.h"
-#include "daemon/record.h"
 #include "daemon/snapshot.h"
-#include "daemon/spool.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
 
-enum {
-	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long rings may take to hold something */
-	FILL_PAUSE_MS = 20,
-	REQUESTS_PER_USER = 16,
+static const char *const names[] = {
+	[SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued", [SNAPSHOT_DECODING] = "decoding",
+	[SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
 };
 
-/* A snapshot on its way into the spool. */
-struct request {
-	struct ring_op op;
-	struct work copy, write;
-	struct daemon *daemon;
-	TAILQ_ENTRY(request) link;
-	struct calls call; /* the call while it is not answered: a list of one, empty once its client has left */
-	struct target *target;
-	uid_t uid;
-	bool no_wait;
-	bool alive;
-	unsigned tries;
-	struct event *timer;
-	struct capture_copy *copied;
-	struct snapshot *snapshot;
-	struct file **files;
-	struct record record;
-	int rc;
+#define BIT(state) (1u << (state))
+
+static const unsigned allowed[] = {
+	[SNAPSHOT_COPYING] = BIT(SNAPSHOT_QUEUED),
+	[SNAPSHOT_QUEUED] = BIT(SNAPSHOT_DECODING) | BIT(SNAPSHOT_RAW),
+	[SNAPSHOT_DECODING] = BIT(SNAPSHOT_QUEUED) | BIT(SNAPSHOT_READY) | BIT(SNAPSHOT_RAW),
+	[SNAPSHOT_READY] = 0,
+	[SNAPSHOT_RAW] = 0,
 };
 
-#define OF(type, member, pointer) ((type *)((char *)(pointer)-offsetof(type, member)))
-
-static void request_free(struct request *r)
+const char *snapshot_state_str(enum snapshot_state state)
 {
-	TAILQ_REMOVE(&r->daemon->requests, r, link);
-	if (r->timer)
-		event_free(r->timer);
-	capture_copy_free(r->copied);
-	for (size_t n = 0; n < r->record.n_files; n++)
-		file_unref(r->files[n]);
-	free(r->files);
-	record_done(&r->record);
-	snapshot_unref(r->snapshot);
-	target_unref(r->target);
-	free(r);
+	return names[state];
 }
 
-static void tell_phase(struct request *r, const char *phase)
+bool snapshot_may(enum snapshot_state from, enum snapshot_state to)
 {
-	struct call *c = TAILQ_FIRST(&r->call);
-	json_object *o;
-
-	if (!c)
-		return;
-	o = json_object_new_object();
-	json_add_str(o, "phase", phase);
-	call_progress(c, o);
+	return (allowed[from] & BIT(to)) != 0;
 }
 
-static void fail(struct request *r, const char *error, const char *reason)
+struct snapshot *snapshot_new(void)
 {
-	struct call *c = TAILQ_FIRST(&r->call);
+	struct snapshot *s = calloc(1, sizeof(*s));
 
-	if (reason)
-		log_warning("no snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
-			    esc(reason));
-	if (c) {
-		json_object *o = json_object_new_object();
-
-		json_add_i64(o, "pid", r->target->pid);
-		json_add_str(o, "reason", reason);
-		call_error(c, error, o);
+	if (s) {
+		s->refs = 1;
+		TAILQ_INIT(&s->waiting);
 	}
-	request_free(r);
+	return s;
 }
 
-static void run_write(struct work *w)
+struct snapshot *snapshot_ref(struct snapshot *s)
 {
-	struct request *r = OF(struct request, write, w);
-
-	r->rc = record_write(spool_fd(r->daemon->spool), &r->record);
-	/* The copy is the largest thing here; nothing needs it from now on. */
-	r->copied = capture_copy_free(r->copied);
+	s->refs++;
+	return s;
 }
 
-static void write_ran(struct work *w)
+struct snapshot *snapshot_unref(struct snapshot *s)
 {
-	struct request *r = OF(struct request, write, w);
-	struct snapshot *s = r->snapshot;
-	struct call *c = TAILQ_FIRST(&r->call);
-
-	if (r->rc < 0) {
-		spool_drop(r->daemon->spool, s);
-		fail(r, "org.csight.SnapshotFailed", r->record.reason);
-		return;
-	}
-	s->size = r->record.size;
-	s->missing = json_object_get(r->record.missing);
-	s->n_files = r->record.n_images;
-	s->files = TAKE_PTR(r->record.image_files);
+	if (!s || --s->refs > 0)
+		return NULL;
+	assert(TAILQ_EMPTY(&s->waiting));
 	for (size_t n = 0; n < s->n_files; n++)
-		if (s->files[n])
-			file_ref(s->files[n]);
-	snapshot_move(s, SNAPSHOT_QUEUED);
-	tell_phase(r, "queued");
-	if (c && r->no_wait) {
-		json_object *o = json_object_new_object();
-
-		json_object_object_add(o, "snapshot", methods_snapshot_json(r->daemon, s));
-		call_reply(c, o);
-	} else if (c) {
-		call_wait(c, &s->waiting);
-	}
-	spool_vacuum(r->daemon->spool, 0, s);
-	jobs_add(r->daemon->jobs, s);
-	request_free(r);
+		target_file_unref(s->files[n]);
+	free(s->files);
+	free(s->name);
+	free(s->reason);
+	free(s->decode);
+	json_object_put(s->missing);
+	free(s);
+	return NULL;
 }
 
-static void new_id(uint64_t time, char *ret)
+void snapshot_move(struct snapshot *s, enum snapshot_state to)
 {
-	time_t seconds = (time_t)(time / 1000000000u);
-	struct tm tm;
-	char random[7];
-
-	gmtime_r(&seconds, &tm);
-	random_hex(random, sizeof(random));
-	strftime(ret, SNAPSHOT_ID_SIZE, "%Y%m%dT%H%M%S-", &tm);
-	strcat(ret, random);
+	assert(snapshot_may(s->state, to));
+	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to],
+		 to == SNAPSHOT_RAW && s->reason ? ": " : "", to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
+	s->state = to;
 }
 
-static int prepare_write(struct request *r)
+void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 {
-	struct target *t = r->target;
-	struct snapshot *s = r->snapshot = snapshot_new();
+	va_list args;
+	char *text = NULL;
 
-	r->files = calloc(t->n_files + 1, sizeof(*r->files));
-	if (!s || !r->files)
-		return -ENOMEM;
-	for (size_t n = 0; n < t->n_files; n++)
-		r->files[n] = file_ref(t->files[n]);
-	r->record.n_files = t->n_files;
-	new_id(r->copied->time, s->id);
-	s->state = SNAPSHOT_COPYING;
-	s->pid = t->pid;
-	s->uid = t->uid;
-	s->gid = t->gid;
-	s->name = strdup(t->name);
-	s->time = r->copied->time;
-	s->blind = r->copied->blind;
-	s->threads = r->copied->n_threads;
-	s->shared = r->copied->shared;
-	r->record = (struct record){ .id = s->id,
-				     .copy = r->copied,
-				     .target = t,
-				     .asked_by = r->uid,
-				     .files = r->files,
-				     .n_files = t->n_files,
-				     .lost_files = t->lost_files,
-				     .keep_free = r->daemon->settings.spool_keep_free };
-	return s->name ? 0 : -ENOMEM;
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	free(s->reason);
+	s->reason = text;
 }
 
-static void run_copy(struct work *w)
+void snapshot_set_decode(struct snapshot *s, json_object *decode)
 {
-	struct request *r = OF(struct request, copy, w);
-	const struct ring *ring = &r->target->ring;
+	const char *text =
+	    json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 
-	r->rc = ring->ops->copy(ring->source, r->alive, r->daemon->settings.snapshot_max, &r->copied);
+	free(s->decode);
+	s->decode = text ? strdup(text) : NULL;
 }
 
-static void take_files(struct request *r)
+json_object *snapshot_decode(const struct snapshot *s)
 {
-	struct capture_copy *c = r->copied;
+	json_object *o = NULL;
 
-	if (c->files)
-		target_keep_files(r->target, c->files, c->n_files);
-	for (size_t n = 0; n < c->n_files; n++) {
-		struct file *f;
-
-		if (c->files[n].fd < 0)
-			continue;
-		f = file_new(r->daemon->opener, c->files[n].id, TAKE_FD(c->files[n].fd));
-		if (f)
-			target_add_file(r->target, f);
-	}
+	if (s->decode && json_parse(s->decode, strlen(s->decode), &o) < 0)
+		return NULL;
+	return o;
 }
 
-static void copy_ran(struct work *w)
+char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
 {
-	struct request *r = OF(struct request, copy, w);
-	struct target *t = r->target;
-	uint64_t bytes = 0;
+	_cleanup_json_ json_object *o = json_object_new_object();
+	const char *text;
 
-	if (t->ring.state == RING_FROZEN)
-		ring_move(&t->ring, RING_ARMED);
-	ring_next(&t->ring);
-	if (r->rc == 0) {
-		take_files(r);
-		/* The files of the newest mappings in the log may still be on their way. */
-		if (t->drain)
-			t->drain(t->data);
-		r->rc = prepare_write(r);
-	}
-	if (r->rc < 0) {
-		fail(r, "org.csight.SnapshotFailed", strerror(-r->rc));
-		return;
-	}
-	for (size_t n = 0; n < r->copied->n_threads; n++)
-		bytes += r->copied->threads[n].size;
-	for (size_t n = 0; n < r->copied->n_rings; n++)
-		bytes += r->copied->rings[n].size;
-	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id,
-		 (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
-		 (unsigned long long)r->snapshot->blind / 1000);
-	spool_vacuum(r->daemon->spool, bytes, NULL);
-	if (spool_bytes(r->daemon->spool) + bytes > r->daemon->settings.spool_max) {
-		fail(r, "org.csight.SnapshotFailed",
-		     "the spool is at its limit (spool-max), and all in it waits for its decode");
-		return;
-	}
-	spool_insert(r->daemon->spool, r->snapshot);
-	tell_phase(r, "copying");
-	lane_submit(r->daemon->disk, &r->write);
+	json_add_str(o, "state", names[state]);
+	json_add_i64(o, "attempts", s->attempts);
+	if (s->reason)
+		json_add_bytes(o, "reason", s->reason);
+	if (s->decode)
+		json_object_object_add(o, "decode", snapshot_decode(s));
+	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return text ? strdup(text) : NULL;
 }
 
-static void begin_copy(struct ring_op *op)
+int snapshot_write_state(int dir, const char *id, const char *text)
 {
-	struct request *r = OF(struct request, op, op);
-	struct ring *ring = &r->target->ring;
+	char path[SNAPSHOT_ID_SIZE + 16];
 
-	if (!ring_may(ring->state, RING_FROZEN) && ring->state != RING_GONE) {
-		/* It was disarmed in the meantime. */
-		ring_next(ring);
-		fail(r, "org.csight.NotArmed", NULL);
-		return;
-	}
-	tell_phase(r, "freezing");
-	r->alive = ring->state != RING_GONE;
-	if (r->alive)
-		ring_move(ring, RING_FROZEN);
-	lane_submit(r->daemon->capture, &r->copy);
-}
-
-static void wait_filled(struct request *r)
-{
-	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
-	struct timeval pause = { 0, FILL_PAUSE_MS * 1000 };
-	struct ring *ring = &r->target->ring;
-
-	if (!ring->ops->holds(ring->source)) {
-		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->daemon->stopping) {
-			event_add(r->timer, &pause);
-			return;
-		}
-		target_trouble(r->target, &trouble);
-		fail(r, "org.csight.SnapshotFailed",
-		     trouble.size                ? (const char *)trouble.data
-		     : ring->state == RING_ARMED ? "the process executed nothing since it was armed"
-						 : "the process left no trace");
-		return;
-	}
-	if (ring_queue(ring, &r->op) < 0)
-		fail(r, "org.csight.SnapshotFailed", "too many ask for the same process");
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *data)
-{
-	wait_filled(data);
-}
-
-static void armed(struct target *t, int rc, void *data)
-{
-	struct request *r = data;
-
-	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
-
-	target_trouble(t, &trouble);
-	if (rc < 0 && rc != -ESRCH)
-		fail(r, "org.csight.SnapshotFailed", trouble.size ? (const char *)trouble.data : strerror(-rc));
-	else
-		wait_filled(r);
-}
-
-/* Those on their way are in memory, those that wait for their decode cannot make room in the spool. */
-static bool over_limit(struct daemon *d, uid_t uid)
-{
-	const struct request *r;
-	const struct snapshot *s;
-	unsigned on_way = 0, waiting = 0;
-
-	TAILQ_FOREACH (r, &d->requests, link)
-		on_way += r->target->uid == uid;
-	TAILQ_FOREACH (s, spool_list(d->spool), link)
-		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
-	return on_way >= REQUESTS_PER_USER || waiting >= d->settings.snapshots_per_user;
-}
-
-void snapshot_take(struct target *t, const struct snapshot_options *options, struct call *c)
-{
-	struct daemon *d = t->daemon;
-	struct request *r;
-	json_object *o;
-
-	if (t->ring.state == RING_DISARMED && options->no_arm) {
-		o = json_object_new_object();
-		json_add_i64(o, "pid", t->pid);
-		call_error(c, "org.csight.NotArmed", o);
-		return;
-	}
-	if (over_limit(d, t->uid) || !(r = calloc(1, sizeof(*r)))) {
-		o = json_object_new_object();
-		json_add_str(o, "limit", "snapshots-per-user");
-		call_error(c, "org.csight.LimitReached", o);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&d->requests, r, link);
-	TAILQ_INIT(&r->call);
-	call_wait(c, &r->call);
-	r->daemon = d;
-	r->target = target_ref(t);
-	r->uid = c->uid;
-	r->no_wait = options->no_wait;
-	r->op.begin = begin_copy;
-	r->copy = (struct work){ run_copy, copy_ran };
-	r->write = (struct work){ run_write, write_ran };
-	r->timer = evtimer_new(d->base, on_timer, r);
-	if (!r->timer) {
-		fail(r, "org.csight.SnapshotFailed", strerror(ENOMEM));
-	} else if (t->ring.state == RING_DISARMED) {
-		tell_phase(r, "arming");
-		target_arm(t, armed, r);
-	} else {
-		wait_filled(r);
-	}
-}
-
-void snapshot_stop(struct daemon *d)
-{
-	struct request *r, *next;
-
-	for (r = TAILQ_FIRST(&d->requests); r; r = next) {
-		next = TAILQ_NEXT(r, link);
-		if (event_pending(r->timer, EV_TIMEOUT, NULL)) {
-			event_del(r->timer);
-			wait_filled(r);
-		}
-	}
+	snprintf(path, sizeof(path), "%s/state.json", id);
+	return text ? write_file_atomic(dir, path, text, strlen(text), 0600) : -ENOMEM;
 }

@@ -1,16 +1,14 @@
 #include "config.h"
 
-#include <assert.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include "daemon/daemon.h"
-#include "daemon/queue.h"
+#include "daemon/workqueue.h"
 #include "daemon/spool.h"
-#include "daemon/tree.h"
+#include "daemon/directory-tree.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -24,126 +22,6 @@ struct spool {
 	char *path;
 	struct snapshot_list list;
 };
-
-static const char *const names[] = {
-	[SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued", [SNAPSHOT_DECODING] = "decoding",
-	[SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
-};
-
-#define BIT(state) (1u << (state))
-
-static const unsigned allowed[] = {
-	[SNAPSHOT_COPYING] = BIT(SNAPSHOT_QUEUED),
-	[SNAPSHOT_QUEUED] = BIT(SNAPSHOT_DECODING) | BIT(SNAPSHOT_RAW),
-	[SNAPSHOT_DECODING] = BIT(SNAPSHOT_QUEUED) | BIT(SNAPSHOT_READY) | BIT(SNAPSHOT_RAW),
-	[SNAPSHOT_READY] = 0,
-	[SNAPSHOT_RAW] = 0,
-};
-
-const char *snapshot_state_str(enum snapshot_state state)
-{
-	return names[state];
-}
-
-bool snapshot_may(enum snapshot_state from, enum snapshot_state to)
-{
-	return (allowed[from] & BIT(to)) != 0;
-}
-
-struct snapshot *snapshot_new(void)
-{
-	struct snapshot *s = calloc(1, sizeof(*s));
-
-	if (s) {
-		s->refs = 1;
-		TAILQ_INIT(&s->waiting);
-	}
-	return s;
-}
-
-struct snapshot *snapshot_ref(struct snapshot *s)
-{
-	s->refs++;
-	return s;
-}
-
-struct snapshot *snapshot_unref(struct snapshot *s)
-{
-	if (!s || --s->refs > 0)
-		return NULL;
-	assert(TAILQ_EMPTY(&s->waiting));
-	for (size_t n = 0; n < s->n_files; n++)
-		file_unref(s->files[n]);
-	free(s->files);
-	free(s->name);
-	free(s->reason);
-	free(s->decode);
-	json_object_put(s->missing);
-	free(s);
-	return NULL;
-}
-
-void snapshot_move(struct snapshot *s, enum snapshot_state to)
-{
-	assert(snapshot_may(s->state, to));
-	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to],
-		 to == SNAPSHOT_RAW && s->reason ? ": " : "", to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
-	s->state = to;
-}
-
-void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
-{
-	va_list args;
-	char *text = NULL;
-
-	va_start(args, fmt);
-	if (vasprintf(&text, fmt, args) < 0)
-		text = NULL;
-	va_end(args);
-	free(s->reason);
-	s->reason = text;
-}
-
-void snapshot_set_decode(struct snapshot *s, json_object *decode)
-{
-	const char *text =
-	    json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-
-	free(s->decode);
-	s->decode = text ? strdup(text) : NULL;
-}
-
-json_object *snapshot_decode(const struct snapshot *s)
-{
-	json_object *o = NULL;
-
-	if (s->decode && json_parse(s->decode, strlen(s->decode), &o) < 0)
-		return NULL;
-	return o;
-}
-
-char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
-{
-	_cleanup_json_ json_object *o = json_object_new_object();
-	const char *text;
-
-	json_add_str(o, "state", names[state]);
-	json_add_i64(o, "attempts", s->attempts);
-	if (s->reason)
-		json_add_bytes(o, "reason", s->reason);
-	if (s->decode)
-		json_object_object_add(o, "decode", snapshot_decode(s));
-	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
-	return text ? strdup(text) : NULL;
-}
-
-int snapshot_write_state(int dir, const char *id, const char *text)
-{
-	char path[SNAPSHOT_ID_SIZE + 16];
-
-	snprintf(path, sizeof(path), "%s/state.json", id);
-	return text ? write_file_atomic(dir, path, text, strlen(text), 0600) : -ENOMEM;
-}
 
 static int load_json(int dir, const char *id, const char *name, json_object **ret)
 {
@@ -221,7 +99,7 @@ static void list_one(struct spool *s, const char *id)
 
 	if (rc == -ENOENT) {
 		log_warning("spool: %s is half a snapshot; it is removed", id);
-		tree_remove(s->fd, id);
+		directory_tree_remove(s->fd, id);
 	} else if (rc < 0) {
 		log_warning("spool: %s cannot be read and is left alone: %s", id, strerror(-rc));
 	}
@@ -232,7 +110,7 @@ static void list_one(struct spool *s, const char *id)
 	load_state(s->fd, id, snapshot);
 	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir >= 0)
-		tree_size(dir, &snapshot->size);
+		directory_tree_size(dir, &snapshot->size);
 	TAILQ_FOREACH_REVERSE (at, &s->list, snapshot_list, link)
 		if (at->time <= snapshot->time)
 			break;
@@ -253,7 +131,7 @@ static int list_all(struct spool *s)
 	while ((e = readdir(dir))) {
 		if (strncmp(e->d_name, "tmp-", 4) == 0 && is_id(e->d_name + 4)) {
 			log_info("spool: %s was never finished; it is removed", e->d_name);
-			tree_remove(s->fd, e->d_name);
+			directory_tree_remove(s->fd, e->d_name);
 		} else if (is_id(e->d_name)) {
 			list_one(s, e->d_name);
 		}
@@ -372,17 +250,17 @@ struct removal {
 
 static void run_removal(struct work *w)
 {
-	struct removal *r = (struct removal *)w;
+	struct removal *r = container_of(w, struct removal, work);
 	char tmp[SNAPSHOT_ID_SIZE + 8];
 
 	/* By another name first: whatever happens from now on, no start will take it for a snapshot. */
 	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
-	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : tree_remove(r->fd, tmp);
+	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : directory_tree_remove(r->fd, tmp);
 }
 
 static void removal_ran(struct work *w)
 {
-	struct removal *r = (struct removal *)w;
+	struct removal *r = container_of(w, struct removal, work);
 
 	if (r->rc < 0)
 		log_error("snapshot %s could not be removed: %s", r->id, strerror(-r->rc));
@@ -408,7 +286,7 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int r
 	r->data = data;
 	strcpy(r->id, snapshot->id);
 	spool_drop(s, snapshot);
-	lane_submit(s->daemon->disk, &r->work);
+	workqueue_submit(s->daemon->disk, &r->work);
 }
 
 static bool at_rest(const struct snapshot *s)
@@ -446,7 +324,7 @@ struct drop {
 
 static void run_drop(struct work *w)
 {
-	struct drop *d = (struct drop *)w;
+	struct drop *d = container_of(w, struct drop, work);
 
 	unlinkat(d->fd, d->path, 0);
 }
@@ -474,7 +352,7 @@ static bool drop_trace(struct spool *s, struct snapshot *snapshot)
 	}
 	snapshot->size -= MIN(snapshot->size, (uint64_t)st.st_size);
 	log_notice("the raw trace of snapshot %s makes room: the spool is at its limit", snapshot->id);
-	lane_submit(s->daemon->disk, &d->work);
+	workqueue_submit(s->daemon->disk, &d->work);
 	return true;
 }
 

@@ -6,7 +6,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
-#include "daemon/queue.h"
+#include "daemon/workqueue.h"
 #include "daemon/target.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
@@ -14,46 +14,11 @@
 
 enum { FILES_MAX = 1024, AGE_SECONDS = 5 };
 
-struct targets {
+struct target_list {
 	struct daemon *daemon;
-	struct target_list list;
+	struct target_head list;
 	struct event *age;
 };
-
-static void run_close(struct work *w)
-{
-	closep(&((struct file *)w)->fd);
-}
-
-static void closed(struct work *w)
-{
-	free(w);
-}
-
-struct file *file_new(struct lane *closer, uint32_t id, int fd)
-{
-	struct file *f = malloc(sizeof(*f));
-
-	if (!f) {
-		close(fd);
-		return NULL;
-	}
-	*f = (struct file){ .work = { run_close, closed }, .closer = closer, .refs = 1, .id = id, .fd = fd };
-	return f;
-}
-
-struct file *file_ref(struct file *f)
-{
-	f->refs++;
-	return f;
-}
-
-struct file *file_unref(struct file *f)
-{
-	if (f && --f->refs == 0)
-		lane_submit(f->closer, &f->work);
-	return NULL;
-}
 
 struct target *target_ref(struct target *t)
 {
@@ -67,7 +32,7 @@ struct target *target_unref(struct target *t)
 		return NULL;
 	ring_done(&t->ring);
 	for (size_t i = 0; i < t->n_files; i++)
-		file_unref(t->files[i]);
+		target_file_unref(t->files[i]);
 	free(t->files);
 	if (t->ended)
 		event_free(t->ended);
@@ -79,7 +44,7 @@ struct target *target_unref(struct target *t)
 	return NULL;
 }
 
-static void forget(struct targets *all, struct target *t)
+static void forget(struct target_list *all, struct target *t)
 {
 	log_debug("history of process %d is dropped", (int)t->pid);
 	TAILQ_REMOVE(&all->list, t, link);
@@ -93,7 +58,7 @@ static bool is_history(const struct target *t, uid_t uid)
 }
 
 /* The oldest of a user's ended targets go until what is left is within the limits. */
-static void limit_history(struct targets *all, uid_t uid)
+static void limit_history(struct target_list *all, uid_t uid)
 {
 	const struct settings *s = &all->daemon->settings;
 	struct target *t, *next;
@@ -116,7 +81,7 @@ static void limit_history(struct targets *all, uid_t uid)
 
 static void on_age(evutil_socket_t fd, short what, void *data)
 {
-	struct targets *all = data;
+	struct target_list *all = data;
 	uint64_t now = now_ns(CLOCK_MONOTONIC), age = all->daemon->settings.history_seconds * 1000000000u;
 	struct target *t, *next;
 
@@ -127,10 +92,10 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 	}
 }
 
-int targets_new(struct daemon *d, struct targets **ret)
+int target_list_new(struct daemon *d, struct target_list **ret)
 {
 	struct timeval period = { AGE_SECONDS, 0 };
-	struct targets *all = calloc(1, sizeof(*all));
+	struct target_list *all = calloc(1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
@@ -138,14 +103,14 @@ int targets_new(struct daemon *d, struct targets **ret)
 	TAILQ_INIT(&all->list);
 	all->age = event_new(d->base, -1, EV_PERSIST, on_age, all);
 	if (!all->age || event_add(all->age, &period) < 0) {
-		targets_free(all);
+		target_list_free(all);
 		return -ENOMEM;
 	}
 	*ret = all;
 	return 0;
 }
 
-struct targets *targets_free(struct targets *all)
+struct target_list *target_list_free(struct target_list *all)
 {
 	struct target *t;
 
@@ -161,12 +126,12 @@ struct targets *targets_free(struct targets *all)
 	return NULL;
 }
 
-const struct target_list *targets_list(const struct targets *all)
+const struct target_head *target_list_all(const struct target_list *all)
 {
 	return &all->list;
 }
 
-unsigned targets_alive(const struct targets *all, uid_t uid)
+unsigned target_list_alive(const struct target_list *all, uid_t uid)
 {
 	const struct target *t;
 	unsigned n = 0;
@@ -176,7 +141,7 @@ unsigned targets_alive(const struct targets *all, uid_t uid)
 	return n;
 }
 
-struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid)
+struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t uid)
 {
 	struct target *t, *ended = NULL;
 
@@ -213,7 +178,7 @@ static void on_ended(evutil_socket_t fd, short what, void *data)
 	target_unref(t);
 }
 
-int target_new(struct targets *all, const struct target_info *info, const struct capture_ops *ops,
+int target_new(struct target_list *all, const struct target_info *info, const struct capture_ops *ops,
 	       struct capture_source *source, struct target **ret)
 {
 	struct target *t = calloc(1, sizeof(*t)), *old;
@@ -265,20 +230,20 @@ void target_trouble(const struct target *t, struct buf *ret)
 		t->ring.ops->trouble(t->ring.source, ret);
 }
 
-int target_add_file(struct target *t, struct file *f)
+int target_add_file(struct target *t, struct target_file *f)
 {
 	const struct target *other;
 	size_t n = 0;
 
-	TAILQ_FOREACH (other, targets_list(t->daemon->targets), link)
+	TAILQ_FOREACH (other, target_list_all(t->daemon->targets), link)
 		n += other->uid == t->uid ? other->n_files : 0;
 	if (t->n_files >= FILES_MAX || n >= t->daemon->files_per_user) {
 		t->lost_files++;
-		file_unref(f);
+		target_file_unref(f);
 		return -EMFILE;
 	}
 	if (array_room(t->files, t->n_files, &t->room_files) < 0) {
-		file_unref(f);
+		target_file_unref(f);
 		return -ENOMEM;
 	}
 	t->files[t->n_files++] = f;
@@ -297,7 +262,7 @@ void target_keep_files(struct target *t, const struct capture_file *files, size_
 		if (k < n)
 			t->files[kept++] = t->files[i];
 		else
-			file_unref(t->files[i]);
+			target_file_unref(t->files[i]);
 	}
 	t->n_files = kept;
 }
@@ -323,14 +288,14 @@ static void end_change(struct change *c, int rc)
 
 static void run_change(struct work *w)
 {
-	struct change *c = (struct change *)((char *)w - offsetof(struct change, work));
+	struct change *c = container_of(w, struct change, work);
 
 	c->rc = c->apply(c->target->ring.source);
 }
 
 static void change_ran(struct work *w)
 {
-	struct change *c = (struct change *)((char *)w - offsetof(struct change, work));
+	struct change *c = container_of(w, struct change, work);
 	struct target *t = c->target;
 	struct ring *r = &t->ring;
 
@@ -348,7 +313,7 @@ static void change_ran(struct work *w)
 
 static void begin_change(struct ring_op *op)
 {
-	struct change *c = (struct change *)((char *)op - offsetof(struct change, op));
+	struct change *c = container_of(op, struct change, op);
 	struct ring *r = &c->target->ring;
 
 	if (r->state != c->from) {
@@ -359,7 +324,7 @@ static void begin_change(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	lane_submit(c->target->daemon->capture, &c->work);
+	workqueue_submit(c->target->daemon->capture, &c->work);
 }
 
 static void change(struct target *t, const struct change *wanted)

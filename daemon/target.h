@@ -9,28 +9,11 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "daemon/queue.h"
 #include "daemon/ring.h"
+#include "daemon/target-file.h"
 
 struct daemon;
-struct targets;
-
-/*
- * A file that a target has mapped; shared between the target and snapshots of it. References are the loop's. It is
- * closed on a lane: for a file system in user space that means asking someone who may never answer.
- */
-struct file {
-	struct work work;
-	struct lane *closer;
-	unsigned refs;
-	uint32_t id; /* by which the target's log calls it */
-	int fd;
-};
-
-/* fd is taken, also on failure. */
-struct file *file_new(struct lane *closer, uint32_t id, int fd);
-struct file *file_ref(struct file *f);
-struct file *file_unref(struct file *f);
+struct target_list;
 
 struct target {
 	unsigned refs;
@@ -49,7 +32,7 @@ struct target {
 	int pidfd;
 	struct event *ended;
 	struct ring ring;
-	struct file **files;
+	struct target_file **files;
 	size_t n_files, room_files;
 	unsigned lost_files;
 	void (*hang_up)(void *data); /* tells whoever brought it that it is gone */
@@ -57,14 +40,14 @@ struct target {
 	void *data;
 };
 
-TAILQ_HEAD(target_list, target);
+TAILQ_HEAD(target_head, target);
 
-int targets_new(struct daemon *d, struct targets **ret);
-struct targets *targets_free(struct targets *all);
-const struct target_list *targets_list(const struct targets *all);
+int target_list_new(struct daemon *d, struct target_list **ret);
+struct target_list *target_list_free(struct target_list *all);
+const struct target_head *target_list_all(const struct target_list *all);
 
 /* How many a user has, ended ones not counted. */
-unsigned targets_alive(const struct targets *all, uid_t uid);
+unsigned target_list_alive(const struct target_list *all, uid_t uid);
 
 struct target_info {
 	pid_t pid, parent;
@@ -75,7 +58,7 @@ struct target_info {
 };
 
 /* A new target in state arming, with a reference for the caller; source is taken, also on failure. */
-int target_new(struct targets *all, const struct target_info *info, const struct capture_ops *ops,
+int target_new(struct target_list *all, const struct target_info *info, const struct capture_ops *ops,
 	       struct capture_source *source, struct target **ret);
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
@@ -84,10 +67,10 @@ struct target *target_unref(struct target *t);
 void target_gone(struct target *t);
 
 /* f is taken. -EMFILE: the target has too many, or its user. */
-int target_add_file(struct target *t, struct file *f);
+int target_add_file(struct target *t, struct target_file *f);
 
 /* The one that runs, else the one of this number that ended last and that uid owns; NULL. */
-struct target *targets_find(const struct targets *all, pid_t pid, uid_t uid);
+struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t uid);
 
 /* Of its files, those stay that this list has without a descriptor; others are no longer named, or come anew. */
 void target_keep_files(struct target *t, const struct capture_file *files, size_t n);

@@ -1,9 +1,9 @@
-check_PROGRAMS += tests/daemon/rings tests/daemon/wire tests/daemon/children tests/daemon/unit-tables
+check_PROGRAMS += tests/daemon/rings tests/daemon/wire tests/daemon/children tests/daemon/unit-symbol-cache
 tests_daemon_rings_SOURCES = tests/daemon/rings.c tests/daemon/help.c tests/daemon/help.h
 tests_daemon_rings_LDADD = lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la
 tests_daemon_wire_SOURCES = tests/daemon/wire.c tests/daemon/help.c tests/daemon/help.h
 tests_daemon_wire_LDADD = lib/varlink/libvarlink.la lib/base/libbase.la
-tests_daemon_unit_tables_LDADD = daemon/libdaemon.la
+tests_daemon_unit_symbol_cache_LDADD = daemon/libdaemon.la
 daemon_tests = tests/daemon/start.test tests/daemon/jobs.test tests/daemon/users.test tests/daemon/faults.test
-TESTS += tests/daemon/rings tests/daemon/wire tests/daemon/unit-tables $(daemon_tests)
+TESTS += tests/daemon/rings tests/daemon/wire tests/daemon/unit-symbol-cache $(daemon_tests)
 EXTRA_DIST += $(daemon_tests)

@@ -11,9 +11,9 @@
 #include "daemon/capture/process/code.h"
 #include "daemon/capture/emu/emu.h"
 #include "daemon/capture/process/procfs.h"
-#include "daemon/record.h"
+#include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
-#include "daemon/tree.h"
+#include "daemon/directory-tree.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -26,9 +26,9 @@ enum {
 	BESIDE_TRACE = 256 << 10, /* what stands in a snapshot besides trace and code, for the check of free space */
 };
 
-static void miss(struct record *r, const char *fmt, ...) _printf_(2, 3);
+static void miss(struct snapshot_writer *r, const char *fmt, ...) _printf_(2, 3);
 
-static void miss(struct record *r, const char *fmt, ...)
+static void miss(struct snapshot_writer *r, const char *fmt, ...)
 {
 	char text[EMU_PATH_SIZE + 256];
 	_cleanup_json_ json_object *o = json_object_new_object();
@@ -44,7 +44,7 @@ static void miss(struct record *r, const char *fmt, ...)
 		json_object_array_add(r->missing, json_object_get(word));
 }
 
-static struct file *find_file(const struct record *r, uint32_t id)
+static struct target_file *find_file(const struct snapshot_writer *r, uint32_t id)
 {
 	for (size_t n = r->n_files; id && n-- > 0;)
 		if (r->files[n]->id == id)
@@ -90,10 +90,11 @@ static void add_build_id(json_object *o, const uint8_t *id, size_t size)
 		json_add_str(o, "build_id", hex);
 }
 
-static int add_image(struct record *r, int dir, const struct code_image *image, uint64_t *copied, json_object *images)
+static int add_image(struct snapshot_writer *r, int dir, const struct code_image *image, uint64_t *copied,
+		     json_object *images)
 {
 	json_object *o = json_object_new_object();
-	struct file *file = find_file(r, image->file);
+	struct target_file *file = find_file(r, image->file);
 	struct file_identity id = { .major = image->major, .minor = image->minor, .inode = image->inode };
 	size_t n = r->n_images;
 	char text[64];
@@ -131,7 +132,7 @@ static int add_image(struct record *r, int dir, const struct code_image *image, 
 }
 
 /* What the process calls the code that it made: among the images, so that the decoder asks for it as for one. */
-static int add_names(struct record *r, int dir, json_object *spec, json_object *images)
+static int add_names(struct snapshot_writer *r, int dir, json_object *spec, json_object *images)
 {
 	static const char copy[] = "code/perf.map";
 	_cleanup_close_ int fd = -1;
@@ -222,7 +223,7 @@ static int write_json(int dir, const char *name, json_object *o)
 	return text ? write_file_atomic(dir, name, text, size, 0600) : -ENOMEM;
 }
 
-static int write_snapshot_json(struct record *r, int dir, const struct code_log *log, uint32_t code_crc)
+static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct code_log *log, uint32_t code_crc)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
@@ -285,7 +286,7 @@ static int write_state_json(int dir)
 	return write_json(dir, "state.json", o);
 }
 
-static int write_code(struct record *r, int dir, uint32_t *ret_crc)
+static int write_code(struct snapshot_writer *r, int dir, uint32_t *ret_crc)
 {
 	_cleanup_close_ int fd = -1;
 	int rc;
@@ -311,7 +312,7 @@ static void write_records(struct pd_writer *w, const struct capture_copy *c)
 		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
 }
 
-static void write_side(struct pd_writer *w, const struct record *r, const struct code_log *log)
+static void write_side(struct pd_writer *w, const struct snapshot_writer *r, const struct code_log *log)
 {
 	const struct target *t = r->target;
 	const struct capture_copy *c = r->copy;
@@ -393,7 +394,7 @@ static void write_rings(struct pd_writer *w, const struct capture_copy *c)
 	}
 }
 
-static int write_trace(struct record *r, int dir, const struct code_log *log)
+static int write_trace(struct snapshot_writer *r, int dir, const struct code_log *log)
 {
 	_cleanup_close_ int fd = openat(dir, TRACE_NAME, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	const struct capture_copy *c = r->copy;
@@ -425,7 +426,7 @@ static int write_trace(struct record *r, int dir, const struct code_log *log)
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
-static int check_space(struct record *r, int spool_fd)
+static int check_space(struct snapshot_writer *r, int spool_fd)
 {
 	uint64_t need = BESIDE_TRACE + r->copy->log_size, free_bytes;
 	struct statvfs fs;
@@ -447,7 +448,7 @@ static int check_space(struct record *r, int spool_fd)
 	return -ENOSPC;
 }
 
-static void tell_missing(struct record *r, const struct code_log *log)
+static void tell_missing(struct snapshot_writer *r, const struct code_log *log)
 {
 	struct reader texts = reader_of(r->copy->missing.data, r->copy->missing.size);
 	const char *text;
@@ -462,7 +463,7 @@ static void tell_missing(struct record *r, const struct code_log *log)
 		miss(r, "there were more mappings than are kept");
 }
 
-static int write_all(struct record *r, int dir)
+static int write_all(struct snapshot_writer *r, int dir)
 {
 	uint32_t code_crc = 0;
 	struct code_log log;
@@ -482,7 +483,7 @@ static int write_all(struct record *r, int dir)
 	return rc;
 }
 
-int record_write(int spool_fd, struct record *r)
+int snapshot_writer_run(int spool_fd, struct snapshot_writer *r)
 {
 	_cleanup_close_ int dir = -1;
 	char tmp[64];
@@ -500,11 +501,11 @@ int record_write(int spool_fd, struct record *r)
 	if (rc == 0)
 		rc = write_all(r, dir);
 	if (rc == 0)
-		rc = tree_size(dir, &r->size);
+		rc = directory_tree_size(dir, &r->size);
 	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, r->id) < 0 || fsync(spool_fd) < 0))
 		rc = -errno;
 	if (rc < 0) {
-		tree_remove(spool_fd, tmp);
+		directory_tree_remove(spool_fd, tmp);
 		snprintf(r->reason, sizeof(r->reason), "%s: %s",
 			 rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "the spool cannot be written",
 			 strerror(-rc));
@@ -512,9 +513,9 @@ int record_write(int spool_fd, struct record *r)
 	return rc;
 }
 
-void record_done(struct record *r)
+void snapshot_writer_done(struct snapshot_writer *r)
 {
 	json_object_put(r->missing);
 	free(r->image_files);
-	*r = (struct record){ 0 };
+	*r = (struct snapshot_writer){ 0 };
 }

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "daemon/queue.h"
+#include "daemon/workqueue.h"
 #include "daemon/target.h"
-#include "daemon/units.h"
+#include "daemon/trace-units.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
-struct units {
+struct trace_units {
 	struct work drain;
 	struct daemon *daemon;
 	struct perf_machine *machine;
@@ -19,10 +19,10 @@ struct units {
 
 static void run_drain(struct work *w)
 {
-	perf_machine_drain(((struct units *)w)->machine);
+	perf_machine_drain(container_of(w, struct trace_units, drain)->machine);
 }
 
-static void watch(struct units *u)
+static void watch(struct trace_units *u)
 {
 	struct timeval period = { 0, PERF_DRAIN_MS * 1000 };
 
@@ -35,7 +35,7 @@ static void end_lost(struct daemon *d)
 {
 	struct target *t, *next;
 
-	for (t = TAILQ_FIRST(targets_list(d->targets)); t; t = next) {
+	for (t = TAILQ_FIRST(target_list_all(d->targets)); t; t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->ring.ops != &perf_capture || t->ring.state == RING_GONE || !perf_source_lost(t->ring.source))
 			continue;
@@ -47,7 +47,7 @@ static void end_lost(struct daemon *d)
 
 static void drained(struct work *w)
 {
-	struct units *u = (struct units *)w;
+	struct trace_units *u = container_of(w, struct trace_units, drain);
 
 	u->draining = false;
 	if (u->stopped)
@@ -58,17 +58,17 @@ static void drained(struct work *w)
 
 static void on_time(evutil_socket_t fd, short what, void *data)
 {
-	struct units *u = data;
+	struct trace_units *u = data;
 
 	if (u->draining)
 		return;
 	u->draining = true;
 	event_del(u->readable);
 	event_del(u->timer);
-	lane_submit(u->daemon->capture, &u->drain);
+	workqueue_submit(u->daemon->capture, &u->drain);
 }
 
-static int find(struct units *u)
+static int find(struct trace_units *u)
 {
 	const struct settings *s = &u->daemon->settings;
 	const struct perf_settings wanted = {
@@ -91,9 +91,9 @@ static int find(struct units *u)
 	return 0;
 }
 
-int units_new(struct daemon *d, struct units **ret)
+int trace_units_new(struct daemon *d, struct trace_units **ret)
 {
-	struct units *u = calloc(1, sizeof(*u));
+	struct trace_units *u = calloc(1, sizeof(*u));
 	int rc;
 
 	if (!u)
@@ -109,26 +109,26 @@ int units_new(struct daemon *d, struct units **ret)
 	rc = find(u);
 	if (rc < 0 && strcmp(d->settings.capture, "perf") == 0) {
 		log_error("there are no trace units to use: %s", esc(u->why));
-		units_free(u);
+		trace_units_free(u);
 		return rc;
 	}
 	*ret = u;
 	return 0;
 }
 
-struct perf_machine *units_machine(struct units *u)
+struct perf_machine *trace_units_machine(struct trace_units *u)
 {
 	if (!u->machine && strcmp(u->daemon->settings.capture, "emu") != 0)
 		find(u);
 	return u->machine;
 }
 
-const char *units_why(const struct units *u)
+const char *trace_units_why(const struct trace_units *u)
 {
 	return u->why;
 }
 
-void units_stop(struct units *u)
+void trace_units_stop(struct trace_units *u)
 {
 	u->stopped = true;
 	if (u->readable)
@@ -137,7 +137,7 @@ void units_stop(struct units *u)
 		event_del(u->timer);
 }
 
-struct units *units_free(struct units *u)
+struct trace_units *trace_units_free(struct trace_units *u)
 {
 	if (!u)
 		return NULL;

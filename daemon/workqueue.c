@@ -5,12 +5,12 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
-#include "daemon/queue.h"
+#include "daemon/workqueue.h"
 #include "lib/base/util.h"
 
 STAILQ_HEAD(works, work);
 
-struct lane {
+struct workqueue {
 	pthread_t thread;
 	bool running; /* the loop's own view */
 	int nice;
@@ -22,9 +22,9 @@ struct lane {
 	struct event *event;
 };
 
-static void *lane_main(void *data)
+static void *workqueue_main(void *data)
 {
-	struct lane *l = data;
+	struct workqueue *l = data;
 
 	/* To Linux a thread is what others call a process here. */
 	if (l->nice)
@@ -52,7 +52,7 @@ static void *lane_main(void *data)
 	return NULL;
 }
 
-static void deliver(struct lane *l)
+static void deliver(struct workqueue *l)
 {
 	struct works finished = STAILQ_HEAD_INITIALIZER(finished);
 	struct work *w;
@@ -74,9 +74,9 @@ static void on_finished(evutil_socket_t fd, short what, void *data)
 	deliver(data);
 }
 
-int lane_new(struct event_base *base, const char *name, int nice, struct lane **ret)
+int workqueue_new(struct event_base *base, const char *name, int nice, struct workqueue **ret)
 {
-	struct lane *l = calloc(1, sizeof(*l));
+	struct workqueue *l = calloc(1, sizeof(*l));
 	sigset_t all, saved;
 	int rc;
 
@@ -90,21 +90,21 @@ int lane_new(struct event_base *base, const char *name, int nice, struct lane **
 	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->event_fd < 0) {
 		rc = -errno;
-		lane_free(l);
+		workqueue_free(l);
 		return rc;
 	}
 	l->event = event_new(base, l->event_fd, EV_READ | EV_PERSIST, on_finished, l);
 	if (!l->event || event_add(l->event, NULL) < 0) {
-		lane_free(l);
+		workqueue_free(l);
 		return -ENOMEM;
 	}
 	/* Signals are the loop's business. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	rc = pthread_create(&l->thread, NULL, lane_main, l);
+	rc = pthread_create(&l->thread, NULL, workqueue_main, l);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	if (rc) {
-		lane_free(l);
+		workqueue_free(l);
 		return -rc;
 	}
 	l->running = true;
@@ -113,7 +113,7 @@ int lane_new(struct event_base *base, const char *name, int nice, struct lane **
 	return 0;
 }
 
-void lane_submit(struct lane *l, struct work *w)
+void workqueue_submit(struct workqueue *l, struct work *w)
 {
 	if (!l->running) {
 		w->run(w);
@@ -126,7 +126,7 @@ void lane_submit(struct lane *l, struct work *w)
 	pthread_mutex_unlock(&l->mutex);
 }
 
-void lane_stop(struct lane *l)
+void workqueue_stop(struct workqueue *l)
 {
 	if (!l->running)
 		return;
@@ -139,11 +139,11 @@ void lane_stop(struct lane *l)
 	deliver(l);
 }
 
-struct lane *lane_free(struct lane *l)
+struct workqueue *workqueue_free(struct workqueue *l)
 {
 	if (!l)
 		return NULL;
-	lane_stop(l);
+	workqueue_stop(l);
 	if (l->event)
 		event_free(l->event);
 	closep(&l->event_fd);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/tree.h"
+#include "daemon/directory-tree.h"
 #include "lib/base/util.h"
 
 enum { DEPTH = 4 };
@@ -39,7 +39,7 @@ static int walk(int parent, const char *name, bool removing, unsigned depth, uin
 	return rc;
 }
 
-int tree_size(int dir, uint64_t *ret)
+int directory_tree_size(int dir, uint64_t *ret)
 {
 	uint64_t size = 0;
 	int rc = walk(dir, ".", false, DEPTH, &size);
@@ -49,7 +49,7 @@ int tree_size(int dir, uint64_t *ret)
 	return rc;
 }
 
-int tree_remove(int parent, const char *name)
+int directory_tree_remove(int parent, const char *name)
 {
 	uint64_t unused = 0;
 

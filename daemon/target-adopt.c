@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "daemon/adopt.h"
+#include "daemon/target-adopt.h"
 #include "daemon/capture/process/proc.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
-#include "daemon/units.h"
+#include "daemon/trace-units.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -112,11 +112,11 @@ static int find_out(pid_t pid, int pidfd, struct process_about *ret, char *ret_r
 	return rc;
 }
 
-int adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
-	  char *ret_reason, size_t reason_size)
+int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
+		 char *ret_reason, size_t reason_size)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct perf_machine *machine = units_machine(d->units);
+	struct perf_machine *machine = trace_units_machine(d->units);
 	struct capture_source *source;
 	struct process_about about = { 0 };
 	struct target_info info;
@@ -128,7 +128,7 @@ int adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_option
 		    ret_reason, reason_size,
 		    "it does not run under the emulated ETM, and there is no other trace source here: %s; start it "
 		    "with: csight run --emu -- PROGRAM",
-		    units_why(d->units));
+		    trace_units_why(d->units));
 		return -EOPNOTSUPP;
 	}
 	if (pidfd < 0)
@@ -143,7 +143,7 @@ int adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_option
 		    -EPERM, ret_reason, reason_size,
 		    "the trace sink of this machine is shared, and its configuration (shared-sink) lets others "
 		    "alone use it");
-	if (targets_alive(d->targets, about.uid) >= d->settings.targets_per_user)
+	if (target_list_alive(d->targets, about.uid) >= d->settings.targets_per_user)
 		return -EUSERS;
 	rc = perf_source_new(machine, pid, pidfd, about.uid, options, &source);
 	if (rc < 0)

@@ -4,33 +4,33 @@
 #include <string.h>
 #include <sys/fsuid.h>
 
-#include "daemon/images.h"
-#include "daemon/queue.h"
-#include "daemon/record.h"
+#include "daemon/decode-images.h"
+#include "daemon/workqueue.h"
+#include "daemon/snapshot-writer.h"
 
-struct images {
+struct decode_images {
 	unsigned refs; /* the owner's, and one for each file that is being opened */
-	struct lane *opener;
+	struct workqueue *opener;
 	struct snapshot *snapshot;
 	int dir;
 	json_object *info;
-	image_answer *answer; /* NULL: nobody listens any more */
+	decode_image_answer *answer; /* NULL: nobody listens any more */
 	void *data;
 };
 
-int images_new(struct lane *opener, struct snapshot *s, int dir, json_object *info, image_answer *answer, void *data,
-	       struct images **ret)
+int decode_images_new(struct workqueue *opener, struct snapshot *s, int dir, json_object *info,
+		      decode_image_answer *answer, void *data, struct decode_images **ret)
 {
-	struct images *i = malloc(sizeof(*i));
+	struct decode_images *i = malloc(sizeof(*i));
 
 	if (!i)
 		return -ENOMEM;
-	*i = (struct images){ 1, opener, snapshot_ref(s), dir, json_object_get(info), answer, data };
+	*i = (struct decode_images){ 1, opener, snapshot_ref(s), dir, json_object_get(info), answer, data };
 	*ret = i;
 	return 0;
 }
 
-static void images_unref(struct images *i)
+static void decode_images_unref(struct decode_images *i)
 {
 	if (--i->refs > 0)
 		return;
@@ -39,19 +39,19 @@ static void images_unref(struct images *i)
 	free(i);
 }
 
-void images_end(struct images *i)
+void decode_images_end(struct decode_images *i)
 {
 	if (!i)
 		return;
 	i->answer = NULL;
 	i->dir = -1;
-	images_unref(i);
+	decode_images_unref(i);
 }
 
-/* Opening by path: on a lane of its own, since the path may lead into a file system that never answers. */
+/* Opening by path: on a workqueue of its own, since the path may lead into a file system that never answers. */
 struct opening {
 	struct work work;
-	struct images *images;
+	struct decode_images *images;
 	uint32_t index;
 	char *path;
 	char *other; /* where there is nothing at path; of a debug file, which may be any regular file */
@@ -71,7 +71,7 @@ static bool same_file(const struct file_identity *a, const struct file_identity 
 
 static void run_opening(struct work *w)
 {
-	struct opening *o = (struct opening *)w;
+	struct opening *o = container_of(w, struct opening, work);
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 	struct file_identity is;
@@ -103,18 +103,18 @@ static void opening_free(struct opening *o)
 
 static void opened(struct work *w)
 {
-	struct opening *o = (struct opening *)w;
-	struct images *i = o->images;
+	struct opening *o = container_of(w, struct opening, work);
+	struct decode_images *i = o->images;
 
 	if (i->answer)
 		i->answer(i->data, o->index, o->fd, o->reason);
 	if (o->fd >= 0)
-		file_unref(file_new(i->opener, 0, o->fd));
-	images_unref(i);
+		target_file_unref(target_file_new(i->opener, 0, o->fd));
+	decode_images_unref(i);
 	opening_free(o);
 }
 
-static void submit(struct images *i, uint32_t index, struct opening *o)
+static void submit(struct decode_images *i, uint32_t index, struct opening *o)
 {
 	o->work = (struct work){ run_opening, opened };
 	o->images = i;
@@ -122,10 +122,10 @@ static void submit(struct images *i, uint32_t index, struct opening *o)
 	o->index = index;
 	o->uid = i->snapshot->uid;
 	o->gid = i->snapshot->gid;
-	lane_submit(i->opener, &o->work);
+	workqueue_submit(i->opener, &o->work);
 }
 
-static bool open_by_path(struct images *i, uint32_t index, json_object *image)
+static bool open_by_path(struct decode_images *i, uint32_t index, json_object *image)
 {
 	struct opening *o = calloc(1, sizeof(*o));
 	const char *path, *device;
@@ -144,7 +144,7 @@ static bool open_by_path(struct images *i, uint32_t index, json_object *image)
 }
 
 /* What the decoder says of build-ids and names is not believed: nothing of it leads out of the directory. */
-static bool open_debug(struct images *i, const struct decoder_event *e)
+static bool open_debug(struct decode_images *i, const struct decoder_event *e)
 {
 	const char *id = e->build_id ? e->build_id : "", *slash = strrchr(e->path, '/');
 	struct opening *o;
@@ -165,7 +165,7 @@ static bool open_debug(struct images *i, const struct decoder_event *e)
 	return true;
 }
 
-void images_ask(struct images *i, const struct decoder_event *e)
+void decode_images_ask(struct decode_images *i, const struct decoder_event *e)
 {
 	const struct snapshot *s = i->snapshot;
 	const char *text;

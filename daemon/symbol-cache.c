@@ -5,28 +5,28 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 
-#include "daemon/tables.h"
+#include "daemon/symbol-cache.h"
 #include "lib/base/util.h"
 
 enum { KEY_MAX = 64, TABLES_MAX = 256 };
 
-struct table {
-	TAILQ_ENTRY(table) link;
+struct cached_table {
+	TAILQ_ENTRY(cached_table) link;
 	uid_t uid;
 	int fd;
 	uint64_t size;
 	char key[KEY_MAX];
 };
 
-struct tables {
-	TAILQ_HEAD(list, table) list; /* what was asked for last comes first */
+struct symbol_cache {
+	TAILQ_HEAD(list, cached_table) list; /* what was asked for last comes first */
 	uint64_t most, bytes;
 	size_t n;
 };
 
-int tables_new(uint64_t most, struct tables **ret)
+int symbol_cache_new(uint64_t most, struct symbol_cache **ret)
 {
-	struct tables *t = calloc(1, sizeof(*t));
+	struct symbol_cache *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
@@ -36,7 +36,7 @@ int tables_new(uint64_t most, struct tables **ret)
 	return 0;
 }
 
-static void drop(struct tables *t, struct table *one)
+static void symbol_cache_drop(struct symbol_cache *t, struct cached_table *one)
 {
 	TAILQ_REMOVE(&t->list, one, link);
 	t->bytes -= one->size;
@@ -45,17 +45,17 @@ static void drop(struct tables *t, struct table *one)
 	free(one);
 }
 
-struct tables *tables_free(struct tables *t)
+struct symbol_cache *symbol_cache_free(struct symbol_cache *t)
 {
 	while (t && !TAILQ_EMPTY(&t->list))
-		drop(t, TAILQ_FIRST(&t->list));
+		symbol_cache_drop(t, TAILQ_FIRST(&t->list));
 	free(t);
 	return NULL;
 }
 
-static struct table *find(struct tables *t, uid_t uid, const char *key)
+static struct cached_table *symbol_cache_lookup(struct symbol_cache *t, uid_t uid, const char *key)
 {
-	struct table *one;
+	struct cached_table *one;
 
 	TAILQ_FOREACH (one, &t->list, link)
 		if (one->uid == uid && strcmp(one->key, key) == 0)
@@ -63,9 +63,9 @@ static struct table *find(struct tables *t, uid_t uid, const char *key)
 	return one;
 }
 
-int tables_find(struct tables *t, uid_t uid, const char *key)
+int symbol_cache_find(struct symbol_cache *t, uid_t uid, const char *key)
 {
-	struct table *one = find(t, uid, key);
+	struct cached_table *one = symbol_cache_lookup(t, uid, key);
 
 	if (!one)
 		return -1;
@@ -74,9 +74,9 @@ int tables_find(struct tables *t, uid_t uid, const char *key)
 	return one->fd;
 }
 
-static uint64_t bytes_of(const struct tables *t, uid_t uid)
+static uint64_t bytes_of_user(const struct symbol_cache *t, uid_t uid)
 {
-	const struct table *one;
+	const struct cached_table *one;
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (one, &t->list, link)
@@ -85,13 +85,13 @@ static uint64_t bytes_of(const struct tables *t, uid_t uid)
 }
 
 /* The last one of whoever keeps most. */
-static struct table *least_missed(struct tables *t)
+static struct cached_table *symbol_cache_victim(struct symbol_cache *t)
 {
-	struct table *one, *found = NULL;
+	struct cached_table *one, *found = NULL;
 	uint64_t most = 0;
 
 	TAILQ_FOREACH_REVERSE (one, &t->list, list, link) {
-		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of(t, one->uid);
+		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of_user(t, one->uid);
 
 		if (found && bytes <= most)
 			continue;
@@ -102,7 +102,7 @@ static struct table *least_missed(struct tables *t)
 }
 
 /* From here on nobody changes it, nor makes it larger. */
-static int seal(int fd, uint64_t *ret_size)
+static int memory_seal(int fd, uint64_t *ret_size)
 {
 	struct stat st;
 
@@ -112,23 +112,23 @@ static int seal(int fd, uint64_t *ret_size)
 	return 0;
 }
 
-int tables_keep(struct tables *t, uid_t uid, const char *key, int fd)
+int symbol_cache_keep(struct symbol_cache *t, uid_t uid, const char *key, int fd)
 {
-	struct table *one;
+	struct cached_table *one;
 	uint64_t size;
-	int rc = strlen(key) < KEY_MAX ? seal(fd, &size) : -EINVAL;
+	int rc = strlen(key) < KEY_MAX ? memory_seal(fd, &size) : -EINVAL;
 
 	if (rc < 0)
 		return rc;
 	if (size > t->most)
 		return -EFBIG;
-	one = find(t, uid, key);
+	one = symbol_cache_lookup(t, uid, key);
 	if (one)
-		drop(t, one);
+		symbol_cache_drop(t, one);
 	one = calloc(1, sizeof(*one));
 	if (!one)
 		return -ENOMEM;
-	*one = (struct table){ .uid = uid, .size = size, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0) };
+	*one = (struct cached_table){ .uid = uid, .size = size, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0) };
 	if (one->fd < 0) {
 		free(one);
 		return -EMFILE;
@@ -137,6 +137,6 @@ int tables_keep(struct tables *t, uid_t uid, const char *key, int fd)
 	TAILQ_INSERT_HEAD(&t->list, one, link);
 	t->bytes += size;
 	for (t->n++; t->bytes > t->most || t->n > TABLES_MAX;)
-		drop(t, least_missed(t));
+		symbol_cache_drop(t, symbol_cache_victim(t));
 	return 0;
 }

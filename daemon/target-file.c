@@ -1,0 +1,41 @@
+#include "config.h"
+
+#include "daemon/target-file.h"
+#include "lib/base/util.h"
+
+static void run_file_close(struct work *w)
+{
+	closep(&container_of(w, struct target_file, work)->fd);
+}
+
+static void file_closed(struct work *w)
+{
+	free(w);
+}
+
+struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int fd)
+{
+	struct target_file *f = malloc(sizeof(*f));
+
+	if (!f) {
+		close(fd);
+		return NULL;
+	}
+	*f = (struct target_file){
+		.work = { run_file_close, file_closed }, .closer = closer, .refs = 1, .id = id, .fd = fd
+	};
+	return f;
+}
+
+struct target_file *target_file_ref(struct target_file *f)
+{
+	f->refs++;
+	return f;
+}
+
+struct target_file *target_file_unref(struct target_file *f)
+{
+	if (f && --f->refs == 0)
+		workqueue_submit(f->closer, &f->work);
+	return NULL;
+}
