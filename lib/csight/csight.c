@@ -18,7 +18,7 @@ struct csight {
 	struct varlink_stream *stream;
 	char *socket;
 	bool chosen;     /* the socket was named by the caller or by $CSIGHT_SOCKET */
-	char doing[128]; /* what the current call tries, for its error */
+	char doing[128]; /* what the current call_method tries, for its error */
 	char *error_name;
 	char error[1024];
 };
@@ -100,8 +100,8 @@ const char *csight_error_name(const struct csight *c)
 	return c->error_name;
 }
 
-static void begin(struct csight *c, const char *fmt, ...) _printf_(2, 3);
-static void begin(struct csight *c, const char *fmt, ...)
+static void begin_call(struct csight *c, const char *fmt, ...) _printf_(2, 3);
+static void begin_call(struct csight *c, const char *fmt, ...)
 {
 	va_list args;
 
@@ -113,8 +113,8 @@ static void begin(struct csight *c, const char *fmt, ...)
 	c->error[0] = 0;
 }
 
-static int fail(struct csight *c, int rc, const char *fmt, ...) _printf_(3, 4);
-static int fail(struct csight *c, int rc, const char *fmt, ...)
+static int set_error(struct csight *c, int rc, const char *fmt, ...) _printf_(3, 4);
+static int set_error(struct csight *c, int rc, const char *fmt, ...)
 {
 	char text[sizeof(c->error)];
 	va_list args;
@@ -137,10 +137,10 @@ static int check_peer(struct csight *c)
 	if (c->chosen)
 		return 0;
 	if (getsockopt(varlink_stream_fd(c->stream), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		return fail(c, -EACCES, "who serves %s is not known: %s", c->socket, strerror(errno));
+		return set_error(c, -EACCES, "who serves %s is not known: %s", c->socket, strerror(errno));
 	if (peer.uid != 0 && peer.uid != geteuid())
-		return fail(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it",
-			    c->socket, (unsigned)peer.uid);
+		return set_error(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it",
+				 c->socket, (unsigned)peer.uid);
 	return 0;
 }
 
@@ -164,81 +164,83 @@ static int connect_daemon(struct csight *c)
 		return rc;
 	}
 	if (rc == -ENOMEM)
-		return fail(c, rc, "no memory");
+		return set_error(c, rc, "no memory");
 	if (rc == -EACCES || rc == -EPERM)
-		return fail(c, -EACCES, "%s is not open to you", c->socket);
-	return fail(c, -ENOTCONN, "no csightd answers at %s (%s); start csightd, or name another socket", c->socket,
-		    strerror(-rc));
+		return set_error(c, -EACCES, "%s is not open to you", c->socket);
+	return set_error(c, -ENOTCONN, "no csightd answers at %s (%s); start csightd, or name another socket",
+			 c->socket, strerror(-rc));
 }
 
-static const char *text_or(json_object *o, const char *key, const char *otherwise)
+static const char *get_text_or(json_object *o, const char *key, const char *otherwise)
 {
 	json_get_str(o, key, &otherwise);
 	return otherwise;
 }
 
-static int fail_reply(struct csight *c, const struct varlink_reply *reply)
+static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 {
-	const char *name = reply->error, *reason = text_or(reply->parameters, "reason", "it gives no reason");
+	const char *name = reply->error, *reason = get_text_or(reply->parameters, "reason", "it gives no reason");
 
 	c->error_name = strdup(name);
 	if (strncmp(name, INTERFACE, strlen(INTERFACE)) == 0)
 		name += strlen(INTERFACE);
 	if (strcmp(name, VARLINK_PERMISSION_DENIED) == 0)
-		return fail(c, -EPERM, "it belongs to another user; only its owner and root may");
+		return set_error(c, -EPERM, "it belongs to another user; only its owner and root may");
 	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
-		return fail(c, -EINVAL, "csightd refuses the value of '%s'",
-			    text_or(reply->parameters, "parameter", "?"));
+		return set_error(c, -EINVAL, "csightd refuses the value of '%s'",
+				 get_text_or(reply->parameters, "parameter", "?"));
 	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
 	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
-		return fail(c, -ENOSYS, "the csightd at %s does not know how; it is another version", c->socket);
+		return set_error(c, -ENOSYS, "the csightd at %s does not know how; it is another version", c->socket);
 	if (strcmp(name, "NoSuchProcess") == 0)
-		return fail(c, -ESRCH, "there is no such process");
+		return set_error(c, -ESRCH, "there is no such process");
 	if (strcmp(name, "NoSuchSnapshot") == 0)
-		return fail(c, -ENOENT, "there is no such snapshot");
+		return set_error(c, -ENOENT, "there is no such snapshot");
 	if (strcmp(name, "CannotTrace") == 0)
-		return fail(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
+		return set_error(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
 	if (strcmp(name, "NotArmed") == 0)
-		return fail(c, -ENODATA, "it is not armed, so nothing is recorded of it");
+		return set_error(c, -ENODATA, "it is not armed, so nothing is recorded of it");
 	if (strcmp(name, "NotReady") == 0)
-		return fail(c, -EBUSY, "the snapshot is %s", text_or(reply->parameters, "state", "in another state"));
+		return set_error(c, -EBUSY, "the snapshot is %s",
+				 get_text_or(reply->parameters, "state", "in another state"));
 	if (strcmp(name, "SnapshotFailed") == 0)
-		return fail(c, -EIO, "%s", reason);
+		return set_error(c, -EIO, "%s", reason);
 	if (strcmp(name, "LimitReached") == 0)
-		return fail(c, -EDQUOT, "the limit of %s is reached", text_or(reply->parameters, "limit", "something"));
-	return fail(c, -EPROTO, "csightd says %s", name);
+		return set_error(c, -EDQUOT, "the limit of %s is reached",
+				 get_text_or(reply->parameters, "limit", "something"));
+	return set_error(c, -EPROTO, "csightd says %s", name);
 }
 
-static int fail_receive(struct csight *c, int rc)
+static int set_receive_error(struct csight *c, int rc)
 {
 	c->stream = varlink_stream_free(c->stream);
 	switch (rc) {
 	case -ENOMEM:
-		return fail(c, rc, "no memory");
+		return set_error(c, rc, "no memory");
 	case -ETIMEDOUT:
-		return fail(c, rc, "the csightd at %s has not answered for a minute", c->socket);
+		return set_error(c, rc, "the csightd at %s has not answered for a minute", c->socket);
 	case -EBADMSG:
 	case -EMSGSIZE:
-		return fail(c, -EPROTO, "what answers at %s does not speak as csightd does", c->socket);
+		return set_error(c, -EPROTO, "what answers at %s does not speak as csightd does", c->socket);
 	default:
-		return fail(c, -ENOTCONN, "the csightd at %s ended the connection; look at its log", c->socket);
+		return set_error(c, -ENOTCONN, "the csightd at %s ended the connection; look at its log", c->socket);
 	}
 }
 
-static int tell_progress(struct csight *c, json_object *parameters, csight_progress_fn progress, void *userdata)
+static int report_progress(struct csight *c, json_object *parameters, csight_progress_fn progress, void *userdata)
 {
 	uint64_t done = 0, total = 0;
 
 	json_get_u64(parameters, "done", &done);
 	json_get_u64(parameters, "total", &total);
-	if (!progress || progress(userdata, text_or(parameters, "phase", ""), done, total) == 0)
+	if (!progress || progress(userdata, get_text_or(parameters, "phase", ""), done, total) == 0)
 		return 0;
-	/* Closing is how a call is given up. */
+	/* Closing is how a call_method is given up. */
 	c->stream = varlink_stream_free(c->stream);
-	return fail(c, -ECANCELED, "it was given up; csightd goes on by itself");
+	return set_error(c, -ECANCELED, "it was given up; csightd goes on by itself");
 }
 
-struct request {
+struct csight_request {
 	const char *method;
 	json_object *parameters; /* owned; NULL for none */
 	bool more;
@@ -247,8 +249,8 @@ struct request {
 	int *ret_fd; /* where a descriptor is expected */
 };
 
-/* One call to its last reply, whose parameters go to *ret. */
-static int call(struct csight *c, struct request q, json_object **ret)
+/* One call_method to its last reply, whose parameters go to *ret. */
+static int call_method(struct csight *c, struct csight_request q, json_object **ret)
 {
 	_cleanup_json_ json_object *parameters = q.parameters;
 	_cleanup_(varlink_reply_done) struct varlink_reply reply = { 0 };
@@ -263,20 +265,20 @@ static int call(struct csight *c, struct request q, json_object **ret)
 		if (rc == 0)
 			rc = varlink_receive(c->stream, q.more ? -1 : ANSWER_MS, &reply, q.ret_fd ? &fd : NULL);
 		if (rc < 0)
-			return fail_receive(c, rc);
+			return set_receive_error(c, rc);
 		if (!reply.continues)
 			break;
 		if (!q.more)
-			return fail_receive(c, -EBADMSG);
-		rc = tell_progress(c, reply.parameters, q.progress, q.userdata);
+			return set_receive_error(c, -EBADMSG);
+		rc = report_progress(c, reply.parameters, q.progress, q.userdata);
 		if (rc < 0)
 			return rc;
 		varlink_reply_done(&reply);
 	}
 	if (reply.error)
-		return fail_reply(c, &reply);
+		return set_reply_error(c, &reply);
 	if (q.ret_fd && fd < 0)
-		return fail_receive(c, -EBADMSG);
+		return set_receive_error(c, -EBADMSG);
 	if (q.ret_fd)
 		*q.ret_fd = TAKE_FD(fd);
 	if (ret)
@@ -285,32 +287,32 @@ static int call(struct csight *c, struct request q, json_object **ret)
 }
 
 /* The same, where one object within the reply is what the caller wants. */
-static int call_for(struct csight *c, struct request q, const char *field, struct csight_object **ret)
+static int call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret)
 {
 	_cleanup_json_ json_object *o = NULL;
 	json_object *inner = NULL;
-	int rc = call(c, q, &o);
+	int rc = call_method(c, q, &o);
 
 	if (rc < 0)
 		return rc;
 	if (json_get(o, field, json_type_object, &inner) < 0)
-		return fail_receive(c, -EBADMSG);
+		return set_receive_error(c, -EBADMSG);
 	if (ret)
 		*ret = to_object(json_object_get(inner));
 	return 0;
 }
 
-static int call_whole(struct csight *c, const char *method, struct csight_object **ret)
+static int call_for_object(struct csight *c, const char *method, struct csight_object **ret)
 {
 	json_object *o = NULL;
-	int rc = call(c, (struct request){ .method = method }, &o);
+	int rc = call_method(c, (struct csight_request){ .method = method }, &o);
 
 	if (rc == 0)
 		*ret = to_object(o);
 	return rc;
 }
 
-static json_object *with_pid(pid_t pid)
+static json_object *pid_parameters(pid_t pid)
 {
 	json_object *o = json_object_new_object();
 
@@ -318,7 +320,7 @@ static json_object *with_pid(pid_t pid)
 	return o;
 }
 
-static json_object *with_id(const char *id)
+static json_object *id_parameters(const char *id)
 {
 	json_object *o = json_object_new_object();
 
@@ -328,27 +330,27 @@ static json_object *with_id(const char *id)
 
 int csight_status(struct csight *c, struct csight_object **ret)
 {
-	begin(c, "ask csightd how it is");
-	return call_whole(c, INTERFACE "Status", ret);
+	begin_call(c, "ask csightd how it is");
+	return call_for_object(c, INTERFACE "Status", ret);
 }
 
 int csight_targets(struct csight *c, struct csight_object **ret)
 {
-	begin(c, "list targets");
-	return call_whole(c, INTERFACE "ListTargets", ret);
+	begin_call(c, "list targets");
+	return call_for_object(c, INTERFACE "ListTargets", ret);
 }
 
 int csight_list(struct csight *c, struct csight_object **ret)
 {
-	begin(c, "list snapshots");
-	return call_whole(c, INTERFACE "ListSnapshots", ret);
+	begin_call(c, "list snapshots");
+	return call_for_object(c, INTERFACE "ListSnapshots", ret);
 }
 
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret)
 {
-	json_object *parameters = with_pid(pid), *o;
+	json_object *parameters = pid_parameters(pid), *o;
 
-	begin(c, "arm process %d", (int)pid);
+	begin_call(c, "arm process %d", (int)pid);
 	if (options) {
 		o = json_object_new_object();
 		json_add_bool(o, "kernel", options->kernel);
@@ -359,59 +361,66 @@ int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *opt
 		json_add_str(o, "sink", options->sink);
 		json_object_object_add(parameters, "options", o);
 	}
-	return call_for(c, (struct request){ .method = INTERFACE "Arm", .parameters = parameters }, "target", ret);
+	return call_for_field(c, (struct csight_request){ .method = INTERFACE "Arm", .parameters = parameters },
+			      "target", ret);
 }
 
 int csight_disarm(struct csight *c, pid_t pid)
 {
-	begin(c, "disarm process %d", (int)pid);
-	return call(c, (struct request){ .method = INTERFACE "Disarm", .parameters = with_pid(pid) }, NULL);
+	begin_call(c, "disarm process %d", (int)pid);
+	return call_method(
+	    c, (struct csight_request){ .method = INTERFACE "Disarm", .parameters = pid_parameters(pid) }, NULL);
 }
 
 int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
 		    struct csight_object **ret)
 {
-	json_object *o = with_pid(pid);
+	json_object *o = pid_parameters(pid);
 
-	begin(c, "take a snapshot of process %d", (int)pid);
+	begin_call(c, "take a snapshot of process %d", (int)pid);
 	if (flags & CSIGHT_NO_ARM)
 		json_add_bool(o, "noArm", true);
 	if (flags & CSIGHT_NO_WAIT)
 		json_add_bool(o, "noWait", true);
-	return call_for(c, (struct request){ INTERFACE "Snapshot", o, true, progress, userdata }, "snapshot", ret);
+	return call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
+			      "snapshot", ret);
 }
 
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret)
 {
-	begin(c, "wait for snapshot %s", id);
-	return call_for(c, (struct request){ INTERFACE "Wait", with_id(id), true, progress, userdata }, "snapshot",
-			ret);
+	begin_call(c, "wait for snapshot %s", id);
+	return call_for_field(c,
+			      (struct csight_request){ INTERFACE "Wait", id_parameters(id), true, progress, userdata },
+			      "snapshot", ret);
 }
 
 int csight_get(struct csight *c, const char *id, struct csight_object **ret)
 {
-	begin(c, "look at snapshot %s", id);
-	return call_for(c, (struct request){ .method = INTERFACE "GetSnapshot", .parameters = with_id(id) }, "snapshot",
-			ret);
+	begin_call(c, "look at snapshot %s", id);
+	return call_for_field(
+	    c, (struct csight_request){ .method = INTERFACE "GetSnapshot", .parameters = id_parameters(id) },
+	    "snapshot", ret);
 }
 
 int csight_open_file(struct csight *c, const char *id, const char *file, int *ret)
 {
-	json_object *o = with_id(id);
+	json_object *o = id_parameters(id);
 
-	begin(c, "open '%s' of snapshot %s", file, id);
+	begin_call(c, "open '%s' of snapshot %s", file, id);
 	json_add_str(o, "file", file);
-	return call(c, (struct request){ .method = INTERFACE "Open", .parameters = o, .ret_fd = ret }, NULL);
+	return call_method(c, (struct csight_request){ .method = INTERFACE "Open", .parameters = o, .ret_fd = ret },
+			   NULL);
 }
 
 int csight_remove(struct csight *c, const char *id)
 {
-	begin(c, "remove snapshot %s", id);
-	return call(c, (struct request){ .method = INTERFACE "Remove", .parameters = with_id(id) }, NULL);
+	begin_call(c, "remove snapshot %s", id);
+	return call_method(c, (struct csight_request){ .method = INTERFACE "Remove", .parameters = id_parameters(id) },
+			   NULL);
 }
 
-static json_object *member(const struct csight_object *o, const char *field, json_type type)
+static json_object *get_member(const struct csight_object *o, const char *field, json_type type)
 {
 	json_object *v = of_object(o);
 
@@ -422,21 +431,21 @@ static json_object *member(const struct csight_object *o, const char *field, jso
 
 const char *csight_text(const struct csight_object *o, const char *field)
 {
-	json_object *v = member(o, field, json_type_string);
+	json_object *v = get_member(o, field, json_type_string);
 
 	return v ? json_object_get_string(v) : NULL;
 }
 
 int64_t csight_number(const struct csight_object *o, const char *field, int64_t otherwise)
 {
-	json_object *v = member(o, field, json_type_int);
+	json_object *v = get_member(o, field, json_type_int);
 
 	return v ? json_object_get_int64(v) : otherwise;
 }
 
 bool csight_flag(const struct csight_object *o, const char *field)
 {
-	json_object *v = member(o, field, json_type_boolean);
+	json_object *v = get_member(o, field, json_type_boolean);
 
 	return v && json_object_get_boolean(v);
 }
@@ -451,14 +460,14 @@ const struct csight_object *csight_field(const struct csight_object *o, const ch
 
 size_t csight_count(const struct csight_object *o, const char *field)
 {
-	json_object *v = member(o, field, json_type_array);
+	json_object *v = get_member(o, field, json_type_array);
 
 	return v ? json_object_array_length(v) : 0;
 }
 
 const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index)
 {
-	json_object *v = member(o, field, json_type_array);
+	json_object *v = get_member(o, field, json_type_array);
 
 	return v ? to_object(json_object_array_get_idx(v, index)) : NULL;
 }

@@ -90,7 +90,7 @@ int varlink_send_call(struct varlink_stream *s, const char *method, json_object 
 }
 
 /* The message in [start, end) of the buffer, with its descriptor. */
-static int take_message(struct varlink_stream *s, size_t end, struct varlink_reply *ret, int *ret_fd)
+static int parse_message(struct varlink_stream *s, size_t end, struct varlink_reply *ret, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
 	int rc;
@@ -107,7 +107,7 @@ static int take_message(struct varlink_stream *s, size_t end, struct varlink_rep
 	return rc;
 }
 
-static int keep_fd(struct varlink_stream *s, size_t from, int fd)
+static int queue_fd(struct varlink_stream *s, size_t from, int fd)
 {
 	/* The last byte may end a message, but none begins after it. */
 	for (size_t at = s->in.size - 1; at + 1 > from; at--) {
@@ -149,7 +149,7 @@ static int read_more(struct varlink_stream *s)
 	if (n < 0)
 		return n == -EMSGSIZE ? -EBADMSG : n == -ECONNRESET ? -EPIPE : (int)n;
 	buf_grew(&s->in, (size_t)n);
-	return n_fds ? keep_fd(s, from, fd) : 0;
+	return n_fds ? queue_fd(s, from, fd) : 0;
 }
 
 static int wait_input(struct varlink_stream *s, uint64_t deadline_ns)
@@ -183,7 +183,7 @@ int varlink_receive(struct varlink_stream *s, int timeout_ms, struct varlink_rep
 		const uint8_t *nul = fresh ? memchr(s->in.data + s->scanned, 0, fresh) : NULL;
 
 		if (nul) {
-			rc = take_message(s, (size_t)(nul - s->in.data), ret, ret_fd);
+			rc = parse_message(s, (size_t)(nul - s->in.data), ret, ret_fd);
 			if (rc == 0)
 				return 0;
 		} else {
