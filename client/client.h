@@ -83,7 +83,7 @@ int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);
 void client_error(const char *fmt, ...) _printf_(1, 2);
 
 /* Says why a call of libcsight failed; returns the exit status for it. */
-int client_failed(struct client *c, int rc);
+int client_daemon_failed(struct client *c, int rc);
 
 /* Makes c->daemon; 0 or an exit status. */
 int client_connect(struct client *c);
@@ -96,10 +96,10 @@ bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_
 		   struct csight_object **ret);
 
 /* A number from min on; -EINVAL. */
-int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret);
+int client_number(const char *text, int64_t min, int64_t max, int64_t *ret);
 
 /* 12, 64K, 4M, 1G; -EINVAL. */
-int parse_size(const char *text, uint64_t *ret);
+int client_size(const char *text, uint64_t *ret);
 
 /* PID from --pid or the only argument; 0 or an exit status. */
 int client_pid(struct client *c, const char *option, pid_t *ret);
@@ -112,11 +112,11 @@ int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t t
 void client_progress_end(struct client *c);
 
 /* What people are told of a snapshot: some lines. */
-void client_tell_snapshot(FILE *to, const struct csight_object *snapshot);
+void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
 
 /* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a
  * failure. */
-int client_took_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
+int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
 extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info,
     cmd_list, cmd_open, cmd_remove, cmd_report, cmd_run, cmd_show, cmd_snapshot, cmd_status, cmd_targets, cmd_version;

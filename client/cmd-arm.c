@@ -53,7 +53,7 @@ static void arm_done(struct arm *a)
 }
 
 /* Where a function stands in its file: the kernel knows addresses alone. 0 or an exit status. */
-static int add_function(struct arm *a, const char *wanted, pid_t pid)
+static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 {
 	_cleanup_(symbols_freep) struct symbols *symbols = NULL;
 	_cleanup_free_ char *name = strdup(wanted);
@@ -96,14 +96,14 @@ static int add_function(struct arm *a, const char *wanted, pid_t pid)
 	return STATUS_OK;
 }
 
-static int add_functions(struct arm *a, pid_t pid)
+static int arm_add_functions(struct arm *a, pid_t pid)
 {
 	int status = STATUS_OK;
 
 	if (a->options.filter)
 		buf_add(&a->filter, a->options.filter, strlen(a->options.filter));
 	for (size_t i = 0; i < a->n_functions && status == STATUS_OK; i++)
-		status = add_function(a, a->functions[i], pid);
+		status = arm_add_function(a, a->functions[i], pid);
 	buf_add(&a->filter, "", 1);
 	if (status == STATUS_OK && buf_error(&a->filter)) {
 		client_error("out of memory");
@@ -114,7 +114,7 @@ static int add_functions(struct arm *a, pid_t pid)
 }
 
 /* False: c->status is the exit status. */
-static bool parse(struct client *c, pid_t *ret_pid, struct arm *arm)
+static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 {
 	struct csight_arm_options *options = &arm->options;
 	const char *value, *pid = NULL;
@@ -156,13 +156,13 @@ static bool parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		return false;
 	c->status = client_pid(c, pid, ret_pid);
 	if (c->status == 0 && arm->n_functions)
-		c->status = add_functions(arm, *ret_pid);
+		c->status = arm_add_functions(arm, *ret_pid);
 	if (c->status == 0)
 		c->status = client_connect(c);
 	return c->status == 0;
 }
 
-static int run_arm(struct client *c)
+static int arm_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *target = NULL;
 	_cleanup_(arm_done) struct arm arm = { 0 };
@@ -170,11 +170,11 @@ static int run_arm(struct client *c)
 	pid_t pid;
 	int rc;
 
-	if (!parse(c, &pid, &arm))
+	if (!arm_parse(c, &pid, &arm))
 		return c->status;
 	rc = csight_arm(c->daemon, pid, &arm.options, &target);
 	if (rc < 0)
-		return client_failed(c, rc);
+		return client_daemon_failed(c, rc);
 	trouble = csight_text(target, "trouble");
 	if (c->json)
 		printf("{\"target\":%s}\n", csight_json(target));
@@ -184,16 +184,16 @@ static int run_arm(struct client *c)
 	return STATUS_OK;
 }
 
-static int run_disarm(struct client *c)
+static int disarm_run(struct client *c)
 {
 	pid_t pid;
 	int rc;
 
-	if (!parse(c, &pid, &(struct arm){ 0 }))
+	if (!arm_parse(c, &pid, &(struct arm){ 0 }))
 		return c->status;
 	rc = csight_disarm(c->daemon, pid);
 	if (rc < 0)
-		return client_failed(c, rc);
+		return client_daemon_failed(c, rc);
 	if (c->json)
 		printf("{}\n");
 	else if (!c->quiet)
@@ -207,7 +207,7 @@ const struct verb cmd_arm = {
 	.summary = "keep a history of a process from now on",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = arm_options,
-	.run = run_arm,
+	.run = arm_run,
 };
 
 const struct verb cmd_disarm = {
@@ -216,5 +216,5 @@ const struct verb cmd_disarm = {
 	.summary = "stop tracing a process and drop its history",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = disarm_options,
-	.run = run_disarm,
+	.run = disarm_run,
 };

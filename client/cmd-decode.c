@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "client/format.h"
-#include "client/offline.h"
+#include "client/local-decode.h"
 #include "lib/base/escape.h"
 
 enum {
@@ -46,9 +46,9 @@ static const char *const formats[] = { "elements", "pcs",   "packets",    "branc
 				       "fxt",      "store", "speedscope", "pprof",    "folded",  "none" };
 
 /* Of packets, as their sources gave them: they are not decoded for anything else. */
-static const char *const alone[] = { "packets", "branches" };
+static const char *const exclusive_formats[] = { "packets", "branches" };
 
-static uint64_t number_of(json_object *o, const char *key)
+static uint64_t result_number(json_object *o, const char *key)
 {
 	uint64_t v = 0;
 
@@ -57,7 +57,7 @@ static uint64_t number_of(json_object *o, const char *key)
 }
 
 /* Of several lines, some. */
-static void tell_warning(const char *text)
+static void print_warning(const char *text)
 {
 	const char *before = "  warning: ";
 
@@ -72,7 +72,7 @@ static void tell_warning(const char *text)
 	}
 }
 
-static void tell_decoded(json_object *result)
+static void print_decoded(json_object *result)
 {
 	json_object *gaps, *seconds;
 	double took = 0;
@@ -80,9 +80,9 @@ static void tell_decoded(json_object *result)
 	if (json_get(result, "seconds", json_type_double, &seconds) == 0)
 		took = json_object_get_double(seconds);
 	fprintf(stderr, "decoded %s of %s: %s instructions in %s ranges, %s exceptions, %.2f s\n",
-		format_size(number_of(result, "decoded")), format_size(number_of(result, "bytes")),
-		format_count(number_of(result, "instructions")), format_count(number_of(result, "ranges")),
-		format_count(number_of(result, "exceptions")), took);
+		format_size(result_number(result, "decoded")), format_size(result_number(result, "bytes")),
+		format_count(result_number(result, "instructions")), format_count(result_number(result, "ranges")),
+		format_count(result_number(result, "exceptions")), took);
 	if (json_get(result, "gaps", json_type_object, &gaps) == 0 && json_object_object_length(gaps)) {
 		fputs("  gaps:", stderr);
 		json_object_object_foreach (gaps, name, count)
@@ -91,7 +91,7 @@ static void tell_decoded(json_object *result)
 	}
 }
 
-static void tell_result(json_object *result)
+static void print_result(json_object *result)
 {
 	json_object *list;
 	uint64_t renamed;
@@ -99,42 +99,42 @@ static void tell_result(json_object *result)
 	/* Of a store nothing was decoded. */
 	if (json_get_u64(result, "renamed", &renamed) == 0)
 		fprintf(stderr, "%s of %s functions have another name or place than before\n", format_count(renamed),
-			format_count(number_of(result, "functions")));
+			format_count(result_number(result, "functions")));
 	else
-		tell_decoded(result);
-	offline_tell_images(result);
+		print_decoded(result);
+	local_decode_print_missing(result);
 	if (json_get(result, "warnings", json_type_array, &list) < 0)
 		return;
 	for (size_t i = 0; i < json_object_array_length(list); i++)
-		tell_warning(json_object_get_string(json_object_array_get_idx(list, i)));
+		print_warning(json_object_get_string(json_object_array_get_idx(list, i)));
 }
 
 /* Where both engines decoded. */
-static void tell_verified(struct client *c, json_object *result)
+static void report_verified(struct client *c, json_object *result)
 {
 	uint64_t alike;
 
 	if (json_get_u64(result, "alike", &alike) < 0)
 		return;
-	if (number_of(result, "differences"))
+	if (result_number(result, "differences"))
 		c->status = EXIT_FAILURE;
 	if (!c->quiet && !c->json)
 		fprintf(stderr, "  verified: %s elements are alike, %s\n", format_count(alike),
-			number_of(result, "differences") ? "and then one is not" : "all that both engines took");
+			result_number(result, "differences") ? "and then one is not" : "all that both engines took");
 }
 
-static void on_result(struct client *c, json_object *result)
+static void decode_on_result(struct client *c, json_object *result)
 {
-	tell_verified(c, result);
+	report_verified(c, result);
 	json_object_object_del(result, "type");
 	if (c->json)
 		printf("%s\n",
 		       json_object_to_json_string_ext(result, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	else if (!c->quiet)
-		tell_result(result);
+		print_result(result);
 }
 
-static bool is_one_of(const char *format, const char *const *list, size_t n)
+static bool format_in_list(const char *format, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(list[i], format) == 0)
@@ -142,31 +142,31 @@ static bool is_one_of(const char *format, const char *const *list, size_t n)
 	return false;
 }
 
-static bool is_binary(const char *format)
+static bool format_is_binary(const char *format)
 {
 	static const char *const binary[] = { "perfetto", "fxt", "pprof" };
 
-	return is_one_of(format, binary, ELEMENTS(binary));
+	return format_in_list(format, binary, ELEMENTS(binary));
 }
 
-static int check_files(struct client *c, const struct asked *a)
+static int decode_check_outputs(struct client *c, const struct output_files *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const char *format = a->files[i].format, *path = a->files[i].path;
 
-		if (!is_one_of(format, formats, ELEMENTS(formats)))
+		if (!format_in_list(format, formats, ELEMENTS(formats)))
 			return client_usage(c, "there is no format '%s'", esc(format));
-		if (a->n > 1 && is_one_of(format, alone, ELEMENTS(alone)))
+		if (a->n > 1 && format_in_list(format, exclusive_formats, ELEMENTS(exclusive_formats)))
 			return client_usage(c, "%s come alone, without another --to", format);
 		if (c->json && !path && strcmp(format, "none") != 0)
 			return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
-		if (!path && (strcmp(format, "store") == 0 || (is_binary(format) && isatty(STDOUT_FILENO))))
+		if (!path && (strcmp(format, "store") == 0 || (format_is_binary(format) && isatty(STDOUT_FILENO))))
 			return client_usage(c, "%s is no text; name a file with -o", format);
 	}
 	return 0;
 }
 
-static int parse(struct client *c, struct offline *d)
+static int decode_parse(struct client *c, struct local_decode *d)
 {
 	const char *value;
 	int64_t thread, number;
@@ -175,17 +175,17 @@ static int parse(struct client *c, struct offline *d)
 	while ((o = client_option(c, &value)) >= 0)
 		switch (o) {
 		case OPTION_TO:
-			rc = asked_format(c, &d->asked, value);
+			rc = output_files_add_format(c, &d->output_files, value);
 			if (rc != 0)
 				return rc;
 			break;
 		case OPTION_OUTPUT:
-			rc = asked_path(c, &d->asked, value);
+			rc = output_files_add_path(c, &d->output_files, value);
 			if (rc != 0)
 				return rc;
 			break;
 		case OPTION_THREAD:
-			if (parse_number(value, 0, UINT32_MAX, &thread) < 0)
+			if (client_number(value, 0, UINT32_MAX, &thread) < 0)
 				return client_usage(c, "'%s' is not a thread's number", esc(value));
 			json_add_i64(d->options, "thread", thread);
 			break;
@@ -212,7 +212,7 @@ static int parse(struct client *c, struct offline *d)
 			json_add_bool(d->options, "verify", true);
 			break;
 		case OPTION_WORKERS:
-			if (parse_number(value, 1, WORKERS_MAX, &number) < 0)
+			if (client_number(value, 1, WORKERS_MAX, &number) < 0)
 				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value),
 						    WORKERS_MAX);
 			json_add_i64(d->options, "workers", number);
@@ -228,28 +228,29 @@ static int parse(struct client *c, struct offline *d)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? "one input at a time" : "what is to be decoded? its name is missing");
-	rc = asked_settle(c, &d->asked, formats[0]);
+	rc = output_files_finish(c, &d->output_files, formats[0]);
 	if (rc == 0)
-		rc = check_files(c, &d->asked);
+		rc = decode_check_outputs(c, &d->output_files);
 	if (rc != 0)
 		return rc;
 	return -1;
 }
 
-static int run(struct client *c)
+static int decode_run(struct client *c)
 {
-	_cleanup_(offline_done) struct offline d = { OFFLINE_NONE, .client = c, .on_result = on_result };
+	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = c,
+							       .on_result = decode_on_result };
 	int rc;
 
 	d.options = json_object_new_object();
-	rc = parse(c, &d);
+	rc = decode_parse(c, &d);
 	if (rc >= 0)
 		return rc;
-	rc = offline_input(&d, c->argv[0]);
+	rc = local_decode_open_input(&d, c->argv[0]);
 	if (rc == 0)
-		rc = offline_output(&d);
+		rc = local_decode_open_outputs(&d);
 	if (rc == 0)
-		rc = offline_run(&d);
+		rc = local_decode_run(&d);
 	return rc == 0 ? c->status : rc;
 }
 
@@ -259,5 +260,5 @@ const struct verb cmd_decode = {
 	.summary = "decode a perf.data, a snapshot's directory or bare trace, without the daemon",
 	.flags = VERB_JSON | VERB_QUIET,
 	.options = options,
-	.run = run,
+	.run = decode_run,
 };

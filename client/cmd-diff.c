@@ -5,7 +5,8 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/stored.h"
+#include "client/store-input.h"
+#include "client/text-table.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
@@ -19,53 +20,53 @@ static const struct verb_option options[] = {
 };
 
 /* What functions of one name and file come to; they may have been loaded at several places. */
-struct side {
+struct diff_side {
 	uint64_t calls, total_ns, self_ns, longest_ns, whole, median_ns;
 };
 
-struct pair {
+struct diff_pair {
 	const char *name, *image;
-	struct side side[2];
+	struct diff_side side[2];
 };
 
 struct diff {
 	const char *function;
 	int64_t limit;
-	struct stored stored[2];
-	struct pair *list;
+	struct store_input input[2];
+	struct diff_pair *list;
 	size_t n;
 };
 
-static const char *file_of(const char *image)
+static const char *image_file_name(const char *image)
 {
 	const char *last = strrchr(image, '/');
 
 	return last ? last + 1 : image;
 }
 
-static int compare_names(const void *left, const void *right)
+static int compare_pairs_by_name(const void *left, const void *right)
 {
-	const struct pair *a = left, *b = right;
+	const struct diff_pair *a = left, *b = right;
 	int order = strcmp(a->name, b->name);
 
 	return order ? order : strcmp(a->image, b->image);
 }
 
-static uint64_t change(const struct pair *p)
+static uint64_t pair_change(const struct diff_pair *p)
 {
 	uint64_t a = p->side[0].self_ns, b = p->side[1].self_ns;
 
 	return a > b ? a - b : b - a;
 }
 
-static int compare_changes(const void *left, const void *right)
+static int compare_pairs_by_change(const void *left, const void *right)
 {
-	uint64_t a = change(left), b = change(right);
+	uint64_t a = pair_change(left), b = pair_change(right);
 
-	return a == b ? compare_names(left, right) : a < b ? 1 : -1;
+	return a == b ? compare_pairs_by_name(left, right) : a < b ? 1 : -1;
 }
 
-static void add_side(struct side *to, const struct side *from)
+static void side_add(struct diff_side *to, const struct diff_side *from)
 {
 	/* The median of many places is that of the place most called. */
 	if (from->whole > to->whole)
@@ -77,54 +78,53 @@ static void add_side(struct side *to, const struct side *from)
 	to->longest_ns = MAX(to->longest_ns, from->longest_ns);
 }
 
-static void collect(struct diff *d, unsigned which)
+static void diff_collect(struct diff *d, unsigned which)
 {
-	const struct store *s = d->stored[which].store;
+	const struct store *s = d->input[which].store;
 
 	for (size_t i = 0; i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
-		struct pair *p = &d->list[d->n];
+		struct diff_pair *p = &d->list[d->n];
 
-		if (!f->calls || (d->function && !stored_name_is(f->name, d->function)))
+		if (!f->calls || (d->function && !store_input_matches_name(f->name, d->function)))
 			continue;
-		*p = (struct pair){ .name = f->name, .image = file_of(f->image) };
+		*p = (struct diff_pair){ .name = f->name, .image = image_file_name(f->image) };
 		p->side[which] =
-		    (struct side){ f->calls, f->total_ns, f->self_ns, f->longest_ns, f->whole, f->median_ns };
+		    (struct diff_side){ f->calls, f->total_ns, f->self_ns, f->longest_ns, f->whole, f->median_ns };
 		d->n++;
 	}
 }
 
 /* Both sides' functions, by name and file. */
-static int compare(struct diff *d)
+static int diff_compare(struct diff *d)
 {
 	size_t n = 0;
 
-	d->list =
-	    calloc(store_functions(d->stored[0].store) + store_functions(d->stored[1].store) + 1, sizeof(*d->list));
+	d->list = calloc(store_functions(d->input[0].store) + store_functions(d->input[1].store) + 1, sizeof(*d->list));
 	if (!d->list) {
 		client_error("not enough memory");
 		return STATUS_FAILED;
 	}
-	collect(d, 0);
-	collect(d, 1);
-	qsort(d->list, d->n, sizeof(*d->list), compare_names);
+	diff_collect(d, 0);
+	diff_collect(d, 1);
+	qsort(d->list, d->n, sizeof(*d->list), compare_pairs_by_name);
 	for (size_t i = 0; i < d->n; i++) {
-		if (n && compare_names(&d->list[n - 1], &d->list[i]) == 0) {
-			add_side(&d->list[n - 1].side[0], &d->list[i].side[0]);
-			add_side(&d->list[n - 1].side[1], &d->list[i].side[1]);
+		if (n && compare_pairs_by_name(&d->list[n - 1], &d->list[i]) == 0) {
+			side_add(&d->list[n - 1].side[0], &d->list[i].side[0]);
+			side_add(&d->list[n - 1].side[1], &d->list[i].side[1]);
 		} else {
 			d->list[n++] = d->list[i];
 		}
 	}
 	d->n = n;
-	qsort(d->list, d->n, sizeof(*d->list), compare_changes);
+	qsort(d->list, d->n, sizeof(*d->list), compare_pairs_by_change);
 	if (d->n || !d->function)
 		return STATUS_OK;
 	client_error("no function '%s' ran in either of them", esc(d->function));
 	return STATUS_NOT_FOUND;
 }
 
-static const char *what(const struct pair *p)
+static const char *pair_verdict(const struct diff_pair *p)
 {
 	if (!p->side[0].calls)
 		return "new";
@@ -135,30 +135,32 @@ static const char *what(const struct pair *p)
 							 : "same";
 }
 
-static void cell_time(struct table *t, bool there, uint64_t ns)
+static void add_time_cell(struct text_table *t, bool there, uint64_t ns)
 {
-	table_cell(t, MARK_NONE, there ? format_duration(ns) : "-");
+	text_table_add(t, STYLE_PLAIN, there ? format_duration(ns) : "-");
 }
 
-static void add_pair(struct table *t, const struct pair *p)
+static void add_pair_row(struct text_table *t, const struct diff_pair *p)
 {
-	const struct side *a = &p->side[0], *b = &p->side[1];
+	const struct diff_side *a = &p->side[0], *b = &p->side[1];
 	char text[64];
 
-	table_cell(t, strcmp(what(p), "slower") == 0 || strcmp(what(p), "new") == 0 ? MARK_BAD : MARK_NONE, what(p));
-	snprintf(text, sizeof(text), "%c%s", b->self_ns < a->self_ns ? '-' : '+', format_duration(change(p)));
-	table_cell(t, MARK_NONE, text);
-	cell_time(t, a->calls, a->self_ns);
-	cell_time(t, b->calls, b->self_ns);
-	cell_time(t, a->whole, a->median_ns);
-	cell_time(t, b->whole, b->median_ns);
-	table_cell(t, MARK_NONE, format_count(a->calls));
-	table_cell(t, MARK_NONE, format_count(b->calls));
-	table_cell(t, MARK_NONE, p->name);
-	table_cell(t, MARK_NONE, p->image);
+	text_table_add(
+	    t, strcmp(pair_verdict(p), "slower") == 0 || strcmp(pair_verdict(p), "new") == 0 ? STYLE_BAD : STYLE_PLAIN,
+	    pair_verdict(p));
+	snprintf(text, sizeof(text), "%c%s", b->self_ns < a->self_ns ? '-' : '+', format_duration(pair_change(p)));
+	text_table_add(t, STYLE_PLAIN, text);
+	add_time_cell(t, a->calls, a->self_ns);
+	add_time_cell(t, b->calls, b->self_ns);
+	add_time_cell(t, a->whole, a->median_ns);
+	add_time_cell(t, b->whole, b->median_ns);
+	text_table_add(t, STYLE_PLAIN, format_count(a->calls));
+	text_table_add(t, STYLE_PLAIN, format_count(b->calls));
+	text_table_add(t, STYLE_PLAIN, p->name);
+	text_table_add(t, STYLE_PLAIN, p->image);
 }
 
-static json_object *side_json(const struct side *s)
+static json_object *side_json(const struct diff_side *s)
 {
 	json_object *o = json_object_new_object();
 
@@ -171,18 +173,18 @@ static json_object *side_json(const struct side *s)
 	return o;
 }
 
-static void print_json(const struct diff *d, size_t n)
+static void diff_print_json(const struct diff *d, size_t n)
 {
 	_cleanup_json_ json_object *all = json_object_new_object();
 	json_object *list = json_object_new_array();
 
 	for (size_t i = 0; i < n; i++) {
-		const struct pair *p = &d->list[i];
+		const struct diff_pair *p = &d->list[i];
 		json_object *o = json_object_new_object();
 
 		json_add_bytes(o, "name", p->name);
 		json_add_bytes(o, "image", p->image);
-		json_add_str(o, "what", what(p));
+		json_add_str(o, "what", pair_verdict(p));
 		json_object_object_add(o, "a", side_json(&p->side[0]));
 		json_object_object_add(o, "b", side_json(&p->side[1]));
 		json_object_array_add(list, o);
@@ -191,26 +193,26 @@ static void print_json(const struct diff *d, size_t n)
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static void print(struct client *c, const struct diff *d)
+static void diff_print(struct client *c, const struct diff *d)
 {
 	static const char *const head[] = { "WHAT",      "SELF>",    "SELF A>",  "SELF B>",  "MEDIAN A>",
 					    "MEDIAN B>", "CALLS A>", "CALLS B>", "FUNCTION", "IMAGE" };
-	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n = d->limit ? MIN(d->n, (size_t)d->limit) : d->n;
 
 	if (c->json) {
-		print_json(d, n);
+		diff_print_json(d, n);
 		return;
 	}
-	t = table_new(head, ELEMENTS(head));
+	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
-		add_pair(t, &d->list[i]);
-	table_print(t, stdout);
+		add_pair_row(t, &d->list[i]);
+	text_table_print(t, stdout);
 	if (n < d->n)
 		printf("%s more, which changed less; --limit=0 shows all\n", format_plural(d->n - n, "function"));
 }
 
-static int parse(struct client *c, struct diff *d)
+static int diff_parse(struct client *c, struct diff *d)
 {
 	const char *value;
 	int o;
@@ -218,7 +220,7 @@ static int parse(struct client *c, struct diff *d)
 	while ((o = client_option(c, &value)) >= 0) {
 		if (o == OPTION_FUNCTION)
 			d->function = value;
-		else if (parse_number(value, 0, INT32_MAX, &d->limit) < 0)
+		else if (client_number(value, 0, INT32_MAX, &d->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)
@@ -231,32 +233,32 @@ static int parse(struct client *c, struct diff *d)
 static void diff_done(struct diff *d)
 {
 	free(d->list);
-	stored_done(&d->stored[0]);
-	stored_done(&d->stored[1]);
+	store_input_done(&d->input[0]);
+	store_input_done(&d->input[1]);
 }
 
-static int run(struct client *c)
+static int diff_run(struct client *c)
 {
-	_cleanup_(diff_done) struct diff d = { .limit = LIMIT, .stored = { STORED_NONE, STORED_NONE } };
-	int rc = parse(c, &d);
+	_cleanup_(diff_done) struct diff d = { .limit = LIMIT, .input = { STORE_INPUT_NONE, STORE_INPUT_NONE } };
+	int rc = diff_parse(c, &d);
 
 	if (rc >= 0)
 		return rc;
-	rc = stored_open(c, c->argv[0], &d.stored[0]);
+	rc = store_input_open(c, c->argv[0], &d.input[0]);
 	if (rc == 0)
-		rc = stored_open(c, c->argv[1], &d.stored[1]);
+		rc = store_input_open(c, c->argv[1], &d.input[1]);
 	if (rc == 0)
-		rc = compare(&d);
+		rc = diff_compare(&d);
 	if (rc == 0)
-		print(c, &d);
+		diff_print(c, &d);
 	return rc;
 }
 
 const struct verb cmd_diff = {
 	.name = "diff",
-	.arguments = STORED_ARGUMENT " " STORED_ARGUMENT,
+	.arguments = STORE_INPUT_ARGUMENT " " STORE_INPUT_ARGUMENT,
 	.summary = "what got slower between two snapshots, what is new, what is gone",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
-	.run = run,
+	.run = diff_run,
 };

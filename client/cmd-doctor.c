@@ -14,7 +14,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static const char *const levels[] = {
+static const char *const level_names[] = {
 	[DOCTOR_OK] = "ok",
 	[DOCTOR_NOTE] = "note",
 	[DOCTOR_WARNING] = "warning",
@@ -30,19 +30,19 @@ static size_t count_errors(const struct doctor *d)
 	return n;
 }
 
-static void tell(const struct doctor *d)
+static void print_report(const struct doctor *d)
 {
 	size_t errors = count_errors(d);
 
 	for (size_t i = 0; i < d->n_findings; i++) {
 		const struct doctor_finding *f = &d->findings[i];
-		enum format_mark mark = f->level == DOCTOR_OK     ? MARK_GOOD
-					: f->level == DOCTOR_NOTE ? MARK_NONE
-								  : MARK_BAD;
+		enum format_style style = f->level == DOCTOR_OK     ? STYLE_GOOD
+					  : f->level == DOCTOR_NOTE ? STYLE_PLAIN
+								    : STYLE_BAD;
 		char text[4 * sizeof(f->text)], remedy[4 * sizeof(f->remedy)];
 
-		printf("%s%-7s%s  %-8s  %s\n", format_mark(stdout, mark), levels[f->level],
-		       format_mark(stdout, MARK_NONE), f->topic, escape_text(f->text, text, sizeof(text)));
+		printf("%s%-7s%s  %-8s  %s\n", format_style(stdout, style), level_names[f->level],
+		       format_style(stdout, STYLE_PLAIN), f->topic, escape_text(f->text, text, sizeof(text)));
 		if (*f->remedy)
 			printf("%-7s  %-8s  -> %s\n", "", "", escape_text(f->remedy, remedy, sizeof(remedy)));
 	}
@@ -53,7 +53,7 @@ static void tell(const struct doctor *d)
 		printf("\nNothing stops hardware tracing here.\n");
 }
 
-static json_object *offers_of(const struct topology_offers *o)
+static json_object *offers_json(const struct topology_offers *o)
 {
 	json_object *j = json_object_new_object();
 
@@ -69,7 +69,7 @@ static json_object *offers_of(const struct topology_offers *o)
 	return j;
 }
 
-static json_object *cpus_of(const struct topology *t)
+static json_object *cpus_json(const struct topology *t)
 {
 	json_object *all = json_object_new_array();
 
@@ -87,13 +87,13 @@ static json_object *cpus_of(const struct topology *t)
 			json_object_array_add(sinks, json_object_new_int64(cpu->sinks[j]));
 		json_object_object_add(o, "sinks", sinks);
 		if (cpu->registers)
-			json_object_object_add(o, "offers", offers_of(&cpu->offers));
+			json_object_object_add(o, "offers", offers_json(&cpu->offers));
 		json_object_array_add(all, o);
 	}
 	return all;
 }
 
-static json_object *sinks_of(const struct topology *t)
+static json_object *sinks_json(const struct topology *t)
 {
 	json_object *all = json_object_new_array();
 
@@ -113,7 +113,7 @@ static json_object *sinks_of(const struct topology *t)
 	return all;
 }
 
-static void tell_json(const struct doctor *d)
+static void print_report_json(const struct doctor *d)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *findings = json_object_new_array();
@@ -125,7 +125,7 @@ static void tell_json(const struct doctor *d)
 	for (size_t i = 0; i < d->n_findings; i++) {
 		json_object *f = json_object_new_object();
 
-		json_add_str(f, "level", levels[d->findings[i].level]);
+		json_add_str(f, "level", level_names[d->findings[i].level]);
 		json_add_str(f, "topic", d->findings[i].topic);
 		json_add_bytes(f, "text", d->findings[i].text);
 		if (*d->findings[i].remedy)
@@ -133,12 +133,12 @@ static void tell_json(const struct doctor *d)
 		json_object_array_add(findings, f);
 	}
 	json_object_object_add(o, "findings", findings);
-	json_object_object_add(o, "cpus", cpus_of(d->topology));
-	json_object_object_add(o, "sinks", sinks_of(d->topology));
+	json_object_object_add(o, "cpus", cpus_json(d->topology));
+	json_object_object_add(o, "sinks", sinks_json(d->topology));
 	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 }
 
-static int run(struct client *c)
+static int doctor_run(struct client *c)
 {
 	static void (*const checks[])(struct doctor * d) = {
 		doctor_kernel, doctor_firmware, doctor_hardware, doctor_rights,
@@ -162,9 +162,9 @@ static int run(struct client *c)
 	for (size_t i = 0; i < ELEMENTS(checks); i++)
 		checks[i](&d);
 	if (c->json)
-		tell_json(&d);
+		print_report_json(&d);
 	else
-		tell(&d);
+		print_report(&d);
 	return count_errors(&d) ? STATUS_FAILED : STATUS_OK;
 }
 
@@ -174,5 +174,5 @@ const struct verb cmd_doctor = {
 	.summary = "tell whether this machine can trace, what is missing, and what to do",
 	.flags = VERB_JSON,
 	.options = options,
-	.run = run,
+	.run = doctor_run,
 };

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/asked.h"
+#include "client/output-files.h"
 #include "client/format.h"
-#include "client/offline.h"
-#include "client/stored.h"
-#include "client/view.h"
+#include "client/local-decode.h"
+#include "client/store-input.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -21,7 +21,7 @@ static const struct verb_option options[] = {
 			"json" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE",
 			    "write there, not to standard output; of several --to each has its own" },
-	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
 	[OPTION_BUDGET] = { "budget", 0, "N", "at most about N slices, the last ones; 0: all" },
@@ -29,15 +29,17 @@ static const struct verb_option options[] = {
 };
 
 /* Where a format comes from: the store; what the daemon hands out as it is; the trace, which is decoded for it. */
-enum origin { FROM_STORE, AS_IT_IS, FROM_TRACE };
+enum origin { FROM_STORE, FROM_SPOOL, FROM_TRACE };
 
 static const struct {
 	const char *format;
 	enum origin origin;
-} whole[] = { { "store", AS_IT_IS }, { "perfdata", AS_IT_IS }, { "json", AS_IT_IS }, { "autofdo", FROM_TRACE } };
+} unselected_formats[] = {
+	{ "store", FROM_SPOOL }, { "perfdata", FROM_SPOOL }, { "json", FROM_SPOOL }, { "autofdo", FROM_TRACE }
+};
 
-struct output {
-	const char *format, *path; /* path NULL: standard output */
+struct export_output {
+	const char *format, *path; /* path NULL: standard export_output */
 	enum origin origin;
 	const struct export_ops *ops; /* FROM_STORE */
 	int fd;
@@ -49,16 +51,17 @@ struct export
 {
 	struct client *client;
 	const char *name; /* of what is exported */
-	struct asked asked;
-	struct view view;
-	struct output outputs[DECODER_OUTPUTS_MAX];
-	struct stored stored; /* its store is open once a format needed it; so is its snapshot, where it is no file */
+	struct output_files output_files;
+	struct selection selection;
+	struct export_output outputs[DECODER_OUTPUTS_MAX];
+	/* Opened when a format first needs it; likewise its snapshot, unless the input is a file. */
+	struct store_input input;
 	struct export_options options;
 };
 
 static void export_done(struct export *e)
 {
-	stored_done(&e->stored);
+	store_input_done(&e->input);
 }
 
 static int copy_file(int from, int to, uint64_t *ret_bytes)
@@ -78,46 +81,46 @@ static int copy_file(int from, int to, uint64_t *ret_bytes)
 	}
 }
 
-static int need_snapshot(struct export *e)
+static int export_find_snapshot(struct export *e)
 {
 	int rc;
 
-	if (e->stored.snapshot)
+	if (e->input.snapshot)
 		return 0;
 	rc = client_connect(e->client);
 	if (rc == 0)
-		rc = client_find(e->client, e->name, &e->stored.snapshot);
+		rc = client_find(e->client, e->name, &e->input.snapshot);
 	return rc;
 }
 
 /* One of the files of a snapshot, as the daemon has it. */
-static int open_whole(struct export *e, const char *file, int *ret)
+static int export_open_file(struct export *e, const char *file, int *ret)
 {
-	int rc = need_snapshot(e);
+	int rc = export_find_snapshot(e);
 
 	if (rc != 0)
 		return rc;
-	rc = csight_open_file(e->client->daemon, csight_text(e->stored.snapshot, "id"), file, ret);
-	return rc < 0 ? client_failed(e->client, rc) : STATUS_OK;
+	rc = csight_open_file(e->client->daemon, csight_text(e->input.snapshot, "id"), file, ret);
+	return rc < 0 ? client_daemon_failed(e->client, rc) : STATUS_OK;
 }
 
-static int need_store(struct export *e)
+static int export_open_store(struct export *e)
 {
 	int rc;
 
-	if (e->stored.store)
+	if (e->input.store)
 		return STATUS_OK;
-	if (stored_is_path(e->name)) {
-		rc = stored_open(e->client, e->name, &e->stored);
+	if (store_input_is_path(e->name)) {
+		rc = store_input_open(e->client, e->name, &e->input);
 	} else {
-		rc = open_whole(e, "store", &e->stored.fd);
+		rc = export_open_file(e, "store", &e->input.fd);
 		if (rc == 0)
-			rc = stored_read(e->name, &e->stored);
+			rc = store_input_read(e->name, &e->input);
 	}
-	return rc == STATUS_OK ? view_options(e->client, &e->view, e->stored.store, &e->options) : rc;
+	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }
 
-static int open_output(struct output *out)
+static int output_open(struct export_output *out)
 {
 	if (!out->path)
 		return STATUS_OK;
@@ -128,12 +131,12 @@ static int open_output(struct output *out)
 	return STATUS_FAILED;
 }
 
-static int end_output(struct output *out, int rc)
+static int output_close(struct export_output *out, int rc)
 {
 	struct stat st;
 	bool regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 
-	/* Half a file must not be taken for a whole one. */
+	/* Half a file must not be taken for a unselected_formats one. */
 	if (rc < 0 && regular)
 		unlink(out->path);
 	if (rc == 0 && regular)
@@ -147,77 +150,78 @@ static int end_output(struct output *out, int rc)
 	return STATUS_FAILED;
 }
 
-static int export_store(struct export *e, struct output *out)
+static int export_store(struct export *e, struct export_output *out)
 {
 	struct export_options o;
-	int rc = need_store(e);
+	int rc = export_open_store(e);
 
 	if (rc == 0)
-		rc = open_output(out);
+		rc = output_open(out);
 	if (rc != 0)
 		return rc;
 	o = e->options;
-	o.colour = isatty(out->fd) && *format_mark(stdout, MARK_HEAD);
-	return end_output(out, out->ops->write(e->stored.store, out->fd, &o, &out->result));
+	o.colour = isatty(out->fd) && *format_style(stdout, STYLE_HEADING);
+	return output_close(out, out->ops->write(e->input.store, out->fd, &o, &out->result));
 }
 
-static int export_whole(struct export *e, struct output *out)
+static int export_file(struct export *e, struct export_output *out)
 {
 	_cleanup_close_ int fd = -1;
-	int rc = open_whole(e, out->format, &fd);
+	int rc = export_open_file(e, out->format, &fd);
 
 	if (rc == 0)
-		rc = open_output(out);
-	return rc == 0 ? end_output(out, copy_file(fd, out->fd, &out->bytes)) : rc;
+		rc = output_open(out);
+	return rc == 0 ? output_close(out, copy_file(fd, out->fd, &out->bytes)) : rc;
 }
 
 /* The snapshot's directory where it is at hand, with the code that it keeps; else what the daemon hands out. */
-static int open_trace(struct export *e, struct offline *d)
+static int export_open_trace(struct export *e, struct local_decode *d)
 {
 	const char *path;
 	int trace = -1, json = -1, rc;
 
-	if (stored_is_path(e->name))
-		return offline_input(d, e->name);
-	rc = need_snapshot(e);
+	if (store_input_is_path(e->name))
+		return local_decode_open_input(d, e->name);
+	rc = export_find_snapshot(e);
 	if (rc != 0)
 		return rc;
-	path = csight_text(e->stored.snapshot, "path");
+	path = csight_text(e->input.snapshot, "path");
 	if (path && access(path, R_OK | X_OK) == 0)
-		return offline_input(d, path);
-	rc = open_whole(e, "perfdata", &trace);
+		return local_decode_open_input(d, path);
+	rc = export_open_file(e, "perfdata", &trace);
 	if (rc == 0)
-		rc = open_whole(e, "json", &json);
+		rc = export_open_file(e, "json", &json);
 	if (rc == 0)
-		return offline_snapshot(d, csight_text(e->stored.snapshot, "id"), trace, json);
+		return local_decode_open_snapshot(d, csight_text(e->input.snapshot, "id"), trace, json);
 	closep(&trace);
 	return rc;
 }
 
-static void on_result(struct client *c, json_object *result)
+static void export_on_result(struct client *c, json_object *result)
 {
 	if (!c->quiet)
-		offline_tell_images(result);
+		local_decode_print_missing(result);
 }
 
-static int export_trace(struct export *e, struct output *out)
+static int export_trace(struct export *e, struct export_output *out)
 {
-	_cleanup_(offline_done) struct offline d = { OFFLINE_NONE, .client = e->client, .on_result = on_result };
+	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = e->client,
+							       .on_result = export_on_result };
 	struct stat st;
 	int rc;
 
-	d.asked = (struct asked){ .files = { { out->format, out->path } }, .n = 1 };
-	rc = open_trace(e, &d);
+	d.output_files = (struct output_files){ .files = { { out->format, out->path } }, .n = 1 };
+	rc = export_open_trace(e, &d);
 	if (rc == 0)
-		rc = offline_output(&d);
+		rc = local_decode_open_outputs(&d);
 	if (rc == 0)
-		rc = offline_run(&d);
+		rc = local_decode_run(&d);
 	if (rc == 0 && out->path && stat(out->path, &st) == 0)
 		out->bytes = (uint64_t)st.st_size;
 	return rc;
 }
 
-static void tell(struct client *c, const struct output *out)
+static void print_output(struct client *c, const struct export_output *out)
 {
 	if (c->json) {
 		_cleanup_json_ json_object *o = json_object_new_object();
@@ -250,7 +254,7 @@ static void tell(struct client *c, const struct output *out)
 			"  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");
 }
 
-static bool is_text(const char *format)
+static bool format_is_text(const char *format)
 {
 	static const char *const texts[] = { "tree", "folded", "speedscope", "json", "autofdo" };
 
@@ -260,71 +264,71 @@ static bool is_text(const char *format)
 	return false;
 }
 
-static int check_format(struct export *e, struct output *out)
+static int export_check_format(struct export *e, struct export_output *out)
 {
-	const struct view *v = &e->view;
+	const struct selection *v = &e->selection;
 
-	for (size_t i = 0; i < ELEMENTS(whole); i++) {
-		if (strcmp(whole[i].format, out->format) != 0)
+	for (size_t i = 0; i < ELEMENTS(unselected_formats); i++) {
+		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
 		/* With others beside it they are for those. */
-		if (e->asked.n == 1 && (v->since || v->until || v->thread || v->budget))
+		if (e->output_files.n == 1 && (v->since || v->until || v->thread || v->budget))
 			return client_usage(e->client,
 					    "%s is exported whole; --since, --until, --thread and --budget are for "
 					    "what is made of its calls",
 					    out->format);
-		out->origin = whole[i].origin;
+		out->origin = unselected_formats[i].origin;
 		return 0;
 	}
 	out->ops = export_find(out->format);
 	return out->ops ? 0 : client_usage(e->client, "there is no format '%s'", esc(out->format));
 }
 
-static int check_output(struct export *e, struct output *out)
+static int export_check_output(struct export *e, struct export_output *out)
 {
 	struct client *c = e->client;
-	int rc = check_format(e, out);
+	int rc = export_check_format(e, out);
 
 	if (rc != 0)
 		return rc;
 	if (c->json && !out->path)
 		return client_usage(c,
 				    "--json tells of the file that -o names; without one the export itself is printed");
-	if (!out->path && isatty(STDOUT_FILENO) && !is_text(out->format))
+	if (!out->path && isatty(STDOUT_FILENO) && !format_is_text(out->format))
 		return client_usage(c, "%s is no text for a terminal; name a file with -o", out->format);
 	return 0;
 }
 
-static int parse_option(struct export *e, int option, const char *value)
+static int export_parse_option(struct export *e, int option, const char *value)
 {
 	switch (option) {
 	case OPTION_TO:
-		return asked_format(e->client, &e->asked, value);
+		return output_files_add_format(e->client, &e->output_files, value);
 	case OPTION_OUTPUT:
-		return asked_path(e->client, &e->asked, value);
+		return output_files_add_path(e->client, &e->output_files, value);
 	case OPTION_SINCE:
-		e->view.since = value;
+		e->selection.since = value;
 		return 0;
 	case OPTION_UNTIL:
-		e->view.until = value;
+		e->selection.until = value;
 		return 0;
 	case OPTION_THREAD:
-		e->view.thread = value;
+		e->selection.thread = value;
 		return 0;
 	default:
-		e->view.budget = value;
+		e->selection.budget = value;
 		return 0;
 	}
 }
 
-static int parse(struct export *e)
+static int export_parse(struct export *e)
 {
 	struct client *c = e->client;
 	const char *value;
 	int o, rc = 0;
 
 	while (rc == 0 && (o = client_option(c, &value)) >= 0)
-		rc = parse_option(e, o, value);
+		rc = export_parse_option(e, o, value);
 	if (rc != 0)
 		return rc;
 	if (o == CLIENT_STOP)
@@ -333,43 +337,43 @@ static int parse(struct export *e)
 		return client_usage(c,
 				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
 	e->name = c->argv[0];
-	rc = asked_settle(c, &e->asked, export_perfetto.name);
-	for (size_t i = 0; i < e->asked.n && rc == 0; i++) {
-		e->outputs[i] = (struct output){ .format = e->asked.files[i].format,
-						 .path = e->asked.files[i].path,
-						 .fd = STDOUT_FILENO };
-		rc = check_output(e, &e->outputs[i]);
+	rc = output_files_finish(c, &e->output_files, export_perfetto.name);
+	for (size_t i = 0; i < e->output_files.n && rc == 0; i++) {
+		e->outputs[i] = (struct export_output){ .format = e->output_files.files[i].format,
+							.path = e->output_files.files[i].path,
+							.fd = STDOUT_FILENO };
+		rc = export_check_output(e, &e->outputs[i]);
 	}
 	return rc == 0 ? -1 : rc;
 }
 
-static int run(struct client *c)
+static int export_run(struct client *c)
 {
-	static int (*const export_from[])(struct export * e, struct output * out) = {
-		[FROM_STORE] = export_store, [AS_IT_IS] = export_whole, [FROM_TRACE] = export_trace
+	static int (*const export_from[])(struct export * e, struct export_output * out) = {
+		[FROM_STORE] = export_store, [FROM_SPOOL] = export_file, [FROM_TRACE] = export_trace
 	};
-	_cleanup_(export_done) struct export e = { .client = c, .stored = STORED_NONE, .options = EXPORT_DEFAULTS };
+	_cleanup_(export_done) struct export e = { .client = c, .input = STORE_INPUT_NONE, .options = EXPORT_DEFAULTS };
 	int rc;
 
-	rc = parse(&e);
+	rc = export_parse(&e);
 	if (rc >= 0)
 		return rc;
 	rc = 0;
-	for (size_t i = 0; i < e.asked.n && rc == 0; i++) {
-		struct output *out = &e.outputs[i];
+	for (size_t i = 0; i < e.output_files.n && rc == 0; i++) {
+		struct export_output *out = &e.outputs[i];
 
 		rc = export_from[out->origin](&e, out);
 		if (rc == 0 && out->path)
-			tell(c, out);
+			print_output(c, out);
 	}
 	return rc;
 }
 
 const struct verb cmd_export = {
 	.name = "export",
-	.arguments = STORED_ARGUMENT,
+	.arguments = STORE_INPUT_ARGUMENT,
 	.summary = "write a snapshot as a file for viewers and tools",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
-	.run = run,
+	.run = export_run,
 };

@@ -4,8 +4,8 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/stored.h"
-#include "client/view.h"
+#include "client/store-input.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
@@ -13,7 +13,7 @@ enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_LONGER, OPTION_LIMIT };
 enum { LIMIT = 1000 };
 
 static const struct verb_option options[] = {
-	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
 	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls that took this long: 5ms" },
@@ -24,25 +24,25 @@ static const struct verb_option options[] = {
 struct grep {
 	struct client *client;
 	const char *function;
-	struct view view;
+	struct selection selection;
 	const char *longer;
 	int64_t limit;
-	uint64_t least; /* ns */
-	struct stored stored;
+	uint64_t least_ns;
+	struct store_input input;
 	struct export_options options;
 	uint8_t *wanted; /* by function */
 	uint64_t found, matching;
 };
 
-static const char *name_of(const struct grep *g, const struct store_frame *f)
+static const char *frame_name(const struct grep *g, const struct store_frame *f)
 {
-	return f ? store_function(g->stored.store, f->function)->name : "";
+	return f ? store_function(g->input.store, f->function)->name : "";
 }
 
 static void print_call(const struct grep *g, const struct store_thread *t, const struct store_event *e,
 		       const struct store_frame *caller)
 {
-	const struct store_site *site = store_site(g->stored.store, e->frame.site);
+	const struct store_site *site = store_site(g->input.store, e->frame.site);
 	uint64_t ns = e->time - e->frame.enter;
 	bool whole = e->frame.kind != CALL_INFERRED && e->frame.kind != CALL_RESUMED && e->kind != LEAVE_GAP &&
 		     e->kind != LEAVE_END && e->kind != LEAVE_SWITCH;
@@ -50,7 +50,7 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 	if (g->client->json) {
 		_cleanup_json_ json_object *o = json_object_new_object();
 
-		json_add_bytes(o, "name", name_of(g, &e->frame));
+		json_add_bytes(o, "name", frame_name(g, &e->frame));
 		json_add_u64(o, "thread", t->tid);
 		json_add_u64(o, "time", e->frame.enter);
 		json_add_u64(o, "duration", ns);
@@ -59,7 +59,7 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		json_add_bool(o, "whole", whole);
 		json_add_str(o, "left", leave_kind_str(e->kind));
 		if (caller)
-			json_add_bytes(o, "caller", name_of(g, caller));
+			json_add_bytes(o, "caller", frame_name(g, caller));
 		if (site)
 			json_add_bool(o, "inlined", true);
 		if (site && site->file[0]) {
@@ -70,10 +70,10 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		return;
 	}
-	printf("%12.6f ms  %10s%s  %8u  %s", (double)stored_since_start(g->stored.store, e->frame.enter) / 1e6,
-	       format_duration(ns), whole ? " " : "+", t->tid, esc(name_of(g, &e->frame)));
+	printf("%12.6f ms  %10s%s  %8u  %s", (double)store_input_since_start(g->input.store, e->frame.enter) / 1e6,
+	       format_duration(ns), whole ? " " : "+", t->tid, esc(frame_name(g, &e->frame)));
 	if (caller)
-		printf("  < %s", esc(name_of(g, caller)));
+		printf("  < %s", esc(frame_name(g, caller)));
 	if (site)
 		printf(" (inlined");
 	if (site && site->file[0])
@@ -86,11 +86,11 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 /* 1: go on; 0: that is enough. A call is told when it ends. */
 static int grep_thread(struct grep *g, size_t index)
 {
-	const struct store_thread *t = store_thread(g->stored.store, index);
+	const struct store_thread *t = store_thread(g->input.store, index);
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	uint64_t until = g->options.until ? g->options.until : UINT64_MAX;
 	struct store_event e;
-	int rc = store_iter_new(g->stored.store, index, &it);
+	int rc = store_iter_new(g->input.store, index, &it);
 
 	if (rc == 0 && g->options.since > t->first)
 		rc = store_iter_seek(it, g->options.since);
@@ -107,7 +107,7 @@ static int grep_thread(struct grep *g, size_t index)
 				break;
 			continue;
 		}
-		if (!g->wanted[e.frame.function] || e.frame.enter > until || e.time - e.frame.enter < g->least)
+		if (!g->wanted[e.frame.function] || e.frame.enter > until || e.time - e.frame.enter < g->least_ns)
 			continue;
 		g->matching++;
 		if (g->limit && g->found >= (uint64_t)g->limit)
@@ -121,7 +121,7 @@ static int grep_thread(struct grep *g, size_t index)
 
 static int grep_all(struct grep *g)
 {
-	const struct store *s = g->stored.store;
+	const struct store *s = g->input.store;
 	int rc = 1;
 
 	if (!g->client->json)
@@ -137,15 +137,15 @@ static int grep_all(struct grep *g)
 	if (rc == 0 && !g->client->json)
 		printf("more than %s; --limit=0 shows all\n", format_plural(g->found, "call"));
 	if (!g->client->json)
-		stored_tell_times(stdout, s);
+		store_input_print_times(stdout, s);
 	return STATUS_OK;
 }
 
-static int choose(struct client *c, struct grep *g)
+static int grep_select(struct client *c, struct grep *g)
 {
-	const struct store *s = g->stored.store;
+	const struct store *s = g->input.store;
 	bool some = false;
-	int rc = view_options(c, &g->view, s, &g->options);
+	int rc = selection_apply(c, &g->selection, s, &g->options);
 
 	if (rc != 0)
 		return rc;
@@ -155,7 +155,7 @@ static int choose(struct client *c, struct grep *g)
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
-		g->wanted[i] = stored_name_is(store_function(s, i)->name, g->function);
+		g->wanted[i] = store_input_matches_name(store_function(s, i)->name, g->function);
 		some = some || g->wanted[i];
 	}
 	if (some)
@@ -164,25 +164,25 @@ static int choose(struct client *c, struct grep *g)
 	return STATUS_NOT_FOUND;
 }
 
-static int parse(struct client *c, struct grep *g)
+static int grep_parse(struct client *c, struct grep *g)
 {
 	const char *value;
 	int o;
 
 	while ((o = client_option(c, &value)) >= 0) {
-		const char **const to[] = { [OPTION_SINCE] = &g->view.since,
-					    [OPTION_UNTIL] = &g->view.until,
-					    [OPTION_THREAD] = &g->view.thread,
+		const char **const to[] = { [OPTION_SINCE] = &g->selection.since,
+					    [OPTION_UNTIL] = &g->selection.until,
+					    [OPTION_THREAD] = &g->selection.thread,
 					    [OPTION_LONGER] = &g->longer };
 
 		if (o != OPTION_LIMIT)
 			*to[o] = value;
-		else if (parse_number(value, 0, INT32_MAX, &g->limit) < 0)
+		else if (client_number(value, 0, INT32_MAX, &g->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
-	if (g->longer && parse_duration(g->longer, &g->least) < 0)
+	if (g->longer && selection_parse_duration(g->longer, &g->least_ns) < 0)
 		return client_usage(c, "--longer: '%s' is no time; 1.5s, 20ms, 100us are", esc(g->longer));
 	if (c->argc != 2)
 		return client_usage(c, c->argc < 2 ? "a function, and in which snapshot: its id or file"
@@ -193,30 +193,30 @@ static int parse(struct client *c, struct grep *g)
 static void grep_done(struct grep *g)
 {
 	free(g->wanted);
-	stored_done(&g->stored);
+	store_input_done(&g->input);
 }
 
-static int run(struct client *c)
+static int grep_run(struct client *c)
 {
 	_cleanup_(grep_done) struct grep g = {
-		.client = c, .limit = LIMIT, .stored = STORED_NONE, .options = EXPORT_DEFAULTS
+		.client = c, .limit = LIMIT, .input = STORE_INPUT_NONE, .options = EXPORT_DEFAULTS
 	};
-	int rc = parse(c, &g);
+	int rc = grep_parse(c, &g);
 
 	if (rc >= 0)
 		return rc;
 	g.function = c->argv[0];
-	rc = stored_open(c, c->argv[1], &g.stored);
+	rc = store_input_open(c, c->argv[1], &g.input);
 	if (rc == 0)
-		rc = choose(c, &g);
+		rc = grep_select(c, &g);
 	return rc == 0 ? grep_all(&g) : rc;
 }
 
 const struct verb cmd_grep = {
 	.name = "grep",
-	.arguments = "FUNCTION " STORED_ARGUMENT,
+	.arguments = "FUNCTION " STORE_INPUT_ARGUMENT,
 	.summary = "each call of a function: when, how long, by whom",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
-	.run = run,
+	.run = grep_run,
 };

@@ -1,14 +1,15 @@
 /* csight info: what an input is, read by csight-decode. */
-#include "client/offline.h"
+#include "client/local-decode.h"
 
-static void on_result(struct client *c, json_object *result)
+static void info_on_result(struct client *c, json_object *result)
 {
 	/* It has been written already. */
 }
 
-static int run(struct client *c)
+static int info_run(struct client *c)
 {
-	_cleanup_(offline_done) struct offline d = { OFFLINE_NONE, .client = c, .on_result = on_result };
+	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = c,
+							       .on_result = info_on_result };
 	const char *value;
 	int rc;
 
@@ -16,12 +17,12 @@ static int run(struct client *c)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? "one input at a time" : "which input? its name is missing");
-	rc = asked_settle(c, &d.asked, c->json ? "info-json" : "info");
+	rc = output_files_finish(c, &d.output_files, c->json ? "info-json" : "info");
 	if (rc == 0)
-		rc = offline_input(&d, c->argv[0]);
+		rc = local_decode_open_input(&d, c->argv[0]);
 	if (rc == 0)
-		rc = offline_output(&d);
-	return rc == 0 ? offline_run(&d) : rc;
+		rc = local_decode_open_outputs(&d);
+	return rc == 0 ? local_decode_run(&d) : rc;
 }
 
 const struct verb cmd_info = {
@@ -29,5 +30,5 @@ const struct verb cmd_info = {
 	.arguments = "INPUT",
 	.summary = "tell what an input holds, without decoding it",
 	.flags = VERB_JSON,
-	.run = run,
+	.run = info_run,
 };

@@ -4,33 +4,34 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/text-table.h"
 #include "lib/base/escape.h"
 
-static void add_snapshot(struct table *t, const struct csight_object *s)
+static void add_snapshot_row(struct text_table *t, const struct csight_object *s)
 {
 	const char *state = csight_text(s, "state");
-	enum format_mark mark = MARK_NONE;
+	enum format_style style = STYLE_PLAIN;
 	char text[32];
 
 	if (state && strcmp(state, "raw") == 0)
-		mark = MARK_BAD;
+		style = STYLE_BAD;
 	else if (state && strcmp(state, "ready") == 0)
-		mark = MARK_GOOD;
-	table_cell(t, MARK_NONE, csight_text(s, "id"));
-	table_cell(t, MARK_NONE, format_time((uint64_t)csight_number(s, "time", 0)));
+		style = STYLE_GOOD;
+	text_table_add(t, STYLE_PLAIN, csight_text(s, "id"));
+	text_table_add(t, STYLE_PLAIN, format_time((uint64_t)csight_number(s, "time", 0)));
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(s, "pid", 0));
-	table_cell(t, MARK_NONE, text);
-	table_cell(t, MARK_NONE, csight_text(s, "name"));
-	table_cell(t, mark, state);
-	table_cell(t, MARK_NONE, format_count((uint64_t)csight_number(s, "threads", 0)));
-	table_cell(t, MARK_NONE, format_size((uint64_t)csight_number(s, "size", 0)));
+	text_table_add(t, STYLE_PLAIN, text);
+	text_table_add(t, STYLE_PLAIN, csight_text(s, "name"));
+	text_table_add(t, style, state);
+	text_table_add(t, STYLE_PLAIN, format_count((uint64_t)csight_number(s, "threads", 0)));
+	text_table_add(t, STYLE_PLAIN, format_size((uint64_t)csight_number(s, "size", 0)));
 }
 
-static int run(struct client *c)
+static int list_run(struct client *c)
 {
 	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>" };
 	_cleanup_object_ struct csight_object *list = NULL;
-	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
 
 	if (!client_answer(c, csight_list, &list))
@@ -40,10 +41,10 @@ static int run(struct client *c)
 		fprintf(stderr, "no snapshots; 'csight snapshot --pid N' takes one\n");
 		return STATUS_OK;
 	}
-	t = table_new(head, ELEMENTS(head));
+	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
-		add_snapshot(t, csight_item(list, "snapshots", i));
-	table_print(t, stdout);
+		add_snapshot_row(t, csight_item(list, "snapshots", i));
+	text_table_print(t, stdout);
 	for (size_t i = 0; i < n; i++) {
 		const struct csight_object *s = csight_item(list, "snapshots", i);
 		const char *reason = csight_text(s, "reason");
@@ -59,5 +60,5 @@ const struct verb cmd_list = {
 	.arguments = "",
 	.summary = "list the snapshots, oldest first",
 	.flags = VERB_SOCKET | VERB_JSON,
-	.run = run,
+	.run = list_run,
 };

@@ -9,16 +9,16 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/serve.h"
-#include "client/stored.h"
-#include "client/view.h"
+#include "client/http-server.h"
+#include "client/store-input.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
 enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_PORT, OPTION_UI, OPTION_NO_BROWSER };
 
 static const struct verb_option options[] = {
-	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
 	[OPTION_BUDGET] = { "budget", 0, "N", "at most about N slices, the last ones; 0: all" },
@@ -62,14 +62,14 @@ static const char page_end[] =
     "</script>\n";
 
 struct open {
-	struct view view;
+	struct selection selection;
 	const char *ui;
 	int64_t port;
 	bool no_browser;
 	int trace; /* its file */
 	uint64_t size;
 	struct export_result result;
-	struct serve serve;
+	struct http_server server;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -79,7 +79,7 @@ static void on_signal(int signal)
 	interrupted = signal;
 }
 
-static bool is_interrupted(void)
+static bool was_interrupted(void)
 {
 	return interrupted;
 }
@@ -87,7 +87,7 @@ static bool is_interrupted(void)
 static int make_trace(struct client *c, struct open *o, const struct store *s)
 {
 	struct export_options export = EXPORT_DEFAULTS;
-	int rc = view_options(c, &o->view, s, &export);
+	int rc = selection_apply(c, &o->selection, s, &export);
 
 	if (rc != STATUS_OK)
 		return rc;
@@ -102,40 +102,40 @@ static int make_trace(struct client *c, struct open *o, const struct store *s)
 /* A file that is no store may be a trace already: the UI knows many kinds. */
 static int open_trace(struct client *c, struct open *o, const char *name)
 {
-	_cleanup_(stored_done) struct stored stored = STORED_NONE;
+	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
 	struct stat st;
 	int rc = STATUS_OK;
 
-	if (stored_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
-		stored.fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (stored.fd >= 0 && store_open(stored.fd, &stored.store) == -EBADMSG) {
-		o->trace = TAKE_FD(stored.fd);
+	if (store_input_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
+		input.fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (input.fd >= 0 && store_open(input.fd, &input.store) == -EBADMSG) {
+		o->trace = TAKE_FD(input.fd);
 		return STATUS_OK;
 	}
-	if (!stored.store) {
-		closep(&stored.fd);
-		rc = stored_open(c, name, &stored);
+	if (!input.store) {
+		closep(&input.fd);
+		rc = store_input_open(c, name, &input);
 	}
-	return rc == STATUS_OK ? make_trace(c, o, stored.store) : rc;
+	return rc == STATUS_OK ? make_trace(c, o, input.store) : rc;
 }
 
 static int make_page(const struct open *o, const char *title, uint64_t *ret_size)
 {
-	_cleanup_json_ json_object *told = json_object_new_object();
+	_cleanup_json_ json_object *json = json_object_new_object();
 	int fd = memfd_create("csight-page", MFD_CLOEXEC);
 	const char *text;
 
-	json_add_str(told, "ui", o->ui);
-	json_add_bytes(told, "title", title);
+	json_add_str(json, "ui", o->ui);
+	json_add_bytes(json, "title", title);
 	/* Its slashes are escaped, so it does not end the script. */
-	text = json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN);
+	text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN);
 	if (fd < 0 || dprintf(fd, "%s%s%s", page_begin, text, page_end) < 0)
 		return fd < 0 ? -errno : -EIO;
 	*ret_size = (uint64_t)lseek(fd, 0, SEEK_END);
 	return fd;
 }
 
-static void launch(const char *url)
+static void launch_browser(const char *url)
 {
 	const char *browser = getenv("BROWSER");
 	pid_t pid = fork();
@@ -157,26 +157,26 @@ static void launch(const char *url)
 	_exit(127);
 }
 
-static void tell(const struct client *c, const struct open *o)
+static void print_address(const struct client *c, const struct open *o)
 {
 	bool remote = getenv("SSH_CONNECTION") != NULL;
 	bool screen = getenv("DISPLAY") || getenv("WAYLAND_DISPLAY") || getenv("BROWSER");
 	char url[128], host[256] = "HOST";
 
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u/%s/", o->serve.port, o->serve.secret);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/%s/", o->server.port, o->server.secret);
 	if (c->json) {
-		_cleanup_json_ json_object *told = json_object_new_object();
+		_cleanup_json_ json_object *json = json_object_new_object();
 
-		json_add_str(told, "url", url);
-		json_add_u64(told, "port", o->serve.port);
-		json_add_u64(told, "bytes", o->size);
-		json_add_bool(told, "cut", o->result.cut);
+		json_add_str(json, "url", url);
+		json_add_u64(json, "port", o->server.port);
+		json_add_u64(json, "bytes", o->size);
+		json_add_bool(json, "cut", o->result.cut);
 		printf("%s\n",
-		       json_object_to_json_string_ext(told, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		       json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else if (remote) {
 		gethostname(host, sizeof(host) - 1);
-		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->serve.port,
-		       o->serve.port, esc(host), url);
+		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->server.port,
+		       o->server.port, esc(host), url);
 	} else {
 		printf("open  %s\n", url);
 	}
@@ -184,16 +184,16 @@ static void tell(const struct client *c, const struct open *o)
 		printf("  an earlier part is left out so that the UI loads it at ease; --budget=0 keeps it\n");
 	fflush(stdout);
 	if (!remote && screen && !o->no_browser)
-		launch(url);
+		launch_browser(url);
 }
 
-static int serve(struct client *c, struct open *o, const char *title)
+static int serve_trace(struct client *c, struct open *o, const char *title)
 {
-	struct serve_file files[] = { { "", "text/html; charset=utf-8", -1, 0, false },
-				      { "trace", "application/octet-stream", o->trace, 0, true } };
+	struct http_file files[] = { { "", "text/html; charset=utf-8", -1, 0, false },
+				     { "trace", "application/octet-stream", o->trace, 0, true } };
 	const struct sigaction action = { .sa_handler = on_signal };
 	_cleanup_close_ int page = make_page(o, title, &files[0].size);
-	int rc = page < 0 ? page : serve_open((uint16_t)o->port, &o->serve);
+	int rc = page < 0 ? page : http_server_open((uint16_t)o->port, &o->server);
 
 	if (rc < 0) {
 		client_error("cannot serve from port %lld of this machine: %s", (long long)o->port, strerror(-rc));
@@ -204,8 +204,8 @@ static int serve(struct client *c, struct open *o, const char *title)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	tell(c, o);
-	rc = serve_run(&o->serve, files, ELEMENTS(files), is_interrupted);
+	print_address(c, o);
+	rc = http_server_run(&o->server, files, ELEMENTS(files), was_interrupted);
 	if (rc < 0) {
 		client_error("ended before a browser took the trace");
 		return STATUS_FAILED;
@@ -215,17 +215,17 @@ static int serve(struct client *c, struct open *o, const char *title)
 	return STATUS_OK;
 }
 
-static int parse(struct client *c, struct open *o)
+static int open_parse(struct client *c, struct open *o)
 {
 	const char *value;
 	int i;
 
 	while ((i = client_option(c, &value)) >= 0) {
 		const char **const to[] = {
-			[OPTION_SINCE] = &o->view.since,
-			[OPTION_UNTIL] = &o->view.until,
-			[OPTION_THREAD] = &o->view.thread,
-			[OPTION_BUDGET] = &o->view.budget,
+			[OPTION_SINCE] = &o->selection.since,
+			[OPTION_UNTIL] = &o->selection.until,
+			[OPTION_THREAD] = &o->selection.thread,
+			[OPTION_BUDGET] = &o->selection.budget,
 			[OPTION_PORT] = NULL,
 			[OPTION_UI] = &o->ui,
 		};
@@ -234,7 +234,7 @@ static int parse(struct client *c, struct open *o)
 			o->no_browser = true;
 		else if (i != OPTION_PORT)
 			*to[i] = value;
-		else if (parse_number(value, 0, UINT16_MAX, &o->port) < 0)
+		else if (client_number(value, 0, UINT16_MAX, &o->port) < 0)
 			return client_usage(c, "--port: '%s' is no port", esc(value));
 	}
 	if (i == CLIENT_STOP)
@@ -251,14 +251,14 @@ static int parse(struct client *c, struct open *o)
 static void open_done(struct open *o)
 {
 	closep(&o->trace);
-	serve_done(&o->serve);
+	http_server_done(&o->server);
 }
 
-static int run(struct client *c)
+static int open_run(struct client *c)
 {
-	_cleanup_(open_done) struct open o = { .ui = "https://ui.perfetto.dev", .trace = -1, .serve.fd = -1 };
+	_cleanup_(open_done) struct open o = { .ui = "https://ui.perfetto.dev", .trace = -1, .server.fd = -1 };
 	const char *name;
-	int rc = parse(c, &o);
+	int rc = open_parse(c, &o);
 
 	if (rc >= 0)
 		return rc;
@@ -266,14 +266,14 @@ static int run(struct client *c)
 	if (rc != STATUS_OK)
 		return rc;
 	name = strrchr(c->argv[0], '/');
-	return serve(c, &o, name && name[1] ? name + 1 : c->argv[0]);
+	return serve_trace(c, &o, name && name[1] ? name + 1 : c->argv[0]);
 }
 
 const struct verb cmd_open = {
 	.name = "open",
-	.arguments = STORED_ARGUMENT,
+	.arguments = STORE_INPUT_ARGUMENT,
 	.summary = "show a snapshot in the Perfetto UI",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
-	.run = run,
+	.run = open_run,
 };

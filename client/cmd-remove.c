@@ -14,13 +14,13 @@ static int remove_one(struct client *c, const char *name)
 	id = csight_text(snapshot, "id");
 	rc = csight_remove(c->daemon, id);
 	if (rc < 0)
-		return client_failed(c, rc);
+		return client_daemon_failed(c, rc);
 	if (!c->quiet && !c->json)
 		printf("removed %s\n", esc(id));
 	return STATUS_OK;
 }
 
-static int run(struct client *c)
+static int remove_run(struct client *c)
 {
 	const char *value;
 	int rc;
@@ -42,5 +42,5 @@ const struct verb cmd_remove = {
 	.arguments = "ID...",
 	.summary = "take snapshots out of the spool",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
-	.run = run,
+	.run = remove_run,
 };

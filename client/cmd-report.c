@@ -5,7 +5,8 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/stored.h"
+#include "client/store-input.h"
+#include "client/text-table.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
@@ -27,7 +28,7 @@ struct report {
 	const struct column *sort;
 	const char *function;
 	int64_t limit;
-	struct stored stored;
+	struct store_input input;
 	const struct store_function **list;
 	size_t n;
 };
@@ -46,7 +47,7 @@ static const struct column {
 	{ by_name, 0 },
 };
 
-static int compare(const void *left, const void *right, void *user)
+static int compare_functions(const void *left, const void *right, void *user)
 {
 	const struct store_function *a = *(const struct store_function *const *)left,
 				    *b = *(const struct store_function *const *)right;
@@ -68,9 +69,9 @@ static const struct column *find_column(const char *name)
 	return NULL;
 }
 
-static int sort(struct client *c, struct report *r)
+static int report_sort(struct client *c, struct report *r)
 {
-	const struct store *s = r->stored.store;
+	const struct store *s = r->input.store;
 
 	r->list = calloc(store_functions(s) + 1, sizeof(*r->list));
 	if (!r->list) {
@@ -79,38 +80,38 @@ static int sort(struct client *c, struct report *r)
 	}
 	for (size_t i = 0; i < store_functions(s); i++)
 		if (store_function(s, i)->calls &&
-		    (!r->function || stored_name_is(store_function(s, i)->name, r->function)))
+		    (!r->function || store_input_matches_name(store_function(s, i)->name, r->function)))
 			r->list[r->n++] = store_function(s, i);
-	qsort_r(r->list, r->n, sizeof(*r->list), compare, (void *)r->sort);
+	qsort_r(r->list, r->n, sizeof(*r->list), compare_functions, (void *)r->sort);
 	if (r->n || !r->function)
 		return STATUS_OK;
 	client_error("no function '%s' ran in this trace", esc(r->function));
 	return STATUS_NOT_FOUND;
 }
 
-static void cell(struct table *t, const char *text)
+static void add_cell(struct text_table *t, const char *text)
 {
-	table_cell(t, MARK_NONE, text);
+	text_table_add(t, STYLE_PLAIN, text);
 }
 
-static void add_function(struct table *t, const struct store *s, const struct store_function *f)
+static void add_function_row(struct text_table *t, const struct store *s, const struct store_function *f)
 {
 	const char *image = strrchr(f->image, '/');
 	char where[96], name[NAME_MAX_SHOWN + 16];
 
-	cell(t, format_count(f->calls));
-	cell(t, format_duration(f->total_ns));
-	cell(t, format_duration(f->self_ns));
-	cell(t, f->whole ? format_duration(f->shortest_ns) : "-");
-	cell(t, f->whole ? format_duration(f->median_ns) : "-");
-	cell(t, f->whole ? format_duration(f->p99_ns) : "-");
-	cell(t, format_duration(f->longest_ns));
-	snprintf(where, sizeof(where), "+%s in %u", format_duration(stored_since_start(s, f->longest_enter)),
+	add_cell(t, format_count(f->calls));
+	add_cell(t, format_duration(f->total_ns));
+	add_cell(t, format_duration(f->self_ns));
+	add_cell(t, f->whole ? format_duration(f->shortest_ns) : "-");
+	add_cell(t, f->whole ? format_duration(f->median_ns) : "-");
+	add_cell(t, f->whole ? format_duration(f->p99_ns) : "-");
+	add_cell(t, format_duration(f->longest_ns));
+	snprintf(where, sizeof(where), "+%s in %u", format_duration(store_input_since_start(s, f->longest_enter)),
 		 store_thread(s, f->longest_thread)->tid);
-	cell(t, where);
+	add_cell(t, where);
 	snprintf(name, sizeof(name), "%.*s (inlined)", NAME_MAX_SHOWN, f->name);
-	cell(t, f->kind == REGION_INLINED ? name : f->name);
-	cell(t, image ? image + 1 : f->image);
+	add_cell(t, f->kind == REGION_INLINED ? name : f->name);
+	add_cell(t, image ? image + 1 : f->image);
 }
 
 static json_object *threads_json(const struct store *s)
@@ -165,7 +166,7 @@ static void print_quality(const struct store *s)
 	printf("\n");
 }
 
-static void print_json(const struct report *r, size_t n)
+static void report_print_json(const struct report *r, size_t n)
 {
 	_cleanup_json_ json_object *all = json_object_new_object();
 	json_object *list = json_object_new_array();
@@ -197,39 +198,38 @@ static void print_json(const struct report *r, size_t n)
 		}
 		json_add_u64(o, "max", f->longest_ns);
 		json_add_u64(o, "max_at", f->longest_enter);
-		json_add_u64(o, "max_thread", store_thread(r->stored.store, f->longest_thread)->tid);
+		json_add_u64(o, "max_thread", store_thread(r->input.store, f->longest_thread)->tid);
 		json_object_array_add(list, o);
 	}
 	json_object_object_add(all, "functions", list);
-	stored_times_json(r->stored.store, all);
-	json_object_object_add(all, "quality",
-			       json_object_new_double(store_quality(r->stored.store, SIZE_MAX) / 100.0));
-	json_object_object_add(all, "threads", threads_json(r->stored.store));
+	store_input_add_times(r->input.store, all);
+	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->input.store, SIZE_MAX) / 100.0));
+	json_object_object_add(all, "threads", threads_json(r->input.store));
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static void print(struct client *c, const struct report *r)
+static void report_print(struct client *c, const struct report *r)
 {
 	static const char *const head[] = { "CALLS>", "TOTAL>", "SELF>",   "MIN>",     "MEDIAN>",
 					    "P99>",   "MAX>",   "LONGEST", "FUNCTION", "IMAGE" };
-	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n = r->limit ? MIN(r->n, (size_t)r->limit) : r->n;
 
 	if (c->json) {
-		print_json(r, n);
+		report_print_json(r, n);
 		return;
 	}
-	t = table_new(head, ELEMENTS(head));
+	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
-		add_function(t, r->stored.store, r->list[i]);
-	table_print(t, stdout);
+		add_function_row(t, r->input.store, r->list[i]);
+	text_table_print(t, stdout);
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
-	print_quality(r->stored.store);
-	stored_tell_times(stdout, r->stored.store);
+	print_quality(r->input.store);
+	store_input_print_times(stdout, r->input.store);
 }
 
-static int parse(struct client *c, struct report *r)
+static int report_parse(struct client *c, struct report *r)
 {
 	const char *value;
 	int o;
@@ -243,7 +243,7 @@ static int parse(struct client *c, struct report *r)
 		}
 		if (o == OPTION_FUNCTION)
 			r->function = value;
-		else if (parse_number(value, 0, INT32_MAX, &r->limit) < 0)
+		else if (client_number(value, 0, INT32_MAX, &r->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)
@@ -257,29 +257,29 @@ static int parse(struct client *c, struct report *r)
 static void report_done(struct report *r)
 {
 	free(r->list);
-	stored_done(&r->stored);
+	store_input_done(&r->input);
 }
 
-static int run(struct client *c)
+static int report_run(struct client *c)
 {
-	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .stored = STORED_NONE };
-	int rc = parse(c, &r);
+	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .input = STORE_INPUT_NONE };
+	int rc = report_parse(c, &r);
 
 	if (rc >= 0)
 		return rc;
-	rc = stored_open(c, c->argv[0], &r.stored);
+	rc = store_input_open(c, c->argv[0], &r.input);
 	if (rc == 0)
-		rc = sort(c, &r);
+		rc = report_sort(c, &r);
 	if (rc == 0)
-		print(c, &r);
+		report_print(c, &r);
 	return rc;
 }
 
 const struct verb cmd_report = {
 	.name = "report",
-	.arguments = STORED_ARGUMENT,
+	.arguments = STORE_INPUT_ARGUMENT,
 	.summary = "how often functions were called, and how long they took",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
-	.run = run,
+	.run = report_run,
 };

@@ -48,7 +48,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct run {
+struct run_options {
 	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts, stacks;
 	const char *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
 };
@@ -59,7 +59,7 @@ static int fail_program(const char *program, const char *why)
 	return STATUS_FAILED;
 }
 
-static int parse(struct client *c, struct run *ret)
+static int run_parse(struct client *c, struct run_options *ret)
 {
 	const char *value;
 	uint64_t size;
@@ -95,13 +95,13 @@ static int parse(struct client *c, struct run *ret)
 		return client_usage(c, "which program?");
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
-	if (ret->threshold && parse_number(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
+	if (ret->threshold && client_number(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
 		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX,
 				    esc(ret->threshold));
-	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
+	if (ret->ring_size && (client_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
 		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
-	if (ret->rings && parse_number(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
+	if (ret->rings && client_number(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings is a number from 1 to %d, not '%s'", EMU_RINGS_MAX, esc(ret->rings));
 	return -1;
 }
@@ -118,7 +118,8 @@ static void put_argument(struct buf *b, const char *name, const char *value)
 	}
 }
 
-static int put_plugin(struct client *c, const struct run *run, const char *plugin, const char *socket, struct buf *b)
+static int put_plugin(struct client *c, const struct run_options *run, const char *plugin, const char *socket,
+		      struct buf *b)
 {
 	_cleanup_free_ char *truth = NULL;
 	uint64_t size;
@@ -137,7 +138,7 @@ static int put_plugin(struct client *c, const struct run *run, const char *plugi
 		put_argument(b, "timestamps", "off");
 	if (run->no_contexts)
 		put_argument(b, "contexts", "off");
-	if (run->ring_size && parse_size(run->ring_size, &size) == 0)
+	if (run->ring_size && client_size(run->ring_size, &size) == 0)
 		buf_printf(b, ",ringsize=%llu", (unsigned long long)size);
 	if (run->rings)
 		put_argument(b, "rings", run->rings);
@@ -156,7 +157,7 @@ static int put_plugin(struct client *c, const struct run *run, const char *plugi
 	return buf_error(b) ? fail_program(c->argv[0], strerror(-buf_error(b))) : STATUS_OK;
 }
 
-/* Where a program's libraries are: as asked, else here, else where Debian's cross packages have them. */
+/* Where a program's libraries are: as requested, else here, else where Debian's cross packages have them. */
 static int find_sysroot(const struct guest *guest, const char *program, const char **sysroot)
 {
 	char why[2 * PATH_MAX];
@@ -185,7 +186,7 @@ static int find_socket(struct client *c, char *ret, size_t size)
 	if (rc < 0) {
 		client_error("cannot run %s under the emulated trace unit without csightd, which keeps its trace",
 			     esc(c->argv[0]));
-		return client_failed(c, rc);
+		return client_daemon_failed(c, rc);
 	}
 	socket = csight_text(status, "emuSocket");
 	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
@@ -232,24 +233,24 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 	rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
 	client_progress_end(c);
 	if (rc < 0)
-		client_failed(c, rc);
+		client_daemon_failed(c, rc);
 	else
-		client_took_snapshot(c, c->json ? stdout : stderr, snapshot);
+		client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
 	waitpid(pid, NULL, 0);
 	return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
 }
 
-static int run(struct client *c)
+static int run_verb(struct client *c)
 {
 	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX], why[1024];
 	_cleanup_buf_ struct buf argument = { 0 };
 	_cleanup_free_ char **argv = NULL;
-	struct run run = { 0 };
+	struct run_options run = { 0 };
 	struct guest guest;
 	size_t n = 0;
 	int rc;
 
-	rc = parse(c, &run);
+	rc = run_parse(c, &run);
 	if (rc >= 0)
 		return rc;
 	if (!guest_program(c->argv[0], &guest))
@@ -289,5 +290,5 @@ const struct verb cmd_run = {
 	.summary = "start a program under the emulated trace unit, armed",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET | VERB_PROGRAM,
 	.options = options,
-	.run = run,
+	.run = run_verb,
 };

@@ -5,14 +5,14 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/stored.h"
-#include "client/view.h"
+#include "client/store-input.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 
 enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPTION_WIDTH };
 
 static const struct verb_option options[] = {
-	[OPTION_SINCE] = { "since", 0, "TIME", VIEW_SINCE_HELP },
+	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
 	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of a thread" },
@@ -22,16 +22,16 @@ static const struct verb_option options[] = {
 };
 
 struct show {
-	struct view view;
+	struct selection selection;
 	int64_t tail, depth, width; /* 0: as the tree has it */
 };
 
-static void tell_metadata(const struct csight_object *s)
+static void print_metadata(const struct csight_object *s)
 {
 	const struct csight_object *decode = csight_field(s, "decode");
 	const char *reason = csight_text(s, "reason");
 
-	client_tell_snapshot(stdout, s);
+	client_print_snapshot(stdout, s);
 	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
 	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
 	if (csight_number(s, "attempts", 0) > 1)
@@ -41,13 +41,13 @@ static void tell_metadata(const struct csight_object *s)
 		printf("  note: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
 
-static int tell_tree(struct client *c, const struct show *show, const struct store *s, int64_t only)
+static int print_tree(struct client *c, const struct show *show, const struct store *s, int64_t only)
 {
 	struct export_options o = EXPORT_DEFAULTS;
 	struct export_result result = { 0 };
 	int rc;
 
-	rc = view_options(c, &show->view, s, &o);
+	rc = selection_apply(c, &show->selection, s, &o);
 	if (rc != 0)
 		return rc;
 	if (only >= 0 && o.tid >= 0 && o.tid != only)
@@ -56,7 +56,7 @@ static int tell_tree(struct client *c, const struct show *show, const struct sto
 	o.budget = show->tail ? (uint64_t)show->tail : 0;
 	o.depth = show->depth ? (unsigned)show->depth : o.depth;
 	o.width = show->width ? (unsigned)show->width : o.width;
-	o.colour = *format_mark(stdout, MARK_HEAD) != 0;
+	o.colour = *format_style(stdout, STYLE_HEADING) != 0;
 	rc = export_tree.write(s, STDOUT_FILENO, &o, &result);
 	if (rc >= 0 || rc == -EPIPE)
 		return STATUS_OK;
@@ -68,42 +68,42 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 {
 	int rc = 0;
 
-	stored_tell_times(stdout, s);
+	store_input_print_times(stdout, s);
 	fflush(stdout);
 	if (!show->tail)
-		return tell_tree(c, show, s, -1);
+		return print_tree(c, show, s, -1);
 	/* The last N of each thread, rather than of whichever was busiest. */
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
-		rc = tell_tree(c, show, s, store_thread(s, i)->tid);
+		rc = print_tree(c, show, s, store_thread(s, i)->tid);
 	return rc;
 }
 
 /* A store by itself knows little of where it comes from. */
 static int show_file(struct client *c, const struct show *show)
 {
-	_cleanup_(stored_done) struct stored stored = STORED_NONE;
+	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
 	int rc = c->json ? client_usage(c, "--json tells what the daemon knows of a snapshot; this is a file")
-			 : stored_open(c, c->argv[0], &stored);
+			 : store_input_open(c, c->argv[0], &input);
 
-	return rc == STATUS_OK ? show_calls(c, show, stored.store) : rc;
+	return rc == STATUS_OK ? show_calls(c, show, input.store) : rc;
 }
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(stored_done) struct stored stored = STORED_NONE;
+	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
 	int rc;
 
-	rc = csight_open_file(c->daemon, id, "store", &stored.fd);
+	rc = csight_open_file(c->daemon, id, "store", &input.fd);
 	if (rc < 0)
-		return client_failed(c, rc);
-	rc = stored_read(id, &stored);
+		return client_daemon_failed(c, rc);
+	rc = store_input_read(id, &input);
 	if (rc != STATUS_OK)
 		return rc;
 	printf("\n");
-	return show_calls(c, show, stored.store);
+	return show_calls(c, show, input.store);
 }
 
-static int parse(struct client *c, struct show *ret)
+static int show_parse(struct client *c, struct show *ret)
 {
 	const char *value, *number = NULL;
 	int64_t *to = NULL;
@@ -112,14 +112,14 @@ static int parse(struct client *c, struct show *ret)
 	while ((o = client_option(c, &value)) >= 0) {
 		number = o >= OPTION_TAIL ? value : NULL;
 		if (o == OPTION_SINCE)
-			ret->view.since = value;
+			ret->selection.since = value;
 		else if (o == OPTION_UNTIL)
-			ret->view.until = value;
+			ret->selection.until = value;
 		else if (o == OPTION_THREAD)
-			ret->view.thread = value;
+			ret->selection.thread = value;
 		else
 			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
-		if (number && parse_number(number, 1, INT32_MAX, to) < 0)
+		if (number && client_number(number, 1, INT32_MAX, to) < 0)
 			return client_usage(c, "--%s: '%s' is no number from 1 on", options[o].name, esc(number));
 	}
 	if (o == CLIENT_STOP)
@@ -130,17 +130,17 @@ static int parse(struct client *c, struct show *ret)
 	return -1;
 }
 
-static int run(struct client *c)
+static int show_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
 	struct show show = { 0 };
 	const char *state;
 	int rc;
 
-	rc = parse(c, &show);
+	rc = show_parse(c, &show);
 	if (rc >= 0)
 		return rc;
-	if (stored_is_path(c->argv[0]))
+	if (store_input_is_path(c->argv[0]))
 		return show_file(c, &show);
 	rc = client_connect(c);
 	if (rc == 0)
@@ -151,7 +151,7 @@ static int run(struct client *c)
 		printf("{\"snapshot\":%s}\n", csight_json(snapshot));
 		return STATUS_OK;
 	}
-	tell_metadata(snapshot);
+	print_metadata(snapshot);
 	state = csight_text(snapshot, "state");
 	if (!state || strcmp(state, "ready") != 0)
 		return STATUS_OK;
@@ -160,9 +160,9 @@ static int run(struct client *c)
 
 const struct verb cmd_show = {
 	.name = "show",
-	.arguments = STORED_ARGUMENT,
+	.arguments = STORE_INPUT_ARGUMENT,
 	.summary = "tell of a snapshot, with its calls as a tree",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
-	.run = run,
+	.run = show_run,
 };

@@ -5,7 +5,7 @@
 #include "client/format.h"
 #include "lib/base/escape.h"
 
-static void tell(struct client *c, const struct csight_object *s)
+static void print_status(struct client *c, const struct csight_object *s)
 {
 	const char *emu = csight_text(s, "emuSocket"), *opencsd = csight_text(s, "opencsd");
 
@@ -21,16 +21,16 @@ static void tell(struct client *c, const struct csight_object *s)
 	if (opencsd)
 		printf("  OpenCSD    %s\n", esc(opencsd));
 	for (size_t i = 0; i < csight_count(s, "warnings"); i++)
-		printf("  %swarning%s    %s\n", format_mark(stdout, MARK_BAD), format_mark(stdout, MARK_NONE),
+		printf("  %swarning%s    %s\n", format_style(stdout, STYLE_BAD), format_style(stdout, STYLE_PLAIN),
 		       esc(csight_text(csight_item(s, "warnings", i), NULL)));
 }
 
-static int run(struct client *c)
+static int status_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
 
 	if (client_answer(c, csight_status, &status))
-		tell(c, status);
+		print_status(c, status);
 	return c->status;
 }
 
@@ -39,5 +39,5 @@ const struct verb cmd_status = {
 	.arguments = "",
 	.summary = "tell how csightd is",
 	.flags = VERB_SOCKET | VERB_JSON,
-	.run = run,
+	.run = status_run,
 };

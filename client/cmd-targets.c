@@ -4,9 +4,10 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/text-table.h"
 #include "lib/base/escape.h"
 
-static void add_target(struct table *t, const struct csight_object *target)
+static void add_target_row(struct text_table *t, const struct csight_object *target)
 {
 	const char *state = csight_text(target, "state");
 	size_t threads = csight_count(target, "threads");
@@ -16,28 +17,28 @@ static void add_target(struct table *t, const struct csight_object *target)
 	for (size_t i = 0; i < threads; i++)
 		bytes += (uint64_t)csight_number(csight_item(target, "threads", i), "bytes", 0);
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "pid", 0));
-	table_cell(t, MARK_NONE, text);
-	table_cell(t, MARK_NONE, csight_text(target, "name"));
-	table_cell(t,
-		   state && strcmp(state, "armed") == 0     ? MARK_GOOD
-		   : state && strcmp(state, "blocked") == 0 ? MARK_BAD
-							    : MARK_NONE,
-		   state);
-	table_cell(t, MARK_NONE, csight_flag(target, "running") ? "yes" : "ended");
-	table_cell(t, MARK_NONE, csight_text(target, "capture"));
-	table_cell(t, MARK_NONE, format_count(threads));
-	table_cell(t, MARK_NONE, format_size(bytes));
+	text_table_add(t, STYLE_PLAIN, text);
+	text_table_add(t, STYLE_PLAIN, csight_text(target, "name"));
+	text_table_add(t,
+		       state && strcmp(state, "armed") == 0     ? STYLE_GOOD
+		       : state && strcmp(state, "blocked") == 0 ? STYLE_BAD
+								: STYLE_PLAIN,
+		       state);
+	text_table_add(t, STYLE_PLAIN, csight_flag(target, "running") ? "yes" : "ended");
+	text_table_add(t, STYLE_PLAIN, csight_text(target, "capture"));
+	text_table_add(t, STYLE_PLAIN, format_count(threads));
+	text_table_add(t, STYLE_PLAIN, format_size(bytes));
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "uid", -1));
-	table_cell(t, MARK_NONE, text);
+	text_table_add(t, STYLE_PLAIN, text);
 }
 
-static int run(struct client *c)
+static int targets_run(struct client *c)
 {
 	static const char *const head[] = {
 		"PID>", "NAME", "STATE", "RUNS", "CAPTURE", "THREADS>", "HISTORY>", "UID>"
 	};
 	_cleanup_object_ struct csight_object *list = NULL;
-	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
 
 	if (!client_answer(c, csight_targets, &list))
@@ -47,10 +48,10 @@ static int run(struct client *c)
 		fprintf(stderr, "no targets; 'csight arm --pid N' or 'csight run --emu -- PROGRAM' makes one\n");
 		return STATUS_OK;
 	}
-	t = table_new(head, ELEMENTS(head));
+	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
-		add_target(t, csight_item(list, "targets", i));
-	table_print(t, stdout);
+		add_target_row(t, csight_item(list, "targets", i));
+	text_table_print(t, stdout);
 	for (size_t i = 0; i < n; i++) {
 		const struct csight_object *target = csight_item(list, "targets", i);
 
@@ -69,5 +70,5 @@ const struct verb cmd_targets = {
 	.arguments = "",
 	.summary = "list the processes that are traced",
 	.flags = VERB_SOCKET | VERB_JSON,
-	.run = run,
+	.run = targets_run,
 };

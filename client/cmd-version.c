@@ -4,7 +4,7 @@
 #include "client/client.h"
 #include "lib/base/escape.h"
 
-static int run(struct client *c)
+static int version_run(struct client *c)
 {
 	const char *value;
 
@@ -21,5 +21,5 @@ const struct verb cmd_version = {
 	.arguments = "",
 	.summary = "print the version of csight",
 	.flags = VERB_JSON,
-	.run = run,
+	.run = version_run,
 };

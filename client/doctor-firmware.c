@@ -98,10 +98,10 @@ void doctor_read_firmware(struct doctor *d)
 {
 	struct doctor_firmware *fw = &d->firmware;
 
-	fw->teller = read_acpi(d, fw) ? "ACPI" : NULL;
+	fw->source = read_acpi(d, fw) ? "ACPI" : NULL;
 	/* A machine of ACPI may have an empty device tree. */
 	if (!fw->sources && read_tree(d, fw))
-		fw->teller = "the device tree";
+		fw->source = "the device tree";
 }
 
 void doctor_firmware(struct doctor *d)
@@ -114,21 +114,21 @@ void doctor_firmware(struct doctor *d)
 		return;
 	for (size_t i = 0; i < d->topology->n_devices; i++)
 		shown += topology_is_cpu_source(d->topology->devices[i].kind);
-	if (!fw->teller) {
+	if (!fw->source) {
 		doctor_find(d, DOCTOR_NOTE, "firmware", "neither ACPI nor a device tree is shown");
 	} else if (!fw->sources && !shown) {
-		f = doctor_find(d, DOCTOR_ERROR, "firmware", "%s describes no trace unit%s", fw->teller,
+		f = doctor_find(d, DOCTOR_ERROR, "firmware", "%s describes no trace unit%s", fw->source,
 				fw->disabled ? " that is not disabled" : "");
 		doctor_remedy(f, fw->disabled ? "set the status of its CoreSight nodes to \"okay\""
 					      : "ask who makes the board for firmware that describes its CoreSight; "
 						"virtual machines have none");
 	} else if (fw->sources > shown) {
 		f = doctor_find(d, shown ? DOCTOR_WARNING : DOCTOR_ERROR, "firmware",
-				"%s describes %s, and the kernel shows %u", fw->teller,
+				"%s describes %s, and the kernel shows %u", fw->source,
 				format_plural(fw->sources, "trace unit"), shown);
 		doctor_remedy(f, "see what the kernel says of them: dmesg | grep -iE 'coresight|etm|amba'");
 	} else {
-		doctor_find(d, DOCTOR_OK, "firmware", "%s describes %s", fw->teller,
+		doctor_find(d, DOCTOR_OK, "firmware", "%s describes %s", fw->source,
 			    format_plural(fw->sources, "trace unit"));
 	}
 }

@@ -43,7 +43,7 @@ static bool shares_without_id(const struct doctor *d, const struct topology_cpu 
 	return shares_sink(d, cpu) && !cpu->trace_id;
 }
 
-static void tell_pmu(struct doctor *d)
+static void check_pmu(struct doctor *d)
 {
 	const struct topology_pmu *pmu = &d->topology->pmu;
 	enum doctor_driver driver = doctor_driver(d, "CORESIGHT", "coresight");
@@ -72,7 +72,7 @@ static void tell_pmu(struct doctor *d)
 			    "this kernel's perf events cannot name a sink: the kernel takes one");
 }
 
-static void tell_sources(struct doctor *d)
+static void check_sources(struct doctor *d)
 {
 	char cpus[CPUS_TEXT];
 	struct doctor_finding *f;
@@ -104,7 +104,7 @@ static void add_text(char *to, size_t size, const char *fmt, ...)
 	va_end(args);
 }
 
-static void tell_sinks(struct doctor *d)
+static void check_sinks(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 	size_t private = 0, shared = 0, ports = 0;
@@ -138,7 +138,7 @@ static void tell_sinks(struct doctor *d)
 }
 
 /* Which sink perf events get that name none. */
-static void tell_choice(struct doctor *d)
+static void report_default_sink(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 	int shared = -1;
@@ -160,7 +160,7 @@ static void tell_choice(struct doctor *d)
 							: t->devices[t->sinks[shared].device].name);
 }
 
-static void tell_reach(struct doctor *d)
+static void check_paths(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 	char cpus[CPUS_TEXT], all[CPUS_TEXT];
@@ -180,13 +180,13 @@ static void tell_reach(struct doctor *d)
 	if (!t->connections && doctor_cpus(d, shares_sink, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_NOTE, "ways", "this kernel does not show which CPU's trace reaches which sink");
 	else
-		tell_choice(d);
+		report_default_sink(d);
 }
 
 /* IDs are 7 bits, of which 0x01 to 0x6f are for sources. */
 enum { IDS = 0x6f };
 
-static void tell_ids(struct doctor *d)
+static void check_trace_ids(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 	char cpus[CPUS_TEXT], none[CPUS_TEXT];
@@ -217,7 +217,7 @@ static void tell_ids(struct doctor *d)
 	}
 }
 
-static void tell_broken(struct doctor *d)
+static void report_sysfs_problems(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 
@@ -230,18 +230,18 @@ static void tell_broken(struct doctor *d)
 
 void doctor_hardware(struct doctor *d)
 {
-	tell_broken(d);
+	report_sysfs_problems(d);
 	/* Another machine may have been looked at as a tree of files. */
 	if (!d->arm && !d->topology->n_devices)
 		return;
-	tell_pmu(d);
+	check_pmu(d);
 	if (!d->topology->n_devices) {
 		doctor_remedy(doctor_find(d, DOCTOR_ERROR, "devices", "the kernel shows no CoreSight device"),
 			      "see what was found of the kernel and of firmware above");
 		return;
 	}
-	tell_sources(d);
-	tell_sinks(d);
-	tell_reach(d);
-	tell_ids(d);
+	check_sources(d);
+	check_sinks(d);
+	check_paths(d);
+	check_trace_ids(d);
 }

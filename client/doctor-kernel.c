@@ -4,7 +4,7 @@
 #include "client/doctor.h"
 #include "client/format.h"
 
-static bool any_kind(const struct doctor *d, enum topology_kind kind)
+static bool has_device_kind(const struct doctor *d, enum topology_kind kind)
 {
 	for (size_t i = 0; i < d->topology->n_devices; i++)
 		if (d->topology->devices[i].kind == kind)
@@ -12,12 +12,12 @@ static bool any_kind(const struct doctor *d, enum topology_kind kind)
 	return false;
 }
 
-static bool any_buffer(const struct doctor *d)
+static bool has_buffer(const struct doctor *d)
 {
-	return any_kind(d, TOPOLOGY_ETR) || any_kind(d, TOPOLOGY_ETF) || any_kind(d, TOPOLOGY_ETB);
+	return has_device_kind(d, TOPOLOGY_ETR) || has_device_kind(d, TOPOLOGY_ETF) || has_device_kind(d, TOPOLOGY_ETB);
 }
 
-static bool any_source(const struct doctor *d)
+static bool has_source(const struct doctor *d)
 {
 	for (size_t i = 0; i < d->topology->n_devices; i++)
 		if (topology_is_cpu_source(d->topology->devices[i].kind))
@@ -25,7 +25,7 @@ static bool any_source(const struct doctor *d)
 	return false;
 }
 
-static void tell_machine(struct doctor *d)
+static void check_machine(struct doctor *d)
 {
 	struct doctor_finding *f;
 
@@ -45,7 +45,7 @@ struct driver {
 	enum doctor_level level; /* of its lack */
 };
 
-static void tell_driver(struct doctor *d, const struct driver *w)
+static void check_driver(struct doctor *d, const struct driver *w)
 {
 	struct doctor_finding *f;
 
@@ -65,32 +65,32 @@ static void tell_driver(struct doctor *d, const struct driver *w)
 }
 
 /* Whether the machine has what a driver drives; where firmware does not tell, it may. */
-static bool may_have(const struct doctor *d, unsigned described)
+static bool may_have_device(const struct doctor *d, unsigned described)
 {
-	return !d->firmware.teller || described;
+	return !d->firmware.source || described;
 }
 
-static void tell_drivers(struct doctor *d)
+static void check_drivers(struct doctor *d)
 {
 	const struct doctor_firmware *fw = &d->firmware;
-	bool arm32 = strncmp(d->arch, "arm", 3) == 0, private = any_kind(d, TOPOLOGY_TRBE);
-	bool buffers = any_buffer(d), units = any_source(d);
+	bool arm32 = strncmp(d->arch, "arm", 3) == 0, private = has_device_kind(d, TOPOLOGY_TRBE);
+	bool buffers = has_buffer(d), units = has_source(d);
 	enum doctor_level of_sink = private || buffers ? DOCTOR_NOTE : DOCTOR_ERROR;
 	const struct driver drivers[] = {
 		{ arm32 ? "CORESIGHT_SOURCE_ETM3X" : "CORESIGHT_SOURCE_ETM4X",
-		  arm32 ? "coresight_etm3x" : "coresight_etm4x", "trace units", units || !may_have(d, fw->sources),
-		  DOCTOR_ERROR },
+		  arm32 ? "coresight_etm3x" : "coresight_etm4x", "trace units",
+		  units || !may_have_device(d, fw->sources), DOCTOR_ERROR },
 		/* Shared sinks are behind these; a CPU's own is not. */
 		{ "CORESIGHT_LINKS_AND_SINKS", "coresight_funnel coresight_replicator", "funnels and replicators",
-		  any_kind(d, TOPOLOGY_FUNNEL) || !may_have(d, fw->buffers), of_sink },
+		  has_device_kind(d, TOPOLOGY_FUNNEL) || !may_have_device(d, fw->buffers), of_sink },
 		{ "CORESIGHT_LINK_AND_SINK_TMC", "coresight_tmc", "ETR, ETF and ETB sinks",
-		  buffers || !may_have(d, fw->buffers), of_sink },
+		  buffers || !may_have_device(d, fw->buffers), of_sink },
 		{ "CORESIGHT_TRBE", "coresight_trbe", "TRBE, a CPU's own sink",
-		  private || !(fw->private || any_kind(d, TOPOLOGY_ETE)), of_sink },
+		  private || !(fw->private || has_device_kind(d, TOPOLOGY_ETE)), of_sink },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(drivers); i++)
-		tell_driver(d, &drivers[i]);
+		check_driver(d, &drivers[i]);
 	if (d->config && doctor_driver(d, "PID_IN_CONTEXTIDR", "none") == DRIVER_NOT_BUILT)
 		doctor_remedy(
 		    doctor_find(d, DOCTOR_WARNING, "kernel",
@@ -105,15 +105,15 @@ void doctor_kernel(struct doctor *d)
 	const struct driver bus = { "CORESIGHT", "coresight", "CoreSight", d->topology->n_devices > 0, DOCTOR_ERROR };
 	size_t before;
 
-	tell_machine(d);
+	check_machine(d);
 	if (!d->arm)
 		return;
 	before = d->n_findings;
-	tell_driver(d, &perf);
-	tell_driver(d, &bus);
+	check_driver(d, &perf);
+	check_driver(d, &bus);
 	/* Without the bus none of the others can be there. */
 	if (bus.there || doctor_driver(d, bus.option, bus.modules) != DRIVER_NOT_BUILT)
-		tell_drivers(d);
+		check_drivers(d);
 	if (!d->config)
 		doctor_find(d, DOCTOR_NOTE, "kernel",
 			    "its configuration is not shown: there is no /proc/config.gz and no /boot/config-%s",

@@ -21,7 +21,7 @@ static bool parse_version(const char *text, struct version *ret)
 	       (!text[n] || text[n] == '\n');
 }
 
-static bool before(const struct version *v, unsigned major, unsigned minor, unsigned patch)
+static bool version_before(const struct version *v, unsigned major, unsigned minor, unsigned patch)
 {
 	unsigned long has = v->major * 1000000ul + v->minor * 1000ul + v->patch;
 
@@ -29,7 +29,7 @@ static bool before(const struct version *v, unsigned major, unsigned minor, unsi
 }
 
 /* Where this machine has it: the decoder says which one it was linked with. */
-static bool ask_decoder(struct version *ret)
+static bool read_linked_version(struct version *ret)
 {
 	char program[PATH_MAX], command[PATH_MAX + 32], line[256];
 	bool found = false;
@@ -49,7 +49,7 @@ static bool ask_decoder(struct version *ret)
 }
 
 /* In a tree: the library's file has the version in its name, in whatever directory of libraries. */
-static bool look_for_library(const struct doctor *d, struct version *ret)
+static bool find_library_version(const struct doctor *d, struct version *ret)
 {
 	static const char prefix[] = "libopencsd.so.";
 	_cleanup_names_ struct sysroot_names dirs = { 0 };
@@ -71,26 +71,26 @@ static bool look_for_library(const struct doctor *d, struct version *ret)
 	return found;
 }
 
-static void tell_opencsd(struct doctor *d)
+static void check_opencsd(struct doctor *d)
 {
 	struct doctor_finding *f;
 	struct version v;
 
-	if (!(d->here ? ask_decoder(&v) : look_for_library(d, &v))) {
+	if (!(d->here ? read_linked_version(&v) : find_library_version(d, &v))) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd", "it is not found: nothing can be decoded here");
 		doctor_remedy(f, "install csight-decode, and OpenCSD with it: apt install libopencsd1");
-	} else if (before(&v, 1, 3, 3)) {
+	} else if (version_before(&v, 1, 3, 3)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
 				"%u.%u.%u is older than any that csight-decode was tried with", v.major, v.minor,
 				v.patch);
 		doctor_remedy(f, "OpenCSD 1.6.1 or later; 1.3.3 at least");
-	} else if (before(&v, 1, 6, 1)) {
+	} else if (version_before(&v, 1, 6, 1)) {
 		f = doctor_find(
 		    d, DOCTOR_WARNING, "opencsd",
 		    "%u.%u.%u decodes some traces of speculating processors wrongly, and of ETE, STM and ITM", v.major,
 		    v.minor, v.patch);
 		doctor_remedy(f, "OpenCSD 1.6.1 or later");
-	} else if (!before(&v, 1, 8, 1) && before(&v, 1, 8, 2)) {
+	} else if (!version_before(&v, 1, 8, 1) && version_before(&v, 1, 8, 2)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
 				"%u.%u.%u loses its return stack where exceptions follow each other", v.major, v.minor,
 				v.patch);
@@ -100,7 +100,7 @@ static void tell_opencsd(struct doctor *d)
 	}
 }
 
-static void tell_emulator(struct doctor *d)
+static void check_emulator(struct doctor *d)
 {
 	char plugin[PATH_MAX], emulator[PATH_MAX], why[512];
 
@@ -126,6 +126,6 @@ static void tell_emulator(struct doctor *d)
 
 void doctor_programs(struct doctor *d)
 {
-	tell_opencsd(d);
-	tell_emulator(d);
+	check_opencsd(d);
+	check_emulator(d);
 }

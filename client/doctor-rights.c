@@ -24,7 +24,7 @@ static bool read_signed(const struct doctor *d, const char *path, long *ret)
 	return end != text && !*end;
 }
 
-static void tell_paranoid(struct doctor *d)
+static void check_paranoid(struct doctor *d)
 {
 	bool admin = has_capability(d, CAP_BIT_SYS_ADMIN), perfmon = admin || has_capability(d, CAP_BIT_PERFMON);
 	struct doctor_finding *f;
@@ -95,7 +95,7 @@ static uint64_t read_cgroup(const struct doctor *d)
 	}
 }
 
-static void tell_memory(struct doctor *d)
+static void check_memory(struct doctor *d)
 {
 	uint64_t memlock, mlock_kb, all, cgroup = read_cgroup(d);
 	size_t cpus = MAX(d->topology->n_cpus, (size_t)1);
@@ -129,6 +129,6 @@ void doctor_rights(struct doctor *d)
 {
 	if (!d->arm && !d->topology->n_devices)
 		return;
-	tell_paranoid(d);
-	tell_memory(d);
+	check_paranoid(d);
+	check_memory(d);
 }

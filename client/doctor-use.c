@@ -34,7 +34,7 @@ static bool has_other_clock(const struct doctor *d, const struct topology_cpu *c
 	return cpu->registers && cpu->offers.timestamp && cpu->ts_source != 1;
 }
 
-static void tell_clock(struct doctor *d)
+static void check_clock(struct doctor *d)
 {
 	char cpus[CPUS_TEXT], text[64];
 	struct doctor_finding *f;
@@ -62,7 +62,7 @@ static void tell_clock(struct doctor *d)
 }
 
 /* How many perf events a process has open; those of others are only shown to root. */
-static unsigned perf_events(const struct doctor *d, const char *pid)
+static unsigned count_perf_events(const struct doctor *d, const char *pid)
 {
 	_cleanup_names_ struct sysroot_names names = { 0 };
 	char dir[SYSROOT_PATH_MAX], path[SYSROOT_PATH_MAX], target[32];
@@ -97,7 +97,7 @@ static size_t find_holders(const struct doctor *d, char *ret, size_t size)
 		const char *pid = names.list[i];
 		char path[SYSROOT_PATH_MAX], comm[32];
 
-		if (!isdigit((unsigned char)*pid) || strlen(pid) > 10 || !perf_events(d, pid))
+		if (!isdigit((unsigned char)*pid) || strlen(pid) > 10 || !count_perf_events(d, pid))
 			continue;
 		snprintf(path, sizeof(path), "proc/%s/comm", pid);
 		if (sysroot_text(d->root, path, comm, sizeof(comm)) < 0)
@@ -122,7 +122,7 @@ void doctor_use(struct doctor *d)
 	char holders[320];
 	size_t n;
 
-	tell_clock(d);
+	check_clock(d);
 	if (!t->n_devices)
 		return;
 	for (size_t i = 0; i < t->n_devices; i++) {
@@ -162,7 +162,7 @@ static bool same_offers(const struct topology_cpu *a, const struct topology_cpu 
 }
 
 /* The first CPU with each set of offers speaks for all that have it. */
-static const struct topology_cpu *speaker_of(const struct doctor *d, const struct topology_cpu *cpu)
+static const struct topology_cpu *first_with_offers(const struct doctor *d, const struct topology_cpu *cpu)
 {
 	const struct topology_cpu *at = d->topology->cpus;
 
@@ -171,7 +171,7 @@ static const struct topology_cpu *speaker_of(const struct doctor *d, const struc
 	return at;
 }
 
-static void tell_offers(struct doctor *d, const struct topology_cpu *cpu, size_t n)
+static void report_offers(struct doctor *d, const struct topology_cpu *cpu, size_t n)
 {
 	const struct topology_offers *o = &cpu->offers;
 	const struct {
@@ -203,11 +203,11 @@ void doctor_offers(struct doctor *d)
 	for (size_t i = 0; i < t->n_cpus; i++) {
 		size_t n = 0;
 
-		if (!t->cpus[i].registers || speaker_of(d, &t->cpus[i]) != &t->cpus[i])
+		if (!t->cpus[i].registers || first_with_offers(d, &t->cpus[i]) != &t->cpus[i])
 			continue;
 		for (size_t j = i; j < t->n_cpus; j++)
 			n += t->cpus[j].registers && same_offers(&t->cpus[j], &t->cpus[i]);
-		tell_offers(d, &t->cpus[i], n);
+		report_offers(d, &t->cpus[i], n);
 	}
 	if (doctor_cpus(d, lacks_context, cpus, sizeof(cpus)))
 		doctor_find(

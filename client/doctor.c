@@ -57,14 +57,14 @@ static int read_config(int root, const char *path, char **ret)
 	return 0;
 }
 
-static void find_config(struct doctor *d)
+static void read_kernel_config(struct doctor *d)
 {
 	static const struct {
 		const char *before, *behind;
 	} places[] = { { "boot/config-", "" }, { "usr/lib/modules/", "/config" }, { "lib/modules/", "/config" } };
 	char path[SYSROOT_PATH_MAX];
 
-	/* What the running kernel says of itself comes first. A release with a slash in it names no file. */
+	/* What the running kernel config_has_line of itself comes first. A release with a slash in it names no file. */
 	if (read_config(d->root, "proc/config.gz", &d->config) == 0 || !*d->release || strchr(d->release, '/'))
 		return;
 	for (size_t i = 0; i < ELEMENTS(places) && !d->config; i++) {
@@ -73,14 +73,14 @@ static void find_config(struct doctor *d)
 	}
 }
 
-static bool says(const struct doctor *d, const char *line)
+static bool config_has_line(const struct doctor *d, const char *line)
 {
 	const char *at = d->config ? strstr(d->config, line) : NULL;
 
 	return at && (at[strlen(line)] == '\n' || !at[strlen(line)]);
 }
 
-static void find_arch(struct doctor *d)
+static void read_architecture(struct doctor *d)
 {
 	struct utsname u;
 
@@ -89,15 +89,15 @@ static void find_arch(struct doctor *d)
 		/* Kernels before 6.1 do not tell it there. */
 		if (d->here && uname(&u) == 0)
 			snprintf(d->arch, sizeof(d->arch), "%s", u.machine);
-		else if (says(d, "\nCONFIG_ARM64=y"))
+		else if (config_has_line(d, "\nCONFIG_ARM64=y"))
 			strcpy(d->arch, "aarch64");
-		else if (says(d, "\nCONFIG_ARM=y"))
+		else if (config_has_line(d, "\nCONFIG_ARM=y"))
 			strcpy(d->arch, "arm");
 	}
 	d->arm = !*d->arch || strncmp(d->arch, "arm", 3) == 0 || strncmp(d->arch, "aarch64", 7) == 0;
 }
 
-static void find_capabilities(struct doctor *d)
+static void read_capabilities(struct doctor *d)
 {
 	char text[SYSROOT_TEXT_MAX];
 	const char *at;
@@ -121,9 +121,9 @@ int doctor_begin(struct doctor *d, const char *root)
 		return rc;
 	if (sysroot_text(d->root, "proc/sys/kernel/osrelease", d->release, sizeof(d->release)) < 0)
 		*d->release = 0;
-	find_config(d);
-	find_arch(d);
-	find_capabilities(d);
+	read_kernel_config(d);
+	read_architecture(d);
+	read_capabilities(d);
 	doctor_read_firmware(d);
 	return 0;
 }
@@ -145,10 +145,10 @@ enum doctor_driver doctor_driver(const struct doctor *d, const char *option, con
 	if (!d->config)
 		return DRIVER_UNKNOWN;
 	snprintf(line, sizeof(line), "\nCONFIG_%s=y", option);
-	if (says(d, line))
+	if (config_has_line(d, line))
 		return DRIVER_THERE;
 	snprintf(line, sizeof(line), "\nCONFIG_%s=m", option);
-	return says(d, line) ? DRIVER_NOT_LOADED : DRIVER_NOT_BUILT;
+	return config_has_line(d, line) ? DRIVER_NOT_LOADED : DRIVER_NOT_BUILT;
 }
 
 static void add_range(char *ret, size_t size, uint32_t first, uint32_t last)

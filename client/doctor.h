@@ -31,7 +31,7 @@ struct doctor_finding {
 
 /* What firmware describes: devices that are not disabled. */
 struct doctor_firmware {
-	const char *teller; /* NULL: firmware is not shown */
+	const char *source; /* NULL: firmware is not shown */
 	unsigned sources, buffers, private, disabled;
 	unsigned nodes; /* of the device tree, that were looked at */
 };

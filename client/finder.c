@@ -16,23 +16,23 @@ enum { PATHS_MAX = 4096, DEPTH_MAX = 8, WALK_FDS = 16 };
 
 extern char **environ;
 
-static void forget(struct finder *f)
+static void forget_candidates(struct finder *f)
 {
 	for (size_t i = 0; i < f->n_paths; i++)
 		free(f->paths[i]);
 	f->n_paths = f->next = 0;
-	f->asked = false;
+	f->debuginfod_asked = false;
 }
 
 void finder_done(struct finder *f)
 {
-	forget(f);
+	forget_candidates(f);
 	free(f->paths);
 	f->paths = NULL;
 }
 
-static void add(struct finder *f, const char *fmt, ...) _printf_(2, 3);
-static void add(struct finder *f, const char *fmt, ...)
+static void add_candidate(struct finder *f, const char *fmt, ...) _printf_(2, 3);
+static void add_candidate(struct finder *f, const char *fmt, ...)
 {
 	va_list args;
 	char *path;
@@ -50,7 +50,7 @@ static void add(struct finder *f, const char *fmt, ...)
 }
 
 /* A copy within the snapshot; it stays there, whatever its name says. */
-static int open_copy(const struct finder *f, const char *file)
+static int open_snapshot_copy(const struct finder *f, const char *file)
 {
 	if (file[0] == '/' || strstr(file, "..")) {
 		errno = EINVAL;
@@ -60,25 +60,25 @@ static int open_copy(const struct finder *f, const char *file)
 }
 
 /* It becomes part of a path, and comes out of a file: "" where it is no build-id. */
-static const char *build_id_of(const struct decoder_event *q)
+static const char *checked_build_id(const struct decoder_event *q)
 {
 	if (!q->build_id || strlen(q->build_id) < 4 || q->build_id[strspn(q->build_id, "0123456789abcdef")])
 		return "";
 	return q->build_id;
 }
 
-static void add_by_id(struct finder *f, const char *dir, const char *id)
+static void add_by_build_id(struct finder *f, const char *dir, const char *id)
 {
 	if (!*id)
 		return;
-	add(f, "%s/.build-id/%.2s/%s", dir, id, id + 2);
-	add(f, "%s/.build-id/%.2s/%s.debug", dir, id, id + 2);
+	add_candidate(f, "%s/.build-id/%.2s/%s", dir, id, id + 2);
+	add_candidate(f, "%s/.build-id/%.2s/%s.debug", dir, id, id + 2);
 	/* As perf's own cache has it. */
-	add(f, "%s/.build-id/%.2s/%s/elf", dir, id, id + 2);
-	add(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
+	add_candidate(f, "%s/.build-id/%.2s/%s/elf", dir, id, id + 2);
+	add_candidate(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
 }
 
-/* Of add_all(), as nftw() hands nothing through; name: only files that are called so, or something.debug. */
+/* Of add_tree(), as nftw() hands nothing through; name: only files that are called so, or something.debug. */
 static struct finder *walker;
 static const char *walker_name;
 
@@ -95,22 +95,22 @@ static int on_file(const char *path, const struct stat *st, int type, struct FTW
 	if (where->level > DEPTH_MAX)
 		return FTW_SKIP_SUBTREE;
 	if (type == FTW_F && S_ISREG(st->st_mode) && st->st_size && is_wanted(path, where))
-		add(walker, "%s", path);
+		add_candidate(walker, "%s", path);
 	return walker->n_paths == PATHS_MAX ? FTW_STOP : FTW_CONTINUE;
 }
 
 /* Any file may have the build-id, whatever it is called. */
-static void add_all(struct finder *f, const char *dir, const char *name)
+static void add_tree(struct finder *f, const char *dir, const char *name)
 {
 	walker = f;
 	walker_name = name;
 	nftw(dir, on_file, WALK_FDS, FTW_PHYS | FTW_ACTIONRETVAL);
 }
 
-static void add_kernel(struct finder *f, const char *dir)
+static void add_kernel_images(struct finder *f, const char *dir)
 {
-	add(f, "%s/kcore", dir);
-	add(f, "%s/vmlinux", dir);
+	add_candidate(f, "%s/kcore", dir);
+	add_candidate(f, "%s/vmlinux", dir);
 }
 
 static void ask_debuginfod(struct finder *f, const char *what, const char *id)
@@ -141,31 +141,31 @@ static void ask_debuginfod(struct finder *f, const char *what, const char *id)
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	if (status == 0 && path[0] == '/')
-		add(f, "%s", path);
+		add_candidate(f, "%s", path);
 }
 
-static void gather(struct finder *f, const struct decoder_event *q)
+static void gather_image_candidates(struct finder *f, const struct decoder_event *q)
 {
-	const char *id = build_id_of(q), *path = q->path, *name = strrchr(path, '/');
+	const char *id = checked_build_id(q), *path = q->path, *name = strrchr(path, '/');
 
-	forget(f);
+	forget_candidates(f);
 	for (size_t i = 0; i < f->n_dirs; i++) {
 		const char *dir = f->dirs[i];
 
-		add_by_id(f, dir, id);
+		add_by_build_id(f, dir, id);
 		if (strncmp(path, "[kernel", 7) == 0)
-			add_kernel(f, dir);
+			add_kernel_images(f, dir);
 		if (path[0] == '/') {
-			add(f, "%s%s", dir, path);
-			add(f, "%s%s", dir, name);
+			add_candidate(f, "%s%s", dir, path);
+			add_candidate(f, "%s%s", dir, name);
 		}
 	}
 	if (path[0] == '/')
-		add(f, "%s", path);
+		add_candidate(f, "%s", path);
 	if (*id) {
-		add_by_id(f, "/usr/lib/debug", id);
+		add_by_build_id(f, "/usr/lib/debug", id);
 		for (size_t i = 0; i < f->n_dirs; i++)
-			add_all(f, f->dirs[i], NULL);
+			add_tree(f, f->dirs[i], NULL);
 	}
 }
 
@@ -173,33 +173,33 @@ static void gather(struct finder *f, const struct decoder_event *q)
  * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug
  * there, and below /usr/lib/debug.
  */
-static void gather_debug(struct finder *f, const struct decoder_event *q)
+static void gather_debug_candidates(struct finder *f, const struct decoder_event *q)
 {
-	const char *id = build_id_of(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL,
+	const char *id = checked_build_id(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL,
 		   *link = q->debug;
 	int dir = slash ? (int)(slash - path) : 0;
 
-	forget(f);
+	forget_candidates(f);
 	for (size_t i = 0; i < f->n_dirs; i++) {
 		if (*id)
-			add(f, "%s/.build-id/%.2s/%s.debug", f->dirs[i], id, id + 2);
+			add_candidate(f, "%s/.build-id/%.2s/%s.debug", f->dirs[i], id, id + 2);
 		if (*link) {
-			add(f, "%s%.*s/%s", f->dirs[i], dir, path, link);
-			add(f, "%s/%s", f->dirs[i], link);
+			add_candidate(f, "%s%.*s/%s", f->dirs[i], dir, path, link);
+			add_candidate(f, "%s/%s", f->dirs[i], link);
 		}
-		add_all(f, f->dirs[i], *link ? link : ".debug");
+		add_tree(f, f->dirs[i], *link ? link : ".debug");
 	}
 	if (*id)
-		add(f, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+		add_candidate(f, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
 	if (*link && slash) {
-		add(f, "%.*s/%s", dir, path, link);
-		add(f, "%.*s/.debug/%s", dir, path, link);
-		add(f, "/usr/lib/debug%.*s/%s", dir, path, link);
+		add_candidate(f, "%.*s/%s", dir, path, link);
+		add_candidate(f, "%.*s/.debug/%s", dir, path, link);
+		add_candidate(f, "/usr/lib/debug%.*s/%s", dir, path, link);
 	}
 }
 
 /* The next candidate that is a file of bytes; a path out of a file may name anything, and is not waited for. */
-static int open_next(struct finder *f, int *ret_error)
+static int open_next_candidate(struct finder *f, int *ret_error)
 {
 	while (f->next < f->n_paths) {
 		int fd = open(f->paths[f->next++], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -217,7 +217,7 @@ static int open_next(struct finder *f, int *ret_error)
 	return -1;
 }
 
-static int none(char *ret_reason, size_t size, const char *why)
+static int set_reason(char *ret_reason, size_t size, const char *why)
 {
 	snprintf(ret_reason, size, "%s", why);
 	return -1;
@@ -233,30 +233,30 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	struct stat st;
 
 	if (known && json_get_str(known, "file", &file) == 0) {
-		fd = q->attempt ? -1 : open_copy(f, file);
-		return fd < 0 ? none(ret_reason, size, strerror(errno)) : fd;
+		fd = q->attempt ? -1 : open_snapshot_copy(f, file);
+		return fd < 0 ? set_reason(ret_reason, size, strerror(errno)) : fd;
 	}
-	if (known && json_get_str(known, "missing", &missing) == 0 && !*build_id_of(q))
-		return none(ret_reason, size, missing);
+	if (known && json_get_str(known, "missing", &missing) == 0 && !*checked_build_id(q))
+		return set_reason(ret_reason, size, missing);
 	if (f->index != (int64_t)q->index + 1 || f->debug != !!q->debug || !q->attempt)
-		(q->debug ? gather_debug : gather)(f, q);
+		(q->debug ? gather_debug_candidates : gather_image_candidates)(f, q);
 	f->index = (int64_t)q->index + 1;
 	f->debug = q->debug;
-	fd = open_next(f, &error);
-	if (fd < 0 && f->debuginfod && *build_id_of(q)) {
+	fd = open_next_candidate(f, &error);
+	if (fd < 0 && f->debuginfod && *checked_build_id(q)) {
 		/* Once for an image. */
-		if (!f->asked)
+		if (!f->debuginfod_asked)
 			ask_debuginfod(f, q->debug ? "debuginfo" : "executable", q->build_id);
-		f->asked = true;
-		fd = open_next(f, &error);
+		f->debuginfod_asked = true;
+		fd = open_next_candidate(f, &error);
 	}
 	if (fd < 0)
-		return none(ret_reason, size, error == EINVAL ? "not a regular file" : strerror(error));
+		return set_reason(ret_reason, size, error == EINVAL ? "not a regular file" : strerror(error));
 	/* Where it has no build-id, its size tells. */
-	if (known && !*build_id_of(q) && json_get_u64(known, "size", &recorded) == 0 && fstat(fd, &st) == 0 &&
+	if (known && !*checked_build_id(q) && json_get_u64(known, "size", &recorded) == 0 && fstat(fd, &st) == 0 &&
 	    (uint64_t)st.st_size != recorded) {
 		close(fd);
-		return none(ret_reason, size, "the file has changed since it was traced");
+		return set_reason(ret_reason, size, "the file has changed since it was traced");
 	}
 	return fd;
 }

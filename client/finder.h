@@ -3,8 +3,8 @@
  * that the user gives, at their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed
  * here: whether a file is the wanted one is for csight-decode to tell, which asks for another one where it is not.
  */
-#ifndef CSIGHT_FINDER_H
-#define CSIGHT_FINDER_H
+#ifndef CSIGHT_CLIENT_FINDER_H
+#define CSIGHT_CLIENT_FINDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,12 +20,12 @@ struct finder {
 	const char *dirs[FINDER_DIRS_MAX];
 	size_t n_dirs;
 	bool debuginfod;
-	/* Candidates for the image that was asked for last. */
+	/* Candidates for the image that was debuginfod_asked for last. */
 	char **paths;
 	size_t n_paths, next;
-	int64_t index; /* plus one */
-	bool debug;    /* its debug file, rather */
-	bool asked;    /* debuginfod */
+	int64_t index;         /* plus one */
+	bool debug;            /* its debug file, rather */
+	bool debuginfod_asked; /* debuginfod */
 };
 
 /* A descriptor, or -1 and a reason. Further questions for the same image give further candidates. */

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include "client/format.h"
-#include "lib/base/array.h"
-#include "lib/base/escape.h"
 #include "lib/base/util.h"
 
 enum { TEXT_SIZE = 64 };
@@ -98,113 +96,12 @@ const char *format_time_exact(uint64_t ns)
 	return text;
 }
 
-const char *format_mark(FILE *f, enum format_mark mark)
+const char *format_style(FILE *f, enum format_style style)
 {
 	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m" };
 	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
 
 	if ((none && *none) || !term || strcmp(term, "dumb") == 0 || !isatty(fileno(f)))
 		return "";
-	return codes[mark];
-}
-
-struct cell {
-	char *text;
-	enum format_mark mark;
-};
-
-struct table {
-	const char *const *head;
-	size_t columns;
-	struct cell *cells;
-	size_t n_cells, room;
-	bool failed;
-};
-
-struct table *table_new(const char *const *head, size_t columns)
-{
-	struct table *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	t->head = head;
-	t->columns = columns;
-	return t;
-}
-
-void table_cell(struct table *t, enum format_mark mark, const char *text)
-{
-	if (!t || t->failed)
-		return;
-	if (array_room(t->cells, t->n_cells, &t->room) < 0) {
-		t->failed = true;
-		return;
-	}
-	t->cells[t->n_cells].text = strdup(esc(text ? text : "-"));
-	t->cells[t->n_cells].mark = mark;
-	t->failed = !t->cells[t->n_cells].text;
-	t->n_cells += !t->failed;
-}
-
-/* Columns on the terminal, near enough: one a character. */
-static int width(const char *text, size_t size)
-{
-	int n = 0;
-
-	for (size_t i = 0; i < size; i++)
-		n += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return n;
-}
-
-static void put_cell(FILE *f, const char *text, size_t size, int wide, bool right, bool last)
-{
-	int pad = wide - width(text, size);
-
-	if (right)
-		fprintf(f, "%*s", pad, "");
-	fwrite(text, 1, size, f);
-	if (!right && !last)
-		fprintf(f, "%*s", pad, "");
-	fputs(last ? "\n" : "  ", f);
-}
-
-void table_print(struct table *t, FILE *f)
-{
-	int wide[16] = { 0 };
-
-	if (!t || t->failed || t->columns > ELEMENTS(wide))
-		return;
-	for (size_t i = 0; i < t->columns; i++)
-		wide[i] = width(t->head[i], strcspn(t->head[i], ">"));
-	for (size_t i = 0; i < t->n_cells; i++)
-		wide[i % t->columns] = MAX(wide[i % t->columns], width(t->cells[i].text, strlen(t->cells[i].text)));
-	fputs(format_mark(f, MARK_HEAD), f);
-	for (size_t i = 0; i < t->columns; i++) {
-		size_t size = strcspn(t->head[i], ">");
-
-		put_cell(f, t->head[i], size, wide[i], t->head[i][size] != 0, i + 1 == t->columns);
-	}
-	fputs(format_mark(f, MARK_NONE), f);
-	for (size_t i = 0; i < t->n_cells; i++) {
-		const struct cell *cell = &t->cells[i];
-		size_t column = i % t->columns;
-
-		if (cell->mark)
-			fputs(format_mark(f, cell->mark), f);
-		put_cell(f, cell->text, strlen(cell->text), wide[column], strchr(t->head[column], '>') != NULL,
-			 column + 1 == t->columns);
-		if (cell->mark)
-			fputs(format_mark(f, MARK_NONE), f);
-	}
-}
-
-struct table *table_free(struct table *t)
-{
-	if (!t)
-		return NULL;
-	for (size_t i = 0; i < t->n_cells; i++)
-		free(t->cells[i].text);
-	free(t->cells);
-	free(t);
-	return NULL;
+	return codes[style];
 }

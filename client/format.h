@@ -22,23 +22,7 @@ const char *format_time(uint64_t ns);
 const char *format_time_exact(uint64_t ns);
 
 /* Terminal attributes where f is a terminal that wants them, else nothing. */
-enum format_mark { MARK_NONE, MARK_HEAD, MARK_GOOD, MARK_BAD };
-const char *format_mark(FILE *f, enum format_mark mark);
-
-/*
- * Rows of cells, aligned when printed. head: the titles, "SIZE>" for a column aligned to the right. Cells are copied
- * and escaped.
- */
-struct table;
-
-struct table *table_new(const char *const *head, size_t columns);
-void table_cell(struct table *t, enum format_mark mark, const char *text);
-void table_print(struct table *t, FILE *f);
-struct table *table_free(struct table *t);
-
-static inline void table_freep(struct table **t)
-{
-	table_free(*t);
-}
+enum format_style { STYLE_PLAIN, STYLE_HEADING, STYLE_GOOD, STYLE_BAD };
+const char *format_style(FILE *f, enum format_style style);
 
 #endif

@@ -133,7 +133,7 @@ bool guest_interpreter_in(const struct guest *g, const char *sysroot)
 	return access(path, R_OK) == 0;
 }
 
-static bool find_on_path(const char *name, char *ret, size_t size)
+static bool find_in_path(const char *name, char *ret, size_t size)
 {
 	const char *at = getenv("PATH");
 
@@ -178,7 +178,7 @@ bool guest_emulator(const char *plugin, char *ret, size_t size, char *ret_why, s
 
 	if (named && *named && strchr(named, '/'))
 		snprintf(ret, size, "%s", named);
-	else if (!find_on_path(named && *named ? named : "qemu-aarch64", ret, size))
+	else if (!find_in_path(named && *named ? named : "qemu-aarch64", ret, size))
 		return refuse(
 		    ret_why, why_size,
 		    "there is no %s on the PATH; on Debian 12, apt install qemu-user; elsewhere a QEMU 6 or later "

@@ -21,7 +21,7 @@ static const struct group groups[] = {
 	{ "Others", { &cmd_status, &cmd_doctor, &cmd_version } },
 };
 
-static void put_help(FILE *f)
+static void print_help(FILE *f)
 {
 	fputs("usage: csight VERB [options] ...\n"
 	      "\n"
@@ -52,11 +52,11 @@ int main(int argc, char **argv)
 	static char name[] = "csight";
 
 	if (argc < 2) {
-		put_help(stderr);
+		print_help(stderr);
 		return STATUS_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-		put_help(stdout);
+		print_help(stdout);
 	} else {
 		c.verb = find_verb(argv[1]);
 		if (!c.verb) {

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/offline.h"
+#include "client/local-decode.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -16,9 +16,9 @@
 #include "lib/perfdata/format.h"
 #include "lib/store/format.h"
 
-enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, NOBODY = 65534, JOB = 1 };
+enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, OVERFLOW_UID = 65534, JOB = 1 };
 
-void offline_done(struct offline *o)
+void local_decode_done(struct local_decode *o)
 {
 	finder_done(&o->finder);
 	closep(&o->finder.dir);
@@ -37,22 +37,22 @@ void offline_done(struct offline *o)
 	json_object_put(o->options);
 }
 
-static int cannot(const char *what, const char *name, int rc)
+static int report_failure(const char *what, const char *name, int rc)
 {
 	client_error("cannot %s %s: %s", what, esc(name), strerror(-rc));
 	return STATUS_FAILED;
 }
 
-static int read_snapshot(struct offline *d, const char *name, const char *text, size_t size)
+static int read_snapshot(struct local_decode *d, const char *name, const char *text, size_t size)
 {
 	int rc = json_parse(text, size, &d->finder.snapshot);
 
 	if (rc < 0 || !json_object_is_type(d->finder.snapshot, json_type_object))
-		return cannot("read snapshot.json of", name, rc < 0 ? rc : -EBADMSG);
+		return report_failure("read snapshot.json of", name, rc < 0 ? rc : -EBADMSG);
 	return STATUS_OK;
 }
 
-int offline_snapshot(struct offline *d, const char *id, int trace, int json)
+int local_decode_open_snapshot(struct local_decode *d, const char *id, int trace, int json)
 {
 	_cleanup_close_ int description = json;
 	_cleanup_buf_ struct buf text = { .limit = SNAPSHOT_JSON_MAX };
@@ -68,10 +68,11 @@ int offline_snapshot(struct offline *d, const char *id, int trace, int json)
 		if (n > 0)
 			buf_grew(&text, (size_t)n);
 	} while (n > 0);
-	return n < 0 ? cannot("read snapshot.json of", id, (int)n) : read_snapshot(d, id, (char *)text.data, text.size);
+	return n < 0 ? report_failure("read snapshot.json of", id, (int)n)
+		     : read_snapshot(d, id, (char *)text.data, text.size);
 }
 
-static int open_snapshot(struct offline *d, const char *name)
+static int open_snapshot_directory(struct local_decode *d, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size;
@@ -83,57 +84,57 @@ static int open_snapshot(struct offline *d, const char *name)
 		return STATUS_FAILED;
 	}
 	if (rc < 0)
-		return cannot("read snapshot.json of", name, rc);
+		return report_failure("read snapshot.json of", name, rc);
 	rc = read_snapshot(d, name, text, size);
 	if (rc != STATUS_OK)
 		return rc;
 	d->input = openat(d->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC);
 	if (d->input < 0)
-		return cannot("open trace.perf.data of", name, -errno);
+		return report_failure("open trace.perf.data of", name, -errno);
 	d->code = openat(d->finder.dir, "code/bytes", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (d->code < 0 && errno != ENOENT)
-		return cannot("open code/bytes of", name, -errno);
+		return report_failure("open code/bytes of", name, -errno);
 	return STATUS_OK;
 }
 
 /* Ours, or Arm's: what is in it is told by the file that describes it. */
-static int open_directory(struct offline *d, const char *name)
+static int open_directory(struct local_decode *d, const char *name)
 {
 	int rc = open_beneath(d->finder.dir, "snapshot.ini", &d->input);
 
 	if (rc == -ENOENT)
-		return open_snapshot(d, name);
+		return open_snapshot_directory(d, name);
 	if (rc < 0)
-		return cannot("open snapshot.ini of", name, rc);
+		return report_failure("open snapshot.ini of", name, rc);
 	d->type = "snapshot";
 	return STATUS_OK;
 }
 
 /* The decoder asks for the file of registers, and for what that names, beneath its directory. */
-static int open_regs(struct offline *d)
+static int open_regs(struct local_decode *d)
 {
 	_cleanup_free_ char *dir = strdup(d->regs);
 	char *slash = dir ? strrchr(dir, '/') : NULL;
 
 	if (!dir)
-		return cannot("open", d->regs, -ENOMEM);
+		return report_failure("open", d->regs, -ENOMEM);
 	if (slash)
 		slash[slash == dir] = 0;
 	d->finder.dir = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->finder.dir < 0)
-		return cannot("open", slash ? dir : ".", -errno);
+		return report_failure("open", slash ? dir : ".", -errno);
 	json_add_str(d->options, "regs", slash ? strrchr(d->regs, '/') + 1 : d->regs);
 	d->type = "bytes";
 	return STATUS_OK;
 }
 
 /* Whether all that is asked for is made of calls, which is what a store has. */
-static bool of_calls(const struct offline *d)
+static bool outputs_are_of_calls(const struct local_decode *d)
 {
-	bool all = d->asked.n > 0;
+	bool all = d->output_files.n > 0;
 
-	for (size_t i = 0; i < d->asked.n; i++) {
-		const char *format = d->asked.files[i].format;
+	for (size_t i = 0; i < d->output_files.n; i++) {
+		const char *format = d->output_files.files[i].format;
 
 		all = all && (strcmp(format, "calls") == 0 || strcmp(format, "store") == 0 || export_find(format));
 	}
@@ -141,7 +142,7 @@ static bool of_calls(const struct offline *d)
 }
 
 /* What is certainly not meant for the decoder is told apart here, where it is known what else there is. */
-static int look_at(struct offline *d, const char *name)
+static int check_file_type(struct local_decode *d, const char *name)
 {
 	uint64_t magic = 0;
 
@@ -149,7 +150,7 @@ static int look_at(struct offline *d, const char *name)
 	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
 		return STATUS_OK;
 	magic = le64toh(magic);
-	if (magic == STORE_MAGIC && of_calls(d)) {
+	if (magic == STORE_MAGIC && outputs_are_of_calls(d)) {
 		d->type = "store";
 		return STATUS_OK;
 	}
@@ -166,7 +167,7 @@ static int look_at(struct offline *d, const char *name)
 	return STATUS_FAILED;
 }
 
-int offline_input(struct offline *d, const char *name)
+int local_decode_open_input(struct local_decode *d, const char *name)
 {
 	struct stat st;
 
@@ -174,9 +175,9 @@ int offline_input(struct offline *d, const char *name)
 	d->type = "perf.data";
 	d->input = open(name, O_RDONLY | O_CLOEXEC);
 	if (d->input < 0 || fstat(d->input, &st) < 0)
-		return cannot("open", name, -errno);
+		return report_failure("open", name, -errno);
 	if (!S_ISDIR(st.st_mode))
-		return d->regs ? open_regs(d) : look_at(d, name);
+		return d->regs ? open_regs(d) : check_file_type(d, name);
 	if (d->regs) {
 		client_error("--regs is for a file of bare trace; %s is a directory", esc(name));
 		return STATUS_FAILED;
@@ -186,7 +187,7 @@ int offline_input(struct offline *d, const char *name)
 	return open_directory(d, name);
 }
 
-static int open_file(const char *path, struct offline_file *ret)
+static int create_output(const char *path, struct local_decode_file *ret)
 {
 	/* A store is written here and there, and read again. */
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -194,23 +195,23 @@ static int open_file(const char *path, struct offline_file *ret)
 	if (fd < 0 && errno != ENOENT)
 		fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
-		return cannot("write", path, -errno);
-	*ret = (struct offline_file){ fd, true };
+		return report_failure("write", path, -errno);
+	*ret = (struct local_decode_file){ fd, true };
 	return STATUS_OK;
 }
 
 /* Half a file must not be taken for a whole one. */
-static void remove_files(struct offline *d)
+static void remove_outputs(struct local_decode *d)
 {
 	struct stat st;
 
 	for (size_t i = 0; i < d->n_files; i++)
 		if (d->files[i].made && fstat(d->files[i].fd, &st) == 0 && S_ISREG(st.st_mode))
-			unlink(d->asked.files[i].path);
+			unlink(d->output_files.files[i].path);
 }
 
 /* It would be emptied before it is read. */
-static bool is_input(const struct offline *d, const char *path)
+static bool is_input(const struct local_decode *d, const char *path)
 {
 	struct stat a, b;
 
@@ -218,30 +219,30 @@ static bool is_input(const struct offline *d, const char *path)
 	       a.st_ino == b.st_ino;
 }
 
-int offline_output(struct offline *d)
+int local_decode_open_outputs(struct local_decode *d)
 {
 	int rc = STATUS_OK;
 
-	for (size_t i = 0; i < d->asked.n && rc == STATUS_OK; i++) {
-		const struct asked_file *a = &d->asked.files[i];
+	for (size_t i = 0; i < d->output_files.n && rc == STATUS_OK; i++) {
+		const struct output_file *a = &d->output_files.files[i];
 		const char *path = !a->path && strcmp(a->format, "none") == 0 ? "/dev/null" : a->path;
 
-		d->files[i] = (struct offline_file){ STDOUT_FILENO };
+		d->files[i] = (struct local_decode_file){ STDOUT_FILENO };
 		if (path && is_input(d, path)) {
 			client_error("%s is the input itself: name another file", esc(path));
 			rc = STATUS_FAILED;
 		} else if (path) {
-			rc = open_file(path, &d->files[i]);
+			rc = create_output(path, &d->files[i]);
 		}
 		d->n_files += rc == STATUS_OK;
 	}
 	if (rc != STATUS_OK)
-		remove_files(d);
+		remove_outputs(d);
 	return rc;
 }
 
 /* Whoever is root decodes as nobody. */
-static void find_user(uid_t *ret_uid, gid_t *ret_gid)
+static void find_decoder_user(uid_t *ret_uid, gid_t *ret_gid)
 {
 	const struct passwd *p = NULL;
 
@@ -252,11 +253,11 @@ static void find_user(uid_t *ret_uid, gid_t *ret_gid)
 	p = getpwnam("csight");
 	if (!p)
 		p = getpwnam("nobody");
-	*ret_uid = p && p->pw_uid ? p->pw_uid : NOBODY;
-	*ret_gid = p && p->pw_gid ? p->pw_gid : NOBODY;
+	*ret_uid = p && p->pw_uid ? p->pw_uid : OVERFLOW_UID;
+	*ret_gid = p && p->pw_gid ? p->pw_gid : OVERFLOW_UID;
 }
 
-static int start(struct offline *d)
+static int start_job(struct local_decode *d)
 {
 	const char *formats[DECODER_OUTPUTS_MAX];
 	int fds[DECODER_OUTPUTS_MAX];
@@ -275,19 +276,19 @@ static int start(struct offline *d)
 	int rc;
 
 	for (size_t i = 0; i < d->n_files; i++) {
-		formats[i] = d->asked.files[i].format;
+		formats[i] = d->output_files.files[i].format;
 		fds[i] = d->files[i].fd;
 	}
-	find_user(&uid, &gid);
+	find_decoder_user(&uid, &gid);
 	rc = decoder_spawn(NULL, uid, gid, &d->pid, &d->server);
 	if (rc == 0)
 		rc = decoder_submit(d->server, JOB, &d->job);
 	if (rc == 0)
 		rc = decoder_start(d->job, &s);
-	return rc < 0 ? cannot("start", "csight-decode", rc) : STATUS_OK;
+	return rc < 0 ? report_failure("start", "csight-decode", rc) : STATUS_OK;
 }
 
-static int tell_crash(struct offline *d)
+static int report_crash(struct local_decode *d)
 {
 	char how[128] = "ended without a result, and so did its server";
 	int status = 0;
@@ -299,7 +300,7 @@ static int tell_crash(struct offline *d)
 	return STATUS_FAILED;
 }
 
-static bool prints(const struct offline *d)
+static bool prints_to_stdout(const struct local_decode *d)
 {
 	for (size_t i = 0; i < d->n_files; i++)
 		if (d->files[i].fd == STDOUT_FILENO)
@@ -308,7 +309,7 @@ static bool prints(const struct offline *d)
 }
 
 /* 0 to go on, else an exit status; STATUS_OK is told by *ret_done. */
-static int on_event(struct offline *d, const struct decoder_event *e, bool *ret_done)
+static int handle_event(struct local_decode *d, const struct decoder_event *e, bool *ret_done)
 {
 	struct pollfd gone = { STDOUT_FILENO, 0, 0 };
 	char reason[256] = "";
@@ -320,17 +321,17 @@ static int on_event(struct offline *d, const struct decoder_event *e, bool *ret_
 		rc = decoder_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* A decoder that is gone shows when the next message is waited for. */
-		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
+		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_FILE:
 		fd = -1;
 		rc = d->finder.dir < 0 ? -ENOENT : open_beneath(d->finder.dir, e->path, &fd);
 		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
 		closep(&fd);
-		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? cannot("answer", "csight-decode", rc) : 0;
+		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_TABLE:
 	case DECODER_KEEP:
 		/* Neither was offered. */
-		return cannot("understand", "csight-decode", -EBADMSG);
+		return report_failure("understand", "csight-decode", -EBADMSG);
 	case DECODER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);
 		return 0;
@@ -342,7 +343,7 @@ static int on_event(struct offline *d, const struct decoder_event *e, bool *ret_
 	case DECODER_FAILED:
 		client_progress_end(d->client);
 		/* Who reads standard output may have seen enough. */
-		if (prints(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
+		if (prints_to_stdout(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
 			*ret_done = true;
 		else
 			client_error("cannot decode %s: %s", esc(d->name), esc(e->reason));
@@ -351,7 +352,7 @@ static int on_event(struct offline *d, const struct decoder_event *e, bool *ret_
 	return 0;
 }
 
-static int follow(struct offline *d)
+static int receive_events(struct local_decode *d)
 {
 	bool done = false;
 	int status = 0;
@@ -362,25 +363,25 @@ static int follow(struct offline *d)
 
 		if (rc == -EPIPE) {
 			client_progress_end(d->client);
-			return tell_crash(d);
+			return report_crash(d);
 		}
-		status = rc < 0 ? cannot("understand", "csight-decode", rc) : on_event(d, &e, &done);
+		status = rc < 0 ? report_failure("understand", "csight-decode", rc) : handle_event(d, &e, &done);
 	}
 	return status;
 }
 
-int offline_run(struct offline *d)
+int local_decode_run(struct local_decode *d)
 {
-	int rc = start(d);
+	int rc = start_job(d);
 
 	if (rc == 0)
-		rc = follow(d);
+		rc = receive_events(d);
 	if (rc != 0)
-		remove_files(d);
+		remove_outputs(d);
 	return rc;
 }
 
-void offline_tell_images(json_object *result)
+void local_decode_print_missing(json_object *result)
 {
 	json_object *list;
 

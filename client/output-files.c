@@ -1,30 +1,30 @@
 #include <string.h>
 
-#include "client/asked.h"
+#include "client/output-files.h"
 #include "lib/base/escape.h"
 
-static int too_many(struct client *c)
+static int report_too_many(struct client *c)
 {
 	return client_usage(c, "at most %d files at a time", DECODER_OUTPUTS_MAX);
 }
 
-int asked_format(struct client *c, struct asked *a, const char *format)
+int output_files_add_format(struct client *c, struct output_files *a, const char *format)
 {
 	if (a->n_formats == DECODER_OUTPUTS_MAX)
-		return too_many(c);
+		return report_too_many(c);
 	a->files[a->n_formats++].format = format;
 	return 0;
 }
 
-int asked_path(struct client *c, struct asked *a, const char *path)
+int output_files_add_path(struct client *c, struct output_files *a, const char *path)
 {
 	if (a->n_paths == DECODER_OUTPUTS_MAX)
-		return too_many(c);
+		return report_too_many(c);
 	a->files[a->n_paths++].path = strcmp(path, "-") == 0 ? NULL : path;
 	return 0;
 }
 
-int asked_settle(struct client *c, struct asked *a, const char *format)
+int output_files_finish(struct client *c, struct output_files *a, const char *format)
 {
 	size_t printed = 0;
 

@@ -1,20 +1,20 @@
 /* The part of a trace that show, export and decode are asked for: --since, --until, --thread, --budget. */
-#ifndef CSIGHT_CLIENT_VIEW_H
-#define CSIGHT_CLIENT_VIEW_H
+#ifndef CSIGHT_CLIENT_SELECTION_H
+#define CSIGHT_CLIENT_SELECTION_H
 
 #include "client/client.h"
 #include "lib/export/export.h"
 
-struct view {
+struct selection {
 	const char *since, *until, *thread, *budget; /* as given; NULL: not */
 };
 
 /* 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
-int parse_duration(const char *text, uint64_t *ret);
+int selection_parse_duration(const char *text, uint64_t *ret);
 
 /* Fills in what was given, with the store's own beginning and end; 0 or an exit status. */
-int view_options(struct client *c, const struct view *v, const struct store *s, struct export_options *o);
+int selection_apply(struct client *c, const struct selection *v, const struct store *s, struct export_options *o);
 
-#define VIEW_SINCE_HELP "only from this time on: 1.5s, 20ms from the start; -20ms before the end"
+#define SELECTION_SINCE_HELP "only from this time on: 1.5s, 20ms from the start; -20ms before the end"
 
 #endif

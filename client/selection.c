@@ -1,10 +1,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/view.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 
-int parse_duration(const char *text, uint64_t *ret)
+int selection_parse_duration(const char *text, uint64_t *ret)
 {
 	static const struct {
 		const char *name;
@@ -30,19 +30,19 @@ int parse_duration(const char *text, uint64_t *ret)
 }
 
 /* "20ms" from the start, "-20ms" before the end, "@NS" on the trace's own clock. */
-static int parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
+static int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
 {
 	int64_t absolute;
 	uint64_t ns;
 	int rc;
 
 	if (*text == '@') {
-		if (parse_number(text + 1, 0, INT64_MAX, &absolute) < 0)
+		if (client_number(text + 1, 0, INT64_MAX, &absolute) < 0)
 			return -EINVAL;
 		*ret = (uint64_t)absolute;
 		return 0;
 	}
-	rc = parse_duration(text + (*text == '-'), &ns);
+	rc = selection_parse_duration(text + (*text == '-'), &ns);
 	if (rc == 0)
 		*ret = *text != '-' ? first + ns : last > ns ? last - ns : 0;
 	return rc;
@@ -53,7 +53,7 @@ static int find_thread(const struct store *s, const char *text, int64_t *ret)
 	int64_t tid = -1;
 	int found = 0;
 
-	if (parse_number(text, 0, INT32_MAX, &tid) < 0)
+	if (client_number(text, 0, INT32_MAX, &tid) < 0)
 		tid = -1;
 	for (size_t i = 0; i < store_threads(s); i++) {
 		const struct store_thread *t = store_thread(s, i);
@@ -66,7 +66,7 @@ static int find_thread(const struct store *s, const char *text, int64_t *ret)
 	return found == 0 ? -ENOENT : found > 1 && tid < 0 ? -EEXIST : 0;
 }
 
-int view_options(struct client *c, const struct view *v, const struct store *s, struct export_options *o)
+int selection_apply(struct client *c, const struct selection *v, const struct store *s, struct export_options *o)
 {
 	uint64_t first = UINT64_MAX, last = 0;
 	int64_t budget;
@@ -78,12 +78,12 @@ int view_options(struct client *c, const struct view *v, const struct store *s, 
 	}
 	if (first > last)
 		first = last;
-	if (v->since && parse_time(v->since, first, last, &o->since) < 0)
+	if (v->since && selection_parse_time(v->since, first, last, &o->since) < 0)
 		return client_usage(c, "--since: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->since));
-	if (v->until && parse_time(v->until, first, last, &o->until) < 0)
+	if (v->until && selection_parse_time(v->until, first, last, &o->until) < 0)
 		return client_usage(c, "--until: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->until));
 	if (v->budget) {
-		if (parse_number(v->budget, 0, INT64_MAX, &budget) < 0)
+		if (client_number(v->budget, 0, INT64_MAX, &budget) < 0)
 			return client_usage(c, "--budget: '%s' is no number", esc(v->budget));
 		o->budget = (uint64_t)budget;
 	}

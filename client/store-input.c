@@ -7,15 +7,15 @@
 #include <sys/stat.h>
 
 #include "client/format.h"
-#include "client/stored.h"
+#include "client/store-input.h"
 #include "lib/base/escape.h"
 
-bool stored_is_path(const char *name)
+bool store_input_is_path(const char *name)
 {
 	return strchr(name, '/') || access(name, F_OK) == 0;
 }
 
-static int open_path(const char *name)
+static int open_store_file(const char *name)
 {
 	_cleanup_close_ int at = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -30,9 +30,9 @@ static int open_path(const char *name)
 	return TAKE_FD(at);
 }
 
-static int open_file(const char *name, struct stored *ret)
+static int open_named_file(const char *name, struct store_input *ret)
 {
-	int rc = open_path(name);
+	int rc = open_store_file(name);
 
 	if (rc < 0) {
 		client_error("cannot open the store %s: %s", esc(name), strerror(-rc));
@@ -42,7 +42,7 @@ static int open_file(const char *name, struct stored *ret)
 	return STATUS_OK;
 }
 
-static int ask(struct client *c, const char *name, struct stored *ret)
+static int open_snapshot_store(struct client *c, const char *name, struct store_input *ret)
 {
 	int rc = client_connect(c);
 
@@ -51,11 +51,11 @@ static int ask(struct client *c, const char *name, struct stored *ret)
 	if (rc != 0)
 		return rc;
 	rc = csight_open_file(c->daemon, csight_text(ret->snapshot, "id"), "store", &ret->fd);
-	return rc < 0 ? client_failed(c, rc) : STATUS_OK;
+	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
 }
 
 /* What is whole of a store that was cut, as a store of its own that ends with this program. */
-static int recover(const char *name, struct stored *ret)
+static int recover_store(const char *name, struct store_input *ret)
 {
 	const char *dir = getenv("TMPDIR");
 	_cleanup_close_ int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -80,12 +80,12 @@ static int recover(const char *name, struct stored *ret)
 	return 0;
 }
 
-int stored_read(const char *name, struct stored *ret)
+int store_input_read(const char *name, struct store_input *ret)
 {
 	int rc = store_open(ret->fd, &ret->store);
 
 	if (rc == -ENODATA)
-		rc = recover(name, ret);
+		rc = recover_store(name, ret);
 	if (rc == 0)
 		return STATUS_OK;
 	client_error("cannot read the store of %s: %s", esc(name),
@@ -96,21 +96,21 @@ int stored_read(const char *name, struct stored *ret)
 	return STATUS_FAILED;
 }
 
-int stored_open(struct client *c, const char *name, struct stored *ret)
+int store_input_open(struct client *c, const char *name, struct store_input *ret)
 {
-	int rc = stored_is_path(name) ? open_file(name, ret) : ask(c, name, ret);
+	int rc = store_input_is_path(name) ? open_named_file(name, ret) : open_snapshot_store(c, name, ret);
 
-	return rc == STATUS_OK ? stored_read(name, ret) : rc;
+	return rc == STATUS_OK ? store_input_read(name, ret) : rc;
 }
 
-void stored_done(struct stored *s)
+void store_input_done(struct store_input *s)
 {
 	store_close(s->store);
 	closep(&s->fd);
 	csight_object_free(s->snapshot);
 }
 
-bool stored_name_is(const char *name, const char *wanted)
+bool store_input_matches_name(const char *name, const char *wanted)
 {
 	_cleanup_free_ char *plain = NULL;
 
@@ -120,7 +120,7 @@ bool stored_name_is(const char *name, const char *wanted)
 	return plain && fnmatch(wanted, plain, 0) == 0;
 }
 
-uint64_t stored_since_start(const struct store *s, uint64_t time)
+uint64_t store_input_since_start(const struct store *s, uint64_t time)
 {
 	uint64_t first = UINT64_MAX;
 
@@ -131,7 +131,7 @@ uint64_t stored_since_start(const struct store *s, uint64_t time)
 }
 
 /* The worst of all threads; 0: not known. */
-static uint64_t find_times(const struct store *s, uint64_t *ret_first, uint64_t *ret_last)
+static uint64_t find_time_bounds(const struct store *s, uint64_t *ret_first, uint64_t *ret_last)
 {
 	uint64_t bound = 0;
 
@@ -149,10 +149,10 @@ static uint64_t find_times(const struct store *s, uint64_t *ret_first, uint64_t 
 	return bound;
 }
 
-void stored_tell_times(FILE *to, const struct store *s)
+void store_input_print_times(FILE *to, const struct store *s)
 {
 	const char *clock = store_meta(s, "clock");
-	uint64_t first, last, bound = find_times(s, &first, &last);
+	uint64_t first, last, bound = find_time_bounds(s, &first, &last);
 
 	if (first > last)
 		return;
@@ -170,10 +170,10 @@ void stored_tell_times(FILE *to, const struct store *s)
 	fputc('\n', to);
 }
 
-void stored_times_json(const struct store *s, json_object *to)
+void store_input_add_times(const struct store *s, json_object *to)
 {
 	const char *clock = store_meta(s, "clock");
-	uint64_t first, last, bound = find_times(s, &first, &last);
+	uint64_t first, last, bound = find_time_bounds(s, &first, &last);
 
 	if (clock)
 		json_add_str(to, "clock", clock);

@@ -9,7 +9,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/paths.h"
 
-int client_failed(struct client *c, int rc)
+int client_daemon_failed(struct client *c, int rc)
 {
 	char csightd[4096];
 
@@ -42,7 +42,7 @@ int client_connect(struct client *c)
 	return STATUS_FAILED;
 }
 
-static void tell_ambiguous(const char *name, const struct csight_object *list)
+static void print_ambiguous(const char *name, const struct csight_object *list)
 {
 	client_error("more than one snapshot begins with '%s':", esc(name));
 	for (size_t i = 0; i < csight_count(list, "snapshots"); i++) {
@@ -62,7 +62,7 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 
 	rc = csight_list(c->daemon, &list);
 	if (rc < 0)
-		return client_failed(c, rc);
+		return client_daemon_failed(c, rc);
 	n = csight_count(list, "snapshots");
 	for (size_t i = 0; i < n; i++) {
 		id = csight_text(csight_item(list, "snapshots", i), "id");
@@ -79,7 +79,7 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 		}
 	}
 	if (matches > 1) {
-		tell_ambiguous(name, list);
+		print_ambiguous(name, list);
 		return STATUS_NOT_FOUND;
 	}
 	if (!found) {
@@ -93,7 +93,7 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 	}
 	/* The list may be a moment old. */
 	rc = csight_get(c->daemon, found, ret);
-	return rc < 0 ? client_failed(c, rc) : 0;
+	return rc < 0 ? client_daemon_failed(c, rc) : 0;
 }
 
 int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total)
@@ -127,7 +127,7 @@ bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_
 		return false;
 	rc = ask(c->daemon, ret);
 	if (rc < 0)
-		c->status = client_failed(c, rc);
+		c->status = client_daemon_failed(c, rc);
 	else if (c->json)
 		printf("%s\n", csight_json(*ret));
 	return rc == 0 && !c->json;

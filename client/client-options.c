@@ -10,18 +10,18 @@
 /* What getopt gives for a long option: a number that no letter has. */
 enum { OPTIONS_MAX = 24, OWN = 1000, SHARED = 2000 };
 
-static const struct verb_option shared[] = {
+static const struct verb_option shared_options[] = {
 	{ "socket", 0, "PATH", "ask the csightd that listens there" },
 	{ "json", 0, NULL, "print one JSON document" },
 	{ "quiet", 'q', NULL, "say nothing but what was asked for" },
 	{ "help", 'h', NULL, "print this" },
 };
 enum { SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
-static const unsigned shared_flag[] = { VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
+static const unsigned shared_flags[] = { VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
 
-static bool takes(const struct verb *v, size_t i)
+static bool verb_accepts(const struct verb *v, size_t i)
 {
-	return !shared_flag[i] || (v->flags & shared_flag[i]);
+	return !shared_flags[i] || (v->flags & shared_flags[i]);
 }
 
 void client_error(const char *fmt, ...)
@@ -36,7 +36,7 @@ void client_error(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-static void put_usage(const struct verb *v, FILE *f)
+static void print_usage(const struct verb *v, FILE *f)
 {
 	fprintf(f, "usage: csight %s [options]%s%s\n", v->name, *v->arguments ? " " : "", v->arguments);
 }
@@ -50,12 +50,12 @@ int client_usage(struct client *c, const char *fmt, ...)
 	vfprintf(stderr, fmt, args);
 	va_end(args);
 	fputc('\n', stderr);
-	put_usage(c->verb, stderr);
+	print_usage(c->verb, stderr);
 	fprintf(stderr, "'csight %s --help' tells more\n", c->verb->name);
 	return STATUS_USAGE;
 }
 
-static void put_option(const struct verb_option *o)
+static void print_option(const struct verb_option *o)
 {
 	char left[64];
 
@@ -64,20 +64,20 @@ static void put_option(const struct verb_option *o)
 	printf("  %-24s  %s\n", left, o->help);
 }
 
-static void put_help(const struct verb *v)
+static void print_help(const struct verb *v)
 {
-	put_usage(v, stdout);
+	print_usage(v, stdout);
 	printf("\n%s.\n\noptions:\n", v->summary);
 	for (const struct verb_option *o = v->options; o && o->name; o++)
-		put_option(o);
-	for (size_t i = 0; i < ELEMENTS(shared); i++)
-		if (takes(v, i))
-			put_option(&shared[i]);
+		print_option(o);
+	for (size_t i = 0; i < ELEMENTS(shared_options); i++)
+		if (verb_accepts(v, i))
+			print_option(&shared_options[i]);
 	printf("\ncsight(1) tells the rest.\n");
 }
 
-static void add_option(const struct verb_option *o, int value, struct option *longs, size_t *n_longs, char *shorts,
-		       size_t *n_shorts)
+static void add_getopt_option(const struct verb_option *o, int value, struct option *longs, size_t *n_longs,
+			      char *shorts, size_t *n_shorts)
 {
 	longs[(*n_longs)++] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL, value };
 	if (!o->letter)
@@ -87,34 +87,34 @@ static void add_option(const struct verb_option *o, int value, struct option *lo
 		shorts[(*n_shorts)++] = ':';
 }
 
-static int of_letter(const struct verb *v, int letter)
+static int option_of_letter(const struct verb *v, int letter)
 {
 	for (int i = 0; v->options && v->options[i].name; i++)
 		if (v->options[i].letter == letter)
 			return OWN + i;
-	for (int i = 0; i < (int)ELEMENTS(shared); i++)
-		if (shared[i].letter == letter)
+	for (int i = 0; i < (int)ELEMENTS(shared_options); i++)
+		if (shared_options[i].letter == letter)
 			return SHARED + i;
 	return letter;
 }
 
 int client_option(struct client *c, const char **ret_value)
 {
-	struct option longs[OPTIONS_MAX + ELEMENTS(shared) + 1] = { 0 };
-	char shorts[2 * (OPTIONS_MAX + ELEMENTS(shared)) + 3];
+	struct option longs[OPTIONS_MAX + ELEMENTS(shared_options) + 1] = { 0 };
+	char shorts[2 * (OPTIONS_MAX + ELEMENTS(shared_options)) + 3];
 	size_t n_longs = 0, n_shorts = 0;
 	int o;
 
 	if (c->verb->flags & VERB_PROGRAM)
 		shorts[n_shorts++] = '+';
 	for (int i = 0; c->verb->options && c->verb->options[i].name && i < OPTIONS_MAX; i++)
-		add_option(&c->verb->options[i], OWN + i, longs, &n_longs, shorts, &n_shorts);
-	for (int i = 0; i < (int)ELEMENTS(shared); i++)
-		if (takes(c->verb, i))
-			add_option(&shared[i], SHARED + i, longs, &n_longs, shorts, &n_shorts);
+		add_getopt_option(&c->verb->options[i], OWN + i, longs, &n_longs, shorts, &n_shorts);
+	for (int i = 0; i < (int)ELEMENTS(shared_options); i++)
+		if (verb_accepts(c->verb, i))
+			add_getopt_option(&shared_options[i], SHARED + i, longs, &n_longs, shorts, &n_shorts);
 	shorts[n_shorts] = 0;
 	for (;;) {
-		o = of_letter(c->verb, getopt_long(c->argc, c->argv, shorts, longs, NULL));
+		o = option_of_letter(c->verb, getopt_long(c->argc, c->argv, shorts, longs, NULL));
 		switch (o) {
 		case SHARED + SHARED_SOCKET:
 			c->socket = optarg;
@@ -126,11 +126,11 @@ int client_option(struct client *c, const char **ret_value)
 			c->quiet = true;
 			continue;
 		case SHARED + SHARED_HELP:
-			put_help(c->verb);
+			print_help(c->verb);
 			c->status = STATUS_OK;
 			return CLIENT_STOP;
 		case '?':
-			put_usage(c->verb, stderr);
+			print_usage(c->verb, stderr);
 			c->status = STATUS_USAGE;
 			return CLIENT_STOP;
 		case -1:
@@ -144,7 +144,7 @@ int client_option(struct client *c, const char **ret_value)
 	}
 }
 
-int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret)
+int client_number(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
 	char *end;
 	intmax_t v;
@@ -157,7 +157,7 @@ int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret)
 	return 0;
 }
 
-int parse_size(const char *text, uint64_t *ret)
+int client_size(const char *text, uint64_t *ret)
 {
 	static const char units[] = "KMG";
 	uint64_t factor = 1;
@@ -189,7 +189,7 @@ int client_pid(struct client *c, const char *option, pid_t *ret)
 		return client_usage(c, "which process? its number is missing");
 	if (c->argc > !option)
 		return client_usage(c, "one process at a time: '%s' is too much", esc(c->argv[c->argc - 1]));
-	if (parse_number(text, 1, INT32_MAX, &n) < 0)
+	if (client_number(text, 1, INT32_MAX, &n) < 0)
 		return client_usage(c, "'%s' is not a process number", esc(text));
 	*ret = (pid_t)n;
 	return 0;

@@ -9,26 +9,26 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
-#include "client/serve.h"
+#include "client/http-server.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30 };
 
-struct visitor {
+struct http_client {
 	int fd; /* -1: none */
 	size_t size;
 	char request[REQUEST_MAX + 1];
 };
 
-int serve_open(uint16_t port, struct serve *ret)
+int http_server_open(uint16_t port, struct http_server *ret)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_port = htons(port),
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t size = sizeof(address);
-	uint8_t secret[SERVE_SECRET / 2];
-	struct serve s = { .fd = -1 };
+	uint8_t secret[HTTP_SECRET_SIZE / 2];
+	struct http_server s = { .fd = -1 };
 	int one = 1;
 
 	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
@@ -41,7 +41,7 @@ int serve_open(uint16_t port, struct serve *ret)
 	    getsockname(s.fd, (struct sockaddr *)&address, &size) < 0) {
 		int rc = -errno;
 
-		serve_done(&s);
+		http_server_done(&s);
 		return rc;
 	}
 	s.port = ntohs(address.sin_port);
@@ -49,12 +49,12 @@ int serve_open(uint16_t port, struct serve *ret)
 	return 0;
 }
 
-void serve_done(struct serve *s)
+void http_server_done(struct http_server *s)
 {
 	closep(&s->fd);
 }
 
-static int answer_head(int fd, const char *status, const char *type, uint64_t size)
+static int send_head(int fd, const char *status, const char *type, uint64_t size)
 {
 	char text[512];
 
@@ -67,10 +67,10 @@ static int answer_head(int fd, const char *status, const char *type, uint64_t si
 	return write_full(fd, text, strlen(text));
 }
 
-static int answer_file(int fd, const struct serve_file *f, bool body)
+static int send_file(int fd, const struct http_file *f, bool body)
 {
 	off_t at = 0;
-	int rc = answer_head(fd, "200 OK", f->type, f->size);
+	int rc = send_head(fd, "200 OK", f->type, f->size);
 
 	while (rc == 0 && body && (uint64_t)at < f->size) {
 		ssize_t n = sendfile(fd, f->fd, &at, f->size - (uint64_t)at);
@@ -82,19 +82,20 @@ static int answer_file(int fd, const struct serve_file *f, bool body)
 }
 
 /* 1: the last file was taken. */
-static int answer(const struct serve *s, const struct visitor *v, const struct serve_file *files, size_t n)
+static int answer_request(const struct http_server *s, const struct http_client *v, const struct http_file *files,
+			  size_t n)
 {
 	const struct timeval patience = { .tv_sec = SEND_SECONDS };
 	char method[8] = "", path[256] = "", host[128] = "";
 	const char *line = strcasestr(v->request, "\r\nHost:");
-	char secret[SERVE_SECRET + 8];
+	char secret[HTTP_SECRET_SIZE + 8];
 
 	/* What is sent is waited for, but not for ever. */
 	fcntl(v->fd, F_SETFL, 0);
 	setsockopt(v->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (sscanf(v->request, "%7s %255s", method, path) != 2 || !line || sscanf(line + 7, "%127s", host) != 1 ||
 	    (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)) {
-		answer_head(v->fd, "400 Bad Request", "text/plain", 0);
+		send_head(v->fd, "400 Bad Request", "text/plain", 0);
 		return 0;
 	}
 	path[strcspn(path, "?")] = 0;
@@ -107,20 +108,20 @@ static int answer(const struct serve *s, const struct visitor *v, const struct s
 			bool body = strcmp(method, "GET") == 0;
 
 			if (strcmp(path + strlen(secret), files[i].name) == 0)
-				return answer_file(v->fd, &files[i], body) == 0 && body && files[i].last;
+				return send_file(v->fd, &files[i], body) == 0 && body && files[i].last;
 		}
-	answer_head(v->fd, "404 Not Found", "text/plain", 0);
+	send_head(v->fd, "404 Not Found", "text/plain", 0);
 	return 0;
 }
 
-static void leave(struct visitor *v)
+static void http_client_close(struct http_client *v)
 {
 	closep(&v->fd);
 	v->size = 0;
 }
 
 /* 1: the last file was taken. */
-static int hear(const struct serve *s, struct visitor *v, const struct serve_file *files, size_t n)
+static int http_client_read(const struct http_server *s, struct http_client *v, const struct http_file *files, size_t n)
 {
 	ssize_t got = recv(v->fd, v->request + v->size, REQUEST_MAX - v->size, 0);
 	int rc = 0;
@@ -128,20 +129,20 @@ static int hear(const struct serve *s, struct visitor *v, const struct serve_fil
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (got <= 0) {
-		leave(v);
+		http_client_close(v);
 		return 0;
 	}
 	v->size += (size_t)got;
 	v->request[v->size] = 0;
 	if (!strstr(v->request, "\r\n\r\n") && v->size < REQUEST_MAX)
 		return 0;
-	rc = answer(s, v, files, n);
+	rc = answer_request(s, v, files, n);
 	shutdown(v->fd, SHUT_WR);
-	leave(v);
+	http_client_close(v);
 	return rc;
 }
 
-static void welcome(const struct serve *s, struct visitor *all)
+static void http_server_accept(const struct http_server *s, struct http_client *all)
 {
 	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -154,9 +155,9 @@ static void welcome(const struct serve *s, struct visitor *all)
 	closep(&fd);
 }
 
-int serve_run(struct serve *s, const struct serve_file *files, size_t n, bool (*stop)(void))
+int http_server_run(struct http_server *s, const struct http_file *files, size_t n, bool (*stop)(void))
 {
-	static struct visitor all[CLIENTS_MAX];
+	static struct http_client all[CLIENTS_MAX];
 	int rc = 0;
 
 	for (size_t i = 0; i < CLIENTS_MAX; i++)
@@ -171,11 +172,11 @@ int serve_run(struct serve *s, const struct serve_file *files, size_t n, bool (*
 			rc = -ECANCELED;
 		for (size_t i = 0; rc == 0 && i < CLIENTS_MAX; i++)
 			if (fds[i + 1].fd >= 0 && fds[i + 1].revents)
-				rc = hear(s, &all[i], files, n);
+				rc = http_client_read(s, &all[i], files, n);
 		if (rc == 0 && fds[0].revents)
-			welcome(s, all);
+			http_server_accept(s, all);
 	}
 	for (size_t i = 0; i < CLIENTS_MAX; i++)
-		leave(&all[i]);
+		http_client_close(&all[i]);
 	return MIN(rc, 0);
 }
