@@ -158,8 +158,8 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
 {
 	static const struct engine_ops *const ops[] = {
-		[ENGINE_CHOICE_OPENCSD] = &engine_opencsd,   [ENGINE_CHOICE_NATIVE] = &engine_native,
-		[ENGINE_CHOICE_AUTO] = &engine_native,       [ENGINE_CHOICE_VERIFY] = &engine_verify,
+		[ENGINE_CHOICE_OPENCSD] = &engine_opencsd,   [ENGINE_CHOICE_NATIVE] = &native_engine_ops,
+		[ENGINE_CHOICE_AUTO] = &native_engine_ops,   [ENGINE_CHOICE_VERIFY] = &engine_verify,
 		[ENGINE_CHOICE_BRANCHES] = &engine_branches,
 	};
 	int rc;
@@ -248,8 +248,8 @@ int stream_decoder_step(struct stream_decoder *sd, size_t most)
 			return rc < 0 ? rc : 1;
 	}
 	most = MIN(most, (size_t)STREAM_DECODER_STEP);
-	if (sd->ops->room && !sd->stream.formatted)
-		bytes = sd->ops->room(sd->engine, most);
+	if (sd->ops->reserve && !sd->stream.formatted)
+		bytes = sd->ops->reserve(sd->engine, most);
 	bytes = bytes ? bytes : sd->chunk;
 	n = sd->input->ops->read(sd->input, p, sd->at, bytes, most);
 	if (n < 0)
@@ -259,7 +259,7 @@ int stream_decoder_step(struct stream_decoder *sd, size_t most)
 	sd->read += (uint64_t)n;
 	if (rc == 0 && (n == 0 || sd->at >= p->size))
 		rc = end_piece(sd, p);
-	if (rc == -EOPNOTSUPP && sd->engine && sd->ops == &engine_native)
+	if (rc == -EOPNOTSUPP && sd->engine && sd->ops == &native_engine_ops)
 		rc = hand_over(sd, p);
 	return rc < 0 ? rc : 1;
 }

@@ -5,7 +5,7 @@
 
 #include "lib/base/huge.h"
 #include "lib/base/util.h"
-#include "lib/etm/waste.h"
+#include "lib/etm/filler.h"
 
 enum {
 	PAGES_MAX = 4096,
@@ -16,7 +16,7 @@ enum {
 	SLAB_PAGES = HUGE_SIZE / sizeof(struct block_page),
 };
 
-struct world {
+struct code_view {
 	uint64_t version;
 	struct engine_context context; /* to ask with */
 	struct block_page **pages;     /* a hash, by base */
@@ -28,7 +28,7 @@ void blocks_init(struct blocks *b, const struct engine_config *config, const str
 	*b = (struct blocks){ .set = instr_set_of(config), .memory = *memory, .n = 1 };
 }
 
-static void world_free(struct world *w)
+static void world_free(struct code_view *w)
 {
 	free(w->pages);
 	free(w);
@@ -63,12 +63,12 @@ bool blocks_full(const struct blocks *b)
 	return b->n >= BLOCKS_MAX || b->n_pages >= PAGES_MAX || b->n_worlds >= WORLDS_MAX;
 }
 
-bool blocks_worn(const struct blocks *b)
+bool blocks_nearly_full(const struct blocks *b)
 {
 	return b->n >= BLOCKS_MAX / 8 * 7 || b->n_pages >= PAGES_MAX / 8 * 7 || b->n_worlds >= WORLDS_MAX / 8 * 7;
 }
 
-static bool is_world(const struct blocks *b, const struct world *w, uint64_t version, uint8_t spaces)
+static bool is_world(const struct blocks *b, const struct code_view *w, uint64_t version, uint8_t spaces)
 {
 	return w->version == version && (!b->memory.by_space || w->context.spaces == spaces);
 }
@@ -76,7 +76,7 @@ static bool is_world(const struct blocks *b, const struct world *w, uint64_t ver
 int blocks_enter(struct blocks *b, const struct engine_context *context)
 {
 	uint64_t version = b->memory.version ? b->memory.version(b->memory.user, context) : 0;
-	struct world **worlds;
+	struct code_view **worlds;
 
 	if (b->world && is_world(b, b->world, version, context->spaces))
 		return 0;
@@ -86,19 +86,19 @@ int blocks_enter(struct blocks *b, const struct engine_context *context)
 			b->world = b->worlds[i];
 			return 1;
 		}
-	worlds = reallocarray(b->worlds, b->n_worlds + 1, sizeof(struct world *));
+	worlds = reallocarray(b->worlds, b->n_worlds + 1, sizeof(struct code_view *));
 	if (!worlds)
 		return -ENOMEM;
 	b->worlds = worlds;
 	b->world = calloc(1, sizeof(*b->world));
 	if (!b->world)
 		return -ENOMEM;
-	*b->world = (struct world){ .version = version, .context = *context };
+	*b->world = (struct code_view){ .version = version, .context = *context };
 	b->worlds[b->n_worlds++] = b->world;
 	return 1;
 }
 
-static size_t slot_of(const struct world *w, uint64_t base)
+static size_t slot_of(const struct code_view *w, uint64_t base)
 {
 	size_t i = (size_t)(base * 0x9e3779b97f4a7c15u >> 32) & (w->n_slots - 1);
 
@@ -107,9 +107,9 @@ static size_t slot_of(const struct world *w, uint64_t base)
 	return i;
 }
 
-static int make_room(struct world *w)
+static int make_room(struct code_view *w)
 {
-	struct world bigger = { .n_slots = w->n_slots ? w->n_slots * 2 : 64 };
+	struct code_view bigger = { .n_slots = w->n_slots ? w->n_slots * 2 : 64 };
 
 	bigger.pages = calloc(bigger.n_slots, sizeof(struct block_page *));
 	if (!bigger.pages)
@@ -148,7 +148,7 @@ static struct block_page *new_page(struct blocks *b, uint64_t base)
 
 static int find_page(struct blocks *b, uint64_t address, struct block_page **ret)
 {
-	struct world *w = b->world;
+	struct code_view *w = b->world;
 	uint64_t base = address & BLOCKS_BASE;
 	struct block_page **cached = &b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB], *page;
 	size_t slot;
@@ -174,10 +174,10 @@ static int find_page(struct blocks *b, uint64_t address, struct block_page **ret
 }
 
 /* The first word behind waste is not there. */
-static void check_waste(struct blocks *b, struct block_page *page)
+static void drop_word_after_filler(struct blocks *b, struct block_page *page)
 {
-	if (page->there[0] & 1 && page->base % WASTE_SIZE == 0 &&
-	    waste_before(&b->set, &b->memory, &b->world->context, page->base))
+	if (page->there[0] & 1 && page->base % FILLER_SIZE == 0 &&
+	    filler_before(&b->set, &b->memory, &b->world->context, page->base))
 		page->there[0] &= ~(uint64_t)1;
 }
 
@@ -198,7 +198,7 @@ static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 		page->there[i / 64] |= (uint64_t)1 << i % 64;
 	}
 	if (word == 0)
-		check_waste(b, page);
+		drop_word_after_filler(b, page);
 	return n;
 }
 
@@ -235,7 +235,7 @@ int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 }
 
 /* Instructions of a page that are there and end no range. */
-static int pass_over(struct blocks *b, struct block *block)
+static int pass_over(struct blocks *b, struct basic_block *block)
 {
 	struct block_page *page;
 	uint64_t at = block_end(block);
@@ -252,7 +252,7 @@ static int pass_over(struct blocks *b, struct block *block)
 	return 0;
 }
 
-static int walk(struct blocks *b, struct block *block)
+static int walk(struct blocks *b, struct basic_block *block)
 {
 	struct instr i = { 0 };
 	uint64_t at;
@@ -284,8 +284,8 @@ static int walk(struct blocks *b, struct block *block)
 
 static int grow(struct blocks *b)
 {
-	uint32_t room = b->room ? b->room * 2 : BLOCKS_FIRST;
-	struct block *list = reallocarray(b->keep ? NULL : b->list, room, sizeof(*list));
+	uint32_t capacity = b->capacity ? b->capacity * 2 : BLOCKS_FIRST;
+	struct basic_block *list = reallocarray(b->keep ? NULL : b->list, capacity, sizeof(*list));
 	uint32_t *next;
 
 	if (!list)
@@ -295,22 +295,22 @@ static int grow(struct blocks *b)
 		b->kept[b->n_kept++] = b->list;
 	}
 	b->list = list;
-	next = reallocarray(b->next, room, 2 * sizeof(*next));
+	next = reallocarray(b->next, capacity, 2 * sizeof(*next));
 	if (!next)
 		return -ENOMEM;
 	b->next = next;
-	b->room = room;
+	b->capacity = capacity;
 	return 0;
 }
 
-int blocks_adopt(struct blocks *b, const struct block *block, uint32_t *ret)
+int blocks_adopt(struct blocks *b, const struct basic_block *block, uint32_t *ret)
 {
-	int rc = b->n >= b->room ? grow(b) : 0;
+	int rc = b->n >= b->capacity ? grow(b) : 0;
 
 	if (rc < 0)
 		return rc;
 	b->list[b->n] = *block;
-	b->next[2 * b->n] = b->next[2 * b->n + 1] = 0;
+	b->next[make_edge(b->n, false)] = b->next[make_edge(b->n, true)] = 0;
 	*ret = b->n++;
 	return 0;
 }
@@ -318,7 +318,7 @@ int blocks_adopt(struct blocks *b, const struct block *block, uint32_t *ret)
 int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 {
 	struct block_page *page;
-	struct block block = { .start = address };
+	struct basic_block block = { .start = address };
 	uint32_t *start;
 	int rc = find_page(b, address, &page);
 
@@ -338,16 +338,16 @@ int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 
 int blocks_follow(struct blocks *b, uint32_t block, bool taken, uint32_t *ret)
 {
-	const struct block *from = &b->list[block];
+	const struct basic_block *from = &b->list[block];
 	uint64_t to = taken ? from->target : block_end(from);
 	int rc = blocks_find(b, to, ret);
 
 	if (rc == 0)
-		b->next[2 * block + taken] = *ret;
+		b->next[make_edge(block, taken)] = *ret;
 	return rc;
 }
 
-int blocks_reach(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
+int blocks_extent(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
 {
 	uint64_t at = start, most = start + BLOCKS_WALK_MAX;
 	uint32_t op;

@@ -16,7 +16,7 @@ enum sync { SYNC_NONE, SYNC_LOST, SYNC_INFO, SYNC_DONE };
 
 struct branches {
 	struct branches_sink sink;
-	struct packets packets;
+	struct packet_reader packets;
 	enum sync sync; /* SYNC_NONE: packets do not follow each other yet */
 	unsigned zeros;
 	bool taken;     /* the last atom since the last address */
@@ -152,7 +152,7 @@ static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_
 			address = at[0] == 0x90 ? h0 : at[0] == 0x91 ? h1 : h2;
 			size = 1;
 		} else if (at[0] >= 0x95) {
-			address = packet_common_address(at, h0, &size);
+			address = packet_parse_common_address(at, h0, &size);
 			if (at[0] == 0x9a && !b->packets.wide)
 				size = 0;
 			if (!size)
@@ -204,7 +204,7 @@ static int take_carried(struct branches *b, const uint8_t *bytes, size_t n, size
 
 	memcpy(b->carry + b->n_carry, bytes, more);
 	*ret_used = more;
-	if (!packets_next(&b->packets, b->carry, b->n_carry + more, &p)) {
+	if (!packet_next(&b->packets, b->carry, b->n_carry + more, &p)) {
 		b->n_carry += more;
 		return 0;
 	}
@@ -222,7 +222,7 @@ static int take_packets(struct branches *b, const uint8_t *bytes, size_t n, size
 	while (rc == 0 && at < n) {
 		rc = take_common(b, bytes + at, n - at, &used);
 		at += used;
-		if (rc < 0 || at == n || !packets_next(&b->packets, bytes + at, n - at, &p))
+		if (rc < 0 || at == n || !packet_next(&b->packets, bytes + at, n - at, &p))
 			break;
 		at += p.size;
 		rc = take(b, &p);
@@ -276,7 +276,7 @@ int branches_open(const struct engine_config *config, const struct branches_sink
 	if (!b)
 		return -ENOMEM;
 	b->sink = *sink;
-	packets_init(&b->packets, config);
+	packet_reader_init(&b->packets, config);
 	*ret = b;
 	return 0;
 }
@@ -371,7 +371,7 @@ static int engine_reset(struct engine *e)
 	b->sync = SYNC_NONE;
 	b->zeros = 0;
 	b->n_carry = 0;
-	packets_reset(&b->packets);
+	packet_reader_reset(&b->packets);
 	return flush(b);
 }
 

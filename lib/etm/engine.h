@@ -80,16 +80,16 @@ struct engine_stats {
 
 struct engine;
 
-enum { ENGINE_ROOM = 64 << 10 };
+enum { ENGINE_RESERVE_MAX = 64 << 10 };
 
 struct engine_ops {
 	const char *name;
 	/* config is copied; memory and sink are too. -EOPNOTSUPP: this source is beyond it; -ENOMEM. */
 	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
 		    const struct element_sink *sink, struct engine **ret);
-	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_ROOM, where pushing them
-	 * costs less. */
-	void *(*room)(struct engine *e, size_t size);
+	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_RESERVE_MAX, where pushing
+	 * them costs less. */
+	void *(*reserve)(struct engine *e, size_t size);
 	/* Any chunking. Returns what the sink returned where that was negative; -ENOMEM. */
 	int (*push)(struct engine *e, const void *data, size_t size);
 	/* What comes next does not follow what was pushed. */
@@ -104,7 +104,7 @@ extern const struct engine_ops engine_opencsd;
 
 /* ETMv4 and ETE of A64. From push() and finish(), -EOPNOTSUPP: the processor went to AArch32, all before that is told.
  */
-extern const struct engine_ops engine_native;
+extern const struct engine_ops native_engine_ops;
 
 /* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */
 const char *opencsd_version(const char **ret_warning);

@@ -12,8 +12,8 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-flow.c \
 	lib/etm/native-fold.c \
 	lib/etm/native-memo.c \
-	lib/etm/native-out.c \
-	lib/etm/native-part.c lib/etm/native-part.h \
+	lib/etm/native-batch.c \
+	lib/etm/native-chunk.c lib/etm/native-chunk.h \
 	lib/etm/native-queue.c \
 	lib/etm/native-runs.c \
 	lib/etm/native-state.h \
@@ -25,5 +25,5 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/packet.c lib/etm/packet.h \
 	lib/etm/pool.c lib/etm/pool.h \
 	lib/etm/verify.c lib/etm/verify.h \
-	lib/etm/waste.c lib/etm/waste.h
+	lib/etm/filler.c lib/etm/filler.h
 lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)

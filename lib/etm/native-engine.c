@@ -1,4 +1,4 @@
-/* The native engine as an engine: every word of a batch is an element. */
+/* The native engine as an engine: every edge of a batch is an element. */
 #include <stdlib.h>
 
 #include "lib/base/util.h"
@@ -20,34 +20,34 @@ void native_read_batch(struct native_reader *r, const struct native_batch *batch
 
 static void read_event(struct native_reader *r, struct element *ret)
 {
-	uint64_t leads = r->batch->leads[r->event];
+	uint64_t successor = r->batch->successors[r->event];
 
 	*ret = r->batch->events[r->event++];
 	if (element_is_aside(ret))
 		return;
 	if (ret->kind == ELEM_RANGE)
-		ret->torn = r->next != NATIVE_NOWHERE && r->next != ret->range.start;
-	r->next = ret->kind == ELEM_RANGE ? leads : NATIVE_NOWHERE;
+		ret->torn = r->next != NATIVE_UNKNOWN && r->next != ret->range.start;
+	r->next = ret->kind == ELEM_RANGE ? successor : NATIVE_UNKNOWN;
 }
 
 /*
  * Of a range whose other fields are zero, or of the block before it. The code of a block is known; lib/etm/continuity.c
  * is the same without it.
  */
-static inline void read_block(struct native_reader *r, const struct block *b, bool taken, struct element *ret)
+static inline void read_block(struct native_reader *r, const struct basic_block *b, bool taken, struct element *ret)
 {
-	uint64_t leads[2] = { block_end(b), b->target };
+	uint64_t successors[2] = { block_end(b), b->target };
 
 	ret->instr = b->kind;
 	ret->sub = b->sub;
 	ret->taken = taken;
 	ret->conditional = b->conditional;
 	/* Without branches, which would often be predicted wrongly. */
-	ret->torn = ((r->next != b->start) & (r->next != NATIVE_NOWHERE)) | (b->always & !taken);
+	ret->torn = ((r->next != b->start) & (r->next != NATIVE_UNKNOWN)) | (b->always & !taken);
 	ret->range.start = b->start;
-	ret->range.end = leads[0];
+	ret->range.end = successors[0];
 	ret->range.count = b->count;
-	r->next = leads[taken];
+	r->next = successors[taken];
 }
 
 static const struct element any_range = { .kind = ELEM_RANGE, .isa = ISA_A64, .range.last_size = 4 };
@@ -55,20 +55,20 @@ static const struct element any_range = { .kind = ELEM_RANGE, .isa = ISA_A64, .r
 bool native_read(struct native_reader *r, struct element *ret)
 {
 	const struct native_batch *b = r->batch;
-	uint32_t word;
+	uint32_t edge;
 
 	if (r->at == b->n)
 		return false;
-	word = b->words[r->at];
-	if (word == NATIVE_EVENT) {
+	edge = b->edges[r->at];
+	if (edge == NATIVE_EVENT) {
 		read_event(r, ret);
-	} else if (word & NATIVE_CYCLES) {
+	} else if (edge & NATIVE_CYCLES) {
 		*ret = (struct element){ .kind = ELEM_CYCLES, .isa = ISA_A64, .has_cycles = true };
-		ret->cycles = word & ~NATIVE_CYCLES;
+		ret->cycles = edge & ~NATIVE_CYCLES;
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	} else {
 		*ret = any_range;
-		read_block(r, &b->blocks[word >> 1], word & 1, ret);
+		read_block(r, &b->blocks[edge_block(edge)], edge_taken(edge), ret);
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	}
 	r->at++;
@@ -84,15 +84,15 @@ static int on_batch(void *user, const struct native_batch *b)
 
 	native_read_batch(r, b);
 	while (r->at < b->n && rc >= 0) {
-		uint32_t word = b->words[r->at];
+		uint32_t edge = b->edges[r->at];
 
-		if (word & NATIVE_CYCLES) {
+		if (edge & NATIVE_CYCLES) {
 			native_read(r, &other);
 			rc = e->sink.element(e->sink.user, &other);
 			continue;
 		}
 		range.offset = b->offsets[r->at++];
-		read_block(r, &b->blocks[word >> 1], word & 1, &range);
+		read_block(r, &b->blocks[edge_block(edge)], edge_taken(edge), &range);
 		rc = e->sink.element(e->sink.user, &range);
 	}
 	return rc;
@@ -157,9 +157,9 @@ static int stopped(struct engine *e, int rc)
 	return told < 0 ? told : rc;
 }
 
-static void *engine_room(struct engine *e, size_t size)
+static void *engine_reserve(struct engine *e, size_t size)
 {
-	return e->workers ? native_workers_room(e->workers, size) : NULL;
+	return e->workers ? native_workers_reserve(e->workers, size) : NULL;
 }
 
 static int engine_push(struct engine *e, const void *data, size_t size)
@@ -186,10 +186,10 @@ static void engine_stats(const struct engine *e, struct engine_stats *ret)
 		native_stats(e->native, ret);
 }
 
-const struct engine_ops engine_native = {
+const struct engine_ops native_engine_ops = {
 	.name = "native",
 	.open = engine_open,
-	.room = engine_room,
+	.reserve = engine_reserve,
 	.push = engine_push,
 	.reset = engine_reset,
 	.finish = engine_finish,

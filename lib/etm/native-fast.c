@@ -14,18 +14,18 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 
 enum {
 	LOOKAHEAD = 16,           /* bytes that a packet and a look behind it take at most */
 	CYCLES_MAX = 8,           /* cycle counts that wait */
-	GROUP_WORDS = 96,         /* that a group of packets comes to at most; */
-	SLACK = GROUP_WORDS + 16, /* or calls, and some that do not count */
+	GROUP_EDGES = 96,         /* that a group of packets comes to at most; */
+	SLACK = GROUP_EDGES + 16, /* or calls, and some that do not count */
 	PUSHES = 8,
 };
 
 /* Where the loop stands; it is put back into the engine when the loop is left. */
-struct place {
+struct fast_state {
 	uint32_t at; /* the block where control is, or GONE */
 	size_t n;    /* words, or calls */
 	/* Of outlets that fold: */
@@ -41,7 +41,7 @@ static inline bool may_break(const struct native *e, int n)
 	return e->part && n > 0 && n <= e->entries && !e->stack[slot].block && e->stack[slot].open;
 }
 
-static bool begin(struct native *e, struct place *ret)
+static bool begin(struct native *e, struct fast_state *ret)
 {
 	if (e->part && e->part->slow)
 		return false;
@@ -55,16 +55,16 @@ static bool begin(struct native *e, struct place *ret)
 	if (!e->fold)
 		return true;
 	/* What is not settled yet comes first. */
-	if (e->mark != e->out.n || fold_words(e) < 0)
+	if (e->mark != e->out.n || native_fold_edges(e) < 0)
 		return false;
 	ret->last = e->fold->last;
 	ret->left = 0;
 	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & GONE) &&
-	    fold_torn(e, ret->last, e->blocks.list[ret->at].start))
+	    native_fold_torn(e, ret->last, e->blocks.list[ret->at].start))
 		ret->left = FOLD_TORN;
 	else if (e->sink.outlet == NATIVE_CALLS)
-		ret->left = e->fold->fresh ? FOLD_FRESH : fold_left(e, ret->last);
-	else if (ret->last && !(ret->last & 1 && e->blocks.list[ret->last >> 1].kind == INSTR_IBR))
+		ret->left = e->fold->fresh ? FOLD_FRESH : native_fold_left(e, ret->last);
+	else if (ret->last && !(edge_taken(ret->last) && e->blocks.list[edge_block(ret->last)].kind == INSTR_IBR))
 		ret->last = 0;
 	ret->instructions = e->fold->instructions;
 	ret->ranges = e->fold->ranges;
@@ -72,7 +72,7 @@ static bool begin(struct native *e, struct place *ret)
 	return true;
 }
 
-static void end(struct native *e, const struct place *p)
+static void end(struct native *e, const struct fast_state *p)
 {
 	if (!e->fold) {
 		e->out.n = p->n;
@@ -89,10 +89,10 @@ static void end(struct native *e, const struct place *p)
 		e->address = block_end(&e->blocks.list[p->at & ~GONE]);
 }
 
-/* 0: there is room for what one packet and those behind it come to. */
-static int make_room(struct native *e, struct place *p, size_t *settled)
+/* 0: there is capacity for what one packet and those behind it come to. */
+static int make_room(struct native *e, struct fast_state *p, size_t *settled)
 {
-	const size_t *room = e->fold ? &e->out.calls_room : &e->out.room;
+	const size_t *capacity = e->fold ? &e->out.calls_capacity : &e->out.capacity;
 	int rc;
 
 	if (e->fold) {
@@ -101,26 +101,27 @@ static int make_room(struct native *e, struct place *p, size_t *settled)
 		e->out.n = p->n;
 		e->mark = *settled;
 	}
-	if (*room < 2 * SLACK)
+	if (*capacity < 2 * SLACK)
 		return 1;
 	rc = native_flush(e);
 	*settled = e->mark;
 	p->n = e->fold ? e->out.n_calls : e->out.n;
-	return rc < 0 ? rc : *room - p->n < SLACK;
+	return rc < 0 ? rc : *capacity - p->n < SLACK;
 }
 
-static inline void copy_words(const struct memo *m, const struct entry *from, uint32_t *to)
+static inline void copy_edges(const struct native_memo *m, const struct memo_entry *from, uint32_t *to)
 {
 	/* All of them, whether or not they count: that is cheaper than to ask. */
 	if (__builtin_expect(!from->pooled, 1))
-		memcpy(to, from->words, ENTRY_WORDS * sizeof(*to));
+		memcpy(to, from->edges, ENTRY_EDGES * sizeof(*to));
 	else
-		memcpy(to, m->pool + from->words[0], from->n * sizeof(*to));
+		memcpy(to, m->pool + from->edges[0], from->n * sizeof(*to));
 }
 
-static inline void copy_calls(const struct memo *m, const struct entry *from, struct place *p, struct native_call *to)
+static inline void copy_calls(const struct native_memo *m, const struct memo_entry *from, struct fast_state *p,
+			      struct native_call *to)
 {
-	const uint32_t *call = from->pooled ? m->pool + from->words[ENTRY_CALLS] : from->words + ENTRY_CALLS;
+	const uint32_t *call = from->pooled ? m->pool + from->edges[ENTRY_CALLS] : from->edges + ENTRY_CALLS;
 
 	for (unsigned i = 0; i < from->n; i++, call += 3)
 		to[i] = (struct native_call){ call[0], call[1], p->instructions + call[2] };
@@ -128,34 +129,34 @@ static inline void copy_calls(const struct memo *m, const struct entry *from, st
 }
 
 /* What ran by an entry is told, in the outlet's way. */
-static inline __attribute__((always_inline)) int take_entry(struct native *e, struct place *p, struct entry *entry,
-							    const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int take_entry(struct native *e, struct fast_state *p,
+							    struct memo_entry *entry, const enum native_outlet outlet)
 {
 	int rc = 0;
 
-	if (outlet == NATIVE_WORDS) {
-		copy_words(e->memo, entry, e->out.words + p->n);
+	if (outlet == NATIVE_EDGES) {
+		copy_edges(e->memo, entry, e->out.edges + p->n);
 		p->n += entry->n;
 	} else if (outlet == NATIVE_CALLS) {
-		if (p->left != entry->words[2] || entry->words[2] >> 31)
+		if (p->left != entry->edges[2] || entry->edges[2] >> 31)
 			e->out.calls[p->n++] =
 			    (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
 						  p->instructions };
 		if (entry->n)
 			copy_calls(e->memo, entry, p, e->out.calls + p->n);
-		p->instructions += entry->words[0] >> ENTRY_RANGES_BITS;
-		p->ranges += entry->words[0] & ((1 << ENTRY_RANGES_BITS) - 1);
-		p->last = entry->words[1];
-		p->left = entry->words[3];
+		p->instructions += entry->edges[0] >> ENTRY_RANGES_BITS;
+		p->ranges += entry->edges[0] & ((1 << ENTRY_RANGES_BITS) - 1);
+		p->last = entry->edges[1];
+		p->left = entry->edges[3];
 	} else {
 		if (p->last)
-			rc = fold_edge(e, p->last, p->at);
-		p->last = entry->end & GONE ? 2 * (entry->end & ~GONE) + 1 : 0;
-		if (!++entry->words[0]) {
+			rc = native_fold_count_target(e, p->last, p->at);
+		p->last = entry->end & GONE ? make_edge(entry->end & ~GONE, true) : 0;
+		if (!++entry->edges[0]) {
 			/* It is 2^32 times now. */
-			entry->words[0] = UINT32_MAX;
-			rc = fold_count(e, entry);
-			entry->words[0] = 1;
+			entry->edges[0] = UINT32_MAX;
+			rc = native_fold_count_entry(e, entry);
+			entry->edges[0] = 1;
 		}
 	}
 	p->at = entry->end;
@@ -169,9 +170,9 @@ static inline uint32_t pop(struct native *e)
 
 	if (!e->entries)
 		return 0;
-	to = from                    ? e->blocks.next[2 * from]
+	to = from                    ? e->blocks.next[make_edge(from, false)]
 	     : e->stack[e->top].open ? 0
-				     : blocks_look(&e->blocks, e->stack[e->top].address);
+				     : blocks_cached(&e->blocks, e->stack[e->top].address);
 	if (!to)
 		return 0;
 	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
@@ -179,39 +180,39 @@ static inline uint32_t pop(struct native *e)
 	return to;
 }
 
-static inline void push(struct native *e, const struct entry *from)
+static inline void push(struct native *e, const struct memo_entry *from)
 {
 	for (unsigned i = 0; i < from->n_pushes; i++) {
 		e->top = (e->top + 1) % RETURN_STACK;
-		e->stack[e->top].block = from->words[ENTRY_WORDS - 1 - i];
+		e->stack[e->top].block = from->edges[ENTRY_EDGES - 1 - i];
 		e->entries = (uint8_t)MIN(e->entries + 1, RETURN_STACK);
 	}
 }
 
-static inline struct entry *look_up(const struct native *e, uint64_t key)
+static inline struct memo_entry *look_up(const struct native *e, uint64_t key)
 {
-	struct entry *entry = memo_slot(e->memo, key);
+	struct memo_entry *entry = native_memo_slot(e->memo, key);
 
 	if (__builtin_expect(entry->key == key, 1))
 		return entry;
-	entry = memo_second(e->memo, entry);
+	entry = native_memo_second(e->memo, entry);
 	return entry->key == key ? entry : NULL;
 }
 
-static inline int find_entry(struct native *e, uint64_t key, struct entry **ret)
+static inline int find_entry(struct native *e, uint64_t key, struct memo_entry **ret)
 {
 	*ret = look_up(e, key);
-	return *ret ? 0 : memo_learn(e, key, ret);
+	return *ret ? 0 : native_memo_learn(e, key, ret);
 }
 
 /*
  * What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one; *p says
  * nothing any more then, and p->at is 0.
  */
-static inline __attribute__((always_inline)) int take_rest(struct native *e, struct place *p, uint32_t rest,
+static inline __attribute__((always_inline)) int take_rest(struct native *e, struct fast_state *p, uint32_t rest,
 							   uint64_t offset, const enum native_outlet outlet)
 {
-	struct entry *entry = NULL;
+	struct memo_entry *entry = NULL;
 	int rc = 0;
 
 	while (rest) {
@@ -235,8 +236,8 @@ static inline __attribute__((always_inline)) int take_rest(struct native *e, str
 	rest >>= 8;
 	/* The bit above the newest atom is no atom. */
 	for (rc = 0; rest > 1 && rc == 0; rest >>= 1)
-		rc = flow_atom(e, rest & 1, offset);
-	if (outlet != NATIVE_WORDS && rc == 0)
+		rc = native_flow_atom(e, rest & 1, offset);
+	if (outlet != NATIVE_EDGES && rc == 0)
 		e->mark = e->out.n;
 	p->n = e->out.n;
 	p->at = 0;
@@ -249,11 +250,11 @@ static inline unsigned atoms_of(uint32_t rest)
 }
 
 /* Of outlets that fold: cycle counts that wait for the P0 element behind them. */
-static inline void settle_cycles(struct native *e, struct place *p, const enum native_outlet outlet)
+static inline void settle_cycles(struct native *e, struct fast_state *p, const enum native_outlet outlet)
 {
 	if (outlet == NATIVE_CALLS) {
 		for (size_t i = e->mark; i < e->out.n; i++)
-			e->out.calls[p->n++] = (struct native_call){ e->out.words[i], p->last, p->instructions };
+			e->out.calls[p->n++] = (struct native_call){ e->out.edges[i], p->last, p->instructions };
 		e->out.n = e->mark;
 	} else {
 		e->mark = e->fold->kept = e->out.n;
@@ -292,7 +293,7 @@ static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint3
 }
 
 /* The loop's own copy of the address history, with a block for each; a register each, and no vectors. */
-struct recent {
+struct fast_addresses {
 	uint64_t a0, a1, a2;
 	uint32_t b0, b1, b2;
 };
@@ -316,7 +317,7 @@ static inline unsigned count_atoms(const uint8_t *at, uint32_t *ret_word)
 }
 
 /* An atom is a word: of packets, and of what is left of the last one. */
-static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from,
+static inline void emit_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from,
 				size_t end)
 {
 	uint64_t *to = e->out.offsets + from;
@@ -336,20 +337,20 @@ static inline void tell_offsets(struct native *e, const uint8_t *at, unsigned pa
 }
 
 /* What ran by some packets. */
-struct walk {
-	uint32_t *words; /* room for GROUP_WORDS */
+struct fast_walk {
+	uint32_t *edges; /* capacity for GROUP_EDGES */
 	unsigned n, n_pushes;
 	uint32_t end, pushes[PUSHES];
 };
 
 /* False: it is not as easy as that. */
 static inline __attribute__((always_inline)) bool walk(const struct native *e, uint32_t from, const uint8_t *at,
-						       unsigned packets, struct walk *w, const bool stack,
+						       unsigned packets, struct fast_walk *w, const bool stack,
 						       const enum native_outlet outlet)
 {
 	const uint32_t *next = e->blocks.next;
-	const struct block *list = e->blocks.list, *b;
-	uint32_t here = from, word = 0;
+	const struct basic_block *list = e->blocks.list, *b;
+	uint32_t here = from, edge = 0;
 
 	w->n = w->n_pushes = 0;
 	for (unsigned i = 0; i < packets; i++) {
@@ -358,27 +359,27 @@ static inline __attribute__((always_inline)) bool walk(const struct native *e, u
 		for (unsigned left = atoms >> 24; left; left--, atoms >>= 1) {
 			if (!here)
 				return false;
-			word = 2 * here + (atoms & 1);
-			w->words[w->n++] = word;
-			here = next[word];
-			if (stack && word & 1 && list[word >> 1].link) {
+			edge = make_edge(here, atoms & 1);
+			w->edges[w->n++] = edge;
+			here = next[edge];
+			if (stack && edge_taken(edge) && list[edge_block(edge)].link) {
 				if (w->n_pushes == PUSHES)
 					return false;
-				w->pushes[w->n_pushes++] = word >> 1;
+				w->pushes[w->n_pushes++] = edge_block(edge);
 			}
 		}
 	}
 	w->end = here;
 	if (!here) {
-		b = &list[word >> 1];
-		if (b->missing || !(word & 1) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
+		b = &list[edge_block(edge)];
+		if (b->missing || !(edge_taken(edge)) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
 			return false;
-		w->end = word >> 1 | GONE;
+		w->end = edge_block(edge) | GONE;
 	}
-	for (unsigned i = 0; outlet != NATIVE_WORDS && i < w->n; i++) {
-		uint32_t block = w->words[i] >> 1;
+	for (unsigned i = 0; outlet != NATIVE_EDGES && i < w->n; i++) {
+		uint32_t block = edge_block(w->edges[i]);
 
-		if (block >= e->fold->room || (list[block].always && !(w->words[i] & 1)) ||
+		if (block >= e->fold->capacity || (list[block].always && !(edge_taken(w->edges[i]))) ||
 		    (outlet == NATIVE_CALLS && !e->fold->regions[2 * block]))
 			return false;
 	}
@@ -386,35 +387,35 @@ static inline __attribute__((always_inline)) bool walk(const struct native *e, u
 }
 
 /* It is told, in the outlet's way. */
-static inline __attribute__((always_inline)) int take_walk(struct native *e, struct place *p, const struct walk *w,
-							   const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int take_walk(struct native *e, struct fast_state *p,
+							   const struct fast_walk *w, const enum native_outlet outlet)
 {
-	const struct block *list = e->blocks.list;
+	const struct basic_block *list = e->blocks.list;
 	struct native_call *calls = e->out.calls;
 	int rc = 0;
 
-	if (outlet == NATIVE_WORDS) {
+	if (outlet == NATIVE_EDGES) {
 		p->n += w->n;
 	} else if (outlet == NATIVE_CALLS) {
 		for (unsigned i = 0; i < w->n; i++) {
-			uint32_t word = w->words[i], block = word >> 1, to = e->fold->regions[2 * block];
+			uint32_t edge = w->edges[i], block = edge_block(edge), to = e->fold->regions[2 * block];
 
 			if (p->left != to || to & FOLD_ALWAYS)
 				calls[p->n++] =
 				    (struct native_call){ p->last, block | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
 							  p->instructions };
 			p->instructions += list[block].count;
-			p->last = word;
-			p->left =
-			    e->fold->regions[2 * block + 1] | (fold_told(&list[block], word & 1) ? FOLD_ALWAYS : 0);
+			p->last = edge;
+			p->left = e->fold->regions[2 * block + 1] |
+				  (native_fold_is_call(&list[block], edge_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
 	} else {
 		if (p->last)
-			rc = fold_edge(e, p->last, p->at);
+			rc = native_fold_count_target(e, p->last, p->at);
 		for (unsigned i = 0; i < w->n; i++)
-			e->fold->counts[w->words[i]]++;
-		p->last = w->end & GONE ? 2 * (w->end & ~GONE) + 1 : 0;
+			e->fold->counts[w->edges[i]]++;
+		p->last = w->end & GONE ? make_edge(w->end & ~GONE, true) : 0;
 	}
 	for (unsigned i = 0; i < w->n_pushes; i++) {
 		e->top = (e->top + 1) % RETURN_STACK;
@@ -426,15 +427,15 @@ static inline __attribute__((always_inline)) int take_walk(struct native *e, str
 }
 
 /* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
-static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct place *p, const uint8_t *at,
+static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct fast_state *p, const uint8_t *at,
 							    size_t *settled, uint64_t offset, unsigned *ret_used,
 							    const bool stack, const bool offsets,
 							    const enum native_outlet outlet)
 {
-	uint32_t words[GROUP_WORDS], word, to;
-	struct walk w = { .words = outlet == NATIVE_WORDS ? e->out.words + p->n : words };
+	uint32_t edges[GROUP_EDGES], headers, to;
+	struct fast_walk w = { .edges = outlet == NATIVE_EDGES ? e->out.edges + p->n : edges };
 	size_t before = p->n;
-	struct entry *entry;
+	struct memo_entry *entry;
 	uint64_t key;
 	unsigned packets;
 	int rc;
@@ -445,21 +446,21 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 			return 1;
 		p->at = to;
 	}
-	packets = count_atoms(at, &word);
-	key = (uint64_t)p->at << 32 | word;
+	packets = count_atoms(at, &headers);
+	key = (uint64_t)p->at << 32 | headers;
 	entry = look_up(e, key);
 	if (__builtin_expect(!entry, 0)) {
-		if (!memo_tried(e->memo, key) && walk(e, p->at, at, packets, &w, stack, outlet)) {
+		if (!native_memo_tried(e->memo, key) && walk(e, p->at, at, packets, &w, stack, outlet)) {
 			*ret_used = packets;
-			if (outlet != NATIVE_WORDS && e->out.n != e->mark)
+			if (outlet != NATIVE_EDGES && e->out.n != e->mark)
 				settle_cycles(e, p, outlet);
 			rc = take_walk(e, p, &w, outlet);
 			if (offsets)
-				tell_offsets(e, at, packets, offset, before, p->n);
+				emit_offsets(e, at, packets, offset, before, p->n);
 			*settled = p->n;
 			return rc;
 		}
-		rc = memo_learn(e, key, &entry);
+		rc = native_memo_learn(e, key, &entry);
 		if (rc != 0)
 			return rc;
 	}
@@ -472,11 +473,11 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 	/* What has been folded cannot be taken back. */
 	if (stack && entry->rest && may_break(e, (int)atoms_of(entry->rest) - entry->n_pushes))
 		return 1;
-	if (stack && outlet != NATIVE_WORDS && entry->rest &&
+	if (stack && outlet != NATIVE_EDGES && entry->rest &&
 	    atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
 		return 1;
 	*ret_used = packets;
-	if (outlet != NATIVE_WORDS && e->out.n != e->mark)
+	if (outlet != NATIVE_EDGES && e->out.n != e->mark)
 		settle_cycles(e, p, outlet);
 	if (stack && entry->n_pushes)
 		push(e, entry);
@@ -489,24 +490,24 @@ static inline __attribute__((always_inline)) int take_atoms(struct native *e, st
 		rc = take_rest(e, p, entry->rest, offset + packets - 1, outlet);
 	}
 	if (offsets)
-		tell_offsets(e, at, packets, offset, before, p->n);
+		emit_offsets(e, at, packets, offset, before, p->n);
 	if (rc == 0)
 		*settled = p->n;
 	return rc;
 }
 
 /* An address where none was waited for: as the code has it, or not. */
-static __attribute__((noinline)) void note_torn(struct native *e, struct place *p, uint64_t address)
+static __attribute__((noinline)) void note_torn(struct native *e, struct fast_state *p, uint64_t address)
 {
-	if (fold_torn(e, p->last, address))
+	if (native_fold_torn(e, p->last, address))
 		p->left = FOLD_TORN;
 	else if (p->left == FOLD_TORN)
 		p->left = FOLD_FRESH;
 }
 
 /* An address packet; *ret_size 0: it is none, or not common. */
-static inline __attribute__((always_inline)) int take_address(struct native *e, struct place *p, const uint8_t *at,
-							      struct recent *r, size_t *ret_size,
+static inline __attribute__((always_inline)) int take_address(struct native *e, struct fast_state *p, const uint8_t *at,
+							      struct fast_addresses *r, size_t *ret_size,
 							      const enum native_outlet outlet)
 {
 	uint64_t address;
@@ -518,18 +519,18 @@ static inline __attribute__((always_inline)) int take_address(struct native *e, 
 		to = at[0] == 0x90 ? r->b0 : at[0] == 0x91 ? r->b1 : r->b2;
 		*ret_size = 1;
 	} else {
-		address = packet_common_address(at, r->a0, ret_size);
+		address = packet_parse_common_address(at, r->a0, ret_size);
 		if (!*ret_size)
 			return 0;
 	}
 	if (!to)
-		to = blocks_look(&e->blocks, address);
+		to = blocks_cached(&e->blocks, address);
 	if (__builtin_expect(!to, 0)) {
 		rc = blocks_full(&e->blocks) ? 1 : blocks_find(&e->blocks, address, &to);
 		if (rc != 0)
 			return rc;
 	}
-	*r = (struct recent){ address, r->a0, r->a1, to, r->b0, r->b1 };
+	*r = (struct fast_addresses){ address, r->a0, r->a1, to, r->b0, r->b1 };
 	if (outlet == NATIVE_CALLS && __builtin_expect(!(p->at & GONE), 0) && p->at != to)
 		note_torn(e, p, address);
 	p->at = to;
@@ -543,8 +544,8 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD, *last = NULL;
 	uint64_t *history = e->packets.history;
 	uint32_t *places = e->packets.places;
-	struct recent recent = { history[0], history[1], history[2], places[0], places[1], places[2] };
-	struct place p;
+	struct fast_addresses recent = { history[0], history[1], history[2], places[0], places[1], places[2] };
+	struct fast_state p;
 	size_t settled;
 	int rc = 0;
 
@@ -555,7 +556,8 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	while (at < limit) {
 		size_t size = 0;
 
-		if (__builtin_expect((outlet == NATIVE_WORDS ? e->out.room : e->out.calls_room) - p.n < SLACK, 0) &&
+		if (__builtin_expect((outlet == NATIVE_EDGES ? e->out.capacity : e->out.calls_capacity) - p.n < SLACK,
+				     0) &&
 		    outlet != NATIVE_COUNTS) {
 			rc = make_room(e, &p, &settled);
 			if (rc != 0)
@@ -580,10 +582,10 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 			size = read_cycles(e, at, &cycles);
 			if (offsets)
 				e->out.offsets[p.n] = offset + (uint64_t)(at - bytes);
-			if (size && outlet == NATIVE_WORDS)
-				e->out.words[p.n++] = NATIVE_CYCLES | cycles;
-			else if (size && e->out.n < e->out.room && e->out.n - e->mark < CYCLES_MAX)
-				e->out.words[e->out.n++] = NATIVE_CYCLES | cycles;
+			if (size && outlet == NATIVE_EDGES)
+				e->out.edges[p.n++] = NATIVE_CYCLES | cycles;
+			else if (size && e->out.n < e->out.capacity && e->out.n - e->mark < CYCLES_MAX)
+				e->out.edges[e->out.n++] = NATIVE_CYCLES | cycles;
 			else
 				size = 0;
 		}
@@ -594,7 +596,7 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	}
 	if (p.at)
 		end(e, &p);
-	if (outlet == NATIVE_WORDS)
+	if (outlet == NATIVE_EDGES)
 		e->mark = settled;
 	memcpy(history, (const uint64_t[]){ recent.a0, recent.a1, recent.a2 }, sizeof(e->packets.history));
 	memcpy(places, (const uint32_t[]){ recent.b0, recent.b1, recent.b2 }, sizeof(e->packets.places));
@@ -610,7 +612,7 @@ static inline __attribute__((always_inline)) int run_packets(struct native *e, c
 	return MIN(rc, 0);
 }
 
-int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used)
+int native_fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used)
 {
 	/* Each is a loop of its own, without what it does not need. */
 	switch (e->sink.outlet) {
@@ -620,12 +622,12 @@ int fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offs
 	case NATIVE_COUNTS:
 		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_COUNTS)
 				       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_COUNTS);
-	case NATIVE_WORDS:
+	case NATIVE_EDGES:
 		break;
 	}
 	if (e->sink.offsets)
-		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, true, NATIVE_WORDS)
-				       : run_packets(e, bytes, n, offset, ret_used, false, true, NATIVE_WORDS);
-	return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_WORDS)
-			       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_WORDS);
+		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, true, NATIVE_EDGES)
+				       : run_packets(e, bytes, n, offset, ret_used, false, true, NATIVE_EDGES);
+	return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_EDGES)
+			       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_EDGES);
 }

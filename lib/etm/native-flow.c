@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 
 static void lose_control(struct native *e)
 {
@@ -12,13 +12,13 @@ static void lose_control(struct native *e)
 	e->address = UINT64_MAX;
 }
 
-void flow_lost(struct native *e)
+void native_flow_lost(struct native *e)
 {
 	e->has_context = false;
 	lose_control(e);
 }
 
-void flow_address(struct native *e, uint64_t address)
+void native_flow_address(struct native *e, uint64_t address)
 {
 	e->address = address;
 	e->block = 0;
@@ -50,25 +50,25 @@ static int enter(struct native *e)
 	return MIN(rc, 0);
 }
 
-int flow_renew(struct native *e)
+int native_flow_renew(struct native *e)
 {
-	struct block last = { 0 };
-	int rc = e->fold ? fold_finish(e) : 0;
+	struct basic_block last = { 0 };
+	int rc = e->fold ? native_fold_finish(e) : 0;
 
 	if (rc == 0)
-		rc = memo_clear(e);
+		rc = native_memo_clear(e);
 	if (rc < 0)
 		return rc;
 	if (e->fold && e->fold->last)
-		last = e->blocks.list[e->fold->last >> 1];
+		last = e->blocks.list[edge_block(e->fold->last)];
 	leave_blocks(e);
 	blocks_clear(&e->blocks);
 	rc = enter(e);
 	/* What ran last is still to be told, when it is known where control came to. */
-	return rc == 0 && e->fold ? fold_renew(e, &last) : rc;
+	return rc == 0 && e->fold ? native_fold_renew(e, &last) : rc;
 }
 
-int flow_time(struct native *e, uint64_t time)
+int native_flow_time(struct native *e, uint64_t time)
 {
 	e->context.has_time = true;
 	e->context.time = time;
@@ -86,7 +86,7 @@ static uint8_t space_of(const struct packet_context *c)
 	return c->nonsecure ? normal[c->level] : secure[c->level];
 }
 
-int flow_context(struct native *e, const struct packet_context *c, uint64_t offset)
+int native_flow_context(struct native *e, const struct packet_context *c, uint64_t offset)
 {
 	struct element *to = &e->told;
 	int rc;
@@ -109,10 +109,10 @@ int flow_context(struct native *e, const struct packet_context *c, uint64_t offs
 	e->context.spaces = space_of(c);
 	e->has_context = true;
 	rc = enter(e);
-	return rc < 0 ? rc : out_event(e, to, offset);
+	return rc < 0 ? rc : native_batch_add_event(e, to, offset);
 }
 
-void flow_call(struct native *e, uint32_t block, uint64_t address)
+void native_flow_call(struct native *e, uint32_t block, uint64_t address)
 {
 	if (!e->return_stack || e->stack_waits)
 		return;
@@ -123,7 +123,7 @@ void flow_call(struct native *e, uint32_t block, uint64_t address)
 	e->entries = MIN(e->entries + 1, RETURN_STACK);
 }
 
-int flow_return(struct native *e)
+int native_flow_return(struct native *e)
 {
 	uint32_t from;
 	int rc = 0;
@@ -142,7 +142,7 @@ int flow_return(struct native *e)
 	if (!from) {
 		e->address = e->stack[e->top].address;
 	} else {
-		e->block = e->blocks.next[2 * from];
+		e->block = e->blocks.next[make_edge(from, false)];
 		if (!e->block)
 			rc = blocks_follow(&e->blocks, from, false, &e->block);
 	}
@@ -156,7 +156,7 @@ int flow_return(struct native *e)
 static int tell_range(struct native *e, uint64_t start, uint64_t end, const struct instr *last, uint64_t offset)
 {
 	struct element range = { .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true };
-	uint64_t leads = end;
+	uint64_t successor = end;
 
 	range.instr = last->kind;
 	range.sub = last->sub;
@@ -166,20 +166,20 @@ static int tell_range(struct native *e, uint64_t start, uint64_t end, const stru
 	range.range.count = (uint32_t)(end - start) / 4;
 	range.range.last_size = 4;
 	if (last->kind == INSTR_BR)
-		leads = end - 4 + (uint64_t)last->offset;
+		successor = end - 4 + (uint64_t)last->offset;
 	else if (last->kind == INSTR_IBR)
-		leads = NATIVE_NOWHERE;
-	return out_piece(e, &range, leads, offset);
+		successor = NATIVE_UNKNOWN;
+	return native_batch_add_range(e, &range, successor, offset);
 }
 
 static int tell_missing(struct native *e, uint64_t address, uint64_t offset)
 {
 	struct element missing = { .kind = ELEM_NO_IMAGE, .isa = ISA_A64, .address = address };
 
-	return out_event(e, &missing, offset);
+	return native_batch_add_event(e, &missing, offset);
 }
 
-static int end_of_code(struct native *e, const struct block *b, uint64_t offset)
+static int end_of_code(struct native *e, const struct basic_block *b, uint64_t offset)
 {
 	int rc = 0;
 
@@ -191,7 +191,7 @@ static int end_of_code(struct native *e, const struct block *b, uint64_t offset)
 	return rc < 0 ? rc : tell_missing(e, e->address, offset);
 }
 
-static int indirect(struct native *e, const struct block *b, uint64_t offset)
+static int indirect(struct native *e, const struct basic_block *b, uint64_t offset)
 {
 	struct element returned = { .kind = ELEM_EXCEPTION_RETURN, .isa = ISA_A64 };
 
@@ -199,16 +199,16 @@ static int indirect(struct native *e, const struct block *b, uint64_t offset)
 	e->address = block_end(b);
 	e->block = 0;
 	if (b->link)
-		flow_call(e, 0, e->address);
+		native_flow_call(e, 0, e->address);
 	/* ETE has no packet for it. */
-	return e->ete && b->sub == SUB_ERET ? out_event(e, &returned, offset) : 0;
+	return e->ete && b->sub == SUB_ERET ? native_batch_add_event(e, &returned, offset) : 0;
 }
 
-int flow_atom(struct native *e, bool taken, uint64_t offset)
+int native_flow_atom(struct native *e, bool taken, uint64_t offset)
 {
-	const struct block *b;
+	const struct basic_block *b;
 	uint32_t next;
-	int rc = flow_return(e);
+	int rc = native_flow_return(e);
 
 	if (rc != 0 || e->need || !e->has_context)
 		return rc;
@@ -219,14 +219,14 @@ int flow_atom(struct native *e, bool taken, uint64_t offset)
 	b = &e->blocks.list[e->block];
 	if (b->missing)
 		return end_of_code(e, b, offset);
-	rc = out_range(e, e->block, taken, offset);
+	rc = native_batch_add_edge(e, e->block, taken, offset);
 	if (rc < 0)
 		return rc;
 	if (taken && b->kind == INSTR_IBR)
 		return indirect(e, b, offset);
 	if (taken && b->link)
-		flow_call(e, e->block, 0);
-	next = e->blocks.next[2 * e->block + taken];
+		native_flow_call(e, e->block, 0);
+	next = e->blocks.next[make_edge(e->block, taken)];
 	if (!next)
 		rc = blocks_follow(&e->blocks, e->block, taken, &next);
 	if (rc == 0)
@@ -240,7 +240,7 @@ static int run_to(struct native *e, uint64_t end, uint64_t offset)
 	uint64_t start = e->address, at;
 	struct instr last = { 0 };
 	uint32_t op = 0;
-	int rc = blocks_reach(&e->blocks, start, end, &at);
+	int rc = blocks_extent(&e->blocks, start, end, &at);
 
 	if (rc == 0 && at != start)
 		rc = blocks_read(&e->blocks, at - 4, &op);
@@ -255,7 +255,7 @@ static int run_to(struct native *e, uint64_t end, uint64_t offset)
 	return tell_missing(e, at, offset);
 }
 
-int flow_exception(struct native *e, const struct p0 *p, const struct p0 *address, const struct p0 *context)
+int native_flow_exception(struct native *e, const struct p0 *p, const struct p0 *address, const struct p0 *context)
 {
 	struct element told = { .kind = ELEM_EXCEPTION, .isa = ISA_A64 };
 	int rc = 0;
@@ -268,13 +268,13 @@ int flow_exception(struct native *e, const struct p0 *p, const struct p0 *addres
 		e->address = address->value;
 		e->need = NEED_NOTHING;
 	} else if (address) {
-		rc = flow_return(e);
+		rc = native_flow_return(e);
 		if (e->block)
 			e->address = e->blocks.list[e->block].start;
 		e->block = 0;
 	}
 	if (rc == 0 && context)
-		rc = flow_context(e, &context->context, p->offset);
+		rc = native_flow_context(e, &context->context, p->offset);
 	if (rc == 0 && address && e->has_context && e->address < address->value)
 		rc = run_to(e, address->value, p->offset);
 	if (rc != 0)
@@ -283,19 +283,19 @@ int flow_exception(struct native *e, const struct p0 *p, const struct p0 *addres
 	told.exception.has_ret = true;
 	told.exception.ret = address ? address->value : 0;
 	told.exception.target = address && p->flag;
-	return out_event(e, &told, p->offset);
+	return native_batch_add_event(e, &told, p->offset);
 }
 
 /* Where control is, as far as it can be known. */
 static int arrive(struct native *e, uint64_t *ret)
 {
-	int rc = e->entries ? flow_return(e) : 0;
+	int rc = e->entries ? native_flow_return(e) : 0;
 
 	*ret = e->block ? e->blocks.list[e->block].start : e->address;
 	return rc;
 }
 
-int flow_q(struct native *e, const struct p0 *p, uint64_t address)
+int native_flow_q(struct native *e, const struct p0 *p, uint64_t address)
 {
 	struct element skipped = { .kind = ELEM_RANGE_NOPATH, .isa = ISA_A64 };
 	struct instr last = { 0 };
@@ -330,10 +330,10 @@ int flow_q(struct native *e, const struct p0 *p, uint64_t address)
 	skipped.range.start = start;
 	skipped.range.end = address;
 	skipped.range.count = p->number;
-	return out_event(e, &skipped, p->offset);
+	return native_batch_add_event(e, &skipped, p->offset);
 }
 
-int flow_source(struct native *e, const struct p0 *p)
+int native_flow_source(struct native *e, const struct p0 *p)
 {
 	uint64_t start;
 	struct instr last;
@@ -355,6 +355,6 @@ int flow_source(struct native *e, const struct p0 *p)
 	e->need = last.kind == INSTR_IBR ? NEED_TARGET : NEED_NOTHING;
 	e->address = last.kind == INSTR_BR ? p->value + (uint64_t)last.offset : p->value + 4;
 	if (last.link)
-		flow_call(e, 0, p->value + 4);
+		native_flow_call(e, 0, p->value + 4);
 	return rc;
 }

@@ -4,24 +4,24 @@
 
 #include "lib/base/array.h"
 #include "lib/base/util.h"
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 
-struct fold *fold_new(void)
+struct native_fold *native_fold_new(void)
 {
-	struct fold *f = calloc(1, sizeof(*f));
+	struct native_fold *f = calloc(1, sizeof(*f));
 
 	if (f)
-		f->leads = NATIVE_NOWHERE;
+		f->successor = NATIVE_UNKNOWN;
 	return f;
 }
 
-struct fold *fold_free(struct fold *f)
+struct native_fold *native_fold_free(struct native_fold *f)
 {
 	if (!f)
 		return NULL;
 	free(f->regions);
 	free(f->counts);
-	free(f->edges);
+	free(f->targets);
 	free(f);
 	return NULL;
 }
@@ -29,27 +29,27 @@ struct fold *fold_free(struct fold *f)
 /* As large as the blocks are. */
 static int fit(struct native *e)
 {
-	struct fold *f = e->fold;
-	uint32_t room = e->blocks.room;
+	struct native_fold *f = e->fold;
+	uint32_t capacity = e->blocks.capacity;
 	uint32_t *regions;
 	uint64_t *counts;
 
-	if (f->room >= room)
+	if (f->capacity >= capacity)
 		return 0;
 	if (e->sink.outlet == NATIVE_CALLS) {
-		regions = reallocarray(f->regions, room, 2 * sizeof(*regions));
+		regions = reallocarray(f->regions, capacity, 2 * sizeof(*regions));
 		if (!regions)
 			return -ENOMEM;
-		memset(regions + 2 * f->room, 0, 2 * (room - f->room) * sizeof(*regions));
+		memset(regions + 2 * f->capacity, 0, 2 * (capacity - f->capacity) * sizeof(*regions));
 		f->regions = regions;
 	} else {
-		counts = reallocarray(f->counts, room, 2 * sizeof(*counts));
+		counts = reallocarray(f->counts, capacity, 2 * sizeof(*counts));
 		if (!counts)
 			return -ENOMEM;
-		memset(counts + 2 * f->room, 0, 2 * (room - f->room) * sizeof(*counts));
+		memset(counts + 2 * f->capacity, 0, 2 * (capacity - f->capacity) * sizeof(*counts));
 		f->counts = counts;
 	}
-	f->room = room;
+	f->capacity = capacity;
 	return 0;
 }
 
@@ -64,7 +64,7 @@ static uint32_t region_at(struct native *e, uint64_t address)
 static const uint32_t *regions_of(struct native *e, uint32_t block)
 {
 	uint32_t *regions = &e->fold->regions[2 * block];
-	const struct block *b = &e->blocks.list[block];
+	const struct basic_block *b = &e->blocks.list[block];
 
 	if (!regions[0]) {
 		regions[0] = region_at(e, b->start);
@@ -77,67 +77,68 @@ static const uint32_t *regions_of(struct native *e, uint32_t block)
 	return regions;
 }
 
-uint32_t fold_left(struct native *e, uint32_t word)
+uint32_t native_fold_left(struct native *e, uint32_t edge)
 {
-	if (!word || fit(e) < 0)
+	if (!edge || fit(e) < 0)
 		return FOLD_FRESH;
-	return regions_of(e, word >> 1)[1] | (fold_told(&e->blocks.list[word >> 1], word & 1) ? FOLD_ALWAYS : 0);
+	return regions_of(e, edge_block(edge))[1] |
+	       (native_fold_is_call(&e->blocks.list[edge_block(edge)], edge_taken(edge)) ? FOLD_ALWAYS : 0);
 }
 
-bool fold_torn(const struct native *e, uint32_t last, uint64_t address)
+bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address)
 {
-	uint64_t leads = last ? native_leads(e->blocks.list, last) : e->fold->leads;
+	uint64_t successor = last ? native_successor(e->blocks.list, last) : e->fold->successor;
 
-	return leads != NATIVE_NOWHERE && leads != address;
+	return successor != NATIVE_UNKNOWN && successor != address;
 }
 
-static int add_call(struct native *e, uint32_t word, uint32_t to)
+static int add_call(struct native *e, uint32_t edge, uint32_t to)
 {
-	struct native_out *o = &e->out;
+	struct native_batch_builder *o = &e->out;
 
-	if (o->n_calls == o->calls_room && out_more_calls(e) < 0)
+	if (o->n_calls == o->calls_capacity && native_batch_grow_calls(e) < 0)
 		return -ENOMEM;
-	o->calls[o->n_calls++] = (struct native_call){ word, to, e->fold->instructions };
+	o->calls[o->n_calls++] = (struct native_call){ edge, to, e->fold->instructions };
 	return 0;
 }
 
-static size_t edge_slot(const struct native_count *edges, size_t room, uint32_t word, uint32_t to)
+static size_t target_slot(const struct native_count *targets, size_t capacity, uint32_t edge, uint32_t to)
 {
-	size_t i = (size_t)(((uint64_t)word << 32 | to) * 0x9e3779b97f4a7c15u >> 32) & (room - 1);
+	size_t i = (size_t)(((uint64_t)edge << 32 | to) * 0x9e3779b97f4a7c15u >> 32) & (capacity - 1);
 
-	while (edges[i].n && (edges[i].word != word || edges[i].to != to))
-		i = (i + 1) & (room - 1);
+	while (targets[i].n && (targets[i].edge != edge || targets[i].to != to))
+		i = (i + 1) & (capacity - 1);
 	return i;
 }
 
-static int grow_edges(struct fold *f)
+static int targets_grow(struct native_fold *f)
 {
-	size_t room = f->edges_room ? f->edges_room * 2 : 1024;
-	struct native_count *edges = calloc(room, sizeof(*edges));
+	size_t capacity = f->targets_capacity ? f->targets_capacity * 2 : 1024;
+	struct native_count *targets = calloc(capacity, sizeof(*targets));
 
-	if (!edges)
+	if (!targets)
 		return -ENOMEM;
-	for (size_t i = 0; i < f->edges_room; i++)
-		if (f->edges[i].n)
-			edges[edge_slot(edges, room, f->edges[i].word, f->edges[i].to)] = f->edges[i];
-	free(f->edges);
-	f->edges = edges;
-	f->edges_room = room;
+	for (size_t i = 0; i < f->targets_capacity; i++)
+		if (f->targets[i].n)
+			targets[target_slot(targets, capacity, f->targets[i].edge, f->targets[i].to)] = f->targets[i];
+	free(f->targets);
+	f->targets = targets;
+	f->targets_capacity = capacity;
 	return 0;
 }
 
-int fold_edge(struct native *e, uint32_t word, uint32_t to)
+int native_fold_count_target(struct native *e, uint32_t edge, uint32_t to)
 {
-	struct fold *f = e->fold;
-	struct native_count *edge;
+	struct native_fold *f = e->fold;
+	struct native_count *target;
 
-	if (2 * f->n_edges >= f->edges_room && grow_edges(f) < 0)
+	if (2 * f->n_targets >= f->targets_capacity && targets_grow(f) < 0)
 		return -ENOMEM;
-	edge = &f->edges[edge_slot(f->edges, f->edges_room, word, to)];
-	f->n_edges += !edge->n;
-	edge->word = word;
-	edge->to = to;
-	edge->n++;
+	target = &f->targets[target_slot(f->targets, f->targets_capacity, edge, to)];
+	f->n_targets += !target->n;
+	target->edge = edge;
+	target->to = to;
+	target->n++;
 	return 0;
 }
 
@@ -147,42 +148,42 @@ static bool is_counted(const struct native *e)
 	return e->sink.outlet == NATIVE_COUNTS && !(e->part && e->part->slow);
 }
 
-static int fold_block(struct native *e, uint32_t word)
+static int fold_block(struct native *e, uint32_t edge)
 {
-	const struct block *b = &e->blocks.list[word >> 1];
-	struct fold *f = e->fold;
+	const struct basic_block *b = &e->blocks.list[edge_block(edge)];
+	struct native_fold *f = e->fold;
 	int rc = fit(e);
 
 	if (rc < 0)
 		return rc;
 	if (is_counted(e)) {
 		if (f->last && is_indirect(e, f->last))
-			rc = fold_edge(e, f->last, word >> 1);
-		f->counts[word]++;
+			rc = native_fold_count_target(e, f->last, edge_block(edge));
+		f->counts[edge]++;
 	} else if (e->sink.outlet == NATIVE_CALLS) {
-		uint32_t left = fold_left(e, f->last), to = regions_of(e, word >> 1)[0];
-		bool torn = fold_torn(e, f->last, b->start) || (b->always && !(word & 1));
+		uint32_t left = native_fold_left(e, f->last), to = regions_of(e, edge_block(edge))[0];
+		bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !(edge_taken(edge)));
 
 		if (left != to || to & FOLD_ALWAYS || torn || f->fresh)
-			rc = add_call(e, f->last, word >> 1 | (torn ? NATIVE_TORN : 0));
+			rc = add_call(e, f->last, edge_block(edge) | (torn ? NATIVE_TORN : 0));
 		f->instructions += b->count;
 		f->ranges++;
 		f->fresh = false;
 	}
-	f->last = word;
+	f->last = edge;
 	return rc;
 }
 
-static int fold_event(struct native *e, uint32_t word)
+static int fold_event(struct native *e, uint32_t edge)
 {
-	struct fold *f = e->fold;
+	struct native_fold *f = e->fold;
 	struct element *event = NULL;
 	uint32_t block;
 	int rc = 0;
 
 	if (e->sink.outlet == NATIVE_CALLS)
-		rc = add_call(e, word, f->last);
-	if (word != NATIVE_EVENT)
+		rc = add_call(e, edge, f->last);
+	if (edge != NATIVE_EVENT)
 		return rc;
 	event = &e->out.events[f->events];
 	e->out.ranges[f->events] = f->ranges;
@@ -191,89 +192,89 @@ static int fold_event(struct native *e, uint32_t word)
 	if (element_is_aside(event))
 		return rc;
 	if (event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_CALLS)
-		event->torn = fold_torn(e, f->last, event->range.start);
+		event->torn = native_fold_torn(e, f->last, event->range.start);
 	/* A piece of a block may be where an indirect branch went, too. */
 	if (rc == 0 && event->kind == ELEM_RANGE && is_counted(e) && f->last && is_indirect(e, f->last)) {
 		rc = blocks_find(&e->blocks, event->range.start, &block);
 		if (rc == 0)
-			rc = fold_edge(e, f->last, block);
+			rc = native_fold_count_target(e, f->last, block);
 	}
 	if (event->kind == ELEM_RANGE)
 		f->instructions += event->range.count;
-	f->leads = event->kind == ELEM_RANGE ? e->out.leads[f->events - 1] : NATIVE_NOWHERE;
+	f->successor = event->kind == ELEM_RANGE ? e->out.successors[f->events - 1] : NATIVE_UNKNOWN;
 	f->last = 0;
 	return rc;
 }
 
-/* Of the settled words, events and cycles stay where somebody is told of them. */
-int fold_words(struct native *e)
+/* Of the settled edges, events and cycles stay where somebody is told of them. */
+int native_fold_edges(struct native *e)
 {
-	struct native_out *o = &e->out;
+	struct native_batch_builder *o = &e->out;
 	size_t kept = e->fold->kept;
 	int rc = 0;
 
 	for (size_t i = kept; i < e->mark && rc == 0; i++) {
-		if (!(o->words[i] & NATIVE_CYCLES)) {
-			rc = fold_block(e, o->words[i]);
+		if (!(o->edges[i] & NATIVE_CYCLES)) {
+			rc = fold_block(e, o->edges[i]);
 			continue;
 		}
-		rc = fold_event(e, o->words[i]);
+		rc = fold_event(e, o->edges[i]);
 		if (e->sink.outlet == NATIVE_COUNTS)
-			o->words[kept++] = o->words[i];
+			o->edges[kept++] = o->edges[i];
 	}
 	if (o->n > e->mark)
-		memmove(o->words + kept, o->words + e->mark, (o->n - e->mark) * sizeof(*o->words));
+		memmove(o->edges + kept, o->edges + e->mark, (o->n - e->mark) * sizeof(*o->edges));
 	o->n -= e->mark - kept;
 	e->mark = e->fold->kept = kept;
 	return rc;
 }
 
 /*
- * An entry's words as calls: what was executed and in how many blocks, the last word, where the first one is and where
+ * An entry's edges as calls: what was executed and in how many blocks, the last edge, where the first one is and where
  * the last one is left; then of each call from where, to where, and what was executed before.
  */
-int fold_entry(struct native *e, struct entry *to, uint32_t *words, unsigned *n_words)
+int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n_edges)
 {
 	uint32_t calls[3 * 96], instructions = 0, left = 0, here;
 	unsigned n = 0;
 
 	if (fit(e) < 0)
 		return -ENOMEM;
-	for (unsigned i = 0; i < *n_words; i++) {
-		here = regions_of(e, words[i] >> 1)[0];
+	for (unsigned i = 0; i < *n_edges; i++) {
+		here = regions_of(e, edge_block(edges[i]))[0];
 		if (i && (left != here || here & FOLD_ALWAYS)) {
-			calls[n++] = words[i - 1];
-			calls[n++] = words[i] >> 1;
+			calls[n++] = edges[i - 1];
+			calls[n++] = edge_block(edges[i]);
 			calls[n++] = instructions;
 		}
-		instructions += e->blocks.list[words[i] >> 1].count;
-		left = fold_left(e, words[i]);
+		instructions += e->blocks.list[edge_block(edges[i])].count;
+		left = native_fold_left(e, edges[i]);
 	}
-	to->words[0] = instructions << ENTRY_RANGES_BITS | *n_words;
-	to->words[1] = words[*n_words - 1];
-	to->words[2] = regions_of(e, words[0] >> 1)[0];
-	to->words[3] = left;
+	to->edges[0] = instructions << ENTRY_RANGES_BITS | *n_edges;
+	to->edges[1] = edges[*n_edges - 1];
+	to->edges[2] = regions_of(e, edge_block(edges[0]))[0];
+	to->edges[3] = left;
 	to->n = (uint8_t)(n / 3);
-	memcpy(words, calls, n * sizeof(*calls));
-	*n_words = n;
+	memcpy(edges, calls, n * sizeof(*calls));
+	*n_edges = n;
 	return 0;
 }
 
-int fold_count(struct native *e, const struct entry *entry)
+int native_fold_count_entry(struct native *e, const struct memo_entry *entry)
 {
-	const uint32_t *words = entry->pooled ? e->memo->pool + entry->words[1] : entry->words + 1;
-	int rc = entry->key && entry->words[0] ? fit(e) : 0;
+	const uint32_t *edges = entry->pooled ? e->memo->pool + entry->edges[1] : entry->edges + 1;
+	int rc = entry->key && entry->edges[0] ? fit(e) : 0;
 
 	if (!entry->key || rc < 0)
 		return rc;
-	for (unsigned i = 0; i < entry->n && entry->words[0]; i++)
-		e->fold->counts[words[i]] += entry->words[0];
+	for (unsigned i = 0; i < entry->n && entry->edges[0]; i++)
+		e->fold->counts[edges[i]] += entry->edges[0];
 	return 0;
 }
 
-static int add_count(struct native_count **list, size_t *n, size_t *room, struct native_count count)
+static int add_count(struct native_count **list, size_t *n, size_t *capacity, struct native_count count)
 {
-	int rc = array_room(*list, *n, room);
+	int rc = array_room(*list, *n, capacity);
 
 	if (rc < 0)
 		return rc;
@@ -281,46 +282,46 @@ static int add_count(struct native_count **list, size_t *n, size_t *room, struct
 	return 0;
 }
 
-int fold_finish(struct native *e)
+int native_fold_finish(struct native *e)
 {
 	_cleanup_free_ struct native_count *list = NULL;
-	struct fold *f = e->fold;
+	struct native_fold *f = e->fold;
 	struct native_batch batch = { .blocks = e->blocks.list };
-	size_t n = 0, room = 0;
-	int rc = e->sink.outlet == NATIVE_COUNTS ? memo_clear(e) : 0;
+	size_t n = 0, capacity = 0;
+	int rc = e->sink.outlet == NATIVE_COUNTS ? native_memo_clear(e) : 0;
 
 	if (e->sink.outlet != NATIVE_COUNTS || rc < 0)
 		return rc;
-	for (uint32_t i = 2; i < 2 * MIN(f->room, e->blocks.n) && rc == 0; i++)
+	for (uint32_t i = 2; i < 2 * MIN(f->capacity, e->blocks.n) && rc == 0; i++)
 		if (f->counts[i])
-			rc = add_count(&list, &n, &room, (struct native_count){ i, 0, f->counts[i] });
-	for (size_t i = 0; i < f->edges_room && rc == 0; i++)
-		if (f->edges[i].n)
-			rc = add_count(&list, &n, &room, f->edges[i]);
+			rc = add_count(&list, &n, &capacity, (struct native_count){ i, 0, f->counts[i] });
+	for (size_t i = 0; i < f->targets_capacity && rc == 0; i++)
+		if (f->targets[i].n)
+			rc = add_count(&list, &n, &capacity, f->targets[i]);
 	if (rc < 0)
 		return rc;
-	if (f->room)
-		memset(f->counts, 0, 2 * f->room * sizeof(*f->counts));
-	if (f->edges_room)
-		memset(f->edges, 0, f->edges_room * sizeof(*f->edges));
-	f->n_edges = 0;
+	if (f->capacity)
+		memset(f->counts, 0, 2 * f->capacity * sizeof(*f->counts));
+	if (f->targets_capacity)
+		memset(f->targets, 0, f->targets_capacity * sizeof(*f->targets));
+	f->n_targets = 0;
 	batch.counts = list;
 	batch.n_counts = n;
 	return n ? MIN(e->sink.batch(e->sink.user, &batch), 0) : 0;
 }
 
-int fold_renew(struct native *e, const struct block *last)
+int native_fold_renew(struct native *e, const struct basic_block *last)
 {
-	struct fold *f = e->fold;
+	struct native_fold *f = e->fold;
 	uint32_t number;
 	int rc;
 
 	if (f->regions)
-		memset(f->regions, 0, 2 * f->room * sizeof(*f->regions));
+		memset(f->regions, 0, 2 * f->capacity * sizeof(*f->regions));
 	if (!f->last)
 		return 0;
 	rc = blocks_adopt(&e->blocks, last, &number);
 	if (rc == 0)
-		f->last = 2 * number + (f->last & 1);
+		f->last = make_edge(number, edge_taken(f->last));
 	return rc;
 }

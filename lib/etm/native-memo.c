@@ -9,7 +9,7 @@
 enum {
 	GROUP = 4, /* packets at once */
 	ATOMS_MAX = 24 * GROUP,
-	WORDS_MAX = 3 * ATOMS_MAX,
+	EDGES_MAX = 3 * ATOMS_MAX,
 	PUSHES = 4,
 	BITS_FIRST = 12,  /* entries, as powers of two: of what runs little, */
 	BITS_SECOND = 15, /* of what is worth a huge page */
@@ -18,13 +18,13 @@ enum {
 	POOL_MAX = 1 << 20,
 };
 
-static struct entry *new_entries(unsigned bits)
+static struct memo_entry *new_entries(unsigned bits)
 {
-	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct entry))
-				  : huge_map(sizeof(struct entry) << bits);
+	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct memo_entry))
+				  : huge_map(sizeof(struct memo_entry) << bits);
 }
 
-static void free_entries(struct entry *entries, unsigned bits)
+static void free_entries(struct memo_entry *entries, unsigned bits)
 {
 	if (bits < BITS_SECOND)
 		free(entries);
@@ -32,31 +32,31 @@ static void free_entries(struct entry *entries, unsigned bits)
 		huge_unmap(entries, sizeof(*entries) << bits);
 }
 
-struct memo *memo_new(void)
+struct native_memo *native_memo_new(void)
 {
-	struct memo *m = calloc(1, sizeof(*m));
+	struct native_memo *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	m->bits = BITS_FIRST;
 	m->entries = new_entries(m->bits);
 	m->tried = calloc((size_t)1 << MEMO_TRIED_BITS, sizeof(*m->tried));
-	return m->entries && m->tried ? m : memo_free(m);
+	return m->entries && m->tried ? m : native_memo_free(m);
 }
 
-int memo_clear(struct native *e)
+int native_memo_clear(struct native *e)
 {
-	struct memo *m = e->memo;
+	struct native_memo *m = e->memo;
 	int rc = 0;
 
 	for (size_t i = 0; e->sink.outlet == NATIVE_COUNTS && rc == 0 && i < (size_t)1 << m->bits; i++)
-		rc = fold_count(e, &m->entries[i]);
+		rc = native_fold_count_entry(e, &m->entries[i]);
 	memset(m->entries, 0, sizeof(*m->entries) << m->bits);
 	m->n_pool = 0;
 	return rc;
 }
 
-struct memo *memo_free(struct memo *m)
+struct native_memo *native_memo_free(struct native_memo *m)
 {
 	if (!m)
 		return NULL;
@@ -67,14 +67,14 @@ struct memo *memo_free(struct memo *m)
 	return NULL;
 }
 
-static int put(struct native *e, struct memo *m, const struct entry *entry, struct entry **ret)
+static int put(struct native *e, struct native_memo *m, const struct memo_entry *entry, struct memo_entry **ret)
 {
-	struct entry *to = memo_slot(m, entry->key), *second = memo_second(m, to);
+	struct memo_entry *to = native_memo_slot(m, entry->key), *second = native_memo_second(m, to);
 	int rc = 0;
 
 	if (to->key) {
 		if (e->sink.outlet == NATIVE_COUNTS)
-			rc = fold_count(e, second);
+			rc = native_fold_count_entry(e, second);
 		*second = *to;
 	}
 	*to = *entry;
@@ -83,8 +83,8 @@ static int put(struct native *e, struct memo *m, const struct entry *entry, stru
 }
 
 /* Atoms that are to be walked: of packets, or of what is left of one. */
-struct run {
-	uint32_t word;  /* packets, or the low half of a key of a rest */
+struct memo_atoms {
+	uint32_t edge;  /* packets, or the low half of a key of a rest */
 	uint32_t atoms; /* of the packet at hand */
 	unsigned n_atoms, packet;
 };
@@ -95,13 +95,13 @@ static uint32_t rest_of(uint32_t atoms, unsigned n)
 	return n ? ((1u << n) | (atoms & ((1u << n) - 1))) << 8 : 0;
 }
 
-static bool next_packet(struct run *r)
+static bool next_packet(struct memo_atoms *r)
 {
-	uint32_t header = r->packet < GROUP ? r->word >> (8 * r->packet) & 0xff : 0;
+	uint32_t header = r->packet < GROUP ? r->edge >> (8 * r->packet) & 0xff : 0;
 
 	if (r->packet == 0 && header == 0) {
-		r->n_atoms = 31 - (unsigned)__builtin_clz(r->word >> 8);
-		r->atoms = r->word >> 8 & ((1u << r->n_atoms) - 1);
+		r->n_atoms = 31 - (unsigned)__builtin_clz(r->edge >> 8);
+		r->atoms = r->edge >> 8 & ((1u << r->n_atoms) - 1);
 		r->packet = GROUP;
 		return true;
 	}
@@ -114,21 +114,21 @@ static bool next_packet(struct run *r)
 }
 
 /* What is learnt. */
-struct lesson {
-	uint32_t words[WORDS_MAX], pushes[PUSHES];
+struct memo_draft {
+	uint32_t edges[EDGES_MAX], pushes[PUSHES];
 	unsigned n;
 };
 
 /* One atom more; 1: it cannot be remembered what happens. */
-static int walk_atom(struct native *e, struct entry *to, struct lesson *l, bool taken)
+static int walk_atom(struct native *e, struct memo_entry *to, struct memo_draft *l, bool taken)
 {
-	const struct block *b = &e->blocks.list[to->end];
+	const struct basic_block *b = &e->blocks.list[to->end];
 	uint32_t next;
 	int rc = 0;
 
 	if (b->missing || (e->ete && b->sub == SUB_ERET) || (e->fold && b->always && !taken))
 		return 1;
-	l->words[l->n++] = 2 * to->end + taken;
+	l->edges[l->n++] = make_edge(to->end, taken);
 	if (taken && b->link && e->return_stack) {
 		if (to->n_pushes == PUSHES)
 			return 1;
@@ -138,7 +138,7 @@ static int walk_atom(struct native *e, struct entry *to, struct lesson *l, bool 
 		to->end |= GONE;
 		return 0;
 	}
-	next = e->blocks.next[2 * to->end + taken];
+	next = e->blocks.next[make_edge(to->end, taken)];
 	if (!next)
 		rc = blocks_follow(&e->blocks, to->end, taken, &next);
 	to->end = next;
@@ -147,47 +147,47 @@ static int walk_atom(struct native *e, struct entry *to, struct lesson *l, bool 
 
 static int make_room(struct native *e)
 {
-	struct memo *m = e->memo;
-	uint32_t room = m->pool_room ? m->pool_room * 2 : POOL_FIRST, *pool;
+	struct native_memo *m = e->memo;
+	uint32_t capacity = m->pool_capacity ? m->pool_capacity * 2 : POOL_FIRST, *pool;
 
-	if (m->pool_room - m->n_pool >= WORDS_MAX)
+	if (m->pool_capacity - m->n_pool >= EDGES_MAX)
 		return 0;
-	if (room > POOL_MAX)
-		return memo_clear(e);
-	pool = reallocarray(m->pool, room, sizeof(*pool));
+	if (capacity > POOL_MAX)
+		return native_memo_clear(e);
+	pool = reallocarray(m->pool, capacity, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
 	m->pool = pool;
-	m->pool_room = room;
+	m->pool_capacity = capacity;
 	return 0;
 }
 
 /* Words go behind the first ones of the entry, and before the calls; or to the pool. */
-static int put_words(struct native *e, struct entry *to, const struct lesson *l, unsigned first)
+static int put_edges(struct native *e, struct memo_entry *to, const struct memo_draft *l, unsigned first)
 {
-	struct memo *m = e->memo;
+	struct native_memo *m = e->memo;
 	int rc = 0;
 
-	if (first + l->n + to->n_pushes > ENTRY_WORDS) {
+	if (first + l->n + to->n_pushes > ENTRY_EDGES) {
 		rc = make_room(e);
 		to->pooled = true;
-		to->words[first] = m->n_pool;
-		memcpy(m->pool + m->n_pool, l->words, l->n * sizeof(*l->words));
+		to->edges[first] = m->n_pool;
+		memcpy(m->pool + m->n_pool, l->edges, l->n * sizeof(*l->edges));
 		m->n_pool += l->n;
 	} else {
-		memcpy(to->words + first, l->words, l->n * sizeof(*l->words));
+		memcpy(to->edges + first, l->edges, l->n * sizeof(*l->edges));
 	}
 	for (unsigned i = 0; i < to->n_pushes; i++)
-		to->words[ENTRY_WORDS - 1 - i] = l->pushes[i];
+		to->edges[ENTRY_EDGES - 1 - i] = l->pushes[i];
 	return rc;
 }
 
 /* The table is as small as what runs allows, half of it at most in use: it is cold at first, and so are the caches. */
 static int grow(struct native *e)
 {
-	struct memo *m = e->memo, bigger = *m;
+	struct native_memo *m = e->memo, bigger = *m;
 	size_t n = (size_t)1 << m->bits;
-	struct entry *placed;
+	struct memo_entry *placed;
 	int rc = 0;
 
 	if (++m->misses < n / 2 || m->bits == BITS_LAST)
@@ -206,11 +206,11 @@ static int grow(struct native *e)
 	return rc;
 }
 
-int memo_learn(struct native *e, uint64_t key, struct entry **ret)
+int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
 {
-	struct entry new = { .key = key, .end = (uint32_t)(key >> 32) };
-	struct run run = { .word = (uint32_t)key };
-	struct lesson l;
+	struct memo_entry new = { .key = key, .end = (uint32_t)(key >> 32) };
+	struct memo_atoms run = { .edge = (uint32_t)key };
+	struct memo_draft l;
 	unsigned first = e->sink.outlet == NATIVE_CALLS ? ENTRY_CALLS : e->sink.outlet == NATIVE_COUNTS ? 1 : 0;
 	int rc = blocks_full(&e->blocks);
 
@@ -228,10 +228,10 @@ int memo_learn(struct native *e, uint64_t key, struct entry **ret)
 	new.used = (uint8_t)run.packet;
 	new.n = (uint8_t)l.n;
 	if (rc == 0 && e->sink.outlet == NATIVE_CALLS)
-		rc = fold_entry(e, &new, l.words, &l.n);
+		rc = native_fold_entry(e, &new, l.edges, &l.n);
 	if (rc == 0)
 		rc = grow(e);
 	if (rc == 0)
-		rc = put_words(e, &new, &l, first);
+		rc = put_edges(e, &new, &l, first);
 	return rc == 0 ? put(e, e->memo, &new, ret) : rc;
 }

@@ -10,13 +10,13 @@
 
 static struct p0 *at(struct native *e, size_t i)
 {
-	return &e->queue[(e->first + i) & (e->queue_room - 1)];
+	return &e->queue[(e->first + i) & (e->queue_capacity - 1)];
 }
 
 static int grow(struct native *e)
 {
-	size_t room = e->queue_room ? e->queue_room * 2 : 64;
-	struct p0 *queue = reallocarray(NULL, room, sizeof(*queue));
+	size_t capacity = e->queue_capacity ? e->queue_capacity * 2 : 64;
+	struct p0 *queue = reallocarray(NULL, capacity, sizeof(*queue));
 
 	if (!queue)
 		return -ENOMEM;
@@ -24,7 +24,7 @@ static int grow(struct native *e)
 		queue[i] = *at(e, i);
 	free(e->queue);
 	e->queue = queue;
-	e->queue_room = room;
+	e->queue_capacity = capacity;
 	e->first = 0;
 	return 0;
 }
@@ -35,7 +35,7 @@ static int add(struct native *e, const struct p0 *p)
 
 	if (e->n_queue == QUEUE_MAX)
 		return NATIVE_BAD;
-	if (e->n_queue == e->queue_room)
+	if (e->n_queue == e->queue_capacity)
 		rc = grow(e);
 	if (rc < 0)
 		return rc;
@@ -46,23 +46,23 @@ static int add(struct native *e, const struct p0 *p)
 
 static void take_first(struct native *e)
 {
-	e->first = (e->first + 1) & (e->queue_room - 1);
+	e->first = (e->first + 1) & (e->queue_capacity - 1);
 	e->n_queue--;
 }
 
-void queue_clear(struct native *e)
+void native_queue_clear(struct native *e)
 {
 	e->first = e->n_queue = 0;
 	e->depth = 0;
 	e->pending = false;
 }
 
-int queue_put(struct native *e, const struct p0 *list, size_t n)
+int native_queue_append(struct native *e, const struct p0 *list, size_t n)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		rc = e->n_queue == e->queue_room ? grow(e) : 0;
+		rc = e->n_queue == e->queue_capacity ? grow(e) : 0;
 		if (rc == 0)
 			*at(e, e->n_queue++) = list[i];
 	}
@@ -77,11 +77,11 @@ static bool is_p0(const struct p0 *p)
 static int tell_time(struct native *e, const struct p0 *p)
 {
 	struct element told = { .kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = p->value };
-	int rc = flow_time(e, p->value);
+	int rc = native_flow_time(e, p->value);
 
 	told.has_cycles = e->config.configr & 1u << 4;
 	told.cycles = p->cycles;
-	return rc == 0 && e->timestamps ? out_event(e, &told, p->offset) : rc;
+	return rc == 0 && e->timestamps ? native_batch_add_event(e, &told, p->offset) : rc;
 }
 
 /* Of what is no P0 element, what is told whether or not anything was executed. */
@@ -113,13 +113,13 @@ static int tell_lasting(struct native *e, const struct p0 *p)
 	default:
 		return 0;
 	}
-	return out_event(e, &told, p->offset);
+	return native_batch_add_event(e, &told, p->offset);
 }
 
 static int tell_transaction(struct native *e, const struct p0 *p)
 {
-	return out_event(e, &(struct element){ .kind = ELEM_TRANSACTION, .isa = ISA_A64, .value = p->number },
-			 p->offset);
+	return native_batch_add_event(
+	    e, &(struct element){ .kind = ELEM_TRANSACTION, .isa = ISA_A64, .value = p->number }, p->offset);
 }
 
 static int tell_trace_on(struct native *e, const struct p0 *p)
@@ -129,7 +129,7 @@ static int tell_trace_on(struct native *e, const struct p0 *p)
 	told.reason = e->overflow ? REASON_OVERFLOW : REASON_BEGIN;
 	e->overflow = false;
 	e->entries = 0;
-	return out_event(e, &told, p->offset);
+	return native_batch_add_event(e, &told, p->offset);
 }
 
 /* An exception has its address, and maybe a context before it, behind it. */
@@ -140,7 +140,7 @@ static int commit_exception(struct native *e)
 
 	take_first(e);
 	if (p.level)
-		return flow_exception(e, &p, NULL, NULL);
+		return native_flow_exception(e, &p, NULL, NULL);
 	if (e->n_queue && at(e, 0)->kind == P0_CONTEXT) {
 		has_context = at(e, 0)->context.updated;
 		context = *at(e, 0);
@@ -150,7 +150,7 @@ static int commit_exception(struct native *e)
 		return NATIVE_BAD;
 	address = *at(e, 0);
 	take_first(e);
-	return flow_exception(e, &p, &address, has_context ? &context : NULL);
+	return native_flow_exception(e, &p, &address, has_context ? &context : NULL);
 }
 
 static int commit_q(struct native *e)
@@ -160,7 +160,7 @@ static int commit_q(struct native *e)
 
 	take_first(e);
 	if (p.flag)
-		return flow_q(e, &p, address);
+		return native_flow_q(e, &p, address);
 	if (e->n_queue && at(e, 0)->kind == P0_CONTEXT) {
 		context = *at(e, 0);
 		take_first(e);
@@ -173,7 +173,7 @@ static int commit_q(struct native *e)
 		*at(e, 0) = context;
 	else
 		take_first(e);
-	return flow_q(e, &p, address);
+	return native_flow_q(e, &p, address);
 }
 
 static int commit_atoms(struct native *e, uint32_t *n)
@@ -186,7 +186,7 @@ static int commit_atoms(struct native *e, uint32_t *n)
 
 		p->number >>= 1;
 		p->n_atoms--;
-		rc = flow_atom(e, taken, p->offset);
+		rc = native_flow_atom(e, taken, p->offset);
 		(*n)--;
 	}
 	if (!p->n_atoms)
@@ -220,17 +220,17 @@ static int commit_first(struct native *e, uint32_t *n)
 	take_first(e);
 	switch ((enum p0_kind)p.kind) {
 	case P0_SOURCE:
-		return flow_source(e, &p);
+		return native_flow_source(e, &p);
 	case P0_TRACE_ON:
 		return tell_trace_on(e, &p);
 	case P0_EXCEPTION_RETURN:
 		told.kind = ELEM_EXCEPTION_RETURN;
-		return out_event(e, &told, p.offset);
+		return native_batch_add_event(e, &told, p.offset);
 	case P0_ADDRESS:
-		flow_address(e, p.value);
+		native_flow_address(e, p.value);
 		return 0;
 	case P0_CONTEXT:
-		return p.context.updated ? flow_context(e, &p.context, p.offset) : 0;
+		return p.context.updated ? native_flow_context(e, &p.context, p.offset) : 0;
 	case P0_INFO:
 		e->stack_waits = true;
 		e->entries = 0;
@@ -253,12 +253,12 @@ static int commit(struct native *e, uint32_t n)
 		rc = e->n_queue ? commit_first(e, &n) : NATIVE_BAD;
 		/* A context goes out at once, with what came before it. */
 		if (context && rc == 0)
-			out_settle(e);
+			native_batch_commit(e);
 	}
 	if (rc != 0)
 		return rc;
 	e->depth -= wanted;
-	out_settle(e);
+	native_batch_commit(e);
 	return 0;
 }
 
@@ -329,11 +329,11 @@ static int discard(struct native *e)
 		take_first(e);
 		rc = tell_lasting(e, &p);
 	}
-	queue_clear(e);
-	flow_lost(e);
+	native_queue_clear(e);
+	native_flow_lost(e);
 	e->sync = SYNC_LOST;
 	e->lost = e->overflow ? REASON_OVERFLOW : REASON_DISCARD;
-	out_settle(e);
+	native_batch_commit(e);
 	return rc;
 }
 
@@ -430,7 +430,7 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 	return add(e, &new);
 }
 
-int queue_packet(struct native *e, const struct packet *p)
+int native_queue_packet(struct native *e, const struct packet *p)
 {
 	uint32_t commits = p->commit, added = 0;
 	int rc;
@@ -451,7 +451,7 @@ int queue_packet(struct native *e, const struct packet *p)
 	return rc == 0 && p->mispredict ? mispredict(e) : rc;
 }
 
-int queue_info(struct native *e, const struct packet *p)
+int native_queue_info(struct native *e, const struct packet *p)
 {
 	int rc = 0;
 
@@ -467,7 +467,7 @@ int queue_info(struct native *e, const struct packet *p)
 }
 
 /* What came before the first element of which nobody knows whether it was executed. */
-int queue_end(struct native *e)
+int native_queue_finish(struct native *e)
 {
 	int rc = 0;
 

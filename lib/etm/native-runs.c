@@ -12,7 +12,7 @@ static int tell(struct native_runs *r, const struct element *e)
 	return r->sink.element(r->sink.user, e);
 }
 
-static void begin(struct native_runs *r, const struct block *b, bool torn, uint64_t instructions)
+static void begin(struct native_runs *r, const struct basic_block *b, bool torn, uint64_t instructions)
 {
 	r->run = (struct element){
 		.kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start
@@ -37,10 +37,11 @@ static int tell_many(struct native_runs *r, uint64_t *n)
 	return rc;
 }
 
-/* It ended with that word; ranges: so many have not been told. */
-static int end(struct native_runs *r, const struct block *blocks, uint32_t word, uint64_t instructions, uint64_t ranges)
+/* It ended with that edge; ranges: so many have not been told. */
+static int end(struct native_runs *r, const struct basic_block *blocks, uint32_t edge, uint64_t instructions,
+	       uint64_t ranges)
 {
-	const struct block *b = &blocks[word >> 1];
+	const struct basic_block *b = &blocks[edge_block(edge)];
 	uint64_t n = instructions - r->since;
 	int rc = 0;
 
@@ -51,7 +52,7 @@ static int end(struct native_runs *r, const struct block *blocks, uint32_t word,
 	r->run.offset = ranges;
 	r->run.instr = b->kind;
 	r->run.sub = b->sub;
-	r->run.taken = word & 1;
+	r->run.taken = edge_taken(edge);
 	r->run.conditional = b->conditional;
 	r->run.range.end = block_end(b);
 	r->run.range.count = (uint32_t)n;
@@ -84,7 +85,7 @@ static int tell_event(struct native_runs *r, const struct native_batch *b, const
 
 int native_runs_stop(struct native_runs *r, const struct native *e)
 {
-	const struct fold *f = e->fold;
+	const struct native_fold *f = e->fold;
 	uint64_t ranges = r->told;
 
 	r->told = f->ranges;
@@ -100,15 +101,15 @@ int native_runs_batch(struct native_runs *r, const struct native_batch *b)
 	for (size_t i = 0; i < b->n_calls && rc >= 0; i++) {
 		const struct native_call *c = &b->calls[i];
 
-		if (c->word == NATIVE_EVENT) {
+		if (c->edge == NATIVE_EVENT) {
 			rc = tell_event(r, b, c, event++);
-		} else if (c->word & NATIVE_CYCLES) {
-			cycles.cycles = c->word & ~NATIVE_CYCLES;
+		} else if (c->edge & NATIVE_CYCLES) {
+			cycles.cycles = c->edge & ~NATIVE_CYCLES;
 			rc = tell_cycles(r, &cycles);
 		} else {
 			uint64_t instructions = c->instructions + b->instructions;
 
-			rc = end(r, b->blocks, c->word, instructions, 0);
+			rc = end(r, b->blocks, c->edge, instructions, 0);
 			begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, instructions);
 		}
 	}

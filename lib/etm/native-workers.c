@@ -1,6 +1,6 @@
 /*
  * A source's bytes, decoded by several threads: cut at synchronisation packets into parts, each of which is decoded on
- * its own (native-part.h), and stitched in order by an engine that goes over all that the parts do not tell: on the
+ * its own (native-chunk.h), and stitched in order by an engine that goes over all that the parts do not tell: on the
  * thread that pushes. A part that nobody has begun when it comes to it that engine decodes at once, which costs the
  * least.
  *
@@ -13,7 +13,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 #include "lib/etm/pool.h"
 
 enum {
@@ -30,15 +30,15 @@ enum {
 #define KEPT_MAX ((size_t)96 << 20)
 
 /* An engine that decodes parts, one at a time; what they gave names its blocks. */
-struct helper {
+struct chunk_engine {
 	struct native *native;
-	struct native_part *part;
-	struct out_room *rooms; /* that nothing is in */
-	unsigned users;         /* parts that are not stitched yet, and the list of helpers */
-	struct helper *next;
+	struct native_chunk *part;
+	struct native_buffer *buffers; /* that nothing is in */
+	unsigned users;                /* parts that are not stitched yet, and the list of helpers */
+	struct chunk_engine *next;
 };
 
-struct part {
+struct worker_chunk {
 	struct native_workers *of;
 	struct pool_job job;
 	struct buf bytes;
@@ -47,8 +47,8 @@ struct part {
 	bool given; /* and not taken back */
 	bool done;
 	int error;
-	struct helper *helper;
-	struct native_part native;
+	struct chunk_engine *helper;
+	struct native_chunk native;
 };
 
 struct native_workers {
@@ -61,14 +61,14 @@ struct native_workers {
 	struct pool *pool;
 	pthread_mutex_t lock; /* of what follows, and of parts' done */
 	pthread_cond_t changed;
-	struct helper **idle;
+	struct chunk_engine **idle;
 	unsigned n_idle, n_helpers, most;
-	struct helper *worn; /* whose counts are to be told */
-	size_t kept;         /* bytes that wait */
-	size_t part;         /* bytes of one, at least, and each is decoded on its own; 0: as is good */
+	struct chunk_engine *worn; /* whose counts are to be told */
+	size_t kept;               /* bytes that wait */
+	size_t part;               /* bytes of one, at least, and each is decoded on its own; 0: as is good */
 	/* The pushing thread's: */
-	struct part *parts; /* a ring, the last of which is being filled */
-	unsigned first, n, room;
+	struct worker_chunk *parts; /* a ring, the last of which is being filled */
+	unsigned first, n, capacity;
 	size_t searched; /* of the last one */
 	uint64_t bytes;
 };
@@ -103,36 +103,36 @@ static int open_native(struct native_workers *w, const struct native_sink *sink,
 }
 
 /* With the lock held. */
-static void drop_helper(struct helper *h)
+static void drop_helper(struct chunk_engine *h)
 {
 	if (!h || --h->users)
 		return;
 	native_close(h->native);
-	out_rooms_free(h->rooms);
+	native_batch_buffers_free(h->buffers);
 	free(h);
 }
 
 /* With the lock held; those that were used last are in the processor's caches still. */
-static void give_back(struct helper *h, struct out_room **rooms)
+static void give_back(struct chunk_engine *h, struct native_buffer **buffers)
 {
-	struct out_room **last = rooms;
+	struct native_buffer **last = buffers;
 
 	while (*last)
 		last = &(*last)->next;
-	*last = h->rooms;
-	h->rooms = *rooms;
-	*rooms = NULL;
+	*last = h->buffers;
+	h->buffers = *buffers;
+	*buffers = NULL;
 }
 
-static struct helper *new_helper(struct native_workers *w)
+static struct chunk_engine *new_helper(struct native_workers *w)
 {
 	struct native_sink sink = w->sink;
-	struct helper *h = calloc(1, sizeof(*h));
+	struct chunk_engine *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
 	h->users = 1;
-	sink.batch = part_batch;
+	sink.batch = native_chunk_batch;
 	sink.region_user = sink.region_user ? sink.region_user : sink.user;
 	sink.user = &h->part;
 	if (open_native(w, &sink, &h->native) < 0) {
@@ -144,9 +144,9 @@ static struct helper *new_helper(struct native_workers *w)
 }
 
 /* One that is idle, or a new one in place of what should hold no more. NULL: none can be had. */
-static struct helper *take_helper(struct native_workers *w, struct part *p)
+static struct chunk_engine *take_helper(struct native_workers *w, struct worker_chunk *p)
 {
-	struct helper *h = NULL;
+	struct chunk_engine *h = NULL;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->n_idle && w->n_helpers == w->most)
@@ -155,7 +155,7 @@ static struct helper *take_helper(struct native_workers *w, struct part *p)
 		h = w->idle[--w->n_idle];
 	else
 		w->n_helpers++;
-	if (h && blocks_worn(&h->native->blocks)) {
+	if (h && blocks_nearly_full(&h->native->blocks)) {
 		if (w->sink.outlet == NATIVE_COUNTS) {
 			h->next = w->worn;
 			w->worn = h;
@@ -165,8 +165,8 @@ static struct helper *take_helper(struct native_workers *w, struct part *p)
 		h = NULL;
 	}
 	if (h) {
-		p->native.spare = h->rooms;
-		h->rooms = NULL;
+		p->native.spare = h->buffers;
+		h->buffers = NULL;
 	}
 	pthread_mutex_unlock(&w->lock);
 	return h ? h : new_helper(w);
@@ -174,13 +174,13 @@ static struct helper *take_helper(struct native_workers *w, struct part *p)
 
 static void run_part(void *user)
 {
-	struct part *p = user;
+	struct worker_chunk *p = user;
 	struct native_workers *w = p->of;
-	struct helper *h = take_helper(w, p);
+	struct chunk_engine *h = take_helper(w, p);
 
 	if (h) {
 		h->part = &p->native;
-		p->error = native_part_decode(h->native, &p->native, p->bytes.data, p->bytes.size, p->begin);
+		p->error = native_chunk_decode(h->native, &p->native, p->bytes.data, p->bytes.size, p->begin);
 	}
 	pthread_mutex_lock(&w->lock);
 	if (h) {
@@ -197,14 +197,14 @@ static void run_part(void *user)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static struct part *part_at(struct native_workers *w, unsigned i)
+static struct worker_chunk *part_at(struct native_workers *w, unsigned i)
 {
-	return &w->parts[(w->first + i) % w->room];
+	return &w->parts[(w->first + i) % w->capacity];
 }
 
 /* What the stretch between two marks gave, with the counters of what came before it. */
-static int tell_stretch(struct native_workers *w, const struct native_part *p, const struct part_mark *from,
-			const struct part_mark *to, const struct native_place *here)
+static int tell_stretch(struct native_workers *w, const struct native_chunk *p, const struct chunk_checkpoint *from,
+			const struct chunk_checkpoint *to, const struct native_checkpoint *here)
 {
 	const struct native_batch *batches = (const struct native_batch *)p->batches.data;
 	uint64_t instructions = here->instructions - from->place.instructions,
@@ -222,7 +222,8 @@ static int tell_stretch(struct native_workers *w, const struct native_part *p, c
 }
 
 /* The place at the end of a stretch for who was here at its beginning. */
-static void close_place(struct native_place *end, const struct native_place *begin, const struct native_place *here)
+static void close_place(struct native_checkpoint *end, const struct native_checkpoint *begin,
+			const struct native_checkpoint *here)
 {
 	unsigned own = 0, n = 0;
 
@@ -240,7 +241,7 @@ static void close_place(struct native_place *end, const struct native_place *beg
 	end->ranges += here->ranges - begin->ranges;
 }
 
-static int push_to(struct native_workers *w, const struct part *p, size_t *at, size_t to)
+static int push_to(struct native_workers *w, const struct worker_chunk *p, size_t *at, size_t to)
 {
 	int rc = to > *at ? native_push(w->native, p->bytes.data + *at, to - *at) : 0;
 
@@ -249,11 +250,11 @@ static int push_to(struct native_workers *w, const struct part *p, size_t *at, s
 }
 
 /* 1: the stretch that begins at this mark is told; *at is where it ended. */
-static int take_stretch(struct native_workers *w, const struct part *p, const struct part_mark *mark,
-			const struct part_mark *marks_end, size_t *at)
+static int take_stretch(struct native_workers *w, const struct worker_chunk *p, const struct chunk_checkpoint *mark,
+			const struct chunk_checkpoint *marks_end, size_t *at)
 {
-	const struct part_mark *end = mark;
-	struct native_place here, there;
+	const struct chunk_checkpoint *end = mark;
+	struct native_checkpoint here, there;
 	int rc;
 
 	while (end < marks_end && !end->ends)
@@ -262,7 +263,7 @@ static int take_stretch(struct native_workers *w, const struct part *p, const st
 	    (w->sink.outlet == NATIVE_COUNTS && !mark->counted))
 		return 0;
 	rc = push_to(w, p, at, mark->at);
-	if (rc < 0 || !native_place_take(w->native, &here) || !native_place_same(&here, &mark->place))
+	if (rc < 0 || !native_checkpoint_take(w->native, &here) || !native_checkpoint_same(&here, &mark->place))
 		return rc;
 	rc = tell_stretch(w, &p->native, mark, end, &here);
 	if (rc < 0)
@@ -270,7 +271,7 @@ static int take_stretch(struct native_workers *w, const struct part *p, const st
 	there = end->place;
 	close_place(&there, &mark->place, &here);
 	*at = end->at;
-	rc = native_place_put(w->native, &there);
+	rc = native_checkpoint_restore(w->native, &there);
 	return rc < 0 ? rc : 1;
 }
 
@@ -286,7 +287,8 @@ static int take_off(void *user, const struct native_batch *b)
 }
 
 /* What a part counted from one place of it to another is of no use. */
-static int uncount(struct native_workers *w, const struct part *p, const struct part_mark *from, size_t to)
+static int uncount(struct native_workers *w, const struct worker_chunk *p, const struct chunk_checkpoint *from,
+		   size_t to)
 {
 	struct native_sink sink = w->sink;
 	int rc = 0;
@@ -297,12 +299,12 @@ static int uncount(struct native_workers *w, const struct part *p, const struct 
 	sink.user = w;
 	if (!w->off)
 		rc = open_native(w, &sink, &w->off);
-	return rc < 0 ? rc : native_part_again(w->off, &from->place, p->bytes.data + from->at, to - from->at);
+	return rc < 0 ? rc : native_chunk_recount(w->off, &from->place, p->bytes.data + from->at, to - from->at);
 }
 
 /* Of a stretch, what came before the mark that was taken, and behind its end; taken NULL: all of it. */
-static int uncount_stretch(struct native_workers *w, const struct part *p, const struct part_mark *first,
-			   const struct part_mark *end, const struct part_mark *taken)
+static int uncount_stretch(struct native_workers *w, const struct worker_chunk *p, const struct chunk_checkpoint *first,
+			   const struct chunk_checkpoint *end, const struct chunk_checkpoint *taken)
 {
 	int rc;
 
@@ -314,10 +316,10 @@ static int uncount_stretch(struct native_workers *w, const struct part *p, const
 	return rc == 0 && taken ? uncount(w, p, end, end->stop) : rc;
 }
 
-static int stitch(struct native_workers *w, struct part *p)
+static int stitch(struct native_workers *w, struct worker_chunk *p)
 {
-	const struct part_mark *marks = (const struct part_mark *)p->native.marks.data;
-	const struct part_mark *end = marks + p->native.marks.size / sizeof(*marks), *taken, *m, *next;
+	const struct chunk_checkpoint *marks = (const struct chunk_checkpoint *)p->native.marks.data;
+	const struct chunk_checkpoint *end = marks + p->native.marks.size / sizeof(*marks), *taken, *m, *next;
 	size_t at = 0;
 	int rc = p->error;
 
@@ -339,14 +341,14 @@ static int tell_counts(struct native_workers *w, struct native *e)
 {
 	e->sink.batch = w->sink.batch;
 	e->sink.user = w->sink.user;
-	return fold_finish(e);
+	return native_fold_finish(e);
 }
 
 static int tell_worn(struct native_workers *w)
 {
 	int rc = 0;
 
-	for (struct helper *h; rc == 0;) {
+	for (struct chunk_engine *h; rc == 0;) {
 		pthread_mutex_lock(&w->lock);
 		h = w->worn;
 		if (h)
@@ -368,25 +370,25 @@ static int tell_all_counts(struct native_workers *w)
 	int rc = tell_worn(w);
 
 	for (unsigned i = 0; i < w->n_idle && rc == 0; i++) {
-		struct helper *h = w->idle[i];
+		struct chunk_engine *h = w->idle[i];
 
 		rc = tell_counts(w, h->native);
-		h->native->sink.batch = part_batch;
+		h->native->sink.batch = native_chunk_batch;
 		h->native->sink.user = &h->part;
 	}
-	return rc == 0 && w->off ? fold_finish(w->off) : rc;
+	return rc == 0 && w->off ? native_fold_finish(w->off) : rc;
 }
 
-static void clear_part(struct native_workers *w, struct part *p)
+static void clear_part(struct native_workers *w, struct worker_chunk *p)
 {
 	pthread_mutex_lock(&w->lock);
 	w->kept -= p->native.kept;
 	if (p->helper)
-		give_back(p->helper, &p->native.rooms);
+		give_back(p->helper, &p->native.buffers);
 	drop_helper(p->helper);
 	pthread_mutex_unlock(&w->lock);
-	native_part_done(&p->native);
-	p->native = (struct native_part){ 0 };
+	native_chunk_done(&p->native);
+	p->native = (struct native_chunk){ 0 };
 	p->helper = NULL;
 	p->alone = p->given = p->done = false;
 	p->error = 0;
@@ -394,12 +396,12 @@ static void clear_part(struct native_workers *w, struct part *p)
 }
 
 /* Nobody will begin it any more; who has begun it ends it. */
-static void take_back(struct native_workers *w, struct part *p)
+static void take_back(struct native_workers *w, struct worker_chunk *p)
 {
-	p->given = p->given && !pool_take_back(w->pool, &p->job);
+	p->given = p->given && !pool_withdraw(w->pool, &p->job);
 }
 
-static void wait_for(struct native_workers *w, const struct part *p)
+static void wait_for(struct native_workers *w, const struct worker_chunk *p)
 {
 	pthread_mutex_lock(&w->lock);
 	while (p->given && !p->done)
@@ -410,7 +412,7 @@ static void wait_for(struct native_workers *w, const struct part *p)
 /* The oldest part, which is whole. */
 static int take_first(struct native_workers *w)
 {
-	struct part *p = part_at(w, 0);
+	struct worker_chunk *p = part_at(w, 0);
 	int rc;
 
 	if (!w->part)
@@ -422,18 +424,18 @@ static int take_first(struct native_workers *w)
 	if (rc < 0)
 		w->native->error = rc;
 	clear_part(w, p);
-	w->first = (w->first + 1) % w->room;
+	w->first = (w->first + 1) % w->capacity;
 	w->n--;
 	return rc;
 }
 
 static bool is_ready(struct native_workers *w)
 {
-	const struct part *p = part_at(w, 0);
+	const struct worker_chunk *p = part_at(w, 0);
 	bool ready;
 
 	pthread_mutex_lock(&w->lock);
-	ready = !p->given || p->done || w->n == w->room || w->kept > KEPT_MAX;
+	ready = !p->given || p->done || w->n == w->capacity || w->kept > KEPT_MAX;
 	pthread_mutex_unlock(&w->lock);
 	return ready;
 }
@@ -441,18 +443,18 @@ static bool is_ready(struct native_workers *w)
 /* synced: it begins with a synchronisation packet; else nobody knows where packets begin. */
 static void begin_part(struct native_workers *w, bool synced)
 {
-	struct part *p = part_at(w, w->n++);
+	struct worker_chunk *p = part_at(w, w->n++);
 
 	p->begin = w->bytes;
 	p->alone = synced;
 	w->searched = 0;
 }
 
-static void give(struct native_workers *w, struct part *p)
+static void give(struct native_workers *w, struct worker_chunk *p)
 {
 	p->given = p->alone;
 	if (p->alone)
-		pool_give(w->pool, &p->job);
+		pool_submit(w->pool, &p->job);
 }
 
 /* The last part is whole; synced: the next one begins with a synchronisation packet. */
@@ -468,7 +470,7 @@ static int end_part(struct native_workers *w, bool synced)
 	return rc;
 }
 
-static size_t part_size(const struct native_workers *w, const struct part *p)
+static size_t part_size(const struct native_workers *w, const struct worker_chunk *p)
 {
 	/* What nobody can decode on its own is short. */
 	if (!p->alone)
@@ -480,7 +482,7 @@ static size_t part_size(const struct native_workers *w, const struct part *p)
 }
 
 /* Where the last part ends; SIZE_MAX: not yet. */
-static size_t find_end(struct native_workers *w, const struct part *p)
+static size_t find_end(struct native_workers *w, const struct worker_chunk *p)
 {
 	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
 	size_t from = MAX(w->searched, part_size(w, p));
@@ -496,7 +498,7 @@ static size_t find_end(struct native_workers *w, const struct part *p)
 
 static int cut(struct native_workers *w)
 {
-	struct part *p = part_at(w, w->n - 1);
+	struct worker_chunk *p = part_at(w, w->n - 1);
 	size_t end = find_end(w, p), rest;
 	const uint8_t *from;
 	int rc;
@@ -517,10 +519,11 @@ static int cut(struct native_workers *w)
 	return rc < 0 ? rc : 1;
 }
 
-uint8_t *native_workers_room(struct native_workers *w, size_t size)
+uint8_t *native_workers_reserve(struct native_workers *w, size_t size)
 {
-	return w->native->error < 0 || !w->n || size > ENGINE_ROOM ? NULL
-								   : buf_room(&part_at(w, w->n - 1)->bytes, size);
+	return w->native->error < 0 || !w->n || size > ENGINE_RESERVE_MAX
+		   ? NULL
+		   : buf_room(&part_at(w, w->n - 1)->bytes, size);
 }
 
 int native_workers_push(struct native_workers *w, const void *data, size_t size)
@@ -529,7 +532,7 @@ int native_workers_push(struct native_workers *w, const void *data, size_t size)
 	int rc = w->native->error;
 
 	for (size_t n; rc == 0 && size; bytes += n, size -= n) {
-		struct part *p = part_at(w, w->n - 1);
+		struct worker_chunk *p = part_at(w, w->n - 1);
 
 		n = size;
 		if (bytes == p->bytes.data + p->bytes.size) {
@@ -549,7 +552,7 @@ int native_workers_push(struct native_workers *w, const void *data, size_t size)
 /* All that was pushed. */
 static int drain(struct native_workers *w)
 {
-	struct part *p = part_at(w, w->n - 1);
+	struct worker_chunk *p = part_at(w, w->n - 1);
 	int rc = 0;
 
 	w->bytes = p->begin + p->bytes.size;
@@ -586,8 +589,8 @@ void native_workers_stats(const struct native_workers *w, struct engine_stats *r
 {
 	native_stats(w->native, ret);
 	if (w->n)
-		ret->bytes = w->parts[(w->first + w->n - 1) % w->room].begin +
-			     w->parts[(w->first + w->n - 1) % w->room].bytes.size;
+		ret->bytes = w->parts[(w->first + w->n - 1) % w->capacity].begin +
+			     w->parts[(w->first + w->n - 1) % w->capacity].bytes.size;
 }
 
 const struct native *native_workers_native(const struct native_workers *w)
@@ -604,11 +607,11 @@ struct native_workers *native_workers_close(struct native_workers *w)
 		wait_for(w, part_at(w, i));
 		clear_part(w, part_at(w, i));
 	}
-	for (unsigned i = 0; w->parts && i < w->room; i++)
+	for (unsigned i = 0; w->parts && i < w->capacity; i++)
 		buf_done(&w->parts[i].bytes);
 	for (unsigned i = 0; i < w->n_idle; i++)
 		drop_helper(w->idle[i]);
-	for (struct helper *h = w->worn, *next; h; h = next) {
+	for (struct chunk_engine *h = w->worn, *next; h; h = next) {
 		next = h->next;
 		drop_helper(h);
 	}
@@ -642,15 +645,15 @@ int native_workers_open(const struct engine_config *config, const struct engine_
 	w->most = most;
 	w->part = part;
 	/* Three for each, and the one that is being filled. */
-	w->room = 3 * (most + 1) + 1;
-	w->parts = calloc(w->room, sizeof(*w->parts));
-	w->idle = calloc(most, sizeof(struct helper *));
+	w->capacity = 3 * (most + 1) + 1;
+	w->parts = calloc(w->capacity, sizeof(*w->parts));
+	w->idle = calloc(most, sizeof(struct chunk_engine *));
 	rc = w->parts && w->idle ? open_native(w, sink, &w->native) : -ENOMEM;
 	if (rc < 0) {
 		native_workers_close(w);
 		return rc;
 	}
-	for (unsigned i = 0; i < w->room; i++) {
+	for (unsigned i = 0; i < w->capacity; i++) {
 		w->parts[i].of = w;
 		w->parts[i].job = (struct pool_job){ .run = run_part, .user = &w->parts[i] };
 	}

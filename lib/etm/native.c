@@ -4,23 +4,23 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 
 enum { BATCH = 4096 };
 
 int native_flush(struct native *e)
 {
-	struct native_out *o = &e->out;
+	struct native_batch_builder *o = &e->out;
 	struct native_batch batch = { 0 };
-	int rc = e->fold ? fold_words(e) : 0;
+	int rc = e->fold ? native_fold_edges(e) : 0;
 
 	batch.blocks = e->blocks.list;
-	batch.words = o->words;
+	batch.edges = o->edges;
 	batch.n = e->mark;
 	batch.calls = o->calls;
 	batch.n_calls = o->n_calls;
 	batch.events = o->events;
-	batch.leads = o->leads;
+	batch.successors = o->successors;
 	batch.ranges = o->ranges;
 	batch.n_events = e->mark_events;
 	batch.offsets = o->offsets;
@@ -28,7 +28,7 @@ int native_flush(struct native *e)
 		rc = e->sink.batch(e->sink.user, &batch);
 	if (e->fold)
 		e->fold->events = e->fold->kept = 0;
-	return rc < 0 ? rc : out_drop(e);
+	return rc < 0 ? rc : native_batch_drop_committed(e);
 }
 
 /* What comes is not to be understood before the next synchronisation. */
@@ -36,8 +36,8 @@ static void lose(struct native *e, enum element_reason why)
 {
 	e->out.n = e->mark;
 	e->out.n_events = e->mark_events;
-	queue_clear(e);
-	flow_lost(e);
+	native_queue_clear(e);
+	native_flow_lost(e);
 	e->overflow = false;
 	e->timestamps = !e->packets.has_marker;
 	e->sync = SYNC_LOST;
@@ -48,11 +48,11 @@ static void lose(struct native *e, enum element_reason why)
 static int tell_lost(struct native *e, uint64_t offset)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = e->told.isa, .reason = (uint8_t)e->lost };
-	int rc = out_event(e, &lost, offset);
+	int rc = native_batch_add_event(e, &lost, offset);
 
 	e->sync = SYNC_WAIT;
 	e->counted = e->counted && e->lost == REASON_INIT;
-	out_settle(e);
+	native_batch_commit(e);
 	return rc;
 }
 
@@ -64,7 +64,7 @@ static int decode(struct native *e, const struct packet *p)
 	case PACKET_BROKEN:
 		return NATIVE_BAD;
 	default:
-		return queue_packet(e, p);
+		return native_queue_packet(e, p);
 	}
 }
 
@@ -81,25 +81,25 @@ static int decode_by_state(struct native *e, const struct packet *p)
 	case SYNC_WAIT:
 		if (p->kind == PACKET_ASYNC) {
 			e->sync = SYNC_WAIT_INFO;
-			flow_lost(e);
+			native_flow_lost(e);
 		}
 		return 0;
 	case SYNC_WAIT_INFO:
 		if (p->kind == PACKET_TRACE_INFO) {
 			e->sync = SYNC_DONE;
-			return queue_info(e, p);
+			return native_queue_info(e, p);
 		}
 		/* An event may come before it. */
-		return e->ete && p->kind == PACKET_EVENT ? queue_packet(e, p) : 0;
+		return e->ete && p->kind == PACKET_EVENT ? native_queue_packet(e, p) : 0;
 	case SYNC_DONE:
-		rc = e->part && e->part->cold && p->kind == PACKET_TRACE_INFO ? part_info(e, p) : decode(e, p);
+		rc = e->part && e->part->cold && p->kind == PACKET_TRACE_INFO ? native_chunk_info(e, p) : decode(e, p);
 		if (rc == 0 && e->sync == SYNC_LOST)
 			rc = tell_lost(e, e->offset);
 	}
 	return rc;
 }
 
-static int make_room(struct native *e)
+static int native_reserve_batch(struct native *e)
 {
 	int rc = 0;
 
@@ -108,7 +108,7 @@ static int make_room(struct native *e)
 	if (rc < 0 || !blocks_full(&e->blocks))
 		return rc;
 	/* What a part gave still names them. */
-	return e->part && !e->part->again ? -ENOBUFS : flow_renew(e);
+	return e->part && !e->part->again ? -ENOBUFS : native_flow_renew(e);
 }
 
 static int take_mistake(struct native *e, enum packet_kind kind)
@@ -132,7 +132,7 @@ static int take_packet(struct native *e, const struct packet *p)
 		e->stats.decoded -= e->counted ? p->size : 0;
 		rc = take_mistake(e, p->kind);
 	}
-	return rc == 0 ? make_room(e) : rc;
+	return rc == 0 ? native_reserve_batch(e) : rc;
 }
 
 /* Before packets follow each other: at least eleven zeros, and 0x80. Returns how many bytes are done with. */
@@ -170,7 +170,7 @@ static int take_carried(struct native *e, const uint8_t *bytes, size_t n, size_t
 	struct packet p;
 
 	memcpy(e->carry + e->n_carry, bytes, more);
-	if (!packets_next(&e->packets, e->carry, e->n_carry + more, &p)) {
+	if (!packet_next(&e->packets, e->carry, e->n_carry + more, &p)) {
 		*ret_used = more;
 		e->n_carry += more;
 		return 0;
@@ -189,21 +189,22 @@ static int take_packets(struct native *e, const uint8_t *bytes, size_t n, size_t
 	int rc = 0;
 
 	while (rc == 0 && from < end) {
-		rc = fast_packets(e, from, (size_t)(end - from), e->stats.bytes + (uint64_t)(from - bytes), &used);
+		rc = native_fast_packets(e, from, (size_t)(end - from), e->stats.bytes + (uint64_t)(from - bytes),
+					 &used);
 		from += used;
 		if (rc == NATIVE_BAD)
 			rc = take_mistake(e, PACKET_ATOMS);
 		if (rc == 0)
-			rc = make_room(e);
+			rc = native_reserve_batch(e);
 		if (rc == 0 && e->part)
-			rc = part_before(e, e->stats.bytes + (uint64_t)(from - bytes));
-		if (rc != 0 || from == end || !packets_next(&e->packets, from, (size_t)(end - from), &p))
+			rc = native_chunk_before(e, e->stats.bytes + (uint64_t)(from - bytes));
+		if (rc != 0 || from == end || !packet_next(&e->packets, from, (size_t)(end - from), &p))
 			break;
 		e->offset = e->stats.bytes + (uint64_t)(from - bytes);
 		from += p.size;
 		rc = take_packet(e, &p);
 		if (rc == 0 && e->part)
-			rc = part_after(e, e->stats.bytes + (uint64_t)(from - bytes));
+			rc = native_chunk_after(e, e->stats.bytes + (uint64_t)(from - bytes));
 	}
 	if (rc == 0 && from < end) {
 		e->n_carry = (size_t)(end - from);
@@ -244,7 +245,7 @@ int native_reset(struct native *e)
 	if (e->error < 0)
 		return e->error;
 	lose(e, REASON_RESET);
-	packets_reset(&e->packets);
+	packet_reader_reset(&e->packets);
 	e->framed = false;
 	e->zeros = 0;
 	e->n_carry = 0;
@@ -262,15 +263,15 @@ int native_finish(struct native *e)
 	if (e->sync == SYNC_LOST && rest)
 		e->error = tell_lost(e, e->stats.bytes - (e->framed ? e->n_carry : e->zeros));
 	if (e->error == 0)
-		e->error = queue_end(e);
+		e->error = native_queue_finish(e);
 	end.reason = e->overflow ? REASON_OVERFLOW : REASON_END_OF_TRACE;
 	if (e->error == 0)
-		e->error = out_event(e, &end, e->offset);
-	out_settle(e);
+		e->error = native_batch_add_event(e, &end, e->offset);
+	native_batch_commit(e);
 	if (e->error == 0)
 		e->error = native_flush(e);
 	if (e->error == 0 && e->fold)
-		e->error = fold_finish(e);
+		e->error = native_fold_finish(e);
 	return e->error;
 }
 
@@ -284,9 +285,9 @@ struct native *native_close(struct native *e)
 	if (!e)
 		return NULL;
 	blocks_done(&e->blocks);
-	memo_free(e->memo);
-	fold_free(e->fold);
-	out_free(e);
+	native_memo_free(e->memo);
+	native_fold_free(e->fold);
+	native_batch_free(e);
 	free(e->queue);
 	free(e);
 	return NULL;
@@ -315,7 +316,7 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	e->config = *config;
 	e->sink = *sink;
 	e->stats.first_sync = UINT64_MAX;
-	packets_init(&e->packets, config);
+	packet_reader_init(&e->packets, config);
 	blocks_init(&e->blocks, config, memory);
 	e->ete = e->packets.version >= 0x50;
 	/* perf's metadata tell of a return stack where there is none. */
@@ -324,12 +325,12 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	e->context.spaces = SPACES_SECURE;
 	e->sync = SYNC_LOST;
 	e->lost = REASON_INIT;
-	flow_lost(e);
+	native_flow_lost(e);
 	e->timestamps = !e->packets.has_marker;
-	e->memo = memo_new();
-	if (sink->outlet != NATIVE_WORDS)
-		e->fold = fold_new();
-	if (sink->outlet != NATIVE_WORDS && !e->fold) {
+	e->memo = native_memo_new();
+	if (sink->outlet != NATIVE_EDGES)
+		e->fold = native_fold_new();
+	if (sink->outlet != NATIVE_EDGES && !e->fold) {
 		native_close(e);
 		return -ENOMEM;
 	}

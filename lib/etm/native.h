@@ -1,6 +1,6 @@
 /*
- * The native engine's own interface, which engine_native stands on: what ran as numbers of blocks, a batch at a time,
- * and what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
+ * The native engine's own interface, which native_engine_ops stands on: what ran as numbers of blocks, a batch at a
+ * time, and what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
  *
  *   bytes -> packets (packet.c) -> P0 elements, held back while they are speculative (native-queue.c)
  *         -> blocks that ran (native-flow.c, over blocks.c) -> a batch
@@ -13,7 +13,7 @@
 #include "lib/etm/packet.h"
 
 /*
- * A word of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of
+ * A edge of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of
  * cycles, which is an element of its own; or the next event.
  */
 #define NATIVE_CYCLES (1u << 31)
@@ -23,10 +23,10 @@
 #define NATIVE_TORN (1u << 31)
 
 /* Where the code goes from there is not known. No address of an instruction is odd. */
-#define NATIVE_NOWHERE UINT64_MAX
+#define NATIVE_UNKNOWN UINT64_MAX
 
 enum native_outlet {
-	NATIVE_WORDS,  /* every range */
+	NATIVE_EDGES,  /* every range */
 	NATIVE_CALLS,  /* where control goes from region to region, and calls and returns: struct native_call */
 	NATIVE_COUNTS, /* how often: struct native_count, when it is over; and events */
 };
@@ -37,8 +37,8 @@ enum native_outlet {
  * on within a region is not told of.
  */
 struct native_call {
-	uint32_t word; /* the block that it left, as words have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
-	uint32_t to;   /* the block that it came to, with NATIVE_TORN; else what ran last, as a word, or 0 */
+	uint32_t edge; /* the block that it left, as edges have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
+	uint32_t to;   /* the block that it came to, with NATIVE_TORN; else what ran last, as a edge, or 0 */
 	uint64_t instructions; /* executed before, in this batch's count */
 };
 
@@ -47,13 +47,13 @@ struct native_call {
  * told several times, and n may be negative: all of them together, modulo 2^64, are what ran.
  */
 struct native_count {
-	uint32_t word;
+	uint32_t edge;
 	uint32_t to; /* 0: all that left this way */
 	uint64_t n;
 };
 
 struct native_batch {
-	const uint32_t *words; /* of all outlets but NATIVE_CALLS */
+	const uint32_t *edges; /* of all outlets but NATIVE_CALLS */
 	size_t n;
 	const struct native_call *calls;
 	size_t n_calls;
@@ -61,18 +61,18 @@ struct native_batch {
 	const struct native_count *counts;
 	size_t n_counts;
 	const struct element *events; /* with ranges that are no whole blocks among them */
-	const uint64_t *leads;        /* by event: where a range's code goes on, or NATIVE_NOWHERE */
+	const uint64_t *successors;   /* by event: where a range's code goes on, or NATIVE_UNKNOWN */
 	const uint64_t *ranges;       /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
-	const struct block *blocks;
-	const uint64_t *offsets; /* of the packets, one a word; or NULL */
+	const struct basic_block *blocks;
+	const uint64_t *offsets; /* of the packets, one a edge; or NULL */
 };
 
 struct native_sink {
 	/* What is in a batch is gone afterwards, and so may be the blocks. A negative return stops the engine. */
 	int (*batch)(void *user, const struct native_batch *batch);
 	void *user;
-	bool offsets; /* wanted; of words alone */
+	bool offsets; /* wanted; of edges alone */
 	enum native_outlet outlet;
 	/* NATIVE_CALLS: the number of the region that an address is in, as struct element_regions has them. */
 	uint32_t (*region)(void *user, uint64_t address);
@@ -105,9 +105,9 @@ struct pool;
 int native_workers_open(const struct engine_config *config, const struct engine_memory *memory,
 			const struct native_sink *sink, struct pool *pool, unsigned most, size_t part,
 			struct native_workers **ret);
-/* Where the next bytes may be put before they are pushed, at most ENGINE_ROOM of them: they are not copied then. Or
- * NULL. */
-uint8_t *native_workers_room(struct native_workers *w, size_t size);
+/* Where the next bytes may be put before they are pushed, at most ENGINE_RESERVE_MAX of them: they are not copied then.
+ * Or NULL. */
+uint8_t *native_workers_reserve(struct native_workers *w, size_t size);
 int native_workers_push(struct native_workers *w, const void *data, size_t size);
 int native_workers_reset(struct native_workers *w);
 int native_workers_finish(struct native_workers *w);
@@ -126,7 +126,7 @@ struct native_reader {
 
 static inline void native_reader_init(struct native_reader *r)
 {
-	*r = (struct native_reader){ .next = NATIVE_NOWHERE };
+	*r = (struct native_reader){ .next = NATIVE_UNKNOWN };
 }
 
 void native_read_batch(struct native_reader *r, const struct native_batch *batch);
@@ -134,12 +134,12 @@ void native_read_batch(struct native_reader *r, const struct native_batch *batch
 /* False: that was all. Without offsets in the batch those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
 
-/* Where the code goes on behind a word; NATIVE_NOWHERE. */
-static inline uint64_t native_leads(const struct block *blocks, uint32_t word)
+/* Where the code goes on behind a edge; NATIVE_UNKNOWN. */
+static inline uint64_t native_successor(const struct basic_block *blocks, uint32_t edge)
 {
-	const struct block *b = &blocks[word >> 1];
+	const struct basic_block *b = &blocks[edge_block(edge)];
 
-	return word & 1 ? b->target : block_end(b);
+	return edge_taken(edge) ? b->target : block_end(b);
 }
 
 /* Reads batches of NATIVE_CALLS as elements, with several ranges in one. */

@@ -9,7 +9,7 @@
 #include "lib/etm/continuity.h"
 #include "lib/etm/guard.h"
 #include "lib/etm/opencsd.h"
-#include "lib/etm/waste.h"
+#include "lib/etm/filler.h"
 
 enum {
 	BLOCK_MAX = 1 << 20,
@@ -67,11 +67,11 @@ static uint64_t position(const struct engine *e, ocsd_trc_index_t index)
 }
 
 /* How much of it there may be, from an address on. */
-static uint32_t without_waste(struct engine *e, const struct engine_context *context, uint64_t address, uint32_t size)
+static uint32_t without_filler(struct engine *e, const struct engine_context *context, uint64_t address, uint32_t size)
 {
-	uint64_t next = (address + WASTE_SIZE - 1) & ~(uint64_t)(WASTE_SIZE - 1);
+	uint64_t next = (address + FILLER_SIZE - 1) & ~(uint64_t)(FILLER_SIZE - 1);
 
-	if (e->wide && next - address < size && waste_before(&e->set, &e->memory, context, next))
+	if (e->wide && next - address < size && filler_before(&e->set, &e->memory, context, next))
 		return (uint32_t)(next - address);
 	return size;
 }
@@ -87,7 +87,7 @@ static uint32_t on_read(const void *user, const ocsd_vaddr_t address, const ocsd
 	size_t n = 0;
 
 	context.spaces = (uint8_t)((unsigned)space & (unsigned)a->spaces);
-	may = without_waste(e, &context, address, size);
+	may = without_filler(e, &context, address, size);
 	if (address != e->walked_to)
 		e->walked = 0;
 	if (may && e->walked < WALK_MAX)

@@ -7,7 +7,7 @@
  * A packet's bytes, one after another. Behind their end it gives zeros, which end every field that goes on, and
  * remembers that it did.
  */
-struct bytes {
+struct packet_bytes {
 	const uint8_t *at, *end;
 	bool cut;
 };
@@ -17,7 +17,7 @@ struct packet_row {
 	uint8_t shift; /* of addresses: what an instruction is aligned to */
 	uint8_t whole; /* all 64 bits of them */
 	/* Fields behind the header, which ret has; NULL: none. */
-	void (*read)(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret);
+	void (*read)(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row, struct packet *ret);
 };
 
 /* Formats 1 to 6 (IHI0064, "Atom instruction trace packets"). */
@@ -55,7 +55,7 @@ const uint32_t packet_atoms[256] = {
 	ATOMS(3, 7),
 };
 
-static uint8_t next(struct bytes *b)
+static uint8_t next(struct packet_bytes *b)
 {
 	if (b->at == b->end) {
 		b->cut = true;
@@ -65,7 +65,7 @@ static uint8_t next(struct bytes *b)
 }
 
 /* Seven bits a byte, the lowest first, as long as the eighth is set; of those behind the first most, nothing counts. */
-static uint32_t next_field(struct bytes *b, unsigned most)
+static uint32_t next_field(struct packet_bytes *b, unsigned most)
 {
 	uint64_t value = 0;
 	uint8_t byte;
@@ -79,7 +79,7 @@ static uint32_t next_field(struct bytes *b, unsigned most)
 	}
 }
 
-static uint32_t next_number(struct bytes *b, unsigned size)
+static uint32_t next_number(struct packet_bytes *b, unsigned size)
 {
 	uint32_t value = 0;
 
@@ -89,14 +89,14 @@ static uint32_t next_number(struct bytes *b, unsigned size)
 }
 
 /* Where it is cut, the caller asks again: nothing that is kept may have changed by then. */
-static void update_address(struct packets *s, const struct bytes *b, uint64_t address, struct packet *ret)
+static void update_address(struct packet_reader *s, const struct packet_bytes *b, uint64_t address, struct packet *ret)
 {
 	ret->address = address;
 	if (!b->cut)
-		packets_push_address(s, address);
+		packet_push_address(s, address);
 }
 
-static uint64_t next_short(struct packets *s, struct bytes *b, unsigned shift)
+static uint64_t next_short(struct packet_reader *s, struct packet_bytes *b, unsigned shift)
 {
 	uint64_t low = next(b), mask = 0x7f;
 
@@ -108,7 +108,7 @@ static uint64_t next_short(struct packets *s, struct bytes *b, unsigned shift)
 	return (s->history[0] & ~mask) | (low << shift & mask);
 }
 
-static uint64_t next_long(struct packets *s, struct bytes *b, unsigned shift, bool whole)
+static uint64_t next_long(struct packet_reader *s, struct packet_bytes *b, unsigned shift, bool whole)
 {
 	uint64_t address = (uint64_t)(next(b) & 0x7f) << shift;
 
@@ -120,7 +120,7 @@ static uint64_t next_long(struct packets *s, struct bytes *b, unsigned shift, bo
 	return address | (s->wide ? s->history[0] & ~(uint64_t)UINT32_MAX : 0);
 }
 
-static void next_context(struct packets *s, struct bytes *b, struct packet *ret)
+static void next_context(struct packet_reader *s, struct packet_bytes *b, struct packet *ret)
 {
 	uint8_t info = next(b);
 	struct packet_context *c = &ret->context;
@@ -143,7 +143,8 @@ static void next_context(struct packets *s, struct bytes *b, struct packet *ret)
 }
 
 /* Synchronisation, overflow and discard, all of which begin with a byte of zeros. */
-static void read_extension(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_extension(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			   struct packet *ret)
 {
 	uint8_t byte = next(b);
 	unsigned zeros = 2;
@@ -165,7 +166,8 @@ static void read_extension(struct packets *s, struct bytes *b, const struct pack
 	}
 }
 
-static void read_trace_info(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_trace_info(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			    struct packet *ret)
 {
 	enum { INFO = 1, KEY = 2, SPEC = 4, CYCT = 8, WINDOW = 16, IN_TRANSACTION = 1 << 6 };
 	uint8_t first = next(b);
@@ -193,7 +195,8 @@ static void read_trace_info(struct packets *s, struct bytes *b, const struct pac
 	memset(s->places, 0, sizeof(s->places));
 }
 
-static void read_timestamp(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_timestamp(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			   struct packet *ret)
 {
 	uint64_t value = 0, mask;
 	unsigned bits = 0;
@@ -219,7 +222,8 @@ static void read_timestamp(struct packets *s, struct bytes *b, const struct pack
 	s->timed = true;
 }
 
-static void read_exception(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_exception(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			   struct packet *ret)
 {
 	enum { RESET = 0, TRANSACTION = 0x18 };
 	uint8_t first = next(b), second = 0;
@@ -237,14 +241,16 @@ static void read_exception(struct packets *s, struct bytes *b, const struct pack
 	update_address(s, b, 0, ret);
 }
 
-static void read_instrumentation(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_instrumentation(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+				 struct packet *ret)
 {
 	ret->level = next(b);
 	ret->value = next_number(b, 4);
 	ret->value |= (uint64_t)next_number(b, 4) << 32;
 }
 
-static void read_cycles1(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_cycles1(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	if (!s->commit_option)
 		ret->commit = next_field(b, 5);
@@ -253,7 +259,8 @@ static void read_cycles1(struct packets *s, struct bytes *b, const struct packet
 		ret->cycles = next_field(b, 3) + s->threshold;
 }
 
-static void read_cycles2(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_cycles2(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	uint8_t byte = next(b);
 
@@ -262,26 +269,30 @@ static void read_cycles2(struct packets *s, struct bytes *b, const struct packet
 		ret->commit = (byte >> 4) + (ret->header & 1 ? s->max_depth - 15 : 1);
 }
 
-static void read_cycles3(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_cycles3(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	ret->cycles = s->threshold + (ret->header & 3);
 	if (!s->commit_option)
 		ret->commit = (ret->header >> 2 & 3) + 1;
 }
 
-static void read_commit(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_commit(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			struct packet *ret)
 {
 	ret->commit = next_field(b, 5);
 }
 
-static void read_cancel1(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_cancel1(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	ret->cancel = next_field(b, 5);
 	ret->mispredict = ret->header & 1;
 }
 
 /* Mispredict and cancel of format 2: no atoms, E, EE, or N. */
-static void read_mispredict(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_mispredict(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			    struct packet *ret)
 {
 	static const uint8_t atoms[] = { 0, 1, 3, 0 }, counts[] = { 0, 1, 2, 1 };
 
@@ -291,25 +302,29 @@ static void read_mispredict(struct packets *s, struct bytes *b, const struct pac
 	ret->cancel = ret->header >> 2 & 1;
 }
 
-static void read_cancel3(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_cancel3(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	ret->atoms = ret->n_atoms = ret->header & 1;
 	ret->mispredict = true;
 	ret->cancel = (ret->header >> 1 & 3) + 2;
 }
 
-static void read_event(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_event(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+		       struct packet *ret)
 {
 	ret->value = ret->header & 15;
 }
 
-static void read_context(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_context(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+			 struct packet *ret)
 {
 	if (ret->header & 1)
 		next_context(s, b, ret);
 }
 
-static void read_address_context(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_address_context(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+				 struct packet *ret)
 {
 	uint64_t address = next_long(s, b, row->shift, row->whole);
 
@@ -317,23 +332,25 @@ static void read_address_context(struct packets *s, struct bytes *b, const struc
 	update_address(s, b, address, ret);
 }
 
-static void read_long(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_long(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row, struct packet *ret)
 {
 	update_address(s, b, next_long(s, b, row->shift, row->whole), ret);
 }
 
-static void read_short(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_short(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+		       struct packet *ret)
 {
 	update_address(s, b, next_short(s, b, row->shift), ret);
 }
 
-static void read_match(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_match(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+		       struct packet *ret)
 {
 	update_address(s, b, s->history[ret->header & 3], ret);
 }
 
 /* An address, where there is one, and then the number of instructions. */
-static void read_q(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_q(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row, struct packet *ret)
 {
 	enum { MATCHES = 3, COUNT_ALONE = 0xc, NOTHING = 0xf };
 	uint8_t type = ret->header & 15;
@@ -350,13 +367,14 @@ static void read_q(struct packets *s, struct bytes *b, const struct packet_row *
 		update_address(s, b, address, ret);
 }
 
-static void read_atoms(struct packets *s, struct bytes *b, const struct packet_row *row, struct packet *ret)
+static void read_atoms(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row,
+		       struct packet *ret)
 {
 	ret->n_atoms = (uint8_t)(packet_atoms[ret->header] >> 24);
 	ret->atoms = packet_atoms[ret->header] & 0xffffff;
 }
 
-/* Of every version; packets_init() takes out what the source cannot have. */
+/* Of every version; packet_reader_init() takes out what the source cannot have. */
 static const struct packet_row all_rows[256] = {
 	[0x00] = { PACKET_BROKEN, .read = read_extension },
 	[0x01] = { PACKET_TRACE_INFO, .read = read_trace_info },
@@ -417,7 +435,7 @@ static const struct packet_row all_rows[256] = {
 };
 
 /* What this source's version and options make of a header that others may have. */
-static enum packet_kind kind_of(const struct packets *s, uint8_t header)
+static enum packet_kind kind_of(const struct packet_reader *s, uint8_t header)
 {
 	enum packet_kind kind = all_rows[header].kind;
 	bool ete = s->version >= 0x50;
@@ -444,11 +462,11 @@ static enum packet_kind kind_of(const struct packets *s, uint8_t header)
 	}
 }
 
-void packets_init(struct packets *s, const struct engine_config *c)
+void packet_reader_init(struct packet_reader *s, const struct engine_config *c)
 {
 	unsigned ctxid = c->idr2 >> 5 & 31, vmid = c->idr2 >> 10 & 31;
 
-	*s = (struct packets){ 0 };
+	*s = (struct packet_reader){ 0 };
 	s->version = c->protocol == PROTOCOL_ETE ? (uint8_t)((c->devarch >> 8 & 0xf0) | (c->devarch >> 16 & 15))
 						 : (uint8_t)(c->idr1 >> 4);
 	s->commit_option = c->idr0 & 1u << 29 && c->idr0 & 1u << 7;
@@ -462,7 +480,7 @@ void packets_init(struct packets *s, const struct engine_config *c)
 		s->kinds[i] = (uint8_t)kind_of(s, (uint8_t)i);
 }
 
-void packets_reset(struct packets *s)
+void packet_reader_reset(struct packet_reader *s)
 {
 	memset(s->history, 0, sizeof(s->history));
 	memset(s->places, 0, sizeof(s->places));
@@ -471,9 +489,9 @@ void packets_reset(struct packets *s)
 	s->wide = s->timed = s->informed = false;
 }
 
-bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret)
+bool packet_next(struct packet_reader *s, const uint8_t *bytes, size_t n, struct packet *ret)
 {
-	struct bytes b = { bytes + 1, bytes + n, false };
+	struct packet_bytes b = { bytes + 1, bytes + n, false };
 	const struct packet_row *row = &all_rows[bytes[0]];
 
 	*ret = (struct packet){ .kind = s->kinds[bytes[0]], .header = bytes[0] };

@@ -75,7 +75,7 @@ struct packet {
 /* By header byte: of atoms, the number in the high byte and the pattern below. */
 extern const uint32_t packet_atoms[256];
 
-struct packets {
+struct packet_reader {
 	uint8_t kinds[256]; /* by header, as this source may have them */
 	uint8_t version;    /* 0x40 and up: ETMv4; 0x50 and up: ETE */
 	bool commit_option, has_q, has_marker;
@@ -90,22 +90,22 @@ struct packets {
 	bool timed, informed;
 };
 
-void packets_init(struct packets *s, const struct engine_config *config);
+void packet_reader_init(struct packet_reader *s, const struct engine_config *config);
 
 /* As it is before the first byte. */
-void packets_reset(struct packets *s);
+void packet_reader_reset(struct packet_reader *s);
 
 /*
  * The packet at the head of n bytes, n > 0; what it updates is updated. False: it goes on behind them, and nothing has
  * happened.
  */
-bool packets_next(struct packets *s, const uint8_t *bytes, size_t n, struct packet *ret);
+bool packet_next(struct packet_reader *s, const uint8_t *bytes, size_t n, struct packet *ret);
 
 /*
  * An address of A64 by one of the common packets, of which there are 9 bytes at least to look at; *ret_size 0: it is
  * none. newest: of the history.
  */
-static inline uint64_t packet_common_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
+static inline uint64_t packet_parse_common_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
 {
 	uint32_t low;
 
@@ -135,7 +135,7 @@ static inline uint64_t packet_common_address(const uint8_t *p, uint64_t newest, 
 /* As the manual calls it, in small letters. */
 const char *packet_name(enum packet_kind kind);
 
-static inline void packets_push_address(struct packets *s, uint64_t address)
+static inline void packet_push_address(struct packet_reader *s, uint64_t address)
 {
 	s->history[2] = s->history[1];
 	s->history[1] = s->history[0];

@@ -95,7 +95,7 @@ uint64_t pool_time(const struct pool *p, unsigned thread)
 	return pthread_getcpuclockid(p->threads[thread], &clock) == 0 ? now_ns(clock) : 0;
 }
 
-void pool_give(struct pool *p, struct pool_job *job)
+void pool_submit(struct pool *p, struct pool_job *job)
 {
 	pthread_mutex_lock(&p->lock);
 	TAILQ_INSERT_TAIL(&p->jobs, job, link);
@@ -104,7 +104,7 @@ void pool_give(struct pool *p, struct pool_job *job)
 	pthread_mutex_unlock(&p->lock);
 }
 
-bool pool_take_back(struct pool *p, struct pool_job *job)
+bool pool_withdraw(struct pool *p, struct pool_job *job)
 {
 	bool waits;
 

@@ -29,10 +29,10 @@ struct pool_job {
 	bool waits;
 };
 
-void pool_give(struct pool *p, struct pool_job *job);
+void pool_submit(struct pool *p, struct pool_job *job);
 
 /* False: a thread has begun it, and it will be run. */
-bool pool_take_back(struct pool *p, struct pool_job *job);
+bool pool_withdraw(struct pool *p, struct pool_job *job);
 
 /* After the last job has been run. NULL. */
 struct pool *pool_free(struct pool *p);

@@ -25,7 +25,7 @@ struct engine {
 	uint64_t alike;
 	struct buf report;
 	/* The packets that were pushed last, to show those around a difference. */
-	struct packets packets;
+	struct packet_reader packets;
 	struct buf bytes;         /* that end at bytes_end */
 	uint64_t bytes_end, next; /* where a packet begins, as far as it is known */
 	bool framed;
@@ -86,21 +86,21 @@ static void show_packets(struct engine *v, uint64_t offset)
 {
 	uint64_t begin = v->bytes_end - v->bytes.size;
 	uint64_t starts[AROUND] = { 0 };
-	struct packets packets = v->packets;
+	struct packet_reader packets = v->packets;
 	size_t at = v->next > begin ? (size_t)(v->next - begin) : 0, n = 0;
 	struct packet p;
 
 	if (!v->framed || offset < v->next)
 		return;
 	/* First to find where they begin, then to show them. */
-	for (size_t k = at; k < v->bytes.size && begin + k < offset &&
-			    packets_next(&packets, v->bytes.data + k, v->bytes.size - k, &p);
+	for (size_t k = at;
+	     k < v->bytes.size && begin + k < offset && packet_next(&packets, v->bytes.data + k, v->bytes.size - k, &p);
 	     k += p.size)
 		starts[n++ % AROUND] = begin + k;
 	packets = v->packets;
 	buf_printf(&v->report, "  packets:\n");
 	for (unsigned behind = 0; behind < AROUND && at < v->bytes.size; at += p.size) {
-		if (!packets_next(&packets, v->bytes.data + at, v->bytes.size - at, &p))
+		if (!packet_next(&packets, v->bytes.data + at, v->bytes.size - at, &p))
 			break;
 		if (begin + at >= (n < AROUND ? starts[0] : starts[n % AROUND]) || n == 0)
 			show_bytes(v, v->bytes.data + at, begin + at, &p);
@@ -159,7 +159,7 @@ static void forget(struct engine *v)
 	struct packet p;
 
 	while (v->framed && v->bytes.size - at > RECENT &&
-	       packets_next(&v->packets, v->bytes.data + at, v->bytes.size - at, &p))
+	       packet_next(&v->packets, v->bytes.data + at, v->bytes.size - at, &p))
 		at += p.size;
 	v->next = begin + at;
 	rest = v->bytes.size - at;
@@ -209,8 +209,8 @@ static int verify_open(const struct engine_config *config, const struct engine_m
 		return -ENOMEM;
 	v->sink = *sink;
 	v->opencsd.ops = &engine_opencsd;
-	v->native.ops = &engine_native;
-	packets_init(&v->packets, config);
+	v->native.ops = &native_engine_ops;
+	packet_reader_init(&v->packets, config);
 	rc = v->opencsd.ops->open(config, memory, &reference, &v->opencsd.engine);
 	if (rc == 0) {
 		rc = v->native.ops->open(config, memory, &subject, &v->native.engine);
@@ -254,7 +254,7 @@ static int verify_reset(struct engine *v)
 		return rc;
 	v->framed = false;
 	buf_clear(&v->bytes);
-	packets_reset(&v->packets);
+	packet_reader_reset(&v->packets);
 	return subject_did(v, v->native.ops->reset(v->native.engine));
 }
 

@@ -204,7 +204,7 @@ static int run_outlet(enum native_outlet outlet, const struct trace *t, const st
 
 static int run_compact(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
 {
-	return run_outlet(NATIVE_WORDS, t, memory, ret_first, ret_warm);
+	return run_outlet(NATIVE_EDGES, t, memory, ret_first, ret_warm);
 }
 
 static int run_calls(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
@@ -219,7 +219,7 @@ static int run_counts(const struct trace *t, const struct engine_memory *memory,
 
 /* The first is the one that elements are decoded with. */
 static const struct subject subjects[] = {
-	{ "elements", NULL, &engine_native },
+	{ "elements", NULL, &native_engine_ops },
 	{ "compact", run_compact, NULL },
 	{ "calls", run_calls, NULL },
 	{ "counts", run_counts, NULL },
@@ -406,7 +406,7 @@ static void bench_memory(const struct trace *t, struct pages *p)
 {
 	const struct engine_memory memory = { pages_read, pages_version, false, p };
 	const struct element_sink sink = { .element = ignore };
-	const struct engine_ops *ops = &engine_native;
+	const struct engine_ops *ops = &native_engine_ops;
 	struct rusage before, after;
 	struct engine *e = NULL;
 	int rc;

@@ -48,13 +48,13 @@ static uint64_t no_version(void *user, const struct engine_context *context)
 /* As bytes are read from a file: both have them copied to where they are decoded. */
 static int feed(const struct trace *t, struct native *e, struct native_workers *w)
 {
-	static uint8_t chunk[ENGINE_ROOM];
+	static uint8_t chunk[ENGINE_RESERVE_MAX];
 	int rc = 0;
 
 	for (size_t at = 0, n; at < t->size && rc == 0; at += n) {
-		uint8_t *to = w ? native_workers_room(w, ENGINE_ROOM) : chunk;
+		uint8_t *to = w ? native_workers_reserve(w, ENGINE_RESERVE_MAX) : chunk;
 
-		n = MIN(t->size - at, (size_t)ENGINE_ROOM);
+		n = MIN(t->size - at, (size_t)ENGINE_RESERVE_MAX);
 		if (!to)
 			return -ENOMEM;
 		memcpy(to, t->bytes + at, n);
@@ -156,7 +156,7 @@ static int bench(const struct trace *t, const char *what, enum native_outlet out
 
 int main(int argc, char **argv)
 {
-	static const char *const outlets[] = { [NATIVE_WORDS] = "elements", [NATIVE_CALLS] = "calls" };
+	static const char *const outlets[] = { [NATIVE_EDGES] = "elements", [NATIVE_CALLS] = "calls" };
 	struct rusage usage;
 	struct trace t;
 	int rc;

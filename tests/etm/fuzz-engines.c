@@ -77,7 +77,7 @@ struct worker {
 
 static struct job *job;
 static struct worker reference = { .ops = &engine_opencsd, .to = -1, .fill = ZEROS };
-static struct worker subject = { .ops = &engine_native, .to = -1, .fill = OTHERS };
+static struct worker subject = { .ops = &native_engine_ops, .to = -1, .fill = OTHERS };
 
 static int write_line(void *user, const struct element *e)
 {

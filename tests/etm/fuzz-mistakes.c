@@ -168,7 +168,7 @@ static bool is_long(const uint8_t *info, uint32_t size)
  * Whether who goes on packet by packet from there, and does not know instrumentation, takes the beginning of the next
  * synchronisation for part of another packet.
  */
-static bool hides_sync(const struct job *job, struct packets packets, size_t at)
+static bool hides_sync(const struct job *job, struct packet_reader packets, size_t at)
 {
 	size_t sync = at + find_sync(job->bytes + at, job->size - at);
 	struct packet p;
@@ -176,7 +176,7 @@ static bool hides_sync(const struct job *job, struct packets packets, size_t at)
 	for (unsigned i = 0; i < ELEMENTS(packets.kinds); i++)
 		if (packets.kinds[i] == PACKET_INSTRUMENTATION)
 			packets.kinds[i] = PACKET_RESERVED;
-	while (at < sync && packets_next(&packets, job->bytes + at, job->size - at, &p))
+	while (at < sync && packet_next(&packets, job->bytes + at, job->size - at, &p))
 		at += p.size;
 	return at > sync;
 }
@@ -219,16 +219,16 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 {
 	static char text[STORY_MAX];
 	static struct elements elements;
-	struct packets packets;
+	struct packet_reader packets;
 	struct packet p;
 	const char *done = "", *lasting = "";
 	size_t n = 0;
 	bool early = true, unseen = false, behind = false, bad = false, hidden = false;
 
 	elements.n = 0;
-	packets_init(&packets, &job->config);
+	packet_reader_init(&packets, &job->config);
 	for (size_t at = find_sync(job->bytes, job->size); at < job->size; at += p.size) {
-		if (!packets_next(&packets, job->bytes + at, job->size - at, &p)) {
+		if (!packet_next(&packets, job->bytes + at, job->size - at, &p)) {
 			enum packet_kind kind = packets.kinds[job->bytes[at]];
 
 			if (behind)

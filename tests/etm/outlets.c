@@ -42,10 +42,10 @@ struct listener {
 	struct buf told, tallies;
 	/* The fold's: */
 	uint64_t instructions;
-	struct block last;
+	struct basic_block last;
 	bool has_last, last_taken, fresh;
 	bool stopped;  /* before the end: counts are not told then */
-	uint64_t next; /* where the next range begins, or NATIVE_NOWHERE */
+	uint64_t next; /* where the next range begins, or NATIVE_UNKNOWN */
 };
 
 static uint32_t region_of(void *user, uint64_t address)
@@ -58,7 +58,7 @@ static void tell(struct listener *l, const struct told *t)
 	buf_add(&l->told, t, sizeof(*t));
 }
 
-static void count(struct listener *l, const struct block *b, bool taken, uint64_t to, uint64_t n)
+static void count(struct listener *l, const struct basic_block *b, bool taken, uint64_t to, uint64_t n)
 {
 	struct tally t = { b->start, block_end(b), to, n, taken };
 
@@ -86,22 +86,22 @@ static struct told call_of(uint64_t from, uint64_t to, uint64_t instructions)
 	return t;
 }
 
-static uint64_t left(const struct block *b, bool taken)
+static uint64_t left(const struct basic_block *b, bool taken)
 {
 	return block_end(b) + taken;
 }
 
 static bool is_torn(const struct listener *l, uint64_t start)
 {
-	return l->next != NATIVE_NOWHERE && l->next != start;
+	return l->next != NATIVE_UNKNOWN && l->next != start;
 }
 
-static void fold_block(struct listener *l, const struct block *b, bool taken)
+static void fold_block(struct listener *l, const struct basic_block *b, bool taken)
 {
 	bool torn = is_torn(l, b->start) || (b->always && !taken), call = !l->has_last || l->fresh || torn;
 
 	if (l->has_last) {
-		const struct block *last = &l->last;
+		const struct basic_block *last = &l->last;
 
 		call = call || region_of(NULL, block_end(last) - 4) != region_of(NULL, b->start) ||
 		       region_of(NULL, last->start) != region_of(NULL, block_end(last) - 4) ||
@@ -125,14 +125,14 @@ static void fold_block(struct listener *l, const struct block *b, bool taken)
 	l->next = taken ? b->target : block_end(b);
 }
 
-static void fold_event(struct listener *l, const struct element *e, uint64_t leads)
+static void fold_event(struct listener *l, const struct element *e, uint64_t successor)
 {
 	struct told t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
 
 	if (e->kind == ELEM_RANGE)
 		t.element.torn = is_torn(l, e->range.start);
 	if (!element_is_aside(e))
-		l->next = e->kind == ELEM_RANGE ? leads : NATIVE_NOWHERE;
+		l->next = e->kind == ELEM_RANGE ? successor : NATIVE_UNKNOWN;
 	l->fresh = l->fresh || e->kind != ELEM_CYCLES;
 
 	tell(l, &t);
@@ -146,17 +146,17 @@ static void fold_event(struct listener *l, const struct element *e, uint64_t lea
 	l->has_last = false;
 }
 
-static struct element cycles_of(uint32_t word)
+static struct element cycles_of(uint32_t edge)
 {
 	struct element e;
 
 	memset(&e, 0, sizeof(e));
 	e.kind = ELEM_CYCLES;
-	e.cycles = word & ~NATIVE_CYCLES;
+	e.cycles = edge & ~NATIVE_CYCLES;
 	return e;
 }
 
-/* Cycles may be told as events or as words, which is the same. */
+/* Cycles may be told as events or as edges, which is the same. */
 static void plain_event(struct element *to, const struct element *e)
 {
 	if (e->kind == ELEM_CYCLES)
@@ -166,7 +166,7 @@ static void plain_event(struct element *to, const struct element *e)
 	to->offset = 0;
 }
 
-static int on_words(void *user, const struct native_batch *b)
+static int on_edges(void *user, const struct native_batch *b)
 {
 	struct listener *l = user;
 	size_t event = 0;
@@ -174,22 +174,22 @@ static int on_words(void *user, const struct native_batch *b)
 	for (size_t i = 0; i < b->n; i++) {
 		struct element e;
 
-		if (b->words[i] == NATIVE_EVENT) {
+		if (b->edges[i] == NATIVE_EVENT) {
 			plain_event(&e, &b->events[event]);
-			fold_event(l, &e, b->leads[event++]);
-		} else if (b->words[i] & NATIVE_CYCLES) {
-			e = cycles_of(b->words[i]);
-			fold_event(l, &e, NATIVE_NOWHERE);
+			fold_event(l, &e, b->successors[event++]);
+		} else if (b->edges[i] & NATIVE_CYCLES) {
+			e = cycles_of(b->edges[i]);
+			fold_event(l, &e, NATIVE_UNKNOWN);
 		} else {
-			fold_block(l, &b->blocks[b->words[i] >> 1], b->words[i] & 1);
+			fold_block(l, &b->blocks[edge_block(b->edges[i])], edge_taken(b->edges[i]));
 		}
 	}
 	return 0;
 }
 
-static uint64_t left_word(const struct native_batch *b, uint32_t word)
+static uint64_t left_edge(const struct native_batch *b, uint32_t edge)
 {
-	return word ? left(&b->blocks[word >> 1], word & 1) : 0;
+	return edge ? left(&b->blocks[edge_block(edge)], edge_taken(edge)) : 0;
 }
 
 static int on_calls(void *user, const struct native_batch *b)
@@ -202,13 +202,13 @@ static int on_calls(void *user, const struct native_batch *b)
 		struct element e;
 		struct told t;
 
-		if (c->word & NATIVE_CYCLES) {
-			e = cycles_of(c->word);
-			if (c->word == NATIVE_EVENT)
+		if (c->edge & NATIVE_CYCLES) {
+			e = cycles_of(c->edge);
+			if (c->edge == NATIVE_EVENT)
 				plain_event(&e, &b->events[event++]);
-			t = event_of(&e, left_word(b, c->to), c->instructions + b->instructions);
+			t = event_of(&e, left_edge(b, c->to), c->instructions + b->instructions);
 		} else {
-			t = call_of(left_word(b, c->word), b->blocks[c->to & ~NATIVE_TORN].start,
+			t = call_of(left_edge(b, c->edge), b->blocks[c->to & ~NATIVE_TORN].start,
 				    c->instructions + b->instructions);
 			t.torn = c->to & NATIVE_TORN;
 		}
@@ -224,7 +224,8 @@ static int on_counts(void *user, const struct native_batch *b)
 	for (size_t i = 0; i < b->n_counts; i++) {
 		const struct native_count *c = &b->counts[i];
 
-		count(l, &b->blocks[c->word >> 1], c->word & 1, c->to ? b->blocks[c->to].start + 1 : 0, c->n);
+		count(l, &b->blocks[edge_block(c->edge)], edge_taken(c->edge), c->to ? b->blocks[c->to].start + 1 : 0,
+		      c->n);
 	}
 	return 0;
 }
@@ -279,7 +280,7 @@ static const struct way alone = { 0, 0 },
 
 static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {
-	static int (*const listeners[])(void *, const struct native_batch *) = { on_words, on_calls, on_counts };
+	static int (*const listeners[])(void *, const struct native_batch *) = { on_edges, on_calls, on_counts };
 	const struct native_sink sink = {
 		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
 	};
@@ -379,23 +380,23 @@ static int decode(const struct trace *t, const struct element_sink *sink, struct
 	struct engine_stats stats;
 	struct engine *e = NULL;
 	unsigned random = 1;
-	int rc = engine_native.open(&t->config, &t->memory, sink, &e);
+	int rc = native_engine_ops.open(&t->config, &t->memory, sink, &e);
 
 	for (size_t at = 0; rc == 0 && at < t->size;) {
 		size_t n;
 
 		random = random * 1103515245 + 12345;
 		n = MIN(t->size - at, (size_t)1 << (random >> 16) % 17);
-		rc = engine_native.push(e, t->bytes + at, n);
+		rc = native_engine_ops.push(e, t->bytes + at, n);
 		at += n;
 	}
 	if (rc == 0)
-		rc = engine_native.finish(e);
+		rc = native_engine_ops.finish(e);
 	if (rc == 0)
-		engine_native.stats(e, &stats);
+		native_engine_ops.stats(e, &stats);
 	if (rc == 0)
 		buf_add(ret, &stats, sizeof(stats));
-	engine_native.close(e);
+	native_engine_ops.close(e);
 	return fit(rc);
 }
 
@@ -496,20 +497,20 @@ static bool check_by_several(const struct trace *t, const struct way *way, const
 
 static bool check(const struct trace *t)
 {
-	struct listener words = { .next = NATIVE_NOWHERE }, calls = { 0 }, counts = { 0 };
+	struct listener edges = { .next = NATIVE_UNKNOWN }, calls = { 0 }, counts = { 0 };
 	bool good;
 
-	good = listen(t, NATIVE_WORDS, &alone, &words) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
+	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
 	       listen(t, NATIVE_COUNTS, &alone, &counts) == 0;
-	sum(&words.tallies);
+	sum(&edges.tallies);
 	sum(&counts.tallies);
-	good = same("calls and events", &words.told, &calls.told, sizeof(struct told)) && good;
-	good = (words.stopped || same("counts", &words.tallies, &counts.tallies, sizeof(struct tally))) && good;
-	good = check_stacks(t, &words.tallies) && good;
+	good = same("calls and events", &edges.told, &calls.told, sizeof(struct told)) && good;
+	good = (edges.stopped || same("counts", &edges.tallies, &counts.tallies, sizeof(struct tally))) && good;
+	good = check_stacks(t, &edges.tallies) && good;
 	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
-		good = check_by_several(t, &ways[i], &words);
-	buf_done(&words.told);
-	buf_done(&words.tallies);
+		good = check_by_several(t, &ways[i], &edges);
+	buf_done(&edges.told);
+	buf_done(&edges.tallies);
 	buf_done(&calls.told);
 	buf_done(&counts.tallies);
 	return good;

@@ -102,7 +102,7 @@ static unsigned try(const struct engine_ops *ops, unsigned seeds, unsigned witho
 
 static int show(uint64_t seed, unsigned without)
 {
-	static const struct engine_ops *const engines[] = { &engine_opencsd, &engine_native };
+	static const struct engine_ops *const engines[] = { &engine_opencsd, &native_engine_ops };
 
 	for (size_t i = 0; i < ELEMENTS(engines); i++) {
 		struct generated g;
@@ -120,11 +120,11 @@ static void test_native(void)
 {
 	unsigned used = 0;
 
-	CHECK_EQ(try(&engine_native, 400, 0, true, &used), 0);
+	CHECK_EQ(try(&native_engine_ops, 400, 0, true, &used), 0);
 	CHECK_EQ(used, ALL);
 	/* One by one, each makes traces that are made of little else. */
 	for (unsigned bit = 0; bit < GENERATE_FEATURES; bit++) {
-		unsigned wrong = try(&engine_native, 30, ALL & ~(1u << bit), true, &used);
+		unsigned wrong = try(&native_engine_ops, 30, ALL & ~(1u << bit), true, &used);
 
 		unit_check(wrong == 0, __FILE__, __LINE__, "native: %s alone", generate_feature_str(bit));
 	}
@@ -172,7 +172,7 @@ static void test_end(void)
 	struct check c;
 
 	generate(0x5d8c6756a177d3df, 0x957, 0x8033288, &g);
-	CHECK(decode(&engine_native, &g, false, &c));
+	CHECK(decode(&native_engine_ops, &g, false, &c));
 	generated_done(&g);
 }
 

@@ -1,4 +1,5 @@
-/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/waste.c: where walks end.
+/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/filler.c: where walks
+ * end.
  */
 #include "config.h"
 
@@ -8,7 +9,7 @@
 
 #include "lib/base/util.h"
 #include "lib/etm/engine.h"
-#include "lib/etm/waste.h"
+#include "lib/etm/filler.h"
 #include "tests/unit.h"
 
 enum { BASE = 0x400000 };
@@ -71,8 +72,8 @@ static const char *decode_by(const struct engine_ops *ops, const struct engine_m
 
 static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
 {
-	return decode_by(&engine_native, &(struct engine_memory){ .read = read_code, .version = version }, bytes, size,
-			 chunk);
+	return decode_by(&native_engine_ops, &(struct engine_memory){ .read = read_code, .version = version }, bytes,
+			 size, chunk);
 }
 
 /* An atom after the last return that the stack knows: its packet counts for nothing, nor do the cycles before it. */
@@ -93,9 +94,9 @@ static void atoms_too_many(void)
 }
 
 /* NOPs, three times as many as are waste, and a branch in the middle of the first third. */
-static size_t read_waste(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
+static size_t read_filler(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
 {
-	enum { END = BASE + 3 * WASTE_SIZE, BRANCH = BASE + WASTE_SIZE / 2 };
+	enum { END = BASE + 3 * FILLER_SIZE, BRANCH = BASE + FILLER_SIZE / 2 };
 	uint32_t op = htole32(0xd503201f), branch = htole32(0x14000001);
 
 	if (address < BASE || address >= END)
@@ -118,8 +119,8 @@ static void walks_end(void)
 		0x9a, 0x00, 0x00, 0x44, 0x00, 0xf7, /* where it ends */
 		0x9a, 0x01, 0x00, 0x44, 0x00, 0xf7, /* behind that */
 	};
-	const struct engine_memory memory = { .read = read_waste, .version = version };
-	_cleanup_free_ char *ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
+	const struct engine_memory memory = { .read = read_filler, .version = version };
+	_cleanup_free_ char *ours = strdup(decode_by(&native_engine_ops, &memory, bytes, sizeof(bytes), sizeof(bytes)));
 
 	CHECK(strstr(ours,
 		     "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
@@ -141,11 +142,11 @@ static void more_than_counted(void)
 		0x2e, 0x03, 0xf7, 0x2d, 0x02, /* three go, one comes, and two are committed */
 		0x81, 0x31, 0xf7, 0x2d, 0x01,
 	};
-	const struct engine_memory memory = { .read = read_waste, .version = version };
+	const struct engine_memory memory = { .read = read_filler, .version = version };
 	_cleanup_free_ char *ours = NULL;
 
 	config.idr8 = 8;
-	ours = strdup(decode_by(&engine_native, &memory, bytes, sizeof(bytes), sizeof(bytes)));
+	ours = strdup(decode_by(&native_engine_ops, &memory, bytes, sizeof(bytes), sizeof(bytes)));
 	CHECK(strstr(ours,
 		     "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "context A64 EL1 N 64; ") && !strstr(ours, "bad-packet"));

@@ -52,9 +52,9 @@ static int on_batch(void *user, const struct native_batch *b)
 
 	for (size_t i = 0; i < b->n_counts; i++)
 		if (!b->counts[i].to)
-			s->instructions += b->counts[i].n * b->blocks[b->counts[i].word >> 1].count;
+			s->instructions += b->counts[i].n * b->blocks[edge_block(b->counts[i].edge)].count;
 	for (size_t i = 0; i < b->n_calls; i++)
-		fuzz_require(b->calls[i].word & NATIVE_CYCLES || b->blocks[b->calls[i].to & ~NATIVE_TORN].count > 0);
+		fuzz_require(b->calls[i].edge & NATIVE_CYCLES || b->blocks[b->calls[i].to & ~NATIVE_TORN].count > 0);
 	native_read_batch(&s->reader, b);
 	while (native_read(&s->reader, &e)) {
 		s->elements++;
@@ -110,7 +110,7 @@ static int push(int (*take)(void *to, const void *data, size_t size), void *to, 
 
 static int take_engine(void *to, const void *data, size_t size)
 {
-	return engine_native.push(to, data, size);
+	return native_engine_ops.push(to, data, size);
 }
 
 static int take_native(void *to, const void *data, size_t size)
@@ -129,17 +129,17 @@ static int run_engine(const struct engine_config *config, const uint8_t *data, s
 	const struct element_sink sink = { on_element, ret };
 	struct engine_stats stats;
 	struct engine *e;
-	int rc = engine_native.open(config, &memory, &sink, &e);
+	int rc = native_engine_ops.open(config, &memory, &sink, &e);
 
 	if (rc < 0)
 		return rc;
 	rc = push(take_engine, e, data, size, chunk);
 	if (rc == 0)
-		rc = engine_native.finish(e);
-	engine_native.stats(e, &stats);
+		rc = native_engine_ops.finish(e);
+	native_engine_ops.stats(e, &stats);
 	fuzz_require(rc != 0 || (stats.bytes == size && stats.decoded <= size));
 	fuzz_require(rc == 0 || rc == -EOPNOTSUPP);
-	engine_native.close(e);
+	native_engine_ops.close(e);
 	return rc;
 }
 
@@ -173,7 +173,7 @@ static void run_branches(const struct engine_config *config, const uint8_t *data
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct said whole = { 0 }, cut = { 0 }, words = { 0 }, counts = { 0 }, calls = { 0 };
+	struct said whole = { 0 }, cut = { 0 }, edges = { 0 }, counts = { 0 }, calls = { 0 };
 	struct engine_config config;
 	struct head head;
 	int rc;
@@ -187,8 +187,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rc = run_engine(&config, data, size, MAX(size, (size_t)1), &whole);
 	fuzz_require(run_engine(&config, data, size, head.chunk + 1u, &cut) == rc);
 	fuzz_require(whole.hash == cut.hash);
-	fuzz_require(run_outlet(&config, data, size, head.chunk + 1u, NATIVE_WORDS, &words) == rc);
-	fuzz_require(words.elements == whole.elements && words.instructions == whole.instructions);
+	fuzz_require(run_outlet(&config, data, size, head.chunk + 1u, NATIVE_EDGES, &edges) == rc);
+	fuzz_require(edges.elements == whole.elements && edges.instructions == whole.instructions);
 	fuzz_require(run_outlet(&config, data, size, MAX(size, (size_t)1), NATIVE_CALLS, &calls) == rc);
 	fuzz_require(run_outlet(&config, data, size, MAX(size, (size_t)1), NATIVE_COUNTS, &counts) == rc);
 	fuzz_require(rc < 0 || counts.instructions == whole.instructions);

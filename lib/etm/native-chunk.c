@@ -1,4 +1,4 @@
-#include "lib/etm/native-part.h"
+#include "lib/etm/native-chunk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { MARKS_SLOW = 4, MARK_FIRST = 256 /* bytes to the next one, which doubles */ };
 
-static void take_stack(const struct native *e, struct native_place *p)
+static void take_stack(const struct native *e, struct native_checkpoint *p)
 {
 	p->n_stack = e->entries;
 	for (unsigned i = 0; i < e->entries; i++) {
@@ -19,38 +19,38 @@ static void take_stack(const struct native *e, struct native_place *p)
 	}
 }
 
-static void take_fold(const struct native *e, struct native_place *p)
+static void take_fold(const struct native *e, struct native_checkpoint *p)
 {
-	const struct fold *f = e->fold;
+	const struct native_fold *f = e->fold;
 
-	p->leads = NATIVE_NOWHERE;
+	p->successor = NATIVE_UNKNOWN;
 	if (!f)
 		return;
 	/* Nothing else of it is counted. */
 	if (e->sink.outlet == NATIVE_COUNTS) {
 		p->has_last = p->last_taken = f->last && is_indirect(e, f->last);
 		if (p->has_last)
-			p->last = e->blocks.list[f->last >> 1];
+			p->last = e->blocks.list[edge_block(f->last)];
 		return;
 	}
 	p->has_last = f->last;
 	if (f->last) {
-		p->last = e->blocks.list[f->last >> 1];
-		p->last_taken = f->last & 1;
+		p->last = e->blocks.list[edge_block(f->last)];
+		p->last_taken = edge_taken(f->last);
 	} else {
-		p->leads = f->leads;
+		p->successor = f->successor;
 	}
 	p->fresh = f->fresh;
 	p->instructions = f->instructions;
 	p->ranges = f->ranges;
 }
 
-bool native_place_take(struct native *e, struct native_place *p)
+bool native_checkpoint_take(struct native *e, struct native_checkpoint *p)
 {
-	if (e->n_carry || !e->framed || e->error < 0 || e->n_queue > PLACE_QUEUE || (e->fold && fold_words(e) < 0) ||
-	    e->out.n != e->mark || e->out.n_events != e->mark_events)
+	if (e->n_carry || !e->framed || e->error < 0 || e->n_queue > PLACE_QUEUE ||
+	    (e->fold && native_fold_edges(e) < 0) || e->out.n != e->mark || e->out.n_events != e->mark_events)
 		return false;
-	memset(p, 0, offsetof(struct native_place, queue));
+	memset(p, 0, offsetof(struct native_checkpoint, queue));
 	memcpy(p->history, e->packets.history, sizeof(p->history));
 	p->timed = e->packets.timed;
 	p->informed = e->packets.informed;
@@ -72,7 +72,7 @@ bool native_place_take(struct native *e, struct native_place *p)
 	p->depth = e->depth;
 	p->pending = e->pending;
 	for (uint32_t i = 0; i < p->n_queue; i++)
-		p->queue[i] = e->queue[(e->first + i) & (e->queue_room - 1)];
+		p->queue[i] = e->queue[(e->first + i) & (e->queue_capacity - 1)];
 	p->has_context = e->has_context;
 	p->stack_waits = e->stack_waits;
 	p->need = e->need;
@@ -82,13 +82,13 @@ bool native_place_take(struct native *e, struct native_place *p)
 	return true;
 }
 
-static bool same_packets(const struct native_place *a, const struct native_place *b)
+static bool same_packets(const struct native_checkpoint *a, const struct native_checkpoint *b)
 {
 	return memcmp(a->history, b->history, sizeof(a->history)) == 0 && a->timestamp == b->timestamp &&
 	       a->threshold == b->threshold && a->wide == b->wide && a->timed == b->timed && a->informed == b->informed;
 }
 
-static bool same_context(const struct native_place *x, const struct native_place *y)
+static bool same_context(const struct native_checkpoint *x, const struct native_checkpoint *y)
 {
 	const struct engine_context *a = &x->context, *b = &y->context;
 	const struct element *s = &x->told, *t = &y->told;
@@ -112,7 +112,7 @@ static bool same_p0(const struct p0 *a, const struct p0 *b)
 	       s->vmid == t->vmid && s->ctxid == t->ctxid;
 }
 
-static bool same_queue(const struct native_place *a, const struct native_place *b)
+static bool same_queue(const struct native_checkpoint *a, const struct native_checkpoint *b)
 {
 	bool same = a->n_queue == b->n_queue && a->depth == b->depth && a->pending == b->pending;
 
@@ -122,7 +122,7 @@ static bool same_queue(const struct native_place *a, const struct native_place *
 }
 
 /* What is open may be anything, and nothing. */
-static bool same_stack(const struct native_place *here, const struct native_place *there)
+static bool same_stack(const struct native_checkpoint *here, const struct native_checkpoint *there)
 {
 	unsigned i = 0;
 
@@ -134,19 +134,19 @@ static bool same_stack(const struct native_place *here, const struct native_plac
 	return i < there->n_stack || here->n_stack == there->n_stack;
 }
 
-static bool same_fold(const struct native_place *a, const struct native_place *b)
+static bool same_fold(const struct native_checkpoint *a, const struct native_checkpoint *b)
 {
-	const struct block *s = &a->last, *t = &b->last;
+	const struct basic_block *s = &a->last, *t = &b->last;
 
 	if (a->has_last != b->has_last || a->last_taken != b->last_taken || a->fresh != b->fresh ||
-	    a->leads != b->leads)
+	    a->successor != b->successor)
 		return false;
 	return !a->has_last || (s->start == t->start && s->target == t->target && s->count == t->count &&
 				s->kind == t->kind && s->sub == t->sub && s->link == t->link &&
 				s->conditional == t->conditional && s->always == t->always && s->missing == t->missing);
 }
 
-bool native_place_same(const struct native_place *here, const struct native_place *there)
+bool native_checkpoint_same(const struct native_checkpoint *here, const struct native_checkpoint *there)
 {
 	return here->sync == there->sync && here->overflow == there->overflow &&
 	       here->timestamps == there->timestamps && here->counted == there->counted &&
@@ -156,7 +156,7 @@ bool native_place_same(const struct native_place *here, const struct native_plac
 	       same_fold(here, there);
 }
 
-static void put_stack(struct native *e, const struct native_place *p)
+static void put_stack(struct native *e, const struct native_checkpoint *p)
 {
 	e->entries = p->n_stack;
 	e->top = RETURN_STACK - 1;
@@ -167,9 +167,9 @@ static void put_stack(struct native *e, const struct native_place *p)
 	}
 }
 
-static int put_fold(struct native *e, const struct native_place *p)
+static int put_fold(struct native *e, const struct native_checkpoint *p)
 {
-	struct fold *f = e->fold;
+	struct native_fold *f = e->fold;
 	uint32_t number = 0;
 	int rc = 0;
 
@@ -177,8 +177,8 @@ static int put_fold(struct native *e, const struct native_place *p)
 		return 0;
 	if (p->has_last)
 		rc = blocks_adopt(&e->blocks, &p->last, &number);
-	f->last = p->has_last ? 2 * number + p->last_taken : 0;
-	f->leads = p->leads;
+	f->last = p->has_last ? make_edge(number, p->last_taken) : 0;
+	f->successor = p->successor;
 	f->fresh = p->fresh;
 	f->instructions = p->instructions;
 	f->ranges = p->ranges;
@@ -186,7 +186,7 @@ static int put_fold(struct native *e, const struct native_place *p)
 	return rc;
 }
 
-int native_place_put(struct native *e, const struct native_place *p)
+int native_checkpoint_restore(struct native *e, const struct native_checkpoint *p)
 {
 	int rc;
 
@@ -212,7 +212,7 @@ int native_place_put(struct native *e, const struct native_place *p)
 	e->n_carry = 0;
 	e->error = 0;
 	e->out.n = e->out.n_events = e->out.n_calls = e->mark = e->mark_events = 0;
-	queue_clear(e);
+	native_queue_clear(e);
 	e->depth = p->depth;
 	e->pending = p->pending;
 	e->has_context = p->has_context;
@@ -221,34 +221,34 @@ int native_place_put(struct native *e, const struct native_place *p)
 	e->block = 0;
 	e->address = p->address;
 	put_stack(e, p);
-	rc = queue_put(e, p->queue, p->n_queue);
+	rc = native_queue_append(e, p->queue, p->n_queue);
 	if (rc == 0)
 		rc = MIN(blocks_enter(&e->blocks, &e->context), 0);
 	return rc == 0 ? put_fold(e, p) : rc;
 }
 
-static size_t marks_of(const struct native_part *p)
+static size_t marks_of(const struct native_chunk *p)
 {
-	return p->marks.size / sizeof(struct part_mark);
+	return p->marks.size / sizeof(struct chunk_checkpoint);
 }
 
-static size_t batches_of(const struct native_part *p)
+static size_t batches_of(const struct native_chunk *p)
 {
 	return p->batches.size / sizeof(struct native_batch);
 }
 
-int part_batch(void *user, const struct native_batch *b)
+int native_chunk_batch(void *user, const struct native_batch *b)
 {
-	struct native_part *p = *(struct native_part **)user;
+	struct native_chunk *p = *(struct native_chunk **)user;
 
 	if (p->stretch)
 		buf_add(&p->batches, b, sizeof(*b));
 	return buf_error(&p->batches);
 }
 
-static void add_mark(struct native_part *p, const struct native_place *place, bool ends)
+static void add_mark(struct native_chunk *p, const struct native_checkpoint *place, bool ends)
 {
-	struct part_mark *m = (struct part_mark *)buf_room(&p->marks, sizeof(*m));
+	struct chunk_checkpoint *m = (struct chunk_checkpoint *)buf_room(&p->marks, sizeof(*m));
 
 	if (!m)
 		return;
@@ -258,18 +258,18 @@ static void add_mark(struct native_part *p, const struct native_place *place, bo
 	m->counted = !ends && p->n + 1 >= MARKS_SLOW;
 	m->stop = m->at;
 	/* The queue is short, as a rule. */
-	memcpy(&m->place, place, offsetof(struct native_place, queue) + place->n_queue * sizeof(place->queue[0]));
+	memcpy(&m->place, place, offsetof(struct native_checkpoint, queue) + place->n_queue * sizeof(place->queue[0]));
 	buf_grew(&p->marks, sizeof(*m));
 	p->n++;
 }
 
 /* The stretch ends at the last place that was marked, whatever came after, up to stop. */
-static void end_early(struct native_part *p, uint64_t stop)
+static void end_early(struct native_chunk *p, uint64_t stop)
 {
 	size_t n = marks_of(p);
 
 	if (p->stretch && n) {
-		struct part_mark *m = &((struct part_mark *)p->marks.data)[n - 1];
+		struct chunk_checkpoint *m = &((struct chunk_checkpoint *)p->marks.data)[n - 1];
 
 		m->ends = true;
 		m->stop = (size_t)(stop - p->begin);
@@ -295,15 +295,15 @@ static bool may_break(const struct native *e)
 	return e->return_stack && e->entries && !e->stack[oldest].block && e->stack[oldest].open;
 }
 
-int part_before(struct native *e, uint64_t at)
+int native_chunk_before(struct native *e, uint64_t at)
 {
-	struct native_part *p = e->part;
+	struct native_chunk *p = e->part;
 
-	p->has_before = p->stretch && may_break(e) && native_place_take(e, &p->before);
+	p->has_before = p->stretch && may_break(e) && native_checkpoint_take(e, &p->before);
 	if (!p->has_before)
 		return 0;
 	p->before.bytes = at;
-	p->before_words = e->out.n;
+	p->before_edges = e->out.n;
 	p->before_events = e->out.n_events;
 	p->before_batches = batches_of(p);
 	return 0;
@@ -312,26 +312,26 @@ int part_before(struct native *e, uint64_t at)
 /* What the packet said is dropped; what came before it is not. */
 static int break_off(struct native *e, uint64_t next)
 {
-	struct native_part *p = e->part;
+	struct native_chunk *p = e->part;
 	int rc = 0;
 
 	p->broken = false;
 	if (p->stretch && p->has_before && p->before_batches == batches_of(p)) {
-		e->out.n = e->mark = p->before_words;
+		e->out.n = e->mark = p->before_edges;
 		e->out.n_events = e->mark_events = p->before_events;
 		rc = native_flush(e);
 		add_mark(p, &p->before, true);
 		p->stretch = false;
 	} else if (e->sink.outlet == NATIVE_COUNTS) {
 		/* Some of it may have been counted already. */
-		rc = fold_words(e);
+		rc = native_fold_edges(e);
 	}
 	end_early(p, next);
 	e->out.n = e->out.n_events = e->out.n_calls = e->mark = e->mark_events = 0;
 	if (e->fold) {
 		e->fold->events = e->fold->kept = 0;
 		e->fold->last = 0;
-		e->fold->leads = NATIVE_NOWHERE;
+		e->fold->successor = NATIVE_UNKNOWN;
 		e->fold->fresh = true;
 	}
 	open_stack(e);
@@ -346,10 +346,10 @@ static bool is_known(const struct native *e)
 }
 
 /* next: where the next packet begins. */
-int part_after(struct native *e, uint64_t next)
+int native_chunk_after(struct native *e, uint64_t next)
 {
-	struct native_part *p = e->part;
-	struct native_place place;
+	struct native_chunk *p = e->part;
+	struct native_checkpoint place;
 	int rc;
 
 	if (p->broken) {
@@ -360,7 +360,7 @@ int part_after(struct native *e, uint64_t next)
 	if (p->again || next < p->next || !is_known(e))
 		return 0;
 	rc = native_flush(e);
-	if (rc < 0 || !native_place_take(e, &place))
+	if (rc < 0 || !native_checkpoint_take(e, &place))
 		return rc;
 	if (!p->stretch) {
 		p->stretch = true;
@@ -375,17 +375,18 @@ int part_after(struct native *e, uint64_t next)
 }
 
 /* As at the first synchronisation: elements that are not committed yet. */
-int part_info(struct native *e, const struct packet *p)
+int native_chunk_info(struct native *e, const struct packet *p)
 {
 	e->part->cold = false;
 	e->depth = p->number;
-	return p->number ? queue_put(e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number, .offset = e->offset }, 1)
+	return p->number ? native_queue_append(
+			       e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number, .offset = e->offset }, 1)
 			 : 0;
 }
 
-static int begin(struct native *e, struct native_part *p, uint64_t at)
+static int begin(struct native *e, struct native_chunk *p, uint64_t at)
 {
-	static const struct native_place cold = {
+	static const struct native_checkpoint cold = {
 		.wide = true,
 		.informed = true,
 		.context.spaces = SPACES_SECURE,
@@ -396,60 +397,60 @@ static int begin(struct native *e, struct native_part *p, uint64_t at)
 		.need = NEED_ADDRESS,
 		.address = UINT64_MAX,
 		.fresh = true,
-		.leads = NATIVE_NOWHERE,
+		.successor = NATIVE_UNKNOWN,
 	};
-	int rc = native_place_put(e, &cold);
+	int rc = native_checkpoint_restore(e, &cold);
 
 	e->stats.bytes = p->begin = at;
 	e->part = p;
 	p->cold = p->slow = true;
 	if (e->return_stack)
 		open_stack(e);
-	return rc < 0 ? rc : out_next_room(e);
+	return rc < 0 ? rc : native_batch_next_buffer(e);
 }
 
-int native_part_decode(struct native *e, struct native_part *p, const uint8_t *bytes, size_t size, uint64_t at)
+int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t *bytes, size_t size, uint64_t at)
 {
-	struct native_place place;
+	struct native_checkpoint place;
 	int rc = begin(e, p, at);
 
 	if (rc == 0)
 		rc = native_push(e, bytes, size);
-	if (rc == 0 && p->stretch && native_place_take(e, &place)) {
+	if (rc == 0 && p->stretch && native_checkpoint_take(e, &place)) {
 		add_mark(p, &place, true);
 		rc = buf_error(&p->marks);
 	} else {
 		end_early(p, e->stats.bytes);
 	}
 	p->stretch = false;
-	if (e->sink.outlet == NATIVE_COUNTS && fold_words(e) < 0)
+	if (e->sink.outlet == NATIVE_COUNTS && native_fold_edges(e) < 0)
 		rc = -ENOMEM;
-	out_leave(e);
+	native_batch_leave(e);
 	return rc == -ENOMEM ? rc : 0;
 }
 
-int native_part_again(struct native *e, const struct native_place *from, const uint8_t *bytes, size_t size)
+int native_chunk_recount(struct native *e, const struct native_checkpoint *from, const uint8_t *bytes, size_t size)
 {
-	struct native_part p = { .begin = from->bytes, .again = true };
-	int rc = native_place_put(e, from);
+	struct native_chunk p = { .begin = from->bytes, .again = true };
+	int rc = native_checkpoint_restore(e, from);
 
 	e->part = &p;
 	if (rc == 0)
-		rc = out_next_room(e);
+		rc = native_batch_next_buffer(e);
 	if (rc == 0)
 		rc = native_push(e, bytes, size);
 	if (rc != -ENOMEM)
-		rc = fold_words(e);
-	out_leave(e);
+		rc = native_fold_edges(e);
+	native_batch_leave(e);
 	e->part = NULL;
-	native_part_done(&p);
+	native_chunk_done(&p);
 	return rc;
 }
 
-void native_part_done(struct native_part *p)
+void native_chunk_done(struct native_chunk *p)
 {
-	out_rooms_free(p->rooms);
-	out_rooms_free(p->spare);
+	native_batch_buffers_free(p->buffers);
+	native_batch_buffers_free(p->spare);
 	buf_done(&p->batches);
 	buf_done(&p->marks);
 }

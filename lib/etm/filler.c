@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/waste.h"
+#include "lib/etm/filler.h"
 
 enum { PIECE = 256 };
 
@@ -15,15 +15,15 @@ static bool may_end(const struct instr_set *set, uint32_t op)
 	return i.kind != INSTR_OTHER;
 }
 
-bool waste_before(const struct instr_set *set, const struct engine_memory *memory, const struct engine_context *context,
-		  uint64_t address)
+bool filler_before(const struct instr_set *set, const struct engine_memory *memory,
+		   const struct engine_context *context, uint64_t address)
 {
 	uint32_t code[PIECE / 4];
 
-	if (address % WASTE_SIZE != 0 || address == 0)
+	if (address % FILLER_SIZE != 0 || address == 0)
 		return false;
 	/* From its end on: code has a branch soon. */
-	for (uint64_t at = address; at != address - WASTE_SIZE;) {
+	for (uint64_t at = address; at != address - FILLER_SIZE;) {
 		at -= PIECE;
 		if (memory->read(memory->user, context, at, code, PIECE) != PIECE)
 			return false;
