@@ -164,11 +164,11 @@ static int tell_result(struct decode *d, uint64_t started)
 }
 
 /* What the input is: alone, as nothing is decoded for it. */
-static int tell_info(struct decode *d, const struct decode_output_fd *o)
+static int tell_info(struct decode *d, const struct job_output *o)
 {
 	int rc = d->input->ops->info(d->input, strcmp(o->format, "info-json") == 0, o->fd);
 
-	return rc < 0 ? job_why(d->job, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
+	return rc < 0 ? reason_set(&d->job->reason, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
 }
 
 static int open_source(struct decode *d)
@@ -186,7 +186,7 @@ static int open_source(struct decode *d)
 	for (size_t i = 0; i < ELEMENTS(sources); i++)
 		if (strcmp(d->job->type, sources[i].type) == 0)
 			return sources[i].open(d->job, d->warnings, &d->input);
-	return job_why(d->job, -EINVAL, "no inputs of type %s", d->job->type);
+	return reason_set(&d->job->reason, -EINVAL, "no inputs of type %s", d->job->type);
 }
 
 /*
@@ -209,7 +209,7 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 	for (size_t i = 0; i < s->n; i++)
 		by_thread = by_thread || (d->job->only_thread >= 0 && s->list[i].cpu != UINT32_MAX);
 	if (packets && d->input->shown)
-		return job_why(d->job, -EACCES, "packets of a shared sink are everybody's");
+		return reason_set(&d->job->reason, -EACCES, "packets of a shared sink are everybody's");
 	*ret_by_thread = by_thread && !packets;
 	return 0;
 }
@@ -235,7 +235,7 @@ static int run(struct decode *d)
 	int rc = 0;
 
 	if (!stream_decoder_engine(d->job, &d->engine))
-		return job_why(d->job, -EINVAL, "no engine %s", d->job->engine);
+		return reason_set(&d->job->reason, -EINVAL, "no engine %s", d->job->engine);
 	rc = open_source(d);
 	if (rc == 0 && d->job->info)
 		return tell_info(d, &d->job->outputs[0]);
@@ -271,7 +271,7 @@ int decode_run(struct decode_job *job)
 	input_close(d.input);
 	json_object_put(d.threads);
 	json_object_put(d.warnings);
-	if (rc < 0 && !job->reason[0])
-		job_why(job, rc, "%s", strerror(-rc));
+	if (rc < 0 && !job->reason.text[0])
+		reason_set(&job->reason, rc, "%s", strerror(-rc));
 	return rc;
 }

@@ -159,12 +159,12 @@ static bool is_wanted(const struct demux *d, const struct feed *f)
 /* By what the records tell: on a CPU that is not this one, in that time. */
 static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t lo, uint64_t hi)
 {
-	uint64_t from, to;
+	struct schedule_run run;
 
 	for (size_t i = 0; i < d->n_feeds && lo < hi; i++)
 		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu &&
-		    schedule_first(d->input->schedule, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &from, &to) &&
-		    to > lo)
+		    schedule_first(d->input->schedule, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &run) &&
+		    run.to > lo)
 			return true;
 	return false;
 }
@@ -173,18 +173,19 @@ static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t 
 static bool is_placed(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
 	const struct schedule *schedule = d->input->schedule;
-	uint64_t lo = MAX(u->lo, f->after), hi = u->hi, from, to;
+	uint64_t lo = MAX(u->lo, f->after), hi = u->hi;
+	struct schedule_run run;
 
 	narrow(d, f, &lo, &hi);
-	return d->input->has_clock &&
-	       schedule_first(schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &to) &&
+	return d->input->has_clock && schedule_first(schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run) &&
 	       !was_elsewhere(d, f, lo, hi);
 }
 
 /* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
 static void weigh(struct demux *d, struct feed *f, const struct element_unit *u)
 {
-	uint64_t lo, hi, from;
+	uint64_t lo, hi;
+	struct schedule_run run;
 	uint32_t before = f->tid;
 	bool had = f->has_tid;
 
@@ -206,8 +207,10 @@ static void weigh(struct demux *d, struct feed *f, const struct element_unit *u)
 	f->time = u->has_at || hi == UINT64_MAX ? lo : hi;
 	/* A time at which it surely was somewhere is as good as any: it cannot have been elsewhere. */
 	if (d->input->has_clock && f->has_tid &&
-	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &from, &f->left))
-		f->time = MAX(lo, from);
+	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {
+		f->time = MAX(lo, run.from);
+		f->left = run.to;
+	}
 	f->unsure = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_placed(d, f, u);
 }
 

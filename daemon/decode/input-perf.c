@@ -212,7 +212,8 @@ static int map_images(struct perf_input *p)
 		rc = check_code(in->job);
 		/* Without it, what was in its place before would be taken for it. */
 		if (rc == -EILSEQ)
-			return job_why(in->job, rc, "the captured code is damaged: its checksum is another");
+			return reason_set(&in->job->reason, rc,
+					  "the captured code is damaged: its checksum is another");
 		if (rc == 0)
 			rc = image_code(in->images, code_pid, in->job->code);
 		if (rc == -EBADMSG) {
@@ -221,7 +222,7 @@ static int map_images(struct perf_input *p)
 		}
 	}
 	if (rc < 0)
-		return job_why(in->job, rc, "the mappings: %s", strerror(-rc));
+		return reason_set(&in->job->reason, rc, "the mappings: %s", strerror(-rc));
 	return 0;
 }
 
@@ -302,8 +303,8 @@ static int find_shown(struct input *in)
 		return -EBADMSG;
 	rc = intervals_new(list, &in->shown);
 	if (rc == 0 && !in->has_clock)
-		rc = job_why(in->job, -EACCES,
-			     "when whose trace it is cannot be told: its timestamps are of another clock");
+		rc = reason_set(&in->job->reason, -EACCES,
+				"when whose trace it is cannot be told: its timestamps are of another clock");
 	return rc;
 }
 
@@ -328,9 +329,10 @@ static int open_file(struct perf_input *p)
 	int rc = pd_open(in->job->input, &p->file, &in->contents, &problem);
 
 	if (rc == -EBADMSG)
-		return job_why(in->job, rc, "%s, at byte %llu", problem.cause, (unsigned long long)problem.offset);
+		return reason_set(&in->job->reason, rc, "%s, at byte %llu", problem.cause,
+				  (unsigned long long)problem.offset);
 	if (rc < 0)
-		return job_why(in->job, rc, "the input: %s", strerror(-rc));
+		return reason_set(&in->job->reason, rc, "the input: %s", strerror(-rc));
 	find_clock(in);
 	p->only_pid = only_pid(in->contents);
 	in->one_process = p->only_pid != UINT32_MAX;

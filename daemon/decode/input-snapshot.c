@@ -25,12 +25,12 @@ struct snapshot_input {
 
 static int give_file(struct decode_job *job, const char *name, int *ret_fd)
 {
-	char reason[256] = "";
-	int rc = job_file(job, name, ret_fd, reason, sizeof(reason));
+	struct reason reason = { "" };
+	int rc = job_file(job, name, ret_fd, &reason);
 
 	if (rc < 0)
-		return job_why(job, rc, "no answer to a question for a file: %s", strerror(-rc));
-	return *ret_fd < 0 ? job_why(job, -ENOENT, "%s: %s", name, reason) : 0;
+		return reason_set(&job->reason, rc, "requesting a file from the owner: %s", strerror(-rc));
+	return *ret_fd < 0 ? reason_set(&job->reason, -ENOENT, "%s: %s", name, reason.text) : 0;
 }
 
 static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
@@ -45,13 +45,13 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 	if (rc < 0)
 		return rc;
 	if (fstat(fd, &st) < 0 || st.st_size > INI_SIZE_MAX)
-		return job_why(job, -EFBIG, "%s: too large for what it is", name);
+		return reason_set(&job->reason, -EFBIG, "%s: too large for what it is", name);
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return -ENOMEM;
 	n = read_full(fd, text, (size_t)st.st_size);
 	if (n < 0)
-		return job_why(job, (int)n, "%s: %s", name, strerror((int)-n));
+		return reason_set(&job->reason, (int)n, "%s: %s", name, strerror((int)-n));
 	*ret_size = (size_t)n;
 	*ret = TAKE_PTR(text);
 	return 0;
@@ -171,7 +171,7 @@ static int open_buffer(struct snapshot_input *d, const char *name)
 	struct stat st;
 
 	if (fstat(d->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return job_why(d->input.job, -EINVAL, "%s: not a regular file", name);
+		return reason_set(&d->input.job->reason, -EINVAL, "%s: not a regular file", name);
 	d->piece.size = (uint64_t)st.st_size;
 	return 0;
 }
@@ -186,8 +186,9 @@ static int find_streams(struct snapshot_input *d)
 	int rc;
 
 	if (snapshot_buffer(s, job->buffer, &n) < 0)
-		return job_why(job, -ENOENT, job->buffer ? "there is no buffer %s" : "there is no trace buffer in it",
-			       job->buffer);
+		return reason_set(&job->reason, -ENOENT,
+				  job->buffer ? "there is no buffer %s" : "there is no trace buffer in it",
+				  job->buffer);
 	b = &s->buffers[n];
 	rc = give_file(job, b->file, &d->fd);
 	if (rc == 0)
@@ -218,7 +219,7 @@ static int map_dump(struct snapshot_input *d, const struct snapshot_dump *dump, 
 {
 	struct input *in = &d->input;
 	uint64_t length = dump->length;
-	char reason[256] = "";
+	struct reason reason = { "" };
 	struct stat st;
 	uint32_t file;
 	int fd = -1, rc = image_file_add(in->images, dump->file, NULL, 0, 0, &file);
@@ -226,10 +227,10 @@ static int map_dump(struct snapshot_input *d, const struct snapshot_dump *dump, 
 	if (rc < 0)
 		return rc;
 	if (image_file(in->images, file)->fd < 0 && !image_file(in->images, file)->reason) {
-		rc = job_file(in->job, dump->file, &fd, reason, sizeof(reason));
+		rc = job_file(in->job, dump->file, &fd, &reason);
 		if (rc < 0)
 			return rc;
-		image_file_give(in->images, file, fd, reason);
+		image_file_give(in->images, file, fd, reason.text);
 	}
 	/* It ends where its file does. */
 	fd = image_file(in->images, file)->fd;
@@ -254,7 +255,7 @@ static int map_dumps(struct snapshot_input *d)
 		rc = map_dump(d, &s->dumps[i], s->n_dumps - i);
 	if (rc == 0)
 		rc = image_seal(d->input.images);
-	return rc < 0 ? job_why(d->input.job, rc, "the memory dumps: %s", strerror(-rc)) : 0;
+	return rc < 0 ? reason_set(&d->input.job->reason, rc, "the memory dumps: %s", strerror(-rc)) : 0;
 }
 
 static ssize_t dumped_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
@@ -320,11 +321,11 @@ static struct snapshot_input *dumped_new(struct decode_job *job, json_object *wa
 
 static int tell_problem(struct decode_job *job, int rc, const struct snapshot_problem *p)
 {
-	if (rc != -EBADMSG || job->reason[0])
+	if (rc != -EBADMSG || job->reason.text[0])
 		return rc;
 	if (p->line)
-		return job_why(job, rc, "%s: line %u: %s", p->file, p->line, p->cause);
-	return job_why(job, rc, "%s: %s", p->file, p->cause);
+		return reason_set(&job->reason, rc, "%s: line %u: %s", p->file, p->line, p->cause);
+	return reason_set(&job->reason, rc, "%s: %s", p->file, p->cause);
 }
 
 static int finish(struct snapshot_input *d, int rc, struct input **ret)
@@ -368,7 +369,7 @@ int input_bytes_open(struct decode_job *job, json_object *warnings, struct input
 		return -ENOMEM;
 	d->fd = job->input;
 	rc = job->regs ? snapshot_read_device(&files, job->regs, &d->snapshot, &problem)
-		       : job_why(job, -EINVAL, "bare bytes need a file of registers");
+		       : reason_set(&job->reason, -EINVAL, "bare bytes need a file of registers");
 	if (rc < 0)
 		return finish(d, tell_problem(job, rc, &problem), ret);
 	rc = open_buffer(d, "the input");
@@ -378,7 +379,7 @@ int input_bytes_open(struct decode_job *job, json_object *warnings, struct input
 		rc = take_streams(d, &list);
 	}
 	if (rc == 0 && !d->input.streams.list[0].supported)
-		rc = job_why(job, -EINVAL, "%s: %s", job->regs,
-			     device->type[0] ? "its type is no trace source's" : "it names no type");
+		rc = reason_set(&job->reason, -EINVAL, "%s: %s", job->regs,
+				device->type[0] ? "its type is no trace source's" : "it names no type");
 	return finish(d, rc, ret);
 }

@@ -41,10 +41,10 @@ static int open_store(struct store_input *p)
 	int rc = store_open(in->job->input, &p->store);
 
 	if (rc < 0)
-		return job_why(in->job, rc, "%s",
-			       rc == -EPROTONOSUPPORT ? "it is a store in the format of another version of csight"
-			       : rc == -ENODATA       ? "it is a store that was cut or is damaged"
-						      : strerror(-rc));
+		return reason_set(&in->job->reason, rc, "%s",
+				  rc == -EPROTONOSUPPORT ? "it is a store in the format of another version of csight"
+				  : rc == -ENODATA       ? "it is a store that was cut or is damaged"
+							 : strerror(-rc));
 	in->store = p->store;
 	rc = image_set_new(&in->images);
 	for (size_t i = 0; rc == 0 && i < store_functions(p->store); i++)
@@ -61,7 +61,7 @@ int input_store_open(struct decode_job *job, json_object *warnings, struct input
 
 	for (size_t i = 0; i < job->n_outputs; i++)
 		if (!output_is_calls(job->outputs[i].format) || job->only_thread >= 0)
-			return job_why(job, -EINVAL, "a store gives calls, of all threads");
+			return reason_set(&job->reason, -EINVAL, "a store gives calls, of all threads");
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;

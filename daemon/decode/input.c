@@ -128,21 +128,25 @@ const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_
 	return in_hex(f->build_id, f->build_id_size, ret);
 }
 
-static int ask_image(struct input *in, uint32_t i)
+static int request_image(struct input *in, uint32_t i)
 {
 	const struct image_file *f = image_file(in->images, i);
-	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+	char id[2 * IMAGE_BUILD_ID_MAX + 1];
+	struct job_image_request request = {
+		.index = i, .path = f->path, .build_id = input_build_id(f, id), .inode = f->inode
+	};
+	struct reason reason;
 
-	for (uint64_t attempt = 0; f->fd < 0 && attempt < ATTEMPTS_MAX; attempt++) {
+	for (; f->fd < 0 && request.attempt < ATTEMPTS_MAX; request.attempt++) {
 		int fd = -1;
-		int rc = job_image(in->job, i, f->path, input_build_id(f, id), f->inode, NULL, attempt, &fd, reason,
-				   sizeof(reason));
+		int rc = job_image(in->job, &request, &fd, &reason);
 
 		if (rc < 0)
-			return job_why(in->job, rc, "no answer to a question for an image: %s", strerror(-rc));
+			return reason_set(&in->job->reason, rc, "requesting an image from the owner: %s",
+					  strerror(-rc));
 		/* Why the last one was refused says more than that there is no other. */
 		if (fd >= 0 || !f->reason)
-			image_file_give(in->images, i, fd, reason);
+			image_file_give(in->images, i, fd, reason.text);
 		if (fd < 0)
 			break;
 	}
@@ -154,26 +158,29 @@ int input_request_images(struct input *in)
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < image_files(in->images); i++)
-		rc = ask_image(in, i);
+		rc = request_image(in, i);
 	return rc;
 }
 
 int input_debug_file(const struct input *in, uint32_t file, int *ret_fd)
 {
 	const struct image_file *f = image_file(in->images, file);
-	char id[2 * IMAGE_BUILD_ID_MAX + 1], reason[256];
+	struct job_image_request request = { .index = file, .path = f->path };
+	char id[2 * IMAGE_BUILD_ID_MAX + 1];
 	struct debug_wanted wanted;
 
 	*ret_fd = -1;
 	if (f->fd < 0 || !debug_file_wanted(f->fd, &wanted))
 		return 0;
-	for (uint64_t attempt = 0; attempt < DEBUG_ATTEMPTS_MAX; attempt++) {
+	request.build_id = in_hex(wanted.id, wanted.id_size, id);
+	request.debug = wanted.link;
+	for (; request.attempt < DEBUG_ATTEMPTS_MAX; request.attempt++) {
 		_cleanup_close_ int fd = -1;
-		int rc = job_image(in->job, file, f->path, in_hex(wanted.id, wanted.id_size, id), 0, wanted.link,
-				   attempt, &fd, reason, sizeof(reason));
+		int rc = job_image(in->job, &request, &fd, NULL);
 
 		if (rc < 0)
-			return job_why(in->job, rc, "no answer to a question for a debug file: %s", strerror(-rc));
+			return reason_set(&in->job->reason, rc, "requesting a debug file from the owner: %s",
+					  strerror(-rc));
 		if (fd < 0)
 			break;
 		if (debug_file_is(fd, &wanted)) {

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +9,7 @@
 
 enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_OUTPUTS_MAX + 2 };
 
-int job_why(struct decode_job *j, int error, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(j->reason, sizeof(j->reason), fmt, args);
-	va_end(args);
-	return error;
-}
-
-static int receive(int socket, int *fds, size_t *n_fds, json_object **ret)
+static int receive_json(int socket, int *fds, size_t *n_fds, json_object **ret)
 {
 	_cleanup_free_ char *text = malloc(DECODER_MESSAGE_MAX);
 	_cleanup_json_ json_object *o = NULL;
@@ -43,7 +32,7 @@ static int receive(int socket, int *fds, size_t *n_fds, json_object **ret)
 	return rc;
 }
 
-static int read_outputs(struct decode_job *j, const int *fds, size_t n_fds)
+static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	json_object *list;
 	int rc = json_get(j->start, "outputs", json_type_array, &list);
@@ -57,14 +46,14 @@ static int read_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 
 		if (!json_object_is_type(name, json_type_string))
 			return -EBADMSG;
-		j->outputs[i] = (struct decode_output_fd){ json_object_get_string(name), fds[i] };
+		j->outputs[i] = (struct job_output){ json_object_get_string(name), fds[i] };
 	}
 	j->n_outputs = n_fds;
 	j->info = n_fds == 1 && strncmp(j->outputs[0].format, "info", 4) == 0;
 	return 0;
 }
 
-static int read_start(struct decode_job *j, const int *fds, size_t n_fds)
+static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	const char *type;
 	bool code = false;
@@ -100,7 +89,7 @@ static int read_start(struct decode_job *j, const int *fds, size_t n_fds)
 			return -EBADMSG;
 		j->workers = (uint32_t)workers;
 	}
-	return read_outputs(j, fds + 1 + code, n_fds - 1 - code);
+	return parse_outputs(j, fds + 1 + code, n_fds - 1 - code);
 }
 
 int job_receive(int socket, struct decode_job *ret)
@@ -109,10 +98,10 @@ int job_receive(int socket, struct decode_job *ret)
 	int fds[FDS_MAX], rc;
 	size_t n_fds = FDS_MAX;
 
-	rc = receive(socket, fds, &n_fds, &j.start);
+	rc = receive_json(socket, fds, &n_fds, &j.start);
 	if (rc < 0)
 		return rc;
-	rc = read_start(&j, fds, n_fds);
+	rc = parse_start(&j, fds, n_fds);
 	if (rc < 0) {
 		json_object_put(j.start);
 		return rc;
@@ -133,75 +122,76 @@ static int send_json(int socket, json_object *o, int fd)
 	return fdmsg_send(socket, text, size, &fd, fd >= 0);
 }
 
-/* What comes back is of the same type, with a descriptor or a reason. */
-static int ask(struct decode_job *j, json_object *question, json_object **ret_answer, int *ret_fd, char *ret_reason,
-	       size_t reason_size)
+/*
+ * Sends a request and waits for its reply, which is a message of the same type with a descriptor or a reason. The owner
+ * must send no other message meanwhile. Sets *ret_fd to -1 and ret_reason where the reply has no descriptor.
+ */
+static int send_request(struct decode_job *j, json_object *request, json_object **ret_reply, int *ret_fd,
+			struct reason *ret_reason)
 {
-	_cleanup_json_ json_object *answer = NULL;
-	const char *type, *wanted, *reason = NULL;
+	_cleanup_json_ json_object *reply = NULL;
+	const char *type, *expected, *reason = NULL;
 	size_t n = 1;
-	int fd = -1, rc = send_json(j->socket, question, -1);
+	int fd = -1, rc = send_json(j->socket, request, -1);
 
 	if (rc == 0)
-		rc = receive(j->socket, &fd, &n, &answer);
+		rc = receive_json(j->socket, &fd, &n, &reply);
 	if (rc < 0)
 		return rc;
-	if (json_get_str(question, "type", &wanted) < 0 || json_get_str(answer, "type", &type) < 0 ||
-	    strcmp(type, wanted) != 0 || json_get_str(answer, "reason", &reason) == -EINVAL) {
+	if (json_get_str(request, "type", &expected) < 0 || json_get_str(reply, "type", &type) < 0 ||
+	    strcmp(type, expected) != 0 || json_get_str(reply, "reason", &reason) == -EINVAL) {
 		if (n)
 			close(fd);
 		return -EBADMSG;
 	}
 	*ret_fd = n ? fd : -1;
-	snprintf(ret_reason, reason_size, "%s", reason ? reason : "not there");
-	*ret_answer = TAKE_PTR(answer);
+	reason_set(ret_reason, 0, "%s", reason ? reason : "not there");
+	*ret_reply = TAKE_PTR(reply);
 	return 0;
 }
 
-int job_image(struct decode_job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
-	      const char *debug, uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size)
+int job_image(struct decode_job *j, const struct job_image_request *image, int *ret_fd, struct reason *ret_reason)
 {
-	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
+	_cleanup_json_ json_object *request = json_object_new_object(), *reply = NULL;
 	_cleanup_close_ int fd = -1;
-	uint64_t got;
+	uint64_t index;
 	int rc;
 
-	json_add_str(question, "type", "image");
-	json_add_u64(question, "index", index);
-	json_add_bytes(question, "path", path);
-	json_add_str(question, "build_id", build_id);
-	if (inode)
-		json_add_u64(question, "inode", inode);
-	if (debug)
-		json_add_bytes(question, "debug", debug);
-	if (attempt)
-		json_add_u64(question, "attempt", attempt);
-	rc = ask(j, question, &answer, &fd, ret_reason, reason_size);
+	json_add_str(request, "type", "image");
+	json_add_u64(request, "index", image->index);
+	json_add_bytes(request, "path", image->path);
+	json_add_str(request, "build_id", image->build_id);
+	if (image->inode)
+		json_add_u64(request, "inode", image->inode);
+	if (image->debug)
+		json_add_bytes(request, "debug", image->debug);
+	if (image->attempt)
+		json_add_u64(request, "attempt", image->attempt);
+	rc = send_request(j, request, &reply, &fd, ret_reason);
 	if (rc < 0)
 		return rc;
-	if (json_get_u64(answer, "index", &got) < 0 || got != index)
+	if (json_get_u64(reply, "index", &index) < 0 || index != image->index)
 		return -EBADMSG;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-int job_file(struct decode_job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size)
+int job_file(struct decode_job *j, const char *name, int *ret_fd, struct reason *ret_reason)
 {
-	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
+	_cleanup_json_ json_object *request = json_object_new_object(), *reply = NULL;
 
-	json_add_str(question, "type", "file");
-	json_add_bytes(question, "name", name);
-	return ask(j, question, &answer, ret_fd, ret_reason, reason_size);
+	json_add_str(request, "type", "file");
+	json_add_bytes(request, "name", name);
+	return send_request(j, request, &reply, ret_fd, ret_reason);
 }
 
 int job_table(struct decode_job *j, const char *key, int *ret_fd)
 {
-	_cleanup_json_ json_object *question = json_object_new_object(), *answer = NULL;
-	char reason[64];
+	_cleanup_json_ json_object *request = json_object_new_object(), *reply = NULL;
 
-	json_add_str(question, "type", "table");
-	json_add_str(question, "key", key);
-	return ask(j, question, &answer, ret_fd, reason, sizeof(reason));
+	json_add_str(request, "type", "table");
+	json_add_str(request, "key", key);
+	return send_request(j, request, &reply, ret_fd, NULL);
 }
 
 int job_keep(struct decode_job *j, const char *key, int fd)
@@ -218,9 +208,9 @@ void job_progress(struct decode_job *j, uint64_t done, uint64_t total)
 	_cleanup_json_ json_object *o = NULL;
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (j->told_at && now - j->told_at < PROGRESS_NS && done != total)
+	if (j->progress_at && now - j->progress_at < PROGRESS_NS && done != total)
 		return;
-	j->told_at = now;
+	j->progress_at = now;
 	o = json_object_new_object();
 	json_add_str(o, "type", "progress");
 	json_add_u64(o, "done", done);
@@ -228,7 +218,7 @@ void job_progress(struct decode_job *j, uint64_t done, uint64_t total)
 	send_json(j->socket, o, -1);
 }
 
-static void cut_list(json_object *o, const char *key, size_t most)
+static void list_truncate(json_object *o, const char *key, size_t most)
 {
 	json_object *list;
 	uint64_t before = 0;
@@ -251,8 +241,8 @@ int job_result(struct decode_job *j, json_object *result)
 	int rc = send_json(j->socket, result, -1);
 
 	for (size_t most = 512; rc == -EMSGSIZE && most; most /= 2) {
-		cut_list(result, "threads", most);
-		cut_list(result, "images", most);
+		list_truncate(result, "threads", most);
+		list_truncate(result, "images", most);
 		rc = send_json(j->socket, result, -1);
 	}
 	return rc;

@@ -1,4 +1,7 @@
-/* The child's end of a job: lib/decoder/decoder.h has the messages. What comes from the owner is hostile too. */
+/*
+ * The child's side of a job: lib/decoder/decoder.h describes the messages. The child treats messages from the owner as
+ * hostile.
+ */
 #ifndef CSIGHT_DECODE_JOB_H
 #define CSIGHT_DECODE_JOB_H
 
@@ -7,64 +10,81 @@
 #include <stdint.h>
 
 #include "lib/base/json.h"
+#include "lib/base/reason.h"
 #include "lib/decoder/decoder.h"
 
-enum { JOB_REASON_MAX = 512 };
-
-struct decode_output_fd {
-	const char *format; /* within the start message */
+/* One requested output. */
+struct job_output {
+	const char *format; /* in the start message */
 	int fd;
 };
 
+/* Strings and JSON objects are borrowed from the start message. */
 struct decode_job {
 	int socket;
-	json_object *start;              /* the message */
-	json_object *options, *snapshot; /* within it, or NULL */
-	unsigned cage;                   /* what holds this process: see cage.h */
-	const char *type;                /* of the input, within the start message */
-	int input, code;                 /* descriptors; code -1: none */
-	const char *buffer, *regs;       /* of the options: NULL where absent */
-	const char *engine;              /* likewise: "opencsd", "native", "auto" */
-	bool verify;                     /* by both, which are compared */
-	bool inlines;                    /* are frames */
-	bool tables;                     /* of other jobs are to be had */
-	uint32_t workers;                /* threads that decode; 0: as many as there are CPUs */
-	struct decode_output_fd outputs[DECODER_OUTPUTS_MAX];
+	json_object *start;              /* the start message; owned */
+	json_object *options, *snapshot; /* NULL if absent */
+	unsigned cage;                   /* active parts of the sandbox: a bit per enum cage_part */
+	const char *type;                /* of the input */
+	int input, code;                 /* descriptors; code -1: absent */
+	const char *buffer, *regs;       /* options of the same names; NULL if absent */
+	const char *engine;              /* option "engine": "opencsd", "native", "auto"; NULL if absent */
+	bool verify;                     /* decode with both engines and compare them */
+	bool inlines;                    /* emit frames of inlined functions */
+	bool tables;                     /* the owner keeps symbol tables of other jobs */
+	uint32_t workers;                /* decoding threads; 0: one per CPU */
+	struct job_output outputs[DECODER_OUTPUTS_MAX];
 	size_t n_outputs;
-	bool info;                   /* the one output is of what the input is */
-	int64_t only_thread;         /* -1: all */
-	uint64_t told_at;            /* when progress was last told */
-	char reason[JOB_REASON_MAX]; /* why it failed */
+	bool info;            /* the only output describes the input: nothing is decoded */
+	int64_t only_thread;  /* -1: all threads */
+	uint64_t progress_at; /* time of the last progress message, CLOCK_MONOTONIC ns */
+	struct reason reason; /* of a failure, for job_failed() */
 };
 
-/* Waits for the start message. -EBADMSG, -EPIPE. Descriptors last as long as the process. */
+/*
+ * Waits for the start message. Returns -EBADMSG for an invalid one, -EPIPE if the owner has gone. Descriptors stay open
+ * until the process ends.
+ */
 int job_receive(int socket, struct decode_job *ret);
 
+/* A request for an image, or for its debug file. */
+struct job_image_request {
+	uint32_t index;       /* chosen by the caller; the reply repeats it */
+	const char *path;     /* of the traced image */
+	const char *build_id; /* hexadecimal; NULL: unknown */
+	uint64_t inode;       /* 0: unknown */
+	const char *debug;    /* NULL: the image; else its debug file: the name recorded in the image, or "" */
+	uint64_t attempt;     /* counts from 0; above 0, the previous file was not the traced one */
+};
+
 /*
- * Asks the owner for an image, or its debug file: the name that it has by the image, or ""; NULL for the image itself.
- * *ret_fd is -1 where there is none, with a reason in ret_reason.
+ * Requests an image from the owner and waits for the reply. *ret_fd is -1 if there is none, with the owner's reason in
+ * ret_reason, which may be NULL.
  */
-int job_image(struct decode_job *j, uint32_t index, const char *path, const char *build_id, uint64_t inode,
-	      const char *debug, uint64_t attempt, int *ret_fd, char *ret_reason, size_t reason_size);
+int job_image(struct decode_job *j, const struct job_image_request *image, int *ret_fd, struct reason *ret_reason);
 
-/* Asks the owner for a file beneath the input's directory; as job_image(). */
-int job_file(struct decode_job *j, const char *name, int *ret_fd, char *ret_reason, size_t reason_size);
+/* Requests a file beneath the directory of the input; results as job_image(). */
+int job_file(struct decode_job *j, const char *name, int *ret_fd, struct reason *ret_reason);
 
 /*
- * Asks the owner for what job_keep() gave it under the same key, in this job or another of the same user. *ret_fd is -1
- * where there is none. Only where there are tables.
+ * Requests the table that job_keep() sent under the same key, in this or another job of the same user. *ret_fd is -1 if
+ * there is none. Requires job->tables.
  */
 int job_table(struct decode_job *j, const char *key, int *ret_fd);
+
+/* Sends a table to the owner, who may pass it to other jobs of the same user. fd stays the caller's. */
 int job_keep(struct decode_job *j, const char *key, int fd);
 
-/* Tells how far it is, at most some times a second. */
+/* Reports progress in bytes, at most ten times a second, and always when done equals total. */
 void job_progress(struct decode_job *j, uint64_t done, uint64_t total);
 
-/* result is borrowed. Where it is too long for a message, the lists that it names in "threads" and "images" are cut. */
+/*
+ * Sends the result, which is borrowed. If it does not fit a message, truncates its lists "threads" and "images" and
+ * records the number of omitted entries.
+ */
 int job_result(struct decode_job *j, json_object *result);
-int job_failed(struct decode_job *j, const char *reason);
 
-/* Keeps a reason for job_failed(), and returns error. */
-int job_why(struct decode_job *j, int error, const char *fmt, ...) _printf_(3, 4);
+/* Sends the reason of a failure in place of a result. */
+int job_failed(struct decode_job *j, const char *reason);
 
 #endif

@@ -19,6 +19,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/output.h \
 	daemon/decode/outputs.c daemon/decode/outputs.h \
 	daemon/decode/schedule.c daemon/decode/schedule.h \
+	daemon/decode/server.c daemon/decode/server.h \
 	daemon/decode/stream-decoder.c daemon/decode/stream-decoder.h \
 	daemon/decode/stream.c daemon/decode/stream.h
 daemon_decode_libdecode_la_LIBADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \

@@ -218,9 +218,10 @@ static int flush(struct autofdo_output *a, struct buf *out)
 }
 
 /* The counts of one kind from at on; *ret_next is behind them. */
-static int put_kind(struct autofdo_output *a, struct buf *out, const struct count *list, uint32_t file,
-		    enum autofdo_kind kind, size_t at, size_t *ret_next)
+static int put_kind(struct autofdo_output *a, struct buf *out, uint32_t file, enum autofdo_kind kind, size_t at,
+		    size_t *ret_next)
 {
+	const struct count *list = a->slots;
 	size_t end = at;
 	int rc = 0;
 
@@ -237,20 +238,20 @@ static int put_kind(struct autofdo_output *a, struct buf *out, const struct coun
 	return rc;
 }
 
-static int put_files(struct autofdo_output *a, const struct count *list)
+static int put_files(struct autofdo_output *a)
 {
 	_cleanup_buf_ struct buf out = { 0 };
 	int rc = 0;
 
 	for (size_t at = 0; rc == 0 && at < a->used;) {
-		uint32_t file = list[at].file;
+		uint32_t file = a->slots[at].file;
 		const struct image_file *f = image_file(a->input->images, file);
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 
-		rc = put_kind(a, &out, list, file, RANGE, at, &at);
+		rc = put_kind(a, &out, file, RANGE, at, &at);
 		buf_printf(&out, "0\n");
 		if (rc == 0)
-			rc = put_kind(a, &out, list, file, BRANCH, at, &at);
+			rc = put_kind(a, &out, file, BRANCH, at, &at);
 		if (input_build_id(f, id))
 			buf_printf(&out, "// build_id: 0x%s\n", id);
 		buf_printf(&out, "// %s\n\n", esc(f->path));
@@ -269,7 +270,7 @@ static int autofdo_finish(struct output *o)
 			a->slots[n++] = a->slots[i];
 	if (n)
 		qsort(a->slots, n, sizeof(*a->slots), compare);
-	return put_files(a, a->slots);
+	return put_files(a);
 }
 
 static void autofdo_free(struct output *o)

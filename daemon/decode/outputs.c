@@ -4,18 +4,18 @@
 
 int outputs_failed(struct outputs *o, size_t i, int rc)
 {
-	return job_why(o->job, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
+	return reason_set(&o->job->reason, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
 }
 
-static int open_output(struct outputs *o, struct input *input, const struct decode_output_fd *wanted)
+static int open_output(struct outputs *o, struct input *input, const struct job_output *wanted)
 {
 	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(input, wanted->fd, &o->list[o->n])
 							: output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
 
 	if (rc == -EOPNOTSUPP)
-		return job_why(o->job, rc, "%s: the code of this input is of no files", wanted->format);
+		return reason_set(&o->job->reason, rc, "%s: the code of this input is of no files", wanted->format);
 	if (rc == -EINVAL)
-		return job_why(o->job, rc, "no output format %s", wanted->format);
+		return reason_set(&o->job->reason, rc, "no output format %s", wanted->format);
 	if (rc < 0)
 		return rc;
 	o->packets = o->packets || o->list[o->n]->ops->packet;

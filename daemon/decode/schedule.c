@@ -199,7 +199,7 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 }
 
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
-		    uint64_t *ret_from, uint64_t *ret_to)
+		    struct schedule_run *ret)
 {
 	size_t i = count_until(sched->spans, sched->n_spans, cpu, from);
 
@@ -207,8 +207,7 @@ bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, ui
 		i--;
 	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++)
 		if (sched->spans[i].known && sched->spans[i].tid == tid) {
-			*ret_from = sched->spans[i].time;
-			*ret_to = end_of(sched, i);
+			*ret = (struct schedule_run){ sched->spans[i].time, end_of(sched, i) };
 			return true;
 		}
 	return false;

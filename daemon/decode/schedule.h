@@ -10,6 +10,11 @@
 
 struct schedule;
 
+/* An interval in which a thread ran on a CPU. */
+struct schedule_run {
+	uint64_t from, to;
+};
+
 int schedule_new(const struct pd_contents *contents, struct schedule **ret);
 struct schedule *schedule_free(struct schedule *sched);
 
@@ -25,7 +30,7 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 
 /* The first time that it was there between the two; false: nobody says so. */
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
-		    uint64_t *ret_from, uint64_t *ret_to);
+		    struct schedule_run *ret);
 
 /* When tracing was last begun there in (after, until]; 0: nobody says so. */
 uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64_t after, uint64_t until);

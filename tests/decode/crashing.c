@@ -1,8 +1,9 @@
-/* What csight-decode would be with an engine that crashes where a block of trace says so. */
+/* csight-decode with an OpenCSD that crashes when a block of trace contains certain bytes. */
 #include <string.h>
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
+#include "daemon/decode/server.h"
 #include "lib/base/util.h"
 
 ocsd_datapath_resp_t __real_ocsd_dt_process_data(const dcd_tree_handle_t tree, const ocsd_datapath_op_t op,
@@ -21,4 +22,9 @@ ocsd_datapath_resp_t __wrap_ocsd_dt_process_data(const dcd_tree_handle_t tree, c
 	if (data && memmem(data, size, bytes, sizeof(bytes) - 1))
 		__builtin_trap();
 	return __real_ocsd_dt_process_data(tree, op, index, size, data, ret_used);
+}
+
+int main(void)
+{
+	return server_run() < 0;
 }

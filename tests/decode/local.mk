@@ -3,25 +3,23 @@ decode_tests = tests/decode/decode.test tests/decode/inputs.test tests/decode/fo
 TESTS += $(decode_tests)
 EXTRA_DIST += $(decode_tests) tests/decode/autofdo-count tests/decode/autofdo-image tests/decode/perfdata-sinks
 
-# A decoder whose OpenCSD crashes.
+# csight-decode with an OpenCSD that crashes.
 check_PROGRAMS += tests/decode/crashing
-tests_decode_crashing_SOURCES = tests/decode/crashing.c daemon/decode/main.c
-tests_decode_crashing_CFLAGS = $(AM_CFLAGS)
+tests_decode_crashing_SOURCES = tests/decode/crashing.c
 tests_decode_crashing_LDADD = daemon/decode/libdecode.la
 tests_decode_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
 
-# A hostile decoder, in csight-decode's cage and without it.
+# A hostile decoder, inside csight-decode's cage and without it. Objects of these programs take precedence over those of
+# the same functions in libdecode.la.
 check_PROGRAMS += tests/decode/cage tests/decode/planted tests/decode/planted-loose
 tests_decode_cage_LDADD = lib/decoder/libdecoder.la
-tests_decode_planted_SOURCES = tests/decode/planted.c daemon/decode/main.c daemon/decode/job.c daemon/decode/cage.c
-tests_decode_planted_CFLAGS = $(AM_CFLAGS)
-tests_decode_planted_LDADD = lib/etm/libetm.la lib/decoder/libdecoder.la lib/base/libbase.la
-tests_decode_planted_loose_SOURCES = tests/decode/planted.c daemon/decode/main.c daemon/decode/job.c
-tests_decode_planted_loose_CFLAGS = $(AM_CFLAGS) -DNO_CAGE
-tests_decode_planted_loose_LDADD = $(tests_decode_planted_LDADD)
+tests_decode_planted_SOURCES = tests/decode/planted.c
+tests_decode_planted_LDADD = daemon/decode/libdecode.la
+tests_decode_planted_loose_SOURCES = tests/decode/planted.c tests/decode/no-cage.c
+tests_decode_planted_loose_LDADD = daemon/decode/libdecode.la
 TESTS += tests/decode/cage
 
-# A machine that does not exist: the trace of its CPUs, and what its threads really did.
+# A simulated machine: the trace of its CPUs, and the addresses that its threads really executed.
 check_PROGRAMS += tests/decode/machine
 tests_decode_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
 

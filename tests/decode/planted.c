@@ -1,7 +1,7 @@
 /*
- * What csight-decode would be with a hostile decoder in it: linked with its server and its cage (or, to see that each
- * try is worth something, with no cage: -DNO_CAGE). The job's options say what to try; the result says whether it was
- * achieved.
+ * csight-decode with a hostile decoder: csight-decode's server, job protocol and cage, with a decode_run() that makes
+ * one attempt to escape. The job's options name the attempt; the result reports whether it succeeded. planted-loose is
+ * the same program without the cage (no-cage.c), in which each attempt must succeed, or it would prove nothing.
  */
 #include "config.h"
 
@@ -27,20 +27,8 @@
 
 #include "daemon/decode/cage.h"
 #include "daemon/decode/decode.h"
+#include "daemon/decode/server.h"
 #include "lib/base/util.h"
-
-#ifdef NO_CAGE
-int cage_lock(unsigned *ret_parts)
-{
-	*ret_parts = 0;
-	return 0;
-}
-
-json_object *cage_json(unsigned parts)
-{
-	return json_object_new_array();
-}
-#endif
 
 struct
 try {
@@ -323,7 +311,7 @@ static const struct {
 	{ "abort", try_abort },
 };
 
-static void tell(struct decode_job *job, bool achieved)
+static void send_result(struct decode_job *job, bool achieved)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -338,7 +326,6 @@ int decode_run(struct decode_job *job)
 	struct try t = { .output = job->outputs[0].fd };
 	const char *name = "open"; /* so that csight decode can run it, too */
 	uint64_t number;
-	char reason[16];
 	int fd;
 
 	json_get_str(job->options, "try", &name);
@@ -351,12 +338,17 @@ int decode_run(struct decode_job *job)
 	if (strcmp(name, "hold") == 0) {
 		/* The other job: it has a secret, and waits. */
 		strncpy(memory, t.secret, sizeof(memory) - 1);
-		return job_image(job, 0, "/", NULL, 0, NULL, 0, &fd, reason, sizeof(reason));
+		return job_image(job, &(struct job_image_request){ .path = "/" }, &fd, NULL);
 	}
 	for (size_t i = 0; i < ELEMENTS(tries); i++)
 		if (strcmp(name, tries[i].name) == 0) {
-			tell(job, tries[i].run(&t));
+			send_result(job, tries[i].run(&t));
 			return 0;
 		}
-	return job_why(job, -EINVAL, "there is nothing like %s to try", name);
+	return reason_set(&job->reason, -EINVAL, "no test %s", name);
+}
+
+int main(void)
+{
+	return server_run() < 0;
 }

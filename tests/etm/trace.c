@@ -258,7 +258,7 @@ int trace_load(const char *input, int id, struct trace *ret)
 	if (rc == 0)
 		rc = read_bytes(&t);
 	if (rc < 0) {
-		fprintf(stderr, "%s: %s\n", input, s->job.reason[0] ? s->job.reason : strerror(-rc));
+		fprintf(stderr, "%s: %s\n", input, s->job.reason.text[0] ? s->job.reason.text : strerror(-rc));
 		trace_done(&t);
 		return rc;
 	}

@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(job_receive(pair[0], &job) == 0);
 	fuzz_require(pthread_create(&thread, NULL, owner, &pair[1]) == 0);
 	rc = decode_run(&job);
-	fuzz_require(rc == 0 || job.reason[0]);
+	fuzz_require(rc == 0 || job.reason.text[0]);
 	close(pair[0]);
 	pthread_join(thread, NULL);
 	close(pair[1]);

@@ -106,10 +106,10 @@ static void start(int fd)
 static void image(int fd)
 {
 	struct decode_job j = { .socket = fd };
-	char reason[16];
+	const struct job_image_request request = { .index = 1, .path = "/bin/prog", .inode = 7 };
 	int got = -1;
 
-	if (job_image(&j, 1, "/bin/prog", NULL, 7, NULL, 0, &got, reason, sizeof(reason)) == 0)
+	if (job_image(&j, &request, &got, NULL) == 0)
 		closep(&got);
 }
 

@@ -1,0 +1,192 @@
+/* The server of csight-decode, and what a child does with its job. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "daemon/decode/cage.h"
+#include "daemon/decode/decode.h"
+#include "daemon/decode/job.h"
+#include "daemon/decode/server.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/etm/guard.h"
+
+enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096, STUCK_SECONDS = 60 };
+
+#if UNDER_SANITIZER
+/* OpenCSD leaks some memory per decode tree; the child that decodes a job ends with it. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libopencsd\n";
+}
+
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+	return "print_suppressions=0";
+}
+#endif
+
+struct child {
+	pid_t pid; /* 0: free */
+	uint64_t job;
+};
+
+static struct child children[JOBS_MAX];
+
+static int run_job(int sock, uint64_t id)
+{
+	struct decode_job job = { .socket = sock };
+	char name[32];
+	unsigned cage;
+	int rc;
+
+	snprintf(name, sizeof(name), "csight-job-%llu", (unsigned long long)id);
+	prctl(PR_SET_NAME, name);
+	guard_install();
+	guard_watch(STUCK_SECONDS);
+	/* Must precede the first read from the job's socket: its messages and descriptors are hostile. */
+	rc = cage_lock(&cage);
+	if (rc < 0) {
+		reason_set(&job.reason, rc, "cannot sandbox the decoder: %s", strerror(-rc));
+		job_failed(&job, job.reason.text);
+		return EXIT_FAILURE;
+	}
+	rc = job_receive(sock, &job);
+	if (rc < 0) {
+		job_failed(&job, rc == -EBADMSG ? "invalid start message from the owner" : strerror(-rc));
+		return EXIT_FAILURE;
+	}
+	job.cage = cage;
+	rc = decode_run(&job);
+	if (rc < 0)
+		job_failed(&job, job.reason.text);
+	json_object_put(job.start);
+	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void send_end(uint64_t job, int status)
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text), "{\"job\": %llu, \"status\": %d}", (unsigned long long)job, status);
+
+	fdmsg_send(SERVER_FD, text, (size_t)n, NULL, 0);
+}
+
+static void start_job(uint64_t job, int sock)
+{
+	struct child *slot = NULL;
+	pid_t server = getpid(), pid;
+
+	for (size_t i = 0; !slot && i < JOBS_MAX; i++)
+		if (!children[i].pid)
+			slot = &children[i];
+	pid = slot ? fork() : -1;
+	if (pid == 0) {
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != server || dup2(sock, SERVER_FD) < 0 ||
+		    syscall(SYS_close_range, SERVER_FD + 1, ~0u, 0) < 0)
+			_exit(EXIT_FAILURE);
+		exit(run_job(SERVER_FD, job));
+	}
+	if (pid < 0) {
+		send_end(job, W_EXITCODE(EXIT_FAILURE, 0));
+		return;
+	}
+	*slot = (struct child){ pid, job };
+}
+
+/*
+ * Starts the job of one message; ignores an invalid one, whose sender sees the job's socket close. Returns -EPIPE when
+ * the owner has gone.
+ */
+static int receive_job(void)
+{
+	_cleanup_json_ json_object *o = NULL;
+	_cleanup_close_ int sock = -1;
+	char text[MESSAGE_MAX];
+	size_t n_fds = 1;
+	uint64_t job;
+	ssize_t n = fdmsg_recv(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
+
+	if (n == -EMSGSIZE) {
+		/* fdmsg_recv() has closed the received descriptors. */
+		sock = -1;
+		return 0;
+	}
+	if (n <= 0)
+		return -EPIPE;
+	if (n_fds == 0)
+		sock = -1;
+	if (sock < 0 || json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object) ||
+	    json_get_u64(o, "job", &job) < 0)
+		return 0;
+	start_job(job, sock);
+	return 0;
+}
+
+static void reap_children(void)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (size_t i = 0; i < JOBS_MAX; i++)
+			if (children[i].pid == pid) {
+				children[i].pid = 0;
+				send_end(children[i].job, status & 0xffff);
+			}
+}
+
+static int serve(void)
+{
+	struct pollfd fds[2] = { { SERVER_FD, POLLIN, 0 }, { -1, POLLIN, 0 } };
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	fds[1].fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fds[1].fd < 0)
+		return -errno;
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[1].revents & POLLIN) {
+			struct signalfd_siginfo info;
+
+			while (read(fds[1].fd, &info, sizeof(info)) > 0)
+				;
+			reap_children();
+		}
+		/* The owner has gone. The children get SIGKILL from their parent-death signal. */
+		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0)
+			return 0;
+	}
+}
+
+int server_run(void)
+{
+	int type = 0;
+	socklen_t size = sizeof(type);
+
+	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
+		return -ENOTSOCK;
+	return serve();
+}
