@@ -8,72 +8,51 @@
 #include "lib/base/json.h"
 
 /*
- * json-c accepts much that is not JSON (NaN, single quotes, raw control characters, duplicate keys) and clamps numbers.
- * So the text is first checked by this scanner, which also counts members: json-c merges duplicate keys, so that fewer
- * members in its result than in the text betray one.
+ * json-c's strict parser accepts NaN, raw control characters and leading zeros, clamps numbers, and merges duplicate
+ * keys. A scan of the text's tokens refuses the former and counts the members: if the parsed value has fewer, a key was
+ * duplicate. The structure is json-c's to check.
  */
 struct scan {
-	const char *at;
-	const char *end;
+	const char *at, *end;
 	size_t members;
 };
 
-static void skip_space(struct scan *s)
-{
-	while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
-		s->at++;
-}
-
-static bool scan_char(struct scan *s, char c)
-{
-	if (s->at == s->end || *s->at != c)
-		return false;
-	s->at++;
-	return true;
-}
-
-static bool scan_word(struct scan *s, const char *word)
-{
-	size_t n = strlen(word);
-
-	if ((size_t)(s->end - s->at) < n || memcmp(s->at, word, n) != 0)
-		return false;
-	s->at += n;
-	return true;
-}
-
 static bool scan_string(struct scan *s)
 {
-	if (!scan_char(s, '"'))
-		return false;
-	while (s->at < s->end) {
-		unsigned char c = (unsigned char)*s->at++;
-
-		if (c == '"')
+	for (s->at++; s->at < s->end; s->at++) {
+		if (*s->at == '"') {
+			s->at++;
 			return true;
-		if (c < 0x20)
+		}
+		if ((unsigned char)*s->at < 0x20)
 			return false;
-		if (c != '\\')
-			continue;
-		if (s->at == s->end || !strchr("\"\\/bfnrtu", *s->at) || !*s->at)
-			return false;
-		if (*s->at++ != 'u')
-			continue;
-		for (int i = 0; i < 4; i++, s->at++)
-			if (s->at == s->end || !strchr("0123456789abcdefABCDEF", *s->at) || !*s->at)
-				return false;
+		s->at += *s->at == '\\' && s->end - s->at > 1;
 	}
 	return false;
 }
 
-static bool scan_digits(struct scan *s, size_t *ret_count)
+static bool scan_word(struct scan *s)
+{
+	static const char *const words[] = { "true", "false", "null" };
+
+	for (size_t i = 0; i < ELEMENTS(words); i++) {
+		size_t n = strlen(words[i]);
+
+		if ((size_t)(s->end - s->at) >= n && memcmp(s->at, words[i], n) == 0) {
+			s->at += n;
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t scan_digits(struct scan *s)
 {
 	const char *from = s->at;
 
 	while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
 		s->at++;
-	*ret_count = (size_t)(s->at - from);
-	return *ret_count > 0;
+	return (size_t)(s->at - from);
 }
 
 static bool scan_number(struct scan *s)
@@ -81,83 +60,44 @@ static bool scan_number(struct scan *s)
 	const char *first;
 	size_t digits;
 
-	scan_char(s, '-');
+	s->at += *s->at == '-';
 	first = s->at;
-	if (!scan_digits(s, &digits) || (digits > 1 && *first == '0'))
+	digits = scan_digits(s);
+	if (!digits || (digits > 1 && *first == '0'))
 		return false;
-	/* What does not fit in an int64 would be clamped without a word. */
+	/* json-c would clamp a number that does not fit in an int64_t. */
 	if (digits > 19 || (digits == 19 && memcmp(first, "9223372036854775807", 19) > 0))
 		return false;
-	if (scan_char(s, '.') && !scan_digits(s, &digits))
-		return false;
-	if (scan_char(s, 'e') || scan_char(s, 'E')) {
-		if (!scan_char(s, '+'))
-			scan_char(s, '-');
-		return scan_digits(s, &digits);
+	if (s->at < s->end && *s->at == '.') {
+		s->at++;
+		if (!scan_digits(s))
+			return false;
+	}
+	if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
+		s->at++;
+		s->at += s->at < s->end && (*s->at == '+' || *s->at == '-');
+		return scan_digits(s) > 0;
 	}
 	return true;
 }
 
-static bool scan_value(struct scan *s, int depth);
-
-static bool scan_list(struct scan *s, int depth, bool object)
+static bool scan_tokens(struct scan *s)
 {
-	char close = object ? '}' : ']';
+	bool good = true;
 
-	if (depth == 0)
-		return false;
-	s->at++;
-	skip_space(s);
-	if (scan_char(s, close))
-		return true;
-	for (;;) {
-		skip_space(s);
-		if (object) {
-			if (!scan_string(s))
-				return false;
-			s->members++;
-			skip_space(s);
-			if (!scan_char(s, ':'))
-				return false;
+	while (good && s->at < s->end) {
+		char c = *s->at;
+
+		if (c && strchr(" \t\r\n{}[],:", c)) {
+			s->members += c == ':';
+			s->at++;
+		} else if (c == '"') {
+			good = scan_string(s);
+		} else {
+			good = c == '-' || (c >= '0' && c <= '9') ? scan_number(s) : scan_word(s);
 		}
-		if (!scan_value(s, depth - 1))
-			return false;
-		if (scan_char(s, close))
-			return true;
-		if (!scan_char(s, ','))
-			return false;
 	}
-}
-
-static bool scan_value(struct scan *s, int depth)
-{
-	bool ok;
-
-	skip_space(s);
-	if (s->at == s->end)
-		return false;
-	switch (*s->at) {
-	case '{':
-	case '[':
-		ok = scan_list(s, depth, *s->at == '{');
-		break;
-	case '"':
-		ok = scan_string(s);
-		break;
-	case 't':
-		ok = scan_word(s, "true");
-		break;
-	case 'f':
-		ok = scan_word(s, "false");
-		break;
-	case 'n':
-		ok = scan_word(s, "null");
-		break;
-	default:
-		ok = scan_number(s);
-	}
-	skip_space(s);
-	return ok;
+	return good;
 }
 
 static size_t count_members(json_object *o)
@@ -183,9 +123,9 @@ int json_parse(const char *text, size_t size, json_object **ret)
 	json_tokener *tok;
 	bool whole;
 
-	if (size > INT_MAX || !scan_value(&s, JSON_DEPTH) || s.at != s.end)
+	if (size > INT_MAX || !scan_tokens(&s))
 		return -EBADMSG;
-	tok = json_tokener_new_ex(JSON_DEPTH + 2);
+	tok = json_tokener_new_ex(JSON_DEPTH + 1);
 	if (!tok)
 		return -ENOMEM;
 	json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
@@ -258,27 +198,6 @@ int json_get_u64(json_object *o, const char *key, uint64_t *ret)
 	if (v < 0)
 		return -EINVAL;
 	*ret = (uint64_t)v;
-	return 0;
-}
-
-int json_get_hex(json_object *o, const char *key, uint64_t *ret)
-{
-	const char *text, *digit;
-	uint64_t v = 0;
-	int rc = json_get_str(o, key, &text);
-
-	if (rc < 0)
-		return rc;
-	if (text[0] != '0' || text[1] != 'x' || !text[2] || strlen(text) > 18)
-		return -EINVAL;
-	for (digit = text + 2; *digit; digit++) {
-		const char *hex = "0123456789abcdef", *found = strchr(hex, *digit | 0x20);
-
-		if (!found)
-			return -EINVAL;
-		v = v << 4 | (uint64_t)(found - hex);
-	}
-	*ret = v;
 	return 0;
 }
 

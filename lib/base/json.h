@@ -30,9 +30,6 @@ int json_get_bool(json_object *o, const char *key, bool *ret);
 int json_get_i64(json_object *o, const char *key, int64_t *ret);
 int json_get_u64(json_object *o, const char *key, uint64_t *ret);
 
-/* "0x…" in a string, as 64-bit addresses travel. */
-int json_get_hex(json_object *o, const char *key, uint64_t *ret);
-
 /*
  * Adders: they ignore lack of memory (json-c aborts nothing; the key is absent then). NULL text adds nothing. A number
  * above INT64_MAX becomes that: no reader takes more.
@@ -41,6 +38,7 @@ void json_add_str(json_object *o, const char *key, const char *text);
 void json_add_i64(json_object *o, const char *key, int64_t v);
 void json_add_u64(json_object *o, const char *key, uint64_t v);
 void json_add_bool(json_object *o, const char *key, bool v);
+/* "0x…" in a string, as 64-bit addresses travel. */
 void json_add_hex(json_object *o, const char *key, uint64_t v);
 
 /*
