@@ -1,6 +1,4 @@
-#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -144,42 +142,6 @@ int client_option(struct client *c, const char **ret_value)
 	}
 }
 
-int client_number(const char *text, int64_t min, int64_t max, int64_t *ret)
-{
-	char *end;
-	intmax_t v;
-
-	errno = 0;
-	v = strtoimax(text, &end, 10);
-	if (errno || end == text || *end || v < min || v > max)
-		return -EINVAL;
-	*ret = v;
-	return 0;
-}
-
-int client_size(const char *text, uint64_t *ret)
-{
-	static const char units[] = "KMG";
-	uint64_t factor = 1;
-	const char *unit;
-	char *end;
-	uintmax_t v;
-
-	errno = 0;
-	v = strtoumax(text, &end, 10);
-	if (errno || end == text || *text == '-')
-		return -EINVAL;
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit) {
-		factor = 1ull << (10 * (unit - units + 1));
-		end++;
-	}
-	if (*end || __builtin_mul_overflow(v, factor, &v))
-		return -EINVAL;
-	*ret = v;
-	return 0;
-}
-
 int client_pid(struct client *c, const char *option, pid_t *ret)
 {
 	const char *text = option ? option : c->argc ? c->argv[0] : NULL;
@@ -189,7 +151,7 @@ int client_pid(struct client *c, const char *option, pid_t *ret)
 		return client_usage(c, "which process? its number is missing");
 	if (c->argc > !option)
 		return client_usage(c, "one process at a time: '%s' is too much", esc(c->argv[c->argc - 1]));
-	if (client_number(text, 1, INT32_MAX, &n) < 0)
+	if (parse_i64(text, 1, INT32_MAX, &n) < 0)
 		return client_usage(c, "'%s' is not a process number", esc(text));
 	*ret = (pid_t)n;
 	return 0;

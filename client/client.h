@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lib/base/parse.h"
 #include "lib/base/util.h"
 #include "lib/csight/csight.h"
 
@@ -94,12 +95,6 @@ int client_connect(struct client *c);
  */
 bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret),
 		   struct csight_object **ret);
-
-/* A number from min on; -EINVAL. */
-int client_number(const char *text, int64_t min, int64_t max, int64_t *ret);
-
-/* 12, 64K, 4M, 1G; -EINVAL. */
-int client_size(const char *text, uint64_t *ret);
 
 /* PID from --pid or the only argument; 0 or an exit status. */
 int client_pid(struct client *c, const char *option, pid_t *ret);

@@ -185,7 +185,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 				return rc;
 			break;
 		case OPTION_THREAD:
-			if (client_number(value, 0, UINT32_MAX, &thread) < 0)
+			if (parse_i64(value, 0, UINT32_MAX, &thread) < 0)
 				return client_usage(c, "'%s' is not a thread's number", esc(value));
 			json_add_i64(d->options, "thread", thread);
 			break;
@@ -212,7 +212,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			json_add_bool(d->options, "verify", true);
 			break;
 		case OPTION_WORKERS:
-			if (client_number(value, 1, WORKERS_MAX, &number) < 0)
+			if (parse_i64(value, 1, WORKERS_MAX, &number) < 0)
 				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value),
 						    WORKERS_MAX);
 			json_add_i64(d->options, "workers", number);

@@ -220,7 +220,7 @@ static int diff_parse(struct client *c, struct diff *d)
 	while ((o = client_option(c, &value)) >= 0) {
 		if (o == OPTION_FUNCTION)
 			d->function = value;
-		else if (client_number(value, 0, INT32_MAX, &d->limit) < 0)
+		else if (parse_i64(value, 0, INT32_MAX, &d->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)

@@ -177,7 +177,7 @@ static int grep_parse(struct client *c, struct grep *g)
 
 		if (o != OPTION_LIMIT)
 			*to[o] = value;
-		else if (client_number(value, 0, INT32_MAX, &g->limit) < 0)
+		else if (parse_i64(value, 0, INT32_MAX, &g->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)

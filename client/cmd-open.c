@@ -234,7 +234,7 @@ static int open_parse(struct client *c, struct open *o)
 			o->no_browser = true;
 		else if (i != OPTION_PORT)
 			*to[i] = value;
-		else if (client_number(value, 0, UINT16_MAX, &o->port) < 0)
+		else if (parse_i64(value, 0, UINT16_MAX, &o->port) < 0)
 			return client_usage(c, "--port: '%s' is no port", esc(value));
 	}
 	if (i == CLIENT_STOP)

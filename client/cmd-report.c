@@ -243,7 +243,7 @@ static int report_parse(struct client *c, struct report *r)
 		}
 		if (o == OPTION_FUNCTION)
 			r->function = value;
-		else if (client_number(value, 0, INT32_MAX, &r->limit) < 0)
+		else if (parse_i64(value, 0, INT32_MAX, &r->limit) < 0)
 			return client_usage(c, "--limit: '%s' is no number", esc(value));
 	}
 	if (o == CLIENT_STOP)

@@ -95,13 +95,13 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "which program?");
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
-	if (ret->threshold && client_number(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
+	if (ret->threshold && parse_i64(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
 		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX,
 				    esc(ret->threshold));
-	if (ret->ring_size && (client_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
+	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
 		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
-	if (ret->rings && client_number(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
+	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings is a number from 1 to %d, not '%s'", EMU_RINGS_MAX, esc(ret->rings));
 	return -1;
 }
@@ -138,7 +138,7 @@ static int put_plugin(struct client *c, const struct run_options *run, const cha
 		put_argument(b, "timestamps", "off");
 	if (run->no_contexts)
 		put_argument(b, "contexts", "off");
-	if (run->ring_size && client_size(run->ring_size, &size) == 0)
+	if (run->ring_size && parse_size(run->ring_size, &size) == 0)
 		buf_printf(b, ",ringsize=%llu", (unsigned long long)size);
 	if (run->rings)
 		put_argument(b, "rings", run->rings);

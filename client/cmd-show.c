@@ -119,7 +119,7 @@ static int show_parse(struct client *c, struct show *ret)
 			ret->selection.thread = value;
 		else
 			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
-		if (number && client_number(number, 1, INT32_MAX, to) < 0)
+		if (number && parse_i64(number, 1, INT32_MAX, to) < 0)
 			return client_usage(c, "--%s: '%s' is no number from 1 on", options[o].name, esc(number));
 	}
 	if (o == CLIENT_STOP)

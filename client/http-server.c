@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "client/http-server.h"
+#include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
@@ -33,8 +34,7 @@ int http_server_open(uint16_t port, struct http_server *ret)
 
 	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
 		return -EIO;
-	for (size_t i = 0; i < sizeof(secret); i++)
-		snprintf(s.secret + 2 * i, 3, "%02x", secret[i]);
+	hex_encode(secret, sizeof(secret), s.secret);
 	s.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s.fd < 0 || setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(s.fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(s.fd, CLIENTS_MAX) < 0 ||

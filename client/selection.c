@@ -37,7 +37,7 @@ static int selection_parse_time(const char *text, uint64_t first, uint64_t last,
 	int rc;
 
 	if (*text == '@') {
-		if (client_number(text + 1, 0, INT64_MAX, &absolute) < 0)
+		if (parse_i64(text + 1, 0, INT64_MAX, &absolute) < 0)
 			return -EINVAL;
 		*ret = (uint64_t)absolute;
 		return 0;
@@ -53,7 +53,7 @@ static int find_thread(const struct store *s, const char *text, int64_t *ret)
 	int64_t tid = -1;
 	int found = 0;
 
-	if (client_number(text, 0, INT32_MAX, &tid) < 0)
+	if (parse_i64(text, 0, INT32_MAX, &tid) < 0)
 		tid = -1;
 	for (size_t i = 0; i < store_threads(s); i++) {
 		const struct store_thread *t = store_thread(s, i);
@@ -83,7 +83,7 @@ int selection_apply(struct client *c, const struct selection *v, const struct st
 	if (v->until && selection_parse_time(v->until, first, last, &o->until) < 0)
 		return client_usage(c, "--until: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->until));
 	if (v->budget) {
-		if (client_number(v->budget, 0, INT64_MAX, &budget) < 0)
+		if (parse_i64(v->budget, 0, INT64_MAX, &budget) < 0)
 			return client_usage(c, "--budget: '%s' is no number", esc(v->budget));
 		o->budget = (uint64_t)budget;
 	}

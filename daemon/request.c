@@ -10,7 +10,7 @@
 #include "daemon/request.h"
 #include "daemon/spool.h"
 #include "lib/base/escape.h"
-#include "lib/base/io.h"
+#include "lib/base/hex.h"
 #include "lib/base/log.h"
 
 enum {
@@ -132,7 +132,7 @@ static void new_id(uint64_t time, char *ret)
 	char random[7];
 
 	gmtime_r(&seconds, &tm);
-	random_hex(random, sizeof(random));
+	hex_random(random, sizeof(random));
 	strftime(ret, SNAPSHOT_ID_SIZE, "%Y%m%dT%H%M%S-", &tm);
 	strcat(ret, random);
 }

@@ -9,8 +9,10 @@
 
 #include "daemon/settings.h"
 #include "lib/base/escape.h"
+#include "lib/base/ini.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
+#include "lib/base/parse.h"
 #include "lib/base/paths.h"
 #include "lib/base/util.h"
 
@@ -63,31 +65,6 @@ static void say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-static int parse_number(const char *text, bool bytes, uint64_t *ret)
-{
-	static const char units[] = "KMGT";
-	uint64_t v;
-	char *end;
-	unsigned shift = 0;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (errno)
-		return -ERANGE;
-	if (bytes && *end && strchr(units, *end)) {
-		shift = 10 * (unsigned)(strchr(units, *end) - units + 1);
-		end++;
-	}
-	if (*end)
-		return -EINVAL;
-	if (v > UINT64_MAX >> shift)
-		return -ERANGE;
-	*ret = v << shift;
-	return 0;
-}
-
 static int set_key(struct settings *s, const char *name, const char *value, const char *where)
 {
 	const struct setting *k = NULL;
@@ -114,7 +91,8 @@ static int set_key(struct settings *s, const char *name, const char *value, cons
 		strcpy(to, value);
 		return 0;
 	}
-	if (parse_number(value, k->kind == KIND_BYTES, &v) < 0 || v < k->least || v > k->most) {
+	if ((k->kind == KIND_BYTES ? parse_size(value, &v) : parse_u64(value, k->most, &v)) < 0 || v < k->least ||
+	    v > k->most) {
 		say("%s: %s wants a number%s from %llu to %llu, not \"%s\"", where, name,
 		    k->kind == KIND_BYTES ? " (K, M, G, T may follow)" : "", (unsigned long long)k->least,
 		    (unsigned long long)k->most, esc(value));
@@ -124,50 +102,46 @@ static int set_key(struct settings *s, const char *name, const char *value, cons
 	return 0;
 }
 
-static char *trim(char *text)
-{
-	char *end;
+struct loading {
+	struct settings *settings;
+	const char *path;
+	bool reported; /* a wrong entry has been */
+};
 
-	text += strspn(text, " \t\r");
-	end = text + strlen(text);
-	while (end > text && strchr(" \t\r", end[-1]))
-		*--end = 0;
-	return text;
+static int load_entry(void *user, const struct ini_entry *e)
+{
+	struct loading *l = user;
+	char where[PATH_MAX + 32];
+	int rc;
+
+	if (*e->section)
+		return -EBADMSG;
+	snprintf(where, sizeof(where), "%s:%u", l->path, e->line);
+	rc = set_key(l->settings, e->key, e->value, where);
+	l->reported = rc < 0;
+	return rc;
 }
 
 static int load_file(struct settings *s, const char *path, bool must)
 {
+	struct loading l = { .settings = s, .path = path };
 	_cleanup_free_ char *text = NULL;
-	char *next, *line;
-	unsigned number = 0;
+	unsigned line = 0;
+	size_t size;
 	int rc;
 
-	rc = read_file(AT_FDCWD, path, FILE_MAX, &text, NULL);
+	rc = read_file(AT_FDCWD, path, FILE_MAX, &text, &size);
 	if (rc == -ENOENT && !must)
 		return 0;
 	if (rc < 0) {
 		say("cannot read %s: %s", esc(path), strerror(-rc));
 		return rc;
 	}
-	for (next = text; (line = strsep(&next, "\n"));) {
-		char where[PATH_MAX + 32], *value;
-
-		number++;
-		line = trim(line);
-		if (!*line || *line == '#')
-			continue;
-		snprintf(where, sizeof(where), "%s:%u", path, number);
-		value = strchr(line, '=');
-		if (!value) {
-			say("%s: a line is key = value", where);
-			return -EINVAL;
-		}
-		*value++ = 0;
-		rc = set_key(s, trim(line), trim(value), where);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	rc = ini_read(text, size, INI_COMMENTS_LINES, load_entry, &l, &line);
+	if (rc == 0 || l.reported)
+		return rc;
+	say("%s:%u: %s", path, line, rc == -EFBIG ? "the line is too long" : "a line is key = value");
+	return -EINVAL;
 }
 
 static int is_drop_in(const struct dirent *d)
@@ -249,7 +223,7 @@ static int set_pair(struct settings *s, const char *pair)
 		return -EINVAL;
 	}
 	*value++ = 0;
-	return set_key(s, trim(copy), trim(value), "command line");
+	return set_key(s, ini_trim(copy), ini_trim(value), "command line");
 }
 
 static int take_option(struct settings *s, int option, const char *value)

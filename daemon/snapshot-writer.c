@@ -14,6 +14,7 @@
 #include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
 #include "daemon/directory-tree.h"
+#include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -84,8 +85,7 @@ static void add_build_id(json_object *o, const uint8_t *id, size_t size)
 {
 	char hex[2 * EMU_BUILD_ID_MAX + 1];
 
-	for (size_t n = 0; n < size; n++)
-		snprintf(hex + 2 * n, 3, "%02x", id[n]);
+	hex_encode(id, size, hex);
 	if (size)
 		json_add_str(o, "build_id", hex);
 }

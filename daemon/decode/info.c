@@ -6,6 +6,7 @@
 #include "daemon/decode/info.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
+#include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/util.h"
@@ -212,11 +213,10 @@ static void put_task(struct info_writer *i, const struct pd_task *t)
 
 static void put_map(struct info_writer *i, const struct pd_map *m)
 {
-	char id[2 * PD_BUILD_ID_MAX + 1] = "", prot[4] = "---";
+	char id[2 * PD_BUILD_ID_MAX + 1], prot[4] = "---";
 	json_object *o;
 
-	for (size_t n = 0; n < m->build_id_size; n++)
-		snprintf(id + 2 * n, 3, "%02x", m->build_id[n]);
+	hex_encode(m->build_id, m->build_id_size, id);
 	prot[0] = m->prot & PROT_READ ? 'r' : '-';
 	prot[1] = m->prot & PROT_WRITE ? 'w' : '-';
 	prot[2] = m->prot & PROT_EXEC ? 'x' : '-';

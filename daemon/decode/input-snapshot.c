@@ -10,7 +10,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
-#include "lib/coresight/ini.h"
+#include "lib/base/ini.h"
 #include "lib/coresight/snapshot.h"
 
 enum { TRACE_ID_MASK = 0x7f };

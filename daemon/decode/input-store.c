@@ -4,7 +4,7 @@
 
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
-#include "lib/base/io.h"
+#include "lib/base/hex.h"
 #include "lib/code/symbols.h"
 #include "lib/store/store.h"
 
@@ -20,7 +20,7 @@ struct store_input {
 static int find_image(struct image_set *images, const struct store_function *f, uint32_t *ret)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t length = strlen(f->build_id), size = hex_bytes(f->build_id, length, id, sizeof(id));
+	size_t length = strlen(f->build_id), size = hex_decode(f->build_id, length, id, sizeof(id));
 
 	*ret = IMAGE_NONE;
 	if ((f->kind != REGION_FUNCTION && f->kind != REGION_PLT) || !size || 2 * size != length || !f->image[0] ||

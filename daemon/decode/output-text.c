@@ -6,6 +6,7 @@
 #include "daemon/decode/output.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
+#include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
@@ -124,8 +125,7 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 	const char *fields = strchr(p->text, ';');
 
 	buf_printf(&t->out, "%s%" PRIu64 " ", t->id, p->offset);
-	for (uint32_t i = 0; i < p->size; i++)
-		buf_printf(&t->out, "%02x", p->bytes[i]);
+	hex_append(&t->out, p->bytes, p->size);
 	buf_printf(&t->out, " %.*s", (int)name, p->text);
 	if (fields) {
 		fields += 1 + strspn(fields + 1, " ");

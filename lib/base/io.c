@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -170,35 +169,6 @@ int write_file_atomic(int dirfd, const char *path, const void *data, size_t size
 	if (rc < 0)
 		unlinkat(dirfd, tmp, 0);
 	return rc;
-}
-
-void random_hex(char *ret, size_t size)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i + 1 < size; i++) {
-		uint8_t byte = 0;
-
-		while (getrandom(&byte, 1, 0) != 1)
-			;
-		ret[i] = digits[byte & 15];
-	}
-	if (size)
-		ret[size - 1] = 0;
-}
-
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-size_t hex_bytes(const char *text, size_t size, uint8_t *ret, size_t room)
-{
-	size_t n = 0;
-
-	for (; n < room && size / 2 > n && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0; n++)
-		ret[n] = (uint8_t)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
-	return n;
 }
 
 int fdmsg_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)

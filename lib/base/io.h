@@ -28,12 +28,6 @@ int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret
 /* Writes path.tmp, syncs it and renames it over path: a reader sees the old content or the new. */
 int write_file_atomic(int dirfd, const char *path, const void *data, size_t size, mode_t mode);
 
-/* Random lower-case hex digits, NUL-terminated: size - 1 of them. */
-void random_hex(char *ret, size_t size);
-
-/* Of so much text, what begins as pairs of lower-case hex digits, as bytes; how many, at most room. */
-size_t hex_bytes(const char *text, size_t size, uint8_t *ret, size_t room);
-
 /*
  * One message with descriptors, on a SOCK_SEQPACKET or SOCK_STREAM socket. fdmsg_send does not raise SIGPIPE and keeps
  * the descriptors. fdmsg_recv returns the size (0: the peer closed); descriptors arrive close-on-exec, *n_fds holds the

@@ -109,6 +109,28 @@ int rd_long_varint(struct reader *r, uint64_t *ret)
 	return -EBADMSG;
 }
 
+int rd_leb(struct reader *r, bool is_signed, uint64_t *ret)
+{
+	const uint8_t *at = r->at;
+	unsigned shift = 0;
+	uint64_t v = 0;
+	uint8_t byte;
+
+	do {
+		if (at == r->end)
+			return -EBADMSG;
+		byte = *at++;
+		if (shift < 64)
+			v |= (uint64_t)(byte & 0x7f) << shift;
+		shift = shift < 64 ? shift + 7 : shift;
+	} while (byte & 0x80);
+	if (is_signed && byte & 0x40 && shift < 64)
+		v |= ~(uint64_t)0 << shift;
+	r->at = at;
+	*ret = v;
+	return 0;
+}
+
 int rd_str(struct reader *r, const char **ret)
 {
 	const uint8_t *nul = rd_left(r) ? memchr(r->at, 0, rd_left(r)) : NULL;

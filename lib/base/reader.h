@@ -5,6 +5,7 @@
 #ifndef CSIGHT_READER_H
 #define CSIGHT_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,12 @@ static inline int rd_varint(struct reader *r, uint64_t *ret)
 	r->at += 1 + (r->at[0] >> 7);
 	return 0;
 }
+
+/*
+ * LEB128 of any length, as DWARF has it: a compiler may pad a number with empty groups, and bits above the 64th are
+ * dropped. *ret of a signed number is its two's complement.
+ */
+int rd_leb(struct reader *r, bool is_signed, uint64_t *ret);
 
 /* A view of the next size bytes; they stay where they are. */
 int rd_bytes(struct reader *r, size_t size, const uint8_t **ret);

@@ -3,16 +3,12 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/hex.h"
 #include "lib/code/demangle.h"
-
-static int hex_value(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static bool hex_byte(const char *at, char *ret)
 {
-	int high = at[0] ? hex_value(at[0]) : -1, low = high >= 0 ? hex_value(at[1]) : -1;
+	int high = at[0] ? hex_digit(at[0]) : -1, low = high >= 0 ? hex_digit(at[1]) : -1;
 
 	if (low < 0)
 		return false;

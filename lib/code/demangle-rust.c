@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/hex.h"
 #include "lib/code/demangle.h"
 
 enum { OUT_MAX = 2048, DEPTH_MAX = 200, STEPS_MAX = 20000, PUNYCODE_MAX = 256, HASH_DIGITS = 16 };
@@ -76,11 +77,6 @@ static bool take(struct rust *r, char c)
 		return false;
 	r->at++;
 	return true;
-}
-
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static bool is_digit(char c)

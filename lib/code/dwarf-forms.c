@@ -73,26 +73,6 @@ static int number(struct reader *r, unsigned size, uint64_t *ret)
 	return 0;
 }
 
-/* LEB128 that is as long as it likes: what does not fit is left out, as compilers pad with zeros. */
-static int leb(struct reader *r, bool is_signed, uint64_t *ret)
-{
-	uint64_t v = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-
-	do {
-		if (rd_u8(r, &byte) < 0)
-			return -EBADMSG;
-		if (shift < 64)
-			v |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (is_signed && byte & 0x40 && shift < 64)
-		v |= ~(uint64_t)0 << shift;
-	*ret = v;
-	return 0;
-}
-
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret)
 {
 	return number(r, u->offset_size, ret);
@@ -118,7 +98,7 @@ static int block(struct reader *r, uint64_t form)
 	int rc = form == FORM_BLOCK1   ? number(r, 1, &size)
 		 : form == FORM_BLOCK2 ? number(r, 2, &size)
 		 : form == FORM_BLOCK4 ? number(r, 4, &size)
-				       : leb(r, false, &size);
+				       : rd_leb(r, false, &size);
 
 	return rc < 0 ? rc : skip_block(r, size);
 }
@@ -131,7 +111,7 @@ static int reference(const struct dwarf_unit *u, struct reader *r, uint64_t form
 	v->class = VALUE_REFERENCE;
 	if (form == FORM_REF_ADDR)
 		return number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
-	rc = form == FORM_REF_UDATA ? leb(r, false, &at) : number(r, 1u << (form - FORM_REF1), &at);
+	rc = form == FORM_REF_UDATA ? rd_leb(r, false, &at) : number(r, 1u << (form - FORM_REF1), &at);
 	/* One that leads out of the unit leads nowhere. */
 	v->number = at < u->end - u->offset ? u->offset + at : UINT64_MAX;
 	return rc;
@@ -142,7 +122,7 @@ static int indexed(struct reader *r, unsigned size, enum dwarf_class class, stru
 {
 	v->class = class;
 	v->indexed = true;
-	return size ? number(r, size, &v->number) : leb(r, false, &v->number);
+	return size ? number(r, size, &v->number) : rd_leb(r, false, &v->number);
 }
 
 static int string_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form,
@@ -166,7 +146,8 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	struct dwarf_value *v = ret;
 
 	*v = (struct dwarf_value){ .class = VALUE_NUMBER };
-	if (form == FORM_INDIRECT && (leb(r, false, &form) < 0 || form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST))
+	if (form == FORM_INDIRECT &&
+	    (rd_leb(r, false, &form) < 0 || form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST))
 		return -EBADMSG;
 	switch (form) {
 	case FORM_ADDR:
@@ -186,9 +167,9 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 		return rd_skip(r, 16);
 	case FORM_UDATA:
 	case FORM_LOCLISTX:
-		return leb(r, false, &v->number);
+		return rd_leb(r, false, &v->number);
 	case FORM_SDATA:
-		return leb(r, true, &v->number);
+		return rd_leb(r, true, &v->number);
 	case FORM_SEC_OFFSET:
 		return dwarf_offset(u, r, &v->number);
 	case FORM_RNGLISTX:
@@ -303,11 +284,11 @@ static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at,
 			return 0;
 		one.indexed = kind <= STARTX_LENGTH;
 		two.indexed = kind == STARTX_ENDX;
-		if (one.indexed || kind == OFFSET_PAIR ? leb(&r, false, &one.number) < 0
+		if (one.indexed || kind == OFFSET_PAIR ? rd_leb(&r, false, &one.number) < 0
 						       : number(&r, u->address_size, &one.number) < 0)
 			return -EBADMSG;
 		if (kind == STARTX_ENDX || kind == STARTX_LENGTH || kind == OFFSET_PAIR || kind == START_LENGTH)
-			rc = leb(&r, false, &two.number);
+			rc = rd_leb(&r, false, &two.number);
 		else if (kind == START_END)
 			rc = number(&r, u->address_size, &two.number);
 		if (rc < 0 || !dwarf_address(d, u, &one, &start) || !dwarf_address(d, u, &two, &end))

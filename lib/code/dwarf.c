@@ -71,42 +71,16 @@ static int compare_codes(const void *a, const void *b)
 	return (x->code > y->code) - (x->code < y->code);
 }
 
-/* Both LEB128; numbers that do not fit are of nobody's. */
-static int small(struct reader *r, uint64_t *ret)
-{
-	return rd_varint(r, ret);
-}
-
-static int signed_leb(struct reader *r, int64_t *ret)
-{
-	uint64_t v = 0;
-	uint8_t byte;
-
-	for (unsigned shift = 0; shift < 70; shift += 7) {
-		if (rd_u8(r, &byte) < 0)
-			return -EBADMSG;
-		if (shift < 64)
-			v |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte & 0x80)
-			continue;
-		if (byte & 0x40 && shift + 7 < 64)
-			v |= ~(uint64_t)0 << (shift + 7);
-		*ret = (int64_t)v;
-		return 0;
-	}
-	return -EBADMSG;
-}
-
 static int read_attributes(struct dwarf_abbrevs *a, struct reader *r, struct abbrev *abbrev)
 {
 	abbrev->first = (uint32_t)(a->attributes.size / sizeof(struct attribute));
 	for (;;) {
 		struct attribute one = { 0 };
-		uint64_t name, form;
+		uint64_t name, form, implicit = 0;
 
-		if (small(r, &name) < 0 || small(r, &form) < 0)
+		if (rd_varint(r, &name) < 0 || rd_varint(r, &form) < 0)
 			return -EBADMSG;
-		if (form == 0x21 && signed_leb(r, &one.implicit) < 0)
+		if (form == 0x21 && rd_leb(r, true, &implicit) < 0)
 			return -EBADMSG;
 		if (!name && !form)
 			return 0;
@@ -114,6 +88,7 @@ static int read_attributes(struct dwarf_abbrevs *a, struct reader *r, struct abb
 			return -EBADMSG;
 		one.name = name > UINT16_MAX ? 0 : (uint16_t)name;
 		one.form = (uint16_t)form;
+		one.implicit = (int64_t)implicit;
 		buf_add(&a->attributes, &one, sizeof(one));
 	}
 }
@@ -130,11 +105,11 @@ static int read_abbrevs(struct dwarf *d, struct dwarf_abbrevs *a)
 	while (rc == 0) {
 		struct abbrev one = { 0 };
 
-		if (small(&r, &code) < 0)
+		if (rd_varint(&r, &code) < 0)
 			return -EBADMSG;
 		if (!code)
 			break;
-		if (small(&r, &tag) < 0 || rd_u8(&r, &children) < 0)
+		if (rd_varint(&r, &tag) < 0 || rd_u8(&r, &children) < 0)
 			return -EBADMSG;
 		one.code = code;
 		one.tag = tag > UINT16_MAX ? UINT16_MAX : (uint16_t)tag;
@@ -253,7 +228,7 @@ int dwarf_entry(struct dwarf *d, struct dwarf_unit *u, struct reader *r, struct 
 	if (rc < 0)
 		return rc;
 	*ret = (struct dwarf_entry){ 0 };
-	if (small(r, &code) < 0)
+	if (rd_varint(r, &code) < 0)
 		return -EBADMSG;
 	if (!dwarf_step(d, 1))
 		return -EFBIG;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/code/elf.h"
@@ -41,7 +42,7 @@ static size_t core_id(const struct reader *text, uint8_t ret[IMAGE_BUILD_ID_MAX]
 	if (!at)
 		return 0;
 	at += sizeof(key) - 1;
-	return hex_bytes((const char *)at, (size_t)(text->end - at), ret, IMAGE_BUILD_ID_MAX);
+	return hex_decode((const char *)at, (size_t)(text->end - at), ret, IMAGE_BUILD_ID_MAX);
 }
 
 static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])

@@ -32,7 +32,7 @@ static int add(struct instances *s, const char *image, const struct inlines *fro
 	int rc = array_room(s->list, s->n, &s->room);
 
 	if (rc == 0)
-		rc = numbers_find(&s->functions, (uintptr_t)from, frame->origin, &function);
+		rc = hash_find(&s->functions, (uintptr_t)from, frame->origin, &function);
 	if (rc == 1)
 		rc = add_function(s, image, frame, function);
 	if (rc < 0)
@@ -57,7 +57,7 @@ int instances_find(struct instances *s, const char *image, const struct inlines 
 
 	for (size_t i = 1; i < at->n; i++) {
 		uint32_t *number;
-		int rc = numbers_find(&s->known, (uintptr_t)from, at->frames[i].instance, &number);
+		int rc = hash_find(&s->known, (uintptr_t)from, at->frames[i].instance, &number);
 
 		if (rc == 1)
 			rc = add(s, image, from, &at->frames[i], found, number);
@@ -79,6 +79,6 @@ void instances_done(struct instances *s)
 		free(s->function_list[i]);
 	}
 	free(s->function_list);
-	numbers_done(&s->known);
-	numbers_done(&s->functions);
+	hash_done(&s->known);
+	hash_done(&s->functions);
 }

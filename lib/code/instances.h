@@ -2,14 +2,14 @@
 #ifndef CSIGHT_CODE_INSTANCES_H
 #define CSIGHT_CODE_INSTANCES_H
 
-#include "lib/base/numbers.h"
+#include "lib/base/hash.h"
 #include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
 
 /* Zeros are an empty table. What it gives lives as long as it. */
 struct instances {
-	struct numbers known;     /* of the list: by table and instance */
-	struct numbers functions; /* of that list: by table and origin */
+	struct hash known;     /* of the list: by table and instance */
+	struct hash functions; /* of that list: by table and origin */
 	struct inlined **list;
 	size_t n, room;
 	struct region **function_list;

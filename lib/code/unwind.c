@@ -249,13 +249,9 @@ struct encodings {
 
 static int skip_leb(struct at *a)
 {
-	uint8_t b;
+	uint64_t v;
 
-	do {
-		if (rd_u8(&a->r, &b) < 0)
-			return -EBADMSG;
-	} while (b & 0x80);
-	return 0;
+	return rd_leb(&a->r, false, &v);
 }
 
 /* What its records look like (LSB, "The Common Information Entry Format"). */

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/coresight/ini.h"
+#include "lib/base/ini.h"
+#include "lib/base/parse.h"
 
 enum { DEVICES_MAX = 1024, DUMPS_MAX = 65536, BUFFERS_MAX = 1024, LINKS_MAX = 4096, TEXTS_MAX = 1 << 18 };
 
@@ -53,7 +54,7 @@ static int add(struct reading *r, struct buf *list, const void *item, size_t siz
 	return buf_error(list);
 }
 
-static int read_ini(struct reading *r, const char *name, int (*entry)(void *user, const struct ini_entry *e))
+static int read_ini(struct reading *r, const char *name, ini_visit *visit)
 {
 	char *text = NULL;
 	size_t size = 0, length = strlen(name);
@@ -67,7 +68,7 @@ static int read_ini(struct reading *r, const char *name, int (*entry)(void *user
 	rc = r->files->read(r->files->user, name, &text, &size);
 	if (rc < 0)
 		return rc;
-	rc = ini_read(text, size, entry, r, &r->problem->line);
+	rc = ini_read(text, size, INI_COMMENTS_ANYWHERE, visit, r, &r->problem->line);
 	free(text);
 	if (rc == -EFBIG)
 		return problem(r, "the line is too long");
@@ -121,7 +122,7 @@ static int read_reg(struct reading *r, struct snapshot_device *d, const struct i
 
 		if (strlen(name) != n || strncasecmp(name, e->key, n) != 0)
 			continue;
-		if (ini_number(e->value, UINT32_MAX, &v) < 0)
+		if (parse_u64(e->value, UINT32_MAX, &v) < 0)
 			return problem(r, "not a register's value");
 		d->regs[i] = (uint32_t)v;
 		d->has |= 1u << i;
@@ -186,11 +187,11 @@ static int read_dump(struct reading *r, const struct ini_entry *e)
 	if (strcasecmp(e->key, "space") == 0)
 		return read_space(r, e->value, &d->spaces);
 	if (strcasecmp(e->key, "address") == 0)
-		rc = ini_number(e->value, UINT64_MAX, &d->address);
+		rc = parse_u64(e->value, UINT64_MAX, &d->address);
 	else if (strcasecmp(e->key, "length") == 0)
-		rc = ini_number(e->value, UINT64_MAX, &d->length);
+		rc = parse_u64(e->value, UINT64_MAX, &d->length);
 	else if (strcasecmp(e->key, "offset") == 0)
-		rc = ini_number(e->value, UINT64_MAX, &d->offset);
+		rc = parse_u64(e->value, UINT64_MAX, &d->offset);
 	return rc < 0 ? problem(r, "not a number") : 0;
 }
 

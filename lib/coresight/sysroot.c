@@ -11,7 +11,7 @@
 #include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
-#include "lib/coresight/ini.h"
+#include "lib/base/parse.h"
 
 enum { LINKS_MAX = 40 };
 
@@ -161,7 +161,7 @@ int sysroot_number(int root, const char *path, uint64_t *ret)
 
 	if (rc < 0)
 		return rc == -EFBIG ? -EBADMSG : rc;
-	return ini_number(text, UINT64_MAX, ret) < 0 ? -EBADMSG : 0;
+	return parse_u64(text, UINT64_MAX, ret) < 0 ? -EBADMSG : 0;
 }
 
 void sysroot_names_done(struct sysroot_names *names)

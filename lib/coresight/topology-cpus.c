@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/coresight/ini.h"
+#include "lib/base/parse.h"
 #include "lib/coresight/topology-read.h"
 
 static const char *const format_names[TOPOLOGY_FORMATS] = {
@@ -171,7 +171,7 @@ static int64_t read_ts_source(struct topology_reading *r, const char *dir)
 
 	if (!topology_path(path, dir, "ts_source") || sysroot_text(r->root, path, text, sizeof(text)) < 0)
 		return -1;
-	return ini_number(text, INT32_MAX, &v) < 0 ? -1 : (int64_t)v;
+	return parse_u64(text, INT32_MAX, &v) < 0 ? -1 : (int64_t)v;
 }
 
 /* Registers as IHI 0064 has them. */

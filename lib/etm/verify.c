@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/hex.h"
 #include "lib/base/util.h"
 #include "lib/etm/packet.h"
 
@@ -76,8 +77,7 @@ static size_t line(const struct element *e, char ret[LINE_MAX])
 static void show_bytes(struct engine *v, const uint8_t *bytes, uint64_t offset, const struct packet *p)
 {
 	buf_printf(&v->report, "    %" PRIu64 " %s ", offset, packet_name(p->kind));
-	for (uint32_t i = 0; i < MIN(p->size, 24u); i++)
-		buf_printf(&v->report, "%02x", bytes[i]);
+	hex_append(&v->report, bytes, MIN(p->size, 24u));
 	buf_printf(&v->report, "\n");
 }
 

@@ -21,8 +21,7 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	*ret = (uint32_t)w->n_functions;
 	/* Each part of a program has its own instances of what it inlines, for the same function. */
 	if (rc == 0 && f.kind == REGION_INLINED) {
-		rc = numbers_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line,
-				  &number);
+		rc = hash_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
 		if (rc == 0) {
 			*ret = *number;
 			return 0;
@@ -44,7 +43,7 @@ static int find_function(struct store_writer *w, const struct region *region, ui
 	int rc;
 
 	region = region ? region : &syscalls;
-	rc = numbers_find(&w->known, (uintptr_t)region, 0, &number);
+	rc = hash_find(&w->known, (uintptr_t)region, 0, &number);
 	if (rc == 1)
 		rc = add_function(w, region, number);
 	if (rc == 0)
@@ -63,7 +62,7 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 	if (rc == 0)
 		rc = texts_find(&w->strings, inlined->call_file ? inlined->call_file : "", &s.file);
 	if (rc == 0)
-		rc = numbers_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
+		rc = hash_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
 	if (rc == 1) {
 		*number = (uint32_t)w->n_sites;
 		w->sites[w->n_sites++] = s;
@@ -81,7 +80,7 @@ int writer_see(struct store_writer *w, const struct region *function, const stru
 	int rc;
 
 	if (inlined) {
-		rc = numbers_find(&w->instances, (uintptr_t)inlined, 0, &number);
+		rc = hash_find(&w->instances, (uintptr_t)inlined, 0, &number);
 		if (rc == 1)
 			rc = add_site(w, inlined, number);
 		if (rc < 0)

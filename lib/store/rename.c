@@ -1,7 +1,7 @@
 /* A store whose functions have other names: the bytes of the first, and behind them two tables that are others now. */
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
-#include "lib/base/numbers.h"
+#include "lib/base/texts.h"
 #include "lib/store/reader.h"
 
 enum { COPY_BYTES = 1 << 20 };

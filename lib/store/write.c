@@ -83,10 +83,10 @@ struct store_writer *store_writer_free(struct store_writer *w)
 		histogram_done(&w->functions[i].times);
 	free(w->functions);
 	free(w->sites);
-	numbers_done(&w->known);
-	numbers_done(&w->inlined);
-	numbers_done(&w->instances);
-	numbers_done(&w->places);
+	hash_done(&w->known);
+	hash_done(&w->inlined);
+	hash_done(&w->instances);
+	hash_done(&w->places);
 	buf_done(&w->meta);
 	texts_done(&w->strings);
 	free(w);

@@ -3,7 +3,8 @@
 #define CSIGHT_STORE_WRITER_H
 
 #include "lib/base/buf.h"
-#include "lib/base/numbers.h"
+#include "lib/base/hash.h"
+#include "lib/base/texts.h"
 #include "lib/store/format.h"
 #include "lib/store/histogram.h"
 #include "lib/store/store.h"
@@ -91,11 +92,11 @@ struct store_writer {
 	size_t n_functions, room_functions;
 	struct site *sites;
 	size_t n_sites, room_sites;
-	struct seen seen[8192];   /* by key, the last one of each place */
-	struct numbers known;     /* functions, by what events name them by */
-	struct numbers inlined;   /* those that are: by name, image, file and line */
-	struct numbers instances; /* sites, by what events name them by */
-	struct numbers places;    /* sites, by function, file and line */
+	struct seen seen[8192]; /* by key, the last one of each place */
+	struct hash known;      /* functions, by what events name them by */
+	struct hash inlined;    /* those that are: by name, image, file and line */
+	struct hash instances;  /* sites, by what events name them by */
+	struct hash places;     /* sites, by function, file and line */
 	struct thread **threads;
 	size_t n_threads, room_threads;
 };

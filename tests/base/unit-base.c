@@ -1,4 +1,4 @@
-/* lib/base: array, buf, container_of, escape, io, json, reader, reason. */
+/* lib/base: array, buf, escape, hash, hex, ini, io, json, parse, reader, reason, texts, util. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -8,10 +8,15 @@
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
+#include "lib/base/hash.h"
+#include "lib/base/hex.h"
+#include "lib/base/ini.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/base/parse.h"
 #include "lib/base/reader.h"
 #include "lib/base/reason.h"
+#include "lib/base/texts.h"
 #include "tests/unit.h"
 
 static void test_reader(void)
@@ -34,6 +39,104 @@ static void test_reader(void)
 	CHECK(rd_varint(&r, &v64) == 0 && v64 == UINT64_MAX);
 	r = reader_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10);
 	CHECK(rd_varint(&r, &v64) == -EBADMSG);
+	CHECK(rd_leb(&r, false, &v64) == 0 && v64 == INT64_MAX && rd_left(&r) == 0);
+	CHECK(rd_leb(&r, false, &v64) == -EBADMSG);
+	r = reader_of("\x85\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00\x7f\x80", 14);
+	CHECK(rd_leb(&r, false, &v64) == 0 && v64 == 5);
+	CHECK(rd_leb(&r, true, &v64) == 0 && (int64_t)v64 == -1);
+	CHECK(rd_leb(&r, true, &v64) == -EBADMSG && rd_left(&r) == 1);
+}
+
+static void test_hash(void)
+{
+	struct hash h = { 0 };
+	struct texts texts = { 0 };
+	uint32_t *value, place = 0, again = 0;
+	bool right = true;
+
+	for (uint32_t i = 0; i < 5000; i++) {
+		right = right && hash_find(&h, i, i / 2, &value) == 1;
+		*value = i;
+	}
+	for (uint32_t i = 0; i < 5000; i++)
+		right = right && hash_find(&h, i, i / 2, &value) == 0 && *value == i;
+	CHECK(right);
+	hash_clear(&h);
+	CHECK(hash_find(&h, 7, 3, &value) == 1);
+	hash_done(&h);
+	CHECK(texts_find(&texts, "", &place) == 0 && place == 0);
+	CHECK(texts_find(&texts, "name", &place) == 0 && place == 1);
+	CHECK(texts_find(&texts, "other", &place) == 0 && place == 6);
+	CHECK(texts_find(&texts, "name", &again) == 0 && again == 1 && texts.bytes.size == 12);
+	CHECK_STR((const char *)texts.bytes.data + place, "other");
+	texts_done(&texts);
+}
+
+static void test_hex(void)
+{
+	static const uint8_t bytes[] = { 0, 0x9a, 0xff };
+	_cleanup_buf_ struct buf b = { 0 };
+	uint8_t back[4];
+	char text[7];
+
+	hex_encode(bytes, sizeof(bytes), text);
+	CHECK_STR(text, "009aff");
+	CHECK(hex_decode(text, 6, back, sizeof(back)) == 3 && memcmp(back, bytes, 3) == 0);
+	CHECK_EQ(hex_decode(text, 5, back, sizeof(back)), 2);
+	CHECK_EQ(hex_decode(text, 6, back, 1), 1);
+	CHECK_EQ(hex_decode("00Fg", 4, back, sizeof(back)), 1);
+	hex_append(&b, bytes, sizeof(bytes));
+	hex_append(&b, bytes, 1);
+	CHECK(b.size == 8 && memcmp(b.data, "009aff00", 8) == 0);
+	hex_random(text, sizeof(text));
+	CHECK(strlen(text) == 6 && strspn(text, "0123456789abcdef") == 6);
+}
+
+static void test_parse(void)
+{
+	static const char *const sizes[] = { "", "K", "1KB", "-1", " 1", "+1", "1 K", "16777216T", "1k" };
+	uint64_t u = 0;
+	int64_t i = 0;
+
+	CHECK(parse_i64("-12", -12, 5, &i) == 0 && i == -12);
+	CHECK(parse_i64("6", -12, 5, &i) == -EINVAL && parse_i64("-13", -12, 5, &i) == -EINVAL);
+	CHECK(parse_i64("", -12, 5, &i) == -EINVAL && parse_i64("-", -12, 5, &i) == -EINVAL);
+	CHECK(parse_i64("1x", -12, 5, &i) == -EINVAL && i == -12);
+	CHECK(parse_u64("0x1F", UINT64_MAX, &u) == 0 && u == 31);
+	CHECK(parse_u64("010", 10, &u) == 0 && u == 10);
+	CHECK(parse_u64("11", 10, &u) == -EINVAL && parse_u64("0x", 10, &u) == -EINVAL);
+	CHECK(parse_u64("99999999999999999999", UINT64_MAX, &u) == -EINVAL);
+	CHECK(parse_size("64", &u) == 0 && u == 64);
+	CHECK(parse_size("3M", &u) == 0 && u == 3 << 20);
+	CHECK(parse_size("16777215T", &u) == 0 && u == 16777215ull << 40);
+	for (size_t n = 0; n < ELEMENTS(sizes); n++)
+		unit_check(parse_size(sizes[n], &u) == -EINVAL, __FILE__, __LINE__, "refused size: '%s'", sizes[n]);
+}
+
+/* Appends "line section key value;" to the buffer. */
+static int add_entry(void *user, const struct ini_entry *e)
+{
+	buf_printf(user, "%u %s %s %s;", e->line, e->section, e->key, e->value);
+	return strcmp(e->key, "stop") == 0 ? -ECANCELED : 0;
+}
+
+static void test_ini(void)
+{
+	static const char text[] = "a=1\n\n [ one ] # x\r\n b = 2 # y ; z\n;\n#=\n";
+	_cleanup_buf_ struct buf b = { 0 };
+	unsigned line = 0;
+
+	CHECK_EQ(ini_read(text, strlen(text), INI_COMMENTS_ANYWHERE, add_entry, &b, &line), 0);
+	buf_u8(&b, 0);
+	CHECK_STR((const char *)b.data, "1  a 1;4 one b 2;");
+	buf_clear(&b);
+	CHECK_EQ(ini_read("a = b # c\n # d\n", 15, INI_COMMENTS_LINES, add_entry, &b, &line), 0);
+	buf_u8(&b, 0);
+	CHECK_STR((const char *)b.data, "1  a b # c;");
+	CHECK(ini_read("a=1\nb", 5, INI_COMMENTS_LINES, add_entry, &b, &line) == -EBADMSG && line == 2);
+	CHECK(ini_read("[a\n", 3, INI_COMMENTS_LINES, add_entry, &b, &line) == -EBADMSG && line == 1);
+	CHECK(ini_read("a=\0\n", 4, INI_COMMENTS_LINES, add_entry, &b, &line) == -EBADMSG);
+	CHECK(ini_read("stop=\na\n", 8, INI_COMMENTS_LINES, add_entry, &b, &line) == -ECANCELED && line == 1);
 }
 
 /* AddressSanitizer is not to end what asks for more than there can be. */
@@ -117,10 +220,24 @@ static void test_json(void)
 		"[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
 		"\"\xff\"",
 		"{\"a\":9223372036854775808}",
+		"Infinity",
+		"{\"a\":1,}",
+		"{\"a\" 1}",
+		"{\"a\":-01}",
+		"{\"a\":1.}",
+		"{\"a\":1e}",
+		"{\"a\":truefalse}",
+		"[1 2]",
+		"[\"\\x\"]",
+		"[\"\\",
+		"[/* */1]",
+		"{a:1}",
+		"TRUE",
+		"{}{}",
 	};
 	_cleanup_json_ json_object *o =
 	    parse(" {\"a\": 12, \"s\": \"x\\u0000y\", \"t\": \"12\", \"f\": 1.5, \"n\": null, "
-		  "\"h\": \"0xFF\", \"neg\": -1, \"b\": true, \"deep\": [[[[1]]]]} ");
+		  "\"neg\": -1, \"b\": true, \"deep\": [[[[1]]]]} ");
 	const char *text = NULL;
 	uint64_t u = 0;
 	_cleanup_json_ json_object *most = parse("{\"ns\": 9223372036854775807}");
@@ -136,7 +253,6 @@ static void test_json(void)
 	CHECK_EQ(json_get_i64(o, "n", &i), -ENOENT);
 	CHECK_EQ(json_get_u64(o, "neg", &u), -EINVAL);
 	CHECK_EQ(json_get_str(o, "s", &text), -EINVAL);
-	CHECK(json_get_hex(o, "h", &u) == 0 && u == 255);
 	CHECK(json_get_bool(o, "b", &b) == 0 && b);
 	for (size_t n = 0; n < ELEMENTS(bad); n++) {
 		json_object *wrong = parse(bad[n]);
@@ -231,8 +347,12 @@ int main(void)
 	test_array();
 	test_buf();
 	test_escape();
+	test_hash();
+	test_hex();
+	test_ini();
 	test_json();
 	test_fdmsg();
+	test_parse();
 	test_read_file();
 	return unit_end();
 }

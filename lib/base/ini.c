@@ -1,12 +1,11 @@
-#include "lib/coresight/ini.h"
+#include "lib/base/ini.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/reader.h"
 
-static char *trim(char *s)
+char *ini_trim(char *s)
 {
 	size_t n;
 
@@ -17,8 +16,8 @@ static char *trim(char *s)
 	return s;
 }
 
-/* The next line, without its newline and comment. */
-static int next_line(struct reader *r, char line[INI_LINE_MAX])
+/* Reads the next line, without its newline and its comment. */
+static int next_line(struct reader *r, enum ini_comments comments, char line[INI_LINE_MAX])
 {
 	size_t n = 0;
 	uint8_t c = 0;
@@ -31,11 +30,14 @@ static int next_line(struct reader *r, char line[INI_LINE_MAX])
 		line[n++] = (char)c;
 	}
 	line[n] = 0;
-	line[strcspn(line, ";#")] = 0;
+	if (comments == INI_COMMENTS_ANYWHERE)
+		line[strcspn(line, ";#")] = 0;
+	else if (line[strspn(line, " \t\r")] == '#')
+		line[0] = 0;
 	return 0;
 }
 
-int ini_read(const char *text, size_t size, int (*entry)(void *user, const struct ini_entry *e), void *user,
+int ini_read(const char *text, size_t size, enum ini_comments comments, ini_visit *visit, void *user,
 	     unsigned *ret_line)
 {
 	char line[INI_LINE_MAX], section[INI_LINE_MAX] = "";
@@ -47,10 +49,10 @@ int ini_read(const char *text, size_t size, int (*entry)(void *user, const struc
 		char *at, *value;
 
 		*ret_line = ++e.line;
-		rc = next_line(&r, line);
+		rc = next_line(&r, comments, line);
 		if (rc < 0)
 			return rc;
-		at = trim(line);
+		at = ini_trim(line);
 		if (!*at)
 			continue;
 		if (*at == '[') {
@@ -58,32 +60,16 @@ int ini_read(const char *text, size_t size, int (*entry)(void *user, const struc
 			if (!value || value[1])
 				return -EBADMSG;
 			*value = 0;
-			strcpy(section, trim(at + 1));
+			strcpy(section, ini_trim(at + 1));
 			continue;
 		}
 		value = strchr(at, '=');
 		if (!value)
 			return -EBADMSG;
 		*value++ = 0;
-		e.key = trim(at);
-		e.value = trim(value);
-		rc = entry(user, &e);
+		e.key = ini_trim(at);
+		e.value = ini_trim(value);
+		rc = visit(user, &e);
 	}
 	return rc;
-}
-
-int ini_number(const char *value, uint64_t most, uint64_t *ret)
-{
-	unsigned long long v;
-	char *end;
-
-	/* strtoull takes signs and blanks, and a leading 0 for octal. */
-	if (*value < '0' || *value > '9')
-		return -EINVAL;
-	errno = 0;
-	v = strtoull(value, &end, value[0] == '0' && (value[1] == 'x' || value[1] == 'X') ? 16 : 10);
-	if (errno || *end || v > most)
-		return -EINVAL;
-	*ret = v;
-	return 0;
 }

@@ -1,0 +1,72 @@
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/base/util.h"
+
+enum { CAPACITY_FIRST = 1024 };
+
+static struct hash_entry *find_entry(struct hash_entry *entries, size_t capacity, uint64_t key, uint64_t more)
+{
+	uint64_t h = (key ^ more * 0xff51afd7ed558ccdull) * 0x9e3779b97f4a7c15ull;
+	size_t i = (size_t)(h >> 32) & (capacity - 1);
+
+	while (entries[i].used && (entries[i].key[0] != key || entries[i].key[1] != more))
+		i = (i + 1) & (capacity - 1);
+	return &entries[i];
+}
+
+static int hash_grow(struct hash *h)
+{
+	size_t capacity = h->capacity ? 2 * h->capacity : CAPACITY_FIRST;
+	struct hash_entry *entries = calloc(capacity, sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	for (size_t i = 0; i < h->capacity; i++) {
+		const struct hash_entry *e = &h->entries[i];
+
+		if (e->used)
+			*find_entry(entries, capacity, e->key[0], e->key[1]) = *e;
+	}
+	free(h->entries);
+	h->entries = entries;
+	h->capacity = capacity;
+	return 0;
+}
+
+int hash_find(struct hash *h, uint64_t key, uint64_t more, uint32_t **ret)
+{
+	struct hash_entry *e;
+
+	if (2 * h->n >= h->capacity && hash_grow(h) < 0)
+		return -ENOMEM;
+	e = find_entry(h->entries, h->capacity, key, more);
+	*ret = &e->value;
+	if (e->used)
+		return 0;
+	*e = (struct hash_entry){ .key = { key, more }, .used = true };
+	h->n++;
+	return 1;
+}
+
+void hash_clear(struct hash *h)
+{
+	if (h->n)
+		memset(h->entries, 0, h->capacity * sizeof(*h->entries));
+	h->n = 0;
+}
+
+void hash_done(struct hash *h)
+{
+	free(h->entries);
+	*h = (struct hash){ 0 };
+}
+
+uint64_t hash_bytes(const void *data, size_t size)
+{
+	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (const uint8_t *p = data; size; p++, size--)
+		h = (h ^ *p) * 0x100000001b3;
+	return h ^ h >> 32;
+}

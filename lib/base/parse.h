@@ -1,0 +1,16 @@
+/* Numbers in text from a user or a file. The whole text must be the number: no blanks, no '+'. -EINVAL otherwise. */
+#ifndef CSIGHT_PARSE_H
+#define CSIGHT_PARSE_H
+
+#include <stdint.h>
+
+/* Decimal, from min to max. */
+int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
+
+/* Decimal or hexadecimal with 0x, at most max. */
+int parse_u64(const char *text, uint64_t max, uint64_t *ret);
+
+/* A number of bytes: decimal, and one of K, M, G, T for powers of 1024. */
+int parse_size(const char *text, uint64_t *ret);
+
+#endif
