@@ -1,68 +1,28 @@
 #include "config.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "daemon/target-adopt.h"
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/process/credentials.h"
 #include "daemon/daemon.h"
 #include "daemon/policy.h"
+#include "daemon/target-adopt.h"
 #include "daemon/trace-units.h"
 #include "lib/base/escape.h"
-#include "lib/base/io.h"
 #include "lib/base/log.h"
 
-enum { STATUS_MAX = 16 << 10, GROUPS_MAX = 1024 };
+enum { GROUPS_MAX = 1024 };
 
 /* What /proc says of a process without asking its memory, whose owner could let the reader wait. */
 struct process_about {
-	char name[CAPTURE_NAME_SIZE];
+	char name[CREDENTIALS_NAME_SIZE];
 	char exe[PATH_MAX];
 	pid_t parent;
 	uid_t uid;
 	gid_t gid;
 };
-
-static bool same(const unsigned ids[4])
-{
-	return ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3];
-}
-
-static int read_about(int dir, struct process_about *ret)
-{
-	char status[STATUS_MAX];
-	unsigned uids[4], gids[4];
-	const char *line;
-	struct stat st;
-	ssize_t n;
-	int rc = proc_text(dir, "status", status, sizeof(status));
-
-	if (rc < 0)
-		return rc;
-	line = strstr(status, "\nUid:");
-	if (!line || sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4)
-		return -ESRCH;
-	line = strstr(status, "\nGid:");
-	if (!line || sscanf(line, "\nGid: %u %u %u %u", &gids[0], &gids[1], &gids[2], &gids[3]) != 4)
-		return -ESRCH;
-	line = strstr(status, "\nPPid:");
-	if (line)
-		sscanf(line, "\nPPid: %d", &ret->parent);
-	if (sscanf(status, "Name: %16[^\n]", ret->name) != 1)
-		return -ESRCH;
-	/* A process that gained rights, or must not be looked at, has its files owned by root. */
-	if (!same(uids) || !same(gids) || fstatat(dir, "maps", &st, 0) < 0 || st.st_uid != uids[0])
-		return -EACCES;
-	ret->uid = uids[0];
-	ret->gid = gids[0];
-	n = readlinkat(dir, "exe", ret->exe, sizeof(ret->exe) - 1);
-	ret->exe[MAX(n, 0)] = 0;
-	return 0;
-}
 
 static bool in_group(uid_t uid, const char *name)
 {
@@ -93,23 +53,26 @@ static int explain(int rc, char *ret, size_t size, const char *reason)
 	return rc;
 }
 
-static int find_out(pid_t pid, int pidfd, struct process_about *ret, char *ret_reason, size_t size)
+/* Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. */
+static int read_about(pid_t pid, int pidfd, struct process_about *ret)
 {
-	_cleanup_close_ int dir = -1;
+	struct credentials c;
 	char path[32];
+	ssize_t n;
 	int rc;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = dir < 0 ? -errno : read_about(dir, ret);
-	/* What was read is the process's own only where it still lives: its number may have gone to another. */
-	if ((syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH) || rc == -ENOENT)
-		return -ESRCH;
-	if (rc == -EACCES)
-		return explain(
-		    rc, ret_reason, size,
-		    "its user and group ids differ among themselves, or it gained rights when it was executed");
-	return rc;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, ret->exe, sizeof(ret->exe) - 1);
+	ret->exe[MAX(n, 0)] = 0;
+	/* Last, since success means that the number was the process's own until now. */
+	rc = credentials_read_pidfd(pid, pidfd, &c);
+	if (rc < 0)
+		return rc == -EBADMSG ? -ESRCH : rc;
+	ret->parent = c.parent;
+	ret->uid = credentials_uid(&c);
+	ret->gid = c.gid[0];
+	memcpy(ret->name, c.name, sizeof(ret->name));
+	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && credentials_dumpable(&c) ? 0 : -EACCES;
 }
 
 int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
@@ -133,7 +96,11 @@ int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture
 	}
 	if (pidfd < 0)
 		return -ESRCH;
-	rc = find_out(pid, pidfd, &about, ret_reason, reason_size);
+	rc = read_about(pid, pidfd, &about);
+	if (rc == -EACCES)
+		return explain(
+		    rc, ret_reason, reason_size,
+		    "its user and group ids differ among themselves, or it gained rights when it was executed");
 	if (rc < 0)
 		return rc;
 	if (!policy_owns(caller, about.uid))

@@ -1,6 +1,6 @@
 /*
- * daemon/capture: side.c and tasks.c on this machine's kernel, where it lets one watch processes; credentials.c on
- * processes of its own. With an argument: nothing but how well the difference of two clocks is known.
+ * daemon/capture: side.c and tasks.c on this machine's kernel, where it lets one watch processes.
+ * With an argument: nothing but how well the difference of two clocks is known.
  */
 #include "config.h"
 
@@ -11,7 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "daemon/capture/process/credentials.h"
 #include "daemon/capture/perf/side.h"
 #include "daemon/capture/perf/tasks.h"
 #include "lib/base/util.h"
@@ -228,57 +227,8 @@ static void test_side(bool clocks)
 	close(poll_fd);
 }
 
-static void test_credentials(void)
-{
-	struct credentials c;
-	pid_t pid;
-	int status;
-
-	CHECK_EQ(credentials_read(getpid(), &c), 0);
-	CHECK(c.uid[0] == getuid() && c.gid[1] == getegid());
-	CHECK(!c.contained);
-	CHECK(credentials_owned(&c, 0));
-	CHECK(!credentials_owned(&c, getuid() + 1));
-	pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_DUMPABLE, 0);
-		pause();
-		_exit(0);
-	}
-	for (unsigned i = 0; i < 1000 && credentials_read(pid, &c) == 0 && c.dumpable; i++)
-		usleep(1000);
-	/* Root's are root's either way, so /proc does not tell of them. */
-	if (getuid() == 0)
-		unit_skip("a process that may not be looked into", "only seen of users' processes");
-	else
-		CHECK(!c.dumpable && !credentials_owned(&c, getuid()));
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	CHECK_EQ(credentials_read(pid, &c), -ESRCH);
-	if (getuid() != 0)
-		return;
-	/* As nobody: dumpable only after it executes something. */
-	pid = fork();
-	if (pid == 0) {
-		if (setgid(65534) == 0 && setuid(65534) == 0)
-			execl("/bin/sleep", "sleep", "100", (char *)NULL);
-		_exit(1);
-	}
-	for (unsigned i = 0; i < 1000; i++) {
-		if (credentials_read(pid, &c) == 0 && credentials_owned(&c, 65534))
-			break;
-		usleep(1000);
-	}
-	CHECK(credentials_owned(&c, 65534));
-	CHECK(!credentials_owned(&c, 1000));
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-}
-
 int main(int argc, char **argv)
 {
 	test_side(argc > 1);
-	if (argc == 1)
-		test_credentials();
 	return unit_end();
 }

@@ -4,77 +4,189 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
-#include "daemon/capture/process/proc.h"
 #include "lib/base/util.h"
 
-enum { STATUS_MAX = 16 << 10 };
+enum { HAS_UID = 1, HAS_GID = 2, HAS_PERMITTED = 4, HAS_ALL = 7, TRIES = 3 };
 
-static bool read_four(const char *status, const char *key, uint32_t ret[4])
+static bool parse_ids(const char *text, uint32_t ret[4])
 {
-	const char *at = strstr(status, key);
-
-	return at && sscanf(at + strlen(key), "%u %u %u %u", &ret[0], &ret[1], &ret[2], &ret[3]) == 4;
+	return sscanf(text, "%u %u %u %u", &ret[0], &ret[1], &ret[2], &ret[3]) == 4;
 }
 
-/* One number for each PID namespace that it is in, the outermost first; a line without is of an old kernel. */
-static bool read_contained(const char *status)
+/* One number for each PID namespace that contains the process, the outermost first. */
+static void parse_namespaces(const char *at, struct credentials *c)
 {
-	const char *at = strstr(status, "\nNSpid:");
 	unsigned n = 0;
 
-	for (at = at ? at + 7 : ""; *at && *at != '\n';) {
-		at += strspn(at, " \t");
-		n += isdigit((unsigned char)*at) != 0;
+	for (at += strspn(at, " \t"); isdigit((unsigned char)*at); at += strspn(at, " \t")) {
+		c->inner_pid = (pid_t)strtol(at, NULL, 10);
 		at += strcspn(at, " \t\n");
+		n++;
 	}
-	return n > 1;
+	c->contained = n > 1;
 }
 
-/* Files of /proc/PID are root's where the process may not be looked into, and where its first thread has ended. */
-static int read_status(int dir, char status[STATUS_MAX], struct stat *ret_maps)
+static bool is_key(const char *line, size_t n, const char *key)
 {
-	if (proc_text(dir, "status", status, STATUS_MAX) < 0 || fstatat(dir, "maps", ret_maps, 0) < 0)
+	return n == strlen(key) && memcmp(line, key, n) == 0;
+}
+
+/* Parses one line. Returns which of the required fields it held, or 0. */
+static unsigned parse_line(const char *line, struct credentials *c)
+{
+	const char *colon = strchr(line, ':'), *value;
+	size_t n = colon ? (size_t)(colon - line) : 0;
+
+	if (!colon)
+		return 0;
+	value = colon + 1 + strspn(colon + 1, " \t");
+	if (is_key(line, n, "Uid"))
+		return parse_ids(value, c->uid) ? HAS_UID : 0;
+	if (is_key(line, n, "Gid"))
+		return parse_ids(value, c->gid) ? HAS_GID : 0;
+	if (is_key(line, n, "CapPrm") && isxdigit((unsigned char)*value)) {
+		c->permitted = strtoull(value, NULL, 16);
+		return HAS_PERMITTED;
+	}
+	if (is_key(line, n, "Name"))
+		snprintf(c->name, sizeof(c->name), "%.*s", (int)strcspn(value, "\n"), value);
+	else if (is_key(line, n, "State"))
+		c->state = *value;
+	else if (is_key(line, n, "PPid"))
+		c->parent = (pid_t)strtol(value, NULL, 10);
+	else if (is_key(line, n, "NSpid"))
+		parse_namespaces(value, c);
+	return 0;
+}
+
+int credentials_parse(FILE *status, struct credentials *ret)
+{
+	struct credentials c = { .files_uid = (uid_t)-1, .files_gid = (gid_t)-1 };
+	_cleanup_free_ char *line = NULL;
+	size_t capacity = 0;
+	unsigned has = 0;
+
+	/* The length of a line has no bound here: a process may be in 65536 groups. */
+	while (getline(&line, &capacity, status) > 0) {
+		unsigned found = parse_line(line, &c);
+
+		if (found & has)
+			return -EBADMSG;
+		has |= found;
+	}
+	if (ferror(status))
+		return -errno;
+	if (has != HAS_ALL)
+		return -EBADMSG;
+	*ret = c;
+	return 0;
+}
+
+int credentials_read_files_owner(int dir, uid_t *ret_uid, gid_t *ret_gid)
+{
+	struct stat st;
+
+	/* The owner of the directory itself does not show whether the process is dumpable. */
+	if (fstatat(dir, "maps", &st, 0) < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	return strstr(status, "\nState:\tZ") ? -EAGAIN : 0;
+	*ret_uid = st.st_uid;
+	*ret_gid = st.st_gid;
+	return 0;
+}
+
+int credentials_read_dir(int dir, struct credentials *ret)
+{
+	int fd = openat(dir, "status", O_RDONLY | O_CLOEXEC), rc;
+	_cleanup_fclose_ FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	struct credentials c;
+
+	if (!f) {
+		rc = errno == ENOENT ? -ESRCH : -errno;
+		closep(&fd);
+		return rc;
+	}
+	rc = credentials_parse(f, &c);
+	if (rc == 0)
+		rc = credentials_read_files_owner(dir, &c.files_uid, &c.files_gid);
+	if (rc == 0)
+		*ret = c;
+	return rc;
+}
+
+static int open_dir(pid_t pid)
+{
+	char path[32];
+	int dir;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir >= 0 ? dir : errno == ENOENT ? -ESRCH : -errno;
+}
+
+int credentials_read_pidfd(pid_t pid, int pidfd, struct credentials *ret)
+{
+	_cleanup_close_ int dir = open_dir(pid);
+	struct credentials c;
+	int rc = dir < 0 ? dir : credentials_read_dir(dir, &c);
+
+	/* The number belongs to the process of pidfd as long as that exists; later, another process may have it. */
+	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
+		return -ESRCH;
+	if (rc == 0)
+		*ret = c;
+	return rc;
 }
 
 int credentials_read(pid_t pid, struct credentials *ret)
 {
+	_cleanup_close_ int dir = open_dir(pid);
 	struct credentials c = { 0 };
-	_cleanup_close_ int dir = -1;
-	const char *permitted;
-	struct stat st;
-	char path[32], status[STATUS_MAX];
-	int rc;
+	int rc = MIN(dir, 0);
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	rc = read_status(dir, status, &st);
-	/* It may have ended between the two; then it is asked again. */
-	for (unsigned i = 0; rc == 0 && st.st_uid == 0 && i < 2; i++)
-		rc = read_status(dir, status, &st);
-	if (rc < 0)
-		return rc;
-	permitted = strstr(status, "\nCapPrm:");
-	if (!read_four(status, "\nUid:", c.uid) || !read_four(status, "\nGid:", c.gid) || !permitted)
-		return -EBADMSG;
-	c.permitted = strtoull(permitted + 8, NULL, 16);
-	c.dumpable = st.st_uid == c.uid[1];
-	c.contained = read_contained(status);
-	*ret = c;
-	return 0;
+	/* The first thread may end between reading the status and asking for the owner; then a second reading shows it.
+	 */
+	for (unsigned i = 0; rc == 0 && (i == 0 || c.files_uid == 0) && i < TRIES; i++) {
+		rc = credentials_read_dir(dir, &c);
+		if (rc == 0 && !credentials_leader_alive(&c))
+			rc = -EAGAIN;
+	}
+	if (rc == 0)
+		*ret = c;
+	return rc;
+}
+
+static bool all_equal(const uint32_t ids[4])
+{
+	return ids[0] == ids[1] && ids[0] == ids[2] && ids[0] == ids[3];
+}
+
+uid_t credentials_uid(const struct credentials *c)
+{
+	return all_equal(c->uid) ? c->uid[0] : (uid_t)-1;
+}
+
+bool credentials_gids_equal(const struct credentials *c)
+{
+	return all_equal(c->gid);
+}
+
+bool credentials_dumpable(const struct credentials *c)
+{
+	return c->files_uid == c->uid[1];
+}
+
+bool credentials_leader_alive(const struct credentials *c)
+{
+	return c->state && !strchr("ZXx", c->state);
 }
 
 bool credentials_owned(const struct credentials *c, uid_t owner)
 {
 	if (owner == 0)
 		return true;
-	for (unsigned i = 0; i < 4; i++)
-		if (c->uid[i] != owner || c->gid[i] != c->gid[0])
-			return false;
-	return c->permitted == 0 && c->dumpable;
+	return owner != (uid_t)-1 && credentials_uid(c) == owner && credentials_gids_equal(c) && c->permitted == 0 &&
+	       credentials_dumpable(c);
 }

@@ -1,27 +1,75 @@
-/* Whose a process is: what /proc tells of its credentials at one moment. */
+/*
+ * The one reader of a process's credentials: /proc/PID/status and the owner of the files beneath /proc/PID. Every
+ * decision about whose a process is starts here, so that all of them see the same fields, read in the same way.
+ *
+ * Who asks what:
+ *   policy.c          may a caller act on a process? credentials_uid(): all four uids equal, and equal to the caller's.
+ *   target-adopt.c    who is the owner of a new target? credentials_uid(), gids all equal, and files that are the
+ * owner's. perf-source.c     may what runs now be recorded for the owner? credentials_owned(): also no capability, and
+ * dumpable. arena.c           is a thread in a PID namespace of its own? procfs.c          is the owner of
+ * /proc/PID/maps still the one it was, and is the first thread alive?
+ */
 #ifndef CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H
 #define CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
+enum { CREDENTIALS_NAME_SIZE = 17 };
+
 struct credentials {
-	uint32_t uid[4], gid[4]; /* real, effective, saved, of files */
-	uint64_t permitted;      /* capabilities */
-	bool dumpable;
-	bool contained; /* in a PID namespace of its own */
+	char name[CREDENTIALS_NAME_SIZE]; /* as the kernel escapes it: one line */
+	char state;                       /* of the first thread: R, S, D, T, t, Z, X, ...; 0: unknown */
+	pid_t parent;                     /* 0: unknown */
+	pid_t inner_pid;                  /* in the innermost PID namespace; 0: unknown (an old kernel) */
+	uint32_t uid[4], gid[4];          /* real, effective, saved, filesystem */
+	uint64_t permitted;               /* capabilities */
+	bool contained;                   /* in a PID namespace of its own */
+	uid_t files_uid; /* owner of /proc/PID/maps: root where the process is not dumpable or its first thread ended */
+	gid_t files_gid;
 };
 
 /*
- * -ESRCH: it is gone; -EAGAIN: its first thread has ended, and others go on, perhaps to execute a program under its
- * number: that cannot be told now.
+ * Parses the text of a status file up to its end; files_uid and files_gid become -1. -EBADMSG: a field is missing or
+ * appears twice.
+ */
+int credentials_parse(FILE *status, struct credentials *ret);
+
+/* Reads the process of an open /proc/PID directory (O_PATH suffices). -ESRCH: the process is gone. */
+int credentials_read_dir(int dir, struct credentials *ret);
+
+/*
+ * Reads the process of pidfd, whose number is pid. It may be a zombie. -ESRCH: it has been reaped, and what was read
+ * may be another process with the same number.
+ */
+int credentials_read_pidfd(pid_t pid, int pidfd, struct credentials *ret);
+
+/*
+ * Reads a process, or a thread, by its number. -ESRCH: it is gone; -EAGAIN: its first thread has ended while others
+ * run, and may execute a program under the same number: its credentials are unknown until then.
  */
 int credentials_read(pid_t pid, struct credentials *ret);
 
+/* The owner of /proc/PID/maps alone. -ESRCH: the process is gone. */
+int credentials_read_files_owner(int dir, uid_t *ret_uid, gid_t *ret_gid);
+
+/* The uid if all four are equal, else (uid_t)-1. */
+uid_t credentials_uid(const struct credentials *c);
+
+/* True if all four gids are equal. */
+bool credentials_gids_equal(const struct credentials *c);
+
+/* True if the files beneath /proc/PID are those of the effective uid. */
+bool credentials_dumpable(const struct credentials *c);
+
+/* True if the first thread, which the process number belongs to, runs or can run. */
+bool credentials_leader_alive(const struct credentials *c);
+
 /*
- * Whether all of them are the owner's, so that what the process does is no secret to him; as the kernel asks before
- * one may trace another. What is root's is root's whatever it is.
+ * True if the process is its owner's alone, by the rule of ptrace_may_access() in the kernel: all uids are the owner's,
+ * all gids are equal, no capability is permitted, and the process is dumpable. Every process may be recorded for root.
  */
 bool credentials_owned(const struct credentials *c, uid_t owner);
 

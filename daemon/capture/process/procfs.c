@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "daemon/capture/process/credentials.h"
 #include "daemon/capture/process/procfs.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
@@ -23,7 +24,6 @@ bool procfs_alive(const struct procfs *p)
 int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 {
 	struct procfs p = { .dir = -1, .root = -1, .pidfd = pidfd, .pid = pid };
-	struct stat st;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
@@ -31,13 +31,11 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 	if (p.dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* While the process is there its number is nobody else's, and so was it when the directory was opened. */
-	if (!procfs_alive(&p) || fstatat(p.dir, "maps", &st, 0) < 0) {
+	if (!procfs_alive(&p) || credentials_read_files_owner(p.dir, &p.uid, &p.gid) < 0) {
 		procfs_done(&p);
 		return -ESRCH;
 	}
 	p.root = openat(p.dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	p.uid = st.st_uid;
-	p.gid = st.st_gid;
 	*ret = p;
 	return 0;
 }
@@ -60,23 +58,18 @@ static FILE *open_text(const struct procfs *p, const char *name)
 
 static bool same_owner(const struct procfs *p)
 {
-	struct stat st;
+	uid_t uid;
+	gid_t gid;
 
-	/* The directory's owner does not tell whether it may be dumped. */
-	return fstatat(p->dir, "maps", &st, 0) == 0 && st.st_uid == p->uid && st.st_gid == p->gid;
+	return credentials_read_files_owner(p->dir, &uid, &gid) == 0 && uid == p->uid && gid == p->gid;
 }
 
 /* Whether its first thread, which the number is of, is there and has memory. */
 static bool is_led(const struct procfs *p)
 {
-	_cleanup_fclose_ FILE *f = open_text(p, "status");
-	_cleanup_free_ char *line = NULL;
-	size_t room = 0;
+	struct credentials c;
 
-	while (f && getline(&line, &room, f) > 0)
-		if (strncmp(line, "State:", 6) == 0)
-			return !strchr("ZX", line[6 + strspn(line + 6, " \t")]);
-	return false;
+	return credentials_read_dir(p->dir, &c) == 0 && credentials_leader_alive(&c);
 }
 
 int procfs_owner(const struct procfs *p)
@@ -95,17 +88,9 @@ int procfs_owner(const struct procfs *p)
 
 pid_t procfs_inner_pid(const struct procfs *p)
 {
-	_cleanup_fclose_ FILE *f = open_text(p, "status");
-	_cleanup_free_ char *line = NULL;
-	size_t room = 0;
+	struct credentials c;
 
-	while (f && getline(&line, &room, f) > 0) {
-		char *last = strrchr(line, '\t');
-
-		if (last && strncmp(line, "NSpid:", 6) == 0)
-			return (pid_t)strtol(last + 1, NULL, 10);
-	}
-	return p->pid;
+	return credentials_read_dir(p->dir, &c) == 0 && c.inner_pid ? c.inner_pid : p->pid;
 }
 
 /* The kernel writes a newline as \012, and nothing else so. */
