@@ -182,7 +182,8 @@ void source_settle(struct capture_source *s)
 		unsigned execs = s->tasks.execs;
 		struct credentials c;
 
-		if (!lives(s) || credentials_read(s->pid, &c) < 0)
+		/* The process lives after the reading, so the number was its own during it. */
+		if (credentials_read(s->pid, &c) < 0 || !lives(s))
 			return;
 		if (!credentials_owned(&c, s->uid)) {
 			lose(s);
