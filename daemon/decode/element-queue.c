@@ -66,8 +66,7 @@ static void on_stamp(struct element_queue *q, const struct element *e)
 	uint64_t time = input_time(q->input, e->value);
 
 	put(q, e);
-	/* A trace unit that does not know the time says zero (IHI0064, "Timestamp packets"). */
-	if (!e->value)
+	if (e->time_unknown)
 		return;
 	settle(q, time);
 	q->lo = time;

@@ -297,7 +297,7 @@ static int calls_take(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
-	if (e->kind == ELEM_TIMESTAMP && e->value && c->input->clock)
+	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return take_timestamp(c, e);
 	return calls_element(c->at->calls, e);
 }

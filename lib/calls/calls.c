@@ -4,7 +4,7 @@
 #include "lib/calls/state.h"
 #include "lib/code/unwind.h"
 
-enum { EXCEPTION_CALL = 2 /* SVC and its like: IHI0064, "Exception packets" */, INSTRUCTION = 4 };
+enum { INSTRUCTION = 4 };
 
 static int gap(struct calls *c, enum gap_kind kind)
 {
@@ -527,7 +527,7 @@ static int exception(struct calls *c, const struct element *e)
 	c->next = NEXT_RESUME;
 	c->from = e->exception.ret;
 	c->has_from = e->exception.has_ret;
-	c->system_call = e->exception.number == EXCEPTION_CALL;
+	c->system_call = e->exception.syscall;
 	c->exception_return = false;
 	if (rc < 0 || !c->system_call)
 		return rc;
@@ -585,8 +585,7 @@ _apart_ static int take(struct calls *c, const struct element *e)
 	case ELEM_NO_SYNC:
 		return no_sync(c, e);
 	case ELEM_TIMESTAMP:
-		/* Zero is what a trace unit says that does not know the time (IHI0064, "Timestamp packets"). */
-		return e->value ? spread_timestamp(&c->spread, c->counts.instructions, e->value) : 0;
+		return e->time_unknown ? 0 : spread_timestamp(&c->spread, c->counts.instructions, e->value);
 	default:
 		return 0;
 	}
@@ -607,8 +606,7 @@ int calls_element(void *user, const struct element *e)
 	} else if (rc == 0) {
 		rc = take(c, e);
 	}
-	/* What a timestamp says of cycles is said again by the next count (IHI0064, "Timestamp packets"). */
-	if (e->has_cycles && e->kind != ELEM_TIMESTAMP)
+	if (e->has_cycles && !e->cycles_repeated)
 		spread_cycles(&c->spread, e->cycles);
 	return rc;
 }

@@ -85,6 +85,8 @@ struct element {
 	 */
 	bool several;
 	uint8_t reason;
+	bool time_unknown;    /* timestamp: the trace unit did not know the time; value is 0 */
+	bool cycles_repeated; /* timestamp: the next cycle count includes these cycles, too */
 	uint32_t cycles;
 	uint64_t offset; /* of the packet that gave it, in its source's bytes; of several ranges, how many since this
 			    was last told */
@@ -105,6 +107,7 @@ struct element {
 		struct {
 			uint32_t number;
 			bool has_ret, target;
+			bool syscall; /* an SVC, HVC or SMC instruction caused it */
 			uint64_t ret;
 		} exception;
 		uint64_t

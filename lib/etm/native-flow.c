@@ -280,6 +280,7 @@ int native_flow_exception(struct native *e, const struct p0 *p, const struct p0 
 	if (rc != 0)
 		return rc;
 	told.exception.number = p->number;
+	told.exception.syscall = p->number == EXCEPTION_CALL;
 	told.exception.has_ret = true;
 	told.exception.ret = address ? address->value : 0;
 	told.exception.target = address && p->flag;

@@ -79,7 +79,9 @@ static int tell_time(struct native *e, const struct p0 *p)
 	struct element told = { .kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = p->value };
 	int rc = native_flow_time(e, p->value);
 
-	told.has_cycles = e->config.configr & 1u << 4;
+	/* IHI0064, "Timestamp packets": zero is an unknown time; the cycle count is not reset. */
+	told.time_unknown = !p->value;
+	told.has_cycles = told.cycles_repeated = e->config.configr & 1u << 4;
 	told.cycles = p->cycles;
 	return rc == 0 && e->timestamps ? native_batch_add_event(e, &told, p->offset) : rc;
 }

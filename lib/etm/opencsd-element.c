@@ -6,6 +6,7 @@
 
 #include "lib/base/util.h"
 #include "lib/etm/opencsd.h"
+#include "lib/etm/packet.h"
 
 static enum element_reason reason_of(unsync_info_t info)
 {
@@ -99,7 +100,28 @@ static void convert_sw(const ocsd_generic_trace_elem *from, char text[OPENCSD_TE
 		 info->swt_master_err ? " {Master Err.}" : "");
 }
 
-bool opencsd_convert(const ocsd_generic_trace_elem *from, struct element *to, char text[OPENCSD_TEXT_MAX])
+static bool is_etmv4(enum engine_protocol protocol)
+{
+	return protocol == PROTOCOL_ETMV4 || protocol == PROTOCOL_ETE;
+}
+
+/* ETMv3 and PTM number exceptions alike, 2: SMC, 10: SVC (IHI0035, "Branch address packet"). */
+static bool is_syscall(enum engine_protocol protocol, uint32_t number)
+{
+	return is_etmv4(protocol) ? number == EXCEPTION_CALL : number == 2 || number == 10;
+}
+
+static void convert_timestamp(const ocsd_generic_trace_elem *from, enum engine_protocol protocol, struct element *to)
+{
+	to->kind = ELEM_TIMESTAMP;
+	to->value = from->timestamp;
+	to->time_unknown = !from->timestamp;
+	/* PTM counts from its last cycle count in any packet (IHI0035, "Cycle-accurate tracing"). */
+	to->cycles_repeated = from->has_cc && is_etmv4(protocol);
+}
+
+bool opencsd_convert(const ocsd_generic_trace_elem *from, enum engine_protocol protocol, struct element *to,
+		     char text[OPENCSD_TEXT_MAX])
 {
 	static const uint8_t trace_on[] = { REASON_BEGIN, REASON_OVERFLOW, REASON_DEBUG };
 	/* OCSD_MEM_TRANS_TRACE_INIT, START, COMMIT, FAIL */
@@ -131,6 +153,7 @@ bool opencsd_convert(const ocsd_generic_trace_elem *from, struct element *to, ch
 	case OCSD_GEN_TRC_ELEM_EXCEPTION:
 		to->kind = ELEM_EXCEPTION;
 		to->exception.number = from->exception_number;
+		to->exception.syscall = is_syscall(protocol, from->exception_number);
 		to->exception.has_ret = from->excep_ret_addr;
 		to->exception.ret = from->en_addr;
 		to->exception.target = from->excep_ret_addr && from->excep_ret_addr_br_tgt;
@@ -151,8 +174,7 @@ bool opencsd_convert(const ocsd_generic_trace_elem *from, struct element *to, ch
 		to->reason = reason_of(from->unsync_eot_info);
 		return true;
 	case OCSD_GEN_TRC_ELEM_TIMESTAMP:
-		to->kind = ELEM_TIMESTAMP;
-		to->value = from->timestamp;
+		convert_timestamp(from, protocol, to);
 		return true;
 	case OCSD_GEN_TRC_ELEM_CYCLE_COUNT:
 		to->kind = ELEM_CYCLES;

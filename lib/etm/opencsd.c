@@ -245,7 +245,7 @@ static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_
 	struct element to = { .offset = position(e, index) };
 
 	e->walked = 0;
-	if (e->error || !opencsd_convert(from, &to, e->text))
+	if (e->error || !opencsd_convert(from, e->config.protocol, &to, e->text))
 		return OCSD_RESP_CONT;
 	if (to.kind == ELEM_CONTEXT)
 		e->wide = to.context.bits == 64;

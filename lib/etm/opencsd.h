@@ -24,7 +24,11 @@ struct opencsd_source {
 /* -EOPNOTSUPP: OpenCSD as it is here does not know the protocol. */
 int opencsd_source(const struct engine_config *c, struct opencsd_source *ret);
 
-/* False: an element that says nothing here. text is room for what the element may point to. */
-bool opencsd_convert(const ocsd_generic_trace_elem *from, struct element *to, char text[OPENCSD_TEXT_MAX]);
+/*
+ * Converts an element of OpenCSD's, and returns false where struct element has no equivalent. The element may point
+ * into text.
+ */
+bool opencsd_convert(const ocsd_generic_trace_elem *from, enum engine_protocol protocol, struct element *to,
+		     char text[OPENCSD_TEXT_MAX]);
 
 #endif

@@ -14,6 +14,9 @@
 /* Packets may have fields without end; one that is longer is refused. */
 enum { PACKET_MAX = 4096 };
 
+/* The number of an exception that SVC, HVC or SMC caused (IHI0064, "Exception packets"). */
+enum { EXCEPTION_CALL = 2 };
+
 enum packet_kind {
 	PACKET_RESERVED, /* no packet has this header */
 	PACKET_INVALID,  /* no packet of a source with these registers has */

@@ -152,11 +152,13 @@ static void timestamp(uint64_t time)
 /* Whether the trace unit tells of returns from exceptions; some do. */
 static bool tell_returns;
 
-static void exception(unsigned number, uint64_t from)
+enum cause { SYSCALL, FAULT };
+
+static void exception(enum cause cause, uint64_t from)
 {
 	struct element e = { .kind = ELEM_EXCEPTION };
 
-	e.exception.number = number;
+	e.exception.syscall = cause == SYSCALL;
 	e.exception.has_ret = true;
 	e.exception.ret = from;
 	element(e);
@@ -220,7 +222,7 @@ static void test_exec(void)
 	run(MAIN, 1);
 	bl(MAIN + 4);
 	run(F, 1);
-	exception(2, F + 4);
+	exception(SYSCALL, F + 4);
 	run(START, 1);
 	bl(START + 4);
 	ret(MAIN);
@@ -235,7 +237,7 @@ static void test_vdso(void)
 	bl(MAIN);
 	range(F, 1, INSTR_IBR, SUB_LINK, true);
 	run(VDSO + 0x200, 16);
-	exception(2, VDSO + 0x240);
+	exception(SYSCALL, VDSO + 0x240);
 	run(VDSO + 0x240, 1);
 	ret(VDSO + 0x244);
 	ret(F + 4);
@@ -336,13 +338,13 @@ static void test_signal(void)
 	begin();
 	bl(MAIN);
 	run(F, 4);
-	exception(14, F + 16);
+	exception(FAULT, F + 16);
 	run(HANDLER, 1);
 	bl(HANDLER + 4);
 	ret(G);
 	ret(HANDLER + 8);
 	run(TRAMPOLINE, 2);
-	exception(2, TRAMPOLINE + 8);
+	exception(SYSCALL, TRAMPOLINE + 8);
 	run(F + 16, 1);
 	ret(F + 20);
 	run(MAIN + 4, 1);
@@ -355,20 +357,20 @@ static void test_signal_in_system_call(void)
 {
 	begin();
 	run(MAIN, 2);
-	exception(2, MAIN + 8);
+	exception(SYSCALL, MAIN + 8);
 	run(HANDLER, 1);
 	/* A second one on top of the first. */
-	exception(14, HANDLER + 4);
+	exception(FAULT, HANDLER + 4);
 	run(HANDLER, 2);
 	ret(HANDLER + 8);
 	run(TRAMPOLINE, 2);
-	exception(2, TRAMPOLINE + 8);
+	exception(SYSCALL, TRAMPOLINE + 8);
 	run(HANDLER + 4, 1);
 	ret(HANDLER + 8);
 	run(TRAMPOLINE, 2);
-	exception(2, TRAMPOLINE + 8);
+	exception(SYSCALL, TRAMPOLINE + 8);
 	run(MAIN + 4, 1); /* the system call is begun anew */
-	exception(2, MAIN + 8);
+	exception(SYSCALL, MAIN + 8);
 	run(MAIN + 8, 1);
 	end(0, "segment inferred:main( syscall( ) signal:handler( signal:handler( ) tail:[anon]( syscall( ) ) "
 	       ") tail:[anon]( syscall( ) ) syscall( ) )end");
@@ -383,16 +385,16 @@ static void test_signal_that_repairs(void)
 	begin();
 	bl(MAIN);
 	run(F, 2);
-	exception(12, F + 8);
+	exception(FAULT, F + 8);
 	ret(HANDLER);
 	run(TRAMPOLINE, 2);
-	exception(2, TRAMPOLINE + 8);
+	exception(SYSCALL, TRAMPOLINE + 8);
 	run(F + 12, 2);
 	bl(F + 20);
-	exception(11, G);
+	exception(FAULT, G);
 	ret(HANDLER);
 	run(TRAMPOLINE, 2);
-	exception(2, TRAMPOLINE + 8);
+	exception(SYSCALL, TRAMPOLINE + 8);
 	run(F + 24, 1);
 	end(0, "segment inferred:main( f( signal:handler( ) tail:[anon]( syscall( ) ) "
 	       "g( signal:handler( ) tail:[anon]( syscall( ) ) )unwound )end )end");
@@ -404,13 +406,13 @@ static void test_system_calls(void)
 	begin();
 	bl(MAIN);
 	run(F, 2);
-	exception(2, F + 8);
+	exception(SYSCALL, F + 8);
 	run(F + 8, 2);
-	exception(2, F + 16);
-	exception(14, F + 16); /* preempted at once */
+	exception(SYSCALL, F + 16);
+	exception(FAULT, F + 16); /* preempted at once */
 	ret(F + 16);
 	run(MAIN + 4, 1);
-	exception(2, MAIN + 8);
+	exception(SYSCALL, MAIN + 8);
 	end(0, "segment inferred:main( f( syscall( ) syscall( ) ) syscall( )end )end");
 	CHECK_EQ(counts.unexplained, 0);
 }
@@ -490,7 +492,7 @@ static void test_fault_at_entry(void)
 {
 	begin();
 	bl(MAIN);
-	exception(11, F);
+	exception(FAULT, F);
 	run(F, 1);
 	ret(F + 4);
 	run(MAIN + 4, 1);
@@ -544,7 +546,7 @@ static void test_times(void)
 	for (int i = 0; i < 5; i++)
 		range(i ? MAIN : MAIN + 0xc8, 13, INSTR_BR, SUB_NONE, true);
 	run(MAIN, 34);
-	exception(2, MAIN + 0x88);
+	exception(SYSCALL, MAIN + 0x88);
 	run(MAIN + 0x88, 1);
 	timestamp(11200);
 	end(12000, "");
@@ -567,7 +569,7 @@ static void test_times(void)
 	run(MAIN, 10);
 	timestamp(900);
 	timestamp(1100);
-	exception(2, MAIN + 40);
+	exception(SYSCALL, MAIN + 40);
 	end(5000, "");
 	CHECK_EQ(n_times, 5);
 	CHECK_EQ(times[2], 1100);
@@ -634,7 +636,7 @@ static void test_cycles(void)
 	for (int i = 0; i < 5; i++)
 		range(F, 10, INSTR_BR, SUB_NONE, true);
 	cycles(200);
-	exception(2, F);
+	exception(SYSCALL, F);
 	cycles(70000);
 	run(F, 49);
 	ret(F + 0xc4);
