@@ -7,7 +7,7 @@
 #include "client/client.h"
 #include "client/format.h"
 #include "lib/base/escape.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 
 int client_daemon_failed(struct client *c, int rc)
 {

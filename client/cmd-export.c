@@ -69,12 +69,12 @@ static int copy_file(int from, int to, uint64_t *ret_bytes)
 	static char data[256 << 10];
 
 	for (;;) {
-		ssize_t n = read_full(from, data, sizeof(data));
+		ssize_t n = io_read(from, data, sizeof(data));
 		int rc;
 
 		if (n <= 0)
 			return (int)n;
-		rc = write_full(to, data, (size_t)n);
+		rc = io_write(to, data, (size_t)n);
 		if (rc < 0)
 			return rc;
 		*ret_bytes += (uint64_t)n;

@@ -12,7 +12,7 @@
 #include "client/guest.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 #include "lib/emu/encode.h"
 
 enum {

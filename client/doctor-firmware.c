@@ -24,7 +24,7 @@ static bool is_buffer_node(const char *compatible)
 static size_t read_property(int node, const char *name, char *ret, size_t size)
 {
 	_cleanup_close_ int fd = openat(node, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	ssize_t n = fd < 0 ? 0 : read_full(fd, ret, size - 1);
+	ssize_t n = fd < 0 ? 0 : io_read(fd, ret, size - 1);
 
 	n = MAX(n, 0);
 	ret[n] = 0;

@@ -7,7 +7,7 @@
 #include "client/doctor.h"
 #include "client/guest.h"
 #include "lib/base/io.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 
 struct version {
 	unsigned major, minor, patch;

@@ -79,7 +79,7 @@ static bool read_segments(const Elf64_Ehdr *e, int fd, struct guest *ret)
 static bool read_program(int fd, struct guest *ret)
 {
 	unsigned char start[sizeof(Elf64_Ehdr)] = { 0 };
-	ssize_t n = read_full(fd, start, sizeof(start));
+	ssize_t n = io_read(fd, start, sizeof(start));
 	size_t size = n < 0 ? 0 : (size_t)n;
 	uint16_t machine;
 	Elf64_Ehdr e;

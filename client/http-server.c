@@ -64,7 +64,7 @@ static int send_head(int fd, const char *status, const char *type, uint64_t size
 	    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %ju\r\nConnection: close\r\nCache-Control: no-store\r\n"
 	    "X-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\r\n",
 	    status, type, (uintmax_t)size);
-	return write_full(fd, text, strlen(text));
+	return io_write(fd, text, strlen(text));
 }
 
 static int send_file(int fd, const struct http_file *f, bool body)

@@ -62,9 +62,9 @@ int local_decode_open_snapshot(struct local_decode *d, const char *id, int trace
 	d->type = "perf.data";
 	d->input = trace;
 	do {
-		char *to = (char *)buf_room(&text, JSON_PIECE);
+		char *to = (char *)buf_reserve(&text, JSON_PIECE);
 
-		n = to ? read_full(description, to, JSON_PIECE) : -ENOMEM;
+		n = to ? io_read(description, to, JSON_PIECE) : -ENOMEM;
 		if (n > 0)
 			buf_grew(&text, (size_t)n);
 	} while (n > 0);
@@ -76,7 +76,7 @@ static int open_snapshot_directory(struct local_decode *d, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size;
-	int rc = read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
+	int rc = io_read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
 	if (rc == -ENOENT) {
 		client_error("%s is no snapshot's directory: neither snapshot.json nor snapshot.ini is in it",
@@ -100,7 +100,7 @@ static int open_snapshot_directory(struct local_decode *d, const char *name)
 /* Ours, or Arm's: what is in it is told by the file that describes it. */
 static int open_directory(struct local_decode *d, const char *name)
 {
-	int rc = open_beneath(d->finder.dir, "snapshot.ini", &d->input);
+	int rc = io_open_beneath(d->finder.dir, "snapshot.ini", &d->input);
 
 	if (rc == -ENOENT)
 		return open_snapshot_directory(d, name);
@@ -324,7 +324,7 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_FILE:
 		fd = -1;
-		rc = d->finder.dir < 0 ? -ENOENT : open_beneath(d->finder.dir, e->path, &fd);
+		rc = d->finder.dir < 0 ? -ENOENT : io_open_beneath(d->finder.dir, e->path, &fd);
 		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
 		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;

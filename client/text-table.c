@@ -34,7 +34,7 @@ void text_table_add(struct text_table *t, enum format_style style, const char *t
 {
 	if (!t || t->failed)
 		return;
-	if (array_room(t->cells, t->n_cells, &t->capacity) < 0) {
+	if (array_reserve(t->cells, t->n_cells, &t->capacity) < 0) {
 		t->failed = true;
 		return;
 	}

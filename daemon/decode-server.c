@@ -9,7 +9,7 @@
 
 #include "daemon/decode-server.h"
 #include "lib/base/log.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 #include "lib/base/util.h"
 #include "lib/decoder/decoder.h"
 

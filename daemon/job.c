@@ -331,7 +331,7 @@ static void run_prepare(struct work *w)
 			rc = -errno;
 	}
 	if (rc == 0)
-		rc = read_file(job->dir, "snapshot.json", JSON_MAX, &text, &size);
+		rc = io_read_file(job->dir, "snapshot.json", JSON_MAX, &text, &size);
 	if (rc == 0)
 		rc = json_parse(text, size, &job->info);
 	if (rc == 0) {

@@ -20,7 +20,7 @@
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "lib/base/log.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 
 enum { DESCRIPTORS_MAX = 256 << 10, EXIT_USAGE = 2 };
 

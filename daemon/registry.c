@@ -63,7 +63,7 @@ static void welcome(struct registrant *g, int rc)
 {
 	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_WELCOME, .value = rc };
 
-	fdmsg_send(g->fd, &m, sizeof(m), NULL, 0);
+	io_send_fds(g->fd, &m, sizeof(m), NULL, 0);
 }
 
 static int drain(struct registrant *g, int limit);
@@ -179,7 +179,7 @@ static int drain(struct registrant *g, int limit)
 		struct emu_message m;
 		int fds[IO_FDS_MAX];
 		size_t n_fds = IO_FDS_MAX;
-		ssize_t n = fdmsg_recv(g->fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
+		ssize_t n = io_receive_fds(g->fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
 		int rc;
 
 		if (n == -EINTR)

@@ -243,7 +243,7 @@ static bool advance(struct connection *n)
 static void on_read(evutil_socket_t fd, short what, void *data)
 {
 	struct connection *n = data;
-	uint8_t *room = what & EV_READ ? buf_room(&n->in, READ_SIZE) : NULL;
+	uint8_t *room = what & EV_READ ? buf_reserve(&n->in, READ_SIZE) : NULL;
 	ssize_t got = room ? recv(fd, room, READ_SIZE, MSG_DONTWAIT) : -1;
 
 	if (!(what & EV_READ)) {

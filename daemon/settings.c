@@ -13,7 +13,7 @@
 #include "lib/base/io.h"
 #include "lib/base/log.h"
 #include "lib/base/parse.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 #include "lib/base/util.h"
 
 enum { FILE_MAX = 64 << 10 };
@@ -130,7 +130,7 @@ static int load_file(struct settings *s, const char *path, bool must)
 	size_t size;
 	int rc;
 
-	rc = read_file(AT_FDCWD, path, FILE_MAX, &text, &size);
+	rc = io_read_file(AT_FDCWD, path, FILE_MAX, &text, &size);
 	if (rc == -ENOENT && !must)
 		return 0;
 	if (rc < 0) {

@@ -73,7 +73,7 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 			return -errno;
 		if (got == 0)
 			break;
-		rc = write_full(to, buffer, (size_t)got);
+		rc = io_write(to, buffer, (size_t)got);
 		if (rc < 0)
 			return rc;
 		at += (uint64_t)got;
@@ -220,7 +220,7 @@ static int write_json(int dir, const char *name, json_object *o)
 	const char *text =
 	    json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
 
-	return text ? write_file_atomic(dir, name, text, size, 0600) : -ENOMEM;
+	return text ? io_write_file(dir, name, text, size, 0600) : -ENOMEM;
 }
 
 static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct code_log *log, uint32_t code_crc)

@@ -126,5 +126,5 @@ int snapshot_write_state(int dir, const char *id, const char *text)
 	char path[SNAPSHOT_ID_SIZE + 16];
 
 	snprintf(path, sizeof(path), "%s/state.json", id);
-	return text ? write_file_atomic(dir, path, text, strlen(text), 0600) : -ENOMEM;
+	return text ? io_write_file(dir, path, text, strlen(text), 0600) : -ENOMEM;
 }

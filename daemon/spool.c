@@ -12,7 +12,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 
 enum { JSON_MAX = 64 << 20 };
 
@@ -31,7 +31,7 @@ static int load_json(int dir, const char *id, const char *name, json_object **re
 	int rc;
 
 	snprintf(path, sizeof(path), "%s/%s", id, name);
-	rc = read_file(dir, path, JSON_MAX, &text, &size);
+	rc = io_read_file(dir, path, JSON_MAX, &text, &size);
 	return rc < 0 ? rc : json_parse(text, size, ret);
 }
 

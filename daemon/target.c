@@ -242,7 +242,7 @@ int target_add_file(struct target *t, struct target_file *f)
 		target_file_unref(f);
 		return -EMFILE;
 	}
-	if (array_room(t->files, t->n_files, &t->room_files) < 0) {
+	if (array_reserve(t->files, t->n_files, &t->room_files) < 0) {
 		target_file_unref(f);
 		return -ENOMEM;
 	}

@@ -29,7 +29,7 @@ static void put_flush(struct info_writer *i, size_t least)
 	if (!i->error)
 		i->error = buf_error(&i->out);
 	if (!i->error)
-		i->error = write_full(i->fd, i->out.data, i->out.size);
+		i->error = io_write(i->fd, i->out.data, i->out.size);
 	buf_clear(&i->out);
 }
 

@@ -49,7 +49,7 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return -ENOMEM;
-	n = read_full(fd, text, (size_t)st.st_size);
+	n = io_read(fd, text, (size_t)st.st_size);
 	if (n < 0)
 		return reason_set(&job->reason, (int)n, "%s: %s", name, strerror((int)-n));
 	*ret_size = (size_t)n;

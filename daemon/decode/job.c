@@ -18,7 +18,7 @@ static int receive_json(int socket, int *fds, size_t *n_fds, json_object **ret)
 
 	if (!text)
 		return -ENOMEM;
-	n = fdmsg_recv(socket, text, DECODER_MESSAGE_MAX, fds, n_fds, 0);
+	n = io_receive_fds(socket, text, DECODER_MESSAGE_MAX, fds, n_fds, 0);
 	if (n <= 0)
 		return n == 0 ? -EPIPE : (int)n;
 	rc = json_parse(text, (size_t)n, &o);
@@ -119,7 +119,7 @@ static int send_json(int socket, json_object *o, int fd)
 		return -ENOMEM;
 	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
-	return fdmsg_send(socket, text, size, &fd, fd >= 0);
+	return io_send_fds(socket, text, size, &fd, fd >= 0);
 }
 
 /*

@@ -212,7 +212,7 @@ static int flush(struct autofdo_output *a, struct buf *out)
 	int rc = buf_error(out);
 
 	if (rc == 0)
-		rc = write_full(a->fd, out->data, out->size);
+		rc = io_write(a->fd, out->data, out->size);
 	buf_clear(out);
 	return rc;
 }

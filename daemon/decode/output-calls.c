@@ -149,7 +149,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 		region_map_inlined(regions);
 	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
 		region_map_names(regions, c->symbols[c->input->names]);
-	if (array_room(c->processes, c->n_processes, &c->room_processes) < 0)
+	if (array_reserve(c->processes, c->n_processes, &c->room_processes) < 0)
 		return -ENOMEM;
 	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };
 	*ret = TAKE_PTR(regions);

@@ -26,7 +26,7 @@ static int flush(struct text_output *t)
 	int rc = buf_error(&t->out);
 
 	if (rc == 0)
-		rc = write_full(t->fd, t->out.data, t->out.size);
+		rc = io_write(t->fd, t->out.data, t->out.size);
 	buf_clear(&t->out);
 	return rc;
 }
@@ -51,7 +51,7 @@ static int text_begin(struct output *o, const struct stream *s)
 static int elements_element(struct output *o, const struct element *e)
 {
 	struct text_output *t = (struct text_output *)o;
-	char *line = (char *)buf_room(&t->out, LINE_MAX_SIZE);
+	char *line = (char *)buf_reserve(&t->out, LINE_MAX_SIZE);
 	size_t n;
 
 	if (!line)
@@ -89,7 +89,7 @@ static int pcs_element(struct output *o, const struct element *e)
 	step = e->isa == ISA_A64 || e->isa == ISA_A32 ? 4 : (e->range.end - e->range.start) / e->range.count;
 	pc = e->range.start;
 	for (uint32_t i = 0; i < e->range.count; i++, pc += step) {
-		char *line = (char *)buf_room(&t->out, 20);
+		char *line = (char *)buf_reserve(&t->out, 20);
 
 		if (!line)
 			return buf_error(&t->out);

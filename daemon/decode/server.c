@@ -81,7 +81,7 @@ static void send_end(uint64_t job, int status)
 	char text[128];
 	int n = snprintf(text, sizeof(text), "{\"job\": %llu, \"status\": %d}", (unsigned long long)job, status);
 
-	fdmsg_send(SERVER_FD, text, (size_t)n, NULL, 0);
+	io_send_fds(SERVER_FD, text, (size_t)n, NULL, 0);
 }
 
 static void start_job(uint64_t job, int sock)
@@ -122,10 +122,10 @@ static int receive_job(void)
 	char text[MESSAGE_MAX];
 	size_t n_fds = 1;
 	uint64_t job;
-	ssize_t n = fdmsg_recv(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
+	ssize_t n = io_receive_fds(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
 
 	if (n == -EMSGSIZE) {
-		/* fdmsg_recv() has closed the received descriptors. */
+		/* io_receive_fds() has closed the received descriptors. */
 		sock = -1;
 		return 0;
 	}

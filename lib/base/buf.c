@@ -12,7 +12,7 @@ void buf_done(struct buf *b)
 	b->size = b->capacity = 0;
 }
 
-uint8_t *buf_room(struct buf *b, size_t size)
+uint8_t *buf_reserve(struct buf *b, size_t size)
 {
 	size_t need, capacity;
 	uint8_t *data;
@@ -39,7 +39,7 @@ uint8_t *buf_room(struct buf *b, size_t size)
 
 void buf_add(struct buf *b, const void *data, size_t size)
 {
-	uint8_t *to = buf_room(b, size);
+	uint8_t *to = buf_reserve(b, size);
 
 	if (!to || !size)
 		return;
@@ -74,7 +74,7 @@ void buf_varint(struct buf *b, uint64_t v)
 {
 	bool roomy = !b->error && b->capacity - b->size >= VARINT_MAX && !b->limit;
 	uint8_t bytes[VARINT_MAX], *to = roomy ? b->data + b->size : bytes;
-	size_t n = (size_t)(put_varint(to, v) - to);
+	size_t n = (size_t)(buf_put_varint(to, v) - to);
 
 	if (roomy)
 		b->size += n;
@@ -84,7 +84,7 @@ void buf_varint(struct buf *b, uint64_t v)
 
 void buf_zero(struct buf *b, size_t size)
 {
-	uint8_t *to = buf_room(b, size);
+	uint8_t *to = buf_reserve(b, size);
 
 	if (!to || !size)
 		return;
@@ -102,7 +102,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	n = vsnprintf(NULL, 0, fmt, args);
 	va_end(args);
 	/* vsnprintf wants room for the NUL, which is not part of the buffer. */
-	to = n < 0 ? NULL : buf_room(b, (size_t)n + 1);
+	to = n < 0 ? NULL : buf_reserve(b, (size_t)n + 1);
 	if (!to)
 		return;
 	va_start(args, fmt);

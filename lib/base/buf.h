@@ -33,7 +33,7 @@ void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
 /* The same, to where there are VARINT_MAX bytes of room; what is behind it. */
 enum { VARINT_MAX = 10 };
 
-static inline uint8_t *put_varint(uint8_t *to, uint64_t v)
+static inline uint8_t *buf_put_varint(uint8_t *to, uint64_t v)
 {
 	for (; v >= 0x80; v >>= 7)
 		*to++ = (uint8_t)(v | 0x80);
@@ -42,7 +42,7 @@ static inline uint8_t *put_varint(uint8_t *to, uint64_t v)
 }
 
 /* Room for size more bytes, or NULL once the buffer has failed; what is written there counts after buf_grew(). */
-uint8_t *buf_room(struct buf *b, size_t size);
+uint8_t *buf_reserve(struct buf *b, size_t size);
 
 static inline void buf_grew(struct buf *b, size_t size)
 {

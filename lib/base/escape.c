@@ -4,7 +4,7 @@
 
 #include "lib/base/escape.h"
 
-size_t utf8_char(const unsigned char *s, uint32_t *ret)
+size_t escape_utf8(const unsigned char *s, uint32_t *ret)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	size_t n = *s < 0x80 ? 1 : (*s & 0xe0) == 0xc0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : (*s & 0xf8) == 0xf0 ? 4 : 0;
@@ -43,7 +43,7 @@ char *escape_text(const char *text, char *ret, size_t size)
 		return ret;
 	while (*s) {
 		uint32_t c = 0;
-		size_t n = utf8_char(s, &c);
+		size_t n = escape_utf8(s, &c);
 
 		if (n && printable(c)) {
 			if (out + n >= size)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Length of the valid UTF-8 character at s (which ends in NUL), or 0; the code point goes to *ret. */
-size_t utf8_char(const unsigned char *s, uint32_t *ret);
+size_t escape_utf8(const unsigned char *s, uint32_t *ret);
 
 /*
  * For a terminal or a log: valid printable UTF-8 stays; control characters, DEL, C1, bidirectional overrides and broken

@@ -30,7 +30,7 @@ void hex_encode(const uint8_t *bytes, size_t size, char *ret)
 void hex_append(struct buf *b, const uint8_t *bytes, size_t size)
 {
 	/* One more for the NUL, which does not count. */
-	char *to = (char *)buf_room(b, 2 * size + 1);
+	char *to = (char *)buf_reserve(b, 2 * size + 1);
 
 	if (!to)
 		return;

@@ -10,7 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-int write_full(int fd, const void *data, size_t size)
+int io_write(int fd, const void *data, size_t size)
 {
 	const uint8_t *at = data;
 
@@ -27,7 +27,7 @@ int write_full(int fd, const void *data, size_t size)
 	return 0;
 }
 
-int pwrite_full(int fd, const void *data, size_t size, off_t offset)
+int io_pwrite(int fd, const void *data, size_t size, off_t offset)
 {
 	const uint8_t *at = data;
 
@@ -45,7 +45,7 @@ int pwrite_full(int fd, const void *data, size_t size, off_t offset)
 	return 0;
 }
 
-ssize_t read_full(int fd, void *ret, size_t size)
+ssize_t io_read(int fd, void *ret, size_t size)
 {
 	size_t have = 0;
 
@@ -63,7 +63,7 @@ ssize_t read_full(int fd, void *ret, size_t size)
 	return (ssize_t)have;
 }
 
-ssize_t pread_full(int fd, void *ret, size_t size, uint64_t at)
+ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at)
 {
 	size_t have = 0;
 
@@ -83,7 +83,7 @@ ssize_t pread_full(int fd, void *ret, size_t size, uint64_t at)
 	return (ssize_t)have;
 }
 
-int open_beneath(int dirfd, const char *name, int *ret_fd)
+int io_open_beneath(int dirfd, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int dir = -1, fd = -1;
 	struct stat st;
@@ -122,7 +122,7 @@ int open_beneath(int dirfd, const char *name, int *ret_fd)
 	return 0;
 }
 
-int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)
+int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)
 {
 	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	_cleanup_free_ char *data = NULL;
@@ -140,7 +140,7 @@ int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret
 	data = malloc((size_t)st.st_size + 1);
 	if (!data)
 		return -ENOMEM;
-	n = read_full(fd, data, (size_t)st.st_size);
+	n = io_read(fd, data, (size_t)st.st_size);
 	if (n < 0)
 		return (int)n;
 	data[n] = 0;
@@ -150,7 +150,7 @@ int read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret
 	return 0;
 }
 
-int write_file_atomic(int dirfd, const char *path, const void *data, size_t size, mode_t mode)
+int io_write_file(int dirfd, const char *path, const void *data, size_t size, mode_t mode)
 {
 	_cleanup_close_ int fd = -1;
 	char tmp[256];
@@ -161,7 +161,7 @@ int write_file_atomic(int dirfd, const char *path, const void *data, size_t size
 	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return -errno;
-	rc = write_full(fd, data, size);
+	rc = io_write(fd, data, size);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (rc == 0 && renameat(dirfd, tmp, dirfd, path) < 0)
@@ -171,7 +171,7 @@ int write_file_atomic(int dirfd, const char *path, const void *data, size_t size
 	return rc;
 }
 
-int fdmsg_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
+int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
 {
 	union {
 		struct cmsghdr header;
@@ -212,7 +212,7 @@ int fdmsg_send(int fd, const void *data, size_t size, const int *fds, size_t n_f
 	return 0;
 }
 
-ssize_t fdmsg_recv(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
+ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
 {
 	union {
 		struct cmsghdr header;
@@ -260,7 +260,7 @@ ssize_t fdmsg_recv(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int 
 	return n;
 }
 
-int fd_move_high(int fd, int least)
+int io_move_fd(int fd, int least)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, least);
 

@@ -243,7 +243,7 @@ void json_add_bytes(json_object *o, const char *key, const char *text)
 
 	while (*s) {
 		uint32_t c;
-		size_t n = utf8_char(s, &c);
+		size_t n = escape_utf8(s, &c);
 
 		if (n)
 			buf_add(&b, s, n);

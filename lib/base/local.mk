@@ -11,7 +11,7 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/json.c lib/base/json.h \
 	lib/base/log.c lib/base/log.h \
 	lib/base/parse.c lib/base/parse.h \
-	lib/base/paths.c lib/base/paths.h \
+	lib/base/path.c lib/base/path.h \
 	lib/base/reader.c lib/base/reader.h \
 	lib/base/reason.c lib/base/reason.h \
 	lib/base/texts.c lib/base/texts.h \

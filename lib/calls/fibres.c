@@ -67,7 +67,7 @@ static int keep(struct calls *c)
 
 	while (f->n && (f->n >= FIBRES_MAX || f->frames + c->depth > FRAMES_MAX))
 		forget(f, 0);
-	if (array_room(f->list, f->n, &f->room) < 0)
+	if (array_reserve(f->list, f->n, &f->room) < 0)
 		return -ENOMEM;
 	kept.frames = reallocarray(NULL, kept.n, sizeof(*kept.frames));
 	kept.marks = reallocarray(NULL, kept.n_marks + 1, sizeof(*kept.marks));

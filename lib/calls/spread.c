@@ -210,7 +210,7 @@ int spread_prepare(struct spread *s, uint64_t pos)
 {
 	if (s->counted)
 		count(s, pos);
-	return array_room(s->items, s->n, &s->room);
+	return array_reserve(s->items, s->n, &s->room);
 }
 
 int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
@@ -223,7 +223,7 @@ int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsign
 	if (s->events == SPREAD_MAX)
 		rc = flush_guess(s, pos);
 	if (rc == 0)
-		rc = array_room(s->items, s->n, &s->room);
+		rc = array_reserve(s->items, s->n, &s->room);
 	if (rc < 0)
 		return rc;
 	s->items[s->n++] = (struct spread_item){ .pos = pos,

@@ -97,7 +97,7 @@ int calls_pop_all(struct calls *c, enum leave_kind kind)
 
 int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame)
 {
-	int rc = array_room(c->stack, c->depth, &c->room);
+	int rc = array_reserve(c->stack, c->depth, &c->room);
 
 	if (rc < 0)
 		return rc;
@@ -129,7 +129,7 @@ size_t calls_find_below(const struct calls *c, size_t depth, const struct region
 
 int calls_mark_at(struct calls *c, const struct mark *mark)
 {
-	int rc = array_room(c->marks, c->n_marks, &c->room_marks);
+	int rc = array_reserve(c->marks, c->n_marks, &c->room_marks);
 
 	if (rc == 0)
 		c->marks[c->n_marks++] = *mark;

@@ -26,7 +26,7 @@ int elf_file_read(struct elf_file *e, uint64_t offset, uint64_t size, struct buf
 	while (size) {
 		/* In steps, so that memory follows what the file has, not what it says it has. */
 		size_t step = MIN(size, (uint64_t)STEP);
-		uint8_t *room = buf_room(to, step);
+		uint8_t *room = buf_reserve(to, step);
 		ssize_t n;
 
 		if (!room)

@@ -16,7 +16,7 @@ int inflate_xz(struct reader from, struct buf *to)
 	s.next_in = from.at;
 	s.avail_in = rd_left(&from);
 	while (rc == LZMA_OK) {
-		uint8_t *room = buf_room(to, STEP);
+		uint8_t *room = buf_reserve(to, STEP);
 
 		if (!room)
 			break;
@@ -42,7 +42,7 @@ int inflate_zlib(struct reader from, struct buf *to)
 	if (rc != Z_OK)
 		return -ENOMEM;
 	while (rc == Z_OK) {
-		uint8_t *room = buf_room(to, STEP);
+		uint8_t *room = buf_reserve(to, STEP);
 
 		if (!room)
 			break;
@@ -67,7 +67,7 @@ int inflate_zstd(struct reader from, struct buf *to)
 		return -ENOMEM;
 	ZSTD_DCtx_setParameter(s, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
 	while (rc && !ZSTD_isError(rc)) {
-		ZSTD_outBuffer out = { buf_room(to, STEP), STEP, 0 };
+		ZSTD_outBuffer out = { buf_reserve(to, STEP), STEP, 0 };
 
 		if (!out.dst)
 			break;

@@ -6,7 +6,7 @@
 static int add_function(struct instances *s, const char *image, const struct inlines_frame *frame, uint32_t *ret)
 {
 	struct region *r;
-	int rc = array_room(s->function_list, s->n_functions, &s->room_functions);
+	int rc = array_reserve(s->function_list, s->n_functions, &s->room_functions);
 
 	if (rc < 0)
 		return rc;
@@ -29,7 +29,7 @@ static int add(struct instances *s, const char *image, const struct inlines *fro
 {
 	struct inlined *new;
 	uint32_t *function;
-	int rc = array_room(s->list, s->n, &s->room);
+	int rc = array_reserve(s->list, s->n, &s->room);
 
 	if (rc == 0)
 		rc = hash_find(&s->functions, (uintptr_t)from, frame->origin, &function);

@@ -102,7 +102,7 @@ static int add_text(struct region_map *m, const char *text, const char **ret)
 			return 0;
 		}
 	}
-	rc = array_room(m->texts, m->n_texts, &m->room_texts);
+	rc = array_reserve(m->texts, m->n_texts, &m->room_texts);
 	if (rc < 0)
 		return rc;
 	copy = strdup(text);
@@ -130,7 +130,7 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 		return 0;
 	if (m->n_mappings >= MAPPINGS_MAX)
 		return -E2BIG;
-	rc = array_room(m->mappings, m->n_mappings, &m->room_mappings);
+	rc = array_reserve(m->mappings, m->n_mappings, &m->room_mappings);
 	if (rc == 0)
 		rc = add_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
 	if (rc == 0)
@@ -336,7 +336,7 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 		*ret = &m->entries[*slot - 1]->region;
 		return 0;
 	}
-	rc = array_room(m->entries, m->n_entries, &m->room_entries);
+	rc = array_reserve(m->entries, m->n_entries, &m->room_entries);
 	if (rc < 0)
 		return rc;
 	e = calloc(1, sizeof(*e));

@@ -238,7 +238,7 @@ static int add_packed_symbols(struct symbols *s, struct elf_file *e, struct piec
 		rc = inflate_xz(reader_of(packed.data, packed.size), &elf);
 	if (rc == 0) {
 		fd = memfd_create("csight-debugdata", MFD_CLOEXEC);
-		rc = fd < 0 ? -errno : write_full(fd, elf.data, elf.size);
+		rc = fd < 0 ? -errno : io_write(fd, elf.data, elf.size);
 	}
 	if (rc == 0)
 		rc = add_symbols_of(s, e, fd, named);

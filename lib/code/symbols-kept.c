@@ -56,7 +56,7 @@ static int mix_part(uint64_t sum[2], struct elf_file *e, uint64_t offset, uint64
 		return -EFBIG;
 	e->left -= size;
 	while (size) {
-		ssize_t n = pread_full(e->fd, bytes, MIN(size, sizeof(bytes)), offset);
+		ssize_t n = io_pread(e->fd, bytes, MIN(size, sizeof(bytes)), offset);
 
 		if (n <= 0)
 			return n < 0 ? (int)n : -EBADMSG;
@@ -132,8 +132,8 @@ int symbols_write(const struct symbols *s, int fd)
 	}
 	rc = buf_error(&b);
 	if (rc == 0)
-		rc = write_full(fd, b.data, b.size);
-	return rc < 0 ? rc : write_full(fd, s->names.data, s->names.size);
+		rc = io_write(fd, b.data, b.size);
+	return rc < 0 ? rc : io_write(fd, s->names.data, s->names.size);
 }
 
 /* What symbols_find() relies on. */
@@ -162,8 +162,8 @@ static int read_pieces(struct reader *r, uint64_t n, struct symbols *s)
 
 static int read_bytes(int fd, uint64_t at, uint64_t size, struct buf *to)
 {
-	uint8_t *room = size ? buf_room(to, size) : NULL;
-	ssize_t n = room ? pread_full(fd, room, size, at) : buf_error(to);
+	uint8_t *room = size ? buf_reserve(to, size) : NULL;
+	ssize_t n = room ? io_pread(fd, room, size, at) : buf_error(to);
 
 	if (n < 0)
 		return (int)n;
@@ -183,7 +183,7 @@ int symbols_read(int fd, struct symbols **ret)
 	if (!s)
 		return -ENOMEM;
 	/* Memory follows what the file has, not what it says it has. */
-	if (fstat(fd, &st) < 0 || pread_full(fd, &h, sizeof(h), 0) != sizeof(h) ||
+	if (fstat(fd, &st) < 0 || io_pread(fd, &h, sizeof(h), 0) != sizeof(h) ||
 	    memcmp(h.magic, magic, sizeof(magic)) != 0 || h.n > 2 * (uint64_t)SYMBOLS_MAX || h.names > UINT32_MAX ||
 	    (uint64_t)st.st_size != sizeof(h) + h.n * sizeof(struct kept) + h.names)
 		return -EBADMSG;

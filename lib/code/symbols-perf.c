@@ -44,7 +44,7 @@ static int read_lines(char *text, struct entry **ret, size_t *ret_n)
 
 		if (!parse_line(line, &e.symbol))
 			continue;
-		if (array_room(list, n, &room) < 0)
+		if (array_reserve(list, n, &room) < 0)
 			return -ENOMEM;
 		list[n++] = e;
 	}

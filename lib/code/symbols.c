@@ -5,7 +5,7 @@
 
 int pieces_add(struct pieces *l, const struct piece *p)
 {
-	int rc = l->n < 2 * (size_t)SYMBOLS_MAX ? array_room(l->items, l->n, &l->room) : -EFBIG;
+	int rc = l->n < 2 * (size_t)SYMBOLS_MAX ? array_reserve(l->items, l->n, &l->room) : -EFBIG;
 
 	if (rc == 0)
 		l->items[l->n++] = *p;

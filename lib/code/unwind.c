@@ -352,7 +352,7 @@ static void index_records(struct unwind *u)
 		struct function f;
 
 		if (head[1] && read_function(u, section.sh_addr + at, &f) == 0 && f.table) {
-			if (array_room(u->functions, u->n_functions, &room) < 0)
+			if (array_reserve(u->functions, u->n_functions, &room) < 0)
 				return;
 			u->functions[u->n_functions++] = f;
 		}

@@ -141,7 +141,7 @@ int sysroot_text(int root, const char *path, char *ret, size_t size)
 	if (rc < 0)
 		return rc;
 	/* What the file system says of a size means nothing here. */
-	n = read_full(fd, ret, size);
+	n = io_read(fd, ret, size);
 	if (n < 0)
 		return (int)n;
 	if ((size_t)n == size)
@@ -176,7 +176,7 @@ static int add_name(struct sysroot_names *names, size_t *room, const char *name)
 {
 	if (names->n == SYSROOT_NAMES_MAX)
 		return -EFBIG;
-	if (array_room(names->list, names->n, room) < 0)
+	if (array_reserve(names->list, names->n, room) < 0)
 		return -ENOMEM;
 	names->list[names->n] = strdup(name);
 	if (!names->list[names->n])

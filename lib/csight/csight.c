@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "lib/base/escape.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 #include "lib/csight/csight.h"
 #include "lib/varlink/varlink.h"
 

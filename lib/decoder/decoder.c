@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "lib/base/io.h"
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 #include "lib/base/util.h"
 #include "lib/decoder/decoder.h"
 
@@ -132,7 +132,7 @@ static int send_json(int fd, json_object *o, const int *fds, size_t n_fds)
 		return -ENOMEM;
 	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
-	return fdmsg_send(fd, text, size, fds, n_fds);
+	return io_send_fds(fd, text, size, fds, n_fds);
 }
 
 int decoder_submit(int server, uint64_t job, int *ret_fd)
@@ -159,7 +159,7 @@ int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
 {
 	_cleanup_json_ json_object *o = NULL;
 	char text[SERVER_MESSAGE_MAX];
-	ssize_t n = fdmsg_recv(server, text, sizeof(text), NULL, NULL, flags);
+	ssize_t n = io_receive_fds(server, text, sizeof(text), NULL, NULL, flags);
 	int64_t status = 0;
 	uint64_t job;
 	int rc;
@@ -319,7 +319,7 @@ int decoder_receive(int job, int flags, struct decoder_event *ret)
 
 	if (!text)
 		return -ENOMEM;
-	n = fdmsg_recv(job, text, DECODER_MESSAGE_MAX, &e.fd, &n_fds, flags);
+	n = io_receive_fds(job, text, DECODER_MESSAGE_MAX, &e.fd, &n_fds, flags);
 	if (n == 0 || n == -ECONNRESET)
 		return -EPIPE;
 	if (n < 0)

@@ -118,7 +118,7 @@ json_object *decoder_find_image(json_object *snapshot, const struct decoder_even
 /* Answers DECODER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
 int decoder_image(int job, uint32_t index, int fd, const char *reason);
 
-/* Answers DECODER_FILE alike. An owner opens names with open_beneath(), or has no files to give. */
+/* Answers DECODER_FILE alike. An owner opens names with io_open_beneath(), or has no files to give. */
 int decoder_file(int job, int fd, const char *reason);
 
 /* Answers DECODER_TABLE. */

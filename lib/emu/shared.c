@@ -64,7 +64,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
 	s->log = (uint8_t *)h + log;
 	s->rings = (uint8_t *)h + rings;
-	return fd_move_high(fd, FD_LEAST);
+	return io_move_fd(fd, FD_LEAST);
 }
 
 static int connect_to(const char *path)
@@ -79,7 +79,7 @@ static int connect_to(const char *path)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	fd = fd_move_high(fd, FD_LEAST);
+	fd = io_move_fd(fd, FD_LEAST);
 	if (fd < 0)
 		return fd;
 	/* A daemon that hangs must not hang the program. */
@@ -102,10 +102,10 @@ static int announce(const char *path, int memory, int *ret)
 
 	if (fd < 0)
 		return fd;
-	rc = fdmsg_send(fd, &m, sizeof(m), &memory, 1);
+	rc = io_send_fds(fd, &m, sizeof(m), &memory, 1);
 	if (rc < 0)
 		return rc;
-	n = fdmsg_recv(fd, &m, sizeof(m), NULL, NULL, 0);
+	n = io_receive_fds(fd, &m, sizeof(m), NULL, NULL, 0);
 	if (n != sizeof(m) || m.magic != EMU_MAGIC || m.type != EMU_WELCOME)
 		return n < 0 ? (int)n : -EPROTO;
 	if (m.value < 0)
@@ -120,7 +120,7 @@ static void put_name(struct emu_header *h, const char *exe)
 	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 	const char *slash = strrchr(exe, '/'), *base = slash ? slash + 1 : exe;
 	_cleanup_free_ char *line = malloc(EMU_CMDLINE_SIZE * 4), *whole = realpath(exe, NULL);
-	ssize_t n = line && fd >= 0 ? read_full(fd, line, EMU_CMDLINE_SIZE * 4) : 0;
+	ssize_t n = line && fd >= 0 ? io_read(fd, line, EMU_CMDLINE_SIZE * 4) : 0;
 	size_t size = n > 0 ? (size_t)n : 0;
 
 	snprintf(h->name, sizeof(h->name), "%s", base);
@@ -206,6 +206,6 @@ void shared_send_file(struct shared *s, uint32_t id, int fd)
 {
 	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = id };
 
-	if (s->socket >= 0 && fdmsg_send(s->socket, &m, sizeof(m), &fd, 1) < 0)
+	if (s->socket >= 0 && io_send_fds(s->socket, &m, sizeof(m), &fd, 1) < 0)
 		closep(&s->socket);
 }

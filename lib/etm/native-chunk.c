@@ -248,7 +248,7 @@ int native_chunk_batch(void *user, const struct native_batch *b)
 
 static void add_mark(struct native_chunk *p, const struct native_checkpoint *place, bool ends)
 {
-	struct chunk_checkpoint *m = (struct chunk_checkpoint *)buf_room(&p->marks, sizeof(*m));
+	struct chunk_checkpoint *m = (struct chunk_checkpoint *)buf_reserve(&p->marks, sizeof(*m));
 
 	if (!m)
 		return;

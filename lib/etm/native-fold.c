@@ -274,7 +274,7 @@ int native_fold_count_entry(struct native *e, const struct memo_entry *entry)
 
 static int add_count(struct native_count **list, size_t *n, size_t *capacity, struct native_count count)
 {
-	int rc = array_room(*list, *n, capacity);
+	int rc = array_reserve(*list, *n, capacity);
 
 	if (rc < 0)
 		return rc;

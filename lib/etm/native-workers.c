@@ -523,7 +523,7 @@ uint8_t *native_workers_reserve(struct native_workers *w, size_t size)
 {
 	return w->native->error < 0 || !w->n || size > ENGINE_RESERVE_MAX
 		   ? NULL
-		   : buf_room(&part_at(w, w->n - 1)->bytes, size);
+		   : buf_reserve(&part_at(w, w->n - 1)->bytes, size);
 }
 
 int native_workers_push(struct native_workers *w, const void *data, size_t size)

@@ -169,7 +169,7 @@ static int enter(struct writer *w, const struct store_event *e, bool cut)
 
 	begin_outer(w, e->time);
 	perfetto_reason(e, cut, &f.why, &f.how);
-	if (array_room(w->frames, w->depth, &w->room) < 0)
+	if (array_reserve(w->frames, w->depth, &w->room) < 0)
 		return -ENOMEM;
 	w->frames[w->depth++] = f;
 	w->result->slices++;

@@ -367,15 +367,15 @@ static void write_event(struct writer *w, const struct store_event *e, bool cut)
 /* What nearly all packets are: they have no more than 64 bytes, and every length in them fits one. */
 static void write_plain(struct writer *w, const struct store_event *e)
 {
-	uint8_t *packet = buf_room(&w->out.buf, 64), *to, *event;
+	uint8_t *packet = buf_reserve(&w->out.buf, 64), *to, *event;
 
 	if (!packet)
 		return;
 	to = packet + 2;
 	*to++ = PACKET_TIMESTAMP;
-	to = put_varint(to, e->time - w->time);
+	to = buf_put_varint(to, e->time - w->time);
 	*to++ = PACKET_SEQUENCE;
-	to = put_varint(to, w->sequence);
+	to = buf_put_varint(to, w->sequence);
 	*to++ = PACKET_FLAGS;
 	*to++ = FLAG_NEEDS_STATE;
 	*to++ = PACKET_TRACK_EVENT;
@@ -384,10 +384,10 @@ static void write_plain(struct writer *w, const struct store_event *e)
 	*to++ = e->type == STORE_ENTER ? TYPE_BEGIN : TYPE_END;
 	if (e->type == STORE_ENTER) {
 		*to++ = EVENT_NAME;
-		to = put_varint(to, (uint64_t)e->frame.function + 1);
+		to = buf_put_varint(to, (uint64_t)e->frame.function + 1);
 		if (sourced(w, e->frame.function)) {
-			to = put_varint(to, EVENT_SOURCE);
-			to = put_varint(to, (uint64_t)e->frame.function + 1);
+			to = buf_put_varint(to, EVENT_SOURCE);
+			to = buf_put_varint(to, (uint64_t)e->frame.function + 1);
 		}
 	}
 	*event = (uint8_t)(to - event - 1);
@@ -416,7 +416,7 @@ static int pack(const struct buf *piece, struct buf *ret)
 {
 	_cleanup_buf_ struct buf packed = { 0 }, packet = { 0 };
 	uLongf size = compressBound(piece->size);
-	uint8_t *to = buf_room(&packed, size);
+	uint8_t *to = buf_reserve(&packed, size);
 
 	if (!to || compress2(to, &size, piece->data, piece->size, Z_BEST_SPEED) != Z_OK)
 		return -ENOMEM;

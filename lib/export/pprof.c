@@ -85,7 +85,7 @@ static int squeeze(struct writer *w, int flush)
 		if (rc == 0 && deflate(&w->gzip, flush) == Z_STREAM_ERROR)
 			rc = -EIO;
 		if (rc == 0)
-			rc = write_full(w->fd, packed, piece - w->gzip.avail_out);
+			rc = io_write(w->fd, packed, piece - w->gzip.avail_out);
 	} while (rc == 0 && w->gzip.avail_out == 0);
 	buf_clear(&w->buf);
 	free(packed);
@@ -142,7 +142,7 @@ static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
 			*ret = i + 1;
 			return 0;
 		}
-	if (array_room(w->files, w->n_files, &w->room_files) < 0)
+	if (array_reserve(w->files, w->n_files, &w->room_files) < 0)
 		return -ENOMEM;
 	w->files[w->n_files++] = file;
 	*ret = w->n_files;

@@ -23,7 +23,7 @@ static size_t slot_of(const struct stacks *s, int32_t parent, uint32_t function)
 
 static int grow(struct stacks *s)
 {
-	int rc = array_room(s->nodes, s->n_nodes, &s->room);
+	int rc = array_reserve(s->nodes, s->n_nodes, &s->room);
 	int32_t *hash = rc == 0 ? calloc(2 * s->room, sizeof(*hash)) : NULL;
 
 	if (!hash)
@@ -92,7 +92,7 @@ static int enter(struct stacks *s, const struct store_event *e, bool cut)
 	int32_t node;
 	int rc;
 
-	if (array_room(s->frames, s->depth, &s->room_frames) < 0)
+	if (array_reserve(s->frames, s->depth, &s->room_frames) < 0)
 		return -ENOMEM;
 	rc = node_of(s, e->frame.function, &node);
 	if (rc < 0)

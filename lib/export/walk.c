@@ -114,9 +114,9 @@ static void out_flush(struct out *o)
 
 		o->error = o->pack(&o->buf, &packed);
 		if (!o->error)
-			o->error = write_full(o->fd, packed.data, packed.size);
+			o->error = io_write(o->fd, packed.data, packed.size);
 	} else if (!o->error) {
-		o->error = write_full(o->fd, o->buf.data, o->buf.size);
+		o->error = io_write(o->fd, o->buf.data, o->buf.size);
 	}
 	buf_clear(&o->buf);
 }

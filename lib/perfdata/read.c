@@ -35,7 +35,7 @@ int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret)
 	uint64_t from;
 
 	if (!inside || f->window_size - (offset - f->window_at) < size) {
-		ssize_t n = pread_full(f->fd, f->window, WINDOW_SIZE, offset);
+		ssize_t n = io_pread(f->fd, f->window, WINDOW_SIZE, offset);
 
 		if (n < 0)
 			return (int)n;
@@ -385,5 +385,5 @@ ssize_t pd_read(struct pd_file *f, const struct pd_piece *piece, uint64_t at, vo
 {
 	if (at >= piece->size)
 		return 0;
-	return pread_full(f->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), piece->file_offset + at);
+	return io_pread(f->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), piece->file_offset + at);
 }

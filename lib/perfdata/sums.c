@@ -82,7 +82,7 @@ static int read_table(int fd, uint64_t size, uint8_t **ret, uint32_t *ret_n)
 
 	if (size < END_SIZE)
 		return 0;
-	got = pread_full(fd, end, sizeof(end), (off_t)(size - END_SIZE));
+	got = io_pread(fd, end, sizeof(end), (off_t)(size - END_SIZE));
 	if (got < 0)
 		return (int)got;
 	if (rd_u64(&r, &start) < 0 || rd_u32(&r, &n) < 0 || rd_u32(&r, &crc) < 0 || rd_u64(&r, &magic) < 0 ||
@@ -93,7 +93,7 @@ static int read_table(int fd, uint64_t size, uint8_t **ret, uint32_t *ret_n)
 	table = malloc((size_t)n * SPAN_SIZE + END_SUMMED);
 	if (!table)
 		return -ENOMEM;
-	got = pread_full(fd, table, (size_t)n * SPAN_SIZE + END_SUMMED, (off_t)start);
+	got = io_pread(fd, table, (size_t)n * SPAN_SIZE + END_SUMMED, (off_t)start);
 	if (got < 0)
 		return (int)got;
 	if ((size_t)got != (size_t)n * SPAN_SIZE + END_SUMMED || !has_crc(table, (size_t)got, crc))
@@ -139,7 +139,7 @@ int sums_check(int fd, uint64_t size, struct buf *ret)
 
 		if (rd_u32(&r, &span) < 0 || rd_u32(&r, &crc) < 0)
 			return -EBADMSG;
-		got = pread_full(fd, data, span & ~TRACE, (off_t)at);
+		got = io_pread(fd, data, span & ~TRACE, (off_t)at);
 		if (got < 0)
 			return (int)got;
 		if ((size_t)got != (span & ~TRACE) || !has_crc(data, (size_t)got, crc))
@@ -158,7 +158,7 @@ int sums_file(int fd, uint64_t limit, uint32_t *ret)
 	if (!data)
 		return -ENOMEM;
 	while (at <= limit) {
-		ssize_t n = pread_full(fd, data, SPAN_MAX, at);
+		ssize_t n = io_pread(fd, data, SPAN_MAX, at);
 
 		if (n < 0)
 			return (int)n;

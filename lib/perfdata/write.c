@@ -48,7 +48,7 @@ static uint64_t position(const struct pd_writer *w)
 static void write_out(struct pd_writer *w, const void *data, size_t size)
 {
 	if (!w->error)
-		w->error = pwrite_full(w->fd, data, size, (off_t)w->at);
+		w->error = io_pwrite(w->fd, data, size, (off_t)w->at);
 	if (!w->error)
 		sums_add(&w->sums, data, size);
 	w->at += size;
@@ -473,7 +473,7 @@ int pd_write_end(struct pd_writer *w)
 	flush(w);
 	put_header(w, data_size);
 	if (!w->error)
-		w->error = pwrite_full(w->fd, w->out.data, w->out.size, 0);
+		w->error = io_pwrite(w->fd, w->out.data, w->out.size, 0);
 	/* What could not be written was not summed either. */
 	if (w->error)
 		return w->error;

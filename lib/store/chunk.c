@@ -11,7 +11,7 @@ void writer_text(struct buf *b, const char *text)
 
 int writer_append(struct store_writer *w, const void *data, size_t size)
 {
-	int rc = pwrite_full(w->fd, data, size, (off_t)w->offset);
+	int rc = io_pwrite(w->fd, data, size, (off_t)w->offset);
 
 	if (rc == 0)
 		w->offset += size;
@@ -97,5 +97,5 @@ int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections,
 	buf_u32(&b, checksum);
 	buf_zero(&b, STORE_HEADER_SIZE - 4 - b.size);
 	buf_u32(&b, store_checksum(b.data, b.size));
-	return buf_error(&b) ? buf_error(&b) : pwrite_full(fd, b.data, b.size, 0);
+	return buf_error(&b) ? buf_error(&b) : io_pwrite(fd, b.data, b.size, 0);
 }

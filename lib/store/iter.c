@@ -79,7 +79,7 @@ static inline int unpack_frame(const struct store *s, uint64_t packed, struct st
 
 static inline int push(struct store_iter *it, const struct store_frame *frame)
 {
-	int rc = it->depth < STORE_DEPTH_MAX ? array_room(it->stack, it->depth, &it->room_stack) : -EBADMSG;
+	int rc = it->depth < STORE_DEPTH_MAX ? array_reserve(it->stack, it->depth, &it->room_stack) : -EBADMSG;
 
 	if (rc == 0)
 		it->stack[it->depth++] = *frame;

@@ -8,7 +8,7 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 		.address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line
 	};
 	uint32_t *number = NULL;
-	int rc = array_room(w->functions, w->n_functions, &w->room_functions);
+	int rc = array_reserve(w->functions, w->n_functions, &w->room_functions);
 
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->image, &f.image);
@@ -55,7 +55,7 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 {
 	struct site s = { .line = inlined->call_line };
 	uint32_t *number;
-	int rc = array_room(w->sites, w->n_sites, &w->room_sites);
+	int rc = array_reserve(w->sites, w->n_sites, &w->room_sites);
 
 	if (rc == 0)
 		rc = find_function(w, inlined->function, &s.function);

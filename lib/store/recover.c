@@ -101,7 +101,7 @@ static int add_thread(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	rc = store_thread_add(r->writer, (uint32_t)tid, name, &t.index);
 	if (rc == 0)
-		rc = array_room(r->threads, r->n_threads, &r->room_threads);
+		rc = array_reserve(r->threads, r->n_threads, &r->room_threads);
 	if (rc == 0)
 		r->threads[r->n_threads++] = t;
 	return rc;
@@ -118,7 +118,7 @@ static int add_function(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
 	f.line = (uint32_t)line;
-	if (array_room(r->functions, r->n_functions, &r->room_functions) < 0)
+	if (array_reserve(r->functions, r->n_functions, &r->room_functions) < 0)
 		return -ENOMEM;
 	/* Each by itself: the writer knows them by where they are. */
 	r->functions[r->n_functions] = malloc(sizeof(f));
@@ -138,7 +138,7 @@ static int add_site(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	s.function = r->functions[function];
 	s.call_line = (uint32_t)line;
-	if (array_room(r->sites, r->n_sites, &r->room_sites) < 0)
+	if (array_reserve(r->sites, r->n_sites, &r->room_sites) < 0)
 		return -ENOMEM;
 	r->sites[r->n_sites] = malloc(sizeof(s));
 	if (!r->sites[r->n_sites])
@@ -149,7 +149,7 @@ static int add_site(struct recovery *r, struct reader *in)
 
 static int take_names(struct recovery *r, const struct chunk *c)
 {
-	int rc = array_room(r->names, r->n_names, &r->room_names);
+	int rc = array_reserve(r->names, r->n_names, &r->room_names);
 	struct reader in;
 	uint64_t n;
 

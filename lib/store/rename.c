@@ -22,7 +22,7 @@ static void renamed_done(struct renamed *r)
 
 static int append(struct renamed *r, const void *data, size_t size)
 {
-	int rc = pwrite_full(r->to, data, size, (off_t)r->size);
+	int rc = io_pwrite(r->to, data, size, (off_t)r->size);
 
 	r->size += size;
 	return rc;

@@ -95,7 +95,7 @@ struct store_writer *store_writer_free(struct store_writer *w)
 
 int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread)
 {
-	int rc = array_room(w->threads, w->n_threads, &w->room_threads);
+	int rc = array_reserve(w->threads, w->n_threads, &w->room_threads);
 	struct thread *t;
 
 	if (rc < 0)
@@ -147,7 +147,7 @@ _apart_ static int begin_block(struct thread *t, const struct call_event *e)
 	}
 	/* A deep stack makes a long block, so that stacks stay the smaller part of the file. */
 	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
-	buf_room(b, t->block_limit + EVENT_MAX);
+	buf_reserve(b, t->block_limit + EVENT_MAX);
 	return buf_error(b);
 }
 
@@ -233,7 +233,7 @@ static inline struct use *use_of(struct store_writer *w, struct thread *t, uint3
 
 static inline int push(struct store_writer *w, struct thread *t, const struct frame *frame)
 {
-	int rc = array_room(t->stack, t->depth, &t->room_stack);
+	int rc = array_reserve(t->stack, t->depth, &t->room_stack);
 	struct use *u = use_of(w, t, frame->function);
 
 	if (rc < 0 || !u)
@@ -305,8 +305,8 @@ static inline uint8_t *begin_event(struct thread *t, const struct call_event *e,
 {
 	uint8_t *to = t->block.data + t->block.size;
 
-	to = put_varint(to, (e->time - t->time) << CODE_BITS | code);
-	to = put_varint(to, e->instructions - t->instructions);
+	to = buf_put_varint(to, (e->time - t->time) << CODE_BITS | code);
+	to = buf_put_varint(to, e->instructions - t->instructions);
 	t->time = e->time;
 	t->instructions = e->instructions;
 	return to;
@@ -325,7 +325,7 @@ static void put_event(struct thread *t, const struct call_event *e, enum store_c
 
 static inline void put_with(struct thread *t, const struct call_event *e, enum store_code code, uint64_t value)
 {
-	end_event(t, put_varint(begin_event(t, e, code), value));
+	end_event(t, buf_put_varint(begin_event(t, e, code), value));
 }
 
 static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
@@ -366,7 +366,7 @@ _apart_ static int root(struct store_writer *w, struct thread *t, const struct c
 		return enter(w, t, e);
 	rc = writer_frame(w, e->function, e->inlined, &f);
 	if (rc == 0)
-		rc = array_room(t->roots, t->n_roots, &t->room_roots);
+		rc = array_reserve(t->roots, t->n_roots, &t->room_roots);
 	if (rc < 0)
 		return rc;
 	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
@@ -385,7 +385,7 @@ _apart_ static int segment(struct thread *t, const struct call_event *e)
 		return -EINVAL;
 	if (t->n_segments >= SEGMENTS_MAX)
 		return -EFBIG;
-	rc = array_room(t->segments, t->n_segments, &t->room_segments);
+	rc = array_reserve(t->segments, t->n_segments, &t->room_segments);
 	if (rc < 0)
 		return rc;
 	/* What came before was a gap, or nothing. */
@@ -408,10 +408,10 @@ static inline void put_move(struct thread *t, const struct call_event *e)
 		return put_with(t, e, CODE_ENTER, packed(entered));
 	do {
 		size_t n = MIN((size_t)(end - entered), (size_t)MOVE_MAX);
-		uint8_t *to = put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
+		uint8_t *to = buf_put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
 
 		for (; n; n--, entered++)
-			to = put_varint(to, entered->site);
+			to = buf_put_varint(to, entered->site);
 		end_event(t, to);
 		left = 0;
 	} while (entered != end);

@@ -86,7 +86,7 @@ int varlink_send_call(struct varlink_stream *s, const char *method, json_object 
 	varlink_put_call(&b, method, parameters, more);
 	if (buf_error(&b) < 0)
 		return buf_error(&b) == -EFBIG ? -EMSGSIZE : buf_error(&b);
-	return fdmsg_send(s->fd, b.data, b.size, NULL, 0);
+	return io_send_fds(s->fd, b.data, b.size, NULL, 0);
 }
 
 /* The message in [start, end) of the buffer, with its descriptor. */
@@ -140,10 +140,10 @@ static int read_more(struct varlink_stream *s)
 	if (s->in.size >= VARLINK_REPLY_MAX)
 		return -EMSGSIZE;
 	from = s->in.size;
-	room = buf_room(&s->in, READ_SIZE);
+	room = buf_reserve(&s->in, READ_SIZE);
 	if (!room)
 		return buf_error(&s->in);
-	n = fdmsg_recv(s->fd, room, READ_SIZE, &fd, &n_fds, MSG_DONTWAIT);
+	n = io_receive_fds(s->fd, room, READ_SIZE, &fd, &n_fds, MSG_DONTWAIT);
 	if (n == 0)
 		return -EPIPE;
 	if (n < 0)

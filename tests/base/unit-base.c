@@ -154,7 +154,7 @@ static void test_array(void)
 	bool kept = true;
 
 	for (size_t n = 0; n < 1000; n++) {
-		if (array_room(list, n, &room) < 0 || room <= n)
+		if (array_reserve(list, n, &room) < 0 || room <= n)
 			break;
 		list[n] = n;
 	}
@@ -163,7 +163,7 @@ static void test_array(void)
 		kept = kept && list[n] == n;
 	CHECK(kept);
 	before = list;
-	CHECK(array_room(list, huge, &huge) == -ENOMEM && list == before && huge == SIZE_MAX / sizeof(*list));
+	CHECK(array_reserve(list, huge, &huge) == -ENOMEM && list == before && huge == SIZE_MAX / sizeof(*list));
 }
 
 static void test_buf(void)
@@ -275,24 +275,24 @@ static void test_fdmsg(void)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	for (int i = 0; i < 3; i++)
 		fds[i] = memfd_create("test", MFD_CLOEXEC);
-	CHECK_EQ(fdmsg_send(pair[0], "hello", 5, fds, 2), 0);
+	CHECK_EQ(io_send_fds(pair[0], "hello", 5, fds, 2), 0);
 	n = 2;
-	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), got, &n, 0), 5);
+	CHECK_EQ(io_receive_fds(pair[1], text, sizeof(text), got, &n, 0), 5);
 	CHECK_EQ(n, 2);
 	CHECK(fcntl(got[0], F_GETFD) == FD_CLOEXEC);
 	close(got[0]);
 	close(got[1]);
 	/* Too many descriptors for the receiver: refused, and none of them stays open. */
-	CHECK_EQ(fdmsg_send(pair[0], "x", 1, fds, 3), 0);
+	CHECK_EQ(io_send_fds(pair[0], "x", 1, fds, 3), 0);
 	n = 2;
-	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), got, &n, 0), -EMSGSIZE);
+	CHECK_EQ(io_receive_fds(pair[1], text, sizeof(text), got, &n, 0), -EMSGSIZE);
 	n = (size_t)dup(0);
 	CHECK((int)n == got[0]);
 	close((int)n);
-	CHECK_EQ(fdmsg_send(pair[0], "0123456789abcdefXX", 18, NULL, 0), 0);
-	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), NULL, NULL, 0), -EMSGSIZE);
+	CHECK_EQ(io_send_fds(pair[0], "0123456789abcdefXX", 18, NULL, 0), 0);
+	CHECK_EQ(io_receive_fds(pair[1], text, sizeof(text), NULL, NULL, 0), -EMSGSIZE);
 	close(pair[0]);
-	CHECK_EQ(fdmsg_recv(pair[1], text, sizeof(text), NULL, NULL, 0), 0);
+	CHECK_EQ(io_receive_fds(pair[1], text, sizeof(text), NULL, NULL, 0), 0);
 	close(pair[1]);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
@@ -304,14 +304,14 @@ static void test_read_file(void)
 	int fd = mkstemp(path);
 	size_t size = 0;
 
-	CHECK_EQ(write_full(fd, "content", 7), 0);
-	CHECK(read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 7);
+	CHECK_EQ(io_write(fd, "content", 7), 0);
+	CHECK(io_read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 7);
 	CHECK_STR(text, "content");
 	free(text);
-	CHECK_EQ(read_file(AT_FDCWD, path, 6, &text, &size), -EFBIG);
-	CHECK_EQ(read_file(AT_FDCWD, "/tmp", 6, &text, &size), -EINVAL);
-	CHECK_EQ(write_file_atomic(AT_FDCWD, path, "new", 3, 0600), 0);
-	CHECK(read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 3);
+	CHECK_EQ(io_read_file(AT_FDCWD, path, 6, &text, &size), -EFBIG);
+	CHECK_EQ(io_read_file(AT_FDCWD, "/tmp", 6, &text, &size), -EINVAL);
+	CHECK_EQ(io_write_file(AT_FDCWD, path, "new", 3, 0600), 0);
+	CHECK(io_read_file(AT_FDCWD, path, 100, &text, &size) == 0 && size == 3);
 	free(text);
 	close(fd);
 	unlink(path);

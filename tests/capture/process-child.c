@@ -91,7 +91,7 @@ struct done child_act(struct child *c, unsigned step)
 	uint8_t byte = (uint8_t)step;
 	struct done d = { 0 };
 
-	if (write(c->to, &byte, 1) != 1 || read_full(c->from, &d, sizeof(d)) != sizeof(d))
+	if (write(c->to, &byte, 1) != 1 || io_read(c->from, &d, sizeof(d)) != sizeof(d))
 		d.addr = 0;
 	return d;
 }
@@ -312,7 +312,7 @@ void make_file(const char *name, int fill)
 	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 
 	memset(bytes, fill, sizeof(bytes));
-	if (fd < 0 || write_full(fd, bytes, sizeof(bytes)) < 0)
+	if (fd < 0 || io_write(fd, bytes, sizeof(bytes)) < 0)
 		_exit(1);
 	close(fd);
 }

@@ -291,7 +291,7 @@ static void dump_record(int fd, uint64_t addr, int fill)
 	} r = { 0, sizeof(r), clock_now(), 0, 0, addr, addr, LINE, (uint64_t)fill, "madeit!", { 0 } };
 
 	memset(r.code, fill, sizeof(r.code));
-	if (write_full(fd, &r, sizeof(r)) < 0)
+	if (io_write(fd, &r, sizeof(r)) < 0)
 		_exit(1);
 }
 
@@ -304,7 +304,7 @@ static void dump_steps(unsigned step, struct done *d)
 	if (step == 'X') {
 		static const uint32_t nonsense[4] = { 0, 3, 0, 0 };
 
-		if (write_full(fd, nonsense, sizeof(nonsense)) < 0)
+		if (io_write(fd, nonsense, sizeof(nonsense)) < 0)
 			_exit(1);
 		return;
 	}
@@ -313,7 +313,7 @@ static void dump_steps(unsigned step, struct done *d)
 
 		snprintf(name, sizeof(name), "%s/jit-%d.dump", work, (int)getpid());
 		fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (write_full(fd, header, sizeof(header)) < 0)
+		if (io_write(fd, header, sizeof(header)) < 0)
 			_exit(1);
 		step_map(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
 		if (reaches_deleted())

@@ -18,7 +18,7 @@ static int memfd_of(const void *data, size_t size)
 {
 	int fd = memfd_create("image", MFD_CLOEXEC);
 
-	if (fd >= 0 && pwrite_full(fd, data, size, 0) < 0)
+	if (fd >= 0 && io_pwrite(fd, data, size, 0) < 0)
 		closep(&fd);
 	return fd;
 }
@@ -29,7 +29,7 @@ static int pages_of(uint8_t base, size_t pages)
 	_cleanup_buf_ struct buf b = { 0 };
 
 	for (size_t i = 0; i < pages; i++)
-		memset(buf_room(&b, PAGE), base + (int)i, PAGE), buf_grew(&b, PAGE);
+		memset(buf_reserve(&b, PAGE), base + (int)i, PAGE), buf_grew(&b, PAGE);
 	return memfd_of(b.data, b.size);
 }
 
@@ -247,9 +247,9 @@ static void test_build_id(void)
 
 		odd += pread(fd, &byte, 1, i) != 1;
 		flipped = (uint8_t)~byte;
-		pwrite_full(fd, &flipped, 1, i);
+		io_pwrite(fd, &flipped, 1, i);
 		odd += image_build_id(fd, got) > IMAGE_BUILD_ID_MAX;
-		pwrite_full(fd, &byte, 1, i);
+		io_pwrite(fd, &byte, 1, i);
 	}
 	while (size--)
 		odd += ftruncate(fd, size) != 0 || image_build_id(fd, got) > IMAGE_BUILD_ID_MAX;

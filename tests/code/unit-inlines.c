@@ -22,7 +22,7 @@ static int load(const struct buf *b, struct inlines **ret)
 {
 	_cleanup_close_ int fd = memfd_create("elf", MFD_CLOEXEC);
 
-	return write_full(fd, b->data, b->size) < 0 ? -EIO : inlines_load(fd, -1, ret);
+	return io_write(fd, b->data, b->size) < 0 ? -EIO : inlines_load(fd, -1, ret);
 }
 
 /* "outer main.c:10 | middle part.h:20 at main.c:12 | …" */

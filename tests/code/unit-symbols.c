@@ -16,7 +16,7 @@ static int memfd_of(const void *data, size_t size)
 	int fd = memfd_create("elf", MFD_CLOEXEC);
 
 	if (fd >= 0)
-		write_full(fd, data, size);
+		io_write(fd, data, size);
 	return fd;
 }
 
@@ -195,7 +195,7 @@ static void test_stripped(const char *path, const struct symbols *full)
 	_cleanup_close_ int fd = -1;
 	size_t size, right = 0, known = 0;
 
-	if (!CHECK_EQ(read_file(AT_FDCWD, path, 64 << 20, &data, &size), 0))
+	if (!CHECK_EQ(io_read_file(AT_FDCWD, path, 64 << 20, &data, &size), 0))
 		return;
 	memset(data + offsetof(Elf64_Ehdr, e_shoff), 0, sizeof(uint64_t));
 	memset(data + offsetof(Elf64_Ehdr, e_shnum), 0, sizeof(uint16_t));

@@ -252,7 +252,7 @@ static void test_opencsd(void)
 		size_t size = 0;
 
 		snprintf(path, sizeof(path), "%s/snapshots/%s", dir, files[i]);
-		if (read_file(AT_FDCWD, path, BUFFER_MAX, &data, &size) < 0)
+		if (io_read_file(AT_FDCWD, path, BUFFER_MAX, &data, &size) < 0)
 			unit_skip(files[i], "the corpus is not here");
 		else
 			unit_check(same_as_opencsd((uint8_t *)data, size), __FILE__, __LINE__, "%s as OpenCSD has it",
@@ -274,7 +274,7 @@ static int measure(const char *path)
 	const struct deframe_sink sink = { count_run, &bytes };
 	size_t size;
 
-	if (read_file(AT_FDCWD, path, BUFFER_MAX, &data, &size) < 0)
+	if (io_read_file(AT_FDCWD, path, BUFFER_MAX, &data, &size) < 0)
 		return 1;
 	for (unsigned i = 0; i < 100; i++) {
 		uint64_t started = now_ns(CLOCK_MONOTONIC);

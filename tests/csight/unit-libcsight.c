@@ -34,7 +34,7 @@ static pid_t serve(const char *const *answers, int fd)
 		client = accept(s, NULL, NULL);
 		if (read(client, request, sizeof(request)) > 0)
 			for (size_t i = 0; answers[i]; i++)
-				fdmsg_send(client, answers[i], strlen(answers[i]) + 1, &fd, fd >= 0);
+				io_send_fds(client, answers[i], strlen(answers[i]) + 1, &fd, fd >= 0);
 		_exit(0);
 	}
 	close(s);

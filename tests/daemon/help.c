@@ -210,8 +210,8 @@ int fake_hello_sealed(struct fake *f, const struct tested *t, int seals)
 	f->socket = tested_connect(path, SOCK_SEQPACKET);
 	if (f->socket < 0)
 		return -errno;
-	if (fdmsg_send(f->socket, &m, sizeof(m), &f->memfd, 1) < 0 ||
-	    fdmsg_recv(f->socket, &m, sizeof(m), NULL, NULL, 0) != (ssize_t)sizeof(m) || m.type != EMU_WELCOME)
+	if (io_send_fds(f->socket, &m, sizeof(m), &f->memfd, 1) < 0 ||
+	    io_receive_fds(f->socket, &m, sizeof(m), NULL, NULL, 0) != (ssize_t)sizeof(m) || m.type != EMU_WELCOME)
 		return -EPROTO;
 	return (int)m.value;
 }

@@ -369,7 +369,7 @@ static void test_nonsense(void)
 		struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = n % 7 };
 		int fd = open(n % 3 ? "/proc/self/exe" : "/", O_RDONLY | O_CLOEXEC);
 
-		fdmsg_send(f.socket, &m, sizeof(m), &fd, 1);
+		io_send_fds(f.socket, &m, sizeof(m), &fd, 1);
 		close(fd);
 	}
 	CHECK(snapshot(&reply)[0] != 0);

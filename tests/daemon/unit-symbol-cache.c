@@ -53,7 +53,7 @@ static void test_sealed(void)
 			    plain = memfd_create("plain", MFD_CLOEXEC);
 	void *at;
 
-	CHECK(symbol_cache_new(MOST, &t) == 0 && write_full(fd, "table", 5) == 0 &&
+	CHECK(symbol_cache_new(MOST, &t) == 0 && io_write(fd, "table", 5) == 0 &&
 	      symbol_cache_keep(t, ANNA, "a", fd) == 0);
 	CHECK_EQ(pwrite(fd, "x", 1, 0), -1);
 	CHECK_EQ(ftruncate(fd, 1 << 20), -1);
@@ -65,7 +65,7 @@ static void test_sealed(void)
 	/* Whoever can still write to it by a mapping is turned away. */
 	closep(&fd);
 	fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	CHECK(write_full(fd, "table", 5) == 0);
+	CHECK(io_write(fd, "table", 5) == 0);
 	at = mmap(NULL, 5, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(at != MAP_FAILED && symbol_cache_keep(t, ANNA, "c", fd) == -EINVAL);
 	munmap(at, 5);

@@ -256,7 +256,7 @@ static void test_description(void)
 	CHECK(varlink_send_call(s, "org.varlink.service.GetInterfaceDescription", o, false) == 0 &&
 	      varlink_receive(s, 10000, &reply, NULL) == 0 && json_get_str(reply.parameters, "description", &got) == 0);
 	snprintf(path, sizeof(path), "%s/lib/csight/org.csight.varlink", top ? top : "..");
-	CHECK(read_file(AT_FDCWD, path, 1 << 20, &text, NULL) == 0);
+	CHECK(io_read_file(AT_FDCWD, path, 1 << 20, &text, NULL) == 0);
 	CHECK(got && text && strcmp(got, text) == 0);
 	varlink_reply_done(&reply);
 	varlink_stream_free(s);

@@ -405,7 +405,7 @@ int main(void)
 	snprintf(new_path, sizeof(new_path), "%s/new", dir);
 	snprintf(socket_path, sizeof(socket_path), "%s/socket", dir);
 	fd = open(file_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	CHECK(fd >= 0 && write_full(fd, SECRET, strlen(SECRET)) == 0);
+	CHECK(fd >= 0 && io_write(fd, SECRET, strlen(SECRET)) == 0);
 	closep(&fd);
 	listen_both();
 	if (spawn("planted-loose", &s.loose) && spawn("planted", &s.caged)) {

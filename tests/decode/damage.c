@@ -150,7 +150,7 @@ static struct outcome decode(const void *data, size_t size)
 	uint64_t id;
 	int status;
 
-	if (pwrite_full(input, data, size, 0) < 0 || decoder_submit(t.server, ++t.job, &job) < 0 ||
+	if (io_pwrite(input, data, size, 0) < 0 || decoder_submit(t.server, ++t.job, &job) < 0 ||
 	    decoder_start(job, &start) < 0)
 		return o;
 	follow(job, &o);
@@ -274,7 +274,7 @@ static void compare_kept(struct verdict *v, const struct outcome *o, size_t size
 	const struct pd_contents *c;
 	struct pd_problem problem;
 
-	if (pwrite_full(fd, t.data, size, 0) < 0 || pd_open(fd, &file, &c, &problem) < 0)
+	if (io_pwrite(fd, t.data, size, 0) < 0 || pd_open(fd, &file, &c, &problem) < 0)
 		return;
 	/* Without its mappings a piece has no code. */
 	if (c->n_maps != t.contents->n_maps || c->n_cpus != t.contents->n_cpus)
@@ -351,11 +351,11 @@ static bool load(const char *path)
 	size_t size;
 	int fd;
 
-	if (read_file(AT_FDCWD, path, 64 << 20, &t.data, &size) < 0)
+	if (io_read_file(AT_FDCWD, path, 64 << 20, &t.data, &size) < 0)
 		return false;
 	t.size = size;
 	fd = memfd_create("whole", MFD_CLOEXEC);
-	return fd >= 0 && pwrite_full(fd, t.data, t.size, 0) == 0 &&
+	return fd >= 0 && io_pwrite(fd, t.data, t.size, 0) == 0 &&
 	       pd_open(fd, &t.file, &t.contents, &(struct pd_problem){ 0 }) == 0;
 }
 

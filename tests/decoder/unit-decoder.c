@@ -78,7 +78,7 @@ static int write_code(void)
 	static const uint32_t code[] = { 0xd503201f, 0xd503201f, 0x14000000 };
 	int fd = memfd_create("code", MFD_CLOEXEC);
 
-	return fd >= 0 && write_full(fd, code, sizeof(code)) == 0 ? fd : -1;
+	return fd >= 0 && io_write(fd, code, sizeof(code)) == 0 ? fd : -1;
 }
 
 static int begin(int server, uint64_t id, int input, const char *format, int output)
@@ -157,7 +157,7 @@ static void test_code_in_time(int server)
 	uint64_t id;
 	int status;
 
-	CHECK_EQ(write_full(code, &blob, sizeof(blob)), 0);
+	CHECK_EQ(io_write(code, &blob, sizeof(blob)), 0);
 	CHECK_EQ(decoder_submit(server, 43, &job), 0);
 	CHECK_EQ(decoder_start(job, &start), 0);
 	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
@@ -191,7 +191,7 @@ static void test_refused(int server)
 		uint64_t id = 0;
 
 		CHECK_EQ(decoder_submit(server, 100 + i, &job), 0);
-		CHECK_EQ(fdmsg_send(job, starts[i], strlen(starts[i]), fds, 2), 0);
+		CHECK_EQ(io_send_fds(job, starts[i], strlen(starts[i]), fds, 2), 0);
 		while (next(job, &e) == 0 && e.type == DECODER_IMAGE) {
 			decoder_image(job, e.index, -1, "not now");
 			decoder_event_done(&e);
@@ -209,12 +209,12 @@ static void test_server_garbled(int server)
 	int fds[3] = { 0, 0, 0 };
 
 	memset(large, ' ', sizeof(large));
-	CHECK_EQ(fdmsg_send(server, "garbage", 7, NULL, 0), 0);
-	CHECK_EQ(fdmsg_send(server, "{\"job\":1}", 9, NULL, 0), 0);
-	CHECK_EQ(fdmsg_send(server, "[1]", 3, fds, 1), 0);
-	CHECK_EQ(fdmsg_send(server, "{\"job\":-1}", 10, fds, 1), 0);
-	CHECK_EQ(fdmsg_send(server, "{\"job\":1}", 9, fds, 3), 0);
-	CHECK_EQ(fdmsg_send(server, large, sizeof(large), fds, 1), 0);
+	CHECK_EQ(io_send_fds(server, "garbage", 7, NULL, 0), 0);
+	CHECK_EQ(io_send_fds(server, "{\"job\":1}", 9, NULL, 0), 0);
+	CHECK_EQ(io_send_fds(server, "[1]", 3, fds, 1), 0);
+	CHECK_EQ(io_send_fds(server, "{\"job\":-1}", 10, fds, 1), 0);
+	CHECK_EQ(io_send_fds(server, "{\"job\":1}", 9, fds, 3), 0);
+	CHECK_EQ(io_send_fds(server, large, sizeof(large), fds, 1), 0);
 	test_job(server);
 }
 
@@ -324,14 +324,14 @@ static void test_hostile_child(void)
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	for (size_t i = 0; i < ELEMENTS(texts); i++) {
-		CHECK_EQ(fdmsg_send(pair[1], texts[i], strlen(texts[i]), NULL, 0), 0);
+		CHECK_EQ(io_send_fds(pair[1], texts[i], strlen(texts[i]), NULL, 0), 0);
 		CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
 	}
-	CHECK_EQ(fdmsg_send(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
+	CHECK_EQ(io_send_fds(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
 	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
-	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
+	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
 	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
-	CHECK_EQ(fdmsg_send(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
+	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
 	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
 	close(pair[0]);
 	close(pair[1]);

@@ -41,7 +41,7 @@ static void *answer(void *user)
 			fd = finder_open(&s->finder, &e, reason, sizeof(reason));
 			decoder_image(s->owner, e.index, fd, reason);
 		} else if (e.type == DECODER_FILE) {
-			open_beneath(s->finder.dir, e.path, &fd);
+			io_open_beneath(s->finder.dir, e.path, &fd);
 			decoder_file(s->owner, fd, "not there");
 		}
 		closep(&fd);
@@ -54,7 +54,7 @@ static int open_own(struct trace_source *s)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size;
-	int rc = read_file(s->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
+	int rc = io_read_file(s->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
 	if (rc == 0)
 		rc = json_parse(text, size, &s->finder.snapshot);
@@ -77,7 +77,7 @@ static int open_input(struct trace_source *s, const char *input)
 		return -errno;
 	if (S_ISDIR(st.st_mode)) {
 		s->finder.dir = TAKE_FD(s->job.input);
-		rc = open_beneath(s->finder.dir, "snapshot.ini", &s->job.input);
+		rc = io_open_beneath(s->finder.dir, "snapshot.ini", &s->job.input);
 		if (rc == 0)
 			s->job.type = "snapshot";
 		else if (rc == -ENOENT)
@@ -135,7 +135,7 @@ static int read_piece(struct input *s, const struct pd_piece *piece, struct buf 
 	ssize_t n = 1;
 
 	while (n > 0 && at < piece->size && buf_error(ret) == 0) {
-		uint8_t *room = buf_room(ret, CHUNK);
+		uint8_t *room = buf_reserve(ret, CHUNK);
 
 		n = room ? s->ops->read(s, piece, at, room, MIN(piece->size - at, (uint64_t)CHUNK)) : -ENOMEM;
 		if (n > 0)

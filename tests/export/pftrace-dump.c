@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: pftrace-dump [--threads|--attributes] FILE\n");
 		return 2;
 	}
-	rc = read_file(AT_FDCWD, path, (size_t)2 << 30, &data, &size);
+	rc = io_read_file(AT_FDCWD, path, (size_t)2 << 30, &data, &size);
 	if (rc < 0) {
 		fprintf(stderr, "%s: %s\n", path, strerror(-rc));
 		return 1;

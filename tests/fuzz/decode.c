@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fds[n++] = make_code();
 	while (n < 7)
 		fds[n++] = memfd_create("output", MFD_CLOEXEC);
-	fuzz_require(fdmsg_send(pair[1], start_text, strlen(start_text), fds, 7) == 0);
+	fuzz_require(io_send_fds(pair[1], start_text, strlen(start_text), fds, 7) == 0);
 	fuzz_require(job_receive(pair[0], &job) == 0);
 	fuzz_require(pthread_create(&thread, NULL, owner, &pair[1]) == 0);
 	rc = decode_run(&job);

@@ -27,7 +27,7 @@ int fuzz_fd(const void *data, size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
-	if (fd < 0 || pwrite_full(fd, data, size, 0) < 0)
+	if (fd < 0 || io_pwrite(fd, data, size, 0) < 0)
 		exit(EXIT_FAILURE);
 	return fd;
 }

@@ -59,7 +59,7 @@ static void stream(const char *text, size_t size)
 
 	fuzz_require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
 	fuzz_require(varlink_stream_of(pair[0], &s) == 0);
-	if (write_full(pair[1], text, size) == 0) {
+	if (io_write(pair[1], text, size) == 0) {
 		close(pair[1]);
 		while (varlink_receive(s, -1, &r, NULL) == 0)
 			varlink_reply_done(&r);
@@ -122,7 +122,7 @@ static void datagram(unsigned kind, const void *data, size_t size)
 	if (!size)
 		return;
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	if (fdmsg_send(pair[1], data, size, fds, kind >> 2 & 3) == 0)
+	if (io_send_fds(pair[1], data, size, fds, kind >> 2 & 3) == 0)
 		takers[kind & 3](pair[0]);
 	close(pair[0]);
 	close(pair[1]);

@@ -139,7 +139,7 @@ static int file_of(const struct buf *records)
 	buf_u64(&b, 8);
 	patch64(&b, 40, b.size);
 	buf_add(&b, records->data, records->size);
-	CHECK_EQ(pwrite_full(fd, b.data, b.size, 0), 0);
+	CHECK_EQ(io_pwrite(fd, b.data, b.size, 0), 0);
 	return fd;
 }
 

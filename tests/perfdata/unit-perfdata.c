@@ -159,7 +159,7 @@ static int memfd_of(const void *data, size_t size)
 {
 	int fd = memfd_create("perfdata", MFD_CLOEXEC);
 
-	if (fd >= 0 && pwrite_full(fd, data, size, 0) < 0)
+	if (fd >= 0 && io_pwrite(fd, data, size, 0) < 0)
 		closep(&fd);
 	return fd;
 }
@@ -176,7 +176,7 @@ static void test_flipped(const uint8_t *data, size_t size, uint64_t whole)
 		bool damaged = false;
 		int rc;
 
-		odd += pwrite_full(fd, &byte, 1, (off_t)at) < 0;
+		odd += io_pwrite(fd, &byte, 1, (off_t)at) < 0;
 		rc = survey(fd, &bytes, &damaged);
 		refused += rc == -EBADMSG;
 		silent += rc == 0 && !damaged;
@@ -219,7 +219,7 @@ static void test_stretch(void)
 		return;
 	at = c->pieces[0].file_offset;
 	pd_close(f);
-	CHECK_EQ(pwrite_full(fd, &(uint8_t){ 255 }, 1, (off_t)(at + FLIPPED)), 0);
+	CHECK_EQ(io_pwrite(fd, &(uint8_t){ 255 }, 1, (off_t)(at + FLIPPED)), 0);
 	if (!CHECK(pd_open(fd, &f, &c, &problem) == 0 && c->n_pieces == 2 && c->damage.cause))
 		return;
 	CHECK_EQ(c->damage.offset, at + 2 * SPAN);

@@ -351,7 +351,7 @@ static int copy_of(const uint8_t *bytes, size_t size)
 {
 	int fd = memfd_create("copy", MFD_CLOEXEC);
 
-	write_full(fd, bytes, size);
+	io_write(fd, bytes, size);
 	return fd;
 }
 
@@ -406,26 +406,26 @@ static void test_flips(void)
 			uint8_t byte = bytes[at] ^ masks[k];
 			size_t n;
 
-			pwrite_full(fd, &byte, 1, (off_t)at);
+			io_pwrite(fd, &byte, 1, (off_t)at);
 			n = read_damaged(fd, t, &is_refused);
 			wrong += n == SIZE_MAX;
 			refused += is_refused;
 			less += !is_refused && n < all;
 		}
-		pwrite_full(fd, &bytes[at], 1, (off_t)at);
+		io_pwrite(fd, &bytes[at], 1, (off_t)at);
 	}
 	CHECK_EQ(wrong, 0);
 	CHECK(refused > 0);
 	printf("# %zu bytes; of %zu flips %zu refused, %zu left less\n", size, 3 * size, refused, less);
 	/* Another version says so, and what is no store. */
 	bytes[8] = STORE_VERSION + 1;
-	pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+	io_pwrite(fd, bytes, STORE_HEADER_SIZE, 0);
 	{
 		struct store *s = NULL;
 
 		CHECK_EQ(store_open(fd, &s), -EPROTONOSUPPORT);
 		memset(bytes, 0, STORE_HEADER_SIZE);
-		pwrite_full(fd, bytes, STORE_HEADER_SIZE, 0);
+		io_pwrite(fd, bytes, STORE_HEADER_SIZE, 0);
 		CHECK_EQ(store_open(fd, &s), -EBADMSG);
 		CHECK(!s);
 	}
@@ -474,13 +474,13 @@ static void sign(int fd, uint64_t entry)
 
 	CHECK_EQ(pread(fd, bytes, size, (off_t)word_at(fd, entry + 8)), size);
 	sum = htole32(store_checksum(bytes, size));
-	pwrite_full(fd, &sum, sizeof(sum), (off_t)entry + 24);
+	io_pwrite(fd, &sum, sizeof(sum), (off_t)entry + 24);
 	CHECK_EQ(pread(fd, bytes, n * STORE_SECTION_SIZE, (off_t)table), n * STORE_SECTION_SIZE);
 	sum = htole32(store_checksum(bytes, n * STORE_SECTION_SIZE));
-	pwrite_full(fd, &sum, sizeof(sum), 36);
+	io_pwrite(fd, &sum, sizeof(sum), 36);
 	CHECK_EQ(pread(fd, header, sizeof(header), 0), sizeof(header));
 	sum = htole32(store_checksum(header, sizeof(header) - sizeof(sum)));
-	pwrite_full(fd, &sum, sizeof(sum), STORE_HEADER_SIZE - sizeof(sum));
+	io_pwrite(fd, &sum, sizeof(sum), STORE_HEADER_SIZE - sizeof(sum));
 }
 
 /* Each block begins with the stack; one that does not go on where the block before it ended is refused. */
@@ -506,13 +506,13 @@ static void test_joints(void)
 		uint64_t other[2] = { word_at(fd, next), word_at(fd, next + 8) };
 		uint64_t sums = word_at(fd, here + 64), other_sums = word_at(fd, next + 64);
 
-		pwrite_full(fd, other, sizeof(other), (off_t)here);
-		pwrite_full(fd, &other_sums, sizeof(other_sums), (off_t)here + 64);
+		io_pwrite(fd, other, sizeof(other), (off_t)here);
+		io_pwrite(fd, &other_sums, sizeof(other_sums), (off_t)here + 64);
 		sign(fd, entry);
 		wrong += !followed(fd, &whole);
 		refused += !whole;
-		pwrite_full(fd, mine, sizeof(mine), (off_t)here);
-		pwrite_full(fd, &sums, sizeof(sums), (off_t)here + 64);
+		io_pwrite(fd, mine, sizeof(mine), (off_t)here);
+		io_pwrite(fd, &sums, sizeof(sums), (off_t)here + 64);
 	}
 	CHECK_EQ(wrong, 0);
 	CHECK(refused > 0);

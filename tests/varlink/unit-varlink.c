@@ -143,7 +143,7 @@ static struct varlink_stream *stream_pair(int *ret_peer)
 
 static void say(int peer, const char *text, int fd)
 {
-	CHECK(fdmsg_send(peer, text, strlen(text) + 1, &fd, fd >= 0) == 0);
+	CHECK(io_send_fds(peer, text, strlen(text) + 1, &fd, fd >= 0) == 0);
 }
 
 /* The next reply's number, and the content of the file that came with it. */
@@ -178,7 +178,7 @@ static void test_pipeline(void)
 	CHECK_EQ(varlink_send_call(s, "a.b.C", NULL, false), 0);
 	CHECK_EQ(recv(peer, request, sizeof(request), 0), 19);
 	CHECK_STR(request, "{\"method\":\"a.b.C\"}");
-	fdmsg_send(peer, three, sizeof(three) - 1, NULL, 0);
+	io_send_fds(peer, three, sizeof(three) - 1, NULL, 0);
 	CHECK_EQ(hear(s, &fd), 1);
 	CHECK_EQ(hear(s, NULL), 2);
 	/* A reply that is not there yet: nothing is lost by waiting in pieces. */
@@ -187,7 +187,7 @@ static void test_pipeline(void)
 	CHECK_EQ(hear(s, &fd), 3);
 	CHECK_EQ(fd, -1);
 	say(peer, "{\"parameters\":{\"n\":4}}", -1);
-	fdmsg_send(peer, "{\"cut", 5, NULL, 0);
+	io_send_fds(peer, "{\"cut", 5, NULL, 0);
 	close(peer);
 	CHECK_EQ(hear(s, NULL), 4);
 	CHECK_EQ(hear(s, NULL), -EPIPE);
@@ -210,13 +210,13 @@ static void test_descriptors(void)
 	say(peer, "{\"parameters\":{\"n\":1}}", -1);
 	say(peer, "{\"parameters\":{\"n\":2}}", files[0]);
 	say(peer, "{\"parameters\":{\"n\":3}}", -1);
-	fdmsg_send(peer, "{\"parameters\"", 13, &files[1], 1);
+	io_send_fds(peer, "{\"parameters\"", 13, &files[1], 1);
 	CHECK(hear(s, &fd) == 1 && fd == -1);
 	CHECK(hear(s, &fd) == 2 && content(fd) == 'a');
 	close(fd);
 	CHECK(hear(s, &fd) == 3 && fd == -1);
 	CHECK_EQ(varlink_receive(s, 0, &(struct varlink_reply){ 0 }, &fd), -ETIMEDOUT);
-	fdmsg_send(peer, ":{\"n\":4}}", 10, NULL, 0);
+	io_send_fds(peer, ":{\"n\":4}}", 10, NULL, 0);
 	say(peer, "{\"parameters\":{\"n\":5}}", files[2]);
 	CHECK(hear(s, &fd) == 4 && content(fd) == 'b');
 	close(fd);
@@ -232,14 +232,14 @@ static void test_descriptors(void)
 	close(peer);
 	/* In the middle of a message no descriptor belongs to anything. */
 	s = stream_pair(&peer);
-	fdmsg_send(peer, "{\"para", 6, NULL, 0);
+	io_send_fds(peer, "{\"para", 6, NULL, 0);
 	CHECK_EQ(varlink_receive(s, 0, &(struct varlink_reply){ 0 }, NULL), -ETIMEDOUT);
 	say(peer, "meters\":{}}", files[0]);
 	CHECK_EQ(hear(s, &fd), -EBADMSG);
 	varlink_stream_free(s);
 	close(peer);
 	s = stream_pair(&peer);
-	fdmsg_send(peer, "{}", 3, files, 2);
+	io_send_fds(peer, "{}", 3, files, 2);
 	CHECK_EQ(hear(s, &fd), -EBADMSG);
 	varlink_stream_free(s);
 	close(peer);
@@ -262,7 +262,7 @@ static void test_limits(void)
 	s = stream_pair(&peer);
 	CHECK_EQ(varlink_send_call(s, "a.b.C", big, false), -EMSGSIZE);
 	for (size_t sent = 0; sent <= VARLINK_REPLY_MAX && rc == -ETIMEDOUT; sent += sizeof(piece) - 1) {
-		if (fdmsg_send(peer, piece, sizeof(piece) - 1, NULL, 0) < 0)
+		if (io_send_fds(peer, piece, sizeof(piece) - 1, NULL, 0) < 0)
 			break;
 		rc = varlink_receive(s, 0, &(struct varlink_reply){ 0 }, NULL);
 	}

@@ -49,7 +49,7 @@ static const struct emu_slot *mapped_slot(const struct capture_source *s, uint32
 
 static int pread_all(int fd, void *ret, size_t size, uint64_t at)
 {
-	ssize_t n = pread_full(fd, ret, size, at);
+	ssize_t n = io_pread(fd, ret, size, at);
 
 	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
 }
@@ -294,7 +294,7 @@ static int emu_threads(struct capture_source *s, struct capture_thread **ret, si
 		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
 		    o.state == EMU_FREE)
 			continue;
-		if (array_room(list, n_list, &room) < 0)
+		if (array_reserve(list, n_list, &room) < 0)
 			return -ENOMEM;
 		tell_thread(s, &o, &list[n_list++]);
 	}

@@ -47,7 +47,7 @@ static void forget(struct aux *a)
 
 static void add(struct aux *a, const struct aux_slice *s)
 {
-	if (array_room(a->slices, a->n_slices, &a->room) < 0)
+	if (array_reserve(a->slices, a->n_slices, &a->room) < 0)
 		a->lost++;
 	else
 		a->slices[a->n_slices++] = *s;

@@ -12,7 +12,7 @@ enum { ROUNDS_MAX = 32 };
 
 static int add_fd(struct grid *g, int fd)
 {
-	int rc = array_room(g->fds, g->n_fds, &g->fds_room);
+	int rc = array_reserve(g->fds, g->n_fds, &g->fds_room);
 
 	if (rc == 0)
 		g->fds[g->n_fds++] = fd;
@@ -93,7 +93,7 @@ static bool is_known(const struct grid *g, uint32_t tid)
 
 static int note_tid(struct grid *g, uint32_t tid)
 {
-	int rc = array_room(g->tids, g->n_tids, &g->tids_room);
+	int rc = array_reserve(g->tids, g->n_tids, &g->tids_room);
 
 	if (rc == 0)
 		g->tids[g->n_tids++] = tid;

@@ -214,7 +214,7 @@ int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches
 
 static void keep(struct side *s, const struct pevent_record *r, const uint8_t *record, size_t size)
 {
-	if (array_room(s->order, s->n_order, &s->order_room) < 0) {
+	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
 		lose(s, r->origin.time);
 		return;
 	}

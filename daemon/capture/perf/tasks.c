@@ -85,7 +85,7 @@ void tasks_limit(struct tasks *t, size_t n_ended)
 static struct task *add(struct tasks *t, uint32_t tid)
 {
 	tasks_limit(t, TASKS_ENDED_MAX);
-	if (array_room(t->list, t->n, &t->room) < 0) {
+	if (array_reserve(t->list, t->n, &t->room) < 0) {
 		t->dropped = true;
 		return NULL;
 	}
@@ -239,7 +239,7 @@ static void fold_switch(struct tasks *t, const struct pevent_record *r)
 		t->n_switches -= t->first_switch;
 		t->first_switch = 0;
 	}
-	if (array_room(t->switches, t->n_switches, &t->switches_room) < 0) {
+	if (array_reserve(t->switches, t->n_switches, &t->switches_room) < 0) {
 		t->dropped = true;
 		return;
 	}
@@ -324,7 +324,7 @@ void tasks_own(struct tasks *t, uint64_t from)
 		memmove(t->spans, t->spans + 1, --t->n_spans * sizeof(*t->spans));
 		t->dropped = true;
 	}
-	if (array_room(t->spans, t->n_spans, &t->spans_room) < 0) {
+	if (array_reserve(t->spans, t->n_spans, &t->spans_room) < 0) {
 		t->dropped = true;
 		return;
 	}
@@ -410,7 +410,7 @@ int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_i
 
 			if (from >= to)
 				continue;
-			if (array_room(list, n, &room) < 0)
+			if (array_reserve(list, n, &room) < 0)
 				return -ENOMEM;
 			list[n++] = (struct capture_interval){ k->tid, from, to };
 		}

@@ -32,7 +32,7 @@ static int find_image(struct code_log *l, const struct emu_record_map *m, const 
 		l->crowded = true;
 		return 0;
 	}
-	if (array_room(l->images, l->n_images, &l->room_images) < 0)
+	if (array_reserve(l->images, l->n_images, &l->room_images) < 0)
 		return -ENOMEM;
 	l->images[l->n_images] = (struct code_image){ .path = path,
 						      .file = m->file,
@@ -59,7 +59,7 @@ static int read_map(struct code_log *l, struct reader *r)
 	}
 	rc = find_image(l, &m.record, m.path, &m.image);
 	if (rc == 0)
-		rc = array_room(l->maps, l->n_maps, &l->room_maps);
+		rc = array_reserve(l->maps, l->n_maps, &l->room_maps);
 	if (rc == 0)
 		l->maps[l->n_maps++] = m;
 	return rc;
@@ -87,7 +87,7 @@ static int read_name(struct code_log *l, struct reader *r)
 		l->crowded = true;
 		return 0;
 	}
-	if (array_room(l->names, l->n_names, &l->room_names) < 0)
+	if (array_reserve(l->names, l->n_names, &l->room_names) < 0)
 		return -ENOMEM;
 	l->names[l->n_names] = (struct code_name){ .time_ns = c.head.time_ns, .tid = c.tid };
 	memcpy(l->names[l->n_names++].name, c.name, EMU_NAME_SIZE);
@@ -153,7 +153,7 @@ int code_log_write_bytes(const uint8_t *log, size_t size, int fd)
 	struct code_blob_header header = { .magic = CODE_BLOB_MAGIC };
 	struct reader r = reader_of(log, size), record;
 	struct emu_record head;
-	int rc = write_full(fd, &header, sizeof(header));
+	int rc = io_write(fd, &header, sizeof(header));
 
 	while (rc == 0 && next_record(&r, &head, &record) == 0) {
 		static const uint8_t zeros[8];
@@ -166,11 +166,11 @@ int code_log_write_bytes(const uint8_t *log, size_t size, int fd)
 		if (read_code(&record, &code, &bytes) < 0)
 			break;
 		piece = (struct code_blob_piece){ .time_ns = head.time_ns, .addr = code.addr, .len = code.len };
-		rc = write_full(fd, &piece, sizeof(piece));
+		rc = io_write(fd, &piece, sizeof(piece));
 		if (rc == 0)
-			rc = write_full(fd, bytes, code.len);
+			rc = io_write(fd, bytes, code.len);
 		if (rc == 0)
-			rc = write_full(fd, zeros, ALIGN8(code.len) - code.len);
+			rc = io_write(fd, zeros, ALIGN8(code.len) - code.len);
 	}
 	return rc;
 }

@@ -96,7 +96,7 @@ int history_record(struct history *h, const struct history_record *r)
 	at = h->n_records;
 	if (h->n_records >= RECORDS_MAX)
 		return -ENOSPC;
-	if (array_room(h->records, h->n_records, &h->room_records) < 0)
+	if (array_reserve(h->records, h->n_records, &h->room_records) < 0)
 		return -ENOMEM;
 	while (at && h->records[at - 1].time > r->time)
 		at--;
@@ -109,7 +109,7 @@ int history_record(struct history *h, const struct history_record *r)
 static int add_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint64_t to,
 		    uint8_t *bytes)
 {
-	if (start >= end || h->n_looks >= LOOKS_MAX || array_room(h->looks, h->n_looks, &h->room_looks) < 0) {
+	if (start >= end || h->n_looks >= LOOKS_MAX || array_reserve(h->looks, h->n_looks, &h->room_looks) < 0) {
 		free(bytes);
 		return start >= end ? 0 : h->n_looks >= LOOKS_MAX ? -ENOSPC : -ENOMEM;
 	}
@@ -145,7 +145,7 @@ static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, con
 		last->end = seg->end;
 		return;
 	}
-	if (array_room(s->outs, s->n_outs, &s->room_outs) < 0) {
+	if (array_reserve(s->outs, s->n_outs, &s->room_outs) < 0) {
 		s->error = -ENOMEM;
 		return;
 	}
@@ -172,7 +172,7 @@ static void put(struct sweep *s, const struct history_segment *seg)
 {
 	if (seg->start >= seg->end)
 		return;
-	if (array_room(s->next, s->n_next, &s->room_next) < 0)
+	if (array_reserve(s->next, s->n_next, &s->room_next) < 0)
 		s->error = -ENOMEM;
 	else
 		s->next[s->n_next++] = *seg;
@@ -250,7 +250,7 @@ static void swap_lists(struct sweep *s, size_t first, size_t end)
 
 	/* next holds what comes in place of [first, end). */
 	while (!s->error && total > s->room)
-		s->error = array_room(s->list, s->room, &s->room);
+		s->error = array_reserve(s->list, s->room, &s->room);
 	if (s->error)
 		return;
 	if (s->n > end)

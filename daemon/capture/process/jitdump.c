@@ -68,7 +68,7 @@ static bool add_piece(struct jitdump *j, const struct jitdump_piece *piece, cons
 		j->full = true;
 		return false;
 	}
-	if (array_room(j->pieces, j->n, &j->room) < 0)
+	if (array_reserve(j->pieces, j->n, &j->room) < 0)
 		return false;
 	p.bytes = malloc(p.size + 1);
 	if (!p.bytes)

@@ -13,7 +13,7 @@ int proc_text(int dir, const char *path, char *ret, size_t room)
 
 	if (fd < 0)
 		return -errno;
-	n = read_full(fd, ret, room - 1);
+	n = io_read(fd, ret, room - 1);
 	if (n < 0)
 		return (int)n;
 	ret[n] = '\0';

@@ -49,7 +49,7 @@ static void look_done(struct look_state *l)
 
 static bool take(struct look_state *l, enum history_look kind, uint64_t start, uint64_t end, uint8_t *bytes)
 {
-	if (array_room(l->list, l->n, &l->room) < 0) {
+	if (array_reserve(l->list, l->n, &l->room) < 0) {
 		free(bytes);
 		return false;
 	}

@@ -117,7 +117,7 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 		p->crowded = true;
 		return HISTORY_NO_IMAGE;
 	}
-	if (array_room(p->images, p->n_images, &p->room_images) < 0)
+	if (array_reserve(p->images, p->n_images, &p->room_images) < 0)
 		return HISTORY_NO_IMAGE;
 	i.path = strdup(m->path);
 	if (!i.path)
@@ -136,7 +136,7 @@ static const char *memory_path(struct process *p, const char *path)
 	for (size_t i = 0; i < p->n_paths; i++)
 		if (strcmp(p->paths[i], path) == 0)
 			return p->paths[i];
-	if (p->n_paths >= PATHS_MAX || array_room(p->paths, p->n_paths, &p->room_paths) < 0)
+	if (p->n_paths >= PATHS_MAX || array_reserve(p->paths, p->n_paths, &p->room_paths) < 0)
 		return anonymous;
 	p->paths[p->n_paths] = strdup(path);
 	return p->paths[p->n_paths] ? p->paths[p->n_paths++] : anonymous;
@@ -228,7 +228,7 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 
 	if (exec)
 		process_exec(p, time);
-	if (p->n_names >= NAMES_MAX || array_room(p->names, p->n_names, &p->room_names) < 0)
+	if (p->n_names >= NAMES_MAX || array_reserve(p->names, p->n_names, &p->room_names) < 0)
 		return;
 	memcpy(n.name, name, strnlen(name, sizeof(n.name)));
 	p->names[p->n_names++] = n;

@@ -150,7 +150,7 @@ int procfs_maps(const struct procfs *p, struct procfs_maps *ret)
 		}
 		if (!parse_map(line, &m))
 			continue;
-		if (array_room(maps.list, maps.n, &n_room) < 0) {
+		if (array_reserve(maps.list, maps.n, &n_room) < 0) {
 			free(m.path);
 			return -ENOMEM;
 		}

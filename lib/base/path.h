@@ -2,8 +2,8 @@
  * Where things are: one rule for the daemon and its clients. The system's daemon uses fixed directories; a user's own
  * follows the XDG variables and falls back to 0700 directories of that user where they are not set.
  */
-#ifndef CSIGHT_PATHS_H
-#define CSIGHT_PATHS_H
+#ifndef CSIGHT_PATH_H
+#define CSIGHT_PATH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/paths.h"
+#include "lib/base/path.h"
 
 static int fits(int n, size_t size)
 {
