@@ -13,7 +13,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 
 enum {
 	OPTION_EMU,

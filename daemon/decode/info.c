@@ -315,7 +315,7 @@ static void put_head_text(struct info_writer *i)
 		end_list(i);                          \
 	} while (0)
 
-static void put_device(struct info_writer *i, const struct snapshot_device *d)
+static void put_device(struct info_writer *i, const struct armsnap_device *d)
 {
 	json_object *o = json_object_new_object(), *registers = json_object_new_object();
 
@@ -324,12 +324,12 @@ static void put_device(struct info_writer *i, const struct snapshot_device *d)
 	json_add_bytes(o, "name", d->name);
 	json_add_bytes(o, "class", d->class);
 	json_add_bytes(o, "type", d->type);
-	for (unsigned r = 0; r < SNAPSHOT_REGS; r++) {
+	for (unsigned r = 0; r < ARMSNAP_REGS; r++) {
 		if (!(d->has & 1u << r))
 			continue;
 		if (!i->json)
-			buf_printf(&i->out, "      %-14s 0x%x\n", snapshot_reg_str(r), d->regs[r]);
-		json_add_hex(registers, snapshot_reg_str(r), d->regs[r]);
+			buf_printf(&i->out, "      %-14s 0x%x\n", armsnap_reg_str(r), d->regs[r]);
+		json_add_hex(registers, armsnap_reg_str(r), d->regs[r]);
 	}
 	json_object_object_add(o, "registers", registers);
 	if (i->json)
@@ -338,7 +338,7 @@ static void put_device(struct info_writer *i, const struct snapshot_device *d)
 		json_object_put(o);
 }
 
-static void put_snapshot_buffer(struct info_writer *i, const struct snapshot_buffer *b)
+static void put_snapshot_buffer(struct info_writer *i, const struct armsnap_buffer *b)
 {
 	const char *format = b->formatted ? "formatted" : "raw";
 	json_object *o;
@@ -354,7 +354,7 @@ static void put_snapshot_buffer(struct info_writer *i, const struct snapshot_buf
 	put_json(i, o);
 }
 
-static void put_link(struct info_writer *i, const struct snapshot_link *l)
+static void put_link(struct info_writer *i, const struct armsnap_link *l)
 {
 	json_object *o;
 
@@ -368,7 +368,7 @@ static void put_link(struct info_writer *i, const struct snapshot_link *l)
 	put_json(i, o);
 }
 
-static void put_dump(struct info_writer *i, const struct snapshot_dump *d)
+static void put_dump(struct info_writer *i, const struct armsnap_dump *d)
 {
 	json_object *o;
 
@@ -388,7 +388,7 @@ static void put_dump(struct info_writer *i, const struct snapshot_dump *d)
 	put_json(i, o);
 }
 
-int info_write_snapshot(const struct snapshot *s, bool json, int fd)
+int info_write_snapshot(const struct armsnap *s, bool json, int fd)
 {
 	struct info_writer i = { .json = json, .fd = fd };
 

@@ -2,10 +2,10 @@
 #ifndef CSIGHT_DECODE_INFO_H
 #define CSIGHT_DECODE_INFO_H
 
-#include "lib/coresight/snapshot.h"
+#include "lib/coresight/armsnap.h"
 #include "lib/perfdata/read.h"
 
 int info_write(const struct pd_contents *contents, bool json, int fd);
-int info_write_snapshot(const struct snapshot *snapshot, bool json, int fd);
+int info_write_snapshot(const struct armsnap *snapshot, bool json, int fd);
 
 #endif

@@ -11,14 +11,14 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/base/ini.h"
-#include "lib/coresight/snapshot.h"
+#include "lib/coresight/armsnap.h"
 
 enum { TRACE_ID_MASK = 0x7f };
 
 struct snapshot_input {
 	struct input input;
 	struct pd_contents nothing; /* maps, names and the like */
-	struct snapshot *snapshot;
+	struct armsnap *snapshot;
 	struct pd_piece piece; /* the whole buffer */
 	int fd;
 };
@@ -63,12 +63,12 @@ static bool begins(const char *text, const char *with)
 }
 
 /* False: no protocol that is known. Types go on with a version: "PTM1.1". */
-static bool configure(const struct snapshot_device *d, struct engine_config *c)
+static bool configure(const struct armsnap_device *d, struct engine_config *c)
 {
 	static const struct {
 		const char *type;
 		enum engine_protocol protocol;
-		enum snapshot_reg id;
+		enum armsnap_reg id;
 		uint8_t id_shift;
 	} types[] = {
 		{ "ETM3", PROTOCOL_ETMV3, REG_ETMTRACEIDR, 0 }, { "ETMv3", PROTOCOL_ETMV3, REG_ETMTRACEIDR, 0 },
@@ -100,7 +100,7 @@ static bool configure(const struct snapshot_device *d, struct engine_config *c)
 	return false;
 }
 
-static bool has_memory(const struct snapshot *s, uint32_t core)
+static bool has_memory(const struct armsnap *s, uint32_t core)
 {
 	for (size_t i = 0; i < s->n_dumps; i++)
 		if (s->dumps[i].device == core)
@@ -111,17 +111,17 @@ static bool has_memory(const struct snapshot *s, uint32_t core)
 /* Whose memory a source's trace runs through; UINT32_MAX: anybody's, where its own core has none. */
 static uint32_t core_of(const struct snapshot_input *d, const char *source)
 {
-	const struct snapshot *s = d->snapshot;
+	const struct armsnap *s = d->snapshot;
 	uint32_t core;
 
 	for (size_t i = 0; i < s->n_cores; i++)
-		if (strcmp(s->cores[i].to, source) == 0 && snapshot_device(s, s->cores[i].from, &core) == 0 &&
+		if (strcmp(s->cores[i].to, source) == 0 && armsnap_device(s, s->cores[i].from, &core) == 0 &&
 		    has_memory(s, core))
 			return core;
 	return UINT32_MAX;
 }
 
-static void add_stream(struct snapshot_input *d, struct buf *list, const struct snapshot_device *device,
+static void add_stream(struct snapshot_input *d, struct buf *list, const struct armsnap_device *device,
 		       const char *buffer, bool formatted)
 {
 	struct stream s = {
@@ -178,14 +178,14 @@ static int open_buffer(struct snapshot_input *d, const char *name)
 
 static int find_streams(struct snapshot_input *d)
 {
-	const struct snapshot *s = d->snapshot;
+	const struct armsnap *s = d->snapshot;
 	struct decode_job *job = d->input.job;
-	const struct snapshot_buffer *b;
+	const struct armsnap_buffer *b;
 	struct buf list = { 0 };
 	uint32_t n, device;
 	int rc;
 
-	if (snapshot_buffer(s, job->buffer, &n) < 0)
+	if (armsnap_buffer(s, job->buffer, &n) < 0)
 		return reason_set(&job->reason, -ENOENT,
 				  job->buffer ? "there is no buffer %s" : "there is no trace buffer in it",
 				  job->buffer);
@@ -198,7 +198,7 @@ static int find_streams(struct snapshot_input *d)
 	for (size_t i = 0; i < s->n_sources; i++) {
 		if (strcmp(s->sources[i].to, b->name) != 0 && strcmp(s->sources[i].to, b->key) != 0)
 			continue;
-		if (snapshot_device(s, s->sources[i].from, &device) < 0)
+		if (armsnap_device(s, s->sources[i].from, &device) < 0)
 			input_warn(&d->input, "%s is not described, and not decoded", s->sources[i].from);
 		else
 			add_stream(d, &list, &s->devices[device], b->name, b->formatted);
@@ -215,7 +215,7 @@ static uint32_t place_of(uint32_t core, unsigned space)
 	return core * SPACES + space;
 }
 
-static int map_dump(struct snapshot_input *d, const struct snapshot_dump *dump, uint64_t time)
+static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, uint64_t time)
 {
 	struct input *in = &d->input;
 	uint64_t length = dump->length;
@@ -246,7 +246,7 @@ static int map_dump(struct snapshot_input *d, const struct snapshot_dump *dump, 
 
 static int map_dumps(struct snapshot_input *d)
 {
-	const struct snapshot *s = d->snapshot;
+	const struct armsnap *s = d->snapshot;
 	int rc = image_set_new(&d->input.images);
 
 	for (size_t i = 0; i < s->n_dumps; i++)
@@ -295,7 +295,7 @@ static void dumped_close(struct input *in)
 {
 	struct snapshot_input *d = (struct snapshot_input *)in;
 
-	snapshot_free(d->snapshot);
+	armsnap_free(d->snapshot);
 	if (d->fd != in->job->input)
 		closep(&d->fd);
 }
@@ -319,7 +319,7 @@ static struct snapshot_input *dumped_new(struct decode_job *job, json_object *wa
 	return d;
 }
 
-static int tell_problem(struct decode_job *job, int rc, const struct snapshot_problem *p)
+static int tell_problem(struct decode_job *job, int rc, const struct armsnap_problem *p)
 {
 	if (rc != -EBADMSG || job->reason.text[0])
 		return rc;
@@ -341,14 +341,14 @@ static int finish(struct snapshot_input *d, int rc, struct input **ret)
 
 int input_snapshot_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
-	const struct snapshot_files files = { read_text, job };
+	const struct armsnap_files files = { read_text, job };
 	struct snapshot_input *d = dumped_new(job, warnings);
-	struct snapshot_problem problem;
+	struct armsnap_problem problem;
 	int rc;
 
 	if (!d)
 		return -ENOMEM;
-	rc = snapshot_read(&files, &d->snapshot, &problem);
+	rc = armsnap_read(&files, &d->snapshot, &problem);
 	if (rc < 0)
 		rc = tell_problem(job, rc, &problem);
 	else if (!job->info)
@@ -358,17 +358,17 @@ int input_snapshot_open(struct decode_job *job, json_object *warnings, struct in
 
 int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
-	const struct snapshot_files files = { read_text, job };
+	const struct armsnap_files files = { read_text, job };
 	struct snapshot_input *d = dumped_new(job, warnings);
-	const struct snapshot_device *device;
-	struct snapshot_problem problem;
+	const struct armsnap_device *device;
+	struct armsnap_problem problem;
 	struct buf list = { 0 };
 	int rc;
 
 	if (!d)
 		return -ENOMEM;
 	d->fd = job->input;
-	rc = job->regs ? snapshot_read_device(&files, job->regs, &d->snapshot, &problem)
+	rc = job->regs ? armsnap_read_device(&files, job->regs, &d->snapshot, &problem)
 		       : reason_set(&job->reason, -EINVAL, "bare bytes need a file of registers");
 	if (rc < 0)
 		return finish(d, tell_problem(job, rc, &problem), ret);

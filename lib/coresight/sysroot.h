@@ -24,7 +24,7 @@ static inline bool sysroot_has(int root, const char *path)
 	return sysroot_resolve(root, path, at) == 0;
 }
 
-/* A regular file for reading, however large; the caller closes. -EINVAL: it is none. */
+/* A regular file for armsnap_reading, however large; the caller closes. -EINVAL: it is none. */
 int sysroot_file(int root, const char *path, int *ret_fd);
 
 /* A whole file of less than size bytes, with a NUL behind it; a newline at its end is left out. -EFBIG; -EBADMSG: NULs.

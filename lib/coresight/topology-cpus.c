@@ -290,13 +290,13 @@ static unsigned rank(enum topology_kind kind)
 	return kind == TOPOLOGY_TRBE ? 0 : kind == TOPOLOGY_ETR || kind == TOPOLOGY_SMB ? 1 : 2;
 }
 
-struct walk {
+struct cpu_walk {
 	uint32_t *queue;
 	uint32_t *distance; /* by device; 0: not met */
 };
 
 /* The distance of each device from this one, plus one; a broken tree may lead in circles. */
-static void walk_from(const struct topology *t, struct walk *w, uint32_t from)
+static void walk_from(const struct topology *t, struct cpu_walk *w, uint32_t from)
 {
 	size_t head = 0, tail = 0;
 
@@ -315,7 +315,7 @@ static void walk_from(const struct topology *t, struct walk *w, uint32_t from)
 	}
 }
 
-static bool reaches(const struct topology *t, const struct walk *w, const struct topology_cpu *cpu, size_t sink)
+static bool reaches(const struct topology *t, const struct cpu_walk *w, const struct topology_cpu *cpu, size_t sink)
 {
 	const struct topology_device *d = &t->devices[t->sinks[sink].device];
 
@@ -324,7 +324,7 @@ static bool reaches(const struct topology *t, const struct walk *w, const struct
 	return !t->connections || w->distance[t->sinks[sink].device];
 }
 
-static int reach_of(const struct topology *t, struct walk *w, struct topology_cpu *cpu)
+static int reach_of(const struct topology *t, struct cpu_walk *w, struct topology_cpu *cpu)
 {
 	if (cpu->source < 0 || !t->n_sinks)
 		return 0;
@@ -356,7 +356,7 @@ int topology_reach(struct topology_reading *r)
 {
 	_cleanup_free_ uint32_t *queue = calloc(r->t->n_devices + 1, sizeof(*queue));
 	_cleanup_free_ uint32_t *distance = calloc(r->t->n_devices + 1, sizeof(*distance));
-	struct walk w = { queue, distance };
+	struct cpu_walk w = { queue, distance };
 	int rc = queue && distance ? 0 : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < r->t->n_cpus; i++)

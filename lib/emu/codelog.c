@@ -91,10 +91,10 @@ static void forget(struct codelog *c, uint64_t start, uint64_t end)
 		}
 }
 
-static void placed(void *data, const struct region *part, bool replaced, bool instead_of_file)
+static void placed(void *data, const struct maps_region *part, bool replaced, bool instead_of_file)
 {
 	struct codelog *c = data;
-	const struct file *f = part->file;
+	const struct mapped_file *f = part->file;
 	const char *path = f ? f->path : "//anon";
 	struct emu_record_map *r;
 
@@ -136,7 +136,8 @@ static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 }
 
 /* Whether the log would give back just these bytes, which lie within a page. */
-static bool gives_back(struct codelog *c, const struct region *at, uint64_t addr, const uint8_t *bytes, uint32_t len)
+static bool gives_back(struct codelog *c, const struct maps_region *at, uint64_t addr, const uint8_t *bytes,
+		       uint32_t len)
 {
 	uint32_t in_file[WORDS], word, have;
 	bool file = at && at->file && addr + len <= at->end &&
@@ -172,7 +173,7 @@ static void hold_word(struct codelog *c, uint64_t addr, uint32_t word)
 
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base)
 {
-	const struct region *at = maps_find(c->shared, addr, base, placed, c);
+	const struct maps_region *at = maps_find(c->shared, addr, base, placed, c);
 	struct emu_record_code *r;
 	uint32_t word;
 

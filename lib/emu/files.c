@@ -10,7 +10,7 @@
 
 enum { PAGE = 4096, FD_LEAST = 600 };
 
-static struct file *files;
+static struct mapped_file *files;
 static uint32_t n_files;
 
 /* Where a file system shows another number in maps than in stat (overlays do), the content decides. */
@@ -46,9 +46,9 @@ static int open_mapped(const struct files_mapping *m)
 	return high;
 }
 
-struct file *files_find(struct shared *s, const struct files_mapping *m)
+struct mapped_file *files_find(struct shared *s, const struct files_mapping *m)
 {
-	struct file *f;
+	struct mapped_file *f;
 
 	for (f = files; f; f = f->next)
 		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor &&
@@ -73,14 +73,14 @@ struct file *files_find(struct shared *s, const struct files_mapping *m)
 	return f;
 }
 
-bool files_read(const struct file *f, void *ret, size_t size, uint64_t offset)
+bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset)
 {
 	return f->fd >= 0 && pread(f->fd, ret, size, (off_t)offset) == (ssize_t)size;
 }
 
 void files_send(struct shared *s)
 {
-	for (struct file *f = files; f; f = f->next)
+	for (struct mapped_file *f = files; f; f = f->next)
 		if (f->id)
 			shared_send_file(s, f->id, f->fd);
 }

@@ -11,8 +11,8 @@
 
 #include "lib/emu/shared.h"
 
-struct file {
-	struct file *next;
+struct mapped_file {
+	struct mapped_file *next;
 	char *path;
 	uint32_t id; /* as it was sent; 0: it could not be opened */
 	int fd;
@@ -29,10 +29,10 @@ struct files_mapping {
 };
 
 /* A file that is new is opened and handed over. NULL: no memory. */
-struct file *files_find(struct shared *s, const struct files_mapping *m);
+struct mapped_file *files_find(struct shared *s, const struct files_mapping *m);
 
 /* All of it, or false. */
-bool files_read(const struct file *f, void *ret, size_t size, uint64_t offset);
+bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset);
 
 /* Hands all of them to a daemon that has none yet. */
 void files_send(struct shared *s);

@@ -1,15 +1,15 @@
 # What the daemon needs to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
-lib_emu_libemuring_la_SOURCES = lib/emu/atoms.c lib/emu/buildid.c lib/emu/buildid.h lib/emu/encode.c lib/emu/encode.h lib/emu/ring.h
+lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/buildid.c lib/emu/buildid.h lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h
 
 # The plugin brings its own copies: QEMU loads it into a process that has none of our libraries.
 pkglib_LTLIBRARIES += csight-etm.la
 csight_etm_la_SOURCES = \
 	lib/code/a64.h \
-	lib/emu/atoms.c \
+	lib/emu/etm-atoms.c \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
-	lib/emu/encode.c lib/emu/encode.h \
+	lib/emu/etm-encode.c lib/emu/etm-encode.h \
 	lib/emu/files.c lib/emu/files.h \
 	lib/emu/guest.c lib/emu/guest.h \
 	lib/emu/maps.c lib/emu/maps.h \

@@ -5,13 +5,13 @@
 #include "lib/base/util.h"
 #include "lib/emu/maps.h"
 
-static struct region *regions;
+static struct maps_region *regions;
 static size_t n_regions, room;
 
-static void add_region(const struct region *r)
+static void add_region(const struct maps_region *r)
 {
 	if (n_regions == room) {
-		struct region *more = reallocarray(regions, 2 * room + 64, sizeof(*more));
+		struct maps_region *more = reallocarray(regions, 2 * room + 64, sizeof(*more));
 
 		/* Without memory it is looked up again the next time. */
 		if (!more)
@@ -22,7 +22,7 @@ static void add_region(const struct region *r)
 	regions[n_regions++] = *r;
 }
 
-static struct region *region_at(uint64_t addr)
+static struct maps_region *region_at(uint64_t addr)
 {
 	for (size_t i = 0; i < n_regions; i++)
 		if (addr >= regions[i].start && addr < regions[i].end)
@@ -31,7 +31,7 @@ static struct region *region_at(uint64_t addr)
 }
 
 /* One continues the other: the same file at the same distance, or memory of no file. */
-static bool same_source(const struct region *a, const struct region *b)
+static bool same_source(const struct maps_region *a, const struct maps_region *b)
 {
 	return a->file == b->file && (!a->file || a->offset - a->start == b->offset - b->start);
 }
@@ -39,7 +39,7 @@ static bool same_source(const struct region *a, const struct region *b)
 /* Makes the part of regions[i] within [start, end) a region of its own, still at i. */
 static void split(size_t i, uint64_t start, uint64_t end)
 {
-	struct region old = regions[i], part = old;
+	struct maps_region old = regions[i], part = old;
 
 	if (old.start < start) {
 		part.end = start;
@@ -70,7 +70,7 @@ static void cut(uint64_t start, uint64_t end, bool *replaced, bool *was_file)
 }
 
 /* What was looked up confirms what is known, as far as it reaches. */
-static void confirm(const struct region *fresh)
+static void confirm(const struct maps_region *fresh)
 {
 	for (size_t i = 0; i < n_regions; i++)
 		if (regions[i].stale && same_source(&regions[i], fresh) && regions[i].start < fresh->end &&
@@ -82,11 +82,11 @@ static void confirm(const struct region *fresh)
 
 /* Where what is known of fresh's source and holds addr ends; else 0, and where the next such begins goes to *ret_next.
  */
-static uint64_t known_until(const struct region *fresh, uint64_t addr, uint64_t *ret_next)
+static uint64_t known_until(const struct maps_region *fresh, uint64_t addr, uint64_t *ret_next)
 {
 	*ret_next = fresh->end;
 	for (size_t i = 0; i < n_regions; i++) {
-		const struct region *r = &regions[i];
+		const struct maps_region *r = &regions[i];
 
 		if (!same_source(r, fresh) || r->end <= addr)
 			continue;
@@ -101,12 +101,12 @@ static uint64_t known_until(const struct region *fresh, uint64_t addr, uint64_t 
  * Only what is not known yet is new: a mapping that grew, shrank or was split holds code that was logged, and is not
  * replaced by itself.
  */
-static void take_in(const struct region *fresh, maps_placed_fn fn, void *data)
+static void take_in(const struct maps_region *fresh, maps_placed_fn fn, void *data)
 {
 	confirm(fresh);
 	for (uint64_t at = fresh->start, next; at < fresh->end; at = next) {
 		uint64_t until = known_until(fresh, at, &next);
-		struct region part = { .start = at, .file = fresh->file };
+		struct maps_region part = { .start = at, .file = fresh->file };
 		bool replaced = false, was_file = false;
 
 		if (until) {
@@ -122,7 +122,7 @@ static void take_in(const struct region *fresh, maps_placed_fn fn, void *data)
 }
 
 /* The line of /proc/self/maps that holds addr. */
-static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct region *ret)
+static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct maps_region *ret)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
 	char line[EMU_PATH_SIZE + 128];
@@ -137,7 +137,7 @@ static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct regio
 			continue;
 		line[strcspn(line, "\n")] = 0;
 		m.path = line + path;
-		*ret = (struct region){ .start = m.start - base, .end = m.end - base };
+		*ret = (struct maps_region){ .start = m.start - base, .end = m.end - base };
 		if (path && m.inode && m.path[0] == '/') {
 			ret->file = files_find(s, &m);
 			ret->offset = m.offset;
@@ -147,9 +147,9 @@ static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct regio
 	return false;
 }
 
-const struct region *maps_find(struct shared *s, uint64_t addr, uint64_t base, maps_placed_fn fn, void *data)
+const struct maps_region *maps_find(struct shared *s, uint64_t addr, uint64_t base, maps_placed_fn fn, void *data)
 {
-	struct region *r = region_at(addr), fresh;
+	struct maps_region *r = region_at(addr), fresh;
 
 	if (r && !r->stale)
 		return r;

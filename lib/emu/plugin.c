@@ -18,7 +18,7 @@
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
 #include "lib/emu/codelog.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/emu/guest.h"
 #include "lib/emu/maps.h"
 #include "lib/emu/shared.h"
@@ -42,19 +42,19 @@ enum {
 	NR_MPROTECT = 226
 };
 
-struct block {
+struct traced_block {
 	uint64_t start, end, target;
 	uint32_t count;
 	uint8_t kind;
 	bool link;
 };
 
-struct thread {
+struct traced_thread {
 	struct etm etm;
-	struct emu_slot *slot;    /* NULL: no slot was free; it runs untraced */
-	const struct block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
-	bool stopped;             /* obeys a freeze, or has no slot */
-	bool resumes;             /* the next block is where the kernel returned to */
+	struct emu_slot *slot;           /* NULL: no slot was free; it runs untraced */
+	const struct traced_block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
+	bool stopped;                    /* obeys a freeze, or has no slot */
+	bool resumes;                    /* the next block is where the kernel returned to */
 	uint32_t seen, epoch;
 	uint32_t period; /* blocks until the next timestamp */
 	uint32_t tail;   /* instructions since the last packet that a decoder can walk to */
@@ -76,7 +76,7 @@ static bool truth, stacks;
 
 static struct shared shared;
 static struct codelog *codelog;
-static struct thread *threads[VCPUS];
+static struct traced_thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
 static __thread uint64_t self_call[3]; /* the first arguments of the system call that this thread is in */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
@@ -92,7 +92,7 @@ static inline uint32_t control(void)
 }
 
 /* What the daemon may read at any time. */
-static inline void publish(struct thread *t, unsigned vcpu)
+static inline void publish(struct traced_thread *t, unsigned vcpu)
 {
 	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
 	atomic_store_explicit(&t->slot->pending, etm_pending(&t->etm), memory_order_release);
@@ -100,7 +100,7 @@ static inline void publish(struct thread *t, unsigned vcpu)
 		atomic_store_explicit(&t->slot->truth, truth_count(vcpu) - t->tail, memory_order_release);
 }
 
-static void publish_all(struct thread *t, unsigned vcpu)
+static void publish_all(struct traced_thread *t, unsigned vcpu)
 {
 	etm_flush(&t->etm);
 	publish(t, vcpu);
@@ -108,7 +108,7 @@ static void publish_all(struct thread *t, unsigned vcpu)
 }
 
 /* Needs the lock. Where it finds no slot the thread tries again after the next thaw. */
-static void take_slot(struct thread *t)
+static void take_slot(struct traced_thread *t)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = control();
 	char name[EMU_NAME_SIZE];
@@ -132,9 +132,9 @@ static void take_slot(struct thread *t)
 	atomic_store(&t->slot->seen, word);
 }
 
-static struct thread *thread_begin(unsigned vcpu)
+static struct traced_thread *thread_begin(unsigned vcpu)
 {
-	struct thread *t = calloc(1, sizeof(*t));
+	struct traced_thread *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		abort();
@@ -148,7 +148,7 @@ static struct thread *thread_begin(unsigned vcpu)
 }
 
 /* The daemon froze or thawed the rings. */
-static void obey(struct thread *t, unsigned vcpu, uint32_t word)
+static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 {
 	if (!t->slot) {
 		t->seen = word;
@@ -180,7 +180,7 @@ static void obey(struct thread *t, unsigned vcpu, uint32_t word)
 }
 
 /* A stretch of trace begins at address. */
-static void begin(struct thread *t, uint64_t address)
+static void begin(struct traced_thread *t, uint64_t address)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
@@ -204,7 +204,8 @@ static void begin(struct thread *t, uint64_t address)
  * It is inlined where blocks follow each other, and therefore without a jump that the processor would have to guess but
  * those that the program has itself.
  */
-static inline __attribute__((always_inline)) bool retire(struct thread *t, const struct block *b, uint64_t next)
+static inline __attribute__((always_inline)) bool retire(struct traced_thread *t, const struct traced_block *b,
+							 uint64_t next)
 {
 	if (b->kind <= A64_CONDITIONAL && b->kind != A64_PLAIN) {
 		bool taken = next == b->target;
@@ -248,7 +249,7 @@ static enum etm_exception exception_of(const struct delivery *d, bool fetched)
 }
 
 /* An exception is where a decoder can walk to. */
-static void end_in_exception(struct thread *t, enum etm_exception type, uint64_t to)
+static void end_in_exception(struct traced_thread *t, enum etm_exception type, uint64_t to)
 {
 	etm_exception(&t->etm, type, to, false);
 	t->tail = 0;
@@ -257,9 +258,9 @@ static void end_in_exception(struct thread *t, enum etm_exception type, uint64_t
 }
 
 /* Control came to pc in a way that the last block does not explain: by a signal, or we do not know how. */
-static void interrupted(struct thread *t, uint64_t pc)
+static void interrupted(struct traced_thread *t, uint64_t pc)
 {
-	const struct block *b = t->last;
+	const struct traced_block *b = t->last;
 	struct delivery d;
 	bool inside;
 
@@ -275,7 +276,7 @@ static void interrupted(struct thread *t, uint64_t pc)
 	t->resumes = true;
 }
 
-static void between_blocks(struct thread *t, uint64_t next)
+static void between_blocks(struct traced_thread *t, uint64_t next)
 {
 	uint32_t epoch = codelog_epoch();
 
@@ -293,9 +294,9 @@ static void between_blocks(struct thread *t, uint64_t next)
 
 /* All that is rare: a new thread, a freeze or a thaw, the first block of a stretch, a jump that b's last does not
  * explain. */
-static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct block *b)
+static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct traced_block *b)
 {
-	struct thread *t = threads[vcpu];
+	struct traced_thread *t = threads[vcpu];
 	uint32_t word = control();
 
 	if (!t)
@@ -323,8 +324,8 @@ static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct b
 
 static void on_block(unsigned vcpu, void *userdata)
 {
-	const struct block *b = userdata, *last;
-	struct thread *t = threads[vcpu];
+	const struct traced_block *b = userdata, *last;
+	struct traced_thread *t = threads[vcpu];
 
 	if (__builtin_expect(!t || !t->last || control() != t->seen || codelog_epoch() != t->epoch, 0)) {
 		block_begins(vcpu, b);
@@ -368,7 +369,7 @@ static void handler_set(uint64_t action)
 	pthread_mutex_unlock(&lock);
 }
 
-static void name_set(struct thread *t, uint64_t address)
+static void name_set(struct traced_thread *t, uint64_t address)
 {
 	char name[EMU_NAME_SIZE] = { 0 };
 
@@ -386,7 +387,7 @@ static void name_set(struct thread *t, uint64_t address)
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
 		       uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-	struct thread *t = threads[vcpu];
+	struct traced_thread *t = threads[vcpu];
 
 	self_call[0] = a1;
 	self_call[1] = a2;
@@ -415,7 +416,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
 {
-	struct thread *t = threads[vcpu];
+	struct traced_thread *t = threads[vcpu];
 
 	/* What it points to is there once the system call has taken it. */
 	if (number == NR_SIGACTION && result == 0 && self_call[1])
@@ -432,7 +433,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 
 static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 {
-	struct thread *t = threads[vcpu];
+	struct traced_thread *t = threads[vcpu];
 
 	if (!t)
 		return;
@@ -448,9 +449,9 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 }
 
 /* Blocks live as long as QEMU may run them, which it does not tell: for ever. */
-static struct block *new_block(void)
+static struct traced_block *new_block(void)
 {
-	static struct block *arena;
+	static struct traced_block *arena;
 	static size_t left;
 
 	if (left == 0) {
@@ -481,7 +482,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(tb, 0);
 	uint8_t bytes[4 * 1024];
-	struct block *b;
+	struct traced_block *b;
 	uint32_t op;
 
 	n = MIN(n, sizeof(bytes) / 4);
@@ -496,7 +497,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 	base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_tb_vaddr(tb);
 	b = new_block();
-	*b = (struct block){ .start = qemu_plugin_tb_vaddr(tb), .count = (uint32_t)n };
+	*b = (struct traced_block){ .start = qemu_plugin_tb_vaddr(tb), .count = (uint32_t)n };
 	b->end = b->start + 4 * n;
 	for (size_t i = 0; i < n; i++)
 		memcpy(bytes + 4 * i, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
@@ -523,7 +524,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-	struct thread *t = threads[self_vcpu];
+	struct traced_thread *t = threads[self_vcpu];
 	struct shared parent = shared;
 	static struct emu_header unregistered;
 
@@ -544,14 +545,14 @@ static void after_fork_in_child(void)
 		control_word = &unregistered.control;
 		shared.socket = -1;
 		if (t)
-			*t = (struct thread){ .stopped = true, .seen = 1 };
+			*t = (struct traced_thread){ .stopped = true, .seen = 1 };
 		return;
 	}
 	control_word = &shared.header->control;
 	codelog_moved(codelog, &parent);
 	munmap(parent.header, parent.header->total_size);
 	if (t) {
-		*t = (struct thread){ .stopped = true, .resumes = true };
+		*t = (struct traced_thread){ .stopped = true, .resumes = true };
 		take_slot(t);
 		if (t->slot)
 			atomic_store(&t->slot->state, EMU_IDLE);

@@ -34,7 +34,7 @@ enum {
 	EMU_CMDLINE_SIZE = 4096,
 	EMU_PATH_SIZE = 4096,
 	EMU_BUILD_ID_MAX = 20,
-	EMU_PENDING_MAX = 64, /* bytes that emu_finish() may add to a stream */
+	EMU_PENDING_MAX = 64, /* bytes that etm_finish() may add to a stream */
 };
 
 /* The registers a decoder needs, as perf.data's metadata wants them. */
@@ -55,7 +55,7 @@ struct emu_slot {
 	_Atomic uint64_t stopped_ns, resumed_ns; /* when the last freeze was obeyed, when the last thaw was */
 	_Atomic uint64_t instructions;           /* retired and traced */
 	_Atomic uint64_t truth; /* instructions that the truth log held when the stream was last flushed; 0: no log */
-	/* What the encoder holds back, so that emu_finish() can end the stream of a thread that died in mid-flight. */
+	/* What the encoder holds back, so that etm_finish() can end the stream of a thread that died in mid-flight. */
 	_Atomic uint64_t pending;
 	uint8_t reserved[24];
 };
@@ -130,6 +130,6 @@ struct emu_message {
  * Packets that complete a stream whose writer is gone, from a copy of its slot; returns how many bytes went to ret,
  * at most EMU_PENDING_MAX. Any values are safe.
  */
-unsigned emu_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
+unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "lib/base/io.h"
 #include "lib/base/util.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/emu/shared.h"
 
 /* The traced program must not meet our descriptors where it expects its own. */

@@ -10,14 +10,14 @@
 
 enum { NR_RT_SIGRETURN = 139, NESTED = 64, HANDLER_MOST = 1 << 16 };
 
-struct span {
+struct stacks_block {
 	uint64_t start, end;
 	uint8_t how; /* enum stack_how, of what comes behind it */
 };
 
 static uint64_t memory_base;
-static __thread const struct span *last; /* the block that ran before this one */
-static __thread uint64_t last_count;     /* when it began */
+static __thread const struct stacks_block *last; /* the block that ran before this one */
+static __thread uint64_t last_count;             /* when it began */
 static __thread uint64_t records;
 static __thread bool sigreturn;
 static __thread uint64_t handling;          /* the frame of the signal whose handler runs; 0: none */
@@ -95,7 +95,7 @@ static bool signals(unsigned vcpu, uint64_t pc)
 
 static void block_begins(unsigned vcpu, void *userdata)
 {
-	const struct span *s = userdata;
+	const struct stacks_block *s = userdata;
 	enum stack_how how;
 	uint64_t sp;
 
@@ -122,7 +122,7 @@ static void block_begins(unsigned vcpu, void *userdata)
 void stacks_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
-	struct span *s = malloc(sizeof(*s));
+	struct stacks_block *s = malloc(sizeof(*s));
 	uint64_t target;
 	uint32_t op;
 	bool link;

@@ -14,11 +14,11 @@
 /* The log grows in pieces, mapped shared, so that what was written is in the file whatever ends the process. */
 enum { VCPUS = 16384, HANDLERS = 256, PIECE = 3 << 20 /* a multiple of pages, and of each kind of record */ };
 
-struct record {
+struct truth_run {
 	uint64_t start, count;
 };
 
-struct pieces {
+struct truth_file {
 	uint8_t *piece;
 	size_t used; /* of it */
 	off_t size;
@@ -26,8 +26,8 @@ struct pieces {
 };
 
 struct log {
-	struct pieces runs, stacks; /* stacks: where they are asked for */
-	struct record *run;         /* the last one; it grows */
+	struct truth_file runs, stacks; /* stacks: where they are asked for */
+	struct truth_run *run;          /* the last one; it grows */
 	uint64_t next, count;
 	uint64_t last;
 	int gaps;
@@ -54,7 +54,7 @@ static void fail(const char *what)
 	_exit(70);
 }
 
-static void next_piece(struct pieces *p)
+static void next_piece(struct truth_file *p)
 {
 	if (p->piece)
 		munmap(p->piece, PIECE);
@@ -67,7 +67,7 @@ static void next_piece(struct pieces *p)
 	p->used = 0;
 }
 
-static void *next_record(struct pieces *p, size_t size)
+static void *next_record(struct truth_file *p, size_t size)
 {
 	void *ret;
 
@@ -78,7 +78,7 @@ static void *next_record(struct pieces *p, size_t size)
 	return ret;
 }
 
-static void pieces_end(struct pieces *p)
+static void truth_file_end(struct truth_file *p)
 {
 	if (p->fd < 0)
 		return;
@@ -197,7 +197,7 @@ static void step(unsigned vcpu, void *userdata)
 		return;
 	if (pc != l->next || truth_raw) {
 		l->run = next_record(&l->runs, sizeof(*l->run));
-		*l->run = (struct record){ pc, 0 };
+		*l->run = (struct truth_run){ pc, 0 };
 	}
 	l->run->count++;
 	l->count++;
@@ -257,7 +257,7 @@ const char *truth_path(unsigned vcpu)
 void truth_gap(unsigned vcpu, uint64_t from)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
-	struct record gap = { from, l ? l->count : 0 };
+	struct truth_run gap = { from, l ? l->count : 0 };
 
 	if (!l)
 		return;
@@ -274,8 +274,8 @@ void truth_thread_ended(unsigned vcpu)
 	if (!l)
 		return;
 	logs[vcpu] = NULL;
-	pieces_end(&l->runs);
-	pieces_end(&l->stacks);
+	truth_file_end(&l->runs);
+	truth_file_end(&l->stacks);
 	if (l->gaps >= 0)
 		close(l->gaps);
 	free(l);

@@ -27,12 +27,6 @@ struct pd_comm {
 	const char *name;
 };
 
-struct pd_task {
-	uint32_t pid, ppid, tid, ptid;
-	bool exit; /* else a fork */
-	uint64_t time;
-};
-
 /* Which trace ID a CPU's source was given. */
 struct pd_hw_id {
 	uint64_t value; /* as it was recorded; the low byte is the ID */

@@ -261,27 +261,16 @@ void pd_write_comm(struct pd_writer *w, uint32_t pid, uint32_t tid, const char *
 	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ pid, tid, UINT32_MAX, time });
 }
 
-static void put_task(struct pd_writer *w, uint32_t type, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid,
-		     uint64_t time)
+void pd_write_task(struct pd_writer *w, const struct pd_task *t)
 {
-	size_t start = begin_record(w, type, 0);
+	size_t start = begin_record(w, t->exit ? PD_REC_EXIT : PD_REC_FORK, 0);
 
-	buf_u32(&w->out, pid);
-	buf_u32(&w->out, ppid);
-	buf_u32(&w->out, tid);
-	buf_u32(&w->out, ptid);
-	buf_u64(&w->out, time);
-	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ pid, tid, UINT32_MAX, time });
-}
-
-void pd_write_fork(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time)
-{
-	put_task(w, PD_REC_FORK, pid, ppid, tid, ptid, time);
-}
-
-void pd_write_exit(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time)
-{
-	put_task(w, PD_REC_EXIT, pid, ppid, tid, ptid, time);
+	buf_u32(&w->out, t->pid);
+	buf_u32(&w->out, t->ppid);
+	buf_u32(&w->out, t->tid);
+	buf_u32(&w->out, t->ptid);
+	buf_u64(&w->out, t->time);
+	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ t->pid, t->tid, UINT32_MAX, t->time });
 }
 
 /* For the section that perf's tools list build-ids from. A file that is mapped again follows itself, mostly. */

@@ -53,6 +53,12 @@ struct pd_origin {
 	uint64_t time;
 };
 
+struct pd_task {
+	uint32_t pid, ppid, tid, ptid;
+	bool exit; /* else a fork */
+	uint64_t time;
+};
+
 struct pd_session {
 	const char *hostname, *release, *arch, *cmdline; /* NULL: left out */
 	uint32_t pmu_type;                               /* type of the cs_etm PMU; 8 where there is none */
@@ -94,8 +100,7 @@ struct pd_writer;
 
 int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret);
 void pd_write_comm(struct pd_writer *w, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time);
-void pd_write_fork(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time);
-void pd_write_exit(struct pd_writer *w, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid, uint64_t time);
+void pd_write_task(struct pd_writer *w, const struct pd_task *t);
 void pd_write_map(struct pd_writer *w, const struct pd_map *map);
 void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time);
 

@@ -31,7 +31,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/util.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/perfdata/format.h"
 #include "lib/perfdata/write.h"
 

@@ -1,5 +1,5 @@
 /*
- * lib/emu/encode: each packet's bytes, as IHI0064 ("Instruction trace packets") draws them; atoms in the fewest
+ * lib/emu/etm-encode: each packet's bytes, as IHI0064 ("Instruction trace packets") draws them; atoms in the fewest
  * packets; random walks through made-up code, which OpenCSD must follow to the instruction.
  */
 #include "config.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "lib/base/util.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/etm/engine.h"
 #include "tests/unit.h"
 
@@ -592,16 +592,16 @@ static void test_finish(void)
 
 	begin(false, 1);
 	etm_sync(&e, 1, 0x1000, true);
-	CHECK_EQ(emu_finish(e.head, etm_pending(&e), end), 0);
+	CHECK_EQ(etm_finish(e.head, etm_pending(&e), end), 0);
 	etm_atom(&e, true);
 	etm_atom(&e, false);
 	pending = etm_pending(&e);
-	CHECK_EQ(emu_finish(e.head, pending, end), 1);
+	CHECK_EQ(etm_finish(e.head, pending, end), 1);
 	CHECK_EQ(end[0], 0xd9);
 	etm_flush(&e);
-	CHECK_EQ(emu_finish(e.head, pending, end), 0);
-	CHECK_EQ(emu_finish(0, UINT64_MAX, end), 0);
-	CHECK_EQ(emu_finish(UINT64_MAX, 0, end), 0);
+	CHECK_EQ(etm_finish(e.head, pending, end), 0);
+	CHECK_EQ(etm_finish(0, UINT64_MAX, end), 0);
+	CHECK_EQ(etm_finish(UINT64_MAX, 0, end), 0);
 }
 
 static void test_registers(void)

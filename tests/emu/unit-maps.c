@@ -17,11 +17,11 @@ static char directory[] = "/tmp/csight-maps-XXXXXX";
 /* What was told since the last look. */
 static struct {
 	unsigned n;
-	struct region last;
+	struct maps_region last;
 	bool replaced, instead_of_file;
 } told;
 
-static void placed(void *data, const struct region *part, bool replaced, bool instead_of_file)
+static void placed(void *data, const struct maps_region *part, bool replaced, bool instead_of_file)
 {
 	told.n++;
 	told.last = *part;
@@ -29,7 +29,7 @@ static void placed(void *data, const struct region *part, bool replaced, bool in
 	told.instead_of_file = instead_of_file;
 }
 
-static const struct region *find(const void *at)
+static const struct maps_region *find(const void *at)
 {
 	memset(&told, 0, sizeof(told));
 	/* Some distance between the two address spaces. */
@@ -81,7 +81,7 @@ static void test_files(void)
 	char one_path[64], two_path[64];
 	int one = make_file("one", 1, one_path), two = make_file("two", 101, two_path);
 	uint8_t *p = space(6), byte = 0;
-	const struct region *r;
+	const struct maps_region *r;
 
 	map(p, 6, one, 2);
 	r = find(p + 5 * PAGE);
@@ -160,7 +160,7 @@ static void test_memory(void)
 	char path[64];
 	uint8_t *p = space(6);
 	int fd = make_file("three", 1, path);
-	const struct region *r;
+	const struct maps_region *r;
 
 	map(p + PAGE, 2, -1, 0);
 	r = find(p + PAGE);

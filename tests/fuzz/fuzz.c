@@ -9,7 +9,7 @@
 
 #include "lib/base/io.h"
 #include "lib/base/util.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/etm/guard.h"
 #include "lib/perfdata/write.h"
 #include "tests/fuzz/fuzz.h"
@@ -171,14 +171,14 @@ int fuzz_perfdata(void)
 
 	fuzz_require(fd >= 0 && pd_write_begin(fd, &session, &w) == 0);
 	pd_write_comm(w, FUZZ_PID, FUZZ_PID, "prog", true, 5);
-	pd_write_fork(w, FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, 6);
+	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, false, 6 });
 	pd_write_map(w, &map);
 	map.build_id_size = PD_BUILD_ID_MAX;
 	map.addr += 0x10000;
 	pd_write_map(w, &map);
 	pd_write_itrace_start(w, FUZZ_PID, FUZZ_PID, UINT32_MAX, 11);
 	pd_write_aux(w, &aux);
-	pd_write_exit(w, FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, 600);
+	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 600 });
 	pd_write_buffer(w, &buffer);
 	pd_write_bytes(w, trace, size);
 	fuzz_require(pd_write_end(w) == 0);

@@ -1,5 +1,5 @@
 /*
- * lib/coresight/snapshot.c and ini.c: the texts of a snapshot's files, one behind another, each behind its name and a
+ * lib/coresight/armsnap.c and ini.c: the texts of a snapshot's files, one behind another, each behind its name and a
  * colon, with a NUL between them. What is found must name what is there.
  */
 #include "config.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/coresight/snapshot.h"
+#include "lib/coresight/armsnap.h"
 #include "tests/fuzz/fuzz.h"
 
 struct files {
@@ -39,17 +39,17 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 	return -ENOENT;
 }
 
-static size_t touch(const struct snapshot *s)
+static size_t touch(const struct armsnap *s)
 {
 	uint32_t n;
 	size_t sum = 0;
 
 	for (size_t i = 0; i < s->n_devices; i++) {
-		fuzz_require(snapshot_device(s, s->devices[i].name, &n) == 0 && n <= i);
+		fuzz_require(armsnap_device(s, s->devices[i].name, &n) == 0 && n <= i);
 		sum += strlen(s->devices[i].class) + strlen(s->devices[i].type);
 	}
 	for (size_t i = 0; i < s->n_buffers; i++) {
-		fuzz_require(snapshot_buffer(s, s->buffers[i].key, &n) == 0);
+		fuzz_require(armsnap_buffer(s, s->buffers[i].key, &n) == 0);
 		sum += strlen(s->buffers[i].name) + strlen(s->buffers[i].file);
 	}
 	for (size_t i = 0; i < s->n_dumps; i++) {
@@ -66,16 +66,16 @@ static size_t touch(const struct snapshot *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct files texts = { (const char *)data, size };
-	const struct snapshot_files files = { read_text, &texts };
-	_cleanup_(snapshot_freep) struct snapshot *s = NULL, *device = NULL;
-	struct snapshot_problem problem = { 0 };
+	const struct armsnap_files files = { read_text, &texts };
+	_cleanup_(armsnap_freep) struct armsnap *s = NULL, *device = NULL;
+	struct armsnap_problem problem = { 0 };
 	size_t sum = 0;
-	int rc = snapshot_read(&files, &s, &problem);
+	int rc = armsnap_read(&files, &s, &problem);
 
 	fuzz_require(rc != -EBADMSG || problem.cause);
 	if (rc == 0)
 		sum += touch(s);
-	rc = snapshot_read_device(&files, "cpu_0.ini", &device, &problem);
+	rc = armsnap_read_device(&files, "cpu_0.ini", &device, &problem);
 	fuzz_require(rc != -EBADMSG || problem.cause);
 	if (rc == 0)
 		sum += touch(device);

@@ -63,10 +63,10 @@ static int write_sample(int fd)
 				      PID,     PID + i,        UINT32_MAX,
 				      5000 + i };
 
-		pd_write_fork(w, PID, PID, PID + i, PID, 1010);
+		pd_write_task(w, &(struct pd_task){ PID, PID, PID + i, PID, false, 1010 });
 		pd_write_itrace_start(w, PID, PID + i, UINT32_MAX, 1010);
 		pd_write_aux(w, &aux);
-		pd_write_exit(w, PID, PID, PID + i, PID, 6000);
+		pd_write_task(w, &(struct pd_task){ PID, PID, PID + i, PID, true, 6000 });
 	}
 	for (uint32_t i = 0; i < THREADS; i++) {
 		struct pd_buffer buffer = {

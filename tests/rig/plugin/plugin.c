@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "lib/code/a64.h"
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 #include "lib/emu/qemu.h"
 #include "tests/rig/plugin/formatter.h"
 #include "tests/rig/plugin/truth.h"

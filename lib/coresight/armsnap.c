@@ -1,4 +1,4 @@
-#include "lib/coresight/snapshot.h"
+#include "lib/coresight/armsnap.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,23 +10,23 @@
 
 enum { DEVICES_MAX = 1024, DUMPS_MAX = 65536, BUFFERS_MAX = 1024, LINKS_MAX = 4096, TEXTS_MAX = 1 << 18 };
 
-struct reading {
-	const struct snapshot_files *files;
-	struct snapshot_problem *problem;
-	struct snapshot *snapshot;
+struct armsnap_reading {
+	const struct armsnap_files *files;
+	struct armsnap_problem *problem;
+	struct armsnap *snapshot;
 	struct buf devices, dumps, buffers, sources, cores, device_files;
 	const char *trace_file;     /* NULL: none */
 	char section[INI_LINE_MAX]; /* of the last dump or buffer of the file that is read */
 };
 
-static int problem(struct reading *r, const char *cause)
+static int problem(struct armsnap_reading *r, const char *cause)
 {
 	r->problem->cause = cause;
 	return -EBADMSG;
 }
 
 /* A copy that lives as long as the snapshot; NULL where there is no memory. */
-static const char *keep(struct reading *r, const char *text)
+static const char *keep(struct armsnap_reading *r, const char *text)
 {
 	struct buf *texts = &r->snapshot->texts;
 	char *copy = texts->size / sizeof(copy) < TEXTS_MAX ? strdup(text) : NULL;
@@ -40,13 +40,13 @@ static const char *keep(struct reading *r, const char *text)
 	return NULL;
 }
 
-static int keep_to(struct reading *r, const char *text, const char **ret)
+static int keep_to(struct armsnap_reading *r, const char *text, const char **ret)
 {
 	*ret = keep(r, text);
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int add(struct reading *r, struct buf *list, const void *item, size_t size, size_t most)
+static int add(struct armsnap_reading *r, struct buf *list, const void *item, size_t size, size_t most)
 {
 	if (list->size / size >= most)
 		return problem(r, "too many of them");
@@ -54,13 +54,13 @@ static int add(struct reading *r, struct buf *list, const void *item, size_t siz
 	return buf_error(list);
 }
 
-static int read_ini(struct reading *r, const char *name, ini_visit *visit)
+static int read_ini(struct armsnap_reading *r, const char *name, ini_visit *visit)
 {
 	char *text = NULL;
 	size_t size = 0, length = strlen(name);
 	int rc;
 
-	*r->problem = (struct snapshot_problem){ 0 };
+	*r->problem = (struct armsnap_problem){ 0 };
 	if (length >= sizeof(r->problem->file))
 		length = sizeof(r->problem->file) - 1;
 	memcpy(r->problem->file, name, length);
@@ -78,7 +78,7 @@ static int read_ini(struct reading *r, const char *name, ini_visit *visit)
 }
 
 /* A section's first key begins a new one of what the section describes. */
-static bool is_new_section(struct reading *r, const struct ini_entry *e)
+static bool is_new_section(struct armsnap_reading *r, const struct ini_entry *e)
 {
 	if (strcmp(r->section, e->section) == 0)
 		return false;
@@ -88,7 +88,7 @@ static bool is_new_section(struct reading *r, const struct ini_entry *e)
 
 static int on_snapshot(void *user, const struct ini_entry *e)
 {
-	struct reading *r = user;
+	struct armsnap_reading *r = user;
 	const char *text;
 	int rc = 0;
 
@@ -101,9 +101,9 @@ static int on_snapshot(void *user, const struct ini_entry *e)
 	return rc;
 }
 
-const char *snapshot_reg_str(enum snapshot_reg reg)
+const char *armsnap_reg_str(enum armsnap_reg reg)
 {
-	static const char *const names[SNAPSHOT_REGS] = {
+	static const char *const names[ARMSNAP_REGS] = {
 		"TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1",     "TRCIDR2", "TRCIDR8", "TRCDEVARCH",
 		"ETMCR",      "ETMIDR",      "ETMCCER", "ETMTRACEIDR", "STMTCSR", "ITMTCR",
 	};
@@ -112,13 +112,13 @@ const char *snapshot_reg_str(enum snapshot_reg reg)
 }
 
 /* Names of registers may go on in parentheses, with their number or size. */
-static int read_reg(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+static int read_reg(struct armsnap_reading *r, struct armsnap_device *d, const struct ini_entry *e)
 {
 	size_t n = strcspn(e->key, " \t(");
 	uint64_t v;
 
-	for (size_t i = 0; i < SNAPSHOT_REGS; i++) {
-		const char *name = snapshot_reg_str((enum snapshot_reg)i);
+	for (size_t i = 0; i < ARMSNAP_REGS; i++) {
+		const char *name = armsnap_reg_str((enum armsnap_reg)i);
 
 		if (strlen(name) != n || strncasecmp(name, e->key, n) != 0)
 			continue;
@@ -130,7 +130,7 @@ static int read_reg(struct reading *r, struct snapshot_device *d, const struct i
 	return 0;
 }
 
-static int read_device_key(struct reading *r, struct snapshot_device *d, const struct ini_entry *e)
+static int read_device_key(struct armsnap_reading *r, struct armsnap_device *d, const struct ini_entry *e)
 {
 	if (strcasecmp(e->key, "name") == 0)
 		return keep_to(r, e->value, &d->name);
@@ -143,7 +143,7 @@ static int read_device_key(struct reading *r, struct snapshot_device *d, const s
 	return 0;
 }
 
-static int read_space(struct reading *r, const char *value, uint8_t *ret)
+static int read_space(struct armsnap_reading *r, const char *value, uint8_t *ret)
 {
 	/* As enum engine_space has them. */
 	static const struct {
@@ -164,14 +164,14 @@ static int read_space(struct reading *r, const char *value, uint8_t *ret)
 	return problem(r, "no such memory space");
 }
 
-static int read_dump(struct reading *r, const struct ini_entry *e)
+static int read_dump(struct armsnap_reading *r, const struct ini_entry *e)
 {
-	struct snapshot_dump *d;
+	struct armsnap_dump *d;
 	int rc = 0;
 
 	if (is_new_section(r, e)) {
-		const struct snapshot_dump fresh = {
-			.device = (uint32_t)(r->devices.size / sizeof(struct snapshot_device) - 1),
+		const struct armsnap_dump fresh = {
+			.device = (uint32_t)(r->devices.size / sizeof(struct armsnap_device) - 1),
 			.file = "",
 			.length = UINT64_MAX,
 			.spaces = 0xff,
@@ -181,7 +181,7 @@ static int read_dump(struct reading *r, const struct ini_entry *e)
 		if (rc < 0)
 			return rc;
 	}
-	d = (struct snapshot_dump *)(r->dumps.data + r->dumps.size) - 1;
+	d = (struct armsnap_dump *)(r->dumps.data + r->dumps.size) - 1;
 	if (strcasecmp(e->key, "file") == 0)
 		return keep_to(r, e->value, &d->file);
 	if (strcasecmp(e->key, "space") == 0)
@@ -197,8 +197,8 @@ static int read_dump(struct reading *r, const struct ini_entry *e)
 
 static int on_device(void *user, const struct ini_entry *e)
 {
-	struct reading *r = user;
-	struct snapshot_device *d = (struct snapshot_device *)(r->devices.data + r->devices.size) - 1;
+	struct armsnap_reading *r = user;
+	struct armsnap_device *d = (struct armsnap_device *)(r->devices.data + r->devices.size) - 1;
 	int rc = 0;
 
 	if (strncasecmp(e->section, "dump", 4) == 0)
@@ -210,22 +210,22 @@ static int on_device(void *user, const struct ini_entry *e)
 	return rc;
 }
 
-static int read_device(struct reading *r, const char *name)
+static int read_device(struct armsnap_reading *r, const char *name)
 {
-	const struct snapshot_device fresh = { .name = "", .class = "", .type = "" };
+	const struct armsnap_device fresh = { .name = "", .class = "", .type = "" };
 	int rc = add(r, &r->devices, &fresh, sizeof(fresh), DEVICES_MAX);
 
 	return rc < 0 ? rc : read_ini(r, name, on_device);
 }
 
 /* "a, b" on either side is each with each. */
-static int add_links(struct reading *r, struct buf *list, const char *key, const char *value)
+static int add_links(struct armsnap_reading *r, struct buf *list, const char *key, const char *value)
 {
 	char to[INI_LINE_MAX], *rest = to;
 
 	strcpy(to, value);
 	for (char *word = strtok_r(to, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
-		struct snapshot_link link;
+		struct armsnap_link link;
 		int rc = keep_to(r, key, &link.from);
 
 		if (rc == 0)
@@ -238,13 +238,13 @@ static int add_links(struct reading *r, struct buf *list, const char *key, const
 	return 0;
 }
 
-static int list_buffers(struct reading *r, const char *value)
+static int list_buffers(struct armsnap_reading *r, const char *value)
 {
 	char names[INI_LINE_MAX], *rest = names;
 
 	strcpy(names, value);
 	for (char *word = strtok_r(names, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
-		struct snapshot_buffer b = { .name = "", .file = "" };
+		struct armsnap_buffer b = { .name = "", .file = "" };
 		int rc = keep_to(r, word, &b.key);
 
 		if (rc == 0)
@@ -257,8 +257,8 @@ static int list_buffers(struct reading *r, const char *value)
 
 static int on_trace(void *user, const struct ini_entry *e)
 {
-	struct reading *r = user;
-	struct snapshot_buffer *b = (struct snapshot_buffer *)r->buffers.data;
+	struct armsnap_reading *r = user;
+	struct armsnap_buffer *b = (struct armsnap_buffer *)r->buffers.data;
 
 	if (strcasecmp(e->section, "trace_buffers") == 0)
 		return strcasecmp(e->key, "buffers") == 0 ? list_buffers(r, e->value) : 0;
@@ -279,7 +279,7 @@ static int on_trace(void *user, const struct ini_entry *e)
 	return 0;
 }
 
-static int read_files(struct reading *r)
+static int read_files(struct armsnap_reading *r)
 {
 	int rc = read_ini(r, "snapshot.ini", on_snapshot);
 	const char *const *devices = (const char *const *)r->device_files.data;
@@ -287,7 +287,7 @@ static int read_files(struct reading *r)
 	for (size_t i = 0; rc == 0 && i < r->device_files.size / sizeof(*devices); i++)
 		rc = read_device(r, devices[i]);
 	if (rc == 0 && !r->trace_file) {
-		*r->problem = (struct snapshot_problem){ .file = "snapshot.ini" };
+		*r->problem = (struct armsnap_problem){ .file = "snapshot.ini" };
 		return problem(r, "it names no trace");
 	}
 	return rc < 0 ? rc : read_ini(r, r->trace_file, on_trace);
@@ -300,14 +300,14 @@ static int read_files(struct reading *r)
 	} while (0)
 
 /* device NULL: the whole snapshot. */
-static int read_all(const struct snapshot_files *files, const char *device, struct snapshot **ret,
-		    struct snapshot_problem *ret_problem)
+static int read_all(const struct armsnap_files *files, const char *device, struct armsnap **ret,
+		    struct armsnap_problem *ret_problem)
 {
-	struct snapshot *s = calloc(1, sizeof(*s));
-	struct reading r = { .files = files, .problem = ret_problem, .snapshot = s };
+	struct armsnap *s = calloc(1, sizeof(*s));
+	struct armsnap_reading r = { .files = files, .problem = ret_problem, .snapshot = s };
 	int rc;
 
-	*ret_problem = (struct snapshot_problem){ 0 };
+	*ret_problem = (struct armsnap_problem){ 0 };
 	if (!s)
 		return -ENOMEM;
 	rc = device ? read_device(&r, device) : read_files(&r);
@@ -318,24 +318,24 @@ static int read_all(const struct snapshot_files *files, const char *device, stru
 	TAKE_LIST(r.cores, s->cores, s->n_cores);
 	buf_done(&r.device_files);
 	if (rc < 0)
-		snapshot_free(s);
+		armsnap_free(s);
 	else
 		*ret = s;
 	return rc;
 }
 
-int snapshot_read(const struct snapshot_files *files, struct snapshot **ret, struct snapshot_problem *ret_problem)
+int armsnap_read(const struct armsnap_files *files, struct armsnap **ret, struct armsnap_problem *ret_problem)
 {
 	return read_all(files, NULL, ret, ret_problem);
 }
 
-int snapshot_read_device(const struct snapshot_files *files, const char *name, struct snapshot **ret,
-			 struct snapshot_problem *ret_problem)
+int armsnap_read_device(const struct armsnap_files *files, const char *name, struct armsnap **ret,
+			struct armsnap_problem *ret_problem)
 {
 	return read_all(files, name, ret, ret_problem);
 }
 
-struct snapshot *snapshot_free(struct snapshot *s)
+struct armsnap *armsnap_free(struct armsnap *s)
 {
 	if (!s)
 		return NULL;
@@ -351,7 +351,7 @@ struct snapshot *snapshot_free(struct snapshot *s)
 	return NULL;
 }
 
-int snapshot_device(const struct snapshot *s, const char *name, uint32_t *ret)
+int armsnap_device(const struct armsnap *s, const char *name, uint32_t *ret)
 {
 	for (size_t i = 0; i < s->n_devices; i++)
 		if (strcmp(s->devices[i].name, name) == 0) {
@@ -361,7 +361,7 @@ int snapshot_device(const struct snapshot *s, const char *name, uint32_t *ret)
 	return -ENOENT;
 }
 
-int snapshot_buffer(const struct snapshot *s, const char *name, uint32_t *ret)
+int armsnap_buffer(const struct armsnap *s, const char *name, uint32_t *ret)
 {
 	for (size_t i = 0; i < s->n_buffers; i++)
 		if (!name || strcmp(s->buffers[i].name, name) == 0 || strcmp(s->buffers[i].key, name) == 0) {

@@ -1,4 +1,4 @@
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 
 /* The atoms that a packet says, the oldest in bit 0; 0xc0 and above are atom packets. Returns how many. */
 static unsigned unpack(unsigned packet, uint32_t *ret)
@@ -59,7 +59,7 @@ void etm_atoms_init(void)
 	}
 }
 
-unsigned emu_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
+unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
 {
 	/* A thread that died between the stores of the two had written these already. */
 	if ((pending & 0xff) < 0xc0 || pending >> 8 != (head & UINT64_MAX >> 8))

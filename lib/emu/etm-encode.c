@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "lib/emu/encode.h"
+#include "lib/emu/etm-encode.h"
 
 enum {
 	HEADER_TRACE_INFO = 0x01,

@@ -6,8 +6,8 @@
  * Its return stack mirrors what a decoder keeps: 16 entries, pushed by every taken branch with link. It may hold fewer
  * entries than the decoder's, never others: forgetting one only costs an address packet.
  */
-#ifndef CSIGHT_EMU_ENCODE_H
-#define CSIGHT_EMU_ENCODE_H
+#ifndef CSIGHT_EMU_ETM_ENCODE_H
+#define CSIGHT_EMU_ETM_ENCODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,7 +82,7 @@ void etm_cycles(struct etm *e, uint64_t now);
 /* The encoder's atoms go out. */
 void etm_flush(struct etm *e);
 
-/* Atoms as emu_slot.pending holds them, for emu_finish(): with the head that they come after. */
+/* Atoms as emu_slot.pending holds them, for etm_finish(): with the head that they come after. */
 static inline uint64_t etm_pending(const struct etm *e)
 {
 	return e->head << 8 | e->atoms;
