@@ -10,3 +10,8 @@ tests_code_unit_traps_LDADD = lib/code/libcode.la
 tests_code_symbols_dump_LDADD = lib/code/libcode.la
 TESTS += $(code_units) tests/code/inlines.test tests/code/symbols.test
 EXTRA_DIST += tests/code/inlines.test tests/code/symbols.test
+if HAVE_LIBDW
+check_PROGRAMS += tests/code/libdw-frames
+tests_code_libdw_frames_CFLAGS = $(AM_CFLAGS) $(DW_CFLAGS)
+tests_code_libdw_frames_LDADD = $(DW_LIBS)
+endif
