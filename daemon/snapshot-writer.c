@@ -8,9 +8,9 @@
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
-#include "daemon/capture/process/code.h"
+#include "daemon/capture/process/code-log.h"
 #include "daemon/capture/emu/emu.h"
-#include "daemon/capture/process/procfs.h"
+#include "daemon/capture/process/proc-dir.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
 #include "daemon/directory-tree.h"
@@ -115,7 +115,7 @@ static int add_image(struct snapshot_writer *r, int dir, const struct code_image
 		if (r->target->ring.ops == &emu_capture)
 			miss(r, "%s: the traced program did not hand this file over", image->path);
 	} else if (id.links == 0) {
-		if (!file_answers(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX ||
+		if (!file_kernel_served(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX ||
 		    *copied + id.size > COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");
 			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
@@ -138,7 +138,7 @@ static int add_names(struct snapshot_writer *r, int dir, json_object *spec, json
 	_cleanup_close_ int fd = -1;
 	json_object *o;
 	uint64_t size;
-	int rc = procfs_perf_map(r->target->pid, r->target->pidfd, r->target->uid, &fd, &size);
+	int rc = proc_dir_open_perf_map(r->target->pid, r->target->pidfd, r->target->uid, &fd, &size);
 
 	if (rc < 0) {
 		if (rc == -EPERM || rc == -EFBIG)

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/capture/capture.h"
-#include "daemon/capture/process/identity.h"
+#include "daemon/capture/process/file-identity.h"
 #include "daemon/target.h"
 #include "lib/base/json.h"
 

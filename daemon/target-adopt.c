@@ -112,7 +112,7 @@ int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture
 		    "alone use it");
 	if (target_list_alive(d->targets, about.uid) >= d->settings.targets_per_user)
 		return -EUSERS;
-	rc = perf_source_new(machine, pid, pidfd, about.uid, options, &source);
+	rc = perf_target_new(machine, pid, pidfd, about.uid, options, &source);
 	if (rc < 0)
 		return rc;
 	info = (struct target_info){ .pid = pid,

@@ -37,7 +37,7 @@ static void end_lost(struct daemon *d)
 
 	for (t = TAILQ_FIRST(target_list_all(d->targets)); t; t = next) {
 		next = TAILQ_NEXT(t, link);
-		if (t->ring.ops != &perf_capture || t->ring.state == RING_GONE || !perf_source_lost(t->ring.source))
+		if (t->ring.ops != &perf_capture || t->ring.state == RING_GONE || !perf_target_lost(t->ring.source))
 			continue;
 		log_notice("process %d of uid %u executed what is not its owner's alone: it is no longer traced",
 			   (int)t->pid, t->uid);

@@ -105,7 +105,11 @@ struct capture_copy {
 struct capture_copy *capture_copy_free(struct capture_copy *c);
 
 /* Notes in words what the copy lacks. */
-void capture_miss(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
+void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
+
+/* Appends a struct capture_record and its padded body. */
+void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
+			const struct pd_origin *origin);
 
 struct capture_ops {
 	const char *name;

@@ -228,7 +228,7 @@ struct told *child_tell_more(struct child *c, struct told *before)
 	size_t n;
 
 	child_drain(c);
-	CHECK_EQ(process_tell(c->process, &t->log, &t->missing, &files, &n), 0);
+	CHECK_EQ(process_write_log(c->process, &t->log, &t->missing, &files, &n), 0);
 	t->files = calloc(n + (before ? before->n_files : 0) + 1, sizeof(*files));
 	for (size_t i = 0; before && i < before->n_files; i++) {
 		t->files[t->n_files++] = before->files[i];

@@ -3,9 +3,9 @@
 #ifndef CSIGHT_TESTS_PROCESS_CHILD_H
 #define CSIGHT_TESTS_PROCESS_CHILD_H
 
-#include "daemon/capture/process/code.h"
+#include "daemon/capture/process/code-log.h"
 #include "daemon/capture/process/process.h"
-#include "daemon/capture/process/procfs.h"
+#include "daemon/capture/process/proc-dir.h"
 #include "lib/base/util.h"
 #include "lib/code/image.h"
 #include "tests/unit.h"

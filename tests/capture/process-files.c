@@ -116,24 +116,24 @@ static void lose_first(int ready, int go)
 /* What is mapped where a file was when mappings were read is not taken for that file. */
 void test_another_there(void)
 {
-	_cleanup_(procfs_maps_done) struct procfs_maps maps = { 0 };
+	_cleanup_(proc_maps_done) struct proc_maps maps = { 0 };
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	const struct procfs_map *m;
-	struct procfs_map other;
-	struct procfs proc;
+	const struct proc_map *m;
+	struct proc_map other;
+	struct proc_dir proc;
 	int fd = -1, rc;
 
-	CHECK_EQ(procfs_open(getpid(), pidfd, &proc), 0);
-	CHECK_EQ(procfs_maps(&proc, &maps), 0);
-	m = procfs_maps_find(&maps, (uintptr_t)&test_another_there);
+	CHECK_EQ(proc_dir_open(getpid(), pidfd, &proc), 0);
+	CHECK_EQ(proc_maps_read(&proc, &maps), 0);
+	m = proc_maps_find(&maps, (uintptr_t)&test_another_there);
 	CHECK(m);
-	CHECK_EQ(procfs_map_file(&proc, m, &fd), 0);
+	CHECK_EQ(proc_dir_open_map(&proc, m, &fd), 0);
 	closep(&fd);
 	other = *m;
 	other.inode++;
-	rc = procfs_map_file(&proc, &other, &fd);
+	rc = proc_dir_open_map(&proc, &other, &fd);
 	CHECK(rc == -ENOENT || rc == -ESTALE);
-	procfs_done(&proc);
+	proc_dir_done(&proc);
 }
 
 /* While another thread executes a program, too, the first one has ended: that makes it nobody else's. */
@@ -143,7 +143,7 @@ void test_first_ended(void)
 	_cleanup_close_ int pidfd = -1;
 	struct capture_file *files;
 	struct process *p;
-	struct procfs proc;
+	struct proc_dir proc;
 	int there[2], back[2], status;
 	size_t n;
 	char c;
@@ -156,25 +156,25 @@ void test_first_ended(void)
 		lose_first(back[1], there[0]);
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	CHECK_EQ(read(back[0], &c, 1), 1);
-	CHECK_EQ(procfs_open(pid, pidfd, &proc), 0);
-	CHECK_EQ(procfs_owner(&proc), 0);
+	CHECK_EQ(proc_dir_open(pid, pidfd, &proc), 0);
+	CHECK_EQ(proc_dir_check_owner(&proc), 0);
 	CHECK_EQ(process_new(pid, pidfd, true, clock_now(), &p), 0);
 	CHECK_EQ(write(there[1], &c, 1), 1);
-	for (int i = 0; i < 500 && procfs_owner(&proc) == 0; i++)
+	for (int i = 0; i < 500 && proc_dir_check_owner(&proc) == 0; i++)
 		usleep(10000);
-	CHECK_EQ(procfs_owner(&proc), -EAGAIN);
+	CHECK_EQ(proc_dir_check_owner(&proc), -EAGAIN);
 	process_lost(p, 1, clock_now());
 	process_look(p, clock_now());
-	CHECK_EQ(process_tell(p, &log, &missing, &files, &n), 0);
+	CHECK_EQ(process_write_log(p, &log, &missing, &files, &n), 0);
 	CHECK(memmem(missing.data, missing.size, "first thread", 12) &&
 	      !memmem(missing.data, missing.size, "owner", 5));
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	CHECK_EQ(procfs_owner(&proc), -ESRCH);
+	CHECK_EQ(proc_dir_check_owner(&proc), -ESRCH);
 	for (size_t i = 0; i < n; i++)
 		closep(&files[i].fd);
 	free(files);
-	procfs_done(&proc);
+	proc_dir_done(&proc);
 	process_free(p);
 	buf_done(&log);
 	buf_done(&missing);
@@ -377,7 +377,7 @@ void test_stalling(void)
 		return;
 	if (child_act(&c, 'S').addr) {
 		alarm(60);
-		CHECK_EQ(procfs_perf_map(c.pid, c.pidfd, 0, &fd, &size), -EMEDIUMTYPE);
+		CHECK_EQ(proc_dir_open_perf_map(c.pid, c.pidfd, 0, &fd, &size), -EMEDIUMTYPE);
 		alarm(0);
 	} else {
 		unit_skip("a file system that does not answer", "none can be mounted here");

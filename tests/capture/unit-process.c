@@ -1,6 +1,6 @@
 /*
  * daemon/capture/process/process.c and what is beneath it: real processes, the kernel's own records of them, and the
- * decoder's own reading of the log (daemon/capture/process/code.c, lib/code). What a process had at an address at a
+ * decoder's own reading of the log (daemon/capture/process/code-log.c, lib/code). What a process had at an address at a
  * time is compared with what it says it had.
  */
 #include "config.h"

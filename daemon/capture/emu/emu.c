@@ -421,14 +421,14 @@ static void keep_thread(const struct capture_source *s, uint32_t n, const struct
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);
 
-		capture_miss(c, "thread %u did not stop tracing in time: %s", o->tid,
-			     left ? "its last bytes are uncertain" : "it is left out");
+		capture_note_missing(c, "thread %u did not stop tracing in time: %s", o->tid,
+				     left ? "its last bytes are uncertain" : "it is left out");
 		if (!left)
 			return;
 	}
 	if (r->from > o->from && t->acknowledged)
-		capture_miss(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
-			     (unsigned long long)(r->to - r->from));
+		capture_note_missing(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
+				     (unsigned long long)(r->to - r->from));
 	t->from = r->from;
 	t->size = r->to - r->from;
 	t->wrapped = r->from > 0;
@@ -490,7 +490,7 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 	uint64_t size = atomic_load(&h->log_head);
 
 	if (size > s->log_size) {
-		capture_miss(c, "the log of mappings and code is damaged");
+		capture_note_missing(c, "the log of mappings and code is damaged");
 		return 0;
 	}
 	c->log = malloc(size + 1);

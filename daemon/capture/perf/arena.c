@@ -10,11 +10,11 @@
 
 static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
 {
-	struct perf_event_attr attr = pevent_attr(p->type, p->words);
+	struct perf_event_attr attr = perf_event_default_attr(p->type, p->words);
 
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
-	/* Else it would be stopped and started whenever a task runs that has events of its own. */
+	/* Else it would be stopped and started whenever a thread_entry runs that has events of its own. */
 	attr.pinned = 1;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
@@ -30,26 +30,26 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, char *ret_why, size
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	const struct plan_cpu *c = &a->plan->cpus[n];
 	struct perf_event_attr attr = attr_of(a->plan, c);
-	struct aux *x = &a->rings[n];
+	struct aux_buffer *x = &a->rings[n];
 	_cleanup_close_ int fd = -1;
 	char what[96];
 	int rc;
 
 	snprintf(what, sizeof(what), "tracing CPU %u (perf_event_open)", c->cpu);
-	rc = pevent_open(&attr, -1, (int)c->cpu, &fd);
+	rc = perf_event_open(&attr, -1, (int)c->cpu, &fd);
 	if (rc == 0 && x->fd >= 0) {
-		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)x->fd);
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)x->fd);
 	} else if (rc == 0) {
 		snprintf(what, sizeof(what), "mapping the ring of CPU %u", c->cpu);
-		rc = pevent_map(fd, a->plan->data_size, x->size, &x->ring);
+		rc = perf_ring_map(fd, a->plan->data_size, x->size, &x->ring);
 		if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
 			rc = -errno;
-			pevent_unmap(&x->ring);
+			perf_ring_unmap(&x->ring);
 		}
 	}
 	if (rc < 0) {
 		if (rc != -ENODEV)
-			pevent_explain(ret_why, room, rc, what, a->plan->memory);
+			perf_event_explain(ret_why, room, rc, what, a->plan->memory);
 		return rc;
 	}
 	if (x->fd < 0)
@@ -64,7 +64,7 @@ static void each(struct arena *a, bool keepers, unsigned long what)
 {
 	for (size_t n = 0; n < a->plan->n_cpus; n++)
 		if (a->plan->cpus[n].keeper == keepers && a->events[n] >= 0)
-			pevent_control(a->events[n], what, 0);
+			perf_event_control(a->events[n], what, 0);
 }
 
 /* The first that is mapped gives a shared sink's buffer its size, and the last that stops is given what is in it. */
@@ -157,7 +157,7 @@ static bool runs_contained(uint32_t tid)
 {
 	struct credentials c;
 
-	/* The idle task; and one that is gone may have been anything. */
+	/* The idle thread_entry; and one that is gone may have been anything. */
 	return tid != 0 && tid != (uint32_t)gettid() && (credentials_read((pid_t)tid, &c) < 0 || c.contained);
 }
 
@@ -169,7 +169,7 @@ unsigned arena_mend_contexts(struct arena *a)
 	if (!a->plan || sched_getaffinity(0, sizeof(before), &before) < 0)
 		return 0;
 	for (size_t n = 0; n < a->plan->n_cpus; n++) {
-		struct aux *x = &a->rings[n];
+		struct aux_buffer *x = &a->rings[n];
 		cpu_set_t here;
 
 		if (a->events[n] < 0 || !x->started_empty || !runs_contained(x->started_tid))
@@ -179,8 +179,8 @@ unsigned arena_mend_contexts(struct arena *a)
 		CPU_SET(x->cpu, &here);
 		if (sched_setaffinity(0, sizeof(here), &here) < 0)
 			continue;
-		pevent_control(a->events[n], PERF_EVENT_IOC_DISABLE, 0);
-		pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
+		perf_event_control(a->events[n], PERF_EVENT_IOC_DISABLE, 0);
+		perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		n_mended++;
 	}
 	if (n_mended)
@@ -194,18 +194,18 @@ int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_w
 
 	*ret_failed = false;
 	for (size_t n = 0; a->plan && n < a->plan->n_cpus && rc == 0; n++) {
-		struct aux *x = &a->rings[n];
-		uint64_t enabled = a->events[n] < 0 ? 0 : pevent_enabled(a->events[n]);
+		struct aux_buffer *x = &a->rings[n];
+		uint64_t enabled = a->events[n] < 0 ? 0 : perf_event_time_enabled(a->events[n]);
 
 		if (a->events[n] >= 0 && (x->failed || enabled == 0)) {
 			*ret_failed = true;
 			x->failed = false;
-			pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
+			perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		} else if (a->events[n] < 0 || enabled == a->enabled[n]) {
 			/* Its time stands still. */
 			rc = open_ring(a, n, poll_fd, ret_why, room);
 			if (rc == 0)
-				rc = pevent_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
+				rc = perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 			else if (rc == -ENODEV)
 				rc = 0;
 		}

@@ -5,15 +5,15 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_ARENA_H
 #define CSIGHT_DAEMON_CAPTURE_ARENA_H
 
-#include "daemon/capture/perf/aux.h"
+#include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/plan.h"
 
 struct arena {
-	struct plan *plan; /* owned; NULL: closed */
-	struct aux *rings; /* one a CPU of the plan */
-	int *events;       /* that write into them: the ring's own, or its successor since the CPU was off */
-	uint64_t *enabled; /* for how long each event had been, when last looked at */
-	bool stopped;      /* what was in the sinks is in the AUX buffers, and others may use them */
+	struct plan *plan;        /* owned; NULL: closed */
+	struct aux_buffer *rings; /* one a CPU of the plan */
+	int *events;              /* that write into them: the ring's own, or its successor since the CPU was off */
+	uint64_t *enabled;        /* for how long each event had been, when last looked at */
+	bool stopped;             /* what was in the sinks is in the AUX buffers, and others may use them */
 };
 
 /* p is taken, also on failure. A CPU that is off is passed over; ret_why tells of a failure. */
@@ -29,8 +29,8 @@ uint64_t arena_flush(struct arena *a);
 void arena_drain(struct arena *a, struct buf *scratch);
 
 /*
- * Where a task of another PID namespace ran when tracing began the kernel left context IDs out: begins anew on those
- * CPUs, as a task of its own. After arena_drain(). Returns on how many.
+ * Where a thread_entry of another PID namespace ran when tracing began the kernel left context IDs out: begins anew on
+ * those CPUs, as a thread_entry of its own. After arena_drain(). Returns on how many.
  */
 unsigned arena_mend_contexts(struct arena *a);
 

@@ -21,7 +21,7 @@ static int add_fd(struct grid *g, int fd)
 
 static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
 {
-	struct perf_event_attr attr = pevent_attr(p->type, p->words);
+	struct perf_event_attr attr = perf_event_default_attr(p->type, p->words);
 
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
@@ -32,14 +32,14 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 }
 
 /* The first event on a CPU has the buffers, even when its thread is long gone. */
-static int map(struct grid *g, struct aux *a, int fd, int poll_fd)
+static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	int rc = pevent_map(fd, g->plan->data_size, a->size, &a->ring);
+	int rc = perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
 
 	if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
 		rc = -errno;
-		pevent_unmap(&a->ring);
+		perf_ring_unmap(&a->ring);
 	}
 	return rc;
 }
@@ -50,16 +50,16 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 {
 	const struct plan_cpu *c = &g->plan->cpus[n];
 	struct perf_event_attr attr = attr_of(g->plan, c);
-	struct aux *a = &g->rings[n];
+	struct aux_buffer *a = &g->rings[n];
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = pevent_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
+	int rc = perf_event_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
 	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
 	if (rc == 0 && filter) {
-		rc = pevent_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)filter);
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)filter);
 		if (rc < 0)
 			snprintf(what, sizeof(what), "the address filter");
 	}
@@ -72,14 +72,14 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 			return 0;
 		snprintf(what, sizeof(what), "mapping the ring of CPU %u", c->cpu);
 	} else if (rc == 0) {
-		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)a->fd);
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)a->fd);
 		if (rc == 0)
 			rc = add_fd(g, fd);
 		if (rc == 0)
 			fd = -1;
 	}
 	if (rc < 0)
-		pevent_explain(ret_why, room, rc, what, g->plan->memory);
+		perf_event_explain(ret_why, room, rc, what, g->plan->memory);
 	return rc < 0 ? rc : 1;
 }
 
@@ -203,10 +203,10 @@ int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, char
 				break;
 		}
 		if (g->rings[n].fd >= 0)
-			pevent_control(g->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
+			perf_event_control(g->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
 	}
 	for (size_t i = before; i < g->n_fds; i++)
-		pevent_control(g->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+		perf_event_control(g->fds[i], PERF_EVENT_IOC_ENABLE, 0);
 	return MIN(rc, 0);
 }
 
@@ -214,9 +214,9 @@ static void control(const struct grid *g, unsigned long what)
 {
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		if (g->rings[n].fd >= 0)
-			pevent_control(g->rings[n].fd, what, 0);
+			perf_event_control(g->rings[n].fd, what, 0);
 	for (size_t i = 0; i < g->n_fds; i++)
-		pevent_control(g->fds[i], what, 0);
+		perf_event_control(g->fds[i], what, 0);
 }
 
 void grid_stop(const struct grid *g)

@@ -5,13 +5,13 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_GRID_H
 #define CSIGHT_DAEMON_CAPTURE_GRID_H
 
-#include "daemon/capture/perf/aux.h"
+#include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/plan.h"
 
 struct grid {
-	const struct plan *plan; /* borrowed */
-	struct aux *rings;       /* one a CPU of the plan; not mapped (fd -1) where the CPU could not be had yet */
-	int *fds;                /* of events that write into another's buffer */
+	const struct plan *plan;  /* borrowed */
+	struct aux_buffer *rings; /* one a CPU of the plan; not mapped (fd -1) where the CPU could not be had yet */
+	int *fds;                 /* of events that write into another's buffer */
 	size_t n_fds, fds_room;
 	uint32_t *tids; /* threads that have events or inherited them */
 	size_t n_tids, tids_room;

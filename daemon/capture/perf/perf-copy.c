@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "daemon/capture/perf/perf-private.h"
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/perf/perf-internal.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/util.h"
 
 /* What this service may still take of memory, where its control group has a limit; files that are cached make room. */
@@ -15,19 +15,19 @@ static uint64_t memory_left(void)
 	long long most, now;
 	int size;
 
-	if (proc_text(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0 || !(group = strstr(text, "0::/")))
+	if (proc_file_read(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0 || !(group = strstr(text, "0::/")))
 		return UINT64_MAX;
 	group += 3;
 	size = (int)strcspn(group, "\n");
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.max", size, group);
-	most = proc_number(path);
+	most = proc_file_number(path);
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.current", size, group);
-	now = proc_number(path);
+	now = proc_file_number(path);
 	/* "max" reads as 0. */
 	if (most <= 0 || now < 0)
 		return UINT64_MAX;
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.stat", size, group);
-	if (proc_text(AT_FDCWD, path, stat, sizeof(stat)) == 0 && (files = strstr(stat, "\nfile ")))
+	if (proc_file_read(AT_FDCWD, path, stat, sizeof(stat)) == 0 && (files = strstr(stat, "\nfile ")))
 		now -= MIN(now, atoll(files + 6));
 	return most > now ? (uint64_t)(most - now) : 0;
 }
@@ -52,14 +52,14 @@ static uint64_t toggle(const struct grid *g)
  */
 static bool cut_destroyed(struct capture_source *s, struct capture_copy *c)
 {
-	struct aux *rings = source_rings(s);
+	struct aux_buffer *rings = perf_target_rings(s);
 	bool all = false;
 
 	c->blind += s->shared ? arena_flush(&s->m->arena) : toggle(&s->grid);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
-		aux_cut(&c->rings[i], rings[n].size, pevent_aux_head(&rings[n].ring));
+		aux_cut(&c->rings[i], rings[n].size, perf_ring_aux_head(&rings[n].ring));
 		all |= c->rings[i].n_slices == 0;
 	}
 	return all;
@@ -74,8 +74,8 @@ static bool has_registers(const struct capture_source *s, uint32_t cpu)
 
 static int copy_rings(struct capture_source *s, size_t limit, struct capture_copy *c)
 {
-	const struct plan *p = source_plan(s);
-	struct aux *rings = source_rings(s);
+	const struct plan *p = perf_target_plan(s);
+	struct aux_buffer *rings = perf_target_rings(s);
 	uint64_t total = 0, from, held, left = memory_left();
 	size_t n_held = 0;
 
@@ -90,7 +90,7 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 	if (limit > left / 2) {
 		limit = left / 2;
 		if (total > limit)
-			capture_miss(c, "this service's memory is short (MemoryMax=)");
+			capture_note_missing(c, "this service's memory is short (MemoryMax=)");
 	}
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		uint64_t share = total > limit ? limit / n_held & ~(uint64_t)4095 : UINT64_MAX;
@@ -100,13 +100,14 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 		if (!held)
 			continue;
 		if (!has_registers(s, rings[n].cpu)) {
-			capture_miss(c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
-				     rings[n].cpu);
+			capture_note_missing(
+			    c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
+			    rings[n].cpu);
 			continue;
 		}
 		if (held > share)
-			capture_miss(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)", rings[n].cpu,
-				     (unsigned long long)share);
+			capture_note_missing(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)",
+					     rings[n].cpu, (unsigned long long)share);
 		rc = aux_copy(&rings[n], share, &c->rings[c->n_rings]);
 		if (rc < 0)
 			return rc;
@@ -119,7 +120,7 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 static void tell_starts(const struct capture_source *s, struct capture_copy *c)
 {
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
-		const struct aux *a;
+		const struct aux_buffer *a;
 
 		while (s->grid.rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -130,15 +131,16 @@ static void tell_starts(const struct capture_source *s, struct capture_copy *c)
 			struct pd_origin origin = { slice->pid, slice->tid, a->cpu, slice->begun };
 
 			if (slice->begun && slice->to > c->rings[i].from)
-				tasks_put_record(&c->records, PERF_RECORD_ITRACE_START, 0, body, sizeof(body), &origin);
+				capture_add_record(&c->records, PERF_RECORD_ITRACE_START, 0, body, sizeof(body),
+						   &origin);
 		}
 	}
 }
 
 static int copy_units(const struct capture_source *s, struct capture_copy *c)
 {
-	const struct plan *p = source_plan(s);
-	const struct aux *rings = source_rings(s);
+	const struct plan *p = perf_target_plan(s);
+	const struct aux_buffer *rings = perf_target_rings(s);
 	bool known = true;
 
 	c->cpus = calloc(p->n_cpus + 1, sizeof(*c->cpus));
@@ -156,27 +158,28 @@ static int copy_units(const struct capture_source *s, struct capture_copy *c)
 		c->cpus[c->n_cpus++].params[1] = rings[n].trace_id;
 		known &= t->ts_source == 1;
 	}
-	c->clock = side_clock(s->m->side);
-	c->shift = side_shift(s->m->side);
+	c->clock = sideband_clock(s->m->sideband);
+	c->shift = sideband_shift(s->m->sideband);
 	c->clock.known &= known;
 	if (!c->clock.known)
-		capture_miss(c, "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
+		capture_note_missing(c,
+				     "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
 	return 0;
 }
 
 static int copy_tasks(struct capture_source *s, struct capture_copy *c)
 {
-	uint64_t until = side_now(s->m->side);
-	int rc = tasks_tell_threads(&s->tasks, &c->threads, &c->n_threads);
+	uint64_t until = sideband_now(s->m->sideband);
+	int rc = thread_table_threads(&s->thread_table, &c->threads, &c->n_threads);
 
 	if (rc == 0 && s->shared)
-		rc = tasks_tell_intervals(&s->tasks, until, &c->intervals, &c->n_intervals);
+		rc = thread_table_intervals(&s->thread_table, until, &c->intervals, &c->n_intervals);
 	if (rc < 0)
 		return rc;
 	for (size_t n = 0; n < c->n_threads; n++)
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
-	tasks_tell_records(&s->tasks, &c->records);
+	thread_table_records(&s->thread_table, &c->records);
 	if (!s->shared)
 		tell_starts(s, c);
 	return buf_error(&c->records);
@@ -190,10 +193,10 @@ static int copy_code(struct capture_source *s, struct capture_copy *c)
 
 	if (!s->process)
 		return 0;
-	process_shift(s->process, side_shift(s->m->side));
-	process_look(s->process, side_now(s->m->side));
-	machine_take(s->m);
-	rc = process_tell(s->process, &log, &c->missing, &c->files, &c->n_files);
+	process_shift(s->process, sideband_shift(s->m->sideband));
+	process_look(s->process, sideband_now(s->m->sideband));
+	perf_machine_read_records(s->m);
+	rc = process_write_log(s->process, &log, &c->missing, &c->files, &c->n_files);
 	if (rc == 0)
 		rc = buf_error(&log);
 	if (rc < 0) {
@@ -231,7 +234,7 @@ static int copy_stopped(struct capture_source *s, size_t limit, struct capture_c
 		arena_stop(&s->m->arena);
 	else
 		grid_stop(&s->grid);
-	machine_take(s->m);
+	perf_machine_read_records(s->m);
 	rc = copy_rings(s, limit, c);
 	if (s->shared)
 		arena_start(&s->m->arena);
@@ -255,11 +258,11 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 		c->blind = arena_flush(&m->arena);
 	else if (running)
 		c->blind = toggle(&s->grid);
-	machine_take(m);
+	perf_machine_read_records(m);
 	if (s->shared && arena_mend_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
 	rc = copy_rings(s, limit, c);
-	if (rc == 0 && source_plan(s)->direct && running && cut_destroyed(s, c))
+	if (rc == 0 && perf_target_plan(s)->direct && running && cut_destroyed(s, c))
 		rc = copy_stopped(s, limit, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
@@ -270,8 +273,8 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 	if (rc == 0 && s->shared)
 		hide_others(c);
 	if (c->n_rings == 0)
-		capture_miss(c, "no sink held any trace");
-	source_tell_missing(s, &c->missing);
+		capture_note_missing(c, "no sink held any trace");
+	perf_target_report_missing(s, &c->missing);
 	return rc;
 }
 
@@ -280,7 +283,7 @@ int perf_copy(struct capture_source *s, bool alive, size_t limit, struct capture
 	struct capture_copy *c;
 	int rc;
 
-	if (!s->armed || !source_plan(s))
+	if (!s->armed || !perf_target_plan(s))
 		return -ENODATA;
 	c = calloc(1, sizeof(*c));
 	if (!c)
@@ -290,7 +293,7 @@ int perf_copy(struct capture_source *s, bool alive, size_t limit, struct capture
 		capture_copy_free(c);
 		return rc;
 	}
-	source_care(s, 0);
+	perf_target_maintain(s, 0);
 	*ret = c;
 	return 0;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "daemon/capture/perf/perf-private.h"
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/perf/perf-internal.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/util.h"
 
 enum {
@@ -22,7 +22,7 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 	const struct perf_machine *m = data;
 	const struct capture_source *s;
 
-	if (m->births && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
+	if (m->process_table && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
 	/* Whoever is born may get a number that was a target's. */
 	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
@@ -33,7 +33,7 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 	return false;
 }
 
-static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
+static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 {
 	struct perf_machine *m = data;
 	struct capture_source *s;
@@ -41,11 +41,11 @@ static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
 
 	TAILQ_FOREACH (s, &m->sources, link)
 		if ((uint32_t)s->pid == pid)
-			taken |= source_record(s, r);
+			taken |= perf_target_record(s, r);
 		else if (r->type == PERF_RECORD_FORK)
-			tasks_forked(&s->tasks, r);
-	if (m->births && !taken)
-		births_record(m->births, pid, r);
+			thread_table_note_fork(&s->thread_table, r);
+	if (m->process_table && !taken)
+		process_table_record(m->process_table, pid, r);
 }
 
 static const char *root_of(const struct perf_machine *m)
@@ -55,7 +55,7 @@ static const char *root_of(const struct perf_machine *m)
 
 static int fill(struct perf_machine *m, const struct perf_settings *settings, char *ret_why)
 {
-	const struct side_user user = { wants, on_record, m };
+	const struct sideband_listener user = { wants, on_record, m };
 	int rc;
 
 	m->settings = (struct plan_settings){
@@ -72,9 +72,9 @@ static int fill(struct perf_machine *m, const struct perf_settings *settings, ch
 	m->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (m->poll_fd < 0)
 		return -errno;
-	rc = side_new(&user, m->poll_fd, &m->side);
+	rc = sideband_new(&user, m->poll_fd, &m->sideband);
 	if (rc == 0 && settings->machine)
-		rc = births_new(&m->births);
+		rc = process_table_new(&m->process_table);
 	if (rc == 0)
 		rc = topology_read(root_of(m), &m->topology);
 	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
@@ -121,7 +121,7 @@ static void reap(struct perf_machine *m)
 		pthread_mutex_unlock(&m->lock);
 		if (!s)
 			return;
-		source_end(s);
+		perf_target_close(s);
 		closep(&s->pidfd);
 		filter_free(s->filter);
 		free((char *)s->options.filter);
@@ -138,8 +138,8 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 		return NULL;
 	reap(m);
 	arena_close(&m->arena);
-	side_free(m->side);
-	births_free(m->births);
+	sideband_free(m->sideband);
+	process_table_free(m->process_table);
 	closep(&m->poll_fd);
 	topology_free(m->topology);
 	buf_done(&m->scratch);
@@ -171,7 +171,7 @@ int perf_machine_fd(const struct perf_machine *m)
 	return m->poll_fd;
 }
 
-int machine_watch(struct perf_machine *m, char *ret_why, size_t room)
+int perf_machine_open_sideband(struct perf_machine *m, char *ret_why, size_t room)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
 	size_t n = 0;
@@ -179,17 +179,17 @@ int machine_watch(struct perf_machine *m, char *ret_why, size_t room)
 	if (!cpus)
 		return -ENOMEM;
 	if (TAILQ_EMPTY(&m->sources) && !m->arena.plan) {
-		side_close(m->side);
+		sideband_close(m->sideband);
 		return 0;
 	}
 	for (size_t i = 0; i < m->topology->n_cpus; i++)
 		if (m->topology->cpus[i].online)
 			cpus[n++] = m->topology->cpus[i].cpu;
-	return side_open(m->side, cpus, n, m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches), ret_why,
-			 room);
+	return sideband_open(m->sideband, cpus, n, m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches),
+			     ret_why, room);
 }
 
-int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room)
+int perf_machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room)
 {
 	int rc;
 
@@ -209,31 +209,31 @@ int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, si
 	return 0;
 }
 
-void machine_close_arena(struct perf_machine *m)
+void perf_machine_close_arena(struct perf_machine *m)
 {
 	arena_close(&m->arena);
 	m->trouble[0] = '\0';
 }
 
-void machine_take(struct perf_machine *m)
+void perf_machine_read_records(struct perf_machine *m)
 {
 	struct capture_source *s;
 	uint64_t since;
 
-	side_drain(m->side);
+	sideband_drain(m->sideband);
 	arena_drain(&m->arena, &m->scratch);
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed && !s->shared)
 			grid_drain(&s->grid, &m->scratch);
-	if (side_lost(m->side, &since)) {
-		if (m->births)
-			births_reset(m->births, side_now(m->side));
+	if (sideband_lost(m->sideband, &since)) {
+		if (m->process_table)
+			process_table_reset(m->process_table, sideband_now(m->sideband));
 		TAILQ_FOREACH (s, &m->sources, link)
-			source_relearn(s, since);
+			perf_target_rescan(s, since);
 	}
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed)
-			source_settle(s);
+			perf_target_check_owner(s);
 }
 
 /* Processes that have any perf event open; which PMU it is the kernel does not tell. */
@@ -261,7 +261,7 @@ static void name_holders(char *ret, size_t room)
 			holds = strcmp(link, "anon_inode:[perf_event]") == 0;
 		}
 		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
-		if (!holds || proc_text(AT_FDCWD, path, name, sizeof(name)) < 0)
+		if (!holds || proc_file_read(AT_FDCWD, path, name, sizeof(name)) < 0)
 			continue;
 		name[strcspn(name, "\n")] = '\0';
 		snprintf(ret + strlen(ret), room - strlen(ret), "%s%d (%s)",
@@ -289,7 +289,7 @@ static const struct topology_device *sysfs_has(const struct perf_machine *m, con
 	return NULL;
 }
 
-void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret, size_t room)
+void perf_machine_name_holders(const struct perf_machine *m, const struct plan *p, char *ret, size_t room)
 {
 	const struct topology_device *d;
 	struct topology *now;
@@ -309,7 +309,7 @@ void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret
 		name_holders(ret, room);
 }
 
-void machine_relearn(struct perf_machine *m)
+void perf_machine_reread_topology(struct perf_machine *m)
 {
 	struct topology *t, *old = m->topology;
 
@@ -334,17 +334,17 @@ static void learn_cpus(struct perf_machine *m)
 	struct capture_source *s;
 
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root_of(m));
-	if (proc_text(AT_FDCWD, path, online, sizeof(online)) < 0)
+	if (proc_file_read(AT_FDCWD, path, online, sizeof(online)) < 0)
 		return;
 	if (strcmp(online, m->online) != 0 && *m->online) {
-		machine_relearn(m);
+		perf_machine_reread_topology(m);
 		/* The number of one that ended may be another's by now. */
 		TAILQ_FOREACH (s, &m->sources, link)
-			if (s->armed && !s->shared && !s->lost && !s->tasks.ended)
-				grid_extend(&s->grid, s->pid, source_filter(s), m->poll_fd, why, sizeof(why));
+			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
+				grid_extend(&s->grid, s->pid, perf_target_filter(s), m->poll_fd, why, sizeof(why));
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
-	machine_watch(m, why, sizeof(why));
+	perf_machine_open_sideband(m, why, sizeof(why));
 }
 
 /* When all whose trace it holds have ended it is theirs no longer: others would only overwrite it. */
@@ -353,7 +353,7 @@ static bool is_of_nobody(const struct perf_machine *m)
 	const struct capture_source *s;
 
 	TAILQ_FOREACH (s, &m->sources, link)
-		if (s->armed && s->shared && !s->lost && !s->tasks.ended)
+		if (s->armed && s->shared && !s->lost && !s->thread_table.ended)
 			return false;
 	return !m->settings.machine;
 }
@@ -377,7 +377,7 @@ static void care_for_arena(struct perf_machine *m)
 	} else if (!*m->trouble) {
 		snprintf(m->trouble, sizeof(m->trouble),
 			 "the kernel could not start the shared sink: another has it, or it failed");
-		machine_blame(m, m->arena.plan, m->trouble, sizeof(m->trouble));
+		perf_machine_name_holders(m, m->arena.plan, m->trouble, sizeof(m->trouble));
 	}
 }
 
@@ -391,11 +391,11 @@ static void start_machine(struct perf_machine *m)
 
 	/* Who is born from then on is known. */
 	if (plan_make(m->topology, &m->settings, &use, &target, &p, m->trouble) < 0 ||
-	    machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) < 0 ||
-	    machine_watch(m, m->trouble, sizeof(m->trouble)) < 0)
+	    perf_machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) < 0 ||
+	    perf_machine_open_sideband(m, m->trouble, sizeof(m->trouble)) < 0)
 		return;
-	side_drain(m->side);
-	births_reset(m->births, side_now(m->side));
+	sideband_drain(m->sideband);
+	process_table_reset(m->process_table, sideband_now(m->sideband));
 }
 
 static bool look_around(struct perf_machine *m)
@@ -405,8 +405,8 @@ static bool look_around(struct perf_machine *m)
 
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->process) {
-			process_shift(s->process, side_shift(m->side));
-			read |= process_watch(s->process, side_now(m->side));
+			process_shift(s->process, sideband_shift(m->sideband));
+			read |= process_watch(s->process, sideband_now(m->sideband));
 		}
 	return read;
 }
@@ -423,10 +423,10 @@ void perf_machine_drain(struct perf_machine *m)
 		;
 	if (m->settings.machine && !m->arena.plan)
 		start_machine(m);
-	machine_take(m);
+	perf_machine_read_records(m);
 	/* What is read is sure to be of its time once the records have been taken again. */
 	if (look_around(m)) {
-		machine_take(m);
+		perf_machine_read_records(m);
 		look_around(m);
 	}
 	if (now < m->next_care)
@@ -438,5 +438,5 @@ void perf_machine_drain(struct perf_machine *m)
 	}
 	care_for_arena(m);
 	TAILQ_FOREACH (s, &m->sources, link)
-		source_care(s, now);
+		perf_target_maintain(s, now);
 }

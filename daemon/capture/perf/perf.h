@@ -1,6 +1,6 @@
 /*
  * The cs_etm PMU of the kernel, through perf_event_open. A source is one process; what all of them share (topology, the
- * kernel's side records, the arena where a sink serves every CPU) is the machine, one a daemon.
+ * kernel's sideband records, the arena where a sink serves every CPU) is the machine, one a daemon.
  *
  * The capture lane opens, maps and owns every descriptor: the kernel ties events to the thread that opened them, and
  * refuses shared sinks to other threads. The loop makes and frees sources, and asks; nothing that it calls waits.
@@ -51,13 +51,13 @@ void perf_machine_drain(struct perf_machine *m);
  * On the loop; not armed yet. pidfd stays the caller's, options are copied. -ENOTSUP, -ENODEV …: ops->arm() tells why
  * through ops->trouble().
  */
-int perf_source_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
+int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
 		    struct capture_source **ret);
 
 /*
  * The process executed what made it somebody else's (setuid, capabilities): nothing of it is recorded from then on, and
  * to its owner it has ended. Look after each drain.
  */
-bool perf_source_lost(const struct capture_source *s);
+bool perf_target_lost(const struct capture_source *s);
 
 #endif

@@ -6,7 +6,7 @@
  *   policy.c          may a caller act on a process? credentials_uid(): all four uids equal, and equal to the caller's.
  *   target-adopt.c    who is the owner of a new target? credentials_uid(), gids all equal, and files that are the
  * owner's. perf-source.c     may what runs now be recorded for the owner? credentials_owned(): also no capability, and
- * dumpable. arena.c           is a thread in a PID namespace of its own? procfs.c          is the owner of
+ * dumpable. arena.c           is a thread in a PID namespace of its own? proc_dir.c          is the owner of
  * /proc/PID/maps still the one it was, and is the first thread alive?
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H

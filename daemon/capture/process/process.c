@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/capture/process/history.h"
+#include "daemon/capture/process/code-history.h"
 #include "daemon/capture/process/jitdump.h"
 #include "daemon/capture/process/process.h"
-#include "daemon/capture/process/process-look.h"
+#include "daemon/capture/process/process-internal.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
@@ -34,11 +34,11 @@ int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process
 	if (!p)
 		return -ENOMEM;
 	p->proc.dir = -1;
-	rc = procfs_open(pid, pidfd, &p->proc);
+	rc = proc_dir_open(pid, pidfd, &p->proc);
 	if (rc == 0)
-		rc = history_new(data, &p->history);
+		rc = code_history_new(data, &p->history);
 	if (rc == 0)
-		rc = look_at(p, now_ns);
+		rc = process_scan_now(p, now_ns);
 	if (rc < 0) {
 		process_free(p);
 		return rc;
@@ -61,8 +61,8 @@ struct process *process_free(struct process *p)
 	free(p->paths);
 	free(p->names);
 	jitdump_free(p->jit);
-	history_free(p->history);
-	procfs_done(&p->proc);
+	code_history_free(p->history);
+	proc_dir_done(&p->proc);
 	free(p);
 	return NULL;
 }
@@ -79,7 +79,7 @@ struct image *process_image(struct process *p, uint32_t id)
 static bool drop_image(struct process *p)
 {
 	for (size_t i = 0; i < p->n_images; i++)
-		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
 			closep(&p->images[i].fd);
 			free(p->images[i].path);
 			p->n_images--;
@@ -115,13 +115,13 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 			return p->images[n].id;
 	if (p->n_images >= IMAGES_MAX && !drop_image(p)) {
 		p->crowded = true;
-		return HISTORY_NO_IMAGE;
+		return CODE_NO_IMAGE;
 	}
 	if (array_reserve(p->images, p->n_images, &p->room_images) < 0)
-		return HISTORY_NO_IMAGE;
+		return CODE_NO_IMAGE;
 	i.path = strdup(m->path);
 	if (!i.path)
-		return HISTORY_NO_IMAGE;
+		return CODE_NO_IMAGE;
 	memcpy(i.build_id, m->build_id, i.build_id_size);
 	i.id = ++p->last_image;
 	p->images[p->n_images++] = i;
@@ -152,15 +152,15 @@ static bool is_file(const struct process_map *m)
 }
 
 /* Where there is no room for more, the older half becomes a state without a past. */
-static void add_record(struct process *p, const struct history_record *r)
+static void add_record(struct process *p, const struct code_record *r)
 {
-	int rc = history_record(p->history, r);
+	int rc = code_history_record(p->history, r);
 
 	if (rc == -ENOSPC) {
-		p->cut = MAX(p->cut, history_middle(p->history));
-		rc = history_forget(p->history, p->cut);
+		p->cut = MAX(p->cut, code_history_middle(p->history));
+		rc = code_history_forget(p->history, p->cut);
 		if (rc == 0)
-			rc = history_record(p->history, r);
+			rc = code_history_record(p->history, r);
 	}
 	if (rc < 0)
 		p->crowded = true;
@@ -168,27 +168,27 @@ static void add_record(struct process *p, const struct history_record *r)
 
 void process_add(struct process *p, const struct process_map *m, enum process_how how)
 {
-	struct history_record r = { .time = m->time,
-				    .start = m->addr,
-				    .end = m->addr + m->len,
-				    .offset = m->offset,
-				    .image = HISTORY_NO_IMAGE,
-				    .found = how != PROCESS_TOLD,
-				    .instead = how == PROCESS_FOUND_INSTEAD };
+	struct code_record r = { .time = m->time,
+				 .start = m->addr,
+				 .end = m->addr + m->len,
+				 .offset = m->offset,
+				 .image = CODE_NO_IMAGE,
+				 .found = how != PROCESS_TOLD,
+				 .instead = how == PROCESS_FOUND_INSTEAD };
 
 	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
 		return;
 	if (!(m->prot & PROT_EXEC)) {
-		r.kind = HISTORY_NONE;
-	} else if (is_file(m) && (r.image = find_image(p, m)) != HISTORY_NO_IMAGE) {
-		r.kind = HISTORY_FILE;
+		r.kind = CODE_NONE;
+	} else if (is_file(m) && (r.image = find_image(p, m)) != CODE_NO_IMAGE) {
+		r.kind = CODE_FILE;
 		r.writable = m->prot & PROT_WRITE;
 	} else {
-		r.kind = HISTORY_MEMORY;
+		r.kind = CODE_MEMORY;
 		r.writable = m->prot & PROT_WRITE || m->flags & MAP_SHARED || is_file(m);
 		r.path = memory_path(p, m->path);
 	}
-	p->pending |= r.kind != HISTORY_NONE;
+	p->pending |= r.kind != CODE_NONE;
 	add_record(p, &r);
 }
 
@@ -199,20 +199,18 @@ void process_map(struct process *p, const struct process_map *m)
 
 void process_exec(struct process *p, uint64_t time)
 {
-	struct history_record r = { .time = time, .end = INT64_MAX, .kind = HISTORY_GONE, .image = HISTORY_NO_IMAGE };
+	struct code_record r = { .time = time, .end = INT64_MAX, .kind = CODE_EXECED, .image = CODE_NO_IMAGE };
 
 	/* What it told of its code went with the program. */
 	p->jit = jitdump_free(p->jit);
-	history_described(p->history, false);
+	code_history_set_described(p->history, false);
 	p->pending = true;
 	add_record(p, &r);
 }
 
 void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 {
-	struct history_record r = {
-		.time = since_ns + 1, .end = INT64_MAX, .kind = HISTORY_LOST, .image = HISTORY_NO_IMAGE
-	};
+	struct code_record r = { .time = since_ns + 1, .end = INT64_MAX, .kind = CODE_LOST, .image = CODE_NO_IMAGE };
 
 	p->pending = true;
 	p->lost = true;
@@ -242,7 +240,7 @@ void process_shift(struct process *p, int64_t shift_ns)
 
 bool process_look(struct process *p, uint64_t now_ns)
 {
-	return look_at(p, now_ns) > 0;
+	return process_scan_now(p, now_ns) > 0;
 }
 
 bool process_watch(struct process *p, uint64_t now_ns)
@@ -253,7 +251,7 @@ bool process_watch(struct process *p, uint64_t now_ns)
 	if (begun < p->rest_until) {
 		/* What was read before is sure now all the same. */
 		if (now_ns > p->look_ns)
-			history_close(p->history, now_ns);
+			code_history_confirm(p->history, now_ns);
 		return false;
 	}
 	read = process_look(p, now_ns);
@@ -281,7 +279,7 @@ static void forget_names(struct process *p, uint64_t before)
 
 void process_forget(struct process *p, uint64_t before_ns)
 {
-	if (history_forget(p->history, before_ns) < 0)
+	if (code_history_forget(p->history, before_ns) < 0)
 		process_lost(p, 0, before_ns);
 	if (p->jit)
 		jitdump_forget(p->jit, before_ns);
@@ -290,7 +288,7 @@ void process_forget(struct process *p, uint64_t before_ns)
 		p->cut = 0;
 	p->full = p->crowded = p->lost = false;
 	for (size_t i = 0; i < p->n_images; i++)
-		if (history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
 			/* It is opened again where it comes again. */
 			closep(&p->images[i].fd);
 			p->images[i].tried = p->images[i].handed = false;
@@ -299,7 +297,7 @@ void process_forget(struct process *p, uint64_t before_ns)
 
 uint64_t process_memory(const struct process *p)
 {
-	return sizeof(*p) + history_memory(p->history) + (p->jit ? jitdump_memory(p->jit) : 0) +
+	return sizeof(*p) + code_history_memory(p->history) + (p->jit ? jitdump_memory(p->jit) : 0) +
 	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);
 }
 
@@ -343,32 +341,32 @@ static void tell_code(struct buf *log, uint64_t time, uint64_t start, uint64_t s
 	buf_zero(log, ALIGN8(size) - size);
 }
 
-static void tell_out(struct process *p, struct buf *log, const struct history_out *o)
+static void tell_out(struct process *p, struct buf *log, const struct code_change *o)
 {
 	const uint32_t prot = PROT_READ | PROT_EXEC;
 	const struct image *image;
 
 	switch (o->kind) {
-	case OUT_FILE:
+	case CHANGE_FILE:
 		image = process_image(p, o->image);
 		tell_map(log, o->time, o->start, o->end, prot, image ? image->path : unknown, o->offset, image);
 		break;
-	case OUT_MEMORY:
+	case CHANGE_MEMORY:
 		tell_map(log, o->time, o->start, o->end, prot, o->path ? o->path : anonymous, 0, NULL);
 		break;
-	case OUT_NONE:
+	case CHANGE_NONE:
 		tell_map(log, o->time, o->start, o->end, 0, anonymous, 0, NULL);
 		break;
-	case OUT_UNKNOWN:
+	case CHANGE_UNKNOWN:
 		tell_map(log, o->time, o->start, o->end, prot, unknown, 0, NULL);
 		break;
-	case OUT_CODE:
+	case CHANGE_CODE:
 		tell_code(log, o->time, o->start, o->end - o->start, o->bytes);
 	}
 }
 
 /* What was before the cut is not what is told from then on. */
-static void tell_cut(const struct process *p, struct buf *log, const struct history_out *outs, size_t n)
+static void tell_cut(const struct process *p, struct buf *log, const struct code_change *outs, size_t n)
 {
 	for (size_t i = 0; i < n && p->cut && outs[i].time <= p->cut; i++)
 		tell_map(log, 0, outs[i].start, outs[i].end, PROT_READ | PROT_EXEC, unknown, 0, NULL);
@@ -384,10 +382,10 @@ static void tell_broken(struct buf *log, const struct jitdump_piece *pieces, siz
 
 static int tell_log(struct process *p, struct buf *log)
 {
-	_cleanup_free_ struct history_out *outs = NULL;
+	_cleanup_free_ struct code_change *outs = NULL;
 	const struct jitdump_piece *pieces = NULL;
 	size_t n_outs, n_pieces = 0, piece = 0;
-	int rc = history_outs(p->history, &outs, &n_outs);
+	int rc = code_history_changes(p->history, &outs, &n_outs);
 
 	if (rc < 0)
 		return rc;
@@ -420,13 +418,13 @@ static void miss(struct buf *b, const char *text)
 
 static int tell_missing(struct process *p, struct buf *b)
 {
-	_cleanup_free_ struct history_segment *list = NULL;
+	_cleanup_free_ struct code_span *list = NULL;
 	uint64_t open = 0, first = 0;
 	size_t n;
-	int rc = history_segments(p->history, &list, &n);
+	int rc = code_history_spans(p->history, &list, &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (list[i].kind == HISTORY_MEMORY && list[i].writable && !p->jit) {
+		if (list[i].kind == CODE_MEMORY && list[i].writable && !p->jit) {
 			first = open ? first : list[i].start;
 			open += list[i].end - list[i].start;
 		}
@@ -460,15 +458,15 @@ static int tell_missing(struct process *p, struct buf *b)
 	if (p->jit_broken)
 		miss(b, "the program's jitdump is cut, garbled or too large: what it tells later is not known");
 	for (size_t i = 0; i < p->n_images; i++)
-		if (p->images[i].why && history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
+		if (p->images[i].why && code_history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			buf_printf(b, "%s: %s", p->images[i].path, p->images[i].why);
 			buf_u8(b, 0);
 		}
 	return rc;
 }
 
-int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
-		 size_t *ret_n_files)
+int process_write_log(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
+		      size_t *ret_n_files)
 {
 	struct capture_file *files = calloc(p->n_images + 1, sizeof(*files));
 	size_t n = 0;
@@ -478,7 +476,7 @@ int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, st
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_images; i++)
 		if ((p->images[i].fd >= 0 || p->images[i].handed) &&
-		    history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
+		    code_history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
 			p->images[i].handed = true;
 		}

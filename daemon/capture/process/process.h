@@ -5,9 +5,9 @@
  * All times are nanoseconds of one clock, that of the kernel's records. Records may come in any order, late ones too.
  *
  * A snapshot: freeze; process_map() and the others for every record there is; process_look(); the records once more,
- * for one that came while it looked takes back what was read too late; process_tell(). Bytes that were read hold from
- * the last record that made their memory code. Where that cannot be known (memory that can be written and executed at
- * once, or through another mapping), the log says that nothing is known ("//unknown"), and the decoder has no image
+ * for one that came while it looked takes back what was read too late; process_write_log(). Bytes that were read hold
+ * from the last record that made their memory code. Where that cannot be known (memory that can be written and executed
+ * at once, or through another mapping), the log says that nothing is known ("//unknown"), and the decoder has no image
  * there. Between snapshots, process_watch() after each round of records keeps code that will be written over.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_H
@@ -77,8 +77,8 @@ bool process_watch(struct process *p, uint64_t now_ns);
  * Adds the log to ret_log, texts that are each ended by NUL to missing, and the files that the log names: *ret_files is
  * the caller's, with the descriptors of those that were not handed over before. -ENOMEM only.
  */
-int process_tell(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
-		 size_t *ret_n_files);
+int process_write_log(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
+		      size_t *ret_n_files);
 
 /* Nothing before this time will be asked for again. */
 void process_forget(struct process *p, uint64_t before_ns);

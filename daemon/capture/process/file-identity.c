@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/capture/process/identity.h"
+#include "daemon/capture/process/file-identity.h"
 #include "lib/base/util.h"
 
 int file_identify(int fd, struct file_identity *ret)
@@ -58,7 +58,7 @@ static bool other_users(pid_t pid)
 	       readlink(path, theirs, sizeof(theirs) - 1) < 0 || strcmp(ours, theirs) != 0;
 }
 
-bool file_answers(int fd, const struct file_identity *id, pid_t pid)
+bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid)
 {
 	char mounts[64];
 	int rc;

@@ -7,15 +7,15 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "daemon/capture/perf/pevent.h"
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
 enum { CAP_PERFMON_BIT = 38, CAP_SYS_ADMIN_BIT = 21, CAP_IPC_LOCK_BIT = 14 };
 enum { LOOKS = 8 /* at two clocks */ };
 
-struct perf_event_attr pevent_attr(uint32_t type, const uint64_t words[5])
+struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t words[5])
 {
 	struct perf_event_attr attr = {
 		.type = type,
@@ -37,7 +37,7 @@ struct perf_event_attr pevent_attr(uint32_t type, const uint64_t words[5])
 	return attr;
 }
 
-int pevent_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd)
+int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd)
 {
 	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
@@ -47,12 +47,12 @@ int pevent_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret
 	return 0;
 }
 
-int pevent_control(int fd, unsigned long what, unsigned long argument)
+int perf_event_control(int fd, unsigned long what, unsigned long argument)
 {
 	return ioctl(fd, what, argument) < 0 ? -errno : 0;
 }
 
-uint64_t pevent_enabled(int fd)
+uint64_t perf_event_time_enabled(int fd)
 {
 	struct {
 		uint64_t value, enabled, running, id;
@@ -61,10 +61,10 @@ uint64_t pevent_enabled(int fd)
 	return read(fd, &told, sizeof(told)) == sizeof(told) ? told.enabled : 0;
 }
 
-int pevent_map(int fd, size_t data_size, size_t aux_size, struct pevent_ring *ret)
+int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), all = page + data_size;
-	struct pevent_ring r = { .data_size = data_size };
+	struct perf_ring r = { .data_size = data_size };
 	void *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (map == MAP_FAILED)
@@ -79,7 +79,7 @@ int pevent_map(int fd, size_t data_size, size_t aux_size, struct pevent_ring *re
 		if (map == MAP_FAILED) {
 			int rc = -errno;
 
-			pevent_unmap(&r);
+			perf_ring_unmap(&r);
 			return rc;
 		}
 		r.aux = map;
@@ -89,30 +89,30 @@ int pevent_map(int fd, size_t data_size, size_t aux_size, struct pevent_ring *re
 	return 0;
 }
 
-void pevent_unmap(struct pevent_ring *r)
+void perf_ring_unmap(struct perf_ring *r)
 {
 	if (r->aux)
 		munmap((void *)r->aux, r->aux_size);
 	if (r->page)
 		munmap(r->page, (size_t)sysconf(_SC_PAGESIZE) + r->data_size);
-	*r = (struct pevent_ring){ 0 };
+	*r = (struct perf_ring){ 0 };
 }
 
-int pevent_parse(const void *data, size_t size, struct pevent_record *ret)
+int perf_record_parse(const void *data, size_t size, struct perf_record *ret)
 {
 	struct reader all = reader_of(data, size), id;
-	struct pevent_record r = { 0 };
+	struct perf_record r = { 0 };
 	const uint8_t *bytes;
 	uint16_t total;
 
 	if (rd_u32(&all, &r.type) < 0 || rd_u16(&all, &r.misc) < 0 || rd_u16(&all, &total) < 0)
 		return -EBADMSG;
-	if (total < sizeof(struct perf_event_header) + PEVENT_ID_SIZE || total % 8 || total > size)
+	if (total < sizeof(struct perf_event_header) + PERF_RECORD_ID_SIZE || total % 8 || total > size)
 		return -EBADMSG;
-	r.size = total - sizeof(struct perf_event_header) - PEVENT_ID_SIZE;
-	if (rd_bytes(&all, r.size, &r.body) < 0 || rd_bytes(&all, PEVENT_ID_SIZE, &bytes) < 0)
+	r.size = total - sizeof(struct perf_event_header) - PERF_RECORD_ID_SIZE;
+	if (rd_bytes(&all, r.size, &r.body) < 0 || rd_bytes(&all, PERF_RECORD_ID_SIZE, &bytes) < 0)
 		return -EBADMSG;
-	id = reader_of(bytes, PEVENT_ID_SIZE);
+	id = reader_of(bytes, PERF_RECORD_ID_SIZE);
 	rd_u32(&id, &r.origin.pid);
 	rd_u32(&id, &r.origin.tid);
 	rd_u64(&id, &r.origin.time);
@@ -121,7 +121,7 @@ int pevent_parse(const void *data, size_t size, struct pevent_record *ret)
 	return total;
 }
 
-uint64_t pevent_lost(const struct pevent_record *r)
+uint64_t perf_record_lost(const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint64_t id, lost = 0;
@@ -131,14 +131,33 @@ uint64_t pevent_lost(const struct pevent_record *r)
 	return lost;
 }
 
-uint64_t pevent_filled(const struct pevent_ring *r)
+uint32_t perf_record_pid(const struct perf_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint32_t pid = 0;
+
+	switch (r->type) {
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_MMAP2:
+		rd_u32(&body, &pid);
+		return pid;
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return r->origin.pid;
+	default:
+		return 0;
+	}
+}
+
+uint64_t perf_ring_filled(const struct perf_ring *r)
 {
 	uint64_t filled = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE) - r->page->data_tail;
 
 	return MIN(filled, r->data_size);
 }
 
-int pevent_take(struct pevent_ring *r, struct buf *b)
+int perf_ring_read(struct perf_ring *r, struct buf *b)
 {
 	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
 	size_t size = (size_t)(head - tail), at = tail & (r->data_size - 1), first = MIN(size, r->data_size - at);
@@ -155,12 +174,12 @@ int pevent_take(struct pevent_ring *r, struct buf *b)
 	return rc;
 }
 
-uint64_t pevent_aux_head(const struct pevent_ring *r)
+uint64_t perf_ring_aux_head(const struct perf_ring *r)
 {
 	return r->page ? __atomic_load_n(&r->page->aux_head, __ATOMIC_ACQUIRE) : 0;
 }
 
-struct pd_clock pevent_clock(const struct pevent_ring *r)
+struct pd_clock perf_ring_clock(const struct perf_ring *r)
 {
 	const volatile struct perf_event_mmap_page *p = r->page;
 	struct pd_clock c = { 0 };
@@ -191,9 +210,9 @@ static uint64_t read_counter(void)
 	return v;
 }
 
-bool pevent_shift(const struct pevent_ring *r, int64_t *ret)
+bool perf_ring_shift(const struct perf_ring *r, int64_t *ret)
 {
-	struct pd_clock clock = pevent_clock(r);
+	struct pd_clock clock = perf_ring_clock(r);
 	uint64_t least = UINT64_MAX;
 
 	/* This thread may have to wait between two of its looks: those that are nearest to each other count. */
@@ -209,7 +228,7 @@ bool pevent_shift(const struct pevent_ring *r, int64_t *ret)
 	return clock.known;
 }
 #else
-bool pevent_shift(const struct pevent_ring *r, int64_t *ret)
+bool perf_ring_shift(const struct perf_ring *r, int64_t *ret)
 {
 	return false;
 }
@@ -225,7 +244,7 @@ static bool capable(unsigned bit)
 
 static void explain_access(char *ret, size_t room, const char *what)
 {
-	long long paranoid = proc_number("/proc/sys/kernel/perf_event_paranoid");
+	long long paranoid = proc_file_number("/proc/sys/kernel/perf_event_paranoid");
 
 	if (!capable(CAP_SYS_ADMIN_BIT) && paranoid > 2)
 		snprintf(
@@ -247,7 +266,7 @@ static void explain_access(char *ret, size_t room, const char *what)
 		    what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
 }
 
-void pevent_explain(char *ret, size_t room, int rc, const char *what, uint64_t locked_bytes)
+void perf_event_explain(char *ret, size_t room, int rc, const char *what, uint64_t locked_bytes)
 {
 	struct rlimit limit = { 0 };
 
@@ -268,7 +287,7 @@ void pevent_explain(char *ret, size_t room, int rc, const char *what, uint64_t l
 		    "%lld KiB a CPU for everybody (kernel.perf_event_mlock_kb); give csightd.service CAP_IPC_LOCK or a "
 		    "larger LimitMEMLOCK=, or make rings smaller (ring-size)",
 		    what, (unsigned long long)locked_bytes >> 10, (unsigned long long)limit.rlim_cur >> 10,
-		    proc_number("/proc/sys/kernel/perf_event_mlock_kb"));
+		    proc_file_number("/proc/sys/kernel/perf_event_mlock_kb"));
 		break;
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &limit);

@@ -1,5 +1,5 @@
 /*
- * daemon/capture: side.c and tasks.c on this machine's kernel, where it lets one watch processes.
+ * daemon/capture: sideband.c and thread_table.c on this machine's kernel, where it lets one watch processes.
  * With an argument: nothing but how well the difference of two clocks is known.
  */
 #include "config.h"
@@ -11,12 +11,12 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "daemon/capture/perf/side.h"
-#include "daemon/capture/perf/tasks.h"
+#include "daemon/capture/perf/sideband.h"
+#include "daemon/capture/perf/thread-table.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-static struct tasks watched;
+static struct thread_table watched;
 static uint64_t last_time;
 static bool in_order = true;
 static unsigned n_maps, n_switches;
@@ -28,7 +28,7 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 	return pid == watched.pid;
 }
 
-static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
+static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 {
 	(void)data;
 	(void)pid;
@@ -36,7 +36,7 @@ static void on_record(void *data, uint32_t pid, const struct pevent_record *r)
 	last_time = r->origin.time;
 	n_maps += r->type == PERF_RECORD_MMAP2;
 	n_switches += r->type == PERF_RECORD_SWITCH_CPU_WIDE;
-	tasks_fold(&watched, r);
+	thread_table_fold(&watched, r);
 }
 
 static void *thread(void *data)
@@ -77,7 +77,7 @@ static size_t cpus_here(uint32_t *ret, size_t room)
 	return n;
 }
 
-static void test_watching(struct side *s)
+static void test_watching(struct sideband *s)
 {
 	int pipes[2];
 	uint64_t before, since, begun;
@@ -91,21 +91,22 @@ static void test_watching(struct side *s)
 		close(pipes[1]);
 		child(0);
 	}
-	tasks_init(&watched, (uint32_t)pid);
+	thread_table_init(&watched, (uint32_t)pid);
 	begun = now_ns(CLOCK_MONOTONIC);
-	side_drain(s);
-	side_lost(s, &since);
-	before = side_now(s);
+	sideband_drain(s);
+	sideband_lost(s, &since);
+	before = sideband_now(s);
 	CHECK(before > 0);
 	/* The one clock tells when it was on the other one. */
-	CHECK(before - (uint64_t)side_shift(s) > begun && before - (uint64_t)side_shift(s) < now_ns(CLOCK_MONOTONIC));
-	CHECK_EQ(tasks_scan(&watched, before), 0);
+	CHECK(before - (uint64_t)sideband_shift(s) > begun &&
+	      before - (uint64_t)sideband_shift(s) < now_ns(CLOCK_MONOTONIC));
+	CHECK_EQ(thread_table_scan(&watched, before), 0);
 	CHECK_EQ(watched.n, 1);
-	tasks_own(&watched, before);
+	thread_table_own(&watched, before);
 	(void)!write(pipes[1], "1", 1);
 	for (unsigned i = 0; i < 1000 && !watched.execs; i++) {
 		usleep(10000);
-		side_drain(s);
+		sideband_drain(s);
 	}
 	CHECK_EQ(watched.execs, 1);
 	CHECK_EQ(watched.n, 151);
@@ -114,23 +115,23 @@ static void test_watching(struct side *s)
 		named += strcmp(watched.list[i].name, "side-thread") == 0 && watched.list[i].born &&
 			 watched.list[i].start < watched.list[i].end && watched.list[i].start > before;
 	CHECK_EQ(named, 150);
-	CHECK_STR(tasks_find(&watched, (uint32_t)pid, side_now(s))->name, "sh");
+	CHECK_STR(thread_table_find(&watched, (uint32_t)pid, sideband_now(s))->name, "sh");
 	CHECK(n_maps > 3);
 	CHECK(in_order);
-	CHECK(!tasks_owned(&watched, watched.last_exec));
+	CHECK(!thread_table_owned(&watched, watched.last_exec));
 	(void)!write(pipes[1], "1\n", 2);
 	close(pipes[0]);
 	close(pipes[1]);
 	waitpid(pid, NULL, 0);
-	side_drain(s);
+	sideband_drain(s);
 	CHECK(watched.ended);
-	CHECK(side_now(s) > before);
+	CHECK(sideband_now(s) > before);
 	CHECK(n_switches > 300);
-	CHECK(!side_lost(s, &since));
-	tasks_done(&watched);
+	CHECK(!sideband_lost(s, &since));
+	thread_table_done(&watched);
 }
 
-static void test_loss(struct side *s)
+static void test_loss(struct sideband *s)
 {
 	uint64_t since = 0, before;
 	cpu_set_t all, one;
@@ -141,18 +142,18 @@ static void test_loss(struct side *s)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-	side_drain(s);
-	side_lost(s, &since);
-	before = side_now(s);
+	sideband_drain(s);
+	sideband_lost(s, &since);
+	before = sideband_now(s);
 	/* More names than a ring can hold. */
 	for (unsigned i = 0; i < 20000; i++)
 		prctl(PR_SET_NAME, "noise");
 	sched_setaffinity(0, sizeof(all), &all);
-	side_drain(s);
-	side_drain(s);
-	CHECK(side_lost(s, &since));
-	CHECK(since >= before && since < side_now(s));
-	CHECK(!side_lost(s, &since));
+	sideband_drain(s);
+	sideband_drain(s);
+	CHECK(sideband_lost(s, &since));
+	CHECK(since >= before && since < sideband_now(s));
+	CHECK(!sideband_lost(s, &since));
 	waitpid(-1, &status, WNOHANG);
 }
 
@@ -166,7 +167,7 @@ static void *work(void *data)
 }
 
 /* However often this thread has to wait for others: the two clocks are as far from each other as ever. */
-static void test_shift(struct side *s)
+static void test_shift(struct sideband *s)
 {
 	int64_t least = INT64_MAX, most = INT64_MIN;
 	volatile bool ends = false;
@@ -178,11 +179,11 @@ static void test_shift(struct side *s)
 	for (unsigned i = 0; i < 500; i++) {
 		uint64_t before = now_ns(CLOCK_MONOTONIC);
 
-		side_drain(s);
-		least = MIN(least, side_shift(s));
-		most = MAX(most, side_shift(s));
-		between &= (int64_t)(side_now(s) - before) > side_shift(s) - 20000 &&
-			   (int64_t)(side_now(s) - now_ns(CLOCK_MONOTONIC)) < side_shift(s) + 20000;
+		sideband_drain(s);
+		least = MIN(least, sideband_shift(s));
+		most = MAX(most, sideband_shift(s));
+		between &= (int64_t)(sideband_now(s) - before) > sideband_shift(s) - 20000 &&
+			   (int64_t)(sideband_now(s) - now_ns(CLOCK_MONOTONIC)) < sideband_shift(s) + 20000;
 		sched_yield();
 	}
 	CHECK(between);
@@ -190,7 +191,7 @@ static void test_shift(struct side *s)
 	for (unsigned i = 0; i < ELEMENTS(threads); i++)
 		pthread_join(threads[i], NULL);
 	printf("# differences of the clocks: within %lld ns\n", (long long)(most - least));
-	if (side_clock(s).known)
+	if (sideband_clock(s).known)
 		CHECK(most - least < 20000);
 	else
 		unit_skip("how far the clocks are from each other", "the kernel does not tell of its clock");
@@ -198,15 +199,15 @@ static void test_shift(struct side *s)
 
 static void test_side(bool clocks)
 {
-	const struct side_user user = { wants, on_record, NULL };
+	const struct sideband_listener user = { wants, on_record, NULL };
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	uint32_t cpus[256];
 	size_t n = cpus_here(cpus, ELEMENTS(cpus));
 	char why[512] = "";
-	struct side *s;
+	struct sideband *s;
 
-	CHECK_EQ(side_new(&user, poll_fd, &s), 0);
-	if (side_open(s, cpus, n, true, why, sizeof(why)) < 0) {
+	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
+	if (sideband_open(s, cpus, n, true, why, sizeof(why)) < 0) {
 		printf("# %s\n", why);
 		unit_skip("the kernel tells of processes", "perf_event_open is not allowed here");
 	} else if (clocks) {
@@ -217,13 +218,13 @@ static void test_side(bool clocks)
 		test_loss(s);
 		/* Health: an event that lives has been enabled for longer than before; nothing is lost by looking. */
 		uint64_t since;
-		CHECK_EQ(side_open(s, cpus, n, false, why, sizeof(why)), 0);
-		CHECK(!side_lost(s, &since));
-		CHECK_EQ(side_open(s, cpus, 1, false, why, sizeof(why)), 0);
-		side_close(s);
-		CHECK(!side_is_open(s));
+		CHECK_EQ(sideband_open(s, cpus, n, false, why, sizeof(why)), 0);
+		CHECK(!sideband_lost(s, &since));
+		CHECK_EQ(sideband_open(s, cpus, 1, false, why, sizeof(why)), 0);
+		sideband_close(s);
+		CHECK(!sideband_is_open(s));
 	}
-	side_free(s);
+	sideband_free(s);
 	close(poll_fd);
 }
 

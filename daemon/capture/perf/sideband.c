@@ -4,8 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 
-#include "daemon/capture/perf/side.h"
-#include "daemon/capture/perf/tasks.h"
+#include "daemon/capture/perf/sideband.h"
 #include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -13,26 +12,26 @@
 enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
 
 /* One CPU's. */
-struct line {
+struct sideband_cpu {
 	uint32_t cpu;
 	int fd, switch_fd;
-	struct pevent_ring ring;
+	struct perf_ring ring;
 	uint64_t newest;  /* time of its last record */
 	uint64_t enabled; /* how long it was, when last looked at */
 };
 
-struct waiting {
+struct pending_record {
 	uint64_t time;
 	size_t at; /* in pending */
 };
 
-struct side {
-	struct side_user user;
+struct sideband {
+	struct sideband_listener user;
 	int poll_fd;
-	struct line *lines;
+	struct sideband_cpu *lines;
 	size_t n_lines;
 	struct buf raw, pending; /* pending: records that are wanted and not given on yet */
-	struct waiting *order;
+	struct pending_record *order;
 	size_t n_order, order_room;
 	uint64_t now, newest;
 	int64_t shift;
@@ -40,9 +39,9 @@ struct side {
 	uint64_t lost_since;
 };
 
-int side_new(const struct side_user *user, int poll_fd, struct side **ret)
+int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret)
 {
-	struct side *s = calloc(1, sizeof(*s));
+	struct sideband *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -53,14 +52,14 @@ int side_new(const struct side_user *user, int poll_fd, struct side **ret)
 	return 0;
 }
 
-static void close_line(struct line *l)
+static void close_line(struct sideband_cpu *l)
 {
 	closep(&l->switch_fd);
-	pevent_unmap(&l->ring);
+	perf_ring_unmap(&l->ring);
 	closep(&l->fd);
 }
 
-void side_close(struct side *s)
+void sideband_close(struct sideband *s)
 {
 	for (size_t i = 0; i < s->n_lines; i++)
 		close_line(&s->lines[i]);
@@ -69,11 +68,11 @@ void side_close(struct side *s)
 	s->n_lines = 0;
 }
 
-struct side *side_free(struct side *s)
+struct sideband *sideband_free(struct sideband *s)
 {
 	if (!s)
 		return NULL;
-	side_close(s);
+	sideband_close(s);
 	buf_done(&s->raw);
 	buf_done(&s->pending);
 	free(s->order);
@@ -81,7 +80,7 @@ struct side *side_free(struct side *s)
 	return NULL;
 }
 
-bool side_is_open(const struct side *s)
+bool sideband_is_open(const struct sideband *s)
 {
 	return s->n_lines > 0;
 }
@@ -89,7 +88,7 @@ bool side_is_open(const struct side *s)
 static struct perf_event_attr dummy(void)
 {
 	struct perf_event_attr attr =
-	    pevent_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
 
 	attr.exclude_kernel = 1;
 	attr.watermark = 1;
@@ -97,17 +96,17 @@ static struct perf_event_attr dummy(void)
 	return attr;
 }
 
-static int open_switches(struct line *l)
+static int open_switches(struct sideband_cpu *l)
 {
 	struct perf_event_attr attr = dummy();
 	int fd, rc;
 
 	attr.context_switch = 1;
-	rc = pevent_open(&attr, -1, (int)l->cpu, &fd);
+	rc = perf_event_open(&attr, -1, (int)l->cpu, &fd);
 	if (rc == 0) {
-		rc = pevent_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)l->fd);
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)l->fd);
 		if (rc == 0)
-			rc = pevent_control(fd, PERF_EVENT_IOC_ENABLE, 0);
+			rc = perf_event_control(fd, PERF_EVENT_IOC_ENABLE, 0);
 		if (rc < 0)
 			closep(&fd);
 		else
@@ -116,20 +115,20 @@ static int open_switches(struct line *l)
 	return rc;
 }
 
-static int open_line(struct side *s, uint32_t cpu, struct line *ret)
+static int open_line(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	struct line l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
+	struct sideband_cpu l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
 	struct perf_event_attr attr = dummy();
 	int rc;
 
 	attr.mmap = attr.mmap2 = attr.mmap_data = 1;
 	attr.comm = attr.comm_exec = attr.task = 1;
-	rc = pevent_open(&attr, -1, (int)cpu, &l.fd);
+	rc = perf_event_open(&attr, -1, (int)cpu, &l.fd);
 	if (rc == 0)
-		rc = pevent_map(l.fd, DATA_SIZE, 0, &l.ring);
+		rc = perf_ring_map(l.fd, DATA_SIZE, 0, &l.ring);
 	if (rc == 0)
-		rc = pevent_control(l.fd, PERF_EVENT_IOC_ENABLE, 0);
+		rc = perf_event_control(l.fd, PERF_EVENT_IOC_ENABLE, 0);
 	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, l.fd, &wanted) < 0)
 		rc = -errno;
 	if (rc < 0)
@@ -147,16 +146,16 @@ static bool among(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
 	return false;
 }
 
-static void lose(struct side *s, uint64_t since)
+static void lose(struct sideband *s, uint64_t since)
 {
 	s->lost_since = s->lost ? MIN(s->lost_since, since) : since;
 	s->lost = true;
 }
 
 /* The event of a CPU that went off is dead, also when the CPU has come back: its time stands still. */
-static bool is_alive(struct side *s, struct line *l)
+static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 {
-	uint64_t enabled = pevent_enabled(l->fd);
+	uint64_t enabled = perf_event_time_enabled(l->fd);
 
 	if (enabled == l->enabled) {
 		lose(s, l->newest);
@@ -166,7 +165,7 @@ static bool is_alive(struct side *s, struct line *l)
 	return true;
 }
 
-static struct line *find(struct side *s, uint32_t cpu)
+static struct sideband_cpu *find(struct sideband *s, uint32_t cpu)
 {
 	for (size_t i = 0; i < s->n_lines; i++)
 		if (s->lines[i].cpu == cpu)
@@ -174,9 +173,9 @@ static struct line *find(struct side *s, uint32_t cpu)
 	return NULL;
 }
 
-int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches, char *ret_why, size_t room)
+int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, char *ret_why, size_t room)
 {
-	struct line *more = reallocarray(s->lines, s->n_lines + n_cpus, sizeof(*more));
+	struct sideband_cpu *more = reallocarray(s->lines, s->n_lines + n_cpus, sizeof(*more));
 	size_t kept = 0;
 	int rc = 0;
 
@@ -199,7 +198,7 @@ int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches
 			rc = 0;
 	}
 	for (size_t i = 0; i < s->n_lines && rc == 0; i++) {
-		struct line *l = &s->lines[i];
+		struct sideband_cpu *l = &s->lines[i];
 
 		if (switches && l->switch_fd < 0)
 			rc = open_switches(l);
@@ -207,18 +206,18 @@ int side_open(struct side *s, const uint32_t *cpus, size_t n_cpus, bool switches
 			closep(&l->switch_fd);
 	}
 	if (rc < 0)
-		pevent_explain(ret_why, room, rc, "watching processes (perf_event_open)",
-			       n_cpus * (uint64_t)(DATA_SIZE + 4096));
+		perf_event_explain(ret_why, room, rc, "watching processes (perf_event_open)",
+				   n_cpus * (uint64_t)(DATA_SIZE + 4096));
 	return rc;
 }
 
-static void keep(struct side *s, const struct pevent_record *r, const uint8_t *record, size_t size)
+static void keep(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
 {
 	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
 		lose(s, r->origin.time);
 		return;
 	}
-	s->order[s->n_order++] = (struct waiting){ r->origin.time, s->pending.size };
+	s->order[s->n_order++] = (struct pending_record){ r->origin.time, s->pending.size };
 	buf_add(&s->pending, record, size);
 	if (buf_error(&s->pending)) {
 		s->pending.error = 0;
@@ -227,30 +226,30 @@ static void keep(struct side *s, const struct pevent_record *r, const uint8_t *r
 	}
 }
 
-static void take(struct side *s, struct line *l, uint32_t self)
+static void take(struct sideband *s, struct sideband_cpu *l, uint32_t self)
 {
 	const uint8_t *at;
 	size_t left;
 
 	/* Of what found no room the kernel tells only with the next record, which may be long in coming. */
-	if (l->ring.data_size - pevent_filled(&l->ring) < RECORD_MAX)
+	if (l->ring.data_size - perf_ring_filled(&l->ring) < RECORD_MAX)
 		lose(s, l->newest);
 	buf_clear(&s->raw);
-	if (pevent_take(&l->ring, &s->raw) < 0) {
+	if (perf_ring_read(&l->ring, &s->raw) < 0) {
 		lose(s, l->newest);
 		return;
 	}
 	at = s->raw.data;
 	for (left = s->raw.size; left;) {
-		struct pevent_record r;
-		int size = pevent_parse(at, left, &r);
+		struct perf_record r;
+		int size = perf_record_parse(at, left, &r);
 		uint32_t pid;
 
 		if (size < 0) {
 			lose(s, l->newest);
 			break;
 		}
-		pid = tasks_pid_of(&r);
+		pid = perf_record_pid(&r);
 		if (r.type == PERF_RECORD_LOST)
 			lose(s, l->newest);
 		else if (pid && s->user.wants(s->user.data, pid, r.type))
@@ -266,7 +265,7 @@ static void take(struct side *s, struct line *l, uint32_t self)
 
 static int by_time(const void *a, const void *b)
 {
-	const struct waiting *x = a, *y = b;
+	const struct pending_record *x = a, *y = b;
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
@@ -274,7 +273,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Those later than now may have a predecessor that another CPU's ring did not show yet. */
-static void give_on(struct side *s)
+static void give_on(struct sideband *s)
 {
 	struct buf rest = { .limit = PENDING_MAX };
 	size_t n_rest = 0;
@@ -282,16 +281,16 @@ static void give_on(struct side *s)
 	qsort(s->order, s->n_order, sizeof(*s->order), by_time);
 	for (size_t i = 0; i < s->n_order; i++) {
 		const uint8_t *record = s->pending.data + s->order[i].at;
-		struct pevent_record r;
-		int size = pevent_parse(record, s->pending.size - s->order[i].at, &r);
+		struct perf_record r;
+		int size = perf_record_parse(record, s->pending.size - s->order[i].at, &r);
 
 		if (size < 0)
 			continue;
 		if (r.origin.time <= s->now) {
-			s->user.record(s->user.data, tasks_pid_of(&r), &r);
+			s->user.record(s->user.data, perf_record_pid(&r), &r);
 			continue;
 		}
-		s->order[n_rest++] = (struct waiting){ r.origin.time, rest.size };
+		s->order[n_rest++] = (struct pending_record){ r.origin.time, rest.size };
 		buf_add(&rest, record, (size_t)size);
 	}
 	if (buf_error(&rest)) {
@@ -308,7 +307,7 @@ static void give_on(struct side *s)
  * The kernel's clock is asked by giving this thread the name that it has: of that there is a record, too. It tells when
  * every record of an earlier time has been written.
  */
-void side_drain(struct side *s)
+void sideband_drain(struct sideband *s)
 {
 	uint32_t self = (uint32_t)gettid();
 	uint64_t before = s->now, begun, ended;
@@ -325,22 +324,22 @@ void side_drain(struct side *s)
 	/* Its record may have been lost, or its CPU have no line. */
 	if (s->now == before)
 		s->now = s->newest;
-	else if (!pevent_shift(&s->lines[0].ring, &s->shift))
+	else if (!perf_ring_shift(&s->lines[0].ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	give_on(s);
 }
 
-int64_t side_shift(const struct side *s)
+int64_t sideband_shift(const struct sideband *s)
 {
 	return s->shift;
 }
 
-uint64_t side_now(const struct side *s)
+uint64_t sideband_now(const struct sideband *s)
 {
 	return s->now;
 }
 
-bool side_lost(struct side *s, uint64_t *ret_since)
+bool sideband_lost(struct sideband *s, uint64_t *ret_since)
 {
 	bool lost = s->lost;
 
@@ -350,7 +349,7 @@ bool side_lost(struct side *s, uint64_t *ret_since)
 	return lost;
 }
 
-struct pd_clock side_clock(const struct side *s)
+struct pd_clock sideband_clock(const struct sideband *s)
 {
-	return s->n_lines ? pevent_clock(&s->lines[0].ring) : (struct pd_clock){ 0 };
+	return s->n_lines ? perf_ring_clock(&s->lines[0].ring) : (struct pd_clock){ 0 };
 }

@@ -34,7 +34,7 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	return NULL;
 }
 
-void capture_miss(struct capture_copy *c, const char *fmt, ...)
+void capture_note_missing(struct capture_copy *c, const char *fmt, ...)
 {
 	char text[256];
 	va_list args;
@@ -52,4 +52,14 @@ bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **r
 	*ret = n == 0 ? t->data + at : n == 1 ? t->data : t->end;
 	*ret_size = n == 0 ? first : n == 1 ? t->size - first : t->end_size;
 	return n < 3;
+}
+
+void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
+			const struct pd_origin *origin)
+{
+	struct capture_record head = { .type = type, .misc = misc, .size = (uint16_t)size, .origin = *origin };
+
+	buf_add(b, &head, sizeof(head));
+	buf_add(b, body, size);
+	buf_zero(b, ALIGN8(size) - size);
 }

@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-int proc_text(int dir, const char *path, char *ret, size_t room)
+int proc_file_read(int dir, const char *path, char *ret, size_t room)
 {
 	_cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -20,9 +20,9 @@ int proc_text(int dir, const char *path, char *ret, size_t room)
 	return 0;
 }
 
-long long proc_number(const char *path)
+long long proc_file_number(const char *path)
 {
 	char text[64];
 
-	return proc_text(AT_FDCWD, path, text, sizeof(text)) < 0 ? -1 : atoll(text);
+	return proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 ? -1 : atoll(text);
 }

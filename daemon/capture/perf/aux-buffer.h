@@ -2,11 +2,11 @@
  * An AUX buffer and the records beside it, folded: which slices of trace it holds, whose, when, and what failed. Slices
  * that the buffer has overwritten are forgotten, so it does not grow however long it is used. On the capture lane.
  */
-#ifndef CSIGHT_DAEMON_CAPTURE_AUX_H
-#define CSIGHT_DAEMON_CAPTURE_AUX_H
+#ifndef CSIGHT_DAEMON_CAPTURE_AUX_BUFFER_H
+#define CSIGHT_DAEMON_CAPTURE_AUX_BUFFER_H
 
 #include "daemon/capture/capture.h"
-#include "daemon/capture/perf/pevent.h"
+#include "daemon/capture/perf/perf-event.h"
 
 enum { AUX_SLICES_MAX = 1 << 18 };
 
@@ -17,10 +17,10 @@ struct aux_slice {
 	uint32_t pid, tid;
 };
 
-struct aux {
+struct aux_buffer {
 	uint32_t cpu;
 	int fd; /* of the event that is mapped */
-	struct pevent_ring ring;
+	struct perf_ring ring;
 	uint64_t size;            /* of the buffer */
 	struct aux_slice *slices; /* oldest first, from first on */
 	size_t first, n_slices, room;
@@ -40,23 +40,23 @@ struct aux {
 	uint64_t begun;
 };
 
-void aux_init(struct aux *a, uint32_t cpu, uint64_t size, uint8_t trace_id);
-void aux_done(struct aux *a);
+void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id);
+void aux_done(struct aux_buffer *a);
 
 /* One record of its data ring. */
-void aux_fold(struct aux *a, const struct pevent_record *r);
+void aux_fold(struct aux_buffer *a, const struct perf_record *r);
 
 /* All of them; scratch is emptied. */
-void aux_drain(struct aux *a, struct buf *scratch);
+void aux_drain(struct aux_buffer *a, struct buf *scratch);
 
 /* Bytes that are there; from: the first. */
-uint64_t aux_held(const struct aux *a, uint64_t *ret_from);
+uint64_t aux_held(const struct aux_buffer *a, uint64_t *ret_from);
 
 /*
  * The newest limit bytes and their slices. -ENOMEM; memory stays untouched where nothing is there (0, size 0). The
  * buffer is not to be written to meanwhile, or aux_cut() follows.
  */
-int aux_copy(const struct aux *a, uint64_t limit, struct capture_ring *ret);
+int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *ret);
 
 /* What was written up to head may have destroyed the beginning while it was copied. */
 void aux_cut(struct capture_ring *ring, uint64_t aux_size, uint64_t head);

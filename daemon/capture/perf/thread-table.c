@@ -4,46 +4,27 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "daemon/capture/process/proc.h"
-#include "daemon/capture/perf/tasks.h"
+#include "daemon/capture/process/proc-file.h"
+#include "daemon/capture/perf/thread-table.h"
 #include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
-void tasks_init(struct tasks *t, uint32_t pid)
+void thread_table_init(struct thread_table *t, uint32_t pid)
 {
-	*t = (struct tasks){ .pid = pid };
+	*t = (struct thread_table){ .pid = pid };
 }
 
-void tasks_done(struct tasks *t)
+void thread_table_done(struct thread_table *t)
 {
 	free(t->list);
 	free(t->spans);
 	free(t->switches);
-	*t = (struct tasks){ 0 };
-}
-
-uint32_t tasks_pid_of(const struct pevent_record *r)
-{
-	struct reader body = reader_of(r->body, r->size);
-	uint32_t pid = 0;
-
-	switch (r->type) {
-	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT:
-	case PERF_RECORD_COMM:
-	case PERF_RECORD_MMAP2:
-		rd_u32(&body, &pid);
-		return pid;
-	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return r->origin.pid;
-	default:
-		return 0;
-	}
+	*t = (struct thread_table){ 0 };
 }
 
 /* The newest of this number that was there; a number may come again. */
-struct task *tasks_find(struct tasks *t, uint32_t tid, uint64_t at)
+struct thread_entry *thread_table_find(struct thread_table *t, uint32_t tid, uint64_t at)
 {
 	for (size_t i = t->n; i-- > 0;)
 		if (t->list[i].tid == tid && t->list[i].start <= at && (!t->list[i].end || t->list[i].end >= at))
@@ -51,7 +32,7 @@ struct task *tasks_find(struct tasks *t, uint32_t tid, uint64_t at)
 	return NULL;
 }
 
-static struct task *find_alive(struct tasks *t, uint32_t tid)
+static struct thread_entry *find_alive(struct thread_table *t, uint32_t tid)
 {
 	for (size_t i = t->n; i-- > 0;)
 		if (t->list[i].tid == tid && !t->list[i].end)
@@ -59,12 +40,12 @@ static struct task *find_alive(struct tasks *t, uint32_t tid)
 	return NULL;
 }
 
-static void drop_ended(struct tasks *t, uint64_t before, size_t keep)
+static void drop_ended(struct thread_table *t, uint64_t before, size_t keep)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
-		const struct task *k = &t->list[i];
+		const struct thread_entry *k = &t->list[i];
 
 		if (k->end && ((k->end < before && !(k->lingers && k->until >= before)) || t->n_ended > keep)) {
 			t->dropped |= k->end >= before;
@@ -76,24 +57,24 @@ static void drop_ended(struct tasks *t, uint64_t before, size_t keep)
 	t->n = kept;
 }
 
-void tasks_limit(struct tasks *t, size_t n_ended)
+void thread_table_limit(struct thread_table *t, size_t n_ended)
 {
 	if (t->n_ended > n_ended)
 		drop_ended(t, 0, n_ended / 2);
 }
 
-static struct task *add(struct tasks *t, uint32_t tid)
+static struct thread_entry *add(struct thread_table *t, uint32_t tid)
 {
-	tasks_limit(t, TASKS_ENDED_MAX);
+	thread_table_limit(t, THREAD_TABLE_ENDED_MAX);
 	if (array_reserve(t->list, t->n, &t->room) < 0) {
 		t->dropped = true;
 		return NULL;
 	}
-	t->list[t->n] = (struct task){ .tid = tid };
+	t->list[t->n] = (struct thread_entry){ .tid = tid };
 	return &t->list[t->n++];
 }
 
-static void end(struct tasks *t, struct task *k, uint64_t time)
+static void end(struct thread_table *t, struct thread_entry *k, uint64_t time)
 {
 	if (!k || k->end)
 		return;
@@ -101,13 +82,13 @@ static void end(struct tasks *t, struct task *k, uint64_t time)
 	t->n_ended++;
 }
 
-static void cut_numbers(struct tasks *t, uint64_t time)
+static void cut_numbers(struct thread_table *t, uint64_t time)
 {
 	for (size_t i = 0; i < t->n; i++)
 		t->list[i].until = MIN(t->list[i].until, time);
 }
 
-static void reuse(struct tasks *t, uint32_t tid, uint64_t time)
+static void reuse(struct thread_table *t, uint32_t tid, uint64_t time)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->list[i].tid == tid && t->list[i].until > time)
@@ -118,19 +99,19 @@ static void reuse(struct tasks *t, uint32_t tid, uint64_t time)
  * What it executed last was not looked at while it was there. Of one that gains rights by executing the kernel says
  * that it ended, before anything of it runs: so what its owner's program executed was its owner's, until it said more.
  */
-static void follow(struct tasks *t)
+static void follow(struct thread_table *t)
 {
 	if (t->execs && t->theirs)
-		tasks_own(t, t->last_exec);
+		thread_table_own(t, t->last_exec);
 	else if (t->execs)
 		t->skipped = true;
 }
 
-static void fold_task(struct tasks *t, const struct pevent_record *r)
+static void fold_task(struct thread_table *t, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t pid, ppid, tid, ptid;
-	struct task *k;
+	struct thread_entry *k;
 
 	if (rd_u32(&body, &pid) < 0 || rd_u32(&body, &ppid) < 0 || rd_u32(&body, &tid) < 0 || rd_u32(&body, &ptid) < 0)
 		return;
@@ -142,13 +123,13 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 		t->ended = t->n == t->n_ended;
 		if (t->ended) {
 			follow(t);
-			tasks_disown(t, r->origin.time);
+			thread_table_disown(t, r->origin.time);
 		}
 		return;
 	}
 	/* /proc may have shown it before the record was read. */
 	if (!k) {
-		const struct task *parent = find_alive(t, ptid);
+		const struct thread_entry *parent = find_alive(t, ptid);
 		char name[CAPTURE_NAME_SIZE] = "";
 
 		if (parent)
@@ -167,7 +148,7 @@ static void fold_task(struct tasks *t, const struct pevent_record *r)
 		t->since = r->origin.time;
 }
 
-void tasks_forked(struct tasks *t, const struct pevent_record *r)
+void thread_table_note_fork(struct thread_table *t, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t ids[3];
@@ -176,7 +157,7 @@ void tasks_forked(struct tasks *t, const struct pevent_record *r)
 		reuse(t, ids[2], r->origin.time);
 }
 
-static void linger(struct tasks *t, struct task *k)
+static void linger(struct thread_table *t, struct thread_entry *k)
 {
 	for (size_t i = 0; i < t->n; i++)
 		t->list[i].lingers = false;
@@ -186,12 +167,12 @@ static void linger(struct tasks *t, struct task *k)
 
 /* All other threads end, and the one that executed takes the number of the first: it is the one that did not end
  * before. */
-static void fold_exec(struct tasks *t, uint64_t time)
+static void fold_exec(struct thread_table *t, uint64_t time)
 {
 	bool by_another = !find_alive(t, t->pid);
 
 	for (size_t i = 0; i < t->n; i++) {
-		struct task *k = &t->list[i];
+		struct thread_entry *k = &t->list[i];
 
 		if (k->tid == t->pid || k->end)
 			continue;
@@ -201,26 +182,26 @@ static void fold_exec(struct tasks *t, uint64_t time)
 		linger(t, k);
 	}
 	if (by_another) {
-		struct task *k = add(t, t->pid);
+		struct thread_entry *k = add(t, t->pid);
 
 		if (k)
 			k->start = time;
 	}
 	follow(t);
-	t->theirs = t->rights_told && tasks_owned(t, time);
+	t->theirs = t->rights_recorded && thread_table_owned(t, time);
 	t->execs++;
 	t->last_exec = time;
 	t->since = time;
 	t->ended = false;
-	tasks_disown(t, time);
+	thread_table_disown(t, time);
 }
 
-static void fold_name(struct tasks *t, const struct pevent_record *r)
+static void fold_name(struct thread_table *t, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	const char *name;
 	uint32_t pid, tid;
-	struct task *k;
+	struct thread_entry *k;
 
 	if (rd_u32(&body, &pid) < 0 || rd_u32(&body, &tid) < 0 || rd_str(&body, &name) < 0)
 		return;
@@ -231,9 +212,9 @@ static void fold_name(struct tasks *t, const struct pevent_record *r)
 		snprintf(k->name, sizeof(k->name), "%s", name);
 }
 
-static void fold_switch(struct tasks *t, const struct pevent_record *r)
+static void fold_switch(struct thread_table *t, const struct perf_record *r)
 {
-	if (t->first_switch >= TASKS_SWITCHES_MAX / 2) {
+	if (t->first_switch >= THREAD_TABLE_SWITCHES_MAX / 2) {
 		memmove(t->switches, t->switches + t->first_switch,
 			(t->n_switches - t->first_switch) * sizeof(*t->switches));
 		t->n_switches -= t->first_switch;
@@ -243,17 +224,17 @@ static void fold_switch(struct tasks *t, const struct pevent_record *r)
 		t->dropped = true;
 		return;
 	}
-	t->switches[t->n_switches++] = (struct task_switch){
+	t->switches[t->n_switches++] = (struct thread_switch){
 		.time = r->origin.time,
 		.cpu = r->origin.cpu,
 		.tid = r->origin.tid,
 		.misc = r->misc & (PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
 	};
-	if (t->n_switches - t->first_switch > TASKS_SWITCHES_MAX)
+	if (t->n_switches - t->first_switch > THREAD_TABLE_SWITCHES_MAX)
 		t->first_switch++;
 }
 
-void tasks_fold(struct tasks *t, const struct pevent_record *r)
+void thread_table_fold(struct thread_table *t, const struct perf_record *r)
 {
 	switch (r->type) {
 	case PERF_RECORD_FORK:
@@ -269,18 +250,18 @@ void tasks_fold(struct tasks *t, const struct pevent_record *r)
 	}
 }
 
-static void read_name(DIR *tasks, uint32_t tid, char ret[CAPTURE_NAME_SIZE])
+static void read_name(DIR *thread_table, uint32_t tid, char ret[CAPTURE_NAME_SIZE])
 {
 	char path[32], text[CAPTURE_NAME_SIZE];
 
 	snprintf(path, sizeof(path), "%u/comm", tid);
-	if (proc_text(dirfd(tasks), path, text, sizeof(text)) < 0)
+	if (proc_file_read(dirfd(thread_table), path, text, sizeof(text)) < 0)
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	memcpy(ret, text, CAPTURE_NAME_SIZE);
 }
 
-int tasks_scan(struct tasks *t, uint64_t now)
+int thread_table_scan(struct thread_table *t, uint64_t now)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	_cleanup_free_ bool *seen = NULL;
@@ -298,7 +279,7 @@ int tasks_scan(struct tasks *t, uint64_t now)
 		return -ENOMEM;
 	while (dir && (e = readdir(dir))) {
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
-		struct task *k = tid ? find_alive(t, tid) : NULL;
+		struct thread_entry *k = tid ? find_alive(t, tid) : NULL;
 
 		if (!k && tid && (k = add(t, tid)))
 			k->start = before ? now : 0;
@@ -314,13 +295,13 @@ int tasks_scan(struct tasks *t, uint64_t now)
 	return dir ? 0 : -ESRCH;
 }
 
-void tasks_own(struct tasks *t, uint64_t from)
+void thread_table_own(struct thread_table *t, uint64_t from)
 {
 	if (t->n_spans && t->spans[t->n_spans - 1].to >= from) {
 		t->spans[t->n_spans - 1].to = UINT64_MAX;
 		return;
 	}
-	if (t->n_spans == TASKS_SPANS_MAX) {
+	if (t->n_spans == THREAD_TABLE_SPANS_MAX) {
 		memmove(t->spans, t->spans + 1, --t->n_spans * sizeof(*t->spans));
 		t->dropped = true;
 	}
@@ -328,10 +309,10 @@ void tasks_own(struct tasks *t, uint64_t from)
 		t->dropped = true;
 		return;
 	}
-	t->spans[t->n_spans++] = (struct task_span){ from, UINT64_MAX };
+	t->spans[t->n_spans++] = (struct owner_span){ from, UINT64_MAX };
 }
 
-void tasks_disown(struct tasks *t, uint64_t from)
+void thread_table_disown(struct thread_table *t, uint64_t from)
 {
 	while (t->n_spans && t->spans[t->n_spans - 1].from >= from)
 		t->n_spans--;
@@ -339,14 +320,14 @@ void tasks_disown(struct tasks *t, uint64_t from)
 		t->spans[t->n_spans - 1].to = MIN(t->spans[t->n_spans - 1].to, from);
 }
 
-void tasks_missed(struct tasks *t, uint64_t since)
+void thread_table_lost_records(struct thread_table *t, uint64_t since)
 {
-	tasks_disown(t, since);
+	thread_table_disown(t, since);
 	cut_numbers(t, since);
 	t->theirs = false;
 }
 
-bool tasks_owned(const struct tasks *t, uint64_t at)
+bool thread_table_owned(const struct thread_table *t, uint64_t at)
 {
 	for (size_t i = 0; i < t->n_spans; i++)
 		if (t->spans[i].from <= at && at < t->spans[i].to)
@@ -354,13 +335,13 @@ bool tasks_owned(const struct tasks *t, uint64_t at)
 	return false;
 }
 
-void tasks_checked(struct tasks *t)
+void thread_table_exec_checked(struct thread_table *t)
 {
 	t->execs = 0;
 	t->last_exec = 0;
 }
 
-void tasks_forget(struct tasks *t, uint64_t before)
+void thread_table_forget(struct thread_table *t, uint64_t before)
 {
 	size_t gone = 0;
 
@@ -375,14 +356,14 @@ void tasks_forget(struct tasks *t, uint64_t before)
 		t->first_switch++;
 }
 
-int tasks_tell_threads(const struct tasks *t, struct capture_thread **ret, size_t *ret_n)
+int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n)
 {
 	struct capture_thread *list = calloc(t->n + 1, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++) {
-		const struct task *k = &t->list[i];
+		const struct thread_entry *k = &t->list[i];
 
 		list[i] = (struct capture_thread){ .tid = k->tid,
 						   .start_ns = k->start,
@@ -397,14 +378,14 @@ int tasks_tell_threads(const struct tasks *t, struct capture_thread **ret, size_
 	return 0;
 }
 
-int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_interval **ret, size_t *ret_n)
+int thread_table_intervals(const struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n)
 {
 	_cleanup_free_ struct capture_interval *list = NULL;
 	size_t n = 0, room = 0;
 
 	for (size_t i = 0; i < t->n; i++)
 		for (size_t s = 0; s < t->n_spans; s++) {
-			const struct task *k = &t->list[i];
+			const struct thread_entry *k = &t->list[i];
 			uint64_t from = MAX(k->start, t->spans[s].from);
 			uint64_t to = MIN(MIN(k->end ? MAX(k->end, k->until) : until, t->spans[s].to), until);
 
@@ -419,17 +400,8 @@ int tasks_tell_intervals(const struct tasks *t, uint64_t until, struct capture_i
 	return 0;
 }
 
-void tasks_put_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
-		      const struct pd_origin *origin)
-{
-	struct capture_record head = { .type = type, .misc = misc, .size = (uint16_t)size, .origin = *origin };
-
-	buf_add(b, &head, sizeof(head));
-	buf_add(b, body, size);
-	buf_zero(b, ALIGN8(size) - size);
-}
-
-static void put_life(const struct tasks *t, const struct task *k, uint32_t type, uint64_t time, struct buf *b)
+static void put_life(const struct thread_table *t, const struct thread_entry *k, uint32_t type, uint64_t time,
+		     struct buf *b)
 {
 	struct {
 		uint32_t pid, ppid, tid, ptid;
@@ -437,16 +409,16 @@ static void put_life(const struct tasks *t, const struct task *k, uint32_t type,
 	} body = { t->pid, t->pid, k->tid, k->parent ? k->parent : t->pid, time };
 	struct pd_origin origin = { t->pid, type == PERF_RECORD_FORK ? body.ptid : k->tid, UINT32_MAX, time };
 
-	tasks_put_record(b, type, 0, &body, sizeof(body), &origin);
+	capture_add_record(b, type, 0, &body, sizeof(body), &origin);
 }
 
-void tasks_tell_records(const struct tasks *t, struct buf *b)
+void thread_table_records(const struct thread_table *t, struct buf *b)
 {
 	/* Who ran before or after is nobody's business. */
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
 
 	for (size_t i = 0; i < t->n; i++) {
-		const struct task *k = &t->list[i];
+		const struct thread_entry *k = &t->list[i];
 
 		if (k->born && k->tid != t->pid)
 			put_life(t, k, PERF_RECORD_FORK, k->start, b);
@@ -454,9 +426,9 @@ void tasks_tell_records(const struct tasks *t, struct buf *b)
 			put_life(t, k, PERF_RECORD_EXIT, k->end, b);
 	}
 	for (size_t i = t->first_switch; i < t->n_switches; i++) {
-		const struct task_switch *s = &t->switches[i];
+		const struct thread_switch *s = &t->switches[i];
 		struct pd_origin origin = { t->pid, s->tid, s->cpu, s->time };
 
-		tasks_put_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
+		capture_add_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
 	}
 }

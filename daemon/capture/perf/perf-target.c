@@ -5,8 +5,8 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
-#include "daemon/capture/perf/perf-private.h"
-#include "daemon/capture/process/proc.h"
+#include "daemon/capture/perf/perf-internal.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -16,12 +16,12 @@ enum {
 	EMPTY_STARTS = 32,  /* times that tracing began and brought nothing, after which something is wrong */
 };
 
-const struct plan *source_plan(const struct capture_source *s)
+const struct plan *perf_target_plan(const struct capture_source *s)
 {
 	return s->shared ? s->m->arena.plan : s->plan;
 }
 
-struct aux *source_rings(const struct capture_source *s)
+struct aux_buffer *perf_target_rings(const struct capture_source *s)
 {
 	return s->shared ? s->m->arena.rings : s->grid.rings;
 }
@@ -43,7 +43,7 @@ static bool lives(const struct capture_source *s)
 	return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) == 0 || errno != ESRCH;
 }
 
-int perf_source_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
+int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
 		    struct capture_source **ret)
 {
 	struct capture_source *s = calloc(1, sizeof(*s));
@@ -72,7 +72,7 @@ int perf_source_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, con
 	return 0;
 }
 
-bool perf_source_lost(const struct capture_source *s)
+bool perf_target_lost(const struct capture_source *s)
 {
 	return s->lost;
 }
@@ -94,7 +94,7 @@ static void tell_trouble(struct capture_source *s, const char *why)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-void source_end(struct capture_source *s)
+void perf_target_close(struct capture_source *s)
 {
 	struct perf_machine *m = s->m;
 	char why[PERF_WHY_MAX];
@@ -107,21 +107,21 @@ void source_end(struct capture_source *s)
 		grid_close(&s->grid);
 	}
 	if (s->linked) {
-		if (m->births && !s->lost)
-			births_give(m->births, &s->tasks);
+		if (m->process_table && !s->lost)
+			process_table_put_back(m->process_table, &s->thread_table);
 		m->n_contained -= s->contained;
 		TAILQ_REMOVE(&m->sources, s, link);
 	}
 	s->armed = s->linked = s->contained = s->failing = false;
 	s->plan = plan_free(s->plan);
 	s->process = process_free(s->process);
-	tasks_done(&s->tasks);
+	thread_table_done(&s->thread_table);
 	if (m->arena.plan && !m->n_shared && !m->settings.machine)
-		machine_close_arena(m);
-	machine_watch(m, why, sizeof(why));
+		perf_machine_close_arena(m);
+	perf_machine_open_sideband(m, why, sizeof(why));
 }
 
-static void put_map(struct capture_source *s, const struct pevent_record *r)
+static void put_map(struct capture_source *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size), id;
 	struct process_map m = { .time = r->origin.time };
@@ -140,7 +140,7 @@ static void put_map(struct capture_source *s, const struct pevent_record *r)
 	process_map(s->process, &m);
 }
 
-static void put_name(struct capture_source *s, const struct pevent_record *r)
+static void put_name(struct capture_source *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t pid, tid;
@@ -151,11 +151,11 @@ static void put_name(struct capture_source *s, const struct pevent_record *r)
 }
 
 /* A process that is gone leaves its number to another. */
-bool source_record(struct capture_source *s, const struct pevent_record *r)
+bool perf_target_record(struct capture_source *s, const struct perf_record *r)
 {
-	if (s->lost || s->tasks.ended)
+	if (s->lost || s->thread_table.ended)
 		return false;
-	tasks_fold(&s->tasks, r);
+	thread_table_fold(&s->thread_table, r);
 	if (s->process && r->type == PERF_RECORD_MMAP2)
 		put_map(s, r);
 	else if (s->process && r->type == PERF_RECORD_COMM)
@@ -173,13 +173,13 @@ static void lose(struct capture_source *s)
 
 /*
  * The credentials that /proc shows are those of the last program that was executed, unless another was meanwhile: so
- * they count only when no record of that comes after them. Of programs in between the records tell (tasks.c).
+ * they count only when no record of that comes after them. Of programs in between the records tell (thread_table.c).
  */
-void source_settle(struct capture_source *s)
+void perf_target_check_owner(struct capture_source *s)
 {
-	for (unsigned i = 0; i < SETTLE_TRIES && s->tasks.execs && !s->lost; i++) {
-		uint64_t from = s->tasks.last_exec;
-		unsigned execs = s->tasks.execs;
+	for (unsigned i = 0; i < SETTLE_TRIES && s->thread_table.execs && !s->lost; i++) {
+		uint64_t from = s->thread_table.last_exec;
+		unsigned execs = s->thread_table.execs;
 		struct credentials c;
 
 		/* The process lives after the reading, so the number was its own during it. */
@@ -189,36 +189,36 @@ void source_settle(struct capture_source *s)
 			lose(s);
 			return;
 		}
-		side_drain(s->m->side);
-		if (s->tasks.execs != execs)
+		sideband_drain(s->m->sideband);
+		if (s->thread_table.execs != execs)
 			continue;
-		tasks_own(&s->tasks, from);
-		tasks_checked(&s->tasks);
+		thread_table_own(&s->thread_table, from);
+		thread_table_exec_checked(&s->thread_table);
 	}
 }
 
 /* Executing again, as far as can be known, at the moment of the loss. */
-void source_relearn(struct capture_source *s, uint64_t since)
+void perf_target_rescan(struct capture_source *s, uint64_t since)
 {
-	uint64_t now = side_now(s->m->side);
+	uint64_t now = sideband_now(s->m->sideband);
 
 	s->lost_records++;
-	if (s->lost || s->tasks.ended)
+	if (s->lost || s->thread_table.ended)
 		return;
-	tasks_missed(&s->tasks, since);
-	tasks_scan(&s->tasks, now);
-	s->tasks.execs++;
-	s->tasks.last_exec = now;
+	thread_table_lost_records(&s->thread_table, since);
+	thread_table_scan(&s->thread_table, now);
+	s->thread_table.execs++;
+	s->thread_table.last_exec = now;
 	if (s->process)
 		process_lost(s->process, since, now);
 }
 
-static unsigned count_alive(const struct tasks *t)
+static unsigned count_alive(const struct thread_table *t)
 {
 	return (unsigned)(t->n - t->n_ended);
 }
 
-const char *source_filter(const struct capture_source *s)
+const char *perf_target_filter(const struct capture_source *s)
 {
 	return s->filter ? filter_text(s->filter) : NULL;
 }
@@ -227,7 +227,7 @@ static int open_rings(struct capture_source *s, char *ret_why)
 {
 	struct perf_machine *m = s->m;
 	const struct plan_use use = { m->memory, m->n_private, m->arena.plan };
-	const struct plan_target target = { &s->options, count_alive(&s->tasks), s->contained };
+	const struct plan_target target = { &s->options, count_alive(&s->thread_table), s->contained };
 	struct plan *p;
 	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, ret_why);
 
@@ -235,14 +235,14 @@ static int open_rings(struct capture_source *s, char *ret_why)
 		return rc;
 	s->shared = p->shared;
 	if (s->shared) {
-		rc = machine_open_arena(m, p, ret_why, PERF_WHY_MAX);
+		rc = perf_machine_open_arena(m, p, ret_why, PERF_WHY_MAX);
 		if (rc == 0)
 			m->n_shared++;
 	} else {
 		if (s->options.filter && !s->filter)
 			rc = filter_new(s->pid, s->options.filter, &s->filter, ret_why, PERF_WHY_MAX);
 		if (rc == 0)
-			rc = grid_open(&s->grid, p, s->pid, source_filter(s), m->poll_fd, ret_why, PERF_WHY_MAX);
+			rc = grid_open(&s->grid, p, s->pid, perf_target_filter(s), m->poll_fd, ret_why, PERF_WHY_MAX);
 		if (rc < 0) {
 			plan_free(p);
 		} else {
@@ -253,7 +253,7 @@ static int open_rings(struct capture_source *s, char *ret_why)
 	}
 	s->armed = rc == 0;
 	if (rc == -EBUSY)
-		machine_blame(m, &(struct plan){ 0 }, ret_why, PERF_WHY_MAX);
+		perf_machine_name_holders(m, &(struct plan){ 0 }, ret_why, PERF_WHY_MAX);
 	return rc;
 }
 
@@ -267,23 +267,23 @@ static int begin(struct capture_source *s, char *ret_why)
 	int rc;
 
 	/* Records about it that are on their way go to where it was until now. */
-	if (m->births)
-		side_drain(m->side);
-	if (m->births && side_is_open(m->side))
-		since = births_take(m->births, (uint32_t)s->pid, &s->tasks);
+	if (m->process_table)
+		sideband_drain(m->sideband);
+	if (m->process_table && sideband_is_open(m->sideband))
+		since = process_table_take(m->process_table, (uint32_t)s->pid, &s->thread_table);
 	else
-		tasks_init(&s->tasks, (uint32_t)s->pid);
+		thread_table_init(&s->thread_table, (uint32_t)s->pid);
 	/* With 1 the kernel makes nothing of a program that gains rights. */
-	dumpable = proc_number("/proc/sys/fs/suid_dumpable");
-	s->tasks.rights_told = dumpable == 0 || dumpable == 2;
+	dumpable = proc_file_number("/proc/sys/fs/suid_dumpable");
+	s->thread_table.rights_recorded = dumpable == 0 || dumpable == 2;
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
-	rc = machine_watch(m, ret_why, PERF_WHY_MAX);
+	rc = perf_machine_open_sideband(m, ret_why, PERF_WHY_MAX);
 	if (rc < 0)
 		return rc;
-	side_drain(m->side);
-	s->armed_at = side_now(m->side);
-	rc = tasks_scan(&s->tasks, s->armed_at);
+	sideband_drain(m->sideband);
+	s->armed_at = sideband_now(m->sideband);
+	rc = thread_table_scan(&s->thread_table, s->armed_at);
 	if (rc == 0)
 		rc = credentials_read(s->pid, &c);
 	if (!lives(s))
@@ -301,22 +301,22 @@ static int begin(struct capture_source *s, char *ret_why)
 	s->contained = c.contained;
 	m->n_contained += c.contained;
 	if (c.contained)
-		machine_watch(m, ret_why, PERF_WHY_MAX);
+		perf_machine_open_sideband(m, ret_why, PERF_WHY_MAX);
 	rc = open_rings(s, ret_why);
 	/* What it is may have changed since it was looked at, where nothing was in use. */
 	if (rc < 0 && rc != -ESRCH && !m->arena.plan && !m->n_private) {
-		machine_relearn(m);
+		perf_machine_reread_topology(m);
 		rc = open_rings(s, ret_why);
 	}
 	if (rc < 0)
 		return rc;
-	/* Mappings that are not executable are told of, too (side.c). */
+	/* Mappings that are not executable are told of, too (sideband.c). */
 	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
 	/* What it executed while it was looked at may have made it its owner's only now. */
-	side_drain(m->side);
-	if (!s->tasks.execs)
-		tasks_own(&s->tasks, since ? since : s->armed_at);
-	machine_take(m);
+	sideband_drain(m->sideband);
+	if (!s->thread_table.execs)
+		thread_table_own(&s->thread_table, since ? since : s->armed_at);
+	perf_machine_read_records(m);
 	return s->lost ? -EACCES : 0;
 }
 
@@ -327,7 +327,7 @@ static int perf_arm(struct capture_source *s)
 	int rc = begin(s, why);
 
 	if (rc < 0) {
-		source_end(s);
+		perf_target_close(s);
 		tell_trouble(s, *why ? why : strerror(-rc));
 		/* These two would be taken for what the caller did wrong. */
 		return rc == -EBUSY ? -EALREADY : rc == -EINVAL ? -EOPNOTSUPP : rc;
@@ -335,14 +335,14 @@ static int perf_arm(struct capture_source *s)
 	process_time(s->pid, &ran);
 	s->cpu_time = ran;
 	tell_trouble(s, "");
-	source_care(s, 0);
+	perf_target_maintain(s, 0);
 	return 0;
 }
 
 /* Others may use the trace units again; what was in the rings is gone with them. */
 static int perf_disarm(struct capture_source *s)
 {
-	source_end(s);
+	perf_target_close(s);
 	pthread_mutex_lock(&s->m->lock);
 	s->held = s->memory = 0;
 	s->trouble[0] = '\0';
@@ -354,12 +354,12 @@ static int perf_disarm(struct capture_source *s)
 /* The oldest time of which there may be trace; 0 where that is not known. */
 static uint64_t reach(const struct capture_source *s)
 {
-	const struct plan *p = source_plan(s);
-	const struct aux *rings = source_rings(s);
+	const struct plan *p = perf_target_plan(s);
+	const struct aux_buffer *rings = perf_target_rings(s);
 	uint64_t oldest = UINT64_MAX;
 
 	for (size_t n = 0; n < p->n_cpus; n++) {
-		const struct aux *a = &rings[n];
+		const struct aux_buffer *a = &rings[n];
 
 		if (a->first < a->n_slices)
 			oldest = MIN(oldest, a->slices[a->first].begun);
@@ -383,7 +383,7 @@ static void count_bytes(const struct capture_source *s, struct capture_thread *t
 {
 	qsort(threads, n_threads, sizeof(*threads), by_tid);
 	for (size_t n = 0; n < s->plan->n_cpus; n++) {
-		const struct aux *a = &s->grid.rings[n];
+		const struct aux_buffer *a = &s->grid.rings[n];
 
 		for (size_t i = a->first; i < a->n_slices; i++) {
 			const struct aux_slice *slice = &a->slices[i];
@@ -409,10 +409,10 @@ static void miss(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-void source_tell_missing(const struct capture_source *s, struct buf *b)
+void perf_target_report_missing(const struct capture_source *s, struct buf *b)
 {
-	const struct plan *p = source_plan(s);
-	const struct aux *rings = source_rings(s);
+	const struct plan *p = perf_target_plan(s);
+	const struct aux_buffer *rings = perf_target_rings(s);
 	uint64_t lost = 0, collisions = 0, refused = 0;
 
 	buf_add(b, p->missing.data, p->missing.size);
@@ -429,10 +429,10 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
 	if (s->lost_records)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
-	if (s->shared && s->tasks.skipped)
+	if (s->shared && s->thread_table.skipped)
 		miss(b,
 		     "programs that it executed one right after the other are left out: whose they were is not known");
-	if (s->tasks.dropped)
+	if (s->thread_table.dropped)
 		miss(b, "more threads came and went than are kept");
 	if (s->unread == -EACCES || s->unread == -EPERM)
 		miss(b, "its code is not known: csightd may not read its mappings (it has no CAP_SYS_PTRACE)");
@@ -443,20 +443,20 @@ void source_tell_missing(const struct capture_source *s, struct buf *b)
 /* What the loop may be asked; made here, where everything is at hand. */
 static void publish(struct capture_source *s)
 {
-	const struct plan *p = source_plan(s);
-	const struct aux *rings = source_rings(s);
+	const struct plan *p = perf_target_plan(s);
+	const struct aux_buffer *rings = perf_target_rings(s);
 	struct capture_thread *threads = NULL;
 	struct buf missing = { .limit = CAPTURE_MISSING_MAX };
 	size_t n_threads = 0;
 	uint64_t held = 0, from;
 
-	if (tasks_tell_threads(&s->tasks, &threads, &n_threads) < 0)
+	if (thread_table_threads(&s->thread_table, &threads, &n_threads) < 0)
 		return;
 	if (!s->shared)
 		count_bytes(s, threads, n_threads);
 	for (size_t n = 0; n < p->n_cpus; n++)
 		held += aux_held(&rings[n], &from);
-	source_tell_missing(s, &missing);
+	perf_target_report_missing(s, &missing);
 	pthread_mutex_lock(&s->m->lock);
 	free(s->threads);
 	s->threads = threads;
@@ -479,7 +479,7 @@ static void care_for_rings(struct capture_source *s)
 	int64_t failed = -1;
 
 	for (size_t n = 0; n < p->n_cpus; n++) {
-		struct aux *a = &s->grid.rings[n];
+		struct aux_buffer *a = &s->grid.rings[n];
 
 		if (a->failed)
 			failed = a->cpu;
@@ -497,7 +497,7 @@ static void care_for_rings(struct capture_source *s)
 		    why, sizeof(why),
 		    "the kernel could not start the sink of CPU %u: another has it, or it failed; it is tried again",
 		    (unsigned)failed);
-		machine_blame(m, p, why, sizeof(why));
+		perf_machine_name_holders(m, p, why, sizeof(why));
 		tell_trouble(s, why);
 		s->failing = true;
 	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
@@ -513,7 +513,7 @@ static void care_for_rings(struct capture_source *s)
 	}
 }
 
-void source_care(struct capture_source *s, uint64_t now)
+void perf_target_maintain(struct capture_source *s, uint64_t now)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC), oldest;
 
@@ -526,7 +526,7 @@ void source_care(struct capture_source *s, uint64_t now)
 	if (now && now < s->next_publish)
 		return;
 	oldest = reach(s);
-	tasks_forget(&s->tasks, oldest);
+	thread_table_forget(&s->thread_table, oldest);
 	if (s->process)
 		process_forget(s->process, oldest);
 	publish(s);

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "daemon/capture/process/process-look.h"
+#include "daemon/capture/process/process-internal.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/emu/buildid.h"
@@ -24,14 +24,14 @@ static const uint64_t file_step_ns = 20 * 1000 * 1000;
 
 /* What was read, until it is sure that it counts. */
 struct taken {
-	enum history_look kind;
+	enum code_observation kind;
 	uint64_t start, end;
 	uint8_t *bytes;
 };
 
 struct look_state {
 	struct process *process;
-	struct procfs_maps maps;
+	struct proc_maps maps;
 	int memory;
 	struct taken *list;
 	size_t n, room;
@@ -43,11 +43,11 @@ static void look_done(struct look_state *l)
 	for (size_t i = 0; i < l->n; i++)
 		free(l->list[i].bytes);
 	free(l->list);
-	procfs_maps_done(&l->maps);
+	proc_maps_done(&l->maps);
 	closep(&l->memory);
 }
 
-static bool take(struct look_state *l, enum history_look kind, uint64_t start, uint64_t end, uint8_t *bytes)
+static bool take(struct look_state *l, enum code_observation kind, uint64_t start, uint64_t end, uint8_t *bytes)
 {
 	if (array_reserve(l->list, l->n, &l->room) < 0) {
 		free(bytes);
@@ -57,7 +57,7 @@ static bool take(struct look_state *l, enum history_look kind, uint64_t start, u
 	return true;
 }
 
-static struct process_map told_map(const struct procfs_map *m, uint64_t start, uint64_t end, uint64_t now)
+static struct process_map told_map(const struct proc_map *m, uint64_t start, uint64_t end, uint64_t now)
 {
 	return (struct process_map){ .time = now,
 				     .addr = start,
@@ -72,9 +72,9 @@ static struct process_map told_map(const struct procfs_map *m, uint64_t start, u
 }
 
 /* Whether a mapping is what a segment within it says. */
-static bool same_thing(struct process *p, const struct procfs_map *m, const struct history_segment *s)
+static bool same_thing(struct process *p, const struct proc_map *m, const struct code_span *s)
 {
-	const struct image *i = s->kind == HISTORY_FILE ? process_image(p, s->image) : NULL;
+	const struct image *i = s->kind == CODE_FILE ? process_image(p, s->image) : NULL;
 
 	if (s->closed)
 		return false;
@@ -87,12 +87,12 @@ static bool same_thing(struct process *p, const struct procfs_map *m, const stru
 }
 
 /* What is there and was not told: mappings that were moved, and records that are still to come. */
-static void find_untold(struct look_state *l, const struct history_segment *list, size_t n)
+static void find_untold(struct look_state *l, const struct code_span *list, size_t n)
 {
 	size_t s = 0;
 
 	for (size_t i = 0; i < l->maps.n; i++) {
-		const struct procfs_map *m = &l->maps.list[i];
+		const struct proc_map *m = &l->maps.list[i];
 		uint64_t at = m->start;
 
 		while (s < n && list[s].end <= m->start)
@@ -119,13 +119,13 @@ static void find_untold(struct look_state *l, const struct history_segment *list
 }
 
 /* What was told and is there no more. */
-static void find_gone(struct look_state *l, const struct history_segment *list, size_t n)
+static void find_gone(struct look_state *l, const struct code_span *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t at = list[i].start;
 
 		while (at < list[i].end && !list[i].closed) {
-			const struct procfs_map *m = procfs_maps_next(&l->maps, at);
+			const struct proc_map *m = proc_maps_next(&l->maps, at);
 			struct process_map gone = { .time = l->now, .addr = at, .path = "" };
 
 			if (m && m->start <= at) {
@@ -162,12 +162,12 @@ static int open_by_path(struct process *p, const struct image *i, uint64_t mappe
 {
 	uint64_t then = now_ns(CLOCK_REALTIME) - (p->shift + now_ns(CLOCK_MONOTONIC) - mapped);
 	struct file_identity id;
-	int fd, rc = procfs_file(&p->proc, i->path, &fd, &id);
+	int fd, rc = proc_dir_open_file(&p->proc, i->path, &fd, &id);
 
 	if (rc < 0)
 		return rc;
 	/* Of one that is gone nobody knows any more whether it had become somebody else's. */
-	if (!procfs_alive(&p->proc) && !readable(&id, p->proc.uid)) {
+	if (!proc_dir_alive(&p->proc) && !readable(&id, p->proc.uid)) {
 		closep(&fd);
 		return -EACCES;
 	}
@@ -185,7 +185,7 @@ static void start_jitdump(struct process *p, const struct image *i)
 	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
 
 	if (fd >= 0 && jitdump_new(fd, &p->jit) == 0)
-		history_described(p->history, true);
+		code_history_set_described(p->history, true);
 }
 
 static void opened(struct look_state *l, struct image *i, int rc)
@@ -206,7 +206,7 @@ static void open_unmapped(struct look_state *l)
 
 	for (size_t k = 0; k < p->n_images; k++) {
 		struct image *i = &p->images[k];
-		uint64_t time = i->tried ? UINT64_MAX : history_image_time(p->history, i->id);
+		uint64_t time = i->tried ? UINT64_MAX : code_history_image_time(p->history, i->id);
 
 		if (time != UINT64_MAX)
 			opened(l, i, open_by_path(p, i, time, &i->fd));
@@ -221,18 +221,18 @@ static bool is_generation(const struct image *i)
 	return !i->generation || ioctl(i->fd, FS_IOC_GETVERSION, &is) < 0 || (uint32_t)is == (uint32_t)i->generation;
 }
 
-static void open_images(struct look_state *l, const struct history_segment *list, size_t n)
+static void open_images(struct look_state *l, const struct code_span *list, size_t n)
 {
 	struct process *p = l->process;
 
 	for (size_t k = 0; k < n; k++) {
-		const struct procfs_map *m = procfs_maps_find(&l->maps, list[k].start);
-		struct image *i = list[k].kind == HISTORY_FILE ? process_image(p, list[k].image) : NULL;
+		const struct proc_map *m = proc_maps_find(&l->maps, list[k].start);
+		struct image *i = list[k].kind == CODE_FILE ? process_image(p, list[k].image) : NULL;
 		int rc;
 
 		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
 			continue;
-		rc = procfs_map_file(&p->proc, m, &i->fd);
+		rc = proc_dir_open_map(&p->proc, m, &i->fd);
 		/* Of what is there instead a record is still to come. */
 		if (rc == 0 && !is_generation(i)) {
 			closep(&i->fd);
@@ -250,7 +250,7 @@ static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
 	uint64_t size = end - start, at = 0;
 	uint8_t *bytes;
 
-	if (l->n >= TAKEN_MAX || history_bytes(p->history) + l->bytes + size > BYTES_MAX) {
+	if (l->n >= TAKEN_MAX || code_history_bytes(p->history) + l->bytes + size > BYTES_MAX) {
 		p->full = true;
 		return;
 	}
@@ -269,25 +269,26 @@ static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
 		return;
 	}
 	l->bytes += size;
-	take(l, HISTORY_BYTES, start, end, bytes);
+	take(l, CODE_BYTES, start, end, bytes);
 }
 
 /* Pages of a segment within one mapping that are to be read. */
-static void take_pages(struct look_state *l, const struct history_segment *s, const struct procfs_map *m,
-		       uint64_t start, uint64_t end)
+static void take_pages(struct look_state *l, const struct code_span *s, const struct proc_map *m, uint64_t start,
+		       uint64_t end)
 {
-	uint64_t page = procfs_page_size(), n = (end - start) / page;
+	uint64_t page = proc_page_size(), n = (end - start) / page;
 	_cleanup_free_ uint8_t *pages = malloc(n);
 	/* Of the kernel's own page there may be no trace until it is used. */
-	bool vdso = s->kind == HISTORY_MEMORY && strcmp(s->path, "[vdso]") == 0;
-	const uint8_t wanted = vdso ? 0 : PROCFS_THERE, mask = wanted | (s->kind == HISTORY_FILE ? PROCFS_FILE : 0);
+	bool vdso = s->kind == CODE_MEMORY && strcmp(s->path, "[vdso]") == 0;
+	const uint8_t wanted = vdso ? 0 : PROC_PAGE_PRESENT,
+		      mask = wanted | (s->kind == CODE_FILE ? PROC_PAGE_FILE : 0);
 
 	l->pages += n;
-	if (!pages || procfs_pages(&l->process->proc, start, end, pages) < 0)
+	if (!pages || proc_dir_read_pages(&l->process->proc, start, end, pages) < 0)
 		return;
 	/* A page of a private mapping that is not the file's any more was written. */
-	if (s->kind == HISTORY_FILE && !(m->prot & PROT_WRITE))
-		take(l, HISTORY_CLEAN, start, end, NULL);
+	if (s->kind == CODE_FILE && !(m->prot & PROT_WRITE))
+		take(l, CODE_CLEAN, start, end, NULL);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t first = i;
 
@@ -296,20 +297,20 @@ static void take_pages(struct look_state *l, const struct history_segment *s, co
 		if (i == first)
 			continue;
 		if (m->prot & PROT_WRITE)
-			take(l, HISTORY_DIRTY, start + first * page, start + i * page, NULL);
+			take(l, CODE_DIRTY, start + first * page, start + i * page, NULL);
 		else
 			take_bytes(l, start + first * page, start + i * page);
 	}
 }
 
-static void take_segment(struct look_state *l, const struct history_segment *s)
+static void take_segment(struct look_state *l, const struct code_span *s)
 {
-	uint64_t chunk = CHUNK_PAGES * procfs_page_size();
+	uint64_t chunk = CHUNK_PAGES * proc_page_size();
 
-	if (s->known || s->closed || (s->kind == HISTORY_MEMORY && s->writable))
+	if (s->known || s->closed || (s->kind == CODE_MEMORY && s->writable))
 		return;
 	for (uint64_t at = s->start; at < s->end;) {
-		const struct procfs_map *m = procfs_maps_find(&l->maps, at);
+		const struct proc_map *m = proc_maps_find(&l->maps, at);
 		uint64_t end;
 
 		if (!m)
@@ -326,12 +327,12 @@ static void take_segment(struct look_state *l, const struct history_segment *s)
 }
 
 /* Whether what was read is still mapped, and cannot be written. */
-static bool still_there(const struct procfs_maps *maps, const struct taken *t)
+static bool still_there(const struct proc_maps *maps, const struct taken *t)
 {
 	for (uint64_t at = t->start; at < t->end;) {
-		const struct procfs_map *m = procfs_maps_find(maps, at);
+		const struct proc_map *m = proc_maps_find(maps, at);
 
-		if (!m || m->shared || (t->kind != HISTORY_DIRTY && m->prot & PROT_WRITE))
+		if (!m || m->shared || (t->kind != CODE_DIRTY && m->prot & PROT_WRITE))
 			return false;
 		at = m->end;
 	}
@@ -354,17 +355,17 @@ static void close_up(struct process *p, uint64_t since)
 	p->closed = true;
 	take_back(p, since);
 	p->jit = jitdump_free(p->jit);
-	history_described(p->history, false);
+	code_history_set_described(p->history, false);
 }
 
 static int count_taken(struct look_state *l)
 {
-	_cleanup_(procfs_maps_done) struct procfs_maps after = { 0 };
+	_cleanup_(proc_maps_done) struct proc_maps after = { 0 };
 	struct process *p = l->process;
-	int rc = l->n ? procfs_maps(&p->proc, &after) : 0;
+	int rc = l->n ? proc_maps_read(&p->proc, &after) : 0;
 
 	if (rc == 0)
-		rc = procfs_owner(&p->proc);
+		rc = proc_dir_check_owner(&p->proc);
 	if (rc == -EPERM) {
 		close_up(p, l->now);
 		return 0;
@@ -373,8 +374,8 @@ static int count_taken(struct look_state *l)
 		return rc;
 	for (size_t i = 0; i < l->n; i++)
 		if (still_there(&after, &l->list[i]) &&
-		    history_look(p->history, l->list[i].kind, l->list[i].start, l->list[i].end, l->now,
-				 TAKE_PTR(l->list[i].bytes)) < 0)
+		    code_history_observe(p->history, l->list[i].kind, l->list[i].start, l->list[i].end, l->now,
+					 TAKE_PTR(l->list[i].bytes)) < 0)
 			p->full = true;
 	return 0;
 }
@@ -382,12 +383,12 @@ static int count_taken(struct look_state *l)
 static int look_around(struct look_state *l)
 {
 	struct process *p = l->process;
-	_cleanup_free_ struct history_segment *list = NULL;
+	_cleanup_free_ struct code_span *list = NULL;
 	size_t n;
-	int rc = procfs_maps(&p->proc, &l->maps);
+	int rc = proc_maps_read(&p->proc, &l->maps);
 
 	if (rc == 0)
-		rc = history_segments(p->history, &list, &n);
+		rc = code_history_spans(p->history, &list, &n);
 	if (rc < 0)
 		return rc;
 	p->crowded |= l->maps.crowded;
@@ -395,10 +396,10 @@ static int look_around(struct look_state *l)
 	if (!l->maps.crowded)
 		find_gone(l, list, n);
 	free(TAKE_PTR(list));
-	rc = history_segments(p->history, &list, &n);
+	rc = code_history_spans(p->history, &list, &n);
 	if (rc == 0)
 		open_images(l, list, n);
-	l->memory = procfs_memory(&p->proc);
+	l->memory = proc_dir_open_memory(&p->proc);
 	p->unread = MIN(l->memory, 0);
 	for (size_t i = 0; rc == 0 && l->memory >= 0 && i < n; i++)
 		take_segment(l, &list[i]);
@@ -423,20 +424,20 @@ static void read_jitdump(struct process *p)
 		p->jit_broken = !jitdump_read(p->jit, p->shift);
 }
 
-int look_at(struct process *p, uint64_t now)
+int process_scan_now(struct process *p, uint64_t now)
 {
 	_cleanup_(look_done) struct look_state l = { .process = p, .memory = -1, .now = now };
 	uint64_t told = p->look_ns;
 	int rc;
 
 	if (now > told)
-		history_close(p->history, now);
+		code_history_confirm(p->history, now);
 	learn_shift(p, now);
 	/* No record of the kernel's tells that there is more. */
 	read_jitdump(p);
 	if (p->closed || (!p->pending && told && now < told + idle_ns))
 		return 0;
-	rc = procfs_owner(&p->proc);
+	rc = proc_dir_check_owner(&p->proc);
 	p->closed = rc == -EPERM;
 	if (p->closed)
 		return 0;
@@ -457,7 +458,7 @@ int look_at(struct process *p, uint64_t now)
 		return rc;
 	/* One may have been found just now. */
 	read_jitdump(p);
-	history_prune(p->history, told);
+	code_history_prune(p->history, told);
 	p->look_ns = now;
 	p->pending = false;
 	return l.n > 0;

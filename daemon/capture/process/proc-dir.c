@@ -8,22 +8,22 @@
 #include <sys/stat.h>
 
 #include "daemon/capture/process/credentials.h"
-#include "daemon/capture/process/procfs.h"
+#include "daemon/capture/process/proc-dir.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
 enum { MAPS_MAX = 16 << 10, LINES_MAX = 256 << 10, PERF_MAP_MAX = 32 << 20 };
 
-bool procfs_alive(const struct procfs *p)
+bool proc_dir_alive(const struct proc_dir *p)
 {
 	struct pollfd poll_fd = { .fd = p->pidfd, .events = POLLIN };
 
 	return poll(&poll_fd, 1, 0) == 0;
 }
 
-int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
+int proc_dir_open(pid_t pid, int pidfd, struct proc_dir *ret)
 {
-	struct procfs p = { .dir = -1, .root = -1, .pidfd = pidfd, .pid = pid };
+	struct proc_dir p = { .dir = -1, .root = -1, .pidfd = pidfd, .pid = pid };
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
@@ -31,8 +31,8 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 	if (p.dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* While the process is there its number is nobody else's, and so was it when the directory was opened. */
-	if (!procfs_alive(&p) || credentials_read_files_owner(p.dir, &p.uid, &p.gid) < 0) {
-		procfs_done(&p);
+	if (!proc_dir_alive(&p) || credentials_read_files_owner(p.dir, &p.uid, &p.gid) < 0) {
+		proc_dir_done(&p);
 		return -ESRCH;
 	}
 	p.root = openat(p.dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -40,13 +40,13 @@ int procfs_open(pid_t pid, int pidfd, struct procfs *ret)
 	return 0;
 }
 
-void procfs_done(struct procfs *p)
+void proc_dir_done(struct proc_dir *p)
 {
 	closep(&p->dir);
 	closep(&p->root);
 }
 
-static FILE *open_text(const struct procfs *p, const char *name)
+static FILE *open_text(const struct proc_dir *p, const char *name)
 {
 	int fd = openat(p->dir, name, O_RDONLY | O_CLOEXEC);
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -56,7 +56,7 @@ static FILE *open_text(const struct procfs *p, const char *name)
 	return f;
 }
 
-static bool same_owner(const struct procfs *p)
+static bool same_owner(const struct proc_dir *p)
 {
 	uid_t uid;
 	gid_t gid;
@@ -65,18 +65,18 @@ static bool same_owner(const struct procfs *p)
 }
 
 /* Whether its first thread, which the number is of, is there and has memory. */
-static bool is_led(const struct procfs *p)
+static bool is_led(const struct proc_dir *p)
 {
 	struct credentials c;
 
 	return credentials_read_dir(p->dir, &c) == 0 && credentials_leader_alive(&c);
 }
 
-int procfs_owner(const struct procfs *p)
+int proc_dir_check_owner(const struct proc_dir *p)
 {
 	if (same_owner(p))
 		return 0;
-	if (!procfs_alive(p))
+	if (!proc_dir_alive(p))
 		return -ESRCH;
 	if (!is_led(p))
 		return -EAGAIN;
@@ -86,7 +86,7 @@ int procfs_owner(const struct procfs *p)
 	return is_led(p) ? -EPERM : -EAGAIN;
 }
 
-pid_t procfs_inner_pid(const struct procfs *p)
+pid_t proc_dir_inner_pid(const struct proc_dir *p)
 {
 	struct credentials c;
 
@@ -111,10 +111,10 @@ static char *path_of(char *text)
 	return strdup(text);
 }
 
-static bool parse_map(char *line, struct procfs_map *ret)
+static bool parse_map(char *line, struct proc_map *ret)
 {
 	unsigned long long start, end, offset, inode;
-	struct procfs_map m = { 0 };
+	struct proc_map m = { 0 };
 	char prot[5];
 	int at = 0;
 
@@ -133,13 +133,13 @@ static bool parse_map(char *line, struct procfs_map *ret)
 	return m.path;
 }
 
-int procfs_maps(const struct procfs *p, struct procfs_maps *ret)
+int proc_maps_read(const struct proc_dir *p, struct proc_maps *ret)
 {
-	_cleanup_(procfs_maps_done) struct procfs_maps maps = { 0 };
+	_cleanup_(proc_maps_done) struct proc_maps maps = { 0 };
 	_cleanup_fclose_ FILE *f = open_text(p, "maps");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0, n_room = 0, lines = 0;
-	struct procfs_map m;
+	struct proc_map m;
 
 	if (!f)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -159,19 +159,19 @@ int procfs_maps(const struct procfs *p, struct procfs_maps *ret)
 	if (ferror(f))
 		return -ESRCH;
 	*ret = maps;
-	maps = (struct procfs_maps){ 0 };
+	maps = (struct proc_maps){ 0 };
 	return 0;
 }
 
-void procfs_maps_done(struct procfs_maps *m)
+void proc_maps_done(struct proc_maps *m)
 {
 	for (size_t i = 0; i < m->n; i++)
 		free(m->list[i].path);
 	free(m->list);
-	*m = (struct procfs_maps){ 0 };
+	*m = (struct proc_maps){ 0 };
 }
 
-const struct procfs_map *procfs_maps_next(const struct procfs_maps *m, uint64_t addr)
+const struct proc_map *proc_maps_next(const struct proc_maps *m, uint64_t addr)
 {
 	size_t low = 0, high = m->n;
 
@@ -186,34 +186,34 @@ const struct procfs_map *procfs_maps_next(const struct procfs_maps *m, uint64_t 
 	return low < m->n ? &m->list[low] : NULL;
 }
 
-const struct procfs_map *procfs_maps_find(const struct procfs_maps *m, uint64_t addr)
+const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t addr)
 {
-	const struct procfs_map *next = procfs_maps_next(m, addr);
+	const struct proc_map *next = proc_maps_next(m, addr);
 
 	return next && next->start <= addr ? next : NULL;
 }
 
 /* path is of a file that was found without opening it. */
-static int open_found(const struct procfs *p, int path, const struct file_identity *id, int *ret_fd)
+static int open_found(const struct proc_dir *p, int path, const struct file_identity *id, int *ret_fd)
 {
 	char name[64];
 
 	if (!id->regular)
 		return -EINVAL;
-	if (!file_answers(path, id, p->pid))
+	if (!file_kernel_served(path, id, p->pid))
 		return -EMEDIUMTYPE;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", path);
 	*ret_fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct file_identity *ret_id)
+int proc_dir_open_file(const struct proc_dir *p, const char *path, int *ret_fd, struct file_identity *ret_id)
 {
 	_cleanup_close_ int at = openat(p->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct file_identity id;
 	int rc;
 
-	if (at < 0 && p->root >= 0 && !procfs_alive(p))
+	if (at < 0 && p->root >= 0 && !proc_dir_alive(p))
 		at = fcntl(p->root, F_DUPFD_CLOEXEC, 0);
 	if (at < 0 || file_identify(at, &id) < 0)
 		return -errno;
@@ -232,7 +232,7 @@ int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct fi
 			return -EINVAL;
 		if (!id.directory)
 			return -ENOTDIR;
-		if (!file_answers(at, &id, p->pid))
+		if (!file_kernel_served(at, &id, p->pid))
 			return -EMEDIUMTYPE;
 		next = openat(at, step, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (next < 0)
@@ -250,21 +250,21 @@ int procfs_file(const struct procfs *p, const char *path, int *ret_fd, struct fi
 }
 
 /* File systems may have other numbers for the file than the mapping has; then the mapping has to be there still. */
-static bool still_maps(const struct procfs *p, const struct procfs_map *m)
+static bool still_maps(const struct proc_dir *p, const struct proc_map *m)
 {
-	_cleanup_(procfs_maps_done) struct procfs_maps now = { 0 };
-	const struct procfs_map *n = procfs_maps(p, &now) < 0 ? NULL : procfs_maps_find(&now, m->start);
+	_cleanup_(proc_maps_done) struct proc_maps now = { 0 };
+	const struct proc_map *n = proc_maps_read(p, &now) < 0 ? NULL : proc_maps_find(&now, m->start);
 
 	return n && n->start == m->start && n->end == m->end && n->offset == m->offset && n->inode == m->inode &&
 	       n->major == m->major && n->minor == m->minor;
 }
 
-static bool is_mapped_there(const struct file_identity *id, const struct procfs_map *m)
+static bool is_mapped_there(const struct file_identity *id, const struct proc_map *m)
 {
 	return id->inode == m->inode && id->major == m->major && id->minor == m->minor;
 }
 
-int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret_fd)
+int proc_dir_open_map(const struct proc_dir *p, const struct proc_map *m, int *ret_fd)
 {
 	_cleanup_close_ int path = -1, fd = -1;
 	struct file_identity id;
@@ -282,7 +282,7 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 	}
 	if (errno != EPERM && errno != EACCES)
 		return -errno;
-	rc = procfs_file(p, m->path, &fd, &id);
+	rc = proc_dir_open_file(p, m->path, &fd, &id);
 	if (rc < 0)
 		return rc;
 	if (!is_mapped_there(&id, m))
@@ -291,18 +291,18 @@ int procfs_map_file(const struct procfs *p, const struct procfs_map *m, int *ret
 	return 0;
 }
 
-int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size)
+int proc_dir_open_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size)
 {
-	_cleanup_(procfs_done) struct procfs p = { .dir = -1, .root = -1 };
+	_cleanup_(proc_dir_done) struct proc_dir p = { .dir = -1, .root = -1 };
 	_cleanup_close_ int fd = -1;
 	struct file_identity id;
 	char path[64];
-	int rc = procfs_open(pid, pidfd, &p);
+	int rc = proc_dir_open(pid, pidfd, &p);
 
 	if (rc < 0)
 		return rc;
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)procfs_inner_pid(&p));
-	rc = procfs_file(&p, path, &fd, &id);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)proc_dir_inner_pid(&p));
+	rc = proc_dir_open_file(&p, path, &fd, &id);
 	if (rc < 0)
 		return rc;
 	if (id.uid != uid)
@@ -314,15 +314,15 @@ int procfs_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_
 	return 0;
 }
 
-uint64_t procfs_page_size(void)
+uint64_t proc_page_size(void)
 {
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-int procfs_pages(const struct procfs *p, uint64_t start, uint64_t end, uint8_t *ret)
+int proc_dir_read_pages(const struct proc_dir *p, uint64_t start, uint64_t end, uint8_t *ret)
 {
 	_cleanup_close_ int fd = openat(p->dir, "pagemap", O_RDONLY | O_CLOEXEC);
-	uint64_t size = procfs_page_size(), page = start / size, n = (end - start) / size;
+	uint64_t size = proc_page_size(), page = start / size, n = (end - start) / size;
 
 	if (fd < 0)
 		return -errno;
@@ -333,14 +333,15 @@ int procfs_pages(const struct procfs *p, uint64_t start, uint64_t end, uint8_t *
 		if (got < 8)
 			return got < 0 ? -errno : -ESRCH;
 		for (ssize_t i = 0; i < got / 8; i++)
-			*ret++ = (entries[i] >> 62 ? PROCFS_THERE : 0) | (entries[i] >> 61 & 1 ? PROCFS_FILE : 0);
+			*ret++ =
+			    (entries[i] >> 62 ? PROC_PAGE_PRESENT : 0) | (entries[i] >> 61 & 1 ? PROC_PAGE_FILE : 0);
 		page += (uint64_t)got / 8;
 		n -= (uint64_t)got / 8;
 	}
 	return 0;
 }
 
-int procfs_memory(const struct procfs *p)
+int proc_dir_open_memory(const struct proc_dir *p)
 {
 	int fd = openat(p->dir, "mem", O_RDONLY | O_CLOEXEC);
 

@@ -2,44 +2,44 @@
 
 #include <string.h>
 
-#include "daemon/capture/process/history.h"
+#include "daemon/capture/process/code-history.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-enum { RECORDS_MAX = 32 << 10, LOOKS_MAX = 64 << 10 };
+enum { RECORDS_MAX = 32 << 10, OBSERVATIONS_MAX = 64 << 10 };
 
-#define NO_LOOK UINT32_MAX
+#define NO_OBSERVATION UINT32_MAX
 
-struct look {
+struct observation {
 	uint64_t start, end, from, to;
-	enum history_look kind;
+	enum code_observation kind;
 	uint8_t *bytes;
 };
 
-struct history {
+struct code_history {
 	bool data, described;
-	struct history_record *records; /* by time */
+	struct code_record *records; /* by time */
 	size_t n_records, room_records;
-	struct look *looks; /* by when they ended */
-	size_t n_looks, room_looks;
+	struct observation *observations; /* by when they ended */
+	size_t n_observations, room_observations;
 	uint64_t bytes;
 	uint64_t seen; /* when what is not told was last looked for; UINT64_MAX: all records from then on are here */
 };
 
 /* The state at one time, while time passes. */
 struct sweep {
-	const struct history *history;
-	struct history_segment *list, *next; /* by address; next: being made */
+	const struct code_history *history;
+	struct code_span *list, *next; /* by address; next: being made */
 	size_t n, room, n_next, room_next;
-	struct history_out *outs;
+	struct code_change *outs;
 	size_t n_outs, room_outs;
 	bool telling; /* outs are wanted */
 	int error;
 };
 
-int history_new(bool data, struct history **ret)
+int code_history_new(bool data, struct code_history **ret)
 {
-	struct history *h = calloc(1, sizeof(*h));
+	struct code_history *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
@@ -49,25 +49,25 @@ int history_new(bool data, struct history **ret)
 	return 0;
 }
 
-struct history *history_free(struct history *h)
+struct code_history *code_history_free(struct code_history *h)
 {
 	if (!h)
 		return NULL;
-	for (size_t i = 0; i < h->n_looks; i++)
-		free(h->looks[i].bytes);
-	free(h->looks);
+	for (size_t i = 0; i < h->n_observations; i++)
+		free(h->observations[i].bytes);
+	free(h->observations);
 	free(h->records);
 	free(h);
 	return NULL;
 }
 
-void history_described(struct history *h, bool described)
+void code_history_set_described(struct code_history *h, bool described)
 {
 	h->described = described;
 }
 
 /* What was seen instead of what was told came with this one, not before. */
-static void take_back(struct history *h, const struct history_record *r)
+static void take_back(struct code_history *h, const struct code_record *r)
 {
 	size_t from = h->n_records, kept;
 
@@ -75,7 +75,7 @@ static void take_back(struct history *h, const struct history_record *r)
 		from--;
 	kept = from;
 	for (size_t i = from; i < h->n_records; i++) {
-		const struct history_record *f = &h->records[i];
+		const struct code_record *f = &h->records[i];
 
 		if (!f->instead || f->time != h->seen || f->start >= r->end || f->end <= r->start)
 			h->records[kept++] = *f;
@@ -83,7 +83,7 @@ static void take_back(struct history *h, const struct history_record *r)
 	h->n_records = kept;
 }
 
-int history_record(struct history *h, const struct history_record *r)
+int code_history_record(struct code_history *h, const struct code_record *r)
 {
 	size_t at;
 
@@ -106,42 +106,44 @@ int history_record(struct history *h, const struct history_record *r)
 	return 0;
 }
 
-static int add_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint64_t to,
-		    uint8_t *bytes)
+static int add_observation(struct code_history *h, enum code_observation kind, uint64_t start, uint64_t end,
+			   uint64_t from, uint64_t to, uint8_t *bytes)
 {
-	if (start >= end || h->n_looks >= LOOKS_MAX || array_reserve(h->looks, h->n_looks, &h->room_looks) < 0) {
+	if (start >= end || h->n_observations >= OBSERVATIONS_MAX ||
+	    array_reserve(h->observations, h->n_observations, &h->room_observations) < 0) {
 		free(bytes);
-		return start >= end ? 0 : h->n_looks >= LOOKS_MAX ? -ENOSPC : -ENOMEM;
+		return start >= end ? 0 : h->n_observations >= OBSERVATIONS_MAX ? -ENOSPC : -ENOMEM;
 	}
-	h->looks[h->n_looks++] = (struct look){ start, end, from, to, kind, bytes };
+	h->observations[h->n_observations++] = (struct observation){ start, end, from, to, kind, bytes };
 	if (bytes)
 		h->bytes += end - start;
 	return 0;
 }
 
-int history_look(struct history *h, enum history_look kind, uint64_t start, uint64_t end, uint64_t from, uint8_t *bytes)
+int code_history_observe(struct code_history *h, enum code_observation kind, uint64_t start, uint64_t end,
+			 uint64_t from, uint8_t *bytes)
 {
-	return add_look(h, kind, start, end, from, UINT64_MAX, bytes);
+	return add_observation(h, kind, start, end, from, UINT64_MAX, bytes);
 }
 
-void history_close(struct history *h, uint64_t now)
+void code_history_confirm(struct code_history *h, uint64_t now)
 {
-	for (size_t i = h->n_looks; i-- > 0 && h->looks[i].to == UINT64_MAX;)
-		h->looks[i].to = now;
+	for (size_t i = h->n_observations; i-- > 0 && h->observations[i].to == UINT64_MAX;)
+		h->observations[i].to = now;
 	h->seen = UINT64_MAX;
 }
 
-static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, const struct history_segment *seg,
+static void emit(struct sweep *s, enum code_change_kind kind, uint64_t time, const struct code_span *seg,
 		 const uint8_t *bytes)
 {
-	struct history_out *last = s->n_outs ? &s->outs[s->n_outs - 1] : NULL;
+	struct code_change *last = s->n_outs ? &s->outs[s->n_outs - 1] : NULL;
 
 	if (!s->telling)
 		return;
 	/* Parts that a record was cut into are one again. */
-	if (last && kind != OUT_CODE && last->kind == kind && last->time == time && last->end == seg->start &&
+	if (last && kind != CHANGE_CODE && last->kind == kind && last->time == time && last->end == seg->start &&
 	    last->image == seg->image && last->path == seg->path &&
-	    (kind != OUT_FILE || last->offset + (last->end - last->start) == seg->offset)) {
+	    (kind != CHANGE_FILE || last->offset + (last->end - last->start) == seg->offset)) {
 		last->end = seg->end;
 		return;
 	}
@@ -149,7 +151,7 @@ static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, con
 		s->error = -ENOMEM;
 		return;
 	}
-	s->outs[s->n_outs] = (struct history_out){ .time = time,
+	s->outs[s->n_outs] = (struct code_change){ .time = time,
 						   .start = seg->start,
 						   .end = seg->end,
 						   .offset = seg->offset,
@@ -162,13 +164,13 @@ static void emit(struct sweep *s, enum history_out_kind kind, uint64_t time, con
 }
 
 /* Nothing more will be learned of it. */
-static void retire(struct sweep *s, const struct history_segment *seg)
+static void retire(struct sweep *s, const struct code_span *seg)
 {
-	if (seg->kind == HISTORY_MEMORY && !seg->writable && !seg->known && !seg->closed && !s->history->described)
-		emit(s, OUT_UNKNOWN, seg->since, seg, NULL);
+	if (seg->kind == CODE_MEMORY && !seg->writable && !seg->known && !seg->closed && !s->history->described)
+		emit(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
 }
 
-static void put(struct sweep *s, const struct history_segment *seg)
+static void put(struct sweep *s, const struct code_span *seg)
 {
 	if (seg->start >= seg->end)
 		return;
@@ -178,9 +180,9 @@ static void put(struct sweep *s, const struct history_segment *seg)
 		s->next[s->n_next++] = *seg;
 }
 
-static struct history_segment part(const struct history_segment *seg, uint64_t start, uint64_t end)
+static struct code_span part(const struct code_span *seg, uint64_t start, uint64_t end)
 {
-	struct history_segment p = *seg;
+	struct code_span p = *seg;
 
 	p.offset += start - p.start;
 	p.start = start;
@@ -188,41 +190,41 @@ static struct history_segment part(const struct history_segment *seg, uint64_t s
 	return p;
 }
 
-static bool same_backing(const struct history_segment *seg, const struct history_record *r)
+static bool same_backing(const struct code_span *seg, const struct code_record *r)
 {
 	if (seg->kind != r->kind || seg->image != r->image)
 		return false;
-	return seg->kind != HISTORY_FILE || seg->offset - seg->start == r->offset - r->start;
+	return seg->kind != CODE_FILE || seg->offset - seg->start == r->offset - r->start;
 }
 
 /* The part of a record where seg was before; NULL: nothing was. */
-static void place(struct sweep *s, const struct history_record *r, uint64_t start, uint64_t end,
-		  const struct history_segment *seg)
+static void place(struct sweep *s, const struct code_record *r, uint64_t start, uint64_t end,
+		  const struct code_span *seg)
 {
-	const struct history *h = s->history;
+	const struct code_history *h = s->history;
 	bool same = seg && same_backing(seg, r);
-	struct history_segment now = { .start = start,
-				       .end = end,
-				       .offset = r->offset + (start - r->start),
-				       .since = r->time,
-				       .kind = r->kind,
-				       .writable = r->writable,
-				       .image = r->image,
-				       .look = NO_LOOK,
-				       .path = r->path };
+	struct code_span now = { .start = start,
+				 .end = end,
+				 .offset = r->offset + (start - r->start),
+				 .since = r->time,
+				 .kind = r->kind,
+				 .writable = r->writable,
+				 .image = r->image,
+				 .observation = NO_OBSERVATION,
+				 .path = r->path };
 
 	if (start >= end)
 		return;
-	if (r->kind == HISTORY_NONE && seg && seg->kind == HISTORY_MEMORY && h->described) {
+	if (r->kind == CODE_NONE && seg && seg->kind == CODE_MEMORY && h->described) {
 		now = *seg;
 		now.closed = true;
 		put(s, &now);
 		return;
 	}
-	if (r->kind >= HISTORY_NONE) {
+	if (r->kind >= CODE_NONE) {
 		if (seg) {
 			retire(s, seg);
-			emit(s, r->kind == HISTORY_LOST ? OUT_UNKNOWN : OUT_NONE, r->time, &now, NULL);
+			emit(s, r->kind == CODE_LOST ? CHANGE_UNKNOWN : CHANGE_NONE, r->time, &now, NULL);
 		}
 		return;
 	}
@@ -235,12 +237,12 @@ static void place(struct sweep *s, const struct history_record *r, uint64_t star
 	if (same && seg->writable && !r->writable)
 		now.open_since = seg->open_since ? seg->open_since : seg->since;
 	put(s, &now);
-	if (r->kind == HISTORY_FILE) {
-		emit(s, OUT_FILE, r->time, &now, NULL);
+	if (r->kind == CODE_FILE) {
+		emit(s, CHANGE_FILE, r->time, &now, NULL);
 	} else if (!(same && h->described)) {
-		emit(s, OUT_MEMORY, r->time, &now, NULL);
+		emit(s, CHANGE_MEMORY, r->time, &now, NULL);
 		if (r->writable)
-			emit(s, OUT_UNKNOWN, r->time, &now, NULL);
+			emit(s, CHANGE_UNKNOWN, r->time, &now, NULL);
 	}
 }
 
@@ -277,13 +279,13 @@ static size_t find(const struct sweep *s, uint64_t addr)
 	return low;
 }
 
-static void apply_record(struct sweep *s, const struct history_record *r)
+static void apply_record(struct sweep *s, const struct code_record *r)
 {
 	size_t first = find(s, r->start), i;
 	uint64_t at = r->start;
 
 	for (i = first; i < s->n && s->list[i].start < r->end; i++) {
-		struct history_segment seg = s->list[i], cut;
+		struct code_span seg = s->list[i], cut;
 		uint64_t start = MAX(seg.start, r->start), end = MIN(seg.end, r->end);
 
 		cut = part(&seg, seg.start, start);
@@ -299,33 +301,32 @@ static void apply_record(struct sweep *s, const struct history_record *r)
 	swap_lists(s, first, i);
 }
 
-static void count_look(struct sweep *s, const struct look *l, uint32_t index, struct history_segment *seg)
+static void count_observation(struct sweep *s, const struct observation *l, uint32_t index, struct code_span *seg)
 {
-	if (l->kind == HISTORY_CLEAN ? seg->kind != HISTORY_FILE || seg->writable
-				     : seg->writable != (l->kind == HISTORY_DIRTY))
+	if (l->kind == CODE_CLEAN ? seg->kind != CODE_FILE || seg->writable : seg->writable != (l->kind == CODE_DIRTY))
 		return;
-	if (l->kind == HISTORY_DIRTY && (seg->kind != HISTORY_FILE || seg->known))
+	if (l->kind == CODE_DIRTY && (seg->kind != CODE_FILE || seg->known))
 		return;
 	seg->known = true;
-	seg->look = index;
-	if (l->kind == HISTORY_CLEAN)
+	seg->observation = index;
+	if (l->kind == CODE_CLEAN)
 		return;
-	if (l->kind == HISTORY_DIRTY) {
-		emit(s, OUT_UNKNOWN, seg->since, seg, NULL);
+	if (l->kind == CODE_DIRTY) {
+		emit(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
 		return;
 	}
 	if (seg->open_since)
-		emit(s, OUT_UNKNOWN, seg->open_since, seg, NULL);
-	emit(s, OUT_CODE, seg->since, seg, l->bytes + (seg->start - l->start));
+		emit(s, CHANGE_UNKNOWN, seg->open_since, seg, NULL);
+	emit(s, CHANGE_CODE, seg->since, seg, l->bytes + (seg->start - l->start));
 }
 
-static void apply_look(struct sweep *s, uint32_t index)
+static void apply_observation(struct sweep *s, uint32_t index)
 {
-	const struct look *l = &s->history->looks[index];
+	const struct observation *l = &s->history->observations[index];
 	size_t first = find(s, l->start), i;
 
 	for (i = first; i < s->n && s->list[i].start < l->end; i++) {
-		struct history_segment seg = s->list[i], cut;
+		struct code_span seg = s->list[i], cut;
 		uint64_t start = MAX(seg.start, l->start), end = MIN(seg.end, l->end);
 
 		if (seg.since > l->from || seg.closed) {
@@ -335,7 +336,7 @@ static void apply_look(struct sweep *s, uint32_t index)
 		cut = part(&seg, seg.start, start);
 		put(s, &cut);
 		cut = part(&seg, start, end);
-		count_look(s, l, index, &cut);
+		count_observation(s, l, index, &cut);
 		put(s, &cut);
 		cut = part(&seg, end, seg.end);
 		put(s, &cut);
@@ -346,16 +347,16 @@ static void apply_look(struct sweep *s, uint32_t index)
 /* Up to and including a time. */
 static void sweep(struct sweep *s, uint64_t until)
 {
-	const struct history *h = s->history;
+	const struct code_history *h = s->history;
 	size_t r = 0;
 
-	for (size_t l = 0; l <= h->n_looks && !s->error; l++) {
-		uint64_t to = l < h->n_looks ? MIN(h->looks[l].to, until) : until;
+	for (size_t l = 0; l <= h->n_observations && !s->error; l++) {
+		uint64_t to = l < h->n_observations ? MIN(h->observations[l].to, until) : until;
 
 		for (; r < h->n_records && h->records[r].time <= to && !s->error; r++)
 			apply_record(s, &h->records[r]);
-		if (l < h->n_looks && h->looks[l].to <= until && !s->error)
-			apply_look(s, (uint32_t)l);
+		if (l < h->n_observations && h->observations[l].to <= until && !s->error)
+			apply_observation(s, (uint32_t)l);
 	}
 }
 
@@ -366,7 +367,7 @@ static void sweep_done(struct sweep *s)
 	free(s->outs);
 }
 
-int history_segments(const struct history *h, struct history_segment **ret, size_t *ret_n)
+int code_history_spans(const struct code_history *h, struct code_span **ret, size_t *ret_n)
 {
 	_cleanup_(sweep_done) struct sweep s = { .history = h };
 
@@ -380,15 +381,15 @@ int history_segments(const struct history *h, struct history_segment **ret, size
 
 static int compare_outs(const void *left, const void *right)
 {
-	const struct history_out *a = left, *b = right;
-	int x = a->kind < OUT_UNKNOWN ? OUT_NONE : a->kind, y = b->kind < OUT_UNKNOWN ? OUT_NONE : b->kind;
+	const struct code_change *a = left, *b = right;
+	int x = a->kind < CHANGE_UNKNOWN ? CHANGE_NONE : a->kind, y = b->kind < CHANGE_UNKNOWN ? CHANGE_NONE : b->kind;
 
 	if (a->time != b->time)
 		return a->time < b->time ? -1 : 1;
 	return x != y ? x - y : (a->order > b->order) - (a->order < b->order);
 }
 
-int history_outs(const struct history *h, struct history_out **ret, size_t *ret_n)
+int code_history_changes(const struct code_history *h, struct code_change **ret, size_t *ret_n)
 {
 	_cleanup_(sweep_done) struct sweep s = { .history = h, .telling = true };
 
@@ -405,7 +406,7 @@ int history_outs(const struct history *h, struct history_out **ret, size_t *ret_
 }
 
 /* What is left of a look that counts for a segment. */
-static int keep_look(struct history *h, const struct look *old, const struct history_segment *seg)
+static int keep_observation(struct code_history *h, const struct observation *old, const struct code_span *seg)
 {
 	uint8_t *bytes = NULL;
 
@@ -415,46 +416,46 @@ static int keep_look(struct history *h, const struct look *old, const struct his
 			return -ENOMEM;
 		memcpy(bytes, old->bytes + (seg->start - old->start), seg->end - seg->start);
 	}
-	return add_look(h, old->kind, seg->start, seg->end, old->from, old->to, bytes);
+	return add_observation(h, old->kind, seg->start, seg->end, old->from, old->to, bytes);
 }
 
-static int compare_by_look(const void *left, const void *right)
+static int compare_by_observation(const void *left, const void *right)
 {
-	const struct history_segment *a = left, *b = right;
+	const struct code_span *a = left, *b = right;
 
-	return (a->look > b->look) - (a->look < b->look);
+	return (a->observation > b->observation) - (a->observation < b->observation);
 }
 
-static int fold(struct history *h, struct history *base, const struct sweep *s)
+static int fold(struct code_history *h, struct code_history *base, const struct sweep *s)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n && rc == 0; i++) {
-		const struct history_segment *seg = &s->list[i];
-		struct history_record r = { .time = seg->since,
-					    .start = seg->start,
-					    .end = seg->end,
-					    .offset = seg->offset,
-					    .kind = seg->kind,
-					    .writable = seg->writable,
-					    .image = seg->image,
-					    .path = seg->path };
+		const struct code_span *seg = &s->list[i];
+		struct code_record r = { .time = seg->since,
+					 .start = seg->start,
+					 .end = seg->end,
+					 .offset = seg->offset,
+					 .kind = seg->kind,
+					 .writable = seg->writable,
+					 .image = seg->image,
+					 .path = seg->path };
 
-		rc = history_record(base, &r);
+		rc = code_history_record(base, &r);
 	}
 	if (s->n)
-		qsort(s->list, s->n, sizeof(*s->list), compare_by_look);
+		qsort(s->list, s->n, sizeof(*s->list), compare_by_observation);
 	for (size_t i = 0; i < s->n && rc == 0; i++)
-		if (s->list[i].look != NO_LOOK)
-			rc = keep_look(base, &h->looks[s->list[i].look], &s->list[i]);
+		if (s->list[i].observation != NO_OBSERVATION)
+			rc = keep_observation(base, &h->observations[s->list[i].observation], &s->list[i]);
 	return rc;
 }
 
-int history_forget(struct history *h, uint64_t before)
+int code_history_forget(struct code_history *h, uint64_t before)
 {
 	_cleanup_(sweep_done) struct sweep s = { .history = h };
-	struct history *base, old;
-	int rc = history_new(h->data, &base);
+	struct code_history *base, old;
+	int rc = code_history_new(h->data, &base);
 
 	if (rc < 0)
 		return rc;
@@ -463,35 +464,36 @@ int history_forget(struct history *h, uint64_t before)
 	rc = s.error ? s.error : fold(h, base, &s);
 	for (size_t i = 0; i < h->n_records && rc == 0; i++)
 		if (h->records[i].time > before)
-			rc = history_record(base, &h->records[i]);
-	for (size_t i = 0; i < h->n_looks && rc == 0; i++)
-		if (h->looks[i].to > before)
-			rc = add_look(base, h->looks[i].kind, h->looks[i].start, h->looks[i].end, h->looks[i].from,
-				      h->looks[i].to, TAKE_PTR(h->looks[i].bytes));
+			rc = code_history_record(base, &h->records[i]);
+	for (size_t i = 0; i < h->n_observations && rc == 0; i++)
+		if (h->observations[i].to > before)
+			rc = add_observation(base, h->observations[i].kind, h->observations[i].start,
+					     h->observations[i].end, h->observations[i].from, h->observations[i].to,
+					     TAKE_PTR(h->observations[i].bytes));
 	/* Late is better than torn: what was moved over is complete only now. */
 	old = *h;
 	*h = *base;
 	*base = old;
-	history_free(base);
+	code_history_free(base);
 	return rc;
 }
 
-void history_prune(struct history *h, uint64_t before)
+void code_history_prune(struct code_history *h, uint64_t before)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->n_records; i++)
-		if (h->records[i].kind < HISTORY_NONE) {
+		if (h->records[i].kind < CODE_NONE) {
 			low = MIN(low, h->records[i].start);
 			high = MAX(high, h->records[i].end);
 		}
 	for (size_t i = 0; i < h->n_records; i++) {
-		const struct history_record *r = &h->records[i];
-		bool keep = r->kind != HISTORY_NONE || r->time >= before;
+		const struct code_record *r = &h->records[i];
+		bool keep = r->kind != CODE_NONE || r->time >= before;
 
 		for (size_t k = 0; !keep && r->start < high && r->end > low && k < h->n_records; k++)
-			keep = h->records[k].kind < HISTORY_NONE && h->records[k].start < r->end &&
+			keep = h->records[k].kind < CODE_NONE && h->records[k].start < r->end &&
 			       h->records[k].end > r->start;
 		if (keep)
 			h->records[kept++] = *r;
@@ -499,7 +501,7 @@ void history_prune(struct history *h, uint64_t before)
 	h->n_records = kept;
 }
 
-uint64_t history_image_time(const struct history *h, uint32_t image)
+uint64_t code_history_image_time(const struct code_history *h, uint32_t image)
 {
 	for (size_t i = 0; i < h->n_records; i++)
 		if (h->records[i].image == image)
@@ -507,17 +509,17 @@ uint64_t history_image_time(const struct history *h, uint32_t image)
 	return UINT64_MAX;
 }
 
-uint64_t history_middle(const struct history *h)
+uint64_t code_history_middle(const struct code_history *h)
 {
 	return h->n_records ? h->records[h->n_records / 2].time : 0;
 }
 
-uint64_t history_bytes(const struct history *h)
+uint64_t code_history_bytes(const struct code_history *h)
 {
 	return h->bytes;
 }
 
-uint64_t history_memory(const struct history *h)
+uint64_t code_history_memory(const struct code_history *h)
 {
-	return h->bytes + h->room_records * sizeof(*h->records) + h->room_looks * sizeof(*h->looks);
+	return h->bytes + h->room_records * sizeof(*h->records) + h->room_observations * sizeof(*h->observations);
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "daemon/capture/perf/aux.h"
+#include "daemon/capture/perf/aux-buffer.h"
 #include "lib/base/array.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -13,26 +13,26 @@
 
 enum { FRAME_SIZE = 16, TRACE_ID_MAX = 0x6f, HW_ID_MAJOR_SHIFT = 60 };
 
-void aux_init(struct aux *a, uint32_t cpu, uint64_t size, uint8_t trace_id)
+void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id)
 {
-	*a = (struct aux){ .cpu = cpu, .fd = -1, .size = size, .trace_id = trace_id };
+	*a = (struct aux_buffer){ .cpu = cpu, .fd = -1, .size = size, .trace_id = trace_id };
 }
 
-void aux_done(struct aux *a)
+void aux_done(struct aux_buffer *a)
 {
-	pevent_unmap(&a->ring);
+	perf_ring_unmap(&a->ring);
 	closep(&a->fd);
 	free(a->slices);
-	*a = (struct aux){ .fd = -1 };
+	*a = (struct aux_buffer){ .fd = -1 };
 }
 
-static uint64_t oldest_byte(const struct aux *a)
+static uint64_t oldest_byte(const struct aux_buffer *a)
 {
 	return a->end - MIN(a->end, a->size);
 }
 
 /* Those that are overwritten go, and so does what they take when half of the list is theirs. */
-static void forget(struct aux *a)
+static void forget(struct aux_buffer *a)
 {
 	uint64_t oldest = oldest_byte(a);
 
@@ -45,7 +45,7 @@ static void forget(struct aux *a)
 	}
 }
 
-static void add(struct aux *a, const struct aux_slice *s)
+static void add(struct aux_buffer *a, const struct aux_slice *s)
 {
 	if (array_reserve(a->slices, a->n_slices, &a->room) < 0)
 		a->lost++;
@@ -54,7 +54,7 @@ static void add(struct aux *a, const struct aux_slice *s)
 }
 
 /* The sink could not be had: that this thread ran without is what an empty slice tells. */
-static void add_refused(struct aux *a, struct aux_slice *s)
+static void add_refused(struct aux_buffer *a, struct aux_slice *s)
 {
 	struct aux_slice *last = a->n_slices > a->first ? &a->slices[a->n_slices - 1] : NULL;
 
@@ -67,7 +67,7 @@ static void add_refused(struct aux *a, struct aux_slice *s)
 	forget(a);
 }
 
-static void fold_slice(struct aux *a, const struct pevent_record *r)
+static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	struct aux_slice s = { .pid = r->origin.pid, .tid = r->origin.tid, .ended = r->origin.time };
@@ -103,7 +103,7 @@ static void fold_slice(struct aux *a, const struct pevent_record *r)
 	forget(a);
 }
 
-static void fold_id(struct aux *a, const struct pevent_record *r)
+static void fold_id(struct aux_buffer *a, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint64_t id;
@@ -117,7 +117,7 @@ static void fold_id(struct aux *a, const struct pevent_record *r)
 	a->has_id = true;
 }
 
-void aux_fold(struct aux *a, const struct pevent_record *r)
+void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 {
 	switch (r->type) {
 	case PERF_RECORD_AUX:
@@ -133,12 +133,12 @@ void aux_fold(struct aux *a, const struct pevent_record *r)
 		fold_id(a, r);
 		break;
 	case PERF_RECORD_LOST:
-		a->lost += pevent_lost(r);
+		a->lost += perf_record_lost(r);
 		break;
 	}
 }
 
-void aux_drain(struct aux *a, struct buf *scratch)
+void aux_drain(struct aux_buffer *a, struct buf *scratch)
 {
 	const uint8_t *at;
 	size_t left;
@@ -146,15 +146,15 @@ void aux_drain(struct aux *a, struct buf *scratch)
 	if (!a->ring.page)
 		return;
 	buf_clear(scratch);
-	if (pevent_take(&a->ring, scratch) < 0) {
+	if (perf_ring_read(&a->ring, scratch) < 0) {
 		a->strange = true;
 		a->lost++;
 	}
 	at = scratch->data;
 	left = buf_error(scratch) ? 0 : scratch->size;
 	while (left) {
-		struct pevent_record r;
-		int size = pevent_parse(at, left, &r);
+		struct perf_record r;
+		int size = perf_record_parse(at, left, &r);
 
 		if (size < 0) {
 			a->strange = true;
@@ -167,7 +167,7 @@ void aux_drain(struct aux *a, struct buf *scratch)
 	buf_clear(scratch);
 }
 
-uint64_t aux_held(const struct aux *a, uint64_t *ret_from)
+uint64_t aux_held(const struct aux_buffer *a, uint64_t *ret_from)
 {
 	uint64_t from = oldest_byte(a);
 
@@ -187,7 +187,7 @@ static uint64_t cut_at(const struct aux_slice *s, uint64_t from)
 	return s->from + (from - s->from + FRAME_SIZE - 1) / FRAME_SIZE * FRAME_SIZE;
 }
 
-int aux_copy(const struct aux *a, uint64_t limit, struct capture_ring *ret)
+int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *ret)
 {
 	struct capture_ring c = { .cpu = a->cpu };
 	uint64_t from, held = aux_held(a, &from);

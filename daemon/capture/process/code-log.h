@@ -2,8 +2,8 @@
  * Which code a target ran, from a private copy of its log (lib/emu/ring.h): mappings, the files behind them, bytes that
  * no file gives back. The log is hostile: a broken record ends the reading of it, and what came before counts.
  */
-#ifndef CSIGHT_DAEMON_CAPTURE_CODE_H
-#define CSIGHT_DAEMON_CAPTURE_CODE_H
+#ifndef CSIGHT_DAEMON_CAPTURE_CODE_LOG_H
+#define CSIGHT_DAEMON_CAPTURE_CODE_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

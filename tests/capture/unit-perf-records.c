@@ -1,23 +1,23 @@
-/* daemon/capture: aux.c, tasks.c and pevent.c, by records as a kernel writes them and as none would. */
+/* daemon/capture: aux.c, thread_table.c and pevent.c, by records as a kernel writes them and as none would. */
 #include "config.h"
 
 #include <stdlib.h>
 
-#include "daemon/capture/perf/aux.h"
-#include "daemon/capture/perf/births.h"
-#include "daemon/capture/perf/tasks.h"
+#include "daemon/capture/perf/aux-buffer.h"
+#include "daemon/capture/perf/process-table.h"
+#include "daemon/capture/perf/thread-table.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
 enum { SIZE = 4096 };
 
 static uint8_t buffer[SIZE];
-static struct aux a;
+static struct aux_buffer a;
 
-static struct pevent_record record(uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid,
-				   uint64_t time)
+static struct perf_record record(uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid,
+				 uint64_t time)
 {
-	return (struct pevent_record){
+	return (struct perf_record){
 		.type = type, .misc = misc, .body = body, .size = size, .origin = { 100, tid, 2, time }
 	};
 }
@@ -25,7 +25,7 @@ static struct pevent_record record(uint32_t type, uint16_t misc, const void *bod
 static void slice(uint64_t end, uint64_t size, uint64_t flags, uint32_t tid, uint64_t time)
 {
 	const uint64_t body[3] = { end, size, flags };
-	struct pevent_record r = record(PERF_RECORD_AUX, 0, body, sizeof(body), tid, time);
+	struct perf_record r = record(PERF_RECORD_AUX, 0, body, sizeof(body), tid, time);
 
 	aux_fold(&a, &r);
 }
@@ -33,14 +33,14 @@ static void slice(uint64_t end, uint64_t size, uint64_t flags, uint32_t tid, uin
 static void start(uint32_t tid, uint64_t time)
 {
 	const uint32_t body[2] = { 100, tid };
-	struct pevent_record r = record(PERF_RECORD_ITRACE_START, 0, body, sizeof(body), tid, time);
+	struct perf_record r = record(PERF_RECORD_ITRACE_START, 0, body, sizeof(body), tid, time);
 
 	aux_fold(&a, &r);
 }
 
 static void hardware_id(uint64_t id)
 {
-	struct pevent_record r = record(PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &id, sizeof(id), 1, 1);
+	struct perf_record r = record(PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &id, sizeof(id), 1, 1);
 
 	aux_fold(&a, &r);
 }
@@ -56,7 +56,7 @@ static void fresh(void)
 /* Frees what fresh() lent, so that nobody unmaps it. */
 static void done(void)
 {
-	a.ring = (struct pevent_ring){ 0 };
+	a.ring = (struct perf_ring){ 0 };
 	aux_done(&a);
 }
 
@@ -146,7 +146,7 @@ static void test_failures(void)
 /* As it stands in a ring. */
 static size_t put(uint8_t *to, uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid, uint64_t time)
 {
-	struct perf_event_header head = { type, misc, (uint16_t)(sizeof(head) + size + PEVENT_ID_SIZE) };
+	struct perf_event_header head = { type, misc, (uint16_t)(sizeof(head) + size + PERF_RECORD_ID_SIZE) };
 	const struct {
 		uint32_t pid, tid;
 		uint64_t time;
@@ -168,7 +168,7 @@ static void test_ring(void)
 	const uint64_t aux[3] = { 64, 64, 2 };
 	struct buf b = { 0 };
 	uint8_t whole[256];
-	struct pevent_record r;
+	struct perf_record r;
 	size_t size = put(whole, PERF_RECORD_AUX, 0, aux, sizeof(aux), 7, 99), at = DATA - 24;
 
 	fresh();
@@ -193,27 +193,27 @@ static void test_ring(void)
 	aux_drain(&a, &b);
 	CHECK(a.strange && a.lost == 1);
 	/* Sizes that lie. */
-	CHECK_EQ(pevent_parse(whole, size, &r), (int)size);
+	CHECK_EQ(perf_record_parse(whole, size, &r), (int)size);
 	CHECK_EQ(r.size, 24);
 	CHECK(r.origin.tid == 7 && r.origin.time == 99 && r.origin.cpu == 1);
 	for (unsigned lie = 0; lie < 300; lie++) {
 		whole[6] = (uint8_t)lie;
 		whole[7] = (uint8_t)(lie >> 8);
-		if (pevent_parse(whole, size, &r) >= 0 && (lie < 40 || lie > size || lie % 8))
+		if (perf_record_parse(whole, size, &r) >= 0 && (lie < 40 || lie > size || lie % 8))
 			CHECK(false);
 	}
 	buf_done(&b);
 	done();
 }
 
-static struct tasks t;
+static struct thread_table t;
 
 static void life(uint32_t type, uint32_t tid, uint32_t parent, uint64_t time)
 {
 	const uint32_t body[6] = { 100, 100, tid, parent, 0, 0 };
-	struct pevent_record r = record(type, 0, body, sizeof(body), parent, time);
+	struct perf_record r = record(type, 0, body, sizeof(body), parent, time);
 
-	tasks_fold(&t, &r);
+	thread_table_fold(&t, &r);
 }
 
 static void name(uint32_t tid, const char *text, bool exec, uint64_t time)
@@ -222,11 +222,11 @@ static void name(uint32_t tid, const char *text, bool exec, uint64_t time)
 		uint32_t pid, tid;
 		char text[16];
 	} body = { .pid = 100, .tid = tid };
-	struct pevent_record r =
+	struct perf_record r =
 	    record(PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, &body, sizeof(body), tid, time);
 
 	snprintf(body.text, sizeof(body.text), "%s", text);
-	tasks_fold(&t, &r);
+	thread_table_fold(&t, &r);
 }
 
 static void test_tasks(void)
@@ -235,17 +235,17 @@ static void test_tasks(void)
 	struct buf b = { 0 };
 	size_t n;
 
-	tasks_init(&t, 100);
+	thread_table_init(&t, 100);
 	life(PERF_RECORD_FORK, 100, 1, 5);
-	tasks_own(&t, 10);
+	thread_table_own(&t, 10);
 	life(PERF_RECORD_FORK, 101, 100, 20);
 	name(101, "worker", false, 21);
 	life(PERF_RECORD_EXIT, 101, 100, 30);
 	/* The same number again, for another thread. */
 	life(PERF_RECORD_FORK, 101, 100, 40);
-	CHECK_STR(tasks_find(&t, 101, 25)->name, "worker");
-	CHECK(tasks_find(&t, 101, 35) == NULL);
-	CHECK_EQ(tasks_tell_intervals(&t, 50, &list, &n), 0);
+	CHECK_STR(thread_table_find(&t, 101, 25)->name, "worker");
+	CHECK(thread_table_find(&t, 101, 35) == NULL);
+	CHECK_EQ(thread_table_intervals(&t, 50, &list, &n), 0);
 	CHECK_EQ(n, 3);
 	CHECK(list[0].tid == 100 && list[0].from == 10 && list[0].to == 50);
 	/* Its number was nobody else's before. */
@@ -257,42 +257,43 @@ static void test_tasks(void)
 	CHECK(!t.skipped);
 	name(100, "cat", true, 70);
 	CHECK(t.execs == 2 && t.last_exec == 70 && t.skipped);
-	CHECK(tasks_owned(&t, 59) && !tasks_owned(&t, 60) && !tasks_owned(&t, 75));
-	tasks_checked(&t);
-	tasks_own(&t, 70);
-	CHECK(!tasks_owned(&t, 65) && tasks_owned(&t, 75));
-	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK(thread_table_owned(&t, 59) && !thread_table_owned(&t, 60) && !thread_table_owned(&t, 75));
+	thread_table_exec_checked(&t);
+	thread_table_own(&t, 70);
+	CHECK(!thread_table_owned(&t, 65) && thread_table_owned(&t, 75));
+	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK_EQ(n, 4);
 	CHECK(list[0].to == 60 && list[1].from == 70 && list[1].to == 100);
 	CHECK(list[3].tid == 101 && list[3].to == 60);
 	free(list);
 	/* A loss takes back what was believed since. */
-	tasks_own(&t, 70);
-	tasks_disown(&t, 65);
-	CHECK(tasks_owned(&t, 59) && !tasks_owned(&t, 75));
+	thread_table_own(&t, 70);
+	thread_table_disown(&t, 65);
+	CHECK(thread_table_owned(&t, 59) && !thread_table_owned(&t, 75));
 	life(PERF_RECORD_EXIT, 100, 100, 110);
 	CHECK(t.ended);
-	tasks_tell_records(&t, &b);
+	thread_table_records(&t, &b);
 	CHECK_EQ(b.size, 5 * (sizeof(struct capture_record) + 24));
-	tasks_forget(&t, 50);
+	thread_table_forget(&t, 50);
 	CHECK_EQ(t.n, 2);
-	for (uint32_t i = 0; i < 3 * TASKS_ENDED_MAX; i++) {
+	for (uint32_t i = 0; i < 3 * THREAD_TABLE_ENDED_MAX; i++) {
 		life(PERF_RECORD_FORK, 1000 + i, 100, 200 + i);
 		life(PERF_RECORD_EXIT, 1000 + i, 100, 201 + i);
 	}
-	CHECK(t.n <= TASKS_ENDED_MAX + 2 && t.dropped);
-	for (uint64_t i = 0; i < 3 * TASKS_SWITCHES_MAX; i++) {
+	CHECK(t.n <= THREAD_TABLE_ENDED_MAX + 2 && t.dropped);
+	for (uint64_t i = 0; i < 3 * THREAD_TABLE_SWITCHES_MAX; i++) {
 		const uint32_t next[2] = { 4242, 4242 };
-		struct pevent_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, i);
+		struct perf_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, i);
 
-		tasks_fold(&t, &r);
+		thread_table_fold(&t, &r);
 	}
-	CHECK(t.n_switches - t.first_switch <= TASKS_SWITCHES_MAX + 1 && t.switches_room <= 4 * TASKS_SWITCHES_MAX);
+	CHECK(t.n_switches - t.first_switch <= THREAD_TABLE_SWITCHES_MAX + 1 &&
+	      t.switches_room <= 4 * THREAD_TABLE_SWITCHES_MAX);
 	buf_clear(&b);
-	tasks_tell_records(&t, &b);
+	thread_table_records(&t, &b);
 	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
 	buf_done(&b);
-	tasks_done(&t);
+	thread_table_done(&t);
 }
 
 /* Programs that it executes one right after the other, where the kernel tells of those that gain rights. */
@@ -301,140 +302,140 @@ static void test_executed(void)
 	struct capture_interval *list;
 	size_t n;
 
-	tasks_init(&t, 100);
-	t.rights_told = true;
+	thread_table_init(&t, 100);
+	t.rights_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
-	tasks_own(&t, 10);
+	thread_table_own(&t, 10);
 	name(100, "sh", true, 60);
-	CHECK(!tasks_owned(&t, 65));
+	CHECK(!thread_table_owned(&t, 65));
 	name(100, "env", true, 70);
-	CHECK(tasks_owned(&t, 65) && !tasks_owned(&t, 75));
+	CHECK(thread_table_owned(&t, 65) && !thread_table_owned(&t, 75));
 	name(100, "cat", true, 80);
-	CHECK(tasks_owned(&t, 75) && !tasks_owned(&t, 85) && !t.skipped);
+	CHECK(thread_table_owned(&t, 75) && !thread_table_owned(&t, 85) && !t.skipped);
 	/* Also the last, which was gone before anybody looked; one that gained rights would have run from now on. */
 	life(PERF_RECORD_EXIT, 100, 100, 90);
 	CHECK(t.ended && !t.skipped);
-	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK(n == 1 && list[0].from == 10 && list[0].to == 90);
 	free(list);
-	tasks_done(&t);
+	thread_table_done(&t);
 	/* What was not its owner's before is not by executing. */
-	tasks_init(&t, 100);
-	t.rights_told = true;
+	thread_table_init(&t, 100);
+	t.rights_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
 	name(100, "sh", true, 60);
 	name(100, "env", true, 70);
 	life(PERF_RECORD_EXIT, 100, 100, 90);
-	CHECK(!tasks_owned(&t, 65) && !tasks_owned(&t, 75) && t.skipped);
-	tasks_done(&t);
+	CHECK(!thread_table_owned(&t, 65) && !thread_table_owned(&t, 75) && t.skipped);
+	thread_table_done(&t);
 }
 
 /* One that is not the first executes: its context ID stays until it is switched away, or another has its number. */
 static void test_number(void)
 {
 	const uint32_t stranger[6] = { 102, 1, 102, 1, 0, 0 };
-	struct pevent_record fork = record(PERF_RECORD_FORK, 0, stranger, sizeof(stranger), 1, 80);
+	struct perf_record fork = record(PERF_RECORD_FORK, 0, stranger, sizeof(stranger), 1, 80);
 	struct capture_interval *list;
 	size_t n;
 
-	tasks_init(&t, 100);
-	t.rights_told = true;
+	thread_table_init(&t, 100);
+	t.rights_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
-	tasks_own(&t, 10);
+	thread_table_own(&t, 10);
 	life(PERF_RECORD_FORK, 101, 100, 20);
 	life(PERF_RECORD_FORK, 102, 100, 30);
 	life(PERF_RECORD_EXIT, 100, 100, 40);
 	life(PERF_RECORD_EXIT, 101, 100, 45);
 	name(100, "next", true, 50);
 	name(100, "third", true, 60);
-	CHECK_EQ(tasks_tell_intervals(&t, 70, &list, &n), 0);
+	CHECK_EQ(thread_table_intervals(&t, 70, &list, &n), 0);
 	CHECK(n == 4 && list[1].tid == 101 && list[1].to == 60);
 	CHECK(list[2].tid == 102 && list[2].from == 30 && list[2].to == 60);
 	CHECK(list[3].tid == 100 && list[3].from == 50 && list[3].to == 60);
 	free(list);
-	tasks_own(&t, 60);
-	tasks_forked(&t, &fork);
-	CHECK_EQ(tasks_tell_intervals(&t, 100, &list, &n), 0);
+	thread_table_own(&t, 60);
+	thread_table_note_fork(&t, &fork);
+	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK(n == 4 && list[2].tid == 102 && list[2].to == 80 && list[3].to == 100);
 	free(list);
 	/* What it executes now gains rights. */
 	name(100, "su", true, 110);
 	life(PERF_RECORD_EXIT, 100, 100, 111);
-	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	CHECK_EQ(thread_table_intervals(&t, 200, &list, &n), 0);
 	for (size_t i = 0; i < n; i++)
 		CHECK(list[i].to <= 111);
 	free(list);
-	tasks_done(&t);
+	thread_table_done(&t);
 	/* Also under the number that it had before. */
-	tasks_init(&t, 100);
-	t.rights_told = true;
+	thread_table_init(&t, 100);
+	t.rights_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
-	tasks_own(&t, 10);
+	thread_table_own(&t, 10);
 	life(PERF_RECORD_FORK, 101, 100, 20);
 	life(PERF_RECORD_EXIT, 100, 100, 40);
 	name(100, "su", true, 50);
 	life(PERF_RECORD_EXIT, 100, 100, 51);
-	CHECK_EQ(tasks_tell_intervals(&t, 200, &list, &n), 0);
+	CHECK_EQ(thread_table_intervals(&t, 200, &list, &n), 0);
 	for (size_t i = 0; i < n; i++)
 		CHECK(list[i].to <= 51);
 	free(list);
-	tasks_done(&t);
+	thread_table_done(&t);
 }
 
-static void born(struct births *b, uint32_t type, uint32_t tid, uint64_t time)
+static void born(struct process_table *b, uint32_t type, uint32_t tid, uint64_t time)
 {
 	const uint32_t body[6] = { 100, 100, tid, 100, 0, 0 };
-	struct pevent_record r = record(type, 0, body, sizeof(body), 100, time);
+	struct perf_record r = record(type, 0, body, sizeof(body), 100, time);
 
-	births_record(b, 100, &r);
+	process_table_record(b, 100, &r);
 }
 
-static void executed(struct births *b, uint64_t time)
+static void executed(struct process_table *b, uint64_t time)
 {
 	const struct {
 		uint32_t pid, tid;
 		char name[8];
 	} body = { 100, 100, "prog" };
-	struct pevent_record r = record(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof(body), 100, time);
+	struct perf_record r = record(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof(body), 100, time);
 
-	births_record(b, 100, &r);
+	process_table_record(b, 100, &r);
 }
 
 static void test_births(void)
 {
-	struct births *b;
+	struct process_table *b;
 
-	CHECK_EQ(births_new(&b), 0);
-	births_reset(b, 10);
+	CHECK_EQ(process_table_new(&b), 0);
+	process_table_reset(b, 10);
 	/* This process is there, and nothing more is told of it. */
-	CHECK_EQ(births_take(b, (uint32_t)getpid(), &t), 10);
+	CHECK_EQ(process_table_take(b, (uint32_t)getpid(), &t), 10);
 	CHECK_EQ(t.n, 0);
-	tasks_done(&t);
-	CHECK_EQ(births_take(b, (uint32_t)getpid(), &t), 0);
-	tasks_done(&t);
+	thread_table_done(&t);
+	CHECK_EQ(process_table_take(b, (uint32_t)getpid(), &t), 0);
+	thread_table_done(&t);
 	born(b, PERF_RECORD_FORK, 100, 20);
 	executed(b, 30);
 	born(b, PERF_RECORD_FORK, 101, 40);
-	CHECK_EQ(births_take(b, 100, &t), 30);
+	CHECK_EQ(process_table_take(b, 100, &t), 30);
 	CHECK(t.n == 2 && t.list[1].start == 40 && t.execs == 0);
-	tasks_own(&t, 30);
+	thread_table_own(&t, 30);
 	/* It is no target any more; it remains what it is. */
-	births_give(b, &t);
-	CHECK_EQ(births_take(b, 100, &t), 30);
-	CHECK(t.n == 2 && !tasks_owned(&t, 35));
-	births_give(b, &t);
+	process_table_put_back(b, &t);
+	CHECK_EQ(process_table_take(b, 100, &t), 30);
+	CHECK(t.n == 2 && !thread_table_owned(&t, 35));
+	process_table_put_back(b, &t);
 	/* Another of its number. */
 	born(b, PERF_RECORD_EXIT, 101, 50);
 	born(b, PERF_RECORD_EXIT, 100, 51);
 	born(b, PERF_RECORD_FORK, 100, 60);
-	CHECK_EQ(births_take(b, 100, &t), 60);
+	CHECK_EQ(process_table_take(b, 100, &t), 60);
 	CHECK_EQ(t.n, 1);
-	tasks_done(&t);
+	thread_table_done(&t);
 	born(b, PERF_RECORD_FORK, 100, 70);
-	births_reset(b, 80);
-	CHECK_EQ(births_take(b, UINT32_MAX, &t), 0);
-	tasks_done(&t);
-	births_free(b);
+	process_table_reset(b, 80);
+	CHECK_EQ(process_table_take(b, UINT32_MAX, &t), 0);
+	thread_table_done(&t);
+	process_table_free(b);
 }
 
 int main(void)

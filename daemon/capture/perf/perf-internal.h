@@ -1,18 +1,18 @@
 /* What the parts of the perf backend share: perf.c (the machine), perf-source.c (one target), perf-copy.c. */
-#ifndef CSIGHT_DAEMON_CAPTURE_PERF_PRIVATE_H
-#define CSIGHT_DAEMON_CAPTURE_PERF_PRIVATE_H
+#ifndef CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
+#define CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 
 #include <pthread.h>
 #include <sys/queue.h>
 
 #include "daemon/capture/perf/arena.h"
-#include "daemon/capture/perf/births.h"
+#include "daemon/capture/perf/process-table.h"
 #include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/grid.h"
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/process.h"
-#include "daemon/capture/perf/side.h"
-#include "daemon/capture/perf/tasks.h"
+#include "daemon/capture/perf/sideband.h"
+#include "daemon/capture/perf/thread-table.h"
 
 enum { CPUS_TEXT_MAX = 512 };
 
@@ -28,7 +28,7 @@ struct capture_source {
 	struct plan *plan;     /* where it has rings of its own */
 	struct filter *filter; /* as the kernel is given it, or NULL */
 	struct grid grid;
-	struct tasks tasks;
+	struct thread_table thread_table;
 	struct process *process;
 	uint64_t armed_at;     /* in the records' clock */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
@@ -56,8 +56,8 @@ struct perf_machine {
 	struct topology *topology;
 	SLIST_HEAD(, capture_source) dead; /* under the lock: freed by the loop, to be ended by the lane */
 	/* the lane's: */
-	struct side *side;
-	struct births *births; /* where everything is traced always, else NULL */
+	struct sideband *sideband;
+	struct process_table *process_table; /* where everything is traced always, else NULL */
 	struct arena arena;
 	TAILQ_HEAD(, capture_source) sources;
 	unsigned n_private, n_shared, n_contained;
@@ -68,43 +68,43 @@ struct perf_machine {
 	struct buf scratch;
 };
 
-/* Opens the side events for a target, or closes those that nobody needs. */
-int machine_watch(struct perf_machine *m, char *ret_why, size_t room);
+/* Opens the sideband events for a target, or closes those that nobody needs. */
+int perf_machine_open_sideband(struct perf_machine *m, char *ret_why, size_t room);
 
 /* The topology anew: modules and CPUs may have come or gone. */
-void machine_relearn(struct perf_machine *m);
+void perf_machine_reread_topology(struct perf_machine *m);
 
 /* The arena for this plan (taken, also on failure), where it does not run yet. */
-int machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room);
-void machine_close_arena(struct perf_machine *m);
+int perf_machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room);
+void perf_machine_close_arena(struct perf_machine *m);
 
 /* Takes in all records that there are. */
-void machine_take(struct perf_machine *m);
+void perf_machine_read_records(struct perf_machine *m);
 
 /* Adds in words who may have the sinks of this plan. */
-void machine_blame(const struct perf_machine *m, const struct plan *p, char *ret, size_t room);
+void perf_machine_name_holders(const struct perf_machine *m, const struct plan *p, char *ret, size_t room);
 
 /* On the lane: ends what it has open. */
-void source_end(struct capture_source *s);
+void perf_target_close(struct capture_source *s);
 
 /* Whose it is after it executed something. */
-void source_settle(struct capture_source *s);
-bool source_record(struct capture_source *s, const struct pevent_record *r); /* false: it is not about it */
+void perf_target_check_owner(struct capture_source *s);
+bool perf_target_record(struct capture_source *s, const struct perf_record *r); /* false: it is not about it */
 
 /* Records were lost: what is known is found out anew. */
-void source_relearn(struct capture_source *s, uint64_t since);
+void perf_target_rescan(struct capture_source *s, uint64_t since);
 
 /* Retries, forgets, and tells the loop. */
-void source_care(struct capture_source *s, uint64_t now);
+void perf_target_maintain(struct capture_source *s, uint64_t now);
 
 /* For the kernel, or NULL. */
-const char *source_filter(const struct capture_source *s);
+const char *perf_target_filter(const struct capture_source *s);
 
-const struct plan *source_plan(const struct capture_source *s);
-struct aux *source_rings(const struct capture_source *s);
+const struct plan *perf_target_plan(const struct capture_source *s);
+struct aux_buffer *perf_target_rings(const struct capture_source *s);
 
 /* Adds what is not as it should be with the trace of a target, in words that its owner may read. */
-void source_tell_missing(const struct capture_source *s, struct buf *b);
+void perf_target_report_missing(const struct capture_source *s, struct buf *b);
 
 int perf_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "daemon/capture/process/code.h"
+#include "daemon/capture/process/code-log.h"
 #include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"

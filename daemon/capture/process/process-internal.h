@@ -1,11 +1,11 @@
 /* The two halves of process.h: what is kept, and looking at the process. For these two alone. */
-#ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_LOOK_H
-#define CSIGHT_DAEMON_CAPTURE_PROCESS_LOOK_H
+#ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_INTERNAL_H
+#define CSIGHT_DAEMON_CAPTURE_PROCESS_INTERNAL_H
 
-#include "daemon/capture/process/history.h"
+#include "daemon/capture/process/code-history.h"
 #include "daemon/capture/process/jitdump.h"
 #include "daemon/capture/process/process.h"
-#include "daemon/capture/process/procfs.h"
+#include "daemon/capture/process/proc-dir.h"
 
 /* A file of which code was mapped. */
 struct image {
@@ -26,8 +26,8 @@ struct name {
 };
 
 struct process {
-	struct procfs proc;
-	struct history *history;
+	struct proc_dir proc;
+	struct code_history *history;
 	struct image *images;
 	size_t n_images, room_images;
 	uint32_t last_image;
@@ -55,6 +55,6 @@ enum process_how { PROCESS_TOLD, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
 void process_add(struct process *p, const struct process_map *m, enum process_how how);
 
 /* 1: something was read. -ESRCH: it is gone; -EAGAIN: not now; -EACCES, -EPERM. */
-int look_at(struct process *p, uint64_t now_ns);
+int process_scan_now(struct process *p, uint64_t now_ns);
 
 #endif

@@ -1,0 +1,131 @@
+#include "config.h"
+
+#include <dirent.h>
+
+#include "daemon/capture/perf/process-table.h"
+#include "lib/base/util.h"
+
+enum { BUCKETS = 4096, ENDED_MAX = 64 };
+
+struct process_entry {
+	struct process_entry *next;
+	struct thread_table thread_table;
+};
+
+struct process_table {
+	struct process_entry *buckets[BUCKETS];
+	uint64_t since;
+};
+
+int process_table_new(struct process_table **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+static void clear(struct process_table *b)
+{
+	for (unsigned i = 0; i < BUCKETS; i++)
+		while (b->buckets[i]) {
+			struct process_entry *one = b->buckets[i];
+
+			b->buckets[i] = one->next;
+			thread_table_done(&one->thread_table);
+			free(one);
+		}
+}
+
+struct process_table *process_table_free(struct process_table *b)
+{
+	if (!b)
+		return NULL;
+	clear(b);
+	free(b);
+	return NULL;
+}
+
+static struct process_entry **find(struct process_table *b, uint32_t pid)
+{
+	struct process_entry **at = &b->buckets[pid % BUCKETS];
+
+	while (*at && (*at)->thread_table.pid != pid)
+		at = &(*at)->next;
+	return at;
+}
+
+/* To where find() found nothing. */
+static bool add(struct process_entry **at, uint32_t pid)
+{
+	*at = calloc(1, sizeof(**at));
+	if (*at)
+		thread_table_init(&(*at)->thread_table, pid);
+	return *at != NULL;
+}
+
+void process_table_reset(struct process_table *b, uint64_t now)
+{
+	_cleanup_closedir_ DIR *proc = opendir("/proc");
+	struct dirent *e;
+
+	clear(b);
+	b->since = now;
+	while (proc && (e = readdir(proc))) {
+		uint32_t pid = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (pid && !*find(b, pid))
+			add(find(b, pid), pid);
+	}
+}
+
+static void drop(struct process_entry **at)
+{
+	struct process_entry *one = *at;
+
+	*at = one->next;
+	thread_table_done(&one->thread_table);
+	free(one);
+}
+
+void process_table_record(struct process_table *b, uint32_t pid, const struct perf_record *r)
+{
+	struct process_entry **at = find(b, pid);
+
+	bool new = !*at;
+
+	if (new && !add(at, pid))
+		return;
+	thread_table_fold(&(*at)->thread_table, r);
+	thread_table_limit(&(*at)->thread_table, ENDED_MAX);
+	/* Of one that is not known only its process_entry, or what it executes, says since when it is what it is. */
+	if ((*at)->thread_table.ended || (new && !(*at)->thread_table.since))
+		drop(at);
+}
+
+uint64_t process_table_take(struct process_table *b, uint32_t pid, struct thread_table *ret)
+{
+	struct process_entry **at = find(b, pid);
+
+	if (!*at) {
+		thread_table_init(ret, pid);
+		return 0;
+	}
+	*ret = (*at)->thread_table;
+	(*at)->thread_table = (struct thread_table){ 0 };
+	drop(at);
+	thread_table_exec_checked(ret);
+	/* Whose its old numbers are now nobody looked after. */
+	thread_table_lost_records(ret, 0);
+	return MAX(b->since, ret->since);
+}
+
+void process_table_put_back(struct process_table *b, struct thread_table *t)
+{
+	struct process_entry **at = find(b, t->pid);
+
+	thread_table_disown(t, 0);
+	if (!*at && !t->ended && (*at = calloc(1, sizeof(**at)))) {
+		(*at)->thread_table = *t;
+		*t = (struct thread_table){ 0 };
+	}
+	thread_table_done(t);
+}
