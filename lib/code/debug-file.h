@@ -1,6 +1,6 @@
 /*
- * The debug file of an image: a file apart that has the symbols, or the DWARF, that the image itself was stripped of.
- * The image names it by its build-id, or by a name and a checksum (.gnu_debuglink). Hostile files.
+ * The debug file of an image: a separate file with the symbols, or the DWARF, that the image itself was stripped of.
+ * The image identifies it by its build-id, or by a name and a checksum (.gnu_debuglink). Files are hostile.
  */
 #ifndef CSIGHT_CODE_DEBUG_FILE_H
 #define CSIGHT_CODE_DEBUG_FILE_H
@@ -20,10 +20,11 @@ struct debug_wanted {
 	uint32_t crc;
 };
 
-/* False where the file has all of it, or does not say what its debug file is. */
+/* False if the file has both symbols and DWARF itself, or does not identify its debug file. */
 bool debug_file_wanted(int fd, struct debug_wanted *ret);
 
-/* Whether fd is that file, and has anything to tell. The build-id decides; the checksum where either has none. */
+/* True if fd is that file and has symbols or DWARF. The build-ids are compared; if either file has none, the checksum.
+ */
 bool debug_file_is(int fd, const struct debug_wanted *wanted);
 
 #endif

@@ -53,7 +53,7 @@ enum {
 
 struct reader dwarf_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset)
 {
-	struct reader r = reader_of(d->sections[section].data, d->sections[section].size);
+	struct reader r = d->sections[section];
 
 	if (offset > rd_left(&r) || rd_skip(&r, (size_t)offset) < 0)
 		r.at = r.end;

@@ -304,7 +304,7 @@ static void read_first(struct dwarf *d, struct dwarf_unit *u)
 /* 7.5.1.1; *ret_known is false where it is a unit that nobody here reads. */
 static int read_header(const struct dwarf *d, struct reader *r, uint64_t offset, struct dwarf_unit *u, bool *ret_known)
 {
-	const uint8_t *info = d->sections[DWARF_INFO].data;
+	const uint8_t *info = d->sections[DWARF_INFO].at;
 	uint8_t type = UNIT_COMPILE;
 	uint64_t size;
 	uint32_t small_size;
@@ -342,7 +342,7 @@ static int read_units(struct dwarf *d)
 		struct dwarf_unit u;
 		bool known = false;
 
-		if (read_header(d, &r, (uint64_t)(r.at - d->sections[DWARF_INFO].data), &u, &known) < 0)
+		if (read_header(d, &r, (uint64_t)(r.at - d->sections[DWARF_INFO].at), &u, &known) < 0)
 			break;
 		if (known)
 			buf_add(&units, &u, sizeof(u));
@@ -356,7 +356,7 @@ static int read_units(struct dwarf *d)
 	return d->n_units ? 0 : -ENODATA;
 }
 
-int dwarf_open(struct elf_file *e, struct dwarf *ret)
+int dwarf_open(struct elf *e, struct dwarf *ret)
 {
 	static const char *const names[DWARF_SECTIONS] = { ".debug_info", ".debug_abbrev",   ".debug_str",
 							   ".debug_line", ".debug_line_str", ".debug_str_offsets",
@@ -365,11 +365,11 @@ int dwarf_open(struct elf_file *e, struct dwarf *ret)
 
 	*ret = (struct dwarf){ .steps = DWARF_STEPS };
 	for (int i = 0; rc == 0 && i < DWARF_SECTIONS; i++) {
-		Elf64_Shdr section;
+		const struct elf_section *section;
 
-		if (elf_file_section_named(e, names[i], &section) == 0)
-			rc = elf_file_bytes(e, &section, &ret->sections[i]);
-		if (rc == 0 && i == DWARF_INFO && !ret->sections[i].size)
+		if (elf_section_named(e, names[i], &section) == 0)
+			rc = elf_contents(e, section, &ret->sections[i]);
+		if (rc == 0 && i == DWARF_INFO && !rd_left(&ret->sections[i]))
 			rc = -ENODATA;
 	}
 	if (rc == 0)
@@ -388,7 +388,5 @@ void dwarf_done(struct dwarf *d)
 	}
 	free(d->units);
 	tdestroy(d->abbrevs, abbrevs_free);
-	for (int i = 0; i < DWARF_SECTIONS; i++)
-		buf_done(&d->sections[i]);
 	*d = (struct dwarf){ 0 };
 }

@@ -2,7 +2,7 @@
  * DWARF of versions 2 to 5 (dwarfstd.org), of what is needed to tell functions, what is inlined in them, and files and
  * lines. Not read: type units, split units, and what dwz moves to files of its own.
  *
- * The sections are in memory as a whole, bounded by lib/code/elf-file.h's budget, and strings stay in them. What they
+ * The sections are in memory as a whole, bounded by lib/code/elf.h's budget, and strings stay in them. What they
  * say of each other is followed so far and no further: by DWARF_STEPS attributes and entries of lists in all.
  */
 #ifndef CSIGHT_CODE_DWARF_H
@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #include "lib/base/reader.h"
-#include "lib/code/elf-file.h"
+#include "lib/base/buf.h"
+#include "lib/code/elf.h"
 
 #define DWARF_STEPS ((uint64_t)1 << 30)
 
@@ -78,15 +79,15 @@ struct dwarf_entry {
 };
 
 struct dwarf {
-	struct buf sections[DWARF_SECTIONS];
-	struct dwarf_unit *units; /* by offset */
+	struct reader sections[DWARF_SECTIONS]; /* bytes of the ELF handle */
+	struct dwarf_unit *units;               /* by offset */
 	size_t n_units;
 	void *abbrevs; /* a tree of them */
 	uint64_t steps;
 };
 
-/* Of a file or its debug file. -ENODATA: it has none; errors of elf_file_bytes(). */
-int dwarf_open(struct elf_file *e, struct dwarf *ret);
+/* Of a file or its debug file, whose handle must outlive d. -ENODATA: it has none; errors of elf_contents(). */
+int dwarf_open(struct elf *e, struct dwarf *ret);
 void dwarf_done(struct dwarf *d);
 
 /* The unit that an offset within DWARF_INFO lies in; NULL. */

@@ -1,161 +1,693 @@
-#include <elf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/hex.h"
 #include "lib/base/io.h"
-#include "lib/base/reader.h"
 #include "lib/code/elf.h"
+#include "lib/code/inflate.h"
 
-enum { NOTES_MAX = 64 << 10, SYMBOLS_MAX = 4 << 20, SYMBOLS_AT_ONCE = 1024, NAME_MAX_SIZE = 64 };
+enum {
+	SECTIONS_MAX = 1 << 16,
+	SEGMENTS_MAX = 4096,
+	LOADS_MAX = 256,
+	SECTION_NAMES_MAX = 16 << 20,
+	NOTES_MAX = 64 << 10,
+	HEADER_SIZE_MAX = sizeof(Elf64_Ehdr),
+};
 
-static bool read_header(struct bytes *b, Elf64_Ehdr *ret)
+/* The limits of one part of a file, and of all parts that a handle reads or decompresses. */
+#define PART_MAX ((uint64_t)512 << 20)
+#define HANDLE_MAX ((uint64_t)1 << 30)
+
+/* ELFCOMPRESS_ZSTD, which the elf.h of Debian 12 lacks. */
+#define COMPRESSED_ZSTD 2
+
+_Static_assert(ELF_MACHINE_ARM == EM_ARM && ELF_MACHINE_AARCH64 == EM_AARCH64, "machines");
+_Static_assert(ELF_TYPE_RELOCATABLE == ET_REL && ELF_TYPE_EXECUTABLE == ET_EXEC && ELF_TYPE_SHARED == ET_DYN &&
+		   ELF_TYPE_CORE == ET_CORE,
+	       "types of files");
+_Static_assert(ELF_SEGMENT_LOAD == PT_LOAD && ELF_SEGMENT_INTERPRETER == PT_INTERP && ELF_SEGMENT_NOTE == PT_NOTE &&
+		   ELF_SEGMENT_UNWIND == PT_GNU_EH_FRAME,
+	       "types of segments");
+_Static_assert(ELF_SECTION_NONE == SHT_NULL && ELF_SECTION_PROGRAM == SHT_PROGBITS &&
+		   ELF_SECTION_SYMBOLS == SHT_SYMTAB && ELF_SECTION_STRINGS == SHT_STRTAB &&
+		   ELF_SECTION_RELA == SHT_RELA && ELF_SECTION_NOTE == SHT_NOTE && ELF_SECTION_NO_BYTES == SHT_NOBITS &&
+		   ELF_SECTION_REL == SHT_REL && ELF_SECTION_DYNAMIC_SYMBOLS == SHT_DYNSYM,
+	       "types of sections");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "one field of a section header is read as it lies");
+
+/* What has been read of a section. */
+struct contents {
+	bool read;
+	struct reader bytes;
+	struct buf inflated;
+};
+
+struct elf {
+	Elf *elf;
+	int fd; /* -1: in memory */
+	const uint8_t *memory;
+	uint64_t size; /* of the file */
+	uint64_t left; /* of the budget, in bytes */
+	GElf_Ehdr header;
+	struct elf_identity identity;
+	struct elf_segment *segments;
+	size_t n_segments;
+	struct elf_segment loads[LOADS_MAX]; /* those that have bytes in the file */
+	size_t n_loads;
+	bool sections_read;
+	int sections_error;
+	struct elf_section *sections;
+	struct contents *contents; /* of each section */
+	size_t n_sections;
+};
+
+static void set_version(void)
 {
-	return bytes_read(b, 0, ret, sizeof(*ret)) == sizeof(*ret) && memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
-	       ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_ident[EI_DATA] == ELFDATA2LSB;
+	elf_version(EV_CURRENT);
 }
 
-static unsigned read_segments(struct bytes *b, Elf64_Phdr ret[ELF_SEGMENTS_MAX])
+/* libelf's own error numbers are not public; those of the system calls and of malloc() are left in errno. */
+static int libelf_error(void)
 {
-	Elf64_Ehdr header;
-	unsigned n;
+	return errno == ENOMEM ? -ENOMEM : errno == EIO ? -EIO : -EBADMSG;
+}
 
-	if (!read_header(b, &header) || le16toh(header.e_phentsize) != sizeof(Elf64_Phdr))
+/* Parses a header that lies in memory by itself. */
+static int parse_header(const uint8_t *bytes, size_t size, GElf_Ehdr *ret, struct elf_identity *ret_identity)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	_Alignas(Elf64_Ehdr) char header[HEADER_SIZE_MAX];
+	bool parsed;
+	Elf *elf;
+
+	pthread_once(&once, set_version);
+	if (size < EI_NIDENT || memcmp(bytes, ELFMAG, SELFMAG) != 0)
+		return -EBADMSG;
+	memcpy(header, bytes, size);
+	elf = elf_memory(header, size);
+	parsed = elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, ret);
+	elf_end(elf);
+	if (!parsed)
+		return -EBADMSG;
+	*ret_identity = (struct elf_identity){ .bits = ret->e_ident[EI_CLASS] == ELFCLASS32 ? 32 : 64,
+					       .big_endian = ret->e_ident[EI_DATA] == ELFDATA2MSB,
+					       .type = ret->e_type,
+					       .machine = ret->e_machine };
+	return 0;
+}
+
+int elf_identify(int fd, struct elf_identity *ret)
+{
+	uint8_t bytes[HEADER_SIZE_MAX];
+	ssize_t n = io_pread(fd, bytes, sizeof(bytes), 0);
+	GElf_Ehdr header;
+
+	return n < 0 ? (int)n : parse_header(bytes, (size_t)n, &header, ret);
+}
+
+const struct elf_identity *elf_identity(const struct elf *e)
+{
+	return &e->identity;
+}
+
+const char *elf_machine_name(uint16_t machine)
+{
+	switch (machine) {
+	case EM_AARCH64:
+		return "aarch64";
+	case EM_X86_64:
+		return "x86-64";
+	case EM_386:
+		return "i386";
+	case EM_ARM:
+		return "32-bit Arm";
+	case EM_RISCV:
+		return "RISC-V";
+	case EM_PPC64:
+		return "PowerPC";
+	case EM_S390:
+		return "s390";
+	default:
+		return "another machine";
+	}
+}
+
+/* Charges the budget for bytes of the file, before libelf allocates memory for them. */
+static int charge(struct elf *e, uint64_t offset, uint64_t size)
+{
+	if (offset > e->size || size > e->size - offset)
+		return -EBADMSG;
+	if (size > MIN(PART_MAX, e->left))
+		return -EFBIG;
+	e->left -= size;
+	return 0;
+}
+
+static int read_file_at(const struct elf *e, uint64_t offset, void *ret, size_t size)
+{
+	ssize_t n;
+
+	if (offset > e->size || size > e->size - offset)
+		return -EBADMSG;
+	if (e->fd < 0) {
+		memcpy(ret, e->memory + offset, size);
 		return 0;
-	n = MIN(le16toh(header.e_phnum), ELF_SEGMENTS_MAX);
-	return (unsigned)(bytes_read(b, le64toh(header.e_phoff), ret, n * sizeof(*ret)) / sizeof(*ret));
+	}
+	n = io_pread(e->fd, ret, size, offset);
+	return n < 0 ? (int)n : (size_t)n < size ? -EBADMSG : 0;
 }
 
-bool elf_is_core(struct bytes *b)
+/* libelf allocates a record for each section when a file is opened, so their number is checked before. Where it does
+ * not fit the header, the first section has it. */
+static int check_section_count(const struct elf *e)
 {
-	Elf64_Ehdr header;
+	uint64_t count = e->header.e_shnum;
+	union {
+		Elf32_Shdr narrow;
+		Elf64_Shdr wide;
+	} first;
+	bool narrow = e->identity.bits == 32;
+	int rc;
 
-	return read_header(b, &header) && le16toh(header.e_type) == ET_CORE;
+	if (!count && e->header.e_shoff) {
+		rc = read_file_at(e, e->header.e_shoff, &first, narrow ? sizeof(first.narrow) : sizeof(first.wide));
+		/* elf_sections() reports that there are none. */
+		if (rc < 0)
+			return rc == -EBADMSG ? 0 : rc;
+		count = narrow ? first.narrow.sh_size : first.wide.sh_size;
+	}
+	return count > SECTIONS_MAX ? -EFBIG : 0;
 }
 
-/* VMCOREINFO is text, with a line BUILD-ID=hex. */
-static size_t core_id(const struct reader *text, uint8_t ret[IMAGE_BUILD_ID_MAX])
+static int read_segments(struct elf *e)
 {
-	static const char key[] = "BUILD-ID=";
-	const uint8_t *at = memmem(text->at, rd_left(text), key, sizeof(key) - 1);
+	size_t n = e->header.e_phnum;
+	int rc;
 
-	if (!at)
+	if (!n || !e->header.e_phoff)
 		return 0;
-	at += sizeof(key) - 1;
-	return hex_decode((const char *)at, (size_t)(text->end - at), ret, IMAGE_BUILD_ID_MAX);
-}
+	if (e->header.e_phentsize != gelf_fsize(e->elf, ELF_T_PHDR, 1, EV_CURRENT))
+		return -EBADMSG;
+	errno = 0;
+	if (elf_getphdrnum(e->elf, &n) < 0)
+		return libelf_error();
+	rc = charge(e, e->header.e_phoff, n * (uint64_t)e->header.e_phentsize);
+	if (rc < 0)
+		return rc;
+	n = MIN(n, (size_t)SEGMENTS_MAX);
+	e->segments = calloc(n + 1, sizeof(*e->segments));
+	if (!e->segments)
+		return -ENOMEM;
+	for (; e->n_segments < n; e->n_segments++) {
+		struct elf_segment *s = &e->segments[e->n_segments];
+		GElf_Phdr p;
 
-static size_t note_id(struct reader *r, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	uint32_t name_size, size, type;
-	struct reader name, desc;
-
-	while (rd_u32(r, &name_size) == 0 && rd_u32(r, &size) == 0 && rd_u32(r, &type) == 0) {
-		if (name_size > NOTES_MAX || size > NOTES_MAX || rd_sub(r, (name_size + 3) & ~3u, &name) < 0 ||
-		    rd_sub(r, MIN((size_t)((size + 3) & ~3u), rd_left(r)), &desc) < 0)
-			return 0;
-		if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name.at, "GNU", 4) == 0 && size > 0 &&
-		    size <= IMAGE_BUILD_ID_MAX && rd_copy(&desc, ret, size) == 0)
-			return size;
-		if (name_size == sizeof("VMCOREINFO") && memcmp(name.at, "VMCOREINFO", name_size) == 0)
-			return core_id(&desc, ret);
+		if (!gelf_getphdr(e->elf, (int)e->n_segments, &p))
+			return libelf_error();
+		*s = (struct elf_segment){ .type = p.p_type,
+					   .code = p.p_flags & PF_X,
+					   .address = p.p_vaddr,
+					   .offset = p.p_offset,
+					   .size = p.p_filesz,
+					   .memory_size = p.p_memsz };
+		if (s->type == PT_LOAD && s->size && s->offset <= INT64_MAX && s->size <= INT64_MAX &&
+		    e->n_loads < LOADS_MAX)
+			e->loads[e->n_loads++] = *s;
 	}
 	return 0;
 }
 
-size_t elf_build_id(struct bytes *b, uint8_t ret[IMAGE_BUILD_ID_MAX])
+static int open_elf(struct elf *e)
 {
-	_cleanup_free_ Elf64_Phdr *segments = calloc(ELF_SEGMENTS_MAX, sizeof(*segments));
-	_cleanup_free_ uint8_t *notes = malloc(NOTES_MAX);
-	size_t found = 0;
+	uint8_t bytes[HEADER_SIZE_MAX];
+	size_t size = (size_t)MIN(e->size, (uint64_t)sizeof(bytes));
+	int rc = read_file_at(e, 0, bytes, size);
 
-	if (!segments || !notes)
-		return 0;
-	for (unsigned i = 0, n = read_segments(b, segments); !found && i < n; i++) {
-		struct reader r;
-		size_t size;
-
-		if (le32toh(segments[i].p_type) != PT_NOTE)
-			continue;
-		size = (size_t)MIN(le64toh(segments[i].p_filesz), (uint64_t)NOTES_MAX);
-		r = reader_of(notes, bytes_read(b, le64toh(segments[i].p_offset), notes, size));
-		found = note_id(&r, ret);
-	}
-	return found;
+	if (rc == 0)
+		rc = parse_header(bytes, size, &e->header, &e->identity);
+	if (rc == 0 && e->identity.big_endian)
+		rc = -EBADMSG;
+	if (rc == 0)
+		rc = check_section_count(e);
+	if (rc < 0)
+		return rc;
+	errno = 0;
+	e->elf = e->fd < 0 ? elf_memory((char *)e->memory, e->size) : elf_begin(e->fd, ELF_C_READ, NULL);
+	if (!e->elf || elf_kind(e->elf) != ELF_K_ELF)
+		return libelf_error();
+	return read_segments(e);
 }
 
-bool elf_only_symbols(struct bytes *b)
+static int elf_new(int fd, const void *bytes, uint64_t size, struct elf **ret)
 {
-	_cleanup_free_ Elf64_Phdr *segments = calloc(ELF_SEGMENTS_MAX, sizeof(*segments));
+	_cleanup_(elf_freep) struct elf *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return -ENOMEM;
+	e->fd = fd;
+	e->memory = bytes;
+	e->size = size;
+	e->left = HANDLE_MAX;
+	rc = open_elf(e);
+	if (rc == 0)
+		*ret = TAKE_PTR(e);
+	return rc;
+}
+
+int elf_open(int fd, struct elf **ret)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_size < 0 ? -EBADMSG : elf_new(fd, NULL, (uint64_t)st.st_size, ret);
+}
+
+int elf_open_memory(const void *bytes, size_t size, struct elf **ret)
+{
+	return elf_new(-1, bytes, size, ret);
+}
+
+struct elf *elf_free(struct elf *e)
+{
+	if (!e)
+		return NULL;
+	for (size_t i = 0; i < e->n_sections; i++)
+		buf_done(&e->contents[i].inflated);
+	elf_end(e->elf);
+	free(e->segments);
+	free(e->sections);
+	free(e->contents);
+	free(e);
+	return NULL;
+}
+
+const struct elf_segment *elf_segments(const struct elf *e, size_t *ret_n)
+{
+	*ret_n = e->n_segments;
+	return e->segments;
+}
+
+const struct elf_segment *elf_segment(const struct elf *e, uint32_t type)
+{
+	for (size_t i = 0; i < e->n_segments; i++)
+		if (e->segments[i].type == type)
+			return &e->segments[i];
+	return NULL;
+}
+
+int elf_offset(const struct elf *e, uint64_t address, uint64_t *ret, uint64_t *ret_left)
+{
+	for (size_t i = 0; i < e->n_loads; i++) {
+		const struct elf_segment *s = &e->loads[i];
+
+		if (address < s->address || address - s->address >= s->size)
+			continue;
+		*ret = address - s->address + s->offset;
+		*ret_left = s->size - (address - s->address);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int elf_address(const struct elf *e, uint64_t offset, uint64_t *ret)
+{
+	for (size_t i = 0; i < e->n_loads; i++) {
+		const struct elf_segment *s = &e->loads[i];
+
+		if (offset >= s->offset && offset - s->offset < s->size) {
+			*ret = offset - s->offset + s->address;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+bool elf_only_symbols(const struct elf *e)
+{
 	bool some = false, whole = false;
 
-	for (unsigned i = 0, n = segments ? read_segments(b, segments) : 0; i < n; i++) {
-		if (le32toh(segments[i].p_type) != PT_LOAD || !(le32toh(segments[i].p_flags) & PF_X))
+	for (size_t i = 0; i < e->n_segments; i++) {
+		const struct elf_segment *s = &e->segments[i];
+
+		if (s->type != PT_LOAD || !s->code)
 			continue;
 		some = true;
-		whole = whole || le64toh(segments[i].p_filesz) >= le64toh(segments[i].p_memsz);
+		whole = whole || s->size >= s->memory_size;
 	}
 	return some && !whole;
 }
 
-unsigned elf_segments(struct bytes *b, struct elf_segment ret[ELF_SEGMENTS_MAX])
+int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 {
-	_cleanup_free_ Elf64_Phdr *segments = calloc(ELF_SEGMENTS_MAX, sizeof(*segments));
-	unsigned n = 0, all = segments ? read_segments(b, segments) : 0;
-	bool core = elf_is_core(b);
+	int rc = charge(e, offset, size);
+	Elf_Data *data;
 
-	for (unsigned i = 0; i < all; i++)
-		if (le32toh(segments[i].p_type) == PT_LOAD && (core || le32toh(segments[i].p_flags) & PF_X))
-			ret[n++] = (struct elf_segment){ le64toh(segments[i].p_vaddr), le64toh(segments[i].p_offset),
-							 le64toh(segments[i].p_filesz) };
-	return n;
+	if (rc < 0)
+		return rc;
+	errno = 0;
+	data = elf_getdata_rawchunk(e->elf, (int64_t)offset, (size_t)size, ELF_T_BYTE);
+	if (!data)
+		return libelf_error();
+	*ret = reader_of(data->d_buf, data->d_size);
+	return 0;
 }
 
-static bool is_name(struct bytes *b, uint64_t at, const char *name)
+/* Names that end within their table; the others are empty. */
+static void name_sections(struct elf *e)
 {
-	char have[NAME_MAX_SIZE];
-	size_t size = strlen(name) + 1;
+	struct reader r = { 0 };
+	const uint8_t *last;
+	size_t index, size;
 
-	return size <= sizeof(have) && bytes_read(b, at, have, size) == size && memcmp(have, name, size) == 0;
-}
+	if (elf_getshdrstrndx(e->elf, &index) < 0 || index >= e->n_sections ||
+	    e->sections[index].size > SECTION_NAMES_MAX || elf_contents(e, &e->sections[index], &r) < 0)
+		return;
+	last = rd_left(&r) ? memrchr(r.at, 0, rd_left(&r)) : NULL;
+	size = last ? (size_t)(last - r.at) : 0;
+	for (size_t i = 0; i < e->n_sections; i++) {
+		GElf_Shdr header;
 
-static bool search_table(struct bytes *b, const Elf64_Shdr *table, uint64_t names, const char *name, uint64_t *ret)
-{
-	_cleanup_free_ Elf64_Sym *symbols = calloc(SYMBOLS_AT_ONCE, sizeof(*symbols));
-	uint64_t n = MIN(le64toh(table->sh_size) / sizeof(*symbols), (uint64_t)SYMBOLS_MAX);
-
-	for (uint64_t i = 0; symbols && i < n; i += SYMBOLS_AT_ONCE) {
-		size_t want = (size_t)MIN(n - i, (uint64_t)SYMBOLS_AT_ONCE);
-		size_t have =
-		    bytes_read(b, le64toh(table->sh_offset) + i * sizeof(*symbols), symbols, want * sizeof(*symbols));
-
-		for (size_t k = 0; k < have / sizeof(*symbols); k++)
-			if (symbols[k].st_shndx != SHN_UNDEF && is_name(b, names + le32toh(symbols[k].st_name), name)) {
-				*ret = le64toh(symbols[k].st_value);
-				return true;
-			}
-		if (have < want * sizeof(*symbols))
-			break;
+		if (gelf_getshdr(elf_getscn(e->elf, i), &header) && header.sh_name < size)
+			e->sections[i].name = (const char *)r.at + header.sh_name;
 	}
-	return false;
 }
 
-bool elf_symbol(struct bytes *b, const char *name, uint64_t *ret)
+static int read_sections(struct elf *e)
 {
-	Elf64_Shdr section, names;
-	Elf64_Ehdr header;
+	size_t n = 0;
+	int rc;
 
-	if (!read_header(b, &header) || le16toh(header.e_shentsize) != sizeof(section))
+	errno = 0;
+	if (elf_getshdrnum(e->elf, &n) < 0)
+		return libelf_error();
+	/* libelf reports a table that goes past the end of the file as empty. */
+	if (e->header.e_shoff && (!n || (e->header.e_shnum && n != e->header.e_shnum)))
+		return -EBADMSG;
+	if (!n)
+		return 0;
+	if (n > SECTIONS_MAX)
+		return -EFBIG;
+	if (e->header.e_shentsize != gelf_fsize(e->elf, ELF_T_SHDR, 1, EV_CURRENT))
+		return -EBADMSG;
+	rc = charge(e, e->header.e_shoff, n * (uint64_t)e->header.e_shentsize);
+	if (rc < 0)
+		return rc;
+	e->sections = calloc(n, sizeof(*e->sections));
+	e->contents = calloc(n, sizeof(*e->contents));
+	if (!e->sections || !e->contents)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Shdr header;
+
+		if (!gelf_getshdr(elf_getscn(e->elf, i), &header))
+			return libelf_error();
+		e->sections[i] = (struct elf_section){ .name = "",
+						       .index = (uint32_t)i,
+						       .type = header.sh_type,
+						       .link = header.sh_link,
+						       .allocated = header.sh_flags & SHF_ALLOC,
+						       .compressed = header.sh_flags & SHF_COMPRESSED,
+						       .address = header.sh_addr,
+						       .offset = header.sh_offset,
+						       .size = header.sh_size,
+						       .entry_size = header.sh_entsize };
+	}
+	e->n_sections = n;
+	name_sections(e);
+	return 0;
+}
+
+int elf_sections(struct elf *e, const struct elf_section **ret, size_t *ret_n)
+{
+	if (!e->sections_read) {
+		e->sections_error = read_sections(e);
+		e->sections_read = true;
+	}
+	*ret = e->sections;
+	*ret_n = e->n_sections;
+	return e->sections_error;
+}
+
+const struct elf_section *elf_section(struct elf *e, uint64_t index)
+{
+	const struct elf_section *all;
+	size_t n;
+
+	return elf_sections(e, &all, &n) == 0 && index < n ? &all[index] : NULL;
+}
+
+int elf_section_of_type(struct elf *e, uint32_t type, const struct elf_section **ret)
+{
+	const struct elf_section *all;
+	size_t n;
+	int rc = elf_sections(e, &all, &n);
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (all[i].type == type) {
+			*ret = &all[i];
+			return 0;
+		}
+	return rc < 0 ? rc : -ENOENT;
+}
+
+int elf_section_named(struct elf *e, const char *name, const struct elf_section **ret)
+{
+	const struct elf_section *all;
+	size_t n;
+	int rc = elf_sections(e, &all, &n);
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (all[i].type != SHT_NULL && strcmp(all[i].name, name) == 0) {
+			*ret = &all[i];
+			return 0;
+		}
+	return rc < 0 ? rc : -ENOENT;
+}
+
+static int inflate_contents(struct elf *e, Elf_Scn *scn, struct contents *c)
+{
+	struct reader r = c->bytes;
+	GElf_Chdr header;
+	int rc;
+
+	if (!gelf_getchdr(scn, &header) || rd_skip(&r, gelf_fsize(e->elf, ELF_T_CHDR, 1, EV_CURRENT)) < 0)
+		return -EBADMSG;
+	/* A limit of 0 would be none. */
+	c->inflated.limit = (size_t)MIN(PART_MAX, e->left) + 1;
+	rc = header.ch_type == ELFCOMPRESS_ZLIB  ? inflate_zlib(r, &c->inflated)
+	     : header.ch_type == COMPRESSED_ZSTD ? inflate_zstd(r, &c->inflated)
+						 : -EBADMSG;
+	e->left -= MIN(e->left, (uint64_t)c->inflated.size);
+	c->bytes = reader_of(c->inflated.data, c->inflated.size);
+	return rc;
+}
+
+int elf_contents(struct elf *e, const struct elf_section *section, struct reader *ret)
+{
+	struct contents *c = &e->contents[section->index];
+	Elf_Scn *scn = elf_getscn(e->elf, section->index);
+	Elf_Data *data;
+	int rc;
+
+	if (section->type == SHT_NOBITS || !section->size) {
+		*ret = (struct reader){ 0 };
+		return 0;
+	}
+	if (!c->read) {
+		buf_done(&c->inflated);
+		c->inflated = (struct buf){ 0 };
+		rc = charge(e, section->offset, section->size);
+		if (rc < 0)
+			return rc;
+		errno = 0;
+		data = elf_rawdata(scn, NULL);
+		if (!data || (!data->d_buf && data->d_size))
+			return libelf_error();
+		c->bytes = reader_of(data->d_buf, data->d_size);
+		if (section->compressed)
+			rc = inflate_contents(e, scn, c);
+		if (rc < 0)
+			return rc;
+		c->read = true;
+	}
+	*ret = c->bytes;
+	return 0;
+}
+
+/* Checks the entries of a table, and has libelf read it. */
+static int open_table(struct elf *e, const struct elf_section *section, Elf_Type type, struct elf_table *ret)
+{
+	size_t entry = gelf_fsize(e->elf, type, 1, EV_CURRENT);
+	struct reader ignored;
+	Elf_Data *data;
+	int rc;
+
+	if (section->entry_size != entry || section->compressed)
+		return -EBADMSG;
+	rc = elf_contents(e, section, &ignored);
+	if (rc < 0)
+		return rc;
+	errno = 0;
+	data = elf_getdata(elf_getscn(e->elf, section->index), NULL);
+	if (!data || data->d_type != type || (!data->d_buf && data->d_size))
+		return libelf_error();
+	*ret = (struct elf_table){ .elf = e, .data = data, .n = data->d_size / entry };
+	return 0;
+}
+
+int elf_symbols(struct elf *e, const struct elf_section *section, struct elf_table *ret)
+{
+	const struct elf_section *strings = elf_section(e, section->link);
+	struct reader names;
+	int rc;
+
+	if (!strings || strings->type != SHT_STRTAB || (section->type != SHT_SYMTAB && section->type != SHT_DYNSYM))
+		return -EBADMSG;
+	rc = elf_contents(e, strings, &names);
+	if (rc == 0)
+		rc = open_table(e, section, ELF_T_SYM, ret);
+	if (rc == 0)
+		ret->names = names;
+	return rc;
+}
+
+int elf_relocations(struct elf *e, const struct elf_section *section, struct elf_table *ret)
+{
+	if (section->type != SHT_RELA && section->type != SHT_REL)
+		return -EBADMSG;
+	return open_table(e, section, section->type == SHT_RELA ? ELF_T_RELA : ELF_T_REL, ret);
+}
+
+bool elf_table_symbol(const struct elf_table *t, size_t index, struct elf_symbol *ret)
+{
+	unsigned type, bind;
+	GElf_Sym s;
+
+	if (index >= MIN(t->n, (size_t)INT_MAX) || !gelf_getsym(t->data, (int)index, &s))
 		return false;
-	for (unsigned i = 0; i < le16toh(header.e_shnum); i++) {
-		uint64_t at = le64toh(header.e_shoff);
+	type = GELF_ST_TYPE(s.st_info);
+	bind = GELF_ST_BIND(s.st_info);
+	*ret = (struct elf_symbol){ .name = s.st_name,
+				    .function = type == STT_FUNC || type == STT_GNU_IFUNC,
+				    .defined = s.st_shndx != SHN_UNDEF,
+				    .global = bind == STB_GLOBAL,
+				    .weak = bind == STB_WEAK,
+				    .section = s.st_shndx,
+				    .value = s.st_value,
+				    .size = s.st_size };
+	if (ret->function && t->elf->identity.machine == EM_ARM)
+		ret->value &= ~(uint64_t)1;
+	return true;
+}
 
-		if (bytes_read(b, at + i * sizeof(section), &section, sizeof(section)) != sizeof(section))
+bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret_symbol)
+{
+	Elf_Data *data = t->data;
+	GElf_Rela rela;
+	GElf_Rel rel;
+
+	if (index >= MIN(t->n, (size_t)INT_MAX))
+		return false;
+	if (data->d_type == ELF_T_RELA) {
+		if (!gelf_getrela(data, (int)index, &rela))
 			return false;
-		if (le32toh(section.sh_type) == SHT_SYMTAB &&
-		    bytes_read(b, at + (uint64_t)le32toh(section.sh_link) * sizeof(names), &names, sizeof(names)) ==
-			sizeof(names))
-			return search_table(b, &section, le64toh(names.sh_offset), name, ret);
+		*ret_symbol = GELF_R_SYM(rela.r_info);
+	} else {
+		if (!gelf_getrel(data, (int)index, &rel))
+			return false;
+		*ret_symbol = GELF_R_SYM(rel.r_info);
 	}
-	return false;
+	return true;
+}
+
+int elf_symbol_value(struct elf *e, const char *name, uint64_t *ret)
+{
+	const struct elf_section *section;
+	size_t size = strlen(name) + 1;
+	struct elf_symbol s;
+	struct elf_table t;
+	int rc = elf_section_of_type(e, SHT_SYMTAB, &section);
+
+	if (rc == 0)
+		rc = elf_symbols(e, section, &t);
+	for (size_t i = 0; rc == 0 && elf_table_symbol(&t, i, &s); i++) {
+		struct reader r = t.names;
+
+		if (s.defined && s.name <= rd_left(&r) && rd_skip(&r, (size_t)s.name) == 0 && rd_left(&r) >= size &&
+		    memcmp(r.at, name, size) == 0) {
+			*ret = s.value;
+			return 0;
+		}
+	}
+	return rc < 0 ? rc : -ENOENT;
+}
+
+/* VMCOREINFO is text, with a line BUILD-ID=hex. */
+static size_t kernel_id(const uint8_t *text, size_t size, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	static const char key[] = "BUILD-ID=";
+	const uint8_t *at = memmem(text, size, key, sizeof(key) - 1);
+
+	if (!at)
+		return 0;
+	at += sizeof(key) - 1;
+	return hex_decode((const char *)at, (size_t)(text + size - at), ret, IMAGE_BUILD_ID_MAX);
+}
+
+static size_t find_id(Elf_Data *notes, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	size_t name, desc, next;
+	GElf_Nhdr note;
+
+	for (size_t at = 0; (next = gelf_getnote(notes, at, &note, &name, &desc)) > at; at = next) {
+		const uint8_t *bytes = notes->d_buf;
+
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(bytes + name, "GNU", 4) == 0 &&
+		    note.n_descsz && note.n_descsz <= IMAGE_BUILD_ID_MAX) {
+			memcpy(ret, bytes + desc, note.n_descsz);
+			return note.n_descsz;
+		}
+		if (note.n_namesz == sizeof("VMCOREINFO") && memcmp(bytes + name, "VMCOREINFO", note.n_namesz) == 0)
+			return kernel_id(bytes + desc, note.n_descsz, ret);
+	}
+	return 0;
+}
+
+size_t elf_build_id(struct elf *e, uint8_t ret[IMAGE_BUILD_ID_MAX])
+{
+	const struct elf_section *sections;
+	size_t found = 0, n;
+
+	for (size_t i = 0; !found && i < e->n_segments; i++) {
+		const struct elf_segment *s = &e->segments[i];
+		uint64_t size = MIN(s->size, (uint64_t)NOTES_MAX);
+		Elf_Data *data;
+
+		if (s->type != PT_NOTE || s->offset > e->size)
+			continue;
+		size = MIN(size, e->size - s->offset);
+		if (charge(e, s->offset, size) < 0)
+			break;
+		data = elf_getdata_rawchunk(e->elf, (int64_t)s->offset, (size_t)size, ELF_T_NHDR);
+		found = data ? find_id(data, ret) : 0;
+	}
+	if (found || elf_sections(e, &sections, &n) < 0)
+		return found;
+	for (size_t i = 0; !found && i < n; i++) {
+		struct reader ignored;
+
+		if (sections[i].type == SHT_NOTE && !sections[i].compressed && sections[i].size <= NOTES_MAX &&
+		    elf_contents(e, &sections[i], &ignored) == 0)
+			found = find_id(elf_rawdata(elf_getscn(e->elf, sections[i].index), NULL), ret);
+	}
+	return found;
 }

@@ -138,23 +138,19 @@ int image_file_add(struct image_set *s, const char *path, const void *build_id, 
 
 size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX])
 {
-	struct bytes *b;
-	size_t size;
+	_cleanup_(elf_freep) struct elf *e = NULL;
 
-	if (bytes_new(fd, &b) < 0)
-		return 0;
-	size = elf_build_id(b, ret);
-	bytes_free(b);
-	return size;
+	return elf_open(fd, &e) < 0 ? 0 : elf_build_id(e, ret);
 }
 
-static bool same_build_id(struct bytes *b, const struct image_file *wanted)
+/* e is NULL for a file that is not ELF. */
+static bool same_build_id(struct elf *e, const struct image_file *wanted)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t size = elf_build_id(b, id);
+	size_t size = e ? elf_build_id(e, id) : 0;
 
-	/* The memory of a kernel tells it since Linux 5.9 only. */
-	if (!size && elf_is_core(b))
+	/* The memory of a kernel has it since Linux 5.9 only. */
+	if (!size && e && elf_identity(e)->type == ELF_TYPE_CORE)
 		return true;
 	return size == wanted->build_id_size && memcmp(id, wanted->build_id, size) == 0;
 }
@@ -323,6 +319,7 @@ uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
 
 void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
 {
+	_cleanup_(elf_freep) struct elf *e = NULL;
 	struct file *f = &files_of(s)[file];
 	struct bytes *b;
 	int rc;
@@ -340,10 +337,11 @@ void image_file_give(struct image_set *s, uint32_t file, int fd, const char *rea
 		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
 		return;
 	}
-	if (f->public.build_id_size && !same_build_id(b, &f->public)) {
+	elf_open(fd, &e);
+	if (f->public.build_id_size && !same_build_id(e, &f->public)) {
 		refuse(f, fd, "another file: its build-id is not that of the traced one");
 		bytes_free(b);
-	} else if (elf_only_symbols(b)) {
+	} else if (e && elf_only_symbols(e)) {
 		refuse(f, fd, "it has symbols and no code");
 		bytes_free(b);
 	} else {
@@ -354,22 +352,28 @@ void image_file_give(struct image_set *s, uint32_t file, int fd, const char *rea
 
 int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address)
 {
-	struct elf_segment segments[ELF_SEGMENTS_MAX];
-	struct bytes *b = files_of(s)[file].bytes;
+	_cleanup_(elf_freep) struct elf *e = NULL;
+	const struct elf_segment *segments;
 	uint64_t value = 0;
-	unsigned n;
-	int rc = 0;
+	bool core;
+	size_t n;
+	int rc;
 
-	if (!b)
+	if (!files_of(s)[file].bytes)
 		return -ENOENT;
-	n = elf_segments(b, segments);
-	/* What is memory stands where it stood. */
-	if (elf_is_core(b))
+	rc = elf_open(files_of(s)[file].public.fd, &e);
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : -ENODATA;
+	/* A core file is mapped at its own addresses. */
+	core = elf_identity(e)->type == ELF_TYPE_CORE;
+	if (core)
 		address = 0;
-	else if (!elf_symbol(b, symbol, &value))
+	else if (elf_symbol_value(e, symbol, &value) < 0)
 		return -ENODATA;
-	for (unsigned i = 0; rc == 0 && i < n; i++)
-		rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size, segments[i].offset,
-			       file, 0);
+	segments = elf_segments(e, &n);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (segments[i].type == ELF_SEGMENT_LOAD && (core || segments[i].code))
+			rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size,
+				       segments[i].offset, file, 0);
 	return rc;
 }

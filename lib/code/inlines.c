@@ -37,7 +37,7 @@ struct unit {
 };
 
 struct inlines {
-	struct elf_file elf; /* of the file itself; only its segments are used */
+	struct elf *elf, *debug_elf; /* not read from after load(): the descriptors may be closed */
 	struct dwarf dwarf;
 	struct spans units;   /* of numbers of units */
 	struct unit *read;    /* as many as the DWARF has */
@@ -58,7 +58,8 @@ struct inlines *inlines_free(struct inlines *s)
 	free(s->read);
 	free(s->units.items);
 	dwarf_done(&s->dwarf);
-	elf_file_done(&s->elf);
+	elf_free(s->elf);
+	elf_free(s->debug_elf);
 	if (s->later) {
 		closep(&s->fd);
 		closep(&s->debug);
@@ -319,16 +320,15 @@ static int find_units(struct inlines *s)
 
 static int load(struct inlines *s, int fd, int debug)
 {
-	_cleanup_(elf_file_done) struct elf_file other = { 0 };
-	int rc = elf_file_open(fd, &s->elf);
+	int rc = elf_open(fd, &s->elf);
 
 	if (rc < 0)
 		return rc;
-	rc = dwarf_open(&s->elf, &s->dwarf);
+	rc = dwarf_open(s->elf, &s->dwarf);
 	if (rc == -ENODATA && debug >= 0) {
-		rc = elf_file_open(debug, &other);
+		rc = elf_open(debug, &s->debug_elf);
 		if (rc == 0)
-			rc = dwarf_open(&other, &s->dwarf);
+			rc = dwarf_open(s->debug_elf, &s->dwarf);
 	}
 	if (rc < 0)
 		return rc;
@@ -414,15 +414,18 @@ static void find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 {
 	const struct span *span = NULL;
 	uint64_t bias = 0, start = offset, end = offset + 1;
+	const struct elf_segment *segments;
+	size_t n = 0;
 
-	for (size_t i = 0; i < s->elf.n_loads; i++) {
-		const Elf64_Phdr *p = &s->elf.loads[i];
+	segments = s->elf ? elf_segments(s->elf, &n) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_segment *p = &segments[i];
 
-		if (!(p->p_flags & PF_X) || offset < p->p_offset || offset - p->p_offset >= p->p_filesz)
+		if (p->type != ELF_SEGMENT_LOAD || !p->code || offset < p->offset || offset - p->offset >= p->size)
 			continue;
-		bias = p->p_vaddr - p->p_offset;
-		start = p->p_vaddr;
-		end = p->p_vaddr + p->p_filesz;
+		bias = p->address - p->offset;
+		start = p->address;
+		end = p->address + p->size;
 		break;
 	}
 	ret->n = 0;

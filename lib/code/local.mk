@@ -17,7 +17,6 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/dwarf.c lib/code/dwarf.h \
 	lib/code/dwarf-files.c \
 	lib/code/dwarf-forms.c \
-	lib/code/elf-file.c lib/code/elf-file.h \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/inlines.c lib/code/inlines.h \
 	lib/code/instances.c lib/code/instances.h \
@@ -28,4 +27,4 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/traps.c lib/code/traps.h \
 	lib/code/unwind.c lib/code/unwind.h
-lib_code_libcode_la_LIBADD += $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++
+lib_code_libcode_la_LIBADD += $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++

@@ -1,18 +1,18 @@
-/* A table of functions as a file of its own, for whoever makes the same one again; and what it is known by. */
+/* A table of functions as a file of its own, so that it is made once, and the key that such a file is known by. */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
-#include "lib/code/elf-file.h"
+#include "lib/code/elf.h"
 #include "lib/code/symtab.h"
 
-enum { STEP = 64 << 10, MAGIC_SIZE = 8 };
+enum { MAGIC_SIZE = 8 };
 
-/* The number at its end tells forms apart. */
+/* Ends with the version of the format. */
 static const char magic[MAGIC_SIZE] = "symbols1";
 
-/* A file begins with this; then come its pieces, and then the names. */
+/* The start of a file; n struct kept and the bytes of the names follow. */
 struct header {
 	char magic[MAGIC_SIZE];
 	uint64_t n, names;
@@ -23,7 +23,10 @@ struct kept {
 	uint32_t name, plt;
 };
 
-/* Two sums that have nothing in common; whoever makes two files of one key fools nobody but the owner of both. */
+/*
+ * Two sums with unrelated multipliers, updated a word at a time. They are not cryptographic: a user who makes two files
+ * of one key affects only the tables of these two files.
+ */
 static void mix_word(uint64_t sum[2], uint64_t word)
 {
 	sum[0] = (sum[0] ^ word) * 0x9e3779b97f4a7c15ull;
@@ -32,74 +35,97 @@ static void mix_word(uint64_t sum[2], uint64_t word)
 	sum[1] ^= sum[1] >> 29;
 }
 
-static void mix(uint64_t sum[2], const void *bytes, size_t size)
+static void mix_bytes(uint64_t sum[2], struct reader r)
 {
-	size_t rest = size % sizeof(uint64_t);
 	uint64_t word;
 
-	if (!size)
-		return;
-	for (size_t i = 0; i < size - rest; i += sizeof(word)) {
-		memcpy(&word, (const uint8_t *)bytes + i, sizeof(word));
+	mix_word(sum, rd_left(&r));
+	while (rd_u64(&r, &word) == 0)
 		mix_word(sum, word);
-	}
 	word = 0;
-	memcpy(&word, (const uint8_t *)bytes + size - rest, rest);
+	memcpy(&word, r.at, rd_left(&r));
 	mix_word(sum, word);
 }
 
-static int mix_part(uint64_t sum[2], struct elf_file *e, uint64_t offset, uint64_t size)
+static void mix_segment(uint64_t sum[2], const struct elf_segment *s)
 {
-	uint8_t bytes[STEP];
-
-	if (size > e->left)
-		return -EFBIG;
-	e->left -= size;
-	while (size) {
-		ssize_t n = io_pread(e->fd, bytes, MIN(size, sizeof(bytes)), offset);
-
-		if (n <= 0)
-			return n < 0 ? (int)n : -EBADMSG;
-		mix(sum, bytes, (size_t)n);
-		offset += (uint64_t)n;
-		size -= (uint64_t)n;
-	}
-	return 0;
+	mix_word(sum, s->type);
+	mix_word(sum, s->address);
+	mix_word(sum, s->offset);
+	mix_word(sum, s->size);
 }
 
-static bool is_used(const struct elf_file *e, const Elf64_Shdr *section)
+static void mix_section(uint64_t sum[2], const struct elf_section *s)
 {
-	switch (section->sh_type) {
-	case SHT_SYMTAB:
-	case SHT_DYNSYM:
-	case SHT_STRTAB:
+	mix_word(sum, (uint64_t)s->type << 32 | s->link);
+	mix_word(sum, (uint64_t)s->allocated << 1 | s->compressed);
+	mix_word(sum, s->address);
+	mix_word(sum, s->offset);
+	mix_word(sum, s->size);
+	mix_word(sum, s->entry_size);
+	mix_bytes(sum, reader_of(s->name, strlen(s->name)));
+}
+
+/* True of the sections whose contents symbols_load_with() parses. */
+static bool is_parsed(const struct elf *e, const struct elf_section *s)
+{
+	switch (s->type) {
+	case ELF_SECTION_SYMBOLS:
+	case ELF_SECTION_DYNAMIC_SYMBOLS:
+	case ELF_SECTION_STRINGS:
 		return true;
-	case SHT_RELA:
-		return elf_file_section_is(e, section, ".rela.plt");
-	case SHT_PROGBITS:
-		return !(section->sh_flags & SHF_ALLOC) && elf_file_section_is(e, section, ".gnu_debugdata");
+	case ELF_SECTION_RELA:
+		return strcmp(s->name, ".rela.plt") == 0;
+	case ELF_SECTION_REL:
+		return strcmp(s->name, ".rel.plt") == 0;
+	case ELF_SECTION_PROGRAM:
+		if (s->allocated)
+			return elf_identity(e)->machine == ELF_MACHINE_ARM && strcmp(s->name, ".plt") == 0;
+		return strcmp(s->name, ".gnu_debugdata") == 0;
 	}
 	return false;
 }
 
-/* All that symbols_load_with() looks at. */
+static int mix_segments(uint64_t sum[2], struct elf *e)
+{
+	size_t n;
+	const struct elf_segment *segments = elf_segments(e, &n), *unwind = elf_segment(e, ELF_SEGMENT_UNWIND);
+	struct reader r;
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		mix_segment(sum, &segments[i]);
+	if (!unwind)
+		return 0;
+	rc = elf_bytes(e, unwind->offset, unwind->size, &r);
+	if (rc == 0)
+		mix_bytes(sum, r);
+	return rc;
+}
+
+/* Mixes everything that symbols_load_with() reads of a file. */
 static int mix_file(uint64_t sum[2], int fd)
 {
-	_cleanup_(elf_file_done) struct elf_file e;
-	Elf64_Shdr section;
-	int rc = elf_file_open(fd, &e);
+	_cleanup_(elf_freep) struct elf *e = NULL;
+	const struct elf_section *sections;
+	struct reader r;
+	int rc = elf_open(fd, &e);
+	size_t n = 0;
 
+	if (rc == 0)
+		rc = elf_sections(e, &sections, &n);
 	if (rc < 0)
 		return rc;
-	mix(sum, &e.header, sizeof(e.header));
-	mix(sum, e.loads, e.n_loads * sizeof(*e.loads));
-	mix(sum, e.sections.data, e.sections.size);
-	mix(sum, &e.unwind, sizeof(e.unwind));
-	if (e.unwind.p_type)
-		rc = mix_part(sum, &e, e.unwind.p_offset, e.unwind.p_filesz);
-	for (size_t i = 0; rc == 0 && elf_file_section(&e, i, &section) == 0; i++)
-		if (is_used(&e, &section))
-			rc = mix_part(sum, &e, section.sh_offset, section.sh_size);
+	mix_word(sum, (uint64_t)elf_identity(e)->machine << 8 | elf_identity(e)->bits);
+	rc = mix_segments(sum, e);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		mix_section(sum, &sections[i]);
+		if (!is_parsed(e, &sections[i]))
+			continue;
+		rc = elf_contents(e, &sections[i], &r);
+		if (rc == 0)
+			mix_bytes(sum, r);
+	}
 	return rc;
 }
 
@@ -136,7 +162,7 @@ int symbols_write(const struct symbols *s, int fd)
 	return rc < 0 ? rc : io_write(fd, s->names.data, s->names.size);
 }
 
-/* What symbols_find() relies on. */
+/* Checks what symbols_find() relies on. */
 static bool is_sound(const struct symbols *s, const struct kept *k)
 {
 	return k->start < k->end && (!s->n || s->pieces[s->n - 1].end <= k->start) && k->function < k->function_end &&
@@ -182,7 +208,7 @@ int symbols_read(int fd, struct symbols **ret)
 
 	if (!s)
 		return -ENOMEM;
-	/* Memory follows what the file has, not what it says it has. */
+	/* The size of the file bounds the memory, not the counts that the file states. */
 	if (fstat(fd, &st) < 0 || io_pread(fd, &h, sizeof(h), 0) != sizeof(h) ||
 	    memcmp(h.magic, magic, sizeof(magic)) != 0 || h.n > 2 * (uint64_t)SYMBOLS_MAX || h.names > UINT32_MAX ||
 	    (uint64_t)st.st_size != sizeof(h) + h.n * sizeof(struct kept) + h.names)

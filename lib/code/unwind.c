@@ -1,4 +1,3 @@
-#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,11 +8,11 @@
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
 #include "lib/code/bytes.h"
+#include "lib/code/elf.h"
 #include "lib/code/traps.h"
 #include "lib/code/unwind.h"
 
 enum {
-	LOADS_MAX = 64,
 	RECORD_MAX = 4096, /* of .eh_frame, and of a function's table of call sites */
 	TABLE_MAX = 1 << 18,
 	FUNCTIONS_MAX = 1 << 20,
@@ -52,56 +51,23 @@ struct answer {
 
 struct unwind {
 	pthread_mutex_t lock; /* for what follows: reading changes it */
+	struct elf *elf;
 	struct bytes *bytes;
-	Elf64_Phdr loads[LOADS_MAX];
-	size_t n_loads;
-	uint64_t header; /* of .eh_frame_hdr, the address; 0: there is none */
+	bool a64;        /* code is A64; that of other machines is not looked at */
+	unsigned bits;   /* of an address */
+	uint64_t header; /* address of .eh_frame_hdr; 0: none */
 	uint32_t records;
-	uint64_t sections; /* where their table is in the file */
-	uint16_t n_sections, names;
 	struct function *functions; /* that have tables of call sites, where there is no header */
 	size_t n_functions;
 	bool looked;
 	struct answer answers[ANSWERS]; /* of unwind_handler(), by where it was asked for */
 };
 
-static bool is_arm(const Elf64_Ehdr *h)
-{
-	return memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_machine == EM_AARCH64 && h->e_phentsize == sizeof(Elf64_Phdr);
-}
-
-static bool at_address(const struct unwind *u, uint64_t address, uint64_t *ret)
-{
-	for (size_t i = 0; i < u->n_loads; i++) {
-		const Elf64_Phdr *p = &u->loads[i];
-
-		if (address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
-			*ret = address - p->p_vaddr + p->p_offset;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool address_of(const struct unwind *u, uint64_t offset, uint64_t *ret)
-{
-	for (size_t i = 0; i < u->n_loads; i++) {
-		const Elf64_Phdr *p = &u->loads[i];
-
-		if (offset >= p->p_offset && offset - p->p_offset < p->p_filesz) {
-			*ret = offset - p->p_offset + p->p_vaddr;
-			return true;
-		}
-	}
-	return false;
-}
-
 static size_t read_address(const struct unwind *u, uint64_t address, void *ret, size_t size)
 {
-	uint64_t offset;
+	uint64_t offset, left;
 
-	return at_address(u, address, &offset) ? bytes_read(u->bytes, offset, ret, size) : 0;
+	return elf_offset(u->elf, address, &offset, &left) == 0 ? bytes_read(u->bytes, offset, ret, size) : 0;
 }
 
 /* .eh_frame_hdr as linkers write it: a sorted table of 32-bit distances from its own start. */
@@ -117,43 +83,41 @@ static void find_table(struct unwind *u, uint64_t address)
 	rd_u32(&r, &u->records);
 }
 
+static int open_files(struct unwind *u, int fd)
+{
+	const struct elf_segment *table;
+	uint16_t machine;
+	int rc = elf_open(fd, &u->elf);
+
+	if (rc == 0)
+		rc = bytes_new(fd, &u->bytes);
+	if (rc < 0)
+		return rc;
+	machine = elf_identity(u->elf)->machine;
+	u->bits = elf_identity(u->elf)->bits;
+	u->a64 = machine == ELF_MACHINE_AARCH64 && u->bits == 64;
+	if (!u->a64 && (machine != ELF_MACHINE_ARM || u->bits != 32))
+		return -EBADMSG;
+	table = elf_segment(u->elf, ELF_SEGMENT_UNWIND);
+	if (table)
+		find_table(u, table->address);
+	return 0;
+}
+
 int unwind_open(int fd, struct unwind **ret)
 {
 	struct unwind *u = calloc(1, sizeof(*u));
-	uint64_t table = 0;
-	Elf64_Ehdr h;
 	int rc;
 
 	if (!u)
 		return -ENOMEM;
 	pthread_mutex_init(&u->lock, NULL);
-	rc = bytes_new(fd, &u->bytes);
-	if (rc == 0 && (bytes_read(u->bytes, 0, &h, sizeof(h)) != sizeof(h) || !is_arm(&h)))
-		rc = -EBADMSG;
-	if (rc < 0) {
+	rc = open_files(u, fd);
+	if (rc < 0)
 		unwind_free(u);
-		return rc;
-	}
-	for (unsigned i = 0; i < h.e_phnum && u->n_loads < LOADS_MAX; i++) {
-		Elf64_Phdr p;
-
-		if (h.e_phoff > INT64_MAX ||
-		    bytes_read(u->bytes, h.e_phoff + i * sizeof(p), &p, sizeof(p)) != sizeof(p))
-			break;
-		if (p.p_type == PT_LOAD && p.p_offset <= INT64_MAX && p.p_filesz <= INT64_MAX)
-			u->loads[u->n_loads++] = p;
-		else if (p.p_type == PT_GNU_EH_FRAME)
-			table = p.p_vaddr;
-	}
-	if (table)
-		find_table(u, table);
-	if (h.e_shentsize == sizeof(Elf64_Shdr) && h.e_shoff <= INT64_MAX) {
-		u->sections = h.e_shoff;
-		u->n_sections = h.e_shnum;
-		u->names = h.e_shstrndx;
-	}
-	*ret = u;
-	return 0;
+	else
+		*ret = u;
+	return rc;
 }
 
 struct unwind *unwind_free(struct unwind *u)
@@ -161,6 +125,7 @@ struct unwind *unwind_free(struct unwind *u)
 	if (!u)
 		return NULL;
 	bytes_free(u->bytes);
+	elf_free(u->elf);
 	free(u->functions);
 	pthread_mutex_destroy(&u->lock);
 	free(u);
@@ -172,6 +137,7 @@ struct at {
 	struct reader r;
 	uint64_t address; /* of the first byte */
 	const uint8_t *first;
+	bool narrow; /* addresses have 32 bits */
 };
 
 static uint64_t where(const struct at *a)
@@ -183,17 +149,20 @@ static struct at at_of(const struct unwind *u, uint64_t address, uint8_t *buffer
 {
 	size_t n = read_address(u, address, buffer, size);
 
-	return (struct at){ reader_of(buffer, n), address, buffer };
+	return (struct at){ reader_of(buffer, n), address, buffer, u->bits == 32 };
 }
 
 static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
 {
+	unsigned format = encoding & 0x0f;
 	uint64_t here = where(a), v = 0;
 	uint32_t v32;
 	uint16_t v16;
 	int rc;
 
-	switch (encoding & 0x0f) {
+	if (format == PE_ABSOLUTE)
+		format = a->narrow ? PE_U4 : PE_U8;
+	switch (format) {
 	case PE_ULEB:
 		rc = rd_varint(&a->r, &v);
 		break;
@@ -207,7 +176,6 @@ static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
 		rc = rd_u32(&a->r, &v32);
 		v = rc < 0 ? 0 : (encoding & 8) ? (uint64_t)(int64_t)(int32_t)v32 : v32;
 		break;
-	case PE_ABSOLUTE:
 	case PE_U8:
 	case PE_S8:
 		rc = rd_u64(&a->r, &v);
@@ -218,6 +186,8 @@ static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
 	if (rc < 0 || (encoding & 0xf0 & ~PE_PCREL))
 		return -EBADMSG;
 	*ret = v && (encoding & PE_PCREL) ? here + v : v;
+	if (a->narrow)
+		*ret &= UINT32_MAX;
 	return 0;
 }
 
@@ -311,23 +281,6 @@ static int read_function(const struct unwind *u, uint64_t address, struct functi
 	return 0;
 }
 
-static bool find_section(const struct unwind *u, const char *name, Elf64_Shdr *ret)
-{
-	size_t size = strlen(name) + 1;
-	Elf64_Shdr names;
-	char have[16];
-
-	if (bytes_read(u->bytes, u->sections + u->names * sizeof(names), &names, sizeof(names)) != sizeof(names) ||
-	    names.sh_offset > INT64_MAX)
-		return false;
-	for (unsigned i = 0; i < u->n_sections; i++)
-		if (bytes_read(u->bytes, u->sections + i * sizeof(*ret), ret, sizeof(*ret)) == sizeof(*ret) &&
-		    bytes_read(u->bytes, names.sh_offset + ret->sh_name, have, size) == size &&
-		    memcmp(have, name, size) == 0)
-			return true;
-	return false;
-}
-
 static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -338,20 +291,20 @@ static int compare_functions(const void *a, const void *b)
 /* A static program's records have no index: each is looked at once, and those that catch are kept. */
 static void index_records(struct unwind *u)
 {
-	Elf64_Shdr section;
+	const struct elf_section *section;
 	uint64_t at = 0;
 	uint32_t head[2];
 	size_t room = 0;
 
 	u->looked = true;
-	if (!u->sections || !find_section(u, ".eh_frame", &section) || section.sh_size > UINT32_MAX)
+	if (elf_section_named(u->elf, ".eh_frame", &section) < 0 || section->size > UINT32_MAX)
 		return;
-	while (at + sizeof(head) < section.sh_size && u->n_functions < FUNCTIONS_MAX &&
-	       read_address(u, section.sh_addr + at, head, sizeof(head)) == sizeof(head) && head[0] &&
+	while (at + sizeof(head) < section->size && u->n_functions < FUNCTIONS_MAX &&
+	       read_address(u, section->address + at, head, sizeof(head)) == sizeof(head) && head[0] &&
 	       head[0] != UINT32_MAX) {
 		struct function f;
 
-		if (head[1] && read_function(u, section.sh_addr + at, &f) == 0 && f.table) {
+		if (head[1] && read_function(u, section->address + at, &f) == 0 && f.table) {
 			if (array_reserve(u->functions, u->n_functions, &room) < 0)
 				return;
 			u->functions[u->n_functions++] = f;
@@ -430,20 +383,20 @@ static const uint32_t *read_code(struct unwind *u, uint64_t start, uint64_t end,
 static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
 {
 	_cleanup_free_ uint32_t *code = NULL;
-	uint64_t address, landing;
+	uint64_t address, landing, left;
 	struct function f;
 	size_t n;
 	int rc;
 
-	if (!address_of(u, at, &address))
+	if (elf_address(u->elf, at, &address) < 0)
 		return -ENOENT;
 	if (find_function(u, address - 1, &f)) {
 		rc = find_landing(u, &f, address, &landing);
-		if (rc == 1 && !at_address(u, landing, ret))
+		if (rc == 1 && elf_offset(u->elf, landing, ret, &left) < 0)
 			return -ENOENT;
 		return rc < 0 ? -ENOENT : rc;
 	}
-	if (at < start || at > end || !read_code(u, start, end, &code, &n))
+	if (!u->a64 || at < start || at > end || !read_code(u, start, end, &code, &n))
 		return -ENOENT;
 	rc = traps_find(code, n, (size_t)(at - start) / 4, &n);
 	if (rc == 1)
@@ -502,7 +455,7 @@ static unsigned stack_use(struct unwind *u, uint64_t start, uint64_t end)
 	bool sets = false, saves = false, has = false;
 	size_t n;
 
-	if (!read_code(u, start, end, &code, &n))
+	if (!u->a64 || !read_code(u, start, end, &code, &n))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		unsigned to = code[i] & 31;
@@ -580,7 +533,7 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 	bool moves;
 
 	pthread_mutex_lock(&u->lock);
-	moves = moves_stack(u, start, at);
+	moves = u->a64 && moves_stack(u, start, at);
 	pthread_mutex_unlock(&u->lock);
 	return moves;
 }
@@ -590,7 +543,7 @@ bool unwind_leads_away(struct unwind *u, uint64_t at)
 	bool away;
 
 	pthread_mutex_lock(&u->lock);
-	away = leads_away(u, at);
+	away = u->a64 && leads_away(u, at);
 	pthread_mutex_unlock(&u->lock);
 	return away;
 }

@@ -213,6 +213,7 @@ static void dwarfgen_elf(struct buf *b, const struct buf s[DWARF_SECTIONS])
 	memcpy(h.e_ident, ELFMAG, SELFMAG);
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	h.e_ident[EI_VERSION] = EV_CURRENT;
 	buf_add(b, &h, sizeof(h));
 	buf_add(b, &load, sizeof(load));
 	for (int i = 0; i < DWARF_SECTIONS; i++)

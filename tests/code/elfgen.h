@@ -91,6 +91,7 @@ static void make_elf(struct buf *b)
 	memcpy(h.e_ident, ELFMAG, SELFMAG);
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	h.e_ident[EI_VERSION] = EV_CURRENT;
 	buf_add(b, &h, sizeof(h));
 	buf_add(b, &load, sizeof(load));
 	buf_add(b, symbols.data, symbols.size);

@@ -281,17 +281,20 @@ static void make_kernel(struct buf *b, bool core)
 			    .p_memsz = 16 };
 	Elf64_Phdr notes = { .p_type = core ? PT_NOTE : PT_NULL,
 			     .p_offset = NOTE_AT,
-			     .p_filesz = 12 + 12 + sizeof(note) };
+			     .p_filesz = 12 + 12 + ALIGN8(sizeof(note)) };
 	Elf64_Sym symbol = { .st_name = 1, .st_shndx = 1, .st_value = LINKED };
-	Elf64_Shdr sections[] = {
-		{ .sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS_AT, .sh_size = sizeof(symbol), .sh_link = 1 },
-		{ .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = 16 }
-	};
+	Elf64_Shdr sections[] = { { .sh_type = SHT_SYMTAB,
+				    .sh_offset = SYMBOLS_AT,
+				    .sh_size = sizeof(symbol),
+				    .sh_link = 1,
+				    .sh_entsize = sizeof(symbol) },
+				  { .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = 16 } };
 	Elf64_Nhdr head = { 11, sizeof(note), 0 };
 
 	memcpy(header.e_ident, ELFMAG, SELFMAG);
 	header.e_ident[EI_CLASS] = ELFCLASS64;
 	header.e_ident[EI_DATA] = ELFDATA2LSB;
+	header.e_ident[EI_VERSION] = EV_CURRENT;
 	buf_zero(b, SECTIONS_AT + sizeof(sections));
 	memcpy(b->data, &header, sizeof(header));
 	memcpy(b->data + sizeof(header), &load, sizeof(load));

@@ -123,6 +123,7 @@ static void seed_note(void)
 	memcpy(f.h.e_ident, ELFMAG, SELFMAG);
 	f.h.e_ident[EI_CLASS] = ELFCLASS64;
 	f.h.e_ident[EI_DATA] = ELFDATA2LSB;
+	f.h.e_ident[EI_VERSION] = EV_CURRENT;
 	fuzz_seed(&f, sizeof(f));
 }
 
@@ -156,6 +157,7 @@ static void seed_packed(const struct buf *inner)
 	memcpy(h.e_ident, ELFMAG, SELFMAG);
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	h.e_ident[EI_VERSION] = EV_CURRENT;
 	buf_add(&b, &h, sizeof(h));
 	buf_add(&b, &load, sizeof(load));
 	buf_add(&b, packed, n);
