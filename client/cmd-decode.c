@@ -5,6 +5,7 @@
 #include "client/format.h"
 #include "client/local-decode.h"
 #include "lib/base/escape.h"
+#include "lib/export/decode-formats.h"
 
 enum {
 	OPTION_TO,
@@ -24,9 +25,7 @@ enum {
 enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT",
-			"elements (the default), pcs, packets, branches, autofdo, calls, perfetto, fxt, speedscope, "
-			"pprof, folded, store, none" },
+	[OPTION_TO] = { "to", 't', "FORMAT", DECODE_FORMAT_HELP },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE",
 			    "write there, not to standard output; of several --to each has its own" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
@@ -41,12 +40,6 @@ static const struct verb_option options[] = {
 	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
 	{ 0 },
 };
-
-static const char *const formats[] = { "elements", "pcs",   "packets",    "branches", "autofdo", "calls", "perfetto",
-				       "fxt",      "store", "speedscope", "pprof",    "folded",  "none" };
-
-/* Of packets, as their sources gave them: they are not decoded for anything else. */
-static const char *const exclusive_formats[] = { "packets", "branches" };
 
 static uint64_t result_number(json_object *o, const char *key)
 {
@@ -134,33 +127,20 @@ static void decode_on_result(struct client *c, json_object *result)
 		print_result(result);
 }
 
-static bool format_in_list(const char *format, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(list[i], format) == 0)
-			return true;
-	return false;
-}
-
-static bool format_is_binary(const char *format)
-{
-	static const char *const binary[] = { "perfetto", "fxt", "pprof" };
-
-	return format_in_list(format, binary, ELEMENTS(binary));
-}
-
 static int decode_check_outputs(struct client *c, const struct output_files *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const char *format = a->files[i].format, *path = a->files[i].path;
+		const struct decode_format *f = decode_format_find(format);
 
-		if (!format_in_list(format, formats, ELEMENTS(formats)))
+		if (!f || f->basis == DECODE_FORMAT_FROM_INPUT)
 			return client_usage(c, "there is no format '%s'", esc(format));
-		if (a->n > 1 && format_in_list(format, exclusive_formats, ELEMENTS(exclusive_formats)))
+		if (a->n > 1 && f->basis == DECODE_FORMAT_FROM_PACKETS)
 			return client_usage(c, "%s come alone, without another --to", format);
-		if (c->json && !path && strcmp(format, "none") != 0)
+		if (c->json && !path && f->id != DECODE_FORMAT_NONE)
 			return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
-		if (!path && (strcmp(format, "store") == 0 || (format_is_binary(format) && isatty(STDOUT_FILENO))))
+		if (!path && f->content == DECODE_FORMAT_BINARY &&
+		    (f->id == DECODE_FORMAT_STORE || isatty(STDOUT_FILENO)))
 			return client_usage(c, "%s is no text; name a file with -o", format);
 	}
 	return 0;
@@ -228,7 +208,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? "one input at a time" : "what is to be decoded? its name is missing");
-	rc = output_files_finish(c, &d->output_files, formats[0]);
+	rc = output_files_finish(c, &d->output_files, decode_formats[0].name);
 	if (rc == 0)
 		rc = decode_check_outputs(c, &d->output_files);
 	if (rc != 0)

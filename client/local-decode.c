@@ -12,7 +12,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
-#include "lib/export/export.h"
+#include "lib/export/decode-formats.h"
 #include "lib/perfdata/format.h"
 #include "lib/store/format.h"
 
@@ -134,9 +134,9 @@ static bool outputs_are_of_calls(const struct local_decode *d)
 	bool all = d->output_files.n > 0;
 
 	for (size_t i = 0; i < d->output_files.n; i++) {
-		const char *format = d->output_files.files[i].format;
+		const struct decode_format *format = decode_format_find(d->output_files.files[i].format);
 
-		all = all && (strcmp(format, "calls") == 0 || strcmp(format, "store") == 0 || export_find(format));
+		all = all && format && format->basis == DECODE_FORMAT_FROM_CALLS;
 	}
 	return all;
 }

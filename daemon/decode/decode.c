@@ -66,7 +66,7 @@ static int decode_stream(struct decode *d, const struct stream *s)
 
 	d->stats = (struct decode_stats){ .sync = UINT64_MAX };
 	if (rc == 0)
-		rc = stream_decoder_open(d->input, s, &to, &sd);
+		rc = stream_decoder_open(d->input, s, &to, input_workers(d->input), &sd);
 	if (rc == 0)
 		rc = push_stream(d, sd);
 	if (rc == 0)
@@ -166,9 +166,9 @@ static int tell_result(struct decode *d, uint64_t started)
 /* What the input is: alone, as nothing is decoded for it. */
 static int tell_info(struct decode *d, const struct job_output *o)
 {
-	int rc = d->input->ops->info(d->input, strcmp(o->format, "info-json") == 0, o->fd);
+	int rc = d->input->ops->info(d->input, o->format->id == DECODE_FORMAT_INFO_JSON, o->fd);
 
-	return rc < 0 ? reason_set(&d->job->reason, rc, "writing %s: %s", o->format, strerror(-rc)) : 0;
+	return rc < 0 ? reason_set(&d->job->reason, rc, "writing %s: %s", o->format->name, strerror(-rc)) : 0;
 }
 
 static int open_source(struct decode *d)
@@ -202,9 +202,8 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 		return -EBADMSG;
 	by_thread = by_thread || d->input->shown;
 	for (size_t i = 0; i < d->job->n_outputs; i++) {
-		packets = packets || strcmp(d->job->outputs[i].format, "packets") == 0 ||
-			  strcmp(d->job->outputs[i].format, "branches") == 0;
-		by_thread = by_thread || strcmp(d->job->outputs[i].format, "elements") != 0;
+		packets = packets || d->job->outputs[i].format->basis == DECODE_FORMAT_FROM_PACKETS;
+		by_thread = by_thread || d->job->outputs[i].format->id != DECODE_FORMAT_ELEMENTS;
 	}
 	for (size_t i = 0; i < s->n; i++)
 		by_thread = by_thread || (d->job->only_thread >= 0 && s->list[i].cpu != UINT32_MAX);

@@ -401,6 +401,8 @@ static int find_in_sync(struct demux *d)
 static int open_feeds(struct demux *d)
 {
 	const struct stream_list *s = &d->input->streams;
+	/* Streams are decoded alternately and share the threads. */
+	unsigned workers = (unsigned)((input_workers(d->input) + s->n - 1) / MAX(s->n, (size_t)1));
 
 	d->feeds = calloc(s->n + 1, sizeof(*d->feeds));
 	d->tracks = calloc(TRACKS_MAX + s->n, sizeof(*d->tracks));
@@ -409,7 +411,7 @@ static int open_feeds(struct demux *d)
 		return -ENOMEM;
 	for (; d->n_feeds < s->n; d->n_feeds++) {
 		struct feed *f = &d->feeds[d->n_feeds];
-		int rc = element_queue_open(d->input, &s->list[d->n_feeds], &f->queue);
+		int rc = element_queue_open(d->input, &s->list[d->n_feeds], workers, &f->queue);
 
 		if (rc < 0)
 			return rc;

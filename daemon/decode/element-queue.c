@@ -191,7 +191,7 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 	return 0;
 }
 
-int element_queue_open(struct input *input, const struct stream *s, struct element_queue **ret)
+int element_queue_open(struct input *input, const struct stream *s, unsigned workers, struct element_queue **ret)
 {
 	struct element_queue *q = calloc(1, sizeof(*q));
 	const struct stream_decoder_sink to = { on_element, NULL, on_piece, q };
@@ -200,7 +200,7 @@ int element_queue_open(struct input *input, const struct stream *s, struct eleme
 	if (!q)
 		return -ENOMEM;
 	q->input = input;
-	rc = stream_decoder_open(input, s, &to, &q->decoder);
+	rc = stream_decoder_open(input, s, &to, workers, &q->decoder);
 	if (rc < 0) {
 		free(q);
 		return rc;

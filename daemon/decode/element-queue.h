@@ -42,7 +42,7 @@ struct element_queue {
 	uint64_t piece_end, last_end; /* times */
 };
 
-int element_queue_open(struct input *input, const struct stream *s, struct element_queue **ret);
+int element_queue_open(struct input *input, const struct stream *s, unsigned workers, struct element_queue **ret);
 
 /* The first unit, with what bounds it; NULL: the stream has ended. */
 int element_queue_head(struct element_queue *q, const struct element_unit **ret);

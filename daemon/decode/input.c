@@ -60,6 +60,11 @@ void input_stop_workers(struct input *in)
 		in->pool = pool_free(in->pool);
 }
 
+unsigned input_workers(const struct input *in)
+{
+	return in->pool ? pool_threads(in->pool) : 0;
+}
+
 size_t input_code(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		  void *ret, size_t size)
 {

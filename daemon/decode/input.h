@@ -77,6 +77,9 @@ struct input *input_close(struct input *in);
 void input_start_workers(struct input *in);
 void input_stop_workers(struct input *in);
 
+/* The number of threads that were started besides the calling one. */
+unsigned input_workers(const struct input *in);
+
 /* The operations of these names, from any thread. */
 size_t input_code(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		  void *ret, size_t size);
@@ -91,13 +94,6 @@ void input_warn(struct input *in, const char *fmt, ...) _printf_(2, 3);
 
 /* In hexadecimal; NULL where it is not known. */
 const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
-
-/*
- * The same store with what the symbols and inlines of its images (NULL: none) call its functions; how many of them are
- * called otherwise.
- */
-int rename_functions(const struct input *in, struct symbols *const *symbols, struct inlines *const *inlines, int to,
-		     uint64_t *ret_renamed);
 
 /* Asks the owner for the images, each until one is the traced file or there are no more. */
 int input_request_images(struct input *in);

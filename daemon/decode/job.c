@@ -43,13 +43,20 @@ static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 		return -EBADMSG;
 	for (size_t i = 0; i < n_fds; i++) {
 		json_object *name = json_object_array_get_idx(list, i);
+		const struct decode_format *format;
 
 		if (!json_object_is_type(name, json_type_string))
 			return -EBADMSG;
-		j->outputs[i] = (struct job_output){ json_object_get_string(name), fds[i] };
+		format = decode_format_find(json_object_get_string(name));
+		if (!format)
+			return reason_set(&j->reason, -EBADMSG, "unknown output format %s",
+					  json_object_get_string(name));
+		if (format->basis == DECODE_FORMAT_FROM_INPUT && n_fds > 1)
+			return reason_set(&j->reason, -EBADMSG, "%s must be the only output", format->name);
+		j->outputs[i] = (struct job_output){ format, fds[i] };
 	}
 	j->n_outputs = n_fds;
-	j->info = n_fds == 1 && strncmp(j->outputs[0].format, "info", 4) == 0;
+	j->info = n_fds && j->outputs[0].format->basis == DECODE_FORMAT_FROM_INPUT;
 	return 0;
 }
 
@@ -104,6 +111,7 @@ int job_receive(int socket, struct decode_job *ret)
 	rc = parse_start(&j, fds, n_fds);
 	if (rc < 0) {
 		json_object_put(j.start);
+		ret->reason = j.reason;
 		return rc;
 	}
 	*ret = j;

@@ -12,10 +12,11 @@
 #include "lib/base/json.h"
 #include "lib/base/reason.h"
 #include "lib/decoder/decoder.h"
+#include "lib/export/decode-formats.h"
 
 /* One requested output. */
 struct job_output {
-	const char *format; /* in the start message */
+	const struct decode_format *format;
 	int fd;
 };
 
@@ -42,8 +43,8 @@ struct decode_job {
 };
 
 /*
- * Waits for the start message. Returns -EBADMSG for an invalid one, -EPIPE if the owner has gone. Descriptors stay open
- * until the process ends.
+ * Waits for the start message. Returns -EBADMSG for an invalid one, with a text in ret->reason or an empty one, and
+ * -EPIPE if the owner has gone. Descriptors stay open until the process ends.
  */
 int job_receive(int socket, struct decode_job *ret);
 

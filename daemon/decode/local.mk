@@ -18,6 +18,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/output-text.c \
 	daemon/decode/output.h \
 	daemon/decode/outputs.c daemon/decode/outputs.h \
+	daemon/decode/rename.c daemon/decode/rename.h \
 	daemon/decode/schedule.c daemon/decode/schedule.h \
 	daemon/decode/server.c daemon/decode/server.h \
 	daemon/decode/stream-decoder.c daemon/decode/stream-decoder.h \

@@ -284,7 +284,7 @@ static void autofdo_free(struct output *o)
 
 int output_autofdo_new(struct input *input, int fd, struct output **ret)
 {
-	static const struct output_ops ops = { .format = "autofdo",
+	static const struct output_ops ops = { .format = DECODE_FORMAT_AUTOFDO,
 					       .begin = autofdo_begin,
 					       .element = autofdo_element,
 					       .end = autofdo_end,

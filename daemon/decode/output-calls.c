@@ -6,6 +6,7 @@
 
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/rename.h"
 #include "lib/base/array.h"
 #include "lib/calls/calls.h"
 #include "lib/code/inlines.h"
@@ -61,16 +62,6 @@ struct calls_output {
 	uint64_t functions, slices, renamed;
 	uint64_t known; /* images whose symbols another job had read */
 };
-
-static const char *export_name(const char *format)
-{
-	return strcmp(format, "calls") == 0 ? export_tree.name : format;
-}
-
-bool output_is_calls(const char *format)
-{
-	return strcmp(format, "store") == 0 || export_find(export_name(format));
-}
 
 static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
 {
@@ -331,8 +322,9 @@ static int calls_finish(struct output *o)
 	struct calls_output *c = (struct calls_output *)o;
 	const struct decode_job *job = c->input->job;
 	_cleanup_(store_closep) struct store *s = NULL;
-	int rc = c->input->store ? rename_functions(c->input, c->symbols, c->inlines, c->fd, &c->renamed)
-				 : store_finish(c->writer);
+	int rc = c->input->store
+		     ? rename_store(c->input->store, c->input->images, c->symbols, c->inlines, c->fd, &c->renamed)
+		     : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);
@@ -342,7 +334,7 @@ static int calls_finish(struct output *o)
 	for (size_t i = 0; i < store_threads(s); i++)
 		c->slices += store_thread(s, i)->slices;
 	for (size_t i = 0; i < job->n_outputs && rc == 0; i++) {
-		const struct export_ops *ops = export_find(export_name(job->outputs[i].format));
+		const struct export_ops *ops = job->outputs[i].format->export;
 		const struct export_options options = EXPORT_DEFAULTS;
 		struct export_result result;
 
@@ -381,8 +373,12 @@ static void calls_output_free(struct output *o)
 	free(c);
 }
 
-static const struct output_ops calls_ops = { "calls",          calls_begin,  calls_take,
-					     calls_stream_end, calls_finish, calls_output_free };
+static const struct output_ops calls_ops = { .format = DECODE_FORMAT_CALLS,
+					     .begin = calls_begin,
+					     .element = calls_take,
+					     .end = calls_stream_end,
+					     .finish = calls_finish,
+					     .free = calls_output_free };
 
 /* A table that is worth it is kept for other jobs; without that, they make it again. */
 static void keep_symbols(struct decode_job *job, const char *key, const struct symbols *symbols)
@@ -511,8 +507,8 @@ int output_calls_new(const struct input *input, struct output **ret)
 
 	*ret = NULL;
 	for (size_t i = 0; i < job->n_outputs; i++) {
-		wanted = wanted || output_is_calls(job->outputs[i].format);
-		if (strcmp(job->outputs[i].format, "store") == 0)
+		wanted = wanted || job->outputs[i].format->basis == DECODE_FORMAT_FROM_CALLS;
+		if (job->outputs[i].format->id == DECODE_FORMAT_STORE)
 			fd = job->outputs[i].fd;
 	}
 	if (!wanted)

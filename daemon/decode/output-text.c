@@ -174,25 +174,27 @@ static int none_element(struct output *o, const struct element *e)
 	return 0;
 }
 
-static const struct output_ops formats[] = {
-	{ "elements", text_begin, elements_element, text_end, text_finish, text_free },
-	{ "pcs", text_begin, pcs_element, text_end, text_finish, text_free },
-	{ "packets", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, packets_packet },
-	{ "branches", text_begin, packets_element, text_end, text_finish, text_free, packets_piece, branches_packet },
-	{ "none", none_begin, none_element, text_end, text_finish, text_free },
+static const struct output_ops text_formats[] = {
+	{ DECODE_FORMAT_ELEMENTS, text_begin, elements_element, text_end, text_finish, text_free },
+	{ DECODE_FORMAT_PCS, text_begin, pcs_element, text_end, text_finish, text_free },
+	{ DECODE_FORMAT_PACKETS, text_begin, packets_element, text_end, text_finish, text_free, packets_piece,
+	  packets_packet },
+	{ DECODE_FORMAT_BRANCHES, text_begin, packets_element, text_end, text_finish, text_free, packets_piece,
+	  branches_packet },
+	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free },
 };
 
-int output_text_new(const char *format, int fd, struct output **ret)
+int output_text_new(enum decode_format_id format, int fd, struct output **ret)
 {
 	struct text_output *t;
 
-	for (size_t i = 0; i < ELEMENTS(formats); i++) {
-		if (strcmp(format, formats[i].format) != 0)
+	for (size_t i = 0; i < ELEMENTS(text_formats); i++) {
+		if (format != text_formats[i].format)
 			continue;
 		t = calloc(1, sizeof(*t));
 		if (!t)
 			return -ENOMEM;
-		t->output.ops = &formats[i];
+		t->output.ops = &text_formats[i];
 		t->fd = fd;
 		*ret = &t->output;
 		return 0;

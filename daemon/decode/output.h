@@ -21,7 +21,7 @@
 struct output;
 
 struct output_ops {
-	const char *format;
+	enum decode_format_id format; /* for messages; of several formats, the first */
 	/* What comes is of this stream; also where it goes on after others, told apart by their numbers. */
 	int (*begin)(struct output *o, const struct stream *s);
 	int (*element)(struct output *o, const struct element *e);
@@ -39,7 +39,7 @@ struct output {
 };
 
 /* -EINVAL: no such text format. The descriptor stays the caller's. */
-int output_text_new(const char *format, int fd, struct output **ret);
+int output_text_new(enum decode_format_id format, int fd, struct output **ret);
 
 /* The source outlives them. -EOPNOTSUPP: its code is of no files. */
 struct input;
@@ -50,7 +50,6 @@ int output_autofdo_new(struct input *input, int fd, struct output **ret);
  * Passes over formats of other kinds; *ret is NULL where there was none of its own.
  */
 int output_calls_new(const struct input *input, struct output **ret);
-bool output_is_calls(const char *format);
 
 /* Regions that suffice for it, or NULL; as long as it lasts. */
 const struct element_regions *output_calls_regions(struct output *o);

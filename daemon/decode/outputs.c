@@ -4,18 +4,19 @@
 
 int outputs_failed(struct outputs *o, size_t i, int rc)
 {
-	return reason_set(&o->job->reason, rc, "writing %s: %s", o->list[i]->ops->format, strerror(-rc));
+	return reason_set(&o->job->reason, rc, "writing %s: %s", decode_formats[o->list[i]->ops->format].name,
+			  strerror(-rc));
 }
 
-static int open_output(struct outputs *o, struct input *input, const struct job_output *wanted)
+static int open_output(struct outputs *o, struct input *input, const struct job_output *requested)
 {
-	int rc = strcmp(wanted->format, "autofdo") == 0 ? output_autofdo_new(input, wanted->fd, &o->list[o->n])
-							: output_text_new(wanted->format, wanted->fd, &o->list[o->n]);
+	const struct decode_format *format = requested->format;
+	int rc = format->id == DECODE_FORMAT_AUTOFDO ? output_autofdo_new(input, requested->fd, &o->list[o->n])
+						     : output_text_new(format->id, requested->fd, &o->list[o->n]);
 
 	if (rc == -EOPNOTSUPP)
-		return reason_set(&o->job->reason, rc, "%s: the code of this input is of no files", wanted->format);
-	if (rc == -EINVAL)
-		return reason_set(&o->job->reason, rc, "no output format %s", wanted->format);
+		return reason_set(&o->job->reason, rc, "%s: the code of this input does not come from files",
+				  format->name);
 	if (rc < 0)
 		return rc;
 	o->packets = o->packets || o->list[o->n]->ops->packet;
@@ -32,7 +33,7 @@ int outputs_open(struct outputs *o, struct input *input)
 	if (rc == 0 && o->calls)
 		o->list[o->n++] = o->calls;
 	for (size_t i = 0; rc == 0 && i < o->job->n_outputs; i++)
-		if (!output_is_calls(o->job->outputs[i].format))
+		if (o->job->outputs[i].format->basis != DECODE_FORMAT_FROM_CALLS)
 			rc = open_output(o, input, &o->job->outputs[i]);
 	return rc;
 }

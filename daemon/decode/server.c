@@ -65,7 +65,9 @@ static int run_job(int sock, uint64_t id)
 	}
 	rc = job_receive(sock, &job);
 	if (rc < 0) {
-		job_failed(&job, rc == -EBADMSG ? "invalid start message from the owner" : strerror(-rc));
+		job_failed(&job, job.reason.text[0] ? job.reason.text
+				 : rc == -EBADMSG   ? "invalid start message from the owner"
+						    : strerror(-rc));
 		return EXIT_FAILURE;
 	}
 	job.cage = cage;

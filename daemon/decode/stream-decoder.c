@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "daemon/decode/stream-decoder.h"
-#include "daemon/decode/demux.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
@@ -19,6 +18,7 @@ struct stream_decoder {
 	struct input *input;
 	struct stream stream;
 	struct stream_decoder_sink to;
+	unsigned workers;
 	enum engine_choice wanted;
 	const struct engine_ops *ops;       /* of the piece at hand */
 	struct engine *engine;              /* NULL: none has begun */
@@ -40,7 +40,7 @@ static const char *const engines[] = { [ENGINE_CHOICE_OPENCSD] = "opencsd",
 
 bool stream_decoder_engine(const struct decode_job *job, enum engine_choice *ret)
 {
-	bool branches = job->n_outputs == 1 && strcmp(job->outputs[0].format, "branches") == 0;
+	bool branches = job->n_outputs == 1 && job->outputs[0].format->id == DECODE_FORMAT_BRANCHES;
 
 	*ret = branches ? ENGINE_CHOICE_BRANCHES : job->verify ? ENGINE_CHOICE_VERIFY : ENGINE_CHOICE_AUTO;
 	if (!job->engine || *ret != ENGINE_CHOICE_AUTO)
@@ -126,14 +126,6 @@ static int count_element(void *user, const struct element *e)
 	return sd->to.element(sd->to.user, e);
 }
 
-/* Streams that are read side by side share the threads. */
-static unsigned workers_of(const struct input *in)
-{
-	unsigned threads = in->pool ? pool_threads(in->pool) : 0;
-
-	return demux_needed(in) ? (unsigned)((threads + in->streams.n - 1) / MAX(in->streams.n, (size_t)1)) : threads;
-}
-
 static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, const struct engine_ops *ops)
 {
 	const struct engine_memory memory = { read_code, code_version, sd->input->by_space, sd };
@@ -143,7 +135,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 
 	if (sd->wanted == ENGINE_CHOICE_AUTO && !sd->to.packet)
 		sink = (struct element_sink){ count_element, sd, NULL, sd->input->regions, sd->input->pool };
-	sink.workers = workers_of(sd->input);
+	sink.workers = sd->workers;
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
 	sd->at = 0;
@@ -265,7 +257,7 @@ int stream_decoder_step(struct stream_decoder *sd, size_t most)
 }
 
 int stream_decoder_open(struct input *input, const struct stream *s, const struct stream_decoder_sink *to,
-			struct stream_decoder **ret)
+			unsigned workers, struct stream_decoder **ret)
 {
 	struct stream_decoder *sd = calloc(1, sizeof(*sd));
 
@@ -274,6 +266,7 @@ int stream_decoder_open(struct input *input, const struct stream *s, const struc
 	sd->input = input;
 	sd->stream = *s;
 	sd->to = *to;
+	sd->workers = workers;
 	sd->ops = &engine_opencsd;
 	stream_decoder_engine(input->job, &sd->wanted);
 	sd->stats.sync = UINT64_MAX;

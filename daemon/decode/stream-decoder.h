@@ -37,7 +37,7 @@ const char *stream_decoder_engine_str(enum engine_choice engine);
 
 /* The source outlives it. */
 int stream_decoder_open(struct input *input, const struct stream *s, const struct stream_decoder_sink *to,
-			struct stream_decoder **ret);
+			unsigned workers, struct stream_decoder **ret);
 
 /* Decodes at most so many bytes more, up to STREAM_DECODER_STEP. 1: there is more; 0: that was all of the stream. */
 int stream_decoder_step(struct stream_decoder *sd, size_t most);

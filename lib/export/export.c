@@ -1,15 +1,12 @@
 #include <string.h>
 
+#include "lib/export/decode-formats.h"
 #include "lib/export/export.h"
-
-const struct export_ops *const export_formats[] = { &export_perfetto, &export_fxt,   &export_tree, &export_speedscope,
-						    &export_folded,   &export_pprof, NULL };
 
 const struct export_ops *export_find(const char *name)
 {
-	for (size_t i = 0; export_formats[i]; i++) {
-		if (strcmp(export_formats[i]->name, name) == 0)
-			return export_formats[i];
-	}
+	for (size_t i = 0; i < DECODE_FORMAT_COUNT; i++)
+		if (decode_formats[i].export && strcmp(decode_formats[i].export->name, name) == 0)
+			return decode_formats[i].export;
 	return NULL;
 }

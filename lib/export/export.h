@@ -39,9 +39,6 @@ struct export_ops {
 
 extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_folded, export_pprof;
 
-/* All formats, ended by NULL. */
-extern const struct export_ops *const export_formats[];
-
 /* NULL: no such format. */
 const struct export_ops *export_find(const char *name);
 

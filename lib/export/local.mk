@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
+	lib/export/decode-formats.c lib/export/decode-formats.h \
 	lib/export/export.c lib/export/export.h \
 	lib/export/folded.c \
 	lib/export/fxt.c \

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#include "lib/export/export.h"
+#include "lib/export/decode-formats.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/store/storegen.h"
 
@@ -110,8 +110,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		go_through(s, i, t->first + (t->last - t->first) / 2, NULL);
 	}
 	options.budget = 500;
-	for (size_t i = 0; export_formats[i]; i++)
-		export_formats[i]->write(s, null, &options, &result);
+	for (size_t i = 0; i < DECODE_FORMAT_COUNT; i++)
+		if (decode_formats[i].export)
+			decode_formats[i].export->write(s, null, &options, &result);
 	return sum == SIZE_MAX;
 }
 
