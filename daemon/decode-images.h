@@ -1,30 +1,35 @@
 /*
- * The images that a decode asks for. Each is answered with the file that the target handed over, with the copy in the
- * snapshot, or, where a restart lost the descriptors, with the file of that path: opened with its owner's rights and
- * compared with what it was. A debug file is looked for below /usr/lib/debug alone, where root puts them, with the
- * owner's rights as well. On the loop's thread.
+ * The image files that a decode requests. An image is answered with the file that the target handed over, with the copy
+ * in the snapshot, or, after a restart of the daemon, with the file of that path, opened with its owner's rights and
+ * compared with its identity at the time of the snapshot. A debug file is opened only below /usr/lib/debug, which root
+ * writes, with the owner's rights as well. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_DECODE_IMAGES_H
 #define CSIGHT_DAEMON_DECODE_IMAGES_H
 
-#include "daemon/spool.h"
+#include "daemon/snapshot.h"
+#include "daemon/workqueue.h"
 #include "lib/base/json.h"
 #include "lib/decoder/decoder.h"
 
 struct decode_images;
-struct workqueue;
 
-/* answer() may come later, from the opener's workqueue; fd -1 with a reason where there is none. It borrows fd. */
-typedef void decode_image_answer(void *data, uint32_t index, int fd, const char *reason);
+struct decode_images_options {
+	struct workqueue *queue; /* to open files by path */
+	struct snapshot *snapshot;
+	int dir;           /* the snapshot's directory; borrowed until decode_images_end() */
+	json_object *info; /* snapshot.json */
+	/* Answers one request, perhaps after decode_images_ask() has returned. fd: borrowed, or -1 with a reason. */
+	void (*answer)(void *data, uint32_t index, int fd, const char *reason);
+	void *data;
+};
 
-/* info: snapshot.json; dir: the snapshot's directory, borrowed until decode_images_end(). */
-int decode_images_new(struct workqueue *opener, struct snapshot *s, int dir, json_object *info,
-		      decode_image_answer *answer, void *data, struct decode_images **ret);
+int decode_images_new(const struct decode_images_options *options, struct decode_images **ret);
 
 /* e: of type DECODER_IMAGE. */
 void decode_images_ask(struct decode_images *i, const struct decoder_event *e);
 
-/* No answer comes any more. NULL is allowed. */
+/* Ends the requests: no answer follows. i may be NULL. */
 void decode_images_end(struct decode_images *i);
 
 #endif

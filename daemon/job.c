@@ -7,12 +7,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "daemon/daemon.h"
 #include "daemon/decode-server.h"
 #include "daemon/decode-images.h"
 #include "daemon/job.h"
-#include "daemon/methods.h"
-#include "daemon/workqueue.h"
 #include "daemon/symbol-cache.h"
 #include "daemon/directory-tree.h"
 #include "lib/base/escape.h"
@@ -25,7 +22,7 @@ enum { JSON_MAX = 64 << 20, OUTPUTS = 2 };
 static const char *const output_types[OUTPUTS] = { "store", "perfetto" };
 static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
 
-/* One decode. It lives until its end is on disk. */
+/* One decode. It exists until its result or failure is on disk. */
 struct job {
 	struct job_queue *jobs;
 	TAILQ_ENTRY(job) link;
@@ -38,27 +35,27 @@ struct job {
 	int fd; /* to the child */
 	struct event *event, *timer;
 	bool closed, child_ended, over;
-	int status; /* the child's */
+	int status; /* of the child, as from waitpid() */
 	json_object *result;
-	char *failed; /* why there is no result, in words */
-	bool crashed; /* and whether another try may help */
-	enum snapshot_state end;
+	char *failed;            /* why there is no result */
+	bool crashed;            /* another attempt may succeed */
+	enum snapshot_state end; /* the state that the snapshot gets */
 	char *state_text;
 	uint64_t size;
 	int rc;
 };
 
-struct waiting {
-	STAILQ_ENTRY(waiting) link;
+struct queued_snapshot {
+	STAILQ_ENTRY(queued_snapshot) link;
 	struct snapshot *snapshot;
 };
 
 struct job_queue {
-	struct daemon *daemon;
+	struct job_queue_options o;
 	struct decode_server *decoder;
 	struct symbol_cache *symbol_cache;
 	struct event *child;
-	STAILQ_HEAD(, waiting) queue;
+	STAILQ_HEAD(, queued_snapshot) queue;
 	TAILQ_HEAD(, job) running;
 	unsigned n_running;
 	uint64_t last_id;
@@ -66,7 +63,7 @@ struct job_queue {
 	char opencsd[32]; /* the version that decoded last */
 };
 
-static void kick(struct job_queue *j);
+static void begin_jobs(struct job_queue *j);
 
 static void job_free(struct job *job)
 {
@@ -83,9 +80,9 @@ static void job_free(struct job *job)
 	free(job);
 }
 
-static void fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
+static void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
 
-static void fail(struct job *job, bool crashed, const char *fmt, ...)
+static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 {
 	va_list args;
 
@@ -98,37 +95,14 @@ static void fail(struct job *job, bool crashed, const char *fmt, ...)
 	job->crashed = crashed;
 }
 
-/* The decode's end, good or bad: the images have served, and those who waited get their answer. */
+/* Ends the decoding of a snapshot that is ready or raw. */
 static void settle(struct job_queue *j, struct snapshot *s)
 {
-	struct call *c;
-
-	for (size_t n = 0; n < s->n_files; n++)
-		target_file_unref(s->files[n]);
-	s->n_files = 0;
-	while ((c = TAILQ_FIRST(&s->waiting))) {
-		json_object *o = json_object_new_object();
-
-		json_object_object_add(o, "snapshot", methods_snapshot_json(j->daemon, s));
-		call_reply(c, o);
-	}
+	snapshot_drop_files(s);
+	spool_report(j->o.spool, s, SNAPSHOT_SETTLED);
 }
 
-static void tell_progress(struct snapshot *s)
-{
-	struct call *c;
-
-	TAILQ_FOREACH (c, &s->waiting, link) {
-		json_object *o = json_object_new_object();
-
-		json_add_str(o, "phase", "decoding");
-		json_add_u64(o, "done", s->done);
-		json_add_u64(o, "total", s->total);
-		call_progress(c, o);
-	}
-}
-
-/* On the disk workqueue: what the decode made is kept or dropped, and its end written down. */
+/* Spool thread: keeps or deletes the outputs of the decode, and writes the new state. */
 static void run_finish(struct work *w)
 {
 	struct job *job = container_of(w, struct job, finish);
@@ -141,15 +115,15 @@ static void run_finish(struct work *w)
 			unlinkat(job->dir, output_files[n], 0);
 	}
 	if (rc == 0)
-		rc = snapshot_write_state(spool_fd(job->jobs->daemon->spool), job->snapshot->id, job->state_text);
+		rc = snapshot_write_state(spool_fd(job->jobs->o.spool), job->snapshot->id, job->state_text);
 	if (job->dir >= 0)
 		directory_tree_size(job->dir, &job->size);
 	job->rc = rc;
 }
 
-static void enqueue(struct job_queue *j, struct snapshot *s)
+static void job_queue_push(struct job_queue *j, struct snapshot *s)
 {
-	struct waiting *w = calloc(1, sizeof(*w));
+	struct queued_snapshot *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return;
@@ -157,31 +131,31 @@ static void enqueue(struct job_queue *j, struct snapshot *s)
 	STAILQ_INSERT_TAIL(&j->queue, w, link);
 }
 
-static void finished(struct work *w)
+static void finish_ran(struct work *w)
 {
 	struct job *job = container_of(w, struct job, finish);
 	struct job_queue *j = job->jobs;
 	struct snapshot *s = job->snapshot;
 
 	if (job->rc < 0)
-		log_error("snapshot %s: the end of its decode cannot be written down: %s", s->id, strerror(-job->rc));
+		log_error("cannot write the state of snapshot %s: %s", s->id, strerror(-job->rc));
 	if (job->size)
 		s->size = job->size;
 	snapshot_move(s, job->end);
 	TAILQ_REMOVE(&j->running, job, link);
 	j->n_running--;
 	if (job->end == SNAPSHOT_QUEUED) {
-		enqueue(j, s);
+		job_queue_push(j, s);
 	} else {
 		settle(j, s);
-		spool_vacuum(j->daemon->spool, 0, s);
+		spool_vacuum(j->o.spool, 0, s);
 	}
 	job_free(job);
-	kick(j);
+	begin_jobs(j);
 }
 
-/* The job is over, well or not; only its end on disk is missing. */
-static void conclude(struct job *job)
+/* Ends a job with its result or its failure; the outcome is then written to disk. */
+static void job_conclude(struct job *job)
 {
 	struct snapshot *s = job->snapshot;
 
@@ -203,14 +177,14 @@ static void conclude(struct job *job)
 		s->reason = NULL;
 	} else {
 		job->end = job->crashed && s->attempts < SNAPSHOT_ATTEMPTS ? SNAPSHOT_QUEUED : SNAPSHOT_RAW;
-		snapshot_set_reason(s, "%s", job->failed ? job->failed : "there was no memory");
+		snapshot_set_reason(s, "%s", job->failed ? job->failed : "out of memory");
 		log_warning("snapshot %s: decode %u failed: %s", s->id, s->attempts, esc(s->reason ? s->reason : ""));
 	}
 	job->state_text = snapshot_state_text(s, job->end);
-	workqueue_submit(job->jobs->daemon->disk, &job->finish);
+	workqueue_submit(job->jobs->o.spool_queue, &job->finish);
 }
 
-/* A child that ended says by its status what its messages did not. */
+/* Concludes the job when its child has exited and its socket is read to the end. */
 static void check_end(struct job *job)
 {
 	if (!job->closed || !job->child_ended)
@@ -219,22 +193,22 @@ static void check_end(struct job *job)
 		char how[128];
 
 		decoder_death(job->status, how, sizeof(how));
-		fail(job, true, "csight-decode: %s", how);
+		job_fail(job, true, "csight-decode: %s", how);
 	}
-	conclude(job);
+	job_conclude(job);
 }
 
-static void answer_image(void *data, uint32_t index, int fd, const char *reason)
+static void on_image(void *data, uint32_t index, int fd, const char *reason)
 {
 	struct job *job = data;
 
 	if (decoder_image(job->fd, index, fd, reason) == 0)
 		return;
-	fail(job, true, "csight-decode does not take its images");
-	conclude(job);
+	job_fail(job, true, "cannot send an image to csight-decode");
+	job_conclude(job);
 }
 
-static void take_event(struct job *job, struct decoder_event *e)
+static void handle_event(struct job *job, struct decoder_event *e)
 {
 	struct snapshot *s = job->snapshot;
 	const char *opencsd;
@@ -245,24 +219,24 @@ static void take_event(struct job *job, struct decoder_event *e)
 		decode_images_ask(job->images, e);
 		break;
 	case DECODER_FILE:
-		/* A perf.data has none beside it. */
+		/* A perf.data consists of one file. */
 		if (decoder_file(job->fd, -1, NULL) < 0)
-			fail(job, true, "csight-decode does not take its files");
+			job_fail(job, true, "cannot send a file to csight-decode");
 		break;
 	case DECODER_TABLE:
 		if (decoder_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path)) < 0)
-			fail(job, true, "csight-decode does not take its tables");
+			job_fail(job, true, "cannot send a symbol table to csight-decode");
 		break;
 	case DECODER_KEEP:
-		/* One that cannot be kept is made again. */
+		/* Another decode builds a table that cannot be kept again. */
 		rc = symbol_cache_keep(job->jobs->symbol_cache, s->uid, e->path, e->fd);
 		if (rc < 0)
-			log_debug("snapshot %s: a table of symbols is not kept: %s", s->id, strerror(-rc));
+			log_debug("snapshot %s: cannot keep a symbol table: %s", s->id, strerror(-rc));
 		break;
 	case DECODER_PROGRESS:
 		s->done = e->done;
 		s->total = e->total;
-		tell_progress(s);
+		spool_report(job->jobs->o.spool, s, SNAPSHOT_PROGRESSED);
 		break;
 	case DECODER_RESULT:
 		if (!job->result) {
@@ -273,7 +247,7 @@ static void take_event(struct job *job, struct decoder_event *e)
 		}
 		break;
 	case DECODER_FAILED:
-		fail(job, false, "%s", e->reason ? e->reason : "csight-decode gave no reason");
+		job_fail(job, false, "%s", e->reason ? e->reason : "csight-decode gave no reason");
 		break;
 	}
 }
@@ -281,7 +255,7 @@ static void take_event(struct job *job, struct decoder_event *e)
 static void on_job(evutil_socket_t fd, short what, void *data)
 {
 	struct job *job = data;
-	/* A child that talks without end does not keep the loop. */
+	/* Bounded, so that a child that sends without end does not block the loop. */
 	for (int n = 0; n < 64; n++) {
 		struct decoder_event e;
 		int rc = decoder_receive(fd, MSG_DONTWAIT, &e);
@@ -290,35 +264,35 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 			return;
 		if (rc < 0) {
 			if (rc != -EPIPE && rc != -ECONNRESET)
-				fail(job, true, "csight-decode said what nobody understands");
+				job_fail(job, true, "csight-decode sent an invalid message");
 			job->closed = true;
 			event_free(job->event);
 			job->event = NULL;
 			check_end(job);
 			return;
 		}
-		take_event(job, &e);
+		handle_event(job, &e);
 		decoder_event_done(&e);
 		if (job->over)
 			return;
 	}
 }
 
-static void on_late(evutil_socket_t fd, short what, void *data)
+static void on_deadline(evutil_socket_t fd, short what, void *data)
 {
 	struct job *job = data;
 
 	if (!job->result)
-		fail(job, false, "the decode took longer than %llu s (job-timeout)",
-		     (unsigned long long)job->jobs->daemon->settings.job_timeout);
+		job_fail(job, false, "the decode took longer than %llu s (job-timeout)",
+			 (unsigned long long)job->jobs->o.settings->job_timeout);
 	decode_server_kill(job->jobs->decoder);
-	conclude(job);
+	job_conclude(job);
 }
 
 static void run_prepare(struct work *w)
 {
 	struct job *job = container_of(w, struct job, prepare);
-	int spool = spool_fd(job->jobs->daemon->spool);
+	int spool = spool_fd(job->jobs->o.spool);
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 	int rc = snapshot_write_state(spool, job->snapshot->id, job->state_text);
@@ -335,7 +309,7 @@ static void run_prepare(struct work *w)
 	if (rc == 0)
 		rc = json_parse(text, size, &job->info);
 	if (rc == 0) {
-		job->input = openat(job->dir, TRACE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		job->input = openat(job->dir, SNAPSHOT_TRACE_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (job->input < 0)
 			rc = -errno;
 	}
@@ -353,7 +327,7 @@ static void run_prepare(struct work *w)
 	job->rc = rc;
 }
 
-static int hand_over(struct job *job)
+static int start_child(struct job *job)
 {
 	struct job_queue *j = job->jobs;
 	struct decoder_start start = { .input = "perf.data",
@@ -362,19 +336,25 @@ static int hand_over(struct job *job)
 				       .outputs = output_types,
 				       .output_fds = job->outputs,
 				       .n_outputs = OUTPUTS,
-				       .tables = j->daemon->settings.symbols_max > 0,
+				       .tables = j->o.settings->symbols_max > 0,
 				       .snapshot = job->info };
-	struct timeval limit = { (time_t)j->daemon->settings.job_timeout, 0 };
+	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 };
 	int rc;
 
 	job->fd = decode_server_submit(j->decoder, job->id);
 	if (job->fd < 0)
 		return job->fd;
-	job->event = event_new(j->daemon->base, job->fd, EV_READ | EV_PERSIST, on_job, job);
-	job->timer = evtimer_new(j->daemon->base, on_late, job);
+	job->event = event_new(j->o.base, job->fd, EV_READ | EV_PERSIST, on_job, job);
+	job->timer = evtimer_new(j->o.base, on_deadline, job);
 	if (!job->event || !job->timer)
 		return -ENOMEM;
-	rc = decode_images_new(j->daemon->opener, job->snapshot, job->dir, job->info, answer_image, job, &job->images);
+	rc = decode_images_new(&(struct decode_images_options){ .queue = j->o.open_queue,
+								.snapshot = job->snapshot,
+								.dir = job->dir,
+								.info = job->info,
+								.answer = on_image,
+								.data = job },
+			       &job->images);
 	if (rc < 0)
 		return rc;
 	rc = decoder_start(job->fd, &start);
@@ -387,36 +367,36 @@ static int hand_over(struct job *job)
 	return 0;
 }
 
-static void prepared(struct work *w)
+static void prepare_ran(struct work *w)
 {
 	struct job *job = container_of(w, struct job, prepare);
 
 	if (job->rc < 0) {
-		fail(job, false, "the snapshot cannot be opened: %s", strerror(-job->rc));
-		conclude(job);
+		job_fail(job, false, "cannot open the snapshot: %s", strerror(-job->rc));
+		job_conclude(job);
 		return;
 	}
 	if (job->jobs->stopping) {
 		job->snapshot->attempts--;
-		fail(job, true, "csightd ended");
-		conclude(job);
+		job_fail(job, true, "csightd ended");
+		job_conclude(job);
 		return;
 	}
-	job->rc = hand_over(job);
+	job->rc = start_child(job);
 	if (job->rc < 0) {
-		fail(job, true, "csight-decode cannot be asked: %s", strerror(-job->rc));
-		conclude(job);
+		job_fail(job, true, "cannot start the decode in csight-decode: %s", strerror(-job->rc));
+		job_conclude(job);
 		return;
 	}
-	tell_progress(job->snapshot);
+	spool_report(job->jobs->o.spool, job->snapshot, SNAPSHOT_PROGRESSED);
 }
 
-static void begin(struct job_queue *j, struct snapshot *s)
+static void job_begin(struct job_queue *j, struct snapshot *s)
 {
 	struct job *job = calloc(1, sizeof(*job));
 
 	if (!job) {
-		enqueue(j, s);
+		job_queue_push(j, s);
 		return;
 	}
 	job->jobs = j;
@@ -425,20 +405,20 @@ static void begin(struct job_queue *j, struct snapshot *s)
 	job->dir = job->input = job->code = job->fd = -1;
 	for (size_t n = 0; n < OUTPUTS; n++)
 		job->outputs[n] = -1;
-	job->prepare = (struct work){ run_prepare, prepared };
-	job->finish = (struct work){ run_finish, finished };
+	job->prepare = (struct work){ run_prepare, prepare_ran };
+	job->finish = (struct work){ run_finish, finish_ran };
 	TAILQ_INSERT_TAIL(&j->running, job, link);
 	j->n_running++;
 	snapshot_move(s, SNAPSHOT_DECODING);
 	s->attempts++;
 	s->done = s->total = 0;
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
-	workqueue_submit(j->daemon->disk, &job->prepare);
+	workqueue_submit(j->o.spool_queue, &job->prepare);
 }
 
-static struct snapshot *dequeue(struct job_queue *j)
+static struct snapshot *job_queue_pop(struct job_queue *j)
 {
-	struct waiting *w = STAILQ_FIRST(&j->queue);
+	struct queued_snapshot *w = STAILQ_FIRST(&j->queue);
 	struct snapshot *s = w->snapshot;
 
 	STAILQ_REMOVE_HEAD(&j->queue, link);
@@ -446,23 +426,23 @@ static struct snapshot *dequeue(struct job_queue *j)
 	return s;
 }
 
-/* Begins what can be begun. */
-static void kick(struct job_queue *j)
+/* Begins as many decodes as may run. */
+static void begin_jobs(struct job_queue *j)
 {
-	/* The decoder tells of its first start before it is known here. */
+	/* decode_server_new() calls on_ready() before it has returned j->decoder. */
 	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
 
 	while (j->decoder && !j->stopping && !STAILQ_EMPTY(&j->queue) &&
-	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->daemon->settings.jobs))) {
-		struct snapshot *s = dequeue(j);
+	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs))) {
+		struct snapshot *s = job_queue_pop(j);
 
 		if (!s->removed && hopeless) {
-			/* Its state on disk stays queued: another start of the daemon may have better luck. */
+			/* Its state on disk stays queued, so that the next start of the daemon tries again. */
 			snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
 			snapshot_move(s, SNAPSHOT_RAW);
 			settle(j, s);
 		} else if (!s->removed) {
-			begin(j, s);
+			job_begin(j, s);
 		}
 		snapshot_unref(s);
 	}
@@ -477,7 +457,7 @@ static void on_child_ended(void *data, uint64_t id, int status)
 		if (job->id == id && !job->over) {
 			job->child_ended = true;
 			job->status = status;
-			/* Its last words may still be in the socket. */
+			/* Its last messages may still be in the socket. */
 			if (job->event)
 				on_job(job->fd, EV_READ, job);
 			else
@@ -496,15 +476,15 @@ static void on_lost(void *data)
 		if (job->fd < 0 || job->over)
 			continue;
 		if (!job->result)
-			fail(job, true, "csight-decode's server ended");
-		conclude(job);
+			job_fail(job, true, "the server of csight-decode ended");
+		job_conclude(job);
 	}
-	kick(j);
+	begin_jobs(j);
 }
 
 static void on_ready(void *data)
 {
-	kick(data);
+	begin_jobs(data);
 }
 
 static void on_sigchld(evutil_socket_t fd, short what, void *data)
@@ -512,10 +492,10 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 	struct job_queue *j = data;
 
 	decode_server_reap(j->decoder);
-	kick(j);
+	begin_jobs(j);
 }
 
-int job_queue_new(struct daemon *d, struct job_queue **ret)
+int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
 {
 	static const struct decode_server_events events = { on_child_ended, on_lost, on_ready };
 	struct job_queue *j = calloc(1, sizeof(*j));
@@ -523,17 +503,17 @@ int job_queue_new(struct daemon *d, struct job_queue **ret)
 
 	if (!j)
 		return -ENOMEM;
-	j->daemon = d;
+	j->o = *options;
 	STAILQ_INIT(&j->queue);
 	TAILQ_INIT(&j->running);
-	j->child = evsignal_new(d->base, SIGCHLD, on_sigchld, j);
+	j->child = evsignal_new(options->base, SIGCHLD, on_sigchld, j);
 	if (!j->child || event_add(j->child, NULL) < 0) {
 		job_queue_free(j);
 		return -ENOMEM;
 	}
-	rc = symbol_cache_new(d->settings.symbols_max, &j->symbol_cache);
+	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
 	if (rc == 0)
-		rc = decode_server_new(d->base, d->settings.decode_user, &events, j, &j->decoder);
+		rc = decode_server_new(options->base, options->settings->decode_user, &events, j, &j->decoder);
 	if (rc < 0) {
 		job_queue_free(j);
 		return rc;
@@ -545,19 +525,19 @@ int job_queue_new(struct daemon *d, struct job_queue **ret)
 void job_queue_add(struct job_queue *j, struct snapshot *s)
 {
 	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
-		/* Found so at a start: the daemon ended, twice, while it was decoded. */
-		snapshot_set_reason(s, "its decode was begun %u times and never ended", s->attempts);
+		/* The daemon ended during each attempt. */
+		snapshot_set_reason(s, "its decode was begun %u times and did not end", s->attempts);
 		snapshot_move(s, SNAPSHOT_RAW);
 		settle(j, s);
 		return;
 	}
-	enqueue(j, s);
-	kick(j);
+	job_queue_push(j, s);
+	begin_jobs(j);
 }
 
 unsigned job_queue_count(const struct job_queue *j, uid_t uid)
 {
-	const struct waiting *w;
+	const struct queued_snapshot *w;
 	const struct job *job;
 	unsigned n = 0;
 
@@ -588,8 +568,8 @@ void job_queue_stop(struct job_queue *j)
 		if (job->fd < 0 || job->over)
 			continue;
 		job->snapshot->attempts--;
-		fail(job, true, "csightd ended");
-		conclude(job);
+		job_fail(job, true, "csightd ended");
+		job_conclude(job);
 	}
 }
 
@@ -599,7 +579,7 @@ struct job_queue *job_queue_free(struct job_queue *j)
 		return NULL;
 	assert(TAILQ_EMPTY(&j->running));
 	while (!STAILQ_EMPTY(&j->queue))
-		snapshot_unref(dequeue(j));
+		snapshot_unref(job_queue_pop(j));
 	decode_server_free(j->decoder);
 	symbol_cache_free(j->symbol_cache);
 	if (j->child)

@@ -1,29 +1,38 @@
 /*
- * Decodes: the queue of snapshots that wait for one, and those that run. A decode that crashes is tried once more; then
- * the snapshot is kept raw, with the reason. How often it was begun is on disk before it begins.
+ * Jobs: the queue of snapshots that wait for a decode, and the decodes that run. A decode that crashes is repeated
+ * once; then the snapshot stays raw, with the reason. The number of attempts is on disk before an attempt begins. On
+ * the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_JOB_H
 #define CSIGHT_DAEMON_JOB_H
 
+#include "daemon/settings.h"
 #include "daemon/spool.h"
 
 struct job_queue;
 
-int job_queue_new(struct daemon *d, struct job_queue **ret);
+struct job_queue_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct workqueue *spool_queue, *open_queue;
+	struct spool *spool;
+};
 
-/* A snapshot in state queued. */
+int job_queue_new(const struct job_queue_options *options, struct job_queue **ret);
+
+/* s: in state queued. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);
 
-/* How many wait or run; of this user, or of all where uid is 0. */
+/* Returns the number of decodes that wait or run: of this user, or of all users if uid is 0. */
 unsigned job_queue_count(const struct job_queue *j, uid_t uid);
 
-/* Why nothing is decoded, or NULL. */
+/* Returns why no decode can run, or NULL. */
 const char *job_queue_trouble(const struct job_queue *j);
 
-/* The version of OpenCSD that decoded last, or NULL. */
+/* Returns the version of OpenCSD that the last decode used, or NULL. */
 const char *job_queue_opencsd(const struct job_queue *j);
 
-/* Those that run go back to the queue, on disk too, as if they had not been begun. */
+/* Ends the running decodes. Their snapshots are queued again, on disk too, without counting the attempt. */
 void job_queue_stop(struct job_queue *j);
 struct job_queue *job_queue_free(struct job_queue *j);
 

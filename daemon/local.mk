@@ -2,11 +2,14 @@
 noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
+	daemon/call.c daemon/call.h \
+	daemon/connection.c daemon/connection.h \
 	daemon/daemon.h \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
 	daemon/decode-images.c daemon/decode-images.h \
 	daemon/job.c daemon/job.h \
+	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/snapshot-writer.c daemon/snapshot-writer.h \
@@ -22,6 +25,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/target.c daemon/target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \
 	daemon/trace-units.c daemon/trace-units.h \
+	daemon/wire.c daemon/wire.h \
 	daemon/workqueue.c daemon/workqueue.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
 daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \

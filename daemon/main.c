@@ -12,10 +12,11 @@
 
 #include "daemon/daemon.h"
 #include "daemon/job.h"
+#include "daemon/methods.h"
 #include "daemon/workqueue.h"
 #include "daemon/registry.h"
-#include "daemon/service.h"
 #include "daemon/request.h"
+#include "daemon/service.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
@@ -37,24 +38,24 @@ static void on_signal(evutil_socket_t number, short what, void *data)
 {
 	struct daemon *d = data;
 
-	log_info("SIG%s: the daemon ends; programs run on", sigabbrev_np(number));
+	log_info("received SIG%s: ending; traced programs continue", sigabbrev_np(number));
 	event_base_loopbreak(d->base);
 }
 
-/* Targets cost descriptors; one user's may not take them all. */
-static void raise_limits(struct daemon *d)
+/* Raises the limit of descriptors. Returns how many of them one user's targets may use. */
+static size_t raise_limits(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
+		return 0;
 	limit.rlim_cur = MAX(limit.rlim_cur, MIN(limit.rlim_max, (rlim_t)DESCRIPTORS_MAX));
 	setrlimit(RLIMIT_NOFILE, &limit);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	d->files_per_user = limit.rlim_cur / 4;
+	return limit.rlim_cur / 4;
 }
 
-/* The directory of the sockets. One that is there already was chosen by whoever named it. */
+/* Makes the directory of the sockets. An existing directory is used as it is, except the default one of a user. */
 static int make_socket_dir(const struct settings *s)
 {
 	char path[PATH_MAX], own[PATH_MAX], *dir;
@@ -76,11 +77,13 @@ static int open_sockets(struct daemon *d)
 	int rc = make_socket_dir(s);
 
 	if (rc < 0) {
-		log_error("the directory of %s cannot be used: %s", s->socket, strerror(-rc));
+		log_error("cannot use the directory of %s: %s", s->socket, strerror(-rc));
 		return rc;
 	}
-	/* Others look into the directory, not the files that are made in it. */
-	rc = service_new(d, s->socket, mode, &other, &d->service);
+	rc = service_new(
+	    d->base,
+	    &(struct service_options){ .path = s->socket, .mode = mode, .dispatch = methods_dispatch, .data = d },
+	    &other, &d->service);
 	if (rc == -EADDRINUSE) {
 		log_error("already running, pid %d (%s)", (int)other, s->socket);
 		return rc;
@@ -88,7 +91,13 @@ static int open_sockets(struct daemon *d)
 	if (rc == 0)
 		rc = path_emu_socket(s->socket, emu, sizeof(emu));
 	if (rc == 0)
-		rc = registry_new(d, emu, mode, &d->registry);
+		rc = registry_new(&(struct registry_options){ .base = d->base,
+							      .path = emu,
+							      .mode = mode,
+							      .settings = s,
+							      .open_queue = d->open_queue,
+							      .targets = d->targets },
+				  &d->registry);
 	if (rc < 0)
 		log_error("cannot listen at %s: %s", s->socket, strerror(-rc));
 	return rc;
@@ -96,52 +105,90 @@ static int open_sockets(struct daemon *d)
 
 static int open_spool(struct daemon *d)
 {
-	int rc = spool_new(d, d->settings.spool, &d->spool);
+	struct spool_options options = { .path = d->settings.spool,
+					 .max = d->settings.spool_max,
+					 .queue = d->spool_queue,
+					 .changed = methods_snapshot_changed,
+					 .data = d };
+	int rc = spool_new(&options, &d->spool);
 
 	if (rc == -EBUSY)
-		log_error("another csightd has the spool %s", d->settings.spool);
+		log_error("another csightd has the spool %s open", d->settings.spool);
 	else if (rc == -EPERM)
-		log_error("the spool %s belongs to someone else, or others may write to it", d->settings.spool);
+		log_error("cannot use the spool %s: it belongs to another user, or other users can write to it",
+			  d->settings.spool);
 	else if (rc < 0)
 		log_error("cannot open the spool %s: %s", d->settings.spool, strerror(-rc));
 	return rc;
 }
 
-static int start(struct daemon *d)
+static int start_workqueues(struct daemon *d)
 {
-	static const struct {
-		const char *name;
-		int nice;
-		size_t at;
-	} workqueues[] = {
-		/* While it works, a program is not traced. */
-		{ "capture", -10, offsetof(struct daemon, capture) },
-		{ "disk", 0, offsetof(struct daemon, disk) },
-		{ "opener", 0, offsetof(struct daemon, opener) },
-	};
-	int rc = 0;
+	/* The capture thread goes first: while it copies a ring, the program is not traced. */
+	int rc = workqueue_new(d->base, "capture", -10, &d->capture_queue);
 
-	TAILQ_INIT(&d->requests);
-	d->base = event_base_new();
-	if (!d->base)
-		return -ENOMEM;
-	rc = open_sockets(d);
 	if (rc == 0)
-		rc = open_spool(d);
-	for (size_t n = 0; n < ELEMENTS(workqueues) && rc == 0; n++)
-		rc = workqueue_new(d->base, workqueues[n].name, workqueues[n].nice,
-				   (struct workqueue **)((char *)d + workqueues[n].at));
+		rc = workqueue_new(d->base, "spool", 0, &d->spool_queue);
 	if (rc == 0)
-		rc = target_list_new(d, &d->targets);
-	if (rc == 0)
-		rc = trace_units_new(d, &d->units);
-	if (rc == 0)
-		rc = job_queue_new(d, &d->jobs);
+		rc = workqueue_new(d->base, "open", 0, &d->open_queue);
 	return rc;
 }
 
-/* What an earlier daemon left undone. */
-static void requeue(struct daemon *d)
+static int start_targets(struct daemon *d)
+{
+	struct target_list_options options = { .base = d->base,
+					       .settings = &d->settings,
+					       .capture_queue = d->capture_queue,
+					       .files_per_user = raise_limits() };
+
+	return target_list_new(&options, &d->targets);
+}
+
+static int start_units(struct daemon *d)
+{
+	struct trace_units_options options = {
+		.base = d->base, .settings = &d->settings, .capture_queue = d->capture_queue, .targets = d->targets
+	};
+
+	return trace_units_new(&options, &d->units);
+}
+
+static int start_jobs(struct daemon *d)
+{
+	struct job_queue_options jobs = { .base = d->base,
+					  .settings = &d->settings,
+					  .spool_queue = d->spool_queue,
+					  .open_queue = d->open_queue,
+					  .spool = d->spool };
+	int rc = job_queue_new(&jobs, &d->jobs);
+	struct request_list_options requests = { .base = d->base,
+						 .settings = &d->settings,
+						 .capture_queue = d->capture_queue,
+						 .spool_queue = d->spool_queue,
+						 .open_queue = d->open_queue,
+						 .spool = d->spool,
+						 .jobs = d->jobs };
+
+	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
+}
+
+static int start(struct daemon *d)
+{
+	static int (*const steps[])(struct daemon * d) = { start_workqueues, start_targets, open_sockets,
+							   open_spool,       start_units,   start_jobs };
+	int rc = 0;
+
+	TAILQ_INIT(&d->waiting);
+	d->base = event_base_new();
+	if (!d->base)
+		return -ENOMEM;
+	for (size_t n = 0; n < ELEMENTS(steps) && rc == 0; n++)
+		rc = steps[n](d);
+	return rc;
+}
+
+/* Queues the decodes that an earlier daemon did not finish. */
+static void queue_old_decodes(struct daemon *d)
 {
 	struct snapshot *s, *next;
 
@@ -164,7 +211,7 @@ static int run(struct daemon *d)
 		if (events[n])
 			event_add(events[n], NULL);
 	}
-	requeue(d);
+	queue_old_decodes(d);
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
 		   trace_units_why(d->units)[0] ? "emu" : "perf");
 	notify("READY=1");
@@ -176,28 +223,29 @@ static int run(struct daemon *d)
 	return rc < 0 ? -EIO : 0;
 }
 
-/* Nobody is answered any more; what is half done is brought to an end that a next start can go on from. */
+/* Closes all connections, and ends what is in progress in a state from which the next start can continue. */
 static void stop(struct daemon *d)
 {
-	d->stopping = true;
 	d->service = service_free(d->service);
 	d->registry = registry_free(d->registry);
 	if (d->jobs)
 		job_queue_stop(d->jobs);
-	request_stop(d);
+	if (d->requests)
+		request_list_stop(d->requests);
 	if (d->units)
 		trace_units_stop(d->units);
-	if (d->capture)
-		workqueue_stop(d->capture);
-	if (d->disk)
-		workqueue_stop(d->disk);
+	if (d->capture_queue)
+		workqueue_stop(d->capture_queue);
+	if (d->spool_queue)
+		workqueue_stop(d->spool_queue);
+	d->requests = request_list_free(d->requests);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
 	d->units = trace_units_free(d->units);
 	d->spool = spool_free(d->spool);
-	d->capture = workqueue_free(d->capture);
-	d->disk = workqueue_free(d->disk);
-	/* The opener is left to itself: it may be waiting for someone's file system. */
+	d->capture_queue = workqueue_free(d->capture_queue);
+	d->spool_queue = workqueue_free(d->spool_queue);
+	/* open_queue is not stopped: its thread may be blocked in a file system. */
 }
 
 int main(int argc, char **argv)
@@ -210,14 +258,13 @@ int main(int argc, char **argv)
 	if (rc < 0)
 		return EXIT_USAGE;
 	if (d.settings.check_only) {
-		printf("csightd: the configuration is right\n");
+		printf("csightd: the configuration is valid\n");
 		return EXIT_SUCCESS;
 	}
 	log_setup("csightd", d.settings.verbose ? LOG_DEBUG : LOG_INFO);
 	umask(077);
 	signal(SIGPIPE, SIG_IGN);
 	d.started_ns = now_ns(CLOCK_MONOTONIC);
-	raise_limits(&d);
 	rc = start(&d);
 	if (rc == 0)
 		rc = run(&d);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/target-adopt.h"
 #include "daemon/daemon.h"
 #include "daemon/idl.h"
 #include "daemon/job.h"
@@ -13,18 +12,18 @@
 #include "daemon/registry.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
-#include "daemon/target.h"
-#include "daemon/trace-units.h"
+#include "daemon/target-adopt.h"
+#include "daemon/wire.h"
 
-/* What a method names, and so whom it is for: the owner of that, and root. */
+/* What a method names; the caller must be its owner or root. */
 enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
 
-enum { METHOD_MORE = 1 /* tells progress where more is asked for */ };
+enum { METHOD_MORE = 1 /* reports progress to calls with more */ };
 
-/* What a call names, found and allowed. target: NULL where the process is none. */
+/* What a call names, after the check of the right. */
 struct subject {
 	pid_t pid;
-	struct target *target;
+	struct target *target; /* NULL if the process is no target */
 	struct snapshot *snapshot;
 };
 
@@ -35,16 +34,13 @@ struct method {
 	void (*handler)(struct daemon *d, struct call *c, struct subject *s);
 };
 
-static void fail_pid(struct call *c, const char *error, pid_t pid, const char *reason)
+/* Replies with an error about a process. reason: may be NULL. */
+static void fail_process(struct call *c, enum wire_error error, pid_t pid, const char *reason)
 {
-	json_object *o = json_object_new_object();
-
-	json_add_i64(o, "pid", pid);
-	json_add_str(o, "reason", reason);
-	call_error(c, error, o);
+	call_error(c, wire_error_str(error), wire_error_of_process(pid, reason));
 }
 
-/* A named error with one text. */
+/* Replies with an error that has one parameter. */
 static void fail_text(struct call *c, const char *error, const char *key, const char *text)
 {
 	json_object *o = json_object_new_object();
@@ -53,103 +49,14 @@ static void fail_text(struct call *c, const char *error, const char *key, const 
 	call_error(c, error, o);
 }
 
-static void add_text(json_object *list, const char *text)
+static void fail_limit(struct call *c, const char *setting)
 {
-	_cleanup_json_ json_object *o = json_object_new_object();
-	json_object *word;
-
-	json_add_bytes(o, "text", text);
-	if (json_object_object_get_ex(o, "text", &word))
-		json_object_array_add(list, json_object_get(word));
+	fail_text(c, wire_error_str(WIRE_LIMIT_REACHED), "limit", setting);
 }
 
-/* Texts one after another, each ended by NUL; the last may lack it. */
-static json_object *texts_json(const char *texts, size_t size)
+static void fail_no_snapshot(struct call *c, const char *id)
 {
-	json_object *list = json_object_new_array();
-
-	for (size_t at = 0; at < size;) {
-		_cleanup_free_ char *one = strndup(texts + at, size - at);
-
-		if (!one)
-			break;
-		at += strlen(one) + 1;
-		add_text(list, one);
-	}
-	return list;
-}
-
-static json_object *threads_json(const struct target *t)
-{
-	json_object *list = json_object_new_array();
-	_cleanup_free_ struct capture_thread *threads = NULL;
-	size_t n_threads = 0;
-
-	t->ring.ops->threads(t->ring.source, &threads, &n_threads);
-	for (size_t n = 0; n < n_threads; n++) {
-		json_object *o = json_object_new_object();
-
-		json_add_u64(o, "tid", threads[n].tid);
-		json_add_bytes(o, "name", threads[n].name);
-		json_add_u64(o, "bytes", threads[n].size);
-		json_add_bool(o, "wrapped", threads[n].wrapped);
-		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
-		json_object_array_add(list, o);
-	}
-	return list;
-}
-
-static json_object *target_json(const struct target *t)
-{
-	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX }, trouble = { .limit = CAPTURE_MISSING_MAX };
-	json_object *o = json_object_new_object();
-
-	json_add_i64(o, "pid", t->pid);
-	json_add_i64(o, "uid", t->uid);
-	json_add_bytes(o, "name", t->name);
-	if (t->exe[0])
-		json_add_bytes(o, "exe", t->exe);
-	json_object_object_add(o, "arguments", texts_json(t->arguments, t->arguments_size));
-	json_add_str(o, "capture", t->ring.ops->name);
-	target_trouble(t, &trouble);
-	json_add_str(o, "state",
-		     trouble.size && t->ring.state == RING_ARMED ? "blocked" : ring_state_str(t->ring.state));
-	if (trouble.size)
-		json_add_bytes(o, "trouble", (const char *)trouble.data);
-	json_add_bool(o, "running", t->ring.state != RING_GONE);
-	if (t->parent > 0)
-		json_add_i64(o, "parent", t->parent);
-	json_add_u64(o, "armedAt", t->armed_time);
-	json_object_object_add(o, "threads", threads_json(t));
-	t->ring.ops->missing(t->ring.source, &missing);
-	json_object_object_add(o, "missing", texts_json((const char *)missing.data, missing.size));
-	return o;
-}
-
-json_object *methods_snapshot_json(struct daemon *d, const struct snapshot *s)
-{
-	json_object *o = json_object_new_object();
-	_cleanup_free_ char *path = NULL;
-
-	json_add_str(o, "id", s->id);
-	json_add_str(o, "state", snapshot_state_str(s->state));
-	json_add_i64(o, "pid", s->pid);
-	json_add_i64(o, "uid", s->uid);
-	json_add_bytes(o, "name", s->name);
-	json_add_u64(o, "time", s->time);
-	json_add_u64(o, "blind", s->blind);
-	json_add_u64(o, "threads", s->threads);
-	json_add_u64(o, "size", s->size);
-	json_add_i64(o, "attempts", s->attempts);
-	if (s->reason)
-		json_add_bytes(o, "reason", s->reason);
-	if (s->decode)
-		json_object_object_add(o, "decode", snapshot_decode(s));
-	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
-	if (asprintf(&path, "%s/%s", spool_path(d->spool), s->id) < 0)
-		path = NULL;
-	json_add_str(o, "path", path ? path : "");
-	return o;
+	call_error(c, wire_error_str(WIRE_NO_SUCH_SNAPSHOT), wire_error_of_snapshot(id, NULL));
 }
 
 static void do_status(struct daemon *d, struct call *c, struct subject *s)
@@ -168,7 +75,7 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 			bytes += snapshot->size;
 		}
 	if (job_queue_trouble(d->jobs))
-		add_text(warnings, job_queue_trouble(d->jobs));
+		json_array_add_bytes(warnings, job_queue_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
 	json_add_i64(o, "pid", getpid());
 	json_add_i64(o, "uid", getuid());
@@ -192,63 +99,69 @@ static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		if (policy_owns(c->uid, t->uid))
-			json_object_array_add(list, target_json(t));
+			json_object_array_add(list, wire_target(t));
 	json_object_object_add(o, "targets", list);
 	call_reply(c, o);
 }
 
-/* Makes a target of a process that is none. */
+/* Makes a target of a process that is none. Returns false after an error reply. */
 static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, const struct capture_options *options)
 {
-	char reason[512];
+	struct target_adoption adoption = { .units = d->units,
+					    .targets = d->targets,
+					    .settings = &d->settings,
+					    .pid = s->pid,
+					    .caller = c->uid,
+					    .options = options };
+	struct reason reason = { "" };
 	int rc;
 
 	if (s->target)
 		return true;
-	rc = target_adopt(d, s->pid, c->uid, options, &s->target, reason, sizeof(reason));
+	rc = target_adopt(&adoption, &s->target, &reason);
 	if (rc == -EUSERS)
-		fail_text(c, "org.csight.LimitReached", "limit", "targets-per-user");
+		fail_limit(c, "targets-per-user");
 	else if (rc == -ESRCH)
-		fail_pid(c, "org.csight.NoSuchProcess", s->pid, NULL);
+		fail_process(c, WIRE_NO_SUCH_PROCESS, s->pid, NULL);
 	else if (rc < 0)
-		fail_pid(c, "org.csight.CannotTrace", s->pid, reason[0] ? reason : strerror(-rc));
+		fail_process(c, WIRE_CANNOT_TRACE, s->pid, reason.text[0] ? reason.text : strerror(-rc));
 	return rc == 0;
 }
 
-static void changed(struct target *t, int rc, struct call *c, bool arm)
+static void reply_change(struct target *t, int rc, struct call *c, bool arm)
 {
 	json_object *o;
 
 	if (rc == -ESRCH) {
-		fail_pid(c, "org.csight.NoSuchProcess", t->pid, NULL);
+		fail_process(c, WIRE_NO_SUCH_PROCESS, t->pid, NULL);
 	} else if (rc < 0) {
 		_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 
 		target_trouble(t, &trouble);
-		fail_pid(c, rc == -EINVAL ? "org.csight.NotArmed" : "org.csight.CannotTrace", t->pid,
-			 rc == -EBUSY   ? "too many ask for the same process"
-			 : trouble.size ? (const char *)trouble.data
-					: strerror(-rc));
+		fail_process(c, rc == -EINVAL ? WIRE_NOT_ARMED : WIRE_CANNOT_TRACE, t->pid,
+			     rc == -EBUSY   ? "too many operations wait for this process"
+			     : trouble.size ? (const char *)trouble.data
+					    : strerror(-rc));
 	} else if (arm) {
 		o = json_object_new_object();
-		json_object_object_add(o, "target", target_json(t));
+		json_object_object_add(o, "target", wire_target(t));
 		call_reply(c, o);
 	} else {
 		call_reply(c, NULL);
 	}
 }
 
-static void armed(struct target *t, int rc, void *data)
+static void on_armed(struct target *t, int rc, void *data)
 {
-	changed(t, rc, data, true);
+	reply_change(t, rc, data, true);
 }
 
-static void disarmed(struct target *t, int rc, void *data)
+static void on_disarmed(struct target *t, int rc, void *data)
 {
-	changed(t, rc, data, false);
+	reply_change(t, rc, data, false);
 }
 
-/* Absent and null leave *ret as it is. */
+/* Reads an optional parameter; an absent or null one leaves *ret unchanged. Returns false after an error reply. */
 static bool get_flag(struct call *c, json_object *from, const char *name, bool *ret)
 {
 	if (json_get_bool(from, name, ret) != -EINVAL)
@@ -257,7 +170,7 @@ static bool get_flag(struct call *c, json_object *from, const char *name, bool *
 	return false;
 }
 
-static bool get_word(struct call *c, json_object *from, const char *name, const char **ret)
+static bool get_text(struct call *c, json_object *from, const char *name, const char **ret)
 {
 	if (json_get_str(from, name, ret) != -EINVAL)
 		return true;
@@ -276,7 +189,7 @@ static bool get_options(struct call *c, struct capture_options *ret)
 		return rc != -EINVAL;
 	return get_flag(c, o, "kernel", &ret->kernel) && get_flag(c, o, "cycles", &ret->cycles) &&
 	       get_flag(c, o, "noTimestamps", &ret->no_timestamps) && get_flag(c, o, "noContexts", &ret->no_contexts) &&
-	       get_word(c, o, "filter", &ret->filter) && get_word(c, o, "sink", &ret->sink);
+	       get_text(c, o, "filter", &ret->filter) && get_text(c, o, "sink", &ret->sink);
 }
 
 static void do_arm(struct daemon *d, struct call *c, struct subject *s)
@@ -285,45 +198,113 @@ static void do_arm(struct daemon *d, struct call *c, struct subject *s)
 
 	if (!get_options(c, &options))
 		return;
-	/* What the kernel does is not for everybody, as with any tracer. */
+	/* Control flow of the kernel is for root, as with any tracer. */
 	if (options.kernel && c->uid != 0)
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 	else if (must_be_target(d, c, s, &options))
-		target_arm(s->target, armed, c);
+		target_arm(s->target, on_armed, c);
 }
 
 static void do_disarm(struct daemon *d, struct call *c, struct subject *s)
 {
 	if (!s->target || s->target->ring.state == RING_DISARMED)
-		fail_pid(c, "org.csight.NotArmed", s->pid, NULL);
+		fail_process(c, WIRE_NOT_ARMED, s->pid, NULL);
 	else
-		target_disarm(s->target, disarmed, c);
+		target_disarm(s->target, on_disarmed, c);
+}
+
+/* A call of Snapshot, while its request runs. */
+struct snapshot_call {
+	struct daemon *daemon;
+	struct call *call;
+	pid_t pid;
+	bool no_wait;
+};
+
+static void on_request_phase(void *data, const char *phase)
+{
+	struct snapshot_call *sc = data;
+
+	call_progress(sc->call, wire_phase(phase));
+}
+
+static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason)
+{
+	struct snapshot_call *sc = data;
+	struct daemon *d = sc->daemon;
+
+	switch (result) {
+	case REQUEST_DONE:
+		if (sc->no_wait)
+			call_reply(sc->call, wire_snapshot_reply(s, spool_path(d->spool)));
+		else
+			call_wait(sc->call, &d->waiting, s);
+		break;
+	case REQUEST_NOT_ARMED:
+		fail_process(sc->call, WIRE_NOT_ARMED, sc->pid, NULL);
+		break;
+	case REQUEST_OVER_LIMIT:
+		fail_limit(sc->call, "snapshots-per-user");
+		break;
+	case REQUEST_FAILED:
+		fail_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);
+		break;
+	}
+	free(sc);
 }
 
 static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
-	struct request_options options = { 0 };
+	struct request_options options = { .uid = c->uid, .progress = on_request_phase, .ended = on_request_ended };
+	struct snapshot_call *sc;
+	bool no_wait = false;
 
-	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) ||
-	    !get_flag(c, c->parameters, "noWait", &options.no_wait))
+	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) || !get_flag(c, c->parameters, "noWait", &no_wait))
 		return;
-	if (!s->target && options.no_arm)
-		fail_pid(c, "org.csight.NotArmed", s->pid, NULL);
-	else if (must_be_target(d, c, s, &(struct capture_options){ 0 }))
-		request_begin(s->target, &options, c);
+	if (!s->target && options.no_arm) {
+		fail_process(c, WIRE_NOT_ARMED, s->pid, NULL);
+		return;
+	}
+	if (!must_be_target(d, c, s, &(struct capture_options){ 0 }))
+		return;
+	sc = options.data = malloc(sizeof(*sc));
+	if (!sc) {
+		fail_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
+		return;
+	}
+	*sc = (struct snapshot_call){ d, c, s->pid, no_wait };
+	request_begin(d->requests, s->target, &options);
 }
 
 static void do_wait(struct daemon *d, struct call *c, struct subject *s)
 {
-	json_object *o;
+	if (s->snapshot->state < SNAPSHOT_READY)
+		call_wait(c, &d->waiting, s->snapshot);
+	else
+		call_reply(c, wire_snapshot_reply(s->snapshot, spool_path(d->spool)));
+}
 
-	if (s->snapshot->state < SNAPSHOT_READY) {
-		call_wait(c, &s->snapshot->waiting);
-		return;
+void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change)
+{
+	struct daemon *d = data;
+	struct call *c, *next;
+
+	for (c = TAILQ_FIRST(&d->waiting); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->subject != s)
+			continue;
+		switch (change) {
+		case SNAPSHOT_PROGRESSED:
+			call_progress(c, wire_decode_progress(s));
+			break;
+		case SNAPSHOT_SETTLED:
+			call_reply(c, wire_snapshot_reply(s, spool_path(d->spool)));
+			break;
+		case SNAPSHOT_REMOVED:
+			fail_no_snapshot(c, s->id);
+			break;
+		}
 	}
-	o = json_object_new_object();
-	json_object_object_add(o, "snapshot", methods_snapshot_json(d, s->snapshot));
-	call_reply(c, o);
 }
 
 static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *s)
@@ -333,37 +314,30 @@ static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *
 
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
 		if (policy_owns(c->uid, snapshot->uid))
-			json_object_array_add(list, methods_snapshot_json(d, snapshot));
+			json_object_array_add(list, wire_snapshot(snapshot, spool_path(d->spool)));
 	json_object_object_add(o, "snapshots", list);
 	call_reply(c, o);
 }
 
 static void do_get_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
-	json_object *o = json_object_new_object();
-
-	json_object_object_add(o, "snapshot", methods_snapshot_json(d, s->snapshot));
-	call_reply(c, o);
+	call_reply(c, wire_snapshot_reply(s->snapshot, spool_path(d->spool)));
 }
 
-static void not_ready(struct call *c, const struct snapshot *s)
+static void fail_not_ready(struct call *c, const struct snapshot *s)
 {
-	json_object *o = json_object_new_object();
-
-	json_add_str(o, "id", s->id);
-	json_add_str(o, "state", snapshot_state_str(s->state));
-	call_error(c, "org.csight.NotReady", o);
+	call_error(c, wire_error_str(WIRE_NOT_READY), wire_error_of_snapshot(s->id, snapshot_state_str(s->state)));
 }
 
 static void do_open(struct daemon *d, struct call *c, struct subject *s)
 {
 	static const struct {
 		const char *name, *file;
-		bool decoded; /* made by the decode */
+		bool decoded; /* an output of the decode */
 	} files[] = {
 		{ "store", "store", true },
 		{ "perfetto", "trace.pftrace", true },
-		{ "perfdata", TRACE_NAME, false },
+		{ "perfdata", SNAPSHOT_TRACE_FILE, false },
 		{ "json", "snapshot.json", false },
 	};
 	const struct snapshot *snapshot = s->snapshot;
@@ -382,10 +356,10 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 		return;
 	}
 	if (snapshot->state == SNAPSHOT_COPYING || (files[n].decoded && snapshot->state != SNAPSHOT_READY)) {
-		not_ready(c, snapshot);
+		fail_not_ready(c, snapshot);
 		return;
 	}
-	/* It holds what others did. */
+	/* The trace holds other processes' control flow. */
 	if (snapshot->shared && strcmp(wanted, "perfdata") == 0 && c->uid != 0) {
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 		return;
@@ -394,7 +368,7 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 	fd = openat(spool_fd(d->spool), path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		closep(&fd);
-		fail_text(c, "org.csight.NoSuchSnapshot", "id", snapshot->id);
+		fail_no_snapshot(c, snapshot->id);
 		return;
 	}
 	o = json_object_new_object();
@@ -402,7 +376,7 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 	call_reply_fd(c, o, fd);
 }
 
-static void removed(int rc, void *data)
+static void on_removed(int rc, void *data)
 {
 	call_reply(data, NULL);
 }
@@ -410,9 +384,9 @@ static void removed(int rc, void *data)
 static void do_remove(struct daemon *d, struct call *c, struct subject *s)
 {
 	if (s->snapshot->state == SNAPSHOT_COPYING || s->snapshot->state == SNAPSHOT_DECODING)
-		not_ready(c, s->snapshot);
+		fail_not_ready(c, s->snapshot);
 	else
-		spool_remove(d->spool, s->snapshot, removed, c);
+		spool_remove(d->spool, s->snapshot, on_removed, c);
 }
 
 static void do_get_info(struct daemon *d, struct call *c, struct subject *s)
@@ -423,8 +397,8 @@ static void do_get_info(struct daemon *d, struct call *c, struct subject *s)
 	json_add_str(o, "product", "csightd");
 	json_add_str(o, "version", PACKAGE_VERSION);
 	json_add_str(o, "url", "");
-	add_text(list, "org.varlink.service");
-	add_text(list, "org.csight");
+	json_array_add_bytes(list, "org.varlink.service");
+	json_array_add_bytes(list, "org.csight");
 	json_object_object_add(o, "interfaces", list);
 	call_reply(c, o);
 }
@@ -466,7 +440,7 @@ static const struct method methods[] = {
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, do_get_description },
 };
 
-/* The process that a call names: its target, or the right to it by what /proc says. */
+/* Finds the process that a call names, and checks the right to it: to its target, or else as /proc has it. */
 static bool find_process(struct daemon *d, struct call *c, struct subject *ret)
 {
 	int64_t pid;
@@ -482,7 +456,7 @@ static bool find_process(struct daemon *d, struct call *c, struct subject *ret)
 	if (rc == 0)
 		return true;
 	if (rc == -ESRCH)
-		fail_pid(c, "org.csight.NoSuchProcess", ret->pid, NULL);
+		fail_process(c, WIRE_NO_SUCH_PROCESS, ret->pid, NULL);
 	else
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 	return false;
@@ -498,7 +472,7 @@ static bool find_snapshot(struct daemon *d, struct call *c, struct subject *ret)
 	}
 	ret->snapshot = spool_find(d->spool, id);
 	if (!ret->snapshot)
-		fail_text(c, "org.csight.NoSuchSnapshot", "id", id);
+		fail_no_snapshot(c, id);
 	else if (!policy_owns(c->uid, ret->snapshot->uid))
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 	else
@@ -506,8 +480,8 @@ static bool find_snapshot(struct daemon *d, struct call *c, struct subject *ret)
 	return false;
 }
 
-/* A name that is no method's is of an interface that is not served, or of one that lacks it. */
-static void no_method(struct call *c, const char *name)
+/* Replies that a served interface lacks the method, or that the interface is not served. */
+static void fail_no_method(struct call *c, const char *name)
 {
 	static const char *const interfaces[] = { "org.csight.", "org.varlink.service." };
 	_cleanup_free_ char *interface = NULL;
@@ -522,8 +496,9 @@ static void no_method(struct call *c, const char *name)
 	fail_text(c, VARLINK_INTERFACE_NOT_FOUND, "interface", interface);
 }
 
-void methods_dispatch(struct daemon *d, struct call *c, const char *name)
+void methods_dispatch(void *data, struct call *c, const char *name)
 {
+	struct daemon *d = data;
 	const struct method *m = NULL;
 	struct subject subject = { 0 };
 
@@ -531,10 +506,9 @@ void methods_dispatch(struct daemon *d, struct call *c, const char *name)
 		if (strcmp(methods[n].name, name) == 0)
 			m = &methods[n];
 	if (!m) {
-		no_method(c, name);
+		fail_no_method(c, name);
 		return;
 	}
-	c->method = m;
 	c->more = c->more && (m->flags & METHOD_MORE);
 	if ((m->right == RIGHT_PROCESS && !find_process(d, c, &subject)) ||
 	    (m->right == RIGHT_SNAPSHOT && !find_snapshot(d, c, &subject)))

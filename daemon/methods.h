@@ -1,16 +1,14 @@
-/* The methods of org.csight and org.varlink.service: one row a method in methods.c. */
+/* The methods of org.csight and org.varlink.service: one row for each in methods.c. */
 #ifndef CSIGHT_DAEMON_METHODS_H
 #define CSIGHT_DAEMON_METHODS_H
 
-#include "daemon/service.h"
-#include "lib/base/json.h"
+#include "daemon/call.h"
+#include "daemon/snapshot.h"
 
-struct snapshot;
+/* Finds the method, checks the caller's right, and calls its handler, or replies with an error. data: struct daemon. */
+void methods_dispatch(void *data, struct call *c, const char *name);
 
-/* Finds the method, checks the caller's right, and calls its handler; answers with an error otherwise. */
-void methods_dispatch(struct daemon *d, struct call *c, const char *name);
-
-/* org.csight's Snapshot, and its name for errors that are told from elsewhere */
-json_object *methods_snapshot_json(struct daemon *d, const struct snapshot *s);
+/* Replies to the calls that wait for a snapshot, and reports progress to them; see struct spool_options. */
+void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change);
 
 #endif

@@ -1,16 +1,25 @@
 /*
- * The socket where programs under the emulated ETM register (lib/emu/ring.h). A program that registers becomes a target
- * of the user that its socket's credentials name.
+ * The registration socket of programs under the emulated ETM (lib/emu/ring.h). A program that registers becomes a
+ * target of the user that its socket's credentials name. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_REGISTRY_H
 #define CSIGHT_DAEMON_REGISTRY_H
 
-#include <sys/types.h>
+#include "daemon/settings.h"
+#include "daemon/target.h"
 
-struct daemon;
 struct registry;
 
-int registry_new(struct daemon *d, const char *path, unsigned mode, struct registry **ret);
+struct registry_options {
+	struct event_base *base;
+	const char *path;
+	unsigned mode; /* of the socket file */
+	const struct settings *settings;
+	struct workqueue *open_queue; /* closes files of users */
+	struct target_list *targets;
+};
+
+int registry_new(const struct registry_options *options, struct registry **ret);
 struct registry *registry_free(struct registry *r);
 const char *registry_path(const struct registry *r);
 

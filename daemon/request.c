@@ -1,85 +1,71 @@
 #include "config.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "daemon/daemon.h"
-#include "daemon/job.h"
-#include "daemon/methods.h"
-#include "daemon/workqueue.h"
-#include "daemon/snapshot-writer.h"
 #include "daemon/request.h"
+#include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
 #include "lib/base/escape.h"
 #include "lib/base/hex.h"
 #include "lib/base/log.h"
 
 enum {
-	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long rings may take to hold something */
+	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
 	REQUESTS_PER_USER = 16,
 };
 
-/* A snapshot on its way into the spool. */
+struct request_list {
+	struct request_list_options o;
+	TAILQ_HEAD(, snapshot_request) all;
+	bool stopping;
+};
+
 struct snapshot_request {
 	struct ring_op op;
 	struct work copy, write;
-	struct daemon *daemon;
+	struct request_list *list;
 	TAILQ_ENTRY(snapshot_request) link;
-	struct calls call; /* the call while it is not answered: a list of one, empty once its client has left */
+	struct request_options options;
 	struct target *target;
-	uid_t uid;
-	bool no_wait;
-	bool alive;
-	unsigned tries;
+	bool alive;     /* the process, when the copy began */
+	unsigned tries; /* of an empty ring */
 	struct event *timer;
 	struct capture_copy *copied;
 	struct snapshot *snapshot;
 	struct target_file **files;
-	struct snapshot_writer record;
+	struct snapshot_writer writer;
 	int rc;
 };
 
 static void request_free(struct snapshot_request *r)
 {
-	TAILQ_REMOVE(&r->daemon->requests, r, link);
+	TAILQ_REMOVE(&r->list->all, r, link);
 	if (r->timer)
 		event_free(r->timer);
 	capture_copy_free(r->copied);
-	for (size_t n = 0; n < r->record.n_files; n++)
+	for (size_t n = 0; n < r->writer.n_files; n++)
 		target_file_unref(r->files[n]);
 	free(r->files);
-	snapshot_writer_done(&r->record);
+	snapshot_writer_done(&r->writer);
 	snapshot_unref(r->snapshot);
 	target_unref(r->target);
 	free(r);
 }
 
-static void tell_phase(struct snapshot_request *r, const char *phase)
+static void report_phase(const struct snapshot_request *r, const char *phase)
 {
-	struct call *c = TAILQ_FIRST(&r->call);
-	json_object *o;
-
-	if (!c)
-		return;
-	o = json_object_new_object();
-	json_add_str(o, "phase", phase);
-	call_progress(c, o);
+	r->options.progress(r->options.data, phase);
 }
 
-static void fail(struct snapshot_request *r, const char *error, const char *reason)
+/* Ends a request without a snapshot. */
+static void request_fail(struct snapshot_request *r, enum request_result result, const char *reason)
 {
-	struct call *c = TAILQ_FIRST(&r->call);
-
 	if (reason)
-		log_warning("no snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
+		log_warning("cannot make a snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
 			    esc(reason));
-	if (c) {
-		json_object *o = json_object_new_object();
-
-		json_add_i64(o, "pid", r->target->pid);
-		json_add_str(o, "reason", reason);
-		call_error(c, error, o);
-	}
+	r->options.ended(r->options.data, result, NULL, reason);
 	request_free(r);
 }
 
@@ -87,45 +73,38 @@ static void run_write(struct work *w)
 {
 	struct snapshot_request *r = container_of(w, struct snapshot_request, write);
 
-	r->rc = snapshot_writer_run(spool_fd(r->daemon->spool), &r->record);
-	/* The copy is the largest thing here; nothing needs it from now on. */
+	r->rc = snapshot_writer_run(spool_fd(r->list->o.spool), &r->writer);
+	/* The copy is large, and is not needed any more. */
 	r->copied = capture_copy_free(r->copied);
 }
 
 static void write_ran(struct work *w)
 {
 	struct snapshot_request *r = container_of(w, struct snapshot_request, write);
+	struct request_list *list = r->list;
 	struct snapshot *s = r->snapshot;
-	struct call *c = TAILQ_FIRST(&r->call);
 
 	if (r->rc < 0) {
-		spool_drop(r->daemon->spool, s);
-		fail(r, "org.csight.SnapshotFailed", r->record.reason);
+		spool_drop(list->o.spool, s);
+		request_fail(r, REQUEST_FAILED, r->writer.reason);
 		return;
 	}
-	s->size = r->record.size;
-	s->missing = json_object_get(r->record.missing);
-	s->n_files = r->record.n_images;
-	s->files = TAKE_PTR(r->record.image_files);
+	s->size = r->writer.size;
+	s->missing = json_object_get(r->writer.missing);
+	s->n_files = r->writer.n_images;
+	s->files = TAKE_PTR(r->writer.image_files);
 	for (size_t n = 0; n < s->n_files; n++)
 		if (s->files[n])
 			target_file_ref(s->files[n]);
 	snapshot_move(s, SNAPSHOT_QUEUED);
-	tell_phase(r, "queued");
-	if (c && r->no_wait) {
-		json_object *o = json_object_new_object();
-
-		json_object_object_add(o, "snapshot", methods_snapshot_json(r->daemon, s));
-		call_reply(c, o);
-	} else if (c) {
-		call_wait(c, &s->waiting);
-	}
-	spool_vacuum(r->daemon->spool, 0, s);
-	job_queue_add(r->daemon->jobs, s);
+	report_phase(r, "queued");
+	r->options.ended(r->options.data, REQUEST_DONE, s, NULL);
+	spool_vacuum(list->o.spool, 0, s);
+	job_queue_add(list->o.jobs, s);
 	request_free(r);
 }
 
-static void new_id(uint64_t time, char *ret)
+static void make_id(uint64_t time, char *ret)
 {
 	time_t seconds = (time_t)(time / 1000000000u);
 	struct tm tm;
@@ -147,8 +126,8 @@ static int prepare_write(struct snapshot_request *r)
 		return -ENOMEM;
 	for (size_t n = 0; n < t->n_files; n++)
 		r->files[n] = target_file_ref(t->files[n]);
-	r->record.n_files = t->n_files;
-	new_id(r->copied->time, s->id);
+	r->writer.n_files = t->n_files;
+	make_id(r->copied->time, s->id);
 	s->state = SNAPSHOT_COPYING;
 	s->pid = t->pid;
 	s->uid = t->uid;
@@ -158,14 +137,14 @@ static int prepare_write(struct snapshot_request *r)
 	s->blind = r->copied->blind;
 	s->threads = r->copied->n_threads;
 	s->shared = r->copied->shared;
-	r->record = (struct snapshot_writer){ .id = s->id,
+	r->writer = (struct snapshot_writer){ .id = s->id,
 					      .copy = r->copied,
 					      .target = t,
-					      .asked_by = r->uid,
+					      .asked_by = r->options.uid,
 					      .files = r->files,
 					      .n_files = t->n_files,
 					      .lost_files = t->lost_files,
-					      .keep_free = r->daemon->settings.spool_keep_free };
+					      .keep_free = r->list->o.settings->spool_keep_free };
 	return s->name ? 0 : -ENOMEM;
 }
 
@@ -174,10 +153,10 @@ static void run_copy(struct work *w)
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
 
-	r->rc = ring->ops->copy(ring->source, r->alive, r->daemon->settings.snapshot_max, &r->copied);
+	r->rc = ring->ops->copy(ring->source, r->alive, r->list->o.settings->snapshot_max, &r->copied);
 }
 
-static void take_files(struct snapshot_request *r)
+static void add_files(struct snapshot_request *r)
 {
 	struct capture_copy *c = r->copied;
 
@@ -188,7 +167,7 @@ static void take_files(struct snapshot_request *r)
 
 		if (c->files[n].fd < 0)
 			continue;
-		f = target_file_new(r->daemon->opener, c->files[n].id, TAKE_FD(c->files[n].fd));
+		f = target_file_new(r->list->o.open_queue, c->files[n].id, TAKE_FD(c->files[n].fd));
 		if (f)
 			target_add_file(r->target, f);
 	}
@@ -204,32 +183,32 @@ static void copy_ran(struct work *w)
 		ring_move(&t->ring, RING_ARMED);
 	ring_next(&t->ring);
 	if (r->rc == 0) {
-		take_files(r);
-		/* The files of the newest mappings in the log may still be on their way. */
+		add_files(r);
+		/* The files of the newest mappings may still be unread in the connection. */
 		if (t->drain)
 			t->drain(t->data);
 		r->rc = prepare_write(r);
 	}
 	if (r->rc < 0) {
-		fail(r, "org.csight.SnapshotFailed", strerror(-r->rc));
+		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
 		return;
 	}
 	for (size_t n = 0; n < r->copied->n_threads; n++)
 		bytes += r->copied->threads[n].size;
 	for (size_t n = 0; n < r->copied->n_rings; n++)
 		bytes += r->copied->rings[n].size;
-	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, not traced for %llu µs", r->snapshot->id,
-		 (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
+	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, tracing was off for %llu µs",
+		 r->snapshot->id, (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
 		 (unsigned long long)r->snapshot->blind / 1000);
-	spool_vacuum(r->daemon->spool, bytes, NULL);
-	if (spool_bytes(r->daemon->spool) + bytes > r->daemon->settings.spool_max) {
-		fail(r, "org.csight.SnapshotFailed",
-		     "the spool is at its limit (spool-max), and all in it waits for its decode");
+	spool_vacuum(r->list->o.spool, bytes, NULL);
+	if (spool_bytes(r->list->o.spool) + bytes > r->list->o.settings->spool_max) {
+		request_fail(r, REQUEST_FAILED,
+			     "the spool is at its limit (spool-max), and every snapshot in it waits for its decode");
 		return;
 	}
-	spool_insert(r->daemon->spool, r->snapshot);
-	tell_phase(r, "copying");
-	workqueue_submit(r->daemon->disk, &r->write);
+	spool_insert(r->list->o.spool, r->snapshot);
+	report_phase(r, "copying");
+	workqueue_submit(r->list->o.spool_queue, &r->write);
 }
 
 static void begin_copy(struct ring_op *op)
@@ -238,46 +217,46 @@ static void begin_copy(struct ring_op *op)
 	struct ring *ring = &r->target->ring;
 
 	if (!ring_may(ring->state, RING_FROZEN) && ring->state != RING_GONE) {
-		/* It was disarmed in the meantime. */
+		/* The target was disarmed in the meantime. */
 		ring_next(ring);
-		fail(r, "org.csight.NotArmed", NULL);
+		request_fail(r, REQUEST_NOT_ARMED, NULL);
 		return;
 	}
-	tell_phase(r, "freezing");
+	report_phase(r, "freezing");
 	r->alive = ring->state != RING_GONE;
 	if (r->alive)
 		ring_move(ring, RING_FROZEN);
-	workqueue_submit(r->daemon->capture, &r->copy);
+	workqueue_submit(r->list->o.capture_queue, &r->copy);
 }
 
-static void wait_filled(struct snapshot_request *r)
+static void wait_for_trace(struct snapshot_request *r)
 {
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 	struct timeval pause = { 0, FILL_PAUSE_MS * 1000 };
 	struct ring *ring = &r->target->ring;
 
 	if (!ring->ops->holds(ring->source)) {
-		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->daemon->stopping) {
+		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->list->stopping) {
 			event_add(r->timer, &pause);
 			return;
 		}
 		target_trouble(r->target, &trouble);
-		fail(r, "org.csight.SnapshotFailed",
-		     trouble.size                ? (const char *)trouble.data
-		     : ring->state == RING_ARMED ? "the process executed nothing since it was armed"
-						 : "the process left no trace");
+		request_fail(r, REQUEST_FAILED,
+			     trouble.size                ? (const char *)trouble.data
+			     : ring->state == RING_ARMED ? "the process has executed nothing since it was armed"
+							 : "the process left no trace");
 		return;
 	}
 	if (ring_queue(ring, &r->op) < 0)
-		fail(r, "org.csight.SnapshotFailed", "too many ask for the same process");
+		request_fail(r, REQUEST_FAILED, "too many operations wait for this process");
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
 {
-	wait_filled(data);
+	wait_for_trace(data);
 }
 
-static void armed(struct target *t, int rc, void *data)
+static void on_armed(struct target *t, int rc, void *data)
 {
 	struct snapshot_request *r = data;
 
@@ -285,73 +264,85 @@ static void armed(struct target *t, int rc, void *data)
 
 	target_trouble(t, &trouble);
 	if (rc < 0 && rc != -ESRCH)
-		fail(r, "org.csight.SnapshotFailed", trouble.size ? (const char *)trouble.data : strerror(-rc));
+		request_fail(r, REQUEST_FAILED, trouble.size ? (const char *)trouble.data : strerror(-rc));
 	else
-		wait_filled(r);
+		wait_for_trace(r);
 }
 
-/* Those on their way are in memory, those that wait for their decode cannot make room in the spool. */
-static bool over_limit(struct daemon *d, uid_t uid)
+/* Snapshots on the way are in memory, and snapshots that wait for a decode cannot be removed from the spool. */
+static bool over_limit(const struct request_list *list, uid_t uid)
 {
 	const struct snapshot_request *r;
 	const struct snapshot *s;
 	unsigned on_way = 0, waiting = 0;
 
-	TAILQ_FOREACH (r, &d->requests, link)
+	TAILQ_FOREACH (r, &list->all, link)
 		on_way += r->target->uid == uid;
-	TAILQ_FOREACH (s, spool_list(d->spool), link)
+	TAILQ_FOREACH (s, spool_list(list->o.spool), link)
 		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
-	return on_way >= REQUESTS_PER_USER || waiting >= d->settings.snapshots_per_user;
+	return on_way >= REQUESTS_PER_USER || waiting >= list->o.settings->snapshots_per_user;
 }
 
-void request_begin(struct target *t, const struct request_options *options, struct call *c)
+void request_begin(struct request_list *list, struct target *t, const struct request_options *options)
 {
-	struct daemon *d = t->daemon;
 	struct snapshot_request *r;
-	json_object *o;
 
 	if (t->ring.state == RING_DISARMED && options->no_arm) {
-		o = json_object_new_object();
-		json_add_i64(o, "pid", t->pid);
-		call_error(c, "org.csight.NotArmed", o);
+		options->ended(options->data, REQUEST_NOT_ARMED, NULL, NULL);
 		return;
 	}
-	if (over_limit(d, t->uid) || !(r = calloc(1, sizeof(*r)))) {
-		o = json_object_new_object();
-		json_add_str(o, "limit", "snapshots-per-user");
-		call_error(c, "org.csight.LimitReached", o);
+	if (over_limit(list, t->uid) || !(r = calloc(1, sizeof(*r)))) {
+		options->ended(options->data, REQUEST_OVER_LIMIT, NULL, NULL);
 		return;
 	}
-	TAILQ_INSERT_TAIL(&d->requests, r, link);
-	TAILQ_INIT(&r->call);
-	call_wait(c, &r->call);
-	r->daemon = d;
+	TAILQ_INSERT_TAIL(&list->all, r, link);
+	r->list = list;
+	r->options = *options;
 	r->target = target_ref(t);
-	r->uid = c->uid;
-	r->no_wait = options->no_wait;
 	r->op.begin = begin_copy;
 	r->copy = (struct work){ run_copy, copy_ran };
 	r->write = (struct work){ run_write, write_ran };
-	r->timer = evtimer_new(d->base, on_timer, r);
+	r->timer = evtimer_new(list->o.base, on_timer, r);
 	if (!r->timer) {
-		fail(r, "org.csight.SnapshotFailed", strerror(ENOMEM));
+		request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
 	} else if (t->ring.state == RING_DISARMED) {
-		tell_phase(r, "arming");
-		target_arm(t, armed, r);
+		report_phase(r, "arming");
+		target_arm(t, on_armed, r);
 	} else {
-		wait_filled(r);
+		wait_for_trace(r);
 	}
 }
 
-void request_stop(struct daemon *d)
+int request_list_new(const struct request_list_options *options, struct request_list **ret)
+{
+	struct request_list *list = calloc(1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	list->o = *options;
+	TAILQ_INIT(&list->all);
+	*ret = list;
+	return 0;
+}
+
+void request_list_stop(struct request_list *list)
 {
 	struct snapshot_request *r, *next;
 
-	for (r = TAILQ_FIRST(&d->requests); r; r = next) {
+	list->stopping = true;
+	for (r = TAILQ_FIRST(&list->all); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (event_pending(r->timer, EV_TIMEOUT, NULL)) {
 			event_del(r->timer);
-			wait_filled(r);
+			wait_for_trace(r);
 		}
 	}
+}
+
+struct request_list *request_list_free(struct request_list *list)
+{
+	if (list)
+		assert(TAILQ_EMPTY(&list->all));
+	free(list);
+	return NULL;
 }

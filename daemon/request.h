@@ -1,20 +1,54 @@
-/* From a request to a job: arm where needed, freeze, copy, write to the spool, queue for the decode. */
+/*
+ * Requests for a snapshot: arm the target where necessary, wait for trace, freeze and copy its ring, write the copy to
+ * the spool, queue the decode. On the loop's thread.
+ */
 #ifndef CSIGHT_DAEMON_REQUEST_H
 #define CSIGHT_DAEMON_REQUEST_H
 
 #include <stdbool.h>
 
-#include "daemon/service.h"
+#include "daemon/job.h"
+#include "daemon/settings.h"
 #include "daemon/target.h"
 
-struct request_options {
-	bool no_arm, no_wait;
+struct request_list;
+
+struct request_list_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct workqueue *capture_queue, *spool_queue, *open_queue;
+	struct spool *spool;
+	struct job_queue *jobs;
 };
 
-/* The call is answered when the snapshot is queued (no_wait), decoded, or failed. */
-void request_begin(struct target *t, const struct request_options *options, struct call *c);
+int request_list_new(const struct request_list_options *options, struct request_list **ret);
 
-/* Ends the waiting for rings to fill, so that the daemon can end; what is being copied is written. */
-void request_stop(struct daemon *d);
+/* Fails the requests that wait for trace. Those that are being copied end as the workqueues are stopped. */
+void request_list_stop(struct request_list *list);
+
+/* After all requests have ended. */
+struct request_list *request_list_free(struct request_list *list);
+
+enum request_result {
+	REQUEST_DONE,       /* the snapshot is in the spool, queued for its decode */
+	REQUEST_NOT_ARMED,  /* the target is disarmed, and the request may not arm it */
+	REQUEST_OVER_LIMIT, /* the target's owner has snapshots-per-user of them already */
+	REQUEST_FAILED,
+};
+
+struct request_options {
+	uid_t uid; /* of the caller, which the snapshot records */
+	bool no_arm;
+	/* phase: arming, freezing, copying or queued. */
+	void (*progress)(void *data, const char *phase);
+	/*
+	 * Called once, perhaps before request_begin() returns. s: the snapshot, for REQUEST_DONE; its decode has not
+	 * begun. reason: the text of an error, or NULL.
+	 */
+	void (*ended)(void *data, enum request_result result, const struct snapshot *s, const char *reason);
+	void *data;
+};
+
+void request_begin(struct request_list *list, struct target *t, const struct request_options *options);
 
 #endif

@@ -12,7 +12,7 @@
 #include "daemon/capture/emu/emu.h"
 #include "daemon/capture/process/proc-dir.h"
 #include "daemon/snapshot-writer.h"
-#include "daemon/spool.h"
+#include "daemon/snapshot.h"
 #include "daemon/directory-tree.h"
 #include "lib/base/hex.h"
 #include "lib/base/io.h"
@@ -32,17 +32,13 @@ static void miss(struct snapshot_writer *r, const char *fmt, ...) _printf_(2, 3)
 static void miss(struct snapshot_writer *r, const char *fmt, ...)
 {
 	char text[EMU_PATH_SIZE + 256];
-	_cleanup_json_ json_object *o = json_object_new_object();
-	json_object *word;
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	/* Names in it come from the target and may be no text. */
-	json_add_bytes(o, "text", text);
-	if (json_object_object_get_ex(o, "text", &word))
-		json_object_array_add(r->missing, json_object_get(word));
+	/* Names in it come from the target and may be any bytes. */
+	json_array_add_bytes(r->missing, text);
 }
 
 static struct target_file *find_file(const struct snapshot_writer *r, uint32_t id)
@@ -156,26 +152,6 @@ static int add_names(struct snapshot_writer *r, int dir, json_object *spec, json
 	return 0;
 }
 
-static json_object *arguments_json(const struct target *t)
-{
-	json_object *list = json_object_new_array();
-	size_t at = 0;
-
-	while (at < t->arguments_size) {
-		_cleanup_json_ json_object *o = json_object_new_object();
-		_cleanup_free_ char *one = strndup(t->arguments + at, t->arguments_size - at);
-		json_object *text;
-
-		if (!one)
-			break;
-		at += strlen(one) + 1;
-		json_add_bytes(o, "text", one);
-		if (json_object_object_get_ex(o, "text", &text))
-			json_object_array_add(list, json_object_get(text));
-	}
-	return list;
-}
-
 static json_object *threads_json(const struct capture_copy *c)
 {
 	json_object *list = json_object_new_array();
@@ -237,7 +213,7 @@ static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct 
 	json_add_i64(o, "gid", t->gid);
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "exe", t->exe);
-	json_object_object_add(o, "arguments", arguments_json(t));
+	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.ops->name);
 	json_add_u64(o, "time", r->copy->time);
 	json_add_u64(o, "monotonic", r->copy->monotonic);
@@ -396,7 +372,7 @@ static void write_rings(struct pd_writer *w, const struct capture_copy *c)
 
 static int write_trace(struct snapshot_writer *r, int dir, const struct code_log *log)
 {
-	_cleanup_close_ int fd = openat(dir, TRACE_NAME, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	const struct capture_copy *c = r->copy;
 	struct utsname host = { 0 };
 	struct pd_session session = { .hostname = host.nodename,

@@ -29,19 +29,12 @@ const char *snapshot_state_str(enum snapshot_state state)
 	return names[state];
 }
 
-bool snapshot_may(enum snapshot_state from, enum snapshot_state to)
-{
-	return (allowed[from] & BIT(to)) != 0;
-}
-
 struct snapshot *snapshot_new(void)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 
-	if (s) {
+	if (s)
 		s->refs = 1;
-		TAILQ_INIT(&s->waiting);
-	}
 	return s;
 }
 
@@ -55,9 +48,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 {
 	if (!s || --s->refs > 0)
 		return NULL;
-	assert(TAILQ_EMPTY(&s->waiting));
-	for (size_t n = 0; n < s->n_files; n++)
-		target_file_unref(s->files[n]);
+	snapshot_drop_files(s);
 	free(s->files);
 	free(s->name);
 	free(s->reason);
@@ -69,7 +60,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 
 void snapshot_move(struct snapshot *s, enum snapshot_state to)
 {
-	assert(snapshot_may(s->state, to));
+	assert(allowed[s->state] & BIT(to));
 	log_info("snapshot %s: %s → %s%s%s", s->id, names[s->state], names[to],
 		 to == SNAPSHOT_RAW && s->reason ? ": " : "", to == SNAPSHOT_RAW && s->reason ? esc(s->reason) : "");
 	s->state = to;
@@ -104,6 +95,13 @@ json_object *snapshot_decode(const struct snapshot *s)
 	if (s->decode && json_parse(s->decode, strlen(s->decode), &o) < 0)
 		return NULL;
 	return o;
+}
+
+void snapshot_drop_files(struct snapshot *s)
+{
+	for (size_t n = 0; n < s->n_files; n++)
+		target_file_unref(s->files[n]);
+	s->n_files = 0;
 }
 
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)

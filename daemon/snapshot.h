@@ -1,20 +1,30 @@
-/* A snapshot: what it is of, its state, and what its decode said. On the loop's thread. */
+/*
+ * A snapshot: a finished recording in the spool, or one on the way there. Counted references. On the loop's thread,
+ * except snapshot_write_state().
+ */
 #ifndef CSIGHT_DAEMON_SNAPSHOT_H
 #define CSIGHT_DAEMON_SNAPSHOT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "daemon/service.h"
-#include "daemon/target.h"
+#include "daemon/target-file.h"
 #include "lib/base/json.h"
 
-#define TRACE_NAME "trace.perf.data"
+#define SNAPSHOT_TRACE_FILE "trace.perf.data"
 
 enum { SNAPSHOT_ID_SIZE = 32, SNAPSHOT_ATTEMPTS = 2 };
 
 enum snapshot_state { SNAPSHOT_COPYING, SNAPSHOT_QUEUED, SNAPSHOT_DECODING, SNAPSHOT_READY, SNAPSHOT_RAW };
+
+/* What the spool reports to its subscriber: */
+enum snapshot_change {
+	SNAPSHOT_PROGRESSED, /* its decode: done and total */
+	SNAPSHOT_SETTLED,    /* it is ready or raw */
+	SNAPSHOT_REMOVED,    /* it is not in the spool any more */
+};
 
 struct snapshot {
 	unsigned refs;
@@ -25,42 +35,47 @@ struct snapshot {
 	uid_t uid;
 	gid_t gid;
 	char *name;
-	uint64_t time, blind, size;
+	uint64_t time, blind, size; /* CLOCK_REALTIME ns of the freeze, ns without tracing, bytes in the spool */
 	size_t threads;
-	bool shared;    /* its trace holds what other processes did, too */
-	bool traceless; /* its trace is dropped */
-	unsigned attempts;
-	char *reason;         /* or NULL */
-	char *decode;         /* what the decoder counted, as JSON text: a tenth of its size as objects; or NULL */
-	json_object *missing; /* or NULL */
-	bool removed;
-	/* The mapped files, one an image of snapshot.json; none after a restart. */
+	bool shared;          /* the trace holds other processes' control flow, too */
+	bool trace_dropped;   /* the spool has deleted the trace */
+	unsigned attempts;    /* decodes begun */
+	char *reason;         /* why it is raw or an attempt failed; or NULL */
+	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
+	json_object *missing; /* array of texts; or NULL */
+	bool removed;         /* from the spool */
+	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;
-	struct calls waiting;
-	uint64_t done, total; /* of its decode */
+	uint64_t done, total; /* bytes of its decode */
 };
 
 TAILQ_HEAD(snapshot_list, snapshot);
 
 const char *snapshot_state_str(enum snapshot_state state);
-bool snapshot_may(enum snapshot_state from, enum snapshot_state to);
 
+/* Returns NULL without memory. */
 struct snapshot *snapshot_new(void);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s);
 
-/* Logged; a move that the table does not have is a mistake of this program. */
+/* Logs the move. One that the table of states does not allow is an error of the program. */
 void snapshot_move(struct snapshot *s, enum snapshot_state to);
 void snapshot_set_reason(struct snapshot *s, const char *fmt, ...) _printf_(2, 3);
 
+/* Keeps decode as text. */
 void snapshot_set_decode(struct snapshot *s, json_object *decode);
 
-/* The caller's own object, or NULL. */
+/* Returns a new object, or NULL. */
 json_object *snapshot_decode(const struct snapshot *s);
 
-/* state.json as it is to be with this state; the caller frees. */
+/* Drops the mapped files, which only a decode needs. */
+void snapshot_drop_files(struct snapshot *s);
+
+/* Returns the text of state.json with the given state, which the caller frees; NULL without memory. */
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state);
+
+/* Writes state.json. text: NULL is -ENOMEM. On any thread. */
 int snapshot_write_state(int spool_fd, const char *id, const char *text);
 
 #endif

@@ -5,8 +5,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "daemon/daemon.h"
-#include "daemon/workqueue.h"
 #include "daemon/spool.h"
 #include "daemon/directory-tree.h"
 #include "lib/base/escape.h"
@@ -17,9 +15,12 @@
 enum { JSON_MAX = 64 << 20 };
 
 struct spool {
-	struct daemon *daemon;
 	int fd;
 	char *path;
+	uint64_t max;
+	struct workqueue *queue;
+	void (*changed)(void *data, const struct snapshot *s, enum snapshot_change change);
+	void *data;
 	struct snapshot_list list;
 };
 
@@ -62,7 +63,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	return s->name ? 0 : -ENOMEM;
 }
 
-/* Where no state was written, or none that can be read, the decode is yet to come. */
+/* A snapshot without a readable state is queued for a decode. */
 static void load_state(int dir, const char *id, struct snapshot *s)
 {
 	_cleanup_json_ json_object *o = NULL;
@@ -86,22 +87,22 @@ static void load_state(int dir, const char *id, struct snapshot *s)
 		s->state = SNAPSHOT_RAW;
 }
 
-static bool is_id(const char *name)
+static bool is_snapshot_id(const char *name)
 {
 	return strlen(name) < SNAPSHOT_ID_SIZE && strspn(name, "0123456789abcdef-T") == strlen(name) && name[0] != '-';
 }
 
-static void list_one(struct spool *s, const char *id)
+static void list_snapshot(struct spool *s, const char *id)
 {
 	_cleanup_close_ int dir = -1;
 	struct snapshot *snapshot = snapshot_new(), *at;
 	int rc = snapshot ? load_snapshot(s->fd, id, snapshot) : -ENOMEM;
 
 	if (rc == -ENOENT) {
-		log_warning("spool: %s is half a snapshot; it is removed", id);
+		log_warning("removing %s from the spool: it is an incomplete snapshot", id);
 		directory_tree_remove(s->fd, id);
 	} else if (rc < 0) {
-		log_warning("spool: %s cannot be read and is left alone: %s", id, strerror(-rc));
+		log_warning("ignoring %s in the spool: cannot read it: %s", id, strerror(-rc));
 	}
 	if (rc < 0) {
 		snapshot_unref(snapshot);
@@ -120,7 +121,7 @@ static void list_one(struct spool *s, const char *id)
 		TAILQ_INSERT_HEAD(&s->list, snapshot, link);
 }
 
-static int list_all(struct spool *s)
+static int list_directory(struct spool *s)
 {
 	int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -129,36 +130,39 @@ static int list_all(struct spool *s)
 	if (!dir)
 		return -errno;
 	while ((e = readdir(dir))) {
-		if (strncmp(e->d_name, "tmp-", 4) == 0 && is_id(e->d_name + 4)) {
-			log_info("spool: %s was never finished; it is removed", e->d_name);
+		if (strncmp(e->d_name, "tmp-", 4) == 0 && is_snapshot_id(e->d_name + 4)) {
+			log_info("removing %s from the spool: it is incomplete", e->d_name);
 			directory_tree_remove(s->fd, e->d_name);
-		} else if (is_id(e->d_name)) {
-			list_one(s, e->d_name);
+		} else if (is_snapshot_id(e->d_name)) {
+			list_snapshot(s, e->d_name);
 		}
 	}
 	return 0;
 }
 
-int spool_new(struct daemon *d, const char *path, struct spool **ret)
+int spool_new(const struct spool_options *options, struct spool **ret)
 {
 	struct spool *s = calloc(1, sizeof(*s));
 	int rc;
 
 	if (!s)
 		return -ENOMEM;
-	s->daemon = d;
+	s->max = options->max;
+	s->queue = options->queue;
+	s->changed = options->changed;
+	s->data = options->data;
 	s->fd = -1;
 	TAILQ_INIT(&s->list);
-	s->path = strdup(path);
-	rc = s->path ? path_make_dir(path, 0700, true) : -ENOMEM;
+	s->path = strdup(options->path);
+	rc = s->path ? path_make_dir(options->path, 0700, true) : -ENOMEM;
 	if (rc == 0) {
-		s->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		s->fd = open(options->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (s->fd < 0)
 			rc = -errno;
 		else if (flock(s->fd, LOCK_EX | LOCK_NB) < 0)
 			rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		else
-			rc = list_all(s);
+			rc = list_directory(s);
 	}
 	if (rc < 0) {
 		spool_free(s);
@@ -225,18 +229,16 @@ void spool_insert(struct spool *s, struct snapshot *snapshot)
 	TAILQ_INSERT_TAIL(&s->list, snapshot, link);
 }
 
+void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change)
+{
+	s->changed(s->data, snapshot, change);
+}
+
 void spool_drop(struct spool *s, struct snapshot *snapshot)
 {
-	struct call *c;
-
 	TAILQ_REMOVE(&s->list, snapshot, link);
 	snapshot->removed = true;
-	while ((c = TAILQ_FIRST(&snapshot->waiting))) {
-		json_object *o = json_object_new_object();
-
-		json_add_str(o, "id", snapshot->id);
-		call_error(c, "org.csight.NoSuchSnapshot", o);
-	}
+	spool_report(s, snapshot, SNAPSHOT_REMOVED);
 	snapshot_unref(snapshot);
 }
 
@@ -253,7 +255,7 @@ static void run_removal(struct work *w)
 	struct removal *r = container_of(w, struct removal, work);
 	char tmp[SNAPSHOT_ID_SIZE + 8];
 
-	/* By another name first: whatever happens from now on, no start will take it for a snapshot. */
+	/* Renamed first, so that a later start does not list what an interrupted removal leaves. */
 	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
 	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : directory_tree_remove(r->fd, tmp);
 }
@@ -263,9 +265,9 @@ static void removal_ran(struct work *w)
 	struct removal *r = container_of(w, struct removal, work);
 
 	if (r->rc < 0)
-		log_error("snapshot %s could not be removed: %s", r->id, strerror(-r->rc));
+		log_error("cannot remove snapshot %s: %s", r->id, strerror(-r->rc));
 	else
-		log_info("snapshot %s is removed", r->id);
+		log_info("removed snapshot %s", r->id);
 	if (r->done)
 		r->done(r->rc, r->data);
 	free(r);
@@ -286,16 +288,16 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int r
 	r->data = data;
 	strcpy(r->id, snapshot->id);
 	spool_drop(s, snapshot);
-	workqueue_submit(s->daemon->disk, &r->work);
+	workqueue_submit(s->queue, &r->work);
 }
 
-static bool at_rest(const struct snapshot *s)
+static bool is_settled(const struct snapshot *s)
 {
 	return s->state == SNAPSHOT_READY || s->state == SNAPSHOT_RAW;
 }
 
-/* The oldest snapshot at rest of the user who has most bytes at rest. */
-static struct snapshot *least_wanted(const struct spool *s, const struct snapshot *keep)
+/* Returns the oldest settled snapshot of the user whose settled snapshots are largest together, or NULL. */
+static struct snapshot *find_victim(const struct spool *s, const struct snapshot *keep)
 {
 	struct snapshot *a, *b, *found = NULL;
 	uint64_t most = 0;
@@ -303,10 +305,10 @@ static struct snapshot *least_wanted(const struct spool *s, const struct snapsho
 	TAILQ_FOREACH (a, &s->list, link) {
 		uint64_t bytes = 0;
 
-		if (!at_rest(a) || a == keep)
+		if (!is_settled(a) || a == keep)
 			continue;
 		TAILQ_FOREACH (b, &s->list, link)
-			if (at_rest(b) && b != keep && b->uid == a->uid)
+			if (is_settled(b) && b != keep && b->uid == a->uid)
 				bytes += b->size + 1;
 		if (bytes > most) {
 			most = bytes;
@@ -316,67 +318,69 @@ static struct snapshot *least_wanted(const struct spool *s, const struct snapsho
 	return found;
 }
 
-struct drop {
+struct trace_removal {
 	struct work work;
 	int fd;
 	char path[SNAPSHOT_ID_SIZE + 32];
 };
 
-static void run_drop(struct work *w)
+static void run_trace_removal(struct work *w)
 {
-	struct drop *d = container_of(w, struct drop, work);
+	struct trace_removal *d = container_of(w, struct trace_removal, work);
 
 	unlinkat(d->fd, d->path, 0);
 }
 
-static void drop_ran(struct work *w)
+static void trace_removal_ran(struct work *w)
 {
 	free(w);
 }
 
-/* Takes the trace out of a snapshot that is decoded; false: there is none. */
-static bool drop_trace(struct spool *s, struct snapshot *snapshot)
+/* Deletes the trace of a decoded snapshot. Returns false if it has none. */
+static bool delete_trace(struct spool *s, struct snapshot *snapshot)
 {
-	struct drop *d = calloc(1, sizeof(*d));
+	struct trace_removal *d = calloc(1, sizeof(*d));
 	struct stat st;
 
 	if (!d)
 		return false;
-	d->work = (struct work){ run_drop, drop_ran };
+	d->work = (struct work){ run_trace_removal, trace_removal_ran };
 	d->fd = s->fd;
-	snprintf(d->path, sizeof(d->path), "%s/%s", snapshot->id, TRACE_NAME);
-	snapshot->traceless = true;
+	snprintf(d->path, sizeof(d->path), "%s/%s", snapshot->id, SNAPSHOT_TRACE_FILE);
+	snapshot->trace_dropped = true;
 	if (fstatat(s->fd, d->path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		free(d);
 		return false;
 	}
 	snapshot->size -= MIN(snapshot->size, (uint64_t)st.st_size);
-	log_notice("the raw trace of snapshot %s makes room: the spool is at its limit", snapshot->id);
-	workqueue_submit(s->daemon->disk, &d->work);
+	log_notice("deleting the trace of snapshot %s: the spool is at its limit (spool-max)", snapshot->id);
+	workqueue_submit(s->queue, &d->work);
 	return true;
 }
 
-/* What holds other processes' control flow, too, goes before anything else: its owner has the decode. */
-static bool drop_shared(struct spool *s)
+/*
+ * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the
+ * decode. Returns false if there is none.
+ */
+static bool delete_shared_trace(struct spool *s)
 {
 	struct snapshot *snapshot;
 
 	TAILQ_FOREACH (snapshot, &s->list, link)
-		if (snapshot->shared && !snapshot->traceless && snapshot->state == SNAPSHOT_READY &&
-		    drop_trace(s, snapshot))
+		if (snapshot->shared && !snapshot->trace_dropped && snapshot->state == SNAPSHOT_READY &&
+		    delete_trace(s, snapshot))
 			return true;
 	return false;
 }
 
 void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep)
 {
-	uint64_t max = s->daemon->settings.spool_max;
 	struct snapshot *oldest;
 
-	while (spool_bytes(s) + more > max && drop_shared(s))
+	while (spool_bytes(s) + more > s->max && delete_shared_trace(s))
 		;
-	while (spool_bytes(s) + more > max && (oldest = least_wanted(s, keep))) {
-		log_notice("snapshot %s makes room: the spool is at its limit", oldest->id);
+	while (spool_bytes(s) + more > s->max && (oldest = find_victim(s, keep))) {
+		log_notice("removing snapshot %s: the spool is at its limit (spool-max)", oldest->id);
 		spool_remove(s, oldest, NULL, NULL);
 	}
 }

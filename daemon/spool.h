@@ -1,25 +1,30 @@
 /*
- * Snapshots at rest: the directory, and the list of what is in it. Each snapshot is a directory named by its id; one of
- * a name tmp-… was being made or removed when a daemon ended, and is cleared away at the start. The list belongs to the
- * loop; what touches the disk runs on the disk workqueue, in order.
+ * The spool: the directory of snapshots, and the list of them, oldest first. Each snapshot is a directory named by its
+ * id. A directory tmp-ID is incomplete, or was being removed, when a daemon ended; the next start removes it. The list
+ * belongs to the loop's thread; the disk is read and written on the spool thread, in order.
  */
 #ifndef CSIGHT_DAEMON_SPOOL_H
 #define CSIGHT_DAEMON_SPOOL_H
 
-#include <stdbool.h>
-#include <sys/queue.h>
-#include <sys/types.h>
-
 #include "daemon/snapshot.h"
+#include "daemon/workqueue.h"
 
-struct daemon;
 struct spool;
 
+struct spool_options {
+	const char *path;
+	uint64_t max; /* bytes of all snapshots, see spool_vacuum() */
+	struct workqueue *queue;
+	/* Called for each change that spool_report() reports. */
+	void (*changed)(void *data, const struct snapshot *s, enum snapshot_change change);
+	void *data;
+};
+
 /*
- * Opens or makes the directory, clears away halves and lists the rest: what was waiting or being decoded is queued
- * again. -EBUSY: another daemon has it.
+ * Opens or makes the directory, removes incomplete snapshots and lists the others. A snapshot whose decode has not
+ * ended is listed as queued. -EBUSY: another daemon uses the directory.
  */
-int spool_new(struct daemon *d, const char *path, struct spool **ret);
+int spool_new(const struct spool_options *options, struct spool **ret);
 struct spool *spool_free(struct spool *s);
 
 int spool_fd(const struct spool *s);
@@ -28,18 +33,22 @@ const struct snapshot_list *spool_list(const struct spool *s);
 struct snapshot *spool_find(const struct spool *s, const char *id);
 uint64_t spool_bytes(const struct spool *s);
 
-/* The list takes a reference. */
+/* Reports a change of a snapshot to the subscriber. */
+void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change);
+
+/* The list has a reference of its own. */
 void spool_insert(struct spool *s, struct snapshot *snapshot);
 
-/* Off the list, without touching the disk: for one that never came to be. */
+/* Removes a snapshot from the list, not from the disk, and reports it: for one that could not be written. */
 void spool_drop(struct spool *s, struct snapshot *snapshot);
 
-/* Off the list at once; done(rc, data) when the files are gone too. Those who wait for it are told. */
+/* Removes a snapshot from the list at once, and then its files; done(rc, data) follows and may be NULL. */
 void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data);
 
 /*
- * First drops raw traces, of decoded snapshots, that hold other processes' control flow; then removes the oldest
- * snapshots at rest, of the user who has most, until the rest and more bytes fit in spool-max; keep stays in any case.
+ * Makes room for this many more bytes: first deletes the traces of ready snapshots that hold other processes' control
+ * flow, then removes the oldest ready or raw snapshots of the user whose snapshots are largest together. keep is not
+ * removed.
  */
 void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep);
 

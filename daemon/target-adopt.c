@@ -6,16 +6,14 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
-#include "daemon/daemon.h"
 #include "daemon/policy.h"
 #include "daemon/target-adopt.h"
-#include "daemon/trace-units.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
 enum { GROUPS_MAX = 1024 };
 
-/* What /proc says of a process without asking its memory, whose owner could let the reader wait. */
+/* What /proc says of a process without access to its memory: such an access can block on a page of the owner's. */
 struct process_about {
 	char name[CREDENTIALS_NAME_SIZE];
 	char exe[PATH_MAX];
@@ -39,7 +37,9 @@ static bool in_group(uid_t uid, const char *name)
 	return false;
 }
 
-/* A sink that all share shows who has it what others do, were it not for this daemon; and each target costs the rest.
+/*
+ * The buffer of a shared sink holds the control flow of all users, which only this daemon separates; and each target
+ * leaves less of the buffer to the others.
  */
 static bool may_share(const struct settings *s, uid_t caller)
 {
@@ -47,14 +47,8 @@ static bool may_share(const struct settings *s, uid_t caller)
 	       (strcmp(s->shared_sink, "root") != 0 && in_group(caller, s->shared_sink));
 }
 
-static int explain(int rc, char *ret, size_t size, const char *reason)
-{
-	snprintf(ret, size, "%s", reason);
-	return rc;
-}
-
 /* Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. */
-static int read_about(pid_t pid, int pidfd, struct process_about *ret)
+static int read_process(pid_t pid, int pidfd, struct process_about *ret)
 {
 	struct credentials c;
 	char path[32];
@@ -64,7 +58,7 @@ static int read_about(pid_t pid, int pidfd, struct process_about *ret)
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	n = readlink(path, ret->exe, sizeof(ret->exe) - 1);
 	ret->exe[MAX(n, 0)] = 0;
-	/* Last, since success means that the number was the process's own until now. */
+	/* Last, since success means that the pid was the process's own until now. */
 	rc = credentials_read_pidfd(pid, pidfd, &c);
 	if (rc < 0)
 		return rc == -EBADMSG ? -ESRCH : rc;
@@ -75,60 +69,54 @@ static int read_about(pid_t pid, int pidfd, struct process_about *ret)
 	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && credentials_dumpable(&c) ? 0 : -EACCES;
 }
 
-int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
-		 char *ret_reason, size_t reason_size)
+int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason)
 {
-	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct perf_machine *machine = trace_units_machine(d->units);
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, a->pid, 0);
+	struct perf_machine *machine = trace_units_machine(a->units);
 	struct capture_source *source;
 	struct process_about about = { 0 };
 	struct target_info info;
 	int rc;
 
-	ret_reason[0] = 0;
-	if (!machine) {
-		snprintf(
-		    ret_reason, reason_size,
-		    "it does not run under the emulated ETM, and there is no other trace source here: %s; start it "
-		    "with: csight run --emu -- PROGRAM",
-		    trace_units_why(d->units));
-		return -EOPNOTSUPP;
-	}
+	if (!machine)
+		return reason_set(ret_reason, -EOPNOTSUPP,
+				  "it does not run under the emulated ETM, and there is no other trace source here: "
+				  "%s; start it with: csight run --emu -- PROGRAM",
+				  trace_units_why(a->units));
 	if (pidfd < 0)
 		return -ESRCH;
-	rc = read_about(pid, pidfd, &about);
+	rc = read_process(a->pid, pidfd, &about);
 	if (rc == -EACCES)
-		return explain(
-		    rc, ret_reason, reason_size,
-		    "its user and group ids differ among themselves, or it gained rights when it was executed");
+		return reason_set(
+		    ret_reason, rc,
+		    "its user or group ids differ from each other, or it gained rights when it was executed");
 	if (rc < 0)
 		return rc;
-	if (!policy_owns(caller, about.uid))
+	if (!policy_owns(a->caller, about.uid))
 		return -EACCES;
-	if (perf_machine_shared(machine, options) && !may_share(&d->settings, caller))
-		return explain(
-		    -EPERM, ret_reason, reason_size,
-		    "the trace sink of this machine is shared, and its configuration (shared-sink) lets others "
-		    "alone use it");
-	if (target_list_alive(d->targets, about.uid) >= d->settings.targets_per_user)
+	if (perf_machine_shared(machine, a->options) && !may_share(a->settings, a->caller))
+		return reason_set(ret_reason, -EPERM,
+				  "the trace sink of this machine is shared, and the configuration (shared-sink) does "
+				  "not allow this user to use it");
+	if (target_list_alive(a->targets, about.uid) >= a->settings->targets_per_user)
 		return -EUSERS;
-	rc = perf_target_new(machine, pid, pidfd, about.uid, options, &source);
+	rc = perf_target_new(machine, a->pid, pidfd, about.uid, a->options, &source);
 	if (rc < 0)
 		return rc;
-	info = (struct target_info){ .pid = pid,
+	info = (struct target_info){ .pid = a->pid,
 				     .parent = about.parent,
 				     .uid = about.uid,
 				     .gid = about.gid,
 				     .name = about.name,
 				     .exe = about.exe,
 				     .arguments = "" };
-	rc = target_new(d->targets, &info, &perf_capture, source, ret);
+	rc = target_new(a->targets, &info, &perf_capture, source, ret);
 	if (rc < 0)
 		return rc;
 	(*ret)->adopted = true;
 	ring_move(&(*ret)->ring, RING_DISARMED);
-	/* The list has one of its own. */
+	/* The list keeps its own reference. */
 	target_unref(*ret);
-	log_info("process %d (%s) of uid %u is taken as a target", (int)pid, esc(about.name), about.uid);
+	log_info("process %d (%s) of uid %u is a target now", (int)a->pid, esc(about.name), about.uid);
 	return 0;
 }

@@ -1,15 +1,25 @@
-/* Makes a target of a process that runs already, for a capture that needs no help from the process itself. */
+/* Makes a target of a running process, for a capture that needs no help from the process itself. */
 #ifndef CSIGHT_DAEMON_TARGET_ADOPT_H
 #define CSIGHT_DAEMON_TARGET_ADOPT_H
 
 #include "daemon/target.h"
+#include "daemon/trace-units.h"
+#include "lib/base/reason.h"
+
+struct target_adoption {
+	struct trace_units *units;
+	struct target_list *targets;
+	const struct settings *settings;
+	pid_t pid;
+	uid_t caller; /* with a right to the process, by policy_process() */
+	const struct capture_options *options;
+};
 
 /*
- * The target is disarmed, and borrowed. The caller's right to the process was looked at before. -EOPNOTSUPP: this
- * machine cannot trace it; -EPERM: the configuration forbids it; -EACCES: its credentials are not its owner's alone;
- * -EUSERS: its owner has too many targets; -ESRCH. ret_reason: in words.
+ * *ret: disarmed, and borrowed from the list. -EOPNOTSUPP: this machine cannot trace it; -EPERM: the configuration
+ * forbids it; -EACCES: the process has credentials that are not its owner's alone; -EUSERS: its owner has too many
+ * targets; -ESRCH. ret_reason: may stay empty.
  */
-int target_adopt(struct daemon *d, pid_t pid, uid_t caller, const struct capture_options *options, struct target **ret,
-		 char *ret_reason, size_t reason_size);
+int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason);
 
 #endif

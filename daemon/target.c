@@ -4,9 +4,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "daemon/daemon.h"
 #include "daemon/policy.h"
-#include "daemon/workqueue.h"
 #include "daemon/target.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
@@ -15,7 +13,7 @@
 enum { FILES_MAX = 1024, AGE_SECONDS = 5 };
 
 struct target_list {
-	struct daemon *daemon;
+	struct target_list_options o;
 	struct target_head list;
 	struct event *age;
 };
@@ -44,9 +42,9 @@ struct target *target_unref(struct target *t)
 	return NULL;
 }
 
-static void forget(struct target_list *all, struct target *t)
+static void target_list_remove(struct target_list *all, struct target *t)
 {
-	log_debug("history of process %d is dropped", (int)t->pid);
+	log_debug("dropped the history of process %d", (int)t->pid);
 	TAILQ_REMOVE(&all->list, t, link);
 	t->listed = false;
 	target_unref(t);
@@ -57,10 +55,10 @@ static bool is_history(const struct target *t, uid_t uid)
 	return t->ring.state == RING_GONE && t->uid == uid;
 }
 
-/* The oldest of a user's ended targets go until what is left is within the limits. */
+/* Removes the oldest ended targets of a user until the others are within the limits. */
 static void limit_history(struct target_list *all, uid_t uid)
 {
-	const struct settings *s = &all->daemon->settings;
+	const struct settings *s = all->o.settings;
 	struct target *t, *next;
 	uint64_t bytes = 0, count = 0;
 
@@ -75,33 +73,33 @@ static void limit_history(struct target_list *all, uid_t uid)
 			continue;
 		count--;
 		bytes -= MIN(bytes, t->ring.ops->memory(t->ring.source));
-		forget(all, t);
+		target_list_remove(all, t);
 	}
 }
 
 static void on_age(evutil_socket_t fd, short what, void *data)
 {
 	struct target_list *all = data;
-	uint64_t now = now_ns(CLOCK_MONOTONIC), age = all->daemon->settings.history_seconds * 1000000000u;
+	uint64_t now = now_ns(CLOCK_MONOTONIC), age = all->o.settings->history_seconds * 1000000000u;
 	struct target *t, *next;
 
 	for (t = TAILQ_FIRST(&all->list); t; t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->ring.state == RING_GONE && now - t->gone_ns > age)
-			forget(all, t);
+			target_list_remove(all, t);
 	}
 }
 
-int target_list_new(struct daemon *d, struct target_list **ret)
+int target_list_new(const struct target_list_options *options, struct target_list **ret)
 {
 	struct timeval period = { AGE_SECONDS, 0 };
 	struct target_list *all = calloc(1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
-	all->daemon = d;
+	all->o = *options;
 	TAILQ_INIT(&all->list);
-	all->age = event_new(d->base, -1, EV_PERSIST, on_age, all);
+	all->age = event_new(options->base, -1, EV_PERSIST, on_age, all);
 	if (!all->age || event_add(all->age, &period) < 0) {
 		target_list_free(all);
 		return -ENOMEM;
@@ -167,7 +165,7 @@ void target_gone(struct target *t)
 	if (t->hang_up)
 		t->hang_up(t->data);
 	t->hang_up = t->drain = NULL;
-	limit_history(t->daemon->targets, t->uid);
+	limit_history(t->all, t->uid);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *data)
@@ -188,7 +186,7 @@ int target_new(struct target_list *all, const struct target_info *info, const st
 		return -ENOMEM;
 	}
 	t->refs = 1;
-	t->daemon = all->daemon;
+	t->all = all;
 	t->pid = info->pid;
 	t->parent = info->parent;
 	t->uid = info->uid;
@@ -205,14 +203,14 @@ int target_new(struct target_list *all, const struct target_info *info, const st
 	t->name = strdup(info->name);
 	t->exe = strdup(info->exe);
 	t->arguments = malloc(info->arguments_size + 1);
-	t->ended = event_new(all->daemon->base, t->pidfd, EV_READ, on_ended, t);
+	t->ended = event_new(all->o.base, t->pidfd, EV_READ, on_ended, t);
 	if (!t->name || !t->exe || !t->arguments || !t->ended || event_add(t->ended, NULL) < 0) {
 		target_unref(t);
 		return -ENOMEM;
 	}
 	memcpy(t->arguments, info->arguments, info->arguments_size);
 	t->arguments_size = info->arguments_size;
-	/* The same process registers anew after it executed another program: what it was before is history. */
+	/* A process registers again after execve(); the target of the earlier program becomes history. */
 	TAILQ_FOREACH (old, &all->list, link)
 		if (old->pid == t->pid && old->ring.state != RING_GONE) {
 			target_gone(old);
@@ -235,14 +233,14 @@ int target_add_file(struct target *t, struct target_file *f)
 	const struct target *other;
 	size_t n = 0;
 
-	TAILQ_FOREACH (other, target_list_all(t->daemon->targets), link)
+	TAILQ_FOREACH (other, target_list_all(t->all), link)
 		n += other->uid == t->uid ? other->n_files : 0;
-	if (t->n_files >= FILES_MAX || n >= t->daemon->files_per_user) {
+	if (t->n_files >= FILES_MAX || n >= t->all->o.files_per_user) {
 		t->lost_files++;
 		target_file_unref(f);
 		return -EMFILE;
 	}
-	if (array_reserve(t->files, t->n_files, &t->room_files) < 0) {
+	if (array_reserve(t->files, t->n_files, &t->files_capacity) < 0) {
 		target_file_unref(f);
 		return -ENOMEM;
 	}
@@ -267,8 +265,8 @@ void target_keep_files(struct target *t, const struct capture_file *files, size_
 	t->n_files = kept;
 }
 
-/* Arm and disarm are the same but for the states and what the source is asked to do. */
-struct change {
+/* An operation that arms or disarms: on the ring, apply() moves it through a state to another. */
+struct state_change {
 	struct ring_op op;
 	struct work work;
 	struct target *target;
@@ -279,23 +277,23 @@ struct change {
 	int rc;
 };
 
-static void end_change(struct change *c, int rc)
+static void state_change_end(struct state_change *c, int rc)
 {
 	c->done(c->target, rc, c->data);
 	target_unref(c->target);
 	free(c);
 }
 
-static void run_change(struct work *w)
+static void run_state_change(struct work *w)
 {
-	struct change *c = container_of(w, struct change, work);
+	struct state_change *c = container_of(w, struct state_change, work);
 
 	c->rc = c->apply(c->target->ring.source);
 }
 
-static void change_ran(struct work *w)
+static void state_change_ran(struct work *w)
 {
-	struct change *c = container_of(w, struct change, work);
+	struct state_change *c = container_of(w, struct state_change, work);
 	struct target *t = c->target;
 	struct ring *r = &t->ring;
 
@@ -305,31 +303,31 @@ static void change_ran(struct work *w)
 		ring_move(r, c->rc < 0 ? c->from : c->to);
 	ring_next(r);
 	target_ref(t);
-	end_change(c, c->rc);
+	state_change_end(c, c->rc);
 	if (t->adopted && r->state == RING_DISARMED && !r->busy && t->listed)
-		forget(t->daemon->targets, t);
+		target_list_remove(t->all, t);
 	target_unref(t);
 }
 
-static void begin_change(struct ring_op *op)
+static void state_change_begin(struct ring_op *op)
 {
-	struct change *c = container_of(op, struct change, op);
+	struct state_change *c = container_of(op, struct state_change, op);
 	struct ring *r = &c->target->ring;
 
 	if (r->state != c->from) {
 		int rc = r->state == c->to ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
 
 		ring_next(r);
-		end_change(c, rc);
+		state_change_end(c, rc);
 		return;
 	}
 	ring_move(r, c->through);
-	workqueue_submit(c->target->daemon->capture, &c->work);
+	workqueue_submit(c->target->all->o.capture_queue, &c->work);
 }
 
-static void change(struct target *t, const struct change *wanted)
+static void state_change_queue(struct target *t, const struct state_change *wanted)
 {
-	struct change *c = malloc(sizeof(*c));
+	struct state_change *c = malloc(sizeof(*c));
 
 	if (!c) {
 		wanted->done(t, -ENOMEM, wanted->data);
@@ -338,29 +336,29 @@ static void change(struct target *t, const struct change *wanted)
 	*c = *wanted;
 	c->target = target_ref(t);
 	if (ring_queue(&t->ring, &c->op) < 0)
-		end_change(c, -EBUSY);
+		state_change_end(c, -EBUSY);
 }
 
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
 {
-	change(t, &(struct change){ .op.begin = begin_change,
-				    .work = { run_change, change_ran },
-				    .from = RING_DISARMED,
-				    .through = RING_ARMING,
-				    .to = RING_ARMED,
-				    .apply = t->ring.ops->arm,
-				    .done = done,
-				    .data = data });
+	state_change_queue(t, &(struct state_change){ .op.begin = state_change_begin,
+						      .work = { run_state_change, state_change_ran },
+						      .from = RING_DISARMED,
+						      .through = RING_ARMING,
+						      .to = RING_ARMED,
+						      .apply = t->ring.ops->arm,
+						      .done = done,
+						      .data = data });
 }
 
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
 {
-	change(t, &(struct change){ .op.begin = begin_change,
-				    .work = { run_change, change_ran },
-				    .from = RING_ARMED,
-				    .through = RING_DRAINING,
-				    .to = RING_DISARMED,
-				    .apply = t->ring.ops->disarm,
-				    .done = done,
-				    .data = data });
+	state_change_queue(t, &(struct state_change){ .op.begin = state_change_begin,
+						      .work = { run_state_change, state_change_ran },
+						      .from = RING_ARMED,
+						      .through = RING_DRAINING,
+						      .to = RING_DISARMED,
+						      .apply = t->ring.ops->disarm,
+						      .done = done,
+						      .data = data });
 }

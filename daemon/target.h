@@ -1,6 +1,6 @@
 /*
- * Targets: the processes that have a ring, and for a while those that had one. Counted references; the list's own ends
- * when the process is gone and its history is aged out. On the loop's thread.
+ * Targets: the processes that have a ring, and for some time processes that had one and ended (history). Counted
+ * references; the list drops its own when the history of an ended process exceeds the limits. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_TARGET_H
 #define CSIGHT_DAEMON_TARGET_H
@@ -10,43 +10,50 @@
 #include <sys/types.h>
 
 #include "daemon/ring.h"
+#include "daemon/settings.h"
 #include "daemon/target-file.h"
 
-struct daemon;
 struct target_list;
 
 struct target {
 	unsigned refs;
-	struct daemon *daemon;
+	struct target_list *all;
 	TAILQ_ENTRY(target) link; /* oldest first */
 	pid_t pid, parent;
 	uid_t uid;
 	gid_t gid;
 	char *name, *exe;
-	char *arguments; /* each ended by NUL */
+	char *arguments; /* each ends in NUL */
 	size_t arguments_size;
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
-	bool listed;
-	bool adopted; /* it is a target only while it is armed: it did not come by itself */
+	bool listed;         /* in the list */
+	bool adopted;        /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
-	struct event *ended;
+	struct event *ended; /* of pidfd */
 	struct ring ring;
 	struct target_file **files;
-	size_t n_files, room_files;
-	unsigned lost_files;
-	void (*hang_up)(void *data); /* tells whoever brought it that it is gone */
-	void (*drain)(void *data);   /* takes in what was sent but not read yet */
+	size_t n_files, files_capacity;
+	unsigned lost_files;         /* mapped files that are not available */
+	void (*hang_up)(void *data); /* called when the process has ended; or NULL */
+	void (*drain)(void *data);   /* reads the messages of the process that wait in its socket; or NULL */
 	void *data;
 };
 
 TAILQ_HEAD(target_head, target);
 
-int target_list_new(struct daemon *d, struct target_list **ret);
+struct target_list_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct workqueue *capture_queue;
+	size_t files_per_user; /* limit of open mapped files */
+};
+
+int target_list_new(const struct target_list_options *options, struct target_list **ret);
 struct target_list *target_list_free(struct target_list *all);
 const struct target_head *target_list_all(const struct target_list *all);
 
-/* How many a user has, ended ones not counted. */
+/* Returns how many targets of a user have not ended. */
 unsigned target_list_alive(const struct target_list *all, uid_t uid);
 
 struct target_info {
@@ -57,30 +64,30 @@ struct target_info {
 	size_t arguments_size;
 };
 
-/* A new target in state arming, with a reference for the caller; source is taken, also on failure. */
+/* Adds a target in state arming; *ret is a reference of the caller's. source is owned, also on failure. */
 int target_new(struct target_list *all, const struct target_info *info, const struct capture_ops *ops,
 	       struct capture_source *source, struct target **ret);
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
 
-/* The process is gone: its ring stays as history. */
+/* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);
 
-/* f is taken. -EMFILE: the target has too many, or its user. */
+/* Consumes the reference f. -EMFILE: the target or its owner has too many files. */
 int target_add_file(struct target *t, struct target_file *f);
 
-/* The one that runs, else the one of this number that ended last and that uid owns; NULL. */
+/* Returns the target of this pid that runs, else the one that ended last and that uid owns, else NULL. */
 struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t uid);
 
-/* Of its files, those stay that this list has without a descriptor; others are no longer named, or come anew. */
+/* Keeps those of its files that are listed without a descriptor, and drops the others. */
 void target_keep_files(struct target *t, const struct capture_file *files, size_t n);
 
-/* Why no trace comes of it although it should, as text ended by NUL; nothing while all is well. */
+/* Appends why an armed target yields no trace, as text with a NUL; appends nothing if it does. */
 void target_trouble(const struct target *t, struct buf *ret);
 
 /*
- * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: its state does not allow it. -EBUSY: too much
- * waits.
+ * Arms or disarms; done(rc, data) follows, perhaps at once. -EINVAL: the target's state does not allow it. -EBUSY: too
+ * many operations wait. -ESRCH: the process has ended.
  */
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);

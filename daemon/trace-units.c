@@ -2,15 +2,13 @@
 
 #include <string.h>
 
-#include "daemon/workqueue.h"
-#include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
 struct trace_units {
 	struct work drain;
-	struct daemon *daemon;
+	struct trace_units_options o;
 	struct perf_machine *machine;
 	struct event *readable, *timer;
 	bool draining, stopped;
@@ -22,7 +20,7 @@ static void run_drain(struct work *w)
 	perf_machine_drain(container_of(w, struct trace_units, drain)->machine);
 }
 
-static void watch(struct trace_units *u)
+static void add_events(struct trace_units *u)
 {
 	struct timeval period = { 0, PERF_DRAIN_MS * 1000 };
 
@@ -30,30 +28,31 @@ static void watch(struct trace_units *u)
 	event_add(u->timer, &period);
 }
 
-/* A process that became somebody else's has ended for its owner. */
-static void end_lost(struct daemon *d)
+/* Ends the targets whose process has executed a program that is not its owner's alone. */
+static void end_lost_targets(struct target_list *targets)
 {
 	struct target *t, *next;
 
-	for (t = TAILQ_FIRST(target_list_all(d->targets)); t; t = next) {
+	for (t = TAILQ_FIRST(target_list_all(targets)); t; t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->ring.ops != &perf_capture || t->ring.state == RING_GONE || !perf_target_lost(t->ring.source))
 			continue;
-		log_notice("process %d of uid %u executed what is not its owner's alone: it is no longer traced",
+		log_notice("stopped tracing process %d of uid %u: it executed a program with other credentials than "
+			   "its owner's",
 			   (int)t->pid, t->uid);
 		target_gone(t);
 	}
 }
 
-static void drained(struct work *w)
+static void drain_ran(struct work *w)
 {
 	struct trace_units *u = container_of(w, struct trace_units, drain);
 
 	u->draining = false;
 	if (u->stopped)
 		return;
-	end_lost(u->daemon);
-	watch(u);
+	end_lost_targets(u->o.targets);
+	add_events(u);
 }
 
 static void on_time(evutil_socket_t fd, short what, void *data)
@@ -65,12 +64,12 @@ static void on_time(evutil_socket_t fd, short what, void *data)
 	u->draining = true;
 	event_del(u->readable);
 	event_del(u->timer);
-	workqueue_submit(u->daemon->capture, &u->drain);
+	workqueue_submit(u->o.capture_queue, &u->drain);
 }
 
-static int find(struct trace_units *u)
+static int open_machine(struct trace_units *u)
 {
-	const struct settings *s = &u->daemon->settings;
+	const struct settings *s = u->o.settings;
 	const struct perf_settings wanted = {
 		.sink = strcmp(s->sink, "auto") == 0 ? NULL : s->sink,
 		.aux_size = s->ring_size,
@@ -82,33 +81,33 @@ static int find(struct trace_units *u)
 	if (rc < 0)
 		return rc;
 	u->why[0] = 0;
-	u->readable = event_new(u->daemon->base, perf_machine_fd(u->machine), EV_READ, on_time, u);
-	u->timer = evtimer_new(u->daemon->base, on_time, u);
+	u->readable = event_new(u->o.base, perf_machine_fd(u->machine), EV_READ, on_time, u);
+	u->timer = evtimer_new(u->o.base, on_time, u);
 	if (!u->readable || !u->timer)
 		return -ENOMEM;
-	watch(u);
-	log_notice("trace comes from the trace units of this machine");
+	add_events(u);
+	log_notice("using the trace units of this machine");
 	return 0;
 }
 
-int trace_units_new(struct daemon *d, struct trace_units **ret)
+int trace_units_new(const struct trace_units_options *options, struct trace_units **ret)
 {
 	struct trace_units *u = calloc(1, sizeof(*u));
 	int rc;
 
 	if (!u)
 		return -ENOMEM;
-	u->daemon = d;
-	u->drain = (struct work){ run_drain, drained };
-	if (strcmp(d->settings.capture, "emu") == 0) {
+	u->o = *options;
+	u->drain = (struct work){ run_drain, drain_ran };
+	if (strcmp(options->settings->capture, "emu") == 0) {
 		snprintf(u->why, sizeof(u->why),
-			 "the configuration has programs under the emulated ETM alone (capture)");
+			 "the configuration allows only programs under the emulated ETM (capture = emu)");
 		*ret = u;
 		return 0;
 	}
-	rc = find(u);
-	if (rc < 0 && strcmp(d->settings.capture, "perf") == 0) {
-		log_error("there are no trace units to use: %s", esc(u->why));
+	rc = open_machine(u);
+	if (rc < 0 && strcmp(options->settings->capture, "perf") == 0) {
+		log_error("cannot use the trace units of this machine: %s", esc(u->why));
 		trace_units_free(u);
 		return rc;
 	}
@@ -118,8 +117,8 @@ int trace_units_new(struct daemon *d, struct trace_units **ret)
 
 struct perf_machine *trace_units_machine(struct trace_units *u)
 {
-	if (!u->machine && strcmp(u->daemon->settings.capture, "emu") != 0)
-		find(u);
+	if (!u->machine && strcmp(u->o.settings->capture, "emu") != 0)
+		open_machine(u);
 	return u->machine;
 }
 

@@ -1,26 +1,34 @@
 /*
- * The trace units of this machine, as the daemon holds them: found at the start, or later when their modules come; what
- * the kernel tells beside the trace is taken in all the time.
+ * The trace units of this machine: found at the start of the daemon, or later when their kernel modules are loaded.
+ * Drains the kernel's sideband on the capture thread as long as it exists. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_TRACE_UNITS_H
 #define CSIGHT_DAEMON_TRACE_UNITS_H
 
-#include <stddef.h>
-
 #include "daemon/capture/perf/perf.h"
-#include "daemon/daemon.h"
+#include "daemon/settings.h"
+#include "daemon/target.h"
 
 struct trace_units;
 
-/* Where there are none, it looks again when trace_units_machine() asks. */
-int trace_units_new(struct daemon *d, struct trace_units **ret);
+struct trace_units_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct workqueue *capture_queue;
+	struct target_list *targets;
+};
 
-/* Before the workqueue is stopped: nothing is taken in from then on. */
+/* Succeeds without trace units too, unless the setting capture demands them. */
+int trace_units_new(const struct trace_units_options *options, struct trace_units **ret);
+
+/* Stops draining, before the capture thread is stopped. */
 void trace_units_stop(struct trace_units *u);
 struct trace_units *trace_units_free(struct trace_units *u);
 
-/* NULL: none, and trace_units_why() tells why. */
+/* Returns NULL if there are none, after it has looked for them again; trace_units_why() is the reason. */
 struct perf_machine *trace_units_machine(struct trace_units *u);
+
+/* Returns "" if there are trace units. */
 const char *trace_units_why(const struct trace_units *u);
 
 #endif

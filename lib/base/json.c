@@ -236,7 +236,8 @@ void json_add_hex(json_object *o, const char *key, uint64_t v)
 	json_add_str(o, key, text);
 }
 
-void json_add_bytes(json_object *o, const char *key, const char *text)
+/* Returns a new string of the text in valid UTF-8, or NULL. */
+static json_object *string_of_bytes(const char *text)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 	const unsigned char *s = (const unsigned char *)text;
@@ -252,6 +253,36 @@ void json_add_bytes(json_object *o, const char *key, const char *text)
 		s += n ? n : 1;
 	}
 	buf_u8(&b, 0);
-	if (!buf_error(&b))
-		json_add_str(o, key, (const char *)b.data);
+	return buf_error(&b) ? NULL : json_object_new_string((const char *)b.data);
+}
+
+void json_add_bytes(json_object *o, const char *key, const char *text)
+{
+	json_object *string = string_of_bytes(text);
+
+	if (string && json_object_object_add(o, key, string) < 0)
+		json_object_put(string);
+}
+
+void json_array_add_bytes(json_object *array, const char *text)
+{
+	json_object *string = string_of_bytes(text);
+
+	if (string && json_object_array_add(array, string) < 0)
+		json_object_put(string);
+}
+
+json_object *json_array_of_texts(const char *texts, size_t size)
+{
+	json_object *array = json_object_new_array();
+
+	for (size_t at = 0; at < size;) {
+		_cleanup_free_ char *text = strndup(texts + at, size - at);
+
+		if (!text)
+			break;
+		at += strlen(text) + 1;
+		json_array_add_bytes(array, text);
+	}
+	return array;
 }

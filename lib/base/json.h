@@ -46,5 +46,9 @@ void json_add_hex(json_object *o, const char *key, uint64_t v);
  * character becomes U+FFFD.
  */
 void json_add_bytes(json_object *o, const char *key, const char *text);
+void json_array_add_bytes(json_object *array, const char *text);
+
+/* Returns a new array of texts that stand one after another, each ended by NUL; the last may lack it. */
+json_object *json_array_of_texts(const char *texts, size_t size);
 
 #endif

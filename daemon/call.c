@@ -1,0 +1,105 @@
+#include "config.h"
+
+#include "daemon/call.h"
+
+static void leave_list(struct call *c)
+{
+	if (c->list)
+		TAILQ_REMOVE(c->list, c, link);
+	c->list = NULL;
+}
+
+static void call_free(struct call *c)
+{
+	leave_list(c);
+	json_object_put(c->root);
+	free(c);
+}
+
+static void on_client_left(void *data)
+{
+	struct call *c = data;
+
+	c->connection = NULL;
+	if (c->list)
+		call_free(c);
+}
+
+struct call *call_new(struct connection *n, uid_t uid, struct varlink_call *v)
+{
+	struct call *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	*c = (struct call){ .connection = n,
+			    .root = TAKE_PTR(v->root),
+			    .parameters = v->parameters,
+			    .uid = uid,
+			    .more = v->more,
+			    .oneway = v->oneway };
+	connection_expect(n, on_client_left, c);
+	return c;
+}
+
+/* b: the reply. */
+static void call_finish(struct call *c, const struct buf *b, int fd)
+{
+	if (c->connection)
+		connection_finish(c->connection, c->oneway ? NULL : b, TAKE_FD(fd));
+	closep(&fd);
+	call_free(c);
+}
+
+void call_reply_fd(struct call *c, json_object *parameters, int fd)
+{
+	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+
+	varlink_put_reply(&b, parameters, false);
+	json_object_put(parameters);
+	call_finish(c, &b, fd);
+}
+
+void call_reply(struct call *c, json_object *parameters)
+{
+	call_reply_fd(c, parameters, -1);
+}
+
+void call_error(struct call *c, const char *error, json_object *parameters)
+{
+	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+
+	varlink_put_error(&b, error, parameters);
+	json_object_put(parameters);
+	call_finish(c, &b, -1);
+}
+
+void call_invalid(struct call *c, const char *parameter)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "parameter", parameter);
+	call_error(c, VARLINK_INVALID_PARAMETER, o);
+}
+
+void call_progress(struct call *c, json_object *parameters)
+{
+	if (c->more && c->connection) {
+		_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+
+		varlink_put_reply(&b, parameters, true);
+		connection_progress(c->connection, &b);
+	}
+	json_object_put(parameters);
+}
+
+void call_wait(struct call *c, struct calls *list, const void *subject)
+{
+	if (!c->connection) {
+		call_free(c);
+		return;
+	}
+	leave_list(c);
+	c->list = list;
+	c->subject = subject;
+	TAILQ_INSERT_TAIL(list, c, link);
+}

@@ -1,0 +1,42 @@
+/*
+ * One client of the control socket: Varlink messages in both directions. The connection passes its owner one message at
+ * a time and reads the next one after the final reply. It ends by itself when the client leaves, sends no valid
+ * message, stops in the middle of one, or does not read its replies. On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_CONNECTION_H
+#define CSIGHT_DAEMON_CONNECTION_H
+
+#include <event2/event.h>
+#include <sys/types.h>
+
+#include "lib/base/buf.h"
+
+struct connection;
+
+struct connection_owner {
+	/*
+	 * text: one message without its NUL, valid during the call. 0: the owner called connection_expect() and ends
+	 * the exchange with connection_finish(), perhaps at once. Negative: the message is no call; the client gets an
+	 * error, and the connection ends.
+	 */
+	int (*message)(void *data, const char *text, size_t size);
+	/* The connection is being freed. */
+	void (*closed)(void *data);
+	void *data;
+};
+
+/* uid: the client's. fd belongs to the connection, also on failure; then closed() is not called. */
+int connection_new(struct event_base *base, int fd, uid_t uid, const struct connection_owner *owner,
+		   struct connection **ret);
+struct connection *connection_free(struct connection *n);
+
+/* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
+void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);
+
+/* Queues the final reply, or none where b is NULL. fd: sent with its first byte, or -1; owned. */
+void connection_finish(struct connection *n, const struct buf *b, int fd);
+
+/* Queues a reply that others follow. A client with unread output does not get it. */
+void connection_progress(struct connection *n, const struct buf *b);
+
+#endif

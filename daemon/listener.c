@@ -1,0 +1,135 @@
+#include "config.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "daemon/listener.h"
+#include "lib/base/log.h"
+#include "lib/base/util.h"
+
+enum { BACKLOG = 64, PAUSE_MS = 200 };
+
+struct listener {
+	void (*accepted)(void *data, int fd, const struct ucred *peer);
+	void *data;
+	int fd;
+	struct event *accept, *retry;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+};
+
+/* -EADDRINUSE if a process listens at the address, else 0. */
+static int check_live_peer(const struct sockaddr_un *addr, int type, pid_t *ret_pid)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t size = sizeof(struct ucred);
+	struct ucred peer = { 0 };
+
+	if (fd < 0)
+		return -errno;
+	/* EAGAIN means a full backlog: a process listens. */
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EAGAIN)
+		return 0;
+	if (ret_pid && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		*ret_pid = peer.pid;
+	return -EADDRINUSE;
+}
+
+static int open_socket(const char *path, int type, unsigned mode, pid_t *ret_pid)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int rc;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(addr.sun_path, path);
+	if (lstat(path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode))
+			return -ENOTSOCK;
+		rc = check_live_peer(&addr, type, ret_pid);
+		if (rc < 0)
+			return rc;
+		unlink(path);
+	}
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, mode) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static void on_accept(evutil_socket_t fd, short what, void *data)
+{
+	struct listener *l = data;
+	struct timeval pause = { 0, PAUSE_MS * 1000 };
+	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	socklen_t size = sizeof(struct ucred);
+	struct ucred peer;
+
+	if (client >= 0) {
+		if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+			close(client);
+		else
+			l->accepted(l->data, client, &peer);
+	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+		/* The connection stays in the backlog, so that an immediate retry would only spin. */
+		log_warning("cannot accept a connection at %s: %s; retrying in %d ms", l->path, strerror(errno),
+			    PAUSE_MS);
+		event_del(l->accept);
+		event_add(l->retry, &pause);
+	}
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *data)
+{
+	struct listener *l = data;
+
+	event_add(l->accept, NULL);
+}
+
+int listener_new(struct event_base *base, const struct listener_options *options, pid_t *ret_pid, struct listener **ret)
+{
+	int fd = open_socket(options->path, options->type, options->mode, ret_pid);
+	struct listener *l;
+
+	if (fd < 0)
+		return fd;
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		close(fd);
+		return -ENOMEM;
+	}
+	l->accepted = options->accepted;
+	l->data = options->data;
+	l->fd = fd;
+	strcpy(l->path, options->path);
+	l->accept = event_new(base, fd, EV_READ | EV_PERSIST, on_accept, l);
+	l->retry = evtimer_new(base, on_retry, l);
+	if (!l->accept || !l->retry || event_add(l->accept, NULL) < 0) {
+		listener_free(l);
+		return -ENOMEM;
+	}
+	*ret = l;
+	return 0;
+}
+
+struct listener *listener_free(struct listener *l)
+{
+	if (!l)
+		return NULL;
+	if (l->accept)
+		event_free(l->accept);
+	if (l->retry)
+		event_free(l->retry);
+	unlink(l->path);
+	close(l->fd);
+	free(l);
+	return NULL;
+}
+
+const char *listener_path(const struct listener *l)
+{
+	return l->path;
+}

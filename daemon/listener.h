@@ -1,0 +1,34 @@
+/*
+ * A listening Unix socket. Each accepted connection goes to the owner, with its peer's credentials. While the process
+ * has no free descriptor or memory, the listener pauses; connections wait in the backlog. On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_LISTENER_H
+#define CSIGHT_DAEMON_LISTENER_H
+
+#include <event2/event.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct listener;
+
+struct listener_options {
+	const char *path;
+	int type;      /* SOCK_STREAM or SOCK_SEQPACKET */
+	unsigned mode; /* of the socket file */
+	/* fd is non-blocking and belongs to the owner. */
+	void (*accepted)(void *data, int fd, const struct ucred *peer);
+	void *data;
+};
+
+/*
+ * Replaces a stale socket at the path. -EADDRINUSE: a live process listens there, and its pid is in *ret_pid (which may
+ * be NULL); -ENOTSOCK: another kind of file is there; -ENAMETOOLONG.
+ */
+int listener_new(struct event_base *base, const struct listener_options *options, pid_t *ret_pid,
+		 struct listener **ret);
+
+/* Removes the socket file. */
+struct listener *listener_free(struct listener *l);
+const char *listener_path(const struct listener *l);
+
+#endif

@@ -1,0 +1,137 @@
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/wire.h"
+#include "lib/base/buf.h"
+
+static const char *const errors[] = {
+	[WIRE_NO_SUCH_PROCESS] = "org.csight.NoSuchProcess",
+	[WIRE_NO_SUCH_SNAPSHOT] = "org.csight.NoSuchSnapshot",
+	[WIRE_CANNOT_TRACE] = "org.csight.CannotTrace",
+	[WIRE_NOT_ARMED] = "org.csight.NotArmed",
+	[WIRE_NOT_READY] = "org.csight.NotReady",
+	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",
+	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
+};
+
+const char *wire_error_str(enum wire_error error)
+{
+	return errors[error];
+}
+
+json_object *wire_error_of_process(pid_t pid, const char *reason)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_i64(o, "pid", pid);
+	json_add_str(o, "reason", reason);
+	return o;
+}
+
+json_object *wire_error_of_snapshot(const char *id, const char *state)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "id", id);
+	json_add_str(o, "state", state);
+	return o;
+}
+
+static json_object *threads_json(const struct target *t)
+{
+	json_object *list = json_object_new_array();
+	_cleanup_free_ struct capture_thread *threads = NULL;
+	size_t n_threads = 0;
+
+	t->ring.ops->threads(t->ring.source, &threads, &n_threads);
+	for (size_t n = 0; n < n_threads; n++) {
+		json_object *o = json_object_new_object();
+
+		json_add_u64(o, "tid", threads[n].tid);
+		json_add_bytes(o, "name", threads[n].name);
+		json_add_u64(o, "bytes", threads[n].size);
+		json_add_bool(o, "wrapped", threads[n].wrapped);
+		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+json_object *wire_target(const struct target *t)
+{
+	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX }, trouble = { .limit = CAPTURE_MISSING_MAX };
+	json_object *o = json_object_new_object();
+
+	json_add_i64(o, "pid", t->pid);
+	json_add_i64(o, "uid", t->uid);
+	json_add_bytes(o, "name", t->name);
+	if (t->exe[0])
+		json_add_bytes(o, "exe", t->exe);
+	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
+	json_add_str(o, "capture", t->ring.ops->name);
+	target_trouble(t, &trouble);
+	json_add_str(o, "state",
+		     trouble.size && t->ring.state == RING_ARMED ? "blocked" : ring_state_str(t->ring.state));
+	if (trouble.size)
+		json_add_bytes(o, "trouble", (const char *)trouble.data);
+	json_add_bool(o, "running", t->ring.state != RING_GONE);
+	if (t->parent > 0)
+		json_add_i64(o, "parent", t->parent);
+	json_add_u64(o, "armedAt", t->armed_time);
+	json_object_object_add(o, "threads", threads_json(t));
+	t->ring.ops->missing(t->ring.source, &missing);
+	json_object_object_add(o, "missing", json_array_of_texts((const char *)missing.data, missing.size));
+	return o;
+}
+
+json_object *wire_snapshot(const struct snapshot *s, const char *spool)
+{
+	json_object *o = json_object_new_object();
+	_cleanup_free_ char *path = NULL;
+
+	json_add_str(o, "id", s->id);
+	json_add_str(o, "state", snapshot_state_str(s->state));
+	json_add_i64(o, "pid", s->pid);
+	json_add_i64(o, "uid", s->uid);
+	json_add_bytes(o, "name", s->name);
+	json_add_u64(o, "time", s->time);
+	json_add_u64(o, "blind", s->blind);
+	json_add_u64(o, "threads", s->threads);
+	json_add_u64(o, "size", s->size);
+	json_add_i64(o, "attempts", s->attempts);
+	if (s->reason)
+		json_add_bytes(o, "reason", s->reason);
+	if (s->decode)
+		json_object_object_add(o, "decode", snapshot_decode(s));
+	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
+	if (asprintf(&path, "%s/%s", spool, s->id) < 0)
+		path = NULL;
+	json_add_str(o, "path", path ? path : "");
+	return o;
+}
+
+json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool)
+{
+	json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "snapshot", wire_snapshot(s, spool));
+	return o;
+}
+
+json_object *wire_phase(const char *phase)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "phase", phase);
+	return o;
+}
+
+json_object *wire_decode_progress(const struct snapshot *s)
+{
+	json_object *o = wire_phase("decoding");
+
+	json_add_u64(o, "done", s->done);
+	json_add_u64(o, "total", s->total);
+	return o;
+}

@@ -1,0 +1,36 @@
+/* The JSON of org.csight (lib/csight/org.csight.varlink): its types Target and Snapshot, its errors, its progress. */
+#ifndef CSIGHT_DAEMON_WIRE_H
+#define CSIGHT_DAEMON_WIRE_H
+
+#include "daemon/snapshot.h"
+#include "daemon/target.h"
+#include "lib/base/json.h"
+
+enum wire_error {
+	WIRE_NO_SUCH_PROCESS,
+	WIRE_NO_SUCH_SNAPSHOT,
+	WIRE_CANNOT_TRACE,
+	WIRE_NOT_ARMED,
+	WIRE_NOT_READY,
+	WIRE_SNAPSHOT_FAILED,
+	WIRE_LIMIT_REACHED,
+};
+
+/* "org.csight.NotArmed" */
+const char *wire_error_str(enum wire_error error);
+
+/* The parameters of an error about a process, and of one about a snapshot. reason and state may be NULL. */
+json_object *wire_error_of_process(pid_t pid, const char *reason);
+json_object *wire_error_of_snapshot(const char *id, const char *state);
+
+json_object *wire_target(const struct target *t);
+
+/* spool: the path of the spool. */
+json_object *wire_snapshot(const struct snapshot *s, const char *spool);
+
+/* A reply of Snapshot and Wait with {"snapshot": …}, and one with {"phase": …} */
+json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool);
+json_object *wire_phase(const char *phase);
+json_object *wire_decode_progress(const struct snapshot *s);
+
+#endif
