@@ -57,7 +57,7 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		json_add_u64(o, "instructions", e->instructions - e->frame.instructions);
 		json_add_u64(o, "depth", e->depth);
 		json_add_bool(o, "whole", whole);
-		json_add_str(o, "left", leave_kind_str(e->kind));
+		json_add_str(o, "left", calls_leave_str(e->kind));
 		if (caller)
 			json_add_bytes(o, "caller", frame_name(g, caller));
 		if (site)

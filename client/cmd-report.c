@@ -139,7 +139,7 @@ static json_object *threads_json(const struct store *s)
 			kind = json_object_new_object();
 			json_add_u64(kind, "count", t->gaps_of[k].n);
 			json_add_u64(kind, "time", t->gaps_of[k].ns);
-			json_object_object_add(gaps, gap_kind_str(k), kind);
+			json_object_object_add(gaps, calls_gap_str(k), kind);
 		}
 		json_object_object_add(o, "gaps", gaps);
 		json_object_array_add(list, o);
@@ -161,7 +161,7 @@ static void print_quality(const struct store *s)
 			all.ns += store_thread(s, i)->gaps_of[k].ns;
 		}
 		if (all.n)
-			printf("; %s: %s, %s", format_plural(all.n, "gap"), gap_kind_str(k), format_duration(all.ns));
+			printf("; %s: %s, %s", format_plural(all.n, "gap"), calls_gap_str(k), format_duration(all.ns));
 	}
 	printf("\n");
 }

@@ -1,91 +1,92 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/calls/state.h"
+#include "lib/calls/calls-private.h"
 #include "lib/code/unwind.h"
 
 enum { INSTRUCTION = 4 };
 
-static int gap(struct calls *c, enum gap_kind kind)
+static int calls_gap(struct calls *c, enum gap_kind kind)
 {
 	int rc;
 
-	c->next = NEXT_SEGMENT;
+	c->arrival = ARRIVE_SEGMENT;
 	if (!c->depth)
 		return 0;
-	c->unsure = 0;
+	c->uncertain_below = 0;
 	rc = calls_pop_all(c, LEAVE_GAP);
 	/* What other stacks there are may change in it, too. */
 	fibres_forget(c);
 	if (rc == 0)
-		rc = calls_sure(c);
+		rc = calls_set_certain(c);
 	if (rc == 0)
-		rc = calls_put(c, CALL_EVENT_GAP, kind, NULL);
-	spread_wait(&c->spread);
+		rc = calls_emit(c, CALL_EVENT_GAP, kind, NULL);
+	event_times_add_wait(&c->times);
 	c->counts.gaps++;
 	return rc;
 }
 
-static int begin_segment(struct calls *c)
+static int calls_segment(struct calls *c)
 {
-	int rc = calls_put(c, CALL_EVENT_SEGMENT, 0, NULL);
+	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
 
 	return rc < 0 ? rc
 		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
-				   (struct frame){ .function = c->here.region, .inlined = c->here.inlined });
+				   (struct calls_frame){ .function = c->here.region, .inlined = c->here.inlined });
 }
 
-static int call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
+static int push_call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
 {
 	if (c->depth >= DEPTH_MAX) {
-		int rc = gap(c, GAP_DEPTH);
+		int rc = calls_gap(c, GAP_DEPTH);
 
-		return rc < 0 ? rc : begin_segment(c);
+		return rc < 0 ? rc : calls_segment(c);
 	}
 	return calls_push(c, CALL_EVENT_ENTER, kind,
-			  (struct frame){ .function = c->here.region, .address = address, .anchor = anchor });
+			  (struct calls_frame){ .function = c->here.region, .address = address, .anchor = anchor });
 }
 
-/* Another function takes the place of the one on top, and will return in its stead. */
-static int replace(struct calls *c, enum leave_kind how, enum call_kind kind)
+/* Another function takes the place of the one on calls_top, and will return in its stead. */
+static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind)
 {
-	struct frame frame = *top(c);
+	struct calls_frame frame = *calls_top(c);
 	int rc;
 
 	if (kind == CALL_TAIL && frame.function && frame.function->kind == REGION_PLT &&
-	    spread_rename(&c->spread, frame.function, c->here.region)) {
-		top(c)->function = c->here.region;
+	    event_times_retarget(&c->times, frame.function, c->here.region)) {
+		calls_top(c)->function = c->here.region;
 		return 0;
 	}
 	c->counts.tails += kind == CALL_TAIL;
 	c->counts.unexplained += kind == CALL_ODD;
-	frame.saved = kind == CALL_TAIL && frame_saves(&frame);
+	frame.saved = kind == CALL_TAIL && calls_frame_saves(&frame);
 	frame.function = c->here.region;
 	frame.inlined = frame.root = NULL;
 	rc = calls_pop(c, how);
 	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
 }
 
-/* Control is back in a frame that should be the one on top now. */
-static int settle(struct calls *c)
+/* Control is back in a frame that should be the one on calls_top now. */
+static int match_top(struct calls *c)
 {
-	return top(c)->function == c->here.region ? 0 : replace(c, LEAVE_TAIL, CALL_ODD);
+	return calls_top(c)->function == c->here.region ? 0 : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
 
 /* The branch that led here came with another stack pointer. */
-static bool moved(struct calls *c)
+static bool stack_pointer_changed(struct calls *c)
 {
-	return top(c)->function && (top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_from &&
-	       region_moves_stack(top(c)->function, c->from - INSTRUCTION);
+	return calls_top(c)->function && (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
+	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION);
 }
 
-/* The innermost frame that the function's own table says to catch what comes out of its call, here; SIZE_MAX: none. */
-static size_t find_handler(const struct calls *c, uint64_t addr, bool *ret_unknown)
+/* The innermost frame that the function's own table says to catch what comes out of its push_call, here; SIZE_MAX:
+ * none. */
+static size_t find_catch_frame(const struct calls *c, uint64_t addr, bool *ret_unknown)
 {
 	const struct region *to = c->here.region;
 
 	for (size_t i = c->depth - 1; i-- > 0;) {
-		const struct frame *callee = &c->stack[i + 1];
+		const struct calls_frame *callee = &c->stack[i + 1];
 		uint64_t site = callee->address + (callee->anchor == ANCHOR_RESUME ? INSTRUCTION : 0), handler;
 		int rc;
 
@@ -100,19 +101,19 @@ static size_t find_handler(const struct calls *c, uint64_t addr, bool *ret_unkno
 }
 
 /*
- * Back into a function that waits for a call to return, at another place than that: longjmp, or an exception caught. It
- * is the innermost frame that was ready for it; where none is known to have been, the innermost of that function.
- * -ENOENT: no such function.
+ * Back into a function that waits for a push_call to return, at another place than that: longjmp, or an on_exception
+ * caught. It is the innermost frame that was ready for it; where none is known to have been, the innermost of that
+ * function. -ENOENT: no such function.
  */
-static int unwind(struct calls *c, uint64_t addr, bool exact)
+static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 {
 	bool unknown = false;
-	size_t outermost = SIZE_MAX, depth = find_handler(c, addr, &unknown), more;
+	size_t outermost = SIZE_MAX, depth = find_catch_frame(c, addr, &unknown), more;
 	int rc;
 
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
-	depth = calls_find_mark(c, addr, &outermost);
+	depth = calls_saved_find(c, addr, &outermost);
 	if (depth == SIZE_MAX && (!exact || unknown)) {
 		outermost = depth = calls_find_below(c, c->depth - 1, c->here.region);
 		while (outermost != SIZE_MAX && (more = calls_find_below(c, outermost - 1, c->here.region)) != SIZE_MAX)
@@ -121,15 +122,14 @@ static int unwind(struct calls *c, uint64_t addr, bool exact)
 	if (depth == SIZE_MAX)
 		return -ENOENT;
 	rc = calls_pop_to(c, depth, LEAVE_UNWOUND);
-	return rc < 0 || outermost == depth ? rc : calls_unsure(c);
+	return rc < 0 || outermost == depth ? rc : calls_set_uncertain(c);
 }
 
 /* The function that is returned to was below everything that was seen; at is where it waited. */
-static int begin_root(struct calls *c, uint64_t at)
+static int push_root(struct calls *c, uint64_t at)
 {
 	struct region_hit hit = c->here;
-	int rc =
-	    region_hit_holds(&hit, at, c->spread.stamp) ? 0 : region_map_find(c->regions, at, c->spread.stamp, &hit);
+	int rc = region_hit_holds(&hit, at, c->times.stamp) ? 0 : region_map_find(c->regions, at, c->times.stamp, &hit);
 
 	if (rc < 0)
 		return rc;
@@ -137,20 +137,21 @@ static int begin_root(struct calls *c, uint64_t at)
 		hit = c->here;
 	c->counts.roots++;
 	return calls_push(c, CALL_EVENT_ROOT, CALL_INFERRED,
-			  (struct frame){ .function = hit.region, .inlined = hit.inlined, .root = hit.inlined });
+			  (struct calls_frame){ .function = hit.region, .inlined = hit.inlined, .root = hit.inlined });
 }
 
 /*
  * With another stack pointer, to where no frame of this stack waits for a return: out of some of its frames, or on to
  * another stack.
  */
-static int go_elsewhere(struct calls *c, uint64_t addr)
+static int leave_by_stack_change(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
-	/* What was there before the segment may have been ready for it unseen; so may one that needs no call for that.
+	/* What was there before the segment may have been ready for it unseen; so may one that needs no push_call for
+	 * that.
 	 */
 	bool exact = c->stack[0].function != to && !(to->stack_use & UNWIND_SAVES_STACK);
-	int rc = addr == to->start ? -ENOENT : unwind(c, addr, exact);
+	int rc = addr == to->start ? -ENOENT : unwind_to_function(c, addr, exact);
 
 	if (rc != -ENOENT)
 		return rc;
@@ -158,118 +159,119 @@ static int go_elsewhere(struct calls *c, uint64_t addr)
 		return fibres_begin(c);
 	/* Nothing can come back to what is left: it is passed over, by something that was there before the segment. */
 	rc = calls_pop_all(c, LEAVE_UNWOUND);
-	return rc < 0 ? rc : begin_root(c, addr);
+	return rc < 0 ? rc : push_root(c, addr);
 }
 
 /* A return to addr, or something that has the effect of one, where no frame waits for exactly that; it waited at at. */
-static int return_unmatched(struct calls *c, uint64_t addr, uint64_t at)
+static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 {
 	int rc;
 
-	if (c->depth == 1 && top(c)->anchor == ANCHOR_NONE) {
+	if (c->depth == 1 && calls_top(c)->anchor == ANCHOR_NONE) {
 		rc = calls_pop(c, LEAVE_RETURN);
-		return rc < 0 ? rc : begin_root(c, at);
+		return rc < 0 ? rc : push_root(c, at);
 	}
-	rc = unwind(c, addr, false);
-	return rc != -ENOENT ? rc : replace(c, LEAVE_RETURN, CALL_ODD);
+	rc = unwind_to_function(c, addr, false);
+	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }
 
 /* Back where a frame waits for it: the innermost one, at depth. */
-static int return_to(struct calls *c, size_t depth, enum leave_kind last)
+static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 {
-	bool saves = frame_saves(&c->stack[depth]);
+	bool saves = calls_frame_saves(&c->stack[depth]);
 	uint64_t addr = c->stack[depth].address;
-	size_t unsure = c->unsure;
+	size_t uncertain_below = c->uncertain_below;
 	int rc = calls_pop_to(c, depth, last);
 
 	if (rc == 0)
-		rc = settle(c);
+		rc = match_top(c);
 	if (rc == 0)
-		rc = calls_returned(c, addr, unsure);
-	return rc == 0 && saves ? calls_mark(c, addr) : rc;
+		rc = calls_confirm_return(c, addr, uncertain_below);
+	return rc == 0 && saves ? calls_saved_add(c, addr) : rc;
 }
 
-static int do_return(struct calls *c, uint64_t addr)
+static int arrive_by_return(struct calls *c, uint64_t addr)
 {
-	bool away = moved(c), unknown = false;
+	bool away = stack_pointer_changed(c), unknown = false;
 	size_t depth;
 	int rc = away ? fibres_switch(c, addr) : fibres_return(c, addr);
 
 	if (rc != 0)
-		return rc < 0 ? rc : settle(c);
-	/* Behind a call that never returns there may stand what catches. */
-	depth = away ? find_handler(c, addr, &unknown) : SIZE_MAX;
+		return rc < 0 ? rc : match_top(c);
+	/* Behind a push_call that never returns there may stand what catches. */
+	depth = away ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
-		return return_to(c, depth, LEAVE_RETURN);
-	if (top(c)->anchor == ANCHOR_RESUME) {
-		/* What a handler made the program call returns to where that stood. */
-		if (top(c)->address == addr) {
+		return return_to_frame(c, depth, LEAVE_RETURN);
+	if (calls_top(c)->anchor == ANCHOR_RESUME) {
+		/* What a handler made the program push_call returns to where that stood. */
+		if (calls_top(c)->address == addr) {
 			rc = calls_pop(c, LEAVE_RETURN);
-			return rc < 0 ? rc : settle(c);
+			return rc < 0 ? rc : match_top(c);
 		}
 		/* The handler returns to the trampoline that asks the kernel to resume what was interrupted. */
-		rc = replace(c, LEAVE_RETURN, CALL_TAIL);
-		top(c)->ended = true;
+		rc = replace_top(c, LEAVE_RETURN, CALL_TAIL);
+		calls_top(c)->ended = true;
 		return rc;
 	}
-	return away && c->depth > 1 ? go_elsewhere(c, addr) : return_unmatched(c, addr, addr - INSTRUCTION);
+	return away && c->depth > 1 ? leave_by_stack_change(c, addr)
+				    : return_without_frame(c, addr, addr - INSTRUCTION);
 }
 
 /* A jump to where this function catches: here, or in a frame of the same function further out. */
-static int catch_outside(struct calls *c, uint64_t addr)
+static int catch_in_same_function(struct calls *c, uint64_t addr)
 {
 	bool unknown = false;
 	uint64_t handler;
 	size_t depth;
 
-	if (region_handler(c->here.region, c->from, &handler) == 1 && handler == addr)
+	if (region_handler(c->here.region, c->successor, &handler) == 1 && handler == addr)
 		return 0;
-	depth = find_handler(c, addr, &unknown);
+	depth = find_catch_frame(c, addr, &unknown);
 	return depth == SIZE_MAX ? 0 : calls_pop_to(c, depth, LEAVE_UNWOUND);
 }
 
-static int do_jump(struct calls *c, uint64_t addr)
+static int arrive_by_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
 	bool away, unknown = false;
 	size_t depth;
 	int rc;
 
-	away = c->indirect && moved(c);
-	if (top(c)->function == to)
-		return away ? catch_outside(c, addr) : 0;
+	away = c->indirect && stack_pointer_changed(c);
+	if (calls_top(c)->function == to)
+		return away ? catch_in_same_function(c, addr) : 0;
 	rc = away ? fibres_switch(c, addr) : 0;
 	if (rc != 0)
-		return rc < 0 ? rc : settle(c);
+		return rc < 0 ? rc : match_top(c);
 	if (addr == to->start)
-		return away ? go_elsewhere(c, addr) : replace(c, LEAVE_TAIL, CALL_TAIL);
-	depth = away ? find_handler(c, addr, &unknown) : SIZE_MAX;
+		return away ? leave_by_stack_change(c, addr) : replace_top(c, LEAVE_TAIL, CALL_TAIL);
+	depth = away ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	/* A function written in assembler may return by BR. */
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
-		return return_to(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
+		return return_to_frame(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
 	if (away)
-		return go_elsewhere(c, addr);
+		return leave_by_stack_change(c, addr);
 	/* What the instruction itself names is meant to be gone to: functions in assembler share their ends. */
 	if (!c->indirect || to->kind != REGION_FUNCTION)
-		return replace(c, LEAVE_TAIL, CALL_TAIL);
-	rc = unwind(c, addr, false);
-	return rc != -ENOENT ? rc : replace(c, LEAVE_TAIL, CALL_ODD);
+		return replace_top(c, LEAVE_TAIL, CALL_TAIL);
+	rc = unwind_to_function(c, addr, false);
+	return rc != -ENOENT ? rc : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
 
 /* The depth below the handler that has now ended; SIZE_MAX: none has. */
-static size_t find_resumed(const struct calls *c, uint64_t addr)
+static size_t find_handler_end(const struct calls *c, uint64_t addr)
 {
 	size_t depth = calls_find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
 
 	if (depth != SIZE_MAX || addr == c->here.region->start)
 		return depth;
-	/* The handler may have changed where to go on; and a system call that was broken off may be begun anew. */
+	/* The handler may have changed where to go on; and a system push_call that was broken off may be begun anew. */
 	while (handler > 0 && c->stack[handler - 1].anchor != ANCHOR_RESUME)
 		handler--;
 	return handler ? calls_find_below(c, handler - 1, c->here.region) : SIZE_MAX;
@@ -278,7 +280,7 @@ static size_t find_resumed(const struct calls *c, uint64_t addr)
 static int enter_handler(struct calls *c, uint64_t addr, uint64_t resume)
 {
 	c->counts.signals++;
-	return call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
+	return push_call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
 }
 
 /* Another program, which the thread runs from its beginning. */
@@ -291,158 +293,159 @@ static int begin_program(struct calls *c)
 {
 	int rc;
 
-	c->unsure = 0;
+	c->uncertain_below = 0;
 	rc = calls_pop_all(c, LEAVE_END);
 	fibres_forget(c);
 	if (rc == 0)
-		rc = calls_sure(c);
-	return rc < 0 ? rc : begin_segment(c);
+		rc = calls_set_certain(c);
+	return rc < 0 ? rc : calls_segment(c);
 }
 
 /* A handler has ended: what it interrupted goes on, or another handler that had to wait, or what it chose instead. */
-static int after_handler(struct calls *c, uint64_t addr)
+static int resume_after_handler(struct calls *c, uint64_t addr)
 {
-	uint64_t resume = top(c)->address;
+	uint64_t resume = calls_top(c)->address;
 	int rc = calls_pop(c, LEAVE_RETURN);
 
 	if (rc < 0)
 		return rc;
-	if (addr == resume || top(c)->function == c->here.region)
-		return settle(c);
-	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_unmatched(c, addr, addr);
+	if (addr == resume || calls_top(c)->function == c->here.region)
+		return match_top(c);
+	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_without_frame(c, addr, addr);
 }
 
 /* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
-static int do_resume(struct calls *c, uint64_t addr)
+static int arrive_by_resume(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
 	size_t depth = SIZE_MAX;
 	int rc = 0;
 
-	if (!top(c)->function)
+	if (!calls_top(c)->function)
 		rc = calls_pop(c, LEAVE_RETURN);
-	if (rc < 0 || (c->has_from && addr == c->from))
+	if (rc < 0 || (c->has_successor && addr == c->successor))
 		return rc;
-	if (c->system_call && c->depth > 1 && top(c)->ended)
-		return after_handler(c, addr);
+	if (c->system_call && c->depth > 1 && calls_top(c)->ended)
+		return resume_after_handler(c, addr);
 	if (is_new_program(c, addr))
 		return begin_program(c);
 	if (c->system_call || c->exception_return)
-		depth = find_resumed(c, addr);
+		depth = find_handler_end(c, addr);
 	if (depth != SIZE_MAX) {
 		rc = calls_pop_to(c, depth, LEAVE_RETURN);
-		return rc < 0 ? rc : settle(c);
+		return rc < 0 ? rc : match_top(c);
 	}
 	if (addr == to->start || to->kind != REGION_FUNCTION)
-		return enter_handler(c, addr, c->has_from ? c->from : UINT64_MAX);
-	return return_unmatched(c, addr, addr);
+		return enter_handler(c, addr, c->has_successor ? c->successor : UINT64_MAX);
+	return return_without_frame(c, addr, addr);
 }
 
-/* Control comes to where it was looked at last by something else than a step within the function on top. */
-static int arrive_elsewhere(struct calls *c, uint64_t addr)
+/* Control comes to where it was looked at last by something else than a step within the function on calls_top. */
+static int arrive_slow(struct calls *c, uint64_t addr)
 {
-	enum next next = c->next;
+	enum arrival arrival = c->arrival;
 
-	c->next = NEXT_FLOW;
-	switch (next) {
-	case NEXT_SEGMENT:
-		return begin_segment(c);
-	case NEXT_FLOW:
-		if (addr != c->from)
+	c->arrival = ARRIVE_FLOW;
+	switch (arrival) {
+	case ARRIVE_SEGMENT:
+		return calls_segment(c);
+	case ARRIVE_FLOW:
+		if (addr != c->successor)
 			c->counts.unexplained++;
-		return do_jump(c, addr);
-	case NEXT_JUMP:
-		return do_jump(c, addr);
-	case NEXT_CALL:
+		return arrive_by_jump(c, addr);
+	case ARRIVE_JUMP:
+		return arrive_by_jump(c, addr);
+	case ARRIVE_CALL:
 		c->counts.calls++;
-		return call(c, CALL_PLAIN, ANCHOR_RETURN, c->from);
-	case NEXT_RETURN:
-		return do_return(c, addr);
-	case NEXT_RESUME:
-		return do_resume(c, addr);
+		return push_call(c, CALL_PLAIN, ANCHOR_RETURN, c->successor);
+	case ARRIVE_RETURN:
+		return arrive_by_return(c, addr);
+	case ARRIVE_RESUME:
+		return arrive_by_resume(c, addr);
 	}
 	return 0;
 }
 
-/* If control stays in the function on top, it does so by itself. */
+/* If control stays in the function on calls_top, it does so by itself. */
 static inline bool may_stay(const struct calls *c)
 {
-	return (c->next == NEXT_FLOW || c->next == NEXT_JUMP) && !c->indirect;
+	return (c->arrival == ARRIVE_FLOW || c->arrival == ARRIVE_JUMP) && !c->indirect;
 }
 
-static inline void stay(struct calls *c, uint64_t addr)
+static inline void stay_in_top(struct calls *c, uint64_t addr)
 {
-	c->counts.unexplained += c->next == NEXT_FLOW && addr != c->from;
-	c->next = NEXT_FLOW;
+	c->counts.unexplained += c->arrival == ARRIVE_FLOW && addr != c->successor;
+	c->arrival = ARRIVE_FLOW;
 }
 
 /* Control is at addr now. */
 static inline int arrive(struct calls *c, uint64_t addr)
 {
-	int rc = look(c, addr);
+	int rc = calls_locate(c, addr);
 
 	if (rc < 0)
 		return rc;
-	if (!may_stay(c) || top(c)->function != c->here.region)
-		return arrive_elsewhere(c, addr);
-	stay(c, addr);
+	if (!may_stay(c) || calls_top(c)->function != c->here.region)
+		return arrive_slow(c, addr);
+	stay_in_top(c, addr);
 	return 0;
 }
 
-static enum next after_range(const struct element *e)
+static enum arrival after_range(const struct element *e)
 {
 	if (!e->taken || (e->instr != INSTR_BR && e->instr != INSTR_IBR))
-		return NEXT_FLOW;
+		return ARRIVE_FLOW;
 	switch (e->sub) {
 	case SUB_LINK:
-		return NEXT_CALL;
+		return ARRIVE_CALL;
 	case SUB_RET:
 	case SUB_IMPLRET:
-		return NEXT_RETURN;
+		return ARRIVE_RETURN;
 	case SUB_ERET:
-		return NEXT_RESUME;
+		return ARRIVE_RESUME;
 	default:
-		return NEXT_JUMP;
+		return ARRIVE_JUMP;
 	}
 }
 
-/* Control is where it was looked at last, in the frame on top: what is inlined there is entered, and what is not is
- * left. */
-static inline int settle_inlined(struct calls *c)
+/* Control is where it was looked at last, in the frame on calls_top: what is inlined there is entered, and what is not
+ * is left. */
+static inline int update_inlined(struct calls *c)
 {
-	const struct frame *f = top(c);
-	enum leave_kind kind = c->left == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
+	const struct calls_frame *f = calls_top(c);
+	enum leave_kind kind = c->last_leave == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
 
 	/* What comes back from further on begins anew: it is another turn of a loop. */
-	if (c->here.start < c->stretch)
-		spread_keep(&c->spread);
-	c->stretch = c->here.start;
-	c->left = LEAVE_RETURN;
+	if (c->here.start < c->last_start)
+		event_times_commit(&c->times);
+	c->last_start = c->here.start;
+	c->last_leave = LEAVE_RETURN;
 	return f->inlined == c->here.inlined || f->function != c->here.region ? 0
 									      : inlined_move(c, c->here.inlined, kind);
 }
 
-/* One function runs on into the next, which has the range's end; what lies between, if anything, is no function's. */
-static int run_into(struct calls *c, uint64_t last, uint64_t *at)
+/* One function runs on into the next, which has the on_range's end; what lies between, if anything, is no function's.
+ */
+static int fall_through(struct calls *c, uint64_t last, uint64_t *at)
 {
-	int rc = look(c, last);
+	int rc = calls_locate(c, last);
 	uint64_t start = c->here.region->start;
 
 	if (start > *at && start <= last)
 		*at = start;
-	return rc < 0 ? rc : do_jump(c, start);
+	return rc < 0 ? rc : arrive_by_jump(c, start);
 }
 
 /* Of its instructions, those up to there. */
-static inline uint64_t part_of(const struct element *e, uint64_t end)
+static inline uint64_t instructions_before(const struct element *e, uint64_t end)
 {
 	if (e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION)
 		return (end - e->range.start) / INSTRUCTION;
 	return (uint64_t)((unsigned __int128)e->range.count * (end - e->range.start) / (e->range.end - e->range.start));
 }
 
-/* A range, of one piece, that goes on beyond where it was looked at. */
-static int run_on(struct calls *c, const struct element *e, uint64_t last)
+/* A on_range, of one piece, that goes on beyond where it was looked at. */
+static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 {
 	uint64_t before = c->counts.instructions;
 	int rc = 0;
@@ -451,37 +454,37 @@ static int run_on(struct calls *c, const struct element *e, uint64_t last)
 		const struct region *region = c->here.region;
 		uint64_t at = region->kind == REGION_FUNCTION ? c->here.end : last;
 
-		rc = look(c, at);
+		rc = calls_locate(c, at);
 		if (rc < 0)
 			break;
-		c->counts.instructions = before + part_of(e, at);
+		c->counts.instructions = before + instructions_before(e, at);
 		if (c->here.region != region) {
-			rc = run_into(c, last, &at);
-			c->counts.instructions = before + part_of(e, at);
+			rc = fall_through(c, last, &at);
+			c->counts.instructions = before + instructions_before(e, at);
 			if (rc == 0)
-				rc = look(c, at);
+				rc = calls_locate(c, at);
 		}
 		if (rc == 0)
-			rc = settle_inlined(c);
+			rc = update_inlined(c);
 	}
 	c->counts.instructions = before;
 	return rc;
 }
 
 /* Step by step. */
-static int go_through(struct calls *c, const struct element *e, uint64_t last)
+static int execute_range(struct calls *c, const struct element *e, uint64_t last)
 {
-	const struct inlined *from = top(c)->inlined;
-	int rc = settle_inlined(c);
+	const struct inlined *from = calls_top(c)->inlined;
+	int rc = update_inlined(c);
 
 	if (rc == 0 && last >= c->here.end)
-		rc = run_on(c, e, last);
-	if (rc == 0 && c->walks)
-		inlined_learn(c, e, last, from);
+		rc = extend_range(c, e, last);
+	if (rc == 0 && c->memos)
+		inlined_memoise(c, e, last, from);
 	return rc;
 }
 
-static inline uint64_t last_of(const struct element *e)
+static inline uint64_t last_instruction(const struct element *e)
 {
 	return e->range.end - MAX(e->range.last_size, 1);
 }
@@ -491,101 +494,102 @@ static inline void end_range(struct calls *c, const struct element *e)
 {
 	c->counts.ranges += e->several ? e->offset : 1;
 	c->counts.instructions += e->range.count;
-	c->next = after_range(e);
-	c->indirect = c->next == NEXT_JUMP && e->instr == INSTR_IBR;
-	c->from = e->range.end;
-	c->has_from = c->next != NEXT_RESUME;
+	c->arrival = after_range(e);
+	c->indirect = c->arrival == ARRIVE_JUMP && e->instr == INSTR_IBR;
+	c->successor = e->range.end;
+	c->has_successor = c->arrival != ARRIVE_RESUME;
 	c->system_call = false;
-	c->exception_return = c->next == NEXT_RESUME;
+	c->exception_return = c->arrival == ARRIVE_RESUME;
 }
 
-static int range(struct calls *c, const struct element *e)
+static int on_range(struct calls *c, const struct element *e)
 {
-	int rc = e->torn ? gap(c, GAP_BAD_IMAGE) : 0;
+	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
 	bool stays = may_stay(c);
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	if (rc == 0 && !stays && c->walks)
-		rc = inlined_walk(c, e, last_of(e));
-	rc = rc == 0 ? go_through(c, e, last_of(e)) : MIN(rc, 0);
+	if (rc == 0 && !stays && c->memos)
+		rc = inlined_replay(c, e, last_instruction(e));
+	rc = rc == 0 ? execute_range(c, e, last_instruction(e)) : MIN(rc, 0);
 	end_range(c, e);
 	return rc;
 }
 
-static int exception(struct calls *c, const struct element *e)
+static int on_exception(struct calls *c, const struct element *e)
 {
 	int rc = 0;
 
 	if (!c->depth)
 		return 0;
-	/* Control was where the exception says to go on, even if no instruction of there was executed. */
+	/* Control was where the on_exception says to go on, even if no instruction of there was executed. */
 	if (e->exception.has_ret)
 		rc = arrive(c, e->exception.ret);
-	else if (c->next != NEXT_FLOW)
+	else if (c->arrival != ARRIVE_FLOW)
 		return 0;
-	c->next = NEXT_RESUME;
-	c->from = e->exception.ret;
-	c->has_from = e->exception.has_ret;
+	c->arrival = ARRIVE_RESUME;
+	c->successor = e->exception.ret;
+	c->has_successor = e->exception.has_ret;
 	c->system_call = e->exception.syscall;
 	c->exception_return = false;
 	if (rc < 0 || !c->system_call)
 		return rc;
 	c->counts.syscalls++;
-	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL, (struct frame){ 0 });
-	spread_wait(&c->spread);
+	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL, (struct calls_frame){ 0 });
+	event_times_add_wait(&c->times);
 	return rc;
 }
 
-static int trace_on(struct calls *c, const struct element *e)
+static int on_trace_on(struct calls *c, const struct element *e)
 {
 	if (e->reason == REASON_OVERFLOW)
-		return gap(c, GAP_OVERFLOW);
-	/* After an exception tracing pauses while the kernel runs, which is no gap. */
-	return c->next == NEXT_RESUME ? 0 : gap(c, GAP_PAUSED);
+		return calls_gap(c, GAP_OVERFLOW);
+	/* After an on_exception tracing pauses while the kernel runs, which is no calls_gap. */
+	return c->arrival == ARRIVE_RESUME ? 0 : calls_gap(c, GAP_PAUSED);
 }
 
-static int no_sync(struct calls *c, const struct element *e)
+static int on_no_sync(struct calls *c, const struct element *e)
 {
 	switch (e->reason) {
 	case REASON_END_OF_TRACE:
 		return 0;
 	case REASON_OVERFLOW:
-		return gap(c, GAP_OVERFLOW);
+		return calls_gap(c, GAP_OVERFLOW);
 	case REASON_BAD_IMAGE:
-		return gap(c, GAP_BAD_IMAGE);
+		return calls_gap(c, GAP_BAD_IMAGE);
 	default:
-		return gap(c, GAP_NO_SYNC);
+		return calls_gap(c, GAP_NO_SYNC);
 	}
 }
 
-_apart_ static int take(struct calls *c, const struct element *e)
+_apart_ static int element_slow(struct calls *c, const struct element *e)
 {
 	switch (e->kind) {
 	case ELEM_RANGE:
-		return range(c, e);
+		return on_range(c, e);
 	case ELEM_RANGE_NOPATH:
 	case ELEM_UNKNOWN_ADDRESS:
-		return gap(c, GAP_NO_SYNC);
+		return calls_gap(c, GAP_NO_SYNC);
 	case ELEM_NO_IMAGE:
-		return gap(c, GAP_NO_IMAGE);
+		return calls_gap(c, GAP_NO_IMAGE);
 	case ELEM_EXCEPTION:
-		return exception(c, e);
+		return on_exception(c, e);
 	case ELEM_EXCEPTION_RETURN:
 		if (!c->depth)
 			return 0;
-		/* Straight after an exception it is the end of that one: a kernel that is not traced came between. */
-		if (c->next != NEXT_RESUME)
-			c->has_from = c->system_call = false;
-		c->next = NEXT_RESUME;
+		/* Straight after an on_exception it is the end of that one: a kernel that is not traced came between.
+		 */
+		if (c->arrival != ARRIVE_RESUME)
+			c->has_successor = c->system_call = false;
+		c->arrival = ARRIVE_RESUME;
 		c->exception_return = true;
 		return 0;
 	case ELEM_TRACE_ON:
-		return trace_on(c, e);
+		return on_trace_on(c, e);
 	case ELEM_NO_SYNC:
-		return no_sync(c, e);
+		return on_no_sync(c, e);
 	case ELEM_TIMESTAMP:
-		return e->time_unknown ? 0 : spread_timestamp(&c->spread, c->counts.instructions, e->value);
+		return e->time_unknown ? 0 : event_times_timestamp(&c->times, c->counts.instructions, e->value);
 	default:
 		return 0;
 	}
@@ -597,33 +601,33 @@ int calls_element(void *user, const struct element *e)
 	int rc = 0;
 
 	/* Most are of this kind. */
-	if (e->kind == ELEM_RANGE && !e->torn && c->walks && may_stay(c))
-		rc = inlined_walk(c, e, last_of(e));
+	if (e->kind == ELEM_RANGE && !e->torn && c->memos && may_stay(c))
+		rc = inlined_replay(c, e, last_instruction(e));
 	if (rc == 1) {
-		stay(c, e->range.start);
+		stay_in_top(c, e->range.start);
 		end_range(c, e);
 		rc = 0;
 	} else if (rc == 0) {
-		rc = take(c, e);
+		rc = element_slow(c, e);
 	}
 	if (e->has_cycles && !e->cycles_repeated)
-		spread_cycles(&c->spread, e->cycles);
+		event_times_add_cycles(&c->times, e->cycles);
 	return rc;
 }
 
 void calls_tick(struct calls *c, uint64_t ns)
 {
-	c->spread.tick = ns;
+	c->times.tick = ns;
 }
 
 int calls_end(struct calls *c, uint64_t end)
 {
 	int rc;
 
-	c->unsure = 0;
+	c->uncertain_below = 0;
 	rc = calls_pop_all(c, LEAVE_END);
-	c->next = NEXT_SEGMENT;
-	return rc < 0 ? rc : spread_end(&c->spread, c->counts.instructions, end);
+	c->arrival = ARRIVE_SEGMENT;
+	return rc < 0 ? rc : event_times_end(&c->times, c->counts.instructions, end);
 }
 
 const struct calls_counts *calls_counts(const struct calls *c)
@@ -640,8 +644,8 @@ int calls_new(struct region_map *regions, const struct calls_sink *sink, struct 
 	c->regions = regions;
 	c->recent = region_map_recent(regions);
 	inlined_init(c);
-	c->spread.sink = *sink;
-	c->spread.counts = &c->counts;
+	c->times.sink = *sink;
+	c->times.counts = &c->counts;
 	*ret = c;
 	return 0;
 }
@@ -650,9 +654,9 @@ struct calls *calls_free(struct calls *c)
 {
 	if (!c)
 		return NULL;
-	spread_done(&c->spread);
+	event_times_done(&c->times);
 	fibres_forget(c);
-	free(c->marks);
+	free(c->saved);
 	free(c->stack);
 	free(c);
 	return NULL;

@@ -1,7 +1,7 @@
 /*
  * From elements to call stacks: what one thread entered and left, when. One struct calls a thread, fed in stream order;
  * it pushes events to its sink, in order of time, each leave matching the innermost open enter. Never aborts: what it
- * cannot explain it counts and marks.
+ * cannot explain it counts and saved.
  *
  * Time. Timestamps stand between ranges; what lies between two of them is spread by the cycles that the trace counts,
  * else by instructions executed, and what is left over belongs to system calls and gaps. So events come out when a
@@ -46,7 +46,7 @@ enum call_event_type {
 enum call_kind {
 	CALL_PLAIN,
 	CALL_TAIL,     /* jumped to in place of the frame that was here */
-	CALL_SIGNAL,   /* a signal's handler, on top of what it interrupted */
+	CALL_SIGNAL,   /* a signal's handler, on calls_top of what it interrupted */
 	CALL_KERNEL,   /* an exception's handler in the kernel */
 	CALL_SYSCALL,  /* no function: the time between a system call and its return */
 	CALL_INFERRED, /* was running, or waiting, when the segment began */
@@ -71,7 +71,7 @@ enum gap_kind {
 	GAP_NO_IMAGE,  /* code that nobody could give */
 	GAP_BAD_IMAGE, /* the code is not what ran, or the trace was garbled */
 	GAP_PAUSED,    /* tracing was off: a freeze, a filter */
-	GAP_DEPTH,     /* more frames than are kept */
+	GAP_DEPTH,     /* more frames than are committed */
 };
 
 enum mark_kind {
@@ -79,10 +79,10 @@ enum mark_kind {
 	MARK_CERTAIN,   /* no more */
 };
 
-const char *call_kind_str(enum call_kind kind);
-const char *leave_kind_str(enum leave_kind kind);
-const char *gap_kind_str(enum gap_kind kind);
-const char *mark_kind_str(enum mark_kind kind);
+const char *calls_kind_str(enum call_kind kind);
+const char *calls_leave_str(enum leave_kind kind);
+const char *calls_gap_str(enum gap_kind kind);
+const char *calls_mark_str(enum mark_kind kind);
 
 struct call_event {
 	enum call_event_type type;

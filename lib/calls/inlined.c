@@ -3,17 +3,17 @@
  * there has the innermost that it is in, which knows those around it.
  */
 #include "lib/base/util.h"
-#include "lib/calls/state.h"
+#include "lib/calls/calls-private.h"
 
 enum {
 	INSTRUCTION = 4,
-	WALK_BITS = 13,
-	WALK_MOVES = 5,
-	WALK_STEPS = 48,
-	WALK_LONG = WALK_MOVES + 1, /* moves: it is not told */
+	MEMO_BITS = 13,
+	MEMO_MOVES = 5,
+	MEMO_STEPS = 48,
+	MEMO_UNKNOWN = MEMO_MOVES + 1, /* moves: it is not told */
 };
 
-struct walk_move {
+struct memo_move {
 	const struct inlined *to;
 	uint32_t pos; /* instructions before it */
 	uint8_t left, entered;
@@ -24,79 +24,79 @@ struct walk_move {
  * all times, and wherever it ends in the last of the stretches that it goes through. What went on before it may yet
  * take its first entries back.
  */
-struct walk {
+struct inlined_memo {
 	uint64_t start;
 	const struct region *function; /* NULL: none */
 	const struct inlined *from;
-	int32_t first, stretch,
-	    end;         /* from start on: where the first stretch begins, the last one, and where that ends */
+	int32_t first, last_start,
+	    end;         /* from start on: where the first last_start begins, the last one, and where that ends */
 	uint16_t events; /* that wait at once, of it, at most */
 	uint8_t n;
-	bool goes_on; /* from one stretch to another */
-	struct walk_move moves[WALK_MOVES];
+	bool spans_stretches; /* from one last_start to another */
+	struct memo_move moves[MEMO_MOVES];
 } __attribute__((aligned(64)));
 
-_Static_assert(sizeof(struct walk) == 128, "two cache lines");
+_Static_assert(sizeof(struct inlined_memo) == 128, "two cache lines");
 
 static uint32_t depth_of(const struct inlined *i)
 {
 	return i ? i->depth : 0;
 }
 
-static int enter(struct calls *c, const struct inlined *from, const struct inlined *to, enum call_kind kind)
+static int emit_enters(struct calls *c, const struct inlined *from, const struct inlined *to, enum call_kind kind)
 {
-	int rc = to->around == from ? 0 : enter(c, from, to->around, kind);
+	int rc = to->around == from ? 0 : emit_enters(c, from, to->around, kind);
 
-	return rc < 0 ? rc : calls_put_inlined(c, CALL_EVENT_ENTER, kind, to);
+	return rc < 0 ? rc : calls_emit_inlined(c, CALL_EVENT_ENTER, kind, to);
 }
 
 /* The one that is told; what it is in has been there since the segment began, too. */
-static int tell_root(struct calls *c, struct frame *f)
+static int emit_inlined_root(struct calls *c, struct calls_frame *f)
 {
 	f->root = f->root->around;
 	c->counts.roots++;
-	return f->root ? calls_put_inlined(c, CALL_EVENT_ROOT, CALL_INFERRED, f->root)
-		       : calls_put(c, CALL_EVENT_ROOT, CALL_INFERRED, f->function);
+	return f->root ? calls_emit_inlined(c, CALL_EVENT_ROOT, CALL_INFERRED, f->root)
+		       : calls_emit(c, CALL_EVENT_ROOT, CALL_INFERRED, f->function);
 }
 
-static int leave(struct calls *c, const struct inlined *until, enum leave_kind kind)
+static int leave_until(struct calls *c, const struct inlined *until, enum leave_kind kind)
 {
-	struct frame *f = top(c);
+	struct calls_frame *f = calls_top(c);
 	int rc = 0;
 
 	while (rc == 0 && f->inlined != until) {
 		const struct inlined *left = f->inlined;
 
 		f->inlined = left->around;
-		rc = calls_put_inlined(c, CALL_EVENT_LEAVE, kind, left);
+		rc = calls_emit_inlined(c, CALL_EVENT_LEAVE, kind, left);
 		if (rc == 0 && f->root == left)
-			rc = tell_root(c, f);
+			rc = emit_inlined_root(c, f);
 	}
 	return rc;
 }
 
 int inlined_enter(struct calls *c, enum call_kind kind)
 {
-	return top(c)->inlined ? enter(c, NULL, top(c)->inlined, kind) : 0;
+	return calls_top(c)->inlined ? emit_enters(c, NULL, calls_top(c)->inlined, kind) : 0;
 }
 
 int inlined_leave(struct calls *c, enum leave_kind kind)
 {
-	return leave(c, NULL, kind);
+	return leave_until(c, NULL, kind);
 }
 
 /*
  * Of what is about to be entered, from outside to inside, the part that was left last, with nothing entered since:
  * compilers mix the instructions of an inlined function with those around it, and that was no end of it.
  */
-static const struct inlined *come_back(struct calls *c, const struct inlined *from, const struct inlined *to)
+static const struct inlined *resume_inlined(struct calls *c, const struct inlined *from, const struct inlined *to)
 {
 	while (from != to) {
 		const struct inlined *next = to;
 
 		while (next->around != from)
 			next = next->around;
-		if (!spread_take_back(&c->spread, next))
+		if (!event_times_cancel_leave(&c->times, next))
 			break;
 		from = next;
 	}
@@ -104,20 +104,20 @@ static const struct inlined *come_back(struct calls *c, const struct inlined *fr
 }
 
 /* One after the other. */
-static int move_singly(struct calls *c, const struct inlined *both, const struct inlined *to, enum leave_kind kind)
+static int emit_move_singly(struct calls *c, const struct inlined *both, const struct inlined *to, enum leave_kind kind)
 {
-	int rc = leave(c, both, kind);
+	int rc = leave_until(c, both, kind);
 
 	if (rc < 0 || to == both)
 		return rc;
-	top(c)->inlined = to;
-	both = come_back(c, both, to);
-	return both == to ? 0 : enter(c, both, to, CALL_INLINED);
+	calls_top(c)->inlined = to;
+	both = resume_inlined(c, both, to);
+	return both == to ? 0 : emit_enters(c, both, to, CALL_INLINED);
 }
 
 int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind)
 {
-	struct frame *f = top(c);
+	struct calls_frame *f = calls_top(c);
 	const struct inlined *from = f->inlined, *both = from, *other = to;
 	uint32_t left, entered;
 
@@ -139,66 +139,66 @@ int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind
 		left = depth_of(from) - depth_of(both);
 		entered = depth_of(to) - depth_of(both);
 	}
-	if (kind != LEAVE_RETURN || f->root || !spread_fits(&c->spread, left, entered))
-		return move_singly(c, both, to, kind);
+	if (kind != LEAVE_RETURN || f->root || !event_times_fit(&c->times, left, entered))
+		return emit_move_singly(c, both, to, kind);
 	f->inlined = to;
-	if (!left && spread_ends_in_leave(&c->spread))
-		entered = depth_of(to) - depth_of(come_back(c, both, to));
-	return left || entered ? spread_move(&c->spread, c->counts.instructions, from, to, left, entered) : 0;
+	if (!left && event_times_end_in_leave(&c->times))
+		entered = depth_of(to) - depth_of(resume_inlined(c, both, to));
+	return left || entered ? event_times_add_move(&c->times, c->counts.instructions, from, to, left, entered) : 0;
 }
 
-static struct walk *walk_at(const struct calls *c, uint64_t start, const struct inlined *from)
+static struct inlined_memo *memo_at(const struct calls *c, uint64_t start, const struct inlined *from)
 {
-	return &c->walks[(start ^ (uintptr_t)from << 20) * 0x9e3779b97f4a7c15u >> (64 - WALK_BITS)];
+	return &c->memos[(start ^ (uintptr_t)from << 20) * 0x9e3779b97f4a7c15u >> (64 - MEMO_BITS)];
 }
 
 /* How many instructions lie before an address of it follows from that. */
-static inline bool is_even(const struct element *e)
+static inline bool has_fixed_size_instructions(const struct element *e)
 {
 	return e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION;
 }
 
 /* It is known, or that it is not to be told. */
-static inline bool is_known(const struct walk *w, const struct element *e, const struct inlined *from,
-			    const struct region *function, uint64_t last)
+static inline bool memo_matches(const struct inlined_memo *w, const struct element *e, const struct inlined *from,
+				const struct region *function, uint64_t last)
 {
 	int64_t at = (int64_t)(last - w->start);
 
-	return w->start == e->range.start && w->from == from && w->function == function && at >= w->stretch &&
-	       at < w->end && (!w->goes_on || is_even(e));
+	return w->start == e->range.start && w->from == from && w->function == function && at >= w->last_start &&
+	       at < w->end && (!w->spans_stretches || has_fixed_size_instructions(e));
 }
 
 /* What is entered, less what was left just before. */
-static uint32_t entered_of(struct calls *c, const struct walk_move *m)
+static uint32_t memo_entered(struct calls *c, const struct memo_move *m)
 {
 	const struct inlined *both = m->to;
 
 	for (unsigned i = 0; i < m->entered; i++)
 		both = both->around;
-	return depth_of(m->to) - depth_of(come_back(c, both, m->to));
+	return depth_of(m->to) - depth_of(resume_inlined(c, both, m->to));
 }
 
-int inlined_walk(struct calls *c, const struct element *e, uint64_t last)
+int inlined_replay(struct calls *c, const struct element *e, uint64_t last)
 {
-	struct frame *f = top(c);
-	struct spread *s = &c->spread;
+	struct calls_frame *f = calls_top(c);
+	struct event_times *s = &c->times;
 	const struct inlined *at = f->inlined;
-	const struct walk *w = walk_at(c, e->range.start, at);
+	const struct inlined_memo *w = memo_at(c, e->range.start, at);
 	int rc = 0;
 
-	if (!is_known(w, e, at, f->function, last) || w->n > WALK_MOVES || f->root || c->left == LEAVE_UNWOUND ||
-	    s->counted || !spread_fits(s, w->events, 0))
+	if (!memo_matches(w, e, at, f->function, last) || w->n > MEMO_MOVES || f->root ||
+	    c->last_leave == LEAVE_UNWOUND || s->counted || !event_times_fit(s, w->events, 0))
 		return 0;
-	if (w->start + (uint64_t)w->first < c->stretch)
-		spread_keep(s);
-	c->stretch = w->start + (uint64_t)w->stretch;
-	c->left = LEAVE_RETURN;
+	if (w->start + (uint64_t)w->first < c->last_start)
+		event_times_commit(s);
+	c->last_start = w->start + (uint64_t)w->last_start;
+	c->last_leave = LEAVE_RETURN;
 	for (unsigned i = 0; rc == 0 && i < w->n; i++) {
-		const struct walk_move *m = &w->moves[i];
-		uint32_t entered = !m->left && spread_ends_in_leave(s) ? entered_of(c, m) : m->entered;
+		const struct memo_move *m = &w->moves[i];
+		uint32_t entered = !m->left && event_times_end_in_leave(s) ? memo_entered(c, m) : m->entered;
 
 		if (m->left || entered)
-			rc = spread_move(s, c->counts.instructions + m->pos, at, m->to, m->left, entered);
+			rc = event_times_add_move(s, c->counts.instructions + m->pos, at, m->to, m->left, entered);
 		at = m->to;
 	}
 	f->inlined = at;
@@ -206,42 +206,42 @@ int inlined_walk(struct calls *c, const struct element *e, uint64_t last)
 }
 
 /* An address as a walk has it; false: it lies too far away. */
-static bool lies_at(const struct walk *w, uint64_t address, int32_t *ret)
+static bool memo_offset(const struct inlined_memo *w, uint64_t address, int32_t *ret)
 {
 	*ret = (int32_t)(address - w->start);
 	return w->start + (uint64_t)*ret == address;
 }
 
 /* The same, of a stack of one frame, which nothing came before. */
-static bool walk_through(struct calls *c, const struct element *e, uint64_t last, struct walk *w)
+static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, struct inlined_memo *w)
 {
-	struct spread *s = &c->spread;
+	struct event_times *s = &c->times;
 	uint64_t at = w->start;
 
-	for (unsigned i = 0; i < WALK_STEPS; i++, at = c->here.end) {
+	for (unsigned i = 0; i < MEMO_STEPS; i++, at = c->here.end) {
 		c->counts.instructions = (at - w->start) / INSTRUCTION;
-		if (look(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX || c->here.region != w->function ||
-		    w->function->kind != REGION_FUNCTION || (i && !is_even(e)) ||
-		    (!i && !lies_at(w, c->here.start, &w->first)) ||
-		    (top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
+		if (calls_locate(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX ||
+		    c->here.region != w->function || w->function->kind != REGION_FUNCTION ||
+		    (i && !has_fixed_size_instructions(e)) || (!i && !memo_offset(w, c->here.start, &w->first)) ||
+		    (calls_top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
 			return false;
 		w->events = (uint16_t)MAX(w->events, s->events);
-		w->goes_on = i > 0;
+		w->spans_stretches = i > 0;
 		if (last < c->here.end)
-			return s->n <= WALK_MOVES && lies_at(w, c->here.start, &w->stretch) &&
-			       lies_at(w, c->here.end, &w->end);
+			return s->n <= MEMO_MOVES && memo_offset(w, c->here.start, &w->last_start) &&
+			       memo_offset(w, c->here.end, &w->end);
 	}
 	return false;
 }
 
 /* Where control is after each: what it was in, less what was left, where nothing was entered. */
-static void note_moves(struct walk *w, const struct spread *s)
+static void memo_set_moves(struct inlined_memo *w, const struct event_times *s)
 {
 	for (w->n = 0; w->n < s->n; w->n++) {
-		const struct spread_item *item = &s->items[w->n];
-		struct walk_move *m = &w->moves[w->n];
+		const struct pending_event *item = &s->items[w->n];
+		struct memo_move *m = &w->moves[w->n];
 
-		*m = (struct walk_move){ item->inlined, (uint32_t)item->pos, item->left, item->entered };
+		*m = (struct memo_move){ item->inlined, (uint32_t)item->pos, item->left, item->entered };
 		if (m->entered)
 			continue;
 		m->to = item->from;
@@ -250,23 +250,23 @@ static void note_moves(struct walk *w, const struct spread *s)
 	}
 }
 
-void inlined_learn(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from)
+void inlined_memoise(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from)
 {
-	struct walk *w = walk_at(c, e->range.start, from),
-		    new = { .start = e->range.start, .function = top(c)->function, .from = from };
-	struct spread_item items[WALK_STEPS];
-	struct frame frame = { .function = new.function, .inlined = from };
+	struct inlined_memo *w = memo_at(c, e->range.start, from),
+			    new = { .start = e->range.start, .function = calls_top(c)->function, .from = from };
+	struct pending_event items[MEMO_STEPS];
+	struct calls_frame frame = { .function = new.function, .inlined = from };
 	struct calls alone = { .regions = c->regions, .recent = c->recent, .stack = &frame, .depth = 1 };
 
-	if (!new.function || is_known(w, e, from, new.function, last))
+	if (!new.function || memo_matches(w, e, from, new.function, last))
 		return;
-	alone.spread = (struct spread){ .items = items, .room = WALK_STEPS, .stamp = c->spread.stamp };
-	if (walk_through(&alone, e, last, &new)) {
-		note_moves(&new, &alone.spread);
+	alone.times = (struct event_times){ .items = items, .capacity = MEMO_STEPS, .stamp = c->times.stamp };
+	if (memo_fill(&alone, e, last, &new)) {
+		memo_set_moves(&new, &alone.times);
 	} else {
-		new.n = WALK_LONG;
-		new.goes_on = false;
-		new.stretch = INT32_MIN;
+		new.n = MEMO_UNKNOWN;
+		new.spans_stretches = false;
+		new.last_start = INT32_MIN;
 		new.end = INT32_MAX;
 	}
 	*w = new;
@@ -274,5 +274,5 @@ void inlined_learn(struct calls *c, const struct element *e, uint64_t last, cons
 
 void inlined_init(struct calls *c)
 {
-	c->walks = region_map_room(c->regions, sizeof(*c->walks) << WALK_BITS);
+	c->memos = region_map_room(c->regions, sizeof(*c->memos) << MEMO_BITS);
 }

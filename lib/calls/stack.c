@@ -2,79 +2,79 @@
 
 #include "lib/base/array.h"
 #include "lib/base/util.h"
-#include "lib/calls/state.h"
+#include "lib/calls/calls-private.h"
 #include "lib/code/unwind.h"
 
-enum { MARKS_EACH = 64 };
+enum { SAVED_PER_FRAME = 64 };
 
-bool frame_saves(const struct frame *f)
+bool calls_frame_saves(const struct calls_frame *f)
 {
 	return f->saved || (f->function && (f->function->stack_use & UNWIND_SAVES_STACK));
 }
 
-int calls_put(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
+int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
 {
-	return spread_put(&c->spread, c->counts.instructions, type, kind, function, NULL);
+	return event_times_add(&c->times, c->counts.instructions, type, kind, function, NULL);
 }
 
-int calls_put_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined)
+int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined)
 {
-	return spread_put(&c->spread, c->counts.instructions, type, kind, inlined->function, inlined);
+	return event_times_add(&c->times, c->counts.instructions, type, kind, inlined->function, inlined);
 }
 
-int calls_sure(struct calls *c)
+int calls_set_certain(struct calls *c)
 {
-	c->unsure = 0;
-	c->doubtful = false;
-	if (!c->told_unsure)
+	c->uncertain_below = 0;
+	c->stack_uncertain = false;
+	if (!c->emitted_uncertain)
 		return 0;
-	c->told_unsure = false;
-	return calls_put(c, CALL_EVENT_MARK, MARK_CERTAIN, NULL);
+	c->emitted_uncertain = false;
+	return calls_emit(c, CALL_EVENT_MARK, MARK_CERTAIN, NULL);
 }
 
-int calls_unsure(struct calls *c)
+int calls_set_uncertain(struct calls *c)
 {
-	c->unsure = c->unsure ? MIN(c->unsure, c->depth) : c->depth;
+	c->uncertain_below = c->uncertain_below ? MIN(c->uncertain_below, c->depth) : c->depth;
 	c->counts.uncertain++;
-	if (c->told_unsure)
+	if (c->emitted_uncertain)
 		return 0;
-	c->told_unsure = true;
-	return calls_put(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
+	c->emitted_uncertain = true;
+	return calls_emit(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
 }
 
 /*
  * Whatever frames are left in truth are among those that are here: a return to where only one of them returns to is
  * that one's.
  */
-int calls_returned(struct calls *c, uint64_t address, size_t unsure)
+int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below)
 {
-	if (!c->unsure || c->doubtful || c->depth >= unsure)
+	if (!c->uncertain_below || c->stack_uncertain || c->depth >= uncertain_below)
 		return 0;
 	for (size_t i = 0; i < c->depth; i++)
 		if (c->stack[i].anchor == ANCHOR_RETURN && c->stack[i].address == address)
 			return 0;
-	return calls_sure(c);
+	return calls_set_certain(c);
 }
 
 int calls_pop(struct calls *c, enum leave_kind kind)
 {
 	int rc = inlined_leave(c, kind);
-	const struct region *function = top(c)->function;
+	const struct region *function = calls_top(c)->function;
 
 	if (rc < 0)
 		return rc;
-	c->left = kind;
+	c->last_leave = kind;
 	c->depth--;
-	while (c->n_marks && c->marks[c->n_marks - 1].depth > c->depth)
-		c->n_marks--;
+	while (c->n_saved && c->saved[c->n_saved - 1].depth > c->depth)
+		c->n_saved--;
 	if (kind == LEAVE_UNWOUND)
 		c->counts.unwound++;
-	rc = calls_put(c, CALL_EVENT_LEAVE, kind, function);
-	if (rc < 0 || !c->unsure || c->doubtful)
+	rc = calls_emit(c, CALL_EVENT_LEAVE, kind, function);
+	if (rc < 0 || !c->uncertain_below || c->stack_uncertain)
 		return rc;
-	/* What comes on top from here on is certain. */
-	c->unsure = MIN(c->unsure, c->depth);
-	return c->unsure ? 0 : calls_sure(c);
+	/* What comes on calls_top from here on is certain. */
+	c->uncertain_below = MIN(c->uncertain_below, c->depth);
+	return c->uncertain_below ? 0 : calls_set_certain(c);
 }
 
 int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last)
@@ -95,17 +95,17 @@ int calls_pop_all(struct calls *c, enum leave_kind kind)
 	return rc;
 }
 
-int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct frame frame)
+int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame)
 {
-	int rc = array_reserve(c->stack, c->depth, &c->room);
+	int rc = array_reserve(c->stack, c->depth, &c->cap_stack);
 
 	if (rc < 0)
 		return rc;
 	c->stack[c->depth++] = frame;
 	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
 	if (type == CALL_EVENT_ROOT && frame.root)
-		return calls_put_inlined(c, type, kind, frame.root);
-	rc = calls_put(c, type, kind, frame.function);
+		return calls_emit_inlined(c, type, kind, frame.root);
+	rc = calls_emit(c, type, kind, frame.function);
 	return rc < 0 ? rc : inlined_enter(c, kind);
 }
 
@@ -127,39 +127,39 @@ size_t calls_find_below(const struct calls *c, size_t depth, const struct region
 	return SIZE_MAX;
 }
 
-int calls_mark_at(struct calls *c, const struct mark *mark)
+int calls_saved_push(struct calls *c, const struct saved_sp *saved)
 {
-	int rc = array_reserve(c->marks, c->n_marks, &c->room_marks);
+	int rc = array_reserve(c->saved, c->n_saved, &c->cap_saved);
 
 	if (rc == 0)
-		c->marks[c->n_marks++] = *mark;
+		c->saved[c->n_saved++] = *saved;
 	return rc;
 }
 
-int calls_mark(struct calls *c, uint64_t address)
+int calls_saved_add(struct calls *c, uint64_t address)
 {
-	size_t first = c->n_marks;
+	size_t first = c->n_saved;
 
-	while (first > 0 && c->marks[first - 1].depth == c->depth)
-		if (c->marks[--first].address == address)
+	while (first > 0 && c->saved[first - 1].depth == c->depth)
+		if (c->saved[--first].address == address)
 			return 0;
 	/* No frame is ready in so many ways: the one it was ready in first is given up. */
-	if (c->n_marks - first >= MARKS_EACH) {
-		memmove(c->marks + first, c->marks + first + 1, (c->n_marks - first - 1) * sizeof(*c->marks));
-		c->n_marks--;
+	if (c->n_saved - first >= SAVED_PER_FRAME) {
+		memmove(c->saved + first, c->saved + first + 1, (c->n_saved - first - 1) * sizeof(*c->saved));
+		c->n_saved--;
 	}
-	return calls_mark_at(c, &(struct mark){ c->depth, address });
+	return calls_saved_push(c, &(struct saved_sp){ c->depth, address });
 }
 
-size_t calls_find_mark(const struct calls *c, uint64_t address, size_t *ret_outermost)
+size_t calls_saved_find(const struct calls *c, uint64_t address, size_t *ret_outermost)
 {
 	size_t innermost = SIZE_MAX;
 
-	for (size_t i = c->n_marks; i-- > 0;) {
-		if (c->marks[i].address != address)
+	for (size_t i = c->n_saved; i-- > 0;) {
+		if (c->saved[i].address != address)
 			continue;
-		innermost = innermost == SIZE_MAX ? c->marks[i].depth : innermost;
-		*ret_outermost = c->marks[i].depth;
+		innermost = innermost == SIZE_MAX ? c->saved[i].depth : innermost;
+		*ret_outermost = c->saved[i].depth;
 	}
 	return innermost;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/escape.h"
+#include "lib/export/out.h"
 #include "lib/export/stacks.h"
 
 enum { NAME_SIZE = 1024 };
@@ -54,7 +55,7 @@ static int write_thread(struct out *out, const struct store *s, const struct sto
 		buf_add(&out->buf, head.data, head.size);
 		put_stack(&out->buf, s, stacks, (int32_t)i);
 		buf_printf(&out->buf, " %ju\n", (uintmax_t)n->self_ns);
-		out_more(out);
+		out_flush_if_full(out);
 	}
 	return out->error;
 }
@@ -63,7 +64,7 @@ static int folded_write(const struct store *s, int fd, const struct export_optio
 {
 	_cleanup_(stacks_done) struct stacks stacks = { 0 };
 	_cleanup_(out_done) struct out out = { .fd = fd };
-	struct walk walk;
+	struct export_walk walk;
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
@@ -76,7 +77,7 @@ static int folded_write(const struct store *s, int fd, const struct export_optio
 		ret->slices += stacks.slices;
 		ret->gaps += stacks.n_gaps;
 	}
-	return rc < 0 ? rc : out_end(&out);
+	return rc < 0 ? rc : out_finish(&out);
 }
 
 const struct export_ops export_folded = { "folded", ".folded", "folded stacks, for flame graphs", folded_write };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/array.h"
+#include "lib/export/out.h"
 #include "lib/export/perfetto.h"
 #include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
@@ -45,7 +46,7 @@ enum {
 #define FXT_MAGIC 0x0016547846040010ull
 
 /* A frame that is open. */
-struct frame {
+struct fxt_frame {
 	uint32_t function;
 	uint64_t enter;
 	const char *why; /* what there is to say of its beginning: of this kind */
@@ -53,15 +54,15 @@ struct frame {
 	bool begun; /* its beginning is in the file; else it is told at its end */
 };
 
-struct writer {
+struct fxt_writer {
 	struct out out;
-	const struct walk *walk;
+	const struct export_walk *walk;
 	struct export_result *result;
 	uint16_t *numbers;  /* by function: of its string; 0: none */
 	uint32_t *holders;  /* by number: a function */
 	uint32_t n_numbers; /* that were given away, ever */
-	struct frame *frames;
-	size_t depth, room;
+	struct fxt_frame *frames;
+	size_t depth, cap_frames;
 };
 
 static void put_padded(struct buf *b, const void *bytes, size_t size)
@@ -75,7 +76,7 @@ static uint64_t words(size_t bytes)
 	return (bytes + 7) / 8;
 }
 
-static void put_string(struct writer *w, unsigned number, const char *text)
+static void put_string(struct fxt_writer *w, unsigned number, const char *text)
 {
 	char clean[STRING_INLINE_MAX];
 	size_t size;
@@ -86,7 +87,7 @@ static void put_string(struct writer *w, unsigned number, const char *text)
 	put_padded(&w->out.buf, clean, size);
 }
 
-static unsigned number_of(struct writer *w, uint32_t function)
+static unsigned number_of(struct fxt_writer *w, uint32_t function)
 {
 	unsigned number = w->numbers[function];
 
@@ -102,22 +103,28 @@ static unsigned number_of(struct writer *w, uint32_t function)
 }
 
 /* Of the strings of this file's own; texts change. */
-static uint64_t own_string(struct writer *w, unsigned number, const char *text)
+static uint64_t own_string(struct fxt_writer *w, unsigned number, const char *text)
 {
 	put_string(w, number, text);
 	return number;
 }
 
-struct argument {
+struct fxt_argument {
 	const char *name, *text;
 };
 
-/* All events are of thread 1: threads stand one after another. */
-static void put_event(struct writer *w, unsigned type, uint64_t name, uint64_t time, const uint64_t *end,
-		      const struct argument *list, size_t n)
+struct fxt_event {
+	unsigned type;
+	uint64_t name; /* number of a string */
+	uint64_t time, end;
+};
+
+/* Threads are written one after another, so every event is of thread 1. Arguments without a text are left out. */
+static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
-	struct argument some[2];
-	uint64_t size = 2 + (end != NULL), k = 0;
+	struct fxt_argument some[2];
+	bool complete = e->type == EVENT_COMPLETE;
+	uint64_t size = 2 + complete, k = 0;
 	_cleanup_buf_ struct buf arguments = { 0 };
 
 	for (size_t i = 0; i < n; i++)
@@ -134,64 +141,65 @@ static void put_event(struct writer *w, unsigned type, uint64_t name, uint64_t t
 		put_padded(&arguments, some[i].text, text_size);
 		size += all;
 	}
-	buf_u64(&w->out.buf, RECORD_EVENT | size << 4 | (uint64_t)type << 16 | k << 20 | 1u << 24 |
-				 (uint64_t)STRING_CATEGORY << 32 | name << 48);
-	buf_u64(&w->out.buf, time);
+	buf_u64(&w->out.buf, RECORD_EVENT | size << 4 | (uint64_t)e->type << 16 | k << 20 | 1u << 24 |
+				 (uint64_t)STRING_CATEGORY << 32 | e->name << 48);
+	buf_u64(&w->out.buf, e->time);
 	if (k)
 		buf_add(&w->out.buf, arguments.data, arguments.size);
-	if (end)
-		buf_u64(&w->out.buf, *end);
-	out_more(&w->out);
+	if (complete)
+		buf_u64(&w->out.buf, e->end);
+	out_flush_if_full(&w->out);
 }
 
 /*
  * Records are put in order by when they begin. Where several begin at once the one that comes first in the file is the
  * outer one, so an outer one has to be told now.
  */
-static void begin_outer(struct writer *w, uint64_t time)
+static void begin_outer(struct fxt_writer *w, uint64_t time)
 {
 	size_t from = w->depth;
 
 	while (from && w->frames[from - 1].enter == time && !w->frames[from - 1].begun)
 		from--;
 	for (; from < w->depth; from++) {
-		struct frame *f = &w->frames[from];
+		struct fxt_frame *f = &w->frames[from];
 		uint64_t name = number_of(w, f->function);
 
-		put_event(w, EVENT_BEGIN, name, f->enter, NULL, &(struct argument){ f->why, f->how }, 1);
+		put_event(w, &(struct fxt_event){ EVENT_BEGIN, name, f->enter, 0 },
+			  &(struct fxt_argument){ f->why, f->how }, 1);
 		f->begun = true;
 	}
 }
 
-static int enter(struct writer *w, const struct store_event *e, bool cut)
+static int enter(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
-	struct frame f = { .function = e->frame.function, .enter = e->time };
+	struct fxt_frame f = { .function = e->frame.function, .enter = e->time };
 
 	begin_outer(w, e->time);
 	perfetto_reason(e, cut, &f.why, &f.how);
-	if (array_reserve(w->frames, w->depth, &w->room) < 0)
+	if (array_reserve(w->frames, w->depth, &w->cap_frames) < 0)
 		return -ENOMEM;
 	w->frames[w->depth++] = f;
 	w->result->slices++;
 	return 0;
 }
 
-static void leave(struct writer *w, const struct store_event *e, bool cut)
+static void leave(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
-	const struct frame *f = &w->frames[--w->depth];
-	struct argument list[2] = { { f->why, f->how } };
+	const struct fxt_frame *f = &w->frames[--w->depth];
+	struct fxt_argument list[2] = { { f->why, f->how } };
 	uint64_t name = number_of(w, f->function);
 
 	perfetto_reason(e, cut, &list[1].name, &list[1].text);
 	if (f->begun)
-		put_event(w, EVENT_END, name, e->time, NULL, &list[1], 1);
+		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 1);
 	else
-		put_event(w, EVENT_COMPLETE, name, f->enter, &e->time, list, 2);
+		put_event(w, &(struct fxt_event){ EVENT_COMPLETE, name, f->enter, e->time }, list, 2);
 }
 
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
-	struct writer *w = user;
+	struct fxt_writer *w = user;
 	char text[64], length[24];
 
 	switch (e->type) {
@@ -202,19 +210,21 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		break;
 	case STORE_GAP:
 		w->result->gaps++;
-		snprintf(text, sizeof(text), "trace gap (%s)", gap_kind_str(e->kind));
+		snprintf(text, sizeof(text), "trace gap (%s)", calls_gap_str(e->kind));
 		snprintf(length, sizeof(length), "%ju", (uintmax_t)(e->until - e->time));
-		put_event(w, EVENT_INSTANT, own_string(w, STRING_TEXT, text), e->time, NULL,
-			  &(struct argument){ "duration ns", length }, 1);
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, own_string(w, STRING_TEXT, text), e->time, 0 },
+			  &(struct fxt_argument){ "duration ns", length }, 1);
 		break;
 	case STORE_MARK:
-		put_event(w, EVENT_INSTANT, own_string(w, STRING_TEXT, mark_kind_str(e->kind)), e->time, NULL, NULL, 0);
+		snprintf(text, sizeof(text), "%s", calls_mark_str(e->kind));
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, own_string(w, STRING_TEXT, text), e->time, 0 }, NULL,
+			  0);
 		break;
 	}
 	return w->out.error;
 }
 
-static void put_object(struct writer *w, unsigned type, uint64_t id, const char *name, uint64_t process)
+static void put_object(struct fxt_writer *w, unsigned type, uint64_t id, const char *name, uint64_t process)
 {
 	struct buf *b = &w->out.buf;
 	uint64_t reference = own_string(w, STRING_NAME, name);
@@ -231,14 +241,14 @@ static void put_object(struct writer *w, unsigned type, uint64_t id, const char 
 	buf_u64(b, process);
 }
 
-static void put_blob(struct writer *w, const struct buf *bytes)
+static void put_blob(struct fxt_writer *w, const struct buf *bytes)
 {
 	buf_u64(&w->out.buf, RECORD_BLOB | (1 + words(bytes->size)) << 4 | (uint64_t)STRING_CATEGORY << 16 |
 				 (uint64_t)bytes->size << 32 | (uint64_t)BLOB_PERFETTO << 48);
 	put_padded(&w->out.buf, bytes->data, bytes->size);
 }
 
-static void begin(struct writer *w, const struct store *s)
+static void begin(struct fxt_writer *w, const struct store *s)
 {
 	_cleanup_buf_ struct buf description = { .limit = BLOB_MAX };
 	const char *program = store_meta(s, "program");
@@ -254,7 +264,7 @@ static void begin(struct writer *w, const struct store *s)
 		put_blob(w, &description);
 }
 
-static int put_thread(struct writer *w, size_t index)
+static int put_thread(struct fxt_writer *w, size_t index)
 {
 	const struct store_thread *t = store_thread(w->walk->store, index);
 	uint64_t pid = store_meta_number(w->walk->store, "pid");
@@ -267,7 +277,7 @@ static int put_thread(struct writer *w, size_t index)
 	return walk_thread(w->walk, index, &sink);
 }
 
-static void writer_done(struct writer *w)
+static void fxt_writer_done(struct fxt_writer *w)
 {
 	out_done(&w->out);
 	free(w->numbers);
@@ -277,8 +287,8 @@ static void writer_done(struct writer *w)
 
 static int fxt_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
-	struct walk walk;
-	_cleanup_(writer_done) struct writer w = { .out.fd = fd, .walk = &walk, .result = ret };
+	struct export_walk walk;
+	_cleanup_(fxt_writer_done) struct fxt_writer w = { .out.fd = fd, .walk = &walk, .result = ret };
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
@@ -290,7 +300,7 @@ static int fxt_write(const struct store *s, int fd, const struct export_options 
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
 		if (walk_wants(&walk, store_thread(s, i)))
 			rc = put_thread(&w, i);
-	return rc < 0 ? rc : out_end(&w.out);
+	return rc < 0 ? rc : out_finish(&w.out);
 }
 
 const struct export_ops export_fxt = { "fxt", ".fxt",

@@ -5,6 +5,7 @@
  */
 #include <zlib.h>
 
+#include "lib/export/out.h"
 #include "lib/export/perfetto.h"
 #include "lib/export/protobuf.h"
 #include "lib/export/walk.h"
@@ -77,9 +78,9 @@ enum {
 
 enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2 };
 
-struct writer {
+struct perfetto_writer {
 	struct out out;
-	const struct walk *walk;
+	const struct export_walk *walk;
 	struct export_result *result;
 	struct buf parts[4]; /* messages inside each other, while their length is not known */
 	uint64_t sequence;
@@ -89,26 +90,26 @@ struct writer {
 };
 
 /* An empty message of this level; its bytes go into the one above by put_part(). */
-static struct buf *part(struct writer *w, unsigned level)
+static struct buf *part(struct perfetto_writer *w, unsigned level)
 {
 	buf_clear(&w->parts[level]);
 	return &w->parts[level];
 }
 
-static void put_part(struct writer *w, struct buf *into, unsigned field, unsigned level)
+static void put_part(struct perfetto_writer *w, struct buf *into, unsigned field, unsigned level)
 {
 	if (buf_error(&w->parts[level]))
 		w->out.error = buf_error(&w->parts[level]);
 	put_bytes(into, field, w->parts[level].data, w->parts[level].size);
 }
 
-static void end_packet(struct writer *w)
+static void end_packet(struct perfetto_writer *w)
 {
 	put_part(w, &w->out.buf, TRACE_PACKET, 0);
-	out_more(&w->out);
+	out_flush_if_full(&w->out);
 }
 
-static void put_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
+static void put_attribute(struct perfetto_writer *w, const char *key, const char *text, uint64_t number)
 {
 	struct buf *b = part(w, 2);
 
@@ -120,7 +121,7 @@ static void put_attribute(struct writer *w, const char *key, const char *text, u
 	put_part(w, &w->parts[1], ATTRIBUTES_ONE, 2);
 }
 
-static void write_attributes(struct writer *w, const struct store *s)
+static void write_attributes(struct perfetto_writer *w, const struct store *s)
 {
 	uint64_t gaps = 0, slices = 0, unexplained = 0, bound = 0;
 
@@ -151,7 +152,7 @@ static void write_attributes(struct writer *w, const struct store *s)
 	end_packet(w);
 }
 
-static void write_process(struct writer *w, const struct store *s)
+static void write_process(struct perfetto_writer *w, const struct store *s)
 {
 	const char *name = store_meta(s, "program");
 
@@ -164,7 +165,7 @@ static void write_process(struct writer *w, const struct store *s)
 	end_packet(w);
 }
 
-static void put_clock(struct writer *w, unsigned clock, uint64_t time, bool incremental)
+static void put_clock(struct perfetto_writer *w, unsigned clock, uint64_t time, bool incremental)
 {
 	put_number(part(w, 2), CLOCK_ID, clock);
 	put_number(&w->parts[2], CLOCK_TIME, time);
@@ -174,7 +175,7 @@ static void put_clock(struct writer *w, unsigned clock, uint64_t time, bool incr
 }
 
 /* The first packets of a thread: its track, and what all its other packets build on. */
-static void begin_thread(struct writer *w, const struct store *s, size_t index, uint64_t time)
+static void begin_thread(struct perfetto_writer *w, const struct store *s, size_t index, uint64_t time)
 {
 	const struct store_thread *t = store_thread(s, index);
 	uint64_t realtime = store_realtime(s, time), track = FIRST_THREAD_TRACK + index;
@@ -208,7 +209,7 @@ static void begin_thread(struct writer *w, const struct store *s, size_t index, 
 	end_packet(w);
 }
 
-static void put_reason(struct writer *w, const char *name, const char *text, uint64_t number)
+static void put_reason(struct perfetto_writer *w, const char *name, const char *text, uint64_t number)
 {
 	struct buf *b = part(w, 2);
 
@@ -221,14 +222,14 @@ static void put_reason(struct writer *w, const char *name, const char *text, uin
 }
 
 /* The function's own entry where its source is known; NULL. Its location has the name's number. */
-static const struct store_function *sourced(const struct writer *w, size_t name)
+static const struct store_function *sourced(const struct perfetto_writer *w, size_t name)
 {
 	const struct store_function *f = store_function(w->walk->store, name);
 
 	return f && f->file[0] ? f : NULL;
 }
 
-static void put_source(struct writer *w, size_t name, const struct store_function *f)
+static void put_source(struct perfetto_writer *w, size_t name, const struct store_function *f)
 {
 	char where[512];
 
@@ -241,7 +242,7 @@ static void put_source(struct writer *w, size_t name, const struct store_functio
 	put_part(w, &w->parts[2], INTERNED_SOURCE, 3);
 }
 
-static void put_interned(struct writer *w, size_t name, const char *text)
+static void put_interned(struct perfetto_writer *w, size_t name, const char *text)
 {
 	put_number(part(w, 3), NAME_IID, name + 1);
 	put_text(&w->parts[3], NAME_TEXT, text);
@@ -253,13 +254,14 @@ static void put_interned(struct writer *w, size_t name, const char *text)
 	w->interned[name / 8] |= (uint8_t)(1u << name % 8);
 }
 
-static bool is_interned(const struct writer *w, size_t name)
+static bool is_interned(const struct perfetto_writer *w, size_t name)
 {
 	return w->interned[name / 8] >> name % 8 & 1;
 }
 
 /* Which name, and its text where the sequence has not met it yet. */
-static const char *name_of(const struct writer *w, const struct store_event *e, size_t *ret_name, char instant[64])
+static const char *name_of(const struct perfetto_writer *w, const struct store_event *e, size_t *ret_name,
+			   char instant[64])
 {
 	size_t functions = store_functions(w->walk->store);
 
@@ -271,9 +273,9 @@ static const char *name_of(const struct writer *w, const struct store_event *e, 
 	if (e->type == STORE_ENTER)
 		return store_function(w->walk->store, e->frame.function)->name;
 	if (e->type == STORE_GAP)
-		snprintf(instant, 64, "trace gap (%s)", gap_kind_str(e->kind));
+		snprintf(instant, 64, "trace gap (%s)", calls_gap_str(e->kind));
 	else
-		snprintf(instant, 64, "%s", mark_kind_str(e->kind));
+		snprintf(instant, 64, "%s", calls_mark_str(e->kind));
 	return instant;
 }
 
@@ -295,7 +297,7 @@ void perfetto_reason(const struct store_event *e, bool cut, const char **ret_nam
 		*ret_text = "unfinished";
 	} else {
 		*ret_name = begins ? "entered by" : "left by";
-		*ret_text = begins ? call_kind_str(e->kind) : leave_kind_str(e->kind);
+		*ret_text = begins ? calls_kind_str(e->kind) : calls_leave_str(e->kind);
 	}
 }
 
@@ -310,7 +312,7 @@ static bool is_plain(const struct store_event *e, bool cut)
 }
 
 /* Where it is called: the end of the path says enough, and is said often. */
-static void put_inlined(struct writer *w, const struct store_site *site)
+static void put_inlined(struct perfetto_writer *w, const struct store_site *site)
 {
 	const char *slash = strrchr(site->file, '/');
 	char where[256];
@@ -319,7 +321,7 @@ static void put_inlined(struct writer *w, const struct store_site *site)
 	put_reason(w, "inlined at", site->file[0] ? where : "?", 0);
 }
 
-static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
+static void put_reasons(struct perfetto_writer *w, const struct store_event *e, bool cut)
 {
 	const char *name, *text;
 
@@ -334,7 +336,7 @@ static void put_reasons(struct writer *w, const struct store_event *e, bool cut)
 		put_reason(w, name, text, 0);
 }
 
-static void write_event(struct writer *w, const struct store_event *e, bool cut)
+static void write_event(struct perfetto_writer *w, const struct store_event *e, bool cut)
 {
 	char instant[64];
 	const char *text;
@@ -365,7 +367,7 @@ static void write_event(struct writer *w, const struct store_event *e, bool cut)
 }
 
 /* What nearly all packets are: they have no more than 64 bytes, and every length in them fits one. */
-static void write_plain(struct writer *w, const struct store_event *e)
+static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 {
 	uint8_t *packet = buf_reserve(&w->out.buf, 64), *to, *event;
 
@@ -394,12 +396,12 @@ static void write_plain(struct writer *w, const struct store_event *e)
 	packet[0] = TRACE_PACKET;
 	packet[1] = (uint8_t)(to - packet - 2);
 	buf_grew(&w->out.buf, (size_t)(to - packet));
-	out_more(&w->out);
+	out_flush_if_full(&w->out);
 }
 
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
-	struct writer *w = user;
+	struct perfetto_writer *w = user;
 
 	w->result->slices += e->type == STORE_ENTER;
 	w->result->gaps += e->type == STORE_GAP;
@@ -425,7 +427,7 @@ static int pack(const struct buf *piece, struct buf *ret)
 	return buf_error(&packet) ? buf_error(&packet) : buf_error(ret);
 }
 
-static void writer_done(struct writer *w)
+static void perfetto_writer_done(struct perfetto_writer *w)
 {
 	out_done(&w->out);
 	for (size_t i = 0; i < ELEMENTS(w->parts); i++)
@@ -436,7 +438,7 @@ static void writer_done(struct writer *w)
 void perfetto_description(const struct store *s, const struct export_result *result, struct buf *ret)
 {
 	struct export_result copy = *result;
-	_cleanup_(writer_done) struct writer w = { .out.fd = -1, .result = &copy };
+	_cleanup_(perfetto_writer_done) struct perfetto_writer w = { .out.fd = -1, .result = &copy };
 
 	write_attributes(&w, s);
 	buf_add(ret, w.out.buf.data, w.out.buf.size);
@@ -444,8 +446,10 @@ void perfetto_description(const struct store *s, const struct export_result *res
 
 static int perfetto_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
-	struct walk walk;
-	_cleanup_(writer_done) struct writer w = { .out = { .fd = fd, .pack = pack }, .walk = &walk, .result = ret };
+	struct export_walk walk;
+	_cleanup_(perfetto_writer_done) struct perfetto_writer w = { .out = { .fd = fd, .pack = pack },
+								     .walk = &walk,
+								     .result = ret };
 	struct walk_sink sink = { on_event, &w };
 	int rc = 0;
 
@@ -464,7 +468,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		begin_thread(&w, s, i, MAX(t->first, walk.since));
 		rc = walk_thread(&walk, i, &sink);
 	}
-	return rc < 0 ? rc : out_end(&w.out);
+	return rc < 0 ? rc : out_finish(&w.out);
 }
 
 const struct export_ops export_perfetto = { "perfetto", ".pftrace", "a timeline for ui.perfetto.dev", perfetto_write };

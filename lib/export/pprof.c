@@ -61,17 +61,17 @@ enum {
 
 enum { GZIP_WINDOW = 15 + 16, GZIP_MEMORY = 8, PIECE = 64 << 10 };
 
-struct writer {
+struct pprof_writer {
 	int fd;
 	z_stream gzip;
 	bool open;
 	struct buf buf, part, inner;
 	const char **files; /* mapping N is of files[N - 1] */
-	size_t n_files, room_files;
+	size_t n_files, cap_files;
 	uint64_t n_strings;
 };
 
-static int squeeze(struct writer *w, int flush)
+static int pprof_flush(struct pprof_writer *w, int flush)
 {
 	static const size_t piece = PIECE;
 	uint8_t *packed = malloc(piece);
@@ -92,12 +92,12 @@ static int squeeze(struct writer *w, int flush)
 	return rc;
 }
 
-static int more(struct writer *w)
+static int pprof_flush_if_full(struct pprof_writer *w)
 {
-	return w->buf.size >= PIECE || buf_error(&w->buf) ? squeeze(w, Z_NO_FLUSH) : 0;
+	return w->buf.size >= PIECE || buf_error(&w->buf) ? pprof_flush(w, Z_NO_FLUSH) : 0;
 }
 
-static uint64_t put_string(struct writer *w, const char *text)
+static uint64_t put_string(struct pprof_writer *w, const char *text)
 {
 	put_text(&w->buf, PROFILE_STRING, text);
 	return w->n_strings++;
@@ -110,14 +110,14 @@ static void put_part(struct buf *into, unsigned field, struct buf *part)
 	buf_clear(part);
 }
 
-static void put_type(struct writer *w, uint64_t type, uint64_t unit)
+static void put_type(struct pprof_writer *w, uint64_t type, uint64_t unit)
 {
 	put_number(&w->part, TYPE_TYPE, type);
 	put_number(&w->part, TYPE_UNIT, unit);
 	put_part(&w->buf, PROFILE_SAMPLE_TYPE, &w->part);
 }
 
-static void put_head(struct writer *w, const struct store *s, const struct export_result *result)
+static void put_head(struct pprof_writer *w, const struct store *s, const struct export_result *result)
 {
 	uint64_t time = store_meta_number(s, "realtime"), frozen = store_meta_number(s, "monotonic");
 
@@ -133,7 +133,7 @@ static void put_head(struct writer *w, const struct store *s, const struct expor
 }
 
 /* Which mapping a file is; it is told where it is new. */
-static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
+static int mapping_of(struct pprof_writer *w, const char *file, uint64_t *ret)
 {
 	uint64_t name;
 
@@ -142,7 +142,7 @@ static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
 			*ret = i + 1;
 			return 0;
 		}
-	if (array_reserve(w->files, w->n_files, &w->room_files) < 0)
+	if (array_reserve(w->files, w->n_files, &w->cap_files) < 0)
 		return -ENOMEM;
 	w->files[w->n_files++] = file;
 	*ret = w->n_files;
@@ -155,7 +155,7 @@ static int mapping_of(struct writer *w, const char *file, uint64_t *ret)
 }
 
 /* Function N of the store is function and location N + 1. */
-static int put_function(struct writer *w, const struct store_function *f, uint64_t id)
+static int put_function(struct pprof_writer *w, const struct store_function *f, uint64_t id)
 {
 	uint64_t mapping = 0, name = put_string(w, f->name);
 	int rc = f->image && *f->image ? mapping_of(w, f->image, &mapping) : 0;
@@ -173,10 +173,10 @@ static int put_function(struct writer *w, const struct store_function *f, uint64
 	put_number(&w->part, LOCATION_ADDRESS, f->address);
 	put_part(&w->part, LOCATION_LINE, &w->inner);
 	put_part(&w->buf, PROFILE_LOCATION, &w->part);
-	return more(w);
+	return pprof_flush_if_full(w);
 }
 
-static int put_sample(struct writer *w, const struct stacks *stacks, int32_t node, uint64_t name, uint32_t tid)
+static int put_sample(struct pprof_writer *w, const struct stacks *stacks, int32_t node, uint64_t name, uint32_t tid)
 {
 	const struct stacks_node *n = &stacks->nodes[node];
 
@@ -194,10 +194,10 @@ static int put_sample(struct writer *w, const struct stacks *stacks, int32_t nod
 	put_number(&w->inner, LABEL_NUMBER, tid);
 	put_part(&w->part, SAMPLE_LABEL, &w->inner);
 	put_part(&w->buf, PROFILE_SAMPLE, &w->part);
-	return more(w);
+	return pprof_flush_if_full(w);
 }
 
-static int put_thread(struct writer *w, const struct store_thread *t, const struct stacks *stacks)
+static int put_thread(struct pprof_writer *w, const struct store_thread *t, const struct stacks *stacks)
 {
 	uint64_t name = put_string(w, t->name);
 	int rc = 0;
@@ -207,7 +207,7 @@ static int put_thread(struct writer *w, const struct store_thread *t, const stru
 	return rc;
 }
 
-static void writer_done(struct writer *w)
+static void pprof_writer_done(struct pprof_writer *w)
 {
 	if (w->open)
 		deflateEnd(&w->gzip);
@@ -220,8 +220,8 @@ static void writer_done(struct writer *w)
 static int pprof_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
 	_cleanup_(stacks_done) struct stacks stacks = { 0 };
-	_cleanup_(writer_done) struct writer w = { .fd = fd };
-	struct walk walk;
+	_cleanup_(pprof_writer_done) struct pprof_writer w = { .fd = fd };
+	struct export_walk walk;
 	int rc = 0;
 
 	if (deflateInit2(&w.gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) !=
@@ -243,7 +243,7 @@ static int pprof_write(const struct store *s, int fd, const struct export_option
 	}
 	if (rc == 0)
 		rc = buf_error(&w.part) ? buf_error(&w.part) : buf_error(&w.inner);
-	return rc < 0 ? rc : squeeze(&w, Z_FINISH);
+	return rc < 0 ? rc : pprof_flush(&w, Z_FINISH);
 }
 
 const struct export_ops export_pprof = { "pprof", ".pb.gz", "for pprof: calls, instructions and time", pprof_write };

@@ -5,17 +5,18 @@
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "lib/export/out.h"
 #include "lib/export/walk.h"
 
-struct writer {
+struct speedscope_writer {
 	struct out out;
-	const struct walk *walk;
+	const struct export_walk *walk;
 	struct export_result *result;
 	uint64_t start;
 	bool some; /* events of this profile were written */
 };
 
-static void writer_done(struct writer *w)
+static void speedscope_writer_done(struct speedscope_writer *w)
 {
 	out_done(&w->out);
 }
@@ -29,7 +30,7 @@ static void put_object(struct buf *b, json_object *o, bool open)
 	json_object_put(o);
 }
 
-static void put_frame(struct writer *w, const char *name, const char *file, bool first)
+static void put_frame(struct speedscope_writer *w, const char *name, const char *file, bool first)
 {
 	json_object *o = json_object_new_object();
 
@@ -39,11 +40,11 @@ static void put_frame(struct writer *w, const char *name, const char *file, bool
 	if (!first)
 		buf_printf(&w->out.buf, ",\n");
 	put_object(&w->out.buf, o, false);
-	out_more(&w->out);
+	out_flush_if_full(&w->out);
 }
 
 /* Every function, in the store's order; then the kinds of gaps. */
-static void put_frames(struct writer *w)
+static void put_frames(struct speedscope_writer *w)
 {
 	const struct store *s = w->walk->store;
 	char name[64];
@@ -51,22 +52,22 @@ static void put_frames(struct writer *w)
 	for (size_t i = 0; i < store_functions(s); i++)
 		put_frame(w, store_function(s, i)->name, store_function(s, i)->image, i == 0);
 	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
-		snprintf(name, sizeof(name), "[gap: %s]", gap_kind_str(i));
+		snprintf(name, sizeof(name), "[gap: %s]", calls_gap_str(i));
 		put_frame(w, name, NULL, i == 0 && !store_functions(s));
 	}
 }
 
-static void put_event(struct writer *w, char type, uint64_t frame, uint64_t time)
+static void put_event(struct speedscope_writer *w, char type, uint64_t frame, uint64_t time)
 {
 	buf_printf(&w->out.buf, "%s{\"type\":\"%c\",\"frame\":%ju,\"at\":%ju}", w->some ? ",\n" : "", type,
 		   (uintmax_t)frame, (uintmax_t)(time - w->start));
 	w->some = true;
-	out_more(&w->out);
+	out_flush_if_full(&w->out);
 }
 
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
-	struct writer *w = user;
+	struct speedscope_writer *w = user;
 	uint64_t gap = store_functions(w->walk->store) + e->kind % STORE_GAP_KINDS;
 
 	(void)cut;
@@ -89,7 +90,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
-static int put_profile(struct writer *w, size_t index)
+static int put_profile(struct speedscope_writer *w, size_t index)
 {
 	const struct store_thread *t = store_thread(w->walk->store, index);
 	const struct walk_sink sink = { on_event, w };
@@ -115,8 +116,8 @@ static int speedscope_write(const struct store *s, int fd, const struct export_o
 {
 	const char *program = store_meta(s, "program");
 	json_object *head = json_object_new_object();
-	struct walk walk;
-	_cleanup_(writer_done) struct writer w = { .out.fd = fd, .walk = &walk, .result = ret };
+	struct export_walk walk;
+	_cleanup_(speedscope_writer_done) struct speedscope_writer w = { .out.fd = fd, .walk = &walk, .result = ret };
 	bool first = true;
 	int rc = 0;
 
@@ -138,7 +139,7 @@ static int speedscope_write(const struct store *s, int fd, const struct export_o
 		rc = put_profile(&w, i);
 	}
 	buf_printf(&w.out.buf, "]}\n");
-	return rc < 0 ? rc : out_end(&w.out);
+	return rc < 0 ? rc : out_finish(&w.out);
 }
 
 const struct export_ops export_speedscope = { "speedscope", ".speedscope.json", "for https://www.speedscope.app",

@@ -21,22 +21,22 @@ static size_t slot_of(const struct stacks *s, int32_t parent, uint32_t function)
 	return i;
 }
 
-static int grow(struct stacks *s)
+static int nodes_grow(struct stacks *s)
 {
-	int rc = array_reserve(s->nodes, s->n_nodes, &s->room);
-	int32_t *hash = rc == 0 ? calloc(2 * s->room, sizeof(*hash)) : NULL;
+	int rc = array_reserve(s->nodes, s->n_nodes, &s->cap_nodes);
+	int32_t *hash = rc == 0 ? calloc(2 * s->cap_nodes, sizeof(*hash)) : NULL;
 
 	if (!hash)
 		return -ENOMEM;
 	free(s->hash);
 	s->hash = hash;
-	s->hash_size = 2 * s->room;
+	s->hash_size = 2 * s->cap_nodes;
 	for (size_t i = 0; i < s->n_nodes; i++)
 		s->hash[slot_of(s, s->nodes[i].parent, s->nodes[i].function)] = (int32_t)i + 1;
 	return 0;
 }
 
-static int32_t new_node(struct stacks *s, size_t slot, int32_t parent, uint32_t function)
+static int32_t nodes_add(struct stacks *s, size_t slot, int32_t parent, uint32_t function)
 {
 	int32_t index = (int32_t)s->n_nodes, *first, *last;
 	struct stacks_node *n = &s->nodes[s->n_nodes++];
@@ -59,7 +59,7 @@ static int32_t new_node(struct stacks *s, size_t slot, int32_t parent, uint32_t 
 }
 
 /* STACKS_NONE: too deep, or too many. */
-static int node_of(struct stacks *s, uint32_t function, int32_t *ret)
+static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 {
 	int32_t parent = s->depth ? s->frames[s->depth - 1].node : STACKS_NONE;
 	size_t slot;
@@ -73,7 +73,7 @@ static int node_of(struct stacks *s, uint32_t function, int32_t *ret)
 		return 0;
 	}
 	if (2 * s->n_nodes == s->hash_size && s->n_nodes < NODES_MAX) {
-		rc = grow(s);
+		rc = nodes_grow(s);
 		if (rc < 0)
 			return rc;
 	}
@@ -81,7 +81,7 @@ static int node_of(struct stacks *s, uint32_t function, int32_t *ret)
 	if (s->hash[slot])
 		*ret = s->hash[slot] - 1;
 	else if (s->n_nodes < NODES_MAX)
-		*ret = new_node(s, slot, parent, function);
+		*ret = nodes_add(s, slot, parent, function);
 	else if (parent != STACKS_NONE)
 		s->nodes[parent].deeper++;
 	return 0;
@@ -92,9 +92,9 @@ static int enter(struct stacks *s, const struct store_event *e, bool cut)
 	int32_t node;
 	int rc;
 
-	if (array_reserve(s->frames, s->depth, &s->room_frames) < 0)
+	if (array_reserve(s->frames, s->depth, &s->cap_frames) < 0)
 		return -ENOMEM;
-	rc = node_of(s, e->frame.function, &node);
+	rc = nodes_find(s, e->frame.function, &node);
 	if (rc < 0)
 		return rc;
 	if (node != STACKS_NONE) {
@@ -161,7 +161,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return 0;
 }
 
-int stacks_fold(struct stacks *s, const struct walk *w, size_t thread, unsigned limit)
+int stacks_fold(struct stacks *s, const struct export_walk *w, size_t thread, unsigned limit)
 {
 	const struct walk_sink sink = { on_event, s };
 

@@ -28,11 +28,11 @@ struct stacks_frame {
 struct stacks {
 	unsigned limit;
 	struct stacks_node *nodes;
-	size_t n_nodes, room;
+	size_t n_nodes, cap_nodes;
 	int32_t *hash; /* by parent and function: index + 1 */
 	size_t hash_size;
 	struct stacks_frame *frames; /* that are open */
-	size_t depth, room_frames;
+	size_t depth, cap_frames;
 	int32_t first_top, last_top; /* nodes without a parent */
 	uint64_t gaps[STORE_GAP_KINDS], gap_ns[STORE_GAP_KINDS];
 	uint64_t slices, n_gaps, uncertain;
@@ -41,7 +41,7 @@ struct stacks {
 };
 
 /* One thread, in place of what was there. limit: levels of nodes, up to STACKS_DEPTH_MAX. */
-int stacks_fold(struct stacks *s, const struct walk *w, size_t thread, unsigned limit);
+int stacks_fold(struct stacks *s, const struct export_walk *w, size_t thread, unsigned limit);
 void stacks_done(struct stacks *s);
 
 #endif

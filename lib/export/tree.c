@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "lib/base/escape.h"
+#include "lib/export/out.h"
 #include "lib/export/stacks.h"
 
 enum { NAME_SIZE = 256, INDENT_MAX = 120 };
 
 struct tree {
 	struct out out;
-	const struct walk *walk;
+	const struct export_walk *walk;
 	const struct export_options *options;
 	struct stacks stacks;
 };
@@ -114,7 +115,7 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 		}
 		shown++;
 		print_line(t, n);
-		out_more(&t->out);
+		out_flush_if_full(&t->out);
 		rc = t->out.error;
 		/* Depth is bounded by the options, which clients bound in turn. */
 		if (rc == 0)
@@ -153,7 +154,7 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
 			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED), duration(t->stacks.gap_ns[i], time),
-				   (uintmax_t)t->stacks.gaps[i], gap_kind_str(i), paint(t, PLAIN));
+				   (uintmax_t)t->stacks.gaps[i], calls_gap_str(i), paint(t, PLAIN));
 	}
 }
 
@@ -178,7 +179,7 @@ static void tree_done(struct tree *t)
 static int tree_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
 	struct export_options options = *o;
-	struct walk walk;
+	struct export_walk walk;
 	_cleanup_(tree_done) struct tree t = { .out.fd = fd, .walk = &walk, .options = &options };
 	int rc = 0;
 
@@ -189,7 +190,7 @@ static int tree_write(const struct store *s, int fd, const struct export_options
 		if (walk_wants(&walk, store_thread(s, i)))
 			rc = print_thread(&t, i, ret);
 	}
-	return rc < 0 ? rc : out_end(&t.out);
+	return rc < 0 ? rc : out_finish(&t.out);
 }
 
 const struct export_ops export_tree = { "tree", ".txt", "a tree of calls, for a terminal", tree_write };

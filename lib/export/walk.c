@@ -1,18 +1,15 @@
 #include "lib/export/walk.h"
-#include "lib/base/io.h"
 
-enum { OUT_PIECE = 256 << 10 };
-
-bool walk_wants(const struct walk *w, const struct store_thread *t)
+bool walk_wants(const struct export_walk *w, const struct store_thread *t)
 {
 	return t->events && (w->tid < 0 || (uint64_t)w->tid == t->tid) && t->first <= w->until && t->last >= w->since;
 }
 
-void walk_begin(struct walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
+void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
 {
 	uint64_t first = UINT64_MAX, last = 0;
 
-	*w = (struct walk){ s, o->since, o->until ? o->until : UINT64_MAX, o->tid };
+	*w = (struct export_walk){ s, o->since, o->until ? o->until : UINT64_MAX, o->tid };
 	*ret = (struct export_result){ 0 };
 	if (o->budget)
 		w->since = MAX(w->since, store_last_slices(s, o->tid, w->until, o->budget));
@@ -34,7 +31,7 @@ void walk_begin(struct walk *w, const struct store *s, const struct export_optio
 }
 
 /* The frames that are open where the export begins. */
-static int enter_open(const struct walk *w, const struct store_iter *it, const struct walk_sink *sink)
+static int enter_open(const struct export_walk *w, const struct store_iter *it, const struct walk_sink *sink)
 {
 	const struct store_frame *stack;
 	size_t depth = store_iter_stack(it, &stack);
@@ -52,7 +49,7 @@ static int enter_open(const struct walk *w, const struct store_iter *it, const s
 	return rc;
 }
 
-static int leave_frame(const struct walk *w, const struct store_event *beyond, const struct store_frame *frame,
+static int leave_frame(const struct export_walk *w, const struct store_event *beyond, const struct store_frame *frame,
 		       size_t depth, const struct walk_sink *sink)
 {
 	struct store_event e = { .type = STORE_LEAVE,
@@ -66,7 +63,7 @@ static int leave_frame(const struct walk *w, const struct store_event *beyond, c
 }
 
 /* The frames that were open before an event that lies beyond the end, which has already changed the stack. */
-static int leave_open(const struct walk *w, const struct store_iter *it, const struct store_event *beyond,
+static int leave_open(const struct export_walk *w, const struct store_iter *it, const struct store_event *beyond,
 		      const struct walk_sink *sink)
 {
 	const struct store_frame *stack;
@@ -82,7 +79,7 @@ static int leave_open(const struct walk *w, const struct store_iter *it, const s
 	return rc;
 }
 
-int walk_thread(const struct walk *w, size_t thread, const struct walk_sink *sink)
+int walk_thread(const struct export_walk *w, size_t thread, const struct walk_sink *sink)
 {
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
@@ -103,37 +100,4 @@ int walk_thread(const struct walk *w, size_t thread, const struct walk_sink *sin
 			return rc;
 	}
 	return rc;
-}
-
-static void out_flush(struct out *o)
-{
-	if (!o->error)
-		o->error = buf_error(&o->buf);
-	if (!o->error && o->pack && o->buf.size) {
-		_cleanup_buf_ struct buf packed = { 0 };
-
-		o->error = o->pack(&o->buf, &packed);
-		if (!o->error)
-			o->error = io_write(o->fd, packed.data, packed.size);
-	} else if (!o->error) {
-		o->error = io_write(o->fd, o->buf.data, o->buf.size);
-	}
-	buf_clear(&o->buf);
-}
-
-void out_more(struct out *o)
-{
-	if (o->buf.size >= OUT_PIECE || buf_error(&o->buf))
-		out_flush(o);
-}
-
-int out_end(struct out *o)
-{
-	out_flush(o);
-	return o->error;
-}
-
-void out_done(struct out *o)
-{
-	buf_done(&o->buf);
 }

@@ -2,12 +2,11 @@
 #ifndef CSIGHT_EXPORT_WALK_H
 #define CSIGHT_EXPORT_WALK_H
 
-#include "lib/base/buf.h"
 #include "lib/export/export.h"
 
 enum { WALK_MARK_KINDS = 2 };
 
-struct walk {
+struct export_walk {
 	const struct store *store;
 	uint64_t since, until;
 	int64_t tid;
@@ -20,26 +19,14 @@ struct walk_sink {
 };
 
 /* Settles what the options leave open, and fills in what the result says of it. */
-void walk_begin(struct walk *w, const struct store *s, const struct export_options *o, struct export_result *ret);
-bool walk_wants(const struct walk *w, const struct store_thread *t);
+void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o,
+		struct export_result *ret);
+bool walk_wants(const struct export_walk *w, const struct store_thread *t);
 
 /*
  * Tells of one thread, in order: first the frames that are open at since, then what happens, last the leaving of those
  * that are open at until. Each enter has its leave.
  */
-int walk_thread(const struct walk *w, size_t thread, const struct walk_sink *sink);
-
-/* Output in large pieces; errors stick. pack, where there is one, makes of a piece what is written. */
-struct out {
-	int fd;
-	struct buf buf;
-	int error;
-	int (*pack)(const struct buf *piece, struct buf *ret);
-};
-
-/* Writes when there is much; out_end() the rest, and tells the first error. */
-void out_more(struct out *o);
-int out_end(struct out *o);
-void out_done(struct out *o);
+int walk_thread(const struct export_walk *w, size_t thread, const struct walk_sink *sink);
 
 #endif

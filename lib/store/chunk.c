@@ -4,12 +4,12 @@
 #include "lib/base/io.h"
 #include "lib/store/writer.h"
 
-void writer_text(struct buf *b, const char *text)
+void chunk_put_text(struct buf *b, const char *text)
 {
 	buf_add(b, text, strlen(text) + 1);
 }
 
-int writer_append(struct store_writer *w, const void *data, size_t size)
+int store_append(struct store_writer *w, const void *data, size_t size)
 {
 	int rc = io_pwrite(w->fd, data, size, (off_t)w->offset);
 
@@ -18,8 +18,8 @@ int writer_append(struct store_writer *w, const void *data, size_t size)
 	return rc;
 }
 
-int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
-		 const struct thread *t)
+int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
+		 const struct writer_thread *t)
 {
 	_cleanup_buf_ struct buf head = { 0 };
 	uint32_t size = (uint32_t)chunk->size - left;
@@ -38,31 +38,31 @@ int writer_chunk(struct store_writer *w, enum store_chunk_type type, const struc
 	buf_u32(&head, store_checksum(head.data, head.size));
 	rc = rc < 0 ? rc : buf_error(&head);
 	if (rc == 0)
-		rc = writer_append(w, head.data, head.size);
-	return rc == 0 ? writer_append(w, chunk->data, chunk->size) : rc;
+		rc = store_append(w, head.data, head.size);
+	return rc == 0 ? store_append(w, chunk->data, chunk->size) : rc;
 }
 
 static void put_string(struct store_writer *w, struct buf *b, uint32_t string)
 {
-	writer_text(b, (const char *)w->strings.bytes.data + string);
+	chunk_put_text(b, (const char *)w->strings.bytes.data + string);
 }
 
-int writer_names(struct store_writer *w)
+int chunk_append_names(struct store_writer *w)
 {
 	_cleanup_buf_ struct buf b = { .limit = UINT32_MAX / 2 };
 
-	if (w->told_threads == w->n_threads && w->told_functions == w->n_functions && w->told_sites == w->n_sites)
+	if (w->named_threads == w->n_threads && w->named_functions == w->n_functions && w->named_sites == w->n_sites)
 		return 0;
-	buf_varint(&b, w->n_threads - w->told_threads);
-	for (; w->told_threads < w->n_threads; w->told_threads++) {
-		const struct thread *t = w->threads[w->told_threads];
+	buf_varint(&b, w->n_threads - w->named_threads);
+	for (; w->named_threads < w->n_threads; w->named_threads++) {
+		const struct writer_thread *t = w->threads[w->named_threads];
 
 		buf_varint(&b, t->tid);
 		put_string(w, &b, t->name);
 	}
-	buf_varint(&b, w->n_functions - w->told_functions);
-	for (; w->told_functions < w->n_functions; w->told_functions++) {
-		const struct function *f = &w->functions[w->told_functions];
+	buf_varint(&b, w->n_functions - w->named_functions);
+	for (; w->named_functions < w->n_functions; w->named_functions++) {
+		const struct writer_function *f = &w->functions[w->named_functions];
 
 		buf_varint(&b, f->address);
 		buf_varint(&b, f->kind);
@@ -73,15 +73,15 @@ int writer_names(struct store_writer *w)
 		put_string(w, &b, f->file);
 		put_string(w, &b, f->build_id);
 	}
-	buf_varint(&b, w->n_sites - w->told_sites);
-	for (; w->told_sites < w->n_sites; w->told_sites++) {
-		const struct site *s = &w->sites[w->told_sites];
+	buf_varint(&b, w->n_sites - w->named_sites);
+	for (; w->named_sites < w->n_sites; w->named_sites++) {
+		const struct writer_site *s = &w->sites[w->named_sites];
 
 		buf_varint(&b, s->function);
 		buf_varint(&b, s->line);
 		put_string(w, &b, s->file);
 	}
-	return writer_chunk(w, CHUNK_NAMES, &b, 0, NULL);
+	return chunk_append(w, CHUNK_NAMES, &b, 0, NULL);
 }
 
 int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections, uint32_t checksum)

@@ -5,18 +5,18 @@
 
 struct store_iter {
 	const struct store *store;
-	const struct thread *thread;
+	const struct stored_thread *thread;
 	uint64_t next_block; /* of the thread's */
 	struct reader r;     /* what is left of the present one */
 	uint8_t *data;
-	size_t room;
+	size_t capacity;
 	uint64_t time, instructions;
-	uint64_t segments;          /* begun so far */
-	uint32_t roots;             /* of the present one, that were returned to */
-	uint32_t owed;              /* of the present one, yet to be told as entered */
-	uint64_t leaving, entering; /* of the present move, yet to be told */
+	uint64_t segments;                 /* begun so far */
+	uint32_t roots;                    /* of the present one, that were returned to */
+	uint32_t pending_roots;            /* of the present one, yet to be told as entered */
+	uint64_t move_leaves, move_enters; /* of the present move, yet to be told */
 	struct store_frame *stack;
-	size_t depth, room_stack;
+	size_t depth, cap_stack;
 	const uint8_t *wanted; /* functions; NULL: all */
 };
 
@@ -51,13 +51,13 @@ size_t store_iter_stack(const struct store_iter *it, const struct store_frame **
 	return it->depth;
 }
 
-static const struct segment *segment_of(const struct store_iter *it)
+static const struct stored_segment *segment_of(const struct store_iter *it)
 {
 	return it->segments ? &it->store->segments[it->thread->first_segment + it->segments - 1] : NULL;
 }
 
 /* Names what a frame is of. */
-static inline int name_frame(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
+static inline int frame_set_number(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
 {
 	if (number >= (inlined ? s->n_sites : s->n_functions))
 		return -EBADMSG;
@@ -67,19 +67,19 @@ static inline int name_frame(const struct store *s, uint64_t number, bool inline
 }
 
 /* The same, as events and stacks have it. */
-static inline int unpack_frame(const struct store *s, uint64_t packed, struct store_frame *f)
+static inline int frame_unpack(const struct store *s, uint64_t packed, struct store_frame *f)
 {
 	bool inlined = packed & FRAME_INLINED;
 
 	f->kind = packed & ((1 << KIND_BITS) - 1);
 	if (inlined && f->kind == CALL_PLAIN)
 		f->kind = CALL_INLINED;
-	return name_frame(s, packed >> FRAME_BITS, inlined, f);
+	return frame_set_number(s, packed >> FRAME_BITS, inlined, f);
 }
 
-static inline int push(struct store_iter *it, const struct store_frame *frame)
+static inline int frame_push(struct store_iter *it, const struct store_frame *frame)
 {
-	int rc = it->depth < STORE_DEPTH_MAX ? array_reserve(it->stack, it->depth, &it->room_stack) : -EBADMSG;
+	int rc = it->depth < STORE_DEPTH_MAX ? array_reserve(it->stack, it->depth, &it->cap_stack) : -EBADMSG;
 
 	if (rc == 0)
 		it->stack[it->depth++] = *frame;
@@ -87,21 +87,21 @@ static inline int push(struct store_iter *it, const struct store_frame *frame)
 }
 
 /* A frame that the segment began with; index counts from the innermost. */
-static int push_root(struct store_iter *it, uint32_t index)
+static int frame_push_root(struct store_iter *it, uint32_t index)
 {
-	const struct segment *g = segment_of(it);
+	const struct stored_segment *g = segment_of(it);
 	struct store_frame f = { .kind = CALL_INFERRED, .enter = g->time, .instructions = g->instructions };
 
 	uint32_t root = it->store->roots[g->first_root + index];
-	int rc = name_frame(it->store, root & ~ROOT_INLINED, root & ROOT_INLINED, &f);
+	int rc = frame_set_number(it->store, root & ~ROOT_INLINED, root & ROOT_INLINED, &f);
 
-	return rc < 0 ? rc : push(it, &f);
+	return rc < 0 ? rc : frame_push(it, &f);
 }
 
 /* Frames below everything that the trace has shown so far. */
-static uint32_t unseen(const struct store_iter *it)
+static uint32_t roots_below(const struct store_iter *it)
 {
-	const struct segment *g = segment_of(it);
+	const struct stored_segment *g = segment_of(it);
 
 	return g ? g->n_roots - it->roots : 0;
 }
@@ -114,8 +114,8 @@ static int read_stack(struct store_iter *it)
 	if (rd_varint(&it->r, &it->instructions) < 0 || rd_varint(&it->r, &depth) < 0)
 		return -EBADMSG;
 	it->depth = 0;
-	for (uint32_t i = unseen(it); rc == 0 && i-- > 0;)
-		rc = push_root(it, it->roots + i);
+	for (uint32_t i = roots_below(it); rc == 0 && i-- > 0;)
+		rc = frame_push_root(it, it->roots + i);
 	while (rc == 0 && depth--) {
 		struct store_frame f;
 
@@ -123,28 +123,28 @@ static int read_stack(struct store_iter *it)
 		    ago > it->time || before > it->instructions)
 			return -EBADMSG;
 		f = (struct store_frame){ .enter = it->time - ago, .instructions = it->instructions - before };
-		rc = unpack_frame(it->store, packed, &f);
+		rc = frame_unpack(it->store, packed, &f);
 		if (rc == 0)
-			rc = push(it, &f);
+			rc = frame_push(it, &f);
 	}
 	return rc;
 }
 
-static int make_room(struct store_iter *it, size_t size)
+static int reserve_data(struct store_iter *it, size_t size)
 {
-	uint8_t *data = size > it->room ? realloc(it->data, size) : it->data;
+	uint8_t *data = size > it->capacity ? realloc(it->data, size) : it->data;
 
-	if (size > it->room && !data)
+	if (size > it->capacity && !data)
 		return -ENOMEM;
 	it->data = data;
-	it->room = MAX(it->room, size);
+	it->capacity = MAX(it->capacity, size);
 	return 0;
 }
 
 static int load_block(struct store_iter *it, uint64_t index)
 {
-	const struct block *b = &it->store->blocks[it->thread->first_block + index];
-	int rc = make_room(it, b->size);
+	const struct stored_block *b = &it->store->blocks[it->thread->first_block + index];
+	int rc = reserve_data(it, b->size);
 
 	if (rc == 0)
 		rc = store_read_checked(it->store, b->offset, it->data, b->size, b->checksum);
@@ -155,15 +155,15 @@ static int load_block(struct store_iter *it, uint64_t index)
 	it->time = b->first;
 	it->segments = b->segments;
 	it->roots = b->roots;
-	it->owed = 0;
-	it->leaving = it->entering = 0;
+	it->pending_roots = 0;
+	it->move_leaves = it->move_enters = 0;
 	if (segment_of(it) ? it->roots > segment_of(it)->n_roots : it->roots)
 		return -EBADMSG;
 	return read_stack(it);
 }
 
 /* Frames of others need not be told, but for the outermost: that shows how far it is. */
-static inline bool is_told(const struct store_iter *it, uint32_t function)
+static inline bool is_emitted(const struct store_iter *it, uint32_t function)
 {
 	return !it->wanted || it->wanted[function] || it->depth == 1;
 }
@@ -171,11 +171,11 @@ static inline bool is_told(const struct store_iter *it, uint32_t function)
 static inline int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
 {
 	struct store_frame f = { .enter = it->time, .instructions = it->instructions };
-	int rc = unpack_frame(it->store, packed, &f);
+	int rc = frame_unpack(it->store, packed, &f);
 
 	if (rc == 0)
-		rc = push(it, &f);
-	if (rc < 0 || !is_told(it, f.function))
+		rc = frame_push(it, &f);
+	if (rc < 0 || !is_emitted(it, f.function))
 		return rc;
 	ret->type = STORE_ENTER;
 	ret->kind = f.kind;
@@ -186,9 +186,9 @@ static inline int decode_enter(struct store_iter *it, uint64_t packed, struct st
 
 static inline int decode_leave(struct store_iter *it, uint64_t kind, struct store_event *ret)
 {
-	if (it->depth <= unseen(it) || kind > UINT8_MAX)
+	if (it->depth <= roots_below(it) || kind > UINT8_MAX)
 		return -EBADMSG;
-	if (!is_told(it, it->stack[it->depth - 1].function)) {
+	if (!is_emitted(it, it->stack[it->depth - 1].function)) {
 		it->depth--;
 		return 0;
 	}
@@ -228,18 +228,19 @@ static int begin_segment(struct store_iter *it)
 		return -EBADMSG;
 	it->segments++;
 	it->roots = 0;
-	it->owed = unseen(it);
+	it->pending_roots = roots_below(it);
 	/* Frames are entered at the segment's time; it must be this one for times never to go back. */
 	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions ? 0 : -EBADMSG;
 }
 
-static int see_root(struct store_iter *it, uint64_t value)
+static int confirm_root(struct store_iter *it, uint64_t value)
 {
 	const struct store_frame *f = it->depth ? &it->stack[it->depth - 1] : NULL;
 	struct store_frame root;
 
-	if (!f || !unseen(it) || it->depth != unseen(it) || name_frame(it->store, value >> 1, value & 1, &root) < 0 ||
-	    f->function != root.function || f->site != root.site)
+	if (!f || !roots_below(it) || it->depth != roots_below(it) ||
+	    frame_set_number(it->store, value >> 1, value & 1, &root) < 0 || f->function != root.function ||
+	    f->site != root.site)
 		return -EBADMSG;
 	it->roots++;
 	return 0;
@@ -286,13 +287,13 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	case CODE_NOTE:
 		return e.value & 1 ? decode_mark(it, e.value >> 1, ret) : decode_gap(it, e.value >> 1, ret);
 	case CODE_MOVE:
-		it->leaving = e.value >> MOVE_BITS;
-		it->entering = e.value & MOVE_MAX;
+		it->move_leaves = e.value >> MOVE_BITS;
+		it->move_enters = e.value & MOVE_MAX;
 		return 0;
 	case CODE_SEGMENT:
 		return begin_segment(it);
 	case CODE_ROOT:
-		return see_root(it, e.value);
+		return confirm_root(it, e.value);
 	default:
 		return -EBADMSG;
 	}
@@ -305,19 +306,19 @@ static int decode_move(struct store_iter *it, struct store_event *ret)
 
 	ret->time = it->time;
 	ret->instructions = it->instructions;
-	if (it->leaving) {
-		it->leaving--;
+	if (it->move_leaves) {
+		it->move_leaves--;
 		return decode_leave(it, LEAVE_RETURN, ret);
 	}
-	it->entering--;
+	it->move_enters--;
 	if (rd_varint(&it->r, &site) < 0 || site >= it->store->n_sites)
 		return -EBADMSG;
 	return decode_enter(it, site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN, ret);
 }
 
-static int tell_root(struct store_iter *it, struct store_event *ret)
+static int emit_root(struct store_iter *it, struct store_event *ret)
 {
-	int rc = push_root(it, --it->owed);
+	int rc = frame_push_root(it, --it->pending_roots);
 
 	if (rc < 0)
 		return rc;
@@ -336,19 +337,19 @@ void store_iter_only(struct store_iter *it, const uint8_t *wanted)
 }
 
 /* 1: one that is wanted is left in this block; 0: none. */
-static int is_wanted(struct store_iter *it, uint64_t index)
+static int block_is_wanted(struct store_iter *it, uint64_t index)
 {
-	const struct block *b = &it->store->blocks[it->thread->first_block + index];
+	const struct stored_block *b = &it->store->blocks[it->thread->first_block + index];
 	uint64_t function = 0, step;
 	struct reader r;
 	int rc;
 
-	rc = make_room(it, b->left);
+	rc = reserve_data(it, b->leaves_size);
 	if (rc == 0)
-		rc = store_read_checked(it->store, b->offset + b->size, it->data, b->left, b->left_checksum);
+		rc = store_read_checked(it->store, b->offset + b->size, it->data, b->leaves_size, b->leaves_checksum);
 	if (rc < 0)
 		return rc;
-	r = reader_of(it->data, b->left);
+	r = reader_of(it->data, b->leaves_size);
 	while (rd_left(&r)) {
 		if (rd_varint(&r, &step) < 0 || step >= it->store->n_functions - function)
 			return -EBADMSG;
@@ -360,13 +361,13 @@ static int is_wanted(struct store_iter *it, uint64_t index)
 }
 
 /* To a block that is wanted, or behind the last; *ret_passed: there were others. */
-static int pass_over(struct store_iter *it, bool *ret_passed)
+static int skip_unwanted_blocks(struct store_iter *it, bool *ret_passed)
 {
 	uint64_t from = it->next_block;
 	int rc = 0;
 
 	while (it->wanted && rc == 0 && it->next_block < it->thread->n_blocks) {
-		rc = is_wanted(it, it->next_block);
+		rc = block_is_wanted(it, it->next_block);
 		it->next_block += rc == 0;
 	}
 	*ret_passed = it->next_block != from;
@@ -378,9 +379,9 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 	int rc = 0;
 
 	while (rc == 0) {
-		if (it->owed) {
-			rc = tell_root(it, ret);
-		} else if (it->leaving || it->entering) {
+		if (it->pending_roots) {
+			rc = emit_root(it, ret);
+		} else if (it->move_leaves || it->move_enters) {
 			rc = decode_move(it, ret);
 		} else if (rd_left(&it->r)) {
 			rc = decode(it, ret);
@@ -388,7 +389,7 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			size_t depth = it->depth;
 			bool passed;
 
-			rc = pass_over(it, &passed);
+			rc = skip_unwanted_blocks(it, &passed);
 			if (rc < 0 || it->next_block == it->thread->n_blocks)
 				return rc;
 			rc = load_block(it, it->next_block);
@@ -405,7 +406,7 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 
 int store_iter_seek(struct store_iter *it, uint64_t time)
 {
-	const struct block *blocks = it->store->blocks + it->thread->first_block;
+	const struct stored_block *blocks = it->store->blocks + it->thread->first_block;
 	uint64_t low = 0, high = it->thread->n_blocks;
 	struct store_event e;
 	int rc;
@@ -421,21 +422,21 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	}
 	it->next_block = low;
 	it->r = reader_of(NULL, 0);
-	it->depth = it->owed = 0;
-	it->leaving = it->entering = 0;
+	it->depth = it->pending_roots = 0;
+	it->move_leaves = it->move_enters = 0;
 	if (low == it->thread->n_blocks)
 		return 0;
 	rc = load_block(it, low);
-	while (rc == 0 && (rd_left(&it->r) || it->leaving)) {
+	while (rc == 0 && (rd_left(&it->r) || it->move_leaves)) {
 		struct reader ahead = it->r;
-		bool moving = it->leaving || it->entering;
+		bool moving = it->move_leaves || it->move_enters;
 		uint64_t head;
 
 		/* What comes next, looked at without taking it. */
-		if (!it->owed && !moving && rd_varint(&ahead, &head) == 0 &&
+		if (!it->pending_roots && !moving && rd_varint(&ahead, &head) == 0 &&
 		    head >> CODE_BITS >= time - MIN(time, it->time))
 			break;
-		rc = it->owed ? tell_root(it, &e) : moving ? decode_move(it, &e) : decode(it, &e);
+		rc = it->pending_roots ? emit_root(it, &e) : moving ? decode_move(it, &e) : decode(it, &e);
 		if (rc == 1)
 			rc = 0;
 	}

@@ -4,11 +4,11 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
-	lib/store/known.c \
+	lib/store/numbering.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/rename.c \
 	lib/store/store.h \
-	lib/store/tables.c \
+	lib/store/write-tables.c \
 	lib/store/write.c lib/store/writer.h
 lib_store_libstore_la_LIBADD = lib/base/libbase.la $(ZLIB_LIBS)

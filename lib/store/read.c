@@ -94,7 +94,7 @@ static int read_sections(struct store *s, const uint8_t *bytes, struct reader r)
 		return rc;
 	r = reader_of(entries, (size_t)n * STORE_SECTION_SIZE);
 	while (rd_left(&r)) {
-		struct section section = { 0 };
+		struct stored_section section = { 0 };
 		uint32_t type = 0, zero;
 
 		rd_u32(&r, &type);
@@ -112,7 +112,7 @@ static int read_sections(struct store *s, const uint8_t *bytes, struct reader r)
 }
 
 /* A whole section, with a NUL after it. */
-static int read_section(const struct store *s, const struct section *section, char **ret)
+static int read_section(const struct store *s, const struct stored_section *section, char **ret)
 {
 	_cleanup_free_ char *bytes = NULL;
 	int rc;
@@ -130,28 +130,36 @@ static int read_section(const struct store *s, const struct section *section, ch
 	return 0;
 }
 
-/* Records of at least known bytes; each goes to decode() with its index, in an array that is made here. */
-static int read_records(struct store *s, const struct section *section, uint32_t known, size_t item, void *ret_items,
-			size_t *ret_n, int (*decode)(struct store *s, struct reader *r, void *item))
+/* Record sizes of this version; records of later ones may be longer. */
+static const uint32_t record_sizes[SECTION_TYPES] = {
+	[SECTION_FUNCTIONS] = FUNCTION_SIZE, [SECTION_TOTALS] = TOTALS_SIZE, [SECTION_SITES] = SITE_SIZE,
+	[SECTION_THREADS] = THREAD_SIZE,     [SECTION_GAPS] = GAP_SIZE,      [SECTION_BLOCKS] = BLOCK_SIZE,
+	[SECTION_SEGMENTS] = SEGMENT_SIZE,   [SECTION_ROOTS] = ROOT_SIZE,
+};
+
+/* Decodes all records of a section into a new array of items of item_size bytes, which the caller owns. */
+static int read_records(struct store *s, enum store_section_type type, size_t item_size, void *ret_items, size_t *ret_n,
+			int (*decode)(struct store *s, struct reader *r, void *item))
 {
+	const struct stored_section *section = &s->sections[type];
 	_cleanup_free_ char *bytes = NULL;
 	_cleanup_free_ char *items = NULL;
 	uint64_t n;
 	int rc;
 
-	if (section->record < known || section->size % section->record)
+	if (section->record < record_sizes[type] || section->size % section->record)
 		return -EBADMSG;
 	n = section->size / section->record;
 	rc = read_section(s, section, &bytes);
 	if (rc < 0)
 		return rc;
-	items = calloc(n + 1, item);
+	items = calloc(n + 1, item_size);
 	if (!items)
 		return -ENOMEM;
 	for (uint64_t i = 0; rc == 0 && i < n; i++) {
 		struct reader r = reader_of(bytes + i * section->record, section->record);
 
-		rc = decode(s, &r, items + i * item);
+		rc = decode(s, &r, items + i * item_size);
 	}
 	if (rc < 0)
 		return rc;
@@ -241,7 +249,7 @@ static int decode_times(struct store_function *f, struct reader *r)
 	return 0;
 }
 
-static int read_times(struct store *s, const struct section *section)
+static int read_times(struct store *s, const struct stored_section *section)
 {
 	_cleanup_free_ char *bytes = NULL;
 	struct reader r;
@@ -255,7 +263,7 @@ static int read_times(struct store *s, const struct section *section)
 
 static int decode_thread(struct store *s, struct reader *r, void *item)
 {
-	struct thread *t = item;
+	struct stored_thread *t = item;
 	struct store_thread *o = &t->shown;
 	uint32_t zero;
 
@@ -271,20 +279,21 @@ static int decode_thread(struct store *s, struct reader *r, void *item)
 
 static int decode_block(struct store *s, struct reader *r, void *item)
 {
-	struct block *b = item;
+	struct stored_block *b = item;
 
 	if (rd_u64(r, &b->offset) < 0 || rd_u32(r, &b->size) < 0 || rd_u32(r, &b->events) < 0 ||
 	    rd_u64(r, &b->first) < 0 || rd_u64(r, &b->last) < 0 || rd_u64(r, &b->slices) < 0 ||
 	    rd_u64(r, &b->bound) < 0 || rd_u64(r, &b->segments) < 0 || rd_u32(r, &b->roots) < 0 ||
-	    rd_u32(r, &b->left) < 0 || rd_u32(r, &b->checksum) < 0 || rd_u32(r, &b->left_checksum) < 0)
+	    rd_u32(r, &b->leaves_size) < 0 || rd_u32(r, &b->checksum) < 0 || rd_u32(r, &b->leaves_checksum) < 0)
 		return -EBADMSG;
-	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->left > s->size - b->offset ? -EBADMSG
-													      : 0;
+	return b->last < b->first || b->offset > s->size || (uint64_t)b->size + b->leaves_size > s->size - b->offset
+		   ? -EBADMSG
+		   : 0;
 }
 
 static int decode_segment(struct store *s, struct reader *r, void *item)
 {
-	struct segment *g = item;
+	struct stored_segment *g = item;
 
 	if (rd_u64(r, &g->time) < 0 || rd_u64(r, &g->instructions) < 0 || rd_u64(r, &g->first_root) < 0 ||
 	    rd_u32(r, &g->n_roots) < 0)
@@ -317,11 +326,11 @@ static int decode_gaps(struct store *s, struct reader *r, void *item)
 	return g->thread >= s->n_threads || g->kind >= STORE_GAP_KINDS ? -EBADMSG : 0;
 }
 
-static int read_gaps(struct store *s, const struct section *section)
+static int read_gaps(struct store *s)
 {
 	_cleanup_free_ struct gaps *list = NULL;
 	size_t n = 0;
-	int rc = read_records(s, section, GAP_SIZE, sizeof(*list), &list, &n, decode_gaps);
+	int rc = read_records(s, SECTION_GAPS, sizeof(*list), &list, &n, decode_gaps);
 
 	for (size_t i = 0; i < n; i++)
 		s->threads[list[i].thread].shown.gaps_of[list[i].kind] = list[i].shown;
@@ -339,7 +348,7 @@ static int check_tables(const struct store *s)
 	uint64_t block = 0, segment = 0;
 
 	for (size_t i = 0; i < s->n_threads; i++) {
-		const struct thread *t = &s->threads[i];
+		const struct stored_thread *t = &s->threads[i];
 
 		if (t->first_block != block || !within(block, t->n_blocks, s->n_blocks) ||
 		    t->first_segment != segment || !within(segment, t->n_segments, s->n_segments) ||
@@ -370,12 +379,11 @@ static int read_functions(struct store *s)
 {
 	_cleanup_free_ struct store_function *totals = NULL;
 	size_t n = 0;
-	int rc = read_records(s, &s->sections[SECTION_FUNCTIONS], FUNCTION_SIZE, sizeof(*s->functions), &s->functions,
-			      &s->n_functions, decode_function);
+	int rc =
+	    read_records(s, SECTION_FUNCTIONS, sizeof(*s->functions), &s->functions, &s->n_functions, decode_function);
 
 	if (rc == 0)
-		rc = read_records(s, &s->sections[SECTION_TOTALS], TOTALS_SIZE, sizeof(*totals), &totals, &n,
-				  decode_totals);
+		rc = read_records(s, SECTION_TOTALS, sizeof(*totals), &totals, &n, decode_totals);
 	if (rc < 0)
 		return rc;
 	if (n != s->n_functions)
@@ -398,7 +406,7 @@ static int read_functions(struct store *s)
 
 static int read_tables(struct store *s, const uint8_t *header, struct reader rest)
 {
-	const struct section *sections = s->sections;
+	const struct stored_section *sections = s->sections;
 	int rc = read_sections(s, header, rest);
 
 	if (rc == 0)
@@ -411,22 +419,18 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 	s->strings_size = sections[SECTION_STRINGS].size;
 	rc = read_functions(s);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_SITES], SITE_SIZE, sizeof(*s->sites), &s->sites, &s->n_sites,
-				  decode_site);
+		rc = read_records(s, SECTION_SITES, sizeof(*s->sites), &s->sites, &s->n_sites, decode_site);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_THREADS], THREAD_SIZE, sizeof(*s->threads), &s->threads,
-				  &s->n_threads, decode_thread);
+		rc = read_records(s, SECTION_THREADS, sizeof(*s->threads), &s->threads, &s->n_threads, decode_thread);
 	if (rc == 0)
-		rc = read_gaps(s, &sections[SECTION_GAPS]);
+		rc = read_gaps(s);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_BLOCKS], BLOCK_SIZE, sizeof(*s->blocks), &s->blocks,
-				  &s->n_blocks, decode_block);
+		rc = read_records(s, SECTION_BLOCKS, sizeof(*s->blocks), &s->blocks, &s->n_blocks, decode_block);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_SEGMENTS], SEGMENT_SIZE, sizeof(*s->segments), &s->segments,
-				  &s->n_segments, decode_segment);
+		rc = read_records(s, SECTION_SEGMENTS, sizeof(*s->segments), &s->segments, &s->n_segments,
+				  decode_segment);
 	if (rc == 0)
-		rc = read_records(s, &sections[SECTION_ROOTS], ROOT_SIZE, sizeof(*s->roots), &s->roots, &s->n_roots,
-				  decode_root);
+		rc = read_records(s, SECTION_ROOTS, sizeof(*s->roots), &s->roots, &s->n_roots, decode_root);
 	if (rc == 0)
 		rc = read_times(s, &sections[SECTION_TIMES]);
 	return rc == 0 ? check_tables(s) : rc;
@@ -556,10 +560,10 @@ static uint64_t slices_since(const struct store *s, int64_t tid, uint64_t time)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < s->n_threads; i++) {
-		const struct thread *t = &s->threads[i];
+		const struct stored_thread *t = &s->threads[i];
 
 		for (uint64_t k = 0; (tid < 0 || t->shown.tid == (uint64_t)tid) && k < t->n_blocks; k++) {
-			const struct block *b = &s->blocks[t->first_block + k];
+			const struct stored_block *b = &s->blocks[t->first_block + k];
 
 			if (time <= b->first)
 				sum += b->slices;

@@ -6,23 +6,23 @@
 #include "lib/store/format.h"
 #include "lib/store/store.h"
 
-struct block {
+struct stored_block {
 	uint64_t offset, first, last, slices, bound, segments;
-	uint32_t size, events, roots, left;
-	uint32_t checksum, left_checksum;
+	uint32_t size, events, roots, leaves_size;
+	uint32_t checksum, leaves_checksum;
 };
 
-struct segment {
+struct stored_segment {
 	uint64_t time, instructions, first_root;
 	uint32_t n_roots;
 };
 
-struct thread {
+struct stored_thread {
 	struct store_thread shown;
 	uint64_t first_block, n_blocks, first_segment, n_segments;
 };
 
-struct section {
+struct stored_section {
 	uint32_t record;
 	uint64_t offset, size;
 	uint32_t checksum;
@@ -31,18 +31,18 @@ struct section {
 struct store {
 	int fd;
 	uint64_t size;
-	struct section sections[SECTION_TYPES];
+	struct stored_section sections[SECTION_TYPES];
 	char *meta, *strings;
 	size_t meta_size, strings_size; /* without the NUL that was added */
 	struct store_function *functions;
 	size_t n_functions;
 	struct store_site *sites;
 	size_t n_sites;
-	struct thread *threads;
+	struct stored_thread *threads;
 	size_t n_threads;
-	struct block *blocks;
+	struct stored_block *blocks;
 	size_t n_blocks;
-	struct segment *segments;
+	struct stored_segment *segments;
 	size_t n_segments;
 	uint32_t *roots;
 	size_t n_roots;

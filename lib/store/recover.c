@@ -19,19 +19,19 @@ struct recovery {
 	struct store_writer *writer;
 	uint64_t at; /* the next chunk */
 	char *bytes; /* of the present one */
-	size_t room;
+	size_t capacity;
 	struct recovered_thread *threads;
-	size_t n_threads, room_threads;
+	size_t n_threads, cap_threads;
 	struct region **functions;
-	size_t n_functions, room_functions;
+	size_t n_functions, cap_functions;
 	struct inlined **sites;
-	size_t n_sites, room_sites;
+	size_t n_sites, cap_sites;
 	char **names; /* chunks that regions have their names in */
-	size_t n_names, room_names;
+	size_t n_names, cap_names;
 };
 
-struct chunk {
-	uint32_t type, size, left, thread;
+struct chunk_head {
+	uint32_t type, size, leaves_size, thread;
 	uint64_t time;
 };
 
@@ -53,7 +53,7 @@ static void recovery_done(struct recovery *r)
 }
 
 /* 1: the next one is whole, and read; 0: it is not, or is none. */
-static int next_chunk(struct recovery *r, struct chunk *ret)
+static int read_chunk(struct recovery *r, struct chunk_head *ret)
 {
 	uint8_t head[CHUNK_HEAD_SIZE];
 	struct reader in = reader_of(head, sizeof(head));
@@ -65,7 +65,7 @@ static int next_chunk(struct recovery *r, struct chunk *ret)
 	rd_u32(&in, &magic);
 	rd_u32(&in, &ret->type);
 	rd_u32(&in, &ret->size);
-	rd_u32(&in, &ret->left);
+	rd_u32(&in, &ret->leaves_size);
 	rd_u32(&in, &checksum);
 	rd_u32(&in, &zero);
 	rd_u32(&in, &ret->thread);
@@ -75,13 +75,13 @@ static int next_chunk(struct recovery *r, struct chunk *ret)
 	rd_u32(&in, &mine);
 	if (magic != CHUNK_MAGIC || mine != store_checksum(head, sizeof(head) - sizeof(mine)) || ret->size > CHUNK_MAX)
 		return 0;
-	if (ret->size + 1u > r->room) {
+	if (ret->size + 1u > r->capacity) {
 		char *bytes = realloc(r->bytes, ret->size + 1u);
 
 		if (!bytes)
 			return -ENOMEM;
 		r->bytes = bytes;
-		r->room = ret->size + 1u;
+		r->capacity = ret->size + 1u;
 	}
 	rc = store_read_checked(r->from, r->at + sizeof(head), r->bytes, ret->size, checksum);
 	if (rc < 0)
@@ -101,7 +101,7 @@ static int add_thread(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	rc = store_thread_add(r->writer, (uint32_t)tid, name, &t.index);
 	if (rc == 0)
-		rc = array_reserve(r->threads, r->n_threads, &r->room_threads);
+		rc = array_reserve(r->threads, r->n_threads, &r->cap_threads);
 	if (rc == 0)
 		r->threads[r->n_threads++] = t;
 	return rc;
@@ -118,7 +118,7 @@ static int add_function(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	f.kind = (enum region_kind)kind;
 	f.line = (uint32_t)line;
-	if (array_reserve(r->functions, r->n_functions, &r->room_functions) < 0)
+	if (array_reserve(r->functions, r->n_functions, &r->cap_functions) < 0)
 		return -ENOMEM;
 	/* Each by itself: the writer knows them by where they are. */
 	r->functions[r->n_functions] = malloc(sizeof(f));
@@ -138,7 +138,7 @@ static int add_site(struct recovery *r, struct reader *in)
 		return -EBADMSG;
 	s.function = r->functions[function];
 	s.call_line = (uint32_t)line;
-	if (array_reserve(r->sites, r->n_sites, &r->room_sites) < 0)
+	if (array_reserve(r->sites, r->n_sites, &r->cap_sites) < 0)
 		return -ENOMEM;
 	r->sites[r->n_sites] = malloc(sizeof(s));
 	if (!r->sites[r->n_sites])
@@ -147,9 +147,9 @@ static int add_site(struct recovery *r, struct reader *in)
 	return 0;
 }
 
-static int take_names(struct recovery *r, const struct chunk *c)
+static int recover_names(struct recovery *r, const struct chunk_head *c)
 {
-	int rc = array_reserve(r->names, r->n_names, &r->room_names);
+	int rc = array_reserve(r->names, r->n_names, &r->cap_names);
 	struct reader in;
 	uint64_t n;
 
@@ -158,7 +158,7 @@ static int take_names(struct recovery *r, const struct chunk *c)
 	r->names[r->n_names++] = r->bytes;
 	in = reader_of(r->bytes, c->size);
 	r->bytes = NULL;
-	r->room = 0;
+	r->capacity = 0;
 	rc = rd_varint(&in, &n);
 	for (; rc == 0 && n; n--)
 		rc = add_thread(r, &in);
@@ -173,7 +173,7 @@ static int take_names(struct recovery *r, const struct chunk *c)
 	return rc;
 }
 
-static int name(const struct recovery *r, uint64_t number, bool inlined, struct call_event *e)
+static int name_event(const struct recovery *r, uint64_t number, bool inlined, struct call_event *e)
 {
 	if (number >= (inlined ? r->n_sites : r->n_functions))
 		return -EBADMSG;
@@ -182,7 +182,7 @@ static int name(const struct recovery *r, uint64_t number, bool inlined, struct 
 	return 0;
 }
 
-static int tell(struct recovery *r, struct recovered_thread *t, const struct written_event *w)
+static int recover_event(struct recovery *r, struct recovered_thread *t, const struct written_event *w)
 {
 	struct call_event e = { .bound = UINT64_MAX, .time = t->time, .instructions = t->instructions };
 	bool inlined = false;
@@ -194,19 +194,19 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 	switch (w->code) {
 	case CODE_CALL:
 		e.type = CALL_EVENT_ENTER;
-		rc = name(r, w->value, false, &e);
+		rc = name_event(r, w->value, false, &e);
 		break;
 	case CODE_ENTER:
 		e.type = CALL_EVENT_ENTER;
 		inlined = w->value & FRAME_INLINED;
 		e.kind = w->value & ((1 << KIND_BITS) - 1);
 		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : e.kind;
-		rc = name(r, w->value >> FRAME_BITS, inlined, &e);
+		rc = name_event(r, w->value >> FRAME_BITS, inlined, &e);
 		break;
 	case CODE_ROOT:
 		e.type = CALL_EVENT_ROOT;
 		e.kind = CALL_INFERRED;
-		rc = name(r, w->value >> 1, w->value & 1, &e);
+		rc = name_event(r, w->value >> 1, w->value & 1, &e);
 		break;
 	case CODE_RETURN:
 	case CODE_LEAVE:
@@ -233,26 +233,26 @@ static int tell(struct recovery *r, struct recovered_thread *t, const struct wri
 }
 
 /* As the leaves and enters that it is made of. */
-static int tell_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
+static int recover_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
 {
 	uint64_t left = move.value >> MOVE_BITS, entered = move.value & MOVE_MAX, site;
 	int rc = 0;
 
 	for (move.code = CODE_RETURN; rc == 0 && left; left--) {
-		rc = tell(r, t, &move);
+		rc = recover_event(r, t, &move);
 		move.time = move.instructions = 0;
 	}
 	for (move.code = CODE_ENTER; rc == 0 && entered; entered--) {
 		if (rd_varint(sites, &site) < 0 || site >= r->n_sites)
 			return -EBADMSG;
 		move.value = site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN;
-		rc = tell(r, t, &move);
+		rc = recover_event(r, t, &move);
 		move.time = move.instructions = 0;
 	}
 	return rc;
 }
 
-static int take_block(struct recovery *r, const struct chunk *c)
+static int recover_block(struct recovery *r, const struct chunk_head *c)
 {
 	struct reader in = reader_of(r->bytes, c->size);
 	struct recovered_thread *t = c->thread < r->n_threads ? &r->threads[c->thread] : NULL;
@@ -269,12 +269,12 @@ static int take_block(struct recovery *r, const struct chunk *c)
 	while (rc == 0 && rd_left(&in)) {
 		rc = store_read_event(&in, &e);
 		if (rc == 0)
-			rc = e.code == CODE_MOVE ? tell_move(r, t, e, &in) : tell(r, t, &e);
+			rc = e.code == CODE_MOVE ? recover_move(r, t, e, &in) : recover_event(r, t, &e);
 	}
 	return rc;
 }
 
-static int take_description(struct recovery *r, const struct chunk *c, int to)
+static int recover_description(struct recovery *r, const struct chunk_head *c, int to)
 {
 	struct store description = { .meta = r->bytes, .meta_size = c->size };
 	const struct store_meta meta = {
@@ -290,15 +290,15 @@ static int take_description(struct recovery *r, const struct chunk *c, int to)
 	return store_create(to, &meta, &r->writer);
 }
 
-static int take_chunk(struct recovery *r, const struct chunk *c, int to)
+static int recover_chunk(struct recovery *r, const struct chunk_head *c, int to)
 {
 	if (!r->writer)
-		return c->type == CHUNK_DESCRIPTION ? take_description(r, c, to) : -EBADMSG;
+		return c->type == CHUNK_DESCRIPTION ? recover_description(r, c, to) : -EBADMSG;
 	switch (c->type) {
 	case CHUNK_NAMES:
-		return take_names(r, c);
+		return recover_names(r, c);
 	case CHUNK_BLOCK:
-		return take_block(r, c);
+		return recover_block(r, c);
 	default:
 		return -EBADMSG;
 	}
@@ -313,7 +313,7 @@ static int close_threads(struct recovery *r)
 		struct recovered_thread *t = &r->threads[i];
 
 		while (rc == 0 && t->depth)
-			rc = tell(r, t, &(struct written_event){ .code = CODE_LEAVE, .value = LEAVE_END });
+			rc = recover_event(r, t, &(struct written_event){ .code = CODE_LEAVE, .value = LEAVE_END });
 	}
 	return rc;
 }
@@ -323,7 +323,7 @@ int store_recover(int fd, int to, uint64_t *ret_end)
 	_cleanup_(recovery_done) struct recovery r = { .from = calloc(1, sizeof(*r.from)), .at = STORE_HEADER_SIZE };
 	uint8_t header[STORE_HEADER_SIZE];
 	struct reader rest;
-	struct chunk c;
+	struct chunk_head c;
 	int rc;
 
 	if (!r.from)
@@ -332,11 +332,11 @@ int store_recover(int fd, int to, uint64_t *ret_end)
 	rc = store_read_header(r.from, &rest, header);
 	if (rc < 0)
 		return rc;
-	while ((rc = next_chunk(&r, &c)) == 1) {
-		rc = take_chunk(&r, &c, to);
+	while ((rc = read_chunk(&r, &c)) == 1) {
+		rc = recover_chunk(&r, &c, to);
 		if (rc < 0)
 			break;
-		r.at += CHUNK_HEAD_SIZE + (uint64_t)c.size + c.left;
+		r.at += CHUNK_HEAD_SIZE + (uint64_t)c.size + c.leaves_size;
 	}
 	/* What a checksum says is right and cannot be is no chunk of ours. */
 	if (rc < 0)

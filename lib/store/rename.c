@@ -20,7 +20,7 @@ static void renamed_done(struct renamed *r)
 	buf_done(&r->functions);
 }
 
-static int append(struct renamed *r, const void *data, size_t size)
+static int renamed_append(struct renamed *r, const void *data, size_t size)
 {
 	int rc = io_pwrite(r->to, data, size, (off_t)r->size);
 
@@ -28,7 +28,7 @@ static int append(struct renamed *r, const void *data, size_t size)
 	return rc;
 }
 
-static int copy(struct renamed *r)
+static int renamed_copy(struct renamed *r)
 {
 	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
 	int rc = bytes ? 0 : -ENOMEM;
@@ -38,19 +38,19 @@ static int copy(struct renamed *r)
 
 		rc = store_read_at(r->from, r->size, bytes, n);
 		if (rc == 0)
-			rc = append(r, bytes, n);
+			rc = renamed_append(r, bytes, n);
 	}
 	return rc;
 }
 
 /* Of one of the strings that there were. */
-static uint32_t place_of(const struct renamed *r, const char *text)
+static uint32_t string_offset(const struct renamed *r, const char *text)
 {
 	return (uint32_t)(text - r->from->strings);
 }
 
 /* Where the text is new; those before end with a NUL of their own then, whatever their section says. */
-static int add_text(struct renamed *r, const char *text, uint32_t *place)
+static int renamed_add_text(struct renamed *r, const char *text, uint32_t *place)
 {
 	uint32_t behind;
 	int rc = text ? texts_find(&r->added, text, &behind) : 0;
@@ -60,29 +60,29 @@ static int add_text(struct renamed *r, const char *text, uint32_t *place)
 	return rc;
 }
 
-static int add_function(struct renamed *r, const struct store_function *f, const struct store_name *n)
+static int renamed_add_function(struct renamed *r, const struct store_function *f, const struct store_name *n)
 {
-	uint32_t name = place_of(r, f->name), file = place_of(r, f->file);
-	int rc = add_text(r, n->name, &name);
+	uint32_t name = string_offset(r, f->name), file = string_offset(r, f->file);
+	int rc = renamed_add_text(r, n->name, &name);
 
 	if (rc == 0)
-		rc = add_text(r, n->file, &file);
+		rc = renamed_add_text(r, n->file, &file);
 	if (rc < 0)
 		return rc;
 	buf_u32(&r->functions, name);
-	buf_u32(&r->functions, place_of(r, f->image));
+	buf_u32(&r->functions, string_offset(r, f->image));
 	buf_u64(&r->functions, f->address);
 	buf_u32(&r->functions, f->kind);
 	buf_u32(&r->functions, n->file ? n->line : f->line);
 	buf_u32(&r->functions, file);
-	buf_u32(&r->functions, place_of(r, f->build_id));
+	buf_u32(&r->functions, string_offset(r, f->build_id));
 	buf_u64(&r->functions, f->offset);
 	return buf_error(&r->functions);
 }
 
 /* Its own bytes, or those that are where the section has them. */
-static int put_section(struct renamed *r, struct buf *table, uint32_t type, const struct section *old, const void *data,
-		       size_t size)
+static int renamed_put_section(struct renamed *r, struct buf *table, uint32_t type, const struct stored_section *old,
+			       const void *data, size_t size)
 {
 	buf_u32(table, type);
 	buf_u32(table, old->record);
@@ -90,13 +90,13 @@ static int put_section(struct renamed *r, struct buf *table, uint32_t type, cons
 	buf_u64(table, data ? size : old->size);
 	buf_u32(table, data ? store_checksum(data, size) : old->checksum);
 	buf_u32(table, 0);
-	return data ? append(r, data, size) : 0;
+	return data ? renamed_append(r, data, size) : 0;
 }
 
-static int write_tables(struct renamed *r)
+static int renamed_write_tables(struct renamed *r)
 {
 	_cleanup_buf_ struct buf table = { 0 }, strings = { .limit = UINT32_MAX / 2 };
-	struct section functions = { .record = FUNCTION_SIZE };
+	struct stored_section functions = { .record = FUNCTION_SIZE };
 	uint64_t place;
 	uint32_t n = 0;
 	int rc;
@@ -105,29 +105,29 @@ static int write_tables(struct renamed *r)
 	buf_add(&strings, r->added.bytes.data, r->added.bytes.size);
 	rc = buf_error(&strings);
 	for (uint32_t type = 1; rc == 0 && type < SECTION_TYPES; type++, n++) {
-		const struct section *old = &r->from->sections[type];
+		const struct stored_section *old = &r->from->sections[type];
 
 		if (type == SECTION_STRINGS)
-			rc = put_section(r, &table, type, old, strings.data, strings.size);
+			rc = renamed_put_section(r, &table, type, old, strings.data, strings.size);
 		else if (type == SECTION_FUNCTIONS)
-			rc = put_section(r, &table, type, &functions, r->functions.data, r->functions.size);
+			rc = renamed_put_section(r, &table, type, &functions, r->functions.data, r->functions.size);
 		else
-			rc = put_section(r, &table, type, old, NULL, 0);
+			rc = renamed_put_section(r, &table, type, old, NULL, 0);
 	}
 	if (rc == 0)
 		rc = buf_error(&table);
 	place = r->size;
 	if (rc == 0)
-		rc = append(r, table.data, table.size);
+		rc = renamed_append(r, table.data, table.size);
 	return rc == 0 ? store_write_header(r->to, r->size, place, n, store_checksum(table.data, table.size)) : rc;
 }
 
 int store_rename(const struct store *s, int to, const struct store_name *names)
 {
 	_cleanup_(renamed_done) struct renamed r = { .from = s, .to = to, .added.bytes.limit = UINT32_MAX / 2 };
-	int rc = copy(&r);
+	int rc = renamed_copy(&r);
 
 	for (size_t i = 0; rc == 0 && i < s->n_functions; i++)
-		rc = add_function(&r, &s->functions[i], &names[i]);
-	return rc == 0 ? write_tables(&r) : rc;
+		rc = renamed_add_function(&r, &s->functions[i], &names[i]);
+	return rc == 0 ? renamed_write_tables(&r) : rc;
 }

@@ -11,8 +11,8 @@ enum {
 
 static void add_meta(struct store_writer *w, const char *key, const char *value)
 {
-	writer_text(&w->meta, key);
-	writer_text(&w->meta, value);
+	chunk_put_text(&w->meta, key);
+	chunk_put_text(&w->meta, value);
 }
 
 static void add_meta_number(struct store_writer *w, const char *key, uint64_t value)
@@ -50,21 +50,21 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		rc = store_write_header(fd, 0, 0, 0, 0);
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
-		rc = writer_chunk(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
+		rc = chunk_append(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
 	if (rc < 0)
 		return rc;
 	*ret = TAKE_PTR(w);
 	return 0;
 }
 
-static void thread_done_writing(struct thread *t)
+static void thread_release(struct writer_thread *t)
 {
 	free(t->stack);
 	t->stack = NULL;
 	free(t->uses);
 	t->uses = NULL;
 	buf_done(&t->block);
-	buf_done(&t->left);
+	buf_done(&t->leaves);
 }
 
 struct store_writer *store_writer_free(struct store_writer *w)
@@ -72,7 +72,7 @@ struct store_writer *store_writer_free(struct store_writer *w)
 	if (!w)
 		return NULL;
 	for (size_t i = 0; i < w->n_threads; i++) {
-		thread_done_writing(w->threads[i]);
+		thread_release(w->threads[i]);
 		buf_done(&w->threads[i]->blocks);
 		free(w->threads[i]->segments);
 		free(w->threads[i]->roots);
@@ -83,10 +83,10 @@ struct store_writer *store_writer_free(struct store_writer *w)
 		histogram_done(&w->functions[i].times);
 	free(w->functions);
 	free(w->sites);
-	hash_done(&w->known);
-	hash_done(&w->inlined);
-	hash_done(&w->instances);
-	hash_done(&w->places);
+	hash_done(&w->regions);
+	hash_done(&w->inlined_functions);
+	hash_done(&w->inlined_instances);
+	hash_done(&w->site_places);
 	buf_done(&w->meta);
 	texts_done(&w->strings);
 	free(w);
@@ -95,8 +95,8 @@ struct store_writer *store_writer_free(struct store_writer *w)
 
 int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uint32_t *ret_thread)
 {
-	int rc = array_reserve(w->threads, w->n_threads, &w->room_threads);
-	struct thread *t;
+	int rc = array_reserve(w->threads, w->n_threads, &w->cap_threads);
+	struct writer_thread *t;
 
 	if (rc < 0)
 		return rc;
@@ -115,7 +115,7 @@ int store_thread_add(struct store_writer *w, uint32_t tid, const char *name, uin
 	return 0;
 }
 
-static uint64_t packed(const struct frame *f)
+static uint64_t frame_pack(const struct writer_frame *f)
 {
 	uint64_t kind = f->kind == CALL_INLINED ? CALL_PLAIN : f->kind;
 
@@ -123,12 +123,12 @@ static uint64_t packed(const struct frame *f)
 				  : (uint64_t)f->site << FRAME_BITS | FRAME_INLINED | kind;
 }
 
-_apart_ static int begin_block(struct thread *t, const struct call_event *e)
+_apart_ static int begin_block(struct writer_thread *t, const struct call_event *e)
 {
 	struct buf *b = &t->block;
 
 	buf_clear(b);
-	buf_clear(&t->left);
+	buf_clear(&t->leaves);
 	if (!t->block_number++)
 		t->first = e->time;
 	t->block_time = t->time = e->time;
@@ -139,9 +139,9 @@ _apart_ static int begin_block(struct thread *t, const struct call_event *e)
 	buf_varint(b, e->instructions);
 	buf_varint(b, t->depth);
 	for (size_t i = 0; i < t->depth; i++) {
-		const struct frame *f = &t->stack[i];
+		const struct writer_frame *f = &t->stack[i];
 
-		buf_varint(b, packed(f));
+		buf_varint(b, frame_pack(f));
 		buf_varint(b, e->time - f->enter);
 		buf_varint(b, e->instructions - f->instructions);
 	}
@@ -159,10 +159,10 @@ static int compare_functions(const void *left, const void *right)
 }
 
 /* The list of functions that are left in the block goes behind it; its size. */
-static uint32_t add_left(struct thread *t)
+static uint32_t add_leaves(struct writer_thread *t)
 {
-	uint32_t *list = (uint32_t *)t->left.data, last = 0;
-	size_t n = t->left.size / sizeof(*list), size = t->block.size;
+	uint32_t *list = (uint32_t *)t->leaves.data, last = 0;
+	size_t n = t->leaves.size / sizeof(*list), size = t->block.size;
 
 	if (n)
 		qsort(list, n, sizeof(*list), compare_functions);
@@ -173,15 +173,15 @@ static uint32_t add_left(struct thread *t)
 	return (uint32_t)(t->block.size - size);
 }
 
-_apart_ static int end_block(struct store_writer *w, struct thread *t)
+_apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 {
-	uint32_t size = (uint32_t)t->block.size, left = add_left(t);
+	uint32_t size = (uint32_t)t->block.size, leaves = add_leaves(t);
 	struct buf *b = &t->blocks;
-	int rc = buf_error(&t->block) ? buf_error(&t->block) : buf_error(&t->left);
+	int rc = buf_error(&t->block) ? buf_error(&t->block) : buf_error(&t->leaves);
 
 	if (rc < 0 || !t->block_events)
 		return rc;
-	rc = writer_names(w);
+	rc = chunk_append_names(w);
 	if (rc < 0)
 		return rc;
 	buf_u64(b, w->offset + CHUNK_HEAD_SIZE);
@@ -193,21 +193,21 @@ _apart_ static int end_block(struct store_writer *w, struct thread *t)
 	buf_u64(b, t->block_bound);
 	buf_u64(b, t->block_segments);
 	buf_u32(b, t->block_roots);
-	buf_u32(b, left);
+	buf_u32(b, leaves);
 	buf_u32(b, store_checksum(t->block.data, size));
-	buf_u32(b, store_checksum(t->block.data + size, left));
+	buf_u32(b, store_checksum(t->block.data + size, leaves));
 	t->events += t->block_events;
 	t->slices += t->block_slices;
 	t->bound = MAX(t->bound, t->block_bound);
 	t->block_events = 0;
-	rc = writer_chunk(w, CHUNK_BLOCK, &t->block, left, t);
+	rc = chunk_append(w, CHUNK_BLOCK, &t->block, leaves, t);
 	return rc < 0 ? rc : buf_error(b);
 }
 
-_apart_ static int make_uses(struct store_writer *w, struct thread *t)
+_apart_ static int uses_grow(struct store_writer *w, struct writer_thread *t)
 {
-	size_t n = w->room_functions;
-	struct use *uses = realloc(t->uses, n * sizeof(*uses));
+	size_t n = w->cap_functions;
+	struct writer_use *uses = realloc(t->uses, n * sizeof(*uses));
 
 	if (!uses)
 		return -ENOMEM;
@@ -217,11 +217,11 @@ _apart_ static int make_uses(struct store_writer *w, struct thread *t)
 	return 0;
 }
 
-static inline struct use *use_of(struct store_writer *w, struct thread *t, uint32_t function)
+static inline struct writer_use *use_of(struct store_writer *w, struct writer_thread *t, uint32_t function)
 {
-	struct use *u;
+	struct writer_use *u;
 
-	if (function >= t->n_uses && make_uses(w, t) < 0)
+	if (function >= t->n_uses && uses_grow(w, t) < 0)
 		return NULL;
 	u = &t->uses[function];
 	if (u->segment != (uint32_t)t->n_segments) {
@@ -231,10 +231,10 @@ static inline struct use *use_of(struct store_writer *w, struct thread *t, uint3
 	return u;
 }
 
-static inline int push(struct store_writer *w, struct thread *t, const struct frame *frame)
+static inline int frame_push(struct store_writer *w, struct writer_thread *t, const struct writer_frame *frame)
 {
-	int rc = array_reserve(t->stack, t->depth, &t->room_stack);
-	struct use *u = use_of(w, t, frame->function);
+	int rc = array_reserve(t->stack, t->depth, &t->cap_stack);
+	struct writer_use *u = use_of(w, t, frame->function);
 
 	if (rc < 0 || !u)
 		return -ENOMEM;
@@ -250,18 +250,19 @@ static inline int push(struct store_writer *w, struct thread *t, const struct fr
 }
 
 /* Of others only a part was seen. */
-static inline bool is_whole(const struct frame *f, enum leave_kind kind)
+static inline bool is_whole(const struct writer_frame *f, enum leave_kind kind)
 {
 	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END &&
 	       kind != LEAVE_SWITCH;
 }
 
-static inline int pop(struct store_writer *w, struct thread *t, const struct call_event *e, enum leave_kind kind)
+static inline int frame_pop(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
+			    enum leave_kind kind)
 {
-	const struct frame *f;
-	struct function *total;
+	const struct writer_frame *f;
+	struct writer_function *total;
 	uint64_t ns, instructions;
-	struct use *u;
+	struct writer_use *u;
 	int rc = 0;
 
 	if (!t->depth)
@@ -271,9 +272,9 @@ static inline int pop(struct store_writer *w, struct thread *t, const struct cal
 	u = use_of(w, t, f->function);
 	if (!u)
 		return -ENOMEM;
-	if (u->left != t->block_number) {
-		u->left = t->block_number;
-		buf_add(&t->left, &f->function, sizeof(f->function));
+	if (u->last_block != t->block_number) {
+		u->last_block = t->block_number;
+		buf_add(&t->leaves, &f->function, sizeof(f->function));
 	}
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
@@ -301,7 +302,7 @@ static inline int pop(struct store_writer *w, struct thread *t, const struct cal
 }
 
 /* A block has room for it. */
-static inline uint8_t *begin_event(struct thread *t, const struct call_event *e, enum store_code code)
+static inline uint8_t *begin_event(struct writer_thread *t, const struct call_event *e, enum store_code code)
 {
 	uint8_t *to = t->block.data + t->block.size;
 
@@ -312,72 +313,73 @@ static inline uint8_t *begin_event(struct thread *t, const struct call_event *e,
 	return to;
 }
 
-static inline void end_event(struct thread *t, const uint8_t *end)
+static inline void end_event(struct writer_thread *t, const uint8_t *end)
 {
 	t->block.size = (size_t)(end - t->block.data);
 }
 
 /* One that has nothing with it. */
-static void put_event(struct thread *t, const struct call_event *e, enum store_code code)
+static void put_event(struct writer_thread *t, const struct call_event *e, enum store_code code)
 {
 	end_event(t, begin_event(t, e, code));
 }
 
-static inline void put_with(struct thread *t, const struct call_event *e, enum store_code code, uint64_t value)
+static inline void put_event_with(struct writer_thread *t, const struct call_event *e, enum store_code code,
+				  uint64_t value)
 {
 	end_event(t, buf_put_varint(begin_event(t, e, code), value));
 }
 
-static int enter(struct store_writer *w, struct thread *t, const struct call_event *e)
+static int write_enter(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
-	struct frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
-	int rc = t->between ? -EINVAL : writer_frame(w, e->function, e->inlined, &f);
+	struct writer_frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
+	int rc = t->between ? -EINVAL : numbering_frame(w, e->function, e->inlined, &f);
 
 	if (rc < 0)
 		return rc;
 	if (e->kind == CALL_PLAIN) {
-		put_with(t, e, CODE_CALL, f.function);
+		put_event_with(t, e, CODE_CALL, f.function);
 	} else {
-		put_with(t, e, CODE_ENTER, packed(&f));
+		put_event_with(t, e, CODE_ENTER, frame_pack(&f));
 	}
-	return push(w, t, &f);
+	return frame_push(w, t, &f);
 }
 
-static int leave(struct store_writer *w, struct thread *t, const struct call_event *e)
+static int write_leave(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
 	if (e->kind == LEAVE_RETURN) {
 		put_event(t, e, CODE_RETURN);
 	} else {
-		put_with(t, e, CODE_LEAVE, e->kind);
+		put_event_with(t, e, CODE_LEAVE, e->kind);
 	}
-	return pop(w, t, e, e->kind);
+	return frame_pop(w, t, e, e->kind);
 }
 
-_apart_ static int root(struct store_writer *w, struct thread *t, const struct call_event *e)
+_apart_ static int write_root(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
-	struct segment *s = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
-	struct frame f = { .kind = CALL_INFERRED, .root = true };
+	struct writer_segment *s = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
+	struct writer_frame f = { .kind = CALL_INFERRED, .root = true };
 	int rc;
 
 	if (!s || t->depth || t->between)
 		return -EINVAL;
 	/* So many are no program's: the rest begins where it was found. */
 	if (t->n_roots >= ROOTS_MAX)
-		return enter(w, t, e);
-	rc = writer_frame(w, e->function, e->inlined, &f);
+		return write_enter(w, t, e);
+	rc = numbering_frame(w, e->function, e->inlined, &f);
 	if (rc == 0)
-		rc = array_reserve(t->roots, t->n_roots, &t->room_roots);
+		rc = array_reserve(t->roots, t->n_roots, &t->cap_roots);
 	if (rc < 0)
 		return rc;
 	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
 	s->n_roots++;
 	f.enter = s->time;
 	f.instructions = s->instructions;
-	put_with(t, e, CODE_ROOT, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
-	return push(w, t, &f);
+	put_event_with(t, e, CODE_ROOT, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
+	return frame_push(w, t, &f);
 }
 
-_apart_ static int segment(struct thread *t, const struct call_event *e)
+_apart_ static int begin_segment(struct writer_thread *t, const struct call_event *e)
 {
 	int rc;
 
@@ -385,27 +387,27 @@ _apart_ static int segment(struct thread *t, const struct call_event *e)
 		return -EINVAL;
 	if (t->n_segments >= SEGMENTS_MAX)
 		return -EFBIG;
-	rc = array_reserve(t->segments, t->n_segments, &t->room_segments);
+	rc = array_reserve(t->segments, t->n_segments, &t->cap_segments);
 	if (rc < 0)
 		return rc;
 	/* What came before was a gap, or nothing. */
 	t->gaps_of[t->gap].ns += t->gaps ? e->time - t->last : 0;
-	t->segments[t->n_segments++] = (struct segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
+	t->segments[t->n_segments++] = (struct writer_segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
 	t->between = false;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
 }
 
 /* Those entered are on the stack. More of them than one event has room for stand in several. */
-static inline void put_move(struct thread *t, const struct call_event *e)
+static inline void put_move(struct writer_thread *t, const struct call_event *e)
 {
-	const struct frame *entered = t->stack + t->depth - e->entered, *end = t->stack + t->depth;
+	const struct writer_frame *entered = t->stack + t->depth - e->entered, *end = t->stack + t->depth;
 	uint64_t left = e->left;
 
 	if (left == 1 && entered == end)
 		return put_event(t, e, CODE_RETURN);
 	if (left == 0 && entered + 1 == end)
-		return put_with(t, e, CODE_ENTER, packed(entered));
+		return put_event_with(t, e, CODE_ENTER, frame_pack(entered));
 	do {
 		size_t n = MIN((size_t)(end - entered), (size_t)MOVE_MAX);
 		uint8_t *to = buf_put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
@@ -417,42 +419,42 @@ static inline void put_move(struct thread *t, const struct call_event *e)
 	} while (entered != end);
 }
 
-static inline int enter_inlined(struct store_writer *w, struct thread *t, const struct call_event *e,
-				const struct inlined *inlined)
+static inline int push_inlined(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
+			       const struct inlined *inlined)
 {
-	struct frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
-	int rc = inlined ? writer_frame(w, NULL, inlined, &f) : -EINVAL;
+	struct writer_frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
+	int rc = inlined ? numbering_frame(w, NULL, inlined, &f) : -EINVAL;
 
-	return rc < 0 ? rc : push(w, t, &f);
+	return rc < 0 ? rc : frame_push(w, t, &f);
 }
 
 /* So many, from the outside in; this is the innermost one. */
-static int enter_several(struct store_writer *w, struct thread *t, const struct call_event *e,
-			 const struct inlined *inlined, unsigned n)
+static int push_inlined_chain(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
+			      const struct inlined *inlined, unsigned n)
 {
-	int rc = n > 1 && inlined ? enter_several(w, t, e, inlined->around, n - 1) : 0;
+	int rc = n > 1 && inlined ? push_inlined_chain(w, t, e, inlined->around, n - 1) : 0;
 
-	return rc < 0 ? rc : enter_inlined(w, t, e, inlined);
+	return rc < 0 ? rc : push_inlined(w, t, e, inlined);
 }
 
-_apart_ static int move(struct store_writer *w, struct thread *t, const struct call_event *e)
+_apart_ static int write_move(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
 	int rc = t->between ? -EINVAL : 0;
 
 	for (unsigned i = e->left; rc == 0 && i; i--)
-		rc = pop(w, t, e, LEAVE_RETURN);
+		rc = frame_pop(w, t, e, LEAVE_RETURN);
 	if (rc == 0 && e->entered)
-		rc = e->entered == 1 ? enter_inlined(w, t, e, e->inlined)
-				     : enter_several(w, t, e, e->inlined, e->entered);
+		rc = e->entered == 1 ? push_inlined(w, t, e, e->inlined)
+				     : push_inlined_chain(w, t, e, e->inlined, e->entered);
 	if (rc == 0)
 		put_move(t, e);
 	return rc;
 }
 
 /* Whatever is on top was executed since the event before. */
-static inline void add_self(struct store_writer *w, const struct thread *t, const struct call_event *e)
+static inline void add_self(struct store_writer *w, const struct writer_thread *t, const struct call_event *e)
 {
-	struct function *f = t->depth ? &w->functions[t->stack[t->depth - 1].function] : NULL;
+	struct writer_function *f = t->depth ? &w->functions[t->stack[t->depth - 1].function] : NULL;
 
 	if (!f)
 		return;
@@ -462,7 +464,7 @@ static inline void add_self(struct store_writer *w, const struct thread *t, cons
 
 int store_event(struct store_writer *w, uint32_t thread, const struct call_event *e)
 {
-	struct thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
+	struct writer_thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
 	int rc = 0;
 
 	if (!t || t->ended || e->time < t->time || e->instructions < t->instructions)
@@ -484,16 +486,16 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		t->block_bound = MAX(t->block_bound, e->bound);
 	switch (e->type) {
 	case CALL_EVENT_SEGMENT:
-		rc = segment(t, e);
+		rc = begin_segment(t, e);
 		break;
 	case CALL_EVENT_ENTER:
-		rc = enter(w, t, e);
+		rc = write_enter(w, t, e);
 		break;
 	case CALL_EVENT_LEAVE:
-		rc = leave(w, t, e);
+		rc = write_leave(w, t, e);
 		break;
 	case CALL_EVENT_ROOT:
-		rc = root(w, t, e);
+		rc = write_root(w, t, e);
 		break;
 	case CALL_EVENT_GAP:
 		if (t->depth)
@@ -502,13 +504,13 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		t->between = true;
 		t->gap = e->kind % STORE_GAP_KINDS;
 		t->gaps_of[t->gap].n++;
-		put_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
+		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
 		break;
 	case CALL_EVENT_MARK:
-		put_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1 | 1);
+		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1 | 1);
 		break;
 	case CALL_EVENT_MOVE:
-		rc = move(w, t, e);
+		rc = write_move(w, t, e);
 		break;
 	default:
 		rc = -EINVAL;
@@ -533,7 +535,7 @@ struct calls_sink store_sink(struct store_to *to)
 
 int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts)
 {
-	struct thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
+	struct writer_thread *t = thread < w->n_threads ? w->threads[thread] : NULL;
 	int rc;
 
 	if (!t || t->ended || t->depth)
@@ -544,6 +546,6 @@ int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls
 		t->unexplained = counts->unexplained;
 	}
 	t->ended = true;
-	thread_done_writing(t);
+	thread_release(t);
 	return rc;
 }

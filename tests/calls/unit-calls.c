@@ -43,7 +43,7 @@ static int on_event(void *user, const struct call_event *e)
 		if (e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL)
 			snprintf(to, size, "%s( ", name);
 		else
-			snprintf(to, size, "%s:%s( ", call_kind_str(e->kind), name);
+			snprintf(to, size, "%s:%s( ", calls_kind_str(e->kind), name);
 		break;
 	case CALL_EVENT_ROOT:
 		log_bad = log_bad || log_depth;
@@ -53,11 +53,11 @@ static int on_event(void *user, const struct call_event *e)
 	case CALL_EVENT_LEAVE:
 		log_bad = log_bad || !log_depth;
 		log_depth--;
-		snprintf(to, size, ")%s ", e->kind == LEAVE_RETURN ? "" : leave_kind_str(e->kind));
+		snprintf(to, size, ")%s ", e->kind == LEAVE_RETURN ? "" : calls_leave_str(e->kind));
 		break;
 	case CALL_EVENT_GAP:
 		log_bad = log_bad || log_depth;
-		snprintf(to, size, "gap:%s ", gap_kind_str(e->kind));
+		snprintf(to, size, "gap:%s ", calls_gap_str(e->kind));
 		break;
 	case CALL_EVENT_MARK:
 		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "sure" : "unsure");

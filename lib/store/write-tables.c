@@ -2,7 +2,7 @@
 #include "lib/store/writer.h"
 
 /* Sections are made one at a time and written in pieces. */
-struct tables {
+struct table_writer {
 	struct store_writer *writer;
 	struct buf table; /* the section table */
 	uint32_t n;
@@ -11,30 +11,30 @@ struct tables {
 	int error;
 };
 
-static void tables_done(struct tables *t)
+static void table_writer_done(struct table_writer *t)
 {
 	buf_done(&t->table);
 	buf_done(&t->section);
 }
 
-static void flush_section(struct tables *t)
+static void flush_section(struct table_writer *t)
 {
 	if (!t->error)
 		t->error = buf_error(&t->section);
 	if (!t->error)
-		t->error = writer_append(t->writer, t->section.data, t->section.size);
+		t->error = store_append(t->writer, t->section.data, t->section.size);
 	t->checksum = store_checksum_more(t->checksum, t->section.data, t->section.size);
 	buf_clear(&t->section);
 }
 
-static struct buf *section_room(struct tables *t)
+static struct buf *section_buf(struct table_writer *t)
 {
 	if (t->section.size >= BLOCK_BYTES)
 		flush_section(t);
 	return &t->section;
 }
 
-static void begin_section(struct tables *t, enum store_section_type type, uint32_t record)
+static void begin_section(struct table_writer *t, enum store_section_type type, uint32_t record)
 {
 	buf_u32(&t->table, type);
 	buf_u32(&t->table, record);
@@ -44,7 +44,7 @@ static void begin_section(struct tables *t, enum store_section_type type, uint32
 }
 
 /* The size is known now. */
-static void end_section(struct tables *t, uint64_t begin)
+static void end_section(struct table_writer *t, uint64_t begin)
 {
 	flush_section(t);
 	buf_u64(&t->table, t->writer->offset - begin);
@@ -52,7 +52,7 @@ static void end_section(struct tables *t, uint64_t begin)
 	buf_u32(&t->table, 0);
 }
 
-static void write_bytes(struct tables *t, enum store_section_type type, const struct buf *bytes)
+static void write_bytes(struct table_writer *t, enum store_section_type type, const struct buf *bytes)
 {
 	uint64_t begin = t->writer->offset;
 
@@ -61,14 +61,14 @@ static void write_bytes(struct tables *t, enum store_section_type type, const st
 	end_section(t, begin);
 }
 
-static void write_functions(struct tables *t)
+static void write_functions(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
 	begin_section(t, SECTION_FUNCTIONS, FUNCTION_SIZE);
 	for (size_t i = 0; i < w->n_functions; i++) {
-		struct buf *b = section_room(t);
+		struct buf *b = section_buf(t);
 
 		buf_u32(b, w->functions[i].name);
 		buf_u32(b, w->functions[i].image);
@@ -83,8 +83,8 @@ static void write_functions(struct tables *t)
 	begin = w->offset;
 	begin_section(t, SECTION_TOTALS, TOTALS_SIZE);
 	for (size_t i = 0; i < w->n_functions; i++) {
-		const struct function *f = &w->functions[i];
-		struct buf *b = section_room(t);
+		const struct writer_function *f = &w->functions[i];
+		struct buf *b = section_buf(t);
 
 		buf_u64(b, f->calls);
 		buf_u64(b, f->total_ns);
@@ -100,14 +100,14 @@ static void write_functions(struct tables *t)
 	end_section(t, begin);
 }
 
-static void write_sites(struct tables *t)
+static void write_sites(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
 	begin_section(t, SECTION_SITES, SITE_SIZE);
 	for (size_t i = 0; i < w->n_sites; i++) {
-		struct buf *b = section_room(t);
+		struct buf *b = section_buf(t);
 
 		buf_u32(b, w->sites[i].function);
 		buf_u32(b, w->sites[i].file);
@@ -117,7 +117,7 @@ static void write_sites(struct tables *t)
 	end_section(t, begin);
 }
 
-static void write_times(struct tables *t)
+static void write_times(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
@@ -125,7 +125,7 @@ static void write_times(struct tables *t)
 	begin_section(t, SECTION_TIMES, 0);
 	for (size_t i = 0; i < w->n_functions; i++) {
 		const struct histogram *h = &w->functions[i].times;
-		struct buf *b = section_room(t);
+		struct buf *b = section_buf(t);
 		uint32_t classes = 0, last = 0;
 
 		for (uint32_t k = 0; k < h->n; k++)
@@ -142,15 +142,15 @@ static void write_times(struct tables *t)
 	end_section(t, begin);
 }
 
-static void write_threads(struct tables *t)
+static void write_threads(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset, blocks = 0, segments = 0;
 
 	begin_section(t, SECTION_THREADS, THREAD_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
-		const struct thread *th = w->threads[i];
-		struct buf *b = section_room(t);
+		const struct writer_thread *th = w->threads[i];
+		struct buf *b = section_buf(t);
 
 		buf_u32(b, th->tid);
 		buf_u32(b, th->name);
@@ -174,7 +174,7 @@ static void write_threads(struct tables *t)
 	end_section(t, begin);
 }
 
-static void write_gaps(struct tables *t)
+static void write_gaps(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
@@ -183,7 +183,7 @@ static void write_gaps(struct tables *t)
 	for (size_t i = 0; i < w->n_threads; i++) {
 		for (uint32_t kind = 0; kind < STORE_GAP_KINDS; kind++) {
 			const struct store_gaps *g = &w->threads[i]->gaps_of[kind];
-			struct buf *b = section_room(t);
+			struct buf *b = section_buf(t);
 
 			if (!g->n)
 				continue;
@@ -196,22 +196,22 @@ static void write_gaps(struct tables *t)
 	end_section(t, begin);
 }
 
-static void write_indexes(struct tables *t)
+static void write_indexes(struct table_writer *t)
 {
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset, roots = 0;
 
 	begin_section(t, SECTION_BLOCKS, BLOCK_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++)
-		buf_add(section_room(t), w->threads[i]->blocks.data, w->threads[i]->blocks.size);
+		buf_add(section_buf(t), w->threads[i]->blocks.data, w->threads[i]->blocks.size);
 	end_section(t, begin);
 	begin = w->offset;
 	begin_section(t, SECTION_SEGMENTS, SEGMENT_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
-		const struct thread *th = w->threads[i];
+		const struct writer_thread *th = w->threads[i];
 
 		for (size_t k = 0; k < th->n_segments; k++) {
-			struct buf *b = section_room(t);
+			struct buf *b = section_buf(t);
 
 			buf_u64(b, th->segments[k].time);
 			buf_u64(b, th->segments[k].instructions);
@@ -226,14 +226,14 @@ static void write_indexes(struct tables *t)
 	begin_section(t, SECTION_ROOTS, ROOT_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
 		for (size_t k = 0; k < w->threads[i]->n_roots; k++)
-			buf_u32(section_room(t), w->threads[i]->roots[k]);
+			buf_u32(section_buf(t), w->threads[i]->roots[k]);
 	}
 	end_section(t, begin);
 }
 
 int store_finish(struct store_writer *w)
 {
-	_cleanup_(tables_done) struct tables t = { .writer = w };
+	_cleanup_(table_writer_done) struct table_writer t = { .writer = w };
 	uint64_t table;
 
 	for (size_t i = 0; i < w->n_threads; i++) {
@@ -256,7 +256,7 @@ int store_finish(struct store_writer *w)
 	if (!t.error)
 		t.error = buf_error(&w->meta);
 	if (!t.error)
-		t.error = writer_append(w, t.table.data, t.table.size);
+		t.error = store_append(w, t.table.data, t.table.size);
 	return t.error ? t.error
 		       : store_write_header(w->fd, w->offset, table, t.n, store_checksum(t.table.data, t.table.size));
 }

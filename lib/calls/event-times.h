@@ -4,15 +4,15 @@
  * between takes time without executing (a system call, a gap), the instructions go at the pace seen elsewhere and the
  * rest is its.
  */
-#ifndef CSIGHT_CALLS_SPREAD_H
-#define CSIGHT_CALLS_SPREAD_H
+#ifndef CSIGHT_CALLS_EVENT_TIMES_H
+#define CSIGHT_CALLS_EVENT_TIMES_H
 
 #include "lib/calls/calls.h"
 
 /* Without a timestamp for so many events, times are guessed. */
-enum { SPREAD_MAX = 1 << 15 };
+enum { EVENT_TIMES_MAX = 1 << 15 };
 
-struct spread_item {
+struct pending_event {
 	uint64_t pos, cycles; /* of the stretch, before it */
 	union {
 		const struct region *function;
@@ -24,13 +24,13 @@ struct spread_item {
 	uint8_t left, entered; /* of a move */
 };
 
-struct spread {
+struct event_times {
 	struct calls_sink sink;
 	struct calls_counts *counts;
-	struct spread_item *items;
-	size_t room;
+	struct pending_event *items;
+	size_t capacity;
 	uint32_t n;
-	uint32_t kept;      /* these are not taken back */
+	uint32_t committed; /* these are not taken back */
 	uint32_t events;    /* that come of them */
 	uint32_t waits;     /* places since the last timestamp where time passes without instructions */
 	uint64_t time, pos; /* where the present stretch begins */
@@ -50,69 +50,70 @@ struct spread {
 };
 
 /* pos: instructions executed so far. */
-int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
-	       const struct inlined *inlined);
+int event_times_add(struct event_times *s, uint64_t pos, enum call_event_type type, unsigned kind,
+		    const struct region *function, const struct inlined *inlined);
 
 /* So many cycles passed since this was last told; up to what is put next. */
-void spread_cycles(struct spread *s, uint64_t n);
+void event_times_add_cycles(struct event_times *s, uint64_t n);
 
 /* Time passes here, between what was put before and what comes. */
-void spread_wait(struct spread *s);
-int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time);
+void event_times_add_wait(struct event_times *s);
+int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time);
 
 /* end 0: not known. */
-int spread_end(struct spread *s, uint64_t pos, uint64_t end);
+int event_times_end(struct event_times *s, uint64_t pos, uint64_t end);
 
 /*
  * Where the last thing put is the entry of from, and it still waits: it becomes an entry of to. A stub that only jumps
  * on need not show.
  */
-bool spread_rename(struct spread *s, const struct region *from, const struct region *to);
+bool event_times_retarget(struct event_times *s, const struct region *from, const struct region *to);
 
 /* Before another item, at pos: there is room for it. */
-int spread_prepare(struct spread *s, uint64_t pos);
+int event_times_prepare(struct event_times *s, uint64_t pos);
 
 /* The same of a move: left functions from from out, and entered ones that end in to. They must fit. */
-static inline int spread_move(struct spread *s, uint64_t pos, const struct inlined *from, const struct inlined *to,
-			      uint32_t left, uint32_t entered)
+static inline int event_times_add_move(struct event_times *s, uint64_t pos, const struct inlined *from,
+				       const struct inlined *to, uint32_t left, uint32_t entered)
 {
-	int rc = s->counted || s->n == s->room ? spread_prepare(s, pos) : 0;
+	int rc = s->counted || s->n == s->capacity ? event_times_prepare(s, pos) : 0;
 
 	if (rc < 0)
 		return rc;
-	s->items[s->n++] = (struct spread_item){ .pos = pos,
-						 .from = from,
-						 .inlined = to,
-						 .waits = s->waits,
-						 .type = CALL_EVENT_MOVE,
-						 .left = (uint8_t)left,
-						 .entered = (uint8_t)entered };
+	s->items[s->n++] = (struct pending_event){ .pos = pos,
+						   .from = from,
+						   .inlined = to,
+						   .waits = s->waits,
+						   .type = CALL_EVENT_MOVE,
+						   .left = (uint8_t)left,
+						   .entered = (uint8_t)entered };
 	s->events += left + entered;
 	return 0;
 }
 
-static inline bool spread_fits(const struct spread *s, uint32_t left, uint32_t entered)
+static inline bool event_times_fit(const struct event_times *s, uint32_t left, uint32_t entered)
 {
-	return left <= UINT8_MAX && entered <= UINT8_MAX && s->events + left + entered <= SPREAD_MAX;
+	return left <= UINT8_MAX && entered <= UINT8_MAX && s->events + left + entered <= EVENT_TIMES_MAX;
 }
 
 /* Whether anything may be taken back. */
-static inline bool spread_ends_in_leave(const struct spread *s)
+static inline bool event_times_end_in_leave(const struct event_times *s)
 {
-	const struct spread_item *item = &s->items[s->n - 1];
+	const struct pending_event *item = &s->items[s->n - 1];
 
-	return s->n > s->kept && (item->type == CALL_EVENT_MOVE ? !item->entered : item->type == CALL_EVENT_LEAVE);
+	return s->n > s->committed && (item->type == CALL_EVENT_MOVE ? !item->entered : item->type == CALL_EVENT_LEAVE);
 }
 
-/* Where the last thing put is that this was left by a return, and it still waits, since spread_keep(): it was not left.
+/* Where the last thing put is that this was left by a return, and it still waits, since event_times_commit(): it was
+ * not left.
  */
-bool spread_take_back(struct spread *s, const struct inlined *left);
+bool event_times_cancel_leave(struct event_times *s, const struct inlined *left);
 
-static inline void spread_keep(struct spread *s)
+static inline void event_times_commit(struct event_times *s)
 {
-	s->kept = s->n;
+	s->committed = s->n;
 }
 
-void spread_done(struct spread *s);
+void event_times_done(struct event_times *s);
 
 #endif

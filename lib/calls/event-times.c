@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "lib/calls/spread.h"
+#include "lib/calls/event-times.h"
 
 enum {
 	PACE_ONE = 1024,
@@ -10,7 +10,7 @@ enum {
 	PACE_SAMPLE = 64, /* instructions, or cycles, that a stretch needs to tell anything */
 };
 
-static uint64_t scale(uint64_t value, uint64_t part, uint64_t whole)
+static uint64_t scale_u64(uint64_t value, uint64_t part, uint64_t whole)
 {
 	/* Most are small, and dividing what is large takes several times as long. */
 	if (whole && (value | part) <= UINT32_MAX)
@@ -24,7 +24,7 @@ struct share {
 	uint64_t inverse; /* 2^64 / whole, rounded up: exact for what is below that; or 0 */
 };
 
-static struct share share_of(uint64_t value, uint64_t whole)
+static struct share share_make(uint64_t value, uint64_t whole)
 {
 	struct share s = { value, whole, 0 };
 	uint64_t n;
@@ -34,13 +34,13 @@ static struct share share_of(uint64_t value, uint64_t whole)
 	return s;
 }
 
-static inline uint64_t share(const struct share *s, uint64_t part)
+static inline uint64_t share_apply(const struct share *s, uint64_t part)
 {
 	return s->inverse ? (uint64_t)((unsigned __int128)(s->value * part) * s->inverse >> 64)
-			  : scale(s->value, part, s->whole);
+			  : scale_u64(s->value, part, s->whole);
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
@@ -55,56 +55,56 @@ static uint64_t time_at(uint64_t pace, uint64_t n)
 	return t > INT64_MAX ? INT64_MAX : (uint64_t)t;
 }
 
-static uint64_t run_time(const struct spread *s, uint64_t instructions)
+static uint64_t run_time(const struct event_times *s, uint64_t instructions)
 {
 	return time_at(s->pace, instructions);
 }
 
 /* What was counted up to pos belongs to what waits since it was last counted, by instructions. */
-static void settle_cycles(struct spread *s, uint64_t pos, uint64_t n)
+static void assign_cycles(struct event_times *s, uint64_t pos, uint64_t n)
 {
 	for (; s->n_counted < s->n; s->n_counted++)
 		s->items[s->n_counted].cycles =
-		    s->cycles + scale(n, s->items[s->n_counted].pos - s->cycles_pos, pos - s->cycles_pos);
-	s->cycles = add(s->cycles, n);
+		    s->cycles + scale_u64(n, s->items[s->n_counted].pos - s->cycles_pos, pos - s->cycles_pos);
+	s->cycles = add_saturating(s->cycles, n);
 	s->cycles_pos = pos;
 	s->counted = 0;
 	s->uncounted = false;
 }
 
 /* As many cycles as the instructions since took elsewhere; so many as instructions where nothing is known. */
-static uint64_t guess_cycles(const struct spread *s, uint64_t pos)
+static uint64_t guess_cycles(const struct event_times *s, uint64_t pos)
 {
 	uint64_t before = s->cycles_pos - s->pos, instructions = pos - s->cycles_pos;
 
 	if (before && s->cycles)
-		return scale(s->cycles, instructions, before);
-	return s->pace && s->cycle_pace ? scale(instructions, s->pace, s->cycle_pace) : instructions;
+		return scale_u64(s->cycles, instructions, before);
+	return s->pace && s->cycle_pace ? scale_u64(instructions, s->pace, s->cycle_pace) : instructions;
 }
 
-static void count(struct spread *s, uint64_t pos)
+static void count_cycles(struct event_times *s, uint64_t pos)
 {
 	uint64_t n = s->uncounted ? guess_cycles(s, pos) : s->counted;
 
 	/* Of what was counted across the beginning of the stretch, its part. */
 	if (!s->uncounted && s->cycles_from < s->cycles_pos)
-		n = scale(n, pos - s->cycles_pos, pos - s->cycles_from);
-	settle_cycles(s, pos, n);
+		n = scale_u64(n, pos - s->cycles_pos, pos - s->cycles_from);
+	assign_cycles(s, pos, n);
 	s->cycles_from = pos;
 }
 
 /* Whether the stretch that ends here is to be spread by cycles: then all of it has some. */
-static bool end_cycles(struct spread *s, uint64_t pos)
+static bool end_cycles(struct event_times *s, uint64_t pos)
 {
 	if (s->counted)
-		count(s, pos);
+		count_cycles(s, pos);
 	else if (s->cycles)
-		settle_cycles(s, pos, guess_cycles(s, pos));
+		assign_cycles(s, pos, guess_cycles(s, pos));
 	return s->cycles != 0;
 }
 
 /* A move as what it is made of. */
-static int emit_singly(struct spread *s, const struct spread_item *item, struct call_event *e)
+static int emit_move_singly(struct event_times *s, const struct pending_event *item, struct call_event *e)
 {
 	const struct inlined *entered[UINT8_MAX], *at = item->from;
 	int rc = 0;
@@ -130,7 +130,8 @@ static int emit_singly(struct spread *s, const struct spread_item *item, struct 
 }
 
 /* e has what all in the stretch have. */
-static inline int emit(struct spread *s, const struct spread_item *item, struct call_event *e, uint64_t time)
+static inline int emit_event(struct event_times *s, const struct pending_event *item, struct call_event *e,
+			     uint64_t time)
 {
 	e->type = item->type;
 	e->kind = item->kind;
@@ -144,12 +145,12 @@ static inline int emit(struct spread *s, const struct spread_item *item, struct 
 		s->counts->first = e->time;
 	s->last = e->time;
 	if (item->type == CALL_EVENT_MOVE && !s->sink.moves)
-		return emit_singly(s, item, e);
+		return emit_move_singly(s, item, e);
 	return s->sink.event(s->sink.user, e);
 }
 
 /* Everything that waits goes out, in the stretch from s->time to end; the next stretch begins there. */
-static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
+static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
@@ -161,23 +162,23 @@ static int flush(struct spread *s, uint64_t pos, uint64_t end, uint64_t bound)
 	length = end - begin;
 	run = by_cycles ? time_at(s->cycle_pace, s->cycles) : run_time(s, instructions);
 	run = s->waits ? MIN(length, run) : length;
-	ran = by_cycles ? share_of(run, s->cycles) : share_of(run, instructions);
-	waited = share_of(length - run, s->waits);
+	ran = by_cycles ? share_make(run, s->cycles) : share_make(run, instructions);
+	waited = share_make(length - run, s->waits);
 	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
-		const struct spread_item *item = &s->items[i];
+		const struct pending_event *item = &s->items[i];
 
 		/* Where one frame ends another one often begins. */
 		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
-			time = begin + share(&ran, by_cycles ? item->cycles : item->pos - s->pos) +
-			       share(&waited, item->waits);
-		rc = emit(s, item, &e, time);
+			time = begin + share_apply(&ran, by_cycles ? item->cycles : item->pos - s->pos) +
+			       share_apply(&waited, item->waits);
+		rc = emit_event(s, item, &e, time);
 	}
 	if (s->n) {
 		s->counts->last = s->last;
 		if (bound != UINT64_MAX && bound > s->counts->bound)
 			s->counts->bound = bound;
 	}
-	s->n = s->n_counted = s->kept = s->events = 0;
+	s->n = s->n_counted = s->committed = s->events = 0;
 	s->waits = 0;
 	s->time = end;
 	s->pos = s->cycles_pos = pos;
@@ -193,61 +194,61 @@ static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 
 	if (n < PACE_SAMPLE)
 		return;
-	sample = MIN(scale(length, PACE_ONE, n), (uint64_t)PACE_MAX);
+	sample = MIN(scale_u64(length, PACE_ONE, n), (uint64_t)PACE_MAX);
 	sample = MAX(sample, (uint64_t)1);
 	/* A stretch in which the thread was not running says little about its pace. */
 	*pace = *pace ? (7 * *pace + MIN(sample, 4 * *pace)) / 8 : sample;
 	*pace = MAX(*pace, (uint64_t)1);
 }
 
-static int flush_guess(struct spread *s, uint64_t pos)
+static int emit_pending_guessed(struct event_times *s, uint64_t pos)
 {
 	s->guessed = true;
-	return flush(s, pos, add(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
+	return emit_pending(s, pos, add_saturating(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
 }
 
-int spread_prepare(struct spread *s, uint64_t pos)
+int event_times_prepare(struct event_times *s, uint64_t pos)
 {
 	if (s->counted)
-		count(s, pos);
-	return array_reserve(s->items, s->n, &s->room);
+		count_cycles(s, pos);
+	return array_reserve(s->items, s->n, &s->capacity);
 }
 
-int spread_put(struct spread *s, uint64_t pos, enum call_event_type type, unsigned kind, const struct region *function,
-	       const struct inlined *inlined)
+int event_times_add(struct event_times *s, uint64_t pos, enum call_event_type type, unsigned kind,
+		    const struct region *function, const struct inlined *inlined)
 {
 	int rc = 0;
 
 	if (s->counted)
-		count(s, pos);
-	if (s->events == SPREAD_MAX)
-		rc = flush_guess(s, pos);
+		count_cycles(s, pos);
+	if (s->events == EVENT_TIMES_MAX)
+		rc = emit_pending_guessed(s, pos);
 	if (rc == 0)
-		rc = array_reserve(s->items, s->n, &s->room);
+		rc = array_reserve(s->items, s->n, &s->capacity);
 	if (rc < 0)
 		return rc;
-	s->items[s->n++] = (struct spread_item){ .pos = pos,
-						 .function = function,
-						 .inlined = inlined,
-						 .waits = s->waits,
-						 .type = (uint8_t)type,
-						 .kind = (uint8_t)kind };
+	s->items[s->n++] = (struct pending_event){ .pos = pos,
+						   .function = function,
+						   .inlined = inlined,
+						   .waits = s->waits,
+						   .type = (uint8_t)type,
+						   .kind = (uint8_t)kind };
 	s->events++;
 	return 0;
 }
 
-void spread_cycles(struct spread *s, uint64_t n)
+void event_times_add_cycles(struct event_times *s, uint64_t n)
 {
-	s->counted = add(s->counted, n);
+	s->counted = add_saturating(s->counted, n);
 }
 
-void spread_wait(struct spread *s)
+void event_times_add_wait(struct event_times *s)
 {
 	s->waits++;
 	s->uncounted = true;
 }
 
-int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time)
+int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
 {
 	uint64_t instructions = pos - s->pos, run, bound;
 	int rc;
@@ -267,34 +268,34 @@ int spread_timestamp(struct spread *s, uint64_t pos, uint64_t time)
 		s->time = time - MIN(run, time);
 		bound = UINT64_MAX;
 	} else {
-		bound = s->stamp ? add(time - s->stamp, s->tick) : UINT64_MAX;
+		bound = s->stamp ? add_saturating(time - s->stamp, s->tick) : UINT64_MAX;
 		if (!s->waits && !s->guessed) {
 			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
 			if (end_cycles(s, pos))
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
 		}
 	}
-	rc = flush(s, pos, time, bound);
+	rc = emit_pending(s, pos, time, bound);
 	s->stamp = time;
 	s->guessed = false;
 	return rc;
 }
 
-int spread_end(struct spread *s, uint64_t pos, uint64_t end)
+int event_times_end(struct event_times *s, uint64_t pos, uint64_t end)
 {
 	uint64_t run = run_time(s, pos - s->pos);
 
 	if (end && !s->started)
 		s->time = end - MIN(run, end);
 	if (end && end >= s->time)
-		return flush(s, pos, s->waits ? end : MIN(end, add(s->time, run)),
-			     s->stamp ? end - s->stamp : UINT64_MAX);
-	return flush(s, pos, add(s->time, run), UINT64_MAX);
+		return emit_pending(s, pos, s->waits ? end : MIN(end, add_saturating(s->time, run)),
+				    s->stamp ? end - s->stamp : UINT64_MAX);
+	return emit_pending(s, pos, add_saturating(s->time, run), UINT64_MAX);
 }
 
-bool spread_rename(struct spread *s, const struct region *from, const struct region *to)
+bool event_times_retarget(struct event_times *s, const struct region *from, const struct region *to)
 {
-	struct spread_item *item = s->n ? &s->items[s->n - 1] : NULL;
+	struct pending_event *item = s->n ? &s->items[s->n - 1] : NULL;
 
 	if (!item || item->type != CALL_EVENT_ENTER || item->function != from)
 		return false;
@@ -302,7 +303,7 @@ bool spread_rename(struct spread *s, const struct region *from, const struct reg
 	return true;
 }
 
-static bool was_left_last(const struct spread_item *item, const struct inlined *left)
+static bool is_last_leave(const struct pending_event *item, const struct inlined *left)
 {
 	const struct inlined *last = item->from;
 
@@ -315,11 +316,11 @@ static bool was_left_last(const struct spread_item *item, const struct inlined *
 	return last == left;
 }
 
-bool spread_take_back(struct spread *s, const struct inlined *left)
+bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 {
-	struct spread_item *item = s->n > s->kept ? &s->items[s->n - 1] : NULL;
+	struct pending_event *item = s->n > s->committed ? &s->items[s->n - 1] : NULL;
 
-	if (!item || !was_left_last(item, left))
+	if (!item || !is_last_leave(item, left))
 		return false;
 	s->events--;
 	if (item->type == CALL_EVENT_MOVE && --item->left)
@@ -329,7 +330,7 @@ bool spread_take_back(struct spread *s, const struct inlined *left)
 	return true;
 }
 
-void spread_done(struct spread *s)
+void event_times_done(struct event_times *s)
 {
 	free(s->items);
 }

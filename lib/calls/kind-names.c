@@ -2,7 +2,7 @@
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
 
-const char *call_kind_str(enum call_kind kind)
+const char *calls_kind_str(enum call_kind kind)
 {
 	static const char *const names[] = { "call",     "tail", "signal",  "kernel", "syscall",
 					     "inferred", "odd",  "resumed", "inlined" };
@@ -10,21 +10,21 @@ const char *call_kind_str(enum call_kind kind)
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
 
-const char *leave_kind_str(enum leave_kind kind)
+const char *calls_leave_str(enum leave_kind kind)
 {
 	static const char *const names[] = { "return", "tail", "unwound", "gap", "end", "switch" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
 
-const char *gap_kind_str(enum gap_kind kind)
+const char *calls_gap_str(enum gap_kind kind)
 {
 	static const char *const names[] = { "no sync", "overflow", "no code", "wrong code", "paused", "too deep" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
 
-const char *mark_kind_str(enum mark_kind kind)
+const char *calls_mark_str(enum mark_kind kind)
 {
 	static const char *const names[] = { "depth uncertain", "depth certain" };
 

@@ -4,11 +4,11 @@
 
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	struct function f = {
+	struct writer_function f = {
 		.address = region->start, .offset = region->offset, .kind = region->kind, .line = region->line
 	};
 	uint32_t *number = NULL;
-	int rc = array_reserve(w->functions, w->n_functions, &w->room_functions);
+	int rc = array_reserve(w->functions, w->n_functions, &w->cap_functions);
 
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->image, &f.image);
@@ -21,7 +21,8 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	*ret = (uint32_t)w->n_functions;
 	/* Each part of a program has its own instances of what it inlines, for the same function. */
 	if (rc == 0 && f.kind == REGION_INLINED) {
-		rc = hash_find(&w->inlined, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line, &number);
+		rc = hash_find(&w->inlined_functions, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line,
+			       &number);
 		if (rc == 0) {
 			*ret = *number;
 			return 0;
@@ -43,7 +44,7 @@ static int find_function(struct store_writer *w, const struct region *region, ui
 	int rc;
 
 	region = region ? region : &syscalls;
-	rc = hash_find(&w->known, (uintptr_t)region, 0, &number);
+	rc = hash_find(&w->regions, (uintptr_t)region, 0, &number);
 	if (rc == 1)
 		rc = add_function(w, region, number);
 	if (rc == 0)
@@ -53,16 +54,16 @@ static int find_function(struct store_writer *w, const struct region *region, ui
 
 static int add_site(struct store_writer *w, const struct inlined *inlined, uint32_t *ret)
 {
-	struct site s = { .line = inlined->call_line };
+	struct writer_site s = { .line = inlined->call_line };
 	uint32_t *number;
-	int rc = array_reserve(w->sites, w->n_sites, &w->room_sites);
+	int rc = array_reserve(w->sites, w->n_sites, &w->cap_sites);
 
 	if (rc == 0)
 		rc = find_function(w, inlined->function, &s.function);
 	if (rc == 0)
 		rc = texts_find(&w->strings, inlined->call_file ? inlined->call_file : "", &s.file);
 	if (rc == 0)
-		rc = hash_find(&w->places, (uint64_t)s.function << 32 | s.file, s.line, &number);
+		rc = hash_find(&w->site_places, (uint64_t)s.function << 32 | s.file, s.line, &number);
 	if (rc == 1) {
 		*number = (uint32_t)w->n_sites;
 		w->sites[w->n_sites++] = s;
@@ -73,14 +74,15 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 	return rc;
 }
 
-int writer_see(struct store_writer *w, const struct region *function, const struct inlined *inlined, struct seen *ret)
+int numbering_find(struct store_writer *w, const struct region *function, const struct inlined *inlined,
+		   struct writer_seen *ret)
 {
-	struct seen seen = { inlined ? (const void *)inlined : function, 0, NO_SITE };
+	struct writer_seen seen = { inlined ? (const void *)inlined : function, 0, NO_SITE };
 	uint32_t *number;
 	int rc;
 
 	if (inlined) {
-		rc = hash_find(&w->instances, (uintptr_t)inlined, 0, &number);
+		rc = hash_find(&w->inlined_instances, (uintptr_t)inlined, 0, &number);
 		if (rc == 1)
 			rc = add_site(w, inlined, number);
 		if (rc < 0)
