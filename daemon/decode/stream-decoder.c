@@ -139,7 +139,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
 	sd->at = 0;
-	if ((ops == &engine_opencsd || ops == &engine_verify) && (size_t)config.protocol < PROTOCOLS)
+	if ((ops == &opencsd_engine_ops || ops == &verify_engine_ops) && (size_t)config.protocol < PROTOCOLS)
 		sd->input->opencsd[config.protocol] = true;
 	if (sd->deframe)
 		deframe_init(sd->deframe, &runs);
@@ -150,9 +150,9 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
 {
 	static const struct engine_ops *const ops[] = {
-		[ENGINE_CHOICE_OPENCSD] = &engine_opencsd,   [ENGINE_CHOICE_NATIVE] = &native_engine_ops,
-		[ENGINE_CHOICE_AUTO] = &native_engine_ops,   [ENGINE_CHOICE_VERIFY] = &engine_verify,
-		[ENGINE_CHOICE_BRANCHES] = &engine_branches,
+		[ENGINE_CHOICE_OPENCSD] = &opencsd_engine_ops,   [ENGINE_CHOICE_NATIVE] = &native_engine_ops,
+		[ENGINE_CHOICE_AUTO] = &native_engine_ops,       [ENGINE_CHOICE_VERIFY] = &verify_engine_ops,
+		[ENGINE_CHOICE_BRANCHES] = &branches_engine_ops,
 	};
 	int rc;
 
@@ -168,7 +168,7 @@ static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	sd->told = sd->again = (struct decode_position){ 0 };
 	rc = open_engine(sd, p, ops[sd->wanted]);
 	if (rc == -EOPNOTSUPP && sd->wanted == ENGINE_CHOICE_AUTO)
-		rc = open_engine(sd, p, &engine_opencsd);
+		rc = open_engine(sd, p, &opencsd_engine_ops);
 	if (rc == -EOPNOTSUPP) {
 		sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
 		sd->stats.bytes += sd->stream.shares ? 0 : p->size;
@@ -184,7 +184,7 @@ static int hand_over(struct stream_decoder *sd, const struct pd_piece *p)
 	buf_clear(&sd->bytes);
 	if (sd->wanted == ENGINE_CHOICE_AUTO) {
 		sd->again = sd->told;
-		return open_engine(sd, p, &engine_opencsd);
+		return open_engine(sd, p, &opencsd_engine_ops);
 	}
 	sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
 	sd->stats.bytes += sd->stream.shares ? 0 : p->size;
@@ -215,7 +215,7 @@ static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)
 		sd->stats.gaps[GAP_TYPE_CUT]++;
 	sd->ops->stats(sd->engine, &stats);
 	decode_stats_add_engine(&sd->stats, &stats);
-	if (rc == 0 && sd->ops == &engine_verify)
+	if (rc == 0 && sd->ops == &verify_engine_ops)
 		note_verified(sd);
 	sd->engine = sd->ops->close(sd->engine);
 	sd->piece++;
@@ -267,7 +267,7 @@ int stream_decoder_open(struct input *input, const struct stream *s, const struc
 	sd->stream = *s;
 	sd->to = *to;
 	sd->workers = workers;
-	sd->ops = &engine_opencsd;
+	sd->ops = &opencsd_engine_ops;
 	stream_decoder_engine(input->job, &sd->wanted);
 	sd->stats.sync = UINT64_MAX;
 	sd->chunk = malloc(STREAM_DECODER_STEP);

@@ -7,7 +7,7 @@
 #include "lib/base/util.h"
 #include "lib/etm/packet.h"
 
-/* Packets of one atom each. */
+/* The headers of packets with one atom. */
 enum { ATOM_N = 0xf6, ATOM_E = 0xf7 };
 
 enum { BATCH = 2048, LOOKAHEAD = 16 };
@@ -17,10 +17,10 @@ enum sync { SYNC_NONE, SYNC_LOST, SYNC_INFO, SYNC_DONE };
 struct branches {
 	struct branches_sink sink;
 	struct packet_reader packets;
-	enum sync sync; /* SYNC_NONE: packets do not follow each other yet */
-	unsigned zeros;
-	bool taken;     /* the last atom since the last address */
-	bool exception; /* the next address is an exception's */
+	enum sync sync; /* SYNC_NONE: packet boundaries are unknown */
+	unsigned zeros; /* consecutive zero bytes, while searching for a sync point */
+	bool taken;     /* the last atom since the last address packet */
+	bool exception; /* the next address packet belongs to an exception */
 	uint32_t number;
 	uint64_t cycles;
 	uint8_t carry[PACKET_MAX];
@@ -38,29 +38,29 @@ static int flush(struct branches *b)
 	return b->error;
 }
 
-static inline void put(struct branches *b, enum branch_type type, uint64_t value, uint32_t number)
+static inline void append(struct branches *b, enum branch_type type, uint64_t value, uint32_t number)
 {
 	b->list[b->n++] = (struct branch){ value, b->cycles << 16 | (number & 0xfff) << 4 | type };
 }
 
-static void put_address(struct branches *b, uint64_t address)
+static void append_address(struct branches *b, uint64_t address)
 {
-	put(b,
-	    b->exception ? BRANCH_EXCEPTION
-	    : b->taken   ? BRANCH_TAKEN
-			 : BRANCH_AT,
-	    address, b->exception ? b->number : 0);
+	append(b,
+	       b->exception ? BRANCH_EXCEPTION
+	       : b->taken   ? BRANCH_TAKEN
+			    : BRANCH_AT,
+	       address, b->exception ? b->number : 0);
 	b->taken = b->exception = false;
 }
 
-static void lose(struct branches *b)
+static void append_gap(struct branches *b)
 {
 	b->sync = SYNC_LOST;
 	b->taken = b->exception = false;
-	put(b, BRANCH_LOST, 0, 0);
+	append(b, BRANCH_LOST, 0, 0);
 }
 
-static void take_packet(struct branches *b, const struct packet *p)
+static void process_synced_packet(struct branches *b, const struct packet *p)
 {
 	switch (p->kind) {
 	case PACKET_RESERVED:
@@ -69,10 +69,10 @@ static void take_packet(struct branches *b, const struct packet *p)
 	case PACKET_OVERFLOW:
 	case PACKET_DISCARD:
 	case PACKET_CANCEL:
-		lose(b);
+		append_gap(b);
 		break;
 	case PACKET_TRACE_ON:
-		put(b, BRANCH_TRACE_ON, 0, 0);
+		append(b, BRANCH_TRACE_ON, 0, 0);
 		b->taken = false;
 		break;
 	case PACKET_ATOMS:
@@ -80,34 +80,34 @@ static void take_packet(struct branches *b, const struct packet *p)
 		break;
 	case PACKET_ADDRESS:
 	case PACKET_ADDRESS_CONTEXT:
-		put_address(b, p->address);
+		append_address(b, p->address);
 		break;
 	case PACKET_EXCEPTION:
 		b->exception = true;
 		b->number = p->number;
 		break;
 	case PACKET_EXCEPTION_RETURN:
-		put(b, BRANCH_EXCEPTION_RETURN, 0, 0);
+		append(b, BRANCH_EXCEPTION_RETURN, 0, 0);
 		break;
 	case PACKET_CYCLES:
 		b->cycles += p->cycles;
-		put(b, BRANCH_CYCLES, p->cycles, 0);
+		append(b, BRANCH_CYCLES, p->cycles, 0);
 		break;
 	case PACKET_TIMESTAMP:
-		put(b, BRANCH_TIME, p->value, 0);
+		append(b, BRANCH_TIME, p->value, 0);
 		break;
 	case PACKET_EVENT:
-		put(b, BRANCH_EVENT, 0, (uint32_t)p->value);
+		append(b, BRANCH_EVENT, 0, (uint32_t)p->value);
 		break;
 	default:
 		break;
 	}
 }
 
-static int take(struct branches *b, const struct packet *p)
+static int process_packet(struct branches *b, const struct packet *p)
 {
 	if (b->sync == SYNC_DONE)
-		take_packet(b, p);
+		process_synced_packet(b, p);
 	else if (p->kind == PACKET_ASYNC)
 		b->sync = SYNC_INFO;
 	else if (b->sync == SYNC_INFO && p->kind == PACKET_TRACE_INFO)
@@ -115,17 +115,17 @@ static int take(struct branches *b, const struct packet *p)
 	return b->n > BATCH - 2 ? flush(b) : 0;
 }
 
-/* The newest atom of a packet. */
-static inline bool is_taken(uint8_t header)
+/* The newest atom of an atom packet. */
+static inline bool last_atom_taken(uint8_t header)
 {
 	return packet_atoms[header] >> ((packet_atoms[header] >> 24) - 1) & 1;
 }
 
 /*
- * The common packets. Kinds are told apart by jumps, which the processor foresees by what came before; fewer of them or
- * more of them, as for which of the last addresses it is, are slower.
+ * The fast path for atom, address and cycle count packets. It distinguishes packets by branches, which the processor
+ * predicts from the preceding packets; table look-ups, and separate branches for each exact-match address, were slower.
  */
-static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+static int process_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD;
 	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], now = b->cycles,
@@ -167,7 +167,7 @@ static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_
 		} else {
 			break;
 		}
-		*to++ = (struct branch){ address, now << 16 | (is_taken(atoms) ? BRANCH_TAKEN : BRANCH_AT) };
+		*to++ = (struct branch){ address, now << 16 | (last_atom_taken(atoms) ? BRANCH_TAKEN : BRANCH_AT) };
 		atoms = ATOM_N;
 		h2 = h1;
 		h1 = h0;
@@ -177,7 +177,7 @@ static int take_common(struct branches *b, const uint8_t *bytes, size_t n, size_
 	b->packets.history[0] = h0;
 	b->packets.history[1] = h1;
 	b->packets.history[2] = h2;
-	b->taken = is_taken(atoms);
+	b->taken = last_atom_taken(atoms);
 	b->cycles = now;
 	b->n = (size_t)(to - b->list);
 	*ret_used = (size_t)(at - bytes);
@@ -196,8 +196,8 @@ static size_t find_sync(struct branches *b, const uint8_t *bytes, size_t n)
 	return i;
 }
 
-/* A packet whose head has been kept. */
-static int take_carried(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+/* Completes and processes the packet whose first bytes are in carry. */
+static int process_carried(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	size_t more = MIN(MIN(n, sizeof(b->carry) - b->n_carry), (size_t)32);
 	struct packet p;
@@ -210,22 +210,22 @@ static int take_carried(struct branches *b, const uint8_t *bytes, size_t n, size
 	}
 	*ret_used = p.size - b->n_carry;
 	b->n_carry = 0;
-	return take(b, &p);
+	return process_packet(b, &p);
 }
 
-static int take_packets(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
+static int process_packets(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	size_t at = 0, used;
 	struct packet p;
 	int rc = 0;
 
 	while (rc == 0 && at < n) {
-		rc = take_common(b, bytes + at, n - at, &used);
+		rc = process_common(b, bytes + at, n - at, &used);
 		at += used;
 		if (rc < 0 || at == n || !packet_next(&b->packets, bytes + at, n - at, &p))
 			break;
 		at += p.size;
-		rc = take(b, &p);
+		rc = process_packet(b, &p);
 	}
 	if (rc == 0 && at < n) {
 		b->n_carry = n - at;
@@ -246,9 +246,9 @@ int branches_push(struct branches *b, const void *data, size_t size)
 		if (b->sync == SYNC_NONE)
 			used = find_sync(b, bytes, size);
 		else if (b->n_carry)
-			b->error = take_carried(b, bytes, size, &used);
+			b->error = process_carried(b, bytes, size, &used);
 		else
-			b->error = take_packets(b, bytes, size, &used);
+			b->error = process_packets(b, bytes, size, &used);
 		bytes += used;
 		size -= used;
 	}
@@ -281,7 +281,7 @@ int branches_open(const struct engine_config *config, const struct branches_sink
 	return 0;
 }
 
-size_t branch_format(const struct branch *branch, char *ret, size_t size)
+size_t branches_format(const struct branch *branch, char *ret, size_t size)
 {
 	static const char *const names[] = { "taken", "at",       "exception", "exception-return", "cycles", "time",
 					     "event", "trace-on", "lost" };
@@ -309,7 +309,7 @@ size_t branch_format(const struct branch *branch, char *ret, size_t size)
 	return (size_t)n;
 }
 
-struct engine {
+struct branches_engine {
 	struct branches *branches;
 	struct element_sink sink;
 	struct engine_stats stats;
@@ -317,19 +317,21 @@ struct engine {
 
 static int on_batch(void *user, const struct branch *list, size_t n)
 {
-	const struct engine *e = user;
+	const struct branches_engine *e = user;
 	char text[64];
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc >= 0; i++) {
-		branch_format(&list[i], text, sizeof(text));
+		branches_format(&list[i], text, sizeof(text));
 		rc = e->sink.packet(e->sink.user, &(struct engine_packet){ .text = text });
 	}
 	return rc;
 }
 
-static struct engine *engine_close(struct engine *e)
+static struct engine *engine_close(struct engine *engine)
 {
+	struct branches_engine *e = (struct branches_engine *)engine;
+
 	if (!e)
 		return NULL;
 	branches_close(e->branches);
@@ -340,7 +342,7 @@ static struct engine *engine_close(struct engine *e)
 static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
 		       const struct element_sink *sink, struct engine **ret)
 {
-	struct engine *e = calloc(1, sizeof(*e));
+	struct branches_engine *e = calloc(1, sizeof(*e));
 	int rc;
 
 	if (!e)
@@ -349,25 +351,28 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	e->stats.first_sync = UINT64_MAX;
 	rc = branches_open(config, &(struct branches_sink){ on_batch, e }, &e->branches);
 	if (rc < 0) {
-		engine_close(e);
+		engine_close((struct engine *)e);
 		return rc;
 	}
-	*ret = e;
+	*ret = (struct engine *)e;
 	return 0;
 }
 
-static int engine_push(struct engine *e, const void *data, size_t size)
+static int engine_push(struct engine *engine, const void *data, size_t size)
 {
+	struct branches_engine *e = (struct branches_engine *)engine;
+
 	e->stats.bytes += size;
 	e->stats.decoded += size;
 	return branches_push(e->branches, data, size);
 }
 
-static int engine_reset(struct engine *e)
+static int engine_reset(struct engine *engine)
 {
+	struct branches_engine *e = (struct branches_engine *)engine;
 	struct branches *b = e->branches;
 
-	lose(b);
+	append_gap(b);
 	b->sync = SYNC_NONE;
 	b->zeros = 0;
 	b->n_carry = 0;
@@ -375,17 +380,21 @@ static int engine_reset(struct engine *e)
 	return flush(b);
 }
 
-static int engine_finish(struct engine *e)
+static int engine_finish(struct engine *engine)
 {
+	struct branches_engine *e = (struct branches_engine *)engine;
+
 	return branches_finish(e->branches);
 }
 
-static void engine_stats(const struct engine *e, struct engine_stats *ret)
+static void engine_stats(const struct engine *engine, struct engine_stats *ret)
 {
+	const struct branches_engine *e = (const struct branches_engine *)engine;
+
 	*ret = e->stats;
 }
 
-const struct engine_ops engine_branches = {
+const struct engine_ops branches_engine_ops = {
 	.name = "branches",
 	.open = engine_open,
 	.push = engine_push,

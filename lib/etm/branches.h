@@ -1,6 +1,7 @@
 /*
- * Branch-broadcast trace without the program's code: every target that control went to, and what came with it. It is
- * what a decoder in hardware gives. Of trace that is not broadcast it has the targets of indirect branches alone.
+ * Decodes branch-broadcast trace without the program's code, as a hardware decoder does: the target of every taken
+ * branch, exceptions, times and cycle counts. Of trace without branch broadcast it emits the targets of indirect
+ * branches only.
  */
 #ifndef CSIGHT_ETM_BRANCHES_H
 #define CSIGHT_ETM_BRANCHES_H
@@ -8,20 +9,20 @@
 #include "lib/etm/engine.h"
 
 enum branch_type {
-	BRANCH_TAKEN,     /* value: where to */
-	BRANCH_AT,        /* value: where control is, as tracing begins or says so */
-	BRANCH_EXCEPTION, /* value: where it was taken, number: which */
+	BRANCH_TAKEN,     /* value: target */
+	BRANCH_AT,        /* value: address of control, at the start of trace or without a branch */
+	BRANCH_EXCEPTION, /* value: preferred return address; number: exception number */
 	BRANCH_EXCEPTION_RETURN,
-	BRANCH_CYCLES, /* value: so many went by */
+	BRANCH_CYCLES, /* value: cycles since the last count */
 	BRANCH_TIME,   /* value: timestamp */
-	BRANCH_EVENT,  /* number */
+	BRANCH_EVENT,  /* number: event */
 	BRANCH_TRACE_ON,
-	BRANCH_LOST, /* nothing is known up to the next one */
+	BRANCH_LOST, /* a gap: trace is missing before the next entry */
 };
 
 struct branch {
 	uint64_t value;
-	uint64_t what; /* from the top: cycles in all, when it was, in 48 bits; number, in 12; type */
+	uint64_t what; /* bits 63-16: cycles counted so far; 15-4: number; 3-0: type */
 };
 
 static inline uint64_t branch_cycles(const struct branch *b)
@@ -46,18 +47,18 @@ struct branches_sink {
 
 struct branches;
 
-/* -EOPNOTSUPP: no ETMv4 or ETE, or one that may take back what it said; -ENOMEM. */
+/* -EOPNOTSUPP: not ETMv4 or ETE, or a trace unit that speculates (TRCIDR8 is not 0); -ENOMEM. */
 int branches_open(const struct engine_config *config, const struct branches_sink *sink, struct branches **ret);
 
-/* Any chunking. What the sink returned where that was negative. */
+/* Accepts bytes in pieces of any size. Returns 0, or what the sink returned where that was negative. */
 int branches_push(struct branches *b, const void *data, size_t size);
 int branches_finish(struct branches *b);
 struct branches *branches_close(struct branches *b);
 
-/* The line of one, without ID; returns its length. */
-size_t branch_format(const struct branch *branch, char *ret, size_t size);
+/* Formats an entry as a line without ID and newline; returns its length. */
+size_t branches_format(const struct branch *branch, char *ret, size_t size);
 
-/* The same as an engine, whose packets are these, as lines; elements there are none. */
-extern const struct engine_ops engine_branches;
+/* The same as an engine: each entry is emitted as the text of a packet; no elements are emitted. */
+extern const struct engine_ops branches_engine_ops;
 
 #endif

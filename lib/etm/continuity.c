@@ -4,9 +4,9 @@
 
 #include "lib/code/a64.h"
 
-/* Where a taken direct branch at address goes; false: the code does not tell. */
-static bool target_of(const struct engine_memory *memory, const struct engine_context *context, uint64_t address,
-		      uint64_t *ret)
+/* Reads the target of the direct branch at address. False: the code is unavailable, or is no direct branch. */
+static bool read_branch_target(const struct engine_memory *memory, const struct engine_context *context,
+			       uint64_t address, uint64_t *ret)
 {
 	enum a64_kind kind;
 	uint32_t op;
@@ -33,10 +33,10 @@ bool continuity_holds(struct continuity *c, const struct element *e, const struc
 	c->known = e->isa == ISA_A64;
 	c->next = e->range.end;
 	if (e->taken && e->instr == INSTR_BR)
-		c->known = c->known && target_of(memory, context, e->range.end - 4, &c->next);
+		c->known = c->known && read_branch_target(memory, context, e->range.end - 4, &c->next);
 	else if (e->taken && e->instr == INSTR_IBR)
 		c->known = false;
-	/* A branch without a condition is not passed over. */
+	/* An unconditional branch that was not taken is impossible. */
 	else if (c->known && !e->conditional && (e->instr == INSTR_BR || e->instr == INSTR_IBR))
 		holds = false;
 	return holds;

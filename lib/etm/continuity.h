@@ -1,21 +1,21 @@
 /*
- * Whether each range begins where the code before it leads. A trace tells only what the code leaves open, so a range
- * that begins elsewhere says that the trace was garbled on its way or that the code is not what ran. A64 only.
+ * Checks that each range begins where the code of the range before it leads. Trace holds only what does not follow from
+ * the code, so a range that begins elsewhere means damaged trace or wrong code. A64 only.
  */
 #ifndef CSIGHT_ETM_CONTINUITY_H
 #define CSIGHT_ETM_CONTINUITY_H
 
 #include "lib/etm/engine.h"
 
-/* All zero: nothing is known. */
+/* Zeros are the initial state. */
 struct continuity {
-	uint64_t next; /* where the next range begins */
-	bool known;
+	uint64_t next; /* expected start of the next range */
+	bool known;    /* next is valid */
 };
 
 /*
- * To be asked of every element, in order. False: this one cannot follow; what comes after it is measured by it.
- * context: under which its code was read.
+ * Called for every element, in order. Returns false where the element cannot follow the one before it; later elements
+ * are then checked against this one. context is the one that the element's code was read with.
  */
 bool continuity_holds(struct continuity *c, const struct element *e, const struct engine_memory *memory,
 		      const struct engine_context *context);

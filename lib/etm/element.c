@@ -4,8 +4,8 @@
 #include "lib/etm/element.h"
 
 /*
- * A listing has millions of lines, so numbers are put together by hand. The line is cut where the room ends; every put
- * function keeps one byte for the NUL.
+ * A line that is being formatted. Numbers are formatted by hand because listings have millions of lines. Text beyond
+ * the end is dropped; end leaves one byte for the NUL.
  */
 struct line {
 	char *at, *end;
@@ -49,7 +49,7 @@ static const char *isa_str(uint8_t isa)
 	return names[MIN(isa, ISA_UNKNOWN)];
 }
 
-/* The names of the listing; END_OF_TRACE is spelt "end" there. */
+/* The names in the text form, where REASON_END_OF_TRACE is "end". */
 const char *element_reason_str(enum element_reason reason)
 {
 	static const char *const names[] = {

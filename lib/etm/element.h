@@ -1,9 +1,9 @@
 /*
- * An element: one step of what a processor did, as both engines give it and in the same order. The text form
- * (element_format) is the common tongue of tests: one element a line, "ID " before it.
+ * Elements: the output of a decode, one for each step of the processor. Both engines emit the same elements in the same
+ * order. Tests compare them as text (element_format): one element a line, after the trace ID and a space.
  *
- *   range START END COUNT ISA E|N KIND[+SUB] [cond] [cc=N]     executed instructions; E/N: the last one's branch taken
- *                                                              or not
+ *   range START END COUNT ISA E|N KIND[+SUB] [cond] [cc=N]     executed instructions; E: the last one is a taken
+ *                                                              branch or no branch, N: a branch that was not taken
  *   range-nopath START END COUNT
  *   no-image ADDR
  *   unknown-address
@@ -50,11 +50,11 @@ enum element_kind {
 
 enum element_isa { ISA_A32, ISA_T32, ISA_A64, ISA_TEE, ISA_JZL, ISA_CUSTOM, ISA_UNKNOWN };
 
-/* The last instruction of a range. */
+/* The type of the last instruction of a range. */
 enum element_instr { INSTR_OTHER, INSTR_BR, INSTR_IBR, INSTR_ISB, INSTR_DSB, INSTR_WFI, INSTR_TSTART };
 enum element_sub { SUB_NONE, SUB_LINK, SUB_RET, SUB_IMPLRET, SUB_ERET };
 
-/* Why: for trace-on, no-sync and end. */
+/* The cause of trace-on, no-sync and end. */
 enum element_reason {
 	REASON_BEGIN,
 	REASON_OVERFLOW,
@@ -74,8 +74,8 @@ struct element {
 	uint8_t instr, sub; /* range */
 	bool taken, conditional;
 	/*
-	 * Range: it begins elsewhere than where the code before it leads. Either the trace was garbled or the code is
-	 * not what ran; the text form does not tell.
+	 * Range: it does not begin where the code before it leads, because the trace is damaged or the code is not what
+	 * was executed (continuity.h). Not in the text form.
 	 */
 	bool torn;
 	bool has_cycles;
@@ -96,9 +96,9 @@ struct element {
 			uint32_t count;
 			uint8_t last_size;
 		} range;          /* also range-nopath */
-		uint64_t address; /* no-image */
+		uint64_t address; /* no-image: code that is unavailable */
 		struct {
-			uint8_t level;    /* 0..3; 0xff: not told */
+			uint8_t level;    /* exception level 0..3; 0xff: unknown */
 			uint8_t security; /* 'S', 'N', 'R' (Root), 'r' (Realm) */
 			uint8_t bits;     /* 32, 64 */
 			bool has_vmid, has_ctxid;
@@ -110,17 +110,17 @@ struct element {
 			bool syscall; /* an SVC, HVC or SMC instruction caused it */
 			uint64_t ret;
 		} exception;
-		uint64_t
-		    value; /* timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail) */
+		/* Timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail). */
+		uint64_t value;
 		struct {
 			uint8_t level;
 			uint64_t value;
 		} instrumentation;
-		const char *text; /* sw; valid during the call */
+		const char *text; /* sw; valid until the sink returns */
 	};
 };
 
-/* A packet, where it stands in its source's bytes, and what OpenCSD calls it: "NAME : words.; fields". */
+/* A packet: its offset in the source's bytes, and OpenCSD's description of it: "NAME : words.; fields". */
 struct engine_packet {
 	uint64_t offset;
 	const uint8_t *bytes;
@@ -142,11 +142,11 @@ struct element_regions {
 	void *user;
 };
 
-/* Where elements go. A negative return stops the engine, which returns it. */
+/* The receiver of elements. A negative return value stops the engine, which returns it to its caller. */
 struct element_sink {
 	int (*element)(void *user, const struct element *e);
 	void *user;
-	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; told before what it means */
+	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; called before the packet's elements */
 	/*
 	 * Or NULL: ranges that follow each other within a region, and cycles between them, need not be told one by one.
 	 * What is a call, a return, torn, or the first after anything else is told begins a new one.
@@ -159,7 +159,7 @@ struct element_sink {
 	size_t part; /* as native_workers_open() has it */
 };
 
-/* Says nothing of where control is: the range after it still follows the one before it. */
+/* True for elements that do not interrupt control flow: the next range still follows the one before the element. */
 static inline bool element_is_aside(const struct element *e)
 {
 	switch (e->kind) {
@@ -175,7 +175,7 @@ static inline bool element_is_aside(const struct element *e)
 	}
 }
 
-/* The line without ID and newline; returns its length, cut at size - 1. */
+/* Formats an element as a line without ID and newline, truncated to size - 1; returns its length. */
 size_t element_format(const struct element *e, char *ret, size_t size);
 
 const char *element_reason_str(enum element_reason reason);

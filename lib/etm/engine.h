@@ -1,8 +1,8 @@
 /*
- * An engine turns the bytes of one trace source into elements. It knows no files and no frames: code comes from a
- * function of the caller, elements go to a sink.
+ * An engine decodes the bytes of one trace source into elements. It does not read files or formatter frames: a function
+ * of the caller returns code, and a sink receives elements.
  *
- * An engine survives bad bytes: it says ELEM_NO_SYNC and goes on at the next synchronisation point.
+ * An engine survives damaged bytes: it emits ELEM_NO_SYNC and continues at the next sync point.
  */
 #ifndef CSIGHT_ENGINE_H
 #define CSIGHT_ENGINE_H
@@ -23,19 +23,19 @@ enum engine_protocol {
 	PROTOCOLS,
 };
 
-/* The source's registers, as its architecture names them; each protocol has its own. */
+/* The registers of the trace source, by their architectural names; each protocol uses its own. */
 struct engine_config {
 	enum engine_protocol protocol;
 	uint8_t trace_id;
-	/* ETMv4 and ETE: TRCCONFIGR and so on; ETMv3 and PTM have ETMIDR in idr0 and ETMTRACEIDR in traceidr. */
+	/* ETMv4 and ETE: TRCCONFIGR, TRCTRACEIDR, TRCIDRn. ETMv3 and PTM: ETMIDR in idr0, ETMTRACEIDR in traceidr. */
 	uint32_t configr, traceidr, idr0, idr1, idr2, idr8;
 	uint32_t devarch; /* ETE */
 	uint32_t ccer;    /* ETMv3, PTM */
 	uint32_t control; /* ETMv3, PTM: ETMCR; STM: STMTCSR; ITM: ITMTCR */
-	bool core_aa64;   /* ETMv4: the core is known to have more than its TRCIDR1 tells */
+	bool core_aa64;   /* ETMv4: the core has AArch64 although TRCIDR1 does not show it */
 };
 
-/* Kinds of memory, by security state and exception level (EL0 is in that of EL1), as bits of a set. */
+/* Memory spaces by security state and exception level (EL0 uses the space of EL1), as bits of a set. */
 enum engine_space {
 	SPACE_EL1_SECURE = 1 << 0,
 	SPACE_EL1 = 1 << 1,
@@ -52,67 +52,73 @@ enum engine_space {
 	SPACES = 8,
 };
 
-/* Where in the stream code is asked for. */
+/* The state of the stream at which code is requested. */
 struct engine_context {
-	uint64_t time; /* the last timestamp before it; meaningless without has_time */
+	uint64_t time; /* the last timestamp; valid with has_time */
 	bool has_time;
 	bool has_ctxid, has_vmid;
-	uint32_t ctxid, vmid; /* vmid: where a kernel runs at EL2, the context ID of EL2 */
-	uint8_t spaces;       /* enum engine_space: in which of them the code is; more than one where it is not known */
+	uint32_t ctxid, vmid; /* vmid: with a kernel at EL2, the context ID of EL2 */
+	uint8_t spaces;       /* enum engine_space: the spaces that the code may be in; one bit where that is known */
 };
 
 struct engine_memory {
-	/* Bytes of code at address; returns how many of size are there in one piece, 0: none. */
+	/* Reads code at address; returns how many contiguous bytes of size are available. */
 	size_t (*read)(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size);
-	/* A number that differs whenever the code may: what was read under another one is asked for again. */
+	/* A number that changes whenever the code may have changed: code that was cached under another one is stale. */
 	uint64_t (*version)(void *user, const struct engine_context *context);
-	bool by_space; /* what stands at an address depends on the space */
+	bool by_space; /* different spaces have different code at one address */
 	void *user;
 };
 
 struct engine_stats {
 	uint64_t bytes;      /* pushed */
-	uint64_t decoded;    /* of them, those of packets that were understood */
-	uint64_t first_sync; /* offset of the first synchronisation point; UINT64_MAX: none */
-	uint64_t restarts;   /* how often the engine gave up and was begun anew */
-	uint64_t crashes;    /* of the library behind it: the rest of the bytes was passed over */
+	uint64_t decoded;    /* bytes in packets that were decoded */
+	uint64_t first_sync; /* offset of the first sync point; UINT64_MAX: none */
+	uint64_t restarts;   /* how often the engine was restarted after a fatal error */
+	uint64_t crashes;    /* crashes of OpenCSD; the bytes behind a crash are not decoded */
 };
 
+/* An opaque handle: each engine casts it to its own struct. */
 struct engine;
 
 enum { ENGINE_RESERVE_MAX = 64 << 10 };
 
 struct engine_ops {
 	const char *name;
-	/* config is copied; memory and sink are too. -EOPNOTSUPP: this source is beyond it; -ENOMEM. */
+	/* All arguments are copied. -EOPNOTSUPP: the engine does not decode such a source; -ENOMEM. */
 	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
 		    const struct element_sink *sink, struct engine **ret);
-	/* May be NULL, as may what it returns: a place for the next bytes, at most ENGINE_RESERVE_MAX, where pushing
-	 * them costs less. */
+	/*
+	 * Returns a buffer for the next bytes, at most ENGINE_RESERVE_MAX; pushing them from there saves a copy. Both
+	 * the function and its result may be NULL.
+	 */
 	void *(*reserve)(struct engine *e, size_t size);
-	/* Any chunking. Returns what the sink returned where that was negative; -ENOMEM. */
+	/* Decodes bytes in pieces of any size. Returns 0, what the sink returned where that was negative, or -ENOMEM.
+	 */
 	int (*push)(struct engine *e, const void *data, size_t size);
-	/* What comes next does not follow what was pushed. */
+	/* The bytes to come do not continue those that were pushed. */
 	int (*reset)(struct engine *e);
-	/* The end of the bytes; what was held back comes out. */
+	/* Ends the source and emits the elements that were held back. */
 	int (*finish)(struct engine *e);
 	void (*stats)(const struct engine *e, struct engine_stats *ret);
 	struct engine *(*close)(struct engine *e);
 };
 
-extern const struct engine_ops engine_opencsd;
+extern const struct engine_ops opencsd_engine_ops;
 
-/* ETMv4 and ETE of A64. From push() and finish(), -EOPNOTSUPP: the processor went to AArch32, all before that is told.
+/*
+ * ETMv4 and ETE, A64 only. push() and finish() return -EOPNOTSUPP when the processor enters AArch32; all elements
+ * before that are emitted.
  */
 extern const struct engine_ops native_engine_ops;
 
-/* The version of the OpenCSD that is loaded, as "1.3.3"; what is wrong with it goes to *ret_warning, or NULL. */
+/* The version of the OpenCSD library in use, as "1.3.3"; *ret_warning describes its known mistakes, or is NULL. */
 const char *opencsd_version(const char **ret_warning);
 
-/* What it is known to get wrong of such sources, or NULL. */
+/* A message about what it decodes wrongly in this protocol, or NULL. */
 const char *opencsd_known_wrong(enum engine_protocol protocol);
 
-/* As people write it: "ETMv4". */
+/* The protocol's usual name, as "ETMv4". */
 const char *engine_protocol_str(enum engine_protocol protocol);
 
 #endif

@@ -24,7 +24,10 @@ void guard_begin(sigjmp_buf *to)
 	landing = to;
 }
 
-/* It is the thread that works which is asked. What is stuck in a function of ours is so for the next time, too. */
+/*
+ * Runs on the thread that uses the processor. A call that has been running since the previous tick is stuck. While a
+ * callback of ours runs, the guard is off and the tick is ignored; the next one decides.
+ */
 static void on_tick(int signal)
 {
 	sigjmp_buf *to = landing;
@@ -54,7 +57,7 @@ static void on_crash(int signal)
 
 	if (to)
 		siglongjmp(*to, signal);
-	/* To whoever it would have met, as soon as this returns. */
+	/* Not guarded: restore the previous handler, which gets the signal as soon as this one returns. */
 	for (size_t i = 0; i < ELEMENTS(crashes); i++)
 		if (crashes[i] == signal)
 			sigaction(signal, &before[i], NULL);

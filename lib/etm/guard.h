@@ -1,11 +1,16 @@
 /*
- * A crash of a library that is not ours ends its work and not the process. guard_install() is called once, by a program
- * that can lose all it holds and is held by a cage; without it nothing is caught.
+ * Catches a crash inside OpenCSD, so that it costs one trace source and not the decode. The handlers of SIGSEGV and
+ * other crash signals jump to a landing point of the thread that crashed. guard_install() is called once, by
+ * csight-decode only: its process is disposable and in a cage, and does not use the crashed tree again. Without
+ * guard_install() no signal is caught.
  *
- *   if (sigsetjmp(here, 1) == 0) { guard_begin(&here); library(); guard_set(NULL); } else { it crashed }
+ *   if (sigsetjmp(here, 1) == 0) { guard_begin(&here); library(); guard_set(NULL); } else { the library crashed }
  *
- * A function of ours that the library calls back takes the guard off, by guard_set(NULL), and gives what that returned
- * back to guard_set() when it is done: a crash of our own is a crash.
+ * A callback of ours disables the guard with guard_set(NULL) on entry, and passes the returned landing point to
+ * guard_set() before it returns: a crash of our own code ends the process.
+ *
+ * The alternative is a second child process that continues behind the crash. It would have to decode the source again
+ * up to there, without knowing whether the same crash returns; with the jump, the elements before the crash are kept.
  */
 #ifndef CSIGHT_ETM_GUARD_H
 #define CSIGHT_ETM_GUARD_H
@@ -14,13 +19,19 @@
 
 void guard_install(void);
 
-/* A library that uses this much processor time, and at most twice as much, for what was begun crashes then. Once. */
+/*
+ * Treats a library call that uses more than this much processor time, and at most twice as much, since guard_begin() as
+ * a crash. Called at most once.
+ */
 void guard_watch(unsigned seconds);
 
-/* guard_set() at the beginning of a piece of work. */
+/* guard_set() for a new call of the library; restarts the measurement of its processor time. */
 void guard_begin(sigjmp_buf *landing);
 
-/* Where this thread's crashes land; returns where they did before. They land once. */
+/*
+ * Sets where a crash of this thread jumps to, or NULL, and returns the previous landing point. A landing point is used
+ * at most once.
+ */
 sigjmp_buf *guard_set(sigjmp_buf *landing);
 
 #endif

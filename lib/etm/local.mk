@@ -4,7 +4,7 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/branches.c lib/etm/branches.h \
 	lib/etm/continuity.c lib/etm/continuity.h \
 	lib/etm/element.c lib/etm/element.h \
-	lib/etm/engine.h \
+	lib/etm/engine.c lib/etm/engine.h \
 	lib/etm/guard.c lib/etm/guard.h \
 	lib/etm/instr.c lib/etm/instr.h \
 	lib/etm/native-engine.c \

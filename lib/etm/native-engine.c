@@ -4,7 +4,7 @@
 #include "lib/base/util.h"
 #include "lib/etm/native.h"
 
-struct engine {
+struct native_engine {
 	struct native *native; /* or: */
 	struct native_workers *workers;
 	struct element_sink sink;
@@ -77,7 +77,7 @@ bool native_read(struct native_reader *r, struct element *ret)
 
 static int on_batch(void *user, const struct native_batch *b)
 {
-	struct engine *e = user;
+	struct native_engine *e = user;
 	struct native_reader *r = &e->reader;
 	struct element range = any_range, other;
 	int rc = 0;
@@ -100,11 +100,13 @@ static int on_batch(void *user, const struct native_batch *b)
 
 static int on_calls(void *user, const struct native_batch *b)
 {
-	return native_runs_batch(&((struct engine *)user)->runs, b);
+	return native_runs_batch(&((struct native_engine *)user)->runs, b);
 }
 
-static struct engine *engine_close(struct engine *e)
+static struct engine *engine_close(struct engine *engine)
 {
+	struct native_engine *e = (struct native_engine *)engine;
+
 	if (!e)
 		return NULL;
 	native_close(e->native);
@@ -117,7 +119,7 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 		       const struct element_sink *sink, struct engine **ret)
 {
 	struct native_sink batches = { .batch = on_batch, .offsets = true };
-	struct engine *e;
+	struct native_engine *e;
 	int rc;
 
 	/* What a packet is called is told by OpenCSD alone. */
@@ -140,15 +142,15 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	else
 		rc = native_open(config, memory, &batches, &e->native);
 	if (rc < 0) {
-		engine_close(e);
+		engine_close((struct engine *)e);
 		return rc;
 	}
-	*ret = e;
+	*ret = (struct engine *)e;
 	return 0;
 }
 
 /* What comes is another engine's. */
-static int stopped(struct engine *e, int rc)
+static int stopped(struct native_engine *e, int rc)
 {
 	int told = 0;
 
@@ -157,29 +159,39 @@ static int stopped(struct engine *e, int rc)
 	return told < 0 ? told : rc;
 }
 
-static void *engine_reserve(struct engine *e, size_t size)
+static void *engine_reserve(struct engine *engine, size_t size)
 {
+	struct native_engine *e = (struct native_engine *)engine;
+
 	return e->workers ? native_workers_reserve(e->workers, size) : NULL;
 }
 
-static int engine_push(struct engine *e, const void *data, size_t size)
+static int engine_push(struct engine *engine, const void *data, size_t size)
 {
+	struct native_engine *e = (struct native_engine *)engine;
+
 	return stopped(e,
 		       e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
 }
 
-static int engine_reset(struct engine *e)
+static int engine_reset(struct engine *engine)
 {
+	struct native_engine *e = (struct native_engine *)engine;
+
 	return stopped(e, e->workers ? native_workers_reset(e->workers) : native_reset(e->native));
 }
 
-static int engine_finish(struct engine *e)
+static int engine_finish(struct engine *engine)
 {
+	struct native_engine *e = (struct native_engine *)engine;
+
 	return stopped(e, e->workers ? native_workers_finish(e->workers) : native_finish(e->native));
 }
 
-static void engine_stats(const struct engine *e, struct engine_stats *ret)
+static void engine_stats(const struct engine *engine, struct engine_stats *ret)
 {
+	const struct native_engine *e = (const struct native_engine *)engine;
+
 	if (e->workers)
 		native_workers_stats(e->workers, ret);
 	else

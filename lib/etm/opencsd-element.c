@@ -1,4 +1,4 @@
-/* What OpenCSD gives, as elements of ours. */
+/* Converts OpenCSD's generic trace elements to struct element. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -72,7 +72,7 @@ static void convert_context(const ocsd_pe_context *from, struct element *to)
 	to->context.ctxid = from->context_id;
 }
 
-/* Software trace, in the words of OpenCSD's own listing. */
+/* Formats a software trace element as OpenCSD's own listing does. */
 static void convert_sw(const ocsd_generic_trace_elem *from, char text[OPENCSD_TEXT_MAX])
 {
 	const ocsd_swt_info_t *info = &from->sw_trace_info;
@@ -116,7 +116,8 @@ static void convert_timestamp(const ocsd_generic_trace_elem *from, enum engine_p
 	to->kind = ELEM_TIMESTAMP;
 	to->value = from->timestamp;
 	to->time_unknown = !from->timestamp;
-	/* PTM counts from its last cycle count in any packet (IHI0035, "Cycle-accurate tracing"). */
+	/* In PTM each count starts at the previous count, whichever packet had it (IHI0035, "Cycle-accurate tracing").
+	 */
 	to->cycles_repeated = from->has_cc && is_etmv4(protocol);
 }
 

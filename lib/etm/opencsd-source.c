@@ -1,4 +1,4 @@
-/* The registers of a trace source, as OpenCSD wants to be told of them. */
+/* Converts the registers of a trace source to OpenCSD's configuration structs. */
 #include "config.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static void configure_etmv4(const struct engine_config *c, ocsd_etmv4_cfg *to)
 	to->reg_idr1 = c->idr1;
 	to->reg_idr2 = c->idr2;
 	to->reg_idr8 = c->idr8;
-	/* The kernel leaves the return stack off where there is none; perf's metadata do not say so. */
+	/* The kernel does not enable a return stack that the trace unit lacks, but perf's metadata has the bit set. */
 	to->reg_configr = has_return_stack ? c->configr : c->configr & ~(1u << 12);
 	to->reg_traceidr = c->traceidr;
 	to->arch_ver = architecture >= 4 || c->core_aa64 ? ARCH_AA64 : ARCH_V8;
@@ -64,7 +64,7 @@ int opencsd_source(const struct engine_config *c, struct opencsd_source *ret)
 		ret->decoder = OCSD_BUILTIN_DCD_STM;
 		ret->sync_packet = STM_PKT_ASYNC;
 		ret->config.stm.reg_tcsr = c->control;
-		/* 256 channels of 128 masters, where snapshots do not say. */
+		/* Defaults for snapshots without these registers: 128 masters with 256 channels each. */
 		ret->config.stm.reg_devid = 0xff;
 		ret->config.stm.reg_feat3r = 0x7f;
 		return 0;
@@ -73,14 +73,4 @@ int opencsd_source(const struct engine_config *c, struct opencsd_source *ret)
 		break;
 	}
 	return -EOPNOTSUPP;
-}
-
-const char *engine_protocol_str(enum engine_protocol protocol)
-{
-	static const char *const names[] = {
-		[PROTOCOL_ETMV3] = "ETMv3", [PROTOCOL_PTM] = "PTM", [PROTOCOL_ETMV4] = "ETMv4",
-		[PROTOCOL_ETE] = "ETE",     [PROTOCOL_STM] = "STM", [PROTOCOL_ITM] = "ITM",
-	};
-
-	return (size_t)protocol < ELEMENTS(names) ? names[protocol] : "unknown";
 }

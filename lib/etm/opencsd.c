@@ -1,4 +1,7 @@
-/* The engine that is OpenCSD: a decode tree a source, made anew where OpenCSD gives up. */
+/*
+ * The OpenCSD engine: one decode tree for each trace source. After a fatal error the tree is destroyed, and a new one
+ * continues behind the packet that caused the error.
+ */
 #include "config.h"
 
 #include <pthread.h>
@@ -13,21 +16,24 @@
 
 enum {
 	BLOCK_MAX = 1 << 20,
-	/* Code in one piece that one packet may be walked through, as far as it is seen: OpenCSD keeps some of it. */
+	/*
+	 * The most contiguous code that OpenCSD may read for one packet, so that a bad address does not make it walk
+	 * through a whole image. Only reads that miss OpenCSD's own cache are counted.
+	 */
 	WALK_MAX = 512 << 10,
-	GOOD_VERSION = 0x10601, /* as OCSD_VER_NUM has it */
+	GOOD_VERSION = 0x10601, /* in the form of OCSD_VER_NUM */
 	PACKET_TEXT_MAX = 1024,
 };
 
-struct engine;
+struct opencsd_engine;
 
-/* OpenCSD is given one accessor for each kind of memory, so that its cache keeps them apart. */
+/* One memory accessor is registered for each memory space, so that OpenCSD's cache does not mix the spaces. */
 struct accessor {
-	struct engine *engine;
+	struct opencsd_engine *engine;
 	ocsd_mem_space_acc_t spaces;
 };
 
-struct engine {
+struct opencsd_engine {
 	struct engine_config config;
 	struct opencsd_source source;
 	struct engine_memory memory;
@@ -39,39 +45,41 @@ struct engine {
 	struct accessor accessors[SPACES];
 	size_t n_accessors;
 	uint8_t trace_id;
-	uint64_t block_at;   /* where the block that is being decoded begins; indexes are relative to it */
-	uint64_t packet_end; /* of the last packet seen */
+	uint64_t block_at;   /* offset of the block that is being decoded; OpenCSD's indexes are relative to it */
+	uint64_t packet_end; /* offset behind the last packet */
 	uint32_t packet_size;
 	struct continuity continuity;
-	uint64_t walked, walked_to; /* bytes of code read in one piece since the last packet or element; its end */
+	/* Contiguous bytes of code read since the last packet or element, and the address behind them. */
+	uint64_t walked, walked_to;
 	struct instr_set set;
-	bool wide;    /* it is A64, as told last */
-	bool watched; /* packets are seen */
+	bool is_a64;  /* of the last context element */
+	bool watched; /* the packet callback is attached */
 	bool synced, restarted;
-	bool crashed;                /* it takes bytes, and does nothing with them */
-	int error;                   /* of the sink */
-	char text[OPENCSD_TEXT_MAX]; /* of the element that is on its way */
+	bool crashed;                /* OpenCSD crashed: further bytes are counted and dropped */
+	int error;                   /* returned by the sink */
+	char text[OPENCSD_TEXT_MAX]; /* text of the element that is being emitted */
 };
 
 /*
- * Trees share maps and a registry of decoders inside OpenCSD: their making and unmaking takes turns. The error logger
- * is one for all, and quiet.
+ * Serialises the creation and destruction of trees, which share maps and a registry of decoders inside OpenCSD. The
+ * error logger is shared by all trees as well; it is set to print nothing.
  */
 static pthread_mutex_t opencsd_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opencsd_quiet;
 
-static uint64_t position(const struct engine *e, ocsd_trc_index_t index)
+/* The offset of an OpenCSD index, which may have 32 bits only: a packet begins in this block or shortly before it. */
+static uint64_t offset_of(const struct opencsd_engine *e, ocsd_trc_index_t index)
 {
-	/* Indexes may have 32 bits; a packet begins in this block or shortly before it. */
 	return e->block_at + (uint64_t)(int64_t)(int32_t)((uint32_t)index - (uint32_t)e->block_at);
 }
 
-/* How much of it there may be, from an address on. */
-static uint32_t without_filler(struct engine *e, const struct engine_context *context, uint64_t address, uint32_t size)
+/* How many of size bytes may be read from address on: reads end at the next filler (filler.h), where walks must end. */
+static uint32_t limit_to_filler(struct opencsd_engine *e, const struct engine_context *context, uint64_t address,
+				uint32_t size)
 {
 	uint64_t next = (address + FILLER_SIZE - 1) & ~(uint64_t)(FILLER_SIZE - 1);
 
-	if (e->wide && next - address < size && filler_before(&e->set, &e->memory, context, next))
+	if (e->is_a64 && next - address < size && filler_before(&e->set, &e->memory, context, next))
 		return (uint32_t)(next - address);
 	return size;
 }
@@ -80,25 +88,25 @@ static uint32_t on_read(const void *user, const ocsd_vaddr_t address, const ocsd
 			const uint32_t size, uint8_t *ret)
 {
 	const struct accessor *a = user;
-	struct engine *e = a->engine;
+	struct opencsd_engine *e = a->engine;
 	struct engine_context context = e->context;
 	sigjmp_buf *guard = guard_set(NULL);
-	uint32_t may;
+	uint32_t limit;
 	size_t n = 0;
 
 	context.spaces = (uint8_t)((unsigned)space & (unsigned)a->spaces);
-	may = without_filler(e, &context, address, size);
+	limit = limit_to_filler(e, &context, address, size);
 	if (address != e->walked_to)
 		e->walked = 0;
-	if (may && e->walked < WALK_MAX)
-		n = e->memory.read(e->memory.user, &context, address, ret, may);
+	if (limit && e->walked < WALK_MAX)
+		n = e->memory.read(e->memory.user, &context, address, ret, limit);
 	e->walked += n;
 	e->walked_to = address + n;
 	guard_set(guard);
 	return (uint32_t)n;
 }
 
-static bool add_memory(struct engine *e)
+static bool add_accessors(struct opencsd_engine *e)
 {
 	bool good = true;
 
@@ -109,17 +117,17 @@ static bool add_memory(struct engine *e)
 	return good;
 }
 
-static void remove_memory(struct engine *e)
+static void remove_accessors(struct opencsd_engine *e)
 {
 	for (size_t i = 0; i < e->n_accessors; i++)
 		ocsd_dt_remove_mem_acc(e->tree, 0, e->accessors[i].spaces);
 }
 
 /*
- * OpenCSD keeps what it read in pages of its own and knows of no time. Taking its accessor away and giving it back is
- * the one way to empty them.
+ * Drops OpenCSD's cache of code where the code may have changed. OpenCSD has no notion of code that changes over time;
+ * removing and adding the accessors is the only way to empty its cache.
  */
-static void check_code_version(struct engine *e)
+static void refresh_code(struct opencsd_engine *e)
 {
 	uint64_t version = e->memory.version ? e->memory.version(e->memory.user, &e->context) : 0;
 
@@ -127,22 +135,22 @@ static void check_code_version(struct engine *e)
 		return;
 	e->code_version = version;
 	pthread_mutex_lock(&opencsd_lock);
-	remove_memory(e);
-	add_memory(e);
+	remove_accessors(e);
+	add_accessors(e);
 	pthread_mutex_unlock(&opencsd_lock);
 }
 
 /*
- * Packets are watched besides the elements: what follows a timestamp is walked before its element comes out, and needs
- * the code as of that timestamp.
+ * Takes time and context from packets instead of elements: OpenCSD walks the code behind a timestamp before it emits
+ * the timestamp's element, and that walk needs the code as of that time.
  */
-static void watch_etmv4(struct engine *e, const ocsd_etmv4_i_pkt *p)
+static void update_context_from_packet(struct opencsd_engine *e, const ocsd_etmv4_i_pkt *p)
 {
 	switch (p->type) {
 	case ETM4_PKT_I_TIMESTAMP:
 		e->context.has_time = true;
 		e->context.time = p->ts.timestamp;
-		check_code_version(e);
+		refresh_code(e);
 		break;
 	case ETM4_PKT_I_CTXT:
 	case ETM4_PKT_I_ADDR_CTXT_L_32IS0:
@@ -158,15 +166,15 @@ static void watch_etmv4(struct engine *e, const ocsd_etmv4_i_pkt *p)
 			e->context.vmid = p->context.VMID;
 		}
 		if (p->context.updated_c || p->context.updated_v)
-			check_code_version(e);
+			refresh_code(e);
 		break;
 	default:
 		break;
 	}
 }
 
-/* The older protocols do not speculate, so what their elements say holds for what follows them. */
-static void watch_element(struct engine *e, const struct element *to)
+/* Takes time and context from an element: in the protocols without speculation it precedes the code that it governs. */
+static void update_context_from_element(struct opencsd_engine *e, const struct element *to)
 {
 	if (to->kind == ELEM_TIMESTAMP) {
 		e->context.has_time = true;
@@ -179,15 +187,16 @@ static void watch_element(struct engine *e, const struct element *to)
 	} else {
 		return;
 	}
-	check_code_version(e);
+	refresh_code(e);
 }
 
-static bool is_etmv4(const struct engine *e)
+static bool is_etmv4(const struct opencsd_engine *e)
 {
 	return e->config.protocol == PROTOCOL_ETMV4 || e->config.protocol == PROTOCOL_ETE;
 }
 
-static void tell_packet(struct engine *e, uint64_t offset, const void *packet, const uint8_t *bytes, uint32_t size)
+static void emit_packet(struct opencsd_engine *e, uint64_t offset, const void *packet, const uint8_t *bytes,
+			uint32_t size)
 {
 	static const ocsd_trace_protocol_t protocols[PROTOCOLS] = {
 		[PROTOCOL_ETMV3] = OCSD_PROTOCOL_ETMV3,  [PROTOCOL_PTM] = OCSD_PROTOCOL_PTM,
@@ -199,32 +208,32 @@ static void tell_packet(struct engine *e, uint64_t offset, const void *packet, c
 
 	if (e->error < 0)
 		return;
-	/* OpenCSD makes numbers into text in buffers that all share. */
+	/* OpenCSD formats numbers in static buffers that all trees share. */
 	pthread_mutex_lock(&opencsd_lock);
 	ocsd_pkt_str(protocols[e->config.protocol], packet, text, sizeof(text));
 	pthread_mutex_unlock(&opencsd_lock);
 	e->error = MIN(e->sink.packet(e->sink.user, &p), 0);
 }
 
-static void take_packet(struct engine *e, const ocsd_trc_index_t index, const void *packet, const uint32_t size,
-			const uint8_t *bytes)
+static void process_packet(struct opencsd_engine *e, const ocsd_trc_index_t index, const void *packet,
+			   const uint32_t size, const uint8_t *bytes)
 {
 	uint32_t type;
 
 	e->walked = 0;
 	e->packet_size = size;
-	e->packet_end = position(e, index) + size;
-	/* Each protocol's packet has its type at its head. */
+	e->packet_end = offset_of(e, index) + size;
+	/* In each protocol's packet struct the type is the first field. */
 	memcpy(&type, packet, sizeof(type));
 	if (type == e->source.sync_packet) {
 		e->synced = true;
 		if (e->stats.first_sync == UINT64_MAX)
-			e->stats.first_sync = position(e, index);
+			e->stats.first_sync = offset_of(e, index);
 	}
 	if (is_etmv4(e))
-		watch_etmv4(e, packet);
+		update_context_from_packet(e, packet);
 	if (e->sink.packet)
-		tell_packet(e, position(e, index), packet, bytes, size);
+		emit_packet(e, offset_of(e, index), packet, bytes, size);
 	if (e->synced)
 		e->stats.decoded += size;
 }
@@ -235,22 +244,22 @@ static void on_packet(const void *user, const ocsd_datapath_op_t op, const ocsd_
 	sigjmp_buf *guard = guard_set(NULL);
 
 	if (op == OCSD_OP_DATA && packet)
-		take_packet((struct engine *)user, index, packet, size, bytes);
+		process_packet((struct opencsd_engine *)user, index, packet, size, bytes);
 	guard_set(guard);
 }
 
-static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_t index,
+static ocsd_datapath_resp_t emit_element(struct opencsd_engine *e, const ocsd_trc_index_t index,
 					 const ocsd_generic_trace_elem *from)
 {
-	struct element to = { .offset = position(e, index) };
+	struct element to = { .offset = offset_of(e, index) };
 
 	e->walked = 0;
 	if (e->error || !opencsd_convert(from, e->config.protocol, &to, e->text))
 		return OCSD_RESP_CONT;
 	if (to.kind == ELEM_CONTEXT)
-		e->wide = to.context.bits == 64;
+		e->is_a64 = to.context.bits == 64;
 	if (to.kind == ELEM_NO_SYNC && to.reason == REASON_INIT && e->restarted) {
-		/* To whoever reads the elements it is no beginning: the bytes before it were bad. */
+		/* The new tree reports its start; for the reader of elements it is a gap after bad bytes. */
 		e->restarted = false;
 		to.reason = REASON_BAD_PACKET;
 	} else if (to.kind == ELEM_NO_SYNC && to.reason != REASON_INIT) {
@@ -261,7 +270,7 @@ static ocsd_datapath_resp_t take_element(struct engine *e, const ocsd_trc_index_
 	if (!e->watched && e->stats.first_sync == UINT64_MAX && to.kind != ELEM_NO_SYNC && to.kind != ELEM_END)
 		e->stats.first_sync = to.offset;
 	if (!e->watched || !is_etmv4(e))
-		watch_element(e, &to);
+		update_context_from_element(e, &to);
 	to.torn = !continuity_holds(&e->continuity, &to, &e->memory, &e->context);
 	e->error = e->sink.element(e->sink.user, &to);
 	return e->error < 0 ? OCSD_RESP_FATAL_SYS_ERR : OCSD_RESP_CONT;
@@ -271,13 +280,13 @@ static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t 
 				       const ocsd_generic_trace_elem *from)
 {
 	sigjmp_buf *guard = guard_set(NULL);
-	ocsd_datapath_resp_t response = take_element((struct engine *)user, index, from);
+	ocsd_datapath_resp_t response = emit_element((struct opencsd_engine *)user, index, from);
 
 	guard_set(guard);
 	return response;
 }
 
-static void drop_tree(struct engine *e)
+static void destroy_tree(struct opencsd_engine *e)
 {
 	if (!e->tree)
 		return;
@@ -287,7 +296,7 @@ static void drop_tree(struct engine *e)
 	e->tree = 0;
 }
 
-static int make_tree(struct engine *e)
+static int create_tree(struct opencsd_engine *e)
 {
 	int rc = -ENOMEM;
 
@@ -300,30 +309,32 @@ static int make_tree(struct engine *e)
 						   &e->source.config, &e->trace_id) == OCSD_OK;
 
 		good = good && ocsd_dt_set_gen_elem_outfn(e->tree, on_element, e) == OCSD_OK;
-		/* Some versions have none for ETE; the elements have to do then. */
+		/* Some versions have no packet callback for ETE; context is then taken from elements. */
 		e->watched = good && ocsd_dt_attach_packet_callback(e->tree, e->trace_id, OCSD_C_API_CB_PKT_MON,
 								    (void *)on_packet, e) == OCSD_OK;
-		good = good && add_memory(e);
+		good = good && add_accessors(e);
 		rc = good ? 0 : -EOPNOTSUPP;
 	}
 	pthread_mutex_unlock(&opencsd_lock);
 	return rc;
 }
 
-static void plan_memory(struct engine *e)
+static void set_up_accessors(struct opencsd_engine *e)
 {
 	e->n_accessors = e->memory.by_space ? SPACES : 1;
 	for (size_t i = 0; i < e->n_accessors; i++)
-		/* Bits that the headers of an older OpenCSD have no names for. */
+		/* The cast allows bits for which the headers of an older OpenCSD have no names. */
 		e->accessors[i] =
 		    (struct accessor){ e, (ocsd_mem_space_acc_t)(e->memory.by_space ? 1u << i : (unsigned)SPACES_ANY) };
 }
 
-static struct engine *engine_close(struct engine *e)
+static struct engine *engine_close(struct engine *engine)
 {
+	struct opencsd_engine *e = (struct opencsd_engine *)engine;
+
 	if (!e)
 		return NULL;
-	drop_tree(e);
+	destroy_tree(e);
 	free(e);
 	return NULL;
 }
@@ -332,7 +343,7 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 		       const struct element_sink *sink, struct engine **ret)
 {
 	struct opencsd_source source;
-	struct engine *e;
+	struct opencsd_engine *e;
 	int rc = opencsd_source(config, &source);
 
 	if (rc < 0)
@@ -346,27 +357,27 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	e->memory = *memory;
 	e->sink = *sink;
 	e->stats.first_sync = UINT64_MAX;
-	plan_memory(e);
-	rc = make_tree(e);
+	set_up_accessors(e);
+	rc = create_tree(e);
 	if (rc < 0) {
-		engine_close(e);
+		engine_close((struct engine *)e);
 		return rc;
 	}
-	*ret = e;
+	*ret = (struct engine *)e;
 	return 0;
 }
 
-static int restart(struct engine *e)
+static int restart(struct opencsd_engine *e)
 {
-	drop_tree(e);
+	destroy_tree(e);
 	e->stats.restarts++;
 	e->restarted = true;
 	e->synced = false;
-	return make_tree(e);
+	return create_tree(e);
 }
 
-/* What it was told here is all there is to say, and to be relied on; its tree is left as it lies. */
-static void on_crash(struct engine *e)
+/* Reports the rest of the source as a gap. The tree is leaked: after a crash inside it, destroying it is not safe. */
+static void on_crash(struct opencsd_engine *e)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .reason = REASON_UNDEFINED, .offset = e->packet_end };
 
@@ -377,9 +388,9 @@ static void on_crash(struct engine *e)
 	e->error = e->sink.element(e->sink.user, &lost);
 }
 
-/* OpenCSD at its work. A crash of it reads as if it had taken everything. */
-static ocsd_datapath_resp_t feed(struct engine *e, ocsd_datapath_op_t op, const uint8_t *data, uint32_t size,
-				 uint32_t *ret_used)
+/* Calls OpenCSD under the guard. A crash returns as if OpenCSD had consumed all bytes. */
+static ocsd_datapath_resp_t call_opencsd(struct opencsd_engine *e, ocsd_datapath_op_t op, const uint8_t *data,
+					 uint32_t size, uint32_t *ret_used)
 {
 	ocsd_datapath_resp_t response;
 	sigjmp_buf here;
@@ -397,29 +408,30 @@ static ocsd_datapath_resp_t feed(struct engine *e, ocsd_datapath_op_t op, const 
 	return response;
 }
 
-/* One block, at most BLOCK_MAX; *ret_used: where to go on. */
-static int push_block(struct engine *e, const uint8_t *data, uint32_t size, uint32_t *ret_used)
+/* Decodes at most BLOCK_MAX bytes; *ret_used is how many were consumed. */
+static int push_block(struct opencsd_engine *e, const uint8_t *data, uint32_t size, uint32_t *ret_used)
 {
 	uint32_t used = 0;
 	uint64_t end;
 	ocsd_datapath_resp_t response;
 
-	response = feed(e, OCSD_OP_DATA, data, size, &used);
+	response = call_opencsd(e, OCSD_OP_DATA, data, size, &used);
 	if (e->error < 0)
 		return e->error;
 	if (!OCSD_DATA_RESP_IS_FATAL(response)) {
 		*ret_used = size;
 		return 0;
 	}
-	/* Behind the packet that was too much. */
+	/* Continue behind the packet that caused the error. */
 	end = MAX(e->block_at + MIN(used, size), e->packet_end);
 	end = MAX(end, e->block_at + 1) - e->block_at;
 	*ret_used = (uint32_t)MIN(end, (uint64_t)size);
 	return restart(e);
 }
 
-static int engine_push(struct engine *e, const void *data, size_t size)
+static int engine_push(struct engine *engine, const void *data, size_t size)
 {
+	struct opencsd_engine *e = (struct opencsd_engine *)engine;
 	const uint8_t *at = data;
 
 	if (e->error < 0)
@@ -437,24 +449,26 @@ static int engine_push(struct engine *e, const void *data, size_t size)
 	return 0;
 }
 
-static int engine_reset(struct engine *e)
+static int engine_reset(struct engine *engine)
 {
+	struct opencsd_engine *e = (struct opencsd_engine *)engine;
 	uint32_t used = 0;
 
 	if (e->error < 0)
 		return e->error;
-	feed(e, OCSD_OP_RESET, NULL, 0, &used);
+	call_opencsd(e, OCSD_OP_RESET, NULL, 0, &used);
 	e->synced = false;
 	return e->error;
 }
 
-static int engine_finish(struct engine *e)
+static int engine_finish(struct engine *engine)
 {
+	struct opencsd_engine *e = (struct opencsd_engine *)engine;
 	uint32_t used = 0;
 
 	if (e->error < 0)
 		return e->error;
-	feed(e, OCSD_OP_EOT, NULL, 0, &used);
+	call_opencsd(e, OCSD_OP_EOT, NULL, 0, &used);
 	if (e->crashed && e->error == 0)
 		e->error = e->sink.element(
 		    e->sink.user,
@@ -462,16 +476,18 @@ static int engine_finish(struct engine *e)
 	return e->error;
 }
 
-static void engine_stats(const struct engine *e, struct engine_stats *ret)
+static void engine_stats(const struct engine *engine, struct engine_stats *ret)
 {
+	const struct opencsd_engine *e = (const struct opencsd_engine *)engine;
+
 	*ret = e->stats;
 	if (!e->watched && e->stats.first_sync != UINT64_MAX)
 		ret->decoded = e->stats.bytes - MIN(e->stats.first_sync, e->stats.bytes);
-	/* STM's packets are of half bytes, and counted as of whole ones. */
+	/* STM packets are multiples of half a byte, and OpenCSD counts them as whole bytes. */
 	ret->decoded = MIN(ret->decoded, e->stats.bytes);
 }
 
-const struct engine_ops engine_opencsd = {
+const struct engine_ops opencsd_engine_ops = {
 	.name = "opencsd",
 	.open = engine_open,
 	.push = engine_push,
@@ -493,12 +509,12 @@ const char *opencsd_version(const char **ret_warning)
 
 const char *opencsd_known_wrong(enum engine_protocol protocol)
 {
-	/* Seen of 1.3.3, against the listings of 1.8.0. */
+	/* Found in 1.3.3 by comparison with the listings of 1.8.0. */
 	static const char *const wrong[PROTOCOLS] = {
-		[PROTOCOL_ETE] = "with ETE this OpenCSD gets Q elements, returns of PAuth_LR, transactions near the "
-				 "end of the trace and instrumentation wrong",
-		[PROTOCOL_STM] = "with STM this OpenCSD names a wrong master after a version packet",
-		[PROTOCOL_ITM] = "this OpenCSD does not know ITM",
+		[PROTOCOL_ETE] = "this OpenCSD decodes these parts of ETE wrongly: Q elements, returns with PAuth_LR, "
+				 "transactions near the end of the trace, instrumentation",
+		[PROTOCOL_STM] = "this OpenCSD reports a wrong STM master after a version packet",
+		[PROTOCOL_ITM] = "this OpenCSD does not decode ITM",
 	};
 
 	return ocsd_get_version() < GOOD_VERSION && (size_t)protocol < PROTOCOLS ? wrong[protocol] : NULL;

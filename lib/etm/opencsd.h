@@ -1,4 +1,4 @@
-/* Between the files of the OpenCSD engine. */
+/* Internal to the OpenCSD engine: opencsd.c, opencsd-source.c, opencsd-element.c. */
 #ifndef CSIGHT_ETM_OPENCSD_H
 #define CSIGHT_ETM_OPENCSD_H
 
@@ -8,7 +8,7 @@
 
 enum { OPENCSD_TEXT_MAX = 256 };
 
-/* A source's decoder: its name in OpenCSD's registry and what it is configured with. */
+/* The decoder of a trace source: its name in OpenCSD's registry, and its configuration. */
 struct opencsd_source {
 	const char *decoder;
 	uint32_t sync_packet; /* the type of its alignment synchronisation packet */
@@ -21,12 +21,12 @@ struct opencsd_source {
 	} config;
 };
 
-/* -EOPNOTSUPP: OpenCSD as it is here does not know the protocol. */
+/* Fills in the decoder for a source. -EOPNOTSUPP: this version of OpenCSD does not decode the protocol. */
 int opencsd_source(const struct engine_config *c, struct opencsd_source *ret);
 
 /*
- * Converts an element of OpenCSD's, and returns false where struct element has no equivalent. The element may point
- * into text.
+ * Converts an element that OpenCSD emitted; returns false where struct element has no equivalent. The converted element
+ * may point into text.
  */
 bool opencsd_convert(const ocsd_generic_trace_elem *from, enum engine_protocol protocol, struct element *to,
 		     char text[OPENCSD_TEXT_MAX]);

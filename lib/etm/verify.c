@@ -11,61 +11,61 @@
 
 enum { LINE_MAX = 256, AROUND = 6, RECENT = 1 << 17 };
 
-/* One engine, and what it has said that the other one has not. */
-struct side {
+/* One engine, and its elements that are not compared yet. */
+struct verify_side {
 	const struct engine_ops *ops;
 	struct engine *engine;
-	struct buf said;
-	size_t at;
+	struct buf pending;
+	size_t at; /* offset of the first pending element */
 };
 
-struct engine {
-	struct side opencsd, native;
+struct verify_engine {
+	struct verify_side opencsd, native;
 	struct element_sink sink;
 	bool comparing;
-	uint64_t alike;
+	uint64_t equal;
 	struct buf report;
-	/* The packets that were pushed last, to show those around a difference. */
+	/* The bytes that were pushed last, to print the packets around a difference. */
 	struct packet_reader packets;
-	struct buf bytes;         /* that end at bytes_end */
-	uint64_t bytes_end, next; /* where a packet begins, as far as it is known */
-	bool framed;
+	struct buf bytes;         /* the last of them has the offset bytes_end - 1 */
+	uint64_t bytes_end, next; /* next: the packet that the reader is at, if framed */
+	bool framed;              /* a sync point was found */
 };
 
-static int say(struct side *s, const struct element *e)
+static int keep_element(struct verify_side *s, const struct element *e)
 {
-	buf_add(&s->said, e, sizeof(*e));
-	return buf_error(&s->said);
+	buf_add(&s->pending, e, sizeof(*e));
+	return buf_error(&s->pending);
 }
 
 static int on_reference(void *user, const struct element *e)
 {
-	struct engine *v = user;
-	int rc = v->comparing ? say(&v->opencsd, e) : 0;
+	struct verify_engine *v = user;
+	int rc = v->comparing ? keep_element(&v->opencsd, e) : 0;
 
 	return rc < 0 ? rc : v->sink.element(v->sink.user, e);
 }
 
 static int on_subject(void *user, const struct element *e)
 {
-	struct engine *v = user;
+	struct verify_engine *v = user;
 
-	return v->comparing ? say(&v->native, e) : 0;
+	return v->comparing ? keep_element(&v->native, e) : 0;
 }
 
 static int on_packet(void *user, const struct engine_packet *p)
 {
-	struct engine *v = user;
+	struct verify_engine *v = user;
 
 	return v->sink.packet ? v->sink.packet(v->sink.user, p) : 0;
 }
 
-static const struct element *head(const struct side *s)
+static const struct element *first_pending(const struct verify_side *s)
 {
-	return s->at < s->said.size ? (const struct element *)(s->said.data + s->at) : NULL;
+	return s->at < s->pending.size ? (const struct element *)(s->pending.data + s->at) : NULL;
 }
 
-static size_t line(const struct element *e, char ret[LINE_MAX])
+static size_t format_element(const struct element *e, char ret[LINE_MAX])
 {
 	size_t n = element_format(e, ret, LINE_MAX);
 
@@ -74,15 +74,15 @@ static size_t line(const struct element *e, char ret[LINE_MAX])
 	return n;
 }
 
-static void show_bytes(struct engine *v, const uint8_t *bytes, uint64_t offset, const struct packet *p)
+static void report_packet(struct verify_engine *v, const uint8_t *bytes, uint64_t offset, const struct packet *p)
 {
 	buf_printf(&v->report, "    %" PRIu64 " %s ", offset, packet_name(p->kind));
 	hex_append(&v->report, bytes, MIN(p->size, 24u));
 	buf_printf(&v->report, "\n");
 }
 
-/* Packets from a few before an offset to a few behind it; of what is not at hand any more, none. */
-static void show_packets(struct engine *v, uint64_t offset)
+/* Reports the packets around an offset, as far as their bytes are kept. */
+static void report_packets(struct verify_engine *v, uint64_t offset)
 {
 	uint64_t begin = v->bytes_end - v->bytes.size;
 	uint64_t starts[AROUND] = { 0 };
@@ -92,7 +92,7 @@ static void show_packets(struct engine *v, uint64_t offset)
 
 	if (!v->framed || offset < v->next)
 		return;
-	/* First to find where they begin, then to show them. */
+	/* The first pass finds where the packets begin, the second reports them. */
 	for (size_t k = at;
 	     k < v->bytes.size && begin + k < offset && packet_next(&packets, v->bytes.data + k, v->bytes.size - k, &p);
 	     k += p.size)
@@ -103,56 +103,56 @@ static void show_packets(struct engine *v, uint64_t offset)
 		if (!packet_next(&packets, v->bytes.data + at, v->bytes.size - at, &p))
 			break;
 		if (begin + at >= (n < AROUND ? starts[0] : starts[n % AROUND]) || n == 0)
-			show_bytes(v, v->bytes.data + at, begin + at, &p);
+			report_packet(v, v->bytes.data + at, begin + at, &p);
 		behind += begin + at >= offset;
 	}
 }
 
-static void differ(struct engine *v, const struct element *reference, const struct element *subject)
+static void report_difference(struct verify_engine *v, const struct element *reference, const struct element *subject)
 {
 	char text[LINE_MAX];
 
 	v->comparing = false;
 	buf_printf(&v->report, "the engines differ after %" PRIu64 " elements, at byte %" PRIu64 " of the source\n",
-		   v->alike, reference->offset);
-	line(reference, text);
+		   v->equal, reference->offset);
+	format_element(reference, text);
 	buf_printf(&v->report, "  opencsd: %s\n", text);
-	line(subject, text);
+	format_element(subject, text);
 	buf_printf(&v->report, "  native:  %s\n", text);
-	show_packets(v, MIN(reference->offset, subject->offset));
+	report_packets(v, MIN(reference->offset, subject->offset));
 	buf_u8(&v->report, 0);
 }
 
-static void take(struct side *s)
+static void drop_first(struct verify_side *s)
 {
 	s->at += sizeof(struct element);
-	if (s->at == s->said.size) {
-		buf_clear(&s->said);
+	if (s->at == s->pending.size) {
+		buf_clear(&s->pending);
 		s->at = 0;
 	}
 }
 
-static int compare(struct engine *v)
+static int compare(struct verify_engine *v)
 {
 	const struct element *reference, *subject;
 
-	while (v->comparing && (reference = head(&v->opencsd)) && (subject = head(&v->native))) {
+	while (v->comparing && (reference = first_pending(&v->opencsd)) && (subject = first_pending(&v->native))) {
 		char a[LINE_MAX], b[LINE_MAX];
-		size_t n = line(reference, a);
+		size_t n = format_element(reference, a);
 
-		if (n != line(subject, b) || memcmp(a, b, n) != 0) {
-			differ(v, reference, subject);
+		if (n != format_element(subject, b) || memcmp(a, b, n) != 0) {
+			report_difference(v, reference, subject);
 			break;
 		}
-		v->alike++;
-		take(&v->opencsd);
-		take(&v->native);
+		v->equal++;
+		drop_first(&v->opencsd);
+		drop_first(&v->native);
 	}
 	return buf_error(&v->report);
 }
 
-/* Where the parser is moves up, so that what is kept is not more than it needs to be. */
-static void forget(struct engine *v)
+/* Advances the packet reader and drops the bytes before it, down to RECENT bytes. */
+static void drop_old_bytes(struct verify_engine *v)
 {
 	uint64_t begin = v->bytes_end - v->bytes.size;
 	size_t at = v->next > begin ? (size_t)(v->next - begin) : 0, rest;
@@ -168,7 +168,7 @@ static void forget(struct engine *v)
 	v->bytes.size = rest;
 }
 
-static void remember(struct engine *v, const uint8_t *data, size_t size)
+static void keep_bytes(struct verify_engine *v, const uint8_t *data, size_t size)
 {
 	static const uint8_t sync[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80 };
 	const uint8_t *found;
@@ -180,17 +180,19 @@ static void remember(struct engine *v, const uint8_t *data, size_t size)
 		v->framed = found;
 		v->next = found ? v->bytes_end - v->bytes.size + (size_t)(found - v->bytes.data) : v->bytes_end;
 	}
-	forget(v);
+	drop_old_bytes(v);
 }
 
-static struct engine *verify_close(struct engine *v)
+static struct engine *verify_close(struct engine *engine)
 {
+	struct verify_engine *v = (struct verify_engine *)engine;
+
 	if (!v)
 		return NULL;
 	v->opencsd.ops->close(v->opencsd.engine);
 	v->native.ops->close(v->native.engine);
-	buf_done(&v->opencsd.said);
-	buf_done(&v->native.said);
+	buf_done(&v->opencsd.pending);
+	buf_done(&v->native.pending);
 	buf_done(&v->report);
 	buf_done(&v->bytes);
 	free(v);
@@ -200,7 +202,7 @@ static struct engine *verify_close(struct engine *v)
 static int verify_open(const struct engine_config *config, const struct engine_memory *memory,
 		       const struct element_sink *sink, struct engine **ret)
 {
-	struct engine *v = calloc(1, sizeof(*v));
+	struct verify_engine *v = calloc(1, sizeof(*v));
 	const struct element_sink reference = { on_reference, v, sink->packet ? on_packet : NULL };
 	const struct element_sink subject = { on_subject, v };
 	int rc;
@@ -208,7 +210,7 @@ static int verify_open(const struct engine_config *config, const struct engine_m
 	if (!v)
 		return -ENOMEM;
 	v->sink = *sink;
-	v->opencsd.ops = &engine_opencsd;
+	v->opencsd.ops = &opencsd_engine_ops;
 	v->native.ops = &native_engine_ops;
 	packet_reader_init(&v->packets, config);
 	rc = v->opencsd.ops->open(config, memory, &reference, &v->opencsd.engine);
@@ -218,15 +220,15 @@ static int verify_open(const struct engine_config *config, const struct engine_m
 		rc = rc == -EOPNOTSUPP ? 0 : rc;
 	}
 	if (rc < 0) {
-		verify_close(v);
+		verify_close((struct engine *)v);
 		return rc;
 	}
-	*ret = v;
+	*ret = (struct engine *)v;
 	return 0;
 }
 
-/* What the native engine returned; it may have come to an end. */
-static int subject_did(struct engine *v, int rc)
+/* Compares after a call of the native engine that returned rc; -EOPNOTSUPP ends the comparison and is no error. */
+static int after_subject(struct verify_engine *v, int rc)
 {
 	int compared = compare(v);
 
@@ -235,19 +237,21 @@ static int subject_did(struct engine *v, int rc)
 	return rc < 0 && rc != -EOPNOTSUPP ? rc : compared;
 }
 
-static int verify_push(struct engine *v, const void *data, size_t size)
+static int verify_push(struct engine *engine, const void *data, size_t size)
 {
+	struct verify_engine *v = (struct verify_engine *)engine;
 	int rc = v->opencsd.ops->push(v->opencsd.engine, data, size);
 
 	if (rc < 0 || !v->comparing)
 		return rc;
-	remember(v, data, size);
+	keep_bytes(v, data, size);
 	rc = buf_error(&v->bytes);
-	return rc < 0 ? rc : subject_did(v, v->native.ops->push(v->native.engine, data, size));
+	return rc < 0 ? rc : after_subject(v, v->native.ops->push(v->native.engine, data, size));
 }
 
-static int verify_reset(struct engine *v)
+static int verify_reset(struct engine *engine)
 {
+	struct verify_engine *v = (struct verify_engine *)engine;
 	int rc = v->opencsd.ops->reset(v->opencsd.engine);
 
 	if (rc < 0 || !v->comparing)
@@ -255,34 +259,40 @@ static int verify_reset(struct engine *v)
 	v->framed = false;
 	buf_clear(&v->bytes);
 	packet_reader_reset(&v->packets);
-	return subject_did(v, v->native.ops->reset(v->native.engine));
+	return after_subject(v, v->native.ops->reset(v->native.engine));
 }
 
-static int verify_finish(struct engine *v)
+static int verify_finish(struct engine *engine)
 {
+	struct verify_engine *v = (struct verify_engine *)engine;
 	int rc = v->opencsd.ops->finish(v->opencsd.engine);
 	const struct element end = { .kind = ELEM_END, .offset = v->bytes_end };
 
 	if (rc < 0 || !v->comparing)
 		return rc;
-	rc = subject_did(v, v->native.ops->finish(v->native.engine));
-	if (rc == 0 && v->comparing && (head(&v->opencsd) || head(&v->native)))
-		differ(v, head(&v->opencsd) ? head(&v->opencsd) : &end, head(&v->native) ? head(&v->native) : &end);
+	rc = after_subject(v, v->native.ops->finish(v->native.engine));
+	if (rc == 0 && v->comparing && (first_pending(&v->opencsd) || first_pending(&v->native)))
+		report_difference(v, first_pending(&v->opencsd) ? first_pending(&v->opencsd) : &end,
+				  first_pending(&v->native) ? first_pending(&v->native) : &end);
 	return rc < 0 ? rc : buf_error(&v->report);
 }
 
-static void verify_stats(const struct engine *v, struct engine_stats *ret)
+static void verify_stats(const struct engine *engine, struct engine_stats *ret)
 {
+	const struct verify_engine *v = (const struct verify_engine *)engine;
+
 	v->opencsd.ops->stats(v->opencsd.engine, ret);
 }
 
-const char *verify_report(const struct engine *v, uint64_t *ret_alike)
+const char *verify_report(const struct engine *engine, uint64_t *ret_equal)
 {
-	*ret_alike = v->alike;
+	const struct verify_engine *v = (const struct verify_engine *)engine;
+
+	*ret_equal = v->equal;
 	return v->report.size ? (const char *)v->report.data : NULL;
 }
 
-const struct engine_ops engine_verify = {
+const struct engine_ops verify_engine_ops = {
 	.name = "verify",
 	.open = verify_open,
 	.push = verify_push,

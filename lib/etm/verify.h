@@ -1,15 +1,15 @@
 /*
- * Both engines at once: what OpenCSD gives goes to the sink, and the native engine's is compared with it, element for
- * element. What one of them does not take is not compared.
+ * Runs both engines on the same bytes. OpenCSD's elements go to the sink; the native engine's are compared with them
+ * one by one. The comparison ends at the first difference, and where the native engine does not support the stream.
  */
 #ifndef CSIGHT_ETM_VERIFY_H
 #define CSIGHT_ETM_VERIFY_H
 
 #include "lib/etm/engine.h"
 
-extern const struct engine_ops engine_verify;
+extern const struct engine_ops verify_engine_ops;
 
-/* How many elements were alike; and, where one was not, what there is to say about the first: lines, or NULL. */
-const char *verify_report(const struct engine *e, uint64_t *ret_alike);
+/* Returns a description of the first difference, or NULL; *ret_equal is the number of equal elements before it. */
+const char *verify_report(const struct engine *e, uint64_t *ret_equal);
 
 #endif

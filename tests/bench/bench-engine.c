@@ -389,7 +389,7 @@ static double first_bytes(const struct subject *s, const struct trace *t)
 
 static void bench_first(const struct trace *t)
 {
-	const struct subject reference = { "elements", NULL, &engine_opencsd };
+	const struct subject reference = { "elements", NULL, &opencsd_engine_ops };
 	double times[ROUNDS_MAX], took[ELEMENTS(subjects)][ROUNDS_MAX];
 
 	for (unsigned i = 0; i < rounds; i++) {
@@ -439,7 +439,7 @@ static int check_reference(const struct trace *t, struct pages *p)
 
 	head.size = MIN(head.size, (size_t)HEAD_BYTES);
 	ranges_told = 0;
-	rc = listen_to(&engine_opencsd, &head, p, &said);
+	rc = listen_to(&opencsd_engine_ops, &head, p, &said);
 	if (rc == 0)
 		rc = run_opencsd(&head, p, on_counted, &took);
 	if (rc == 0 && ranges_told != said.ranges)
@@ -458,7 +458,7 @@ static int bench_trace(const struct trace *t)
 	int rc;
 
 	bench_first(t);
-	rc = listen_to(&engine_opencsd, t, &p, &reference);
+	rc = listen_to(&opencsd_engine_ops, t, &p, &reference);
 	if (rc == 0)
 		rc = check_reference(t, &p);
 	if (rc < 0)

@@ -489,10 +489,10 @@ static struct engine *decode(uint32_t configr)
 	config.idr8 = regs.idr8;
 	n_seen = n_counted = n_counts = n_torn = 0;
 	first_wrong = SIZE_MAX;
-	if (!CHECK_EQ(engine_opencsd.open(&config, &memory, &sink, &engine), 0))
+	if (!CHECK_EQ(opencsd_engine_ops.open(&config, &memory, &sink, &engine), 0))
 		return NULL;
-	CHECK_EQ(engine_opencsd.push(engine, ring, e.head), 0);
-	CHECK_EQ(engine_opencsd.finish(engine), 0);
+	CHECK_EQ(opencsd_engine_ops.push(engine, ring, e.head), 0);
+	CHECK_EQ(opencsd_engine_ops.finish(engine), 0);
 	return engine;
 }
 
@@ -505,7 +505,7 @@ static void follow(uint32_t configr, uint16_t threshold, uint64_t sync)
 	engine = decode(configr);
 	if (!engine)
 		return;
-	engine_opencsd.stats(engine, &stats);
+	opencsd_engine_ops.stats(engine, &stats);
 	CHECK_EQ(n_torn, 0);
 	CHECK_EQ(stats.restarts, 0);
 	CHECK_EQ(first_wrong, SIZE_MAX);
@@ -514,7 +514,7 @@ static void follow(uint32_t configr, uint16_t threshold, uint64_t sync)
 	printf("# TRCCONFIGR %x, synchronised every %" PRIu64 " bytes: %zu instructions in %" PRIu64
 	       " bytes, %zu counts of cycles\n",
 	       configr, sync, n_seen, e.head, n_counts);
-	engine_opencsd.close(engine);
+	opencsd_engine_ops.close(engine);
 }
 
 static void test_walks(void)
@@ -553,7 +553,7 @@ static void test_torn(void)
 	etm_branch(&e, 0);
 	etm_flush(&e);
 	n_walked = 0;
-	engine_opencsd.close(decode(false));
+	opencsd_engine_ops.close(decode(false));
 	CHECK_EQ(n_seen, 2);
 	CHECK_EQ(n_torn, 1);
 }

@@ -76,7 +76,7 @@ struct worker {
 };
 
 static struct job *job;
-static struct worker reference = { .ops = &engine_opencsd, .to = -1, .fill = ZEROS };
+static struct worker reference = { .ops = &opencsd_engine_ops, .to = -1, .fill = ZEROS };
 static struct worker subject = { .ops = &native_engine_ops, .to = -1, .fill = OTHERS };
 
 static int write_line(void *user, const struct element *e)
@@ -115,7 +115,7 @@ static void work(const struct engine_ops *ops, struct answer *a)
 
 	a->size = a->n = 0;
 	a->full = false;
-	if (job->against_truth && ops == &engine_opencsd) {
+	if (job->against_truth && ops == &opencsd_engine_ops) {
 		tell_truth(a);
 		return;
 	}

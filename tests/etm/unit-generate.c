@@ -54,7 +54,7 @@ static int on_packet(void *user, const struct engine_packet *p)
 static bool decode(const struct engine_ops *ops, const struct generated *g, bool shows, struct check *ret)
 {
 	const struct engine_memory memory = { generate_read, same_version, false, g->code };
-	const struct element_sink sink = { on_element, ret, shows && ops == &engine_opencsd ? on_packet : NULL };
+	const struct element_sink sink = { on_element, ret, shows && ops == &opencsd_engine_ops ? on_packet : NULL };
 	struct engine *e = NULL;
 	int rc = ops->open(&g->config, &memory, &sink, &e);
 
@@ -102,7 +102,7 @@ static unsigned try(const struct engine_ops *ops, unsigned seeds, unsigned witho
 
 static int show(uint64_t seed, unsigned without)
 {
-	static const struct engine_ops *const engines[] = { &engine_opencsd, &native_engine_ops };
+	static const struct engine_ops *const engines[] = { &opencsd_engine_ops, &native_engine_ops };
 
 	for (size_t i = 0; i < ELEMENTS(engines); i++) {
 		struct generated g;
@@ -153,15 +153,16 @@ static void test_opencsd(void)
 		unsigned features = wrong[i].features, bad;
 
 		bad = strcmp(opencsd_version(NULL), "1.3.3") == 0
-			  ? try(&engine_opencsd, 150, ALL & ~features, false, &used)
+			  ? try(&opencsd_engine_ops, 150, ALL & ~features, false, &used)
 			  : 1;
 		unit_check(bad > 0, __FILE__, __LINE__, "OpenCSD 1.3.3 is wrong of what has features %#x: %s", features,
 			   wrong[i].reason);
 		known |= features & (features - 1) ? 0 : features;
 	}
-	CHECK_EQ(try(&engine_opencsd, 200, known | GENERATE_SPECULATION, true, &used), 0);
+	CHECK_EQ(try(&opencsd_engine_ops, 200, known | GENERATE_SPECULATION, true, &used), 0);
 	/* Of source addresses that are not committed it knows no more at the end of the trace. */
-	CHECK_EQ(try(&engine_opencsd, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES, true, &used), 0);
+	CHECK_EQ(try(&opencsd_engine_ops, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES, true, &used),
+		 0);
 }
 
 /* The trace ends with elements that are not committed, behind a transaction's end and a timestamp: only these are

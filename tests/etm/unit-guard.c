@@ -82,15 +82,15 @@ static struct engine_stats decode(bool crash_in_sink)
 	struct engine *e;
 
 	calls = ranges = lost = no_image = 0;
-	if (!CHECK_EQ(engine_opencsd.open(&config, &memory, &sink, &e), 0))
+	if (!CHECK_EQ(opencsd_engine_ops.open(&config, &memory, &sink, &e), 0))
 		return stats;
-	CHECK_EQ(engine_opencsd.push(e, trace, sizeof(trace)), 0);
+	CHECK_EQ(opencsd_engine_ops.push(e, trace, sizeof(trace)), 0);
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(engine_opencsd.push(e, more, sizeof(more)), 0);
-	CHECK_EQ(engine_opencsd.finish(e), 0);
-	engine_opencsd.stats(e, &stats);
+		CHECK_EQ(opencsd_engine_ops.push(e, more, sizeof(more)), 0);
+	CHECK_EQ(opencsd_engine_ops.finish(e), 0);
+	opencsd_engine_ops.stats(e, &stats);
 	CHECK_EQ(stats.bytes, sizeof(trace) + 3 * sizeof(more));
-	engine_opencsd.close(e);
+	opencsd_engine_ops.close(e);
 	return stats;
 }
 

@@ -127,7 +127,7 @@ static void walks_end(void)
 	CHECK(strstr(ours, "range 41fffc 440000 32769 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "range 43fe00 440000 128 A64 E other; no-image 440000; no-image 440000; "));
 	CHECK(strstr(ours, "range 440004 460000 32767 A64 E other; no-image 460000; "));
-	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
+	CHECK(strcmp(ours, decode_by(&opencsd_engine_ops, &memory, bytes, sizeof(bytes), 1)) == 0);
 }
 
 /* An exception without its address counts for nothing, and may be committed: there is no less than nothing then. */
@@ -150,7 +150,7 @@ static void more_than_counted(void)
 	CHECK(strstr(ours,
 		     "range 400000 410004 16385 A64 E br; range 410004 440000 49151 A64 E other; no-image 440000; "));
 	CHECK(strstr(ours, "context A64 EL1 N 64; ") && !strstr(ours, "bad-packet"));
-	CHECK(strcmp(ours, decode_by(&engine_opencsd, &memory, bytes, sizeof(bytes), 1)) == 0);
+	CHECK(strcmp(ours, decode_by(&opencsd_engine_ops, &memory, bytes, sizeof(bytes), 1)) == 0);
 	config.idr8 = 0;
 }
 

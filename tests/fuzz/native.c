@@ -71,7 +71,7 @@ static int on_branches(void *user, const struct branch *list, size_t n)
 	char line[128];
 
 	for (size_t i = 0; i < n; i++)
-		fuzz_require(branch_format(&list[i], line, sizeof(line)) < sizeof(line));
+		fuzz_require(branches_format(&list[i], line, sizeof(line)) < sizeof(line));
 	return 0;
 }
 

@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(&head, data, sizeof(head));
 	config = config_of(&head);
-	if (engine_opencsd.open(&config, &memory, &sink, &engine) < 0)
+	if (opencsd_engine_ops.open(&config, &memory, &sink, &engine) < 0)
 		return 0;
 	data += sizeof(head);
 	size -= sizeof(head);
@@ -76,17 +76,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t *copy = malloc(n);
 
 		memcpy(copy, data + at, n);
-		rc = engine_opencsd.push(engine, copy, n);
+		rc = opencsd_engine_ops.push(engine, copy, n);
 		free(copy);
 		if (rc == 0 && head.flags & 2 && at / chunk == 3)
-			rc = engine_opencsd.reset(engine);
+			rc = opencsd_engine_ops.reset(engine);
 	}
 	if (rc == 0)
-		rc = engine_opencsd.finish(engine);
-	engine_opencsd.stats(engine, &stats);
+		rc = opencsd_engine_ops.finish(engine);
+	opencsd_engine_ops.stats(engine, &stats);
 	fuzz_require(rc != 0 || (stats.bytes == size && stats.decoded <= size));
 	fuzz_require(rc == 0 || rc == -ECANCELED || rc == -ENOMEM);
-	engine_opencsd.close(engine);
+	opencsd_engine_ops.close(engine);
 	return 0;
 }
 
