@@ -1,4 +1,4 @@
-# Sourced by tests/*.test: TAP, a private daemon, and clean-up that ends only what the test started.
+# Sourced by tests/*/*.test: TAP output, a private daemon, and a clean-up that ends only processes the test started.
 # shellcheck shell=bash disable=SC2034
 set -u
 top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
@@ -12,7 +12,7 @@ failed=0
 started=()
 daemon=''
 
-ok() { # NAME COMMAND...: passes when the command does
+ok() { # NAME COMMAND...: a check that passes if the command succeeds
   local name=$1
   shift
   count=$((count + 1))
@@ -29,28 +29,28 @@ skip() { # NAME REASON
   echo "ok $count - $1 # SKIP $2"
 }
 
-quiet() { # COMMAND...: without its output, as ok's own must stay
+quiet() { # COMMAND...: runs it without its standard output, for use in ok, whose own output is TAP
   "$@" >/dev/null
 }
 
-note() { sed 's/^/# /'; } # standard input, as comments
+note() { sed 's/^/# /'; } # prints standard input as TAP comments
 
-plan() { # the end of a test
+plan() { # prints the number of checks and exits
   echo "1..$count"
   exit "$failed"
 }
 
-background() { # COMMAND...: its pid is in $! and it is ended with the test
+background() { # COMMAND...: starts it, with its pid in $!; the clean-up ends it
   "$@" &
   started+=($!)
 }
 
-end_of() { # PID [SIGNAL]: ends a process that the test started, and waits
+end_of() { # PID [SIGNAL]: ends a process that the test started, and waits for it
   kill "${2:--TERM}" "$1" 2>/dev/null
   wait "$1" 2>/dev/null
 }
 
-until_true() { # COMMAND...: tries it for 20 seconds
+until_true() { # COMMAND...: repeats it until it succeeds, for at most 20 seconds
   local i
   for ((i = 0; i < 200; i++)); do
     "$@" >/dev/null 2>&1 && return 0
@@ -59,7 +59,7 @@ until_true() { # COMMAND...: tries it for 20 seconds
   return 1
 }
 
-start_daemon() { # [OPTION...]: a daemon of this test's own; CSIGHT_SOCKET leads to it
+start_daemon() { # [OPTION...]: starts a daemon for this test; CSIGHT_SOCKET is its socket
   export CSIGHT_SOCKET=$work/run/csight.sock
   mkdir -p "$work/run" && chmod 755 "$work" "$work/run"
   "$csightd" --socket "$CSIGHT_SOCKET" --spool "$work/spool" "$@" >>"$work/daemon.log" 2>&1 &
@@ -68,14 +68,14 @@ start_daemon() { # [OPTION...]: a daemon of this test's own; CSIGHT_SOCKET leads
   until_true "$csight" status || { note <"$work/daemon.log"; return 1; }
 }
 
-json() { # FILE|- PYTHON-EXPRESSION over d: what a JSON document holds
+json() { # FILE|- EXPRESSION: prints the value of a Python expression over d, the JSON document
   "$PYTHON3" -c 'import json, sys
 d = json.load(open(sys.argv[1]) if sys.argv[1] != "-" else sys.stdin)
 r = eval(sys.argv[2])
 print(r if not isinstance(r, bool) else str(r).lower())' "$1" "$2"
 }
 
-need() { # NAME PROGRAM...: skips the whole test where one is missing
+need() { # NAME PROGRAM...: skips the whole test if one of the programs is missing
   local name=$1 what
   shift
   for what; do

@@ -1,9 +1,9 @@
 /*
- * The little a unit test needs: TAP on standard output, one line a check. A test program ends with `return
+ * A minimal unit test framework: TAP on standard output, one line per check. A test program ends with `return
  * unit_end();`.
  *
- *   CHECK(rd_u8(&r, &v) == 0);            named by its own text
- *   CHECK_EQ(v, 7);                       shows both sides when they differ
+ *   CHECK(rd_u8(&r, &v) == 0);            the expression is the name of the check
+ *   CHECK_EQ(v, 7);                       prints both values if they differ
  *   CHECK_STR(text, "abc");
  *   unit_skip("name", "reason");
  */
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all files of a program. */
+/* Weak, so that all files of a program share them. */
 __attribute__((weak)) int unit_count, unit_failed;
 
 __attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, const char *file, int line,
@@ -71,7 +71,7 @@ __attribute__((unused)) static int unit_end(void)
 	return unit_failed != 0;
 }
 
-/* The path of a program of this build, in a static buffer. */
+/* Returns the path of a program of this build, in a static buffer. */
 static inline const char *unit_built(const char *name)
 {
 	static char path[4096];

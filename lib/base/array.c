@@ -3,19 +3,19 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-enum { ROOM_FIRST = 64 };
+enum { CAPACITY_FIRST = 64 };
 
-int array_grow(void *list, size_t *room, size_t size)
+int array_grow(void *list, size_t *capacity, size_t size)
 {
-	size_t more = *room ? *room * 2 : ROOM_FIRST;
+	size_t more = *capacity ? *capacity * 2 : CAPACITY_FIRST;
 	void *p;
 
-	/* It is a pointer to items of any type, which is none to void. */
+	/* list points to a pointer to items of any type; memcpy avoids access through an incompatible pointer type. */
 	memcpy(&p, list, sizeof(p));
 	p = reallocarray(p, more, size);
 	if (!p)
 		return -ENOMEM;
 	memcpy(list, &p, sizeof(p));
-	*room = more;
+	*capacity = more;
 	return 0;
 }

@@ -1,14 +1,15 @@
-/* Lists that grow one by one. */
+/* Arrays that grow by one item at a time. */
 #ifndef CSIGHT_ARRAY_H
 #define CSIGHT_ARRAY_H
 
 #include <stddef.h>
 
 /*
- * There is room for one more in a list of n, of which *room fit: it doubles. -ENOMEM, and the list is as it was. Where
- * there is room already no call is made, for the paths that are hot; n and room are looked at twice.
+ * Ensures that a list of n items, allocated for *capacity items, has space for one more, by doubling its capacity.
+ * Returns 0, or -ENOMEM with the list unchanged. Makes no call if there is space, for hot paths. Evaluates capacity
+ * twice.
  */
-#define array_reserve(list, n, room) ((n) < *(room) ? 0 : array_grow(&(list), room, sizeof(*(list))))
-int array_grow(void *list, size_t *room, size_t size);
+#define array_reserve(list, n, capacity) ((n) < *(capacity) ? 0 : array_grow(&(list), capacity, sizeof(*(list))))
+int array_grow(void *list, size_t *capacity, size_t size);
 
 #endif

@@ -101,7 +101,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(args, fmt);
 	n = vsnprintf(NULL, 0, fmt, args);
 	va_end(args);
-	/* vsnprintf wants room for the NUL, which is not part of the buffer. */
+	/* vsnprintf() writes a NUL, which does not become part of the buffer. */
 	to = n < 0 ? NULL : buf_reserve(b, (size_t)n + 1);
 	if (!to)
 		return;

@@ -1,6 +1,6 @@
 /*
- * A growable byte buffer with a ceiling. The first failure (no memory, ceiling reached) sticks: later appends do
- * nothing, and buf_error() tells; so a writer checks once at its end.
+ * A growable byte buffer with an optional size limit. The first failure (no memory, limit reached) sticks: later
+ * appends do nothing and buf_error() returns it, so that a writer checks once at its end.
  */
 #ifndef CSIGHT_BUF_H
 #define CSIGHT_BUF_H
@@ -14,7 +14,7 @@ struct buf {
 	uint8_t *data;
 	size_t size;
 	size_t capacity;
-	size_t limit; /* 0: no ceiling */
+	size_t limit; /* 0: none */
 	int error;
 };
 
@@ -30,7 +30,7 @@ void buf_varint(struct buf *b, uint64_t v);
 void buf_zero(struct buf *b, size_t size);
 void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
 
-/* The same, to where there are VARINT_MAX bytes of room; what is behind it. */
+/* Encodes v at to, which has space for VARINT_MAX bytes; returns the end of the encoded number. */
 enum { VARINT_MAX = 10 };
 
 static inline uint8_t *buf_put_varint(uint8_t *to, uint64_t v)
@@ -41,7 +41,7 @@ static inline uint8_t *buf_put_varint(uint8_t *to, uint64_t v)
 	return to;
 }
 
-/* Room for size more bytes, or NULL once the buffer has failed; what is written there counts after buf_grew(). */
+/* Returns space for size more bytes, or NULL once the buffer has failed. buf_grew() adds the bytes written there. */
 uint8_t *buf_reserve(struct buf *b, size_t size);
 
 static inline void buf_grew(struct buf *b, size_t size)
@@ -49,7 +49,7 @@ static inline void buf_grew(struct buf *b, size_t size)
 	b->size += size;
 }
 
-/* 0, -ENOMEM, or -EFBIG where the ceiling was met. */
+/* 0, -ENOMEM, or -EFBIG if the limit was reached. */
 static inline int buf_error(const struct buf *b)
 {
 	return b->error;

@@ -28,7 +28,7 @@ static int printable(uint32_t c)
 {
 	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
 		return 0;
-	/* Line and paragraph separators, and the marks that reorder what a reader sees. */
+	/* Line and paragraph separators, and the marks that change the direction of text. */
 	if ((c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
 		return 0;
 	return c != 0xfeff && c != 0x061c;

@@ -29,7 +29,7 @@ void hex_encode(const uint8_t *bytes, size_t size, char *ret)
 
 void hex_append(struct buf *b, const uint8_t *bytes, size_t size)
 {
-	/* One more for the NUL, which does not count. */
+	/* hex_encode() writes a NUL, which does not become part of the buffer. */
 	char *to = (char *)buf_reserve(b, 2 * size + 1);
 
 	if (!to)

@@ -13,15 +13,14 @@ static inline int hex_digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes the pairs of digits at the start of text, of which there are size bytes; returns how many, at most capacity.
- */
+/* Decodes the pairs of digits that text, of size characters, begins with; returns their number, at most capacity. */
 size_t hex_decode(const char *text, size_t size, uint8_t *ret, size_t capacity);
 
-/* Two digits a byte and a NUL: ret has room for 2 * size + 1 characters. */
+/* Writes two digits per byte and a NUL: 2 * size + 1 characters. */
 void hex_encode(const uint8_t *bytes, size_t size, char *ret);
 void hex_append(struct buf *b, const uint8_t *bytes, size_t size);
 
-/* size - 1 random digits and a NUL. */
+/* Writes size - 1 random digits and a NUL. */
 void hex_random(char *ret, size_t size);
 
 #endif

@@ -10,7 +10,7 @@ void *huge_map(size_t size)
 
 	if (whole == MAP_FAILED)
 		return NULL;
-	/* A huge page is aligned to its size: what is in front of the first one and behind the last one goes back. */
+	/* A huge page is aligned to its size: unmap the parts before the first and after the last. */
 	p = (uint8_t *)(((uintptr_t)whole + HUGE_SIZE - 1) & ~(uintptr_t)(HUGE_SIZE - 1));
 	if (p != whole)
 		munmap(whole, (size_t)(p - whole));

@@ -1,6 +1,6 @@
 /*
- * Tables that are filled here and there: zeroed memory in huge pages, where the kernel has them, so that its first use
- * costs one page fault and not hundreds.
+ * Zeroed memory for sparsely filled tables, in huge pages where the kernel provides them, so that the first use of a
+ * region costs one page fault instead of hundreds.
  */
 #ifndef CSIGHT_HUGE_H
 #define CSIGHT_HUGE_H
@@ -9,8 +9,9 @@
 
 enum { HUGE_SIZE = 2 << 20 };
 
-/* size: of HUGE_SIZE any number of times. NULL: there is no memory. */
+/* size is a multiple of HUGE_SIZE. Returns NULL if there is no memory. */
 void *huge_map(size_t size);
+/* Returns NULL. */
 void *huge_unmap(void *p, size_t size);
 
 #endif

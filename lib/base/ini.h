@@ -24,8 +24,7 @@ struct ini_entry {
 /* Handles one entry; the texts are valid during the call. A negative return ends ini_read(), which returns it. */
 typedef int ini_visit(void *user, const struct ini_entry *e);
 
-/* *ret_line is the last line read. -EBADMSG: neither section nor entry; -EFBIG: a line of INI_LINE_MAX or more bytes.
- */
+/* ret_line is the last line read. -EBADMSG: neither section nor entry; -EFBIG: a line of INI_LINE_MAX or more bytes. */
 int ini_read(const char *text, size_t size, enum ini_comments comments, ini_visit *visit, void *user,
 	     unsigned *ret_line);
 

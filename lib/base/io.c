@@ -88,7 +88,10 @@ int io_open_beneath(int dirfd, const char *name, int *ret_fd)
 	_cleanup_close_ int dir = -1, fd = -1;
 	struct stat st;
 
-	/* Step by step, since openat2() is not everywhere: a step that is no link and not ".." leads down. */
+	/*
+	 * Open one component at a time, since not every kernel has openat2(): one that is no link and not ".."
+	 * descends.
+	 */
 	for (;;) {
 		size_t n = strcspn(name, "/");
 		char step[NAME_MAX + 1];
@@ -199,7 +202,7 @@ int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	/* On a stream the descriptors went with the first byte; the rest follows plainly. */
+	/* On a stream the descriptors went with the first byte. */
 	while ((size_t)n < size) {
 		ssize_t more = send(fd, (const uint8_t *)data + n, size - (size_t)n, MSG_NOSIGNAL);
 
@@ -222,7 +225,7 @@ ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, 
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
 	};
-	size_t room = n_fds ? *n_fds : 0, have = 0;
+	size_t capacity = n_fds ? *n_fds : 0, have = 0;
 	bool over;
 	ssize_t n;
 
@@ -242,7 +245,7 @@ ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, 
 			int got;
 
 			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (have < room)
+			if (have < capacity)
 				fds[have++] = got;
 			else {
 				close(got);

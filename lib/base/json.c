@@ -130,7 +130,7 @@ int json_parse(const char *text, size_t size, json_object **ret)
 		return -ENOMEM;
 	json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	o = json_tokener_parse_ex(tok, text, (int)size);
-	/* A bare number may go on: only the end of the text ends it. */
+	/* A number alone could continue: the tokener needs the NUL to end it. */
 	if (!o && json_tokener_get_error(tok) == json_tokener_continue)
 		o = json_tokener_parse_ex(tok, "", 1);
 	whole = json_tokener_get_error(tok) == json_tokener_success;

@@ -1,6 +1,6 @@
 /*
- * json-c with its traps closed: strict parsing of a whole text, a depth limit, and getters that check the type. A
- * getter for an absent or null key returns -ENOENT, for another type -EINVAL; the output is untouched on failure.
+ * A strict interface to json-c: parsing of a whole text with a depth limit, and getters that check the type. A getter
+ * returns -ENOENT for an absent or null key and -EINVAL for another type, and leaves its output unchanged on failure.
  */
 #ifndef CSIGHT_JSON_H
 #define CSIGHT_JSON_H
@@ -20,10 +20,13 @@ static inline void json_putp(json_object **o)
 
 enum { JSON_DEPTH = 16 };
 
-/* text need not end in NUL. -EBADMSG: not exactly one JSON value with unique keys in valid UTF-8; -ENOMEM. */
+/*
+ * Parses size bytes, which need not end in NUL. -EBADMSG: they are not exactly one JSON value in valid UTF-8, with
+ * unique keys, integers that fit in an int64_t, and at most JSON_DEPTH levels; -ENOMEM.
+ */
 int json_parse(const char *text, size_t size, json_object **ret);
 
-/* The value stays owned by o. json_get_str: text without an embedded NUL. */
+/* o owns the returned value. json_get_str() refuses a text with an embedded NUL. */
 int json_get(json_object *o, const char *key, json_type type, json_object **ret);
 int json_get_str(json_object *o, const char *key, const char **ret);
 int json_get_bool(json_object *o, const char *key, bool *ret);
@@ -31,19 +34,19 @@ int json_get_i64(json_object *o, const char *key, int64_t *ret);
 int json_get_u64(json_object *o, const char *key, uint64_t *ret);
 
 /*
- * Adders: they ignore lack of memory (json-c aborts nothing; the key is absent then). NULL text adds nothing. A number
- * above INT64_MAX becomes that: no reader takes more.
+ * If there is no memory the key is absent. A NULL text adds nothing. A number above INT64_MAX becomes INT64_MAX, which
+ * readers can represent.
  */
 void json_add_str(json_object *o, const char *key, const char *text);
 void json_add_i64(json_object *o, const char *key, int64_t v);
 void json_add_u64(json_object *o, const char *key, uint64_t v);
 void json_add_bool(json_object *o, const char *key, bool v);
-/* "0x…" in a string, as 64-bit addresses travel. */
+/* Adds a string "0x…": JSON readers lose precision in 64-bit numbers. */
 void json_add_hex(json_object *o, const char *key, uint64_t v);
 
 /*
- * Text from outside may be bytes that are no UTF-8; JSON has only text. Every byte that is not part of a valid
- * character becomes U+FFFD.
+ * Adds text that may be invalid UTF-8, such as a file name: each byte that is not part of a valid character becomes
+ * U+FFFD.
  */
 void json_add_bytes(json_object *o, const char *key, const char *text);
 void json_array_add_bytes(json_object *array, const char *text);

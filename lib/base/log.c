@@ -17,7 +17,9 @@ void log_setup(const char *name, int level)
 
 	log_name = name;
 	log_level = level;
-	/* The variable is inherited by whatever is started from a unit; only the descriptor tells the truth. */
+	/*
+	 * Children of a unit inherit the variable even if their standard error goes elsewhere: compare the descriptor.
+	 */
 	log_journal = stream && sscanf(stream, "%lu:%lu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
 		      st.st_dev == dev && st.st_ino == ino;
 }

@@ -1,6 +1,6 @@
 /*
- * The programs' log; libraries never call it. One line a message on standard error, with a syslog priority prefix
- * (<N>) where standard error goes to the journal. Safe from any thread. Text from outside goes through esc().
+ * The log of the programs; libraries never log. Each message is one line on standard error, with a syslog priority
+ * prefix (<N>) if standard error goes to the journal. Any thread may log. Callers escape untrusted text with esc().
  */
 #ifndef CSIGHT_LOG_H
 #define CSIGHT_LOG_H
@@ -9,7 +9,7 @@
 
 #include "lib/base/util.h"
 
-/* name stands before each line on a terminal; level is the least important priority shown (LOG_INFO by default). */
+/* name precedes each line outside the journal; level is the least important priority logged (default LOG_INFO). */
 void log_setup(const char *name, int level);
 
 void log_at(int priority, const char *fmt, ...) _printf_(2, 3);

@@ -6,7 +6,7 @@
 
 struct reader reader_of(const void *data, size_t size)
 {
-	/* Nothing at all is often a null pointer, to which not even 0 may be added. */
+	/* Empty input is often a null pointer, to which C forbids to add even 0. */
 	const uint8_t *at = data ? data : (const uint8_t *)"";
 	struct reader r = { at, at + (data ? size : 0) };
 

@@ -1,6 +1,6 @@
 /*
- * A bounded reader over bytes that came from outside. Every rd_* call either consumes what it names and returns 0, or
- * returns -EBADMSG, leaves its output untouched and the position where it was. The reader owns nothing.
+ * A bounded reader of untrusted bytes. Each rd_*() function either consumes a whole item and returns 0, or returns
+ * -EBADMSG with its output and the position unchanged. The reader owns no memory.
  */
 #ifndef CSIGHT_READER_H
 #define CSIGHT_READER_H
@@ -27,10 +27,10 @@ int rd_u16(struct reader *r, uint16_t *ret);
 int rd_u32(struct reader *r, uint32_t *ret);
 int rd_u64(struct reader *r, uint64_t *ret);
 
-/* LEB128 as protocol buffers write it, ten bytes at most. */
+/* Unsigned LEB128 as protocol buffers write it: at most ten bytes, and 64 bits. */
 int rd_long_varint(struct reader *r, uint64_t *ret);
 
-/* The same; most are short. */
+/* The same, inline for numbers of up to two bytes, which are the most frequent. */
 static inline int rd_varint(struct reader *r, uint64_t *ret)
 {
 	if (rd_left(r) < 2 || (r->at[0] & r->at[1] & 0x80))
@@ -46,18 +46,18 @@ static inline int rd_varint(struct reader *r, uint64_t *ret)
  */
 int rd_leb(struct reader *r, bool is_signed, uint64_t *ret);
 
-/* A view of the next size bytes; they stay where they are. */
+/* Returns a pointer to the next size bytes, without a copy. */
 int rd_bytes(struct reader *r, size_t size, const uint8_t **ret);
 
-/* The next size bytes as a reader of their own. */
+/* Returns a reader of the next size bytes. */
 int rd_sub(struct reader *r, size_t size, struct reader *ret);
 
 int rd_skip(struct reader *r, size_t size);
 
-/* A NUL-terminated string within what is left; the position moves past its NUL. */
+/* A string whose NUL lies within the remaining bytes; consumes the NUL. */
 int rd_str(struct reader *r, const char **ret);
 
-/* Copies size bytes out, for structs of fixed layout. */
+/* Copies size bytes to ret, for structures of fixed layout. */
 int rd_copy(struct reader *r, void *ret, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Small things every room uses: cleanup attributes, bounds, clocks. */
+/* Common macros and small functions: cleanup attributes, bounds, clocks. */
 #ifndef CSIGHT_UTIL_H
 #define CSIGHT_UTIL_H
 
@@ -24,7 +24,7 @@
 #define ALIGN8(n) (((n) + 7) & ~(uint64_t)7)
 
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
-/* So that what calls it stays short. */
+/* Keeps a cold function out of its hot caller. */
 #define _apart_ __attribute__((noinline))
 #define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
 
@@ -45,7 +45,7 @@ static inline void closedirp(DIR **d)
 		closedir(*d);
 }
 
-/* Closes when open, keeps errno, and leaves -1. */
+/* Closes the descriptor if it is open, preserves errno, and sets *fd to -1. */
 static inline void closep(int *fd)
 {
 	if (*fd >= 0) {
@@ -61,7 +61,7 @@ static inline void closep(int *fd)
 #define _cleanup_close_ _cleanup_(closep)
 #define _cleanup_closedir_ _cleanup_(closedirp)
 
-/* Hands a value over and leaves nothing behind for the cleanup. */
+/* Transfers ownership: evaluates to the value and sets the variable to NULL or -1, which its cleanup ignores. */
 #define TAKE_PTR(p)                         \
 	({                                  \
 		__typeof__(p) taken_ = (p); \
@@ -83,7 +83,7 @@ static inline uint64_t now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Both at one moment: of some readings, the one in which least came between. */
+/* Reads both clocks at nearly the same moment: the best of five attempts, by the time that passed within one. */
 static inline void now_both(uint64_t *ret_realtime, uint64_t *ret_monotonic)
 {
 	uint64_t least = UINT64_MAX;

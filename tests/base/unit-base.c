@@ -139,7 +139,7 @@ static void test_ini(void)
 	CHECK(ini_read("stop=\na\n", 8, INI_COMMENTS_LINES, add_entry, &b, &line) == -ECANCELED && line == 1);
 }
 
-/* AddressSanitizer is not to end what asks for more than there can be. */
+/* AddressSanitizer must let an allocation of impossible size fail with NULL. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -149,16 +149,16 @@ const char *__asan_default_options(void)
 static void test_array(void)
 {
 	_cleanup_free_ uint64_t *list = NULL;
-	size_t room = 0, huge = SIZE_MAX / sizeof(*list);
+	size_t capacity = 0, huge = SIZE_MAX / sizeof(*list);
 	uint64_t *before;
 	bool kept = true;
 
 	for (size_t n = 0; n < 1000; n++) {
-		if (array_reserve(list, n, &room) < 0 || room <= n)
+		if (array_reserve(list, n, &capacity) < 0 || capacity <= n)
 			break;
 		list[n] = n;
 	}
-	CHECK(room >= 1000);
+	CHECK(capacity >= 1000);
 	for (size_t n = 0; n < 1000; n++)
 		kept = kept && list[n] == n;
 	CHECK(kept);
@@ -282,7 +282,7 @@ static void test_fdmsg(void)
 	CHECK(fcntl(got[0], F_GETFD) == FD_CLOEXEC);
 	close(got[0]);
 	close(got[1]);
-	/* Too many descriptors for the receiver: refused, and none of them stays open. */
+	/* A message with more descriptors than the receiver accepts is refused, and none of them stays open. */
 	CHECK_EQ(io_send_fds(pair[0], "x", 1, fds, 3), 0);
 	n = 2;
 	CHECK_EQ(io_receive_fds(pair[1], text, sizeof(text), got, &n, 0), -EMSGSIZE);
