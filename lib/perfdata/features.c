@@ -1,4 +1,4 @@
-/* Sections behind the data: who wrote the file, and which files the mappings showed. */
+/* Feature sections, which follow the data section: the writer of the file, and the build-ids of mapped files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,22 +6,22 @@
 
 enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20 };
 
-static bool has(const struct pd_file *f, unsigned feature)
+static bool has_feature(const struct pd_file *f, unsigned feature)
 {
 	return f->features[feature / 8] & 1 << feature % 8;
 }
 
-/* Where a section stands; -ENODATA: there is none. */
-static int find(struct pd_file *f, unsigned feature, uint64_t *ret_offset, uint64_t *ret_size)
+/* Finds the section of a feature. -ENODATA: the file has none. */
+static int find_section(struct pd_file *f, unsigned feature, uint64_t *ret_offset, uint64_t *ret_size)
 {
 	uint64_t at = f->data_end;
 	struct reader r;
 	int rc;
 
-	if (!has(f, feature))
+	if (!has_feature(f, feature))
 		return -ENODATA;
 	for (unsigned i = 0; i < feature; i++)
-		at += has(f, i) ? 16 : 0;
+		at += has_feature(f, i) ? 16 : 0;
 	rc = pd_view(f, at, 16, &r);
 	if (rc < 0)
 		return rc;
@@ -33,7 +33,7 @@ static int read_text(struct pd_file *f, unsigned feature, const char **ret)
 	uint64_t offset, size;
 	uint32_t length;
 	struct reader r;
-	int rc = find(f, feature, &offset, &size);
+	int rc = find_section(f, feature, &offset, &size);
 
 	if (rc == 0)
 		rc = pd_view(f, offset, (size_t)MIN(size, (uint64_t)STRING_SIZE_MAX), &r);
@@ -47,7 +47,7 @@ static int read_text(struct pd_file *f, unsigned feature, const char **ret)
 struct build_id {
 	uint8_t id[PD_BUILD_ID_FIELD];
 	uint8_t size;
-	const char *path; /* by its offset until all are read */
+	const char *path; /* the offset of its name until all are read */
 };
 
 static int compare_paths(const void *left, const void *right)
@@ -57,7 +57,7 @@ static int compare_paths(const void *left, const void *right)
 	return strcmp(a->path, b->path);
 }
 
-/* One entry: a header as records have it, a process, the build-id, and the path. */
+/* Reads one entry: a record header, a process ID, the build-id, and the path. */
 static int read_build_id(struct pd_file *f, uint64_t *at, uint64_t end, struct build_id *ret)
 {
 	uint32_t type, pid;
@@ -72,21 +72,24 @@ static int read_build_id(struct pd_file *f, uint64_t *at, uint64_t end, struct b
 		return -ENODATA;
 	*at += size;
 	ret->size = misc & PD_MISC_BUILD_ID_SIZE ? MIN(ret->id[PD_BUILD_ID_MAX], PD_BUILD_ID_MAX) : PD_BUILD_ID_MAX;
-	/* Where the size is not told, a shorter one is filled up with zeros. */
+	/* An entry without a size pads a shorter build-id with zeros. */
 	while (!(misc & PD_MISC_BUILD_ID_SIZE) && ret->size > 8 && !ret->id[ret->size - 1])
 		ret->size--;
 	ret->path = pd_keep_name(f, &body);
 	return 0;
 }
 
-static void give_build_ids(struct pd_file *f, const struct buf *list)
+static void assign_build_ids(struct pd_file *f, const struct buf *list)
 {
 	struct pd_map *maps = (struct pd_map *)f->lists[MAPS].data;
 	const char *names = (const char *)f->lists[NAMES].data;
 	struct build_id *ids = (struct build_id *)list->data;
 	size_t n = list->size / sizeof(*ids), n_maps = f->lists[MAPS].size / sizeof(*maps);
 
-	/* Where records tell themselves, those that do not are of files that nobody could read, whatever their name. */
+	/*
+	 * If any record has a build-id, the kernel recorded them all, except for files that it could not read; these
+	 * must not get one by their name.
+	 */
 	for (size_t i = 0; i < n_maps; i++)
 		if (maps[i].build_id_size)
 			return;
@@ -108,7 +111,7 @@ static int read_build_ids(struct pd_file *f)
 {
 	_cleanup_buf_ struct buf list = { .limit = BUILD_IDS_MAX };
 	uint64_t at, size, end;
-	int rc = find(f, PD_FEAT_BUILD_ID, &at, &size);
+	int rc = find_section(f, PD_FEAT_BUILD_ID, &at, &size);
 
 	if (rc < 0)
 		return rc == -ENODATA ? 0 : rc;
@@ -126,24 +129,23 @@ static int read_build_ids(struct pd_file *f)
 	if (buf_error(&f->lists[NAMES]) || buf_error(&list) == -ENOMEM)
 		return -ENOMEM;
 	if (list.size)
-		give_build_ids(f, &list);
+		assign_build_ids(f, &list);
 	return 0;
 }
 
-/* All that are announced, also those that nobody reads here: a file that was cut is to be told from one that was not.
- */
+/* Checks the bounds of all sections, including those that are not read, in order to detect a file that was cut. */
 static int check_sections(struct pd_file *f)
 {
 	for (unsigned i = 0; i < 8 * sizeof(f->features); i++) {
 		uint64_t offset = 0, size = 0;
-		int rc = find(f, i, &offset, &size);
+		int rc = find_section(f, i, &offset, &size);
 
-		if (rc == -ENODATA && !has(f, i))
+		if (rc == -ENODATA && !has_feature(f, i))
 			continue;
 		if (rc < 0 && rc != -ENODATA)
 			return rc;
 		if (rc == -ENODATA || offset > f->size || size > f->size - offset) {
-			pd_damage(f, f->size, "what stands behind the data is cut short");
+			pd_damage(f, f->size, "the feature sections are cut short");
 			break;
 		}
 	}
@@ -155,7 +157,7 @@ int pd_read_features(struct pd_file *f)
 	struct pd_contents *c = &f->contents;
 	int rc;
 
-	/* Where the data are cut, nothing stands behind them. */
+	/* A file cut within its data section has no feature sections. */
 	if (f->data_cut)
 		return 0;
 	rc = check_sections(f);

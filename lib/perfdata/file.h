@@ -1,4 +1,4 @@
-/* What the parts of the reader share: read.c (the file), records.c, features.c (what stands in it). */
+/* Shared by the parts of the reader: read.c (header, events, record loop), records.c (each record), features.c. */
 #ifndef CSIGHT_PERFDATA_FILE_H
 #define CSIGHT_PERFDATA_FILE_H
 
@@ -12,7 +12,7 @@ struct event {
 	uint32_t type;
 	uint64_t sample_type;
 	bool sample_id_all;
-	bool of_threads, of_cpus; /* as far as the index of identifiers tells */
+	bool of_threads, of_cpus; /* from ID_INDEX records */
 };
 
 struct event_id {
@@ -20,7 +20,10 @@ struct event_id {
 	uint32_t event;
 };
 
-/* What is kept of the file. Names are text with its NUL, told of by offset until all are read. */
+/*
+ * Lists kept while reading. NAMES holds NUL-terminated texts; pointers to a name hold its offset there until all are
+ * read, since the list may move.
+ */
 enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES, LISTS };
 
 enum { PD_HEADS = 4096 };
@@ -33,56 +36,59 @@ struct pd_file {
 	uint8_t features[PD_FEAT_MAX / 8];
 	uint64_t data, data_end;
 	bool has_sums;
-	bool data_cut; /* the file ends before they do */
+	bool data_cut; /* the file ends within the data section */
 	struct event *events;
 	size_t n_events;
 	struct buf lists[LISTS];
 	struct pd_pieces pieces;
-	/* Each process's mappings of code, from the last one back: by its hash where to begin, by mapping where to go
-	   on, plus one. */
+	/*
+	 * Chains of each process's code mappings, latest first: heads has the first by hash of the process, and LINKS
+	 * the next by mapping. Both hold an index into MAPS plus one; 0 ends a chain.
+	 */
 	uint32_t heads[PD_HEADS];
-	size_t inherited;
-	struct pd_inflate *inflate; /* where there was something compressed */
+	size_t inherited;           /* mappings copied to forked processes so far */
+	struct pd_inflate *inflate; /* NULL: no record was compressed yet */
 	bool inflate_broken;
-	/* A stretch of the file, read ahead. */
+	/* A part of the file, read ahead. */
 	uint8_t *window;
 	uint64_t window_at;
 	size_t window_size;
 };
 
-/* By number. */
+/* Orders struct event_id by id, for qsort() and bsearch(). */
 int pd_compare_ids(const void *left, const void *right);
 
-/* The first damage is the one that is told. */
+/* Records damage in contents.damage, which keeps the first. */
 void pd_damage(struct pd_file *f, uint64_t offset, const char *cause);
 
-/* A view of at most 1 MiB of the file, good until the next call; shorter at the end of the file. */
+/* Reads at most 1 MiB of the file; *ret is valid until the next call, and shorter at the end of the file. */
 int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret);
 
 /*
- * Text from a record, kept by its offset until all are known; it may lack its NUL where it fills the record.
- * 0 stands for "", and for what there was no more room for.
+ * Keeps the text at r, which may fill its record without a NUL. Returns its offset in NAMES, as a pointer. Offset 0 is
+ * "", and NULL is returned if the list is full.
  */
 const char *pd_keep_name(struct pd_file *f, struct reader *r);
 
-/* r is what stands behind the record's header. -EBADMSG: too short; -EOPNOTSUPP: trace of another kind. */
+/* Parses a record; r is its body. -EBADMSG: too short for its type; -EOPNOTSUPP: AUX trace other than CoreSight. */
 int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader *r);
 
-/* *ret_size: the bytes of trace that follow the record. */
+/* Parses an AUXTRACE record; *ret_size is the number of bytes of trace that follow it. */
 int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, uint64_t *ret_size);
 
-/* Who wrote the file, and the build-ids of mappings that do not say it themselves. What is broken says nothing. */
+/* Reads the writer's version and the build-ids of mappings whose records have none. Invalid sections are ignored. */
 int pd_read_features(struct pd_file *f);
 
 /*
- * Compressed records are one zstd stream, cut anywhere: whole records go to the function given, in order, and what is
- * left waits for the next part. -EBADMSG: not such a stream; -EFBIG: more than can be believed; else what the function
- * returned.
+ * Compressed records form one zstd stream, which is cut at arbitrary bytes. Passes whole records to on_record in order,
+ * and keeps an incomplete one until the next call. -EBADMSG: invalid stream; -EFBIG: implausibly large; otherwise the
+ * return value of on_record.
  */
 struct pd_inflate;
 typedef int (*pd_record_fn)(struct pd_file *f, uint32_t type, uint16_t misc, struct reader *body);
 int pd_inflate(struct pd_file *f, const struct reader *compressed, pd_record_fn on_record);
-/* False: the stream ended within a record. */
+
+/* False if the stream ended within a record. */
 bool pd_inflate_whole(const struct pd_inflate *i);
 struct pd_inflate *pd_inflate_free(struct pd_inflate *i);
 

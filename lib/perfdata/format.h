@@ -1,4 +1,4 @@
-/* Numbers of the perf.data format that the writer and the reader share. */
+/* Constants of the perf.data format, shared by the writer and the reader. */
 #ifndef CSIGHT_PERFDATA_FORMAT_H
 #define CSIGHT_PERFDATA_FORMAT_H
 
@@ -11,7 +11,7 @@ enum {
 	PD_AUXTRACE_SIZE = 48,
 	PD_RECORD_MAX = 65528, /* the size field has 16 bits, and records are multiples of 8 */
 	PD_STRING_ALIGN = 64,
-	PD_BUILD_ID_FIELD = 24, /* in the section of build-ids: 20 bytes, the size, and filling */
+	PD_BUILD_ID_FIELD = 24, /* in the build-id section: 20 bytes, the size, and padding */
 };
 
 enum pd_record {
@@ -27,7 +27,7 @@ enum pd_record {
 	PD_REC_SWITCH = 14,
 	PD_REC_SWITCH_CPU_WIDE = 15,
 	PD_REC_AUX_OUTPUT_HW_ID = 21,
-	PD_REC_USER = 64, /* from here on perf's own, without a sample_id */
+	PD_REC_USER = 64, /* first type of records that perf itself writes, without a sample_id */
 	PD_REC_FINISHED_ROUND = 68,
 	PD_REC_ID_INDEX = 69,
 	PD_REC_AUXTRACE_INFO = 70,
@@ -47,7 +47,7 @@ enum {
 	PD_MISC_MMAP_DATA = 1 << 13,
 	PD_MISC_SWITCH_OUT = 1 << 13,
 	PD_MISC_BUILD_ID = 1 << 14,
-	PD_MISC_BUILD_ID_SIZE = 1 << 15, /* in the section of build-ids: the size is told */
+	PD_MISC_BUILD_ID_SIZE = 1 << 15, /* in the build-id section: the entry has a size */
 };
 
 enum {
@@ -60,7 +60,7 @@ enum {
 	PD_SAMPLE_IDENTIFIER = 1 << 16,
 };
 
-/* Bits of the word of flags in the attribute. */
+/* Flags of struct perf_event_attr, as bits of one word. */
 enum {
 	PD_ATTR_DISABLED = 1 << 0,
 	PD_ATTR_INHERIT = 1 << 1,

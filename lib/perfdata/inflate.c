@@ -24,7 +24,7 @@ static struct pd_inflate *inflate_new(void)
 	if (!i)
 		return NULL;
 	i->stream = ZSTD_createDStream();
-	/* What a stream may ask for in memory is its own word. */
+	/* The stream itself states how much memory its decoder needs: limit that. */
 	if (!i->stream || ZSTD_isError(ZSTD_DCtx_setParameter(i->stream, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
 		return pd_inflate_free(i);
 	return i;
@@ -44,8 +44,8 @@ bool pd_inflate_whole(const struct pd_inflate *i)
 	return !i || i->have == 0;
 }
 
-/* Hands on the whole records; the beginning of another one moves to the front. */
-static int take_records(struct pd_file *f, struct pd_inflate *i, pd_record_fn on_record)
+/* Passes the whole records in the buffer on, and moves the beginning of an incomplete one to its front. */
+static int pass_records(struct pd_file *f, struct pd_inflate *i, pd_record_fn on_record)
 {
 	struct reader all = reader_of(i->data, i->have);
 	int rc = 0;
@@ -61,7 +61,7 @@ static int take_records(struct pd_file *f, struct pd_inflate *i, pd_record_fn on
 			return -EBADMSG;
 		if (rd_sub(&r, size - 8, &body) < 0)
 			break;
-		/* Trace and its description are never compressed, nor is what is compressed. */
+		/* perf compresses only records of the kernel. */
 		if (type < PD_REC_USER)
 			rc = on_record(f, type, misc, &body);
 		rd_skip(&all, size);
@@ -92,7 +92,7 @@ int pd_inflate(struct pd_file *f, const struct reader *compressed, pd_record_fn 
 			return -EFBIG;
 		i->have = out.pos;
 		full = out.pos == out.size;
-		rc = take_records(f, i, on_record);
+		rc = pass_records(f, i, on_record);
 	}
 	return rc;
 }

@@ -9,7 +9,7 @@ static int compare_places(const struct pd_aux_buffer *a, const struct pd_aux_buf
 {
 	int c = COMPARE(a->cpu, b->cpu);
 
-	/* A CPU's buffers carry the thread that happened to run. */
+	/* The tid of a CPU's buffer is the thread that happened to run. */
 	if (!c && a->cpu == UINT32_MAX)
 		c = COMPARE(a->tid, b->tid);
 	return c ? c : COMPARE(a->offset, b->offset);
@@ -57,11 +57,11 @@ static int compare_pieces(const void *left, const void *right)
 	if (!c && a->cpu == UINT32_MAX)
 		c = COMPARE(a->tid, b->tid);
 	c = c ? c : COMPARE(a->index, b->index);
-	/* lost holds the order of the records until they are sorted. */
+	/* Until the pieces are sorted, lost holds the position of the record. */
 	return c ? c : COMPARE(a->lost, b->lost);
 }
 
-/* perf has been seen to write a record twice: the second says nothing. */
+/* Drops copies of records: perf has been seen to write a record twice. */
 static size_t drop_repeated(struct pd_aux_record *records, size_t n)
 {
 	size_t kept = 0;
@@ -76,7 +76,7 @@ static size_t drop_repeated(struct pd_aux_record *records, size_t n)
 	return kept;
 }
 
-/* The last buffer that begins at or before the record's slice, of the same CPU or thread. */
+/* Returns the last buffer of the CPU or thread that begins at or before the slice and contains it, or NULL. */
 static struct pd_aux_buffer *find_buffer(struct pd_aux_buffer *buffers, size_t n, uint32_t cpu, uint32_t tid,
 					 uint64_t offset, uint64_t size)
 {
@@ -100,7 +100,7 @@ static struct pd_aux_buffer *find_buffer(struct pd_aux_buffer *buffers, size_t n
 		return NULL;
 	if (offset != b->offset)
 		return b;
-	/* Threads that had the same number one after the other have a buffer each, all from 0: in turn. */
+	/* Threads that reused one tid have a buffer each, all beginning at 0: use these in their order. */
 	key = *b;
 	for (first = 0, high = low - 1; first < high;) {
 		size_t middle = first + (high - first) / 2;
@@ -135,10 +135,11 @@ static void add_piece(struct buf *pieces, const struct pd_aux_buffer *b, const s
 }
 
 /*
- * The oldest slice of a snapshot may be overwritten in part: its end is there. What is left keeps the places of the
- * 16-byte frames.
+ * Adds the remaining end of a slice whose beginning was overwritten, as happens to the oldest slice of a snapshot. The
+ * piece begins at a multiple of 16 bytes from the slice's beginning, to keep the alignment of the frames.
  */
-static bool place_rest(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
+static bool place_record_end(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers,
+			     size_t n)
 {
 	uint64_t offset = r->offset - MIN(r->size, r->offset), gone;
 	struct pd_aux_record rest = *r;
@@ -161,7 +162,7 @@ static bool place_rest(struct pd_pieces *to, const struct pd_aux_record *r, stru
 	return true;
 }
 
-static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
+static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, struct pd_aux_buffer *buffers, size_t n)
 {
 	uint64_t offset = r->offset;
 	struct pd_aux_buffer *b;
@@ -174,7 +175,7 @@ static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd
 		}
 		return;
 	}
-	/* In overwrite mode a record tells where its slice ends. */
+	/* In overwrite mode the offset of a record is the end of its slice. */
 	if (r->flags & PD_AUX_OVERWRITE)
 		offset -= MIN(r->size, offset);
 	b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
@@ -182,7 +183,7 @@ static void place(struct pd_pieces *to, const struct pd_aux_record *r, struct pd
 		b = find_buffer(buffers, n, r->origin.cpu, 0, offset, r->size);
 	if (b)
 		add_piece(&to->pieces, b, r, offset);
-	else if (!place_rest(to, r, buffers, n))
+	else if (!place_record_end(to, r, buffers, n))
 		to->unplaced++;
 }
 
@@ -219,8 +220,8 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 	if (n_buffers)
 		qsort(buffers, n_buffers, sizeof(*buffers), compare_buffers);
 	for (size_t i = 0; i < kept; i++)
-		place(ret, &records[i], buffers, n_buffers);
-	/* Before AUX records were told of, a buffer was one piece. */
+		place_record(ret, &records[i], buffers, n_buffers);
+	/* Without AUX records each buffer is one piece. */
 	for (size_t i = 0; n_records == 0 && i < n_buffers; i++) {
 		const struct pd_aux_buffer *b = &buffers[i];
 		struct pd_aux_record whole = { .size = b->size, .order = b->order };
@@ -249,7 +250,7 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 	return 0;
 }
 
-/* From what part of its size on a piece goes on with the 16-byte frames that it began with. */
+/* Rounds an offset in a piece up to the beginning of a 16-byte frame. */
 static uint64_t next_frame(uint64_t part)
 {
 	return (part + 15) / 16 * 16;

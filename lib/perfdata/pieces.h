@@ -1,4 +1,4 @@
-/* From AUX records and AUX buffers to pieces: which slice of which buffer each record means. */
+/* Assigns AUX records to AUX buffers: each record describes one slice of a buffer, which becomes a piece. */
 #ifndef CSIGHT_PERFDATA_PIECES_H
 #define CSIGHT_PERFDATA_PIECES_H
 
@@ -17,7 +17,7 @@ struct pd_aux_buffer {
 	uint64_t offset, size;
 	uint64_t file_offset;
 	size_t order;
-	size_t first_free; /* in the first of those with the same place: how many of them are taken */
+	size_t first_free; /* in the first of several buffers with the same position: how many of them are in use */
 };
 
 struct pd_pieces {
@@ -26,11 +26,11 @@ struct pd_pieces {
 	uint64_t repeated, unplaced, empty, empty_lost;
 };
 
-/* Both lists are put into another order; the file's data ends at end. -ENOMEM. */
+/* Makes the pieces; end is the end of the file's data. Reorders both lists. -ENOMEM. */
 int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
 		   uint64_t end, struct pd_pieces *ret);
 
-/* Leaves out what is damaged: what stands before it and behind it are pieces of their own. -ENOMEM. */
+/* Removes damaged ranges of the file from the pieces; the parts before and after become separate pieces. -ENOMEM. */
 int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_t n);
 
 #endif

@@ -16,7 +16,7 @@ enum {
 	DAMAGED_MAX = 1 << 20,
 };
 
-static int problem(struct pd_problem *p, uint64_t offset, const char *cause)
+static int set_problem(struct pd_problem *p, uint64_t offset, const char *cause)
 {
 	p->offset = offset;
 	p->cause = cause;
@@ -26,7 +26,7 @@ static int problem(struct pd_problem *p, uint64_t offset, const char *cause)
 void pd_damage(struct pd_file *f, uint64_t offset, const char *cause)
 {
 	if (!f->contents.damage.cause)
-		problem(&f->contents.damage, offset, cause);
+		set_problem(&f->contents.damage, offset, cause);
 }
 
 int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret)
@@ -57,23 +57,23 @@ static int read_header(struct pd_file *f, uint64_t *ret_attrs, uint64_t *ret_att
 	if (rc < 0)
 		return rc;
 	if (rd_u64(&r, &magic) < 0 || rd_u64(&r, &size) < 0)
-		return problem(p, 0, "the file is too short for a perf.data");
+		return set_problem(p, 0, "the file is too short for a perf.data");
 	if (magic == __builtin_bswap64(PD_MAGIC))
-		return problem(p, 0, "a big-endian perf.data is not read");
+		return set_problem(p, 0, "big-endian perf.data is not supported");
 	if (magic != PD_MAGIC)
-		return problem(p, 0, "not a perf.data");
+		return set_problem(p, 0, "not a perf.data");
 	if (size == 16)
-		return problem(p, 8, "a perf.data from a pipe is not read");
+		return set_problem(p, 8, "perf.data written to a pipe is not supported");
 	if (size < PD_HEADER_SIZE)
-		return problem(p, 8, "the header's size is too small");
+		return set_problem(p, 8, "the header's size is too small");
 	if (rd_u64(&r, ret_attr_size) < 0 || rd_u64(&r, ret_attrs) < 0 || rd_u64(&r, ret_attrs_size) < 0 ||
 	    rd_u64(&r, &f->data) < 0 || rd_u64(&r, &data_size) < 0 || rd_u64(&r, &skip) < 0 || rd_u64(&r, &skip) < 0 ||
 	    rd_copy(&r, f->features, sizeof(f->features)) < 0)
-		return problem(p, 0, "the file is too short for a perf.data");
+		return set_problem(p, 0, "the file is too short for a perf.data");
 	if (*ret_attr_size < PD_ATTR_SIZE_MIN + 16 || *ret_attr_size > 65536)
-		return problem(p, 16, "the size of an event's attributes is out of range");
+		return set_problem(p, 16, "the size of an event's attributes is out of range");
 	if (f->data > f->size)
-		return problem(p, 40, "the data begin behind the end of the file");
+		return set_problem(p, 40, "the data section begins after the end of the file");
 	f->data_end = f->data + data_size;
 	if (data_size == 0) {
 		pd_damage(f, 48, "the recording was not finished");
@@ -99,7 +99,7 @@ static int read_ids(struct pd_file *f, uint32_t event, uint64_t offset, uint64_t
 	uint64_t n = size / 8;
 
 	if (n > IDS_MAX || f->lists[IDS].size / sizeof(struct event_id) + n > IDS_MAX)
-		return problem(p, offset, "too many event identifiers");
+		return set_problem(p, offset, "too many event identifiers");
 	for (uint64_t i = 0; i < n; i++) {
 		struct event_id id = { .event = event };
 		struct reader r;
@@ -108,7 +108,7 @@ static int read_ids(struct pd_file *f, uint32_t event, uint64_t offset, uint64_t
 		if (rc < 0)
 			return rc;
 		if (rd_u64(&r, &id.id) < 0)
-			return problem(p, offset + i * 8, "event identifiers lie behind the end of the file");
+			return set_problem(p, offset + i * 8, "event identifiers lie after the end of the file");
 		buf_add(&f->lists[IDS], &id, sizeof(id));
 	}
 	return 0;
@@ -119,7 +119,7 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 	uint64_t n = size / attr_size;
 
 	if (n == 0 || n > EVENTS_MAX)
-		return problem(p, at, "no events, or too many");
+		return set_problem(p, at, "no events or too many events");
 	f->events = calloc(n, sizeof(*f->events));
 	if (!f->events)
 		return -ENOMEM;
@@ -135,7 +135,7 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 		if (rd_u32(&r, &e->type) < 0 || rd_skip(&r, 20) < 0 || rd_u64(&r, &e->sample_type) < 0 ||
 		    rd_skip(&r, 8) < 0 || rd_u64(&r, &flags) < 0 || rd_skip(&r, attr_size - 64) < 0 ||
 		    rd_u64(&r, &ids) < 0 || rd_u64(&r, &ids_size) < 0)
-			return problem(p, at, "the events lie behind the end of the file");
+			return set_problem(p, at, "the events lie after the end of the file");
 		e->sample_id_all = flags & PD_ATTR_SAMPLE_ID_ALL;
 		rc = read_ids(f, (uint32_t)f->n_events, ids, ids_size, p);
 		if (rc < 0)
@@ -157,7 +157,7 @@ static int list_error(const struct pd_file *f)
 	return 0;
 }
 
-/* One that cannot be read loses what follows it in the stream, and nothing else. */
+/* An invalid compressed record ends the compressed stream; records outside the stream are still read. */
 static int on_compressed(struct pd_file *f, uint32_t type, uint64_t at, struct reader *r)
 {
 	uint64_t size;
@@ -172,12 +172,12 @@ static int on_compressed(struct pd_file *f, uint32_t type, uint64_t at, struct r
 		return rc;
 	if (rc < 0) {
 		f->inflate_broken = true;
-		pd_damage(f, at, rc == -EFBIG ? "compressed records without end" : "compressed records are garbled");
+		pd_damage(f, at, rc == -EFBIG ? "too many compressed records" : "invalid compressed records");
 	}
 	return 0;
 }
 
-/* Every record of the data section; damage ends it and is no failure. */
+/* Reads all records of the data section. Damage ends the reading without an error. */
 static int read_records(struct pd_file *f, struct pd_problem *p)
 {
 	uint64_t at = f->data;
@@ -210,13 +210,13 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 		else
 			rc = pd_on_record(f, type, misc, &body);
 		if (rc == -EOPNOTSUPP)
-			return problem(p, at, "its trace is not of CoreSight");
+			return set_problem(p, at, "the trace is not CoreSight trace");
 		if (rc == -ENOMEM)
 			return rc;
 		if (rc < 0)
 			pd_damage(f, at, "a record is too short for its type");
 		if (list_error(f) == -EFBIG) {
-			pd_damage(f, at, "more records than can be kept");
+			pd_damage(f, at, "too many records");
 			break;
 		}
 		if (trace > f->data_end - at - size) {
@@ -226,12 +226,12 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 		at += size + trace;
 	}
 	if (!pd_inflate_whole(f->inflate))
-		pd_damage(f, at, "compressed records end within one");
+		pd_damage(f, at, "the compressed records end within a record");
 	return list_error(f) == -EFBIG ? 0 : list_error(f);
 }
 
-/* Offsets become pointers, now that the names stay where they are. */
-static void settle(struct pd_file *f)
+/* Fills in the contents from the lists, and turns offsets of names into pointers, as the lists no longer move. */
+static void fill_contents(struct pd_file *f)
 {
 	struct pd_contents *c = &f->contents;
 	struct pd_comm *comms = (struct pd_comm *)f->lists[COMMS].data;
@@ -270,23 +270,22 @@ static void settle(struct pd_file *f)
 	c->n_losses = f->pieces.losses.size / sizeof(*c->losses);
 }
 
-/* Whether the file is what csightd wrote, where it says so: what is damaged is told, and never read as something else.
- */
+/* Checks the checksums of a file that has them. Damaged trace is left out; damaged records make the file invalid. */
 static int check_sums(struct pd_file *f, struct buf *damaged, struct pd_problem *p)
 {
 	const struct stretch *s;
 	int rc = sums_check(f->fd, f->size, damaged);
 
 	if (rc == -EBADMSG)
-		pd_damage(f, f->size, "its checksums are damaged, and not used");
+		pd_damage(f, f->size, "the checksums are damaged and are not used");
 	else if (rc < 0)
 		return rc;
 	f->has_sums = rc != 0;
 	s = (const struct stretch *)damaged->data;
 	for (size_t i = 0; i < damaged->size / sizeof(*s); i++) {
 		if (!s[i].trace)
-			return problem(p, s[i].from, "records are damaged: their checksum is another");
-		pd_damage(f, s[i].from, "trace is damaged: its checksum is another");
+			return set_problem(p, s[i].from, "records are damaged: wrong checksum");
+		pd_damage(f, s[i].from, "trace is damaged: wrong checksum");
 	}
 	return 0;
 }
@@ -311,15 +310,14 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 	if (rc == 0)
 		rc = read_records(f, p);
 	if (rc == 0 && !f->has_metadata)
-		rc = problem(p, f->data, "it has no CoreSight trace (no AUXTRACE_INFO)");
+		rc = set_problem(p, f->data, "no CoreSight trace (no AUXTRACE_INFO record)");
 	if (rc < 0)
 		return rc;
 	rc = pd_read_features(f);
 	if (rc < 0)
 		return rc;
 	if (!f->has_sums && is_own(f))
-		pd_damage(f, f->size,
-			  "its checksums are not there: the file is cut short, or the end of it is damaged");
+		pd_damage(f, f->size, "the checksums are missing: the file is cut short or its end is damaged");
 	rc = pd_make_pieces((struct pd_aux_record *)f->lists[RECORDS].data,
 			    f->lists[RECORDS].size / sizeof(struct pd_aux_record),
 			    (struct pd_aux_buffer *)f->lists[BUFFERS].data,
@@ -329,7 +327,7 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 				   damaged.size / sizeof(struct stretch));
 	if (rc < 0)
 		return rc;
-	settle(f);
+	fill_contents(f);
 	return 0;
 }
 
@@ -349,11 +347,11 @@ int pd_open(int fd, struct pd_file **ret, const struct pd_contents **ret_content
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
-		return problem(ret_problem, 0, "not a regular file");
+		return set_problem(ret_problem, 0, "not a regular file");
 	f->size = (uint64_t)st.st_size;
 	for (size_t i = 0; i < LISTS; i++)
 		f->lists[i].limit = LIST_MAX;
-	/* What no text could be kept of has this one. */
+	/* Offset 0 is the empty name, for names that do not fit in the list. */
 	buf_u8(&f->lists[NAMES], 0);
 	rc = read_all(f, ret_problem);
 	free(f->window);

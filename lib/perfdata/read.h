@@ -1,9 +1,9 @@
 /*
- * Reads a perf.data with CoreSight AUX data; the file is hostile. What stands beside the trace (maps, names, metadata)
- * is held in memory, the trace itself is read piece by piece from the descriptor.
+ * Reads a perf.data file with CoreSight AUX trace. The file may be hostile. Sideband records and metadata are held in
+ * memory; the trace itself is read piece by piece from the descriptor.
  *
- * A header that cannot be believed is an error. Damage further on is not: what stands before it is kept, and
- * pd_damage() tells where it begins; a piece whose bytes are not all there is shorter and marked so.
+ * An invalid header is an error. Damage after it is not: contents before the damage are kept, pd_contents.damage says
+ * where it begins, and a piece whose bytes are not all in the file is shorter and has `lost` set.
  */
 #ifndef CSIGHT_PERFDATA_READ_H
 #define CSIGHT_PERFDATA_READ_H
@@ -27,18 +27,18 @@ struct pd_comm {
 	const char *name;
 };
 
-/* Which trace ID a CPU's source was given. */
+/* The trace ID that was assigned to a CPU's trace source. */
 struct pd_hw_id {
-	uint64_t value; /* as it was recorded; the low byte is the ID */
+	uint64_t value; /* as recorded; the low byte is the ID */
 	struct pd_origin origin;
 };
 
-/* What the kernel said of who ran on a CPU. */
+/* Sideband about the thread that runs on a CPU. */
 enum pd_run_kind {
 	PD_RUN_IN,
 	PD_RUN_OUT,
-	PD_RUN_START, /* tracing was begun while it ran */
-	PD_RUN_LOST,  /* records were lost since the one before it */
+	PD_RUN_START, /* tracing began while it ran */
+	PD_RUN_LOST,  /* records were lost since the previous one */
 };
 
 struct pd_run {
@@ -47,24 +47,24 @@ struct pd_run {
 	uint64_t time;
 };
 
-/* What the slices of a CPU's buffer are: their records tell which thread ran when each ended. */
+/* Whose trace a slice of a CPU's buffer holds; its AUX record names the thread that ran when the slice ended. */
 enum pd_slices {
 	PD_SLICES_UNKNOWN,
-	PD_SLICES_OF_THREADS, /* each of that thread alone */
-	PD_SLICES_OF_CPUS,    /* of whatever ran there */
+	PD_SLICES_OF_THREADS, /* that thread's only */
+	PD_SLICES_OF_CPUS,    /* of all threads that ran on the CPU */
 };
 
 /*
- * One slice of trace, as a PERF_RECORD_AUX describes it: to be decoded by itself. Pieces of a buffer stand together, in
- * the order in which they were recorded.
+ * One AUX slice, as a PERF_RECORD_AUX describes it; each is decoded separately. Pieces of a buffer are adjacent, in the
+ * order in which they were recorded.
  */
 struct pd_piece {
-	uint32_t tid, cpu; /* whose buffer it is: cpu UINT32_MAX for one of a thread */
+	uint32_t tid, cpu; /* of the buffer: cpu is UINT32_MAX for a thread's buffer */
 	uint32_t index;    /* the buffer's */
 	uint64_t flags;    /* PD_AUX_* */
 	uint64_t offset;   /* in the buffer */
 	uint64_t size;
-	uint64_t lost; /* bytes that the record names and the file does not have */
+	uint64_t lost; /* bytes of the slice that are missing in the file */
 	uint64_t file_offset;
 	struct pd_origin origin;
 };
@@ -79,7 +79,7 @@ struct pd_contents {
 	size_t n_comms;
 	const struct pd_task *tasks;
 	size_t n_tasks;
-	const struct pd_map *maps; /* those that a process has of its parent are there, too, after its fork */
+	const struct pd_map *maps; /* includes the mappings that a forked process inherits, with the time of the fork */
 	size_t n_maps;
 	const struct pd_hw_id *hw_ids;
 	size_t n_hw_ids;
@@ -88,33 +88,34 @@ struct pd_contents {
 	enum pd_slices slices;
 	const struct pd_piece *pieces;
 	size_t n_pieces;
-	uint64_t aux_records; /* of them, these give no piece: */
-	uint64_t aux_repeated, aux_unplaced;
-	uint64_t aux_empty, aux_empty_lost; /* of the empty ones, those that say that trace was lost: */
-	const struct pd_origin *losses;     /* by thread and time */
+	uint64_t aux_records;
+	/*
+	 * AUX records without a piece: repeated, in no buffer, empty; of the empty ones, those that report lost trace.
+	 */
+	uint64_t aux_repeated, aux_unplaced, aux_empty, aux_empty_lost;
+	const struct pd_origin *losses; /* the origins of the latter, by thread and time */
 	size_t n_losses;
-	uint64_t lost_records;          /* that the recorder had no room for */
-	uint64_t first_time, last_time; /* of records; 0: none has one */
+	uint64_t lost_records;          /* from LOST records: the recorder's buffer was full */
+	uint64_t first_time, last_time; /* of records; 0: no record has a time */
 	struct pd_clock clock;
-	const char *version, *release,
-	    *arch; /* the writer's, the kernel's, the machine's; NULL: the file does not say */
+	const char *version, *release, *arch; /* of perf, of the kernel, of the machine; NULL: not in the file */
 	struct pd_problem damage;
 };
 
 struct pd_file;
 
 /*
- * fd stays the caller's and must stay open. -EBADMSG: not such a file, with offset and cause in *ret_problem;
- * -ENOMEM, -EIO. *ret_contents lives as long as the file.
+ * Opens a perf.data file. The caller keeps fd, which must stay open. *ret_contents lives as long as the pd_file.
+ * -EBADMSG: not a valid file, with offset and cause in *ret_problem; -ENOMEM, -EIO.
  */
 int pd_open(int fd, struct pd_file **ret, const struct pd_contents **ret_contents, struct pd_problem *ret_problem);
 
-/* Whether a sink could not be had, from then to then, for this thread. */
+/* True if the thread lost trace in this interval because its sink was in use by another event. */
 bool pd_lost_within(const struct pd_contents *c, uint32_t tid, uint64_t from, uint64_t to);
 
 struct pd_file *pd_close(struct pd_file *f);
 
-/* Bytes of a piece from at on; fewer than size at its end, or where the file became shorter since. */
+/* Reads a piece from offset at on; returns fewer than size bytes at its end, or if the file has become shorter. */
 ssize_t pd_read(struct pd_file *f, const struct pd_piece *piece, uint64_t at, void *ret, size_t size);
 
 static inline void pd_closep(struct pd_file **f)

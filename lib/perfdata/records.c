@@ -1,4 +1,4 @@
-/* What each record says. */
+/* Parsers of each type of record. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,8 +17,8 @@ static struct event *event_of(const struct pd_file *f, uint64_t id)
 	return found ? &f->events[found->event] : &f->events[0];
 }
 
-/* The sample_id at the end of a record of the kernel; r loses it. */
-static struct pd_origin take_origin(const struct pd_file *f, struct reader *r)
+/* Parses the sample_id at the end of a record of the kernel, and removes it from r. */
+static struct pd_origin parse_origin(const struct pd_file *f, struct reader *r)
 {
 	struct pd_origin o = { UINT32_MAX, UINT32_MAX, UINT32_MAX, 0 };
 	const struct event *e = &f->events[0];
@@ -73,7 +73,7 @@ static int on_comm(struct pd_file *f, uint16_t misc, struct reader *r, const str
 	return 0;
 }
 
-/* LINKS has one entry a mapping: the one before it in its chain, plus one. */
+/* Adds a mapping, with its entry in LINKS, to the chain of its process if it is code. */
 static void keep_map(struct pd_file *f, const struct pd_map *m)
 {
 	uint32_t *head = &f->heads[m->pid % PD_HEADS], before = *head;
@@ -84,8 +84,8 @@ static void keep_map(struct pd_file *f, const struct pd_map *m)
 	buf_add(&f->lists[LINKS], &before, sizeof(before));
 }
 
-/* A process begins with the mappings of the one that forked it; what is no code matters to nobody. */
-static void inherit(struct pd_file *f, const struct pd_task *t)
+/* Copies the code mappings of its parent to a forked process. */
+static void inherit_maps(struct pd_file *f, const struct pd_task *t)
 {
 	uint32_t found[INHERITED_EACH_MAX];
 	size_t n = 0, steps = 0;
@@ -119,7 +119,7 @@ static int on_task(struct pd_file *f, uint32_t type, struct reader *r)
 		return -EBADMSG;
 	buf_add(&f->lists[TASKS], &t, sizeof(t));
 	if (!t.exit && t.pid != t.ppid)
-		inherit(f, &t);
+		inherit_maps(f, &t);
 	return 0;
 }
 
@@ -142,7 +142,7 @@ static int on_map(struct pd_file *f, uint32_t type, uint16_t misc, struct reader
 		if (rd_u32(r, &m.prot) < 0 || rd_u32(r, &m.flags) < 0)
 			return -EBADMSG;
 	}
-	/* The older record is of code unless it says otherwise, and has no protection. */
+	/* MMAP records have no protection; those without the data flag are of code. */
 	if (type == PD_REC_MMAP && !(misc & PD_MISC_MMAP_DATA))
 		m.prot = PROT_READ | PROT_EXEC;
 	m.path = pd_keep_name(f, r);
@@ -225,8 +225,7 @@ int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, ui
 	return 0;
 }
 
-/* Of SWITCH records the sample_id tells who it was; that of the kernel's other thread in the wider form is not needed.
- */
+/* The thread of a SWITCH record is that of its sample_id; the other thread in SWITCH_CPU_WIDE is not used. */
 static int on_run(struct pd_file *f, enum pd_run_kind kind, const struct pd_origin *o)
 {
 	struct pd_run run = { kind, o->pid, o->tid, o->cpu, o->time };
@@ -245,7 +244,7 @@ static int on_start(struct pd_file *f, struct reader *r, const struct pd_origin 
 	return on_run(f, PD_RUN_START, &who);
 }
 
-/* For each identifier which CPU and thread its event is of; an event of a CPU has thread -1. */
+/* The CPU and thread of each event identifier; the thread is -1 for an event of a CPU. */
 static int on_id_index(struct pd_file *f, struct reader *r)
 {
 	uint64_t n, id, index, cpu, tid;
@@ -299,7 +298,7 @@ int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader 
 	struct pd_origin o = { UINT32_MAX, UINT32_MAX, UINT32_MAX, 0 };
 
 	if (type < PD_REC_USER && type != PD_REC_SAMPLE)
-		o = take_origin(f, r);
+		o = parse_origin(f, r);
 	note_time(f, o.time);
 	switch (type) {
 	case PD_REC_COMM:

@@ -70,7 +70,7 @@ static bool has_crc(const void *data, size_t size, uint32_t crc)
 #endif
 }
 
-/* The table, checked: 1 and the spans, which end where it begins. */
+/* Reads the table and checks it: the spans must cover the file up to the table. Returns as sums_check(). */
 static int read_table(int fd, uint64_t size, uint8_t **ret, uint32_t *ret_n)
 {
 	_cleanup_free_ uint8_t *table = NULL;

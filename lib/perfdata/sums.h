@@ -1,9 +1,9 @@
 /*
- * Checksums, behind everything of a perf.data that perf reads: they tell what csightd wrote from what a disk or a
- * transfer made of it. Every byte ahead of them is in one of the spans, in their order:
+ * Checksums at the end of a perf.data file that csightd wrote, after all parts that perf reads. They detect damage by a
+ * disk or a transfer. The spans, in order, cover every byte before the table:
  *
- *   span   u32 size, the highest bit set where it is trace and nothing else; u32 CRC-32, as of gzip
- *   end    u64 where the spans are told, u32 how many there are, u32 CRC-32 of all that from there on, u64 magic
+ *   span   u32 size, with the highest bit set if the span holds only trace; u32 CRC-32 as in gzip
+ *   end    u64 offset of the first span entry, u32 number of spans, u32 CRC-32 of the table up to here, u64 magic
  */
 #ifndef CSIGHT_PERFDATA_SUMS_H
 #define CSIGHT_PERFDATA_SUMS_H
@@ -12,20 +12,20 @@
 
 struct sums {
 	struct buf spans;
-	uint32_t size, crc; /* of the span at hand */
+	uint32_t size, crc; /* of the current span */
 	bool trace;
 };
 
-/* The bytes of the file, in order. */
+/* Adds the next bytes of the file. */
 void sums_add(struct sums *s, const void *data, size_t size);
 
-/* A span ends; whether what follows is trace. */
+/* Ends the current span; trace: the next one holds only trace. */
 void sums_cut(struct sums *s, bool trace);
 
-/* The first span was written anew. */
+/* Replaces the checksum of the first span, whose bytes were written again. */
 void sums_first(struct sums *s, const void *data, size_t size);
 
-/* What is to stand at the end of the file, at bytes from its start. */
+/* Appends the table to *to; at is the offset in the file at which it will be written. */
 void sums_end(struct sums *s, uint64_t at, struct buf *to);
 
 struct stretch {
@@ -34,12 +34,12 @@ struct stretch {
 };
 
 /*
- * Reads the whole file; what is not as it was goes to *ret, as struct stretch, in order. 1; 0: the file has no
- * checksums; -EBADMSG: it has, and they are not to be believed themselves.
+ * Reads the whole file and appends its damaged ranges to *ret, as struct stretch, in order. Returns 1; 0 if the file
+ * has no checksums; -EBADMSG if the table itself is damaged.
  */
 int sums_check(int fd, uint64_t size, struct buf *ret);
 
-/* That of a whole file. -EFBIG: there is more than limit. */
+/* Computes the CRC-32 of a whole file. -EFBIG: it has more than limit bytes. */
 int sums_file(int fd, uint64_t limit, uint32_t *ret);
 
 #endif

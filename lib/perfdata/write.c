@@ -10,8 +10,8 @@
 #include "lib/perfdata/write.h"
 
 /*
- * Two events: the trace itself, and a dummy that carries what happened beside it. Each has one identifier, which the
- * sample_id behind every record names.
+ * The file has two events: the trace, and a dummy event for sideband. Each has one identifier, which the sample_id at
+ * the end of a record refers to.
  */
 enum { EVENT_TRACE, EVENT_SIDE, EVENTS };
 
@@ -31,13 +31,13 @@ struct pd_writer {
 	bool in_buffers;
 	bool monotonic; /* the clock of the records */
 	struct sums sums;
-	struct buf index; /* where the AUXTRACE records stand: offset, size */
+	struct buf index; /* offset and size of each AUXTRACE record */
 	struct buf build_ids;
-	size_t last_build_id; /* where the last entry begins */
-	struct buf info;      /* contents of the feature sections that the session gave */
+	size_t last_build_id; /* offset of the last entry */
+	struct buf info;      /* contents of the feature sections known at the beginning */
 	uint32_t n_features;
 	uint8_t features[PD_FEAT_MAX / 8];
-	uint64_t feature_ends[PD_FEAT_MAX]; /* in info, by the order of appearance */
+	uint64_t feature_ends[PD_FEAT_MAX]; /* end of each section in info, in their order */
 };
 
 static uint64_t position(const struct pd_writer *w)
@@ -54,7 +54,7 @@ static void write_out(struct pd_writer *w, const void *data, size_t size)
 	w->at += size;
 }
 
-static void flush(struct pd_writer *w)
+static void flush_out(struct pd_writer *w)
 {
 	if (!w->error)
 		w->error = buf_error(&w->out);
@@ -64,7 +64,7 @@ static void flush(struct pd_writer *w)
 
 static void begin_span(struct pd_writer *w, bool trace)
 {
-	flush(w);
+	flush_out(w);
 	sums_cut(&w->sums, trace);
 }
 
@@ -95,11 +95,11 @@ static void feature_done(struct pd_writer *w, enum pd_feature feature)
 
 static void put_string(struct buf *b, const char *text)
 {
-	size_t size = strnlen(text, STRING_MAX), room = (size + PD_STRING_ALIGN) & ~(size_t)(PD_STRING_ALIGN - 1);
+	size_t size = strnlen(text, STRING_MAX), padded = (size + PD_STRING_ALIGN) & ~(size_t)(PD_STRING_ALIGN - 1);
 
-	buf_u32(b, (uint32_t)room);
+	buf_u32(b, (uint32_t)padded);
 	buf_add(b, text, size);
-	buf_zero(b, room - size);
+	buf_zero(b, padded - size);
 }
 
 static void string_feature(struct pd_writer *w, enum pd_feature feature, const char *text)
@@ -112,7 +112,9 @@ static void string_feature(struct pd_writer *w, enum pd_feature feature, const c
 	feature_done(w, feature);
 }
 
-/* In the order of their numbers, as readers expect them; the index of AUXTRACE records comes in at the end. */
+/*
+ * Builds the feature sections in the order of their numbers, as readers expect; pd_write_end() adds the AUXTRACE index.
+ */
 static void gather_features(struct pd_writer *w, const struct pd_session *s)
 {
 	string_feature(w, PD_FEAT_HOSTNAME, s->hostname);
@@ -147,7 +149,7 @@ static size_t begin_record(struct pd_writer *w, uint32_t type, uint16_t misc)
 	size_t start;
 
 	if (w->out.size >= FLUSH_AT)
-		flush(w);
+		flush_out(w);
 	start = w->out.size;
 	buf_u32(&w->out, type);
 	buf_u16(&w->out, misc);
@@ -195,7 +197,7 @@ static void put_auxtrace_info(struct pd_writer *w, const struct pd_session *s)
 
 	buf_u32(&w->out, PD_AUXTRACE_CS_ETM);
 	buf_u32(&w->out, 0);
-	buf_u64(&w->out, 1); /* version: each block says how many parameters it has */
+	buf_u64(&w->out, 1); /* version: each CPU has a number of parameters */
 	buf_u64(&w->out, (uint64_t)s->pmu_type << 32 | s->n_cpus);
 	buf_u64(&w->out, s->snapshot);
 	for (uint32_t i = 0; i < s->n_cpus; i++) {
@@ -233,7 +235,7 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	w->fd = fd;
 	w->monotonic = !session->clock.known;
 	gather_features(w, session);
-	/* What stands there is known at the end. */
+	/* pd_write_end() writes the header. */
 	buf_zero(&w->out, PD_HEADER_SIZE);
 	begin_span(w, false);
 	for (unsigned i = 0; i < EVENTS; i++)
@@ -273,7 +275,9 @@ void pd_write_task(struct pd_writer *w, const struct pd_task *t)
 	end_with_id(w, start, EVENT_SIDE, &(struct pd_origin){ t->pid, t->tid, UINT32_MAX, t->time });
 }
 
-/* For the section that perf's tools list build-ids from. A file that is mapped again follows itself, mostly. */
+/*
+ * Adds an entry to the build-id section unless it equals the previous one, as it mostly does for a file mapped again.
+ */
 static void note_build_id(struct pd_writer *w, const struct pd_map *map)
 {
 	size_t path = strnlen(map->path, STRING_MAX - 1), size = 8 + 4 + PD_BUILD_ID_FIELD + ALIGN8(path + 1);
@@ -346,14 +350,14 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
 {
 	size_t start = begin_record(w, PD_REC_AUX, 0);
 
-	/* In overwrite mode the kernel tells where the slice ends, not where it begins. */
+	/* In overwrite mode the kernel records the end of the slice instead of its beginning. */
 	buf_u64(&w->out, aux->flags & PD_AUX_OVERWRITE ? aux->offset + aux->size : aux->offset);
 	buf_u64(&w->out, aux->size);
 	buf_u64(&w->out, aux->flags);
 	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ aux->pid, aux->tid, aux->cpu, aux->time });
 }
 
-/* The bytes that pd_write_buffer announced must have come. */
+/* Ends the current buffer. All bytes that pd_write_buffer() announced must have been written. */
 static void end_buffer(struct pd_writer *w)
 {
 	if (w->buffer_left && !w->error)
@@ -377,7 +381,7 @@ void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 	buf_u32(&w->out, (uint32_t)PD_AUXTRACE_SIZE << 16);
 	buf_u64(&w->out, ALIGN8(buffer->size));
 	buf_u64(&w->out, buffer->offset);
-	/* perf tells buffers apart by it; any unlike number will do. */
+	/* perf requires a different reference for each buffer. */
 	buf_u64(&w->out, buffer->reference ? buffer->reference : w->index.size);
 	buf_u32(&w->out, buffer->index);
 	buf_u32(&w->out, buffer->tid);
@@ -399,14 +403,14 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size)
 	if (size < FLUSH_AT) {
 		buf_add(&w->out, data, size);
 		if (w->out.size >= FLUSH_AT)
-			flush(w);
+			flush_out(w);
 		return;
 	}
-	flush(w);
+	flush_out(w);
 	write_out(w, data, size);
 }
 
-/* The table of sections stands right behind the data; each section's contents follow. */
+/* The table of sections follows the data section directly; the contents of each section follow the table. */
 static void put_features(struct pd_writer *w)
 {
 	uint64_t at = position(w) + (w->n_features + (w->build_ids.size > 0)) * 16, start = 0;
@@ -459,17 +463,17 @@ int pd_write_end(struct pd_writer *w)
 		w->error = buf_error(&w->index);
 	if (!w->error)
 		w->error = buf_error(&w->build_ids);
-	flush(w);
+	flush_out(w);
 	put_header(w, data_size);
 	if (!w->error)
 		w->error = io_pwrite(w->fd, w->out.data, w->out.size, 0);
-	/* What could not be written was not summed either. */
+	/* Bytes that could not be written have no checksum either. */
 	if (w->error)
 		return w->error;
 	sums_first(&w->sums, w->out.data, w->out.size);
 	buf_clear(&w->out);
 	sums_end(&w->sums, w->at, &w->out);
-	flush(w);
+	flush_out(w);
 	return w->error;
 }
 

@@ -66,8 +66,8 @@ void fuzz_seed_fd(int fd)
 }
 
 /*
- * OpenCSD 1.3.3 looks for an address's last four bytes below 2^64 in its cache, where the sum wraps round and is in
- * every page: it copies from far outside. That costs one piece of one source, and is not ours to find.
+ * A known bug of OpenCSD 1.3.3: in a lookup of the last four bytes of the address space, the end address wraps to 0,
+ * every cached page matches, and OpenCSD copies from outside of it. Such crashes are ignored.
  */
 const char *__asan_default_suppressions(void);
 const char *__asan_default_suppressions(void)
@@ -75,7 +75,7 @@ const char *__asan_default_suppressions(void)
 	return "interceptor_via_lib:libopencsd\n";
 }
 
-/* With FUZZ_SEEDS=DIR in its environment a harness writes its seeds there, and ends. */
+/* With FUZZ_SEEDS=DIR in its environment a harness writes its seeds to DIR and exits. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	seed_dir = getenv("FUZZ_SEEDS");
@@ -104,7 +104,7 @@ const uint32_t fuzz_code[FUZZ_CODE_WORDS] = {
 	0x14000000, /* 3c: b 3c */
 };
 
-/* Around its loop three times, with a call, an exception, and a jump to where there is no code. */
+/* Three iterations of its loop, with a call, an exception, and a jump to an address without code. */
 size_t fuzz_trace(uint8_t ret[FUZZ_TRACE_MAX])
 {
 	struct etm e;

@@ -1,8 +1,8 @@
 /*
- * Writes a perf.data as csightd does with the trace of another one again and again, each time as pieces of their own,
- * until there are so many bytes; prints how many times that was.
+ * Writes a perf.data file that repeats the trace of another one, each time as separate pieces, until it has more than
+ * BYTES bytes of trace; prints the number of repetitions. With BYTES 0 the trace is written once.
  *
- * usage: perfdata-grow IN OUT BYTES     0: once
+ * usage: perfdata-grow IN OUT BYTES
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static int fail(const char *what, int rc)
 	return EXIT_FAILURE;
 }
 
-/* Whether the piece is the first one of its buffer. */
+/* True if the piece is the first of its buffer. */
 static bool begins(const struct pd_contents *c, size_t i)
 {
 	const struct pd_piece *p = &c->pieces[i];

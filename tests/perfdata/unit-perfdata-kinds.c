@@ -1,4 +1,4 @@
-/* lib/perfdata: kinds of files that our writer does not make: compressed, other metadata, CPUs, snapshots by perf. */
+/* lib/perfdata: files that only perf writes: compressed records, other metadata, several CPUs, perf's own snapshots. */
 #include "config.h"
 
 #include <sys/mman.h>
@@ -84,7 +84,7 @@ static void info(struct buf *b, uint64_t version, uint32_t cpus)
 	buf_u64(b, (uint64_t)8 << 32 | cpus);
 	buf_u64(b, 0);
 	for (uint32_t i = 0; i < cpus; i++) {
-		/* Later versions may say more than is known here, and of sources that are not. */
+		/* Later versions may have more parameters than are known here, and unknown trace sources. */
 		uint64_t params = version == 0 ? 7 : 9 + i;
 
 		buf_u64(b, version >= 2 && i == 1 ? 0x6060606060606060 : PD_MAGIC_ETMV4);
@@ -112,7 +112,7 @@ static void buffer(struct buf *b, uint64_t size, uint64_t offset, uint32_t tid, 
 	buf_zero(b, size);
 }
 
-/* A whole file around these records. */
+/* Writes a complete file with these records. */
 static int file_of(const struct buf *records)
 {
 	_cleanup_buf_ struct buf b = { 0 };
@@ -181,7 +181,7 @@ static void test_metadata(uint64_t version, uint32_t cpus)
 	pd_close(f);
 }
 
-/* Records in one zstd stream, in parts that end anywhere. */
+/* Compresses records as one zstd stream, cut into parts of a fixed size. */
 static void add_compressed(struct buf *to, const struct buf *records, size_t part, bool newer)
 {
 	ZSTD_CStream *s = ZSTD_createCStream();
@@ -247,7 +247,7 @@ static void test_garbled_stream(void)
 	pd_close(f);
 }
 
-/* What stands compressed cannot say that there is more compressed, or trace. */
+/* Compressed data must not contain compressed records or trace. */
 static void test_nested(void)
 {
 	_cleanup_buf_ struct buf b = { 0 }, inner = { 0 }, innermost = { 0 };
@@ -273,13 +273,12 @@ static void test_slices(void)
 	struct pd_file *f;
 
 	info(&b, 1, 4);
-	/* Of CPU 2's buffer, by whichever thread ran there; one of them empty, and one that says that trace was lost.
-	 */
+	/* Slices of CPU 2's buffer, by several threads; one is empty, and one reports lost trace. */
 	aux(&b, 1000, 100, 0, 7, 2);
 	aux(&b, 1100, 0, 0, 8, 2);
 	aux(&b, 1100, 0, PD_AUX_TRUNCATED, 8, 2);
 	aux(&b, 1100, 60, PD_AUX_TRUNCATED, 8, 2);
-	/* A snapshot of CPU 3: records tell ends, and the oldest slice is overwritten in part. */
+	/* A snapshot of CPU 3: offsets are ends of slices, and the beginning of the oldest slice was overwritten. */
 	aux(&b, 5008, 128, PD_AUX_OVERWRITE, 9, 3);
 	aux(&b, 5072, 64, PD_AUX_OVERWRITE, 9, 3);
 	aux(&b, 4000, 128, PD_AUX_OVERWRITE, 9, 3);
@@ -296,7 +295,7 @@ static void test_slices(void)
 
 		CHECK(p[0].cpu == 2 && p[0].offset == 1000 && p[0].size == 100 && p[0].origin.tid == 7);
 		CHECK(p[1].cpu == 2 && p[1].offset == 1100 && p[1].size == 60 && p[1].flags & PD_AUX_TRUNCATED);
-		/* 4880 to 5008, of which the buffer has what follows 4944. */
+		/* The slice is 4880 to 5008, of which the buffer has the part from 4944 on. */
 		CHECK(p[2].cpu == 3 && p[2].offset == 4944 && p[2].size == 64 && p[2].flags & PD_AUX_PARTIAL);
 		CHECK(p[2].file_offset + 64 == p[3].file_offset);
 		CHECK(p[3].offset == 5008 && p[3].size == 64 && !(p[3].flags & PD_AUX_PARTIAL));
@@ -343,7 +342,7 @@ static void test_inherited(void)
 	map(&b, 10 + PD_HEADS_SAME, 0x7000, PROT_EXEC, 2);
 	map(&b, 10, 0x3000, PROT_EXEC, 3);
 	fork_of(&b, 20, 10, 5);
-	map(&b, 10, 0x4000, PROT_EXEC, 6); /* too late for 20, and not for the next */
+	map(&b, 10, 0x4000, PROT_EXEC, 6); /* after the fork of 20, before the next one */
 	map(&b, 20, 0x5000, PROT_EXEC, 7);
 	fork_of(&b, 30, 20, 8);
 	fork_of(&b, 40, 10, 9);

@@ -1,4 +1,4 @@
-/* lib/perfdata: what is written is read back; what is cut or garbled is told, and what stands before it is kept. */
+/* lib/perfdata: the reader returns what was written; it reports cuts and damage, and keeps the contents before them. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static struct pd_session session(const struct pd_cpu *cpu)
 				    .n_cpus = 1 };
 }
 
-/* A file as csightd writes it: one buffer a thread, the last one wrapped. */
+/* Writes a file as csightd does: one buffer per thread, of which the last has wrapped. */
 static int write_sample(int fd)
 {
 	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0x18d1, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } };
@@ -55,7 +55,7 @@ static int write_sample(int fd)
 	memset(map.build_id, 0xab, sizeof(map.build_id));
 	pd_write_map(w, &map);
 	pd_write_map(w, &map);
-	/* Another file of that name, which nobody could read. */
+	/* Another file of the same name, without a build-id. */
 	map.build_id_size = 0;
 	pd_write_map(w, &map);
 	for (uint32_t i = 0; i < THREADS; i++) {
@@ -125,7 +125,7 @@ static void test_round_trip(int fd)
 	pd_close(f);
 }
 
-/* Reads everything that can be; the return says what the file was worth. */
+/* Reads all contents and up to 64 blocks of each piece. Returns 0 or the error of pd_open(). */
 static int survey(int fd, uint64_t *ret_bytes, bool *ret_damage)
 {
 	const struct pd_contents *c;
@@ -164,7 +164,7 @@ static int memfd_of(const void *data, size_t size)
 	return fd;
 }
 
-/* A bit anywhere is told, and costs the trace that it is in. */
+/* Any changed bit is reported, and removes only the trace around it. */
 static void test_flipped(const uint8_t *data, size_t size, uint64_t whole)
 {
 	uint64_t refused = 0, cut = 0, silent = 0, odd = 0;
@@ -190,7 +190,7 @@ static void test_flipped(const uint8_t *data, size_t size, uint64_t whole)
 	CHECK(refused > 1000);
 }
 
-/* Where one thread's trace goes on behind a damaged stretch, it is a piece of its own. */
+/* The trace of a thread after a damaged range is a separate piece. */
 static void test_stretch(void)
 {
 	enum { SIZE = 300001, FLIPPED = 140000, SPAN = 64 << 10 };
@@ -269,7 +269,7 @@ static void test_garbled(const uint8_t *data, size_t size)
 		memcpy(copy, data, size);
 		for (unsigned i = 0; i <= round % 3; i++) {
 			seed = seed * 1103515245 + 12345;
-			/* Mostly in what gives the file its form. */
+			/* Mostly in headers and records, not in trace. */
 			copy[(seed >> 8) % (round % 4 ? MIN(size, (size_t)1600) : size)] =
 			    (uint8_t)(round % 5 ? seed >> 24 : 0xff);
 		}
@@ -299,10 +299,10 @@ static void test_repeated_and_unplaced(void)
 	aux.offset += 16;
 	pd_write_aux(w, &aux);
 	pd_write_aux(w, &aux);
-	aux.offset += 40; /* runs out of the buffer */
+	aux.offset += 40; /* exceeds the buffer */
 	pd_write_aux(w, &aux);
 	aux.offset = 4096;
-	aux.tid = 8; /* nobody's */
+	aux.tid = 8; /* a thread without a buffer */
 	pd_write_aux(w, &aux);
 	pd_write_buffer(w, &buffer);
 	pd_write_bytes(w, trace, 64);
@@ -334,7 +334,7 @@ static void test_writer_errors(void)
 	CHECK_EQ(write_sample(full), -ENOSPC);
 }
 
-/* Files of others, where they are at hand. */
+/* Files written by perf, if they are available. */
 static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t version, bool raw)
 {
 	const char *corpus = getenv("CSIGHT_CORPUS"), *top = getenv("top_srcdir");
@@ -367,7 +367,7 @@ static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t
 	pd_close(f);
 }
 
-/* "unit-perfdata FILE" writes the sample there, for other readers to look at. */
+/* "unit-perfdata FILE" writes the sample to FILE, to be checked with other readers. */
 int main(int argc, char **argv)
 {
 	_cleanup_close_ int fd = argc == 2 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
@@ -377,7 +377,7 @@ int main(int argc, char **argv)
 	size_t size;
 	uint8_t *data;
 
-	/* A-sync, trace info, then atoms with some trace on packets between them. */
+	/* A-sync, trace info, then atoms with some trace-on packets among them. */
 	for (size_t i = 0; i < sizeof(trace); i++)
 		trace[i] = i < 11 ? 0 : i == 11 ? 0x80 : i == 12 ? 1 : i == 13 ? 0 : i % 251 ? 0xf7 : 0x04;
 	CHECK_EQ(write_sample(fd), 0);
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
 	test_cut(data, size, whole);
 	test_flipped(data, size, whole);
 	test_stretch();
-	/* Without its checksums anything may come of it. */
+	/* A file without checksums may yield wrong contents, but must not crash the reader. */
 	memcpy(&end, data + size - SUMS_END, sizeof(end));
 	test_garbled(data, (size_t)end);
 	free(data);
