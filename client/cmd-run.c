@@ -242,7 +242,8 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 
 static int run_verb(struct client *c)
 {
-	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX], why[1024];
+	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX];
+	struct reason why = { "" };
 	_cleanup_buf_ struct buf argument = { 0 };
 	_cleanup_free_ char **argv = NULL;
 	struct run_options run = { 0 };
@@ -253,15 +254,15 @@ static int run_verb(struct client *c)
 	rc = run_parse(c, &run);
 	if (rc >= 0)
 		return rc;
-	if (!guest_program(c->argv[0], &guest))
-		return fail_program(c->argv[0], guest.why);
+	if (!guest_program(c->argv[0], &guest, &why))
+		return fail_program(c->argv[0], why.text);
 	rc = find_sysroot(&guest, c->argv[0], &run.sysroot);
 	if (rc != 0)
 		return rc;
 	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
 		return fail_program(c->argv[0], "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
-	if (!guest_emulator(plugin, emulator, sizeof(emulator), why, sizeof(why)))
-		return fail_program(c->argv[0], why);
+	if (!guest_emulator(plugin, emulator, sizeof(emulator), &why))
+		return fail_program(c->argv[0], why.text);
 	rc = find_socket(c, socket, sizeof(socket));
 	if (rc == 0)
 		rc = put_plugin(c, &run, plugin, socket, &argument);

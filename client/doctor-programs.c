@@ -102,7 +102,8 @@ static void check_opencsd(struct doctor *d)
 
 static void check_emulator(struct doctor *d)
 {
-	char plugin[PATH_MAX], emulator[PATH_MAX], why[512];
+	char plugin[PATH_MAX], emulator[PATH_MAX];
+	struct reason why = { "" };
 
 	if (!d->here) {
 		if (sysroot_has(d->root, "usr/bin/qemu-aarch64"))
@@ -115,13 +116,13 @@ static void check_emulator(struct doctor *d)
 		return;
 	}
 	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
-		snprintf(why, sizeof(why), "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
+		reason_set(&why, 0, "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
 	else
-		d->emulator = guest_emulator(plugin, emulator, sizeof(emulator), why, sizeof(why));
+		d->emulator = guest_emulator(plugin, emulator, sizeof(emulator), &why);
 	if (d->emulator)
 		doctor_find(d, DOCTOR_OK, "emulator", "%s takes plugins: csight run --emu works", emulator);
 	else
-		doctor_find(d, DOCTOR_NOTE, "emulator", "no emulated trace unit: %s", why);
+		doctor_find(d, DOCTOR_NOTE, "emulator", "no emulated trace unit: %s", why.text);
 }
 
 void doctor_programs(struct doctor *d)

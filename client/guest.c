@@ -1,7 +1,5 @@
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,103 +7,77 @@
 #include "client/guest.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
-#include "lib/base/reader.h"
 #include "lib/base/util.h"
+#include "lib/code/elf.h"
 
-enum { HEADERS_MAX = 64 << 10 };
+/* Sets the reason; false, for `return REFUSE(...)`. */
+#define REFUSE(r, ...) (reason_set((r), 0, __VA_ARGS__) != 0)
 
-static bool refuse(char *why, size_t size, const char *fmt, ...) _printf_(3, 4);
-static bool refuse(char *why, size_t size, const char *fmt, ...)
+static bool read_interpreter(struct elf *e, struct guest *ret)
 {
-	va_list args;
+	const struct elf_segment *segment = elf_segment(e, ELF_SEGMENT_INTERPRETER);
+	struct reader name;
 
-	va_start(args, fmt);
-	vsnprintf(why, size, fmt, args);
-	va_end(args);
-	return false;
-}
-#define REFUSE(g, ...) refuse((g)->why, sizeof((g)->why), __VA_ARGS__)
-
-static const char *machine_name(uint16_t machine)
-{
-	switch (machine) {
-	case EM_X86_64:
-		return "x86-64";
-	case EM_386:
-		return "i386";
-	case EM_ARM:
-		return "32-bit Arm";
-	case EM_RISCV:
-		return "RISC-V";
-	case EM_PPC64:
-		return "PowerPC";
-	case EM_S390:
-		return "s390";
-	default:
-		return "another machine";
-	}
-}
-
-static bool read_interpreter(const Elf64_Phdr *p, int fd, struct guest *ret)
-{
-	if (p->p_filesz == 0 || p->p_filesz >= sizeof(ret->interpreter))
+	if (!segment)
+		return true;
+	if (segment->size == 0 || segment->size >= sizeof(ret->interpreter) ||
+	    elf_bytes(e, segment->offset, segment->size, &name) < 0)
 		return false;
-	if (pread(fd, ret->interpreter, p->p_filesz, (off_t)p->p_offset) != (ssize_t)p->p_filesz)
-		return false;
-	ret->interpreter[p->p_filesz] = 0;
+	memcpy(ret->interpreter, name.at, rd_left(&name));
+	ret->interpreter[rd_left(&name)] = 0;
 	return true;
 }
 
-static bool read_segments(const Elf64_Ehdr *e, int fd, struct guest *ret)
+static bool has_code(const struct elf *e)
 {
-	uint8_t table[HEADERS_MAX];
-	struct reader r;
-	Elf64_Phdr p;
-	size_t size = (size_t)e->e_phnum * sizeof(p);
-	bool code = false;
+	size_t n;
+	const struct elf_segment *segments = elf_segments(e, &n);
 
-	if (e->e_phentsize != sizeof(p) || size > sizeof(table) ||
-	    pread(fd, table, size, (off_t)e->e_phoff) != (ssize_t)size)
-		return REFUSE(ret, "its ELF headers are damaged");
-	r = reader_of(table, size);
-	while (rd_copy(&r, &p, sizeof(p)) == 0) {
-		code |= p.p_type == PT_LOAD && (p.p_flags & PF_X);
-		if (p.p_type == PT_INTERP && !read_interpreter(&p, fd, ret))
-			return REFUSE(ret, "the name of its interpreter is damaged");
-	}
-	return code || REFUSE(ret, "it is an aarch64 object without code to run");
+	for (size_t i = 0; i < n; i++)
+		if (segments[i].type == ELF_SEGMENT_LOAD && segments[i].code)
+			return true;
+	return false;
 }
 
-static bool read_program(int fd, struct guest *ret)
+static bool read_headers(int fd, struct guest *ret, struct reason *r)
 {
-	unsigned char start[sizeof(Elf64_Ehdr)] = { 0 };
-	ssize_t n = io_read(fd, start, sizeof(start));
-	size_t size = n < 0 ? 0 : (size_t)n;
-	uint16_t machine;
-	Elf64_Ehdr e;
+	_cleanup_(elf_freep) struct elf *e = NULL;
+
+	if (elf_open(fd, &e) < 0)
+		return REFUSE(r, "its ELF headers are damaged");
+	if (!read_interpreter(e, ret))
+		return REFUSE(r, "the name of its interpreter is damaged");
+	return has_code(e) || REFUSE(r, "it is an aarch64 file without code to run");
+}
+
+static bool read_program(int fd, struct guest *ret, struct reason *r)
+{
+	struct elf_identity id;
+	char start[4] = { 0 };
+	ssize_t n = io_pread(fd, start, sizeof(start), 0);
 
 	if (n < 0)
-		return REFUSE(ret, "%s", strerror((int)-n));
-	if (size >= 2 && start[0] == '#' && start[1] == '!')
-		return REFUSE(ret,
+		return REFUSE(r, "%s", strerror((int)-n));
+	if (start[0] == '#' && start[1] == '!')
+		return REFUSE(r,
 			      "it is a script; run its interpreter, an aarch64 program, with the script as argument");
-	if (size < EI_NIDENT + 4 || memcmp(start, ELFMAG, SELFMAG) != 0)
-		return REFUSE(ret, "it is no ELF program");
-	machine = (uint16_t)(start[EI_DATA] == ELFDATA2MSB ? start[18] << 8 | start[19] : start[19] << 8 | start[18]);
-	if (machine != EM_AARCH64)
+	if (memcmp(start, "\177ELF", sizeof(start)) != 0)
+		return REFUSE(r, "it is no ELF program");
+	if (elf_identify(fd, &id) < 0)
+		return REFUSE(r, "its ELF headers are damaged");
+	if (id.machine != ELF_MACHINE_AARCH64)
 		return REFUSE(
-		    ret, "it is a program for %s; --emu runs those for aarch64 (build it with aarch64-linux-gnu-gcc)",
-		    machine_name(machine));
-	if (start[EI_CLASS] != ELFCLASS64 || start[EI_DATA] != ELFDATA2LSB || size < sizeof(e))
-		return REFUSE(ret, "it is for aarch64, but not a 64-bit little-endian program");
-	memcpy(&e, start, sizeof(e));
-	if (e.e_type != ET_EXEC && e.e_type != ET_DYN)
-		return REFUSE(ret, e.e_type == ET_REL ? "it is an object file; link it first"
-						      : "it is an ELF file, but no program");
-	return read_segments(&e, fd, ret);
+		    r, "it is a program for %s; --emu runs those for aarch64 (build it with aarch64-linux-gnu-gcc)",
+		    elf_machine_name(id.machine));
+	if (id.bits != 64 || id.big_endian)
+		return REFUSE(r, "it is for aarch64, but not a 64-bit little-endian program");
+	if (id.type != ELF_TYPE_EXECUTABLE && id.type != ELF_TYPE_SHARED)
+		return REFUSE(r, id.type == ELF_TYPE_RELOCATABLE ? "it is an object file; link it first"
+								 : "it is an ELF file, but no program");
+	return read_headers(fd, ret, r);
 }
 
-bool guest_program(const char *path, struct guest *ret)
+bool guest_program(const char *path, struct guest *ret, struct reason *r)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
@@ -113,14 +85,14 @@ bool guest_program(const char *path, struct guest *ret)
 	*ret = (struct guest){ 0 };
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT && !strchr(path, '/'))
-		return REFUSE(ret, "there is no such file here (the PATH is not searched)");
+		return REFUSE(r, "there is no such file here (the PATH is not searched)");
 	if (fd < 0)
-		return REFUSE(ret, "%s", strerror(errno));
+		return REFUSE(r, "%s", strerror(errno));
 	if (fstat(fd, &st) < 0)
-		return REFUSE(ret, "%s", strerror(errno));
+		return REFUSE(r, "%s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return REFUSE(ret, S_ISDIR(st.st_mode) ? "it is a directory" : "it is no regular file");
-	return read_program(fd, ret);
+		return REFUSE(r, S_ISDIR(st.st_mode) ? "it is a directory" : "it is not a regular file");
+	return read_program(fd, ret, r);
 }
 
 bool guest_interpreter_in(const struct guest *g, const char *sysroot)
@@ -145,7 +117,7 @@ static bool find_in_path(const char *name, char *ret, size_t size)
 	return false;
 }
 
-/* An emulator that knows no plugins refuses the option; one that does prints its version and ends. */
+/* An emulator without support for plugins rejects the option; one with it prints its version and exits. */
 static int try_plugin(const char *emulator, const char *plugin)
 {
 	int null, status;
@@ -171,7 +143,7 @@ static int try_plugin(const char *emulator, const char *plugin)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EOPNOTSUPP;
 }
 
-bool guest_emulator(const char *plugin, char *ret, size_t size, char *ret_why, size_t why_size)
+bool guest_emulator(const char *plugin, char *ret, size_t size, struct reason *r)
 {
 	const char *named = getenv("QEMU_AARCH64");
 	int rc;
@@ -179,8 +151,8 @@ bool guest_emulator(const char *plugin, char *ret, size_t size, char *ret_why, s
 	if (named && *named && strchr(named, '/'))
 		snprintf(ret, size, "%s", named);
 	else if (!find_in_path(named && *named ? named : "qemu-aarch64", ret, size))
-		return refuse(
-		    ret_why, why_size,
+		return REFUSE(
+		    r,
 		    "there is no %s on the PATH; on Debian 12, apt install qemu-user; elsewhere a QEMU 6 or later "
 		    "built with --enable-plugins, named by $QEMU_AARCH64",
 		    named && *named ? esc(named) : "qemu-aarch64");
@@ -188,10 +160,10 @@ bool guest_emulator(const char *plugin, char *ret, size_t size, char *ret_why, s
 	if (rc == 0)
 		return true;
 	if (rc == -EOPNOTSUPP)
-		return refuse(
-		    ret_why, why_size,
+		return REFUSE(
+		    r,
 		    "%s takes no plugins (static builds do not); Debian 12's package qemu-user does, or build QEMU "
 		    "with --enable-plugins, and name it by $QEMU_AARCH64",
 		    esc(ret));
-	return refuse(ret_why, why_size, "%s cannot be run: %s", esc(ret), strerror(-rc));
+	return REFUSE(r, "%s cannot be run: %s", esc(ret), strerror(-rc));
 }
