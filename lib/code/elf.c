@@ -1,23 +1,16 @@
-#include <errno.h>
-#include <gelf.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "lib/base/buf.h"
-#include "lib/base/hex.h"
 #include "lib/base/io.h"
-#include "lib/code/elf.h"
+#include "lib/code/elf-private.h"
 #include "lib/code/inflate.h"
 
 enum {
 	SECTIONS_MAX = 1 << 16,
 	SEGMENTS_MAX = 4096,
-	LOADS_MAX = 256,
 	SECTION_NAMES_MAX = 16 << 20,
-	NOTES_MAX = 64 << 10,
 	HEADER_SIZE_MAX = sizeof(Elf64_Ehdr),
 };
 
@@ -33,7 +26,7 @@ _Static_assert(ELF_TYPE_RELOCATABLE == ET_REL && ELF_TYPE_EXECUTABLE == ET_EXEC 
 		   ELF_TYPE_CORE == ET_CORE,
 	       "types of files");
 _Static_assert(ELF_SEGMENT_LOAD == PT_LOAD && ELF_SEGMENT_INTERPRETER == PT_INTERP && ELF_SEGMENT_NOTE == PT_NOTE &&
-		   ELF_SEGMENT_UNWIND == PT_GNU_EH_FRAME,
+		   ELF_SEGMENT_UNWIND == PT_GNU_EH_FRAME && ELF_SEGMENT_ARM_UNWIND == PT_ARM_EXIDX,
 	       "types of segments");
 _Static_assert(ELF_SECTION_NONE == SHT_NULL && ELF_SECTION_PROGRAM == SHT_PROGBITS &&
 		   ELF_SECTION_SYMBOLS == SHT_SYMTAB && ELF_SECTION_STRINGS == SHT_STRTAB &&
@@ -42,41 +35,9 @@ _Static_assert(ELF_SECTION_NONE == SHT_NULL && ELF_SECTION_PROGRAM == SHT_PROGBI
 	       "types of sections");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "one field of a section header is read as it lies");
 
-/* What has been read of a section. */
-struct contents {
-	bool read;
-	struct reader bytes;
-	struct buf inflated;
-};
-
-struct elf {
-	Elf *elf;
-	int fd; /* -1: in memory */
-	const uint8_t *memory;
-	uint64_t size; /* of the file */
-	uint64_t left; /* of the budget, in bytes */
-	GElf_Ehdr header;
-	struct elf_identity identity;
-	struct elf_segment *segments;
-	size_t n_segments;
-	struct elf_segment loads[LOADS_MAX]; /* those that have bytes in the file */
-	size_t n_loads;
-	bool sections_read;
-	int sections_error;
-	struct elf_section *sections;
-	struct contents *contents; /* of each section */
-	size_t n_sections;
-};
-
 static void set_version(void)
 {
 	elf_version(EV_CURRENT);
-}
-
-/* libelf's own error numbers are not public; those of the system calls and of malloc() are left in errno. */
-static int libelf_error(void)
-{
-	return errno == ENOMEM ? -ENOMEM : errno == EIO ? -EIO : -EBADMSG;
 }
 
 /* Parses a header that lies in memory by itself. */
@@ -139,8 +100,7 @@ const char *elf_machine_name(uint16_t machine)
 	}
 }
 
-/* Charges the budget for bytes of the file, before libelf allocates memory for them. */
-static int charge(struct elf *e, uint64_t offset, uint64_t size)
+int elf_charge(struct elf *e, uint64_t offset, uint64_t size)
 {
 	if (offset > e->size || size > e->size - offset)
 		return -EBADMSG;
@@ -197,8 +157,8 @@ static int read_segments(struct elf *e)
 		return -EBADMSG;
 	errno = 0;
 	if (elf_getphdrnum(e->elf, &n) < 0)
-		return libelf_error();
-	rc = charge(e, e->header.e_phoff, n * (uint64_t)e->header.e_phentsize);
+		return elf_libelf_error();
+	rc = elf_charge(e, e->header.e_phoff, n * (uint64_t)e->header.e_phentsize);
 	if (rc < 0)
 		return rc;
 	n = MIN(n, (size_t)SEGMENTS_MAX);
@@ -210,7 +170,7 @@ static int read_segments(struct elf *e)
 		GElf_Phdr p;
 
 		if (!gelf_getphdr(e->elf, (int)e->n_segments, &p))
-			return libelf_error();
+			return elf_libelf_error();
 		*s = (struct elf_segment){ .type = p.p_type,
 					   .code = p.p_flags & PF_X,
 					   .address = p.p_vaddr,
@@ -218,7 +178,7 @@ static int read_segments(struct elf *e)
 					   .size = p.p_filesz,
 					   .memory_size = p.p_memsz };
 		if (s->type == PT_LOAD && s->size && s->offset <= INT64_MAX && s->size <= INT64_MAX &&
-		    e->n_loads < LOADS_MAX)
+		    e->n_loads < ELF_LOADS_MAX)
 			e->loads[e->n_loads++] = *s;
 	}
 	return 0;
@@ -241,7 +201,7 @@ static int open_elf(struct elf *e)
 	errno = 0;
 	e->elf = e->fd < 0 ? elf_memory((char *)e->memory, e->size) : elf_begin(e->fd, ELF_C_READ, NULL);
 	if (!e->elf || elf_kind(e->elf) != ELF_K_ELF)
-		return libelf_error();
+		return elf_libelf_error();
 	return read_segments(e);
 }
 
@@ -348,7 +308,7 @@ bool elf_only_symbols(const struct elf *e)
 
 int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 {
-	int rc = charge(e, offset, size);
+	int rc = elf_charge(e, offset, size);
 	Elf_Data *data;
 
 	if (rc < 0)
@@ -356,7 +316,7 @@ int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 	errno = 0;
 	data = elf_getdata_rawchunk(e->elf, (int64_t)offset, (size_t)size, ELF_T_BYTE);
 	if (!data)
-		return libelf_error();
+		return elf_libelf_error();
 	*ret = reader_of(data->d_buf, data->d_size);
 	return 0;
 }
@@ -388,7 +348,7 @@ static int read_sections(struct elf *e)
 
 	errno = 0;
 	if (elf_getshdrnum(e->elf, &n) < 0)
-		return libelf_error();
+		return elf_libelf_error();
 	/* libelf reports a table that goes past the end of the file as empty. */
 	if (e->header.e_shoff && (!n || (e->header.e_shnum && n != e->header.e_shnum)))
 		return -EBADMSG;
@@ -398,7 +358,7 @@ static int read_sections(struct elf *e)
 		return -EFBIG;
 	if (e->header.e_shentsize != gelf_fsize(e->elf, ELF_T_SHDR, 1, EV_CURRENT))
 		return -EBADMSG;
-	rc = charge(e, e->header.e_shoff, n * (uint64_t)e->header.e_shentsize);
+	rc = elf_charge(e, e->header.e_shoff, n * (uint64_t)e->header.e_shentsize);
 	if (rc < 0)
 		return rc;
 	e->sections = calloc(n, sizeof(*e->sections));
@@ -409,7 +369,7 @@ static int read_sections(struct elf *e)
 		GElf_Shdr header;
 
 		if (!gelf_getshdr(elf_getscn(e->elf, i), &header))
-			return libelf_error();
+			return elf_libelf_error();
 		e->sections[i] = (struct elf_section){ .name = "",
 						       .index = (uint32_t)i,
 						       .type = header.sh_type,
@@ -473,7 +433,7 @@ int elf_section_named(struct elf *e, const char *name, const struct elf_section 
 	return rc < 0 ? rc : -ENOENT;
 }
 
-static int inflate_contents(struct elf *e, Elf_Scn *scn, struct contents *c)
+static int inflate_contents(struct elf *e, Elf_Scn *scn, struct elf_contents *c)
 {
 	struct reader r = c->bytes;
 	GElf_Chdr header;
@@ -493,7 +453,7 @@ static int inflate_contents(struct elf *e, Elf_Scn *scn, struct contents *c)
 
 int elf_contents(struct elf *e, const struct elf_section *section, struct reader *ret)
 {
-	struct contents *c = &e->contents[section->index];
+	struct elf_contents *c = &e->contents[section->index];
 	Elf_Scn *scn = elf_getscn(e->elf, section->index);
 	Elf_Data *data;
 	int rc;
@@ -505,13 +465,13 @@ int elf_contents(struct elf *e, const struct elf_section *section, struct reader
 	if (!c->read) {
 		buf_done(&c->inflated);
 		c->inflated = (struct buf){ 0 };
-		rc = charge(e, section->offset, section->size);
+		rc = elf_charge(e, section->offset, section->size);
 		if (rc < 0)
 			return rc;
 		errno = 0;
 		data = elf_rawdata(scn, NULL);
 		if (!data || (!data->d_buf && data->d_size))
-			return libelf_error();
+			return elf_libelf_error();
 		c->bytes = reader_of(data->d_buf, data->d_size);
 		if (section->compressed)
 			rc = inflate_contents(e, scn, c);
@@ -521,173 +481,4 @@ int elf_contents(struct elf *e, const struct elf_section *section, struct reader
 	}
 	*ret = c->bytes;
 	return 0;
-}
-
-/* Checks the entries of a table, and has libelf read it. */
-static int open_table(struct elf *e, const struct elf_section *section, Elf_Type type, struct elf_table *ret)
-{
-	size_t entry = gelf_fsize(e->elf, type, 1, EV_CURRENT);
-	struct reader ignored;
-	Elf_Data *data;
-	int rc;
-
-	if (section->entry_size != entry || section->compressed)
-		return -EBADMSG;
-	rc = elf_contents(e, section, &ignored);
-	if (rc < 0)
-		return rc;
-	errno = 0;
-	data = elf_getdata(elf_getscn(e->elf, section->index), NULL);
-	if (!data || data->d_type != type || (!data->d_buf && data->d_size))
-		return libelf_error();
-	*ret = (struct elf_table){ .elf = e, .data = data, .n = data->d_size / entry };
-	return 0;
-}
-
-int elf_symbols(struct elf *e, const struct elf_section *section, struct elf_table *ret)
-{
-	const struct elf_section *strings = elf_section(e, section->link);
-	struct reader names;
-	int rc;
-
-	if (!strings || strings->type != SHT_STRTAB || (section->type != SHT_SYMTAB && section->type != SHT_DYNSYM))
-		return -EBADMSG;
-	rc = elf_contents(e, strings, &names);
-	if (rc == 0)
-		rc = open_table(e, section, ELF_T_SYM, ret);
-	if (rc == 0)
-		ret->names = names;
-	return rc;
-}
-
-int elf_relocations(struct elf *e, const struct elf_section *section, struct elf_table *ret)
-{
-	if (section->type != SHT_RELA && section->type != SHT_REL)
-		return -EBADMSG;
-	return open_table(e, section, section->type == SHT_RELA ? ELF_T_RELA : ELF_T_REL, ret);
-}
-
-bool elf_table_symbol(const struct elf_table *t, size_t index, struct elf_symbol *ret)
-{
-	unsigned type, bind;
-	GElf_Sym s;
-
-	if (index >= MIN(t->n, (size_t)INT_MAX) || !gelf_getsym(t->data, (int)index, &s))
-		return false;
-	type = GELF_ST_TYPE(s.st_info);
-	bind = GELF_ST_BIND(s.st_info);
-	*ret = (struct elf_symbol){ .name = s.st_name,
-				    .function = type == STT_FUNC || type == STT_GNU_IFUNC,
-				    .defined = s.st_shndx != SHN_UNDEF,
-				    .global = bind == STB_GLOBAL,
-				    .weak = bind == STB_WEAK,
-				    .section = s.st_shndx,
-				    .value = s.st_value,
-				    .size = s.st_size };
-	if (ret->function && t->elf->identity.machine == EM_ARM)
-		ret->value &= ~(uint64_t)1;
-	return true;
-}
-
-bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret_symbol)
-{
-	Elf_Data *data = t->data;
-	GElf_Rela rela;
-	GElf_Rel rel;
-
-	if (index >= MIN(t->n, (size_t)INT_MAX))
-		return false;
-	if (data->d_type == ELF_T_RELA) {
-		if (!gelf_getrela(data, (int)index, &rela))
-			return false;
-		*ret_symbol = GELF_R_SYM(rela.r_info);
-	} else {
-		if (!gelf_getrel(data, (int)index, &rel))
-			return false;
-		*ret_symbol = GELF_R_SYM(rel.r_info);
-	}
-	return true;
-}
-
-int elf_symbol_value(struct elf *e, const char *name, uint64_t *ret)
-{
-	const struct elf_section *section;
-	size_t size = strlen(name) + 1;
-	struct elf_symbol s;
-	struct elf_table t;
-	int rc = elf_section_of_type(e, SHT_SYMTAB, &section);
-
-	if (rc == 0)
-		rc = elf_symbols(e, section, &t);
-	for (size_t i = 0; rc == 0 && elf_table_symbol(&t, i, &s); i++) {
-		struct reader r = t.names;
-
-		if (s.defined && s.name <= rd_left(&r) && rd_skip(&r, (size_t)s.name) == 0 && rd_left(&r) >= size &&
-		    memcmp(r.at, name, size) == 0) {
-			*ret = s.value;
-			return 0;
-		}
-	}
-	return rc < 0 ? rc : -ENOENT;
-}
-
-/* VMCOREINFO is text, with a line BUILD-ID=hex. */
-static size_t kernel_id(const uint8_t *text, size_t size, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	static const char key[] = "BUILD-ID=";
-	const uint8_t *at = memmem(text, size, key, sizeof(key) - 1);
-
-	if (!at)
-		return 0;
-	at += sizeof(key) - 1;
-	return hex_decode((const char *)at, (size_t)(text + size - at), ret, IMAGE_BUILD_ID_MAX);
-}
-
-static size_t find_id(Elf_Data *notes, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	size_t name, desc, next;
-	GElf_Nhdr note;
-
-	for (size_t at = 0; (next = gelf_getnote(notes, at, &note, &name, &desc)) > at; at = next) {
-		const uint8_t *bytes = notes->d_buf;
-
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(bytes + name, "GNU", 4) == 0 &&
-		    note.n_descsz && note.n_descsz <= IMAGE_BUILD_ID_MAX) {
-			memcpy(ret, bytes + desc, note.n_descsz);
-			return note.n_descsz;
-		}
-		if (note.n_namesz == sizeof("VMCOREINFO") && memcmp(bytes + name, "VMCOREINFO", note.n_namesz) == 0)
-			return kernel_id(bytes + desc, note.n_descsz, ret);
-	}
-	return 0;
-}
-
-size_t elf_build_id(struct elf *e, uint8_t ret[IMAGE_BUILD_ID_MAX])
-{
-	const struct elf_section *sections;
-	size_t found = 0, n;
-
-	for (size_t i = 0; !found && i < e->n_segments; i++) {
-		const struct elf_segment *s = &e->segments[i];
-		uint64_t size = MIN(s->size, (uint64_t)NOTES_MAX);
-		Elf_Data *data;
-
-		if (s->type != PT_NOTE || s->offset > e->size)
-			continue;
-		size = MIN(size, e->size - s->offset);
-		if (charge(e, s->offset, size) < 0)
-			break;
-		data = elf_getdata_rawchunk(e->elf, (int64_t)s->offset, (size_t)size, ELF_T_NHDR);
-		found = data ? find_id(data, ret) : 0;
-	}
-	if (found || elf_sections(e, &sections, &n) < 0)
-		return found;
-	for (size_t i = 0; !found && i < n; i++) {
-		struct reader ignored;
-
-		if (sections[i].type == SHT_NOTE && !sections[i].compressed && sections[i].size <= NOTES_MAX &&
-		    elf_contents(e, &sections[i], &ignored) == 0)
-			found = find_id(elf_rawdata(elf_getscn(e->elf, sections[i].index), NULL), ret);
-	}
-	return found;
 }

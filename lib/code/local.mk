@@ -4,7 +4,9 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/a64.h \
 	lib/code/blob.h \
 	lib/code/bytes.c lib/code/bytes.h \
-	lib/code/elf.c lib/code/elf.h \
+	lib/code/elf.c lib/code/elf.h lib/code/elf-private.h \
+	lib/code/elf-notes.c \
+	lib/code/elf-tables.c \
 	lib/code/image.c lib/code/image.h \
 	lib/code/space.c lib/code/space.h
 lib_code_libcode_la_LIBADD = lib/perfdata/libperfdata.la lib/base/libbase.la

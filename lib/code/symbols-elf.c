@@ -269,6 +269,31 @@ static int add_unwind_table(struct elf *e, struct pieces *nameless)
 	return 0;
 }
 
+/* The same of .ARM.exidx: pairs of words, the first a 31-bit distance from itself (EHABI32, "Index table entries"). */
+static int add_arm_table(struct elf *e, struct pieces *nameless)
+{
+	const struct elf_segment *segment = elf_segment(e, ELF_SEGMENT_ARM_UNWIND);
+	uint32_t distance, data;
+	struct reader r;
+	int rc = 0;
+
+	if (elf_identity(e)->machine != ELF_MACHINE_ARM || !segment ||
+	    elf_bytes(e, segment->offset, segment->size, &r) < 0)
+		return 0;
+	for (uint64_t at = segment->address;
+	     rc == 0 && nameless->n < SYMBOLS_MAX && rd_u32(&r, &distance) == 0 && rd_u32(&r, &data) == 0;
+	     at += sizeof(distance) + sizeof(data)) {
+		uint64_t address = at + (uint64_t)(int64_t)((int32_t)(distance << 1) >> 1), left;
+		struct piece p = { .name = NO_NAME };
+
+		if (elf_offset(e, address & (UINT32_MAX - 1), &p.start, &left) < 0)
+			continue;
+		p.end = p.start + left;
+		rc = pieces_add(nameless, &p);
+	}
+	return rc;
+}
+
 /* Adds .symtab of another file with the same addresses. Damage of that file is no error of the file itself. */
 static int add_symbols_of(struct symbols *s, const struct elf *e, struct elf *other, struct pieces *named)
 {
@@ -346,6 +371,8 @@ int symbols_load_with(int fd, int debug, struct symbols **ret)
 		rc = elf_sections(e, &sections, &n);
 	if (rc == 0)
 		rc = add_unwind_table(e, &nameless);
+	if (rc == 0)
+		rc = add_arm_table(e, &nameless);
 	if (rc == 0)
 		rc = add_symbols(s, e, debug, &named);
 	/* Functions without any name still have their bounds. */

@@ -88,18 +88,23 @@ static bool is_parsed(const struct elf *e, const struct elf_section *s)
 
 static int mix_segments(uint64_t sum[2], struct elf *e)
 {
-	size_t n;
-	const struct elf_segment *segments = elf_segments(e, &n), *unwind = elf_segment(e, ELF_SEGMENT_UNWIND);
+	static const uint32_t tables[] = { ELF_SEGMENT_UNWIND, ELF_SEGMENT_ARM_UNWIND };
+	const struct elf_segment *segments, *table;
 	struct reader r;
-	int rc;
+	int rc = 0;
+	size_t n;
 
+	segments = elf_segments(e, &n);
 	for (size_t i = 0; i < n; i++)
 		mix_segment(sum, &segments[i]);
-	if (!unwind)
-		return 0;
-	rc = elf_bytes(e, unwind->offset, unwind->size, &r);
-	if (rc == 0)
-		mix_bytes(sum, r);
+	for (size_t i = 0; rc == 0 && i < ELEMENTS(tables); i++) {
+		table = elf_segment(e, tables[i]);
+		if (!table)
+			continue;
+		rc = elf_bytes(e, table->offset, table->size, &r);
+		if (rc == 0)
+			mix_bytes(sum, r);
+	}
 	return rc;
 }
 

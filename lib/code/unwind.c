@@ -22,6 +22,7 @@ enum {
 	CONSTANT_WITHIN = 4,
 	BLOCK_MOST = 64,
 	ANSWERS = 1024,
+	ARM_ENTRY_SIZE = 8,
 };
 
 /* LSB, "DWARF Exception Header Encoding". */
@@ -57,6 +58,8 @@ struct unwind {
 	unsigned bits;   /* of an address */
 	uint64_t header; /* address of .eh_frame_hdr; 0: none */
 	uint32_t records;
+	uint64_t arm_index; /* address of .ARM.exidx; 0: none */
+	uint32_t arm_entries;
 	struct function *functions; /* that have tables of call sites, where there is no header */
 	size_t n_functions;
 	bool looked;
@@ -101,6 +104,11 @@ static int open_files(struct unwind *u, int fd)
 	table = elf_segment(u->elf, ELF_SEGMENT_UNWIND);
 	if (table)
 		find_table(u, table->address);
+	table = u->a64 ? NULL : elf_segment(u->elf, ELF_SEGMENT_ARM_UNWIND);
+	if (table) {
+		u->arm_index = table->address;
+		u->arm_entries = (uint32_t)(table->size / ARM_ENTRY_SIZE);
+	}
 	return 0;
 }
 
@@ -315,12 +323,73 @@ static void index_records(struct unwind *u)
 		qsort(u->functions, u->n_functions, sizeof(*u->functions), compare_functions);
 }
 
+/* An Arm address that is stored as a 31-bit distance from where it is stored. */
+static uint64_t relative_address(uint64_t at, uint32_t word)
+{
+	return (at + (uint64_t)(int64_t)((int32_t)(word << 1) >> 1)) & UINT32_MAX;
+}
+
+/* Where function number i of .ARM.exidx begins; the last one ends with the address space. */
+static bool arm_start(const struct unwind *u, uint32_t i, uint64_t *ret)
+{
+	uint64_t at = u->arm_index + ARM_ENTRY_SIZE * (uint64_t)i;
+	uint32_t word;
+
+	*ret = (uint64_t)UINT32_MAX + 1;
+	if (i < u->arm_entries && read_address(u, at, &word, sizeof(word)) != sizeof(word))
+		return false;
+	if (i < u->arm_entries)
+		*ret = relative_address(at, word) & ~(uint64_t)1;
+	return true;
+}
+
+/*
+ * The table of call sites of an entry: it follows the unwinding instructions where the entry names a personality
+ * routine of its own, as those of g++ and rustc do (EHABI32, "The generic model").
+ */
+static uint64_t arm_table(const struct unwind *u, uint32_t i)
+{
+	enum { CANNOT_UNWIND = 1 };
+	uint64_t at = u->arm_index + ARM_ENTRY_SIZE * (uint64_t)i + 4;
+	const uint32_t compact = (uint32_t)1 << 31;
+	uint32_t word, head[2];
+
+	if (read_address(u, at, &word, sizeof(word)) != sizeof(word) || word == CANNOT_UNWIND || (word & compact))
+		return 0;
+	at = relative_address(at, word);
+	if (read_address(u, at, head, sizeof(head)) != sizeof(head) || (head[0] & compact))
+		return 0;
+	return at + sizeof(head) + 4 * (uint64_t)(head[1] >> 24);
+}
+
+static bool find_arm_function(const struct unwind *u, uint64_t address, struct function *ret)
+{
+	uint32_t low = 0, high = u->arm_entries;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (!arm_start(u, middle, &ret->start))
+			return false;
+		if (ret->start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || !arm_start(u, low - 1, &ret->start) || !arm_start(u, low, &ret->end))
+		return false;
+	ret->table = arm_table(u, low - 1);
+	return ret->table && address >= ret->start && address < ret->end;
+}
+
 /* The function that an address is in, where calls of it may land; false: it has none, or is not known. */
 static bool find_function(struct unwind *u, uint64_t address, struct function *ret)
 {
 	size_t low = 0, high;
 	uint64_t record;
 
+	if (u->arm_index && find_arm_function(u, address, ret))
+		return true;
 	if (u->header)
 		return find_record(u, address, &record) && read_function(u, record, ret) == 0 && ret->table &&
 		       address >= ret->start && address < ret->end;
@@ -396,7 +465,9 @@ static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t
 			return -ENOENT;
 		return rc < 0 ? -ENOENT : rc;
 	}
-	if (!u->a64 || at < start || at > end || !read_code(u, start, end, &code, &n))
+	if (!u->a64)
+		return u->arm_index || u->header || u->n_functions ? 0 : -ENOENT;
+	if (at < start || at > end || !read_code(u, start, end, &code, &n))
 		return -ENOENT;
 	rc = traps_find(code, n, (size_t)(at - start) / 4, &n);
 	if (rc == 1)
