@@ -17,7 +17,8 @@ enum { TRACE_ID_MASK = 0x7f };
 
 struct snapshot_input {
 	struct input input;
-	struct pd_contents nothing; /* maps, names and the like */
+	struct pd_contents contents; /* nothing but the mappings */
+	struct pd_map *maps;
 	struct armsnap *snapshot;
 	struct pd_piece piece; /* the whole buffer */
 	int fd;
@@ -215,12 +216,22 @@ static uint32_t place_of(uint32_t core, unsigned space)
 	return core * SPACES + space;
 }
 
+/* The bytes that the file of a dump has of it; 0: none, or no file. */
+static uint64_t dump_length(const struct snapshot_input *d, const struct armsnap_dump *dump, uint32_t file)
+{
+	int fd = image_file(d->input.images, file)->fd;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || dump->offset >= (uint64_t)st.st_size)
+		return 0;
+	return MIN(dump->length, (uint64_t)st.st_size - dump->offset);
+}
+
 static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, uint64_t time)
 {
 	struct input *in = &d->input;
-	uint64_t length = dump->length;
 	struct reason reason = { "" };
-	struct stat st;
+	uint64_t length;
 	uint32_t file;
 	int fd = -1, rc = image_file_add(in->images, dump->file, NULL, 0, 0, &file);
 
@@ -232,16 +243,51 @@ static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, u
 			return rc;
 		image_file_give(in->images, file, fd, reason.text);
 	}
-	/* It ends where its file does. */
-	fd = image_file(in->images, file)->fd;
-	if (fd < 0 || fstat(fd, &st) < 0 || dump->offset >= (uint64_t)st.st_size)
-		return 0;
-	length = MIN(length, (uint64_t)st.st_size - dump->offset);
+	length = dump_length(d, dump, file);
 	for (unsigned space = 0; rc == 0 && length && space < (in->by_space ? (unsigned)SPACES : 1); space++)
 		if (dump->spaces >> space & 1)
 			rc = image_map(in->images, place_of(dump->device, space), dump->address, length, dump->offset,
 				       file, time);
 	return rc;
+}
+
+/*
+ * The mappings that functions get their names by. Each dump is one of its core, whose number stands for a process, and
+ * one of the streams that belong to no core with memory. Later mappings cover, so that the first dump is the last one.
+ */
+static int list_maps(struct snapshot_input *d)
+{
+	const struct armsnap *s = d->snapshot;
+	uint32_t *files;
+
+	/* One address may have other code in other spaces. */
+	if (d->input.by_space)
+		return 0;
+	d->maps = calloc(2 * s->n_dumps + 1, sizeof(*d->maps));
+	files = calloc(2 * s->n_dumps + 1, sizeof(*files));
+	free(d->input.map_files);
+	d->input.map_files = files;
+	if (!d->maps || !files)
+		return -ENOMEM;
+	for (size_t i = s->n_dumps; i-- > 0;) {
+		const struct armsnap_dump *dump = &s->dumps[i];
+		uint32_t file;
+		/* The same number as before. */
+		int rc = image_file_add(d->input.images, dump->file, NULL, 0, 0, &file);
+
+		if (rc < 0)
+			return rc;
+		for (int k = 0; k < 2; k++) {
+			d->maps[d->contents.n_maps] = (struct pd_map){ .pid = k ? UINT32_MAX : dump->device,
+								       .addr = dump->address,
+								       .len = dump_length(d, dump, file),
+								       .offset = dump->offset,
+								       .path = dump->file };
+			files[d->contents.n_maps++] = file;
+		}
+	}
+	d->contents.maps = d->maps;
+	return 0;
 }
 
 static int map_dumps(struct snapshot_input *d)
@@ -253,6 +299,8 @@ static int map_dumps(struct snapshot_input *d)
 		d->input.by_space = d->input.by_space || s->dumps[i].spaces != SPACES_ANY;
 	for (size_t i = 0; rc == 0 && i < s->n_dumps; i++)
 		rc = map_dump(d, &s->dumps[i], s->n_dumps - i);
+	if (rc == 0)
+		rc = list_maps(d);
 	if (rc == 0)
 		rc = image_seal(d->input.images);
 	return rc < 0 ? reason_set(&d->input.job->reason, rc, "the memory dumps: %s", strerror(-rc)) : 0;
@@ -296,6 +344,7 @@ static void dumped_close(struct input *in)
 	struct snapshot_input *d = (struct snapshot_input *)in;
 
 	armsnap_free(d->snapshot);
+	free(d->maps);
 	if (d->fd != in->job->input)
 		closep(&d->fd);
 }
@@ -311,7 +360,8 @@ static struct snapshot_input *dumped_new(struct decode_job *job, json_object *wa
 		return NULL;
 	d->input.ops = &ops;
 	d->input.job = job;
-	d->input.contents = &d->nothing;
+	d->input.contents = &d->contents;
+	d->input.by_core = true;
 	d->input.warnings = warnings;
 	d->input.names = IMAGE_NONE;
 	d->input.map_files = calloc(1, sizeof(*d->input.map_files));

@@ -42,7 +42,8 @@ struct input {
 	const struct input_ops *ops;
 	struct decode_job *job;
 	struct stream_list streams;
-	const struct pd_contents *contents; /* of a perf.data; with nothing in it for others */
+	const struct pd_contents *contents; /* of a perf.data; of others no more than mappings */
+	bool by_core;                       /* the processes of the contents are cores */
 	struct image_set *images;
 	uint32_t names;                        /* the image that is a perf map, or IMAGE_NONE */
 	uint32_t *map_files;                   /* which image each mapping of the contents shows */

@@ -491,7 +491,7 @@ static int begin_store(struct calls_output *c)
 			pid = pid ? pid : contents->comms[i].pid;
 			name = name ? name : contents->comms[i].name;
 		}
-	if (!pid && contents->n_maps)
+	if (!pid && contents->n_maps && !c->input->by_core)
 		pid = contents->maps[0].pid;
 	meta.pid = pid;
 	meta.program = name ? name : "";
