@@ -7,7 +7,7 @@
 
 #include "lib/calls/event-times.h"
 
-enum { DEPTH_MAX = 1 << 16 };
+enum { DEPTH_MAX = 1 << 16, INSTRUCTION_SIZE = 4 /* bytes, of A64 and A32 */ };
 
 /* What must happen for a frame to be left the regular way. */
 enum anchor {
@@ -140,6 +140,18 @@ static inline int calls_locate(struct calls *c, uint64_t addr)
 		return 0;
 	return region_map_find(c->regions, addr, c->times.stamp, &c->here);
 }
+
+/* Ends the segment with a gap: leaves all frames, and forgets saved stacks. */
+int calls_gap(struct calls *c, enum gap_kind kind);
+
+/* Begins a segment in the function that control is in. */
+int calls_segment(struct calls *c);
+
+/* arrival.c: control arrives at addr, which c->here describes, other than by a step within the function on top. */
+int arrival_transfer(struct calls *c, uint64_t addr);
+
+/* The same for a jump, or for one function continuing into the next. */
+int arrival_jump(struct calls *c, uint64_t addr);
 
 /* inlined.c: the frame on calls_top enters all that it says it is in. */
 int inlined_enter(struct calls *c, enum call_kind kind);

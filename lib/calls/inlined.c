@@ -6,7 +6,6 @@
 #include "lib/calls/calls-private.h"
 
 enum {
-	INSTRUCTION = 4,
 	MEMO_BITS = 13,
 	MEMO_MOVES = 5,
 	MEMO_STEPS = 48,
@@ -155,7 +154,7 @@ static struct inlined_memo *memo_at(const struct calls *c, uint64_t start, const
 /* How many instructions lie before an address of it follows from that. */
 static inline bool has_fixed_size_instructions(const struct element *e)
 {
-	return e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION;
+	return e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION_SIZE;
 }
 
 /* It is known, or that it is not to be told. */
@@ -219,7 +218,7 @@ static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, s
 	uint64_t at = w->start;
 
 	for (unsigned i = 0; i < MEMO_STEPS; i++, at = c->here.end) {
-		c->counts.instructions = (at - w->start) / INSTRUCTION;
+		c->counts.instructions = (at - w->start) / INSTRUCTION_SIZE;
 		if (calls_locate(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX ||
 		    c->here.region != w->function || w->function->kind != REGION_FUNCTION ||
 		    (i && !has_fixed_size_instructions(e)) || (!i && !memo_offset(w, c->here.start, &w->first)) ||

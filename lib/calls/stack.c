@@ -163,3 +163,32 @@ size_t calls_saved_find(const struct calls *c, uint64_t address, size_t *ret_out
 	}
 	return innermost;
 }
+
+int calls_gap(struct calls *c, enum gap_kind kind)
+{
+	int rc;
+
+	c->arrival = ARRIVE_SEGMENT;
+	if (!c->depth)
+		return 0;
+	c->uncertain_below = 0;
+	rc = calls_pop_all(c, LEAVE_GAP);
+	/* What other stacks there are may change in it, too. */
+	fibres_forget(c);
+	if (rc == 0)
+		rc = calls_set_certain(c);
+	if (rc == 0)
+		rc = calls_emit(c, CALL_EVENT_GAP, kind, NULL);
+	event_times_add_wait(&c->times);
+	c->counts.gaps++;
+	return rc;
+}
+
+int calls_segment(struct calls *c)
+{
+	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
+
+	return rc < 0 ? rc
+		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
+				   (struct calls_frame){ .function = c->here.region, .inlined = c->here.inlined });
+}
