@@ -1,3 +1,30 @@
+/*
+ * What a control transfer does to the stack, by how control arrives (enum arrival) and where. The first matching row
+ * applies. "Changed SP": the function on top had set the stack pointer to another value before it branched.
+ *
+ *   arrival   where control is now              action
+ *   SEGMENT   anywhere                          begin a segment
+ *   FLOW      function on top                   none (calls.c)
+ *             elsewhere                         as JUMP
+ *   CALL      anywhere                          push the function
+ *   JUMP      function on top                   none; changed SP: unwind to an outer frame if addr is its landing pad
+ *             changed SP, on a saved stack      switch to that stack (fibres.c)
+ *             start of a function               replace the top, a tail call; changed SP: leave_by_stack_change()
+ *             changed SP, a landing pad         unwind to its frame
+ *             return address of a frame         return to that frame
+ *             changed SP                        leave_by_stack_change()
+ *             by a direct branch, or no symbol  replace the top, a tail call
+ *             elsewhere                         unwind to a frame of the function; none: replace the top as CALL_ODD
+ *   RETURN    on a saved stack                  switch to that stack
+ *             changed SP, a landing pad         unwind to its frame
+ *             return address of a frame         return to that frame
+ *             from a handler                    what it interrupted, or its trampoline
+ *             changed SP                        leave_by_stack_change()
+ *             elsewhere                         return_without_frame(): a root of the segment; an unwound frame; or
+ * CALL_ODD RESUME    where the program was             leave the system call, if any after a trampoline leave the
+ * handler _start after a system call        exec: leave all and begin a segment where a handler interrupted       leave
+ * the handler start of a function, or no symbol enter it as a handler elsewhere return_without_frame()
+ */
 #include <string.h>
 
 #include "lib/calls/calls-private.h"
@@ -14,7 +41,10 @@ static int push_call(struct calls *c, enum call_kind kind, enum anchor anchor, u
 			  (struct calls_frame){ .function = c->here.region, .address = address, .anchor = anchor });
 }
 
-/* Another function takes the place of the one on calls_top, and will return in its stead. */
+/*
+ * Replaces the frame on top by one of the function that control is in, which will return in its place. A stub of the
+ * PLT whose enter is still pending becomes the function instead.
+ */
 static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind)
 {
 	struct calls_frame frame = *calls_top(c);
@@ -34,21 +64,23 @@ static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind
 	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
 }
 
-/* Control is back in a frame that should be the one on calls_top now. */
+/* Control is in the frame that should be on top now. If that is of another function, replaces it as CALL_ODD. */
 static int match_top(struct calls *c)
 {
 	return calls_top(c)->function == c->here.region ? 0 : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
 
-/* The branch that led here came with another stack pointer. */
+/* Returns true if the function on top had set the stack pointer to another value when it branched here. */
 static bool stack_pointer_changed(struct calls *c)
 {
 	return calls_top(c)->function && (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
 	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION_SIZE);
 }
 
-/* The innermost frame that the function's own table says to catch what comes out of its push_call, here; SIZE_MAX:
- * none. */
+/*
+ * Finds the innermost frame, below the top, whose exception table has addr as landing pad of its open call. Returns the
+ * depth with that frame on top, or SIZE_MAX; *ret_unknown: some frame has no readable table.
+ */
 static size_t find_catch_frame(const struct calls *c, uint64_t addr, bool *ret_unknown)
 {
 	const struct region *to = c->here.region;
@@ -69,9 +101,10 @@ static size_t find_catch_frame(const struct calls *c, uint64_t addr, bool *ret_u
 }
 
 /*
- * Back into a function that waits for a push_call to return, at another place than that: longjmp, or an on_exception
- * caught. It is the innermost frame that was ready for it; where none is known to have been, the innermost of that
- * function. -ENOENT: no such function.
+ * Handles control that comes back into a function with open frames, but not at the return address of one: longjmp, or a
+ * caught exception. Unwinds to the innermost frame that was prepared for addr: by an exception table, or by a saved
+ * stack pointer. Where no frame is known to be, unwinds to the innermost frame of that function, unless `exact` is set
+ * and all exception tables could be read. Returns -ENOENT if there is no such frame.
  */
 static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 {
@@ -93,7 +126,9 @@ static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 	return rc < 0 || outermost == depth ? rc : calls_set_uncertain(c);
 }
 
-/* The function that is returned to was below everything that was seen; at is where it waited. */
+/*
+ * Pushes the function that control is in as a root: it was open before the segment began. at: where its call was made.
+ */
 static int push_root(struct calls *c, uint64_t at)
 {
 	struct region_hit hit = c->here;
@@ -109,14 +144,15 @@ static int push_root(struct calls *c, uint64_t at)
 }
 
 /*
- * With another stack pointer, to where no frame of this stack waits for a return: out of some of its frames, or on to
- * another stack.
+ * Handles a changed stack pointer at an address that no frame of this stack waits for: control has left some frames, or
+ * the stack.
  */
 static int leave_by_stack_change(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
-	/* What was there before the segment may have been ready for it unseen; so may one that needs no push_call for
-	 * that.
+	/*
+	 * A frame that is older than the segment may have been prepared for addr unseen, and a function that saves the
+	 * stack pointer itself may be prepared without a call. In these cases any frame of the function will do.
 	 */
 	bool exact = c->stack[0].function != to && !(to->stack_use & UNWIND_SAVES_STACK);
 	int rc = addr == to->start ? -ENOENT : unwind_to_function(c, addr, exact);
@@ -125,12 +161,15 @@ static int leave_by_stack_change(struct calls *c, uint64_t addr)
 		return rc;
 	if (addr == to->start || fibres_saved(c))
 		return fibres_begin(c);
-	/* Nothing can come back to what is left: it is passed over, by something that was there before the segment. */
+	/* No later switch could come back to this stack. So something older than the segment has unwound all of it. */
 	rc = calls_pop_all(c, LEAVE_UNWOUND);
 	return rc < 0 ? rc : push_root(c, addr);
 }
 
-/* A return to addr, or something that has the effect of one, where no frame waits for exactly that; it waited at at. */
+/*
+ * Handles a return to addr, or a transfer with the effect of one, that no frame waits for. at: address of the call if
+ * the function was open before the segment began.
+ */
 static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 {
 	int rc;
@@ -143,7 +182,7 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }
 
-/* Back where a frame waits for it: the innermost one, at depth. */
+/* Returns from frame c->stack[depth], the innermost one whose return address control is at. */
 static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 {
 	bool saves = calls_frame_saves(&c->stack[depth]);
@@ -160,35 +199,38 @@ static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 
 static int arrive_by_return(struct calls *c, uint64_t addr)
 {
-	bool away = stack_pointer_changed(c), unknown = false;
+	bool sp_changed = stack_pointer_changed(c), unknown = false;
 	size_t depth;
-	int rc = away ? fibres_switch(c, addr) : fibres_return(c, addr);
+	int rc = sp_changed ? fibres_switch(c, addr) : fibres_return(c, addr);
 
 	if (rc != 0)
 		return rc < 0 ? rc : match_top(c);
-	/* Behind a push_call that never returns there may stand what catches. */
-	depth = away ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
+	/* An exception's landing pad may directly follow a call that does not return. */
+	depth = sp_changed ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
 		return return_to_frame(c, depth, LEAVE_RETURN);
 	if (calls_top(c)->anchor == ANCHOR_RESUME) {
-		/* What a handler made the program push_call returns to where that stood. */
+		/* A function that a handler made the program call returns to where the program was interrupted. */
 		if (calls_top(c)->address == addr) {
 			rc = calls_pop(c, LEAVE_RETURN);
 			return rc < 0 ? rc : match_top(c);
 		}
-		/* The handler returns to the trampoline that asks the kernel to resume what was interrupted. */
+		/* The handler returns to the trampoline, which asks the kernel to resume the program. */
 		rc = replace_top(c, LEAVE_RETURN, CALL_TAIL);
 		calls_top(c)->ended = true;
 		return rc;
 	}
-	return away && c->depth > 1 ? leave_by_stack_change(c, addr)
-				    : return_without_frame(c, addr, addr - INSTRUCTION_SIZE);
+	return sp_changed && c->depth > 1 ? leave_by_stack_change(c, addr)
+					  : return_without_frame(c, addr, addr - INSTRUCTION_SIZE);
 }
 
-/* A jump to where this function catches: here, or in a frame of the same function further out. */
+/*
+ * Handles a jump within the function on top after a change of the stack pointer: to a landing pad of this frame, or of
+ * an outer frame of the same function.
+ */
 static int catch_in_same_function(struct calls *c, uint64_t addr)
 {
 	bool unknown = false;
@@ -204,42 +246,42 @@ static int catch_in_same_function(struct calls *c, uint64_t addr)
 int arrival_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
-	bool away, unknown = false;
+	bool sp_changed, unknown = false;
 	size_t depth;
 	int rc;
 
-	away = c->indirect && stack_pointer_changed(c);
+	sp_changed = c->indirect && stack_pointer_changed(c);
 	if (calls_top(c)->function == to)
-		return away ? catch_in_same_function(c, addr) : 0;
-	rc = away ? fibres_switch(c, addr) : 0;
+		return sp_changed ? catch_in_same_function(c, addr) : 0;
+	rc = sp_changed ? fibres_switch(c, addr) : 0;
 	if (rc != 0)
 		return rc < 0 ? rc : match_top(c);
 	if (addr == to->start)
-		return away ? leave_by_stack_change(c, addr) : replace_top(c, LEAVE_TAIL, CALL_TAIL);
-	depth = away ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
+		return sp_changed ? leave_by_stack_change(c, addr) : replace_top(c, LEAVE_TAIL, CALL_TAIL);
+	depth = sp_changed ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
-	/* A function written in assembler may return by BR. */
+	/* Functions in assembler may return by BR. */
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
 		return return_to_frame(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
-	if (away)
+	if (sp_changed)
 		return leave_by_stack_change(c, addr);
-	/* What the instruction itself names is meant to be gone to: functions in assembler share their ends. */
+	/* A direct branch into another function is intended: functions in assembler share their ends. */
 	if (!c->indirect || to->kind != REGION_FUNCTION)
 		return replace_top(c, LEAVE_TAIL, CALL_TAIL);
 	rc = unwind_to_function(c, addr, false);
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
 
-/* The depth below the handler that has now ended; SIZE_MAX: none has. */
+/* Returns the number of frames below the handler that has just ended, or SIZE_MAX if none has. */
 static size_t find_handler_end(const struct calls *c, uint64_t addr)
 {
 	size_t depth = calls_find_anchor(c, ANCHOR_RESUME, addr), handler = c->depth;
 
 	if (depth != SIZE_MAX || addr == c->here.region->start)
 		return depth;
-	/* The handler may have changed where to go on; and a system push_call that was broken off may be begun anew. */
+	/* A handler may change where the program resumes, and an interrupted system call may be restarted. */
 	while (handler > 0 && c->stack[handler - 1].anchor != ANCHOR_RESUME)
 		handler--;
 	return handler ? calls_find_below(c, handler - 1, c->here.region) : SIZE_MAX;
@@ -251,7 +293,7 @@ static int enter_handler(struct calls *c, uint64_t addr, uint64_t resume)
 	return push_call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
 }
 
-/* Another program, which the thread runs from its beginning. */
+/* Returns true if exec replaced the program. */
 static bool is_new_program(const struct calls *c, uint64_t addr)
 {
 	return c->system_call && addr == c->here.region->start && strcmp(c->here.region->name, "_start") == 0;
@@ -269,7 +311,10 @@ static int begin_program(struct calls *c)
 	return rc < 0 ? rc : calls_segment(c);
 }
 
-/* A handler has ended: what it interrupted goes on, or another handler that had to wait, or what it chose instead. */
+/*
+ * Handles the end of a handler: control is in what it interrupted, in another handler that was pending, or where the
+ * handler chose to resume.
+ */
 static int resume_after_handler(struct calls *c, uint64_t addr)
 {
 	uint64_t resume = calls_top(c)->address;
@@ -282,7 +327,9 @@ static int resume_after_handler(struct calls *c, uint64_t addr)
 	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_without_frame(c, addr, addr);
 }
 
-/* Where the kernel let the program go on is where it stopped, or a signal's handler, or where a handler had begun. */
+/*
+ * Handles control after the kernel: where the program was interrupted, in a new handler, or where a handler had begun.
+ */
 static int arrive_by_resume(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;

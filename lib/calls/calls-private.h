@@ -1,6 +1,6 @@
 /*
- * What the parts of lib/calls share: calls.c (what elements mean), stack.c (the frames), inlined.c (the inlined
- * functions in them), fibres.c (the stacks that a thread has beside the one it is on).
+ * What the files of lib/calls share: calls.c (elements), arrival.c (control transfers), stack.c (frames), inlined.c
+ * (inlined functions of the frame on top), fibres.c (stacks that the thread has left).
  */
 #ifndef CSIGHT_CALLS_CALLS_PRIVATE_H
 #define CSIGHT_CALLS_CALLS_PRIVATE_H
@@ -9,90 +9,92 @@
 
 enum { DEPTH_MAX = 1 << 16, INSTRUCTION_SIZE = 4 /* bytes, of A64 and A32 */ };
 
-/* What must happen for a frame to be left the regular way. */
+/* Which event ends a frame in the regular way. */
 enum anchor {
-	ANCHOR_NONE,   /* not known */
+	ANCHOR_NONE,   /* unknown */
 	ANCHOR_RETURN, /* a return to address */
-	ANCHOR_RESUME, /* an interrupted program goes on at address */
+	ANCHOR_RESUME, /* the interrupted program resumes at address */
 };
 
 struct calls_frame {
-	const struct region *function; /* NULL: in a system call */
-	const struct inlined
-	    *inlined; /* in which it is now: with all around it they are frames of their own; or NULL */
+	const struct region *function; /* NULL: a system call */
+	/* innermost inlined function that control is in, or NULL; it and those around it are frames of their own */
+	const struct inlined *inlined;
 	/*
-	 * It was open before the segment began, and so was what is inlined here, the innermost, and all around it; of
-	 * those only this one has been told yet.
+	 * Not NULL: the frame, its inlined function root, and all functions around root were open before the segment
+	 * began; of these only root has been emitted.
 	 */
 	const struct inlined *root;
 	uint64_t address;
 	uint8_t anchor;
-	bool ended; /* a handler, which has returned to where it asks for the interrupted program to go on */
-	bool saved; /* what it was before it jumped here saves the stack pointer */
+	bool ended; /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
+	bool saved; /* the function that jumped here saves the stack pointer */
 };
 
-/* A frame got back from a function that saves the stack pointer: a jump to the same place may lead to it. */
+/* A return address at which a function has saved the stack pointer, such as setjmp: a jump there may restore it. */
 struct saved_sp {
-	size_t depth; /* with that frame on calls_top */
+	size_t depth; /* number of frames, with the one returned to on top */
 	uint64_t address;
 };
 
-/* A stack that the thread has left, and can come back to. */
+/* A stack that the thread has left and may come back to. */
 struct fibre {
 	struct calls_frame *frames;
 	size_t n;
 	struct saved_sp *saved;
 	size_t n_saved;
-	bool uncertain; /* whether it was this one that was left */
-	bool candidate; /* it may be the one that the thread is on now */
-	size_t at;      /* possible: how many of its frames are left, then */
+	bool uncertain; /* another saved stack may have been the one left */
+	bool candidate; /* it may be the stack that the thread is on now */
+	size_t at;      /* candidate: number of frames that remain when the thread comes back */
 };
 
 struct fibres {
 	struct fibre *list; /* the one left longest ago first */
 	size_t n, cap_list;
-	size_t frames; /* of all */
+	size_t frames; /* total of all stacks */
 	size_t n_candidates;
 };
 
-/* How the next range is reached. */
+/* How control reaches the next address. */
 enum arrival {
-	ARRIVE_SEGMENT, /* from nowhere: it begins a segment */
-	ARRIVE_FLOW,    /* from the instruction before it */
+	ARRIVE_SEGMENT, /* unknown: a segment begins */
+	ARRIVE_FLOW,    /* from the instruction before */
 	ARRIVE_JUMP,
 	ARRIVE_CALL,
 	ARRIVE_RETURN,
-	ARRIVE_RESUME, /* after an exception, or a return from one */
+	ARRIVE_RESUME, /* after an exception or an exception return */
 };
 
 struct calls {
 	struct region_map *regions;
-	const struct region_hit *recent; /* of those */
-	struct inlined_memo *memos;      /* the same; or NULL */
+	const struct region_hit *recent; /* recent results of the region map */
+	struct inlined_memo *memos;      /* memos of the region map for inlined.c, or NULL */
 	struct event_times times;
 	struct calls_counts counts;
 	struct calls_frame *stack;
 	size_t depth, cap_stack;
-	struct saved_sp *saved; /* by depth */
+	struct saved_sp *saved; /* sorted by depth */
 	size_t n_saved, cap_saved;
 	struct fibres fibres;
-	size_t uncertain_below; /* not 0: of the frames below this depth some may have been left already */
-	bool stack_uncertain;   /* which of several stacks this is */
+	size_t uncertain_below; /* not 0: some of the frames below this depth may already have been left */
+	bool stack_uncertain;   /* the thread may be on another of the saved stacks */
 	bool emitted_uncertain;
-	struct region_hit here; /* of the last address arrived at */
-	uint64_t last_start;    /* where that began, of what was looked at before */
+	/* the interval of addresses that holds control: same region, same inlined functions */
+	struct region_hit here;
+	uint64_t last_start; /* start of the interval of addresses before that one */
 	enum arrival arrival;
-	uint64_t successor; /* the address after the last instruction; of an exception: where it says to go on */
+	/* the address after the last instruction; after an exception: its preferred return address */
+	uint64_t successor;
 	bool has_successor;
-	enum leave_kind last_leave;         /* how the last frame was left, of those since the last range */
-	bool indirect;                      /* ARRIVE_JUMP: not by the instruction alone */
-	bool system_call, exception_return; /* ARRIVE_RESUME: what it was */
+	enum leave_kind last_leave;         /* kind of the last leave since the last range */
+	bool indirect;                      /* ARRIVE_JUMP: by an indirect branch */
+	bool system_call, exception_return; /* ARRIVE_RESUME: what it comes back from */
 };
 
-/* Of the function that a frame is of, or was before it jumped on. */
+/* Returns true if the function of the frame, or one that it replaced, saves the stack pointer. */
 bool calls_frame_saves(const struct calls_frame *f);
 
-/* stack.c. Negative returns are the sink's. */
+/* stack.c. Functions return 0, -ENOMEM, or a negative error of the sink. */
 static inline struct calls_frame *calls_top(struct calls *c)
 {
 	return c->depth ? &c->stack[c->depth - 1] : NULL;
@@ -103,36 +105,41 @@ int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind
 int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame);
 int calls_pop(struct calls *c, enum leave_kind kind);
 
-/* Down to so many frames; the last one that goes is left in its own way. */
+/* Leaves frames until depth remain. The last one is left as `last`, those above it as LEAVE_UNWOUND. */
 int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);
 
-/* All go, in the same way. */
+/* Leaves all frames with the same kind. */
 int calls_pop_all(struct calls *c, enum leave_kind kind);
 
-/* The depth below the innermost frame with this anchor; SIZE_MAX: none. */
+/* Returns the number of frames below the innermost one with this anchor, or SIZE_MAX. */
 size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address);
 
-/* The depth that leaves the innermost frame of this function, of those below depth, on calls_top; SIZE_MAX: none. */
+/* Returns how many of the lowest depth frames remain when the innermost one of this function is on top, or SIZE_MAX. */
 size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function);
 
-/* The frame on calls_top may be jumped to at this address from now on. -ENOMEM. */
+/* Records that a saved stack pointer leads to the frame on top when control jumps to address. -ENOMEM. */
 int calls_saved_add(struct calls *c, uint64_t address);
 int calls_saved_push(struct calls *c, const struct saved_sp *saved);
 
-/* The depth that has the innermost frame so marked on calls_top, and that of the outermost; SIZE_MAX: none. */
+/*
+ * Finds frames that a saved stack pointer leads to from address. Returns the depth with the innermost one on top, or
+ * SIZE_MAX; *ret_outermost is the depth of the outermost one.
+ */
 size_t calls_saved_find(const struct calls *c, uint64_t address, size_t *ret_outermost);
 
-/* Of the frames that are left, some may have been left already. */
+/* Marks the depth as uncertain: some of the frames that remain may already have been left. */
 int calls_set_uncertain(struct calls *c);
 
-/* A return to address was made, to the frame that is on calls_top now: it may settle that. uncertain_below: as it was
- * before. */
+/*
+ * Marks the depth as certain if the return to address that has just been made proves it. uncertain_below: as it was
+ * before the return.
+ */
 int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below);
 
-/* It is known after all. */
+/* Marks the depth as certain. */
 int calls_set_certain(struct calls *c);
 
-/* Where control is now. */
+/* Sets c->here to the region and inlined functions of addr. */
 static inline int calls_locate(struct calls *c, uint64_t addr)
 {
 	if (region_hit_holds(&c->here, addr, c->times.stamp) ||
@@ -153,39 +160,41 @@ int arrival_transfer(struct calls *c, uint64_t addr);
 /* The same for a jump, or for one function continuing into the next. */
 int arrival_jump(struct calls *c, uint64_t addr);
 
-/* inlined.c: the frame on calls_top enters all that it says it is in. */
+/* inlined.c: emits enters of the inlined functions that the new frame on top is in. */
 int inlined_enter(struct calls *c, enum call_kind kind);
 
-/* What it is in is left. */
+/* Leaves all inlined functions of the frame on top. */
 int inlined_leave(struct calls *c, enum leave_kind kind);
 
-/* Control is in the frame on calls_top, in this: what is around that stays, the rest is left and entered. */
+/* Moves control of the frame on top into an inlined function: leaves what does not surround it and enters the rest. */
 int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind);
 
 /*
- * The same of a range that stays in the function on calls_top, from first to last, all the way: as it was found out
- * before. 1: done; 0: it is not known, or this is no time for it.
+ * Applies the memoised moves of a range that stays in the function on top; last: address of its last instruction.
+ * Returns 1 if applied, 0 if there is no memo or it does not apply now.
  */
 int inlined_replay(struct calls *c, const struct element *e, uint64_t last);
 
-/* Finds it out; from: in which control was before. */
+/* Memoises the moves of a range; from: the inlined function that control was in before it. */
 void inlined_memoise(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from);
 
 void inlined_init(struct calls *c);
 
-/* fibres.c: control comes to address with another stack pointer. 1: on a stack that was left; 0: not on one of those.
+/*
+ * fibres.c: handles control that arrives at address with another stack pointer. Returns 1 if it is on a saved stack,
+ * whose frames have been entered, and 0 if not.
  */
 int fibres_switch(struct calls *c, uint64_t address);
 
-/* Whether anything could switch back to the present stack. */
+/* Returns true if a later switch could come back to the present stack. */
 bool fibres_saved(const struct calls *c);
 
-/* The same, on a stack not seen before. */
+/* Switches to a stack that has not been seen before. */
 int fibres_begin(struct calls *c);
 
 /*
- * A return to address is about to be made, while it is not sure which of several the stack is. 1: it was another one,
- * and the return has been made there.
+ * Handles a return to address while it is uncertain which of several stacks this is. Returns 1 if it proves to be
+ * another one, whose frames have been entered and the return made; else 0.
  */
 int fibres_return(struct calls *c, uint64_t address);
 void fibres_forget(struct calls *c);

@@ -1,7 +1,24 @@
+/*
+ * What elements do to the stack. Control transfers are in arrival.c.
+ *
+ *   element                                       action
+ *   range                                         control arrives at its start, then passes through it; its last
+ *                                                 instruction determines how control arrives at the next one
+ *   range, torn                                   gap first
+ *   exception                                     control arrives at the preferred return address; RESUME is next;
+ *                                                 by a system call: push CALL_SYSCALL
+ *   exception return                              RESUME is next
+ *   trace on                                      gap, except after an exception and its return
+ *   no sync, no image, unknown address, no path   gap
+ *   timestamp                                     assigns times to pending events
+ *   any with cycles                               counts them
+ *
+ * A gap leaves all frames; the next range begins a segment.
+ */
 #include "lib/base/util.h"
 #include "lib/calls/calls-private.h"
 
-/* If control stays in the function on calls_top, it does so by itself. */
+/* Returns true if control that arrives in the function on top remains in its frame. */
 static inline bool may_stay(const struct calls *c)
 {
 	return (c->arrival == ARRIVE_FLOW || c->arrival == ARRIVE_JUMP) && !c->indirect;
@@ -13,7 +30,7 @@ static inline void stay_in_top(struct calls *c, uint64_t addr)
 	c->arrival = ARRIVE_FLOW;
 }
 
-/* Control is at addr now. */
+/* Handles control at addr. */
 static inline int arrive(struct calls *c, uint64_t addr)
 {
 	int rc = calls_locate(c, addr);
@@ -43,14 +60,13 @@ static enum arrival after_range(const struct element *e)
 	}
 }
 
-/* Control is where it was looked at last, in the frame on calls_top: what is inlined there is entered, and what is not
- * is left. */
+/* Enters and leaves inlined functions of the frame on top by where control is now. */
 static inline int update_inlined(struct calls *c)
 {
 	const struct calls_frame *f = calls_top(c);
 	enum leave_kind kind = c->last_leave == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
 
-	/* What comes back from further on begins anew: it is another turn of a loop. */
+	/* A move to a lower address begins another iteration of a loop; the leaves before it are final. */
 	if (c->here.start < c->last_start)
 		event_times_commit(&c->times);
 	c->last_start = c->here.start;
@@ -59,7 +75,8 @@ static inline int update_inlined(struct calls *c)
 									      : inlined_move(c, c->here.inlined, kind);
 }
 
-/* One function runs on into the next, which has the on_range's end; what lies between, if anything, is no function's.
+/*
+ * Handles a range that runs from one function into the next, which has its end. Code between them belongs to neither.
  */
 static int fall_through(struct calls *c, uint64_t last, uint64_t *at)
 {
@@ -71,7 +88,7 @@ static int fall_through(struct calls *c, uint64_t last, uint64_t *at)
 	return rc < 0 ? rc : arrival_jump(c, start);
 }
 
-/* Of its instructions, those up to there. */
+/* Returns how many instructions of the range precede end. */
 static inline uint64_t instructions_before(const struct element *e, uint64_t end)
 {
 	if (e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION_SIZE)
@@ -79,7 +96,7 @@ static inline uint64_t instructions_before(const struct element *e, uint64_t end
 	return (uint64_t)((unsigned __int128)e->range.count * (end - e->range.start) / (e->range.end - e->range.start));
 }
 
-/* A on_range, of one piece, that goes on beyond where it was looked at. */
+/* Follows a range beyond the interval of addresses in which it began. */
 static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 {
 	uint64_t before = c->counts.instructions;
@@ -106,7 +123,7 @@ static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 	return rc;
 }
 
-/* Step by step. */
+/* Emits what a range does to functions and inlined functions, and memoises it. */
 static int execute_range(struct calls *c, const struct element *e, uint64_t last)
 {
 	const struct inlined *from = calls_top(c)->inlined;
@@ -124,7 +141,7 @@ static inline uint64_t last_instruction(const struct element *e)
 	return e->range.end - MAX(e->range.last_size, 1);
 }
 
-/* It has been executed. */
+/* Accounts for a range, and determines how control arrives at the next. */
 static inline void end_range(struct calls *c, const struct element *e)
 {
 	c->counts.ranges += e->several ? e->offset : 1;
@@ -157,7 +174,7 @@ static int on_exception(struct calls *c, const struct element *e)
 
 	if (!c->depth)
 		return 0;
-	/* Control was where the on_exception says to go on, even if no instruction of there was executed. */
+	/* Control was at the preferred return address, even if no instruction was executed there. */
 	if (e->exception.has_ret)
 		rc = arrive(c, e->exception.ret);
 	else if (c->arrival != ARRIVE_FLOW)
@@ -179,7 +196,7 @@ static int on_trace_on(struct calls *c, const struct element *e)
 {
 	if (e->reason == REASON_OVERFLOW)
 		return calls_gap(c, GAP_OVERFLOW);
-	/* After an on_exception tracing pauses while the kernel runs, which is no calls_gap. */
+	/* After an exception tracing stops while the kernel runs, which is not a gap. */
 	return c->arrival == ARRIVE_RESUME ? 0 : calls_gap(c, GAP_PAUSED);
 }
 
@@ -212,8 +229,7 @@ _apart_ static int element_slow(struct calls *c, const struct element *e)
 	case ELEM_EXCEPTION_RETURN:
 		if (!c->depth)
 			return 0;
-		/* Straight after an on_exception it is the end of that one: a kernel that is not traced came between.
-		 */
+		/* Directly after an exception it ends that one: the kernel, which is not traced, ran in between. */
 		if (c->arrival != ARRIVE_RESUME)
 			c->has_successor = c->system_call = false;
 		c->arrival = ARRIVE_RESUME;
@@ -235,7 +251,7 @@ int calls_element(void *user, const struct element *e)
 	struct calls *c = user;
 	int rc = 0;
 
-	/* Most are of this kind. */
+	/* Fast path of nearly all elements. */
 	if (e->kind == ELEM_RANGE && !e->torn && c->memos && may_stay(c))
 		rc = inlined_replay(c, e, last_instruction(e));
 	if (rc == 1) {

@@ -1,26 +1,28 @@
 /*
- * From elements to call stacks: what one thread entered and left, when. One struct calls a thread, fed in stream order;
- * it pushes events to its sink, in order of time, each leave matching the innermost open enter. Never aborts: what it
- * cannot explain it counts and saved.
+ * Builds the call stacks of one thread from elements: which functions were entered and left, and when. One struct calls
+ * serves one thread and consumes its elements in stream order. It passes events to its sink in order of time; each
+ * leave matches the innermost open enter. It never aborts: returns and jumps that fit no frame are counted and marked.
  *
- * Time. Timestamps stand between ranges; what lies between two of them is spread by the cycles that the trace counts,
- * else by instructions executed, and what is left over belongs to system calls and gaps. So events come out when a
- * later timestamp comes; calls_end() flushes. Times never go back; equal ones keep their order.
+ * Time. Timestamps stand between ranges. Events between two timestamps are spread over the interval by the cycle counts
+ * of the trace, else by instructions executed; what remains is attributed to system calls and gaps. So events are
+ * emitted when a later timestamp arrives; calls_end() emits the rest. Times never decrease, and events of equal time
+ * keep their order.
  *
- * Ranges may come one by one, or several in one (struct element). So what runs on within a region, not by a call or a
- * return, and follows a range without anything but cycles in between, must change nothing; and which region an address
- * is in may only change at timestamps.
+ * Ranges may arrive one by one, or several merged into one (struct element). Therefore a range must change nothing
+ * where it continues within a region, follows another range with nothing but cycle counts between, and was not reached
+ * by a call or a return; and the region of an address may change only at timestamps.
  *
- * Inlined functions are entered and left as the instructions that run are in them. Control that only moves on, to
- * higher addresses, out of some and back into the very same with nothing else entered or left was in them all the
- * while: the compiler mixed their instructions with those around them. A timestamp in between parts them.
+ * Inlined functions are entered and left as execution enters and leaves their instructions. Compilers interleave the
+ * instructions of an inlined function with those around it. So where control moves to higher addresses, leaves inlined
+ * functions and comes back into the same ones with no other enter or leave between, that leave is cancelled. A
+ * timestamp in between commits it.
  *
- * A segment is a stretch of trace without a gap. Frames that were open when it began show only when something returns
- * into them: CALL_EVENT_ROOT tells of one, the outermost last. A reader who wants the whole stack from the segment's
- * start puts them below everything else of that segment (the store does).
+ * A segment is a stretch of trace without a gap. Frames that were open at its start become visible only when something
+ * returns into them: each is one CALL_EVENT_ROOT, the outermost last. A reader that wants the whole stack from the
+ * start of the segment on puts them below all other frames of the segment, as the store does.
  *
- * A thread that goes on to another stack leaves all frames and begins a segment without a gap before it; frames of a
- * stack that it was on before are entered again, as CALL_RESUMED.
+ * A thread that switches to another stack leaves all frames and begins a segment without a gap before it. Frames of a
+ * stack that it comes back to are entered again, as CALL_RESUMED.
  */
 #ifndef CSIGHT_CALLS_H
 #define CSIGHT_CALLS_H
@@ -32,51 +34,52 @@
 #include "lib/etm/element.h"
 
 enum call_event_type {
-	CALL_EVENT_SEGMENT, /* tracing begins here, with an empty stack */
+	CALL_EVENT_SEGMENT, /* tracing begins here; the stack is empty */
 	CALL_EVENT_ENTER,
 	CALL_EVENT_LEAVE,
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
-	CALL_EVENT_GAP,  /* the segment ended here; every frame has been left */
-	CALL_EVENT_MARK, /* what is known of the stack changed */
-	CALL_EVENT_MOVE, /* some inlined functions return, and others are entered as CALL_INLINED, all at once; see
-			    struct calls_sink */
+	CALL_EVENT_GAP,  /* the segment ended; every frame has been left */
+	CALL_EVENT_MARK, /* the certainty of the depth changed: enum mark_kind */
+	/* inlined functions return and others are entered as CALL_INLINED, at once: struct calls_sink */
+	CALL_EVENT_MOVE,
 };
 
-/* How a frame came to be. */
+/* How a frame was entered. */
 enum call_kind {
 	CALL_PLAIN,
-	CALL_TAIL,     /* jumped to in place of the frame that was here */
-	CALL_SIGNAL,   /* a signal's handler, on calls_top of what it interrupted */
-	CALL_KERNEL,   /* an exception's handler in the kernel */
-	CALL_SYSCALL,  /* no function: the time between a system call and its return */
-	CALL_INFERRED, /* was running, or waiting, when the segment began */
-	CALL_ODD,      /* reached in a way that calls do not explain */
-	CALL_RESUMED,  /* entered before: the thread came back to the stack that it is on */
+	CALL_TAIL,     /* by a jump; it replaces the frame that jumped */
+	CALL_SIGNAL,   /* a signal handler, on top of what it interrupted */
+	CALL_KERNEL,   /* an exception handler of the kernel */
+	CALL_SYSCALL,  /* not a function: the time between a system call and its return */
+	CALL_INFERRED, /* open since before the segment began */
+	CALL_ODD,      /* entered in a way that no call explains */
+	CALL_RESUMED,  /* entered before; the thread came back to the stack that holds it */
 	CALL_INLINED,  /* code of another function that the compiler put here */
 };
 
-/* How it ended. */
+/* How a frame ended. */
 enum leave_kind {
 	LEAVE_RETURN,
-	LEAVE_TAIL,    /* another took its place */
-	LEAVE_UNWOUND, /* passed over: longjmp, an exception thrown, a handler that never returned */
+	LEAVE_TAIL,    /* another frame replaced it */
+	LEAVE_UNWOUND, /* skipped by longjmp, by a thrown exception, or by a handler that never returned */
 	LEAVE_GAP,
-	LEAVE_END,    /* still running when the trace ended, or the program was replaced */
-	LEAVE_SWITCH, /* the thread went on to another stack: a fibre, a goroutine */
+	LEAVE_END,    /* still open at the end of the trace, or when exec replaced the program */
+	LEAVE_SWITCH, /* the thread switched to another stack: a fibre, a goroutine */
 };
 
 enum gap_kind {
-	GAP_NO_SYNC,   /* the stream was cut, or not understood */
+	GAP_NO_SYNC,   /* the stream was cut or malformed */
 	GAP_OVERFLOW,  /* the trace unit lost bytes */
-	GAP_NO_IMAGE,  /* code that nobody could give */
-	GAP_BAD_IMAGE, /* the code is not what ran, or the trace was garbled */
+	GAP_NO_IMAGE,  /* the code is unavailable */
+	GAP_BAD_IMAGE, /* the code is not what ran, or the trace is garbled */
 	GAP_PAUSED,    /* tracing was off: a freeze, a filter */
-	GAP_DEPTH,     /* more frames than are committed */
+	GAP_DEPTH,     /* more frames than DEPTH_MAX */
 };
 
 enum mark_kind {
-	MARK_UNCERTAIN, /* of a recursion, or of several stacks, one was taken: it may be another */
-	MARK_CERTAIN,   /* no more */
+	/* one of several frames of a recursion, or of several stacks, was chosen; it may be another */
+	MARK_UNCERTAIN,
+	MARK_CERTAIN, /* the depth is certain again */
 };
 
 const char *calls_kind_str(enum call_kind kind);
@@ -86,52 +89,53 @@ const char *calls_mark_str(enum mark_kind kind);
 
 struct call_event {
 	enum call_event_type type;
-	uint8_t kind;                  /* enum call_kind, leave_kind, gap_kind or mark_kind, as the type has it */
+	uint8_t kind;                  /* enum call_kind, leave_kind, gap_kind or mark_kind, by type */
 	uint64_t time;                 /* ns */
-	uint64_t instructions;         /* of this thread, executed before this event */
-	uint64_t bound;                /* its time is off by no more; UINT64_MAX: not known */
+	uint64_t instructions;         /* executed by this thread before this event */
+	uint64_t bound;                /* largest error of time, ns; UINT64_MAX: unknown */
 	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
-	const struct inlined *
-	    inlined; /* enter, root: where, if that function is inlined there; else NULL. Move: the innermost entered */
-	uint8_t left, entered; /* move: so many, from the inside out, and from the outside in */
+	/* enter, root: the inlined instance, or NULL if the function is not inlined; move: the innermost one entered */
+	const struct inlined *inlined;
+	uint8_t left;    /* move: number of functions left, innermost first */
+	uint8_t entered; /* move: number of functions then entered, outermost first */
 };
 
-/* A negative return stops the decode and comes back from calls_element() or calls_end(). */
+/* A negative return stops the decode; calls_element() and calls_end() return it. */
 struct calls_sink {
 	int (*event)(void *user, const struct call_event *e);
 	void *user;
-	bool moves; /* it is told of a move as one event; else as each leave and enter of it */
+	bool moves; /* event() accepts CALL_EVENT_MOVE; otherwise a move is passed as single leaves and enters */
 };
 
 struct calls_counts {
 	uint64_t instructions, ranges, timestamps;
 	uint64_t calls, tails, signals, syscalls;
-	uint64_t roots;       /* frames that were open before the trace began */
-	uint64_t unwound;     /* frames passed over */
-	uint64_t unexplained; /* returns and jumps that fit nothing on the stack: depth may be wrong from here */
-	uint64_t switches;    /* to another stack */
-	uint64_t uncertain;   /* times that a depth was not known for certain */
+	uint64_t roots;       /* frames open since before the trace began */
+	uint64_t unwound;     /* frames left as LEAVE_UNWOUND */
+	uint64_t unexplained; /* returns and jumps that fit no frame; the depth may be wrong after them */
+	uint64_t switches;    /* of stacks */
+	uint64_t uncertain;   /* number of times that the depth became uncertain */
 	uint64_t gaps;
-	uint64_t backwards;   /* timestamps before the one before */
+	uint64_t backwards;   /* timestamps lower than the one before */
 	uint64_t first, last; /* ns */
-	uint64_t bound;       /* the largest of any event that stands between two timestamps */
+	uint64_t bound;       /* largest bound of an event between two timestamps */
 	uint32_t deepest;
 };
 
 struct calls;
 
-/* regions is borrowed, and may serve many threads one after another. */
+/* Borrows regions, which may serve other threads one after another. */
 int calls_new(struct region_map *regions, const struct calls_sink *sink, struct calls **ret);
 
-/* Timestamps are that coarse: each may be so much behind the time at which it was taken. 0 unless told. */
+/* Sets the resolution of timestamps: each may be up to ns lower than the time at which it was taken. Default 0. */
 void calls_tick(struct calls *c, uint64_t ns);
 
-/* Timestamps must already be CLOCK_MONOTONIC ns. Fits struct element_sink. */
+/* Consumes one element. Timestamps must already be CLOCK_MONOTONIC ns. The signature fits struct element_sink. */
 int calls_element(void *calls, const struct element *e);
 
 /*
- * The end of the thread's trace: closes what is open. end: when the ring was frozen or the thread ended, where known
- * (a thread that sleeps in a system call does so until then), else 0.
+ * Ends the thread's trace: leaves all open frames and emits all pending events. end: when the ring was frozen or the
+ * thread ended, 0 where unknown; a thread that sleeps in a system call does so until then.
  */
 int calls_end(struct calls *c, uint64_t end);
 

@@ -5,23 +5,23 @@
 
 enum {
 	PACE_ONE = 1024,
-	PACE_GUESS = PACE_ONE, /* one instruction a nanosecond, before anything is known */
+	PACE_GUESS = PACE_ONE, /* one instruction per ns, while the pace is unknown */
 	PACE_MAX = 1000 * PACE_ONE,
-	PACE_SAMPLE = 64, /* instructions, or cycles, that a stretch needs to tell anything */
+	PACE_SAMPLE = 64, /* instructions or cycles that an interval needs to be a sample */
 };
 
 static uint64_t scale_u64(uint64_t value, uint64_t part, uint64_t whole)
 {
-	/* Most are small, and dividing what is large takes several times as long. */
+	/* Most values are small, and 128-bit division takes several times as long. */
 	if (whole && (value | part) <= UINT32_MAX)
 		return value * part / whole;
 	return whole ? (uint64_t)((unsigned __int128)value * part / whole) : 0;
 }
 
-/* The same for many parts, none above the whole: without dividing, where nothing is too large for that. */
+/* value * part / whole for many parts up to whole, without dividing where the products fit 64 bits. */
 struct share {
 	uint64_t value, whole;
-	uint64_t inverse; /* 2^64 / whole, rounded up: exact for what is below that; or 0 */
+	uint64_t inverse; /* 2^64 / whole, rounded up, which is exact for products below that; 0: must divide */
 };
 
 static struct share share_make(uint64_t value, uint64_t whole)
@@ -47,7 +47,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* How long n instructions, or cycles, take at a pace. */
+/* Returns how long n instructions or cycles take at a pace. */
 static uint64_t time_at(uint64_t pace, uint64_t n)
 {
 	unsigned __int128 t = (unsigned __int128)n * (pace ? pace : PACE_GUESS) / PACE_ONE;
@@ -60,7 +60,7 @@ static uint64_t run_time(const struct event_times *s, uint64_t instructions)
 	return time_at(s->pace, instructions);
 }
 
-/* What was counted up to pos belongs to what waits since it was last counted, by instructions. */
+/* Distributes n cycles counted up to pos over the items added since the last count, by instructions. */
 static void assign_cycles(struct event_times *s, uint64_t pos, uint64_t n)
 {
 	for (; s->n_counted < s->n; s->n_counted++)
@@ -72,7 +72,10 @@ static void assign_cycles(struct event_times *s, uint64_t pos, uint64_t n)
 	s->uncounted = false;
 }
 
-/* As many cycles as the instructions since took elsewhere; so many as instructions where nothing is known. */
+/*
+ * Estimates the cycles since the last count, by the ratio of cycles to instructions in the interval, else by the paces;
+ * one cycle per instruction where both are unknown.
+ */
 static uint64_t guess_cycles(const struct event_times *s, uint64_t pos)
 {
 	uint64_t before = s->cycles_pos - s->pos, instructions = pos - s->cycles_pos;
@@ -86,14 +89,14 @@ static void count_cycles(struct event_times *s, uint64_t pos)
 {
 	uint64_t n = s->uncounted ? guess_cycles(s, pos) : s->counted;
 
-	/* Of what was counted across the beginning of the stretch, its part. */
+	/* A count that began before the interval belongs to it only in part. */
 	if (!s->uncounted && s->cycles_from < s->cycles_pos)
 		n = scale_u64(n, pos - s->cycles_pos, pos - s->cycles_from);
 	assign_cycles(s, pos, n);
 	s->cycles_from = pos;
 }
 
-/* Whether the stretch that ends here is to be spread by cycles: then all of it has some. */
+/* Completes the cycles of the interval that ends at pos. Returns true if they can be used to spread events. */
 static bool end_cycles(struct event_times *s, uint64_t pos)
 {
 	if (s->counted)
@@ -103,7 +106,7 @@ static bool end_cycles(struct event_times *s, uint64_t pos)
 	return s->cycles != 0;
 }
 
-/* A move as what it is made of. */
+/* Emits a move as single leaves and enters. */
 static int emit_move_singly(struct event_times *s, const struct pending_event *item, struct call_event *e)
 {
 	const struct inlined *entered[UINT8_MAX], *at = item->from;
@@ -129,7 +132,7 @@ static int emit_move_singly(struct event_times *s, const struct pending_event *i
 	return rc;
 }
 
-/* e has what all in the stretch have. */
+/* Emits one item. e holds what all events of the interval share. */
 static inline int emit_event(struct event_times *s, const struct pending_event *item, struct call_event *e,
 			     uint64_t time)
 {
@@ -149,7 +152,7 @@ static inline int emit_event(struct event_times *s, const struct pending_event *
 	return s->sink.event(s->sink.user, e);
 }
 
-/* Everything that waits goes out, in the stretch from s->time to end; the next stretch begins there. */
+/* Emits all pending events in the interval from s->time to end, and begins the next interval there. */
 static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
@@ -167,7 +170,7 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct pending_event *item = &s->items[i];
 
-		/* Where one frame ends another one often begins. */
+		/* Consecutive events often have equal positions. */
 		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
 			time = begin + share_apply(&ran, by_cycles ? item->cycles : item->pos - s->pos) +
 			       share_apply(&waited, item->waits);
@@ -187,7 +190,7 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	return rc;
 }
 
-/* n: instructions, or cycles, that took so long. */
+/* Updates a running average of the pace by a sample: n instructions or cycles took length ns. */
 static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 {
 	uint64_t sample;
@@ -196,7 +199,7 @@ static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 		return;
 	sample = MIN(scale_u64(length, PACE_ONE, n), (uint64_t)PACE_MAX);
 	sample = MAX(sample, (uint64_t)1);
-	/* A stretch in which the thread was not running says little about its pace. */
+	/* The thread may not have been running all the time, so a slow sample has limited weight. */
 	*pace = *pace ? (7 * *pace + MIN(sample, 4 * *pace)) / 8 : sample;
 	*pace = MAX(*pace, (uint64_t)1);
 }
@@ -258,12 +261,14 @@ int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
 		s->counts->backwards++;
 		time = s->stamp;
 	}
-	/* The clock is coarser than its timestamps are apart: what came between them goes with what comes until it
-	 * moves on. */
+	/*
+	 * The clock is coarser than the spacing of timestamps: events between equal ones wait for the next different
+	 * one.
+	 */
 	if (s->started && time == s->stamp && !s->guessed)
 		return 0;
 	if (!s->started) {
-		/* What came before the first timestamp is counted back from it. */
+		/* Events before the first timestamp are placed back from it by the pace. */
 		run = run_time(s, instructions);
 		s->time = time - MIN(run, time);
 		bound = UINT64_MAX;

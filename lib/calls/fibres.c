@@ -1,7 +1,8 @@
 /*
- * Stacks that a thread has beside the one it is on: fibres, goroutines, the stack of Go's scheduler. A thread leaves
- * one in a function that saves the stack pointer, and comes back to the return address of that function's call: where
- * several wait at the same place, which of them it is comes out when they return to different ones.
+ * Stacks that a thread has besides the current one: fibres, goroutines, the stack of Go's scheduler. A thread leaves a
+ * stack in a function that saves the stack pointer, and comes back at the return address of the call of that function.
+ * Where several saved stacks wait at the same address they are all candidates; later returns, to addresses that only
+ * some of them wait for, decide which one it was.
  */
 #include <string.h>
 
@@ -12,8 +13,8 @@
 enum {
 	FIBRES_MAX = 1 << 14,
 	FIBRE_FRAMES_MAX = 1 << 18,
-	FRAMES_SEARCHED = 16 /* frames from the calls_top that may have saved it */,
-	FRAMES_SELF_SWITCH = 2 /* frames of one that switches by himself */
+	FRAMES_SEARCHED = 16 /* innermost frames that are searched for a function that saved the stack pointer */,
+	FRAMES_SELF_SWITCH = 2 /* frames at most between a switch of a stack to itself */
 };
 
 static void fibre_drop(struct fibres *f, size_t i)
@@ -35,8 +36,8 @@ void fibres_forget(struct calls *c)
 }
 
 /*
- * Where a switch to address would come back to: how many frames are left then. SIZE_MAX: it would not. It may come back
- * to the saving function's caller, or to that function itself (here), which then returns.
+ * Returns how many frames remain when a switch to address comes back to the stack, or SIZE_MAX if it cannot. It may
+ * arrive at the caller of the saving function, or in that function itself (here), which then returns.
  */
 static size_t fibre_resume_depth(const struct calls_frame *frames, size_t n, uint64_t address,
 				 const struct region *here)
@@ -60,7 +61,7 @@ bool fibres_saved(const struct calls *c)
 	return false;
 }
 
-/* The present stack, to be come back to. */
+/* Adds a copy of the current stack to the list. */
 static int fibre_save(struct calls *c)
 {
 	struct fibres *f = &c->fibres;
@@ -91,7 +92,7 @@ static int leave_stack(struct calls *c)
 	return calls_pop_all(c, LEAVE_SWITCH);
 }
 
-/* Its frames are the present ones. */
+/* Makes the frames of f the current ones. */
 static int fibre_enter(struct calls *c, const struct fibre *f)
 {
 	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
@@ -108,7 +109,10 @@ static int fibre_enter(struct calls *c, const struct fibre *f)
 	return rc;
 }
 
-/* The one that was taken to be it is believed to have been it from now on, and the others not. */
+/*
+ * Settles an open choice: the candidate that was entered is taken as right and dropped from the list; the other
+ * candidates stay listed as uncertain.
+ */
 static void drop_first_candidate(struct fibres *f)
 {
 	size_t first = SIZE_MAX;
@@ -144,7 +148,7 @@ int fibres_begin(struct calls *c)
 	return rc;
 }
 
-/* The one left longest ago of those that may be it is taken to be the one; while there are others it stays listed. */
+/* Enters the candidate that was left longest ago. It stays listed while there are other candidates. */
 static int enter_first_candidate(struct calls *c)
 {
 	struct fibres *f = &c->fibres;
@@ -181,7 +185,9 @@ int fibres_switch(struct calls *c, uint64_t address)
 		rc = leave_stack(c);
 	if (rc < 0)
 		return rc;
-	/* A scheduler may choose the one that has just been left; who switches by himself does not switch to himself.
+	/*
+	 * A scheduler may resume the stack that has just been left, so that is a candidate as well. A stack that
+	 * switches directly does not switch to itself.
 	 */
 	if (own != SIZE_MAX && f->n && own + FRAMES_SELF_SWITCH < depth) {
 		f->list[f->n - 1].at = own;
@@ -193,7 +199,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 	return rc < 0 ? rc : 1;
 }
 
-/* Each that may be it would return from its last frame. */
+/* Returns true if a return of the candidate's last frame would lead to address. */
 static bool fibre_would_return(struct fibre *f, uint64_t address)
 {
 	const struct calls_frame *last = f->at ? &f->frames[f->at - 1] : NULL;
@@ -209,7 +215,7 @@ int fibres_return(struct calls *c, uint64_t address)
 
 	while (first < f->n && !f->list[first].candidate)
 		first++;
-	/* Deeper than where they parted, or not one of theirs. */
+	/* The current stack is deeper than where the candidates diverge, or this is not one of their returns. */
 	if (first == f->n || c->depth != f->list[first].at || calls_top(c)->anchor != ANCHOR_RETURN)
 		return 0;
 	for (i = 0; i < f->n; i++)
@@ -224,7 +230,7 @@ int fibres_return(struct calls *c, uint64_t address)
 			f->n_candidates--;
 		}
 	}
-	/* The right one is still among them, first: the return goes its way. */
+	/* The stack that was entered is still a candidate: the caller makes the return. */
 	if (f->list[first].candidate) {
 		if (f->n_candidates > 1 || f->list[first].uncertain)
 			return 0;

@@ -1,6 +1,6 @@
 /*
- * Inlined functions as frames. They are not on lib/calls' own stack, where returns and jumps are looked up: each frame
- * there has the innermost that it is in, which knows those around it.
+ * Inlined functions as frames. They are not part of c->stack, where returns and jumps are looked up: each frame there
+ * has its innermost inlined function, which links to those around it.
  */
 #include "lib/base/util.h"
 #include "lib/calls/calls-private.h"
@@ -9,29 +9,29 @@ enum {
 	MEMO_BITS = 13,
 	MEMO_MOVES = 5,
 	MEMO_STEPS = 48,
-	MEMO_UNKNOWN = MEMO_MOVES + 1, /* moves: it is not told */
+	MEMO_UNKNOWN = MEMO_MOVES + 1, /* n_moves of a range that has too many moves to memoise */
 };
 
 struct memo_move {
 	const struct inlined *to;
-	uint32_t pos; /* instructions before it */
+	uint32_t pos; /* instructions of the range before it */
 	uint8_t left, entered;
 };
 
 /*
- * What a range that begins at start, with control in from before, does to what is inlined in its function: so it is at
- * all times, and wherever it ends in the last of the stretches that it goes through. What went on before it may yet
- * take its first entries back.
+ * Memoised moves of a range that begins at start while control is in `from`. They hold at all times, and for every
+ * range that ends in the same last interval of addresses. The first enters may still have to be cancelled against
+ * leaves that precede the range.
  */
 struct inlined_memo {
 	uint64_t start;
-	const struct region *function; /* NULL: none */
+	const struct region *function; /* NULL: the memo is empty */
 	const struct inlined *from;
 	int32_t first, last_start,
-	    end;         /* from start on: where the first last_start begins, the last one, and where that ends */
-	uint16_t events; /* that wait at once, of it, at most */
+	    end;         /* offsets from start: begin of the first interval, begin and end of the last one */
+	uint16_t events; /* maximum of pending events that it adds */
 	uint8_t n;
-	bool spans_stretches; /* from one last_start to another */
+	bool spans_stretches; /* the range covers more than one interval */
 	struct memo_move moves[MEMO_MOVES];
 } __attribute__((aligned(64)));
 
@@ -49,7 +49,7 @@ static int emit_enters(struct calls *c, const struct inlined *from, const struct
 	return rc < 0 ? rc : calls_emit_inlined(c, CALL_EVENT_ENTER, kind, to);
 }
 
-/* The one that is told; what it is in has been there since the segment began, too. */
+/* Emits the function around root as the next root: it has been open since the segment began as well. */
 static int emit_inlined_root(struct calls *c, struct calls_frame *f)
 {
 	f->root = f->root->around;
@@ -85,8 +85,9 @@ int inlined_leave(struct calls *c, enum leave_kind kind)
 }
 
 /*
- * Of what is about to be entered, from outside to inside, the part that was left last, with nothing entered since:
- * compilers mix the instructions of an inlined function with those around it, and that was no end of it.
+ * Cancels the pending leaves of functions that are about to be entered again, from the outermost inwards, and returns
+ * the innermost function resumed: compilers interleave the instructions of an inlined function with those around it,
+ * which does not end its activation.
  */
 static const struct inlined *resume_inlined(struct calls *c, const struct inlined *from, const struct inlined *to)
 {
@@ -102,7 +103,7 @@ static const struct inlined *resume_inlined(struct calls *c, const struct inline
 	return from;
 }
 
-/* One after the other. */
+/* Emits a move as single leaves and enters. */
 static int emit_move_singly(struct calls *c, const struct inlined *both, const struct inlined *to, enum leave_kind kind)
 {
 	int rc = leave_until(c, both, kind);
@@ -120,7 +121,7 @@ int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind
 	const struct inlined *from = f->inlined, *both = from, *other = to;
 	uint32_t left, entered;
 
-	/* One deeper, or one less, are the most. */
+	/* Fast path: most moves go one level in or out. */
 	if (to && to->around == from) {
 		left = 0;
 		entered = 1;
@@ -151,13 +152,13 @@ static struct inlined_memo *memo_at(const struct calls *c, uint64_t start, const
 	return &c->memos[(start ^ (uintptr_t)from << 20) * 0x9e3779b97f4a7c15u >> (64 - MEMO_BITS)];
 }
 
-/* How many instructions lie before an address of it follows from that. */
+/* The number of instructions before an address of the range follows from the address. */
 static inline bool has_fixed_size_instructions(const struct element *e)
 {
 	return e->range.end - e->range.start == (uint64_t)e->range.count * INSTRUCTION_SIZE;
 }
 
-/* It is known, or that it is not to be told. */
+/* Returns true if the memo covers the range, be it as not memoisable. */
 static inline bool memo_matches(const struct inlined_memo *w, const struct element *e, const struct inlined *from,
 				const struct region *function, uint64_t last)
 {
@@ -167,7 +168,7 @@ static inline bool memo_matches(const struct inlined_memo *w, const struct eleme
 	       at < w->end && (!w->spans_stretches || has_fixed_size_instructions(e));
 }
 
-/* What is entered, less what was left just before. */
+/* Returns how many functions the move enters when leaves that precede it are cancelled. */
 static uint32_t memo_entered(struct calls *c, const struct memo_move *m)
 {
 	const struct inlined *both = m->to;
@@ -204,14 +205,14 @@ int inlined_replay(struct calls *c, const struct element *e, uint64_t last)
 	return rc < 0 ? rc : 1;
 }
 
-/* An address as a walk has it; false: it lies too far away. */
+/* Stores an address as an offset from the memo's start; returns false if it does not fit. */
 static bool memo_offset(const struct inlined_memo *w, uint64_t address, int32_t *ret)
 {
 	*ret = (int32_t)(address - w->start);
 	return w->start + (uint64_t)*ret == address;
 }
 
-/* The same, of a stack of one frame, which nothing came before. */
+/* Fills the memo by executing the range on a stack of one frame without history. */
 static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, struct inlined_memo *w)
 {
 	struct event_times *s = &c->times;
@@ -233,7 +234,7 @@ static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, s
 	return false;
 }
 
-/* Where control is after each: what it was in, less what was left, where nothing was entered. */
+/* Copies the moves, each with the innermost inlined function after it. */
 static void memo_set_moves(struct inlined_memo *w, const struct event_times *s)
 {
 	for (w->n = 0; w->n < s->n; w->n++) {

@@ -1,4 +1,4 @@
-/* Apart, so that who only reads stores does not bring the making of calls, and symbols, with it. */
+/* A file of its own, so that programs that only read stores do not link the rest of lib/calls and the symbol tables. */
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
 

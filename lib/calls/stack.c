@@ -43,8 +43,8 @@ int calls_set_uncertain(struct calls *c)
 }
 
 /*
- * Whatever frames are left in truth are among those that are here: a return to where only one of them returns to is
- * that one's.
+ * The frames that are really open are a subset of c->stack. So a return to an address that only one of them waits for
+ * ends that one.
  */
 int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below)
 {
@@ -72,7 +72,7 @@ int calls_pop(struct calls *c, enum leave_kind kind)
 	rc = calls_emit(c, CALL_EVENT_LEAVE, kind, function);
 	if (rc < 0 || !c->uncertain_below || c->stack_uncertain)
 		return rc;
-	/* What comes on calls_top from here on is certain. */
+	/* Frames pushed from here on are certain. */
 	c->uncertain_below = MIN(c->uncertain_below, c->depth);
 	return c->uncertain_below ? 0 : calls_set_certain(c);
 }
@@ -143,7 +143,7 @@ int calls_saved_add(struct calls *c, uint64_t address)
 	while (first > 0 && c->saved[first - 1].depth == c->depth)
 		if (c->saved[--first].address == address)
 			return 0;
-	/* No frame is ready in so many ways: the one it was ready in first is given up. */
+	/* Bounds the records of one frame; the oldest one is dropped. */
 	if (c->n_saved - first >= SAVED_PER_FRAME) {
 		memmove(c->saved + first, c->saved + first + 1, (c->n_saved - first - 1) * sizeof(*c->saved));
 		c->n_saved--;

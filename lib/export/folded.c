@@ -1,6 +1,6 @@
 /*
- * Folded stacks, for flame graphs: a line a stack, outermost first, and the nanoseconds that were spent in it and in
- * nothing it called. What is not known is in none.
+ * Folded stacks, for flame graphs: one line per stack, outermost frame first, with the nanoseconds spent in the stack
+ * itself and in nothing that it called. Gaps are in no stack.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { NAME_SIZE = 1024 };
 
-/* Semicolons part frames, and the last space the number. */
+/* Semicolons separate frames, and the last space precedes the number. */
 static void put_frame(struct buf *b, const char *text)
 {
 	char clean[NAME_SIZE];

@@ -1,7 +1,7 @@
 /*
- * Fuchsia's trace format, which Perfetto's trace processor loads several times as fast as its own: a call is one record
- * where its own format has two packets. All is 64-bit words. What it has no record for, the snapshot's description,
- * stands in Perfetto's packets, in a blob.
+ * Fuchsia's trace format. Perfetto's trace processor loads it several times as fast as Perfetto's own format: a call is
+ * one record instead of two packets. All records are 64-bit words. The description of the snapshot, for which it has no
+ * record, is in packets of Perfetto's within a blob.
  */
 #include <string.h>
 
@@ -34,8 +34,7 @@ enum {
 	BLOB_PERFETTO = 3,
 	BLOB_MAX = 32767,
 
-	/* Strings are known by numbers of 15 bits, which are used again and again; the last ones are those of this
-	   file's own. */
+	/* Strings have 15-bit numbers. Those of functions are reused; the last ones are this file's own strings. */
 	STRINGS = 32000,
 	STRING_CATEGORY,
 	STRING_NAME,
@@ -45,22 +44,22 @@ enum {
 
 #define FXT_MAGIC 0x0016547846040010ull
 
-/* A frame that is open. */
+/* An open frame. */
 struct fxt_frame {
 	uint32_t function;
 	uint64_t enter;
-	const char *why; /* what there is to say of its beginning: of this kind */
+	const char *why; /* name and text of the argument that explains the enter, or NULL */
 	const char *how;
-	bool begun; /* its beginning is in the file; else it is told at its end */
+	bool begun; /* its enter has been written; otherwise the leave writes both */
 };
 
 struct fxt_writer {
 	struct out out;
 	const struct export_walk *walk;
 	struct export_result *result;
-	uint16_t *numbers;  /* by function: of its string; 0: none */
-	uint32_t *holders;  /* by number: a function */
-	uint32_t n_numbers; /* that were given away, ever */
+	uint16_t *numbers;  /* string numbers by function; 0: none */
+	uint32_t *holders;  /* functions by string number */
+	uint32_t n_numbers; /* numbers assigned so far, including reuse */
 	struct fxt_frame *frames;
 	size_t depth, cap_frames;
 };
@@ -102,7 +101,7 @@ static unsigned number_of(struct fxt_writer *w, uint32_t function)
 	return number;
 }
 
-/* Of the strings of this file's own; texts change. */
+/* Writes one of the strings of this file itself, replacing its text. */
 static uint64_t own_string(struct fxt_writer *w, unsigned number, const char *text)
 {
 	put_string(w, number, text);
@@ -119,7 +118,10 @@ struct fxt_event {
 	uint64_t time, end;
 };
 
-/* Threads are written one after another, so every event is of thread 1. Arguments without a text are left out. */
+/*
+ * Writes an event. Threads are written one after another, so every event is of thread 1. Arguments without a text are
+ * left out.
+ */
 static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
 	struct fxt_argument some[2];
@@ -134,7 +136,7 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 		size_t name_size = strlen(some[i].name), text_size = strlen(some[i].text);
 		uint64_t all = 1 + words(name_size) + words(text_size);
 
-		/* References with the highest bit are lengths of strings that follow. */
+		/* A reference with the highest bit set is the length of a string that follows. */
 		buf_u64(&arguments, ARGUMENT_STRING | all << 4 | (0x8000u | name_size) << 16 |
 					(uint64_t)(0x8000u | text_size) << 32);
 		put_padded(&arguments, some[i].name, name_size);
@@ -152,8 +154,8 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 }
 
 /*
- * Records are put in order by when they begin. Where several begin at once the one that comes first in the file is the
- * outer one, so an outer one has to be told now.
+ * Readers order records by their begin, and equal begins by their order in the file, which must be outermost first. So
+ * frames that begin at the same time as a new one must be written before it.
  */
 static void begin_outer(struct fxt_writer *w, uint64_t time)
 {

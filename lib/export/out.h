@@ -4,7 +4,7 @@
 
 #include "lib/base/buf.h"
 
-/* Output in large pieces; errors stick. pack, where there is one, makes of a piece what is written. */
+/* Errors stick in `error`. pack, if set, converts a piece into the bytes to be written. */
 struct out {
 	int fd;
 	struct buf buf;
@@ -12,7 +12,7 @@ struct out {
 	int (*pack)(const struct buf *piece, struct buf *ret);
 };
 
-/* Writes when there is much; out_finish() the rest, and tells the first error. */
+/* out_flush_if_full() writes the buffer once it is large. out_finish() writes the rest and returns the first error. */
 void out_flush_if_full(struct out *o);
 int out_finish(struct out *o);
 void out_done(struct out *o);

@@ -1,6 +1,6 @@
 /*
- * Perfetto's own format: protobuf, written by hand. A file is packets; those of one thread are a sequence of their own
- * with its interned names, a clock that each packet moves on, and a default track. Field numbers are those of
+ * Perfetto's own format. The protobuf is written by hand. A file is a list of packets. The packets of one thread are a
+ * sequence with its own interned names, its own incremental clock and a default track. Field numbers are those of
  * perfetto/protos/perfetto/trace/.
  */
 #include <zlib.h>
@@ -24,7 +24,7 @@ enum {
 	PACKET_TRACK = FIELD(60, WIRE_BYTES),
 	PACKET_ATTRIBUTES = FIELD(126, WIRE_BYTES),
 
-	FLAG_CLEARED = 1, /* what was interned before is forgotten */
+	FLAG_CLEARED = 1, /* interned names are invalid from here on */
 	FLAG_NEEDS_STATE = 2,
 
 	CLOCK_SNAPSHOT_CLOCK = FIELD(1, WIRE_BYTES),
@@ -34,7 +34,7 @@ enum {
 	CLOCK_INCREMENTAL = FIELD(3, WIRE_VARINT),
 	CLOCK_ID_REALTIME = 1,
 	CLOCK_ID_MONOTONIC = 3,
-	CLOCK_ID_OWN = 64, /* the first that a sequence may define for itself */
+	CLOCK_ID_OWN = 64, /* first ID that a sequence may define */
 
 	DEFAULTS_TRACK_EVENT = FIELD(11, WIRE_BYTES),
 	DEFAULTS_CLOCK = FIELD(58, WIRE_VARINT),
@@ -82,14 +82,14 @@ struct perfetto_writer {
 	struct out out;
 	const struct export_walk *walk;
 	struct export_result *result;
-	struct buf parts[4]; /* messages inside each other, while their length is not known */
+	struct buf parts[4]; /* nested messages whose length is not yet known */
 	uint64_t sequence;
 	uint64_t time;     /* of the sequence's last packet */
-	uint8_t *interned; /* a bit a name: functions, then gap kinds */
+	uint8_t *interned; /* bit set of names: functions, gap kinds, mark kinds */
 	size_t interned_size;
 };
 
-/* An empty message of this level; its bytes go into the one above by put_part(). */
+/* Begins an empty message of this level; put_part() adds it to the message above. */
 static struct buf *part(struct perfetto_writer *w, unsigned level)
 {
 	buf_clear(&w->parts[level]);
@@ -174,7 +174,7 @@ static void put_clock(struct perfetto_writer *w, unsigned clock, uint64_t time, 
 	put_part(w, &w->parts[1], CLOCK_SNAPSHOT_CLOCK, 2);
 }
 
-/* The first packets of a thread: its track, and what all its other packets build on. */
+/* Writes the first packets of a thread: its track and the defaults of its other packets. */
 static void begin_thread(struct perfetto_writer *w, const struct store *s, size_t index, uint64_t time)
 {
 	const struct store_thread *t = store_thread(s, index);
@@ -221,7 +221,10 @@ static void put_reason(struct perfetto_writer *w, const char *name, const char *
 	put_part(w, &w->parts[1], EVENT_ANNOTATION, 2);
 }
 
-/* The function's own entry where its source is known; NULL. Its location has the name's number. */
+/*
+ * Returns the function if its source file is known, else NULL. Its source location has the same interned ID as its
+ * name.
+ */
 static const struct store_function *sourced(const struct perfetto_writer *w, size_t name)
 {
 	const struct store_function *f = store_function(w->walk->store, name);
@@ -236,7 +239,7 @@ static void put_source(struct perfetto_writer *w, size_t name, const struct stor
 	snprintf(where, sizeof(where), "0x%jx in %.400s", (uintmax_t)f->address, f->image);
 	put_number(part(w, 3), SOURCE_IID, name + 1);
 	put_text(&w->parts[3], SOURCE_FILE, f->file);
-	/* The name is the slice's own: here stands what it has no field for. */
+	/* The slice has the name already; this field holds address and image, for which there is no other. */
 	put_text(&w->parts[3], SOURCE_FUNCTION, where);
 	put_number(&w->parts[3], SOURCE_LINE, f->line);
 	put_part(w, &w->parts[2], INTERNED_SOURCE, 3);
@@ -259,7 +262,7 @@ static bool is_interned(const struct perfetto_writer *w, size_t name)
 	return w->interned[name / 8] >> name % 8 & 1;
 }
 
-/* Which name, and its text where the sequence has not met it yet. */
+/* Determines the name of an event. Returns its text, or NULL if the sequence has it interned. */
 static const char *name_of(const struct perfetto_writer *w, const struct store_event *e, size_t *ret_name,
 			   char instant[64])
 {
@@ -301,7 +304,7 @@ void perfetto_reason(const struct store_event *e, bool cut, const char **ret_nam
 	}
 }
 
-/* Whether an event has anything to say beyond what and when. */
+/* Returns true if an event needs no annotations. */
 static bool is_plain(const struct store_event *e, bool cut)
 {
 	const char *name = NULL, *text;
@@ -311,7 +314,7 @@ static bool is_plain(const struct store_event *e, bool cut)
 	return (e->type == STORE_ENTER || e->type == STORE_LEAVE) && !name;
 }
 
-/* Where it is called: the end of the path says enough, and is said often. */
+/* Adds the call site. The last component of the path is enough, and keeps the file small. */
 static void put_inlined(struct perfetto_writer *w, const struct store_site *site)
 {
 	const char *slash = strrchr(site->file, '/');
@@ -366,7 +369,7 @@ static void write_event(struct perfetto_writer *w, const struct store_event *e, 
 	end_packet(w);
 }
 
-/* What nearly all packets are: they have no more than 64 bytes, and every length in them fits one. */
+/* Fast path of nearly all packets: they have at most 64 bytes, so every length fits one byte. */
 static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 {
 	uint8_t *packet = buf_reserve(&w->out.buf, 64), *to, *event;
@@ -413,7 +416,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
-/* Packets, squeezed, in a packet of their own. */
+/* Compresses packets into one packet. */
 static int pack(const struct buf *piece, struct buf *ret)
 {
 	_cleanup_buf_ struct buf packed = { 0 }, packet = { 0 };

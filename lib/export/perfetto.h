@@ -5,10 +5,10 @@
 #include "lib/base/buf.h"
 #include "lib/export/export.h"
 
-/* What there is to say of a frame's beginning or end beyond what and when; NULL: nothing. */
+/* Returns name and text of the annotation that explains an unusual begin or end of a frame, or NULL for both. */
 void perfetto_reason(const struct store_event *e, bool cut, const char **ret_name, const char **ret_text);
 
-/* The snapshot's own, as packets. */
+/* Adds packets with the attributes of the snapshot. */
 void perfetto_description(const struct store *s, const struct export_result *result, struct buf *ret);
 
 #endif

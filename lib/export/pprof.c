@@ -1,7 +1,7 @@
 /*
- * pprof's format: a gzipped protobuf of samples, each a stack (innermost first) with its calls, the nanoseconds and the
- * instructions in it and in nothing it called. Field numbers are those of pprof's profile.proto. A function is one
- * location: where it begins.
+ * pprof's format: a gzipped protobuf of samples, each a stack (innermost first) with its calls, and the nanoseconds and
+ * instructions in the stack itself and in nothing that it called. Field numbers are those of pprof's profile.proto.
+ * Each function is one location, with the function's address.
  */
 #include <stdlib.h>
 #include <zlib.h>
@@ -47,7 +47,7 @@ enum {
 	FUNCTION_SYSTEM_NAME = FIELD(3, WIRE_VARINT),
 };
 
-/* Strings are called by their number; these come first. */
+/* Strings are referred to by number; these are the first ones. */
 static const char *const strings[] = { "", "calls", "count", "time", "nanoseconds", "instructions", "thread", "tid" };
 enum {
 	STRING_CALLS = 1,
@@ -103,7 +103,7 @@ static uint64_t put_string(struct pprof_writer *w, const char *text)
 	return w->n_strings++;
 }
 
-/* The part becomes a field, and is empty again. */
+/* Adds the part as a field and clears it. */
 static void put_part(struct buf *into, unsigned field, struct buf *part)
 {
 	put_bytes(into, field, part->data, part->size);
@@ -132,7 +132,7 @@ static void put_head(struct pprof_writer *w, const struct store *s, const struct
 	put_number(&w->buf, PROFILE_DEFAULT_TYPE, STRING_TIME);
 }
 
-/* Which mapping a file is; it is told where it is new. */
+/* Finds the number of a file's mapping; writes the mapping if it is new. */
 static int mapping_of(struct pprof_writer *w, const char *file, uint64_t *ret)
 {
 	uint64_t name;

@@ -1,4 +1,4 @@
-/* The little of protobuf that writers need: fields are appended to a buffer. */
+/* The subset of protobuf encoding that the writers need: functions append fields to a buffer. */
 #ifndef CSIGHT_EXPORT_PROTOBUF_H
 #define CSIGHT_EXPORT_PROTOBUF_H
 
@@ -29,7 +29,7 @@ static inline void put_bytes(struct buf *b, unsigned field, const void *bytes, s
 	buf_add(b, bytes, size);
 }
 
-/* Names may be any bytes; readers want UTF-8. */
+/* Names may hold any bytes; readers require UTF-8. */
 static inline void put_text(struct buf *b, unsigned field, const char *text)
 {
 	char clean[PROTOBUF_TEXT_MAX];

@@ -1,6 +1,6 @@
 /*
- * speedscope's own format, evented: JSON, one profile a thread, with each frame's opening and closing. Times count from
- * the earliest event, as JSON's numbers are not exact beyond 2^53. A gap is a frame of its own.
+ * speedscope's own evented format: JSON with one profile per thread, and an open and a close event per frame. Times
+ * count from the earliest event, since numbers of JSON are exact up to 2^53 only. A gap is a frame of its own.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct speedscope_writer {
 	const struct export_walk *walk;
 	struct export_result *result;
 	uint64_t start;
-	bool some; /* events of this profile were written */
+	bool some; /* the profile has events already */
 };
 
 static void speedscope_writer_done(struct speedscope_writer *w)
@@ -21,7 +21,7 @@ static void speedscope_writer_done(struct speedscope_writer *w)
 	out_done(&w->out);
 }
 
-/* open: without its closing brace, for what else it is to hold. */
+/* Writes an object; open: without its closing brace, so that more members can follow. */
 static void put_object(struct buf *b, json_object *o, bool open)
 {
 	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
@@ -43,7 +43,7 @@ static void put_frame(struct speedscope_writer *w, const char *name, const char 
 	out_flush_if_full(&w->out);
 }
 
-/* Every function, in the store's order; then the kinds of gaps. */
+/* Writes the frame table: all functions in the order of the store, then the kinds of gaps. */
 static void put_frames(struct speedscope_writer *w)
 {
 	const struct store *s = w->walk->store;

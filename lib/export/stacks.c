@@ -58,7 +58,9 @@ static int32_t nodes_add(struct stacks *s, size_t slot, int32_t parent, uint32_t
 	return index;
 }
 
-/* STACKS_NONE: too deep, or too many. */
+/*
+ * Finds or adds the node of a callee of the current frame. *ret: STACKS_NONE if it would be too deep or one too many.
+ */
 static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 {
 	int32_t parent = s->depth ? s->frames[s->depth - 1].node : STACKS_NONE;
@@ -120,7 +122,7 @@ static void leave(struct stacks *s, const struct store_event *e, bool cut)
 	    s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
 }
 
-/* What passed since the last event is of the frame that was open. */
+/* Attributes the time since the last event to the open frame. */
 static void settle(struct stacks *s, const struct store_event *e)
 {
 	int32_t owner = s->depth ? s->frames[s->depth - 1].owner : STACKS_NONE;
@@ -140,7 +142,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	s->first = MIN(s->first, e->time);
 	s->last = MAX(s->last, e->time);
 	settle(s, e);
-	/* How much it executed before what is looked at is not known. */
+	/* The instructions executed before the exported interval are unknown. */
 	if (cut && e->type == STORE_ENTER)
 		s->instructions = UINT64_MAX;
 	switch (e->type) {

@@ -1,7 +1,6 @@
 /*
- * A text tree for a terminal: which function called which, in the order in which each was first called, with how often
- * and how long. Calls of one function from one place in the tree are one line, so it stays small however long the
- * trace.
+ * A text tree for terminals: callees below their callers, in the order of first calls, with counts and durations. Calls
+ * of one function with the same callers share a line, so the tree is small however long the trace.
  */
 #include <string.h>
 
@@ -28,7 +27,7 @@ static const char *paint(const struct tree *t, const char *code)
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
-/* Three digits and a unit. */
+/* Formats a duration with one decimal and a unit; nanoseconds are whole. */
 static const char *duration(uint64_t ns, char ret[32])
 {
 	static const char *const units[] = { "ns", "us", "ms", "s" };
@@ -77,7 +76,10 @@ static int compare_longest(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The time that a node needs to be among the width longest of its parent; several may have just that. */
+/*
+ * Finds the duration that a node needs to be among the `width` longest of its siblings, which several may have exactly;
+ * *ret_more: number of nodes left out.
+ */
 static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least, uint64_t *ret_more)
 {
 	_cleanup_free_ uint64_t *times = NULL;
@@ -117,7 +119,7 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 		print_line(t, n);
 		out_flush_if_full(&t->out);
 		rc = t->out.error;
-		/* Depth is bounded by the options, which clients bound in turn. */
+		/* The recursion is bounded by the option `depth`. */
 		if (rc == 0)
 			rc = print_nodes(t, n->first_child, level + 1);
 		if (rc == 0 && n->deeper) {

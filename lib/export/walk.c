@@ -30,7 +30,7 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 	ret->until = MIN(last, w->until);
 }
 
-/* The frames that are open where the export begins. */
+/* Passes enters of the frames that are open where the export begins. */
 static int enter_open(const struct export_walk *w, const struct store_iter *it, const struct walk_sink *sink)
 {
 	const struct store_frame *stack;
@@ -62,7 +62,10 @@ static int leave_frame(const struct export_walk *w, const struct store_event *be
 	return sink->event(sink->user, &e, true);
 }
 
-/* The frames that were open before an event that lies beyond the end, which has already changed the stack. */
+/*
+ * Passes leaves of the frames that were open before `beyond`, the first event after the end, which has already changed
+ * the stack.
+ */
 static int leave_open(const struct export_walk *w, const struct store_iter *it, const struct store_event *beyond,
 		      const struct walk_sink *sink)
 {

@@ -1,4 +1,6 @@
-/* What every writer needs: which threads, from when until when, and each one's events with cut frames made whole. */
+/*
+ * What all writers share: selection of threads and time, and events in which frames that cross the limits are complete.
+ */
 #ifndef CSIGHT_EXPORT_WALK_H
 #define CSIGHT_EXPORT_WALK_H
 
@@ -12,20 +14,20 @@ struct export_walk {
 	int64_t tid;
 };
 
-/* cut: the frame reaches beyond what is exported, and this is where it does. */
+/* cut: the frame continues beyond the exported interval, and the event is at its limit. */
 struct walk_sink {
 	int (*event)(void *user, const struct store_event *e, bool cut);
 	void *user;
 };
 
-/* Settles what the options leave open, and fills in what the result says of it. */
+/* Resolves the options to threads and times, and sets the result's coverage. */
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o,
 		struct export_result *ret);
 bool walk_wants(const struct export_walk *w, const struct store_thread *t);
 
 /*
- * Tells of one thread, in order: first the frames that are open at since, then what happens, last the leaving of those
- * that are open at until. Each enter has its leave.
+ * Passes the events of one thread in order: enters of frames open at `since`, the events of the interval, and leaves of
+ * frames open at `until`. Each enter has its leave.
  */
 int walk_thread(const struct export_walk *w, size_t thread, const struct walk_sink *sink);
 

@@ -1,4 +1,4 @@
-/* What a store is made of as it grows: a header, and chunks that can be understood without what comes behind them. */
+/* Chunks: the parts of a store that are appended during the decode. Each can be read without what follows it. */
 #include <string.h>
 
 #include "lib/base/io.h"
@@ -18,19 +18,19 @@ int store_append(struct store_writer *w, const void *data, size_t size)
 	return rc;
 }
 
-int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
+int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t leaves_size,
 		 const struct writer_thread *t)
 {
 	_cleanup_buf_ struct buf head = { 0 };
-	uint32_t size = (uint32_t)chunk->size - left;
+	uint32_t size = (uint32_t)chunk->size - leaves_size;
 	int rc = buf_error(chunk);
 
 	buf_u32(&head, CHUNK_MAGIC);
 	buf_u32(&head, type);
 	buf_u32(&head, size);
-	buf_u32(&head, left);
+	buf_u32(&head, leaves_size);
 	buf_u32(&head, store_checksum(chunk->data, size));
-	buf_u32(&head, store_checksum(chunk->data + size, left));
+	buf_u32(&head, store_checksum(chunk->data + size, leaves_size));
 	buf_u32(&head, t ? t->index : 0);
 	buf_u32(&head, 0);
 	buf_u64(&head, t ? t->block_time : 0);

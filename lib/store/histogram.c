@@ -4,7 +4,7 @@
 #include "lib/base/util.h"
 #include "lib/store/histogram.h"
 
-/* And some on that side, for those that come next. */
+/* Adds some spare classes on the side that grows. */
 int histogram_widen(struct histogram *h, unsigned class)
 {
 	enum { MORE = 8 };

@@ -1,4 +1,4 @@
-/* How long calls took, as counts by class of time; a class is a sixteenth of its times wide at most. */
+/* Histogram of the durations of calls. The width of a class is at most 1/16 of its durations. */
 #ifndef CSIGHT_STORE_HISTOGRAM_H
 #define CSIGHT_STORE_HISTOGRAM_H
 
@@ -6,7 +6,7 @@
 
 enum { HISTOGRAM_EXACT = 32, HISTOGRAM_STEPS = 16, HISTOGRAM_CLASSES = HISTOGRAM_EXACT + (64 - 5) * HISTOGRAM_STEPS };
 
-/* Up to 31 ns each time is its own class; then there are sixteen from each power of two to the next. */
+/* Below 32 ns each duration has its own class; above, each power of two is divided into sixteen classes. */
 static inline unsigned histogram_class(uint64_t ns)
 {
 	unsigned power;
@@ -17,7 +17,7 @@ static inline unsigned histogram_class(uint64_t ns)
 	return HISTOGRAM_EXACT + (power - 5) * HISTOGRAM_STEPS + (unsigned)(ns >> (power - 4) & 15);
 }
 
-/* The middle of a class. */
+/* Returns the middle of a class. */
 static inline uint64_t histogram_time(unsigned class)
 {
 	unsigned power = 5 + (class - HISTOGRAM_EXACT) / HISTOGRAM_STEPS,
@@ -28,13 +28,13 @@ static inline uint64_t histogram_time(unsigned class)
 	return ((uint64_t)(16 + step) << (power - 4)) + ((uint64_t)1 << (power - 4)) / 2;
 }
 
-/* Those classes that there are times of, and what lies between. */
+/* Counts of the classes from first on; all others are 0. */
 struct histogram {
 	uint64_t *counts;
 	uint32_t first, n;
 };
 
-/* So that it has this class. -ENOMEM */
+/* Extends the range of classes to include this one. -ENOMEM. */
 int histogram_widen(struct histogram *h, unsigned class);
 
 static inline int histogram_add(struct histogram *h, uint64_t ns)

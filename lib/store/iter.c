@@ -6,18 +6,18 @@
 struct store_iter {
 	const struct store *store;
 	const struct stored_thread *thread;
-	uint64_t next_block; /* of the thread's */
-	struct reader r;     /* what is left of the present one */
+	uint64_t next_block; /* index within the thread */
+	struct reader r;     /* the rest of the current block */
 	uint8_t *data;
 	size_t capacity;
 	uint64_t time, instructions;
 	uint64_t segments;                 /* begun so far */
-	uint32_t roots;                    /* of the present one, that were returned to */
-	uint32_t pending_roots;            /* of the present one, yet to be told as entered */
-	uint64_t move_leaves, move_enters; /* of the present move, yet to be told */
+	uint32_t roots;                    /* roots of the current segment returned to so far */
+	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
+	uint64_t move_leaves, move_enters; /* rest of the current move */
 	struct store_frame *stack;
 	size_t depth, cap_stack;
-	const uint8_t *wanted; /* functions; NULL: all */
+	const uint8_t *wanted; /* by function; NULL: all are wanted */
 };
 
 int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret)
@@ -56,7 +56,7 @@ static const struct stored_segment *segment_of(const struct store_iter *it)
 	return it->segments ? &it->store->segments[it->thread->first_segment + it->segments - 1] : NULL;
 }
 
-/* Names what a frame is of. */
+/* Sets function and site of a frame from a number of either. */
 static inline int frame_set_number(const struct store *s, uint64_t number, bool inlined, struct store_frame *f)
 {
 	if (number >= (inlined ? s->n_sites : s->n_functions))
@@ -66,7 +66,7 @@ static inline int frame_set_number(const struct store *s, uint64_t number, bool 
 	return 0;
 }
 
-/* The same, as events and stacks have it. */
+/* Sets function, site and kind from a packed frame. */
 static inline int frame_unpack(const struct store *s, uint64_t packed, struct store_frame *f)
 {
 	bool inlined = packed & FRAME_INLINED;
@@ -86,7 +86,7 @@ static inline int frame_push(struct store_iter *it, const struct store_frame *fr
 	return rc;
 }
 
-/* A frame that the segment began with; index counts from the innermost. */
+/* Pushes a root of the current segment; index counts from the innermost. */
 static int frame_push_root(struct store_iter *it, uint32_t index)
 {
 	const struct stored_segment *g = segment_of(it);
@@ -98,7 +98,7 @@ static int frame_push_root(struct store_iter *it, uint32_t index)
 	return rc < 0 ? rc : frame_push(it, &f);
 }
 
-/* Frames below everything that the trace has shown so far. */
+/* Returns the number of roots at the bottom of the stack that have not been returned to yet. */
 static uint32_t roots_below(const struct store_iter *it)
 {
 	const struct stored_segment *g = segment_of(it);
@@ -162,7 +162,7 @@ static int load_block(struct store_iter *it, uint64_t index)
 	return read_stack(it);
 }
 
-/* Frames of others need not be told, but for the outermost: that shows how far it is. */
+/* Events of unwanted functions are not returned, except those of outermost frames: they show the progress. */
 static inline bool is_emitted(const struct store_iter *it, uint32_t function)
 {
 	return !it->wanted || it->wanted[function] || it->depth == 1;
@@ -229,7 +229,7 @@ static int begin_segment(struct store_iter *it)
 	it->segments++;
 	it->roots = 0;
 	it->pending_roots = roots_below(it);
-	/* Frames are entered at the segment's time; it must be this one for times never to go back. */
+	/* Roots are entered at the segment's time; it must be equal so that times never decrease. */
 	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions ? 0 : -EBADMSG;
 }
 
@@ -263,7 +263,7 @@ int store_read_event(struct reader *r, struct written_event *ret)
 	return read_event(r, ret);
 }
 
-/* 1: an event; 0: something that the reader need not know; also at a block's end. */
+/* Decodes one event. Returns 1 if it is to be returned, else 0. */
 static int decode(struct store_iter *it, struct store_event *ret)
 {
 	struct written_event e;
@@ -275,7 +275,7 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	ret->instructions = it->instructions;
 	switch (e.code) {
 	case CODE_CALL:
-		/* What has no room beside a kind is no function's number. */
+		/* A number that does not fit a packed frame is not a function. */
 		return e.value >> (64 - FRAME_BITS) ? -EBADMSG
 						    : decode_enter(it, e.value << FRAME_BITS | CALL_PLAIN, ret);
 	case CODE_ENTER:
@@ -299,7 +299,7 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	}
 }
 
-/* What is next of a move; as decode(). */
+/* Decodes the next step of a move; returns as decode(). */
 static int decode_move(struct store_iter *it, struct store_event *ret)
 {
 	uint64_t site;
@@ -336,7 +336,7 @@ void store_iter_only(struct store_iter *it, const uint8_t *wanted)
 	it->wanted = wanted;
 }
 
-/* 1: one that is wanted is left in this block; 0: none. */
+/* Returns 1 if a wanted function is left in this block, else 0. */
 static int block_is_wanted(struct store_iter *it, uint64_t index)
 {
 	const struct stored_block *b = &it->store->blocks[it->thread->first_block + index];
@@ -360,7 +360,7 @@ static int block_is_wanted(struct store_iter *it, uint64_t index)
 	return 0;
 }
 
-/* To a block that is wanted, or behind the last; *ret_passed: there were others. */
+/* Advances next_block to a block that is wanted, or to the end; *ret_passed: blocks were skipped. */
 static int skip_unwanted_blocks(struct store_iter *it, bool *ret_passed)
 {
 	uint64_t from = it->next_block;
@@ -393,8 +393,10 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			if (rc < 0 || it->next_block == it->thread->n_blocks)
 				return rc;
 			rc = load_block(it, it->next_block);
-			/* It goes on where the one before ended: who follows has the frames that were told, and no
-			 * others. */
+			/*
+			 * A block must begin where the one before ended: callers hold the frames of the events returned
+			 * so far.
+			 */
 			if (rc == 0 && it->depth != depth && !passed)
 				rc = -EBADMSG;
 		} else {
@@ -411,7 +413,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	struct store_event e;
 	int rc;
 
-	/* The first block that ends at or after time. */
+	/* Find the first block that ends at or after time. */
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
@@ -432,7 +434,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		bool moving = it->move_leaves || it->move_enters;
 		uint64_t head;
 
-		/* What comes next, looked at without taking it. */
+		/* Look at the head of the next event without consuming it. */
 		if (!it->pending_roots && !moving && rd_varint(&ahead, &head) == 0 &&
 		    head >> CODE_BITS >= time - MIN(time, it->time))
 			break;

@@ -1,4 +1,4 @@
-/* What events name, as a store does: functions, and places where they are inlined, by number. */
+/* Assigns the numbers of functions and sites that events refer to. */
 #include "lib/base/array.h"
 #include "lib/store/writer.h"
 
@@ -19,7 +19,7 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->name, &f.name);
 	*ret = (uint32_t)w->n_functions;
-	/* Each part of a program has its own instances of what it inlines, for the same function. */
+	/* Each part of a program has its own struct region for one inlined function. */
 	if (rc == 0 && f.kind == REGION_INLINED) {
 		rc = hash_find(&w->inlined_functions, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line,
 			       &number);
@@ -36,7 +36,7 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	return 0;
 }
 
-/* By what events name it by. */
+/* Finds or assigns the number of a region; NULL: the pseudo function of system calls. */
 static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
 	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = "" };

@@ -7,7 +7,7 @@
 
 enum { SECTIONS_MAX = 256 };
 
-/* No table of a real store comes near; it bounds what a lying one can ask for. */
+/* Bounds the memory that a forged table can request; real tables are far smaller. */
 #define TABLE_MAX ((uint64_t)256 << 20)
 
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size)
@@ -70,7 +70,7 @@ int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[ST
 	return version == STORE_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
-/* bytes: the header; r: it, behind what tells that it is one. */
+/* Reads the section table. bytes: the whole header; r: its fields after the header size. */
 static int read_sections(struct store *s, const uint8_t *bytes, struct reader r)
 {
 	_cleanup_free_ uint8_t *entries = NULL;
@@ -111,7 +111,7 @@ static int read_sections(struct store *s, const uint8_t *bytes, struct reader r)
 	return 0;
 }
 
-/* A whole section, with a NUL after it. */
+/* Reads a whole section and adds a NUL. */
 static int read_section(const struct store *s, const struct stored_section *section, char **ret)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -130,7 +130,7 @@ static int read_section(const struct store *s, const struct stored_section *sect
 	return 0;
 }
 
-/* Record sizes of this version; records of later ones may be longer. */
+/* Record sizes of this version; records of later versions may be longer. */
 static const uint32_t record_sizes[SECTION_TYPES] = {
 	[SECTION_FUNCTIONS] = FUNCTION_SIZE, [SECTION_TOTALS] = TOTALS_SIZE, [SECTION_SITES] = SITE_SIZE,
 	[SECTION_THREADS] = THREAD_SIZE,     [SECTION_GAPS] = GAP_SIZE,      [SECTION_BLOCKS] = BLOCK_SIZE,
@@ -213,7 +213,7 @@ static int decode_totals(struct store *s, struct reader *r, void *item)
 	return 0;
 }
 
-/* What so many of a function's calls took at most; ahead of it stand the classes, as TIMES has them. */
+/* Returns the longest duration of the `calls` shortest calls; r is at the classes of a function in TIMES. */
 static uint64_t time_of(struct reader r, uint64_t classes, uint64_t calls)
 {
 	uint64_t class = 0, sum = 0, step = 0, n = 0;
@@ -342,7 +342,7 @@ static bool within(uint64_t first, uint64_t n, uint64_t all)
 	return first <= all && n <= all - first;
 }
 
-/* What points from one table to another: each thread has its blocks and segments, one thread after the other. */
+/* Checks references between tables: each thread has its blocks and segments, one thread after another. */
 static int check_tables(const struct store *s)
 {
 	uint64_t block = 0, segment = 0;
@@ -528,14 +528,14 @@ const struct store_site *store_site(const struct store *s, size_t index)
 	return index < s->n_sites ? &s->sites[index] : NULL;
 }
 
-/* Of the thread's time, in ns; and what of it is known. */
+/* Returns the time of a thread that is known, in ns, less the share of unexplained jumps; *ret_all: all its time. */
 static double known_time(const struct store_thread *t, double *ret_all)
 {
 	double all = (double)(t->last - t->first), known = all;
 
 	for (size_t i = 0; i < STORE_GAP_KINDS; i++)
 		known -= (double)t->gaps_of[i].ns;
-	/* A thread that was at one place in time weighs something still. */
+	/* A thread whose events have all one time still has a weight. */
 	*ret_all = all + 1;
 	known = (known < 0 ? 0 : known) + (t->slices != 0);
 	return known * (double)(t->slices + 1) / ((double)t->slices + 1 + (double)t->unexplained);
@@ -554,7 +554,7 @@ unsigned store_quality(const struct store *s, size_t thread)
 	return all > 0 ? (unsigned)(10000 * known / all) : 0;
 }
 
-/* About how many slices begin at or after time, as if each block's were spread evenly over it. */
+/* Estimates how many slices begin at or after time, with those of a block spread evenly over its time. */
 static uint64_t slices_since(const struct store *s, int64_t tid, uint64_t time)
 {
 	uint64_t sum = 0;

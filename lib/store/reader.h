@@ -1,4 +1,4 @@
-/* What read.c (tables), iter.c (events) share. */
+/* What read.c (tables) and iter.c (events) share. */
 #ifndef CSIGHT_STORE_READER_H
 #define CSIGHT_STORE_READER_H
 
@@ -33,7 +33,7 @@ struct store {
 	uint64_t size;
 	struct stored_section sections[SECTION_TYPES];
 	char *meta, *strings;
-	size_t meta_size, strings_size; /* without the NUL that was added */
+	size_t meta_size, strings_size; /* without the NUL added in memory */
 	struct store_function *functions;
 	size_t n_functions;
 	struct store_site *sites;
@@ -48,20 +48,23 @@ struct store {
 	size_t n_roots;
 };
 
-/* Exactly size bytes of the file. */
+/* Reads exactly size bytes of the file. */
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size);
 
-/* The same, and they have this checksum. */
+/* The same; -EBADMSG where the checksum differs. */
 int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t size, uint32_t checksum);
 
-/* -EBADMSG: it is no store; -EPROTONOSUPPORT. The rest of the header goes to *ret_rest. */
+/*
+ * Reads the header and checks magic and version: -EBADMSG if the file is not a store, -EPROTONOSUPPORT. *ret_rest reads
+ * the rest of the header.
+ */
 int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[STORE_HEADER_SIZE]);
 
-/* One of a block's events, as it is written. */
+/* An event as it is encoded in a block. */
 struct written_event {
 	enum store_code code;
-	uint64_t time, instructions; /* since the one before */
-	uint64_t value;              /* what the code has with it, if anything */
+	uint64_t time, instructions; /* since the event before */
+	uint64_t value;              /* operand of the code, or 0 */
 };
 
 int store_read_event(struct reader *r, struct written_event *ret);

@@ -1,14 +1,14 @@
-/* Of a store that was cut: its whole chunks, told to a writer again. */
+/* Recovery of truncated stores: decodes the whole chunks and writes their events to a new store. */
 #include <string.h>
 
 #include "lib/base/array.h"
 #include "lib/store/reader.h"
 
-/* Deeper stacks than are kept come to less. */
+/* No block is larger, even with the deepest stack that lib/calls keeps. */
 enum { CHUNK_MAX = 64 << 20 };
 
 struct recovered_thread {
-	uint32_t index; /* to the writer */
+	uint32_t index; /* in the writer */
 	uint32_t depth;
 	uint64_t time, instructions;
 	bool open; /* a segment has begun */
@@ -17,8 +17,8 @@ struct recovered_thread {
 struct recovery {
 	struct store *from;
 	struct store_writer *writer;
-	uint64_t at; /* the next chunk */
-	char *bytes; /* of the present one */
+	uint64_t at; /* offset of the next chunk */
+	char *bytes; /* of the current chunk */
 	size_t capacity;
 	struct recovered_thread *threads;
 	size_t n_threads, cap_threads;
@@ -26,7 +26,7 @@ struct recovery {
 	size_t n_functions, cap_functions;
 	struct inlined **sites;
 	size_t n_sites, cap_sites;
-	char **names; /* chunks that regions have their names in */
+	char **names; /* bytes of the NAMES chunks, which the regions point into */
 	size_t n_names, cap_names;
 };
 
@@ -52,7 +52,7 @@ static void recovery_done(struct recovery *r)
 	store_close(r->from);
 }
 
-/* 1: the next one is whole, and read; 0: it is not, or is none. */
+/* Reads the next chunk. Returns 1 if it is whole, 0 if it is not or the file ends. */
 static int read_chunk(struct recovery *r, struct chunk_head *ret)
 {
 	uint8_t head[CHUNK_HEAD_SIZE];
@@ -120,7 +120,7 @@ static int add_function(struct recovery *r, struct reader *in)
 	f.line = (uint32_t)line;
 	if (array_reserve(r->functions, r->n_functions, &r->cap_functions) < 0)
 		return -ENOMEM;
-	/* Each by itself: the writer knows them by where they are. */
+	/* Allocated one by one, since the writer identifies them by address. */
 	r->functions[r->n_functions] = malloc(sizeof(f));
 	if (!r->functions[r->n_functions])
 		return -ENOMEM;
@@ -232,7 +232,7 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 	return store_event(r->writer, t->index, &e);
 }
 
-/* As the leaves and enters that it is made of. */
+/* Adds a move as single leaves and enters. */
 static int recover_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
 {
 	uint64_t left = move.value >> MOVE_BITS, entered = move.value & MOVE_MAX, site;
@@ -263,7 +263,7 @@ static int recover_block(struct recovery *r, const struct chunk_head *c)
 	if (!t || rd_varint(&in, &t->instructions) < 0 || rd_varint(&in, &depth) < 0 || depth != t->depth)
 		return -EBADMSG;
 	t->time = c->time;
-	/* The stack is known: it is where the block before ended. */
+	/* The stack at the block's start repeats the state at the end of the block before. */
 	for (depth *= 3; rc == 0 && depth; depth--)
 		rc = rd_varint(&in, &frame);
 	while (rc == 0 && rd_left(&in)) {
@@ -304,7 +304,7 @@ static int recover_chunk(struct recovery *r, const struct chunk_head *c, int to)
 	}
 }
 
-/* What is still open when the whole chunks end. */
+/* Leaves the frames that are open at the end of the whole chunks. */
 static int close_threads(struct recovery *r)
 {
 	int rc = 0;
@@ -338,7 +338,7 @@ int store_recover(int fd, int to, uint64_t *ret_end)
 			break;
 		r.at += CHUNK_HEAD_SIZE + (uint64_t)c.size + c.leaves_size;
 	}
-	/* What a checksum says is right and cannot be is no chunk of ours. */
+	/* A chunk with a right checksum and impossible contents was not written by this program. */
 	if (rc < 0)
 		return rc == -EINVAL ? -EBADMSG : rc;
 	if (!r.writer)

@@ -1,4 +1,4 @@
-/* A store whose functions have other names: the bytes of the first, and behind them two tables that are others now. */
+/* Renaming the functions of a store: copies the file and appends new STRINGS and FUNCTIONS sections. */
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/texts.h"
@@ -9,8 +9,8 @@ enum { COPY_BYTES = 1 << 20 };
 struct renamed {
 	const struct store *from;
 	int to;
-	uint64_t size;      /* of what is written */
-	struct texts added; /* behind the strings that there are */
+	uint64_t size;      /* bytes written so far */
+	struct texts added; /* appended after the old strings */
 	struct buf functions;
 };
 
@@ -43,13 +43,13 @@ static int renamed_copy(struct renamed *r)
 	return rc;
 }
 
-/* Of one of the strings that there were. */
+/* Returns the offset of one of the old strings. */
 static uint32_t string_offset(const struct renamed *r, const char *text)
 {
 	return (uint32_t)(text - r->from->strings);
 }
 
-/* Where the text is new; those before end with a NUL of their own then, whatever their section says. */
+/* Adds a new text and sets its offset. It accounts for the NUL that ends the old strings in any case. */
 static int renamed_add_text(struct renamed *r, const char *text, uint32_t *place)
 {
 	uint32_t behind;
@@ -80,7 +80,7 @@ static int renamed_add_function(struct renamed *r, const struct store_function *
 	return buf_error(&r->functions);
 }
 
-/* Its own bytes, or those that are where the section has them. */
+/* Adds an entry to the section table and appends data, if any; otherwise the entry refers to the old section. */
 static int renamed_put_section(struct renamed *r, struct buf *table, uint32_t type, const struct stored_section *old,
 			       const void *data, size_t size)
 {

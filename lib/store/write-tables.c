@@ -1,13 +1,13 @@
-/* The end of a store: its tables, and the header that makes it one. */
+/* The end of a store: its sections, and the header that completes it. */
 #include "lib/store/writer.h"
 
-/* Sections are made one at a time and written in pieces. */
+/* Sections are built one at a time and written in pieces. */
 struct table_writer {
 	struct store_writer *writer;
 	struct buf table; /* the section table */
 	uint32_t n;
 	struct buf section;
-	uint32_t checksum; /* of what has been written of the section */
+	uint32_t checksum; /* of the part of the section written so far */
 	int error;
 };
 
@@ -43,7 +43,7 @@ static void begin_section(struct table_writer *t, enum store_section_type type, 
 	t->checksum = 0;
 }
 
-/* The size is known now. */
+/* Adds size and checksum to the section's entry. */
 static void end_section(struct table_writer *t, uint64_t begin)
 {
 	flush_section(t);

@@ -6,7 +6,7 @@
 enum {
 	ROOTS_MAX = 1 << 20,
 	SEGMENTS_MAX = 2 << 20,
-	EVENT_MAX = 4096, /* bytes of one, a move that enters so many as it can */
+	EVENT_MAX = 4096, /* bytes of one event at most; a move with 255 enters needs the most */
 };
 
 static void add_meta(struct store_writer *w, const char *key, const char *value)
@@ -44,7 +44,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)
 		add_meta_number(w, "monotonic", meta->monotonic);
-	/* The empty one stands first. */
+	/* The empty string has offset 0. */
 	rc = texts_find(&w->strings, "", &empty);
 	if (rc == 0)
 		rc = store_write_header(fd, 0, 0, 0, 0);
@@ -145,7 +145,7 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 		buf_varint(b, e->time - f->enter);
 		buf_varint(b, e->instructions - f->instructions);
 	}
-	/* A deep stack makes a long block, so that stacks stay the smaller part of the file. */
+	/* Deep stacks make longer blocks, so that initial stacks remain the smaller part of the file. */
 	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
 	buf_reserve(b, t->block_limit + EVENT_MAX);
 	return buf_error(b);
@@ -158,7 +158,7 @@ static int compare_functions(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* The list of functions that are left in the block goes behind it; its size. */
+/* Appends the list of functions left in the block; returns its size. */
 static uint32_t add_leaves(struct writer_thread *t)
 {
 	uint32_t *list = (uint32_t *)t->leaves.data, last = 0;
@@ -244,12 +244,12 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	t->stack[t->depth++] = *frame;
 	t->deepest = MAX(t->deepest, (uint32_t)t->depth);
 	t->block_slices++;
-	/* Those were counted when they were entered. */
+	/* Resumed frames were counted when they were entered first. */
 	w->functions[frame->function].calls += frame->kind != CALL_RESUMED;
 	return 0;
 }
 
-/* Of others only a part was seen. */
+/* Returns true if the call was traced from enter to leave. */
 static inline bool is_whole(const struct writer_frame *f, enum leave_kind kind)
 {
 	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END &&
@@ -289,7 +289,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	}
 	if (--u->active)
 		return rc;
-	/* A root was there all the segment: what was counted of its function then was within it. */
+	/* A root was open for the whole segment, so calls of its function since then were within it. */
 	if (f->root) {
 		ns -= MIN(u->ns, ns);
 		instructions -= MIN(u->instructions, instructions);
@@ -301,7 +301,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	return rc;
 }
 
-/* A block has room for it. */
+/* The block has EVENT_MAX bytes reserved. */
 static inline uint8_t *begin_event(struct writer_thread *t, const struct call_event *e, enum store_code code)
 {
 	uint8_t *to = t->block.data + t->block.size;
@@ -318,7 +318,7 @@ static inline void end_event(struct writer_thread *t, const uint8_t *end)
 	t->block.size = (size_t)(end - t->block.data);
 }
 
-/* One that has nothing with it. */
+/* Adds an event without operand. */
 static void put_event(struct writer_thread *t, const struct call_event *e, enum store_code code)
 {
 	end_event(t, begin_event(t, e, code));
@@ -363,7 +363,7 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 
 	if (!s || t->depth || t->between)
 		return -EINVAL;
-	/* So many are no program's: the rest begins where it was found. */
+	/* No program has so many: further roots begin where they are found. */
 	if (t->n_roots >= ROOTS_MAX)
 		return write_enter(w, t, e);
 	rc = numbering_frame(w, e->function, e->inlined, &f);
@@ -390,7 +390,7 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 	rc = array_reserve(t->segments, t->n_segments, &t->cap_segments);
 	if (rc < 0)
 		return rc;
-	/* What came before was a gap, or nothing. */
+	/* What preceded the segment was a gap, or nothing. */
 	t->gaps_of[t->gap].ns += t->gaps ? e->time - t->last : 0;
 	t->segments[t->n_segments++] = (struct writer_segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
 	t->between = false;
@@ -398,7 +398,7 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 	return 0;
 }
 
-/* Those entered are on the stack. More of them than one event has room for stand in several. */
+/* Adds a move whose entered functions are on top of the stack, as several events where one cannot hold them. */
 static inline void put_move(struct writer_thread *t, const struct call_event *e)
 {
 	const struct writer_frame *entered = t->stack + t->depth - e->entered, *end = t->stack + t->depth;
@@ -428,7 +428,7 @@ static inline int push_inlined(struct store_writer *w, struct writer_thread *t, 
 	return rc < 0 ? rc : frame_push(w, t, &f);
 }
 
-/* So many, from the outside in; this is the innermost one. */
+/* Pushes n functions, outermost first; `inlined` is the innermost. */
 static int push_inlined_chain(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
 			      const struct inlined *inlined, unsigned n)
 {
@@ -451,7 +451,7 @@ _apart_ static int write_move(struct store_writer *w, struct writer_thread *t, c
 	return rc;
 }
 
-/* Whatever is on top was executed since the event before. */
+/* Attributes the time since the last event to the function on top. */
 static inline void add_self(struct store_writer *w, const struct writer_thread *t, const struct call_event *e)
 {
 	struct writer_function *f = t->depth ? &w->functions[t->stack[t->depth - 1].function] : NULL;
@@ -470,7 +470,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 	if (!t || t->ended || e->time < t->time || e->instructions < t->instructions)
 		return -EINVAL;
 	add_self(w, t, e);
-	/* So much time has no room beside a code; a block's own time has. */
+	/* A time step that does not fit beside a code needs a new block, which has its time in full. */
 	if (t->block_events && (e->time - t->time) >> (64 - CODE_BITS)) {
 		rc = end_block(w, t);
 		if (rc < 0)

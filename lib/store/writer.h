@@ -1,4 +1,4 @@
-/* What write.c (events) and tables.c (the end of the file) share. */
+/* What write.c (events) and write-tables.c (the end of the file) share. */
 #ifndef CSIGHT_STORE_WRITER_H
 #define CSIGHT_STORE_WRITER_H
 
@@ -23,28 +23,28 @@ struct writer_function {
 	struct histogram times; /* of whole calls */
 };
 
-/* Where an inlined function is called. */
+/* A place where an inlined function is called. */
 struct writer_site {
 	uint32_t function, file, line;
 };
 
 struct writer_frame {
 	uint32_t function;
-	uint32_t site; /* NO_SITE: it is not inlined */
+	uint32_t site; /* NO_SITE: not inlined */
 	uint64_t enter, instructions;
 	uint8_t kind;
 	bool root;
 };
 
-/* What one thread's stack holds of a function, so that recursion counts its time once. */
+/* State of a function in one thread's stack, so that the totals count the time of recursive calls once. */
 struct writer_use {
 	uint32_t active;
-	uint32_t last_block; /* the block in which it was left last, from 1 on */
-	uint32_t segment;    /* in which the next two hold */
+	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
+	uint32_t segment;    /* the segment that ns and instructions belong to */
 	uint64_t ns, instructions;
 };
 
-/* A region, or an inlined function at its place, that an event named lately. */
+/* Cache entry: the numbers of a region or of an inlined instance. */
 struct writer_seen {
 	const void *key;
 	uint32_t function, site;
@@ -61,9 +61,9 @@ struct writer_thread {
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
-	uint8_t gap;       /* of the last one */
-	bool between;      /* it was the last event; the next one begins a segment */
-	struct buf blocks; /* records */
+	uint8_t gap;       /* kind of the last gap */
+	bool between;      /* the last event was a gap; the next one must begin a segment */
+	struct buf blocks; /* records of BLOCKS */
 	struct writer_segment *segments;
 	size_t n_segments, cap_segments;
 	uint32_t *roots;
@@ -75,7 +75,7 @@ struct writer_thread {
 
 	struct buf block;
 	uint32_t block_number; /* from 1 on */
-	struct buf leaves;     /* functions that are left in it: numbers */
+	struct buf leaves;     /* numbers of the functions left in the block */
 	size_t block_limit;
 	uint64_t block_time, block_slices, block_bound, block_segments;
 	uint32_t block_events, block_roots;
@@ -85,18 +85,18 @@ struct writer_thread {
 struct store_writer {
 	int fd;
 	uint64_t offset;
-	size_t named_threads, named_functions, named_sites; /* their names are in the file */
+	size_t named_threads, named_functions, named_sites; /* number of those whose names are in the file */
 	struct buf meta;
 	struct texts strings;
 	struct writer_function *functions;
 	size_t n_functions, cap_functions;
 	struct writer_site *sites;
 	size_t n_sites, cap_sites;
-	struct writer_seen seen[8192]; /* by key, the last one of each place */
-	struct hash regions;           /* functions, by what events name them by */
-	struct hash inlined_functions; /* those that are: by name, image, file and line */
-	struct hash inlined_instances; /* sites, by what events name them by */
-	struct hash site_places;       /* sites, by function, file and line */
+	struct writer_seen seen[8192]; /* indexed by a hash of the key */
+	struct hash regions;           /* function numbers by struct region pointer */
+	struct hash inlined_functions; /* function numbers of inlined functions by name, image, file and line */
+	struct hash inlined_instances; /* site numbers by struct inlined pointer */
+	struct hash site_places;       /* site numbers by function, file and line */
 	struct writer_thread **threads;
 	size_t n_threads, cap_threads;
 };
@@ -104,17 +104,17 @@ struct store_writer {
 /* Appends to the file. */
 int store_append(struct store_writer *w, const void *data, size_t size);
 
-/* A text with its NUL. */
+/* Adds a text and its NUL. */
 void chunk_put_text(struct buf *b, const char *text);
 
-/* Appends a chunk, of which the last left bytes are the list behind it; t: of a block, else NULL. */
-int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t left,
+/* Appends a chunk; its last leaves_size bytes are the list of functions. t: the thread of a block, else NULL. */
+int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t leaves_size,
 		 const struct writer_thread *t);
 
-/* Appends the names that the next block needs. */
+/* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
 
-/* What an event names, which is known from then on. */
+/* Finds the numbers of what an event refers to, and assigns new ones where it is new. */
 int numbering_find(struct store_writer *w, const struct region *function, const struct inlined *inlined,
 		   struct writer_seen *ret);
 
