@@ -1,5 +1,5 @@
 # The programs that are traced: for aarch64, static where the name says nothing else.
-traced_static = demo loops recurse indirect branchy library threads threads8 signals faults forks longjmps jit crash \
+traced_static = demo hunt loops recurse indirect branchy library threads threads8 signals faults forks longjmps jit crash \
 	execs moves clocks
 traced_pie = library recurse
 traced_dynamic = library threads
