@@ -15,7 +15,8 @@
 
 enum {
 	STACKS = 4096,
-	FRAME_MOST = 16384, /* no function of ours has a larger frame, no two stacks of a program lie so near */
+	/* bytes; functions of the cases have smaller frames, and stacks of a program are further apart */
+	FRAME_MOST = 16384,
 };
 
 struct stack_truth {
@@ -24,7 +25,7 @@ struct stack_truth {
 	size_t n, next;
 	struct truth_stack *stacks[STACKS], *now;
 	size_t n_stacks, odd;
-	struct truth_frame *waiting; /* handlers of signals that others came before */
+	struct truth_frame *waiting; /* handlers interrupted by other signals before their first instruction */
 	size_t n_waiting;
 };
 
@@ -46,9 +47,9 @@ static void push(struct stack_truth *t, struct truth_frame f)
 {
 	struct truth_stack *s = t->now;
 
-	if (s->n == s->room) {
-		s->room = s->room ? 2 * s->room : 64;
-		s->frames = reallocarray(s->frames, s->room, sizeof(*s->frames));
+	if (s->n == s->capacity) {
+		s->capacity = s->capacity ? 2 * s->capacity : 64;
+		s->frames = reallocarray(s->frames, s->capacity, sizeof(*s->frames));
 		if (!s->frames)
 			abort();
 	}
@@ -69,7 +70,7 @@ static void begin_stack(struct stack_truth *t, const struct stack_record *r, boo
 	push(t, (struct truth_frame){ .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = true });
 }
 
-/* The frame that returns to pc with that stack pointer; SIZE_MAX: none. */
+/* Returns the index of the frame that returns to pc with this stack pointer, or SIZE_MAX. */
 static size_t returning(const struct truth_stack *s, uint64_t pc, uint64_t sp)
 {
 	for (size_t i = s->n; i-- > 1;)
@@ -78,7 +79,7 @@ static size_t returning(const struct truth_stack *s, uint64_t pc, uint64_t sp)
 	return SIZE_MAX;
 }
 
-/* How many frames are left where a jump takes the stack pointer to sp; 0: that is elsewhere. */
+/* Returns how many frames remain when a jump sets the stack pointer to sp, or 0 if sp is not on this stack. */
 static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct region *to)
 {
 	size_t end = s->n;
@@ -88,9 +89,9 @@ static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct re
 
 		while (first > 0 && !s->frames[first].apart)
 			first--;
-		/* At the very top a function may not have used the stack yet. */
+		/* The top function may not have used the stack yet. */
 		if (sp <= s->frames[first].sp && sp + FRAME_MOST > s->frames[first].low) {
-			/* What has called another with the stack pointer that it began with has not used the stack. */
+			/* A function that made a call with its initial stack pointer has not used the stack. */
 			while (end > first + 1 && s->frames[end - 1].sp <= sp &&
 			       !(end < s->n && s->frames[end - 1].function == to && s->frames[end].sp == sp))
 				end--;
@@ -101,7 +102,7 @@ static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct re
 	return 0;
 }
 
-/* Control is in this function now, whatever was there before. */
+/* Control is in this function: a tail call, or a jump within it. */
 static void in_function(struct stack_truth *t, const struct region *function)
 {
 	top(t)->function = function;
@@ -114,8 +115,8 @@ static void land(struct stack_truth *t, const struct stack_record *r)
 	if (top(t)->function != to) {
 		t->odd++;
 		if (getenv("STACKS_ODD"))
-			printf("# odd: at %" PRIu64 " in %s, where the stack has %s\n", r->count, to->name,
-			       top(t)->function->name);
+			printf("# odd: at instruction %" PRIu64 " in %s, with %s on top of the stack\n", r->count,
+			       to->name, top(t)->function->name);
 		in_function(t, to);
 	}
 }
@@ -145,7 +146,7 @@ static bool switched(struct stack_truth *t, const struct stack_record *r)
 	return false;
 }
 
-/* The goroutine's stack was moved since: so far. */
+/* The goroutine's stack was moved: adjusts its frames by the distance. */
 static bool returning_moved(struct truth_stack *s, uint64_t pc, uint64_t sp, size_t *ret)
 {
 	for (size_t i = s->n; i-- > 1;) {
@@ -163,7 +164,7 @@ static bool returning_moved(struct truth_stack *s, uint64_t pc, uint64_t sp, siz
 	return false;
 }
 
-/* To another goroutine, or back to the same. */
+/* To another goroutine, or back to the same one. */
 static void go_jump(struct stack_truth *t, const struct stack_record *r)
 {
 	const struct region *to = region(t, r->pc);
@@ -177,7 +178,7 @@ static void go_jump(struct stack_truth *t, const struct stack_record *r)
 		land(t, r);
 		return;
 	}
-	/* What this one was is over. */
+	/* The former goroutine at this address has ended. */
 	for (size_t i = 0; i < t->n_stacks; i++)
 		if (t->stacks[i]->g == r->g)
 			t->stacks[i]->g = 1;
@@ -186,7 +187,7 @@ static void go_jump(struct stack_truth *t, const struct stack_record *r)
 		top(t)->ret = 0;
 }
 
-/* Out of the first frame of a stack that began before it was seen. */
+/* A return from the first frame of a stack that began before it was traced. */
 static bool return_past(struct stack_truth *t, const struct stack_record *r)
 {
 	struct truth_frame *f = top(t);
@@ -219,13 +220,16 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		return;
 	}
 	if (depth < t->now->n) {
-		/* A frame that begins where the stack pointer is now may be one that has not used the stack. */
+		/* A frame with an initial stack pointer equal to the current one may not have used the stack. */
 		if (top(t)->sp == r->sp) {
 			if (r->pc == to->start || top(t)->function == to) {
 				in_function(t, to);
 				return;
 			}
-			/* Another piece of it, or of what it jumped to; what is below would be returned to. */
+			/*
+			 * Another part of it, or of a function that it jumped to; a return would lead to the frame
+			 * below.
+			 */
 			if (t->now->frames[depth - 1].function != to) {
 				in_function(t, to);
 				return;
@@ -271,8 +275,8 @@ static void sigreturn(struct stack_truth *t, const struct stack_record *r)
 	if (handler_waited(t, r))
 		return;
 	/*
-	 * A handler may make the program go on elsewhere, as if it had called a function, or jumped. What is
-	 * interrupted again before its first instruction has not begun.
+	 * A handler may make the program resume elsewhere, as if it had called a function or jumped. A function that is
+	 * interrupted before its first instruction has not begun.
 	 */
 	if (region(t, r->pc) != top(t)->function && region(t, r->pc)->start == r->pc) {
 		if (!r->interrupted)
@@ -284,7 +288,7 @@ static void sigreturn(struct stack_truth *t, const struct stack_record *r)
 	}
 }
 
-/* One whose handler is interrupted before its first instruction begins when it is gone back to. */
+/* A handler that is interrupted before its first instruction begins when control comes back to it. */
 static void signal_begins(struct stack_truth *t, const struct stack_record *r, const struct stack_record *before)
 {
 	struct truth_frame f = { .function = region(t, r->pc),
@@ -317,11 +321,11 @@ static void take(struct stack_truth *t, const struct stack_record *r, const stru
 	}
 	switch (r->how) {
 	case STACK_JUMP:
-		/* The instruction itself names where it goes: neither a return nor out of a function that is left. */
+		/* A direct branch is neither a return nor an unwind. */
 		in_function(t, region(t, r->pc));
 		break;
 	case STACK_INDIRECT:
-		/* Go's runtime ends in this function whatever it does on its own stack. */
+		/* Go's runtime ends in this function, whatever it does on its own stack. */
 		if (strcmp(top(t)->function->name, "gogo") == 0 && region(t, r->pc) != top(t)->function)
 			go_jump(t, r);
 		else if (!return_past(t, r))
@@ -339,7 +343,7 @@ static void take(struct stack_truth *t, const struct stack_record *r, const stru
 	default:
 		break;
 	}
-	/* The instructions before a switch have the stack pointer of the stack that they are about to go to. */
+	/* The instructions before a switch have the stack pointer of the next stack. */
 	if (!reaching(t->now, r->sp, NULL))
 		return;
 	for (size_t i = t->now->n; i-- > 0;)
@@ -385,7 +389,7 @@ static int map_records(const char *path, const struct stack_record **ret, size_t
 	return 0;
 }
 
-/* The parent's steps are the child's own past: of that which comes after them, the counts are new. */
+/* A child process inherits the parent's steps up to the fork; its own counts start anew after them. */
 static int inherit(struct stack_truth *t, const char *path)
 {
 	const struct stack_record *forked = &t->records[0], *own = t->records;

@@ -3,11 +3,11 @@
  *
  *   stacks SNAPSHOT TRUTH
  *
- * SNAPSHOT: a snapshot's directory, with its store. TRUTH: what --truth and --truth-stacks wrote. Of each thread, at
- * each instruction where either side enters or leaves a frame, or does a system call, both must have the same frames;
- * where the store's were open before the trace began, or before a stack was seen for the first time, those that it
- * knows. Where the store says that the depth is uncertain, a difference is counted apart. Prints what differs, and "N
- * compared, N differ, N uncertain, N odd"; exits with 0 when nothing differs.
+ * SNAPSHOT is a snapshot's directory with its store, TRUTH the directory that --truth and --truth-stacks wrote. For
+ * each thread, at each instruction where either side enters or leaves a frame, or makes a system call, both must have
+ * the same frames. Of frames open before the trace, or before a stack was first traced, those known to the store are
+ * compared. Differences where the store marks the depth as uncertain are counted separately. Prints the differences,
+ * and "N compared, N differ, N uncertain, N odd"; exits with 0 if nothing differs.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@ struct result {
 	uint64_t compared, differ, uncertain, odd, syscalls;
 };
 
-/* What the program had mapped, with its symbols: read as the decoder reads them, from the recording. */
+/* Reads the program's mappings with their symbols from the recording, as the decoder does. */
 static int read_regions(const char *snapshot, uint32_t pid, struct region_map **ret)
 {
 	_cleanup_free_ char *path = NULL;
@@ -86,11 +86,12 @@ static uint64_t count_instructions(const char *stacks)
 struct side {
 	const struct store *store;
 	struct store_iter *iter;
-	struct store_event next;    /* not taken yet */
+	struct store_event next;    /* the next event, not yet applied */
 	struct store_frame *frames; /* without system calls and inlined functions */
-	size_t n, room;
+	size_t n, capacity;
 	bool more, ended, uncertain;
-	bool switched; /* to another stack, in this step, and not to mend what was not certain */
+	/* the thread changed to another stack in this step, which was not a correction of an uncertain one */
+	bool switched;
 	const struct truth_stack *last;
 };
 
@@ -101,7 +102,7 @@ static int ahead(struct side *s)
 	if (rc < 0)
 		return rc;
 	s->more = rc > 0;
-	/* What is open at the end is left then, which no log tells of. */
+	/* Leaves at the end of the trace are not in the log. */
 	s->ended = !s->more || (s->next.type == STORE_LEAVE && s->next.kind == LEAVE_END);
 	return 0;
 }
@@ -133,16 +134,20 @@ static void compare(struct side *s, const struct stack_truth *t, uint64_t at, st
 
 	if (!truth)
 		return;
-	/* Of what was there before, only what was returned to is known; of a stack that begins, what that returns to.
+	/*
+	 * Of the frames that are older than the trace, the store has those returned to; of a new stack, those that its
+	 * first frame returns to.
 	 */
 	n = MIN(s->n, truth->n);
 	equal = s->n == truth->n || (from_before && s->n < truth->n) ||
 		(from_before && !truth->whole && s->n > n &&
 		 (!truth->frames[0].ret || (s->n == n + 1 && same(s, &s->frames[0], truth->caller))));
-	/* A stub need not show: what it jumps to, in the next step, is there from the beginning. */
+	/*
+	 * The store may omit a stub; the function that it jumps to in the next step is then there from the beginning.
+	 */
 	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= n; i++)
 		equal = same(s, &s->frames[s->n - i], truth->frames[truth->n - i].function);
-	/* A stack may not be made up. */
+	/* The store must not invent a stack. */
 	equal = equal && (!s->switched || truth != s->last || s->uncertain);
 	s->switched = false;
 	s->last = truth;
@@ -163,7 +168,7 @@ static void apply(struct side *s, bool *ret_system_call)
 		s->uncertain = e->type == STORE_MARK && e->kind == MARK_UNCERTAIN;
 		return;
 	}
-	/* No log tells of inlined functions: tests/calls/inlined.test has their truth. */
+	/* The log has no inlined functions; tests/calls/inlined.test compares those. */
 	if (e->frame.site != STORE_NO_SITE)
 		return;
 	if (e->frame.kind == CALL_SYSCALL) {
@@ -172,9 +177,9 @@ static void apply(struct side *s, bool *ret_system_call)
 		s->switched = s->switched || (e->kind == LEAVE_SWITCH && !s->uncertain);
 		s->n--;
 	} else {
-		if (s->n == s->room) {
-			s->room = s->room ? 2 * s->room : 64;
-			s->frames = reallocarray(s->frames, s->room, sizeof(*s->frames));
+		if (s->n == s->capacity) {
+			s->capacity = s->capacity ? 2 * s->capacity : 64;
+			s->frames = reallocarray(s->frames, s->capacity, sizeof(*s->frames));
 			if (!s->frames)
 				abort();
 		}
@@ -214,7 +219,7 @@ static int compare_thread(const struct store *store, size_t index, struct stack_
 		if (s.ended)
 			break;
 		compare(&s, truth, at, r);
-		/* The one that a process or thread is born in is not its own. */
+		/* The return from fork or clone in a new process or thread is not its own system call. */
 		if (theirs != ours && at && r->differ++ < SHOWN)
 			printf("# at instruction %" PRIu64 ": system call in the %s alone\n", at,
 			       ours ? "store" : "log");

@@ -1,8 +1,8 @@
 /*
- * What stood on a thread's stack, by the emulator's log of stack pointers alone (lib/emu/stacks.h): a frame is entered
- * by a branch with link and is gone when control is at its return address with the stack pointer it began with; stack
- * pointers tell what a jump passed over, and which of several stacks a thread is on. Go has its goroutine in x28: it
- * moves their stacks, and puts them side by side. Functions are those of lib/code.
+ * The stacks of a thread, from the emulator's log of stack pointers alone (lib/emu/stacks.h). A branch with link pushes
+ * a frame; the frame ends when control is at its return address with the stack pointer it began with. Stack pointers
+ * show which frames a jump unwound, and which of several stacks a thread is on. Go has the current goroutine in x28: it
+ * moves the stacks of goroutines, and puts them side by side. Functions are those of lib/code.
  */
 #ifndef CSIGHT_TESTS_STACKS_H
 #define CSIGHT_TESTS_STACKS_H
@@ -15,35 +15,35 @@
 
 struct truth_frame {
 	const struct region *function;
-	uint64_t ret, sp; /* where it returns to; the stack pointer it began with */
+	uint64_t ret, sp; /* return address; initial stack pointer */
 	bool signal;      /* a handler, which ends in rt_sigreturn */
-	bool apart;       /* its stack pointer has nothing to do with that of the frame below */
+	bool apart;       /* its stack pointer is unrelated to that of the frame below */
 	uint64_t low;     /* apart: the lowest stack pointer since */
-	uint64_t resume;  /* signal: what it interrupted */
+	uint64_t resume;  /* signal: the interrupted address */
 };
 
 struct truth_stack {
 	struct truth_frame *frames; /* outermost first */
-	size_t n, room;
-	const struct region *caller; /* of its first frame, as that says where it returns to */
-	uint64_t g;                  /* of a goroutine */
-	bool whole;                  /* it was seen from the beginning of its thread or process */
+	size_t n, capacity;
+	const struct region *caller; /* function that the first frame returns to */
+	uint64_t g;                  /* address of the goroutine */
+	bool whole;                  /* traced from the beginning of its thread or process */
 };
 
 struct stack_truth;
 
-/* path: of a .stacks file. Regions are borrowed. */
+/* Opens a .stacks file. Borrows regions. */
 int stack_truth_open(const char *path, struct region_map *regions, struct stack_truth **ret);
 void stack_truth_close(struct stack_truth *t);
 
-/* Where in the thread's instructions the next step is; UINT64_MAX: there is none. */
+/* Returns the position of the next step in the thread's instructions, or UINT64_MAX at the end. */
 uint64_t stack_truth_next(const struct stack_truth *t);
 
-/* Takes it. True: a system call lies right before it. */
+/* Applies the next step. Returns true if a system call directly precedes it. */
 bool stack_truth_step(struct stack_truth *t);
 const struct truth_stack *stack_truth_now(const struct stack_truth *t);
 
-/* Steps that the stack pointers do not explain. */
+/* Returns the number of steps that the stack pointers do not explain. */
 size_t stack_truth_odd(const struct stack_truth *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* lib/calls: elements written by hand, and the events that they must give. */
+/* lib/calls: elements written by hand, and the events expected from them. */
 #include <string.h>
 
 #include "lib/base/util.h"
@@ -22,7 +22,7 @@ enum {
 static char log_text[1 << 16];
 static uint64_t log_last;
 static int log_depth;
-static bool log_bad; /* time went back, or a leave without its enter */
+static bool log_bad; /* time decreased, or a leave without an enter */
 
 static int on_event(void *user, const struct call_event *e)
 {
@@ -60,7 +60,7 @@ static int on_event(void *user, const struct call_event *e)
 		snprintf(to, size, "gap:%s ", calls_gap_str(e->kind));
 		break;
 	case CALL_EVENT_MARK:
-		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "sure" : "unsure");
+		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "certain" : "uncertain");
 		break;
 	case CALL_EVENT_MOVE:
 		log_bad = true;
@@ -105,7 +105,7 @@ static void element(struct element e)
 		log_bad = true;
 }
 
-/* Instructions from start up to end; the last one does what instr and sub say. */
+/* A range of count instructions from start; instr and sub describe the last one. */
 static void range(uint64_t start, unsigned count, enum element_instr instr, enum element_sub sub, bool taken)
 {
 	struct element e = {
@@ -149,8 +149,8 @@ static void timestamp(uint64_t time)
 	element((struct element){ .kind = ELEM_TIMESTAMP, .value = time });
 }
 
-/* Whether the trace unit tells of returns from exceptions; some do. */
-static bool tell_returns;
+/* Emit an element for each return from an exception, as some trace units do. */
+static bool emit_exception_returns;
 
 enum cause { SYSCALL, FAULT };
 
@@ -162,7 +162,7 @@ static void exception(enum cause cause, uint64_t from)
 	e.exception.has_ret = true;
 	e.exception.ret = from;
 	element(e);
-	if (tell_returns)
+	if (emit_exception_returns)
 		element((struct element){ .kind = ELEM_EXCEPTION_RETURN });
 	/* The kernel is not traced. */
 	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
@@ -215,7 +215,7 @@ static void test_nested(void)
 	CHECK_EQ(counts.last, 2000);
 }
 
-/* A program that another one takes the place of. */
+/* A program that exec replaces by another. */
 static void test_exec(void)
 {
 	begin();
@@ -254,7 +254,7 @@ static void test_recursion(void)
 	bl(F);
 	bl(F);
 	bl(F);
-	ret(F + 8); /* the innermost leaves by another way */
+	ret(F + 8); /* the innermost frame returns from another place */
 	ret(F + 4);
 	ret(F + 4);
 	ret(F + 4);
@@ -270,7 +270,7 @@ static void test_tail_call(void)
 	b(F);
 	ret(G);
 	bl(MAIN + 4);
-	b(F);            /* into f.cold, which is f */
+	b(F);            /* into f.cold, which is part of f */
 	b(MAIN + 0x3a0); /* and back into its middle */
 	ret(F + 0x20);
 	run(MAIN + 8, 1);
@@ -291,7 +291,7 @@ static void test_fall_through(void)
 	range(F + 0xf8, 4, INSTR_IBR, SUB_RET, true);
 	run(MAIN + 8, 1);
 	end(0, "segment inferred:main( f( )tail tail:g( ) f( )tail tail:g( ) )end");
-	/* Into the middle of another: meant where the instruction says so. */
+	/* Into the middle of another function: a tail call by a direct branch, else unexplained. */
 	begin();
 	bl(MAIN);
 	b(F);
@@ -304,7 +304,7 @@ static void test_fall_through(void)
 	CHECK_EQ(counts.unexplained, 1);
 }
 
-/* What cannot have led here is not what ran. */
+/* A range that cannot follow the one before is not what ran. */
 static void test_torn(void)
 {
 	begin();
@@ -359,7 +359,7 @@ static void test_signal_in_system_call(void)
 	run(MAIN, 2);
 	exception(SYSCALL, MAIN + 8);
 	run(HANDLER, 1);
-	/* A second one on top of the first. */
+	/* A second signal during the first handler. */
 	exception(FAULT, HANDLER + 4);
 	run(HANDLER, 2);
 	ret(HANDLER + 8);
@@ -369,7 +369,7 @@ static void test_signal_in_system_call(void)
 	ret(HANDLER + 8);
 	run(TRAMPOLINE, 2);
 	exception(SYSCALL, TRAMPOLINE + 8);
-	run(MAIN + 4, 1); /* the system call is begun anew */
+	run(MAIN + 4, 1); /* the system call is restarted */
 	exception(SYSCALL, MAIN + 8);
 	run(MAIN + 8, 1);
 	end(0, "segment inferred:main( syscall( ) signal:handler( signal:handler( ) tail:[anon]( syscall( ) ) "
@@ -379,7 +379,7 @@ static void test_signal_in_system_call(void)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
-/* Handlers that change where the program goes on: past an instruction, and out of a call into nothing. */
+/* Handlers that change where the program resumes: after an instruction, and in the caller of a bad call. */
 static void test_signal_that_repairs(void)
 {
 	begin();
@@ -429,7 +429,7 @@ static void test_longjmp(void)
 	run(MAIN + 4, 1);
 	end(0, "segment inferred:main( f( ) g( h( )unwound )unwound )end");
 	CHECK_EQ(counts.unwound, 2);
-	/* By RET to a place that no frame waits for: a function on the stack is gone back to, and counted. */
+	/* By RET to an address that no frame waits for: unwinds to a frame of that function, which is counted. */
 	begin();
 	bl(MAIN);
 	bl(F);
@@ -441,16 +441,16 @@ static void test_longjmp(void)
 	run(F + 0x40, 1);
 	end(0, "segment inferred:main( f( g( ) ) f( g( )unwound )end )end");
 	CHECK_EQ(counts.unexplained, 0);
-	/* Which of two frames it is cannot be told. */
+	/* Two frames of the function: the choice is uncertain. */
 	begin();
 	bl(MAIN);
 	bl(F);
 	bl(F + 4);
 	br(G);
 	run(F + 0x40, 1);
-	end(0, "segment inferred:main( f( f( g( )unwound unsure )end )end )end");
+	end(0, "segment inferred:main( f( f( g( )unwound uncertain )end )end )end");
 	CHECK_EQ(counts.uncertain, 1);
-	/* To a function that is nowhere. */
+	/* To a function that has no frame. */
 	begin();
 	bl(MAIN);
 	ret(F);
@@ -487,7 +487,7 @@ static void test_gaps(void)
 	CHECK_EQ(counts.gaps, 4);
 }
 
-/* A fault before the first instruction of what was called. */
+/* A fault before the first instruction of a called function. */
 static void test_fault_at_entry(void)
 {
 	begin();
@@ -560,7 +560,7 @@ static void test_times(void)
 	CHECK(times[6] >= 11200 && times[6] <= 12000);
 	CHECK_EQ(counts.bound, 10000);
 
-	/* Asleep in a system call when the ring was frozen; time that goes back; no time at all. */
+	/* A system call that lasts until the freeze; decreasing timestamps; no timestamp at all. */
 	begin();
 	calls_free(calls);
 	calls_new(regions, &sink, &calls);
@@ -593,8 +593,7 @@ static void begin_times(void)
 	n_times = 0;
 }
 
-/* Cycles that were counted tell more of time than instructions do; what was counted across a timestamp is shared out.
- */
+/* Cycle counts are preferred to instructions; a count across a timestamp is divided. */
 static void test_cycles(void)
 {
 	begin_times();
@@ -605,7 +604,7 @@ static void test_cycles(void)
 	run(F, 49);
 	ret(F + 0xc4);
 	cycles(200);
-	run(MAIN + 0xc8, 10); /* nothing was counted of these: as many as of those before, 100 */
+	run(MAIN + 0xc8, 10); /* no count for these: as many as for those before, 100 */
 	timestamp(2000);
 	run(MAIN + 0xf0, 1);
 	run(MAIN, 8);
@@ -623,7 +622,7 @@ static void test_cycles(void)
 	CHECK_EQ(times[4], 2100); /* half of 200, of 400 */
 	CHECK_EQ(times[5], 2400);
 
-	/* During a system call who knows what was counted. */
+	/* Cycles counted during a system call are unusable. */
 	begin_times();
 	timestamp(1000);
 	run(MAIN, 49);
@@ -646,11 +645,11 @@ static void test_cycles(void)
 	end(0, "");
 	CHECK_EQ(n_times, 7);
 	CHECK_EQ(times[2], 1050);
-	CHECK(times[3] >= 1295 && times[3] <= 1305); /* the system call: a cycle takes half a nanosecond */
+	CHECK(times[3] >= 1295 && times[3] <= 1305); /* the system call: a cycle takes 0.5 ns */
 	CHECK(times[4] >= 8895 && times[4] <= 8905);
 }
 
-/* A clock that is coarser than its timestamps are apart: what came between equal ones goes on to the next. */
+/* A clock coarser than the spacing of timestamps: events between equal timestamps wait for the next different one. */
 static void test_ties(void)
 {
 	begin_times();
@@ -671,7 +670,7 @@ static void test_ties(void)
 	CHECK_EQ(counts.bound, 340);
 }
 
-/* Regions: overlapping mappings by time, symbols inside each other, code without names. */
+/* Regions: overlapping mappings by time, nested symbols, code without names. */
 static void test_regions(void)
 {
 	const struct symbol list[] = { { 0x100, 0x200, "outer" },
@@ -733,7 +732,7 @@ int main(void)
 	test_torn();
 	test_return_past_root();
 	for (int i = 0; i < 2; i++) {
-		tell_returns = i;
+		emit_exception_returns = i;
 		test_signal();
 		test_signal_in_system_call();
 		test_signal_that_repairs();

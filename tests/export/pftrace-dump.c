@@ -1,7 +1,7 @@
 /*
- * pftrace-dump FILE: the slices of a Perfetto trace, one a line: tid depth ts dur name; instants have dur "-". With
- * --threads: pid tid thread-name process-name; with --attributes: key value. Fails, and says why, on a file that
- * Perfetto would not take whole.
+ * pftrace-dump FILE: prints the slices of a Perfetto trace, one per line: tid depth ts dur name; instants have dur "-".
+ * With --threads: pid tid thread-name process-name; with --attributes: key value. Fails, with a reason, on a file that
+ * Perfetto would not read completely.
  */
 #include <fcntl.h>
 #include <inttypes.h>

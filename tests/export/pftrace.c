@@ -10,7 +10,7 @@
 
 enum { NAMES_MAX = 1 << 17, DEPTH_MAX = 1 << 17 };
 
-/* A field of a message: a number, or bytes. */
+/* A field of a message: a number or bytes. */
 struct field {
 	uint64_t number, value;
 	struct reader bytes;
@@ -34,12 +34,12 @@ struct state {
 	struct pf_trace *t;
 	struct sequence *sequences;
 	struct chunk *chunks;
-	size_t room_slices;
+	size_t cap_slices;
 	struct track {
-		size_t *stack; /* of slices */
-		size_t depth, room;
+		size_t *stack; /* open slices */
+		size_t depth, capacity;
 		uint64_t last;
-	} * tracks; /* beside t->threads */
+	} * tracks; /* parallel to t->threads */
 	uint64_t process_pid;
 	const char *process;
 	bool packed;
@@ -58,7 +58,7 @@ static int fail(struct state *s, const char *fmt, ...)
 	return -EBADMSG;
 }
 
-/* 1: a field; 0: the end. */
+/* Returns 1 with a field, or 0 at the end. */
 static int next_field(struct state *s, struct reader *r, struct field *ret)
 {
 	uint64_t tag, size;
@@ -66,13 +66,13 @@ static int next_field(struct state *s, struct reader *r, struct field *ret)
 	if (!rd_left(r))
 		return 0;
 	if (rd_varint(r, &tag) < 0)
-		return fail(s, "a field's tag is cut");
+		return fail(s, "a truncated tag");
 	*ret = (struct field){ .number = tag >> 3 };
 	switch (tag & 7) {
 	case 0:
-		return rd_varint(r, &ret->value) < 0 ? fail(s, "a number is cut") : 1;
+		return rd_varint(r, &ret->value) < 0 ? fail(s, "a truncated number") : 1;
 	case 1:
-		return rd_u64(r, &ret->value) < 0 ? fail(s, "a number is cut") : 1;
+		return rd_u64(r, &ret->value) < 0 ? fail(s, "a truncated number") : 1;
 	case 2:
 		ret->is_bytes = true;
 		if (rd_varint(r, &size) < 0 || rd_sub(r, size, &ret->bytes) < 0)
@@ -194,7 +194,7 @@ static int read_interned(struct state *s, struct sequence *q, struct reader r)
 		uint64_t iid = 0;
 		const char *text = NULL;
 
-		/* Source locations: the slices' own names say who they are. */
+		/* Source locations; the name of the slice identifies the function. */
 		if (f.number == 4)
 			continue;
 		if (f.number != 2)
@@ -288,7 +288,7 @@ static int read_attributes(struct state *s, struct reader r)
 	return rc;
 }
 
-/* "key=value", appended to notes. */
+/* Appends "key=value" to notes. */
 static int read_annotation(struct state *s, struct reader r, char **notes)
 {
 	const char *key = NULL, *text = NULL;
@@ -319,9 +319,9 @@ static int read_annotation(struct state *s, struct reader r, char **notes)
 
 static int add_slice(struct state *s, const struct pf_slice *slice)
 {
-	if (s->t->n_slices == s->room_slices) {
-		s->room_slices = s->room_slices ? s->room_slices * 2 : 4096;
-		s->t->slices = realloc(s->t->slices, s->room_slices * sizeof(*s->t->slices));
+	if (s->t->n_slices == s->cap_slices) {
+		s->cap_slices = s->cap_slices ? s->cap_slices * 2 : 4096;
+		s->t->slices = realloc(s->t->slices, s->cap_slices * sizeof(*s->t->slices));
 	}
 	s->t->slices[s->t->n_slices++] = *slice;
 	return 0;
@@ -333,10 +333,10 @@ static int begin_slice(struct state *s, struct track *track, struct pf_slice *sl
 	if (slice->instant)
 		return add_slice(s, slice);
 	if (track->depth == DEPTH_MAX)
-		return fail(s, "too deep");
-	if (track->depth == track->room) {
-		track->room = track->room ? track->room * 2 : 256;
-		track->stack = realloc(track->stack, track->room * sizeof(*track->stack));
+		return fail(s, "too many open slices");
+	if (track->depth == track->capacity) {
+		track->capacity = track->capacity ? track->capacity * 2 : 256;
+		track->stack = realloc(track->stack, track->capacity * sizeof(*track->stack));
 	}
 	track->stack[track->depth++] = s->t->n_slices;
 	return add_slice(s, slice);
@@ -399,7 +399,7 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 	if (rc == 0 && slice.thread == s->t->n_threads)
 		rc = fail(s, "no track %ju", (uintmax_t)uuid);
 	if (rc == 0 && iid && (iid >= q->n_names || !q->names[iid]))
-		rc = fail(s, "nobody defined name %ju", (uintmax_t)iid);
+		rc = fail(s, "name %ju is undefined", (uintmax_t)iid);
 	if (rc == 0 && source && (type != 1 || source != iid))
 		rc = fail(s, "a source location of another function, or of none");
 	if (rc == 0 && type != 2 && !iid && !slice.name)
@@ -411,7 +411,7 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 	track = &s->tracks[slice.thread];
 	if (time < track->last) {
 		free(notes);
-		return fail(s, "time goes back");
+		return fail(s, "time decreases");
 	}
 	track->last = time;
 	if (type == 2)
@@ -427,21 +427,21 @@ static int read_packets(struct state *s, struct reader *r);
 
 static int read_packed(struct state *s, struct reader r)
 {
-	uLongf room = 0, size = 0;
+	uLongf capacity = 0, size = 0;
 	struct chunk *c = NULL;
 	struct reader all;
 	int rc;
 
 	if (s->packed)
-		return fail(s, "packed in what is packed");
-	/* How much it is shows when it fits. */
+		return fail(s, "a compressed packet within another");
+	/* The size is known only when inflating succeeds. */
 	do {
-		room = room ? room * 2 : 1 << 20;
+		capacity = capacity ? capacity * 2 : 1 << 20;
 		free(c);
-		c = malloc(sizeof(*c) + room);
-		size = room;
+		c = malloc(sizeof(*c) + capacity);
+		size = capacity;
 		rc = c ? uncompress((uint8_t *)c->text, &size, r.at, rd_left(&r)) : Z_MEM_ERROR;
-	} while (rc == Z_BUF_ERROR && room < 1 << 26);
+	} while (rc == Z_BUF_ERROR && capacity < 1 << 26);
 	if (rc != Z_OK) {
 		free(c);
 		return fail(s, "zlib says %d", rc);
@@ -484,7 +484,7 @@ static int read_packet(struct state *s, struct reader r)
 			flags = f.value;
 			break;
 		case 50:
-			return f.is_bytes ? read_packed(s, f.bytes) : fail(s, "packed, and no bytes");
+			return f.is_bytes ? read_packed(s, f.bytes) : fail(s, "a compressed packet without bytes");
 		case 58:
 			clock = f.value;
 			break;
@@ -557,7 +557,7 @@ int pf_read(const void *data, size_t size, struct pf_trace *ret)
 	for (size_t i = 0; i < ret->n_threads; i++) {
 		ret->threads[i].process = s.process_pid == ret->threads[i].pid ? s.process : NULL;
 		if (rc == 0 && s.tracks[i].depth)
-			rc = fail(&s, "%zu slices never end", s.tracks[i].depth);
+			rc = fail(&s, "%zu slices have no END", s.tracks[i].depth);
 		free(s.tracks[i].stack);
 	}
 	free(s.tracks);

@@ -1,7 +1,7 @@
 /*
- * Reads a Perfetto trace file as Perfetto's trace processor would, for tests; but what that passes over in silence is
- * an error here: an END without its BEGIN, a slice never ended, a packet that needs state before there is any, a name
- * or track that nobody defined. It knows the messages that csightd writes, and shares no code with the writer.
+ * Reads a Perfetto trace file as Perfetto's trace processor would, for tests. What that ignores silently is an error
+ * here: an END without a BEGIN, a slice that never ends, a packet that needs state before there is any, an undefined
+ * name or track. It reads the messages that csightd writes, and shares no code with the writer.
  */
 #ifndef CSIGHT_TESTS_PFTRACE_H
 #define CSIGHT_TESTS_PFTRACE_H
@@ -15,7 +15,7 @@ struct pf_slice {
 	uint32_t depth;
 	size_t thread;
 	const char *name;
-	char *notes; /* of its annotations: "key=value key=value" */
+	char *notes; /* its annotations: "key=value key=value" */
 	bool instant;
 };
 
@@ -30,19 +30,19 @@ struct pf_attribute {
 };
 
 struct pf_trace {
-	struct pf_slice *slices; /* in the file's order of their begins */
+	struct pf_slice *slices; /* in the order of their begins in the file */
 	size_t n_slices;
 	struct pf_thread *threads;
 	size_t n_threads;
 	struct pf_attribute *attributes;
 	size_t n_attributes;
 	uint64_t packets;
-	int64_t realtime; /* what to add to a time for CLOCK_REALTIME; 0: not told */
+	int64_t realtime; /* offset from times to CLOCK_REALTIME; 0: unknown */
 	char error[200];
-	void *memory; /* its own */
+	void *memory; /* owned by the trace */
 };
 
-/* 0; -EBADMSG with error filled in. pf_done() in either case. */
+/* Returns 0, or -EBADMSG with a message in error. Call pf_done() in either case. */
 int pf_read(const void *data, size_t size, struct pf_trace *ret);
 void pf_done(struct pf_trace *t);
 

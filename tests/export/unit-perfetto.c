@@ -1,4 +1,4 @@
-/* lib/export: Perfetto files against the events that they are made of, and the tree's text. */
+/* lib/export: Perfetto files against the events of their stores, and the text of the tree. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static struct file export_perfetto_of(const struct store *s, const struct export
 	return f;
 }
 
-/* The slices of thread, as its events between since and until make them. */
+/* Computes the slices of a thread from its events between since and until. */
 static size_t expected_slices(const struct thread *t, uint64_t since, uint64_t until, struct pf_slice *ret)
 {
 	static size_t open[1 << 16];
@@ -84,7 +84,7 @@ static size_t expected_slices(const struct thread *t, uint64_t since, uint64_t u
 	return n;
 }
 
-/* How many slices are as they should be; thread i of the store has tid 100 + i. */
+/* Counts the slices that are as expected; thread i of the store has tid 100 + i. */
 static size_t same_slices(const struct pf_trace *f, const struct thread *t, uint64_t tid, uint64_t since,
 			  uint64_t until, size_t *ret_want)
 {
@@ -131,7 +131,7 @@ static void test_perfetto(const struct store *s, const struct thread *threads, s
 	printf("# %zu slices, %zu bytes\n", f.trace.n_slices, f.size);
 	file_done(&f);
 
-	/* Whatever happens just beyond the end. */
+	/* For any event just after the end. */
 	o.tid = 100;
 	for (uint64_t i = 0; i < 20; i++) {
 		o.since = first + length / 4 + i;
@@ -167,14 +167,14 @@ static void test_perfetto(const struct store *s, const struct thread *threads, s
 	CHECK(f.rc == 0 && f.trace.n_threads == 0 && f.trace.n_slices == 0);
 	file_done(&f);
 
-	/* A disk that is full is an error, not a short file. */
+	/* A full disk is an error, not a short file. */
 	o.tid = -1;
 	f.fd = open("/dev/full", O_WRONLY);
 	CHECK_EQ(export_perfetto.write(s, f.fd, &o, &f.result), -ENOSPC);
 	close(f.fd);
 }
 
-/* The reader that judges must itself see what is wrong: each of these is passed over in silence by Perfetto. */
+/* The reader of this test detects errors that Perfetto ignores silently. */
 static void test_reader(const struct store *s)
 {
 	static const uint8_t orphan[] = { 0x0a, 0x0a, 0x40, 0x01, 0x50, 0x01, 0x68, 0x02, 0x5a, 0x02, 0x48, 0x02 };
@@ -198,7 +198,7 @@ static void test_reader(const struct store *s)
 		refused += pf_read(f.data, cut, &t) < 0;
 		pf_done(&t);
 	}
-	/* Only at a seam between packets where nothing is open is a cut file a whole one. */
+	/* A truncated file is valid only if the cut is between packets with no open slice. */
 	CHECK(refused > tried - tried / 100);
 	file_done(&f);
 }

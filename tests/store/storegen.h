@@ -1,4 +1,4 @@
-/* Stores of random but lawful events, and what a reader of them must be told. */
+/* Stores of random valid events, and the events that a reader must return. */
 #ifndef CSIGHT_TESTS_STOREGEN_H
 #define CSIGHT_TESTS_STOREGEN_H
 
@@ -14,19 +14,22 @@ enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12, NESTED = 64, NESTING = 16 };
 static struct region functions[FUNCTIONS];
 static char names[FUNCTIONS][16];
 
-/* Functions that are inlined, each at several places; of the same place there are several instances. */
+/* Inlined functions, each at several sites; each site has several instances. */
 static struct region inlined_functions[INLINED];
 static struct inlined places[2 * PLACES];
 
-/* The same places, of functions inlined in each other, so many deep each time. */
+/* The same sites in chains of NESTING inlined functions. */
 static struct inlined nested[NESTED];
 
-/* What the reader must tell; roots_seen and shallow are for the depth, which is known at a segment's end only. */
+/*
+ * An event that the reader must return. roots_seen and depth: the depth is final at the end of the segment only, when
+ * its roots are known.
+ */
 struct expected {
 	enum store_event_type type;
 	uint8_t kind;
 	uint64_t time, instructions, enter;
-	int function; /* FUNCTIONS: the system call; above: an inlined function's place */
+	int function; /* FUNCTIONS: the system call; above: a site */
 	uint32_t depth, roots_seen;
 };
 
@@ -35,7 +38,7 @@ struct thread {
 	uint32_t index;
 	uint64_t time, instructions;
 	struct expected *events;
-	size_t n, room, segment_at;
+	size_t n, capacity, segment_at;
 	struct expected stack[4096];
 	size_t depth;
 	int roots[64];
@@ -46,9 +49,9 @@ struct thread {
 
 static void expect(struct thread *t, size_t at, struct expected e)
 {
-	if (t->n == t->room) {
-		t->room = t->room ? t->room * 2 : 1024;
-		t->events = realloc(t->events, t->room * sizeof(*t->events));
+	if (t->n == t->capacity) {
+		t->capacity = t->capacity ? t->capacity * 2 : 1024;
+		t->events = realloc(t->events, t->capacity * sizeof(*t->events));
 	}
 	memmove(t->events + at + 1, t->events + at, (t->n - at) * sizeof(*t->events));
 	t->events[at] = e;
@@ -117,7 +120,7 @@ static void leave(struct thread *t, unsigned kind)
 	put(t, CALL_EVENT_LEAVE, kind, -1);
 }
 
-/* Some frames are left and inlined ones entered, as one event. */
+/* Leaves and then enters inlined functions, as one event. */
 static void move(struct thread *t, unsigned left, unsigned entered)
 {
 	int first = NESTING * (rand() % (NESTED / NESTING)) + rand() % (int)(NESTING + 1 - entered);
@@ -134,7 +137,7 @@ static void move(struct thread *t, unsigned left, unsigned entered)
 		t->failed = true;
 }
 
-/* The roots are known: they go before everything else, and everything else moves down. */
+/* The roots are known now: they precede all other events of the segment, which move down. */
 static void end_segment(struct thread *t, unsigned kind)
 {
 	while (t->depth)
@@ -169,8 +172,7 @@ static int any_place(void)
 	return FUNCTIONS + 1 + rand() % PLACES;
 }
 
-/* What is expected of a function: each has a number of its own, and the inlined ones have those above the system
- * call's. */
+/* Returns the number that the store assigns to a function: inlined ones follow the system call's. */
 __attribute__((unused)) static int number_of(int function)
 {
 	return function > FUNCTIONS ? FUNCTIONS + 1 + (function - FUNCTIONS - 1) % INLINED : function;
@@ -192,7 +194,7 @@ __attribute__((unused)) static const char *name_in(int function)
 
 enum { NUMBERS = FUNCTIONS + 1 + INLINED };
 
-/* A random walk over everything that calls can do; deterministic. */
+/* A random walk over all events that lib/calls emits; deterministic. */
 __attribute__((unused)) static void step(struct thread *t)
 {
 	unsigned dice = (unsigned)rand() % 1000;
@@ -243,7 +245,7 @@ static void make_functions(void)
 							.image = "/bin/even",
 							.file = "small.h",
 							.line = (unsigned)(i + 1) };
-	/* The same name, and a NUL behind another text, are not the same place. */
+	/* Sites of different functions with the same name, and with and without a file, are different. */
 	for (int i = 0; i < 2 * PLACES; i++)
 		places[i] = (struct inlined){ .function = &inlined_functions[i % PLACES % INLINED],
 					      .call_file = i % 2 ? "even.c" : NULL,
@@ -278,7 +280,7 @@ __attribute__((unused)) static int make_store(struct thread *threads, size_t n, 
 		segment(&threads[i]);
 		enter(&threads[i], CALL_INFERRED, 0);
 	}
-	/* In turns, as the events of a trace by CPU would come. */
+	/* Interleaved, as in a trace by CPU. */
 	for (size_t k = 0; k < steps; k++) {
 		for (size_t i = 0; i < n; i++)
 			step(&threads[i]);

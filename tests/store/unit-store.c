@@ -1,4 +1,4 @@
-/* lib/store: what was written is read again, from anywhere; a file that is cut or garbled is an error and no more. */
+/* lib/store: events are read back as written, from any position; truncated or damaged files are errors. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static bool same(const struct store *s, const struct store_event *got, const str
 	       strcmp(store_function(s, got->frame.function)->name, name_in(want->function)) == 0;
 }
 
-/* The events from one on. Returns how many were the same before the first that was not. */
+/* Compares the events from one index on. Returns how many are equal before the first that is not. */
 static size_t compare(const struct store *s, struct store_iter *it, const struct thread *t, size_t from, size_t limit)
 {
 	struct store_event e;
@@ -84,7 +84,7 @@ static bool is_near(uint64_t got, uint64_t want)
 	return got <= want + want / 16 + 1 && want <= got + got / 16 + 1;
 }
 
-/* Classes without a hole between them, each time within its own. */
+/* Classes are contiguous, and each contains its representative time. */
 static void test_classes(void)
 {
 	unsigned last = 0, wrong = 0;
@@ -126,7 +126,7 @@ static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
 			uint64_t time = t->first + (t->last + 100 - t->first) * (unsigned)k / 57;
 
 			seeks += seek_and_compare(s, &threads[i], time);
-			/* Exactly at an event, where several may have one time. */
+			/* Exactly at an event; several events may have the same time. */
 			seeks +=
 			    seek_and_compare(s, &threads[i], threads[i].events[(size_t)rand() % threads[i].n].time);
 		}
@@ -140,13 +140,13 @@ static void test_round_trip(size_t n, size_t steps, size_t blocks_at_least)
 	free(threads);
 }
 
-/* Every leaving of one function, and only some of the rest. */
+/* With a filter: every leave of one function, and only some of the other events. */
 static void test_only(void)
 {
 	struct thread *t = calloc(1, sizeof(*t));
 	_cleanup_close_ int fd = make_store(t, 1, 300000);
 	_cleanup_(store_closep) struct store *s = NULL;
-	size_t wrong = 0, told = 0, all = 0;
+	size_t wrong = 0, returned = 0, all = 0;
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
 		return;
@@ -161,7 +161,7 @@ static void test_only(void)
 		wrong += store_iter_new(s, 0, &it) != 0;
 		store_iter_only(it, wanted);
 		while (store_iter_next(it, &e) == 1) {
-			told++;
+			returned++;
 			if (e.type != STORE_LEAVE || e.frame.function != f)
 				continue;
 			while (i < t->n &&
@@ -177,8 +177,8 @@ static void test_only(void)
 		all += t->n;
 	}
 	CHECK_EQ(wrong, 0);
-	CHECK(told < all);
-	printf("# %zu of %zu events were read\n", told, all);
+	CHECK(returned < all);
+	printf("# %zu of %zu events were read\n", returned, all);
 	free(t->events);
 	free(t);
 }
@@ -190,7 +190,7 @@ static int compare_times(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* How long the calls of a function took, against all of them in a row. Returns how much is wrong. */
+/* Compares the duration statistics of a function with those of all its calls. Returns the number of errors. */
 static unsigned compare_spread(const struct thread *t, const struct store_function *f, int which)
 {
 	uint64_t *times = calloc(t->n, sizeof(*times)), longest = 0;
@@ -224,7 +224,7 @@ static unsigned compare_spread(const struct thread *t, const struct store_functi
 	return wrong;
 }
 
-/* What is summed while writing, against sums over the events. */
+/* Totals accumulated while writing equal sums over the events. */
 static void test_totals(void)
 {
 	struct thread *t = calloc(1, sizeof(*t));
@@ -264,7 +264,7 @@ static void test_totals(void)
 	CHECK_EQ(wrong, 0);
 	CHECK_EQ(self, elapsed);
 	CHECK(gaps > 3);
-	/* All of one kind, and as long as test stores have them. */
+	/* All gaps have one kind; their durations are those of the generated store. */
 	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].n, gaps);
 	CHECK_EQ(store_thread(s, 0)->gaps_of[GAP_NO_IMAGE].ns, gaps * 5000);
 	CHECK_EQ(store_quality(s, 0), (unsigned)(10000 - gaps * 5000.0 * 10000 / (double)(last - first)));
@@ -276,9 +276,8 @@ static void test_totals(void)
 }
 
 /*
- * How many events of a thread there are, as far as they are those that were written; SIZE_MAX: others are among them.
- * What the frames of a segment's beginning were, only its end tells: not looked at here. cut: the end may come at any
- * event.
+ * Counts the events of a thread that equal those written; SIZE_MAX if there are others. Roots are not compared, since
+ * they are known at the end of a segment only. cut: the thread may end at any event.
  */
 static size_t count_true(const struct store *s, struct store_iter *it, const struct thread *t, bool cut)
 {
@@ -307,8 +306,8 @@ static size_t count_true(const struct store *s, struct store_iter *it, const str
 }
 
 /*
- * A store that may be damaged: every event is one that was written, or it is refused. Returns how many events there
- * were, of all threads; SIZE_MAX: there were wrong ones.
+ * Reads a store that may be damaged: each event must be one that was written, or the store is refused. Returns the
+ * number of events of all threads, or SIZE_MAX if any is wrong.
  */
 static size_t read_damaged(int fd, const struct thread *threads, bool *ret_refused)
 {
@@ -333,7 +332,7 @@ static size_t read_damaged(int fd, const struct thread *threads, bool *ret_refus
 		size_t n;
 
 		rc = store_iter_new(s, i, &it);
-		/* Damage within a block is seen when it is read. */
+		/* Damage within a block is detected when it is read. */
 		while (rc == 0 && (rc = store_iter_next(it, &e)) == 1)
 			rc = 0;
 		*ret_refused = *ret_refused || rc < 0;
@@ -355,7 +354,7 @@ static int copy_of(const uint8_t *bytes, size_t size)
 	return fd;
 }
 
-/* Cut at a thousand places, it has what is whole, and the more the later it was cut. */
+/* Truncated at a thousand places, a store has its whole chunks, and more of them the later it was truncated. */
 static void test_cut(void)
 {
 	struct thread *threads = calloc(2, sizeof(*threads));
@@ -417,7 +416,7 @@ static void test_flips(void)
 	CHECK_EQ(wrong, 0);
 	CHECK(refused > 0);
 	printf("# %zu bytes; of %zu flips %zu refused, %zu left less\n", size, 3 * size, refused, less);
-	/* Another version says so, and what is no store. */
+	/* Another version and files of other formats have errors of their own. */
 	bytes[8] = STORE_VERSION + 1;
 	io_pwrite(fd, bytes, STORE_HEADER_SIZE, 0);
 	{
@@ -442,7 +441,7 @@ static uint64_t word_at(int fd, uint64_t at)
 	return word;
 }
 
-/* Whether what is told can be followed with a stack of one's own: no frame is left that was not entered. */
+/* Returns true if the events are consistent: no frame is left that was not entered. */
 static bool followed(int fd, bool *ret_whole)
 {
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
@@ -464,7 +463,7 @@ static bool followed(int fd, bool *ret_whole)
 	return true;
 }
 
-/* Makes checksums right again: a section's, that of the section table, and the header's. */
+/* Recomputes the checksums of a section, of the section table and of the header. */
 static void sign(int fd, uint64_t entry)
 {
 	uint64_t table = word_at(fd, 24), size = word_at(fd, entry + 16), n = word_at(fd, 32) & UINT32_MAX;
@@ -483,7 +482,7 @@ static void sign(int fd, uint64_t entry)
 	io_pwrite(fd, &sum, sizeof(sum), STORE_HEADER_SIZE - sizeof(sum));
 }
 
-/* Each block begins with the stack; one that does not go on where the block before it ended is refused. */
+/* A block whose initial stack differs from the end of the block before is refused. */
 static void test_joints(void)
 {
 	struct thread *t = calloc(1, sizeof(*t));
@@ -521,7 +520,7 @@ static void test_joints(void)
 	free(t);
 }
 
-/* Events that break the order are refused, whoever sends them. */
+/* Events in an invalid order are refused. */
 static void test_misuse(void)
 {
 	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
@@ -553,7 +552,7 @@ static void test_misuse(void)
 		 -EINVAL);
 }
 
-/* Clocks that jump by centuries, as a trace's may that is garbled. */
+/* Steps of centuries in time, as in a garbled trace. */
 static void test_far(void)
 {
 	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
@@ -589,7 +588,7 @@ static void test_far(void)
 	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
-/* Twice: what was added before is added to. */
+/* Twice: the second renames a renamed store. */
 static void test_rename(void)
 {
 	struct thread t[2] = { 0 };
