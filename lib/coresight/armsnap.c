@@ -16,7 +16,7 @@ struct armsnap_reading {
 	struct armsnap *snapshot;
 	struct buf devices, dumps, buffers, sources, cores, device_files;
 	const char *trace_file;     /* NULL: none */
-	char section[INI_LINE_MAX]; /* of the last dump or buffer of the file that is read */
+	char section[INI_LINE_MAX]; /* of the last dump or buffer in the current file */
 };
 
 static int problem(struct armsnap_reading *r, const char *cause)
@@ -25,7 +25,7 @@ static int problem(struct armsnap_reading *r, const char *cause)
 	return -EBADMSG;
 }
 
-/* A copy that lives as long as the snapshot; NULL where there is no memory. */
+/* Returns a copy of the text that lives as long as the snapshot, or NULL. */
 static const char *keep(struct armsnap_reading *r, const char *text)
 {
 	struct buf *texts = &r->snapshot->texts;
@@ -49,7 +49,7 @@ static int keep_to(struct armsnap_reading *r, const char *text, const char **ret
 static int add(struct armsnap_reading *r, struct buf *list, const void *item, size_t size, size_t most)
 {
 	if (list->size / size >= most)
-		return problem(r, "too many of them");
+		return problem(r, "too many entries");
 	buf_add(list, item, size);
 	return buf_error(list);
 }
@@ -77,7 +77,7 @@ static int read_ini(struct armsnap_reading *r, const char *name, ini_visit *visi
 	return rc;
 }
 
-/* A section's first key begins a new one of what the section describes. */
+/* True for the first key of a section, which begins a new dump. */
 static bool is_new_section(struct armsnap_reading *r, const struct ini_entry *e)
 {
 	if (strcmp(r->section, e->section) == 0)
@@ -111,7 +111,7 @@ const char *armsnap_reg_str(enum armsnap_reg reg)
 	return names[reg];
 }
 
-/* Names of registers may go on in parentheses, with their number or size. */
+/* The number or size of a register may follow its name in parentheses. */
 static int read_reg(struct armsnap_reading *r, struct armsnap_device *d, const struct ini_entry *e)
 {
 	size_t n = strcspn(e->key, " \t(");
@@ -123,7 +123,7 @@ static int read_reg(struct armsnap_reading *r, struct armsnap_device *d, const s
 		if (strlen(name) != n || strncasecmp(name, e->key, n) != 0)
 			continue;
 		if (parse_u64(e->value, UINT32_MAX, &v) < 0)
-			return problem(r, "not a register's value");
+			return problem(r, "not a 32-bit register value");
 		d->regs[i] = (uint32_t)v;
 		d->has |= 1u << i;
 	}
@@ -145,7 +145,7 @@ static int read_device_key(struct armsnap_reading *r, struct armsnap_device *d, 
 
 static int read_space(struct armsnap_reading *r, const char *value, uint8_t *ret)
 {
-	/* As enum engine_space has them. */
+	/* The bits of enum engine_space. */
 	static const struct {
 		const char *name;
 		uint8_t spaces;
@@ -161,7 +161,7 @@ static int read_space(struct armsnap_reading *r, const char *value, uint8_t *ret
 			*ret = known[i].spaces;
 			return 0;
 		}
-	return problem(r, "no such memory space");
+	return problem(r, "unknown memory space");
 }
 
 static int read_dump(struct armsnap_reading *r, const struct ini_entry *e)
@@ -218,7 +218,7 @@ static int read_device(struct armsnap_reading *r, const char *name)
 	return rc < 0 ? rc : read_ini(r, name, on_device);
 }
 
-/* "a, b" on either side is each with each. */
+/* Adds a link from key to each name in value, a list "a, b". */
 static int add_links(struct armsnap_reading *r, struct buf *list, const char *key, const char *value)
 {
 	char to[INI_LINE_MAX], *rest = to;
@@ -288,7 +288,7 @@ static int read_files(struct armsnap_reading *r)
 		rc = read_device(r, devices[i]);
 	if (rc == 0 && !r->trace_file) {
 		*r->problem = (struct armsnap_problem){ .file = "snapshot.ini" };
-		return problem(r, "it names no trace");
+		return problem(r, "no trace metadata file is named");
 	}
 	return rc < 0 ? rc : read_ini(r, r->trace_file, on_trace);
 }
@@ -299,7 +299,7 @@ static int read_files(struct armsnap_reading *r)
 		(to) = (void *)TAKE_PTR((list).data); \
 	} while (0)
 
-/* device NULL: the whole snapshot. */
+/* Reads one device file, or the whole snapshot if device is NULL. */
 static int read_all(const struct armsnap_files *files, const char *device, struct armsnap **ret,
 		    struct armsnap_problem *ret_problem)
 {

@@ -1,8 +1,8 @@
 /*
- * An Arm trace snapshot: a directory with snapshot.ini, which names an ini file of each device and trace.ini, which
- * names the trace buffers and what is in them. Cores have memory dumps, trace sources have registers.
+ * Reads an Arm snapshot: a directory with snapshot.ini, which names an ini file for each device, and trace.ini, which
+ * names the trace buffers and their trace sources. Cores have memory dumps, trace sources have registers.
  *
- * Everything in it is hostile. Nothing is opened here: a function of the caller gives the text of a file by its name.
+ * The contents may be hostile. The reader opens no files: a function of the caller returns the text of a file by name.
  */
 #ifndef CSIGHT_CORESIGHT_ARMSNAP_H
 #define CSIGHT_CORESIGHT_ARMSNAP_H
@@ -31,26 +31,26 @@ enum armsnap_reg {
 };
 
 struct armsnap_device {
-	const char *name, *class, *type; /* "" where not told */
-	bool formatted;                  /* "format = coresight": of a file that describes a bare buffer */
+	const char *name, *class, *type; /* "" if absent */
+	bool formatted;                  /* "format = coresight", in a device file for a bare buffer */
 	uint32_t regs[ARMSNAP_REGS];
 	uint32_t has; /* 1 << enum armsnap_reg */
 };
 
-/* Bytes of memory of a core (a device's number). */
+/* Contents of a core's memory. device is the index of the core. */
 struct armsnap_dump {
 	uint32_t device;
 	const char *file;
 	uint64_t address, offset, length; /* length UINT64_MAX: to the end of the file */
-	uint8_t spaces;                   /* enum engine_space's bits: where it stands */
+	uint8_t spaces;                   /* bits of enum engine_space: the memory spaces */
 };
 
 struct armsnap_buffer {
-	const char *key, *name, *file; /* key: its section, as trace.ini lists it */
+	const char *key, *name, *file; /* key: the name of its section in trace.ini */
 	bool formatted;
 };
 
-/* Which source's trace is in a buffer, and of which core it is; names of devices. */
+/* A relation between a core, a trace source and a buffer, by their names. */
 struct armsnap_link {
 	const char *from, *to;
 };
@@ -62,38 +62,38 @@ struct armsnap {
 	size_t n_dumps;
 	struct armsnap_buffer *buffers;
 	size_t n_buffers;
-	struct armsnap_link *sources; /* a source, its buffer */
+	struct armsnap_link *sources; /* from a trace source to its buffer */
 	size_t n_sources;
-	struct armsnap_link *cores; /* a core, its source */
+	struct armsnap_link *cores; /* from a core to its trace source */
 	size_t n_cores;
-	struct buf texts; /* what all the names point to: char * */
+	struct buf texts; /* char *: owns all names */
 };
 
 struct armsnap_files {
-	/* The whole text of a file, for the caller to free. A negative return is returned by the reader as it is. */
+	/* Returns the whole text of a file, which the reader frees. The reader returns a negative return unchanged. */
 	int (*read)(void *user, const char *name, char **ret, size_t *ret_size);
 	void *user;
 };
 
 struct armsnap_problem {
-	char file[128]; /* cut where it is longer */
-	unsigned line;  /* 0: not of a line */
+	char file[128]; /* cut if longer */
+	unsigned line;  /* 0: concerns the whole file */
 	const char *cause;
 };
 
-/* -EBADMSG with *ret_problem; -ENOMEM; what files->read returned. */
+/* Reads a whole snapshot. -EBADMSG, with *ret_problem set; -ENOMEM; or the error of files->read. */
 int armsnap_read(const struct armsnap_files *files, struct armsnap **ret, struct armsnap_problem *ret_problem);
 
-/* One device by itself: a file of registers, and of dumps, for a bare buffer. */
+/* Reads one device file, with registers and dumps, that describes a bare buffer. Errors as armsnap_read(). */
 int armsnap_read_device(const struct armsnap_files *files, const char *name, struct armsnap **ret,
 			struct armsnap_problem *ret_problem);
 
-/* As its architecture names it. */
+/* The architectural name of a register. */
 const char *armsnap_reg_str(enum armsnap_reg reg);
 
 struct armsnap *armsnap_free(struct armsnap *s);
 
-/* Numbers of devices and buffers by their names: -ENOENT. A buffer also by its key; NULL: the first. */
+/* Find the index of a device by name, and of a buffer by name or key; NULL finds the first buffer. -ENOENT. */
 int armsnap_device(const struct armsnap *s, const char *name, uint32_t *ret);
 int armsnap_buffer(const struct armsnap *s, const char *name, uint32_t *ret);
 

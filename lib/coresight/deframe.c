@@ -3,7 +3,9 @@
 #include <endian.h>
 #include <string.h>
 
-/* Bytes 0, 2, 4, 6 of a frame's half: data whose lowest bit is in the last byte, or, with that bit set, a source's ID.
+/*
+ * The lowest bits of bytes 0, 2, 4 and 6 in half a frame. If set, the byte is a source ID; if clear, it is data whose
+ * lowest bit is in the last byte of the frame.
  */
 #define EVEN_LOW_BITS 0x0001000100010001ull
 #define FSYNCS 0x7fffffff7fffffffull
@@ -30,7 +32,7 @@ static void store64(uint8_t *at, uint64_t v)
 	memcpy(at, &v, sizeof(v));
 }
 
-/* Bits 0 to 3 to the lowest bits of bytes 0, 2, 4 and 6. */
+/* Moves bits 0 to 3 to the lowest bits of bytes 0, 2, 4 and 6. */
 static uint64_t spread(uint64_t bits)
 {
 	return ((bits & 0xf) * 0x0000200040008001ull) & EVEN_LOW_BITS;
@@ -61,7 +63,7 @@ static void put(struct deframe *d, uint8_t byte)
 	d->arena[d->used++] = byte;
 }
 
-/* A frame that changes sources: byte by byte. */
+/* Handles a frame that contains an ID, byte by byte. */
 static int mixed_frame(struct deframe *d, const uint8_t *frame)
 {
 	uint8_t last = frame[15];
@@ -76,7 +78,7 @@ static int mixed_frame(struct deframe *d, const uint8_t *frame)
 				put(d, frame[i + 1]);
 			continue;
 		}
-		/* With its bit set a change takes place one byte later. */
+		/* If the bit in the last byte is set, the ID takes effect one byte later. */
 		if (bit && i < 14)
 			put(d, frame[i + 1]);
 		rc = change_id(d, frame[i] >> 1);
@@ -95,7 +97,7 @@ static int reset(struct deframe *d)
 	return rc < 0 ? rc : d->sink.run(d->sink.user, &run);
 }
 
-/* The hot path: whole frames of the source that is current, as many as there are and the arena takes. */
+/* The hot path: copies frames without an ID to the arena, as many as follow and fit. Returns their number. */
 static size_t plain_frames(struct deframe *d, const uint8_t *frame, size_t n)
 {
 	uint8_t *to = d->arena + d->used;
@@ -117,16 +119,16 @@ static size_t plain_frames(struct deframe *d, const uint8_t *frame, size_t n)
 	return i;
 }
 
-/* At least one of n frames; *ret_taken: how many. */
-static int take_frames(struct deframe *d, const uint8_t *frame, size_t n, size_t *ret_taken)
+/* Handles at least one of n frames; *ret_used is their number. */
+static int next_frames(struct deframe *d, const uint8_t *frame, size_t n, size_t *ret_used)
 {
 	int rc = 0;
 
-	*ret_taken = plain_frames(d, frame, n);
-	if (*ret_taken == 0) {
+	*ret_used = plain_frames(d, frame, n);
+	if (*ret_used == 0) {
 		rc = load64(frame) == FSYNCS && load64(frame + 8) == FSYNCS ? reset(d) : mixed_frame(d, frame);
 		d->offset += DEFRAME_SIZE;
-		*ret_taken = 1;
+		*ret_used = 1;
 	}
 	return rc == 0 && d->used > DEFRAME_ARENA - 15 ? flush(d) : rc;
 }
@@ -140,7 +142,7 @@ int deframe_push(struct deframe *d, const void *data, size_t size)
 		size_t n;
 
 		if (!d->held && size >= DEFRAME_SIZE) {
-			rc = take_frames(d, at, size / DEFRAME_SIZE, &n);
+			rc = next_frames(d, at, size / DEFRAME_SIZE, &n);
 			at += n * DEFRAME_SIZE;
 			size -= n * DEFRAME_SIZE;
 			continue;
@@ -152,7 +154,7 @@ int deframe_push(struct deframe *d, const void *data, size_t size)
 		size -= n;
 		if (d->held == DEFRAME_SIZE) {
 			d->held = 0;
-			rc = take_frames(d, d->held_bytes, 1, &n);
+			rc = next_frames(d, d->held_bytes, 1, &n);
 		}
 	}
 	return rc < 0 ? rc : flush(d);

@@ -1,10 +1,10 @@
 /*
- * Takes the frames of a CoreSight formatter apart (Arm IHI 0029, "Trace formatter"): 16 bytes each, of which fifteen
- * are trace of any source, or say which source follows. Frames stand one behind the other without synchronisation
- * packets between them, as sinks leave them in memory; a frame of four FSYNCs, which drivers put where trace was lost,
- * is a reset: what follows has nothing to do with what was before.
+ * Deframer: separates the trace of each source in the output of a CoreSight formatter (Arm IHI 0029, "Trace
+ * formatter"). A frame has 16 bytes; fifteen are trace or the ID of the source of the following trace. Frames follow
+ * each other without synchronisation packets, as sinks write them to memory. A frame of four FSYNCs, which drivers
+ * insert where trace was lost, is a reset: the trace after it does not continue the trace before it.
  *
- * Nothing in the input is an error. What does not make a whole frame at the end is kept for the next push.
+ * No input is an error. An incomplete frame at the end is kept for the next push.
  */
 #ifndef CSIGHT_CORESIGHT_DEFRAME_H
 #define CSIGHT_CORESIGHT_DEFRAME_H
@@ -15,21 +15,21 @@
 
 enum {
 	DEFRAME_SIZE = 16,
-	DEFRAME_NO_ID = 0xff,  /* before the first frame that names a source, and after a reset */
-	DEFRAME_ID_MAX = 0x6f, /* of a source; 0 fills up, higher ones are the formatter's own */
+	DEFRAME_NO_ID = 0xff,  /* before the first ID, and after a reset */
+	DEFRAME_ID_MAX = 0x6f, /* of a source; 0 is padding, higher IDs are reserved for the formatter */
 	DEFRAME_ARENA = 4096 * 15,
 };
 
-/* Bytes of one source that stood one behind the other. */
+/* Contiguous bytes of one source. */
 struct deframe_run {
 	uint8_t id;
-	bool reset;      /* instead of bytes: a reset, for all sources */
-	uint64_t offset; /* in the input, of the frame that it begins in */
+	bool reset;      /* a reset, for all sources, without bytes */
+	uint64_t offset; /* in the input, of the frame in which the run begins */
 	const uint8_t *data;
 	size_t size;
 };
 
-/* A negative return ends the push, which returns it. */
+/* Receives the runs. A negative return ends deframe_push(), which returns it. */
 struct deframe_sink {
 	int (*run)(void *user, const struct deframe_run *run);
 	void *user;
@@ -39,15 +39,15 @@ struct deframe {
 	struct deframe_sink sink;
 	uint8_t id;
 	uint64_t offset;     /* of the next frame */
-	uint64_t run_offset; /* of what is in the arena */
+	uint64_t run_offset; /* of the run in the arena */
 	size_t used, held;
-	uint8_t held_bytes[DEFRAME_SIZE]; /* of a frame that is not whole yet */
+	uint8_t held_bytes[DEFRAME_SIZE]; /* an incomplete frame */
 	uint8_t arena[DEFRAME_ARENA + DEFRAME_SIZE];
 };
 
 void deframe_init(struct deframe *d, const struct deframe_sink *sink);
 
-/* Any chunking. What was taken apart has been handed on when it returns. */
+/* Accepts input in parts of any size. All complete frames have been passed to the sink when it returns. */
 int deframe_push(struct deframe *d, const void *data, size_t size);
 
 #endif

@@ -25,7 +25,7 @@ int sysroot_open(const char *root, int *ret_fd)
 	return 0;
 }
 
-/* Cuts the last step off. */
+/* Removes the last component. */
 static void step_up(char *at)
 {
 	char *slash = strrchr(at, '/');
@@ -46,7 +46,10 @@ static int step_down(char *at, const char *name, size_t n)
 	return 0;
 }
 
-/* Where at is a link, what it says comes before the rest of the way; at goes to where that begins. */
+/*
+ * If at is a link, puts its target before the remaining components in todo, and moves at to the directory to which the
+ * target is relative. Returns 1 for a link, 0 otherwise.
+ */
 static int follow(int root, char *at, char *todo, size_t todo_size)
 {
 	char target[SYSROOT_PATH_MAX], rest[SYSROOT_PATH_MAX];
@@ -140,7 +143,7 @@ int sysroot_text(int root, const char *path, char *ret, size_t size)
 
 	if (rc < 0)
 		return rc;
-	/* What the file system says of a size means nothing here. */
+	/* sysfs and procfs do not report the size of a file's contents. */
 	n = io_read(fd, ret, size);
 	if (n < 0)
 		return (int)n;
@@ -172,11 +175,11 @@ void sysroot_names_done(struct sysroot_names *names)
 	*names = (struct sysroot_names){ 0 };
 }
 
-static int add_name(struct sysroot_names *names, size_t *room, const char *name)
+static int add_name(struct sysroot_names *names, size_t *capacity, const char *name)
 {
 	if (names->n == SYSROOT_NAMES_MAX)
 		return -EFBIG;
-	if (array_reserve(names->list, names->n, room) < 0)
+	if (array_reserve(names->list, names->n, capacity) < 0)
 		return -ENOMEM;
 	names->list[names->n] = strdup(name);
 	if (!names->list[names->n])
@@ -195,7 +198,7 @@ int sysroot_list(int root, const char *path, struct sysroot_names *ret)
 	_cleanup_names_ struct sysroot_names names = { 0 };
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
-	size_t room = 0;
+	size_t capacity = 0;
 	int fd, rc = open_at(root, path, O_DIRECTORY, &fd);
 
 	if (rc < 0)
@@ -207,7 +210,7 @@ int sysroot_list(int root, const char *path, struct sysroot_names *ret)
 	}
 	while (rc == 0 && (e = readdir(dir)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			rc = add_name(&names, &room, e->d_name);
+			rc = add_name(&names, &capacity, e->d_name);
 	if (rc < 0)
 		return rc;
 	if (names.n)

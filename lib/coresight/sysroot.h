@@ -1,7 +1,8 @@
 /*
- * Small files of the kernel's beneath a root directory: "/" for this machine, or a tree that was made to look like one.
- * Links are followed as if the root were "/", so none leads out of it, and each read is bounded. What a tree holds is
- * hostile; the tree is taken to stand still while it is read. Paths are relative to the root; a leading '/' is skipped.
+ * Reads small files of sysfs and procfs beneath a root directory: "/" for this machine, or a copy of another machine's.
+ * Links are resolved as if the root were "/", so that none leads out of it, and each read is bounded. The contents of a
+ * tree may be hostile, but the tree must not change during a read. Paths are relative to the root; a leading '/' is
+ * ignored.
  */
 #ifndef CSIGHT_CORESIGHT_SYSROOT_H
 #define CSIGHT_CORESIGHT_SYSROOT_H
@@ -14,7 +15,7 @@ enum { SYSROOT_PATH_MAX = 1024, SYSROOT_TEXT_MAX = 4097, SYSROOT_NAMES_MAX = 655
 
 int sysroot_open(const char *root, int *ret_fd);
 
-/* Where path leads to, without any link; "." for the root. -ELOOP: links without end; -ENAMETOOLONG. */
+/* Resolves all links in path; the root is ".". -ENOENT; -ELOOP: too many links; -ENAMETOOLONG. */
 int sysroot_resolve(int root, const char *path, char ret[static SYSROOT_PATH_MAX]);
 
 static inline bool sysroot_has(int root, const char *path)
@@ -24,22 +25,25 @@ static inline bool sysroot_has(int root, const char *path)
 	return sysroot_resolve(root, path, at) == 0;
 }
 
-/* A regular file for armsnap_reading, however large; the caller closes. -EINVAL: it is none. */
+/* Opens a regular file of any size for reading; the caller closes it. -EINVAL: not a regular file. */
 int sysroot_file(int root, const char *path, int *ret_fd);
 
-/* A whole file of less than size bytes, with a NUL behind it; a newline at its end is left out. -EFBIG; -EBADMSG: NULs.
+/*
+ * Reads a whole file of less than size bytes as a NUL-terminated text, without the newline at its end. -EFBIG;
+ * -EBADMSG: it contains NULs.
  */
 int sysroot_text(int root, const char *path, char *ret, size_t size);
 
-/* A file that holds one number, decimal or 0x…: -EBADMSG where it is not just that. */
+/* Reads a file that holds one number, decimal or 0x…. -EBADMSG: it holds anything else. */
 int sysroot_number(int root, const char *path, uint64_t *ret);
 
-/* The names in a directory, in the order of versions (cpu2, cpu10). -EFBIG: too many. */
+/* The names in a directory, sorted with numbers by value (cpu2 before cpu10). */
 struct sysroot_names {
 	char **list;
 	size_t n;
 };
 
+/* -EFBIG: more than SYSROOT_NAMES_MAX. The caller releases the names with sysroot_names_done(). */
 int sysroot_list(int root, const char *path, struct sysroot_names *ret);
 void sysroot_names_done(struct sysroot_names *names);
 #define _cleanup_names_ _cleanup_(sysroot_names_done)

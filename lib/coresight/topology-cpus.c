@@ -1,4 +1,4 @@
-/* The PMU, the CPUs with their trace units' registers, and which sinks each reaches. */
+/* Reads the PMU and the CPUs with the registers of their trace units, and finds the sinks that each reaches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +21,7 @@ static const char *const format_names[TOPOLOGY_FORMATS] = {
 	[TOPOLOGY_CC_THRESHOLD] = "cc_threshold",
 };
 
-const char *topology_format_str(enum topology_format format)
-{
-	return format_names[format];
-}
-
-/* A decimal number below limit; *at moves behind it. */
+/* Parses a decimal number below limit, and moves *at to its end. */
 static bool take_number(const char **at, uint32_t limit, uint32_t *ret)
 {
 	uint32_t v = 0;
@@ -74,7 +69,7 @@ int topology_read_pmu(struct topology_reading *r)
 	if (topology_value(r, TOPOLOGY_PMU, "type", &v) && v <= UINT32_MAX)
 		pmu->type = (uint32_t)v;
 	else
-		topology_problem(r, TOPOLOGY_PMU "/type", -ENODATA, "does not tell the PMU's number");
+		topology_problem(r, TOPOLOGY_PMU "/type", -ENODATA, "does not hold a PMU type");
 	if (topology_value(r, TOPOLOGY_PMU, "nr_addr_filters", &v) && v <= UINT32_MAX)
 		pmu->n_filters = (uint32_t)v;
 	for (size_t i = 0; i < TOPOLOGY_FORMATS; i++) {
@@ -87,12 +82,12 @@ int topology_read_pmu(struct topology_reading *r)
 		if (rc == 0 && !parse_field(text, &pmu->formats[i]))
 			rc = -EBADMSG;
 		if (rc < 0 && rc != -ENOENT)
-			topology_problem(r, path, rc, "is no field of an event");
+			topology_problem(r, path, rc, "is not a field of an event");
 	}
 	return 0;
 }
 
-/* "0-3,5": sets the bits of these CPUs. */
+/* Parses a list "0-3,5" and sets the items of these CPUs. */
 static bool parse_cpus(const char *text, bool cpus[TOPOLOGY_CPUS_MAX])
 {
 	while (*text) {
@@ -124,11 +119,11 @@ static bool read_cpu_list(struct topology_reading *r, const char *name, bool cpu
 	if (rc == 0 && !parse_cpus(text, cpus))
 		rc = -EBADMSG;
 	if (rc < 0)
-		topology_problem(r, path, rc, "does not tell CPUs");
+		topology_problem(r, path, rc, "is not a list of CPUs");
 	return rc == 0;
 }
 
-/* The PMU's link of this CPU is the kernel's own word for which device traces it. */
+/* Finds the trace unit of a CPU by the PMU's link for the CPU; without one, by the CPU of each device. */
 static void find_source(struct topology_reading *r, struct topology_cpu *cpu)
 {
 	char path[SYSROOT_PATH_MAX], to[SYSROOT_PATH_MAX];
@@ -147,7 +142,7 @@ static void find_source(struct topology_reading *r, struct topology_cpu *cpu)
 		return;
 	}
 	if (rc != -ENOENT)
-		topology_problem(r, path, rc < 0 ? rc : -ENODEV, "leads to no trace unit");
+		topology_problem(r, path, rc < 0 ? rc : -ENODEV, "is not a link to a trace unit");
 	for (size_t i = 0; i < r->t->n_devices && cpu->source < 0; i++)
 		if (topology_is_cpu_source(r->t->devices[i].kind) && r->t->devices[i].cpu == (int)cpu->cpu)
 			cpu->source = (int)i;
@@ -157,13 +152,13 @@ static bool read_regs(struct topology_reading *r, const char *dir, const char *c
 {
 	for (size_t i = 0; names[i]; i++)
 		if (!topology_value(r, dir, names[i], &ret[i]) || ret[i] > UINT32_MAX) {
-			topology_problem(r, dir, -ENODATA, "does not show its registers");
+			topology_problem(r, dir, -ENODATA, "has no readable registers");
 			return false;
 		}
 	return true;
 }
 
-/* 1 and 0 and -1: a signed number, and not in every kernel. */
+/* Reads ts_source, a signed number (1, 0 or -1) that not every kernel has. */
 static int64_t read_ts_source(struct topology_reading *r, const char *dir)
 {
 	char path[SYSROOT_PATH_MAX], text[16];
@@ -174,7 +169,7 @@ static int64_t read_ts_source(struct topology_reading *r, const char *dir)
 	return parse_u64(text, INT32_MAX, &v) < 0 ? -1 : (int64_t)v;
 }
 
-/* Registers as IHI 0064 has them. */
+/* Reads the registers of an ETMv4 or ETE (IHI 0064). */
 static bool read_etmv4(struct topology_reading *r, const char *dir, struct topology_cpu *cpu)
 {
 	static const char *const names[] = { "trcidr/trcidr0", "trcidr/trcidr1",     "trcidr/trcidr2",
@@ -209,7 +204,7 @@ static bool read_etmv4(struct topology_reading *r, const char *dir, struct topol
 	return true;
 }
 
-/* Registers as IHI 0014 has them. The driver takes no context IDs for perf, whatever the hardware has. */
+/* Reads the registers of an ETMv3 or PTM (IHI 0014). The driver supports no context IDs for perf. */
 static bool read_etmv3(struct topology_reading *r, const char *dir, struct topology_cpu *cpu)
 {
 	static const char *const names[] = { "mgmt/etmccer", "mgmt/etmidr", NULL };
@@ -245,7 +240,7 @@ static void read_cpu(struct topology_reading *r, struct topology_cpu *cpu)
 		return;
 	d = &r->t->devices[cpu->source];
 	cpu->kind = d->kind;
-	/* The registers of a CPU that is off read as anything. */
+	/* Reads of an offline CPU's registers return arbitrary values. */
 	if (!cpu->online)
 		return;
 	cpu->ts_source = read_ts_source(r, d->dir);
@@ -263,12 +258,12 @@ int topology_read_cpus(struct topology_reading *r)
 	struct topology *t = r->t;
 	size_t n = 0;
 
-	/* A tree without any of this is no machine at all: what its trace units say must do. */
+	/* Without a list of CPUs, use those of the trace units. */
 	if (!sysroot_has(r->root, TOPOLOGY_CPUS) || !read_cpu_list(r, "present", present))
 		for (size_t i = 0; i < t->n_devices; i++)
 			if (topology_is_cpu_source(t->devices[i].kind) && t->devices[i].cpu >= 0)
 				present[t->devices[i].cpu] = true;
-	/* A kernel that takes no CPU off has no such file. */
+	/* A kernel without CPU hotplug has no such file. */
 	if (!sysroot_has(r->root, TOPOLOGY_CPUS "/online") || !read_cpu_list(r, "online", online))
 		memcpy(online, present, sizeof(online));
 	for (size_t i = 0; i < TOPOLOGY_CPUS_MAX; i++)
@@ -284,7 +279,7 @@ int topology_read_cpus(struct topology_reading *r)
 	return 0;
 }
 
-/* What the kernel prefers, where trace reaches several: a CPU's own sink, then memory, then a buffer on the chip. */
+/* The kernel's preference among sinks that a trace unit reaches: TRBE, then memory, then an on-chip buffer. */
 static unsigned rank(enum topology_kind kind)
 {
 	return kind == TOPOLOGY_TRBE ? 0 : kind == TOPOLOGY_ETR || kind == TOPOLOGY_SMB ? 1 : 2;
@@ -292,10 +287,10 @@ static unsigned rank(enum topology_kind kind)
 
 struct cpu_walk {
 	uint32_t *queue;
-	uint32_t *distance; /* by device; 0: not met */
+	uint32_t *distance; /* by device; 0: not reached */
 };
 
-/* The distance of each device from this one, plus one; a broken tree may lead in circles. */
+/* Computes the distance of each device from one, plus one, by breadth-first search; invalid trees may have cycles. */
 static void walk_from(const struct topology *t, struct cpu_walk *w, uint32_t from)
 {
 	size_t head = 0, tail = 0;

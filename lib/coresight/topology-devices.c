@@ -1,4 +1,4 @@
-/* What is on the coresight bus, and what leads where. */
+/* Reads the devices on the coresight bus and their connections. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include "lib/base/util.h"
 #include "lib/coresight/topology-read.h"
 
-/* More ways out than any replicator has. */
+/* More output ports than any replicator has. */
 enum { OUTS_MAX = 32 };
 
 /*
- * Names are made of a kind and a number (tmc_etf0), or of an address and the name of a device tree's node
- * (20010000.etf, 20040000.main_funnel): one of the words in it tells.
+ * A device's name consists of a kind and a number (tmc_etf0), or of an address and the name of its device tree node
+ * (20010000.etf, 20040000.main_funnel). The kind is found by the words in the name.
  */
 static enum topology_kind kind_of_name(const char *name)
 {
@@ -52,7 +52,7 @@ static bool is_ete(uint64_t devarch)
 	return (devarch & 0xfff) == 0xa13 && (devarch >> 12 & 0xf) == 5;
 }
 
-/* The two bits of DEVID that say what a TMC was made to be. */
+/* The field of DEVID with the configuration of a TMC: ETB, ETR or ETF. */
 static enum topology_kind kind_of_tmc(uint64_t devid)
 {
 	static const enum topology_kind kinds[] = { TOPOLOGY_ETB, TOPOLOGY_ETR, TOPOLOGY_ETF, TOPOLOGY_OTHER };
@@ -66,7 +66,7 @@ static enum topology_kind kind_of(struct topology_reading *r, const char *dir, c
 	char path[SYSROOT_PATH_MAX];
 	uint64_t v;
 
-	/* Drivers call PTMs ETMs. ETMIDR[11:8] is 3 for the former (IHI 0014, "ETMIDR"). */
+	/* The driver names PTMs "etm" too. ETMIDR[11:8] is 3 for a PTM (IHI 0014, "ETMIDR"). */
 	if (topology_path(path, dir, "mgmt/etmidr") && sysroot_has(r->root, path))
 		return topology_value(r, dir, "mgmt/etmidr", &v) ? (v >> 8 & 0xf) == 3 ? TOPOLOGY_PTM : TOPOLOGY_ETMV3
 		       : kind == TOPOLOGY_PTM                    ? TOPOLOGY_PTM
@@ -81,7 +81,7 @@ static enum topology_kind kind_of(struct topology_reading *r, const char *dir, c
 	return kind;
 }
 
-/* The number at the end of a name that the kernel gives out by CPU. */
+/* Returns the number at the end of a name, which is that of the CPU in names that the kernel assigns by CPU. */
 static int cpu_of_name(const char *name)
 {
 	const char *digits = name + strlen(name);
@@ -107,10 +107,10 @@ static int cpu_of(struct topology_reading *r, const struct topology_device *d)
 		if (topology_value(r, d->dir, "cpu", &v)) {
 			if (v < TOPOLOGY_CPUS_MAX)
 				return (int)v;
-			topology_problem(r, d->dir, -ERANGE, "belongs to a CPU that no machine has");
+			topology_problem(r, d->dir, -ERANGE, "has a CPU number out of range");
 			return -1;
 		}
-		/* With an address in its name, the number at the end is no CPU's. */
+		/* In a name with an address, the number at the end is not that of the CPU. */
 		return strchr(d->name, '.') ? -1 : cpu_of_name(d->name);
 	case TOPOLOGY_TRBE:
 		return cpu_of_name(d->name);
@@ -136,12 +136,12 @@ static int add_device(struct topology_reading *r, const char *name)
 	int rc;
 
 	if (!topology_path(path, TOPOLOGY_DEVICES, name) || strlen(name) >= sizeof(d->name)) {
-		topology_problem(r, TOPOLOGY_DEVICES, -ENAMETOOLONG, "a device's name is too long");
+		topology_problem(r, TOPOLOGY_DEVICES, -ENAMETOOLONG, "has a device with too long a name");
 		return 0;
 	}
 	rc = sysroot_resolve(r->root, path, dir);
 	if (rc < 0) {
-		topology_problem(r, path, rc, "leads nowhere");
+		topology_problem(r, path, rc, "cannot be resolved");
 		return 0;
 	}
 	*d = (struct topology_device){ .dir = strdup(dir) };
@@ -152,7 +152,7 @@ static int add_device(struct topology_reading *r, const char *name)
 	d->kind = kind_of(r, dir, name);
 	d->cpu = cpu_of(r, d);
 	d->sysfs = topology_value(r, dir, is_sink(d->kind) ? "enable_sink" : "enable_source", &v) && v;
-	/* TraceCaptEn is the lowest bit in all of them. */
+	/* TraceCaptEn is the lowest bit of the control register in all kinds of sinks. */
 	if (d->kind == TOPOLOGY_ETR || d->kind == TOPOLOGY_ETF || d->kind == TOPOLOGY_ETB)
 		d->running = topology_value(r, dir, "mgmt/ctl", &v) && (v & 1);
 	return 0;
@@ -171,11 +171,11 @@ static int add_out(struct topology_reading *r, struct topology_device *d, const 
 	rc = sysroot_resolve(r->root, path, to);
 	last = strrchr(to, '/');
 	if (rc < 0 || !last || topology_find_device(r->t, last + 1, &other) < 0) {
-		topology_problem(r, path, rc < 0 ? rc : -ENODEV, "leads to no device");
+		topology_problem(r, path, rc < 0 ? rc : -ENODEV, "is not a link to a device");
 		return 0;
 	}
 	if (d->n_outs == OUTS_MAX) {
-		topology_problem(r, dir, -EFBIG, "has more connections than any device");
+		topology_problem(r, dir, -EFBIG, "has too many connections");
 		return 0;
 	}
 	outs = reallocarray(d->outs, d->n_outs + 1, sizeof(*outs));
@@ -219,7 +219,7 @@ int topology_read_devices(struct topology_reading *r)
 		topology_problem(r, TOPOLOGY_DEVICES, rc, "cannot be read");
 	n = MIN(names.n, (size_t)TOPOLOGY_DEVICES_MAX);
 	if (n < names.n)
-		topology_problem(r, TOPOLOGY_DEVICES, -EFBIG, "holds more devices than any machine has");
+		topology_problem(r, TOPOLOGY_DEVICES, -EFBIG, "has too many devices");
 	t->devices = calloc(n + 1, sizeof(*t->devices));
 	if (!t->devices)
 		return -ENOMEM;
@@ -236,7 +236,7 @@ int topology_read_devices(struct topology_reading *r)
 	return 0;
 }
 
-/* The ids are hashes that only the kernel computes. What it has no id for it will not let perf use. */
+/* Sink IDs are hashes that the kernel computes. perf cannot use a sink that the kernel lists no ID for. */
 int topology_read_sinks(struct topology_reading *r)
 {
 	static const char dir[] = TOPOLOGY_PMU "/sinks";
@@ -272,7 +272,7 @@ int topology_read_sinks(struct topology_reading *r)
 		uint32_t device;
 
 		if (topology_find_device(t, names.list[i], &device) < 0 && topology_path(path, dir, names.list[i]))
-			topology_problem(r, path, -ENODEV, "is the name of no device");
+			topology_problem(r, path, -ENODEV, "is not the name of a device");
 	}
 	return 0;
 }

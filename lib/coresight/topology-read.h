@@ -1,4 +1,4 @@
-/* The parts of topology_read(), which share what they have read so far. */
+/* The steps of topology_read(). */
 #ifndef CSIGHT_CORESIGHT_TOPOLOGY_READ_H
 #define CSIGHT_CORESIGHT_TOPOLOGY_READ_H
 
@@ -14,16 +14,16 @@ struct topology_reading {
 	struct topology *t;
 };
 
-/* Notes what is wrong with a path; lack of memory is none of the tree's faults. */
+/* Records a problem with a path, unless the error is -ENOMEM. */
 void topology_problem(struct topology_reading *r, const char *path, int error, const char *cause);
 
-/* "DIR/NAME"; false where that is too long for anything that there is. */
+/* Composes "DIR/NAME"; returns false if that is too long. */
 bool topology_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name);
 
-/* A number in DIR/NAME. False where there is none; what is there and is no number is a problem besides. */
+/* Reads a number from DIR/NAME. Returns false on failure, and records a problem unless the file does not exist. */
 bool topology_value(struct topology_reading *r, const char *dir, const char *name, uint64_t *ret);
 
-/* In this order. -ENOMEM only. */
+/* The steps, in this order. -ENOMEM is their only error. */
 int topology_read_devices(struct topology_reading *r);
 int topology_read_pmu(struct topology_reading *r);
 int topology_read_sinks(struct topology_reading *r);

@@ -96,7 +96,7 @@ bool topology_value(struct topology_reading *r, const char *dir, const char *nam
 		return false;
 	rc = sysroot_number(r->root, path, ret);
 	if (rc < 0 && rc != -ENOENT && rc != -ENOTDIR)
-		topology_problem(r, path, rc, "holds no number");
+		topology_problem(r, path, rc, "does not hold a number");
 	return rc == 0;
 }
 

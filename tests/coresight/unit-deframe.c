@@ -1,4 +1,4 @@
-/* lib/coresight/deframe: frames made by hand, any chunking, and OpenCSD's own de-framer on real buffers. */
+/* lib/coresight/deframe: frames made by hand, input in parts of any size, and real buffers compared with OpenCSD. */
 #include <fcntl.h>
 #include <stdlib.h>
 
@@ -12,11 +12,11 @@
 
 enum { IDS = 256, BUFFER_MAX = 4 << 20 };
 
-/* What came out: each source's bytes, and runs as text. */
+/* The output: the bytes of each source, and the runs as text. */
 struct out {
 	struct buf bytes[IDS];
 	struct buf runs; /* "ID@OFFSET:SIZE " or "reset@OFFSET " */
-	size_t stop;     /* after so many runs, unless 0 */
+	size_t stop;     /* the number of runs after which the sink fails; 0: never */
 };
 
 static int on_run(void *user, const struct deframe_run *r)
@@ -63,7 +63,7 @@ static const char *runs(const void *data, size_t size)
 	return text;
 }
 
-/* Bit i of the last byte goes with byte 2i: the lowest bit of data, or that a change waits for one byte. */
+/* Bit i of the last byte belongs to byte 2i: the lowest bit of data, or the delay of an ID by one byte. */
 static void test_by_hand(void)
 {
 	static const uint8_t change[16] = { 0x21, 0xaa, 0xbe, 0xcc, 0xdc, 0xee, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x86 };
@@ -92,7 +92,7 @@ static void test_by_hand(void)
 	memcpy(all + 32, fsyncs, 16);
 	memcpy(all + 48, plain, 16);
 	CHECK_STR(runs(all, 64), "10@0:29 reset@32 ff@48:15 ");
-	/* Three are data like any other. */
+	/* Three FSYNCs are ordinary data. */
 	all[47] = 0x7e;
 	CHECK(!strstr(runs(all, 64), "reset"));
 }
@@ -115,7 +115,7 @@ static bool same_bytes(const struct out *a, const struct out *b)
 	return true;
 }
 
-/* Frames that change sources here and there, long enough to fill the arena. */
+/* Frames with some changes of source, more than fit in the arena. */
 static size_t make_frames(uint8_t *to, size_t frames)
 {
 	uint32_t random = 12345;
@@ -148,7 +148,7 @@ static void test_chunks(void)
 	free(frames);
 }
 
-/* A decoder for OpenCSD that only keeps what it is given. */
+/* An OpenCSD packet processor that only stores its input. */
 static struct out reference;
 
 static ocsd_datapath_resp_t take_bytes(const void *handle, const ocsd_datapath_op_t op, const ocsd_trc_index_t index,
@@ -253,10 +253,10 @@ static void test_opencsd(void)
 
 		snprintf(path, sizeof(path), "%s/snapshots/%s", dir, files[i]);
 		if (io_read_file(AT_FDCWD, path, BUFFER_MAX, &data, &size) < 0)
-			unit_skip(files[i], "the corpus is not here");
+			unit_skip(files[i], "the corpus is not available");
 		else
-			unit_check(same_as_opencsd((uint8_t *)data, size), __FILE__, __LINE__, "%s as OpenCSD has it",
-				   files[i]);
+			unit_check(same_as_opencsd((uint8_t *)data, size), __FILE__, __LINE__,
+				   "%s: the same bytes as OpenCSD's deframer", files[i]);
 	}
 }
 
@@ -266,7 +266,7 @@ static int count_run(void *user, const struct deframe_run *r)
 	return 0;
 }
 
-/* With a file: how fast. */
+/* "unit-deframe FILE" measures the speed on a file. */
 static int measure(const char *path)
 {
 	_cleanup_free_ char *data = NULL;

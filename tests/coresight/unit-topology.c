@@ -1,4 +1,4 @@
-/* lib/coresight/topology and sysroot: a small tree, and what a plan and a perf.data need of it. */
+/* lib/coresight/topology, sysroot: a small tree, and the parts of a topology that a plan and a perf.data file need. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -89,7 +89,7 @@ static void test_sysroot(void)
 	CHECK(names.n == 7 && strcmp(names.list[1], "file9") == 0 && strcmp(names.list[2], "file10") == 0);
 }
 
-/* A register, as the driver shows it. */
+/* Writes a register in the format of the driver. */
 static void reg(const char *device, const char *name, unsigned value)
 {
 	char path[128], text[16];
@@ -185,7 +185,6 @@ static void test_pmu(const struct topology *t)
 	CHECK_EQ(topology_set(&t->pmu, TOPOLOGY_CC_THRESHOLD, 0x1000, words), -ERANGE);
 	CHECK(topology_set(&t->pmu, TOPOLOGY_PRESET, UINT64_MAX, words) == 0 && words[0] == UINT64_MAX);
 	CHECK_EQ(topology_set(&t->pmu, TOPOLOGY_RETSTACK, 1, words), -ENOTSUP);
-	CHECK_STR(topology_format_str(TOPOLOGY_CC_THRESHOLD), "cc_threshold");
 }
 
 static bool has_params(const struct topology_cpu *cpu, uint64_t magic, const uint64_t *params, size_t n)
@@ -227,7 +226,7 @@ static void test_sinks(const struct topology *t)
 {
 	uint32_t n;
 
-	/* The PMU names sinks, and tmc_etf0 is none of them. */
+	/* The PMU lists sinks, without tmc_etf0. */
 	CHECK_EQ(t->n_sinks, 2);
 	CHECK(t->connections);
 	CHECK(topology_find_sink(t, "tmc_etr0", &n) == 0 && t->sinks[n].buffer == 4 << 20);
@@ -239,7 +238,7 @@ static void test_sinks(const struct topology *t)
 		printf("# %s: %s\n", t->problems[i].path, t->problems[i].cause);
 }
 
-/* CPU 0 goes off, and CPU 3 comes. */
+/* CPU 0 goes offline, and CPU 3 comes online. */
 static void test_keep(const struct topology *old)
 {
 	_cleanup_(topology_freep) struct topology *t = NULL;
@@ -254,7 +253,7 @@ static void test_keep(const struct topology *old)
 	CHECK(cpu && !cpu->online && cpu->registers && cpu->regs.n_params == 8 && cpu->offers.retstack);
 	cpu = topology_find_cpu(t, 3);
 	CHECK(cpu && cpu->online && cpu->registers);
-	/* Another trace unit of the same CPU is not taken for the one that was there. */
+	/* Registers of another trace unit of the same CPU are not copied. */
 	etmv4("etm99");
 	in_pmu(0, "etm99");
 	t = topology_free(t);
