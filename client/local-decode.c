@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,7 +15,7 @@
 #include "lib/perfdata/format.h"
 #include "lib/store/format.h"
 
-enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, OVERFLOW_UID = 65534, JOB = 1 };
+enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, JOB = 1 };
 
 void local_decode_done(struct local_decode *o)
 {
@@ -241,22 +240,6 @@ int local_decode_open_outputs(struct local_decode *d)
 	return rc;
 }
 
-/* Whoever is root decodes as nobody. */
-static void find_decoder_user(uid_t *ret_uid, gid_t *ret_gid)
-{
-	const struct passwd *p = NULL;
-
-	*ret_uid = (uid_t)-1;
-	*ret_gid = (gid_t)-1;
-	if (geteuid() != 0)
-		return;
-	p = getpwnam("csight");
-	if (!p)
-		p = getpwnam("nobody");
-	*ret_uid = p && p->pw_uid ? p->pw_uid : OVERFLOW_UID;
-	*ret_gid = p && p->pw_gid ? p->pw_gid : OVERFLOW_UID;
-}
-
 static int start_job(struct local_decode *d)
 {
 	const char *formats[DECODER_OUTPUTS_MAX];
@@ -279,7 +262,7 @@ static int start_job(struct local_decode *d)
 		formats[i] = d->output_files.files[i].format;
 		fds[i] = d->files[i].fd;
 	}
-	find_decoder_user(&uid, &gid);
+	decoder_user("", &uid, &gid);
 	rc = decoder_spawn(NULL, uid, gid, &d->pid, &d->server);
 	if (rc == 0)
 		rc = decoder_submit(d->server, JOB, &d->job);

@@ -1,22 +1,22 @@
 #include "config.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "daemon/decode-server.h"
+#include "lib/base/escape.h"
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 #include "lib/base/util.h"
 #include "lib/decoder/decoder.h"
 
 enum {
-	PAUSE_MS = 100, /* before the server is started again; doubles */
+	PAUSE_MS = 100, /* before a restart; doubles with each failure */
 	PAUSE_MAX_MS = 30000,
-	STEADY_SECONDS = 10, /* one that ran so long starts anew without a longer pause */
+	STEADY_SECONDS = 10, /* of running, after which the pause is short again */
 };
 
 struct decode_server {
@@ -26,17 +26,17 @@ struct decode_server {
 	char path[PATH_MAX];
 	uid_t uid;
 	gid_t gid;
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0: not running */
 	int fd;
 	struct event *event, *restart;
-	uint64_t since_ns;
+	uint64_t since_ns; /* CLOCK_MONOTONIC of the last start */
 	unsigned failures;
-	char why[192]; /* it does not run */
+	char why[192]; /* why it does not run */
 };
 
-static void start(struct decode_server *d);
+static void start_server(struct decode_server *d);
 
-static void start_later(struct decode_server *d)
+static void schedule_restart(struct decode_server *d)
 {
 	uint64_t ms;
 	struct timeval pause;
@@ -49,7 +49,7 @@ static void start_later(struct decode_server *d)
 	event_add(d->restart, &pause);
 }
 
-static void stop_listening(struct decode_server *d)
+static void close_socket(struct decode_server *d)
 {
 	if (d->event)
 		event_free(d->event);
@@ -67,12 +67,12 @@ static void on_server(evutil_socket_t fd, short what, void *data)
 		d->events.ended(d->data, job, status);
 	if (rc == -EAGAIN)
 		return;
-	/* Its end follows as SIGCHLD; where it lives on but talks nonsense, it is ended. */
-	stop_listening(d);
+	/* The socket is closed, or the message is invalid. SIGCHLD reports the end of the server. */
+	close_socket(d);
 	decode_server_kill(d);
 }
 
-static void start(struct decode_server *d)
+static void start_server(struct decode_server *d)
 {
 	int rc;
 
@@ -81,47 +81,25 @@ static void start(struct decode_server *d)
 	if (rc < 0) {
 		d->pid = 0;
 		d->fd = -1;
-		snprintf(d->why, sizeof(d->why), "csight-decode cannot be started: %s%s", strerror(-rc),
-			 rc == -EPERM ? " (to run it as another user takes CAP_SETUID and CAP_SETGID)" : "");
+		snprintf(d->why, sizeof(d->why), "cannot start csight-decode: %s%s", strerror(-rc),
+			 rc == -EPERM ? " (running it as another user requires CAP_SETUID and CAP_SETGID)" : "");
 		log_error("%s: %s", d->path, d->why);
-		start_later(d);
+		schedule_restart(d);
 		d->events.lost(d->data);
 		return;
 	}
-	/* What it says is read when there is something, and it may not make this side wait. */
+	/* Non-blocking, so that the server cannot block the loop. */
 	fcntl(d->fd, F_SETFL, O_NONBLOCK);
 	d->event = event_new(d->base, d->fd, EV_READ | EV_PERSIST, on_server, d);
 	if (d->event)
 		event_add(d->event, NULL);
-	log_debug("csight-decode runs as process %d", (int)d->pid);
+	log_debug("csight-decode is process %d", (int)d->pid);
 	d->events.ready(d->data);
 }
 
 static void on_restart(evutil_socket_t fd, short what, void *data)
 {
-	start(data);
-}
-
-/* Root gives the decoder to a user that owns nothing. */
-static int find_user(struct decode_server *d, const char *user)
-{
-	const struct passwd *pw = NULL;
-
-	d->uid = (uid_t)-1;
-	d->gid = (gid_t)-1;
-	if (geteuid() != 0)
-		return 0;
-	if (user[0])
-		pw = getpwnam(user);
-	else if (!(pw = getpwnam("csight")))
-		pw = getpwnam("nobody");
-	if (!pw && user[0]) {
-		log_error("there is no user \"%s\" to run csight-decode as", user);
-		return -ESRCH;
-	}
-	d->uid = pw ? pw->pw_uid : 65534;
-	d->gid = pw ? pw->pw_gid : 65534;
-	return 0;
+	start_server(data);
 }
 
 int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
@@ -136,17 +114,19 @@ int decode_server_new(struct event_base *base, const char *user, const struct de
 	d->events = *events;
 	d->data = data;
 	d->fd = -1;
-	snprintf(d->why, sizeof(d->why), "csight-decode does not run");
+	snprintf(d->why, sizeof(d->why), "csight-decode is not running");
 	d->restart = evtimer_new(base, on_restart, d);
-	rc = d->restart ? find_user(d, user) : -ENOMEM;
+	rc = d->restart ? decoder_user(user, &d->uid, &d->gid) : -ENOMEM;
+	if (rc == -ESRCH)
+		log_error("cannot run csight-decode as user \"%s\": there is no such user", esc(user));
 	if (rc < 0) {
 		decode_server_free(d);
 		return rc;
 	}
-	/* Not there yet is not never there: starting it fails, and is tried again. */
+	/* If the program is missing, starting it fails, and is retried: it may be installed later. */
 	if (path_helper("csight-decode", PKGLIBEXECDIR, d->path, sizeof(d->path)) < 0)
 		snprintf(d->path, sizeof(d->path), "%s/csight-decode", PKGLIBEXECDIR);
-	start(d);
+	start_server(d);
 	*ret = d;
 	return 0;
 }
@@ -155,7 +135,7 @@ struct decode_server *decode_server_free(struct decode_server *d)
 {
 	if (!d)
 		return NULL;
-	stop_listening(d);
+	close_socket(d);
 	if (d->restart)
 		event_free(d->restart);
 	if (d->pid > 0) {
@@ -207,12 +187,12 @@ void decode_server_reap(struct decode_server *d)
 
 	if (d->pid <= 0 || waitpid(d->pid, &status, WNOHANG) != d->pid)
 		return;
-	snprintf(d->why, sizeof(d->why), "csight-decode ended by itself (%s %d)",
+	snprintf(d->why, sizeof(d->why), "csight-decode ended unexpectedly (%s %d)",
 		 WIFSIGNALED(status) ? "signal" : "status",
 		 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	log_error("%s; it is started again", d->why);
+	log_error("%s; restarting it", d->why);
 	d->pid = 0;
-	stop_listening(d);
+	close_socket(d);
 	d->events.lost(d->data);
-	start_later(d);
+	schedule_restart(d);
 }

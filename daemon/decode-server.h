@@ -1,10 +1,9 @@
 /*
- * csight-decode: the server that csightd starts before anything else and keeps running. It answers through two
- * functions: one when a job's child ended, one when the server itself did; then it is started again, a little later
- * each time.
+ * The decode server: the csight-decode process that forks a child for each job. It is started first and restarted when
+ * it ends, after a pause that grows with each failure. On the loop's thread.
  */
-#ifndef CSIGHT_DAEMON_DECODER_H
-#define CSIGHT_DAEMON_DECODER_H
+#ifndef CSIGHT_DAEMON_DECODE_SERVER_H
+#define CSIGHT_DAEMON_DECODE_SERVER_H
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -13,31 +12,31 @@
 struct decode_server;
 
 struct decode_server_events {
-	void (*ended)(void *data, uint64_t job, int status);
-	void (*lost)(void *data); /* every job's child is gone with it */
-	void (*ready)(void *data);
+	void (*ended)(void *data, uint64_t job, int status); /* the child of a job; status as from waitpid() */
+	void (*lost)(void *data);                            /* the server, and the children of all jobs with it */
+	void (*ready)(void *data);                           /* the server accepts jobs */
 };
 
-/* user: whom it runs as where this process is root; "" picks csight or nobody. */
+/* user: see decoder_user(). Succeeds too if the server cannot be started now. -ESRCH: there is no such user. */
 int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
 		      struct decode_server **ret);
 struct decode_server *decode_server_free(struct decode_server *d);
 
 bool decode_server_ready(const struct decode_server *d);
 
-/* It was started several times in a row and is not there. */
+/* Returns true if several starts in a row have failed. */
 bool decode_server_hopeless(const struct decode_server *d);
 
-/* In words, while it does not run. */
+/* Returns the reason why the server does not run. */
 const char *decode_server_why(const struct decode_server *d);
 
-/* The socket to a new job's child, not blocking. */
+/* Returns the non-blocking socket of a new job's child, which the caller owns. */
 int decode_server_submit(struct decode_server *d, uint64_t job);
 
-/* Ends the server and with it every child: for one that does not end in time. */
+/* Kills the server and all children, when one of them exceeds its time. */
 void decode_server_kill(struct decode_server *d);
 
-/* csight-decode's own end, from SIGCHLD. */
+/* Waits for the server after SIGCHLD, and schedules its restart. */
 void decode_server_reap(struct decode_server *d);
 
 #endif

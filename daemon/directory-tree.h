@@ -1,9 +1,10 @@
-/* A snapshot's directory as a whole: plain files, and directories a few levels deep. Links are not followed. */
+/* Size and removal of a directory tree of files and a few levels of directories. Links are not followed. */
 #ifndef CSIGHT_DAEMON_DIRECTORY_TREE_H
 #define CSIGHT_DAEMON_DIRECTORY_TREE_H
 
 #include <stdint.h>
 
+/* Sums the sizes of the files beneath dir. -ELOOP: too many levels. */
 int directory_tree_size(int dir, uint64_t *ret);
 int directory_tree_remove(int parent, const char *name);
 

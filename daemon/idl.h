@@ -1,4 +1,4 @@
-/* The text of the interfaces that are served; made from the .varlink files when the daemon is built. */
+/* The text of the served interfaces, generated from the .varlink files at build time. */
 #ifndef CSIGHT_DAEMON_IDL_H
 #define CSIGHT_DAEMON_IDL_H
 

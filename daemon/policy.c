@@ -18,7 +18,7 @@ int policy_process(uid_t caller, pid_t pid)
 	struct credentials c;
 	int rc;
 
-	/* EINVAL: the number of a thread that leads no process. */
+	/* EINVAL: the tid of a thread that does not lead a process. */
 	if (pidfd < 0)
 		return errno == ESRCH || errno == EINVAL ? -ESRCH : -errno;
 	rc = credentials_read_pidfd(pid, pidfd, &c);

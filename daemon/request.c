@@ -86,7 +86,7 @@ static void write_ran(struct work *w)
 
 	if (r->rc < 0) {
 		spool_drop(list->o.spool, s);
-		request_fail(r, REQUEST_FAILED, r->writer.reason);
+		request_fail(r, REQUEST_FAILED, r->writer.reason.text);
 		return;
 	}
 	s->size = r->writer.size;

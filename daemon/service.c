@@ -11,8 +11,8 @@ enum {
 	CONNECTIONS_OF_ROOT = 128,
 };
 
-struct client {
-	TAILQ_ENTRY(client) link;
+struct service_client {
+	TAILQ_ENTRY(service_client) link;
 	struct service *service;
 	struct connection *connection;
 	uid_t uid;
@@ -23,13 +23,13 @@ struct service {
 	void (*dispatch)(void *data, struct call *c, const char *method);
 	void *data;
 	struct listener *listener;
-	TAILQ_HEAD(, client) clients;
+	TAILQ_HEAD(, service_client) clients;
 	unsigned n_clients;
 };
 
 static int on_message(void *data, const char *text, size_t size)
 {
-	struct client *client = data;
+	struct service_client *client = data;
 	struct varlink_call v = { 0 };
 	struct call *c = NULL;
 
@@ -50,7 +50,7 @@ static int on_message(void *data, const char *text, size_t size)
 
 static void on_closed(void *data)
 {
-	struct client *client = data;
+	struct service_client *client = data;
 
 	TAILQ_REMOVE(&client->service->clients, client, link);
 	client->service->n_clients--;
@@ -60,7 +60,7 @@ static void on_closed(void *data)
 static bool over_limit(const struct service *s, uid_t uid)
 {
 	unsigned limit = uid == 0 ? CONNECTIONS_OF_ROOT : CONNECTIONS_PER_USER, count = 0;
-	const struct client *client;
+	const struct service_client *client;
 
 	TAILQ_FOREACH (client, &s->clients, link)
 		count += client->uid == uid;
@@ -70,7 +70,7 @@ static bool over_limit(const struct service *s, uid_t uid)
 static void on_accepted(void *data, int fd, const struct ucred *peer)
 {
 	struct service *s = data;
-	struct client *client = NULL;
+	struct service_client *client = NULL;
 	struct connection_owner owner = { on_message, on_closed, NULL };
 
 	if (over_limit(s, peer->uid)) {
@@ -118,7 +118,7 @@ int service_new(struct event_base *base, const struct service_options *options, 
 
 struct service *service_free(struct service *s)
 {
-	struct client *client;
+	struct service_client *client;
 
 	if (!s)
 		return NULL;

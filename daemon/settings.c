@@ -52,9 +52,9 @@ static const struct setting keys[] = {
 	{ "history-bytes", KIND_BYTES, FIELD(history_bytes), 0, UINT64_MAX },
 };
 
-static void say(const char *fmt, ...) _printf_(1, 2);
+static void print_error(const char *fmt, ...) _printf_(1, 2);
 
-static void say(const char *fmt, ...)
+static void print_error(const char *fmt, ...)
 {
 	va_list args;
 
@@ -65,7 +65,7 @@ static void say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-static int set_key(struct settings *s, const char *name, const char *value, const char *where)
+static int set_value(struct settings *s, const char *name, const char *value, const char *where)
 {
 	const struct setting *k = NULL;
 	uint64_t v;
@@ -74,18 +74,18 @@ static int set_key(struct settings *s, const char *name, const char *value, cons
 		if (strcmp(keys[i].name, name) == 0)
 			k = &keys[i];
 	if (!k) {
-		say("%s: there is no setting \"%s\"", where, esc(name));
+		print_error("%s: unknown setting \"%s\"", where, esc(name));
 		return -EINVAL;
 	}
 	if (k->kind == KIND_PATH || k->kind == KIND_TEXT) {
 		char *to = (char *)s + k->offset;
 
 		if (k->kind == KIND_PATH && value[0] != '/') {
-			say("%s: %s wants an absolute path, not \"%s\"", where, name, esc(value));
+			print_error("%s: %s must be an absolute path, not \"%s\"", where, name, esc(value));
 			return -EINVAL;
 		}
 		if (!value[0] || strlen(value) >= k->size) {
-			say("%s: %s is empty or too long", where, name);
+			print_error("%s: %s is empty or too long", where, name);
 			return -EINVAL;
 		}
 		strcpy(to, value);
@@ -93,9 +93,9 @@ static int set_key(struct settings *s, const char *name, const char *value, cons
 	}
 	if ((k->kind == KIND_BYTES ? parse_size(value, &v) : parse_u64(value, k->most, &v)) < 0 || v < k->least ||
 	    v > k->most) {
-		say("%s: %s wants a number%s from %llu to %llu, not \"%s\"", where, name,
-		    k->kind == KIND_BYTES ? " (K, M, G, T may follow)" : "", (unsigned long long)k->least,
-		    (unsigned long long)k->most, esc(value));
+		print_error("%s: %s must be a number%s from %llu to %llu, not \"%s\"", where, name,
+			    k->kind == KIND_BYTES ? " (K, M, G, T may follow)" : "", (unsigned long long)k->least,
+			    (unsigned long long)k->most, esc(value));
 		return -EINVAL;
 	}
 	memcpy((char *)s + k->offset, &v, sizeof(v));
@@ -105,7 +105,7 @@ static int set_key(struct settings *s, const char *name, const char *value, cons
 struct loading {
 	struct settings *settings;
 	const char *path;
-	bool reported; /* a wrong entry has been */
+	bool reported; /* the error of an entry is printed */
 };
 
 static int load_entry(void *user, const struct ini_entry *e)
@@ -117,7 +117,7 @@ static int load_entry(void *user, const struct ini_entry *e)
 	if (*e->section)
 		return -EBADMSG;
 	snprintf(where, sizeof(where), "%s:%u", l->path, e->line);
-	rc = set_key(l->settings, e->key, e->value, where);
+	rc = set_value(l->settings, e->key, e->value, where);
 	l->reported = rc < 0;
 	return rc;
 }
@@ -134,13 +134,13 @@ static int load_file(struct settings *s, const char *path, bool must)
 	if (rc == -ENOENT && !must)
 		return 0;
 	if (rc < 0) {
-		say("cannot read %s: %s", esc(path), strerror(-rc));
+		print_error("cannot read %s: %s", esc(path), strerror(-rc));
 		return rc;
 	}
 	rc = ini_read(text, size, INI_COMMENTS_LINES, load_entry, &l, &line);
 	if (rc == 0 || l.reported)
 		return rc;
-	say("%s:%u: %s", path, line, rc == -EFBIG ? "the line is too long" : "a line is key = value");
+	print_error("%s:%u: %s", path, line, rc == -EFBIG ? "the line is too long" : "expected key = value");
 	return -EINVAL;
 }
 
@@ -175,15 +175,16 @@ static void usage(void)
 {
 	printf("Usage: csightd [--system] [OPTION...]\n\n"
 	       "Keeps rings of exact control flow for programs and turns them into timelines on request.\n\n"
-	       "  --system            be the system's daemon: /run/csight, /var/lib/csight, any user may connect\n"
+	       "  --system            run as the system's daemon: /run/csight, /var/lib/csight, any user may connect\n"
 	       "  --socket=PATH       the control socket; programs register at PATH.emu\n"
 	       "  --spool=DIR         where snapshots are kept\n"
 	       "  --capture=auto|perf|emu\n"
 	       "                      where trace comes from\n"
 	       "  --spool-max=BYTES   remove the oldest snapshots beyond this (K, M, G, T may follow)\n"
 	       "  --set=KEY=VALUE     any setting of csightd.conf(5)\n"
-	       "  --config=FILE       read this file, not " SYSCONFDIR "/csight/csightd.conf (read with --system)\n"
-	       "  --check-config      say whether the configuration is right, and end\n"
+	       "  --config=FILE       read this file instead of " SYSCONFDIR
+	       "/csight/csightd.conf (read with --system)\n"
+	       "  --check-config      check the configuration and exit\n"
 	       "  --verbose           log more\n"
 	       "  --help, --version\n");
 }
@@ -197,17 +198,17 @@ static const struct option options[] = {
 	{ "version", no_argument, NULL, 'V' },         { 0 },
 };
 
-/* A relative path on the command line means the caller's directory, and the daemon must not depend on it. */
+/* Makes a relative path of the command line absolute, so that it does not depend on the daemon's directory. */
 static int set_path(struct settings *s, const char *name, const char *value)
 {
 	_cleanup_free_ char *whole = NULL, *cwd = NULL;
 
 	if (value[0] == '/')
-		return set_key(s, name, value, "command line");
+		return set_value(s, name, value, "command line");
 	cwd = getcwd(NULL, 0);
 	if (!cwd || asprintf(&whole, "%s/%s", cwd, value) < 0)
 		return -ENOMEM;
-	return set_key(s, name, whole, "command line");
+	return set_value(s, name, whole, "command line");
 }
 
 static int set_pair(struct settings *s, const char *pair)
@@ -219,14 +220,14 @@ static int set_pair(struct settings *s, const char *pair)
 		return -ENOMEM;
 	value = strchr(copy, '=');
 	if (!value) {
-		say("--set wants KEY=VALUE");
+		print_error("--set requires KEY=VALUE");
 		return -EINVAL;
 	}
 	*value++ = 0;
-	return set_key(s, ini_trim(copy), ini_trim(value), "command line");
+	return set_value(s, ini_trim(copy), ini_trim(value), "command line");
 }
 
-static int take_option(struct settings *s, int option, const char *value)
+static int apply_option(struct settings *s, int option, const char *value)
 {
 	switch (option) {
 	case 's':
@@ -234,17 +235,17 @@ static int take_option(struct settings *s, int option, const char *value)
 	case 'p':
 		return set_path(s, "spool", value);
 	case 'c':
-		return set_key(s, "capture", value, "command line");
+		return set_value(s, "capture", value, "command line");
 	case 'm':
-		return set_key(s, "spool-max", value, "command line");
+		return set_value(s, "spool-max", value, "command line");
 	case 'k':
 		return set_pair(s, value);
 	}
 	return 0;
 }
 
-/* What must be known before a file is read. */
-static int first_pass(int argc, char **argv, struct settings *s)
+/* Handles the options that have an effect before a file is read. */
+static int parse_early_options(int argc, char **argv, struct settings *s)
 {
 	int c;
 
@@ -271,12 +272,12 @@ static int first_pass(int argc, char **argv, struct settings *s)
 				return -ENAMETOOLONG;
 			break;
 		case '?':
-			say("see csightd --help");
+			print_error("see csightd --help");
 			return -EINVAL;
 		}
 	}
 	if (optind < argc) {
-		say("\"%s\" is not wanted; see csightd --help", esc(argv[optind]));
+		print_error("unexpected argument \"%s\"; see csightd --help", esc(argv[optind]));
 		return -EINVAL;
 	}
 	return 0;
@@ -306,7 +307,7 @@ int settings_load(int argc, char **argv, struct settings *ret)
 	bool must;
 	int rc, c;
 
-	rc = first_pass(argc, argv, &s);
+	rc = parse_early_options(argc, argv, &s);
 	if (rc != 0)
 		return rc;
 	must = s.config[0] != 0;
@@ -320,7 +321,7 @@ int settings_load(int argc, char **argv, struct settings *ret)
 		if (rc == 0)
 			rc = path_user_spool(s.spool, sizeof(s.spool));
 		if (rc < 0) {
-			say("the directories of this user have too long names; use --socket and --spool");
+			print_error("the default paths of this user are too long; use --socket and --spool");
 			return rc;
 		}
 	}
@@ -328,15 +329,15 @@ int settings_load(int argc, char **argv, struct settings *ret)
 		rc = load_files(&s, must);
 	optind = 1;
 	while (rc == 0 && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1)
-		rc = take_option(&s, c, optarg);
+		rc = apply_option(&s, c, optarg);
 	if (rc < 0)
 		return rc;
 	if (strcmp(s.capture, "auto") != 0 && strcmp(s.capture, "perf") != 0 && strcmp(s.capture, "emu") != 0) {
-		say("capture is auto, perf or emu, not \"%s\"", esc(s.capture));
+		print_error("capture must be auto, perf or emu, not \"%s\"", esc(s.capture));
 		return -EINVAL;
 	}
 	if (strcmp(s.arm, "request") != 0 && strcmp(s.arm, "machine") != 0) {
-		say("arm is request or machine, not \"%s\"", esc(s.arm));
+		print_error("arm must be request or machine, not \"%s\"", esc(s.arm));
 		return -EINVAL;
 	}
 	*ret = s;

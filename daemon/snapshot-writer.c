@@ -22,14 +22,14 @@
 #include "lib/perfdata/write.h"
 
 enum {
-	COPY_FILE_MAX = 64 << 20, /* of one file that cannot be named */
-	COPY_ALL_MAX = 256 << 20, /* of all of them */
-	BESIDE_TRACE = 256 << 10, /* what stands in a snapshot besides trace and code, for the check of free space */
+	COPY_FILE_MAX = 64 << 20, /* bytes of one deleted file */
+	COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
+	BESIDE_TRACE = 256 << 10, /* estimated bytes of a snapshot besides trace and code */
 };
 
-static void miss(struct snapshot_writer *r, const char *fmt, ...) _printf_(2, 3);
+static void add_missing(struct snapshot_writer *sw, const char *fmt, ...) _printf_(2, 3);
 
-static void miss(struct snapshot_writer *r, const char *fmt, ...)
+static void add_missing(struct snapshot_writer *sw, const char *fmt, ...)
 {
 	char text[EMU_PATH_SIZE + 256];
 	va_list args;
@@ -38,18 +38,18 @@ static void miss(struct snapshot_writer *r, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	/* Names in it come from the target and may be any bytes. */
-	json_array_add_bytes(r->missing, text);
+	json_array_add_bytes(sw->missing, text);
 }
 
-static struct target_file *find_file(const struct snapshot_writer *r, uint32_t id)
+static struct target_file *find_file(const struct snapshot_writer *sw, uint32_t id)
 {
-	for (size_t n = r->n_files; id && n-- > 0;)
-		if (r->files[n]->id == id)
-			return r->files[n];
+	for (size_t n = sw->n_files; id && n-- > 0;)
+		if (sw->files[n]->id == id)
+			return sw->files[n];
 	return NULL;
 }
 
-/* path is code/NAME in dir. */
+/* Copies a file to path, which is code/NAME in dir. */
 static int copy_file(int dir, const char *path, int from, uint64_t size)
 {
 	_cleanup_close_ int to = -1;
@@ -86,13 +86,13 @@ static void add_build_id(json_object *o, const uint8_t *id, size_t size)
 		json_add_str(o, "build_id", hex);
 }
 
-static int add_image(struct snapshot_writer *r, int dir, const struct code_image *image, uint64_t *copied,
+static int add_image(struct snapshot_writer *sw, int dir, const struct code_image *image, uint64_t *copied,
 		     json_object *images)
 {
 	json_object *o = json_object_new_object();
-	struct target_file *file = find_file(r, image->file);
+	struct target_file *file = find_file(sw, image->file);
 	struct file_identity id = { .major = image->major, .minor = image->minor, .inode = image->inode };
-	size_t n = r->n_images;
+	size_t n = sw->n_images;
 	char text[64];
 	int rc = 0;
 
@@ -106,15 +106,15 @@ static int add_image(struct snapshot_writer *r, int dir, const struct code_image
 	json_add_u64(o, "mtime", id.mtime);
 	add_build_id(o, image->build_id, image->build_id_size);
 	if (!file) {
-		json_add_str(o, "missing", "it was not handed over");
-		/* Where the daemon itself opens files, the source has said why. */
-		if (r->target->ring.ops == &emu_capture)
-			miss(r, "%s: the traced program did not hand this file over", image->path);
+		json_add_str(o, "missing", "the traced program did not pass a descriptor of it");
+		/* Sources that open files themselves report the reason in the copy. */
+		if (sw->target->ring.ops == &emu_capture)
+			add_missing(sw, "%s: the traced program did not pass a descriptor of this file", image->path);
 	} else if (id.links == 0) {
-		if (!file_kernel_served(file->fd, &id, r->target->pid) || id.size > COPY_FILE_MAX ||
+		if (!file_kernel_served(file->fd, &id, sw->target->pid) || id.size > COPY_FILE_MAX ||
 		    *copied + id.size > COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");
-			miss(r, "%s: deleted, and too large or too slow to be copied", image->path);
+			add_missing(sw, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {
 			snprintf(text, sizeof(text), "code/%zu", n);
 			rc = copy_file(dir, text, file->fd, id.size);
@@ -122,23 +122,24 @@ static int add_image(struct snapshot_writer *r, int dir, const struct code_image
 			json_add_str(o, "file", text);
 		}
 	}
-	r->image_files[r->n_images++] = file;
+	sw->image_files[sw->n_images++] = file;
 	json_object_array_add(images, o);
 	return rc;
 }
 
-/* What the process calls the code that it made: among the images, so that the decoder asks for it as for one. */
-static int add_names(struct snapshot_writer *r, int dir, json_object *spec, json_object *images)
+/* Copies the perf map, which names generated code, as an image, so that the decoder requests it like one. */
+static int add_perf_map(struct snapshot_writer *sw, int dir, json_object *spec, json_object *images)
 {
 	static const char copy[] = "code/perf.map";
 	_cleanup_close_ int fd = -1;
 	json_object *o;
 	uint64_t size;
-	int rc = proc_dir_open_perf_map(r->target->pid, r->target->pidfd, r->target->uid, &fd, &size);
+	int rc = proc_dir_open_perf_map(sw->target->pid, sw->target->pidfd, sw->target->uid, &fd, &size);
 
 	if (rc < 0) {
 		if (rc == -EPERM || rc == -EFBIG)
-			miss(r, "its perf map: %s", rc == -EFBIG ? "too large" : "somebody else's file");
+			add_missing(sw, "cannot copy its perf map: %s",
+				    rc == -EFBIG ? "it is too large" : "it belongs to another user");
 		return 0;
 	}
 	rc = copy_file(dir, copy, fd, size);
@@ -199,15 +200,15 @@ static int write_json(int dir, const char *name, json_object *o)
 	return text ? io_write_file(dir, name, text, size, 0600) : -ENOMEM;
 }
 
-static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct code_log *log, uint32_t code_crc)
+static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log, uint32_t code_crc)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
-	const struct target *t = r->target;
+	const struct target *t = sw->target;
 	uint64_t copied = 0;
 
 	json_add_i64(o, "version", 1);
-	json_add_str(o, "id", r->id);
+	json_add_str(o, "id", sw->id);
 	json_add_i64(o, "pid", t->pid);
 	json_add_i64(o, "uid", t->uid);
 	json_add_i64(o, "gid", t->gid);
@@ -215,31 +216,31 @@ static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct 
 	json_add_bytes(o, "exe", t->exe);
 	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.ops->name);
-	json_add_u64(o, "time", r->copy->time);
-	json_add_u64(o, "monotonic", r->copy->monotonic);
-	json_add_u64(o, "blind", r->copy->blind);
-	json_add_str(o, "clock", r->copy->clock.known ? "perf" : "monotonic");
-	if (r->copy->clock.known && r->copy->shift)
-		json_add_i64(o, "clock_shift", r->copy->shift);
-	json_add_bool(o, "shared", r->copy->shared);
-	if (r->copy->shared)
-		json_object_object_add(o, "intervals", intervals_json(r->copy));
+	json_add_u64(o, "time", sw->copy->time);
+	json_add_u64(o, "monotonic", sw->copy->monotonic);
+	json_add_u64(o, "blind", sw->copy->blind);
+	json_add_str(o, "clock", sw->copy->clock.known ? "perf" : "monotonic");
+	if (sw->copy->clock.known && sw->copy->shift)
+		json_add_i64(o, "clock_shift", sw->copy->shift);
+	json_add_bool(o, "shared", sw->copy->shared);
+	if (sw->copy->shared)
+		json_object_object_add(o, "intervals", intervals_json(sw->copy));
 	json_add_str(trigger, "kind", "request");
-	json_add_i64(trigger, "uid", r->asked_by);
+	json_add_i64(trigger, "uid", sw->asked_by);
 	json_object_object_add(o, "trigger", trigger);
-	json_object_object_add(o, "threads", threads_json(r->copy));
+	json_object_object_add(o, "threads", threads_json(sw->copy));
 	json_object_object_add(o, "images", images);
-	r->image_files = calloc(log->n_images + 1, sizeof(*r->image_files));
-	if (!r->image_files)
+	sw->image_files = calloc(log->n_images + 1, sizeof(*sw->image_files));
+	if (!sw->image_files)
 		return -ENOMEM;
 	for (size_t n = 0; n < log->n_images; n++) {
-		int rc = add_image(r, dir, &log->images[n], &copied, images);
+		int rc = add_image(sw, dir, &log->images[n], &copied, images);
 
 		if (rc < 0)
 			return rc;
 	}
 	if (log->pieces) {
-		int rc = add_names(r, dir, o, images);
+		int rc = add_perf_map(sw, dir, o, images);
 
 		if (rc < 0)
 			return rc;
@@ -249,7 +250,7 @@ static int write_snapshot_json(struct snapshot_writer *r, int dir, const struct 
 		json_add_u64(code, "crc32", code_crc);
 		json_object_object_add(o, "code", code);
 	}
-	json_object_object_add(o, "missing", json_object_get(r->missing));
+	json_object_object_add(o, "missing", json_object_get(sw->missing));
 	return write_json(dir, "snapshot.json", o);
 }
 
@@ -262,7 +263,7 @@ static int write_state_json(int dir)
 	return write_json(dir, "state.json", o);
 }
 
-static int write_code(struct snapshot_writer *r, int dir, uint32_t *ret_crc)
+static int write_code(struct snapshot_writer *sw, int dir, uint32_t *ret_crc)
 {
 	_cleanup_close_ int fd = -1;
 	int rc;
@@ -272,7 +273,7 @@ static int write_code(struct snapshot_writer *r, int dir, uint32_t *ret_crc)
 	fd = openat(dir, "code/bytes", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = code_log_write_bytes(r->copy->log, r->copy->log_size, fd);
+	rc = code_log_write_bytes(sw->copy->log, sw->copy->log_size, fd);
 	if (rc == 0)
 		rc = sums_file(fd, UINT64_MAX, ret_crc);
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
@@ -288,10 +289,10 @@ static void write_records(struct pd_writer *w, const struct capture_copy *c)
 		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
 }
 
-static void write_side(struct pd_writer *w, const struct snapshot_writer *r, const struct code_log *log)
+static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw, const struct code_log *log)
 {
-	const struct target *t = r->target;
-	const struct capture_copy *c = r->copy;
+	const struct target *t = sw->target;
+	const struct capture_copy *c = sw->copy;
 	uint32_t pid = (uint32_t)t->pid;
 
 	for (size_t n = 0; n < c->n_threads; n++)
@@ -370,15 +371,15 @@ static void write_rings(struct pd_writer *w, const struct capture_copy *c)
 	}
 }
 
-static int write_trace(struct snapshot_writer *r, int dir, const struct code_log *log)
+static int write_trace(struct snapshot_writer *sw, int dir, const struct code_log *log)
 {
 	_cleanup_close_ int fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const struct capture_copy *c = r->copy;
+	const struct capture_copy *c = sw->copy;
 	struct utsname host = { 0 };
 	struct pd_session session = { .hostname = host.nodename,
 				      .release = host.release,
 				      .arch = "aarch64",
-				      .cmdline = r->target->exe,
+				      .cmdline = sw->target->exe,
 				      .pmu_type = c->pmu_type,
 				      .pmu_config = c->pmu_config,
 				      .snapshot = true,
@@ -394,7 +395,7 @@ static int write_trace(struct snapshot_writer *r, int dir, const struct code_log
 	rc = pd_write_begin(fd, &session, &w);
 	if (rc < 0)
 		return rc;
-	write_side(w, r, log);
+	write_sideband(w, sw, log);
 	write_threads(w, c);
 	write_rings(w, c);
 	rc = pd_write_end(w);
@@ -402,72 +403,71 @@ static int write_trace(struct snapshot_writer *r, int dir, const struct code_log
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
-static int check_space(struct snapshot_writer *r, int spool_fd)
+static int check_space(struct snapshot_writer *sw, int spool_fd)
 {
-	uint64_t need = BESIDE_TRACE + r->copy->log_size, free_bytes;
+	uint64_t need = BESIDE_TRACE + sw->copy->log_size, free_bytes;
 	struct statvfs fs;
 
-	for (size_t n = 0; n < r->copy->n_threads; n++)
-		need += r->copy->threads[n].size;
-	for (size_t n = 0; n < r->copy->n_rings; n++)
-		need += r->copy->rings[n].size;
+	for (size_t n = 0; n < sw->copy->n_threads; n++)
+		need += sw->copy->threads[n].size;
+	for (size_t n = 0; n < sw->copy->n_rings; n++)
+		need += sw->copy->rings[n].size;
 	if (fstatvfs(spool_fd, &fs) < 0)
 		return -errno;
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (free_bytes >= need + r->keep_free)
+	if (free_bytes >= need + sw->keep_free)
 		return 0;
-	snprintf(r->reason, sizeof(r->reason),
-		 "no space left in the spool: %llu KiB are wanted and %llu KiB kept free (spool-keep-free), %llu KiB "
-		 "are there",
-		 (unsigned long long)need >> 10, (unsigned long long)r->keep_free >> 10,
-		 (unsigned long long)free_bytes >> 10);
-	return -ENOSPC;
+	return reason_set(&sw->reason, -ENOSPC,
+			  "not enough space for the spool: the snapshot needs %llu KiB, %llu KiB must stay free "
+			  "(spool-keep-free), and %llu KiB are available",
+			  (unsigned long long)need >> 10, (unsigned long long)sw->keep_free >> 10,
+			  (unsigned long long)free_bytes >> 10);
 }
 
-static void tell_missing(struct snapshot_writer *r, const struct code_log *log)
+static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 {
-	struct reader texts = reader_of(r->copy->missing.data, r->copy->missing.size);
+	struct reader texts = reader_of(sw->copy->missing.data, sw->copy->missing.size);
 	const char *text;
 
 	while (rd_str(&texts, &text) == 0)
-		miss(r, "%s", text);
-	if (r->lost_files)
-		miss(r, "%u mapped files could not be taken over", r->lost_files);
+		add_missing(sw, "%s", text);
+	if (sw->lost_files)
+		add_missing(sw, "%u mapped files are not available", sw->lost_files);
 	if (log->broken)
-		miss(r, "the log of mappings and code is damaged");
+		add_missing(sw, "the log of mappings and code is damaged");
 	if (log->crowded)
-		miss(r, "there were more mappings than are kept");
+		add_missing(sw, "there were more mappings than the limit");
 }
 
-static int write_all(struct snapshot_writer *r, int dir)
+static int write_all(struct snapshot_writer *sw, int dir)
 {
 	uint32_t code_crc = 0;
 	struct code_log log;
-	int rc = code_log_read(r->copy->log, r->copy->log_size, &log);
+	int rc = code_log_read(sw->copy->log, sw->copy->log_size, &log);
 
 	if (rc < 0)
 		return rc;
-	tell_missing(r, &log);
-	rc = write_trace(r, dir, &log);
+	list_missing(sw, &log);
+	rc = write_trace(sw, dir, &log);
 	if (rc == 0 && log.pieces)
-		rc = write_code(r, dir, &code_crc);
+		rc = write_code(sw, dir, &code_crc);
 	if (rc == 0)
-		rc = write_snapshot_json(r, dir, &log, code_crc);
+		rc = write_snapshot_json(sw, dir, &log, code_crc);
 	if (rc == 0)
 		rc = write_state_json(dir);
 	code_log_done(&log);
 	return rc;
 }
 
-int snapshot_writer_run(int spool_fd, struct snapshot_writer *r)
+int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 {
 	_cleanup_close_ int dir = -1;
 	char tmp[64];
 	int rc;
 
-	r->missing = json_object_new_array();
-	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
-	rc = check_space(r, spool_fd);
+	sw->missing = json_object_new_array();
+	snprintf(tmp, sizeof(tmp), "tmp-%s", sw->id);
+	rc = check_space(sw, spool_fd);
 	if (rc < 0)
 		return rc;
 	if (mkdirat(spool_fd, tmp, 0700) < 0)
@@ -475,23 +475,23 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *r)
 	else if ((dir = openat(spool_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
 		rc = -errno;
 	if (rc == 0)
-		rc = write_all(r, dir);
+		rc = write_all(sw, dir);
 	if (rc == 0)
-		rc = directory_tree_size(dir, &r->size);
-	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, r->id) < 0 || fsync(spool_fd) < 0))
+		rc = directory_tree_size(dir, &sw->size);
+	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, sw->id) < 0 || fsync(spool_fd) < 0))
 		rc = -errno;
 	if (rc < 0) {
 		directory_tree_remove(spool_fd, tmp);
-		snprintf(r->reason, sizeof(r->reason), "%s: %s",
-			 rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "the spool cannot be written",
-			 strerror(-rc));
+		reason_set(&sw->reason, rc, "%s: %s",
+			   rc == -ENOSPC || rc == -EDQUOT ? "the spool is full" : "cannot write to the spool",
+			   strerror(-rc));
 	}
 	return rc;
 }
 
-void snapshot_writer_done(struct snapshot_writer *r)
+void snapshot_writer_done(struct snapshot_writer *sw)
 {
-	json_object_put(r->missing);
-	free(r->image_files);
-	*r = (struct snapshot_writer){ 0 };
+	json_object_put(sw->missing);
+	free(sw->image_files);
+	*sw = (struct snapshot_writer){ 0 };
 }

@@ -19,79 +19,79 @@ struct cached_table {
 };
 
 struct symbol_cache {
-	TAILQ_HEAD(list, cached_table) list; /* what was asked for last comes first */
+	TAILQ_HEAD(list, cached_table) list; /* most recently used first */
 	uint64_t most, bytes;
 	size_t n;
 };
 
 int symbol_cache_new(uint64_t most, struct symbol_cache **ret)
 {
-	struct symbol_cache *t = calloc(1, sizeof(*t));
+	struct symbol_cache *c = calloc(1, sizeof(*c));
 
-	if (!t)
+	if (!c)
 		return -ENOMEM;
-	TAILQ_INIT(&t->list);
-	t->most = most;
-	*ret = t;
+	TAILQ_INIT(&c->list);
+	c->most = most;
+	*ret = c;
 	return 0;
 }
 
-static void symbol_cache_drop(struct symbol_cache *t, struct cached_table *one)
+static void symbol_cache_drop(struct symbol_cache *c, struct cached_table *one)
 {
-	TAILQ_REMOVE(&t->list, one, link);
-	t->bytes -= one->size;
-	t->n--;
+	TAILQ_REMOVE(&c->list, one, link);
+	c->bytes -= one->size;
+	c->n--;
 	closep(&one->fd);
 	free(one);
 }
 
-struct symbol_cache *symbol_cache_free(struct symbol_cache *t)
+struct symbol_cache *symbol_cache_free(struct symbol_cache *c)
 {
-	while (t && !TAILQ_EMPTY(&t->list))
-		symbol_cache_drop(t, TAILQ_FIRST(&t->list));
-	free(t);
+	while (c && !TAILQ_EMPTY(&c->list))
+		symbol_cache_drop(c, TAILQ_FIRST(&c->list));
+	free(c);
 	return NULL;
 }
 
-static struct cached_table *symbol_cache_lookup(struct symbol_cache *t, uid_t uid, const char *key)
+static struct cached_table *symbol_cache_lookup(struct symbol_cache *c, uid_t uid, const char *key)
 {
 	struct cached_table *one;
 
-	TAILQ_FOREACH (one, &t->list, link)
+	TAILQ_FOREACH (one, &c->list, link)
 		if (one->uid == uid && strcmp(one->key, key) == 0)
 			break;
 	return one;
 }
 
-int symbol_cache_find(struct symbol_cache *t, uid_t uid, const char *key)
+int symbol_cache_find(struct symbol_cache *c, uid_t uid, const char *key)
 {
-	struct cached_table *one = symbol_cache_lookup(t, uid, key);
+	struct cached_table *one = symbol_cache_lookup(c, uid, key);
 
 	if (!one)
 		return -1;
-	TAILQ_REMOVE(&t->list, one, link);
-	TAILQ_INSERT_HEAD(&t->list, one, link);
+	TAILQ_REMOVE(&c->list, one, link);
+	TAILQ_INSERT_HEAD(&c->list, one, link);
 	return one->fd;
 }
 
-static uint64_t bytes_of_user(const struct symbol_cache *t, uid_t uid)
+static uint64_t bytes_of_user(const struct symbol_cache *c, uid_t uid)
 {
 	const struct cached_table *one;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH (one, &t->list, link)
+	TAILQ_FOREACH (one, &c->list, link)
 		bytes += one->uid == uid ? one->size : 0;
 	return bytes;
 }
 
-/* The last one of whoever keeps most. */
-static struct cached_table *symbol_cache_victim(struct symbol_cache *t)
+/* Returns the least recently used table of the user whose tables are largest together. */
+static struct cached_table *symbol_cache_victim(struct symbol_cache *c)
 {
 	struct cached_table *one, *found = NULL;
 	uint64_t most = 0;
 
-	TAILQ_FOREACH_REVERSE (one, &t->list, list, link) {
-		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of_user(t, one->uid);
+	TAILQ_FOREACH_REVERSE (one, &c->list, list, link) {
+		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of_user(c, one->uid);
 
 		if (found && bytes <= most)
 			continue;
@@ -101,7 +101,7 @@ static struct cached_table *symbol_cache_victim(struct symbol_cache *t)
 	return found;
 }
 
-/* From here on nobody changes it, nor makes it larger. */
+/* Makes the memory and its size constant. */
 static int memory_seal(int fd, uint64_t *ret_size)
 {
 	struct stat st;
@@ -112,7 +112,7 @@ static int memory_seal(int fd, uint64_t *ret_size)
 	return 0;
 }
 
-int symbol_cache_keep(struct symbol_cache *t, uid_t uid, const char *key, int fd)
+int symbol_cache_keep(struct symbol_cache *c, uid_t uid, const char *key, int fd)
 {
 	struct cached_table *one;
 	uint64_t size;
@@ -120,11 +120,11 @@ int symbol_cache_keep(struct symbol_cache *t, uid_t uid, const char *key, int fd
 
 	if (rc < 0)
 		return rc;
-	if (size > t->most)
+	if (size > c->most)
 		return -EFBIG;
-	one = symbol_cache_lookup(t, uid, key);
+	one = symbol_cache_lookup(c, uid, key);
 	if (one)
-		symbol_cache_drop(t, one);
+		symbol_cache_drop(c, one);
 	one = calloc(1, sizeof(*one));
 	if (!one)
 		return -ENOMEM;
@@ -134,9 +134,9 @@ int symbol_cache_keep(struct symbol_cache *t, uid_t uid, const char *key, int fd
 		return -EMFILE;
 	}
 	strcpy(one->key, key);
-	TAILQ_INSERT_HEAD(&t->list, one, link);
-	t->bytes += size;
-	for (t->n++; t->bytes > t->most || t->n > TABLES_MAX;)
-		symbol_cache_drop(t, symbol_cache_victim(t));
+	TAILQ_INSERT_HEAD(&c->list, one, link);
+	c->bytes += size;
+	for (c->n++; c->bytes > c->most || c->n > TABLES_MAX;)
+		symbol_cache_drop(c, symbol_cache_victim(c));
 	return 0;
 }

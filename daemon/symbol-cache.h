@@ -1,7 +1,7 @@
 /*
- * What decodes made of the files of a user's programs and may be handed to another decode of that user's: sealed
- * memory, known by a key that the decoder chose. Nothing is told from one user to another. Where all is full, whoever
- * keeps most gives up what was not asked for the longest. On the loop's thread.
+ * A cache of the symbol tables that decodes have built, for later decodes of the same user: sealed memory under a key
+ * that the decoder chose. Tables are not shared between users. When the cache is full, the least recently used table of
+ * the user whose tables are largest together is dropped. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_SYMBOL_CACHE_H
 #define CSIGHT_DAEMON_SYMBOL_CACHE_H
@@ -11,15 +11,17 @@
 
 struct symbol_cache;
 
-/* most: bytes of all together; 0: nothing is kept. */
+/* most: bytes of all tables; 0 keeps none. */
 int symbol_cache_new(uint64_t most, struct symbol_cache **ret);
-struct symbol_cache *symbol_cache_free(struct symbol_cache *t);
+struct symbol_cache *symbol_cache_free(struct symbol_cache *c);
 
-/* Borrowed until the next call; -1: there is none. */
-int symbol_cache_find(struct symbol_cache *t, uid_t uid, const char *key);
+/* Returns a descriptor that is borrowed until the next call, or -1. */
+int symbol_cache_find(struct symbol_cache *c, uid_t uid, const char *key);
 
-/* Takes a duplicate. -EINVAL: it is no memory that can be sealed, or no key; -EFBIG: more than all may have; -ENOMEM,
- * -EMFILE. */
-int symbol_cache_keep(struct symbol_cache *t, uid_t uid, const char *key, int fd);
+/*
+ * Adds or replaces a table; the cache duplicates fd. -EINVAL: the memory cannot be sealed, or the key is too long;
+ * -EFBIG: larger than the cache; -ENOMEM; -EMFILE.
+ */
+int symbol_cache_keep(struct symbol_cache *c, uid_t uid, const char *key, int fd);
 
 #endif

@@ -3,12 +3,12 @@
 #include "daemon/target-file.h"
 #include "lib/base/util.h"
 
-static void run_file_close(struct work *w)
+static void run_close(struct work *w)
 {
 	closep(&container_of(w, struct target_file, work)->fd);
 }
 
-static void file_closed(struct work *w)
+static void close_ran(struct work *w)
 {
 	free(w);
 }
@@ -21,9 +21,7 @@ struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int f
 		close(fd);
 		return NULL;
 	}
-	*f = (struct target_file){
-		.work = { run_file_close, file_closed }, .closer = closer, .refs = 1, .id = id, .fd = fd
-	};
+	*f = (struct target_file){ .work = { run_close, close_ran }, .closer = closer, .refs = 1, .id = id, .fd = fd };
 	return f;
 }
 

@@ -8,58 +8,58 @@
 #include "daemon/workqueue.h"
 #include "lib/base/util.h"
 
-STAILQ_HEAD(works, work);
+STAILQ_HEAD(work_list, work);
 
 struct workqueue {
 	pthread_t thread;
-	bool running; /* the loop's own view */
+	bool running; /* of the loop's thread only */
 	int nice;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
-	struct works todo, finished;
-	bool stop;
+	struct work_list todo, finished; /* under the mutex */
+	bool stop;                       /* under the mutex */
 	int event_fd;
 	struct event *event;
 };
 
 static void *workqueue_main(void *data)
 {
-	struct workqueue *l = data;
+	struct workqueue *q = data;
 
-	/* To Linux a thread is what others call a process here. */
-	if (l->nice)
-		setpriority(PRIO_PROCESS, (id_t)gettid(), l->nice);
-	pthread_mutex_lock(&l->mutex);
+	/* On Linux this sets the priority of one thread. */
+	if (q->nice)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), q->nice);
+	pthread_mutex_lock(&q->mutex);
 	for (;;) {
-		struct work *w = STAILQ_FIRST(&l->todo);
+		struct work *w = STAILQ_FIRST(&q->todo);
 		uint64_t one = 1;
 
 		if (!w) {
-			if (l->stop)
+			if (q->stop)
 				break;
-			pthread_cond_wait(&l->wake, &l->mutex);
+			pthread_cond_wait(&q->wake, &q->mutex);
 			continue;
 		}
-		STAILQ_REMOVE_HEAD(&l->todo, link);
-		pthread_mutex_unlock(&l->mutex);
+		STAILQ_REMOVE_HEAD(&q->todo, link);
+		pthread_mutex_unlock(&q->mutex);
 		w->run(w);
-		pthread_mutex_lock(&l->mutex);
-		STAILQ_INSERT_TAIL(&l->finished, w, link);
-		/* The counter can only fail to grow where it is full, and then the loop is awake already. */
-		(void)!write(l->event_fd, &one, sizeof(one));
+		pthread_mutex_lock(&q->mutex);
+		STAILQ_INSERT_TAIL(&q->finished, w, link);
+		/* A write fails only at the maximum of the counter, which wakes the loop as well. */
+		(void)!write(q->event_fd, &one, sizeof(one));
 	}
-	pthread_mutex_unlock(&l->mutex);
+	pthread_mutex_unlock(&q->mutex);
 	return NULL;
 }
 
-static void deliver(struct workqueue *l)
+static void deliver_finished(struct workqueue *q)
 {
-	struct works finished = STAILQ_HEAD_INITIALIZER(finished);
+	struct work_list finished = STAILQ_HEAD_INITIALIZER(finished);
 	struct work *w;
 
-	pthread_mutex_lock(&l->mutex);
-	STAILQ_CONCAT(&finished, &l->finished);
-	pthread_mutex_unlock(&l->mutex);
+	pthread_mutex_lock(&q->mutex);
+	STAILQ_CONCAT(&finished, &q->finished);
+	pthread_mutex_unlock(&q->mutex);
 	while ((w = STAILQ_FIRST(&finished))) {
 		STAILQ_REMOVE_HEAD(&finished, link);
 		w->done(w);
@@ -71,84 +71,84 @@ static void on_finished(evutil_socket_t fd, short what, void *data)
 	uint64_t count;
 
 	(void)!read(fd, &count, sizeof(count));
-	deliver(data);
+	deliver_finished(data);
 }
 
 int workqueue_new(struct event_base *base, const char *name, int nice, struct workqueue **ret)
 {
-	struct workqueue *l = calloc(1, sizeof(*l));
+	struct workqueue *q = calloc(1, sizeof(*q));
 	sigset_t all, saved;
 	int rc;
 
-	if (!l)
+	if (!q)
 		return -ENOMEM;
-	l->nice = nice;
-	pthread_mutex_init(&l->mutex, NULL);
-	pthread_cond_init(&l->wake, NULL);
-	STAILQ_INIT(&l->todo);
-	STAILQ_INIT(&l->finished);
-	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->event_fd < 0) {
+	q->nice = nice;
+	pthread_mutex_init(&q->mutex, NULL);
+	pthread_cond_init(&q->wake, NULL);
+	STAILQ_INIT(&q->todo);
+	STAILQ_INIT(&q->finished);
+	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (q->event_fd < 0) {
 		rc = -errno;
-		workqueue_free(l);
+		workqueue_free(q);
 		return rc;
 	}
-	l->event = event_new(base, l->event_fd, EV_READ | EV_PERSIST, on_finished, l);
-	if (!l->event || event_add(l->event, NULL) < 0) {
-		workqueue_free(l);
+	q->event = event_new(base, q->event_fd, EV_READ | EV_PERSIST, on_finished, q);
+	if (!q->event || event_add(q->event, NULL) < 0) {
+		workqueue_free(q);
 		return -ENOMEM;
 	}
-	/* Signals are the loop's business. */
+	/* Only the loop's thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	rc = pthread_create(&l->thread, NULL, workqueue_main, l);
+	rc = pthread_create(&q->thread, NULL, workqueue_main, q);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	if (rc) {
-		workqueue_free(l);
+		workqueue_free(q);
 		return -rc;
 	}
-	l->running = true;
-	pthread_setname_np(l->thread, name);
-	*ret = l;
+	q->running = true;
+	pthread_setname_np(q->thread, name);
+	*ret = q;
 	return 0;
 }
 
-void workqueue_submit(struct workqueue *l, struct work *w)
+void workqueue_submit(struct workqueue *q, struct work *w)
 {
-	if (!l->running) {
+	if (!q->running) {
 		w->run(w);
 		w->done(w);
 		return;
 	}
-	pthread_mutex_lock(&l->mutex);
-	STAILQ_INSERT_TAIL(&l->todo, w, link);
-	pthread_cond_signal(&l->wake);
-	pthread_mutex_unlock(&l->mutex);
+	pthread_mutex_lock(&q->mutex);
+	STAILQ_INSERT_TAIL(&q->todo, w, link);
+	pthread_cond_signal(&q->wake);
+	pthread_mutex_unlock(&q->mutex);
 }
 
-void workqueue_stop(struct workqueue *l)
+void workqueue_stop(struct workqueue *q)
 {
-	if (!l->running)
+	if (!q->running)
 		return;
-	pthread_mutex_lock(&l->mutex);
-	l->stop = true;
-	pthread_cond_signal(&l->wake);
-	pthread_mutex_unlock(&l->mutex);
-	pthread_join(l->thread, NULL);
-	l->running = false;
-	deliver(l);
+	pthread_mutex_lock(&q->mutex);
+	q->stop = true;
+	pthread_cond_signal(&q->wake);
+	pthread_mutex_unlock(&q->mutex);
+	pthread_join(q->thread, NULL);
+	q->running = false;
+	deliver_finished(q);
 }
 
-struct workqueue *workqueue_free(struct workqueue *l)
+struct workqueue *workqueue_free(struct workqueue *q)
 {
-	if (!l)
+	if (!q)
 		return NULL;
-	workqueue_stop(l);
-	if (l->event)
-		event_free(l->event);
-	closep(&l->event_fd);
-	pthread_cond_destroy(&l->wake);
-	pthread_mutex_destroy(&l->mutex);
-	free(l);
+	workqueue_stop(q);
+	if (q->event)
+		event_free(q->event);
+	closep(&q->event_fd);
+	pthread_cond_destroy(&q->wake);
+	pthread_mutex_destroy(&q->mutex);
+	free(q);
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /*
- * A workqueue is a thread that runs works one after another: what would be slow on the event loop. Only the loop's
- * thread submits. run() happens on the workqueue's thread and done() afterwards on the loop's; in between the work, and
- * what it points to, belongs to the workqueue.
+ * A workqueue: one thread that runs works in order, for what would block the event loop. Works are submitted from the
+ * loop's thread. run() is called on the queue's thread, then done() on the loop's; until done() the work, and what it
+ * points to, belong to the queue's thread.
  */
 #ifndef CSIGHT_DAEMON_WORKQUEUE_H
 #define CSIGHT_DAEMON_WORKQUEUE_H
@@ -17,13 +17,13 @@ struct work {
 	STAILQ_ENTRY(work) link;
 };
 
-/* nice: of its thread, where this process may have that. */
+/* name, nice: of the thread; without the right to a lower nice value, it stays as it is. */
 int workqueue_new(struct event_base *base, const char *name, int nice, struct workqueue **ret);
 
-void workqueue_submit(struct workqueue *l, struct work *w);
+void workqueue_submit(struct workqueue *q, struct work *w);
 
-/* Waits until all that was submitted is run and done; what is submitted to it from then on runs at once, in place. */
-void workqueue_stop(struct workqueue *l);
-struct workqueue *workqueue_free(struct workqueue *l);
+/* Waits until all submitted works are run and done. Works submitted later run at once, on the caller's thread. */
+void workqueue_stop(struct workqueue *q);
+struct workqueue *workqueue_free(struct workqueue *q);
 
 #endif

@@ -46,6 +46,13 @@
 enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8 };
 
 /*
+ * Returns the user and group that csight-decode runs as: for root the named user, or with name "" the first of csight,
+ * nobody and uid 65534 that exists; for other users -1, which keeps the caller's. -ESRCH: there is no user of that
+ * name.
+ */
+int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
+
+/*
  * Starts csight-decode (found by path_helper). Where uid is not this process's own, the child becomes it, with gid and
  * no supplementary groups, before it executes anything; it always gets no_new_privs and a parent-death signal. -1 keeps
  * the caller's. The caller waits for pid.
