@@ -109,10 +109,10 @@ static int register_program(struct registrant *g, int memfd)
 	else
 		rc = policy_process(g->peer.uid, g->peer.pid);
 	if (rc < 0) {
-		emu_capture.free(source);
+		source->ops->free(source);
 		return rc;
 	}
-	rc = target_new(o->targets, &info, &emu_capture, source, &g->target);
+	rc = target_new(o->targets, &info, source, &g->target);
 	if (rc < 0)
 		return rc;
 	ring_move(&g->target->ring, RING_ARMED);

@@ -153,7 +153,7 @@ static void run_copy(struct work *w)
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
 
-	r->rc = ring->ops->copy(ring->source, r->alive, r->list->o.settings->snapshot_max, &r->copied);
+	r->rc = ring->source->ops->copy(ring->source, r->alive, r->list->o.settings->snapshot_max, &r->copied);
 }
 
 static void add_files(struct snapshot_request *r)
@@ -235,7 +235,7 @@ static void wait_for_trace(struct snapshot_request *r)
 	struct timeval pause = { 0, FILL_PAUSE_MS * 1000 };
 	struct ring *ring = &r->target->ring;
 
-	if (!ring->ops->holds(ring->source)) {
+	if (!ring->source->ops->holds(ring->source)) {
 		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->list->stopping) {
 			event_add(r->timer, &pause);
 			return;

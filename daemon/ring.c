@@ -33,9 +33,9 @@ bool ring_may(enum ring_state from, enum ring_state to)
 	return (allowed[from] & BIT(to)) != 0;
 }
 
-void ring_init(struct ring *r, pid_t pid, const struct capture_ops *ops, struct capture_source *source)
+void ring_init(struct ring *r, pid_t pid, struct capture_source *source)
 {
-	*r = (struct ring){ .state = RING_ARMING, .pid = pid, .ops = ops, .source = source };
+	*r = (struct ring){ .state = RING_ARMING, .pid = pid, .source = source };
 	STAILQ_INIT(&r->waiting);
 }
 
@@ -43,7 +43,7 @@ void ring_done(struct ring *r)
 {
 	assert(!r->busy && STAILQ_EMPTY(&r->waiting));
 	if (r->source)
-		r->ops->free(r->source);
+		r->source->ops->free(r->source);
 	r->source = NULL;
 }
 

@@ -23,15 +23,14 @@ struct ring_op {
 
 struct ring {
 	enum ring_state state;
-	pid_t pid; /* of the target, for the log */
-	const struct capture_ops *ops;
+	pid_t pid;                     /* of the target, for the log */
 	struct capture_source *source; /* owned */
 	bool busy;                     /* an operation has begun */
 	STAILQ_HEAD(, ring_op) waiting;
 	unsigned n_waiting;
 };
 
-void ring_init(struct ring *r, pid_t pid, const struct capture_ops *ops, struct capture_source *source);
+void ring_init(struct ring *r, pid_t pid, struct capture_source *source);
 void ring_done(struct ring *r);
 
 /* Logs the move. One that the table of states does not allow is an error of the program. */

@@ -108,7 +108,7 @@ static int add_image(struct snapshot_writer *sw, int dir, const struct code_imag
 	if (!file) {
 		json_add_str(o, "missing", "the traced program did not pass a descriptor of it");
 		/* Sources that open files themselves report the reason in the copy. */
-		if (sw->target->ring.ops == &emu_capture)
+		if (sw->target->ring.source->ops == &emu_capture)
 			add_missing(sw, "%s: the traced program did not pass a descriptor of this file", image->path);
 	} else if (id.links == 0) {
 		if (!file_kernel_served(file->fd, &id, sw->target->pid) || id.size > COPY_FILE_MAX ||
@@ -215,7 +215,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "exe", t->exe);
 	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
-	json_add_str(o, "capture", t->ring.ops->name);
+	json_add_str(o, "capture", t->ring.source->ops->name);
 	json_add_u64(o, "time", sw->copy->time);
 	json_add_u64(o, "monotonic", sw->copy->monotonic);
 	json_add_u64(o, "blind", sw->copy->blind);

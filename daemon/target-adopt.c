@@ -110,7 +110,7 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 				     .name = about.name,
 				     .exe = about.exe,
 				     .arguments = "" };
-	rc = target_new(a->targets, &info, &perf_capture, source, ret);
+	rc = target_new(a->targets, &info, source, ret);
 	if (rc < 0)
 		return rc;
 	(*ret)->adopted = true;

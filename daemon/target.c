@@ -65,14 +65,14 @@ static void limit_history(struct target_list *all, uid_t uid)
 	TAILQ_FOREACH (t, &all->list, link)
 		if (is_history(t, uid)) {
 			count++;
-			bytes += t->ring.ops->memory(t->ring.source);
+			bytes += t->ring.source->ops->memory(t->ring.source);
 		}
 	for (t = TAILQ_FIRST(&all->list); t && (count > s->history_targets || bytes > s->history_bytes); t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (!is_history(t, uid))
 			continue;
 		count--;
-		bytes -= MIN(bytes, t->ring.ops->memory(t->ring.source));
+		bytes -= MIN(bytes, t->ring.source->ops->memory(t->ring.source));
 		target_list_remove(all, t);
 	}
 }
@@ -176,13 +176,13 @@ static void on_ended(evutil_socket_t fd, short what, void *data)
 	target_unref(t);
 }
 
-int target_new(struct target_list *all, const struct target_info *info, const struct capture_ops *ops,
-	       struct capture_source *source, struct target **ret)
+int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,
+	       struct target **ret)
 {
 	struct target *t = calloc(1, sizeof(*t)), *old;
 
 	if (!t) {
-		ops->free(source);
+		source->ops->free(source);
 		return -ENOMEM;
 	}
 	t->refs = 1;
@@ -192,7 +192,7 @@ int target_new(struct target_list *all, const struct target_info *info, const st
 	t->uid = info->uid;
 	t->gid = info->gid;
 	t->armed_time = now_ns(CLOCK_REALTIME);
-	ring_init(&t->ring, info->pid, ops, source);
+	ring_init(&t->ring, info->pid, source);
 	t->pidfd = (int)syscall(SYS_pidfd_open, info->pid, 0);
 	if (t->pidfd < 0) {
 		int rc = -errno;
@@ -224,8 +224,8 @@ int target_new(struct target_list *all, const struct target_info *info, const st
 
 void target_trouble(const struct target *t, struct buf *ret)
 {
-	if (t->ring.ops->trouble)
-		t->ring.ops->trouble(t->ring.source, ret);
+	if (t->ring.source->ops->trouble)
+		t->ring.source->ops->trouble(t->ring.source, ret);
 }
 
 int target_add_file(struct target *t, struct target_file *f)
@@ -346,7 +346,7 @@ void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *d
 						      .from = RING_DISARMED,
 						      .through = RING_ARMING,
 						      .to = RING_ARMED,
-						      .apply = t->ring.ops->arm,
+						      .apply = t->ring.source->ops->arm,
 						      .done = done,
 						      .data = data });
 }
@@ -358,7 +358,7 @@ void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void
 						      .from = RING_ARMED,
 						      .through = RING_DRAINING,
 						      .to = RING_DISARMED,
-						      .apply = t->ring.ops->disarm,
+						      .apply = t->ring.source->ops->disarm,
 						      .done = done,
 						      .data = data });
 }

@@ -65,8 +65,8 @@ struct target_info {
 };
 
 /* Adds a target in state arming; *ret is a reference of the caller's. source is owned, also on failure. */
-int target_new(struct target_list *all, const struct target_info *info, const struct capture_ops *ops,
-	       struct capture_source *source, struct target **ret);
+int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,
+	       struct target **ret);
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
 

@@ -12,7 +12,7 @@ struct trace_units {
 	struct perf_machine *machine;
 	struct event *readable, *timer;
 	bool draining, stopped;
-	char why[PERF_WHY_MAX];
+	struct reason why;
 };
 
 static void run_drain(struct work *w)
@@ -35,7 +35,8 @@ static void end_lost_targets(struct target_list *targets)
 
 	for (t = TAILQ_FIRST(target_list_all(targets)); t; t = next) {
 		next = TAILQ_NEXT(t, link);
-		if (t->ring.ops != &perf_capture || t->ring.state == RING_GONE || !perf_target_lost(t->ring.source))
+		if (t->ring.source->ops != &perf_capture || t->ring.state == RING_GONE ||
+		    !perf_target_lost(t->ring.source))
 			continue;
 		log_notice("stopped tracing process %d of uid %u: it executed a program with other credentials than "
 			   "its owner's",
@@ -76,11 +77,11 @@ static int open_machine(struct trace_units *u)
 		.memory = s->rings_max,
 		.machine = strcmp(s->arm, "machine") == 0,
 	};
-	int rc = perf_machine_new(&wanted, &u->machine, u->why);
+	int rc = perf_machine_new(&wanted, &u->machine, &u->why);
 
 	if (rc < 0)
 		return rc;
-	u->why[0] = 0;
+	u->why.text[0] = 0;
 	u->readable = event_new(u->o.base, perf_machine_fd(u->machine), EV_READ, on_time, u);
 	u->timer = evtimer_new(u->o.base, on_time, u);
 	if (!u->readable || !u->timer)
@@ -100,14 +101,13 @@ int trace_units_new(const struct trace_units_options *options, struct trace_unit
 	u->o = *options;
 	u->drain = (struct work){ run_drain, drain_ran };
 	if (strcmp(options->settings->capture, "emu") == 0) {
-		snprintf(u->why, sizeof(u->why),
-			 "the configuration allows only programs under the emulated ETM (capture = emu)");
+		reason_set(&u->why, 0, "the configuration allows only programs under the emulated ETM (capture = emu)");
 		*ret = u;
 		return 0;
 	}
 	rc = open_machine(u);
 	if (rc < 0 && strcmp(options->settings->capture, "perf") == 0) {
-		log_error("cannot use the trace units of this machine: %s", esc(u->why));
+		log_error("cannot use the trace units of this machine: %s", esc(u->why.text));
 		trace_units_free(u);
 		return rc;
 	}
@@ -124,7 +124,7 @@ struct perf_machine *trace_units_machine(struct trace_units *u)
 
 const char *trace_units_why(const struct trace_units *u)
 {
-	return u->why;
+	return u->why.text;
 }
 
 void trace_units_stop(struct trace_units *u)

@@ -44,7 +44,7 @@ static json_object *threads_json(const struct target *t)
 	_cleanup_free_ struct capture_thread *threads = NULL;
 	size_t n_threads = 0;
 
-	t->ring.ops->threads(t->ring.source, &threads, &n_threads);
+	t->ring.source->ops->threads(t->ring.source, &threads, &n_threads);
 	for (size_t n = 0; n < n_threads; n++) {
 		json_object *o = json_object_new_object();
 
@@ -69,7 +69,7 @@ json_object *wire_target(const struct target *t)
 	if (t->exe[0])
 		json_add_bytes(o, "exe", t->exe);
 	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
-	json_add_str(o, "capture", t->ring.ops->name);
+	json_add_str(o, "capture", t->ring.source->ops->name);
 	target_trouble(t, &trouble);
 	json_add_str(o, "state",
 		     trouble.size && t->ring.state == RING_ARMED ? "blocked" : ring_state_str(t->ring.state));
@@ -80,7 +80,7 @@ json_object *wire_target(const struct target *t)
 		json_add_i64(o, "parent", t->parent);
 	json_add_u64(o, "armedAt", t->armed_time);
 	json_object_object_add(o, "threads", threads_json(t));
-	t->ring.ops->missing(t->ring.source, &missing);
+	t->ring.source->ops->missing(t->ring.source, &missing);
 	json_object_object_add(o, "missing", json_array_of_texts((const char *)missing.data, missing.size));
 	return o;
 }

@@ -15,7 +15,12 @@
 
 enum { CAPTURE_NAME_SIZE = 17, CAPTURE_MISSING_MAX = 64 << 10 };
 
-struct capture_source;
+struct capture_ops;
+
+/* A source of trace: one target of a backend, which embeds this in a struct of its own. */
+struct capture_source {
+	const struct capture_ops *ops;
+};
 
 /* What a trace is to hold; a source that cannot do one of them refuses to arm, and says which. */
 struct capture_options {

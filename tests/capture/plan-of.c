@@ -33,12 +33,12 @@ int main(int argc, char **argv)
 	const struct plan_use nothing = { 0 };
 	struct topology *t;
 	struct plan *p;
-	char why[PLAN_WHY_MAX];
+	struct reason why = { "" };
 
 	if (argc < 2 || topology_read(argv[1], &t) < 0)
 		return 2;
-	if (plan_make(t, &settings, &nothing, &target, &p, why) < 0) {
-		printf("none: %s\n", why);
+	if (plan_make(t, &settings, &nothing, &target, &p, &why) < 0) {
+		printf("none: %s\n", why.text);
 	} else {
 		tell(t, p);
 		plan_free(p);

@@ -10,13 +10,13 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-static char why[256];
+static struct reason why;
 
 static int make(const char *text, struct filter **ret)
 {
 	*ret = NULL;
-	why[0] = 0;
-	return filter_new(getpid(), text, ret, why, sizeof(why));
+	why.text[0] = 0;
+	return filter_new(getpid(), text, ret, &why);
 }
 
 static void test_words(void)
@@ -58,7 +58,7 @@ static void test_words(void)
 	}
 	for (size_t i = 0; i < ELEMENTS(bad); i++) {
 		CHECK(make(bad[i], &f) < 0 && !f);
-		CHECK(why[0]);
+		CHECK(why.text[0]);
 	}
 }
 

@@ -98,7 +98,7 @@ static void give_etr(void)
 
 static struct plan_settings settings = { .aux_size = 4 << 20, .memory = 1 << 30 };
 static const struct capture_options plain;
-static char why[PLAN_WHY_MAX];
+static struct reason why;
 static struct plan *p;
 
 static int make_plan(const struct capture_options *o, const struct plan_use *use, bool contained)
@@ -107,13 +107,13 @@ static int make_plan(const struct capture_options *o, const struct plan_use *use
 	const struct plan_target target = { .options = o, .n_threads = 3, .contained = contained };
 
 	p = plan_free(p);
-	why[0] = '\0';
-	return plan_make(&machine, &settings, use ? use : &nothing, &target, &p, why);
+	why.text[0] = '\0';
+	return plan_make(&machine, &settings, use ? use : &nothing, &target, &p, &why);
 }
 
 static bool says(const char *text)
 {
-	return strstr(why, text) != NULL;
+	return strstr(why.text, text) != NULL;
 }
 
 static bool misses(const char *text)

@@ -203,12 +203,12 @@ static void test_side(bool clocks)
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	uint32_t cpus[256];
 	size_t n = cpus_here(cpus, ELEMENTS(cpus));
-	char why[512] = "";
+	struct reason why = { "" };
 	struct sideband *s;
 
 	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
-	if (sideband_open(s, cpus, n, true, why, sizeof(why)) < 0) {
-		printf("# %s\n", why);
+	if (sideband_open(s, cpus, n, true, &why) < 0) {
+		printf("# %s\n", why.text);
 		unit_skip("the kernel tells of processes", "perf_event_open is not allowed here");
 	} else if (clocks) {
 		test_shift(s);
@@ -218,9 +218,9 @@ static void test_side(bool clocks)
 		test_loss(s);
 		/* Health: an event that lives has been enabled for longer than before; nothing is lost by looking. */
 		uint64_t since;
-		CHECK_EQ(sideband_open(s, cpus, n, false, why, sizeof(why)), 0);
+		CHECK_EQ(sideband_open(s, cpus, n, false, &why), 0);
 		CHECK(!sideband_lost(s, &since));
-		CHECK_EQ(sideband_open(s, cpus, 1, false, why, sizeof(why)), 0);
+		CHECK_EQ(sideband_open(s, cpus, 1, false, &why), 0);
 		sideband_close(s);
 		CHECK(!sideband_is_open(s));
 	}

@@ -24,7 +24,8 @@ enum {
  * Only the part with the words that both sides watch is mapped. Everything else is read with pread, which copies, never
  * faults, and makes no pages where the writer made none. Geometry is from one checked copy of the header.
  */
-struct capture_source {
+struct emu_source {
+	struct capture_source base;
 	int memfd;
 	uint8_t *map;
 	size_t map_size;
@@ -37,12 +38,17 @@ struct capture_source {
 	_Atomic uint64_t *skip;
 };
 
-static _Atomic uint32_t *control_word(const struct capture_source *s)
+static struct emu_source *emu_source_of(struct capture_source *source)
+{
+	return container_of(source, struct emu_source, base);
+}
+
+static _Atomic uint32_t *control_word(const struct emu_source *s)
 {
 	return &((struct emu_header *)s->map)->control;
 }
 
-static const struct emu_slot *mapped_slot(const struct capture_source *s, uint32_t n)
+static const struct emu_slot *mapped_slot(const struct emu_source *s, uint32_t n)
 {
 	return (const struct emu_slot *)(s->map + s->slots_offset + (size_t)n * s->slot_size);
 }
@@ -54,7 +60,7 @@ static int pread_all(int fd, void *ret, size_t size, uint64_t at)
 	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
 }
 
-static struct capture_source *emu_free(struct capture_source *s);
+static struct capture_source *emu_free(struct capture_source *source);
 
 static bool adds_up(uint64_t from, uint64_t count, uint64_t each, uint64_t limit, uint64_t *ret_end)
 {
@@ -103,7 +109,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 {
 	_cleanup_close_ int fd = memfd;
 	_cleanup_free_ struct emu_header *h = malloc(sizeof(*h));
-	struct capture_source *s;
+	struct emu_source *s;
 	struct statfs fs;
 	struct stat st;
 	int seals, rc;
@@ -129,6 +135,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
+	s->base.ops = &emu_capture;
 	s->memfd = TAKE_FD(fd);
 	s->n_rings = h->n_rings;
 	s->slot_size = h->slot_size;
@@ -150,19 +157,20 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 		rc = -ENOMEM;
 	}
 	if (rc < 0) {
-		emu_free(s);
+		emu_free(&s->base);
 		return rc;
 	}
 	if (s->control & 1)
 		atomic_store(control_word(s), ++s->control);
 	tell_about(h, ret_about);
-	*ret = s;
+	*ret = &s->base;
 	return 0;
 }
 
-static struct capture_source *emu_free(struct capture_source *s)
+static struct capture_source *emu_free(struct capture_source *source)
 {
-	if (!s)
+	struct emu_source *s = emu_source_of(source);
+	if (!source)
 		return NULL;
 	if (s->map)
 		munmap(s->map, s->map_size);
@@ -181,7 +189,7 @@ struct slot {
 	uint64_t from; /* where its bytes begin; they end at head */
 };
 
-static int read_slot(const struct capture_source *s, uint32_t n, struct slot *ret)
+static int read_slot(const struct emu_source *s, uint32_t n, struct slot *ret)
 {
 	struct emu_slot raw;
 	struct slot o = { 0 };
@@ -210,7 +218,7 @@ static int read_slot(const struct capture_source *s, uint32_t n, struct slot *re
 	return 0;
 }
 
-static bool obeyed(const struct capture_source *s, uint32_t n)
+static bool obeyed(const struct emu_source *s, uint32_t n)
 {
 	const struct emu_slot *slot = mapped_slot(s, n);
 
@@ -218,7 +226,7 @@ static bool obeyed(const struct capture_source *s, uint32_t n)
 }
 
 /* Waits for the threads; those that do not answer in time are found out slot by slot afterwards. */
-static void wait_obeyed(const struct capture_source *s)
+static void wait_obeyed(const struct emu_source *s)
 {
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + FREEZE_NS;
 	unsigned tries = 0;
@@ -235,19 +243,20 @@ static void wait_obeyed(const struct capture_source *s)
 		}
 }
 
-static void freeze(struct capture_source *s)
+static void freeze(struct emu_source *s)
 {
 	atomic_store(control_word(s), ++s->control);
 	wait_obeyed(s);
 }
 
-static void thaw(struct capture_source *s)
+static void thaw(struct emu_source *s)
 {
 	atomic_store(control_word(s), ++s->control);
 }
 
-static int emu_disarm(struct capture_source *s)
+static int emu_disarm(struct capture_source *source)
 {
+	struct emu_source *s = emu_source_of(source);
 	freeze(s);
 	for (uint32_t n = 0; n < s->n_rings; n++) {
 		struct slot o;
@@ -260,13 +269,14 @@ static int emu_disarm(struct capture_source *s)
 	return 0;
 }
 
-static int emu_arm(struct capture_source *s)
+static int emu_arm(struct capture_source *source)
 {
+	struct emu_source *s = emu_source_of(source);
 	thaw(s);
 	return 0;
 }
 
-static void tell_thread(const struct capture_source *s, const struct slot *o, struct capture_thread *ret)
+static void tell_thread(const struct emu_source *s, const struct slot *o, struct capture_thread *ret)
 {
 	*ret = (struct capture_thread){
 		.tid = o->tid,
@@ -282,8 +292,9 @@ static void tell_thread(const struct capture_source *s, const struct slot *o, st
 	memcpy(ret->name, o->name, sizeof(ret->name));
 }
 
-static int emu_threads(struct capture_source *s, struct capture_thread **ret, size_t *ret_n)
+static int emu_threads(struct capture_source *source, struct capture_thread **ret, size_t *ret_n)
 {
+	struct emu_source *s = emu_source_of(source);
 	_cleanup_free_ struct capture_thread *list = NULL;
 	size_t n_list = 0, room = 0;
 
@@ -303,8 +314,9 @@ static int emu_threads(struct capture_source *s, struct capture_thread **ret, si
 	return 0;
 }
 
-static bool emu_holds(struct capture_source *s)
+static bool emu_holds(struct capture_source *source)
 {
+	struct emu_source *s = emu_source_of(source);
 	for (uint32_t n = 0; n < s->n_rings; n++) {
 		struct slot o;
 
@@ -314,8 +326,9 @@ static bool emu_holds(struct capture_source *s)
 	return false;
 }
 
-static void emu_missing(struct capture_source *s, struct buf *b)
+static void emu_missing(struct capture_source *source, struct buf *b)
 {
+	struct emu_source *s = emu_source_of(source);
 	const struct emu_header *h = (const struct emu_header *)s->map;
 	uint64_t lost = atomic_load(&h->log_lost), threads = atomic_load(&h->lost_threads);
 
@@ -329,8 +342,9 @@ static void emu_missing(struct capture_source *s, struct buf *b)
 	}
 }
 
-static uint64_t emu_memory(struct capture_source *s)
+static uint64_t emu_memory(struct capture_source *source)
 {
+	struct emu_source *s = emu_source_of(source);
 	struct stat st;
 
 	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
@@ -344,8 +358,7 @@ static uint8_t *map_room(size_t size)
 }
 
 /* The bytes [from, to) of a ring, at most room of them, to where they belong in the copy. */
-static int copy_range(const struct capture_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data,
-		      size_t room)
+static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
 {
 	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size;
 
@@ -374,7 +387,7 @@ struct ring_copy {
 	uint64_t from, to;
 };
 
-static int take_in(const struct capture_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
+static int take_in(const struct emu_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
 {
 	uint64_t from = MAX(o->from, o->head - MIN(o->head, room));
 	int rc;
@@ -397,7 +410,7 @@ static int take_in(const struct capture_source *s, uint32_t n, const struct slot
  * A thread that did not obey may have written on while its ring was copied: what it may have overwritten is at the
  * beginning, and is cut off. false: nothing is left.
  */
-static bool cut_overwritten(const struct capture_source *s, uint32_t n, struct ring_copy *c)
+static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_copy *c)
 {
 	struct slot now;
 	uint64_t oldest;
@@ -411,8 +424,8 @@ static bool cut_overwritten(const struct capture_source *s, uint32_t n, struct r
 }
 
 /* What was taken in of a thread becomes part of the copy; its memory is handed over. */
-static void keep_thread(const struct capture_source *s, uint32_t n, const struct slot *o, bool alive,
-			struct ring_copy *r, struct capture_copy *c)
+static void keep_thread(const struct emu_source *s, uint32_t n, const struct slot *o, bool alive, struct ring_copy *r,
+			struct capture_copy *c)
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
 
@@ -439,7 +452,7 @@ static void keep_thread(const struct capture_source *s, uint32_t n, const struct
 	c->n_threads++;
 }
 
-static int copy_threads(struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
+static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	_cleanup_free_ struct slot *slots = calloc(s->n_rings, sizeof(*slots));
 	struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
@@ -484,7 +497,7 @@ static int copy_threads(struct capture_source *s, bool alive, size_t limit, stru
 }
 
 /* Records are only ever appended: those that are complete can be copied while the program runs on. */
-static int copy_log(const struct capture_source *s, struct capture_copy *c)
+static int copy_log(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_header *h = (const struct emu_header *)s->map;
 	uint64_t size = atomic_load(&h->log_head);
@@ -501,7 +514,7 @@ static int copy_log(const struct capture_source *s, struct capture_copy *c)
 }
 
 /* One trace unit for all threads: they never share a stream. There is no PMU, and so no type of one. */
-static int copy_unit(const struct capture_source *s, struct capture_copy *c)
+static int copy_unit(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_regs *r = &s->regs;
 
@@ -517,8 +530,9 @@ static int copy_unit(const struct capture_source *s, struct capture_copy *c)
 	return 0;
 }
 
-static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret)
+static int emu_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret)
 {
+	struct emu_source *s = emu_source_of(source);
 	struct capture_copy *c = calloc(1, sizeof(*c));
 	int rc;
 
@@ -531,7 +545,7 @@ static int emu_copy(struct capture_source *s, bool alive, size_t limit, struct c
 		rc = copy_threads(s, alive, limit, c);
 	if (rc == 0)
 		rc = copy_log(s, c);
-	emu_missing(s, &c->missing);
+	emu_missing(source, &c->missing);
 	if (rc < 0) {
 		capture_copy_free(c);
 		return rc;

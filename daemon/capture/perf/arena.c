@@ -25,7 +25,7 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
  * Opened and mapped, not enabled. The event of a CPU that went off is dead, also when the CPU is back: then another
  * writes into its buffer, which holds what it held. -ENODEV: the CPU is off.
  */
-static int open_ring(struct arena *a, size_t n, int poll_fd, char *ret_why, size_t room)
+static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	const struct plan_cpu *c = &a->plan->cpus[n];
@@ -49,7 +49,7 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, char *ret_why, size
 	}
 	if (rc < 0) {
 		if (rc != -ENODEV)
-			perf_event_explain(ret_why, room, rc, what, a->plan->memory);
+			perf_event_explain(why, rc, what, a->plan->memory);
 		return rc;
 	}
 	if (x->fd < 0)
@@ -68,7 +68,7 @@ static void each(struct arena *a, bool keepers, unsigned long what)
 }
 
 /* The first that is mapped gives a shared sink's buffer its size, and the last that stops is given what is in it. */
-int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size_t room)
+int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 {
 	size_t n_open = 0;
 	int rc = 0;
@@ -89,14 +89,13 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size
 		for (size_t n = 0; n < p->n_cpus && rc == 0; n++) {
 			if (p->cpus[n].keeper != keeper)
 				continue;
-			rc = open_ring(a, n, poll_fd, ret_why, room);
+			rc = open_ring(a, n, poll_fd, why);
 			n_open += rc == 0;
 			if (rc == -ENODEV)
 				rc = 0;
 		}
 	if (rc == 0 && !n_open) {
-		rc = -ENODEV;
-		snprintf(ret_why, room, "all CPUs with trace units are off");
+		rc = reason_set(why, -ENODEV, "all CPUs with trace units are off");
 	}
 	if (rc < 0) {
 		arena_close(a);
@@ -188,7 +187,7 @@ unsigned arena_mend_contexts(struct arena *a)
 	return n_mended;
 }
 
-int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_why, size_t room)
+int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why)
 {
 	int rc = 0;
 
@@ -203,7 +202,7 @@ int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_w
 			perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		} else if (a->events[n] < 0 || enabled == a->enabled[n]) {
 			/* Its time stands still. */
-			rc = open_ring(a, n, poll_fd, ret_why, room);
+			rc = open_ring(a, n, poll_fd, why);
 			if (rc == 0)
 				rc = perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 			else if (rc == -ENODEV)

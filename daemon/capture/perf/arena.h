@@ -7,6 +7,7 @@
 
 #include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/plan.h"
+#include "lib/base/reason.h"
 
 struct arena {
 	struct plan *plan;        /* owned; NULL: closed */
@@ -16,8 +17,8 @@ struct arena {
 	bool stopped;             /* what was in the sinks is in the AUX buffers, and others may use them */
 };
 
-/* p is taken, also on failure. A CPU that is off is passed over; ret_why tells of a failure. */
-int arena_open(struct arena *a, struct plan *p, int poll_fd, char *ret_why, size_t room);
+/* p is taken, also on failure. A CPU that is off is passed over; why tells of a failure. */
+int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why);
 void arena_close(struct arena *a);
 
 void arena_stop(struct arena *a);
@@ -35,6 +36,6 @@ void arena_drain(struct arena *a, struct buf *scratch);
 unsigned arena_mend_contexts(struct arena *a);
 
 /* Enables events that failed and opens those of CPUs that came (back). ret_failed: some are not running. */
-int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, char *ret_why, size_t room);
+int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why);
 
 #endif

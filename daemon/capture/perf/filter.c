@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "daemon/capture/perf/filter.h"
@@ -15,18 +14,6 @@ struct filter {
 	int fds[FILTER_PARTS_MAX];
 	size_t n_fds;
 };
-
-static int why(int rc, char *ret, size_t room, const char *fmt, ...) _printf_(4, 5);
-
-static int why(int rc, char *ret, size_t room, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(ret, room, fmt, args);
-	va_end(args);
-	return rc;
-}
 
 /* The place of a mapping of this file that has code; the kernel escapes what would break the line. */
 static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64_t *ret_end)
@@ -86,7 +73,7 @@ static bool is_place(const char *at, const char *end, bool range)
 	return range ? slash && is_number(at, slash) && is_number(slash + 1, end) : !slash && is_number(at, end);
 }
 
-static int add_part(struct filter *f, pid_t pid, const char *verb, const char *place, char *ret_why, size_t room)
+static int add_part(struct filter *f, pid_t pid, const char *verb, const char *place, struct reason *why)
 {
 	bool range = strcmp(verb, "filter") == 0;
 	const char *end, *file;
@@ -94,18 +81,18 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 	int fd, rc;
 
 	if (!range && strcmp(verb, "start") != 0 && strcmp(verb, "stop") != 0)
-		return why(-EINVAL, ret_why, room, "an address filter begins with filter, start or stop, not \"%s\"",
-			   esc(verb));
+		return reason_set(why, -EINVAL, "an address filter begins with filter, start or stop, not \"%s\"",
+				  esc(verb));
 	if (!place)
-		return why(-EINVAL, ret_why, room, "\"%s\" of an address filter wants %s", verb,
-			   range ? "START/SIZE" : "an address");
+		return reason_set(why, -EINVAL, "\"%s\" of an address filter wants %s", verb,
+				  range ? "START/SIZE" : "an address");
 	file = strchr(place, '@');
 	end = file ? file : place + strlen(place);
 	if (!is_place(place, end, range))
-		return why(-EINVAL, ret_why, room, "\"%s\" of an address filter wants %s, not \"%s\"", verb,
-			   range ? "START/SIZE" : "an address", esc(place));
+		return reason_set(why, -EINVAL, "\"%s\" of an address filter wants %s, not \"%s\"", verb,
+				  range ? "START/SIZE" : "an address", esc(place));
 	if (f->n_fds == FILTER_PARTS_MAX)
-		return why(-EINVAL, ret_why, room, "more than %d address filters", FILTER_PARTS_MAX);
+		return reason_set(why, -EINVAL, "more than %d address filters", FILTER_PARTS_MAX);
 	snprintf(text, sizeof(text), "%s%s %.*s", f->n_fds ? "," : "", verb, (int)(end - place), place);
 	buf_add(&f->text, text, strlen(text));
 	f->fds[f->n_fds++] = -1;
@@ -113,17 +100,17 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 		return 0;
 	rc = open_mapped(pid, file + 1, &fd);
 	if (rc == -ENOENT)
-		return why(rc, ret_why, room, "the process has no code of %s mapped", esc(file + 1));
+		return reason_set(why, rc, "the process has no code of %s mapped", esc(file + 1));
 	if (rc < 0)
-		return why(rc, ret_why, room, "looking for %s in what the process has mapped: %s", esc(file + 1),
-			   strerror(-rc));
+		return reason_set(why, rc, "looking for %s in what the process has mapped: %s", esc(file + 1),
+				  strerror(-rc));
 	f->fds[f->n_fds - 1] = fd;
 	snprintf(text, sizeof(text), "@/proc/self/fd/%d", fd);
 	buf_add(&f->text, text, strlen(text));
 	return 0;
 }
 
-int filter_new(pid_t pid, const char *text, struct filter **ret, char *ret_why, size_t room)
+int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *why)
 {
 	_cleanup_free_ char *copy = strdup(text);
 	struct filter *f = calloc(1, sizeof(*f));
@@ -141,10 +128,10 @@ int filter_new(pid_t pid, const char *text, struct filter **ret, char *ret_why, 
 		if (place)
 			place += strspn(place, " ");
 		if (*verb)
-			rc = add_part(f, pid, verb, place, ret_why, room);
+			rc = add_part(f, pid, verb, place, why);
 	}
 	if (rc == 0 && !f->n_fds)
-		rc = why(-EINVAL, ret_why, room, "the address filter is empty");
+		rc = reason_set(why, -EINVAL, "the address filter is empty");
 	if (rc == 0) {
 		buf_add(&f->text, "", 1);
 		rc = buf_error(&f->text);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "lib/base/reason.h"
+
 enum { FILTER_PARTS_MAX = 8 };
 
 struct filter;
@@ -16,9 +18,9 @@ struct filter;
 /*
  * text: parts with commas or blanks between them, of "filter START/SIZE[@FILE]", "start ADDRESS[@FILE]", "stop
  * ADDRESS[@FILE]"; numbers as C has them. -EINVAL: anything else; -ENOENT: the process has no such file mapped; -ESRCH,
- * -EACCES. ret_why: in words.
+ * -EACCES. why: in words.
  */
-int filter_new(pid_t pid, const char *text, struct filter **ret, char *ret_why, size_t room);
+int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *why);
 struct filter *filter_free(struct filter *f);
 
 /* For PERF_EVENT_IOC_SET_FILTER, as long as f lives. */

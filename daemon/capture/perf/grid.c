@@ -45,8 +45,7 @@ static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 }
 
 /* 1: the event is there; 0: the CPU cannot be had now. */
-static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, char *ret_why,
-		      size_t room)
+static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
 	const struct plan_cpu *c = &g->plan->cpus[n];
 	struct perf_event_attr attr = attr_of(g->plan, c);
@@ -79,7 +78,7 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 			fd = -1;
 	}
 	if (rc < 0)
-		perf_event_explain(ret_why, room, rc, what, g->plan->memory);
+		perf_event_explain(why, rc, what, g->plan->memory);
 	return rc < 0 ? rc : 1;
 }
 
@@ -104,13 +103,13 @@ static int note_tid(struct grid *g, uint32_t tid)
  * A thread that was born of one which has events has them, too: then the kernel refuses another (EBUSY). It says the
  * same where a stranger traces the process; but then already the first is refused.
  */
-static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, char *ret_why, size_t room)
+static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
 	bool any = false;
 	int rc = note_tid(g, tid);
 
 	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
-		rc = open_event(g, n, tid, filter, poll_fd, ret_why, room);
+		rc = open_event(g, n, tid, filter, poll_fd, why);
 		any |= rc > 0;
 		if (rc == -ESRCH || (rc == -EBUSY && (any || g->opened)))
 			return 0;
@@ -120,7 +119,7 @@ static int open_thread(struct grid *g, uint32_t tid, const char *filter, int pol
 }
 
 /* 1: there were threads that were not known. */
-static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int poll_fd, char *ret_why, size_t room)
+static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
@@ -138,13 +137,12 @@ static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int p
 		if (!tid || is_known(g, tid))
 			continue;
 		new = true;
-		rc = open_thread(g, tid, filter, poll_fd, ret_why, room);
+		rc = open_thread(g, tid, filter, poll_fd, why);
 	}
 	return rc < 0 ? rc : new;
 }
 
-int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, char *ret_why,
-	      size_t room)
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
 	int rc = 1;
 
@@ -154,7 +152,7 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 	for (size_t n = 0; n < plan->n_cpus; n++)
 		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
 	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++)
-		rc = open_new_threads(g, pid, filter, poll_fd, ret_why, room);
+		rc = open_new_threads(g, pid, filter, poll_fd, why);
 	if (rc >= 0 && !g->opened)
 		rc = -ESRCH;
 	if (rc < 0)
@@ -177,7 +175,7 @@ void grid_close(struct grid *g)
 }
 
 /* Threads that inherited other CPUs' events have none on this one: the new ones are opened for all that live. */
-int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, char *ret_why, size_t room)
+int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
@@ -196,7 +194,7 @@ int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, char
 
 			if (!tid)
 				continue;
-			rc = open_event(g, n, tid, filter, poll_fd, ret_why, room);
+			rc = open_event(g, n, tid, filter, poll_fd, why);
 			if (rc == -ESRCH || (rc == -EBUSY && g->rings[n].fd >= 0))
 				rc = 1;
 			if (rc == 0)

@@ -7,6 +7,7 @@
 
 #include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/plan.h"
+#include "lib/base/reason.h"
 
 struct grid {
 	const struct plan *plan;  /* borrowed */
@@ -18,13 +19,12 @@ struct grid {
 	unsigned opened; /* threads that events were opened for */
 };
 
-/* Opens everything and begins to trace. -ESRCH: it has no thread any more. ret_why tells of other failures. */
-int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, char *ret_why,
-	      size_t room);
+/* Opens everything and begins to trace. -ESRCH: it has no thread any more. why tells of other failures. */
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 void grid_close(struct grid *g);
 
 /* Opens what could not be opened before, on CPUs that have come since. */
-int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, char *ret_why, size_t room);
+int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 
 /* What is stopped has reached the AUX buffers. */
 void grid_stop(const struct grid *g);

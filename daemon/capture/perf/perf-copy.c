@@ -50,7 +50,7 @@ static uint64_t toggle(const struct grid *g)
  * Sinks that write into the AUX buffers by themselves go on doing so while these are copied: what they destroyed of the
  * oldest is known at the next stop. Thus nothing is copied while the target is not traced. True: of a ring all was.
  */
-static bool cut_destroyed(struct capture_source *s, struct capture_copy *c)
+static bool cut_destroyed(struct perf_target *s, struct capture_copy *c)
 {
 	struct aux_buffer *rings = perf_target_rings(s);
 	bool all = false;
@@ -65,14 +65,14 @@ static bool cut_destroyed(struct capture_source *s, struct capture_copy *c)
 	return all;
 }
 
-static bool has_registers(const struct capture_source *s, uint32_t cpu)
+static bool has_registers(const struct perf_target *s, uint32_t cpu)
 {
 	const struct topology_cpu *t = topology_find_cpu(s->m->topology, cpu);
 
 	return t && t->registers;
 }
 
-static int copy_rings(struct capture_source *s, size_t limit, struct capture_copy *c)
+static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
 	struct aux_buffer *rings = perf_target_rings(s);
@@ -117,7 +117,7 @@ static int copy_rings(struct capture_source *s, size_t limit, struct capture_cop
 }
 
 /* When each slice of a thread's own began; of a shared one it would only tell who happened to run. */
-static void tell_starts(const struct capture_source *s, struct capture_copy *c)
+static void tell_starts(const struct perf_target *s, struct capture_copy *c)
 {
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		const struct aux_buffer *a;
@@ -137,7 +137,7 @@ static void tell_starts(const struct capture_source *s, struct capture_copy *c)
 	}
 }
 
-static int copy_units(const struct capture_source *s, struct capture_copy *c)
+static int copy_units(const struct perf_target *s, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -167,7 +167,7 @@ static int copy_units(const struct capture_source *s, struct capture_copy *c)
 	return 0;
 }
 
-static int copy_tasks(struct capture_source *s, struct capture_copy *c)
+static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 {
 	uint64_t until = sideband_now(s->m->sideband);
 	int rc = thread_table_threads(&s->thread_table, &c->threads, &c->n_threads);
@@ -186,7 +186,7 @@ static int copy_tasks(struct capture_source *s, struct capture_copy *c)
 }
 
 /* The records once more after looking: one that came meanwhile takes back what was read too late. */
-static int copy_code(struct capture_source *s, struct capture_copy *c)
+static int copy_code(struct perf_target *s, struct capture_copy *c)
 {
 	struct buf log = { 0 };
 	int rc;
@@ -217,7 +217,7 @@ static void hide_others(struct capture_copy *c)
 }
 
 /* Small rings are written over faster than they are copied. */
-static int copy_stopped(struct capture_source *s, size_t limit, struct capture_copy *c)
+static int copy_stopped(struct perf_target *s, size_t limit, struct capture_copy *c)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 	int rc;
@@ -244,7 +244,7 @@ static int copy_stopped(struct capture_source *s, size_t limit, struct capture_c
 	return rc;
 }
 
-static int fill(struct capture_source *s, bool alive, size_t limit, struct capture_copy *c)
+static int fill(struct perf_target *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	struct perf_machine *m = s->m;
 	bool running = s->shared || (alive && !s->lost);
@@ -278,8 +278,9 @@ static int fill(struct capture_source *s, bool alive, size_t limit, struct captu
 	return rc;
 }
 
-int perf_copy(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret)
+int perf_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret)
 {
+	struct perf_target *s = perf_target_of(source);
 	struct capture_copy *c;
 	int rc;
 

@@ -242,71 +242,65 @@ static bool capable(unsigned bit)
 	return syscall(SYS_capget, &header, data) == 0 && (data[bit / 32].effective >> bit % 32 & 1);
 }
 
-static void explain_access(char *ret, size_t room, const char *what)
+static int explain_access(struct reason *why, int rc, const char *what)
 {
 	long long paranoid = proc_file_number("/proc/sys/kernel/perf_event_paranoid");
 
 	if (!capable(CAP_SYS_ADMIN_BIT) && paranoid > 2)
-		snprintf(
-		    ret, room,
+		return reason_set(
+		    why, rc,
 		    "%s is refused: kernel.perf_event_paranoid is %lld, with which only CAP_SYS_ADMIN may; set it to 2 "
 		    "(sysctl kernel.perf_event_paranoid=2) and csightd needs but CAP_PERFMON, or give csightd.service "
 		    "CAP_SYS_ADMIN",
 		    what, paranoid);
-	else if (!capable(CAP_SYS_ADMIN_BIT) && !capable(CAP_PERFMON_BIT))
-		snprintf(ret, room,
-			 "%s is refused: csightd has no CAP_PERFMON (kernel.perf_event_paranoid is %lld); give it to "
-			 "csightd.service by CapabilityBoundingSet=",
-			 what, paranoid);
-	else
-		snprintf(
-		    ret, room,
-		    "%s is refused although csightd has %s (kernel.perf_event_paranoid is %lld): a security module, or "
-		    "a container's seccomp filter forbids it",
-		    what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
+	if (!capable(CAP_SYS_ADMIN_BIT) && !capable(CAP_PERFMON_BIT))
+		return reason_set(
+		    why, rc,
+		    "%s is refused: csightd has no CAP_PERFMON (kernel.perf_event_paranoid is %lld); give it to "
+		    "csightd.service by CapabilityBoundingSet=",
+		    what, paranoid);
+	return reason_set(
+	    why, rc,
+	    "%s is refused although csightd has %s (kernel.perf_event_paranoid is %lld): a security module, or "
+	    "a container's seccomp filter forbids it",
+	    what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
 }
 
-void perf_event_explain(char *ret, size_t room, int rc, const char *what, uint64_t locked_bytes)
+int perf_event_explain(struct reason *why, int rc, const char *what, uint64_t locked_bytes)
 {
 	struct rlimit limit = { 0 };
 
 	switch (-rc) {
 	case EACCES:
-		explain_access(ret, room, what);
-		break;
+		return explain_access(why, rc, what);
 	case EPERM:
 		if (!locked_bytes || capable(CAP_IPC_LOCK_BIT)) {
-			explain_access(ret, room, what);
-			break;
+			return explain_access(why, rc, what);
 		}
 		getrlimit(RLIMIT_MEMLOCK, &limit);
-		snprintf(
-		    ret, room,
+		return reason_set(
+		    why, rc,
 		    "%s is refused: %llu KiB of memory are to be locked; the limit is %llu KiB (RLIMIT_MEMLOCK), "
 		    "beside "
 		    "%lld KiB a CPU for everybody (kernel.perf_event_mlock_kb); give csightd.service CAP_IPC_LOCK or a "
 		    "larger LimitMEMLOCK=, or make rings smaller (ring-size)",
 		    what, (unsigned long long)locked_bytes >> 10, (unsigned long long)limit.rlim_cur >> 10,
 		    proc_file_number("/proc/sys/kernel/perf_event_mlock_kb"));
-		break;
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &limit);
-		snprintf(ret, room, "%s takes more descriptors than csightd may have: %llu (LimitNOFILE=)", what,
-			 (unsigned long long)limit.rlim_cur);
-		break;
+		return reason_set(why, rc, "%s takes more descriptors than csightd may have: %llu (LimitNOFILE=)", what,
+				  (unsigned long long)limit.rlim_cur);
 	case EBUSY:
-		snprintf(
-		    ret, room,
+		return reason_set(
+		    why, rc,
 		    "%s: another session has cs_etm for the same; the kernel lets one in at a time, and does not tell "
 		    "which it is",
 		    what);
-		break;
 	case ENOMEM:
-		snprintf(ret, room,
-			 "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not there", what,
-			 (unsigned long long)locked_bytes >> 10);
-		break;
+		return reason_set(
+		    why, rc, "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not there",
+		    what, (unsigned long long)locked_bytes >> 10);
 	default:
-		snprintf(ret, room, "%s: %s", what, strerror(-rc));
+		return reason_set(why, rc, "%s: %s", what, strerror(-rc));
 	}
 }

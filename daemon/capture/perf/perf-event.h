@@ -13,6 +13,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/perfdata/write.h"
+#include "lib/base/reason.h"
 
 enum { PERF_RECORD_ID_SIZE = 32 /* of the sample_id behind each record, as these attributes ask for it */ };
 
@@ -82,6 +83,6 @@ struct pd_clock perf_ring_clock(const struct perf_ring *r);
 bool perf_ring_shift(const struct perf_ring *r, int64_t *ret);
 
 /* Why opening or mapping failed, what is needed and what would help. */
-void perf_event_explain(char *ret, size_t room, int rc, const char *what, uint64_t locked_bytes);
+int perf_event_explain(struct reason *why, int rc, const char *what, uint64_t locked_bytes);
 
 #endif

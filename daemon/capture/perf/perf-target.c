@@ -16,12 +16,12 @@ enum {
 	EMPTY_STARTS = 32,  /* times that tracing began and brought nothing, after which something is wrong */
 };
 
-const struct plan *perf_target_plan(const struct capture_source *s)
+const struct plan *perf_target_plan(const struct perf_target *s)
 {
 	return s->shared ? s->m->arena.plan : s->plan;
 }
 
-struct aux_buffer *perf_target_rings(const struct capture_source *s)
+struct aux_buffer *perf_target_rings(const struct perf_target *s)
 {
 	return s->shared ? s->m->arena.rings : s->grid.rings;
 }
@@ -38,7 +38,7 @@ static int process_time(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-static bool lives(const struct capture_source *s)
+static bool lives(const struct perf_target *s)
 {
 	return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) == 0 || errno != ESRCH;
 }
@@ -46,10 +46,11 @@ static bool lives(const struct capture_source *s)
 int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
 		    struct capture_source **ret)
 {
-	struct capture_source *s = calloc(1, sizeof(*s));
+	struct perf_target *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
+	s->base.ops = &perf_capture;
 	s->m = m;
 	s->pid = pid;
 	s->uid = uid;
@@ -68,18 +69,20 @@ int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, con
 		free(s);
 		return rc;
 	}
-	*ret = s;
+	*ret = &s->base;
 	return 0;
 }
 
-bool perf_target_lost(const struct capture_source *s)
+bool perf_target_lost(const struct capture_source *source)
 {
-	return s->lost;
+	return container_of(source, const struct perf_target, base)->lost;
 }
 
-static struct capture_source *perf_free(struct capture_source *s)
+static struct capture_source *perf_free(struct capture_source *source)
 {
-	if (!s)
+	struct perf_target *s = perf_target_of(source);
+
+	if (!source)
 		return NULL;
 	pthread_mutex_lock(&s->m->lock);
 	SLIST_INSERT_HEAD(&s->m->dead, s, dead);
@@ -87,17 +90,16 @@ static struct capture_source *perf_free(struct capture_source *s)
 	return NULL;
 }
 
-static void tell_trouble(struct capture_source *s, const char *why)
+static void set_trouble(struct perf_target *s, const char *why)
 {
 	pthread_mutex_lock(&s->m->lock);
-	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+	reason_set(&s->trouble, 0, "%s", why);
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-void perf_target_close(struct capture_source *s)
+void perf_target_close(struct perf_target *s)
 {
 	struct perf_machine *m = s->m;
-	char why[PERF_WHY_MAX];
 
 	if (s->armed && s->shared) {
 		m->n_shared--;
@@ -118,10 +120,10 @@ void perf_target_close(struct capture_source *s)
 	thread_table_done(&s->thread_table);
 	if (m->arena.plan && !m->n_shared && !m->settings.machine)
 		perf_machine_close_arena(m);
-	perf_machine_open_sideband(m, why, sizeof(why));
+	perf_machine_open_sideband(m, NULL);
 }
 
-static void put_map(struct capture_source *s, const struct perf_record *r)
+static void put_map(struct perf_target *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size), id;
 	struct process_map m = { .time = r->origin.time };
@@ -140,7 +142,7 @@ static void put_map(struct capture_source *s, const struct perf_record *r)
 	process_map(s->process, &m);
 }
 
-static void put_name(struct capture_source *s, const struct perf_record *r)
+static void put_name(struct perf_target *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t pid, tid;
@@ -151,7 +153,7 @@ static void put_name(struct capture_source *s, const struct perf_record *r)
 }
 
 /* A process that is gone leaves its number to another. */
-bool perf_target_record(struct capture_source *s, const struct perf_record *r)
+bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 {
 	if (s->lost || s->thread_table.ended)
 		return false;
@@ -164,7 +166,7 @@ bool perf_target_record(struct capture_source *s, const struct perf_record *r)
 }
 
 /* What was executed since may be somebody else's; nothing more of that is taken in. */
-static void lose(struct capture_source *s)
+static void lose(struct perf_target *s)
 {
 	s->lost = true;
 	if (s->armed && !s->shared)
@@ -175,7 +177,7 @@ static void lose(struct capture_source *s)
  * The credentials that /proc shows are those of the last program that was executed, unless another was meanwhile: so
  * they count only when no record of that comes after them. Of programs in between the records tell (thread_table.c).
  */
-void perf_target_check_owner(struct capture_source *s)
+void perf_target_check_owner(struct perf_target *s)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES && s->thread_table.execs && !s->lost; i++) {
 		uint64_t from = s->thread_table.last_exec;
@@ -198,7 +200,7 @@ void perf_target_check_owner(struct capture_source *s)
 }
 
 /* Executing again, as far as can be known, at the moment of the loss. */
-void perf_target_rescan(struct capture_source *s, uint64_t since)
+void perf_target_rescan(struct perf_target *s, uint64_t since)
 {
 	uint64_t now = sideband_now(s->m->sideband);
 
@@ -218,31 +220,31 @@ static unsigned count_alive(const struct thread_table *t)
 	return (unsigned)(t->n - t->n_ended);
 }
 
-const char *perf_target_filter(const struct capture_source *s)
+const char *perf_target_filter(const struct perf_target *s)
 {
 	return s->filter ? filter_text(s->filter) : NULL;
 }
 
-static int open_rings(struct capture_source *s, char *ret_why)
+static int open_rings(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
 	const struct plan_use use = { m->memory, m->n_private, m->arena.plan };
 	const struct plan_target target = { &s->options, count_alive(&s->thread_table), s->contained };
 	struct plan *p;
-	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, ret_why);
+	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, why);
 
 	if (rc < 0)
 		return rc;
 	s->shared = p->shared;
 	if (s->shared) {
-		rc = perf_machine_open_arena(m, p, ret_why, PERF_WHY_MAX);
+		rc = perf_machine_open_arena(m, p, why);
 		if (rc == 0)
 			m->n_shared++;
 	} else {
 		if (s->options.filter && !s->filter)
-			rc = filter_new(s->pid, s->options.filter, &s->filter, ret_why, PERF_WHY_MAX);
+			rc = filter_new(s->pid, s->options.filter, &s->filter, why);
 		if (rc == 0)
-			rc = grid_open(&s->grid, p, s->pid, perf_target_filter(s), m->poll_fd, ret_why, PERF_WHY_MAX);
+			rc = grid_open(&s->grid, p, s->pid, perf_target_filter(s), m->poll_fd, why);
 		if (rc < 0) {
 			plan_free(p);
 		} else {
@@ -253,12 +255,12 @@ static int open_rings(struct capture_source *s, char *ret_why)
 	}
 	s->armed = rc == 0;
 	if (rc == -EBUSY)
-		perf_machine_name_holders(m, &(struct plan){ 0 }, ret_why, PERF_WHY_MAX);
+		perf_machine_name_holders(m, &(struct plan){ 0 }, why);
 	return rc;
 }
 
 /* From the first record on that it is watched, so that nothing happens between looking and watching. */
-static int begin(struct capture_source *s, char *ret_why)
+static int begin(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
 	struct credentials c;
@@ -278,7 +280,7 @@ static int begin(struct capture_source *s, char *ret_why)
 	s->thread_table.rights_recorded = dumpable == 0 || dumpable == 2;
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
-	rc = perf_machine_open_sideband(m, ret_why, PERF_WHY_MAX);
+	rc = perf_machine_open_sideband(m, why);
 	if (rc < 0)
 		return rc;
 	sideband_drain(m->sideband);
@@ -289,24 +291,23 @@ static int begin(struct capture_source *s, char *ret_why)
 	if (!lives(s))
 		return -ESRCH;
 	if (rc == -EAGAIN)
-		snprintf(ret_why, PERF_WHY_MAX,
-			 "the first thread of the process has ended: whose it is cannot be told");
+		return reason_set(why, rc, "the first thread of the process has ended: its owner is unknown");
 	if (rc < 0)
 		return rc;
-	if (!credentials_owned(&c, s->uid)) {
-		snprintf(ret_why, PERF_WHY_MAX,
-			 "the process is not its owner's alone: ids that differ, capabilities, or not dumpable");
-		return -EACCES;
-	}
+	if (!credentials_owned(&c, s->uid))
+		return reason_set(
+		    why, -EACCES,
+		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not "
+		    "dumpable");
 	s->contained = c.contained;
 	m->n_contained += c.contained;
 	if (c.contained)
-		perf_machine_open_sideband(m, ret_why, PERF_WHY_MAX);
-	rc = open_rings(s, ret_why);
+		perf_machine_open_sideband(m, why);
+	rc = open_rings(s, why);
 	/* What it is may have changed since it was looked at, where nothing was in use. */
 	if (rc < 0 && rc != -ESRCH && !m->arena.plan && !m->n_private) {
 		perf_machine_reread_topology(m);
-		rc = open_rings(s, ret_why);
+		rc = open_rings(s, why);
 	}
 	if (rc < 0)
 		return rc;
@@ -320,39 +321,41 @@ static int begin(struct capture_source *s, char *ret_why)
 	return s->lost ? -EACCES : 0;
 }
 
-static int perf_arm(struct capture_source *s)
+static int perf_arm(struct capture_source *source)
 {
-	char why[PERF_WHY_MAX] = "";
+	struct perf_target *s = perf_target_of(source);
+	struct reason why = { "" };
 	uint64_t ran = 0;
-	int rc = begin(s, why);
+	int rc = begin(s, &why);
 
 	if (rc < 0) {
 		perf_target_close(s);
-		tell_trouble(s, *why ? why : strerror(-rc));
+		set_trouble(s, *why.text ? why.text : strerror(-rc));
 		/* These two would be taken for what the caller did wrong. */
 		return rc == -EBUSY ? -EALREADY : rc == -EINVAL ? -EOPNOTSUPP : rc;
 	}
 	process_time(s->pid, &ran);
 	s->cpu_time = ran;
-	tell_trouble(s, "");
+	set_trouble(s, "");
 	perf_target_maintain(s, 0);
 	return 0;
 }
 
 /* Others may use the trace units again; what was in the rings is gone with them. */
-static int perf_disarm(struct capture_source *s)
+static int perf_disarm(struct capture_source *source)
 {
+	struct perf_target *s = perf_target_of(source);
 	perf_target_close(s);
 	pthread_mutex_lock(&s->m->lock);
 	s->held = s->memory = 0;
-	s->trouble[0] = '\0';
+	s->trouble.text[0] = '\0';
 	pthread_mutex_unlock(&s->m->lock);
 	s->cpu_time = UINT64_MAX;
 	return 0;
 }
 
 /* The oldest time of which there may be trace; 0 where that is not known. */
-static uint64_t reach(const struct capture_source *s)
+static uint64_t reach(const struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -379,7 +382,7 @@ static int by_tid(const void *a, const void *b)
 }
 
 /* The threads by number; a slice belongs to the last of its number that was born before it. */
-static void count_bytes(const struct capture_source *s, struct capture_thread *threads, size_t n_threads)
+static void count_bytes(const struct perf_target *s, struct capture_thread *threads, size_t n_threads)
 {
 	qsort(threads, n_threads, sizeof(*threads), by_tid);
 	for (size_t n = 0; n < s->plan->n_cpus; n++) {
@@ -409,7 +412,7 @@ static void miss(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-void perf_target_report_missing(const struct capture_source *s, struct buf *b)
+void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -441,7 +444,7 @@ void perf_target_report_missing(const struct capture_source *s, struct buf *b)
 }
 
 /* What the loop may be asked; made here, where everything is at hand. */
-static void publish(struct capture_source *s)
+static void publish(struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -470,12 +473,12 @@ static void publish(struct capture_source *s)
 
 /* Tracing that the kernel could not start, or stopped, is tried again each time; what was wrong is told until it works.
  */
-static void care_for_rings(struct capture_source *s)
+static void care_for_rings(struct perf_target *s)
 {
 	const struct plan *p = s->plan;
 	struct perf_machine *m = s->m;
 	uint64_t starts = 0, traces = 0, empty = UINT64_MAX;
-	char why[PERF_WHY_MAX];
+	struct reason why;
 	int64_t failed = -1;
 
 	for (size_t n = 0; n < p->n_cpus; n++) {
@@ -493,34 +496,34 @@ static void care_for_rings(struct capture_source *s)
 		grid_start(&s->grid);
 		if (s->failing)
 			return;
-		snprintf(
-		    why, sizeof(why),
+		reason_set(
+		    &why, 0,
 		    "the kernel could not start the sink of CPU %u: another has it, or it failed; it is tried again",
 		    (unsigned)failed);
-		perf_machine_name_holders(m, p, why, sizeof(why));
-		tell_trouble(s, why);
+		perf_machine_name_holders(m, p, &why);
+		set_trouble(s, why.text);
 		s->failing = true;
 	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
-		snprintf(why, sizeof(why), "tracing began %llu times and no sink gave a byte since: %s",
-			 (unsigned long long)starts,
-			 traces ? "it failed, or trace is switched off from outside"
-				: "the sinks are perhaps not those of these CPUs");
-		tell_trouble(s, why);
+		reason_set(&why, 0, "tracing began %llu times and no sink gave a byte since: %s",
+			   (unsigned long long)starts,
+			   traces ? "it failed, or trace is switched off from outside"
+				  : "the sinks are perhaps not those of these CPUs");
+		set_trouble(s, why.text);
 		s->failing = true;
 	} else if (s->failing && empty == 0) {
-		tell_trouble(s, "");
+		set_trouble(s, "");
 		s->failing = false;
 	}
 }
 
-void perf_target_maintain(struct capture_source *s, uint64_t now)
+void perf_target_maintain(struct perf_target *s, uint64_t now)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC), oldest;
 
 	if (!s->armed)
 		return;
 	if (s->shared)
-		tell_trouble(s, s->m->trouble);
+		set_trouble(s, s->m->trouble.text);
 	else if (!s->lost)
 		care_for_rings(s);
 	if (now && now < s->next_publish)
@@ -533,8 +536,9 @@ void perf_target_maintain(struct capture_source *s, uint64_t now)
 	s->next_publish = began + PUBLISH_SHARE * (now_ns(CLOCK_MONOTONIC) - began);
 }
 
-static int perf_threads(struct capture_source *s, struct capture_thread **ret, size_t *ret_n)
+static int perf_threads(struct capture_source *source, struct capture_thread **ret, size_t *ret_n)
 {
+	struct perf_target *s = perf_target_of(source);
 	struct capture_thread *list;
 	int rc = 0;
 
@@ -554,30 +558,34 @@ static int perf_threads(struct capture_source *s, struct capture_thread **ret, s
 }
 
 /* Trace comes into the rings when threads stop running; that it ran is known at once. */
-static bool perf_holds(struct capture_source *s)
+static bool perf_holds(struct capture_source *source)
 {
+	struct perf_target *s = perf_target_of(source);
 	uint64_t before = s->cpu_time, ran;
 
 	return before != UINT64_MAX && (process_time(s->pid, &ran) < 0 || ran > before);
 }
 
-static void perf_missing(struct capture_source *s, struct buf *b)
+static void perf_missing(struct capture_source *source, struct buf *b)
 {
+	struct perf_target *s = perf_target_of(source);
 	pthread_mutex_lock(&s->m->lock);
 	buf_add(b, s->missing.data, s->missing.size);
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-static void perf_trouble(struct capture_source *s, struct buf *b)
+static void perf_trouble(struct capture_source *source, struct buf *b)
 {
+	struct perf_target *s = perf_target_of(source);
 	pthread_mutex_lock(&s->m->lock);
-	if (*s->trouble)
-		buf_add(b, s->trouble, strlen(s->trouble) + 1);
+	if (*s->trouble.text)
+		buf_add(b, s->trouble.text, strlen(s->trouble.text) + 1);
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-static uint64_t perf_memory(struct capture_source *s)
+static uint64_t perf_memory(struct capture_source *source)
 {
+	struct perf_target *s = perf_target_of(source);
 	uint64_t memory;
 
 	pthread_mutex_lock(&s->m->lock);

@@ -20,7 +20,7 @@ enum {
 static bool wants(void *data, uint32_t pid, uint32_t type)
 {
 	const struct perf_machine *m = data;
-	const struct capture_source *s;
+	const struct perf_target *s;
 
 	if (m->process_table && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
@@ -36,7 +36,7 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 {
 	struct perf_machine *m = data;
-	struct capture_source *s;
+	struct perf_target *s;
 	bool taken = false;
 
 	TAILQ_FOREACH (s, &m->sources, link)
@@ -53,7 +53,7 @@ static const char *root_of(const struct perf_machine *m)
 	return m->sysroot ? m->sysroot : "/";
 }
 
-static int fill(struct perf_machine *m, const struct perf_settings *settings, char *ret_why)
+static int fill(struct perf_machine *m, const struct perf_settings *settings, struct reason *why)
 {
 	const struct sideband_listener user = { wants, on_record, m };
 	int rc;
@@ -78,30 +78,29 @@ static int fill(struct perf_machine *m, const struct perf_settings *settings, ch
 	if (rc == 0)
 		rc = topology_read(root_of(m), &m->topology);
 	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
-		snprintf(ret_why, PERF_WHY_MAX, "%s; csight doctor tells more",
-			 m->topology->pmu.there ? "the kernel's cs_etm PMU knows no trace unit"
-						: "this kernel has no cs_etm PMU");
-		return -ENODEV;
+		return reason_set(why, -ENODEV, "%s; run csight doctor for details",
+				  m->topology->pmu.there ? "the kernel's cs_etm PMU knows no trace unit"
+							 : "this kernel has no cs_etm PMU");
 	}
 	return rc;
 }
 
-int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, char ret_why[PERF_WHY_MAX])
+int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, struct reason *why)
 {
 	struct perf_machine *m = calloc(1, sizeof(*m));
 	int rc;
 
-	ret_why[0] = '\0';
+	why->text[0] = '\0';
 	if (!m)
 		return -ENOMEM;
 	pthread_mutex_init(&m->lock, NULL);
 	m->poll_fd = -1;
 	TAILQ_INIT(&m->sources);
 	SLIST_INIT(&m->dead);
-	rc = fill(m, settings, ret_why);
+	rc = fill(m, settings, why);
 	if (rc < 0) {
-		if (!*ret_why)
-			snprintf(ret_why, PERF_WHY_MAX, "%s", strerror(-rc));
+		if (!*why->text)
+			reason_set(why, rc, "%s", strerror(-rc));
 		perf_machine_free(m);
 		return rc;
 	}
@@ -111,7 +110,7 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 
 static void reap(struct perf_machine *m)
 {
-	struct capture_source *s;
+	struct perf_target *s;
 
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
@@ -155,11 +154,11 @@ bool perf_machine_shared(struct perf_machine *m, const struct capture_options *o
 	const struct plan_use nothing = { 0 };
 	const struct plan_target target = { .options = o };
 	struct plan *p = NULL;
-	char why[PLAN_WHY_MAX];
+	struct reason why;
 	bool shared = true;
 
 	pthread_mutex_lock(&m->lock);
-	if (plan_make(m->topology, &m->settings, &nothing, &target, &p, why) == 0)
+	if (plan_make(m->topology, &m->settings, &nothing, &target, &p, &why) == 0)
 		shared = p->shared;
 	pthread_mutex_unlock(&m->lock);
 	plan_free(p);
@@ -171,7 +170,7 @@ int perf_machine_fd(const struct perf_machine *m)
 	return m->poll_fd;
 }
 
-int perf_machine_open_sideband(struct perf_machine *m, char *ret_why, size_t room)
+int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
 	size_t n = 0;
@@ -186,10 +185,10 @@ int perf_machine_open_sideband(struct perf_machine *m, char *ret_why, size_t roo
 		if (m->topology->cpus[i].online)
 			cpus[n++] = m->topology->cpus[i].cpu;
 	return sideband_open(m->sideband, cpus, n, m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches),
-			     ret_why, room);
+			     why);
 }
 
-int perf_machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_why, size_t room)
+int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reason *why)
 {
 	int rc;
 
@@ -199,7 +198,7 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_wh
 			return 0;
 		arena_start(&m->arena);
 	} else {
-		rc = arena_open(&m->arena, p, m->poll_fd, ret_why, room);
+		rc = arena_open(&m->arena, p, m->poll_fd, why);
 		if (rc < 0)
 			return rc;
 	}
@@ -212,12 +211,12 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, char *ret_wh
 void perf_machine_close_arena(struct perf_machine *m)
 {
 	arena_close(&m->arena);
-	m->trouble[0] = '\0';
+	m->trouble.text[0] = '\0';
 }
 
 void perf_machine_read_records(struct perf_machine *m)
 {
-	struct capture_source *s;
+	struct perf_target *s;
 	uint64_t since;
 
 	sideband_drain(m->sideband);
@@ -236,8 +235,20 @@ void perf_machine_read_records(struct perf_machine *m)
 			perf_target_check_owner(s);
 }
 
+static void append(struct reason *why, const char *fmt, ...) _printf_(2, 3);
+
+static void append(struct reason *why, const char *fmt, ...)
+{
+	size_t n = strlen(why->text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why->text + n, sizeof(why->text) - n, fmt, args);
+	va_end(args);
+}
+
 /* Processes that have any perf event open; which PMU it is the kernel does not tell. */
-static void name_holders(char *ret, size_t room)
+static void name_holders(struct reason *why)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
 	unsigned n_found = 0;
@@ -264,8 +275,7 @@ static void name_holders(char *ret, size_t room)
 		if (!holds || proc_file_read(AT_FDCWD, path, name, sizeof(name)) < 0)
 			continue;
 		name[strcspn(name, "\n")] = '\0';
-		snprintf(ret + strlen(ret), room - strlen(ret), "%s%d (%s)",
-			 n_found++ ? ", " : "; processes with perf events open: ", (int)pid, name);
+		append(why, "%s%d (%s)", n_found++ ? ", " : "; processes with perf events open: ", (int)pid, name);
 	}
 }
 
@@ -289,7 +299,7 @@ static const struct topology_device *sysfs_has(const struct perf_machine *m, con
 	return NULL;
 }
 
-void perf_machine_name_holders(const struct perf_machine *m, const struct plan *p, char *ret, size_t room)
+void perf_machine_name_holders(const struct perf_machine *m, const struct plan *p, struct reason *why)
 {
 	const struct topology_device *d;
 	struct topology *now;
@@ -300,13 +310,12 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 	if (d) {
 		bool unit = topology_is_cpu_source(d->kind);
 
-		snprintf(ret + strlen(ret), room - strlen(ret),
-			 "; the %s %s is enabled through sysfs (write 0 to its %s)", unit ? "trace unit" : "sink",
-			 d->name, unit ? "enable_source" : "enable_sink");
+		append(why, "; the %s %s is enabled through sysfs (write 0 to its %s)", unit ? "trace unit" : "sink",
+		       d->name, unit ? "enable_source" : "enable_sink");
 	}
 	topology_free(now);
 	if (!d)
-		name_holders(ret, room);
+		name_holders(why);
 }
 
 void perf_machine_reread_topology(struct perf_machine *m)
@@ -330,8 +339,8 @@ void perf_machine_reread_topology(struct perf_machine *m)
 /* CPUs went or came: registers of those that came can be read, and events opened on them. */
 static void learn_cpus(struct perf_machine *m)
 {
-	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX], why[PERF_WHY_MAX] = "";
-	struct capture_source *s;
+	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX];
+	struct perf_target *s;
 
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root_of(m));
 	if (proc_file_read(AT_FDCWD, path, online, sizeof(online)) < 0)
@@ -341,16 +350,16 @@ static void learn_cpus(struct perf_machine *m)
 		/* The number of one that ended may be another's by now. */
 		TAILQ_FOREACH (s, &m->sources, link)
 			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
-				grid_extend(&s->grid, s->pid, perf_target_filter(s), m->poll_fd, why, sizeof(why));
+				grid_extend(&s->grid, s->pid, perf_target_filter(s), m->poll_fd, NULL);
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
-	perf_machine_open_sideband(m, why, sizeof(why));
+	perf_machine_open_sideband(m, NULL);
 }
 
 /* When all whose trace it holds have ended it is theirs no longer: others would only overwrite it. */
 static bool is_of_nobody(const struct perf_machine *m)
 {
-	const struct capture_source *s;
+	const struct perf_target *s;
 
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed && s->shared && !s->lost && !s->thread_table.ended)
@@ -360,24 +369,24 @@ static bool is_of_nobody(const struct perf_machine *m)
 
 static void care_for_arena(struct perf_machine *m)
 {
-	char why[PERF_WHY_MAX] = "";
+	struct reason why = { "" };
 	bool failed = false;
 
 	if (!m->arena.plan || m->arena.stopped)
 		return;
 	if (is_of_nobody(m)) {
 		arena_stop(&m->arena);
-		m->trouble[0] = '\0';
+		m->trouble.text[0] = '\0';
 		return;
 	}
-	if (arena_look_after(&m->arena, m->poll_fd, &failed, why, sizeof(why)) < 0) {
-		snprintf(m->trouble, sizeof(m->trouble), "%s", why);
+	if (arena_look_after(&m->arena, m->poll_fd, &failed, &why) < 0) {
+		m->trouble = why;
 	} else if (!failed) {
-		m->trouble[0] = '\0';
-	} else if (!*m->trouble) {
-		snprintf(m->trouble, sizeof(m->trouble),
-			 "the kernel could not start the shared sink: another has it, or it failed");
-		perf_machine_name_holders(m, m->arena.plan, m->trouble, sizeof(m->trouble));
+		m->trouble.text[0] = '\0';
+	} else if (!*m->trouble.text) {
+		reason_set(&m->trouble, 0,
+			   "the kernel could not start the shared sink: it is in use by another session, or it failed");
+		perf_machine_name_holders(m, m->arena.plan, &m->trouble);
 	}
 }
 
@@ -390,9 +399,8 @@ static void start_machine(struct perf_machine *m)
 	struct plan *p;
 
 	/* Who is born from then on is known. */
-	if (plan_make(m->topology, &m->settings, &use, &target, &p, m->trouble) < 0 ||
-	    perf_machine_open_arena(m, p, m->trouble, sizeof(m->trouble)) < 0 ||
-	    perf_machine_open_sideband(m, m->trouble, sizeof(m->trouble)) < 0)
+	if (plan_make(m->topology, &m->settings, &use, &target, &p, &m->trouble) < 0 ||
+	    perf_machine_open_arena(m, p, &m->trouble) < 0 || perf_machine_open_sideband(m, &m->trouble) < 0)
 		return;
 	sideband_drain(m->sideband);
 	process_table_reset(m->process_table, sideband_now(m->sideband));
@@ -400,7 +408,7 @@ static void start_machine(struct perf_machine *m)
 
 static bool look_around(struct perf_machine *m)
 {
-	struct capture_source *s;
+	struct perf_target *s;
 	bool read = false;
 
 	TAILQ_FOREACH (s, &m->sources, link)
@@ -415,7 +423,7 @@ void perf_machine_drain(struct perf_machine *m)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
-	struct capture_source *s;
+	struct perf_target *s;
 
 	reap(m);
 	/* Edges are taken, so that the descriptor is not readable until there is more. */

@@ -11,8 +11,7 @@
 #include <sys/types.h>
 
 #include "daemon/capture/capture.h"
-
-enum { PERF_WHY_MAX = 512 };
+#include "lib/base/reason.h"
 
 extern const struct capture_ops perf_capture;
 
@@ -27,10 +26,10 @@ struct perf_settings {
 };
 
 /*
- * Opens nothing yet. -ENODEV: no trace that perf could give; ret_why tells in words on any failure. A kernel without
+ * Opens nothing yet. -ENODEV: no trace that perf could give; why tells in words on any failure. A kernel without
  * CoreSight now may have it later, when modules come: call again.
  */
-int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, char ret_why[PERF_WHY_MAX]);
+int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, struct reason *why);
 
 /* When the lane has stopped and every source is freed. */
 struct perf_machine *perf_machine_free(struct perf_machine *m);

@@ -18,18 +18,6 @@ enum {
 	CONFIGR_RETSTACK = 1 << 12,
 };
 
-static int refuse(char *ret_why, int rc, const char *fmt, ...) _printf_(3, 4);
-
-static int refuse(char *ret_why, int rc, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(ret_why, PLAN_WHY_MAX, fmt, args);
-	va_end(args);
-	return rc;
-}
-
 static void miss(struct plan *p, const char *fmt, ...) _printf_(2, 3);
 
 static void miss(struct plan *p, const char *fmt, ...)
@@ -95,13 +83,13 @@ static bool without_id(const struct topology *t, const struct topology_cpu *cpu,
 	return !t->sinks[sink].per_cpu && !dynamic && cpu->trace_id == 0;
 }
 
-static int choose_sinks(const struct topology *t, const char *name, struct plan *p, char *ret_why)
+static int choose_sinks(const struct topology *t, const char *name, struct plan *p, struct reason *why)
 {
 	uint32_t named = 0;
 	bool per_cpu = prefers_private(t);
 
 	if (name && topology_find_sink(t, name, &named) < 0)
-		return refuse(ret_why, -ENOENT, "there is no sink %s that perf can use", name);
+		return reason_set(why, -ENOENT, "there is no sink %s that perf can use", name);
 	if (name)
 		per_cpu = t->sinks[named].per_cpu;
 	p->cpus = calloc(t->n_cpus + 1, sizeof(*p->cpus));
@@ -128,7 +116,7 @@ static int choose_sinks(const struct topology *t, const char *name, struct plan 
 			};
 	}
 	if (p->n_cpus == 0)
-		return refuse(ret_why, -ENODEV, "no CPU has a trace unit and a sink that perf can use (csight doctor)");
+		return reason_set(why, -ENODEV, "no CPU has a trace unit and a sink that perf can use (csight doctor)");
 	p->direct = per_cpu;
 	return 0;
 }
@@ -188,7 +176,8 @@ static bool contexts_by_vmid(const struct topology *t)
 	return any->there && two->there && any->word == two->word && any->first == two->first;
 }
 
-static int choose_options(const struct topology *t, const struct plan_target *target, struct plan *p, char *ret_why)
+static int choose_options(const struct topology *t, const struct plan_target *target, struct plan *p,
+			  struct reason *why)
 {
 	const struct capture_options *o = target->options;
 	bool vmid = contexts_by_vmid(t), is_etm4 = true;
@@ -201,19 +190,20 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 		is_etm4 &= kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
 	}
 	if (o->cycles && (!all_offer(t, p, has_cycles) || !put(t, p, TOPOLOGY_CYCACC, 1)))
-		return refuse(ret_why, -ENOTSUP, "the trace units cannot count cycles");
+		return reason_set(why, -ENOTSUP, "the trace units cannot count cycles");
 	configr |= o->cycles ? CONFIGR_CYCLES : 0;
 	if (!o->no_timestamps && all_offer(t, p, has_timestamps) &&
 	    put(t, p, TOPOLOGY_TIMESTAMP, stamp_bits >= 3 ? TIMESTAMP_EVERY : 1))
 		configr |= CONFIGR_TIMESTAMP;
 	else if (p->shared)
-		return refuse(ret_why, -ENOTSUP, "a shared sink is told apart by time, and %s",
-			      o->no_timestamps ? "timestamps are switched off" : "the trace units give no timestamps");
+		return reason_set(why, -ENOTSUP, "a shared sink is told apart by time, and %s",
+				  o->no_timestamps ? "timestamps are switched off"
+						   : "the trace units give no timestamps");
 	if (!o->no_contexts && is_etm4 && all_offer(t, p, vmid ? has_vmids : has_contexts) &&
 	    (put(t, p, TOPOLOGY_CONTEXTID, 1) || put(t, p, TOPOLOGY_CONTEXTID1, 1)))
 		configr |= vmid ? CONFIGR_VMID : CONFIGR_CONTEXT;
 	else if (p->shared && o->no_contexts)
-		return refuse(ret_why, -ENOTSUP, "a shared sink is told apart by context IDs, which are switched off");
+		return reason_set(why, -ENOTSUP, "a shared sink is told apart by context IDs, which are switched off");
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
@@ -221,11 +211,11 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	if (all_offer(t, p, has_retstack) && put(t, p, TOPOLOGY_RETSTACK, 1))
 		configr |= CONFIGR_RETSTACK;
 	if (o->filter && p->shared)
-		return refuse(ret_why, -ENOTSUP,
-			      "address filters need a sink for each CPU: on %s they would hold for every process",
-			      sink_name(t, p->cpus[0].sink));
+		return reason_set(why, -ENOTSUP,
+				  "address filters need a sink for each CPU: on %s they would hold for every process",
+				  sink_name(t, p->cpus[0].sink));
 	if (o->filter && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
-		return refuse(ret_why, -ENOTSUP, "the trace units have no address comparators for filters");
+		return reason_set(why, -ENOTSUP, "the trace units have no address comparators for filters");
 	p->exclude_kernel = !o->kernel;
 	p->cycles = o->cycles;
 	p->type = t->pmu.type;
@@ -268,7 +258,7 @@ static void add_up(struct plan *p, unsigned n_threads)
 }
 
 static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
-			const struct plan_target *target, struct plan *p, char *ret_why)
+			const struct plan_target *target, struct plan *p, struct reason *why)
 {
 	uint64_t wanted = power_of_two(s->aux_size), size = wanted;
 
@@ -278,8 +268,8 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 		if (p->memory + use->memory <= s->memory)
 			break;
 		if (size == PLAN_AUX_MIN)
-			return refuse(
-			    ret_why, -ENOSPC,
+			return reason_set(
+			    why, -ENOSPC,
 			    "rings on %zu CPUs take %llu KiB at least; other targets have %llu KiB already, and "
 			    "%llu KiB is the limit for all (rings-max)",
 			    p->n_cpus, (unsigned long long)p->memory >> 10, (unsigned long long)use->memory >> 10,
@@ -302,43 +292,44 @@ bool plan_same(const struct plan *a, const struct plan *b)
 	return true;
 }
 
-static int check_company(const struct plan_use *use, const struct plan *p, char *ret_why)
+static int check_company(const struct plan_use *use, const struct plan *p, struct reason *why)
 {
 	if (p->shared && use->n_private)
-		return refuse(ret_why, -EBUSY,
-			      "%u targets are traced on sinks of their own, and the kernel does not trace a shared one "
-			      "beside them",
-			      use->n_private);
+		return reason_set(
+		    why, -EBUSY,
+		    "%u targets are traced on sinks of their own, and the kernel does not trace a shared one "
+		    "beside them",
+		    use->n_private);
 	if (!p->shared && use->arena)
-		return refuse(ret_why, -EBUSY,
-			      "a shared sink is armed, and the kernel does not trace single threads beside it");
+		return reason_set(why, -EBUSY,
+				  "a shared sink is armed, and the kernel does not trace single threads beside it");
 	if (p->shared && use->arena && !plan_same(p, use->arena))
-		return refuse(ret_why, -EBUSY, "the shared sink is armed for others with other options (%s%s)",
-			      use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
-			      use->arena->cycles ? ", with cycle counts" : "");
+		return reason_set(why, -EBUSY, "the shared sink is armed for others with other options (%s%s)",
+				  use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
+				  use->arena->cycles ? ", with cycle counts" : "");
 	return 0;
 }
 
 static int fill(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
-		const struct plan_target *target, struct plan *p, char *ret_why)
+		const struct plan_target *target, struct plan *p, struct reason *why)
 {
 	const char *sink = target->options->sink ? target->options->sink : s->sink;
 	int rc;
 
 	if (!t->pmu.there || t->pmu.type == 0)
-		return refuse(ret_why, -ENODEV, "this kernel has no cs_etm PMU (csight doctor)");
-	rc = choose_sinks(t, sink, p, ret_why);
+		return reason_set(why, -ENODEV, "this kernel has no cs_etm PMU (csight doctor)");
+	rc = choose_sinks(t, sink, p, why);
 	if (rc < 0)
 		return rc;
 	p->shared = !p->direct || s->machine;
-	rc = choose_options(t, target, p, ret_why);
+	rc = choose_options(t, target, p, why);
 	if (rc == 0)
-		rc = choose_sizes(t, s, use, target, p, ret_why);
-	return rc < 0 ? rc : check_company(use, p, ret_why);
+		rc = choose_sizes(t, s, use, target, p, why);
+	return rc < 0 ? rc : check_company(use, p, why);
 }
 
 int plan_make(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
-	      const struct plan_target *target, struct plan **ret, char ret_why[PLAN_WHY_MAX])
+	      const struct plan_target *target, struct plan **ret, struct reason *why)
 {
 	_cleanup_(plan_freep) struct plan *p = calloc(1, sizeof(*p));
 	int rc;
@@ -346,10 +337,10 @@ int plan_make(const struct topology *t, const struct plan_settings *s, const str
 	if (!p)
 		return -ENOMEM;
 	p->missing.limit = CAPTURE_MISSING_MAX;
-	rc = fill(t, s, use, target, p, ret_why);
+	rc = fill(t, s, use, target, p, why);
 	if (rc < 0) {
 		if (rc == -ENOMEM)
-			refuse(ret_why, rc, "out of memory");
+			reason_set(why, rc, "out of memory");
 		return rc;
 	}
 	*ret = TAKE_PTR(p);

@@ -13,9 +13,9 @@
 
 #include "daemon/capture/capture.h"
 #include "lib/coresight/topology.h"
+#include "lib/base/reason.h"
 
 enum {
-	PLAN_WHY_MAX = 512,
 	PLAN_AUX_MIN = 128 << 10, /* smaller rings are not worth having */
 	PLAN_AUX_MAX = 1 << 30,   /* the kernel's arithmetic ends there */
 };
@@ -69,10 +69,10 @@ struct plan {
 
 /*
  * -ENODEV: nothing that perf could trace; -ENOENT: no such sink; -ENOTSUP: an option that this hardware or sink cannot
- * do; -EBUSY: it does not go with what is running; -ENOSPC: the rings would take too much memory. ret_why tells.
+ * do; -EBUSY: it does not go with what is running; -ENOSPC: the rings would take too much memory. why tells.
  */
 int plan_make(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
-	      const struct plan_target *target, struct plan **ret, char ret_why[PLAN_WHY_MAX]);
+	      const struct plan_target *target, struct plan **ret, struct reason *why);
 struct plan *plan_free(struct plan *p);
 
 static inline void plan_freep(struct plan **p)

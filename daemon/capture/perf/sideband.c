@@ -173,7 +173,7 @@ static struct sideband_cpu *find(struct sideband *s, uint32_t cpu)
 	return NULL;
 }
 
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, char *ret_why, size_t room)
+int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why)
 {
 	struct sideband_cpu *more = reallocarray(s->lines, s->n_lines + n_cpus, sizeof(*more));
 	size_t kept = 0;
@@ -206,7 +206,7 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool 
 			closep(&l->switch_fd);
 	}
 	if (rc < 0)
-		perf_event_explain(ret_why, room, rc, "watching processes (perf_event_open)",
+		perf_event_explain(why, rc, "watching processes (perf_event_open)",
 				   n_cpus * (uint64_t)(DATA_SIZE + 4096));
 	return rc;
 }

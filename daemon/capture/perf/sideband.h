@@ -7,6 +7,7 @@
 #define CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
 
 #include "daemon/capture/perf/perf-event.h"
+#include "lib/base/reason.h"
 
 struct sideband;
 
@@ -22,9 +23,9 @@ struct sideband *sideband_free(struct sideband *s);
 
 /*
  * Opens what is missing on these CPUs (ascending) and closes what is too much; switches: context switches, too. A CPU
- * that is off is passed over. ret_why tells of a failure.
+ * that is off is passed over. why tells of a failure.
  */
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, char *ret_why, size_t room);
+int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why);
 void sideband_close(struct sideband *s);
 bool sideband_is_open(const struct sideband *s);
 

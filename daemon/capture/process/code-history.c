@@ -106,24 +106,24 @@ int code_history_record(struct code_history *h, const struct code_record *r)
 	return 0;
 }
 
-static int add_observation(struct code_history *h, enum code_observation kind, uint64_t start, uint64_t end,
-			   uint64_t from, uint64_t to, uint8_t *bytes)
+/* o->bytes is owned by the history from now on, also on failure. */
+static int add_observation(struct code_history *h, const struct observation *o)
 {
-	if (start >= end || h->n_observations >= OBSERVATIONS_MAX ||
+	if (o->start >= o->end || h->n_observations >= OBSERVATIONS_MAX ||
 	    array_reserve(h->observations, h->n_observations, &h->room_observations) < 0) {
-		free(bytes);
-		return start >= end ? 0 : h->n_observations >= OBSERVATIONS_MAX ? -ENOSPC : -ENOMEM;
+		free(o->bytes);
+		return o->start >= o->end ? 0 : h->n_observations >= OBSERVATIONS_MAX ? -ENOSPC : -ENOMEM;
 	}
-	h->observations[h->n_observations++] = (struct observation){ start, end, from, to, kind, bytes };
-	if (bytes)
-		h->bytes += end - start;
+	h->observations[h->n_observations++] = *o;
+	if (o->bytes)
+		h->bytes += o->end - o->start;
 	return 0;
 }
 
 int code_history_observe(struct code_history *h, enum code_observation kind, uint64_t start, uint64_t end,
 			 uint64_t from, uint8_t *bytes)
 {
-	return add_observation(h, kind, start, end, from, UINT64_MAX, bytes);
+	return add_observation(h, &(struct observation){ start, end, from, UINT64_MAX, kind, bytes });
 }
 
 void code_history_confirm(struct code_history *h, uint64_t now)
@@ -408,15 +408,15 @@ int code_history_changes(const struct code_history *h, struct code_change **ret,
 /* What is left of a look that counts for a segment. */
 static int keep_observation(struct code_history *h, const struct observation *old, const struct code_span *seg)
 {
-	uint8_t *bytes = NULL;
+	struct observation o = { seg->start, seg->end, old->from, old->to, old->kind, NULL };
 
 	if (old->bytes) {
-		bytes = malloc(seg->end - seg->start);
-		if (!bytes)
+		o.bytes = malloc(seg->end - seg->start);
+		if (!o.bytes)
 			return -ENOMEM;
-		memcpy(bytes, old->bytes + (seg->start - old->start), seg->end - seg->start);
+		memcpy(o.bytes, old->bytes + (seg->start - old->start), seg->end - seg->start);
 	}
-	return add_observation(h, old->kind, seg->start, seg->end, old->from, old->to, bytes);
+	return add_observation(h, &o);
 }
 
 static int compare_by_observation(const void *left, const void *right)
@@ -466,10 +466,10 @@ int code_history_forget(struct code_history *h, uint64_t before)
 		if (h->records[i].time > before)
 			rc = code_history_record(base, &h->records[i]);
 	for (size_t i = 0; i < h->n_observations && rc == 0; i++)
-		if (h->observations[i].to > before)
-			rc = add_observation(base, h->observations[i].kind, h->observations[i].start,
-					     h->observations[i].end, h->observations[i].from, h->observations[i].to,
-					     TAKE_PTR(h->observations[i].bytes));
+		if (h->observations[i].to > before) {
+			rc = add_observation(base, &h->observations[i]);
+			h->observations[i].bytes = NULL;
+		}
 	/* Late is better than torn: what was moved over is complete only now. */
 	old = *h;
 	*h = *base;

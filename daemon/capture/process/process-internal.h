@@ -8,7 +8,7 @@
 #include "daemon/capture/process/proc-dir.h"
 
 /* A file of which code was mapped. */
-struct image {
+struct process_image {
 	uint32_t id, major, minor;
 	uint64_t inode, generation;
 	char *path;
@@ -19,7 +19,7 @@ struct image {
 	const char *why;    /* it could not be opened */
 };
 
-struct name {
+struct process_comm {
 	uint64_t time;
 	uint32_t tid;
 	char name[EMU_NAME_SIZE];
@@ -28,19 +28,19 @@ struct name {
 struct process {
 	struct proc_dir proc;
 	struct code_history *history;
-	struct image *images;
+	struct process_image *images;
 	size_t n_images, room_images;
 	uint32_t last_image;
 	char **paths;
 	size_t n_paths, room_paths;
-	struct name *names;
+	struct process_comm *names;
 	size_t n_names, room_names;
 	struct jitdump *jit;
 	uint64_t look_ns;    /* of the last look */
 	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */
 	int64_t shift;       /* from CLOCK_MONOTONIC, as of shift_ns */
 	uint64_t shift_ns;
-	bool shift_told;
+	bool shift_known;
 	uint64_t cut; /* what was before is not known; 0: all is */
 	bool pending; /* something new is not looked at yet */
 	bool closed;  /* somebody else's now: not to be read */
@@ -49,10 +49,10 @@ struct process {
 	int unread; /* why its memory cannot be read, or 0 */
 };
 
-struct image *process_image(struct process *p, uint32_t id);
-enum process_how { PROCESS_TOLD, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
+struct process_image *process_find_image(struct process *p, uint32_t id);
+enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
 
-void process_add(struct process *p, const struct process_map *m, enum process_how how);
+void process_add(struct process *p, const struct process_map *m, enum process_source how);
 
 /* 1: something was read. -ESRCH: it is gone; -EAGAIN: not now; -EACCES, -EPERM. */
 int process_scan_now(struct process *p, uint64_t now_ns);

@@ -74,7 +74,7 @@ static struct process_map told_map(const struct proc_map *m, uint64_t start, uin
 /* Whether a mapping is what a segment within it says. */
 static bool same_thing(struct process *p, const struct proc_map *m, const struct code_span *s)
 {
-	const struct image *i = s->kind == CODE_FILE ? process_image(p, s->image) : NULL;
+	const struct process_image *i = s->kind == CODE_FILE ? process_find_image(p, s->image) : NULL;
 
 	if (s->closed)
 		return false;
@@ -158,7 +158,7 @@ static bool readable(const struct file_identity *id, uid_t uid)
  * A file that was mapped and is not any more, by its name. One that was changed since may be another in its place, with
  * the same number even; and the clock of file systems goes in steps.
  */
-static int open_by_path(struct process *p, const struct image *i, uint64_t mapped, int *ret_fd)
+static int open_by_path(struct process *p, const struct process_image *i, uint64_t mapped, int *ret_fd)
 {
 	uint64_t then = now_ns(CLOCK_REALTIME) - (p->shift + now_ns(CLOCK_MONOTONIC) - mapped);
 	struct file_identity id;
@@ -180,7 +180,7 @@ static int open_by_path(struct process *p, const struct image *i, uint64_t mappe
 	return 0;
 }
 
-static void start_jitdump(struct process *p, const struct image *i)
+static void start_jitdump(struct process *p, const struct process_image *i)
 {
 	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
 
@@ -188,7 +188,7 @@ static void start_jitdump(struct process *p, const struct image *i)
 		code_history_set_described(p->history, true);
 }
 
-static void opened(struct look_state *l, struct image *i, int rc)
+static void opened(struct look_state *l, struct process_image *i, int rc)
 {
 	i->tried = true;
 	i->opened_ns = l->now;
@@ -205,7 +205,7 @@ static void open_unmapped(struct look_state *l)
 	struct process *p = l->process;
 
 	for (size_t k = 0; k < p->n_images; k++) {
-		struct image *i = &p->images[k];
+		struct process_image *i = &p->images[k];
 		uint64_t time = i->tried ? UINT64_MAX : code_history_image_time(p->history, i->id);
 
 		if (time != UINT64_MAX)
@@ -214,7 +214,7 @@ static void open_unmapped(struct look_state *l)
 }
 
 /* Numbers are used again; not every file system tells of which generation it is. */
-static bool is_generation(const struct image *i)
+static bool is_generation(const struct process_image *i)
 {
 	uint64_t is = 0;
 
@@ -227,7 +227,7 @@ static void open_images(struct look_state *l, const struct code_span *list, size
 
 	for (size_t k = 0; k < n; k++) {
 		const struct proc_map *m = proc_maps_find(&l->maps, list[k].start);
-		struct image *i = list[k].kind == CODE_FILE ? process_image(p, list[k].image) : NULL;
+		struct process_image *i = list[k].kind == CODE_FILE ? process_find_image(p, list[k].image) : NULL;
 		int rc;
 
 		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
@@ -412,7 +412,7 @@ static void learn_shift(struct process *p, uint64_t now)
 	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)),
 		old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
 
-	if (p->shift_told || (p->shift_ns && old > shift))
+	if (p->shift_known || (p->shift_ns && old > shift))
 		return;
 	p->shift = shift;
 	p->shift_ns = now;

@@ -67,7 +67,7 @@ struct process *process_free(struct process *p)
 	return NULL;
 }
 
-struct image *process_image(struct process *p, uint32_t id)
+struct process_image *process_find_image(struct process *p, uint32_t id)
 {
 	for (size_t i = p->n_images; i-- > 0;)
 		if (p->images[i].id == id)
@@ -89,7 +89,7 @@ static bool drop_image(struct process *p)
 	return false;
 }
 
-static bool same_image(const struct image *i, const struct process_map *m)
+static bool same_image(const struct process_image *i, const struct process_map *m)
 {
 	if (strcmp(i->path, m->path) != 0)
 		return false;
@@ -103,12 +103,12 @@ static bool same_image(const struct image *i, const struct process_map *m)
 
 static uint32_t find_image(struct process *p, const struct process_map *m)
 {
-	struct image i = { .fd = -1,
-			   .inode = m->inode,
-			   .generation = m->generation,
-			   .major = m->major,
-			   .minor = m->minor,
-			   .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
+	struct process_image i = { .fd = -1,
+				   .inode = m->inode,
+				   .generation = m->generation,
+				   .major = m->major,
+				   .minor = m->minor,
+				   .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
 
 	for (size_t n = p->n_images; n-- > 0;)
 		if (same_image(&p->images[n], m))
@@ -166,14 +166,14 @@ static void add_record(struct process *p, const struct code_record *r)
 		p->crowded = true;
 }
 
-void process_add(struct process *p, const struct process_map *m, enum process_how how)
+void process_add(struct process *p, const struct process_map *m, enum process_source how)
 {
 	struct code_record r = { .time = m->time,
 				 .start = m->addr,
 				 .end = m->addr + m->len,
 				 .offset = m->offset,
 				 .image = CODE_NO_IMAGE,
-				 .found = how != PROCESS_TOLD,
+				 .found = how != PROCESS_RECORDED,
 				 .instead = how == PROCESS_FOUND_INSTEAD };
 
 	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
@@ -194,7 +194,7 @@ void process_add(struct process *p, const struct process_map *m, enum process_ho
 
 void process_map(struct process *p, const struct process_map *m)
 {
-	process_add(p, m, PROCESS_TOLD);
+	process_add(p, m, PROCESS_RECORDED);
 }
 
 void process_exec(struct process *p, uint64_t time)
@@ -222,7 +222,7 @@ void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 
 void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec)
 {
-	struct name n = { .time = time, .tid = tid };
+	struct process_comm n = { .time = time, .tid = tid };
 
 	if (exec)
 		process_exec(p, time);
@@ -235,7 +235,7 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 void process_shift(struct process *p, int64_t shift_ns)
 {
 	p->shift = shift_ns;
-	p->shift_told = true;
+	p->shift_known = true;
 }
 
 bool process_look(struct process *p, uint64_t now_ns)
@@ -301,18 +301,27 @@ uint64_t process_memory(const struct process *p)
 	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);
 }
 
-static void tell_map(struct buf *log, uint64_t time, uint64_t start, uint64_t end, uint32_t prot, const char *path,
-		     uint64_t offset, const struct image *image)
+/* A mapping of the log. image: of a file, else NULL. */
+struct log_map {
+	uint64_t time, start, end, offset;
+	uint32_t prot;
+	const char *path;
+	const struct process_image *image;
+};
+
+static void log_map(struct buf *log, const struct log_map *l)
 {
+	const struct process_image *image = l->image;
+	size_t path_size = strlen(l->path) + 1;
 	struct emu_record_map m = {
-		.head = { EMU_REC_MAP, (uint32_t)ALIGN8(sizeof(m) + strlen(path) + 1), time },
-		.addr = start,
-		.len = end - start,
-		.prot = prot,
+		.head = { EMU_REC_MAP, (uint32_t)ALIGN8(sizeof(m) + path_size), l->time },
+		.addr = l->start,
+		.len = l->end - l->start,
+		.prot = l->prot,
 	};
 
 	if (image) {
-		m.offset = offset;
+		m.offset = l->offset;
 		m.file = image->handed ? image->id : 0;
 		m.major = image->major;
 		m.minor = image->minor;
@@ -321,19 +330,24 @@ static void tell_map(struct buf *log, uint64_t time, uint64_t start, uint64_t en
 		memcpy(m.build_id, image->build_id, sizeof(m.build_id));
 	}
 	buf_add(log, &m, sizeof(m));
-	buf_add(log, path, strlen(path) + 1);
-	buf_zero(log, m.head.size - sizeof(m) - strlen(path) - 1);
+	buf_add(log, l->path, path_size);
+	buf_zero(log, m.head.size - sizeof(m) - path_size);
 }
 
-static void tell_code(struct buf *log, uint64_t time, uint64_t start, uint64_t size, const uint8_t *bytes)
+static void log_unknown(struct buf *log, uint64_t time, uint64_t start, uint64_t end)
+{
+	log_map(log, &(struct log_map){ time, start, end, 0, PROT_READ | PROT_EXEC, unknown, NULL });
+}
+
+static void log_code(struct buf *log, uint64_t time, uint64_t start, uint64_t size, const uint8_t *bytes)
 {
 	struct emu_record_code c = { .head = { EMU_REC_CODE, (uint32_t)ALIGN8(sizeof(c) + size), time },
 				     .addr = start,
 				     .len = size };
 
-	/* What has no room is not known. */
+	/* Code beyond the limit becomes unknown code. */
 	if (log->size > LOG_MAX) {
-		tell_map(log, time, start, start + size, PROT_READ | PROT_EXEC, unknown, 0, NULL);
+		log_unknown(log, time, start, start + size);
 		return;
 	}
 	buf_add(log, &c, sizeof(c));
@@ -341,66 +355,67 @@ static void tell_code(struct buf *log, uint64_t time, uint64_t start, uint64_t s
 	buf_zero(log, ALIGN8(size) - size);
 }
 
-static void tell_out(struct process *p, struct buf *log, const struct code_change *o)
+static void log_change(struct process *p, struct buf *log, const struct code_change *c)
 {
-	const uint32_t prot = PROT_READ | PROT_EXEC;
-	const struct image *image;
+	struct log_map m = { c->time, c->start, c->end, 0, PROT_READ | PROT_EXEC, anonymous, NULL };
 
-	switch (o->kind) {
+	switch (c->kind) {
 	case CHANGE_FILE:
-		image = process_image(p, o->image);
-		tell_map(log, o->time, o->start, o->end, prot, image ? image->path : unknown, o->offset, image);
+		m.image = process_find_image(p, c->image);
+		m.path = m.image ? m.image->path : unknown;
+		m.offset = c->offset;
+		log_map(log, &m);
 		break;
 	case CHANGE_MEMORY:
-		tell_map(log, o->time, o->start, o->end, prot, o->path ? o->path : anonymous, 0, NULL);
+		m.path = c->path ? c->path : anonymous;
+		log_map(log, &m);
 		break;
 	case CHANGE_NONE:
-		tell_map(log, o->time, o->start, o->end, 0, anonymous, 0, NULL);
+		m.prot = 0;
+		log_map(log, &m);
 		break;
 	case CHANGE_UNKNOWN:
-		tell_map(log, o->time, o->start, o->end, prot, unknown, 0, NULL);
+		log_unknown(log, c->time, c->start, c->end);
 		break;
 	case CHANGE_CODE:
-		tell_code(log, o->time, o->start, o->end - o->start, o->bytes);
+		log_code(log, c->time, c->start, c->end - c->start, c->bytes);
 	}
 }
 
-/* What was before the cut is not what is told from then on. */
-static void tell_cut(const struct process *p, struct buf *log, const struct code_change *outs, size_t n)
+/* Marks what changed before the cut as unknown: the changes since then do not describe it. */
+static void log_cut(const struct process *p, struct buf *log, const struct code_change *changes, size_t n)
 {
-	for (size_t i = 0; i < n && p->cut && outs[i].time <= p->cut; i++)
-		tell_map(log, 0, outs[i].start, outs[i].end, PROT_READ | PROT_EXEC, unknown, 0, NULL);
+	for (size_t i = 0; i < n && p->cut && changes[i].time <= p->cut; i++)
+		log_unknown(log, 0, changes[i].start, changes[i].end);
 }
 
-/* What a jitdump that cannot be read on would have told may have been written over any of this. */
-static void tell_broken(struct buf *log, const struct jitdump_piece *pieces, size_t n)
+/* The unreadable rest of a broken jitdump may have described new code at any of these addresses. */
+static void log_broken_jitdump(struct buf *log, const struct jitdump_piece *pieces, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		tell_map(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size,
-			 PROT_READ | PROT_EXEC, unknown, 0, NULL);
+		log_unknown(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size);
 }
 
-static int tell_log(struct process *p, struct buf *log)
+static int write_log(struct process *p, struct buf *log)
 {
-	_cleanup_free_ struct code_change *outs = NULL;
+	_cleanup_free_ struct code_change *changes = NULL;
 	const struct jitdump_piece *pieces = NULL;
-	size_t n_outs, n_pieces = 0, piece = 0;
-	int rc = code_history_changes(p->history, &outs, &n_outs);
+	size_t n_changes, n_pieces = 0, piece = 0;
+	int rc = code_history_changes(p->history, &changes, &n_changes);
 
 	if (rc < 0)
 		return rc;
 	if (p->jit)
 		pieces = jitdump_pieces(p->jit, &n_pieces);
-	tell_cut(p, log, outs, n_outs);
-	for (size_t i = 0; i <= n_outs; i++) {
-		for (; piece < n_pieces && (i == n_outs || pieces[piece].time < outs[i].time); piece++)
-			tell_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size,
-				  pieces[piece].bytes);
-		if (i < n_outs)
-			tell_out(p, log, &outs[i]);
+	log_cut(p, log, changes, n_changes);
+	for (size_t i = 0; i <= n_changes; i++) {
+		for (; piece < n_pieces && (i == n_changes || pieces[piece].time < changes[i].time); piece++)
+			log_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size, pieces[piece].bytes);
+		if (i < n_changes)
+			log_change(p, log, &changes[i]);
 	}
 	if (p->jit_broken)
-		tell_broken(log, pieces, n_pieces);
+		log_broken_jitdump(log, pieces, n_pieces);
 	for (size_t i = 0; i < p->n_names; i++) {
 		struct emu_record_comm c = { .head = { EMU_REC_COMM, sizeof(c), p->names[i].time },
 					     .tid = p->names[i].tid };
@@ -416,7 +431,7 @@ static void miss(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-static int tell_missing(struct process *p, struct buf *b)
+static int report_missing(struct process *p, struct buf *b)
 {
 	_cleanup_free_ struct code_span *list = NULL;
 	uint64_t open = 0, first = 0;
@@ -480,9 +495,9 @@ int process_write_log(struct process *p, struct buf *ret_log, struct buf *missin
 			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
 			p->images[i].handed = true;
 		}
-	rc = tell_log(p, ret_log);
+	rc = write_log(p, ret_log);
 	if (rc == 0)
-		rc = tell_missing(p, missing);
+		rc = report_missing(p, missing);
 	/* What was opened is the caller's even so: the next log will name it. */
 	*ret_files = files;
 	*ret_n_files = n;
