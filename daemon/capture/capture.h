@@ -1,6 +1,6 @@
 /*
- * Where trace bytes come from: a backend is a struct capture_ops. What a source's memory says is hostile, and is copied
- * once and checked before it is used.
+ * A capture backend supplies trace from one kind of source; its interface is struct capture_ops. The memory of a source
+ * may be written by the traced program: a backend copies it once and validates the copy before use.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_H
 #define CSIGHT_DAEMON_CAPTURE_H
@@ -17,119 +17,128 @@ enum { CAPTURE_NAME_SIZE = 17, CAPTURE_MISSING_MAX = 64 << 10 };
 
 struct capture_ops;
 
-/* A source of trace: one target of a backend, which embeds this in a struct of its own. */
+/* One source of trace: a target of a backend. A backend embeds this as the first member of its own struct. */
 struct capture_source {
 	const struct capture_ops *ops;
 };
 
-/* What a trace is to hold; a source that cannot do one of them refuses to arm, and says which. */
+/* What a trace should contain. A source that cannot satisfy an option refuses to arm and reports which. */
 struct capture_options {
-	bool kernel; /* what runs in the kernel too */
+	bool kernel; /* include execution in the kernel */
 	bool cycles; /* cycle counts */
 	bool no_timestamps, no_contexts;
-	const char *filter; /* the kernel's text of address filters, or NULL */
-	const char *sink;   /* its name, or NULL: the best there is */
+	const char *filter; /* address filters in the syntax of perf, or NULL */
+	const char *sink;   /* name of the sink, or NULL for the best one */
 };
 
 struct capture_thread {
 	uint32_t tid;
 	char name[CAPTURE_NAME_SIZE];
-	uint64_t start_ns, end_ns; /* end: 0 while it lives */
-	uint64_t size;             /* bytes of trace that are there */
-	uint64_t written;          /* ever */
+	uint64_t start_ns, end_ns; /* end: 0 while the thread lives */
+	uint64_t size;             /* bytes of trace available */
+	uint64_t written;          /* bytes written in total */
 	uint64_t instructions, truth;
 	bool wrapped, running;
-	/* In a copy: */
-	bool acknowledged; /* it obeyed the freeze, or could not have been running */
+	/* Only in a copy: */
+	bool acknowledged; /* the thread obeyed the freeze, or could not have been running */
 	uint8_t *data;     /* byte p of the stream is at p % room */
 	size_t room;
-	uint64_t from;                /* the stream's first byte that is there */
-	uint8_t end[EMU_PENDING_MAX]; /* what completes the stream of one that is gone; after size bytes */
+	uint64_t from;                /* position of the first available byte in the stream */
+	uint8_t end[EMU_PENDING_MAX]; /* completes the stream of an ended thread; follows the size bytes */
 	size_t end_size;
 };
 
-/* The stream in pieces, in order: n counts from 0; false after the last. */
+/* Iterates over the contiguous parts of the stream, in order: n counts from 0; returns false after the last. */
 bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **ret, size_t *ret_size);
 
-/* An AUX buffer of the kernel's: one CPU's, of a target or of the machine. */
+/* Contents of one AUX buffer: of one CPU, for one target or for the arena. */
 struct capture_ring {
 	uint32_t cpu;
-	uint8_t *data; /* its newest bytes, in order; the first of them is byte `from` of all that were ever written */
+	uint8_t *data; /* the newest bytes, oldest first; data[0] is byte `from` of all bytes ever written */
 	size_t size;
 	uint64_t from;
-	struct pd_aux *slices; /* what the kernel said of them, oldest first; offsets count from byte 0 ever */
+	/* AUX records, oldest first; their offsets count from the first byte ever written */
+	struct pd_aux *slices;
 	size_t n_slices;
 };
 
-/* A record of the kernel's; the body (what stands before its sample_id) follows, padded to 8. */
+/* A kernel record. Its body (the part before sample_id) follows, padded to a multiple of 8. */
 struct capture_record {
 	uint32_t type;
-	uint16_t misc, size; /* size: of the body */
+	uint16_t misc, size; /* size of the body, in bytes */
 	struct pd_origin origin;
 };
 
-/* When a thread was the target's: nothing outside is shown, where rings hold other processes too. */
+/* An interval in which a thread belonged to the target. Where rings are shared, nothing outside it may be shown. */
 struct capture_interval {
 	uint32_t tid;
 	uint64_t from, to; /* ns of the records' clock */
 };
 
-/* A file with code that was mapped; the loop takes it over (fd becomes -1), or has it from an earlier copy (fd is -1).
+/*
+ * A mapped file with code. The event loop takes ownership of fd and sets it to -1; -1 on entry means that the loop has
+ * the descriptor from an earlier copy.
  */
 struct capture_file {
-	uint32_t id; /* by which the log calls it */
+	uint32_t id; /* identifier in the code log */
 	int fd;
 };
 
-/* What was in the rings at one moment; private memory. */
+/* Contents of the rings at one moment, in private memory. */
 struct capture_copy {
-	/* Trace units: one of the process under the emulator, else one a CPU. */
+	/* Trace units: one for a process under the emulator, else one per CPU. */
 	struct pd_cpu *cpus;
 	size_t n_cpus;
 	uint32_t pmu_type;
 	uint64_t pmu_config;
-	struct capture_thread *threads; /* with their bytes, where each has a ring of its own */
+	struct capture_thread *threads; /* with data, where each thread has a ring of its own */
 	size_t n_threads;
 	struct capture_ring *rings;
 	size_t n_rings;
-	struct buf records; /* of the kernel beside the trace (who ran, was born, died; not mappings): capture_record */
-	struct pd_clock clock; /* from the trace's timestamps to ns; not known: they are CLOCK_MONOTONIC ns */
-	int64_t shift;         /* what is to be added to CLOCK_MONOTONIC for the clock of those ns; 0: not known */
-	bool shared;           /* the rings hold other processes' control flow, too */
+	struct buf records;    /* sideband other than mappings (switches, forks, exits): capture_record */
+	struct pd_clock clock; /* converts trace timestamps to ns; unknown: they are CLOCK_MONOTONIC ns */
+	int64_t shift;         /* added to CLOCK_MONOTONIC it gives the clock of those ns; 0: unknown */
+	bool shared;           /* the rings also hold the control flow of other processes */
 	struct capture_interval *intervals;
 	size_t n_intervals;
-	struct capture_file *files; /* all that its log names; NULL: they come by themselves */
+	struct capture_file *files; /* all files that the log names; NULL: the program sends them itself */
 	size_t n_files;
 	uint8_t *log; /* records of lib/emu/ring.h */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze, ns */
-	uint64_t blind;           /* ns until the thaw */
-	struct buf missing;       /* texts, each ended by NUL */
+	uint64_t blind;           /* time without tracing, ns */
+	struct buf missing;       /* texts, each terminated by NUL */
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
 
-/* Notes in words what the copy lacks. */
+/* Records a text that describes what the copy lacks. */
 void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
 
-/* Appends a struct capture_record and its padded body. */
+/* Appends a struct capture_record and its padded body to b. */
 void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
 			const struct pd_origin *origin);
 
 struct capture_ops {
 	const char *name;
 	/*
-	 * On the capture lane. alive: whether the process still runs. limit: bytes of trace, the newest are kept.
-	 * A reason may be given where one fails.
+	 * These run on the capture thread. alive: the process still runs. limit: maximum bytes of trace; the newest are
+	 * kept.
 	 */
 	int (*arm)(struct capture_source *s);
 	int (*disarm)(struct capture_source *s);
 	int (*copy)(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret);
-	/* From the loop, at any time. threads: what is in the rings now, without data; the caller frees. */
+	/*
+	 * These may be called by the event loop at any time. threads: ring contents without data; the caller frees the
+	 * list.
+	 */
 	int (*threads)(struct capture_source *s, struct capture_thread **ret, size_t *ret_n);
 	bool (*holds)(struct capture_source *s);
 	void (*missing)(struct capture_source *s, struct buf *b);
-	/* Why no trace comes although it is armed, as text; it stays empty while all is well. May be NULL. */
+	/*
+	 * Appends the reason why an armed source delivers no trace, as text; appends nothing while it does. May be
+	 * NULL.
+	 */
 	void (*trouble)(struct capture_source *s, struct buf *b);
 	uint64_t (*memory)(struct capture_source *s);
 	struct capture_source *(*free)(struct capture_source *s);

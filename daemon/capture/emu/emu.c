@@ -13,16 +13,17 @@
 #include "lib/base/util.h"
 
 enum {
-	HEAD_MAX = 16 << 20, /* header and slots */
+	HEAD_MAX = 16 << 20, /* limit for header and slots, bytes */
 	SLOT_SIZE_MAX = 4096,
-	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that was stopped, or lies, does not obey */
-	UNACKNOWLEDGED_MARGIN = 4096,   /* what such a thread may be writing beyond its head */
-	NO_PMU_TYPE = 8,                /* one that the kernel gives to none of its own */
+	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that is stopped, or hostile, does not obey in this time */
+	UNACKNOWLEDGED_MARGIN = 4096,   /* bytes that such a thread may be writing beyond its head */
+	NO_PMU_TYPE = 8,                /* the kernel assigns this number to none of its dynamic PMUs */
 };
 
 /*
- * Only the part with the words that both sides watch is mapped. Everything else is read with pread, which copies, never
- * faults, and makes no pages where the writer made none. Geometry is from one checked copy of the header.
+ * Only the part that holds the words shared by both sides is mapped. Everything else is read with pread(), which
+ * copies, cannot fault, and allocates no pages that the writer has not allocated. The geometry comes from one validated
+ * copy of the header.
  */
 struct emu_source {
 	struct capture_source base;
@@ -32,8 +33,10 @@ struct emu_source {
 	uint32_t n_rings, slot_size;
 	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
 	struct emu_regs regs;
-	uint32_t control; /* what was last stored; even: armed */
-	/* Where history begins for each slot, after a disarm; of the thread with this serial. */
+	uint32_t control; /* value stored last; even: armed */
+	/*
+	 * After a disarm, the position at which the history of each slot begins; valid for the thread with this serial.
+	 */
 	_Atomic uint32_t *skip_serial;
 	_Atomic uint64_t *skip;
 };
@@ -70,7 +73,7 @@ static bool adds_up(uint64_t from, uint64_t count, uint64_t each, uint64_t limit
 	       *ret_end <= limit;
 }
 
-/* The order of the parts, their sizes and alignment, and that none reaches into another or past the end. */
+/* Checks order, size and alignment of the parts, and that none overlaps another or exceeds the file. */
 static int check_header(const struct emu_header *h, uint64_t total)
 {
 	uint64_t slots_end, log_end, rings_end;
@@ -116,11 +119,11 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 
 	if (!h)
 		return -ENOMEM;
-	/* Without these the size could change under a mapping, and touching it kill the daemon. */
+	/* Without these seals the file could shrink under the mapping, and an access would raise SIGBUS. */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
 		return -EPERM;
-	/* Huge pages may run out at the first touch, which is SIGBUS. */
+	/* Huge pages may be exhausted at the first access, which also raises SIGBUS. */
 	if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
 		return -EMEDIUMTYPE;
 	if (fstat(fd, &st) < 0)
@@ -181,12 +184,12 @@ static struct capture_source *emu_free(struct capture_source *source)
 	return NULL;
 }
 
-/* What a slot said at one moment. */
+/* The contents of a slot at one moment. */
 struct slot {
 	uint32_t state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
 	uint64_t start_ns, end_ns, head, instructions, truth, pending;
-	uint64_t from; /* where its bytes begin; they end at head */
+	uint64_t from; /* position of the first valid byte; the last is before head */
 };
 
 static int read_slot(const struct emu_source *s, uint32_t n, struct slot *ret)
@@ -225,7 +228,9 @@ static bool obeyed(const struct emu_source *s, uint32_t n)
 	return atomic_load(&slot->state) != EMU_RUNNING || atomic_load(&slot->seen) == s->control;
 }
 
-/* Waits for the threads; those that do not answer in time are found out slot by slot afterwards. */
+/*
+ * Waits until all threads have obeyed or FREEZE_NS have passed. Later code checks each slot for threads that did not.
+ */
 static void wait_obeyed(const struct emu_source *s)
 {
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + FREEZE_NS;
@@ -237,7 +242,7 @@ static void wait_obeyed(const struct emu_source *s)
 
 			if (now_ns(CLOCK_MONOTONIC) > end)
 				return;
-			/* Most answer within a block or two; only then is it worth a sleep. */
+			/* Most threads obey within a basic block or two; sleeping pays off only after that. */
 			if (++tries > 1000)
 				clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 		}
@@ -301,7 +306,7 @@ static int emu_threads(struct capture_source *source, struct capture_thread **re
 	for (uint32_t n = 0; n < s->n_rings; n++) {
 		struct slot o;
 
-		/* Free slots are many; a look at the map spares reading them. */
+		/* Most slots are free; the mapped state is cheaper to test than a slot is to read. */
 		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
 		    o.state == EMU_FREE)
 			continue;
@@ -357,7 +362,7 @@ static uint8_t *map_room(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* The bytes [from, to) of a ring, at most room of them, to where they belong in the copy. */
+/* Copies the bytes [from, to) of a ring, at most room of them, to their positions in the copy. */
 static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
 {
 	uint64_t base = s->rings_offset + (uint64_t)n * s->ring_size;
@@ -375,13 +380,13 @@ static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uin
 }
 
 /*
- * A copy is made in two goes, so that programs are not traced only for the second: first what is in the rings while
- * they are written to, then, after the freeze, what came since. Byte p of a stream is final once the head is beyond it,
- * and intact until the head is a ring's size further on: what the first go took of the bytes that are valid at the
- * freeze is therefore right.
+ * A ring is copied in two passes, so that tracing stops only during the second: the first pass copies the contents
+ * while they are being written, the second, after the freeze, copies the bytes added since. This is correct because
+ * byte p of a stream is final once the head has passed it, and intact until the head is one ring size further: bytes of
+ * the first pass that are still valid at the freeze were final when they were copied.
  */
 struct ring_copy {
-	uint8_t *data; /* NULL: nothing yet */
+	uint8_t *data; /* NULL: nothing copied yet */
 	size_t room;
 	uint32_t serial;
 	uint64_t from, to;
@@ -407,8 +412,8 @@ static int take_in(const struct emu_source *s, uint32_t n, const struct slot *o,
 }
 
 /*
- * A thread that did not obey may have written on while its ring was copied: what it may have overwritten is at the
- * beginning, and is cut off. false: nothing is left.
+ * A thread that did not obey may have continued to write while its ring was copied, and overwritten the beginning. Cuts
+ * off the part that may be overwritten; returns false if nothing is left.
  */
 static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_copy *c)
 {
@@ -423,7 +428,7 @@ static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_
 	return c->from < c->to;
 }
 
-/* What was taken in of a thread becomes part of the copy; its memory is handed over. */
+/* Moves the copied ring of a thread into the copy; the copy owns the memory from then on. */
 static void keep_thread(const struct emu_source *s, uint32_t n, const struct slot *o, bool alive, struct ring_copy *r,
 			struct capture_copy *c)
 {
@@ -468,7 +473,7 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 		rc = read_slot(s, n, &slots[n]);
 		n_used += slots[n].state != EMU_FREE;
 	}
-	/* A few more may come before the freeze. */
+	/* Reserve a share for a thread that may start before the freeze. */
 	room = MIN(limit / (n_used + 1), s->ring_size) & ~(size_t)4095;
 	if (room == 0)
 		room = 4096;
@@ -496,7 +501,7 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	return rc;
 }
 
-/* Records are only ever appended: those that are complete can be copied while the program runs on. */
+/* Records are only appended, so complete ones can be copied while the program runs. */
 static int copy_log(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_header *h = (const struct emu_header *)s->map;
@@ -513,7 +518,7 @@ static int copy_log(const struct emu_source *s, struct capture_copy *c)
 	return pread_all(s->memfd, c->log, size, s->log_offset);
 }
 
-/* One trace unit for all threads: they never share a stream. There is no PMU, and so no type of one. */
+/* One trace unit stands for all threads, which never share a stream. There is no PMU, so its type is a placeholder. */
 static int copy_unit(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_regs *r = &s->regs;

@@ -1,4 +1,4 @@
-/* Programs under the emulated ETM: the memory that csight-etm.so shares (lib/emu/ring.h). */
+/* Capture backend for programs under the emulated ETM, by the memory that csight-etm.so shares (lib/emu/ring.h). */
 #ifndef CSIGHT_DAEMON_CAPTURE_EMU_H
 #define CSIGHT_DAEMON_CAPTURE_EMU_H
 
@@ -6,7 +6,7 @@
 
 extern const struct capture_ops emu_capture;
 
-/* The header's words about the process, checked and ended by NUL. */
+/* Fields of the header that describe the process, validated and terminated by NUL. */
 struct emu_about {
 	uint32_t parent;
 	char name[EMU_NAME_SIZE + 1], exe[EMU_PATH_SIZE + 1];
@@ -15,8 +15,9 @@ struct emu_about {
 };
 
 /*
- * Takes a memfd (also on failure) that a program handed over, and arms it. -EPERM: not sealed; -EBADMSG: its header
- * lies; -EPROTONOSUPPORT: another version; -EFBIG: larger than is allowed; -EMEDIUMTYPE: not plain shared memory.
+ * Creates a source from the memfd of a program and arms it. Owns memfd from then on, also on failure. -EPERM: not
+ * sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version; -EFBIG: too large; -EMEDIUMTYPE: not plain
+ * shared memory.
  */
 int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret);
 

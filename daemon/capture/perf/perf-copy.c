@@ -7,7 +7,9 @@
 #include "daemon/capture/process/proc-file.h"
 #include "lib/base/util.h"
 
-/* What this service may still take of memory, where its control group has a limit; files that are cached make room. */
+/*
+ * Returns how much memory the service may still allocate if its control group has a limit; page cache counts as free.
+ */
 static uint64_t memory_left(void)
 {
 	char text[PATH_MAX], path[PATH_MAX + 64], stat[4096];
@@ -23,7 +25,7 @@ static uint64_t memory_left(void)
 	most = proc_file_number(path);
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.current", size, group);
 	now = proc_file_number(path);
-	/* "max" reads as 0. */
+	/* proc_file_number() reads "max" as 0. */
 	if (most <= 0 || now < 0)
 		return UINT64_MAX;
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.stat", size, group);
@@ -33,9 +35,9 @@ static uint64_t memory_left(void)
 }
 
 /*
- * To point the events at a second set of rings meanwhile is no way to be blind for a shorter time: for each event the
- * kernel waits until no CPU can see the old ring any more (a grace period of RCU). In the virtual machine of tests/rig:
- * 32 ms for 2 events and 515 ms for 32, where stopping and starting takes 0.7 ms and 2.9 ms, done twice.
+ * Redirecting the events to a second set of rings would not shorten the time without tracing: for each event the kernel
+ * waits until no CPU can see the old ring any more (an RCU grace period). In the virtual machine of tests/rig: 32 ms
+ * for 2 events and 515 ms for 32, where stopping and starting takes 0.7 ms and 2.9 ms, done twice.
  */
 static uint64_t toggle(const struct grid *g)
 {
@@ -47,8 +49,8 @@ static uint64_t toggle(const struct grid *g)
 }
 
 /*
- * Sinks that write into the AUX buffers by themselves go on doing so while these are copied: what they destroyed of the
- * oldest is known at the next stop. Thus nothing is copied while the target is not traced. True: of a ring all was.
+ * Sinks that write into the AUX buffers directly continue to do so during the copy; the next stop shows how much of the
+ * oldest data they destroyed. So the target is traced during the copy. Returns true if all of some ring was destroyed.
  */
 static bool cut_destroyed(struct perf_target *s, struct capture_copy *c)
 {
@@ -116,7 +118,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 	return 0;
 }
 
-/* When each slice of a thread's own began; of a shared one it would only tell who happened to run. */
+/* Adds the start of each slice. Not for a shared sink, where it would reveal which other process was running. */
 static void tell_starts(const struct perf_target *s, struct capture_copy *c)
 {
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
@@ -185,7 +187,7 @@ static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 	return buf_error(&c->records);
 }
 
-/* The records once more after looking: one that came meanwhile takes back what was read too late. */
+/* Records are read again after the scan: a record that arrived meanwhile invalidates bytes that were read too late. */
 static int copy_code(struct perf_target *s, struct capture_copy *c)
 {
 	struct buf log = { 0 };
@@ -208,7 +210,7 @@ static int copy_code(struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
-/* Whoever ran when a shared sink was stopped is no part of it. */
+/* The AUX records of a shared sink name the thread that was running at the stop, which is unrelated. */
 static void hide_others(struct capture_copy *c)
 {
 	for (size_t i = 0; i < c->n_rings; i++)
@@ -216,7 +218,7 @@ static void hide_others(struct capture_copy *c)
 			c->rings[i].slices[k].pid = c->rings[i].slices[k].tid = UINT32_MAX;
 }
 
-/* Small rings are written over faster than they are copied. */
+/* Copies with tracing stopped: small rings are overwritten faster than they are copied. */
 static int copy_stopped(struct perf_target *s, size_t limit, struct capture_copy *c)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
@@ -253,7 +255,7 @@ static int fill(struct perf_target *s, bool alive, size_t limit, struct capture_
 	c->missing.limit = CAPTURE_MISSING_MAX;
 	c->shared = s->shared;
 	now_both(&c->time, &c->monotonic);
-	/* It is traced on while all the rest is done. */
+	/* Tracing continues during all further work. */
 	if (s->shared)
 		c->blind = arena_flush(&m->arena);
 	else if (running)

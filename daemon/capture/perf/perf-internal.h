@@ -1,4 +1,7 @@
-/* What the parts of the perf backend share: perf.c (the machine), perf-source.c (one target), perf-copy.c. */
+/*
+ * State shared by the files of the perf backend: perf.c (the machine), perf-target.c (one target), perf-copy.c
+ * (snapshots).
+ */
 #ifndef CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 
@@ -22,12 +25,12 @@ struct perf_target {
 	pid_t pid;
 	uid_t uid;
 	int pidfd;
-	struct capture_options options; /* with texts of its own */
-	/* the lane's: */
+	struct capture_options options; /* owns its texts */
+	/* Used by the capture thread only: */
 	TAILQ_ENTRY(perf_target) link;
 	bool linked, armed, shared, contained;
-	struct plan *plan;     /* where it has rings of its own */
-	struct filter *filter; /* as the kernel is given it, or NULL */
+	struct plan *plan;     /* where the target has rings of its own */
+	struct filter *filter; /* in the form that the kernel accepts, or NULL */
 	struct grid grid;
 	struct thread_table thread_table;
 	struct process *process;
@@ -35,11 +38,12 @@ struct perf_target {
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool failing; /* its own rings did not start */
-	int unread;   /* why there is no process, negative errno, or 0 */
-	/* atomic: */
+	int unread;   /* why process is NULL: negative errno, or 0 */
+	/* Read by any thread: */
 	_Atomic bool lost;
-	_Atomic uint64_t cpu_time; /* of the process when it was armed, ns; UINT64_MAX: not armed yet */
-	/* Under the machine's lock, as the lane told last: */
+	/* CPU time of the process when it was armed, ns; UINT64_MAX: not armed yet */
+	_Atomic uint64_t cpu_time;
+	/* Under the machine's lock, published by the capture thread: */
 	struct capture_thread *threads;
 	size_t n_threads;
 	uint64_t held, memory;
@@ -53,19 +57,20 @@ struct perf_machine {
 	struct plan_settings settings;
 	char *sysroot, *sink;
 	int poll_fd;
-	/* Written by the lane, under the lock; the lane reads it without. */
+	/* Written by the capture thread under the lock, which also reads it without. */
 	struct topology *topology;
-	SLIST_HEAD(, perf_target) dead; /* under the lock: freed by the loop, to be ended by the lane */
-	/* the lane's: */
+	/* under the lock: freed by the event loop, to be closed by the capture thread */
+	SLIST_HEAD(, perf_target) dead;
+	/* Used by the capture thread only: */
 	struct sideband *sideband;
-	struct process_table *process_table; /* where everything is traced always, else NULL */
+	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;
 	TAILQ_HEAD(, perf_target) sources;
 	unsigned n_private, n_shared, n_contained;
-	uint64_t memory; /* of private rings */
+	uint64_t memory; /* of private rings, bytes */
 	char online[CPUS_TEXT_MAX];
 	uint64_t next_care, next_cpus; /* CLOCK_MONOTONIC */
-	struct reason trouble;         /* of what all share */
+	struct reason trouble;         /* of the arena */
 	struct buf scratch;
 };
 
@@ -74,42 +79,43 @@ static inline struct perf_target *perf_target_of(struct capture_source *source)
 	return container_of(source, struct perf_target, base);
 }
 
-/* Opens the sideband events for a target, or closes those that nobody needs. */
+/* Opens the sideband events if there is a target or an arena; closes them otherwise. */
 int perf_machine_open_sideband(struct perf_machine *m, struct reason *why);
 
-/* The topology anew: modules and CPUs may have come or gone. */
+/* Reads the topology again: modules and CPUs may have come or gone. */
 void perf_machine_reread_topology(struct perf_machine *m);
 
-/* The arena for this plan (taken, also on failure), where it does not run yet. */
+/* Opens or restarts the arena. Owns the plan from then on, also on failure. */
 int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reason *why);
 void perf_machine_close_arena(struct perf_machine *m);
 
-/* Takes in all records that there are. */
+/* Reads all available records and passes them to the targets. */
 void perf_machine_read_records(struct perf_machine *m);
 
-/* Adds in words who may have the sinks of this plan. */
+/* Appends to why which processes or sysfs users may hold the sinks of this plan. */
 void perf_machine_name_holders(const struct perf_machine *m, const struct plan *p, struct reason *why);
 
-/* On the lane: ends what it has open. */
+/* Closes what the target has open. Capture thread only. */
 void perf_target_close(struct perf_target *s);
 
-/* Whose it is after it executed something. */
+/* Checks the owner again if the process has executed a program. */
 void perf_target_check_owner(struct perf_target *s);
-bool perf_target_record(struct perf_target *s, const struct perf_record *r); /* false: it is not about it */
+/* false: the record is not about this target */
+bool perf_target_record(struct perf_target *s, const struct perf_record *r);
 
-/* Records were lost: what is known is found out anew. */
+/* Rebuilds the state of the target after records since this time were lost. */
 void perf_target_rescan(struct perf_target *s, uint64_t since);
 
-/* Retries, forgets, and tells the loop. */
+/* Periodic work: restarts failed rings, discards expired data, publishes the status for the event loop. */
 void perf_target_maintain(struct perf_target *s, uint64_t now);
 
-/* For the kernel, or NULL. */
+/* Returns the filter for the kernel, or NULL. */
 const char *perf_target_filter(const struct perf_target *s);
 
 const struct plan *perf_target_plan(const struct perf_target *s);
 struct aux_buffer *perf_target_rings(const struct perf_target *s);
 
-/* Adds what is not as it should be with the trace of a target, in words that its owner may read. */
+/* Appends texts that describe what the trace of the target lacks, for its owner to read. */
 void perf_target_report_missing(const struct perf_target *s, struct buf *b);
 
 int perf_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret);

@@ -12,8 +12,8 @@
 
 enum {
 	SETTLE_TRIES = 16,
-	PUBLISH_SHARE = 20, /* telling the loop takes at most one part in so many of the lane's time */
-	EMPTY_STARTS = 32,  /* times that tracing began and brought nothing, after which something is wrong */
+	PUBLISH_SHARE = 20, /* publishing takes at most this fraction (1/n) of the capture thread's time */
+	EMPTY_STARTS = 32,  /* after so many starts without any trace, something is wrong */
 };
 
 const struct plan *perf_target_plan(const struct perf_target *s)
@@ -26,7 +26,7 @@ struct aux_buffer *perf_target_rings(const struct perf_target *s)
 	return s->shared ? s->m->arena.rings : s->grid.rings;
 }
 
-/* Time that all threads of a process have run; the clock's number is made of the process's. */
+/* CPU time of all threads of a process. The number of the clock is derived from the process's number. */
 static int process_time(pid_t pid, uint64_t *ret)
 {
 	struct timespec ts;
@@ -152,7 +152,7 @@ static void put_name(struct perf_target *s, const struct perf_record *r)
 		process_name(s->process, r->origin.time, tid, name, r->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
-/* A process that is gone leaves its number to another. */
+/* The number of an ended process may belong to another. */
 bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 {
 	if (s->lost || s->thread_table.ended)
@@ -165,7 +165,7 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 	return true;
 }
 
-/* What was executed since may be somebody else's; nothing more of that is taken in. */
+/* The program that is running now may not be its owner's: no more of it is recorded. */
 static void lose(struct perf_target *s)
 {
 	s->lost = true;
@@ -174,8 +174,9 @@ static void lose(struct perf_target *s)
 }
 
 /*
- * The credentials that /proc shows are those of the last program that was executed, unless another was meanwhile: so
- * they count only when no record of that comes after them. Of programs in between the records tell (thread_table.c).
+ * /proc shows the credentials of the program executed last. They count only if no exec record follows them, since the
+ * process may have executed another program meanwhile. thread-table.c derives the owner of programs in between from the
+ * records.
  */
 void perf_target_check_owner(struct perf_target *s)
 {
@@ -199,7 +200,7 @@ void perf_target_check_owner(struct perf_target *s)
 	}
 }
 
-/* Executing again, as far as can be known, at the moment of the loss. */
+/* Assume an exec at the moment of the loss: the latest time at which the owner may have changed. */
 void perf_target_rescan(struct perf_target *s, uint64_t since)
 {
 	uint64_t now = sideband_now(s->m->sideband);
@@ -259,7 +260,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	return rc;
 }
 
-/* From the first record on that it is watched, so that nothing happens between looking and watching. */
+/* Records are collected from before /proc is read, so that no event between the two is missed. */
 static int begin(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
@@ -268,14 +269,14 @@ static int begin(struct perf_target *s, struct reason *why)
 	long long dumpable;
 	int rc;
 
-	/* Records about it that are on their way go to where it was until now. */
+	/* Records still in the rings belong to the process table, which holds the process until now. */
 	if (m->process_table)
 		sideband_drain(m->sideband);
 	if (m->process_table && sideband_is_open(m->sideband))
 		since = process_table_take(m->process_table, (uint32_t)s->pid, &s->thread_table);
 	else
 		thread_table_init(&s->thread_table, (uint32_t)s->pid);
-	/* With 1 the kernel makes nothing of a program that gains rights. */
+	/* With suid_dumpable 1, a program that gains privileges leaves no EXIT record. */
 	dumpable = proc_file_number("/proc/sys/fs/suid_dumpable");
 	s->thread_table.rights_recorded = dumpable == 0 || dumpable == 2;
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
@@ -304,16 +305,16 @@ static int begin(struct perf_target *s, struct reason *why)
 	if (c.contained)
 		perf_machine_open_sideband(m, why);
 	rc = open_rings(s, why);
-	/* What it is may have changed since it was looked at, where nothing was in use. */
+	/* Nothing is in use, so the topology may be stale: read it again. */
 	if (rc < 0 && rc != -ESRCH && !m->arena.plan && !m->n_private) {
 		perf_machine_reread_topology(m);
 		rc = open_rings(s, why);
 	}
 	if (rc < 0)
 		return rc;
-	/* Mappings that are not executable are told of, too (sideband.c). */
+	/* The sideband also records mappings that are not executable (sideband.c). */
 	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
-	/* What it executed while it was looked at may have made it its owner's only now. */
+	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);
 	if (!s->thread_table.execs)
 		thread_table_own(&s->thread_table, since ? since : s->armed_at);
@@ -331,7 +332,7 @@ static int perf_arm(struct capture_source *source)
 	if (rc < 0) {
 		perf_target_close(s);
 		set_trouble(s, *why.text ? why.text : strerror(-rc));
-		/* These two would be taken for what the caller did wrong. */
+		/* Callers interpret EBUSY and EINVAL as errors in their own arguments. */
 		return rc == -EBUSY ? -EALREADY : rc == -EINVAL ? -EOPNOTSUPP : rc;
 	}
 	process_time(s->pid, &ran);
@@ -341,7 +342,7 @@ static int perf_arm(struct capture_source *source)
 	return 0;
 }
 
-/* Others may use the trace units again; what was in the rings is gone with them. */
+/* Releases the trace units and discards the contents of the rings. */
 static int perf_disarm(struct capture_source *source)
 {
 	struct perf_target *s = perf_target_of(source);
@@ -354,7 +355,7 @@ static int perf_disarm(struct capture_source *source)
 	return 0;
 }
 
-/* The oldest time of which there may be trace; 0 where that is not known. */
+/* Returns the oldest time for which there may be trace; 0: unknown. */
 static uint64_t reach(const struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
@@ -381,7 +382,9 @@ static int by_tid(const void *a, const void *b)
 					   : x->start_ns > y->start_ns;
 }
 
-/* The threads by number; a slice belongs to the last of its number that was born before it. */
+/*
+ * Sums the bytes of each thread. A slice belongs to the last thread of its number that started before the slice ended.
+ */
 static void count_bytes(const struct perf_target *s, struct capture_thread *threads, size_t n_threads)
 {
 	qsort(threads, n_threads, sizeof(*threads), by_tid);
@@ -443,7 +446,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		miss(b, "its code is not known: its mappings could not be read");
 }
 
-/* What the loop may be asked; made here, where everything is at hand. */
+/* Prepares the answers to the event loop's queries, under the lock. */
 static void publish(struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
@@ -471,8 +474,7 @@ static void publish(struct perf_target *s)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-/* Tracing that the kernel could not start, or stopped, is tried again each time; what was wrong is told until it works.
- */
+/* Restarts tracing that the kernel could not start, or stopped. The reason stays published until tracing works. */
 static void care_for_rings(struct perf_target *s)
 {
 	const struct plan *p = s->plan;
@@ -545,7 +547,7 @@ static int perf_threads(struct capture_source *source, struct capture_thread **r
 	pthread_mutex_lock(&s->m->lock);
 	list = calloc(s->n_threads + 1, sizeof(*list));
 	if (list) {
-		/* memcpy must not be given NULL. */
+		/* memcpy() must not be passed NULL. */
 		if (s->n_threads)
 			memcpy(list, s->threads, s->n_threads * sizeof(*list));
 		*ret = list;
@@ -557,7 +559,7 @@ static int perf_threads(struct capture_source *source, struct capture_thread **r
 	return rc;
 }
 
-/* Trace comes into the rings when threads stop running; that it ran is known at once. */
+/* Trace reaches the rings only when threads stop running; that the process ran shows at once in its CPU time. */
 static bool perf_holds(struct capture_source *source)
 {
 	struct perf_target *s = perf_target_of(source);

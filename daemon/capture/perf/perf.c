@@ -24,7 +24,7 @@ static bool wants(void *data, uint32_t pid, uint32_t type)
 
 	if (m->process_table && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
-	/* Whoever is born may get a number that was a target's. */
+	/* A new process may have the number of a former target. */
 	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
 		return true;
 	TAILQ_FOREACH (s, &m->sources, link)
@@ -247,7 +247,7 @@ static void append(struct reason *why, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Processes that have any perf event open; which PMU it is the kernel does not tell. */
+/* Lists processes that have a perf event open. The kernel does not reveal of which PMU. */
 static void name_holders(struct reason *why)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
@@ -279,7 +279,7 @@ static void name_holders(struct reason *why)
 	}
 }
 
-/* The trace unit of a CPU of the plan, or else its sink, which is enabled through sysfs now; or NULL. */
+/* Returns a sink of the plan, or a trace unit of one of its CPUs, that is enabled through sysfs now; or NULL. */
 static const struct topology_device *sysfs_has(const struct perf_machine *m, const struct plan *p,
 					       const struct topology *now)
 {
@@ -324,7 +324,7 @@ void perf_machine_reread_topology(struct perf_machine *m)
 
 	if (topology_read(root_of(m), &t) < 0)
 		return;
-	/* Plans that are in use have numbers of sinks. */
+	/* Plans in use refer to sinks by index. */
 	if ((m->arena.plan || m->n_private) && (t->n_sinks != old->n_sinks || t->n_cpus != old->n_cpus)) {
 		topology_free(t);
 		return;
@@ -336,7 +336,7 @@ void perf_machine_reread_topology(struct perf_machine *m)
 	topology_free(old);
 }
 
-/* CPUs went or came: registers of those that came can be read, and events opened on them. */
+/* Handles CPUs that went offline or came online: their registers can be read, and events opened on them. */
 static void learn_cpus(struct perf_machine *m)
 {
 	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX];
@@ -347,7 +347,7 @@ static void learn_cpus(struct perf_machine *m)
 		return;
 	if (strcmp(online, m->online) != 0 && *m->online) {
 		perf_machine_reread_topology(m);
-		/* The number of one that ended may be another's by now. */
+		/* The number of an ended process may belong to another by now. */
 		TAILQ_FOREACH (s, &m->sources, link)
 			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
 				grid_extend(&s->grid, s->pid, perf_target_filter(s), m->poll_fd, NULL);
@@ -356,7 +356,7 @@ static void learn_cpus(struct perf_machine *m)
 	perf_machine_open_sideband(m, NULL);
 }
 
-/* When all whose trace it holds have ended it is theirs no longer: others would only overwrite it. */
+/* True if all targets whose trace the arena holds have ended; further trace would only overwrite theirs. */
 static bool is_of_nobody(const struct perf_machine *m)
 {
 	const struct perf_target *s;
@@ -390,7 +390,7 @@ static void care_for_arena(struct perf_machine *m)
 	}
 }
 
-/* The arena of a machine that traces everything always runs without a target. */
+/* Opens the arena of a machine that traces everything, which needs no target. */
 static void start_machine(struct perf_machine *m)
 {
 	static const struct capture_options options;
@@ -398,7 +398,7 @@ static void start_machine(struct perf_machine *m)
 	const struct plan_target target = { .options = &options };
 	struct plan *p;
 
-	/* Who is born from then on is known. */
+	/* The sideband is open from here on, so that processes born later are recorded from their birth. */
 	if (plan_make(m->topology, &m->settings, &use, &target, &p, &m->trouble) < 0 ||
 	    perf_machine_open_arena(m, p, &m->trouble) < 0 || perf_machine_open_sideband(m, &m->trouble) < 0)
 		return;
@@ -426,13 +426,13 @@ void perf_machine_drain(struct perf_machine *m)
 	struct perf_target *s;
 
 	reap(m);
-	/* Edges are taken, so that the descriptor is not readable until there is more. */
+	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
 	if (m->settings.machine && !m->arena.plan)
 		start_machine(m);
 	perf_machine_read_records(m);
-	/* What is read is sure to be of its time once the records have been taken again. */
+	/* Code that was read is confirmed by reading the records once more. */
 	if (look_around(m)) {
 		perf_machine_read_records(m);
 		look_around(m);

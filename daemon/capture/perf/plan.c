@@ -7,13 +7,13 @@
 #include "lib/base/util.h"
 
 enum {
-	DATA_SIZE = 256 << 10, /* beside a thread grid's AUX buffer: two records each time a thread runs */
+	DATA_SIZE = 256 << 10, /* beside an AUX buffer of a grid: two records each time a thread runs */
 	DATA_SIZE_SHARED = 64 << 10,
-	TIMESTAMP_EVERY = 11, /* 2^10 cycles, where the PMU lets one choose */
+	TIMESTAMP_EVERY = 11, /* every 2^10 cycles, where the PMU has a period */
 	/* Bits of TRCCONFIGR (IHI0064, "TRCCONFIGR"). */
 	CONFIGR_CYCLES = 1 << 4,
 	CONFIGR_CONTEXT = 1 << 6,
-	CONFIGR_VMID = 1 << 7 | 1 << 15, /* and VMIDOPT: of the kernel at EL2 */
+	CONFIGR_VMID = 1 << 7 | 1 << 15, /* with VMIDOPT: the context ID of a kernel at EL2 */
 	CONFIGR_TIMESTAMP = 1 << 11,
 	CONFIGR_RETSTACK = 1 << 12,
 };
@@ -49,7 +49,7 @@ static bool traceable(const struct topology_cpu *cpu)
 	return cpu->in_pmu && cpu->source >= 0 && cpu->n_sinks > 0;
 }
 
-/* The first sink of a CPU that is of this kind, else -1. */
+/* Returns the first sink of this kind that the CPU reaches, or -1. */
 static int64_t first_sink(const struct topology *t, const struct topology_cpu *cpu, bool per_cpu)
 {
 	for (size_t i = 0; i < cpu->n_sinks; i++)
@@ -58,7 +58,7 @@ static int64_t first_sink(const struct topology *t, const struct topology_cpu *c
 	return -1;
 }
 
-/* Private sinks are better, but only where no CPU is left without: a thread goes wherever it is sent. */
+/* Private sinks are preferred only if every CPU has one: a thread may run on any CPU. */
 static bool prefers_private(const struct topology *t)
 {
 	size_t with = 0, without = 0, shared = 0;
@@ -75,7 +75,7 @@ static bool prefers_private(const struct topology *t)
 	return with && (without == 0 || shared < with);
 }
 
-/* On a sink with frames each source needs a number. */
+/* On a sink with frames each trace source needs a trace ID. */
 static bool without_id(const struct topology *t, const struct topology_cpu *cpu, uint32_t sink)
 {
 	bool dynamic = t->pmu.formats[TOPOLOGY_CC_THRESHOLD].there;
@@ -207,7 +207,7 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
-	/* Trace is smaller by two thirds with it; a unit that cannot is not harmed. */
+	/* The return stack reduces the trace by two thirds; trace units without one ignore the bit. */
 	if (all_offer(t, p, has_retstack) && put(t, p, TOPOLOGY_RETSTACK, 1))
 		configr |= CONFIGR_RETSTACK;
 	if (o->filter && p->shared)
@@ -233,7 +233,7 @@ static uint64_t power_of_two(uint64_t size)
 	return n;
 }
 
-/* The first CPU of each shared sink keeps what is in it. An AUX buffer smaller than the sink's own would lose some. */
+/* Makes the first CPU of each shared sink its keeper. An AUX buffer smaller than the sink's own would lose trace. */
 static void choose_keepers(const struct topology *t, struct plan *p, uint64_t size)
 {
 	for (size_t i = 0; i < p->n_cpus; i++) {
