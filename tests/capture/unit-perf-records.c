@@ -254,9 +254,9 @@ static void test_tasks(void)
 	free(list);
 	/* It executes twice before anybody looks: what is between is nobody's, where no record would tell. */
 	name(100, "su", true, 60);
-	CHECK(!t.skipped);
+	CHECK(!t.owner_unknown);
 	name(100, "cat", true, 70);
-	CHECK(t.execs == 2 && t.last_exec == 70 && t.skipped);
+	CHECK(t.execs == 2 && t.last_exec == 70 && t.owner_unknown);
 	CHECK(thread_table_owned(&t, 59) && !thread_table_owned(&t, 60) && !thread_table_owned(&t, 75));
 	thread_table_exec_checked(&t);
 	thread_table_own(&t, 70);
@@ -303,7 +303,7 @@ static void test_executed(void)
 	size_t n;
 
 	thread_table_init(&t, 100);
-	t.rights_recorded = true;
+	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
 	thread_table_own(&t, 10);
 	name(100, "sh", true, 60);
@@ -311,22 +311,22 @@ static void test_executed(void)
 	name(100, "env", true, 70);
 	CHECK(thread_table_owned(&t, 65) && !thread_table_owned(&t, 75));
 	name(100, "cat", true, 80);
-	CHECK(thread_table_owned(&t, 75) && !thread_table_owned(&t, 85) && !t.skipped);
+	CHECK(thread_table_owned(&t, 75) && !thread_table_owned(&t, 85) && !t.owner_unknown);
 	/* Also the last, which was gone before anybody looked; one that gained rights would have run from now on. */
 	life(PERF_RECORD_EXIT, 100, 100, 90);
-	CHECK(t.ended && !t.skipped);
+	CHECK(t.ended && !t.owner_unknown);
 	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK(n == 1 && list[0].from == 10 && list[0].to == 90);
 	free(list);
 	thread_table_done(&t);
 	/* What was not its owner's before is not by executing. */
 	thread_table_init(&t, 100);
-	t.rights_recorded = true;
+	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
 	name(100, "sh", true, 60);
 	name(100, "env", true, 70);
 	life(PERF_RECORD_EXIT, 100, 100, 90);
-	CHECK(!thread_table_owned(&t, 65) && !thread_table_owned(&t, 75) && t.skipped);
+	CHECK(!thread_table_owned(&t, 65) && !thread_table_owned(&t, 75) && t.owner_unknown);
 	thread_table_done(&t);
 }
 
@@ -339,7 +339,7 @@ static void test_number(void)
 	size_t n;
 
 	thread_table_init(&t, 100);
-	t.rights_recorded = true;
+	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
 	thread_table_own(&t, 10);
 	life(PERF_RECORD_FORK, 101, 100, 20);
@@ -368,7 +368,7 @@ static void test_number(void)
 	thread_table_done(&t);
 	/* Also under the number that it had before. */
 	thread_table_init(&t, 100);
-	t.rights_recorded = true;
+	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
 	thread_table_own(&t, 10);
 	life(PERF_RECORD_FORK, 101, 100, 20);

@@ -14,7 +14,7 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
-	/* Else it would be stopped and started whenever a thread_entry runs that has events of its own. */
+	/* An unpinned event would be stopped and started whenever a task with events of its own is scheduled. */
 	attr.pinned = 1;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
@@ -22,8 +22,8 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 }
 
 /*
- * Opened and mapped, not enabled. The event of a CPU that went off is dead, also when the CPU is back: then another
- * writes into its buffer, which holds what it held. -ENODEV: the CPU is off.
+ * Opens and maps an event without enabling it. The event of a CPU that went offline is dead even when the CPU is back;
+ * its successor writes into the same buffer, whose contents stay. -ENODEV: the CPU is offline.
  */
 static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 {
@@ -67,7 +67,10 @@ static void each(struct arena *a, bool keepers, unsigned long what)
 			perf_event_control(a->events[n], what, 0);
 }
 
-/* The first that is mapped gives a shared sink's buffer its size, and the last that stops is given what is in it. */
+/*
+ * The first event to be mapped determines the size of a shared sink's buffer; the last event to stop receives the
+ * contents.
+ */
 int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 {
 	size_t n_open = 0;
@@ -130,7 +133,7 @@ void arena_start(struct arena *a)
 {
 	each(a, true, PERF_EVENT_IOC_ENABLE);
 	each(a, false, PERF_EVENT_IOC_ENABLE);
-	/* It stood still, and is none the worse for it. */
+	/* Time stood still while the arena was stopped; that does not mean that the events are dead. */
 	memset(a->enabled, 0, a->plan->n_cpus * sizeof(*a->enabled));
 	a->stopped = false;
 }
@@ -156,11 +159,11 @@ static bool runs_contained(uint32_t tid)
 {
 	struct credentials c;
 
-	/* The idle thread_entry; and one that is gone may have been anything. */
+	/* Thread 0 is the idle task. A thread that has ended may have been contained. */
 	return tid != 0 && tid != (uint32_t)gettid() && (credentials_read((pid_t)tid, &c) < 0 || c.contained);
 }
 
-unsigned arena_mend_contexts(struct arena *a)
+unsigned arena_restore_contexts(struct arena *a)
 {
 	cpu_set_t before;
 	unsigned n_mended = 0;
@@ -187,7 +190,7 @@ unsigned arena_mend_contexts(struct arena *a)
 	return n_mended;
 }
 
-int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why)
+int arena_maintain(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why)
 {
 	int rc = 0;
 
@@ -201,7 +204,7 @@ int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, struct reas
 			x->failed = false;
 			perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		} else if (a->events[n] < 0 || enabled == a->enabled[n]) {
-			/* Its time stands still. */
+			/* The CPU is new, or the event's time stands still: it is dead. */
 			rc = open_ring(a, n, poll_fd, why);
 			if (rc == 0)
 				rc = perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);

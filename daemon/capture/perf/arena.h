@@ -1,6 +1,6 @@
 /*
- * One event a CPU for whatever runs there: of sinks that CPUs share, or for the whole machine. All targets see the same
- * AUX buffers, of which one's bytes are told apart later. On the capture lane, of one thread for ever.
+ * The events of shared sinks, or of the whole machine: one per CPU, which traces whatever runs there. All targets share
+ * the AUX buffers; the decoder separates their trace. Every call must come from the same thread, the capture thread.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_ARENA_H
 #define CSIGHT_DAEMON_CAPTURE_ARENA_H
@@ -11,31 +11,37 @@
 
 struct arena {
 	struct plan *plan;        /* owned; NULL: closed */
-	struct aux_buffer *rings; /* one a CPU of the plan */
-	int *events;              /* that write into them: the ring's own, or its successor since the CPU was off */
-	uint64_t *enabled;        /* for how long each event had been, when last looked at */
-	bool stopped;             /* what was in the sinks is in the AUX buffers, and others may use them */
+	struct aux_buffer *rings; /* one per CPU of the plan */
+	/* events that write into the rings: the mapped one, or its successor after the CPU was offline */
+	int *events;
+	uint64_t *enabled; /* enabled time of each event at the last check */
+	bool stopped;      /* the sinks have been emptied into the AUX buffers, and others may use them */
 };
 
-/* p is taken, also on failure. A CPU that is off is passed over; why tells of a failure. */
+/*
+ * Opens and starts the events. Owns p from then on, also on failure. Skips CPUs that are offline. Sets why on failure.
+ */
 int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why);
 void arena_close(struct arena *a);
 
 void arena_stop(struct arena *a);
 void arena_start(struct arena *a);
 
-/* What the sinks hold reaches the AUX buffers of their keepers, and all go on. ns in which nothing was traced. */
+/*
+ * Stops and starts all events, so that the contents of the sinks reach the AUX buffers. Returns the time without
+ * tracing, ns.
+ */
 uint64_t arena_flush(struct arena *a);
 
 void arena_drain(struct arena *a, struct buf *scratch);
 
 /*
- * Where a thread_entry of another PID namespace ran when tracing began the kernel left context IDs out: begins anew on
- * those CPUs, as a thread_entry of its own. After arena_drain(). Returns on how many.
+ * If a task of another PID namespace was running when tracing of a CPU began, the kernel recorded no context IDs there:
+ * restarts tracing on those CPUs while this thread runs. To be called after arena_drain(). Returns the number of CPUs.
  */
-unsigned arena_mend_contexts(struct arena *a);
+unsigned arena_restore_contexts(struct arena *a);
 
-/* Enables events that failed and opens those of CPUs that came (back). ret_failed: some are not running. */
-int arena_look_after(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why);
+/* Enables failed events and opens events on CPUs that came online. ret_failed: some events are not running. */
+int arena_maintain(struct arena *a, int poll_fd, bool *ret_failed, struct reason *why);
 
 #endif

@@ -31,7 +31,7 @@ static uint64_t oldest_byte(const struct aux_buffer *a)
 	return a->end - MIN(a->end, a->size);
 }
 
-/* Those that are overwritten go, and so does what they take when half of the list is theirs. */
+/* Drops slices that the buffer has overwritten, and compacts the list when more than half of it is unused. */
 static void forget(struct aux_buffer *a)
 {
 	uint64_t oldest = oldest_byte(a);
@@ -53,7 +53,7 @@ static void add(struct aux_buffer *a, const struct aux_slice *s)
 		a->slices[a->n_slices++] = *s;
 }
 
-/* The sink could not be had: that this thread ran without is what an empty slice tells. */
+/* The sink was in use elsewhere: an empty slice records that this thread ran untraced. */
 static void add_refused(struct aux_buffer *a, struct aux_slice *s)
 {
 	struct aux_slice *last = a->n_slices > a->first ? &a->slices[a->n_slices - 1] : NULL;
@@ -84,7 +84,7 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 			add_refused(a, &s);
 		return;
 	}
-	/* The buffer is one that is overwritten: the offset is where the slice ends, and only rises. */
+	/* The buffer is overwritten circularly: the offset is the end of the slice and never decreases. */
 	if (s.to < a->end || size > s.to || s.to - size < a->end) {
 		a->strange = true;
 		if (s.to < a->end || size > s.to)
@@ -108,7 +108,7 @@ static void fold_id(struct aux_buffer *a, const struct perf_record *r)
 	struct reader body = reader_of(r->body, r->size);
 	uint64_t id;
 
-	/* The trace ID is in bits 0-7; another major version may put it elsewhere. */
+	/* The trace ID is in bits 0-7 of major version 0. */
 	if (rd_u64(&body, &id) < 0 || id >> HW_ID_MAJOR_SHIFT || (id & 0xff) == 0 || (id & 0xff) > TRACE_ID_MAX) {
 		a->strange = true;
 		return;
@@ -179,7 +179,7 @@ uint64_t aux_held(const struct aux_buffer *a, uint64_t *ret_from)
 	return a->end - from;
 }
 
-/* Where to begin within a slice of which the beginning is gone: frames keep their places in it. */
+/* Returns where to begin in a slice whose beginning is lost: at a multiple of the frame size from its start. */
 static uint64_t cut_at(const struct aux_slice *s, uint64_t from)
 {
 	if (from <= s->from)

@@ -15,7 +15,7 @@ struct filter {
 	size_t n_fds;
 };
 
-/* The place of a mapping of this file that has code; the kernel escapes what would break the line. */
+/* Finds an executable mapping of this file. The kernel escapes newlines in names. */
 static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64_t *ret_end)
 {
 	_cleanup_fclose_ FILE *maps = NULL;
@@ -40,7 +40,7 @@ static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64
 	return -ENOENT;
 }
 
-/* A descriptor of what is mapped, and not of what has its name now; nothing is asked of its file system. */
+/* Opens the mapped file, which may differ from the file that has its name now, without access to its file system. */
 static int open_mapped(pid_t pid, const char *file, int *ret)
 {
 	uint64_t start, end;
@@ -65,7 +65,7 @@ static bool is_number(const char *text, const char *end)
 	return !errno && past == end;
 }
 
-/* START/SIZE or ADDRESS, in [at, end). */
+/* True if [at, end) is START/SIZE (range) or ADDRESS. */
 static bool is_place(const char *at, const char *end, bool range)
 {
 	const char *slash = memchr(at, '/', (size_t)(end - at));

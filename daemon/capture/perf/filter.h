@@ -1,7 +1,7 @@
 /*
- * Address filters of a target, as its user wrote them, made safe to hand to the kernel: the kernel would look their
- * files up by path, with this daemon's rights and in its mounts. Here a file is one that the process has mapped, and
- * the kernel is given a descriptor of it.
+ * Makes the address filters of a user safe for the kernel. The kernel would open the files of a filter by path, with
+ * the rights and mounts of this daemon. Here a file must be mapped by the process, and the kernel receives a descriptor
+ * of it.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_FILTER_H
 #define CSIGHT_DAEMON_CAPTURE_FILTER_H
@@ -16,14 +16,14 @@ enum { FILTER_PARTS_MAX = 8 };
 struct filter;
 
 /*
- * text: parts with commas or blanks between them, of "filter START/SIZE[@FILE]", "start ADDRESS[@FILE]", "stop
- * ADDRESS[@FILE]"; numbers as C has them. -EINVAL: anything else; -ENOENT: the process has no such file mapped; -ESRCH,
- * -EACCES. why: in words.
+ * text: parts separated by commas or newlines, each of the form "filter START/SIZE[@FILE]", "start ADDRESS[@FILE]" or
+ * "stop ADDRESS[@FILE]", with numbers in C notation. -EINVAL: another form; -ENOENT: the process has no such file
+ * mapped; -ESRCH, -EACCES. Sets why on failure.
  */
 int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *why);
 struct filter *filter_free(struct filter *f);
 
-/* For PERF_EVENT_IOC_SET_FILTER, as long as f lives. */
+/* The text for PERF_EVENT_IOC_SET_FILTER; valid while f exists. */
 const char *filter_text(const struct filter *f);
 
 #endif

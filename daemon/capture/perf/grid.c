@@ -31,7 +31,7 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 	return attr;
 }
 
-/* The first event on a CPU has the buffers, even when its thread is long gone. */
+/* The first event on a CPU is mapped and stays open, even after its thread has ended. */
 static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
@@ -44,7 +44,7 @@ static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 	return rc;
 }
 
-/* 1: the event is there; 0: the CPU cannot be had now. */
+/* Returns 1 if the event is open, 0 if the CPU is unavailable now. */
 static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
 	const struct plan_cpu *c = &g->plan->cpus[n];
@@ -100,8 +100,8 @@ static int note_tid(struct grid *g, uint32_t tid)
 }
 
 /*
- * A thread that was born of one which has events has them, too: then the kernel refuses another (EBUSY). It says the
- * same where a stranger traces the process; but then already the first is refused.
+ * A thread created by a traced thread has inherited its events, and the kernel refuses another one with EBUSY. The
+ * error is the same if another session traces the process, but then it affects the first event already.
  */
 static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
@@ -118,7 +118,7 @@ static int open_thread(struct grid *g, uint32_t tid, const char *filter, int pol
 	return MIN(rc, 0);
 }
 
-/* 1: there were threads that were not known. */
+/* Returns 1 if there were new threads. */
 static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -174,7 +174,7 @@ void grid_close(struct grid *g)
 	*g = (struct grid){ 0 };
 }
 
-/* Threads that inherited other CPUs' events have none on this one: the new ones are opened for all that live. */
+/* Threads inherited events on other CPUs only, so events on these CPUs are opened for all live threads. */
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
 	_cleanup_closedir_ DIR *dir = NULL;

@@ -1,6 +1,6 @@
 /*
- * The events of one target on sinks that CPUs have for themselves: one for each thread on each CPU, inherited by
- * threads that are born later; all of a CPU write into that CPU's AUX buffer. On the capture lane.
+ * The events of one target on private sinks: one per thread and CPU, inherited by new threads. All events of a CPU
+ * write into one AUX buffer. Capture thread only.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_GRID_H
 #define CSIGHT_DAEMON_CAPTURE_GRID_H
@@ -11,22 +11,22 @@
 
 struct grid {
 	const struct plan *plan;  /* borrowed */
-	struct aux_buffer *rings; /* one a CPU of the plan; not mapped (fd -1) where the CPU could not be had yet */
-	int *fds;                 /* of events that write into another's buffer */
+	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
+	int *fds;                 /* events that write into the buffer of another */
 	size_t n_fds, fds_room;
-	uint32_t *tids; /* threads that have events or inherited them */
+	uint32_t *tids; /* threads whose events were opened or inherited */
 	size_t n_tids, tids_room;
-	unsigned opened; /* threads that events were opened for */
+	unsigned opened; /* number of threads for which events were opened */
 };
 
-/* Opens everything and begins to trace. -ESRCH: it has no thread any more. why tells of other failures. */
+/* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 void grid_close(struct grid *g);
 
-/* Opens what could not be opened before, on CPUs that have come since. */
+/* Opens events on CPUs that have become available. */
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 
-/* What is stopped has reached the AUX buffers. */
+/* After grid_stop() all trace is in the AUX buffers. */
 void grid_stop(const struct grid *g);
 void grid_start(const struct grid *g);
 

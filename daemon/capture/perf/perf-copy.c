@@ -261,7 +261,7 @@ static int fill(struct perf_target *s, bool alive, size_t limit, struct capture_
 	else if (running)
 		c->blind = toggle(&s->grid);
 	perf_machine_read_records(m);
-	if (s->shared && arena_mend_contexts(&m->arena))
+	if (s->shared && arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
 	rc = copy_rings(s, limit, c);
 	if (rc == 0 && perf_target_plan(s)->direct && running && cut_destroyed(s, c))

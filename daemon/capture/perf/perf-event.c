@@ -13,7 +13,7 @@
 #include "lib/base/util.h"
 
 enum { CAP_PERFMON_BIT = 38, CAP_SYS_ADMIN_BIT = 21, CAP_IPC_LOCK_BIT = 14 };
-enum { LOOKS = 8 /* at two clocks */ };
+enum { LOOKS = 8 /* number of readings of the two clocks */ };
 
 struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t words[5])
 {
@@ -24,7 +24,7 @@ struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t wor
 		.config1 = words[1],
 		.config2 = words[2],
 		.sample_period = 1,
-		/* Nothing samples the address; perf's own reader wants it to be asked for. */
+		/* No event samples the address, but perf's own reader requires this field. */
 		.sample_type =
 		    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
 		.read_format = PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
@@ -74,7 +74,7 @@ int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *r
 	if (aux_size) {
 		r.page->aux_offset = all;
 		r.page->aux_size = aux_size;
-		/* Not writable: then the kernel overwrites the oldest, and needs nobody who reads. */
+		/* A buffer mapped read-only is overwritten circularly, without a reader. */
 		map = mmap(NULL, aux_size, PROT_READ, MAP_SHARED, fd, (off_t)all);
 		if (map == MAP_FAILED) {
 			int rc = -errno;
@@ -201,7 +201,7 @@ struct pd_clock perf_ring_clock(const struct perf_ring *r)
 }
 
 #ifdef __aarch64__
-/* What the kernel's clock is made of, after all that stands before it. */
+/* The counter behind the kernel's clock, read after all preceding instructions. */
 static uint64_t read_counter(void)
 {
 	uint64_t v;
@@ -215,7 +215,7 @@ bool perf_ring_shift(const struct perf_ring *r, int64_t *ret)
 	struct pd_clock clock = perf_ring_clock(r);
 	uint64_t least = UINT64_MAX;
 
-	/* This thread may have to wait between two of its looks: those that are nearest to each other count. */
+	/* This thread may be interrupted between two readings; the pair with the smallest difference counts. */
 	for (unsigned i = 0; i < LOOKS && clock.known; i++) {
 		uint64_t begun = now_ns(CLOCK_MONOTONIC), counter = read_counter();
 		uint64_t took = now_ns(CLOCK_MONOTONIC) - begun;

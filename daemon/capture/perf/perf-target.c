@@ -278,7 +278,7 @@ static int begin(struct perf_target *s, struct reason *why)
 		thread_table_init(&s->thread_table, (uint32_t)s->pid);
 	/* With suid_dumpable 1, a program that gains privileges leaves no EXIT record. */
 	dumpable = proc_file_number("/proc/sys/fs/suid_dumpable");
-	s->thread_table.rights_recorded = dumpable == 0 || dumpable == 2;
+	s->thread_table.privileges_recorded = dumpable == 0 || dumpable == 2;
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
 	rc = perf_machine_open_sideband(m, why);
@@ -435,7 +435,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
 	if (s->lost_records)
 		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
-	if (s->shared && s->thread_table.skipped)
+	if (s->shared && s->thread_table.owner_unknown)
 		miss(b,
 		     "programs that it executed one right after the other are left out: whose they were is not known");
 	if (s->thread_table.dropped)

@@ -203,7 +203,7 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reaso
 			return rc;
 	}
 	arena_drain(&m->arena, &m->scratch);
-	if (arena_mend_contexts(&m->arena))
+	if (arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
 	return 0;
 }
@@ -356,7 +356,7 @@ static void learn_cpus(struct perf_machine *m)
 	perf_machine_open_sideband(m, NULL);
 }
 
-/* True if all targets whose trace the arena holds have ended; further trace would only overwrite theirs. */
+/* True if all targets whose trace the arena holds have ended; further trace would only overwrite exec_owned. */
 static bool is_of_nobody(const struct perf_machine *m)
 {
 	const struct perf_target *s;
@@ -379,7 +379,7 @@ static void care_for_arena(struct perf_machine *m)
 		m->trouble.text[0] = '\0';
 		return;
 	}
-	if (arena_look_after(&m->arena, m->poll_fd, &failed, &why) < 0) {
+	if (arena_maintain(&m->arena, m->poll_fd, &failed, &why) < 0) {
 		m->trouble = why;
 	} else if (!failed) {
 		m->trouble.text[0] = '\0';

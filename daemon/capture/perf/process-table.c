@@ -53,7 +53,7 @@ static struct process_entry **find(struct process_table *b, uint32_t pid)
 	return at;
 }
 
-/* To where find() found nothing. */
+/* Adds an entry where find() returned an empty place. */
 static bool add(struct process_entry **at, uint32_t pid)
 {
 	*at = calloc(1, sizeof(**at));
@@ -96,7 +96,10 @@ void process_table_record(struct process_table *b, uint32_t pid, const struct pe
 		return;
 	thread_table_fold(&(*at)->thread_table, r);
 	thread_table_limit(&(*at)->thread_table, ENDED_MAX);
-	/* Of one that is not known only its process_entry, or what it executes, says since when it is what it is. */
+	/*
+	 * The first record of an unknown process counts only if it is a fork or an exec: only these show since when it
+	 * has been this program.
+	 */
 	if ((*at)->thread_table.ended || (new && !(*at)->thread_table.since))
 		drop(at);
 }
@@ -113,7 +116,7 @@ uint64_t process_table_take(struct process_table *b, uint32_t pid, struct thread
 	(*at)->thread_table = (struct thread_table){ 0 };
 	drop(at);
 	thread_table_exec_checked(ret);
-	/* Whose its old numbers are now nobody looked after. */
+	/* Meanwhile its former thread numbers may have been reused by other processes. */
 	thread_table_lost_records(ret, 0);
 	return MAX(b->since, ret->since);
 }

@@ -11,26 +11,26 @@
 
 enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
 
-/* One CPU's. */
+/* The event of one CPU. */
 struct sideband_cpu {
 	uint32_t cpu;
 	int fd, switch_fd;
 	struct perf_ring ring;
 	uint64_t newest;  /* time of its last record */
-	uint64_t enabled; /* how long it was, when last looked at */
+	uint64_t enabled; /* enabled time at the last check */
 };
 
 struct pending_record {
 	uint64_t time;
-	size_t at; /* in pending */
+	size_t at; /* offset in pending */
 };
 
 struct sideband {
 	struct sideband_listener user;
 	int poll_fd;
-	struct sideband_cpu *lines;
-	size_t n_lines;
-	struct buf raw, pending; /* pending: records that are wanted and not given on yet */
+	struct sideband_cpu *cpus;
+	size_t n_cpus_open;
+	struct buf raw, pending; /* pending: records to be passed on later */
 	struct pending_record *order;
 	size_t n_order, order_room;
 	uint64_t now, newest;
@@ -52,7 +52,7 @@ int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideb
 	return 0;
 }
 
-static void close_line(struct sideband_cpu *l)
+static void close_cpu(struct sideband_cpu *l)
 {
 	closep(&l->switch_fd);
 	perf_ring_unmap(&l->ring);
@@ -61,11 +61,11 @@ static void close_line(struct sideband_cpu *l)
 
 void sideband_close(struct sideband *s)
 {
-	for (size_t i = 0; i < s->n_lines; i++)
-		close_line(&s->lines[i]);
-	free(s->lines);
-	s->lines = NULL;
-	s->n_lines = 0;
+	for (size_t i = 0; i < s->n_cpus_open; i++)
+		close_cpu(&s->cpus[i]);
+	free(s->cpus);
+	s->cpus = NULL;
+	s->n_cpus_open = 0;
 }
 
 struct sideband *sideband_free(struct sideband *s)
@@ -82,7 +82,7 @@ struct sideband *sideband_free(struct sideband *s)
 
 bool sideband_is_open(const struct sideband *s)
 {
-	return s->n_lines > 0;
+	return s->n_cpus_open > 0;
 }
 
 static struct perf_event_attr dummy(void)
@@ -115,7 +115,7 @@ static int open_switches(struct sideband_cpu *l)
 	return rc;
 }
 
-static int open_line(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
+static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	struct sideband_cpu l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
@@ -132,7 +132,7 @@ static int open_line(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, l.fd, &wanted) < 0)
 		rc = -errno;
 	if (rc < 0)
-		close_line(&l);
+		close_cpu(&l);
 	else
 		*ret = l;
 	return rc;
@@ -152,7 +152,7 @@ static void lose(struct sideband *s, uint64_t since)
 	s->lost = true;
 }
 
-/* The event of a CPU that went off is dead, also when the CPU has come back: its time stands still. */
+/* The event of a CPU that went offline is dead even when the CPU is back: its enabled time stands still. */
 static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 {
 	uint64_t enabled = perf_event_time_enabled(l->fd);
@@ -167,38 +167,38 @@ static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 
 static struct sideband_cpu *find(struct sideband *s, uint32_t cpu)
 {
-	for (size_t i = 0; i < s->n_lines; i++)
-		if (s->lines[i].cpu == cpu)
-			return &s->lines[i];
+	for (size_t i = 0; i < s->n_cpus_open; i++)
+		if (s->cpus[i].cpu == cpu)
+			return &s->cpus[i];
 	return NULL;
 }
 
 int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why)
 {
-	struct sideband_cpu *more = reallocarray(s->lines, s->n_lines + n_cpus, sizeof(*more));
+	struct sideband_cpu *more = reallocarray(s->cpus, s->n_cpus_open + n_cpus, sizeof(*more));
 	size_t kept = 0;
 	int rc = 0;
 
 	if (!more)
 		return -ENOMEM;
-	s->lines = more;
-	for (size_t i = 0; i < s->n_lines; i++)
-		if (among(cpus, n_cpus, s->lines[i].cpu) && is_alive(s, &s->lines[i]))
-			s->lines[kept++] = s->lines[i];
+	s->cpus = more;
+	for (size_t i = 0; i < s->n_cpus_open; i++)
+		if (among(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
+			s->cpus[kept++] = s->cpus[i];
 		else
-			close_line(&s->lines[i]);
-	s->n_lines = kept;
+			close_cpu(&s->cpus[i]);
+	s->n_cpus_open = kept;
 	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
 		if (find(s, cpus[i]))
 			continue;
-		rc = open_line(s, cpus[i], &s->lines[s->n_lines]);
+		rc = open_cpu(s, cpus[i], &s->cpus[s->n_cpus_open]);
 		if (rc == 0)
-			s->n_lines++;
+			s->n_cpus_open++;
 		else if (rc == -ENODEV)
 			rc = 0;
 	}
-	for (size_t i = 0; i < s->n_lines && rc == 0; i++) {
-		struct sideband_cpu *l = &s->lines[i];
+	for (size_t i = 0; i < s->n_cpus_open && rc == 0; i++) {
+		struct sideband_cpu *l = &s->cpus[i];
 
 		if (switches && l->switch_fd < 0)
 			rc = open_switches(l);
@@ -226,12 +226,15 @@ static void keep(struct sideband *s, const struct perf_record *r, const uint8_t 
 	}
 }
 
-static void take(struct sideband *s, struct sideband_cpu *l, uint32_t self)
+static void read_cpu(struct sideband *s, struct sideband_cpu *l, uint32_t self)
 {
 	const uint8_t *at;
 	size_t left;
 
-	/* Of what found no room the kernel tells only with the next record, which may be long in coming. */
+	/*
+	 * The kernel reports lost records only with the next record, which may come late; a ring that is almost full
+	 * counts as a loss.
+	 */
 	if (l->ring.data_size - perf_ring_filled(&l->ring) < RECORD_MAX)
 		lose(s, l->newest);
 	buf_clear(&s->raw);
@@ -272,8 +275,11 @@ static int by_time(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Those later than now may have a predecessor that another CPU's ring did not show yet. */
-static void give_on(struct sideband *s)
+/*
+ * Passes on the pending records in order of time. Records later than now stay: another CPU may still write an earlier
+ * one.
+ */
+static void pass_on(struct sideband *s)
 {
 	struct buf rest = { .limit = PENDING_MAX };
 	size_t n_rest = 0;
@@ -304,8 +310,8 @@ static void give_on(struct sideband *s)
 }
 
 /*
- * The kernel's clock is asked by giving this thread the name that it has: of that there is a record, too. It tells when
- * every record of an earlier time has been written.
+ * Determines the current time of the kernel's clock by setting this thread's name to its present value, which the
+ * kernel records. All records with an earlier time have been written by then.
  */
 void sideband_drain(struct sideband *s)
 {
@@ -313,20 +319,20 @@ void sideband_drain(struct sideband *s)
 	uint64_t before = s->now, begun, ended;
 	char name[16] = "";
 
-	if (!s->n_lines)
+	if (!s->n_cpus_open)
 		return;
 	prctl(PR_GET_NAME, name);
 	begun = now_ns(CLOCK_MONOTONIC);
 	prctl(PR_SET_NAME, name);
 	ended = now_ns(CLOCK_MONOTONIC);
-	for (size_t i = 0; i < s->n_lines; i++)
-		take(s, &s->lines[i], self);
-	/* Its record may have been lost, or its CPU have no line. */
+	for (size_t i = 0; i < s->n_cpus_open; i++)
+		read_cpu(s, &s->cpus[i], self);
+	/* The record of the name was lost, or its CPU has no event. */
 	if (s->now == before)
 		s->now = s->newest;
-	else if (!perf_ring_shift(&s->lines[0].ring, &s->shift))
+	else if (!perf_ring_shift(&s->cpus[0].ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
-	give_on(s);
+	pass_on(s);
 }
 
 int64_t sideband_shift(const struct sideband *s)
@@ -351,5 +357,5 @@ bool sideband_lost(struct sideband *s, uint64_t *ret_since)
 
 struct pd_clock sideband_clock(const struct sideband *s)
 {
-	return s->n_lines ? perf_ring_clock(&s->lines[0].ring) : (struct pd_clock){ 0 };
+	return s->n_cpus_open ? perf_ring_clock(&s->cpus[0].ring) : (struct pd_clock){ 0 };
 }

@@ -1,7 +1,7 @@
 /*
- * What the kernel tells of all processes beside the trace: who was born, named, executed and ended, what was mapped,
- * and on demand who ran when. One event a CPU that does nothing but tell. Its records are given on in the order of
- * their time, only those of processes that someone asks for. On the capture lane.
+ * The sideband: kernel records of all processes beside the trace (fork, name, exec, exit, mappings and, on demand,
+ * context switches), by one dummy event per CPU. Records are passed on in order of time, if the listener wants their
+ * process. Capture thread only.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
 #define CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
@@ -17,31 +17,31 @@ struct sideband_listener {
 	void *data;
 };
 
-/* poll_fd: an epoll that its rings are added to. Nothing is opened yet. */
+/* Opens no event yet. The rings are added to the epoll descriptor poll_fd. */
 int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret);
 struct sideband *sideband_free(struct sideband *s);
 
 /*
- * Opens what is missing on these CPUs (ascending) and closes what is too much; switches: context switches, too. A CPU
- * that is off is passed over. why tells of a failure.
+ * Opens missing events on these CPUs (ascending) and closes all others; switches: with context switches. Skips CPUs
+ * that are offline. Sets why on failure.
  */
 int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why);
 void sideband_close(struct sideband *s);
 bool sideband_is_open(const struct sideband *s);
 
-/* Gives on all records up to the moment of the call. */
+/* Passes on all records up to the moment of the call. */
 void sideband_drain(struct sideband *s);
 
-/* That moment, in the records' clock; 0: there was none yet. */
+/* The moment of the last drain, in the records' clock; 0: none yet. */
 uint64_t sideband_now(const struct sideband *s);
 
-/* What is to be added to CLOCK_MONOTONIC for that clock, as of then. */
+/* Added to CLOCK_MONOTONIC it gives that clock, as of the last drain. */
 int64_t sideband_shift(const struct sideband *s);
 
-/* Records were lost since this was last asked; none before *ret_since. */
+/* True if records were lost since the last call; none of them is earlier than *ret_since. */
 bool sideband_lost(struct sideband *s, uint64_t *ret_since);
 
-/* From the trace's counter to the records' clock. */
+/* Converts the trace's timestamps to the records' clock. */
 struct pd_clock sideband_clock(const struct sideband *s);
 
 #endif

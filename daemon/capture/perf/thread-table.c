@@ -23,7 +23,7 @@ void thread_table_done(struct thread_table *t)
 	*t = (struct thread_table){ 0 };
 }
 
-/* The newest of this number that was there; a number may come again. */
+/* The latest thread of this number that existed at this time; numbers are reused. */
 struct thread_entry *thread_table_find(struct thread_table *t, uint32_t tid, uint64_t at)
 {
 	for (size_t i = t->n; i-- > 0;)
@@ -96,15 +96,16 @@ static void reuse(struct thread_table *t, uint32_t tid, uint64_t time)
 }
 
 /*
- * What it executed last was not looked at while it was there. Of one that gains rights by executing the kernel says
- * that it ended, before anything of it runs: so what its owner's program executed was its owner's, until it said more.
+ * The program executed last was replaced before its credentials could be read. If a program gains privileges by an
+ * exec, the kernel records an EXIT before it runs; so a program executed by the owner's program was the owner's until
+ * further notice.
  */
 static void follow(struct thread_table *t)
 {
-	if (t->execs && t->theirs)
+	if (t->execs && t->exec_owned)
 		thread_table_own(t, t->last_exec);
 	else if (t->execs)
-		t->skipped = true;
+		t->owner_unknown = true;
 }
 
 static void fold_task(struct thread_table *t, const struct perf_record *r)
@@ -127,7 +128,7 @@ static void fold_task(struct thread_table *t, const struct perf_record *r)
 		}
 		return;
 	}
-	/* /proc may have shown it before the record was read. */
+	/* /proc may show the thread before its record is read. */
 	if (!k) {
 		const struct thread_entry *parent = find_alive(t, ptid);
 		char name[CAPTURE_NAME_SIZE] = "";
@@ -165,8 +166,10 @@ static void linger(struct thread_table *t, struct thread_entry *k)
 	k->until = UINT64_MAX;
 }
 
-/* All other threads end, and the one that executed takes the number of the first: it is the one that did not end
- * before. */
+/*
+ * On exec all other threads end, and the executing thread takes the number of the first: it is the one that had not
+ * ended.
+ */
 static void fold_exec(struct thread_table *t, uint64_t time)
 {
 	bool by_another = !find_alive(t, t->pid);
@@ -188,7 +191,7 @@ static void fold_exec(struct thread_table *t, uint64_t time)
 			k->start = time;
 	}
 	follow(t);
-	t->theirs = t->rights_recorded && thread_table_owned(t, time);
+	t->exec_owned = t->privileges_recorded && thread_table_owned(t, time);
 	t->execs++;
 	t->last_exec = time;
 	t->since = time;
@@ -271,7 +274,7 @@ int thread_table_scan(struct thread_table *t, uint64_t now)
 
 	snprintf(path, sizeof(path), "/proc/%u/task", t->pid);
 	dir = opendir(path);
-	/* Only one that is not there has no threads. */
+	/* Only a process that no longer exists has no threads. */
 	if (!dir && errno != ENOENT)
 		return -errno;
 	seen = calloc(before + 1, sizeof(*seen));
@@ -324,7 +327,7 @@ void thread_table_lost_records(struct thread_table *t, uint64_t since)
 {
 	thread_table_disown(t, since);
 	cut_numbers(t, since);
-	t->theirs = false;
+	t->exec_owned = false;
 }
 
 bool thread_table_owned(const struct thread_table *t, uint64_t at)
@@ -351,7 +354,7 @@ void thread_table_forget(struct thread_table *t, uint64_t before)
 	t->n_spans -= gone;
 	if (gone)
 		memmove(t->spans, t->spans + gone, t->n_spans * sizeof(*t->spans));
-	/* The last one before says who was running then. */
+	/* The last switch before the limit shows which thread was running. */
 	while (t->first_switch + 1 < t->n_switches && t->switches[t->first_switch + 1].time < before)
 		t->first_switch++;
 }
@@ -414,7 +417,7 @@ static void put_life(const struct thread_table *t, const struct thread_entry *k,
 
 void thread_table_records(const struct thread_table *t, struct buf *b)
 {
-	/* Who ran before or after is nobody's business. */
+	/* The previous and next thread of a switch may belong to other users. */
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
 
 	for (size_t i = 0; i < t->n; i++) {

@@ -1,7 +1,6 @@
 /*
- * What the kernel's records tell of one process: its threads, when each lived, and when it was its owner's. Folded:
- * what ended before the trace reaches back to is forgotten, and there is a limit to what is kept in any case. On one
- * thread.
+ * The threads of one process according to the sideband: when each lived, and when the process was its owner's. Data
+ * older than the trace is dropped, and the total is bounded. For use by one thread.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_THREAD_TABLE_H
 #define CSIGHT_DAEMON_CAPTURE_THREAD_TABLE_H
@@ -12,21 +11,22 @@
 enum { THREAD_TABLE_ENDED_MAX = 8192, THREAD_TABLE_SPANS_MAX = 1024, THREAD_TABLE_SWITCHES_MAX = 1 << 17 };
 
 struct thread_entry {
-	uint32_t tid, parent; /* parent: the thread that made it, where its process_entry was seen */
-	bool born;            /* its process_entry was seen, at start */
-	uint64_t start, end;  /* start 0: before anything was seen; end 0: it lives */
+	uint32_t tid, parent; /* parent: the creating thread, if the fork was recorded */
+	bool born;            /* the fork was recorded, at start */
+	uint64_t start, end;  /* start 0: before the first record; end 0: it lives */
 	/*
-	 * Until then its number was nobody else's: what stands behind its context ID is its own though a timestamp came
-	 * late, or it was not the first thread and executed, which changes its number but not yet its context ID.
+	 * Until this time no other thread had the number. Trace with its context ID up to then is its own: a timestamp
+	 * may come late, and a thread that is not the first keeps its context ID for a while after an exec changed its
+	 * number.
 	 */
 	uint64_t until;
-	bool lingers;     /* the latter */
-	uint64_t written; /* bytes of trace, where they can be told apart */
+	bool lingers;     /* the thread executed a program under another number */
+	uint64_t written; /* bytes of trace, where they can be attributed */
 	char name[CAPTURE_NAME_SIZE];
 };
 
 struct owner_span {
-	uint64_t from, to; /* to UINT64_MAX: it goes on */
+	uint64_t from, to; /* to UINT64_MAX: until further notice */
 };
 
 struct thread_switch {
@@ -37,55 +37,56 @@ struct thread_switch {
 
 struct thread_table {
 	uint32_t pid;
-	struct thread_entry *list; /* in the order in which they were met */
+	struct thread_entry *list; /* in order of discovery */
 	size_t n, room, n_ended;
-	struct owner_span *spans; /* when all that it ran was its owner's, oldest first */
+	struct owner_span *spans; /* when the process ran its owner's programs only, oldest first */
 	size_t n_spans, spans_room;
 	struct thread_switch *switches;
 	size_t first_switch, n_switches, switches_room;
-	bool rights_recorded; /* as its user knows: when it gains rights by executing there is a record of it (EXIT) */
-	/* of programs that it executed since thread_table_exec_checked() */
+	bool privileges_recorded; /* set by the user: the kernel records an EXIT when an exec gains privileges */
+	/* Execs since thread_table_exec_checked(): */
 	unsigned execs;
 	uint64_t last_exec;
-	bool theirs;    /* its owner's program executed the last, and no record of that is missing */
-	bool skipped;   /* ever: whose one was is not known, and it is nobody's */
-	uint64_t since; /* it has been the same program, born or executed then; 0: longer than is known */
-	bool ended;     /* its last thread did */
-	bool dropped;   /* there was more than is kept, or no memory */
+	bool exec_owned; /* the last exec was by the owner's program, and no record about it was lost */
+	/* set once an exec's owner could not be determined; that interval is attributed to no user */
+	bool owner_unknown;
+	uint64_t since; /* the process has been the same program since this fork or exec; 0: unknown */
+	bool ended;     /* all threads have ended */
+	bool dropped;   /* a limit was reached, or memory was short */
 };
 
 void thread_table_init(struct thread_table *t, uint32_t pid);
 void thread_table_done(struct thread_table *t);
 
-/* One record that is about it. */
+/* Adds one record of this process. */
 void thread_table_fold(struct thread_table *t, const struct perf_record *r);
 
-/* A FORK record of another process: a number that was this one's may be that one's now. */
+/* Adds a FORK record of another process, which may reuse the number of an ended thread. */
 void thread_table_note_fork(struct thread_table *t, const struct perf_record *r);
 
-/* What the records did not tell: the threads that /proc shows are there at now, and those it does not show are not. */
+/* Adds threads that /proc shows, as of now, and ends those it does not show. */
 int thread_table_scan(struct thread_table *t, uint64_t now);
 
-/* It is its owner's from then on; or not any more: also what was said of later times is taken back. */
+/* Sets the owner from this time on; disown also revokes what was set for later times. */
 void thread_table_own(struct thread_table *t, uint64_t from);
 void thread_table_disown(struct thread_table *t, uint64_t from);
 
-/* Records after that time are missing: nothing that they would have ended goes on. */
+/* Records after this time were lost: open intervals end there. */
 void thread_table_lost_records(struct thread_table *t, uint64_t since);
 
-/* Whether anything is its owner's at that time. */
+/* True if the process was its owner's at this time. */
 bool thread_table_owned(const struct thread_table *t, uint64_t at);
 
-/* The credentials are known to hold for what it runs now. */
+/* The credentials of the current program have been verified. */
 void thread_table_exec_checked(struct thread_table *t);
 
 struct thread_entry *thread_table_find(struct thread_table *t, uint32_t tid, uint64_t at);
 void thread_table_forget(struct thread_table *t, uint64_t before);
 
-/* Keeps at most so many that ended, or half of that. */
+/* Drops ended threads down to n_ended / 2 if there are more than n_ended. */
 void thread_table_limit(struct thread_table *t, size_t n_ended);
 
-/* Threads of the owner's times; intervals until then; process_table, deaths, and switches as records. -ENOMEM. */
+/* Lists of threads, of intervals up to a time, and of records (fork, exit, switches). -ENOMEM. */
 int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n);
 int thread_table_intervals(const struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
 void thread_table_records(const struct thread_table *t, struct buf *b);
