@@ -147,7 +147,7 @@ static bool look_once(struct child *c)
 	uint64_t now = clock_now();
 
 	child_drain(c);
-	return process_look(c->process, now);
+	return process_scan(c->process, now);
 }
 
 void child_look(struct child *c)

@@ -113,7 +113,7 @@ static void lose_first(int ready, int go)
 	pthread_exit(NULL);
 }
 
-/* What is mapped where a file was when mappings were read is not taken for that file. */
+/* What is mapped where a file was when mappings were read is not scanned for that file. */
 void test_another_there(void)
 {
 	_cleanup_(proc_maps_done) struct proc_maps maps = { 0 };
@@ -164,7 +164,7 @@ void test_first_ended(void)
 		usleep(10000);
 	CHECK_EQ(proc_dir_check_owner(&proc), -EAGAIN);
 	process_lost(p, 1, clock_now());
-	process_look(p, clock_now());
+	process_scan(p, clock_now());
 	CHECK_EQ(process_write_log(p, &log, &missing, &files, &n), 0);
 	CHECK(memmem(missing.data, missing.size, "first thread", 12) &&
 	      !memmem(missing.data, missing.size, "owner", 5));
@@ -242,7 +242,7 @@ void test_exec_seen_early(void)
 	child_drain(&c);
 	before = clock_now();
 	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
-	process_look(c.process, before);
+	process_scan(c.process, before);
 	t = child_tell(&c);
 	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 &&
 	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);

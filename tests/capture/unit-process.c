@@ -73,7 +73,7 @@ static void test_read_too_late(void)
 	a = child_act(&c, 'A');
 	child_drain(&c);
 	b = child_act(&c, 'B');
-	process_look(c.process, a.after);
+	process_scan(c.process, a.after);
 	t = child_tell_more(&c, NULL);
 	CHECK_EQ(told_at(t, a.addr, a.after), 0);
 	CHECK_EQ(told_at(t, a.addr, b.after), 0);

@@ -65,7 +65,7 @@ static int pread_all(int fd, void *ret, size_t size, uint64_t at)
 
 static struct capture_source *emu_free(struct capture_source *source);
 
-static bool adds_up(uint64_t from, uint64_t count, uint64_t each, uint64_t limit, uint64_t *ret_end)
+static bool part_fits(uint64_t from, uint64_t count, uint64_t each, uint64_t limit, uint64_t *ret_end)
 {
 	uint64_t size;
 
@@ -91,14 +91,14 @@ static int check_header(const struct emu_header *h, uint64_t total)
 		return -EBADMSG;
 	if (h->log_size > EMU_LOG_SIZE_MAX || h->cmdline_size > EMU_CMDLINE_SIZE)
 		return -EBADMSG;
-	if (!adds_up(h->slots_offset, h->n_rings, h->slot_size, h->log_offset, &slots_end) || slots_end > HEAD_MAX ||
-	    !adds_up(h->log_offset, 1, h->log_size, h->rings_offset, &log_end) ||
-	    !adds_up(h->rings_offset, h->n_rings, h->ring_size, total, &rings_end))
+	if (!part_fits(h->slots_offset, h->n_rings, h->slot_size, h->log_offset, &slots_end) || slots_end > HEAD_MAX ||
+	    !part_fits(h->log_offset, 1, h->log_size, h->rings_offset, &log_end) ||
+	    !part_fits(h->rings_offset, h->n_rings, h->ring_size, total, &rings_end))
 		return -EBADMSG;
 	return 0;
 }
 
-static void tell_about(const struct emu_header *h, struct emu_about *ret)
+static void copy_about(const struct emu_header *h, struct emu_about *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->parent = h->parent;
@@ -165,7 +165,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 	}
 	if (s->control & 1)
 		atomic_store(control_word(s), ++s->control);
-	tell_about(h, ret_about);
+	copy_about(h, ret_about);
 	*ret = &s->base;
 	return 0;
 }
@@ -281,7 +281,7 @@ static int emu_arm(struct capture_source *source)
 	return 0;
 }
 
-static void tell_thread(const struct emu_source *s, const struct slot *o, struct capture_thread *ret)
+static void fill_thread(const struct emu_source *s, const struct slot *o, struct capture_thread *ret)
 {
 	*ret = (struct capture_thread){
 		.tid = o->tid,
@@ -312,7 +312,7 @@ static int emu_threads(struct capture_source *source, struct capture_thread **re
 			continue;
 		if (array_reserve(list, n_list, &room) < 0)
 			return -ENOMEM;
-		tell_thread(s, &o, &list[n_list++]);
+		fill_thread(s, &o, &list[n_list++]);
 	}
 	*ret = TAKE_PTR(list);
 	*ret_n = n_list;
@@ -338,11 +338,12 @@ static void emu_missing(struct capture_source *source, struct buf *b)
 	uint64_t lost = atomic_load(&h->log_lost), threads = atomic_load(&h->lost_threads);
 
 	if (lost) {
-		buf_printf(b, "the log of mappings and code had no room for %llu records", (unsigned long long)lost);
+		buf_printf(b, "%llu records of mappings and code were lost: the log was full",
+			   (unsigned long long)lost);
 		buf_u8(b, 0);
 	}
 	if (threads) {
-		buf_printf(b, "%llu threads found no ring and were not traced", (unsigned long long)threads);
+		buf_printf(b, "%llu threads were not traced: all rings were in use", (unsigned long long)threads);
 		buf_u8(b, 0);
 	}
 }
@@ -355,7 +356,7 @@ static uint64_t emu_memory(struct capture_source *source)
 	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-static uint8_t *map_room(size_t size)
+static uint8_t *map_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -392,7 +393,7 @@ struct ring_copy {
 	uint64_t from, to;
 };
 
-static int take_in(const struct emu_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
+static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
 {
 	uint64_t from = MAX(o->from, o->head - MIN(o->head, room));
 	int rc;
@@ -401,7 +402,7 @@ static int take_in(const struct emu_source *s, uint32_t n, const struct slot *o,
 		rc = copy_range(s, n, c->to, o->head, c->data, c->room);
 	} else {
 		if (!c->data)
-			c->data = map_room(room);
+			c->data = map_memory(room);
 		c->room = room;
 		c->serial = o->serial;
 		rc = c->data ? copy_range(s, n, from, o->head, c->data, room) : -ENOMEM;
@@ -434,19 +435,19 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
 
-	tell_thread(s, o, t);
+	fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);
 
 		capture_note_missing(c, "thread %u did not stop tracing in time: %s", o->tid,
-				     left ? "its last bytes are uncertain" : "it is left out");
+				     left ? "its last bytes are uncertain" : "it was left out");
 		if (!left)
 			return;
 	}
 	if (r->from > o->from && t->acknowledged)
-		capture_note_missing(c, "of thread %u only the newest %llu bytes were kept (snapshot-max)", o->tid,
-				     (unsigned long long)(r->to - r->from));
+		capture_note_missing(c, "only the newest %llu bytes of thread %u were kept (snapshot-max)",
+				     (unsigned long long)(r->to - r->from), o->tid);
 	t->from = r->from;
 	t->size = r->to - r->from;
 	t->wrapped = r->from > 0;
@@ -479,14 +480,14 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 		room = 4096;
 	for (uint32_t n = 0; n < s->n_rings && rc == 0 && alive && armed; n++)
 		if (slots[n].state != EMU_FREE)
-			rc = take_in(s, n, &slots[n], room, &rings[n]);
+			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
 	now_both(&c->time, &c->monotonic);
 	if (alive && armed)
 		freeze(s);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
 		rc = read_slot(s, n, &slots[n]);
 		if (rc == 0 && slots[n].state != EMU_FREE)
-			rc = take_in(s, n, &slots[n], room, &rings[n]);
+			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
 		if (rc == 0 && slots[n].state != EMU_FREE)
 			keep_thread(s, n, &slots[n], alive, &rings[n], c);
 	}

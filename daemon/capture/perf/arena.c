@@ -8,7 +8,7 @@
 #include "daemon/capture/process/credentials.h"
 #include "lib/base/util.h"
 
-static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
+static struct perf_event_attr arena_attr(const struct plan *p, const struct plan_cpu *c)
 {
 	struct perf_event_attr attr = perf_event_default_attr(p->type, p->words);
 
@@ -29,7 +29,7 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	const struct plan_cpu *c = &a->plan->cpus[n];
-	struct perf_event_attr attr = attr_of(a->plan, c);
+	struct perf_event_attr attr = arena_attr(a->plan, c);
 	struct aux_buffer *x = &a->rings[n];
 	_cleanup_close_ int fd = -1;
 	char what[96];
@@ -60,7 +60,7 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 	return 0;
 }
 
-static void each(struct arena *a, bool keepers, unsigned long what)
+static void control_all(struct arena *a, bool keepers, unsigned long what)
 {
 	for (size_t n = 0; n < a->plan->n_cpus; n++)
 		if (a->plan->cpus[n].keeper == keepers && a->events[n] >= 0)
@@ -98,7 +98,7 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 				rc = 0;
 		}
 	if (rc == 0 && !n_open) {
-		rc = reason_set(why, -ENODEV, "all CPUs with trace units are off");
+		rc = reason_set(why, -ENODEV, "all CPUs with trace units are offline");
 	}
 	if (rc < 0) {
 		arena_close(a);
@@ -124,15 +124,15 @@ void arena_close(struct arena *a)
 
 void arena_stop(struct arena *a)
 {
-	each(a, false, PERF_EVENT_IOC_DISABLE);
-	each(a, true, PERF_EVENT_IOC_DISABLE);
+	control_all(a, false, PERF_EVENT_IOC_DISABLE);
+	control_all(a, true, PERF_EVENT_IOC_DISABLE);
 	a->stopped = true;
 }
 
 void arena_start(struct arena *a)
 {
-	each(a, true, PERF_EVENT_IOC_ENABLE);
-	each(a, false, PERF_EVENT_IOC_ENABLE);
+	control_all(a, true, PERF_EVENT_IOC_ENABLE);
+	control_all(a, false, PERF_EVENT_IOC_ENABLE);
 	/* Time stood still while the arena was stopped; that does not mean that the events are dead. */
 	memset(a->enabled, 0, a->plan->n_cpus * sizeof(*a->enabled));
 	a->stopped = false;

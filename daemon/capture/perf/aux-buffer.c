@@ -32,7 +32,7 @@ static uint64_t oldest_byte(const struct aux_buffer *a)
 }
 
 /* Drops slices that the buffer has overwritten, and compacts the list when more than half of it is unused. */
-static void forget(struct aux_buffer *a)
+static void drop_overwritten(struct aux_buffer *a)
 {
 	uint64_t oldest = oldest_byte(a);
 
@@ -45,7 +45,7 @@ static void forget(struct aux_buffer *a)
 	}
 }
 
-static void add(struct aux_buffer *a, const struct aux_slice *s)
+static void add_slice(struct aux_buffer *a, const struct aux_slice *s)
 {
 	if (array_reserve(a->slices, a->n_slices, &a->room) < 0)
 		a->lost++;
@@ -63,8 +63,8 @@ static void add_refused(struct aux_buffer *a, struct aux_slice *s)
 	if (last && last->from == last->to && last->tid == s->tid)
 		*last = *s;
 	else
-		add(a, s);
-	forget(a);
+		add_slice(a, s);
+	drop_overwritten(a);
 }
 
 static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
@@ -99,8 +99,8 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 	a->started_empty = 0;
 	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) != 0;
 	if (size)
-		add(a, &s);
-	forget(a);
+		add_slice(a, &s);
+	drop_overwritten(a);
 }
 
 static void fold_id(struct aux_buffer *a, const struct perf_record *r)

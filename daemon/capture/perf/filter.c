@@ -81,18 +81,18 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 	int fd, rc;
 
 	if (!range && strcmp(verb, "start") != 0 && strcmp(verb, "stop") != 0)
-		return reason_set(why, -EINVAL, "an address filter begins with filter, start or stop, not \"%s\"",
+		return reason_set(why, -EINVAL, "an address filter must begin with filter, start or stop, not \"%s\"",
 				  esc(verb));
 	if (!place)
-		return reason_set(why, -EINVAL, "\"%s\" of an address filter wants %s", verb,
+		return reason_set(why, -EINVAL, "address filter \"%s\" requires %s", verb,
 				  range ? "START/SIZE" : "an address");
 	file = strchr(place, '@');
 	end = file ? file : place + strlen(place);
 	if (!is_place(place, end, range))
-		return reason_set(why, -EINVAL, "\"%s\" of an address filter wants %s, not \"%s\"", verb,
+		return reason_set(why, -EINVAL, "address filter \"%s\" requires %s, not \"%s\"", verb,
 				  range ? "START/SIZE" : "an address", esc(place));
 	if (f->n_fds == FILTER_PARTS_MAX)
-		return reason_set(why, -EINVAL, "more than %d address filters", FILTER_PARTS_MAX);
+		return reason_set(why, -EINVAL, "there are more than %d address filters", FILTER_PARTS_MAX);
 	snprintf(text, sizeof(text), "%s%s %.*s", f->n_fds ? "," : "", verb, (int)(end - place), place);
 	buf_add(&f->text, text, strlen(text));
 	f->fds[f->n_fds++] = -1;
@@ -100,9 +100,9 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 		return 0;
 	rc = open_mapped(pid, file + 1, &fd);
 	if (rc == -ENOENT)
-		return reason_set(why, rc, "the process has no code of %s mapped", esc(file + 1));
+		return reason_set(why, rc, "the process has not mapped code of %s", esc(file + 1));
 	if (rc < 0)
-		return reason_set(why, rc, "looking for %s in what the process has mapped: %s", esc(file + 1),
+		return reason_set(why, rc, "searching the mappings of the process for %s: %s", esc(file + 1),
 				  strerror(-rc));
 	f->fds[f->n_fds - 1] = fd;
 	snprintf(text, sizeof(text), "@/proc/self/fd/%d", fd);

@@ -19,7 +19,7 @@ static int add_fd(struct grid *g, int fd)
 	return rc;
 }
 
-static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cpu *c)
+static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_cpu *c)
 {
 	struct perf_event_attr attr = perf_event_default_attr(p->type, p->words);
 
@@ -32,7 +32,7 @@ static struct perf_event_attr attr_of(const struct plan *p, const struct plan_cp
 }
 
 /* The first event on a CPU is mapped and stays open, even after its thread has ended. */
-static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
+static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	int rc = perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
@@ -48,7 +48,7 @@ static int map(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
 	const struct plan_cpu *c = &g->plan->cpus[n];
-	struct perf_event_attr attr = attr_of(g->plan, c);
+	struct perf_event_attr attr = grid_attr(g->plan, c);
 	struct aux_buffer *a = &g->rings[n];
 	_cleanup_close_ int fd = -1;
 	char what[96];
@@ -63,7 +63,7 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 			snprintf(what, sizeof(what), "the address filter");
 	}
 	if (rc == 0 && a->fd < 0) {
-		rc = map(g, a, fd, poll_fd);
+		rc = map_ring(g, a, fd, poll_fd);
 		if (rc == 0)
 			a->fd = TAKE_FD(fd);
 		/* A trace unit that was never on has no path to a sink yet. */
@@ -82,7 +82,7 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 	return rc < 0 ? rc : 1;
 }
 
-static bool is_known(const struct grid *g, uint32_t tid)
+static bool has_tid(const struct grid *g, uint32_t tid)
 {
 	for (size_t i = 0; i < g->n_tids; i++)
 		if (g->tids[i] == tid)
@@ -90,7 +90,7 @@ static bool is_known(const struct grid *g, uint32_t tid)
 	return false;
 }
 
-static int note_tid(struct grid *g, uint32_t tid)
+static int add_tid(struct grid *g, uint32_t tid)
 {
 	int rc = array_reserve(g->tids, g->n_tids, &g->tids_room);
 
@@ -106,7 +106,7 @@ static int note_tid(struct grid *g, uint32_t tid)
 static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
 {
 	bool any = false;
-	int rc = note_tid(g, tid);
+	int rc = add_tid(g, tid);
 
 	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
 		rc = open_event(g, n, tid, filter, poll_fd, why);
@@ -134,7 +134,7 @@ static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int p
 	while (rc == 0 && (e = readdir(dir))) {
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
 
-		if (!tid || is_known(g, tid))
+		if (!tid || has_tid(g, tid))
 			continue;
 		new = true;
 		rc = open_thread(g, tid, filter, poll_fd, why);
@@ -208,7 +208,7 @@ int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, stru
 	return MIN(rc, 0);
 }
 
-static void control(const struct grid *g, unsigned long what)
+static void control_all(const struct grid *g, unsigned long what)
 {
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		if (g->rings[n].fd >= 0)
@@ -219,12 +219,12 @@ static void control(const struct grid *g, unsigned long what)
 
 void grid_stop(const struct grid *g)
 {
-	control(g, PERF_EVENT_IOC_DISABLE);
+	control_all(g, PERF_EVENT_IOC_DISABLE);
 }
 
 void grid_start(const struct grid *g)
 {
-	control(g, PERF_EVENT_IOC_ENABLE);
+	control_all(g, PERF_EVENT_IOC_ENABLE);
 }
 
 void grid_drain(struct grid *g, struct buf *scratch)

@@ -39,7 +39,7 @@ static uint64_t memory_left(void)
  * waits until no CPU can see the old ring any more (an RCU grace period). In the virtual machine of tests/rig: 32 ms
  * for 2 events and 515 ms for 32, where stopping and starting takes 0.7 ms and 2.9 ms, done twice.
  */
-static uint64_t toggle(const struct grid *g)
+static uint64_t restart_grid(const struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
@@ -52,12 +52,12 @@ static uint64_t toggle(const struct grid *g)
  * Sinks that write into the AUX buffers directly continue to do so during the copy; the next stop shows how much of the
  * oldest data they destroyed. So the target is traced during the copy. Returns true if all of some ring was destroyed.
  */
-static bool cut_destroyed(struct perf_target *s, struct capture_copy *c)
+static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 {
 	struct aux_buffer *rings = perf_target_rings(s);
 	bool all = false;
 
-	c->blind += s->shared ? arena_flush(&s->m->arena) : toggle(&s->grid);
+	c->blind += s->shared ? arena_flush(&s->m->arena) : restart_grid(&s->grid);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -92,7 +92,8 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 	if (limit > left / 2) {
 		limit = left / 2;
 		if (total > limit)
-			capture_note_missing(c, "this service's memory is short (MemoryMax=)");
+			capture_note_missing(c, "the snapshot is smaller than snapshot-max: the memory of "
+						"csightd.service is limited (MemoryMax=)");
 	}
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		uint64_t share = total > limit ? limit / n_held & ~(uint64_t)4095 : UINT64_MAX;
@@ -103,13 +104,13 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 			continue;
 		if (!has_registers(s, rings[n].cpu)) {
 			capture_note_missing(
-			    c, "what ran on CPU %u is left out: its trace unit's registers cannot be read",
+			    c, "the trace of CPU %u was left out: the registers of its trace unit cannot be read",
 			    rings[n].cpu);
 			continue;
 		}
 		if (held > share)
-			capture_note_missing(c, "of CPU %u only the newest %llu bytes were kept (snapshot-max)",
-					     rings[n].cpu, (unsigned long long)share);
+			capture_note_missing(c, "only the newest %llu bytes of CPU %u were kept (snapshot-max)",
+					     (unsigned long long)share, rings[n].cpu);
 		rc = aux_copy(&rings[n], share, &c->rings[c->n_rings]);
 		if (rc < 0)
 			return rc;
@@ -119,7 +120,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 }
 
 /* Adds the start of each slice. Not for a shared sink, where it would reveal which other process was running. */
-static void tell_starts(const struct perf_target *s, struct capture_copy *c)
+static void add_starts(const struct perf_target *s, struct capture_copy *c)
 {
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		const struct aux_buffer *a;
@@ -164,8 +165,8 @@ static int copy_units(const struct perf_target *s, struct capture_copy *c)
 	c->shift = sideband_shift(s->m->sideband);
 	c->clock.known &= known;
 	if (!c->clock.known)
-		capture_note_missing(c,
-				     "the trace's timestamps have no known relation to the kernel's clock (ts_source)");
+		capture_note_missing(
+		    c, "the relation of the trace's timestamps to the kernel's clock is unknown (ts_source)");
 	return 0;
 }
 
@@ -183,7 +184,7 @@ static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 			c->threads[n].start_ns = s->armed_at;
 	thread_table_records(&s->thread_table, &c->records);
 	if (!s->shared)
-		tell_starts(s, c);
+		add_starts(s, c);
 	return buf_error(&c->records);
 }
 
@@ -195,8 +196,8 @@ static int copy_code(struct perf_target *s, struct capture_copy *c)
 
 	if (!s->process)
 		return 0;
-	process_shift(s->process, sideband_shift(s->m->sideband));
-	process_look(s->process, sideband_now(s->m->sideband));
+	process_set_shift(s->process, sideband_shift(s->m->sideband));
+	process_scan(s->process, sideband_now(s->m->sideband));
 	perf_machine_read_records(s->m);
 	rc = process_write_log(s->process, &log, &c->missing, &c->files, &c->n_files);
 	if (rc == 0)
@@ -246,7 +247,7 @@ static int copy_stopped(struct perf_target *s, size_t limit, struct capture_copy
 	return rc;
 }
 
-static int fill(struct perf_target *s, bool alive, size_t limit, struct capture_copy *c)
+static int fill_copy(struct perf_target *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	struct perf_machine *m = s->m;
 	bool running = s->shared || (alive && !s->lost);
@@ -259,12 +260,12 @@ static int fill(struct perf_target *s, bool alive, size_t limit, struct capture_
 	if (s->shared)
 		c->blind = arena_flush(&m->arena);
 	else if (running)
-		c->blind = toggle(&s->grid);
+		c->blind = restart_grid(&s->grid);
 	perf_machine_read_records(m);
 	if (s->shared && arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
 	rc = copy_rings(s, limit, c);
-	if (rc == 0 && perf_target_plan(s)->direct && running && cut_destroyed(s, c))
+	if (rc == 0 && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
 		rc = copy_stopped(s, limit, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
@@ -291,7 +292,7 @@ int perf_copy(struct capture_source *source, bool alive, size_t limit, struct ca
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	rc = fill(s, alive, limit, c);
+	rc = fill_copy(s, alive, limit, c);
 	if (rc < 0) {
 		capture_copy_free(c);
 		return rc;

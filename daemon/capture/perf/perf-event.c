@@ -13,7 +13,7 @@
 #include "lib/base/util.h"
 
 enum { CAP_PERFMON_BIT = 38, CAP_SYS_ADMIN_BIT = 21, CAP_IPC_LOCK_BIT = 14 };
-enum { LOOKS = 8 /* number of readings of the two clocks */ };
+enum { CLOCK_READINGS = 8 /* number of readings of the two clocks */ };
 
 struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t words[5])
 {
@@ -56,9 +56,9 @@ uint64_t perf_event_time_enabled(int fd)
 {
 	struct {
 		uint64_t value, enabled, running, id;
-	} told;
+	} values;
 
-	return read(fd, &told, sizeof(told)) == sizeof(told) ? told.enabled : 0;
+	return read(fd, &values, sizeof(values)) == sizeof(values) ? values.enabled : 0;
 }
 
 int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
@@ -216,7 +216,7 @@ bool perf_ring_shift(const struct perf_ring *r, int64_t *ret)
 	uint64_t least = UINT64_MAX;
 
 	/* This thread may be interrupted between two readings; the pair with the smallest difference counts. */
-	for (unsigned i = 0; i < LOOKS && clock.known; i++) {
+	for (unsigned i = 0; i < CLOCK_READINGS && clock.known; i++) {
 		uint64_t begun = now_ns(CLOCK_MONOTONIC), counter = read_counter();
 		uint64_t took = now_ns(CLOCK_MONOTONIC) - begun;
 
@@ -247,23 +247,20 @@ static int explain_access(struct reason *why, int rc, const char *what)
 	long long paranoid = proc_file_number("/proc/sys/kernel/perf_event_paranoid");
 
 	if (!capable(CAP_SYS_ADMIN_BIT) && paranoid > 2)
-		return reason_set(
-		    why, rc,
-		    "%s is refused: kernel.perf_event_paranoid is %lld, with which only CAP_SYS_ADMIN may; set it to 2 "
-		    "(sysctl kernel.perf_event_paranoid=2) and csightd needs but CAP_PERFMON, or give csightd.service "
-		    "CAP_SYS_ADMIN",
-		    what, paranoid);
+		return reason_set(why, rc,
+				  "%s was refused: kernel.perf_event_paranoid is %lld, which requires CAP_SYS_ADMIN; "
+				  "set it to 2 (sysctl kernel.perf_event_paranoid=2) so that CAP_PERFMON suffices, or "
+				  "grant csightd.service CAP_SYS_ADMIN",
+				  what, paranoid);
 	if (!capable(CAP_SYS_ADMIN_BIT) && !capable(CAP_PERFMON_BIT))
-		return reason_set(
-		    why, rc,
-		    "%s is refused: csightd has no CAP_PERFMON (kernel.perf_event_paranoid is %lld); give it to "
-		    "csightd.service by CapabilityBoundingSet=",
-		    what, paranoid);
-	return reason_set(
-	    why, rc,
-	    "%s is refused although csightd has %s (kernel.perf_event_paranoid is %lld): a security module, or "
-	    "a container's seccomp filter forbids it",
-	    what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
+		return reason_set(why, rc,
+				  "%s was refused: csightd has no CAP_PERFMON (kernel.perf_event_paranoid is %lld); "
+				  "grant it to csightd.service by CapabilityBoundingSet=",
+				  what, paranoid);
+	return reason_set(why, rc,
+			  "%s was refused although csightd has %s (kernel.perf_event_paranoid is %lld): a security "
+			  "module or a container's seccomp filter forbids it",
+			  what, capable(CAP_SYS_ADMIN_BIT) ? "CAP_SYS_ADMIN" : "CAP_PERFMON", paranoid);
 }
 
 int perf_event_explain(struct reason *why, int rc, const char *what, uint64_t locked_bytes)
@@ -274,32 +271,30 @@ int perf_event_explain(struct reason *why, int rc, const char *what, uint64_t lo
 	case EACCES:
 		return explain_access(why, rc, what);
 	case EPERM:
-		if (!locked_bytes || capable(CAP_IPC_LOCK_BIT)) {
+		if (!locked_bytes || capable(CAP_IPC_LOCK_BIT))
 			return explain_access(why, rc, what);
-		}
 		getrlimit(RLIMIT_MEMLOCK, &limit);
-		return reason_set(
-		    why, rc,
-		    "%s is refused: %llu KiB of memory are to be locked; the limit is %llu KiB (RLIMIT_MEMLOCK), "
-		    "beside "
-		    "%lld KiB a CPU for everybody (kernel.perf_event_mlock_kb); give csightd.service CAP_IPC_LOCK or a "
-		    "larger LimitMEMLOCK=, or make rings smaller (ring-size)",
-		    what, (unsigned long long)locked_bytes >> 10, (unsigned long long)limit.rlim_cur >> 10,
-		    proc_file_number("/proc/sys/kernel/perf_event_mlock_kb"));
+		return reason_set(why, rc,
+				  "%s was refused: it locks %llu KiB of memory; the limit is %llu KiB (RLIMIT_MEMLOCK) "
+				  "plus %lld KiB per CPU for all users (kernel.perf_event_mlock_kb); grant "
+				  "csightd.service CAP_IPC_LOCK or a larger LimitMEMLOCK=, or reduce ring-size",
+				  what, (unsigned long long)locked_bytes >> 10,
+				  (unsigned long long)limit.rlim_cur >> 10,
+				  proc_file_number("/proc/sys/kernel/perf_event_mlock_kb"));
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &limit);
-		return reason_set(why, rc, "%s takes more descriptors than csightd may have: %llu (LimitNOFILE=)", what,
+		return reason_set(why, rc, "%s exceeds the limit of descriptors of csightd: %llu (LimitNOFILE=)", what,
 				  (unsigned long long)limit.rlim_cur);
 	case EBUSY:
-		return reason_set(
-		    why, rc,
-		    "%s: another session has cs_etm for the same; the kernel lets one in at a time, and does not tell "
-		    "which it is",
-		    what);
+		return reason_set(why, rc,
+				  "%s: another session uses cs_etm for the same thread or CPU; the kernel admits one "
+				  "at a time, and does not report which",
+				  what);
 	case ENOMEM:
 		return reason_set(
-		    why, rc, "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not there",
-		    what, (unsigned long long)locked_bytes >> 10);
+		    why, rc,
+		    "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not available", what,
+		    (unsigned long long)locked_bytes >> 10);
 	default:
 		return reason_set(why, rc, "%s: %s", what, strerror(-rc));
 	}

@@ -69,8 +69,8 @@ struct perf_machine {
 	unsigned n_private, n_shared, n_contained;
 	uint64_t memory; /* of private rings, bytes */
 	char online[CPUS_TEXT_MAX];
-	uint64_t next_care, next_cpus; /* CLOCK_MONOTONIC */
-	struct reason trouble;         /* of the arena */
+	uint64_t next_maintenance, next_cpus; /* CLOCK_MONOTONIC */
+	struct reason trouble;                /* of the arena */
 	struct buf scratch;
 };
 

@@ -38,7 +38,7 @@ static int process_time(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-static bool lives(const struct perf_target *s)
+static bool process_exists(const struct perf_target *s)
 {
 	return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) == 0 || errno != ESRCH;
 }
@@ -123,7 +123,7 @@ void perf_target_close(struct perf_target *s)
 	perf_machine_open_sideband(m, NULL);
 }
 
-static void put_map(struct perf_target *s, const struct perf_record *r)
+static void add_map(struct perf_target *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size), id;
 	struct process_map m = { .time = r->origin.time };
@@ -142,7 +142,7 @@ static void put_map(struct perf_target *s, const struct perf_record *r)
 	process_map(s->process, &m);
 }
 
-static void put_name(struct perf_target *s, const struct perf_record *r)
+static void add_name(struct perf_target *s, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t pid, tid;
@@ -159,14 +159,14 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 		return false;
 	thread_table_fold(&s->thread_table, r);
 	if (s->process && r->type == PERF_RECORD_MMAP2)
-		put_map(s, r);
+		add_map(s, r);
 	else if (s->process && r->type == PERF_RECORD_COMM)
-		put_name(s, r);
+		add_name(s, r);
 	return true;
 }
 
 /* The program that is running now may not be its owner's: no more of it is recorded. */
-static void lose(struct perf_target *s)
+static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
 	if (s->armed && !s->shared)
@@ -186,10 +186,10 @@ void perf_target_check_owner(struct perf_target *s)
 		struct credentials c;
 
 		/* The process lives after the reading, so the number was its own during it. */
-		if (credentials_read(s->pid, &c) < 0 || !lives(s))
+		if (credentials_read(s->pid, &c) < 0 || !process_exists(s))
 			return;
 		if (!credentials_owned(&c, s->uid)) {
-			lose(s);
+			mark_lost(s);
 			return;
 		}
 		sideband_drain(s->m->sideband);
@@ -261,7 +261,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 }
 
 /* Records are collected from before /proc is read, so that no event between the two is missed. */
-static int begin(struct perf_target *s, struct reason *why)
+static int arm_target(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
 	struct credentials c;
@@ -289,7 +289,7 @@ static int begin(struct perf_target *s, struct reason *why)
 	rc = thread_table_scan(&s->thread_table, s->armed_at);
 	if (rc == 0)
 		rc = credentials_read(s->pid, &c);
-	if (!lives(s))
+	if (!process_exists(s))
 		return -ESRCH;
 	if (rc == -EAGAIN)
 		return reason_set(why, rc, "the first thread of the process has ended: its owner is unknown");
@@ -298,8 +298,7 @@ static int begin(struct perf_target *s, struct reason *why)
 	if (!credentials_owned(&c, s->uid))
 		return reason_set(
 		    why, -EACCES,
-		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not "
-		    "dumpable");
+		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not dumpable");
 	s->contained = c.contained;
 	m->n_contained += c.contained;
 	if (c.contained)
@@ -327,7 +326,7 @@ static int perf_arm(struct capture_source *source)
 	struct perf_target *s = perf_target_of(source);
 	struct reason why = { "" };
 	uint64_t ran = 0;
-	int rc = begin(s, &why);
+	int rc = arm_target(s, &why);
 
 	if (rc < 0) {
 		perf_target_close(s);
@@ -356,7 +355,7 @@ static int perf_disarm(struct capture_source *source)
 }
 
 /* Returns the oldest time for which there may be trace; 0: unknown. */
-static uint64_t reach(const struct perf_target *s)
+static uint64_t oldest_time(const struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -410,7 +409,7 @@ static void count_bytes(const struct perf_target *s, struct capture_thread *thre
 	}
 }
 
-static void miss(struct buf *b, const char *text)
+static void add_missing(struct buf *b, const char *text)
 {
 	buf_add(b, text, strlen(text) + 1);
 }
@@ -427,27 +426,30 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		collisions += rings[n].collisions;
 		refused = MAX(refused, rings[n].refused);
 	}
-	if (refused > reach(s))
-		miss(b, "the sink was another's for a while, or failed: what ran then is not in the trace");
+	if (refused > oldest_time(s))
+		add_missing(b,
+			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
 	if (lost)
-		miss(b, "the kernel lost records about the trace: parts of it have no known place and are left out");
+		add_missing(b,
+			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
 	if (collisions)
-		miss(b, "a CPU's buffer wrapped while its thread ran: there may be gaps of which nothing tells");
+		add_missing(b, "a CPU's buffer wrapped while a thread ran: some trace may be missing without being "
+			       "marked as a gap");
 	if (s->lost_records)
-		miss(b, "the kernel lost records about processes: what was mapped or born then may be unknown");
+		add_missing(
+		    b, "the kernel lost records about processes: mappings and threads of that time may be unknown");
 	if (s->shared && s->thread_table.owner_unknown)
-		miss(b,
-		     "programs that it executed one right after the other are left out: whose they were is not known");
+		add_missing(b, "programs that it executed in quick succession were left out: their owner is unknown");
 	if (s->thread_table.dropped)
-		miss(b, "more threads came and went than are kept");
+		add_missing(b, "there were more threads than the limit: the oldest were dropped");
 	if (s->unread == -EACCES || s->unread == -EPERM)
-		miss(b, "its code is not known: csightd may not read its mappings (it has no CAP_SYS_PTRACE)");
+		add_missing(b, "its code is unknown: csightd may not read its mappings (it lacks CAP_SYS_PTRACE)");
 	else if (s->unread)
-		miss(b, "its code is not known: its mappings could not be read");
+		add_missing(b, "its code is unknown: its mappings could not be read");
 }
 
 /* Prepares the answers to the event loop's queries, under the lock. */
-static void publish(struct perf_target *s)
+static void publish_status(struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -475,7 +477,7 @@ static void publish(struct perf_target *s)
 }
 
 /* Restarts tracing that the kernel could not start, or stopped. The reason stays published until tracing works. */
-static void care_for_rings(struct perf_target *s)
+static void maintain_rings(struct perf_target *s)
 {
 	const struct plan *p = s->plan;
 	struct perf_machine *m = s->m;
@@ -498,18 +500,18 @@ static void care_for_rings(struct perf_target *s)
 		grid_start(&s->grid);
 		if (s->failing)
 			return;
-		reason_set(
-		    &why, 0,
-		    "the kernel could not start the sink of CPU %u: another has it, or it failed; it is tried again",
-		    (unsigned)failed);
+		reason_set(&why, 0,
+			   "the kernel could not start the sink of CPU %u: it is in use by another session, or it "
+			   "failed; csightd will retry",
+			   (unsigned)failed);
 		perf_machine_name_holders(m, p, &why);
 		set_trouble(s, why.text);
 		s->failing = true;
 	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
-		reason_set(&why, 0, "tracing began %llu times and no sink gave a byte since: %s",
+		reason_set(&why, 0, "tracing started %llu times without any trace from the sinks: %s",
 			   (unsigned long long)starts,
-			   traces ? "it failed, or trace is switched off from outside"
-				  : "the sinks are perhaps not those of these CPUs");
+			   traces ? "the sinks failed, or trace is disabled by an external signal"
+				  : "the sinks may not belong to these CPUs");
 		set_trouble(s, why.text);
 		s->failing = true;
 	} else if (s->failing && empty == 0) {
@@ -527,14 +529,14 @@ void perf_target_maintain(struct perf_target *s, uint64_t now)
 	if (s->shared)
 		set_trouble(s, s->m->trouble.text);
 	else if (!s->lost)
-		care_for_rings(s);
+		maintain_rings(s);
 	if (now && now < s->next_publish)
 		return;
-	oldest = reach(s);
+	oldest = oldest_time(s);
 	thread_table_forget(&s->thread_table, oldest);
 	if (s->process)
 		process_forget(s->process, oldest);
-	publish(s);
+	publish_status(s);
 	s->next_publish = began + PUBLISH_SHARE * (now_ns(CLOCK_MONOTONIC) - began);
 }
 

@@ -12,12 +12,12 @@
 enum {
 	AUX_SIZE = 4 << 20,
 	EVENTS_AT_ONCE = 64,
-	CARE_NS = PERF_DRAIN_MS * 1000000,
+	MAINTENANCE_NS = PERF_DRAIN_MS * 1000000,
 	CPUS_NS = 1000 * 1000 * 1000,
 	BLAMED_MAX = 4,
 };
 
-static bool wants(void *data, uint32_t pid, uint32_t type)
+static bool wants_record(void *data, uint32_t pid, uint32_t type)
 {
 	const struct perf_machine *m = data;
 	const struct perf_target *s;
@@ -48,14 +48,14 @@ static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 		process_table_record(m->process_table, pid, r);
 }
 
-static const char *root_of(const struct perf_machine *m)
+static const char *sysroot_of(const struct perf_machine *m)
 {
 	return m->sysroot ? m->sysroot : "/";
 }
 
-static int fill(struct perf_machine *m, const struct perf_settings *settings, struct reason *why)
+static int fill_machine(struct perf_machine *m, const struct perf_settings *settings, struct reason *why)
 {
-	const struct sideband_listener user = { wants, on_record, m };
+	const struct sideband_listener user = { wants_record, on_record, m };
 	int rc;
 
 	m->settings = (struct plan_settings){
@@ -76,7 +76,7 @@ static int fill(struct perf_machine *m, const struct perf_settings *settings, st
 	if (rc == 0 && settings->machine)
 		rc = process_table_new(&m->process_table);
 	if (rc == 0)
-		rc = topology_read(root_of(m), &m->topology);
+		rc = topology_read(sysroot_of(m), &m->topology);
 	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
 		return reason_set(why, -ENODEV, "%s; run csight doctor for details",
 				  m->topology->pmu.there ? "the kernel's cs_etm PMU knows no trace unit"
@@ -97,7 +97,7 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 	m->poll_fd = -1;
 	TAILQ_INIT(&m->sources);
 	SLIST_INIT(&m->dead);
-	rc = fill(m, settings, why);
+	rc = fill_machine(m, settings, why);
 	if (rc < 0) {
 		if (!*why->text)
 			reason_set(why, rc, "%s", strerror(-rc));
@@ -108,7 +108,7 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 	return 0;
 }
 
-static void reap(struct perf_machine *m)
+static void free_dead(struct perf_machine *m)
 {
 	struct perf_target *s;
 
@@ -135,7 +135,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 {
 	if (!m)
 		return NULL;
-	reap(m);
+	free_dead(m);
 	arena_close(&m->arena);
 	sideband_free(m->sideband);
 	process_table_free(m->process_table);
@@ -280,8 +280,8 @@ static void name_holders(struct reason *why)
 }
 
 /* Returns a sink of the plan, or a trace unit of one of its CPUs, that is enabled through sysfs now; or NULL. */
-static const struct topology_device *sysfs_has(const struct perf_machine *m, const struct plan *p,
-					       const struct topology *now)
+static const struct topology_device *find_sysfs_user(const struct perf_machine *m, const struct plan *p,
+						     const struct topology *now)
 {
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		const struct topology_cpu *cpu = topology_find_cpu(now, p->cpus[n].cpu);
@@ -304,9 +304,9 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 	const struct topology_device *d;
 	struct topology *now;
 
-	if (topology_read(root_of(m), &now) < 0)
+	if (topology_read(sysroot_of(m), &now) < 0)
 		return;
-	d = sysfs_has(m, p, now);
+	d = find_sysfs_user(m, p, now);
 	if (d) {
 		bool unit = topology_is_cpu_source(d->kind);
 
@@ -322,7 +322,7 @@ void perf_machine_reread_topology(struct perf_machine *m)
 {
 	struct topology *t, *old = m->topology;
 
-	if (topology_read(root_of(m), &t) < 0)
+	if (topology_read(sysroot_of(m), &t) < 0)
 		return;
 	/* Plans in use refer to sinks by index. */
 	if ((m->arena.plan || m->n_private) && (t->n_sinks != old->n_sinks || t->n_cpus != old->n_cpus)) {
@@ -337,12 +337,12 @@ void perf_machine_reread_topology(struct perf_machine *m)
 }
 
 /* Handles CPUs that went offline or came online: their registers can be read, and events opened on them. */
-static void learn_cpus(struct perf_machine *m)
+static void update_cpus(struct perf_machine *m)
 {
 	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX];
 	struct perf_target *s;
 
-	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root_of(m));
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", sysroot_of(m));
 	if (proc_file_read(AT_FDCWD, path, online, sizeof(online)) < 0)
 		return;
 	if (strcmp(online, m->online) != 0 && *m->online) {
@@ -357,7 +357,7 @@ static void learn_cpus(struct perf_machine *m)
 }
 
 /* True if all targets whose trace the arena holds have ended; further trace would only overwrite exec_owned. */
-static bool is_of_nobody(const struct perf_machine *m)
+static bool arena_unused(const struct perf_machine *m)
 {
 	const struct perf_target *s;
 
@@ -367,14 +367,14 @@ static bool is_of_nobody(const struct perf_machine *m)
 	return !m->settings.machine;
 }
 
-static void care_for_arena(struct perf_machine *m)
+static void maintain_arena(struct perf_machine *m)
 {
 	struct reason why = { "" };
 	bool failed = false;
 
 	if (!m->arena.plan || m->arena.stopped)
 		return;
-	if (is_of_nobody(m)) {
+	if (arena_unused(m)) {
 		arena_stop(&m->arena);
 		m->trouble.text[0] = '\0';
 		return;
@@ -391,7 +391,7 @@ static void care_for_arena(struct perf_machine *m)
 }
 
 /* Opens the arena of a machine that traces everything, which needs no target. */
-static void start_machine(struct perf_machine *m)
+static void open_machine_arena(struct perf_machine *m)
 {
 	static const struct capture_options options;
 	const struct plan_use use = { .n_private = m->n_private };
@@ -406,14 +406,14 @@ static void start_machine(struct perf_machine *m)
 	process_table_reset(m->process_table, sideband_now(m->sideband));
 }
 
-static bool look_around(struct perf_machine *m)
+static bool watch_processes(struct perf_machine *m)
 {
 	struct perf_target *s;
 	bool read = false;
 
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->process) {
-			process_shift(s->process, sideband_shift(m->sideband));
+			process_set_shift(s->process, sideband_shift(m->sideband));
 			read |= process_watch(s->process, sideband_now(m->sideband));
 		}
 	return read;
@@ -425,26 +425,26 @@ void perf_machine_drain(struct perf_machine *m)
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 	struct perf_target *s;
 
-	reap(m);
+	free_dead(m);
 	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
 	if (m->settings.machine && !m->arena.plan)
-		start_machine(m);
+		open_machine_arena(m);
 	perf_machine_read_records(m);
 	/* Code that was read is confirmed by reading the records once more. */
-	if (look_around(m)) {
+	if (watch_processes(m)) {
 		perf_machine_read_records(m);
-		look_around(m);
+		watch_processes(m);
 	}
-	if (now < m->next_care)
+	if (now < m->next_maintenance)
 		return;
-	m->next_care = now + CARE_NS;
+	m->next_maintenance = now + MAINTENANCE_NS;
 	if (now >= m->next_cpus) {
 		m->next_cpus = now + CPUS_NS;
-		learn_cpus(m);
+		update_cpus(m);
 	}
-	care_for_arena(m);
+	maintain_arena(m);
 	TAILQ_FOREACH (s, &m->sources, link)
 		perf_target_maintain(s, now);
 }

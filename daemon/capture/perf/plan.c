@@ -18,9 +18,9 @@ enum {
 	CONFIGR_RETSTACK = 1 << 12,
 };
 
-static void miss(struct plan *p, const char *fmt, ...) _printf_(2, 3);
+static void add_missing(struct plan *p, const char *fmt, ...) _printf_(2, 3);
 
-static void miss(struct plan *p, const char *fmt, ...)
+static void add_missing(struct plan *p, const char *fmt, ...)
 {
 	char text[256];
 	va_list args;
@@ -36,7 +36,7 @@ static const char *sink_name(const struct topology *t, uint32_t sink)
 	return t->devices[t->sinks[sink].device].name;
 }
 
-static bool reaches(const struct topology_cpu *cpu, uint32_t sink)
+static bool cpu_reaches(const struct topology_cpu *cpu, uint32_t sink)
 {
 	for (size_t i = 0; i < cpu->n_sinks; i++)
 		if (cpu->sinks[i] == sink)
@@ -44,7 +44,7 @@ static bool reaches(const struct topology_cpu *cpu, uint32_t sink)
 	return false;
 }
 
-static bool traceable(const struct topology_cpu *cpu)
+static bool cpu_traceable(const struct topology_cpu *cpu)
 {
 	return cpu->in_pmu && cpu->source >= 0 && cpu->n_sinks > 0;
 }
@@ -64,7 +64,7 @@ static bool prefers_private(const struct topology *t)
 	size_t with = 0, without = 0, shared = 0;
 
 	for (size_t i = 0; i < t->n_cpus; i++) {
-		if (!traceable(&t->cpus[i]))
+		if (!cpu_traceable(&t->cpus[i]))
 			continue;
 		if (first_sink(t, &t->cpus[i], true) >= 0)
 			with++;
@@ -76,7 +76,7 @@ static bool prefers_private(const struct topology *t)
 }
 
 /* On a sink with frames each trace source needs a trace ID. */
-static bool without_id(const struct topology *t, const struct topology_cpu *cpu, uint32_t sink)
+static bool lacks_trace_id(const struct topology *t, const struct topology_cpu *cpu, uint32_t sink)
 {
 	bool dynamic = t->pmu.formats[TOPOLOGY_CC_THRESHOLD].there;
 
@@ -97,16 +97,17 @@ static int choose_sinks(const struct topology *t, const char *name, struct plan 
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_cpus; i++) {
 		const struct topology_cpu *cpu = &t->cpus[i];
-		int64_t sink = !traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, per_cpu);
+		int64_t sink = !cpu_traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, per_cpu);
 
 		if (cpu->source >= 0 && !cpu->in_pmu)
-			miss(p, "CPU %u is not traced: the kernel's PMU does not know its trace unit", cpu->cpu);
+			add_missing(p, "CPU %u is not traced: the kernel's PMU does not know its trace unit", cpu->cpu);
 		else if (cpu->source < 0)
-			miss(p, "CPU %u is not traced: it has no trace unit", cpu->cpu);
-		else if (sink < 0 || !reaches(cpu, (uint32_t)sink))
-			miss(p, "CPU %u is not traced: it does not reach %s", cpu->cpu, name ? name : "such a sink");
-		else if (without_id(t, cpu, (uint32_t)sink))
-			miss(p, "CPU %u is not traced: this kernel has no trace ID for it", cpu->cpu);
+			add_missing(p, "CPU %u is not traced: it has no trace unit", cpu->cpu);
+		else if (sink < 0 || !cpu_reaches(cpu, (uint32_t)sink))
+			add_missing(p, "CPU %u is not traced: its trace unit does not reach %s", cpu->cpu,
+				    name ? name : "such a sink");
+		else if (lacks_trace_id(t, cpu, (uint32_t)sink))
+			add_missing(p, "CPU %u is not traced: this kernel has no trace ID for it", cpu->cpu);
 		else
 			p->cpus[p->n_cpus++] = (struct plan_cpu){
 				.cpu = cpu->cpu,
@@ -162,7 +163,7 @@ static bool has_comparators(const struct topology_cpu *cpu)
 	return cpu->offers.address_pairs > 0;
 }
 
-static bool put(const struct topology *t, struct plan *p, enum topology_format format, uint64_t value)
+static bool set_format(const struct topology *t, struct plan *p, enum topology_format format, uint64_t value)
 {
 	return topology_set(&t->pmu, format, value, p->words) == 0;
 }
@@ -189,30 +190,30 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 
 		is_etm4 &= kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
 	}
-	if (o->cycles && (!all_offer(t, p, has_cycles) || !put(t, p, TOPOLOGY_CYCACC, 1)))
+	if (o->cycles && (!all_offer(t, p, has_cycles) || !set_format(t, p, TOPOLOGY_CYCACC, 1)))
 		return reason_set(why, -ENOTSUP, "the trace units cannot count cycles");
 	configr |= o->cycles ? CONFIGR_CYCLES : 0;
 	if (!o->no_timestamps && all_offer(t, p, has_timestamps) &&
-	    put(t, p, TOPOLOGY_TIMESTAMP, stamp_bits >= 3 ? TIMESTAMP_EVERY : 1))
+	    set_format(t, p, TOPOLOGY_TIMESTAMP, stamp_bits >= 3 ? TIMESTAMP_EVERY : 1))
 		configr |= CONFIGR_TIMESTAMP;
 	else if (p->shared)
-		return reason_set(why, -ENOTSUP, "a shared sink is told apart by time, and %s",
-				  o->no_timestamps ? "timestamps are switched off"
-						   : "the trace units give no timestamps");
+		return reason_set(why, -ENOTSUP, "a shared sink requires timestamps to separate processes, and %s",
+				  o->no_timestamps ? "they are disabled" : "the trace units have none");
 	if (!o->no_contexts && is_etm4 && all_offer(t, p, vmid ? has_vmids : has_contexts) &&
-	    (put(t, p, TOPOLOGY_CONTEXTID, 1) || put(t, p, TOPOLOGY_CONTEXTID1, 1)))
+	    (set_format(t, p, TOPOLOGY_CONTEXTID, 1) || set_format(t, p, TOPOLOGY_CONTEXTID1, 1)))
 		configr |= vmid ? CONFIGR_VMID : CONFIGR_CONTEXT;
 	else if (p->shared && o->no_contexts)
-		return reason_set(why, -ENOTSUP, "a shared sink is told apart by context IDs, which are switched off");
+		return reason_set(why, -ENOTSUP,
+				  "a shared sink requires context IDs to separate processes, and they are disabled");
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
 	/* The return stack reduces the trace by two thirds; trace units without one ignore the bit. */
-	if (all_offer(t, p, has_retstack) && put(t, p, TOPOLOGY_RETSTACK, 1))
+	if (all_offer(t, p, has_retstack) && set_format(t, p, TOPOLOGY_RETSTACK, 1))
 		configr |= CONFIGR_RETSTACK;
 	if (o->filter && p->shared)
 		return reason_set(why, -ENOTSUP,
-				  "address filters need a sink for each CPU: on %s they would hold for every process",
+				  "address filters require a sink per CPU: on %s they would apply to every process",
 				  sink_name(t, p->cpus[0].sink));
 	if (o->filter && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
 		return reason_set(why, -ENOTSUP, "the trace units have no address comparators for filters");
@@ -248,7 +249,7 @@ static void choose_keepers(const struct topology *t, struct plan *p, uint64_t si
 	}
 }
 
-static void add_up(struct plan *p, unsigned n_threads)
+static void sum_sizes(struct plan *p, unsigned n_threads)
 {
 	p->data_size = p->shared ? DATA_SIZE_SHARED : DATA_SIZE;
 	p->memory = 0;
@@ -264,20 +265,20 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 
 	for (;; size /= 2) {
 		choose_keepers(t, p, size);
-		add_up(p, target->n_threads);
+		sum_sizes(p, target->n_threads);
 		if (p->memory + use->memory <= s->memory)
 			break;
 		if (size == PLAN_AUX_MIN)
-			return reason_set(
-			    why, -ENOSPC,
-			    "rings on %zu CPUs take %llu KiB at least; other targets have %llu KiB already, and "
-			    "%llu KiB is the limit for all (rings-max)",
-			    p->n_cpus, (unsigned long long)p->memory >> 10, (unsigned long long)use->memory >> 10,
-			    (unsigned long long)s->memory >> 10);
+			return reason_set(why, -ENOSPC,
+					  "rings on %zu CPUs require at least %llu KiB; other targets use %llu KiB, "
+					  "and the limit for all is %llu KiB (rings-max)",
+					  p->n_cpus, (unsigned long long)p->memory >> 10,
+					  (unsigned long long)use->memory >> 10, (unsigned long long)s->memory >> 10);
 	}
 	if (size < wanted)
-		miss(p, "rings are of %llu KiB a CPU, not %llu: memory for rings is short (rings-max)",
-		     (unsigned long long)size >> 10, (unsigned long long)wanted >> 10);
+		add_missing(
+		    p, "rings have %llu KiB per CPU instead of %llu KiB: the memory for rings is limited (rings-max)",
+		    (unsigned long long)size >> 10, (unsigned long long)wanted >> 10);
 	return 0;
 }
 
@@ -297,21 +298,21 @@ static int check_company(const struct plan_use *use, const struct plan *p, struc
 	if (p->shared && use->n_private)
 		return reason_set(
 		    why, -EBUSY,
-		    "%u targets are traced on sinks of their own, and the kernel does not trace a shared one "
-		    "beside them",
+		    "%u targets are traced on private sinks, and the kernel cannot use a shared sink at the same time",
 		    use->n_private);
 	if (!p->shared && use->arena)
-		return reason_set(why, -EBUSY,
-				  "a shared sink is armed, and the kernel does not trace single threads beside it");
+		return reason_set(
+		    why, -EBUSY,
+		    "a shared sink is in use, and the kernel cannot trace single threads at the same time");
 	if (p->shared && use->arena && !plan_same(p, use->arena))
-		return reason_set(why, -EBUSY, "the shared sink is armed for others with other options (%s%s)",
+		return reason_set(why, -EBUSY, "the shared sink is in use with other options (%s%s)",
 				  use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
 				  use->arena->cycles ? ", with cycle counts" : "");
 	return 0;
 }
 
-static int fill(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
-		const struct plan_target *target, struct plan *p, struct reason *why)
+static int fill_plan(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
+		     const struct plan_target *target, struct plan *p, struct reason *why)
 {
 	const char *sink = target->options->sink ? target->options->sink : s->sink;
 	int rc;
@@ -337,7 +338,7 @@ int plan_make(const struct topology *t, const struct plan_settings *s, const str
 	if (!p)
 		return -ENOMEM;
 	p->missing.limit = CAPTURE_MISSING_MAX;
-	rc = fill(t, s, use, target, p, why);
+	rc = fill_plan(t, s, use, target, p, why);
 	if (rc < 0) {
 		if (rc == -ENOMEM)
 			reason_set(why, rc, "out of memory");

@@ -23,7 +23,7 @@ int process_table_new(struct process_table **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-static void clear(struct process_table *b)
+static void remove_all(struct process_table *b)
 {
 	for (unsigned i = 0; i < BUCKETS; i++)
 		while (b->buckets[i]) {
@@ -39,12 +39,12 @@ struct process_table *process_table_free(struct process_table *b)
 {
 	if (!b)
 		return NULL;
-	clear(b);
+	remove_all(b);
 	free(b);
 	return NULL;
 }
 
-static struct process_entry **find(struct process_table *b, uint32_t pid)
+static struct process_entry **find_place(struct process_table *b, uint32_t pid)
 {
 	struct process_entry **at = &b->buckets[pid % BUCKETS];
 
@@ -53,8 +53,8 @@ static struct process_entry **find(struct process_table *b, uint32_t pid)
 	return at;
 }
 
-/* Adds an entry where find() returned an empty place. */
-static bool add(struct process_entry **at, uint32_t pid)
+/* Adds an entry where find_place() returned an empty place. */
+static bool add_entry(struct process_entry **at, uint32_t pid)
 {
 	*at = calloc(1, sizeof(**at));
 	if (*at)
@@ -67,17 +67,17 @@ void process_table_reset(struct process_table *b, uint64_t now)
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
 	struct dirent *e;
 
-	clear(b);
+	remove_all(b);
 	b->since = now;
 	while (proc && (e = readdir(proc))) {
 		uint32_t pid = (uint32_t)strtoul(e->d_name, NULL, 10);
 
-		if (pid && !*find(b, pid))
-			add(find(b, pid), pid);
+		if (pid && !*find_place(b, pid))
+			add_entry(find_place(b, pid), pid);
 	}
 }
 
-static void drop(struct process_entry **at)
+static void remove_entry(struct process_entry **at)
 {
 	struct process_entry *one = *at;
 
@@ -88,11 +88,11 @@ static void drop(struct process_entry **at)
 
 void process_table_record(struct process_table *b, uint32_t pid, const struct perf_record *r)
 {
-	struct process_entry **at = find(b, pid);
+	struct process_entry **at = find_place(b, pid);
 
 	bool new = !*at;
 
-	if (new && !add(at, pid))
+	if (new && !add_entry(at, pid))
 		return;
 	thread_table_fold(&(*at)->thread_table, r);
 	thread_table_limit(&(*at)->thread_table, ENDED_MAX);
@@ -101,12 +101,12 @@ void process_table_record(struct process_table *b, uint32_t pid, const struct pe
 	 * has been this program.
 	 */
 	if ((*at)->thread_table.ended || (new && !(*at)->thread_table.since))
-		drop(at);
+		remove_entry(at);
 }
 
 uint64_t process_table_take(struct process_table *b, uint32_t pid, struct thread_table *ret)
 {
-	struct process_entry **at = find(b, pid);
+	struct process_entry **at = find_place(b, pid);
 
 	if (!*at) {
 		thread_table_init(ret, pid);
@@ -114,7 +114,7 @@ uint64_t process_table_take(struct process_table *b, uint32_t pid, struct thread
 	}
 	*ret = (*at)->thread_table;
 	(*at)->thread_table = (struct thread_table){ 0 };
-	drop(at);
+	remove_entry(at);
 	thread_table_exec_checked(ret);
 	/* Meanwhile its former thread numbers may have been reused by other processes. */
 	thread_table_lost_records(ret, 0);
@@ -123,7 +123,7 @@ uint64_t process_table_take(struct process_table *b, uint32_t pid, struct thread
 
 void process_table_put_back(struct process_table *b, struct thread_table *t)
 {
-	struct process_entry **at = find(b, t->pid);
+	struct process_entry **at = find_place(b, t->pid);
 
 	thread_table_disown(t, 0);
 	if (!*at && !t->ended && (*at = calloc(1, sizeof(**at)))) {

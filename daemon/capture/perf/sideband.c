@@ -85,7 +85,7 @@ bool sideband_is_open(const struct sideband *s)
 	return s->n_cpus_open > 0;
 }
 
-static struct perf_event_attr dummy(void)
+static struct perf_event_attr dummy_attr(void)
 {
 	struct perf_event_attr attr =
 	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
@@ -98,7 +98,7 @@ static struct perf_event_attr dummy(void)
 
 static int open_switches(struct sideband_cpu *l)
 {
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 	int fd, rc;
 
 	attr.context_switch = 1;
@@ -119,7 +119,7 @@ static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
 	struct sideband_cpu l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
-	struct perf_event_attr attr = dummy();
+	struct perf_event_attr attr = dummy_attr();
 	int rc;
 
 	attr.mmap = attr.mmap2 = attr.mmap_data = 1;
@@ -138,7 +138,7 @@ static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 	return rc;
 }
 
-static bool among(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
+static bool contains_cpu(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
 {
 	for (size_t i = 0; i < n_cpus; i++)
 		if (cpus[i] == cpu)
@@ -146,7 +146,7 @@ static bool among(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
 	return false;
 }
 
-static void lose(struct sideband *s, uint64_t since)
+static void note_loss(struct sideband *s, uint64_t since)
 {
 	s->lost_since = s->lost ? MIN(s->lost_since, since) : since;
 	s->lost = true;
@@ -158,14 +158,14 @@ static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 	uint64_t enabled = perf_event_time_enabled(l->fd);
 
 	if (enabled == l->enabled) {
-		lose(s, l->newest);
+		note_loss(s, l->newest);
 		return false;
 	}
 	l->enabled = enabled;
 	return true;
 }
 
-static struct sideband_cpu *find(struct sideband *s, uint32_t cpu)
+static struct sideband_cpu *find_cpu(struct sideband *s, uint32_t cpu)
 {
 	for (size_t i = 0; i < s->n_cpus_open; i++)
 		if (s->cpus[i].cpu == cpu)
@@ -183,13 +183,13 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool 
 		return -ENOMEM;
 	s->cpus = more;
 	for (size_t i = 0; i < s->n_cpus_open; i++)
-		if (among(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
+		if (contains_cpu(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
 			s->cpus[kept++] = s->cpus[i];
 		else
 			close_cpu(&s->cpus[i]);
 	s->n_cpus_open = kept;
 	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
-		if (find(s, cpus[i]))
+		if (find_cpu(s, cpus[i]))
 			continue;
 		rc = open_cpu(s, cpus[i], &s->cpus[s->n_cpus_open]);
 		if (rc == 0)
@@ -211,10 +211,10 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool 
 	return rc;
 }
 
-static void keep(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
+static void keep_record(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
 {
 	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
-		lose(s, r->origin.time);
+		note_loss(s, r->origin.time);
 		return;
 	}
 	s->order[s->n_order++] = (struct pending_record){ r->origin.time, s->pending.size };
@@ -222,7 +222,7 @@ static void keep(struct sideband *s, const struct perf_record *r, const uint8_t 
 	if (buf_error(&s->pending)) {
 		s->pending.error = 0;
 		s->n_order--;
-		lose(s, r->origin.time);
+		note_loss(s, r->origin.time);
 	}
 }
 
@@ -236,10 +236,10 @@ static void read_cpu(struct sideband *s, struct sideband_cpu *l, uint32_t self)
 	 * counts as a loss.
 	 */
 	if (l->ring.data_size - perf_ring_filled(&l->ring) < RECORD_MAX)
-		lose(s, l->newest);
+		note_loss(s, l->newest);
 	buf_clear(&s->raw);
 	if (perf_ring_read(&l->ring, &s->raw) < 0) {
-		lose(s, l->newest);
+		note_loss(s, l->newest);
 		return;
 	}
 	at = s->raw.data;
@@ -249,14 +249,14 @@ static void read_cpu(struct sideband *s, struct sideband_cpu *l, uint32_t self)
 		uint32_t pid;
 
 		if (size < 0) {
-			lose(s, l->newest);
+			note_loss(s, l->newest);
 			break;
 		}
 		pid = perf_record_pid(&r);
 		if (r.type == PERF_RECORD_LOST)
-			lose(s, l->newest);
+			note_loss(s, l->newest);
 		else if (pid && s->user.wants(s->user.data, pid, r.type))
-			keep(s, &r, at, (size_t)size);
+			keep_record(s, &r, at, (size_t)size);
 		if (r.type == PERF_RECORD_COMM && r.origin.tid == self)
 			s->now = MAX(s->now, r.origin.time);
 		l->newest = MAX(l->newest, r.origin.time);
@@ -300,7 +300,7 @@ static void pass_on(struct sideband *s)
 		buf_add(&rest, record, (size_t)size);
 	}
 	if (buf_error(&rest)) {
-		lose(s, s->now);
+		note_loss(s, s->now);
 		n_rest = 0;
 		buf_clear(&rest);
 	}

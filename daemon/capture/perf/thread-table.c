@@ -63,7 +63,7 @@ void thread_table_limit(struct thread_table *t, size_t n_ended)
 		drop_ended(t, 0, n_ended / 2);
 }
 
-static struct thread_entry *add(struct thread_table *t, uint32_t tid)
+static struct thread_entry *add_thread(struct thread_table *t, uint32_t tid)
 {
 	thread_table_limit(t, THREAD_TABLE_ENDED_MAX);
 	if (array_reserve(t->list, t->n, &t->room) < 0) {
@@ -74,7 +74,7 @@ static struct thread_entry *add(struct thread_table *t, uint32_t tid)
 	return &t->list[t->n++];
 }
 
-static void end(struct thread_table *t, struct thread_entry *k, uint64_t time)
+static void end_thread(struct thread_table *t, struct thread_entry *k, uint64_t time)
 {
 	if (!k || k->end)
 		return;
@@ -82,13 +82,13 @@ static void end(struct thread_table *t, struct thread_entry *k, uint64_t time)
 	t->n_ended++;
 }
 
-static void cut_numbers(struct thread_table *t, uint64_t time)
+static void cut_number_use(struct thread_table *t, uint64_t time)
 {
 	for (size_t i = 0; i < t->n; i++)
 		t->list[i].until = MIN(t->list[i].until, time);
 }
 
-static void reuse(struct thread_table *t, uint32_t tid, uint64_t time)
+static void end_number_use(struct thread_table *t, uint32_t tid, uint64_t time)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->list[i].tid == tid && t->list[i].until > time)
@@ -100,7 +100,7 @@ static void reuse(struct thread_table *t, uint32_t tid, uint64_t time)
  * exec, the kernel records an EXIT before it runs; so a program executed by the owner's program was the owner's until
  * further notice.
  */
-static void follow(struct thread_table *t)
+static void settle_last_exec(struct thread_table *t)
 {
 	if (t->execs && t->exec_owned)
 		thread_table_own(t, t->last_exec);
@@ -118,12 +118,12 @@ static void fold_task(struct thread_table *t, const struct perf_record *r)
 		return;
 	k = find_alive(t, tid);
 	if (r->type == PERF_RECORD_EXIT) {
-		end(t, k, r->origin.time);
+		end_thread(t, k, r->origin.time);
 		if (k)
 			k->until = UINT64_MAX;
 		t->ended = t->n == t->n_ended;
 		if (t->ended) {
-			follow(t);
+			settle_last_exec(t);
 			thread_table_disown(t, r->origin.time);
 		}
 		return;
@@ -135,12 +135,12 @@ static void fold_task(struct thread_table *t, const struct perf_record *r)
 
 		if (parent)
 			memcpy(name, parent->name, sizeof(name));
-		k = add(t, tid);
+		k = add_thread(t, tid);
 		if (!k)
 			return;
 		memcpy(k->name, name, sizeof(k->name));
 	}
-	reuse(t, tid, r->origin.time);
+	end_number_use(t, tid, r->origin.time);
 	k->born = true;
 	k->parent = ptid;
 	k->start = r->origin.time;
@@ -155,10 +155,10 @@ void thread_table_note_fork(struct thread_table *t, const struct perf_record *r)
 	uint32_t ids[3];
 
 	if (rd_u32(&body, &ids[0]) == 0 && rd_u32(&body, &ids[1]) == 0 && rd_u32(&body, &ids[2]) == 0)
-		reuse(t, ids[2], r->origin.time);
+		end_number_use(t, ids[2], r->origin.time);
 }
 
-static void linger(struct thread_table *t, struct thread_entry *k)
+static void keep_number(struct thread_table *t, struct thread_entry *k)
 {
 	for (size_t i = 0; i < t->n; i++)
 		t->list[i].lingers = false;
@@ -179,18 +179,18 @@ static void fold_exec(struct thread_table *t, uint64_t time)
 
 		if (k->tid == t->pid || k->end)
 			continue;
-		end(t, k, time);
+		end_thread(t, k, time);
 		if (!by_another)
 			continue;
-		linger(t, k);
+		keep_number(t, k);
 	}
 	if (by_another) {
-		struct thread_entry *k = add(t, t->pid);
+		struct thread_entry *k = add_thread(t, t->pid);
 
 		if (k)
 			k->start = time;
 	}
-	follow(t);
+	settle_last_exec(t);
 	t->exec_owned = t->privileges_recorded && thread_table_owned(t, time);
 	t->execs++;
 	t->last_exec = time;
@@ -284,7 +284,7 @@ int thread_table_scan(struct thread_table *t, uint64_t now)
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
 		struct thread_entry *k = tid ? find_alive(t, tid) : NULL;
 
-		if (!k && tid && (k = add(t, tid)))
+		if (!k && tid && (k = add_thread(t, tid)))
 			k->start = before ? now : 0;
 		if (k && (size_t)(k - t->list) < before)
 			seen[k - t->list] = true;
@@ -293,7 +293,7 @@ int thread_table_scan(struct thread_table *t, uint64_t now)
 	}
 	for (size_t i = 0; i < MIN(before, t->n); i++)
 		if (!seen[i])
-			end(t, &t->list[i], now);
+			end_thread(t, &t->list[i], now);
 	t->ended = t->n == t->n_ended;
 	return dir ? 0 : -ESRCH;
 }
@@ -326,7 +326,7 @@ void thread_table_disown(struct thread_table *t, uint64_t from)
 void thread_table_lost_records(struct thread_table *t, uint64_t since)
 {
 	thread_table_disown(t, since);
-	cut_numbers(t, since);
+	cut_number_use(t, since);
 	t->exec_owned = false;
 }
 
@@ -403,8 +403,8 @@ int thread_table_intervals(const struct thread_table *t, uint64_t until, struct 
 	return 0;
 }
 
-static void put_life(const struct thread_table *t, const struct thread_entry *k, uint32_t type, uint64_t time,
-		     struct buf *b)
+static void add_fork_or_exit(const struct thread_table *t, const struct thread_entry *k, uint32_t type, uint64_t time,
+			     struct buf *b)
 {
 	struct {
 		uint32_t pid, ppid, tid, ptid;
@@ -424,9 +424,9 @@ void thread_table_records(const struct thread_table *t, struct buf *b)
 		const struct thread_entry *k = &t->list[i];
 
 		if (k->born && k->tid != t->pid)
-			put_life(t, k, PERF_RECORD_FORK, k->start, b);
+			add_fork_or_exit(t, k, PERF_RECORD_FORK, k->start, b);
 		if (k->end)
-			put_life(t, k, PERF_RECORD_EXIT, k->end, b);
+			add_fork_or_exit(t, k, PERF_RECORD_EXIT, k->end, b);
 	}
 	for (size_t i = t->first_switch; i < t->n_switches; i++) {
 		const struct thread_switch *s = &t->switches[i];

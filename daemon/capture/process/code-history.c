@@ -20,20 +20,21 @@ struct code_history {
 	bool data, described;
 	struct code_record *records; /* by time */
 	size_t n_records, room_records;
-	struct observation *observations; /* by when they ended */
+	struct observation *observations; /* by the end of their time */
 	size_t n_observations, room_observations;
 	uint64_t bytes;
-	uint64_t seen; /* when what is not told was last looked for; UINT64_MAX: all records from then on are here */
+	/* time of the last search for unrecorded mappings; UINT64_MAX: no search is unconfirmed */
+	uint64_t seen;
 };
 
-/* The state at one time, while time passes. */
+/* The address space at one moment, while records and observations are applied in order of time. */
 struct sweep {
 	const struct code_history *history;
-	struct code_span *list, *next; /* by address; next: being made */
+	struct code_span *list, *next; /* by address; next: under construction */
 	size_t n, room, n_next, room_next;
 	struct code_change *outs;
 	size_t n_outs, room_outs;
-	bool telling; /* outs are wanted */
+	bool collecting; /* changes are collected */
 	int error;
 };
 
@@ -66,8 +67,8 @@ void code_history_set_described(struct code_history *h, bool described)
 	h->described = described;
 }
 
-/* What was seen instead of what was told came with this one, not before. */
-static void take_back(struct code_history *h, const struct code_record *r)
+/* A mapping found in place of another was caused by this later record; it did not exist before. */
+static void revoke_found(struct code_history *h, const struct code_record *r)
 {
 	size_t from = h->n_records, kept;
 
@@ -92,7 +93,7 @@ int code_history_record(struct code_history *h, const struct code_record *r)
 	if (r->found)
 		h->seen = r->time;
 	else if (r->time > h->seen)
-		take_back(h, r);
+		revoke_found(h, r);
 	at = h->n_records;
 	if (h->n_records >= RECORDS_MAX)
 		return -ENOSPC;
@@ -106,7 +107,7 @@ int code_history_record(struct code_history *h, const struct code_record *r)
 	return 0;
 }
 
-/* o->bytes is owned by the history from now on, also on failure. */
+/* Owns o->bytes from now on, also on failure. */
 static int add_observation(struct code_history *h, const struct observation *o)
 {
 	if (o->start >= o->end || h->n_observations >= OBSERVATIONS_MAX ||
@@ -133,14 +134,14 @@ void code_history_confirm(struct code_history *h, uint64_t now)
 	h->seen = UINT64_MAX;
 }
 
-static void emit(struct sweep *s, enum code_change_kind kind, uint64_t time, const struct code_span *seg,
-		 const uint8_t *bytes)
+static void emit_change(struct sweep *s, enum code_change_kind kind, uint64_t time, const struct code_span *seg,
+			const uint8_t *bytes)
 {
 	struct code_change *last = s->n_outs ? &s->outs[s->n_outs - 1] : NULL;
 
-	if (!s->telling)
+	if (!s->collecting)
 		return;
-	/* Parts that a record was cut into are one again. */
+	/* Merge the parts of a record that spans had split. */
 	if (last && kind != CHANGE_CODE && last->kind == kind && last->time == time && last->end == seg->start &&
 	    last->image == seg->image && last->path == seg->path &&
 	    (kind != CHANGE_FILE || last->offset + (last->end - last->start) == seg->offset)) {
@@ -163,14 +164,14 @@ static void emit(struct sweep *s, enum code_change_kind kind, uint64_t time, con
 	s->n_outs++;
 }
 
-/* Nothing more will be learned of it. */
-static void retire(struct sweep *s, const struct code_span *seg)
+/* Emits what remains unknown about a span that will not change any more. */
+static void emit_unknown_rest(struct sweep *s, const struct code_span *seg)
 {
 	if (seg->kind == CODE_MEMORY && !seg->writable && !seg->known && !seg->closed && !s->history->described)
-		emit(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
+		emit_change(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
 }
 
-static void put(struct sweep *s, const struct code_span *seg)
+static void add_span(struct sweep *s, const struct code_span *seg)
 {
 	if (seg->start >= seg->end)
 		return;
@@ -180,7 +181,7 @@ static void put(struct sweep *s, const struct code_span *seg)
 		s->next[s->n_next++] = *seg;
 }
 
-static struct code_span part(const struct code_span *seg, uint64_t start, uint64_t end)
+static struct code_span sub_span(const struct code_span *seg, uint64_t start, uint64_t end)
 {
 	struct code_span p = *seg;
 
@@ -197,9 +198,9 @@ static bool same_backing(const struct code_span *seg, const struct code_record *
 	return seg->kind != CODE_FILE || seg->offset - seg->start == r->offset - r->start;
 }
 
-/* The part of a record where seg was before; NULL: nothing was. */
-static void place(struct sweep *s, const struct code_record *r, uint64_t start, uint64_t end,
-		  const struct code_span *seg)
+/* Applies a record to [start, end), which lies within seg; NULL: nothing was mapped there. */
+static void apply_to_span(struct sweep *s, const struct code_record *r, uint64_t start, uint64_t end,
+			  const struct code_span *seg)
 {
 	const struct code_history *h = s->history;
 	bool same = seg && same_backing(seg, r);
@@ -218,39 +219,39 @@ static void place(struct sweep *s, const struct code_record *r, uint64_t start, 
 	if (r->kind == CODE_NONE && seg && seg->kind == CODE_MEMORY && h->described) {
 		now = *seg;
 		now.closed = true;
-		put(s, &now);
+		add_span(s, &now);
 		return;
 	}
 	if (r->kind >= CODE_NONE) {
 		if (seg) {
-			retire(s, seg);
-			emit(s, r->kind == CODE_LOST ? CHANGE_UNKNOWN : CHANGE_NONE, r->time, &now, NULL);
+			emit_unknown_rest(s, seg);
+			emit_change(s, r->kind == CODE_LOST ? CHANGE_UNKNOWN : CHANGE_NONE, r->time, &now, NULL);
 		}
 		return;
 	}
 	if (same && !seg->closed && seg->writable == r->writable && (r->found || (h->data && !r->writable))) {
-		put(s, seg);
+		add_span(s, seg);
 		return;
 	}
 	if (seg)
-		retire(s, seg);
+		emit_unknown_rest(s, seg);
 	if (same && seg->writable && !r->writable)
 		now.open_since = seg->open_since ? seg->open_since : seg->since;
-	put(s, &now);
+	add_span(s, &now);
 	if (r->kind == CODE_FILE) {
-		emit(s, CHANGE_FILE, r->time, &now, NULL);
+		emit_change(s, CHANGE_FILE, r->time, &now, NULL);
 	} else if (!(same && h->described)) {
-		emit(s, CHANGE_MEMORY, r->time, &now, NULL);
+		emit_change(s, CHANGE_MEMORY, r->time, &now, NULL);
 		if (r->writable)
-			emit(s, CHANGE_UNKNOWN, r->time, &now, NULL);
+			emit_change(s, CHANGE_UNKNOWN, r->time, &now, NULL);
 	}
 }
 
-static void swap_lists(struct sweep *s, size_t first, size_t end)
+static void replace_spans(struct sweep *s, size_t first, size_t end)
 {
 	size_t total = s->n - (end - first) + s->n_next;
 
-	/* next holds what comes in place of [first, end). */
+	/* next holds the replacement of [first, end). */
 	while (!s->error && total > s->room)
 		s->error = array_reserve(s->list, s->room, &s->room);
 	if (s->error)
@@ -263,8 +264,8 @@ static void swap_lists(struct sweep *s, size_t first, size_t end)
 	s->n_next = 0;
 }
 
-/* The first segment that ends after addr. */
-static size_t find(const struct sweep *s, uint64_t addr)
+/* Returns the index of the first span that ends after addr. */
+static size_t find_span(const struct sweep *s, uint64_t addr)
 {
 	size_t low = 0, high = s->n;
 
@@ -281,24 +282,24 @@ static size_t find(const struct sweep *s, uint64_t addr)
 
 static void apply_record(struct sweep *s, const struct code_record *r)
 {
-	size_t first = find(s, r->start), i;
+	size_t first = find_span(s, r->start), i;
 	uint64_t at = r->start;
 
 	for (i = first; i < s->n && s->list[i].start < r->end; i++) {
 		struct code_span seg = s->list[i], cut;
 		uint64_t start = MAX(seg.start, r->start), end = MIN(seg.end, r->end);
 
-		cut = part(&seg, seg.start, start);
-		put(s, &cut);
-		place(s, r, at, start, NULL);
-		cut = part(&seg, start, end);
-		place(s, r, start, end, &cut);
-		cut = part(&seg, end, seg.end);
-		put(s, &cut);
+		cut = sub_span(&seg, seg.start, start);
+		add_span(s, &cut);
+		apply_to_span(s, r, at, start, NULL);
+		cut = sub_span(&seg, start, end);
+		apply_to_span(s, r, start, end, &cut);
+		cut = sub_span(&seg, end, seg.end);
+		add_span(s, &cut);
 		at = end;
 	}
-	place(s, r, at, r->end, NULL);
-	swap_lists(s, first, i);
+	apply_to_span(s, r, at, r->end, NULL);
+	replace_spans(s, first, i);
 }
 
 static void count_observation(struct sweep *s, const struct observation *l, uint32_t index, struct code_span *seg)
@@ -312,40 +313,40 @@ static void count_observation(struct sweep *s, const struct observation *l, uint
 	if (l->kind == CODE_CLEAN)
 		return;
 	if (l->kind == CODE_DIRTY) {
-		emit(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
+		emit_change(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
 		return;
 	}
 	if (seg->open_since)
-		emit(s, CHANGE_UNKNOWN, seg->open_since, seg, NULL);
-	emit(s, CHANGE_CODE, seg->since, seg, l->bytes + (seg->start - l->start));
+		emit_change(s, CHANGE_UNKNOWN, seg->open_since, seg, NULL);
+	emit_change(s, CHANGE_CODE, seg->since, seg, l->bytes + (seg->start - l->start));
 }
 
 static void apply_observation(struct sweep *s, uint32_t index)
 {
 	const struct observation *l = &s->history->observations[index];
-	size_t first = find(s, l->start), i;
+	size_t first = find_span(s, l->start), i;
 
 	for (i = first; i < s->n && s->list[i].start < l->end; i++) {
 		struct code_span seg = s->list[i], cut;
 		uint64_t start = MAX(seg.start, l->start), end = MIN(seg.end, l->end);
 
 		if (seg.since > l->from || seg.closed) {
-			put(s, &seg);
+			add_span(s, &seg);
 			continue;
 		}
-		cut = part(&seg, seg.start, start);
-		put(s, &cut);
-		cut = part(&seg, start, end);
+		cut = sub_span(&seg, seg.start, start);
+		add_span(s, &cut);
+		cut = sub_span(&seg, start, end);
 		count_observation(s, l, index, &cut);
-		put(s, &cut);
-		cut = part(&seg, end, seg.end);
-		put(s, &cut);
+		add_span(s, &cut);
+		cut = sub_span(&seg, end, seg.end);
+		add_span(s, &cut);
 	}
-	swap_lists(s, first, i);
+	replace_spans(s, first, i);
 }
 
-/* Up to and including a time. */
-static void sweep(struct sweep *s, uint64_t until)
+/* Applies records and observations up to and including a time. */
+static void run_sweep(struct sweep *s, uint64_t until)
 {
 	const struct code_history *h = s->history;
 	size_t r = 0;
@@ -371,7 +372,7 @@ int code_history_spans(const struct code_history *h, struct code_span **ret, siz
 {
 	_cleanup_(sweep_done) struct sweep s = { .history = h };
 
-	sweep(&s, UINT64_MAX);
+	run_sweep(&s, UINT64_MAX);
 	if (s.error)
 		return s.error;
 	*ret = TAKE_PTR(s.list);
@@ -391,11 +392,11 @@ static int compare_outs(const void *left, const void *right)
 
 int code_history_changes(const struct code_history *h, struct code_change **ret, size_t *ret_n)
 {
-	_cleanup_(sweep_done) struct sweep s = { .history = h, .telling = true };
+	_cleanup_(sweep_done) struct sweep s = { .history = h, .collecting = true };
 
-	sweep(&s, UINT64_MAX);
+	run_sweep(&s, UINT64_MAX);
 	for (size_t i = 0; i < s.n; i++)
-		retire(&s, &s.list[i]);
+		emit_unknown_rest(&s, &s.list[i]);
 	if (s.error)
 		return s.error;
 	if (s.n_outs)
@@ -405,7 +406,7 @@ int code_history_changes(const struct code_history *h, struct code_change **ret,
 	return 0;
 }
 
-/* What is left of a look that counts for a segment. */
+/* Adds the part of an observation that applies to a span. */
 static int keep_observation(struct code_history *h, const struct observation *old, const struct code_span *seg)
 {
 	struct observation o = { seg->start, seg->end, old->from, old->to, old->kind, NULL };
@@ -426,7 +427,7 @@ static int compare_by_observation(const void *left, const void *right)
 	return (a->observation > b->observation) - (a->observation < b->observation);
 }
 
-static int fold(struct code_history *h, struct code_history *base, const struct sweep *s)
+static int rebuild(struct code_history *h, struct code_history *base, const struct sweep *s)
 {
 	int rc = 0;
 
@@ -460,8 +461,8 @@ int code_history_forget(struct code_history *h, uint64_t before)
 	if (rc < 0)
 		return rc;
 	base->described = h->described;
-	sweep(&s, before);
-	rc = s.error ? s.error : fold(h, base, &s);
+	run_sweep(&s, before);
+	rc = s.error ? s.error : rebuild(h, base, &s);
 	for (size_t i = 0; i < h->n_records && rc == 0; i++)
 		if (h->records[i].time > before)
 			rc = code_history_record(base, &h->records[i]);
@@ -470,7 +471,7 @@ int code_history_forget(struct code_history *h, uint64_t before)
 			rc = add_observation(base, &h->observations[i]);
 			h->observations[i].bytes = NULL;
 		}
-	/* Late is better than torn: what was moved over is complete only now. */
+	/* Replace the contents even after an error: observations have been moved to the new history. */
 	old = *h;
 	*h = *base;
 	*base = old;

@@ -1,10 +1,9 @@
 /*
- * What is known of a process's code over time, and what follows from it. Two kinds of facts come in: records (from this
- * time on this is mapped there) and looks (these bytes were read there between these times). What comes out is what
- * stood where from when on. It knows nothing of where the facts are from, and waits for nothing.
- *
- * Bytes hold from the record that made their memory code, where it could not be written from then until they were read:
- * a look counts only if no record of its memory came while it was taken.
+ * History of a process's code. Input: records (a mapping exists from a time on) and observations (bytes were read at an
+ * address in an interval of time). Output: changes, that is, what was at which address from which time on. The module
+ * reads nothing itself and never blocks.
+ * Observed bytes hold from the record that made their memory executable, provided that it was not writable from then
+ * until the observation. An observation counts only if no record for its memory falls into its interval.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_CODE_HISTORY_H
 #define CSIGHT_DAEMON_CAPTURE_CODE_HISTORY_H
@@ -17,44 +16,46 @@
 
 enum code_kind {
 	CODE_FILE,   /* a private mapping of a file */
-	CODE_MEMORY, /* of no file; or of one that others may write */
-	CODE_NONE,   /* no code, for now */
-	CODE_EXECED, /* another program is there */
-	CODE_LOST,   /* nobody knows what */
+	CODE_MEMORY, /* anonymous, or a file that others may write */
+	CODE_NONE,   /* not executable at present */
+	CODE_EXECED, /* removed by an exec */
+	CODE_LOST,   /* unknown */
 };
 
 struct code_record {
 	uint64_t time, start, end;
-	uint64_t offset; /* of start, in the file */
+	uint64_t offset; /* of start, in the file, bytes */
 	enum code_kind kind;
-	bool writable; /* what runs there may have been written at any time */
-	bool found;    /* seen at this time, and not told: it may have been so before */
-	bool instead;  /* and something else was told: until code_history_confirm() a record that comes takes it back */
+	bool writable; /* the memory may be written at any time while it is executed */
+	bool found;    /* seen in /proc at this time without a record: it may be older */
+	/* seen in place of something else: revoked by a later record until code_history_confirm() */
+	bool instead;
 	uint32_t image;
-	const char *path; /* of memory; lives as long as the history */
+	const char *path; /* name of memory; must exist as long as the history */
 };
 
 enum code_observation {
 	CODE_CLEAN, /* as in the file */
 	CODE_BYTES, /* these bytes */
-	CODE_DIRTY, /* not as in the file, and not known since when */
+	CODE_DIRTY, /* not as in the file, since an unknown time */
 };
 
-/* What is there in the end. */
+/* An address interval and its state at the end of the history. */
 struct code_span {
 	uint64_t start, end, offset;
 	uint64_t since;
 	uint64_t
-	    open_since; /* a file's: before `since` it could be written and executed at once, from here on; 0: not */
+	    /* for files: start of an interval before `since` in which the code was writable; 0: none */
+	    open_since;
 	enum code_kind kind;
 	bool writable;
-	bool known;  /* a look counts for it */
-	bool closed; /* memory that is no code just now */
+	bool known;  /* an observation counts for it */
+	bool closed; /* memory that is not executable at present */
 	uint32_t image, observation;
 	const char *path;
 };
 
-/* What stood there: ordered by time, later ones over earlier ones. */
+/* A change of what is mapped. Ordered by time; later changes override earlier ones. */
 enum code_change_kind { CHANGE_FILE, CHANGE_MEMORY, CHANGE_NONE, CHANGE_UNKNOWN, CHANGE_CODE };
 
 struct code_change {
@@ -62,52 +63,55 @@ struct code_change {
 	enum code_change_kind kind;
 	uint32_t image;
 	const char *path;
-	const uint8_t *bytes; /* lives until the next look or forget */
+	const uint8_t *bytes; /* valid until the next observation or forget */
 	uint32_t order;
 };
 
 struct code_history;
 
 /*
- * data: records tell of memory that is no code, too, so that what stayed code between two records was not written.
+ * data: records also cover memory that is not executable; then memory that stayed executable between two records was
+ * not written.
  */
 int code_history_new(bool data, struct code_history **ret);
 struct code_history *code_history_free(struct code_history *h);
 
-/* The program describes its own code (a jitdump): memory keeps what it says when it is opened and closed for writing.
+/*
+ * The program describes its own code in a jitdump: then that description of a memory outlives changes of its
+ * protection.
  */
 void code_history_set_described(struct code_history *h, bool described);
 
-/* In any order of time. -ENOSPC: there are too many; -ENOMEM. */
+/* Records may be added in any order of time. -ENOSPC: limit reached; -ENOMEM. */
 int code_history_record(struct code_history *h, const struct code_record *r);
 
 /*
- * Read at or after from; until code_history_confirm() nobody knows how late, and records that come take it back. bytes
- * is taken, also on failure.
+ * Adds bytes read at some time ≥ from. Until code_history_confirm() sets the upper bound, a later record for this range
+ * invalidates them. Owns bytes from now on, also on failure.
  */
 int code_history_observe(struct code_history *h, enum code_observation kind, uint64_t start, uint64_t end,
 			 uint64_t from, uint8_t *bytes);
 
-/* All that was read was read by now, and all records from before are here. */
+/* All observations were made before now, and all records before now have been added. */
 void code_history_confirm(struct code_history *h, uint64_t now);
 
-/* The caller frees. */
+/* The caller frees the lists. */
 int code_history_spans(const struct code_history *h, struct code_span **ret, size_t *ret_n);
 int code_history_changes(const struct code_history *h, struct code_change **ret, size_t *ret_n);
 
-/* Nobody asks for a time before this one any more. */
+/* Replaces everything before this time by the state at this time. */
 int code_history_forget(struct code_history *h, uint64_t before);
 
-/* Passes over what was told before this time of memory that never was code. */
+/* Drops records before this time for memory that was never executable. */
 void code_history_prune(struct code_history *h, uint64_t before);
 
-/* The time of the first record that names an image; UINT64_MAX: none does. */
+/* Returns the time of the first record that names an image; UINT64_MAX: none does. */
 uint64_t code_history_image_time(const struct code_history *h, uint32_t image);
 
-/* The time of the record in the middle. */
+/* Returns the time of the middle record. */
 uint64_t code_history_middle(const struct code_history *h);
 
-/* Bytes of looks, and all memory. */
+/* Memory of the observed bytes, and of the whole history. */
 uint64_t code_history_bytes(const struct code_history *h);
 uint64_t code_history_memory(const struct code_history *h);
 

@@ -20,7 +20,7 @@ static bool same_image(const struct code_image *i, const struct emu_record_map *
 static int find_image(struct code_log *l, const struct emu_record_map *m, const char *path, uint32_t *ret)
 {
 	*ret = UINT32_MAX;
-	/* Anonymous memory has a name of two slashes or in brackets. */
+	/* Names of anonymous memory begin with two slashes or a bracket. */
 	if (path[0] != '/' || path[1] == '/')
 		return 0;
 	for (size_t n = l->n_images; n-- > 0;)
@@ -94,7 +94,7 @@ static int read_name(struct code_log *l, struct reader *r)
 	return 0;
 }
 
-/* The next record as a reader of its own; its head is looked at and stays unread. -ENODATA at the end. */
+/* Returns a reader of the next record; the head is copied and remains unread in it. -ENODATA at the end. */
 static int next_record(struct reader *r, struct emu_record *ret_head, struct reader *ret)
 {
 	struct reader look = *r;

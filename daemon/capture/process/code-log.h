@@ -1,6 +1,6 @@
 /*
- * Which code a target ran, from a private copy of its log (lib/emu/ring.h): mappings, the files behind them, bytes that
- * no file gives back. The log is hostile: a broken record ends the reading of it, and what came before counts.
+ * Reads a private copy of a target's code log (lib/emu/ring.h): mappings, mapped files, and bytes that no file holds.
+ * The log is untrusted: reading ends at the first invalid record; all records before it count.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_CODE_LOG_H
 #define CSIGHT_DAEMON_CAPTURE_CODE_LOG_H
@@ -17,10 +17,10 @@ struct code_map {
 	uint32_t image;   /* UINT32_MAX: anonymous memory */
 };
 
-/* A file that was mapped. */
+/* A mapped file. */
 struct code_image {
 	const char *path;
-	uint32_t file; /* its id in the log; 0: none was sent */
+	uint32_t file; /* its identifier in the log; 0: the program sent no descriptor */
 	uint32_t major, minor;
 	uint64_t inode;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
@@ -39,15 +39,15 @@ struct code_log {
 	size_t n_images, room_images;
 	struct code_name *names;
 	size_t n_names, room_names;
-	uint64_t pieces, bytes; /* of code that was recorded */
-	bool broken;            /* it ended in a record that makes no sense */
-	bool crowded;           /* it had more mappings, files or names than are kept */
+	uint64_t pieces, bytes; /* of recorded code */
+	bool broken;            /* the log ended in an invalid record */
+	bool crowded;           /* the log had more mappings, files or names than the limits */
 };
 
 int code_log_read(const uint8_t *log, size_t size, struct code_log *ret);
 void code_log_done(struct code_log *l);
 
-/* Writes the recorded bytes as lib/code/blob.h has them. */
+/* Writes the recorded bytes in the format of lib/code/blob.h. */
 int code_log_write_bytes(const uint8_t *log, size_t size, int fd);
 
 #endif

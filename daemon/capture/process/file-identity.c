@@ -29,8 +29,11 @@ int file_identify(int fd, struct file_identity *ret)
 	return 0;
 }
 
-/* 1: it is one of the kernel's; 0: one in user space; -ENOENT: not among these mounts. */
-static int mounted(const char *mounts, const struct file_identity *id, bool theirs)
+/*
+ * Returns 1 if the file is on a file system of the kernel, 0 if on one in user space, -ENOENT if on none of these
+ * mounts.
+ */
+static int on_kernel_mount(const char *mounts, const struct file_identity *id, bool theirs)
 {
 	_cleanup_fclose_ FILE *f = fopen(mounts, "re");
 	_cleanup_free_ char *line = NULL;
@@ -43,13 +46,13 @@ static int mounted(const char *mounts, const struct file_identity *id, bool thei
 		if (!type || sscanf(line, "%*u %*u %u:%u", &major, &minor) != 2 || major != id->major ||
 		    minor != id->minor)
 			continue;
-		/* A user can lay an overlay over a file system in user space, in namespaces of his own. */
+		/* A user can mount an overlay over a file system in user space, in namespaces of his own. */
 		return strncmp(type + 3, "fuse", 4) != 0 && !(theirs && strncmp(type + 3, "overlay ", 8) == 0);
 	}
 	return -ENOENT;
 }
 
-static bool other_users(pid_t pid)
+static bool other_user_namespace(pid_t pid)
 {
 	char path[64], ours[64] = "", theirs[64] = "";
 
@@ -63,13 +66,13 @@ bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid)
 	char mounts[64];
 	int rc;
 
-	/* What is shared memory says so itself. */
+	/* Only files in shared memory have seals. */
 	if (fcntl(fd, F_GET_SEALS) >= 0)
 		return true;
-	rc = mounted("/proc/self/mountinfo", id, false);
+	rc = on_kernel_mount("/proc/self/mountinfo", id, false);
 	if (rc == -ENOENT && pid) {
 		snprintf(mounts, sizeof(mounts), "/proc/%d/mountinfo", (int)pid);
-		rc = mounted(mounts, id, other_users(pid));
+		rc = on_kernel_mount(mounts, id, other_user_namespace(pid));
 	}
 	return rc == -ENOENT ? id->major != 0 : rc > 0;
 }

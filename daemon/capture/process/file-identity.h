@@ -1,4 +1,4 @@
-/* Which file a descriptor is of, without ever waiting for its file system. O_PATH descriptors will do. */
+/* Identifies the file of a descriptor, which may be O_PATH, without waiting for its file system. */
 #ifndef CSIGHT_DAEMON_CAPTURE_FILE_IDENTITY_H
 #define CSIGHT_DAEMON_CAPTURE_FILE_IDENTITY_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* As snapshot.json has it. */
+/* The fields of snapshot.json. */
 struct file_identity {
 	uint32_t major, minor;
 	uint64_t inode, size, mtime, ctime, links;
@@ -18,8 +18,8 @@ struct file_identity {
 int file_identify(int fd, struct file_identity *ret);
 
 /*
- * Whether reading a file depends on the kernel alone. A file system in user space could let the reader wait for ever,
- * and its owner may be whom we guard against. pid: in whose mounts it may be besides our own; 0: nobody's.
+ * True if only the kernel serves the file. A file system in user space may block a reader for ever, and its owner is
+ * not trusted. pid: a process whose mounts are also searched, or 0.
  */
 bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid);
 

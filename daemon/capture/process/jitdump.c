@@ -10,17 +10,17 @@
 enum {
 	PIECES_MAX = 16 << 10,
 	BYTES_MAX = 64 << 20,
-	READ_MAX = 32 << 20,   /* of the file, at once */
-	RECORD_MAX = 16 << 20, /* one record; longer ones are passed over */
+	READ_MAX = 32 << 20,   /* limit for one call, bytes of the file */
+	RECORD_MAX = 16 << 20, /* longer records are skipped */
 	MAGIC = 0x4a695444,
 	RECORD_LOAD = 0,
 	RECORD_MOVE = 1,
-	ARCH_TIME = 1, /* flag: its times are of no clock that we know */
+	ARCH_TIME = 1, /* flag: its times are of an unknown clock */
 };
 
 struct jitdump {
 	int fd;
-	uint64_t at; /* in the file */
+	uint64_t at; /* offset of the next record */
 	bool broken, full;
 	struct jitdump_piece *pieces;
 	size_t n, room;
@@ -83,7 +83,7 @@ static bool add_piece(struct jitdump *j, const struct jitdump_piece *piece, cons
 	return true;
 }
 
-/* A u32 pid and tid, the virtual address, the address, the size, the index; then the name and the code. */
+/* JIT_CODE_LOAD: u32 pid, u32 tid, virtual address, address, size, index; then the name and the code. */
 static int read_load(struct jitdump *j, struct reader *r, uint64_t time)
 {
 	struct jitdump_piece p = { .time = time };
@@ -97,7 +97,7 @@ static int read_load(struct jitdump *j, struct reader *r, uint64_t time)
 	return add_piece(j, &p, bytes) ? 0 : -ENOSPC;
 }
 
-/* A u32 pid and tid, the virtual address, the old and the new address, the size, the index. */
+/* JIT_CODE_MOVE: u32 pid, u32 tid, virtual address, old address, new address, size, index. */
 static int read_move(struct jitdump *j, struct reader *r, uint64_t time)
 {
 	struct jitdump_piece p = { .time = time };
@@ -113,7 +113,7 @@ static int read_move(struct jitdump *j, struct reader *r, uint64_t time)
 	return 0;
 }
 
-/* Where the records begin. */
+/* Sets j->at to the first record. */
 static int read_header(struct jitdump *j)
 {
 	uint8_t header[40];
@@ -122,7 +122,7 @@ static int read_header(struct jitdump *j)
 	uint32_t magic, version, size;
 	uint64_t flags;
 
-	/* It is being written. */
+	/* The program has not written all of it yet. */
 	if (got < (ssize_t)sizeof(header))
 		return -EAGAIN;
 	if (rd_u32(&r, &magic) < 0 || rd_u32(&r, &version) < 0 || rd_u32(&r, &size) < 0 || rd_skip(&r, 20) < 0 ||
@@ -134,7 +134,7 @@ static int read_header(struct jitdump *j)
 	return 0;
 }
 
-/* One record at j->at. -EAGAIN: it is not there as a whole yet. */
+/* Parses the record at j->at. -EAGAIN: the file does not contain all of it yet. */
 static int read_record(struct jitdump *j, int64_t shift)
 {
 	_cleanup_free_ uint8_t *body = NULL;

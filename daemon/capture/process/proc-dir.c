@@ -30,7 +30,7 @@ int proc_dir_open(pid_t pid, int pidfd, struct proc_dir *ret)
 	p.dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (p.dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	/* While the process is there its number is nobody else's, and so was it when the directory was opened. */
+	/* The process still exists, so its number was its own when the directory was opened. */
 	if (!proc_dir_alive(&p) || credentials_read_files_owner(p.dir, &p.uid, &p.gid) < 0) {
 		proc_dir_done(&p);
 		return -ESRCH;
@@ -64,8 +64,8 @@ static bool same_owner(const struct proc_dir *p)
 	return credentials_read_files_owner(p->dir, &uid, &gid) == 0 && uid == p->uid && gid == p->gid;
 }
 
-/* Whether its first thread, which the number is of, is there and has memory. */
-static bool is_led(const struct proc_dir *p)
+/* True if the first thread, whose number is the process's, exists and has memory. */
+static bool leader_alive(const struct proc_dir *p)
 {
 	struct credentials c;
 
@@ -78,12 +78,12 @@ int proc_dir_check_owner(const struct proc_dir *p)
 		return 0;
 	if (!proc_dir_alive(p))
 		return -ESRCH;
-	if (!is_led(p))
+	if (!leader_alive(p))
 		return -EAGAIN;
-	/* Another thread may have taken the number over between these questions. */
+	/* A thread may have scanned over the number by an exec between the two checks. */
 	if (same_owner(p))
 		return 0;
-	return is_led(p) ? -EPERM : -EAGAIN;
+	return leader_alive(p) ? -EPERM : -EAGAIN;
 }
 
 pid_t proc_dir_inner_pid(const struct proc_dir *p)
@@ -93,7 +93,7 @@ pid_t proc_dir_inner_pid(const struct proc_dir *p)
 	return credentials_read_dir(p->dir, &c) == 0 && c.inner_pid ? c.inner_pid : p->pid;
 }
 
-/* The kernel writes a newline as \012, and nothing else so. */
+/* The kernel writes a newline as \012, and escapes nothing else. */
 static char *path_of(char *text)
 {
 	char *to = text;
@@ -193,7 +193,7 @@ const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t addr)
 	return next && next->start <= addr ? next : NULL;
 }
 
-/* path is of a file that was found without opening it. */
+/* Opens the file of an O_PATH descriptor for reading. */
 static int open_found(const struct proc_dir *p, int path, const struct file_identity *id, int *ret_fd)
 {
 	char name[64];
@@ -217,7 +217,7 @@ int proc_dir_open_file(const struct proc_dir *p, const char *path, int *ret_fd, 
 		at = fcntl(p->root, F_DUPFD_CLOEXEC, 0);
 	if (at < 0 || file_identify(at, &id) < 0)
 		return -errno;
-	/* No step is made from a directory whose file system might not answer. */
+	/* Nothing is looked up in a directory whose file system may not answer. */
 	for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
 		char step[NAME_MAX + 1];
 		size_t n = strcspn(path, "/");
@@ -249,7 +249,7 @@ int proc_dir_open_file(const struct proc_dir *p, const char *path, int *ret_fd, 
 	return rc;
 }
 
-/* File systems may have other numbers for the file than the mapping has; then the mapping has to be there still. */
+/* Some file systems report other numbers for a file than its mappings show; then the mapping must still exist. */
 static bool still_maps(const struct proc_dir *p, const struct proc_map *m)
 {
 	_cleanup_(proc_maps_done) struct proc_maps now = { 0 };
@@ -275,7 +275,7 @@ int proc_dir_open_map(const struct proc_dir *p, const struct proc_map *m, int *r
 	path = openat(p->dir, name, O_PATH | O_CLOEXEC);
 	if (path >= 0) {
 		rc = file_identify(path, &id);
-		/* Another may have come to the same place since the mapping was read. */
+		/* Another file may have been mapped here since the list was read. */
 		if (rc == 0 && !is_mapped_there(&id, m) && !still_maps(p, m))
 			return -ENOENT;
 		return rc < 0 ? rc : open_found(p, path, &id, ret_fd);

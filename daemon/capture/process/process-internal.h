@@ -1,4 +1,7 @@
-/* The two halves of process.h: what is kept, and looking at the process. For these two alone. */
+/*
+ * State shared by the files of process.h: process.c (interface), process-maps.c (mappings and images), process-scan.c
+ * (reading of the process), process-log.c (output).
+ */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_PROCESS_INTERNAL_H
 
@@ -7,16 +10,16 @@
 #include "daemon/capture/process/process.h"
 #include "daemon/capture/process/proc-dir.h"
 
-/* A file of which code was mapped. */
+/* A file with code that was mapped. */
 struct process_image {
 	uint32_t id, major, minor;
 	uint64_t inode, generation;
 	char *path;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
-	int fd; /* until it is handed over */
+	int fd; /* until it is passed to the caller */
 	bool tried, handed;
-	uint64_t opened_ns; /* the look that tried */
-	const char *why;    /* it could not be opened */
+	uint64_t opened_ns; /* time of the scan that tried */
+	const char *why;    /* why it could not be opened */
 };
 
 struct process_comm {
@@ -36,25 +39,27 @@ struct process {
 	struct process_comm *names;
 	size_t n_names, room_names;
 	struct jitdump *jit;
-	uint64_t look_ns;    /* of the last look */
-	uint64_t rest_until; /* CLOCK_MONOTONIC: when it may be watched again */
-	int64_t shift;       /* from CLOCK_MONOTONIC, as of shift_ns */
+	uint64_t scan_ns;    /* time of the last scan */
+	uint64_t rest_until; /* CLOCK_MONOTONIC: no watch before */
+	int64_t shift;       /* added to CLOCK_MONOTONIC it gives the records' clock, as of shift_ns */
 	uint64_t shift_ns;
 	bool shift_known;
-	uint64_t cut; /* what was before is not known; 0: all is */
-	bool pending; /* something new is not looked at yet */
-	bool closed;  /* somebody else's now: not to be read */
-	bool unled;   /* its first thread had ended when last looked at */
+	uint64_t cut;    /* the history is incomplete before this time; 0: complete */
+	bool pending;    /* there are new mappings since the last scan */
+	bool closed;     /* the owner changed: the process must not be read */
+	bool leaderless; /* the first thread had ended at the last scan */
 	bool full, crowded, lost, jit_broken;
-	int unread; /* why its memory cannot be read, or 0 */
+	int unread; /* why its memory cannot be read: negative errno, or 0 */
 };
 
 struct process_image *process_find_image(struct process *p, uint32_t id);
-enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_INSTEAD };
+enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 
 void process_add(struct process *p, const struct process_map *m, enum process_source how);
 
-/* 1: something was read. -ESRCH: it is gone; -EAGAIN: not now; -EACCES, -EPERM. */
+/*
+ * Returns 1 if something was read, 0 if not. -ESRCH: the process has ended; -EAGAIN: not possible now; -EACCES, -EPERM.
+ */
 int process_scan_now(struct process *p, uint64_t now_ns);
 
 #endif

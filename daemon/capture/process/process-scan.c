@@ -13,32 +13,32 @@
 #include "lib/emu/buildid.h"
 
 enum {
-	BYTES_MAX = 64 << 20, /* of code in memory that are kept */
-	TAKEN_MAX = 16 << 10, /* stretches in one look */
-	PAGES_MAX = 4 << 20,  /* looked at in one look */
+	BYTES_MAX = 64 << 20,   /* limit for stored code of memory */
+	SCANNED_MAX = 16 << 10, /* intervals in one scan */
+	PAGES_MAX = 4 << 20,    /* pages examined in one scan */
 	CHUNK_PAGES = 16 << 10,
 };
 
-static const uint64_t idle_ns = 1000 * 1000 * 1000; /* how often what was not told is looked for */
+static const uint64_t idle_ns = 1000 * 1000 * 1000; /* interval between scans without new mappings */
 static const uint64_t file_step_ns = 20 * 1000 * 1000;
 
-/* What was read, until it is sure that it counts. */
-struct taken {
+/* Bytes that were read, until the scan is known to be valid. */
+struct scanned {
 	enum code_observation kind;
 	uint64_t start, end;
 	uint8_t *bytes;
 };
 
-struct look_state {
+struct scan_state {
 	struct process *process;
 	struct proc_maps maps;
 	int memory;
-	struct taken *list;
+	struct scanned *list;
 	size_t n, room;
 	uint64_t now, pages, bytes;
 };
 
-static void look_done(struct look_state *l)
+static void scan_state_done(struct scan_state *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->list[i].bytes);
@@ -47,17 +47,17 @@ static void look_done(struct look_state *l)
 	closep(&l->memory);
 }
 
-static bool take(struct look_state *l, enum code_observation kind, uint64_t start, uint64_t end, uint8_t *bytes)
+static bool add_scanned(struct scan_state *l, enum code_observation kind, uint64_t start, uint64_t end, uint8_t *bytes)
 {
 	if (array_reserve(l->list, l->n, &l->room) < 0) {
 		free(bytes);
 		return false;
 	}
-	l->list[l->n++] = (struct taken){ kind, start, end, bytes };
+	l->list[l->n++] = (struct scanned){ kind, start, end, bytes };
 	return true;
 }
 
-static struct process_map told_map(const struct proc_map *m, uint64_t start, uint64_t end, uint64_t now)
+static struct process_map map_part(const struct proc_map *m, uint64_t start, uint64_t end, uint64_t now)
 {
 	return (struct process_map){ .time = now,
 				     .addr = start,
@@ -71,8 +71,8 @@ static struct process_map told_map(const struct proc_map *m, uint64_t start, uin
 				     .path = m->path };
 }
 
-/* Whether a mapping is what a segment within it says. */
-static bool same_thing(struct process *p, const struct proc_map *m, const struct code_span *s)
+/* True if a mapping agrees with a span within it. */
+static bool map_agrees(struct process *p, const struct proc_map *m, const struct code_span *s)
 {
 	const struct process_image *i = s->kind == CODE_FILE ? process_find_image(p, s->image) : NULL;
 
@@ -86,8 +86,8 @@ static bool same_thing(struct process *p, const struct proc_map *m, const struct
 			: strcmp(i->path, m->path) == 0;
 }
 
-/* What is there and was not told: mappings that were moved, and records that are still to come. */
-static void find_untold(struct look_state *l, const struct code_span *list, size_t n)
+/* Adds mappings that no record covers: moved ones, and those whose record has not been read yet. */
+static void add_unrecorded(struct scan_state *l, const struct code_span *list, size_t n)
 {
 	size_t s = 0;
 
@@ -102,24 +102,24 @@ static void find_untold(struct look_state *l, const struct code_span *list, size
 			struct process_map found;
 
 			if (at < next) {
-				found = told_map(m, at, next, l->now);
+				found = map_part(m, at, next, l->now);
 				process_add(l->process, &found, PROCESS_FOUND);
 			}
 			if (next == m->end)
 				break;
 			at = MAX(at, list[k].start);
 			next = MIN(list[k].end, m->end);
-			if (at < next && !same_thing(l->process, m, &list[k])) {
-				found = told_map(m, at, next, l->now);
-				process_add(l->process, &found, PROCESS_FOUND_INSTEAD);
+			if (at < next && !map_agrees(l->process, m, &list[k])) {
+				found = map_part(m, at, next, l->now);
+				process_add(l->process, &found, PROCESS_FOUND_OTHER);
 			}
 			at = MAX(at, next);
 		}
 	}
 }
 
-/* What was told and is there no more. */
-static void find_gone(struct look_state *l, const struct code_span *list, size_t n)
+/* Removes recorded mappings that no longer exist. */
+static void remove_unmapped(struct scan_state *l, const struct code_span *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t at = list[i].start;
@@ -134,29 +134,29 @@ static void find_gone(struct look_state *l, const struct code_span *list, size_t
 			}
 			at = m ? MIN(m->start, list[i].end) : list[i].end;
 			gone.len = at - gone.addr;
-			process_add(l->process, &gone, PROCESS_FOUND_INSTEAD);
+			process_add(l->process, &gone, PROCESS_FOUND_OTHER);
 		}
 	}
 }
 
-static const char *why_not(int rc)
+static const char *open_error_str(int rc)
 {
 	return rc == -EINVAL        ? "not a regular file"
-	       : rc == -EMEDIUMTYPE ? "its file system is a user's program and might not answer"
-	       : rc == -ESTALE      ? "it is not mapped any more, and another or changed file has its name"
-	       : rc == -ENOENT      ? "it is not mapped any more, and gone"
+	       : rc == -EMEDIUMTYPE ? "its file system is in user space and may not answer"
+	       : rc == -ESTALE      ? "it is no longer mapped, and another or changed file has its name"
+	       : rc == -ENOENT      ? "it is no longer mapped, and gone"
 				    : strerror(-rc);
 }
 
-/* Whether its owner may read this program, and who runs it gains nothing. */
-static bool readable(const struct file_identity *id, uid_t uid)
+/* True if the owner may read this program, and gains no privileges by running it. */
+static bool readable_by_owner(const struct file_identity *id, uid_t uid)
 {
 	return !(id->mode & (S_ISUID | S_ISGID)) && id->mode & (id->uid == uid ? S_IRUSR : S_IROTH);
 }
 
 /*
- * A file that was mapped and is not any more, by its name. One that was changed since may be another in its place, with
- * the same number even; and the clock of file systems goes in steps.
+ * Opens an unmapped file by its name. If the file changed after it was mapped, it may be another file with the same
+ * name, and even the same number; timestamps of file systems advance in steps.
  */
 static int open_by_path(struct process *p, const struct process_image *i, uint64_t mapped, int *ret_fd)
 {
@@ -166,8 +166,8 @@ static int open_by_path(struct process *p, const struct process_image *i, uint64
 
 	if (rc < 0)
 		return rc;
-	/* Of one that is gone nobody knows any more whether it had become somebody else's. */
-	if (!proc_dir_alive(&p->proc) && !readable(&id, p->proc.uid)) {
+	/* The process has ended, so it is unknown whether its owner had changed before. */
+	if (!proc_dir_alive(&p->proc) && !readable_by_owner(&id, p->proc.uid)) {
 		closep(&fd);
 		return -EACCES;
 	}
@@ -188,19 +188,19 @@ static void start_jitdump(struct process *p, const struct process_image *i)
 		code_history_set_described(p->history, true);
 }
 
-static void opened(struct look_state *l, struct process_image *i, int rc)
+static void note_opened(struct scan_state *l, struct process_image *i, int rc)
 {
 	i->tried = true;
 	i->opened_ns = l->now;
-	i->why = rc < 0 ? why_not(rc) : NULL;
+	i->why = rc < 0 ? open_error_str(rc) : NULL;
 	if (rc == 0 && !i->build_id_size)
 		i->build_id_size = buildid_read(i->fd, i->build_id);
 	if (rc == 0 && jitdump_name(i->path))
 		start_jitdump(l->process, i);
 }
 
-/* What is not mapped any more may have its name still. */
-static void open_unmapped(struct look_state *l)
+/* Opens files that are no longer mapped but may still have their names. */
+static void open_unmapped(struct scan_state *l)
 {
 	struct process *p = l->process;
 
@@ -209,11 +209,11 @@ static void open_unmapped(struct look_state *l)
 		uint64_t time = i->tried ? UINT64_MAX : code_history_image_time(p->history, i->id);
 
 		if (time != UINT64_MAX)
-			opened(l, i, open_by_path(p, i, time, &i->fd));
+			note_opened(l, i, open_by_path(p, i, time, &i->fd));
 	}
 }
 
-/* Numbers are used again; not every file system tells of which generation it is. */
+/* Inode numbers are reused; not every file system reports the generation. */
 static bool is_generation(const struct process_image *i)
 {
 	uint64_t is = 0;
@@ -221,7 +221,7 @@ static bool is_generation(const struct process_image *i)
 	return !i->generation || ioctl(i->fd, FS_IOC_GETVERSION, &is) < 0 || (uint32_t)is == (uint32_t)i->generation;
 }
 
-static void open_images(struct look_state *l, const struct code_span *list, size_t n)
+static void open_images(struct scan_state *l, const struct code_span *list, size_t n)
 {
 	struct process *p = l->process;
 
@@ -230,27 +230,27 @@ static void open_images(struct look_state *l, const struct code_span *list, size
 		struct process_image *i = list[k].kind == CODE_FILE ? process_find_image(p, list[k].image) : NULL;
 		int rc;
 
-		if (!i || i->tried || !m || !same_thing(p, m, &list[k]))
+		if (!i || i->tried || !m || !map_agrees(p, m, &list[k]))
 			continue;
 		rc = proc_dir_open_map(&p->proc, m, &i->fd);
-		/* Of what is there instead a record is still to come. */
+		/* The record of the file that is mapped now has not been read yet. */
 		if (rc == 0 && !is_generation(i)) {
 			closep(&i->fd);
 			continue;
 		}
 		if (rc != -ENOENT)
-			opened(l, i, rc);
+			note_opened(l, i, rc);
 	}
 	open_unmapped(l);
 }
 
-static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
+static void read_bytes(struct scan_state *l, uint64_t start, uint64_t end)
 {
 	struct process *p = l->process;
 	uint64_t size = end - start, at = 0;
 	uint8_t *bytes;
 
-	if (l->n >= TAKEN_MAX || code_history_bytes(p->history) + l->bytes + size > BYTES_MAX) {
+	if (l->n >= SCANNED_MAX || code_history_bytes(p->history) + l->bytes + size > BYTES_MAX) {
 		p->full = true;
 		return;
 	}
@@ -269,16 +269,16 @@ static void take_bytes(struct look_state *l, uint64_t start, uint64_t end)
 		return;
 	}
 	l->bytes += size;
-	take(l, CODE_BYTES, start, end, bytes);
+	add_scanned(l, CODE_BYTES, start, end, bytes);
 }
 
-/* Pages of a segment within one mapping that are to be read. */
-static void take_pages(struct look_state *l, const struct code_span *s, const struct proc_map *m, uint64_t start,
+/* Reads the pages of a span, within one mapping, that differ from the file. */
+static void scan_pages(struct scan_state *l, const struct code_span *s, const struct proc_map *m, uint64_t start,
 		       uint64_t end)
 {
 	uint64_t page = proc_page_size(), n = (end - start) / page;
 	_cleanup_free_ uint8_t *pages = malloc(n);
-	/* Of the kernel's own page there may be no trace until it is used. */
+	/* The kernel may not list pages of the vDSO until they are used. */
 	bool vdso = s->kind == CODE_MEMORY && strcmp(s->path, "[vdso]") == 0;
 	const uint8_t wanted = vdso ? 0 : PROC_PAGE_PRESENT,
 		      mask = wanted | (s->kind == CODE_FILE ? PROC_PAGE_FILE : 0);
@@ -286,9 +286,9 @@ static void take_pages(struct look_state *l, const struct code_span *s, const st
 	l->pages += n;
 	if (!pages || proc_dir_read_pages(&l->process->proc, start, end, pages) < 0)
 		return;
-	/* A page of a private mapping that is not the file's any more was written. */
+	/* A page of a private mapping that is no longer backed by the file was written. */
 	if (s->kind == CODE_FILE && !(m->prot & PROT_WRITE))
-		take(l, CODE_CLEAN, start, end, NULL);
+		add_scanned(l, CODE_CLEAN, start, end, NULL);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t first = i;
 
@@ -297,13 +297,13 @@ static void take_pages(struct look_state *l, const struct code_span *s, const st
 		if (i == first)
 			continue;
 		if (m->prot & PROT_WRITE)
-			take(l, CODE_DIRTY, start + first * page, start + i * page, NULL);
+			add_scanned(l, CODE_DIRTY, start + first * page, start + i * page, NULL);
 		else
-			take_bytes(l, start + first * page, start + i * page);
+			read_bytes(l, start + first * page, start + i * page);
 	}
 }
 
-static void take_segment(struct look_state *l, const struct code_span *s)
+static void scan_span(struct scan_state *l, const struct code_span *s)
 {
 	uint64_t chunk = CHUNK_PAGES * proc_page_size();
 
@@ -321,13 +321,13 @@ static void take_segment(struct look_state *l, const struct code_span *s)
 			return;
 		}
 		if (!m->shared && s->writable == !!(m->prot & PROT_WRITE))
-			take_pages(l, s, m, at, end);
+			scan_pages(l, s, m, at, end);
 		at = end;
 	}
 }
 
-/* Whether what was read is still mapped, and cannot be written. */
-static bool still_there(const struct proc_maps *maps, const struct taken *t)
+/* True if the range that was read is still mapped, and not writable. */
+static bool still_there(const struct proc_maps *maps, const struct scanned *t)
 {
 	for (uint64_t at = t->start; at < t->end;) {
 		const struct proc_map *m = proc_maps_find(maps, at);
@@ -339,8 +339,8 @@ static bool still_there(const struct proc_maps *maps, const struct taken *t)
 	return true;
 }
 
-/* What was opened since then is not to be kept. */
-static void take_back(struct process *p, uint64_t since)
+/* Discards files that were opened by the scan at this time. */
+static void discard_files(struct process *p, uint64_t since)
 {
 	for (size_t i = 0; i < p->n_images; i++)
 		if (p->images[i].opened_ns == since && !p->images[i].handed) {
@@ -349,16 +349,16 @@ static void take_back(struct process *p, uint64_t since)
 		}
 }
 
-/* It became somebody else's while it was looked at. */
-static void close_up(struct process *p, uint64_t since)
+/* The owner changed during the scan. */
+static void stop_reading(struct process *p, uint64_t since)
 {
 	p->closed = true;
-	take_back(p, since);
+	discard_files(p, since);
 	p->jit = jitdump_free(p->jit);
 	code_history_set_described(p->history, false);
 }
 
-static int count_taken(struct look_state *l)
+static int count_scanned(struct scan_state *l)
 {
 	_cleanup_(proc_maps_done) struct proc_maps after = { 0 };
 	struct process *p = l->process;
@@ -367,7 +367,7 @@ static int count_taken(struct look_state *l)
 	if (rc == 0)
 		rc = proc_dir_check_owner(&p->proc);
 	if (rc == -EPERM) {
-		close_up(p, l->now);
+		stop_reading(p, l->now);
 		return 0;
 	}
 	if (rc < 0)
@@ -380,7 +380,7 @@ static int count_taken(struct look_state *l)
 	return 0;
 }
 
-static int look_around(struct look_state *l)
+static int scan_all(struct scan_state *l)
 {
 	struct process *p = l->process;
 	_cleanup_free_ struct code_span *list = NULL;
@@ -392,9 +392,9 @@ static int look_around(struct look_state *l)
 	if (rc < 0)
 		return rc;
 	p->crowded |= l->maps.crowded;
-	find_untold(l, list, n);
+	add_unrecorded(l, list, n);
 	if (!l->maps.crowded)
-		find_gone(l, list, n);
+		remove_unmapped(l, list, n);
 	free(TAKE_PTR(list));
 	rc = code_history_spans(p->history, &list, &n);
 	if (rc == 0)
@@ -402,11 +402,14 @@ static int look_around(struct look_state *l)
 	l->memory = proc_dir_open_memory(&p->proc);
 	p->unread = MIN(l->memory, 0);
 	for (size_t i = 0; rc == 0 && l->memory >= 0 && i < n; i++)
-		take_segment(l, &list[i]);
+		scan_span(l, &list[i]);
 	return rc;
 }
 
-/* The largest difference is the truest, since now is always a little past; the two clocks may drift apart. */
+/*
+ * The largest difference is the most accurate, since now is always a little late; the allowance covers drift of the
+ * clocks.
+ */
 static void learn_shift(struct process *p, uint64_t now)
 {
 	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)),
@@ -426,40 +429,39 @@ static void read_jitdump(struct process *p)
 
 int process_scan_now(struct process *p, uint64_t now)
 {
-	_cleanup_(look_done) struct look_state l = { .process = p, .memory = -1, .now = now };
-	uint64_t told = p->look_ns;
+	_cleanup_(scan_state_done) struct scan_state l = { .process = p, .memory = -1, .now = now };
+	uint64_t last = p->scan_ns;
 	int rc;
 
-	if (now > told)
+	if (now > last)
 		code_history_confirm(p->history, now);
 	learn_shift(p, now);
-	/* No record of the kernel's tells that there is more. */
+	/* No kernel record announces new contents. */
 	read_jitdump(p);
-	if (p->closed || (!p->pending && told && now < told + idle_ns))
+	if (p->closed || (!p->pending && last && now < last + idle_ns))
 		return 0;
 	rc = proc_dir_check_owner(&p->proc);
 	p->closed = rc == -EPERM;
 	if (p->closed)
 		return 0;
-	p->unled = rc == -EAGAIN;
+	p->leaderless = rc == -EAGAIN;
 	if (rc == 0)
-		rc = look_around(&l);
+		rc = scan_all(&l);
 	if (rc == 0)
-		rc = count_taken(&l);
+		rc = count_scanned(&l);
 	if (rc == -EAGAIN)
-		take_back(p, now);
+		discard_files(p, now);
 	if (rc == -ESRCH) {
-		/* Whose it was while it was looked at cannot be asked; what it executed just before has its name still.
-		 */
-		take_back(p, now);
+		/* The owner during the scan is unknown. Files executed just before may still have their names. */
+		discard_files(p, now);
 		open_unmapped(&l);
 	}
 	if (rc < 0)
 		return rc;
-	/* One may have been found just now. */
+	/* This scan may have found a jitdump. */
 	read_jitdump(p);
-	code_history_prune(p->history, told);
-	p->look_ns = now;
+	code_history_prune(p->history, last);
+	p->scan_ns = now;
 	p->pending = false;
 	return l.n > 0;
 }

@@ -12,11 +12,11 @@
 #include "lib/base/util.h"
 
 enum {
-	IMAGES_MAX = 1024, /* as many as a log's reader keeps */
+	IMAGES_MAX = 1024, /* limit of the log's reader */
 	PATHS_MAX = 256,   /* names of memory */
 	NAMES_MAX = 8 << 10,
 	LOG_MAX = 160 << 20,
-	WATCH_SHARE = 20, /* for so many parts of other time one of looking */
+	WATCH_SHARE = 20, /* scans take at most one part in this many of the time */
 };
 
 static const char anonymous[] = "//anon", unknown[] = "//unknown";
@@ -75,7 +75,7 @@ struct process_image *process_find_image(struct process *p, uint32_t id)
 	return NULL;
 }
 
-/* Room for one more: the oldest that nothing names any more goes. */
+/* Drops the oldest image that no record names. Returns false if there is none. */
 static bool drop_image(struct process *p)
 {
 	for (size_t i = 0; i < p->n_images; i++)
@@ -93,7 +93,7 @@ static bool same_image(const struct process_image *i, const struct process_map *
 {
 	if (strcmp(i->path, m->path) != 0)
 		return false;
-	/* Numbers are used again; /proc does not tell the generation. */
+	/* Inode numbers are reused; /proc does not show the generation. */
 	if (m->inode)
 		return i->inode == m->inode && i->major == m->major && i->minor == m->minor &&
 		       (!i->generation || !m->generation || i->generation == m->generation);
@@ -128,7 +128,7 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 	return i.id;
 }
 
-/* What memory is called; one pointer a name. */
+/* Returns the name of a memory; equal names have equal pointers. */
 static const char *memory_path(struct process *p, const char *path)
 {
 	if (path[0] != '[')
@@ -146,12 +146,12 @@ static bool is_file(const struct process_map *m)
 {
 	static const char huge[] = "/anon_hugepage";
 
-	/* What is shared may be written through another mapping at any time, as some do that make code. */
+	/* Shared memory may be written through another mapping at any time, as some JIT compilers do. */
 	return m->path[0] == '/' && m->path[1] != '/' && (m->inode || m->build_id_size) && !(m->flags & MAP_SHARED) &&
 	       strncmp(m->path, huge, strlen(huge)) != 0;
 }
 
-/* Where there is no room for more, the older half becomes a state without a past. */
+/* When the history is full, its older half is replaced by the state at its end. */
 static void add_record(struct process *p, const struct code_record *r)
 {
 	int rc = code_history_record(p->history, r);
@@ -174,7 +174,7 @@ void process_add(struct process *p, const struct process_map *m, enum process_so
 				 .offset = m->offset,
 				 .image = CODE_NO_IMAGE,
 				 .found = how != PROCESS_RECORDED,
-				 .instead = how == PROCESS_FOUND_INSTEAD };
+				 .instead = how == PROCESS_FOUND_OTHER };
 
 	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
 		return;
@@ -201,7 +201,7 @@ void process_exec(struct process *p, uint64_t time)
 {
 	struct code_record r = { .time = time, .end = INT64_MAX, .kind = CODE_EXECED, .image = CODE_NO_IMAGE };
 
-	/* What it told of its code went with the program. */
+	/* The jitdump described the previous program. */
 	p->jit = jitdump_free(p->jit);
 	code_history_set_described(p->history, false);
 	p->pending = true;
@@ -215,7 +215,7 @@ void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 	p->pending = true;
 	p->lost = true;
 	add_record(p, &r);
-	/* What was told meanwhile may have been undone. */
+	/* Later records may have been lost, too, up to now. */
 	r.time = MAX(now_ns, r.time + 1) - 1;
 	add_record(p, &r);
 }
@@ -232,13 +232,13 @@ void process_name(struct process *p, uint64_t time, uint32_t tid, const char *na
 	p->names[p->n_names++] = n;
 }
 
-void process_shift(struct process *p, int64_t shift_ns)
+void process_set_shift(struct process *p, int64_t shift_ns)
 {
 	p->shift = shift_ns;
 	p->shift_known = true;
 }
 
-bool process_look(struct process *p, uint64_t now_ns)
+bool process_scan(struct process *p, uint64_t now_ns)
 {
 	return process_scan_now(p, now_ns) > 0;
 }
@@ -249,17 +249,17 @@ bool process_watch(struct process *p, uint64_t now_ns)
 	bool read;
 
 	if (begun < p->rest_until) {
-		/* What was read before is sure now all the same. */
-		if (now_ns > p->look_ns)
+		/* Earlier observations are confirmed in any case. */
+		if (now_ns > p->scan_ns)
 			code_history_confirm(p->history, now_ns);
 		return false;
 	}
-	read = process_look(p, now_ns);
+	read = process_scan(p, now_ns);
 	p->rest_until = clock_ns() + WATCH_SHARE * (clock_ns() - begun);
 	return read;
 }
 
-/* A thread that is gone needs no name from before; of one that lives the last one stays. */
+/* Drops old names of threads that have ended, and all but the last old name of live threads. */
 static void forget_names(struct process *p, uint64_t before)
 {
 	size_t kept = 0;
@@ -289,7 +289,7 @@ void process_forget(struct process *p, uint64_t before_ns)
 	p->full = p->crowded = p->lost = false;
 	for (size_t i = 0; i < p->n_images; i++)
 		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
-			/* It is opened again where it comes again. */
+			/* Open the file again if it is mapped again. */
 			closep(&p->images[i].fd);
 			p->images[i].tried = p->images[i].handed = false;
 		}
@@ -301,7 +301,7 @@ uint64_t process_memory(const struct process *p)
 	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);
 }
 
-/* A mapping of the log. image: of a file, else NULL. */
+/* A mapping in the log. image: NULL unless it is of a file. */
 struct log_map {
 	uint64_t time, start, end, offset;
 	uint32_t prot;
@@ -426,7 +426,7 @@ static int write_log(struct process *p, struct buf *log)
 	return buf_error(log);
 }
 
-static void miss(struct buf *b, const char *text)
+static void add_missing(struct buf *b, const char *text)
 {
 	buf_add(b, text, strlen(text) + 1);
 }
@@ -445,33 +445,33 @@ static int report_missing(struct process *p, struct buf *b)
 		}
 	if (open) {
 		buf_printf(b,
-			   "%llu KiB of code, the first at 0x%llx, can be written while it runs: what ran there is not "
-			   "known (a "
-			   "jitdump of the program would tell)",
+			   "%llu KiB of code, the first at 0x%llx, can be written while it runs and is unknown (a "
+			   "jitdump of the program would describe it)",
 			   (unsigned long long)open >> 10, (unsigned long long)first);
 		buf_u8(b, 0);
 	}
 	if (p->closed)
-		miss(b, "the process became another owner's: its code was not read any more");
-	if (p->unled)
-		miss(b, "its first thread has ended: what it mapped since is not known");
+		add_missing(b, "the process passed to another owner: its later code was not read");
+	if (p->leaderless)
+		add_missing(b, "its first thread has ended: later mappings are unknown");
 	if (p->unread) {
 		buf_printf(b, "the memory of the process cannot be read: %s%s", strerror(-p->unread),
 			   p->unread == -EACCES || p->unread == -EPERM
-			       ? " (it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH)"
+			       ? " (CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are required)"
 			       : "");
 		buf_u8(b, 0);
 	}
 	if (p->full)
-		miss(b, "there was more code in memory than is kept");
+		add_missing(b, "there was more code in memory than the limit");
 	if (p->cut)
-		miss(b, "mappings changed too often: how they were in the beginning is not known");
+		add_missing(b, "mappings changed too often: the first of them are unknown");
 	if (p->crowded)
-		miss(b, "there were more mappings, or files of them, than are kept");
+		add_missing(b, "there were more mappings or mapped files than the limit");
 	if (p->lost)
-		miss(b, "records of mappings were lost: what was mapped meanwhile is not known");
+		add_missing(b, "records of mappings were lost: mappings of that time are unknown");
 	if (p->jit_broken)
-		miss(b, "the program's jitdump is cut, garbled or too large: what it tells later is not known");
+		add_missing(b,
+			    "the program's jitdump is cut, garbled or too large: code it describes later is unknown");
 	for (size_t i = 0; i < p->n_images; i++)
 		if (p->images[i].why && code_history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			buf_printf(b, "%s: %s", p->images[i].path, p->images[i].why);
@@ -498,7 +498,7 @@ int process_write_log(struct process *p, struct buf *ret_log, struct buf *missin
 	rc = write_log(p, ret_log);
 	if (rc == 0)
 		rc = report_missing(p, missing);
-	/* What was opened is the caller's even so: the next log will name it. */
+	/* The caller owns the descriptors even after an error: the next log will name these files. */
 	*ret_files = files;
 	*ret_n_files = n;
 	return rc;
