@@ -24,10 +24,10 @@
 #elif defined(__aarch64__)
 #define CAGE_ARCH AUDIT_ARCH_AARCH64
 #else
-#error "the system calls of this machine are not known here"
+#error "the system calls of this architecture are unknown"
 #endif
 
-/* A call that is allowed: always where mask is 0, else where argument & mask is value. Rows for one call add up. */
+/* An allowed system call: always if mask is 0, else if argument & mask equals value. A call may have several rules. */
 struct filter_rule {
 	uint32_t call;
 	uint8_t argument;
@@ -39,12 +39,12 @@ struct filter_rule {
 		call, 0, 0, 0 \
 	}
 
-/* What glibc asks of clone() for a thread; anything less shared would be a process. */
+/* The flags with which glibc creates a thread; fewer would create a process. */
 #define THREAD_FLAGS                                                                                       \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | \
 	 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/* In the order of their frequency: each call that is made runs down this list. */
+/* Ordered by frequency: the filter compares each system call with the rules from the first one on. */
 static const struct filter_rule rules[] = {
 	ANY_ARGUMENTS(SYS_pread64),
 	ANY_ARGUMENTS(SYS_pwrite64),
@@ -61,8 +61,8 @@ static const struct filter_rule rules[] = {
 	ANY_ARGUMENTS(SYS_recvmsg),
 	ANY_ARGUMENTS(SYS_lseek),
 	ANY_ARGUMENTS(SYS_fstat),
-	/* This is fstat(), too. That it can ask for a path's size where there is no mount namespace cannot be told
-	   here. */
+	/* glibc's fstat(). A filter cannot see that the path is empty: without a mount namespace, the size of any path
+	 * can be read. */
 	{ SYS_newfstatat, 3, ~0u, AT_EMPTY_PATH },
 	ANY_ARGUMENTS(SYS_ftruncate),
 	ANY_ARGUMENTS(SYS_memfd_create),
@@ -74,7 +74,7 @@ static const struct filter_rule rules[] = {
 	ANY_ARGUMENTS(SYS_gettimeofday),
 	ANY_ARGUMENTS(SYS_getrandom),
 	ANY_ARGUMENTS(SYS_sysinfo),
-	/* Threads, and abort(). */
+	/* For threads, and for abort(): */
 	{ SYS_clone, 0, ~0u, THREAD_FLAGS },
 	ANY_ARGUMENTS(SYS_set_robust_list),
 	ANY_ARGUMENTS(SYS_rseq),
@@ -94,59 +94,60 @@ enum { RULE_CODE_MAX = 6, CODE_MAX = 16 + RULE_CODE_MAX * (ELEMENTS(rules) + 1) 
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(value) BPF_STMT(BPF_RET | BPF_K, (value))
-/* Goes on where equal, else past so many. */
-#define UNLESS_EQUAL(value, past) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (past))
+/* Skips a number of instructions unless the accumulator equals value. */
+#define SKIP_UNLESS_EQUAL(value, past) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (past))
 
 struct filter_program {
 	struct sock_filter code[CODE_MAX];
 	unsigned short size;
 };
 
-static void emit(struct filter_program *p, struct sock_filter instruction)
+static void emit_instruction(struct filter_program *p, struct sock_filter instruction)
 {
 	p->code[p->size++] = instruction;
 }
 
-/* All arguments here are of 32 bits, or flags whose upper half the kernel does not look at. */
+/* Only the lower half of an argument is compared: these have 32 bits, or are flags whose upper half the kernel ignores.
+ */
 static void emit_rule(struct filter_program *p, const struct filter_rule *r)
 {
-	emit(p, (struct sock_filter)UNLESS_EQUAL(r->call, r->mask ? 5 : 1));
+	emit_instruction(p, (struct sock_filter)SKIP_UNLESS_EQUAL(r->call, r->mask ? 5 : 1));
 	if (r->mask) {
-		emit(p, (struct sock_filter)LOAD(args[r->argument]));
-		emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask));
-		emit(p, (struct sock_filter)UNLESS_EQUAL(r->value, 1));
+		emit_instruction(p, (struct sock_filter)LOAD(args[r->argument]));
+		emit_instruction(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask));
+		emit_instruction(p, (struct sock_filter)SKIP_UNLESS_EQUAL(r->value, 1));
 	}
-	emit(p, (struct sock_filter)RETURN(SECCOMP_RET_ALLOW));
+	emit_instruction(p, (struct sock_filter)RETURN(SECCOMP_RET_ALLOW));
 	if (r->mask)
-		emit(p, (struct sock_filter)LOAD(nr));
+		emit_instruction(p, (struct sock_filter)LOAD(nr));
 }
 
-static int filter(void)
+static int install_filter(void)
 {
 	const struct filter_rule abort_self = { SYS_tgkill, 0, ~0u, (uint32_t)getpid() };
 	struct filter_program p = { .size = 0 };
 	struct sock_fprog program;
 
-	emit(&p, (struct sock_filter)LOAD(arch));
-	emit(&p, (struct sock_filter)UNLESS_EQUAL(CAGE_ARCH, 1));
-	emit(&p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
-	emit(&p, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
-	emit(&p, (struct sock_filter)LOAD(nr));
+	emit_instruction(&p, (struct sock_filter)LOAD(arch));
+	emit_instruction(&p, (struct sock_filter)SKIP_UNLESS_EQUAL(CAGE_ARCH, 1));
+	emit_instruction(&p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
+	emit_instruction(&p, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
+	emit_instruction(&p, (struct sock_filter)LOAD(nr));
 	for (size_t i = 0; i < ELEMENTS(rules); i++)
 		emit_rule(&p, &rules[i]);
 	emit_rule(&p, &abort_self);
-	/* Its flags are in memory, where a filter cannot see them: glibc then takes clone(). */
-	emit(&p, (struct sock_filter)UNLESS_EQUAL(SYS_clone3, 1));
-	emit(&p, (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | ENOSYS));
-	emit(&p, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
+	/* The flags of clone3() are in memory, which a filter cannot read. With ENOSYS, glibc falls back to clone(). */
+	emit_instruction(&p, (struct sock_filter)SKIP_UNLESS_EQUAL(SYS_clone3, 1));
+	emit_instruction(&p, (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | ENOSYS));
+	emit_instruction(&p, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
 	program = (struct sock_fprog){ p.size, p.code };
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
 }
 
-/* An empty file system, read-only, in place of all others. */
+/* Replaces all mounts by one empty, read-only file system. */
 static int empty_root(void)
 {
-	/* Any directory would do; this one is everywhere. */
+	/* The mount point: any directory that exists on every system. */
 	static const char at[] = "/proc";
 
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -157,7 +158,7 @@ static int empty_root(void)
 	return 0;
 }
 
-static unsigned leave(void)
+static unsigned enter_namespaces(void)
 {
 	unsigned parts = 1u << CAGE_USER;
 
@@ -177,7 +178,7 @@ static int drop_capabilities(void)
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
-	/* Where this may not be done the process has none, and no_new_privs keeps it from getting any. */
+	/* Fails if the process has no capabilities; no_new_privs then prevents it from gaining any. */
 	for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
 		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
 			break;
@@ -186,7 +187,7 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-static void limit(int what, rlim_t most)
+static void set_limit(int what, rlim_t most)
 {
 	struct rlimit now, l = { most, most };
 
@@ -200,20 +201,20 @@ static void set_limits(void)
 {
 	if (!UNDER_SANITIZER) {
 		prctl(PR_SET_DUMPABLE, 0);
-		limit(RLIMIT_AS, (rlim_t)8 << 30);
+		set_limit(RLIMIT_AS, (rlim_t)8 << 30);
 	}
-	limit(RLIMIT_CPU, 3600);
-	limit(RLIMIT_FSIZE, (rlim_t)64 << 30);
-	limit(RLIMIT_NOFILE, 8192);
-	limit(RLIMIT_CORE, 0);
-	/* A full output is an error of write(), not a death. */
+	set_limit(RLIMIT_CPU, 3600);
+	set_limit(RLIMIT_FSIZE, (rlim_t)64 << 30);
+	set_limit(RLIMIT_NOFILE, 8192);
+	set_limit(RLIMIT_CORE, 0);
+	/* Exceeding the file size limit must make write() fail, not kill the process. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 }
 
 int cage_lock(unsigned *ret_parts)
 {
-	unsigned parts = UNDER_SANITIZER ? 0 : leave();
+	unsigned parts = UNDER_SANITIZER ? 0 : enter_namespaces();
 	int rc;
 
 	set_limits();
@@ -224,7 +225,7 @@ int cage_lock(unsigned *ret_parts)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	if (!UNDER_SANITIZER) {
-		rc = filter();
+		rc = install_filter();
 		if (rc < 0)
 			return rc;
 		parts |= 1u << CAGE_SECCOMP;

@@ -1,17 +1,21 @@
 /*
- * What holds whoever reads hostile bytes: two calls, in this order, by a process that has one thread.
+ * The sandbox of a process that parses hostile input.
  *
- * cage_lock() leaves a process that may read and write the descriptors that it has, get memory, start threads and end;
- * any other system call ends it with SIGSYS. Before that it goes into user, mount, network and IPC namespaces of its
- * own, where the system lets it (inside a chroot, or under some policies, it does not), gives up every capability and
- * takes its limits. Whatever has to be opened is opened before, or comes as a descriptor.
+ * After cage_lock(), the process can only read and write its descriptors, allocate memory that is not executable, start
+ * threads and exit; any other system call kills it with SIGSYS. cage_lock() also enters user, mount, network and IPC
+ * namespaces, if the system permits (inside a chroot, or under some policies, it does not), drops all capabilities and
+ * sets resource limits. The process must have only one thread when it calls cage_lock(), and must have opened all files
+ * that it needs, or receive them as descriptors.
  */
 #ifndef CSIGHT_DECODE_CAGE_H
 #define CSIGHT_DECODE_CAGE_H
 
 #include "lib/base/json.h"
 
-/* Sanitizers read /proc, and start processes that look for leaks: built with one, the cage is wider, and says so. */
+/*
+ * Sanitizers read /proc and start processes to look for leaks. A build with one has neither namespaces nor a filter,
+ * and reports so.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define UNDER_SANITIZER 1
 #elif defined(__has_feature)
@@ -33,10 +37,13 @@ enum cage_part {
 	CAGE_PARTS,
 };
 
-/* *ret_parts gets a bit for each part that holds. An error where the process is not fit to read hostile bytes. */
+/*
+ * Sets a bit of *ret_parts for each part that is active. On failure the process is not sandboxed and must not read
+ * hostile input.
+ */
 int cage_lock(unsigned *ret_parts);
 
-/* The names of those parts. */
+/* The names of active parts, as a JSON array. */
 json_object *cage_json(unsigned parts);
 
 #endif

@@ -1,39 +1,39 @@
 #include "daemon/decode/decode-stats.h"
 
-void decode_stats_add_other(struct decode_stats *t, const struct element *e)
+void decode_stats_add_other(struct decode_stats *s, const struct element *e)
 {
 	switch (e->kind) {
 	case ELEM_EXCEPTION:
-		t->exceptions++;
+		s->exceptions++;
 		break;
 	case ELEM_NO_IMAGE:
-		t->gaps[GAP_TYPE_NO_IMAGE]++;
+		s->gaps[GAP_TYPE_NO_IMAGE]++;
 		break;
 	case ELEM_UNKNOWN_ADDRESS:
-		t->gaps[GAP_TYPE_UNKNOWN_ADDRESS]++;
+		s->gaps[GAP_TYPE_UNKNOWN_ADDRESS]++;
 		break;
 	case ELEM_NO_SYNC:
 		if (e->reason == REASON_OVERFLOW)
-			t->gaps[GAP_TYPE_OVERFLOW]++;
+			s->gaps[GAP_TYPE_OVERFLOW]++;
 		else if (e->reason == REASON_DISCARD)
-			t->gaps[GAP_TYPE_DISCARD]++;
+			s->gaps[GAP_TYPE_DISCARD]++;
 		else if (e->reason == REASON_BAD_PACKET)
-			t->gaps[GAP_TYPE_BAD_PACKET]++;
+			s->gaps[GAP_TYPE_BAD_PACKET]++;
 		else if (e->reason == REASON_BAD_IMAGE)
-			t->gaps[GAP_TYPE_BAD_IMAGE]++;
+			s->gaps[GAP_TYPE_BAD_IMAGE]++;
 		break;
 	default:
 		break;
 	}
 }
 
-void decode_stats_add_engine(struct decode_stats *t, const struct engine_stats *stats)
+void decode_stats_add_engine(struct decode_stats *s, const struct engine_stats *engine)
 {
-	if (t->sync == UINT64_MAX && stats->first_sync != UINT64_MAX)
-		t->sync = t->bytes + stats->first_sync;
-	t->bytes += stats->bytes;
-	t->decoded += stats->decoded;
-	t->gaps[GAP_TYPE_CRASH] += stats->crashes;
+	if (s->sync == UINT64_MAX && engine->first_sync != UINT64_MAX)
+		s->sync = s->bytes + engine->first_sync;
+	s->bytes += engine->bytes;
+	s->decoded += engine->decoded;
+	s->gaps[GAP_TYPE_CRASH] += engine->crashes;
 }
 
 void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from)
@@ -47,7 +47,7 @@ void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from)
 		to->gaps[i] += from->gaps[i];
 }
 
-void decode_stats_json(const struct decode_stats *t, json_object *to)
+void decode_stats_json(const struct decode_stats *s, json_object *to)
 {
 	static const char *const names[GAP_TYPES] = {
 		[GAP_TYPE_NO_IMAGE] = "no-image",
@@ -63,13 +63,13 @@ void decode_stats_json(const struct decode_stats *t, json_object *to)
 	};
 	json_object *gaps = json_object_new_object();
 
-	json_add_u64(to, "bytes", t->bytes);
-	json_add_u64(to, "decoded", t->decoded);
-	json_add_u64(to, "instructions", t->instructions);
-	json_add_u64(to, "ranges", t->ranges);
-	json_add_u64(to, "exceptions", t->exceptions);
+	json_add_u64(to, "bytes", s->bytes);
+	json_add_u64(to, "decoded", s->decoded);
+	json_add_u64(to, "instructions", s->instructions);
+	json_add_u64(to, "ranges", s->ranges);
+	json_add_u64(to, "exceptions", s->exceptions);
 	for (int i = 0; gaps && i < GAP_TYPES; i++)
-		if (t->gaps[i])
-			json_add_u64(gaps, names[i], t->gaps[i]);
+		if (s->gaps[i])
+			json_add_u64(gaps, names[i], s->gaps[i]);
 	json_object_object_add(to, "gaps", gaps);
 }

@@ -15,8 +15,8 @@ struct decode {
 	struct input *input;
 	struct outputs outputs;
 	enum engine_choice engine;
-	struct decode_stats stats, total; /* of what elements say: of a stream, of all */
-	uint64_t done, to_do;             /* bytes */
+	struct decode_stats stats, total; /* of the elements of the current stream; of all streams */
+	uint64_t bytes_done, bytes_total;
 	json_object *threads, *warnings;
 };
 
@@ -51,13 +51,13 @@ static int push_stream(struct decode *d, struct stream_decoder *sd)
 		uint64_t before = stream_decoder_bytes_read(sd);
 
 		rc = stream_decoder_step(sd, STREAM_DECODER_STEP);
-		d->done += stream_decoder_bytes_read(sd) - before;
-		job_progress(d->job, d->done, d->to_do);
+		d->bytes_done += stream_decoder_bytes_read(sd) - before;
+		job_progress(d->job, d->bytes_done, d->bytes_total);
 	} while (rc > 0);
 	return rc;
 }
 
-/* As its source gave it, from its beginning to its end. */
+/* Decodes one stream and passes its elements to the outputs in the order of the trace. */
 static int decode_stream(struct decode *d, const struct stream *s)
 {
 	const struct stream_decoder_sink to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d };
@@ -85,7 +85,7 @@ static json_object *images_json(const struct decode *d)
 {
 	json_object *list = json_object_new_array();
 
-	/* An input of which only the description was wanted has none. */
+	/* An input that was only described has no images. */
 	for (uint32_t i = 0; list && d->input->images && i < image_files(d->input->images); i++) {
 		const struct image_file *f = image_file(d->input->images, i);
 		json_object *o;
@@ -104,7 +104,7 @@ static json_object *images_json(const struct decode *d)
 	return list;
 }
 
-static void note_problems(struct decode *d)
+static void add_warnings(struct decode *d)
 {
 	const struct pd_contents *c = d->input->contents;
 	const char *opencsd = NULL;
@@ -124,27 +124,27 @@ static void note_problems(struct decode *d)
 		warn(d, text);
 	}
 	if (c->aux_unplaced) {
-		snprintf(text, sizeof(text), "%llu AUX records name trace that the file does not have",
+		snprintf(text, sizeof(text), "%llu AUX records describe trace that the file does not have",
 			 (unsigned long long)c->aux_unplaced);
 		warn(d, text);
 		d->total.gaps[GAP_TYPE_CUT] += c->aux_unplaced;
 	}
 	if (c->lost_records) {
 		snprintf(text, sizeof(text),
-			 "%llu records were lost while it was recorded, perhaps of maps or of trace",
+			 "%llu records were lost during recording, possibly of mappings or of trace",
 			 (unsigned long long)c->lost_records);
 		warn(d, text);
 	}
 	d->total.gaps[GAP_TYPE_LOST] += c->aux_empty_lost;
 	if (!d->input->streams.n && !d->input->store)
-		warn(d, "there is no trace in it");
+		warn(d, "the input has no trace");
 }
 
-static int tell_result(struct decode *d, uint64_t started)
+static int send_result(struct decode *d, uint64_t started)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
-	note_problems(d);
+	add_warnings(d);
 	json_add_str(o, "type", "result");
 	decode_stats_json(&d->total, o);
 	if (d->outputs.calls)
@@ -163,8 +163,8 @@ static int tell_result(struct decode *d, uint64_t started)
 	return job_result(d->job, o);
 }
 
-/* What the input is: alone, as nothing is decoded for it. */
-static int tell_info(struct decode *d, const struct job_output *o)
+/* Describes the input in place of decoding it. */
+static int write_info(struct decode *d, const struct job_output *o)
 {
 	int rc = d->input->ops->info(d->input, o->format->id == DECODE_FORMAT_INFO_JSON, o->fd);
 
@@ -186,14 +186,14 @@ static int open_source(struct decode *d)
 	for (size_t i = 0; i < ELEMENTS(sources); i++)
 		if (strcmp(d->job->type, sources[i].type) == 0)
 			return sources[i].open(d->job, d->warnings, &d->input);
-	return reason_set(&d->job->reason, -EINVAL, "no inputs of type %s", d->job->type);
+	return reason_set(&d->job->reason, -EINVAL, "unknown input type %s", d->job->type);
 }
 
 /*
- * Elements and packets are shown as their sources gave them, everything else thread by thread; so are elements where
- * they were asked for by thread.
+ * Decides whether elements are emitted by thread (demux.h). Packets are emitted by trace source; so are elements,
+ * unless the job requests them by thread, or a thread. All other formats are emitted by thread.
  */
-static int choose_form(struct decode *d, bool *ret_by_thread)
+static int choose_order(struct decode *d, bool *ret_by_thread)
 {
 	const struct stream_list *s = &d->input->streams;
 	bool packets = false, by_thread = d->input->shown != NULL;
@@ -208,7 +208,8 @@ static int choose_form(struct decode *d, bool *ret_by_thread)
 	for (size_t i = 0; i < s->n; i++)
 		by_thread = by_thread || (d->job->only_thread >= 0 && s->list[i].cpu != UINT32_MAX);
 	if (packets && d->input->shown)
-		return reason_set(&d->job->reason, -EACCES, "packets of a shared sink are everybody's");
+		return reason_set(&d->job->reason, -EACCES,
+				  "packets of a shared sink are not available: they hold trace of all users");
 	*ret_by_thread = by_thread && !packets;
 	return 0;
 }
@@ -219,7 +220,7 @@ static int decode_streams(struct decode *d)
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		d->to_do += s->list[i].bytes;
+		d->bytes_total += s->list[i].bytes;
 	for (size_t i = 0; i < s->n && rc == 0; i++) {
 		s->list[i].number = (uint32_t)i;
 		if (d->job->only_thread < 0 || s->list[i].cpu == UINT32_MAX)
@@ -228,18 +229,18 @@ static int decode_streams(struct decode *d)
 	return rc;
 }
 
-static int run(struct decode *d)
+static int run_job(struct decode *d)
 {
 	bool by_thread = false;
 	int rc = 0;
 
 	if (!stream_decoder_engine(d->job, &d->engine))
-		return reason_set(&d->job->reason, -EINVAL, "no engine %s", d->job->engine);
+		return reason_set(&d->job->reason, -EINVAL, "unknown engine %s", d->job->engine);
 	rc = open_source(d);
 	if (rc == 0 && d->job->info)
-		return tell_info(d, &d->job->outputs[0]);
+		return write_info(d, &d->job->outputs[0]);
 	if (rc == 0)
-		rc = choose_form(d, &by_thread);
+		rc = choose_order(d, &by_thread);
 	if (rc == 0)
 		rc = outputs_open(&d->outputs, d->input);
 	if (rc < 0)
@@ -262,9 +263,9 @@ int decode_run(struct decode_job *job)
 	d.threads = json_object_new_array();
 	d.warnings = json_object_new_array();
 	if (d.threads && d.warnings)
-		rc = run(&d);
+		rc = run_job(&d);
 	if (rc == 0)
-		rc = tell_result(&d, started);
+		rc = send_result(&d, started);
 	outputs_done(&d.outputs);
 	input_stop_workers(d.input);
 	input_close(d.input);

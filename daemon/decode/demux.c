@@ -6,31 +6,31 @@
 
 enum { TRACKS_MAX = 16384, HASH_SIZE = 2 * TRACKS_MAX };
 
-/* What is put together: a thread, or what a CPU did for nobody who is known. */
+/* An output stream: a thread, or the unattributed execution of a CPU. */
 struct track {
 	struct stream stream;
 	struct decode_stats stats;
-	const struct pd_piece *piece; /* the last one that it was in; NULL: none yet */
-	const struct feed *feed;      /* where its last stretch was, */
-	uint64_t since;               /* and when that began */
-	bool after_exception;         /* nothing ran since */
-	bool gap;                     /* something of it was left out */
+	const struct pd_piece *piece; /* of the last stretch; NULL: none yet */
+	const struct feed *feed;      /* of the last stretch */
+	uint64_t since;               /* time at which the last stretch began */
+	bool after_exception;         /* no instruction has been executed since the last exception */
+	bool gap;                     /* elements were left out since the last stretch */
 };
 
 struct feed {
 	struct element_queue *queue;
 	const struct stream *stream;
-	struct track *unknown; /* what is nobody's, or NULL */
-	struct track *track;   /* whose the stretch is; NULL: not told */
+	struct track *cpu_track; /* for stretches without a thread; NULL: none yet */
+	struct track *track;     /* of the current stretch; NULL: it is not emitted */
 	uint32_t tid;
 	bool has_tid;
-	bool weighed; /* the stretch at the head has its owner and its time: */
+	bool placed; /* thread and time of the stretch at the head are set: */
 	uint64_t time, order;
-	bool unsure;              /* where the stretch stands among others of its thread */
-	uint64_t left;            /* when the thread of that stretch went, as far as it is known */
-	uint64_t after;           /* no stretch that comes began before */
-	const struct track *last; /* whose the stretch before was; NULL: nobody's who is known */
-	uint64_t read;
+	bool unordered;           /* its order among stretches of its thread is uncertain */
+	uint64_t left;            /* time at which its thread left the CPU; 0: unknown */
+	uint64_t after;           /* no later stretch begins before this time */
+	const struct track *last; /* of the preceding stretch; NULL: it was not emitted */
+	uint64_t read;            /* bytes of the stream that bytes_done includes */
 };
 
 struct demux {
@@ -41,12 +41,17 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
-	uint32_t *hash;         /* of threads, by number: index of a track plus one */
-	const struct track *at; /* whom outputs are told of now */
-	uint64_t whole_since;   /* time of records: what slices ended before may have had others between them */
-	uint64_t in_sync; /* CPUs that share a buffer: since when all of them can be read; before, one's may be lost */
-	uint64_t unsure;  /* stretches that were told of, and may have been earlier or later */
-	uint64_t done, to_do;
+	uint32_t *hash;         /* open addressing by thread ID: index of a track plus one; 0: free */
+	const struct track *at; /* to which outputs_begin() switched last */
+	/*
+	 * Before this time, AUX slices of a wrapped ring buffer are lost: slices of a thread that follow each other in
+	 * the input may have had others between them.
+	 */
+	uint64_t whole_since;
+	/* Before this time, the trace of some CPU in a shared, wrapped buffer cannot be decoded. */
+	uint64_t in_sync;
+	uint64_t unordered; /* number of emitted stretches whose order is uncertain */
+	uint64_t bytes_done, bytes_total;
 };
 
 bool demux_needed(const struct input *input)
@@ -59,7 +64,7 @@ bool demux_needed(const struct input *input)
 	return needed && input->contents->n_pieces;
 }
 
-static uint32_t *slot_of(struct demux *d, uint32_t tid)
+static uint32_t *thread_slot(struct demux *d, uint32_t tid)
 {
 	for (uint32_t i = tid * 2654435761u;; i++) {
 		uint32_t *slot = &d->hash[i % HASH_SIZE];
@@ -83,10 +88,10 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 	return 0;
 }
 
-/* NULL where there are too many. */
+/* The track of a thread; *ret is NULL if there are too many threads. */
 static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, struct track **ret)
 {
-	uint32_t *slot = slot_of(d, tid);
+	uint32_t *slot = thread_slot(d, tid);
 	struct stream s = *f->stream;
 	int rc = 0;
 
@@ -105,21 +110,21 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	return rc;
 }
 
-/* A CPU's own track, which is in no hash. */
-static int find_unknown(struct demux *d, struct feed *f, struct track **ret)
+/* The track of a CPU's unattributed execution, which is not in the hash table. */
+static int find_cpu_track(struct demux *d, struct feed *f, struct track **ret)
 {
 	struct stream s = *f->stream;
 	int rc = 0;
 
-	if (!f->unknown && d->n_tracks < TRACKS_MAX + d->n_feeds) {
+	if (!f->cpu_track && d->n_tracks < TRACKS_MAX + d->n_feeds) {
 		s.cpu = s.source_cpu != UINT32_MAX ? s.source_cpu : s.cpu;
-		rc = add_track(d, &s, &f->unknown);
+		rc = add_track(d, &s, &f->cpu_track);
 	}
-	*ret = f->unknown;
+	*ret = f->cpu_track;
 	return rc;
 }
 
-/* Whose a stretch is that begins with this unit. */
+/* The thread of the stretch that begins with this unit; demux.h has the rules. */
 static bool find_owner(struct demux *d, const struct feed *f, const struct element_unit *u, uint32_t *ret)
 {
 	uint32_t before, pid = UINT32_MAX, pid_before = UINT32_MAX;
@@ -136,7 +141,7 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct eleme
 	}
 	if (!d->input->has_clock || !schedule_only_thread(schedule, f->stream->source_cpu, lo, hi, ret, &pid))
 		return false;
-	/* Its code was looked up in the memory of who ran by the timestamp before: that has to be the same. */
+	/* The engine read code of the process that ran at the preceding timestamp: it must be the same process. */
 	return d->input->one_process ||
 	       (schedule_only_thread(schedule, f->stream->source_cpu, u->lo, u->lo, &before, &pid_before) &&
 		pid == pid_before);
@@ -148,7 +153,7 @@ static void narrow(const struct demux *d, const struct feed *f, uint64_t *lo, ui
 		schedule_narrow(d->input->schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
-/* Is told to those who listen only. */
+/* True if --thread selects the thread of the stretch. */
 static bool is_wanted(const struct demux *d, const struct feed *f)
 {
 	int64_t only = d->input->job->only_thread;
@@ -156,7 +161,7 @@ static bool is_wanted(const struct demux *d, const struct feed *f)
 	return only < 0 || (f->has_tid && f->tid == only);
 }
 
-/* By what the records tell: on a CPU that is not this one, in that time. */
+/* True if records show the thread on another CPU during the interval. */
 static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t lo, uint64_t hi)
 {
 	struct schedule_run run;
@@ -169,8 +174,8 @@ static bool was_elsewhere(const struct demux *d, const struct feed *f, uint64_t 
 	return false;
 }
 
-/* Its thread was nowhere else in the time that it may have been. */
-static bool is_placed(const struct demux *d, const struct feed *f, const struct element_unit *u)
+/* True if records show the thread on this CPU, and on no other, in all the time in which the unit may have run. */
+static bool is_ordered(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
 	const struct schedule *schedule = d->input->schedule;
 	uint64_t lo = MAX(u->lo, f->after), hi = u->hi;
@@ -181,18 +186,21 @@ static bool is_placed(const struct demux *d, const struct feed *f, const struct 
 	       !was_elsewhere(d, f, lo, hi);
 }
 
-/* Who did what is at the head, and when: slices of a thread follow each other, others are told by their times. */
-static void weigh(struct demux *d, struct feed *f, const struct element_unit *u)
+/*
+ * Determines the thread and the time of the stretch at the head of a feed. AUX slices of threads are ordered by their
+ * records, everything else by timestamps.
+ */
+static void place_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo, hi;
 	struct schedule_run run;
 	uint32_t before = f->tid;
 	bool had = f->has_tid;
 
-	f->weighed = true;
-	f->unsure = false;
+	f->placed = true;
+	f->unordered = false;
 	f->has_tid = find_owner(d, f, u, &f->tid);
-	/* Somebody else came: the one before had gone. */
+	/* Another thread follows: the previous one had left the CPU. */
 	if (had != f->has_tid || before != f->tid)
 		f->after = MAX(f->after, f->left);
 	if (f->stream->of_threads && !f->stream->by_context) {
@@ -205,16 +213,16 @@ static void weigh(struct demux *d, struct feed *f, const struct element_unit *u)
 	lo = MAX(u->has_at ? u->at : u->lo, f->after);
 	hi = u->has_at ? u->at : u->hi;
 	f->time = u->has_at || hi == UINT64_MAX ? lo : hi;
-	/* A time at which it surely was somewhere is as good as any: it cannot have been elsewhere. */
+	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
 	if (d->input->has_clock && f->has_tid &&
 	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {
 		f->time = MAX(lo, run.from);
 		f->left = run.to;
 	}
-	f->unsure = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_placed(d, f, u);
+	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
 }
 
-/* Of what is not everybody's, only what is certain. */
+/* True if the unit may be emitted: of a shared sink, only if its time bounds lie within an interval of its thread. */
 static bool is_shown(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo = u->lo, hi = u->hi;
@@ -227,15 +235,15 @@ static bool is_shown(const struct demux *d, const struct feed *f, const struct e
 	return intervals_contain(d->input->shown, f->tid, lo, hi);
 }
 
-static int tell(struct demux *d, struct track *t, const struct element *e)
+static int emit_element(struct demux *d, struct track *t, const struct element *e)
 {
 	decode_stats_add_element(&t->stats, e);
 	return outputs_element(d->outputs, e);
 }
 
-/* Whether since its last stretch the thread can have been on a CPU whose trace is lost: it is not seen to have stayed.
- */
-static bool was_unseen(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u)
+/* True if the thread may have run on a CPU whose trace is lost since its last stretch. */
+static bool may_have_run_unseen(const struct demux *d, const struct feed *f, const struct track *t,
+				const struct element_unit *u)
 {
 	if (f->stream->of_threads || t->since >= d->in_sync)
 		return false;
@@ -243,13 +251,17 @@ static bool was_unseen(const struct demux *d, const struct feed *f, const struct
 	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
-/* Slices of a thread follow each other where it left by an exception, and nothing was lost. */
-static bool goes_on(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u)
+/*
+ * True if nothing is missing between the last stretch of the thread and this one. AUX slices of a thread are contiguous
+ * if the thread left by an exception and no trace was lost.
+ */
+static bool continues_thread(const struct demux *d, const struct feed *f, const struct track *t,
+			     const struct element_unit *u)
 {
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
 
-	if (was_unseen(d, f, t, u))
+	if (may_have_run_unseen(d, f, t, u))
 		return false;
 	if (before == here)
 		return true;
@@ -257,14 +269,14 @@ static bool goes_on(const struct demux *d, const struct feed *f, const struct tr
 		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL) &&
 		       before->origin.time >= d->whole_since &&
 		       !pd_lost_within(d->input->contents, here->origin.tid, before->origin.time, here->origin.time);
-	/* Slices of CPUs that were recorded at the same time, on another CPU. */
+	/* AUX slices of two CPUs that were recorded during the same time. */
 	return d->input->has_clock && f->time < before->origin.time;
 }
 
 static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN, .reason = REASON_INIT };
-	bool gap = !t->piece || t->gap || !goes_on(d, f, t, u);
+	bool gap = !t->piece || t->gap || !continues_thread(d, f, t, u);
 
 	t->gap = false;
 	t->piece = u->piece;
@@ -274,10 +286,10 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 		lost.reason = u->gap_reason;
 		gap = true;
 	}
-	return gap ? tell(d, t, &lost) : 0;
+	return gap ? emit_element(d, t, &lost) : 0;
 }
 
-static void note_end(struct track *t, const struct element *e)
+static void track_exception(struct track *t, const struct element *e)
 {
 	if (e->kind == ELEM_EXCEPTION)
 		t->after_exception = true;
@@ -286,26 +298,26 @@ static void note_end(struct track *t, const struct element *e)
 		t->after_exception = false;
 }
 
-static int tell_unit(struct demux *d, struct feed *f, struct track *t, const struct element_unit *u)
+static int emit_unit(struct demux *d, struct feed *f, struct track *t, const struct element_unit *u)
 {
 	const struct element *e = element_queue_elements(f->queue);
 	int rc = 0;
 
 	t->stream.config = f->stream->config;
-	d->unsure += u->first && f->unsure;
+	d->unordered += u->first && f->unordered;
 	if (d->at != t)
 		rc = outputs_begin(d->outputs, &t->stream);
 	d->at = t;
 	if (rc == 0 && (u->first || t->gap || !t->piece))
 		rc = begin_stretch(d, f, t, u);
 	for (uint32_t i = 0; rc == 0 && i < u->n; i++) {
-		note_end(t, &e[i]);
-		rc = tell(d, t, &e[i]);
+		track_exception(t, &e[i]);
+		rc = emit_element(d, t, &e[i]);
 	}
 	return rc;
 }
 
-static int take_unit(struct demux *d, struct feed *f, const struct element_unit *u)
+static int consume_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc = 0;
 
@@ -317,35 +329,35 @@ static int take_unit(struct demux *d, struct feed *f, const struct element_unit 
 		else if (f->has_tid)
 			rc = find_thread(d, f, f->tid, &f->track);
 		else if (!d->input->shown && u->code)
-			rc = find_unknown(d, f, &f->track);
+			rc = find_cpu_track(d, f, &f->track);
 	}
 	if (rc == 0 && f->track && is_shown(d, f, u))
-		rc = tell_unit(d, f, f->track, u);
+		rc = emit_unit(d, f, f->track, u);
 	else if (rc == 0 && f->track)
 		f->track->gap = true;
 	element_queue_pop(f->queue);
 	return rc;
 }
 
-/* Its stretch goes out whole. */
-static int take_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
+/* Emits the stretch at the head of a feed, to its end. */
+static int consume_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc;
 
 	do {
-		rc = take_unit(d, f, u);
+		rc = consume_unit(d, f, u);
 		if (rc == 0)
 			rc = element_queue_head(f->queue, &u);
-		d->done += stream_decoder_bytes_read(f->queue->decoder) - f->read;
+		d->bytes_done += stream_decoder_bytes_read(f->queue->decoder) - f->read;
 		f->read = stream_decoder_bytes_read(f->queue->decoder);
 	} while (rc == 0 && u && !u->first);
-	f->weighed = false;
-	job_progress(d->input->job, d->done, d->to_do);
+	f->placed = false;
+	job_progress(d->input->job, d->bytes_done, d->bytes_total);
 	return rc;
 }
 
-/* The stream whose next stretch began first; *ret NULL: all have ended. */
-static int pick(struct demux *d, struct feed **ret, const struct element_unit **ret_unit)
+/* The feed whose next stretch begins first, and the first unit of that; *ret is NULL when all have ended. */
+static int find_earliest(struct demux *d, struct feed **ret, const struct element_unit **ret_unit)
 {
 	*ret = NULL;
 	for (size_t i = 0; i < d->n_feeds; i++) {
@@ -357,8 +369,8 @@ static int pick(struct demux *d, struct feed **ret, const struct element_unit **
 			return rc;
 		if (!u)
 			continue;
-		if (!f->weighed)
-			weigh(d, f, u);
+		if (!f->placed)
+			place_stretch(d, f, u);
 		if (*ret && (f->time > (*ret)->time || (f->time == (*ret)->time && f->order >= (*ret)->order)))
 			continue;
 		*ret = f;
@@ -367,7 +379,10 @@ static int pick(struct demux *d, struct feed **ret, const struct element_unit **
 	return 0;
 }
 
-/* What a CPU did before the first slice that its buffer still has is lost, and could be of any thread. */
+/*
+ * The time of the oldest AUX slice in a wrapped ring buffer of a CPU; 0 if it has not wrapped. Any thread may have run
+ * there before.
+ */
 static uint64_t whole_since(const struct stream *s)
 {
 	bool of_cpu = s->cpu != UINT32_MAX && s->of_threads;
@@ -376,8 +391,8 @@ static uint64_t whole_since(const struct stream *s)
 }
 
 /*
- * The bytes of several CPUs begin in one place where what was before is written over, but each CPU's can be read from
- * its first synchronisation point on only: what it did before is lost, and could be of any thread.
+ * A wrapped buffer that several CPUs share begins at the same time for all of them, but each CPU can only be decoded
+ * from its first sync point on. Any thread may have run on the CPU before.
  */
 static int find_in_sync(struct demux *d)
 {
@@ -417,21 +432,21 @@ static int open_feeds(struct demux *d)
 			return rc;
 		f->stream = f->queue->stream;
 		d->whole_since = MAX(d->whole_since, whole_since(f->stream));
-		d->to_do += f->stream->bytes;
+		d->bytes_total += f->stream->bytes;
 	}
 	return 0;
 }
 
-static int run(struct demux *d)
+static int demux_streams(struct demux *d)
 {
 	struct feed *f = NULL;
 	const struct element_unit *u = NULL;
 	int rc;
 
 	do {
-		rc = pick(d, &f, &u);
+		rc = find_earliest(d, &f, &u);
 		if (rc == 0 && f)
-			rc = take_stretch(d, f, u);
+			rc = consume_stretch(d, f, u);
 	} while (rc == 0 && f);
 	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++)
 		if (d->tracks[i]->piece)
@@ -448,8 +463,8 @@ static int compare_tracks(const void *left, const void *right)
 	return (x > y) - (x < y);
 }
 
-/* What was told of is counted by thread; bytes, and what was lost of them, for all. */
-static void count(struct demux *d, json_object *threads)
+/* Adds statistics of elements by thread; those of bytes, and of their loss, only to the total. */
+static void add_statistics(struct demux *d, json_object *threads)
 {
 	if (d->n_tracks)
 		qsort(d->tracks, d->n_tracks, sizeof(*d->tracks), compare_tracks);
@@ -471,14 +486,15 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 	if (rc == 0)
 		rc = find_in_sync(&d);
 	if (rc == 0)
-		rc = run(&d);
+		rc = demux_streams(&d);
 	if (rc == 0)
-		count(&d, threads);
-	if (rc == 0 && d.unsure)
-		input_warn(input,
-			   "%llu stretches of trace have no timestamp: where they stand among what their thread did on "
-			   "other CPUs is not certain",
-			   (unsigned long long)d.unsure);
+		add_statistics(&d, threads);
+	if (rc == 0 && d.unordered)
+		input_warn(
+		    input,
+		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
+		    "certain",
+		    (unsigned long long)d.unordered);
 	for (size_t i = 0; i < d.n_feeds; i++)
 		element_queue_close(d.feeds[i].queue);
 	for (uint32_t i = 0; i < d.n_tracks; i++)

@@ -1,30 +1,30 @@
 /*
- * Threads out of a perf.data's streams. Each stream goes through its engine into a queue of its own; what comes out of
- * the queues goes to the thread that did it, in the order of time across CPUs.
+ * Demultiplexes the trace of CPUs into threads. Each stream is decoded into a queue of its own; elements go from the
+ * queues to the outputs, thread by thread and ordered by time across CPUs.
  *
- * What a CPU did is cut into stretches, within each of which the CPU cannot have gone from one thread to another: at
- * exceptions, where tracing begins, and where the context ID changes. A stretch is a thread's by
+ * A stretch is a part of a stream within which the CPU cannot have switched threads. Stretches end at exceptions, where
+ * tracing starts, and where the context ID changes. The thread of a stretch is determined by, in this order:
  *
- *   the context ID, where there are times with it, or slices of trace are not of one thread each;
- *   else the record of its slice of trace;
- *   else the kernel's records of who ran, where they leave no doubt.
+ *   the context ID, if the trace also has timestamps, or if an AUX slice may hold several threads;
+ *   the AUX record of its slice;
+ *   the kernel's context-switch records, if they are unambiguous.
  *
- * What is nobody's by these is told as the CPU's, never guessed. Of a shared sink (source->shown) nothing goes out but
- * what lies, with all that bounds its time, within an interval of its thread.
+ * A stretch without a thread is attributed to its CPU; the thread is never guessed. Of a shared sink (input->shown),
+ * only stretches whose time bounds lie within an interval of their thread are emitted.
  */
 #ifndef CSIGHT_DECODE_DEMUX_H
 #define CSIGHT_DECODE_DEMUX_H
 
-#include "daemon/decode/outputs.h"
 #include "daemon/decode/decode-stats.h"
+#include "daemon/decode/outputs.h"
 
-/* Whether there is anything to put together: else streams are what threads did. */
+/* False if each stream already holds exactly one thread. */
 bool demux_needed(const struct input *input);
 
-/* tally: of all; threads: an array that each thread is added to, with its counts. */
+/* Decodes all streams. Adds the statistics of all to *stats, and an object with those of each thread to threads. */
 int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads);
 
-/* What a stream is of, and what was counted of it. */
-void demux_add_thread(json_object *threads, const struct stream *s, const struct decode_stats *t, bool with_bytes);
+/* Adds an object with the identity and the statistics of a stream to threads. */
+void demux_add_thread(json_object *threads, const struct stream *s, const struct decode_stats *stats, bool with_bytes);
 
 #endif

@@ -5,11 +5,11 @@
 
 enum {
 	STEP = 8 << 10,
-	ELEMENTS_MAX = 1 << 16, /* that wait for a timestamp */
-	CONFIGR_STAMPS = 1 << 11,
+	ELEMENTS_MAX = 1 << 16, /* queued while waiting for a timestamp */
+	TRCCONFIGR_TS = 1 << 11,
 };
 
-static size_t units_of(const struct element_queue *q)
+static size_t unit_count(const struct element_queue *q)
 {
 	return q->units.size / sizeof(struct element_unit);
 }
@@ -32,54 +32,54 @@ static void end_unit(struct element_queue *q)
 	begin_unit(q, first);
 }
 
-/* Control may be another thread's from here on. */
-static void cut(struct element_queue *q)
+/* Begins a stretch: another thread may be running from here on. */
+static void begin_stretch(struct element_queue *q)
 {
 	end_unit(q);
 	q->now.first = true;
 	q->between = false;
 }
 
-/* Nothing ran in the stretch so far. */
-static bool is_fresh(const struct element_queue *q)
+/* True if the stretch has no instructions yet. */
+static bool stretch_is_empty(const struct element_queue *q)
 {
 	return q->now.first && !q->now.code;
 }
 
-static void put(struct element_queue *q, const struct element *e)
+static void append_element(struct element_queue *q, const struct element *e)
 {
 	buf_add(&q->elements, e, sizeof(*e));
 	q->now.n++;
 }
 
-/* All that waits was over by then. */
-static void settle(struct element_queue *q, uint64_t time)
+/* Sets the upper time bound of all units that wait for one. */
+static void set_upper_bound(struct element_queue *q, uint64_t time)
 {
 	struct element_unit *units = (struct element_unit *)q->units.data;
 
-	for (; q->waits < units_of(q); q->waits++)
+	for (; q->waits < unit_count(q); q->waits++)
 		units[q->waits].hi = time;
 }
 
-static void on_stamp(struct element_queue *q, const struct element *e)
+static void on_timestamp(struct element_queue *q, const struct element *e)
 {
 	uint64_t time = input_time(q->input, e->value);
 
-	put(q, e);
+	append_element(q, e);
 	if (e->time_unknown)
 		return;
-	settle(q, time);
+	set_upper_bound(q, time);
 	q->lo = time;
 	if (!q->between) {
 		q->now.has_at = true;
 		q->now.at = time;
 	}
-	if (is_fresh(q)) {
+	if (stretch_is_empty(q)) {
 		q->now.lo = time;
 		return;
 	}
 	end_unit(q);
-	settle(q, time);
+	set_upper_bound(q, time);
 }
 
 static void on_context(struct element_queue *q, const struct element *e)
@@ -91,26 +91,26 @@ static void on_context(struct element_queue *q, const struct element *e)
 	uint32_t tid;
 
 	if (stream_thread_id(q->stream, &context, &tid) && !(q->has_tid && q->tid == tid)) {
-		if (!is_fresh(q))
-			cut(q);
+		if (!stretch_is_empty(q))
+			begin_stretch(q);
 		q->has_tid = q->now.has_tid = true;
 		q->tid = q->now.tid = tid;
 	}
-	put(q, e);
+	append_element(q, e);
 }
 
 static void on_no_sync(struct element_queue *q, const struct element *e)
 {
-	/* Of one whose context was told it is lost though nothing of it was shown. */
-	bool somebodys = !is_fresh(q) || (q->now.n && q->now.has_tid);
+	/* The stretch has a thread that lost trace, even if only its context ID was decoded. */
+	bool has_owner = !stretch_is_empty(q) || (q->now.n && q->now.has_tid);
 
-	/* Where pieces begin and end it is for the thread to know whether it was there. */
+	/* Between pieces, demux.c decides per thread whether trace is missing. */
 	if (e->reason == REASON_INIT || e->reason == REASON_END_OF_TRACE)
 		return;
 	q->has_tid = false;
-	if (somebodys) {
-		put(q, e);
-		cut(q);
+	if (has_owner) {
+		append_element(q, e);
+		begin_stretch(q);
 	}
 	q->now.has_tid = false;
 	q->now.gap = true;
@@ -120,15 +120,15 @@ static void on_no_sync(struct element_queue *q, const struct element *e)
 
 static void on_code(struct element_queue *q, const struct element *e)
 {
-	if (q->between && !is_fresh(q))
-		cut(q);
+	if (q->between && !stretch_is_empty(q))
+		begin_stretch(q);
 	if (q->begins) {
 		q->now.late = stream_decoder_sync(q->decoder) != 0;
 		q->begins = false;
 	}
 	q->between = e->kind == ELEM_EXCEPTION;
 	q->now.code = true;
-	put(q, e);
+	append_element(q, e);
 }
 
 static int on_element(void *user, const struct element *e)
@@ -144,10 +144,10 @@ static int on_element(void *user, const struct element *e)
 		on_code(q, e);
 		break;
 	case ELEM_TRACE_ON:
-		if (!is_fresh(q))
-			cut(q);
+		if (!stretch_is_empty(q))
+			begin_stretch(q);
 		q->between = false;
-		put(q, e);
+		append_element(q, e);
 		break;
 	case ELEM_CONTEXT:
 		on_context(q, e);
@@ -156,13 +156,13 @@ static int on_element(void *user, const struct element *e)
 		on_no_sync(q, e);
 		break;
 	case ELEM_TIMESTAMP:
-		on_stamp(q, e);
+		on_timestamp(q, e);
 		break;
 	case ELEM_END:
 	case ELEM_SW:
 		break;
 	default:
-		put(q, e);
+		append_element(q, e);
 		break;
 	}
 	return 0;
@@ -175,7 +175,7 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 
 	if (ends) {
 		end_unit(q);
-		settle(q, q->piece_end);
+		set_upper_bound(q, q->piece_end);
 		q->last_end = timed ? p->origin.time : q->last_end;
 		return 0;
 	}
@@ -206,9 +206,12 @@ int element_queue_open(struct input *input, const struct stream *s, unsigned wor
 		return rc;
 	}
 	q->stream = stream_decoder_stream(q->decoder);
-	/* Other protocols have the bit elsewhere; at worst what waits is more. */
+	/*
+	 * TRCCONFIGR.TS exists in ETMv4 and ETE only. For other protocols timestamps are assumed; without any, more
+	 * elements are queued.
+	 */
 	q->stamped = (!s->of_threads || s->by_context) &&
-		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & CONFIGR_STAMPS);
+		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & TRCCONFIGR_TS);
 	*ret = q;
 	return 0;
 }
@@ -221,7 +224,7 @@ static void drop_front(struct buf *b, size_t size)
 	b->size -= size;
 }
 
-/* All that is known to be over was taken: what is left is little, as a rule. */
+/* Removes consumed units and elements; usually few remain to be moved. */
 static void compact(struct element_queue *q)
 {
 	drop_front(&q->units, q->unit * sizeof(struct element_unit));
@@ -243,9 +246,9 @@ static int fill(struct element_queue *q)
 	if (rc < 0)
 		return rc;
 	q->ended = rc == 0;
-	if ((!q->stamped && !is_fresh(q)) || q->elements.size / sizeof(struct element) > ELEMENTS_MAX) {
+	if ((!q->stamped && !stretch_is_empty(q)) || q->elements.size / sizeof(struct element) > ELEMENTS_MAX) {
 		end_unit(q);
-		settle(q, q->piece_end);
+		set_upper_bound(q, q->piece_end);
 	}
 	return 0;
 }

@@ -1,24 +1,26 @@
-/* What one stream's engine gave and nobody has taken yet: elements, in units whose owner and time can be told. */
+/*
+ * Queues the elements of one stream until the thread that executed them and their time are known. Elements are grouped
+ * in units: what lies between two timestamps, within one stretch (demux.h).
+ */
 #ifndef CSIGHT_DECODE_ELEMENT_QUEUE_H
 #define CSIGHT_DECODE_ELEMENT_QUEUE_H
 
 #include "daemon/decode/stream-decoder.h"
 #include "lib/base/buf.h"
 
-/* What lies between two timestamps, within one stretch. Times are those of timestamps, as far as they can be compared.
- */
+/* Times are input_time() of timestamps: ns on the records' clock if the input has_clock, else only comparable. */
 struct element_unit {
-	uint32_t n; /* elements */
-	bool first; /* it begins a stretch */
-	bool has_tid;
-	uint32_t tid;    /* its context ID */
-	uint64_t lo, hi; /* no earlier, no later */
-	bool has_at;
-	uint64_t at; /* the stretch goes on at that time */
-	bool gap;    /* trace was lost just before it, and somebody else was told */
+	uint32_t n;   /* number of elements */
+	bool first;   /* the first unit of its stretch */
+	bool has_tid; /* the context ID is known: */
+	uint32_t tid;
+	uint64_t lo, hi; /* bounds of the execution time */
+	bool has_at;     /* a time at which the stretch was running: */
+	uint64_t at;
+	bool gap; /* trace was lost just before the unit, which has no no-sync element for it: */
 	uint8_t gap_reason;
-	bool code; /* something ran in it */
-	bool late; /* its piece could not be decoded from its beginning on */
+	bool code; /* instructions were executed */
+	bool late; /* the beginning of the piece could not be decoded */
 	const struct pd_piece *piece;
 };
 
@@ -26,31 +28,32 @@ struct element_queue {
 	struct input *input;
 	struct stream_decoder *decoder;
 	const struct stream *stream;
-	bool stamped; /* timestamps are to be expected */
-	bool ended;   /* nothing more comes */
+	bool stamped; /* wait for timestamps: the stream is expected to have them */
+	bool ended;   /* all elements of the stream are queued */
 	struct buf elements, units;
-	size_t element, unit; /* the first of each that nobody has taken */
-	size_t waits;         /* the first unit for which no later time is known yet */
-	/* The stream, where it is: */
-	struct element_unit now; /* the unit that grows */
-	bool between;            /* control is where threads may change */
+	size_t element, unit; /* heads of the two queues */
+	size_t waits;         /* first unit whose upper time bound is not final */
+	/* State of the decoder at the end of the queue: */
+	struct element_unit now; /* the incomplete unit */
+	bool between;            /* the CPU may switch threads here */
 	bool has_tid;
 	uint32_t tid;
 	uint64_t lo;
 	const struct pd_piece *piece;
-	bool begins;                  /* nothing of the piece has run yet */
+	bool begins;                  /* no instruction of the piece has been executed yet */
 	uint64_t piece_end, last_end; /* times */
 };
 
+/* workers: as stream_decoder_open(). */
 int element_queue_open(struct input *input, const struct stream *s, unsigned workers, struct element_queue **ret);
 
-/* The first unit, with what bounds it; NULL: the stream has ended. */
+/* Decodes until the time bounds of the first unit are final. *ret is that unit, or NULL at the end of the stream. */
 int element_queue_head(struct element_queue *q, const struct element_unit **ret);
 
 /* The elements of the first unit. */
 const struct element *element_queue_elements(const struct element_queue *q);
 
-/* The first unit is taken. */
+/* Removes the first unit. */
 void element_queue_pop(struct element_queue *q);
 struct element_queue *element_queue_close(struct element_queue *q);
 

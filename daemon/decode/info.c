@@ -13,7 +13,7 @@
 
 enum { FLUSH_AT = 256 << 10 };
 
-/* Items go out one by one, so that a long list costs no memory. */
+/* Items are written one by one, so that memory does not grow with their number. */
 struct info_writer {
 	const struct pd_contents *contents;
 	bool json;
@@ -22,7 +22,7 @@ struct info_writer {
 	bool first;
 };
 
-static void put_flush(struct info_writer *i, size_t least)
+static void flush_at_least(struct info_writer *i, size_t least)
 {
 	if (i->out.size < least)
 		return;
@@ -33,7 +33,7 @@ static void put_flush(struct info_writer *i, size_t least)
 	buf_clear(&i->out);
 }
 
-static void put_json(struct info_writer *i, json_object *o)
+static void print_json(struct info_writer *i, json_object *o)
 {
 	size_t size = 0;
 	const char *text =
@@ -45,7 +45,7 @@ static void put_json(struct info_writer *i, json_object *o)
 	if (text)
 		buf_add(&i->out, text, size);
 	json_object_put(o);
-	put_flush(i, FLUSH_AT);
+	flush_at_least(i, FLUSH_AT);
 }
 
 static void begin_list(struct info_writer *i, const char *name)
@@ -80,7 +80,7 @@ static const struct trace_unit sources[] = {
 	    "TS_SOURCE" } },
 };
 
-static void put_cpu(struct info_writer *i, const struct pd_cpu *cpu)
+static void print_cpu(struct info_writer *i, const struct pd_cpu *cpu)
 {
 	static const struct trace_unit unknown = { 0, "unknown", { NULL } };
 	json_object *o = NULL, *registers = NULL;
@@ -111,10 +111,10 @@ static void put_cpu(struct info_writer *i, const struct pd_cpu *cpu)
 	if (!i->json)
 		return;
 	json_object_object_add(o, "registers", registers);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_hw_id(struct info_writer *i, const struct pd_hw_id *h)
+static void print_hw_id(struct info_writer *i, const struct pd_hw_id *h)
 {
 	json_object *o;
 
@@ -127,7 +127,7 @@ static void put_hw_id(struct info_writer *i, const struct pd_hw_id *h)
 	json_add_u64(o, "cpu", h->origin.cpu);
 	json_add_u64(o, "trace_id", h->value & 0xff);
 	json_add_hex(o, "value", h->value);
-	put_json(i, o);
+	print_json(i, o);
 }
 
 static const struct {
@@ -140,7 +140,7 @@ static const struct {
 	{ PD_AUX_COLLISION, "collision" },
 };
 
-static void put_aux(struct info_writer *i, const struct pd_piece *p)
+static void print_piece(struct info_writer *i, const struct pd_piece *p)
 {
 	const char *format = p->flags & PD_AUX_RAW ? "raw" : "formatted";
 	json_object *o, *flags;
@@ -154,7 +154,7 @@ static void put_aux(struct info_writer *i, const struct pd_piece *p)
 			if (p->flags & aux_flags[n].flag)
 				buf_printf(&i->out, " %s", aux_flags[n].name);
 		if (p->lost)
-			buf_printf(&i->out, "  %" PRIu64 " bytes more are not there", p->lost);
+			buf_printf(&i->out, "  %" PRIu64 " bytes missing", p->lost);
 		buf_add(&i->out, "\n", 1);
 		return;
 	}
@@ -174,10 +174,10 @@ static void put_aux(struct info_writer *i, const struct pd_piece *p)
 			json_object_array_add(flags, json_object_new_string(aux_flags[n].name));
 	json_object_object_add(o, "flags", flags);
 	json_add_u64(o, "time", p->origin.time);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_thread(struct info_writer *i, const struct pd_comm *c)
+static void print_comm(struct info_writer *i, const struct pd_comm *c)
 {
 	json_object *o;
 
@@ -191,10 +191,10 @@ static void put_thread(struct info_writer *i, const struct pd_comm *c)
 	json_add_bytes(o, "name", c->name);
 	json_add_bool(o, "exec", c->exec);
 	json_add_u64(o, "time", c->time);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_task(struct info_writer *i, const struct pd_task *t)
+static void print_task(struct info_writer *i, const struct pd_task *t)
 {
 	json_object *o;
 
@@ -208,10 +208,10 @@ static void put_task(struct info_writer *i, const struct pd_task *t)
 	json_add_u64(o, "tid", t->tid);
 	json_add_u64(o, "ppid", t->ppid);
 	json_add_u64(o, "time", t->time);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_map(struct info_writer *i, const struct pd_map *m)
+static void print_map(struct info_writer *i, const struct pd_map *m)
 {
 	char id[2 * PD_BUILD_ID_MAX + 1], prot[4] = "---";
 	json_object *o;
@@ -235,10 +235,10 @@ static void put_map(struct info_writer *i, const struct pd_map *m)
 	if (*id)
 		json_add_str(o, "build_id", id);
 	json_add_u64(o, "time", m->time);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_head_json(struct info_writer *i)
+static void print_head_json(struct info_writer *i)
 {
 	const struct pd_contents *c = i->contents;
 	json_object *o = json_object_new_object(), *counts = json_object_new_object();
@@ -269,13 +269,13 @@ static void put_head_json(struct info_writer *i)
 	if (c->damage.cause)
 		json_add_u64(o, "damage_offset", c->damage.offset);
 	text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
-	/* The lists follow within the same object. */
+	/* Omits the closing brace: the lists are members of the same object. */
 	if (text && size)
 		buf_add(&i->out, text, size - 1);
 	json_object_put(o);
 }
 
-static void put_head_text(struct info_writer *i)
+static void print_head_text(struct info_writer *i)
 {
 	const struct pd_contents *c = i->contents;
 	struct buf *b = &i->out;
@@ -305,17 +305,17 @@ static void put_head_text(struct info_writer *i)
 		buf_printf(b, "damaged: %s, at byte %" PRIu64 "\n", c->damage.cause, c->damage.offset);
 }
 
-#define PUT_LIST(i, name, items, n, put)              \
+#define PRINT_LIST(i, name, items, n, print)          \
 	do {                                          \
 		begin_list(i, name);                  \
 		for (size_t at = 0; at < (n); at++) { \
-			put(i, &(items)[at]);         \
-			put_flush(i, FLUSH_AT);       \
+			print(i, &(items)[at]);       \
+			flush_at_least(i, FLUSH_AT);  \
 		}                                     \
 		end_list(i);                          \
 	} while (0)
 
-static void put_device(struct info_writer *i, const struct armsnap_device *d)
+static void print_device(struct info_writer *i, const struct armsnap_device *d)
 {
 	json_object *o = json_object_new_object(), *registers = json_object_new_object();
 
@@ -333,12 +333,12 @@ static void put_device(struct info_writer *i, const struct armsnap_device *d)
 	}
 	json_object_object_add(o, "registers", registers);
 	if (i->json)
-		put_json(i, o);
+		print_json(i, o);
 	else
 		json_object_put(o);
 }
 
-static void put_snapshot_buffer(struct info_writer *i, const struct armsnap_buffer *b)
+static void print_buffer(struct info_writer *i, const struct armsnap_buffer *b)
 {
 	const char *format = b->formatted ? "formatted" : "raw";
 	json_object *o;
@@ -351,10 +351,10 @@ static void put_snapshot_buffer(struct info_writer *i, const struct armsnap_buff
 	json_add_bytes(o, "name", b->name);
 	json_add_bytes(o, "file", b->file);
 	json_add_str(o, "format", format);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_link(struct info_writer *i, const struct armsnap_link *l)
+static void print_link(struct info_writer *i, const struct armsnap_link *l)
 {
 	json_object *o;
 
@@ -365,10 +365,10 @@ static void put_link(struct info_writer *i, const struct armsnap_link *l)
 	o = json_object_new_object();
 	json_add_bytes(o, "from", l->from);
 	json_add_bytes(o, "to", l->to);
-	put_json(i, o);
+	print_json(i, o);
 }
 
-static void put_dump(struct info_writer *i, const struct armsnap_dump *d)
+static void print_dump(struct info_writer *i, const struct armsnap_dump *d)
 {
 	json_object *o;
 
@@ -385,7 +385,7 @@ static void put_dump(struct info_writer *i, const struct armsnap_dump *d)
 	json_add_hex(o, "offset", d->offset);
 	if (d->length != UINT64_MAX)
 		json_add_hex(o, "length", d->length);
-	put_json(i, o);
+	print_json(i, o);
 }
 
 int info_write_snapshot(const struct armsnap *s, bool json, int fd)
@@ -393,14 +393,14 @@ int info_write_snapshot(const struct armsnap *s, bool json, int fd)
 	struct info_writer i = { .json = json, .fd = fd };
 
 	buf_printf(&i.out, json ? "{\"input\":\"snapshot\"" : "Arm trace snapshot\n");
-	PUT_LIST(&i, "buffers", s->buffers, s->n_buffers, put_snapshot_buffer);
-	PUT_LIST(&i, "devices", s->devices, s->n_devices, put_device);
-	PUT_LIST(&i, "sources", s->sources, s->n_sources, put_link);
-	PUT_LIST(&i, "cores", s->cores, s->n_cores, put_link);
-	PUT_LIST(&i, "dumps", s->dumps, s->n_dumps, put_dump);
+	PRINT_LIST(&i, "buffers", s->buffers, s->n_buffers, print_buffer);
+	PRINT_LIST(&i, "devices", s->devices, s->n_devices, print_device);
+	PRINT_LIST(&i, "sources", s->sources, s->n_sources, print_link);
+	PRINT_LIST(&i, "cores", s->cores, s->n_cores, print_link);
+	PRINT_LIST(&i, "dumps", s->dumps, s->n_dumps, print_dump);
 	if (json)
 		buf_add(&i.out, "}\n", 2);
-	put_flush(&i, 0);
+	flush_at_least(&i, 0);
 	buf_done(&i.out);
 	return i.error;
 }
@@ -410,20 +410,20 @@ int info_write(const struct pd_contents *c, bool json, int fd)
 	struct info_writer i = { .contents = c, .json = json, .fd = fd };
 
 	if (json)
-		put_head_json(&i);
+		print_head_json(&i);
 	else
-		put_head_text(&i);
-	PUT_LIST(&i, "cpus", c->cpus, c->n_cpus, put_cpu);
+		print_head_text(&i);
+	PRINT_LIST(&i, "cpus", c->cpus, c->n_cpus, print_cpu);
 	if (json || c->n_hw_ids)
-		PUT_LIST(&i, "hw_ids", c->hw_ids, c->n_hw_ids, put_hw_id);
-	PUT_LIST(&i, "aux", c->pieces, c->n_pieces, put_aux);
-	PUT_LIST(&i, "threads", c->comms, c->n_comms, put_thread);
+		PRINT_LIST(&i, "hw_ids", c->hw_ids, c->n_hw_ids, print_hw_id);
+	PRINT_LIST(&i, "aux", c->pieces, c->n_pieces, print_piece);
+	PRINT_LIST(&i, "threads", c->comms, c->n_comms, print_comm);
 	if (json || c->n_tasks)
-		PUT_LIST(&i, "tasks", c->tasks, c->n_tasks, put_task);
-	PUT_LIST(&i, "maps", c->maps, c->n_maps, put_map);
+		PRINT_LIST(&i, "tasks", c->tasks, c->n_tasks, print_task);
+	PRINT_LIST(&i, "maps", c->maps, c->n_maps, print_map);
 	if (json)
 		buf_add(&i.out, "}\n", 2);
-	put_flush(&i, 0);
+	flush_at_least(&i, 0);
 	buf_done(&i.out);
 	return i.error;
 }

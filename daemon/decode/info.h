@@ -1,4 +1,4 @@
-/* What an input holds, without decoding it: as text, or as one JSON document. */
+/* Describes the contents of an input without decoding it, as text or as one JSON document. */
 #ifndef CSIGHT_DECODE_INFO_H
 #define CSIGHT_DECODE_INFO_H
 

@@ -1,4 +1,4 @@
-/* A perf.data: streams by thread or CPU, code from the files that were mapped and from what csightd captured. */
+/* A perf.data as input: streams by thread or CPU, code from the mapped files and from code that csightd captured. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -18,29 +18,30 @@ enum { CHUNK_SIZE = 256 << 10 };
 
 static const char kernel_name[] = "[kernel.kallsyms]";
 
-/* csightd's word for code that was written nobody knows when. */
+/* csightd's path for code that changed at an unknown time. */
 static const char unknown_name[] = "//unknown";
 
-/* And for the copy of what the program calls its code, among a snapshot's images. */
+/* csightd's path for its copy of the program's perf map, among the images of a snapshot. */
 static const char perf_map_name[] = "//perf-map";
 
 struct perf_input {
 	struct input input;
 	struct pd_file *file;
-	uint32_t ctxid, ctxid_pid; /* the last context ID that was looked up */
+	uint32_t ctxid, ctxid_pid; /* cache: the last context ID and its process */
 	bool has_ctxid;
-	uint32_t only_pid;           /* the one that has mappings; UINT32_MAX: there are several, or none */
-	const struct pd_map *kernel; /* or NULL */
+	uint32_t only_pid;           /* the process with mappings; UINT32_MAX: none, or several */
+	const struct pd_map *kernel; /* mapping of the kernel, or NULL */
 	uint32_t kernel_file;
 };
 
-/* csightd wrote it. */
-static bool is_own(const struct pd_contents *c)
+/* True if csightd wrote the file. */
+static bool is_from_csightd(const struct pd_contents *c)
 {
 	return c->version && strncmp(c->version, PACKAGE_NAME " ", sizeof(PACKAGE_NAME)) == 0;
 }
 
-/* All trace units take their timestamps from the virtual counter, as the kernel's conversion does. */
+/* True if timestamps of all trace units are from the virtual counter (TS_SOURCE), which the kernel's conversion
+ * expects. */
 static bool is_virtual(const struct pd_contents *c)
 {
 	for (size_t i = 0; i < c->n_cpus; i++) {
@@ -53,7 +54,7 @@ static bool is_virtual(const struct pd_contents *c)
 	return c->n_cpus > 0;
 }
 
-static bool has_rings(const struct pd_contents *c)
+static bool has_cpu_buffers(const struct pd_contents *c)
 {
 	for (size_t i = 0; i < c->n_pieces; i++)
 		if (c->pieces[i].cpu != UINT32_MAX)
@@ -61,7 +62,10 @@ static bool has_rings(const struct pd_contents *c)
 	return false;
 }
 
-/* The emulator's stamps are records' times already, and it has a buffer for each thread; a trace unit's never are. */
+/*
+ * Decides how timestamps relate to times of records. Those of the emulated ETM, which has a buffer per thread, are such
+ * times already; those of hardware must be converted.
+ */
 static void find_clock(struct input *in)
 {
 	const struct pd_contents *c = in->contents;
@@ -73,22 +77,23 @@ static void find_clock(struct input *in)
 	    (!clock || strcmp(clock, "perf") == 0))
 		in->clock = &c->clock;
 	in->has_clock =
-	    in->clock || (!has_rings(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_own(c) && !c->clock.known));
+	    in->clock ||
+	    (!has_cpu_buffers(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_from_csightd(c) && !c->clock.known));
 }
 
-static uint64_t time_of(const struct perf_input *p, const struct engine_context *context)
+static uint64_t context_time(const struct perf_input *p, const struct engine_context *context)
 {
 	return p->input.has_clock && context->has_time ? input_time(&p->input, context->time) : UINT64_MAX;
 }
 
-/* Addresses with the uppermost bit are the kernel's, in every process; its mappings are told for process -1. */
+/* Addresses with the top bit set belong to the kernel, in every process; its mappings have process ID -1. */
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
 }
 
-/* Of a CPU's trace without context IDs. */
-static uint32_t running_pid(const struct perf_input *p, const struct stream *stream, uint64_t time)
+/* The process of a CPU's trace without context IDs; UINT32_MAX: unknown. */
+static uint32_t scheduled_pid(const struct perf_input *p, const struct stream *stream, uint64_t time)
 {
 	uint32_t tid, pid;
 
@@ -99,19 +104,19 @@ static uint32_t running_pid(const struct perf_input *p, const struct stream *str
 		   : stream->pid;
 }
 
-/* Linux has the thread's number in the context ID. */
+/* The process in whose memory an address is looked up. */
 static uint32_t pid_of(struct perf_input *p, const struct stream *stream, const struct engine_context *context)
 {
 	uint32_t tid;
 
 	if (!stream_thread_id(stream, context, &tid))
-		return stream->of_threads ? stream->pid : running_pid(p, stream, time_of(p, context));
+		return stream->of_threads ? stream->pid : scheduled_pid(p, stream, context_time(p, context));
 	if (!p->has_ctxid || p->ctxid != tid) {
 		p->has_ctxid = true;
 		p->ctxid = tid;
 		p->ctxid_pid = stream_list_pid(&p->input.streams, tid);
 	}
-	/* What a CPU did for somebody unknown is not to be looked up in another one's memory. */
+	/* An unknown thread on a CPU must not be looked up in the memory of another process. */
 	return p->ctxid_pid != UINT32_MAX || !stream->of_threads ? p->ctxid_pid : stream->pid;
 }
 
@@ -121,14 +126,14 @@ static size_t perf_code(struct input *in, const struct stream *stream, const str
 	struct perf_input *p = (struct perf_input *)in;
 
 	return image_read(in->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
-			  time_of(p, context), ret, size);
+			  context_time(p, context), ret, size);
 }
 
 static uint64_t perf_version(struct input *in, const struct stream *stream, const struct engine_context *context)
 {
 	struct perf_input *p = (struct perf_input *)in;
 
-	return image_version(in->images, pid_of(p, stream, context), time_of(p, context));
+	return image_version(in->images, pid_of(p, stream, context), context_time(p, context));
 }
 
 static bool perf_where(struct input *in, const struct stream *stream, const struct engine_context *context,
@@ -136,7 +141,8 @@ static bool perf_where(struct input *in, const struct stream *stream, const stru
 {
 	struct perf_input *p = (struct perf_input *)in;
 
-	return image_where(in->images, pid_of(p, stream, context), address, time_of(p, context), ret_file, ret_offset);
+	return image_where(in->images, pid_of(p, stream, context), address, context_time(p, context), ret_file,
+			   ret_offset);
 }
 
 static ssize_t perf_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
@@ -154,7 +160,7 @@ static void perf_close(struct input *in)
 	pd_close(((struct perf_input *)in)->file);
 }
 
-/* What a snapshot says of its code; a file on its own says nothing. */
+/* Compares captured code with the checksum in snapshot.json, if there is one. Returns -EILSEQ if it differs. */
 static int check_code(const struct decode_job *job)
 {
 	json_object *code = NULL;
@@ -192,7 +198,7 @@ static int map_images(struct perf_input *p)
 			p->kernel_file = file;
 			continue;
 		}
-		/* Memory that is not executable hides what was there before. */
+		/* A mapping that is not executable still replaces an earlier one of code. */
 		if (strcmp(m->path, unknown_name) == 0)
 			file = IMAGE_UNKNOWN;
 		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
@@ -210,14 +216,13 @@ static int map_images(struct perf_input *p)
 		if (in->job->snapshot && json_get_u64(in->job->snapshot, "pid", &pid) == 0)
 			code_pid = (uint32_t)pid;
 		rc = check_code(in->job);
-		/* Without it, what was in its place before would be taken for it. */
+		/* If it were ignored, older code at the same addresses would be used in its place. */
 		if (rc == -EILSEQ)
-			return reason_set(&in->job->reason, rc,
-					  "the captured code is damaged: its checksum is another");
+			return reason_set(&in->job->reason, rc, "the captured code is damaged: its checksum differs");
 		if (rc == 0)
 			rc = image_code(in->images, code_pid, in->job->code);
 		if (rc == -EBADMSG) {
-			input_warn(in, "the captured code is cut or garbled; its first part is used");
+			input_warn(in, "the captured code is truncated or damaged; only its beginning is used");
 			rc = 0;
 		}
 	}
@@ -226,7 +231,7 @@ static int map_images(struct perf_input *p)
 	return 0;
 }
 
-/* The name goes on with that of a symbol, whose address stands in the mapping's offset. */
+/* The path of the mapping ends with the name of a symbol; the offset of the mapping is the address of that symbol. */
 static int map_kernel(struct perf_input *p)
 {
 	const struct pd_map *m = p->kernel;
@@ -235,23 +240,23 @@ static int map_kernel(struct perf_input *p)
 	      : 0;
 
 	if (rc == -ENODATA)
-		input_warn(&p->input, "the kernel's image has no symbol to place it by");
+		input_warn(&p->input, "cannot place the kernel's image: it lacks the symbol that the mapping names");
 	return rc == -ENOENT || rc == -ENODATA ? 0 : rc;
 }
 
-static int on_run(void *user, const struct deframe_run *run)
+static int on_deframed(void *user, const struct deframe_run *run)
 {
-	bool *there = user;
+	bool *present = user;
 
 	if (!run->reset && run->size)
-		there[run->id % TRACE_IDS] = true;
+		present[run->id % TRACE_IDS] = true;
 	return 0;
 }
 
-/* Reads all the frames of a buffer. */
+/* Finds the trace IDs in all frames of a buffer. */
 static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS])
 {
-	const struct deframe_sink sink = { on_run, ret };
+	const struct deframe_sink sink = { on_deframed, ret };
 	_cleanup_free_ struct deframe *deframe = malloc(sizeof(*deframe));
 	_cleanup_free_ uint8_t *chunk = malloc(CHUNK_SIZE);
 	struct perf_input *p = user;
@@ -271,9 +276,8 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 	return rc;
 }
 
-/* csightd's snapshots say whether a CPU's buffer is shared; where it is not, it is its target's alone. */
-/* Context IDs and timestamps are on (TRCCONFIGR.CID or VMID, and TS). */
-static bool tells_threads(const struct stream *s)
+/* True if the trace has context IDs and timestamps (TRCCONFIGR.CID or VMID, and TS). */
+static bool identifies_threads(const struct stream *s)
 {
 	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
 	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
@@ -281,15 +285,16 @@ static bool tells_threads(const struct stream *s)
 	return known && s->cpu != UINT32_MAX && s->config.configr & CONTEXTS && s->config.configr & STAMPS;
 }
 
+/* csightd records whether a buffer is shared; an AUX slice of one that is not shared holds only the target's thread. */
 static enum pd_slices slices_of(const struct input *in)
 {
 	if (in->shown)
 		return PD_SLICES_OF_CPUS;
-	return in->job->snapshot || is_own(in->contents) ? PD_SLICES_OF_THREADS : in->contents->slices;
+	return in->job->snapshot || is_from_csightd(in->contents) ? PD_SLICES_OF_THREADS : in->contents->slices;
 }
 
-/* Of what a sink recorded for everybody one target's part is shown. */
-static int find_shown(struct input *in)
+/* Reads the intervals of the target from the description of a snapshot of a shared sink. */
+static int parse_intervals(struct input *in)
 {
 	json_object *list = NULL;
 	bool shared = false;
@@ -304,7 +309,7 @@ static int find_shown(struct input *in)
 	rc = intervals_new(list, &in->shown);
 	if (rc == 0 && !in->has_clock)
 		rc = reason_set(&in->job->reason, -EACCES,
-				"when whose trace it is cannot be told: its timestamps are of another clock");
+				"cannot attribute the trace to threads: its timestamps use a different clock");
 	return rc;
 }
 
@@ -336,7 +341,7 @@ static int open_file(struct perf_input *p)
 	find_clock(in);
 	p->only_pid = only_pid(in->contents);
 	in->one_process = p->only_pid != UINT32_MAX;
-	rc = find_shown(in);
+	rc = parse_intervals(in);
 	if (rc == 0)
 		rc = schedule_new(in->contents, &in->schedule);
 	if (rc == 0)
@@ -344,7 +349,7 @@ static int open_file(struct perf_input *p)
 	if (rc == 0 && !in->job->info)
 		rc = stream_list_filter(&in->streams, find_ids, p);
 	for (size_t i = 0; rc == 0 && i < in->streams.n; i++)
-		in->streams.list[i].by_context = in->has_clock && tells_threads(&in->streams.list[i]);
+		in->streams.list[i].by_context = in->has_clock && identifies_threads(&in->streams.list[i]);
 	return rc;
 }
 
@@ -363,7 +368,7 @@ int input_perf_open(struct decode_job *job, json_object *warnings, struct input 
 	rc = open_file(p);
 	if (rc == 0)
 		rc = image_set_new(&p->input.images);
-	/* Where nothing is decoded no code is needed. */
+	/* A description of the input needs no code. */
 	if (rc == 0 && !job->info)
 		rc = map_images(p);
 	if (rc == 0 && !job->info)

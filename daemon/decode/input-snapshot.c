@@ -1,4 +1,7 @@
-/* One buffer of an Arm trace snapshot, or bare bytes with a file of registers: the same but for where it is told. */
+/*
+ * One buffer of an Arm snapshot as input, or a file of bare trace. They differ only in where trace sources and memory
+ * dumps are described: in the snapshot, or in one file of registers.
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -17,14 +20,14 @@ enum { TRACE_ID_MASK = 0x7f };
 
 struct snapshot_input {
 	struct input input;
-	struct pd_contents contents; /* nothing but the mappings */
+	struct pd_contents contents; /* mappings only */
 	struct pd_map *maps;
 	struct armsnap *snapshot;
 	struct pd_piece piece; /* the whole buffer */
 	int fd;
 };
 
-static int give_file(struct decode_job *job, const char *name, int *ret_fd)
+static int request_file(struct decode_job *job, const char *name, int *ret_fd)
 {
 	struct reason reason = { "" };
 	int rc = job_file(job, name, ret_fd, &reason);
@@ -41,12 +44,12 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 	struct decode_job *job = user;
 	struct stat st;
 	ssize_t n;
-	int rc = give_file(job, name, &fd);
+	int rc = request_file(job, name, &fd);
 
 	if (rc < 0)
 		return rc;
 	if (fstat(fd, &st) < 0 || st.st_size > INI_SIZE_MAX)
-		return reason_set(&job->reason, -EFBIG, "%s: too large for what it is", name);
+		return reason_set(&job->reason, -EFBIG, "%s: too large", name);
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return -ENOMEM;
@@ -58,12 +61,12 @@ static int read_text(void *user, const char *name, char **ret, size_t *ret_size)
 	return 0;
 }
 
-static bool begins(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
 	return strncasecmp(text, with, strlen(with)) == 0;
 }
 
-/* False: no protocol that is known. Types go on with a version: "PTM1.1". */
+/* Returns false for an unknown protocol. Types may end with a version: "PTM1.1". */
 static bool configure(const struct armsnap_device *d, struct engine_config *c)
 {
 	static const struct {
@@ -83,7 +86,7 @@ static bool configure(const struct armsnap_device *d, struct engine_config *c)
 	for (size_t i = 0; i < ELEMENTS(types); i++) {
 		bool old = types[i].id == REG_ETMTRACEIDR;
 
-		if (!begins(d->type, types[i].type))
+		if (!begins_with(d->type, types[i].type))
 			continue;
 		c->protocol = types[i].protocol;
 		c->trace_id = (uint8_t)(r[types[i].id] >> types[i].id_shift & TRACE_ID_MASK);
@@ -109,7 +112,7 @@ static bool has_memory(const struct armsnap *s, uint32_t core)
 	return false;
 }
 
-/* Whose memory a source's trace runs through; UINT32_MAX: anybody's, where its own core has none. */
+/* The core whose memory dumps hold the code of a trace source; UINT32_MAX: its core has none, so those of any core. */
 static uint32_t core_of(const struct snapshot_input *d, const char *source)
 {
 	const struct armsnap *s = d->snapshot;
@@ -148,13 +151,13 @@ static int compare_streams(const void *left, const void *right)
 {
 	const struct stream *a = left, *b = right;
 
-	/* Frames hold the sources of a buffer; the order is that of their IDs, then that of the file. */
+	/* By trace ID, then in the order of the file. */
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
 	return a->shares - b->shares;
 }
 
-static int take_streams(struct snapshot_input *d, struct buf *list)
+static int set_streams(struct snapshot_input *d, struct buf *list)
 {
 	if (buf_error(list)) {
 		buf_done(list);
@@ -167,7 +170,7 @@ static int take_streams(struct snapshot_input *d, struct buf *list)
 	return 0;
 }
 
-static int open_buffer(struct snapshot_input *d, const char *name)
+static int measure_buffer(struct snapshot_input *d, const char *name)
 {
 	struct stat st;
 
@@ -188,12 +191,12 @@ static int find_streams(struct snapshot_input *d)
 
 	if (armsnap_buffer(s, job->buffer, &n) < 0)
 		return reason_set(&job->reason, -ENOENT,
-				  job->buffer ? "there is no buffer %s" : "there is no trace buffer in it",
+				  job->buffer ? "there is no buffer %s" : "there is no trace buffer in the snapshot",
 				  job->buffer);
 	b = &s->buffers[n];
-	rc = give_file(job, b->file, &d->fd);
+	rc = request_file(job, b->file, &d->fd);
 	if (rc == 0)
-		rc = open_buffer(d, b->file);
+		rc = measure_buffer(d, b->file);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < s->n_sources; i++) {
@@ -204,19 +207,19 @@ static int find_streams(struct snapshot_input *d)
 		else
 			add_stream(d, &list, &s->devices[device], b->name, b->formatted);
 	}
-	return take_streams(d, &list);
+	return set_streams(d, &list);
 }
 
 /*
- * Images have a "process" for each kind of memory of each core. Where dumps overlap the first one holds: what comes
- * later covers, so times run backwards.
+ * The process ID under which images of a core's memory space are mapped. Of overlapping dumps, the first one takes
+ * precedence: since a later mapping replaces an earlier one, dumps are mapped at decreasing times.
  */
-static uint32_t place_of(uint32_t core, unsigned space)
+static uint32_t address_space(uint32_t core, unsigned space)
 {
 	return core * SPACES + space;
 }
 
-/* The bytes that the file of a dump has of it; 0: none, or no file. */
+/* The number of bytes of a dump that its file really has; 0 if the file is missing. */
 static uint64_t dump_length(const struct snapshot_input *d, const struct armsnap_dump *dump, uint32_t file)
 {
 	int fd = image_file(d->input.images, file)->fd;
@@ -246,21 +249,22 @@ static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, u
 	length = dump_length(d, dump, file);
 	for (unsigned space = 0; rc == 0 && length && space < (in->by_space ? (unsigned)SPACES : 1); space++)
 		if (dump->spaces >> space & 1)
-			rc = image_map(in->images, place_of(dump->device, space), dump->address, length, dump->offset,
-				       file, time);
+			rc = image_map(in->images, address_space(dump->device, space), dump->address, length,
+				       dump->offset, file, time);
 	return rc;
 }
 
 /*
- * The mappings that functions get their names by. Each dump is one of its core, whose number stands for a process, and
- * one of the streams that belong to no core with memory. Later mappings cover, so that the first dump is the last one.
+ * Lists the mappings from which calls get the names of functions. Each dump is mapped twice: for its core, whose number
+ * takes the place of a process ID, and for streams whose core has no dumps (UINT32_MAX). Since a later mapping replaces
+ * an earlier one, the first dump comes last.
  */
 static int list_maps(struct snapshot_input *d)
 {
 	const struct armsnap *s = d->snapshot;
 	uint32_t *files;
 
-	/* One address may have other code in other spaces. */
+	/* An address may hold different code in each memory space, and calls do not know the space. */
 	if (d->input.by_space)
 		return 0;
 	d->maps = calloc(2 * s->n_dumps + 1, sizeof(*d->maps));
@@ -272,7 +276,7 @@ static int list_maps(struct snapshot_input *d)
 	for (size_t i = s->n_dumps; i-- > 0;) {
 		const struct armsnap_dump *dump = &s->dumps[i];
 		uint32_t file;
-		/* The same number as before. */
+		/* Returns the number that map_dump() got. */
 		int rc = image_file_add(d->input.images, dump->file, NULL, 0, 0, &file);
 
 		if (rc < 0)
@@ -306,7 +310,7 @@ static int map_dumps(struct snapshot_input *d)
 	return rc < 0 ? reason_set(&d->input.job->reason, rc, "the memory dumps: %s", strerror(-rc)) : 0;
 }
 
-static ssize_t dumped_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
+static ssize_t snapshot_input_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
 	ssize_t n =
 	    pread(((struct snapshot_input *)in)->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
@@ -314,8 +318,8 @@ static ssize_t dumped_read(struct input *in, const struct pd_piece *piece, uint6
 	return n < 0 ? -errno : n;
 }
 
-static size_t dumped_code(struct input *in, const struct stream *stream, const struct engine_context *context,
-			  uint64_t address, void *ret, size_t size)
+static size_t snapshot_input_code(struct input *in, const struct stream *stream, const struct engine_context *context,
+				  uint64_t address, void *ret, size_t size)
 {
 	const struct snapshot_input *d = (struct snapshot_input *)in;
 	uint32_t first = stream->pid == UINT32_MAX ? 0 : stream->pid;
@@ -325,21 +329,22 @@ static size_t dumped_code(struct input *in, const struct stream *stream, const s
 	for (uint32_t core = first; n == 0 && core < end; core++)
 		for (unsigned space = 0; n == 0 && space < (in->by_space ? (unsigned)SPACES : 1); space++)
 			if (!in->by_space || context->spaces >> space & 1)
-				n = image_read(in->images, place_of(core, space), address, UINT64_MAX, ret, size);
+				n = image_read(in->images, address_space(core, space), address, UINT64_MAX, ret, size);
 	return n;
 }
 
-static uint64_t dumped_version(struct input *in, const struct stream *stream, const struct engine_context *context)
+static uint64_t snapshot_input_version(struct input *in, const struct stream *stream,
+				       const struct engine_context *context)
 {
 	return 0;
 }
 
-static int dumped_info(struct input *in, bool json, int fd)
+static int snapshot_input_info(struct input *in, bool json, int fd)
 {
 	return info_write_snapshot(((struct snapshot_input *)in)->snapshot, json, fd);
 }
 
-static void dumped_close(struct input *in)
+static void snapshot_input_close(struct input *in)
 {
 	struct snapshot_input *d = (struct snapshot_input *)in;
 
@@ -349,11 +354,10 @@ static void dumped_close(struct input *in)
 		closep(&d->fd);
 }
 
-static struct snapshot_input *dumped_new(struct decode_job *job, json_object *warnings)
+static struct snapshot_input *snapshot_input_new(struct decode_job *job, json_object *warnings)
 {
-	static const struct input_ops ops = {
-		dumped_read, dumped_code, dumped_version, NULL, dumped_close, dumped_info
-	};
+	static const struct input_ops ops = { snapshot_input_read,  snapshot_input_code, snapshot_input_version, NULL,
+					      snapshot_input_close, snapshot_input_info };
 	struct snapshot_input *d = calloc(1, sizeof(*d));
 
 	if (!d)
@@ -369,7 +373,7 @@ static struct snapshot_input *dumped_new(struct decode_job *job, json_object *wa
 	return d;
 }
 
-static int tell_problem(struct decode_job *job, int rc, const struct armsnap_problem *p)
+static int set_problem(struct decode_job *job, int rc, const struct armsnap_problem *p)
 {
 	if (rc != -EBADMSG || job->reason.text[0])
 		return rc;
@@ -378,7 +382,7 @@ static int tell_problem(struct decode_job *job, int rc, const struct armsnap_pro
 	return reason_set(&job->reason, rc, "%s: %s", p->file, p->cause);
 }
 
-static int finish(struct snapshot_input *d, int rc, struct input **ret)
+static int finish_open(struct snapshot_input *d, int rc, struct input **ret)
 {
 	if (rc == 0 && !d->input.job->info)
 		rc = map_dumps(d);
@@ -392,7 +396,7 @@ static int finish(struct snapshot_input *d, int rc, struct input **ret)
 int input_snapshot_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
 	const struct armsnap_files files = { read_text, job };
-	struct snapshot_input *d = dumped_new(job, warnings);
+	struct snapshot_input *d = snapshot_input_new(job, warnings);
 	struct armsnap_problem problem;
 	int rc;
 
@@ -400,16 +404,16 @@ int input_snapshot_open(struct decode_job *job, json_object *warnings, struct in
 		return -ENOMEM;
 	rc = armsnap_read(&files, &d->snapshot, &problem);
 	if (rc < 0)
-		rc = tell_problem(job, rc, &problem);
+		rc = set_problem(job, rc, &problem);
 	else if (!job->info)
 		rc = find_streams(d);
-	return finish(d, rc, ret);
+	return finish_open(d, rc, ret);
 }
 
 int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
 	const struct armsnap_files files = { read_text, job };
-	struct snapshot_input *d = dumped_new(job, warnings);
+	struct snapshot_input *d = snapshot_input_new(job, warnings);
 	const struct armsnap_device *device;
 	struct armsnap_problem problem;
 	struct buf list = { 0 };
@@ -419,17 +423,17 @@ int input_bytes_open(struct decode_job *job, json_object *warnings, struct input
 		return -ENOMEM;
 	d->fd = job->input;
 	rc = job->regs ? armsnap_read_device(&files, job->regs, &d->snapshot, &problem)
-		       : reason_set(&job->reason, -EINVAL, "bare bytes need a file of registers");
+		       : reason_set(&job->reason, -EINVAL, "bare trace needs a file of registers");
 	if (rc < 0)
-		return finish(d, tell_problem(job, rc, &problem), ret);
-	rc = open_buffer(d, "the input");
+		return finish_open(d, set_problem(job, rc, &problem), ret);
+	rc = measure_buffer(d, "the input");
 	if (rc == 0) {
 		device = &d->snapshot->devices[0];
 		add_stream(d, &list, device, "bytes", device->formatted);
-		rc = take_streams(d, &list);
+		rc = set_streams(d, &list);
 	}
 	if (rc == 0 && !d->input.streams.list[0].supported)
 		rc = reason_set(&job->reason, -EINVAL, "%s: %s", job->regs,
-				device->type[0] ? "its type is no trace source's" : "it names no type");
-	return finish(d, rc, ret);
+				device->type[0] ? "its type is not that of a trace source" : "it names no type");
+	return finish_open(d, rc, ret);
 }

@@ -11,8 +11,8 @@
 enum {
 	ATTEMPTS_MAX = 8192,
 	DEBUG_ATTEMPTS_MAX = 256,
-	WORKERS_MAX = 16 /* where nobody says how many */,
-	BYTES_MIN = 256 << 10
+	WORKERS_MAX = 16,               /* unless the job requests a number */
+	PARALLEL_BYTES_MIN = 256 << 10, /* shorter trace is decoded by one thread */
 };
 
 struct input *input_close(struct input *in)
@@ -29,7 +29,7 @@ struct input *input_close(struct input *in)
 	return NULL;
 }
 
-static unsigned cpus(void)
+static unsigned cpu_count(void)
 {
 	cpu_set_t set;
 
@@ -38,18 +38,18 @@ static unsigned cpus(void)
 
 void input_start_workers(struct input *in)
 {
-	unsigned workers = in->job->workers ? in->job->workers : cpus();
+	unsigned workers = in->job->workers ? in->job->workers : cpu_count();
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < in->streams.n; i++)
 		if (in->streams.list[i].config.protocol == PROTOCOL_ETMV4 ||
 		    in->streams.list[i].config.protocol == PROTOCOL_ETE)
 			bytes += in->streams.list[i].bytes;
-	pthread_mutex_init(&in->asking, NULL);
-	/* An arena for each thread would be more, but malloc() opens files then, which the cage does not allow. */
+	pthread_mutex_init(&in->code_lock, NULL);
+	/* With more arenas, malloc() would open files, which the cage forbids. */
 	mallopt(M_ARENA_MAX, 1);
-	/* One is this thread. */
-	if (workers > 1 && (bytes >= BYTES_MIN || in->job->workers) &&
+	/* The calling thread is one of the workers. */
+	if (workers > 1 && (bytes >= PARALLEL_BYTES_MIN || in->job->workers) &&
 	    pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &in->pool) < 0)
 		in->pool = NULL;
 }
@@ -70,9 +70,9 @@ size_t input_code(struct input *in, const struct stream *stream, const struct en
 {
 	size_t n;
 
-	pthread_mutex_lock(&in->asking);
+	pthread_mutex_lock(&in->code_lock);
 	n = in->ops->code(in, stream, context, address, ret, size);
-	pthread_mutex_unlock(&in->asking);
+	pthread_mutex_unlock(&in->code_lock);
 	return n;
 }
 
@@ -80,9 +80,9 @@ uint64_t input_code_version(struct input *in, const struct stream *stream, const
 {
 	uint64_t version;
 
-	pthread_mutex_lock(&in->asking);
+	pthread_mutex_lock(&in->code_lock);
 	version = in->ops->version(in, stream, context);
-	pthread_mutex_unlock(&in->asking);
+	pthread_mutex_unlock(&in->code_lock);
 	return version;
 }
 
@@ -91,9 +91,9 @@ bool input_where(struct input *in, const struct stream *stream, const struct eng
 {
 	bool there;
 
-	pthread_mutex_lock(&in->asking);
+	pthread_mutex_lock(&in->code_lock);
 	there = in->ops->where(in, stream, context, address, ret_file, ret_offset);
-	pthread_mutex_unlock(&in->asking);
+	pthread_mutex_unlock(&in->code_lock);
 	return there;
 }
 
@@ -149,7 +149,7 @@ static int request_image(struct input *in, uint32_t i)
 		if (rc < 0)
 			return reason_set(&in->job->reason, rc, "requesting an image from the owner: %s",
 					  strerror(-rc));
-		/* Why the last one was refused says more than that there is no other. */
+		/* The reason for refusing the previous file is more useful than the absence of another one. */
 		if (fd >= 0 || !f->reason)
 			image_file_give(in->images, i, fd, reason.text);
 		if (fd < 0)

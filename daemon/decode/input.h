@@ -1,69 +1,66 @@
 /*
- * Where a decode's trace and code come from: each kind of input is a struct input.
+ * The input of a decode: where trace and code come from. Each kind of input extends struct input:
  *
- *   perf.data   input-perf.c: streams by thread or CPU, code from the files that were mapped
- *   snapshot    input-snapshot.c: one buffer of an Arm trace snapshot, code from its memory dumps
- *   bytes       the same, of one buffer and one source that a file of registers describes
- *   store       input-store.c: no trace, but functions whose names are looked for once more
+ *   perf.data   input-perf.c: streams by thread or CPU; code from the mapped files and from captured code
+ *   snapshot    input-snapshot.c: one buffer of an Arm snapshot; code from its memory dumps
+ *   bytes       input-snapshot.c: a file of bare trace, whose one trace source a file of registers describes
+ *   store       input-store.c: no trace and no code; functions that are to be renamed
  */
 #ifndef CSIGHT_DECODE_INPUT_H
 #define CSIGHT_DECODE_INPUT_H
 
 #include <pthread.h>
 
-#include "daemon/decode/job.h"
 #include "daemon/decode/intervals.h"
+#include "daemon/decode/job.h"
 #include "daemon/decode/schedule.h"
 #include "daemon/decode/stream.h"
 #include "lib/code/image.h"
 
-struct inlines;
 struct input;
 struct store;
-struct symbols;
 
 struct input_ops {
-	/* Bytes of a piece from at on; fewer than size at its end, 0 where there are no more. */
+	/* Reads bytes of a piece from offset `at`: fewer than size at its end, 0 beyond. */
 	ssize_t (*read)(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size);
-	/* As struct engine_memory has them, of a stream. */
+	/* As in struct engine_memory, for a stream. */
 	size_t (*code)(struct input *in, const struct stream *stream, const struct engine_context *context,
 		       uint64_t address, void *ret, size_t size);
 	uint64_t (*version)(struct input *in, const struct stream *stream, const struct engine_context *context);
-	/* Which file stands there, and at which offset; NULL where code is of no files. */
+	/* The file and the offset mapped at an address. NULL if code does not come from files. */
 	bool (*where)(struct input *in, const struct stream *stream, const struct engine_context *context,
 		      uint64_t address, uint32_t *ret_file, uint64_t *ret_offset);
 	void (*close)(struct input *in);
-	/* What the input is, as text or as one JSON document. */
+	/* Writes a description of the input, as text or as one JSON document. */
 	int (*info)(struct input *in, bool json, int fd);
 };
 
-/* Each kind has this at its head. */
+/* The first member of each kind of input. */
 struct input {
 	const struct input_ops *ops;
 	struct decode_job *job;
 	struct stream_list streams;
-	const struct pd_contents *contents; /* of a perf.data; of others no more than mappings */
-	bool by_core;                       /* the processes of the contents are cores */
-	struct image_set *images;
-	uint32_t names;                        /* the image that is a perf map, or IMAGE_NONE */
-	uint32_t *map_files;                   /* which image each mapping of the contents shows */
-	const struct pd_clock *clock;          /* what makes times of timestamps; NULL: nothing is to be done */
-	bool has_clock;                        /* the times that come of it are on the clock of the records */
-	bool one_process;                      /* it has code of one alone */
-	struct schedule *schedule;             /* or NULL */
-	struct intervals *shown;               /* NULL: all of it may be */
-	const struct element_regions *regions; /* NULL: every range is wanted */
-	bool by_space;                         /* as struct engine_memory has it */
-	struct pool *pool;                     /* threads that decode; NULL: none */
-	pthread_mutex_t asking;                /* what code there is is asked by one at a time */
-	bool opencsd[PROTOCOLS];               /* it decoded some of these */
-	const struct store
-	    *store; /* this is all that there is, and whose functions get other names; NULL: trace is decoded */
-	uint64_t alike, differences; /* elements by both engines, and pieces in which one was not; of jobs that ask */
+	const struct pd_contents *contents;    /* of a perf.data; for other kinds, it has at most mappings */
+	bool by_core;                          /* processes in the contents are cores */
+	struct image_set *images;              /* NULL in a job that only describes the input */
+	uint32_t names;                        /* number of the image that is a perf map, or IMAGE_NONE */
+	uint32_t *map_files;                   /* image of each mapping in the contents */
+	const struct pd_clock *clock;          /* converts timestamps to times; NULL: they are used as they are */
+	bool has_clock;                        /* times of timestamps are on the clock of the records */
+	bool one_process;                      /* only one process has mappings */
+	struct schedule *schedule;             /* NULL: no perf.data */
+	struct intervals *shown;               /* of a shared sink: emit only these; NULL: emit everything */
+	const struct element_regions *regions; /* engines merge ranges within a region; NULL: emit every range */
+	bool by_space;                         /* as in struct engine_memory */
+	struct pool *pool;                     /* worker threads; NULL: none */
+	pthread_mutex_t code_lock;             /* serializes the operations code, version and where */
+	bool opencsd[PROTOCOLS];               /* OpenCSD decoded trace of this protocol */
+	const struct store *store;             /* of an input that is a store; else NULL */
+	uint64_t alike, differences;           /* of --verify: equal elements; pieces with a difference */
 	json_object *warnings;
 };
 
-/* A negative errno with a reason in the job. warnings: an array, borrowed. */
+/* Open an input; on failure, the job has a reason. warnings is an array of strings, borrowed. */
 int input_perf_open(struct decode_job *job, json_object *warnings, struct input **ret);
 int input_snapshot_open(struct decode_job *job, json_object *warnings, struct input **ret);
 int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret);
@@ -72,8 +69,8 @@ int input_store_open(struct decode_job *job, json_object *warnings, struct input
 struct input *input_close(struct input *in);
 
 /*
- * Threads to decode with, where it is worth while: as many as the job says, else as there are CPUs. Without them it is
- * slower and the same.
+ * Starts worker threads if the trace is long enough: as many as the job requests, else one per CPU. Failure only makes
+ * decoding slower; the output does not depend on the number of workers.
  */
 void input_start_workers(struct input *in);
 void input_stop_workers(struct input *in);
@@ -81,25 +78,26 @@ void input_stop_workers(struct input *in);
 /* The number of threads that were started besides the calling one. */
 unsigned input_workers(const struct input *in);
 
-/* The operations of these names, from any thread. */
+/* The operations code, version and where; callable from any thread. */
 size_t input_code(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		  void *ret, size_t size);
 uint64_t input_code_version(struct input *in, const struct stream *stream, const struct engine_context *context);
 bool input_where(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		 uint32_t *ret_file, uint64_t *ret_offset);
 
-/* A timestamp as time. */
+/* Converts a timestamp to a time. */
 uint64_t input_time(const struct input *in, uint64_t stamp);
 
+/* Adds a warning to the result of the job. */
 void input_warn(struct input *in, const char *fmt, ...) _printf_(2, 3);
 
-/* In hexadecimal; NULL where it is not known. */
+/* The build-id of an image in hexadecimal, in ret; NULL if it is unknown. */
 const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
-/* Asks the owner for the images, each until one is the traced file or there are no more. */
+/* Requests each image from the owner, until a reply is the traced file or the owner has no further one. */
 int input_request_images(struct input *in);
 
-/* The debug file of an image, asked of the owner; *ret_fd -1: there is none, or none is needed. */
+/* Requests the debug file of an image. *ret_fd is -1 if there is none, or if the image needs none. */
 int input_debug_file(const struct input *in, uint32_t file, int *ret_fd);
 
 #endif

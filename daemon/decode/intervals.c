@@ -65,6 +65,6 @@ bool intervals_contain(const struct intervals *s, uint32_t tid, uint64_t from, u
 		else
 			high = middle;
 	}
-	/* The last that begins before: intervals of a thread do not overlap. */
+	/* Intervals of a thread do not overlap: only the last one that begins no later can contain the times. */
 	return low && s->list[low - 1].tid == tid && from <= to && to <= s->list[low - 1].to;
 }

@@ -1,13 +1,13 @@
 /*
- * Counts of what ran, as AutoFDO's create_llvm_prof takes them (--profiler=text), a block for each file:
+ * Execution counts in the text format that AutoFDO's create_llvm_prof reads (--profiler=text), with a block per file:
  *
  *   N, then N lines FIRST-LAST:COUNT: instructions executed one after another, LAST being the branch that ended them
- *   N, then N lines ADDRESS:COUNT: none; they would be samples
- *   N, then N lines FROM->TO:COUNT: branches taken; TO is 0 where that is in no part of this file
+ *   N, then N lines ADDRESS:COUNT: samples; always none
+ *   N, then N lines FROM->TO:COUNT: branches taken; TO is 0 if the target is outside this file
  *   // build_id: 0x…
  *   // the file's path
  *
- * Numbers are hexadecimal offsets in the file; counts are decimal.
+ * Addresses are hexadecimal offsets in the file; counts are decimal.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,10 +30,10 @@ struct count {
 	enum autofdo_kind kind;
 };
 
-/* Where a stream is. */
+/* Decode state of a stream. */
 struct autofdo_stream {
 	struct engine_context context;
-	bool pending; /* a branch was taken, and where to is not told yet */
+	bool pending; /* a branch was taken, and its target is not known yet */
 	uint32_t pending_file;
 	uint64_t pending_from;
 };
@@ -43,15 +43,15 @@ struct autofdo_output {
 	struct input *input;
 	int fd;
 	const struct stream *stream;
-	struct autofdo_stream *places; /* of each stream */
-	uint32_t n_places;
-	struct autofdo_stream *at;
-	struct count *slots; /* open addressing; a power of two of them, half of which are free at least */
+	struct autofdo_stream *streams; /* by stream number */
+	uint32_t n_streams;
+	struct autofdo_stream *current;
+	struct count *slots; /* hash table, open addressing; the size is a power of two, and at most half are used */
 	size_t n_slots, used;
 };
 
-static struct count *slot_of(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from,
-			     uint64_t to)
+static struct count *count_slot(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from,
+				uint64_t to)
 {
 	uint64_t hash = (from * 0x9e3779b97f4a7c15ull) ^ (to * 0xc2b2ae3d27d4eb4full) ^ (file * KINDS + kind);
 
@@ -63,7 +63,7 @@ static struct count *slot_of(struct autofdo_output *a, uint32_t file, enum autof
 	}
 }
 
-static int grow(struct autofdo_output *a)
+static int counts_grow(struct autofdo_output *a)
 {
 	struct count *old = a->slots;
 	size_t n_old = a->n_slots;
@@ -79,22 +79,22 @@ static int grow(struct autofdo_output *a)
 	}
 	for (size_t i = 0; i < n_old; i++)
 		if (old[i].n)
-			*slot_of(a, old[i].file, old[i].kind, old[i].from, old[i].to) = old[i];
+			*count_slot(a, old[i].file, old[i].kind, old[i].from, old[i].to) = old[i];
 	free(old);
 	return 0;
 }
 
-static int add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from, uint64_t to)
+static int counts_add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from, uint64_t to)
 {
 	struct count *c;
 
 	if (2 * a->used >= a->n_slots) {
-		int rc = grow(a);
+		int rc = counts_grow(a);
 
 		if (rc < 0)
 			return rc;
 	}
-	c = slot_of(a, file, kind, from, to);
+	c = count_slot(a, file, kind, from, to);
 	a->used += !c->n;
 	*c = (struct count){ from, to, c->n + 1, file, kind };
 	return 0;
@@ -102,36 +102,36 @@ static int add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, 
 
 static bool where(struct autofdo_output *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
-	return input_where(a->input, a->stream, &a->at->context, address, ret_file, ret_offset);
+	return input_where(a->input, a->stream, &a->current->context, address, ret_file, ret_offset);
 }
 
-/* Where the branch before went; has_target: it is known. */
-static int settle(struct autofdo_output *a, bool has_target, uint64_t target)
+/* Counts the pending branch, if any; has_target: its target is known. */
+static int end_branch(struct autofdo_output *a, bool has_target, uint64_t target)
 {
 	uint64_t to = 0;
 	uint32_t file;
 
-	if (!a->at->pending)
+	if (!a->current->pending)
 		return 0;
-	a->at->pending = false;
-	if (!has_target || !where(a, target, &file, &to) || file != a->at->pending_file)
+	a->current->pending = false;
+	if (!has_target || !where(a, target, &file, &to) || file != a->current->pending_file)
 		to = 0;
-	return add(a, a->at->pending_file, BRANCH, a->at->pending_from, to);
+	return counts_add(a, a->current->pending_file, BRANCH, a->current->pending_from, to);
 }
 
 static int on_range(struct autofdo_output *a, const struct element *e)
 {
 	uint64_t first, last = e->range.end - e->range.last_size;
 	uint32_t file;
-	int rc = settle(a, !e->torn, e->range.start);
+	int rc = end_branch(a, !e->torn, e->range.start);
 
 	if (rc < 0 || !e->range.count || !where(a, e->range.start, &file, &first))
 		return rc;
 	last = first + (last - e->range.start);
-	rc = add(a, file, RANGE, first, last);
-	a->at->pending = e->taken && (e->instr == INSTR_BR || e->instr == INSTR_IBR);
-	a->at->pending_file = file;
-	a->at->pending_from = last;
+	rc = counts_add(a, file, RANGE, first, last);
+	a->current->pending = e->taken && (e->instr == INSTR_BR || e->instr == INSTR_IBR);
+	a->current->pending_file = file;
+	a->current->pending_from = last;
 	return rc;
 }
 
@@ -143,26 +143,26 @@ static int autofdo_element(struct output *o, const struct element *e)
 	case ELEM_RANGE:
 		return on_range(a, e);
 	case ELEM_CONTEXT:
-		a->at->context.has_ctxid = e->context.has_ctxid;
-		a->at->context.ctxid = e->context.ctxid;
-		a->at->context.has_vmid = e->context.has_vmid;
-		a->at->context.vmid = e->context.vmid;
+		a->current->context.has_ctxid = e->context.has_ctxid;
+		a->current->context.ctxid = e->context.ctxid;
+		a->current->context.has_vmid = e->context.has_vmid;
+		a->current->context.vmid = e->context.vmid;
 		return 0;
 	case ELEM_TIMESTAMP:
-		a->at->context.has_time = true;
-		a->at->context.time = e->value;
+		a->current->context.has_time = true;
+		a->current->context.time = e->value;
 		return 0;
 	case ELEM_NO_IMAGE:
-		return settle(a, true, e->address);
+		return end_branch(a, true, e->address);
 	case ELEM_EXCEPTION:
-		/* It came before what the branch led to. */
-		return settle(a, e->exception.has_ret, e->exception.ret);
+		/* The exception was taken at the target of the branch, before the instruction there. */
+		return end_branch(a, e->exception.has_ret, e->exception.ret);
 	case ELEM_RANGE_NOPATH:
 	case ELEM_UNKNOWN_ADDRESS:
 	case ELEM_TRACE_ON:
 	case ELEM_NO_SYNC:
 	case ELEM_END:
-		return settle(a, false, 0);
+		return end_branch(a, false, 0);
 	default:
 		return 0;
 	}
@@ -172,18 +172,18 @@ static int autofdo_begin(struct output *o, const struct stream *s)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
 
-	if (s->number >= a->n_places) {
-		uint32_t n = MAX(2 * a->n_places, s->number + 1);
-		struct autofdo_stream *places = reallocarray(a->places, n, sizeof(*places));
+	if (s->number >= a->n_streams) {
+		uint32_t n = MAX(2 * a->n_streams, s->number + 1);
+		struct autofdo_stream *streams = reallocarray(a->streams, n, sizeof(*streams));
 
-		if (!places)
+		if (!streams)
 			return -ENOMEM;
-		memset(places + a->n_places, 0, (n - a->n_places) * sizeof(*places));
-		a->places = places;
-		a->n_places = n;
+		memset(streams + a->n_streams, 0, (n - a->n_streams) * sizeof(*streams));
+		a->streams = streams;
+		a->n_streams = n;
 	}
 	a->stream = s;
-	a->at = &a->places[s->number];
+	a->current = &a->streams[s->number];
 	return 0;
 }
 
@@ -191,10 +191,10 @@ static int autofdo_end(struct output *o, const struct stream *s)
 {
 	int rc = autofdo_begin(o, s);
 
-	return rc < 0 ? rc : settle((struct autofdo_output *)o, false, 0);
+	return rc < 0 ? rc : end_branch((struct autofdo_output *)o, false, 0);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_counts(const void *left, const void *right)
 {
 	const struct count *a = left, *b = right;
 
@@ -207,7 +207,7 @@ static int compare(const void *left, const void *right)
 	return (a->to > b->to) - (a->to < b->to);
 }
 
-static int flush(struct autofdo_output *a, struct buf *out)
+static int autofdo_flush(struct autofdo_output *a, struct buf *out)
 {
 	int rc = buf_error(out);
 
@@ -217,9 +217,9 @@ static int flush(struct autofdo_output *a, struct buf *out)
 	return rc;
 }
 
-/* The counts of one kind from at on; *ret_next is behind them. */
-static int put_kind(struct autofdo_output *a, struct buf *out, uint32_t file, enum autofdo_kind kind, size_t at,
-		    size_t *ret_next)
+/* Prints the counts of one kind, which begin at slot `at`; *ret_next is the slot after them. */
+static int print_counts(struct autofdo_output *a, struct buf *out, uint32_t file, enum autofdo_kind kind, size_t at,
+			size_t *ret_next)
 {
 	const struct count *list = a->slots;
 	size_t end = at;
@@ -232,13 +232,13 @@ static int put_kind(struct autofdo_output *a, struct buf *out, uint32_t file, en
 		buf_printf(out, "%" PRIx64 "%s%" PRIx64 ":%" PRIu64 "\n", list[at].from, kind == RANGE ? "-" : "->",
 			   list[at].to, list[at].n);
 		if (out->size >= FLUSH_AT)
-			rc = flush(a, out);
+			rc = autofdo_flush(a, out);
 	}
 	*ret_next = end;
 	return rc;
 }
 
-static int put_files(struct autofdo_output *a)
+static int print_files(struct autofdo_output *a)
 {
 	_cleanup_buf_ struct buf out = { 0 };
 	int rc = 0;
@@ -248,15 +248,15 @@ static int put_files(struct autofdo_output *a)
 		const struct image_file *f = image_file(a->input->images, file);
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
 
-		rc = put_kind(a, &out, file, RANGE, at, &at);
+		rc = print_counts(a, &out, file, RANGE, at, &at);
 		buf_printf(&out, "0\n");
 		if (rc == 0)
-			rc = put_kind(a, &out, file, BRANCH, at, &at);
+			rc = print_counts(a, &out, file, BRANCH, at, &at);
 		if (input_build_id(f, id))
 			buf_printf(&out, "// build_id: 0x%s\n", id);
 		buf_printf(&out, "// %s\n\n", esc(f->path));
 	}
-	return rc < 0 ? rc : flush(a, &out);
+	return rc < 0 ? rc : autofdo_flush(a, &out);
 }
 
 static int autofdo_finish(struct output *o)
@@ -264,13 +264,13 @@ static int autofdo_finish(struct output *o)
 	struct autofdo_output *a = (struct autofdo_output *)o;
 	size_t n = 0;
 
-	/* They move to the front, where they are sorted: nothing is looked up any more. */
+	/* Replaces the hash table by a sorted list at its front; lookups are no longer possible. */
 	for (size_t i = 0; i < a->n_slots; i++)
 		if (a->slots[i].n)
 			a->slots[n++] = a->slots[i];
 	if (n)
-		qsort(a->slots, n, sizeof(*a->slots), compare);
-	return put_files(a);
+		qsort(a->slots, n, sizeof(*a->slots), compare_counts);
+	return print_files(a);
 }
 
 static void autofdo_free(struct output *o)
@@ -278,7 +278,7 @@ static void autofdo_free(struct output *o)
 	struct autofdo_output *a = (struct autofdo_output *)o;
 
 	free(a->slots);
-	free(a->places);
+	free(a->streams);
 	free(a);
 }
 

@@ -1,4 +1,4 @@
-/* Outputs that are made of calls: a store, and what is exported from it. */
+/* The output of all formats made of calls: writes a store, and exports from it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,27 +15,27 @@
 #include "lib/export/export.h"
 #include "lib/store/store.h"
 
-enum { STRETCHES_MAX = 1 << 24, KEPT_LEAST = 1000 };
+enum { REGION_NUMBERS_MAX = 1 << 24, KEEP_SYMBOLS_MIN = 1000 };
 
-/* A process's regions, which the store names until its end. */
+/* The region map of a process. The store writer refers to its names until the store is finished. */
 struct process_regions {
 	uint32_t pid;
 	struct region_map *regions;
 };
 
-/* One stream, and what it is made into. */
+/* The calls of one stream, and the thread of the store to which they are written. */
 struct output_thread {
 	struct calls *calls;
 	struct store_to to;
 	uint32_t tid;
 };
 
-/* Stretches of the one process's regions, by where they begin: open addressing. */
+/* Numbers of the regions of a single process, by start address: an open-addressing hash table. */
 struct region_numbers {
 	struct element_regions regions;
 	pthread_mutex_t lock;
 	const struct region_map *map;
-	uint64_t *starts; /* plus one; 0: a free slot */
+	uint64_t *starts; /* start address plus one; 0: a free slot */
 	uint32_t *numbers;
 	size_t size; /* a power of two */
 	uint32_t n;
@@ -43,24 +43,25 @@ struct region_numbers {
 
 struct calls_output {
 	struct output output;
-	struct region_numbers stretches;
+	struct region_numbers region_numbers;
 	const struct input *input;
-	struct symbols **symbols; /* of each image; NULL: none */
-	struct inlines **inlines; /* likewise */
-	struct unwind **unwind;   /* the same */
+	/* An entry per image; NULL: none. */
+	struct symbols **symbols;
+	struct inlines **inlines;
+	struct unwind **unwind;
 	struct process_regions *processes;
-	size_t n_processes, room_processes;
+	size_t n_processes, cap_processes;
 	struct store_writer *writer;
 	int fd; /* of the store */
 	bool own_fd;
-	struct output_thread **threads; /* by the streams' numbers; NULL: not told of */
+	struct output_thread **threads; /* by stream number; NULL: not begun, or complete */
 	uint32_t n_threads;
-	struct output_thread *at;
-	uint64_t shift; /* what is taken from the records' times for CLOCK_MONOTONIC; where has_shift is not set, 0 */
+	struct output_thread *current;
+	uint64_t shift; /* time of records minus CLOCK_MONOTONIC, if has_shift */
 	bool has_shift;
 	struct calls_counts counts; /* of all streams */
 	uint64_t functions, slices, renamed;
-	uint64_t known; /* images whose symbols another job had read */
+	uint64_t symbols_cached; /* number of images whose symbols came from another job */
 };
 
 static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
@@ -79,22 +80,22 @@ static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
 	return NULL;
 }
 
-/* A time of the records, as the store is to have it. */
-static uint64_t shown_time(const struct calls_output *c, uint64_t time)
+/* Converts a time of records to the clock of the store. */
+static uint64_t store_time(const struct calls_output *c, uint64_t time)
 {
 	return time && c->has_shift ? time - c->shift : time;
 }
 
-/* When the thread ended, else when its ring was frozen; 0: not known. */
-static uint64_t end_of(const struct calls_output *c, uint32_t tid)
+/* The time at which the thread ended, else that at which its ring buffer was frozen; 0: unknown. */
+static uint64_t thread_end_time(const struct calls_output *c, uint32_t tid)
 {
 	const struct decode_job *job = c->input->job;
 	json_object *thread = snapshot_thread(job, tid);
 	uint64_t end = 0;
 
 	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
-		return shown_time(c, end);
-	/* Where the records' clock is another one, when they were frozen may not be known on it. */
+		return store_time(c, end);
+	/* The time of the snapshot is on CLOCK_MONOTONIC: it is usable only if the store uses that clock. */
 	if (job->snapshot && (!c->input->clock || c->has_shift))
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
@@ -123,7 +124,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			.addr = m->addr,
 			.len = m->len,
 			.offset = m->offset,
-			.time = c->input->has_clock ? shown_time(c, m->time) : 0,
+			.time = c->input->has_clock ? store_time(c, m->time) : 0,
 			.path = m->path,
 			.build_id = file == IMAGE_NONE ? NULL : input_build_id(image_file(c->input->images, file), id),
 			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
@@ -140,7 +141,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 		region_map_inlined(regions);
 	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
 		region_map_names(regions, c->symbols[c->input->names]);
-	if (array_reserve(c->processes, c->n_processes, &c->room_processes) < 0)
+	if (array_reserve(c->processes, c->n_processes, &c->cap_processes) < 0)
 		return -ENOMEM;
 	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };
 	*ret = TAKE_PTR(regions);
@@ -157,7 +158,7 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	return make_regions(c, pid, ret);
 }
 
-static size_t slot_of(const struct region_numbers *s, uint64_t start)
+static size_t region_slot(const struct region_numbers *s, uint64_t start)
 {
 	size_t i = (size_t)(start * 0x9e3779b97f4a7c15u >> 32);
 
@@ -166,7 +167,7 @@ static size_t slot_of(const struct region_numbers *s, uint64_t start)
 	return i & (s->size - 1);
 }
 
-static int grow_stretches(struct region_numbers *s)
+static int region_numbers_grow(struct region_numbers *s)
 {
 	struct region_numbers bigger = { .size = s->size ? 2 * s->size : 4096 };
 
@@ -179,7 +180,7 @@ static int grow_stretches(struct region_numbers *s)
 	}
 	for (size_t i = 0; i < s->size; i++)
 		if (s->starts[i]) {
-			size_t slot = slot_of(&bigger, s->starts[i] - 1);
+			size_t slot = region_slot(&bigger, s->starts[i] - 1);
 
 			bigger.starts[slot] = s->starts[i];
 			bigger.numbers[slot] = s->numbers[i];
@@ -192,15 +193,15 @@ static int grow_stretches(struct region_numbers *s)
 	return 0;
 }
 
-static uint32_t find_stretch(struct region_numbers *s, uint64_t address)
+static uint32_t find_region_number(struct region_numbers *s, uint64_t address)
 {
 	uint64_t start, end;
 	size_t slot;
 
-	if (s->n == STRETCHES_MAX || (2 * (size_t)s->n >= s->size && grow_stretches(s) < 0))
+	if (s->n == REGION_NUMBERS_MAX || (2 * (size_t)s->n >= s->size && region_numbers_grow(s) < 0))
 		return ELEMENT_ALONE;
 	region_map_stretch(s->map, address, &start, &end);
-	slot = slot_of(s, start);
+	slot = region_slot(s, start);
 	if (!s->starts[slot]) {
 		s->starts[slot] = start + 1;
 		s->numbers[slot] = s->n++;
@@ -208,18 +209,18 @@ static uint32_t find_stretch(struct region_numbers *s, uint64_t address)
 	return s->numbers[slot];
 }
 
-static uint32_t stretch_number(void *user, uint64_t address)
+static uint32_t region_number(void *user, uint64_t address)
 {
 	struct region_numbers *s = user;
 	uint32_t number;
 
 	pthread_mutex_lock(&s->lock);
-	number = find_stretch(s, address);
+	number = find_region_number(s, address);
 	pthread_mutex_unlock(&s->lock);
 	return number;
 }
 
-static void drop(struct calls_output *c, uint32_t number)
+static void free_thread(struct calls_output *c, uint32_t number)
 {
 	if (c->threads[number])
 		calls_free(c->threads[number]->calls);
@@ -249,7 +250,7 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	return rc;
 }
 
-static int calls_begin(struct output *o, const struct stream *s)
+static int calls_output_begin(struct output *o, const struct stream *s)
 {
 	struct calls_output *c = (struct calls_output *)o;
 	int rc;
@@ -264,41 +265,41 @@ static int calls_begin(struct output *o, const struct stream *s)
 		c->threads = threads;
 		c->n_threads = n;
 	}
-	c->at = c->threads[s->number];
-	if (c->at)
+	c->current = c->threads[s->number];
+	if (c->current)
 		return 0;
-	c->at = c->threads[s->number] = calloc(1, sizeof(*c->at));
-	if (!c->at)
+	c->current = c->threads[s->number] = calloc(1, sizeof(*c->current));
+	if (!c->current)
 		return -ENOMEM;
-	rc = begin_thread(c, s, c->at);
+	rc = begin_thread(c, s, c->current);
 	if (rc < 0)
-		drop(c, s->number);
+		free_thread(c, s->number);
 	return rc;
 }
 
-static int take_timestamp(struct calls_output *c, const struct element *e)
+static int add_timestamp(struct calls_output *c, const struct element *e)
 {
 	struct element timed = *e;
 
-	timed.value = shown_time(c, input_time(c->input, e->value));
-	return calls_element(c->at->calls, &timed);
+	timed.value = store_time(c, input_time(c->input, e->value));
+	return calls_element(c->current->calls, &timed);
 }
 
-static int calls_take(struct output *o, const struct element *e)
+static int calls_output_element(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
-		return take_timestamp(c, e);
-	return calls_element(c->at->calls, e);
+		return add_timestamp(c, e);
+	return calls_element(c->current->calls, e);
 }
 
-static int calls_stream_end(struct output *o, const struct stream *s)
+static int calls_output_end(struct output *o, const struct stream *s)
 {
 	struct calls_output *c = (struct calls_output *)o;
 	struct output_thread *t = c->threads[s->number];
 	const struct calls_counts *n;
-	int rc = calls_end(t->calls, end_of(c, t->tid));
+	int rc = calls_end(t->calls, thread_end_time(c, t->tid));
 
 	if (rc < 0)
 		return rc;
@@ -313,11 +314,11 @@ static int calls_stream_end(struct output *o, const struct stream *s)
 	c->counts.uncertain += n->uncertain;
 	c->counts.gaps += n->gaps;
 	rc = store_thread_end(c->writer, t->to.thread, n);
-	drop(c, s->number);
+	free_thread(c, s->number);
 	return rc;
 }
 
-static int calls_finish(struct output *o)
+static int calls_output_finish(struct output *o)
 {
 	struct calls_output *c = (struct calls_output *)o;
 	const struct decode_job *job = c->input->job;
@@ -351,14 +352,14 @@ static void calls_output_free(struct output *o)
 	if (!c)
 		return;
 	for (uint32_t i = 0; i < c->n_threads; i++)
-		drop(c, i);
+		free_thread(c, i);
 	free(c->threads);
 	store_writer_free(c->writer);
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
-	free(c->stretches.starts);
-	free(c->stretches.numbers);
+	free(c->region_numbers.starts);
+	free(c->region_numbers.numbers);
 	for (size_t i = 0; c->symbols && i < image_files(c->input->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
@@ -374,18 +375,18 @@ static void calls_output_free(struct output *o)
 }
 
 static const struct output_ops calls_ops = { .format = DECODE_FORMAT_CALLS,
-					     .begin = calls_begin,
-					     .element = calls_take,
-					     .end = calls_stream_end,
-					     .finish = calls_finish,
+					     .begin = calls_output_begin,
+					     .element = calls_output_element,
+					     .end = calls_output_end,
+					     .finish = calls_output_finish,
 					     .free = calls_output_free };
 
-/* A table that is worth it is kept for other jobs; without that, they make it again. */
+/* Sends a large symbol table to the owner, for other jobs. Failure only means that they read the image again. */
 static void keep_symbols(struct decode_job *job, const char *key, const struct symbols *symbols)
 {
 	_cleanup_close_ int fd = -1;
 
-	if (symbols_count(symbols) < KEPT_LEAST)
+	if (symbols_count(symbols) < KEEP_SYMBOLS_MIN)
 		return;
 	fd = memfd_create("csight-symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd >= 0 && symbols_write(symbols, fd) == 0)
@@ -406,7 +407,7 @@ static int find_symbols(struct calls_output *c, int image, int debug, struct sym
 		return rc;
 	rc = fd >= 0 ? symbols_read(fd, ret) : -ENOENT;
 	if (rc == 0)
-		c->known++;
+		c->symbols_cached++;
 	if (rc == 0 || rc == -ENOMEM)
 		return rc;
 	rc = symbols_load_with(image, debug, ret);
@@ -415,7 +416,7 @@ static int find_symbols(struct calls_output *c, int image, int debug, struct sym
 	return rc;
 }
 
-/* An image without names, or with broken ones, still decodes. */
+/* Loads the names of all images. An image with invalid or without symbols is decoded all the same. */
 static int load_symbols(struct calls_output *c)
 {
 	size_t n = image_files(c->input->images);
@@ -454,7 +455,7 @@ static const char *snapshot_text(const struct decode_job *job, const char *key)
 	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
 }
 
-/* Of the times that the store will have. */
+/* Chooses the clock of times in the store; returns its name. */
 static const char *find_clock(struct calls_output *c)
 {
 	const struct input *in = c->input;
@@ -480,7 +481,7 @@ static int begin_store(struct calls_output *c)
 		.clock = find_clock(c),
 	};
 
-	/* Without both on the one clock there is no relation. */
+	/* Wall-clock times can be shown only if times of the store are on CLOCK_MONOTONIC. */
 	if (strcmp(meta.clock, "monotonic") == 0) {
 		meta.realtime = snapshot_number(job, "time");
 		meta.monotonic = snapshot_number(job, "monotonic");
@@ -534,8 +535,8 @@ int output_calls_new(const struct input *input, struct output **ret)
 	return 0;
 }
 
-/* The process, where there is one alone. */
-static bool find_process(const struct input *in, uint32_t *ret)
+/* Finds the process if only one has mappings. */
+static bool find_only_process(const struct input *in, uint32_t *ret)
 {
 	for (size_t i = 0; in->one_process && i < in->contents->n_maps; i++)
 		if (in->contents->maps[i].pid != UINT32_MAX) {
@@ -551,12 +552,12 @@ const struct element_regions *output_calls_regions(struct output *o)
 	struct region_map *map = NULL;
 	uint32_t pid;
 
-	if (!find_process(c->input, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
+	if (!find_only_process(c->input, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
 		return NULL;
-	c->stretches.map = map;
-	pthread_mutex_init(&c->stretches.lock, NULL);
-	c->stretches.regions = (struct element_regions){ stretch_number, &c->stretches };
-	return &c->stretches.regions;
+	c->region_numbers.map = map;
+	pthread_mutex_init(&c->region_numbers.lock, NULL);
+	c->region_numbers.regions = (struct element_regions){ region_number, &c->region_numbers };
+	return &c->region_numbers.regions;
 }
 
 void output_calls_json(const struct output *o, json_object *to)
@@ -565,7 +566,7 @@ void output_calls_json(const struct output *o, json_object *to)
 
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
 	if (c->input->job->tables)
-		json_add_u64(to, "symbols_known", c->known);
+		json_add_u64(to, "symbols_known", c->symbols_cached);
 	json_add_u64(to, "syscalls", c->counts.syscalls);
 	json_add_u64(to, "functions", c->functions);
 	json_add_u64(to, "slices", c->slices);

@@ -1,4 +1,4 @@
-/* Outputs that are text: elements, addresses and packets. */
+/* Text outputs: elements, addresses of instructions, packets. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@ struct text_output {
 	struct output output;
 	int fd;
 	struct buf out;
-	char id[8]; /* of the stream: what stands before each line */
+	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
-	uint32_t number; /* of the stream, plus one */
+	uint32_t number; /* of the stream, plus one; 0: none */
 };
 
-static int flush(struct text_output *t)
+static int text_flush(struct text_output *t)
 {
 	int rc = buf_error(&t->out);
 
@@ -60,10 +60,10 @@ static int elements_element(struct output *o, const struct element *e)
 	n = t->id_size + element_format(e, line + t->id_size, LINE_MAX_SIZE - t->id_size - 1);
 	line[n++] = '\n';
 	buf_grew(&t->out, n);
-	return t->out.size >= FLUSH_AT ? flush(t) : 0;
+	return t->out.size >= FLUSH_AT ? text_flush(t) : 0;
 }
 
-static size_t put_address(char *line, uint64_t address)
+static size_t format_address(char *line, uint64_t address)
 {
 	char digits[16];
 	size_t n = 0, size = 0;
@@ -85,7 +85,7 @@ static int pcs_element(struct output *o, const struct element *e)
 
 	if (e->kind != ELEM_RANGE || !e->range.count)
 		return 0;
-	/* T32 has instructions of two sizes: without their bytes only an even spread can be told. */
+	/* T32 has instructions of two sizes. Without their bytes, addresses are spread evenly. */
 	step = e->isa == ISA_A64 || e->isa == ISA_A32 ? 4 : (e->range.end - e->range.start) / e->range.count;
 	pc = e->range.start;
 	for (uint32_t i = 0; i < e->range.count; i++, pc += step) {
@@ -93,9 +93,9 @@ static int pcs_element(struct output *o, const struct element *e)
 
 		if (!line)
 			return buf_error(&t->out);
-		buf_grew(&t->out, put_address(line, pc));
+		buf_grew(&t->out, format_address(line, pc));
 		if (t->out.size >= FLUSH_AT) {
-			int rc = flush(t);
+			int rc = text_flush(t);
 
 			if (rc < 0)
 				return rc;
@@ -104,7 +104,7 @@ static int pcs_element(struct output *o, const struct element *e)
 	return 0;
 }
 
-static int packets_element(struct output *o, const struct element *e)
+static int ignore_element(struct output *o, const struct element *e)
 {
 	return 0;
 }
@@ -117,7 +117,7 @@ static int packets_piece(struct output *o, const struct pd_piece *p)
 	return buf_error(&t->out);
 }
 
-/* OpenCSD's "NAME : words.; fields": the words say the name again. */
+/* Reformats OpenCSD's "NAME : description; fields": the description only repeats the name. */
 static int packets_packet(struct output *o, const struct engine_packet *p)
 {
 	struct text_output *t = (struct text_output *)o;
@@ -134,16 +134,16 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 			t->out.size--;
 	}
 	buf_printf(&t->out, "\n");
-	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
 }
 
-/* A line of its own kind: its text is all there is to it. */
+/* A packet of engine_branches: its text is the whole line. */
 static int branches_packet(struct output *o, const struct engine_packet *p)
 {
 	struct text_output *t = (struct text_output *)o;
 
 	buf_printf(&t->out, "%s%s\n", t->id, p->text);
-	return t->out.size >= FLUSH_AT ? flush(t) : buf_error(&t->out);
+	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
 }
 
 static int text_end(struct output *o, const struct stream *s)
@@ -153,7 +153,7 @@ static int text_end(struct output *o, const struct stream *s)
 
 static int text_finish(struct output *o)
 {
-	return flush((struct text_output *)o);
+	return text_flush((struct text_output *)o);
 }
 
 static void text_free(struct output *o)
@@ -177,9 +177,9 @@ static int none_element(struct output *o, const struct element *e)
 static const struct output_ops text_formats[] = {
 	{ DECODE_FORMAT_ELEMENTS, text_begin, elements_element, text_end, text_finish, text_free },
 	{ DECODE_FORMAT_PCS, text_begin, pcs_element, text_end, text_finish, text_free },
-	{ DECODE_FORMAT_PACKETS, text_begin, packets_element, text_end, text_finish, text_free, packets_piece,
+	{ DECODE_FORMAT_PACKETS, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  packets_packet },
-	{ DECODE_FORMAT_BRANCHES, text_begin, packets_element, text_end, text_finish, text_free, packets_piece,
+	{ DECODE_FORMAT_BRANCHES, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  branches_packet },
 	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free },
 };

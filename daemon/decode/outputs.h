@@ -1,21 +1,24 @@
-/* All outputs of a job, which are fed alike. Where one fails, its errno comes back, and the reason is in the job. */
+/* All outputs of a job, which receive the same elements. On failure, the functions set the reason of the job. */
 #ifndef CSIGHT_DECODE_OUTPUTS_H
 #define CSIGHT_DECODE_OUTPUTS_H
 
-#include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/output.h"
 
 struct outputs {
 	struct decode_job *job;
 	struct output *list[DECODER_OUTPUTS_MAX];
 	size_t n;
-	struct output *calls; /* among them, or NULL */
-	bool packets;         /* somebody wants them: their text costs more than all the rest */
+	struct output *calls; /* the one made of calls, or NULL */
+	bool packets;         /* an output uses packets; formatting them takes longer than all other decoding */
 };
 
 int outputs_open(struct outputs *o, struct input *input);
-/* Where all of them can do without ranges that stay within a region; else NULL. */
+
+/* Regions within which engines may merge ranges; NULL if an output needs each range. */
 const struct element_regions *outputs_regions(struct outputs *o);
+
+/* Call the operation of the same name of each output. */
 int outputs_begin(struct outputs *o, const struct stream *s);
 int outputs_piece(struct outputs *o, const struct pd_piece *p);
 int outputs_packet(struct outputs *o, const struct engine_packet *p);
@@ -23,7 +26,7 @@ int outputs_end(struct outputs *o, const struct stream *s);
 int outputs_finish(struct outputs *o);
 void outputs_done(struct outputs *o);
 
-/* One of them, by its place, gave this error. */
+/* Sets the reason for a failure of output i, and returns rc. */
 int outputs_failed(struct outputs *o, size_t i, int rc);
 
 static inline int outputs_element(struct outputs *o, const struct element *e)

@@ -3,11 +3,11 @@
 #include "daemon/decode/schedule.h"
 #include "lib/base/util.h"
 
-/* From its time on, until the next one of that CPU. */
+/* The thread that ran on a CPU from a time until the next span of that CPU. */
 struct schedule_span {
 	uint32_t cpu, tid, pid;
-	bool known;
-	bool lost; /* somebody else may have come within it */
+	bool known; /* false: the CPU left the thread, and the next one is unknown */
+	bool lost;  /* records were lost within the span: other threads may have run */
 	uint64_t time;
 	size_t order;
 };
@@ -21,8 +21,8 @@ struct task_event {
 struct schedule {
 	struct schedule_span *spans, *starts;
 	size_t n_spans, n_starts;
-	struct task_event *lives;
-	size_t n_lives;
+	struct task_event *task_events;
+	size_t n_task_events;
 };
 
 static int compare_spans(const void *left, const void *right)
@@ -36,7 +36,7 @@ static int compare_spans(const void *left, const void *right)
 	return (a->order > b->order) - (a->order < b->order);
 }
 
-static int compare_lives(const void *left, const void *right)
+static int compare_task_events(const void *left, const void *right)
 {
 	const struct task_event *a = left, *b = right;
 
@@ -45,13 +45,13 @@ static int compare_lives(const void *left, const void *right)
 	return (a->time > b->time) - (a->time < b->time);
 }
 
-static void sort(struct schedule_span *list, size_t n)
+static void sort_spans(struct schedule_span *list, size_t n)
 {
 	if (n)
 		qsort(list, n, sizeof(*list), compare_spans);
 }
 
-static void add_run(struct schedule *sched, const struct pd_run *run, size_t order)
+static void add_record(struct schedule *sched, const struct pd_run *run, size_t order)
 {
 	struct schedule_span s = { run->cpu, run->tid, run->pid, run->kind == PD_RUN_IN, false, run->time, order };
 
@@ -61,7 +61,7 @@ static void add_run(struct schedule *sched, const struct pd_run *run, size_t ord
 		sched->spans[sched->n_spans++] = s;
 }
 
-static void forget_lost(struct schedule *sched, const struct pd_contents *c)
+static void mark_lost(struct schedule *sched, const struct pd_contents *c)
 {
 	for (size_t i = 0; i + 1 < sched->n_spans; i++)
 		if (sched->spans[i].cpu == sched->spans[i + 1].cpu &&
@@ -77,22 +77,22 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 		return -ENOMEM;
 	sched->spans = calloc(c->n_runs + 1, sizeof(*sched->spans));
 	sched->starts = calloc(c->n_runs + 1, sizeof(*sched->starts));
-	sched->lives = calloc(c->n_tasks + 1, sizeof(*sched->lives));
-	if (!sched->spans || !sched->starts || !sched->lives) {
+	sched->task_events = calloc(c->n_tasks + 1, sizeof(*sched->task_events));
+	if (!sched->spans || !sched->starts || !sched->task_events) {
 		schedule_free(sched);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < c->n_runs; i++)
-		add_run(sched, &c->runs[i], i);
-	sort(sched->spans, sched->n_spans);
-	sort(sched->starts, sched->n_starts);
-	forget_lost(sched, c);
+		add_record(sched, &c->runs[i], i);
+	sort_spans(sched->spans, sched->n_spans);
+	sort_spans(sched->starts, sched->n_starts);
+	mark_lost(sched, c);
 	for (size_t i = 0; i < c->n_tasks; i++)
 		if (c->tasks[i].time)
-			sched->lives[sched->n_lives++] =
+			sched->task_events[sched->n_task_events++] =
 			    (struct task_event){ c->tasks[i].tid, c->tasks[i].time, c->tasks[i].exit };
-	if (sched->n_lives)
-		qsort(sched->lives, sched->n_lives, sizeof(*sched->lives), compare_lives);
+	if (sched->n_task_events)
+		qsort(sched->task_events, sched->n_task_events, sizeof(*sched->task_events), compare_task_events);
 	*ret = sched;
 	return 0;
 }
@@ -103,13 +103,13 @@ struct schedule *schedule_free(struct schedule *sched)
 		return NULL;
 	free(sched->spans);
 	free(sched->starts);
-	free(sched->lives);
+	free(sched->task_events);
 	free(sched);
 	return NULL;
 }
 
-/* How many of a list come before a time of a CPU, or at it. */
-static size_t count_until(const struct schedule_span *list, size_t n, uint32_t cpu, uint64_t time)
+/* The number of spans in a sorted list that begin no later than a time on a CPU. */
+static size_t count_up_to(const struct schedule_span *list, size_t n, uint32_t cpu, uint64_t time)
 {
 	size_t low = 0, high = n;
 
@@ -124,8 +124,8 @@ static size_t count_until(const struct schedule_span *list, size_t n, uint32_t c
 	return low;
 }
 
-/* When a span ends. */
-static uint64_t end_of(const struct schedule *sched, size_t i)
+/* The end of a span; UINT64_MAX if it is the last one of its CPU. */
+static uint64_t span_end(const struct schedule *sched, size_t i)
 {
 	return i + 1 < sched->n_spans && sched->spans[i + 1].cpu == sched->spans[i].cpu ? sched->spans[i + 1].time
 											: UINT64_MAX;
@@ -134,7 +134,7 @@ static uint64_t end_of(const struct schedule *sched, size_t i)
 bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid,
 			  uint32_t *ret_pid)
 {
-	size_t n = count_until(sched->spans, sched->n_spans, cpu, from);
+	size_t n = count_up_to(sched->spans, sched->n_spans, cpu, from);
 	const struct schedule_span *s = n ? &sched->spans[n - 1] : NULL;
 
 	if (!s || s->cpu != cpu || !s->known || s->lost)
@@ -147,25 +147,28 @@ bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t f
 	return true;
 }
 
-/* Birth and death bound what is between, where one of them alone lies there: else the number was used again. */
-static void narrow_by_life(const struct schedule *sched, uint32_t tid, uint64_t *from, uint64_t *to)
+/*
+ * Narrows an interval to the lifetime of the thread: by its fork or exit, if exactly one of them lies within. With
+ * several, the thread ID was reused.
+ */
+static void narrow_to_lifetime(const struct schedule *sched, uint32_t tid, uint64_t *from, uint64_t *to)
 {
 	const struct task_event *found = NULL;
-	size_t low = 0, high = sched->n_lives;
+	size_t low = 0, high = sched->n_task_events;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (sched->lives[middle].tid < tid ||
-		    (sched->lives[middle].tid == tid && sched->lives[middle].time < *from))
+		if (sched->task_events[middle].tid < tid ||
+		    (sched->task_events[middle].tid == tid && sched->task_events[middle].time < *from))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low == sched->n_lives || sched->lives[low].tid != tid || sched->lives[low].time > *to)
+	if (low == sched->n_task_events || sched->task_events[low].tid != tid || sched->task_events[low].time > *to)
 		return;
-	found = &sched->lives[low];
-	if (low + 1 < sched->n_lives && found[1].tid == tid && found[1].time <= *to)
+	found = &sched->task_events[low];
+	if (low + 1 < sched->n_task_events && found[1].tid == tid && found[1].time <= *to)
 		return;
 	if (found->ended)
 		*to = found->time;
@@ -175,9 +178,9 @@ static void narrow_by_life(const struct schedule *sched, uint32_t tid, uint64_t 
 
 void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t *from, uint64_t *to)
 {
-	size_t i = count_until(sched->spans, sched->n_spans, cpu, *from), found = SIZE_MAX;
+	size_t i = count_up_to(sched->spans, sched->n_spans, cpu, *from), found = SIZE_MAX;
 
-	narrow_by_life(sched, tid, from, to);
+	narrow_to_lifetime(sched, tid, from, to);
 	if (i && sched->spans[i - 1].cpu == cpu)
 		i--;
 	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= *to; i++) {
@@ -187,7 +190,7 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 			return;
 		if (!s->known || s->tid != tid)
 			continue;
-		/* It came twice: which time it was is not known. */
+		/* The thread ran there twice: the interval is ambiguous. */
 		if (found != SIZE_MAX)
 			return;
 		found = i;
@@ -195,19 +198,19 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 	if (found == SIZE_MAX)
 		return;
 	*from = MAX(*from, sched->spans[found].time);
-	*to = MIN(*to, end_of(sched, found));
+	*to = MIN(*to, span_end(sched, found));
 }
 
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret)
 {
-	size_t i = count_until(sched->spans, sched->n_spans, cpu, from);
+	size_t i = count_up_to(sched->spans, sched->n_spans, cpu, from);
 
 	if (i && sched->spans[i - 1].cpu == cpu)
 		i--;
 	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++)
 		if (sched->spans[i].known && sched->spans[i].tid == tid) {
-			*ret = (struct schedule_run){ sched->spans[i].time, end_of(sched, i) };
+			*ret = (struct schedule_run){ sched->spans[i].time, span_end(sched, i) };
 			return true;
 		}
 	return false;
@@ -215,7 +218,7 @@ bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, ui
 
 uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64_t after, uint64_t until)
 {
-	size_t n = count_until(sched->starts, sched->n_starts, cpu, until);
+	size_t n = count_up_to(sched->starts, sched->n_starts, cpu, until);
 	const struct schedule_span *s = n ? &sched->starts[n - 1] : NULL;
 
 	return s && s->cpu == cpu && s->time > after ? s->time : 0;

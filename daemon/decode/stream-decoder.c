@@ -9,7 +9,7 @@
 #include "lib/etm/pool.h"
 #include "lib/etm/verify.h"
 
-/* How far in a piece: ranges are counted by instructions, as several may be told as one. */
+/* A number of elements. Ranges count as instructions, since an engine may merge several into one element. */
 struct decode_position {
 	uint64_t instructions, others;
 };
@@ -19,16 +19,16 @@ struct stream_decoder {
 	struct stream stream;
 	struct stream_decoder_sink to;
 	unsigned workers;
-	enum engine_choice wanted;
-	const struct engine_ops *ops;       /* of the piece at hand */
-	struct engine *engine;              /* NULL: none has begun */
-	struct decode_position told, again; /* what of the piece was told; of that, what comes once more */
+	enum engine_choice choice;
+	const struct engine_ops *ops;         /* of the current piece */
+	struct engine *engine;                /* NULL between pieces */
+	struct decode_position emitted, skip; /* of the current piece; skip: still to be suppressed after a fallback */
 	struct deframe *deframe;
-	struct buf bytes; /* of the stream's source, out of frames */
-	uint8_t *chunk;   /* of the input */
+	struct buf bytes; /* de-framed, of this stream's trace source */
+	uint8_t *chunk;   /* as read from the input */
 	size_t piece;
-	uint64_t at; /* in the piece */
-	uint64_t read;
+	uint64_t at;   /* offset in the piece */
+	uint64_t read; /* bytes of all pieces */
 	struct decode_stats stats;
 };
 
@@ -72,7 +72,7 @@ static uint64_t code_version(void *user, const struct engine_context *context)
 	return input_code_version(sd->input, &sd->stream, context);
 }
 
-/* Bytes come out of frames in small runs, and OpenCSD does better with long ones. */
+/* The de-framer emits short runs; OpenCSD is faster with long ones. */
 static int push_gathered(struct stream_decoder *sd)
 {
 	int rc = buf_error(&sd->bytes);
@@ -83,7 +83,7 @@ static int push_gathered(struct stream_decoder *sd)
 	return rc;
 }
 
-static int on_run(void *user, const struct deframe_run *run)
+static int on_deframed(void *user, const struct deframe_run *run)
 {
 	struct stream_decoder *sd = user;
 	struct engine_stats stats;
@@ -109,32 +109,32 @@ static int push_bytes(struct stream_decoder *sd, const uint8_t *bytes, size_t si
 	return rc < 0 ? rc : push_gathered(sd);
 }
 
-/* Of a piece that two engines may have to share. */
-static int count_element(void *user, const struct element *e)
+/* Emits an element unless the native engine emitted it before the fallback to OpenCSD. */
+static int emit_new_element(void *user, const struct element *e)
 {
 	struct stream_decoder *sd = user;
 
 	bool is_range = e->kind == ELEM_RANGE && e->range.count;
-	uint64_t *again = is_range ? &sd->again.instructions : &sd->again.others;
+	uint64_t *skip = is_range ? &sd->skip.instructions : &sd->skip.others;
 	uint64_t n = is_range ? e->range.count : 1;
 
-	if (*again) {
-		*again -= MIN(*again, n);
+	if (*skip) {
+		*skip -= MIN(*skip, n);
 		return 0;
 	}
-	*(is_range ? &sd->told.instructions : &sd->told.others) += n;
+	*(is_range ? &sd->emitted.instructions : &sd->emitted.others) += n;
 	return sd->to.element(sd->to.user, e);
 }
 
 static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, const struct engine_ops *ops)
 {
 	const struct engine_memory memory = { read_code, code_version, sd->input->by_space, sd };
-	const struct deframe_sink runs = { on_run, sd };
+	const struct deframe_sink runs = { on_deframed, sd };
 	struct element_sink sink = { sd->to.element, sd->to.user, sd->to.packet, sd->input->regions, sd->input->pool };
 	struct engine_config config;
 
-	if (sd->wanted == ENGINE_CHOICE_AUTO && !sd->to.packet)
-		sink = (struct element_sink){ count_element, sd, NULL, sd->input->regions, sd->input->pool };
+	if (sd->choice == ENGINE_CHOICE_AUTO && !sd->to.packet)
+		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
 	sink.workers = sd->workers;
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
@@ -146,8 +146,8 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	return ops->open(&config, &memory, &sink, &sd->engine);
 }
 
-/* 1: it has begun; 0: no engine takes it. */
-static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
+/* Returns 1, or 0 if no engine supports the source. */
+static int start_piece(struct stream_decoder *sd, const struct pd_piece *p)
 {
 	static const struct engine_ops *const ops[] = {
 		[ENGINE_CHOICE_OPENCSD] = &opencsd_engine_ops,   [ENGINE_CHOICE_NATIVE] = &native_engine_ops,
@@ -165,9 +165,9 @@ static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
 		return rc;
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		sd->stats.gaps[GAP_TYPE_LOST]++;
-	sd->told = sd->again = (struct decode_position){ 0 };
-	rc = open_engine(sd, p, ops[sd->wanted]);
-	if (rc == -EOPNOTSUPP && sd->wanted == ENGINE_CHOICE_AUTO)
+	sd->emitted = sd->skip = (struct decode_position){ 0 };
+	rc = open_engine(sd, p, ops[sd->choice]);
+	if (rc == -EOPNOTSUPP && sd->choice == ENGINE_CHOICE_AUTO)
 		rc = open_engine(sd, p, &opencsd_engine_ops);
 	if (rc == -EOPNOTSUPP) {
 		sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
@@ -177,13 +177,14 @@ static int begin_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	return rc < 0 ? rc : 1;
 }
 
-/* The native engine has come to what it does not take. */
-static int hand_over(struct stream_decoder *sd, const struct pd_piece *p)
+/* The native engine returned -EOPNOTSUPP: OpenCSD decodes the piece again, or it becomes a gap if that is not allowed.
+ */
+static int fall_back_to_opencsd(struct stream_decoder *sd, const struct pd_piece *p)
 {
 	sd->engine = sd->ops->close(sd->engine);
 	buf_clear(&sd->bytes);
-	if (sd->wanted == ENGINE_CHOICE_AUTO) {
-		sd->again = sd->told;
+	if (sd->choice == ENGINE_CHOICE_AUTO) {
+		sd->skip = sd->emitted;
 		return open_engine(sd, p, &opencsd_engine_ops);
 	}
 	sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
@@ -192,7 +193,7 @@ static int hand_over(struct stream_decoder *sd, const struct pd_piece *p)
 	return sd->to.piece(sd->to.user, p, true);
 }
 
-static void note_verified(struct stream_decoder *sd)
+static void report_verification(struct stream_decoder *sd)
 {
 	uint64_t alike;
 	const char *report = verify_report(sd->engine, &alike);
@@ -216,13 +217,13 @@ static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	sd->ops->stats(sd->engine, &stats);
 	decode_stats_add_engine(&sd->stats, &stats);
 	if (rc == 0 && sd->ops == &verify_engine_ops)
-		note_verified(sd);
+		report_verification(sd);
 	sd->engine = sd->ops->close(sd->engine);
 	sd->piece++;
 	return rc < 0 ? rc : sd->to.piece(sd->to.user, p, true);
 }
 
-int stream_decoder_step(struct stream_decoder *sd, size_t most)
+int stream_decoder_step(struct stream_decoder *sd, size_t max)
 {
 	const struct pd_piece *p;
 	uint8_t *bytes = NULL;
@@ -233,17 +234,17 @@ int stream_decoder_step(struct stream_decoder *sd, size_t most)
 		return 0;
 	p = &sd->stream.pieces[sd->piece];
 	if (!sd->engine) {
-		rc = begin_piece(sd, p);
+		rc = start_piece(sd, p);
 		if (rc == 0)
 			sd->piece++;
 		if (rc <= 0)
 			return rc < 0 ? rc : 1;
 	}
-	most = MIN(most, (size_t)STREAM_DECODER_STEP);
+	max = MIN(max, (size_t)STREAM_DECODER_STEP);
 	if (sd->ops->reserve && !sd->stream.formatted)
-		bytes = sd->ops->reserve(sd->engine, most);
+		bytes = sd->ops->reserve(sd->engine, max);
 	bytes = bytes ? bytes : sd->chunk;
-	n = sd->input->ops->read(sd->input, p, sd->at, bytes, most);
+	n = sd->input->ops->read(sd->input, p, sd->at, bytes, max);
 	if (n < 0)
 		return (int)n;
 	rc = n > 0 ? push_bytes(sd, bytes, (size_t)n) : 0;
@@ -252,7 +253,7 @@ int stream_decoder_step(struct stream_decoder *sd, size_t most)
 	if (rc == 0 && (n == 0 || sd->at >= p->size))
 		rc = end_piece(sd, p);
 	if (rc == -EOPNOTSUPP && sd->engine && sd->ops == &native_engine_ops)
-		rc = hand_over(sd, p);
+		rc = fall_back_to_opencsd(sd, p);
 	return rc < 0 ? rc : 1;
 }
 
@@ -268,7 +269,7 @@ int stream_decoder_open(struct input *input, const struct stream *s, const struc
 	sd->to = *to;
 	sd->workers = workers;
 	sd->ops = &opencsd_engine_ops;
-	stream_decoder_engine(input->job, &sd->wanted);
+	stream_decoder_engine(input->job, &sd->choice);
 	sd->stats.sync = UINT64_MAX;
 	sd->chunk = malloc(STREAM_DECODER_STEP);
 	sd->deframe = s->formatted ? malloc(sizeof(*sd->deframe)) : NULL;

@@ -5,7 +5,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 
-/* Metadata of perf's version 2 mark an ID that no source uses with a flag above its seven bits. */
+/* Version 2 of perf's metadata marks an unused trace ID with a flag above its seven bits. */
 enum { TRACE_ID_MASK = 0x7f, TRACE_ID_MAX = 0x6f, TRACE_ID_DEFAULT = 0x10 };
 enum { HW_ID_SINK_SHIFT = 8, HW_ID_MINOR_SHIFT = 56, HW_ID_MAJOR_SHIFT = 60 };
 
@@ -60,7 +60,7 @@ bool stream_thread_id(const struct stream *s, const struct engine_context *conte
 	return true;
 }
 
-/* What the kernel told of a CPU's ID last; NULL: nothing, or in a form of its own that nobody knows yet. */
+/* The last AUX_OUTPUT_HW_ID record of a CPU; NULL if there is none, or only ones of an unknown major version. */
 static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu)
 {
 	const struct pd_hw_id *last = NULL;
@@ -73,13 +73,16 @@ static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu
 
 static uint8_t trace_id_of(const struct pd_contents *c, const struct pd_cpu *cpu)
 {
-	const struct pd_hw_id *told = hw_id_of(c, cpu->cpu);
-	uint64_t id = told ? told->value : cpu->n_params > 1 ? cpu->params[1] : 0;
+	const struct pd_hw_id *hw_id = hw_id_of(c, cpu->cpu);
+	uint64_t id = hw_id ? hw_id->value : cpu->n_params > 1 ? cpu->params[1] : 0;
 
 	return (uint8_t)(id & TRACE_ID_MASK);
 }
 
-/* IDs are given out sink by sink, where the kernel says which: the same ID on two sinks is two sources. */
+/*
+ * True if two CPUs may write to the same sink. Records whose minor version is not 0 name the sink: the kernel then
+ * allocates trace IDs per sink, and the same ID on two sinks belongs to two trace sources.
+ */
 static bool same_sink(const struct pd_contents *c, uint64_t left, uint64_t right)
 {
 	const struct pd_hw_id *a = hw_id_of(c, left), *b = hw_id_of(c, right);
@@ -89,7 +92,7 @@ static bool same_sink(const struct pd_contents *c, uint64_t left, uint64_t right
 	return (a->value >> HW_ID_SINK_SHIFT & UINT32_MAX) == (b->value >> HW_ID_SINK_SHIFT & UINT32_MAX);
 }
 
-static void configure_old(struct engine_config *to, const struct pd_cpu *cpu)
+static void configure_etmv3(struct engine_config *to, const struct pd_cpu *cpu)
 {
 	/* ETMIDR's major architecture version: 3 is the Program Flow Trace architecture. */
 	to->protocol = (cpu->params[3] & 0xf00) == 0x300 ? PROTOCOL_PTM : PROTOCOL_ETMV3;
@@ -98,7 +101,7 @@ static void configure_old(struct engine_config *to, const struct pd_cpu *cpu)
 	to->idr0 = (uint32_t)cpu->params[3];
 }
 
-static void configure_new(struct engine_config *to, const struct pd_cpu *cpu)
+static void configure_etmv4(struct engine_config *to, const struct pd_cpu *cpu)
 {
 	to->protocol = cpu->magic == PD_MAGIC_ETE ? PROTOCOL_ETE : PROTOCOL_ETMV4;
 	to->configr = (uint32_t)cpu->params[0];
@@ -119,11 +122,11 @@ static void configure(struct stream *s, const struct pd_contents *c, const struc
 	s->config = (struct engine_config){ 0 };
 	s->supported = true;
 	if (cpu->magic == PD_MAGIC_ETMV3 && cpu->n_params >= 4)
-		configure_old(&s->config, cpu);
+		configure_etmv3(&s->config, cpu);
 	else if (cpu->magic == PD_MAGIC_ETMV4 && cpu->n_params >= 6)
-		configure_new(&s->config, cpu);
+		configure_etmv4(&s->config, cpu);
 	else if (cpu->magic == PD_MAGIC_ETE && cpu->n_params >= 8)
-		configure_new(&s->config, cpu);
+		configure_etmv4(&s->config, cpu);
 	else
 		s->supported = false;
 	if (id == 0 || id > TRACE_ID_MAX)
@@ -152,14 +155,17 @@ const char *stream_thread_name(const struct pd_contents *c, uint32_t tid)
 	return name;
 }
 
-static bool same_source(const struct pd_piece *a, const struct pd_piece *b)
+static bool same_buffer(const struct pd_piece *a, const struct pd_piece *b)
 {
 	return a->cpu == b->cpu && (a->cpu != UINT32_MAX || a->tid == b->tid) && a->index == b->index &&
 	       !(a->flags & PD_AUX_RAW) == !(b->flags & PD_AUX_RAW);
 }
 
-/* Raw bytes are of one source; frames may hold those of every CPU, and each is decoded for itself. */
-static void add_sources(struct buf *list, const struct pd_contents *c, const struct stream *common)
+/*
+ * Adds the streams of one buffer. Raw trace has one trace source; frames may hold those of all CPUs, which get a stream
+ * each.
+ */
+static void add_streams(struct buf *list, const struct pd_contents *c, const struct stream *common)
 {
 	const struct pd_piece *piece = &common->pieces[0];
 	bool seen[TRACE_ID_MASK + 1] = { false };
@@ -222,7 +228,7 @@ int stream_list_find(const struct pd_contents *c, int64_t only_thread, enum pd_s
 					 .bytes = p->size,
 					 .source_cpu = UINT32_MAX };
 
-		while (i + 1 < c->n_pieces && same_source(p, &c->pieces[i + 1])) {
+		while (i + 1 < c->n_pieces && same_buffer(p, &c->pieces[i + 1])) {
 			stream.bytes += c->pieces[++i].size;
 			stream.n_pieces++;
 		}
@@ -230,10 +236,10 @@ int stream_list_find(const struct pd_contents *c, int64_t only_thread, enum pd_s
 		if (stream.pid == UINT32_MAX && p->cpu == UINT32_MAX)
 			stream.pid = stream_list_pid(&s, p->tid);
 		stream.name = stream_thread_name(c, p->tid);
-		/* Frames may hold what other CPUs did meanwhile. */
+		/* Frames may hold trace of other CPUs. */
 		stream.of_threads = p->cpu == UINT32_MAX || (slices == PD_SLICES_OF_THREADS && p->flags & PD_AUX_RAW);
 		if (only_thread < 0 || p->cpu != UINT32_MAX || p->tid == only_thread)
-			add_sources(&list, c, &stream);
+			add_streams(&list, c, &stream);
 	}
 	if (rc == 0)
 		rc = buf_error(&list);
@@ -250,8 +256,8 @@ int stream_list_find(const struct pd_contents *c, int64_t only_thread, enum pd_s
 	return 0;
 }
 
-/* One that no metadata describe: nobody decodes it, and its place is told. */
-static void add_unknown(struct buf *list, const struct stream *like, uint8_t id)
+/* Adds a stream for a trace ID without metadata, so that its trace is reported as unsupported. */
+static void add_unsupported(struct buf *list, const struct stream *like, uint8_t id)
 {
 	struct stream s = *like;
 
@@ -269,21 +275,21 @@ int stream_list_filter(struct stream_list *s, int (*ids)(void *user, const struc
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < s->n; i = next) {
-		bool there[TRACE_IDS] = { false };
+		bool present[TRACE_IDS] = { false };
 		size_t first = list.size / sizeof(*s->list);
 
 		if (s->list[i].formatted)
-			rc = ids(user, &s->list[i], there);
+			rc = ids(user, &s->list[i], present);
 		for (next = i; next < s->n && s->list[next].pieces == s->list[i].pieces; next++) {
-			if (s->list[next].formatted && !there[s->list[next].config.trace_id])
+			if (s->list[next].formatted && !present[s->list[next].config.trace_id])
 				continue;
-			there[s->list[next].config.trace_id] = false;
+			present[s->list[next].config.trace_id] = false;
 			buf_add(&list, &s->list[next], sizeof(*s->list));
 		}
 		for (uint8_t id = 1; id <= TRACE_ID_MAX && s->list[i].formatted; id++)
-			if (there[id])
-				add_unknown(&list, &s->list[i], id);
-		/* The first of those that share bytes is the one that counts them. */
+			if (present[id])
+				add_unsupported(&list, &s->list[i], id);
+		/* The first of the streams that share bytes counts them. */
 		for (size_t k = first; !buf_error(&list) && k < list.size / sizeof(*s->list); k++)
 			((struct stream *)list.data)[k].shares = k > first;
 	}

@@ -1,6 +1,6 @@
 /*
- * The streams of an input: one a trace source and buffer, each some pieces to be decoded one by one, in the order in
- * which they are decoded: of a perf.data by thread, else by CPU; of a snapshot by trace ID.
+ * The streams of an input: the trace of one trace source in one buffer, as pieces that are decoded one by one. The list
+ * is in decode order: of a perf.data by thread or CPU, of an Arm snapshot by trace ID.
  */
 #ifndef CSIGHT_DECODE_STREAM_H
 #define CSIGHT_DECODE_STREAM_H
@@ -8,67 +8,72 @@
 #include "lib/etm/engine.h"
 #include "lib/perfdata/read.h"
 
-/*
- * Whatever elements are told of: a source's own stream, or what a thread did, put together of pieces of several.
- */
+/* Origin of elements: a stream of the input, or, for outputs of demux.c, a thread whose pieces belong to several
+ * streams. */
 struct stream {
-	uint32_t number;   /* among those that outputs are told of */
-	uint32_t tid, cpu; /* whose buffer: cpu UINT32_MAX for one of a thread */
-	uint32_t pid;      /* UINT32_MAX: not known */
+	uint32_t number;   /* identifies the stream to outputs */
+	uint32_t tid, cpu; /* of the buffer; cpu is UINT32_MAX for the buffer of a thread */
+	uint32_t pid;      /* UINT32_MAX: unknown */
 	const char *name;  /* of the thread, or "" */
 	struct engine_config config;
-	bool supported;     /* an engine knows its protocol */
-	uint64_t magic;     /* of its metadata, to say what it is where it is not */
-	bool formatted;     /* in frames, of which this source's bytes are taken */
-	const char *buffer; /* an Arm snapshot's, whose name is the source's then; else NULL */
+	bool supported;     /* an engine supports the protocol */
+	uint64_t magic;     /* of the metadata: identifies an unsupported trace source */
+	bool formatted;     /* trace is in formatter frames, which may hold other trace sources as well */
+	const char *buffer; /* name of an Arm snapshot's buffer, name being the trace source; else NULL */
 	const struct pd_piece *pieces;
 	size_t n_pieces;
 	uint64_t bytes;
-	uint32_t source_cpu; /* whose trace unit it is; UINT32_MAX: not known */
-	bool of_threads;     /* each piece is of the thread that its record names */
+	uint32_t source_cpu; /* CPU of the trace unit; UINT32_MAX: unknown */
+	bool of_threads;     /* each piece holds only the thread that its AUX record names */
 	/*
-	 * It has context IDs and times, which tell more: the kernel goes from one thread to another that inherited the
-	 * same events without stopping them, and a piece is of both.
+	 * Threads are determined by context ID instead, as the trace has timestamps, too. The AUX record is less exact:
+	 * the kernel may switch between threads that inherited the same events without stopping them, and then a piece
+	 * holds both.
 	 */
 	bool by_context;
-	bool shares; /* another stream, before it, has the same bytes */
+	bool shares; /* has the same bytes as an earlier stream of the list */
 };
 
 struct stream_list {
 	struct stream *list;
 	size_t n;
-	struct pd_task *owners; /* sorted by tid: which process a thread belongs to */
+	struct pd_task *owners; /* process of each thread; sorted by tid */
 	size_t n_owners;
 };
 
 /*
- * What is in *ret points into the contents. only_thread -1: all; else buffers of other threads are left out. slices:
- * what those of CPUs' buffers are.
+ * Lists the streams of a perf.data; strings and pieces in *ret point into the contents. only_thread: skip buffers of
+ * other threads; -1: skip none. slices: what AUX slices of CPUs' buffers hold.
  */
 int stream_list_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices,
 		     struct stream_list *ret);
 
-/* Of a piece: a thread's raw bytes come from the CPU on which it ran. */
+/* The configuration for a piece. Raw trace of a thread was written by the trace unit of the CPU on which the thread
+ * ran. */
 void stream_configure(const struct pd_contents *contents, const struct stream *s, const struct pd_piece *piece,
 		      struct engine_config *ret);
 
-/* Of a thread, from its last record; "": none. */
+/* The name of a thread by its last record, or "". */
 const char *stream_thread_name(const struct pd_contents *contents, uint32_t tid);
 
 enum { TRACE_IDS = 128 };
 
 /*
- * Of streams out of frames, keeps those whose trace IDs the frames have, and adds those that nothing else tells of: ids
- * says which there are in a stream's pieces. What it returned where that was negative.
+ * Removes formatted streams whose trace ID does not occur in the frames, and adds an unsupported stream for each trace
+ * ID that no metadata describes. ids() reads the pieces of a stream and sets ret[ID] for each ID in them; a negative
+ * return of it is returned.
  */
 int stream_list_filter(struct stream_list *s, int (*ids)(void *user, const struct stream *stream, bool ret[TRACE_IDS]),
 		       void *user);
 void stream_list_done(struct stream_list *s);
 
-/* The context ID that Linux gives to threads: that of EL1, or of EL2 where the kernel runs there. False: not told. */
+/*
+ * The thread ID, which Linux writes to the context ID: of EL1, or of EL2 where the kernel runs there. False if the
+ * trace has not given one.
+ */
 bool stream_thread_id(const struct stream *s, const struct engine_context *context, uint32_t *ret);
 
-/* The process of a thread; UINT32_MAX: not known. */
+/* The process of a thread; UINT32_MAX: unknown. */
 uint32_t stream_list_pid(const struct stream_list *s, uint32_t tid);
 
 #endif

@@ -18,16 +18,16 @@
 enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096, INTERVALS_MAX = 1 << 15 };
 
 /*
- * In the child, between fork and exec: async-signal-safe calls only. The program is executed by descriptor, since the
- * other user may not be able to reach its path.
+ * Runs in the child between fork and exec: only async-signal-safe calls are allowed. The program is executed by
+ * descriptor, since the other user may have no access to its path.
  */
-static int become(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
+static int exec_server(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
 {
 	static const char *const argv[] = { "csight-decode", "--server", NULL };
 	static const char *const envp[] = { "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", NULL };
 	int null;
 
-	/* Out of the way of the numbers that are handed on. */
+	/* Away from the descriptor numbers that the program gets. */
 	program = fcntl(program, F_DUPFD_CLOEXEC, 10);
 	report = fcntl(report, F_DUPFD_CLOEXEC, 10);
 	sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
@@ -36,14 +36,15 @@ static int become(int program, int sock, int report, uid_t uid, gid_t gid, pid_t
 	null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(sock, SERVER_FD) < 0)
 		return -errno;
-	/* Nothing else goes along; what is still needed closes itself when the program begins. */
+	/* The program inherits no other descriptors; those still in use here are closed by exec. */
 	if (syscall(SYS_close_range, SERVER_FD + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		return -errno;
-	/* Plain system calls: the library's want to tell other threads, which are not here. */
+	/* System calls, since the C library's wrappers would signal the other threads of the parent, which do not exist
+	 * here. */
 	if (uid != (uid_t)-1 && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
 				 syscall(SYS_setresuid, uid, uid, uid) < 0))
 		return -errno;
-	/* After the change of user, which would clear it. */
+	/* After the change of user, which clears the parent-death signal. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	if (getppid() != parent)
@@ -52,7 +53,7 @@ static int become(int program, int sock, int report, uid_t uid, gid_t gid, pid_t
 	return -errno;
 }
 
-static void child(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
+static void run_spawned(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
 {
 	sigset_t none;
 	int rc;
@@ -61,8 +62,8 @@ static void child(int program, int sock, int report, uid_t uid, gid_t gid, pid_t
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	rc = become(program, sock, report, uid, gid, parent);
-	/* The report descriptor may have moved, but this one is still open. */
+	rc = exec_server(program, sock, report, uid, gid, parent);
+	/* exec_server() used a duplicate of this descriptor. */
 	if (write(report, &rc, sizeof(rc)) < 0)
 		_exit(126);
 	_exit(127);
@@ -99,9 +100,9 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		child(program, theirs, report, uid, gid, parent);
+		run_spawned(program, theirs, report, uid, gid, parent);
 	closep(&report);
-	/* The pipe closes by itself when the program has begun. */
+	/* A successful exec closes the pipe; otherwise the child writes an error to it. */
 	do
 		n = read(result, &rc, sizeof(rc));
 	while (n < 0 && errno == EINTR);
@@ -115,8 +116,8 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 	return 0;
 }
 
-/* Messages may be larger than sockets take by default. */
-static void widen(int fd)
+/* Messages may be larger than the default buffer of a socket. */
+static void enlarge_send_buffer(int fd)
 {
 	int size = 2 * DECODER_MESSAGE_MAX;
 
@@ -145,8 +146,8 @@ int decoder_submit(int server, uint64_t job, int *ret_fd)
 		return -errno;
 	mine = pair[0];
 	theirs = pair[1];
-	widen(mine);
-	widen(theirs);
+	enlarge_send_buffer(mine);
+	enlarge_send_buffer(theirs);
 	json_add_u64(o, "job", job);
 	rc = send_json(server, o, &theirs, 1);
 	if (rc < 0)
@@ -191,8 +192,8 @@ void decoder_death(int status, char *ret, size_t size)
 		snprintf(ret, size, "ended with status %d and without a result", WEXITSTATUS(status));
 }
 
-/* The last ones of a list. */
-static json_object *last_of(json_object *list, size_t most)
+/* The last items of an array, up to a number. */
+static json_object *last_items(json_object *list, size_t most)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
 	json_object *last = json_object_new_array();
@@ -202,10 +203,10 @@ static json_object *last_of(json_object *list, size_t most)
 	return last;
 }
 
-/* intervals: so many of them at most. */
+/* intervals: maximum number of intervals. */
 static json_object *start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
-	/* What the decoder has a use for; a long list of images is not. */
+	/* The members that the decoder uses; it does not use the list of images, which may be long. */
 	static const char *const keys[] = { "id",        "pid",   "name",   "exe",      "capture", "time",
 					    "monotonic", "clock", "shared", "perf_map", "code",    "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
@@ -232,7 +233,7 @@ static json_object *start_message(const struct decoder_start *start, bool with_t
 			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
 				json_object_object_add(snapshot, keys[i], json_object_get(value));
 		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
-			json_object_object_add(snapshot, "intervals", last_of(value, intervals));
+			json_object_object_add(snapshot, "intervals", last_items(value, intervals));
 		json_object_object_add(o, "snapshot", snapshot);
 	}
 	return o;
@@ -250,7 +251,7 @@ int decoder_start(int job, const struct decoder_start *start)
 		fds[n++] = start->code_fd;
 	for (size_t i = 0; i < start->n_outputs; i++)
 		fds[n++] = start->output_fds[i];
-	/* Thousands of threads: their names are in the trace as well, and with fewer intervals less is shown. */
+	/* With thousands of threads the message is too large. Names of threads are in the trace as well. */
 	for (size_t intervals = 2 * INTERVALS_MAX; rc == -EMSGSIZE && intervals; intervals /= 2) {
 		_cleanup_json_ json_object *o = start_message(start, intervals > INTERVALS_MAX, intervals);
 
@@ -267,7 +268,7 @@ void decoder_event_done(struct decoder_event *e)
 	*e = (struct decoder_event){ 0 };
 }
 
-static int read_event(json_object *o, struct decoder_event *e)
+static int parse_event(json_object *o, struct decoder_event *e)
 {
 	const char *type;
 	uint64_t index;
@@ -329,7 +330,7 @@ int decoder_receive(int job, int flags, struct decoder_event *ret)
 	if (rc == 0 && !json_object_is_type(e.body, json_type_object))
 		rc = -EBADMSG;
 	if (rc == 0)
-		rc = read_event(e.body, &e);
+		rc = parse_event(e.body, &e);
 	if (rc < 0)
 		return rc;
 	*ret = e;
@@ -337,7 +338,7 @@ int decoder_receive(int job, int flags, struct decoder_event *ret)
 	return 0;
 }
 
-static int answer(int job, json_object *o, int fd, const char *reason)
+static int send_reply(int job, json_object *o, int fd, const char *reason)
 {
 	if (fd < 0)
 		json_add_str(o, "reason", reason ? reason : "not there");
@@ -379,7 +380,7 @@ int decoder_image(int job, uint32_t index, int fd, const char *reason)
 
 	json_add_str(o, "type", "image");
 	json_add_u64(o, "index", index);
-	return answer(job, o, fd, reason);
+	return send_reply(job, o, fd, reason);
 }
 
 int decoder_file(int job, int fd, const char *reason)
@@ -387,7 +388,7 @@ int decoder_file(int job, int fd, const char *reason)
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_str(o, "type", "file");
-	return answer(job, o, fd, reason);
+	return send_reply(job, o, fd, reason);
 }
 
 int decoder_table(int job, int fd)
@@ -395,5 +396,5 @@ int decoder_table(int job, int fd)
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_str(o, "type", "table");
-	return answer(job, o, fd, NULL);
+	return send_reply(job, o, fd, NULL);
 }

@@ -1,38 +1,65 @@
 /*
- * The talk with csight-decode, for whoever hands it work: csightd, and `csight decode` for files.
+ * The protocol between csight-decode and its owner: csightd, or csight for files. This is the owner's side;
+ * daemon/decode/job.h is the child's.
  *
- * csight-decode is a small server on a SOCK_SEQPACKET socketpair (its descriptor 3). A job is a JSON message on that
- * socket, {"job": N}, with one end of a second socketpair made for this job; the server forks a child for it, and the
- * child talks over its own end. When the child is gone the server says {"job": N, "status": WAITSTATUS} with what
- * waitpid gave. On the job's socket:
+ * Server socket: a SOCK_SEQPACKET socketpair, descriptor 3 of csight-decode. For each job the server forks a child.
  *
- *   owner → child  {"type": "start", "input": TYPE, "outputs": [FORMAT…], "options": {…}, "snapshot": {…}|absent}
- *                  with descriptors: the input, then code/bytes where "code": true, then one an output. Formats:
- *                  elements, pcs, packets, autofdo, none, store, perfetto, calls; or one alone that decodes
- *                  nothing: info, info-json. Options: "thread": only this one;
- *                  "by_thread": elements too; "inlines": false, no frames for what
- *                  is inlined
- *                  Inputs: "perf.data"; "snapshot", whose descriptor is the snapshot.ini of an Arm trace snapshot
- *                  (option "buffer": which of its buffers); "bytes", bare trace, whose registers are in the file that
- *                  the option "regs" names; "store", whose functions get other names, for the formats that are made of
- *                  calls
- *   child → owner  {"type": "image", "index": I, "path": TEXT, "build_id": HEX|absent, "inode": N|absent,
- *                  "attempt": N|absent}   N from 1 on: the one before was not the traced file; is there another?
- *                  With "debug": TEXT it asks for the image's debug file, TEXT being what the image calls it, or ""
- *   owner → child  {"type": "image", "index": I, "reason": TEXT|absent}   with a descriptor where there is one
- *   child → owner  {"type": "file", "name": TEXT}          a file beneath the directory of the input, or of "regs"
- *   owner → child  {"type": "file", "reason": TEXT|absent}   with a descriptor where there is one
- *   child → owner  {"type": "table", "key": TEXT}         where the start said "tables": true: what another job of the
- *                  same user
- *                  made of a file of that content
- *   owner → child  {"type": "table", "reason": TEXT|absent}   with a descriptor where there is one
- *   child → owner  {"type": "keep", "key": TEXT}          with a descriptor of what may be handed to such jobs; no
- *                  answer
- *   child → owner  {"type": "progress", "done": BYTES, "total": BYTES}
- *   child → owner  {"type": "result", …}     the last message; its fields are in csight-decode(8)
- *   child → owner  {"type": "failed", "reason": TEXT}      instead of a result
+ *   owner → server   {"job": N} with a descriptor: the child's end of a second socketpair, the job's socket
+ *   server → owner   {"job": N, "status": STATUS} after the child has exited; STATUS is that of waitpid()
  *
- * An end of the job's socket without a result or a failure is a crash. Both sides treat what comes as hostile.
+ * Job socket: a SOCK_SEQPACKET socketpair as well. Each message is a JSON object with a member "type". The socket
+ * closes after "result" or "failed"; if it closes without one of them, the child has crashed. Each side treats messages
+ * from the other one as hostile.
+ *
+ *   start       owner → child, the first message
+ *     input       type of the input: "perf.data"; "snapshot" (Arm); "bytes" (bare trace); "store" (rename its
+ * functions) outputs     array of output formats; lib/export/decode-formats.h lists them options     object, optional,
+ * see below snapshot    object, optional: snapshot.json, without members that the child does not use code        true:
+ * there is a descriptor of the captured code tables      true: the owner answers "table" and accepts "keep"
+ *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; one per output)
+ *
+ *   options in start
+ *     thread      number: decode only this thread
+ *     by_thread   true: emit elements by thread
+ *     inlines     false: no frames for inlined functions
+ *     engine      "auto", "native", "opencsd"
+ *     verify      true: decode with both engines and compare them
+ *     workers     number of decoding threads; 0 or absent: one per CPU
+ *     buffer      for "snapshot": name of the buffer; absent: the first
+ *     regs        for "bytes": name of the file that describes the trace source; requested by "file"
+ *
+ *   image       child → owner: request for an image, or for its debug file
+ *     index       number, repeated in the reply
+ *     path        of the traced image
+ *     build_id    hexadecimal; absent: unknown
+ *     inode       absent: unknown
+ *     debug       present: request for the debug file; the name recorded in the image, or ""
+ *     attempt     N > 0: the previous N files were not the traced one; absent: 0
+ *   image       owner → child: reply, with a descriptor if there is such a file
+ *     index       as in the request
+ *     reason      without a descriptor: why
+ *
+ *   file        child → owner: request for a file beneath the directory of the input, or of the file "regs"
+ *     name        relative path
+ *   file        owner → child: reply, with a descriptor if there is such a file
+ *     reason      without a descriptor: why
+ *
+ *   table       child → owner: request for a table that a job of the same user sent with "keep"
+ *     key         identifies the contents of the file from which the table was made
+ *   table       owner → child: reply, with a descriptor if there is such a table
+ *     reason      without a descriptor: why
+ *
+ *   keep        child → owner, with a descriptor: a table for later jobs of the same user; no reply
+ *     key         as in table
+ *
+ *   progress    child → owner
+ *     done        bytes decoded
+ *     total       bytes of trace
+ *
+ *   result      child → owner, the last message; csight-decode(8) describes its members
+ *
+ *   failed      child → owner, in place of "result"
+ *     reason      text
  */
 #ifndef CSIGHT_DECODER_H
 #define CSIGHT_DECODER_H
@@ -53,33 +80,41 @@ enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8 };
 int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
 
 /*
- * Starts csight-decode (found by path_helper). Where uid is not this process's own, the child becomes it, with gid and
- * no supplementary groups, before it executes anything; it always gets no_new_privs and a parent-death signal. -1 keeps
- * the caller's. The caller waits for pid.
+ * Starts the server: the program at path, or csight-decode as found by path_helper() if path is NULL. It runs as uid
+ * and gid without supplementary groups, or as the caller if uid is -1 or the caller's; always with no_new_privs and a
+ * parent-death signal. *ret_fd is the server socket. The caller waits for *ret_pid.
  */
 int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd);
 
-/* Hands a job to the server; *ret_fd is the caller's end of the job's socket. */
+/* Submits a job to the server. *ret_fd is the caller's end of the job's socket. */
 int decoder_submit(int server, uint64_t job, int *ret_fd);
 
-/* A message of the server: which child ended, and how. -EAGAIN: none now (flags as recv's); -EPIPE: the server is gone.
+/*
+ * Receives the end of a job from the server: its number and its child's wait status. flags are those of recv(). Returns
+ * -EAGAIN if there is no message, -EPIPE if the server has exited, -EBADMSG for an invalid message.
  */
 int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
 
-/* What that status says of a child that gave no result, as "killed by SIGSEGV"; behind "was" or a colon. */
+/* Describes the wait status of a child that sent no result, as in "killed by SIGSEGV"; for use after "was" or a colon.
+ */
 void decoder_death(int status, char *ret, size_t size);
 
+/* The start message of a job. Descriptors, strings and JSON objects stay the caller's. */
 struct decoder_start {
-	const char *input;          /* "perf.data", "snapshot", "bytes" */
-	int input_fd, code_fd;      /* code_fd: -1 for none */
-	const char *const *outputs; /* "store", "perfetto", "elements", "pcs", "calls", "none" */
+	const char *input;          /* type of the input */
+	int input_fd, code_fd;      /* code_fd: -1 without captured code */
+	const char *const *outputs; /* formats */
 	const int *output_fds;
 	size_t n_outputs;
-	json_object *options;  /* or NULL; borrowed */
-	json_object *snapshot; /* snapshot.json, or NULL; borrowed */
-	bool tables;           /* of other jobs are to be had */
+	json_object *options;  /* or NULL */
+	json_object *snapshot; /* contents of snapshot.json, or NULL */
+	bool tables;           /* the caller keeps tables */
 };
 
+/*
+ * Sends the start message. If it is too large, it omits the list of threads and then the earliest intervals: less of
+ * the trace is attributed to the target.
+ */
 int decoder_start(int job, const struct decoder_start *start);
 
 enum decoder_event_type {
@@ -92,43 +127,47 @@ enum decoder_event_type {
 	DECODER_FAILED
 };
 
+/* A message from a child. */
 struct decoder_event {
 	enum decoder_event_type type;
 	json_object *body; /* the whole message; owned by the event */
 	uint32_t index;    /* DECODER_IMAGE */
 	uint64_t inode;    /* DECODER_IMAGE; 0: absent */
 	uint64_t attempt;  /* DECODER_IMAGE */
-	bool has_fd;       /* DECODER_KEEP; fd is the event's */
-	int fd;
-	/* Within body, NULL where absent; path is also the name of DECODER_FILE, the key of DECODER_TABLE and
+	bool has_fd;       /* DECODER_KEEP */
+	int fd;            /* owned by the event */
+	/* Strings in body, NULL if absent. path is the name for DECODER_FILE, the key for DECODER_TABLE and
 	 * DECODER_KEEP. */
 	const char *path, *build_id, *reason;
-	const char *debug;    /* DECODER_IMAGE; without a slash */
+	const char *debug;    /* DECODER_IMAGE; contains no slash */
 	uint64_t done, total; /* DECODER_PROGRESS */
 };
 
 void decoder_event_done(struct decoder_event *e);
 
-/* -EAGAIN; -EPIPE: the end, without a message; -EBADMSG: not of this protocol. */
+/*
+ * Receives a message; the caller releases it with decoder_event_done(). Returns -EAGAIN if there is none, -EPIPE at the
+ * end of the socket, -EBADMSG for an invalid message.
+ */
 int decoder_receive(int job, int flags, struct decoder_event *ret);
 
 /*
- * Which of a snapshot's images DECODER_IMAGE asks for: of its path, of its build-id where both sides know one, and of
- * its inode;
- * some file systems tell a mapping another inode than an open file, so that one that differs in nothing else will do,
- * the last
- * one. A file that was replaced may have had the same inode, and where nobody could read it it has no build-id. NULL:
- * none.
+ * Finds the image in the description of a snapshot for which DECODER_IMAGE asks, and its number in the list. Its path
+ * must match, and its build-id if both sides have one. An image with the same inode is preferred, but not required:
+ * some file systems report another inode for a mapping than for an open file. Of several, the last one is returned;
+ * NULL if there is none. The inode alone does not identify an image, since a replaced file may have had the same one;
+ * an image that could not be read when it was recorded has no build-id.
  */
 json_object *decoder_find_image(json_object *snapshot, const struct decoder_event *e, size_t *ret_number);
 
-/* Answers DECODER_IMAGE; fd -1 with a reason where there is none. The descriptor stays the caller's. */
+/* Replies to DECODER_IMAGE; fd is -1, with a reason, if there is no such image. The descriptor stays the caller's. */
 int decoder_image(int job, uint32_t index, int fd, const char *reason);
 
-/* Answers DECODER_FILE alike. An owner opens names with io_open_beneath(), or has no files to give. */
+/* Replies to DECODER_FILE in the same way. The owner must open the name beneath its directory, as io_open_beneath()
+ * does. */
 int decoder_file(int job, int fd, const char *reason);
 
-/* Answers DECODER_TABLE. */
+/* Replies to DECODER_TABLE; fd is -1 if there is no such table. */
 int decoder_table(int job, int fd);
 
 #endif
