@@ -9,7 +9,7 @@
 
 enum {
 	PAGES_MAX = 4096,
-	WORLDS_MAX = 256,
+	VIEWS_MAX = 256,
 	BLOCKS_MAX = 1 << 20,
 	BLOCKS_FIRST = 4096,
 	WALK_MAX = BLOCKS_WALK_MAX / 4,
@@ -18,8 +18,8 @@ enum {
 
 struct code_view {
 	uint64_t version;
-	struct engine_context context; /* to ask with */
-	struct block_page **pages;     /* a hash, by base */
+	struct engine_context context; /* to read code with */
+	struct block_page **pages;     /* a hash table, by base */
 	size_t n_pages, n_slots;
 };
 
@@ -28,19 +28,19 @@ void blocks_init(struct blocks *b, const struct engine_config *config, const str
 	*b = (struct blocks){ .set = instr_set_of(config), .memory = *memory, .n = 1 };
 }
 
-static void world_free(struct code_view *w)
+static void view_free(struct code_view *v)
 {
-	free(w->pages);
-	free(w);
+	free(v->pages);
+	free(v);
 }
 
 void blocks_clear(struct blocks *b)
 {
-	for (size_t i = 0; i < b->n_worlds; i++)
-		world_free(b->worlds[i]);
-	b->n_worlds = 0;
+	for (size_t i = 0; i < b->n_views; i++)
+		view_free(b->views[i]);
+	b->n_views = 0;
 	b->n_pages = 0;
-	b->world = NULL;
+	b->view = NULL;
 	memset(b->tlb, 0, sizeof(b->tlb));
 	b->n = 1;
 }
@@ -51,7 +51,7 @@ void blocks_done(struct blocks *b)
 	for (size_t i = 0; i < b->n_slabs; i++)
 		huge_unmap(b->slabs[i], HUGE_SIZE);
 	free(b->slabs);
-	free(b->worlds);
+	free(b->views);
 	for (unsigned i = 0; i < b->n_kept; i++)
 		free(b->kept[i]);
 	free(b->list);
@@ -60,70 +60,70 @@ void blocks_done(struct blocks *b)
 
 bool blocks_full(const struct blocks *b)
 {
-	return b->n >= BLOCKS_MAX || b->n_pages >= PAGES_MAX || b->n_worlds >= WORLDS_MAX;
+	return b->n >= BLOCKS_MAX || b->n_pages >= PAGES_MAX || b->n_views >= VIEWS_MAX;
 }
 
 bool blocks_nearly_full(const struct blocks *b)
 {
-	return b->n >= BLOCKS_MAX / 8 * 7 || b->n_pages >= PAGES_MAX / 8 * 7 || b->n_worlds >= WORLDS_MAX / 8 * 7;
+	return b->n >= BLOCKS_MAX / 8 * 7 || b->n_pages >= PAGES_MAX / 8 * 7 || b->n_views >= VIEWS_MAX / 8 * 7;
 }
 
-static bool is_world(const struct blocks *b, const struct code_view *w, uint64_t version, uint8_t spaces)
+static bool view_matches(const struct blocks *b, const struct code_view *v, uint64_t version, uint8_t spaces)
 {
-	return w->version == version && (!b->memory.by_space || w->context.spaces == spaces);
+	return v->version == version && (!b->memory.by_space || v->context.spaces == spaces);
 }
 
 int blocks_enter(struct blocks *b, const struct engine_context *context)
 {
 	uint64_t version = b->memory.version ? b->memory.version(b->memory.user, context) : 0;
-	struct code_view **worlds;
+	struct code_view **views;
 
-	if (b->world && is_world(b, b->world, version, context->spaces))
+	if (b->view && view_matches(b, b->view, version, context->spaces))
 		return 0;
 	memset(b->tlb, 0, sizeof(b->tlb));
-	for (size_t i = 0; i < b->n_worlds; i++)
-		if (is_world(b, b->worlds[i], version, context->spaces)) {
-			b->world = b->worlds[i];
+	for (size_t i = 0; i < b->n_views; i++)
+		if (view_matches(b, b->views[i], version, context->spaces)) {
+			b->view = b->views[i];
 			return 1;
 		}
-	worlds = reallocarray(b->worlds, b->n_worlds + 1, sizeof(struct code_view *));
-	if (!worlds)
+	views = reallocarray(b->views, b->n_views + 1, sizeof(struct code_view *));
+	if (!views)
 		return -ENOMEM;
-	b->worlds = worlds;
-	b->world = calloc(1, sizeof(*b->world));
-	if (!b->world)
+	b->views = views;
+	b->view = calloc(1, sizeof(*b->view));
+	if (!b->view)
 		return -ENOMEM;
-	*b->world = (struct code_view){ .version = version, .context = *context };
-	b->worlds[b->n_worlds++] = b->world;
+	*b->view = (struct code_view){ .version = version, .context = *context };
+	b->views[b->n_views++] = b->view;
 	return 1;
 }
 
-static size_t slot_of(const struct code_view *w, uint64_t base)
+static size_t page_slot(const struct code_view *v, uint64_t base)
 {
-	size_t i = (size_t)(base * 0x9e3779b97f4a7c15u >> 32) & (w->n_slots - 1);
+	size_t i = (size_t)(base * 0x9e3779b97f4a7c15u >> 32) & (v->n_slots - 1);
 
-	while (w->pages[i] && w->pages[i]->base != base)
-		i = (i + 1) & (w->n_slots - 1);
+	while (v->pages[i] && v->pages[i]->base != base)
+		i = (i + 1) & (v->n_slots - 1);
 	return i;
 }
 
-static int make_room(struct code_view *w)
+static int pages_grow(struct code_view *v)
 {
-	struct code_view bigger = { .n_slots = w->n_slots ? w->n_slots * 2 : 64 };
+	struct code_view bigger = { .n_slots = v->n_slots ? v->n_slots * 2 : 64 };
 
 	bigger.pages = calloc(bigger.n_slots, sizeof(struct block_page *));
 	if (!bigger.pages)
 		return -ENOMEM;
-	for (size_t i = 0; i < w->n_slots; i++)
-		if (w->pages[i])
-			bigger.pages[slot_of(&bigger, w->pages[i]->base)] = w->pages[i];
-	free(w->pages);
-	w->pages = bigger.pages;
-	w->n_slots = bigger.n_slots;
+	for (size_t i = 0; i < v->n_slots; i++)
+		if (v->pages[i])
+			bigger.pages[page_slot(&bigger, v->pages[i]->base)] = v->pages[i];
+	free(v->pages);
+	v->pages = bigger.pages;
+	v->n_slots = bigger.n_slots;
 	return 0;
 }
 
-static struct block_page *new_page(struct blocks *b, uint64_t base)
+static struct block_page *page_new(struct blocks *b, uint64_t base)
 {
 	size_t slab = b->n_pages / SLAB_PAGES;
 	struct block_page *page;
@@ -140,15 +140,15 @@ static struct block_page *new_page(struct blocks *b, uint64_t base)
 		b->n_slabs++;
 	}
 	page = &b->slabs[slab][b->n_pages++ % SLAB_PAGES];
-	/* It may have been another one; code is nothing before it is known. */
+	/* The page may have been in use before. Its code is not read where it is not known. */
 	memset(page, 0, offsetof(struct block_page, code));
 	page->base = base;
 	return page;
 }
 
-static int find_page(struct blocks *b, uint64_t address, struct block_page **ret)
+static int page_find(struct blocks *b, uint64_t address, struct block_page **ret)
 {
-	struct code_view *w = b->world;
+	struct code_view *v = b->view;
 	uint64_t base = address & BLOCKS_BASE;
 	struct block_page **cached = &b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB], *page;
 	size_t slot;
@@ -157,34 +157,35 @@ static int find_page(struct blocks *b, uint64_t address, struct block_page **ret
 		*ret = *cached;
 		return 0;
 	}
-	if (w->n_pages * 2 >= w->n_slots && make_room(w) < 0)
+	if (v->n_pages * 2 >= v->n_slots && pages_grow(v) < 0)
 		return -ENOMEM;
-	slot = slot_of(w, base);
-	page = w->pages[slot];
+	slot = page_slot(v, base);
+	page = v->pages[slot];
 	if (!page) {
-		page = new_page(b, base);
+		page = page_new(b, base);
 		if (!page)
 			return -ENOMEM;
-		w->pages[slot] = page;
-		w->n_pages++;
+		v->pages[slot] = page;
+		v->n_pages++;
 	}
 	*cached = page;
 	*ret = page;
 	return 0;
 }
 
-/* The first word behind waste is not there. */
+/* Behind filler there is no code (filler.h). */
 static void drop_word_after_filler(struct blocks *b, struct block_page *page)
 {
 	if (page->there[0] & 1 && page->base % FILLER_SIZE == 0 &&
-	    filler_before(&b->set, &b->memory, &b->world->context, page->base))
+	    filler_before(&b->set, &b->memory, &b->view->context, page->base))
 		page->there[0] &= ~(uint64_t)1;
 }
 
-/* From a word on, as much as there is in one piece; a word of which only a part is there is not. How many those are. */
+/* Reads contiguous code from a word on, and returns the number of words. A word of which only a part is there is not
+ * code. */
 static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 {
-	size_t n = b->memory.read(b->memory.user, &b->world->context, page->base + 4 * word, &page->code[word],
+	size_t n = b->memory.read(b->memory.user, &b->view->context, page->base + 4 * word, &page->code[word],
 				  4 * (BLOCKS_WORDS - word)) /
 		   4;
 
@@ -205,13 +206,13 @@ static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 static bool read_word(struct blocks *b, struct block_page *page, size_t word, uint32_t *ret)
 {
 	if (!(page->known[word / 64] >> word % 64 & 1)) {
-		/* Most pages are there as a whole. */
+		/* Of most pages, all code is there, so read the whole page first. */
 		if (page->asked || read_words(b, page, 0) <= word)
 			read_words(b, page, word);
 		page->asked = true;
 		page->known[word / 64] |= (uint64_t)1 << word % 64;
 	}
-	/* A64 is little-endian, whatever the data are. */
+	/* A64 code is little-endian, also where data are big-endian. */
 	*ret = page->code[word];
 	return page->there[word / 64] >> word % 64 & 1;
 }
@@ -220,7 +221,7 @@ int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 {
 	struct block_page *page;
 	uint32_t low, high = 0;
-	int rc = find_page(b, address & ~(uint64_t)3, &page);
+	int rc = page_find(b, address & ~(uint64_t)3, &page);
 
 	if (rc < 0)
 		return rc;
@@ -234,14 +235,14 @@ int blocks_read(struct blocks *b, uint64_t address, uint32_t *ret)
 	return rc;
 }
 
-/* Instructions of a page that are there and end no range. */
-static int pass_over(struct blocks *b, struct basic_block *block)
+/* Adds instructions of one page that cannot end a range to a block. */
+static int block_extend(struct blocks *b, struct basic_block *block)
 {
 	struct block_page *page;
 	uint64_t at = block_end(block);
 	size_t word = at % BLOCKS_PAGE / 4, end = MIN((size_t)BLOCKS_WORDS, word + WALK_MAX - block->count);
 	uint32_t op;
-	int rc = at % 4 ? 1 : find_page(b, at, &page);
+	int rc = at % 4 ? 1 : page_find(b, at, &page);
 
 	if (rc != 0)
 		return MIN(rc, 0);
@@ -252,14 +253,15 @@ static int pass_over(struct blocks *b, struct basic_block *block)
 	return 0;
 }
 
-static int walk(struct blocks *b, struct basic_block *block)
+/* Reads a block's instructions up to its end. */
+static int block_read(struct blocks *b, struct basic_block *block)
 {
 	struct instr i = { 0 };
 	uint64_t at;
 
 	while (i.kind == INSTR_OTHER) {
 		uint32_t op = 0;
-		int there = pass_over(b, block);
+		int there = block_extend(b, block);
 
 		if (there == 0 && block->count < WALK_MAX)
 			there = blocks_read(b, block_end(block), &op);
@@ -282,7 +284,7 @@ static int walk(struct blocks *b, struct basic_block *block)
 	return 0;
 }
 
-static int grow(struct blocks *b)
+static int list_grow(struct blocks *b)
 {
 	uint32_t capacity = b->capacity ? b->capacity * 2 : BLOCKS_FIRST;
 	struct basic_block *list = reallocarray(b->keep ? NULL : b->list, capacity, sizeof(*list));
@@ -305,7 +307,7 @@ static int grow(struct blocks *b)
 
 int blocks_adopt(struct blocks *b, const struct basic_block *block, uint32_t *ret)
 {
-	int rc = b->n >= b->capacity ? grow(b) : 0;
+	int rc = b->n >= b->capacity ? list_grow(b) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -320,13 +322,13 @@ int blocks_find(struct blocks *b, uint64_t address, uint32_t *ret)
 	struct block_page *page;
 	struct basic_block block = { .start = address };
 	uint32_t *start;
-	int rc = find_page(b, address, &page);
+	int rc = page_find(b, address, &page);
 
 	if (rc < 0)
 		return rc;
 	start = &page->starts[address % BLOCKS_PAGE / 4];
 	if (!*start) {
-		rc = walk(b, &block);
+		rc = block_read(b, &block);
 		if (rc == 0)
 			rc = blocks_adopt(b, &block, start);
 		if (rc < 0)
@@ -354,11 +356,11 @@ int blocks_extent(struct blocks *b, uint64_t start, uint64_t end, uint64_t *ret)
 	int rc = 1;
 
 	while (at != end && at != most && rc > 0) {
-		/* 64 words at once where it can be. */
+		/* Check 64 words at once where possible. */
 		if (at % 256 == 0 && end - at >= 256 && most - at >= 256) {
 			struct block_page *page;
 
-			rc = find_page(b, at, &page);
+			rc = page_find(b, at, &page);
 			if (rc < 0)
 				return rc;
 			if (page->there[at % BLOCKS_PAGE / 256] == UINT64_MAX) {

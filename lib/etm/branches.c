@@ -128,8 +128,8 @@ static inline bool last_atom_taken(uint8_t header)
 static int process_common(struct branches *b, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD;
-	uint64_t h0 = b->packets.history[0], h1 = b->packets.history[1], h2 = b->packets.history[2], now = b->cycles,
-		 address;
+	uint64_t h0 = b->packets.state.history[0], h1 = b->packets.state.history[1], h2 = b->packets.state.history[2],
+		 now = b->cycles, address;
 	struct branch *to = b->list + b->n;
 	uint8_t atoms = b->taken ? ATOM_E : ATOM_N;
 	size_t size;
@@ -153,12 +153,12 @@ static int process_common(struct branches *b, const uint8_t *bytes, size_t n, si
 			size = 1;
 		} else if (at[0] >= 0x95) {
 			address = packet_parse_common_address(at, h0, &size);
-			if (at[0] == 0x9a && !b->packets.wide)
+			if (at[0] == 0x9a && !b->packets.state.wide)
 				size = 0;
 			if (!size)
 				break;
 		} else if ((at[0] & 0xf0) == 0x10 && b->packets.commit_option) {
-			uint32_t cycles = b->packets.threshold + (at[0] & 3);
+			uint32_t cycles = b->packets.state.threshold + (at[0] & 3);
 
 			now += cycles;
 			*to++ = (struct branch){ cycles, now << 16 | BRANCH_CYCLES };
@@ -174,9 +174,9 @@ static int process_common(struct branches *b, const uint8_t *bytes, size_t n, si
 		h0 = address;
 		at += size;
 	}
-	b->packets.history[0] = h0;
-	b->packets.history[1] = h1;
-	b->packets.history[2] = h2;
+	b->packets.state.history[0] = h0;
+	b->packets.state.history[1] = h1;
+	b->packets.state.history[2] = h2;
 	b->taken = last_atom_taken(atoms);
 	b->cycles = now;
 	b->n = (size_t)(to - b->list);

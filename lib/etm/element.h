@@ -156,7 +156,7 @@ struct element_sink {
 	 * at a time. */
 	struct pool *pool;
 	unsigned workers;
-	size_t part; /* as native_workers_open() has it */
+	size_t chunk_size; /* as struct native_workers_options has it */
 };
 
 /* True for elements that do not interrupt control flow: the next range still follows the one before the element. */

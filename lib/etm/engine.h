@@ -61,6 +61,13 @@ struct engine_context {
 	uint8_t spaces;       /* enum engine_space: the spaces that the code may be in; one bit where that is known */
 };
 
+static inline bool engine_context_same(const struct engine_context *a, const struct engine_context *b)
+{
+	return a->has_time == b->has_time && a->time == b->time && a->has_ctxid == b->has_ctxid &&
+	       a->ctxid == b->ctxid && a->has_vmid == b->has_vmid && a->vmid == b->vmid && a->spaces == b->spaces;
+}
+_Static_assert(sizeof(struct engine_context) == 24, "engine_context_same() has all fields");
+
 struct engine_memory {
 	/* Reads code at address; returns how many contiguous bytes of size are available. */
 	size_t (*read)(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size);

@@ -3,9 +3,9 @@
 #include "lib/base/util.h"
 #include "lib/etm/filler.h"
 
-enum { PIECE = 256 };
+enum { READ_SIZE = 256 };
 
-static bool may_end(const struct instr_set *set, uint32_t op)
+static bool ends_range(const struct instr_set *set, uint32_t op)
 {
 	struct instr i;
 
@@ -18,17 +18,17 @@ static bool may_end(const struct instr_set *set, uint32_t op)
 bool filler_before(const struct instr_set *set, const struct engine_memory *memory,
 		   const struct engine_context *context, uint64_t address)
 {
-	uint32_t code[PIECE / 4];
+	uint32_t code[READ_SIZE / 4];
 
 	if (address % FILLER_SIZE != 0 || address == 0)
 		return false;
-	/* From its end on: code has a branch soon. */
+	/* From the end backwards: in code there is a branch nearby. */
 	for (uint64_t at = address; at != address - FILLER_SIZE;) {
-		at -= PIECE;
-		if (memory->read(memory->user, context, at, code, PIECE) != PIECE)
+		at -= READ_SIZE;
+		if (memory->read(memory->user, context, at, code, READ_SIZE) != READ_SIZE)
 			return false;
 		for (size_t i = ELEMENTS(code); i; i--)
-			if (may_end(set, code[i - 1]))
+			if (ends_range(set, code[i - 1]))
 				return false;
 	}
 	return true;

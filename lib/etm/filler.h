@@ -1,7 +1,7 @@
 /*
- * Memory that is no code: FILLER_SIZE bytes, aligned to as many, of which not one instruction ends a range. No compiler
- * makes such, and nothing ends a walk that comes into it but its own length. For either engine the instruction behind
- * it is not there, so that both end at the same place, wherever they came from.
+ * Filler: memory that is not code, FILLER_SIZE bytes, aligned to as many, without an instruction that ends a range. No
+ * compiler generates this, and a walk through the code that enters filler ends only by its limit. Both engines treat
+ * the instruction behind filler as missing, so that their walks end at the same place, wherever they began.
  */
 #ifndef CSIGHT_ETM_FILLER_H
 #define CSIGHT_ETM_FILLER_H
@@ -10,7 +10,7 @@
 
 enum { FILLER_SIZE = 128 << 10 };
 
-/* Whether what is before the address is such, of A64. */
+/* Whether there is filler of A64 before the address. */
 bool filler_before(const struct instr_set *set, const struct engine_memory *memory,
 		   const struct engine_context *context, uint64_t address);
 

@@ -4,7 +4,8 @@ struct instr_set instr_set_of(const struct engine_config *c)
 {
 	unsigned major = c->idr1 >> 8 & 15, minor = c->idr1 >> 4 & 15;
 	bool ete = c->protocol == PROTOCOL_ETE;
-	/* No register of an ETMv4 tells of its processor: that of an ETMv4.4 is new enough, or somebody knows. */
+	/* No register of an ETMv4 describes its processor. With ETMv4.4 it is new enough; else the caller has to know.
+	 */
 	bool modern = ete || minor >= 4 || c->core_aa64;
 	bool as_branch = c->idr2 >> 31;
 
@@ -79,7 +80,7 @@ static bool decode_direct(uint32_t op, struct instr *ret)
 		ret->offset = offset_of(op, 5, 14);
 		return true;
 	}
-	/* The condition of these is their own; OpenCSD does not call them conditional. */
+	/* These have a condition of their own; OpenCSD does not report them as conditional. */
 	if (is_compare_branch(op)) {
 		ret->offset = offset_of(op, 5, 9);
 		return true;

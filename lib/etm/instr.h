@@ -1,6 +1,6 @@
 /*
- * What an A64 instruction is to a trace unit (IHI0064, "P0 instructions"; Arm ARM, C4.1 "A64 instruction set
- * encoding"): whether a range of executed instructions ends with it, and where control goes from there.
+ * Classifies A64 instructions as a trace unit does (IHI0064, "P0 instructions"; Arm ARM, C4.1 "A64 instruction set
+ * encoding"): whether a range of executed instructions ends with one, and where control goes from there.
  */
 #ifndef CSIGHT_ETM_INSTR_H
 #define CSIGHT_ETM_INSTR_H
@@ -10,21 +10,21 @@
 
 #include "lib/etm/engine.h"
 
-/* What the processor and its trace unit have. */
+/* Features of the processor and its trace unit. */
 struct instr_set {
 	bool pauth;        /* branches with pointer authentication: Armv8.3 */
-	bool transactions; /* TSTART is a P0 instruction: what is not ETMv4.3 or older */
-	bool wfi, wfit;    /* WFI and WFE are, and those with a time limit */
+	bool transactions; /* TSTART is a P0 instruction: not in ETMv4.3 and older */
+	bool wfi, wfit;    /* WFI and WFE are P0 instructions; and WFIT and WFET */
 };
 
 struct instr {
-	uint8_t kind, sub; /* enum element_instr, element_sub; INSTR_OTHER: the range goes on */
-	bool link;         /* writes the return address */
+	uint8_t kind, sub; /* enum element_instr, element_sub; INSTR_OTHER: the range continues */
+	bool link;         /* a branch with link */
 	bool conditional;
 	int64_t offset; /* of a direct branch's target */
 };
 
-/* Branches, exception generation and system instructions: all others are INSTR_OTHER. */
+/* Branches, exception generation and system instructions; all other instructions are INSTR_OTHER. */
 static inline bool instr_may_end(uint32_t op)
 {
 	return (op & 0x1c000000) == 0x14000000;

@@ -1,4 +1,4 @@
-/* Where the native engine puts what is to be told. */
+/* Builds the batches that the native engine emits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,12 +6,12 @@
 #include "lib/etm/native-chunk.h"
 
 enum {
-	FIRST = 8192, /* edges, calls */
+	FIRST = 8192, /* edges, or calls */
 	FIRST_EVENTS = 4096,
 	BUFFER_EDGES = 32 << 10,
 	BUFFER_CALLS = 16 << 10,
 	BUFFER_EVENTS = 512,
-	BUFFER_LEAST = 512, /* edges, or calls; with less it is left */
+	BUFFER_LEAST = 512, /* edges, or calls; with less space, the next buffer is used */
 };
 
 static bool is_of_calls(const struct native *e)
@@ -30,9 +30,10 @@ static struct native_buffer *buffer_new(const struct native *e, size_t edges, si
 	return r;
 }
 
-static void settle_in(struct native *e, struct native_buffer *r)
+/* Points the batch's lists into a buffer. */
+static void batch_use_buffer(struct native *e, struct native_buffer *r)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
 	o->calls = (struct native_call *)r->memory;
 	o->events = (struct element *)(o->calls + r->calls);
@@ -45,7 +46,7 @@ static void settle_in(struct native *e, struct native_buffer *r)
 	o->events_capacity = r->events;
 }
 
-static void copy(void *to, const void *from, size_t n, size_t size)
+static void copy_items(void *to, const void *from, size_t n, size_t size)
 {
 	if (n)
 		memcpy(to, from, n * size);
@@ -53,8 +54,8 @@ static void copy(void *to, const void *from, size_t n, size_t size)
 
 int native_batch_next_buffer(struct native *e)
 {
-	struct native_chunk *p = e->part;
-	struct native_batch_builder *o = &e->out, old = *o;
+	struct native_chunk *p = e->chunk;
+	struct native_batch_builder *o = &e->batch, old = *o;
 	size_t edges = is_of_calls(e) ? FIRST : BUFFER_EDGES, calls = is_of_calls(e) ? BUFFER_CALLS : 0;
 	struct native_buffer *r = p->spare;
 
@@ -67,20 +68,20 @@ int native_batch_next_buffer(struct native *e)
 		return -ENOMEM;
 	r->next = p->buffers;
 	p->buffers = r;
-	p->kept += r->size;
-	settle_in(e, r);
-	copy(o->edges, old.edges, old.n, sizeof(*o->edges));
-	copy(o->offsets, old.offsets, o->offsets ? old.n : 0, sizeof(*o->offsets));
-	copy(o->calls, old.calls, old.n_calls, sizeof(*o->calls));
-	copy(o->events, old.events, old.n_events, sizeof(*o->events));
-	copy(o->successors, old.successors, old.n_events, sizeof(*o->successors));
-	copy(o->ranges, old.ranges, old.n_events, sizeof(*o->ranges));
+	p->buffered += r->size;
+	batch_use_buffer(e, r);
+	copy_items(o->edges, old.edges, old.n, sizeof(*o->edges));
+	copy_items(o->offsets, old.offsets, o->offsets ? old.n : 0, sizeof(*o->offsets));
+	copy_items(o->calls, old.calls, old.n_calls, sizeof(*o->calls));
+	copy_items(o->events, old.events, old.n_events, sizeof(*o->events));
+	copy_items(o->successors, old.successors, old.n_events, sizeof(*o->successors));
+	copy_items(o->ranges, old.ranges, old.n_events, sizeof(*o->ranges));
 	return 0;
 }
 
 void native_batch_leave(struct native *e)
 {
-	e->out = (struct native_batch_builder){ 0 };
+	e->batch = (struct native_batch_builder){ 0 };
 }
 
 void native_batch_buffers_free(struct native_buffer *r)
@@ -93,14 +94,14 @@ void native_batch_buffers_free(struct native_buffer *r)
 	}
 }
 
-static int batch_grow_edges(struct native *e)
+static int grow_edges(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 	size_t capacity = o->capacity ? o->capacity * 2 : FIRST;
 	uint32_t *edges;
 	uint64_t *offsets;
 
-	if (e->part)
+	if (e->chunk)
 		return native_batch_next_buffer(e);
 	edges = reallocarray(o->edges, capacity, sizeof(*edges));
 	if (!edges)
@@ -116,14 +117,14 @@ static int batch_grow_edges(struct native *e)
 	return 0;
 }
 
-static int more_events(struct native *e)
+static int grow_events(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 	size_t capacity = o->events_capacity ? o->events_capacity * 2 : FIRST_EVENTS;
 	struct element *events;
 	uint64_t *all;
 
-	if (e->part)
+	if (e->chunk)
 		return native_batch_next_buffer(e);
 	events = reallocarray(o->events, capacity, sizeof(*events));
 	if (!events)
@@ -143,11 +144,11 @@ static int more_events(struct native *e)
 
 int native_batch_grow_calls(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 	size_t capacity = o->calls_capacity ? o->calls_capacity * 2 : FIRST;
 	struct native_call *calls;
 
-	if (e->part)
+	if (e->chunk)
 		return native_batch_next_buffer(e);
 	calls = reallocarray(o->calls, capacity, sizeof(*calls));
 	if (!calls)
@@ -157,11 +158,11 @@ int native_batch_grow_calls(struct native *e)
 	return 0;
 }
 
-static int batch_add(struct native *e, uint32_t edge, uint64_t offset)
+static int add_edge(struct native *e, uint32_t edge, uint64_t offset)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
-	if (o->n == o->capacity && batch_grow_edges(e) < 0)
+	if (o->n == o->capacity && grow_edges(e) < 0)
 		return -ENOMEM;
 	if (o->offsets)
 		o->offsets[o->n] = offset;
@@ -171,19 +172,19 @@ static int batch_add(struct native *e, uint32_t edge, uint64_t offset)
 
 int native_batch_add_edge(struct native *e, uint32_t block, bool taken, uint64_t offset)
 {
-	return batch_add(e, make_edge(block, taken), offset);
+	return add_edge(e, make_edge(block, taken), offset);
 }
 
 int native_batch_add_range(struct native *e, const struct element *event, uint64_t successor, uint64_t offset)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
-	if (o->n_events == o->events_capacity && more_events(e) < 0)
+	if (o->n_events == o->events_capacity && grow_events(e) < 0)
 		return -ENOMEM;
 	o->successors[o->n_events] = successor;
 	o->events[o->n_events] = *event;
 	o->events[o->n_events++].offset = offset;
-	return batch_add(e, NATIVE_EVENT, offset);
+	return add_edge(e, NATIVE_EVENT, offset);
 }
 
 int native_batch_add_event(struct native *e, const struct element *event, uint64_t offset)
@@ -191,56 +192,57 @@ int native_batch_add_event(struct native *e, const struct element *event, uint64
 	return native_batch_add_range(e, event, NATIVE_UNKNOWN, offset);
 }
 
-/* What was told stays where it is. */
-static void pass_by(struct native *e)
+/* The lists begin behind what was emitted, which stays in the buffer. */
+static void advance_lists(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
-	o->edges += e->mark;
-	o->offsets += o->offsets ? e->mark : 0;
-	o->capacity -= e->mark;
-	o->events += e->mark_events;
-	o->successors += e->mark_events;
-	o->ranges += e->mark_events;
-	o->events_capacity -= e->mark_events;
+	o->edges += o->committed.edges;
+	o->offsets += o->offsets ? o->committed.edges : 0;
+	o->capacity -= o->committed.edges;
+	o->events += o->committed.events;
+	o->successors += o->committed.events;
+	o->ranges += o->committed.events;
+	o->events_capacity -= o->committed.events;
 	o->calls += o->n_calls;
 	o->calls_capacity -= o->n_calls;
 }
 
-static void move_down(struct native *e)
+static void move_lists_down(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
+	size_t edges = o->committed.edges, events = o->committed.events;
 
-	if (o->n && e->mark)
-		memmove(o->edges, o->edges + e->mark, o->n * sizeof(*o->edges));
-	if (o->n && e->mark && o->offsets)
-		memmove(o->offsets, o->offsets + e->mark, o->n * sizeof(*o->offsets));
-	if (o->n_events && e->mark_events) {
-		memmove(o->events, o->events + e->mark_events, o->n_events * sizeof(*o->events));
-		memmove(o->successors, o->successors + e->mark_events, o->n_events * sizeof(*o->successors));
+	if (o->n && edges)
+		memmove(o->edges, o->edges + edges, o->n * sizeof(*o->edges));
+	if (o->n && edges && o->offsets)
+		memmove(o->offsets, o->offsets + edges, o->n * sizeof(*o->offsets));
+	if (o->n_events && events) {
+		memmove(o->events, o->events + events, o->n_events * sizeof(*o->events));
+		memmove(o->successors, o->successors + events, o->n_events * sizeof(*o->successors));
 	}
 }
 
 int native_batch_drop_committed(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
-	bool stays = e->part && e->part->stretch;
+	struct native_batch_builder *o = &e->batch;
+	bool stays = e->chunk && e->chunk->in_stretch;
 
-	o->n -= e->mark;
-	o->n_events -= e->mark_events;
+	o->n -= o->committed.edges;
+	o->n_events -= o->committed.events;
 	if (stays)
-		pass_by(e);
+		advance_lists(e);
 	else
-		move_down(e);
+		move_lists_down(e);
 	o->n_calls = 0;
-	e->mark = e->mark_events = 0;
+	o->committed.edges = o->committed.events = 0;
 	return stays && (is_of_calls(e) ? o->calls_capacity : o->capacity) < BUFFER_LEAST ? native_batch_next_buffer(e)
 											  : 0;
 }
 
 void native_batch_free(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
 	free(o->calls);
 	free(o->edges);

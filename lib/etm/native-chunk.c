@@ -5,169 +5,127 @@
 
 #include "lib/base/util.h"
 
-enum { MARKS_SLOW = 4, MARK_FIRST = 256 /* bytes to the next one, which doubles */ };
+enum {
+	STEPWISE_CHECKPOINTS = 4, /* at the begin of a stretch, one behind each packet */
+	INTERVAL_FIRST = 256,     /* bytes from there to the next checkpoint, which double each time */
+};
 
-static void take_stack(const struct native *e, struct native_checkpoint *p)
+static void stack_take(const struct native *e, struct native_checkpoint *p)
 {
-	p->n_stack = e->entries;
-	for (unsigned i = 0; i < e->entries; i++) {
-		unsigned slot = (e->top + RETURN_STACK - i) % RETURN_STACK;
-		uint32_t block = e->stack[slot].block;
+	p->stack.n = e->stack.n;
+	for (unsigned i = 0; i < e->stack.n; i++) {
+		unsigned slot = return_stack_slot(&e->stack, i);
+		uint32_t block = e->stack.slots[slot].block;
 
-		p->stack[i].open = block ? 0 : e->stack[slot].open;
-		p->stack[i].address = block ? block_end(&e->blocks.list[block]) : e->stack[slot].address;
+		p->stack.entries[i].open = block ? 0 : (uint8_t)e->stack.slots[slot].open;
+		p->stack.entries[i].address = block ? block_end(&e->blocks.list[block]) : e->stack.slots[slot].address;
 	}
 }
 
-static void take_fold(const struct native *e, struct native_checkpoint *p)
+static void fold_take(const struct native *e, struct native_checkpoint *p)
 {
 	const struct native_fold *f = e->fold;
 
-	p->successor = NATIVE_UNKNOWN;
+	p->fold.successor = NATIVE_UNKNOWN;
 	if (!f)
 		return;
-	/* Nothing else of it is counted. */
+	/* Counts depend on the last edge only as far as its target is counted. */
 	if (e->sink.outlet == NATIVE_COUNTS) {
-		p->has_last = p->last_taken = f->last && is_indirect(e, f->last);
-		if (p->has_last)
-			p->last = e->blocks.list[edge_block(f->last)];
+		p->fold.has_last = p->fold.last_taken = f->last && is_indirect(e, f->last);
+		if (p->fold.has_last)
+			p->fold.last = e->blocks.list[edge_block(f->last)];
 		return;
 	}
-	p->has_last = f->last;
+	p->fold.has_last = f->last;
 	if (f->last) {
-		p->last = e->blocks.list[edge_block(f->last)];
-		p->last_taken = edge_taken(f->last);
+		p->fold.last = e->blocks.list[edge_block(f->last)];
+		p->fold.last_taken = edge_taken(f->last);
 	} else {
-		p->successor = f->successor;
+		p->fold.successor = f->successor;
 	}
-	p->fresh = f->fresh;
-	p->instructions = f->instructions;
-	p->ranges = f->ranges;
+	p->fold.fresh = f->fresh;
+	p->fold.instructions = f->instructions;
+	p->fold.ranges = f->ranges;
 }
 
 bool native_checkpoint_take(struct native *e, struct native_checkpoint *p)
 {
-	if (e->n_carry || !e->framed || e->error < 0 || e->n_queue > PLACE_QUEUE ||
-	    (e->fold && native_fold_edges(e) < 0) || e->out.n != e->mark || e->out.n_events != e->mark_events)
+	if (e->framing.n_carry || !e->framing.framed || e->error < 0 || e->queue.n > CHECKPOINT_QUEUE ||
+	    (e->fold && native_fold_edges(e) < 0) || e->batch.n != e->batch.committed.edges ||
+	    e->batch.n_events != e->batch.committed.events)
 		return false;
-	memset(p, 0, offsetof(struct native_checkpoint, queue));
-	memcpy(p->history, e->packets.history, sizeof(p->history));
-	p->timed = e->packets.timed;
-	p->informed = e->packets.informed;
-	/* The next one has all its bits. */
-	p->timestamp = !p->timed && p->informed ? 0 : e->packets.timestamp;
-	p->threshold = e->packets.threshold;
-	p->wide = e->packets.wide;
-	p->context = e->context;
-	p->told = e->told;
+	memset(p, 0, offsetof(struct native_checkpoint, queued));
+	p->packets = e->packets.state;
+	/* The next timestamp has all its bits, so this one does not matter. */
+	if (!p->packets.timed && p->packets.informed)
+		p->packets.timestamp = 0;
 	p->sync = e->sync;
-	p->lost = e->lost;
-	p->overflow = e->overflow;
-	p->timestamps = e->timestamps;
-	p->counted = e->counted;
-	p->offset = e->offset;
-	p->bytes = e->stats.bytes;
-	p->decoded = e->stats.decoded;
-	p->n_queue = (uint32_t)e->n_queue;
-	p->depth = e->depth;
-	p->pending = e->pending;
-	for (uint32_t i = 0; i < p->n_queue; i++)
-		p->queue[i] = e->queue[(e->first + i) & (e->queue_capacity - 1)];
-	p->has_context = e->has_context;
-	p->stack_waits = e->stack_waits;
-	p->need = e->need;
-	p->address = e->block ? e->blocks.list[e->block].start : e->address;
-	take_stack(e, p);
-	take_fold(e, p);
+	/* The reason matters only until it is reported. */
+	if (p->sync.state != SYNC_LOST)
+		p->sync.reason = 0;
+	p->control = e->control;
+	if (p->control.block)
+		p->control.address = e->blocks.list[p->control.block].start;
+	p->control.block = 0;
+	p->context = e->context;
+	stack_take(e, p);
+	fold_take(e, p);
+	p->position.offset = e->offset;
+	p->position.bytes = e->stats.bytes;
+	p->position.decoded = e->stats.decoded;
+	p->queue = e->queue.state;
+	p->n_queued = (uint32_t)e->queue.n;
+	for (uint32_t i = 0; i < p->n_queued; i++)
+		p->queued[i] = e->queue.list[(e->queue.first + i) & (e->queue.capacity - 1)];
 	return true;
 }
 
-static bool same_packets(const struct native_checkpoint *a, const struct native_checkpoint *b)
-{
-	return memcmp(a->history, b->history, sizeof(a->history)) == 0 && a->timestamp == b->timestamp &&
-	       a->threshold == b->threshold && a->wide == b->wide && a->timed == b->timed && a->informed == b->informed;
-}
-
-static bool same_context(const struct native_checkpoint *x, const struct native_checkpoint *y)
-{
-	const struct engine_context *a = &x->context, *b = &y->context;
-	const struct element *s = &x->told, *t = &y->told;
-
-	return a->has_time == b->has_time && a->time == b->time && a->has_ctxid == b->has_ctxid &&
-	       a->ctxid == b->ctxid && a->has_vmid == b->has_vmid && a->vmid == b->vmid && a->spaces == b->spaces &&
-	       s->isa == t->isa && s->context.level == t->context.level && s->context.security == t->context.security &&
-	       s->context.bits == t->context.bits && s->context.has_vmid == t->context.has_vmid &&
-	       s->context.vmid == t->context.vmid && s->context.has_ctxid == t->context.has_ctxid &&
-	       s->context.ctxid == t->context.ctxid;
-}
-
-static bool same_p0(const struct p0 *a, const struct p0 *b)
-{
-	const struct packet_context *s = &a->context, *t = &b->context;
-
-	return a->kind == b->kind && a->n_atoms == b->n_atoms && a->flag == b->flag && a->level == b->level &&
-	       a->number == b->number && a->cycles == b->cycles && a->value == b->value && a->offset == b->offset &&
-	       s->updated == t->updated && s->has_vmid == t->has_vmid && s->has_ctxid == t->has_ctxid &&
-	       s->wide == t->wide && s->nonsecure == t->nonsecure && s->nse == t->nse && s->level == t->level &&
-	       s->vmid == t->vmid && s->ctxid == t->ctxid;
-}
-
-static bool same_queue(const struct native_checkpoint *a, const struct native_checkpoint *b)
-{
-	bool same = a->n_queue == b->n_queue && a->depth == b->depth && a->pending == b->pending;
-
-	for (uint32_t i = 0; i < a->n_queue && same; i++)
-		same = same_p0(&a->queue[i], &b->queue[i]);
-	return same;
-}
-
-/* What is open may be anything, and nothing. */
-static bool same_stack(const struct native_checkpoint *here, const struct native_checkpoint *there)
+/* An open entry may be any address, and also that the stack ends there. */
+static bool stack_same(const struct native_checkpoint *here, const struct native_checkpoint *there)
 {
 	unsigned i = 0;
 
-	while (i < there->n_stack && !there->stack[i].open) {
-		if (i >= here->n_stack || here->stack[i].address != there->stack[i].address)
+	while (i < there->stack.n && !there->stack.entries[i].open) {
+		if (i >= here->stack.n || here->stack.entries[i].address != there->stack.entries[i].address)
 			return false;
 		i++;
 	}
-	return i < there->n_stack || here->n_stack == there->n_stack;
+	return i < there->stack.n || here->stack.n == there->stack.n;
 }
 
-static bool same_fold(const struct native_checkpoint *a, const struct native_checkpoint *b)
+static bool fold_same(const struct native_checkpoint *a, const struct native_checkpoint *b)
 {
-	const struct basic_block *s = &a->last, *t = &b->last;
-
-	if (a->has_last != b->has_last || a->last_taken != b->last_taken || a->fresh != b->fresh ||
-	    a->successor != b->successor)
+	if (a->fold.has_last != b->fold.has_last || a->fold.last_taken != b->fold.last_taken ||
+	    a->fold.fresh != b->fold.fresh || a->fold.successor != b->fold.successor)
 		return false;
-	return !a->has_last || (s->start == t->start && s->target == t->target && s->count == t->count &&
-				s->kind == t->kind && s->sub == t->sub && s->link == t->link &&
-				s->conditional == t->conditional && s->always == t->always && s->missing == t->missing);
+	return !a->fold.has_last || block_same(&a->fold.last, &b->fold.last);
 }
 
 bool native_checkpoint_same(const struct native_checkpoint *here, const struct native_checkpoint *there)
 {
-	return here->sync == there->sync && here->overflow == there->overflow &&
-	       here->timestamps == there->timestamps && here->counted == there->counted &&
-	       here->has_context == there->has_context && here->stack_waits == there->stack_waits &&
-	       here->need == there->need && here->address == there->address && same_packets(here, there) &&
-	       same_context(here, there) && same_queue(here, there) && same_stack(here, there) &&
-	       same_fold(here, there);
+	return memcmp(&here->packets, &there->packets, sizeof(here->packets)) == 0 &&
+	       memcmp(&here->sync, &there->sync, sizeof(here->sync)) == 0 &&
+	       memcmp(&here->control, &there->control, sizeof(here->control)) == 0 &&
+	       memcmp(&here->queue, &there->queue, sizeof(here->queue)) == 0 && here->n_queued == there->n_queued &&
+	       memcmp(here->queued, there->queued, here->n_queued * sizeof(here->queued[0])) == 0 &&
+	       engine_context_same(&here->context, &there->context) && stack_same(here, there) &&
+	       fold_same(here, there);
 }
 
-static void put_stack(struct native *e, const struct native_checkpoint *p)
+static void stack_restore(struct native *e, const struct native_checkpoint *p)
 {
-	e->entries = p->n_stack;
-	e->top = RETURN_STACK - 1;
-	for (unsigned i = 0; i < p->n_stack; i++) {
-		e->stack[e->top - i].block = 0;
-		e->stack[e->top - i].address = p->stack[i].address;
-		e->stack[e->top - i].open = p->stack[i].open;
+	e->stack.n = p->stack.n;
+	e->stack.top = RETURN_STACK - 1;
+	for (unsigned i = 0; i < p->stack.n; i++) {
+		unsigned slot = return_stack_slot(&e->stack, i);
+
+		e->stack.slots[slot].block = 0;
+		e->stack.slots[slot].address = p->stack.entries[i].address;
+		e->stack.slots[slot].open = p->stack.entries[i].open;
 	}
 }
 
-static int put_fold(struct native *e, const struct native_checkpoint *p)
+static int fold_restore(struct native *e, const struct native_checkpoint *p)
 {
 	struct native_fold *f = e->fold;
 	uint32_t number = 0;
@@ -175,13 +133,13 @@ static int put_fold(struct native *e, const struct native_checkpoint *p)
 
 	if (!f)
 		return 0;
-	if (p->has_last)
-		rc = blocks_adopt(&e->blocks, &p->last, &number);
-	f->last = p->has_last ? make_edge(number, p->last_taken) : 0;
-	f->successor = p->successor;
-	f->fresh = p->fresh;
-	f->instructions = p->instructions;
-	f->ranges = p->ranges;
+	if (p->fold.has_last)
+		rc = blocks_adopt(&e->blocks, &p->fold.last, &number);
+	f->last = p->fold.has_last ? make_edge(number, p->fold.last_taken) : 0;
+	f->successor = p->fold.successor;
+	f->fresh = p->fold.fresh;
+	f->instructions = p->fold.instructions;
+	f->ranges = p->fold.ranges;
 	f->events = f->kept = 0;
 	return rc;
 }
@@ -190,49 +148,34 @@ int native_checkpoint_restore(struct native *e, const struct native_checkpoint *
 {
 	int rc;
 
-	memcpy(e->packets.history, p->history, sizeof(p->history));
-	memset(e->packets.places, 0, sizeof(e->packets.places));
-	e->packets.timestamp = p->timestamp;
-	e->packets.timed = p->timed;
-	e->packets.informed = p->informed;
-	e->packets.threshold = p->threshold;
-	e->packets.wide = p->wide;
-	e->context = p->context;
-	e->told = p->told;
+	e->packets.state = p->packets;
+	memset(e->packets.blocks, 0, sizeof(e->packets.blocks));
 	e->sync = p->sync;
-	e->lost = p->lost;
-	e->overflow = p->overflow;
-	e->timestamps = p->timestamps;
-	e->counted = p->counted;
-	e->offset = p->offset;
-	e->stats.bytes = p->bytes;
-	e->stats.decoded = p->decoded;
-	e->framed = true;
-	e->zeros = 0;
-	e->n_carry = 0;
+	e->control = p->control;
+	e->context = p->context;
+	e->offset = p->position.offset;
+	e->stats.bytes = p->position.bytes;
+	e->stats.decoded = p->position.decoded;
+	e->framing.framed = true;
+	e->framing.zeros = 0;
+	e->framing.n_carry = 0;
 	e->error = 0;
-	e->out.n = e->out.n_events = e->out.n_calls = e->mark = e->mark_events = 0;
+	native_batch_clear(e);
+	stack_restore(e, p);
 	native_queue_clear(e);
-	e->depth = p->depth;
-	e->pending = p->pending;
-	e->has_context = p->has_context;
-	e->stack_waits = p->stack_waits;
-	e->need = p->need;
-	e->block = 0;
-	e->address = p->address;
-	put_stack(e, p);
-	rc = native_queue_append(e, p->queue, p->n_queue);
+	e->queue.state = p->queue;
+	rc = native_queue_append(e, p->queued, p->n_queued);
 	if (rc == 0)
 		rc = MIN(blocks_enter(&e->blocks, &e->context), 0);
-	return rc == 0 ? put_fold(e, p) : rc;
+	return rc == 0 ? fold_restore(e, p) : rc;
 }
 
-static size_t marks_of(const struct native_chunk *p)
+static size_t checkpoint_count(const struct native_chunk *p)
 {
-	return p->marks.size / sizeof(struct chunk_checkpoint);
+	return p->checkpoints.size / sizeof(struct chunk_checkpoint);
 }
 
-static size_t batches_of(const struct native_chunk *p)
+static size_t batch_count(const struct native_chunk *p)
 {
 	return p->batches.size / sizeof(struct native_batch);
 }
@@ -241,188 +184,190 @@ int native_chunk_batch(void *user, const struct native_batch *b)
 {
 	struct native_chunk *p = *(struct native_chunk **)user;
 
-	if (p->stretch)
+	if (p->in_stretch)
 		buf_add(&p->batches, b, sizeof(*b));
 	return buf_error(&p->batches);
 }
 
-static void add_mark(struct native_chunk *p, const struct native_checkpoint *place, bool ends)
+static void add_checkpoint(struct native_chunk *p, const struct native_checkpoint *state, bool ends)
 {
-	struct chunk_checkpoint *m = (struct chunk_checkpoint *)buf_reserve(&p->marks, sizeof(*m));
+	struct chunk_checkpoint *m = (struct chunk_checkpoint *)buf_reserve(&p->checkpoints, sizeof(*m));
 
 	if (!m)
 		return;
-	m->at = (size_t)(place->bytes - p->begin);
-	m->batch = batches_of(p);
+	m->at = (size_t)(state->position.bytes - p->begin);
+	m->batch = batch_count(p);
 	m->ends = ends;
-	m->counted = !ends && p->n + 1 >= MARKS_SLOW;
+	m->counted = !ends && p->n + 1 >= STEPWISE_CHECKPOINTS;
 	m->stop = m->at;
-	/* The queue is short, as a rule. */
-	memcpy(&m->place, place, offsetof(struct native_checkpoint, queue) + place->n_queue * sizeof(place->queue[0]));
-	buf_grew(&p->marks, sizeof(*m));
+	/* Without the unused entries of the queue, which is short as a rule. */
+	memcpy(&m->state, state,
+	       offsetof(struct native_checkpoint, queued) + state->n_queued * sizeof(state->queued[0]));
+	buf_grew(&p->checkpoints, sizeof(*m));
 	p->n++;
 }
 
-/* The stretch ends at the last place that was marked, whatever came after, up to stop. */
-static void end_early(struct native_chunk *p, uint64_t stop)
+/* Ends the stretch at its last checkpoint. What follows, up to stop, is not part of it, but may have been counted. */
+static void end_stretch_early(struct native_chunk *p, uint64_t stop)
 {
-	size_t n = marks_of(p);
+	size_t n = checkpoint_count(p);
 
-	if (p->stretch && n) {
-		struct chunk_checkpoint *m = &((struct chunk_checkpoint *)p->marks.data)[n - 1];
+	if (p->in_stretch && n) {
+		struct chunk_checkpoint *m = &((struct chunk_checkpoint *)p->checkpoints.data)[n - 1];
 
 		m->ends = true;
 		m->stop = (size_t)(stop - p->begin);
 	}
-	p->stretch = false;
+	p->in_stretch = false;
 }
 
-static void open_stack(struct native *e)
+/* Fills the return stack with open entries. */
+static void stack_open(struct native *e)
 {
-	e->entries = RETURN_STACK;
-	e->top = RETURN_STACK - 1;
+	e->stack.n = RETURN_STACK;
+	e->stack.top = RETURN_STACK - 1;
 	for (unsigned i = 0; i < RETURN_STACK; i++) {
-		e->stack[RETURN_STACK - 1 - i].block = 0;
-		e->stack[RETURN_STACK - 1 - i].address = UINT64_MAX;
-		e->stack[RETURN_STACK - 1 - i].open = (uint8_t)(i + 1);
+		unsigned slot = return_stack_slot(&e->stack, i);
+
+		e->stack.slots[slot].block = 0;
+		e->stack.slots[slot].address = UINT64_MAX;
+		e->stack.slots[slot].open = i + 1;
 	}
 }
 
-static bool may_break(const struct native *e)
+/* True if the return stack has open entries: if any is, the oldest one is. */
+static bool stack_has_open(const struct native *e)
 {
-	unsigned oldest = (e->top + RETURN_STACK + 1u - e->entries) % RETURN_STACK;
-
-	return e->return_stack && e->entries && !e->stack[oldest].block && e->stack[oldest].open;
+	return e->stack.enabled && e->stack.n && return_stack_is_open(&e->stack, e->stack.n - 1u);
 }
 
 int native_chunk_before(struct native *e, uint64_t at)
 {
-	struct native_chunk *p = e->part;
+	struct native_chunk *p = e->chunk;
 
-	p->has_before = p->stretch && may_break(e) && native_checkpoint_take(e, &p->before);
-	if (!p->has_before)
+	p->before.valid = p->in_stretch && stack_has_open(e) && native_checkpoint_take(e, &p->before.state);
+	if (!p->before.valid)
 		return 0;
-	p->before.bytes = at;
-	p->before_edges = e->out.n;
-	p->before_events = e->out.n_events;
-	p->before_batches = batches_of(p);
+	p->before.state.position.bytes = at;
+	p->before.edges = e->batch.n;
+	p->before.events = e->batch.n_events;
+	p->before.batches = batch_count(p);
 	return 0;
 }
 
-/* What the packet said is dropped; what came before it is not. */
-static int break_off(struct native *e, uint64_t next)
+/* Control was lost: drops what the current packet emitted, and ends the stretch before it. */
+static int break_stretch(struct native *e, uint64_t next)
 {
-	struct native_chunk *p = e->part;
+	struct native_chunk *p = e->chunk;
 	int rc = 0;
 
 	p->broken = false;
-	if (p->stretch && p->has_before && p->before_batches == batches_of(p)) {
-		e->out.n = e->mark = p->before_edges;
-		e->out.n_events = e->mark_events = p->before_events;
+	if (p->in_stretch && p->before.valid && p->before.batches == batch_count(p)) {
+		e->batch.n = p->before.edges;
+		e->batch.n_events = p->before.events;
+		native_batch_commit(e);
 		rc = native_flush(e);
-		add_mark(p, &p->before, true);
-		p->stretch = false;
+		add_checkpoint(p, &p->before.state, true);
+		p->in_stretch = false;
 	} else if (e->sink.outlet == NATIVE_COUNTS) {
-		/* Some of it may have been counted already. */
+		/* Some of the packet may have been counted already; the rest of it is counted, too, to be taken off. */
 		rc = native_fold_edges(e);
 	}
-	end_early(p, next);
-	e->out.n = e->out.n_events = e->out.n_calls = e->mark = e->mark_events = 0;
+	end_stretch_early(p, next);
+	native_batch_clear(e);
 	if (e->fold) {
 		e->fold->events = e->fold->kept = 0;
 		e->fold->last = 0;
 		e->fold->successor = NATIVE_UNKNOWN;
 		e->fold->fresh = true;
 	}
-	open_stack(e);
-	p->slow = true;
-	p->next = 0;
+	stack_open(e);
+	p->stepwise = true;
+	p->next_checkpoint = 0;
 	return rc;
 }
 
-static bool is_known(const struct native *e)
+/* The state is complete but for what is open in the return stack. */
+static bool is_complete(const struct native *e)
 {
-	return !e->part->cold && e->sync == SYNC_DONE && e->has_context && e->need != NEED_ADDRESS;
+	return !e->chunk->awaits_info && e->sync.state == SYNC_DONE && e->control.has_context &&
+	       e->control.need != NEED_ADDRESS;
 }
 
 /* next: where the next packet begins. */
 int native_chunk_after(struct native *e, uint64_t next)
 {
-	struct native_chunk *p = e->part;
-	struct native_checkpoint place;
+	struct native_chunk *p = e->chunk;
+	struct native_checkpoint state;
 	int rc;
 
 	if (p->broken) {
-		rc = break_off(e, next);
+		rc = break_stretch(e, next);
 		if (rc < 0)
 			return rc;
 	}
-	if (p->again || next < p->next || !is_known(e))
+	if (p->recount || next < p->next_checkpoint || !is_complete(e))
 		return 0;
 	rc = native_flush(e);
-	if (rc < 0 || !native_checkpoint_take(e, &place))
+	if (rc < 0 || !native_checkpoint_take(e, &state))
 		return rc;
-	if (!p->stretch) {
-		p->stretch = true;
+	if (!p->in_stretch) {
+		p->in_stretch = true;
 		p->n = 0;
 	}
-	place.bytes = next;
-	add_mark(p, &place, false);
-	p->slow = p->n < MARKS_SLOW;
-	if (!p->slow)
-		p->next = next + ((uint64_t)MARK_FIRST << MIN(p->n - MARKS_SLOW, 20u));
-	return buf_error(&p->marks);
+	state.position.bytes = next;
+	add_checkpoint(p, &state, false);
+	p->stepwise = p->n < STEPWISE_CHECKPOINTS;
+	if (!p->stepwise)
+		p->next_checkpoint = next + ((uint64_t)INTERVAL_FIRST << MIN(p->n - STEPWISE_CHECKPOINTS, 20u));
+	return buf_error(&p->checkpoints);
 }
 
-/* As at the first synchronisation: elements that are not committed yet. */
+/* As at the first synchronization point, uncommitted elements from before it are of unknown kind. */
 int native_chunk_info(struct native *e, const struct packet *p)
 {
-	e->part->cold = false;
-	e->depth = p->number;
-	return p->number ? native_queue_append(
-			       e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number, .offset = e->offset }, 1)
-			 : 0;
+	struct p0 unseen = { .kind = P0_UNSEEN, .number = p->number, .offset = e->offset };
+
+	e->chunk->awaits_info = false;
+	e->queue.state.depth = p->number;
+	return p->number ? native_queue_append(e, &unseen, 1) : 0;
 }
 
-static int begin(struct native *e, struct native_chunk *p, uint64_t at)
+/* Sets the state in which a chunk is begun: as known as an A-sync packet allows, and open else. */
+static int chunk_begin(struct native *e, struct native_chunk *p, uint64_t at)
 {
-	static const struct native_checkpoint cold = {
-		.wide = true,
-		.informed = true,
+	static const struct native_checkpoint open = {
+		.packets = { .wide = true, .informed = true },
+		.sync = { .state = SYNC_DONE, .counted = true },
+		.control = { .isa = ISA_UNKNOWN, .need = NEED_ADDRESS, .address = UINT64_MAX },
 		.context.spaces = SPACES_SECURE,
-		.told.isa = ISA_UNKNOWN,
-		.sync = SYNC_DONE,
-		.timestamps = true,
-		.counted = true,
-		.need = NEED_ADDRESS,
-		.address = UINT64_MAX,
-		.fresh = true,
-		.successor = NATIVE_UNKNOWN,
+		.fold = { .fresh = true, .successor = NATIVE_UNKNOWN },
+		.queue.timestamps = true,
 	};
-	int rc = native_checkpoint_restore(e, &cold);
+	int rc = native_checkpoint_restore(e, &open);
 
 	e->stats.bytes = p->begin = at;
-	e->part = p;
-	p->cold = p->slow = true;
-	if (e->return_stack)
-		open_stack(e);
+	e->chunk = p;
+	p->awaits_info = p->stepwise = true;
+	if (e->stack.enabled)
+		stack_open(e);
 	return rc < 0 ? rc : native_batch_next_buffer(e);
 }
 
 int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t *bytes, size_t size, uint64_t at)
 {
-	struct native_checkpoint place;
-	int rc = begin(e, p, at);
+	struct native_checkpoint state;
+	int rc = chunk_begin(e, p, at);
 
 	if (rc == 0)
 		rc = native_push(e, bytes, size);
-	if (rc == 0 && p->stretch && native_checkpoint_take(e, &place)) {
-		add_mark(p, &place, true);
-		rc = buf_error(&p->marks);
+	if (rc == 0 && p->in_stretch && native_checkpoint_take(e, &state)) {
+		add_checkpoint(p, &state, true);
+		rc = buf_error(&p->checkpoints);
 	} else {
-		end_early(p, e->stats.bytes);
+		end_stretch_early(p, e->stats.bytes);
 	}
-	p->stretch = false;
+	p->in_stretch = false;
 	if (e->sink.outlet == NATIVE_COUNTS && native_fold_edges(e) < 0)
 		rc = -ENOMEM;
 	native_batch_leave(e);
@@ -431,10 +376,10 @@ int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t 
 
 int native_chunk_recount(struct native *e, const struct native_checkpoint *from, const uint8_t *bytes, size_t size)
 {
-	struct native_chunk p = { .begin = from->bytes, .again = true };
+	struct native_chunk p = { .begin = from->position.bytes, .recount = true };
 	int rc = native_checkpoint_restore(e, from);
 
-	e->part = &p;
+	e->chunk = &p;
 	if (rc == 0)
 		rc = native_batch_next_buffer(e);
 	if (rc == 0)
@@ -442,7 +387,7 @@ int native_chunk_recount(struct native *e, const struct native_checkpoint *from,
 	if (rc != -ENOMEM)
 		rc = native_fold_edges(e);
 	native_batch_leave(e);
-	e->part = NULL;
+	e->chunk = NULL;
 	native_chunk_done(&p);
 	return rc;
 }
@@ -452,5 +397,5 @@ void native_chunk_done(struct native_chunk *p)
 	native_batch_buffers_free(p->buffers);
 	native_batch_buffers_free(p->spare);
 	buf_done(&p->batches);
-	buf_done(&p->marks);
+	buf_done(&p->checkpoints);
 }

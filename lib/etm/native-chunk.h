@@ -1,11 +1,12 @@
 /*
- * A part of a source's bytes, from a synchronisation packet on, decoded before anybody knows in which state the engine
- * is there: what the part itself does not tell is left open until it does. At some places the whole state is kept;
- * whoever comes to one of them in the same state, whatever is still open aside, goes on behind the stretch that begins
- * there, as what the stretch gave is what it would have given itself. Nothing else of a part is of use.
+ * A chunk: a part of a stream from an A-sync packet on, decoded speculatively, without the engine's state before it.
+ * State that the chunk itself does not establish is left open. At some packet boundaries the whole state is kept as a
+ * checkpoint. An engine that comes to such a checkpoint in the same state, what is open aside, would emit what the
+ * chunk emitted from there on; so it takes that over, and continues behind it. The run of packets from a checkpoint up
+ * to where the chunk's state stops being complete is a stretch; nothing else of a chunk is used.
  *
- * Open is also what a return takes from a return stack that was filled before. Control is lost there, up to the next
- * address, and one stretch ends where the packet began that needed it.
+ * Also open is what a return pops off a return stack that was filled before the chunk. Control is lost there up to the
+ * next address, and the stretch ends at the packet that needed the entry.
  */
 #ifndef CSIGHT_ETM_NATIVE_CHUNK_H
 #define CSIGHT_ETM_NATIVE_CHUNK_H
@@ -13,104 +14,113 @@
 #include "lib/base/buf.h"
 #include "lib/etm/native-state.h"
 
-enum { PLACE_QUEUE = 32 };
+enum { CHECKPOINT_QUEUE = 32 };
 
-/* The whole state of an engine between two packets, in nobody's numbers. */
+/*
+ * The whole state of an engine at a packet boundary, without numbers of blocks, which differ from engine to engine. The
+ * groups are those of struct native, and are copied and compared as units.
+ */
 struct native_checkpoint {
-	/* Packets: */
-	uint64_t history[3], timestamp;
-	uint32_t threshold;
-	bool wide, timed, informed;
-	/* The stream: */
+	struct packet_state packets;
+	struct native_sync sync;
+	struct native_control control; /* block: 0 */
 	struct engine_context context;
-	struct element told;
-	enum native_sync sync;
-	enum element_reason lost;
-	bool overflow, timestamps, counted;
-	uint64_t offset, bytes, decoded;
-	uint32_t n_queue;
-	int64_t depth;
-	bool pending;
-	/* Control: */
-	bool has_context, stack_waits;
-	enum native_need need;
-	uint64_t address;
-	uint8_t n_stack;
 	struct {
-		uint64_t address;
-		uint8_t open;  /* 1: what was on top of the stack at the beginning; 2: below that */
-	} stack[RETURN_STACK]; /* the newest first */
-	/* What is folded: */
-	struct basic_block last;
-	bool has_last, last_taken, fresh;
-	uint64_t successor, instructions, ranges;
-	struct p0 queue[PLACE_QUEUE]; /* what is held back */
+		uint8_t n;
+		struct {
+			uint64_t address;
+			uint8_t
+			    open; /* 1: the top of the stack before the chunk; 2: the entry below; ...; 0: not open */
+		} entries[RETURN_STACK]; /* the newest first */
+	} stack;
+	struct {
+		struct basic_block last;
+		bool has_last, last_taken, fresh;
+		uint64_t successor;
+		uint64_t instructions, ranges; /* not compared */
+	} fold;
+	struct {
+		uint64_t offset, bytes, decoded;
+	} position; /* not compared */
+	struct native_queue_state queue;
+	uint32_t n_queued;
+	struct p0 queued[CHECKPOINT_QUEUE];
 };
 
-/* False: it cannot be told, as what has been read is not settled. */
+/* Returns false if the state cannot be a checkpoint: something emitted is not committed, or the queue is too long. */
 bool native_checkpoint_take(struct native *e, struct native_checkpoint *ret);
 
-/* Whether an engine at here is at that place of a part, what is open there aside. */
+/* Whether an engine with state here is at a chunk's checkpoint there, what is open there aside. */
 bool native_checkpoint_same(const struct native_checkpoint *here, const struct native_checkpoint *there);
 
-/* An engine of the same source is at the place then, with nothing left to be told. -ENOMEM. */
-int native_checkpoint_restore(struct native *e, const struct native_checkpoint *place);
+/* Sets the state of an engine of the same source; its batch is empty then. -ENOMEM. */
+int native_checkpoint_restore(struct native *e, const struct native_checkpoint *checkpoint);
 
-/* Memory for what batches point to: calls, events, edges. */
+/* Memory that a chunk's batches point into: calls, events, edges. */
 struct native_buffer {
 	struct native_buffer *next;
-	size_t edges, calls, events, size; /* of which there is capacity; bytes */
+	size_t edges, calls, events; /* capacities */
+	size_t size;                 /* bytes */
 	uint64_t memory[];
 };
 
-/* The engine goes to the part's next capacity, with what it has not told yet. -ENOMEM. */
-int native_batch_next_buffer(struct native *e);
-void native_batch_leave(struct native *e);
-void native_batch_buffers_free(struct native_buffer *r);
-
 struct chunk_checkpoint {
-	size_t at;    /* in the part */
-	size_t batch; /* of those that follow it, the first */
-	bool ends;    /* a stretch; else one may begin here */
-	bool counted; /* of NATIVE_COUNTS: so is what follows, up to where the stretch ends: */
+	size_t at;    /* in the chunk */
+	size_t batch; /* the first of the batches that follow it */
+	bool ends;    /* ends a stretch; else one may begin here */
+	bool counted; /* NATIVE_COUNTS: what follows is counted, up to stop, where its stretch ends */
 	size_t stop;
-	struct native_checkpoint place;
+	struct native_checkpoint state;
 };
 
 struct native_chunk {
-	struct buf marks, batches;     /* struct chunk_checkpoint, struct native_batch */
-	struct native_buffer *buffers; /* what batches point to, but for blocks */
-	struct native_buffer *spare;   /* that may become such */
-	size_t kept;                   /* bytes in buffers */
-	uint64_t begin;                /* in the source's bytes */
-	bool cold;                     /* no trace info yet */
-	bool slow;                     /* for now each packet is taken by itself, and nothing is counted */
-	bool again;                    /* nothing is kept, but counts */
-	bool stretch;                  /* one has begun */
-	bool broken;                   /* control was lost */
-	unsigned n;                    /* marks of the stretch */
-	uint64_t next;                 /* where the next mark may be */
-	bool has_before;
-	struct native_checkpoint before; /* the packet at hand */
-	size_t before_edges, before_events, before_batches;
+	struct buf checkpoints, batches; /* struct chunk_checkpoint, struct native_batch */
+	struct native_buffer *buffers;   /* that batches point into, but for blocks */
+	struct native_buffer *spare;     /* to be used as such */
+	size_t buffered;                 /* bytes of buffers */
+	uint64_t begin;                  /* in the stream */
+	bool awaits_info;                /* there was no trace info yet */
+	bool stepwise;                   /* each packet is decoded by itself, and nothing is counted */
+	bool recount;                    /* nothing is kept but counts */
+	bool in_stretch;
+	bool broken; /* control was lost */
+	unsigned n;  /* checkpoints of the stretch */
+	uint64_t next_checkpoint;
+	struct {
+		bool valid;
+		struct native_checkpoint state;
+		size_t edges, events, batches; /* emitted before */
+	} before;                              /* the current packet */
 };
 
-/* Decodes it; the engine is at an end then. Errors are the part's end; -ENOMEM: what was counted is not right. */
+/*
+ * Decodes a chunk, which begins at an offset of the stream. The engine holds no reference to it afterwards. A malformed
+ * stream ends the chunk. -ENOMEM: what was counted is incomplete.
+ */
 int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t *bytes, size_t size, uint64_t begin);
 void native_chunk_done(struct native_chunk *p);
 
 /*
- * Counts are the engine's, of all its parts. What was counted in vain, from a mark on, an engine that does nothing else
- * counts once more. -ENOMEM.
+ * NATIVE_COUNTS: decodes bytes from a checkpoint on once more, by an engine that does nothing else, to count what was
+ * counted but is not part of the trace. -ENOMEM.
  */
 int native_chunk_recount(struct native *e, const struct native_checkpoint *from, const uint8_t *bytes, size_t size);
 
-/* The engine's, which has its part: about each packet that is taken by itself. */
+/* Called by the engine, if it decodes a chunk, before and after each packet that is decoded by itself. */
 int native_chunk_before(struct native *e, uint64_t at);
 int native_chunk_after(struct native *e, uint64_t next);
+
+/* The chunk's first trace info. */
 int native_chunk_info(struct native *e, const struct packet *p);
 
-/* The batch, whose memory stays, is kept in the part that user points to a pointer to. */
+/* The sink of engines that decode chunks: keeps the batch in the chunk to which user points by a pointer. */
 int native_chunk_batch(void *user, const struct native_batch *batch);
+
+/* native-batch.c: continues the batch in the chunk's next buffer. -ENOMEM. */
+int native_batch_next_buffer(struct native *e);
+
+/* The batch is empty, and in no buffer. */
+void native_batch_leave(struct native *e);
+void native_batch_buffers_free(struct native_buffer *r);
 
 #endif

@@ -1,11 +1,12 @@
-/* The native engine as an engine: every edge of a batch is an element. */
+/* The native engine as struct engine_ops: each edge of a batch becomes an element. */
 #include <stdlib.h>
 
 #include "lib/base/util.h"
 #include "lib/etm/native.h"
 
+/* Behind the handle struct engine. */
 struct native_engine {
-	struct native *native; /* or: */
+	struct native *native; /* one of these two */
 	struct native_workers *workers;
 	struct element_sink sink;
 	struct native_reader reader;
@@ -31,8 +32,8 @@ static void read_event(struct native_reader *r, struct element *ret)
 }
 
 /*
- * Of a range whose other fields are zero, or of the block before it. The code of a block is known; lib/etm/continuity.c
- * is the same without it.
+ * Sets the fields of a range that depend on its block; all others are constant. lib/etm/continuity.c finds torn ranges
+ * without the blocks' code.
  */
 static inline void read_block(struct native_reader *r, const struct basic_block *b, bool taken, struct element *ret)
 {
@@ -42,7 +43,7 @@ static inline void read_block(struct native_reader *r, const struct basic_block 
 	ret->sub = b->sub;
 	ret->taken = taken;
 	ret->conditional = b->conditional;
-	/* Without branches, which would often be predicted wrongly. */
+	/* Without branches, which would often be mispredicted. */
 	ret->torn = ((r->next != b->start) & (r->next != NATIVE_UNKNOWN)) | (b->always & !taken);
 	ret->range.start = b->start;
 	ret->range.end = successors[0];
@@ -103,9 +104,14 @@ static int on_calls(void *user, const struct native_batch *b)
 	return native_runs_batch(&((struct native_engine *)user)->runs, b);
 }
 
-static struct engine *engine_close(struct engine *engine)
+static struct native_engine *self(const struct engine *e)
 {
-	struct native_engine *e = (struct native_engine *)engine;
+	return (struct native_engine *)e;
+}
+
+static struct engine *engine_close(struct engine *handle)
+{
+	struct native_engine *e = self(handle);
 
 	if (!e)
 		return NULL;
@@ -122,7 +128,7 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	struct native_engine *e;
 	int rc;
 
-	/* What a packet is called is told by OpenCSD alone. */
+	/* Only OpenCSD describes packets. */
 	if (sink->packet)
 		return -EOPNOTSUPP;
 	e = calloc(1, sizeof(*e));
@@ -138,7 +144,9 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 						.region_user = sink->regions->user };
 	batches.user = e;
 	if (sink->pool)
-		rc = native_workers_open(config, memory, &batches, sink->pool, sink->workers, sink->part, &e->workers);
+		rc = native_workers_open(
+		    config, memory, &batches,
+		    &(struct native_workers_options){ sink->pool, sink->workers, sink->chunk_size }, &e->workers);
 	else
 		rc = native_open(config, memory, &batches, &e->native);
 	if (rc < 0) {
@@ -149,48 +157,48 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	return 0;
 }
 
-/* What comes is another engine's. */
-static int stopped(struct native_engine *e, int rc)
+/* Ends the current range where the engine stopped, as another engine continues. */
+static int finish_if_stopped(struct native_engine *e, int rc)
 {
-	int told = 0;
+	int emitted = 0;
 
 	if (rc == -EOPNOTSUPP && e->sink.regions)
-		told = native_runs_stop(&e->runs, e->workers ? native_workers_native(e->workers) : e->native);
-	return told < 0 ? told : rc;
+		emitted = native_runs_stop(&e->runs, e->workers ? native_workers_native(e->workers) : e->native);
+	return emitted < 0 ? emitted : rc;
 }
 
-static void *engine_reserve(struct engine *engine, size_t size)
+static void *engine_reserve(struct engine *handle, size_t size)
 {
-	struct native_engine *e = (struct native_engine *)engine;
+	struct native_engine *e = self(handle);
 
 	return e->workers ? native_workers_reserve(e->workers, size) : NULL;
 }
 
-static int engine_push(struct engine *engine, const void *data, size_t size)
+static int engine_push(struct engine *handle, const void *data, size_t size)
 {
-	struct native_engine *e = (struct native_engine *)engine;
+	struct native_engine *e = self(handle);
 
-	return stopped(e,
-		       e->workers ? native_workers_push(e->workers, data, size) : native_push(e->native, data, size));
+	return finish_if_stopped(e, e->workers ? native_workers_push(e->workers, data, size)
+					       : native_push(e->native, data, size));
 }
 
-static int engine_reset(struct engine *engine)
+static int engine_reset(struct engine *handle)
 {
-	struct native_engine *e = (struct native_engine *)engine;
+	struct native_engine *e = self(handle);
 
-	return stopped(e, e->workers ? native_workers_reset(e->workers) : native_reset(e->native));
+	return finish_if_stopped(e, e->workers ? native_workers_reset(e->workers) : native_reset(e->native));
 }
 
-static int engine_finish(struct engine *engine)
+static int engine_finish(struct engine *handle)
 {
-	struct native_engine *e = (struct native_engine *)engine;
+	struct native_engine *e = self(handle);
 
-	return stopped(e, e->workers ? native_workers_finish(e->workers) : native_finish(e->native));
+	return finish_if_stopped(e, e->workers ? native_workers_finish(e->workers) : native_finish(e->native));
 }
 
-static void engine_stats(const struct engine *engine, struct engine_stats *ret)
+static void engine_stats(const struct engine *handle, struct engine_stats *ret)
 {
-	const struct native_engine *e = (const struct native_engine *)engine;
+	const struct native_engine *e = self(handle);
 
 	if (e->workers)
 		native_workers_stats(e->workers, ret);

@@ -1,11 +1,11 @@
 /*
- * The common packets, where nothing is held back: atoms, addresses, cycle counts. What the atoms of up to four packets
- * come to from a block on is walked at first, and when it comes again remembered whole: what never does would only push
- * out what is remembered.
+ * The fast path: decodes the common packets, atoms, addresses and cycle counts, while the queue is empty. What up to
+ * four atom packets amount to from a block on is walked the first time, and becomes a memo entry when it occurs again:
+ * entries for what never recurs would only evict others.
  *
- * Two things here look odd and are measured. How many packets there are is found out by branches, which lets the
- * processor's predictor run ahead of the loads; a computed length is slower. And GCC's vectorisation of straight-line
- * code keeps the address history in vector registers that it spills and reloads all the time.
+ * Two things here look odd and are measured. The number of packets is found by branches, so that the processor's branch
+ * predictor runs ahead of the loads; computing a length is slower. And GCC's vectorization of straight-line code keeps
+ * the address history in vector registers that it spills and reloads all the time.
  */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-slp-vectorize")
@@ -17,103 +17,113 @@
 #include "lib/etm/native-chunk.h"
 
 enum {
-	LOOKAHEAD = 16,           /* bytes that a packet and a look behind it take at most */
-	CYCLES_MAX = 8,           /* cycle counts that wait */
-	GROUP_EDGES = 96,         /* that a group of packets comes to at most; */
-	SLACK = GROUP_EDGES + 16, /* or calls, and some that do not count */
+	LOOKAHEAD = 16,           /* bytes that one packet and the check behind it read at most */
+	CYCLES_MAX = 8,           /* cycle counts that wait for a P0 element */
+	GROUP_EDGES = 96,         /* edges of a group of packets, at most */
+	SLACK = GROUP_EDGES + 16, /* edges or calls that one step of the loop writes, with some that do not count */
 	PUSHES = 8,
 };
 
-/* Where the loop stands; it is put back into the engine when the loop is left. */
+/* A loop is compiled for each mode, without the code that the mode does not need: an outlet and flags. */
+enum {
+	MODE_OUTLET = 3,  /* mask: enum native_outlet */
+	MODE_STACK = 4,   /* with a return stack */
+	MODE_OFFSETS = 8, /* NATIVE_EDGES with offsets of packets */
+};
+
+/* The engine's state during the loop. It is stored to the engine when the loop ends. */
 struct fast_state {
-	uint32_t at; /* the block where control is, or GONE */
-	size_t n;    /* words, or calls */
+	uint32_t at; /* the block where control is, or UNRESOLVED */
+	size_t n;    /* edges, or calls, in the batch */
+	bool stored;
 	/* Of outlets that fold: */
-	uint32_t last, left; /* the last word, and the region in which it was left */
+	uint32_t last, left; /* the last edge, and the region that it left */
 	uint64_t instructions, ranges;
 };
 
-/* Of so many returns, one might be to where only the engine knows that was at work before this part. */
-static inline bool may_break(const struct native *e, int n)
+/* True if one of the next n returns may pop an entry from before the chunk, whose address is unknown. */
+static inline bool returns_may_break(const struct native *e, int n)
 {
-	unsigned slot = (e->top + RETURN_STACK + 1u - (unsigned)n) % RETURN_STACK;
-
-	return e->part && n > 0 && n <= e->entries && !e->stack[slot].block && e->stack[slot].open;
+	return e->chunk && n > 0 && n <= e->stack.n && return_stack_is_open(&e->stack, (unsigned)n - 1);
 }
 
-static bool begin(struct native *e, struct fast_state *ret)
+/* Returns false where the fast path cannot run. */
+static bool state_load(struct native *e, struct fast_state *ret)
 {
-	if (e->part && e->part->slow)
+	if (e->chunk && e->chunk->stepwise)
 		return false;
-	if (e->sync != SYNC_DONE || e->n_queue || e->config.idr8 || e->depth || e->pending || !e->has_context ||
-	    e->need == NEED_ADDRESS || e->stack_waits)
+	if (e->sync.state != SYNC_DONE || e->queue.n || e->config.idr8 || e->queue.state.depth ||
+	    e->queue.state.pending || !e->control.has_context || e->control.need == NEED_ADDRESS ||
+	    e->control.stack_blocked)
 		return false;
-	ret->at = e->need == NEED_TARGET ? GONE : e->block;
-	if (!ret->at && blocks_find(&e->blocks, e->address, &ret->at) < 0)
+	ret->at = e->control.need == NEED_TARGET ? UNRESOLVED : e->control.block;
+	if (!ret->at && blocks_find(&e->blocks, e->control.address, &ret->at) < 0)
 		return false;
-	ret->n = e->out.n;
+	ret->n = e->batch.n;
+	ret->stored = false;
 	if (!e->fold)
 		return true;
-	/* What is not settled yet comes first. */
-	if (e->mark != e->out.n || native_fold_edges(e) < 0)
+	/* What is not committed yet has to be folded first. */
+	if (e->batch.committed.edges != e->batch.n || native_fold_edges(e) < 0)
 		return false;
 	ret->last = e->fold->last;
 	ret->left = 0;
-	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & GONE) &&
+	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & UNRESOLVED) &&
 	    native_fold_torn(e, ret->last, e->blocks.list[ret->at].start))
 		ret->left = FOLD_TORN;
 	else if (e->sink.outlet == NATIVE_CALLS)
 		ret->left = e->fold->fresh ? FOLD_FRESH : native_fold_left(e, ret->last);
-	else if (ret->last && !(edge_taken(ret->last) && e->blocks.list[edge_block(ret->last)].kind == INSTR_IBR))
+	else if (ret->last && !is_indirect(e, ret->last))
 		ret->last = 0;
 	ret->instructions = e->fold->instructions;
 	ret->ranges = e->fold->ranges;
-	ret->n = e->out.n_calls;
+	ret->n = e->batch.n_calls;
 	return true;
 }
 
-static void end(struct native *e, const struct fast_state *p)
+static void state_store(struct native *e, struct fast_state *p)
 {
+	p->stored = true;
 	if (!e->fold) {
-		e->out.n = p->n;
+		e->batch.n = p->n;
 	} else {
 		e->fold->last = p->last;
 		e->fold->fresh = e->fold->fresh && p->ranges == e->fold->ranges;
 		e->fold->instructions = p->instructions;
 		e->fold->ranges = p->ranges;
-		e->out.n_calls = e->sink.outlet == NATIVE_CALLS ? p->n : 0;
+		e->batch.n_calls = e->sink.outlet == NATIVE_CALLS ? p->n : 0;
 	}
-	e->block = p->at & GONE ? 0 : p->at;
-	e->need = p->at & GONE ? NEED_TARGET : NEED_NOTHING;
-	if (p->at & GONE && p->at != GONE)
-		e->address = block_end(&e->blocks.list[p->at & ~GONE]);
+	e->control.block = p->at & UNRESOLVED ? 0 : p->at;
+	e->control.need = p->at & UNRESOLVED ? NEED_TARGET : NEED_NOTHING;
+	if (p->at & UNRESOLVED && p->at != UNRESOLVED)
+		e->control.address = block_end(&e->blocks.list[p->at & ~UNRESOLVED]);
 }
 
-/* 0: there is capacity for what one packet and those behind it come to. */
-static int make_room(struct native *e, struct fast_state *p, size_t *settled)
+/* Flushes the batch, so that it has room for another step. NATIVE_STEP: it has not, even so. */
+static int batch_reserve(struct native *e, struct fast_state *p)
 {
-	const size_t *capacity = e->fold ? &e->out.calls_capacity : &e->out.capacity;
+	const size_t *capacity = e->fold ? &e->batch.calls_capacity : &e->batch.capacity;
 	int rc;
 
 	if (e->fold) {
-		e->out.n_calls = p->n;
+		e->batch.n_calls = p->n;
 	} else {
-		e->out.n = p->n;
-		e->mark = *settled;
+		e->batch.n = p->n;
 	}
 	if (*capacity < 2 * SLACK)
-		return 1;
+		return NATIVE_STEP;
 	rc = native_flush(e);
-	*settled = e->mark;
-	p->n = e->fold ? e->out.n_calls : e->out.n;
-	return rc < 0 ? rc : *capacity - p->n < SLACK;
+	p->n = e->fold ? e->batch.n_calls : e->batch.n;
+	if (rc < 0)
+		return rc;
+	return *capacity - p->n < SLACK ? NATIVE_STEP : 0;
 }
 
 static inline void copy_edges(const struct native_memo *m, const struct memo_entry *from, uint32_t *to)
 {
-	/* All of them, whether or not they count: that is cheaper than to ask. */
+	/* All of the list, also what is behind its end: that is cheaper than a variable length. */
 	if (__builtin_expect(!from->pooled, 1))
-		memcpy(to, from->edges, ENTRY_EDGES * sizeof(*to));
+		memcpy(to, from->edges, sizeof(from->edges));
 	else
 		memcpy(to, m->pool + from->edges[0], from->n * sizeof(*to));
 }
@@ -121,75 +131,71 @@ static inline void copy_edges(const struct native_memo *m, const struct memo_ent
 static inline void copy_calls(const struct native_memo *m, const struct memo_entry *from, struct fast_state *p,
 			      struct native_call *to)
 {
-	const uint32_t *call = from->pooled ? m->pool + from->edges[ENTRY_CALLS] : from->edges + ENTRY_CALLS;
+	const uint32_t *call = from->pooled ? m->pool + from->calls.list[0] : from->calls.list;
 
 	for (unsigned i = 0; i < from->n; i++, call += 3)
 		to[i] = (struct native_call){ call[0], call[1], p->instructions + call[2] };
 	p->n += from->n;
 }
 
-/* What ran by an entry is told, in the outlet's way. */
-static inline __attribute__((always_inline)) int take_entry(struct native *e, struct fast_state *p,
-							    struct memo_entry *entry, const enum native_outlet outlet)
+/* Emits what an entry holds, and goes to where it ends. */
+static inline __attribute__((always_inline)) int entry_emit(struct native *e, struct fast_state *p,
+							    struct memo_entry *entry, const unsigned mode)
 {
 	int rc = 0;
 
-	if (outlet == NATIVE_EDGES) {
-		copy_edges(e->memo, entry, e->out.edges + p->n);
+	if ((mode & MODE_OUTLET) == NATIVE_EDGES) {
+		copy_edges(e->memo, entry, e->batch.edges + p->n);
 		p->n += entry->n;
-	} else if (outlet == NATIVE_CALLS) {
-		if (p->left != entry->edges[2] || entry->edges[2] >> 31)
-			e->out.calls[p->n++] =
+	} else if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
+		if (p->left != entry->calls.entered || entry->calls.entered & FOLD_ALWAYS)
+			e->batch.calls[p->n++] =
 			    (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
 						  p->instructions };
 		if (entry->n)
-			copy_calls(e->memo, entry, p, e->out.calls + p->n);
-		p->instructions += entry->edges[0] >> ENTRY_RANGES_BITS;
-		p->ranges += entry->edges[0] & ((1 << ENTRY_RANGES_BITS) - 1);
-		p->last = entry->edges[1];
-		p->left = entry->edges[3];
+			copy_calls(e->memo, entry, p, e->batch.calls + p->n);
+		p->instructions += entry->calls.executed >> ENTRY_RANGES_BITS;
+		p->ranges += entry->calls.executed & ((1 << ENTRY_RANGES_BITS) - 1);
+		p->last = entry->calls.last_edge;
+		p->left = entry->calls.left;
 	} else {
 		if (p->last)
 			rc = native_fold_count_target(e, p->last, p->at);
-		p->last = entry->end & GONE ? make_edge(entry->end & ~GONE, true) : 0;
-		if (!++entry->edges[0]) {
-			/* It is 2^32 times now. */
-			entry->edges[0] = UINT32_MAX;
+		p->last = entry->end & UNRESOLVED ? make_edge(entry->end & ~UNRESOLVED, true) : 0;
+		if (!++entry->counts.times) {
+			/* The counter wrapped: 2^32 times. */
+			entry->counts.times = UINT32_MAX;
 			rc = native_fold_count_entry(e, entry);
-			entry->edges[0] = 1;
+			entry->counts.times = 1;
 		}
 	}
 	p->at = entry->end;
 	return rc;
 }
 
-/* The target of an indirect branch, off the return stack; 0: not at hand. */
-static inline uint32_t pop(struct native *e)
+/* The block that an indirect branch returns to by the return stack, which is popped then; 0: it is not at hand. */
+static inline uint32_t stack_pop(struct native *e)
 {
-	uint32_t from = e->stack[e->top].block, to;
+	const struct native_return_stack *s = &e->stack;
+	uint32_t from = s->slots[s->top].block, to;
 
-	if (!e->entries)
+	if (!s->n)
 		return 0;
 	to = from                    ? e->blocks.next[make_edge(from, false)]
-	     : e->stack[e->top].open ? 0
-				     : blocks_cached(&e->blocks, e->stack[e->top].address);
-	if (!to)
-		return 0;
-	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
-	e->entries--;
+	     : s->slots[s->top].open ? 0
+				     : blocks_cached(&e->blocks, s->slots[s->top].address);
+	if (to)
+		return_stack_pop(&e->stack);
 	return to;
 }
 
-static inline void push(struct native *e, const struct memo_entry *from)
+static inline void stack_push_entry(struct native *e, struct memo_entry *from)
 {
-	for (unsigned i = 0; i < from->n_pushes; i++) {
-		e->top = (e->top + 1) % RETURN_STACK;
-		e->stack[e->top].block = from->edges[ENTRY_EDGES - 1 - i];
-		e->entries = (uint8_t)MIN(e->entries + 1, RETURN_STACK);
-	}
+	for (unsigned i = 0; i < from->n_pushes; i++)
+		return_stack_push_block(&e->stack, *entry_pushed(from, i));
 }
 
-static inline struct memo_entry *look_up(const struct native *e, uint64_t key)
+static inline struct memo_entry *entry_look_up(const struct native *e, uint64_t key)
 {
 	struct memo_entry *entry = native_memo_slot(e->memo, key);
 
@@ -199,82 +205,82 @@ static inline struct memo_entry *look_up(const struct native *e, uint64_t key)
 	return entry->key == key ? entry : NULL;
 }
 
-static inline int find_entry(struct native *e, uint64_t key, struct memo_entry **ret)
+static inline int entry_find(struct native *e, uint64_t key, struct memo_entry **ret)
 {
-	*ret = look_up(e, key);
+	*ret = entry_look_up(e, key);
 	return *ret ? 0 : native_memo_learn(e, key, ret);
 }
 
 /*
- * What is left of a packet in whose middle control returned to a caller. Atoms that no entry has go one by one; *p says
- * nothing any more then, and p->at is 0.
+ * Decodes the remaining atoms of a packet in whose middle control returned to a caller. NATIVE_STEPPED: some of them
+ * have no entry, and were decoded one by one. NATIVE_BAD.
  */
-static inline __attribute__((always_inline)) int take_rest(struct native *e, struct fast_state *p, uint32_t rest,
-							   uint64_t offset, const enum native_outlet outlet)
+static inline __attribute__((always_inline)) int rest_decode(struct native *e, struct fast_state *p, uint32_t rest,
+							     uint64_t offset, const unsigned mode)
 {
 	struct memo_entry *entry = NULL;
 	int rc = 0;
 
 	while (rest) {
-		uint32_t to = pop(e);
+		uint32_t to = stack_pop(e);
 
 		if (!to)
 			break;
 		p->at = to;
-		rc = find_entry(e, (uint64_t)to << 32 | rest, &entry);
+		rc = entry_find(e, (uint64_t)to << 32 | rest, &entry);
 		if (rc != 0)
 			break;
 		rest = entry->rest;
-		push(e, entry);
-		rc = take_entry(e, p, entry, outlet);
+		stack_push_entry(e, entry);
+		rc = entry_emit(e, p, entry, mode);
 		if (rc < 0)
 			break;
 	}
 	if (!rest || rc < 0)
 		return rc;
-	end(e, p);
+	state_store(e, p);
 	rest >>= 8;
-	/* The bit above the newest atom is no atom. */
+	/* The bit above the newest atom is not an atom. */
 	for (rc = 0; rest > 1 && rc == 0; rest >>= 1)
 		rc = native_flow_atom(e, rest & 1, offset);
-	if (outlet != NATIVE_EDGES && rc == 0)
-		e->mark = e->out.n;
-	p->n = e->out.n;
-	p->at = 0;
-	return rc == NATIVE_BAD ? -EBADMSG : rc;
+	if ((mode & MODE_OUTLET) != NATIVE_EDGES && rc == 0)
+		e->batch.committed.edges = e->batch.n;
+	p->n = e->batch.n;
+	return rc == 0 ? NATIVE_STEPPED : rc;
 }
 
-static inline unsigned atoms_of(uint32_t rest)
+/* The number of remaining atoms. */
+static inline unsigned rest_atoms(uint32_t rest)
 {
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
-/* Of outlets that fold: cycle counts that wait for the P0 element behind them. */
-static inline void settle_cycles(struct native *e, struct fast_state *p, const enum native_outlet outlet)
+/* Of outlets that fold: commits the cycle counts that waited for the P0 element behind them. */
+static inline void cycles_commit(struct native *e, struct fast_state *p, const unsigned mode)
 {
-	if (outlet == NATIVE_CALLS) {
-		for (size_t i = e->mark; i < e->out.n; i++)
-			e->out.calls[p->n++] = (struct native_call){ e->out.edges[i], p->last, p->instructions };
-		e->out.n = e->mark;
+	if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
+		for (size_t i = e->batch.committed.edges; i < e->batch.n; i++)
+			e->batch.calls[p->n++] = (struct native_call){ e->batch.edges[i], p->last, p->instructions };
+		e->batch.n = e->batch.committed.edges;
 	} else {
-		e->mark = e->fold->kept = e->out.n;
+		e->batch.committed.edges = e->fold->kept = e->batch.n;
 	}
 }
 
-/* A cycle count; its size, or 0: not one that is common. */
-static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint32_t *ret)
+/* Parses a common packet with a cycle count. Returns its size, or 0 for any other packet. */
+static inline size_t cycles_parse(const struct native *e, const uint8_t *p, uint32_t *ret)
 {
-	uint32_t count;
+	uint32_t threshold = e->packets.state.threshold, count;
 	size_t size = 2;
 
-	if (!e->packets.commit_option || e->packets.threshold > 1 << 20)
+	if (!e->packets.commit_option || threshold > 1 << 20)
 		return 0;
 	if ((p[0] & 0xf0) == 0x10) {
-		*ret = e->packets.threshold + (p[0] & 3);
+		*ret = threshold + (p[0] & 3);
 		return 1;
 	}
 	if ((p[0] & 0xfe) == 0x0c) {
-		*ret = e->packets.threshold + (p[1] & 15);
+		*ret = threshold + (p[1] & 15);
 		return 2;
 	}
 	if (p[0] != 0x0e)
@@ -288,65 +294,73 @@ static inline size_t read_cycles(const struct native *e, const uint8_t *p, uint3
 		count |= (uint32_t)(p[3] & 0x7f) << 14;
 		size = p[3] & 0x80 ? 0 : 4;
 	}
-	*ret = e->packets.threshold + count;
+	*ret = threshold + count;
 	return size;
 }
 
-/* The loop's own copy of the address history, with a block for each; a register each, and no vectors. */
+/* The loop's copy of the address history, with a block for each: in scalar registers, not in vectors. */
 struct fast_addresses {
 	uint64_t a0, a1, a2;
 	uint32_t b0, b1, b2;
 };
 
-/* How many atom packets follow each other, at most four, and their bytes. */
-static inline unsigned count_atoms(const uint8_t *at, uint32_t *ret_word)
+/* Returns how many atom packets follow each other, at most four, and their bytes, the first one lowest. */
+static inline unsigned atoms_gather(const uint8_t *at, uint32_t *ret_headers)
 {
-	*ret_word = at[0];
+	*ret_headers = at[0];
 	if (at[1] < 0xc0)
 		return 1;
-	*ret_word |= (uint32_t)at[1] << 8;
+	*ret_headers |= (uint32_t)at[1] << 8;
 	if (at[2] < 0xc0)
 		return 2;
 	if (at[3] < 0xc0) {
-		*ret_word |= (uint32_t)at[2] << 16;
+		*ret_headers |= (uint32_t)at[2] << 16;
 		return 3;
 	}
-	memcpy(ret_word, at, sizeof(*ret_word));
-	*ret_word = le32toh(*ret_word);
+	memcpy(ret_headers, at, sizeof(*ret_headers));
+	*ret_headers = le32toh(*ret_headers);
 	return 4;
 }
 
-/* An atom is a word: of packets, and of what is left of the last one. */
-static inline void emit_offsets(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from,
+/* Sets the offsets of the edges from and up to end, which packets gave, one edge for each atom. */
+static inline void offsets_fill(struct native *e, const uint8_t *at, unsigned packets, uint64_t offset, size_t from,
 				size_t end)
 {
-	uint64_t *to = e->out.offsets + from;
+	uint64_t *to = e->batch.offsets + from;
 
 	for (unsigned i = 0; i + 1 < packets; i++) {
 		unsigned n = packet_atoms[at[i]] >> 24;
 
-		/* Most have three at most. */
+		/* Most packets have three atoms or fewer. */
 		to[0] = to[1] = to[2] = offset;
 		for (unsigned k = 3; k < n; k++)
 			to[k] = offset;
 		to += n;
 		offset++;
 	}
-	for (uint64_t *last = e->out.offsets + end; to < last; to++)
+	for (uint64_t *last = e->batch.offsets + end; to < last; to++)
 		*to = offset;
 }
 
-/* What ran by some packets. */
+/* Commits what the loop has emitted. Outlets that fold have nothing that is not committed but cycle counts. */
+static inline __attribute__((always_inline)) void step_commit(struct native *e, const struct fast_state *p,
+							      const unsigned mode)
+{
+	if ((mode & MODE_OUTLET) == NATIVE_EDGES)
+		e->batch.committed.edges = p->n;
+}
+
+/* What some packets amount to. */
 struct fast_walk {
-	uint32_t *edges; /* capacity for GROUP_EDGES */
+	uint32_t *edges; /* of GROUP_EDGES */
 	unsigned n, n_pushes;
 	uint32_t end, pushes[PUSHES];
 };
 
-/* False: it is not as easy as that. */
-static inline __attribute__((always_inline)) bool walk(const struct native *e, uint32_t from, const uint8_t *at,
-						       unsigned packets, struct fast_walk *w, const bool stack,
-						       const enum native_outlet outlet)
+/* Follows packets by what is known of blocks. Returns false where that is not enough. */
+static inline __attribute__((always_inline)) bool walk_packets(const struct native *e, uint32_t from, const uint8_t *at,
+							       unsigned packets, struct fast_walk *w,
+							       const unsigned mode)
 {
 	const uint32_t *next = e->blocks.next;
 	const struct basic_block *list = e->blocks.list, *b;
@@ -362,7 +376,7 @@ static inline __attribute__((always_inline)) bool walk(const struct native *e, u
 			edge = make_edge(here, atoms & 1);
 			w->edges[w->n++] = edge;
 			here = next[edge];
-			if (stack && edge_taken(edge) && list[edge_block(edge)].link) {
+			if (mode & MODE_STACK && edge_taken(edge) && list[edge_block(edge)].link) {
 				if (w->n_pushes == PUSHES)
 					return false;
 				w->pushes[w->n_pushes++] = edge_block(edge);
@@ -372,33 +386,33 @@ static inline __attribute__((always_inline)) bool walk(const struct native *e, u
 	w->end = here;
 	if (!here) {
 		b = &list[edge_block(edge)];
-		if (b->missing || !(edge_taken(edge)) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
+		if (b->missing || !edge_taken(edge) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
 			return false;
-		w->end = edge_block(edge) | GONE;
+		w->end = edge_block(edge) | UNRESOLVED;
 	}
-	for (unsigned i = 0; outlet != NATIVE_EDGES && i < w->n; i++) {
+	for (unsigned i = 0; (mode & MODE_OUTLET) != NATIVE_EDGES && i < w->n; i++) {
 		uint32_t block = edge_block(w->edges[i]);
 
-		if (block >= e->fold->capacity || (list[block].always && !(edge_taken(w->edges[i]))) ||
-		    (outlet == NATIVE_CALLS && !e->fold->regions[2 * block]))
+		if (block >= e->fold->capacity || (list[block].always && !edge_taken(w->edges[i])) ||
+		    ((mode & MODE_OUTLET) == NATIVE_CALLS && !e->fold->regions[block].first))
 			return false;
 	}
 	return true;
 }
 
-/* It is told, in the outlet's way. */
-static inline __attribute__((always_inline)) int take_walk(struct native *e, struct fast_state *p,
-							   const struct fast_walk *w, const enum native_outlet outlet)
+/* Emits what was walked, and goes to where it ends. */
+static inline __attribute__((always_inline)) int walk_emit(struct native *e, struct fast_state *p,
+							   const struct fast_walk *w, const unsigned mode)
 {
 	const struct basic_block *list = e->blocks.list;
-	struct native_call *calls = e->out.calls;
+	struct native_call *calls = e->batch.calls;
 	int rc = 0;
 
-	if (outlet == NATIVE_EDGES) {
+	if ((mode & MODE_OUTLET) == NATIVE_EDGES) {
 		p->n += w->n;
-	} else if (outlet == NATIVE_CALLS) {
+	} else if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
 		for (unsigned i = 0; i < w->n; i++) {
-			uint32_t edge = w->edges[i], block = edge_block(edge), to = e->fold->regions[2 * block];
+			uint32_t edge = w->edges[i], block = edge_block(edge), to = e->fold->regions[block].first;
 
 			if (p->left != to || to & FOLD_ALWAYS)
 				calls[p->n++] =
@@ -406,7 +420,7 @@ static inline __attribute__((always_inline)) int take_walk(struct native *e, str
 							  p->instructions };
 			p->instructions += list[block].count;
 			p->last = edge;
-			p->left = e->fold->regions[2 * block + 1] |
+			p->left = e->fold->regions[block].last |
 				  (native_fold_is_call(&list[block], edge_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
@@ -415,88 +429,87 @@ static inline __attribute__((always_inline)) int take_walk(struct native *e, str
 			rc = native_fold_count_target(e, p->last, p->at);
 		for (unsigned i = 0; i < w->n; i++)
 			e->fold->counts[w->edges[i]]++;
-		p->last = w->end & GONE ? make_edge(w->end & ~GONE, true) : 0;
+		p->last = w->end & UNRESOLVED ? make_edge(w->end & ~UNRESOLVED, true) : 0;
 	}
-	for (unsigned i = 0; i < w->n_pushes; i++) {
-		e->top = (e->top + 1) % RETURN_STACK;
-		e->stack[e->top].block = w->pushes[i];
-		e->entries = (uint8_t)MIN(e->entries + 1, RETURN_STACK);
-	}
+	for (unsigned i = 0; i < w->n_pushes; i++)
+		return_stack_push_block(&e->stack, w->pushes[i]);
 	p->at = w->end;
 	return rc;
 }
 
-/* Packets of atoms, as many as *ret_used says. 1: the other way has to take them; as p->at 0, it has taken them. */
-static inline __attribute__((always_inline)) int take_atoms(struct native *e, struct fast_state *p, const uint8_t *at,
-							    size_t *settled, uint64_t offset, unsigned *ret_used,
-							    const bool stack, const bool offsets,
-							    const enum native_outlet outlet)
+/*
+ * Decodes atom packets, *ret_used of them. Besides negative errno: NATIVE_STEP, NATIVE_STEPPED or NATIVE_BAD, which end
+ * the loop.
+ */
+static inline __attribute__((always_inline)) int atoms_decode(struct native *e, struct fast_state *p, const uint8_t *at,
+							      uint64_t offset, unsigned *ret_used, const unsigned mode)
 {
 	uint32_t edges[GROUP_EDGES], headers, to;
-	struct fast_walk w = { .edges = outlet == NATIVE_EDGES ? e->out.edges + p->n : edges };
+	struct fast_walk w = { .edges = (mode & MODE_OUTLET) == NATIVE_EDGES ? e->batch.edges + p->n : edges };
 	size_t before = p->n;
 	struct memo_entry *entry;
 	uint64_t key;
 	unsigned packets;
 	int rc;
 
-	if (p->at & GONE) {
-		to = stack ? pop(e) : 0;
+	if (p->at & UNRESOLVED) {
+		to = mode & MODE_STACK ? stack_pop(e) : 0;
 		if (!to)
-			return 1;
+			return NATIVE_STEP;
 		p->at = to;
 	}
-	packets = count_atoms(at, &headers);
+	packets = atoms_gather(at, &headers);
 	key = (uint64_t)p->at << 32 | headers;
-	entry = look_up(e, key);
+	entry = entry_look_up(e, key);
 	if (__builtin_expect(!entry, 0)) {
-		if (!native_memo_tried(e->memo, key) && walk(e, p->at, at, packets, &w, stack, outlet)) {
+		if (!native_memo_tried(e->memo, key) && walk_packets(e, p->at, at, packets, &w, mode)) {
 			*ret_used = packets;
-			if (outlet != NATIVE_EDGES && e->out.n != e->mark)
-				settle_cycles(e, p, outlet);
-			rc = take_walk(e, p, &w, outlet);
-			if (offsets)
-				emit_offsets(e, at, packets, offset, before, p->n);
-			*settled = p->n;
+			if ((mode & MODE_OUTLET) != NATIVE_EDGES && e->batch.n != e->batch.committed.edges)
+				cycles_commit(e, p, mode);
+			rc = walk_emit(e, p, &w, mode);
+			if (mode & MODE_OFFSETS)
+				offsets_fill(e, at, packets, offset, before, p->n);
+			step_commit(e, p, mode);
 			return rc;
 		}
 		rc = native_memo_learn(e, key, &entry);
 		if (rc != 0)
 			return rc;
 	}
-	/* Control went elsewhere in between. */
+	/* Control became unresolved before the last packet. */
 	if (__builtin_expect(entry->used != packets, 0)) {
-		if (!stack)
-			return 1;
+		if (!(mode & MODE_STACK))
+			return NATIVE_STEP;
 		packets = entry->used;
 	}
-	/* What has been folded cannot be taken back. */
-	if (stack && entry->rest && may_break(e, (int)atoms_of(entry->rest) - entry->n_pushes))
-		return 1;
-	if (stack && outlet != NATIVE_EDGES && entry->rest &&
-	    atoms_of(entry->rest) > (unsigned)e->entries + entry->n_pushes)
-		return 1;
+	/* What has been folded cannot be undone, so it must be known that the remaining atoms can be decoded. */
+	if (mode & MODE_STACK && entry->rest && returns_may_break(e, (int)rest_atoms(entry->rest) - entry->n_pushes))
+		return NATIVE_STEP;
+	if (mode & MODE_STACK && (mode & MODE_OUTLET) != NATIVE_EDGES && entry->rest &&
+	    rest_atoms(entry->rest) > (unsigned)e->stack.n + entry->n_pushes)
+		return NATIVE_STEP;
 	*ret_used = packets;
-	if (outlet != NATIVE_EDGES && e->out.n != e->mark)
-		settle_cycles(e, p, outlet);
-	if (stack && entry->n_pushes)
-		push(e, entry);
-	rc = take_entry(e, p, entry, outlet);
-	/* Should the rest be bad, its packet is lost with the cycle counts ahead of it; packets of atoms before it are
-	 * not. */
-	if (stack && entry->rest && rc == 0) {
-		if (packets > 1)
-			*settled = p->n + atoms_of(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
-		rc = take_rest(e, p, entry->rest, offset + packets - 1, outlet);
+	if ((mode & MODE_OUTLET) != NATIVE_EDGES && e->batch.n != e->batch.committed.edges)
+		cycles_commit(e, p, mode);
+	if (mode & MODE_STACK && entry->n_pushes)
+		stack_push_entry(e, entry);
+	rc = entry_emit(e, p, entry, mode);
+	/* If the remaining atoms are malformed, their packet is dropped with the cycle counts ahead of it, but not the
+	 * atom packets before it. */
+	if (mode & MODE_STACK && entry->rest && rc == 0) {
+		if (packets > 1 && (mode & MODE_OUTLET) == NATIVE_EDGES)
+			e->batch.committed.edges =
+			    p->n + rest_atoms(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
+		rc = rest_decode(e, p, entry->rest, offset + packets - 1, mode);
 	}
-	if (offsets)
-		emit_offsets(e, at, packets, offset, before, p->n);
-	if (rc == 0)
-		*settled = p->n;
+	if (mode & MODE_OFFSETS)
+		offsets_fill(e, at, packets, offset, before, p->n);
+	if (rc == 0 || rc == NATIVE_STEPPED)
+		step_commit(e, p, mode);
 	return rc;
 }
 
-/* An address where none was waited for: as the code has it, or not. */
+/* An address packet where the target was not needed: is it where the code leads? */
 static __attribute__((noinline)) void note_torn(struct native *e, struct fast_state *p, uint64_t address)
 {
 	if (native_fold_torn(e, p->last, address))
@@ -505,10 +518,10 @@ static __attribute__((noinline)) void note_torn(struct native *e, struct fast_st
 		p->left = FOLD_FRESH;
 }
 
-/* An address packet; *ret_size 0: it is none, or not common. */
-static inline __attribute__((always_inline)) int take_address(struct native *e, struct fast_state *p, const uint8_t *at,
-							      struct fast_addresses *r, size_t *ret_size,
-							      const enum native_outlet outlet)
+/* Decodes a common address packet; *ret_size 0: the packet is of another kind. NATIVE_STEP. */
+static inline __attribute__((always_inline)) int address_decode(struct native *e, struct fast_state *p,
+								const uint8_t *at, struct fast_addresses *r,
+								size_t *ret_size, const unsigned mode)
 {
 	uint64_t address;
 	uint32_t to = 0;
@@ -526,108 +539,117 @@ static inline __attribute__((always_inline)) int take_address(struct native *e, 
 	if (!to)
 		to = blocks_cached(&e->blocks, address);
 	if (__builtin_expect(!to, 0)) {
-		rc = blocks_full(&e->blocks) ? 1 : blocks_find(&e->blocks, address, &to);
+		rc = blocks_full(&e->blocks) ? NATIVE_STEP : blocks_find(&e->blocks, address, &to);
 		if (rc != 0)
 			return rc;
 	}
 	*r = (struct fast_addresses){ address, r->a0, r->a1, to, r->b0, r->b1 };
-	if (outlet == NATIVE_CALLS && __builtin_expect(!(p->at & GONE), 0) && p->at != to)
+	if ((mode & MODE_OUTLET) == NATIVE_CALLS && __builtin_expect(!(p->at & UNRESOLVED), 0) && p->at != to)
 		note_torn(e, p, address);
 	p->at = to;
 	return 0;
 }
 
-static inline __attribute__((always_inline)) int run_packets(struct native *e, const uint8_t *bytes, size_t n,
-							     uint64_t offset, size_t *ret_used, const bool stack,
-							     const bool offsets, const enum native_outlet outlet)
+/* Adds a common cycle count to the batch. Returns the packet's size, or 0 for any other packet. */
+static inline __attribute__((always_inline)) size_t
+cycles_decode(struct native *e, struct fast_state *p, const uint8_t *at, uint64_t offset, const unsigned mode)
+{
+	uint32_t cycles;
+	size_t size = cycles_parse(e, at, &cycles);
+
+	if (mode & MODE_OFFSETS)
+		e->batch.offsets[p->n] = offset;
+	if (size && (mode & MODE_OUTLET) == NATIVE_EDGES)
+		e->batch.edges[p->n++] = NATIVE_CYCLES | cycles;
+	else if (size && e->batch.n < e->batch.capacity && e->batch.n - e->batch.committed.edges < CYCLES_MAX)
+		e->batch.edges[e->batch.n++] = NATIVE_CYCLES | cycles;
+	else
+		size = 0;
+	return size;
+}
+
+static inline __attribute__((always_inline)) int packets_run(struct native *e, const uint8_t *bytes, size_t n,
+							     uint64_t offset, size_t *ret_used, const unsigned mode)
 {
 	const uint8_t *at = bytes, *limit = bytes + n - LOOKAHEAD, *last = NULL;
-	uint64_t *history = e->packets.history;
-	uint32_t *places = e->packets.places;
-	struct fast_addresses recent = { history[0], history[1], history[2], places[0], places[1], places[2] };
+	uint64_t *history = e->packets.state.history;
+	uint32_t *blocks = e->packets.blocks;
+	struct fast_addresses recent = { history[0], history[1], history[2], blocks[0], blocks[1], blocks[2] };
 	struct fast_state p;
-	size_t settled;
 	int rc = 0;
 
 	*ret_used = 0;
-	if (n <= LOOKAHEAD || !begin(e, &p))
+	if (n <= LOOKAHEAD || !state_load(e, &p))
 		return 0;
-	settled = e->mark;
 	while (at < limit) {
 		size_t size = 0;
 
-		if (__builtin_expect((outlet == NATIVE_EDGES ? e->out.capacity : e->out.calls_capacity) - p.n < SLACK,
-				     0) &&
-		    outlet != NATIVE_COUNTS) {
-			rc = make_room(e, &p, &settled);
+		if (__builtin_expect(
+			((mode & MODE_OUTLET) == NATIVE_EDGES ? e->batch.capacity : e->batch.calls_capacity) - p.n <
+			    SLACK,
+			0) &&
+		    (mode & MODE_OUTLET) != NATIVE_COUNTS) {
+			rc = batch_reserve(e, &p);
 			if (rc != 0)
 				break;
 		}
 		if (at[0] >= 0xc0) {
 			unsigned packets = 0;
 
-			rc = take_atoms(e, &p, at, &settled, offset + (uint64_t)(at - bytes), &packets, stack, offsets,
-					outlet);
+			rc = atoms_decode(e, &p, at, offset + (uint64_t)(at - bytes), &packets, mode);
 			last = packets ? at + packets - 1 : last;
 			at += packets;
-			if (rc != 0 || (stack && !p.at))
+			if (rc != 0)
 				break;
 			continue;
 		}
-		if (at[0] >= 0x90) {
-			rc = take_address(e, &p, at, &recent, &size, outlet);
-		} else {
-			uint32_t cycles;
-
-			size = read_cycles(e, at, &cycles);
-			if (offsets)
-				e->out.offsets[p.n] = offset + (uint64_t)(at - bytes);
-			if (size && outlet == NATIVE_EDGES)
-				e->out.edges[p.n++] = NATIVE_CYCLES | cycles;
-			else if (size && e->out.n < e->out.capacity && e->out.n - e->mark < CYCLES_MAX)
-				e->out.edges[e->out.n++] = NATIVE_CYCLES | cycles;
-			else
-				size = 0;
-		}
+		if (at[0] >= 0x90)
+			rc = address_decode(e, &p, at, &recent, &size, mode);
+		else
+			size = cycles_decode(e, &p, at, offset + (uint64_t)(at - bytes), mode);
 		if (rc != 0 || !size)
 			break;
 		last = at;
 		at += size;
 	}
-	if (p.at)
-		end(e, &p);
-	if (outlet == NATIVE_EDGES)
-		e->mark = settled;
-	memcpy(history, (const uint64_t[]){ recent.a0, recent.a1, recent.a2 }, sizeof(e->packets.history));
-	memcpy(places, (const uint32_t[]){ recent.b0, recent.b1, recent.b2 }, sizeof(e->packets.places));
+	if (!p.stored)
+		state_store(e, &p);
+	memcpy(history, (const uint64_t[]){ recent.a0, recent.a1, recent.a2 }, sizeof(e->packets.state.history));
+	memcpy(blocks, (const uint32_t[]){ recent.b0, recent.b1, recent.b2 }, sizeof(e->packets.blocks));
 	if (last)
 		e->offset = offset + (uint64_t)(last - bytes);
 	*ret_used = (size_t)(at - bytes);
-	/* What is bad is a packet of atoms, of one byte, and not understood. */
-	e->stats.decoded += e->counted ? *ret_used - (rc == -EBADMSG) : 0;
-	if (rc == -EBADMSG)
-		return NATIVE_BAD;
-	e->mark_events = e->out.n_events;
-	/* Of what is not to be remembered, the other way takes each packet. */
+	/* A malformed packet is an atom packet, of one byte, and does not count as decoded. */
+	e->stats.decoded += e->sync.counted ? *ret_used - (rc == NATIVE_BAD) : 0;
+	if (rc == NATIVE_BAD)
+		return rc;
+	e->batch.committed.events = e->batch.n_events;
+	/* After NATIVE_STEP, the caller decodes the next packet by itself. */
 	return MIN(rc, 0);
 }
 
 int native_fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64_t offset, size_t *ret_used)
 {
-	/* Each is a loop of its own, without what it does not need. */
-	switch (e->sink.outlet) {
-	case NATIVE_CALLS:
-		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_CALLS)
-				       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_CALLS);
-	case NATIVE_COUNTS:
-		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_COUNTS)
-				       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_COUNTS);
+	unsigned mode = (unsigned)e->sink.outlet | (e->stack.enabled ? MODE_STACK : 0) |
+			(e->sink.outlet == NATIVE_EDGES && e->sink.offsets ? MODE_OFFSETS : 0);
+
+	/* The compiler makes a loop of each call, as its mode is constant. */
+	switch (mode) {
 	case NATIVE_EDGES:
-		break;
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES);
+	case NATIVE_EDGES | MODE_STACK:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES | MODE_STACK);
+	case NATIVE_EDGES | MODE_OFFSETS:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES | MODE_OFFSETS);
+	case NATIVE_EDGES | MODE_STACK | MODE_OFFSETS:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES | MODE_STACK | MODE_OFFSETS);
+	case NATIVE_CALLS:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS);
+	case NATIVE_CALLS | MODE_STACK:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS | MODE_STACK);
+	case NATIVE_COUNTS:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_COUNTS);
+	default:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_COUNTS | MODE_STACK);
 	}
-	if (e->sink.offsets)
-		return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, true, NATIVE_EDGES)
-				       : run_packets(e, bytes, n, offset, ret_used, false, true, NATIVE_EDGES);
-	return e->return_stack ? run_packets(e, bytes, n, offset, ret_used, true, false, NATIVE_EDGES)
-			       : run_packets(e, bytes, n, offset, ret_used, false, false, NATIVE_EDGES);
 }

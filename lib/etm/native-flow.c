@@ -1,4 +1,4 @@
-/* What ran, by what the stream says of branches. */
+/* Follows control through the code by atoms, addresses and exceptions, and emits what ran. */
 #include <string.h>
 
 #include "lib/base/util.h"
@@ -6,47 +6,47 @@
 
 static void lose_control(struct native *e)
 {
-	e->need = NEED_ADDRESS;
-	e->block = 0;
-	/* Whatever comes, nothing is known to have run up to there. */
-	e->address = UINT64_MAX;
+	e->control.need = NEED_ADDRESS;
+	e->control.block = 0;
+	/* Above all addresses: no code is taken to have run up to an exception. */
+	e->control.address = UINT64_MAX;
 }
 
 void native_flow_lost(struct native *e)
 {
-	e->has_context = false;
+	e->control.has_context = false;
 	lose_control(e);
 }
 
 void native_flow_address(struct native *e, uint64_t address)
 {
-	e->address = address;
-	e->block = 0;
-	e->need = NEED_NOTHING;
-	e->stack_waits = false;
+	e->control.address = address;
+	e->control.block = 0;
+	e->control.need = NEED_NOTHING;
+	e->control.stack_blocked = false;
 }
 
-/* What is known by blocks of another world is known by its address. */
-static void leave_blocks(struct native *e)
+/* Replaces numbers of blocks, which become invalid, by addresses. */
+static void blocks_to_addresses(struct native *e)
 {
-	if (e->block)
-		e->address = e->blocks.list[e->block].start;
-	e->block = 0;
+	if (e->control.block)
+		e->control.address = e->blocks.list[e->control.block].start;
+	e->control.block = 0;
 	for (unsigned i = 0; i < RETURN_STACK; i++)
-		if (e->stack[i].block) {
-			e->stack[i].address = block_end(&e->blocks.list[e->stack[i].block]);
-			e->stack[i].block = e->stack[i].open = 0;
+		if (e->stack.slots[i].block) {
+			e->stack.slots[i].address = block_end(&e->blocks.list[e->stack.slots[i].block]);
+			e->stack.slots[i].block = e->stack.slots[i].open = 0;
 		}
-	memset(e->packets.places, 0, sizeof(e->packets.places));
+	memset(e->packets.blocks, 0, sizeof(e->packets.blocks));
 }
 
-/* The code may be other code from here on. */
-static int enter(struct native *e)
+/* Selects the code of a changed context. */
+static int context_enter(struct native *e)
 {
 	int rc = blocks_enter(&e->blocks, &e->context);
 
 	if (rc > 0)
-		leave_blocks(e);
+		blocks_to_addresses(e);
 	return MIN(rc, 0);
 }
 
@@ -61,10 +61,10 @@ int native_flow_renew(struct native *e)
 		return rc;
 	if (e->fold && e->fold->last)
 		last = e->blocks.list[edge_block(e->fold->last)];
-	leave_blocks(e);
+	blocks_to_addresses(e);
 	blocks_clear(&e->blocks);
-	rc = enter(e);
-	/* What ran last is still to be told, when it is known where control came to. */
+	rc = context_enter(e);
+	/* The last block is part of the call that is emitted when its target is known. */
 	return rc == 0 && e->fold ? native_fold_renew(e, &last) : rc;
 }
 
@@ -72,7 +72,7 @@ int native_flow_time(struct native *e, uint64_t time)
 {
 	e->context.has_time = true;
 	e->context.time = time;
-	return enter(e);
+	return context_enter(e);
 }
 
 static uint8_t space_of(const struct packet_context *c)
@@ -88,72 +88,78 @@ static uint8_t space_of(const struct packet_context *c)
 
 int native_flow_context(struct native *e, const struct packet_context *c, uint64_t offset)
 {
-	struct element *to = &e->told;
+	struct native_control *control = &e->control;
+	struct engine_context *code = &e->context;
+	struct element to = { .kind = ELEM_CONTEXT, .isa = ISA_A64 };
 	int rc;
 
 	if (!c->wide)
 		return -EOPNOTSUPP;
-	to->kind = ELEM_CONTEXT;
-	to->isa = ISA_A64;
-	to->context.level = c->level;
-	to->context.bits = 64;
-	to->context.security = "SNRr"[2 * c->nse + c->nonsecure];
 	if (c->has_vmid) {
-		to->context.has_vmid = e->context.has_vmid = true;
-		to->context.vmid = e->context.vmid = c->vmid;
+		code->has_vmid = true;
+		code->vmid = c->vmid;
 	}
 	if (c->has_ctxid) {
-		to->context.has_ctxid = e->context.has_ctxid = true;
-		to->context.ctxid = e->context.ctxid = c->ctxid;
+		code->has_ctxid = true;
+		code->ctxid = c->ctxid;
 	}
-	e->context.spaces = space_of(c);
-	e->has_context = true;
-	rc = enter(e);
-	return rc < 0 ? rc : native_batch_add_event(e, to, offset);
+	code->spaces = space_of(c);
+	control->has_context = true;
+	control->isa = ISA_A64;
+	control->level = to.context.level = c->level;
+	control->security = to.context.security = "SNRr"[2 * c->nse + c->nonsecure];
+	control->bits = to.context.bits = 64;
+	to.context.has_vmid = code->has_vmid;
+	to.context.vmid = code->vmid;
+	to.context.has_ctxid = code->has_ctxid;
+	to.context.ctxid = code->ctxid;
+	rc = context_enter(e);
+	return rc < 0 ? rc : native_batch_add_event(e, &to, offset);
 }
 
-void native_flow_call(struct native *e, uint32_t block, uint64_t address)
+void native_flow_info(struct native *e)
 {
-	if (!e->return_stack || e->stack_waits)
-		return;
-	e->top = (e->top + 1) % RETURN_STACK;
-	e->stack[e->top].block = block;
-	e->stack[e->top].address = address;
-	e->stack[e->top].open = 0;
-	e->entries = MIN(e->entries + 1, RETURN_STACK);
+	e->control.stack_blocked = true;
+	e->stack.n = 0;
+}
+
+static bool stack_is_used(const struct native *e)
+{
+	return e->stack.enabled && !e->control.stack_blocked;
 }
 
 int native_flow_return(struct native *e)
 {
+	struct native_return_stack *s = &e->stack;
+	struct native_control *c = &e->control;
 	uint32_t from;
 	int rc = 0;
 
-	if (e->need != NEED_TARGET || !e->return_stack || e->stack_waits)
+	if (c->need != NEED_TARGET || !stack_is_used(e))
 		return 0;
-	if (!e->entries)
+	if (!s->n)
 		return NATIVE_BAD;
-	from = e->stack[e->top].block;
-	e->block = 0;
-	if (!from && e->stack[e->top].open) {
+	from = s->slots[s->top].block;
+	c->block = 0;
+	if (return_stack_is_open(s, 0)) {
 		lose_control(e);
-		e->part->broken = true;
+		e->chunk->broken = true;
 		return 0;
 	}
 	if (!from) {
-		e->address = e->stack[e->top].address;
+		c->address = s->slots[s->top].address;
 	} else {
-		e->block = e->blocks.next[make_edge(from, false)];
-		if (!e->block)
-			rc = blocks_follow(&e->blocks, from, false, &e->block);
+		c->block = e->blocks.next[make_edge(from, false)];
+		if (!c->block)
+			rc = blocks_follow(&e->blocks, from, false, &c->block);
 	}
-	e->need = NEED_NOTHING;
-	e->top = (e->top + RETURN_STACK - 1) % RETURN_STACK;
-	e->entries--;
+	c->need = NEED_NOTHING;
+	return_stack_pop(s);
 	return rc;
 }
 
-/* Instructions that end with no branch, as far as it is known. */
-static int tell_range(struct native *e, uint64_t start, uint64_t end, const struct instr *last, uint64_t offset)
+/* A range that is not a whole block, with its last instruction. */
+static int emit_range(struct native *e, uint64_t start, uint64_t end, const struct instr *last, uint64_t offset)
 {
 	struct element range = { .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true };
 	uint64_t successor = end;
@@ -172,35 +178,36 @@ static int tell_range(struct native *e, uint64_t start, uint64_t end, const stru
 	return native_batch_add_range(e, &range, successor, offset);
 }
 
-static int tell_missing(struct native *e, uint64_t address, uint64_t offset)
+static int emit_no_image(struct native *e, uint64_t address, uint64_t offset)
 {
 	struct element missing = { .kind = ELEM_NO_IMAGE, .isa = ISA_A64, .address = address };
 
 	return native_batch_add_event(e, &missing, offset);
 }
 
-static int end_of_code(struct native *e, const struct basic_block *b, uint64_t offset)
+/* Control runs into memory without code at the end of a block. */
+static int emit_end_of_code(struct native *e, const struct basic_block *b, uint64_t offset)
 {
 	int rc = 0;
 
-	e->address = block_end(b);
-	e->block = 0;
-	e->need = NEED_ADDRESS;
+	e->control.address = block_end(b);
+	e->control.block = 0;
+	e->control.need = NEED_ADDRESS;
 	if (b->count)
-		rc = tell_range(e, b->start, e->address, &(struct instr){ 0 }, offset);
-	return rc < 0 ? rc : tell_missing(e, e->address, offset);
+		rc = emit_range(e, b->start, e->control.address, &(struct instr){ 0 }, offset);
+	return rc < 0 ? rc : emit_no_image(e, e->control.address, offset);
 }
 
-static int indirect(struct native *e, const struct basic_block *b, uint64_t offset)
+static int leave_by_indirect(struct native *e, const struct basic_block *b, uint64_t offset)
 {
 	struct element returned = { .kind = ELEM_EXCEPTION_RETURN, .isa = ISA_A64 };
 
-	e->need = NEED_TARGET;
-	e->address = block_end(b);
-	e->block = 0;
-	if (b->link)
-		native_flow_call(e, 0, e->address);
-	/* ETE has no packet for it. */
+	e->control.need = NEED_TARGET;
+	e->control.address = block_end(b);
+	e->control.block = 0;
+	if (b->link && stack_is_used(e))
+		return_stack_push_address(&e->stack, e->control.address);
+	/* ETE has no packet for exception returns. */
 	return e->ete && b->sub == SUB_ERET ? native_batch_add_event(e, &returned, offset) : 0;
 }
 
@@ -210,34 +217,34 @@ int native_flow_atom(struct native *e, bool taken, uint64_t offset)
 	uint32_t next;
 	int rc = native_flow_return(e);
 
-	if (rc != 0 || e->need || !e->has_context)
+	if (rc != 0 || e->control.need || !e->control.has_context)
 		return rc;
-	if (!e->block)
-		rc = blocks_find(&e->blocks, e->address, &e->block);
+	if (!e->control.block)
+		rc = blocks_find(&e->blocks, e->control.address, &e->control.block);
 	if (rc < 0)
 		return rc;
-	b = &e->blocks.list[e->block];
+	b = &e->blocks.list[e->control.block];
 	if (b->missing)
-		return end_of_code(e, b, offset);
-	rc = native_batch_add_edge(e, e->block, taken, offset);
+		return emit_end_of_code(e, b, offset);
+	rc = native_batch_add_edge(e, e->control.block, taken, offset);
 	if (rc < 0)
 		return rc;
 	if (taken && b->kind == INSTR_IBR)
-		return indirect(e, b, offset);
-	if (taken && b->link)
-		native_flow_call(e, e->block, 0);
-	next = e->blocks.next[make_edge(e->block, taken)];
+		return leave_by_indirect(e, b, offset);
+	if (taken && b->link && stack_is_used(e))
+		return_stack_push_block(&e->stack, e->control.block);
+	next = e->blocks.next[make_edge(e->control.block, taken)];
 	if (!next)
-		rc = blocks_follow(&e->blocks, e->block, taken, &next);
+		rc = blocks_follow(&e->blocks, e->control.block, taken, &next);
 	if (rc == 0)
-		e->block = next;
+		e->control.block = next;
 	return rc;
 }
 
-/* What ran from where control is up to an address. */
-static int run_to(struct native *e, uint64_t end, uint64_t offset)
+/* Emits what ran from the current address up to end. */
+static int emit_up_to(struct native *e, uint64_t end, uint64_t offset)
 {
-	uint64_t start = e->address, at;
+	uint64_t start = e->control.address, at;
 	struct instr last = { 0 };
 	uint32_t op = 0;
 	int rc = blocks_extent(&e->blocks, start, end, &at);
@@ -247,52 +254,52 @@ static int run_to(struct native *e, uint64_t end, uint64_t offset)
 	if (rc < 0)
 		return rc;
 	instr_decode(&e->blocks.set, op, &last);
-	e->address = at;
-	rc = at != start ? tell_range(e, start, at, &last, offset) : 0;
+	e->control.address = at;
+	rc = at != start ? emit_range(e, start, at, &last, offset) : 0;
 	if (rc < 0 || at == end)
 		return rc;
-	e->need = NEED_ADDRESS;
-	return tell_missing(e, at, offset);
+	e->control.need = NEED_ADDRESS;
+	return emit_no_image(e, at, offset);
 }
 
 int native_flow_exception(struct native *e, const struct p0 *p, const struct p0 *address, const struct p0 *context)
 {
-	struct element told = { .kind = ELEM_EXCEPTION, .isa = ISA_A64 };
+	struct element exception = { .kind = ELEM_EXCEPTION, .isa = ISA_A64 };
 	int rc = 0;
 
-	if (e->block)
-		e->address = e->blocks.list[e->block].start;
-	e->block = 0;
-	/* Where the last branch went, nothing ran. */
+	if (e->control.block)
+		e->control.address = e->blocks.list[e->control.block].start;
+	e->control.block = 0;
+	/* The address is the last branch's target, where nothing ran. */
 	if (address && p->flag) {
-		e->address = address->value;
-		e->need = NEED_NOTHING;
+		e->control.address = address->value;
+		e->control.need = NEED_NOTHING;
 	} else if (address) {
 		rc = native_flow_return(e);
-		if (e->block)
-			e->address = e->blocks.list[e->block].start;
-		e->block = 0;
+		if (e->control.block)
+			e->control.address = e->blocks.list[e->control.block].start;
+		e->control.block = 0;
 	}
 	if (rc == 0 && context)
 		rc = native_flow_context(e, &context->context, p->offset);
-	if (rc == 0 && address && e->has_context && e->address < address->value)
-		rc = run_to(e, address->value, p->offset);
+	if (rc == 0 && address && e->control.has_context && e->control.address < address->value)
+		rc = emit_up_to(e, address->value, p->offset);
 	if (rc != 0)
 		return rc;
-	told.exception.number = p->number;
-	told.exception.syscall = p->number == EXCEPTION_CALL;
-	told.exception.has_ret = true;
-	told.exception.ret = address ? address->value : 0;
-	told.exception.target = address && p->flag;
-	return native_batch_add_event(e, &told, p->offset);
+	exception.exception.number = p->number;
+	exception.exception.syscall = p->number == EXCEPTION_CALL;
+	exception.exception.has_ret = true;
+	exception.exception.ret = address ? address->value : 0;
+	exception.exception.target = address && p->flag;
+	return native_batch_add_event(e, &exception, p->offset);
 }
 
-/* Where control is, as far as it can be known. */
-static int arrive(struct native *e, uint64_t *ret)
+/* Where control is, popping the return stack if that is needed and possible. NATIVE_BAD. */
+static int current_address(struct native *e, uint64_t *ret)
 {
-	int rc = e->entries ? native_flow_return(e) : 0;
+	int rc = e->stack.n ? native_flow_return(e) : 0;
 
-	*ret = e->block ? e->blocks.list[e->block].start : e->address;
+	*ret = e->control.block ? e->blocks.list[e->control.block].start : e->control.address;
 	return rc;
 }
 
@@ -302,7 +309,7 @@ int native_flow_q(struct native *e, const struct p0 *p, uint64_t address)
 	struct instr last = { 0 };
 	uint64_t start, at;
 	uint32_t n = 0;
-	int rc = arrive(e, &start);
+	int rc = current_address(e, &start);
 
 	if (rc != 0)
 		return rc;
@@ -319,15 +326,15 @@ int native_flow_q(struct native *e, const struct p0 *p, uint64_t address)
 		instr_decode(&e->blocks.set, op, &last);
 		n++;
 		at += 4;
-		/* Nobody says where that goes. */
+		/* A Q packet does not say whether a branch was taken. */
 		if (last.kind == INSTR_BR || last.kind == INSTR_IBR)
 			break;
 	}
-	e->block = 0;
-	e->address = address;
-	e->need = NEED_NOTHING;
+	e->control.block = 0;
+	e->control.address = address;
+	e->control.need = NEED_NOTHING;
 	if (n && n == p->number && (at == address || last.kind == INSTR_BR || last.kind == INSTR_IBR))
-		return tell_range(e, start, at, &last, p->offset);
+		return emit_range(e, start, at, &last, p->offset);
 	skipped.range.start = start;
 	skipped.range.end = address;
 	skipped.range.count = p->number;
@@ -339,23 +346,23 @@ int native_flow_source(struct native *e, const struct p0 *p)
 	uint64_t start;
 	struct instr last;
 	uint32_t op = 0;
-	int rc = arrive(e, &start);
+	int rc = current_address(e, &start);
 
-	if (rc != 0 || !e->has_context)
+	if (rc != 0 || !e->control.has_context)
 		return rc;
 	rc = blocks_read(&e->blocks, p->value, &op);
 	if (rc < 0)
 		return rc;
 	if (rc == 0)
-		return tell_missing(e, p->value, p->offset);
+		return emit_no_image(e, p->value, p->offset);
 	instr_decode(&e->blocks.set, op, &last);
-	if (e->need || start > p->value)
+	if (e->control.need || start > p->value)
 		start = p->value;
-	rc = tell_range(e, start, p->value + 4, &last, p->offset);
-	e->block = 0;
-	e->need = last.kind == INSTR_IBR ? NEED_TARGET : NEED_NOTHING;
-	e->address = last.kind == INSTR_BR ? p->value + (uint64_t)last.offset : p->value + 4;
-	if (last.link)
-		native_flow_call(e, 0, p->value + 4);
+	rc = emit_range(e, start, p->value + 4, &last, p->offset);
+	e->control.block = 0;
+	e->control.need = last.kind == INSTR_IBR ? NEED_TARGET : NEED_NOTHING;
+	e->control.address = last.kind == INSTR_BR ? p->value + (uint64_t)last.offset : p->value + 4;
+	if (last.link && stack_is_used(e))
+		return_stack_push_address(&e->stack, p->value + 4);
 	return rc;
 }

@@ -1,4 +1,4 @@
-/* Outlets that do not tell of every range. */
+/* Folds edges into calls or counts, for the outlets that do not emit each range. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,21 +26,21 @@ struct native_fold *native_fold_free(struct native_fold *f)
 	return NULL;
 }
 
-/* As large as the blocks are. */
-static int fit(struct native *e)
+/* Makes the tables by block and edge as large as the list of blocks. */
+static int tables_fit(struct native *e)
 {
 	struct native_fold *f = e->fold;
 	uint32_t capacity = e->blocks.capacity;
-	uint32_t *regions;
+	struct fold_regions *regions;
 	uint64_t *counts;
 
 	if (f->capacity >= capacity)
 		return 0;
 	if (e->sink.outlet == NATIVE_CALLS) {
-		regions = reallocarray(f->regions, capacity, 2 * sizeof(*regions));
+		regions = reallocarray(f->regions, capacity, sizeof(*regions));
 		if (!regions)
 			return -ENOMEM;
-		memset(regions + 2 * f->capacity, 0, 2 * (capacity - f->capacity) * sizeof(*regions));
+		memset(regions + f->capacity, 0, (capacity - f->capacity) * sizeof(*regions));
 		f->regions = regions;
 	} else {
 		counts = reallocarray(f->counts, capacity, 2 * sizeof(*counts));
@@ -60,18 +60,18 @@ static uint32_t region_at(struct native *e, uint64_t address)
 	return number == ELEMENT_ALONE ? FOLD_ALWAYS : number + 1;
 }
 
-/* The regions of a block's first and last instruction, with FOLD_ALWAYS where it is in two. */
-static const uint32_t *regions_of(struct native *e, uint32_t block)
+/* A block's regions, with FOLD_ALWAYS where it is in two. */
+static const struct fold_regions *regions_of(struct native *e, uint32_t block)
 {
-	uint32_t *regions = &e->fold->regions[2 * block];
+	struct fold_regions *regions = &e->fold->regions[block];
 	const struct basic_block *b = &e->blocks.list[block];
 
-	if (!regions[0]) {
-		regions[0] = region_at(e, b->start);
-		regions[1] = b->count > 1 ? region_at(e, block_end(b) - 4) : regions[0];
-		if (regions[0] != regions[1]) {
-			regions[0] |= FOLD_ALWAYS;
-			regions[1] |= FOLD_ALWAYS;
+	if (!regions->first) {
+		regions->first = region_at(e, b->start);
+		regions->last = b->count > 1 ? region_at(e, block_end(b) - 4) : regions->first;
+		if (regions->first != regions->last) {
+			regions->first |= FOLD_ALWAYS;
+			regions->last |= FOLD_ALWAYS;
 		}
 	}
 	return regions;
@@ -79,10 +79,12 @@ static const uint32_t *regions_of(struct native *e, uint32_t block)
 
 uint32_t native_fold_left(struct native *e, uint32_t edge)
 {
-	if (!edge || fit(e) < 0)
+	uint32_t block = edge_block(edge);
+
+	if (!edge || tables_fit(e) < 0)
 		return FOLD_FRESH;
-	return regions_of(e, edge_block(edge))[1] |
-	       (native_fold_is_call(&e->blocks.list[edge_block(edge)], edge_taken(edge)) ? FOLD_ALWAYS : 0);
+	return regions_of(e, block)->last |
+	       (native_fold_is_call(&e->blocks.list[block], edge_taken(edge)) ? FOLD_ALWAYS : 0);
 }
 
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address)
@@ -94,7 +96,7 @@ bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address)
 
 static int add_call(struct native *e, uint32_t edge, uint32_t to)
 {
-	struct native_batch_builder *o = &e->out;
+	struct native_batch_builder *o = &e->batch;
 
 	if (o->n_calls == o->calls_capacity && native_batch_grow_calls(e) < 0)
 		return -ENOMEM;
@@ -142,30 +144,31 @@ int native_fold_count_target(struct native *e, uint32_t edge, uint32_t to)
 	return 0;
 }
 
-/* What is slow is not part's, but of whoever stitches. */
+/* What a chunk decodes stepwise is decoded again, and counted, by the engine that stitches. */
 static bool is_counted(const struct native *e)
 {
-	return e->sink.outlet == NATIVE_COUNTS && !(e->part && e->part->slow);
+	return e->sink.outlet == NATIVE_COUNTS && !(e->chunk && e->chunk->stepwise);
 }
 
-static int fold_block(struct native *e, uint32_t edge)
+static int fold_edge(struct native *e, uint32_t edge)
 {
-	const struct basic_block *b = &e->blocks.list[edge_block(edge)];
+	uint32_t block = edge_block(edge);
+	const struct basic_block *b = &e->blocks.list[block];
 	struct native_fold *f = e->fold;
-	int rc = fit(e);
+	int rc = tables_fit(e);
 
 	if (rc < 0)
 		return rc;
 	if (is_counted(e)) {
 		if (f->last && is_indirect(e, f->last))
-			rc = native_fold_count_target(e, f->last, edge_block(edge));
+			rc = native_fold_count_target(e, f->last, block);
 		f->counts[edge]++;
 	} else if (e->sink.outlet == NATIVE_CALLS) {
-		uint32_t left = native_fold_left(e, f->last), to = regions_of(e, edge_block(edge))[0];
-		bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !(edge_taken(edge)));
+		uint32_t left = native_fold_left(e, f->last), to = regions_of(e, block)->first;
+		bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !edge_taken(edge));
 
 		if (left != to || to & FOLD_ALWAYS || torn || f->fresh)
-			rc = add_call(e, f->last, edge_block(edge) | (torn ? NATIVE_TORN : 0));
+			rc = add_call(e, f->last, block | (torn ? NATIVE_TORN : 0));
 		f->instructions += b->count;
 		f->ranges++;
 		f->fresh = false;
@@ -174,6 +177,7 @@ static int fold_block(struct native *e, uint32_t edge)
 	return rc;
 }
 
+/* edge: NATIVE_EVENT, or cycles. */
 static int fold_event(struct native *e, uint32_t edge)
 {
 	struct native_fold *f = e->fold;
@@ -185,15 +189,15 @@ static int fold_event(struct native *e, uint32_t edge)
 		rc = add_call(e, edge, f->last);
 	if (edge != NATIVE_EVENT)
 		return rc;
-	event = &e->out.events[f->events];
-	e->out.ranges[f->events] = f->ranges;
+	event = &e->batch.events[f->events];
+	e->batch.ranges[f->events] = f->ranges;
 	f->fresh = f->fresh || event->kind != ELEM_CYCLES;
 	f->events++;
 	if (element_is_aside(event))
 		return rc;
 	if (event->kind == ELEM_RANGE && e->sink.outlet == NATIVE_CALLS)
 		event->torn = native_fold_torn(e, f->last, event->range.start);
-	/* A piece of a block may be where an indirect branch went, too. */
+	/* A partial range may be an indirect branch's target, too. */
 	if (rc == 0 && event->kind == ELEM_RANGE && is_counted(e) && f->last && is_indirect(e, f->last)) {
 		rc = blocks_find(&e->blocks, event->range.start, &block);
 		if (rc == 0)
@@ -201,74 +205,73 @@ static int fold_event(struct native *e, uint32_t edge)
 	}
 	if (event->kind == ELEM_RANGE)
 		f->instructions += event->range.count;
-	f->successor = event->kind == ELEM_RANGE ? e->out.successors[f->events - 1] : NATIVE_UNKNOWN;
+	f->successor = event->kind == ELEM_RANGE ? e->batch.successors[f->events - 1] : NATIVE_UNKNOWN;
 	f->last = 0;
 	return rc;
 }
 
-/* Of the settled edges, events and cycles stay where somebody is told of them. */
+/* NATIVE_COUNTS: events and cycles stay in the batch, as they are emitted there. */
 int native_fold_edges(struct native *e)
 {
-	struct native_batch_builder *o = &e->out;
-	size_t kept = e->fold->kept;
+	struct native_batch_builder *o = &e->batch;
+	size_t kept = e->fold->kept, committed = o->committed.edges;
 	int rc = 0;
 
-	for (size_t i = kept; i < e->mark && rc == 0; i++) {
+	for (size_t i = kept; i < committed && rc == 0; i++) {
 		if (!(o->edges[i] & NATIVE_CYCLES)) {
-			rc = fold_block(e, o->edges[i]);
+			rc = fold_edge(e, o->edges[i]);
 			continue;
 		}
 		rc = fold_event(e, o->edges[i]);
 		if (e->sink.outlet == NATIVE_COUNTS)
 			o->edges[kept++] = o->edges[i];
 	}
-	if (o->n > e->mark)
-		memmove(o->edges + kept, o->edges + e->mark, (o->n - e->mark) * sizeof(*o->edges));
-	o->n -= e->mark - kept;
-	e->mark = e->fold->kept = kept;
+	if (o->n > committed)
+		memmove(o->edges + kept, o->edges + committed, (o->n - committed) * sizeof(*o->edges));
+	o->n -= committed - kept;
+	o->committed.edges = e->fold->kept = kept;
 	return rc;
 }
 
-/*
- * An entry's edges as calls: what was executed and in how many blocks, the last edge, where the first one is and where
- * the last one is left; then of each call from where, to where, and what was executed before.
- */
-int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n_edges)
+int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n)
 {
 	uint32_t calls[3 * 96], instructions = 0, left = 0, here;
-	unsigned n = 0;
+	unsigned values = 0;
 
-	if (fit(e) < 0)
+	if (tables_fit(e) < 0)
 		return -ENOMEM;
-	for (unsigned i = 0; i < *n_edges; i++) {
-		here = regions_of(e, edge_block(edges[i]))[0];
+	for (unsigned i = 0; i < *n; i++) {
+		uint32_t block = edge_block(edges[i]);
+
+		here = regions_of(e, block)->first;
 		if (i && (left != here || here & FOLD_ALWAYS)) {
-			calls[n++] = edges[i - 1];
-			calls[n++] = edge_block(edges[i]);
-			calls[n++] = instructions;
+			calls[values++] = edges[i - 1];
+			calls[values++] = block;
+			calls[values++] = instructions;
 		}
-		instructions += e->blocks.list[edge_block(edges[i])].count;
+		instructions += e->blocks.list[block].count;
 		left = native_fold_left(e, edges[i]);
 	}
-	to->edges[0] = instructions << ENTRY_RANGES_BITS | *n_edges;
-	to->edges[1] = edges[*n_edges - 1];
-	to->edges[2] = regions_of(e, edge_block(edges[0]))[0];
-	to->edges[3] = left;
-	to->n = (uint8_t)(n / 3);
-	memcpy(edges, calls, n * sizeof(*calls));
-	*n_edges = n;
+	to->calls.executed = instructions << ENTRY_RANGES_BITS | *n;
+	to->calls.last_edge = edges[*n - 1];
+	to->calls.entered = regions_of(e, edge_block(edges[0]))->first;
+	to->calls.left = left;
+	to->n = (uint8_t)(values / 3);
+	memcpy(edges, calls, values * sizeof(*calls));
+	*n = values;
 	return 0;
 }
 
 int native_fold_count_entry(struct native *e, const struct memo_entry *entry)
 {
-	const uint32_t *edges = entry->pooled ? e->memo->pool + entry->edges[1] : entry->edges + 1;
-	int rc = entry->key && entry->edges[0] ? fit(e) : 0;
+	const uint32_t *edges = entry->pooled ? e->memo->pool + entry->counts.edges[0] : entry->counts.edges;
+	uint32_t times = entry->counts.times;
+	int rc = entry->key && times ? tables_fit(e) : 0;
 
 	if (!entry->key || rc < 0)
 		return rc;
-	for (unsigned i = 0; i < entry->n && entry->edges[0]; i++)
-		e->fold->counts[edges[i]] += entry->edges[0];
+	for (unsigned i = 0; i < entry->n && times; i++)
+		e->fold->counts[edges[i]] += times;
 	return 0;
 }
 
@@ -292,7 +295,7 @@ int native_fold_finish(struct native *e)
 
 	if (e->sink.outlet != NATIVE_COUNTS || rc < 0)
 		return rc;
-	for (uint32_t i = 2; i < 2 * MIN(f->capacity, e->blocks.n) && rc == 0; i++)
+	for (uint32_t i = make_edge(1, false); i < make_edge(MIN(f->capacity, e->blocks.n), false) && rc == 0; i++)
 		if (f->counts[i])
 			rc = add_count(&list, &n, &capacity, (struct native_count){ i, 0, f->counts[i] });
 	for (size_t i = 0; i < f->targets_capacity && rc == 0; i++)
@@ -317,7 +320,7 @@ int native_fold_renew(struct native *e, const struct basic_block *last)
 	int rc;
 
 	if (f->regions)
-		memset(f->regions, 0, 2 * f->capacity * sizeof(*f->regions));
+		memset(f->regions, 0, f->capacity * sizeof(*f->regions));
 	if (!f->last)
 		return 0;
 	rc = blocks_adopt(&e->blocks, last, &number);

@@ -1,4 +1,4 @@
-/* What runs of atoms come to, remembered. */
+/* A memo of what sequences of atoms amount to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,24 +7,24 @@
 #include "lib/etm/native-state.h"
 
 enum {
-	GROUP = 4, /* packets at once */
+	GROUP = 4, /* packets of an entry, at most */
 	ATOMS_MAX = 24 * GROUP,
-	EDGES_MAX = 3 * ATOMS_MAX,
+	LIST_MAX = 3 * ATOMS_MAX, /* values of an entry's list: each edge may become a call, of three values */
 	PUSHES = 4,
-	BITS_FIRST = 12,  /* entries, as powers of two: of what runs little, */
-	BITS_SECOND = 15, /* of what is worth a huge page */
-	BITS_LAST = 17,
+	BITS_FIRST = 12,  /* log2 of the number of entries: at first, */
+	BITS_SECOND = 15, /* when it is worth a huge page, */
+	BITS_LAST = 17,   /* and at most */
 	POOL_FIRST = 1 << 16,
 	POOL_MAX = 1 << 20,
 };
 
-static struct memo_entry *new_entries(unsigned bits)
+static struct memo_entry *entries_new(unsigned bits)
 {
 	return bits < BITS_SECOND ? calloc((size_t)1 << bits, sizeof(struct memo_entry))
 				  : huge_map(sizeof(struct memo_entry) << bits);
 }
 
-static void free_entries(struct memo_entry *entries, unsigned bits)
+static void entries_free(struct memo_entry *entries, unsigned bits)
 {
 	if (bits < BITS_SECOND)
 		free(entries);
@@ -39,7 +39,7 @@ struct native_memo *native_memo_new(void)
 	if (!m)
 		return NULL;
 	m->bits = BITS_FIRST;
-	m->entries = new_entries(m->bits);
+	m->entries = entries_new(m->bits);
 	m->tried = calloc((size_t)1 << MEMO_TRIED_BITS, sizeof(*m->tried));
 	return m->entries && m->tried ? m : native_memo_free(m);
 }
@@ -60,14 +60,16 @@ struct native_memo *native_memo_free(struct native_memo *m)
 {
 	if (!m)
 		return NULL;
-	free_entries(m->entries, m->bits);
+	entries_free(m->entries, m->bits);
 	free(m->tried);
 	free(m->pool);
 	free(m);
 	return NULL;
 }
 
-static int put(struct native *e, struct native_memo *m, const struct memo_entry *entry, struct memo_entry **ret)
+/* Puts an entry into its first slot, and the one that was there into the second. */
+static int entry_insert(struct native *e, struct native_memo *m, const struct memo_entry *entry,
+			struct memo_entry **ret)
 {
 	struct memo_entry *to = native_memo_slot(m, entry->key), *second = native_memo_second(m, to);
 	int rc = 0;
@@ -82,26 +84,26 @@ static int put(struct native *e, struct native_memo *m, const struct memo_entry 
 	return rc;
 }
 
-/* Atoms that are to be walked: of packets, or of what is left of one. */
-struct memo_atoms {
-	uint32_t edge;  /* packets, or the low half of a key of a rest */
-	uint32_t atoms; /* of the packet at hand */
+/* The atoms of a key: of packets, or the remaining ones of one packet. */
+struct key_atoms {
+	uint32_t low;   /* the low half of the key */
+	uint32_t atoms; /* of the current packet */
 	unsigned n_atoms, packet;
 };
 
-/* A rest is a bit, and the atoms below it, above a byte that no atom packet is. */
-static uint32_t rest_of(uint32_t atoms, unsigned n)
+/* Remaining atoms are encoded above a byte of zeros, which is no atom packet: the atoms, and a bit set above them. */
+static uint32_t encode_rest(uint32_t atoms, unsigned n)
 {
 	return n ? ((1u << n) | (atoms & ((1u << n) - 1))) << 8 : 0;
 }
 
-static bool next_packet(struct memo_atoms *r)
+static bool next_packet(struct key_atoms *r)
 {
-	uint32_t header = r->packet < GROUP ? r->edge >> (8 * r->packet) & 0xff : 0;
+	uint32_t header = r->packet < GROUP ? r->low >> (8 * r->packet) & 0xff : 0;
 
 	if (r->packet == 0 && header == 0) {
-		r->n_atoms = 31 - (unsigned)__builtin_clz(r->edge >> 8);
-		r->atoms = r->edge >> 8 & ((1u << r->n_atoms) - 1);
+		r->n_atoms = 31 - (unsigned)__builtin_clz(r->low >> 8);
+		r->atoms = r->low >> 8 & ((1u << r->n_atoms) - 1);
 		r->packet = GROUP;
 		return true;
 	}
@@ -113,29 +115,29 @@ static bool next_packet(struct memo_atoms *r)
 	return true;
 }
 
-/* What is learnt. */
+/* The edges of the entry that is being created; then what its list holds. */
 struct memo_draft {
-	uint32_t edges[EDGES_MAX], pushes[PUSHES];
+	uint32_t list[LIST_MAX], pushes[PUSHES];
 	unsigned n;
 };
 
-/* One atom more; 1: it cannot be remembered what happens. */
-static int walk_atom(struct native *e, struct memo_entry *to, struct memo_draft *l, bool taken)
+/* Follows one more atom. NATIVE_STEP: what happens there cannot be in an entry. */
+static int draft_atom(struct native *e, struct memo_entry *to, struct memo_draft *l, bool taken)
 {
 	const struct basic_block *b = &e->blocks.list[to->end];
 	uint32_t next;
 	int rc = 0;
 
 	if (b->missing || (e->ete && b->sub == SUB_ERET) || (e->fold && b->always && !taken))
-		return 1;
-	l->edges[l->n++] = make_edge(to->end, taken);
-	if (taken && b->link && e->return_stack) {
+		return NATIVE_STEP;
+	l->list[l->n++] = make_edge(to->end, taken);
+	if (taken && b->link && e->stack.enabled) {
 		if (to->n_pushes == PUSHES)
-			return 1;
+			return NATIVE_STEP;
 		l->pushes[to->n_pushes++] = to->end;
 	}
 	if (taken && b->kind == INSTR_IBR) {
-		to->end |= GONE;
+		to->end |= UNRESOLVED;
 		return 0;
 	}
 	next = e->blocks.next[make_edge(to->end, taken)];
@@ -145,12 +147,12 @@ static int walk_atom(struct native *e, struct memo_entry *to, struct memo_draft 
 	return rc;
 }
 
-static int make_room(struct native *e)
+static int pool_reserve(struct native *e)
 {
 	struct native_memo *m = e->memo;
 	uint32_t capacity = m->pool_capacity ? m->pool_capacity * 2 : POOL_FIRST, *pool;
 
-	if (m->pool_capacity - m->n_pool >= EDGES_MAX)
+	if (m->pool_capacity - m->n_pool >= LIST_MAX)
 		return 0;
 	if (capacity > POOL_MAX)
 		return native_memo_clear(e);
@@ -162,45 +164,57 @@ static int make_room(struct native *e)
 	return 0;
 }
 
-/* Words go behind the first ones of the entry, and before the calls; or to the pool. */
-static int put_edges(struct native *e, struct memo_entry *to, const struct memo_draft *l, unsigned first)
+/* Where the list of an entry begins in raw. */
+#define LIST_INDEX(member) ((offsetof(struct memo_entry, member) - offsetof(struct memo_entry, raw)) / sizeof(uint32_t))
+
+static size_t list_index(enum native_outlet outlet)
+{
+	return outlet == NATIVE_CALLS    ? LIST_INDEX(calls.list)
+	       : outlet == NATIVE_COUNTS ? LIST_INDEX(counts.edges)
+					 : LIST_INDEX(edges);
+}
+
+/* Puts the list and the pushes into the entry; the list into the pool if the entry has no space for both. */
+static int entry_fill(struct native *e, struct memo_entry *to, const struct memo_draft *l)
 {
 	struct native_memo *m = e->memo;
+	size_t first = list_index(e->sink.outlet);
+	uint32_t *list = to->raw + first;
 	int rc = 0;
 
-	if (first + l->n + to->n_pushes > ENTRY_EDGES) {
-		rc = make_room(e);
+	if (first + l->n + to->n_pushes > ENTRY_SIZE) {
+		rc = pool_reserve(e);
 		to->pooled = true;
-		to->edges[first] = m->n_pool;
-		memcpy(m->pool + m->n_pool, l->edges, l->n * sizeof(*l->edges));
+		list[0] = m->n_pool;
+		memcpy(m->pool + m->n_pool, l->list, l->n * sizeof(*l->list));
 		m->n_pool += l->n;
 	} else {
-		memcpy(to->edges + first, l->edges, l->n * sizeof(*l->edges));
+		memcpy(list, l->list, l->n * sizeof(*l->list));
 	}
 	for (unsigned i = 0; i < to->n_pushes; i++)
-		to->edges[ENTRY_EDGES - 1 - i] = l->pushes[i];
+		*entry_pushed(to, i) = l->pushes[i];
 	return rc;
 }
 
-/* The table is as small as what runs allows, half of it at most in use: it is cold at first, and so are the caches. */
-static int grow(struct native *e)
+/* Counts a miss, and grows the table when misses fill half of it: a small table is warm in the caches sooner. */
+static int entries_grow(struct native *e)
 {
 	struct native_memo *m = e->memo, bigger = *m;
 	size_t n = (size_t)1 << m->bits;
-	struct memo_entry *placed;
+	struct memo_entry *inserted;
 	int rc = 0;
 
 	if (++m->misses < n / 2 || m->bits == BITS_LAST)
 		return 0;
 	m->misses = 0;
 	bigger.bits = MAX(m->bits + 1, (unsigned)BITS_SECOND);
-	bigger.entries = new_entries(bigger.bits);
+	bigger.entries = entries_new(bigger.bits);
 	if (!bigger.entries)
 		return 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (m->entries[i].key)
-			rc = put(e, &bigger, &m->entries[i], &placed);
-	free_entries(m->entries, m->bits);
+			rc = entry_insert(e, &bigger, &m->entries[i], &inserted);
+	entries_free(m->entries, m->bits);
 	m->entries = bigger.entries;
 	m->bits = bigger.bits;
 	return rc;
@@ -209,29 +223,28 @@ static int grow(struct native *e)
 int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
 {
 	struct memo_entry new = { .key = key, .end = (uint32_t)(key >> 32) };
-	struct memo_atoms run = { .edge = (uint32_t)key };
+	struct key_atoms atoms = { .low = (uint32_t)key };
 	struct memo_draft l;
-	unsigned first = e->sink.outlet == NATIVE_CALLS ? ENTRY_CALLS : e->sink.outlet == NATIVE_COUNTS ? 1 : 0;
-	int rc = blocks_full(&e->blocks);
+	int rc = blocks_full(&e->blocks) ? NATIVE_STEP : 0;
 
 	l.n = 0;
-	while (rc == 0 && !(new.end &GONE) && next_packet(&run)) {
-		for (; run.n_atoms && rc == 0 && !(new.end &GONE); run.n_atoms--) {
-			rc = walk_atom(e, &new, &l, run.atoms & 1);
-			run.atoms >>= 1;
+	while (rc == 0 && !(new.end &UNRESOLVED) && next_packet(&atoms)) {
+		for (; atoms.n_atoms && rc == 0 && !(new.end &UNRESOLVED); atoms.n_atoms--) {
+			rc = draft_atom(e, &new, &l, atoms.atoms & 1);
+			atoms.atoms >>= 1;
 		}
 	}
-	/* Without a return stack, atoms after such a branch are of nothing. */
-	new.rest = rest_of(run.atoms, run.n_atoms);
-	if (rc == 0 && new.rest && !e->return_stack)
-		rc = 1;
-	new.used = (uint8_t)run.packet;
+	/* Without a return stack, the target of atoms behind an indirect branch is unknown. */
+	new.rest = encode_rest(atoms.atoms, atoms.n_atoms);
+	if (rc == 0 && new.rest && !e->stack.enabled)
+		rc = NATIVE_STEP;
+	new.used = (uint8_t)atoms.packet;
 	new.n = (uint8_t)l.n;
 	if (rc == 0 && e->sink.outlet == NATIVE_CALLS)
-		rc = native_fold_entry(e, &new, l.edges, &l.n);
+		rc = native_fold_entry(e, &new, l.list, &l.n);
 	if (rc == 0)
-		rc = grow(e);
+		rc = entries_grow(e);
 	if (rc == 0)
-		rc = put_edges(e, &new, &l, first);
-	return rc == 0 ? put(e, e->memo, &new, ret) : rc;
+		rc = entry_fill(e, &new, &l);
+	return rc == 0 ? entry_insert(e, e->memo, &new, ret) : rc;
 }

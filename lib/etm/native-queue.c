@@ -1,6 +1,6 @@
 /*
- * P0 elements: a packet adds some, and says of older ones that they were executed, or were not (IHI0064,
- * "Speculation"). What the queue holds is told when it is committed, in order.
+ * The queue of P0 elements. A packet adds elements, and commits the oldest or cancels the newest ones (IHI0064,
+ * "Speculation"). Elements leave the queue in order when they are committed, and are emitted then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,53 +8,61 @@
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
-static struct p0 *at(struct native *e, size_t i)
+/* The i-th oldest element. */
+static struct p0 *queue_at(struct native *e, size_t i)
 {
-	return &e->queue[(e->first + i) & (e->queue_capacity - 1)];
+	return &e->queue.list[(e->queue.first + i) & (e->queue.capacity - 1)];
 }
 
-static int grow(struct native *e)
+static int queue_grow(struct native *e)
 {
-	size_t capacity = e->queue_capacity ? e->queue_capacity * 2 : 64;
+	size_t capacity = e->queue.capacity ? e->queue.capacity * 2 : 64;
 	struct p0 *queue = reallocarray(NULL, capacity, sizeof(*queue));
 
 	if (!queue)
 		return -ENOMEM;
-	for (size_t i = 0; i < e->n_queue; i++)
-		queue[i] = *at(e, i);
-	free(e->queue);
-	e->queue = queue;
-	e->queue_capacity = capacity;
-	e->first = 0;
+	for (size_t i = 0; i < e->queue.n; i++)
+		queue[i] = *queue_at(e, i);
+	free(e->queue.list);
+	e->queue.list = queue;
+	e->queue.capacity = capacity;
+	e->queue.first = 0;
 	return 0;
 }
 
-static int add(struct native *e, const struct p0 *p)
+static int queue_add(struct native *e, const struct p0 *p)
 {
 	int rc = 0;
 
-	if (e->n_queue == QUEUE_MAX)
+	if (e->queue.n == QUEUE_MAX)
 		return NATIVE_BAD;
-	if (e->n_queue == e->queue_capacity)
-		rc = grow(e);
+	if (e->queue.n == e->queue.capacity)
+		rc = queue_grow(e);
 	if (rc < 0)
 		return rc;
-	*at(e, e->n_queue++) = *p;
-	at(e, e->n_queue - 1)->offset = e->offset;
+	*queue_at(e, e->queue.n++) = *p;
+	queue_at(e, e->queue.n - 1)->offset = e->offset;
 	return 0;
 }
 
-static void take_first(struct native *e)
+static void queue_drop_first(struct native *e)
 {
-	e->first = (e->first + 1) & (e->queue_capacity - 1);
-	e->n_queue--;
+	e->queue.first = (e->queue.first + 1) & (e->queue.capacity - 1);
+	e->queue.n--;
 }
 
 void native_queue_clear(struct native *e)
 {
-	e->first = e->n_queue = 0;
-	e->depth = 0;
-	e->pending = false;
+	e->queue.first = e->queue.n = 0;
+	e->queue.state.depth = 0;
+	e->queue.state.pending = false;
+}
+
+void native_queue_reset(struct native *e)
+{
+	native_queue_clear(e);
+	e->queue.state.overflow = false;
+	e->queue.state.timestamps = !e->packets.has_marker;
 }
 
 int native_queue_append(struct native *e, const struct p0 *list, size_t n)
@@ -62,9 +70,9 @@ int native_queue_append(struct native *e, const struct p0 *list, size_t n)
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		rc = e->n_queue == e->queue_capacity ? grow(e) : 0;
+		rc = e->queue.n == e->queue.capacity ? queue_grow(e) : 0;
 		if (rc == 0)
-			*at(e, e->n_queue++) = list[i];
+			*queue_at(e, e->queue.n++) = list[i];
 	}
 	return rc;
 }
@@ -74,113 +82,113 @@ static bool is_p0(const struct p0 *p)
 	return p->kind <= P0_UNSEEN || (p->kind == P0_TRANSACTION && p->flag);
 }
 
-static int tell_time(struct native *e, const struct p0 *p)
+static int emit_time(struct native *e, const struct p0 *p)
 {
-	struct element told = { .kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = p->value };
+	struct element element = { .kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = p->value };
 	int rc = native_flow_time(e, p->value);
 
 	/* IHI0064, "Timestamp packets": zero is an unknown time; the cycle count is not reset. */
-	told.time_unknown = !p->value;
-	told.has_cycles = told.cycles_repeated = e->config.configr & 1u << 4;
-	told.cycles = p->cycles;
-	return rc == 0 && e->timestamps ? native_batch_add_event(e, &told, p->offset) : rc;
+	element.time_unknown = !p->value;
+	element.has_cycles = element.cycles_repeated = e->config.configr & 1u << 4;
+	element.cycles = p->cycles;
+	return rc == 0 && e->queue.state.timestamps ? native_batch_add_event(e, &element, p->offset) : rc;
 }
 
-/* Of what is no P0 element, what is told whether or not anything was executed. */
-static int tell_lasting(struct native *e, const struct p0 *p)
+/* Emits elements that are not P0 and do not depend on whether anything was executed. */
+static int emit_lasting(struct native *e, const struct p0 *p)
 {
-	struct element told = { .isa = ISA_A64 };
+	struct element element = { .isa = ISA_A64 };
 
-	told.value = p->value;
+	element.value = p->value;
 	switch ((enum p0_kind)p->kind) {
 	case P0_TIMESTAMP:
-		return tell_time(e, p);
+		return emit_time(e, p);
 	case P0_CYCLES:
-		told.kind = ELEM_CYCLES;
-		told.has_cycles = true;
-		told.cycles = p->cycles;
+		element.kind = ELEM_CYCLES;
+		element.has_cycles = true;
+		element.cycles = p->cycles;
 		break;
 	case P0_EVENT:
-		told.kind = ELEM_EVENT;
+		element.kind = ELEM_EVENT;
 		break;
 	case P0_MARKER:
-		told.kind = ELEM_MARKER;
-		e->timestamps = true;
+		element.kind = ELEM_MARKER;
+		e->queue.state.timestamps = true;
 		break;
 	case P0_INSTRUMENTATION:
-		told.kind = ELEM_INSTRUMENTATION;
-		told.instrumentation.level = p->level;
-		told.instrumentation.value = p->value;
+		element.kind = ELEM_INSTRUMENTATION;
+		element.instrumentation.level = p->level;
+		element.instrumentation.value = p->value;
 		break;
 	default:
 		return 0;
 	}
-	return native_batch_add_event(e, &told, p->offset);
+	return native_batch_add_event(e, &element, p->offset);
 }
 
-static int tell_transaction(struct native *e, const struct p0 *p)
+static int emit_transaction(struct native *e, const struct p0 *p)
 {
 	return native_batch_add_event(
 	    e, &(struct element){ .kind = ELEM_TRANSACTION, .isa = ISA_A64, .value = p->number }, p->offset);
 }
 
-static int tell_trace_on(struct native *e, const struct p0 *p)
+static int emit_trace_on(struct native *e, const struct p0 *p)
 {
-	struct element told = { .kind = ELEM_TRACE_ON, .isa = ISA_A64 };
+	struct element element = { .kind = ELEM_TRACE_ON, .isa = ISA_A64 };
 
-	told.reason = e->overflow ? REASON_OVERFLOW : REASON_BEGIN;
-	e->overflow = false;
-	e->entries = 0;
-	return native_batch_add_event(e, &told, p->offset);
+	element.reason = e->queue.state.overflow ? REASON_OVERFLOW : REASON_BEGIN;
+	e->queue.state.overflow = false;
+	e->stack.n = 0;
+	return native_batch_add_event(e, &element, p->offset);
 }
 
-/* An exception has its address, and maybe a context before it, behind it. */
+/* An exception is followed by an optional context and its address. NATIVE_BAD. */
 static int commit_exception(struct native *e)
 {
-	struct p0 p = *at(e, 0), address, context;
+	struct p0 p = *queue_at(e, 0), address, context;
 	bool has_context = false;
 
-	take_first(e);
+	queue_drop_first(e);
 	if (p.level)
 		return native_flow_exception(e, &p, NULL, NULL);
-	if (e->n_queue && at(e, 0)->kind == P0_CONTEXT) {
-		has_context = at(e, 0)->context.updated;
-		context = *at(e, 0);
-		take_first(e);
+	if (e->queue.n && queue_at(e, 0)->kind == P0_CONTEXT) {
+		has_context = queue_at(e, 0)->context.updated;
+		context = *queue_at(e, 0);
+		queue_drop_first(e);
 	}
-	if (!e->n_queue || at(e, 0)->kind != P0_ADDRESS)
+	if (!e->queue.n || queue_at(e, 0)->kind != P0_ADDRESS)
 		return NATIVE_BAD;
-	address = *at(e, 0);
-	take_first(e);
+	address = *queue_at(e, 0);
+	queue_drop_first(e);
 	return native_flow_exception(e, &p, &address, has_context ? &context : NULL);
 }
 
 static int commit_q(struct native *e)
 {
-	struct p0 p = *at(e, 0), context = { 0 };
+	struct p0 p = *queue_at(e, 0), context = { 0 };
 	uint64_t address = p.value;
 
-	take_first(e);
+	queue_drop_first(e);
 	if (p.flag)
 		return native_flow_q(e, &p, address);
-	if (e->n_queue && at(e, 0)->kind == P0_CONTEXT) {
-		context = *at(e, 0);
-		take_first(e);
+	if (e->queue.n && queue_at(e, 0)->kind == P0_CONTEXT) {
+		context = *queue_at(e, 0);
+		queue_drop_first(e);
 	}
-	if (!e->n_queue || at(e, 0)->kind != P0_ADDRESS)
+	if (!e->queue.n || queue_at(e, 0)->kind != P0_ADDRESS)
 		return NATIVE_BAD;
-	address = at(e, 0)->value;
-	/* The context is for what comes next; its place is free. */
+	address = queue_at(e, 0)->value;
+	/* The context applies behind the Q element, and takes the address's place in the queue. */
 	if (context.context.updated)
-		*at(e, 0) = context;
+		*queue_at(e, 0) = context;
 	else
-		take_first(e);
+		queue_drop_first(e);
 	return native_flow_q(e, &p, address);
 }
 
 static int commit_atoms(struct native *e, uint32_t *n)
 {
-	struct p0 *p = at(e, 0);
+	struct p0 *p = queue_at(e, 0);
 	int rc = 0;
 
 	while (p->n_atoms && *n && rc == 0) {
@@ -192,15 +200,15 @@ static int commit_atoms(struct native *e, uint32_t *n)
 		(*n)--;
 	}
 	if (!p->n_atoms)
-		take_first(e);
+		queue_drop_first(e);
 	return rc;
 }
 
-/* The oldest element, and all that belongs to it; what it is counted as goes off *n. */
+/* Commits the oldest element and those that belong to it; subtracts from *n what it counts. NATIVE_BAD. */
 static int commit_first(struct native *e, uint32_t *n)
 {
-	struct p0 p = *at(e, 0);
-	struct element told = { .isa = ISA_A64 };
+	struct p0 p = *queue_at(e, 0);
+	struct element element = { .isa = ISA_A64 };
 
 	if (p.kind == P0_ATOMS)
 		return commit_atoms(e, n);
@@ -214,57 +222,57 @@ static int commit_first(struct native *e, uint32_t *n)
 		uint32_t seen = MIN(*n, p.number);
 
 		*n -= seen;
-		at(e, 0)->number -= seen;
-		if (!at(e, 0)->number)
-			take_first(e);
+		queue_at(e, 0)->number -= seen;
+		if (!queue_at(e, 0)->number)
+			queue_drop_first(e);
 		return 0;
 	}
-	take_first(e);
+	queue_drop_first(e);
 	switch ((enum p0_kind)p.kind) {
 	case P0_SOURCE:
 		return native_flow_source(e, &p);
 	case P0_TRACE_ON:
-		return tell_trace_on(e, &p);
+		return emit_trace_on(e, &p);
 	case P0_EXCEPTION_RETURN:
-		told.kind = ELEM_EXCEPTION_RETURN;
-		return native_batch_add_event(e, &told, p.offset);
+		element.kind = ELEM_EXCEPTION_RETURN;
+		return native_batch_add_event(e, &element, p.offset);
 	case P0_ADDRESS:
 		native_flow_address(e, p.value);
 		return 0;
 	case P0_CONTEXT:
 		return p.context.updated ? native_flow_context(e, &p.context, p.offset) : 0;
 	case P0_INFO:
-		e->stack_waits = true;
-		e->entries = 0;
+		native_flow_info(e);
 		return 0;
 	case P0_TRANSACTION:
-		return tell_transaction(e, &p);
+		return emit_transaction(e, &p);
 	default:
-		return tell_lasting(e, &p);
+		return emit_lasting(e, &p);
 	}
 }
 
-static int commit(struct native *e, uint32_t n)
+/* Commits n P0 elements. NATIVE_BAD: there are fewer. */
+static int queue_commit(struct native *e, uint32_t n)
 {
 	uint32_t wanted = n;
 	int rc = 0;
 
 	while (n && rc == 0) {
-		bool context = e->n_queue && at(e, 0)->kind == P0_CONTEXT;
+		bool context = e->queue.n && queue_at(e, 0)->kind == P0_CONTEXT;
 
-		rc = e->n_queue ? commit_first(e, &n) : NATIVE_BAD;
-		/* A context goes out at once, with what came before it. */
+		rc = e->queue.n ? commit_first(e, &n) : NATIVE_BAD;
+		/* A context is committed at once, with what precedes it. */
 		if (context && rc == 0)
 			native_batch_commit(e);
 	}
 	if (rc != 0)
 		return rc;
-	e->depth -= wanted;
+	e->queue.state.depth -= wanted;
 	native_batch_commit(e);
 	return 0;
 }
 
-/* Takes what a P0 element counts for off n, as far as it goes; true: nothing of it is left. */
+/* Cancels up to *n of what a P0 element counts, and subtracts that from *n. True: nothing of the element is left. */
 static bool cancel_element(struct p0 *p, uint32_t *n)
 {
 	uint32_t whole = p->kind == P0_UNSEEN ? p->number : p->kind == P0_ATOMS ? p->n_atoms : 1;
@@ -278,33 +286,34 @@ static bool cancel_element(struct p0 *p, uint32_t *n)
 	return off == whole;
 }
 
-/* The newest elements were not executed; what lasts stays, in its order. */
-static int cancel(struct native *e, uint32_t n)
+/* Cancels the n newest P0 elements; elements that do not depend on execution stay, in order. NATIVE_BAD: there are
+ * fewer. */
+static int queue_cancel(struct native *e, uint32_t n)
 {
-	size_t from = e->n_queue, to;
+	size_t from = e->queue.n, to;
 	uint32_t wanted = n;
 
 	for (; n && from; from--) {
-		struct p0 *p = at(e, from - 1);
+		struct p0 *p = queue_at(e, from - 1);
 
 		if (is_p0(p) ? cancel_element(p, &n) : p->kind < P0_TIMESTAMP)
 			p->kind = P0_CANCELLED;
 	}
-	for (to = from; from < e->n_queue; from++)
-		if (at(e, from)->kind != P0_CANCELLED)
-			*at(e, to++) = *at(e, from);
-	e->n_queue = to;
+	for (to = from; from < e->queue.n; from++)
+		if (queue_at(e, from)->kind != P0_CANCELLED)
+			*queue_at(e, to++) = *queue_at(e, from);
+	e->queue.n = to;
 	if (n)
 		return NATIVE_BAD;
-	e->depth -= wanted;
+	e->queue.state.depth -= wanted;
 	return 0;
 }
 
-/* The newest atom went the other way; an address after it was a guess. */
-static int mispredict(struct native *e)
+/* Inverts the newest atom, and drops addresses behind it, which were predicted. NATIVE_BAD: there is no atom. */
+static int queue_mispredict(struct native *e)
 {
-	for (size_t i = e->n_queue; i; i--) {
-		struct p0 *p = at(e, i - 1);
+	for (size_t i = e->queue.n; i; i--) {
+		struct p0 *p = queue_at(e, i - 1);
 
 		if (p->kind == P0_UNSEEN)
 			return 0;
@@ -314,37 +323,38 @@ static int mispredict(struct native *e)
 		}
 		if (p->kind != P0_ADDRESS)
 			continue;
-		for (size_t k = i; k < e->n_queue; k++)
-			*at(e, k - 1) = *at(e, k);
-		e->n_queue--;
+		for (size_t k = i; k < e->queue.n; k++)
+			*queue_at(e, k - 1) = *queue_at(e, k);
+		e->queue.n--;
 	}
 	return NATIVE_BAD;
 }
 
-static int discard(struct native *e)
+/* A discard or overflow packet: no queued P0 element was executed, and synchronization is lost. */
+static int queue_discard(struct native *e)
 {
 	int rc = 0;
 
-	while (e->n_queue && rc == 0) {
-		struct p0 p = *at(e, 0);
+	while (e->queue.n && rc == 0) {
+		struct p0 p = *queue_at(e, 0);
 
-		take_first(e);
-		rc = tell_lasting(e, &p);
+		queue_drop_first(e);
+		rc = emit_lasting(e, &p);
 	}
 	native_queue_clear(e);
 	native_flow_lost(e);
-	e->sync = SYNC_LOST;
-	e->lost = e->overflow ? REASON_OVERFLOW : REASON_DISCARD;
+	e->sync.state = SYNC_LOST;
+	e->sync.reason = e->queue.state.overflow ? REASON_OVERFLOW : REASON_DISCARD;
 	native_batch_commit(e);
 	return rc;
 }
 
 static int add_context(struct native *e, const struct packet *p)
 {
-	return add(e, &(struct p0){ .kind = P0_CONTEXT, .context = p->context });
+	return queue_add(e, &(struct p0){ .kind = P0_CONTEXT, .context = p->context });
 }
 
-/* What comes of a packet; where it makes the queue deeper, so much of it goes to *depth. */
+/* Adds the elements of a packet; *depth: how many P0 elements there are more. */
 static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 {
 	struct p0 new = { .value = p->address, .number = p->number, .cycles = p->cycles };
@@ -368,11 +378,11 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 	case PACKET_ADDRESS:
 	case PACKET_ADDRESS_CONTEXT:
 		new.kind = P0_ADDRESS;
-		*depth = e->pending;
-		e->pending = false;
-		/* The context is that of the address, so it comes first. */
+		*depth = e->queue.state.pending;
+		e->queue.state.pending = false;
+		/* The context applies at the address, so it precedes it. */
 		rc = p->kind == PACKET_ADDRESS_CONTEXT ? add_context(e, p) : 0;
-		return rc == 0 ? add(e, &new) : rc;
+		return rc == 0 ? queue_add(e, &new) : rc;
 	case PACKET_SOURCE:
 		new.kind = P0_SOURCE;
 		*depth = 1;
@@ -381,10 +391,10 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 	case PACKET_PE_RESET:
 		new.kind = P0_EXCEPTION;
 		new.flag = p->target;
-		/* A reset is without an address. */
+		/* A reset has no address. */
 		new.level = p->kind == PACKET_PE_RESET;
 		*depth = new.level;
-		e->pending = e->pending || p->kind == PACKET_EXCEPTION;
+		e->queue.state.pending = e->queue.state.pending || p->kind == PACKET_EXCEPTION;
 		break;
 	case PACKET_EXCEPTION_RETURN:
 		new.kind = P0_EXCEPTION_RETURN;
@@ -408,7 +418,7 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 		new.kind = P0_Q;
 		new.flag = p->has_address;
 		*depth = p->has_address;
-		e->pending = e->pending || !p->has_address;
+		e->queue.state.pending = e->queue.state.pending || !p->has_address;
 		break;
 	case PACKET_TRANSACTION_START:
 		new.kind = P0_TRANSACTION;
@@ -429,7 +439,7 @@ static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 	default:
 		return 0;
 	}
-	return add(e, &new);
+	return queue_add(e, &new);
 }
 
 int native_queue_packet(struct native *e, const struct packet *p)
@@ -438,52 +448,51 @@ int native_queue_packet(struct native *e, const struct packet *p)
 	int rc;
 
 	if (p->kind == PACKET_DISCARD || p->kind == PACKET_OVERFLOW) {
-		e->overflow = e->overflow || p->kind == PACKET_OVERFLOW;
-		return discard(e);
+		e->queue.state.overflow = e->queue.state.overflow || p->kind == PACKET_OVERFLOW;
+		return queue_discard(e);
 	}
 	rc = add_packet(e, p, &added);
-	e->depth += added;
-	/* What is deeper than it can be was executed. */
-	if (e->depth > (int64_t)e->config.idr8)
-		commits = (uint32_t)MIN(e->depth - (int64_t)e->config.idr8, (int64_t)UINT32_MAX);
+	e->queue.state.depth += added;
+	/* Elements beyond the maximum depth (TRCIDR8) are committed. */
+	if (e->queue.state.depth > (int64_t)e->config.idr8)
+		commits = (uint32_t)MIN(e->queue.state.depth - (int64_t)e->config.idr8, (int64_t)UINT32_MAX);
 	if (rc == 0 && commits)
-		rc = commit(e, commits);
+		rc = queue_commit(e, commits);
 	if (rc == 0 && p->cancel)
-		rc = cancel(e, p->cancel);
-	return rc == 0 && p->mispredict ? mispredict(e) : rc;
+		rc = queue_cancel(e, p->cancel);
+	return rc == 0 && p->mispredict ? queue_mispredict(e) : rc;
 }
 
 int native_queue_info(struct native *e, const struct packet *p)
 {
 	int rc = 0;
 
-	e->depth = p->number;
+	e->queue.state.depth = p->number;
 	if (p->number)
-		rc = add(e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number });
+		rc = queue_add(e, &(struct p0){ .kind = P0_UNSEEN, .number = p->number });
 	if (rc == 0)
-		rc = add(e, &(struct p0){ .kind = P0_INFO });
+		rc = queue_add(e, &(struct p0){ .kind = P0_INFO });
 	if (rc == 0 && p->in_transaction)
-		rc = add(e, &(struct p0){ .kind = P0_TRANSACTION, .number = TRANSACTION_INIT });
-	e->entries = 0;
+		rc = queue_add(e, &(struct p0){ .kind = P0_TRANSACTION, .number = TRANSACTION_INIT });
+	e->stack.n = 0;
 	return rc;
 }
 
-/* What came before the first element of which nobody knows whether it was executed. */
 int native_queue_finish(struct native *e)
 {
 	int rc = 0;
 
-	while (e->n_queue && rc == 0) {
-		struct p0 p = *at(e, 0);
+	while (e->queue.n && rc == 0) {
+		struct p0 p = *queue_at(e, 0);
 
 		if (is_p0(&p) || p.kind == P0_TRACE_ON || p.kind == P0_EXCEPTION_RETURN)
 			break;
-		take_first(e);
+		queue_drop_first(e);
 		if (p.kind == P0_TRANSACTION && (p.number == TRANSACTION_COMMIT || p.number == TRANSACTION_FAIL) &&
-		    (!e->config.idr8 || !e->depth))
-			rc = tell_transaction(e, &p);
+		    (!e->config.idr8 || !e->queue.state.depth))
+			rc = emit_transaction(e, &p);
 		else
-			rc = tell_lasting(e, &p);
+			rc = emit_lasting(e, &p);
 	}
 	return rc;
 }

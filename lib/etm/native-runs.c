@@ -1,4 +1,4 @@
-/* Calls as elements: all that ran from one of them to the next is one range. */
+/* Calls as elements: what ran from one call to the next is one range. */
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
@@ -7,12 +7,12 @@ void native_runs_init(struct native_runs *r, const struct element_sink *sink)
 	*r = (struct native_runs){ .sink = *sink };
 }
 
-static int tell(struct native_runs *r, const struct element *e)
+static int emit(struct native_runs *r, const struct element *e)
 {
 	return r->sink.element(r->sink.user, e);
 }
 
-static void begin(struct native_runs *r, const struct basic_block *b, bool torn, uint64_t instructions)
+static void run_begin(struct native_runs *r, const struct basic_block *b, bool torn, uint64_t instructions)
 {
 	r->run = (struct element){
 		.kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start
@@ -22,8 +22,8 @@ static void begin(struct native_runs *r, const struct basic_block *b, bool torn,
 	r->since = instructions;
 }
 
-/* More instructions than a range can have: it stays where it is for those. */
-static int tell_many(struct native_runs *r, uint64_t *n)
+/* Emits ranges without progress while there are more instructions than the last range can have. */
+static int emit_excess(struct native_runs *r, uint64_t *n)
 {
 	int rc = 0;
 
@@ -31,15 +31,15 @@ static int tell_many(struct native_runs *r, uint64_t *n)
 		r->run.taken = true;
 		r->run.range.end = r->run.range.start;
 		r->run.range.count = UINT32_MAX;
-		rc = tell(r, &r->run);
+		rc = emit(r, &r->run);
 		r->run.torn = false;
 	}
 	return rc;
 }
 
-/* It ended with that edge; ranges: so many have not been told. */
-static int end(struct native_runs *r, const struct basic_block *blocks, uint32_t edge, uint64_t instructions,
-	       uint64_t ranges)
+/* Ends the current range with an edge. ranges: how many there were since the last element that had their number. */
+static int run_end(struct native_runs *r, const struct basic_block *blocks, uint32_t edge, uint64_t instructions,
+		   uint64_t ranges)
 {
 	const struct basic_block *b = &blocks[edge_block(edge)];
 	uint64_t n = instructions - r->since;
@@ -48,7 +48,7 @@ static int end(struct native_runs *r, const struct basic_block *blocks, uint32_t
 	if (!r->begun)
 		return 0;
 	r->begun = false;
-	rc = tell_many(r, &n);
+	rc = emit_excess(r, &n);
 	r->run.offset = ranges;
 	r->run.instr = b->kind;
 	r->run.sub = b->sub;
@@ -59,37 +59,37 @@ static int end(struct native_runs *r, const struct basic_block *blocks, uint32_t
 	r->run.range.last_size = 4;
 	r->run.has_cycles = r->cycles != 0;
 	r->run.cycles = (uint32_t)MIN(r->cycles, UINT32_MAX);
-	return rc < 0 ? rc : tell(r, &r->run);
+	return rc < 0 ? rc : emit(r, &r->run);
 }
 
-/* Within what ran they are told with it; else where they are. */
-static int tell_cycles(struct native_runs *r, const struct element *cycles)
+/* Adds cycles to the current range; without one, emits them. */
+static int add_cycles(struct native_runs *r, const struct element *cycles)
 {
 	if (!r->begun)
-		return tell(r, cycles);
+		return emit(r, cycles);
 	r->cycles += cycles->cycles;
 	return 0;
 }
 
-static int tell_event(struct native_runs *r, const struct native_batch *b, const struct native_call *c, size_t event)
+static int emit_event(struct native_runs *r, const struct native_batch *b, const struct native_call *c, size_t event)
 {
 	uint64_t ranges = b->ranges[event] + b->ranges_before;
 	int rc;
 
 	if (b->events[event].kind == ELEM_CYCLES)
-		return tell_cycles(r, &b->events[event]);
-	rc = end(r, b->blocks, c->to, c->instructions + b->instructions, ranges - r->told);
-	r->told = ranges;
-	return rc < 0 ? rc : tell(r, &b->events[event]);
+		return add_cycles(r, &b->events[event]);
+	rc = run_end(r, b->blocks, c->to, c->instructions + b->instructions, ranges - r->emitted);
+	r->emitted = ranges;
+	return rc < 0 ? rc : emit(r, &b->events[event]);
 }
 
 int native_runs_stop(struct native_runs *r, const struct native *e)
 {
 	const struct native_fold *f = e->fold;
-	uint64_t ranges = r->told;
+	uint64_t ranges = r->emitted;
 
-	r->told = f->ranges;
-	return end(r, e->blocks.list, f->last, f->instructions, f->ranges - ranges);
+	r->emitted = f->ranges;
+	return run_end(r, e->blocks.list, f->last, f->instructions, f->ranges - ranges);
 }
 
 int native_runs_batch(struct native_runs *r, const struct native_batch *b)
@@ -102,15 +102,15 @@ int native_runs_batch(struct native_runs *r, const struct native_batch *b)
 		const struct native_call *c = &b->calls[i];
 
 		if (c->edge == NATIVE_EVENT) {
-			rc = tell_event(r, b, c, event++);
+			rc = emit_event(r, b, c, event++);
 		} else if (c->edge & NATIVE_CYCLES) {
 			cycles.cycles = c->edge & ~NATIVE_CYCLES;
-			rc = tell_cycles(r, &cycles);
+			rc = add_cycles(r, &cycles);
 		} else {
 			uint64_t instructions = c->instructions + b->instructions;
 
-			rc = end(r, b->blocks, c->edge, instructions, 0);
-			begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, instructions);
+			rc = run_end(r, b->blocks, c->edge, instructions, 0);
+			run_begin(r, &b->blocks[c->to & ~NATIVE_TORN], c->to & NATIVE_TORN, instructions);
 		}
 	}
 	return rc;

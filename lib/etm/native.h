@@ -1,9 +1,12 @@
 /*
- * The native engine's own interface, which native_engine_ops stands on: what ran as numbers of blocks, a batch at a
- * time, and what else there is to say as elements between them. It takes ETMv4 and ETE of A64.
+ * The native engine, for ETMv4 and ETE of A64. native_engine_ops (engine.h) is built upon this interface, which emits
+ * executed code as numbers of blocks and edges, in batches, and all else as elements between them.
  *
- *   bytes -> packets (packet.c) -> P0 elements, held back while they are speculative (native-queue.c)
- *         -> blocks that ran (native-flow.c, over blocks.c) -> a batch
+ *   bytes -> packets (packet.c) -> P0 elements, queued while they are speculative (native-queue.c)
+ *         -> blocks that ran (native-flow.c, over blocks.c) -> a batch (native-batch.c)
+ *
+ * The common packets go from bytes to edges at once (native-fast.c), by a memo of what sequences of them amount to
+ * (native-memo.c).
  */
 #ifndef CSIGHT_ETM_NATIVE_H
 #define CSIGHT_ETM_NATIVE_H
@@ -13,42 +16,43 @@
 #include "lib/etm/packet.h"
 
 /*
- * A edge of a batch: twice a block's number, and one more where its branch was taken; or this flag and a number of
- * cycles, which is an element of its own; or the next event.
+ * A batch's edges contain two other values: this flag with a number of cycles, which is an element of its own, and
+ * NATIVE_EVENT, which stands for the next of the batch's events.
  */
 #define NATIVE_CYCLES (1u << 31)
 #define NATIVE_EVENT UINT32_MAX
 
-/* Of the block that control came to: it is torn. */
+/* Flag of the block of a call: it is torn, as struct element has it. */
 #define NATIVE_TORN (1u << 31)
 
-/* Where the code goes from there is not known. No address of an instruction is odd. */
+/* Unknown address. No address of an A64 instruction is odd. */
 #define NATIVE_UNKNOWN UINT64_MAX
 
+/* What an engine emits. */
 enum native_outlet {
-	NATIVE_EDGES,  /* every range */
-	NATIVE_CALLS,  /* where control goes from region to region, and calls and returns: struct native_call */
-	NATIVE_COUNTS, /* how often: struct native_count, when it is over; and events */
+	NATIVE_EDGES,  /* every range, as an edge */
+	NATIVE_CALLS,  /* calls, returns, and other changes of region: struct native_call */
+	NATIVE_COUNTS, /* how often each edge was taken, at the end: struct native_count; and events */
 };
 
 /*
- * Control came to a block that is in another region than the one that it left, or by a call, a return of any kind, from
- * nowhere, torn as struct element has it, or first after an event. Or, in between, an event or cycles. What else goes
- * on within a region is not told of.
+ * Control came to a block from a block of another region, by a call, by a return of any kind, from an unknown place,
+ * torn (struct element), or as the first block after an event. Or an event, or cycles, between such blocks. Other
+ * control flow within a region is not emitted.
  */
 struct native_call {
-	uint32_t edge; /* the block that it left, as edges have it; 0: nobody knows; or NATIVE_EVENT, NATIVE_CYCLES */
-	uint32_t to;   /* the block that it came to, with NATIVE_TORN; else what ran last, as a edge, or 0 */
+	uint32_t edge; /* that control came by, 0: unknown; or NATIVE_EVENT, or NATIVE_CYCLES with a number */
+	uint32_t to;   /* the block that it came to, with NATIVE_TORN; of events and cycles: the last edge, or 0 */
 	uint64_t instructions; /* executed before, in this batch's count */
 };
 
 /*
- * How often a block ran and was left the one way, or by an indirect branch that went to another block. The same may be
- * told several times, and n may be negative: all of them together, modulo 2^64, are what ran.
+ * How often an edge was taken; or how often an indirect branch went to a block. There may be several of the same edge
+ * and block, and n may be negative: their sum modulo 2^64 is the count.
  */
 struct native_count {
 	uint32_t edge;
-	uint32_t to; /* 0: all that left this way */
+	uint32_t to; /* 0: all that left by this edge */
 	uint64_t n;
 };
 
@@ -60,34 +64,35 @@ struct native_batch {
 	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
 	const struct native_count *counts;
 	size_t n_counts;
-	const struct element *events; /* with ranges that are no whole blocks among them */
-	const uint64_t *successors;   /* by event: where a range's code goes on, or NATIVE_UNKNOWN */
+	const struct element *events; /* also ranges that are not whole blocks */
+	const uint64_t *successors;   /* by event: where a range's code continues, or NATIVE_UNKNOWN */
 	const uint64_t *ranges;       /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct basic_block *blocks;
-	const uint64_t *offsets; /* of the packets, one a edge; or NULL */
+	const uint64_t *offsets; /* of the packets, by edge; or NULL */
 };
 
+/* Where an engine's output goes. */
 struct native_sink {
-	/* What is in a batch is gone afterwards, and so may be the blocks. A negative return stops the engine. */
+	/* A batch and its blocks are valid during the call only. A negative return stops the engine. */
 	int (*batch)(void *user, const struct native_batch *batch);
 	void *user;
-	bool offsets; /* wanted; of edges alone */
+	bool offsets; /* wanted; of NATIVE_EDGES alone */
 	enum native_outlet outlet;
-	/* NATIVE_CALLS: the number of the region that an address is in, as struct element_regions has them. */
+	/* NATIVE_CALLS: the number of the region that an address is in, as struct element_regions has it. */
 	uint32_t (*region)(void *user, uint64_t address);
 	void *region_user; /* NULL: user */
 };
 
 struct native;
 
-/* -EOPNOTSUPP: of another protocol, or with data trace, or with conditional instructions traced; -ENOMEM. */
+/* -EOPNOTSUPP: another protocol, data trace, or conditional instructions traced; -ENOMEM. */
 int native_open(const struct engine_config *config, const struct engine_memory *memory, const struct native_sink *sink,
 		struct native **ret);
 
 /*
- * As struct engine_ops has them. -EOPNOTSUPP: the processor went to AArch32, and everything before is told; it takes no
- * more then.
+ * As in struct engine_ops. -EOPNOTSUPP: the processor entered AArch32; all before is emitted, and the engine accepts no
+ * more bytes.
  */
 int native_push(struct native *e, const void *data, size_t size);
 int native_reset(struct native *e);
@@ -96,17 +101,26 @@ void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);
 
 /*
- * The same by several threads, at most so many of a pool and the one that pushes, which take parts. part 0: as is good;
- * else they are of at least so many bytes, and all that can be are decoded on their own, by the pool. What goes to the
- * sink is the same, and does so on the thread that pushes, some bytes later. memory is asked by one thread at a time.
+ * The same by several threads: chunks of the stream are decoded by a pool, and stitched in order by the thread that
+ * pushes. The sink receives the same output, on the pushing thread, some bytes later. Code is read by one thread at a
+ * time.
  */
 struct native_workers;
-struct pool;
+
+struct native_workers_options {
+	struct pool *pool;
+	unsigned threads_max; /* of the pool that decode chunks at once; the pushing thread decodes, too */
+	size_t chunk_size;    /* least bytes of a chunk, all of which the pool decodes; 0: chosen by the engine */
+};
+
 int native_workers_open(const struct engine_config *config, const struct engine_memory *memory,
-			const struct native_sink *sink, struct pool *pool, unsigned most, size_t part,
+			const struct native_sink *sink, const struct native_workers_options *options,
 			struct native_workers **ret);
-/* Where the next bytes may be put before they are pushed, at most ENGINE_RESERVE_MAX of them: they are not copied then.
- * Or NULL. */
+
+/*
+ * Memory for the next bytes, at most ENGINE_RESERVE_MAX: bytes that are written there before they are pushed are not
+ * copied. NULL: none.
+ */
 uint8_t *native_workers_reserve(struct native_workers *w, size_t size);
 int native_workers_push(struct native_workers *w, const void *data, size_t size);
 int native_workers_reset(struct native_workers *w);
@@ -114,14 +128,14 @@ int native_workers_finish(struct native_workers *w);
 void native_workers_stats(const struct native_workers *w, struct engine_stats *ret);
 struct native_workers *native_workers_close(struct native_workers *w);
 
-/* The engine that stands for all of them, where they stand. */
+/* The engine that stitches: its state is that of the whole stream. */
 const struct native *native_workers_native(const struct native_workers *w);
 
-/* Reads batches as the elements that they are: one after another, none left out. */
+/* Reads batches of NATIVE_EDGES as elements, one for each edge. */
 struct native_reader {
 	const struct native_batch *batch;
 	size_t at, event;
-	uint64_t next; /* where the next range begins, if the one before it is to be believed */
+	uint64_t next; /* where the next range is expected to begin, or NATIVE_UNKNOWN */
 };
 
 static inline void native_reader_init(struct native_reader *r)
@@ -131,10 +145,10 @@ static inline void native_reader_init(struct native_reader *r)
 
 void native_read_batch(struct native_reader *r, const struct native_batch *batch);
 
-/* False: that was all. Without offsets in the batch those of ranges and cycles are 0. */
+/* Returns false at the batch's end. In a batch without offsets, those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
 
-/* Where the code goes on behind a edge; NATIVE_UNKNOWN. */
+/* Where the code continues behind an edge, or NATIVE_UNKNOWN. */
 static inline uint64_t native_successor(const struct basic_block *blocks, uint32_t edge)
 {
 	const struct basic_block *b = &blocks[edge_block(edge)];
@@ -142,22 +156,22 @@ static inline uint64_t native_successor(const struct basic_block *blocks, uint32
 	return edge_taken(edge) ? b->target : block_end(b);
 }
 
-/* Reads batches of NATIVE_CALLS as elements, with several ranges in one. */
+/* Reads batches of NATIVE_CALLS as elements: the ranges from one call to the next are one element. */
 struct native_runs {
-	struct element run; /* that has begun, if it has */
-	bool begun;
-	uint64_t since;  /* instructions before it */
-	uint64_t cycles; /* within it, so far */
-	uint64_t told;   /* ranges */
+	struct element run; /* the current one */
+	bool begun;         /* there is one */
+	uint64_t since;     /* instructions before it */
+	uint64_t cycles;    /* within it, so far */
+	uint64_t emitted;   /* ranges, in all */
 	struct element_sink sink;
 };
 
 void native_runs_init(struct native_runs *r, const struct element_sink *sink);
 
-/* What the sink returned. */
-int native_runs_batch(struct native_runs *r, const struct native_batch *batch);
+/* Returns what the sink returned. */
+int native_runs_batch(struct native_runs *r, const struct native_batch *b);
 
-/* Its engine stopped: what has begun ends. What the sink returned. */
+/* Ends the current element, when its engine stopped. Returns what the sink returned. */
 int native_runs_stop(struct native_runs *r, const struct native *e);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets"): bytes to fields, by a table
- * of headers. What packets say by difference (addresses, timestamps, cycle counts) is whole in the struct.
+ * Parses the packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets") by a table of headers.
+ * Addresses, timestamps and cycle counts, which packets encode as differences, are complete in struct packet.
  */
 #ifndef CSIGHT_ETM_PACKET_H
 #define CSIGHT_ETM_PACKET_H
@@ -11,16 +11,16 @@
 
 #include "lib/etm/engine.h"
 
-/* Packets may have fields without end; one that is longer is refused. */
+/* Some fields have no limit; a packet that is longer than this is PACKET_BROKEN. */
 enum { PACKET_MAX = 4096 };
 
 /* The number of an exception that SVC, HVC or SMC caused (IHI0064, "Exception packets"). */
 enum { EXCEPTION_CALL = 2 };
 
 enum packet_kind {
-	PACKET_RESERVED, /* no packet has this header */
-	PACKET_INVALID,  /* no packet of a source with these registers has */
-	PACKET_BROKEN,   /* the header is one of a packet's, what follows it is not */
+	PACKET_RESERVED, /* a reserved header */
+	PACKET_INVALID,  /* the header of a packet that a source with these registers cannot write */
+	PACKET_BROKEN,   /* a valid header, followed by bytes that are not valid behind it */
 	PACKET_ASYNC,
 	PACKET_DISCARD,
 	PACKET_OVERFLOW,
@@ -37,7 +37,7 @@ enum packet_kind {
 	PACKET_INSTRUMENTATION,
 	PACKET_CYCLES,
 	PACKET_COMMIT,
-	PACKET_CANCEL, /* and what mispredicts */
+	PACKET_CANCEL, /* cancel and mispredict */
 	PACKET_IGNORE,
 	PACKET_EVENT,
 	PACKET_CONTEXT,
@@ -49,12 +49,15 @@ enum packet_kind {
 	PACKETS,
 };
 
+/* Without padding, as checkpoints compare it by memcmp(). */
 struct packet_context {
-	bool updated, has_vmid, has_ctxid; /* what it tells */
+	bool updated, has_vmid, has_ctxid; /* which fields the packet has */
 	bool wide, nonsecure, nse;         /* SF, NS, NSE */
 	uint8_t level;
+	uint8_t unused;
 	uint32_t vmid, ctxid;
 };
+_Static_assert(sizeof(struct packet_context) == 16, "padding is not comparable");
 
 struct packet {
 	enum packet_kind kind;
@@ -62,51 +65,58 @@ struct packet {
 	uint8_t header;
 	uint64_t address;        /* address, context with address, source, Q */
 	uint64_t value;          /* timestamp, instrumentation, event */
-	uint32_t atoms;          /* patterns: the oldest is bit 0, 1: taken */
-	uint8_t n_atoms;         /* also of those that mispredict */
+	uint32_t atoms;          /* bit 0 is the oldest; 1: taken */
+	uint8_t n_atoms;         /* also of cancel and mispredict packets */
 	bool mispredict;         /* cancel */
-	bool target;             /* exception: its address is where the last branch went */
+	bool target;             /* exception: its address is the last branch's target */
 	bool has_address;        /* Q */
 	uint8_t level;           /* instrumentation */
 	uint32_t number;         /* exception; Q: instructions; trace info: elements not yet committed */
-	uint32_t commit, cancel; /* P0 elements; commit: as the two's complement says it, negative ones are mistakes */
+	uint32_t commit, cancel; /* P0 elements; commit: in two's complement, negative ones are malformed */
 	uint32_t cycles;
 	bool in_transaction; /* trace info */
 	struct packet_context context;
 };
 
-/* By header byte: of atoms, the number in the high byte and the pattern below. */
+/* By header byte: of atom packets, the number of atoms in the high byte and the pattern below. */
 extern const uint32_t packet_atoms[256];
 
+/* What packets update. Without padding, as checkpoints compare it by memcmp(). */
+struct packet_state {
+	uint64_t history[3]; /* addresses, the newest first */
+	uint64_t timestamp;
+	uint32_t threshold; /* of cycle counts */
+	bool wide;          /* the last context is of AArch64 */
+	bool timed;         /* a timestamp came since the last trace info */
+	bool informed;      /* trace info came */
+	uint8_t unused;
+};
+_Static_assert(sizeof(struct packet_state) == 40, "padding is not comparable");
+
 struct packet_reader {
-	uint8_t kinds[256]; /* by header, as this source may have them */
+	uint8_t kinds[256]; /* by header, as this source writes them */
 	uint8_t version;    /* 0x40 and up: ETMv4; 0x50 and up: ETE */
 	bool commit_option, has_q, has_marker;
 	uint8_t vmid_bytes, ctxid_bytes, cycle_bits;
 	uint32_t max_depth;
-	/* The state that packets update: */
-	uint64_t history[3]; /* addresses, the newest first */
-	uint32_t places[3];  /* the reader's own, one each; 0 where it is new */
-	uint64_t timestamp;
-	uint32_t threshold;
-	bool wide; /* the last context is of AArch64 */
-	bool timed, informed;
+	struct packet_state state;
+	uint32_t blocks[3]; /* for the caller: a block number for each address of the history; 0: none yet */
 };
 
 void packet_reader_init(struct packet_reader *s, const struct engine_config *config);
 
-/* As it is before the first byte. */
+/* Restores the state before the first byte. */
 void packet_reader_reset(struct packet_reader *s);
 
 /*
- * The packet at the head of n bytes, n > 0; what it updates is updated. False: it goes on behind them, and nothing has
- * happened.
+ * Parses the packet at the head of n bytes, n > 0, and updates the state. Returns false, with the state unchanged, if
+ * the packet continues behind them.
  */
 bool packet_next(struct packet_reader *s, const uint8_t *bytes, size_t n, struct packet *ret);
 
 /*
- * An address of A64 by one of the common packets, of which there are 9 bytes at least to look at; *ret_size 0: it is
- * none. newest: of the history.
+ * Parses a common packet of an A64 address; at least 9 bytes are readable. *ret_size 0: the packet is of another kind.
+ * newest: the newest address of the history.
  */
 static inline uint64_t packet_parse_common_address(const uint8_t *p, uint64_t newest, size_t *ret_size)
 {
@@ -135,17 +145,17 @@ static inline uint64_t packet_parse_common_address(const uint8_t *p, uint64_t ne
 	}
 }
 
-/* As the manual calls it, in small letters. */
+/* The manual's name of the packet, in lower case. */
 const char *packet_name(enum packet_kind kind);
 
 static inline void packet_push_address(struct packet_reader *s, uint64_t address)
 {
-	s->history[2] = s->history[1];
-	s->history[1] = s->history[0];
-	s->history[0] = address;
-	s->places[2] = s->places[1];
-	s->places[1] = s->places[0];
-	s->places[0] = 0;
+	s->state.history[2] = s->state.history[1];
+	s->state.history[1] = s->state.history[0];
+	s->state.history[0] = address;
+	s->blocks[2] = s->blocks[1];
+	s->blocks[1] = s->blocks[0];
+	s->blocks[0] = 0;
 }
 
 #endif

@@ -7,45 +7,45 @@
 
 #include "lib/base/util.h"
 
+/* The oldest jobs that threads leave to the owner: two, so that it need not wait for one that takes longer. */
 enum { LEFT = 2 };
 
 struct pool {
 	pthread_mutex_t lock;
-	pthread_cond_t given;
+	pthread_cond_t submitted;
 	TAILQ_HEAD(, pool_job) jobs;
-	bool ends;
+	bool closing;
 	unsigned n;
 	pthread_t threads[];
 };
 
-static void drop(struct pool *p, struct pool_job *job)
+static void job_dequeue(struct pool *p, struct pool_job *job)
 {
 	TAILQ_REMOVE(&p->jobs, job, link);
-	job->waits = false;
+	job->queued = false;
 }
 
-/* Those that are left are two, so that nobody has to wait for one that takes somewhat longer. */
-static struct pool_job *next_job(struct pool *p)
+static struct pool_job *job_next(struct pool *p)
 {
 	struct pool_job *job = TAILQ_FIRST(&p->jobs);
 
 	for (unsigned i = 0; i < LEFT && job && TAILQ_NEXT(job, link); i++)
 		job = TAILQ_NEXT(job, link);
 	if (job)
-		drop(p, job);
+		job_dequeue(p, job);
 	return job;
 }
 
-static void *work(void *user)
+static void *run_jobs(void *user)
 {
 	struct pool *p = user;
 	struct pool_job *job;
 
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		while (TAILQ_EMPTY(&p->jobs) && !p->ends)
-			pthread_cond_wait(&p->given, &p->lock);
-		job = next_job(p);
+		while (TAILQ_EMPTY(&p->jobs) && !p->closing)
+			pthread_cond_wait(&p->submitted, &p->lock);
+		job = job_next(p);
 		if (!job)
 			break;
 		pthread_mutex_unlock(&p->lock);
@@ -66,14 +66,14 @@ int pool_new(unsigned threads, struct pool **ret)
 	if (!p)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->given, NULL);
+	pthread_cond_init(&p->submitted, NULL);
 	TAILQ_INIT(&p->jobs);
 	sigfillset(&none);
 	for (unsigned i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
 		sigdelset(&none, crashes[i]);
 	pthread_sigmask(SIG_SETMASK, &none, &before);
 	for (; p->n < threads && rc == 0; p->n += rc == 0)
-		rc = pthread_create(&p->threads[p->n], NULL, work, p);
+		rc = pthread_create(&p->threads[p->n], NULL, run_jobs, p);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!p->n) {
 		pool_free(p);
@@ -99,21 +99,21 @@ void pool_submit(struct pool *p, struct pool_job *job)
 {
 	pthread_mutex_lock(&p->lock);
 	TAILQ_INSERT_TAIL(&p->jobs, job, link);
-	job->waits = true;
-	pthread_cond_signal(&p->given);
+	job->queued = true;
+	pthread_cond_signal(&p->submitted);
 	pthread_mutex_unlock(&p->lock);
 }
 
 bool pool_withdraw(struct pool *p, struct pool_job *job)
 {
-	bool waits;
+	bool queued;
 
 	pthread_mutex_lock(&p->lock);
-	waits = job->waits;
-	if (waits)
-		drop(p, job);
+	queued = job->queued;
+	if (queued)
+		job_dequeue(p, job);
 	pthread_mutex_unlock(&p->lock);
-	return waits;
+	return queued;
 }
 
 struct pool *pool_free(struct pool *p)
@@ -121,12 +121,12 @@ struct pool *pool_free(struct pool *p)
 	if (!p)
 		return NULL;
 	pthread_mutex_lock(&p->lock);
-	p->ends = true;
-	pthread_cond_broadcast(&p->given);
+	p->closing = true;
+	pthread_cond_broadcast(&p->submitted);
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n; i++)
 		pthread_join(p->threads[i], NULL);
-	pthread_cond_destroy(&p->given);
+	pthread_cond_destroy(&p->submitted);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 	return NULL;

@@ -1,7 +1,7 @@
 /*
- * Threads that do jobs, several at once, beside the one that made them, gives the jobs and ends them. It may take a job
- * back that nobody has begun and do it itself; so they leave it the oldest ones while there are others. They take no
- * signals but those of their own crashes.
+ * A pool of threads that run jobs. The owner creates the pool, submits jobs, and frees it, all on one thread. It may
+ * withdraw a job that no thread has begun, to do it itself; so threads leave it the oldest jobs while there are others.
+ * Threads block all signals but those of their own crashes.
  */
 #ifndef CSIGHT_ETM_POOL_H
 #define CSIGHT_ETM_POOL_H
@@ -14,27 +14,27 @@ struct pool;
 
 enum { POOL_THREADS_MAX = 64 };
 
-/* As many threads as can be had, at most so many; at least one, or an error. */
+/* Creates up to that many threads, as many as the system permits; at least one, or a negative errno. */
 int pool_new(unsigned threads, struct pool **ret);
 unsigned pool_threads(const struct pool *p);
 
-/* ns of processor time that a thread has had. */
+/* The processor time of a thread, in ns. */
 uint64_t pool_time(const struct pool *p, unsigned thread);
 
-/* Lies with whoever gave it until it has been run. */
+/* Memory of the submitter, until the job has been run or withdrawn. */
 struct pool_job {
 	void (*run)(void *user);
 	void *user;
 	TAILQ_ENTRY(pool_job) link;
-	bool waits;
+	bool queued;
 };
 
 void pool_submit(struct pool *p, struct pool_job *job);
 
-/* False: a thread has begun it, and it will be run. */
+/* Returns false if a thread has begun the job. */
 bool pool_withdraw(struct pool *p, struct pool_job *job);
 
-/* After the last job has been run. NULL. */
+/* Waits until all jobs have been run. */
 struct pool *pool_free(struct pool *p);
 
 #endif

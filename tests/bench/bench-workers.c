@@ -81,7 +81,8 @@ static int run(const struct trace *t, enum native_outlet outlet, unsigned thread
 
 	memory.version = no_version;
 	if (rc == 0)
-		rc = pool ? native_workers_open(&t->config, &memory, &sink, pool, threads - 1, part, &w)
+		rc = pool ? native_workers_open(&t->config, &memory, &sink,
+						&(struct native_workers_options){ pool, threads - 1, part }, &w)
 			  : native_open(&t->config, &memory, &sink, &e);
 	for (unsigned pass = 0; pass < PASSES && rc == 0; pass++) {
 		uint64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID), wall = now_ns(CLOCK_MONOTONIC);

@@ -1,14 +1,14 @@
 /*
- * The native engine's outlets of calls and of counts, against the same folded out of every range, one after another.
- * And lib/calls, fed with several ranges in one and with each of them.
+ * Compares the native engine's outlets of calls and of counts with what every range, one after another, folds to. And
+ * compares lib/calls fed with merged ranges with lib/calls fed with every range.
  *
  *   outlets INPUT...
  *   outlets --generated FROM TO
  *
- * and the same by several threads, in parts of several sizes. FROM and TO are seeds of synthetic traces, each of which
- * is taken as it is, with bytes changed, and with bytes left out. Of each input's largest source, at most BYTES (4 MB).
- * Regions are stretches of 256 bytes, so that there are many. Bytes are pushed in pieces of all sizes. Exits with 0
- * when all is equal.
+ * All is done by one thread, and by several with chunks of several sizes. FROM and TO are seeds of synthetic traces,
+ * each of which is decoded as it is, with bytes changed, and with bytes left out. Of each input's largest source, the
+ * first BYTES bytes are decoded (default 4 MB). Regions are intervals of 256 bytes, so that there are many. Bytes are
+ * pushed in pieces of many sizes. Exits with 0 if all results are equal.
  */
 #include "config.h"
 
@@ -24,14 +24,14 @@
 #include "tests/etm/generate.h"
 #include "tests/etm/trace.h"
 
-/* A call, or an event with what it says. */
-struct told {
+/* A call, or an event with its element. */
+struct emitted {
 	uint64_t from, to, instructions;
 	bool event, torn;
 	struct element element;
 };
 
-/* How often a block was left, or where to. */
+/* How often a block was left, or how often for a target. */
 struct tally {
 	uint64_t start, end, to;
 	uint64_t n;
@@ -39,13 +39,13 @@ struct tally {
 };
 
 struct listener {
-	struct buf told, tallies;
-	/* The fold's: */
+	struct buf emitted, tallies;
+	/* State of the folding here: */
 	uint64_t instructions;
 	struct basic_block last;
 	bool has_last, last_taken, fresh;
-	bool stopped;  /* before the end: counts are not told then */
-	uint64_t next; /* where the next range begins, or NATIVE_UNKNOWN */
+	bool stopped;  /* the engine stopped before the end, and emitted no counts */
+	uint64_t next; /* where the next range is expected to begin, or NATIVE_UNKNOWN */
 };
 
 static uint32_t region_of(void *user, uint64_t address)
@@ -53,9 +53,9 @@ static uint32_t region_of(void *user, uint64_t address)
 	return (uint32_t)(address >> 8) & INT32_MAX;
 }
 
-static void tell(struct listener *l, const struct told *t)
+static void add_emitted(struct listener *l, const struct emitted *t)
 {
-	buf_add(&l->told, t, sizeof(*t));
+	buf_add(&l->emitted, t, sizeof(*t));
 }
 
 static void count(struct listener *l, const struct basic_block *b, bool taken, uint64_t to, uint64_t n)
@@ -65,9 +65,9 @@ static void count(struct listener *l, const struct basic_block *b, bool taken, u
 	buf_add(&l->tallies, &t, sizeof(t));
 }
 
-static struct told event_of(const struct element *e, uint64_t from, uint64_t instructions)
+static struct emitted event_of(const struct element *e, uint64_t from, uint64_t instructions)
 {
-	struct told t = { 0 };
+	struct emitted t = { 0 };
 
 	t.event = true;
 	t.from = from;
@@ -76,9 +76,9 @@ static struct told event_of(const struct element *e, uint64_t from, uint64_t ins
 	return t;
 }
 
-static struct told call_of(uint64_t from, uint64_t to, uint64_t instructions)
+static struct emitted call_of(uint64_t from, uint64_t to, uint64_t instructions)
 {
-	struct told t = { 0 };
+	struct emitted t = { 0 };
 
 	t.from = from;
 	t.to = to;
@@ -109,10 +109,10 @@ static void fold_block(struct listener *l, const struct basic_block *b, bool tak
 	}
 	call = call || region_of(NULL, b->start) != region_of(NULL, block_end(b) - 4);
 	if (call) {
-		struct told t = call_of(l->has_last ? left(&l->last, l->last_taken) : 0, b->start, l->instructions);
+		struct emitted t = call_of(l->has_last ? left(&l->last, l->last_taken) : 0, b->start, l->instructions);
 
 		t.torn = torn;
-		tell(l, &t);
+		add_emitted(l, &t);
 	}
 	if (l->has_last && l->last_taken && l->last.kind == INSTR_IBR)
 		count(l, &l->last, true, b->start + 1, 1);
@@ -127,7 +127,7 @@ static void fold_block(struct listener *l, const struct basic_block *b, bool tak
 
 static void fold_event(struct listener *l, const struct element *e, uint64_t successor)
 {
-	struct told t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
+	struct emitted t = event_of(e, l->has_last ? left(&l->last, l->last_taken) : 0, l->instructions);
 
 	if (e->kind == ELEM_RANGE)
 		t.element.torn = is_torn(l, e->range.start);
@@ -135,7 +135,7 @@ static void fold_event(struct listener *l, const struct element *e, uint64_t suc
 		l->next = e->kind == ELEM_RANGE ? successor : NATIVE_UNKNOWN;
 	l->fresh = l->fresh || e->kind != ELEM_CYCLES;
 
-	tell(l, &t);
+	add_emitted(l, &t);
 	if (element_is_aside(e))
 		return;
 	if (e->kind == ELEM_RANGE) {
@@ -156,7 +156,7 @@ static struct element cycles_of(uint32_t edge)
 	return e;
 }
 
-/* Cycles may be told as events or as edges, which is the same. */
+/* Cycles may be emitted as events or among edges, which is equivalent. */
 static void plain_event(struct element *to, const struct element *e)
 {
 	if (e->kind == ELEM_CYCLES)
@@ -200,7 +200,7 @@ static int on_calls(void *user, const struct native_batch *b)
 	for (size_t i = 0; i < b->n_calls; i++) {
 		const struct native_call *c = &b->calls[i];
 		struct element e;
-		struct told t;
+		struct emitted t;
 
 		if (c->edge & NATIVE_CYCLES) {
 			e = cycles_of(c->edge);
@@ -212,7 +212,7 @@ static int on_calls(void *user, const struct native_batch *b)
 				    c->instructions + b->instructions);
 			t.torn = c->to & NATIVE_TORN;
 		}
-		tell(l, &t);
+		add_emitted(l, &t);
 	}
 	return 0;
 }
@@ -243,8 +243,8 @@ static int compare_tallies(const void *left, const void *right)
 	return (a->to > b->to) - (a->to < b->to);
 }
 
-/* Those of the same become one. */
-static void sum(struct buf *tallies)
+/* Merges tallies of the same block and target. */
+static void merge_tallies(struct buf *tallies)
 {
 	struct tally *t = (struct tally *)tallies->data;
 	size_t n = tallies->size / sizeof(*t), kept = 0;
@@ -256,23 +256,23 @@ static void sum(struct buf *tallies)
 			t[kept - 1].n += t[i].n;
 		else
 			t[kept++] = t[i];
-		/* What had been counted in vain. */
+		/* Counts that were subtracted again. */
 		if (kept && !t[kept - 1].n && (i + 1 == n || compare_tallies(&t[kept - 1], &t[i + 1]) != 0))
 			kept--;
 	}
 	tallies->size = kept * sizeof(*t);
 }
 
-/* A stream may go to where the engine does not. */
-static int fit(int rc)
+/* That the engine stops at AArch32 is no error. */
+static int accept_stop(int rc)
 {
 	return rc == -EOPNOTSUPP ? 0 : rc;
 }
 
-/* Threads, and how large their parts are; the engine alone. */
+/* The number of threads, 0: none but the caller's; and the size of chunks. */
 struct way {
 	unsigned workers;
-	size_t part;
+	size_t chunk_size;
 };
 
 static const struct way alone = { 0, 0 },
@@ -284,14 +284,16 @@ static int listen(const struct trace *t, enum native_outlet outlet, const struct
 	const struct native_sink sink = {
 		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
 	};
+	struct native_workers_options options = { NULL, way->workers, way->chunk_size };
 	struct native_workers *w = NULL;
 	struct native *e = NULL;
 	struct pool *pool = NULL;
 	unsigned random = 1;
 	int rc = way->workers ? pool_new(way->workers, &pool) : 0;
 
+	options.pool = pool;
 	if (rc == 0)
-		rc = pool ? native_workers_open(&t->config, &t->memory, &sink, pool, way->workers, way->part, &w)
+		rc = pool ? native_workers_open(&t->config, &t->memory, &sink, &options, &w)
 			  : native_open(&t->config, &t->memory, &sink, &e);
 	for (size_t at = 0; rc == 0 && at < t->size;) {
 		size_t n;
@@ -307,7 +309,7 @@ static int listen(const struct trace *t, enum native_outlet outlet, const struct
 	native_close(e);
 	pool_free(pool);
 	l->stopped = rc == -EOPNOTSUPP;
-	return fit(rc);
+	return accept_stop(rc);
 }
 
 static bool same(const char *what, const struct buf *wanted, const struct buf *got, size_t size)
@@ -320,12 +322,12 @@ static bool same(const char *what, const struct buf *wanted, const struct buf *g
 		printf("# %zu %s\n", n, what);
 		return true;
 	}
-	printf("# %s: %zu wanted, %zu got, they differ from %zu on\n", what, n, got->size / size, i);
+	printf("# %s: %zu expected, %zu found; the first difference is at %zu\n", what, n, got->size / size, i);
 	for (unsigned k = 0; k < 2 && i < n && i < got->size / size; k++) {
 		const uint64_t *v = (const uint64_t *)((k ? got : wanted)->data + i * size);
 
-		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "got   " : "wanted", v[0], v[1],
-		       v[2], v[3]);
+		printf("# %s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", k ? "found   " : "expected", v[0],
+		       v[1], v[2], v[3]);
 	}
 	return false;
 }
@@ -350,7 +352,7 @@ static int on_call_event(void *user, const struct call_event *e)
 	return 0;
 }
 
-/* With a function at each stretch in which something ran: all memory is one file. */
+/* Makes all memory one file, with a function in each region in which something ran. */
 static int make_regions(const struct buf *tallies, struct symbols **ret_symbols, struct region_map **ret)
 {
 	const struct tally *t = (const struct tally *)tallies->data;
@@ -374,7 +376,7 @@ static int make_regions(const struct buf *tallies, struct symbols **ret_symbols,
 	return rc == 0 ? region_map_add(*ret, &all) : rc;
 }
 
-/* In pieces of all sizes; counts of the engine go to ret. */
+/* Decodes in pieces of many sizes, and adds the engine's statistics to ret. */
 static int decode(const struct trace *t, const struct element_sink *sink, struct buf *ret)
 {
 	struct engine_stats stats;
@@ -397,15 +399,17 @@ static int decode(const struct trace *t, const struct element_sink *sink, struct
 	if (rc == 0)
 		buf_add(ret, &stats, sizeof(stats));
 	native_engine_ops.close(e);
-	return fit(rc);
+	return accept_stop(rc);
 }
 
 static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions,
-		 struct pool *pool, size_t part, struct buf *ret)
+		 struct pool *pool, size_t chunk_size, struct buf *ret)
 {
 	const struct calls_sink to = { on_call_event, ret };
 	struct calls *calls = NULL;
-	struct element_sink sink = { .element = calls_element, .regions = regions, .pool = pool, .part = part };
+	struct element_sink sink = {
+		.element = calls_element, .regions = regions, .pool = pool, .chunk_size = chunk_size
+	};
 	int rc = calls_new(map, &to, &calls);
 
 	sink.user = calls;
@@ -431,7 +435,7 @@ static int on_element(void *user, const struct element *e)
 	return 0;
 }
 
-/* Elements, and stacks without them, by several threads. */
+/* Elements and call events by several threads are those of one. */
 static bool check_workers(const struct trace *t, struct region_map *map, const struct element_regions *regions,
 			  const struct buf *stacks)
 {
@@ -445,11 +449,12 @@ static bool check_workers(const struct trace *t, struct region_map *map, const s
 		good = pool_new(ways[i].workers, &pool) == 0;
 		sink.pool = pool;
 		sink.workers = ways[i].workers;
-		sink.part = ways[i].part;
-		good = good && decode(t, &sink, &got) == 0 && same("bytes of elements by several", &wanted, &got, 1);
+		sink.chunk_size = ways[i].chunk_size;
+		good = good && decode(t, &sink, &got) == 0 &&
+		       same("bytes of elements by several threads", &wanted, &got, 1);
 		buf_clear(&got);
-		good = good && stack(t, map, regions, pool, ways[i].part, &got) == 0 &&
-		       same("events of stacks by several, in bytes", stacks, &got, 1);
+		good = good && stack(t, map, regions, pool, ways[i].chunk_size, &got) == 0 &&
+		       same("bytes of call events by several threads", stacks, &got, 1);
 		buf_clear(&got);
 		pool_free(pool);
 	}
@@ -471,8 +476,7 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 		rc = stack(t, map, NULL, NULL, 0, &wanted);
 	if (rc == 0)
 		rc = stack(t, map, &regions, NULL, 0, &got);
-	good =
-	    rc == 0 && same("events of stacks, in bytes", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
+	good = rc == 0 && same("bytes of call events", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
 	buf_done(&wanted);
 	buf_done(&got);
 	region_map_free(map);
@@ -480,17 +484,18 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 	return good;
 }
 
-/* The outlets themselves. */
+/* Outlets by several threads emit what those of one do. */
 static bool check_by_several(const struct trace *t, const struct way *way, const struct listener *wanted)
 {
 	struct listener calls = { 0 }, counts = { 0 };
 	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0 && listen(t, NATIVE_COUNTS, way, &counts) == 0;
 
-	sum(&counts.tallies);
-	good = good && same("calls and events by several", &wanted->told, &calls.told, sizeof(struct told));
+	merge_tallies(&counts.tallies);
 	good = good &&
-	       (wanted->stopped || same("counts by several", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
-	buf_done(&calls.told);
+	       same("calls and events by several threads", &wanted->emitted, &calls.emitted, sizeof(struct emitted));
+	good = good && (wanted->stopped ||
+			same("counts by several threads", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
+	buf_done(&calls.emitted);
 	buf_done(&counts.tallies);
 	return good;
 }
@@ -502,16 +507,16 @@ static bool check(const struct trace *t)
 
 	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
 	       listen(t, NATIVE_COUNTS, &alone, &counts) == 0;
-	sum(&edges.tallies);
-	sum(&counts.tallies);
-	good = same("calls and events", &edges.told, &calls.told, sizeof(struct told)) && good;
+	merge_tallies(&edges.tallies);
+	merge_tallies(&counts.tallies);
+	good = same("calls and events", &edges.emitted, &calls.emitted, sizeof(struct emitted)) && good;
 	good = (edges.stopped || same("counts", &edges.tallies, &counts.tallies, sizeof(struct tally))) && good;
 	good = check_stacks(t, &edges.tallies) && good;
 	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
 		good = check_by_several(t, &ways[i], &edges);
-	buf_done(&edges.told);
+	buf_done(&edges.emitted);
 	buf_done(&edges.tallies);
-	buf_done(&calls.told);
+	buf_done(&calls.emitted);
 	buf_done(&counts.tallies);
 	return good;
 }

@@ -1,6 +1,4 @@
-/* lib/etm/native*.c: what a mistake in the stream takes back, however the bytes come; lib/etm/filler.c: where walks
- * end.
- */
+/* lib/etm/native*.c: what a malformed packet drops, however the bytes are split; lib/etm/filler.c: where walks end. */
 #include "config.h"
 
 #include <endian.h>
@@ -76,14 +74,14 @@ static const char *decode(const uint8_t *bytes, size_t size, size_t chunk)
 			 size, chunk);
 }
 
-/* An atom after the last return that the stack knows: its packet counts for nothing, nor do the cycles before it. */
-static void atoms_too_many(void)
+/* A packet with an atom behind the return that pops the stack's last entry is dropped, with the cycles before it. */
+static void test_atoms_without_return_stack(void)
 {
 	static const uint8_t bytes[] = {
 		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0x04, 0x85,
 		0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, 0xf7, /* bl, ret, ret */
-		0x90, 0x1c, 0xff, /* the same at once, from BASE on */
-		0x90, 0x1d, 0xc0, /* and with one more */
+		0x90, 0x1c, 0xff, /* the same in one packet, from BASE on */
+		0x90, 0x1d, 0xc0, /* and with one atom more */
 		0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7, 0xf7,
 	};
 	_cleanup_free_ char *whole = strdup(decode(bytes, sizeof(bytes), sizeof(bytes)));
@@ -93,7 +91,7 @@ static void atoms_too_many(void)
 		CHECK(strcmp(decode(bytes, sizeof(bytes), chunk), whole) == 0);
 }
 
-/* NOPs, three times as many as are waste, and a branch in the middle of the first third. */
+/* NOPs, three times the size of filler, and a branch in the middle of the first third. */
 static size_t read_filler(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
 {
 	enum { END = BASE + 3 * FILLER_SIZE, BRANCH = BASE + FILLER_SIZE / 2 };
@@ -107,17 +105,17 @@ static size_t read_filler(void *user, const struct engine_context *context, uint
 	return size;
 }
 
-/* A walk through what is no code ends at the same place by both engines, also where it began elsewhere. */
-static void walks_end(void)
+/* A walk through filler ends at the same place in both engines, wherever it began. */
+static void test_walks_end(void)
 {
 	static const uint8_t bytes[] = {
-		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00,
-		0x04, 0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, /* to the branch, and on
-												 from it */
-		0x9a, 0x7f, 0x7f, 0x41, 0x00, 0xf7, /* before its end of the first third */
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x01, 0x00, 0x04, 0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x30, 0xf7, 0xf7,
+		/* Those atoms: to the branch, and from there on. */
+		0x9a, 0x7f, 0x7f, 0x41, 0x00, 0xf7, /* before the end of the first third */
 		0x9a, 0x00, 0x7f, 0x43, 0x00, 0xf7, /* in the middle of the second */
-		0x9a, 0x00, 0x00, 0x44, 0x00, 0xf7, /* where it ends */
-		0x9a, 0x01, 0x00, 0x44, 0x00, 0xf7, /* behind that */
+		0x9a, 0x00, 0x00, 0x44, 0x00, 0xf7, /* at its end */
+		0x9a, 0x01, 0x00, 0x44, 0x00, 0xf7, /* behind its end */
 	};
 	const struct engine_memory memory = { .read = read_filler, .version = version };
 	_cleanup_free_ char *ours = strdup(decode_by(&native_engine_ops, &memory, bytes, sizeof(bytes), sizeof(bytes)));
@@ -130,17 +128,52 @@ static void walks_end(void)
 	CHECK(strcmp(ours, decode_by(&opencsd_engine_ops, &memory, bytes, sizeof(bytes), 1)) == 0);
 }
 
-/* An exception without its address counts for nothing, and may be committed: there is no less than nothing then. */
-static void more_than_counted(void)
+/* An exception without its address does not count for the depth, but may be committed, so the depth can be negative. */
+static void test_negative_depth(void)
 {
 	static const uint8_t bytes[] = {
-		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0x04,
-		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0x06, 0x06, 0xf7, 0xf7, /* four, of
-													     which one
-													     does not
-													     count */
-		0x2e, 0x03, 0xf7, 0x2d, 0x02, /* three go, one comes, and two are committed */
-		0x81, 0x31, 0xf7, 0x2d, 0x01,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x80,
+		0x01,
+		0x01,
+		0x00,
+		0x04,
+		0x85,
+		0x00,
+		0x00,
+		0x40,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x30,
+		0xf7,
+		0x06,
+		0x06,
+		0xf7,
+		0xf7,
+		/* Those are four P0 elements, of which one does not count. */
+		0x2e,
+		0x03,
+		0xf7,
+		0x2d,
+		0x02, /* three are cancelled, one is added, two are committed */
+		0x81,
+		0x31,
+		0xf7,
+		0x2d,
+		0x01,
 	};
 	const struct engine_memory memory = { .read = read_filler, .version = version };
 	_cleanup_free_ char *ours = NULL;
@@ -156,8 +189,8 @@ static void more_than_counted(void)
 
 int main(void)
 {
-	atoms_too_many();
-	walks_end();
-	more_than_counted();
+	test_atoms_without_return_stack();
+	test_walks_end();
+	test_negative_depth();
 	return unit_end();
 }
