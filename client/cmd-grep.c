@@ -96,7 +96,7 @@ static int grep_thread(struct grep *g, size_t index)
 		rc = store_iter_seek(it, g->options.since);
 	if (rc < 0)
 		return rc;
-	store_iter_only(it, g->wanted);
+	store_iter_filter(it, g->wanted);
 	while ((rc = store_iter_next(it, &e)) == 1) {
 		const struct store_frame *stack;
 		size_t depth;

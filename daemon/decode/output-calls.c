@@ -26,7 +26,7 @@ struct process_regions {
 /* The calls of one stream, and the thread of the store to which they are written. */
 struct output_thread {
 	struct calls *calls;
-	struct store_to to;
+	struct store_thread_sink to;
 	uint32_t tid;
 };
 
@@ -246,7 +246,7 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	sink = store_sink(&t->to);
 	rc = calls_new(regions, &sink, &t->calls);
 	if (rc == 0 && c->input->clock)
-		calls_tick(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
+		calls_set_resolution(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
 	return rc;
 }
 

@@ -159,7 +159,7 @@ static int leave_by_stack_change(struct calls *c, uint64_t addr)
 
 	if (rc != -ENOENT)
 		return rc;
-	if (addr == to->start || fibres_saved(c))
+	if (addr == to->start || fibres_can_return(c))
 		return fibres_begin(c);
 	/* No later switch could come back to this stack. So something older than the segment has unwound all of it. */
 	rc = calls_pop_all(c, LEAVE_UNWOUND);

@@ -43,9 +43,9 @@ struct fibre {
 	size_t n;
 	struct saved_sp *saved;
 	size_t n_saved;
-	bool uncertain; /* another saved stack may have been the one left */
-	bool candidate; /* it may be the stack that the thread is on now */
-	size_t at;      /* candidate: number of frames that remain when the thread comes back */
+	bool uncertain;      /* another saved stack may have been the one left */
+	bool candidate;      /* it may be the stack that the thread is on now */
+	size_t resume_depth; /* candidate: number of frames that remain when the thread comes back */
 };
 
 struct fibres {
@@ -187,7 +187,7 @@ void inlined_init(struct calls *c);
 int fibres_switch(struct calls *c, uint64_t address);
 
 /* Returns true if a later switch could come back to the present stack. */
-bool fibres_saved(const struct calls *c);
+bool fibres_can_return(const struct calls *c);
 
 /* Switches to a stack that has not been seen before. */
 int fibres_begin(struct calls *c);

@@ -266,9 +266,9 @@ int calls_element(void *user, const struct element *e)
 	return rc;
 }
 
-void calls_tick(struct calls *c, uint64_t ns)
+void calls_set_resolution(struct calls *c, uint64_t ns)
 {
-	c->times.tick = ns;
+	c->times.resolution = ns;
 }
 
 int calls_end(struct calls *c, uint64_t end)

@@ -128,7 +128,7 @@ struct calls;
 int calls_new(struct region_map *regions, const struct calls_sink *sink, struct calls **ret);
 
 /* Sets the resolution of timestamps: each may be up to ns lower than the time at which it was taken. Default 0. */
-void calls_tick(struct calls *c, uint64_t ns);
+void calls_set_resolution(struct calls *c, uint64_t ns);
 
 /* Consumes one element. Timestamps must already be CLOCK_MONOTONIC ns. The signature fits struct element_sink. */
 int calls_element(void *calls, const struct element *e);

@@ -273,7 +273,7 @@ int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
 		s->time = time - MIN(run, time);
 		bound = UINT64_MAX;
 	} else {
-		bound = s->stamp ? add_saturating(time - s->stamp, s->tick) : UINT64_MAX;
+		bound = s->stamp ? add_saturating(time - s->stamp, s->resolution) : UINT64_MAX;
 		if (!s->waits && !s->guessed) {
 			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
 			if (end_cycles(s, pos))

@@ -30,14 +30,14 @@ struct event_times {
 	struct pending_event *items;
 	size_t capacity;
 	uint32_t n;
-	uint32_t committed; /* the first items, which no longer can be cancelled */
-	uint32_t events;    /* number of events, with moves counted as their leaves and enters */
-	uint32_t waits;     /* number of places since the last timestamp where time passes without execution */
-	uint64_t time, pos; /* at the interval's start */
-	uint64_t stamp;     /* the last timestamp; lower than time where an interval had to be guessed */
-	uint64_t pace;      /* ns per instruction, times 1024; 0: unknown */
-	uint64_t last;      /* time of the last event */
-	uint64_t tick;      /* resolution of timestamps, ns */
+	uint32_t committed;  /* the first items, which no longer can be cancelled */
+	uint32_t events;     /* number of events, with moves counted as their leaves and enters */
+	uint32_t waits;      /* number of places since the last timestamp where time passes without execution */
+	uint64_t time, pos;  /* at the interval's start */
+	uint64_t stamp;      /* the last timestamp; lower than time where an interval had to be guessed */
+	uint64_t pace;       /* ns per instruction, times 1024; 0: unknown */
+	uint64_t last;       /* time of the last event */
+	uint64_t resolution; /* resolution of timestamps, ns */
 	/* Cycle counts of the interval: assigned to items, and counted since the last item. */
 	uint64_t cycles, counted;
 	uint64_t cycles_pos;  /* instructions at the end of those assigned */

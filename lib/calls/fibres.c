@@ -53,7 +53,7 @@ static size_t fibre_resume_depth(const struct calls_frame *frames, size_t n, uin
 	return SIZE_MAX;
 }
 
-bool fibres_saved(const struct calls *c)
+bool fibres_can_return(const struct calls *c)
 {
 	for (size_t i = c->depth; i-- > 1 && c->depth - i <= FRAMES_SEARCHED;)
 		if (c->stack[i].anchor == ANCHOR_RETURN && calls_frame_saves(&c->stack[i]))
@@ -97,14 +97,14 @@ static int fibre_enter(struct calls *c, const struct fibre *f)
 {
 	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
 
-	for (size_t i = 0; rc == 0 && i < f->at; i++) {
+	for (size_t i = 0; rc == 0 && i < f->resume_depth; i++) {
 		bool known = i || f->frames[i].anchor != ANCHOR_NONE;
 		struct calls_frame frame = f->frames[i];
 
 		frame.root = NULL;
 		rc = calls_push(c, CALL_EVENT_ENTER, known ? CALL_RESUMED : CALL_INFERRED, frame);
 	}
-	for (size_t i = 0; rc == 0 && i < f->n_saved && f->saved[i].depth <= f->at; i++)
+	for (size_t i = 0; rc == 0 && i < f->n_saved && f->saved[i].depth <= f->resume_depth; i++)
 		rc = calls_saved_push(c, &f->saved[i]);
 	return rc;
 }
@@ -134,7 +134,7 @@ int fibres_begin(struct calls *c)
 	int rc;
 
 	drop_first_candidate(&c->fibres);
-	rc = fibres_saved(c) ? fibre_save(c) : 0;
+	rc = fibres_can_return(c) ? fibre_save(c) : 0;
 	if (rc == 0)
 		rc = leave_stack(c);
 	if (rc == 0)
@@ -174,13 +174,13 @@ int fibres_switch(struct calls *c, uint64_t address)
 
 	drop_first_candidate(f);
 	for (size_t i = 0; i < f->n; i++) {
-		f->list[i].at = fibre_resume_depth(f->list[i].frames, f->list[i].n, address, c->here.region);
-		f->list[i].candidate = f->list[i].at != SIZE_MAX;
+		f->list[i].resume_depth = fibre_resume_depth(f->list[i].frames, f->list[i].n, address, c->here.region);
+		f->list[i].candidate = f->list[i].resume_depth != SIZE_MAX;
 		f->n_candidates += f->list[i].candidate;
 	}
 	if (!f->n_candidates)
 		return 0;
-	rc = fibres_saved(c) ? fibre_save(c) : 0;
+	rc = fibres_can_return(c) ? fibre_save(c) : 0;
 	if (rc == 0)
 		rc = leave_stack(c);
 	if (rc < 0)
@@ -190,7 +190,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 	 * switches directly does not switch to itself.
 	 */
 	if (own != SIZE_MAX && f->n && own + FRAMES_SELF_SWITCH < depth) {
-		f->list[f->n - 1].at = own;
+		f->list[f->n - 1].resume_depth = own;
 		f->list[f->n - 1].candidate = true;
 		f->n_candidates++;
 	}
@@ -202,7 +202,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 /* Returns true if a return of the candidate's last frame would lead to address. */
 static bool fibre_would_return(struct fibre *f, uint64_t address)
 {
-	const struct calls_frame *last = f->at ? &f->frames[f->at - 1] : NULL;
+	const struct calls_frame *last = f->resume_depth ? &f->frames[f->resume_depth - 1] : NULL;
 
 	return last && last->anchor == ANCHOR_RETURN && last->address == address;
 }
@@ -216,7 +216,7 @@ int fibres_return(struct calls *c, uint64_t address)
 	while (first < f->n && !f->list[first].candidate)
 		first++;
 	/* The current stack is deeper than where the candidates diverge, or this is not one of their returns. */
-	if (first == f->n || c->depth != f->list[first].at || calls_top(c)->anchor != ANCHOR_RETURN)
+	if (first == f->n || c->depth != f->list[first].resume_depth || calls_top(c)->anchor != ANCHOR_RETURN)
 		return 0;
 	for (i = 0; i < f->n; i++)
 		left += f->list[i].candidate && fibre_would_return(&f->list[i], address);
@@ -224,7 +224,7 @@ int fibres_return(struct calls *c, uint64_t address)
 		return 0;
 	for (i = 0; i < f->n; i++) {
 		if (f->list[i].candidate && fibre_would_return(&f->list[i], address)) {
-			f->list[i].at--;
+			f->list[i].resume_depth--;
 		} else if (f->list[i].candidate) {
 			f->list[i].candidate = false;
 			f->n_candidates--;

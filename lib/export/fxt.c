@@ -50,7 +50,7 @@ struct fxt_frame {
 	uint64_t enter;
 	const char *why; /* name and text of the argument that explains the enter, or NULL */
 	const char *how;
-	bool begun; /* its enter has been written; otherwise the leave writes both */
+	bool begun; /* its enter has been written; otherwise its leave writes both */
 };
 
 struct fxt_writer {
@@ -86,7 +86,7 @@ static void put_string(struct fxt_writer *w, unsigned number, const char *text)
 	put_padded(&w->out.buf, clean, size);
 }
 
-static unsigned number_of(struct fxt_writer *w, uint32_t function)
+static unsigned string_number(struct fxt_writer *w, uint32_t function)
 {
 	unsigned number = w->numbers[function];
 
@@ -102,7 +102,7 @@ static unsigned number_of(struct fxt_writer *w, uint32_t function)
 }
 
 /* Writes one of the strings of this file itself, replacing its text. */
-static uint64_t own_string(struct fxt_writer *w, unsigned number, const char *text)
+static uint64_t put_own_string(struct fxt_writer *w, unsigned number, const char *text)
 {
 	put_string(w, number, text);
 	return number;
@@ -124,23 +124,23 @@ struct fxt_event {
  */
 static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
-	struct fxt_argument some[2];
+	struct fxt_argument present[2];
 	bool complete = e->type == EVENT_COMPLETE;
 	uint64_t size = 2 + complete, k = 0;
 	_cleanup_buf_ struct buf arguments = { 0 };
 
 	for (size_t i = 0; i < n; i++)
 		if (list[i].text)
-			some[k++] = list[i];
+			present[k++] = list[i];
 	for (size_t i = 0; i < k; i++) {
-		size_t name_size = strlen(some[i].name), text_size = strlen(some[i].text);
+		size_t name_size = strlen(present[i].name), text_size = strlen(present[i].text);
 		uint64_t all = 1 + words(name_size) + words(text_size);
 
 		/* A reference with the highest bit set is the length of a string that follows. */
 		buf_u64(&arguments, ARGUMENT_STRING | all << 4 | (0x8000u | name_size) << 16 |
 					(uint64_t)(0x8000u | text_size) << 32);
-		put_padded(&arguments, some[i].name, name_size);
-		put_padded(&arguments, some[i].text, text_size);
+		put_padded(&arguments, present[i].name, name_size);
+		put_padded(&arguments, present[i].text, text_size);
 		size += all;
 	}
 	buf_u64(&w->out.buf, RECORD_EVENT | size << 4 | (uint64_t)e->type << 16 | k << 20 | 1u << 24 |
@@ -154,10 +154,10 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 }
 
 /*
- * Readers order records by their begin, and equal begins by their order in the file, which must be outermost first. So
- * frames that begin at the same time as a new one must be written before it.
+ * Readers order records by begin, and equal begins by their order in the file, which must be outermost
+ * first. So frames that begin at the same time as a new one must be written before it.
  */
-static void begin_outer(struct fxt_writer *w, uint64_t time)
+static void write_outer_begins(struct fxt_writer *w, uint64_t time)
 {
 	size_t from = w->depth;
 
@@ -165,7 +165,7 @@ static void begin_outer(struct fxt_writer *w, uint64_t time)
 		from--;
 	for (; from < w->depth; from++) {
 		struct fxt_frame *f = &w->frames[from];
-		uint64_t name = number_of(w, f->function);
+		uint64_t name = string_number(w, f->function);
 
 		put_event(w, &(struct fxt_event){ EVENT_BEGIN, name, f->enter, 0 },
 			  &(struct fxt_argument){ f->why, f->how }, 1);
@@ -173,11 +173,11 @@ static void begin_outer(struct fxt_writer *w, uint64_t time)
 	}
 }
 
-static int enter(struct fxt_writer *w, const struct store_event *e, bool cut)
+static int write_enter(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
 	struct fxt_frame f = { .function = e->frame.function, .enter = e->time };
 
-	begin_outer(w, e->time);
+	write_outer_begins(w, e->time);
 	perfetto_reason(e, cut, &f.why, &f.how);
 	if (array_reserve(w->frames, w->depth, &w->cap_frames) < 0)
 		return -ENOMEM;
@@ -186,11 +186,11 @@ static int enter(struct fxt_writer *w, const struct store_event *e, bool cut)
 	return 0;
 }
 
-static void leave(struct fxt_writer *w, const struct store_event *e, bool cut)
+static void write_leave(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
 	const struct fxt_frame *f = &w->frames[--w->depth];
 	struct fxt_argument list[2] = { { f->why, f->how } };
-	uint64_t name = number_of(w, f->function);
+	uint64_t name = string_number(w, f->function);
 
 	perfetto_reason(e, cut, &list[1].name, &list[1].text);
 	if (f->begun)
@@ -206,21 +206,21 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 
 	switch (e->type) {
 	case STORE_ENTER:
-		return enter(w, e, cut);
+		return write_enter(w, e, cut);
 	case STORE_LEAVE:
-		leave(w, e, cut);
+		write_leave(w, e, cut);
 		break;
 	case STORE_GAP:
 		w->result->gaps++;
 		snprintf(text, sizeof(text), "trace gap (%s)", calls_gap_str(e->kind));
 		snprintf(length, sizeof(length), "%ju", (uintmax_t)(e->until - e->time));
-		put_event(w, &(struct fxt_event){ EVENT_INSTANT, own_string(w, STRING_TEXT, text), e->time, 0 },
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, text), e->time, 0 },
 			  &(struct fxt_argument){ "duration ns", length }, 1);
 		break;
 	case STORE_MARK:
 		snprintf(text, sizeof(text), "%s", calls_mark_str(e->kind));
-		put_event(w, &(struct fxt_event){ EVENT_INSTANT, own_string(w, STRING_TEXT, text), e->time, 0 }, NULL,
-			  0);
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, text), e->time, 0 },
+			  NULL, 0);
 		break;
 	}
 	return w->out.error;
@@ -229,7 +229,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 static void put_object(struct fxt_writer *w, unsigned type, uint64_t id, const char *name, uint64_t process)
 {
 	struct buf *b = &w->out.buf;
-	uint64_t reference = own_string(w, STRING_NAME, name);
+	uint64_t reference = put_own_string(w, STRING_NAME, name);
 	static const char key[8] = "process";
 	bool argument = type == OBJECT_THREAD;
 
@@ -250,7 +250,7 @@ static void put_blob(struct fxt_writer *w, const struct buf *bytes)
 	put_padded(&w->out.buf, bytes->data, bytes->size);
 }
 
-static void begin(struct fxt_writer *w, const struct store *s)
+static void write_header(struct fxt_writer *w, const struct store *s)
 {
 	_cleanup_buf_ struct buf description = { .limit = BLOB_MAX };
 	const char *program = store_meta(s, "program");
@@ -259,7 +259,7 @@ static void begin(struct fxt_writer *w, const struct store *s)
 	/* Times are ns. */
 	buf_u64(&w->out.buf, RECORD_INIT | 2 << 4);
 	buf_u64(&w->out.buf, 1000000000);
-	own_string(w, STRING_CATEGORY, "csight");
+	put_own_string(w, STRING_CATEGORY, "csight");
 	put_object(w, OBJECT_PROCESS, store_meta_number(s, "pid"), program ? program : "", 0);
 	perfetto_description(s, w->result, &description);
 	if (!buf_error(&description))
@@ -298,7 +298,7 @@ static int fxt_write(const struct store *s, int fd, const struct export_options 
 	w.holders = calloc(STRINGS, sizeof(*w.holders));
 	if (!w.numbers || !w.holders)
 		return -ENOMEM;
-	begin(&w, s);
+	write_header(&w, s);
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
 		if (walk_wants(&walk, store_thread(s, i)))
 			rc = put_thread(&w, i);

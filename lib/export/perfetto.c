@@ -89,14 +89,14 @@ struct perfetto_writer {
 	size_t interned_size;
 };
 
-/* Begins an empty message of this level; put_part() adds it to the message above. */
-static struct buf *part(struct perfetto_writer *w, unsigned level)
+/* Begins an empty message of this level; message_end() adds it to the message above. */
+static struct buf *message_begin(struct perfetto_writer *w, unsigned level)
 {
 	buf_clear(&w->parts[level]);
 	return &w->parts[level];
 }
 
-static void put_part(struct perfetto_writer *w, struct buf *into, unsigned field, unsigned level)
+static void message_end(struct perfetto_writer *w, struct buf *into, unsigned field, unsigned level)
 {
 	if (buf_error(&w->parts[level]))
 		w->out.error = buf_error(&w->parts[level]);
@@ -105,20 +105,20 @@ static void put_part(struct perfetto_writer *w, struct buf *into, unsigned field
 
 static void end_packet(struct perfetto_writer *w)
 {
-	put_part(w, &w->out.buf, TRACE_PACKET, 0);
+	message_end(w, &w->out.buf, TRACE_PACKET, 0);
 	out_flush_if_full(&w->out);
 }
 
 static void put_attribute(struct perfetto_writer *w, const char *key, const char *text, uint64_t number)
 {
-	struct buf *b = part(w, 2);
+	struct buf *b = message_begin(w, 2);
 
 	put_text(b, ATTRIBUTE_KEY, key);
 	if (text)
 		put_text(b, ATTRIBUTE_STRING, text);
 	else
 		put_number(b, ATTRIBUTE_INT, number);
-	put_part(w, &w->parts[1], ATTRIBUTES_ONE, 2);
+	message_end(w, &w->parts[1], ATTRIBUTES_ONE, 2);
 }
 
 static void write_attributes(struct perfetto_writer *w, const struct store *s)
@@ -133,8 +133,8 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 		unexplained += t->unexplained;
 		bound = MAX(bound, t->bound);
 	}
-	part(w, 0);
-	part(w, 1);
+	message_begin(w, 0);
+	message_begin(w, 1);
 	if (store_meta(s, "id"))
 		put_attribute(w, "csight_snapshot", store_meta(s, "id"), 0);
 	put_attribute(w, "csight_program", store_meta(s, "program") ? store_meta(s, "program") : "", 0);
@@ -148,7 +148,7 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 	put_attribute(w, "csight_time_bound_ns", NULL, bound);
 	if (store_meta(s, "clock"))
 		put_attribute(w, "csight_clock", store_meta(s, "clock"), 0);
-	put_part(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
+	message_end(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
 	end_packet(w);
 }
 
@@ -156,22 +156,22 @@ static void write_process(struct perfetto_writer *w, const struct store *s)
 {
 	const char *name = store_meta(s, "program");
 
-	put_number(part(w, 2), PROCESS_PID, store_meta_number(s, "pid"));
+	put_number(message_begin(w, 2), PROCESS_PID, store_meta_number(s, "pid"));
 	put_text(&w->parts[2], PROCESS_NAME, name ? name : "");
-	put_number(part(w, 1), TRACK_UUID, PROCESS_TRACK);
-	put_part(w, &w->parts[1], TRACK_PROCESS, 2);
-	part(w, 0);
-	put_part(w, &w->parts[0], PACKET_TRACK, 1);
+	put_number(message_begin(w, 1), TRACK_UUID, PROCESS_TRACK);
+	message_end(w, &w->parts[1], TRACK_PROCESS, 2);
+	message_begin(w, 0);
+	message_end(w, &w->parts[0], PACKET_TRACK, 1);
 	end_packet(w);
 }
 
 static void put_clock(struct perfetto_writer *w, unsigned clock, uint64_t time, bool incremental)
 {
-	put_number(part(w, 2), CLOCK_ID, clock);
+	put_number(message_begin(w, 2), CLOCK_ID, clock);
 	put_number(&w->parts[2], CLOCK_TIME, time);
 	if (incremental)
 		put_number(&w->parts[2], CLOCK_INCREMENTAL, 1);
-	put_part(w, &w->parts[1], CLOCK_SNAPSHOT_CLOCK, 2);
+	message_end(w, &w->parts[1], CLOCK_SNAPSHOT_CLOCK, 2);
 }
 
 /* Writes the first packets of a thread: its track and the defaults of its other packets. */
@@ -184,48 +184,48 @@ static void begin_thread(struct perfetto_writer *w, const struct store *s, size_
 	w->time = time;
 	memset(w->interned, 0, w->interned_size);
 
-	put_number(part(w, 2), THREAD_PID, store_meta_number(s, "pid"));
+	put_number(message_begin(w, 2), THREAD_PID, store_meta_number(s, "pid"));
 	put_number(&w->parts[2], THREAD_TID, t->tid);
 	put_text(&w->parts[2], THREAD_NAME, t->name);
-	put_number(part(w, 1), TRACK_UUID, track);
-	put_part(w, &w->parts[1], TRACK_THREAD, 2);
-	part(w, 0);
-	put_part(w, &w->parts[0], PACKET_TRACK, 1);
+	put_number(message_begin(w, 1), TRACK_UUID, track);
+	message_end(w, &w->parts[1], TRACK_THREAD, 2);
+	message_begin(w, 0);
+	message_end(w, &w->parts[0], PACKET_TRACK, 1);
 	end_packet(w);
 
-	put_number(part(w, 0), PACKET_SEQUENCE, w->sequence);
+	put_number(message_begin(w, 0), PACKET_SEQUENCE, w->sequence);
 	put_number(&w->parts[0], PACKET_FLAGS, FLAG_CLEARED);
-	part(w, 1);
+	message_begin(w, 1);
 	put_clock(w, CLOCK_ID_OWN, time, true);
 	put_clock(w, CLOCK_ID_MONOTONIC, time, false);
 	if (realtime)
 		put_clock(w, CLOCK_ID_REALTIME, realtime, false);
 	put_number(&w->parts[1], CLOCK_SNAPSHOT_PRIMARY, CLOCK_ID_MONOTONIC);
-	put_part(w, &w->parts[0], PACKET_CLOCK_SNAPSHOT, 1);
-	put_number(part(w, 2), EVENT_TRACK, track);
-	put_number(part(w, 1), DEFAULTS_CLOCK, CLOCK_ID_OWN);
-	put_part(w, &w->parts[1], DEFAULTS_TRACK_EVENT, 2);
-	put_part(w, &w->parts[0], PACKET_DEFAULTS, 1);
+	message_end(w, &w->parts[0], PACKET_CLOCK_SNAPSHOT, 1);
+	put_number(message_begin(w, 2), EVENT_TRACK, track);
+	put_number(message_begin(w, 1), DEFAULTS_CLOCK, CLOCK_ID_OWN);
+	message_end(w, &w->parts[1], DEFAULTS_TRACK_EVENT, 2);
+	message_end(w, &w->parts[0], PACKET_DEFAULTS, 1);
 	end_packet(w);
 }
 
-static void put_reason(struct perfetto_writer *w, const char *name, const char *text, uint64_t number)
+static void put_annotation(struct perfetto_writer *w, const char *name, const char *text, uint64_t number)
 {
-	struct buf *b = part(w, 2);
+	struct buf *b = message_begin(w, 2);
 
 	put_text(b, ANNOTATION_NAME, name);
 	if (text)
 		put_text(b, ANNOTATION_STRING, text);
 	else
 		put_number(b, ANNOTATION_UINT, number);
-	put_part(w, &w->parts[1], EVENT_ANNOTATION, 2);
+	message_end(w, &w->parts[1], EVENT_ANNOTATION, 2);
 }
 
 /*
  * Returns the function if its source file is known, else NULL. Its source location has the same interned ID as its
  * name.
  */
-static const struct store_function *sourced(const struct perfetto_writer *w, size_t name)
+static const struct store_function *function_with_source(const struct perfetto_writer *w, size_t name)
 {
 	const struct store_function *f = store_function(w->walk->store, name);
 
@@ -237,23 +237,23 @@ static void put_source(struct perfetto_writer *w, size_t name, const struct stor
 	char where[512];
 
 	snprintf(where, sizeof(where), "0x%jx in %.400s", (uintmax_t)f->address, f->image);
-	put_number(part(w, 3), SOURCE_IID, name + 1);
+	put_number(message_begin(w, 3), SOURCE_IID, name + 1);
 	put_text(&w->parts[3], SOURCE_FILE, f->file);
 	/* The slice has the name already; this field holds address and image, for which there is no other. */
 	put_text(&w->parts[3], SOURCE_FUNCTION, where);
 	put_number(&w->parts[3], SOURCE_LINE, f->line);
-	put_part(w, &w->parts[2], INTERNED_SOURCE, 3);
+	message_end(w, &w->parts[2], INTERNED_SOURCE, 3);
 }
 
 static void put_interned(struct perfetto_writer *w, size_t name, const char *text)
 {
-	put_number(part(w, 3), NAME_IID, name + 1);
+	put_number(message_begin(w, 3), NAME_IID, name + 1);
 	put_text(&w->parts[3], NAME_TEXT, text);
-	part(w, 2);
-	put_part(w, &w->parts[2], INTERNED_NAME, 3);
-	if (sourced(w, name))
-		put_source(w, name, sourced(w, name));
-	put_part(w, &w->parts[0], PACKET_INTERNED, 2);
+	message_begin(w, 2);
+	message_end(w, &w->parts[2], INTERNED_NAME, 3);
+	if (function_with_source(w, name))
+		put_source(w, name, function_with_source(w, name));
+	message_end(w, &w->parts[0], PACKET_INTERNED, 2);
 	w->interned[name / 8] |= (uint8_t)(1u << name % 8);
 }
 
@@ -263,8 +263,8 @@ static bool is_interned(const struct perfetto_writer *w, size_t name)
 }
 
 /* Determines the name of an event. Returns its text, or NULL if the sequence has it interned. */
-static const char *name_of(const struct perfetto_writer *w, const struct store_event *e, size_t *ret_name,
-			   char instant[64])
+static const char *event_name(const struct perfetto_writer *w, const struct store_event *e, size_t *ret_name,
+			      char instant[64])
 {
 	size_t functions = store_functions(w->walk->store);
 
@@ -321,22 +321,22 @@ static void put_inlined(struct perfetto_writer *w, const struct store_site *site
 	char where[256];
 
 	snprintf(where, sizeof(where), "%.200s:%u", slash ? slash + 1 : site->file, site->line);
-	put_reason(w, "inlined at", site->file[0] ? where : "?", 0);
+	put_annotation(w, "inlined at", site->file[0] ? where : "?", 0);
 }
 
-static void put_reasons(struct perfetto_writer *w, const struct store_event *e, bool cut)
+static void put_annotations(struct perfetto_writer *w, const struct store_event *e, bool cut)
 {
 	const char *name, *text;
 
 	if (e->type == STORE_GAP)
-		put_reason(w, "duration ns", NULL, e->until - e->time);
+		put_annotation(w, "duration ns", NULL, e->until - e->time);
 	if (e->type != STORE_ENTER && e->type != STORE_LEAVE)
 		return;
 	perfetto_reason(e, cut, &name, &text);
 	if (e->type == STORE_ENTER && !cut && e->frame.site != STORE_NO_SITE)
 		put_inlined(w, store_site(w->walk->store, e->frame.site));
 	if (name && (e->type != STORE_ENTER || e->kind != CALL_INLINED || cut))
-		put_reason(w, name, text, 0);
+		put_annotation(w, name, text, 0);
 }
 
 static void write_event(struct perfetto_writer *w, const struct store_event *e, bool cut)
@@ -345,27 +345,27 @@ static void write_event(struct perfetto_writer *w, const struct store_event *e, 
 	const char *text;
 	size_t name = 0;
 
-	part(w, 0);
+	message_begin(w, 0);
 	put_number(&w->parts[0], PACKET_TIMESTAMP, e->time - w->time);
 	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence);
 	put_number(&w->parts[0], PACKET_FLAGS, FLAG_NEEDS_STATE);
 	if (e->type != STORE_LEAVE) {
-		text = name_of(w, e, &name, instant);
+		text = event_name(w, e, &name, instant);
 		if (text)
 			put_interned(w, name, text);
 	}
-	part(w, 1);
+	message_begin(w, 1);
 	put_number(&w->parts[1], EVENT_TYPE,
 		   e->type == STORE_ENTER   ? TYPE_BEGIN
 		   : e->type == STORE_LEAVE ? TYPE_END
 					    : TYPE_INSTANT);
 	if (e->type != STORE_LEAVE)
 		put_number(&w->parts[1], EVENT_NAME, name + 1);
-	if (e->type == STORE_ENTER && sourced(w, name))
+	if (e->type == STORE_ENTER && function_with_source(w, name))
 		put_number(&w->parts[1], EVENT_SOURCE, name + 1);
 	if (!is_plain(e, cut))
-		put_reasons(w, e, cut);
-	put_part(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
+		put_annotations(w, e, cut);
+	message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
 	end_packet(w);
 }
 
@@ -390,7 +390,7 @@ static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 	if (e->type == STORE_ENTER) {
 		*to++ = EVENT_NAME;
 		to = buf_put_varint(to, (uint64_t)e->frame.function + 1);
-		if (sourced(w, e->frame.function)) {
+		if (function_with_source(w, e->frame.function)) {
 			to = buf_put_varint(to, EVENT_SOURCE);
 			to = buf_put_varint(to, (uint64_t)e->frame.function + 1);
 		}
@@ -417,7 +417,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 }
 
 /* Compresses packets into one packet. */
-static int pack(const struct buf *piece, struct buf *ret)
+static int compress_packets(const struct buf *piece, struct buf *ret)
 {
 	_cleanup_buf_ struct buf packed = { 0 }, packet = { 0 };
 	uLongf size = compressBound(piece->size);
@@ -450,7 +450,7 @@ void perfetto_description(const struct store *s, const struct export_result *res
 static int perfetto_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
 	struct export_walk walk;
-	_cleanup_(perfetto_writer_done) struct perfetto_writer w = { .out = { .fd = fd, .pack = pack },
+	_cleanup_(perfetto_writer_done) struct perfetto_writer w = { .out = { .fd = fd, .pack = compress_packets },
 								     .walk = &walk,
 								     .result = ret };
 	struct walk_sink sink = { on_event, &w };

@@ -6,7 +6,7 @@
 
 enum { NODES_MAX = 1 << 17 };
 
-static size_t slot_of(const struct stacks *s, int32_t parent, uint32_t function)
+static size_t hash_slot(const struct stacks *s, int32_t parent, uint32_t function)
 {
 	uint64_t h = ((uint64_t)(uint32_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull;
 	size_t i = (size_t)(h >> 32) & (s->hash_size - 1);
@@ -32,7 +32,7 @@ static int nodes_grow(struct stacks *s)
 	s->hash = hash;
 	s->hash_size = 2 * s->cap_nodes;
 	for (size_t i = 0; i < s->n_nodes; i++)
-		s->hash[slot_of(s, s->nodes[i].parent, s->nodes[i].function)] = (int32_t)i + 1;
+		s->hash[hash_slot(s, s->nodes[i].parent, s->nodes[i].function)] = (int32_t)i + 1;
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 		if (rc < 0)
 			return rc;
 	}
-	slot = slot_of(s, parent, function);
+	slot = hash_slot(s, parent, function);
 	if (s->hash[slot])
 		*ret = s->hash[slot] - 1;
 	else if (s->n_nodes < NODES_MAX)
@@ -89,7 +89,7 @@ static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 	return 0;
 }
 
-static int enter(struct stacks *s, const struct store_event *e, bool cut)
+static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 {
 	int32_t node;
 	int rc;
@@ -111,7 +111,7 @@ static int enter(struct stacks *s, const struct store_event *e, bool cut)
 	return 0;
 }
 
-static void leave(struct stacks *s, const struct store_event *e, bool cut)
+static void frame_leave(struct stacks *s, const struct store_event *e, bool cut)
 {
 	const struct stacks_frame *f = &s->frames[--s->depth];
 
@@ -123,7 +123,7 @@ static void leave(struct stacks *s, const struct store_event *e, bool cut)
 }
 
 /* Attributes the time since the last event to the open frame. */
-static void settle(struct stacks *s, const struct store_event *e)
+static void add_self_time(struct stacks *s, const struct store_event *e)
 {
 	int32_t owner = s->depth ? s->frames[s->depth - 1].owner : STACKS_NONE;
 
@@ -141,15 +141,15 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 
 	s->first = MIN(s->first, e->time);
 	s->last = MAX(s->last, e->time);
-	settle(s, e);
+	add_self_time(s, e);
 	/* The instructions executed before the exported interval are unknown. */
 	if (cut && e->type == STORE_ENTER)
 		s->instructions = UINT64_MAX;
 	switch (e->type) {
 	case STORE_ENTER:
-		return enter(s, e, cut);
+		return frame_enter(s, e, cut);
 	case STORE_LEAVE:
-		leave(s, e, cut);
+		frame_leave(s, e, cut);
 		return 0;
 	case STORE_GAP:
 		s->gaps[e->kind % STORE_GAP_KINDS]++;

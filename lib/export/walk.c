@@ -31,7 +31,7 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 }
 
 /* Passes enters of the frames that are open where the export begins. */
-static int enter_open(const struct export_walk *w, const struct store_iter *it, const struct walk_sink *sink)
+static int pass_open_enters(const struct export_walk *w, const struct store_iter *it, const struct walk_sink *sink)
 {
 	const struct store_frame *stack;
 	size_t depth = store_iter_stack(it, &stack);
@@ -49,8 +49,8 @@ static int enter_open(const struct export_walk *w, const struct store_iter *it, 
 	return rc;
 }
 
-static int leave_frame(const struct export_walk *w, const struct store_event *beyond, const struct store_frame *frame,
-		       size_t depth, const struct walk_sink *sink)
+static int pass_leave(const struct export_walk *w, const struct store_event *beyond, const struct store_frame *frame,
+		      size_t depth, const struct walk_sink *sink)
 {
 	struct store_event e = { .type = STORE_LEAVE,
 				 .kind = LEAVE_END,
@@ -66,19 +66,19 @@ static int leave_frame(const struct export_walk *w, const struct store_event *be
  * Passes leaves of the frames that were open before `beyond`, the first event after the end, which has already changed
  * the stack.
  */
-static int leave_open(const struct export_walk *w, const struct store_iter *it, const struct store_event *beyond,
-		      const struct walk_sink *sink)
+static int pass_open_leaves(const struct export_walk *w, const struct store_iter *it, const struct store_event *beyond,
+			    const struct walk_sink *sink)
 {
 	const struct store_frame *stack;
 	size_t depth = store_iter_stack(it, &stack);
 	int rc = 0;
 
 	if (beyond->type == STORE_LEAVE)
-		rc = leave_frame(w, beyond, &beyond->frame, depth, sink);
+		rc = pass_leave(w, beyond, &beyond->frame, depth, sink);
 	else if (beyond->type == STORE_ENTER)
 		depth--;
 	while (rc == 0 && depth-- > 0)
-		rc = leave_frame(w, beyond, &stack[depth], depth, sink);
+		rc = pass_leave(w, beyond, &stack[depth], depth, sink);
 	return rc;
 }
 
@@ -91,13 +91,13 @@ int walk_thread(const struct export_walk *w, size_t thread, const struct walk_si
 	if (rc == 0 && w->since > store_thread(w->store, thread)->first) {
 		rc = store_iter_seek(it, w->since);
 		if (rc == 0)
-			rc = enter_open(w, it, sink);
+			rc = pass_open_enters(w, it, sink);
 	}
 	if (rc < 0)
 		return rc;
 	while ((rc = store_iter_next(it, &e)) == 1) {
 		if (e.time > w->until)
-			return leave_open(w, it, &e, sink);
+			return pass_open_leaves(w, it, &e, sink);
 		rc = sink->event(sink->user, &e, false);
 		if (rc < 0)
 			return rc;

@@ -331,7 +331,7 @@ static int emit_root(struct store_iter *it, struct store_event *ret)
 	return 1;
 }
 
-void store_iter_only(struct store_iter *it, const uint8_t *wanted)
+void store_iter_filter(struct store_iter *it, const uint8_t *wanted)
 {
 	it->wanted = wanted;
 }

@@ -55,12 +55,12 @@ static inline void store_writer_freep(struct store_writer **w)
 }
 
 /* A calls_sink for one thread of a writer. The struct must outlive the sink. */
-struct store_to {
+struct store_thread_sink {
 	struct store_writer *writer;
 	uint32_t thread;
 };
 
-struct calls_sink store_sink(struct store_to *to);
+struct calls_sink store_sink(struct store_thread_sink *to);
 
 /* Reading. Stores are hostile input: anything malformed is -EBADMSG. */
 struct store;
@@ -190,7 +190,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time);
  * 0 where it is wanted. All leaves of wanted functions are still returned, with the enter data of their frames; of
  * other events only some are. NULL: returns all events.
  */
-void store_iter_only(struct store_iter *it, const uint8_t *wanted);
+void store_iter_filter(struct store_iter *it, const uint8_t *wanted);
 
 /* Returns 1 with an event, or 0 at the end. */
 int store_iter_next(struct store_iter *it, struct store_event *ret);

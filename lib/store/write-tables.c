@@ -17,7 +17,7 @@ static void table_writer_done(struct table_writer *t)
 	buf_done(&t->section);
 }
 
-static void flush_section(struct table_writer *t)
+static void section_flush(struct table_writer *t)
 {
 	if (!t->error)
 		t->error = buf_error(&t->section);
@@ -30,11 +30,11 @@ static void flush_section(struct table_writer *t)
 static struct buf *section_buf(struct table_writer *t)
 {
 	if (t->section.size >= BLOCK_BYTES)
-		flush_section(t);
+		section_flush(t);
 	return &t->section;
 }
 
-static void begin_section(struct table_writer *t, enum store_section_type type, uint32_t record)
+static void section_begin(struct table_writer *t, enum store_section_type type, uint32_t record)
 {
 	buf_u32(&t->table, type);
 	buf_u32(&t->table, record);
@@ -44,9 +44,9 @@ static void begin_section(struct table_writer *t, enum store_section_type type, 
 }
 
 /* Adds size and checksum to the section's entry. */
-static void end_section(struct table_writer *t, uint64_t begin)
+static void section_end(struct table_writer *t, uint64_t begin)
 {
-	flush_section(t);
+	section_flush(t);
 	buf_u64(&t->table, t->writer->offset - begin);
 	buf_u32(&t->table, t->checksum);
 	buf_u32(&t->table, 0);
@@ -56,9 +56,9 @@ static void write_bytes(struct table_writer *t, enum store_section_type type, co
 {
 	uint64_t begin = t->writer->offset;
 
-	begin_section(t, type, 0);
+	section_begin(t, type, 0);
 	buf_add(&t->section, bytes->data, bytes->size);
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_functions(struct table_writer *t)
@@ -66,7 +66,7 @@ static void write_functions(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
-	begin_section(t, SECTION_FUNCTIONS, FUNCTION_SIZE);
+	section_begin(t, SECTION_FUNCTIONS, FUNCTION_SIZE);
 	for (size_t i = 0; i < w->n_functions; i++) {
 		struct buf *b = section_buf(t);
 
@@ -79,9 +79,9 @@ static void write_functions(struct table_writer *t)
 		buf_u32(b, w->functions[i].build_id);
 		buf_u64(b, w->functions[i].offset);
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 	begin = w->offset;
-	begin_section(t, SECTION_TOTALS, TOTALS_SIZE);
+	section_begin(t, SECTION_TOTALS, TOTALS_SIZE);
 	for (size_t i = 0; i < w->n_functions; i++) {
 		const struct writer_function *f = &w->functions[i];
 		struct buf *b = section_buf(t);
@@ -97,7 +97,7 @@ static void write_functions(struct table_writer *t)
 		buf_u32(b, f->longest_thread);
 		buf_u32(b, 0);
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_sites(struct table_writer *t)
@@ -105,7 +105,7 @@ static void write_sites(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
-	begin_section(t, SECTION_SITES, SITE_SIZE);
+	section_begin(t, SECTION_SITES, SITE_SIZE);
 	for (size_t i = 0; i < w->n_sites; i++) {
 		struct buf *b = section_buf(t);
 
@@ -114,7 +114,7 @@ static void write_sites(struct table_writer *t)
 		buf_u32(b, w->sites[i].line);
 		buf_u32(b, 0);
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_times(struct table_writer *t)
@@ -122,7 +122,7 @@ static void write_times(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
-	begin_section(t, SECTION_TIMES, 0);
+	section_begin(t, SECTION_TIMES, 0);
 	for (size_t i = 0; i < w->n_functions; i++) {
 		const struct histogram *h = &w->functions[i].times;
 		struct buf *b = section_buf(t);
@@ -139,7 +139,7 @@ static void write_times(struct table_writer *t)
 			last = h->first + k;
 		}
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_threads(struct table_writer *t)
@@ -147,7 +147,7 @@ static void write_threads(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset, blocks = 0, segments = 0;
 
-	begin_section(t, SECTION_THREADS, THREAD_SIZE);
+	section_begin(t, SECTION_THREADS, THREAD_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
 		const struct writer_thread *th = w->threads[i];
 		struct buf *b = section_buf(t);
@@ -171,7 +171,7 @@ static void write_threads(struct table_writer *t)
 		blocks += th->blocks.size / BLOCK_SIZE;
 		segments += th->n_segments;
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_gaps(struct table_writer *t)
@@ -179,7 +179,7 @@ static void write_gaps(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset;
 
-	begin_section(t, SECTION_GAPS, GAP_SIZE);
+	section_begin(t, SECTION_GAPS, GAP_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
 		for (uint32_t kind = 0; kind < STORE_GAP_KINDS; kind++) {
 			const struct store_gaps *g = &w->threads[i]->gaps_of[kind];
@@ -193,7 +193,7 @@ static void write_gaps(struct table_writer *t)
 			buf_u64(b, g->ns);
 		}
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 static void write_indexes(struct table_writer *t)
@@ -201,12 +201,12 @@ static void write_indexes(struct table_writer *t)
 	const struct store_writer *w = t->writer;
 	uint64_t begin = w->offset, roots = 0;
 
-	begin_section(t, SECTION_BLOCKS, BLOCK_SIZE);
+	section_begin(t, SECTION_BLOCKS, BLOCK_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++)
 		buf_add(section_buf(t), w->threads[i]->blocks.data, w->threads[i]->blocks.size);
-	end_section(t, begin);
+	section_end(t, begin);
 	begin = w->offset;
-	begin_section(t, SECTION_SEGMENTS, SEGMENT_SIZE);
+	section_begin(t, SECTION_SEGMENTS, SEGMENT_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
 		const struct writer_thread *th = w->threads[i];
 
@@ -221,14 +221,14 @@ static void write_indexes(struct table_writer *t)
 		}
 		roots += th->n_roots;
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 	begin = w->offset;
-	begin_section(t, SECTION_ROOTS, ROOT_SIZE);
+	section_begin(t, SECTION_ROOTS, ROOT_SIZE);
 	for (size_t i = 0; i < w->n_threads; i++) {
 		for (size_t k = 0; k < w->threads[i]->n_roots; k++)
 			buf_u32(section_buf(t), w->threads[i]->roots[k]);
 	}
-	end_section(t, begin);
+	section_end(t, begin);
 }
 
 int store_finish(struct store_writer *w)

@@ -333,7 +333,7 @@ static inline void put_event_with(struct writer_thread *t, const struct call_eve
 static int write_enter(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
 	struct writer_frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
-	int rc = t->between ? -EINVAL : numbering_frame(w, e->function, e->inlined, &f);
+	int rc = t->after_gap ? -EINVAL : numbering_frame(w, e->function, e->inlined, &f);
 
 	if (rc < 0)
 		return rc;
@@ -361,7 +361,7 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 	struct writer_frame f = { .kind = CALL_INFERRED, .root = true };
 	int rc;
 
-	if (!s || t->depth || t->between)
+	if (!s || t->depth || t->after_gap)
 		return -EINVAL;
 	/* No program has so many: further roots begin where they are found. */
 	if (t->n_roots >= ROOTS_MAX)
@@ -391,9 +391,9 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 	if (rc < 0)
 		return rc;
 	/* What preceded the segment was a gap, or nothing. */
-	t->gaps_of[t->gap].ns += t->gaps ? e->time - t->last : 0;
+	t->gaps_of[t->gap_kind].ns += t->gaps ? e->time - t->last : 0;
 	t->segments[t->n_segments++] = (struct writer_segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
-	t->between = false;
+	t->after_gap = false;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
 }
@@ -439,7 +439,7 @@ static int push_inlined_chain(struct store_writer *w, struct writer_thread *t, c
 
 _apart_ static int write_move(struct store_writer *w, struct writer_thread *t, const struct call_event *e)
 {
-	int rc = t->between ? -EINVAL : 0;
+	int rc = t->after_gap ? -EINVAL : 0;
 
 	for (unsigned i = e->left; rc == 0 && i; i--)
 		rc = frame_pop(w, t, e, LEAVE_RETURN);
@@ -501,9 +501,9 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		if (t->depth)
 			return -EINVAL;
 		t->gaps++;
-		t->between = true;
-		t->gap = e->kind % STORE_GAP_KINDS;
-		t->gaps_of[t->gap].n++;
+		t->after_gap = true;
+		t->gap_kind = e->kind % STORE_GAP_KINDS;
+		t->gaps_of[t->gap_kind].n++;
 		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
 		break;
 	case CALL_EVENT_MARK:
@@ -523,12 +523,12 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 
 static int sink_event(void *user, const struct call_event *e)
 {
-	struct store_to *to = user;
+	struct store_thread_sink *to = user;
 
 	return store_event(to->writer, to->thread, e);
 }
 
-struct calls_sink store_sink(struct store_to *to)
+struct calls_sink store_sink(struct store_thread_sink *to)
 {
 	return (struct calls_sink){ sink_event, to, true };
 }

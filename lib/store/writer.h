@@ -61,8 +61,8 @@ struct writer_thread {
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
-	uint8_t gap;       /* kind of the last gap */
-	bool between;      /* the last event was a gap; the next one must begin a segment */
+	uint8_t gap_kind;  /* kind of the last gap */
+	bool after_gap;    /* the last event was a gap; the next one must begin a segment */
 	struct buf blocks; /* records of BLOCKS */
 	struct writer_segment *segments;
 	size_t n_segments, cap_segments;

@@ -653,7 +653,7 @@ static void test_cycles(void)
 static void test_ties(void)
 {
 	begin_times();
-	calls_tick(calls, 40);
+	calls_set_resolution(calls, 40);
 	timestamp(1000);
 	run(MAIN, 9);
 	bl(MAIN + 0x24);

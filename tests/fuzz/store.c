@@ -22,7 +22,7 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 
 	if (store_iter_new(s, thread, &it) < 0 || store_iter_seek(it, from) < 0)
 		return;
-	store_iter_only(it, wanted);
+	store_iter_filter(it, wanted);
 	for (int i = 0; i < EVENTS_MAX && store_iter_next(it, &e) == 1; i++) {
 		size_t n = store_iter_stack(it, &stack);
 

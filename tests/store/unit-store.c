@@ -159,7 +159,7 @@ static void test_only(void)
 
 		wanted[f] = 1;
 		wrong += store_iter_new(s, 0, &it) != 0;
-		store_iter_only(it, wanted);
+		store_iter_filter(it, wanted);
 		while (store_iter_next(it, &e) == 1) {
 			returned++;
 			if (e.type != STORE_LEAVE || e.frame.function != f)
