@@ -20,10 +20,13 @@
  *             return address of a frame         return to that frame
  *             from a handler                    what it interrupted, or its trampoline
  *             changed SP                        leave_by_stack_change()
- *             elsewhere                         return_without_frame(): a root of the segment; an unwound frame; or
- * CALL_ODD RESUME    where the program was             leave the system call, if any after a trampoline leave the
- * handler _start after a system call        exec: leave all and begin a segment where a handler interrupted       leave
- * the handler start of a function, or no symbol enter it as a handler elsewhere return_without_frame()
+ *             elsewhere                         return_without_frame(): push a root, unwind, or replace by CALL_ODD
+ *   RESUME    where the program was             leave the system call, if any
+ *             after a trampoline                leave the handler
+ *             _start, after a system call       exec: leave all frames, begin a segment
+ *             where a handler interrupted       leave the handler
+ *             start of a function, or no symbol enter it as a handler
+ *             elsewhere                         return_without_frame()
  */
 #include <string.h>
 
