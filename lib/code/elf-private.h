@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <gelf.h>
 
-#include "lib/base/buf.h"
 #include "lib/code/elf.h"
 
 enum { ELF_LOADS_MAX = 256 };

@@ -28,16 +28,13 @@ static int open_table(struct elf *e, const struct elf_section *section, Elf_Type
 int elf_symbols(struct elf *e, const struct elf_section *section, struct elf_table *ret)
 {
 	const struct elf_section *strings = elf_section(e, section->link);
-	struct reader names;
 	int rc;
 
 	if (!strings || strings->type != SHT_STRTAB || (section->type != SHT_SYMTAB && section->type != SHT_DYNSYM))
 		return -EBADMSG;
-	rc = elf_contents(e, strings, &names);
+	rc = open_table(e, section, ELF_T_SYM, ret);
 	if (rc == 0)
-		rc = open_table(e, section, ELF_T_SYM, ret);
-	if (rc == 0)
-		ret->names = names;
+		ret->names = strings;
 	return rc;
 }
 
@@ -94,14 +91,17 @@ int elf_symbol_value(struct elf *e, const char *name, uint64_t *ret)
 {
 	const struct elf_section *section;
 	size_t size = strlen(name) + 1;
+	struct reader names;
 	struct elf_symbol s;
 	struct elf_table t;
 	int rc = elf_section_of_type(e, SHT_SYMTAB, &section);
 
 	if (rc == 0)
 		rc = elf_symbols(e, section, &t);
+	if (rc == 0)
+		rc = elf_contents(e, t.names, &names);
 	for (size_t i = 0; rc == 0 && elf_table_symbol(&t, i, &s); i++) {
-		struct reader r = t.names;
+		struct reader r = names;
 
 		if (s.defined && s.name <= rd_left(&r) && rd_skip(&r, (size_t)s.name) == 0 && rd_left(&r) >= size &&
 		    memcmp(r.at, name, size) == 0) {

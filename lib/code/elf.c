@@ -482,3 +482,27 @@ int elf_contents(struct elf *e, const struct elf_section *section, struct reader
 	*ret = c->bytes;
 	return 0;
 }
+
+int elf_append(struct elf *e, const struct elf_section *section, struct buf *to)
+{
+	struct reader r;
+	uint8_t *at;
+	int rc;
+
+	if (section->compressed || section->type == SHT_NOBITS || e->fd < 0 || e->contents[section->index].read) {
+		rc = elf_contents(e, section, &r);
+		if (rc == 0)
+			buf_add(to, r.at, rd_left(&r));
+		return rc < 0 ? rc : buf_error(to);
+	}
+	rc = elf_charge(e, section->offset, section->size);
+	if (rc < 0)
+		return rc;
+	at = buf_reserve(to, (size_t)section->size);
+	if (!at)
+		return buf_error(to);
+	rc = read_file_at(e, section->offset, at, (size_t)section->size);
+	if (rc == 0)
+		buf_grew(to, (size_t)section->size);
+	return rc;
+}

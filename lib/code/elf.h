@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/code/image.h"
@@ -71,7 +72,7 @@ struct elf_table {
 	struct elf *elf;
 	void *data;
 	size_t n;
-	struct reader names; /* of symbols: the string table, which need not end with a NUL */
+	const struct elf_section *names; /* of symbols: the string table, whose contents need not end with a NUL */
 };
 
 struct elf_symbol {
@@ -129,6 +130,10 @@ int elf_section_named(struct elf *e, const char *name, const struct elf_section 
 
 /* The contents of a section, decompressed if the file has it compressed; empty for one without bytes in the file. */
 int elf_contents(struct elf *e, const struct elf_section *section, struct reader *ret);
+
+/* Appends the contents of a section to a buffer. They are read into it directly, for sections that are kept elsewhere.
+ */
+int elf_append(struct elf *e, const struct elf_section *section, struct buf *to);
 
 /* Opens a table of symbols, or of relocations (REL or RELA). */
 int elf_symbols(struct elf *e, const struct elf_section *section, struct elf_table *ret);

@@ -71,9 +71,9 @@ static int load_table(struct symbols *s, const struct elf_section *section, stru
 	if (t->symbols.n > SYMBOLS_MAX)
 		return -EFBIG;
 	t->names = s->names.size;
-	buf_add(&s->names, t->symbols.names.at, rd_left(&t->symbols.names));
+	rc = elf_append(t->from, t->symbols.names, &s->names);
 	buf_u8(&s->names, 0);
-	return buf_error(&s->names);
+	return rc < 0 ? rc : buf_error(&s->names);
 }
 
 static int add_table(struct symbols *s, const struct elf *e, struct elf *from, const struct elf_section *section,
@@ -182,13 +182,15 @@ static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *
 	size_t names_limit = s->names.size + PLT_NAMES_MAX;
 	const struct elf_section *section;
 	struct elf_table imports;
+	struct reader names;
 	int rc = 0;
 
-	if (elf_section_of_type(e, ELF_SECTION_DYNAMIC_SYMBOLS, &section) < 0 || elf_symbols(e, section, &imports) < 0)
+	if (elf_section_of_type(e, ELF_SECTION_DYNAMIC_SYMBOLS, &section) < 0 ||
+	    elf_symbols(e, section, &imports) < 0 || elf_contents(e, imports.names, &names) < 0)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < n && s->names.size <= names_limit; i++) {
 		struct piece p = { .plt = true, .name = (uint32_t)s->names.size };
-		struct reader name = imports.names;
+		struct reader name = names;
 		struct elf_symbol sym;
 		uint64_t index;
 

@@ -43,7 +43,8 @@ static void mix_bytes(uint64_t sum[2], struct reader r)
 	while (rd_u64(&r, &word) == 0)
 		mix_word(sum, word);
 	word = 0;
-	memcpy(&word, r.at, rd_left(&r));
+	if (rd_left(&r))
+		memcpy(&word, r.at, rd_left(&r));
 	mix_word(sum, word);
 }
 

@@ -1,4 +1,4 @@
-/* A small ELF file, made by hand: functions, imports, aliases, and everything that lib/code looks at. */
+/* A small ELF file, built by hand, with everything that lib/code looks at: functions, aliases, imports, stubs. */
 #ifndef CSIGHT_TESTS_ELFGEN_H
 #define CSIGHT_TESTS_ELFGEN_H
 
@@ -33,7 +33,7 @@ static Elf64_Shdr section(uint32_t name, uint32_t type, uint64_t address, uint64
 			     .sh_flags = SHF_ALLOC };
 }
 
-/* Text of 0x900 bytes at file offset 0x1000; its PLT has two stubs. The tables stand before it. */
+/* Text of 0x900 bytes at file offset 0x1000, which the file ends before; its PLT has two stubs. */
 static void make_elf(struct buf *b)
 {
 	static const char strings[] = "\0main\0helper\0asm_part\0$x\0data\0_ZN3foo3barEi\0main_alias\0main.cold";
@@ -104,6 +104,101 @@ static void make_elf(struct buf *b)
 	buf_done(&symbols);
 	buf_done(&imports);
 	buf_done(&relocations);
+}
+
+/* Copies the contents of a section, with symbols and relocations as files of 32 bits have them. */
+static void put_narrow(struct buf *b, const struct buf *wide, const Elf64_Shdr *s)
+{
+	const uint8_t *from = wide->data + s->sh_offset;
+	Elf64_Rela rela;
+	Elf64_Sym sym;
+
+	if (s->sh_type == SHT_STRTAB)
+		buf_add(b, from, s->sh_size);
+	for (uint64_t i = 0; s->sh_entsize == sizeof(sym) && s->sh_type != SHT_RELA && i < s->sh_size;
+	     i += sizeof(sym)) {
+		Elf32_Sym narrow;
+
+		memcpy(&sym, from + i, sizeof(sym));
+		narrow = (Elf32_Sym){ .st_name = sym.st_name,
+				      .st_info = sym.st_info,
+				      .st_shndx = sym.st_shndx,
+				      .st_value = (Elf32_Addr)sym.st_value,
+				      .st_size = (Elf32_Word)sym.st_size };
+		/* Thumb code. */
+		if (ELF64_ST_TYPE(sym.st_info) == STT_FUNC)
+			narrow.st_value |= 1;
+		buf_add(b, &narrow, sizeof(narrow));
+	}
+	for (uint64_t i = 0; s->sh_type == SHT_RELA && i < s->sh_size; i += sizeof(rela)) {
+		Elf32_Rela narrow;
+
+		memcpy(&rela, from + i, sizeof(rela));
+		narrow = (Elf32_Rela){ .r_offset = (Elf32_Addr)rela.r_offset,
+				       .r_info = ELF32_R_INFO(ELF64_R_SYM(rela.r_info), R_ARM_JUMP_SLOT) };
+		buf_add(b, &narrow, sizeof(narrow));
+	}
+}
+
+/* The same file for 32-bit Arm, with its text: a PLT of 20 + 2 * 12 bytes. */
+static void make_elf32(struct buf *b)
+{
+	struct buf wide = { 0 }, data = { 0 };
+	Elf64_Shdr sections[SECTIONS];
+	Elf32_Shdr table[SECTIONS] = { 0 };
+	Elf32_Ehdr h = { .e_type = ET_EXEC,
+			 .e_machine = EM_ARM,
+			 .e_version = 1,
+			 .e_phoff = sizeof(h),
+			 .e_shoff = TEXT_OFFSET + 0x900,
+			 .e_ehsize = sizeof(h),
+			 .e_shnum = SECTIONS,
+			 .e_phentsize = sizeof(Elf32_Phdr),
+			 .e_phnum = 1,
+			 .e_shentsize = sizeof(Elf32_Shdr),
+			 .e_shstrndx = 6 };
+	Elf32_Phdr load = { .p_type = PT_LOAD,
+			    .p_offset = TEXT_OFFSET,
+			    .p_vaddr = TEXT,
+			    .p_filesz = 0x900,
+			    .p_memsz = 0x900,
+			    .p_flags = PF_R | PF_X };
+
+	make_elf(&wide);
+	memcpy(sections, wide.data + wide.size - sizeof(sections), sizeof(sections));
+	for (size_t i = 1; i < SECTIONS; i++) {
+		const Elf64_Shdr *s = &sections[i];
+		size_t before = data.size;
+
+		table[i] = (Elf32_Shdr){ .sh_name = s->sh_name,
+					 .sh_type = s->sh_type,
+					 .sh_flags = (Elf32_Word)s->sh_flags,
+					 .sh_addr = (Elf32_Addr)s->sh_addr,
+					 .sh_offset = (Elf32_Off)s->sh_offset,
+					 .sh_size = (Elf32_Word)s->sh_size,
+					 .sh_link = s->sh_link };
+		if (s->sh_type == SHT_PROGBITS)
+			continue;
+		put_narrow(&data, &wide, s);
+		buf_zero(&data, -data.size & 3);
+		table[i].sh_offset = (Elf32_Off)(sizeof(h) + sizeof(load) + before);
+		table[i].sh_size = s->sh_type == SHT_STRTAB ? (Elf32_Word)s->sh_size : (Elf32_Word)(data.size - before);
+		table[i].sh_entsize = s->sh_type == SHT_STRTAB ? 0
+				      : s->sh_type == SHT_RELA ? sizeof(Elf32_Rela)
+							       : sizeof(Elf32_Sym);
+	}
+	table[2].sh_size = 20 + 2 * 12;
+	memcpy(h.e_ident, ELFMAG, SELFMAG);
+	h.e_ident[EI_CLASS] = ELFCLASS32;
+	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	h.e_ident[EI_VERSION] = EV_CURRENT;
+	buf_add(b, &h, sizeof(h));
+	buf_add(b, &load, sizeof(load));
+	buf_add(b, data.data, data.size);
+	buf_zero(b, TEXT_OFFSET + 0x900 - b->size);
+	buf_add(b, table, sizeof(table));
+	buf_done(&wide);
+	buf_done(&data);
 }
 
 #endif

@@ -8,8 +8,8 @@ tests_code_unit_symbols_SOURCES = tests/code/unit-symbols.c tests/code/elfgen.h
 tests_code_unit_symbols_LDADD = lib/code/libcode.la $(ELF_LIBS)
 tests_code_unit_traps_LDADD = lib/code/libcode.la
 tests_code_symbols_dump_LDADD = lib/code/libcode.la
-TESTS += $(code_units) tests/code/inlines.test tests/code/symbols.test
-EXTRA_DIST += tests/code/inlines.test tests/code/symbols.test
+TESTS += $(code_units) tests/code/elf.test tests/code/inlines.test tests/code/symbols.test
+EXTRA_DIST += tests/code/catcher.cc tests/code/readelf-compare tests/code/elf.test tests/code/inlines.test tests/code/symbols.test
 if HAVE_LIBDW
 check_PROGRAMS += tests/code/libdw-frames
 tests_code_libdw_frames_CFLAGS = $(AM_CFLAGS) $(DW_CFLAGS)

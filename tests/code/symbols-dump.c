@@ -1,14 +1,19 @@
-/* What lib/code finds in a file, and its debug file: "symbols-dump FILE [DEBUG]": each stretch, as "start
-   function name"; "symbols-dump": the names on standard input, readable. "symbols-dump --inlines FILE [DEBUG]": for
-   each address on standard input what is inlined there, innermost first, as addr2line -a -f -i has it but for the
-   innermost line. */
-#include <elf.h>
+/*
+ * Prints what lib/code finds in an ELF file, and in its debug file.
+ * symbols-dump FILE [DEBUG]: each stretch of a function, as "start function name" with file offsets
+ * symbols-dump --inlines FILE [DEBUG]: for each address on standard input what is inlined there, innermost first, as
+ *   addr2line -a -f -i prints it but for the innermost line
+ * symbols-dump --handlers FILE: for each return address on standard input where an exception from that call lands
+ * symbols-dump: the names on standard input, demangled
+ */
 #include <fcntl.h>
 #include <string.h>
 
 #include "lib/code/debug-file.h"
+#include "lib/code/elf.h"
 #include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
+#include "lib/code/unwind.h"
 
 static void dump_symbols(const struct symbols *s)
 {
@@ -34,16 +39,38 @@ static void demangle_lines(void)
 	}
 }
 
-/* Addresses are those of the one segment that has code. */
+/* The difference between addresses and file offsets in the one segment that has code. */
 static uint64_t bias_of(int fd)
 {
-	Elf64_Ehdr header;
-	Elf64_Phdr p;
+	_cleanup_(elf_freep) struct elf *e = NULL;
+	const struct elf_segment *segments;
+	size_t n = 0;
 
-	for (unsigned i = 0; pread(fd, &header, sizeof(header), 0) == sizeof(header) && i < header.e_phnum; i++)
-		if (pread(fd, &p, sizeof(p), (off_t)(header.e_phoff + i * sizeof(p))) == sizeof(p) &&
-		    p.p_type == PT_LOAD && p.p_flags & PF_X)
-			return p.p_vaddr - p.p_offset;
+	segments = elf_open(fd, &e) == 0 ? elf_segments(e, &n) : NULL;
+	for (size_t i = 0; i < n; i++)
+		if (segments[i].type == ELF_SEGMENT_LOAD && segments[i].code)
+			return segments[i].address - segments[i].offset;
+	return 0;
+}
+
+static int dump_handlers(int fd)
+{
+	uint64_t address, handler, bias = bias_of(fd);
+	struct unwind *u;
+	int rc = unwind_open(fd, &u);
+
+	if (rc < 0) {
+		fprintf(stderr, "symbols-dump: %s\n", strerror(-rc));
+		return 1;
+	}
+	while (scanf("%lx", &address) == 1) {
+		rc = unwind_handler(u, 0, 0, address - bias, &handler);
+		if (rc == 1)
+			printf("%lx %lx\n", address, handler + bias);
+		else
+			printf("%lx %s\n", address, rc == 0 ? "none" : "unknown");
+	}
+	unwind_free(u);
 	return 0;
 }
 
@@ -77,10 +104,11 @@ static int dump_inlines(int fd, int debug)
 
 int main(int argc, char **argv)
 {
-	bool inlines = argc > 1 && strcmp(argv[1], "--inlines") == 0;
+	bool inlines = argc > 1 && strcmp(argv[1], "--inlines") == 0,
+	     handlers = argc > 1 && strcmp(argv[1], "--handlers") == 0;
 
-	argc -= inlines;
-	argv += inlines;
+	argc -= inlines || handlers;
+	argv += inlines || handlers;
 	_cleanup_close_ int fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_close_ int debug = argc > 2 ? open(argv[2], O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -101,6 +129,8 @@ int main(int argc, char **argv)
 	}
 	if (inlines)
 		return dump_inlines(fd, debug);
+	if (handlers)
+		return dump_handlers(fd);
 	rc = symbols_load_with(fd, debug, &s);
 	if (rc < 0) {
 		fprintf(stderr, "symbols-dump: %s\n", strerror(-rc));

@@ -1,4 +1,4 @@
-/* lib/code, ELF files: build-ids, symbols, names, and the regions that are made of them. */
+/* lib/code, ELF files: all parts of the module; build-ids, symbols, names, and the regions that are made of them. */
 #include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "lib/base/util.h"
 #include "lib/code/image.h"
 #include "lib/code/debug-file.h"
+#include "lib/code/elf.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 #include "tests/code/elfgen.h"
@@ -62,7 +63,7 @@ static void unwind(int fd, size_t size)
 	unwind_free(u);
 }
 
-/* What a table is kept as for others gives it back; and whatever else is there instead of it. */
+/* A table that was written is read again as it was. */
 static void keep(int fd, const struct symbols *s)
 {
 	_cleanup_close_ int kept = fuzz_fd("", 0);
@@ -74,12 +75,69 @@ static void keep(int fd, const struct symbols *s)
 		     symbols_count(again) == symbols_count(s));
 }
 
+/* Touches every byte, for the sanitizers. */
+static void sum_of(const struct reader *r)
+{
+	volatile uint8_t sum = 0;
+
+	for (const uint8_t *at = r->at; at < r->end; at++)
+		sum = (uint8_t)(sum + *at);
+}
+
+/* Reads each part of a file, both from its descriptor and from memory. */
+static void read_parts(struct elf *e)
+{
+	const struct elf_section *sections;
+	const struct elf_segment *segments;
+	uint64_t value, left;
+	size_t n;
+
+	segments = elf_segments(e, &n);
+	for (size_t i = 0; i < n && i < 64; i++) {
+		struct reader r;
+
+		if (elf_bytes(e, segments[i].offset, segments[i].size, &r) == 0)
+			fuzz_require(rd_left(&r) == segments[i].size);
+		elf_offset(e, segments[i].address, &value, &left);
+		elf_address(e, segments[i].offset, &value);
+	}
+	elf_only_symbols(e);
+	if (elf_sections(e, &sections, &n) < 0)
+		return;
+	for (size_t i = 0; i < n && i < 64; i++) {
+		struct elf_symbol symbol;
+		struct elf_table t;
+		struct reader r;
+
+		if (elf_contents(e, &sections[i], &r) == 0)
+			sum_of(&r);
+		if (elf_symbols(e, &sections[i], &t) == 0)
+			fuzz_require(!t.n || elf_table_symbol(&t, t.n - 1, &symbol));
+		if (elf_relocations(e, &sections[i], &t) == 0)
+			fuzz_require(!t.n || elf_table_relocation(&t, t.n - 1, &value));
+	}
+	elf_symbol_value(e, "main", &value);
+}
+
+static void read_file(const uint8_t *data, size_t size, int fd)
+{
+	_cleanup_(elf_freep) struct elf *file = NULL, *memory = NULL;
+	int rc = elf_open(fd, &file);
+	uint8_t id[IMAGE_BUILD_ID_MAX];
+
+	fuzz_require((elf_open_memory(data, size, &memory) == 0) == (rc == 0));
+	if (rc < 0)
+		return;
+	read_parts(file);
+	read_parts(memory);
+	fuzz_require(elf_build_id(file, id) <= sizeof(id) && elf_build_id(memory, id) <= sizeof(id));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_close_ int fd = fuzz_fd(data, size);
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
-
 	struct debug_wanted wanted;
 
 	fuzz_require(image_build_id(fd, id) <= sizeof(id));
@@ -87,6 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_require(!strchr(wanted.link, '/') && wanted.id_size <= sizeof(wanted.id));
 		debug_file_is(fd, &wanted);
 	}
+	read_file(data, size, fd);
 	unwind(fd, size);
 	if (symbols_read(fd, &s) == 0) {
 		look_up(s);
@@ -100,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* And one with a note of its build-id. */
+/* A file with a note of its build-id. */
 static void seed_note(void)
 {
 	struct {
@@ -127,7 +186,7 @@ static void seed_note(void)
 	fuzz_seed(&f, sizeof(f));
 }
 
-/* One that has the first packed within it, and names a debug file. */
+/* A file that has another one packed within it, and names a debug file. */
 static void seed_packed(const struct buf *inner)
 {
 	static const char names[] = "\0.gnu_debugdata\0.gnu_debuglink";
@@ -180,6 +239,9 @@ void fuzz_seeds(void)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 
+	make_elf32(&b);
+	fuzz_seed(b.data, b.size);
+	buf_clear(&b);
 	make_elf(&b);
 	fuzz_seed(b.data, b.size);
 	seed_kept(&b);
