@@ -1,14 +1,14 @@
 /*
- * Both engines on the same bytes: mutated real traces and mutated made-up ones (generate.h), element for element; and
- * the native engine against the truth of made-up ones as they are.
+ * Compares both engines on the same bytes, element for element: mutated real traces and mutated synthetic ones
+ * (generate.h); and the native engine with the expected elements of synthetic traces that are not mutated.
  *
- *   fuzz-engines [--seconds N] [--seed N] [--known FILE] [--save DIR] [INPUT...]     inputs as trace.h has them
- *   fuzz-engines [--known FILE] [--show CASE]... [INPUT...]                          what was saved, line by line
+ *   fuzz-engines [--seconds N] [--seed N] [--known FILE] [--save DIR] [INPUT...]     inputs of trace_load()
+ *   fuzz-engines [--known FILE] [--show CASE]... [INPUT...]                          prints a saved case
  *
- * Each engine works in a process of its own, that is begun anew where it crashes or takes too long. A difference that
- * no mistake in the known list explains (tests/etm/opencsd-mistakes tells of its form) is made small and saved in DIR:
- * exit status 1. A crash or a hang of the native engine is one, too; those of OpenCSD are counted. Seconds are of
- * processor time, of all processes.
+ * Each engine runs in a process of its own, which is restarted after a crash or a timeout. A difference that no known
+ * mistake explains (tests/etm/opencsd-mistakes describes the list) is reduced and saved in DIR, and the exit status is
+ * 1. Crashes and hangs of the native engine count as differences; those of OpenCSD are only counted. Seconds are
+ * processor time of all processes.
  */
 #include "config.h"
 
@@ -29,14 +29,14 @@
 enum {
 	TEXT_MAX = 8 << 20,
 	LINES_MAX = TEXT_MAX / 16,
-	RUNS_OF_A_WORKER = 2000, /* OpenCSD loses memory with each tree */
+	RUNS_OF_A_WORKER = 2000, /* a process is replaced after so many, as OpenCSD leaks memory with each tree */
 	BATCH = 100,
-	LIMIT_CPU = 10, /* seconds for a job, of processor time; of all time, as a busy machine may leave it little: */
+	LIMIT_CPU = 10, /* seconds of processor time for a job; and of wall time, for a busy machine: */
 	LIMIT = 600,
 	SMALLER_TRIES = 600,
 	ZEROS = 0xff,
 	OTHERS = 0x55,
-	ONE = 1, /* tasks of a worker */
+	ONE = 1, /* tasks of a process */
 	MANY = 2,
 };
 
@@ -45,10 +45,10 @@ struct answer {
 	bool full;
 	size_t size, n;
 	char text[TEXT_MAX];         /* lines */
-	uint32_t offsets[LINES_MAX]; /* of each */
+	uint32_t offsets[LINES_MAX]; /* of each line */
 };
 
-/* What is known of each of some jobs without their lines. */
+/* The result of one job of a batch, without its lines. */
 struct outcome {
 	uint64_t hash;
 	size_t size; /* of the job */
@@ -56,8 +56,10 @@ struct outcome {
 	bool full, against_truth;
 };
 
-/* By turns the processes would wait for each other more than they work: one job after another by its seed, each on its
- * own. */
+/*
+ * Jobs by consecutive seeds that each process makes and runs by itself: with one job at a time the processes would
+ * spend most of their time waiting for each other.
+ */
 struct batch {
 	uint64_t seed;
 	unsigned n, done;
@@ -68,10 +70,10 @@ struct worker {
 	const struct engine_ops *ops;
 	struct answer *answer;
 	struct batch *batch;
-	int to, from; /* pipes; -1: it is not running */
+	int to, from; /* pipes; -1: not running */
 	pid_t pid;
 	unsigned runs;
-	int fill; /* of memory that it gets, inverted */
+	int fill; /* byte, inverted, that fresh memory is filled with */
 	uint64_t crashes, hangs;
 };
 
@@ -93,7 +95,7 @@ static int write_line(void *user, const struct element *e)
 	return 0;
 }
 
-static void tell_truth(struct answer *a)
+static void answer_with_truth(struct answer *a)
 {
 	struct generated made;
 
@@ -104,7 +106,7 @@ static void tell_truth(struct answer *a)
 	a->rc = 0;
 }
 
-/* In place of OpenCSD's, the truth where there is one. */
+/* Runs an engine; for a synthetic trace that is not mutated, the expected elements replace OpenCSD's. */
 static void work(const struct engine_ops *ops, struct answer *a)
 {
 	const struct element_sink sink = { .element = write_line, .user = a };
@@ -116,7 +118,7 @@ static void work(const struct engine_ops *ops, struct answer *a)
 	a->size = a->n = 0;
 	a->full = false;
 	if (job->against_truth && ops == &opencsd_engine_ops) {
-		tell_truth(a);
+		answer_with_truth(a);
 		return;
 	}
 	job_memory(job, &memory);
@@ -218,7 +220,7 @@ static void start(struct worker *w, char task)
 		abort();
 }
 
-/* ns of processor time. */
+/* The processor time of a process, in ns. */
 static uint64_t time_of(const struct worker *w)
 {
 	clockid_t clock;
@@ -226,7 +228,7 @@ static uint64_t time_of(const struct worker *w)
 	return w->to >= 0 && clock_getcpuclockid(w->pid, &clock) == 0 ? now_ns(clock) : 0;
 }
 
-/* False: it crashed, or took too long. */
+/* Waits for a result; false: the process crashed, or exceeded its time. */
 static bool wait_for(struct worker *w)
 {
 	struct pollfd answer = { w->from, POLLIN, 0 };
@@ -303,7 +305,7 @@ static struct difference compare(const struct answer *theirs, const struct answe
 	return d;
 }
 
-/* UNSTEADY: OpenCSD's answer depends on memory that it has not written. */
+/* UNSTEADY: OpenCSD's elements depend on uninitialised memory. */
 enum verdict { SAME, EXPLAINED, THEIR_CRASH, UNSTEADY, BEYOND, DIFFERENT, OUR_CRASH, VERDICTS };
 static const char *const verdicts[VERDICTS] = {
 	"same", "explained", "crashes of OpenCSD", "unsteady OpenCSD", "beyond native", "DIFFERENT", "CRASHES"
@@ -326,7 +328,7 @@ static enum verdict judge(struct difference *ret)
 	return mistakes_explain(job, ret) ? EXPLAINED : DIFFERENT;
 }
 
-/* What OpenCSD says of memory that it has not written is nothing to be compared with; we read no such. */
+/* Runs a differing job with two fill bytes: elements of OpenCSD that depend on them cannot be compared. */
 static enum verdict judge_again(struct difference *d)
 {
 	struct difference other;
@@ -349,7 +351,7 @@ static enum verdict judge_again(struct difference *d)
 	return v == DIFFERENT && hash_of(reference.answer) == theirs ? DIFFERENT : UNSTEADY;
 }
 
-/* Without what is not needed for the same verdict, with the same kinds of element on both sides. */
+/* Reduces the job while it keeps the verdict and the kinds of the elements that differ. */
 static void make_smaller(enum verdict wanted, const struct difference *first)
 {
 	static uint8_t kept[BYTES_MAX];
@@ -448,7 +450,7 @@ static enum verdict judge_alone(uint64_t seed, const char *dir)
 	return v;
 }
 
-/* SAME, BEYOND, or what is to be looked at alone. */
+/* The verdict on one job of a batch: SAME, BEYOND, or one that has to run alone for its lines. */
 static enum verdict judge_outcomes(size_t i)
 {
 	const struct outcome *ours = &subject.batch->outcomes[i], *theirs = &reference.batch->outcomes[i];
@@ -474,7 +476,7 @@ static void run_batch(uint64_t seed)
 		wait_for(workers[i]);
 }
 
-/* Of all processes. */
+/* Processor time of all processes, in seconds. */
 static double seconds_spent(void)
 {
 	struct rusage ended;
@@ -521,7 +523,7 @@ int main(int argc, char **argv)
 
 	if (!shown)
 		return 2;
-	/* The C library fills no memory that its threads' caches hold back. */
+	/* The allocator does not fill memory that it returns from its thread caches, so these are disabled. */
 	if (!getenv("GLIBC_TUNABLES") && setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0)
 		execv("/proc/self/exe", argv);
 	for (int i = 1; i < argc; i++) {

@@ -1,4 +1,4 @@
-/* Between the files of tests/etm/fuzz-engines. */
+/* Internal to tests/etm/fuzz-engines. */
 #ifndef CSIGHT_TESTS_FUZZ_ENGINES_H
 #define CSIGHT_TESTS_FUZZ_ENGINES_H
 
@@ -9,29 +9,29 @@
 
 enum { BYTES_MAX = 1 << 16 };
 
-/* What an engine is given, in memory that all processes share. */
+/* The input of both engines, in memory that all processes share. */
 struct job {
 	struct engine_config config;
-	uint32_t input; /* whose code it is, or that of a made-up trace: */
+	uint32_t input; /* index of the input that the code is from, or NO_INPUT for a synthetic trace */
 	uint64_t seed;
 	uint32_t made_size, without;
 	bool against_truth;
-	uint32_t chunks; /* seed of the sizes it is pushed in; 0: at once */
+	uint32_t chunks; /* seed of the sizes of the pushes; 0: one push */
 	size_t size;
 	uint8_t bytes[BYTES_MAX];
 };
 
 /* fuzz-jobs.c */
-/* What trace_load() takes; the path stays. -EINVAL. */
+/* Adds an input that trace_load() accepts; path must stay valid. -EINVAL: it cannot be loaded. */
 int job_add_input(const char *path);
 void job_drop_inputs(void);
 
-/* The same seed, with the same inputs, makes the same. */
+/* Makes a job; the same seed and inputs give the same job. */
 void job_make(struct job *job, uint64_t seed);
 void job_write(const struct job *job, FILE *f);
 int job_read(struct job *job, const char *path);
 
-/* Its code; of a made-up trace there is more. */
+/* The code of a job. */
 struct job_memory {
 	struct engine_memory memory;
 	struct generated made;
@@ -39,33 +39,32 @@ struct job_memory {
 void job_memory(const struct job *job, struct job_memory *ret);
 void job_memory_done(struct job_memory *m);
 
-/* The first lines that differ; "" where a side has ended. */
+/* The first lines that differ; "" where one side ended. */
 struct difference {
 	bool there;
-	uint32_t from, to; /* offsets of the two */
+	uint32_t from, to; /* the offsets of both lines, in ascending order */
 	char theirs[256], ours[256], before[256];
-	char then[256]; /* where ours stops: the next line of losing synchronisation, or of the end */
+	char then[256]; /* our next line about lost synchronisation, or about the end */
 };
 
 /* fuzz-mistakes.c */
 int mistakes_read(const char *path);
 
-/* The name of the mistake that it is, which is counted; or NULL. */
+/* Returns the name of the known mistake that explains a difference, and counts it; or NULL. */
 const char *mistakes_explain(const struct job *job, const struct difference *d);
 void mistakes_print(void);
 
 /*
- * The packets by name, from the last synchronisation before one offset up to the first behind another, and more behind
- * some:
- *   sync-info           the first trace info; what it says to be unseen is told again behind later synchronisations, up
- *                       to the
- *                       first behind a bad packet
- *   early-              instrumentation ahead of it
- *   cut-                the last one is cut off
- *   cancelled-source    a source address was taken back, which may come one synchronisation later
- *   passed-addresses    a branch in front of several addresses had been mispredicted; both are told again behind
- *                       synchronisations, up to a bad packet
- *   hidden-sync         behind a synchronisation that looks like part of another packet from a bad one on
+ * Describes the packets by name, from the last sync point before the offset from up to the first packet behind to, with
+ * additions to some names:
+ *   sync-info           the first trace info; IDs that it marks as unseen are repeated behind later sync points, up to
+ *                       the first bad packet
+ *   early-              instrumentation ahead of the trace info
+ *   cut-                the last packet is truncated
+ *   cancelled-source    a source address was cancelled; it may appear one sync point later
+ *   passed-addresses    a mispredicted branch in front of several addresses; both are repeated behind sync points, up
+ * to a bad packet hidden-sync         a sync point that reads as part of another packet, for a decoder that continues
+ * behind a bad one
  */
 const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to);
 

@@ -1,4 +1,4 @@
-/* What both engines are given: inputs, pieces of them and made-up traces, mutated; and saved cases. */
+/* Makes the jobs of fuzz-engines: mutated pieces of inputs, synthetic traces, and saved cases. */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,9 +11,9 @@
 
 enum {
 	INPUTS = 64,
-	INPUT_MAX = 8 << 20, /* bytes of a large one, as each process that is begun gets them all */
+	INPUT_MAX = 8 << 20, /* bytes kept of an input: each new process copies all inputs */
 	NO_INPUT = INPUTS,
-	/* What OpenCSD 1.3.3 does not know: such traces are compared with their truth alone. */
+	/* Features that OpenCSD 1.3.3 lacks: such traces are only compared with their expected elements. */
 	NEW_FEATURES = GENERATE_COMPARE_BRANCHES | GENERATE_PAUTH_LR | GENERATE_RESETS | GENERATE_INSTRUMENTATION |
 		       GENERATE_MARKERS | GENERATE_Q | GENERATE_RETURN_STACK,
 };
@@ -42,14 +42,14 @@ static size_t below(size_t n)
 	return n ? draw() % n : 0;
 }
 
-/* Headers by their frequency in what one wants to see, most of them with what belongs to them. */
+/* Puts a random packet, most of them complete; headers have weights, so that rare packets occur often enough. */
 static size_t put_packet(uint8_t ret[32])
 {
 	static const uint8_t plain[] = { 0x04, 0x07, 0x0a, 0x0b, 0x80, 0x88, 0x90, 0x91, 0x92, 0xa0, 0xa1,
 					 0xa2, 0xaf, 0xb0, 0xb1, 0xb2, 0x70, 0x71, 0x74, 0x7f, 0x30, 0x31,
 					 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x3d, 0x3f };
 	static const uint8_t payload[][2] = {
-		/* header, bytes behind it; 0xff: a field without a known end */
+		/* header, bytes behind it; 0xff: a field of variable length */
 		{ 0x01, 2 },    { 0x02, 0xff }, { 0x03, 0xff }, { 0x06, 1 },    { 0x06, 2 },    { 0x09, 9 },
 		{ 0x0c, 1 },    { 0x0d, 1 },    { 0x0e, 0xff }, { 0x0f, 0xff }, { 0x2d, 0xff }, { 0x2e, 0xff },
 		{ 0x2f, 0xff }, { 0x81, 1 },    { 0x81, 5 },    { 0x82, 5 },    { 0x85, 9 },    { 0x85, 13 },
@@ -114,7 +114,7 @@ static void mutate(struct job *job)
 	case 2:
 		cut_out(job, at, 1 + below(below(4) ? 4 : 64));
 		break;
-	case 3: /* once more */
+	case 3: /* duplicate */
 		n = 1 + below(32);
 		n = MIN(n, job->size - at);
 		memcpy(bytes, job->bytes + at, n);
@@ -133,8 +133,10 @@ static void mutate_config(struct job *job)
 
 	switch (below(12)) {
 	case 1:
-		/* With OpenCSD, code that changes is that of the newest timestamp, also for what is older and waits for
-		 * its commit. */
+		/*
+		 * OpenCSD uses the code as of the newest timestamp, also for older P0 elements that are not committed
+		 * yet, so inputs with code that changes keep their speculation depth.
+		 */
 		c->idr8 = job->input == NO_INPUT ? (uint32_t)below(20) : c->idr8;
 		break;
 	case 5:
@@ -146,17 +148,16 @@ static void mutate_config(struct job *job)
 	}
 }
 
-/* What is known to be wrong with OpenCSD 1.3.3 beyond what patterns could tell. */
+/* Avoids features that OpenCSD 1.3.3 decodes wrongly in ways that no pattern can describe. */
 static void keep_to_known(struct engine_config *c)
 {
-	/* It does not commit what cycle counts commit. */
+	/* It ignores commits by cycle count packets. */
 	c->idr0 |= 1u << 29;
-	/* Its return stack loses entries at exceptions, source addresses, and trace info; or it crashes. */
+	/* Its return stack loses entries at exceptions, source addresses and trace info, or makes it crash. */
 	c->configr &= ~(1u << 12);
-	/* It knows no Q elements. */
+	/* It does not decode Q elements. */
 	c->idr0 &= ~(3u << 15);
-	/* Of a source without context IDs, or VMIDs, it reads them all the same, where a context says that it has some.
-	 */
+	/* It reads context IDs and VMIDs from context packets even if the trace unit has none. */
 	if (!(c->idr2 >> 5 & 31))
 		c->idr2 |= 4u << 5;
 	if (!(c->idr2 >> 10 & 31))
@@ -172,10 +173,10 @@ static void make_up(struct job *job)
 	job->made_size = 200 + (uint32_t)below(below(4) ? 3000 : 12000);
 	job->against_truth = below(3) == 0;
 	job->without = (uint32_t)(draw() & draw()) | (job->against_truth ? 0 : NEW_FEATURES);
-	/* What speculated and was changed is hardly ever a trace again. */
+	/* A speculating trace that was mutated rarely decodes any further. */
 	if (!job->against_truth && below(4))
 		job->without |= GENERATE_SPECULATION;
-	/* OpenCSD 1.3.3 does not count a source address as what can be cancelled. */
+	/* OpenCSD 1.3.3 does not cancel source addresses. */
 	if (!job->against_truth && !(job->without & GENERATE_SPECULATION))
 		job->without |= GENERATE_SOURCES;
 	generate(job->seed, job->made_size, job->without, &made);
@@ -185,8 +186,8 @@ static void make_up(struct job *job)
 	generated_done(&made);
 }
 
-/* A piece of a real trace. */
-static void take_piece(struct job *job)
+/* Chooses a piece of a real trace. */
+static void choose_piece(struct job *job)
 {
 	const struct input *in;
 	size_t from, n;
@@ -208,7 +209,7 @@ void job_make(struct job *job, uint64_t seed)
 	if (!n_inputs || below(2))
 		make_up(job);
 	else
-		take_piece(job);
+		choose_piece(job);
 	job->chunks = below(2) ? (uint32_t)draw() : 0;
 	if (job->against_truth)
 		return;

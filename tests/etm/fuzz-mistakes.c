@@ -1,6 +1,6 @@
 /*
- * What OpenCSD is known to get wrong, out of tests/etm/opencsd-mistakes, which tells of its form; and whether a
- * difference is one of that.
+ * The known mistakes of OpenCSD, from tests/etm/opencsd-mistakes (which describes its own form), and whether one of
+ * them explains a difference.
  */
 #include "config.h"
 
@@ -15,23 +15,23 @@
 
 enum { STORY_MAX = BYTES_MAX * 48, KNOWN_MAX = 64 };
 
-/* A mistake of OpenCSD's: patterns of what each side says first, where they differ. */
+/* A known mistake: patterns for the first line of each side that differs. */
 struct mistake {
 	char name[256], theirs[256], ours[256], before[256], then[256], packets[256];
-	bool anywhere; /* two ranges may begin at different places */
-	bool longer;   /* OpenCSD's range goes on behind ours */
+	bool anywhere; /* two ranges may have different starts */
+	bool longer;   /* OpenCSD's range ends behind ours */
 	uint64_t seen;
 };
 
 static struct mistake known[KNOWN_MAX];
 static size_t n_known;
 
-/* Of two ranges the patterns alone would say little: both begin at the same place. */
+/* True if both ranges have the same start: the patterns alone would match too many pairs of ranges. */
 static bool same_start(const struct difference *d)
 {
 	const char *theirs = d->theirs + 6, *ours = d->ours + 6;
 
-	/* Of what it takes for A32 nothing is alike. */
+	/* Ranges that OpenCSD decodes as A32 have nothing in common with ours. */
 	if (strncmp(d->theirs, "range ", 6) != 0 || strncmp(d->ours, "range ", 6) != 0 || strstr(d->theirs, " A32 "))
 		return true;
 	return strcspn(theirs, " ") == strcspn(ours, " ") && memcmp(theirs, ours, strcspn(ours, " ")) == 0;
@@ -52,13 +52,13 @@ static size_t find_sync(const uint8_t *bytes, size_t n)
 	return at ? (size_t)(at - bytes) : n;
 }
 
-/* What there is, the newest last, but that nothing of it goes by being committed. */
+/* The elements so far, the newest last. Committed ones are not removed. */
 struct elements {
 	size_t n;
 	uint8_t kinds[BYTES_MAX * 24];
 };
 
-/* What of it is taken back with P0 elements that it stands between, and what is one. */
+/* False for elements that a cancel packet removes together with the P0 elements around them. */
 static bool is_lasting(uint8_t kind)
 {
 	return kind == PACKET_EVENT || kind == PACKET_TIMESTAMP || kind == PACKET_CYCLES || kind == PACKET_MARKER;
@@ -70,8 +70,8 @@ static bool is_p0(uint8_t kind)
 	       kind == PACKET_Q || kind == PACKET_TRANSACTION_START;
 }
 
-/* Whether a source address is among what is taken back. */
-static bool take_back(struct elements *e, uint32_t cancel)
+/* Removes the newest cancel P0 elements; returns true if a source address is among them. */
+static bool cancel_elements(struct elements *e, uint32_t cancel)
 {
 	bool source = false;
 
@@ -86,7 +86,7 @@ static bool take_back(struct elements *e, uint32_t cancel)
 	return source;
 }
 
-/* The addresses behind the newest branch go; whether there are several, or anything else behind one. */
+/* Removes the addresses behind the newest branch; returns true if there are several, or others behind one. */
 static bool drop_addresses(struct elements *e)
 {
 	unsigned n = 0;
@@ -103,8 +103,8 @@ static bool drop_addresses(struct elements *e)
 	return passed;
 }
 
-/* What a packet does to what came before it, told as those packets are. */
-static const char *follow(struct elements *e, const struct engine_config *config, const struct packet *p)
+/* Applies a packet to the elements before it; returns an addition to its name, as mistakes_story() has them. */
+static const char *apply_packet(struct elements *e, const struct engine_config *config, const struct packet *p)
 {
 	enum packet_kind kind = p->kind;
 	const char *text = "";
@@ -147,14 +147,14 @@ static const char *follow(struct elements *e, const struct engine_config *config
 	}
 	while (n-- && e->n < sizeof(e->kinds))
 		e->kinds[e->n++] = (uint8_t)kind;
-	if (take_back(e, p->cancel))
+	if (cancel_elements(e, p->cancel))
 		text = "cancelled-source ";
 	if (p->mispredict && drop_addresses(e))
 		text = "passed-addresses ";
 	return text;
 }
 
-/* Fields of trace info that go on, or go on further than numbers of 32 bits. */
+/* True for trace info with fields that are unterminated, or longer than 32 bits need. */
 static bool is_long(const uint8_t *info, uint32_t size)
 {
 	unsigned more = 0;
@@ -165,10 +165,10 @@ static bool is_long(const uint8_t *info, uint32_t size)
 }
 
 /*
- * Whether who goes on packet by packet from there, and does not know instrumentation, takes the beginning of the next
- * synchronisation for part of another packet.
+ * True if a decoder that continues at an offset without knowing instrumentation packets reads the start of the next
+ * sync point as part of another packet.
  */
-static bool hides_sync(const struct job *job, struct packet_reader packets, size_t at)
+static bool sync_is_hidden(const struct job *job, struct packet_reader packets, size_t at)
 {
 	size_t sync = at + find_sync(job->bytes + at, job->size - at);
 	struct packet p;
@@ -181,8 +181,8 @@ static bool hides_sync(const struct job *job, struct packet_reader packets, size
 	return at > sync;
 }
 
-/* What a packet is called, and more of some, each with a blank behind it. */
-static size_t tell_packet(char *to, const struct packet *p, const uint8_t *bytes, bool early)
+/* Appends the name of a packet, with additions, and a blank; returns its length. */
+static size_t append_packet_name(char *to, const struct packet *p, const uint8_t *bytes, bool early)
 {
 	const char *info = early ? "sync-info" : "trace-info";
 	size_t n;
@@ -239,20 +239,20 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			break;
 		}
 		if (p.kind == PACKET_ASYNC && at > to && to >= from) {
-			/* What is not committed yet may be taken back there still. */
+			/* Elements that are not committed yet may still be cancelled there. */
 			if (behind)
 				break;
 			behind = true;
 		}
 		if (behind) {
-			n += (size_t)sprintf(text + n, "%s", follow(&elements, &job->config, &p));
+			n += (size_t)sprintf(text + n, "%s", apply_packet(&elements, &job->config, &p));
 			continue;
 		}
 		if (p.kind == PACKET_ASYNC) {
 			early = true;
 			n = at <= from ? 0 : n;
 		}
-		n += tell_packet(text + n, &p, job->bytes + at, early);
+		n += append_packet_name(text + n, &p, job->bytes + at, early);
 		if (p.kind == PACKET_ASYNC) {
 			n += (size_t)sprintf(
 			    text + n, "%s%s%s%s", unseen ? "sync-info-unseen " : "", hidden ? "hidden-sync " : "",
@@ -260,15 +260,15 @@ const char *mistakes_story(const struct job *job, uint32_t from, uint32_t to)
 			unseen = unseen && !bad;
 			bad = hidden = false;
 		}
-		done = follow(&elements, &job->config, &p);
+		done = apply_packet(&elements, &job->config, &p);
 		n += (size_t)sprintf(text + n, "%s", done);
 		lasting = *done ? done : lasting;
 		if (p.kind == PACKET_RESERVED || p.kind == PACKET_INVALID || p.kind == PACKET_BROKEN) {
 			bad = true;
-			hidden = hidden || hides_sync(job, packets, at + p.size);
+			hidden = hidden || sync_is_hidden(job, packets, at + p.size);
 			lasting = "";
 		} else if (p.kind == PACKET_INSTRUMENTATION) {
-			hidden = hidden || hides_sync(job, packets, at);
+			hidden = hidden || sync_is_hidden(job, packets, at);
 		} else if (p.kind == PACKET_TRACE_INFO && early && p.number) {
 			unseen = true;
 		}
@@ -307,7 +307,7 @@ int mistakes_read(const char *path)
 
 	if (!f)
 		return -errno;
-	/* The rest of a longer one, of bytes, is none that is looked for. */
+	/* The rest of a longer line holds only bytes, which no key begins with. */
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
 		if (strncmp(line, "mistake ", 8) == 0 && n_known < KNOWN_MAX) {

@@ -6,8 +6,8 @@
 #include "lib/base/util.h"
 #include "tests/etm/generate-parts.h"
 
-/* What a decoder has to tell. */
-struct element *gen_tell(struct gen *g, enum element_kind kind, uint64_t p0)
+/* Elements that a decoder must emit. */
+struct element *gen_emit(struct gen *g, enum element_kind kind, uint64_t p0)
 {
 	struct truth t = { .element = { .kind = kind, .isa = ISA_A64 }, .p0 = p0 };
 	struct truth *to;
@@ -22,12 +22,12 @@ struct element *gen_tell(struct gen *g, enum element_kind kind, uint64_t p0)
 	return &to->element;
 }
 
-void gen_tell_range(struct gen *g, bool taken, uint64_t p0)
+void gen_emit_range(struct gen *g, bool taken, uint64_t p0)
 {
 	struct element *e;
 
 	if (g->start != g->pc) {
-		e = gen_tell(g, ELEM_RANGE, p0);
+		e = gen_emit(g, ELEM_RANGE, p0);
 		e->taken = taken;
 		e->instr = g->last->kind;
 		e->sub = g->last->sub;
@@ -58,7 +58,7 @@ void gen_put_bytes(struct gen *g, uint64_t value, unsigned size)
 		gen_put(g, (uint8_t)(value >> (8 * i)));
 }
 
-/* P0 elements that went out: what is deeper than can be is committed by that. */
+/* More speculative P0 elements: beyond the largest depth the oldest ones are committed implicitly. */
 void gen_deepen(struct gen *g, unsigned n)
 {
 	g->depth += n;
@@ -68,7 +68,7 @@ void gen_deepen(struct gen *g, unsigned n)
 	}
 }
 
-/* The atoms that a packet says, the oldest in bit 0 (IHI0064, "Atom instruction trace packets"). */
+/* The atoms of an atom packet, the oldest in bit 0 (IHI0064, "Atom instruction trace packets"). */
 unsigned gen_atoms_of(unsigned packet, uint32_t *ret)
 {
 	static const uint8_t five[] = { 0x00, 0x0a, 0x15 }, four[] = { 0xe, 0x0, 0xa, 0x5 };
@@ -174,16 +174,16 @@ void gen_put_address(struct gen *g, uint64_t address)
 	g->stack_waits = false;
 }
 
-/* tells: it is one that a decoder tells of, with the next P0 element. */
-void gen_put_context(struct gen *g, bool tells)
+/* emits: a decoder emits a context element, with the next P0 element. */
+void gen_put_context(struct gen *g, bool emits)
 {
 	unsigned vmid_bytes = g->config.idr2 >> 10 & 31;
 	bool ctxid = g->config.configr >> 6 & 1, vmid = g->config.configr >> 7 & 1;
 	struct element *e;
 
-	/* IDs that have been told need not be again. */
-	ctxid = ctxid && (!g->told_ctxid || gen_below(g, 4));
-	vmid = vmid && (!g->told_vmid || gen_below(g, 4));
+	/* IDs that did not change since they were written may be left out. */
+	ctxid = ctxid && (!g->ctxid_emitted || gen_below(g, 4));
+	vmid = vmid && (!g->vmid_emitted || gen_below(g, 4));
 	if (ctxid && gen_below(g, 3) == 0)
 		g->ctxid = (uint32_t)gen_draw(g);
 	if (vmid && gen_below(g, 3) == 0)
@@ -193,18 +193,18 @@ void gen_put_context(struct gen *g, bool tells)
 		gen_put_bytes(g, g->vmid, vmid_bytes);
 	if (ctxid)
 		gen_put_bytes(g, g->ctxid, 4);
-	g->told_ctxid |= ctxid;
-	g->told_vmid |= vmid;
-	if (!tells)
+	g->ctxid_emitted |= ctxid;
+	g->vmid_emitted |= vmid;
+	if (!emits)
 		return;
-	e = gen_tell(g, ELEM_CONTEXT, g->made + 1);
+	e = gen_emit(g, ELEM_CONTEXT, g->made + 1);
 	e->context.level = g->level;
 	e->context.bits = 64;
 	e->context.security = "SNRr"[2 * g->nse + g->nonsecure];
-	e->context.has_ctxid = g->told_ctxid;
-	e->context.ctxid = g->told_ctxid ? g->ctxid : 0;
-	e->context.has_vmid = g->told_vmid;
-	e->context.vmid = g->told_vmid ? g->vmid : 0;
+	e->context.has_ctxid = g->ctxid_emitted;
+	e->context.ctxid = g->ctxid_emitted ? g->ctxid : 0;
+	e->context.has_vmid = g->vmid_emitted;
+	e->context.vmid = g->vmid_emitted ? g->vmid : 0;
 }
 
 void gen_put_address_and_context(struct gen *g, uint64_t address)
@@ -246,7 +246,7 @@ void gen_put_cycles(struct gen *g)
 	if (commits)
 		n = 1 + gen_below(g, g->depth);
 	g->used |= GENERATE_CYCLES;
-	e = gen_tell(g, ELEM_CYCLES, g->made + 1);
+	e = gen_emit(g, ELEM_CYCLES, g->made + 1);
 	e->has_cycles = true;
 	e->cycles = unknown ? 0 : g->threshold + above;
 	if (!unknown && above < 4 && (!commits || n <= 4)) {
@@ -282,10 +282,10 @@ void gen_put_timestamp(struct gen *g, bool whole)
 	if (counted)
 		gen_put_field(g, count);
 	g->stamp = time;
-	/* Where there are markers, the first timestamps are of nobody knows when. */
+	/* With timestamp markers, timestamps before the first marker have no known position and are not emitted. */
 	if (g->config.idr0 >> 23 & 1 && !g->marked)
 		return;
-	*gen_tell(g, ELEM_TIMESTAMP, g->made + 1) = (struct element){
+	*gen_emit(g, ELEM_TIMESTAMP, g->made + 1) = (struct element){
 		.kind = ELEM_TIMESTAMP, .isa = ISA_A64, .value = time, .has_cycles = cycles, .cycles = count
 	};
 }
@@ -293,7 +293,7 @@ void gen_put_timestamp(struct gen *g, bool whole)
 void gen_put_marker(struct gen *g)
 {
 	gen_put(g, 0x88);
-	gen_tell(g, ELEM_MARKER, g->made + 1);
+	gen_emit(g, ELEM_MARKER, g->made + 1);
 	g->marked = true;
 	g->used |= GENERATE_MARKERS;
 }
@@ -303,10 +303,10 @@ void gen_put_event(struct gen *g)
 	unsigned which = 1 + gen_below(g, 15);
 
 	gen_put(g, 0x70 | which);
-	gen_tell(g, ELEM_EVENT, g->made + 1)->value = which;
+	gen_emit(g, ELEM_EVENT, g->made + 1)->value = which;
 }
 
-/* Commits all that went out, or some of it. */
+/* Commits all speculative P0 elements, or some. */
 void gen_put_commit(struct gen *g, bool all)
 {
 	uint32_t n = all ? g->depth : g->depth ? 1 + gen_below(g, g->depth) : 0;
@@ -318,7 +318,7 @@ void gen_put_commit(struct gen *g, bool all)
 	commit(g, n);
 }
 
-/* The beginning of what can be decoded: alignment, trace info. Nothing before it is known to who begins here. */
+/* Writes a sync point: A-sync and trace info. Packets behind it do not depend on those before it. */
 void gen_put_sync(struct gen *g, uint32_t unseen)
 {
 	bool cycles = g->config.configr >> 4 & 1;
@@ -336,8 +336,8 @@ void gen_put_sync(struct gen *g, uint32_t unseen)
 	memset(g->history, 0, sizeof(g->history));
 	g->entries = 0;
 	g->stack_waits = true;
-	/* Who begins here knows none of them. */
-	g->told_ctxid = g->told_vmid = false;
+	/* A decoder that starts here has seen no IDs. */
+	g->ctxid_emitted = g->vmid_emitted = false;
 	if (g->config.configr >> 11 & 1)
 		gen_put_timestamp(g, true);
 	if (g->config.idr0 >> 23 & 1 && (!g->marked || gen_below(g, 2)))
@@ -347,14 +347,14 @@ void gen_put_sync(struct gen *g, uint32_t unseen)
 void gen_trace_on(struct gen *g)
 {
 	gen_put(g, 0x04);
-	gen_tell(g, ELEM_TRACE_ON, g->made + 1)->reason = g->wants_overflow ? REASON_OVERFLOW : REASON_BEGIN;
+	gen_emit(g, ELEM_TRACE_ON, g->made + 1)->reason = g->wants_overflow ? REASON_OVERFLOW : REASON_BEGIN;
 	g->wants_overflow = false;
 	g->entries = 0;
 	gen_put_address_and_context(g, g->pc);
 	g->start = g->pc;
 }
 
-/* What is not committed was not executed, for all that anybody knows; what lasts is told. */
+/* Removes the expected elements of P0 elements that are not committed; lasting ones stay if lasting is true. */
 void gen_drop_uncommitted(struct gen *g, bool lasting)
 {
 	struct truth *all = (struct truth *)g->truths.data;
@@ -364,14 +364,15 @@ void gen_drop_uncommitted(struct gen *g, bool lasting)
 	for (size_t i = 0; i < n; i++) {
 		bool gone = !all[i].always && all[i].p0 > g->committed;
 
-		/* A transaction that has committed was no speculation. */
+		/* The end of a committed transaction is not speculative. */
 		if (!lasting && all[i].element.kind == ELEM_TRANSACTION && all[i].element.value == 1 && !g->depth)
 			all[i].lasting = true;
 
 		if (gone && all[i].element.kind == ELEM_TRACE_ON && all[i].element.reason == REASON_OVERFLOW)
 			g->wants_overflow = true;
-		/* Where nothing came of a P0 element it is one all the same; a transaction's start may be none, and its
-		 * end is none. */
+		/*
+		 * A P0 element counts even if it emits nothing. A transaction's start may be one, its end is none.
+		 */
 		if (gone && !all[i].lasting && all[i].element.kind != ELEM_CONTEXT)
 			blocked = blocked || all[i].element.kind != ELEM_TRANSACTION ||
 				  (!all[i].element.value && !(g->config.idr0 >> 30 & 1));
@@ -379,7 +380,7 @@ void gen_drop_uncommitted(struct gen *g, bool lasting)
 		if (!gone || (all[i].lasting && (lasting || !blocked)))
 			all[to++] = all[i];
 	}
-	/* What is left of it has been told. */
+	/* The remaining ones are final. */
 	for (size_t i = 0; i < to; i++)
 		all[i].always = true;
 	g->truths.size = to * sizeof(*all);

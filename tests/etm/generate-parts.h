@@ -1,4 +1,4 @@
-/* Between the files of generate.h: the program, what is written of it and told, and what runs. */
+/* Internal to generate*.c: the program, its execution, its packets and the elements that these mean. */
 #ifndef CSIGHT_TESTS_GENERATE_PARTS_H
 #define CSIGHT_TESTS_GENERATE_PARTS_H
 
@@ -7,26 +7,26 @@
 
 enum { GEN_REGIONS = 3, GEN_WORDS = 1024, GEN_STACK = 16, GEN_ATOMS_MAX = 24 };
 
-/* An instruction, and what a trace unit makes of it; kind is INSTR_OTHER where nothing. */
+/* An instruction and its type for the trace unit; INSTR_OTHER: it ends no range. */
 struct instruction {
 	uint32_t op;
 	uint8_t kind, sub;
-	bool link, conditional, returns; /* returns: from an exception */
-	int32_t words;                   /* to a direct branch's target */
+	bool link, conditional, returns; /* returns: an exception return */
+	int32_t words;                   /* distance to a direct branch's target, in instructions */
 };
 
 struct generate_code {
 	struct instruction words[GEN_REGIONS][GEN_WORDS];
 };
 
-/* An element, and the P0 element with which it is told; lasting ones are told whatever is executed. */
+/* An expected element, and the P0 element that emits it; lasting ones are emitted even if that one is cancelled. */
 struct truth {
 	struct element element;
 	uint64_t p0;
-	bool lasting, always; /* always: of the stream itself */
+	bool lasting, always; /* always: about the stream itself, as a gap */
 };
 
-/* All that making a trace needs to know. */
+/* The state of the generator. */
 struct gen {
 	uint64_t random;
 	unsigned without, used;
@@ -35,12 +35,12 @@ struct gen {
 	unsigned version; /* 0x40.., 0x50.. */
 	bool modern, waits;
 	/* The processor. */
-	uint64_t pc, start; /* start: of what has not been told */
+	uint64_t pc, start; /* start: of the range that is not emitted yet */
 	const struct instruction *last;
 	uint8_t level;
 	bool nonsecure, nse;
 	uint32_t ctxid, vmid;
-	bool told_ctxid, told_vmid;
+	bool ctxid_emitted, vmid_emitted;
 	/* The trace unit. */
 	struct buf bytes, truths;
 	uint32_t atoms;
@@ -49,7 +49,7 @@ struct gen {
 	unsigned entries, top;
 	bool stack_waits, marked, wants_overflow;
 	uint32_t threshold, depth, spec;
-	uint64_t made, committed; /* P0 elements, those of atoms held back, too */
+	uint64_t made, committed; /* numbers of P0 elements, including atoms that are held back */
 };
 
 static inline uint64_t gen_draw(struct gen *g)
@@ -66,7 +66,7 @@ static inline unsigned gen_below(struct gen *g, unsigned n)
 	return (unsigned)(gen_draw(g) % n);
 }
 
-/* Once in n times, where the feature is on. */
+/* True once in n calls, if the feature is enabled. */
 static inline bool gen_rarely(struct gen *g, unsigned feature, unsigned n)
 {
 	if (g->without & feature || gen_below(g, n))
@@ -81,8 +81,8 @@ const struct instruction *generate_instruction(const struct generate_code *code,
 uint64_t gen_anywhere(struct gen *g);
 
 /*
- * generate-packets.c: packets, in any of the forms that say the same, and what a decoder has to tell of them. Atoms are
- * held back until gen_flush(), which comes before any other packet.
+ * generate-packets.c: writes packets, each in a random one of its equivalent forms, and records the elements that a
+ * decoder must emit. Atoms are held back until gen_flush(), which precedes any other packet.
  */
 void gen_put(struct gen *g, unsigned byte);
 void gen_put_field(struct gen *g, uint32_t value); /* seven bits a byte */
@@ -91,7 +91,7 @@ unsigned gen_atoms_of(unsigned packet, uint32_t *ret);
 void gen_flush(struct gen *g);
 void gen_atom(struct gen *g, bool taken);
 
-/* An address, where its forms have these headers; 0: it has no such form. */
+/* The headers of an address packet's forms; 0: the packet has no such form. */
 struct gen_headers {
 	uint8_t match, one, long32, long64;
 };
@@ -102,8 +102,8 @@ void gen_put_long(struct gen *g, uint64_t address, unsigned size);
 void gen_put_short(struct gen *g, uint64_t address, bool two);
 void gen_remember(struct gen *g, uint64_t address);
 
-/* tells: a decoder tells of it, with the next P0 element. */
-void gen_put_context(struct gen *g, bool tells);
+/* emits: a decoder emits a context element, with the next P0 element. */
+void gen_put_context(struct gen *g, bool emits);
 void gen_put_address_and_context(struct gen *g, uint64_t address);
 
 void gen_put_cycles(struct gen *g);
@@ -113,13 +113,13 @@ void gen_put_event(struct gen *g);
 void gen_put_sync(struct gen *g, uint32_t unseen);
 void gen_trace_on(struct gen *g);
 
-/* P0 elements that went out; their commitment, of all or of some; what is told of those that never were committed. */
+/* Counts n more speculative P0 elements; commits all or some; drops the elements of those that are not committed. */
 void gen_deepen(struct gen *g, unsigned n);
 void gen_put_commit(struct gen *g, bool all);
 void gen_drop_uncommitted(struct gen *g, bool lasting);
 
-/* An element that is told with that P0 element; the range from g->start to g->pc, where anything ran. */
-struct element *gen_tell(struct gen *g, enum element_kind kind, uint64_t p0);
-void gen_tell_range(struct gen *g, bool taken, uint64_t p0);
+/* Records an element that is emitted with a P0 element; and the range from g->start to g->pc unless it is empty. */
+struct element *gen_emit(struct gen *g, enum element_kind kind, uint64_t p0);
+void gen_emit_range(struct gen *g, bool taken, uint64_t p0);
 
 #endif

@@ -5,10 +5,10 @@
 
 static const uint64_t region_at[GEN_REGIONS] = { 0x400000, 0xffff80400000, 0x7f8000000000 };
 
-/* The program. Opcodes are those of the Arm ARM, C4.1, with fields drawn at random. */
+/* Makes the program: opcodes of the Arm ARM, C4.1, with random fields. */
 static struct instruction plain_instruction(struct gen *g)
 {
-	/* Some look much like branches, or are hints around them. */
+	/* Some have encodings close to branches, or are hints that stand near them. */
 	static const uint32_t ops[] = { 0xd503201f, 0xd503245f, 0xd503233f, 0xd50323bf, 0xd50330ff, 0xd5033f9f,
 					0xd5033bbf, 0xd503305f, 0x91000400, 0xf9400021, 0xf9000021, 0xa9bf7bfd,
 					0xa8c17bfd, 0xd5380000, 0xd51b4200, 0x52800000, 0x1e602800, 0x4e20e400,
@@ -84,7 +84,7 @@ static struct instruction direct_instruction(struct gen *g, int32_t far, int32_t
 static struct instruction rare_instruction(struct gen *g, int32_t near)
 {
 	if (gen_rarely(g, GENERATE_COMPARE_BRANCHES, 6)) {
-		/* CB of registers, CBB, CBH, CB of an immediate; not called conditional, as OpenCSD has it. */
+		/* CB (register), CBB, CBH, CB (immediate); OpenCSD does not mark them as conditional, nor do we. */
 		static const uint32_t ops[] = {
 			0x74000000, 0xf4000000, 0x74008000, 0x7400c000, 0x75000000, 0xf5000000
 		};

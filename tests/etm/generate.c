@@ -17,15 +17,15 @@ static void lose(struct gen *g)
 	gen_put(g, 0);
 	gen_put(g, overflow ? 5 : 3);
 	gen_drop_uncommitted(g, true);
-	/* An overflow of which tracing has not been told to go on is told once more. */
+	/* An overflow that no trace-on followed yet is emitted once more. */
 	g->wants_overflow = g->wants_overflow || overflow;
-	gen_tell(g, ELEM_NO_SYNC, 0)->reason = g->wants_overflow ? REASON_OVERFLOW : REASON_DISCARD;
+	gen_emit(g, ELEM_NO_SYNC, 0)->reason = g->wants_overflow ? REASON_OVERFLOW : REASON_DISCARD;
 	g->pc = gen_anywhere(g);
 	gen_put_sync(g, 0);
 	gen_trace_on(g);
 }
 
-/* An exception: the address where it returns to; target: the last branch went there, too. */
+/* Takes an exception. target: its preferred return address is the target of the last branch. */
 static void exception(struct gen *g, unsigned type, bool target, bool context)
 {
 	struct element *e;
@@ -56,14 +56,14 @@ static void exception(struct gen *g, unsigned type, bool target, bool context)
 	if (target)
 		g->start = g->pc;
 	g->made++;
-	gen_tell_range(g, true, g->made);
-	e = gen_tell(g, ELEM_EXCEPTION, g->made);
+	gen_emit_range(g, true, g->made);
+	e = gen_emit(g, ELEM_EXCEPTION, g->made);
 	e->exception.number = type;
 	e->exception.has_ret = true;
 	e->exception.ret = g->pc;
 	e->exception.target = target;
 	gen_deepen(g, 1);
-	/* To its handler, which is traced or not. */
+	/* The handler, which may be excluded from the trace. */
 	g->level = (uint8_t)MIN(g->level + 1, 2 + (gen_below(g, 4) == 0));
 	if (g->nse && g->level == 3)
 		g->nonsecure = false;
@@ -82,7 +82,7 @@ static unsigned exception_type(struct gen *g)
 	return types[gen_below(g, ELEMENTS(types))];
 }
 
-/* P0 elements that are not executed. Returns how many; what lasts among them is told. */
+/* Writes up to most P0 elements that are cancelled later, and returns their number. Lasting elements stay. */
 static unsigned wrong_way(struct gen *g, unsigned most)
 {
 	unsigned n = 0, wanted = 1 + gen_below(g, most);
@@ -93,7 +93,7 @@ static unsigned wrong_way(struct gen *g, unsigned most)
 
 		switch (gen_below(g, 8)) {
 		case 0:
-			/* Before the first of them it would be where the last branch went. */
+			/* In front of the first one it would be the target of the last branch. */
 			if (n)
 				gen_put_address(g, gen_anywhere(g));
 			break;
@@ -130,7 +130,7 @@ static void put_cancel(struct gen *g, unsigned n, bool mispredict)
 	}
 }
 
-/* Runs ahead from here, in vain. */
+/* Speculates from here on and cancels all of it. */
 static void speculate(struct gen *g)
 {
 	unsigned room, n;
@@ -147,7 +147,7 @@ static void speculate(struct gen *g)
 	put_cancel(g, n, false);
 }
 
-/* An atom that is first told the wrong way. */
+/* Writes an atom with the wrong outcome, and corrects it by a mispredict packet. */
 static void mispredict(struct gen *g, bool taken)
 {
 	unsigned n = 0;
@@ -158,7 +158,7 @@ static void mispredict(struct gen *g, bool taken)
 	g->used |= GENERATE_SPECULATION;
 	g->made++;
 	g->depth++;
-	/* The packet itself may have it, as its only one. */
+	/* The mispredict packet may carry the atom itself, as its only one. */
 	if (gen_below(g, 3) == 0) {
 		gen_put(g, taken ? 0x33 : 0x31);
 		return;
@@ -191,12 +191,12 @@ static bool pops(struct gen *g, uint64_t target)
 	return true;
 }
 
-/* Code that nobody has: a decoder tells so once, at the first of its branches. */
+/* Executes code that is unavailable: a decoder emits one no-image element, at its first branch. */
 static void visit_nowhere(struct gen *g)
 {
 	g->used |= GENERATE_MISSING;
 	gen_put_address(g, nowhere);
-	gen_tell(g, ELEM_NO_IMAGE, g->made + 1)->address = nowhere;
+	gen_emit(g, ELEM_NO_IMAGE, g->made + 1)->address = nowhere;
 	for (unsigned n = 1 + gen_below(g, 4); n; n--)
 		gen_atom(g, gen_below(g, 2));
 	gen_flush(g);
@@ -205,7 +205,7 @@ static void visit_nowhere(struct gen *g)
 static void return_from_exception(struct gen *g, uint64_t next)
 {
 	gen_flush(g);
-	gen_tell(g, ELEM_EXCEPTION_RETURN, g->version < 0x50 ? g->made + 1 : g->made);
+	gen_emit(g, ELEM_EXCEPTION_RETURN, g->version < 0x50 ? g->made + 1 : g->made);
 	if (g->version < 0x50)
 		gen_put(g, 0x07);
 	g->level = g->level ? g->level - 1 : 0;
@@ -234,7 +234,7 @@ static void indirect(struct gen *g, const struct instruction *i, uint64_t after)
 	}
 	gen_flush(g);
 	if (g->spec > g->depth && gen_rarely(g, GENERATE_SPECULATION, 8)) {
-		/* Ran on where it was thought to go. */
+		/* Speculation at a predicted target. */
 		gen_put_address(g, gen_anywhere(g));
 		if (gen_below(g, 2))
 			put_cancel(g, wrong_way(g, MIN(g->spec - g->depth, 8u)), false);
@@ -258,18 +258,18 @@ static void put_source(struct gen *g, uint64_t address)
 	gen_deepen(g, 1);
 }
 
-/* A P0 instruction at g->pc. */
+/* Executes the P0 instruction at g->pc. */
 static void branch(struct gen *g, const struct instruction *i)
 {
-	/* What compares and branches chooses, too. */
+	/* Compare-and-branch instructions are conditional as well. */
 	bool direct = i->kind == INSTR_BR, taken, cond = i->conditional || (direct && (i->op >> 26 & 0x1f) != 5);
 	uint64_t at = g->pc, target = at + 4 * (uint64_t)(int64_t)i->words;
 
 	taken = !cond || gen_below(g, 2);
 	g->pc += 4;
 	g->last = i;
-	/* Older than what may be told of what it ran ahead to. */
-	gen_tell_range(g, taken, g->made + 1);
+	/* This range is older than the elements of the speculation behind it. */
+	gen_emit_range(g, taken, g->made + 1);
 	if (cond && g->spec > 1 && gen_rarely(g, GENERATE_SPECULATION, 6)) {
 		mispredict(g, taken);
 	} else if (taken && g->version >= 0x50 && i->kind != INSTR_TSTART && !i->returns &&
@@ -294,7 +294,7 @@ static void branch(struct gen *g, const struct instruction *i)
 	}
 }
 
-/* Some instructions without any word of their branches: how many, and where they led. */
+/* Writes a Q packet: a number of instructions without their branches, and the address behind them. */
 static void put_q(struct gen *g)
 {
 	static const struct instruction none;
@@ -308,7 +308,7 @@ static void put_q(struct gen *g)
 	g->used |= GENERATE_Q;
 	g->last = &none;
 	g->made++;
-	gen_tell_range(g, true, g->made);
+	gen_emit_range(g, true, g->made);
 	if ((g->pc ^ g->history[0]) >> 17) {
 		gen_put(g, 0xac);
 		gen_put_field(g, n);
@@ -331,14 +331,14 @@ static void reset(struct gen *g)
 	gen_put(g, 0x06);
 	gen_put(g, 0x00);
 	gen_put(g, 0x00);
-	e = gen_tell(g, ELEM_EXCEPTION, ++g->made);
+	e = gen_emit(g, ELEM_EXCEPTION, ++g->made);
 	e->exception.has_ret = true;
 	gen_deepen(g, 1);
 	gen_put_commit(g, true);
 	g->pc = gen_anywhere(g);
 	g->level = 3;
 	g->nse = g->nonsecure = false;
-	/* Whether it counts as an address is not said: the next one is whole. */
+	/* The architecture leaves open whether a Q address enters the history: the next address packet is complete. */
 	memset(g->history, 0xff, sizeof(g->history));
 	gen_trace_on(g);
 }
@@ -352,7 +352,7 @@ static void transaction(struct gen *g)
 	gen_flush(g);
 	gen_put(g, 0x0a + what);
 	g->made += p0;
-	gen_tell(g, ELEM_TRANSACTION, p0 ? g->made : g->made + 1)->value = what;
+	gen_emit(g, ELEM_TRANSACTION, p0 ? g->made : g->made + 1)->value = what;
 	if (p0)
 		gen_deepen(g, 1);
 }
@@ -363,7 +363,7 @@ static void instrumentation(struct gen *g)
 
 	g->used |= GENERATE_INSTRUMENTATION;
 	gen_flush(g);
-	e = gen_tell(g, ELEM_INSTRUMENTATION, g->made + 1);
+	e = gen_emit(g, ELEM_INSTRUMENTATION, g->made + 1);
 	e->instrumentation.level = (uint8_t)gen_below(g, 4);
 	e->instrumentation.value = gen_draw(g);
 	gen_put(g, 0x09);
@@ -371,7 +371,7 @@ static void instrumentation(struct gen *g)
 	gen_put_bytes(g, e->instrumentation.value, 8);
 }
 
-/* Where all that ran has been told, anything may come. */
+/* Writes any of the packets that may stand between two instructions, when all ranges are emitted. */
 static void between(struct gen *g)
 {
 	const struct engine_config *c = &g->config;
@@ -461,7 +461,7 @@ static void configure(struct gen *g)
 	g->spec = gen_rarely(g, GENERATE_SPECULATION, 2) ? 1 + gen_below(g, 40) : 0;
 	c->idr8 = g->spec;
 	c->idr0 = 0x08000ea1;
-	/* Without speculation cycle counts cannot commit anything. */
+	/* Without speculation, cycle counts do not commit. */
 	c->idr0 |= !g->spec || gen_below(g, 2) ? 1u << 29 : 0;
 	c->idr0 |= gen_below(g, 2) << 30;
 	c->idr0 |= g->version >= 0x50 && gen_rarely(g, GENERATE_MARKERS, 3) ? 1u << 23 : 0;
@@ -490,7 +490,7 @@ void generate(uint64_t seed, size_t size, unsigned without, struct generated *re
 		abort();
 	configure(&g);
 	gen_make_code(&g);
-	gen_tell(&g, ELEM_NO_SYNC, 0)->reason = REASON_INIT;
+	gen_emit(&g, ELEM_NO_SYNC, 0)->reason = REASON_INIT;
 	g.pc = gen_anywhere(&g);
 	gen_put_sync(&g, 0);
 	gen_trace_on(&g);
@@ -500,8 +500,8 @@ void generate(uint64_t seed, size_t size, unsigned without, struct generated *re
 	if (gen_below(&g, 2))
 		gen_put_commit(&g, true);
 	gen_drop_uncommitted(&g, false);
-	/* It goes on after an overflow, and nothing of that is known yet. */
-	gen_tell(&g, ELEM_END, 0)->reason = g.wants_overflow ? REASON_OVERFLOW : REASON_END_OF_TRACE;
+	/* Trace may continue behind an overflow, but no trace-on shows that yet. */
+	gen_emit(&g, ELEM_END, 0)->reason = g.wants_overflow ? REASON_OVERFLOW : REASON_END_OF_TRACE;
 	if (buf_error(&g.bytes) || buf_error(&g.truths))
 		abort();
 	*ret = (struct generated){

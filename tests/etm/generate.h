@@ -1,14 +1,14 @@
 /*
- * Whole synthetic instruction traces, ETMv4 and ETE: a made-up A64 program, a processor that runs it, speculates and
- * takes exceptions, a trace unit that writes of it in any packets that say so, and the elements that a decoder has to
- * give. It has no code in common with either engine. The same seed makes the same trace.
+ * Generates synthetic instruction traces, ETMv4 and ETE: a random A64 program, a processor that executes it, speculates
+ * and takes exceptions, a trace unit that chooses at random among the packets that encode the same, and the elements
+ * that a decoder must emit. It shares no code with either engine. Equal seeds give equal traces.
  */
 #ifndef CSIGHT_TESTS_GENERATE_H
 #define CSIGHT_TESTS_GENERATE_H
 
 #include "lib/etm/engine.h"
 
-/* What can be left out. */
+/* Features that a caller can exclude. */
 enum generate_feature {
 	GENERATE_SPECULATION = 1 << 0,
 	GENERATE_CYCLES = 1 << 1,
@@ -24,7 +24,7 @@ enum generate_feature {
 	GENERATE_REALMS = 1 << 11,
 	GENERATE_RESETS = 1 << 12,
 	GENERATE_LOSS = 1 << 13,    /* overflow, discard */
-	GENERATE_MISSING = 1 << 14, /* code that is nowhere */
+	GENERATE_MISSING = 1 << 14, /* code that is unavailable */
 	GENERATE_WAITS = 1 << 15,   /* WFI and the like as branches */
 	GENERATE_FEATURES = 16,
 };
@@ -35,18 +35,18 @@ struct generated {
 	size_t size;
 	struct element *truth;
 	size_t n_truth;
-	unsigned used; /* features */
+	unsigned used; /* the features that occur in the trace */
 	struct generate_code *code;
 };
 
-/* About so many bytes, without these features. */
+/* Generates a trace of about size bytes without the features in without. */
 void generate(uint64_t seed, size_t size, unsigned without, struct generated *ret);
 void generated_done(struct generated *g);
 
-/* As struct engine_memory has it; user is the code. */
+/* The read function of struct engine_memory, with the code as its user pointer. */
 size_t generate_read(void *code, const struct engine_context *context, uint64_t address, void *ret, size_t size);
 
-/* "speculation" */
+/* The name of a feature, as "speculation". */
 const char *generate_feature_str(unsigned bit);
 
 #endif

@@ -23,11 +23,11 @@ struct trace_source {
 	struct decode_job job;
 	json_object *warnings;
 	struct finder finder;
-	int owner; /* its end of the job's socket */
+	int owner; /* the owner's end of the job's socket */
 	pthread_t thread;
 };
 
-/* As csight itself answers its decoder. */
+/* Answers requests for files as csight does for its decoder. */
 static void *answer(void *user)
 {
 	struct trace_source *s = user;
@@ -128,7 +128,7 @@ static int keep_run(void *user, const struct deframe_run *run)
 	return 0;
 }
 
-/* All of a piece: raw, or out of its frames. */
+/* Reads a whole piece: raw bytes, or those of the source out of the frames. */
 static int read_piece(struct input *s, const struct pd_piece *piece, struct buf *ret)
 {
 	uint64_t at = 0;
@@ -157,7 +157,7 @@ static void take_apart(const struct buf *frames, int (*run)(void *, const struct
 	free(d);
 }
 
-/* Which of the streams, and its largest piece. */
+/* Chooses the stream, and its largest piece. */
 static int choose(struct trace_source *s, int id)
 {
 	uint64_t most = 0;

@@ -1,6 +1,6 @@
 /*
- * One trace source's bytes in memory, out of whatever csight decodes, with its registers and its code: for programs
- * that put engines beside each other. Of a source with several pieces it is the largest one.
+ * Loads the bytes of one trace source from any input that csight decodes, with its registers and its code, for programs
+ * that compare engines. If the source has several pieces, the largest one is loaded.
  */
 #ifndef CSIGHT_TESTS_TRACE_H
 #define CSIGHT_TESTS_TRACE_H
@@ -11,19 +11,19 @@ struct trace {
 	struct engine_config config;
 	uint8_t *bytes;
 	size_t size;
-	/* Code as the input's images have it; may be asked from one thread. */
+	/* The code of the input's images; one thread at a time may read it. */
 	struct engine_memory memory;
 	struct trace_source *source;
 };
 
 /*
- * input: a perf.data, a snapshot's directory (csight's or Arm's). id: a trace ID, or -1 for the one with the most
- * bytes. What is wrong is said on standard error.
+ * input: a perf.data, or the directory of a snapshot (csight's or Arm's). id: a trace ID, or -1 for the one with the
+ * most bytes. Errors are printed on standard error.
  */
 int trace_load(const char *input, int id, struct trace *ret);
 void trace_done(struct trace *t);
 
-/* What stands around the bytes: the input's buffer in frames, as it is. Free it. -ENOENT: it is in none. */
+/* The input's buffer as it is, in formatter frames; the caller frees it. -ENOENT: the input has no frames. */
 int trace_frames(const struct trace *t, uint8_t **ret, size_t *ret_size);
 
 #endif

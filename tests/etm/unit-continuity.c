@@ -1,4 +1,4 @@
-/* lib/etm/continuity.c: what may follow what. */
+/* lib/etm/continuity.c: which range may follow which element. */
 #include "config.h"
 
 #include <endian.h>
@@ -56,7 +56,7 @@ static bool other(enum element_kind kind)
 int main(void)
 {
 	CHECK(range(BASE, B_COND + 4, true));
-	CHECK(range(NOP, END, true)); /* what an exception ends */
+	CHECK(range(NOP, END, true)); /* a range that an exception ended */
 	CHECK(!range(TBZ, TBZ + 4, true));
 	CHECK(range(BASE, B_COND + 4, false));
 	CHECK(range(BL_BACK, BL_BACK + 4, true));
@@ -65,7 +65,7 @@ int main(void)
 	CHECK(range(BASE, B_COND + 4, true));
 	CHECK(!range(BL_BACK, BL_BACK + 4, true));
 
-	/* Where the next one is, only the trace knows. */
+	/* Behind an indirect branch any start is valid. */
 	CHECK(range(BASE, B_COND + 4, false));
 	CHECK(range(BL_BACK, RET + 4, true));
 	CHECK(range(TBZ, TBZ + 4, false));
@@ -82,7 +82,7 @@ int main(void)
 	CHECK(!range(BL_BACK, BL_BACK + 4, false));
 	CHECK(!range(RET, RET + 4, false));
 
-	/* Code that is not there, and code that is no branch now, tell nothing. */
+	/* Code that is unavailable, or no branch any more, makes any start valid. */
 	other(ELEM_TRACE_ON);
 	CHECK(follows(&(struct element){
 	    .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true, .instr = INSTR_BR, .range = { 0x5000, 0x5008, 2, 4 } }));

@@ -1,5 +1,5 @@
 /*
- * Both engines give the truth of made-up traces, element for element, but for what OpenCSD 1.3.3 does not know.
+ * Both engines decode synthetic traces to the expected elements, except for features that OpenCSD 1.3.3 lacks.
  *
  *   unit-generate SEED [WITHOUT]    shows how a trace without these features (a mask) is decoded: packets, elements,
  * differences
@@ -17,7 +17,7 @@ enum { SIZE = 3000, TEXT = 256, ALL = (1 << GENERATE_FEATURES) - 1 };
 
 struct check {
 	const struct generated *g;
-	size_t n; /* elements that were equal */
+	size_t n; /* equal elements so far */
 	char got[TEXT];
 	bool differs, shows;
 };
@@ -59,7 +59,7 @@ static bool decode(const struct engine_ops *ops, const struct generated *g, bool
 	int rc = ops->open(&g->config, &memory, &sink, &e);
 
 	*ret = (struct check){ .g = g, .shows = shows };
-	/* In pieces that end anywhere. */
+	/* Push pieces of random sizes. */
 	for (size_t at = 0, n; rc == 0 && at < g->size; at += n) {
 		n = MIN(g->size - at, (size_t)997);
 		rc = ops->push(e, g->bytes + at, n);
@@ -70,7 +70,7 @@ static bool decode(const struct engine_ops *ops, const struct generated *g, bool
 	return rc == 0 && ret->n == g->n_truth && !ret->differs;
 }
 
-static void tell(const struct engine_ops *ops, uint64_t seed, unsigned without, const struct check *c)
+static void print_difference(const struct engine_ops *ops, uint64_t seed, unsigned without, const struct check *c)
 {
 	char text[TEXT] = "";
 
@@ -82,8 +82,9 @@ static void tell(const struct engine_ops *ops, uint64_t seed, unsigned without, 
 	printf("#   got  %s\n", c->differs ? c->got : "nothing more");
 }
 
-/* How many traces are decoded otherwise. */
-static unsigned try(const struct engine_ops *ops, unsigned seeds, unsigned without, bool tells, unsigned *used)
+/* Counts the traces that are not decoded to their expected elements. */
+static unsigned count_differences(const struct engine_ops *ops, unsigned seeds, unsigned without, bool prints,
+				  unsigned *used)
 {
 	unsigned wrong = 0;
 
@@ -93,8 +94,8 @@ static unsigned try(const struct engine_ops *ops, unsigned seeds, unsigned witho
 
 		generate(seed, SIZE, without, &g);
 		*used |= g.used;
-		if (!decode(ops, &g, false, &c) && wrong++ < 3 && tells)
-			tell(ops, seed, without, &c);
+		if (!decode(ops, &g, false, &c) && wrong++ < 3 && prints)
+			print_difference(ops, seed, without, &c);
 		generated_done(&g);
 	}
 	return wrong;
@@ -110,7 +111,7 @@ static int show(uint64_t seed, unsigned without)
 
 		generate(seed, SIZE, without, &g);
 		if (!decode(engines[i], &g, true, &c))
-			tell(engines[i], seed, without, &c);
+			print_difference(engines[i], seed, without, &c);
 		generated_done(&g);
 	}
 	return 0;
@@ -120,17 +121,17 @@ static void test_native(void)
 {
 	unsigned used = 0;
 
-	CHECK_EQ(try(&native_engine_ops, 400, 0, true, &used), 0);
+	CHECK_EQ(count_differences(&native_engine_ops, 400, 0, true, &used), 0);
 	CHECK_EQ(used, ALL);
-	/* One by one, each makes traces that are made of little else. */
+	/* Each feature alone: its traces consist of little else. */
 	for (unsigned bit = 0; bit < GENERATE_FEATURES; bit++) {
-		unsigned wrong = try(&native_engine_ops, 30, ALL & ~(1u << bit), true, &used);
+		unsigned wrong = count_differences(&native_engine_ops, 30, ALL & ~(1u << bit), true, &used);
 
 		unit_check(wrong == 0, __FILE__, __LINE__, "native: %s alone", generate_feature_str(bit));
 	}
 }
 
-/* What 1.3.3 gets wrong, by itself or of nothing but these together. */
+/* The features that OpenCSD 1.3.3 decodes wrongly, alone or only in combination. */
 static void test_opencsd(void)
 {
 	static const struct {
@@ -143,7 +144,7 @@ static void test_opencsd(void)
 		{ GENERATE_PAUTH_LR, "it does not know the instructions" },
 		{ GENERATE_RESETS, "it takes the packet for one that an address follows" },
 		{ GENERATE_INSTRUMENTATION, "it does not know the packet" },
-		{ GENERATE_MARKERS, "it tells of timestamps before the first marker" },
+		{ GENERATE_MARKERS, "timestamps before the first marker are emitted" },
 		{ GENERATE_SPECULATION | GENERATE_CYCLES, "what cycle counts commit is not committed" },
 		{ GENERATE_SPECULATION | GENERATE_Q, "some of it comes out of order" },
 	};
@@ -153,20 +154,21 @@ static void test_opencsd(void)
 		unsigned features = wrong[i].features, bad;
 
 		bad = strcmp(opencsd_version(NULL), "1.3.3") == 0
-			  ? try(&opencsd_engine_ops, 150, ALL & ~features, false, &used)
+			  ? count_differences(&opencsd_engine_ops, 150, ALL & ~features, false, &used)
 			  : 1;
 		unit_check(bad > 0, __FILE__, __LINE__, "OpenCSD 1.3.3 is wrong of what has features %#x: %s", features,
 			   wrong[i].reason);
 		known |= features & (features - 1) ? 0 : features;
 	}
-	CHECK_EQ(try(&opencsd_engine_ops, 200, known | GENERATE_SPECULATION, true, &used), 0);
-	/* Of source addresses that are not committed it knows no more at the end of the trace. */
-	CHECK_EQ(try(&opencsd_engine_ops, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES, true, &used),
+	CHECK_EQ(count_differences(&opencsd_engine_ops, 200, known | GENERATE_SPECULATION, true, &used), 0);
+	/* At the end of the trace it forgets source addresses that are not committed. */
+	CHECK_EQ(count_differences(&opencsd_engine_ops, 200, known | GENERATE_CYCLES | GENERATE_Q | GENERATE_SOURCES,
+				   true, &used),
 		 0);
 }
 
-/* The trace ends with elements that are not committed, behind a transaction's end and a timestamp: only these are
- * known. */
+/* A trace that ends with uncommitted P0 elements behind a transaction's end and a timestamp: only these two are
+ * emitted. */
 static void test_end(void)
 {
 	struct generated g;
@@ -179,7 +181,7 @@ static void test_end(void)
 
 int main(int argc, char **argv)
 {
-	/* OpenCSD's crashes are its own. */
+	/* A crash of OpenCSD is not a failure of the test. */
 	guard_install();
 	if (argc > 1)
 		return show(strtoull(argv[1], NULL, 0), argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 0);

@@ -1,4 +1,6 @@
-/* lib/etm/guard.c, and the engine behind it: a crash of OpenCSD costs the rest of a piece; a crash of ours is a crash.
+/*
+ * lib/etm/guard.c and the OpenCSD engine: a crash of OpenCSD costs the rest of a piece; a crash of our own code ends
+ * the process.
  */
 #include "config.h"
 
@@ -15,7 +17,7 @@
 #include "lib/etm/guard.h"
 #include "tests/unit.h"
 
-/* The linker puts this in OpenCSD's place (--wrap). */
+/* Replaces OpenCSD's function (ld --wrap). */
 ocsd_datapath_resp_t __real_ocsd_dt_process_data(const dcd_tree_handle_t tree, const ocsd_datapath_op_t op,
 						 const ocsd_trc_index_t index, const uint32_t size, const uint8_t *data,
 						 uint32_t *used);
@@ -94,14 +96,14 @@ static struct engine_stats decode(bool crash_in_sink)
 	return stats;
 }
 
-/* Whether doing this ends a process by that signal; sanitizers make an end of their own of it. */
+/* True if what() ends a child process by the signal, or by a sanitizer that caught it. */
 static bool dies(void (*what)(void), int signal)
 {
 	pid_t pid = fork();
 	int status = 0;
 
 	if (pid == 0) {
-		/* Its checks are not to be counted, nor what a sanitizer says read. */
+		/* The child's checks are not counted, and a sanitizer's report is not part of the TAP output. */
 		close(STDOUT_FILENO);
 		close(STDERR_FILENO);
 		what();
@@ -124,7 +126,7 @@ static void crash_in_sink(void)
 
 static void test_lands(void)
 {
-	/* Not in a register that the jump takes back. */
+	/* Volatile: the jump restores registers. */
 	volatile int landed = 0;
 	sigjmp_buf here;
 
@@ -182,7 +184,7 @@ int main(void)
 	crash_at = 0;
 	CHECK(dies(crash_in_sink, SIGSEGV));
 	CHECK_EQ(decode(false).crashes, 0);
-	/* Walking to a branch that never comes has an end, each time. */
+	/* The limit on walked code applies again to each packet. */
 	endless = true;
 	CHECK_EQ(decode(false).crashes, 0);
 	CHECK(no_image > 0);
