@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/fsuid.h>
 
-#include "daemon/decode-images.h"
 #include "daemon/capture/process/file-identity.h"
+#include "daemon/decode-images.h"
 
 struct decode_images {
 	unsigned refs; /* the owner's, and one for each file that is being opened */

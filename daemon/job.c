@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "daemon/decode-server.h"
 #include "daemon/decode-images.h"
+#include "daemon/decode-server.h"
+#include "daemon/directory-tree.h"
 #include "daemon/job.h"
 #include "daemon/symbol-cache.h"
-#include "daemon/directory-tree.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"

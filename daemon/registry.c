@@ -90,7 +90,7 @@ static int register_program(struct registrant *g, int memfd)
 		discard_fds(g->registry, &memfd, 1);
 		return -ENOMEM;
 	}
-	/* A descriptor of anything but a memfd could block its reader. */
+	/* Only a memfd is accepted: reading another file could block. */
 	if (fcntl(memfd, F_GET_SEALS) < 0) {
 		discard_fds(g->registry, &memfd, 1);
 		return -EPERM;

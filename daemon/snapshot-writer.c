@@ -8,12 +8,12 @@
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
-#include "daemon/capture/process/code-log.h"
 #include "daemon/capture/emu/emu.h"
+#include "daemon/capture/process/code-log.h"
 #include "daemon/capture/process/proc-dir.h"
+#include "daemon/directory-tree.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/snapshot.h"
-#include "daemon/directory-tree.h"
 #include "lib/base/hex.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"

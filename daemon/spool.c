@@ -5,8 +5,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "daemon/spool.h"
 #include "daemon/directory-tree.h"
+#include "daemon/spool.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"

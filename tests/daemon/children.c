@@ -1,6 +1,6 @@
 /*
- * children PID: its child processes. children --wait PID: waits for one. children --kill N PID: ends the next N of
- * them, each as soon as it is there; --stop N PID stops them.
+ * children PID prints the child processes of PID. children --wait PID waits until there is one. children --kill N PID
+ * kills the next N children as soon as each exists; --stop N PID sends them SIGSTOP instead.
  */
 #include "config.h"
 
@@ -23,15 +23,15 @@ static pid_t parent_of(const char *pid)
 		return 0;
 	n = fread(text, 1, sizeof(text) - 1, f);
 	text[n] = 0;
-	/* The name in parentheses may hold anything. */
+	/* The name in parentheses may contain any character. */
 	rest = strrchr(text, ')');
-	/* One that ended already is not counted. */
+	/* Zombies are not counted. */
 	if (!rest || sscanf(rest + 1, " %c %d", &state, &parent) != 2 || state == 'Z')
 		parent = 0;
 	return parent;
 }
 
-static pid_t look(pid_t parent, bool print)
+static pid_t find_child(pid_t parent, bool print)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc");
 	struct dirent *e;
@@ -47,12 +47,12 @@ static pid_t look(pid_t parent, bool print)
 	return found;
 }
 
-static pid_t next_child(pid_t parent, pid_t but)
+static pid_t next_child(pid_t parent, pid_t except)
 {
 	for (int n = 0; n < 30000; n++) {
-		pid_t child = look(parent, false);
+		pid_t child = find_child(parent, false);
 
-		if (child && child != but)
+		if (child && child != except)
 			return child;
 		usleep(2000);
 	}
@@ -67,12 +67,12 @@ int main(int argc, char **argv)
 	if (parent <= 0)
 		return 2;
 	if (argc == 2)
-		return look(parent, true) ? 0 : 1;
+		return find_child(parent, true) ? 0 : 1;
 	if (strcmp(argv[1], "--wait") == 0)
 		return next_child(parent, 0) ? 0 : 1;
 	for (int n = atoi(argv[2]); n > 0; n--) {
 		child = next_child(parent, child);
-		/* One that is stopped before it tied its life to its parent's would outlive it. */
+		/* A child that is stopped before it has set its parent-death signal would outlive its parent. */
 		if (child && stop)
 			usleep(50000);
 		if (!child || kill(child, stop ? SIGSTOP : SIGKILL) < 0)

@@ -61,7 +61,7 @@ void tested_start(struct tested *t, const char *const *options)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	/* The name of a socket has little room. */
+	/* The path of a socket is limited to 107 bytes. */
 	snprintf(t->dir, sizeof(t->dir), "%s/csight-test-XXXXXX", tmp && strlen(tmp) < 32 ? tmp : "/tmp");
 	if (!mkdtemp(t->dir))
 		bail("mkdtemp");
@@ -136,7 +136,7 @@ const char *tested_call(const struct tested *t, const char *name, const char *pa
 
 	snprintf(method, sizeof(method), "org.csight.%s", name);
 	if (parameters && json_parse(parameters, strlen(parameters), &o) < 0)
-		bail("the test's own JSON");
+		bail("invalid JSON in the test");
 	if (varlink_connect(t->socket, &s) < 0)
 		return "no connection";
 	*ret = (struct varlink_reply){ 0 };
@@ -228,8 +228,7 @@ struct writer {
 	bool obey;
 };
 
-/* As the plugin does it: the control word is looked at once a block, and the head moves when the block's bytes are
- * there. */
+/* Works like the plugin: reads the control word once for each block, and moves the head after the block's bytes. */
 static void *write_numbers(void *data)
 {
 	struct writer *w = data;
@@ -270,7 +269,7 @@ void fake_run(struct fake *f, unsigned n_threads, bool obey)
 		slot->serial = 1;
 		snprintf(slot->name, sizeof(slot->name), "t%u", n % 100);
 		slot->start_ns = now_ns(CLOCK_MONOTONIC);
-		/* Not what the daemon stores: one that does not obey must not seem to by chance. */
+		/* A value that the daemon never stores, so that a disobedient thread does not seem to obey. */
 		atomic_store(&slot->seen, obey ? atomic_load(&f->header->control) : 0xdead);
 		atomic_store(&slot->state, EMU_RUNNING);
 		if (pthread_create(&f->threads[n], NULL, write_numbers, w))

@@ -1,5 +1,4 @@
-/* For tests of csightd: a daemon of the test's own, calls to it, and a program that registers as csight-etm.so would.
- */
+/* For tests of csightd: a daemon for the test, calls to it, and a program that registers as csight-etm.so does. */
 #ifndef CSIGHT_TESTS_DAEMON_HELP_H
 #define CSIGHT_TESTS_DAEMON_HELP_H
 
@@ -11,7 +10,7 @@
 #include "lib/emu/ring.h"
 #include "lib/varlink/varlink.h"
 
-/* Sanitizers keep freed memory, so that what is resident says nothing. */
+/* Sanitizers keep freed memory, so that a check of resident memory is meaningless. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TESTED_SANITIZED 1
 #elif defined(__has_feature)
@@ -25,23 +24,25 @@ struct tested {
 	char dir[64], socket[96], spool[96], log[96];
 };
 
-/* Starts $top_builddir/csightd in a directory of its own, with more options up to a NULL; ends the test if it cannot.
- */
+/* Starts $top_builddir/csightd in a new directory; options end in NULL. A failure ends the test. */
 void tested_start(struct tested *t, const char *const *options);
 void tested_start_again(struct tested *t, const char *const *options);
 
-/* Ends it by SIGTERM, as it should be; its exit status, or 128 + signal. */
+/* Ends the daemon with SIGTERM. Returns its exit status, or 128 + the signal that ended it. */
 int tested_end(struct tested *t);
 void tested_clean(struct tested *t);
 
-/* What it holds: numbers that must be as before after an attack. */
+/* Resources of the daemon, which an attack must not increase: open descriptors, and resident memory in KiB. */
 int tested_descriptors(const struct tested *t);
-long tested_memory(const struct tested *t); /* resident KiB */
+long tested_memory(const struct tested *t);
 
-/* A call of org.csight.NAME with parameters as JSON text, or NULL; the last reply. Its error, or "" for none. */
+/*
+ * Calls org.csight.NAME with parameters as JSON text, or NULL. Returns the error of the last reply, which is *ret, or
+ * "" if it is none.
+ */
 const char *tested_call(const struct tested *t, const char *name, const char *parameters, struct varlink_reply *ret);
 
-/* The same where only the error matters. */
+/* The same without the reply. */
 const char *tested_error(const struct tested *t, const char *name, const char *parameters);
 
 int tested_connect(const char *path, int type);
@@ -49,8 +50,8 @@ int tested_connect(const char *path, int type);
 enum { FAKE_RINGS = 4, FAKE_RING_SIZE = EMU_RING_SIZE_MIN, FAKE_LOG_SIZE = 64 << 10 };
 
 /*
- * A program with rings. Its threads write the numbers 0, 1, 2… as 64-bit words, so that whoever reads a copy sees
- * whether bytes are missing, twice there, or out of order.
+ * A program with rings. Its threads write the numbers 0, 1, 2… as 64-bit words, so that a copy shows whether bytes are
+ * missing, duplicated or out of order.
  */
 struct fake {
 	int memfd, socket;
@@ -65,11 +66,11 @@ struct fake {
 void fake_make(struct fake *f);
 struct emu_slot *fake_slot(const struct fake *f, unsigned n);
 
-/* Seals, connects and says hello; the daemon's answer. */
+/* Seals the memory, connects and registers. Returns the value of the daemon's answer. */
 int fake_hello(struct fake *f, const struct tested *t);
 int fake_hello_sealed(struct fake *f, const struct tested *t, int seals);
 
-/* Threads that write and obey, or do not obey. */
+/* Starts threads that write. obey: they stop while the daemon freezes the rings. */
 void fake_run(struct fake *f, unsigned n_threads, bool obey);
 void fake_done(struct fake *f);
 

@@ -1,4 +1,4 @@
-/* daemon: registration, freezes and copies, against a program that registers by the contract, or lies. */
+/* daemon: registration, freezes and copies of programs that obey lib/emu/ring.h, and of programs that do not. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 static struct tested tested;
 
-/* A snapshot of this process; its id, or "". */
+/* Makes a snapshot of this process. Returns its id, or "". */
 static const char *snapshot(struct varlink_reply *reply)
 {
 	char parameters[64];
@@ -32,7 +32,7 @@ static const char *snapshot(struct varlink_reply *reply)
 	return id;
 }
 
-/* Whether every stream of a snapshot counts up without a hole; how many words there are. */
+/* Returns whether every stream of a snapshot counts up without a gap. *ret_words: words in all streams. */
 static bool counts_up(const char *id, size_t *ret_pieces, uint64_t *ret_words)
 {
 	const struct pd_contents *contents;
@@ -51,7 +51,7 @@ static bool counts_up(const char *id, size_t *ret_pieces, uint64_t *ret_words)
 		const struct pd_piece *piece = &contents->pieces[n];
 		uint64_t *words = malloc(piece->size);
 
-		/* A cut at an odd place would be a cut within a word. */
+		/* A size that is no multiple of 8 would be a cut within a word. */
 		good =
 		    good && piece->size % 8 == 0 && pd_read(file, piece, 0, words, piece->size) == (ssize_t)piece->size;
 		for (uint64_t i = 1; good && i < piece->size / 8; i++)
@@ -141,7 +141,7 @@ static void test_disarm(void)
 	CHECK_EQ(atomic_load(&fake_slot(&f, 0)->head), before);
 	CHECK_STR(tested_error(&tested, "Disarm", pid), "org.csight.NotArmed");
 	CHECK_STR(tested_error(&tested, "Snapshot", no_arm), "org.csight.NotArmed");
-	/* It is armed by the snapshot, and nothing from before is in it. */
+	/* The snapshot arms the process, and holds nothing from before. */
 	id = snapshot(&reply);
 	CHECK(id[0] && counts_up(id, &pieces, &words) && words > 0);
 	CHECK(words <= (atomic_load(&fake_slot(&f, 0)->head) - before) / 8);
@@ -150,7 +150,7 @@ static void test_disarm(void)
 	fake_done(&f);
 }
 
-/* The process ends in mid-flight: its history is still there. */
+/* The history of a process that was killed is still available. */
 static void test_gone(void)
 {
 	char parameters[64];
@@ -182,7 +182,7 @@ static void test_gone(void)
 	close(pipes[1]);
 }
 
-/* A spool at its limit: the oldest go, the newest stays. */
+/* A spool at its limit: the oldest snapshots are removed, the newest one stays. */
 static void test_quota(void)
 {
 	struct varlink_reply reply;
@@ -219,66 +219,66 @@ static void test_quota(void)
 	varlink_reply_done(&reply);
 }
 
-struct lie {
+struct invalid_field {
 	const char *what;
 	size_t at, size;
 	uint64_t value;
 	int answer; /* 0: any error */
 };
 
-#define LIE(field, value)                                                                                         \
+#define INVALID(field, value)                                                                                     \
 	{                                                                                                         \
 #field " = " #value, offsetof(struct emu_header, field), sizeof(((struct emu_header *)0)->field), \
 		    value, 0                                                                                      \
 	}
 
-static void test_lies(void)
+static void test_invalid_headers(void)
 {
-	static const struct lie lies[] = {
-		LIE(magic, 0),
-		LIE(version, 2),
-		LIE(header_size, 0),
-		LIE(header_size, UINT32_MAX),
-		LIE(total_size, 0),
-		LIE(total_size, UINT64_MAX),
-		LIE(n_rings, 0),
-		LIE(n_rings, FAKE_RINGS + 1),
-		LIE(n_rings, EMU_RINGS_MAX),
-		LIE(n_rings, UINT32_MAX),
-		LIE(slot_size, 0),
-		LIE(slot_size, 8),
-		LIE(slot_size, sizeof(struct emu_slot) + 4),
-		LIE(slot_size, UINT32_MAX),
-		LIE(slots_offset, 0),
-		LIE(slots_offset, 8),
-		LIE(slots_offset, sizeof(struct emu_header) + 4),
-		LIE(slots_offset, UINT64_MAX - 7),
-		LIE(slots_offset, 1ull << 62),
-		LIE(log_offset, 0),
-		LIE(log_offset, UINT64_MAX),
-		LIE(log_size, FAKE_LOG_SIZE * 2),
-		LIE(log_size, UINT64_MAX),
-		LIE(rings_offset, 0),
-		LIE(rings_offset, UINT64_MAX),
-		LIE(rings_offset, 1ull << 63),
-		LIE(ring_size, 0),
-		LIE(ring_size, FAKE_RING_SIZE * 2),
-		LIE(ring_size, FAKE_RING_SIZE - 1),
-		LIE(ring_size, 1ull << 62),
-		LIE(ring_size, UINT64_MAX),
-		LIE(cmdline_size, EMU_CMDLINE_SIZE + 1),
-		LIE(cmdline_size, UINT32_MAX),
+	static const struct invalid_field fields[] = {
+		INVALID(magic, 0),
+		INVALID(version, 2),
+		INVALID(header_size, 0),
+		INVALID(header_size, UINT32_MAX),
+		INVALID(total_size, 0),
+		INVALID(total_size, UINT64_MAX),
+		INVALID(n_rings, 0),
+		INVALID(n_rings, FAKE_RINGS + 1),
+		INVALID(n_rings, EMU_RINGS_MAX),
+		INVALID(n_rings, UINT32_MAX),
+		INVALID(slot_size, 0),
+		INVALID(slot_size, 8),
+		INVALID(slot_size, sizeof(struct emu_slot) + 4),
+		INVALID(slot_size, UINT32_MAX),
+		INVALID(slots_offset, 0),
+		INVALID(slots_offset, 8),
+		INVALID(slots_offset, sizeof(struct emu_header) + 4),
+		INVALID(slots_offset, UINT64_MAX - 7),
+		INVALID(slots_offset, 1ull << 62),
+		INVALID(log_offset, 0),
+		INVALID(log_offset, UINT64_MAX),
+		INVALID(log_size, FAKE_LOG_SIZE * 2),
+		INVALID(log_size, UINT64_MAX),
+		INVALID(rings_offset, 0),
+		INVALID(rings_offset, UINT64_MAX),
+		INVALID(rings_offset, 1ull << 63),
+		INVALID(ring_size, 0),
+		INVALID(ring_size, FAKE_RING_SIZE * 2),
+		INVALID(ring_size, FAKE_RING_SIZE - 1),
+		INVALID(ring_size, 1ull << 62),
+		INVALID(ring_size, UINT64_MAX),
+		INVALID(cmdline_size, EMU_CMDLINE_SIZE + 1),
+		INVALID(cmdline_size, UINT32_MAX),
 	};
 
-	for (size_t n = 0; n < ELEMENTS(lies); n++) {
+	for (size_t n = 0; n < ELEMENTS(fields); n++) {
 		struct fake f;
 		int answer;
 
 		fake_make(&f);
-		memcpy(f.map + lies[n].at, &lies[n].value, lies[n].size);
+		memcpy(f.map + fields[n].at, &fields[n].value, fields[n].size);
 		answer = fake_hello(&f, &tested);
-		unit_check(answer < 0 && answer != -EPROTO, __FILE__, __LINE__, "refused: %s (%d)", lies[n].what,
-			   answer);
+		unit_check(answer < 0 && answer != -EPROTO, __FILE__, __LINE__, "a header with %s is refused (%d)",
+			   fields[n].what, answer);
 		fake_done(&f);
 	}
 }
@@ -301,7 +301,7 @@ static void test_wrong_memory(void)
 	f.header = NULL;
 	CHECK_EQ(fake_hello(&f, &tested), -EBADMSG);
 	fake_done(&f);
-	/* Things that are no shared memory at all. */
+	/* Descriptors of other types. */
 	for (int n = 0; n < 3; n++) {
 		fake_make(&f);
 		close(f.memfd);
@@ -311,7 +311,7 @@ static void test_wrong_memory(void)
 		CHECK_EQ(fake_hello_sealed(&f, &tested, 0), -EPERM);
 		fake_done(&f);
 	}
-	/* Hello without a descriptor, short, with the wrong magic. */
+	/* A registration without a descriptor, and one that is too short. */
 	snprintf(path, sizeof(path), "%s.emu", tested.socket);
 	fd = tested_connect(path, SOCK_SEQPACKET);
 	CHECK(send(fd, &m, sizeof(m), 0) == (ssize_t)sizeof(m) && recv(fd, &m, sizeof(m), 0) == (ssize_t)sizeof(m) &&
@@ -322,8 +322,8 @@ static void test_wrong_memory(void)
 	close(fd);
 }
 
-/* What changes after the welcome: slots, heads, log, all of it nonsense; and each is survived. */
-static void test_nonsense(void)
+/* The daemon survives invalid slots, heads and logs that appear after the registration. */
+static void test_invalid_memory(void)
 {
 	static const uint64_t heads[] = { UINT64_MAX, UINT64_MAX - 7, 1ull << 63, FAKE_RING_SIZE + 1, 1 };
 	struct emu_record_map *map;
@@ -341,14 +341,14 @@ static void test_nonsense(void)
 		atomic_store(&slot->head, heads[n]);
 		atomic_store(&slot->pending, UINT64_MAX);
 		atomic_store(&f.header->control, 0x1234567 + (uint32_t)n);
-		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__, "a head of %#" PRIx64 " is survived",
-			   heads[n]);
+		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__,
+			   "a snapshot with the head %#" PRIx64 " succeeds", heads[n]);
 		varlink_reply_done(&reply);
 	}
 	atomic_store(&f.header->log_head, UINT64_MAX);
 	CHECK(snapshot(&reply)[0] != 0);
 	varlink_reply_done(&reply);
-	/* A log of zeros; a record larger than the log; a path without an end; a count of bytes that lies. */
+	/* A log of zeros; a record larger than the log; a path without a NUL; invalid sizes of build-id and code. */
 	atomic_store(&f.header->log_head, 4096);
 	for (int n = 0; n < 5; n++) {
 		map = (struct emu_record_map *)(f.map + f.header->log_offset);
@@ -361,10 +361,11 @@ static void test_nonsense(void)
 			code->head.type = EMU_REC_CODE;
 			code->len = UINT64_MAX;
 		}
-		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__, "broken log %d is survived", n);
+		unit_check(snapshot(&reply)[0] != 0, __FILE__, __LINE__, "a snapshot with the invalid log %d succeeds",
+			   n);
 		varlink_reply_done(&reply);
 	}
-	/* Files: what is no file, or can be written to, is not kept; and the same number again and again. */
+	/* The daemon drops descriptors of directories, and accepts repeated ids. */
 	for (int n = 0; n < 3000; n++) {
 		struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = n % 7 };
 		int fd = open(n % 3 ? "/proc/self/exe" : "/", O_RDONLY | O_CLOEXEC);
@@ -380,24 +381,24 @@ static void test_nonsense(void)
 static void test_limits(void)
 {
 	struct fake f[40];
-	int taken = 0, refused = 0, silent[200], n;
+	int accepted = 0, refused = 0, silent[200], n;
 	char path[128];
 
 	for (n = 0; n < (int)ELEMENTS(f); n++) {
 		fake_make(&f[n]);
-		/* The daemon takes a second registration of a process for its next life: this counts connections. */
+		/* A process may register again, as after execve(): this counts connections. */
 		if (fake_hello(&f[n], &tested) == 0)
-			taken++;
+			accepted++;
 		else
 			refused++;
 	}
-	CHECK(taken == (int)ELEMENTS(f) && refused == 0);
+	CHECK(accepted == (int)ELEMENTS(f) && refused == 0);
 	for (n = 0; n < (int)ELEMENTS(f); n++)
 		fake_done(&f[n]);
 	snprintf(path, sizeof(path), "%s.emu", tested.socket);
 	for (n = 0; n < (int)ELEMENTS(silent); n++)
 		silent[n] = tested_connect(path, SOCK_SEQPACKET);
-	/* What the ended ones left is closed by and by. */
+	/* The daemon closes the files of ended programs asynchronously. */
 	for (n = 0; n < 1000 && tested_descriptors(&tested) >= 150; n++)
 		usleep(10000);
 	CHECK(tested_descriptors(&tested) < 150);
@@ -405,7 +406,7 @@ static void test_limits(void)
 		close(silent[n]);
 }
 
-/* No target is left, and so no descriptor; waits for what is closed elsewhere, and for decodes that still run. */
+/* Waits until the daemon has closed the files of ended targets and of decodes. Returns its open descriptors. */
 static int settled_descriptors(int want)
 {
 	int n = 0;
@@ -427,14 +428,14 @@ int main(void)
 	long memory;
 
 	tested_start(&tested, options);
-	/* Once over everything warms up what stays: arenas, event tables. */
-	test_lies();
-	test_nonsense();
+	/* The first run allocates what the daemon keeps: malloc arenas, event tables. */
+	test_invalid_headers();
+	test_invalid_memory();
 	before = settled_descriptors(0);
 	memory = tested_memory(&tested);
-	test_lies();
+	test_invalid_headers();
 	test_wrong_memory();
-	test_nonsense();
+	test_invalid_memory();
 	test_limits();
 	test_freezes();
 	test_disobedient();
@@ -444,11 +445,11 @@ int main(void)
 		printf("# descriptors before %d, after %d\n", before, after);
 	printf("# resident before %ld KiB, after %ld KiB\n", memory, tested_memory(&tested));
 	if (TESTED_SANITIZED)
-		unit_skip("memory as before", "a sanitizer keeps freed memory");
+		unit_skip("memory has not grown", "a sanitizer keeps freed memory");
 	else
 		CHECK(tested_memory(&tested) < memory + 8192);
 	CHECK_EQ(tested_end(&tested), 0);
-	/* A spool of its own: in the first one many may still wait for their decode, and those cannot make room. */
+	/* A new spool: snapshots in the first one may still wait for their decode, and cannot be removed. */
 	snprintf(tested.spool, sizeof(tested.spool), "%s/small", tested.dir);
 	tested_start_again(&tested, history);
 	test_gone();

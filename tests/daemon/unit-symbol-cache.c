@@ -1,4 +1,4 @@
-/* daemon/symbol_cache: to whom a table is given, and what goes where there is no room. */
+/* daemon/symbol-cache.c: tables belong to one user; the order in which a full cache drops them. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -45,7 +45,7 @@ static void test_owners(void)
 	CHECK(keep(t, ANNA, "a", 30) == 0 && has(t, ANNA, "a", 30));
 }
 
-/* What is kept stays as it is. */
+/* The content of a table in the cache cannot change. */
 static void test_sealed(void)
 {
 	_cleanup_(symbol_cache_freep) struct symbol_cache *t = NULL;
@@ -61,8 +61,9 @@ static void test_sealed(void)
 	CHECK(has(t, ANNA, "a", 5));
 	CHECK_EQ(symbol_cache_keep(t, ANNA, "b", plain), -EINVAL);
 	CHECK_EQ(symbol_cache_keep(t, ANNA, "b", STDIN_FILENO), -EINVAL);
-	CHECK_EQ(keep(t, ANNA, "a key that is longer than any that a decoder of ours ever makes up", 1), -EINVAL);
-	/* Whoever can still write to it by a mapping is turned away. */
+	CHECK_EQ(keep(t, ANNA, "a key that is longer than the 63 characters that the cache stores for a key", 1),
+		 -EINVAL);
+	/* Memory with a writable mapping cannot be sealed, and is refused. */
 	closep(&fd);
 	fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	CHECK(io_write(fd, "table", 5) == 0);
@@ -72,7 +73,7 @@ static void test_sealed(void)
 	CHECK_EQ(symbol_cache_find(t, ANNA, "c"), -1);
 }
 
-static void test_room(void)
+static void test_eviction(void)
 {
 	_cleanup_(symbol_cache_freep) struct symbol_cache *t = NULL, *none = NULL;
 	char key[16];
@@ -80,12 +81,12 @@ static void test_room(void)
 
 	CHECK(symbol_cache_new(MOST, &t) == 0 && keep(t, ANNA, "large", MOST + 1) == -EFBIG);
 	CHECK(keep(t, BERT, "b", 20) == 0 && keep(t, ANNA, "1", 30) == 0 && keep(t, ANNA, "2", 30) == 0);
-	/* Asked for, so missed; the other one goes, and not the one of who has little, which is older. */
+	/* Table 1 is recently used, so table 2 is dropped; table b is older, but its user has less in the cache. */
 	CHECK(has(t, ANNA, "1", 30));
 	CHECK(keep(t, ANNA, "3", 40) == 0);
 	CHECK_EQ(symbol_cache_find(t, ANNA, "2"), -1);
 	CHECK(has(t, ANNA, "1", 30) && has(t, ANNA, "3", 40) && has(t, BERT, "b", 20));
-	/* Whoever wants all of it gets in nobody else's way. */
+	/* A table of the size of the cache is dropped itself, and not the tables of the other user. */
 	CHECK(keep(t, BERT, "all", MOST) == 0);
 	CHECK_EQ(symbol_cache_find(t, BERT, "all"), -1);
 	CHECK(has(t, ANNA, "1", 30) && has(t, ANNA, "3", 40));
@@ -106,6 +107,6 @@ int main(void)
 {
 	test_owners();
 	test_sealed();
-	test_room();
+	test_eviction();
 	return unit_end();
 }

@@ -1,4 +1,4 @@
-/* daemon: the control socket against clients that are wrong, slow, many, or hostile. */
+/* daemon: the control socket with invalid, slow, many and hostile clients. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 static struct tested tested;
 
-/* Sends bytes as they are and ends its direction; what comes back until the end, NULs as newlines. */
+/* Sends bytes and shuts down the sending direction. Returns the whole answer, with newlines in place of NULs. */
 static char *exchange(const void *data, size_t size)
 {
 	static char answer[1 << 20];
@@ -49,7 +49,7 @@ static unsigned lines(const char *text)
 	return n;
 }
 
-static void test_garbled(void)
+static void test_invalid_messages(void)
 {
 	static const char *const wrong[] = {
 		"{",
@@ -81,9 +81,9 @@ static void test_garbled(void)
 		const char *answer = exchange(wrong[n], strlen(wrong[n]) + 1);
 
 		unit_check(strstr(answer, "InvalidParameter") && strstr(answer, "\"message\"") && lines(answer) == 1,
-			   __FILE__, __LINE__, "garbled message %zu is refused", n);
+			   __FILE__, __LINE__, "invalid message %zu is refused", n);
 	}
-	/* Cut off in the middle. */
+	/* An incomplete message. */
 	CHECK(strstr(exchange("{\"method\":\"org.csi", 18), "InvalidParameter") != NULL);
 	CHECK(exchange("", 0)[0] == 0);
 	CHECK(lines(exchange("\0\0\0\0", 4)) == 1);
@@ -97,7 +97,7 @@ static void test_large(void)
 	memset(large, ' ', sizeof(large));
 	CHECK(strstr(exchange(large, sizeof(large)), "InvalidParameter") != NULL);
 	memcpy(large, "{\"method\":\"org.csight.Status\"", 29);
-	/* As large as may be, and one byte more. */
+	/* The largest message, and one that is a byte larger. */
 	large[VARLINK_REQUEST_MAX - 1] = '}';
 	large[VARLINK_REQUEST_MAX] = 0;
 	CHECK(strstr(exchange(large, VARLINK_REQUEST_MAX + 1), "version") != NULL);
@@ -108,7 +108,7 @@ static void test_large(void)
 	CHECK(alive());
 }
 
-/* Every method with parameters that are absent, null, empty and of the wrong type, with more and oneway and without. */
+/* Each method with absent, null, empty and mistyped parameters, with more, with oneway and without either. */
 static void test_parameters(void)
 {
 	static const char *const methods[] = {
@@ -174,7 +174,7 @@ static void test_pipelining(void)
 	_cleanup_buf_ struct buf b = { 0 };
 	const char *answer;
 
-	/* In one piece: as many answers, in order, though some of the calls are slow or wrong. */
+	/* Calls in one piece get their answers in order. */
 	for (int n = 0; n < 300; n++) {
 		buf_printf(&b, "{\"method\":\"org.csight.Wait\",\"parameters\":{\"id\":\"%d\"}}", n);
 		buf_u8(&b, 0);
@@ -190,7 +190,7 @@ static void test_pipelining(void)
 	CHECK(answer != NULL);
 }
 
-/* A message that comes byte by byte. */
+/* A message that arrives byte by byte. */
 static void test_slow(void)
 {
 	static const char text[] = "{\"method\":\"org.csight.Status\"}";
@@ -205,12 +205,12 @@ static void test_slow(void)
 	close(fd);
 }
 
-/* Clients that leave before their answer, do not read, or only sit there. */
+/* Clients that leave before the answer, do not read, or stay idle. */
 static void test_rude(void)
 {
 	static const char status[] = "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":"
 				     "{\"interface\":\"org.csight\"}}";
-	int fds[600], taken = 0, fd, n;
+	int fds[600], accepted = 0, fd, n;
 	char byte;
 
 	for (n = 0; n < 500; n++) {
@@ -219,7 +219,7 @@ static void test_rude(void)
 		close(fd);
 	}
 	CHECK(alive());
-	/* It asks for more than its socket holds, and never reads. */
+	/* A client that requests more than its socket holds, and never reads. */
 	fd = tested_connect(tested.socket, SOCK_STREAM);
 	for (n = 0; n < 20000 && send(fd, status, sizeof(status), MSG_NOSIGNAL | MSG_DONTWAIT) > 0; n++)
 		;
@@ -229,11 +229,11 @@ static void test_rude(void)
 	for (n = 0; n < (int)ELEMENTS(fds); n++)
 		fds[n] = tested_connect(tested.socket, SOCK_STREAM);
 	usleep(100000);
-	/* One beyond the limit sees its connection end. */
+	/* The daemon closes connections beyond the limit. */
 	for (n = 0; n < (int)ELEMENTS(fds); n++)
-		taken += fds[n] >= 0 && recv(fds[n], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
-	printf("# %d connections at a time\n", taken);
-	CHECK_EQ(taken, getuid() == 0 ? 128 : 16);
+		accepted += fds[n] >= 0 && recv(fds[n], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	printf("# %d connections at a time\n", accepted);
+	CHECK_EQ(accepted, getuid() == 0 ? 128 : 16);
 	for (n = 0; n < (int)ELEMENTS(fds); n++)
 		closep(&fds[n]);
 	for (n = 0; n < 100 && !alive(); n++)
@@ -241,7 +241,7 @@ static void test_rude(void)
 	CHECK(alive());
 }
 
-/* The text of the interface comes as it is in the source, and so do the errors that it names. */
+/* GetInterfaceDescription returns the text of the interface file. */
 static void test_description(void)
 {
 	_cleanup_free_ char *text = NULL;
@@ -269,7 +269,7 @@ int main(void)
 	long memory;
 
 	tested_start(&tested, NULL);
-	test_garbled();
+	test_invalid_messages();
 	test_large();
 	before = tested_descriptors(&tested);
 	memory = tested_memory(&tested);
@@ -283,7 +283,7 @@ int main(void)
 	CHECK(after <= before);
 	printf("# resident before %ld KiB, after %ld KiB\n", memory, tested_memory(&tested));
 	if (TESTED_SANITIZED)
-		unit_skip("memory as before", "a sanitizer keeps freed memory");
+		unit_skip("memory has not grown", "a sanitizer keeps freed memory");
 	else
 		CHECK(tested_memory(&tested) < memory + 4096);
 	CHECK_EQ(tested_end(&tested), 0);
