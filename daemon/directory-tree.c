@@ -7,9 +7,10 @@
 #include "daemon/directory-tree.h"
 #include "lib/base/util.h"
 
-enum { DEPTH = 4 };
+enum { DEPTH_MAX = 4 };
 
-static int walk(int parent, const char *name, bool removing, unsigned depth, uint64_t *size)
+/* Adds the sizes of the files beneath a directory to *size, or removes the tree. depth: of directories below it. */
+static int walk_tree(int parent, const char *name, bool removing, unsigned depth, uint64_t *size)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
 	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -28,7 +29,7 @@ static int walk(int parent, const char *name, bool removing, unsigned depth, uin
 		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			rc = errno == ENOENT ? 0 : -errno;
 		else if (S_ISDIR(st.st_mode))
-			rc = depth ? walk(fd, e->d_name, removing, depth - 1, size) : -ELOOP;
+			rc = depth ? walk_tree(fd, e->d_name, removing, depth - 1, size) : -ELOOP;
 		else if (removing)
 			rc = unlinkat(fd, e->d_name, 0) < 0 ? -errno : 0;
 		else
@@ -42,7 +43,7 @@ static int walk(int parent, const char *name, bool removing, unsigned depth, uin
 int directory_tree_size(int dir, uint64_t *ret)
 {
 	uint64_t size = 0;
-	int rc = walk(dir, ".", false, DEPTH, &size);
+	int rc = walk_tree(dir, ".", false, DEPTH_MAX, &size);
 
 	if (rc == 0)
 		*ret = size;
@@ -53,5 +54,5 @@ int directory_tree_remove(int parent, const char *name)
 {
 	uint64_t unused = 0;
 
-	return walk(parent, name, true, DEPTH, &unused);
+	return walk_tree(parent, name, true, DEPTH_MAX, &unused);
 }

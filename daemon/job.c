@@ -34,14 +34,16 @@ struct job {
 	struct decode_images *images;
 	int fd; /* to the child */
 	struct event *event, *timer;
-	bool closed, child_ended, over;
-	int status; /* of the child, as from waitpid() */
+	bool closed;      /* the child's end of fd */
+	bool child_ended; /* status is known */
+	bool over;        /* job_conclude() has been called */
+	int status;       /* of the child, as from waitpid() */
 	json_object *result;
 	char *failed;            /* why there is no result */
 	bool crashed;            /* another attempt may succeed */
 	enum snapshot_state end; /* the state that the snapshot gets */
-	char *state_text;
-	uint64_t size;
+	char *state_text;        /* state.json */
+	uint64_t size;           /* of the snapshot's directory */
 	int rc;
 };
 
@@ -54,13 +56,13 @@ struct job_queue {
 	struct job_queue_options o;
 	struct decode_server *decoder;
 	struct symbol_cache *symbol_cache;
-	struct event *child;
+	struct event *child; /* SIGCHLD */
 	STAILQ_HEAD(, queued_snapshot) queue;
 	TAILQ_HEAD(, job) running;
 	unsigned n_running;
 	uint64_t last_id;
 	bool stopping;
-	char opencsd[32]; /* the version that decoded last */
+	char opencsd[32]; /* the version that the last decode used */
 };
 
 static void begin_jobs(struct job_queue *j);
@@ -95,8 +97,8 @@ static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 	job->crashed = crashed;
 }
 
-/* Ends the decoding of a snapshot that is ready or raw. */
-static void settle(struct job_queue *j, struct snapshot *s)
+/* Drops what a decode needs of a snapshot that is ready or raw now, and reports its state. */
+static void report_settled(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_drop_files(s);
 	spool_report(j->o.spool, s, SNAPSHOT_SETTLED);
@@ -147,7 +149,7 @@ static void finish_ran(struct work *w)
 	if (job->end == SNAPSHOT_QUEUED) {
 		job_queue_push(j, s);
 	} else {
-		settle(j, s);
+		report_settled(j, s);
 		spool_vacuum(j->o.spool, 0, s);
 	}
 	job_free(job);
@@ -440,7 +442,7 @@ static void begin_jobs(struct job_queue *j)
 			/* Its state on disk stays queued, so that the next start of the daemon tries again. */
 			snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
 			snapshot_move(s, SNAPSHOT_RAW);
-			settle(j, s);
+			report_settled(j, s);
 		} else if (!s->removed) {
 			job_begin(j, s);
 		}
@@ -528,7 +530,7 @@ void job_queue_add(struct job_queue *j, struct snapshot *s)
 		/* The daemon ended during each attempt. */
 		snapshot_set_reason(s, "its decode was begun %u times and did not end", s->attempts);
 		snapshot_move(s, SNAPSHOT_RAW);
-		settle(j, s);
+		report_settled(j, s);
 		return;
 	}
 	job_queue_push(j, s);

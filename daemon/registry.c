@@ -62,18 +62,18 @@ static void send_welcome(struct registrant *g, int rc)
 	io_send_fds(g->fd, &m, sizeof(m), NULL, 0);
 }
 
-static int drain(struct registrant *g, int limit);
+static int handle_messages(struct registrant *g, int limit);
 
 static void drain_target(void *data)
 {
-	drain(data, INT_MAX);
+	handle_messages(data, INT_MAX);
 }
 
 static void on_target_gone(void *data)
 {
 	struct registrant *g = data;
 
-	drain(g, INT_MAX);
+	handle_messages(g, INT_MAX);
 	registrant_free(g);
 }
 
@@ -170,7 +170,7 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 }
 
 /* Handles up to limit messages. 0 and -EAGAIN: the connection continues; other values end it. */
-static int drain(struct registrant *g, int limit)
+static int handle_messages(struct registrant *g, int limit)
 {
 	while (limit-- > 0) {
 		struct emu_message m;
@@ -215,7 +215,7 @@ static void registrant_end(struct registrant *g)
 static void on_message(evutil_socket_t fd, short what, void *data)
 {
 	struct registrant *g = data;
-	int rc = drain(g, MESSAGES_A_TURN);
+	int rc = handle_messages(g, MESSAGES_A_TURN);
 
 	if (rc == -EBADMSG)
 		log_warning("process %d of uid %u sent an invalid message after its registration", (int)g->peer.pid,

@@ -19,7 +19,7 @@ struct cached_table {
 };
 
 struct symbol_cache {
-	TAILQ_HEAD(list, cached_table) list; /* most recently used first */
+	TAILQ_HEAD(table_list, cached_table) list; /* most recently used first */
 	uint64_t most, bytes;
 	size_t n;
 };
@@ -90,7 +90,7 @@ static struct cached_table *symbol_cache_victim(struct symbol_cache *c)
 	struct cached_table *one, *found = NULL;
 	uint64_t most = 0;
 
-	TAILQ_FOREACH_REVERSE (one, &c->list, list, link) {
+	TAILQ_FOREACH_REVERSE (one, &c->list, table_list, link) {
 		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of_user(c, one->uid);
 
 		if (found && bytes <= most)
