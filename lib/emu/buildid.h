@@ -1,4 +1,4 @@
-/* The build-id of an ELF file that is mapped with code: some bounded reads, once a file. */
+/* The build-id of a mapped ELF file, found by a bounded number of reads. */
 #ifndef CSIGHT_EMU_BUILDID_H
 #define CSIGHT_EMU_BUILDID_H
 
@@ -6,7 +6,7 @@
 
 #include "lib/emu/ring.h"
 
-/* Its size; 0: there is none, or the file is no 64-bit little-endian ELF. */
+/* Returns the size of the build-id; 0: the file has none, or is not a 64-bit little-endian ELF file. */
 uint8_t buildid_read(int fd, uint8_t ret[EMU_BUILD_ID_MAX]);
 
 #endif

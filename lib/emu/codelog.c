@@ -8,7 +8,7 @@
 
 enum { PAGE = 4096, WORDS = PAGE / 4, BUCKETS = 1024 };
 
-/* Words of code that the log holds besides the files'. */
+/* The words of code records in a page. */
 struct page {
 	struct page *next;
 	uint64_t address;
@@ -32,7 +32,7 @@ struct codelog *codelog_new(struct shared *s)
 	return c;
 }
 
-/* Room for a record of size bytes, its head filled in; NULL where the log is full. append_done() makes it visible. */
+/* Begins a record of size bytes; returns NULL if the log is full. append_done() makes it visible to the daemon. */
 static void *append(struct codelog *c, uint32_t type, uint64_t size)
 {
 	struct emu_header *h = c->shared->header;
@@ -75,8 +75,8 @@ static struct page **page_at(struct codelog *c, uint64_t address)
 	return p;
 }
 
-/* Its bytes are no longer what the log says of them. */
-static void forget(struct codelog *c, uint64_t start, uint64_t end)
+/* Drops the words of code records in a range whose contents were replaced. */
+static void drop_pages(struct codelog *c, uint64_t start, uint64_t end)
 {
 	for (unsigned i = 0; i < BUCKETS; i++)
 		for (struct page **p = &c->pages[i]; *p;) {
@@ -99,8 +99,8 @@ static void placed(void *data, const struct maps_region *part, bool replaced, bo
 	struct emu_record_map *r;
 
 	if (replaced)
-		forget(c, part->start, part->end);
-	/* Code in memory of no file is told by its bytes; what there is to say is that a file is gone. */
+		drop_pages(c, part->start, part->end);
+	/* Anonymous memory needs a record only if it replaces a file: code records hold its code. */
 	if (!f && !instead_of_file)
 		return;
 	r = append(c, EMU_REC_MAP, sizeof(*r) + strlen(path) + 1);
@@ -123,7 +123,7 @@ static void placed(void *data, const struct maps_region *part, bool replaced, bo
 	append_done(c, &r->head);
 }
 
-/* What the log holds of a word besides its file's; false: nothing. */
+/* Finds the word at addr in code records; returns false if they have none. */
 static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 {
 	const struct page *p = *page_at(c, addr);
@@ -135,9 +135,8 @@ static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 	return true;
 }
 
-/* Whether the log would give back just these bytes, which lie within a page. */
-static bool gives_back(struct codelog *c, const struct maps_region *at, uint64_t addr, const uint8_t *bytes,
-		       uint32_t len)
+/* True if a reader of the log would find just these bytes, which lie in one page. */
+static bool log_has(struct codelog *c, const struct maps_region *at, uint64_t addr, const uint8_t *bytes, uint32_t len)
 {
 	uint32_t in_file[WORDS], word, have;
 	bool file = at && at->file && addr + len <= at->end &&
@@ -177,7 +176,7 @@ void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint3
 	struct emu_record_code *r;
 	uint32_t word;
 
-	if (gives_back(c, at, addr, bytes, len))
+	if (log_has(c, at, addr, bytes, len))
 		return;
 	r = append(c, EMU_REC_CODE, sizeof(*r) + len);
 	if (!r)

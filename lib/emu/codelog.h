@@ -1,7 +1,7 @@
 /*
- * What code there is, as the log of ring.h tells it: mappings, and bytes that the mapped files do not give back. The
- * bytes of each block are checked when QEMU translates it; what the log so far would not give back is added. All calls
- * but codelog_epoch are made under the caller's lock.
+ * Writes the log of mappings and code (ring.h): mappings, and code bytes that differ from the mapped files. When QEMU
+ * translates a block, its bytes are compared with those that a reader of the log would find, and logged if they differ.
+ * The caller's lock protects all functions except codelog_epoch().
  */
 #ifndef CSIGHT_EMU_CODELOG_H
 #define CSIGHT_EMU_CODELOG_H
@@ -12,16 +12,18 @@ struct codelog;
 
 struct codelog *codelog_new(struct shared *s);
 
-/* Code is about to run at addr; bytes, all of one page, are what QEMU translates, base what to add to a guest address.
+/*
+ * Logs code that is about to run at addr, if needed. bytes is the code that QEMU translates, all in one page; base is
+ * the offset of guest addresses in QEMU's address space.
  */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
-/* A thread's name from now on. */
+/* Logs a new name of a thread. */
 void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE]);
 
 /*
- * Grows with each record. A thread that sees it grow tells the time before its next block, so that a decoder knows
- * which code that block was.
+ * The number of records. A thread that sees it change emits a timestamp before its next block, by which a decoder
+ * chooses the version of the code.
  */
 extern _Atomic uint32_t codelog_records;
 static inline uint32_t codelog_epoch(void)
@@ -29,7 +31,7 @@ static inline uint32_t codelog_epoch(void)
 	return atomic_load_explicit(&codelog_records, memory_order_acquire);
 }
 
-/* After a fork, in the child: everything so far goes to a new shared memory. */
+/* In the child of a fork: copies the log to the child's own shared memory. */
 void codelog_moved(struct codelog *c, const struct shared *from);
 
 #endif

@@ -1,6 +1,6 @@
 #include "lib/emu/etm-encode.h"
 
-/* The atoms that a packet says, the oldest in bit 0; 0xc0 and above are atom packets. Returns how many. */
+/* Decodes an atom packet (0xc0 and above) to its atoms, the oldest in bit 0. Returns their number. */
 static unsigned unpack(unsigned packet, uint32_t *ret)
 {
 	static const uint8_t four[] = { 0xe, 0x0, 0xa, 0x5 }, five[] = { 0x00, 0x0a, 0x15 };
@@ -18,14 +18,14 @@ static unsigned unpack(unsigned packet, uint32_t *ret)
 		return *ret = packet & 3, 2;
 	if (packet >= 0xd5 && packet <= 0xd7)
 		return *ret = five[packet - 0xd5], 5;
-	/* Format 6: a run of E, and one more of either. */
+	/* Format 6: a run of E atoms, and one more atom of either kind. */
 	*ret = (1u << run) - 1;
 	if (!(packet & 32))
 		*ret |= 1u << run;
 	return run + 1;
 }
 
-/* The packet that says these, or 0. */
+/* Returns the packet for these atoms, or 0 if there is none. */
 static uint8_t pack(unsigned n, uint32_t bits)
 {
 	for (unsigned packet = 0xc0; packet < 0x100; packet++) {
@@ -40,8 +40,8 @@ static uint8_t pack(unsigned n, uint32_t bits)
 uint16_t etm_atoms[256][2];
 
 /*
- * Each prefix of what a packet can say is itself what a packet can say, and so is each suffix: so the packet of the
- * atoms held back is all the state there is, and to take the longest match each time makes the fewest packets.
+ * Each prefix and each suffix of a sequence that a packet can encode is also the sequence of a packet. Therefore the
+ * packet of the pending atoms is a sufficient state, and the longest match yields the fewest packets.
  */
 void etm_atoms_init(void)
 {
@@ -61,7 +61,7 @@ void etm_atoms_init(void)
 
 unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
 {
-	/* A thread that died between the stores of the two had written these already. */
+	/* A thread that died between the stores of head and pending had already written the atoms. */
 	if ((pending & 0xff) < 0xc0 || pending >> 8 != (head & UINT64_MAX >> 8))
 		return 0;
 	ret[0] = pending & 0xff;

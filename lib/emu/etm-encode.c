@@ -19,7 +19,7 @@ enum {
 	HEADER_LONG64 = 0x9d,
 };
 
-/* No address of an instruction is odd: an entry of the history that matches nothing. */
+/* An invalid entry of the address history. It matches no instruction address, since these are not odd. */
 #define NO_ADDRESS UINT64_MAX
 
 static inline void put(struct etm *e, uint8_t byte)
@@ -82,7 +82,7 @@ static void remember(struct etm *e, uint64_t address)
 	e->history[0] = address;
 }
 
-/* An address packet in its shortest form; the atoms before it are out. */
+/* Writes the shortest address packet. The pending atoms must have been written. */
 static void put_address(struct etm *e, uint64_t address)
 {
 	uint64_t differs = address ^ e->history[0];
@@ -117,7 +117,7 @@ void etm_address(struct etm *e, uint64_t address)
 	put_address(e, address);
 }
 
-/* EL0, AArch64, non-secure, with the context ID. */
+/* Writes the context: EL0, AArch64, non-secure, with the context ID. */
 static void put_context(struct etm *e)
 {
 	put(e, 0x10 | 0x20 | (e->nameless ? 0 : 0x80));
@@ -158,7 +158,7 @@ void etm_timestamp(struct etm *e, uint64_t time)
 	put_timestamp(e, time, false);
 }
 
-/* One INFO byte: cycle counts or not, no conditional or data trace; of those the threshold, in seven bits a byte. */
+/* One INFO byte, with cycle counting enabled or not; then the threshold of cycle counts, in seven bits per byte. */
 static void put_trace_info(struct etm *e)
 {
 	put(e, HEADER_TRACE_INFO);
@@ -197,7 +197,7 @@ void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool tar
 {
 	etm_flush(e);
 	put(e, HEADER_EXCEPTION);
-	/* E1:E0 01: the address is where it returns; 10: it is the last branch's target as well. */
+	/* E1:E0 01: the address is the preferred return address; 10: it is also the target of the last branch. */
 	put(e, (uint8_t)((target ? 0x40 : 0x01) | type << 1));
 	put_address(e, to);
 	e->depth = 0;

@@ -1,10 +1,10 @@
 /*
- * An ETMv4 instruction trace encoder for A64 at EL0 (IHI0064, "Instruction trace packets"). It owns no memory but what
- * is in its struct, and writes into an overwriting ring. One thread uses an encoder. The caller says what happened, in
- * order; the encoder chooses the shortest packets.
+ * An ETMv4 instruction trace encoder for A64 code at EL0 (IHI0064, "Instruction trace packets"). It owns no memory
+ * outside its struct, and writes to a ring buffer of the caller, overwriting the oldest bytes. One thread uses an
+ * encoder. The caller reports branches and exceptions in order; the encoder chooses the shortest packets.
  *
- * Its return stack mirrors what a decoder keeps: 16 entries, pushed by every taken branch with link. It may hold fewer
- * entries than the decoder's, never others: forgetting one only costs an address packet.
+ * The encoder's return stack mirrors the decoder's: 16 entries, pushed by each taken branch with link. It may hold
+ * fewer entries than the decoder's but never different ones: a missing entry costs only an address packet.
  */
 #ifndef CSIGHT_EMU_ETM_ENCODE_H
 #define CSIGHT_EMU_ETM_ENCODE_H
@@ -40,55 +40,60 @@ struct etm {
 	uint8_t *ring;
 	uint64_t mask;       /* ring size - 1 */
 	uint64_t head;       /* bytes ever written */
-	uint8_t atoms;       /* the packet that would say the atoms held back; 0: there are none */
+	uint8_t atoms;       /* the packet for the pending atoms; 0: none */
 	uint64_t history[3]; /* address registers; the newest first */
 	uint64_t timestamp;
 	uint32_t context;
 	bool return_stack;
 	bool untimed, nameless; /* no timestamps, no context IDs */
-	bool broadcast;         /* targets of direct branches, too; the return stack then serves for nothing */
-	bool cycles;            /* counts of them, each of at least threshold */
+	bool broadcast;         /* emits the targets of direct branches too; the return stack is unused then */
+	bool cycles;            /* emits cycle counts of at least threshold */
 	uint16_t threshold;
-	uint64_t counted; /* cycles that have been told of */
+	uint64_t counted; /* cycles in the counts emitted so far */
 	uint8_t top, depth;
 	uint64_t stack[ETM_STACK];
 };
 
+/* The trace unit's registers, for the decoder. */
 void etm_regs(bool return_stack, struct emu_regs *ret);
+
+/* ring has size bytes, a power of two; context is the context ID. Enables timestamps and context IDs. */
 void etm_init(struct etm *e, uint8_t *ring, uint64_t size, bool return_stack, uint32_t context);
 
-/* What etm_init() leaves off: by TRCCONFIGR's bits, and the threshold of cycle counts. */
+/* Sets the options by the bits of TRCCONFIGR, and the threshold of cycle counts. */
 void etm_configure(struct etm *e, uint32_t configr, uint16_t threshold);
 
-/* A-sync, trace info, time, context and address: decoding can begin here. begins: as etm_trace_on, too. */
+/* Emits a sync point: A-sync, trace info, timestamp, context and address. begins: with a trace-on packet. */
 void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins);
 
-/* Tracing begins, or goes on after a stretch that was not traced. */
+/* Tracing begins, or continues after untraced instructions. */
 void etm_trace_on(struct etm *e, uint64_t address);
 
 void etm_timestamp(struct etm *e, uint64_t time);
 void etm_address(struct etm *e, uint64_t address);
 
-/* to: the preferred return address; target: it is where the last indirect branch went, and nothing ran there. */
+/* to is the preferred return address. target: it is also the target of the last branch, where nothing executed. */
 void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool target);
 void etm_exception_return(struct etm *e);
 
 /*
- * Behind whatever a decoder can walk to: so many cycles have gone by in all. Here an instruction takes one, so the
- * counts of a stream are those of its instructions.
+ * Emits a cycle count; now is the total number of cycles. The preceding packet must be one that a decoder can walk to.
+ * An instruction takes one cycle here, so that the counts equal the numbers of instructions.
  */
 void etm_cycles(struct etm *e, uint64_t now);
 
-/* The encoder's atoms go out. */
+/* Writes the pending atoms. */
 void etm_flush(struct etm *e);
 
-/* Atoms as emu_slot.pending holds them, for etm_finish(): with the head that they come after. */
+/* The value of emu_slot.pending, for etm_finish(): the pending atoms, with the head at which they belong. */
 static inline uint64_t etm_pending(const struct etm *e)
 {
 	return e->head << 8 | e->atoms;
 }
 
-/* By packet held back and next atom: in the high byte what goes out, or 0; in the low byte what is held back then. */
+/*
+ * By pending packet and next atom: the high byte is the packet to write, or 0; the low byte is the new pending packet.
+ */
 extern uint16_t etm_atoms[256][2];
 void etm_atoms_init(void);
 
@@ -96,7 +101,7 @@ static inline void etm_atom(struct etm *e, bool taken)
 {
 	uint16_t next = etm_atoms[e->atoms][taken];
 
-	/* Without a jump that is hard to guess: a byte that does not count goes where the next one will. */
+	/* Branchless, since the branch would be mispredicted: a byte that is not written is overwritten by the next. */
 	e->ring[e->head & e->mask] = (uint8_t)(next >> 8);
 	e->head += next >> 8 != 0;
 	e->atoms = (uint8_t)next;
@@ -112,7 +117,7 @@ static inline void etm_push(struct etm *e, uint64_t address)
 		e->depth++;
 }
 
-/* A taken direct branch, or an ISB; link: the address after it, or 0. */
+/* A taken direct branch, or an ISB; link is the address after a branch with link, else 0. */
 static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 {
 	etm_atom(e, true);
@@ -122,7 +127,7 @@ static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 		etm_address(e, target);
 }
 
-/* The same, where targets are not told. */
+/* The same without branch broadcast, which needs the target. */
 static inline void etm_branch(struct etm *e, uint64_t link)
 {
 	etm_direct(e, 0, link);

@@ -13,7 +13,7 @@ enum { PAGE = 4096, FD_LEAST = 600 };
 static struct mapped_file *files;
 static uint32_t n_files;
 
-/* Where a file system shows another number in maps than in stat (overlays do), the content decides. */
+/* On overlay file systems the device and inode in maps differ from those of stat(): compare the contents then. */
 static bool is_mapped(int fd, const struct files_mapping *m)
 {
 	uint8_t page[PAGE];
@@ -27,7 +27,9 @@ static bool is_mapped(int fd, const struct files_mapping *m)
 	       memcmp(page, (const void *)(uintptr_t)m->start, sizeof(page)) == 0;
 }
 
-/* The mapped file itself, where this process may ask for it even when it has no name any more; else what has its name.
+/*
+ * Opens the mapped file through map_files, which also finds a deleted file but needs a capability; else opens it by its
+ * path.
  */
 static int open_mapped(const struct files_mapping *m)
 {

@@ -1,6 +1,6 @@
 /*
- * The files that are mapped with code, open: csightd gets the very file, and translated bytes are compared with it.
- * Called under the plugin's lock.
+ * The files mapped with code. They are kept open: csightd receives the descriptor of the file itself, and translated
+ * code is compared with it. The plugin's lock protects all functions.
  */
 #ifndef CSIGHT_EMU_FILES_H
 #define CSIGHT_EMU_FILES_H
@@ -14,27 +14,27 @@
 struct mapped_file {
 	struct mapped_file *next;
 	char *path;
-	uint32_t id; /* as it was sent; 0: it could not be opened */
+	uint32_t id; /* the id sent to the daemon; 0: the file could not be opened */
 	int fd;
 	unsigned major, minor;
 	uint64_t inode;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];
 };
 
-/* A mapping of a file, as a line of /proc/self/maps has it; addresses are this process's. */
+/* A mapping of a file, from a line of /proc/self/maps; addresses are of this process, not of the guest. */
 struct files_mapping {
 	uint64_t start, end, offset, inode;
 	unsigned major, minor;
 	const char *path;
 };
 
-/* A file that is new is opened and handed over. NULL: no memory. */
+/* Finds the file of a mapping. A new file is opened and sent to the daemon. NULL: no memory. */
 struct mapped_file *files_find(struct shared *s, const struct files_mapping *m);
 
-/* All of it, or false. */
+/* Reads size bytes; returns false if not all could be read. */
 bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset);
 
-/* Hands all of them to a daemon that has none yet. */
+/* Sends all files to the daemon, after a new registration. */
 void files_send(struct shared *s);
 
 #endif

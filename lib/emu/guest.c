@@ -3,12 +3,12 @@
 
 #include "lib/emu/guest.h"
 
-/* For a thread-local variable, dlsym gives the calling thread's instance. */
+/* dlsym() returns the calling thread's instance of a thread-local variable. */
 static __thread struct CPUState **own_cpu;
 
 bool guest_registers(void)
 {
-	static _Atomic int known; /* 0: not yet looked */
+	static _Atomic int known; /* 0: not determined yet */
 
 	if (!known)
 		known = dlsym(RTLD_DEFAULT, "thread_cpu") && aarch64_cpu_gdb_read_register && g_byte_array_sized_new &&

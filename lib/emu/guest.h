@@ -1,7 +1,7 @@
 /*
- * The guest's registers, memory and signal frames, as far as QEMU lets a plugin see them. Registers come through
- * symbols that are no part of the plugin interface: where they are absent, guest_registers() is false and signals are
- * not told from other jumps.
+ * Access to the guest's registers, memory and signal frames. Registers are read through symbols that are not part of
+ * QEMU's plugin interface: if they are absent, guest_registers() is false and signals cannot be distinguished from
+ * jumps.
  */
 #ifndef CSIGHT_EMU_GUEST_H
 #define CSIGHT_EMU_GUEST_H
@@ -17,13 +17,13 @@ enum { GUEST_LR = 30, GUEST_SP = 31 };
 /* struct rt_sigframe of arm64: a siginfo of 128 bytes, a ucontext whose sigcontext begins at 304. */
 enum { FRAME_CODE = 8, FRAME_X0 = 312, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
 
-/* Whether registers can be read at all. */
+/* True if registers can be read. */
 bool guest_registers(void);
 
-/* QEMU's struct for the calling thread. Only where guest_registers(). */
+/* QEMU's structure for the calling thread. Requires guest_registers(). */
 struct CPUState *guest_cpu(void);
 
-/* Of the calling thread, at the beginning of a block. Only where guest_registers(). */
+/* A register of the calling thread, at the beginning of a block. Requires guest_registers(). */
 uint64_t guest_register(int number);
 
 static inline void guest_read(uint64_t base, uint64_t address, void *ret, size_t size)

@@ -1,8 +1,8 @@
-# What the daemon needs to read the rings.
+# The parts that the daemon uses to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
 lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/buildid.c lib/emu/buildid.h lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h
 
-# The plugin brings its own copies: QEMU loads it into a process that has none of our libraries.
+# The plugin includes its own copies, since QEMU loads it into a process without our libraries.
 pkglib_LTLIBRARIES += csight-etm.la
 csight_etm_la_SOURCES = \
 	lib/code/a64.h \

@@ -6,18 +6,18 @@
 #include "lib/emu/maps.h"
 
 static struct maps_region *regions;
-static size_t n_regions, room;
+static size_t n_regions, capacity;
 
 static void add_region(const struct maps_region *r)
 {
-	if (n_regions == room) {
-		struct maps_region *more = reallocarray(regions, 2 * room + 64, sizeof(*more));
+	if (n_regions == capacity) {
+		struct maps_region *more = reallocarray(regions, 2 * capacity + 64, sizeof(*more));
 
-		/* Without memory it is looked up again the next time. */
+		/* Without memory the region stays unknown, and the next call looks it up again. */
 		if (!more)
 			return;
 		regions = more;
-		room = 2 * room + 64;
+		capacity = 2 * capacity + 64;
 	}
 	regions[n_regions++] = *r;
 }
@@ -30,7 +30,7 @@ static struct maps_region *region_at(uint64_t addr)
 	return NULL;
 }
 
-/* One continues the other: the same file at the same distance, or memory of no file. */
+/* True if both are parts of one mapping: the same file at the same distance, or anonymous memory. */
 static bool same_source(const struct maps_region *a, const struct maps_region *b)
 {
 	return a->file == b->file && (!a->file || a->offset - a->start == b->offset - b->start);
@@ -56,8 +56,8 @@ static void split(size_t i, uint64_t start, uint64_t end)
 	}
 }
 
-/* Takes [start, end) out of what is known. */
-static void cut(uint64_t start, uint64_t end, bool *replaced, bool *was_file)
+/* Removes [start, end) from the known regions. */
+static void cut_regions(uint64_t start, uint64_t end, bool *replaced, bool *was_file)
 {
 	for (size_t i = 0; i < n_regions; i++) {
 		if (regions[i].end <= start || regions[i].start >= end)
@@ -69,7 +69,7 @@ static void cut(uint64_t start, uint64_t end, bool *replaced, bool *was_file)
 	}
 }
 
-/* What was looked up confirms what is known, as far as it reaches. */
+/* Clears stale in the parts of known regions that the mapping read from /proc/self/maps confirms. */
 static void confirm(const struct maps_region *fresh)
 {
 	for (size_t i = 0; i < n_regions; i++)
@@ -80,7 +80,9 @@ static void confirm(const struct maps_region *fresh)
 		}
 }
 
-/* Where what is known of fresh's source and holds addr ends; else 0, and where the next such begins goes to *ret_next.
+/*
+ * Returns the end of the known region of the same source that contains addr. If there is none, returns 0, and *ret_next
+ * is the beginning of the next such region.
  */
 static uint64_t known_until(const struct maps_region *fresh, uint64_t addr, uint64_t *ret_next)
 {
@@ -98,10 +100,10 @@ static uint64_t known_until(const struct maps_region *fresh, uint64_t addr, uint
 }
 
 /*
- * Only what is not known yet is new: a mapping that grew, shrank or was split holds code that was logged, and is not
- * replaced by itself.
+ * Adds the parts of a mapping that are not known yet. A mapping that grew, shrank or was split does not replace its
+ * known parts, whose code has been logged.
  */
-static void take_in(const struct maps_region *fresh, maps_placed_fn fn, void *data)
+static void add_mapping(const struct maps_region *fresh, maps_placed_fn fn, void *data)
 {
 	confirm(fresh);
 	for (uint64_t at = fresh->start, next; at < fresh->end; at = next) {
@@ -115,13 +117,13 @@ static void take_in(const struct maps_region *fresh, maps_placed_fn fn, void *da
 		}
 		part.end = next;
 		part.offset = fresh->file ? fresh->offset + (at - fresh->start) : 0;
-		cut(part.start, part.end, &replaced, &was_file);
+		cut_regions(part.start, part.end, &replaced, &was_file);
 		add_region(&part);
 		fn(data, &part, replaced, was_file);
 	}
 }
 
-/* The line of /proc/self/maps that holds addr. */
+/* Finds the mapping that contains addr in /proc/self/maps. */
 static bool look_up(struct shared *s, uint64_t addr, uint64_t base, struct maps_region *ret)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
@@ -155,7 +157,7 @@ const struct maps_region *maps_find(struct shared *s, uint64_t addr, uint64_t ba
 		return r;
 	if (!look_up(s, addr, base, &fresh))
 		return NULL;
-	take_in(&fresh, fn, data);
+	add_mapping(&fresh, fn, data);
 	return region_at(addr);
 }
 

@@ -1,26 +1,29 @@
 /*
- * What is mapped where, as far as code was seen to run there. /proc/self/maps is looked at again only where a system
- * call changed something below code that is known. Called under the plugin's lock.
+ * The mappings in which code has run. /proc/self/maps is read again only after a system call changed mappings of known
+ * code. The plugin's lock protects all functions.
  */
 #ifndef CSIGHT_EMU_MAPS_H
 #define CSIGHT_EMU_MAPS_H
 
 #include "lib/emu/files.h"
 
-/* Addresses are the guest's. */
+/* A part of a mapping, at guest addresses. */
 struct maps_region {
 	uint64_t start, end, offset;
-	struct mapped_file *file; /* NULL: memory of no file */
-	bool stale;
+	struct mapped_file *file; /* NULL: anonymous memory */
+	bool stale;               /* a system call may have changed it */
 };
 
-/* part is there now; instead_of_file: a file was there before, or somewhere below it. replaced: anything was. */
+/* Reports a new part. replaced: it replaces known parts; instead_of_file: one of them was of a file. */
 typedef void (*maps_placed_fn)(void *data, const struct maps_region *part, bool replaced, bool instead_of_file);
 
-/* What is at addr, base below in this process. NULL: not told. fn hears of all that is new. */
+/*
+ * Finds the part that contains the guest address addr; base is the offset of guest addresses in this process. Calls fn
+ * for each new part. NULL: /proc/self/maps has no mapping there.
+ */
 const struct maps_region *maps_find(struct shared *s, uint64_t addr, uint64_t base, maps_placed_fn fn, void *data);
 
-/* The program maps, unmaps or protects these addresses. */
+/* The program has mapped, unmapped or protected these addresses. */
 void maps_changed(uint64_t addr, uint64_t len);
 
 #endif

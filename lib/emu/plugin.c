@@ -1,10 +1,11 @@
 /*
- * csight-etm.so: an ETM for programs that run under qemu-aarch64. A callback before each block tells where control
- * went; the block before it is retired then, as the packets that hardware would have written for it.
+ * csight-etm.so: an emulated ETM for programs that run under qemu-aarch64. QEMU calls the plugin before each block. The
+ * start of the block is the outcome of the previous block, which is then retired: the encoder emits the packets that
+ * hardware would have written.
  *
  * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off,
  * threshold=N (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps),
- * truth=DIR, truthraw=on, stacks=on (with truth).
+ * truth=DIR, truthraw=DIR, stacks=on (with truth).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -51,16 +52,16 @@ struct traced_block {
 
 struct traced_thread {
 	struct etm etm;
-	struct emu_slot *slot;           /* NULL: no slot was free; it runs untraced */
-	const struct traced_block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
+	struct emu_slot *slot;           /* NULL: no slot was free; the thread runs untraced */
+	const struct traced_block *last; /* began and is not retired; NULL: tracing (re)starts at the next block */
 	bool stopped;                    /* obeys a freeze, or has no slot */
-	bool resumes;                    /* the next block is where the kernel returned to */
+	bool resumes;                    /* the next block begins where the kernel returned to */
 	uint32_t seen, epoch;
 	uint32_t period; /* blocks until the next timestamp */
 	uint32_t tail;   /* instructions since the last packet that a decoder can walk to */
 	uint64_t next_sync;
 	uint64_t instructions;
-	uint64_t stopped_truth; /* what the truth log held of the trace when it was frozen */
+	uint64_t stopped_truth; /* traced instructions in the truth log at the last freeze */
 };
 
 int qemu_plugin_version = 1;
@@ -78,11 +79,11 @@ static struct shared shared;
 static struct codelog *codelog;
 static struct traced_thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
-static __thread uint64_t self_call[3]; /* the first arguments of the system call that this thread is in */
+static __thread uint64_t self_call[3];                   /* the first arguments of this thread's system call */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
-static uint64_t base;                                    /* of guest memory in QEMU's */
+static uint64_t base;                                    /* offset of guest addresses in QEMU's address space */
 static bool opened, untraced;
-static char emulator[EMU_NAME_SIZE]; /* what its threads are called until the program names them */
+static char emulator[EMU_NAME_SIZE]; /* the name of QEMU's threads until the program sets one */
 
 static _Atomic uint32_t *control_word;
 
@@ -91,7 +92,7 @@ static inline uint32_t control(void)
 	return atomic_load_explicit(control_word, memory_order_acquire);
 }
 
-/* What the daemon may read at any time. */
+/* Updates the fields that the daemon may read at any time. */
 static inline void publish(struct traced_thread *t, unsigned vcpu)
 {
 	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
@@ -107,14 +108,14 @@ static void publish_all(struct traced_thread *t, unsigned vcpu)
 	atomic_store(&t->slot->instructions, t->instructions);
 }
 
-/* Needs the lock. Where it finds no slot the thread tries again after the next thaw. */
+/* Assigns a slot; without a free one, the thread retries after the next thaw. The caller holds the lock. */
 static void take_slot(struct traced_thread *t)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = control();
 	char name[EMU_NAME_SIZE];
 	int rc;
 
-	/* A thread is named as the one that made it, and the first one is QEMU. */
+	/* A thread inherits the name of its creator; that of the first one is QEMU's. */
 	if (prctl(PR_GET_NAME, name) < 0 || strcmp(name, emulator) == 0)
 		memcpy(name, shared.header->name, sizeof(name));
 	rc = shared_take(&shared, tid, name, &t->slot, &word);
@@ -147,7 +148,7 @@ static struct traced_thread *thread_begin(unsigned vcpu)
 	return t;
 }
 
-/* The daemon froze or thawed the rings. */
+/* Obeys the control word after the daemon froze or thawed the rings. */
 static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 {
 	if (!t->slot) {
@@ -160,7 +161,7 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 		return;
 	}
 	if (word & 1) {
-		/* One that slept through a thaw has nothing new to tell. */
+		/* A thread that missed a thaw while it slept has no new trace. */
 		if (!t->stopped) {
 			publish_all(t, vcpu);
 			atomic_store(&t->slot->stopped_ns, now_ns(CLOCK_MONOTONIC));
@@ -179,8 +180,8 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 	atomic_store(&t->slot->seen, word);
 }
 
-/* A stretch of trace begins at address. */
-static void begin(struct traced_thread *t, uint64_t address)
+/* Tracing starts or restarts at address. */
+static void trace_begin(struct traced_thread *t, uint64_t address)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
@@ -200,9 +201,8 @@ static void begin(struct traced_thread *t, uint64_t address)
 }
 
 /*
- * The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done.
- * It is inlined where blocks follow each other, and therefore without a jump that the processor would have to guess but
- * those that the program has itself.
+ * Emits the packets of a block that ran to its end and continued at next. Returns false, without any effect, if the
+ * block cannot lead there. It is inlined, so that the branch predictor sees a separate set of branches for each caller.
  */
 static inline __attribute__((always_inline)) bool retire(struct traced_thread *t, const struct traced_block *b,
 							 uint64_t next)
@@ -248,7 +248,7 @@ static enum etm_exception exception_of(const struct delivery *d, bool fetched)
 	}
 }
 
-/* An exception is where a decoder can walk to. */
+/* Emits an exception; a decoder can walk to it, so that a cycle count may follow. */
 static void end_in_exception(struct traced_thread *t, enum etm_exception type, uint64_t to)
 {
 	etm_exception(&t->etm, type, to, false);
@@ -257,8 +257,8 @@ static void end_in_exception(struct traced_thread *t, enum etm_exception type, u
 		etm_cycles(&t->etm, t->instructions);
 }
 
-/* Control came to pc in a way that the last block does not explain: by a signal, or we do not know how. */
-static void interrupted(struct traced_thread *t, uint64_t pc)
+/* Handles control flow that the last block does not explain: emits an exception if a signal was delivered. */
+static void emit_interruption(struct traced_thread *t, uint64_t pc)
 {
 	const struct traced_block *b = t->last;
 	struct delivery d;
@@ -280,7 +280,7 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
 {
 	uint32_t epoch = codelog_epoch();
 
-	/* A synchronisation point names where a decoder stands: it must stand here. */
+	/* A sync point has the address of the next instruction: emit one only if a decoder has walked up to it. */
 	if (t->etm.head >= t->next_sync && t->tail == 0) {
 		etm_sync(&t->etm, now_ns(CLOCK_MONOTONIC), next, false);
 		t->next_sync = t->etm.head + sync_bytes;
@@ -292,8 +292,9 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
 	t->epoch = epoch;
 }
 
-/* All that is rare: a new thread, a freeze or a thaw, the first block of a stretch, a jump that b's last does not
- * explain. */
+/*
+ * The rare cases: a new thread, a freeze or a thaw, the start of tracing, a jump that the last block does not explain.
+ */
 static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct traced_block *b)
 {
 	struct traced_thread *t = threads[vcpu];
@@ -306,7 +307,7 @@ static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct t
 			     !signals_delivered(base, b->start, &(struct delivery){ 0 });
 
 		if (!known || !retire(t, t->last, b->start)) {
-			interrupted(t, b->start);
+			emit_interruption(t, b->start);
 			t->last = NULL;
 		}
 	}
@@ -315,7 +316,7 @@ static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct t
 	if (t->stopped)
 		return;
 	if (!t->last)
-		begin(t, b->start);
+		trace_begin(t, b->start);
 	else
 		between_blocks(t, b->start);
 	t->last = b;
@@ -343,7 +344,7 @@ static void on_block(unsigned vcpu, void *userdata)
 	publish(t, vcpu);
 }
 
-/* A system call that may have put something else where code was known: which addresses. */
+/* Marks the mappings that a system call may have changed. */
 static void note_mappings(int64_t number, uint64_t result)
 {
 	bool good = result < (uint64_t)-4095;
@@ -407,7 +408,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		atomic_store(&t->slot->state, EMU_IDLE);
 		return;
 	}
-	/* From here on the slot may be another thread's. */
+	/* After this store another thread may reuse the slot. */
 	t->slot->end_ns = now_ns(CLOCK_MONOTONIC);
 	atomic_store(&t->slot->state, EMU_EXITED);
 	t->slot = NULL;
@@ -418,7 +419,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 {
 	struct traced_thread *t = threads[vcpu];
 
-	/* What it points to is there once the system call has taken it. */
+	/* The arguments can be read safely only after the system call has accepted them. */
 	if (number == NR_SIGACTION && result == 0 && self_call[1])
 		handler_set(self_call[1]);
 	else if (number == NR_PRCTL && result == 0 && self_call[0] == PR_SET_NAME && t && t->slot)
@@ -426,7 +427,10 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	else if (number == NR_MMAP || number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP ||
 		 number == NR_SHMAT || number == NR_SHMDT)
 		note_mappings(number, (uint64_t)result);
-	/* The next block looks at the control word, after this store: one of the two sides sees the other. */
+	/*
+	 * The next block reads the control word after this store: either the daemon or this thread sees the other's
+	 * store.
+	 */
 	if (t && t->slot)
 		atomic_store(&t->slot->state, EMU_RUNNING);
 }
@@ -448,7 +452,7 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 	free(t);
 }
 
-/* Blocks live as long as QEMU may run them, which it does not tell: for ever. */
+/* Allocates a block, which is never freed: QEMU does not report when it discards one. */
 static struct traced_block *new_block(void)
 {
 	static struct traced_block *arena;
@@ -464,7 +468,7 @@ static struct traced_block *new_block(void)
 	return arena++;
 }
 
-/* At the first translation: earlier, QEMU cannot say which program it runs. Needs the lock. */
+/* Called at the first translation, since QEMU does not know the program earlier. The caller holds the lock. */
 static bool open_shared(void)
 {
 	const char *exe = qemu_plugin_path_to_binary();
@@ -491,7 +495,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		untraced = !open_shared();
 	opened = true;
 	if (untraced) {
-		/* Without a daemon the program runs as it would. */
+		/* Without a daemon the program runs uninstrumented. */
 		pthread_mutex_unlock(&lock);
 		return;
 	}
@@ -539,7 +543,7 @@ static void after_fork_in_child(void)
 		if (i != self_vcpu)
 			threads[i] = NULL;
 	if (shared_open(&options, parent.header->exe, (uint32_t)getppid(), &shared) < 0) {
-		/* Frozen for ever. */
+		/* Without registration the child stays frozen. */
 		atomic_store(&unregistered.control, 1);
 		shared.header = &unregistered;
 		control_word = &unregistered.control;
@@ -607,23 +611,25 @@ static bool set_option(const char *argument)
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	if (info->system_emulation || strcmp(info->target_name, "aarch64") != 0) {
-		fprintf(stderr, "csight-etm: is for qemu-aarch64 of user mode, not for %s\n", info->target_name);
+		fprintf(stderr, "csight-etm: cannot trace %s: the plugin supports only user-mode qemu-aarch64\n",
+			info->target_name);
 		return -1;
 	}
 	for (int i = 0; i < argc; i++)
 		if (!set_option(argv[i])) {
-			fprintf(stderr, "csight-etm: there is no option '%s'\n", argv[i]);
+			fprintf(stderr, "csight-etm: unknown option '%s'\n", argv[i]);
 			return -1;
 		}
 	if (options.rings < 1 || options.rings > EMU_RINGS_MAX || options.ring_size < EMU_RING_SIZE_MIN ||
 	    options.ring_size > EMU_RING_SIZE_MAX || (options.ring_size & (options.ring_size - 1))) {
-		fprintf(stderr, "csight-etm: rings are 1 to %d, of a power of two between %d and %d bytes\n",
+		fprintf(stderr,
+			"csight-etm: invalid rings or ringsize: 1 to %d rings of a power of two from %d to %d bytes\n",
 			EMU_RINGS_MAX, EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
 		return -1;
 	}
 	if (!guest_registers())
-		fprintf(stderr,
-			"csight-etm: this QEMU does not export its registers: code interrupted by a signal is lost\n");
+		fprintf(stderr, "csight-etm: this QEMU does not export its registers: the end of code that a signal "
+				"interrupts is lost\n");
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
 	qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);

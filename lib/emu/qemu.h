@@ -1,8 +1,8 @@
 /*
- * The part of QEMU's plugin interface (version 1) that csight-etm.so uses; its header is not packaged. The names and
- * types are QEMU's. The last group is no part of that interface: symbols that qemu-user happens to export, taken
- * weakly; the thread-local thread_cpu is looked up instead (guest.h), because a weak one has an address even where it
- * is absent.
+ * The part of QEMU's plugin interface (version 1) that csight-etm.so uses; QEMU's header is not packaged. The names and
+ * types are QEMU's. The last group is not part of that interface: these are weak references to symbols that qemu-user
+ * happens to export. guest.c looks up the thread-local thread_cpu with dlsym() instead, because a weak reference to an
+ * absent thread-local variable still has an address.
  */
 #ifndef CSIGHT_EMU_QEMU_H
 #define CSIGHT_EMU_QEMU_H

@@ -1,20 +1,21 @@
 /*
  * The shared memory between csight-etm.so (inside QEMU, the writer) and csightd, and how a program registers.
  *
- * One sealed memfd a process holds, in this order: the header, the slots (one a thread), the log of mappings and code,
- * the rings. The plugin writes everything but `control`. The daemon believes none of it: it copies a field once, checks
- * the copy against the sealed size, and uses the copy only.
+ * Each process has one sealed memfd, which holds, in this order: the header, the slots (one per thread), the log of
+ * mappings and code, the rings. The plugin writes all fields except `control`. The daemon trusts none of them: it
+ * copies a field once, checks the copy against the sealed size, and uses only the copy.
  *
  * Registration: the plugin connects to the SOCK_SEQPACKET socket beside the control socket and sends EMU_HELLO with the
- * memfd. The daemon takes the process from SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with a
- * descriptor for each file that it sees mapped with code, so that nobody has to open a path named by the traced
- * process. The connection stays open for the life of the process: its end is how the daemon learns of the end.
+ * memfd. The daemon identifies the process by SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with
+ * the descriptor of each file that is mapped with code, so that the daemon never opens a path named by the traced
+ * process. The connection stays open for the life of the process; the daemon treats its end as the end of the
+ * process.
  *
- * Freeze: the daemon sets `control` odd and waits until every slot is obeyed: `seen == control`, or state is not
- * EMU_RUNNING. A thread that enters a system call flushes, stores EMU_IDLE; on its way out it stores EMU_RUNNING first
- * and reads `control` afterwards, all sequentially consistent, so one of the two sides sees the other. Thaw: `control`
- * even again, a new value each time; a thread's stream then begins with a synchronisation point. A thread that is
- * frozen runs on, untraced.
+ * Freeze: the daemon sets `control` to a new odd value and waits until every slot has obeyed: `seen == control`, or the
+ * state is not EMU_RUNNING. A thread that enters a system call flushes its stream and stores EMU_IDLE; on return it
+ * first stores EMU_RUNNING and then reads `control`, all sequentially consistent, so that either the daemon or the
+ * thread sees the other's store. Thaw: the daemon sets `control` to a new even value; the thread's stream continues
+ * with a sync point. A frozen thread continues to run, untraced.
  */
 #ifndef CSIGHT_EMU_RING_H
 #define CSIGHT_EMU_RING_H
@@ -37,7 +38,7 @@ enum {
 	EMU_PENDING_MAX = 64, /* bytes that etm_finish() may add to a stream */
 };
 
-/* The registers a decoder needs, as perf.data's metadata wants them. */
+/* The registers that a decoder needs, as in the metadata of perf.data. */
 struct emu_regs {
 	uint32_t configr, traceidr, idr0, idr1, idr2, idr8, authstatus, reserved;
 };
@@ -46,16 +47,16 @@ enum emu_state { EMU_FREE, EMU_RUNNING, EMU_IDLE, EMU_EXITED };
 
 struct emu_slot {
 	_Atomic uint32_t state;
-	_Atomic uint32_t seen; /* the control word last obeyed */
+	_Atomic uint32_t seen; /* the last control word that the thread obeyed */
 	uint32_t tid;
 	uint32_t serial;           /* counts the threads that used this slot */
 	char name[EMU_NAME_SIZE];  /* the thread's comm */
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end is 0 while it lives */
-	_Atomic uint64_t head;     /* bytes ever written by this thread; the last min(head, ring_size) are there */
-	_Atomic uint64_t stopped_ns, resumed_ns; /* when the last freeze was obeyed, when the last thaw was */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end is 0 while the thread lives */
+	_Atomic uint64_t head;     /* bytes ever written by this thread; the ring has the last min(head, ring_size) */
+	_Atomic uint64_t stopped_ns, resumed_ns; /* when the thread obeyed the last freeze and the last thaw */
 	_Atomic uint64_t instructions;           /* retired and traced */
-	_Atomic uint64_t truth; /* instructions that the truth log held when the stream was last flushed; 0: no log */
-	/* What the encoder holds back, so that etm_finish() can end the stream of a thread that died in mid-flight. */
+	_Atomic uint64_t truth; /* instructions in the truth log when the stream was last flushed; 0: no log */
+	/* The encoder's pending atoms, with which etm_finish() completes the stream of a thread that died. */
 	_Atomic uint64_t pending;
 	uint8_t reserved[24];
 };
@@ -69,19 +70,19 @@ struct emu_header {
 	uint64_t log_offset, log_size;
 	uint64_t rings_offset, ring_size; /* ring_size: a power of two; ring i begins at rings_offset + i * ring_size */
 	struct emu_regs regs;
-	uint32_t pid, parent; /* parent: the pid this one was forked from, or 0 */
+	uint32_t pid, parent; /* parent: the process that forked this one, or 0 */
 	uint64_t start_ns;
 	char name[EMU_NAME_SIZE];       /* the program's name, not qemu's */
 	char exe[EMU_PATH_SIZE];        /* the program's file */
-	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each ended by NUL; cmdline_size bytes of them */
+	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each terminated by NUL; cmdline_size bytes */
 	uint32_t cmdline_size;
-	_Atomic uint32_t control;      /* written by the daemon alone: odd frozen, even armed */
+	_Atomic uint32_t control;      /* written only by the daemon; odd: frozen, even: armed */
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
-	_Atomic uint64_t log_lost;     /* records for which the log had no room */
-	_Atomic uint64_t lost_threads; /* threads that found no slot; they run untraced */
+	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
+	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
 };
 
-/* The log: records end to end, each a multiple of 8 bytes; only appended to. */
+/* The log: adjacent records of multiples of 8 bytes, which never change. */
 enum emu_record_type { EMU_REC_MAP = 1, EMU_REC_CODE = 2, EMU_REC_COMM = 3 };
 
 struct emu_record {
@@ -89,7 +90,7 @@ struct emu_record {
 	uint64_t time_ns;
 };
 
-/* A file (or anonymous memory) is mapped at addr from now on; it replaces what was there. */
+/* A file or anonymous memory is mapped at addr from this time on, and replaces earlier mappings there. */
 struct emu_record_map {
 	struct emu_record head;
 	uint64_t addr, len, offset;
@@ -100,7 +101,7 @@ struct emu_record_map {
 	/* then the path, NUL-terminated, padded to 8; "//anon" for anonymous memory */
 };
 
-/* These bytes were translated at addr, and neither the maps nor earlier code records give them back. */
+/* Code at addr that differs from the mapped file and from earlier code records. */
 struct emu_record_code {
 	struct emu_record head;
 	uint64_t addr, len;
@@ -116,7 +117,7 @@ struct emu_record_comm {
 /* Messages on the registration socket; each a struct emu_message, some with a descriptor. */
 enum emu_message_type {
 	EMU_HELLO = 1,   /* plugin → daemon, with the memfd */
-	EMU_WELCOME = 2, /* daemon → plugin; value: 0, or a negative errno why it is refused */
+	EMU_WELCOME = 2, /* daemon → plugin; value: 0, or a negative errno if the registration is refused */
 	EMU_FILE = 3,    /* plugin → daemon, with a read-only descriptor; value: the file's id */
 };
 
@@ -127,8 +128,8 @@ struct emu_message {
 };
 
 /*
- * Packets that complete a stream whose writer is gone, from a copy of its slot; returns how many bytes went to ret,
- * at most EMU_PENDING_MAX. Any values are safe.
+ * Completes the stream of a thread that has died, from a copy of its slot: writes the pending packets to ret and
+ * returns their size in bytes, at most EMU_PENDING_MAX. Arbitrary values of head and pending are safe.
  */
 unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
 

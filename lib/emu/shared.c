@@ -12,7 +12,7 @@
 #include "lib/emu/etm-encode.h"
 #include "lib/emu/shared.h"
 
-/* The traced program must not meet our descriptors where it expects its own. */
+/* The plugin's descriptors have high numbers, so that those of the traced program do not change. */
 enum { FD_LEAST = 600, PAGE = 4096 };
 
 static uint64_t page_align(uint64_t n)
@@ -37,7 +37,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 		close(fd);
 		return rc;
 	}
-	/* Untouched rings cost nothing: the file is sparse, and nothing is reserved for it. */
+	/* Unused rings take no memory: the file is sparse, and MAP_NORESERVE reserves none. */
 	h = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (h == MAP_FAILED) {
 		rc = -errno;
@@ -82,7 +82,7 @@ static int connect_to(const char *path)
 	fd = io_move_fd(fd, FD_LEAST);
 	if (fd < 0)
 		return fd;
-	/* A daemon that hangs must not hang the program. */
+	/* A daemon that hangs must not block the program. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
@@ -114,7 +114,7 @@ static int announce(const char *path, int memory, int *ret)
 	return 0;
 }
 
-/* The program's name, file and arguments; QEMU's own arguments come before them. */
+/* Sets the program's name, file and arguments, which follow QEMU's own arguments in its command line. */
 static void put_name(struct emu_header *h, const char *exe)
 {
 	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -175,13 +175,13 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 			found = slot;
 			break;
 		}
-		/* None was never used: the one whose thread ended first gives its history up. */
+		/* If all slots have been used, reuse that of the thread that ended first; its trace is lost. */
 		if (state == EMU_EXITED && (!found || slot->end_ns < found->end_ns))
 			found = slot;
 	}
 	if (!found)
 		return -EAGAIN;
-	/* From here on a freeze waits for this thread; one that came before is reading what is there. */
+	/* A freeze after this store waits for the thread; a freeze before it may be reading the slot. */
 	state = atomic_exchange(&found->state, EMU_RUNNING);
 	control = atomic_load(&s->header->control);
 	if (control & 1) {

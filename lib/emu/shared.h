@@ -1,6 +1,6 @@
 /*
- * The plugin's end of what ring.h lays out: making the shared memory, registering it, handing out slots. After a fork
- * the child makes its own. Slots are handed out under the caller's lock.
+ * The plugin's side of ring.h: creates the shared memory, registers it with the daemon, and assigns slots to threads.
+ * The child of a fork creates its own. The caller's lock protects the assignment of slots.
  */
 #ifndef CSIGHT_EMU_SHARED_H
 #define CSIGHT_EMU_SHARED_H
@@ -8,7 +8,7 @@
 #include "lib/emu/ring.h"
 
 struct shared_options {
-	const char *socket; /* NULL: nobody is told */
+	const char *socket; /* NULL: do not register */
 	uint32_t rings;
 	uint64_t ring_size, log_size;
 	uint32_t configr; /* TRCCONFIGR */
@@ -21,13 +21,12 @@ struct shared {
 	int socket; /* -1: not registered */
 };
 
-/* exe: the program's file; its arguments are found after it. On failure says on standard error what was tried and why.
- */
+/* exe is the path of the traced program. On failure prints a message to standard error and returns a negative errno. */
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret);
 
 /*
- * A slot for the calling thread, in state EMU_RUNNING as of the (even) control word. -EBUSY: the rings are frozen, try
- * again after the thaw; -EAGAIN: every slot is in use by a living thread.
+ * Assigns a slot to the calling thread and sets its state to EMU_RUNNING; *ret_control is the (even) control word.
+ * -EBUSY: the rings are frozen, retry after the thaw; -EAGAIN: all slots are in use by living threads.
  */
 int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret,
 		uint32_t *ret_control);
@@ -37,7 +36,7 @@ static inline uint8_t *shared_ring(const struct shared *s, const struct emu_slot
 	return s->rings + (uint64_t)(slot - s->slots) * s->header->ring_size;
 }
 
-/* Hands a file's descriptor to the daemon. */
+/* Sends the descriptor of a file to the daemon. */
 void shared_send_file(struct shared *s, uint32_t id, int fd);
 
 #endif

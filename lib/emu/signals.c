@@ -7,11 +7,11 @@
 enum { HANDLERS = 256, NESTED = 64, FLAG_SIGINFO = 4, FLAG_RESTORER = 0x04000000 };
 
 uint64_t signals_filter;
-static _Atomic uint64_t handlers[HANDLERS]; /* in bit 0: it takes a siginfo */
+static _Atomic uint64_t handlers[HANDLERS]; /* bit 0: the handler has SA_SIGINFO */
 static _Atomic uint64_t restorer;
 static _Atomic unsigned n_handlers;
 
-/* Its entry, or 0. */
+/* Returns the entry of the handler at pc, or 0. */
 static uint64_t handler_at(uint64_t pc)
 {
 	unsigned n = atomic_load(&n_handlers);
@@ -32,7 +32,7 @@ static bool is_trampoline(uint64_t lr)
 	return (&default_rt_sigreturn && lr == default_rt_sigreturn) || (lr && lr == atomic_load(&restorer));
 }
 
-/* struct sigaction of the kernel: handler, flags, restorer, mask. Callers hold a lock. */
+/* The kernel's struct sigaction: handler, flags, restorer, mask. The caller holds the plugin's lock. */
 void signals_action(uint64_t base, uint64_t action)
 {
 	uint64_t handler = guest_u64(base, action), flags = guest_u64(base, action + 8);
@@ -47,7 +47,9 @@ void signals_action(uint64_t base, uint64_t action)
 	__atomic_fetch_or(&signals_filter, 1ull << (handler >> 2 & 63), __ATOMIC_SEQ_CST);
 }
 
-/* QEMU fills the frame's siginfo for handlers that take one; of others, such a signal is taken to be a fault. */
+/*
+ * QEMU fills in siginfo only for handlers with SA_SIGINFO; for others a signal of these kinds is assumed to be a fault.
+ */
 static bool is_fault(uint64_t signo, uint64_t handler, uint64_t frame, uint64_t base)
 {
 	int32_t code = 1;
@@ -67,8 +69,8 @@ bool signals_delivered(uint64_t base, uint64_t pc, struct delivery *ret)
 	frame = guest_register(GUEST_SP);
 	signo = guest_register(0);
 	/*
-	 * Several signals at once are stacked: the frame of each but the first says that it interrupted the entry of
-	 * the handler before it, which has not run.
+	 * The frames of simultaneous signals are stacked: each but the first has as its interrupted address the entry
+	 * of the previous handler, which has not run.
 	 */
 	for (int i = 0; i < NESTED; i++) {
 		uint64_t inner = handler_at(guest_u64(base, frame + FRAME_PC));

@@ -1,6 +1,6 @@
 /*
- * Which addresses are signal handlers, and what a handler's frame tells. QEMU does not tell a plugin of signals: a
- * handler is known from rt_sigaction, and a delivery by the return address in x30.
+ * Detects signal deliveries, which QEMU does not report to plugins: handlers are known from rt_sigaction, and a
+ * delivery is recognized by the return address in x30. The signal frame holds the interrupted address.
  */
 #ifndef CSIGHT_EMU_SIGNALS_H
 #define CSIGHT_EMU_SIGNALS_H
@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The guest calls rt_sigaction with this struct. */
+/* Adds the handler in the guest's struct sigaction at this address. */
 void signals_action(uint64_t base, uint64_t action);
 
-/* Cheap, and wrong in one direction only: true for some addresses that are no handlers. */
+/* A cheap filter: false only for addresses that are not handlers. */
 extern uint64_t signals_filter;
 static inline bool signals_maybe(uint64_t pc)
 {
@@ -19,12 +19,12 @@ static inline bool signals_maybe(uint64_t pc)
 }
 
 struct delivery {
-	uint64_t pc; /* where the thread was */
+	uint64_t pc; /* the interrupted address */
 	uint32_t signo;
-	bool fault; /* an instruction caused it: that at pc did not execute */
+	bool fault; /* caused by the instruction at pc, which did not execute */
 };
 
-/* A block at pc is about to run: is it a handler that a signal was just delivered to? */
+/* True if the block at pc, which is about to run, is a handler to which a signal has just been delivered. */
 bool signals_delivered(uint64_t base, uint64_t pc, struct delivery *ret);
 
 #endif

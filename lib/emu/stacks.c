@@ -12,16 +12,16 @@ enum { NR_RT_SIGRETURN = 139, NESTED = 64, HANDLER_MOST = 1 << 16 };
 
 struct stacks_block {
 	uint64_t start, end;
-	uint8_t how; /* enum stack_how, of what comes behind it */
+	uint8_t how; /* enum stack_how of the instruction after its end */
 };
 
 static uint64_t memory_base;
-static __thread const struct stacks_block *last; /* the block that ran before this one */
-static __thread uint64_t last_count;             /* when it began */
+static __thread const struct stacks_block *last; /* the previous block */
+static __thread uint64_t last_count;             /* truth_count() at its beginning */
 static __thread uint64_t records;
 static __thread bool sigreturn;
-static __thread uint64_t handling;          /* the frame of the signal whose handler runs; 0: none */
-static __thread struct stack_record forked; /* where how is not 0: still to be written */
+static __thread uint64_t handling;          /* the frame of the signal whose handler is running; 0: none */
+static __thread struct stack_record forked; /* to be written, unless how is 0 */
 
 static void put(unsigned vcpu, const struct stack_record *r)
 {
@@ -46,7 +46,7 @@ static void note(unsigned vcpu, enum stack_how how, bool interrupted, uint64_t p
 	put(vcpu, &r);
 }
 
-/* How the thread came on from the last block, which may not have run to its end. */
+/* How the thread left the previous block, which may not have run to its end. */
 static enum stack_how arrival(unsigned vcpu)
 {
 	uint64_t ran = truth_count(vcpu) - last_count;
@@ -61,8 +61,8 @@ static enum stack_how arrival(unsigned vcpu)
 }
 
 /*
- * Signals begin one on top of the other where several were pending: each frame but the first says that it interrupted
- * the entry of another's handler.
+ * Logs signal deliveries. The frames of simultaneous signals are stacked: each but the first has as its interrupted
+ * address the entry of another handler.
  */
 static bool signals(unsigned vcpu, uint64_t pc)
 {
@@ -71,7 +71,7 @@ static bool signals(unsigned vcpu, uint64_t pc)
 
 	if (!truth_handler(pc) || guest_register(GUEST_LR) != default_rt_sigreturn)
 		return false;
-	/* A handler may jump to its own beginning. */
+	/* A handler that jumps to its own entry is no new delivery. */
 	if (frame == handling)
 		return false;
 	handling = frame;

@@ -1,8 +1,8 @@
 /*
- * The log of stacks: where a thread's stack pointer and link register stood whenever control did not simply go on. It
- * is a part of the truth log, for tests, and as they are the machine's own registers, it knows nothing of functions:
- * which of these steps are calls, returns and jumps is for the reader to say (tests/calls/stacks-truth.c). One file a
- * thread, PID.TID.SERIAL.stacks, of struct stack_record; it ends at a record of zeros, or with the file.
+ * The stack log: a thread's stack pointer and link register at each discontinuity of control flow. It is a part of the
+ * truth log, for tests. It holds only machine registers; its reader (tests/calls/stacks-truth.c) decides which of these
+ * steps are calls, returns and jumps. Each thread has a file PID.TID.SERIAL.stacks of struct stack_record, which ends
+ * at a record of zeros or at the end of the file.
  */
 #ifndef CSIGHT_EMU_STACKS_H
 #define CSIGHT_EMU_STACKS_H
@@ -10,39 +10,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How control came to pc. */
+/* How control reached pc. */
 enum stack_how {
 	STACK_NONE,
 	STACK_START,     /* the thread begins */
-	STACK_FORKED,    /* the process begins: pc.sp.lr is its parent's log, of which g records are its own past */
-	STACK_FLOW,      /* from the instruction before */
-	STACK_JUMP,      /* by a branch that leaves no return address, or past it where it was not taken */
-	STACK_INDIRECT,  /* by such a branch whose target a register had */
-	STACK_CALL,      /* by one that does */
-	STACK_SYSCALL,   /* back from a system call */
-	STACK_SIGRETURN, /* of these, rt_sigreturn */
-	STACK_SIGNAL,    /* a signal's handler begins */
+	STACK_FORKED,    /* the process begins: PID.TID.SERIAL pc.sp.lr is its parent's log, whose first g records it
+			    shares */
+	STACK_FLOW,      /* from the previous instruction */
+	STACK_JUMP,      /* by a direct branch without link, taken or not */
+	STACK_INDIRECT,  /* by an indirect branch without link */
+	STACK_CALL,      /* by a branch with link */
+	STACK_SYSCALL,   /* return from a system call other than rt_sigreturn */
+	STACK_SIGRETURN, /* return from rt_sigreturn */
+	STACK_SIGNAL,    /* the entry of a signal handler */
 };
 
 /* 48 bytes, little-endian. */
 struct stack_record {
 	uint64_t count; /* instructions that the thread had executed */
 	uint64_t pc, sp, lr;
-	uint64_t g; /* x28, which Go has the goroutine in */
+	uint64_t g; /* x28, where Go keeps the goroutine */
 	uint32_t how;
-	uint32_t interrupted; /* it stood there, and a signal's handler came first */
+	uint32_t interrupted; /* control reached pc, but a signal handler ran before the instruction at pc */
 };
 
 #ifdef CSIGHT_EMU_STACKS_WRITER
 #include "lib/emu/qemu.h"
 
-/* At translation, behind truth_instrument(). */
+/* Called at translation, after truth_instrument(). */
 void stacks_instrument(struct qemu_plugin_tb *tb, uint64_t base);
 
-/* Each system call, by the thread that does it. */
+/* Called for each system call, by its thread. */
 void stacks_syscall(int64_t number);
 
-/* In the child of a fork, before the truth log is told of it. */
+/* Called in the child of a fork, before truth_forked(). */
 void stacks_forked(unsigned vcpu);
 #endif
 

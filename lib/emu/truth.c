@@ -11,7 +11,7 @@
 #include "lib/emu/guest.h"
 #include "lib/emu/truth.h"
 
-/* The log grows in pieces, mapped shared, so that what was written is in the file whatever ends the process. */
+/* A file grows by pieces that are mapped shared, so that all records are in the file however the process ends. */
 enum { VCPUS = 16384, HANDLERS = 256, PIECE = 3 << 20 /* a multiple of pages, and of each kind of record */ };
 
 struct truth_run {
@@ -20,14 +20,14 @@ struct truth_run {
 
 struct truth_file {
 	uint8_t *piece;
-	size_t used; /* of it */
+	size_t used; /* of the piece */
 	off_t size;
 	int fd;
 };
 
 struct log {
-	struct truth_file runs, stacks; /* stacks: where they are asked for */
-	struct truth_run *run;          /* the last one; it grows */
+	struct truth_file runs, stacks; /* stacks: opened by the first stack record */
+	struct truth_run *run;          /* the last run */
 	uint64_t next, count;
 	uint64_t last;
 	int gaps;
@@ -141,7 +141,7 @@ bool truth_handler(uint64_t pc)
 	return false;
 }
 
-/* Instructions that may leave the pc where it is, or set it back to themselves, having executed. */
+/* True for instructions after which the pc may be unchanged although they executed: branches and SVC. */
 static bool executes_anyway(uint64_t pc)
 {
 	uint32_t op = *(const uint32_t *)(uintptr_t)(memory_base + pc);
@@ -150,7 +150,7 @@ static bool executes_anyway(uint64_t pc)
 	       op >> 25 == 0x6b || (op & 0xffe0001f) == 0xd4000001;
 }
 
-/* A handler begins: if the signal's cause was the last instruction logged, that one did not execute. */
+/* Called at the entry of a handler: if the last logged instruction caused the signal, it did not execute. */
 static void take_back_fault(struct log *l)
 {
 	uint64_t sp = stack_pointer_of(guest_cpu(), 31), at = 0;
@@ -164,13 +164,13 @@ static void take_back_fault(struct log *l)
 		sp = peek(sp + 560);
 	}
 	if (at == l->last && !executes_anyway(at)) {
-		/* An empty run stays where it is; readers pass over it. */
+		/* An empty run stays in the log; readers skip it. */
 		l->run->count--;
 		l->count--;
 	}
 }
 
-/* Before the block's other callbacks: the count is right for them, too. */
+/* Runs before the block's other callbacks, so that they see the corrected count. */
 static void block_begins(unsigned vcpu, void *userdata)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
@@ -210,7 +210,7 @@ void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	memory_base = base;
-	/* Before what logs stacks, too. */
+	/* Registered before the callback of the stack log. */
 	if (!truth_raw)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)(uintptr_t)qemu_plugin_tb_vaddr(tb));
@@ -283,7 +283,7 @@ void truth_thread_ended(unsigned vcpu)
 
 void truth_forked(void)
 {
-	/* The parent's files are still mapped here, and not this process's to write. */
+	/* The parent's files are still mapped here; the child must not write to them. */
 	for (unsigned i = 0; i < VCPUS; i++)
 		if (logs[i])
 			truth_thread_ended(i);

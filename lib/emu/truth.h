@@ -1,8 +1,8 @@
 /*
- * The truth log: what executed, by a callback before each instruction, with no code in common with the encoder but how
- * a register is read. One file a thread, PID.TID.SERIAL.truth, of runs {start, count} of 64-bit little-endian numbers;
- * it survives any end of the process. An instruction that faulted is taken back. raw: it is not, and each record is one
- * instruction {pc, 1}, as QEMU's own log with -singlestep has it.
+ * The truth log: the executed instructions, recorded by a callback before each instruction. It shares no code with the
+ * encoder except the access to registers. Each thread has a file PID.TID.SERIAL.truth of runs {start, count}, 64-bit
+ * little-endian numbers, which is complete even if the process dies. An instruction that faulted is removed again. The
+ * raw form keeps it, and has a record {pc, 1} for each instruction, like QEMU's own log with -singlestep.
  */
 #ifndef CSIGHT_EMU_TRUTH_H
 #define CSIGHT_EMU_TRUTH_H
@@ -15,31 +15,30 @@
 
 void truth_open(const char *dir, bool raw);
 
-/* At translation, before any other callback of the block is registered. */
+/* Called at translation, before any other callback of the block is registered. */
 void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base);
 
-/* rt_sigaction, seen by the system call callback. */
+/* Called for rt_sigaction, with the guest's struct sigaction. */
 void truth_action(uint64_t base, uint64_t action);
 
-/* Whether pc is a handler that rt_sigaction was told of. */
+/* True if pc is a handler installed by rt_sigaction. */
 bool truth_handler(uint64_t pc);
 
-/* Room for a record of this thread's PID.TID.SERIAL.stacks (lib/emu/stacks.h). */
+/* Appends a record to this thread's PID.TID.SERIAL.stacks (lib/emu/stacks.h), for the caller to fill in. */
 void *truth_stack_record(unsigned vcpu, size_t size);
 
-/* How many instructions the log of this thread holds. */
+/* The number of instructions in the log of this thread. */
 uint64_t truth_count(unsigned vcpu);
 
-/* This thread's files, without their ends; NULL: it has none. */
+/* The path of this thread's files, without their suffixes; NULL: it has none. */
 const char *truth_path(unsigned vcpu);
 
-/* Instructions from number `from` up to now ran while the thread was frozen; noted as {from, to} in
- * PID.TID.SERIAL.gaps. */
+/* Records that the instructions from number `from` up to now ran while frozen, as {from, to} in PID.TID.SERIAL.gaps. */
 void truth_gap(unsigned vcpu, uint64_t from);
 
 void truth_thread_ended(unsigned vcpu);
 
-/* In the child of a fork: files of its own from here on. */
+/* Called in the child of a fork, whose threads get new files. */
 void truth_forked(void);
 
 #endif
