@@ -1,13 +1,14 @@
 /*
- * Compares a decode with the truth, instruction by instruction.
+ * Compares a decode with the truth log, instruction by instruction.
  *
  *   exact DIR PID TID:END[:LEAST]... <ELEMENTS
  *
- * ELEMENTS: of one process, as `csight decode --to elements` prints them. The instructions of a thread's ranges must be
- * the piece of its truth log, DIR/PID.TID.*.truth, that ends with the log's instruction number END (how many it held
- * when the ring was frozen). LEAST: the decode must have at least this many. What ran while the thread was frozen (the
- * file of the same name with .gaps, where there is one) is not in any decode. Counts of cycles are those of the
- * instructions since the count before. Prints a line a thread and "N equal in all"; exits with 0 when all is equal.
+ * ELEMENTS are those of one process, as `csight decode --to elements` prints them. The instructions in a thread's
+ * ranges must be the part of its truth log, DIR/PID.TID.*.truth, that ends with instruction number END of the log (the
+ * number of instructions when the ring was frozen), and at least LEAST instructions. The decode lacks the instructions
+ * that ran while the thread was frozen, which the file of the same name with .gaps lists. Each cycle count must equal
+ * the number of instructions since the previous count. Prints a line per thread and "N equal in all"; exits with 0 if
+ * all are equal.
  */
 #include "config.h"
 
@@ -23,9 +24,9 @@
 
 struct runs {
 	struct truth_run *all;
-	size_t n, room;
+	size_t n, capacity;
 	uint64_t count;
-	uint64_t counted; /* of it, when cycles were counted last */
+	uint64_t counted; /* instructions at the last cycle count */
 	bool cycles;
 };
 
@@ -38,20 +39,20 @@ static int add(struct runs *r, uint64_t start, uint64_t count)
 		last->count += count;
 		return 0;
 	}
-	if (r->n == r->room) {
-		size_t room = r->room ? r->room * 2 : 4096;
-		struct truth_run *all = reallocarray(r->all, room, sizeof(*all));
+	if (r->n == r->capacity) {
+		size_t capacity = r->capacity ? r->capacity * 2 : 4096;
+		struct truth_run *all = reallocarray(r->all, capacity, sizeof(*all));
 
 		if (!all)
 			return -ENOMEM;
 		r->all = all;
-		r->room = room;
+		r->capacity = capacity;
 	}
 	r->all[r->n++] = (struct truth_run){ start, count };
 	return 0;
 }
 
-/* The first count of a ring that wrapped is of more than the ring holds. */
+/* Ignores the first count, which in a ring that has wrapped includes instructions that the ring no longer holds. */
 static void check_cycles(struct runs *r, uint32_t cycles, unsigned *ret_gaps)
 {
 	if (r->cycles && cycles != r->count - r->counted) {
@@ -63,7 +64,7 @@ static void check_cycles(struct runs *r, uint32_t cycles, unsigned *ret_gaps)
 	r->counted = r->count;
 }
 
-/* The elements of one thread: up to the next thread's heading, whose number goes to *ret_next (0: none). */
+/* Reads the elements of one thread, up to the heading of the next, whose number goes to *ret_next (0: none). */
 static int read_elements(FILE *f, struct runs *ret, unsigned *ret_gaps, unsigned *ret_next)
 {
 	char line[512];
@@ -102,13 +103,13 @@ static void show(const char *name, const struct truth_run *run, uint64_t at)
 		printf("  %s: ended\n", name);
 }
 
-/* The truth as a decode can have it: without what ran in freezes. */
+/* A truth log without the instructions that ran while the thread was frozen. */
 struct truth {
 	const struct truth_run *runs; /* the log, mapped */
 	size_t n, next;
 	struct truth_run *gaps; /* {from, to} in instructions of the log */
 	size_t n_gaps, gap;
-	uint64_t at; /* of the log, after the run that was read last */
+	uint64_t at; /* number of the instruction after the last run read */
 	struct truth_run rest;
 };
 
@@ -144,7 +145,7 @@ static void read_gaps(const char *path, struct truth *t)
 	}
 }
 
-/* How many instructions of the first `end` ran traced. */
+/* The number of traced instructions among the first `end`. */
 static uint64_t traced(const struct truth *t, uint64_t end)
 {
 	uint64_t n = end;
@@ -155,7 +156,7 @@ static uint64_t traced(const struct truth *t, uint64_t end)
 	return n;
 }
 
-/* The next run; one that was taken back whole is empty, and passed over. count is 0 at the end. */
+/* Returns the next run, and skips empty ones, whose only instruction faulted. count is 0 at the end. */
 static struct truth_run next_run(struct truth *t)
 {
 	for (;;) {
@@ -175,7 +176,7 @@ static struct truth_run next_run(struct truth *t)
 			t->gap++;
 		if (t->gap == t->n_gaps || t->gaps[t->gap].start >= t->at)
 			return run;
-		/* A freeze lies in it: its part before is given, the part after kept. */
+		/* The run contains a freeze: return the part before it, and keep the part after it. */
 		from = t->gaps[t->gap].start;
 		to = MIN(t->gaps[t->gap].count, t->at);
 		if (from > t->at - run.count) {
@@ -188,7 +189,7 @@ static struct truth_run next_run(struct truth *t)
 	}
 }
 
-/* Walks both from instruction `from` of the truth; the number that agree. */
+/* Compares the decode with the truth from instruction `from` on; returns the number of equal instructions. */
 static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t from, bool *ret_equal)
 {
 	struct truth_run run = { 0 };
@@ -230,7 +231,7 @@ static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t
 	return same;
 }
 
-/* One thread's decode against its log; how many instructions are equal. */
+/* Compares the decode of a thread with its log; returns the number of equal instructions. */
 static uint64_t check_thread(const char *dir, const char *pid, const char *spec, const struct runs *decode,
 			     unsigned gaps, bool *ret_good)
 {

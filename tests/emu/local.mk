@@ -1,8 +1,8 @@
-# exact compares decodes with the truth.
+# exact compares decodes with truth logs.
 check_PROGRAMS += tests/emu/exact tests/emu/unit-encode tests/emu/unit-maps
 tests_emu_exact_SOURCES = tests/emu/exact.c tests/emu/truth.h
 tests_emu_unit_encode_LDADD = lib/emu/libemuring.la lib/etm/libetm.la
-# The plugin's own sources: it is a module, which no program links.
+# Compiles the plugin's sources, since a program cannot link a module.
 tests_emu_unit_maps_SOURCES = tests/emu/unit-maps.c lib/emu/buildid.c lib/emu/files.c lib/emu/maps.c lib/emu/shared.c
 tests_emu_unit_maps_CFLAGS = $(AM_CFLAGS)
 tests_emu_unit_maps_LDADD = lib/emu/libemuring.la lib/base/libbase.la

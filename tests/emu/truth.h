@@ -1,6 +1,6 @@
 /*
- * The truth log of the emulated ETM, one file a thread: what its per-instruction callback saw, as runs of consecutive
- * instructions, 16 bytes each, little-endian. It holds the instructions that executed, in order.
+ * The truth log of the emulated ETM (lib/emu/truth.h): one file per thread, which holds the executed instructions in
+ * order, as runs of consecutive instructions of 16 bytes each, little-endian.
  */
 #ifndef CSIGHT_TESTS_TRUTH_H
 #define CSIGHT_TESTS_TRUTH_H

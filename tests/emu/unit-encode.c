@@ -1,6 +1,6 @@
 /*
- * lib/emu/etm-encode: each packet's bytes, as IHI0064 ("Instruction trace packets") draws them; atoms in the fewest
- * packets; random walks through made-up code, which OpenCSD must follow to the instruction.
+ * lib/emu/etm-encode: the bytes of each packet, as defined by IHI0064 ("Instruction trace packets"); atoms in the
+ * fewest packets; random walks through random code, of which OpenCSD must decode each instruction.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ static void begin(bool return_stack, uint32_t context)
 	etm_init(&e, ring, RING, return_stack, context);
 }
 
-/* What was written since the last call, as hex. */
+/* The bytes written since the last call, in hexadecimal. */
 static const char *written(void)
 {
 	static uint64_t from;
@@ -73,7 +73,7 @@ static void test_addresses(void)
 	CHECK_STR(written(), "9a 00 09 bb 3b");
 	etm_address(&e, 0x0000aaab3bbb1200);
 	CHECK_STR(written(), "9d 00 09 bb 3b ab aa 00 00");
-	etm_address(&e, 0xffffffffffffff00); /* beside an entry that was never filled */
+	etm_address(&e, 0xffffffffffffff00); /* near the value of an invalid entry */
 	CHECK_STR(written(), "9d 40 7f ff ff ff ff ff ff");
 }
 
@@ -110,11 +110,11 @@ static void test_exceptions(void)
 	etm_exception_return(&e);
 	CHECK_STR(written(), "07");
 	etm_atom(&e, false);
-	etm_exception(&e, ETM_TRAP, 0x1004, false); /* what is held back comes first */
+	etm_exception(&e, ETM_TRAP, 0x1004, false); /* pending atoms come first */
 	CHECK_STR(written(), "f6 06 07 90");
 }
 
-/* Threshold 5: counts in each of the three formats, none of what is below. */
+/* Threshold 5: counts in each of the three formats, and none below the threshold. */
 static void test_cycles(void)
 {
 	begin(false, 1);
@@ -153,7 +153,7 @@ static void test_broadcast(void)
 	etm_direct(&e, 0x1010, 0x1004);
 	CHECK_STR(written(), "f7 95 04");
 	etm_atom(&e, false);
-	etm_indirect(&e, 0x1004, 0); /* what the return stack would have said */
+	etm_indirect(&e, 0x1004, 0); /* with the return stack, no address would be needed */
 	CHECK_STR(written(), "da 95 01");
 }
 
@@ -191,7 +191,7 @@ static void test_atoms(void)
 	CHECK_STR(atoms("EEEEEEEEEEEEEEEEEEEEEEEEE"), "d4 f7");
 }
 
-/* The atoms of a packet by the table of the manual; 0: none. */
+/* The number of atoms in a packet, by the table in the manual; 0: not an atom packet. */
 static unsigned atoms_of(uint8_t packet, uint32_t *ret)
 {
 	if (packet >= 0xf8)
@@ -226,7 +226,7 @@ static unsigned atoms_of(uint8_t packet, uint32_t *ret)
 	return (packet & 31) + 4u;
 }
 
-/* The fewest packets for n atoms, by trying every way to cut them. */
+/* The least number of packets for n atoms, by trying all partitions. */
 static unsigned fewest(const bool *atom, unsigned n)
 {
 	static uint16_t best[4096 + 1];
@@ -283,7 +283,7 @@ static void test_fewest(void)
 	CHECK_EQ(wrong, 0); /* every sequence of up to 12 */
 	srandom(1);
 	for (unsigned round = 0; round < 40; round++) {
-		/* From nearly all N to nearly all E. */
+		/* The share of E atoms grows from nearly none to nearly all. */
 		for (unsigned i = 0; i < ELEMENTS(atom); i++)
 			atom[i] = (unsigned)random() % 40 < round;
 		wrong += !packed(atom, ELEMENTS(atom));
@@ -291,7 +291,7 @@ static void test_fewest(void)
 	CHECK_EQ(wrong, 0); /* long ones */
 }
 
-/* Code in three places, so that addresses of each length are needed; the branches of a word are drawn at random. */
+/* Random code in three places, so that the trace needs addresses of each length. */
 enum { WORDS = 4096, REGIONS = 3, STEPS = 200000 };
 static const uint64_t region_at[REGIONS] = { 0x400000, 0x40400000, 0x7f8000000000 };
 static uint32_t code[REGIONS][WORDS];
@@ -377,8 +377,8 @@ static void conditional(bool taken, uint64_t next)
 }
 
 /*
- * Walks as a program would, calls that return included, and tells the encoder. Exceptions strike before some
- * instructions; tracing goes on elsewhere after each.
+ * Executes a random walk through the code, with calls and returns, and passes it to the encoder. Exceptions occur
+ * before some instructions; tracing continues elsewhere after each.
  */
 static void walk(uint32_t configr, uint16_t threshold, uint64_t sync)
 {
@@ -436,7 +436,7 @@ static void walk(uint32_t configr, uint16_t threshold, uint64_t sync)
 		}
 		if (e.cycles && op != 0xd503201f)
 			etm_cycles(&e, n_walked);
-		/* Where a decoder stands at the same place. */
+		/* The decoder has walked to the same instruction here. */
 		if (op != 0xd503201f && op != 0xd4000001) {
 			if (e.head >= next_sync) {
 				etm_sync(&e, time += 50, next, false);
@@ -470,7 +470,7 @@ static int compare(void *user, const struct element *el)
 	return 0;
 }
 
-/* Through OpenCSD; the engine, which is to be closed, or NULL. */
+/* Decodes the trace with OpenCSD. Returns the engine, which the caller closes, or NULL. */
 static struct engine *decode(uint32_t configr)
 {
 	struct engine_config config = { .protocol = PROTOCOL_ETMV4 };
@@ -535,7 +535,7 @@ static void test_walks(void)
 	}
 }
 
-/* Told to be elsewhere than where a branch leads. */
+/* An address packet that contradicts the target of the branch before it. */
 static void test_torn(void)
 {
 	uint64_t pc;
@@ -558,7 +558,7 @@ static void test_torn(void)
 	CHECK_EQ(n_torn, 1);
 }
 
-/* A small ring: the newest bytes, at their places. */
+/* A small ring holds the newest bytes at their offsets modulo its size. */
 static void test_wrap(void)
 {
 	static uint8_t small[256];
@@ -584,7 +584,7 @@ static void test_wrap(void)
 	CHECK(e.head > sizeof(small));
 }
 
-/* What a thread that died held back; told only once, and nothing from what is no such value. */
+/* The pending atoms of a thread that died are written once; invalid values write nothing. */
 static void test_finish(void)
 {
 	uint8_t end[EMU_PENDING_MAX];

@@ -1,4 +1,4 @@
-/* lib/emu/maps, files: what is told of real mappings of this process, as they come, change and go. */
+/* lib/emu/maps, files: the parts reported for mappings of this process that appear, change and disappear. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -11,29 +11,29 @@
 
 enum { PAGE = 4096 };
 
-static struct shared nobody = { .socket = -1 };
+static struct shared unregistered = { .socket = -1 };
 static char directory[] = "/tmp/csight-maps-XXXXXX";
 
-/* What was told since the last look. */
+/* The calls of the callback since the last find(). */
 static struct {
 	unsigned n;
 	struct maps_region last;
 	bool replaced, instead_of_file;
-} told;
+} reported;
 
 static void placed(void *data, const struct maps_region *part, bool replaced, bool instead_of_file)
 {
-	told.n++;
-	told.last = *part;
-	told.replaced = replaced;
-	told.instead_of_file = instead_of_file;
+	reported.n++;
+	reported.last = *part;
+	reported.replaced = replaced;
+	reported.instead_of_file = instead_of_file;
 }
 
 static const struct maps_region *find(const void *at)
 {
-	memset(&told, 0, sizeof(told));
-	/* Some distance between the two address spaces. */
-	return maps_find(&nobody, (uint64_t)(uintptr_t)at - 0x10000, 0x10000, placed, NULL);
+	memset(&reported, 0, sizeof(reported));
+	/* Guest addresses differ from those of this process. */
+	return maps_find(&unregistered, (uint64_t)(uintptr_t)at - 0x10000, 0x10000, placed, NULL);
 }
 
 static void changed(const void *at, size_t size)
@@ -61,7 +61,7 @@ static int make_file(const char *name, uint8_t fill, char path[static 64])
 	return fd;
 }
 
-/* Pages of their own: mappings beside them would be joined. */
+/* Reserves pages away from other mappings, with which the kernel would merge them. */
 static uint8_t *space(size_t pages)
 {
 	uint8_t *p = mmap(NULL, (pages + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,53 +85,53 @@ static void test_files(void)
 
 	map(p, 6, one, 2);
 	r = find(p + 5 * PAGE);
-	CHECK_EQ(told.n, 1);
+	CHECK_EQ(reported.n, 1);
 	CHECK(r && r->file && r->file->id != 0);
 	CHECK_STR(r->file->path, one_path);
 	CHECK_EQ(r->start, guest(p));
 	CHECK_EQ(r->end, guest(p + 6 * PAGE));
 	CHECK_EQ(r->offset, 2 * PAGE);
-	CHECK(!told.replaced);
+	CHECK(!reported.replaced);
 	CHECK(files_read(r->file, &byte, 1, r->offset));
 	CHECK_EQ(byte, 3);
 
-	/* Nothing changed; changed and put back; split in three by rights. */
+	/* Not new: unchanged; changed and restored; split in three by mprotect(). */
 	find(p);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	changed(p, 6 * PAGE);
 	find(p);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	changed(p + 2 * PAGE, PAGE);
 	find(p + 2 * PAGE);
 	find(p + 5 * PAGE);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 
-	/* Another file over the end of it. */
+	/* Another file replaces the end. */
 	map(p + 4 * PAGE, 2, two, 0);
 	changed(p + 4 * PAGE, 2 * PAGE);
 	find(p);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	r = find(p + 5 * PAGE);
-	CHECK_EQ(told.n, 1);
-	CHECK(told.replaced && told.instead_of_file);
+	CHECK_EQ(reported.n, 1);
+	CHECK(reported.replaced && reported.instead_of_file);
 	CHECK_STR(r ? r->file->path : "", two_path);
-	CHECK_EQ(told.last.start, guest(p + 4 * PAGE));
-	CHECK_EQ(told.last.offset, 0);
+	CHECK_EQ(reported.last.start, guest(p + 4 * PAGE));
+	CHECK_EQ(reported.last.offset, 0);
 	r = find(p + 3 * PAGE);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	CHECK_STR(r ? r->file->path : "", one_path);
 
-	/* The same file at another distance is another place. */
+	/* The same file at another offset is new. */
 	map(p, 1, one, 7);
 	changed(p, PAGE);
 	r = find(p);
-	CHECK_EQ(told.n, 1);
-	CHECK(told.replaced);
+	CHECK_EQ(reported.n, 1);
+	CHECK(reported.replaced);
 	CHECK_EQ(r ? r->offset : 0, 7 * PAGE);
 	CHECK_EQ(r ? r->end : 0, guest(p + PAGE));
 
-	/* A file without a name is the mapped one still, or none; never the one that has its name now. */
+	/* A deleted file is opened by its mapping or not at all; a new file of its name is never used. */
 	unlink(two_path);
 	close(two);
 	two = make_file("two", 201, two_path);
@@ -165,37 +165,37 @@ static void test_memory(void)
 	map(p + PAGE, 2, -1, 0);
 	r = find(p + PAGE);
 	CHECK(r && !r->file);
-	CHECK_EQ(told.n, 1);
-	CHECK(!told.replaced && !told.instead_of_file);
+	CHECK_EQ(reported.n, 1);
+	CHECK(!reported.replaced && !reported.instead_of_file);
 
-	/* It grows at both ends, which are told; what was there is not told again. */
+	/* The mapping grows at both ends: only these are reported. */
 	map(p, 1, -1, 0);
 	map(p + 3 * PAGE, 1, -1, 0);
 	find(p + PAGE);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	find(p + 3 * PAGE);
-	CHECK_EQ(told.n, 2);
-	CHECK(!told.replaced);
+	CHECK_EQ(reported.n, 2);
+	CHECK(!reported.replaced);
 
-	/* It loses its middle, and what is left stays known; then a file is there, and then no more. */
+	/* Its middle is unmapped, and the rest stays known; then a file is mapped there, and then anonymous memory. */
 	munmap(p + 2 * PAGE, PAGE);
 	changed(p + 2 * PAGE, PAGE);
 	find(p + PAGE);
 	find(p + 3 * PAGE);
-	CHECK_EQ(told.n, 0);
+	CHECK_EQ(reported.n, 0);
 	CHECK(!find(p + 2 * PAGE));
 	map(p + 2 * PAGE, 1, fd, 0);
 	changed(p + 2 * PAGE, PAGE);
 	find(p + 2 * PAGE);
-	CHECK_EQ(told.n, 1);
-	CHECK(told.replaced && !told.instead_of_file);
-	CHECK_EQ(told.last.end - told.last.start, PAGE);
+	CHECK_EQ(reported.n, 1);
+	CHECK(reported.replaced && !reported.instead_of_file);
+	CHECK_EQ(reported.last.end - reported.last.start, PAGE);
 	map(p + 2 * PAGE, 1, -1, 0);
 	changed(p + 2 * PAGE, PAGE);
 	r = find(p + 2 * PAGE);
-	CHECK_EQ(told.n, 1);
-	CHECK(r && !r->file && told.replaced && told.instead_of_file);
-	CHECK_EQ(told.last.end - told.last.start, PAGE);
+	CHECK_EQ(reported.n, 1);
+	CHECK(r && !r->file && reported.replaced && reported.instead_of_file);
+	CHECK_EQ(reported.last.end - reported.last.start, PAGE);
 	unlink(path);
 	close(fd);
 	munmap(p, 6 * PAGE);

@@ -1,5 +1,4 @@
-/* Two threads that write down when they were in stamp(), by both clocks, between work and sleep of very different
- * lengths. */
+/* Two threads that record the times of calls of stamp() by two clocks, between work and sleep of various lengths. */
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>

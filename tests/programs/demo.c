@@ -1,6 +1,6 @@
 /*
- * What `./bootstrap demo` records: a small service with a dispatcher and two workers that answer made-up requests until
- * SIGTERM ends it. Its functions are kept apart (noinline), so that the timeline shows them as they stand here.
+ * The program that `./bootstrap demo` records: a small service with a dispatcher and two workers that answer generated
+ * requests until SIGTERM. Its functions are noinline, so that the timeline shows each of them.
  */
 #include <pthread.h>
 #include <signal.h>

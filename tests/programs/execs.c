@@ -1,6 +1,7 @@
 /*
- * A program that executes itself over and over, by its first thread and by another while the first waits, and at last
- * the program "loops" beside it: other code at the same addresses. With "paced" behind the size it waits before each.
+ * A program that executes itself repeatedly, from its first thread and from another while the first waits, and finally
+ * executes the program "loops" in its directory: other code at the same addresses. With a second argument "paced" it
+ * pauses before each exec.
  */
 #include <pthread.h>
 #include <time.h>

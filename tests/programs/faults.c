@@ -1,5 +1,4 @@
-/* Faults in mid-block: a store repaired by mprotect and done again, a load stepped over, an undefined instruction, BRK.
- */
+/* Faults within a block: a store retried after mprotect, a load that is skipped, an undefined instruction, BRK. */
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -51,7 +50,7 @@ static apart uint64_t breakpoint(uint64_t v)
 	return v;
 }
 
-/* The faulting instruction is the first of its block, and the second of it. */
+/* The faulting instruction is the first or the second of its block. */
 static apart uint64_t at_target(uint64_t v)
 {
 	uint64_t *volatile nowhere = (uint64_t *)32;
@@ -62,7 +61,7 @@ static apart uint64_t at_target(uint64_t v)
 	return v;
 }
 
-/* A call into nothing: the fetch faults, and the handler sends it back to the caller. */
+/* A call to an unmapped address: the fetch faults, and the handler returns to the caller. */
 static void (*volatile nothing)(void) = (void (*)(void))0x40;
 static volatile sig_atomic_t fetched;
 

@@ -1,4 +1,4 @@
-/* Children that fork, work, fork again and end by themselves; the parent works beside them and waits. */
+/* Child processes that work, fork and exit, while the parent works and then waits for them. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,10 +1,10 @@
 /*
- * Code made at run time, by two threads. How is the second argument:
- *   open      (or none) in memory that can be written and executed at once, over and over at the same place
- *   closed    at the same place, in memory that can be either written or executed
- *   appended  the same, each piece at a place of its own
- *   told      as open, and told in a jitdump
- * With a third argument it writes a perf map, too, and waits at its end until its input ends.
+ * Two threads that generate code at run time. The second argument is the method:
+ *   open      (default) code is replaced at the same address, in memory that is writable and executable
+ *   closed    code is replaced at the same address, in memory that is either writable or executable
+ *   appended  as closed, but each piece of code has another address
+ *   jitdump   as open, and the program writes a jitdump
+ * With a third argument it also writes a perf map, and at its end waits for the end of its standard input.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ typedef uint64_t (*code)(uint64_t);
 
 enum { ADD_X0_1 = 0x91000400, ADD_X0_2 = 0x91000800, EOR_X0_1 = 0xd2400000, LSL_X0_1 = 0xd37ff800, RET = 0xd65f03c0 };
 enum { PAGE = 4096, PLACE = 256, ROUNDS_MAX = 4096 };
-enum how { OPEN, CLOSED, APPENDED, TOLD };
+enum how { OPEN, CLOSED, APPENDED, JITDUMP };
 
 static enum how how;
 static int dump = -1, named;
@@ -63,12 +63,12 @@ static void begin_dump(void)
 	snprintf(name, sizeof(name), "/tmp/jit-%d.dump", (int)getpid());
 	dump = open(name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	check(dump >= 0 && write(dump, &h, sizeof(h)) == sizeof(h));
-	/* The mapping is how a profiler learns of the file. */
+	/* A profiler finds the file by this mapping. */
 	check(mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) != MAP_FAILED);
 	unlink(name);
 }
 
-static void tell(const uint32_t *at, unsigned variant)
+static void write_record(const uint32_t *at, unsigned variant)
 {
 	struct dump_load r = { 0,       sizeof(r),     monotonic(),   (uint32_t)getpid(),
 			       0,       (uintptr_t)at, (uintptr_t)at, sizeof(r.code),
@@ -84,7 +84,8 @@ static code write_code(uint32_t *at, unsigned variant)
 		{ ADD_X0_1, ADD_X0_2, ADD_X0_1, RET },
 		{ EOR_X0_1, ADD_X0_2, RET, RET },
 		{ LSL_X0_1, RET, RET, RET },
-		/* A loop: mov x1, 5; 1: add x0, x0, 1; subs x1, x1, 1; b.ne 1b; ret does not fit: cbz forward instead.
+		/*
+		 * A loop: mov x1, 5; 1: add x0, x0, 1; subs x1, x1, 1; b.ne 1b; ret does not fit: cbz forward instead.
 		 */
 		{ ADD_X0_1, 0xb4000040 /* cbz x0, +8 */, ADD_X0_1, RET },
 	};
@@ -96,12 +97,12 @@ static code write_code(uint32_t *at, unsigned variant)
 	__builtin___clear_cache((char *)at, (char *)(at + 4));
 	if (how == CLOSED || how == APPENDED)
 		check(mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0);
-	if (how == TOLD)
-		tell(at, variant);
+	if (how == JITDUMP)
+		write_record(at, variant);
 	return (code)(void *)at;
 }
 
-/* The last of them holds. */
+/* The last entry for an address is valid. */
 static void name_code(const uint8_t *memory)
 {
 	char name[64];
@@ -121,7 +122,7 @@ static void *generate(void *arg)
 {
 	unsigned long rounds = (unsigned long)(uintptr_t)arg;
 	size_t size = how == APPENDED ? (rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX) * PAGE : PAGE;
-	int prot = PROT_READ | PROT_WRITE | (how == OPEN || how == TOLD ? PROT_EXEC : 0);
+	int prot = PROT_READ | PROT_WRITE | (how == OPEN || how == JITDUMP ? PROT_EXEC : 0);
 	uint8_t *memory = mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t v = 1;
 
@@ -142,7 +143,7 @@ static void *generate(void *arg)
 
 int main(int argc, char **argv)
 {
-	static const char *const words[] = { "open", "closed", "appended", "told" };
+	static const char *const words[] = { "open", "closed", "appended", "jitdump" };
 	unsigned long rounds = size_of(argc, argv, 60);
 	pthread_t other;
 	void *v, *w;
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
 		if (argc > 2 && strcmp(argv[2], words[i]) == 0)
 			how = i;
 	named = argc > 3;
-	if (how == TOLD)
+	if (how == JITDUMP)
 		begin_dump();
 	pthread_create(&other, NULL, generate, (void *)(uintptr_t)rounds);
 	v = generate((void *)(uintptr_t)rounds);

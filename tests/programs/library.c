@@ -1,5 +1,4 @@
-/* Through the C library: string functions, qsort with a callback, formatted output; PLT and lazy binding where dynamic.
- */
+/* Calls of the C library: string functions, qsort with a callback, formatted output; through a PLT if dynamic. */
 #include <string.h>
 
 #include "program.h"

@@ -1,4 +1,4 @@
-# The programs that are traced: for aarch64, static where the name says nothing else.
+# The traced programs: for aarch64, and static unless the name has a suffix.
 traced_static = demo hunt loops recurse indirect branchy library threads threads8 signals faults forks longjmps jit crash \
 	execs moves clocks
 traced_pie = library recurse

@@ -1,4 +1,4 @@
-/* Threads that go from CPU to CPU: by themselves, and sent there by another while they work. */
+/* Threads that migrate between CPUs: by their own calls, and by those of another thread while they work. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static void send_to(pid_t tid, long cpu)
 	sched_setaffinity(tid, sizeof(set), &set);
 }
 
-/* Is sent about. */
+/* Works while another thread changes its CPU. */
 static void *worker(void *arg)
 {
 	uintptr_t v = (uintptr_t)arg;

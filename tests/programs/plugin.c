@@ -1,4 +1,4 @@
-/* Built twice (TURN): what plugins.c loads. The two have the same layout and different code. */
+/* The libraries that plugins.c loads, built with TURN 1 and 2: the same layout with different code. */
 #include <stdint.h>
 
 uint64_t turn(uint64_t v);

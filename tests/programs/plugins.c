@@ -1,8 +1,8 @@
 /*
- * dlopen and dlclose of two libraries in turn; where the kernel gives freed addresses again, different code comes to
- * lie at the same ones. The second argument is the directory that they are in, else the program's; or placed   they are
- * mapped at the same place, whatever the kernel would do renamed  the same, and each is a new file in /tmp, of the same
- * name, which is gone before its code runs
+ * Loads and unloads two libraries in turn with dlopen() and dlclose(). If the kernel reuses addresses, different code
+ * runs at the same ones. The second argument is the directory of the libraries (default: the program's), or:
+ *   placed   the program maps the libraries itself, at the same address
+ *   renamed  as placed, and each is a new file in /tmp, of the same name, which is deleted before its code runs
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static const char *copy_of(const char *path)
 	return copy_name;
 }
 
-/* Where the function is in its file, whose first segment has code and all before it. */
+/* Maps a library at place and calls the function at an offset in its file, whose first segment includes the code. */
 static uint64_t call_placed(const char *path, size_t offset, uint64_t v)
 {
 	int fd = open(*copy_name ? copy_of(path) : path, O_RDONLY);
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	snprintf(one, sizeof(one), "%.*s/plugin-one.so", dir, slash ? argv[0] : ".");
 	snprintf(two, sizeof(two), "%.*s/plugin-two.so", dir, slash ? argv[0] : ".");
 	if (argc > 2 && (strcmp(argv[2], "renamed") == 0 || strcmp(argv[2], "placed") == 0)) {
-		/* The addresses stay free. */
+		/* Find a free range of addresses. */
 		place = mmap(NULL, PLACE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		munmap(place, PLACE_SIZE);
 		if (strcmp(argv[2], "renamed") == 0)

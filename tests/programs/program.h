@@ -1,5 +1,4 @@
-/* What the traced programs share: a size from the command line, functions that stay functions, a result that is used.
- */
+/* Shared by the traced programs: the size argument, functions that are not inlined, use of the result. */
 #ifndef CSIGHT_TESTS_PROGRAM_H
 #define CSIGHT_TESTS_PROGRAM_H
 

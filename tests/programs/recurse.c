@@ -1,4 +1,4 @@
-/* Deep and wide recursion: calls and returns, deeper than any return stack; mutual recursion; a tail call. */
+/* Recursion deeper than any return stack, mutual recursion, and a tail call. */
 #include "program.h"
 
 static apart uint64_t fib(unsigned n)

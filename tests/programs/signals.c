@@ -1,6 +1,6 @@
 /*
- * Signals: raised, sent by a timer into a busy loop and into a blocked read (restarted), nested, two pending at once so
- * that their frames are stacked, on an alternate stack.
+ * Signals: raised, delivered by a timer to a busy loop and to a blocked read (which is restarted), nested, two pending
+ * at once so that their frames are stacked, and on an alternate stack.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -75,7 +75,7 @@ static apart void restarted_read(void)
 	const struct itimerval soon = { { 0, 0 }, { 0, 3000 } };
 	char byte;
 
-	/* The read blocks until the handler has written: it is interrupted, and begun again by the kernel. */
+	/* The read blocks until the handler has written: the signal interrupts it, and the kernel restarts it. */
 	setitimer(ITIMER_VIRTUAL, &(struct itimerval){ 0 }, NULL);
 	handle(SIGALRM, on_wake, SA_RESTART);
 	setitimer(ITIMER_REAL, &soon, NULL);

@@ -1,4 +1,4 @@
-/* Threads that come and go, some while others work, with a lock between them. */
+/* Threads that begin and end while others work, with a lock between them. */
 #include <pthread.h>
 
 #include "program.h"

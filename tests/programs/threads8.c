@@ -1,5 +1,4 @@
-/* Eight busy threads: calls, indirect calls, loops and now and then a system call; each does the given number of
- * rounds. */
+/* Eight busy threads, each with the given number of rounds of calls, indirect calls, loops and some system calls. */
 #include <pthread.h>
 #include <unistd.h>
 
