@@ -181,8 +181,7 @@ static void drop_word_after_filler(struct blocks *b, struct block_page *page)
 		page->there[0] &= ~(uint64_t)1;
 }
 
-/* Reads contiguous code from a word on, and returns the number of words. A word of which only a part is there is not
- * code. */
+/* Reads contiguous code from a word on. Returns the number of whole words; a partial one is not code. */
 static size_t read_words(struct blocks *b, struct block_page *page, size_t word)
 {
 	size_t n = b->memory.read(b->memory.user, &b->view->context, page->base + 4 * word, &page->code[word],

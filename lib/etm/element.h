@@ -80,16 +80,20 @@ struct element {
 	bool torn;
 	bool has_cycles;
 	/*
-	 * Range: several of them, all within one region, of which this has the first one's start, the last one's end
-	 * and what that ended with, the instructions of all, and the cycles that were counted between them.
+	 * Range: several ranges of one region in one element, which has the start of the first one, the end and the
+	 * last instruction of the last one, the number of instructions of all, and the cycles that were counted between
+	 * them.
 	 */
 	bool several;
 	uint8_t reason;
 	bool time_unknown;    /* timestamp: the trace unit did not know the time; value is 0 */
 	bool cycles_repeated; /* timestamp: the next cycle count includes these cycles, too */
 	uint32_t cycles;
-	uint64_t offset; /* of the packet that gave it, in its source's bytes; of several ranges, how many since this
-			    was last told */
+	/*
+	 * Of the packet that the element is decoded from, in its source's bytes. Of several ranges: how many ranges
+	 * there were since the last element that had this number; 0: a later element has it.
+	 */
+	uint64_t offset;
 	union {
 		struct {
 			uint64_t start, end;
@@ -129,9 +133,8 @@ struct engine_packet {
 };
 
 /*
- * Stretches of addresses, by number, below 2^30; ELEMENT_ALONE: it is in none. The answer for an address never changes,
- * and may
- * be asked for from any thread.
+ * Regions of addresses. number() returns the number of an address's region, below 2^30, or ELEMENT_ALONE if it is in
+ * none; always the same for an address. It may be called from any thread.
  */
 #define ELEMENT_ALONE UINT32_MAX
 
@@ -148,14 +151,13 @@ struct element_sink {
 	void *user;
 	int (*packet)(void *user, const struct engine_packet *p); /* or NULL; called before the packet's elements */
 	/*
-	 * Or NULL: ranges that follow each other within a region, and cycles between them, need not be told one by one.
-	 * What is a call, a return, torn, or the first after anything else is told begins a new one.
+	 * Or NULL: the engine may merge ranges that follow each other within a region, and cycles between them, to one
+	 * element. A call, a return, a torn range, and the first range after another element begin a new one.
 	 */
 	const struct element_regions *regions;
-	/* Or NULL: an engine that can lets these threads work, too, at most so many at once; code is asked for by one
-	 * at a time. */
+	/* Or NULL: threads that an engine may use besides the caller's. Code is read by one thread at a time. */
 	struct pool *pool;
-	unsigned workers;
+	unsigned workers;  /* threads of the pool that are used at once, at most */
 	size_t chunk_size; /* as struct native_workers_options has it */
 };
 

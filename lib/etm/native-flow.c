@@ -158,7 +158,7 @@ int native_flow_return(struct native *e)
 	return rc;
 }
 
-/* A range that is not a whole block, with its last instruction. */
+/* Emits a range that is not a whole block; last: its last instruction. */
 static int emit_range(struct native *e, uint64_t start, uint64_t end, const struct instr *last, uint64_t offset)
 {
 	struct element range = { .kind = ELEM_RANGE, .isa = ISA_A64, .taken = true };

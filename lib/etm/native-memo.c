@@ -97,7 +97,7 @@ static uint32_t encode_rest(uint32_t atoms, unsigned n)
 	return n ? ((1u << n) | (atoms & ((1u << n) - 1))) << 8 : 0;
 }
 
-static bool next_packet(struct key_atoms *r)
+static bool atoms_next_packet(struct key_atoms *r)
 {
 	uint32_t header = r->packet < GROUP ? r->low >> (8 * r->packet) & 0xff : 0;
 
@@ -228,7 +228,7 @@ int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
 	int rc = blocks_full(&e->blocks) ? NATIVE_STEP : 0;
 
 	l.n = 0;
-	while (rc == 0 && !(new.end &UNRESOLVED) && next_packet(&atoms)) {
+	while (rc == 0 && !(new.end &UNRESOLVED) && atoms_next_packet(&atoms)) {
 		for (; atoms.n_atoms && rc == 0 && !(new.end &UNRESOLVED); atoms.n_atoms--) {
 			rc = draft_atom(e, &new, &l, atoms.atoms & 1);
 			atoms.atoms >>= 1;

@@ -286,8 +286,7 @@ static bool cancel_element(struct p0 *p, uint32_t *n)
 	return off == whole;
 }
 
-/* Cancels the n newest P0 elements; elements that do not depend on execution stay, in order. NATIVE_BAD: there are
- * fewer. */
+/* Cancels the n newest P0 elements; other elements stay, in order. NATIVE_BAD: there are fewer. */
 static int queue_cancel(struct native *e, uint32_t n)
 {
 	size_t from = e->queue.n, to;
@@ -354,7 +353,7 @@ static int add_context(struct native *e, const struct packet *p)
 	return queue_add(e, &(struct p0){ .kind = P0_CONTEXT, .context = p->context });
 }
 
-/* Adds the elements of a packet; *depth: how many P0 elements there are more. */
+/* Adds the elements of a packet. *depth: the number of P0 elements that are added. NATIVE_BAD. */
 static int add_packet(struct native *e, const struct packet *p, uint32_t *depth)
 {
 	struct p0 new = { .value = p->address, .number = p->number, .cycles = p->cycles };

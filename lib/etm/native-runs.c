@@ -7,7 +7,7 @@ void native_runs_init(struct native_runs *r, const struct element_sink *sink)
 	*r = (struct native_runs){ .sink = *sink };
 }
 
-static int emit(struct native_runs *r, const struct element *e)
+static int emit_element(struct native_runs *r, const struct element *e)
 {
 	return r->sink.element(r->sink.user, e);
 }
@@ -31,13 +31,13 @@ static int emit_excess(struct native_runs *r, uint64_t *n)
 		r->run.taken = true;
 		r->run.range.end = r->run.range.start;
 		r->run.range.count = UINT32_MAX;
-		rc = emit(r, &r->run);
+		rc = emit_element(r, &r->run);
 		r->run.torn = false;
 	}
 	return rc;
 }
 
-/* Ends the current range with an edge. ranges: how many there were since the last element that had their number. */
+/* Ends the current range with an edge. ranges: the element's number of ranges (struct element, offset). */
 static int run_end(struct native_runs *r, const struct basic_block *blocks, uint32_t edge, uint64_t instructions,
 		   uint64_t ranges)
 {
@@ -59,14 +59,14 @@ static int run_end(struct native_runs *r, const struct basic_block *blocks, uint
 	r->run.range.last_size = 4;
 	r->run.has_cycles = r->cycles != 0;
 	r->run.cycles = (uint32_t)MIN(r->cycles, UINT32_MAX);
-	return rc < 0 ? rc : emit(r, &r->run);
+	return rc < 0 ? rc : emit_element(r, &r->run);
 }
 
 /* Adds cycles to the current range; without one, emits them. */
 static int add_cycles(struct native_runs *r, const struct element *cycles)
 {
 	if (!r->begun)
-		return emit(r, cycles);
+		return emit_element(r, cycles);
 	r->cycles += cycles->cycles;
 	return 0;
 }
@@ -80,7 +80,7 @@ static int emit_event(struct native_runs *r, const struct native_batch *b, const
 		return add_cycles(r, &b->events[event]);
 	rc = run_end(r, b->blocks, c->to, c->instructions + b->instructions, ranges - r->emitted);
 	r->emitted = ranges;
-	return rc < 0 ? rc : emit(r, &b->events[event]);
+	return rc < 0 ? rc : emit_element(r, &b->events[event]);
 }
 
 int native_runs_stop(struct native_runs *r, const struct native *e)

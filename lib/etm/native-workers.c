@@ -205,13 +205,13 @@ static struct worker_chunk *chunk_at(struct native_workers *w, unsigned i)
 }
 
 /* The output of a chunk from a checkpoint on. */
-struct stretch {
+struct chunk_stretch {
 	const struct worker_chunk *chunk;
 	const struct chunk_checkpoint *from, *to;
 };
 
 /* Emits a stretch, with the counters of what precedes it. */
-static int stretch_emit(struct native_workers *w, const struct stretch *s, const struct native_checkpoint *here)
+static int stretch_emit(struct native_workers *w, const struct chunk_stretch *s, const struct native_checkpoint *here)
 {
 	const struct native_batch *batches = (const struct native_batch *)s->chunk->native.batches.data;
 	uint64_t instructions = here->fold.instructions - s->from->state.fold.instructions,
@@ -268,7 +268,7 @@ static int stitch_bytes(struct native_workers *w, const struct worker_chunk *p, 
 static int stitch_stretch(struct native_workers *w, const struct worker_chunk *p, const struct chunk_checkpoint *from,
 			  const struct chunk_checkpoint *checkpoints_end, size_t *at)
 {
-	struct stretch s = { p, from, from };
+	struct chunk_stretch s = { p, from, from };
 	struct native_checkpoint here, there;
 	int rc;
 
@@ -319,7 +319,7 @@ static int uncount(struct native_workers *w, const struct worker_chunk *p, const
 }
 
 /* Subtracts what was counted in a stretch before the checkpoint used, and behind its end; used NULL: all of it. */
-static int uncount_stretch(struct native_workers *w, const struct stretch *s, const struct chunk_checkpoint *used)
+static int uncount_stretch(struct native_workers *w, const struct chunk_stretch *s, const struct chunk_checkpoint *used)
 {
 	const struct chunk_checkpoint *first = s->from;
 	int rc;
@@ -333,7 +333,7 @@ static int uncount_stretch(struct native_workers *w, const struct stretch *s, co
 }
 
 /* Emits a chunk: its stretches where they can be used, and the rest by decoding it. */
-static int stitch(struct native_workers *w, struct worker_chunk *p)
+static int stitch_chunk(struct native_workers *w, struct worker_chunk *p)
 {
 	const struct chunk_checkpoint *all = (const struct chunk_checkpoint *)p->native.checkpoints.data;
 	const struct chunk_checkpoint *end = all + p->native.checkpoints.size / sizeof(*all), *used, *m, *next;
@@ -348,7 +348,7 @@ static int stitch(struct native_workers *w, struct worker_chunk *p)
 				used = rc > 0 ? next : NULL;
 			}
 		if (rc >= 0 && w->sink.outlet == NATIVE_COUNTS)
-			rc = uncount_stretch(w, &(struct stretch){ p, m, next - 1 }, used);
+			rc = uncount_stretch(w, &(struct chunk_stretch){ p, m, next - 1 }, used);
 	}
 	return rc < 0 ? rc : stitch_bytes(w, p, &at, p->bytes.size);
 }
@@ -435,7 +435,7 @@ static int stitch_first(struct native_workers *w)
 	if (!w->options.chunk_size)
 		chunk_withdraw(w, p);
 	chunk_wait(w, p);
-	rc = stitch(w, p);
+	rc = stitch_chunk(w, p);
 	if (rc == 0)
 		rc = emit_retired_counts(w);
 	if (rc < 0)
@@ -502,7 +502,7 @@ static size_t chunk_size(const struct native_workers *w, const struct worker_chu
 }
 
 /* Where the last chunk ends; SIZE_MAX: not within its bytes. */
-static size_t find_end(struct native_workers *w, const struct worker_chunk *p)
+static size_t chunk_find_end(struct native_workers *w, const struct worker_chunk *p)
 {
 	static const uint8_t sync[SYNC_SIZE] = { [SYNC_SIZE - 1] = 0x80 };
 	size_t from = MAX(w->searched, chunk_size(w, p));
@@ -520,7 +520,7 @@ static size_t find_end(struct native_workers *w, const struct worker_chunk *p)
 static int chunk_cut(struct native_workers *w)
 {
 	struct worker_chunk *p = chunk_at(w, w->n - 1);
-	size_t end = find_end(w, p), rest;
+	size_t end = chunk_find_end(w, p), rest;
 	const uint8_t *from;
 	int rc;
 
@@ -570,7 +570,7 @@ int native_workers_push(struct native_workers *w, const void *data, size_t size)
 }
 
 /* Stitches all that was pushed. */
-static int drain(struct native_workers *w)
+static int stitch_all(struct native_workers *w)
 {
 	struct worker_chunk *p = chunk_at(w, w->n - 1);
 	int rc = 0;
@@ -587,7 +587,7 @@ int native_workers_reset(struct native_workers *w)
 	int rc = w->native->error;
 
 	if (rc == 0)
-		rc = drain(w);
+		rc = stitch_all(w);
 	if (rc < 0)
 		return rc;
 	chunk_begin(w, false);
@@ -599,7 +599,7 @@ int native_workers_finish(struct native_workers *w)
 	int rc = w->native->error;
 
 	if (rc == 0)
-		rc = drain(w);
+		rc = stitch_all(w);
 	if (rc == 0)
 		rc = native_finish(w->native);
 	return rc == 0 && w->sink.outlet == NATIVE_COUNTS ? emit_all_counts(w) : rc;

@@ -1,3 +1,4 @@
+/* Opens and closes the native engine, and finds packets and synchronization in its bytes. */
 #include "lib/etm/native.h"
 
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static int decode_synced(struct native *e, const struct packet *p)
 	}
 }
 
-/* NATIVE_BAD. */
+/* Decodes a packet as the state of synchronization demands. NATIVE_BAD. */
 static int decode_by_state(struct native *e, const struct packet *p)
 {
 	int rc = 0;
@@ -111,11 +112,11 @@ static int limit_sizes(struct native *e)
 	return e->chunk && !e->chunk->recount ? -ENOBUFS : native_flow_renew(e);
 }
 
-/* After a malformed packet. */
+/* Drops what a malformed packet makes invalid. */
 static int resync(struct native *e, enum packet_kind kind)
 {
 	lose_sync(e, REASON_BAD_PACKET);
-	/* The loss at an invalid packet is reported with the next packet, as OpenCSD does. */
+	/* At an invalid packet, the loss is reported with the offset of the next packet. */
 	return kind > PACKET_BROKEN ? emit_lost(e, e->offset) : 0;
 }
 
@@ -166,7 +167,7 @@ static int push_unframed(struct native *e, const uint8_t *bytes, size_t n, size_
 	return rc == 0 && e->framing.framed ? decode_packet(e, &sync) : rc;
 }
 
-/* A packet whose head is in framing.carry. */
+/* Decodes the packet whose head is in framing.carry, or appends to it. */
 static int push_carried(struct native *e, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	size_t more = MIN(MIN(n, sizeof(e->framing.carry) - e->framing.n_carry), (size_t)32);
@@ -184,6 +185,7 @@ static int push_carried(struct native *e, const uint8_t *bytes, size_t n, size_t
 	return decode_packet(e, &p);
 }
 
+/* Decodes whole packets, and keeps the head of the last one. */
 static int push_packets(struct native *e, const uint8_t *bytes, size_t n, size_t *ret_used)
 {
 	const uint8_t *from = bytes, *end = bytes + n;
@@ -296,7 +298,10 @@ struct native *native_close(struct native *e)
 	return NULL;
 }
 
-/* False: data trace, loads and stores as P0 elements, or conditional instructions; no trace unit has them for A64. */
+/*
+ * False if TRCCONFIGR enables data trace, loads and stores as P0 elements, or conditional instructions. Few trace units
+ * have them, and none for A64.
+ */
 static bool is_supported(const struct engine_config *c)
 {
 	unsigned conditional = c->configr >> 8 & 7;
