@@ -6,9 +6,9 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/function-lookup.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
-#include "lib/code/symbols.h"
 
 enum { FUNCTIONS_MAX = 8 };
 enum {
@@ -55,11 +55,10 @@ static void arm_done(struct arm *a)
 /* Where a function stands in its file: the kernel knows addresses alone. 0 or an exit status. */
 static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 {
-	_cleanup_(symbols_freep) struct symbols *symbols = NULL;
 	_cleanup_free_ char *name = strdup(wanted);
 	_cleanup_close_ int fd = -1;
 	char link[32], exe[PATH_MAX], text[PATH_MAX + 64];
-	struct symbols_at at;
+	struct function_place at;
 	const char *file = exe;
 	char *behind;
 	ssize_t n;
@@ -79,14 +78,13 @@ static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 		file = behind + 1;
 	}
 	fd = open(behind ? file : link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	rc = fd < 0 ? -errno : symbols_load(fd, &symbols);
-	if (rc == 0)
-		rc = symbols_named(symbols, name, &at);
+	rc = fd < 0 ? -errno : function_lookup(fd, name, &at);
 	if (rc < 0) {
 		client_error("cannot find function %s in %s: %s", esc(name), esc(file[0] ? file : link),
-			     rc == -ENOENT && symbols ? "it has none of this name"
+			     rc == -ENOENT && fd >= 0 ? "it has none of this name"
 			     : rc == -ENOTUNIQ        ? "it has several of this name"
-			     : rc == -ENODATA         ? "it has no table of symbols"
+			     : rc == -ENODATA         ? "it has no symbol table"
+			     : rc == -EFAULT          ? "the process that parses it crashed"
 						      : strerror(-rc));
 		return rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
 	}

@@ -7,7 +7,8 @@ csight_SOURCES = \
 	client/cmd-show.c client/cmd-snapshot.c client/cmd-status.c client/cmd-targets.c client/cmd-version.c \
 	client/doctor.c client/doctor.h client/doctor-firmware.c client/doctor-hardware.c client/doctor-kernel.c \
 	client/doctor-programs.c client/doctor-rights.c client/doctor-use.c \
-	client/finder.c client/finder.h client/format.c client/format.h client/guest.c client/guest.h \
+	client/finder.c client/finder.h client/format.c client/format.h \
+	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
 	client/store-input.c client/store-input.h client/text-table.c client/text-table.h
