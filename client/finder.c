@@ -1,6 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
+#include <fts.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "client/finder.h"
 #include "lib/base/util.h"
 
-enum { PATHS_MAX = 4096, DEPTH_MAX = 8, WALK_FDS = 16 };
+enum { PATHS_MAX = 4096, DEPTH_MAX = 8 };
 
 extern char **environ;
 
@@ -78,33 +78,31 @@ static void add_by_build_id(struct finder *f, const char *dir, const char *id)
 	add_candidate(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
 }
 
-/* Of add_tree(), as nftw() hands nothing through; name: only files that are called so, or something.debug. */
-static struct finder *walker;
-static const char *walker_name;
-
-static bool is_wanted(const char *path, const struct FTW *where)
+static bool is_wanted(const FTSENT *e, const char *name)
 {
-	size_t size = strlen(path);
+	size_t size = e->fts_namelen;
 
-	return !walker_name || strcmp(path + where->base, walker_name) == 0 ||
-	       (size > 6 && strcmp(path + size - 6, ".debug") == 0);
+	return !name || strcmp(e->fts_name, name) == 0 || (size > 6 && strcmp(e->fts_name + size - 6, ".debug") == 0);
 }
 
-static int on_file(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	if (where->level > DEPTH_MAX)
-		return FTW_SKIP_SUBTREE;
-	if (type == FTW_F && S_ISREG(st->st_mode) && st->st_size && is_wanted(path, where))
-		add_candidate(walker, "%s", path);
-	return walker->n_paths == PATHS_MAX ? FTW_STOP : FTW_CONTINUE;
-}
-
-/* Any file may have the build-id, whatever it is called. */
+/*
+ * Adds the regular files below dir, since a file of any name may have the build-id. name: only files of this name and
+ * files whose names end in ".debug"; NULL: all.
+ */
 static void add_tree(struct finder *f, const char *dir, const char *name)
 {
-	walker = f;
-	walker_name = name;
-	nftw(dir, on_file, WALK_FDS, FTW_PHYS | FTW_ACTIONRETVAL);
+	char *const roots[] = { (char *)dir, NULL };
+	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	FTSENT *e;
+
+	while (tree && f->n_paths < PATHS_MAX && (e = fts_read(tree))) {
+		if (e->fts_level > DEPTH_MAX)
+			fts_set(tree, e, FTS_SKIP);
+		else if (e->fts_info == FTS_F && e->fts_statp->st_size && is_wanted(e, name))
+			add_candidate(f, "%s", e->fts_path);
+	}
+	if (tree)
+		fts_close(tree);
 }
 
 static void add_kernel_images(struct finder *f, const char *dir)
