@@ -1,4 +1,4 @@
-/* What verbs share that ask the daemon. */
+/* Calls of the daemon that verbs share. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -16,10 +16,11 @@ int client_daemon_failed(struct client *c, int rc)
 	client_error("%s", csight_error(c->daemon));
 	switch (rc) {
 	case -ENOTCONN:
-		/* As built, the daemon lies beside this program and on nobody's PATH. */
+		/* In a build tree the daemon is beside this program and not on the PATH. */
 		if (path_helper("csightd", "/nonexistent", csightd, sizeof(csightd)) < 0)
 			strcpy(csightd, "csightd");
-		client_error("as yourself: '%s &'; for the whole machine: 'systemctl start csightd'", esc(csightd));
+		client_error("start one for yourself with '%s &', or the system's with 'systemctl start csightd'",
+			     esc(csightd));
 		return STATUS_NO_DAEMON;
 	case -EACCES:
 	case -EPERM:
@@ -84,14 +85,14 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 	}
 	if (!found) {
 		if (strcmp(name, "last") == 0)
-			client_error("there is no snapshot yet at %s; 'csight snapshot --pid N' takes one",
+			client_error("no snapshot yet at %s; take one with 'csight snapshot --pid N'",
 				     esc(csight_socket(c->daemon)));
 		else
-			client_error("no snapshot at %s begins with '%s'; 'csight list' shows those that are yours",
+			client_error("no snapshot at %s begins with '%s'; 'csight list' shows your snapshots",
 				     esc(csight_socket(c->daemon)), esc(name));
 		return STATUS_NOT_FOUND;
 	}
-	/* The list may be a moment old. */
+	/* The snapshot may have changed since the list was made. */
 	rc = csight_get(c->daemon, found, ret);
 	return rc < 0 ? client_daemon_failed(c, rc) : 0;
 }
@@ -114,18 +115,18 @@ void client_progress_end(struct client *c)
 		fputs("\r\033[K", stderr);
 }
 
-bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret),
-		   struct csight_object **ret)
+bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_object **ret),
+		  struct csight_object **ret)
 {
 	const char *value;
 	int rc;
 
 	if (client_option(c, &value) == CLIENT_STOP)
 		return false;
-	c->status = c->argc ? client_usage(c, "'%s' is too much", esc(c->argv[0])) : client_connect(c);
+	c->status = c->argc ? client_usage(c, "unexpected argument '%s'", esc(c->argv[0])) : client_connect(c);
 	if (c->status != STATUS_OK)
 		return false;
-	rc = ask(c->daemon, ret);
+	rc = call(c->daemon, ret);
 	if (rc < 0)
 		c->status = client_daemon_failed(c, rc);
 	else if (c->json)

@@ -5,14 +5,14 @@
 #include "client/client.h"
 #include "lib/base/escape.h"
 
-/* What getopt gives for a long option: a number that no letter has. */
+/* getopt values of long options, beyond those of letters: OWN or SHARED plus an index into the table. */
 enum { OPTIONS_MAX = 24, OWN = 1000, SHARED = 2000 };
 
 static const struct verb_option shared_options[] = {
-	{ "socket", 0, "PATH", "ask the csightd that listens there" },
+	{ "socket", 0, "PATH", "use the csightd that listens at PATH" },
 	{ "json", 0, NULL, "print one JSON document" },
-	{ "quiet", 'q', NULL, "say nothing but what was asked for" },
-	{ "help", 'h', NULL, "print this" },
+	{ "quiet", 'q', NULL, "print only the result itself" },
+	{ "help", 'h', NULL, "print this help" },
 };
 enum { SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
 static const unsigned shared_flags[] = { VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
@@ -49,7 +49,7 @@ int client_usage(struct client *c, const char *fmt, ...)
 	va_end(args);
 	fputc('\n', stderr);
 	print_usage(c->verb, stderr);
-	fprintf(stderr, "'csight %s --help' tells more\n", c->verb->name);
+	fprintf(stderr, "See 'csight %s --help'.\n", c->verb->name);
 	return STATUS_USAGE;
 }
 
@@ -71,7 +71,7 @@ static void print_help(const struct verb *v)
 	for (size_t i = 0; i < ELEMENTS(shared_options); i++)
 		if (verb_accepts(v, i))
 			print_option(&shared_options[i]);
-	printf("\ncsight(1) tells the rest.\n");
+	printf("\nSee csight(1) for details.\n");
 }
 
 static void add_getopt_option(const struct verb_option *o, int value, struct option *longs, size_t *n_longs,
@@ -148,11 +148,12 @@ int client_pid(struct client *c, const char *option, pid_t *ret)
 	int64_t n;
 
 	if (!text)
-		return client_usage(c, "which process? its number is missing");
+		return client_usage(c, "missing process ID");
 	if (c->argc > !option)
-		return client_usage(c, "one process at a time: '%s' is too much", esc(c->argv[c->argc - 1]));
+		return client_usage(c, "only one process is accepted: unexpected argument '%s'",
+				    esc(c->argv[c->argc - 1]));
 	if (parse_i64(text, 1, INT32_MAX, &n) < 0)
-		return client_usage(c, "'%s' is not a process number", esc(text));
+		return client_usage(c, "'%s' is not a process ID", esc(text));
 	*ret = (pid_t)n;
 	return 0;
 }

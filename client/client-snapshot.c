@@ -1,4 +1,4 @@
-/* Prints a snapshot as the daemon describes it. */
+/* Prints the daemon's description of a snapshot. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 	const char *state = csight_text(snapshot, "state");
 	bool raw = state && strcmp(state, "raw") == 0;
 
-	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s, %s, blind for %s\n",
+	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s, %s, untraced for %s\n",
 		esc(csight_text(snapshot, "id")), esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
 		format_style(to, raw ? STYLE_BAD : STYLE_GOOD), esc(state), format_style(to, STYLE_PLAIN),
 		format_plural((uint64_t)csight_number(snapshot, "threads", 0), "thread"),
@@ -55,7 +55,7 @@ int client_report_snapshot(struct client *c, FILE *to, const struct csight_objec
 	} else {
 		client_print_snapshot(to, snapshot);
 		if (state && strcmp(state, "ready") == 0)
-			fprintf(to, "  to see it: csight show %s; csight export -o FILE.pftrace %s\n", esc(id),
+			fprintf(to, "  view it with: csight show %s, or csight export -o FILE.pftrace %s\n", esc(id),
 				esc(id));
 	}
 	return state && strcmp(state, "raw") == 0 ? STATUS_FAILED : STATUS_OK;

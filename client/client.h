@@ -1,6 +1,5 @@
-/*
- * csight: one file a verb. A verb is a struct verb that its cmd-VERB.c defines and main.c lists; its options are a
- * table, from which parsing, --help and usage errors come.
+/* csight: one file for each verb. cmd-VERB.c defines a struct verb, which main.c lists. The verb's table of options is
+ * the single source for parsing, --help and usage errors.
  *
  *	static int run(struct client *c)
  *	{
@@ -8,12 +7,12 @@
  *		int o;
  *
  *		while ((o = client_option(c, &value)) >= 0)
- *			switch (o) {		// an index into the verb's options
+ *			switch (o) {		// index into the verb's options
  *			...
  *			}
- *		if (o == CLIENT_STOP)		// --help was shown, or the usage was wrong
+ *		if (o == CLIENT_STOP)		// --help was printed, or the usage was wrong
  *			return c->status;
- *		... c->argc, c->argv: what is left
+ *		... c->argc, c->argv: the remaining arguments
  *	}
  */
 #ifndef CSIGHT_CLIENT_H
@@ -34,83 +33,94 @@ static inline void csight_object_freep(struct csight_object **o)
 }
 #define _cleanup_object_ _cleanup_(csight_object_freep)
 
-/* Exit statuses, as csight(1) tells them. */
+/* Exit statuses, documented in csight(1). */
 enum { STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_NO_DAEMON, STATUS_DENIED, STATUS_NOT_FOUND };
 
 struct verb_option {
-	const char *name;     /* the long one */
+	const char *name;     /* without the leading dashes */
 	char letter;          /* or 0 */
-	const char *argument; /* as --help shows it; NULL: takes none */
+	const char *argument; /* name of the argument in --help; NULL: none */
 	const char *help;
 };
 
 enum {
-	VERB_SOCKET = 1,  /* takes --socket */
-	VERB_JSON = 2,    /* takes --json */
-	VERB_QUIET = 4,   /* takes --quiet */
-	VERB_PROGRAM = 8, /* options end at the first word that is none: the rest is another program's */
+	VERB_SOCKET = 1,  /* accepts --socket */
+	VERB_JSON = 2,    /* accepts --json */
+	VERB_QUIET = 4,   /* accepts --quiet */
+	VERB_PROGRAM = 8, /* options end at the first argument that is not one; the rest is a command line */
 };
 
 struct client;
 
 struct verb {
 	const char *name;
-	const char *arguments; /* as usage shows them, after the options; "" for none */
-	const char *summary;   /* one line, without a stop */
+	const char *arguments; /* as the usage line shows them after the options; "": none */
+	const char *summary;   /* one line, without a full stop */
 	unsigned flags;
-	const struct verb_option *options; /* ends with a nameless one; NULL: none of its own */
+	const struct verb_option *options; /* ends with an entry without a name; NULL: none */
 	int (*run)(struct client *c);      /* returns the exit status */
 };
 
 struct client {
 	const struct verb *verb;
 	int argc;
-	char **argv; /* [0] is the verb, until client_option is done */
-	int status;  /* with CLIENT_STOP */
+	char **argv; /* [0] is the verb until client_option() returns CLIENT_DONE */
+	int status;  /* exit status, after CLIENT_STOP */
 	const char *socket;
 	bool json, quiet;
-	struct csight *daemon; /* after client_connect */
+	struct csight *daemon; /* set by client_connect() */
 };
 
 enum { CLIENT_DONE = -1, CLIENT_STOP = -2 };
 
-/* The next of the verb's own options; shared ones are taken care of. */
+/*
+ * Parses the next option. Returns the index of one of the verb's own options, with its argument in *ret_value;
+ * CLIENT_DONE after the last one; CLIENT_STOP if --help was printed or the usage was wrong. Handles the options that
+ * verbs share.
+ */
 int client_option(struct client *c, const char **ret_value);
 
-/* Says what is wrong with the arguments and how they go; returns STATUS_USAGE. */
+/* Prints an error about the arguments, and the usage; returns STATUS_USAGE. */
 int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);
 
-/* "csight: …" on standard error; text from outside goes through esc(). */
+/* Prints "csight: …" on standard error. The caller escapes text from outside with esc(). */
 void client_error(const char *fmt, ...) _printf_(1, 2);
 
-/* Says why a call of libcsight failed; returns the exit status for it. */
+/* Prints why the last call of libcsight failed; rc is what it returned. Returns the exit status for it. */
 int client_daemon_failed(struct client *c, int rc);
 
-/* Makes c->daemon; 0 or an exit status. */
+/* Creates the handle c->daemon. Returns 0 or an exit status. */
 int client_connect(struct client *c);
 
-/*
- * For a verb that asks one question and takes no arguments: its options, the connection, the question, and the answer
- * as JSON where that is wanted. True where the caller has *ret to tell; else the exit status is in c->status.
+/* Does all the work of a verb without arguments that makes one call: parses its options, connects, calls, and with
+ * --json prints the reply. Returns true if the caller has to print *ret; else the exit status is in c->status.
  */
-bool client_answer(struct client *c, int (*ask)(struct csight *c, struct csight_object **ret),
-		   struct csight_object **ret);
+bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_object **ret),
+		  struct csight_object **ret);
 
-/* PID from --pid or the only argument; 0 or an exit status. */
+/* Parses the process ID given with --pid (option) or as the only argument. Returns 0 or an exit status. */
 int client_pid(struct client *c, const char *option, pid_t *ret);
 
-/* The snapshot that name means: its id, an unambiguous beginning of it, or "last"; 0 or an exit status. */
+/*
+ * Finds a snapshot by its ID, a unique prefix of the ID, or "last", and prints why it cannot. Returns 0 with an object
+ * that the caller frees, or an exit status.
+ */
 int client_find(struct client *c, const char *name, struct csight_object **ret);
 
-/* A progress function for a terminal's last line, to be ended by client_progress_end; userdata is the client. */
+/*
+ * A csight_progress_fn, with the client as userdata: shows the progress on the last line of the terminal.
+ * client_progress_end() clears that line.
+ */
 int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total);
 void client_progress_end(struct client *c);
 
-/* What people are told of a snapshot: some lines. */
+/* Prints the state, size, losses and decode of a snapshot as text. */
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
 
-/* The same, as JSON or its id where that is wanted; returns the exit status: one that could not be decoded is a
- * failure. */
+/*
+ * Prints a new snapshot as text, as JSON with --json, or its ID alone with --quiet. Returns the exit status, which is
+ * STATUS_FAILED for a snapshot that could not be decoded.
+ */
 int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
 extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_export, cmd_grep, cmd_info,

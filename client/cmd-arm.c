@@ -23,20 +23,20 @@ enum {
 };
 
 static const struct verb_option arm_options[] = {
-	[OPTION_PID] = { "pid", 'p', "N", "the process" },
-	[OPTION_KERNEL] = { "kernel", 0, NULL, "what it does in the kernel, too (root)" },
+	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
+	[OPTION_KERNEL] = { "kernel", 0, NULL, "also trace its execution in the kernel (root only)" },
 	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles" },
-	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "fewer bytes, and no times" },
-	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "without context IDs" },
+	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "no timestamps: less trace, and no times" },
+	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "no context IDs" },
 	[OPTION_FUNCTION] = { "function", 0, "NAME[@FILE]",
-			      "trace this function only (again: another); FILE: the program" },
-	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace these addresses only, in the kernel's words" },
-	[OPTION_SINK] = { "sink", 0, "NAME", "the trace sink, as csight doctor lists them" },
+			      "trace only this function of FILE (default the program); repeatable" },
+	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
+	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
 	{ 0 },
 };
 
 static const struct verb_option disarm_options[] = {
-	[OPTION_PID] = { "pid", 'p', "N", "the process" },
+	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
 	{ 0 },
 };
 
@@ -44,7 +44,7 @@ struct arm {
 	struct csight_arm_options options;
 	const char *functions[FUNCTIONS_MAX];
 	size_t n_functions;
-	struct buf filter; /* made of them, and of what else was asked for */
+	struct buf filter; /* address filters: that of --filter, then one for each function */
 };
 
 static void arm_done(struct arm *a)
@@ -52,7 +52,7 @@ static void arm_done(struct arm *a)
 	buf_done(&a->filter);
 }
 
-/* Where a function stands in its file: the kernel knows addresses alone. 0 or an exit status. */
+/* Appends the filter for the addresses of a function, since the kernel filters by address only. 0 or an exit status. */
 static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 {
 	_cleanup_free_ char *name = strdup(wanted);
@@ -71,7 +71,7 @@ static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
 	n = readlink(link, exe, sizeof(exe) - 1);
 	exe[n < 0 ? 0 : n] = 0;
-	/* C++ names have no @; names of files may. */
+	/* The first '@' ends the name of the function: C++ names have none, file names may. */
 	behind = strchr(name, '@');
 	if (behind) {
 		*behind = 0;
@@ -81,8 +81,8 @@ static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 	rc = fd < 0 ? -errno : function_lookup(fd, name, &at);
 	if (rc < 0) {
 		client_error("cannot find function %s in %s: %s", esc(name), esc(file[0] ? file : link),
-			     rc == -ENOENT && fd >= 0 ? "it has none of this name"
-			     : rc == -ENOTUNIQ        ? "it has several of this name"
+			     rc == -ENOENT && fd >= 0 ? "it has no function of this name"
+			     : rc == -ENOTUNIQ        ? "it has several functions of this name"
 			     : rc == -ENODATA         ? "it has no symbol table"
 			     : rc == -EFAULT          ? "the process that parses it crashed"
 						      : strerror(-rc));
@@ -111,7 +111,7 @@ static int arm_add_functions(struct arm *a, pid_t pid)
 	return status;
 }
 
-/* False: c->status is the exit status. */
+/* On failure returns false, with the exit status in c->status. */
 static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 {
 	struct csight_arm_options *options = &arm->options;
@@ -137,7 +137,8 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 			break;
 		case OPTION_FUNCTION:
 			if (arm->n_functions == FUNCTIONS_MAX) {
-				c->status = client_usage(c, "--function can be given %d times", FUNCTIONS_MAX);
+				c->status =
+				    client_usage(c, "at most %d --function options are accepted", FUNCTIONS_MAX);
 				return false;
 			}
 			arm->functions[arm->n_functions++] = value;
@@ -195,14 +196,14 @@ static int disarm_run(struct client *c)
 	if (c->json)
 		printf("{}\n");
 	else if (!c->quiet)
-		printf("process %d is disarmed; what was recorded of it is dropped\n", (int)pid);
+		printf("process %d is disarmed; its history is dropped\n", (int)pid);
 	return STATUS_OK;
 }
 
 const struct verb cmd_arm = {
 	.name = "arm",
 	.arguments = "--pid N",
-	.summary = "keep a history of a process from now on",
+	.summary = "start recording a process",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = arm_options,
 	.run = arm_run,
@@ -211,7 +212,7 @@ const struct verb cmd_arm = {
 const struct verb cmd_disarm = {
 	.name = "disarm",
 	.arguments = "--pid N",
-	.summary = "stop tracing a process and drop its history",
+	.summary = "stop recording a process and drop its history",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = disarm_options,
 	.run = disarm_run,

@@ -1,4 +1,4 @@
-/* csight decode: any trace through csight-decode, without the daemon. */
+/* csight decode: decodes a file or directory of trace with csight-decode, without the daemon. */
 #include <string.h>
 #include <unistd.h>
 
@@ -26,18 +26,17 @@ enum { WORKERS_MAX = 64 };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", DECODE_FORMAT_HELP },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE",
-			    "write there, not to standard output; of several --to each has its own" },
-	[OPTION_THREAD] = { "thread", 0, "TID", "only this thread, by its number" },
-	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "elements by thread, not by their source" },
-	[OPTION_IMAGES] = { "images", 0, "DIR", "look there for the files that ran; may be given again" },
-	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "ask debuginfod for files that are not here" },
-	[OPTION_BUFFER] = { "buffer", 0, "NAME", "of an Arm snapshot: this trace buffer, not the first" },
-	[OPTION_ENGINE] = { "engine", 0, "NAME", "what decodes: auto (the default), native, opencsd" },
-	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines, and tell where they differ first" },
-	[OPTION_WORKERS] = { "workers", 0, "N", "decode in so many threads, not in one for each CPU" },
-	[OPTION_NO_INLINES] = { "no-inlines", 0, NULL, "no frames for functions that were inlined" },
-	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its source" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE", "output file (default standard output); one for each --to" },
+	[OPTION_THREAD] = { "thread", 0, "TID", "only the thread with this ID" },
+	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "order elements by thread, not by trace source" },
+	[OPTION_IMAGES] = { "images", 0, "DIR", "search DIR for the traced programs and libraries; repeatable" },
+	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "fetch files that are not found locally from debuginfod" },
+	[OPTION_BUFFER] = { "buffer", 0, "NAME", "trace buffer of an Arm snapshot (default the first)" },
+	[OPTION_ENGINE] = { "engine", 0, "NAME", "decoder: auto (default), native, opencsd" },
+	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines and report the first difference" },
+	[OPTION_WORKERS] = { "workers", 0, "N", "number of decoding threads (default one per CPU)" },
+	[OPTION_NO_INLINES] = { "no-inlines", 0, NULL, "no frames for inlined functions" },
+	[OPTION_REGS] = { "regs", 0, "FILE", "INPUT is bare trace; FILE describes its trace source" },
 	{ 0 },
 };
 
@@ -49,7 +48,7 @@ static uint64_t result_number(json_object *o, const char *key)
 	return v;
 }
 
-/* Of several lines, some. */
+/* Prints a warning, which may have several lines. */
 static void print_warning(const char *text)
 {
 	const char *before = "  warning: ";
@@ -89,9 +88,9 @@ static void print_result(json_object *result)
 	json_object *list;
 	uint64_t renamed;
 
-	/* Of a store nothing was decoded. */
+	/* The input was a store: its functions were looked up again, and nothing was decoded. */
 	if (json_get_u64(result, "renamed", &renamed) == 0)
-		fprintf(stderr, "%s of %s functions have another name or place than before\n", format_count(renamed),
+		fprintf(stderr, "%s of %s functions have a new name or source line\n", format_count(renamed),
 			format_count(result_number(result, "functions")));
 	else
 		print_decoded(result);
@@ -102,7 +101,7 @@ static void print_result(json_object *result)
 		print_warning(json_object_get_string(json_object_array_get_idx(list, i)));
 }
 
-/* Where both engines decoded. */
+/* For --verify: prints and counts the differences between the engines. */
 static void report_verified(struct client *c, json_object *result)
 {
 	uint64_t alike;
@@ -112,8 +111,8 @@ static void report_verified(struct client *c, json_object *result)
 	if (result_number(result, "differences"))
 		c->status = EXIT_FAILURE;
 	if (!c->quiet && !c->json)
-		fprintf(stderr, "  verified: %s elements are alike, %s\n", format_count(alike),
-			result_number(result, "differences") ? "and then one is not" : "all that both engines took");
+		fprintf(stderr, "  verified: %s elements are equal, %s\n", format_count(alike),
+			result_number(result, "differences") ? "then one differs" : "all that both engines decoded");
 }
 
 static void decode_on_result(struct client *c, json_object *result)
@@ -134,14 +133,15 @@ static int decode_check_outputs(struct client *c, const struct output_files *a)
 		const struct decode_format *f = decode_format_find(format);
 
 		if (!f || f->basis == DECODE_FORMAT_FROM_INPUT)
-			return client_usage(c, "there is no format '%s'", esc(format));
+			return client_usage(c, "unknown format '%s'", esc(format));
 		if (a->n > 1 && f->basis == DECODE_FORMAT_FROM_PACKETS)
-			return client_usage(c, "%s come alone, without another --to", format);
+			return client_usage(c, "--to %s cannot be combined with another --to", format);
 		if (c->json && !path && f->id != DECODE_FORMAT_NONE)
-			return client_usage(c, "--json tells of the decode; the output itself needs a file (-o)");
+			return client_usage(c, "--json prints the result of the decode on standard output; write the "
+					       "output to a file with -o");
 		if (!path && f->content == DECODE_FORMAT_BINARY &&
 		    (f->id == DECODE_FORMAT_STORE || isatty(STDOUT_FILENO)))
-			return client_usage(c, "%s is no text; name a file with -o", format);
+			return client_usage(c, "%s is a binary format; name an output file with -o", format);
 	}
 	return 0;
 }
@@ -166,7 +166,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_THREAD:
 			if (parse_i64(value, 0, UINT32_MAX, &thread) < 0)
-				return client_usage(c, "'%s' is not a thread's number", esc(value));
+				return client_usage(c, "--thread: '%s' is not a thread ID", esc(value));
 			json_add_i64(d->options, "thread", thread);
 			break;
 		case OPTION_BY_THREAD:
@@ -174,7 +174,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_IMAGES:
 			if (d->finder.n_dirs == FINDER_DIRS_MAX)
-				return client_usage(c, "--images at most %d times", FINDER_DIRS_MAX);
+				return client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
 			d->finder.dirs[d->finder.n_dirs++] = value;
 			break;
 		case OPTION_DEBUGINFOD:
@@ -185,7 +185,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_ENGINE:
 			if (strcmp(value, "auto") != 0 && strcmp(value, "native") != 0 && strcmp(value, "opencsd") != 0)
-				return client_usage(c, "there is no engine '%s'", esc(value));
+				return client_usage(c, "--engine: unknown engine '%s'", esc(value));
 			json_add_str(d->options, "engine", value);
 			break;
 		case OPTION_VERIFY:
@@ -193,7 +193,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_WORKERS:
 			if (parse_i64(value, 1, WORKERS_MAX, &number) < 0)
-				return client_usage(c, "'%s' is not a number of threads from 1 to %d", esc(value),
+				return client_usage(c, "--workers: '%s' is not a number from 1 to %d", esc(value),
 						    WORKERS_MAX);
 			json_add_i64(d->options, "workers", number);
 			break;
@@ -207,7 +207,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one input at a time" : "what is to be decoded? its name is missing");
+		return client_usage(c, c->argc ? "only one input is accepted" : "missing input");
 	rc = output_files_finish(c, &d->output_files, decode_formats[0].name);
 	if (rc == 0)
 		rc = decode_check_outputs(c, &d->output_files);
@@ -237,7 +237,7 @@ static int decode_run(struct client *c)
 const struct verb cmd_decode = {
 	.name = "decode",
 	.arguments = "INPUT",
-	.summary = "decode a perf.data, a snapshot's directory or bare trace, without the daemon",
+	.summary = "decode a perf.data file, a snapshot directory or bare trace, without the daemon",
 	.flags = VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = decode_run,

@@ -14,12 +14,12 @@ enum { OPTION_LIMIT, OPTION_FUNCTION };
 enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
-	[OPTION_LIMIT] = { "limit", 'n', "N", "only the N functions that changed most, 40 unless told; 0: all" },
-	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions of this name; * and ? stand for any letters" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "print the N functions that changed most (default 40; 0: all)" },
+	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
 	{ 0 },
 };
 
-/* What functions of one name and file come to; they may have been loaded at several places. */
+/* Sum over the functions of one name and file, which may be loaded at several addresses. */
 struct diff_side {
 	uint64_t calls, total_ns, self_ns, longest_ns, whole, median_ns;
 };
@@ -68,7 +68,7 @@ static int compare_pairs_by_change(const void *left, const void *right)
 
 static void side_add(struct diff_side *to, const struct diff_side *from)
 {
-	/* The median of many places is that of the place most called. */
+	/* Medians cannot be added; that of the address with the most calls stands for all. */
 	if (from->whole > to->whole)
 		to->median_ns = from->median_ns;
 	to->calls += from->calls;
@@ -95,14 +95,14 @@ static void diff_collect(struct diff *d, unsigned which)
 	}
 }
 
-/* Both sides' functions, by name and file. */
+/* Joins the functions of both stores by name and file, and sorts them by change. */
 static int diff_compare(struct diff *d)
 {
 	size_t n = 0;
 
 	d->list = calloc(store_functions(d->input[0].store) + store_functions(d->input[1].store) + 1, sizeof(*d->list));
 	if (!d->list) {
-		client_error("not enough memory");
+		client_error("out of memory");
 		return STATUS_FAILED;
 	}
 	diff_collect(d, 0);
@@ -120,7 +120,7 @@ static int diff_compare(struct diff *d)
 	qsort(d->list, d->n, sizeof(*d->list), compare_pairs_by_change);
 	if (d->n || !d->function)
 		return STATUS_OK;
-	client_error("no function '%s' ran in either of them", esc(d->function));
+	client_error("no function '%s' ran in either snapshot", esc(d->function));
 	return STATUS_NOT_FOUND;
 }
 
@@ -209,7 +209,7 @@ static void diff_print(struct client *c, const struct diff *d)
 		add_pair_row(t, &d->list[i]);
 	text_table_print(t, stdout);
 	if (n < d->n)
-		printf("%s more, which changed less; --limit=0 shows all\n", format_plural(d->n - n, "function"));
+		printf("%s more with smaller changes; --limit=0 shows all\n", format_plural(d->n - n, "function"));
 }
 
 static int diff_parse(struct client *c, struct diff *d)
@@ -221,12 +221,12 @@ static int diff_parse(struct client *c, struct diff *d)
 		if (o == OPTION_FUNCTION)
 			d->function = value;
 		else if (parse_i64(value, 0, INT32_MAX, &d->limit) < 0)
-			return client_usage(c, "--limit: '%s' is no number", esc(value));
+			return client_usage(c, "--limit: '%s' is not a number", esc(value));
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 2)
-		return client_usage(c, "two snapshots: their ids or files");
+		return client_usage(c, "two snapshots are required, by ID or file");
 	return -1;
 }
 
@@ -257,7 +257,7 @@ static int diff_run(struct client *c)
 const struct verb cmd_diff = {
 	.name = "diff",
 	.arguments = STORE_INPUT_ARGUMENT " " STORE_INPUT_ARGUMENT,
-	.summary = "what got slower between two snapshots, what is new, what is gone",
+	.summary = "compare two snapshots: functions that are slower, faster, new or gone",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
 	.run = diff_run,

@@ -10,7 +10,7 @@
 #include "lib/base/json.h"
 
 static const struct verb_option options[] = {
-	{ "sysroot", 0, "DIR", "look at a tree of files that is like a machine's, and at nothing of this one" },
+	{ "sysroot", 0, "DIR", "examine the files below DIR instead of this machine" },
 	{ 0 },
 };
 
@@ -47,10 +47,10 @@ static void print_report(const struct doctor *d)
 			printf("%-7s  %-8s  -> %s\n", "", "", escape_text(f->remedy, remedy, sizeof(remedy)));
 	}
 	if (errors)
-		printf("\nHardware tracing does not work here: %s%s.\n", format_plural(errors, "error"),
-		       d->emulator ? "; csight run --emu does" : "");
+		printf("\nHardware tracing does not work on this machine: %s%s.\n", format_plural(errors, "error"),
+		       d->emulator ? "; csight run --emu works" : "");
 	else
-		printf("\nNothing stops hardware tracing here.\n");
+		printf("\nNothing prevents hardware tracing on this machine.\n");
 }
 
 static json_object *offers_json(const struct topology_offers *o)
@@ -153,10 +153,10 @@ static int doctor_run(struct client *c)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc)
-		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
+		return client_usage(c, "unexpected argument '%s'", esc(c->argv[0]));
 	rc = doctor_begin(&d, root);
 	if (rc < 0) {
-		client_error("cannot look at %s: %s", root ? esc(root) : "/", strerror(-rc));
+		client_error("cannot examine %s: %s", root ? esc(root) : "/", strerror(-rc));
 		return root ? STATUS_USAGE : STATUS_FAILED;
 	}
 	for (size_t i = 0; i < ELEMENTS(checks); i++)
@@ -171,7 +171,7 @@ static int doctor_run(struct client *c)
 const struct verb cmd_doctor = {
 	.name = "doctor",
 	.arguments = "",
-	.summary = "tell whether this machine can trace, what is missing, and what to do",
+	.summary = "check whether this machine can trace, and print what to do if not",
 	.flags = VERB_JSON,
 	.options = options,
 	.run = doctor_run,

@@ -17,18 +17,17 @@ enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTI
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT",
-			"perfetto (the default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or "
+			"perfetto (default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or "
 			"json" },
-	[OPTION_OUTPUT] = { "output", 'o', "FILE",
-			    "write there, not to standard output; of several --to each has its own" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE", "output file (default standard output); one for each --to" },
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
-	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
-	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
-	[OPTION_BUDGET] = { "budget", 0, "N", "at most about N slices, the last ones; 0: all" },
+	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
+	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
 	{ 0 },
 };
 
-/* Where a format comes from: the store; what the daemon hands out as it is; the trace, which is decoded for it. */
+/* What a format is made from: the store; a file of the spool, copied unchanged; the trace, which is decoded again. */
 enum origin { FROM_STORE, FROM_SPOOL, FROM_TRACE };
 
 static const struct {
@@ -41,7 +40,7 @@ static const struct {
 struct export_output {
 	const char *format, *path; /* path NULL: standard export_output */
 	enum origin origin;
-	const struct export_ops *ops; /* FROM_STORE */
+	const struct export_ops *ops; /* if origin is FROM_STORE */
 	int fd;
 	uint64_t bytes;
 	struct export_result result;
@@ -50,11 +49,11 @@ struct export_output {
 struct export
 {
 	struct client *client;
-	const char *name; /* of what is exported */
+	const char *name; /* of the snapshot or file to export */
 	struct output_files output_files;
 	struct selection selection;
 	struct export_output outputs[DECODER_OUTPUTS_MAX];
-	/* Opened when a format first needs it; likewise its snapshot, unless the input is a file. */
+	/* Opened when a format first needs the store; its snapshot likewise, unless the input is a file. */
 	struct store_input input;
 	struct export_options options;
 };
@@ -93,7 +92,7 @@ static int export_find_snapshot(struct export *e)
 	return rc;
 }
 
-/* One of the files of a snapshot, as the daemon has it. */
+/* Opens one of the files of a snapshot through the daemon. 0 or an exit status. */
 static int export_open_file(struct export *e, const char *file, int *ret)
 {
 	int rc = export_find_snapshot(e);
@@ -136,7 +135,7 @@ static int output_close(struct export_output *out, int rc)
 	struct stat st;
 	bool regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 
-	/* Half a file must not be taken for a unselected_formats one. */
+	/* An incomplete file must not be mistaken for a complete one. */
 	if (rc < 0 && regular)
 		unlink(out->path);
 	if (rc == 0 && regular)
@@ -174,7 +173,10 @@ static int export_file(struct export *e, struct export_output *out)
 	return rc == 0 ? output_close(out, copy_file(fd, out->fd, &out->bytes)) : rc;
 }
 
-/* The snapshot's directory where it is at hand, with the code that it keeps; else what the daemon hands out. */
+/*
+ * Opens the trace of a snapshot as input of a decode: its directory if it is readable, which also holds the captured
+ * code, else the files that the daemon passes.
+ */
 static int export_open_trace(struct export *e, struct local_decode *d)
 {
 	const char *path;
@@ -250,8 +252,9 @@ static void print_output(struct client *c, const struct export_output *out)
 			format_duration(out->result.until - out->result.since));
 	fputc('\n', stderr);
 	if (out->ops && out->result.cut)
-		fprintf(stderr,
-			"  an earlier part is left out so that viewers load the file at ease; --budget=0 keeps it\n");
+		fprintf(
+		    stderr,
+		    "  the earlier part is left out because viewers load large files slowly; --budget=0 keeps it\n");
 }
 
 static bool format_is_text(const char *format)
@@ -271,17 +274,18 @@ static int export_check_format(struct export *e, struct export_output *out)
 	for (size_t i = 0; i < ELEMENTS(unselected_formats); i++) {
 		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
-		/* With others beside it they are for those. */
+		/* If there are other formats, the selection applies to those. */
 		if (e->output_files.n == 1 && (v->since || v->until || v->thread || v->budget))
-			return client_usage(e->client,
-					    "%s is exported whole; --since, --until, --thread and --budget are for "
-					    "what is made of its calls",
-					    out->format);
+			return client_usage(
+			    e->client,
+			    "%s is always exported whole: --since, --until, --thread and --budget apply "
+			    "only to formats that are made from calls",
+			    out->format);
 		out->origin = unselected_formats[i].origin;
 		return 0;
 	}
 	out->ops = export_find(out->format);
-	return out->ops ? 0 : client_usage(e->client, "there is no format '%s'", esc(out->format));
+	return out->ops ? 0 : client_usage(e->client, "unknown format '%s'", esc(out->format));
 }
 
 static int export_check_output(struct export *e, struct export_output *out)
@@ -292,10 +296,9 @@ static int export_check_output(struct export *e, struct export_output *out)
 	if (rc != 0)
 		return rc;
 	if (c->json && !out->path)
-		return client_usage(c,
-				    "--json tells of the file that -o names; without one the export itself is printed");
+		return client_usage(c, "--json requires an output file (-o): without one the export itself is printed");
 	if (!out->path && isatty(STDOUT_FILENO) && !format_is_text(out->format))
-		return client_usage(c, "%s is no text for a terminal; name a file with -o", out->format);
+		return client_usage(c, "%s is a binary format; name an output file with -o", out->format);
 	return 0;
 }
 
@@ -334,8 +337,7 @@ static int export_parse(struct export *e)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c,
-				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
 	e->name = c->argv[0];
 	rc = output_files_finish(c, &e->output_files, export_perfetto.name);
 	for (size_t i = 0; i < e->output_files.n && rc == 0; i++) {
@@ -372,7 +374,7 @@ static int export_run(struct client *c)
 const struct verb cmd_export = {
 	.name = "export",
 	.arguments = STORE_INPUT_ARGUMENT,
-	.summary = "write a snapshot as a file for viewers and tools",
+	.summary = "write a snapshot in a format for viewers and tools",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = export_run,

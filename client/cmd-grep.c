@@ -14,10 +14,10 @@ enum { LIMIT = 1000 };
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
-	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
-	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
-	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls that took this long: 5ms" },
-	[OPTION_LIMIT] = { "limit", 'n', "N", "stop after N calls, 1000 unless told; 0: all" },
+	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
+	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls of at least this duration, such as 5ms" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "stop after N calls (default 1000; 0: no limit)" },
 	{ 0 },
 };
 
@@ -30,7 +30,7 @@ struct grep {
 	uint64_t least_ns;
 	struct store_input input;
 	struct export_options options;
-	uint8_t *wanted; /* by function */
+	uint8_t *wanted; /* for each function: whether it matches */
 	uint64_t found, matching;
 };
 
@@ -83,7 +83,7 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 	putchar('\n');
 }
 
-/* 1: go on; 0: that is enough. A call is told when it ends. */
+/* Prints the matching calls of a thread, each when it ends. 1: continue; 0: the limit is reached; or negative errno. */
 static int grep_thread(struct grep *g, size_t index)
 {
 	const struct store_thread *t = store_thread(g->input.store, index);
@@ -102,7 +102,7 @@ static int grep_thread(struct grep *g, size_t index)
 		size_t depth;
 
 		if (e.type != STORE_LEAVE) {
-			/* What began too late is of no interest any more, once nothing older is open. */
+			/* Calls that begin later do not match; stop once no earlier call is open. */
 			if (e.time > until && (e.type == STORE_GAP || e.depth == 0))
 				break;
 			continue;
@@ -151,7 +151,7 @@ static int grep_select(struct client *c, struct grep *g)
 		return rc;
 	g->wanted = calloc(store_functions(s) + 1, 1);
 	if (!g->wanted) {
-		client_error("not enough memory");
+		client_error("out of memory");
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
@@ -160,7 +160,8 @@ static int grep_select(struct client *c, struct grep *g)
 	}
 	if (some)
 		return STATUS_OK;
-	client_error("no function '%s' ran in this trace; 'csight report' lists those that did", esc(g->function));
+	client_error("no function '%s' ran in this trace; 'csight report' lists the functions that ran",
+		     esc(g->function));
 	return STATUS_NOT_FOUND;
 }
 
@@ -178,15 +179,15 @@ static int grep_parse(struct client *c, struct grep *g)
 		if (o != OPTION_LIMIT)
 			*to[o] = value;
 		else if (parse_i64(value, 0, INT32_MAX, &g->limit) < 0)
-			return client_usage(c, "--limit: '%s' is no number", esc(value));
+			return client_usage(c, "--limit: '%s' is not a number", esc(value));
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (g->longer && selection_parse_duration(g->longer, &g->least_ns) < 0)
-		return client_usage(c, "--longer: '%s' is no time; 1.5s, 20ms, 100us are", esc(g->longer));
+		return client_usage(c, "--longer: '%s' is not a duration such as 1.5s, 20ms or 100us", esc(g->longer));
 	if (c->argc != 2)
-		return client_usage(c, c->argc < 2 ? "a function, and in which snapshot: its id or file"
-						   : "one function, one snapshot");
+		return client_usage(c, c->argc < 2 ? "a function and a snapshot are required"
+						   : "only one function and one snapshot are accepted");
 	return -1;
 }
 
@@ -215,7 +216,7 @@ static int grep_run(struct client *c)
 const struct verb cmd_grep = {
 	.name = "grep",
 	.arguments = "FUNCTION " STORE_INPUT_ARGUMENT,
-	.summary = "each call of a function: when, how long, by whom",
+	.summary = "list the calls of a function: time, duration, caller",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
 	.run = grep_run,

@@ -1,9 +1,9 @@
-/* csight info: what an input is, read by csight-decode. */
+/* csight info: describes an input; csight-decode parses it. */
 #include "client/local-decode.h"
 
 static void info_on_result(struct client *c, json_object *result)
 {
-	/* It has been written already. */
+	/* csight-decode has written the description to the output. */
 }
 
 static int info_run(struct client *c)
@@ -16,7 +16,7 @@ static int info_run(struct client *c)
 	if (client_option(c, &value) == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one input at a time" : "which input? its name is missing");
+		return client_usage(c, c->argc ? "only one input is accepted" : "missing input");
 	rc = output_files_finish(c, &d.output_files, c->json ? "info-json" : "info");
 	if (rc == 0)
 		rc = local_decode_open_input(&d, c->argv[0]);
@@ -28,7 +28,7 @@ static int info_run(struct client *c)
 const struct verb cmd_info = {
 	.name = "info",
 	.arguments = "INPUT",
-	.summary = "tell what an input holds, without decoding it",
+	.summary = "describe the contents of an input, without decoding it",
 	.flags = VERB_JSON,
 	.run = info_run,
 };

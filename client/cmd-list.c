@@ -34,11 +34,11 @@ static int list_run(struct client *c)
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
 
-	if (!client_answer(c, csight_list, &list))
+	if (!client_query(c, csight_list, &list))
 		return c->status;
 	n = csight_count(list, "snapshots");
 	if (n == 0) {
-		fprintf(stderr, "no snapshots; 'csight snapshot --pid N' takes one\n");
+		fprintf(stderr, "no snapshots; take one with 'csight snapshot --pid N'\n");
 		return STATUS_OK;
 	}
 	t = text_table_new(head, ELEMENTS(head));

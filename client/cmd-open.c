@@ -19,16 +19,19 @@ enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_PORT, OP
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
-	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
-	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
-	[OPTION_BUDGET] = { "budget", 0, "N", "at most about N slices, the last ones; 0: all" },
-	[OPTION_PORT] = { "port", 0, "N", "the loopback port to serve from; any that is free unless told" },
-	[OPTION_UI] = { "ui", 0, "URL", "where the UI is; https://ui.perfetto.dev unless told" },
-	[OPTION_NO_BROWSER] = { "no-browser", 0, NULL, "only say what to open" },
+	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
+	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
+	[OPTION_PORT] = { "port", 0, "N", "loopback port to listen on (default any free port)" },
+	[OPTION_UI] = { "ui", 0, "URL", "address of the UI (default https://ui.perfetto.dev)" },
+	[OPTION_NO_BROWSER] = { "no-browser", 0, NULL, "print the address, start no browser" },
 	{ 0 },
 };
 
-/* The trace is fetched from here, and handed to the UI's window, which never asks anybody for it. */
+/*
+ * The page fetches the trace from csight and passes it to the window of the UI as a message, so that the UI makes no
+ * request for it.
+ */
 static const char page_begin[] =
     "<!doctype html><meta charset=\"utf-8\"><title>csight</title>\n"
     "<style>body{font:16px sans-serif;margin:4em "
@@ -43,11 +46,12 @@ static const char page_end[] =
     "document.getElementById('title').textContent = trace.title;\n"
     "document.getElementById('go').onclick = async () => {\n"
     "  const ui = window.open(trace.ui);\n"
-    "  if (!ui) return said('The browser did not allow a new window. Allow it for this page, and press again.');\n"
+    "  if (!ui) return said('The browser blocked the new window. Allow it for this page and press the button "
+    "again.');\n"
     "  said('Fetching the trace ...');\n"
     "  let buffer;\n"
     "  try { buffer = await (await fetch('trace')).arrayBuffer(); } catch (e) {\n"
-    "    return said('The trace is not there any more: csight open has ended. Run it again.');\n"
+    "    return said('The trace is no longer available because csight open has ended. Run it again.');\n"
     "  }\n"
     "  said('Waiting for the UI ...');\n"
     "  const ping = setInterval(() => ui.postMessage('PING', origin), 50);\n"
@@ -56,7 +60,7 @@ static const char page_end[] =
     "    clearInterval(ping);\n"
     "    ui.postMessage({perfetto: {buffer, title: trace.title, fileName: trace.title + '.pftrace'}}, origin);\n"
     "    buffer = null;\n"
-    "    said('It is there. This page can be closed.');\n"
+    "    said('The UI has the trace. You can close this page.');\n"
     "  });\n"
     "};\n"
     "</script>\n";
@@ -66,7 +70,7 @@ struct open {
 	const char *ui;
 	int64_t port;
 	bool no_browser;
-	int trace; /* its file */
+	int trace; /* file of the trace to serve */
 	uint64_t size;
 	struct export_result result;
 	struct http_server server;
@@ -99,7 +103,7 @@ static int make_trace(struct client *c, struct open *o, const struct store *s)
 	return STATUS_FAILED;
 }
 
-/* A file that is no store may be a trace already: the UI knows many kinds. */
+/* Any other file than a store is served unchanged, since the UI reads many trace formats. */
 static int open_trace(struct client *c, struct open *o, const char *name)
 {
 	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
@@ -127,7 +131,7 @@ static int make_page(const struct open *o, const char *title, uint64_t *ret_size
 
 	json_add_str(json, "ui", o->ui);
 	json_add_bytes(json, "title", title);
-	/* Its slashes are escaped, so it does not end the script. */
+	/* json-c escapes slashes, so that a title with </script> does not end the script. */
 	text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN);
 	if (fd < 0 || dprintf(fd, "%s%s%s", page_begin, text, page_end) < 0)
 		return fd < 0 ? -errno : -EIO;
@@ -145,7 +149,7 @@ static void launch_browser(const char *url)
 		waitpid(pid, NULL, 0);
 	if (pid != 0)
 		return;
-	/* Its own parent is gone at once, so nobody waits for it. */
+	/* The browser becomes a grandchild, which init reaps. */
 	if (fork() != 0)
 		_exit(0);
 	setsid();
@@ -175,13 +179,14 @@ static void print_address(const struct client *c, const struct open *o)
 		       json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else if (remote) {
 		gethostname(host, sizeof(host) - 1);
-		printf("where your browser is:  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n", o->server.port,
-		       o->server.port, esc(host), url);
+		printf("on the machine with your browser run  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n",
+		       o->server.port, o->server.port, esc(host), url);
 	} else {
 		printf("open  %s\n", url);
 	}
 	if (!c->json && o->result.cut)
-		printf("  an earlier part is left out so that the UI loads it at ease; --budget=0 keeps it\n");
+		printf(
+		    "  the earlier part is left out because the UI loads large traces slowly; --budget=0 keeps it\n");
 	fflush(stdout);
 	if (!remote && screen && !o->no_browser)
 		launch_browser(url);
@@ -196,7 +201,7 @@ static int serve_trace(struct client *c, struct open *o, const char *title)
 	int rc = page < 0 ? page : http_server_open((uint16_t)o->port, &o->server);
 
 	if (rc < 0) {
-		client_error("cannot serve from port %lld of this machine: %s", (long long)o->port, strerror(-rc));
+		client_error("cannot listen on port %lld of this machine: %s", (long long)o->port, strerror(-rc));
 		return STATUS_FAILED;
 	}
 	files[0].fd = page;
@@ -207,11 +212,11 @@ static int serve_trace(struct client *c, struct open *o, const char *title)
 	print_address(c, o);
 	rc = http_server_run(&o->server, files, ELEMENTS(files), was_interrupted);
 	if (rc < 0) {
-		client_error("ended before a browser took the trace");
+		client_error("ended before a browser fetched the trace");
 		return STATUS_FAILED;
 	}
 	if (!c->json && !c->quiet)
-		printf("the browser has it: %s\n", format_size(o->size));
+		printf("the browser has fetched the trace: %s\n", format_size(o->size));
 	return STATUS_OK;
 }
 
@@ -235,16 +240,15 @@ static int open_parse(struct client *c, struct open *o)
 		else if (i != OPTION_PORT)
 			*to[i] = value;
 		else if (parse_i64(value, 0, UINT16_MAX, &o->port) < 0)
-			return client_usage(c, "--port: '%s' is no port", esc(value));
+			return client_usage(c, "--port: '%s' is not a port number", esc(value));
 	}
 	if (i == CLIENT_STOP)
 		return c->status;
 	if (strncmp(o->ui, "https://", 8) != 0 && strncmp(o->ui, "http://127.0.0.1", 16) != 0 &&
 	    strncmp(o->ui, "http://localhost", 16) != 0)
-		return client_usage(c, "--ui: '%s' is neither at an https:// address nor on this machine", esc(o->ui));
+		return client_usage(c, "--ui: '%s' is neither an https:// address nor on this machine", esc(o->ui));
 	if (c->argc != 1)
-		return client_usage(c,
-				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
 	return -1;
 }
 
@@ -272,7 +276,7 @@ static int open_run(struct client *c)
 const struct verb cmd_open = {
 	.name = "open",
 	.arguments = STORE_INPUT_ARGUMENT,
-	.summary = "show a snapshot in the Perfetto UI",
+	.summary = "open a snapshot in the Perfetto UI",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = open_run,

@@ -28,7 +28,7 @@ static int remove_run(struct client *c)
 	if (client_option(c, &value) == CLIENT_STOP)
 		return c->status;
 	if (!c->argc)
-		return client_usage(c, "which snapshot? its id is missing");
+		return client_usage(c, "missing snapshot ID");
 	rc = client_connect(c);
 	for (int i = 0; rc == 0 && i < c->argc; i++)
 		rc = remove_one(c, c->argv[i]);
@@ -40,7 +40,7 @@ static int remove_run(struct client *c)
 const struct verb cmd_remove = {
 	.name = "remove",
 	.arguments = "ID...",
-	.summary = "take snapshots out of the spool",
+	.summary = "delete snapshots from the spool",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.run = remove_run,
 };

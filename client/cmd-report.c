@@ -16,9 +16,9 @@ enum { OPTION_SORT, OPTION_LIMIT, OPTION_FUNCTION };
 enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
-	[OPTION_SORT] = { "sort", 0, "COLUMN", "self (the default), total, calls, median, p99, max or name" },
-	[OPTION_LIMIT] = { "limit", 'n', "N", "only the first N functions, 40 unless told; 0: all" },
-	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions of this name; * and ? stand for any letters" },
+	[OPTION_SORT] = { "sort", 0, "COLUMN", "self (default), total, calls, median, p99, max or name" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "print only the first N functions (default 40; 0: all)" },
+	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
 	{ 0 },
 };
 
@@ -33,7 +33,7 @@ struct report {
 	size_t n;
 };
 
-/* By which numbers functions may stand, the largest first; by_name has none. */
+/* The columns to sort by, largest value first; by_name has no value. */
 static const struct column {
 	const char *name;
 	size_t at;
@@ -75,7 +75,7 @@ static int report_sort(struct client *c, struct report *r)
 
 	r->list = calloc(store_functions(s) + 1, sizeof(*r->list));
 	if (!r->list) {
-		client_error("not enough memory");
+		client_error("out of memory");
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++)
@@ -151,7 +151,7 @@ static void print_quality(const struct store *s)
 {
 	unsigned quality = store_quality(s, SIZE_MAX);
 
-	printf("%s, of which %u.%02u %% is known", format_plural(store_threads(s), "thread"), quality / 100,
+	printf("%s, %u.%02u %% of their time is known", format_plural(store_threads(s), "thread"), quality / 100,
 	       quality % 100);
 	for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
 		struct store_gaps all = { 0 };
@@ -238,19 +238,18 @@ static int report_parse(struct client *c, struct report *r)
 		if (o == OPTION_SORT) {
 			r->sort = find_column(value);
 			if (!r->sort)
-				return client_usage(c, "--sort: there is no column '%s'", esc(value));
+				return client_usage(c, "--sort: unknown column '%s'", esc(value));
 			continue;
 		}
 		if (o == OPTION_FUNCTION)
 			r->function = value;
 		else if (parse_i64(value, 0, INT32_MAX, &r->limit) < 0)
-			return client_usage(c, "--limit: '%s' is no number", esc(value));
+			return client_usage(c, "--limit: '%s' is not a number", esc(value));
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? "one snapshot at a time"
-					       : "of which snapshot? its id or file is missing");
+		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
 	return -1;
 }
 
@@ -278,7 +277,7 @@ static int report_run(struct client *c)
 const struct verb cmd_report = {
 	.name = "report",
 	.arguments = STORE_INPUT_ARGUMENT,
-	.summary = "how often functions were called, and how long they took",
+	.summary = "print for each function how often it was called and how long it took",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
 	.run = report_run,

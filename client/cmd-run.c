@@ -1,6 +1,6 @@
-/*
- * csight run --emu: becomes qemu-aarch64 with the plugin, so that terminal, signals and exit status are the program's
- * own. With --snapshot qemu is a child instead, whose process number is held until its last history is kept.
+/* csight run --emu: executes qemu-aarch64 with the plugin in place of csight, so that terminal, signals and exit status
+ * are the program's own. With --snapshot qemu is a child instead, and is not reaped before the snapshot is taken, so
+ * that its process ID stays valid.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,19 +32,20 @@ enum {
 };
 
 static const struct verb_option options[] = {
-	[OPTION_EMU] = { "emu", 0, NULL, "under the emulated trace unit (there is no other yet)" },
+	[OPTION_EMU] = { "emu", 0, NULL, "use the emulated trace unit (required)" },
 	[OPTION_SNAPSHOT] = { "snapshot", 0, NULL, "take a snapshot when the program ends" },
-	[OPTION_RETSTACK] = { "retstack", 0, "on|off", "leave out returns that a return stack foretells (on)" },
-	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "tell the target of each taken branch" },
-	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles: here, instructions" },
-	[OPTION_THRESHOLD] = { "cycle-threshold", 0, "N", "the least count of cycles that is told (256)" },
-	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "fewer bytes, and no times" },
-	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "without context IDs" },
-	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history kept for each thread; K, M, G may follow" },
-	[OPTION_RINGS] = { "rings", 0, "N", "threads that have a history at a time" },
-	[OPTION_TRUTH] = { "truth", 0, "DIR", "log what ran into DIR, for tests" },
-	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with it, log where stack pointers stood" },
-	[OPTION_SYSROOT] = { "sysroot", 'L', "DIR", "where a dynamic program's libraries are (" GUEST_SYSROOT ")" },
+	[OPTION_RETSTACK] = { "retstack", 0, "on|off",
+			      "omit the addresses of returns that a return stack predicts (default on)" },
+	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "trace the target of every taken branch" },
+	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles; the emulated unit counts instructions" },
+	[OPTION_THRESHOLD] = { "cycle-threshold", 0, "N", "least number of cycles that is traced (default 256)" },
+	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "no timestamps: less trace, and no times" },
+	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "no context IDs" },
+	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history of each thread; suffixes K, M, G" },
+	[OPTION_RINGS] = { "rings", 0, "N", "number of threads that are traced at a time" },
+	[OPTION_TRUTH] = { "truth", 0, "DIR", "log executed instructions into DIR, for tests" },
+	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with --truth, also log stack pointers" },
+	[OPTION_SYSROOT] = { "sysroot", 'L', "DIR", "libraries of a dynamic program (default " GUEST_SYSROOT ")" },
 	{ 0 },
 };
 
@@ -90,23 +91,23 @@ static int run_parse(struct client *c, struct run_options *ret)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (!ret->emu)
-		return client_usage(c, "only programs under the emulated trace unit can be started: --emu is missing");
+		return client_usage(c, "--emu is required: only programs under the emulated trace unit can be started");
 	if (!c->argc)
-		return client_usage(c, "which program?");
+		return client_usage(c, "missing program");
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
-		return client_usage(c, "--retstack is on or off, not '%s'", esc(ret->retstack));
+		return client_usage(c, "--retstack: '%s' is neither on nor off", esc(ret->retstack));
 	if (ret->threshold && parse_i64(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
-		return client_usage(c, "--cycle-threshold is a number from 0 to %d, not '%s'", ETM_THRESHOLD_MAX,
-				    esc(ret->threshold));
+		return client_usage(c, "--cycle-threshold: '%s' is not a number from 0 to %d", esc(ret->threshold),
+				    ETM_THRESHOLD_MAX);
 	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
-		return client_usage(c, "--ring-size is a power of two from 64K to 1G, not '%s'", esc(ret->ring_size));
+		return client_usage(c, "--ring-size: '%s' is not a power of two from 64K to 1G", esc(ret->ring_size));
 	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
-		return client_usage(c, "--rings is a number from 1 to %d, not '%s'", EMU_RINGS_MAX, esc(ret->rings));
+		return client_usage(c, "--rings: '%s' is not a number from 1 to %d", esc(ret->rings), EMU_RINGS_MAX);
 	return -1;
 }
 
-/* One NAME=VALUE of the plugin's; QEMU ends a value at a comma that is not doubled. */
+/* Appends NAME=VALUE to the arguments of the plugin. Commas are doubled, since a single one ends the value. */
 static void put_argument(struct buf *b, const char *name, const char *value)
 {
 	if (*name)
@@ -143,10 +144,10 @@ static int put_plugin(struct client *c, const struct run_options *run, const cha
 	if (run->rings)
 		put_argument(b, "rings", run->rings);
 	if (run->truth) {
-		/* The program may change its directory before the log is opened. */
+		/* An absolute path, because the program may change its directory before the log is opened. */
 		truth = realpath(run->truth, NULL);
 		if (!truth) {
-			client_error("cannot log the truth in %s: %s", esc(run->truth), strerror(errno));
+			client_error("cannot log into %s: %s", esc(run->truth), strerror(errno));
 			return STATUS_FAILED;
 		}
 		put_argument(b, "truth", truth);
@@ -157,7 +158,7 @@ static int put_plugin(struct client *c, const struct run_options *run, const cha
 	return buf_error(b) ? fail_program(c->argv[0], strerror(-buf_error(b))) : STATUS_OK;
 }
 
-/* Where a program's libraries are: as requested, else here, else where Debian's cross packages have them. */
+/* Chooses the sysroot of the program's libraries: --sysroot, else "/", else that of Debian's cross packages. */
 static int find_sysroot(const struct guest *guest, const char *program, const char **sysroot)
 {
 	char why[2 * PATH_MAX];
@@ -167,8 +168,8 @@ static int find_sysroot(const struct guest *guest, const char *program, const ch
 	if (!*sysroot || guest_interpreter_in(guest, *sysroot))
 		return STATUS_OK;
 	snprintf(why, sizeof(why),
-		 "it needs %s, which is neither here nor in %s; apt install libc6-arm64-cross, or name with "
-		 "-L where its libraries are",
+		 "its interpreter %s is neither on this machine nor in %s; apt install libc6-arm64-cross, or name the "
+		 "directory of its libraries with -L",
 		 esc(guest->interpreter), esc(*sysroot));
 	return fail_program(program, why);
 }
@@ -184,14 +185,15 @@ static int find_socket(struct client *c, char *ret, size_t size)
 		return rc;
 	rc = csight_status(c->daemon, &status);
 	if (rc < 0) {
-		client_error("cannot run %s under the emulated trace unit without csightd, which keeps its trace",
-			     esc(c->argv[0]));
+		client_error(
+		    "cannot run %s under the emulated trace unit: csightd, which keeps the trace, is not available",
+		    esc(c->argv[0]));
 		return client_daemon_failed(c, rc);
 	}
 	socket = csight_text(status, "emuSocket");
 	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
 		return fail_program(c->argv[0],
-				    "this csightd does not take emulated programs; start one with --capture=emu");
+				    "csightd does not accept emulated programs; start it with --capture=emu");
 	return STATUS_OK;
 }
 
@@ -200,7 +202,7 @@ static int wait_program(pid_t pid, siginfo_t *ret)
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, interrupt, quit;
 	int rc;
 
-	/* The terminal sends these to both; what they mean is for the program to say. */
+	/* The terminal sends these to both processes; only the program acts on them. */
 	sigaction(SIGINT, &ignore, &interrupt);
 	sigaction(SIGQUIT, &ignore, &quit);
 	do
@@ -229,7 +231,7 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 	rc = wait_program(pid, &end);
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
-	/* Not reaped yet, so that no other process gets its number meanwhile. */
+	/* The child is not reaped yet, so that no other process can get its process ID. */
 	rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
 	client_progress_end(c);
 	if (rc < 0)
@@ -288,7 +290,7 @@ static int run_verb(struct client *c)
 const struct verb cmd_run = {
 	.name = "run",
 	.arguments = "--emu -- PROGRAM [ARGUMENT...]",
-	.summary = "start a program under the emulated trace unit, armed",
+	.summary = "run a program under the emulated trace unit and record it",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET | VERB_PROGRAM,
 	.options = options,
 	.run = run_verb,

@@ -13,17 +13,17 @@ enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPT
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
-	[OPTION_UNTIL] = { "until", 0, "TIME", "only up to this time" },
-	[OPTION_THREAD] = { "thread", 0, "THREAD", "only this thread, by its number or name" },
-	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of a thread" },
-	[OPTION_DEPTH] = { "depth", 0, "N", "levels of calls shown" },
-	[OPTION_WIDTH] = { "width", 0, "N", "calls shown of one caller" },
+	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
+	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of each thread" },
+	[OPTION_DEPTH] = { "depth", 0, "N", "print at most N levels of calls" },
+	[OPTION_WIDTH] = { "width", 0, "N", "print at most N calls of one caller" },
 	{ 0 },
 };
 
 struct show {
 	struct selection selection;
-	int64_t tail, depth, width; /* 0: as the tree has it */
+	int64_t tail, depth, width; /* 0: the default of the tree format */
 };
 
 static void print_metadata(const struct csight_object *s)
@@ -35,8 +35,8 @@ static void print_metadata(const struct csight_object *s)
 	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
 	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
 	if (csight_number(s, "attempts", 0) > 1)
-		printf("  decode begun %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0), reason ? ": " : "",
-		       reason ? esc(reason) : "");
+		printf("  decode attempted %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0),
+		       reason ? ": " : "", reason ? esc(reason) : "");
 	for (size_t i = 0; i < csight_count(decode, "warnings"); i++)
 		printf("  note: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
@@ -72,17 +72,17 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 	fflush(stdout);
 	if (!show->tail)
 		return print_tree(c, show, s, -1);
-	/* The last N of each thread, rather than of whichever was busiest. */
+	/* Print each thread by itself: the last N calls of all threads may be those of one busy thread. */
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
 		rc = print_tree(c, show, s, store_thread(s, i)->tid);
 	return rc;
 }
 
-/* A store by itself knows little of where it comes from. */
+/* Shows the calls alone, since a file has no metadata of the snapshot. */
 static int show_file(struct client *c, const struct show *show)
 {
 	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
-	int rc = c->json ? client_usage(c, "--json tells what the daemon knows of a snapshot; this is a file")
+	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
 			 : store_input_open(c, c->argv[0], &input);
 
 	return rc == STATUS_OK ? show_calls(c, show, input.store) : rc;
@@ -120,13 +120,13 @@ static int show_parse(struct client *c, struct show *ret)
 		else
 			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
 		if (number && parse_i64(number, 1, INT32_MAX, to) < 0)
-			return client_usage(c, "--%s: '%s' is no number from 1 on", options[o].name, esc(number));
+			return client_usage(c, "--%s: '%s' is not a number of at least 1", options[o].name,
+					    esc(number));
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c,
-				    c->argc ? "one snapshot at a time" : "which snapshot? its id or file is missing");
+		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
 	return -1;
 }
 
@@ -161,7 +161,7 @@ static int show_run(struct client *c)
 const struct verb cmd_show = {
 	.name = "show",
 	.arguments = STORE_INPUT_ARGUMENT,
-	.summary = "tell of a snapshot, with its calls as a tree",
+	.summary = "print a snapshot: its description, and its calls as a tree",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,
 	.run = show_run,

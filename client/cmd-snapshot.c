@@ -4,9 +4,9 @@
 enum { OPTION_PID, OPTION_NO_ARM, OPTION_NO_WAIT };
 
 static const struct verb_option options[] = {
-	[OPTION_PID] = { "pid", 'p', "N", "the process" },
-	[OPTION_NO_ARM] = { "no-arm", 0, NULL, "refuse a process that is not armed, instead of arming it" },
-	[OPTION_NO_WAIT] = { "no-wait", 0, NULL, "return when the copy is safe, before it is decoded" },
+	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
+	[OPTION_NO_ARM] = { "no-arm", 0, NULL, "fail if the process is not armed, instead of arming it" },
+	[OPTION_NO_WAIT] = { "no-wait", 0, NULL, "return when the trace is saved, before it is decoded" },
 	{ 0 },
 };
 
@@ -42,7 +42,7 @@ static int snapshot_run(struct client *c)
 const struct verb cmd_snapshot = {
 	.name = "snapshot",
 	.arguments = "--pid N",
-	.summary = "keep what a process did just before now",
+	.summary = "save the recent history of a process",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = snapshot_run,

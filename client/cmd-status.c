@@ -29,7 +29,7 @@ static int status_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
 
-	if (client_answer(c, csight_status, &status))
+	if (client_query(c, csight_status, &status))
 		print_status(c, status);
 	return c->status;
 }
@@ -37,7 +37,7 @@ static int status_run(struct client *c)
 const struct verb cmd_status = {
 	.name = "status",
 	.arguments = "",
-	.summary = "tell how csightd is",
+	.summary = "print the status of csightd",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.run = status_run,
 };

@@ -41,11 +41,12 @@ static int targets_run(struct client *c)
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
 
-	if (!client_answer(c, csight_targets, &list))
+	if (!client_query(c, csight_targets, &list))
 		return c->status;
 	n = csight_count(list, "targets");
 	if (n == 0) {
-		fprintf(stderr, "no targets; 'csight arm --pid N' or 'csight run --emu -- PROGRAM' makes one\n");
+		fprintf(stderr,
+			"no targets; record a process with 'csight arm --pid N' or 'csight run --emu -- PROGRAM'\n");
 		return STATUS_OK;
 	}
 	t = text_table_new(head, ELEMENTS(head));
@@ -68,7 +69,7 @@ static int targets_run(struct client *c)
 const struct verb cmd_targets = {
 	.name = "targets",
 	.arguments = "",
-	.summary = "list the processes that are traced",
+	.summary = "list the recorded processes",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.run = targets_run,
 };

@@ -11,7 +11,7 @@ static int version_run(struct client *c)
 	if (client_option(c, &value) == CLIENT_STOP)
 		return c->status;
 	if (c->argc)
-		return client_usage(c, "'%s' is too much", esc(c->argv[0]));
+		return client_usage(c, "unexpected argument '%s'", esc(c->argv[0]));
 	printf(c->json ? "{\"version\":\"%s\"}\n" : "csight %s\n", PACKAGE_VERSION);
 	return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/* What firmware describes, by the names that drivers look for. */
+/* Check: the trace devices that firmware describes, by the names to which drivers bind. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_buffer_node(const char *compatible)
 	return strcmp(compatible, "arm,coresight-tmc") == 0 || strcmp(compatible, "arm,coresight-etb10") == 0;
 }
 
-/* A property of a node: texts, each ended by NUL. Returns their size. */
+/* Reads a property of a node: strings that each end with NUL. Returns their total size. */
 static size_t read_property(int node, const char *name, char *ret, size_t size)
 {
 	_cleanup_close_ int fd = openat(node, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -50,7 +50,7 @@ static void look_at_node(int node, struct doctor_firmware *ret)
 	++*counts;
 }
 
-/* Links are not followed: a device tree has none. */
+/* Does not follow symbolic links: a device tree has none. */
 static void walk_nodes(int parent, const char *name, unsigned depth, struct doctor_firmware *ret)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -79,7 +79,7 @@ static bool read_tree(struct doctor *d, struct doctor_firmware *ret)
 	return true;
 }
 
-/* Hardware IDs: ARMHC500 is a trace unit, ARMHC97C and ARMHC501 are TMCs. TRBEs are told elsewhere. */
+/* Hardware IDs: ARMHC500 is a trace unit, ARMHC97C and ARMHC501 are TMCs. TRBEs have none. */
 static bool read_acpi(struct doctor *d, struct doctor_firmware *ret)
 {
 	_cleanup_names_ struct sysroot_names names = { 0 };
@@ -99,7 +99,7 @@ void doctor_read_firmware(struct doctor *d)
 	struct doctor_firmware *fw = &d->firmware;
 
 	fw->source = read_acpi(d, fw) ? "ACPI" : NULL;
-	/* A machine of ACPI may have an empty device tree. */
+	/* A machine with ACPI may have an empty device tree. */
 	if (!fw->sources && read_tree(d, fw))
 		fw->source = "the device tree";
 }
@@ -115,18 +115,18 @@ void doctor_firmware(struct doctor *d)
 	for (size_t i = 0; i < d->topology->n_devices; i++)
 		shown += topology_is_cpu_source(d->topology->devices[i].kind);
 	if (!fw->source) {
-		doctor_find(d, DOCTOR_NOTE, "firmware", "neither ACPI nor a device tree is shown");
+		doctor_find(d, DOCTOR_NOTE, "firmware", "the kernel shows neither ACPI nor a device tree");
 	} else if (!fw->sources && !shown) {
 		f = doctor_find(d, DOCTOR_ERROR, "firmware", "%s describes no trace unit%s", fw->source,
 				fw->disabled ? " that is not disabled" : "");
 		doctor_remedy(f, fw->disabled ? "set the status of its CoreSight nodes to \"okay\""
-					      : "ask who makes the board for firmware that describes its CoreSight; "
+					      : "ask the board's vendor for firmware that describes CoreSight; "
 						"virtual machines have none");
 	} else if (fw->sources > shown) {
 		f = doctor_find(d, shown ? DOCTOR_WARNING : DOCTOR_ERROR, "firmware",
-				"%s describes %s, and the kernel shows %u", fw->source,
+				"%s describes %s, but the kernel shows %u", fw->source,
 				format_plural(fw->sources, "trace unit"), shown);
-		doctor_remedy(f, "see what the kernel says of them: dmesg | grep -iE 'coresight|etm|amba'");
+		doctor_remedy(f, "look for errors of their drivers: dmesg | grep -iE 'coresight|etm|amba'");
 	} else {
 		doctor_find(d, DOCTOR_OK, "firmware", "%s describes %s", fw->source,
 			    format_plural(fw->sources, "trace unit"));

@@ -1,4 +1,4 @@
-/* The PMU, trace units, sinks, and the ways between them. */
+/* Checks: the PMU, trace units, sinks, and the paths between them. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool lacks_sink(const struct doctor *d, const struct topology_cpu *cpu)
 	return cpu->source >= 0 && !cpu->n_sinks;
 }
 
-/* The sink that the kernel takes is one that others have, too. */
+/* True if the CPU's default sink is shared with other CPUs. */
 static bool shares_sink(const struct doctor *d, const struct topology_cpu *cpu)
 {
 	return cpu->n_sinks && !d->topology->sinks[cpu->sinks[0]].per_cpu;
@@ -59,17 +59,17 @@ static void check_pmu(struct doctor *d)
 		return;
 	}
 	if (!pmu->n_sources) {
-		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the cs_etm PMU knows no trace unit");
-		doctor_remedy(f, "see what was found of the kernel and of firmware above");
+		f = doctor_find(d, DOCTOR_ERROR, "pmu", "the cs_etm PMU has no trace unit");
+		doctor_remedy(f, "see the findings for kernel and firmware above");
 		return;
 	}
 	doctor_find(d, DOCTOR_OK, "pmu", "cs_etm, with trace units of %s", format_plural(pmu->n_sources, "CPU"));
 	if (doctor_cpus(d, unknown_to_pmu, cpus, sizeof(cpus)))
-		doctor_find(d, DOCTOR_WARNING, "pmu", "the trace units of %s are not the PMU's: perf cannot use them",
+		doctor_find(d, DOCTOR_WARNING, "pmu", "the trace units of %s are not in the PMU: perf cannot use them",
 			    cpus);
 	if (!pmu->formats[TOPOLOGY_SINKID].there)
 		doctor_find(d, DOCTOR_NOTE, "pmu",
-			    "this kernel's perf events cannot name a sink: the kernel takes one");
+			    "perf events of this kernel cannot select a sink: the kernel chooses one");
 }
 
 static void check_sources(struct doctor *d)
@@ -78,19 +78,18 @@ static void check_sources(struct doctor *d)
 	struct doctor_finding *f;
 
 	if (doctor_cpus(d, is_off, cpus, sizeof(cpus)))
-		doctor_find(d, DOCTOR_NOTE, "sources", "off now: %s", cpus);
+		doctor_find(d, DOCTOR_NOTE, "sources", "offline: %s", cpus);
 	if (!doctor_cpus(d, has_source, cpus, sizeof(cpus))) {
 		f = doctor_find(d, DOCTOR_ERROR, "sources", "no CPU has a trace unit");
-		doctor_remedy(f, "see what was found of the kernel and of firmware above");
+		doctor_remedy(f, "see the findings for kernel and firmware above");
 		return;
 	}
 	if (!doctor_cpus(d, lacks_source, cpus, sizeof(cpus))) {
-		doctor_find(d, DOCTOR_OK, "sources", "each CPU has a trace unit");
+		doctor_find(d, DOCTOR_OK, "sources", "every CPU has a trace unit");
 		return;
 	}
-	f = doctor_find(d, DOCTOR_WARNING, "sources", "without a trace unit: %s; what runs there leaves no trace",
-			cpus);
-	doctor_remedy(f, "keep what is traced on the others: taskset, or cpusets");
+	f = doctor_find(d, DOCTOR_WARNING, "sources", "without a trace unit: %s; execution there is not traced", cpus);
+	doctor_remedy(f, "restrict traced programs to the other CPUs with taskset or cpusets");
 }
 
 static void add_text(char *to, size_t size, const char *fmt, ...) _printf_(3, 4);
@@ -126,18 +125,18 @@ static void check_sinks(struct doctor *d)
 		add_text(names, sizeof(names), ")");
 	}
 	if (private)
-		doctor_find(d, DOCTOR_OK, "sinks", "private: TRBE of %s; targets do not disturb each other",
+		doctor_find(d, DOCTOR_OK, "sinks", "private: TRBE of %s; targets do not share a sink",
 			    format_plural(private, "CPU"));
 	if (shared)
-		doctor_find(d, DOCTOR_OK, "sinks", "shared by all CPUs that reach them: %s", names);
+		doctor_find(d, DOCTOR_OK, "sinks", "shared by the CPUs connected to them: %s", names);
 	if (private || shared)
 		return;
-	f = doctor_find(d, DOCTOR_ERROR, "sinks", "there is nothing to write trace to%s",
-			ports ? " but a TPIU, which leads off the chip" : "");
-	doctor_remedy(f, "see what was found of the kernel and of firmware above");
+	f = doctor_find(d, DOCTOR_ERROR, "sinks", "there is no sink in memory%s",
+			ports ? ", only a TPIU, which exports trace from the chip" : "");
+	doctor_remedy(f, "see the findings for kernel and firmware above");
 }
 
-/* Which sink perf events get that name none. */
+/* Reports the sink of perf events that do not select one. */
 static void report_default_sink(struct doctor *d)
 {
 	const struct topology *t = d->topology;
@@ -154,7 +153,7 @@ static void report_default_sink(struct doctor *d)
 		else if (shared < 0) shared = sink;
 		several |= shared >= 0 && !t->sinks[sink].per_cpu && sink != shared;
 	}
-	doctor_find(d, DOCTOR_OK, "ways", "each trace unit reaches a sink; without a name the kernel takes %s",
+	doctor_find(d, DOCTOR_OK, "paths", "each trace unit reaches a sink; the kernel's default is %s",
 		    several || (private && shared >= 0) ? "one of several"
 		    : private                           ? "the CPU's own"
 							: t->devices[t->sinks[shared].device].name);
@@ -171,19 +170,19 @@ static void check_paths(struct doctor *d)
 	if (!sources || !t->n_sinks)
 		return;
 	if (lacking) {
-		f = doctor_find(d, lacking == sources ? DOCTOR_ERROR : DOCTOR_WARNING, "ways", "no way to a sink: %s",
+		f = doctor_find(d, lacking == sources ? DOCTOR_ERROR : DOCTOR_WARNING, "paths", "no path to a sink: %s",
 				cpus);
 		doctor_remedy(
-		    f, "a funnel or replicator on the way is missing: see the kernel's drivers above, then firmware");
+		    f, "a funnel or replicator on the path is missing: see the findings for kernel and firmware above");
 		return;
 	}
 	if (!t->connections && doctor_cpus(d, shares_sink, cpus, sizeof(cpus)))
-		doctor_find(d, DOCTOR_NOTE, "ways", "this kernel does not show which CPU's trace reaches which sink");
+		doctor_find(d, DOCTOR_NOTE, "paths", "this kernel does not show which CPU reaches which sink");
 	else
 		report_default_sink(d);
 }
 
-/* IDs are 7 bits, of which 0x01 to 0x6f are for sources. */
+/* Trace IDs have 7 bits; 0x01 to 0x6f are for sources. */
 enum { IDS = 0x6f };
 
 static void check_trace_ids(struct doctor *d)
@@ -192,25 +191,25 @@ static void check_trace_ids(struct doctor *d)
 	char cpus[CPUS_TEXT], none[CPUS_TEXT];
 	size_t shares = doctor_cpus(d, shares_sink, cpus, sizeof(cpus)),
 	       lacking = doctor_cpus(d, shares_without_id, none, sizeof(none));
-	/* The field came after kernels had begun to give IDs out as they are needed. */
+	/* Kernels with this field assign trace IDs on demand. */
 	bool dynamic = t->pmu.formats[TOPOLOGY_CC_THRESHOLD].there;
 	struct doctor_finding *f;
 
 	if (shares > IDS) {
-		f = doctor_find(d, DOCTOR_WARNING, "ids", "%s share sinks, and there are %d trace IDs",
+		f = doctor_find(d, DOCTOR_WARNING, "ids", "%s share sinks, but there are only %d trace IDs",
 				format_plural(shares, "CPU"), IDS);
 		doctor_remedy(f, "arm targets on fewer CPUs at a time");
 	} else if (lacking && !dynamic) {
 		f = doctor_find(d, DOCTOR_WARNING, "ids",
-				"none is left for %s where the kernel gives trace IDs by CPU, as those before 6.3 do",
+				"no trace ID is left for %s: kernels before 6.3 derive trace IDs from CPU numbers",
 				none);
-		doctor_remedy(f, "a kernel from 6.3 on, or targets on the other CPUs alone");
+		doctor_remedy(f, "boot Linux 6.3 or later, or restrict targets to the other CPUs");
 	} else if (shares) {
-		doctor_find(d, DOCTOR_OK, "ids", "there are trace IDs for all CPUs");
+		doctor_find(d, DOCTOR_OK, "ids", "there are enough trace IDs for all CPUs");
 	} else if (t->pmu.n_sources > IDS) {
 		doctor_find(d, DOCTOR_NOTE, "ids",
-			    "private sinks need no trace IDs, but kernels from 6.3 to 6.11 give each of %u CPUs one of "
-			    "%d: the last do not start",
+			    "private sinks need no trace IDs, but Linux 6.3 to 6.11 gives each of %u CPUs one of "
+			    "%d: the last CPUs cannot trace",
 			    t->pmu.n_sources, IDS);
 	} else if (t->pmu.n_sources && t->n_sinks) {
 		doctor_find(d, DOCTOR_OK, "ids", "private sinks need no trace IDs");
@@ -231,13 +230,13 @@ static void report_sysfs_problems(struct doctor *d)
 void doctor_hardware(struct doctor *d)
 {
 	report_sysfs_problems(d);
-	/* Another machine may have been looked at as a tree of files. */
+	/* A tree of files may be that of a machine of another architecture. */
 	if (!d->arm && !d->topology->n_devices)
 		return;
 	check_pmu(d);
 	if (!d->topology->n_devices) {
 		doctor_remedy(doctor_find(d, DOCTOR_ERROR, "devices", "the kernel shows no CoreSight device"),
-			      "see what was found of the kernel and of firmware above");
+			      "see the findings for kernel and firmware above");
 		return;
 	}
 	check_sources(d);

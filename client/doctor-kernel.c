@@ -1,4 +1,4 @@
-/* The machine, and its kernel's configuration and modules. */
+/* Checks: the machine, and its kernel's configuration and modules. */
 #include <string.h>
 
 #include "client/doctor.h"
@@ -36,13 +36,13 @@ static void check_machine(struct doctor *d)
 		return;
 	}
 	f = doctor_find(d, DOCTOR_ERROR, "machine", "this is %s: only Arm machines have CoreSight", d->arch);
-	doctor_remedy(f, "trace under the emulated trace unit: csight run --emu -- PROGRAM");
+	doctor_remedy(f, "use the emulated trace unit: csight run --emu -- PROGRAM");
 }
 
 struct driver {
 	const char *option, *modules, *what;
-	bool there;              /* something that it drives shows that it works */
-	enum doctor_level level; /* of its lack */
+	bool there;              /* a device that it drives exists */
+	enum doctor_level level; /* severity if it is missing */
 };
 
 static void check_driver(struct doctor *d, const struct driver *w)
@@ -53,7 +53,7 @@ static void check_driver(struct doctor *d, const struct driver *w)
 	case DRIVER_NOT_BUILT:
 		f = doctor_find(d, w->level, "kernel", "CONFIG_%s is not set: there is no driver for %s", w->option,
 				w->what);
-		doctor_remedy(f, "boot a kernel that has it");
+		doctor_remedy(f, "boot a kernel with this option");
 		break;
 	case DRIVER_NOT_LOADED:
 		f = doctor_find(d, w->level, "kernel", "the driver for %s is a module that is not loaded", w->what);
@@ -64,7 +64,7 @@ static void check_driver(struct doctor *d, const struct driver *w)
 	}
 }
 
-/* Whether the machine has what a driver drives; where firmware does not tell, it may. */
+/* False if firmware is known not to describe a device of this kind. */
 static bool may_have_device(const struct doctor *d, unsigned described)
 {
 	return !d->firmware.source || described;
@@ -80,12 +80,12 @@ static void check_drivers(struct doctor *d)
 		{ arm32 ? "CORESIGHT_SOURCE_ETM3X" : "CORESIGHT_SOURCE_ETM4X",
 		  arm32 ? "coresight_etm3x" : "coresight_etm4x", "trace units",
 		  units || !may_have_device(d, fw->sources), DOCTOR_ERROR },
-		/* Shared sinks are behind these; a CPU's own is not. */
+		/* Only shared sinks are connected through funnels and replicators. */
 		{ "CORESIGHT_LINKS_AND_SINKS", "coresight_funnel coresight_replicator", "funnels and replicators",
 		  has_device_kind(d, TOPOLOGY_FUNNEL) || !may_have_device(d, fw->buffers), of_sink },
 		{ "CORESIGHT_LINK_AND_SINK_TMC", "coresight_tmc", "ETR, ETF and ETB sinks",
 		  buffers || !may_have_device(d, fw->buffers), of_sink },
-		{ "CORESIGHT_TRBE", "coresight_trbe", "TRBE, a CPU's own sink",
+		{ "CORESIGHT_TRBE", "coresight_trbe", "TRBE, the private sink of a CPU",
 		  private || !(fw->private || has_device_kind(d, TOPOLOGY_ETE)), of_sink },
 	};
 
@@ -94,8 +94,8 @@ static void check_drivers(struct doctor *d)
 	if (d->config && doctor_driver(d, "PID_IN_CONTEXTIDR", "none") == DRIVER_NOT_BUILT)
 		doctor_remedy(
 		    doctor_find(d, DOCTOR_WARNING, "kernel",
-				"CONFIG_PID_IN_CONTEXTIDR is not set: trace on shared sinks does not say whose it is"),
-		    "boot a kernel that has it");
+				"CONFIG_PID_IN_CONTEXTIDR is not set: trace on shared sinks has no process IDs"),
+		    "boot a kernel with this option");
 }
 
 void doctor_kernel(struct doctor *d)
@@ -111,13 +111,13 @@ void doctor_kernel(struct doctor *d)
 	before = d->n_findings;
 	check_driver(d, &perf);
 	check_driver(d, &bus);
-	/* Without the bus none of the others can be there. */
+	/* All other drivers depend on the bus. */
 	if (bus.there || doctor_driver(d, bus.option, bus.modules) != DRIVER_NOT_BUILT)
 		check_drivers(d);
 	if (!d->config)
 		doctor_find(d, DOCTOR_NOTE, "kernel",
-			    "its configuration is not shown: there is no /proc/config.gz and no /boot/config-%s",
+			    "its configuration is unavailable: there is neither /proc/config.gz nor /boot/config-%s",
 			    d->release);
 	else if (d->n_findings == before)
-		doctor_find(d, DOCTOR_OK, "kernel", "it has the drivers that this machine needs");
+		doctor_find(d, DOCTOR_OK, "kernel", "it has the drivers for this machine");
 }

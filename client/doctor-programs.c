@@ -1,4 +1,4 @@
-/* OpenCSD, which decodes, and the emulator, which traces where the hardware does not. */
+/* Checks: OpenCSD, which decodes, and the emulator, which traces without hardware. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -28,14 +28,14 @@ static bool version_before(const struct version *v, unsigned major, unsigned min
 	return has < major * 1000000ul + minor * 1000ul + patch;
 }
 
-/* Where this machine has it: the decoder says which one it was linked with. */
+/* On this machine: the version with which csight-decode is linked, as it prints it. */
 static bool read_linked_version(struct version *ret)
 {
 	char program[PATH_MAX], command[PATH_MAX + 32], line[256];
 	bool found = false;
 	FILE *f;
 
-	/* A path with a quote in it is nobody's that needs telling. */
+	/* A path with a quote would need escaping in the command; no installation has one. */
 	if (path_helper("csight-decode", PKGLIBEXECDIR, program, sizeof(program)) < 0 || strchr(program, '\''))
 		return false;
 	snprintf(command, sizeof(command), "'%s' --version 2>/dev/null", program);
@@ -48,7 +48,7 @@ static bool read_linked_version(struct version *ret)
 	return found;
 }
 
-/* In a tree: the library's file has the version in its name, in whatever directory of libraries. */
+/* In a tree: the version in the file name of the library, in any directory below usr/lib. */
 static bool find_library_version(const struct doctor *d, struct version *ret)
 {
 	static const char prefix[] = "libopencsd.so.";
@@ -77,24 +77,22 @@ static void check_opencsd(struct doctor *d)
 	struct version v;
 
 	if (!(d->here ? read_linked_version(&v) : find_library_version(d, &v))) {
-		f = doctor_find(d, DOCTOR_WARNING, "opencsd", "it is not found: nothing can be decoded here");
-		doctor_remedy(f, "install csight-decode, and OpenCSD with it: apt install libopencsd1");
+		f = doctor_find(d, DOCTOR_WARNING, "opencsd", "not found: csight-decode cannot decode");
+		doctor_remedy(f, "install csight-decode and OpenCSD: apt install libopencsd1");
 	} else if (version_before(&v, 1, 3, 3)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
-				"%u.%u.%u is older than any that csight-decode was tried with", v.major, v.minor,
+				"%u.%u.%u is older than any version tested with csight-decode", v.major, v.minor,
 				v.patch);
-		doctor_remedy(f, "OpenCSD 1.6.1 or later; 1.3.3 at least");
+		doctor_remedy(f, "install OpenCSD 1.6.1 or later, at least 1.3.3");
 	} else if (version_before(&v, 1, 6, 1)) {
-		f = doctor_find(
-		    d, DOCTOR_WARNING, "opencsd",
-		    "%u.%u.%u decodes some traces of speculating processors wrongly, and of ETE, STM and ITM", v.major,
-		    v.minor, v.patch);
-		doctor_remedy(f, "OpenCSD 1.6.1 or later");
+		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
+				"%u.%u.%u decodes some traces of speculating processors, ETE, STM and ITM wrongly",
+				v.major, v.minor, v.patch);
+		doctor_remedy(f, "install OpenCSD 1.6.1 or later");
 	} else if (!version_before(&v, 1, 8, 1) && version_before(&v, 1, 8, 2)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
-				"%u.%u.%u loses its return stack where exceptions follow each other", v.major, v.minor,
-				v.patch);
-		doctor_remedy(f, "OpenCSD 1.8.3 or later");
+				"%u.%u.%u loses its return stack at consecutive exceptions", v.major, v.minor, v.patch);
+		doctor_remedy(f, "install OpenCSD 1.8.3 or later");
 	} else {
 		doctor_find(d, DOCTOR_OK, "opencsd", "%u.%u.%u", v.major, v.minor, v.patch);
 	}
@@ -108,11 +106,11 @@ static void check_emulator(struct doctor *d)
 	if (!d->here) {
 		if (sysroot_has(d->root, "usr/bin/qemu-aarch64"))
 			doctor_find(d, DOCTOR_OK, "emulator",
-				    "there is a qemu-aarch64; whether it takes plugins was not tried");
+				    "qemu-aarch64 is installed; its support of plugins was not tested");
 		else
-			doctor_remedy(
-			    doctor_find(d, DOCTOR_NOTE, "emulator", "there is no qemu-aarch64: no emulated trace unit"),
-			    "apt install qemu-user, if programs are to be traced under it");
+			doctor_remedy(doctor_find(d, DOCTOR_NOTE, "emulator",
+						  "qemu-aarch64 is not installed: no emulated trace unit"),
+				      "apt install qemu-user, to trace programs under emulation");
 		return;
 	}
 	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
@@ -120,7 +118,7 @@ static void check_emulator(struct doctor *d)
 	else
 		d->emulator = guest_emulator(plugin, emulator, sizeof(emulator), &why);
 	if (d->emulator)
-		doctor_find(d, DOCTOR_OK, "emulator", "%s takes plugins: csight run --emu works", emulator);
+		doctor_find(d, DOCTOR_OK, "emulator", "%s supports plugins: csight run --emu works", emulator);
 	else
 		doctor_find(d, DOCTOR_NOTE, "emulator", "no emulated trace unit: %s", why.text);
 }

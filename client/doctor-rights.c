@@ -1,11 +1,11 @@
-/* What the kernel lets this user do, and how much memory for it. */
+/* Checks: what the kernel permits this user, and the limits of memory. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "client/doctor.h"
 #include "client/format.h"
 
-/* Numbers of capabilities: linux/capability.h of Debian 12 has them all, older headers do not. */
+/* Numbers of capabilities, since headers older than those of Debian 12 lack some. */
 enum { CAP_BIT_IPC_LOCK = 14, CAP_BIT_SYS_ADMIN = 21, CAP_BIT_PERFMON = 38 };
 
 static bool has_capability(const struct doctor *d, unsigned bit)
@@ -13,7 +13,7 @@ static bool has_capability(const struct doctor *d, unsigned bit)
 	return d->capabilities >> bit & 1;
 }
 
-/* A signed number, as sysctl shows them. */
+/* Reads a signed decimal number, the format of sysctl files. */
 static bool read_signed(const struct doctor *d, const char *path, long *ret)
 {
 	char text[32], *end;
@@ -32,11 +32,11 @@ static void check_paranoid(struct doctor *d)
 
 	if (!read_signed(d, "proc/sys/kernel/perf_event_paranoid", &paranoid)) {
 		doctor_remedy(doctor_find(d, DOCTOR_ERROR, "rights",
-					  "there is no perf_event_paranoid: this kernel has no perf events"),
+					  "perf_event_paranoid does not exist: this kernel has no perf events"),
 			      "boot a kernel with CONFIG_PERF_EVENTS");
 		return;
 	}
-	/* Debian's kernels know 3: then nobody opens events without CAP_SYS_ADMIN. */
+	/* 3 is a setting of Debian's kernels: opening any event requires CAP_SYS_ADMIN. */
 	if (paranoid >= 3 ? admin : perfmon || paranoid < 0) {
 		doctor_find(d, DOCTOR_OK, "rights",
 			    "kernel.perf_event_paranoid is %ld, and this user may open any event", paranoid);
@@ -45,17 +45,18 @@ static void check_paranoid(struct doctor *d)
 	if (paranoid >= 3)
 		f = doctor_find(
 		    d, DOCTOR_WARNING, "rights",
-		    "kernel.perf_event_paranoid is %ld, which takes CAP_SYS_ADMIN, and this user has it not", paranoid);
+		    "kernel.perf_event_paranoid is %ld, which requires CAP_SYS_ADMIN, and this user does not have it",
+		    paranoid);
 	else
-		f = doctor_find(
-		    d, DOCTOR_WARNING, "rights",
-		    "kernel.perf_event_paranoid is %ld, and this user has no CAP_PERFMON: only own programs, %s%s",
-		    paranoid, paranoid > 1 ? "without the kernel, " : "",
-		    paranoid > 0 ? "on private sinks" : "on any sink");
-	doctor_remedy(f, "ask a csightd that root started: systemctl start csightd");
+		f = doctor_find(d, DOCTOR_WARNING, "rights",
+				"kernel.perf_event_paranoid is %ld, and this user has no CAP_PERFMON: it can trace "
+				"only own programs, %s%s",
+				paranoid, paranoid > 1 ? "not the kernel, " : "",
+				paranoid > 0 ? "on private sinks" : "on any sink");
+	doctor_remedy(f, "use a csightd that runs as root: systemctl start csightd");
 }
 
-/* "Max locked memory  8388608  8388608  bytes": the soft one. */
+/* Reads the soft limit, the first number of "Max locked memory  8388608  8388608  bytes". */
 static bool read_memlock(const struct doctor *d, uint64_t *ret)
 {
 	char text[SYSROOT_TEXT_MAX], *at;
@@ -104,25 +105,25 @@ static void check_memory(struct doctor *d)
 
 	if (cgroup != UINT64_MAX) {
 		f = doctor_find(d, cgroup < 256 << 20 ? DOCTOR_WARNING : DOCTOR_NOTE, "memory",
-				"this control group may take %s in all", format_size(cgroup));
-		doctor_remedy(f, "raise its memory.max, if rings do not fit");
+				"this control group is limited to %s of memory", format_size(cgroup));
+		doctor_remedy(f, "raise its memory.max if ring buffers do not fit");
 	}
 	if (has_capability(d, CAP_BIT_IPC_LOCK) ||
 	    (read_signed(d, "proc/sys/kernel/perf_event_paranoid", &paranoid) && paranoid < 0)) {
-		doctor_find(d, DOCTOR_OK, "memory", "no limit of locked memory holds rings back");
+		doctor_find(d, DOCTOR_OK, "memory", "locked memory for ring buffers is not limited");
 		return;
 	}
 	if (!read_memlock(d, &memlock) || sysroot_number(d->root, "proc/sys/kernel/perf_event_mlock_kb", &mlock_kb) < 0)
 		return;
 	if (memlock == UINT64_MAX || __builtin_mul_overflow(mlock_kb, 1024 * (uint64_t)cpus, &all) ||
 	    __builtin_add_overflow(all, memlock, &all)) {
-		doctor_find(d, DOCTOR_OK, "memory", "no limit of locked memory holds rings back");
+		doctor_find(d, DOCTOR_OK, "memory", "locked memory for ring buffers is not limited");
 		return;
 	}
-	/* A megabyte for each CPU is a history of a fraction of a millisecond. */
+	/* One MiB for each CPU holds a history of less than a millisecond. */
 	f = doctor_find(d, all < (uint64_t)cpus << 20 ? DOCTOR_WARNING : DOCTOR_NOTE, "memory",
-			"this user's rings may take %s in all", format_size(all));
-	doctor_remedy(f, "CAP_IPC_LOCK, LimitMEMLOCK=infinity, or more of kernel.perf_event_mlock_kb");
+			"ring buffers of this user are limited to %s", format_size(all));
+	doctor_remedy(f, "grant CAP_IPC_LOCK, set LimitMEMLOCK=infinity, or raise kernel.perf_event_mlock_kb");
 }
 
 void doctor_rights(struct doctor *d)

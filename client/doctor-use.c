@@ -1,4 +1,4 @@
-/* The clock of the trace, what the hardware offers, and who uses it now. */
+/* Checks: the clock of the trace, the options of the hardware, and the processes that use it. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,23 +45,24 @@ static void check_clock(struct doctor *d)
 		doctor_find(d, DOCTOR_WARNING, "clock", "no timestamps in the trace of %s", cpus);
 	if (doctor_cpus(d, has_other_clock, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_WARNING, "clock",
-			    "timestamps of %s are not known to be the CPU's own counter: calls are placed by the "
-			    "kernel's records alone",
+			    "timestamps of %s may not be those of the CPU's counter: calls are timed by the kernel's "
+			    "records only",
 			    cpus);
 	else
-		doctor_find(d, DOCTOR_OK, "clock",
-			    "timestamps are the CPUs' virtual counter, and convert to the kernel's time");
+		doctor_find(
+		    d, DOCTOR_OK, "clock",
+		    "timestamps are those of the CPUs' virtual counter, and can be converted to the kernel's time");
 	if (sysroot_text(d->root, "sys/devices/system/clocksource/clocksource0/current_clocksource", text,
 			 sizeof(text)) == 0 &&
 	    strcmp(text, "arch_sys_counter") != 0) {
 		f = doctor_find(d, DOCTOR_WARNING, "clock",
-				"the kernel's clock source is %s: trace and kernel have different clocks", text);
+				"the kernel's clock source is %s: trace and kernel use different clocks", text);
 		doctor_remedy(
 		    f, "echo arch_sys_counter >/sys/devices/system/clocksource/clocksource0/current_clocksource");
 	}
 }
 
-/* How many perf events a process has open; those of others are only shown to root. */
+/* Counts the perf events that a process has open. Only root can see those of other users. */
 static unsigned count_perf_events(const struct doctor *d, const char *pid)
 {
 	_cleanup_names_ struct sysroot_names names = { 0 };
@@ -74,7 +75,7 @@ static unsigned count_perf_events(const struct doctor *d, const char *pid)
 	for (size_t i = 0; i < names.n; i++) {
 		ssize_t size;
 
-		/* These links say what they are; they lead nowhere. */
+		/* The target of such a link is a description, not a path. */
 		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, names.list[i]) >= sizeof(path))
 			continue;
 		size = readlinkat(d->root, path, target, sizeof(target) - 1);
@@ -113,7 +114,7 @@ static bool is_source(enum topology_kind kind)
 	return topology_is_cpu_source(kind) || kind == TOPOLOGY_STM || kind == TOPOLOGY_OTHER;
 }
 
-/* Sysfs and perf exclude each other at the same sink: with a source enabled there, perf gets EBUSY. */
+/* Sysfs and perf exclude each other at a sink: while a source is enabled through sysfs, perf fails with EBUSY. */
 void doctor_use(struct doctor *d)
 {
 	const struct topology *t = d->topology;
@@ -135,19 +136,18 @@ void doctor_use(struct doctor *d)
 	}
 	n = find_holders(d, holders, sizeof(holders));
 	if (source) {
-		f = doctor_find(d, DOCTOR_ERROR, "holder",
-				"%s is enabled through sysfs%s%s: the sink it leads to is not free for perf",
-				source->name, running ? ", and runs into " : "", running ? running->name : "");
+		f = doctor_find(d, DOCTOR_ERROR, "holder", "%s is enabled through sysfs%s%s: perf cannot use its sink",
+				source->name, running ? " and writes to " : "", running ? running->name : "");
 		doctor_remedy(f, "echo 0 >/sys/bus/coresight/devices/%s/enable_source", source->name);
 	} else if (running) {
 		f = doctor_find(d, DOCTOR_WARNING, "holder", "%s is recording now; processes with perf events: %s",
-				running->name, n ? holders : "none that this user sees");
-		doctor_remedy(f, "csight targets, where csightd is among them; else end that one");
+				running->name, n ? holders : "none visible to this user");
+		doctor_remedy(f, "list csightd's targets with csight targets, or end the other process");
 	} else if (n) {
 		doctor_find(d, DOCTOR_NOTE, "holder", "no shared sink is recording; processes with perf events: %s",
 			    holders);
 	} else {
-		doctor_find(d, DOCTOR_OK, "holder", "nobody is seen to use the trace hardware");
+		doctor_find(d, DOCTOR_OK, "holder", "no process is known to use the trace hardware");
 	}
 }
 
@@ -161,7 +161,7 @@ static bool same_offers(const struct topology_cpu *a, const struct topology_cpu 
 	       x->counters == y->counters && x->contextid_comparators == y->contextid_comparators;
 }
 
-/* The first CPU with each set of offers speaks for all that have it. */
+/* Finds the first CPU with the same options, which represents all of them in the report. */
 static const struct topology_cpu *first_with_offers(const struct doctor *d, const struct topology_cpu *cpu)
 {
 	const struct topology_cpu *at = d->topology->cpus;
@@ -191,8 +191,8 @@ static void report_offers(struct doctor *d, const struct topology_cpu *cpu, size
 		snprintf(to + used, sizeof(has) - used, "%s%s", used ? ", " : "", list[i].what);
 	}
 	doctor_find(d, DOCTOR_OK, "offers", "%s of %s: %s%s%s; %u address ranges, %u counters",
-		    topology_kind_str(cpu->kind), format_plural(n, "CPU"), *has ? has : "nothing",
-		    *lacks ? "; not " : "", lacks, o->address_pairs, o->counters);
+		    topology_kind_str(cpu->kind), format_plural(n, "CPU"), *has ? has : "no option",
+		    *lacks ? "; no " : "", lacks, o->address_pairs, o->counters);
 }
 
 void doctor_offers(struct doctor *d)
@@ -210,11 +210,10 @@ void doctor_offers(struct doctor *d)
 		report_offers(d, &t->cpus[i], n);
 	}
 	if (doctor_cpus(d, lacks_context, cpus, sizeof(cpus)))
-		doctor_find(
-		    d, DOCTOR_WARNING, "offers",
-		    "no context IDs on a shared sink: threads of %s are told apart by the kernel's records alone",
-		    cpus);
+		doctor_find(d, DOCTOR_WARNING, "offers",
+			    "no context IDs on a shared sink: only the kernel's records separate the threads of %s",
+			    cpus);
 	if (doctor_cpus(d, hides_registers, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_WARNING, "offers",
-			    "the trace units of %s do not show their registers: their trace cannot be decoded", cpus);
+			    "the trace units of %s do not expose their registers: their trace cannot be decoded", cpus);
 }

@@ -11,7 +11,7 @@ enum { CONFIG_MAX = 2 << 20 };
 
 struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
 {
-	/* There is room for all that the checks can say; what is found last is the least important. */
+	/* DOCTOR_FINDINGS_MAX is more than the checks produce; otherwise the last finding is overwritten. */
 	struct doctor_finding *f = &d->findings[MIN(d->n_findings, (size_t)DOCTOR_FINDINGS_MAX - 1)];
 	va_list args;
 
@@ -33,7 +33,7 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
 	va_end(args);
 }
 
-/* The text of a file that may be compressed, behind a newline. */
+/* Reads a text file, which may be compressed, and puts a newline before it. */
 static int read_config(int root, const char *path, char **ret)
 {
 	_cleanup_free_ char *text = malloc(CONFIG_MAX + 2);
@@ -60,15 +60,15 @@ static int read_config(int root, const char *path, char **ret)
 static void read_kernel_config(struct doctor *d)
 {
 	static const struct {
-		const char *before, *behind;
+		const char *prefix, *suffix;
 	} places[] = { { "boot/config-", "" }, { "usr/lib/modules/", "/config" }, { "lib/modules/", "/config" } };
 	char path[SYSROOT_PATH_MAX];
 
-	/* What the running kernel config_has_line of itself comes first. A release with a slash in it names no file. */
+	/* The running kernel's own copy comes first. A release with a slash would lead to another directory. */
 	if (read_config(d->root, "proc/config.gz", &d->config) == 0 || !*d->release || strchr(d->release, '/'))
 		return;
 	for (size_t i = 0; i < ELEMENTS(places) && !d->config; i++) {
-		snprintf(path, sizeof(path), "%s%s%s", places[i].before, d->release, places[i].behind);
+		snprintf(path, sizeof(path), "%s%s%s", places[i].prefix, d->release, places[i].suffix);
 		read_config(d->root, path, &d->config);
 	}
 }
@@ -86,7 +86,7 @@ static void read_architecture(struct doctor *d)
 
 	if (sysroot_text(d->root, "proc/sys/kernel/arch", d->arch, sizeof(d->arch)) < 0) {
 		*d->arch = 0;
-		/* Kernels before 6.1 do not tell it there. */
+		/* Kernels before 6.1 do not have this file. */
 		if (d->here && uname(&u) == 0)
 			snprintf(d->arch, sizeof(d->arch), "%s", u.machine);
 		else if (config_has_line(d, "\nCONFIG_ARM64=y"))
@@ -155,7 +155,7 @@ static void add_range(char *ret, size_t size, uint32_t first, uint32_t last)
 {
 	size_t n = strlen(ret);
 
-	/* Room for one that does not fit is left for saying so. */
+	/* Keeps room for ",..." if the next range does not fit. */
 	if (n + sizeof(",1023-1023,...") > size) {
 		if (ret[n - 1] != '.')
 			strcpy(ret + n, ",...");

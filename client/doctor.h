@@ -1,6 +1,5 @@
-/*
- * What csight doctor looks at, and what it finds: in the order in which one would put things right. Everything is read
- * beneath a root directory; of another root than "/" only files are looked at, and nothing of this machine.
+/* csight doctor: the state of the machine that its checks read, and their findings in the order in which to act on
+ * them. All files are read below a root directory. With another root than "/" nothing of this machine is examined.
  */
 #ifndef CSIGHT_CLIENT_DOCTOR_H
 #define CSIGHT_CLIENT_DOCTOR_H
@@ -15,9 +14,9 @@
 
 enum doctor_level {
 	DOCTOR_OK,
-	DOCTOR_NOTE,    /* good to know */
-	DOCTOR_WARNING, /* tracing is poorer for it */
-	DOCTOR_ERROR,   /* it stops tracing on the hardware */
+	DOCTOR_NOTE,    /* for information */
+	DOCTOR_WARNING, /* tracing works with restrictions */
+	DOCTOR_ERROR,   /* hardware tracing does not work */
 };
 
 enum { DOCTOR_FINDINGS_MAX = 96 };
@@ -25,24 +24,24 @@ enum { DOCTOR_FINDINGS_MAX = 96 };
 struct doctor_finding {
 	enum doctor_level level;
 	const char *topic;
-	char text[512];   /* as found: escaped where it is shown */
+	char text[512];   /* not escaped */
 	char remedy[384]; /* "" for none */
 };
 
-/* What firmware describes: devices that are not disabled. */
+/* The devices that firmware describes and has not disabled. */
 struct doctor_firmware {
-	const char *source; /* NULL: firmware is not shown */
+	const char *source; /* "ACPI" or "the device tree"; NULL: the kernel shows neither */
 	unsigned sources, buffers, private, disabled;
-	unsigned nodes; /* of the device tree, that were looked at */
+	unsigned nodes; /* number of nodes of the device tree that were read */
 };
 
 struct doctor {
 	int root;
-	bool here; /* the root is this machine's */
+	bool here; /* the root is "/" of this machine */
 	struct topology *topology;
-	char release[80], arch[80]; /* "" where not told */
-	bool arm;                   /* an Arm machine, or nothing says otherwise */
-	char *config;               /* the kernel's, each line behind a newline; NULL where it cannot be read */
+	char release[80], arch[80]; /* "": unknown */
+	bool arm;                   /* an Arm machine, or unknown */
+	char *config;               /* the kernel's configuration, a newline before each line; NULL: unavailable */
 	struct doctor_firmware firmware;
 	uint64_t capabilities; /* of this process */
 	bool emulator;         /* csight run --emu works */
@@ -55,19 +54,19 @@ struct doctor {
 		.root = -1 \
 	}
 
-/* Opens the root and reads what several checks need. Negative errno. */
+/* Opens the root and reads the state that several checks need. Negative errno. */
 int doctor_begin(struct doctor *d, const char *root);
 void doctor_done(struct doctor *d);
 #define _cleanup_doctor_ _cleanup_(doctor_done)
 
-/* The next finding; text and remedy are cut where they are too long. remedy "" for none. */
+/* Appends a finding. doctor_remedy() sets what to do about it. Texts are truncated if they are too long. */
 struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
     _printf_(4, 5);
 void doctor_remedy(struct doctor_finding *f, const char *fmt, ...) _printf_(2, 3);
 
 void doctor_read_firmware(struct doctor *d);
 
-/* The checks, a file each, in their order. */
+/* The checks, in the order in which they run; each is in a file of its own. */
 void doctor_kernel(struct doctor *d);
 void doctor_firmware(struct doctor *d);
 void doctor_hardware(struct doctor *d);
@@ -76,11 +75,11 @@ void doctor_use(struct doctor *d);
 void doctor_programs(struct doctor *d);
 void doctor_offers(struct doctor *d);
 
-/* How the kernel has a driver; of several modules the first one is looked for. */
+/* Whether the kernel has a driver, by its configuration option and its modules, of which only the first is checked. */
 enum doctor_driver { DRIVER_UNKNOWN, DRIVER_THERE, DRIVER_NOT_LOADED, DRIVER_NOT_BUILT };
 enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules);
 
-/* "CPU 3", "CPUs 0-3,5": those that which() is true of; returns how many. ret is "" for none. */
+/* Formats the CPUs for which which() is true, as "CPU 3" or "CPUs 0-3,5"; "" for none. Returns their number. */
 size_t doctor_cpus(const struct doctor *d, bool (*which)(const struct doctor *d, const struct topology_cpu *cpu),
 		   char *ret, size_t size);
 

@@ -49,7 +49,7 @@ static void add_candidate(struct finder *f, const char *fmt, ...)
 		f->paths[f->n_paths++] = path;
 }
 
-/* A copy within the snapshot; it stays there, whatever its name says. */
+/* Opens a captured copy of a file. The name must not lead out of the snapshot's directory. */
 static int open_snapshot_copy(const struct finder *f, const char *file)
 {
 	if (file[0] == '/' || strstr(file, "..")) {
@@ -59,7 +59,7 @@ static int open_snapshot_copy(const struct finder *f, const char *file)
 	return openat(f->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
-/* It becomes part of a path, and comes out of a file: "" where it is no build-id. */
+/* The build-id of a request, or "" if it is not hexadecimal: it comes from a trace and becomes part of a path. */
 static const char *checked_build_id(const struct decoder_event *q)
 {
 	if (!q->build_id || strlen(q->build_id) < 4 || q->build_id[strspn(q->build_id, "0123456789abcdef")])
@@ -73,7 +73,7 @@ static void add_by_build_id(struct finder *f, const char *dir, const char *id)
 		return;
 	add_candidate(f, "%s/.build-id/%.2s/%s", dir, id, id + 2);
 	add_candidate(f, "%s/.build-id/%.2s/%s.debug", dir, id, id + 2);
-	/* As perf's own cache has it. */
+	/* The layout of perf's build-id cache. */
 	add_candidate(f, "%s/.build-id/%.2s/%s/elf", dir, id, id + 2);
 	add_candidate(f, "%s/.build-id/%.2s/%s/vdso", dir, id, id + 2);
 }
@@ -167,9 +167,8 @@ static void gather_image_candidates(struct finder *f, const struct decoder_event
 	}
 }
 
-/*
- * As debuggers look for them: by build-id, then by the name that the image has for it, beside the image, in .debug
- * there, and below /usr/lib/debug.
+/* Searches in the order of debuggers: by build-id, then by the name in the image's .gnu_debuglink, beside the image, in
+ * its subdirectory .debug, and below /usr/lib/debug.
  */
 static void gather_debug_candidates(struct finder *f, const struct decoder_event *q)
 {
@@ -196,7 +195,7 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 	}
 }
 
-/* The next candidate that is a file of bytes; a path out of a file may name anything, and is not waited for. */
+/* Opens the next candidate that is a regular file. O_NONBLOCK, since a recorded path may name a FIFO or device. */
 static int open_next_candidate(struct finder *f, int *ret_error)
 {
 	while (f->next < f->n_paths) {
@@ -242,7 +241,7 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	f->debug = q->debug;
 	fd = open_next_candidate(f, &error);
 	if (fd < 0 && f->debuginfod && *checked_build_id(q)) {
-		/* Once for an image. */
+		/* debuginfod is asked once for each image. */
 		if (!f->debuginfod_asked)
 			ask_debuginfod(f, q->debug ? "debuginfo" : "executable", q->build_id);
 		f->debuginfod_asked = true;
@@ -250,7 +249,7 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	}
 	if (fd < 0)
 		return set_reason(ret_reason, size, error == EINVAL ? "not a regular file" : strerror(error));
-	/* Where it has no build-id, its size tells. */
+	/* Without a build-id only the recorded size can identify the file. */
 	if (known && !*checked_build_id(q) && json_get_u64(known, "size", &recorded) == 0 && fstat(fd, &st) == 0 &&
 	    (uint64_t)st.st_size != recorded) {
 		close(fd);

@@ -1,7 +1,6 @@
-/*
- * Finds the files that a trace ran through, and their debug files: in a snapshot, by build-id or name in directories
- * that the user gives, at their paths, below /usr/lib/debug, and by debuginfod where the user asks. Nothing is parsed
- * here: whether a file is the wanted one is for csight-decode to tell, which asks for another one where it is not.
+/* Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
+ * in directories that the user names, at their recorded paths, below /usr/lib/debug, and through debuginfod if enabled.
+ * No file is parsed here: csight-decode checks each candidate and asks for the next one if it is the wrong file.
  */
 #ifndef CSIGHT_CLIENT_FINDER_H
 #define CSIGHT_CLIENT_FINDER_H
@@ -15,21 +14,24 @@
 enum { FINDER_DIRS_MAX = 32 };
 
 struct finder {
-	int dir;               /* of a snapshot, or -1 */
-	json_object *snapshot; /* or NULL */
+	int dir;               /* directory of the snapshot, or -1; owned by the caller */
+	json_object *snapshot; /* snapshot.json, or NULL; owned by the caller */
 	const char *dirs[FINDER_DIRS_MAX];
 	size_t n_dirs;
 	bool debuginfod;
-	/* Candidates for the image that was debuginfod_asked for last. */
+	/* Candidates for the most recently requested image. */
 	char **paths;
 	size_t n_paths, next;
-	int64_t index;         /* plus one */
-	bool debug;            /* its debug file, rather */
-	bool debuginfod_asked; /* debuginfod */
+	int64_t index;         /* index of that image plus one */
+	bool debug;            /* its debug file was requested */
+	bool debuginfod_asked; /* debuginfod was asked for that image */
 };
 
-/* A descriptor, or -1 and a reason. Further questions for the same image give further candidates. */
-int finder_open(struct finder *f, const struct decoder_event *question, char *ret_reason, size_t size);
+/*
+ * Opens a candidate for the image or debug file that DECODER_IMAGE requests. Repeated requests for the same image
+ * return further candidates. Returns a descriptor that the caller closes, or -1 with a reason.
+ */
+int finder_open(struct finder *f, const struct decoder_event *request, char *ret_reason, size_t size);
 void finder_done(struct finder *f);
 
 #endif

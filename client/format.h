@@ -1,4 +1,4 @@
-/* How numbers, times and tables look to people. The texts live in rotating static buffers. */
+/* Formats numbers and times for people. The functions return one of eight static buffers in rotation. */
 #ifndef CSIGHT_CLIENT_FORMAT_H
 #define CSIGHT_CLIENT_FORMAT_H
 
@@ -15,13 +15,12 @@ const char *format_plural(uint64_t n, const char *noun);
 const char *format_size(uint64_t bytes);
 /* 12.3 ms */
 const char *format_duration(uint64_t ns);
-/* 2026-01-31 12:30:59, local time, from CLOCK_REALTIME */
+/* 2026-01-31 12:30:59 in local time, from CLOCK_REALTIME in ns */
 const char *format_time(uint64_t ns);
-
-/* The same, with microseconds */
+/* 2026-01-31 12:30:59.123456 */
 const char *format_time_exact(uint64_t ns);
 
-/* Terminal attributes where f is a terminal that wants them, else nothing. */
+/* The escape sequence of a style if f is a terminal with colours and NO_COLOR is unset, else "". */
 enum format_style { STYLE_PLAIN, STYLE_HEADING, STYLE_GOOD, STYLE_BAD };
 const char *format_style(FILE *f, enum format_style style);
 

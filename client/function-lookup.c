@@ -65,10 +65,10 @@ int function_lookup(int fd, const char *name, struct function_place *ret)
 		result.rc = drop_privileges();
 		if (result.rc == 0)
 			result.rc = parse_file(fd, name, &result.place);
-		_exit(write_full(to, &result, sizeof(result)) < 0);
+		_exit(io_write(to, &result, sizeof(result)) < 0);
 	}
 	closep(&to);
-	n = read_full(from, &result, sizeof(result));
+	n = io_read(from, &result, sizeof(result));
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;

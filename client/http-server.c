@@ -17,7 +17,7 @@
 enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30 };
 
 struct http_client {
-	int fd; /* -1: none */
+	int fd; /* -1: the entry is free */
 	size_t size;
 	char request[REQUEST_MAX + 1];
 };
@@ -58,7 +58,7 @@ static int send_head(int fd, const char *status, const char *type, uint64_t size
 {
 	char text[512];
 
-	/* The page may be nobody's frame, and what it shows nobody's to keep. */
+	/* The page must not be shown in a frame of another page, and not be cached. */
 	snprintf(
 	    text, sizeof(text),
 	    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %ju\r\nConnection: close\r\nCache-Control: no-store\r\n"
@@ -81,7 +81,7 @@ static int send_file(int fd, const struct http_file *f, bool body)
 	return rc;
 }
 
-/* 1: the last file was taken. */
+/* Returns 1 if the last file was sent completely. */
 static int answer_request(const struct http_server *s, const struct http_client *v, const struct http_file *files,
 			  size_t n)
 {
@@ -90,7 +90,7 @@ static int answer_request(const struct http_server *s, const struct http_client 
 	const char *line = strcasestr(v->request, "\r\nHost:");
 	char secret[HTTP_SECRET_SIZE + 8];
 
-	/* What is sent is waited for, but not for ever. */
+	/* Sending blocks, but not longer than SEND_SECONDS. */
 	fcntl(v->fd, F_SETFL, 0);
 	setsockopt(v->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (sscanf(v->request, "%7s %255s", method, path) != 2 || !line || sscanf(line + 7, "%127s", host) != 1 ||
@@ -99,7 +99,7 @@ static int answer_request(const struct http_server *s, const struct http_client 
 		return 0;
 	}
 	path[strcspn(path, "?")] = 0;
-	/* A name that somebody made to lead here is none of ours. */
+	/* Other host names are refused: a hostile site may resolve its own name to this machine (DNS rebinding). */
 	host[strcspn(host, ":")] = 0;
 	snprintf(secret, sizeof(secret), "/%s/", s->secret);
 	if ((strcmp(host, "127.0.0.1") == 0 || strcmp(host, "localhost") == 0) &&
@@ -120,7 +120,7 @@ static void http_client_close(struct http_client *v)
 	v->size = 0;
 }
 
-/* 1: the last file was taken. */
+/* Returns 1 if the last file was sent completely. */
 static int http_client_read(const struct http_server *s, struct http_client *v, const struct http_file *files, size_t n)
 {
 	ssize_t got = recv(v->fd, v->request + v->size, REQUEST_MAX - v->size, 0);
@@ -151,7 +151,7 @@ static void http_server_accept(const struct http_server *s, struct http_client *
 			all[i].fd = TAKE_FD(fd);
 			all[i].size = 0;
 		}
-	/* There are as many as a browser opens; who comes later waits for nothing. */
+	/* A browser opens fewer connections than CLIENTS_MAX; further ones are closed. */
 	closep(&fd);
 }
 

@@ -1,6 +1,5 @@
-/*
- * The little of HTTP that hands files of memory to a browser on this machine: GET and HEAD, on a loopback port, beneath
- * a path that nobody can guess. Other requests are refused. Not for a network.
+/* A minimal HTTP server that passes files to a browser on this machine: GET and HEAD, on a loopback port, below a path
+ * that holds a random secret. It refuses all other requests. Not for use on a network.
  */
 #ifndef CSIGHT_CLIENT_HTTP_SERVER_H
 #define CSIGHT_CLIENT_HTTP_SERVER_H
@@ -10,11 +9,11 @@
 #include <stdint.h>
 
 struct http_file {
-	const char *name; /* behind the secret path; "": the page itself */
-	const char *type; /* its media type */
+	const char *name; /* below the secret path; "": the page itself */
+	const char *type; /* media type */
 	int fd;
 	uint64_t size;
-	bool last; /* when it was taken, that is all */
+	bool last; /* the server ends when this file was sent completely */
 };
 
 enum { HTTP_SECRET_SIZE = 32 };
@@ -25,10 +24,13 @@ struct http_server {
 	char secret[HTTP_SECRET_SIZE + 1];
 };
 
-/* port 0: any that is free. */
+/* Listens on a loopback port; 0: any free port. Negative errno. */
 int http_server_open(uint16_t port, struct http_server *ret);
 
-/* Until the last file was taken whole: 0; or stop() says so: -ECANCELED. It is asked now and then. */
+/*
+ * Serves until the file marked last was sent completely (returns 0) or stop() returns true (-ECANCELED). stop() is
+ * called at least every 200 ms.
+ */
 int http_server_run(struct http_server *s, const struct http_file *files, size_t n, bool (*stop)(void));
 void http_server_done(struct http_server *s);
 

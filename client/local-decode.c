@@ -27,7 +27,7 @@ void local_decode_done(struct local_decode *o)
 		if (o->files[i].fd != STDOUT_FILENO)
 			closep(&o->files[i].fd);
 	closep(&o->job);
-	/* The server ends with this, and its child with it. */
+	/* Closing its socket ends the server and the child of the job. */
 	closep(&o->server);
 	if (o->pid > 0)
 		while (waitpid(o->pid, NULL, 0) < 0 && errno == EINTR)
@@ -78,7 +78,7 @@ static int open_snapshot_directory(struct local_decode *d, const char *name)
 	int rc = io_read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
 	if (rc == -ENOENT) {
-		client_error("%s is no snapshot's directory: neither snapshot.json nor snapshot.ini is in it",
+		client_error("%s is not a snapshot directory: it has neither snapshot.json nor snapshot.ini",
 			     esc(name));
 		return STATUS_FAILED;
 	}
@@ -96,7 +96,7 @@ static int open_snapshot_directory(struct local_decode *d, const char *name)
 	return STATUS_OK;
 }
 
-/* Ours, or Arm's: what is in it is told by the file that describes it. */
+/* Opens a snapshot directory of csightd (snapshot.json) or an Arm snapshot (snapshot.ini). */
 static int open_directory(struct local_decode *d, const char *name)
 {
 	int rc = io_open_beneath(d->finder.dir, "snapshot.ini", &d->input);
@@ -109,7 +109,7 @@ static int open_directory(struct local_decode *d, const char *name)
 	return STATUS_OK;
 }
 
-/* The decoder asks for the file of registers, and for what that names, beneath its directory. */
+/* Opens the directory of the register file. The decoder requests this file, and those that it names, below it. */
 static int open_regs(struct local_decode *d)
 {
 	_cleanup_free_ char *dir = strdup(d->regs);
@@ -127,7 +127,7 @@ static int open_regs(struct local_decode *d)
 	return STATUS_OK;
 }
 
-/* Whether all that is asked for is made of calls, which is what a store has. */
+/* True if all requested formats are made from calls, so that a store can be the input. */
 static bool outputs_are_of_calls(const struct local_decode *d)
 {
 	bool all = d->output_files.n > 0;
@@ -140,12 +140,12 @@ static bool outputs_are_of_calls(const struct local_decode *d)
 	return all;
 }
 
-/* What is certainly not meant for the decoder is told apart here, where it is known what else there is. */
+/* Determines the type of an input file, and refuses files that are not a trace with advice on what to do. */
 static int check_file_type(struct local_decode *d, const char *name)
 {
 	uint64_t magic = 0;
 
-	/* A file too short for it is for the decoder to tell of. */
+	/* The decoder reports files that are too short. */
 	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
 		return STATUS_OK;
 	magic = le64toh(magic);
@@ -155,11 +155,11 @@ static int check_file_type(struct local_decode *d, const char *name)
 	}
 	if (magic == STORE_MAGIC)
 		client_error(
-		    "%s is a store, which does not say which instructions ran: name the snapshot, its directory or its "
-		    "perf.data (csight show, report, grep, diff, open and export of calls read stores)",
+		    "%s is a store, which has no instructions: name the snapshot, its directory or its perf.data file "
+		    "(csight show, report, grep, diff, open, and export of calls read stores)",
 		    esc(name));
 	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
-		client_error("%s is neither a perf.data nor a snapshot's directory; bare trace needs --regs FILE",
+		client_error("%s is neither a perf.data file nor a snapshot directory; bare trace requires --regs FILE",
 			     esc(name));
 	else
 		return STATUS_OK;
@@ -178,7 +178,7 @@ int local_decode_open_input(struct local_decode *d, const char *name)
 	if (!S_ISDIR(st.st_mode))
 		return d->regs ? open_regs(d) : check_file_type(d, name);
 	if (d->regs) {
-		client_error("--regs is for a file of bare trace; %s is a directory", esc(name));
+		client_error("--regs requires a file of bare trace, but %s is a directory", esc(name));
 		return STATUS_FAILED;
 	}
 	d->finder.dir = d->input;
@@ -188,7 +188,7 @@ int local_decode_open_input(struct local_decode *d, const char *name)
 
 static int create_output(const char *path, struct local_decode_file *ret)
 {
-	/* A store is written here and there, and read again. */
+	/* Readable too, since a store is not written sequentially and is read back. */
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 
 	if (fd < 0 && errno != ENOENT)
@@ -199,7 +199,7 @@ static int create_output(const char *path, struct local_decode_file *ret)
 	return STATUS_OK;
 }
 
-/* Half a file must not be taken for a whole one. */
+/* An incomplete file must not be mistaken for a complete one. */
 static void remove_outputs(struct local_decode *d)
 {
 	struct stat st;
@@ -209,7 +209,7 @@ static void remove_outputs(struct local_decode *d)
 			unlink(d->output_files.files[i].path);
 }
 
-/* It would be emptied before it is read. */
+/* True if path is the input: opening it for output would truncate it. */
 static bool is_input(const struct local_decode *d, const char *path)
 {
 	struct stat a, b;
@@ -228,7 +228,7 @@ int local_decode_open_outputs(struct local_decode *d)
 
 		d->files[i] = (struct local_decode_file){ STDOUT_FILENO };
 		if (path && is_input(d, path)) {
-			client_error("%s is the input itself: name another file", esc(path));
+			client_error("%s is the input: name another output file", esc(path));
 			rc = STATUS_FAILED;
 		} else if (path) {
 			rc = create_output(path, &d->files[i]);
@@ -291,7 +291,7 @@ static bool prints_to_stdout(const struct local_decode *d)
 	return false;
 }
 
-/* 0 to go on, else an exit status; STATUS_OK is told by *ret_done. */
+/* Handles a message of the decoder. Returns 0 or an exit status; sets *ret_done after the last message. */
 static int handle_event(struct local_decode *d, const struct decoder_event *e, bool *ret_done)
 {
 	struct pollfd gone = { STDOUT_FILENO, 0, 0 };
@@ -303,17 +303,17 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		fd = finder_open(&d->finder, e, reason, sizeof(reason));
 		rc = decoder_image(d->job, e->index, fd, reason);
 		closep(&fd);
-		/* A decoder that is gone shows when the next message is waited for. */
+		/* If the decoder has ended, the next decoder_receive() reports it. */
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_FILE:
 		fd = -1;
 		rc = d->finder.dir < 0 ? -ENOENT : io_open_beneath(d->finder.dir, e->path, &fd);
-		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file beneath the directory" : strerror(-rc));
+		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file below the directory" : strerror(-rc));
 		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_TABLE:
 	case DECODER_KEEP:
-		/* Neither was offered. */
+		/* The start message did not offer these. */
 		return report_failure("understand", "csight-decode", -EBADMSG);
 	case DECODER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);
@@ -325,7 +325,7 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		return 0;
 	case DECODER_FAILED:
 		client_progress_end(d->client);
-		/* Who reads standard output may have seen enough. */
+		/* The reader of standard output may have closed it, which is not an error. */
 		if (prints_to_stdout(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
 			*ret_done = true;
 		else

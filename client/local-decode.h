@@ -1,6 +1,5 @@
-/*
- * A job for csight-decode that csight itself hands out, without the daemon: from opening the input to the result. What
- * is said of failures is said here. Functions return an exit status.
+/* A decode that csight itself runs with csight-decode, without the daemon: opens input and outputs, submits the job and
+ * answers its requests. Functions print errors and return an exit status.
  */
 #ifndef CSIGHT_CLIENT_LOCAL_DECODE_H
 #define CSIGHT_CLIENT_LOCAL_DECODE_H
@@ -16,16 +15,16 @@ struct local_decode_file {
 
 struct local_decode {
 	struct client *client;
-	struct output_files output_files; /* settled */
+	struct output_files output_files; /* after output_files_finish() */
 	const char *regs;                 /* the file that describes bare trace, or NULL */
-	json_object *options;             /* for the decoder, or NULL; freed by local_decode_done() */
+	json_object *options;             /* of the job, or NULL; freed by local_decode_done() */
 	void (*on_result)(struct client *c, json_object *result);
-	struct finder finder; /* its directory and snapshot are local_decode_open_input()'s */
-	/* The rest is local-decode.c's own. */
-	const char *name; /* of the input, as the user gave it */
-	const char *type; /* of the input, in csight-decode's words */
+	struct finder finder; /* local_decode_open_input() sets its directory and snapshot */
+	/* Private to local-decode.c. */
+	const char *name; /* of the input, for messages */
+	const char *type; /* of the input, as in lib/decoder/decoder.h */
 	int input, code;
-	struct local_decode_file files[DECODER_OUTPUTS_MAX]; /* of those that are asked for, as many as are open */
+	struct local_decode_file files[DECODER_OUTPUTS_MAX]; /* the first n_files of output_files, opened */
 	size_t n_files;
 	int server, job;
 	pid_t pid;
@@ -33,19 +32,21 @@ struct local_decode {
 
 #define LOCAL_DECODE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .server = -1, .job = -1
 
-/* A perf.data, a snapshot's directory (ours or Arm's), bare trace, or a store where what is asked for comes of
- * one. */
+/*
+ * Opens the input: a perf.data file, a snapshot directory of csightd or Arm's tools, bare trace (with regs), or a store
+ * if all formats are made from calls.
+ */
 int local_decode_open_input(struct local_decode *o, const char *name);
 
-/* A snapshot of the daemon's, of which it gave these two files: descriptors become the job's. */
+/* Makes a snapshot of the daemon the input. Takes ownership of the descriptors of its perf.data and snapshot.json. */
 int local_decode_open_snapshot(struct local_decode *o, const char *id, int trace, int json);
 int local_decode_open_outputs(struct local_decode *o);
 
-/* Decodes, answering for images; output files that could not be completed are removed. */
+/* Decodes, and passes the result to on_result. Removes output files if they could not be completed. */
 int local_decode_run(struct local_decode *o);
 void local_decode_done(struct local_decode *o);
 
-/* On standard error: which files of a result were not there. */
+/* Prints the image files that a decode did not find on standard error. */
 void local_decode_print_missing(json_object *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* csight: asks csightd for traces, and runs programs under the emulated ETM. */
+/* csight: the command-line client of csightd. Finds the verb and runs it. */
 #include "config.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@ struct group {
 
 static const struct group groups[] = {
 	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot } },
-	{ "Look at snapshots",
+	{ "View snapshots",
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_diff, &cmd_open, &cmd_export, &cmd_remove } },
-	{ "Look at files", { &cmd_decode, &cmd_info } },
+	{ "Decode files", { &cmd_decode, &cmd_info } },
 	{ "Others", { &cmd_status, &cmd_doctor, &cmd_version } },
 };
 
@@ -25,14 +25,14 @@ static void print_help(FILE *f)
 {
 	fputs("usage: csight VERB [options] ...\n"
 	      "\n"
-	      "A flight recorder for programs: csightd keeps what they did just before now, and csight asks for it.\n",
+	      "A flight recorder for programs: csightd keeps a history of their control flow, and csight shows it.\n",
 	      f);
 	for (size_t i = 0; i < ELEMENTS(groups); i++) {
 		fprintf(f, "\n%s:\n", groups[i].title);
 		for (size_t j = 0; j < ELEMENTS(groups[i].verbs) && groups[i].verbs[j]; j++)
 			fprintf(f, "  %-10s  %s\n", groups[i].verbs[j]->name, groups[i].verbs[j]->summary);
 	}
-	fputs("\n'csight VERB --help' tells a verb's options, csight(1) everything.\n", f);
+	fputs("\n'csight VERB --help' lists the options of a verb; csight(1) describes all.\n", f);
 }
 
 static const struct verb *find_verb(const char *name)
@@ -60,15 +60,15 @@ int main(int argc, char **argv)
 	} else {
 		c.verb = find_verb(argv[1]);
 		if (!c.verb) {
-			client_error("there is no verb '%s'; 'csight --help' lists them", esc(argv[1]));
+			client_error("unknown verb '%s'; 'csight --help' lists the verbs", esc(argv[1]));
 			return STATUS_USAGE;
 		}
-		/* getopt's messages begin with this. */
+		/* getopt_long() begins its messages with this name. */
 		argv[1] = name;
 		c.status = c.verb->run(&c);
 		csight_close(c.daemon);
 	}
-	/* A reader that went away has seen what it wanted. */
+	/* A reader that closes the pipe early is not an error. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
 		client_error("cannot write to standard output: %s", strerror(errno));
 		return STATUS_FAILED;

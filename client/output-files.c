@@ -5,7 +5,7 @@
 
 static int report_too_many(struct client *c)
 {
-	return client_usage(c, "at most %d files at a time", DECODER_OUTPUTS_MAX);
+	return client_usage(c, "at most %d output files are accepted", DECODER_OUTPUTS_MAX);
 }
 
 int output_files_add_format(struct client *c, struct output_files *a, const char *format)
@@ -32,18 +32,19 @@ int output_files_finish(struct client *c, struct output_files *a, const char *fo
 		a->files[a->n_formats++].format = format;
 	a->n = a->n_formats;
 	if (a->n_paths > a->n)
-		return client_usage(c, "%zu files and %zu formats: each -o is of a --to", a->n_paths, a->n);
+		return client_usage(c, "%zu output files for %zu formats: each -o requires a --to", a->n_paths, a->n);
 	if (a->n > 1 && a->n_paths < a->n)
-		return client_usage(c, "%s has no file: with several --to each has its -o, in the same order",
+		return client_usage(c,
+				    "no output file for %s: with several --to each requires an -o, in the same order",
 				    esc(a->files[a->n_paths].format));
 	for (size_t i = 0; i < a->n; i++) {
 		printed += !a->files[i].path;
 		for (size_t k = 0; k < i; k++) {
 			if (strcmp(a->files[i].format, a->files[k].format) == 0)
-				return client_usage(c, "%s is asked for twice", esc(a->files[i].format));
+				return client_usage(c, "format %s is given twice", esc(a->files[i].format));
 			if (a->files[i].path && a->files[k].path && strcmp(a->files[i].path, a->files[k].path) == 0)
-				return client_usage(c, "%s would be written twice", esc(a->files[i].path));
+				return client_usage(c, "output file %s is given twice", esc(a->files[i].path));
 		}
 	}
-	return printed > 1 ? client_usage(c, "standard output takes one format alone") : 0;
+	return printed > 1 ? client_usage(c, "only one format can be written to standard output") : 0;
 }

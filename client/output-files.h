@@ -1,4 +1,4 @@
-/* What --to and -o ask for, each of which may be given several times: the n-th -o is of the n-th --to. */
+/* The options --to and -o, which may be repeated: the n-th -o names the file of the n-th --to. */
 #ifndef CSIGHT_CLIENT_OUTPUT_FILES_H
 #define CSIGHT_CLIENT_OUTPUT_FILES_H
 
@@ -15,11 +15,11 @@ struct output_files {
 	size_t n_formats, n_paths;
 };
 
-/* Another one of either; 0 or STATUS_USAGE. */
+/* Adds a format, or a file name. Returns 0 or STATUS_USAGE. */
 int output_files_add_format(struct client *c, struct output_files *a, const char *format);
 int output_files_add_path(struct client *c, struct output_files *a, const char *path);
 
-/* All have been given; format: where none was. 0 or STATUS_USAGE, where files and formats do not match. */
+/* Call after the last option. format: the default. Returns 0, or STATUS_USAGE if files and formats do not match. */
 int output_files_finish(struct client *c, struct output_files *a, const char *format);
 
 #endif

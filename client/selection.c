@@ -13,7 +13,7 @@ int selection_parse_duration(const char *text, uint64_t *ret)
 	char *end;
 	double v;
 
-	/* strtod takes signs, blanks, hexadecimal and "inf" too. */
+	/* strtod() also accepts signs, blanks, hexadecimal and "inf". */
 	if (strspn(text, "0123456789.") == 0)
 		return -EINVAL;
 	v = strtod(text, &end);
@@ -29,7 +29,7 @@ int selection_parse_duration(const char *text, uint64_t *ret)
 	return -EINVAL;
 }
 
-/* "20ms" from the start, "-20ms" before the end, "@NS" on the trace's own clock. */
+/* "20ms" after the beginning, "-20ms" before the end, "@NS" on the clock of the trace. */
 static int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
 {
 	int64_t absolute;
@@ -79,12 +79,12 @@ int selection_apply(struct client *c, const struct selection *v, const struct st
 	if (first > last)
 		first = last;
 	if (v->since && selection_parse_time(v->since, first, last, &o->since) < 0)
-		return client_usage(c, "--since: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->since));
+		return client_usage(c, "--since: '%s' is not a time such as 1.5s, 20ms or -20ms", esc(v->since));
 	if (v->until && selection_parse_time(v->until, first, last, &o->until) < 0)
-		return client_usage(c, "--until: '%s' is no time; 1.5s, 20ms, -20ms are", esc(v->until));
+		return client_usage(c, "--until: '%s' is not a time such as 1.5s, 20ms or -20ms", esc(v->until));
 	if (v->budget) {
 		if (parse_i64(v->budget, 0, INT64_MAX, &budget) < 0)
-			return client_usage(c, "--budget: '%s' is no number", esc(v->budget));
+			return client_usage(c, "--budget: '%s' is not a number", esc(v->budget));
 		o->budget = (uint64_t)budget;
 	}
 	if (!v->thread)
@@ -92,8 +92,8 @@ int selection_apply(struct client *c, const struct selection *v, const struct st
 	rc = find_thread(s, v->thread, &o->tid);
 	if (rc == 0)
 		return 0;
-	client_error(rc == -EEXIST ? "more than one thread is called '%s'; give its number:"
-				   : "no thread '%s' in this trace; there are:",
+	client_error(rc == -EEXIST ? "more than one thread has the name '%s'; select one by ID:"
+				   : "no thread '%s' in this trace, only these:",
 		     esc(v->thread));
 	for (size_t i = 0; i < store_threads(s); i++)
 		fprintf(stderr, "  %u  %s\n", store_thread(s, i)->tid, esc(store_thread(s, i)->name));

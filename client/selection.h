@@ -1,4 +1,4 @@
-/* The part of a trace that show, export and decode are asked for: --since, --until, --thread, --budget. */
+/* The part of a trace that a verb shows or exports: --since, --until, --thread and --budget. */
 #ifndef CSIGHT_CLIENT_SELECTION_H
 #define CSIGHT_CLIENT_SELECTION_H
 
@@ -6,15 +6,18 @@
 #include "lib/export/export.h"
 
 struct selection {
-	const char *since, *until, *thread, *budget; /* as given; NULL: not */
+	const char *since, *until, *thread, *budget; /* arguments of the options; NULL: not given */
 };
 
-/* 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
+/* Parses a duration: 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
 int selection_parse_duration(const char *text, uint64_t *ret);
 
-/* Fills in what was given, with the store's own beginning and end; 0 or an exit status. */
+/* Sets the export options that the selection means for this store. Returns 0 or an exit status. */
 int selection_apply(struct client *c, const struct selection *v, const struct store *s, struct export_options *o);
 
-#define SELECTION_SINCE_HELP "only from this time on: 1.5s, 20ms from the start; -20ms before the end"
+#define SELECTION_SINCE_HELP "start time: 1.5s or 20ms after the beginning, -20ms before the end"
+#define SELECTION_UNTIL_HELP "end time"
+#define SELECTION_THREAD_HELP "only this thread, by ID or name"
+#define SELECTION_BUDGET_HELP "only about the last N slices; 0: all"
 
 #endif

@@ -54,7 +54,7 @@ static int open_snapshot_store(struct client *c, const char *name, struct store_
 	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
 }
 
-/* What is whole of a store that was cut, as a store of its own that ends with this program. */
+/* Copies the intact part of a truncated or damaged store into an unnamed temporary store, and opens that. */
 static int recover_store(const char *name, struct store_input *ret)
 {
 	const char *dir = getenv("TMPDIR");
@@ -63,7 +63,7 @@ static int recover_store(const char *name, struct store_input *ret)
 	struct stat st;
 	int rc;
 
-	/* Not every file system has files without a name. */
+	/* Not every file system supports O_TMPFILE. */
 	if (fd < 0)
 		fd = memfd_create("csight-store", MFD_CLOEXEC);
 	if (fd < 0 || fstat(ret->fd, &st) < 0)
@@ -73,7 +73,7 @@ static int recover_store(const char *name, struct store_input *ret)
 		rc = store_open(fd, &ret->store);
 	if (rc < 0)
 		return rc;
-	client_error("the store of %s was cut or is damaged: this is what its first %ju of %ju bytes have", esc(name),
+	client_error("the store of %s is truncated or damaged: using the first %ju of %ju bytes", esc(name),
 		     (uintmax_t)end, (uintmax_t)st.st_size);
 	close(ret->fd);
 	ret->fd = TAKE_FD(fd);
@@ -89,9 +89,9 @@ int store_input_read(const char *name, struct store_input *ret)
 	if (rc == 0)
 		return STATUS_OK;
 	client_error("cannot read the store of %s: %s", esc(name),
-		     rc == -EBADMSG ? "this is no store (csight decode --to store -o FILE makes one of a trace)"
-		     : rc == -EPROTONOSUPPORT ? "it is in the format of another version of csight"
-		     : rc == -ENODATA         ? "it was cut or damaged so early that nothing is whole"
+		     rc == -EBADMSG ? "it is not a store (csight decode --to store -o FILE makes one from a trace)"
+		     : rc == -EPROTONOSUPPORT ? "it has the format of another version of csight"
+		     : rc == -ENODATA         ? "it is truncated or damaged so early that nothing is usable"
 					      : strerror(-rc));
 	return STATUS_FAILED;
 }
@@ -110,14 +110,14 @@ void store_input_done(struct store_input *s)
 	csight_object_free(s->snapshot);
 }
 
-bool store_input_matches_name(const char *name, const char *wanted)
+bool store_input_matches_name(const char *name, const char *pattern)
 {
 	_cleanup_free_ char *plain = NULL;
 
-	if (strcmp(name, wanted) == 0 || fnmatch(wanted, name, 0) == 0)
+	if (strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0)
 		return true;
 	plain = strndup(name, strcspn(name, "("));
-	return plain && fnmatch(wanted, plain, 0) == 0;
+	return plain && fnmatch(pattern, plain, 0) == 0;
 }
 
 uint64_t store_input_since_start(const struct store *s, uint64_t time)
@@ -130,7 +130,7 @@ uint64_t store_input_since_start(const struct store *s, uint64_t time)
 	return time - MIN(time, first);
 }
 
-/* The worst of all threads; 0: not known. */
+/* Returns the largest error bound of all threads; 0: unknown. */
 static uint64_t find_time_bounds(const struct store *s, uint64_t *ret_first, uint64_t *ret_last)
 {
 	uint64_t bound = 0;
@@ -161,12 +161,12 @@ void store_input_print_times(FILE *to, const struct store *s)
 	else
 		fprintf(to, "from %ju ns%s", (uintmax_t)first,
 			!clock                          ? ""
-			: strcmp(clock, "perf") == 0    ? " of the kernel's own clock"
-			: strcmp(clock, "counter") == 0 ? " as the trace's counter has it"
+			: strcmp(clock, "perf") == 0    ? " of the perf clock"
+			: strcmp(clock, "counter") == 0 ? " of the trace's counter"
 							: " of CLOCK_MONOTONIC");
-	fprintf(to, " on, for %s", format_duration(last - first));
+	fprintf(to, ", for %s", format_duration(last - first));
 	if (bound)
-		fprintf(to, "; times are off by %s at most", format_duration(bound));
+		fprintf(to, "; time error at most %s", format_duration(bound));
 	fputc('\n', to);
 }
 

@@ -1,5 +1,4 @@
-/* The store that a verb looks at: a snapshot's, asked of the daemon, or a file's or snapshot directory's here.
- */
+/* The store that a verb reads: that of a snapshot, through the daemon, or a file or snapshot directory. */
 #ifndef CSIGHT_CLIENT_STORE_INPUT_H
 #define CSIGHT_CLIENT_STORE_INPUT_H
 
@@ -10,7 +9,7 @@
 struct store_input {
 	struct store *store;
 	int fd;
-	struct csight_object *snapshot; /* as the daemon tells of it; NULL: a file's */
+	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
 };
 
 #define STORE_INPUT_NONE \
@@ -18,27 +17,29 @@ struct store_input {
 		.fd = -1 \
 	}
 #define STORE_INPUT_ARGUMENT "ID|FILE"
+#define STORE_INPUT_MISSING "missing snapshot ID or file"
+#define STORE_INPUT_TOO_MANY "only one snapshot is accepted"
 
-/* Whether name is of a file or directory here, and no snapshot's id. */
+/* True if name is a file or directory rather than a snapshot ID. */
 bool store_input_is_path(const char *name);
 
-/* 0 or an exit status. What cannot be shown yet, or ever, is said. */
+/* Opens the store of a snapshot or file; prints errors. Returns 0 or an exit status. */
 int store_input_open(struct client *c, const char *name, struct store_input *ret);
 
-/* The same of a descriptor that is in ret already, which is of what has this name. */
+/* The same for the descriptor ret->fd, which the caller has opened; name is for messages. */
 int store_input_read(const char *name, struct store_input *ret);
 void store_input_done(struct store_input *s);
 
-/* Whether a function is meant: by its name, with * and ? for any letters, with or without its parameters. */
-bool store_input_matches_name(const char *name, const char *wanted);
+/* True if a function's name, with or without its parameter list, equals or matches the shell pattern. */
+bool store_input_matches_name(const char *name, const char *pattern);
 
-/* ns since the earliest event of any thread. */
+/* The time in ns since the earliest event of any thread. */
 uint64_t store_input_since_start(const struct store *s, uint64_t time);
 
-/* A line: which time it is of, on which clock, and how exact its times are; nothing where there are none. */
+/* Prints a line with the start time, its clock, the duration and the error bound of times; nothing without events. */
 void store_input_print_times(FILE *to, const struct store *s);
 
-/* The same, for JSON. */
+/* Adds the same to a JSON object. */
 void store_input_add_times(const struct store *s, json_object *to);
 
 #endif

@@ -44,7 +44,7 @@ void text_table_add(struct text_table *t, enum format_style style, const char *t
 	t->n_cells += !t->failed;
 }
 
-/* Columns on the terminal, near enough: one a character. */
+/* The columns that a text takes on a terminal, approximated by the number of UTF-8 characters. */
 static int display_width(const char *text, size_t size)
 {
 	int n = 0;

@@ -11,19 +11,19 @@
 
 #define INTERFACE "org.csight."
 
-/* The daemon's loop never blocks; where it does not answer for so long, something is broken. */
+/* The daemon's event loop never blocks: if it does not reply within this time, it is broken. */
 enum { ANSWER_MS = 60000 };
 
 struct csight {
 	struct varlink_stream *stream;
 	char *socket;
-	bool chosen;     /* the socket was named by the caller or by $CSIGHT_SOCKET */
-	char doing[128]; /* what the current call_method tries, for its error */
+	bool chosen;     /* the caller or $CSIGHT_SOCKET named the socket */
+	char doing[128]; /* the current call's action, for its error text */
 	char *error_name;
 	char error[1024];
 };
 
-/* An object is json-c's own, under a name that keeps json-c out of the interface. */
+/* A struct csight_object is a json_object under another name, which keeps json-c out of the interface. */
 static struct csight_object *to_object(json_object *o)
 {
 	return (struct csight_object *)o;
@@ -128,7 +128,10 @@ static int set_error(struct csight *c, int rc, const char *fmt, ...)
 	return rc;
 }
 
-/* A socket found by itself might be another user's trap: only this user's and root's daemons are asked. */
+/*
+ * A socket at a default path may have been created by another user as a trap. Only a daemon of this user or of root is
+ * trusted there.
+ */
 static int check_peer(struct csight *c)
 {
 	struct ucred peer;
@@ -137,10 +140,12 @@ static int check_peer(struct csight *c)
 	if (c->chosen)
 		return 0;
 	if (getsockopt(varlink_stream_fd(c->stream), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		return set_error(c, -EACCES, "who serves %s is not known: %s", c->socket, strerror(errno));
+		return set_error(c, -EACCES, "the user that serves %s is unknown: %s", c->socket, strerror(errno));
 	if (peer.uid != 0 && peer.uid != geteuid())
-		return set_error(c, -EACCES, "%s is served by user %u, not by you or root; name a socket to trust it",
-				 c->socket, (unsigned)peer.uid);
+		return set_error(
+		    c, -EACCES,
+		    "%s is served by user %u, neither you nor root; to trust it, name the socket explicitly", c->socket,
+		    (unsigned)peer.uid);
 	return 0;
 }
 
@@ -151,7 +156,7 @@ static int connect_daemon(struct csight *c)
 
 	if (c->stream) {
 		p.fd = varlink_stream_fd(c->stream);
-		/* Between calls nothing comes but the end. */
+		/* Between calls the daemon sends nothing, so that input means the end of the connection. */
 		if (poll(&p, 1, 0) == 0)
 			return 0;
 		c->stream = varlink_stream_free(c->stream);
@@ -164,9 +169,9 @@ static int connect_daemon(struct csight *c)
 		return rc;
 	}
 	if (rc == -ENOMEM)
-		return set_error(c, rc, "no memory");
+		return set_error(c, rc, "out of memory");
 	if (rc == -EACCES || rc == -EPERM)
-		return set_error(c, -EACCES, "%s is not open to you", c->socket);
+		return set_error(c, -EACCES, "no permission to connect to %s", c->socket);
 	return set_error(c, -ENOTCONN, "no csightd answers at %s (%s); start csightd, or name another socket",
 			 c->socket, strerror(-rc));
 }
@@ -179,19 +184,20 @@ static const char *get_text_or(json_object *o, const char *key, const char *othe
 
 static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 {
-	const char *name = reply->error, *reason = get_text_or(reply->parameters, "reason", "it gives no reason");
+	const char *name = reply->error, *reason = get_text_or(reply->parameters, "reason", "no reason given");
 
 	c->error_name = strdup(name);
 	if (strncmp(name, INTERFACE, strlen(INTERFACE)) == 0)
 		name += strlen(INTERFACE);
 	if (strcmp(name, VARLINK_PERMISSION_DENIED) == 0)
-		return set_error(c, -EPERM, "it belongs to another user; only its owner and root may");
+		return set_error(c, -EPERM, "it belongs to another user; only its owner and root have access");
 	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
-		return set_error(c, -EINVAL, "csightd refuses the value of '%s'",
+		return set_error(c, -EINVAL, "csightd rejects the value of '%s'",
 				 get_text_or(reply->parameters, "parameter", "?"));
 	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
 	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
-		return set_error(c, -ENOSYS, "the csightd at %s does not know how; it is another version", c->socket);
+		return set_error(c, -ENOSYS, "the csightd at %s does not support this; it is another version",
+				 c->socket);
 	if (strcmp(name, "NoSuchProcess") == 0)
 		return set_error(c, -ESRCH, "there is no such process");
 	if (strcmp(name, "NoSuchSnapshot") == 0)
@@ -199,7 +205,7 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "CannotTrace") == 0)
 		return set_error(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
 	if (strcmp(name, "NotArmed") == 0)
-		return set_error(c, -ENODATA, "it is not armed, so nothing is recorded of it");
+		return set_error(c, -ENODATA, "it is not armed, so it has no history");
 	if (strcmp(name, "NotReady") == 0)
 		return set_error(c, -EBUSY, "the snapshot is %s",
 				 get_text_or(reply->parameters, "state", "in another state"));
@@ -208,7 +214,7 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "LimitReached") == 0)
 		return set_error(c, -EDQUOT, "the limit of %s is reached",
 				 get_text_or(reply->parameters, "limit", "something"));
-	return set_error(c, -EPROTO, "csightd says %s", name);
+	return set_error(c, -EPROTO, "csightd reports %s", name);
 }
 
 static int set_receive_error(struct csight *c, int rc)
@@ -216,14 +222,15 @@ static int set_receive_error(struct csight *c, int rc)
 	c->stream = varlink_stream_free(c->stream);
 	switch (rc) {
 	case -ENOMEM:
-		return set_error(c, rc, "no memory");
+		return set_error(c, rc, "out of memory");
 	case -ETIMEDOUT:
-		return set_error(c, rc, "the csightd at %s has not answered for a minute", c->socket);
+		return set_error(c, rc, "the csightd at %s has not replied for 60 s", c->socket);
 	case -EBADMSG:
 	case -EMSGSIZE:
-		return set_error(c, -EPROTO, "what answers at %s does not speak as csightd does", c->socket);
+		return set_error(c, -EPROTO, "the reply from %s is not csightd's protocol", c->socket);
 	default:
-		return set_error(c, -ENOTCONN, "the csightd at %s ended the connection; look at its log", c->socket);
+		return set_error(c, -ENOTCONN, "the csightd at %s closed the connection; its log may have the reason",
+				 c->socket);
 	}
 }
 
@@ -235,9 +242,9 @@ static int report_progress(struct csight *c, json_object *parameters, csight_pro
 	json_get_u64(parameters, "total", &total);
 	if (!progress || progress(userdata, get_text_or(parameters, "phase", ""), done, total) == 0)
 		return 0;
-	/* Closing is how a call_method is given up. */
+	/* Closing the connection abandons the call. */
 	c->stream = varlink_stream_free(c->stream);
-	return set_error(c, -ECANCELED, "it was given up; csightd goes on by itself");
+	return set_error(c, -ECANCELED, "the wait was cancelled; csightd continues");
 }
 
 struct csight_request {
@@ -246,10 +253,10 @@ struct csight_request {
 	bool more;
 	csight_progress_fn progress;
 	void *userdata;
-	int *ret_fd; /* where a descriptor is expected */
+	int *ret_fd; /* set if the reply carries a descriptor; else NULL */
 };
 
-/* One call_method to its last reply, whose parameters go to *ret. */
+/* Makes a call, passes progress on until the last reply, and stores its parameters in *ret unless NULL. */
 static int call_method(struct csight *c, struct csight_request q, json_object **ret)
 {
 	_cleanup_json_ json_object *parameters = q.parameters;
@@ -286,7 +293,7 @@ static int call_method(struct csight *c, struct csight_request q, json_object **
 	return 0;
 }
 
-/* The same, where one object within the reply is what the caller wants. */
+/* The same for a method whose result is the object in one field of the reply. */
 static int call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret)
 {
 	_cleanup_json_ json_object *o = NULL;
@@ -330,7 +337,7 @@ static json_object *id_parameters(const char *id)
 
 int csight_status(struct csight *c, struct csight_object **ret)
 {
-	begin_call(c, "ask csightd how it is");
+	begin_call(c, "get the status of csightd");
 	return call_for_object(c, INTERFACE "Status", ret);
 }
 
@@ -397,7 +404,7 @@ int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, v
 
 int csight_get(struct csight *c, const char *id, struct csight_object **ret)
 {
-	begin_call(c, "look at snapshot %s", id);
+	begin_call(c, "get snapshot %s", id);
 	return call_for_field(
 	    c, (struct csight_request){ .method = INTERFACE "GetSnapshot", .parameters = id_parameters(id) },
 	    "snapshot", ret);

@@ -1,5 +1,4 @@
-/*
- * libcsight: asks csightd for what programs were doing just before now.
+/* libcsight: the client library of csightd, a flight recorder for programs.
  *
  *	struct csight_object *snapshot = NULL;
  *	struct csight *c = NULL;
@@ -12,31 +11,29 @@
  *		printf("%s\n", csight_text(snapshot, "id"));
  *	csight_object_free(snapshot);
  *	csight_close(c);
+ * A handle is one connection. The first call connects, and so does the next call after the connection was lost. Only
+ * one thread at a time may use a handle and the objects that its calls returned; different handles are independent. The
+ * library prints nothing, starts no threads, raises no signals and has no global state.
+ * Functions that return int return 0 or a negative errno, and do not change their outputs on failure:
  *
- * A handle is one connection; it is made at the first call, and again after it broke. A handle and the objects that
- * came from it are used by one thread at a time; different handles have nothing in common. The library prints nothing,
- * starts no threads, raises no signals and keeps no state of its own.
- *
- * Functions that return int return 0 or a negative errno, and leave their outputs untouched on failure:
- *
- *	-ENOTCONN	no daemon answers, or it went away
- *	-EACCES		the socket is not for this user
- *	-EPERM		the process or snapshot is another user's
+ *	-ENOTCONN	no daemon listens, or it closed the connection
+ *	-EACCES		no permission for the socket, or its server is not trusted
+ *	-EPERM		the process or snapshot belongs to another user
  *	-ESRCH		no such process
  *	-ENOENT		no such snapshot, or it has no such file
- *	-EOPNOTSUPP	the process cannot be traced here
- *	-ENODATA	the process is not armed, and CSIGHT_NO_ARM was asked for
+ *	-EOPNOTSUPP	the process cannot be traced on this machine
+ *	-ENODATA	the process is not armed, and CSIGHT_NO_ARM was set
  *	-EBUSY		the snapshot is not in a state that allows this
  *	-EDQUOT		a limit of this user was reached
- *	-EIO		no snapshot could be made
- *	-EINVAL		the daemon refused an argument
- *	-ENOSYS		the daemon knows no such method: it is older than this library
- *	-EPROTO		what answers does not speak as csightd does
- *	-ETIMEDOUT	no answer came in time
- *	-ECANCELED	the progress function asked to stop
- *	-ENOMEM
+ *	-EIO		the snapshot could not be made
+ *	-EINVAL		the daemon rejected an argument
+ *	-ENOSYS		the daemon does not have the method: it is older than this library
+ *	-EPROTO		the reply is not csightd's protocol
+ *	-ETIMEDOUT	the daemon did not reply in time
+ *	-ECANCELED	the progress function cancelled the wait
+ *	-ENOMEM		out of memory
  *
- * csight_error() has the whole sentence.
+ * csight_error() returns a message for the user.
  */
 #ifndef CSIGHT_H
 #define CSIGHT_H
@@ -53,91 +50,99 @@ extern "C" {
 
 struct csight;
 
-/* The daemon's answer: a value with named fields, as org.csight.varlink describes them. */
+/* A reply of the daemon, or a part of it: an object with the fields that org.csight.varlink defines. */
 struct csight_object;
 
-/*
- * socket NULL: $CSIGHT_SOCKET where it is set, else the socket of this user's own daemon where there is one, else the
- * system's. Nothing is connected yet. -ENOMEM, -ENAMETOOLONG.
+/* Creates a handle without connecting. socket NULL: $CSIGHT_SOCKET if set, else the socket of this user's daemon if it
+ * exists, else that of the system's daemon. The caller closes the handle. -ENOMEM, -ENAMETOOLONG.
  */
 int csight_open(const char *socket, struct csight **ret);
 
-/* NULL is fine; returns NULL. */
+/* Closes the connection and frees the handle. Accepts NULL; returns NULL. */
 struct csight *csight_close(struct csight *c);
 
-/* The socket's path. */
+/* The path of the socket; valid until csight_close(). */
 const char *csight_socket(const struct csight *c);
 
-/* About the last call that failed: a sentence for people, free of control characters; never NULL. */
+/*
+ * The message of the last call: what was tried, why it failed and what to do, without control characters; "" if it
+ * succeeded, never NULL. Valid until the next call.
+ */
 const char *csight_error(const struct csight *c);
 
-/* The name of the error that the daemon replied with, as "org.csight.NoSuchProcess"; NULL where it was another. */
+/* The error name in the daemon's reply, such as "org.csight.NoSuchProcess"; NULL if the last call got no such reply. */
 const char *csight_error_name(const struct csight *c);
 
+/* The status of the daemon. Like all objects that calls return, the caller frees *ret. */
 int csight_status(struct csight *c, struct csight_object **ret);
 
-/* The caller's targets, in the field "targets"; root's are all. */
+/* The armed processes of the caller, or all for root, in the field "targets". */
 int csight_targets(struct csight *c, struct csight_object **ret);
 
-/* What a trace is to hold, where the machine's own trace units give it; what is left 0 is as by default. */
+/* Options of the trace, for machines with trace units. Zero means the default. */
 struct csight_arm_options {
-	bool kernel;        /* what the process does in the kernel, too; for root */
-	bool cycles;        /* cycle counts */
-	bool no_timestamps; /* fewer bytes, and no times */
-	bool no_contexts;
-	const char *filter; /* address filters, in the kernel's words */
-	const char *sink;   /* the trace sink's name */
+	bool kernel;        /* also trace execution in the kernel; root only */
+	bool cycles;        /* count cycles */
+	bool no_timestamps; /* no timestamps: less trace, and no times */
+	bool no_contexts;   /* no context IDs */
+	const char *filter; /* address filters, in the syntax of PERF_EVENT_IOC_SET_FILTER */
+	const char *sink;   /* name of the trace sink */
 };
 
-/* options may be NULL. ret may be NULL; else it receives the target. */
+/*
+ * Starts and stops recording a process. Disarming drops the history. options may be NULL; ret may be NULL, otherwise it
+ * receives the target.
+ */
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret);
 int csight_disarm(struct csight *c, pid_t pid);
 
-/*
- * Called at each step and as bytes are done: phase is "arming", "freezing", "copying", "queued" or "decoding", others
- * may come; total is 0 where it is not known. Not 0 stops the wait with -ECANCELED; the daemon goes on by itself.
+/* Called at the beginning of each phase, and while a phase makes progress. phase is "arming", "freezing", "copying",
+ * "queued" or "decoding"; later versions may add others. total is 0 if unknown. To cancel the wait with -ECANCELED,
+ * return non-zero; the daemon completes the snapshot nevertheless.
  */
 typedef int (*csight_progress_fn)(void *userdata, const char *phase, uint64_t done, uint64_t total);
 
 enum {
-	CSIGHT_NO_ARM = 1,  /* refuse a process that is not armed, instead of arming it */
-	CSIGHT_NO_WAIT = 2, /* return when the copy is safe, without waiting for the decode */
+	CSIGHT_NO_ARM = 1,  /* fail if the process is not armed, instead of arming it */
+	CSIGHT_NO_WAIT = 2, /* return when the trace is saved, without waiting for the decode */
 };
 
-/* Takes a snapshot and waits for its decode; the snapshot's "state" then is "ready", or "raw" with a "reason". */
+/* Takes a snapshot and waits for its decode. Its "state" is then "ready", or "raw" with a "reason". */
 int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
 		    struct csight_object **ret);
 
-/* Waits until a snapshot is ready or raw. */
+/* Waits until the decode of a snapshot has ended: its "state" is "ready" or "raw". */
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret);
 
-/* The caller's snapshots, oldest first, in the field "snapshots". */
+/* The snapshots of the caller, or all for root, oldest first, in the field "snapshots". */
 int csight_list(struct csight *c, struct csight_object **ret);
 int csight_get(struct csight *c, const char *id, struct csight_object **ret);
 
-/* file: "store", "perfetto", "perfdata" or "json". *ret is a descriptor to read from, close-on-exec. */
+/* file: "store", "perfetto", "perfdata" or "json". *ret is a readable close-on-exec descriptor; the caller closes it.
+ */
 int csight_open_file(struct csight *c, const char *id, const char *file, int *ret);
 
+/* Deletes a snapshot. */
 int csight_remove(struct csight *c, const char *id);
 
-/*
- * Fields. What is returned belongs to the object it came from. An absent field, or one of another type, is NULL,
- * otherwise, false or 0. field NULL means the object itself: the items of a list of texts are read so.
+/* Access to fields. Returned strings and objects belong to the object and are valid until it is freed. If a field is
+ * absent or of another type, the functions return NULL, otherwise, false or 0. field NULL means the object itself, for
+ * the items of a list of strings.
  */
 const char *csight_text(const struct csight_object *o, const char *field);
 int64_t csight_number(const struct csight_object *o, const char *field, int64_t otherwise);
 bool csight_flag(const struct csight_object *o, const char *field);
 const struct csight_object *csight_field(const struct csight_object *o, const char *field);
 
-/* A list's length, and one of its items: NULL past its end. */
+/* The length of a list, and an item of it; NULL past the end. */
 size_t csight_count(const struct csight_object *o, const char *field);
 const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index);
 
-/* The object as JSON, on one line; valid until the next call for the same object. */
+/* The object as JSON on one line; valid until the next call for the same object. */
 const char *csight_json(const struct csight_object *o);
 
-/* For objects that a call returned, not for fields and items; NULL is fine; returns NULL. */
+/* Frees an object that a call returned, not a field or item. Accepts NULL; returns NULL. */
 struct csight_object *csight_object_free(struct csight_object *o);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-# lib/csight: the library, and the same code for csight itself, which so runs in place without it
+# lib/csight: the shared library, and its code as a convenience library for csight, which then runs uninstalled
 noinst_LTLIBRARIES += lib/csight/libclient.la
 lib_csight_libclient_la_SOURCES = lib/csight/csight.c lib/csight/csight.h
 lib_csight_libclient_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

@@ -49,7 +49,7 @@ enum decode_format_id {
 // clang-format on
 
 /* The names as one string literal: "elements (the default), pcs, ...". */
-#define DECODE_FORMAT_HELP_FIRST_(id, name, basis, content, export) name " (the default)"
+#define DECODE_FORMAT_HELP_FIRST_(id, name, basis, content, export) name " (default)"
 #define DECODE_FORMAT_HELP_MORE_(id, name, basis, content, export) ", " name
 #define DECODE_FORMAT_HELP DECODE_FORMATS(DECODE_FORMAT_HELP_FIRST_, DECODE_FORMAT_HELP_MORE_)
 

@@ -4,7 +4,7 @@
 #include "lib/base/util.h"
 #include "lib/varlink/varlink.h"
 
-/* Plain ASCII on purpose: names do not depend on a locale. */
+/* ASCII only, since Varlink names do not depend on the locale. */
 static bool is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -24,7 +24,7 @@ static bool is_interface(const char *text, size_t size)
 		return false;
 	for (size_t i = 0; i < size; i++) {
 		if (text[i] == '.') {
-			/* A part neither begins nor ends with a dash, and is not empty. */
+			/* A component neither begins nor ends with a dash, and is not empty. */
 			if (!is_alnum(text[i - 1]) || !is_alnum(text[i + 1]))
 				return false;
 			dots++;
@@ -35,7 +35,7 @@ static bool is_interface(const char *text, size_t size)
 	return dots > 0;
 }
 
-/* interface.Name, as methods and errors are called */
+/* interface.Name: the qualified name of a method or error */
 static bool is_member(const char *text)
 {
 	const char *dot = strrchr(text, '.');
@@ -48,7 +48,7 @@ static bool is_member(const char *text)
 	return true;
 }
 
-static int only_keys(json_object *root, const char *const *keys, size_t n_keys)
+static int check_keys(json_object *root, const char *const *keys, size_t n_keys)
 {
 	if (!json_object_is_type(root, json_type_object))
 		return -EBADMSG;
@@ -64,7 +64,7 @@ static int only_keys(json_object *root, const char *const *keys, size_t n_keys)
 	return 0;
 }
 
-/* Absent and null are the same as an empty object; the one that stands in for them is owned by root. */
+/* Absent and null parameters are replaced by an empty object, which root owns. */
 static int get_parameters(json_object *root, json_object **ret)
 {
 	int rc = json_get(root, "parameters", json_type_object, ret);
@@ -98,7 +98,7 @@ int varlink_call_parse(const char *text, size_t size, struct varlink_call *ret)
 	rc = json_parse(text, size, &root);
 	if (rc < 0)
 		return rc;
-	rc = only_keys(root, keys, ELEMENTS(keys));
+	rc = check_keys(root, keys, ELEMENTS(keys));
 	if (rc < 0)
 		return rc;
 	if (json_get_str(root, "method", &call.method) < 0 || !is_member(call.method))
@@ -124,13 +124,13 @@ int varlink_reply_parse(const char *text, size_t size, struct varlink_reply *ret
 	rc = json_parse(text, size, &root);
 	if (rc < 0)
 		return rc;
-	rc = only_keys(root, keys, ELEMENTS(keys));
+	rc = check_keys(root, keys, ELEMENTS(keys));
 	if (rc < 0)
 		return rc;
 	rc = json_get_str(root, "error", &reply.error);
 	if (rc < 0 ? rc != -ENOENT : !is_member(reply.error))
 		return -EBADMSG;
-	/* An error is final. */
+	/* An error is always the last reply. */
 	if (get_flag(root, "continues", &reply.continues) < 0 || (reply.error && reply.continues))
 		return -EBADMSG;
 	rc = get_parameters(root, &reply.parameters);

@@ -10,23 +10,22 @@
 
 enum { READ_SIZE = 64 << 10 };
 
-/*
- * A descriptor travels with the first byte of its message, which the sender begins with a sendmsg of its own. The
- * kernel ends a read after the bytes that came with descriptors, but may put plain bytes sent earlier before them: so a
- * descriptor belongs to the last message that begins within its read. No read happens while a whole message waits, so
- * the message that is read and the one after it are all that can have one.
+/* A descriptor arrives with the first byte of its message, for which the sender uses a separate sendmsg(). The kernel
+ * ends a read after the bytes that were sent with descriptors, but may return earlier plain bytes before them in the
+ * same read. Therefore a descriptor belongs to the last message that begins within its read. No read happens while a
+ * complete message is buffered, so that at most two messages have queued descriptors.
  */
 struct waiting_fd {
-	size_t at; /* where its message begins in the buffer */
+	size_t at; /* offset of its message in the buffer */
 	int fd;
 };
 
 struct varlink_stream {
 	int fd;
-	int broken; /* the error after which nothing more can be read */
+	int broken; /* the error that ended the stream, or 0 */
 	struct buf in;
-	size_t start;   /* of the next message, in the buffer */
-	size_t scanned; /* no NUL between start and here */
+	size_t start;   /* offset of the next message in the buffer */
+	size_t scanned; /* there is no NUL between start and this offset */
 	struct waiting_fd waiting[2];
 	size_t n_waiting;
 };
@@ -89,7 +88,7 @@ int varlink_send_call(struct varlink_stream *s, const char *method, json_object 
 	return io_send_fds(s->fd, b.data, b.size, NULL, 0);
 }
 
-/* The message in [start, end) of the buffer, with its descriptor. */
+/* Parses the message in [start, end) of the buffer and returns its descriptor. */
 static int parse_message(struct varlink_stream *s, size_t end, struct varlink_reply *ret, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -109,7 +108,7 @@ static int parse_message(struct varlink_stream *s, size_t end, struct varlink_re
 
 static int queue_fd(struct varlink_stream *s, size_t from, int fd)
 {
-	/* The last byte may end a message, but none begins after it. */
+	/* Finds the last message that begins in the bytes of this read. A final NUL ends a message but begins none. */
 	for (size_t at = s->in.size - 1; at + 1 > from; at--) {
 		if (at > s->start && s->in.data[at - 1] != 0)
 			continue;
@@ -125,7 +124,7 @@ static int queue_fd(struct varlink_stream *s, size_t from, int fd)
 static int read_more(struct varlink_stream *s)
 {
 	size_t n_fds = 1, from;
-	uint8_t *room;
+	uint8_t *space;
 	int fd = -1;
 	ssize_t n;
 
@@ -140,10 +139,10 @@ static int read_more(struct varlink_stream *s)
 	if (s->in.size >= VARLINK_REPLY_MAX)
 		return -EMSGSIZE;
 	from = s->in.size;
-	room = buf_reserve(&s->in, READ_SIZE);
-	if (!room)
+	space = buf_reserve(&s->in, READ_SIZE);
+	if (!space)
 		return buf_error(&s->in);
-	n = io_receive_fds(s->fd, room, READ_SIZE, &fd, &n_fds, MSG_DONTWAIT);
+	n = io_receive_fds(s->fd, space, READ_SIZE, &fd, &n_fds, MSG_DONTWAIT);
 	if (n == 0)
 		return -EPIPE;
 	if (n < 0)
@@ -160,7 +159,7 @@ static int wait_input(struct varlink_stream *s, uint64_t deadline_ns)
 	if (deadline_ns != UINT64_MAX) {
 		uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-		/* Rounded up, so that the last wait is not a spin of zeroes. */
+		/* Rounded up, so that the last millisecond is not polled with a timeout of 0. */
 		timeout = now >= deadline_ns ? 0 : (int)((deadline_ns - now + 999999) / 1000000);
 	}
 	n = poll(&p, 1, timeout);

@@ -1,4 +1,4 @@
-/* lib/csight: what the library makes of answers that a csightd does not give, and of objects. */
+/* lib/csight: replies of all kinds, including malformed ones; access to objects. */
 #include "config.h"
 
 #include <errno.h>
@@ -17,8 +17,11 @@
 
 static char directory[] = "/tmp/csight-unit-XXXXXX", path[64];
 
-/* One connection is accepted, and its first request gets all the answers, then the end. */
-static pid_t serve(const char *const *answers, int fd)
+/*
+ * Starts a process that accepts one connection, sends all replies after the first request, and closes it. fd is sent
+ * with each reply unless it is -1.
+ */
+static pid_t start_server(const char *const *replies, int fd)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
@@ -33,20 +36,20 @@ static pid_t serve(const char *const *answers, int fd)
 	if (pid == 0) {
 		client = accept(s, NULL, NULL);
 		if (read(client, request, sizeof(request)) > 0)
-			for (size_t i = 0; answers[i]; i++)
-				io_send_fds(client, answers[i], strlen(answers[i]) + 1, &fd, fd >= 0);
+			for (size_t i = 0; replies[i]; i++)
+				io_send_fds(client, replies[i], strlen(replies[i]) + 1, &fd, fd >= 0);
 		_exit(0);
 	}
 	close(s);
 	return pid;
 }
 
-static int ask_status(const char *answer, char *ret_error, size_t size)
+static int ask_status(const char *reply, char *ret_error, size_t size)
 {
-	const char *answers[] = { answer, NULL };
+	const char *replies[] = { reply, NULL };
 	struct csight_object *o = NULL;
 	struct csight *c = NULL;
-	pid_t pid = serve(answers, -1);
+	pid_t pid = start_server(replies, -1);
 	int rc;
 
 	csight_open(path, &c);
@@ -58,19 +61,19 @@ static int ask_status(const char *answer, char *ret_error, size_t size)
 	return rc;
 }
 
-static void test_answers(void)
+static void test_replies(void)
 {
 	static const struct {
-		const char *answer;
+		const char *reply;
 		int rc;
 		const char *says;
 	} cases[] = {
 		{ "{\"parameters\":{\"version\":\"1\"}}", 0, "" },
 		{ "{}", 0, "" },
-		{ "", -EPROTO, "does not speak" },
-		{ "{\"parameters\":{}", -EPROTO, "does not speak" },
-		{ "{\"parameters\":{},\"id\":1}", -EPROTO, "does not speak" },
-		{ "{\"parameters\":{},\"continues\":true}", -EPROTO, "does not speak" },
+		{ "", -EPROTO, "not csightd's protocol" },
+		{ "{\"parameters\":{}", -EPROTO, "not csightd's protocol" },
+		{ "{\"parameters\":{},\"id\":1}", -EPROTO, "not csightd's protocol" },
+		{ "{\"parameters\":{},\"continues\":true}", -EPROTO, "not csightd's protocol" },
 		{ "{\"error\":\"org.varlink.service.PermissionDenied\"}", -EPERM, "another user" },
 		{ "{\"error\":\"org.varlink.service.MethodNotFound\",\"parameters\":{\"method\":\"x\"}}", -ENOSYS,
 		  "version" },
@@ -87,15 +90,15 @@ static void test_answers(void)
 		{ "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"targets\"}}", -EDQUOT,
 		  "targets" },
 		{ "{\"error\":\"org.csight.OfTheFuture\"}", -EPROTO, "OfTheFuture" },
-		{ NULL, -ENOTCONN, "ended the connection" },
+		{ NULL, -ENOTCONN, "closed the connection" },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(cases); i++) {
 		char error[1024] = "";
-		int rc = ask_status(cases[i].answer, error, sizeof(error));
+		int rc = ask_status(cases[i].reply, error, sizeof(error));
 
 		unit_check(rc == cases[i].rc && strstr(error, cases[i].says) && !*error == !rc, __FILE__, __LINE__,
-			   "answer %zu: %d, %s", i, rc, error);
+			   "reply %zu: %d, %s", i, rc, error);
 	}
 }
 
@@ -110,7 +113,7 @@ static int stop_at_copying(void *userdata, const char *phase, uint64_t done, uin
 
 static void test_progress(void)
 {
-	static const char *const answers[] = { "{\"parameters\":{\"phase\":\"copying\"},\"continues\":true}",
+	static const char *const replies[] = { "{\"parameters\":{\"phase\":\"copying\"},\"continues\":true}",
 					       "{\"parameters\":{\"phase\":\"arming\"},\"continues\":true}",
 					       "{\"parameters\":{\"phase\":\"decoding\",\"done\":1,\"total\":3},"
 					       "\"continues\":true}",
@@ -121,15 +124,15 @@ static void test_progress(void)
 	pid_t pid;
 
 	csight_open(path, &c);
-	pid = serve(answers + 1, -1);
+	pid = start_server(replies + 1, -1);
 	CHECK_EQ(csight_snapshot(c, 1, 0, stop_at_copying, seen, &o), 0);
 	CHECK_STR(seen, "arming 0/0;decoding 1/3;");
 	CHECK_STR(csight_text(o, "id"), "x");
 	o = csight_object_free(o);
 	waitpid(pid, NULL, 0);
-	/* The connection has ended meanwhile; the handle makes another. */
+	/* The server has closed the connection; the handle connects again. */
 	seen[0] = 0;
-	pid = serve(answers, -1);
+	pid = start_server(replies, -1);
 	CHECK_EQ(csight_wait(c, "x", stop_at_copying, seen, &o), -ECANCELED);
 	CHECK_STR(seen, "copying 0/0;");
 	CHECK(o == NULL);
@@ -142,22 +145,22 @@ static void test_progress(void)
 
 static void test_open_file(void)
 {
-	static const char *const answers[] = { "{\"parameters\":{\"size\":1}}", NULL };
+	static const char *const replies[] = { "{\"parameters\":{\"size\":1}}", NULL };
 	int file = memfd_create("test", MFD_CLOEXEC), got = -1;
 	struct csight *c = NULL;
 	char text = 0;
 	pid_t pid;
 
 	CHECK(write(file, "S", 1) == 1);
-	pid = serve(answers, file);
+	pid = start_server(replies, file);
 	csight_open(path, &c);
 	CHECK_EQ(csight_open_file(c, "x", "store", &got), 0);
 	CHECK(pread(got, &text, 1, 0) == 1 && text == 'S');
 	CHECK(fcntl(got, F_GETFD) == FD_CLOEXEC);
 	close(got);
 	waitpid(pid, NULL, 0);
-	/* A reply without the descriptor is none; and the broken connection is made anew. */
-	pid = serve(answers, -1);
+	/* A reply without the descriptor is an error; the handle connects again. */
+	pid = start_server(replies, -1);
 	got = -7;
 	CHECK_EQ(csight_open_file(c, "x", "store", &got), -EPROTO);
 	CHECK_EQ(got, -7);
@@ -168,14 +171,14 @@ static void test_open_file(void)
 
 static void test_objects(void)
 {
-	static const char *const answers[] = { "{\"parameters\":{\"snapshots\":[{\"id\":\"a\",\"pid\":7,\"time\":"
+	static const char *const replies[] = { "{\"parameters\":{\"snapshots\":[{\"id\":\"a\",\"pid\":7,\"time\":"
 					       "1790000000000000000,\"missing\":[\"m\",\"n\"],"
 					       "\"reason\":null},{\"id\":5,\"ok\":true}]}}",
 					       NULL };
 	struct csight_object *list = NULL;
 	const struct csight_object *a, *b;
 	struct csight *c = NULL;
-	pid_t pid = serve(answers, -1);
+	pid_t pid = start_server(replies, -1);
 
 	csight_open(path, &c);
 	CHECK_EQ(csight_list(c, &list), 0);
@@ -219,7 +222,7 @@ int main(void)
 	if (!mkdtemp(directory))
 		return 99;
 	snprintf(path, sizeof(path), "%s/s", directory);
-	test_answers();
+	test_replies();
 	test_progress();
 	test_open_file();
 	test_objects();

@@ -1,4 +1,4 @@
-/* call SOCKET METHOD [PARAMETERS]: one call of csightd; prints the error's name, or the reply's parameters. */
+/* call SOCKET METHOD [PARAMETERS]: makes one call; prints the error name or the parameters of the reply. */
 #include "config.h"
 
 #include <string.h>

@@ -100,7 +100,7 @@ static void test_replies(void)
 	CHECK_EQ(parse_reply("{\"error\":\"org.csight.NoSuchProcess\",\"parameters\":{\"pid\":1}}"), 0);
 }
 
-/* What is put is parsed again to the same. */
+/* Formatted messages are parsed to the same values. */
 static void test_put(void)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
@@ -141,13 +141,13 @@ static struct varlink_stream *stream_pair(int *ret_peer)
 	return s;
 }
 
-static void say(int peer, const char *text, int fd)
+static void send_text(int peer, const char *text, int fd)
 {
 	CHECK(io_send_fds(peer, text, strlen(text) + 1, &fd, fd >= 0) == 0);
 }
 
-/* The next reply's number, and the content of the file that came with it. */
-static int64_t hear(struct varlink_stream *s, int *ret_fd)
+/* Returns the number in the next reply, and its descriptor; or a negative errno. */
+static int64_t receive_number(struct varlink_stream *s, int *ret_fd)
 {
 	struct varlink_reply reply = { 0 };
 	int rc = varlink_receive(s, 2000, &reply, ret_fd);
@@ -179,23 +179,23 @@ static void test_pipeline(void)
 	CHECK_EQ(recv(peer, request, sizeof(request), 0), 19);
 	CHECK_STR(request, "{\"method\":\"a.b.C\"}");
 	io_send_fds(peer, three, sizeof(three) - 1, NULL, 0);
-	CHECK_EQ(hear(s, &fd), 1);
-	CHECK_EQ(hear(s, NULL), 2);
-	/* A reply that is not there yet: nothing is lost by waiting in pieces. */
+	CHECK_EQ(receive_number(s, &fd), 1);
+	CHECK_EQ(receive_number(s, NULL), 2);
+	/* A timeout in the middle of a reply loses nothing. */
 	CHECK_EQ(varlink_receive(s, 1, &(struct varlink_reply){ 0 }, NULL), -ETIMEDOUT);
-	say(peer, "ameters\":{\"n\":3}}", -1);
-	CHECK_EQ(hear(s, &fd), 3);
+	send_text(peer, "ameters\":{\"n\":3}}", -1);
+	CHECK_EQ(receive_number(s, &fd), 3);
 	CHECK_EQ(fd, -1);
-	say(peer, "{\"parameters\":{\"n\":4}}", -1);
+	send_text(peer, "{\"parameters\":{\"n\":4}}", -1);
 	io_send_fds(peer, "{\"cut", 5, NULL, 0);
 	close(peer);
-	CHECK_EQ(hear(s, NULL), 4);
-	CHECK_EQ(hear(s, NULL), -EPIPE);
+	CHECK_EQ(receive_number(s, NULL), 4);
+	CHECK_EQ(receive_number(s, NULL), -EPIPE);
 	CHECK_EQ(varlink_send_call(s, "a.b.C", NULL, false), -EPIPE);
 	varlink_stream_free(s);
 }
 
-/* Descriptors stay with their messages, however the bytes are cut. */
+/* Descriptors belong to their messages, wherever reads split the bytes. */
 static void test_descriptors(void)
 {
 	int files[3], peer, fd, least = dup(0);
@@ -207,40 +207,41 @@ static void test_descriptors(void)
 		CHECK(write(files[i], &"abc"[i], 1) == 1);
 	}
 	s = stream_pair(&peer);
-	say(peer, "{\"parameters\":{\"n\":1}}", -1);
-	say(peer, "{\"parameters\":{\"n\":2}}", files[0]);
-	say(peer, "{\"parameters\":{\"n\":3}}", -1);
+	send_text(peer, "{\"parameters\":{\"n\":1}}", -1);
+	send_text(peer, "{\"parameters\":{\"n\":2}}", files[0]);
+	send_text(peer, "{\"parameters\":{\"n\":3}}", -1);
 	io_send_fds(peer, "{\"parameters\"", 13, &files[1], 1);
-	CHECK(hear(s, &fd) == 1 && fd == -1);
-	CHECK(hear(s, &fd) == 2 && content(fd) == 'a');
+	CHECK(receive_number(s, &fd) == 1 && fd == -1);
+	CHECK(receive_number(s, &fd) == 2 && content(fd) == 'a');
 	close(fd);
-	CHECK(hear(s, &fd) == 3 && fd == -1);
+	CHECK(receive_number(s, &fd) == 3 && fd == -1);
 	CHECK_EQ(varlink_receive(s, 0, &(struct varlink_reply){ 0 }, &fd), -ETIMEDOUT);
 	io_send_fds(peer, ":{\"n\":4}}", 10, NULL, 0);
-	say(peer, "{\"parameters\":{\"n\":5}}", files[2]);
-	CHECK(hear(s, &fd) == 4 && content(fd) == 'b');
+	send_text(peer, "{\"parameters\":{\"n\":5}}", files[2]);
+	CHECK(receive_number(s, &fd) == 4 && content(fd) == 'b');
 	close(fd);
-	CHECK(hear(s, &fd) == 5 && content(fd) == 'c' && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(receive_number(s, &fd) == 5 && content(fd) == 'c' && fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	close(fd);
-	/* Nobody wanted this one, and the last is never asked for. */
-	say(peer, "{\"parameters\":{\"n\":6}}", files[0]);
-	CHECK_EQ(hear(s, NULL), 6);
-	say(peer, "{\"parameters\":{\"n\":7}}", -1);
-	say(peer, "{\"parameters\":{\"n\":8}}", files[0]);
-	CHECK_EQ(hear(s, NULL), 7);
+	/* The first of these descriptors is not requested, the last reply is never received: both descriptors are
+	 * closed. */
+	send_text(peer, "{\"parameters\":{\"n\":6}}", files[0]);
+	CHECK_EQ(receive_number(s, NULL), 6);
+	send_text(peer, "{\"parameters\":{\"n\":7}}", -1);
+	send_text(peer, "{\"parameters\":{\"n\":8}}", files[0]);
+	CHECK_EQ(receive_number(s, NULL), 7);
 	varlink_stream_free(s);
 	close(peer);
-	/* In the middle of a message no descriptor belongs to anything. */
+	/* A descriptor in the middle of a message is an error. */
 	s = stream_pair(&peer);
 	io_send_fds(peer, "{\"para", 6, NULL, 0);
 	CHECK_EQ(varlink_receive(s, 0, &(struct varlink_reply){ 0 }, NULL), -ETIMEDOUT);
-	say(peer, "meters\":{}}", files[0]);
-	CHECK_EQ(hear(s, &fd), -EBADMSG);
+	send_text(peer, "meters\":{}}", files[0]);
+	CHECK_EQ(receive_number(s, &fd), -EBADMSG);
 	varlink_stream_free(s);
 	close(peer);
 	s = stream_pair(&peer);
 	io_send_fds(peer, "{}", 3, files, 2);
-	CHECK_EQ(hear(s, &fd), -EBADMSG);
+	CHECK_EQ(receive_number(s, &fd), -EBADMSG);
 	varlink_stream_free(s);
 	close(peer);
 	for (int i = 0; i < 3; i++)
@@ -271,12 +272,12 @@ static void test_limits(void)
 	varlink_stream_free(s);
 	close(peer);
 	s = stream_pair(&peer);
-	say(peer, "{\"parameters\":{\"n\":1}} ", -1);
-	say(peer, "{\"parameters\":{\"n\":2}}x", -1);
-	say(peer, "{\"parameters\":{\"n\":3}}", -1);
-	CHECK_EQ(hear(s, NULL), 1);
-	CHECK_EQ(hear(s, NULL), -EBADMSG);
-	CHECK_EQ(hear(s, NULL), -EBADMSG);
+	send_text(peer, "{\"parameters\":{\"n\":1}} ", -1);
+	send_text(peer, "{\"parameters\":{\"n\":2}}x", -1);
+	send_text(peer, "{\"parameters\":{\"n\":3}}", -1);
+	CHECK_EQ(receive_number(s, NULL), 1);
+	CHECK_EQ(receive_number(s, NULL), -EBADMSG);
+	CHECK_EQ(receive_number(s, NULL), -EBADMSG);
 	varlink_stream_free(s);
 	close(peer);
 	memset(piece, 'x', sizeof(piece) - 1);
