@@ -5,7 +5,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "client/text-table.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
@@ -32,7 +32,7 @@ struct diff_pair {
 struct diff {
 	const char *function;
 	int64_t limit;
-	struct store_input input[2];
+	struct named_store input[2];
 	struct diff_pair *list;
 	size_t n;
 };
@@ -86,7 +86,7 @@ static void diff_collect(struct diff *d, unsigned which)
 		const struct store_function *f = store_function(s, i);
 		struct diff_pair *p = &d->list[d->n];
 
-		if (!f->calls || (d->function && !store_input_matches_name(f->name, d->function)))
+		if (!f->calls || (d->function && !named_store_matches_name(f->name, d->function)))
 			continue;
 		*p = (struct diff_pair){ .name = f->name, .image = image_file_name(f->image) };
 		p->side[which] =
@@ -233,20 +233,20 @@ static int diff_parse(struct client *c, struct diff *d)
 static void diff_done(struct diff *d)
 {
 	free(d->list);
-	store_input_done(&d->input[0]);
-	store_input_done(&d->input[1]);
+	named_store_done(&d->input[0]);
+	named_store_done(&d->input[1]);
 }
 
 static int diff_run(struct client *c)
 {
-	_cleanup_(diff_done) struct diff d = { .limit = LIMIT, .input = { STORE_INPUT_NONE, STORE_INPUT_NONE } };
+	_cleanup_(diff_done) struct diff d = { .limit = LIMIT, .input = { NAMED_STORE_NONE, NAMED_STORE_NONE } };
 	int rc = diff_parse(c, &d);
 
 	if (rc >= 0)
 		return rc;
-	rc = store_input_open(c, c->argv[0], &d.input[0]);
+	rc = named_store_open(c, c->argv[0], &d.input[0]);
 	if (rc == 0)
-		rc = store_input_open(c, c->argv[1], &d.input[1]);
+		rc = named_store_open(c, c->argv[1], &d.input[1]);
 	if (rc == 0)
 		rc = diff_compare(&d);
 	if (rc == 0)
@@ -256,7 +256,7 @@ static int diff_run(struct client *c)
 
 const struct verb cmd_diff = {
 	.name = "diff",
-	.arguments = STORE_INPUT_ARGUMENT " " STORE_INPUT_ARGUMENT,
+	.arguments = NAMED_STORE_ARGUMENT " " NAMED_STORE_ARGUMENT,
 	.summary = "compare two snapshots: functions that are slower, faster, new or gone",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/output-files.h"
 #include "client/format.h"
 #include "client/local-decode.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
+#include "client/output-files.h"
 #include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -54,13 +54,13 @@ struct export
 	struct selection selection;
 	struct export_output outputs[DECODER_OUTPUTS_MAX];
 	/* Opened when a format first needs the store; its snapshot likewise, unless the input is a file. */
-	struct store_input input;
+	struct named_store input;
 	struct export_options options;
 };
 
 static void export_done(struct export *e)
 {
-	store_input_done(&e->input);
+	named_store_done(&e->input);
 }
 
 static int copy_file(int from, int to, uint64_t *ret_bytes)
@@ -109,12 +109,12 @@ static int export_open_store(struct export *e)
 
 	if (e->input.store)
 		return STATUS_OK;
-	if (store_input_is_path(e->name)) {
-		rc = store_input_open(e->client, e->name, &e->input);
+	if (named_store_is_path(e->name)) {
+		rc = named_store_open(e->client, e->name, &e->input);
 	} else {
 		rc = export_open_file(e, "store", &e->input.fd);
 		if (rc == 0)
-			rc = store_input_read(e->name, &e->input);
+			rc = named_store_read(e->name, &e->input);
 	}
 	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }
@@ -182,7 +182,7 @@ static int export_open_trace(struct export *e, struct local_decode *d)
 	const char *path;
 	int trace = -1, json = -1, rc;
 
-	if (store_input_is_path(e->name))
+	if (named_store_is_path(e->name))
 		return local_decode_open_input(d, e->name);
 	rc = export_find_snapshot(e);
 	if (rc != 0)
@@ -337,7 +337,7 @@ static int export_parse(struct export *e)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
+		return client_usage(c, c->argc ? NAMED_STORE_TOO_MANY : NAMED_STORE_MISSING);
 	e->name = c->argv[0];
 	rc = output_files_finish(c, &e->output_files, export_perfetto.name);
 	for (size_t i = 0; i < e->output_files.n && rc == 0; i++) {
@@ -354,7 +354,7 @@ static int export_run(struct client *c)
 	static int (*const export_from[])(struct export * e, struct export_output * out) = {
 		[FROM_STORE] = export_store, [FROM_SPOOL] = export_file, [FROM_TRACE] = export_trace
 	};
-	_cleanup_(export_done) struct export e = { .client = c, .input = STORE_INPUT_NONE, .options = EXPORT_DEFAULTS };
+	_cleanup_(export_done) struct export e = { .client = c, .input = NAMED_STORE_NONE, .options = EXPORT_DEFAULTS };
 	int rc;
 
 	rc = export_parse(&e);
@@ -373,7 +373,7 @@ static int export_run(struct client *c)
 
 const struct verb cmd_export = {
 	.name = "export",
-	.arguments = STORE_INPUT_ARGUMENT,
+	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "write a snapshot in a format for viewers and tools",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

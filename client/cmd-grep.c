@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
@@ -28,7 +28,7 @@ struct grep {
 	const char *longer;
 	int64_t limit;
 	uint64_t least_ns;
-	struct store_input input;
+	struct named_store input;
 	struct export_options options;
 	uint8_t *wanted; /* for each function: whether it matches */
 	uint64_t found, matching;
@@ -70,7 +70,7 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		return;
 	}
-	printf("%12.6f ms  %10s%s  %8u  %s", (double)store_input_since_start(g->input.store, e->frame.enter) / 1e6,
+	printf("%12.6f ms  %10s%s  %8u  %s", (double)named_store_since_start(g->input.store, e->frame.enter) / 1e6,
 	       format_duration(ns), whole ? " " : "+", t->tid, esc(frame_name(g, &e->frame)));
 	if (caller)
 		printf("  < %s", esc(frame_name(g, caller)));
@@ -137,7 +137,7 @@ static int grep_all(struct grep *g)
 	if (rc == 0 && !g->client->json)
 		printf("more than %s; --limit=0 shows all\n", format_plural(g->found, "call"));
 	if (!g->client->json)
-		store_input_print_times(stdout, s);
+		named_store_print_times(stdout, s);
 	return STATUS_OK;
 }
 
@@ -155,7 +155,7 @@ static int grep_select(struct client *c, struct grep *g)
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
-		g->wanted[i] = store_input_matches_name(store_function(s, i)->name, g->function);
+		g->wanted[i] = named_store_matches_name(store_function(s, i)->name, g->function);
 		some = some || g->wanted[i];
 	}
 	if (some)
@@ -194,20 +194,20 @@ static int grep_parse(struct client *c, struct grep *g)
 static void grep_done(struct grep *g)
 {
 	free(g->wanted);
-	store_input_done(&g->input);
+	named_store_done(&g->input);
 }
 
 static int grep_run(struct client *c)
 {
 	_cleanup_(grep_done) struct grep g = {
-		.client = c, .limit = LIMIT, .input = STORE_INPUT_NONE, .options = EXPORT_DEFAULTS
+		.client = c, .limit = LIMIT, .input = NAMED_STORE_NONE, .options = EXPORT_DEFAULTS
 	};
 	int rc = grep_parse(c, &g);
 
 	if (rc >= 0)
 		return rc;
 	g.function = c->argv[0];
-	rc = store_input_open(c, c->argv[1], &g.input);
+	rc = named_store_open(c, c->argv[1], &g.input);
 	if (rc == 0)
 		rc = grep_select(c, &g);
 	return rc == 0 ? grep_all(&g) : rc;
@@ -215,7 +215,7 @@ static int grep_run(struct client *c)
 
 const struct verb cmd_grep = {
 	.name = "grep",
-	.arguments = "FUNCTION " STORE_INPUT_ARGUMENT,
+	.arguments = "FUNCTION " NAMED_STORE_ARGUMENT,
 	.summary = "list the calls of a function: time, duration, caller",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,

@@ -10,7 +10,7 @@
 #include "client/client.h"
 #include "client/format.h"
 #include "client/http-server.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "client/selection.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
@@ -106,11 +106,11 @@ static int make_trace(struct client *c, struct open *o, const struct store *s)
 /* Any other file than a store is served unchanged, since the UI reads many trace formats. */
 static int open_trace(struct client *c, struct open *o, const char *name)
 {
-	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
+	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
 	struct stat st;
 	int rc = STATUS_OK;
 
-	if (store_input_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
+	if (named_store_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
 		input.fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (input.fd >= 0 && store_open(input.fd, &input.store) == -EBADMSG) {
 		o->trace = TAKE_FD(input.fd);
@@ -118,7 +118,7 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 	}
 	if (!input.store) {
 		closep(&input.fd);
-		rc = store_input_open(c, name, &input);
+		rc = named_store_open(c, name, &input);
 	}
 	return rc == STATUS_OK ? make_trace(c, o, input.store) : rc;
 }
@@ -248,7 +248,7 @@ static int open_parse(struct client *c, struct open *o)
 	    strncmp(o->ui, "http://localhost", 16) != 0)
 		return client_usage(c, "--ui: '%s' is neither an https:// address nor on this machine", esc(o->ui));
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
+		return client_usage(c, c->argc ? NAMED_STORE_TOO_MANY : NAMED_STORE_MISSING);
 	return -1;
 }
 
@@ -275,7 +275,7 @@ static int open_run(struct client *c)
 
 const struct verb cmd_open = {
 	.name = "open",
-	.arguments = STORE_INPUT_ARGUMENT,
+	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "open a snapshot in the Perfetto UI",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

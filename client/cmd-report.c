@@ -5,7 +5,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "client/text-table.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
@@ -28,7 +28,7 @@ struct report {
 	const struct column *sort;
 	const char *function;
 	int64_t limit;
-	struct store_input input;
+	struct named_store input;
 	const struct store_function **list;
 	size_t n;
 };
@@ -80,7 +80,7 @@ static int report_sort(struct client *c, struct report *r)
 	}
 	for (size_t i = 0; i < store_functions(s); i++)
 		if (store_function(s, i)->calls &&
-		    (!r->function || store_input_matches_name(store_function(s, i)->name, r->function)))
+		    (!r->function || named_store_matches_name(store_function(s, i)->name, r->function)))
 			r->list[r->n++] = store_function(s, i);
 	qsort_r(r->list, r->n, sizeof(*r->list), compare_functions, (void *)r->sort);
 	if (r->n || !r->function)
@@ -106,7 +106,7 @@ static void add_function_row(struct text_table *t, const struct store *s, const 
 	add_cell(t, f->whole ? format_duration(f->median_ns) : "-");
 	add_cell(t, f->whole ? format_duration(f->p99_ns) : "-");
 	add_cell(t, format_duration(f->longest_ns));
-	snprintf(where, sizeof(where), "+%s in %u", format_duration(store_input_since_start(s, f->longest_enter)),
+	snprintf(where, sizeof(where), "+%s in %u", format_duration(named_store_since_start(s, f->longest_enter)),
 		 store_thread(s, f->longest_thread)->tid);
 	add_cell(t, where);
 	snprintf(name, sizeof(name), "%.*s (inlined)", NAME_MAX_SHOWN, f->name);
@@ -202,7 +202,7 @@ static void report_print_json(const struct report *r, size_t n)
 		json_object_array_add(list, o);
 	}
 	json_object_object_add(all, "functions", list);
-	store_input_add_times(r->input.store, all);
+	named_store_add_times(r->input.store, all);
 	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->input.store, SIZE_MAX) / 100.0));
 	json_object_object_add(all, "threads", threads_json(r->input.store));
 	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -226,7 +226,7 @@ static void report_print(struct client *c, const struct report *r)
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
 	print_quality(r->input.store);
-	store_input_print_times(stdout, r->input.store);
+	named_store_print_times(stdout, r->input.store);
 }
 
 static int report_parse(struct client *c, struct report *r)
@@ -249,24 +249,24 @@ static int report_parse(struct client *c, struct report *r)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
+		return client_usage(c, c->argc ? NAMED_STORE_TOO_MANY : NAMED_STORE_MISSING);
 	return -1;
 }
 
 static void report_done(struct report *r)
 {
 	free(r->list);
-	store_input_done(&r->input);
+	named_store_done(&r->input);
 }
 
 static int report_run(struct client *c)
 {
-	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .input = STORE_INPUT_NONE };
+	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .input = NAMED_STORE_NONE };
 	int rc = report_parse(c, &r);
 
 	if (rc >= 0)
 		return rc;
-	rc = store_input_open(c, c->argv[0], &r.input);
+	rc = named_store_open(c, c->argv[0], &r.input);
 	if (rc == 0)
 		rc = report_sort(c, &r);
 	if (rc == 0)
@@ -276,7 +276,7 @@ static int report_run(struct client *c)
 
 const struct verb cmd_report = {
 	.name = "report",
-	.arguments = STORE_INPUT_ARGUMENT,
+	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "print for each function how often it was called and how long it took",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,

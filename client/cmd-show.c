@@ -5,7 +5,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "client/selection.h"
 #include "lib/base/escape.h"
 
@@ -68,7 +68,7 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 {
 	int rc = 0;
 
-	store_input_print_times(stdout, s);
+	named_store_print_times(stdout, s);
 	fflush(stdout);
 	if (!show->tail)
 		return print_tree(c, show, s, -1);
@@ -81,22 +81,22 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 /* Shows the calls alone, since a file has no metadata of the snapshot. */
 static int show_file(struct client *c, const struct show *show)
 {
-	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
+	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
 	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
-			 : store_input_open(c, c->argv[0], &input);
+			 : named_store_open(c, c->argv[0], &input);
 
 	return rc == STATUS_OK ? show_calls(c, show, input.store) : rc;
 }
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(store_input_done) struct store_input input = STORE_INPUT_NONE;
+	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
 	int rc;
 
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
-	rc = store_input_read(id, &input);
+	rc = named_store_read(id, &input);
 	if (rc != STATUS_OK)
 		return rc;
 	printf("\n");
@@ -126,7 +126,7 @@ static int show_parse(struct client *c, struct show *ret)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
-		return client_usage(c, c->argc ? STORE_INPUT_TOO_MANY : STORE_INPUT_MISSING);
+		return client_usage(c, c->argc ? NAMED_STORE_TOO_MANY : NAMED_STORE_MISSING);
 	return -1;
 }
 
@@ -140,7 +140,7 @@ static int show_run(struct client *c)
 	rc = show_parse(c, &show);
 	if (rc >= 0)
 		return rc;
-	if (store_input_is_path(c->argv[0]))
+	if (named_store_is_path(c->argv[0]))
 		return show_file(c, &show);
 	rc = client_connect(c);
 	if (rc == 0)
@@ -160,7 +160,7 @@ static int show_run(struct client *c)
 
 const struct verb cmd_show = {
 	.name = "show",
-	.arguments = STORE_INPUT_ARGUMENT,
+	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "print a snapshot: its description, and its calls as a tree",
 	.flags = VERB_SOCKET | VERB_JSON,
 	.options = options,

@@ -11,7 +11,7 @@ csight_SOURCES = \
 	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
-	client/store-input.c client/store-input.h client/text-table.c client/text-table.h
+	client/named-store.c client/named-store.h client/text-table.c client/text-table.h
 csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS)
 
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "client/format.h"
-#include "client/store-input.h"
+#include "client/named-store.h"
 #include "lib/base/escape.h"
 
-bool store_input_is_path(const char *name)
+bool named_store_is_path(const char *name)
 {
 	return strchr(name, '/') || access(name, F_OK) == 0;
 }
@@ -30,7 +30,7 @@ static int open_store_file(const char *name)
 	return TAKE_FD(at);
 }
 
-static int open_named_file(const char *name, struct store_input *ret)
+static int open_named_file(const char *name, struct named_store *ret)
 {
 	int rc = open_store_file(name);
 
@@ -42,7 +42,7 @@ static int open_named_file(const char *name, struct store_input *ret)
 	return STATUS_OK;
 }
 
-static int open_snapshot_store(struct client *c, const char *name, struct store_input *ret)
+static int open_snapshot_store(struct client *c, const char *name, struct named_store *ret)
 {
 	int rc = client_connect(c);
 
@@ -55,7 +55,7 @@ static int open_snapshot_store(struct client *c, const char *name, struct store_
 }
 
 /* Copies the intact part of a truncated or damaged store into an unnamed temporary store, and opens that. */
-static int recover_store(const char *name, struct store_input *ret)
+static int recover_store(const char *name, struct named_store *ret)
 {
 	const char *dir = getenv("TMPDIR");
 	_cleanup_close_ int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -80,7 +80,7 @@ static int recover_store(const char *name, struct store_input *ret)
 	return 0;
 }
 
-int store_input_read(const char *name, struct store_input *ret)
+int named_store_read(const char *name, struct named_store *ret)
 {
 	int rc = store_open(ret->fd, &ret->store);
 
@@ -96,21 +96,21 @@ int store_input_read(const char *name, struct store_input *ret)
 	return STATUS_FAILED;
 }
 
-int store_input_open(struct client *c, const char *name, struct store_input *ret)
+int named_store_open(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = store_input_is_path(name) ? open_named_file(name, ret) : open_snapshot_store(c, name, ret);
+	int rc = named_store_is_path(name) ? open_named_file(name, ret) : open_snapshot_store(c, name, ret);
 
-	return rc == STATUS_OK ? store_input_read(name, ret) : rc;
+	return rc == STATUS_OK ? named_store_read(name, ret) : rc;
 }
 
-void store_input_done(struct store_input *s)
+void named_store_done(struct named_store *s)
 {
 	store_close(s->store);
 	closep(&s->fd);
 	csight_object_free(s->snapshot);
 }
 
-bool store_input_matches_name(const char *name, const char *pattern)
+bool named_store_matches_name(const char *name, const char *pattern)
 {
 	_cleanup_free_ char *plain = NULL;
 
@@ -120,7 +120,7 @@ bool store_input_matches_name(const char *name, const char *pattern)
 	return plain && fnmatch(pattern, plain, 0) == 0;
 }
 
-uint64_t store_input_since_start(const struct store *s, uint64_t time)
+uint64_t named_store_since_start(const struct store *s, uint64_t time)
 {
 	uint64_t first = UINT64_MAX;
 
@@ -149,7 +149,7 @@ static uint64_t find_time_bounds(const struct store *s, uint64_t *ret_first, uin
 	return bound;
 }
 
-void store_input_print_times(FILE *to, const struct store *s)
+void named_store_print_times(FILE *to, const struct store *s)
 {
 	const char *clock = store_meta(s, "clock");
 	uint64_t first, last, bound = find_time_bounds(s, &first, &last);
@@ -170,7 +170,7 @@ void store_input_print_times(FILE *to, const struct store *s)
 	fputc('\n', to);
 }
 
-void store_input_add_times(const struct store *s, json_object *to)
+void named_store_add_times(const struct store *s, json_object *to)
 {
 	const char *clock = store_meta(s, "clock");
 	uint64_t first, last, bound = find_time_bounds(s, &first, &last);

@@ -1,45 +1,45 @@
 /* The store that a verb reads: that of a snapshot, through the daemon, or a file or snapshot directory. */
-#ifndef CSIGHT_CLIENT_STORE_INPUT_H
-#define CSIGHT_CLIENT_STORE_INPUT_H
+#ifndef CSIGHT_CLIENT_NAMED_STORE_H
+#define CSIGHT_CLIENT_NAMED_STORE_H
 
 #include "client/client.h"
 #include "lib/base/json.h"
 #include "lib/store/store.h"
 
-struct store_input {
+struct named_store {
 	struct store *store;
 	int fd;
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
 };
 
-#define STORE_INPUT_NONE \
+#define NAMED_STORE_NONE \
 	{                \
 		.fd = -1 \
 	}
-#define STORE_INPUT_ARGUMENT "ID|FILE"
-#define STORE_INPUT_MISSING "missing snapshot ID or file"
-#define STORE_INPUT_TOO_MANY "only one snapshot is accepted"
+#define NAMED_STORE_ARGUMENT "ID|FILE"
+#define NAMED_STORE_MISSING "missing snapshot ID or file"
+#define NAMED_STORE_TOO_MANY "only one snapshot is accepted"
 
 /* True if name is a file or directory rather than a snapshot ID. */
-bool store_input_is_path(const char *name);
+bool named_store_is_path(const char *name);
 
 /* Opens the store of a snapshot or file; prints errors. Returns 0 or an exit status. */
-int store_input_open(struct client *c, const char *name, struct store_input *ret);
+int named_store_open(struct client *c, const char *name, struct named_store *ret);
 
 /* The same for the descriptor ret->fd, which the caller has opened; name is for messages. */
-int store_input_read(const char *name, struct store_input *ret);
-void store_input_done(struct store_input *s);
+int named_store_read(const char *name, struct named_store *ret);
+void named_store_done(struct named_store *s);
 
 /* True if a function's name, with or without its parameter list, equals or matches the shell pattern. */
-bool store_input_matches_name(const char *name, const char *pattern);
+bool named_store_matches_name(const char *name, const char *pattern);
 
 /* The time in ns since the earliest event of any thread. */
-uint64_t store_input_since_start(const struct store *s, uint64_t time);
+uint64_t named_store_since_start(const struct store *s, uint64_t time);
 
 /* Prints a line with the start time, its clock, the duration and the error bound of times; nothing without events. */
-void store_input_print_times(FILE *to, const struct store *s);
+void named_store_print_times(FILE *to, const struct store *s);
 
 /* Adds the same to a JSON object. */
-void store_input_add_times(const struct store *s, json_object *to);
+void named_store_add_times(const struct store *s, json_object *to);
 
 #endif
