@@ -7,17 +7,17 @@
 #include "daemon/decode/rename.h"
 #include "lib/store/store.h"
 
-struct store_input {
+struct input_store {
 	struct input input;
 	struct store *store;
 };
 
-static void store_input_close(struct input *in)
+static void input_store_close(struct input *in)
 {
-	store_close(((struct store_input *)in)->store);
+	store_close(((struct input_store *)in)->store);
 }
 
-static int open_store(struct store_input *p)
+static int open_store(struct input_store *p)
 {
 	struct input *in = &p->input;
 	uint32_t image;
@@ -37,9 +37,9 @@ static int open_store(struct store_input *p)
 
 int input_store_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
-	static const struct input_ops ops = { .close = store_input_close };
+	static const struct input_ops ops = { .close = input_store_close };
 	static const struct pd_contents nothing;
-	struct store_input *p;
+	struct input_store *p;
 	int rc;
 
 	for (size_t i = 0; i < job->n_outputs; i++)
