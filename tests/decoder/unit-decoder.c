@@ -170,6 +170,34 @@ static void test_code_in_time(int server)
 	CHECK_STR(text, "# thread 4000\n400000\n400004\n400008\n400008\n400008\n40000c\n400008\n40000c\n");
 }
 
+/* The start message has those members of snapshot.json that csight-decode uses. */
+static void test_snapshot_members(void)
+{
+	_cleanup_json_ json_object *snapshot = json_object_new_object();
+	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC);
+	const struct decoder_start start = {
+		.input = "perf.data", .input_fd = input, .code_fd = -1, .snapshot = snapshot
+	};
+	_cleanup_json_ json_object *o = NULL;
+	json_object *sent = NULL;
+	char text[1024];
+	int pair[2];
+	int64_t shift = 0;
+	ssize_t n;
+
+	json_add_str(snapshot, "clock", "perf");
+	json_add_i64(snapshot, "clock_shift", -5);
+	json_add_str(snapshot, "images", "");
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	CHECK_EQ(decoder_start(pair[0], &start), 0);
+	n = recv(pair[1], text, sizeof(text), 0);
+	CHECK(n > 0 && json_parse(text, (size_t)n, &o) == 0 && json_get(o, "snapshot", json_type_object, &sent) == 0);
+	CHECK(sent && json_get_i64(sent, "clock_shift", &shift) == 0 && shift == -5);
+	CHECK(sent && !json_object_object_get_ex(sent, "images", NULL));
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void test_refused(int server)
 {
 	static const char *const starts[] = {
@@ -397,6 +425,7 @@ int main(void)
 	close(server);
 	test_owner_gone();
 	test_hostile_child();
+	test_snapshot_members();
 	test_other_user();
 	return unit_end();
 }
