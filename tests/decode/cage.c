@@ -1,6 +1,7 @@
 /*
- * daemon/decode/cage.c: a planted decoder (tests/decode/planted.c) tries to get out, each way once without the cage,
- * where it must succeed for the try to mean anything, and once inside, where it achieves nothing.
+ * daemon/decode/cage.c: a hostile decoder (tests/decode/planted.c) makes each attempt to escape twice: without the
+ * cage, where it must succeed, since the attempt would prove nothing otherwise, and inside the cage, where it must
+ * fail.
  */
 #include "config.h"
 
@@ -20,9 +21,9 @@
 #include "lib/decoder/decoder.h"
 #include "tests/unit.h"
 
-enum { NOBODY = 65534, EXECUTED = 77 };
+enum { UNPRIVILEGED_UID = 65534, EXECUTED = 77 };
 
-#define SECRET "nobody knows"
+#define SECRET "secret of another job"
 
 struct server {
 	pid_t pid;
@@ -31,8 +32,8 @@ struct server {
 
 struct outcome {
 	bool achieved;
-	int status;       /* the job's */
-	uint64_t seccomp; /* of the result */
+	int status;       /* wait status of the child */
+	uint64_t seccomp; /* the result lists "seccomp" */
 };
 
 static char dir[] = "/tmp/csight-cage-XXXXXX", file_path[64], new_path[64], socket_path[64];
@@ -57,8 +58,8 @@ static void listen_both(void)
 	port = ntohs(in.sin_port);
 }
 
-/* Whether somebody called. */
-static bool called(int listener)
+/* True if a connection is pending. */
+static bool connection_pending(int listener)
 {
 	struct pollfd p = { listener, POLLIN, 0 };
 	int fd = poll(&p, 1, 0) == 1 ? accept(listener, NULL, NULL) : -1;
@@ -69,7 +70,7 @@ static bool called(int listener)
 	return true;
 }
 
-/* A process of the decoder's user that waits to be harmed. */
+/* Starts a process of the decoder's user, the target of signals. */
 static pid_t make_victim(void)
 {
 	int ready[2];
@@ -84,13 +85,13 @@ static pid_t make_victim(void)
 		if (user != (uid_t)-1 && (setgid(user) < 0 || setuid(user) < 0))
 			_exit(1);
 		close(ready[1]);
-		/* Should this test die before it ends this process. */
+		/* In case the test exits without killing this process. */
 		alarm(60);
 		for (;;)
 			pause();
 	}
 	close(ready[1]);
-	/* Its end is the word that it may be signalled. */
+	/* End of file: the process is ready. */
 	if (read(ready[0], &byte, 1) != 0)
 		pid = -1;
 	close(ready[0]);
@@ -148,7 +149,7 @@ static struct outcome attempt(const struct server *s, const char *name, const ch
 	decoder_event_done(&e);
 	if (job >= 0)
 		decoder_ended(s->fd, 0, &id, &result.status);
-	/* A child that went on alone, too, would show here. */
+	/* A forked child that continues writes to the output. */
 	if (fstat(output, &st) == 0 && st.st_size > 0)
 		result.achieved = true;
 	if (WIFEXITED(result.status) && WEXITSTATUS(result.status) == EXECUTED)
@@ -160,15 +161,15 @@ struct servers {
 	struct server loose, caged;
 };
 
-/* Harm is seen by who is harmed, not only by who does it. */
-static struct outcome attempt_and_look(const struct server *s, const char *name, const char *path)
+/* Makes one attempt, and checks its effects on the targets as well as the reported outcome. */
+static struct outcome attempt_and_check(const struct server *s, const char *name, const char *path)
 {
 	pid_t victim = make_victim();
 	struct outcome o = attempt(s, name, path, victim);
 
 	if (victim_hit(victim))
 		o.achieved = true;
-	if (called(unix_listener) || called(tcp_listener))
+	if (connection_pending(unix_listener) || connection_pending(tcp_listener))
 		o.achieved = true;
 	if (access(new_path, F_OK) == 0) {
 		o.achieved = true;
@@ -186,19 +187,19 @@ static void compare(const char *what, const char *name, const struct outcome *lo
 {
 	char text[128];
 
-	/* Some systems refuse these to everybody. */
+	/* Some systems refuse these to all processes. */
 	if (!loose->achieved && strstr("open32 openat2 clone3 namespace vm-read proc-mem ptrace descriptor", name)) {
 		snprintf(text, sizeof(text), "%s: succeeds without the cage", what);
-		unit_skip(text, "this system lets nobody do it");
+		unit_skip(text, "this system refuses it to all processes");
 	} else {
 		unit_check(loose->achieved, __FILE__, __LINE__, "%s: succeeds without the cage", what);
 	}
-	unit_check(!caged->achieved, __FILE__, __LINE__, "%s: achieves nothing inside", what);
-	/* What cannot be told by its arguments is refused, not punished. */
+	unit_check(!caged->achieved, __FILE__, __LINE__, "%s: fails inside the cage", what);
+	/* The filter cannot check the arguments of clone3(), which therefore fails with ENOSYS. */
 	if (strcmp(name, "clone3") == 0)
 		return;
-	if (!unit_check(killed_for_it(caged), __FILE__, __LINE__, "%s: is killed for it", what))
-		printf("# it ended with status 0x%x\n", (unsigned)caged->status);
+	if (!unit_check(killed_for_it(caged), __FILE__, __LINE__, "%s: the decoder is killed", what))
+		printf("# wait status 0x%x\n", (unsigned)caged->status);
 }
 
 static void test_escapes(const struct servers *s)
@@ -207,22 +208,22 @@ static void test_escapes(const struct servers *s)
 		const char *name, *what, *path;
 	} list[] = {
 		{ "open", "opening a file", file_path },
-		{ "openat2", "opening it with openat2", file_path },
+		{ "openat2", "opening a file with openat2", file_path },
 #ifdef __x86_64__
-		{ "open32", "opening it as 32-bit programs do", file_path },
+		{ "open32", "opening a file by the 32-bit system call", file_path },
 #endif
 		{ "create", "making a file", new_path },
 		{ "list", "listing a directory", NULL },
 		{ "unix", "connecting to a socket of this machine", socket_path },
 		{ "tcp", "connecting to a port", NULL },
 		{ "kill", "signalling a process", NULL },
-		{ "tgkill", "signalling a thread of another", NULL },
+		{ "tgkill", "signalling a thread of another process", NULL },
 		{ "sigqueue", "queueing a signal", NULL },
 		{ "fork", "forking", NULL },
 		{ "clone", "cloning a process", NULL },
-		{ "clone3", "cloning one with clone3", NULL },
+		{ "clone3", "cloning a process with clone3", NULL },
 		{ "execve", "executing a program", NULL },
-		{ "code", "running code that it wrote", NULL },
+		{ "code", "executing code that it wrote", NULL },
 		{ "executable", "mapping executable memory", NULL },
 		{ "namespace", "making a user namespace", NULL },
 		{ "owner", "sending SIGIO to a process", NULL },
@@ -230,14 +231,14 @@ static void test_escapes(const struct servers *s)
 	};
 
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-		struct outcome loose = attempt_and_look(&s->loose, list[i].name, list[i].path);
-		struct outcome caged = attempt_and_look(&s->caged, list[i].name, list[i].path);
+		struct outcome loose = attempt_and_check(&s->loose, list[i].name, list[i].path);
+		struct outcome caged = attempt_and_check(&s->caged, list[i].name, list[i].path);
 
 		compare(list[i].what, list[i].name, &loose, &caged);
 	}
 }
 
-/* The server's only child. */
+/* The only child of the server. */
 static pid_t child_of(pid_t server)
 {
 	char path[64], text[64] = "";
@@ -256,7 +257,7 @@ struct held {
 	pid_t pid;
 };
 
-/* A job that has a secret and waits for an image. */
+/* Starts a job that has a secret in memory and waits for an image. */
 static struct held hold(const struct server *s)
 {
 	struct held h = { .output = memfd_create("output", MFD_CLOEXEC) };
@@ -286,7 +287,7 @@ static void test_other_job(const struct servers *s)
 		const char *name, *what;
 	} list[] = {
 		{ "vm-read", "reading another job's memory" },
-		{ "proc-mem", "reading it through /proc" },
+		{ "proc-mem", "reading another job's memory through /proc" },
 		{ "ptrace", "tracing another job" },
 		{ "descriptor", "taking another job's descriptor" },
 	};
@@ -309,7 +310,8 @@ static void test_allowed(const struct servers *s)
 	unit_check(o.achieved && o.status == 0, __FILE__, __LINE__, "threads run inside");
 	CHECK(o.seccomp);
 	o = attempt(&s->caged, "memory", NULL, 0);
-	unit_check(o.achieved && o.status == 0, __FILE__, __LINE__, "memory grows inside, and outputs are written");
+	unit_check(o.achieved && o.status == 0, __FILE__, __LINE__,
+		   "memory can be allocated and outputs written inside");
 	o = attempt(&s->caged, "abort", NULL, 0);
 	unit_check(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT, __FILE__, __LINE__,
 		   "abort() is SIGABRT inside");
@@ -328,8 +330,8 @@ static bool status_has(pid_t pid, const char *line)
 	return strstr(text, line) != NULL;
 }
 
-/* As seen from outside. */
-static void test_seen(const struct server *caged)
+/* Checks a child inside the cage through /proc. */
+static void test_process_state(const struct server *caged)
 {
 	static const char *const names[] = { "user", "mnt", "net", "ipc" };
 	struct held job = hold(caged);
@@ -349,7 +351,7 @@ static void test_seen(const struct server *caged)
 		m = readlink(path, theirs, sizeof(theirs));
 		snprintf(path, sizeof(path), "a %s namespace of its own", names[i]);
 		if (m < 0)
-			unit_skip(path, "only root may look");
+			unit_skip(path, "only root can read it");
 		else if (i == 0 && n == m && memcmp(own, theirs, (size_t)n) == 0) {
 			unit_skip(path, "user namespaces are refused here (a chroot?)");
 			break;
@@ -397,7 +399,7 @@ int main(void)
 	decoder_death(W_EXITCODE(3, 0), text, sizeof(text));
 	CHECK_STR(text, "ended with status 3 and without a result");
 	if (geteuid() == 0)
-		user = NOBODY;
+		user = UNPRIVILEGED_UID;
 	umask(022);
 	if (!mkdtemp(dir) || chmod(dir, 0777) < 0)
 		return 1;
@@ -412,7 +414,7 @@ int main(void)
 		test_escapes(&s);
 		test_other_job(&s);
 		test_allowed(&s);
-		test_seen(&s.caged);
+		test_process_state(&s.caged);
 		stop(&s.loose);
 		stop(&s.caged);
 	}

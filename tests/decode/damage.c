@@ -1,8 +1,8 @@
 /*
- * damage FILE IMAGES STEP CUTS FLIPS: a perf.data through csight-decode, cut after each STEP bytes of its first 4 KiB
- * and at CUTS other places, then with a bit flipped at each of FLIPS places. It may not crash or hang; what is cut must
- * be told; pieces of trace that are not hit must give what they gave. IMAGES: a directory with what the mapped files
- * are called.
+ * damage FILE IMAGES STEP CUTS FLIPS: decodes a perf.data truncated after each STEP bytes of its first 4 KiB and at
+ * CUTS random positions, then with one bit flipped at each of FLIPS random positions. The decoder must not crash or
+ * hang, must report truncation, and must emit the same elements as before for pieces of trace that are not damaged.
+ * IMAGES is a directory with the mapped files, by name.
  */
 #include "config.h"
 
@@ -20,12 +20,12 @@
 #include "lib/decoder/decoder.h"
 #include "tests/unit.h"
 
-enum { FIRST = 4096, HANG_MS = 60000, NOBODY = 65534, KEY_MAX = 40 };
+enum { FIRST = 4096, HANG_MS = 60000, UNPRIVILEGED_UID = 65534, KEY_MAX = 40 };
 
-/* What came of one piece: text up to its "end". */
+/* The output of one piece: text up to its "end". */
 struct slice {
-	char key[KEY_MAX]; /* whose: the heading of its stream */
-	unsigned id, n;    /* the trace ID, and the how manieth of its stream */
+	char key[KEY_MAX]; /* the heading of its stream */
+	unsigned id, n;    /* the trace ID, and the index in its stream */
 	const char *text;
 	size_t size;
 };
@@ -33,7 +33,7 @@ struct slice {
 struct outcome {
 	bool ended, crashed, failed;
 	uint64_t warnings, cuts;
-	json_object *gaps; /* by their type; cuts are among them */
+	json_object *gaps; /* by type, including cuts */
 	char *text;
 	size_t size;
 	struct buf slices;
@@ -48,7 +48,7 @@ static struct {
 	struct outcome whole;
 	struct pd_file *file;
 	const struct pd_contents *contents;
-	bool own; /* csightd wrote it */
+	bool own; /* written by csightd */
 } t;
 
 static int image_for(const char *path)
@@ -60,7 +60,7 @@ static int image_for(const char *path)
 	return open(here, O_RDONLY | O_CLOEXEC);
 }
 
-static void count_told(json_object *result, struct outcome *o)
+static void read_result(json_object *result, struct outcome *o)
 {
 	json_object *list, *gaps;
 
@@ -72,7 +72,7 @@ static void count_told(json_object *result, struct outcome *o)
 	o->gaps = json_object_get(gaps);
 }
 
-/* Whether there is more of any kind of gap than there was. */
+/* True if there are more gaps of any type than in the undamaged trace. */
 static bool more_gaps(const struct outcome *o)
 {
 	json_object_object_foreach (o->gaps, type, count) {
@@ -88,7 +88,7 @@ static bool more_gaps(const struct outcome *o)
 static void follow(int job, struct outcome *o)
 {
 	struct pollfd p = { job, POLLIN, 0 };
-	bool told = false;
+	bool finished = false;
 
 	for (;;) {
 		struct decoder_event e = { 0 };
@@ -102,18 +102,18 @@ static void follow(int job, struct outcome *o)
 
 			decoder_image(job, e.index, fd, "not here");
 		} else if (e.type == DECODER_RESULT) {
-			count_told(e.body, o);
-			told = true;
+			read_result(e.body, o);
+			finished = true;
 		} else if (e.type == DECODER_FAILED) {
-			o->failed = told = true;
+			o->failed = finished = true;
 		}
 		decoder_event_done(&e);
 	}
 	o->ended = true;
-	o->crashed = !told;
+	o->crashed = !finished;
 }
 
-/* "# thread 7" begins a stream, "10 end" a piece's end; all else is a piece's. */
+/* Splits the output: "# thread 7" begins a stream, "10 end" ends a piece. */
 static void slice(struct outcome *o)
 {
 	struct slice s = { .text = o->text };
@@ -191,7 +191,7 @@ static void key_of(const struct pd_piece *p, char ret[KEY_MAX])
 	snprintf(ret, KEY_MAX, "# %s %u", own ? "thread" : "cpu", own ? p->tid : p->cpu);
 }
 
-/* The how manieth of its stream a piece is. */
+/* The index of a piece in its stream. */
 static unsigned rank(const struct pd_contents *c, size_t piece)
 {
 	char key[KEY_MAX], other[KEY_MAX];
@@ -205,7 +205,7 @@ static unsigned rank(const struct pd_contents *c, size_t piece)
 	return n;
 }
 
-/* Whether a piece of the whole came out the same, as piece n of the same stream. */
+/* True if a piece of the undamaged trace has the same output as piece n of the same stream. */
 static bool same(const struct outcome *o, size_t piece, unsigned n)
 {
 	const struct slice *s = (const struct slice *)t.whole.slices.data;
@@ -243,7 +243,7 @@ static bool within(const struct pd_piece *p, size_t at)
 	return at >= p->file_offset && at - p->file_offset < p->size;
 }
 
-/* Of what was damaged in the midst its first part is what it was, but for how its last element ends. */
+/* True if the output of a truncated piece is a prefix of the undamaged output, apart from its last lines. */
 static bool begins_alike(const struct outcome *o, size_t piece, unsigned n)
 {
 	const struct slice *s = (const struct slice *)t.whole.slices.data;
@@ -266,7 +266,7 @@ static bool begins_alike(const struct outcome *o, size_t piece, unsigned n)
 	return all;
 }
 
-/* What the damaged file still has whole must be as it was; at: the byte that was changed. */
+/* Compares pieces that are complete in the damaged file with the undamaged output; at: the changed byte. */
 static void compare_kept(struct verdict *v, const struct outcome *o, size_t size, size_t at)
 {
 	_cleanup_close_ int fd = memfd_create("cut", MFD_CLOEXEC);
@@ -276,7 +276,7 @@ static void compare_kept(struct verdict *v, const struct outcome *o, size_t size
 
 	if (io_pwrite(fd, t.data, size, 0) < 0 || pd_open(fd, &file, &c, &problem) < 0)
 		return;
-	/* Without its mappings a piece has no code. */
+	/* Without mappings, a piece has no code. */
 	if (c->n_maps != t.contents->n_maps || c->n_cpus != t.contents->n_cpus)
 		return;
 	for (size_t i = 0; i < c->n_pieces; i++)
@@ -288,7 +288,7 @@ static void compare_kept(struct verdict *v, const struct outcome *o, size_t size
 				continue;
 			v->compared++;
 			if (a->lost ? !begins_alike(o, k, rank(c, i)) : !same(o, k, rank(c, i))) {
-				printf("# %zu bytes, byte %zu: piece %zu is another\n", size, at, k);
+				printf("# %zu bytes, byte %zu: piece %zu differs\n", size, at, k);
 				v->spoilt++;
 			}
 		}
@@ -300,7 +300,7 @@ static void cut(struct verdict *v, size_t size)
 
 	judge(v, &o, size);
 	if (!o.crashed && !o.failed && o.warnings <= t.whole.warnings && o.cuts <= t.whole.cuts) {
-		printf("# cut to %zu bytes: not told\n", size);
+		printf("# cut to %zu bytes: not reported\n", size);
 		v->silent++;
 	}
 	if (!o.failed)
@@ -308,7 +308,7 @@ static void cut(struct verdict *v, size_t size)
 	outcome_done(&o);
 }
 
-/* A bit in one piece's bytes is no other piece's. */
+/* A flipped bit in one piece must not change the output of another. */
 static void flip(struct verdict *v, size_t at, unsigned bit)
 {
 	struct outcome o;
@@ -323,10 +323,10 @@ static void flip(struct verdict *v, size_t at, unsigned bit)
 	for (size_t k = 0; k < t.contents->n_pieces; k++)
 		in_trace = in_trace || within(&t.contents->pieces[k], at);
 	if (in_trace && o.failed) {
-		printf("# byte %zu: one piece's damage fails the whole\n", at);
+		printf("# byte %zu: damage to one piece fails the whole decode\n", at);
 		v->spoilt++;
 	}
-	/* Where they mean something else that the code allows, nobody can tell, unless there are checksums. */
+	/* Without checksums, a change to other valid trace that the code permits cannot be detected. */
 	if (!o.failed && o.warnings == t.whole.warnings && !more_gaps(&o) &&
 	    (t.own || o.size != t.whole.size || memcmp(o.text, t.whole.text, o.size) != 0))
 		v->silent++;
@@ -338,12 +338,11 @@ static size_t anywhere(void)
 	return ((size_t)random() << 16 ^ (size_t)random()) % t.size;
 }
 
-static void say(const char *what, const struct verdict *v)
+static void check_verdict(const char *what, const struct verdict *v)
 {
 	unit_check(v->crashes == 0, __FILE__, __LINE__, "%s %zu times: no crash", what, v->tries);
 	unit_check(v->hangs == 0, __FILE__, __LINE__, "%s: no hang", what);
-	unit_check(v->spoilt == 0, __FILE__, __LINE__, "%s: %zu pieces that were not hit are as before", what,
-		   v->compared);
+	unit_check(v->spoilt == 0, __FILE__, __LINE__, "%s: %zu undamaged pieces are as before", what, v->compared);
 }
 
 static bool load(const char *path)
@@ -362,7 +361,7 @@ static bool load(const char *path)
 int main(int argc, char **argv)
 {
 	struct verdict cuts = { 0 }, flips = { 0 };
-	uid_t user = geteuid() == 0 ? NOBODY : (uid_t)-1;
+	uid_t user = geteuid() == 0 ? UNPRIVILEGED_UID : (uid_t)-1;
 	unsigned long step, more, places;
 	pid_t pid = -1;
 
@@ -386,15 +385,15 @@ int main(int argc, char **argv)
 		cut(&cuts, at);
 	for (unsigned long i = 0; i < more; i++)
 		cut(&cuts, anywhere());
-	say("cut", &cuts);
+	check_verdict("cut", &cuts);
 	CHECK_EQ(cuts.silent, 0);
 	for (unsigned long i = 0; i < places; i++)
 		flip(&flips, anywhere(), (unsigned)random() % 8);
-	say("flipped", &flips);
+	check_verdict("flipped", &flips);
 	if (t.own)
 		CHECK_EQ(flips.silent, 0);
 	else
-		printf("# of %zu flips %zu changed what came out and were not told: a bit that means something else\n",
+		printf("# of %zu flips %zu changed the output without a report: the trace is still valid\n",
 		       flips.tries, flips.silent);
 	close(t.server);
 	CHECK(waitpid(pid, NULL, 0) == pid);

@@ -1,24 +1,23 @@
 /*
- * A machine that is not there: CPUs that run threads of two users' processes, which are preempted, migrate, make system
- * calls and fault, with a trace unit each. It leaves what csightd would record of one process, and what really ran.
+ * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
+ * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing]
  *
- *   HOW   grid    private sinks: rings of the process, a slice each time that a thread of it ran
- *         wide    a ring a CPU, with all that ran there; shared
- *         arena   one sink for all CPUs, in frames; shared; frozen once in between
- *   nocid         no context IDs, as of containers
- *   sparse        no timestamp where a thread comes, now and then
- *   el2           context IDs as of a kernel at EL2
- *   handed        private sinks: now and then threads of the process follow each other in one slice, as the kernel
- *                 hands events on that both inherited
- *   failing       private sinks: now and then a sink cannot be had, of which an empty slice tells
- *   wrapped       private sinks: one CPU's ring went round; the arena: its first half was written over, and one CPU can
- *                 be read from soon behind that, the other from much later on
- *   drop          the process is another user's from some time on, and runs the code at LATER then
+ *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
+ *         wide    a ring buffer per CPU, with all that ran there; shared
+ *         arena   one sink for all CPUs, with frames; shared; frozen once in between
+ *   nocid         no context IDs, as in containers
+ *   sparse        sometimes no timestamp when a thread starts to run
+ *   el2           context IDs of a kernel at EL2
+ *   handed        private sinks: sometimes threads of the process follow each other in one AUX slice, as when the
+ * kernel switches between threads that inherited the same events failing       private sinks: sometimes a sink is
+ * unavailable, which an empty AUX slice records wrapped       private sinks: the ring buffer of one CPU wrapped. arena:
+ * its first half was overwritten; one CPU has its first sync point soon after that, the other one much later drop from
+ * some time on, the process belongs to another user, and executes the code at LATER
  *
- * DIR/snapshot.json and DIR/trace.perf.data are process A's, DIR/image its code; DIR/N.pcs is what its thread N ran, in
- * hexadecimal, an address a line, with a line "gap" where tracing was off meanwhile.
+ * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
+ * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off.
  */
 #include "config.h"
 
@@ -37,7 +36,7 @@
 
 enum {
 	CPUS = 2,
-	THREADS = 6, /* even ones are A's */
+	THREADS = 6, /* those with even numbers belong to process A */
 	WORDS = 4096,
 	RING = 1 << 24,
 	ROUNDS = 6000,
@@ -50,7 +49,7 @@ static const uint64_t CODE_A = 0x400000, LATER = 0x5ec500000000, CODE_B = 0x7b5a
 struct thread {
 	uint32_t pid, tid;
 	uint64_t pc;
-	int cpu; /* -1: it waits, since: */
+	int cpu; /* -1: not running, since: */
 	uint64_t left;
 	FILE *truth;
 	uint64_t calls[64];
@@ -60,20 +59,20 @@ struct thread {
 struct cpu {
 	struct etm etm;
 	uint8_t *ring;
-	uint64_t slice; /* where the present one began */
+	uint64_t slice; /* start of the current AUX slice */
 	bool traced;
-	struct thread *thread, *left; /* left: its slice goes on, perhaps */
+	struct thread *thread, *left; /* left: stopped running; its AUX slice may continue */
 	uint64_t left_time;
 	uint64_t time;
 	struct pd_aux *slices;
 	size_t n_slices;
-	struct buf bytes; /* what the file will have of its ring */
+	struct buf bytes; /* contents of its ring buffer in the file */
 };
 
 static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
-static struct buf records; /* who ran: struct pd_origin, with cpu's upper bit for those that left */
+static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, failing, dropped, off;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
@@ -111,13 +110,13 @@ static void make_code(void)
 	}
 }
 
-/* Ticks of 16 ns. */
+/* Converts ns to ticks of 16 ns. */
 static uint64_t stamp(uint64_t time)
 {
 	return (time + 5000000) / 16;
 }
 
-/* Without context IDs the packet's last four bytes are not there; those of EL2 stand in its VMID. */
+/* Without context IDs, the packet lacks its last four bytes; context IDs of EL2 are in its VMID. */
 static void change_context(struct etm *e)
 {
 	uint8_t *info = &e->ring[(e->head - 5) & e->mask];
@@ -137,7 +136,7 @@ static void note_run(const struct cpu *c, uint32_t tid, bool in)
 	buf_add(&records, &o, sizeof(o));
 }
 
-/* What was traced since the last one becomes a slice. */
+/* Ends the current AUX slice. */
 static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 {
 	struct pd_aux a = { .offset = c->bytes.size,
@@ -161,7 +160,7 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 	c->slices[c->n_slices++] = a;
 }
 
-/* Those that were written over: one CPU's ring went round, the others' did not. */
+/* The number of overwritten AUX slices: the ring buffer of one CPU wrapped. */
 static size_t lost_slices(uint32_t cpu)
 {
 	return wrapped && cpu == 0 ? cpus[0].n_slices / 2 : 0;
@@ -194,7 +193,7 @@ static void leave(struct cpu *c)
 	c->time += 300 + number(500);
 }
 
-/* The slice of one that left ended then, if it does not go on. */
+/* Ends the AUX slice of a thread that stopped running, at that time, unless it continues. */
 static void end_left(struct cpu *c)
 {
 	uint64_t now = c->time;
@@ -206,7 +205,7 @@ static void end_left(struct cpu *c)
 	c->left = NULL;
 }
 
-/* A trace unit does so after so many bytes, again and again. */
+/* Emits sync packets periodically, as trace units do. */
 static bool is_sync_due(const struct cpu *c)
 {
 	return wrapped && arena && number(c == cpus ? 10 : 150) == 0;
@@ -248,11 +247,11 @@ static void enter(struct cpu *c)
 		etm_timestamp(&c->etm, stamp(c->time));
 }
 
-/* One instruction; what the trace unit says of it. False: the kernel has control, and pc is where it will go on. */
+/* Executes and traces one instruction. False: an exception was taken; pc is the address at which the thread resumes. */
 static bool step(struct cpu *c)
 {
 	struct thread *t = c->thread;
-	struct etm nobody, *e = &c->etm;
+	struct etm unused, *e = &c->etm;
 	uint32_t op = code[(t->pc - base_of(t)) / 4];
 	uint64_t pc = t->pc, next = pc + 4;
 	bool taken = number(2), stamped = false;
@@ -261,8 +260,8 @@ static bool step(struct cpu *c)
 	if (!is_traced(t)) {
 		static uint8_t sink[4096];
 
-		etm_init(&nobody, sink, sizeof(sink), false, 0);
-		e = &nobody;
+		etm_init(&unused, sink, sizeof(sink), false, 0);
+		e = &unused;
 	} else if (t->truth) {
 		fprintf(t->truth, "%" PRIx64 "\n", pc);
 	}
@@ -308,7 +307,7 @@ static void run(struct cpu *c)
 		user = step(c);
 	if (user && is_traced(c->thread))
 		etm_exception(&c->etm, number(2) ? ETM_IRQ : ETM_DATA_FAULT, c->thread->pc, false);
-	/* The kernel sends it on, sometimes to a signal's handler. */
+	/* The kernel resumes the thread, sometimes in a signal handler. */
 	if (number(10) == 0)
 		c->thread->pc = anywhere(c->thread);
 	if (number(2)) {
@@ -319,7 +318,7 @@ static void run(struct cpu *c)
 	begin_trace(c);
 }
 
-/* All CPUs are interrupted, and what was traced is taken. */
+/* Interrupts all CPUs and ends their AUX slices. */
 static void freeze(void)
 {
 	uint64_t time = MAX(cpus[0].time, cpus[1].time) + 500;
@@ -339,7 +338,7 @@ static void freeze(void)
 	}
 }
 
-/* Of the arena: both CPUs' bytes in turns, 14 a frame, as its formatter puts them. */
+/* Formats the trace of both CPUs into the frames of the arena, with 14 bytes of one CPU per frame. */
 static void put_frames(size_t *from)
 {
 	size_t before = frames.size;
@@ -352,7 +351,7 @@ static void put_frames(size_t *from)
 		if (!n)
 			continue;
 		memcpy(frame + 1, cpus[i].bytes.data + from[i], n);
-		memset(frame + 1 + n, 0x71, 14 - n); /* event packets: they say nothing of the control flow */
+		memset(frame + 1 + n, 0x71, 14 - n); /* event packets, which do not affect control flow */
 		for (int k = 2; k < 15; k += 2) {
 			frame[15] |= (uint8_t)((frame[k] & 1) << k / 2);
 			frame[k] &= (uint8_t)~1;
@@ -386,7 +385,7 @@ static void fill_cpus(struct pd_cpu *list)
 		r.configr &= ~(uint32_t)ETM_CONFIGR_CID;
 	if (el2) {
 		r.configr |= 1 << 7 | 1 << 15;                         /* VMID, of CONTEXTIDR_EL2 */
-		r.idr1 |= 1 << 4;                                      /* ETMv4.1, the first to have it */
+		r.idr1 |= 1 << 4;                                      /* ETMv4.1, the first version with VMIDOPT */
 		r.idr2 = (r.idr2 & ~(31u << 10)) | 4 << 10 | 1u << 29; /* VMIDSIZE: 32 bits; VMIDOPT */
 	}
 	for (unsigned i = 0; i < CPUS; i++)
@@ -498,7 +497,7 @@ static void begin(const char *dir)
 	}
 }
 
-/* Its owner is another one now: all its threads execute other code. */
+/* Changes the owner of process A: all its threads execute other code from now on. */
 static void change_owner(void)
 {
 	drop_at = MAX(cpus[0].time, cpus[1].time) + 1;
@@ -569,7 +568,7 @@ int main(int argc, char **argv)
 			gap();
 			off = true;
 		}
-		/* Blind for a while. */
+		/* Tracing is off for a while. */
 		if (off && i == ROUNDS / 2 + 60) {
 			off = false;
 			for (int k = 0; k < CPUS; k++)

@@ -32,13 +32,13 @@
 
 struct
 try {
-	const char *path, *secret; /* a file, a socket; what is to be read */
-	pid_t pid;                 /* who is to be harmed */
+	const char *path, *secret; /* a file or socket; the contents to read */
+	pid_t pid;                 /* target process */
 	uint16_t port;
 	int output;
 };
 
-/* Of all jobs at one address, as they come from one server. */
+/* Holds the secret; at the same address in all jobs, which are forked from one server. */
 static char memory[64];
 
 static bool read_secret(int fd, const struct try *t)
@@ -132,7 +132,7 @@ static bool try_clone3(const struct try *t)
 	return fork_or((pid_t)syscall(SYS_clone3, &args, sizeof(args)), t);
 }
 
-/* Seen by the status that the job ends with. */
+/* Success shows in the exit status of the job. */
 static bool try_execve(const struct try *t)
 {
 	static const char *const argv[] = { "sh", "-c", "exit 77", NULL };
@@ -163,13 +163,13 @@ static bool try_ptrace(const struct try *t)
 {
 	bool done = ptrace(PTRACE_SEIZE, t->pid, NULL, NULL) == 0;
 
-	/* The next one wants it, too. */
+	/* The next attempt needs the other job, too. */
 	if (done && ptrace(PTRACE_INTERRUPT, t->pid, NULL, NULL) == 0 && waitpid(t->pid, NULL, __WALL) == t->pid)
 		ptrace(PTRACE_DETACH, t->pid, NULL, NULL);
 	return done;
 }
 
-/* The other job's own socket. */
+/* Duplicates the socket of the other job. */
 static bool try_descriptor(const struct try *t)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0);
@@ -203,7 +203,7 @@ static bool try_namespace(const struct try *t)
 	return unshare(CLONE_NEWUSER) == 0;
 }
 
-/* SIGIO to whom one likes. */
+/* Sends SIGIO to a process of choice. */
 static bool try_owner(const struct try *t)
 {
 	return fcntl(3, F_SETOWN, t->pid) == 0;
@@ -215,7 +215,7 @@ static bool try_priority(const struct try *t)
 }
 
 #ifdef __x86_64__
-/* open() of 32-bit programs has a number that is harmless in 64-bit ones. */
+/* The number of the 32-bit open() belongs to an allowed system call in 64-bit programs. */
 static bool try_open32(const struct try *t)
 {
 	char *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
@@ -229,7 +229,7 @@ static bool try_open32(const struct try *t)
 }
 #endif
 
-/* What a decoder does need. */
+/* What a decoder needs. */
 static void *thread(void *data)
 {
 	char *more = malloc(300000);
@@ -324,7 +324,7 @@ static void send_result(struct decode_job *job, bool achieved)
 int decode_run(struct decode_job *job)
 {
 	struct try t = { .output = job->outputs[0].fd };
-	const char *name = "open"; /* so that csight decode can run it, too */
+	const char *name = "open"; /* csight decode sends no name */
 	uint64_t number;
 	int fd;
 
@@ -336,7 +336,7 @@ int decode_run(struct decode_job *job)
 	if (json_get_u64(job->options, "port", &number) == 0)
 		t.port = (uint16_t)number;
 	if (strcmp(name, "hold") == 0) {
-		/* The other job: it has a secret, and waits. */
+		/* The other job: has a secret in memory, and waits. */
 		strncpy(memory, t.secret, sizeof(memory) - 1);
 		return job_image(job, &(struct job_image_request){ .path = "/" }, &fd, NULL);
 	}

@@ -1,4 +1,4 @@
-/* lib/decoder and csight-decode: a job from start to result, and everything that goes wrong on the way. */
+/* lib/decoder and csight-decode: a job from start to result, invalid messages, crashes and exits of either side. */
 #include "config.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static const char wanted[] = "# thread 4000\n"
 			     "10 no-image 500000\n"
 			     "10 end end\n";
 
-/* An input of these bytes of trace, by one thread, and a mapping for its code. */
+/* Writes a perf.data with these bytes of trace of one thread, and a mapping of its code. */
 static int write_input(const uint8_t *trace, size_t size)
 {
 	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0x801, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } };
@@ -67,7 +67,7 @@ static int program_input(void)
 		START_OF_TRACE, 0xf7, 0xf7,                            /* E, E */
 		0x02,           0x05,                                  /* timestamp */
 		0xf6,                                                  /* N */
-		0x9d,           0,    0,    0x50, 0, 0, 0, 0, 0, 0xf7, /* where no code is */
+		0x9d,           0,    0,    0x50, 0, 0, 0, 0, 0, 0xf7, /* an address without code */
 	};
 
 	return write_input(trace, sizeof(trace));
@@ -91,7 +91,7 @@ static int begin(int server, uint64_t id, int input, const char *format, int out
 	return job;
 }
 
-/* The next event that is no progress. */
+/* Receives the next event other than progress. */
 static int next(int job, struct decoder_event *e)
 {
 	int rc;
@@ -128,8 +128,8 @@ static void test_job(int server)
 }
 
 /*
- * Code that changes at time 6, under a stream that says when: what was read before may not be used again. OpenCSD keeps
- * pages, so both versions lie in one.
+ * Code that changes at time 6, in a stream with timestamps: the engine must not use code that it read before. OpenCSD
+ * caches pages; both versions of the code are in one page.
  */
 static void test_code_in_time(int server)
 {
@@ -273,7 +273,7 @@ static const char *proc_text(pid_t pid, const char *name, char *ret, size_t size
 	return ret;
 }
 
-/* A child that waits for an image that never comes can be looked at, and killed. */
+/* A child that waits for an image: its process state, and its end by a signal. */
 static void test_killed(int server, pid_t pid)
 {
 	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
@@ -302,7 +302,7 @@ static void test_killed(int server, pid_t pid)
 	test_job(server);
 }
 
-/* The server's end is the end of its children. */
+/* Children die with the server. */
 static void test_server_gone(int server, pid_t pid)
 {
 	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
@@ -319,7 +319,7 @@ static void test_server_gone(int server, pid_t pid)
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 }
 
-/* An owner that goes away ends the server. */
+/* The server exits when its owner closes the socket. */
 static void test_owner_gone(void)
 {
 	int server = -1, status = -1;
@@ -365,7 +365,7 @@ static void test_hostile_child(void)
 	close(pair[1]);
 }
 
-/* What the server has open: three standard ones, the socket, its own for signals. */
+/* The server has open descriptors 0 to 2, its socket, and a signalfd; it inherits no others. */
 static void test_descriptors(pid_t pid)
 {
 	char path[64];
@@ -406,7 +406,7 @@ static void test_other_user(void)
 
 int main(void)
 {
-	/* One that is not handed on to csight-decode. */
+	/* A descriptor that csight-decode must not inherit. */
 	int server = -1, stray = open("/dev/null", O_RDONLY);
 	pid_t pid = -1;
 
