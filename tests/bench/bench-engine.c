@@ -1,15 +1,15 @@
 /*
- * How fast an engine is, against OpenCSD on the same bytes in the same process, runs in turn.
+ * Measures an engine against OpenCSD on the same bytes in the same process, with alternating runs.
  *
  *   bench-engine NAME INPUT [ID]        a trace: elements, the first pass of a new process, memory
  *   bench-engine --packets NAME INPUT   branch-broadcast trace: its packets alone
- *   bench-engine --frames NAME INPUT    the de-framer; of what is in no frames, frames of six sources are made
+ *   bench-engine --frames NAME INPUT    the de-framer; bytes without frames are put into frames of six sources
  *
- * The reference is OpenCSD itself: code in buffers, a callback that does nothing. ROUNDS (3) is how often each is run;
- * a round of ours is a first pass, by a new engine, and a warm one, of the same bytes once more; OpenCSD has nothing
- * that a second pass would find warm (the difference is below one in a hundred). BYTES: of a trace, that many at most;
- * MEMORY: how much 1 GiB of it takes. Times are of the thread's processor. Lines: trace, work, pass, reference and
- * subject in MB/s and ns a range, the ratio's least, median and most, and whether both said the same.
+ * The reference is OpenCSD with its code in buffers and a callback that does nothing. ROUNDS (3) is the number of runs.
+ * A round of ours is a first pass by a new engine, and a warm pass over the same bytes; OpenCSD gains less than one
+ * percent from a second pass. BYTES limits the size of the trace; MEMORY measures the memory that 1 GiB of trace takes.
+ * Times are processor time of the thread. Output lines: trace, work, pass, reference and subject in MB/s and ns per
+ * range, the ratio's minimum, median and maximum, and whether both results are equal.
  */
 #include "config.h"
 
@@ -38,10 +38,10 @@ static double now(void)
 	return (double)now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Code that was asked for, in pages, so that both sides have it at hand. */
+/* The code that a decode needs, in pages, so that neither side reads files while it is measured. */
 struct page {
 	uint64_t address;
-	uint32_t from, to; /* of it, what there is */
+	uint32_t from, to; /* the part that is available */
 	uint8_t bytes[PAGE];
 };
 
@@ -111,7 +111,7 @@ static uint64_t pages_version(void *user, const struct engine_context *context)
 	return 0;
 }
 
-/* What an engine said, as one number, and how many ranges and instructions there were. */
+/* A hash of all elements, and the numbers of ranges and instructions. */
 struct said {
 	uint64_t hash, elements, ranges, instructions;
 };
@@ -137,11 +137,11 @@ static int ignore(void *user, const struct element *e)
 	return 0;
 }
 
-/* One that is measured. first and warm are what the passes took, in ns. */
+/* A measured engine. run() returns the times of the first and the warm pass, in ns. */
 struct subject {
 	const char *work;
 	int (*run)(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm);
-	const struct engine_ops *ops; /* whose elements are to be OpenCSD's */
+	const struct engine_ops *ops; /* its elements must equal OpenCSD's */
 };
 
 static int run_engine(const struct engine_ops *ops, const struct trace *t, const struct engine_memory *memory,
@@ -167,7 +167,7 @@ static int run_engine(const struct engine_ops *ops, const struct trace *t, const
 	return rc;
 }
 
-/* What the native engine gives without a struct element for each. */
+/* The native engine's batches, without a struct element for each range. */
 static int take_batch(void *user, const struct native_batch *b)
 {
 	return 0;
@@ -217,7 +217,7 @@ static int run_counts(const struct trace *t, const struct engine_memory *memory,
 	return run_outlet(NATIVE_COUNTS, t, memory, ret_first, ret_warm);
 }
 
-/* The first is the one that elements are decoded with. */
+/* The first one emits elements. */
 static const struct subject subjects[] = {
 	{ "elements", NULL, &native_engine_ops },
 	{ "compact", run_compact, NULL },
@@ -232,12 +232,12 @@ static ocsd_datapath_resp_t on_element(const void *user, const ocsd_trc_index_t 
 	return OCSD_RESP_CONT;
 }
 
-static uint64_t ranges_told;
+static uint64_t reference_ranges;
 
 static ocsd_datapath_resp_t on_counted(const void *user, const ocsd_trc_index_t index, const uint8_t id,
 				       const ocsd_generic_trace_elem *e)
 {
-	ranges_told += e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+	reference_ranges += e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
 	return OCSD_RESP_CONT;
 }
 
@@ -251,7 +251,7 @@ static bool give_code(dcd_tree_handle_t tree, const struct pages *p, struct buf 
 {
 	bool good = true;
 
-	/* OpenCSD keeps the pointers, so all of it is put together before any is given. */
+	/* OpenCSD keeps the pointers, so the buffers are complete before the first is registered. */
 	for (size_t i = 0; i < p->n; i++)
 		buf_add(code, p->list[i]->bytes + p->list[i]->from, p->list[i]->to - p->list[i]->from);
 	for (size_t i = 0, at = 0; good && i < p->n;) {
@@ -268,7 +268,7 @@ static bool give_code(dcd_tree_handle_t tree, const struct pages *p, struct buf 
 	return good && buf_error(code) == 0;
 }
 
-/* on: NULL: its packets alone. */
+/* on NULL: OpenCSD decodes packets only. */
 static int run_opencsd(const struct trace *t, const struct pages *p, FnTraceElemIn on, double *ret)
 {
 	const int flags = on ? OCSD_CREATE_FLG_FULL_DECODER : OCSD_CREATE_FLG_PACKET_PROC;
@@ -314,7 +314,7 @@ static double median(const double *values)
 	return rounds & 1 ? sorted[rounds / 2] : (sorted[rounds / 2 - 1] + sorted[rounds / 2]) / 2;
 }
 
-/* ranges 0: they are not what it is about. */
+/* ranges 0: the row has no time per range. */
 static void show(const char *work, const char *pass, uint64_t bytes, uint64_t ranges, const double *reference,
 		 const double *subject, const char *same)
 {
@@ -362,7 +362,7 @@ static int run_subject(const struct subject *s, const struct trace *t, const str
 	return s->ops ? run_engine(s->ops, t, memory, ret_first, ret_warm) : s->run(t, memory, ret_first, ret_warm);
 }
 
-/* In a new process, which has not read any image. */
+/* Runs in a new process, which has not read any image yet. */
 static double first_bytes(const struct subject *s, const struct trace *t)
 {
 	struct trace part = *t;
@@ -401,7 +401,7 @@ static void bench_first(const struct trace *t)
 		show(subjects[k].work, "new", MIN(t->size, (size_t)FIRST_BYTES), 0, times, took[k], "-");
 }
 
-/* What a trace of 1 GiB takes, images apart: those are read before. */
+/* The memory that decoding 1 GiB of trace takes, without images, which are read before. */
 static void bench_memory(const struct trace *t, struct pages *p)
 {
 	const struct engine_memory memory = { pages_read, pages_version, false, p };
@@ -429,7 +429,7 @@ static void bench_memory(const struct trace *t, struct pages *p)
 	_exit(0);
 }
 
-/* That the reference decodes what we do: one that lacks code is fast. */
+/* Checks that the reference decodes the same ranges: it is faster where code is missing. */
 static int check_reference(const struct trace *t, struct pages *p)
 {
 	struct trace head = *t;
@@ -438,14 +438,14 @@ static int check_reference(const struct trace *t, struct pages *p)
 	int rc;
 
 	head.size = MIN(head.size, (size_t)HEAD_BYTES);
-	ranges_told = 0;
+	reference_ranges = 0;
 	rc = listen_to(&opencsd_engine_ops, &head, p, &said);
 	if (rc == 0)
 		rc = run_opencsd(&head, p, on_counted, &took);
-	if (rc == 0 && ranges_told != said.ranges)
-		printf("# %s: the reference tells %ju ranges, not %ju: it is no reference\n", name,
-		       (uintmax_t)ranges_told, (uintmax_t)said.ranges);
-	return rc < 0 ? rc : ranges_told == said.ranges ? 0 : -EIO;
+	if (rc == 0 && reference_ranges != said.ranges)
+		printf("# %s: the reference emits %ju ranges instead of %ju and cannot be used\n", name,
+		       (uintmax_t)reference_ranges, (uintmax_t)said.ranges);
+	return rc < 0 ? rc : reference_ranges == said.ranges ? 0 : -EIO;
 }
 
 static int bench_trace(const struct trace *t)
@@ -527,14 +527,14 @@ static int bench_packets(const struct trace *t)
 	return 0;
 }
 
-/* What a formatter would make of several sources, each with some bytes at a time; all have the same ones. */
+/* Puts a trace into formatter frames of several sources with equal bytes, which alternate after a few bytes. */
 static void make_frames(const struct trace *t, struct buf *frames)
 {
 	uint32_t random = 1, left = 0;
 	size_t at[SOURCES] = { 0 };
 	uint8_t ids[2], now_id = 0;
 
-	/* Two bytes ahead: which sources they are of. */
+	/* The sources of two bytes, in advance. */
 	ids[0] = ids[1] = 1;
 	while (frames->size < FRAME_BYTES) {
 		uint8_t frame[DEFRAME_SIZE] = { 0 };
@@ -543,7 +543,8 @@ static void make_frames(const struct trace *t, struct buf *frames)
 			bool even = !(i & 1), turns = ids[0] != now_id;
 
 			if (even && (turns || (ids[1] != ids[0] && i < 14))) {
-				/* Names the source of the next byte, or, with a flag, of the one behind it. */
+				/* An ID byte names the source of the next byte, or, with its flag, of the one behind
+				 * that. */
 				now_id = turns ? ids[0] : ids[1];
 				frame[i] = (uint8_t)(now_id << 1 | 1);
 				frame[15] |= (uint8_t)(!turns << (i / 2));

@@ -1,6 +1,7 @@
 /*
- * bench-store FILE CALLS: writes a store of so many calls, of several threads in turns, and lets the file's pages go.
- * Prints the calls, bytes a call, nanoseconds of the processor a call, and the most memory that it took, in MiB.
+ * bench-store FILE CALLS: writes a store with that many calls of several threads in turn, and drops the file's pages
+ * from the page cache. Prints the calls, bytes per call, nanoseconds of processor time per call, and peak memory in
+ * MiB.
  */
 #include "config.h"
 
@@ -18,7 +19,7 @@
 
 enum { FUNCTIONS = 3000, THREADS = 4, TURN = 1 << 14, DEEPEST = 60, LONGEST = 200 };
 
-struct teller {
+struct emitter {
 	struct store_writer *writer;
 	uint32_t thread;
 	uint64_t time, instructions;
@@ -35,7 +36,7 @@ static unsigned draw(unsigned n)
 	return (unsigned)((drawn >> 33) % n);
 }
 
-static void tell(struct teller *t, enum call_event_type type, unsigned kind, const struct region *function)
+static void emit_event(struct emitter *t, enum call_event_type type, unsigned kind, const struct region *function)
 {
 	const struct call_event e = { .type = type,
 				      .kind = (uint8_t)kind,
@@ -50,23 +51,23 @@ static void tell(struct teller *t, enum call_event_type type, unsigned kind, con
 	t->time = t->instructions / 3;
 }
 
-/* Small numbers are called often, large ones seldom. */
+/* Functions with small numbers are called often, others rarely. */
 static const struct region *any_function(void)
 {
 	return &functions[draw(draw(FUNCTIONS) + 1)];
 }
 
-static uint64_t turn(struct teller *t)
+static uint64_t turn(struct emitter *t)
 {
 	uint64_t calls = 0;
 
 	for (unsigned i = 0; i < TURN; i++) {
 		if (!t->depth || (t->depth < DEEPEST && draw(2))) {
-			tell(t, CALL_EVENT_ENTER, CALL_PLAIN, any_function());
+			emit_event(t, CALL_EVENT_ENTER, CALL_PLAIN, any_function());
 			t->depth++;
 			calls++;
 		} else {
-			tell(t, CALL_EVENT_LEAVE, LEAVE_RETURN, NULL);
+			emit_event(t, CALL_EVENT_LEAVE, LEAVE_RETURN, NULL);
 			t->depth--;
 		}
 	}
@@ -77,7 +78,7 @@ static int write_store(int fd, uint64_t wanted, uint64_t *ret_calls)
 {
 	const struct store_meta meta = { .pid = 1, .program = "drawn", .source = "bench", .clock = "monotonic" };
 	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
-	struct teller threads[THREADS] = { 0 };
+	struct emitter threads[THREADS] = { 0 };
 	int rc = store_create(fd, &meta, &w);
 
 	*ret_calls = 0;
@@ -85,7 +86,7 @@ static int write_store(int fd, uint64_t wanted, uint64_t *ret_calls)
 		threads[i].writer = w;
 		rc = store_thread_add(w, i + 1, "drawn", &threads[i].thread);
 		if (rc == 0)
-			tell(&threads[i], CALL_EVENT_SEGMENT, 0, NULL);
+			emit_event(&threads[i], CALL_EVENT_SEGMENT, 0, NULL);
 	}
 	for (unsigned i = 0; *ret_calls < wanted && rc == 0; i = (i + 1) % THREADS) {
 		*ret_calls += turn(&threads[i]);
@@ -93,7 +94,7 @@ static int write_store(int fd, uint64_t wanted, uint64_t *ret_calls)
 	}
 	for (unsigned i = 0; i < THREADS && rc == 0; i++) {
 		for (; threads[i].depth; threads[i].depth--)
-			tell(&threads[i], CALL_EVENT_LEAVE, LEAVE_END, NULL);
+			emit_event(&threads[i], CALL_EVENT_LEAVE, LEAVE_END, NULL);
 		rc = threads[i].rc;
 	}
 	return rc < 0 ? rc : store_finish(w);

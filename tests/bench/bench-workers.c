@@ -1,11 +1,12 @@
 /*
- * What several threads cost, one of which reads and listens, against one: processor time of all, how even the load is,
- * how long it takes.
+ * Measures decoding by several threads, one of which reads and receives the batches, against one thread: processor time
+ * of all, balance of the load, wall time.
  *
  *   bench-workers NAME INPUT [THREADS...]
  *
- * Each outlet of the native engine, in its first pass over the trace and in its third one. Those who listen do nothing.
- * With BYTES=N of the trace at most so many; PART=N bytes in each part; ROUNDS=N (5), of which the medians are told.
+ * Measures each outlet of the native engine in its first and in its third pass over the trace, with sinks that do
+ * nothing. BYTES=N limits the trace; PART=N sets the size of chunks; ROUNDS=N (5) is the number of runs, of which the
+ * medians are printed.
  */
 #include "config.h"
 
@@ -24,7 +25,7 @@ static unsigned rounds = 5;
 static size_t part;
 static const char *name;
 
-/* ns; the first pass, and the last one. */
+/* Times of the first and the last pass, in ns. */
 struct figures {
 	double first, cpu, wall, load[POOL_THREADS_MAX + 1];
 };
@@ -45,7 +46,7 @@ static uint64_t no_version(void *user, const struct engine_context *context)
 	return 0;
 }
 
-/* As bytes are read from a file: both have them copied to where they are decoded. */
+/* Copies the bytes to the engine's buffer, as a read from a file does. */
 static int feed(const struct trace *t, struct native *e, struct native_workers *w)
 {
 	static uint8_t chunk[ENGINE_RESERVE_MAX];
@@ -63,13 +64,13 @@ static int feed(const struct trace *t, struct native *e, struct native_workers *
 	return rc;
 }
 
-/* The last one is this thread. */
+/* The last time is the calling thread's. */
 static double load_of(const struct pool *p, unsigned thread)
 {
 	return (double)(thread < pool_threads(p) ? pool_time(p, thread) : now_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
-/* Threads 1: the engine itself. */
+/* One thread: the engine without workers. */
 static int run(const struct trace *t, enum native_outlet outlet, unsigned threads, struct figures *ret)
 {
 	const struct native_sink sink = { .batch = take_batch, .outlet = outlet, .region = region_of };
@@ -117,7 +118,7 @@ static double median(double *values)
 	return values[rounds / 2];
 }
 
-/* How much less than the busiest thread the idlest one did. */
+/* The difference between the busiest and the idlest thread, as a share. */
 static double unevenness(const struct figures *f, unsigned threads)
 {
 	double low = f->load[0], high = f->load[0];
@@ -135,7 +136,7 @@ static int bench(const struct trace *t, const char *what, enum native_outlet out
 	struct figures one, several;
 	int rc = 0;
 
-	/* In turn, so that whatever else the machine does is done to both. */
+	/* Alternate, so that other load on the machine affects both. */
 	for (unsigned i = 0; i < rounds && rc == 0; i++) {
 		rc = run(t, outlet, 1, &one);
 		if (rc == 0)

@@ -1,4 +1,4 @@
-/* client/decode: a perf.data from start to result, with every kind of output, as a child of csight-decode would. */
+/* daemon/decode: decodes a perf.data from start to result with every output, as a child of csight-decode does. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static const char start_text[] = "{\"type\":\"start\",\"input\":\"perf.data\",\"
 				 "\"outputs\":[\"elements\",\"pcs\",\"store\",\"perfetto\",\"calls\"],"
 				 "\"snapshot\":{\"pid\":4000,\"clock\":\"monotonic\",\"monotonic\":900}}";
 
-/* The owner, who has no images. */
+/* The owner's side, which has no images. */
 static void *owner(void *data)
 {
 	struct decoder_event e = { 0 };

@@ -1,4 +1,4 @@
-/* lib/coresight/deframe.c: frames taken apart in pieces of any size are the same. The first byte is that size. */
+/* lib/coresight/deframe.c: the result does not depend on the size of the pieces, which the first byte of input sets. */
 #include <stdlib.h>
 #include <string.h>
 

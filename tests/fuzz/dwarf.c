@@ -1,4 +1,4 @@
-/* lib/code, inlines: DWARF. The input is the sections, each behind its size, of a file that is sound otherwise. */
+/* lib/code/inlines.c: DWARF. The input holds the sections of an otherwise valid file, each after its size. */
 #include <string.h>
 
 #include "lib/base/reader.h"

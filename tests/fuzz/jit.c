@@ -1,6 +1,4 @@
-/* daemon/capture/process/jitdump.c, lib/code: what a program tells of the code that it makes, as a jitdump and as a
- * perf map.
- */
+/* daemon/capture/process/jitdump.c, lib/code/symbols-perf.c: a jitdump and a perf map of generated code. */
 #include "config.h"
 
 #include <string.h>
@@ -26,7 +24,7 @@ static size_t look(const struct jitdump *j)
 	return sum;
 }
 
-/* As it is written: some of it, then the rest. */
+/* Reads a file that grows: first a part, then the rest. */
 static size_t read_dump(const uint8_t *data, size_t size)
 {
 	int fd = fuzz_fd(data, size / 2);

@@ -30,8 +30,8 @@ $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 	$(AM_V_CCLD)$(MKDIR_P) fuzz/bin && $(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
 		$(JSON_LIBS) $(OPENCSD_LIBS) $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++
 
-# One after another, each until its time is up or it finds something; what it found lies in fuzz/found. OpenCSD loses
-# memory with each tree, in frames that cannot be told from ours.
+# One after another, each until its time is up or it finds something; what it found lies in fuzz/found. OpenCSD
+# leaks memory with each tree, and its stacks cannot be distinguished from ours.
 fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name fuzz/bin/$$name; \

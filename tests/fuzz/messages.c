@@ -1,6 +1,6 @@
 /*
- * lib/base/json.c, lib/varlink, lib/decoder, daemon/decode/job.c: one message, of which the first byte says whose. What
- * is understood is said again, and must be understood the same.
+ * lib/base/json.c, lib/varlink, lib/decoder, daemon/decode/job.c: one message; the first byte chooses its kind. An
+ * accepted message is written again and must parse to the same value.
  */
 #include "config.h"
 
@@ -50,7 +50,7 @@ static void reply(const char *text, size_t size)
 		varlink_reply_done(&r);
 }
 
-/* As it comes from a socket, in two parts. */
+/* The message arrives in two parts, as from a socket. */
 static void stream(const char *text, size_t size)
 {
 	struct varlink_stream *s;
@@ -118,7 +118,7 @@ static void datagram(unsigned kind, const void *data, size_t size)
 	static void (*const takers[])(int fd) = { worker, ended, start, image };
 	int pair[2], fds[3] = { 0, 0, 0 };
 
-	/* An empty one would be the end. */
+	/* An empty message would end the stream. */
 	if (!size)
 		return;
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);

@@ -1,4 +1,4 @@
-/* lib/code, demangle: names of any language, and of none. */
+/* lib/code/demangle*.c: mangled names of all languages, and other texts. */
 #include <string.h>
 
 #include "lib/code/symbols.h"
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(name, data, size);
 	name[size] = 0;
-	/* What the C++ library makes of its names is its own affair. */
+	/* C++ names are demangled by libstdc++, which is not fuzzed here. */
 	if (strncmp(name, "_Z", 2) == 0 && strncmp(name, "_ZN", 3) != 0)
 		return 0;
 	readable = symbol_demangle(name);

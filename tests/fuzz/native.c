@@ -1,7 +1,7 @@
 /*
- * lib/etm/native*.c, packet.c, blocks.c and branches.c. Ahead of the trace stand four bytes of how, and the registers.
- * What comes out may not depend on how the bytes are cut, nor on which way it is told: elements are hashed, and counted
- * by the other outlets.
+ * lib/etm/native*.c, packet.c, blocks.c and branches.c. The input begins with four bytes of options and the registers.
+ * The result may depend neither on the sizes of the pushes nor on the outlet: a hash of the elements is compared, and
+ * the number of instructions that the other outlets report.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ struct head {
 	uint32_t configr, idr0, idr1, idr2, idr8, devarch;
 };
 
-/* What was said: all outlets have the same instructions. */
+/* The result of a decode; the instructions are the same for all outlets. */
 struct said {
 	uint64_t hash, instructions, elements;
 	struct native_reader reader;
@@ -91,7 +91,7 @@ static struct engine_config config_of(const struct head *h)
 
 static const struct engine_memory memory = { .read = fuzz_read_code, .version = fuzz_version };
 
-/* All bytes, some at a time, each time of their own: reading past them is seen. */
+/* Pushes all bytes in pieces, each in an allocation of its own, so that sanitizers detect reads past it. */
 static int push(int (*take)(void *to, const void *data, size_t size), void *to, const uint8_t *data, size_t size,
 		size_t chunk)
 {

@@ -1,6 +1,6 @@
 /*
- * lib/etm/opencsd.c and OpenCSD behind it, for every protocol. Ahead of the trace stand four bytes of how, and the
- * registers. OpenCSD itself is not built for this, and a crash in it is not the end: what is looked for is ours.
+ * lib/etm/opencsd.c over OpenCSD, for every protocol. The input begins with four bytes of options and the registers.
+ * OpenCSD itself is not instrumented, and its crashes are ignored: the harness searches for mistakes of ours.
  */
 #include "config.h"
 
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size -= sizeof(head);
 	chunk = head.chunk ? head.chunk : size;
 	for (size_t at = 0; rc == 0 && at < size; at += chunk) {
-		/* Bytes of its own, so that reading past them is seen. */
+		/* An allocation of its own, so that sanitizers detect reads past it. */
 		size_t n = MIN(chunk, size - at);
 		uint8_t *copy = malloc(n);
 
@@ -101,7 +101,7 @@ static void seed(const struct head *head, const void *trace, size_t size)
 
 void fuzz_seeds(void)
 {
-	/* Synchronisation and a little more, by hand: ETMv3 (IHI0014), PTM (IHI0035), STM and ITM. */
+	/* A sync point and a few packets by hand: ETMv3 (IHI0014), PTM (IHI0035), STM and ITM. */
 	static const uint8_t etmv3[] = { 0, 0, 0, 0, 0, 0x80, 0x08, 0x41, 0, 0, 0x40, 0, 0x84, 0x84, 0x03, 0x01 };
 	static const uint8_t ptm[] = { 0,    0, 0,    0,    0,    0x80, 0x08, 0,    0,
 				       0x40, 0, 0x41, 0x84, 0x86, 0x88, 0x0b, 0x10, 0x84 };

@@ -1,4 +1,4 @@
-/* lib/perfdata: a file to its contents and trace; daemon/decode/stream.c: to its streams. */
+/* lib/perfdata: contents and trace of a file; daemon/decode/stream.c: its streams. */
 #include <string.h>
 
 #include "daemon/decode/stream.h"

@@ -1,6 +1,6 @@
 /*
- * lib/coresight/armsnap.c and ini.c: the texts of a snapshot's files, one behind another, each behind its name and a
- * colon, with a NUL between them. What is found must name what is there.
+ * lib/coresight/armsnap.c, lib/base/ini.c: the input holds the files of an Arm snapshot, separated by NUL, each as its
+ * name, a colon and its text. References in the result must be valid.
  */
 #include "config.h"
 

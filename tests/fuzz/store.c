@@ -1,4 +1,4 @@
-/* lib/store and lib/export: a store to its tables and events, and to what is shown of it. */
+/* lib/store and lib/export: tables and events of a store, and all exports of it. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 	}
 }
 
-/* What comes of it is a store that can be read to its end. */
+/* A recovered store must be readable to its end. */
 static void recover(int fd)
 {
 	_cleanup_close_ int to = memfd_create("recovered", MFD_CLOEXEC);
@@ -54,7 +54,7 @@ static void recover(int fd)
 	}
 }
 
-/* The same functions, and some of their names. */
+/* The same functions, some with other names. */
 static void rename_some(const struct store *s)
 {
 	_cleanup_close_ int to = memfd_create("renamed", MFD_CLOEXEC);
@@ -64,7 +64,7 @@ static void rename_some(const struct store *s)
 	fuzz_require(some);
 	for (size_t i = 0; i < store_functions(s); i += 2)
 		some[i] = (struct store_name){ "other", i % 4 ? "file.c" : NULL, 7 };
-	/* What lies over the header is other bytes now. */
+	/* The bytes over the header have changed. */
 	if (store_rename(s, to, some) < 0 || store_open(to, &other) < 0)
 		return;
 	fuzz_require(store_functions(other) == store_functions(s));

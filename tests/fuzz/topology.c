@@ -1,6 +1,6 @@
 /*
- * lib/coresight/topology.c: a small machine's tree, of which pieces of the input change files: the number of a file,
- * what becomes of it, a size, and as many bytes. What is found must name what is there.
+ * lib/coresight/topology.c: the tree of a small machine. Each piece of the input changes a file: its number, the kind
+ * of change, a size, and that many bytes. References in the result must be valid.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 #include "lib/coresight/topology.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Beneath the build directory's own fuzz/, with which it is removed. */
+/* In the build directory's fuzz/, which make clean removes. */
 static char root[] = "fuzz/topology-XXXXXX";
 static int root_fd = -1;
 
@@ -101,7 +101,7 @@ static void change(size_t i, uint8_t how, const uint8_t *data, size_t size)
 	unlinkat(root_fd, entries[i].path, 0);
 	memcpy(target, data, size);
 	target[size] = 0;
-	/* A link must say something, and holds no NUL. */
+	/* The target of a link is not empty and holds no NUL. */
 	if (how % 4 == 1 && strlen(target))
 		fuzz_require(symlinkat(target, root_fd, entries[i].path) == 0);
 	else if (how % 4 != 2)

@@ -3,7 +3,7 @@
  *
  *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
  *
- * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which tells of holes, too. TID: of this
+ * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which includes gaps. TID: of this
  * thread, whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in
  * order and on whatever CPU: all of them.
  *
@@ -32,7 +32,7 @@
 #include "lib/base/util.h"
 #include "tests/rig/shared.h"
 
-enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_TOLD = 8, PAGE = 4096, RECORDS = 4096 };
+enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_PRINTED = 8, PAGE = 4096, RECORDS = 4096 };
 /* Of a ring that went round, so much of the truth for each decoded instruction is looked at. */
 enum { REACH = 4, REACH_LEAST = 1 << 20 };
 
@@ -137,7 +137,7 @@ static bool read_decode(FILE *f, long only)
 			if (only >= 0)
 				continue;
 			if (sscanf(line, "# thread %" SCNu32, &tid) != 1) {
-				printf("nobody's: %s", line);
+				printf("not of a thread: %s", line);
 				return false;
 			}
 			t = thread_of(tid);
@@ -483,7 +483,7 @@ static bool compare_thread(const struct thread *t, struct missing *missing)
 	return false;
 }
 
-static void tell(struct missing missing)
+static void print_missing(struct missing missing)
 {
 	uint64_t shown = 0, n = 0, all_pieces = 0, moves = 0, holes = 0, truth = 0;
 
@@ -505,7 +505,7 @@ static void tell(struct missing missing)
 		printf(", hidden %" PRIu64, hidden);
 	if (options.holey) {
 		printf(", holes %" PRIu64 ", not shown %" PRIu64 " in %zu pages", holes, truth - shown, left_out.n);
-		for (size_t i = 0; i < MIN(left_out.n, (size_t)PAGES_TOLD); i++)
+		for (size_t i = 0; i < MIN(left_out.n, (size_t)PAGES_PRINTED); i++)
 			printf(" %" PRIx64, left_out.all[i]);
 	}
 	printf("\n");
@@ -586,6 +586,6 @@ int main(int argc, char **argv)
 		good = false;
 	}
 	if (good)
-		tell(missing);
+		print_missing(missing);
 	return !good;
 }

@@ -1,14 +1,14 @@
 /*
- * The memory that the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read its
- * logs agree on: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.
+ * The shared memory of the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read
+ * its logs: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.
  *
  * The module writes a request into struct rig_cpu of the CPU that it runs on and executes RIG_HINT. The plugin sees
- * that instruction, in the thread that runs this virtual CPU, and has answered before the next one: a call, without a
- * lock. Each CPU has a ring of its own, which its trace unit writes; what it wrote since it was started is read back at
- * `head`. A unit that is started on the shared sink has its bytes taken from there into the arena, as formatted frames.
+ * that instruction in the thread that runs this virtual CPU, and answers before the next one: a call without a lock.
+ * Each CPU has a ring that its trace unit writes; `head` counts the bytes since the unit was started. The bytes of a
+ * unit that is started on the shared sink are copied to the arena, as formatter frames.
  *
- * The log: one file a virtual CPU, truth.N, of struct rig_truth. It tells which user instructions executed while the
- * trace unit was on, and between them, as marks, which thread runs and when the unit was started and stopped.
+ * The log: one file of struct rig_truth for each virtual CPU, truth.N. It holds the user instructions executed while
+ * the trace unit was on, and between them marks: which thread runs, and when the unit was started and stopped.
  * Instructions that did not complete (a page fault) are not in it.
  */
 #ifndef CSIGHT_RIG_SHARED_H
@@ -21,18 +21,18 @@
 #endif
 
 #define RIG_MAGIC 0x0031474952534331ull
-#define RIG_HINT 0xd5032fbf /* HINT #125, which nobody uses */
+#define RIG_HINT 0xd5032fbf /* HINT #125, which is unallocated */
 #define RIG_PROTOCOL 1
 
 enum { RIG_CPUS = 32, RIG_FILTERS = 8, RIG_COMM = 16 };
 
 enum rig_call {
 	RIG_START = 1,   /* the trace unit of this CPU: configr, trace_id, shared, filters */
-	RIG_STOP,        /* and head tells how much there is */
-	RIG_SWITCH,      /* tid and tgid run here from now on */
-	RIG_ARENA_START, /* the shared sink begins anew, with arena_size */
-	RIG_ARENA_STOP,  /* its last frame is filled up */
-	RIG_RETRANSLATE, /* all code is translated anew */
+	RIG_STOP,        /* afterwards head counts the bytes written */
+	RIG_SWITCH,      /* thread tid of process tgid runs on this CPU from now on */
+	RIG_ARENA_START, /* empties the shared sink; its size is arena_size */
+	RIG_ARENA_STOP,  /* completes its last frame */
+	RIG_RETRANSLATE, /* drops all translated code */
 };
 
 /* configr: TRCCONFIGR's bits. */

@@ -70,7 +70,7 @@ static void read_log(const char *path, bool shared)
 	}
 }
 
-static void tell(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
+static void print_stop(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
 {
 	uint64_t longest = 0, n = 0;
 
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	globfree(&found);
 	while (scanf("%" SCNu64 ":%" SCNu64 " %" SCNu32, &from, &to, &of) == 3)
 		for (int i = 2; i < argc; i++)
-			tell((uint32_t)strtoul(argv[i], NULL, 10), of, from, to);
+			print_stop((uint32_t)strtoul(argv[i], NULL, 10), of, from, to);
 	free(stops);
 	return n_stops == STOPS_MAX;
 }

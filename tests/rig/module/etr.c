@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * One sink for all CPUs, as coresight-tmc's ETR would have it: a hardware buffer that belongs to one owner at a time,
- * the thread that opened the events. Whoever of its events stops last gets what all of them wrote.
+ * One sink for all CPUs, with the behaviour of coresight-tmc's ETR: a hardware buffer that belongs to one owner at a
+ * time, the thread that opened the events. The last of its events to stop receives the trace of all of them.
  */
 #include <linux/moduleparam.h>
 #include <linux/property.h>
@@ -19,11 +19,11 @@ static struct {
 	struct coresight_platform_data pdata;
 	spinlock_t lock;
 	u32 mode;
-	pid_t pid; /* -1: nobody's */
+	pid_t pid; /* -1: no owner */
 	u32 size;
 } etr = { .pid = -1, .size = DEFAULT_SIZE };
 
-/* One hardware buffer an owner, for events of a CPU; its size is what the first of them asked for. */
+/* One hardware buffer for each owner of per-CPU events; the first event sets its size. */
 struct owned {
 	struct list_head node;
 	pid_t pid;
@@ -36,7 +36,7 @@ static DEFINE_MUTEX(owners_lock);
 
 struct etr_buffer {
 	struct rig_buffer b;
-	struct owned *owned; /* NULL: it is this event's alone */
+	struct owned *owned; /* NULL: the buffer belongs to this event alone */
 };
 
 static const void *hardware_of(const struct etr_buffer *b)
@@ -124,7 +124,7 @@ static int disable(struct coresight_device *csdev)
 	return rc;
 }
 
-/* As the driver: what AUX has, but at least what buffer_size says. */
+/* As in the driver: the size of the AUX buffer, but at least buffer_size. */
 static u64 size_for(int nr_pages)
 {
 	u64 size = max_t(u64, (u64)nr_pages << PAGE_SHIFT, etr.size);
@@ -196,7 +196,7 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 	bool lost;
 
 	spin_lock_irqsave(&etr.lock, flags);
-	/* The others of this owner go on: the last one takes it all. */
+	/* Other events of this owner continue: the last one to stop reads the buffer. */
 	if (atomic_read(csdev->refcnt) != 1) {
 		spin_unlock_irqrestore(&etr.lock, flags);
 		return 0;

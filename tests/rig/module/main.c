@@ -42,7 +42,7 @@ static int probe(struct platform_device *device)
 
 static struct platform_driver driver = {
 	.probe = probe,
-	/* As the kernel's own: a device that is in use cannot be taken from its driver. */
+	/* As in the kernel's drivers: a device in use cannot be unbound. */
 	.driver = { .name = "csight-rig", .suppress_bind_attrs = true },
 };
 
@@ -117,10 +117,10 @@ static int watch_switches(void)
 }
 
 /*
- * The kernel patches its calls of perf's scheduling hooks in when the first event of a task is opened. QEMU before 8.1
- * may miss it: a block that one virtual CPU translates while another one patches it can keep what was there, and then
- * events are started but never stopped when a thread leaves its CPU. So an event of our own keeps them in, and what was
- * translated until now, also without our probe of context switches, is forgotten.
+ * The kernel patches in the calls of perf's scheduling hooks when the first event of a task is opened. QEMU before 8.1
+ * may miss the patch: a block that one virtual CPU translates while another one patches it can keep the old code, and
+ * then events are started but never stopped when a thread leaves its CPU. So an event of our own keeps the hooks
+ * enabled, and all translated code, which also predates our probe of context switches, is dropped once.
  */
 static int settle_code(void)
 {

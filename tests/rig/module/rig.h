@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
  * Emulated CoreSight for Debian's arm64 6.1 kernel: trace units and sinks that register with the genuine coresight.ko.
- * What they would trace comes from a QEMU plugin (shared.h). Their behaviour towards the kernel is that of its own
- * etm4x, tmc-etr and trbe drivers.
+ * Their trace is written by a QEMU plugin (shared.h). Towards the kernel they behave as its own etm4x, tmc-etr and trbe
+ * drivers do.
  *
- * Parameters: etr, trbe (which sinks there are), fail_etr, fail_trbe (errno, that the sink fails with when it is
- * enabled; may be changed at any time).
+ * Parameters: etr, trbe (which sinks exist), fail_etr, fail_trbe (the errno that enabling the sink fails with; may be
+ * changed at any time).
  */
 #ifndef RIG_H
 #define RIG_H
@@ -16,7 +16,7 @@
 
 #include "shared.h"
 
-/* Private headers of coresight.ko are redeclared here, so this is for one kernel. */
+/* Private headers of coresight.ko are redeclared here, so the module is for one kernel version. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #error "the emulated CoreSight is for Linux 6.1"
 #endif
@@ -28,7 +28,7 @@
 int etm_perf_symlink(struct coresight_device *csdev, bool link);
 void coresight_set_percpu_sink(int cpu, struct coresight_device *csdev);
 
-/* The beginning of coresight-etm-perf.h's. */
+/* The first fields of the struct in coresight-etm-perf.h. */
 struct etm_event_data {
 	struct work_struct work;
 	cpumask_t mask;
@@ -37,7 +37,7 @@ struct etm_event_data {
 
 extern struct rig_shared *rig;
 
-/* On the CPU that it is about, with interrupts off. */
+/* Called on that CPU with interrupts disabled. */
 static inline void rig_call(u32 call)
 {
 	WRITE_ONCE(rig->cpu[smp_processor_id()].call, call);
@@ -49,7 +49,7 @@ struct device *rig_device(void);
 
 int rig_sources_register(struct fwnode_handle *sink);
 void rig_sources_unregister(void);
-/* What a sink needs to know of the source on this CPU. */
+/* The state of this CPU's source that a sink needs. */
 void rig_source_sink(int cpu, bool shared);
 
 int rig_etr_register(struct fwnode_handle **ret_node);
@@ -57,7 +57,7 @@ void rig_etr_unregister(void);
 int rig_trbe_register(void);
 void rig_trbe_unregister(void);
 
-/* AUX pages as the sinks see them. */
+/* The AUX pages of an event. */
 struct rig_buffer {
 	void **pages;
 	int nr_pages;
@@ -66,7 +66,7 @@ struct rig_buffer {
 	u64 etr_size;
 };
 
-/* size bytes of a ring of len bytes, from its position `from` on, to position head of the pages. */
+/* Copies size bytes from position `from` of a ring of len bytes to position head of the pages. */
 void rig_buffer_copy(struct rig_buffer *b, unsigned long head, const u8 *ring, u64 len, u64 from, u64 size);
 
 #endif

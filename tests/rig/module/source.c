@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* A trace unit a CPU, as coresight-etm4x would have it. */
+/* One trace unit for each CPU, with the behaviour of coresight-etm4x. */
 #include <linux/pid_namespace.h>
 #include <linux/property.h>
 #include <linux/slab.h>
@@ -22,7 +22,7 @@ enum {
 };
 enum { ADDRESS_PAIRS = IDR4 & 15 };
 
-/* coresight-etm-perf.h's. */
+/* From coresight-etm-perf.h. */
 struct etm_filter {
 	unsigned long start_addr, stop_addr;
 	u32 type;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* A private sink a CPU, as coresight-trbe would have it: bare trace, that goes round in the AUX buffer. */
+/* One private sink for each CPU, with the behaviour of coresight-trbe: unformatted trace that wraps in the AUX buffer.
+ */
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
@@ -68,13 +69,13 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 
 	perf_aux_output_flag(handle, PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW);
 	if (b->snapshot) {
-		/* It went round: the last lap is there. */
+		/* The buffer wrapped: its last ring_size bytes are available. */
 		size = min3(written, room, rig->ring_size);
 		from = written - size;
 		if (from)
 			perf_aux_output_flag(handle, PERF_AUX_FLAG_COLLISION);
 	} else {
-		/* It stopped where the buffer was full. */
+		/* Trace stopped when the buffer was full. */
 		size = min_t(u64, written, handle->size);
 		from = 0;
 		if (size < written)

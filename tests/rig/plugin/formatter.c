@@ -15,7 +15,7 @@ static void frame_out(struct formatter *f)
 	f->at = 0;
 }
 
-/* At an even place. late: the byte after it is still the former source's. */
+/* Puts an ID byte at an even position. late: the byte after it still belongs to the former source. */
 static void put_id(struct formatter *f, uint8_t id, bool late)
 {
 	f->frame[f->at] = (uint8_t)(id << 1 | 1);
@@ -42,15 +42,17 @@ void formatter_write(struct formatter *f, uint8_t id, const uint8_t *ring, uint6
 {
 	if (len && f->id != id) {
 		put_id(f, id, false);
-		/* An ID in the middle has a byte of its source beside it. */
+		/* An ID byte within a frame is followed by a byte of its source. */
 		if (f->at % 2) {
 			put_data(f, ring[from++ & mask]);
 			len--;
 		}
 	}
 	for (; len; len--) {
-		/* The last byte must not leave an odd place, where no other source can begin: it comes late, after an
-		 * ID. */
+		/*
+		 * The last byte must not end at an odd position, where no other source can begin, so it is written
+		 * late, after an ID byte.
+		 */
 		if (len == 1 && f->at % 2 == 0 && f->at != 14)
 			put_id(f, 0, true);
 		put_data(f, ring[from++ & mask]);

@@ -1,10 +1,11 @@
 /*
  * A QEMU plugin (system mode) that is the trace units of a virtual machine: it encodes what each virtual CPU executes
- * at EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h tells both).
+ * at EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h describes
+ * both).
  *
- * A callback before each block tells where control went; the block before it is retired then. At an exception the
- * kernel's entry code reads ELR_EL1 into x22: at the start of the block after that one the register says where user
- * mode was left.
+ * A callback before each block receives the address that control went to, and retires the block before it. At an
+ * exception the kernel's entry code reads ELR_EL1 into x22: at the start of the following block that register holds the
+ * address where user mode was left.
  *
  * Options: memory=FILE (shared with the guest), log=DIR (no truth is logged without), sync=BYTES, period=BLOCKS.
  */
@@ -27,7 +28,7 @@
 enum { ARENA = 1 << 20, SUCCESSORS = 256, STAGED = 512, VIRTUAL_CLOCK = 1, NOT_IN_USER = 0 };
 #define MRS_X22_ELR_EL1 0xd5384036
 
-/* QEMU's own, no part of its plugin interface; Debian's binary exports them. */
+/* Functions of QEMU outside its plugin interface, which Debian's binary exports. */
 int64_t qemu_clock_get_ns(int clock);
 struct CPUState *qemu_get_cpu(int index);
 void tb_flush(struct CPUState *cpu);
@@ -40,17 +41,17 @@ struct block {
 
 struct cpu {
 	struct etm etm;
-	const struct block *last; /* began and is not retired; NULL: the next block begins a stretch of trace */
+	const struct block *last; /* began and is not retired; NULL: the next block begins a new run of trace */
 	uint8_t *ring;
-	unsigned vector; /* by which user mode was left; NOT_IN_USER before that, and when it is told */
+	unsigned vector; /* the vector that user mode was left by; NOT_IN_USER before, and once it is encoded */
 	bool user, on, shared;
 	uint8_t trace_id;
 	uint32_t tid;
 	uint32_t period;
-	uint32_t tail; /* blocks since the last packet that a decoder can walk to */
+	uint32_t tail; /* blocks since the last packet that bounds a decoder's walk */
 	uint64_t next_sync;
-	uint64_t staged; /* up to where the arena has the ring's bytes */
-	uint64_t lost;   /* entries of the kernel whose address was never told */
+	uint64_t staged; /* bytes of the ring that were copied to the arena */
+	uint64_t lost;   /* kernel entries whose return address stayed unknown */
 };
 
 int qemu_plugin_version = 1;
@@ -72,7 +73,7 @@ static uint64_t ticks(void)
 	return (uint64_t)qemu_clock_get_ns(VIRTUAL_CLOCK) / (1000000000 / shared->frequency);
 }
 
-/* At the start of a block only: elsewhere QEMU holds them in the host's registers. */
+/* Valid at the start of a block only: within one, QEMU keeps guest registers in host registers. */
 static uint64_t register_of(unsigned vcpu, int number)
 {
 	static __thread struct byte_array *array;
@@ -86,7 +87,7 @@ static uint64_t register_of(unsigned vcpu, int number)
 	return v;
 }
 
-/* What the unit wrote since the last time goes to the shared sink. */
+/* Copies the unit's new bytes to the shared sink. */
 static void stage(struct cpu *c)
 {
 	if (!c->shared || c->etm.head == c->staged)
@@ -98,7 +99,7 @@ static void stage(struct cpu *c)
 	c->staged = c->etm.head;
 }
 
-/* A stretch of trace begins at address. */
+/* Begins a new run of trace at address. */
 static void begin(struct cpu *c, uint64_t address)
 {
 	c->etm.context = c->tid;
@@ -108,13 +109,13 @@ static void begin(struct cpu *c, uint64_t address)
 	} else {
 		etm_trace_on(&c->etm, address);
 	}
-	/* That of a synchronisation point stands before it and tells of no thread. */
+	/* The context of a sync point precedes it, and names no thread. */
 	etm_timestamp(&c->etm, ticks());
 	c->tail = 0;
 	c->period = period_blocks;
 }
 
-/* The block ran to its end and control went on to next. False: no instruction of it goes there, and nothing was done.
+/* Retires a block that ran to its end, with control going to next. False: no instruction of it leads there; no effect.
  */
 static bool retire(struct cpu *c, const struct block *b, uint64_t next)
 {
@@ -154,15 +155,17 @@ static void on_user(unsigned vcpu, void *userdata)
 	if (!c->on)
 		return;
 	if (c->last && !retire(c, c->last, b->start)) {
-		/* QEMU began a block anew in its middle: nothing of it ended. Else we do not know how control came
-		 * here. */
+		/*
+		 * QEMU restarted a block in its middle: none of it is retired. Otherwise the way that control came here
+		 * is unknown.
+		 */
 		if (b->start < c->last->start || b->start >= c->last->end)
 			c->last = NULL;
 	}
 	if (!c->last) {
 		begin(c, b->start);
 	} else if (c->etm.head >= c->next_sync && c->tail == 0) {
-		/* A synchronisation point names where a decoder stands: it must stand here. */
+		/* A sync point states the current address, which must be this one. */
 		etm_sync(&c->etm, ticks(), b->start, false);
 		c->next_sync = c->etm.head + sync_bytes;
 		c->period = period_blocks;
@@ -192,7 +195,7 @@ static bool synchronous(unsigned vector)
 	return vector == 0x400;
 }
 
-/* User mode was left by an exception; what it returns to is known now. */
+/* Encodes the exception that left user mode, now that its return address is known. */
 static void left(struct cpu *c, unsigned vector, uint64_t at)
 {
 	const struct block *b = c->last;
@@ -257,7 +260,7 @@ static void stop(struct cpu *c, struct rig_cpu *r, unsigned vcpu)
 	c->last = NULL;
 }
 
-/* RIG_HINT: the module calls. */
+/* RIG_HINT: a request of the module. */
 static void on_call(unsigned vcpu, void *userdata)
 {
 	struct cpu *c = &cpus[vcpu];
@@ -290,14 +293,14 @@ static void on_call(unsigned vcpu, void *userdata)
 		pthread_mutex_unlock(&arena_lock);
 		break;
 	case RIG_RETRANSLATE:
-		/* Done when no virtual CPU runs, before this one's next block. */
+		/* Takes effect while no virtual CPU runs, before the next block of this one. */
 		tb_flush(qemu_get_cpu((int)vcpu));
 		break;
 	}
 	r->call = 0;
 }
 
-/* Blocks live as long as QEMU may run them, which it does not tell: for ever. Needs the lock. */
+/* Blocks are never freed, because QEMU does not report when it drops their translations. Needs the lock. */
 static struct block *new_block(void)
 {
 	static struct block *pool;

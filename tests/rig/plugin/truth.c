@@ -56,7 +56,7 @@ void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks)
 {
 	mark(&logs[vcpu], RIG_MARK_STOP, bytes, ticks);
 	logs[vcpu].on = false;
-	/* The guest may read it as soon as its trace. */
+	/* The log must be readable as soon as the trace is. */
 	fflush(logs[vcpu].file);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The truth log (tests/rig/shared.h): what executed in user mode, by a callback before each instruction, with no code
- * in common with the encoder. Each virtual CPU's file is written by the thread that runs it.
+ * The truth log (tests/rig/shared.h): the instructions executed in user mode, from a callback before each one; it
+ * shares no code with the encoder. The thread that runs a virtual CPU writes its file.
  */
 #ifndef CSIGHT_RIG_TRUTH_H
 #define CSIGHT_RIG_TRUTH_H
@@ -17,7 +17,7 @@ void truth_start(unsigned vcpu, uint32_t trace_id, uint64_t ticks);
 void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks);
 void truth_switch(unsigned vcpu, uint32_t tid, uint32_t tgid, uint64_t ticks);
 
-/* The CPU took an exception that an instruction caused and goes back to `at`: that one did not execute. */
+/* The CPU took an exception that returns to the instruction at `at`, which therefore did not execute. */
 void truth_fault(unsigned vcpu, uint64_t at);
 
 void truth_close(void);
