@@ -5,7 +5,7 @@
 #include "lib/base/util.h"
 #include "lib/code/bytes.h"
 
-/* The table of blocks is bounded: no code stands beyond SIZE_MAX_READ of a file. */
+/* SIZE_MAX_READ bounds the table of blocks; bytes beyond it are not read. */
 #define BLOCK_SIZE ((size_t)16 << 10)
 #define PAGE_SIZE 4096
 #define SIZE_MAX_READ ((uint64_t)64 << 30)
@@ -94,7 +94,7 @@ size_t bytes_read(struct bytes *b, uint64_t offset, void *ret, size_t size)
 {
 	size_t have = 0;
 
-	/* Who asks for that much at once keeps it; a copy here would be the second one. */
+	/* A caller that reads that much at once keeps it; a block here would be a second copy. */
 	if (size >= PAGE_SIZE && offset < b->size)
 		return read_file_at(b, offset, ret, (size_t)MIN((uint64_t)size, b->size - offset));
 	while (have < size && offset + have < b->size && offset + have >= offset) {

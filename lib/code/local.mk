@@ -24,7 +24,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/instances.c lib/code/instances.h \
 	lib/code/regions.c \
 	lib/code/symbols-elf.c \
-	lib/code/symbols-kept.c \
+	lib/code/symbols-file.c \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/traps.c lib/code/traps.h \

@@ -58,7 +58,7 @@ static int add_symbol(struct symbols *s, const struct elf *e, const struct table
 		size = section->size - (sym->value - section->address);
 	p.end = p.start + MIN(size, left);
 	p.rank = name_rank(sym, name);
-	return pieces_add(found, &p);
+	return symbols_pieces_add(found, &p);
 }
 
 /* Opens a table and appends its whole string table to the names; a NUL after it ends a last name that has none. */
@@ -202,7 +202,7 @@ static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *
 		buf_printf(&s->names, "%.*s@plt", (int)MIN(rd_left(&name), (size_t)NAME_LENGTH_MAX),
 			   (const char *)name.at);
 		buf_u8(&s->names, 0);
-		rc = pieces_add(found, &p);
+		rc = symbols_pieces_add(found, &p);
 	}
 	return rc < 0 ? rc : buf_error(&s->names);
 }
@@ -224,7 +224,7 @@ static int add_plt(struct symbols *s, struct elf *e, struct pieces *found)
 		.start = plt.offset, .end = plt.offset + plt.size, .plt = true, .name = (uint32_t)s->names.size
 	};
 	buf_add(&s->names, "[plt]", sizeof("[plt]"));
-	rc = pieces_add(found, &whole);
+	rc = symbols_pieces_add(found, &whole);
 	if (rc < 0 || !plt.relocations || elf_relocations(e, plt.relocations, &relocations) < 0 ||
 	    relocations.n > SYMBOLS_MAX)
 		return rc;
@@ -264,7 +264,7 @@ static int add_unwind_table(struct elf *e, struct pieces *nameless)
 		if (elf_offset(e, address & mask, &p.start, &left) < 0)
 			continue;
 		p.end = p.start + left;
-		rc = pieces_add(nameless, &p);
+		rc = symbols_pieces_add(nameless, &p);
 		if (rc < 0)
 			return rc;
 	}
@@ -291,7 +291,7 @@ static int add_arm_table(struct elf *e, struct pieces *nameless)
 		if (elf_offset(e, address & (UINT32_MAX - 1), &p.start, &left) < 0)
 			continue;
 		p.end = p.start + left;
-		rc = pieces_add(nameless, &p);
+		rc = symbols_pieces_add(nameless, &p);
 	}
 	return rc;
 }
@@ -361,7 +361,7 @@ static int add_symbols(struct symbols *s, struct elf *e, int debug, struct piece
 int symbols_load_with(int fd, int debug, struct symbols **ret)
 {
 	_cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));
-	_cleanup_(pieces_done) struct pieces named = { 0 }, nameless = { 0 };
+	_cleanup_(symbols_pieces_done) struct pieces named = { 0 }, nameless = { 0 };
 	_cleanup_(elf_freep) struct elf *e = NULL;
 	const struct elf_section *sections;
 	size_t n;

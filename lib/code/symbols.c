@@ -3,16 +3,16 @@
 #include "lib/base/array.h"
 #include "lib/code/symtab.h"
 
-int pieces_add(struct pieces *l, const struct piece *p)
+int symbols_pieces_add(struct pieces *l, const struct piece *p)
 {
-	int rc = l->n < 2 * (size_t)SYMBOLS_MAX ? array_reserve(l->items, l->n, &l->room) : -EFBIG;
+	int rc = l->n < 2 * (size_t)SYMBOLS_MAX ? array_reserve(l->items, l->n, &l->capacity) : -EFBIG;
 
 	if (rc == 0)
 		l->items[l->n++] = *p;
 	return rc;
 }
 
-void pieces_done(struct pieces *l)
+void symbols_pieces_done(struct pieces *l)
 {
 	free(l->items);
 }
@@ -34,7 +34,7 @@ static int compare_pieces(const void *a, const void *b, void *user)
 	return strcmp(piece_name(s, x), piece_name(s, y));
 }
 
-/* Aliases become one; a function without a size lasts to the next. */
+/* Unites symbols of one address; a function without a size ends at the next one. */
 static void unite_aliases(struct pieces *l)
 {
 	size_t n = 0;
@@ -68,10 +68,10 @@ static int flatten_piece(struct pieces *out, const struct piece *from, uint64_t 
 	p.function_end = from->end;
 	p.start = start;
 	p.end = end;
-	return pieces_add(out, &p);
+	return symbols_pieces_add(out, &p);
 }
 
-/* Cuts overlapping functions so that an address has one: the one that begins last before it. */
+/* Splits overlapping functions so that an address has one: the one with the last start at or before it. */
 static int flatten(const struct pieces *in, struct pieces *out)
 {
 	_cleanup_free_ uint32_t *stack = malloc((in->n + 1) * sizeof(*stack));
@@ -116,8 +116,8 @@ static int compare_named(const void *a, const void *b)
 }
 
 /*
- * gcc puts what it thinks is rarely run into NAME.cold, which is reached by a jump and jumps back: it is the same
- * function. Where several functions have the name, whose part it is cannot be told.
+ * gcc moves code that it expects to run rarely into NAME.cold, which is entered by a jump and jumps back: it is part of
+ * the same function. Where several functions have the name, the function is ambiguous and NAME.cold stays apart.
  */
 static int join_cold(struct symbols *s)
 {
@@ -158,7 +158,7 @@ static int join_cold(struct symbols *s)
 	return 0;
 }
 
-/* How many begin at or before offset. */
+/* The number of pieces that start at or before offset. */
 static size_t count_until(const struct piece *pieces, size_t n, uint64_t offset)
 {
 	size_t low = 0, high = n;
@@ -174,7 +174,7 @@ static size_t count_until(const struct piece *pieces, size_t n, uint64_t offset)
 	return low;
 }
 
-/* What has no name gets the room between what has. */
+/* Adds functions without a name in the intervals between those with one. */
 static int fill_gaps(struct symbols *s, struct pieces *flat, struct pieces *nameless)
 {
 	size_t n = flat->n;
@@ -202,7 +202,7 @@ static int fill_gaps(struct symbols *s, struct pieces *flat, struct pieces *name
 
 int symbols_make(struct symbols *s, struct pieces *named, struct pieces *nameless)
 {
-	_cleanup_(pieces_done) struct pieces flat = { 0 };
+	_cleanup_(symbols_pieces_done) struct pieces flat = { 0 };
 	int rc;
 
 	if (named->n)
@@ -290,7 +290,7 @@ int symbols_named(const struct symbols *s, const char *name, struct symbols_at *
 int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 {
 	_cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));
-	_cleanup_(pieces_done) struct pieces found = { 0 }, nameless = { 0 };
+	_cleanup_(symbols_pieces_done) struct pieces found = { 0 }, nameless = { 0 };
 	int rc = 0;
 
 	if (!s)
@@ -301,7 +301,7 @@ int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
 		p.open = !p.end;
 		p.end = p.open ? UINT64_MAX : p.end;
 		buf_add(&s->names, list[i].name, strlen(list[i].name) + 1);
-		rc = pieces_add(&found, &p);
+		rc = symbols_pieces_add(&found, &p);
 	}
 	if (rc == 0)
 		rc = buf_error(&s->names);

@@ -1,10 +1,10 @@
 /*
  * Which function an address belongs to. A struct symbols is the function table of one file, in file offsets, so that
- * one table serves every place that the file is mapped at. A struct region_map is what one process had mapped, and
- * when; it answers with regions: a function, a PLT stub, or a stretch of code without a name.
+ * one table serves all mappings of the file. A struct region_map has the mappings of one process over time; it maps
+ * addresses to regions: a function, a PLT stub, or code without a name.
  *
- * Files are hostile: a cut, lying or looping ELF gives an error or fewer names, never a crash. Nothing here is safe to
- * share between threads, except a struct symbols that is no longer changed.
+ * Files are hostile: one that is truncated or inconsistent causes an error or fewer names, never a crash. Threads may
+ * share a struct symbols once it is loaded, and nothing else here.
  */
 #ifndef CSIGHT_CODE_SYMBOLS_H
 #define CSIGHT_CODE_SYMBOLS_H
@@ -20,51 +20,51 @@ struct symbols;
 struct unwind;
 
 /*
- * Reads .symtab, else .dynsym and MiniDebugInfo (.gnu_debugdata), and where functions without a name begin from
- * .eh_frame_hdr, of a 64-bit little-endian ELF file by pread; the descriptor stays the caller's. -ENODATA: no symbol
- * table; -EBADMSG: no such ELF file, or broken; -EFBIG: tables beyond all reason; -ENOMEM, -EIO.
+ * Reads .symtab, else .dynsym and MiniDebugInfo (.gnu_debugdata), of a little-endian ELF file of 32 or 64 bits; and the
+ * starts of functions without a symbol from .eh_frame_hdr or .ARM.exidx. fd stays the caller's. -ENODATA: no symbol
+ * table; -EBADMSG: not such a file, or damaged; -EFBIG: over the limits; -ENOMEM, -EIO.
  */
 int symbols_load(int fd, struct symbols **ret);
 
-/* The same; a file that has no .symtab takes that of its debug file (lib/code/debug-file.h), -1 for none. */
+/* The same; for a file without .symtab, that of its debug file is read (lib/code/debug-file.h), -1 for none. */
 int symbols_load_with(int fd, int debug, struct symbols **ret);
 
 struct symbol {
-	uint64_t start, end; /* file offsets; end 0: up to the next one */
+	uint64_t start, end; /* file offsets; end 0: the start of the next function */
 	const char *name;
 };
 
-/* The same from a list in any order, for tests and for code that describes itself. Names are copied. */
+/* Makes a table from a list in any order. Names are copied. */
 int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret);
 
-/* The same from a perf map (/tmp/perf-PID.map): its offsets are addresses. Lines that make no sense are passed over. */
+/* Makes a table from a perf map (/tmp/perf-PID.map); its offsets are addresses. Malformed lines are ignored. */
 int symbols_load_perf_map(int fd, struct symbols **ret);
 struct symbols *symbols_free(struct symbols *s);
 
-/* What the table of symbols_load_with() follows from, as a word: tables of one key are the same. Errors as there. */
+/* A key of everything that symbols_load_with() reads: files of the same key have the same table. Errors as there. */
 enum { SYMBOLS_KEY_SIZE = 33 };
 
 int symbols_key(int fd, int debug, char ret[SYMBOLS_KEY_SIZE]);
 
-/* A table as a file, for this program alone; it is hostile, too, where it is read. -EBADMSG: no such file. */
+/* Write and read a table as a file, in a format of this program alone. The file is hostile: -EBADMSG. */
 int symbols_write(const struct symbols *s, int fd);
 int symbols_read(int fd, struct symbols **ret);
 
 size_t symbols_count(const struct symbols *s);
 
-/* The stretch of code around an offset. */
+/* The interval around an offset that belongs to one function, or to none. */
 struct symbols_at {
 	uint64_t start, end;
-	bool known;        /* it is a function's; else it lies between functions */
-	const char *name;  /* as the file has it; NULL: none */
-	uint64_t function; /* where the function begins: another place where it lies in pieces */
+	bool known;        /* a function; else the interval lies between functions */
+	const char *name;  /* mangled; NULL: none */
+	uint64_t function; /* start of the function, which may be in another of its pieces */
 	uint64_t function_end;
 	bool plt;
 };
 
 void symbols_find(const struct symbols *s, uint64_t offset, struct symbols_at *ret);
 
-/* A function by its name, as the file has it or readable. -ENOENT; -ENOTUNIQ: several have it; -ENOMEM. */
+/* Finds a function by its name, mangled or demangled. -ENOENT; -ENOTUNIQ: several have it; -ENOMEM. */
 int symbols_named(const struct symbols *s, const char *name, struct symbols_at *ret);
 
 /* A readable form of a C++, Rust, D, OCaml or Go name, or a copy of any other; long ones are cut. NULL: no memory. The

@@ -1,4 +1,4 @@
-/* What symbols.c (the table) and symbols-elf.c (where it comes from) share. */
+/* The table of functions, for symbols.c, which makes it, and symbols-*.c, which read what it is made of. */
 #ifndef CSIGHT_CODE_SYMTAB_H
 #define CSIGHT_CODE_SYMTAB_H
 
@@ -9,31 +9,31 @@ enum { SYMBOLS_MAX = 8 << 20 };
 
 #define NO_NAME UINT32_MAX
 
-/* A piece of a function: one whose middle another symbol takes has several. */
+/* An interval of a function; a function that has another one inside has several. */
 struct piece {
 	uint64_t start, end;
-	uint64_t function, function_end; /* of the piece that has the function's entry */
+	uint64_t function, function_end; /* the bounds of the piece with the entry of the function */
 	uint32_t name;
-	uint8_t rank; /* among names of one address the lowest wins */
+	uint8_t rank; /* of several names of one address the lowest is chosen */
 	bool plt;
-	bool open; /* of unknown size: to end or the next function */
+	bool open; /* of unknown size: ends at end or at the next function */
 };
 
 struct symbols {
-	struct piece *pieces; /* sorted, without overlap */
+	struct piece *pieces; /* sorted; they do not overlap */
 	size_t n;
 	struct buf names;
 };
 
 struct pieces {
 	struct piece *items;
-	size_t n, room;
+	size_t n, capacity;
 };
 
-int pieces_add(struct pieces *p, const struct piece *piece);
-void pieces_done(struct pieces *p);
+int symbols_pieces_add(struct pieces *p, const struct piece *piece);
+void symbols_pieces_done(struct pieces *p);
 
-/* Makes the table: of what has a name, and of functions without one where there is nothing else. Sorts both. */
+/* Makes the table of functions with a name, and of those without one in the intervals between them. Sorts both. */
 int symbols_make(struct symbols *s, struct pieces *named, struct pieces *nameless);
 
 #endif

@@ -1,5 +1,4 @@
-/* lib/code, symbols: a file made by hand, then cut and garbled; and real programs, against what libelf finds in them.
- */
+/* lib/code, symbols: a file built by hand, then truncated and damaged; and real programs, compared with libelf. */
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -67,7 +66,7 @@ static void test_by_hand(bool narrow)
 	CHECK_EQ(symbols_named(s, "", &at), -ENOENT);
 }
 
-/* Whatever is in the file, an answer comes; which one does not matter. Returns whether it was taken. */
+/* Loads a file and looks addresses up, which must not crash. Returns true if the file was accepted. */
 static bool try(const void *data, size_t size)
 {
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -107,15 +106,14 @@ static void test_hostile(bool narrow)
 		b.data[at] = saved;
 	}
 	CHECK(taken > 0);
-	/* Sizes of everything in the section table, at once. */
+	/* All sizes in the section table. */
 	for (size_t i = 0; i < SECTIONS; i++)
 		memset(b.data + b.size - (SECTIONS - i) * entry + size_at, 0xff, narrow ? 4 : 8);
 	CHECK(!try(b.data, b.size));
 	CHECK_EQ(try("#!/bin/sh\n", 10), false);
 }
 
-/* The same file without sections: the unwind table is all there is. */
-/* Both answer alike, wherever they are asked. */
+/* True if two tables have the same functions. */
 static bool same_answers(const struct symbols *a, const struct symbols *b)
 {
 	struct symbols_at x = { 0 }, y;
@@ -131,8 +129,8 @@ static bool same_answers(const struct symbols *a, const struct symbols *b)
 	return same;
 }
 
-/* As it is where the table is sound; else whoever asks gets an answer all the same. */
-static void read_changed(const uint8_t *bytes, size_t size)
+/* A damaged table is rejected, or can be searched. */
+static void read_damaged(const uint8_t *bytes, size_t size)
 {
 	_cleanup_close_ int fd = memfd_of(bytes, size);
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -158,10 +156,10 @@ static void test_kept(void)
 	n = pread(fd, bytes, sizeof(bytes), 0);
 	CHECK(n > 0 && (size_t)n < sizeof(bytes));
 	for (size_t size = 0; size < (size_t)n; size++)
-		read_changed(bytes, size);
+		read_damaged(bytes, size);
 	for (size_t i = 0; i < 8 * (size_t)n; i++) {
 		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-		read_changed(bytes, (size_t)n);
+		read_damaged(bytes, (size_t)n);
 		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
 	}
 }
@@ -212,6 +210,7 @@ static void test_key(void)
 	CHECK_EQ(wrong, 0);
 }
 
+/* The same file without sections: functions are known by the unwind table alone. */
 static void test_stripped(const char *path, const struct symbols *full)
 {
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -240,7 +239,7 @@ static void test_stripped(const char *path, const struct symbols *full)
 	CHECK(known > 0 && right * 10 > known * 9);
 }
 
-/* Every function that libelf finds has a name at its first and last byte, and at its first one of its own. */
+/* Every function that libelf finds has a name at its first and last byte, and begins at its first one. */
 static void test_real(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -276,7 +275,7 @@ static void test_real(const char *path)
 			offset = sym.st_value - in.sh_addr + in.sh_offset;
 			seen++;
 			symbols_find(s, offset, &at);
-			/* A part that is split off answers with the function's name and entry. */
+			/* A part that the compiler split off has the name and the entry of its function. */
 			named +=
 			    at.name && at.start == offset &&
 			    (at.function == offset || strstr(elf_strptr(elf, header.sh_link, sym.st_name), ".cold"));
@@ -289,7 +288,7 @@ static void test_real(const char *path)
 	CHECK_EQ(named, 2 * seen);
 	for (uint64_t offset = 0; offset < 0x10000; offset += 8)
 		stubs += strcmp(name_at(s, offset), "abort@plt") == 0;
-	/* A static program has no such table. */
+	/* A static program has no .eh_frame_hdr. */
 	if (!strstr(path, "library") || strstr(path, "dynamic"))
 		test_stripped(path, s);
 	if (strstr(path, "dynamic"))

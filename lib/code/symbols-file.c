@@ -12,13 +12,14 @@ enum { MAGIC_SIZE = 8 };
 /* Ends with the version of the format. */
 static const char magic[MAGIC_SIZE] = "symbols1";
 
-/* The start of a file; n struct kept and the bytes of the names follow. */
-struct header {
+/* The start of a file; n struct stored_piece and the bytes of the names follow. */
+struct table_header {
 	char magic[MAGIC_SIZE];
 	uint64_t n, names;
 };
 
-struct kept {
+/* struct piece in a file. */
+struct stored_piece {
 	uint64_t start, end, function, function_end;
 	uint32_t name, plt;
 };
@@ -150,7 +151,7 @@ int symbols_key(int fd, int debug, char ret[SYMBOLS_KEY_SIZE])
 
 int symbols_write(const struct symbols *s, int fd)
 {
-	struct header h = { .n = s->n, .names = s->names.size };
+	struct table_header h = { .n = s->n, .names = s->names.size };
 	_cleanup_buf_ struct buf b = { 0 };
 	int rc;
 
@@ -158,7 +159,7 @@ int symbols_write(const struct symbols *s, int fd)
 	buf_add(&b, &h, sizeof(h));
 	for (size_t i = 0; i < s->n; i++) {
 		const struct piece *p = &s->pieces[i];
-		struct kept k = { p->start, p->end, p->function, p->function_end, p->name, p->plt };
+		struct stored_piece k = { p->start, p->end, p->function, p->function_end, p->name, p->plt };
 
 		buf_add(&b, &k, sizeof(k));
 	}
@@ -169,7 +170,7 @@ int symbols_write(const struct symbols *s, int fd)
 }
 
 /* Checks what symbols_find() relies on. */
-static bool is_sound(const struct symbols *s, const struct kept *k)
+static bool is_sound(const struct symbols *s, const struct stored_piece *k)
 {
 	return k->start < k->end && (!s->n || s->pieces[s->n - 1].end <= k->start) && k->function < k->function_end &&
 	       (k->name == NO_NAME || k->name < s->names.size);
@@ -177,7 +178,7 @@ static bool is_sound(const struct symbols *s, const struct kept *k)
 
 static int read_pieces(struct reader *r, uint64_t n, struct symbols *s)
 {
-	struct kept k;
+	struct stored_piece k;
 
 	for (; s->n < n; s->n++) {
 		if (rd_copy(r, &k, sizeof(k)) < 0 || !is_sound(s, &k))
@@ -207,7 +208,7 @@ int symbols_read(int fd, struct symbols **ret)
 {
 	_cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));
 	_cleanup_buf_ struct buf pieces = { 0 };
-	struct header h;
+	struct table_header h;
 	struct reader r;
 	struct stat st;
 	int rc;
@@ -217,9 +218,9 @@ int symbols_read(int fd, struct symbols **ret)
 	/* The size of the file bounds the memory, not the counts that the file states. */
 	if (fstat(fd, &st) < 0 || io_pread(fd, &h, sizeof(h), 0) != sizeof(h) ||
 	    memcmp(h.magic, magic, sizeof(magic)) != 0 || h.n > 2 * (uint64_t)SYMBOLS_MAX || h.names > UINT32_MAX ||
-	    (uint64_t)st.st_size != sizeof(h) + h.n * sizeof(struct kept) + h.names)
+	    (uint64_t)st.st_size != sizeof(h) + h.n * sizeof(struct stored_piece) + h.names)
 		return -EBADMSG;
-	rc = read_bytes(fd, sizeof(h), h.n * sizeof(struct kept), &pieces);
+	rc = read_bytes(fd, sizeof(h), h.n * sizeof(struct stored_piece), &pieces);
 	if (rc == 0)
 		rc = read_bytes(fd, sizeof(h) + pieces.size, h.names, &s->names);
 	if (rc == 0 && s->names.size && s->names.data[s->names.size - 1])
