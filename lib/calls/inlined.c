@@ -9,7 +9,7 @@ enum {
 	MEMO_BITS = 13,
 	MEMO_MOVES = 5,
 	MEMO_STEPS = 48,
-	MEMO_UNKNOWN = MEMO_MOVES + 1, /* n_moves of a range that has too many moves to memoise */
+	MEMO_TOO_LONG = MEMO_MOVES + 1, /* number of moves of a range that cannot be memoised */
 };
 
 struct memo_move {
@@ -27,11 +27,11 @@ struct inlined_memo {
 	uint64_t start;
 	const struct region *function; /* NULL: the memo is empty */
 	const struct inlined *from;
-	int32_t first, last_start,
-	    end;         /* offsets from start: begin of the first interval, begin and end of the last one */
-	uint16_t events; /* maximum of pending events that it adds */
+	int32_t first;           /* offset from start: begin of the first interval */
+	int32_t last_start, end; /* offsets from start: begin and end of the last interval */
+	uint16_t events;         /* maximum of pending events that it adds */
 	uint8_t n;
-	bool spans_stretches; /* the range covers more than one interval */
+	bool spans_intervals; /* the range covers more than one interval */
 	struct memo_move moves[MEMO_MOVES];
 } __attribute__((aligned(64)));
 
@@ -165,7 +165,7 @@ static inline bool memo_matches(const struct inlined_memo *w, const struct eleme
 	int64_t at = (int64_t)(last - w->start);
 
 	return w->start == e->range.start && w->from == from && w->function == function && at >= w->last_start &&
-	       at < w->end && (!w->spans_stretches || has_fixed_size_instructions(e));
+	       at < w->end && (!w->spans_intervals || has_fixed_size_instructions(e));
 }
 
 /* Returns how many functions the move enters when leaves that precede it are cancelled. */
@@ -226,7 +226,7 @@ static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, s
 		    (calls_top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))
 			return false;
 		w->events = (uint16_t)MAX(w->events, s->events);
-		w->spans_stretches = i > 0;
+		w->spans_intervals = i > 0;
 		if (last < c->here.end)
 			return s->n <= MEMO_MOVES && memo_offset(w, c->here.start, &w->last_start) &&
 			       memo_offset(w, c->here.end, &w->end);
@@ -264,8 +264,8 @@ void inlined_memoise(struct calls *c, const struct element *e, uint64_t last, co
 	if (memo_fill(&alone, e, last, &new)) {
 		memo_set_moves(&new, &alone.times);
 	} else {
-		new.n = MEMO_UNKNOWN;
-		new.spans_stretches = false;
+		new.n = MEMO_TOO_LONG;
+		new.spans_intervals = false;
 		new.last_start = INT32_MIN;
 		new.end = INT32_MAX;
 	}

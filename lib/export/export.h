@@ -13,7 +13,7 @@ enum { EXPORT_BUDGET = 1000000, EXPORT_TREE_DEPTH = 12, EXPORT_TREE_WIDTH = 16, 
 struct export_options {
 	uint64_t since, until; /* ns in the clock of the trace; until 0: to the end */
 	int64_t tid;           /* -1: all threads */
-	/* export about this many slices at most, the last ones; 0: all. A later `since` takes precedence */
+	/* largest number of slices, approximately; earlier ones are left out; 0: no limit */
 	uint64_t budget;
 	bool colour;           /* tree: ANSI colours */
 	unsigned depth, width; /* tree: levels of the tree; callees of one caller */

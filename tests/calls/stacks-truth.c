@@ -313,7 +313,7 @@ uint64_t stack_truth_next(const struct stack_truth *t)
 	return t->next < t->n ? t->records[t->next].count : UINT64_MAX;
 }
 
-static void take(struct stack_truth *t, const struct stack_record *r, const struct stack_record *before)
+static void apply_step(struct stack_truth *t, const struct stack_record *r, const struct stack_record *before)
 {
 	if (!t->now || r->how == STACK_START) {
 		begin_stack(t, r, r->how == STACK_START);
@@ -357,7 +357,7 @@ bool stack_truth_step(struct stack_truth *t)
 {
 	const struct stack_record *r = &t->records[t->next++];
 
-	take(t, r, r - 1);
+	apply_step(t, r, r - 1);
 	return r->how == STACK_SYSCALL || r->how == STACK_SIGRETURN;
 }
 

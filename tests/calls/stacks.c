@@ -187,7 +187,7 @@ static void apply(struct side *s, bool *ret_system_call)
 	}
 }
 
-static int take(struct side *s, uint64_t at, bool *ret_system_call)
+static int side_advance(struct side *s, uint64_t at, bool *ret_system_call)
 {
 	int rc = 0;
 
@@ -213,7 +213,7 @@ static int compare_thread(const struct store *store, size_t index, struct stack_
 		uint64_t at = MIN(s.next.instructions, next == UINT64_MAX ? UINT64_MAX : next - before);
 		bool theirs = false, ours = false;
 
-		rc = take(&s, at, &ours);
+		rc = side_advance(&s, at, &ours);
 		while (stack_truth_next(truth) <= at + before)
 			theirs = stack_truth_step(truth) || theirs;
 		if (s.ended)

@@ -1,4 +1,4 @@
-// Calls of all ways that Go has: methods, interfaces, closures, defers in loops, recursion both ways.
+// All kinds of calls in Go: methods, interfaces, closures, defers in loops, recursion both ways.
 package main
 
 import (

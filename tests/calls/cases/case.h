@@ -1,4 +1,4 @@
-/* What the programs share: functions that stay functions, values that the compiler must not foresee. */
+/* What the programs share: functions that are never inlined, and values unknown to the compiler. */
 #include <stdio.h>
 #include <stdlib.h>
 

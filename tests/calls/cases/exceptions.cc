@@ -1,5 +1,5 @@
-// Exceptions: caught near and far, in recursions, thrown again, through frames that clean up, by type, from
-// constructors.
+// Exceptions: caught in direct and distant callers, in recursions, rethrown, through frames that clean up, by type,
+// from constructors.
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -48,7 +48,7 @@ apart void thrower(unsigned n)
 	fails f(n);
 }
 
-/* A frame of the recursion each cleans up. */
+/* Each frame of the recursion cleans up. */
 apart unsigned cleans(unsigned depth, unsigned n)
 {
 	guard g(depth);
@@ -59,7 +59,7 @@ apart unsigned cleans(unsigned depth, unsigned n)
 	return 0;
 }
 
-/* And each catches some, and throws some again. */
+/* Each catches some exceptions, and rethrows some. */
 apart unsigned catches(unsigned depth, unsigned n)
 {
 	try {
@@ -89,7 +89,7 @@ int compare(const void *a, const void *b)
 	return *static_cast<const char *>(a) - *static_cast<const char *>(b);
 }
 
-/* Through the library's frames. */
+/* Through frames of the library. */
 apart unsigned through(unsigned n)
 {
 	char text[] = "hgfedcba";

@@ -1,4 +1,6 @@
-/* Faults: one that a handler mends, one that it jumps out of, in a function that has called nothing and in a recursion.
+/*
+ * Faults: one that a handler repairs, and ones that a handler leaves by siglongjmp, in a leaf function and in a
+ * recursion.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Stacks beside the thread's own: swapcontext; a switch written by hand; generators that recurse; one that ends. */
+/* Stacks besides the thread's own: swapcontext; a switch written by hand; recursive generators; a fibre that ends. */
 #include <setjmp.h>
 #include <stdint.h>
 #include <ucontext.h>
@@ -82,7 +82,7 @@ apart void with_contexts(void)
 	sum += ended;
 }
 
-/* Saves what a call must keep on the stack that is left, and takes it from the one that is gone on to. */
+/* Saves the callee-saved registers on the current stack, and restores them from the next one. */
 void switch_stack(void **save, void *to);
 __asm__(".text\n.align 2\n.global switch_stack\n.type switch_stack, %function\nswitch_stack:\n"
 	"	stp x29, x30, [sp, #-96]!\n	stp x19, x20, [sp, #16]\n	stp x21, x22, [sp, #32]\n"

@@ -1,4 +1,5 @@
-/* A child that goes on from the middle of its parent, and returns out of frames that it never entered; a child's child.
+/*
+ * A child that resumes in the middle of its parent, and returns from frames that it did not enter; a child of a child.
  */
 #include <sys/wait.h>
 #include <unistd.h>

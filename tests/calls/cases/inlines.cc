@@ -1,4 +1,4 @@
-/* Functions that are inlined, in the ways in which control gets into them, through them and out of them. */
+/* Inlined functions, with all ways of control into them, through them and out of them. */
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ APART int leaf(int x)
 	return x * 3 + 1;
 }
 
-/* A loop that comes back to its own beginning, around another one, and a call in it. */
+/* A loop that restarts, with a nested loop and a call in it. */
 INLINE int inner(int x)
 {
 	int sum = 0;
@@ -45,7 +45,7 @@ APART int loops(int n)
 	return sum;
 }
 
-/* The compiler puts some of it into itself. */
+/* The compiler inlines some levels of a recursive function into itself. */
 static int down(int x)
 {
 	int sum = leaf(x);
@@ -57,7 +57,7 @@ static int down(int x)
 	return sum;
 }
 
-/* The call out of what is inlined is the last that its function does. */
+/* The call from an inlined function is the last action of its caller. */
 INLINE int last(int x)
 {
 	return x & 1 ? leaf(x) : loops(x & 7);
@@ -69,7 +69,7 @@ APART int tail(int x)
 	return last(x);
 }
 
-/* What is seldom lies elsewhere, and is inlined as well. */
+/* Unlikely code is moved elsewhere, and is inlined as well. */
 INLINE int checked(int x)
 {
 	if (__builtin_expect(x % 97 == 96, 0))
@@ -150,7 +150,7 @@ APART void jumps(int x)
 		sink = leaf(x);
 }
 
-/* A function given by its address is called where it was inlined, and may be one that is inlined as well. */
+/* A function passed by address is called from an inlined function, and may be inlined as well. */
 INLINE int apply(int (*f)(int), int x)
 {
 	return f(x) + 1;
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	}
 	sum += catches(n);
 	sum += chooses(n);
-	/* What is open when the ring no longer reaches back to its beginning. */
+	/* Frames that are open when the ring buffer no longer has their beginning. */
 	sum += deep(n / 3) + outer(sum & 1023);
 	printf("%d\n", sum);
 }

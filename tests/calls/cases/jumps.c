@@ -1,4 +1,4 @@
-/* Jumps that are no calls: in place of a return, by tables inside a function, to labels by address; code in pieces. */
+/* Jumps that are not calls: in place of a return, by jump tables, to labels by address; functions in several parts. */
 #include "case.h"
 
 apart unsigned last(unsigned n)
@@ -13,7 +13,7 @@ apart unsigned third(unsigned n)
 
 static unsigned (*volatile by_pointer)(unsigned) = third;
 
-/* A tail call through a register, where it is optimised. */
+/* A tail call through a register, with optimisation. */
 apart unsigned second(unsigned n)
 {
 	return by_pointer(n + 2);
@@ -78,7 +78,7 @@ apart __attribute__((cold)) unsigned rare(unsigned n)
 	return last(n) ^ 5;
 }
 
-/* The compiler puts the unlikely part elsewhere. */
+/* The compiler moves the unlikely part elsewhere. */
 apart unsigned parts(unsigned n)
 {
 	unsigned v = last(n);

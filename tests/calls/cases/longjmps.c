@@ -1,5 +1,7 @@
-/* longjmp: over one frame and many, in recursion to the innermost, to an outer one, and where the compiler does it
- * itself. */
+/*
+ * longjmp: over one frame and many, in a recursion to the innermost and to an outer frame, and by the compiler's
+ * builtin.
+ */
 #include <setjmp.h>
 
 #include "case.h"
@@ -27,7 +29,7 @@ apart unsigned over(unsigned n)
 	return v;
 }
 
-/* Each frame of a recursion is ready, each with its own. */
+/* Each frame of the recursion has called setjmp. */
 apart unsigned nested(unsigned n)
 {
 	volatile unsigned v = n;
@@ -45,7 +47,7 @@ apart unsigned nested(unsigned n)
 	return v + used(1);
 }
 
-/* Only the first frame of the recursion is. */
+/* Only the first frame of the recursion has. */
 apart unsigned ready_first(unsigned n, jmp_buf to)
 {
 	jmp_buf own;

@@ -1,4 +1,4 @@
-/* Code in memory of no file, as the vdso and what is compiled at run time: called, calling back, jumping on. */
+/* Code in memory without a file, like the vdso and generated code: called, calling back, jumping on. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ apart unsigned callee(unsigned n)
 
 int main(void)
 {
-	/* stp x29, x30, [sp, #-16]!; blr x1; add w0, w0, #1; ldp x29, x30, [sp], #16; ret. Behind it: br x1 */
+	/* stp x29, x30, [sp, #-16]!; blr x1; add w0, w0, #1; ldp x29, x30, [sp], #16; ret. After it: br x1 */
 	static const uint32_t code[] = { 0xa9bf7bfd, 0xd63f0020, 0x11000400, 0xa8c17bfd, 0xd65f03c0, 0xd61f0020 };
 	unsigned (*calls)(unsigned, unsigned (*)(unsigned)), (*jumps)(unsigned, unsigned (*)(unsigned));
 	uint32_t *to = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// Calls, closures, trait objects, and panics: unwound through frames that drop, caught, in recursions.
+// Calls, closures, trait objects, and panics: that unwind through frames with destructors, caught panics, and recursions.
 use std::ptr::read_volatile;
 use std::panic::catch_unwind;
 

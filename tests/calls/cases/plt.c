@@ -1,4 +1,4 @@
-/* Functions of libraries, through stubs that are bound at the first call, and pointers to them. */
+/* Library functions called through stubs that are bound at the first call, and through pointers. */
 #include <string.h>
 
 #include "case.h"

@@ -1,5 +1,7 @@
-/* Signals: handlers in handlers, several at once, on a stack of their own, left by siglongjmp, one that changes where
- * to go on. */
+/*
+ * Signals: nested handlers, several at once, an alternate stack, siglongjmp out of a handler, a handler that changes
+ * the address to resume at.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

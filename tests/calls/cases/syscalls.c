@@ -1,4 +1,4 @@
-/* System calls: by the library's functions, directly, that fail, and one that a signal ends. */
+/* System calls: by functions of the library, direct, failing, and interrupted by a signal. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Threads that are born and end: by a return, by pthread_exit from within, cancelled. */
+/* Threads that start and end: by return, by pthread_exit in a callee, by cancellation. */
 #include <pthread.h>
 #include <unistd.h>
 

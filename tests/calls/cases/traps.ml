@@ -1,4 +1,4 @@
-(* Exceptions: raised near and far, in recursions, caught by each or the first, raised again; tail calls and closures. *)
+(* Exceptions: caught in direct and distant callers, in recursions by each frame or the first, reraised; tail calls, closures. *)
 exception Found of int
 exception Other
 
@@ -12,14 +12,14 @@ let rec down depth n =
   if depth = 0 then (if n mod 3 = 0 then raise (Found n) else if n mod 3 = 1 then raise Other else n)
   else down (depth - 1) n + 1
 
-(* Each frame of the recursion has a trap; some let it pass. *)
+(* Each frame of the recursion has a handler; some reraise. *)
 let rec catches depth n =
   try if depth = 0 then down 3 n else catches (depth - 1) n + 1
   with
   | Found v when depth mod 2 = 1 -> v + plain 2
   | Other when depth > 2 -> plain 3
 
-(* One trap below a recursion without any. *)
+(* One handler below a recursion without any. *)
 let first n =
   try down (n mod 5) n + plain 1 with
   | Found v -> v

@@ -1,11 +1,11 @@
-/* More than a ring holds: what is returned to at the end was entered before it began. */
+/* More trace than a ring buffer holds: functions returned to at the end were entered before the trace begins. */
 #include "case.h"
 
 apart unsigned busy(unsigned n)
 {
 	unsigned v = n;
 
-	/* Each way costs the trace something. */
+	/* Each call adds trace. */
 	for (unsigned i = 0; i < 40000; i++) {
 		v = v * 1664525 + 1013904223;
 		if (v >> 31)
