@@ -1,4 +1,7 @@
-/* Tells the plan (daemon/capture/perf/plan.h) for a plain target on the machine whose files are beneath a directory. */
+/*
+ * Prints the plan (daemon/capture/perf/plan.h) for a target with default options on a machine whose files are beneath a
+ * directory.
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -11,7 +14,7 @@ static const char *sink_name(const struct topology *t, const struct plan_cpu *c)
 	return t->devices[t->sinks[c->sink].device].name;
 }
 
-static void tell(const struct topology *t, const struct plan *p)
+static void print_plan(const struct topology *t, const struct plan *p)
 {
 	size_t n_missing = 0;
 
@@ -40,7 +43,7 @@ int main(int argc, char **argv)
 	if (plan_make(t, &settings, &nothing, &target, &p, &why) < 0) {
 		printf("none: %s\n", why.text);
 	} else {
-		tell(t, p);
+		print_plan(t, p);
 		plan_free(p);
 	}
 	topology_free(t);

@@ -142,7 +142,7 @@ void child_drain(struct child *c)
 	__atomic_store_n(&c->ring->data_tail, tail, __ATOMIC_RELEASE);
 }
 
-static bool look_once(struct child *c)
+static bool scan_once(struct child *c)
 {
 	uint64_t now = clock_now();
 
@@ -150,9 +150,9 @@ static bool look_once(struct child *c)
 	return process_scan(c->process, now);
 }
 
-void child_look(struct child *c)
+void child_scan(struct child *c)
 {
-	if (look_once(c)) {
+	if (scan_once(c)) {
 		uint64_t now = clock_now();
 
 		child_drain(c);
@@ -175,7 +175,7 @@ void child_done(struct child *c)
 	closep(&c->from);
 }
 
-static int take_file(struct told *t, uint32_t id)
+static int take_file(struct captured *t, uint32_t id)
 {
 	for (size_t i = 0; i < t->n_files; i++)
 		if (id && t->files[i].id == id)
@@ -185,7 +185,7 @@ static int take_file(struct told *t, uint32_t id)
 
 unsigned n_ids, n_other_ids;
 
-/* The other reader of build-ids is the measure; files here that are no programs have none. */
+/* Compares build-ids with those that the decoder's reader finds. Files made by this test have none. */
 static void compare_id(const struct emu_record_map *m, int fd)
 {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
@@ -197,7 +197,7 @@ static void compare_id(const struct emu_record_map *m, int fd)
 	n_other_ids += size != m->build_id_size || memcmp(id, m->build_id, size) != 0;
 }
 
-static void read_told(struct told *t)
+static void read_captured(struct captured *t)
 {
 	CHECK_EQ(code_log_read(t->log.data, t->log.size, &t->code), 0);
 	CHECK(!t->code.broken && !t->code.crowded);
@@ -221,9 +221,9 @@ static void read_told(struct told *t)
 	CHECK_EQ(image_seal(t->images), 0);
 }
 
-struct told *child_tell_more(struct child *c, struct told *before)
+struct captured *child_capture_more(struct child *c, struct captured *before)
 {
-	struct told *t = calloc(1, sizeof(*t));
+	struct captured *t = calloc(1, sizeof(*t));
 	struct capture_file *files;
 	size_t n;
 
@@ -239,17 +239,17 @@ struct told *child_tell_more(struct child *c, struct told *before)
 			t->files[t->n_files++] = files[i];
 	t->n_named = n;
 	free(files);
-	read_told(t);
+	read_captured(t);
 	return t;
 }
 
-struct told *child_tell(struct child *c)
+struct captured *child_capture(struct child *c)
 {
-	child_look(c);
-	return child_tell_more(c, NULL);
+	child_scan(c);
+	return child_capture_more(c, NULL);
 }
 
-void told_done(struct told *t)
+void captured_free(struct captured *t)
 {
 	for (size_t i = 0; i < t->n_files; i++)
 		closep(&t->files[i].fd);
@@ -262,7 +262,7 @@ void told_done(struct told *t)
 	free(t);
 }
 
-int told_at(const struct told *t, uint64_t addr, uint64_t time)
+int captured_byte(const struct captured *t, uint64_t addr, uint64_t time)
 {
 	uint8_t bytes[16];
 
@@ -274,7 +274,7 @@ int told_at(const struct told *t, uint64_t addr, uint64_t time)
 	return bytes[0];
 }
 
-bool told_misses(const struct told *t, const char *word)
+bool captured_misses(const struct captured *t, const char *word)
 {
 	return t->missing.size && memmem(t->missing.data, t->missing.size, word, strlen(word));
 }
@@ -317,7 +317,7 @@ void make_file(const char *name, int fill)
 	close(fd);
 }
 
-bool reaches_deleted(void)
+bool can_open_deleted(void)
 {
 	return geteuid() == 0;
 }

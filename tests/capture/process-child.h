@@ -1,5 +1,7 @@
-/* A process that does what a test says, step by step, with csightd's eyes on it: between tests/capture/unit-process.c
- * and its files. */
+/*
+ * A child process that executes the steps of a test and is captured as csightd captures a target. Shared by
+ * tests/capture/unit-process.c and process-files.c.
+ */
 #ifndef CSIGHT_TESTS_PROCESS_CHILD_H
 #define CSIGHT_TESTS_PROCESS_CHILD_H
 
@@ -12,10 +14,10 @@
 
 enum { PAGE = 4096 };
 
-/* Where files are made. */
+/* Directory for the files of the test. */
 extern char work[];
 
-/* The traced child: does a step for each byte that comes, and says when it was done with it. */
+/* The captured child. It executes one step for each byte that it reads, and replies with the time. */
 struct child {
 	pid_t pid;
 	int pidfd, to, from, perf;
@@ -29,8 +31,8 @@ struct done {
 
 typedef void step_fn(unsigned step, struct done *d);
 
-/* What a snapshot would hold, read as the decoder reads it. */
-struct told {
+/* Contents of a snapshot, read as the decoder reads them. */
+struct captured {
 	struct buf log, missing;
 	struct capture_file *files;
 	size_t n_files, n_named;
@@ -41,37 +43,37 @@ struct told {
 
 uint64_t clock_now(void);
 
-/* false: the kernel gives no records here. data: as process_new() has it. */
+/* Returns false if the kernel provides no records here. data: see process_new(). */
 bool child_new(struct child *c, step_fn *steps, bool data);
 void child_done(struct child *c);
 struct done child_act(struct child *c, unsigned step);
 
-/* The kernel's records; and as the capture thread does after each round of them. */
+/* Adds the kernel's records; child_scan() then scans the process, as the capture thread does. */
 void child_drain(struct child *c);
-void child_look(struct child *c);
+void child_scan(struct child *c);
 
-/* Files that were handed over before stay with the target. */
-struct told *child_tell_more(struct child *c, struct told *before);
-struct told *child_tell(struct child *c);
-void told_done(struct told *t);
+/* before: an earlier snapshot, which has the files that were passed with it. */
+struct captured *child_capture_more(struct child *c, struct captured *before);
+struct captured *child_capture(struct child *c);
+void captured_free(struct captured *t);
 
-/* Build-ids that were read, and those that the decoder's reader has otherwise. */
+/* Number of build-ids that were read, and of those that the decoder's reader finds to be different. */
 extern unsigned n_ids, n_other_ids;
 
-/* The byte of a filling that is at addr as of time; 0: nothing is known; -1: something else. */
-int told_at(const struct told *t, uint64_t addr, uint64_t time);
-bool told_misses(const struct told *t, const char *word);
+/* Returns the byte that fills the code at addr at this time; 0: unknown; -1: different bytes. */
+int captured_byte(const struct captured *t, uint64_t addr, uint64_t time);
+bool captured_misses(const struct captured *t, const char *word);
 
-/* In the child; where they fail it ends. */
+/* For the child, which exits if they fail. */
 void *step_map(size_t size, int prot, int flags, int fd);
 void step_protect(void *p, size_t size, int prot);
 void make_file(const char *name, int fill);
 
-/* Fills a page, always the same one, with the step. */
+/* Fills a page, always the same one, with the number of the step. */
 void step_jit(unsigned step, struct done *d);
 
-/* Without capabilities files are opened by their names. */
-bool reaches_deleted(void);
+/* True if files can be opened after they were deleted, which needs capabilities. */
+bool can_open_deleted(void);
 
 /* process-files.c */
 void test_plugins(void);

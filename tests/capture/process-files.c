@@ -1,4 +1,4 @@
-/* tests/capture/unit-process.c: mapped files that come and go, and programs that are executed. */
+/* tests/capture/unit-process.c: files that are mapped and unmapped, and programs that are executed. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 static const char *name_of(char *ret, unsigned step)
 {
-	/* A name that lies about its end and has a line's end in it. */
+	/* The name contains a newline, an escaped newline, and the kernel's suffix of deleted files. */
 	sprintf(ret, "%s/lib\\012\n%c (deleted)", work, step);
 	return ret;
 }
@@ -53,42 +53,42 @@ void test_plugins(void)
 {
 	struct child c;
 	struct done a, b, e;
-	struct told *t, *u;
+	struct captured *t, *u;
 	char name[128];
 
 	if (!child_new(&c, plug_steps, true))
 		return;
 	a = child_act(&c, 'A');
-	child_look(&c);
-	b = child_act(&c, 'B'); /* nobody looks, and it is gone: nothing is known of it, and it is said */
-	child_act(&c, 'D');     /* nobody looks, and it has its name still */
+	child_scan(&c);
+	b = child_act(&c, 'B'); /* deleted before a scan: unknown, and reported */
+	child_act(&c, 'D');     /* before a scan, but its name still exists */
 	e = child_act(&c, 'E');
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), reaches_deleted() ? 'A' : 0);
-	CHECK_EQ(told_at(t, a.addr, b.after), 0);
-	CHECK_EQ(told_at(t, a.addr, e.before), 'D');
-	CHECK_EQ(told_at(t, a.addr, e.after), reaches_deleted() ? 'E' : 0);
-	CHECK(told_misses(t, "gone"));
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), can_open_deleted() ? 'A' : 0);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, e.before), 'D');
+	CHECK_EQ(captured_byte(t, a.addr, e.after), can_open_deleted() ? 'E' : 0);
+	CHECK(captured_misses(t, "gone"));
 
-	/* A file is handed over once. */
-	u = child_tell_more(&c, t);
+	/* A file is passed only once. */
+	u = child_capture_more(&c, t);
 	CHECK_EQ(u->n_files, t->n_files);
-	CHECK_EQ(told_at(u, a.addr, e.after), reaches_deleted() ? 'E' : 0);
-	told_done(u);
-	told_done(t);
+	CHECK_EQ(captured_byte(u, a.addr, e.after), can_open_deleted() ? 'E' : 0);
+	captured_free(u);
+	captured_free(t);
 
-	/* One that is named no more is another when it comes again. */
+	/* A file that was forgotten gets a new identifier when it is mapped again. */
 	process_forget(c.process, clock_now());
-	t = child_tell(&c);
+	t = child_capture(&c);
 	CHECK_EQ(t->n_files, 0);
 	e = child_act(&c, 'D');
-	child_look(&c);
-	u = child_tell_more(&c, NULL);
+	child_scan(&c);
+	u = child_capture_more(&c, NULL);
 	CHECK_EQ(u->n_files, 1);
 	CHECK_EQ(u->n_named, t->n_named + 1);
-	CHECK_EQ(told_at(u, a.addr, e.after), 'D');
-	told_done(u);
-	told_done(t);
+	CHECK_EQ(captured_byte(u, a.addr, e.after), 'D');
+	captured_free(u);
+	captured_free(t);
 	unlink(name_of(name, 'D'));
 	child_done(&c);
 }
@@ -104,7 +104,7 @@ static void lose_first(int ready, int go)
 	pthread_t thread;
 	char c = 0;
 
-	/* As somebody whose files of /proc are not root's anyway. */
+	/* As a user other than root, who owns all files of /proc in any case. */
 	if (geteuid() == 0 && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
 		_exit(1);
 	prctl(PR_SET_DUMPABLE, 1);
@@ -113,7 +113,7 @@ static void lose_first(int ready, int go)
 	pthread_exit(NULL);
 }
 
-/* What is mapped where a file was when mappings were read is not scanned for that file. */
+/* A file mapped in place of another since the list was read is not mistaken for it. */
 void test_another_there(void)
 {
 	_cleanup_(proc_maps_done) struct proc_maps maps = { 0 };
@@ -136,7 +136,7 @@ void test_another_there(void)
 	proc_dir_done(&proc);
 }
 
-/* While another thread executes a program, too, the first one has ended: that makes it nobody else's. */
+/* While the first thread has ended and another executes a program, the owner counts as unchanged. */
 void test_first_ended(void)
 {
 	struct buf log = { 0 }, missing = { 0 };
@@ -197,7 +197,7 @@ void test_exec(void)
 {
 	struct child c;
 	struct done a;
-	struct told *t;
+	struct captured *t;
 	uint64_t text = (uint64_t)(uintptr_t)make_file & ~(uint64_t)(PAGE - 1), ran;
 	uint8_t byte = 'X', bytes[16];
 	char none;
@@ -205,33 +205,33 @@ void test_exec(void)
 	if (!child_new(&c, exec_steps, true))
 		return;
 	a = child_act(&c, 'A');
-	child_look(&c);
-	/* Its end of the pipe goes with the exec. */
+	child_scan(&c);
+	/* The exec closes the child's end of the pipe. */
 	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
 	ran = clock_now();
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
-	CHECK_EQ(told_at(t, a.addr, ran), 0);
-	/* The old program's text is known as of then; the new one's stands elsewhere, and is in the list. */
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, ran), 0);
+	/* The text of the old program is known for that time; that of the new one is elsewhere, and listed. */
 	CHECK(image_read(t->images, 1, text, a.after, bytes, 16) == 16 &&
 	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
 	CHECK_EQ(t->code.n_names >= 1, 1);
-	CHECK(!told_misses(t, "lost"));
+	CHECK(!captured_misses(t, "lost"));
 	for (size_t i = 0; i < t->code.n_maps; i++) {
 		const struct code_map *m = &t->code.maps[i];
 
 		if (m->image != UINT32_MAX && m->record.head.time_ns > a.after && strstr(m->path, "unit-process"))
 			CHECK_EQ(image_read(t->images, 1, m->record.addr, ran, bytes, 16), 16);
 	}
-	told_done(t);
+	captured_free(t);
 	child_done(&c);
 }
 
-/* The next program's mappings are seen before its exec is told of: until then the old one ran. */
+/* The mappings of the next program are scanned before the record of the exec: until then the old program ran. */
 void test_exec_seen_early(void)
 {
 	struct child c;
-	struct told *t;
+	struct captured *t;
 	uint64_t text = (uint64_t)(uintptr_t)make_file & ~(uint64_t)(PAGE - 1), before;
 	uint8_t byte = 'X', bytes[16];
 	char none;
@@ -243,17 +243,17 @@ void test_exec_seen_early(void)
 	before = clock_now();
 	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
 	process_scan(c.process, before);
-	t = child_tell(&c);
+	t = child_capture(&c);
 	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 &&
 	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);
 	CHECK(image_read(t->images, 1, text, clock_now(), bytes, 16) != 16);
-	told_done(t);
+	captured_free(t);
 	child_done(&c);
 }
 
 static char program_path[200];
 
-/* Executed, and over before anybody looks. */
+/* A program that is executed and ends before a scan. */
 static void brief_steps(unsigned step, struct done *d)
 {
 	if (step == 'X') {
@@ -265,7 +265,7 @@ static void brief_steps(unsigned step, struct done *d)
 static void brief(mode_t mode, bool there)
 {
 	struct child c;
-	struct told *t;
+	struct captured *t;
 	siginfo_t info;
 	uint8_t byte = 'X', bytes[16];
 	unsigned n = 0, known = 0;
@@ -276,14 +276,14 @@ static void brief(mode_t mode, bool there)
 		 (unsigned)mode, program_path);
 	if (!CHECK_EQ(system(command), 0))
 		return;
-	/* A file system's clock goes in steps, and what was changed just now is not trusted. */
+	/* Timestamps of file systems advance in steps, and a file changed just now is not trusted. */
 	usleep(100000);
 	if (!child_new(&c, brief_steps, true))
 		return;
-	child_look(&c);
+	child_scan(&c);
 	CHECK(write(c.to, &byte, 1) == 1 && waitid(P_PID, (id_t)c.pid, &info, WEXITED | WNOWAIT) == 0);
 	CHECK_EQ(info.si_status, 7);
-	t = child_tell(&c);
+	t = child_capture(&c);
 	for (size_t i = 0; i < t->code.n_maps; i++) {
 		const struct code_map *m = &t->code.maps[i];
 
@@ -294,9 +294,9 @@ static void brief(mode_t mode, bool there)
 	}
 	CHECK(n > 0);
 	CHECK_EQ(known, there ? n : 0);
-	CHECK_EQ(told_misses(t, program_path), !there);
-	CHECK(!told_misses(t, "owner"));
-	told_done(t);
+	CHECK_EQ(captured_misses(t, program_path), !there);
+	CHECK(!captured_misses(t, "owner"));
+	captured_free(t);
 	child_done(&c);
 	unlink(program_path);
 }
@@ -304,7 +304,7 @@ static void brief(mode_t mode, bool there)
 void test_brief(void)
 {
 	brief(0755, true);
-	/* It may have become another's. */
+	/* A set-user-ID program may have changed the owner. */
 	brief(04755, false);
 }
 
@@ -324,12 +324,12 @@ static void mount_steps(unsigned step, struct done *d)
 	}
 }
 
-/* What a path means in another mount namespace is something else here. */
+/* A path in another mount namespace names another file here. */
 void test_mounts(void)
 {
 	struct child c;
 	struct done a;
-	struct told *t;
+	struct captured *t;
 	char name[128];
 
 	if (geteuid() != 0) {
@@ -342,16 +342,16 @@ void test_mounts(void)
 		return;
 	a = child_act(&c, 'M');
 	if (a.addr) {
-		t = child_tell(&c);
-		CHECK_EQ(told_at(t, a.addr, a.after), 'M');
-		told_done(t);
+		t = child_capture(&c);
+		CHECK_EQ(captured_byte(t, a.addr, a.after), 'M');
+		captured_free(t);
 	} else {
 		unit_skip("mount namespaces", "they are not allowed here");
 	}
 	child_done(&c);
 }
 
-/* Its /tmp is a file system in user space that nobody serves. */
+/* Mounts a file system in user space without a server on /tmp. */
 static void stall_steps(unsigned step, struct done *d)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -360,7 +360,7 @@ static void stall_steps(unsigned step, struct done *d)
 	(void)step;
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
 	d->addr = fd >= 0 && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		  mount("nobody", "/tmp", "fuse", 0, options) == 0;
+		  mount("none", "/tmp", "fuse", 0, options) == 0;
 }
 
 void test_stalling(void)

@@ -1,4 +1,6 @@
-/* daemon/capture/process/credentials.c: status texts, also odd and hostile ones, and processes of several owners. */
+/*
+ * daemon/capture/process/credentials.c: status texts, including odd and hostile ones, and processes of several owners.
+ */
 #include "config.h"
 
 #include <fcntl.h>
@@ -38,7 +40,7 @@ static void test_plain_text(void)
 	CHECK(c.parent == 5 && c.inner_pid == 7 && !c.contained);
 	CHECK(c.uid[0] == 1000 && c.uid[3] == 1000 && c.gid[2] == 100 && c.permitted == 0);
 	CHECK_EQ(credentials_uid(&c), 1000);
-	/* The text holds no owner of files: not dumpable until that has been read. */
+	/* The text does not contain the owner of the files, so the process does not count as dumpable yet. */
 	CHECK(!credentials_dumpable(&c) && !credentials_owned(&c, 1000));
 	c.files_uid = 1000;
 	CHECK(credentials_owned(&c, 1000) && credentials_owned(&c, 0) && !credentials_owned(&c, 1001));
@@ -56,12 +58,12 @@ static void test_namespaces(void)
 	CHECK(!c.contained && c.inner_pid == 0);
 	CHECK_EQ(parse("Name:\ta\nNSpid:\t\n" IDS REST, &c), 0);
 	CHECK(!c.contained && c.inner_pid == 0);
-	/* Last, and without the end of its line. */
+	/* As the last line, without a newline. */
 	CHECK_EQ(parse("Name:\ta\n" IDS REST "NSpid:\t8\t1", &c), 0);
 	CHECK(c.contained && c.inner_pid == 1);
 }
 
-/* Each differs from an owner's plain process in one point. */
+/* Each text differs from that of an owner's plain process in one field. */
 static void test_not_owned(void)
 {
 	static const char *const texts[] = {
@@ -105,7 +107,7 @@ static void test_hostile_texts(void)
 		"XUid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100\n" REST,
 		IDS "CapPrm:\t\n",
 		IDS "CapPrm:\tnone\n",
-		/* Twice, as if a name could have put the first one there. */
+		/* A field that appears twice. */
 		"Name:\tx\n" IDS IDS REST,
 		IDS REST "CapPrm:\t0000000000000000\n",
 	};
@@ -121,7 +123,7 @@ static void test_names(void)
 {
 	struct credentials c;
 
-	/* The kernel escapes ends of lines; a name may look like a field, and be longer than those of programs. */
+	/* The kernel escapes newlines. A name may look like a field, and may be longer than that of a program. */
 	CHECK_EQ(parse("Name:\tUid:\\n0 0 0 0\n" IDS REST, &c), 0);
 	CHECK_STR(c.name, "Uid:\\n0 0 0 0");
 	CHECK_EQ(c.uid[0], 1000);
@@ -129,7 +131,7 @@ static void test_names(void)
 	CHECK_STR(c.name, "kworker/u256:12-");
 	CHECK_EQ(parse("Name:\t\nUmask:\t0022\n" IDS REST, &c), 0);
 	CHECK_STR(c.name, "");
-	/* Dead, a zombie, or without a state. */
+	/* A zombie, a dead process, and one whose state is unknown. */
 	CHECK_EQ(parse("State:\tZ (zombie)\n" IDS REST, &c), 0);
 	CHECK(!credentials_leader_alive(&c));
 	CHECK_EQ(parse("State:\tX (dead)\n" IDS REST, &c), 0);
@@ -138,7 +140,7 @@ static void test_names(void)
 	CHECK(!credentials_leader_alive(&c));
 }
 
-/* As many groups as the kernel allows stand before the capabilities. */
+/* The capabilities follow as many groups as the kernel allows. */
 static void test_many_groups(void)
 {
 	char *text = NULL;
@@ -156,7 +158,7 @@ static void test_many_groups(void)
 	free(text);
 }
 
-/* Every prefix of a text is refused or read; what is read of it is the truth. */
+/* Each prefix of a text is either refused or parsed correctly. */
 static void test_cut_texts(void)
 {
 	static const char text[] = "Name:\tcat\nState:\tS (sleeping)\nPPid:\t5\n" IDS "NSpid:\t7\n" REST;
@@ -207,7 +209,7 @@ static void test_processes(void)
 		unit_skip("a process that is not dumpable", "its files are root's in any case");
 	else
 		CHECK(!credentials_dumpable(&c) && !credentials_owned(&c, getuid()));
-	/* A zombie has credentials, but nothing that could run. */
+	/* A zombie has credentials, but its first thread is not alive. */
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	kill(pid, SIGKILL);
 	waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT);
@@ -217,7 +219,7 @@ static void test_processes(void)
 	waitpid(pid, NULL, 0);
 	CHECK_EQ(credentials_read(pid, &c), -ESRCH);
 	CHECK_EQ(credentials_read_pidfd(pid, pidfd, &c), -ESRCH);
-	/* The number of a process that exists does not help where the descriptor is of one that was reaped. */
+	/* The process of the descriptor has been reaped, so the number may belong to another process. */
 	CHECK_EQ(credentials_read_pidfd(getpid(), pidfd, &c), -ESRCH);
 	close(pidfd);
 }
@@ -231,7 +233,7 @@ static void test_other_owner(void)
 		unit_skip("a process of another owner", "needs root");
 		return;
 	}
-	/* A process that changed its uid is dumpable only after it has executed a program. */
+	/* A process that changed its uid becomes dumpable when it executes a program. */
 	pid = fork();
 	if (pid == 0) {
 		if (setgid(65534) == 0 && setuid(65534) == 0)

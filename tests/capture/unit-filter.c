@@ -1,4 +1,4 @@
-/* daemon/capture: address filters become what the kernel can be given, and nothing else does. */
+/* daemon/capture/perf/filter.c: valid address filters are converted for the kernel, and all others are refused. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -62,12 +62,12 @@ static void test_words(void)
 	}
 }
 
-/* The file is the mapped one, whatever has its name by now. */
+/* The filter refers to the mapped file, also after another file has taken its name. */
 static void test_file(void)
 {
 	char path[] = "/tmp/csight-unit-filter-XXXXXX", text[128], *at;
 	_cleanup_close_ int fd = mkstemp(path);
-	struct stat mapped, told;
+	struct stat mapped, captured;
 	struct filter *f;
 	void *code;
 	int rc;
@@ -87,14 +87,15 @@ static void test_file(void)
 		at = strstr(filter_text(f), "@/proc/self/fd/");
 		CHECK(at && strstr(at, ",start 5"));
 		snprintf(text, sizeof(text), "%.*s", (int)strcspn(at ? at + 1 : "", ","), at ? at + 1 : "");
-		CHECK(stat(text, &told) == 0 && told.st_ino == mapped.st_ino && told.st_dev == mapped.st_dev);
+		CHECK(stat(text, &captured) == 0 && captured.st_ino == mapped.st_ino &&
+		      captured.st_dev == mapped.st_dev);
 	}
 	filter_free(f);
-	/* Renamed away and replaced, the name is no longer that of the mapping. */
+	/* After the file was deleted, its name no longer identifies the mapping. */
 	unlink(path);
 	snprintf(text, sizeof(text), "filter 0x10/0x20@%s", path);
 	CHECK_EQ(make(text, &f), -ENOENT);
-	/* Data is no code. */
+	/* A mapping that is not executable does not count. */
 	CHECK_EQ(mprotect(code, 4096, PROT_READ), 0);
 	CHECK_EQ(make(text, &f), -ENOENT);
 out:

@@ -1,4 +1,6 @@
-/* daemon/capture: aux.c, thread_table.c and pevent.c, by records as a kernel writes them and as none would. */
+/*
+ * daemon/capture/perf: aux-buffer.c, thread-table.c, process-table.c and perf-event.c, with valid and invalid records.
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -53,7 +55,7 @@ static void fresh(void)
 	a.ring.aux_size = SIZE;
 }
 
-/* Frees what fresh() lent, so that nobody unmaps it. */
+/* Removes the test's buffer, which must not be unmapped. */
 static void done(void)
 {
 	a.ring = (struct perf_ring){ 0 };
@@ -83,13 +85,13 @@ static void test_slices(void)
 	CHECK(memcmp(copy.data, buffer, 1600) == 0);
 	free(copy.data);
 	free(copy.slices);
-	/* The newest bytes alone: the first slice is cut where a frame begins. */
+	/* With a limit, the first slice is cut at the start of a frame. */
 	CHECK_EQ(aux_copy(&a, 1000, &copy), 0);
 	CHECK(copy.from == 600 && copy.size == 1000);
 	CHECK(copy.slices[0].offset == 608 && copy.slices[0].size == 392);
 	free(copy.data);
 	free(copy.slices);
-	/* Round and round: the buffer holds the newest 4096, the slice list not more. */
+	/* After several wraps, the buffer and the list hold only the newest 4096 bytes. */
 	slice(6000, 4400, 2, 9, 50);
 	CHECK_EQ(a.n_slices - a.first, 1);
 	CHECK_EQ(aux_held(&a, &from), SIZE);
@@ -98,7 +100,7 @@ static void test_slices(void)
 	CHECK_EQ(copy.data[0], buffer[(6000 - SIZE) % SIZE]);
 	CHECK_EQ(copy.data[SIZE - 1], buffer[5999 % SIZE]);
 	CHECK_EQ(copy.slices[0].offset, 1600 + (6000 - SIZE - 1600 + 15) / 16 * 16);
-	/* While it was copied 100 bytes more came. */
+	/* 100 bytes were written during the copy. */
 	aux_cut(&copy, SIZE, 6100);
 	CHECK_EQ(copy.slices[0].offset, 1600 + (6100 - SIZE - 1600 + 15) / 16 * 16);
 	aux_cut(&copy, SIZE, 20000);
@@ -121,7 +123,7 @@ static void test_failures(void)
 	slice(0, 0, 3, 7, 10);
 	CHECK(a.failed && a.started_empty == 1 && a.traces == 0);
 	CHECK_EQ(a.refused, 10);
-	/* Ends that go back, sizes beyond the beginning: nothing of that is believed. */
+	/* Records whose end decreases or whose size exceeds their end are rejected. */
 	a.failed = false;
 	slice(1000, 500, 2, 7, 11);
 	slice(900, 100, 2, 7, 12);
@@ -143,7 +145,7 @@ static void test_failures(void)
 	done();
 }
 
-/* As it stands in a ring. */
+/* Writes a record in the format of a ring. */
 static size_t put(uint8_t *to, uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid, uint64_t time)
 {
 	struct perf_event_header head = { type, misc, (uint16_t)(sizeof(head) + size + PERF_RECORD_ID_SIZE) };
@@ -175,7 +177,7 @@ static void test_ring(void)
 	a.ring.page = &page;
 	a.ring.data = data;
 	a.ring.data_size = DATA;
-	/* A record that goes over the end of the ring, and the rest of one that never comes. */
+	/* A record that wraps around the end of the ring, then an incomplete record. */
 	page.data_tail = at;
 	for (size_t i = 0; i < size; i++)
 		data[(at + i) % DATA] = whole[i];
@@ -192,7 +194,7 @@ static void test_ring(void)
 	page.data_head += 10 * DATA;
 	aux_drain(&a, &b);
 	CHECK(a.strange && a.lost == 1);
-	/* Sizes that lie. */
+	/* Invalid sizes. */
 	CHECK_EQ(perf_record_parse(whole, size, &r), (int)size);
 	CHECK_EQ(r.size, 24);
 	CHECK(r.origin.tid == 7 && r.origin.time == 99 && r.origin.cpu == 1);
@@ -241,18 +243,21 @@ static void test_tasks(void)
 	life(PERF_RECORD_FORK, 101, 100, 20);
 	name(101, "worker", false, 21);
 	life(PERF_RECORD_EXIT, 101, 100, 30);
-	/* The same number again, for another thread. */
+	/* The number is reused by another thread. */
 	life(PERF_RECORD_FORK, 101, 100, 40);
 	CHECK_STR(thread_table_find(&t, 101, 25)->name, "worker");
 	CHECK(thread_table_find(&t, 101, 35) == NULL);
 	CHECK_EQ(thread_table_intervals(&t, 50, &list, &n), 0);
 	CHECK_EQ(n, 3);
 	CHECK(list[0].tid == 100 && list[0].from == 10 && list[0].to == 50);
-	/* Its number was nobody else's before. */
+	/* The first thread keeps the number until its reuse. */
 	CHECK(list[1].tid == 101 && list[1].from == 20 && list[1].to == 40);
 	CHECK(list[2].from == 40 && list[2].to == 50);
 	free(list);
-	/* It executes twice before anybody looks: what is between is nobody's, where no record would tell. */
+	/*
+	 * Two execs before a check of the credentials: the owner of the interval between is unknown unless the kernel
+	 * records gained privileges.
+	 */
 	name(100, "su", true, 60);
 	CHECK(!t.owner_unknown);
 	name(100, "cat", true, 70);
@@ -266,7 +271,7 @@ static void test_tasks(void)
 	CHECK(list[0].to == 60 && list[1].from == 70 && list[1].to == 100);
 	CHECK(list[3].tid == 101 && list[3].to == 60);
 	free(list);
-	/* A loss takes back what was believed since. */
+	/* Lost records revoke the ownership since the loss. */
 	thread_table_own(&t, 70);
 	thread_table_disown(&t, 65);
 	CHECK(thread_table_owned(&t, 59) && !thread_table_owned(&t, 75));
@@ -296,7 +301,7 @@ static void test_tasks(void)
 	thread_table_done(&t);
 }
 
-/* Programs that it executes one right after the other, where the kernel tells of those that gain rights. */
+/* Several execs in succession, if the kernel records gained privileges. */
 static void test_executed(void)
 {
 	struct capture_interval *list;
@@ -312,14 +317,14 @@ static void test_executed(void)
 	CHECK(thread_table_owned(&t, 65) && !thread_table_owned(&t, 75));
 	name(100, "cat", true, 80);
 	CHECK(thread_table_owned(&t, 75) && !thread_table_owned(&t, 85) && !t.owner_unknown);
-	/* Also the last, which was gone before anybody looked; one that gained rights would have run from now on. */
+	/* The last program ended before a check; had it gained privileges, it would have run from now on. */
 	life(PERF_RECORD_EXIT, 100, 100, 90);
 	CHECK(t.ended && !t.owner_unknown);
 	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK(n == 1 && list[0].from == 10 && list[0].to == 90);
 	free(list);
 	thread_table_done(&t);
-	/* What was not its owner's before is not by executing. */
+	/* A process that was not its owner's before does not become it by an exec. */
 	thread_table_init(&t, 100);
 	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
@@ -330,7 +335,10 @@ static void test_executed(void)
 	thread_table_done(&t);
 }
 
-/* One that is not the first executes: its context ID stays until it is switched away, or another has its number. */
+/*
+ * A thread that is not the first executes a program: its context ID stays until it is switched out, or until its number
+ * is reused.
+ */
 static void test_number(void)
 {
 	const uint32_t stranger[6] = { 102, 1, 102, 1, 0, 0 };
@@ -358,7 +366,7 @@ static void test_number(void)
 	CHECK_EQ(thread_table_intervals(&t, 100, &list, &n), 0);
 	CHECK(n == 4 && list[2].tid == 102 && list[2].to == 80 && list[3].to == 100);
 	free(list);
-	/* What it executes now gains rights. */
+	/* The next exec gains privileges. */
 	name(100, "su", true, 110);
 	life(PERF_RECORD_EXIT, 100, 100, 111);
 	CHECK_EQ(thread_table_intervals(&t, 200, &list, &n), 0);
@@ -366,7 +374,7 @@ static void test_number(void)
 		CHECK(list[i].to <= 111);
 	free(list);
 	thread_table_done(&t);
-	/* Also under the number that it had before. */
+	/* Likewise for the number it had before. */
 	thread_table_init(&t, 100);
 	t.privileges_recorded = true;
 	life(PERF_RECORD_FORK, 100, 1, 5);
@@ -407,7 +415,7 @@ static void test_births(void)
 
 	CHECK_EQ(process_table_new(&b), 0);
 	process_table_reset(b, 10);
-	/* This process is there, and nothing more is told of it. */
+	/* This process exists, and there are no records of it. */
 	CHECK_EQ(process_table_take(b, (uint32_t)getpid(), &t), 10);
 	CHECK_EQ(t.n, 0);
 	thread_table_done(&t);
@@ -419,12 +427,12 @@ static void test_births(void)
 	CHECK_EQ(process_table_take(b, 100, &t), 30);
 	CHECK(t.n == 2 && t.list[1].start == 40 && t.execs == 0);
 	thread_table_own(&t, 30);
-	/* It is no target any more; it remains what it is. */
+	/* The process is no longer a target, and keeps its history. */
 	process_table_put_back(b, &t);
 	CHECK_EQ(process_table_take(b, 100, &t), 30);
 	CHECK(t.n == 2 && !thread_table_owned(&t, 35));
 	process_table_put_back(b, &t);
-	/* Another of its number. */
+	/* Another process with the same number. */
 	born(b, PERF_RECORD_EXIT, 101, 50);
 	born(b, PERF_RECORD_EXIT, 100, 51);
 	born(b, PERF_RECORD_FORK, 100, 60);

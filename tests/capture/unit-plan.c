@@ -1,4 +1,4 @@
-/* daemon/capture/perf/plan.c: from machines made up here to the events that are opened there. */
+/* daemon/capture/perf/plan.c: plans for synthetic machines. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void format(enum topology_format f, uint8_t word, uint8_t first, uint8_t 
 	machine.pmu.formats[f] = (struct topology_field){ true, word, first, last };
 }
 
-/* n CPUs with ETMv4 or ETE; the sinks come afterwards. */
+/* Makes a machine of n CPUs with trace units of this kind; sinks are added later. */
 static void make(unsigned n, enum topology_kind kind)
 {
 	memset(cpus, 0, sizeof(cpus));
@@ -142,7 +142,7 @@ static void test_private(void)
 	    0);
 	CHECK(!p->exclude_kernel);
 	CHECK_EQ(p->cpus[0].configr, 1 << 4 | 1 << 6 | 1 << 12);
-	/* One CPU without: its threads would be seen only now and then, so all take the shared sink. */
+	/* Without a private sink on each CPU all targets use the shared sink, as threads migrate. */
 	cpus[2].n_sinks = 0;
 	give(2, 4);
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
@@ -162,7 +162,7 @@ static void test_shared(void)
 	CHECK_EQ(p->cpus[1].aux_size, PLAN_AUX_MIN);
 	CHECK_EQ(make_plan(&plain, NULL, true), 0);
 	CHECK(p->switches);
-	/* The sink's own memory is larger than what was asked for: a smaller ring would lose what it gives. */
+	/* A ring smaller than the sink's buffer would lose trace. */
 	settings.aux_size = 256 << 10;
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->cpus[0].aux_size, 1 << 20);
@@ -172,19 +172,19 @@ static void test_shared(void)
 	CHECK_EQ(make_plan(&(struct capture_options){ .no_contexts = true }, NULL, false), -ENOTSUP);
 	CHECK_EQ(make_plan(&(struct capture_options){ .filter = "filter 0x1000/0x10" }, NULL, false), -ENOTSUP);
 	CHECK(says("tmc_etr0"));
-	/* Trace units that cannot tell contexts leave the switch records. */
+	/* Without context IDs, switch records separate the threads. */
 	cpus[1].offers.contextid = false;
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK(p->switches);
 	CHECK_EQ(p->cpus[0].configr, 1 << 11 | 1 << 12);
-	/* Where the kernel runs at EL2 "contextid" is the other one. */
+	/* Where the kernel runs at EL2, "contextid" is contextid2. */
 	make(2, TOPOLOGY_ETMV4);
 	give_etr();
 	format(TOPOLOGY_CONTEXTID, 0, 15, 15);
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->words[0], 1u << 28 | 1u << 15 | 1u << 29);
 	CHECK_EQ(p->cpus[0].configr, 1 << 15 | 1 << 7 | 1 << 11 | 1 << 12);
-	/* Two clusters, a sink each: two keepers. */
+	/* Two clusters with a sink each have two keepers. */
 	make(4, TOPOLOGY_ETMV4);
 	give(0, add_sink("etf0", false, 5, 64 << 10));
 	give(1, 0);
@@ -193,7 +193,7 @@ static void test_shared(void)
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK(p->cpus[0].keeper && !p->cpus[1].keeper && p->cpus[2].keeper && !p->cpus[3].keeper);
 	CHECK_EQ(p->cpus[2].sink_id, 6);
-	/* Half of them have a sink of their own that is chosen by name. */
+	/* A named sink that only half of the CPUs reach. */
 	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "etf1" }, NULL, false), 0);
 	CHECK_EQ(p->n_cpus, 2);
 	CHECK_EQ(p->cpus[0].cpu, 2);
@@ -221,17 +221,17 @@ static void test_many(void)
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->n_cpus, 48);
 	CHECK(misses("CPU 63 is not traced: this kernel has no trace ID"));
-	/* Newer kernels deal IDs out. */
+	/* Newer kernels assign trace IDs dynamically. */
 	format(TOPOLOGY_CC_THRESHOLD, 3, 0, 11);
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->n_cpus, 64);
-	/* Without frames nothing needs an ID. */
+	/* Without frames no trace ID is required. */
 	make(128, TOPOLOGY_ETE);
 	give_trbes();
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->n_cpus, 128);
 	CHECK_EQ(p->n_events, 384);
-	/* Memory: smaller rings first, then none. */
+	/* When memory is short, rings become smaller; then the target is refused. */
 	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .memory = 900 << 20, .n_private = 2 }, false), 0);
 	CHECK(p->cpus[0].aux_size < 4 << 20 && p->memory + (900u << 20) <= settings.memory);
 	CHECK(misses("rings-max"));
@@ -265,7 +265,7 @@ static void test_company(void)
 
 static void test_old(void)
 {
-	/* PTM: the configuration is the register; what it does not know must not be set. */
+	/* PTM: the configuration is the register, and unknown bits must not be set. */
 	make(2, TOPOLOGY_PTM);
 	format(TOPOLOGY_CONTEXTID1, 0, 0, 0);
 	memset(&machine.pmu.formats[TOPOLOGY_CONTEXTID], 0, sizeof(machine.pmu.formats[0]));
@@ -281,7 +281,7 @@ static void test_old(void)
 	format(TOPOLOGY_TIMESTAMP, 0, 4, 7);
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->words[0] >> 4 & 15, 11);
-	/* Nothing to trace with. */
+	/* No sink, then no PMU. */
 	make(2, TOPOLOGY_ETMV4);
 	CHECK_EQ(make_plan(&plain, NULL, false), -ENODEV);
 	CHECK(says("csight doctor"));

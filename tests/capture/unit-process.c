@@ -1,7 +1,7 @@
 /*
- * daemon/capture/process/process.c and what is beneath it: real processes, the kernel's own records of them, and the
- * decoder's own reading of the log (daemon/capture/process/code-log.c, lib/code). What a process had at an address at a
- * time is compared with what it says it had.
+ * daemon/capture/process/process.c and the modules below it, with real processes, kernel records of them, and the
+ * decoder's reader of the log (daemon/capture/process/code-log.c, lib/code). The code that the log shows at an address
+ * at a time is compared with the code that the process had there.
  */
 #include "config.h"
 
@@ -23,41 +23,41 @@ static void test_rewritten(void)
 {
 	struct child c;
 	struct done a, b, e, g;
-	struct told *t;
+	struct captured *t;
 
 	if (!child_new(&c, step_jit, true))
 		return;
 	a = child_act(&c, 'A');
-	child_look(&c);
+	child_scan(&c);
 	b = child_act(&c, 'B');
-	child_look(&c);
-	e = child_act(&c, 'C'); /* nobody looks */
+	child_scan(&c);
+	e = child_act(&c, 'C'); /* not scanned */
 	g = child_act(&c, 'D');
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
-	CHECK_EQ(told_at(t, a.addr, b.before), 'A');
-	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
-	CHECK_EQ(told_at(t, a.addr, e.before), 'B');
-	CHECK_EQ(told_at(t, a.addr, e.after), 0);
-	CHECK_EQ(told_at(t, a.addr, g.before), 0);
-	CHECK_EQ(told_at(t, a.addr, g.after), 'D');
-	CHECK_EQ(told_at(t, a.addr, UINT64_MAX), 'D');
-	/* Of a time before there was anything, what came first. */
-	CHECK_EQ(told_at(t, a.addr, a.before - 1000000), 'A');
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.before), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'B');
+	CHECK_EQ(captured_byte(t, a.addr, e.before), 'B');
+	CHECK_EQ(captured_byte(t, a.addr, e.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, g.before), 0);
+	CHECK_EQ(captured_byte(t, a.addr, g.after), 'D');
+	CHECK_EQ(captured_byte(t, a.addr, UINT64_MAX), 'D');
+	/* The first code also counts for earlier times. */
+	CHECK_EQ(captured_byte(t, a.addr, a.before - 1000000), 'A');
+	captured_free(t);
 
-	/* What the ring does not reach any more is folded; what it reaches is as before. */
+	/* Older history is folded; later history is unchanged. */
 	process_forget(c.process, e.before);
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, e.before), 'B');
-	CHECK_EQ(told_at(t, a.addr, e.after), 0);
-	CHECK_EQ(told_at(t, a.addr, g.after), 'D');
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, e.before), 'B');
+	CHECK_EQ(captured_byte(t, a.addr, e.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, g.after), 'D');
+	captured_free(t);
 	process_forget(c.process, clock_now());
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, clock_now()), 'D');
-	CHECK_EQ(t->code.pieces, 2); /* this and the vdso */
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, clock_now()), 'D');
+	CHECK_EQ(t->code.pieces, 2); /* this and the vDSO */
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -65,23 +65,23 @@ static void test_read_too_late(void)
 {
 	struct child c;
 	struct done a, b;
-	struct told *t;
+	struct captured *t;
 
-	/* It looks with the records of A alone, and B is there already: those that come later take it back. */
+	/* The scan knows the records of A only, but reads B: the later records invalidate what it read. */
 	if (!child_new(&c, step_jit, true))
 		return;
 	a = child_act(&c, 'A');
 	child_drain(&c);
 	b = child_act(&c, 'B');
 	process_scan(c.process, a.after);
-	t = child_tell_more(&c, NULL);
-	CHECK_EQ(told_at(t, a.addr, a.after), 0);
-	CHECK_EQ(told_at(t, a.addr, b.after), 0);
-	told_done(t);
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 0);
-	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
-	told_done(t);
+	t = child_capture_more(&c, NULL);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
+	captured_free(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'B');
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -96,7 +96,7 @@ static void append_steps(unsigned step, struct done *d)
 	d->addr = (uint64_t)(uintptr_t)page;
 	step_protect(page, PAGE, PROT_READ | PROT_WRITE);
 	memset(page, (int)step, PAGE);
-	/* The kernel tells of both pages as one. */
+	/* The kernel records both pages as one mapping. */
 	step_protect(page, PAGE, PROT_READ | PROT_EXEC);
 }
 
@@ -105,17 +105,17 @@ static void test_appended(void)
 	for (unsigned data = 0; data < 2; data++) {
 		struct child c;
 		struct done a, b;
-		struct told *t;
+		struct captured *t;
 
 		if (!child_new(&c, append_steps, data))
 			return;
 		a = child_act(&c, 'A');
 		b = child_act(&c, 'B');
-		t = child_tell(&c);
-		CHECK_EQ(told_at(t, a.addr, a.after), data ? 'A' : 0);
-		CHECK_EQ(told_at(t, a.addr, b.after), 'A');
-		CHECK_EQ(told_at(t, b.addr, b.after), 'B');
-		told_done(t);
+		t = child_capture(&c);
+		CHECK_EQ(captured_byte(t, a.addr, a.after), data ? 'A' : 0);
+		CHECK_EQ(captured_byte(t, a.addr, b.after), 'A');
+		CHECK_EQ(captured_byte(t, b.addr, b.after), 'B');
+		captured_free(t);
 		child_done(&c);
 	}
 }
@@ -142,23 +142,23 @@ static void test_open_for_writing(void)
 {
 	struct child c;
 	struct done a, b;
-	struct told *t;
+	struct captured *t;
 
 	if (!child_new(&c, open_steps, true))
 		return;
 	a = child_act(&c, 'A');
-	child_look(&c);
+	child_scan(&c);
 	b = child_act(&c, 'B');
-	t = child_tell(&c);
+	t = child_capture(&c);
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t addr = i ? a.addr : b.addr;
 
-		CHECK_EQ(told_at(t, addr, a.before), 0);
-		CHECK_EQ(told_at(t, addr, a.after), 0);
-		CHECK_EQ(told_at(t, addr, b.after), 0);
+		CHECK_EQ(captured_byte(t, addr, a.before), 0);
+		CHECK_EQ(captured_byte(t, addr, a.after), 0);
+		CHECK_EQ(captured_byte(t, addr, b.after), 0);
 	}
-	CHECK(told_misses(t, "can be written while it runs"));
-	told_done(t);
+	CHECK(captured_misses(t, "can be written while it runs"));
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -179,7 +179,7 @@ static void patch_steps(unsigned step, struct done *d)
 	d->addr = (uint64_t)(uintptr_t)text;
 	if (step == 'T')
 		return;
-	/* In the second page; the first one is writable meanwhile, and is not written. */
+	/* Writes to the second page; the first one is writable at the same time, but unchanged. */
 	step_protect(text, 2 * PAGE, PROT_READ | PROT_WRITE | (step == 'W' ? PROT_EXEC : 0));
 	d->before = clock_now();
 	memset(text + PAGE, (int)step, LINE);
@@ -190,28 +190,28 @@ static void test_patched(void)
 {
 	struct child c;
 	struct done a, p, w;
-	struct told *t;
+	struct captured *t;
 	uint64_t base;
 
 	if (!child_new(&c, patch_steps, true))
 		return;
 	a = child_act(&c, 'T');
 	base = a.addr;
-	child_look(&c);
+	child_scan(&c);
 	p = child_act(&c, 'P');
-	child_look(&c);
+	child_scan(&c);
 	w = child_act(&c, 'W');
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, base + PAGE, a.after), 'T');
-	CHECK_EQ(told_at(t, base + PAGE, p.after), 'P');
-	CHECK_EQ(told_at(t, base + PAGE + LINE, p.after), 'T');
-	/* Written and executed at once: not known until that ended, but for pages that are the file's still. */
-	CHECK_EQ(told_at(t, base + PAGE, w.before), 0);
-	CHECK_EQ(told_at(t, base, w.before), 'T');
-	CHECK_EQ(told_at(t, base + PAGE, w.after), 'W');
-	CHECK_EQ(told_at(t, base + PAGE + LINE, w.after), 'T');
-	CHECK_EQ(told_at(t, base + 2 * PAGE, w.before), 'T');
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, base + PAGE, a.after), 'T');
+	CHECK_EQ(captured_byte(t, base + PAGE, p.after), 'P');
+	CHECK_EQ(captured_byte(t, base + PAGE + LINE, p.after), 'T');
+	/* While writable and executable, pages are unknown unless they are still those of the file. */
+	CHECK_EQ(captured_byte(t, base + PAGE, w.before), 0);
+	CHECK_EQ(captured_byte(t, base, w.before), 'T');
+	CHECK_EQ(captured_byte(t, base + PAGE, w.after), 'W');
+	CHECK_EQ(captured_byte(t, base + PAGE + LINE, w.after), 'T');
+	CHECK_EQ(captured_byte(t, base + 2 * PAGE, w.before), 'T');
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -233,7 +233,7 @@ static void test_owner(void)
 {
 	struct child c;
 	struct done a, b;
-	struct told *t;
+	struct captured *t;
 
 	if (geteuid() != 0) {
 		unit_skip("another owner", "needs root");
@@ -245,20 +245,20 @@ static void test_owner(void)
 	c.process = process_free(c.process);
 	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &c.process), 0);
 	a = child_act(&c, 'A');
-	child_look(&c);
+	child_scan(&c);
 	b = child_act(&c, 'S');
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
-	CHECK_EQ(told_at(t, a.addr, b.after), 0);
-	CHECK(told_misses(t, "another owner"));
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
+	CHECK(captured_misses(t, "another owner"));
+	captured_free(t);
 	child_done(&c);
 }
 
 static void test_vdso_and_end(void)
 {
 	struct child c;
-	struct told *t;
+	struct captured *t;
 	uint8_t bytes[64];
 	uint64_t found = 0;
 	int status;
@@ -267,14 +267,14 @@ static void test_vdso_and_end(void)
 		return;
 	kill(c.pid, SIGKILL);
 	waitpid(c.pid, &status, 0);
-	t = child_tell(&c);
+	t = child_capture(&c);
 	for (size_t i = 0; i < t->code.n_maps; i++)
 		if (strcmp(t->code.maps[i].path, "[vdso]") == 0)
 			found = t->code.maps[i].record.addr;
-	/* It is where ours is: the child is a fork. */
+	/* The vDSO is at the address of this process's, since the child is a fork. */
 	CHECK(found && image_read(t->images, 1, found, clock_now(), bytes, sizeof(bytes)) == sizeof(bytes) &&
 	      memcmp(bytes, (void *)(uintptr_t)found, sizeof(bytes)) == 0);
-	told_done(t);
+	captured_free(t);
 	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &(struct process *){ NULL }), -ESRCH);
 	child_done(&c);
 }
@@ -316,7 +316,7 @@ static void dump_steps(unsigned step, struct done *d)
 		if (io_write(fd, header, sizeof(header)) < 0)
 			_exit(1);
 		step_map(PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
-		if (reaches_deleted())
+		if (can_open_deleted())
 			unlink(name);
 		code = step_map(PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	}
@@ -327,43 +327,43 @@ static void dump_steps(unsigned step, struct done *d)
 	usleep(2000);
 }
 
-/* What a program that rewrites its code in place tells of it, is believed. */
+/* The jitdump of a program that rewrites its code in place is used. */
 static void test_jitdump(void)
 {
 	struct child c;
 	struct done a, b, e;
-	struct told *t;
+	struct captured *t;
 
 	if (!child_new(&c, dump_steps, true))
 		return;
 	a = child_act(&c, 'A');
 	b = child_act(&c, 'B');
-	child_look(&c);
+	child_scan(&c);
 	e = child_act(&c, 'C');
 	usleep(10000);
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
-	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
-	CHECK_EQ(told_at(t, a.addr + LINE, b.after), 0);
-	CHECK_EQ(told_at(t, a.addr, e.after), 'C');
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'B');
+	CHECK_EQ(captured_byte(t, a.addr + LINE, b.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, e.after), 'C');
+	captured_free(t);
 
-	/* Where it ends in nonsense, what was told last may not be the last. */
+	/* After an invalid record, later code is unknown. */
 	child_act(&c, 'X');
 	usleep(1100000);
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, b.after), 'B');
-	CHECK_EQ(told_at(t, a.addr, e.after), 0);
-	CHECK(told_misses(t, "jitdump is cut"));
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'B');
+	CHECK_EQ(captured_byte(t, a.addr, e.after), 0);
+	CHECK(captured_misses(t, "jitdump is cut"));
+	captured_free(t);
 	child_done(&c);
 }
 
-/* More changes than are kept: what is told is right nevertheless, and memory has its bounds. */
+/* With more changes than the limit, the log remains correct and memory bounded. */
 static void test_bounds(void)
 {
 	struct child c;
-	struct told *t;
+	struct captured *t;
 	struct done a, b = { 0 };
 	uint64_t memory;
 
@@ -373,20 +373,20 @@ static void test_bounds(void)
 	for (unsigned i = 0; i < 20; i++) {
 		for (unsigned k = 0; k < 1000; k++)
 			b = child_act(&c, 'a' + k % 20);
-		child_look(&c);
+		child_scan(&c);
 	}
 	memory = process_memory(c.process);
 	CHECK(memory < 16 << 20);
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 0);
-	CHECK_EQ(told_at(t, a.addr, b.after), 'a' + 999 % 20);
-	CHECK(told_misses(t, "too often"));
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'a' + 999 % 20);
+	CHECK(captured_misses(t, "too often"));
+	captured_free(t);
 	process_forget(c.process, b.after);
-	t = child_tell(&c);
-	CHECK(!told_misses(t, "too often"));
-	CHECK_EQ(told_at(t, a.addr, b.after), 'a' + 999 % 20);
-	told_done(t);
+	t = child_capture(&c);
+	CHECK(!captured_misses(t, "too often"));
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'a' + 999 % 20);
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -394,21 +394,21 @@ static void test_lost(void)
 {
 	struct child c;
 	struct done a, b;
-	struct told *t;
+	struct captured *t;
 
 	if (!child_new(&c, step_jit, true))
 		return;
 	a = child_act(&c, 'A');
-	child_look(&c);
+	child_scan(&c);
 	b = child_act(&c, 'B');
 	c.ring->data_tail = c.ring->data_head; /* the records of B are lost */
 	process_lost(c.process, b.before, clock_now());
-	t = child_tell(&c);
-	CHECK_EQ(told_at(t, a.addr, a.after), 'A');
-	CHECK_EQ(told_at(t, a.addr, b.after), 0);
-	CHECK_EQ(told_at(t, a.addr, clock_now()), 'B');
-	CHECK(told_misses(t, "were lost"));
-	told_done(t);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, clock_now()), 'B');
+	CHECK(captured_misses(t, "were lost"));
+	captured_free(t);
 	child_done(&c);
 }
 
@@ -417,7 +417,7 @@ int main(int argc, char **argv)
 	char command[128];
 
 	if (argc > 1 && strcmp(argv[1], "--sleep") == 0) {
-		/* The pipes went with the exec. */
+		/* The exec closed the pipes. */
 		pause();
 		return 0;
 	}

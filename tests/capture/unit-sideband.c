@@ -1,6 +1,6 @@
 /*
- * daemon/capture: sideband.c and thread_table.c on this machine's kernel, where it lets one watch processes.
- * With an argument: nothing but how well the difference of two clocks is known.
+ * daemon/capture/perf: sideband.c and thread-table.c with this machine's kernel, if it permits. With an argument: only
+ * the accuracy of the difference between two clocks is tested.
  */
 #include "config.h"
 
@@ -47,7 +47,7 @@ static void *thread(void *data)
 	return NULL;
 }
 
-/* Each step waits for a byte; threads come and go, then another program. */
+/* Executes a step for each byte: threads start and end, then another program is executed. */
 static void child(int go)
 {
 	char byte;
@@ -97,7 +97,7 @@ static void test_watching(struct sideband *s)
 	sideband_lost(s, &since);
 	before = sideband_now(s);
 	CHECK(before > 0);
-	/* The one clock tells when it was on the other one. */
+	/* The time of the last drain lies between two readings of the other clock. */
 	CHECK(before - (uint64_t)sideband_shift(s) > begun &&
 	      before - (uint64_t)sideband_shift(s) < now_ns(CLOCK_MONOTONIC));
 	CHECK_EQ(thread_table_scan(&watched, before), 0);
@@ -137,7 +137,7 @@ static void test_loss(struct sideband *s)
 	cpu_set_t all, one;
 	int status;
 
-	/* Of each CPU it is known since when; and a busy machine's may have lost some before. */
+	/* Stay on one CPU, since losses are known per CPU; other losses may have occurred before. */
 	sched_getaffinity(0, sizeof(all), &all);
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
@@ -145,7 +145,7 @@ static void test_loss(struct sideband *s)
 	sideband_drain(s);
 	sideband_lost(s, &since);
 	before = sideband_now(s);
-	/* More names than a ring can hold. */
+	/* More records than a ring can hold. */
 	for (unsigned i = 0; i < 20000; i++)
 		prctl(PR_SET_NAME, "noise");
 	sched_setaffinity(0, sizeof(all), &all);
@@ -166,7 +166,7 @@ static void *work(void *data)
 	return NULL;
 }
 
-/* However often this thread has to wait for others: the two clocks are as far from each other as ever. */
+/* The difference between the clocks is stable even when this thread is interrupted often. */
 static void test_shift(struct sideband *s)
 {
 	int64_t least = INT64_MAX, most = INT64_MIN;
@@ -194,7 +194,7 @@ static void test_shift(struct sideband *s)
 	if (sideband_clock(s).known)
 		CHECK(most - least < 20000);
 	else
-		unit_skip("how far the clocks are from each other", "the kernel does not tell of its clock");
+		unit_skip("stability of the difference between clocks", "the kernel does not describe its clock");
 }
 
 static void test_side(bool clocks)
@@ -209,14 +209,14 @@ static void test_side(bool clocks)
 	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
 	if (sideband_open(s, cpus, n, true, &why) < 0) {
 		printf("# %s\n", why.text);
-		unit_skip("the kernel tells of processes", "perf_event_open is not allowed here");
+		unit_skip("kernel records of processes", "perf_event_open is not allowed here");
 	} else if (clocks) {
 		test_shift(s);
 	} else {
 		test_watching(s);
 		test_shift(s);
 		test_loss(s);
-		/* Health: an event that lives has been enabled for longer than before; nothing is lost by looking. */
+		/* The enabled time of a live event increases; opening again loses no records. */
 		uint64_t since;
 		CHECK_EQ(sideband_open(s, cpus, n, false, &why), 0);
 		CHECK(!sideband_lost(s, &since));

@@ -1,24 +1,20 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
- *
  *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
- *
- * DECODE: as `csight decode --to pcs` prints it, or --to elements --by-thread, which includes gaps. TID: of this
- * thread, whatever headings there are. Each thread's must be the instructions that it executed while it was traced, in
- * order and on whatever CPU: all of them.
- *
- * -p: every thread of the process must be there, and no other.
- * -a: it was armed at this value of the virtual counter, while it stood still: what ran before is not in it.
- * -t: it was frozen between these values of the virtual counter: what ran later is not in it.
- * -w: rings went round: the beginning may be missing, of each CPU's its own, so that there may be holes up to when the
- *     last of them begins.
- * -e: the end may be missing.
- * -g: there may be holes: what stands between them must be in the truth, in order. Prints where it is not shown.
- * -x: addresses that have no image, left out of both.
- * -X: what ran here must not be in the decode; left out of the truth, and counted.
- *
- * Prints what is equal, and of each thread that differs the first difference with its surroundings; exits with 0 when
- * all is equal.
+ * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
+ * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
+ * was traced, in order, on any CPU.
+ *   -p: the decode must contain every thread of this process and no other.
+ *   -a: the process was armed at this value of the virtual counter, while stopped: earlier execution is not expected.
+ *   -t: it was frozen between these values of the virtual counter: later execution is not expected.
+ *   -w: rings wrapped: the beginning may be missing, for each CPU its own, so that there may be gaps until the
+ *       last of them begins.
+ *   -e: the end may be missing.
+ *   -g: there may be gaps: the parts between them must be in the truth, in order. Prints what is missing.
+ *   -x: addresses without an image, excluded from both.
+ *   -X: execution here must not be in the decode; excluded from the truth, and counted.
+ * Prints what is equal, and for each thread that differs the first difference with its context. Exits with 0 if all is
+ * equal.
  */
 #include "config.h"
 
@@ -33,7 +29,7 @@
 #include "tests/rig/shared.h"
 
 enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_PRINTED = 8, PAGE = 4096, RECORDS = 4096 };
-/* Of a ring that went round, so much of the truth for each decoded instruction is looked at. */
+/* For a ring that wrapped, length of the truth that is searched per decoded instruction. */
 enum { REACH = 4, REACH_LEAST = 1 << 20 };
 
 struct list {
@@ -41,24 +37,25 @@ struct list {
 	size_t n, room;
 };
 
-/* What a thread executed on one CPU between two marks. */
+/* The instructions that a thread executed on one CPU between two marks. */
 struct piece {
 	uint64_t begun, ended;
 	unsigned cpu;
 	uint32_t tid;
-	off_t from, to; /* in the log */
+	off_t from, to; /* positions in the log */
 	uint64_t n;     /* instructions */
 };
 
 struct thread {
 	uint32_t tid;
 	bool decoded;
-	struct list decode, holes; /* holes: how much was decoded before each */
+	struct list decode, holes; /* holes: number of decoded instructions before each gap */
 	struct list truth;
-	struct list cuts, cut_times; /* how much had been executed when it was stopped, or left a CPU, and when */
-	struct list cut_cpus;        /* where it ran until then */
+	/* number of instructions executed when tracing stopped or the thread left a CPU, and when */
+	struct list cuts, cut_times;
+	struct list cut_cpus; /* CPU until then */
 	uint64_t pieces, moves;
-	uint64_t n, passed_over; /* instructions that it executed; those at the beginning that are not in truth */
+	uint64_t n, passed_over; /* executed instructions; those at the beginning that are not in truth */
 };
 
 static struct {
@@ -73,7 +70,7 @@ static struct {
 
 static struct thread *threads;
 static size_t n_threads;
-static uint32_t index_of[TID_MAX]; /* plus one */
+static uint32_t index_of[TID_MAX]; /* index plus one */
 static struct piece *pieces;
 static size_t n_pieces, pieces_room;
 static uint64_t executed, hidden, n_decoded;
@@ -137,7 +134,7 @@ static bool read_decode(FILE *f, long only)
 			if (only >= 0)
 				continue;
 			if (sscanf(line, "# thread %" SCNu32, &tid) != 1) {
-				printf("not of a thread: %s", line);
+				printf("unknown thread: %s", line);
 				return false;
 			}
 			t = thread_of(tid);
@@ -150,7 +147,7 @@ static bool read_decode(FILE *f, long only)
 				decoded(t, start + 4 * i);
 		} else if (strstr(line, " no-sync ") || strstr(line, " no-image ") ||
 			   strstr(line, " unknown-address") || strstr(line, " range-nopath ")) {
-			/* Where it begins, and several in one place: nothing of what is shown is apart. */
+			/* Adjacent gaps, and gaps before the first instruction, separate nothing. */
 			if (t->decode.n && (!t->holes.n || t->holes.all[t->holes.n - 1] != t->decode.n))
 				add(&t->holes, t->decode.n);
 		} else if (!strchr(line, ' ')) {
@@ -160,7 +157,7 @@ static bool read_decode(FILE *f, long only)
 	return true;
 }
 
-/* False: this one and all that follow began after the freeze. */
+/* Returns false if this piece and all later ones began after the freeze. */
 static bool end_piece(struct piece *p, off_t at, uint64_t time)
 {
 	p->to = at;
@@ -176,7 +173,7 @@ static bool end_piece(struct piece *p, off_t at, uint64_t time)
 	return true;
 }
 
-static bool is_asked_for(uint32_t tid, uint32_t pid)
+static bool is_selected(uint32_t tid, uint32_t pid)
 {
 	if (options.pid && pid == options.pid)
 		thread_of(tid);
@@ -212,7 +209,7 @@ static void read_log(const char *path, unsigned cpu)
 			uint32_t pid = (uint32_t)(record.start >> 24 & 0xffffff);
 
 			tid = (uint32_t)(record.start & 0xffffff);
-			tid = is_asked_for(tid, pid) ? tid : 0;
+			tid = is_selected(tid, pid) ? tid : 0;
 		}
 		piece =
 		    (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = at + (off_t)sizeof(record) };
@@ -259,13 +256,13 @@ static void read_piece(struct thread *t, const struct piece *p, int fd)
 	add(&t->cut_cpus, p->cpu);
 }
 
-/* Nothing so far back is in a ring that went round. */
-static bool is_far_back(const struct thread *t, const struct piece *p)
+/* A ring that wrapped cannot hold anything so old. */
+static bool is_too_old(const struct thread *t, const struct piece *p)
 {
 	return options.wrapped && t->n - t->passed_over - p->n > REACH * t->decode.n + REACH_LEAST && !t->truth.n;
 }
 
-/* The instructions of each thread, in the order that they ran. */
+/* Collects the instructions of each thread in the order of execution. */
 static void read_truth(const char *dir)
 {
 	FILE *logs[RIG_CPUS] = { 0 };
@@ -288,7 +285,7 @@ static void read_truth(const char *dir)
 		struct thread *t = thread_of(p->tid);
 		static unsigned last_cpu[TID_MAX];
 
-		if (is_far_back(t, p))
+		if (is_too_old(t, p))
 			t->passed_over += p->n;
 		else
 			read_piece(t, p, fileno(logs[p->cpu]));
@@ -303,7 +300,7 @@ static void read_truth(const char *dir)
 			fclose(logs[i]);
 }
 
-static void show(const char *what, const struct list *l, size_t n, size_t at)
+static void print_around(const char *what, const struct list *l, size_t n, size_t at)
 {
 	printf("  %s:", what);
 	for (size_t i = at > AROUND ? at - AROUND : 0; i < MIN(n, at + AROUND); i++)
@@ -311,14 +308,14 @@ static void show(const char *what, const struct list *l, size_t n, size_t at)
 	printf("%s\n", at >= n ? " end" : "");
 }
 
-static void differ(const char *from, const struct thread *t, size_t n_truth, size_t decode, size_t truth)
+static void print_difference(const char *from, const struct thread *t, size_t n_truth, size_t decode, size_t truth)
 {
 	printf("%s, they differ at instruction %zu of the truth:\n", from, truth);
-	show("decoded", &t->decode, t->decode.n, decode);
-	show("truth  ", &t->truth, n_truth, truth);
+	print_around("decoded", &t->decode, t->decode.n, decode);
+	print_around("truth  ", &t->truth, n_truth, truth);
 }
 
-/* Where these instructions end in the truth, before n and with a piece; SIZE_MAX. */
+/* Returns the end of a piece of the truth, not after n, at which these instructions end; SIZE_MAX: none. */
 static size_t find_back(const struct thread *t, size_t n, const uint64_t *what, size_t size)
 {
 	for (size_t i = t->cuts.n; i-- > 0;) {
@@ -330,11 +327,14 @@ static size_t find_back(const struct thread *t, size_t n, const uint64_t *what, 
 	return SIZE_MAX;
 }
 
-/* The parts between the holes are in it in order, the last at n; and of no CPU is there a hole behind what it shows. */
+/*
+ * True if the parts between the gaps are in the truth in order, the last of them at n, and no CPU has a gap after its
+ * first decoded instruction.
+ */
 static bool is_end_with_holes(const struct thread *t, size_t n)
 {
 	size_t to = t->decode.n, last = n, piece = t->cuts.n;
-	uint64_t complete = 0; /* CPUs of which there is nothing before what was looked at: a bit each */
+	uint64_t complete = 0; /* bit mask of CPUs that have nothing before the current position */
 
 	for (size_t i = t->holes.n + 1; i-- > 0;) {
 		size_t from = i ? t->holes.all[i - 1] : 0, end;
@@ -342,7 +342,7 @@ static bool is_end_with_holes(const struct thread *t, size_t n)
 		end = find_back(t, last, t->decode.all + from, to - from);
 		if (end == SIZE_MAX || (to == t->decode.n && end != n))
 			return false;
-		/* What is missing between, from its end on. */
+		/* Walk backwards over the missing pieces. */
 		while (piece > 0 && t->cuts.all[piece - 1] > end) {
 			size_t begin = piece > 1 ? t->cuts.all[piece - 2] : 0;
 
@@ -362,7 +362,7 @@ static bool is_end_with_holes(const struct thread *t, size_t n)
 	return true;
 }
 
-/* Whether what was decoded is the truth, or the end of it, where it ends after n. */
+/* True if the decode equals the truth up to n, or (with -w) the end of it. */
 static bool is_end(const struct thread *t, size_t n)
 {
 	size_t own = t->decode.n;
@@ -374,7 +374,7 @@ static bool is_end(const struct thread *t, size_t n)
 	return !own || memcmp(t->decode.all, t->truth.all + (n - own), own * sizeof(uint64_t)) == 0;
 }
 
-/* How many instructions the thread had executed, while it was traced, when it was frozen. */
+/* Finds the number of instructions that the thread had executed under trace at the freeze. */
 static bool find_end(const struct thread *t, size_t *ret)
 {
 	size_t last = 0;
@@ -398,7 +398,7 @@ static bool find_end(const struct thread *t, size_t *ret)
 	return true;
 }
 
-/* What ran behind the end of the decode. */
+/* True if only the end is missing from the decode. */
 static bool lacks_end(const struct thread *t, uint64_t *missing)
 {
 	if (t->holes.n || t->decode.n > t->truth.n ||
@@ -416,7 +416,7 @@ static size_t find(const struct list *truth, size_t from, const uint64_t *what, 
 	return SIZE_MAX;
 }
 
-static struct list left_out; /* pages */
+static struct list left_out; /* pages missing from the decode */
 
 static void leave_out(const struct thread *t, size_t from, size_t to)
 {
@@ -442,8 +442,8 @@ static bool compare_parts(const struct thread *t)
 		if (found == SIZE_MAX) {
 			printf("thread %u: part %zu of %zu, of %zu instructions, is not in the truth:\n", t->tid, i + 1,
 			       t->holes.n + 1, to - from);
-			show("decoded", &t->decode, t->decode.n, from);
-			show("truth  ", &t->truth, t->truth.n, at);
+			print_around("decoded", &t->decode, t->decode.n, from);
+			print_around("truth  ", &t->truth, t->truth.n, at);
 			return false;
 		}
 		leave_out(t, at, found);
@@ -473,17 +473,17 @@ static bool compare_thread(const struct thread *t, struct missing *missing)
 	       t->tid, t->decode.n, t->holes.n, n, t->truth.n, t->pieces);
 	while (same < MIN(t->decode.n, n) && t->decode.all[same] == t->truth.all[same])
 		same++;
-	differ("from the start", t, n, same, same);
+	print_difference("from the start", t, n, same, same);
 	while (last < MIN(t->decode.n, n) && t->decode.all[t->decode.n - 1 - last] == t->truth.all[n - 1 - last])
 		last++;
 	if (last < MIN(t->decode.n, n))
-		differ("from the end", t, n, t->decode.n - 1 - last, n - 1 - last);
+		print_difference("from the end", t, n, t->decode.n - 1 - last, n - 1 - last);
 	for (size_t i = 0; i < MIN(t->holes.n, (size_t)AROUND); i++)
-		differ("hole", t, n, t->holes.all[i], t->holes.all[i]);
+		print_difference("hole", t, n, t->holes.all[i], t->holes.all[i]);
 	return false;
 }
 
-static void print_missing(struct missing missing)
+static void print_summary(struct missing missing)
 {
 	uint64_t shown = 0, n = 0, all_pieces = 0, moves = 0, holes = 0, truth = 0;
 
@@ -586,6 +586,6 @@ int main(int argc, char **argv)
 		good = false;
 	}
 	if (good)
-		print_missing(missing);
+		print_summary(missing);
 	return !good;
 }

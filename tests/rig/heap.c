@@ -1,6 +1,6 @@
 /*
- * Counts what csightd has allocated and not freed: preloaded, so that a leak shows which the free space of the
- * allocator would hide. The numbers, bytes and pieces, are in the file that CSIGHT_HEAP names.
+ * Counts the memory that csightd has allocated and not freed. Preloaded into it, this reveals leaks that the
+ * allocator's free space would hide. The file named by CSIGHT_HEAP holds the numbers of bytes and of allocations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +59,7 @@ void *realloc(void *p, size_t size)
 
 	discount(p);
 	moved = __libc_realloc(p, size);
-	/* It stays where it was. */
+	/* realloc() failed: the old allocation remains. */
 	if (!moved && size)
 		count(p);
 	return count(moved);
@@ -96,7 +96,7 @@ void free(void *p)
 	__libc_free(p);
 }
 
-/* What a child does is its own. */
+/* Allocations of a child process are not counted. */
 static void forked(void)
 {
 	counts = &own;

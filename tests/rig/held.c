@@ -1,11 +1,10 @@
 /*
- * Runs a program that can be looked at before its first instruction and after its last but a few. It is stopped right
- * behind its exec, so that it can be armed before it did anything; and what it prints at its end waits in a full pipe.
- *
+ * Runs a program and holds it twice: after its exec, so that it can be armed before its first instruction, and at its
+ * end, when the output that it prints blocks in a full pipe.
  *   held PROGRAM [ARGUMENT...]
- *
- * Prints its process, and goes on with each line that is read: lets it run, and prints "ended" when it waits to print;
- * lets it print and end, and prints its exit status. "now" as the only argument: prints the virtual counter.
+ * Prints the process number. On the first line of input it lets the program run, and prints "ended" when the program
+ * blocks in its output; on the second it lets the program end, and prints the exit status. With "now" as the only
+ * argument it prints the virtual counter.
  */
 #include "config.h"
 
@@ -49,7 +48,7 @@ static bool next_line(void)
 	return fgets(line, sizeof(line), stdin);
 }
 
-/* Whether it is in write(1, …), system call 64. */
+/* True if the process is in write(1, …), system call 64. */
 static bool prints(pid_t pid)
 {
 	_cleanup_fclose_ FILE *f = NULL;

@@ -1,13 +1,11 @@
 /*
- * How often the trace of processes was stopped while they ran, and not because they left their CPU, and for how long:
- * from the truth log of the virtual machine (tests/rig/shared.h).
- *
+ * Counts how often, and for how long, the trace of running processes was stopped without a context switch, according to
+ * the truth log of the virtual machine (tests/rig/shared.h).
  *   stops [-s] LOG PID... <WINDOWS
- *
- * -s: the trace units were on for whatever ran. Else what stops right behind a change of threads is the trace of the
- * one that left. WINDOWS: lines "FROM:TO PID", of the virtual counter: when a snapshot of that process was taken. For
- * each line and each process of the command line a line "self|other COUNT TICKS" comes out; TICKS: the longest, until
- * it was started again or left its CPU. A thread's last stop is its end.
+ * -s: the trace units were on for all threads. Otherwise a stop right after a context switch belongs to the previous
+ * thread. WINDOWS: lines "FROM:TO PID" in ticks of the virtual counter: when a snapshot of that process was taken. For
+ * each line and each process of the command line, a line "self|other COUNT TICKS" is printed; TICKS: the longest time
+ * until tracing was restarted or the thread left its CPU. The last stop of a thread is its end.
  */
 #include "config.h"
 
@@ -25,12 +23,13 @@ enum { STOPS_MAX = 1 << 20, TID_MAX = 1 << 24 };
 struct stop {
 	uint64_t time, ticks;
 	uint32_t pid, tid;
-	bool last; /* it left its CPU before it was started again: perhaps it ended */
+	bool last; /* it left its CPU before tracing was restarted: it may have ended */
 };
 
 static struct stop *stops;
 static size_t n_stops;
-static uint64_t last_start[TID_MAX]; /* of a thread's trace; one that ends comes to a CPU after that */
+/* start of a thread's trace; an ending thread is scheduled once more after it */
+static uint64_t last_start[TID_MAX];
 
 static void read_log(const char *path, bool shared)
 {
@@ -38,7 +37,7 @@ static void read_log(const char *path, bool shared)
 	struct rig_truth record;
 	struct stop *open = NULL;
 	uint32_t pid = 0, tid = 0;
-	bool own = false; /* a stop is its own, not its predecessor's */
+	bool own = false; /* a stop belongs to this thread, not to the previous one */
 
 	if (!f)
 		abort();
@@ -70,7 +69,7 @@ static void read_log(const char *path, bool shared)
 	}
 }
 
-static void print_stop(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
+static void print_stops(uint32_t pid, uint32_t of, uint64_t from, uint64_t to)
 {
 	uint64_t longest = 0, n = 0;
 
@@ -107,7 +106,7 @@ int main(int argc, char **argv)
 	globfree(&found);
 	while (scanf("%" SCNu64 ":%" SCNu64 " %" SCNu32, &from, &to, &of) == 3)
 		for (int i = 2; i < argc; i++)
-			print_stop((uint32_t)strtoul(argv[i], NULL, 10), of, from, to);
+			print_stops((uint32_t)strtoul(argv[i], NULL, 10), of, from, to);
 	free(stops);
 	return n_stops == STOPS_MAX;
 }
