@@ -26,6 +26,8 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/process/proc-file.c daemon/capture/process/proc-file.h \
 	daemon/capture/process/process.c daemon/capture/process/process.h \
 	daemon/capture/process/process-internal.h \
+	daemon/capture/process/process-log.c \
+	daemon/capture/process/process-maps.c \
 	daemon/capture/process/process-scan.c
 daemon_capture_libcapture_la_LIBADD = lib/emu/libemuring.la lib/coresight/libcoresight.la lib/perfdata/libperfdata.la \
 	lib/base/libbase.la -lpthread

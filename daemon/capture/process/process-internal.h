@@ -52,13 +52,16 @@ struct process {
 	int unread; /* why its memory cannot be read: negative errno, or 0 */
 };
 
+/* process-maps.c: returns the image with this identifier, or NULL. */
 struct process_image *process_find_image(struct process *p, uint32_t id);
-enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 
+/* process-maps.c: adds a mapping that was recorded, or found by a scan, there or in place of a recorded one. */
+enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 void process_add(struct process *p, const struct process_map *m, enum process_source how);
 
 /*
- * Returns 1 if something was read, 0 if not. -ESRCH: the process has ended; -EAGAIN: not possible now; -EACCES, -EPERM.
+ * process-scan.c: reads what is new. Returns 1 if something was read, 0 if not. -ESRCH: the process has ended; -EAGAIN:
+ * not possible now; -EACCES, -EPERM.
  */
 int process_scan_now(struct process *p, uint64_t now_ns);
 

@@ -1,0 +1,181 @@
+#include "config.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/capture/process/process-internal.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+enum {
+	IMAGES_MAX = 1024, /* limit of the log's reader */
+	PATHS_MAX = 256,   /* names of memory */
+	NAMES_MAX = 8 << 10,
+};
+
+static const char anonymous[] = "//anon";
+
+struct process_image *process_find_image(struct process *p, uint32_t id)
+{
+	for (size_t i = p->n_images; i-- > 0;)
+		if (p->images[i].id == id)
+			return &p->images[i];
+	return NULL;
+}
+
+/* Drops the oldest image that no record names. Returns false if there is none. */
+static bool drop_image(struct process *p)
+{
+	for (size_t i = 0; i < p->n_images; i++)
+		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+			closep(&p->images[i].fd);
+			free(p->images[i].path);
+			p->n_images--;
+			memmove(&p->images[i], &p->images[i + 1], (p->n_images - i) * sizeof(*p->images));
+			return true;
+		}
+	return false;
+}
+
+static bool same_image(const struct process_image *i, const struct process_map *m)
+{
+	if (strcmp(i->path, m->path) != 0)
+		return false;
+	/* Inode numbers are reused; /proc does not show the generation. */
+	if (m->inode)
+		return i->inode == m->inode && i->major == m->major && i->minor == m->minor &&
+		       (!i->generation || !m->generation || i->generation == m->generation);
+	return m->build_id_size && i->build_id_size == m->build_id_size &&
+	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0;
+}
+
+static uint32_t find_image(struct process *p, const struct process_map *m)
+{
+	struct process_image i = { .fd = -1,
+				   .inode = m->inode,
+				   .generation = m->generation,
+				   .major = m->major,
+				   .minor = m->minor,
+				   .build_id_size = MIN(m->build_id_size, (uint8_t)EMU_BUILD_ID_MAX) };
+
+	for (size_t n = p->n_images; n-- > 0;)
+		if (same_image(&p->images[n], m))
+			return p->images[n].id;
+	if (p->n_images >= IMAGES_MAX && !drop_image(p)) {
+		p->crowded = true;
+		return CODE_NO_IMAGE;
+	}
+	if (array_reserve(p->images, p->n_images, &p->room_images) < 0)
+		return CODE_NO_IMAGE;
+	i.path = strdup(m->path);
+	if (!i.path)
+		return CODE_NO_IMAGE;
+	memcpy(i.build_id, m->build_id, i.build_id_size);
+	i.id = ++p->last_image;
+	p->images[p->n_images++] = i;
+	return i.id;
+}
+
+/* Returns the name of a memory; equal names have equal pointers. */
+static const char *memory_path(struct process *p, const char *path)
+{
+	if (path[0] != '[')
+		return anonymous;
+	for (size_t i = 0; i < p->n_paths; i++)
+		if (strcmp(p->paths[i], path) == 0)
+			return p->paths[i];
+	if (p->n_paths >= PATHS_MAX || array_reserve(p->paths, p->n_paths, &p->room_paths) < 0)
+		return anonymous;
+	p->paths[p->n_paths] = strdup(path);
+	return p->paths[p->n_paths] ? p->paths[p->n_paths++] : anonymous;
+}
+
+static bool is_file(const struct process_map *m)
+{
+	static const char huge[] = "/anon_hugepage";
+
+	/* Shared memory may be written through another mapping at any time, as some JIT compilers do. */
+	return m->path[0] == '/' && m->path[1] != '/' && (m->inode || m->build_id_size) && !(m->flags & MAP_SHARED) &&
+	       strncmp(m->path, huge, strlen(huge)) != 0;
+}
+
+/* When the history is full, its older half is replaced by the state at its end. */
+static void add_record(struct process *p, const struct code_record *r)
+{
+	int rc = code_history_record(p->history, r);
+
+	if (rc == -ENOSPC) {
+		p->cut = MAX(p->cut, code_history_middle(p->history));
+		rc = code_history_forget(p->history, p->cut);
+		if (rc == 0)
+			rc = code_history_record(p->history, r);
+	}
+	if (rc < 0)
+		p->crowded = true;
+}
+
+void process_add(struct process *p, const struct process_map *m, enum process_source how)
+{
+	struct code_record r = { .time = m->time,
+				 .start = m->addr,
+				 .end = m->addr + m->len,
+				 .offset = m->offset,
+				 .image = CODE_NO_IMAGE,
+				 .found = how != PROCESS_RECORDED,
+				 .instead = how == PROCESS_FOUND_OTHER };
+
+	if (m->addr >> 63 || m->len > INT64_MAX - m->addr)
+		return;
+	if (!(m->prot & PROT_EXEC)) {
+		r.kind = CODE_NONE;
+	} else if (is_file(m) && (r.image = find_image(p, m)) != CODE_NO_IMAGE) {
+		r.kind = CODE_FILE;
+		r.writable = m->prot & PROT_WRITE;
+	} else {
+		r.kind = CODE_MEMORY;
+		r.writable = m->prot & PROT_WRITE || m->flags & MAP_SHARED || is_file(m);
+		r.path = memory_path(p, m->path);
+	}
+	p->pending |= r.kind != CODE_NONE;
+	add_record(p, &r);
+}
+
+void process_map(struct process *p, const struct process_map *m)
+{
+	process_add(p, m, PROCESS_RECORDED);
+}
+
+void process_exec(struct process *p, uint64_t time)
+{
+	struct code_record r = { .time = time, .end = INT64_MAX, .kind = CODE_EXECED, .image = CODE_NO_IMAGE };
+
+	/* The jitdump described the previous program. */
+	p->jit = jitdump_free(p->jit);
+	code_history_set_described(p->history, false);
+	p->pending = true;
+	add_record(p, &r);
+}
+
+void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
+{
+	struct code_record r = { .time = since_ns + 1, .end = INT64_MAX, .kind = CODE_LOST, .image = CODE_NO_IMAGE };
+
+	p->pending = true;
+	p->lost = true;
+	add_record(p, &r);
+	/* Later records may have been lost, too, up to now. */
+	r.time = MAX(now_ns, r.time + 1) - 1;
+	add_record(p, &r);
+}
+
+void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec)
+{
+	struct process_comm n = { .time = time, .tid = tid };
+
+	if (exec)
+		process_exec(p, time);
+	if (p->n_names >= NAMES_MAX || array_reserve(p->names, p->n_names, &p->room_names) < 0)
+		return;
+	memcpy(n.name, name, strnlen(name, sizeof(n.name)));
+	p->names[p->n_names++] = n;
+}
