@@ -1,9 +1,12 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
+ *
  *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
+ *
  * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
  * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
  * was traced, in order, on any CPU.
+ *
  *   -p: the decode must contain every thread of this process and no other.
  *   -a: the process was armed at this value of the virtual counter, while stopped: earlier execution is not expected.
  *   -t: it was frozen between these values of the virtual counter: later execution is not expected.
@@ -13,6 +16,7 @@
  *   -g: there may be gaps: the parts between them must be in the truth, in order. Prints what is missing.
  *   -x: addresses without an image, excluded from both.
  *   -X: execution here must not be in the decode; excluded from the truth, and counted.
+ *
  * Prints what is equal, and for each thread that differs the first difference with its context. Exits with 0 if all is
  * equal.
  */

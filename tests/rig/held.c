@@ -1,7 +1,9 @@
 /*
  * Runs a program and holds it twice: after its exec, so that it can be armed before its first instruction, and at its
  * end, when the output that it prints blocks in a full pipe.
+ *
  *   held PROGRAM [ARGUMENT...]
+ *
  * Prints the process number. On the first line of input it lets the program run, and prints "ended" when the program
  * blocks in its output; on the second it lets the program end, and prints the exit status. With "now" as the only
  * argument it prints the virtual counter.

@@ -1,7 +1,9 @@
 /*
  * Counts how often, and for how long, the trace of running processes was stopped without a context switch, according to
  * the truth log of the virtual machine (tests/rig/shared.h).
+ *
  *   stops [-s] LOG PID... <WINDOWS
+ *
  * -s: the trace units were on for all threads. Otherwise a stop right after a context switch belongs to the previous
  * thread. WINDOWS: lines "FROM:TO PID" in ticks of the virtual counter: when a snapshot of that process was taken. For
  * each line and each process of the command line, a line "self|other COUNT TICKS" is printed; TICKS: the longest time

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 #include "lib/base/buf.h"
-#include "lib/perfdata/write.h"
 #include "lib/base/reason.h"
+#include "lib/perfdata/write.h"
 
 enum { PERF_RECORD_ID_SIZE = 32 /* sample_id of each record with the default attributes, bytes */ };
 

@@ -1,6 +1,7 @@
 /*
  * Capture backend for the kernel's cs_etm PMU, by perf_event_open(). A target is one process. The machine, one per
  * daemon, holds what all targets share: the topology, the sideband, and the arena of shared sinks.
+ *
  * The capture thread opens, maps and owns every descriptor: the kernel binds events to the thread that opened them, and
  * refuses shared sinks to other threads. The event loop creates, queries and frees targets; none of these calls blocks.
  */

@@ -1,6 +1,7 @@
 /*
  * Decides which perf events to open for a target: a pure function of the topology, the settings, the events in use, and
  * the options of the target.
+ *
  * A private sink (TRBE, one per CPU) gives each target rings of its own: one event for each thread on each CPU,
  * inherited by new threads; all events of a CPU write to one AUX buffer. A shared sink (ETR, ETF, ETB) is one arena:
  * one event per CPU traces whatever runs there, and context IDs separate the threads afterwards. Of the events on a
@@ -11,8 +12,8 @@
 #define CSIGHT_DAEMON_CAPTURE_PLAN_H
 
 #include "daemon/capture/capture.h"
-#include "lib/coresight/topology.h"
 #include "lib/base/reason.h"
+#include "lib/coresight/topology.h"
 
 enum {
 	PLAN_AUX_MIN = 128 << 10, /* minimum size of a ring, bytes */

@@ -2,6 +2,7 @@
  * History of a process's code. Input: records (a mapping exists from a time on) and observations (bytes were read at an
  * address in an interval of time). Output: changes, that is, what was at which address from which time on. The module
  * reads nothing itself and never blocks.
+ *
  * Observed bytes hold from the record that made their memory executable, provided that it was not writable from then
  * until the observation. An observation counts only if no record for its memory falls into its interval.
  */

@@ -1,7 +1,9 @@
 /*
  * Collects the code that a process ran. Kernel records of its mappings and the readable contents of its memory become a
  * code log (lib/emu/ring.h) and descriptors of the mapped files. For use by one thread at a time.
+ *
  * All times are nanoseconds of the records' clock. Records may be added in any order of time, also late.
+ *
  * Sequence of a snapshot: freeze; process_map() and related calls for all available records; process_scan(); once more
  * for new records, since a record that arrived during the scan invalidates bytes that were read too late;
  * process_write_log(). Bytes that were read hold from the last record that made their memory executable. If that is
