@@ -22,7 +22,7 @@ struct child {
 	pid_t pid;
 	int pidfd, to, from, perf;
 	struct perf_event_mmap_page *ring;
-	struct process *process;
+	struct process_code *process;
 };
 
 struct done {

@@ -142,7 +142,7 @@ void test_first_ended(void)
 	struct buf log = { 0 }, missing = { 0 };
 	_cleanup_close_ int pidfd = -1;
 	struct capture_file *files;
-	struct process *p;
+	struct process_code *p;
 	struct proc_dir proc;
 	int there[2], back[2], status;
 	size_t n;

@@ -275,7 +275,7 @@ static void test_vdso_and_end(void)
 	CHECK(found && image_read(t->images, 1, found, clock_now(), bytes, sizeof(bytes)) == sizeof(bytes) &&
 	      memcmp(bytes, (void *)(uintptr_t)found, sizeof(bytes)) == 0);
 	captured_free(t);
-	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &(struct process *){ NULL }), -ESRCH);
+	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &(struct process_code *){ NULL }), -ESRCH);
 	child_done(&c);
 }
 

@@ -33,7 +33,7 @@ struct perf_target {
 	struct filter *filter; /* in the form that the kernel accepts, or NULL */
 	struct grid grid;
 	struct thread_table thread_table;
-	struct process *process;
+	struct process_code *process;
 	uint64_t armed_at;     /* in the records' clock */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;

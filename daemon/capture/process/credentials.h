@@ -2,12 +2,15 @@
  * The one reader of a process's credentials: /proc/PID/status and the owner of the files beneath /proc/PID. Every
  * decision about whose a process is starts here, so that all of them see the same fields, read in the same way.
  *
- * Who asks what:
- *   policy.c          may a caller act on a process? credentials_uid(): all four uids equal, and equal to the caller's.
- *   target-adopt.c    who is the owner of a new target? credentials_uid(), gids all equal, and files that are the
- * owner's. perf-source.c     may what runs now be recorded for the owner? credentials_owned(): also no capability, and
- * dumpable. arena.c           is a thread in a PID namespace of its own? proc_dir.c          is the owner of
- * /proc/PID/maps still the one it was, and is the first thread alive?
+ * policy.c: may a caller act on a process? All four uids must be equal, and the caller's: credentials_uid().
+ *
+ * target-adopt.c: who owns a new target? Also all gids must be equal, and the process dumpable.
+ *
+ * perf-target.c: may the current program be recorded for the owner? Also no capability: credentials_owned().
+ *
+ * arena.c: is a thread in a PID namespace of its own?
+ *
+ * proc-dir.c: is the owner of /proc/PID/maps unchanged, and is the first thread alive?
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H
 #define CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H

@@ -28,7 +28,7 @@ struct process_comm {
 	char name[EMU_NAME_SIZE];
 };
 
-struct process {
+struct process_code {
 	struct proc_dir proc;
 	struct code_history *history;
 	struct process_image *images;
@@ -53,16 +53,16 @@ struct process {
 };
 
 /* process-maps.c: returns the image with this identifier, or NULL. */
-struct process_image *process_find_image(struct process *p, uint32_t id);
+struct process_image *process_find_image(struct process_code *p, uint32_t id);
 
 /* process-maps.c: adds a mapping that was recorded, or found by a scan, there or in place of a recorded one. */
 enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
-void process_add(struct process *p, const struct process_map *m, enum process_source how);
+void process_add(struct process_code *p, const struct process_map *m, enum process_source how);
 
 /*
  * process-scan.c: reads what is new. Returns 1 if something was read, 0 if not. -ESRCH: the process has ended; -EAGAIN:
  * not possible now; -EACCES, -EPERM.
  */
-int process_scan_now(struct process *p, uint64_t now_ns);
+int process_scan_now(struct process_code *p, uint64_t now_ns);
 
 #endif

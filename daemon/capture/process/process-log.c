@@ -64,7 +64,7 @@ static void log_code(struct buf *log, uint64_t time, uint64_t start, uint64_t si
 	buf_zero(log, ALIGN8(size) - size);
 }
 
-static void log_change(struct process *p, struct buf *log, const struct code_change *c)
+static void log_change(struct process_code *p, struct buf *log, const struct code_change *c)
 {
 	struct log_map m = { c->time, c->start, c->end, 0, PROT_READ | PROT_EXEC, anonymous, NULL };
 
@@ -92,7 +92,7 @@ static void log_change(struct process *p, struct buf *log, const struct code_cha
 }
 
 /* Marks what changed before the cut as unknown: the changes since then do not describe it. */
-static void log_cut(const struct process *p, struct buf *log, const struct code_change *changes, size_t n)
+static void log_cut(const struct process_code *p, struct buf *log, const struct code_change *changes, size_t n)
 {
 	for (size_t i = 0; i < n && p->cut && changes[i].time <= p->cut; i++)
 		log_unknown(log, 0, changes[i].start, changes[i].end);
@@ -105,7 +105,7 @@ static void log_broken_jitdump(struct buf *log, const struct jitdump_piece *piec
 		log_unknown(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size);
 }
 
-static int write_log(struct process *p, struct buf *log)
+static int write_log(struct process_code *p, struct buf *log)
 {
 	_cleanup_free_ struct code_change *changes = NULL;
 	const struct jitdump_piece *pieces = NULL;
@@ -140,7 +140,7 @@ static void add_missing(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-static int report_missing(struct process *p, struct buf *b)
+static int report_missing(struct process_code *p, struct buf *b)
 {
 	_cleanup_free_ struct code_span *list = NULL;
 	uint64_t open = 0, first = 0;
@@ -189,7 +189,7 @@ static int report_missing(struct process *p, struct buf *b)
 	return rc;
 }
 
-int process_write_log(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
+int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
 		      size_t *ret_n_files)
 {
 	struct capture_file *files = calloc(p->n_images + 1, sizeof(*files));

@@ -15,7 +15,7 @@ enum {
 
 static const char anonymous[] = "//anon";
 
-struct process_image *process_find_image(struct process *p, uint32_t id)
+struct process_image *process_find_image(struct process_code *p, uint32_t id)
 {
 	for (size_t i = p->n_images; i-- > 0;)
 		if (p->images[i].id == id)
@@ -24,7 +24,7 @@ struct process_image *process_find_image(struct process *p, uint32_t id)
 }
 
 /* Drops the oldest image that no record names. Returns false if there is none. */
-static bool drop_image(struct process *p)
+static bool drop_image(struct process_code *p)
 {
 	for (size_t i = 0; i < p->n_images; i++)
 		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
@@ -49,7 +49,7 @@ static bool same_image(const struct process_image *i, const struct process_map *
 	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0;
 }
 
-static uint32_t find_image(struct process *p, const struct process_map *m)
+static uint32_t find_image(struct process_code *p, const struct process_map *m)
 {
 	struct process_image i = { .fd = -1,
 				   .inode = m->inode,
@@ -77,7 +77,7 @@ static uint32_t find_image(struct process *p, const struct process_map *m)
 }
 
 /* Returns the name of a memory; equal names have equal pointers. */
-static const char *memory_path(struct process *p, const char *path)
+static const char *memory_path(struct process_code *p, const char *path)
 {
 	if (path[0] != '[')
 		return anonymous;
@@ -100,7 +100,7 @@ static bool is_file(const struct process_map *m)
 }
 
 /* When the history is full, its older half is replaced by the state at its end. */
-static void add_record(struct process *p, const struct code_record *r)
+static void add_record(struct process_code *p, const struct code_record *r)
 {
 	int rc = code_history_record(p->history, r);
 
@@ -114,7 +114,7 @@ static void add_record(struct process *p, const struct code_record *r)
 		p->crowded = true;
 }
 
-void process_add(struct process *p, const struct process_map *m, enum process_source how)
+void process_add(struct process_code *p, const struct process_map *m, enum process_source how)
 {
 	struct code_record r = { .time = m->time,
 				 .start = m->addr,
@@ -140,12 +140,12 @@ void process_add(struct process *p, const struct process_map *m, enum process_so
 	add_record(p, &r);
 }
 
-void process_map(struct process *p, const struct process_map *m)
+void process_map(struct process_code *p, const struct process_map *m)
 {
 	process_add(p, m, PROCESS_RECORDED);
 }
 
-void process_exec(struct process *p, uint64_t time)
+void process_exec(struct process_code *p, uint64_t time)
 {
 	struct code_record r = { .time = time, .end = INT64_MAX, .kind = CODE_EXECED, .image = CODE_NO_IMAGE };
 
@@ -156,7 +156,7 @@ void process_exec(struct process *p, uint64_t time)
 	add_record(p, &r);
 }
 
-void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
+void process_lost(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
 {
 	struct code_record r = { .time = since_ns + 1, .end = INT64_MAX, .kind = CODE_LOST, .image = CODE_NO_IMAGE };
 
@@ -168,7 +168,7 @@ void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns)
 	add_record(p, &r);
 }
 
-void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec)
+void process_name(struct process_code *p, uint64_t time, uint32_t tid, const char *name, bool exec)
 {
 	struct process_comm n = { .time = time, .tid = tid };
 

@@ -30,7 +30,7 @@ struct scanned {
 };
 
 struct scan_state {
-	struct process *process;
+	struct process_code *process;
 	struct proc_maps maps;
 	int memory;
 	struct scanned *list;
@@ -72,7 +72,7 @@ static struct process_map map_part(const struct proc_map *m, uint64_t start, uin
 }
 
 /* True if a mapping agrees with a span within it. */
-static bool map_agrees(struct process *p, const struct proc_map *m, const struct code_span *s)
+static bool map_agrees(struct process_code *p, const struct proc_map *m, const struct code_span *s)
 {
 	const struct process_image *i = s->kind == CODE_FILE ? process_find_image(p, s->image) : NULL;
 
@@ -158,7 +158,7 @@ static bool readable_by_owner(const struct file_identity *id, uid_t uid)
  * Opens an unmapped file by its name. If the file changed after it was mapped, it may be another file with the same
  * name, and even the same number; timestamps of file systems advance in steps.
  */
-static int open_by_path(struct process *p, const struct process_image *i, uint64_t mapped, int *ret_fd)
+static int open_by_path(struct process_code *p, const struct process_image *i, uint64_t mapped, int *ret_fd)
 {
 	uint64_t then = now_ns(CLOCK_REALTIME) - (p->shift + now_ns(CLOCK_MONOTONIC) - mapped);
 	struct file_identity id;
@@ -180,7 +180,7 @@ static int open_by_path(struct process *p, const struct process_image *i, uint64
 	return 0;
 }
 
-static void start_jitdump(struct process *p, const struct process_image *i)
+static void start_jitdump(struct process_code *p, const struct process_image *i)
 {
 	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
 
@@ -202,7 +202,7 @@ static void note_opened(struct scan_state *l, struct process_image *i, int rc)
 /* Opens files that are no longer mapped but may still have their names. */
 static void open_unmapped(struct scan_state *l)
 {
-	struct process *p = l->process;
+	struct process_code *p = l->process;
 
 	for (size_t k = 0; k < p->n_images; k++) {
 		struct process_image *i = &p->images[k];
@@ -223,7 +223,7 @@ static bool is_generation(const struct process_image *i)
 
 static void open_images(struct scan_state *l, const struct code_span *list, size_t n)
 {
-	struct process *p = l->process;
+	struct process_code *p = l->process;
 
 	for (size_t k = 0; k < n; k++) {
 		const struct proc_map *m = proc_maps_find(&l->maps, list[k].start);
@@ -246,7 +246,7 @@ static void open_images(struct scan_state *l, const struct code_span *list, size
 
 static void read_bytes(struct scan_state *l, uint64_t start, uint64_t end)
 {
-	struct process *p = l->process;
+	struct process_code *p = l->process;
 	uint64_t size = end - start, at = 0;
 	uint8_t *bytes;
 
@@ -340,7 +340,7 @@ static bool still_there(const struct proc_maps *maps, const struct scanned *t)
 }
 
 /* Discards files that were opened by the scan at this time. */
-static void discard_files(struct process *p, uint64_t since)
+static void discard_files(struct process_code *p, uint64_t since)
 {
 	for (size_t i = 0; i < p->n_images; i++)
 		if (p->images[i].opened_ns == since && !p->images[i].handed) {
@@ -350,7 +350,7 @@ static void discard_files(struct process *p, uint64_t since)
 }
 
 /* The owner changed during the scan. */
-static void stop_reading(struct process *p, uint64_t since)
+static void stop_reading(struct process_code *p, uint64_t since)
 {
 	p->closed = true;
 	discard_files(p, since);
@@ -361,7 +361,7 @@ static void stop_reading(struct process *p, uint64_t since)
 static int count_scanned(struct scan_state *l)
 {
 	_cleanup_(proc_maps_done) struct proc_maps after = { 0 };
-	struct process *p = l->process;
+	struct process_code *p = l->process;
 	int rc = l->n ? proc_maps_read(&p->proc, &after) : 0;
 
 	if (rc == 0)
@@ -382,7 +382,7 @@ static int count_scanned(struct scan_state *l)
 
 static int scan_all(struct scan_state *l)
 {
-	struct process *p = l->process;
+	struct process_code *p = l->process;
 	_cleanup_free_ struct code_span *list = NULL;
 	size_t n;
 	int rc = proc_maps_read(&p->proc, &l->maps);
@@ -410,7 +410,7 @@ static int scan_all(struct scan_state *l)
  * The largest difference is the most accurate, since now is always a little late; the allowance covers drift of the
  * clocks.
  */
-static void learn_shift(struct process *p, uint64_t now)
+static void learn_shift(struct process_code *p, uint64_t now)
 {
 	int64_t shift = (int64_t)(now - now_ns(CLOCK_MONOTONIC)),
 		old = p->shift - (int64_t)((now - p->shift_ns) / 16384);
@@ -421,13 +421,13 @@ static void learn_shift(struct process *p, uint64_t now)
 	p->shift_ns = now;
 }
 
-static void read_jitdump(struct process *p)
+static void read_jitdump(struct process_code *p)
 {
 	if (p->jit && !p->closed)
 		p->jit_broken = !jitdump_read(p->jit, p->shift);
 }
 
-int process_scan_now(struct process *p, uint64_t now)
+int process_scan_now(struct process_code *p, uint64_t now)
 {
 	_cleanup_(scan_state_done) struct scan_state l = { .process = p, .memory = -1, .now = now };
 	uint64_t last = p->scan_ns;

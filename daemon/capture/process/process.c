@@ -13,9 +13,9 @@ static uint64_t clock_ns(void)
 	return now_ns(CLOCK_MONOTONIC);
 }
 
-int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process **ret)
+int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process_code **ret)
 {
-	struct process *p = calloc(1, sizeof(*p));
+	struct process_code *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
@@ -34,7 +34,7 @@ int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process
 	return 0;
 }
 
-struct process *process_free(struct process *p)
+struct process_code *process_free(struct process_code *p)
 {
 	if (!p)
 		return NULL;
@@ -54,18 +54,18 @@ struct process *process_free(struct process *p)
 	return NULL;
 }
 
-void process_set_shift(struct process *p, int64_t shift_ns)
+void process_set_shift(struct process_code *p, int64_t shift_ns)
 {
 	p->shift = shift_ns;
 	p->shift_known = true;
 }
 
-bool process_scan(struct process *p, uint64_t now_ns)
+bool process_scan(struct process_code *p, uint64_t now_ns)
 {
 	return process_scan_now(p, now_ns) > 0;
 }
 
-bool process_watch(struct process *p, uint64_t now_ns)
+bool process_watch(struct process_code *p, uint64_t now_ns)
 {
 	uint64_t begun = clock_ns();
 	bool read;
@@ -82,7 +82,7 @@ bool process_watch(struct process *p, uint64_t now_ns)
 }
 
 /* Drops old names of threads that have ended, and all but the last old name of live threads. */
-static void forget_names(struct process *p, uint64_t before)
+static void forget_names(struct process_code *p, uint64_t before)
 {
 	size_t kept = 0;
 
@@ -99,7 +99,7 @@ static void forget_names(struct process *p, uint64_t before)
 	p->n_names = kept;
 }
 
-void process_forget(struct process *p, uint64_t before_ns)
+void process_forget(struct process_code *p, uint64_t before_ns)
 {
 	if (code_history_forget(p->history, before_ns) < 0)
 		process_lost(p, 0, before_ns);
@@ -117,7 +117,7 @@ void process_forget(struct process *p, uint64_t before_ns)
 		}
 }
 
-uint64_t process_memory(const struct process *p)
+uint64_t process_memory(const struct process_code *p)
 {
 	return sizeof(*p) + code_history_memory(p->history) + (p->jit ? jitdump_memory(p->jit) : 0) +
 	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);

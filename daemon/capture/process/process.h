@@ -23,15 +23,15 @@
 #include "lib/base/buf.h"
 #include "lib/emu/ring.h"
 
-struct process;
+struct process_code;
 
 /*
  * Opens /proc/PID and reads the mappings. Borrows pidfd until process_free(). data: records also cover mappings that
  * are not executable (attr.mmap_data), and so show when code becomes writable; then code that was generated page by
  * page keeps its history. -ESRCH: the process has ended; -EACCES, -EPERM: its mappings may not be read.
  */
-int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process **ret);
-struct process *process_free(struct process *p);
+int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process_code **ret);
+struct process_code *process_free(struct process_code *p);
 
 /* A PERF_RECORD_MMAP2: of mmap(), mprotect() or exec. It has either device and inode numbers or a build-id. */
 struct process_map {
@@ -43,22 +43,22 @@ struct process_map {
 	const char *path;
 };
 
-void process_map(struct process *p, const struct process_map *m);
+void process_map(struct process_code *p, const struct process_map *m);
 
 /* A PERF_RECORD_COMM. exec: PERF_RECORD_MISC_COMM_EXEC; then process_exec() is implied. */
-void process_name(struct process *p, uint64_t time, uint32_t tid, const char *name, bool exec);
+void process_name(struct process_code *p, uint64_t time, uint32_t tid, const char *name, bool exec);
 
 /* The process executed a program: all mappings are gone. */
-void process_exec(struct process *p, uint64_t time);
+void process_exec(struct process_code *p, uint64_t time);
 
 /* Records after since_ns were lost, none after now_ns: the mappings will be read again. */
-void process_lost(struct process *p, uint64_t since_ns, uint64_t now_ns);
+void process_lost(struct process_code *p, uint64_t since_ns, uint64_t now_ns);
 
 /*
  * Sets what added to CLOCK_MONOTONIC gives the records' clock, for times that the program itself recorded. Otherwise
  * the value is estimated from the calls of process_scan().
  */
-void process_set_shift(struct process *p, int64_t shift_ns);
+void process_set_shift(struct process_code *p, int64_t shift_ns);
 
 /*
  * Reads memory and files of new mappings. now_ns: all records up to this time have been added, and it was determined
@@ -66,25 +66,25 @@ void process_set_shift(struct process *p, int64_t shift_ns);
  * (by a set-user-ID exec) is not read any more. Returns true if something was read; adding new records and scanning
  * again then preserves it against being overwritten.
  */
-bool process_scan(struct process *p, uint64_t now_ns);
+bool process_scan(struct process_code *p, uint64_t now_ns);
 
 /*
  * Scans between snapshots. Skips the scan if scans would take more than a small share of the time, as for a process
  * that changes its mappings all the time.
  */
-bool process_watch(struct process *p, uint64_t now_ns);
+bool process_watch(struct process_code *p, uint64_t now_ns);
 
 /*
  * Appends the log to ret_log and texts, each terminated by NUL, to missing. *ret_files: the files that the log names,
  * owned by the caller, with descriptors of those not passed before. -ENOMEM only.
  */
-int process_write_log(struct process *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
+int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
 		      size_t *ret_n_files);
 
 /* Drops everything before this time. */
-void process_forget(struct process *p, uint64_t before_ns);
+void process_forget(struct process_code *p, uint64_t before_ns);
 
 /* Returns the memory used by the history, bytes. */
-uint64_t process_memory(const struct process *p);
+uint64_t process_memory(const struct process_code *p);
 
 #endif
