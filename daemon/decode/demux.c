@@ -2,9 +2,10 @@
 
 #include "daemon/decode/demux.h"
 #include "daemon/decode/element-queue.h"
+#include "lib/base/hash.h"
 #include "lib/base/util.h"
 
-enum { TRACKS_MAX = 16384, HASH_SIZE = 2 * TRACKS_MAX };
+enum { TRACKS_MAX = 16384 };
 
 /* An output stream: a thread, or the unattributed execution of a CPU. */
 struct track {
@@ -41,7 +42,7 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
-	uint32_t *hash;         /* open addressing by thread ID: index of a track plus one; 0: free */
+	struct hash threads;    /* indexes of tracks by thread ID */
 	const struct track *at; /* to which outputs_begin() switched last */
 	/*
 	 * Before this time, AUX slices of a wrapped ring buffer are lost: slices of a thread that follow each other in
@@ -64,16 +65,6 @@ bool demux_needed(const struct input *input)
 	return needed && input->contents->n_pieces;
 }
 
-static uint32_t *thread_slot(struct demux *d, uint32_t tid)
-{
-	for (uint32_t i = tid * 2654435761u;; i++) {
-		uint32_t *slot = &d->hash[i % HASH_SIZE];
-
-		if (!*slot || d->tracks[*slot - 1]->stream.tid == tid)
-			return slot;
-	}
-}
-
 static int add_track(struct demux *d, const struct stream *s, struct track **ret)
 {
 	struct track *t = calloc(1, sizeof(*t));
@@ -91,12 +82,12 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 /* The track of a thread; *ret is NULL if there are too many threads. */
 static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, struct track **ret)
 {
-	uint32_t *slot = thread_slot(d, tid);
+	uint32_t *number = hash_get(&d->threads, tid, 0);
 	struct stream s = *f->stream;
 	int rc = 0;
 
-	*ret = *slot ? d->tracks[*slot - 1] : NULL;
-	if (*slot || d->n_tracks == TRACKS_MAX)
+	*ret = number ? d->tracks[*number] : NULL;
+	if (number || d->n_tracks == TRACKS_MAX)
 		return 0;
 	s.tid = tid;
 	s.cpu = UINT32_MAX;
@@ -105,8 +96,10 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	if (!f->stream->of_threads || s.pid == UINT32_MAX)
 		s.pid = stream_list_pid(&d->input->streams, tid);
 	rc = add_track(d, &s, ret);
+	if (rc == 0 && hash_find(&d->threads, tid, 0, &number) < 0)
+		rc = -ENOMEM;
 	if (rc == 0)
-		*slot = d->n_tracks;
+		*number = (*ret)->stream.number;
 	return rc;
 }
 
@@ -421,8 +414,7 @@ static int open_feeds(struct demux *d)
 
 	d->feeds = calloc(s->n + 1, sizeof(*d->feeds));
 	d->tracks = calloc(TRACKS_MAX + s->n, sizeof(*d->tracks));
-	d->hash = calloc(HASH_SIZE, sizeof(*d->hash));
-	if (!d->feeds || !d->tracks || !d->hash)
+	if (!d->feeds || !d->tracks)
 		return -ENOMEM;
 	for (; d->n_feeds < s->n; d->n_feeds++) {
 		struct feed *f = &d->feeds[d->n_feeds];
@@ -500,7 +492,7 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 	for (uint32_t i = 0; i < d.n_tracks; i++)
 		free(d.tracks[i]);
 	free(d.tracks);
-	free(d.hash);
+	hash_done(&d.threads);
 	free(d.feeds);
 	return rc;
 }

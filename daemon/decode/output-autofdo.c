@@ -50,6 +50,7 @@ struct autofdo_output {
 	size_t n_slots, used;
 };
 
+/* Not lib/base/hash: a range is counted each time it executes, and a count is wider than that table's values. */
 static struct count *count_slot(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from,
 				uint64_t to)
 {

@@ -8,6 +8,7 @@
 #include "daemon/decode/input.h"
 #include "daemon/decode/rename.h"
 #include "lib/base/array.h"
+#include "lib/base/hash.h"
 #include "lib/calls/calls.h"
 #include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
@@ -30,15 +31,12 @@ struct output_thread {
 	uint32_t tid;
 };
 
-/* Numbers of the regions of a single process, by start address: an open-addressing hash table. */
+/* Numbers of the regions of a single process, by start address. */
 struct region_numbers {
 	struct element_regions regions;
 	pthread_mutex_t lock;
 	const struct region_map *map;
-	uint64_t *starts; /* start address plus one; 0: a free slot */
-	uint32_t *numbers;
-	size_t size; /* a power of two */
-	uint32_t n;
+	struct hash numbers;
 };
 
 struct calls_output {
@@ -158,55 +156,19 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	return make_regions(c, pid, ret);
 }
 
-static size_t region_slot(const struct region_numbers *s, uint64_t start)
-{
-	size_t i = (size_t)(start * 0x9e3779b97f4a7c15u >> 32);
-
-	while (s->starts[i & (s->size - 1)] && s->starts[i & (s->size - 1)] != start + 1)
-		i++;
-	return i & (s->size - 1);
-}
-
-static int region_numbers_grow(struct region_numbers *s)
-{
-	struct region_numbers bigger = { .size = s->size ? 2 * s->size : 4096 };
-
-	bigger.starts = calloc(bigger.size, sizeof(*bigger.starts));
-	bigger.numbers = calloc(bigger.size, sizeof(*bigger.numbers));
-	if (!bigger.starts || !bigger.numbers) {
-		free(bigger.starts);
-		free(bigger.numbers);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < s->size; i++)
-		if (s->starts[i]) {
-			size_t slot = region_slot(&bigger, s->starts[i] - 1);
-
-			bigger.starts[slot] = s->starts[i];
-			bigger.numbers[slot] = s->numbers[i];
-		}
-	free(s->starts);
-	free(s->numbers);
-	s->starts = bigger.starts;
-	s->numbers = bigger.numbers;
-	s->size = bigger.size;
-	return 0;
-}
-
 static uint32_t find_region_number(struct region_numbers *s, uint64_t address)
 {
 	uint64_t start, end;
-	size_t slot;
+	uint32_t *number;
+	int rc;
 
-	if (s->n == REGION_NUMBERS_MAX || (2 * (size_t)s->n >= s->size && region_numbers_grow(s) < 0))
+	if (s->numbers.n == REGION_NUMBERS_MAX)
 		return ELEMENT_ALONE;
 	region_map_stretch(s->map, address, &start, &end);
-	slot = region_slot(s, start);
-	if (!s->starts[slot]) {
-		s->starts[slot] = start + 1;
-		s->numbers[slot] = s->n++;
-	}
-	return s->numbers[slot];
+	rc = hash_find(&s->numbers, start, 0, &number);
+	if (rc == 1)
+		*number = (uint32_t)s->numbers.n - 1;
+	return rc < 0 ? ELEMENT_ALONE : *number;
 }
 
 static uint32_t region_number(void *user, uint64_t address)
@@ -358,8 +320,7 @@ static void calls_output_free(struct output *o)
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
-	free(c->region_numbers.starts);
-	free(c->region_numbers.numbers);
+	hash_done(&c->region_numbers.numbers);
 	for (size_t i = 0; c->symbols && i < image_files(c->input->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);

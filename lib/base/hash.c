@@ -3,7 +3,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/util.h"
 
-enum { CAPACITY_FIRST = 1024 };
+enum { CAPACITY_FIRST = 64 };
 
 static struct hash_entry *find_entry(struct hash_entry *entries, size_t capacity, uint64_t key, uint64_t more)
 {
@@ -32,6 +32,13 @@ static int hash_grow(struct hash *h)
 	h->entries = entries;
 	h->capacity = capacity;
 	return 0;
+}
+
+uint32_t *hash_get(const struct hash *h, uint64_t key, uint64_t more)
+{
+	struct hash_entry *e = h->n ? find_entry(h->entries, h->capacity, key, more) : NULL;
+
+	return e && e->used ? &e->value : NULL;
 }
 
 int hash_find(struct hash *h, uint64_t key, uint64_t more, uint32_t **ret)

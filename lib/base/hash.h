@@ -27,6 +27,9 @@ struct hash {
  */
 int hash_find(struct hash *h, uint64_t key, uint64_t more, uint32_t **ret);
 
+/* Returns the value of a key, valid until the next hash_find(), or NULL. */
+uint32_t *hash_get(const struct hash *h, uint64_t key, uint64_t more);
+
 /* Removes all entries and keeps the memory. */
 void hash_clear(struct hash *h);
 void hash_done(struct hash *h);

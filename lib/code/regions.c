@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "lib/base/array.h"
+#include "lib/base/hash.h"
 #include "lib/code/inlines.h"
 #include "lib/code/instances.h"
 #include "lib/code/symbols.h"
@@ -48,8 +49,7 @@ struct region_map {
 	uint32_t *refs;
 	struct entry **entries; /* by id */
 	size_t n_entries, room_entries;
-	uint32_t *hash; /* id + 1 */
-	size_t hash_size;
+	struct hash numbers; /* of regions, by key */
 	struct region_hit recent[REGION_RECENT];
 	void *kept; /* room that was asked for */
 	size_t kept_size;
@@ -85,7 +85,7 @@ struct region_map *region_map_free(struct region_map *m)
 	free(m->spans);
 	free(m->refs);
 	free(m->entries);
-	free(m->hash);
+	hash_done(&m->numbers);
 	free(m);
 	return NULL;
 }
@@ -242,13 +242,13 @@ int region_map_seal(struct region_map *m)
 	return m->sorted ? 0 : sort(m);
 }
 
-static size_t key_hash(const struct key *k)
+static uint64_t key_hash(const struct key *k)
 {
 	uint64_t h = (uint64_t)(uintptr_t)k->path ^ (uint64_t)(uintptr_t)k->symbols << 1 ^
 		     k->start * 0x9e3779b97f4a7c15ull ^ (uint64_t)k->kind << 60;
 
 	h *= 0xff51afd7ed558ccdull;
-	return (size_t)(h ^ h >> 32);
+	return h ^ h >> 32;
 }
 
 static bool key_same(const struct key *a, const struct key *b)
@@ -256,31 +256,17 @@ static bool key_same(const struct key *a, const struct key *b)
 	return a->path == b->path && a->symbols == b->symbols && a->start == b->start && a->kind == b->kind;
 }
 
-static uint32_t *hash_slot(struct region_map *m, const struct key *k)
+/* Finds the number of a region, or the place for that of a new one, as hash_find(). */
+static int find_number(struct region_map *m, const struct key *k, uint32_t **ret)
 {
-	size_t i = key_hash(k) & (m->hash_size - 1);
+	uint64_t h = key_hash(k);
 
-	while (m->hash[i] && !key_same(&m->entries[m->hash[i] - 1]->key, k))
-		i = (i + 1) & (m->hash_size - 1);
-	return &m->hash[i];
-}
+	for (uint64_t i = 0;; i++) {
+		int rc = hash_find(&m->numbers, h, i, ret);
 
-static int hash_grow(struct region_map *m)
-{
-	size_t size = m->hash_size ? m->hash_size * 2 : 1024;
-	uint32_t *hash;
-
-	if (m->n_entries * 2 < m->hash_size)
-		return 0;
-	hash = calloc(size, sizeof(*hash));
-	if (!hash)
-		return -ENOMEM;
-	free(m->hash);
-	m->hash = hash;
-	m->hash_size = size;
-	for (size_t i = 0; i < m->n_entries; i++)
-		*hash_slot(m, &m->entries[i]->key) = (uint32_t)i + 1;
-	return 0;
+		if (rc != 0 || (**ret < m->n_entries && key_same(&m->entries[**ret]->key, k)))
+			return rc;
+	}
 }
 
 static char *unnamed(const char *path, const struct symbols *symbols, uint64_t offset)
@@ -324,18 +310,15 @@ static const char *find_place(const struct draft *d, struct region *region)
 
 static int get_region(struct region_map *m, const struct draft *d, const struct region **ret)
 {
-	int rc = hash_grow(m);
+	uint32_t *number;
+	int rc = find_number(m, &d->key, &number);
 	struct entry *e;
 	const char *name = d->name;
-	uint32_t *slot;
 
-	if (rc < 0)
+	if (rc == 0)
+		*ret = &m->entries[*number]->region;
+	if (rc <= 0)
 		return rc;
-	slot = hash_slot(m, &d->key);
-	if (*slot) {
-		*ret = &m->entries[*slot - 1]->region;
-		return 0;
-	}
 	rc = array_reserve(m->entries, m->n_entries, &m->room_entries);
 	if (rc < 0)
 		return rc;
@@ -366,8 +349,8 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 		free(e);
 		return -ENOMEM;
 	}
+	*number = e->region.id;
 	m->entries[m->n_entries++] = e;
-	*slot = (uint32_t)m->n_entries;
 	*ret = &e->region;
 	return 0;
 }
@@ -507,7 +490,8 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 	if (span && span->n) {
 		uint32_t k = 0, high = span->n;
 
-		/* The last one not after time, or else the first: code that ran was mapped, so that record came late.
+		/*
+		 * The last one not after time, or else the first: code that ran was mapped, so that record came late.
 		 */
 		while (high - k > 1) {
 			uint32_t middle = k + (high - k) / 2;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/hash.h"
 #include "lib/base/huge.h"
 #include "lib/base/util.h"
 #include "lib/etm/filler.h"
@@ -19,8 +20,7 @@ enum {
 struct code_view {
 	uint64_t version;
 	struct engine_context context; /* to read code with */
-	struct block_page **pages;     /* a hash table, by base */
-	size_t n_pages, n_slots;
+	struct hash pages;             /* numbers of pages, by base */
 };
 
 void blocks_init(struct blocks *b, const struct engine_config *config, const struct engine_memory *memory)
@@ -30,7 +30,7 @@ void blocks_init(struct blocks *b, const struct engine_config *config, const str
 
 static void view_free(struct code_view *v)
 {
-	free(v->pages);
+	hash_done(&v->pages);
 	free(v);
 }
 
@@ -98,29 +98,9 @@ int blocks_enter(struct blocks *b, const struct engine_context *context)
 	return 1;
 }
 
-static size_t page_slot(const struct code_view *v, uint64_t base)
+static struct block_page *page_at(const struct blocks *b, size_t number)
 {
-	size_t i = (size_t)(base * 0x9e3779b97f4a7c15u >> 32) & (v->n_slots - 1);
-
-	while (v->pages[i] && v->pages[i]->base != base)
-		i = (i + 1) & (v->n_slots - 1);
-	return i;
-}
-
-static int pages_grow(struct code_view *v)
-{
-	struct code_view bigger = { .n_slots = v->n_slots ? v->n_slots * 2 : 64 };
-
-	bigger.pages = calloc(bigger.n_slots, sizeof(struct block_page *));
-	if (!bigger.pages)
-		return -ENOMEM;
-	for (size_t i = 0; i < v->n_slots; i++)
-		if (v->pages[i])
-			bigger.pages[page_slot(&bigger, v->pages[i]->base)] = v->pages[i];
-	free(v->pages);
-	v->pages = bigger.pages;
-	v->n_slots = bigger.n_slots;
-	return 0;
+	return &b->slabs[number / SLAB_PAGES][number % SLAB_PAGES];
 }
 
 static struct block_page *page_new(struct blocks *b, uint64_t base)
@@ -139,7 +119,7 @@ static struct block_page *page_new(struct blocks *b, uint64_t base)
 			return NULL;
 		b->n_slabs++;
 	}
-	page = &b->slabs[slab][b->n_pages++ % SLAB_PAGES];
+	page = page_at(b, b->n_pages++);
 	/* The page may have been in use before. Its code is not read where it is not known. */
 	memset(page, 0, offsetof(struct block_page, code));
 	page->base = base;
@@ -151,22 +131,20 @@ static int page_find(struct blocks *b, uint64_t address, struct block_page **ret
 	struct code_view *v = b->view;
 	uint64_t base = address & BLOCKS_BASE;
 	struct block_page **cached = &b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB], *page;
-	size_t slot;
+	uint32_t *number;
 
 	if (*cached && (*cached)->base == base) {
 		*ret = *cached;
 		return 0;
 	}
-	if (v->n_pages * 2 >= v->n_slots && pages_grow(v) < 0)
-		return -ENOMEM;
-	slot = page_slot(v, base);
-	page = v->pages[slot];
-	if (!page) {
+	number = hash_get(&v->pages, base, 0);
+	if (number) {
+		page = page_at(b, *number);
+	} else {
 		page = page_new(b, base);
-		if (!page)
+		if (!page || hash_find(&v->pages, base, 0, &number) < 0)
 			return -ENOMEM;
-		v->pages[slot] = page;
-		v->n_pages++;
+		*number = (uint32_t)b->n_pages - 1;
 	}
 	*cached = page;
 	*ret = page;

@@ -6,48 +6,28 @@
 
 enum { NODES_MAX = 1 << 17 };
 
-static size_t hash_slot(const struct stacks *s, int32_t parent, uint32_t function)
+static uint64_t node_key(int32_t parent, uint32_t function)
 {
-	uint64_t h = ((uint64_t)(uint32_t)parent << 32 | function) * 0x9e3779b97f4a7c15ull;
-	size_t i = (size_t)(h >> 32) & (s->hash_size - 1);
-
-	while (s->hash[i]) {
-		const struct stacks_node *n = &s->nodes[s->hash[i] - 1];
-
-		if (n->parent == parent && n->function == function)
-			break;
-		i = (i + 1) & (s->hash_size - 1);
-	}
-	return i;
+	return (uint64_t)(uint32_t)parent << 32 | function;
 }
 
-static int nodes_grow(struct stacks *s)
-{
-	int rc = array_reserve(s->nodes, s->n_nodes, &s->cap_nodes);
-	int32_t *hash = rc == 0 ? calloc(2 * s->cap_nodes, sizeof(*hash)) : NULL;
-
-	if (!hash)
-		return -ENOMEM;
-	free(s->hash);
-	s->hash = hash;
-	s->hash_size = 2 * s->cap_nodes;
-	for (size_t i = 0; i < s->n_nodes; i++)
-		s->hash[hash_slot(s, s->nodes[i].parent, s->nodes[i].function)] = (int32_t)i + 1;
-	return 0;
-}
-
-static int32_t nodes_add(struct stacks *s, size_t slot, int32_t parent, uint32_t function)
+static int nodes_add(struct stacks *s, int32_t parent, uint32_t function, int32_t *ret)
 {
 	int32_t index = (int32_t)s->n_nodes, *first, *last;
-	struct stacks_node *n = &s->nodes[s->n_nodes++];
+	struct stacks_node *n;
+	uint32_t *number;
 
+	if (array_reserve(s->nodes, s->n_nodes, &s->cap_nodes) < 0 ||
+	    hash_find(&s->numbers, node_key(parent, function), 0, &number) < 0)
+		return -ENOMEM;
+	*number = (uint32_t)index;
+	n = &s->nodes[s->n_nodes++];
 	*n = (struct stacks_node){ .function = function,
 				   .parent = parent,
 				   .first_child = STACKS_NONE,
 				   .last_child = STACKS_NONE,
 				   .sibling = STACKS_NONE };
 	n->level = parent == STACKS_NONE ? 0 : s->nodes[parent].level + 1;
-	s->hash[slot] = index + 1;
 	first = parent == STACKS_NONE ? &s->first_top : &s->nodes[parent].first_child;
 	last = parent == STACKS_NONE ? &s->last_top : &s->nodes[parent].last_child;
 	if (*last == STACKS_NONE)
@@ -55,7 +35,8 @@ static int32_t nodes_add(struct stacks *s, size_t slot, int32_t parent, uint32_t
 	else
 		s->nodes[*last].sibling = index;
 	*last = index;
-	return index;
+	*ret = index;
+	return 0;
 }
 
 /*
@@ -64,8 +45,7 @@ static int32_t nodes_add(struct stacks *s, size_t slot, int32_t parent, uint32_t
 static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 {
 	int32_t parent = s->depth ? s->frames[s->depth - 1].node : STACKS_NONE;
-	size_t slot;
-	int rc;
+	const uint32_t *number;
 
 	*ret = STACKS_NONE;
 	if (s->depth && parent == STACKS_NONE)
@@ -74,16 +54,11 @@ static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 		s->nodes[parent].deeper++;
 		return 0;
 	}
-	if (2 * s->n_nodes == s->hash_size && s->n_nodes < NODES_MAX) {
-		rc = nodes_grow(s);
-		if (rc < 0)
-			return rc;
-	}
-	slot = hash_slot(s, parent, function);
-	if (s->hash[slot])
-		*ret = s->hash[slot] - 1;
+	number = hash_get(&s->numbers, node_key(parent, function), 0);
+	if (number)
+		*ret = (int32_t)*number;
 	else if (s->n_nodes < NODES_MAX)
-		*ret = nodes_add(s, slot, parent, function);
+		return nodes_add(s, parent, function, ret);
 	else if (parent != STACKS_NONE)
 		s->nodes[parent].deeper++;
 	return 0;
@@ -174,15 +149,14 @@ int stacks_fold(struct stacks *s, const struct export_walk *w, size_t thread, un
 	s->last = s->slices = s->n_gaps = s->uncertain = s->time = s->instructions = 0;
 	memset(s->gaps, 0, sizeof(s->gaps));
 	memset(s->gap_ns, 0, sizeof(s->gap_ns));
-	if (s->hash)
-		memset(s->hash, 0, s->hash_size * sizeof(*s->hash));
+	hash_clear(&s->numbers);
 	return walk_thread(w, thread, &sink);
 }
 
 void stacks_done(struct stacks *s)
 {
 	free(s->nodes);
-	free(s->hash);
+	hash_done(&s->numbers);
 	free(s->frames);
 	*s = (struct stacks){ 0 };
 }

@@ -6,6 +6,7 @@
 #ifndef CSIGHT_EXPORT_STACKS_H
 #define CSIGHT_EXPORT_STACKS_H
 
+#include "lib/base/hash.h"
 #include "lib/export/walk.h"
 
 enum { STACKS_NONE = -1, STACKS_DEPTH_MAX = 1000 };
@@ -30,8 +31,7 @@ struct stacks {
 	unsigned limit;
 	struct stacks_node *nodes;
 	size_t n_nodes, cap_nodes;
-	int32_t *hash; /* node index + 1 by parent and function */
-	size_t hash_size;
+	struct hash numbers;         /* node indexes by parent and function */
 	struct stacks_frame *frames; /* open frames */
 	size_t depth, cap_frames;
 	int32_t first_top, last_top; /* nodes without a parent */

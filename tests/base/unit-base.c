@@ -61,7 +61,11 @@ static void test_hash(void)
 	for (uint32_t i = 0; i < 5000; i++)
 		right = right && hash_find(&h, i, i / 2, &value) == 0 && *value == i;
 	CHECK(right);
+	value = hash_get(&h, 70, 35);
+	CHECK(value && *value == 70);
+	CHECK(!hash_get(&h, 70, 36));
 	hash_clear(&h);
+	CHECK(!hash_get(&h, 70, 35));
 	CHECK(hash_find(&h, 7, 3, &value) == 1);
 	hash_done(&h);
 	CHECK(texts_find(&texts, "", &place) == 0 && place == 0);
