@@ -86,7 +86,7 @@ static json_object *images_json(const struct decode *d)
 	json_object *list = json_object_new_array();
 
 	/* An input that was only described has no images. */
-	for (uint32_t i = 0; list && d->input->images && i < image_files(d->input->images); i++) {
+	for (uint32_t i = 0; list && d->input->images && i < image_file_count(d->input->images); i++) {
 		const struct image_file *f = image_file(d->input->images, i);
 		json_object *o;
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];

@@ -141,8 +141,8 @@ static bool perf_where(struct input *in, const struct stream *stream, const stru
 {
 	struct perf_input *p = (struct perf_input *)in;
 
-	return image_where(in->images, pid_of(p, stream, context), address, context_time(p, context), ret_file,
-			   ret_offset);
+	return image_locate(in->images, pid_of(p, stream, context), address, context_time(p, context), ret_file,
+			    ret_offset);
 }
 
 static ssize_t perf_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
@@ -207,8 +207,12 @@ static int map_images(struct perf_input *p)
 			rc = image_file_add(in->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
 		in->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
 		if (rc == 0)
-			rc = image_map(in->images, m->pid, m->addr, m->len, m->offset, file,
-				       in->has_clock ? m->time : i);
+			rc = image_map(in->images, m->pid,
+				       &(struct image_mapping){ .addr = m->addr,
+								.len = m->len,
+								.offset = m->offset,
+								.time = in->has_clock ? m->time : i,
+								.file = file });
 	}
 	if (rc == 0 && in->job->snapshot && json_get_bool(in->job->snapshot, "perf_map", &named) == 0 && named)
 		rc = image_file_add(in->images, perf_map_name, NULL, 0, 0, &in->names);
@@ -220,7 +224,7 @@ static int map_images(struct perf_input *p)
 		if (rc == -EILSEQ)
 			return reason_set(&in->job->reason, rc, "the captured code is damaged: its checksum differs");
 		if (rc == 0)
-			rc = image_code(in->images, code_pid, in->job->code);
+			rc = image_add_code(in->images, code_pid, in->job->code);
 		if (rc == -EBADMSG) {
 			input_warn(in, "the captured code is truncated or damaged; only its beginning is used");
 			rc = 0;

@@ -234,7 +234,7 @@ static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, u
 {
 	struct input *in = &d->input;
 	struct reason reason = { "" };
-	uint64_t length;
+	struct image_mapping mapping = { .addr = dump->address, .offset = dump->offset, .time = time };
 	uint32_t file;
 	int fd = -1, rc = image_file_add(in->images, dump->file, NULL, 0, 0, &file);
 
@@ -244,13 +244,13 @@ static int map_dump(struct snapshot_input *d, const struct armsnap_dump *dump, u
 		rc = job_file(in->job, dump->file, &fd, &reason);
 		if (rc < 0)
 			return rc;
-		image_file_give(in->images, file, fd, reason.text);
+		image_file_attach(in->images, file, fd, reason.text);
 	}
-	length = dump_length(d, dump, file);
-	for (unsigned space = 0; rc == 0 && length && space < (in->by_space ? (unsigned)SPACES : 1); space++)
+	mapping.file = file;
+	mapping.len = dump_length(d, dump, file);
+	for (unsigned space = 0; rc == 0 && mapping.len && space < (in->by_space ? (unsigned)SPACES : 1); space++)
 		if (dump->spaces >> space & 1)
-			rc = image_map(in->images, address_space(dump->device, space), dump->address, length,
-				       dump->offset, file, time);
+			rc = image_map(in->images, address_space(dump->device, space), &mapping);
 	return rc;
 }
 

@@ -151,7 +151,7 @@ static int request_image(struct input *in, uint32_t i)
 					  strerror(-rc));
 		/* The reason for refusing the previous file is more useful than the absence of another one. */
 		if (fd >= 0 || !f->reason)
-			image_file_give(in->images, i, fd, reason.text);
+			image_file_attach(in->images, i, fd, reason.text);
 		if (fd < 0)
 			break;
 	}
@@ -162,7 +162,7 @@ int input_request_images(struct input *in)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < image_files(in->images); i++)
+	for (uint32_t i = 0; rc == 0 && i < image_file_count(in->images); i++)
 		rc = request_image(in, i);
 	return rc;
 }

@@ -11,6 +11,7 @@
 #include "lib/base/hash.h"
 #include "lib/calls/calls.h"
 #include "lib/code/inlines.h"
+#include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 #include "lib/export/export.h"
@@ -136,9 +137,9 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	if (rc < 0)
 		return rc;
 	if (c->input->job->inlines)
-		region_map_inlined(regions);
+		region_map_enable_inlined(regions);
 	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
-		region_map_names(regions, c->symbols[c->input->names]);
+		region_map_set_names(regions, c->symbols[c->input->names]);
 	if (array_reserve(c->processes, c->n_processes, &c->cap_processes) < 0)
 		return -ENOMEM;
 	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };
@@ -164,7 +165,7 @@ static uint32_t find_region_number(struct region_numbers *s, uint64_t address)
 
 	if (s->numbers.n == REGION_NUMBERS_MAX)
 		return ELEMENT_ALONE;
-	region_map_stretch(s->map, address, &start, &end);
+	region_map_extent(s->map, address, &start, &end);
 	rc = hash_find(&s->numbers, start, 0, &number);
 	if (rc == 1)
 		*number = (uint32_t)s->numbers.n - 1;
@@ -321,13 +322,13 @@ static void calls_output_free(struct output *o)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
 	hash_done(&c->region_numbers.numbers);
-	for (size_t i = 0; c->symbols && i < image_files(c->input->images); i++)
+	for (size_t i = 0; c->symbols && i < image_file_count(c->input->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
-	for (size_t i = 0; c->inlines && i < image_files(c->input->images); i++)
+	for (size_t i = 0; c->inlines && i < image_file_count(c->input->images); i++)
 		inlines_free(c->inlines[i]);
 	free(c->inlines);
-	for (size_t i = 0; c->unwind && i < image_files(c->input->images); i++)
+	for (size_t i = 0; c->unwind && i < image_file_count(c->input->images); i++)
 		unwind_free(c->unwind[i]);
 	free(c->unwind);
 	if (c->own_fd)
@@ -380,7 +381,7 @@ static int find_symbols(struct calls_output *c, int image, int debug, struct sym
 /* Loads the names of all images. An image with invalid or without symbols is decoded all the same. */
 static int load_symbols(struct calls_output *c)
 {
-	size_t n = image_files(c->input->images);
+	size_t n = image_file_count(c->input->images);
 
 	c->symbols = calloc(n + 1, sizeof(*c->symbols));
 	c->unwind = calloc(n + 1, sizeof(*c->unwind));
@@ -404,7 +405,7 @@ static int load_symbols(struct calls_output *c)
 		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
 			return -ENOMEM;
 		if (i != c->input->names)
-			inlines_later(f->fd, debug, &c->inlines[i]);
+			inlines_open_lazily(f->fd, debug, &c->inlines[i]);
 	}
 	return 0;
 }

@@ -26,7 +26,7 @@ static int map_images(struct image_set *images, struct symbols *const *symbols, 
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < image_files(images); i++) {
+	for (uint32_t i = 0; rc == 0 && i < image_file_count(images); i++) {
 		const struct region_mapping mapping = {
 			.addr = (uint64_t)i << IMAGE_BITS,
 			.len = 1ull << IMAGE_BITS,

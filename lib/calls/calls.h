@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/code/symbols.h"
+#include "lib/code/region-map.h"
 #include "lib/etm/element.h"
 
 enum call_event_type {

@@ -114,13 +114,13 @@ static int emit_move_singly(struct event_times *s, const struct pending_event *i
 
 	e->type = CALL_EVENT_LEAVE;
 	e->kind = LEAVE_RETURN;
-	for (unsigned i = 0; rc == 0 && i < item->left; i++, at = at->around) {
+	for (unsigned i = 0; rc == 0 && i < item->left; i++, at = at->parent) {
 		e->function = at->function;
 		e->inlined = at;
 		rc = s->sink.event(s->sink.user, e);
 	}
 	at = item->inlined;
-	for (unsigned i = item->entered; i-- > 0; at = at->around)
+	for (unsigned i = item->entered; i-- > 0; at = at->parent)
 		entered[i] = at;
 	e->type = CALL_EVENT_ENTER;
 	e->kind = CALL_INLINED;
@@ -317,7 +317,7 @@ static bool is_last_leave(const struct pending_event *item, const struct inlined
 	if (item->entered)
 		return false;
 	for (unsigned i = 1; i < item->left; i++)
-		last = last->around;
+		last = last->parent;
 	return last == left;
 }
 

@@ -44,7 +44,7 @@ static uint32_t depth_of(const struct inlined *i)
 
 static int emit_enters(struct calls *c, const struct inlined *from, const struct inlined *to, enum call_kind kind)
 {
-	int rc = to->around == from ? 0 : emit_enters(c, from, to->around, kind);
+	int rc = to->parent == from ? 0 : emit_enters(c, from, to->parent, kind);
 
 	return rc < 0 ? rc : calls_emit_inlined(c, CALL_EVENT_ENTER, kind, to);
 }
@@ -52,7 +52,7 @@ static int emit_enters(struct calls *c, const struct inlined *from, const struct
 /* Emits the function around root as the next root: it has been open since the segment began as well. */
 static int emit_inlined_root(struct calls *c, struct calls_frame *f)
 {
-	f->root = f->root->around;
+	f->root = f->root->parent;
 	c->counts.roots++;
 	return f->root ? calls_emit_inlined(c, CALL_EVENT_ROOT, CALL_INFERRED, f->root)
 		       : calls_emit(c, CALL_EVENT_ROOT, CALL_INFERRED, f->function);
@@ -66,7 +66,7 @@ static int leave_until(struct calls *c, const struct inlined *until, enum leave_
 	while (rc == 0 && f->inlined != until) {
 		const struct inlined *left = f->inlined;
 
-		f->inlined = left->around;
+		f->inlined = left->parent;
 		rc = calls_emit_inlined(c, CALL_EVENT_LEAVE, kind, left);
 		if (rc == 0 && f->root == left)
 			rc = emit_inlined_root(c, f);
@@ -94,8 +94,8 @@ static const struct inlined *resume_inlined(struct calls *c, const struct inline
 	while (from != to) {
 		const struct inlined *next = to;
 
-		while (next->around != from)
-			next = next->around;
+		while (next->parent != from)
+			next = next->parent;
 		if (!event_times_cancel_leave(&c->times, next))
 			break;
 		from = next;
@@ -122,19 +122,19 @@ int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind
 	uint32_t left, entered;
 
 	/* Fast path: most moves go one level in or out. */
-	if (to && to->around == from) {
+	if (to && to->parent == from) {
 		left = 0;
 		entered = 1;
-	} else if (from && from->around == to) {
+	} else if (from && from->parent == to) {
 		both = to;
 		left = 1;
 		entered = 0;
 	} else {
 		while (both != other) {
 			if (depth_of(both) >= depth_of(other))
-				both = both->around;
+				both = both->parent;
 			else
-				other = other->around;
+				other = other->parent;
 		}
 		left = depth_of(from) - depth_of(both);
 		entered = depth_of(to) - depth_of(both);
@@ -174,7 +174,7 @@ static uint32_t memo_entered(struct calls *c, const struct memo_move *m)
 	const struct inlined *both = m->to;
 
 	for (unsigned i = 0; i < m->entered; i++)
-		both = both->around;
+		both = both->parent;
 	return depth_of(m->to) - depth_of(resume_inlined(c, both, m->to));
 }
 
@@ -246,7 +246,7 @@ static void memo_set_moves(struct inlined_memo *w, const struct event_times *s)
 			continue;
 		m->to = item->from;
 		for (unsigned i = 0; i < m->left; i++)
-			m->to = m->to->around;
+			m->to = m->to->parent;
 	}
 }
 
@@ -274,5 +274,5 @@ void inlined_memoise(struct calls *c, const struct element *e, uint64_t last, co
 
 void inlined_init(struct calls *c)
 {
-	c->memos = region_map_room(c->regions, sizeof(*c->memos) << MEMO_BITS);
+	c->memos = region_map_cache(c->regions, sizeof(*c->memos) << MEMO_BITS);
 }

@@ -1,7 +1,7 @@
 #include <string.h>
 
+#include "lib/base/util.h"
 #include "lib/code/demangle.h"
-#include "lib/code/symbols.h"
 
 /* Of the C++ run-time library, which OpenCSD brings along; its header is for C++ alone. */
 extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int *status);
@@ -9,7 +9,7 @@ extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int
 /* Longer names take the demangler long and tell a reader nothing more. */
 enum { MANGLED_MAX = 2048, NAME_MAX_SHOWN = 480 };
 
-char *symbol_demangle(const char *name)
+char *demangle_symbol(const char *name)
 {
 	_cleanup_free_ char *plain = NULL;
 	int status;

@@ -5,6 +5,12 @@
 #ifndef CSIGHT_CODE_DEMANGLE_H
 #define CSIGHT_CODE_DEMANGLE_H
 
+/*
+ * Returns a readable form of a C++, Rust, D, OCaml or Go name, or a copy of any other name; long names are truncated.
+ * NULL: no memory. The caller frees.
+ */
+char *demangle_symbol(const char *name);
+
 /* Both of rustc's forms: _ZN…17h<hash>E, and v0 (RFC 2603), _R…. Hashes are left out. */
 char *demangle_rust(const char *name);
 

@@ -86,7 +86,7 @@ static int read_old_table(struct dwarf *d, struct reader *r, bool files, const c
 /* Up to the tables; *u has the header's own sizes after that. */
 static int read_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret)
 {
-	struct reader r = dwarf_at(d, DWARF_LINE, u->stmt_list), body;
+	struct reader r = dwarf_reader_at(d, DWARF_LINE, u->stmt_list), body;
 	uint8_t instruction, operations, statement, base, range, opcodes, segment;
 	uint64_t size, header;
 	uint32_t small;

@@ -51,7 +51,7 @@ enum {
 	FORM_GNU_STRP_ALT,
 };
 
-struct reader dwarf_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset)
+struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset)
 {
 	struct reader r = d->sections[section];
 
@@ -80,7 +80,7 @@ int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret)
 
 static int string_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset, const char **ret)
 {
-	struct reader r = dwarf_at(d, section, offset);
+	struct reader r = dwarf_reader_at(d, section, offset);
 
 	if (rd_str(&r, ret) < 0)
 		*ret = NULL;
@@ -240,7 +240,7 @@ const char *dwarf_string(const struct dwarf *d, const struct dwarf_unit *u, cons
 		return ret;
 	if (v->number > UINT32_MAX)
 		return NULL;
-	r = dwarf_at(d, DWARF_STR_OFFSETS, u->str_offsets_base + v->number * u->offset_size);
+	r = dwarf_reader_at(d, DWARF_STR_OFFSETS, u->str_offsets_base + v->number * u->offset_size);
 	if (dwarf_offset(u, &r, &at) < 0)
 		return NULL;
 	string_at(d, DWARF_STR, at, &ret);
@@ -259,7 +259,7 @@ bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const stru
 	}
 	if (v->number > UINT32_MAX)
 		return false;
-	r = dwarf_at(d, DWARF_ADDR, u->addr_base + v->number * u->address_size);
+	r = dwarf_reader_at(d, DWARF_ADDR, u->addr_base + v->number * u->address_size);
 	return number(&r, u->address_size, ret) == 0;
 }
 
@@ -267,7 +267,7 @@ bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const stru
 static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
 {
 	enum { END, BASE_ADDRESSX, STARTX_ENDX, STARTX_LENGTH, OFFSET_PAIR, BASE_ADDRESS, START_END, START_LENGTH };
-	struct reader r = dwarf_at(d, DWARF_RNGLISTS, at);
+	struct reader r = dwarf_reader_at(d, DWARF_RNGLISTS, at);
 	uint64_t base = u->low_pc;
 	int rc = 0;
 
@@ -312,7 +312,7 @@ static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at,
 static int old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
 {
 	uint64_t base = u->low_pc, start, end, all = u->address_size == 4 ? UINT32_MAX : UINT64_MAX;
-	struct reader r = dwarf_at(d, DWARF_RANGES, at);
+	struct reader r = dwarf_reader_at(d, DWARF_RANGES, at);
 	int rc = 0;
 
 	while (rc == 0) {
@@ -341,7 +341,7 @@ int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf
 	if (e->ranges.class == VALUE_NUMBER) {
 		if (e->ranges.indexed && at > UINT32_MAX)
 			return -EBADMSG;
-		r = dwarf_at(d, DWARF_RNGLISTS, u->rnglists_base + at * u->offset_size);
+		r = dwarf_reader_at(d, DWARF_RNGLISTS, u->rnglists_base + at * u->offset_size);
 		if (e->ranges.indexed && dwarf_offset(u, &r, &at) < 0)
 			return -EBADMSG;
 		return range_lists(d, u, e->ranges.indexed ? u->rnglists_base + at : at, fn, user);

@@ -96,7 +96,7 @@ static int read_attributes(struct dwarf_abbrevs *a, struct reader *r, struct abb
 /* 7.5.3 */
 static int read_abbrevs(struct dwarf *d, struct dwarf_abbrevs *a)
 {
-	struct reader r = dwarf_at(d, DWARF_ABBREV, a->offset);
+	struct reader r = dwarf_reader_at(d, DWARF_ABBREV, a->offset);
 	uint64_t code = 0, tag;
 	uint8_t children;
 	int rc = 0;
@@ -257,7 +257,7 @@ int dwarf_entries(const struct dwarf *d, const struct dwarf_unit *u, uint64_t of
 {
 	if (offset < u->entries || offset >= u->end)
 		return -EBADMSG;
-	*ret = dwarf_at(d, DWARF_INFO, offset);
+	*ret = dwarf_reader_at(d, DWARF_INFO, offset);
 	ret->end = ret->at + MIN(rd_left(ret), (size_t)(u->end - offset));
 	return 0;
 }
@@ -335,7 +335,7 @@ static int read_header(const struct dwarf *d, struct reader *r, uint64_t offset,
 /* Up to where they are broken. */
 static int read_units(struct dwarf *d)
 {
-	struct reader r = dwarf_at(d, DWARF_INFO, 0);
+	struct reader r = dwarf_reader_at(d, DWARF_INFO, 0);
 	_cleanup_buf_ struct buf units = { .limit = UNITS_MAX * sizeof(struct dwarf_unit) };
 
 	while (rd_left(&r)) {

@@ -123,6 +123,6 @@ static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret);
 int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
 	       struct dwarf_value *ret);
-struct reader dwarf_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset);
+struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset);
 
 #endif

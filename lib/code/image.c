@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 #include "lib/code/bytes.h"
 #include "lib/code/elf.h"
 #include "lib/code/image.h"
-#include "lib/code/space.h"
+#include "lib/code/address-space.h"
 
 enum { HASH_SIZE = 1 << 16, SPACES_MAX = 65536 };
 
@@ -16,10 +16,10 @@ struct file {
 	uint32_t next; /* of the same hash; UINT32_MAX: none */
 };
 
-struct process {
+struct image_process {
 	uint32_t pid;
-	struct space *space;
-	struct bytes *code; /* pieces of it are places whose source is SOURCE_CODE */
+	struct address_space *address_space;
+	struct bytes *code; /* pieces of it are mappings whose source is SOURCE_CODE */
 };
 
 enum { SOURCE_CODE = UINT32_MAX };
@@ -27,19 +27,19 @@ enum { SOURCE_CODE = UINT32_MAX };
 struct image_set {
 	struct buf files; /* struct file */
 	uint32_t *heads;
-	struct buf processes; /* struct process */
+	struct buf processes; /* struct image_process */
 	size_t last;          /* the process asked for last */
-	size_t n_places;
+	size_t n_mappings;
 };
 
-static struct file *files_of(const struct image_set *s)
+static struct file *image_entries(const struct image_set *s)
 {
 	return (struct file *)s->files.data;
 }
 
-static struct process *processes_of(const struct image_set *s)
+static struct image_process *processes_of(const struct image_set *s)
 {
-	return (struct process *)s->processes.data;
+	return (struct image_process *)s->processes.data;
 }
 
 int image_set_new(struct image_set **ret)
@@ -60,16 +60,16 @@ struct image_set *image_set_free(struct image_set *s)
 {
 	if (!s)
 		return NULL;
-	for (size_t i = 0; i < image_files(s); i++) {
-		struct file *f = &files_of(s)[i];
+	for (size_t i = 0; i < image_file_count(s); i++) {
+		struct file *f = &image_entries(s)[i];
 
 		free((char *)f->public.path);
 		free((char *)f->public.reason);
 		bytes_free(f->bytes);
 		closep(&f->public.fd);
 	}
-	for (size_t i = 0; i < s->processes.size / sizeof(struct process); i++) {
-		space_free(processes_of(s)[i].space);
+	for (size_t i = 0; i < s->processes.size / sizeof(struct image_process); i++) {
+		address_space_free(processes_of(s)[i].address_space);
 		bytes_free(processes_of(s)[i].code);
 	}
 	buf_done(&s->files);
@@ -79,14 +79,14 @@ struct image_set *image_set_free(struct image_set *s)
 	return NULL;
 }
 
-size_t image_files(const struct image_set *s)
+size_t image_file_count(const struct image_set *s)
 {
 	return s->files.size / sizeof(struct file);
 }
 
 const struct image_file *image_file(const struct image_set *s, uint32_t file)
 {
-	return &files_of(s)[file].public;
+	return &image_entries(s)[file].public;
 }
 
 static uint32_t hash_of(const char *path, const uint8_t *id, size_t id_size, uint64_t inode)
@@ -104,11 +104,11 @@ int image_file_add(struct image_set *s, const char *path, const void *build_id, 
 		   uint32_t *ret)
 {
 	struct file f = { .public = { .fd = -1, .inode = inode } };
-	uint32_t n = (uint32_t)image_files(s), hash;
+	uint32_t n = (uint32_t)image_file_count(s), hash;
 
 	build_id_size = MIN(build_id_size, (size_t)IMAGE_BUILD_ID_MAX);
 	hash = hash_of(path, build_id, build_id_size, inode);
-	for (uint32_t i = s->heads[hash]; i != UINT32_MAX; i = files_of(s)[i].next) {
+	for (uint32_t i = s->heads[hash]; i != UINT32_MAX; i = image_entries(s)[i].next) {
 		const struct image_file *known = image_file(s, i);
 
 		if (strcmp(known->path, path) == 0 && known->inode == inode && known->build_id_size == build_id_size &&
@@ -162,9 +162,9 @@ static void refuse(struct file *f, int fd, const char *reason)
 	f->public.reason = strdup(reason);
 }
 
-static int process_of(struct image_set *s, uint32_t pid, struct process **ret)
+static int process_of(struct image_set *s, uint32_t pid, struct image_process **ret)
 {
-	struct process p = { .pid = pid };
+	struct image_process p = { .pid = pid };
 	size_t n = s->processes.size / sizeof(p);
 	int rc;
 
@@ -175,48 +175,48 @@ static int process_of(struct image_set *s, uint32_t pid, struct process **ret)
 		}
 	if (n == SPACES_MAX)
 		return -E2BIG;
-	rc = space_new(&p.space);
+	rc = address_space_new(&p.address_space);
 	if (rc < 0)
 		return rc;
 	buf_add(&s->processes, &p, sizeof(p));
 	if (buf_error(&s->processes)) {
-		space_free(p.space);
+		address_space_free(p.address_space);
 		return buf_error(&s->processes);
 	}
 	*ret = &processes_of(s)[n];
 	return 0;
 }
 
-static int add_place(struct image_set *s, struct process *p, const struct place *place)
+static int add_mapping(struct image_set *s, struct image_process *p, const struct space_mapping *mapping)
 {
-	if (s->n_places++ == IMAGE_PLACES_MAX)
+	if (s->n_mappings++ == IMAGE_MAPPINGS_MAX)
 		return -E2BIG;
-	return space_add(p->space, place);
+	return address_space_add(p->address_space, mapping);
 }
 
-int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
-	      uint64_t time)
+int image_map(struct image_set *s, uint32_t pid, const struct image_mapping *mapping)
 {
-	struct place place = { addr,
-			       addr + MIN(len, UINT64_MAX - addr),
-			       time,
-			       offset,
-			       file,
-			       0,
-			       file == IMAGE_NONE,
-			       file == IMAGE_UNKNOWN };
-	struct process *p;
+	struct space_mapping new = {
+		.start = mapping->addr,
+		.end = mapping->addr + MIN(mapping->len, UINT64_MAX - mapping->addr),
+		.time = mapping->time,
+		.offset = mapping->offset,
+		.source = mapping->file,
+		.empty = mapping->file == IMAGE_NONE,
+		.unknown = mapping->file == IMAGE_UNKNOWN,
+	};
+	struct image_process *p;
 	int rc = process_of(s, pid, &p);
 
-	return rc < 0 ? rc : add_place(s, p, &place);
+	return rc < 0 ? rc : add_mapping(s, p, &new);
 }
 
-int image_code(struct image_set *s, uint32_t pid, int fd)
+int image_add_code(struct image_set *s, uint32_t pid, int fd)
 {
-	struct code_blob_header header;
-	struct code_blob_piece piece;
+	struct captured_code_header header;
+	struct captured_code_piece piece;
 	uint64_t at = sizeof(header);
-	struct process *p;
+	struct image_process *p;
 	int rc = process_of(s, pid, &p);
 
 	if (rc == 0 && !p->code)
@@ -224,24 +224,24 @@ int image_code(struct image_set *s, uint32_t pid, int fd)
 	if (rc < 0)
 		return rc;
 	if (bytes_read(p->code, 0, &header, sizeof(header)) != sizeof(header) ||
-	    le64toh(header.magic) != CODE_BLOB_MAGIC)
+	    le64toh(header.magic) != CAPTURED_CODE_MAGIC)
 		return -EBADMSG;
 	while (at < bytes_size(p->code)) {
-		struct place place = { .source = SOURCE_CODE, .offset = at + sizeof(piece) };
+		struct space_mapping mapping = { .source = SOURCE_CODE, .offset = at + sizeof(piece) };
 		uint64_t len;
 
 		if (bytes_read(p->code, at, &piece, sizeof(piece)) != sizeof(piece))
 			return -EBADMSG;
 		len = le64toh(piece.len);
-		place.start = le64toh(piece.addr);
-		place.time = le64toh(piece.time_ns);
-		if (len > bytes_size(p->code) - place.offset || len > UINT64_MAX - place.start)
+		mapping.start = le64toh(piece.addr);
+		mapping.time = le64toh(piece.time_ns);
+		if (len > bytes_size(p->code) - mapping.offset || len > UINT64_MAX - mapping.start)
 			return -EBADMSG;
-		place.end = place.start + len;
-		rc = add_place(s, p, &place);
+		mapping.end = mapping.start + len;
+		rc = add_mapping(s, p, &mapping);
 		if (rc < 0)
 			return rc;
-		at = place.offset + ALIGN8(len);
+		at = mapping.offset + ALIGN8(len);
 	}
 	return 0;
 }
@@ -250,14 +250,14 @@ int image_seal(struct image_set *s)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < s->processes.size / sizeof(struct process); i++)
-		rc = space_seal(processes_of(s)[i].space);
+	for (size_t i = 0; rc == 0 && i < s->processes.size / sizeof(struct image_process); i++)
+		rc = address_space_seal(processes_of(s)[i].address_space);
 	return rc;
 }
 
-static struct process *find_process(struct image_set *s, uint32_t pid)
+static struct image_process *find_process(struct image_set *s, uint32_t pid)
 {
-	size_t n = s->processes.size / sizeof(struct process);
+	size_t n = s->processes.size / sizeof(struct image_process);
 
 	if (s->last < n && processes_of(s)[s->last].pid == pid)
 		return &processes_of(s)[s->last];
@@ -271,22 +271,23 @@ static struct process *find_process(struct image_set *s, uint32_t pid)
 
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size)
 {
-	struct process *p = find_process(s, pid);
+	struct image_process *p = find_process(s, pid);
 	size_t have = 0;
 
 	while (p && have < size) {
 		uint64_t end = 0, at = addr + have, want;
-		const struct place *place = space_find(p->space, at, time, &end);
+		const struct space_mapping *mapping = address_space_find(p->address_space, at, time, &end);
 		struct bytes *bytes;
 		size_t n;
 
-		if (!place)
+		if (!mapping)
 			break;
-		bytes = place->source == SOURCE_CODE     ? p->code
-			: place->source < image_files(s) ? files_of(s)[place->source].bytes
-							 : NULL;
+		bytes = mapping->source == SOURCE_CODE          ? p->code
+			: mapping->source < image_file_count(s) ? image_entries(s)[mapping->source].bytes
+								: NULL;
 		want = MIN(end - at, (uint64_t)(size - have));
-		n = bytes ? bytes_read(bytes, place->offset + (at - place->start), (uint8_t *)ret + have, (size_t)want)
+		n = bytes ? bytes_read(bytes, mapping->offset + (at - mapping->start), (uint8_t *)ret + have,
+				       (size_t)want)
 			  : 0;
 		have += n;
 		if (n < want)
@@ -295,32 +296,32 @@ size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t tim
 	return have;
 }
 
-bool image_where(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
-		 uint64_t *ret_offset)
+bool image_locate(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
+		  uint64_t *ret_offset)
 {
-	struct process *p = find_process(s, pid);
-	const struct place *place;
+	struct image_process *p = find_process(s, pid);
+	const struct space_mapping *mapping;
 	uint64_t end;
 
-	place = p ? space_find(p->space, addr, time, &end) : NULL;
-	if (!place || place->source >= image_files(s))
+	mapping = p ? address_space_find(p->address_space, addr, time, &end) : NULL;
+	if (!mapping || mapping->source >= image_file_count(s))
 		return false;
-	*ret_file = place->source;
-	*ret_offset = place->offset + (addr - place->start);
+	*ret_file = mapping->source;
+	*ret_offset = mapping->offset + (addr - mapping->start);
 	return true;
 }
 
 uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
 {
-	struct process *p = find_process((struct image_set *)s, pid);
+	struct image_process *p = find_process((struct image_set *)s, pid);
 
-	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | space_version(p->space, time) : 0;
+	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | address_space_version(p->address_space, time) : 0;
 }
 
-void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason)
+void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *reason)
 {
 	_cleanup_(elf_freep) struct elf *e = NULL;
-	struct file *f = &files_of(s)[file];
+	struct file *f = &image_entries(s)[file];
 	struct bytes *b;
 	int rc;
 
@@ -359,9 +360,9 @@ int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *
 	size_t n;
 	int rc;
 
-	if (!files_of(s)[file].bytes)
+	if (!image_entries(s)[file].bytes)
 		return -ENOENT;
-	rc = elf_open(files_of(s)[file].public.fd, &e);
+	rc = elf_open(image_entries(s)[file].public.fd, &e);
 	if (rc < 0)
 		return rc == -ENOMEM ? rc : -ENODATA;
 	/* A core file is mapped at its own addresses. */
@@ -371,9 +372,16 @@ int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *
 	else if (elf_symbol_value(e, symbol, &value) < 0)
 		return -ENODATA;
 	segments = elf_segments(e, &n);
-	for (size_t i = 0; rc == 0 && i < n; i++)
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		struct image_mapping mapping = {
+			.addr = segments[i].address + (address - value),
+			.len = segments[i].size,
+			.offset = segments[i].offset,
+			.file = file,
+		};
+
 		if (segments[i].type == ELF_SEGMENT_LOAD && (core || segments[i].code))
-			rc = image_map(s, pid, segments[i].address + (address - value), segments[i].size,
-				       segments[i].offset, file, 0);
+			rc = image_map(s, pid, &mapping);
+	}
 	return rc;
 }

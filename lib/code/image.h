@@ -15,7 +15,7 @@
 
 #include "lib/base/util.h"
 
-enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_PLACES_MAX = 1 << 22 };
+enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_MAPPINGS_MAX = 1 << 22 };
 
 /* In place of a file: memory of no file; and what was not to be known, for which nothing later answers. */
 #define IMAGE_NONE (UINT32_MAX - 1)
@@ -41,18 +41,22 @@ struct image_set *image_set_free(struct image_set *s);
  */
 int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint64_t inode,
 		   uint32_t *ret);
-size_t image_files(const struct image_set *s);
+size_t image_file_count(const struct image_set *s);
 const struct image_file *image_file(const struct image_set *s, uint32_t file);
 
 /*
  * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one, or that has symbols alone and no code,
  * is refused: its descriptor is closed, the reason says so, and another one can be given.
  */
-void image_file_give(struct image_set *s, uint32_t file, int fd, const char *reason);
+void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *reason);
 
-/* From time on, len bytes of file (from offset on), or IMAGE_NONE, stand at addr of process pid. */
-int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
-	      uint64_t time);
+/* From time on, addr to addr + len of a process is mapped to a file, from offset on. */
+struct image_mapping {
+	uint64_t addr, len, offset, time;
+	uint32_t file; /* or IMAGE_NONE, IMAGE_UNKNOWN */
+};
+
+int image_map(struct image_set *s, uint32_t pid, const struct image_mapping *mapping);
 
 /*
  * Maps a kernel, or the memory of one, by its own segments: symbol of it stands at address. -ENOENT: the file is not
@@ -60,19 +64,19 @@ int image_map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, ui
  */
 int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address);
 
-/* Reads code/bytes (lib/code/blob.h) for pid; fd stays the caller's and must stay open. -EBADMSG where it is cut or
- * garbled, with all pieces before that kept. */
-int image_code(struct image_set *s, uint32_t pid, int fd);
+/* Reads code/bytes (lib/code/captured-code.h) for pid; fd stays the caller's and must stay open. -EBADMSG where it is
+ * cut or garbled, with all pieces before that kept. */
+int image_add_code(struct image_set *s, uint32_t pid, int fd);
 
-/* After the last image_map() and image_code(), before the first question. */
+/* After the last image_map() and image_add_code(), before the first question. */
 int image_seal(struct image_set *s);
 
 /* Bytes at addr of pid as of time (UINT64_MAX: the last), in one piece; 0: no image. */
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size);
 
 /* Which file it is that stands there, and at which offset; false: none. */
-bool image_where(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
-		 uint64_t *ret_offset);
+bool image_locate(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
+		  uint64_t *ret_offset);
 
 /* A number that changes at each time at which anything of pid's memory does. */
 uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time);

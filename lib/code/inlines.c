@@ -356,7 +356,7 @@ int inlines_load(int fd, int debug, struct inlines **ret)
 	return 0;
 }
 
-int inlines_later(int fd, int debug, struct inlines **ret)
+int inlines_open_lazily(int fd, int debug, struct inlines **ret)
 {
 	_cleanup_(inlines_freep) struct inlines *s = inlines_new();
 

@@ -20,7 +20,7 @@ struct inlines;
 int inlines_load(int fd, int debug, struct inlines **ret);
 
 /* The same when something is first asked, from descriptors of its own; where it fails then, nothing is known. */
-int inlines_later(int fd, int debug, struct inlines **ret);
+int inlines_open_lazily(int fd, int debug, struct inlines **ret);
 struct inlines *inlines_free(struct inlines *s);
 
 static inline void inlines_freep(struct inlines **s)

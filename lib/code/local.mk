@@ -2,13 +2,13 @@
 noinst_LTLIBRARIES += lib/code/libcode.la
 lib_code_libcode_la_SOURCES = \
 	lib/code/a64.h \
-	lib/code/blob.h \
+	lib/code/captured-code.h \
 	lib/code/bytes.c lib/code/bytes.h \
 	lib/code/elf.c lib/code/elf.h lib/code/elf-private.h \
 	lib/code/elf-notes.c \
 	lib/code/elf-tables.c \
 	lib/code/image.c lib/code/image.h \
-	lib/code/space.c lib/code/space.h
+	lib/code/address-space.c lib/code/address-space.h
 lib_code_libcode_la_LIBADD = lib/perfdata/libperfdata.la lib/base/libbase.la
 lib_code_libcode_la_SOURCES += \
 	lib/code/debug-file.c lib/code/debug-file.h \
@@ -21,12 +21,12 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/dwarf-forms.c \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/inlines.c lib/code/inlines.h \
-	lib/code/instances.c lib/code/instances.h \
-	lib/code/regions.c \
+	lib/code/inline-instances.c lib/code/inline-instances.h \
+	lib/code/region-map.c lib/code/region-map.h \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-file.c \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
-	lib/code/traps.c lib/code/traps.h \
+	lib/code/ocaml-traps.c lib/code/ocaml-traps.h \
 	lib/code/unwind.c lib/code/unwind.h
 lib_code_libcode_la_LIBADD += $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "lib/base/array.h"
+#include "lib/code/demangle.h"
 #include "lib/code/symtab.h"
 
 int symbols_pieces_add(struct pieces *l, const struct piece *p)
@@ -262,7 +263,7 @@ static int has_name(const struct symbols *s, const struct piece *p, const char *
 		return 0;
 	if (strcmp(piece_name(s, p), name) == 0)
 		return 1;
-	readable = symbol_demangle(piece_name(s, p));
+	readable = demangle_symbol(piece_name(s, p));
 	return readable ? strcmp(readable, name) == 0 : -ENOMEM;
 }
 

@@ -9,7 +9,7 @@
 #include "lib/code/a64.h"
 #include "lib/code/bytes.h"
 #include "lib/code/elf.h"
-#include "lib/code/traps.h"
+#include "lib/code/ocaml-traps.h"
 #include "lib/code/unwind.h"
 
 enum {
@@ -469,7 +469,7 @@ static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t
 		return u->arm_index || u->header || u->n_functions ? 0 : -ENOENT;
 	if (at < start || at > end || !read_code(u, start, end, &code, &n))
 		return -ENOENT;
-	rc = traps_find(code, n, (size_t)(at - start) / 4, &n);
+	rc = ocaml_traps_find(code, n, (size_t)(at - start) / 4, &n);
 	if (rc == 1)
 		*ret = start + 4 * (uint64_t)n;
 	return rc == 0 && !u->header && !u->n_functions ? -ENOENT : rc;
@@ -609,7 +609,7 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 	return moves;
 }
 
-bool unwind_leads_away(struct unwind *u, uint64_t at)
+bool unwind_block_moves_stack(struct unwind *u, uint64_t at)
 {
 	bool away;
 

@@ -28,7 +28,7 @@ unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
 bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
 
 /* Whether the code from `at` on leads straight to such a branch that is no return. */
-bool unwind_leads_away(struct unwind *u, uint64_t at);
+bool unwind_block_moves_stack(struct unwind *u, uint64_t at);
 
 /*
  * Where an exception goes that comes out of the call before `at` (its return address) in the function [start, end). 1:

@@ -432,7 +432,7 @@ static inline int push_inlined(struct store_writer *w, struct writer_thread *t, 
 static int push_inlined_chain(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
 			      const struct inlined *inlined, unsigned n)
 {
-	int rc = n > 1 && inlined ? push_inlined_chain(w, t, e, inlined->around, n - 1) : 0;
+	int rc = n > 1 && inlined ? push_inlined_chain(w, t, e, inlined->parent, n - 1) : 0;
 
 	return rc < 0 ? rc : push_inlined(w, t, e, inlined);
 }

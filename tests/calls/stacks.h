@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 
 struct truth_frame {

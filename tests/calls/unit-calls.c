@@ -3,6 +3,7 @@
 
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
+#include "lib/code/symbols.h"
 #include "tests/unit.h"
 
 /* A program of functions of 0x100 bytes each, and a library mapped elsewhere. */

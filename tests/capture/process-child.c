@@ -213,11 +213,13 @@ static void read_captured(struct captured *t)
 
 			compare_id(&m->record, fd);
 			image_file_add(t->images, m->path, NULL, 0, m->record.inode, &file);
-			image_file_give(t->images, file, fd, NULL);
+			image_file_attach(t->images, file, fd, NULL);
 		}
-		image_map(t->images, 1, m->record.addr, m->record.len, m->record.offset, file, m->record.head.time_ns);
+		image_map(t->images, 1,
+			  &(struct image_mapping){ m->record.addr, m->record.len, m->record.offset,
+						   m->record.head.time_ns, file });
 	}
-	CHECK_EQ(image_code(t->images, 1, t->blob), 0);
+	CHECK_EQ(image_add_code(t->images, 1, t->blob), 0);
 	CHECK_EQ(image_seal(t->images), 0);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/code/debug-file.h"
+#include "lib/code/demangle.h"
 #include "lib/code/elf.h"
 #include "lib/code/inlines.h"
 #include "lib/code/symbols.h"
@@ -34,7 +35,7 @@ static void demangle_lines(void)
 		_cleanup_free_ char *name = NULL;
 
 		line[strcspn(line, "\n")] = 0;
-		name = symbol_demangle(line);
+		name = demangle_symbol(line);
 		puts(name ? name : "");
 	}
 }

@@ -7,9 +7,9 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 #include "lib/code/image.h"
-#include "lib/code/space.h"
+#include "lib/code/address-space.h"
 #include "tests/unit.h"
 
 enum { PID = 7, PAGE = 4096 };
@@ -23,7 +23,7 @@ static int memfd_of(const void *data, size_t size)
 	return fd;
 }
 
-/* A file whose every byte tells its own place: the number of its page. */
+/* A file whose every byte tells its own mapping: the number of its page. */
 static int pages_of(uint8_t base, size_t pages)
 {
 	_cleanup_buf_ struct buf b = { 0 };
@@ -49,6 +49,12 @@ static int byte_at(struct image_set *s, uint64_t addr, uint64_t time)
 	return image_read(s, PID, addr, time, &v, 1) ? v : -1;
 }
 
+static int map(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t offset, uint32_t file,
+	       uint64_t time)
+{
+	return image_map(s, pid, &(struct image_mapping){ addr, len, offset, time, file });
+}
+
 static void test_layers(void)
 {
 	_cleanup_(image_set_freep) struct image_set *s = NULL;
@@ -62,21 +68,21 @@ static void test_layers(void)
 	CHECK(image_file_add(s, "/a", NULL, 0, 0, &again) == 0 && again == a && b != a);
 	CHECK(image_file_add(s, "/a", "xy", 2, 0, &again) == 0 && again != a);
 	CHECK(image_file_add(s, "/b", NULL, 0, 5, &replaced) == 0 && replaced != b);
-	image_file_give(s, a, pages_of(0x10, 4), NULL);
-	image_file_give(s, b, pages_of(0x20, 1), NULL);
-	image_file_give(s, again, -1, "gone");
+	image_file_attach(s, a, pages_of(0x10, 4), NULL);
+	image_file_attach(s, b, pages_of(0x20, 1), NULL);
+	image_file_attach(s, again, -1, "gone");
 	CHECK_STR(image_file(s, again)->reason, "gone");
 
-	CHECK_EQ(image_map(s, PID, 0x1000, 3 * PAGE, PAGE, a, 100), 0);
-	CHECK_EQ(image_map(s, PID, 0x2000, PAGE, 0, b, 200), 0);
-	CHECK_EQ(image_map(s, PID, 0x2000, PAGE, 0, IMAGE_NONE, 300), 0);
-	CHECK_EQ(image_map(s, PID + 1, 0x1000, PAGE, 0, a, 100), 0);
-	buf_u64(&blob, CODE_BLOB_MAGIC);
+	CHECK_EQ(map(s, PID, 0x1000, 3 * PAGE, PAGE, a, 100), 0);
+	CHECK_EQ(map(s, PID, 0x2000, PAGE, 0, b, 200), 0);
+	CHECK_EQ(map(s, PID, 0x2000, PAGE, 0, IMAGE_NONE, 300), 0);
+	CHECK_EQ(map(s, PID + 1, 0x1000, PAGE, 0, a, 100), 0);
+	buf_u64(&blob, CAPTURED_CODE_MAGIC);
 	buf_u64(&blob, 0);
 	put_piece(&blob, 250, 0x1ffc, "JJJJJ", 5);
 	put_piece(&blob, 400, 0x2010, "KKKK", 4);
 	code = memfd_of(blob.data, blob.size);
-	CHECK_EQ(image_code(s, PID, code), 0);
+	CHECK_EQ(image_add_code(s, PID, code), 0);
 	CHECK_EQ(image_seal(s), 0);
 
 	CHECK_EQ(byte_at(s, 0x1000, 100), 0x11);
@@ -94,7 +100,7 @@ static void test_layers(void)
 	CHECK_EQ(byte_at(s, 0x4000, 500), -1);
 	CHECK_EQ(byte_at(s, 0xfff, 500), -1);
 	CHECK_EQ(byte_at(s, UINT64_MAX, 500), -1);
-	/* In one piece over several places, up to the first hole. */
+	/* In one piece over several mappings, up to the first hole. */
 	CHECK_EQ(image_read(s, PID, 0x1000, 250, bytes, sizeof(bytes)), 3 * PAGE);
 	CHECK(bytes[0] == 0x11 && bytes[0xffb] == 0x11 && bytes[0xffc] == 'J' && bytes[0x1000] == 'J' &&
 	      bytes[0x1001] == 0x20 && bytes[0x2000] == 0x13);
@@ -108,35 +114,35 @@ static void test_layers(void)
 }
 
 /*
- * Against the plain rule, on many random places: the last of those that began by then, else the next with bytes; none
- * where that is unknown. */
+ * Against the plain rule, on many random mappings: the last of those that began by then, else the next with
+ * bytes; none where that is unknown. */
 static void test_space_rule(void)
 {
 	enum { N = 300, ADDRESSES = 64, TIMES = 50 };
-	struct place places[N];
-	struct space *s = NULL;
+	struct space_mapping mappings[N];
+	struct address_space *s = NULL;
 	uint32_t seed = 7;
 	unsigned wrong = 0, beyond = 0;
 
-	CHECK_EQ(space_new(&s), 0);
+	CHECK_EQ(address_space_new(&s), 0);
 	for (unsigned i = 0; i < N; i++) {
 		uint32_t v[4];
 
 		for (unsigned k = 0; k < 4; k++)
 			v[k] = seed = seed * 1103515245 + 12345, v[k] >>= 8;
-		places[i] = (struct place){ v[0] % ADDRESSES,         0, v[2] % TIMES, 0, i, i, v[3] % 3 == 0,
-					    v[3] % 5 == 1 && v[3] % 3 };
-		places[i].end = places[i].start + 1 + v[1] % 9;
-		wrong += space_add(s, &places[i]) != 0;
+		mappings[i] = (struct space_mapping){ v[0] % ADDRESSES,         0, v[2] % TIMES, 0, i, i, v[3] % 3 == 0,
+						      v[3] % 5 == 1 && v[3] % 3 };
+		mappings[i].end = mappings[i].start + 1 + v[1] % 9;
+		wrong += address_space_add(s, &mappings[i]) != 0;
 	}
-	CHECK_EQ(space_seal(s), 0);
+	CHECK_EQ(address_space_seal(s), 0);
 	for (uint64_t addr = 0; addr < ADDRESSES + 12; addr++)
 		for (uint64_t time = 0; time < TIMES + 1; time++) {
-			const struct place *want = NULL, *first = NULL, *got;
+			const struct space_mapping *want = NULL, *first = NULL, *got;
 			uint64_t end = 0;
 
 			for (unsigned i = 0; i < N; i++) {
-				const struct place *p = &places[i];
+				const struct space_mapping *p = &mappings[i];
 
 				if (addr < p->start || addr >= p->end)
 					continue;
@@ -147,13 +153,13 @@ static void test_space_rule(void)
 			}
 			want = want && !want->empty ? want : first;
 			want = want && want->unknown ? NULL : want;
-			got = space_find(s, addr, time, &end);
+			got = address_space_find(s, addr, time, &end);
 			wrong += !want != !got || (want && got->source != want->source);
 			beyond += got && (end <= addr || end > got->end);
 		}
 	CHECK_EQ(wrong, 0);
 	CHECK_EQ(beyond, 0);
-	space_free(s);
+	address_space_free(s);
 }
 
 static void test_file_cut_short(void)
@@ -165,10 +171,10 @@ static void test_file_cut_short(void)
 	uint32_t a = 0;
 
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, 0, &a) == 0);
-	image_file_give(s, a, fd, NULL);
-	CHECK_EQ(image_map(s, PID, 0, BIG * PAGE, 0, a, 0), 0);
+	image_file_attach(s, a, fd, NULL);
+	CHECK_EQ(map(s, PID, 0, BIG * PAGE, 0, a, 0), 0);
 	/* Mapped beyond its end from the start. */
-	CHECK_EQ(image_map(s, PID, 0x100000, 4 * PAGE, (BIG - 1) * PAGE, a, 0), 0);
+	CHECK_EQ(map(s, PID, 0x100000, 4 * PAGE, (BIG - 1) * PAGE, a, 0), 0);
 	CHECK_EQ(image_seal(s), 0);
 	CHECK_EQ(image_read(s, PID, 0x100000, 0, bytes, sizeof(bytes)), PAGE);
 	CHECK_EQ(byte_at(s, 0, 0), 1);
@@ -189,7 +195,7 @@ static void test_bad_code(void)
 		_cleanup_close_ int code = -1;
 
 		buf_clear(&blob);
-		buf_u64(&blob, CODE_BLOB_MAGIC);
+		buf_u64(&blob, CAPTURED_CODE_MAGIC);
 		buf_u64(&blob, 0);
 		put_piece(&blob, 1, 0x1000, "good", 4);
 		buf_u64(&blob, 1);
@@ -198,7 +204,7 @@ static void test_bad_code(void)
 		buf_add(&blob, "cut!", 4);
 		code = memfd_of(blob.data, blob.size);
 		CHECK_EQ(image_set_new(&s), 0);
-		CHECK_EQ(image_code(s, PID, code), -EBADMSG);
+		CHECK_EQ(image_add_code(s, PID, code), -EBADMSG);
 		CHECK_EQ(image_seal(s), 0);
 		CHECK_EQ(byte_at(s, 0x1003, 1), 'd');
 		CHECK_EQ(byte_at(s, 0x2000, 1), -1);
@@ -237,8 +243,8 @@ static void test_build_id(void)
 	CHECK(memcmp(got, id, 20) == 0);
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/x", id, 20, 0, &right) == 0 &&
 	      image_file_add(s, "/x", id, 19, 0, &wrong) == 0);
-	image_file_give(s, right, dup(fd), NULL);
-	image_file_give(s, wrong, dup(fd), NULL);
+	image_file_attach(s, right, dup(fd), NULL);
+	image_file_attach(s, wrong, dup(fd), NULL);
 	CHECK(image_file(s, right)->fd >= 0 && !image_file(s, right)->reason);
 	CHECK(image_file(s, wrong)->fd < 0 && image_file(s, wrong)->reason);
 	/* Every byte of it turned over: no crash, and never more than there is room for. */
@@ -254,7 +260,7 @@ static void test_build_id(void)
 	while (size--)
 		odd += ftruncate(fd, size) != 0 || image_build_id(fd, got) > IMAGE_BUILD_ID_MAX;
 	CHECK_EQ(odd, 0);
-	image_file_give(s, wrong, open("/dev/null", O_RDONLY | O_CLOEXEC), NULL);
+	image_file_attach(s, wrong, open("/dev/null", O_RDONLY | O_CLOEXEC), NULL);
 	CHECK(image_file(s, wrong)->fd < 0);
 }
 
@@ -320,8 +326,8 @@ static void test_kernel(bool core)
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel]", id, core ? sizeof(id) : 0, 0, &file) == 0 &&
 	      image_file_add(s, "[kernel]", other, sizeof(other), 0, &wrong) == 0);
 	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), -ENOENT);
-	image_file_give(s, file, memfd_of(b.data, b.size), NULL);
-	image_file_give(s, wrong, memfd_of(b.data, b.size), NULL);
+	image_file_attach(s, file, memfd_of(b.data, b.size), NULL);
+	image_file_attach(s, wrong, memfd_of(b.data, b.size), NULL);
 	CHECK(image_file(s, file)->fd >= 0);
 	CHECK(image_file(s, wrong)->fd < 0);
 	if (!core)
@@ -351,7 +357,7 @@ static void test_garbled_kernel(void)
 		if (i < b.size)
 			b.data[i] = (uint8_t)~b.data[i];
 		odd += image_set_new(&s) != 0 || image_file_add(s, "[kernel]", NULL, 0, 0, &file) != 0;
-		image_file_give(s, file, memfd_of(b.data, i < b.size ? b.size : 2 * b.size - i), NULL);
+		image_file_attach(s, file, memfd_of(b.data, i < b.size ? b.size : 2 * b.size - i), NULL);
 		rc = image_map_elf(s, 1, file, "_text", 0x1000);
 		odd += (rc < 0 && rc != -ENODATA && rc != -ENOENT) || image_seal(s) != 0 ||
 		       image_read(s, 1, 0x1000, 0, got, sizeof(got)) > sizeof(got);

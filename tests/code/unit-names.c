@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/code/symbols.h"
+#include "lib/base/util.h"
+#include "lib/code/demangle.h"
 #include "tests/unit.h"
 
 static const struct {
@@ -104,14 +105,14 @@ static void test_long(void)
 
 	for (size_t n = 4; n + 4 < sizeof(name); n += 4)
 		memcpy(name + n, "FS1a", 4);
-	made = symbol_demangle(name);
+	made = demangle_symbol(name);
 	CHECK(made && made[0] == '_');
 }
 
 static void test_table(void)
 {
 	for (size_t i = 0; i < ELEMENTS(names); i++) {
-		_cleanup_free_ char *name = symbol_demangle(names[i].name);
+		_cleanup_free_ char *name = demangle_symbol(names[i].name);
 
 		CHECK_STR(name, names[i].readable ? names[i].readable : names[i].name);
 	}
@@ -138,7 +139,7 @@ static void test_growth(void)
 		n += (size_t)snprintf(name + n, sizeof(name) - n, "T%s%sE", text, text);
 	}
 	strcpy(name + n, "E");
-	readable = symbol_demangle(name);
+	readable = demangle_symbol(name);
 	CHECK(readable && strlen(readable) < 500 &&
 	      strncmp(readable, "r::a::<(u8, u8), ((u8, u8), (u8, u8)), (((u8", 44) == 0);
 }
@@ -149,7 +150,7 @@ static void test_nesting(void)
 	_cleanup_free_ char *readable = NULL;
 
 	memset(name + strlen(name), 'R', 1900);
-	readable = symbol_demangle(name);
+	readable = demangle_symbol(name);
 	CHECK(readable && strlen(readable) < 1000);
 }
 
@@ -168,7 +169,7 @@ static void test_garbled(void)
 
 				memcpy(text, names[i].name, size + 1);
 				text[cut] = (char)(how ? "\xff_09azAZRCNIKLTBEuspGDFQO$.%MXYJ+n"[how % 34] : 0);
-				readable = symbol_demangle(text);
+				readable = demangle_symbol(text);
 				answers += readable != NULL;
 				asked++;
 			}

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "lib/base/io.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 #include "lib/perfdata/write.h"
 #include "lib/decoder/decoder.h"
 #include "tests/unit.h"
@@ -138,12 +138,12 @@ static void test_code_in_time(int server)
 	};
 	static const uint32_t old[] = { 0xd503201f, 0xd503201f, 0x14000000 }, new[] = { 0xd503201f, 0x17ffffff };
 	const struct {
-		struct code_blob_header header;
-		struct code_blob_piece first;
+		struct captured_code_header header;
+		struct captured_code_piece first;
 		uint32_t old[4];
-		struct code_blob_piece second;
+		struct captured_code_piece second;
 		uint32_t new[2];
-	} blob = { { CODE_BLOB_MAGIC, 0 },
+	} blob = { { CAPTURED_CODE_MAGIC, 0 },
 		   { 0, BASE, sizeof(old) },
 		   { old[0], old[1], old[2] },
 		   { 6, BASE + 8, sizeof(new) },

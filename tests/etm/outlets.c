@@ -19,6 +19,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
+#include "lib/code/symbols.h"
 #include "lib/etm/native.h"
 #include "lib/etm/pool.h"
 #include "tests/etm/generate.h"

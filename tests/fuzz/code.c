@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 #include "lib/code/image.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -14,10 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t file;
 
 	fuzz_require(image_set_new(&s) == 0 && image_file_add(s, "/bin/prog", NULL, 0, 0, &file) == 0);
-	fuzz_require(image_map(s, FUZZ_PID, FUZZ_BASE, 0x2000, 0, file, 5) == 0);
-	image_code(s, FUZZ_PID, fd);
+	fuzz_require(image_map(s, FUZZ_PID, &(struct image_mapping){ FUZZ_BASE, 0x2000, 0, 5, file }) == 0);
+	image_add_code(s, FUZZ_PID, fd);
 	/* The file has the same bytes. */
-	image_file_give(s, file, fuzz_fd(data, size), NULL);
+	image_file_attach(s, file, fuzz_fd(data, size), NULL);
 	if (image_seal(s) < 0)
 		return 0;
 	for (uint64_t time = 0; time < 16; time += 3) {
@@ -32,12 +32,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 void fuzz_seeds(void)
 {
 	struct {
-		struct code_blob_header header;
-		struct code_blob_piece first;
+		struct captured_code_header header;
+		struct captured_code_piece first;
 		uint32_t code[FUZZ_CODE_WORDS];
-		struct code_blob_piece second;
+		struct captured_code_piece second;
 		uint32_t more[2];
-	} blob = { .header = { CODE_BLOB_MAGIC, 0 },
+	} blob = { .header = { CAPTURED_CODE_MAGIC, 0 },
 		   .first = { 0, FUZZ_BASE, sizeof(blob.code) },
 		   .second = { 6, FUZZ_BASE + 8, sizeof(blob.more) } };
 

@@ -11,7 +11,7 @@
 #include "daemon/decode/decode.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char start_text[] = "{\"type\":\"start\",\"input\":\"perf.data\",\"code\":true,"
@@ -35,10 +35,10 @@ static void *owner(void *data)
 static int make_code(void)
 {
 	struct {
-		struct code_blob_header header;
-		struct code_blob_piece piece;
+		struct captured_code_header header;
+		struct captured_code_piece piece;
 		uint32_t code[FUZZ_CODE_WORDS];
-	} blob = { .header = { CODE_BLOB_MAGIC, 0 }, .piece = { 0, FUZZ_BASE, sizeof(blob.code) } };
+	} blob = { .header = { CAPTURED_CODE_MAGIC, 0 }, .piece = { 0, FUZZ_BASE, sizeof(blob.code) } };
 
 	memcpy(blob.code, fuzz_code, sizeof(blob.code));
 	return fuzz_fd(&blob, sizeof(blob));

@@ -5,7 +5,9 @@
 
 #include "lib/base/util.h"
 #include "lib/code/image.h"
+#include "lib/code/region-map.h"
 #include "lib/code/debug-file.h"
+#include "lib/code/demangle.h"
 #include "lib/code/elf.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
@@ -23,7 +25,7 @@ static void look_up(const struct symbols *s)
 		symbols_find(s, offset, &at);
 		fuzz_require(at.start <= offset && offset < at.end);
 		if (at.name) {
-			char *name = symbol_demangle(at.name);
+			char *name = demangle_symbol(at.name);
 
 			fuzz_require(name && strlen(name) < 100000);
 			free(name);

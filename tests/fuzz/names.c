@@ -1,7 +1,8 @@
 /* lib/code/demangle*.c: mangled names of all languages, and other texts. */
 #include <string.h>
 
-#include "lib/code/symbols.h"
+#include "lib/base/util.h"
+#include "lib/code/demangle.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -13,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* C++ names are demangled by libstdc++, which is not fuzzed here. */
 	if (strncmp(name, "_Z", 2) == 0 && strncmp(name, "_ZN", 3) != 0)
 		return 0;
-	readable = symbol_demangle(name);
+	readable = demangle_symbol(name);
 	fuzz_require(readable && strlen(readable) < 500);
 	return 0;
 }

@@ -253,7 +253,7 @@ static void make_functions(void)
 					      .depth = 1 };
 	for (int i = 0; i < NESTED; i++) {
 		nested[i] = places[i % PLACES];
-		nested[i].around = i % NESTING ? &nested[i - 1] : NULL;
+		nested[i].parent = i % NESTING ? &nested[i - 1] : NULL;
 		nested[i].depth = (uint32_t)(i % NESTING + 1);
 	}
 }

@@ -7,7 +7,7 @@
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
-#include "lib/code/blob.h"
+#include "lib/code/captured-code.h"
 
 enum { MAPS_MAX = 64 << 10, IMAGES_MAX = 1024, NAMES_MAX = 16 << 10 };
 
@@ -150,7 +150,7 @@ void code_log_done(struct code_log *l)
 
 int code_log_write_bytes(const uint8_t *log, size_t size, int fd)
 {
-	struct code_blob_header header = { .magic = CODE_BLOB_MAGIC };
+	struct captured_code_header header = { .magic = CAPTURED_CODE_MAGIC };
 	struct reader r = reader_of(log, size), record;
 	struct emu_record head;
 	int rc = io_write(fd, &header, sizeof(header));
@@ -158,14 +158,14 @@ int code_log_write_bytes(const uint8_t *log, size_t size, int fd)
 	while (rc == 0 && next_record(&r, &head, &record) == 0) {
 		static const uint8_t zeros[8];
 		struct emu_record_code code;
-		struct code_blob_piece piece;
+		struct captured_code_piece piece;
 		const uint8_t *bytes;
 
 		if (head.type != EMU_REC_CODE)
 			continue;
 		if (read_code(&record, &code, &bytes) < 0)
 			break;
-		piece = (struct code_blob_piece){ .time_ns = head.time_ns, .addr = code.addr, .len = code.len };
+		piece = (struct captured_code_piece){ .time_ns = head.time_ns, .addr = code.addr, .len = code.len };
 		rc = io_write(fd, &piece, sizeof(piece));
 		if (rc == 0)
 			rc = io_write(fd, bytes, code.len);

@@ -1,33 +1,33 @@
 #include <stdlib.h>
 
 #include "lib/base/buf.h"
-#include "lib/code/space.h"
+#include "lib/code/address-space.h"
 
 /*
- * A segment tree over the addresses at which anything begins or ends. Each place is noted in the few nodes that make
- * up its range, in the order of time; an address's answer is the best of the nodes above its leaf.
+ * A segment tree over the addresses at which anything begins or ends. Each mapping is noted in the few nodes that
+ * make up its range, in the order of time; an address's answer is the best of the nodes above its leaf.
  */
-struct space {
-	struct buf places; /* struct place; sorted by time when sealed */
+struct address_space {
+	struct buf mappings; /* struct space_mapping; sorted by time when sealed */
 	uint64_t *cuts;
 	size_t n_cuts;
 	size_t leaves;   /* a power of two, at least n_cuts - 1 */
 	uint32_t *first; /* of a node's notes; 2 * leaves + 1 */
-	uint32_t *notes; /* indexes of places */
+	uint32_t *notes; /* indexes of mappings */
 	uint32_t *next;  /* of a note: where the first at or behind it is that is not empty, in the same node */
 };
 
-int space_new(struct space **ret)
+int address_space_new(struct address_space **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? 0 : -ENOMEM;
 }
 
-struct space *space_free(struct space *s)
+struct address_space *address_space_free(struct address_space *s)
 {
 	if (!s)
 		return NULL;
-	buf_done(&s->places);
+	buf_done(&s->mappings);
 	free(s->cuts);
 	free(s->first);
 	free(s->notes);
@@ -36,30 +36,30 @@ struct space *space_free(struct space *s)
 	return NULL;
 }
 
-size_t space_places(const struct space *s)
+size_t address_space_count(const struct address_space *s)
 {
-	return s->places.size / sizeof(struct place);
+	return s->mappings.size / sizeof(struct space_mapping);
 }
 
-static const struct place *places_of(const struct space *s)
+static const struct space_mapping *mappings_of(const struct address_space *s)
 {
-	return (const struct place *)s->places.data;
+	return (const struct space_mapping *)s->mappings.data;
 }
 
-int space_add(struct space *s, const struct place *place)
+int address_space_add(struct address_space *s, const struct space_mapping *mapping)
 {
-	struct place p = *place;
+	struct space_mapping p = *mapping;
 
 	if (p.start >= p.end)
 		return 0;
-	p.order = (uint32_t)space_places(s);
-	buf_add(&s->places, &p, sizeof(p));
-	return buf_error(&s->places);
+	p.order = (uint32_t)address_space_count(s);
+	buf_add(&s->mappings, &p, sizeof(p));
+	return buf_error(&s->mappings);
 }
 
-static int compare_places(const void *left, const void *right)
+static int compare_mappings(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct space_mapping *a = left, *b = right;
 
 	if (a->time != b->time)
 		return a->time < b->time ? -1 : 1;
@@ -74,7 +74,7 @@ static int compare_numbers(const void *left, const void *right)
 }
 
 /* The index of the last cut at or before addr; SIZE_MAX: none. */
-static size_t find_cut(const struct space *s, uint64_t addr)
+static size_t find_cut(const struct address_space *s, uint64_t addr)
 {
 	size_t low = 0, high = s->n_cuts;
 
@@ -89,8 +89,8 @@ static size_t find_cut(const struct space *s, uint64_t addr)
 	return low - 1;
 }
 
-/* Counts a place in its nodes, or notes it there where notes is set; first[] then moves on. */
-static void note(struct space *s, const struct place *p, uint32_t index)
+/* Counts a mapping in its nodes, or notes it there where notes is set; first[] then moves on. */
+static void note(struct address_space *s, const struct space_mapping *p, uint32_t index)
 {
 	size_t low = s->leaves + find_cut(s, p->start), high = s->leaves + find_cut(s, p->end);
 
@@ -109,7 +109,7 @@ static void note(struct space *s, const struct place *p, uint32_t index)
 	}
 }
 
-static int make_cuts(struct space *s, const struct place *places, size_t n)
+static int make_cuts(struct address_space *s, const struct space_mapping *mappings, size_t n)
 {
 	size_t kept = 0;
 
@@ -117,8 +117,8 @@ static int make_cuts(struct space *s, const struct place *places, size_t n)
 	if (!s->cuts)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		s->cuts[2 * i] = places[i].start;
-		s->cuts[2 * i + 1] = places[i].end;
+		s->cuts[2 * i] = mappings[i].start;
+		s->cuts[2 * i + 1] = mappings[i].end;
 	}
 	qsort(s->cuts, 2 * n, sizeof(*s->cuts), compare_numbers);
 	for (size_t i = 0; i < 2 * n; i++)
@@ -130,9 +130,9 @@ static int make_cuts(struct space *s, const struct place *places, size_t n)
 	return 0;
 }
 
-static int link_notes(struct space *s, size_t total)
+static int link_notes(struct address_space *s, size_t total)
 {
-	const struct place *places = places_of(s);
+	const struct space_mapping *mappings = mappings_of(s);
 
 	s->next = calloc(total + 1, sizeof(*s->next));
 	if (!s->next)
@@ -141,7 +141,7 @@ static int link_notes(struct space *s, size_t total)
 		uint32_t next = s->first[node + 1];
 
 		for (uint32_t i = s->first[node + 1]; i > s->first[node]; i--) {
-			if (!places[s->notes[i - 1]].empty)
+			if (!mappings[s->notes[i - 1]].empty)
 				next = i - 1;
 			s->next[i - 1] = next;
 		}
@@ -149,23 +149,23 @@ static int link_notes(struct space *s, size_t total)
 	return 0;
 }
 
-int space_seal(struct space *s)
+int address_space_seal(struct address_space *s)
 {
-	struct place *places = (struct place *)s->places.data;
-	size_t n = space_places(s), total = 0;
+	struct space_mapping *mappings = (struct space_mapping *)s->mappings.data;
+	size_t n = address_space_count(s), total = 0;
 	int rc;
 
 	if (!n || s->cuts)
 		return 0;
-	qsort(places, n, sizeof(*places), compare_places);
-	rc = make_cuts(s, places, n);
+	qsort(mappings, n, sizeof(*mappings), compare_mappings);
+	rc = make_cuts(s, mappings, n);
 	if (rc < 0)
 		return rc;
 	s->first = calloc(2 * s->leaves + 1, sizeof(*s->first));
 	if (!s->first)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		note(s, &places[i], 0);
+		note(s, &mappings[i], 0);
 	for (size_t i = 0; i < 2 * s->leaves; i++) {
 		uint32_t count = s->first[i];
 
@@ -178,7 +178,7 @@ int space_seal(struct space *s)
 	if (!s->notes)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		note(s, &places[i], (uint32_t)i);
+		note(s, &mappings[i], (uint32_t)i);
 	/* Noting moved each node's first to the next one's. */
 	for (size_t i = 2 * s->leaves; i > 0; i--)
 		s->first[i] = s->first[i - 1];
@@ -186,15 +186,15 @@ int space_seal(struct space *s)
 	return link_notes(s, total);
 }
 
-size_t space_version(const struct space *s, uint64_t time)
+size_t address_space_version(const struct address_space *s, uint64_t time)
 {
-	const struct place *places = places_of(s);
-	size_t low = 0, high = space_places(s);
+	const struct space_mapping *mappings = mappings_of(s);
+	size_t low = 0, high = address_space_count(s);
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (places[middle].time <= time)
+		if (mappings[middle].time <= time)
 			low = middle + 1;
 		else
 			high = middle;
@@ -202,11 +202,12 @@ size_t space_version(const struct space *s, uint64_t time)
 	return low;
 }
 
-const struct place *space_find(const struct space *s, uint64_t addr, uint64_t time, uint64_t *ret_end)
+const struct space_mapping *address_space_find(const struct address_space *s, uint64_t addr, uint64_t time,
+					       uint64_t *ret_end)
 {
 	/* Places stand in the order of time, so an index tells what is later. */
-	uint32_t until = (uint32_t)space_version(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
-	const struct place *places = places_of(s);
+	uint32_t until = (uint32_t)address_space_version(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
+	const struct space_mapping *mappings = mappings_of(s);
 	size_t leaf = s->n_cuts ? find_cut(s, addr) : SIZE_MAX;
 
 	if (leaf == SIZE_MAX || leaf + 1 >= s->n_cuts)
@@ -227,10 +228,10 @@ const struct place *space_find(const struct space *s, uint64_t addr, uint64_t ti
 		if (low < end && s->next[low] < end)
 			soonest = MIN(soonest, s->notes[s->next[low]]);
 	}
-	if (best == UINT32_MAX || places[best].empty)
+	if (best == UINT32_MAX || mappings[best].empty)
 		best = soonest;
-	if (best == UINT32_MAX || places[best].unknown)
+	if (best == UINT32_MAX || mappings[best].unknown)
 		return NULL;
 	*ret_end = s->cuts[leaf + 1];
-	return &places[best];
+	return &mappings[best];
 }

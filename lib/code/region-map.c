@@ -2,14 +2,16 @@
 
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
+#include "lib/code/demangle.h"
+#include "lib/code/inline-instances.h"
 #include "lib/code/inlines.h"
-#include "lib/code/instances.h"
+#include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
 enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, STRETCH_MAPPINGS = 64, CACHE_LINE = 64 };
 
-struct mapping {
+struct timed_mapping {
 	uint64_t start, end, offset, time;
 	const char *path, *build_id; /* one pointer a text */
 	struct inlines *inlines;
@@ -19,43 +21,43 @@ struct mapping {
 };
 
 /* Addresses that the same mappings cover; which of them holds is a matter of time. */
-struct span {
+struct address_span {
 	uint64_t start, end;
 	uint32_t first, n; /* in refs, by time */
 };
 
 /* Two regions are one when all of this is the same. */
-struct key {
+struct region_key {
 	const char *path;
 	const struct symbols *symbols;
 	uint64_t start;
 	enum region_kind kind;
 };
 
-struct entry {
+struct region_entry {
 	struct region region;
-	struct key key;
+	struct region_key key;
 	struct unwind *unwind;
 };
 
 struct region_map {
-	struct mapping *mappings;
-	size_t n_mappings, room_mappings;
+	struct timed_mapping *mappings;
+	size_t n_mappings, cap_mappings;
 	char **texts; /* of mappings */
-	size_t n_texts, room_texts;
+	size_t n_texts, cap_texts;
 	bool sorted;
-	struct span *spans;
+	struct address_span *spans;
 	size_t n_spans;
 	uint32_t *refs;
-	struct entry **entries; /* by id */
-	size_t n_entries, room_entries;
+	struct region_entry **entries; /* by id */
+	size_t n_entries, cap_entries;
 	struct hash numbers; /* of regions, by key */
 	struct region_hit recent[REGION_RECENT];
-	void *kept; /* room that was asked for */
-	size_t kept_size;
+	void *caller_cache; /* room that was asked for */
+	size_t caller_cache_size;
 	const struct symbols *names; /* by address, of what is in no file; or NULL */
-	bool tells_inlined;
-	struct instances instances;
+	bool with_inlined;
+	struct inline_instances instances;
 };
 
 int region_map_new(struct region_map **ret)
@@ -78,8 +80,8 @@ struct region_map *region_map_free(struct region_map *m)
 		free((char *)m->entries[i]->region.name);
 		free(m->entries[i]);
 	}
-	instances_done(&m->instances);
-	free(m->kept);
+	inline_instances_done(&m->instances);
+	free(m->caller_cache);
 	free(m->mappings);
 	free(m->texts);
 	free(m->spans);
@@ -102,7 +104,7 @@ static int add_text(struct region_map *m, const char *text, const char **ret)
 			return 0;
 		}
 	}
-	rc = array_reserve(m->texts, m->n_texts, &m->room_texts);
+	rc = array_reserve(m->texts, m->n_texts, &m->cap_texts);
 	if (rc < 0)
 		return rc;
 	copy = strdup(text);
@@ -115,13 +117,13 @@ static int add_text(struct region_map *m, const char *text, const char **ret)
 
 int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 {
-	struct mapping new = { .start = mapping->addr,
-			       .offset = mapping->offset,
-			       .time = mapping->time,
-			       .symbols = mapping->symbols,
-			       .inlines = mapping->inlines,
-			       .unwind = mapping->unwind,
-			       .order = (uint32_t)m->n_mappings };
+	struct timed_mapping new = { .start = mapping->addr,
+				     .offset = mapping->offset,
+				     .time = mapping->time,
+				     .symbols = mapping->symbols,
+				     .inlines = mapping->inlines,
+				     .unwind = mapping->unwind,
+				     .order = (uint32_t)m->n_mappings };
 	int rc;
 
 	if (__builtin_add_overflow(mapping->addr, mapping->len, &new.end))
@@ -130,7 +132,7 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 		return 0;
 	if (m->n_mappings >= MAPPINGS_MAX)
 		return -E2BIG;
-	rc = array_reserve(m->mappings, m->n_mappings, &m->room_mappings);
+	rc = array_reserve(m->mappings, m->n_mappings, &m->cap_mappings);
 	if (rc == 0)
 		rc = add_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
 	if (rc == 0)
@@ -140,15 +142,15 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 	m->mappings[m->n_mappings++] = new;
 	if (m->sorted)
 		memset(m->recent, 0, sizeof(m->recent));
-	if (m->kept)
-		memset(m->kept, 0, m->kept_size);
+	if (m->caller_cache)
+		memset(m->caller_cache, 0, m->caller_cache_size);
 	m->sorted = false;
 	return 0;
 }
 
 static int compare_mappings(const void *a, const void *b)
 {
-	const struct mapping *x = a, *y = b;
+	const struct timed_mapping *x = a, *y = b;
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
@@ -208,7 +210,7 @@ static int fill_spans(struct region_map *m)
 	return 0;
 }
 
-static int sort(struct region_map *m)
+static int region_map_sort(struct region_map *m)
 {
 	_cleanup_free_ uint64_t *edges = malloc((2 * m->n_mappings + 1) * sizeof(*edges));
 	size_t n = 0;
@@ -230,7 +232,7 @@ static int sort(struct region_map *m)
 		return -ENOMEM;
 	for (size_t i = 0; i + 1 < n; i++) {
 		if (edges[i] != edges[i + 1])
-			m->spans[m->n_spans++] = (struct span){ .start = edges[i], .end = edges[i + 1] };
+			m->spans[m->n_spans++] = (struct address_span){ .start = edges[i], .end = edges[i + 1] };
 	}
 	rc = fill_spans(m);
 	m->sorted = rc == 0;
@@ -239,10 +241,10 @@ static int sort(struct region_map *m)
 
 int region_map_seal(struct region_map *m)
 {
-	return m->sorted ? 0 : sort(m);
+	return m->sorted ? 0 : region_map_sort(m);
 }
 
-static uint64_t key_hash(const struct key *k)
+static uint64_t key_hash(const struct region_key *k)
 {
 	uint64_t h = (uint64_t)(uintptr_t)k->path ^ (uint64_t)(uintptr_t)k->symbols << 1 ^
 		     k->start * 0x9e3779b97f4a7c15ull ^ (uint64_t)k->kind << 60;
@@ -251,13 +253,13 @@ static uint64_t key_hash(const struct key *k)
 	return h ^ h >> 32;
 }
 
-static bool key_same(const struct key *a, const struct key *b)
+static bool key_same(const struct region_key *a, const struct region_key *b)
 {
 	return a->path == b->path && a->symbols == b->symbols && a->start == b->start && a->kind == b->kind;
 }
 
 /* Finds the number of a region, or the place for that of a new one, as hash_find(). */
-static int find_number(struct region_map *m, const struct key *k, uint32_t **ret)
+static int find_number(struct region_map *m, const struct region_key *k, uint32_t **ret)
 {
 	uint64_t h = key_hash(k);
 
@@ -269,7 +271,7 @@ static int find_number(struct region_map *m, const struct key *k, uint32_t **ret
 	}
 }
 
-static char *unnamed(const char *path, const struct symbols *symbols, uint64_t offset)
+static char *unnamed_region_name(const char *path, const struct symbols *symbols, uint64_t offset)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	char *ret = NULL;
@@ -286,8 +288,8 @@ static char *unnamed(const char *path, const struct symbols *symbols, uint64_t o
 }
 
 /* What a region is to be: filled in by whoever looked, made only when it is new. */
-struct draft {
-	struct key key;
+struct region_draft {
+	struct region_key key;
 	uint64_t end, offset;
 	const char *build_id;
 	const char *name; /* as the symbol table has it; NULL: none */
@@ -296,7 +298,7 @@ struct draft {
 };
 
 /* Where a function is declared; and its name, where no symbol has one. */
-static const char *find_place(const struct draft *d, struct region *region)
+static const char *find_place(const struct region_draft *d, struct region *region)
 {
 	struct inlines_at at;
 
@@ -308,18 +310,18 @@ static const char *find_place(const struct draft *d, struct region *region)
 	return d->name ? d->name : at.frames[0].name;
 }
 
-static int get_region(struct region_map *m, const struct draft *d, const struct region **ret)
+static int get_region(struct region_map *m, const struct region_draft *d, const struct region **ret)
 {
 	uint32_t *number;
 	int rc = find_number(m, &d->key, &number);
-	struct entry *e;
+	struct region_entry *e;
 	const char *name = d->name;
 
 	if (rc == 0)
 		*ret = &m->entries[*number]->region;
 	if (rc <= 0)
 		return rc;
-	rc = array_reserve(m->entries, m->n_entries, &m->room_entries);
+	rc = array_reserve(m->entries, m->n_entries, &m->cap_entries);
 	if (rc < 0)
 		return rc;
 	e = calloc(1, sizeof(*e));
@@ -340,9 +342,9 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 	if (d->inlines)
 		name = find_place(d, &e->region);
 	if (name)
-		e->region.name = symbol_demangle(name);
+		e->region.name = demangle_symbol(name);
 	else if (d->key.kind == REGION_UNNAMED || d->key.kind == REGION_FUNCTION)
-		e->region.name = unnamed(d->key.path, d->key.symbols, d->offset);
+		e->region.name = unnamed_region_name(d->key.path, d->key.symbols, d->offset);
 	else
 		e->region.name = strdup(d->key.kind == REGION_ANON ? "[anon]" : "[unknown]");
 	if (!e->region.name) {
@@ -356,7 +358,7 @@ static int get_region(struct region_map *m, const struct draft *d, const struct 
 }
 
 /* hit holds the bounds of the span and the times; they shrink to those of what is found in the file. */
-static void look_in_file(const struct mapping *map, uint64_t addr, struct draft *d, struct region_hit *hit)
+static void look_in_file(const struct timed_mapping *map, uint64_t addr, struct region_draft *d, struct region_hit *hit)
 {
 	uint64_t bias = map->start - map->offset;
 	struct symbols_at at = { .start = map->offset,
@@ -391,7 +393,7 @@ static void look_in_file(const struct mapping *map, uint64_t addr, struct draft 
 }
 
 /* hit holds the bounds of what is in one function; they shrink to those of what is inlined in it. */
-static void look_inlined(const struct mapping *map, uint64_t addr, struct region_hit *hit, struct inlines_at *at)
+static void look_inlined(const struct timed_mapping *map, uint64_t addr, struct region_hit *hit, struct inlines_at *at)
 {
 	uint64_t bias = map->start - map->offset;
 
@@ -401,7 +403,7 @@ static void look_inlined(const struct mapping *map, uint64_t addr, struct region
 }
 
 /* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */
-static void look_in_names(const struct region_map *m, uint64_t addr, struct draft *d, struct region_hit *hit)
+static void look_in_names(const struct region_map *m, uint64_t addr, struct region_draft *d, struct region_hit *hit)
 {
 	struct symbols_at at = { .start = hit->start, .end = hit->end };
 
@@ -412,23 +414,23 @@ static void look_in_names(const struct region_map *m, uint64_t addr, struct draf
 	hit->end = MIN(hit->end, at.end);
 	if (!at.known)
 		return;
-	d->key = (struct key){ d->key.path, m->names, at.function, REGION_FUNCTION };
+	d->key = (struct region_key){ d->key.path, m->names, at.function, REGION_FUNCTION };
 	d->end = at.function_end;
 	d->name = at.name;
 }
 
-void region_map_names(struct region_map *m, const struct symbols *by_address)
+void region_map_set_names(struct region_map *m, const struct symbols *by_address)
 {
 	m->names = by_address;
 }
 
-void region_map_inlined(struct region_map *m)
+void region_map_enable_inlined(struct region_map *m)
 {
-	m->tells_inlined = true;
+	m->with_inlined = true;
 }
 
 /* Of one mapping: hit holds the bounds of the span. */
-static void look(const struct region_map *m, const struct mapping *map, uint64_t addr, struct draft *d,
+static void look(const struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_draft *d,
 		 struct region_hit *hit)
 {
 	d->key.path = map->path;
@@ -442,25 +444,25 @@ static void look(const struct region_map *m, const struct mapping *map, uint64_t
 	}
 }
 
-void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end)
+void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end)
 {
 	size_t i = find_span(m, addr);
-	const struct span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	const struct address_span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
 	struct region_hit all = { .start = addr, .end = addr + 1 };
 
 	if (span && span->n && span->n <= STRETCH_MAPPINGS) {
 		all.start = span->start;
 		all.end = span->end;
 		for (uint32_t k = 0; k < span->n; k++) {
-			const struct mapping *map = &m->mappings[m->refs[span->first + k]];
-			struct draft d = { .end = UINT64_MAX };
+			const struct timed_mapping *map = &m->mappings[m->refs[span->first + k]];
+			struct region_draft d = { .end = UINT64_MAX };
 			struct region_hit hit = { .start = span->start, .end = span->end };
 
 			look(m, map, addr, &d, &hit);
-			if (m->tells_inlined && d.inlines)
+			if (m->with_inlined && d.inlines)
 				look_inlined(map, addr, &hit, &(struct inlines_at){ 0 });
 			/* A jump out of a function to an outer frame of the same one is seen, too. */
-			if (map->unwind && unwind_leads_away(map->unwind, addr - map->start + map->offset))
+			if (map->unwind && unwind_block_moves_stack(map->unwind, addr - map->start + map->offset))
 				hit = (struct region_hit){ .start = addr, .end = addr + 1 };
 			all.start = MAX(all.start, hit.start);
 			all.end = MIN(all.end, hit.end);
@@ -470,21 +472,21 @@ void region_map_stretch(const struct region_map *m, uint64_t addr, uint64_t *ret
 	*ret_end = all.end;
 }
 
-static int find_inlined(struct region_map *m, const struct mapping *map, uint64_t addr, struct region_hit *hit)
+static int find_inlined(struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_hit *hit)
 {
 	struct inlines_at at;
 
 	look_inlined(map, addr, hit, &at);
-	return instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
+	return inline_instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
 }
 
 static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
-	struct draft d = { .key.kind = REGION_UNKNOWN, .end = UINT64_MAX };
+	struct region_draft d = { .key.kind = REGION_UNKNOWN, .end = UINT64_MAX };
 	size_t i = find_span(m, addr);
-	const struct span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
-	const struct mapping *map = NULL;
+	const struct address_span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	const struct timed_mapping *map = NULL;
 	int rc;
 
 	if (span && span->n) {
@@ -514,7 +516,7 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 		hit.end = addr + 1;
 	}
 	rc = get_region(m, &d, &hit.region);
-	if (rc == 0 && m->tells_inlined && d.inlines)
+	if (rc == 0 && m->with_inlined && d.inlines)
 		rc = find_inlined(m, map, addr, &hit);
 	if (rc < 0)
 		return rc;
@@ -522,14 +524,14 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 	return 0;
 }
 
-static const struct entry *entry_of(const struct region *region)
+static const struct region_entry *entry_of(const struct region *region)
 {
-	return (const struct entry *)region;
+	return (const struct region_entry *)region;
 }
 
 bool region_moves_stack(const struct region *region, uint64_t branch)
 {
-	const struct entry *e = entry_of(region);
+	const struct region_entry *e = entry_of(region);
 
 	/* A function that lies in pieces is looked at in the first alone. */
 	return (region->stack_use & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
@@ -538,7 +540,7 @@ bool region_moves_stack(const struct region *region, uint64_t branch)
 
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret)
 {
-	const struct entry *e = entry_of(region);
+	const struct region_entry *e = entry_of(region);
 	uint64_t offset;
 	int rc;
 
@@ -556,13 +558,14 @@ const struct region_hit *region_map_recent(const struct region_map *m)
 	return m->recent;
 }
 
-void *region_map_room(struct region_map *m, size_t size)
+void *region_map_cache(struct region_map *m, size_t size)
 {
-	if (!m->kept && m->tells_inlined) {
-		m->kept = calloc(1, size + CACHE_LINE);
-		m->kept_size = size + CACHE_LINE;
+	if (!m->caller_cache && m->with_inlined) {
+		m->caller_cache = calloc(1, size + CACHE_LINE);
+		m->caller_cache_size = size + CACHE_LINE;
 	}
-	return m->kept ? (void *)(((uintptr_t)m->kept + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1)) : NULL;
+	return m->caller_cache ? (void *)(((uintptr_t)m->caller_cache + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1))
+			       : NULL;
 }
 
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)

@@ -1,6 +1,6 @@
-/* lib/code/traps.c: which handler is the last one, at each call of a function. */
+/* lib/code/ocaml-traps.c: which handler is the last one, at each call of a function. */
 #include "lib/base/util.h"
-#include "lib/code/traps.h"
+#include "lib/code/ocaml-traps.h"
 #include "tests/unit.h"
 
 enum { NOP = 0xd503201f };
@@ -49,7 +49,7 @@ static const uint32_t code[] = {
 static int handler(size_t at, size_t *ret)
 {
 	*ret = 0;
-	return traps_find(code, ELEMENTS(code), at + 1, ret);
+	return ocaml_traps_find(code, ELEMENTS(code), at + 1, ret);
 }
 
 int main(void)
@@ -65,7 +65,7 @@ int main(void)
 	CHECK(handler(18, &to) == 1 && to == 20);
 	CHECK_EQ(handler(20, &to), 0);
 	CHECK_EQ(handler(22, &to), 0);
-	CHECK_EQ(traps_find(plain, ELEMENTS(plain), 1, &to), 0);
-	CHECK_EQ(traps_find(code, ELEMENTS(code), ELEMENTS(code) + 1, &to), 0);
+	CHECK_EQ(ocaml_traps_find(plain, ELEMENTS(plain), 1, &to), 0);
+	CHECK_EQ(ocaml_traps_find(code, ELEMENTS(code), ELEMENTS(code) + 1, &to), 0);
 	return unit_end();
 }

@@ -1,12 +1,13 @@
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "lib/code/instances.h"
+#include "lib/code/demangle.h"
+#include "lib/code/inline-instances.h"
 
-static int add_function(struct instances *s, const char *image, const struct inlines_frame *frame, uint32_t *ret)
+static int add_function(struct inline_instances *s, const char *image, const struct inlines_frame *frame, uint32_t *ret)
 {
 	struct region *r;
-	int rc = array_reserve(s->function_list, s->n_functions, &s->room_functions);
+	int rc = array_reserve(s->function_list, s->n_functions, &s->cap_functions);
 
 	if (rc < 0)
 		return rc;
@@ -14,7 +15,7 @@ static int add_function(struct instances *s, const char *image, const struct inl
 	if (!r)
 		return -ENOMEM;
 	*r = (struct region){ .kind = REGION_INLINED, .image = image, .file = frame->file, .line = frame->line };
-	r->name = symbol_demangle(frame->name ? frame->name : "[inlined]");
+	r->name = demangle_symbol(frame->name ? frame->name : "[inlined]");
 	if (!r->name) {
 		free(r);
 		return -ENOMEM;
@@ -24,12 +25,12 @@ static int add_function(struct instances *s, const char *image, const struct inl
 	return 0;
 }
 
-static int add(struct instances *s, const char *image, const struct inlines *from, const struct inlines_frame *frame,
-	       const struct inlined *around, uint32_t *ret)
+static int add(struct inline_instances *s, const char *image, const struct inlines *from,
+	       const struct inlines_frame *frame, const struct inlined *parent, uint32_t *ret)
 {
 	struct inlined *new;
 	uint32_t *function;
-	int rc = array_reserve(s->list, s->n, &s->room);
+	int rc = array_reserve(s->list, s->n, &s->cap);
 
 	if (rc == 0)
 		rc = hash_find(&s->functions, (uintptr_t)from, frame->origin, &function);
@@ -41,17 +42,17 @@ static int add(struct instances *s, const char *image, const struct inlines *fro
 	if (!new)
 		return -ENOMEM;
 	*new = (struct inlined){ .function = s->function_list[*function],
-				 .around = around,
+				 .parent = parent,
 				 .call_file = frame->call_file,
 				 .call_line = frame->call_line,
-				 .depth = around ? around->depth + 1 : 1 };
+				 .depth = parent ? parent->depth + 1 : 1 };
 	*ret = (uint32_t)s->n;
 	s->list[s->n++] = new;
 	return 0;
 }
 
-int instances_find(struct instances *s, const char *image, const struct inlines *from, const struct inlines_at *at,
-		   const struct inlined **ret)
+int inline_instances_find(struct inline_instances *s, const char *image, const struct inlines *from,
+			  const struct inlines_at *at, const struct inlined **ret)
 {
 	const struct inlined *found = NULL;
 
@@ -69,7 +70,7 @@ int instances_find(struct instances *s, const char *image, const struct inlines 
 	return 0;
 }
 
-void instances_done(struct instances *s)
+void inline_instances_done(struct inline_instances *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		free(s->list[i]);

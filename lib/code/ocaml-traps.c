@@ -1,4 +1,4 @@
-#include "lib/code/traps.h"
+#include "lib/code/ocaml-traps.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -74,7 +74,7 @@ static void follow(struct walk *w, size_t at)
 		reach(w, at + 1, state);
 }
 
-int traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret)
+int ocaml_traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret)
 {
 	_cleanup_free_ uint32_t *state = NULL, *todo = NULL;
 	struct walk w = { .code = code, .n = n };

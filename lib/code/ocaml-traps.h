@@ -3,13 +3,13 @@
  * and pops it behind what it guards; x26 has the last one. Which trap is the last at any of its instructions follows
  * from the code alone.
  */
-#ifndef CSIGHT_CODE_TRAPS_H
-#define CSIGHT_CODE_TRAPS_H
+#ifndef CSIGHT_CODE_OCAML_TRAPS_H
+#define CSIGHT_CODE_OCAML_TRAPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* The handler of the last trap at instruction `at`, as an index into the code. 1: *ret; 0: there is none; -ENOMEM. */
-int traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret);
+int ocaml_traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret);
 
 #endif
