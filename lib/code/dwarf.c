@@ -364,6 +364,8 @@ int dwarf_open(struct elf *e, struct dwarf *ret)
 	int rc = 0;
 
 	*ret = (struct dwarf){ .steps = DWARF_STEPS };
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		ret->sections[i] = reader_of(NULL, 0);
 	for (int i = 0; rc == 0 && i < DWARF_SECTIONS; i++) {
 		const struct elf_section *section;
 

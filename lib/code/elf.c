@@ -324,7 +324,7 @@ int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 /* Names that end within their table; the others are empty. */
 static void name_sections(struct elf *e)
 {
-	struct reader r = { 0 };
+	struct reader r = reader_of(NULL, 0);
 	const uint8_t *last;
 	size_t index, size;
 
@@ -459,7 +459,7 @@ int elf_contents(struct elf *e, const struct elf_section *section, struct reader
 	int rc;
 
 	if (section->type == SHT_NOBITS || !section->size) {
-		*ret = (struct reader){ 0 };
+		*ret = reader_of(NULL, 0);
 		return 0;
 	}
 	if (!c->read) {

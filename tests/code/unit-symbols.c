@@ -1,6 +1,7 @@
 /* lib/code, symbols: a file built by hand, then truncated and damaged; and real programs, compared with libelf. */
 #include <fcntl.h>
 #include <gelf.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -296,12 +297,52 @@ static void test_real(const char *path)
 	printf("# %s: %zu functions\n", path, seen);
 }
 
+enum { THREADS = 4, LOADS = 8 };
+
+/* Loads the program itself several times; returns NULL if each table has as many functions as expected. */
+static void *load_repeatedly(void *user)
+{
+	const size_t *wanted = user;
+
+	for (int i = 0; i < LOADS; i++) {
+		_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		_cleanup_(symbols_freep) struct symbols *s = NULL;
+
+		if (symbols_load(fd, &s) < 0 || symbols_count(s) != *wanted)
+			return user;
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	pthread_t threads[THREADS];
+	size_t wanted, wrong = 0;
+
+	if (!CHECK_EQ(symbols_load(fd, &s), 0))
+		return;
+	wanted = symbols_count(s);
+	for (int i = 0; i < THREADS; i++)
+		if (!CHECK_EQ(pthread_create(&threads[i], NULL, load_repeatedly, &wanted), 0))
+			return;
+	for (int i = 0; i < THREADS; i++) {
+		void *failed = NULL;
+
+		pthread_join(threads[i], &failed);
+		wrong += failed != NULL;
+	}
+	CHECK_EQ(wrong, 0);
+}
+
 int main(void)
 {
 	static char self[4096];
 
 	test_by_hand(false);
 	test_by_hand(true);
+	test_threads();
 	test_kept();
 	test_key();
 	test_hostile(false);
