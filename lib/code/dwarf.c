@@ -4,7 +4,7 @@
 
 #include "lib/code/dwarf.h"
 
-enum { UNITS_MAX = 1 << 20, ABBREV_ATTRIBUTES_MAX = 256, ATTRIBUTES_MAX = 8 << 20, ADDRESS_SIZE = 8 };
+enum { UNITS_MAX = 1 << 20, ABBREV_ATTRIBUTES_MAX = 256, ATTRIBUTES_MAX = 8 << 20 };
 
 enum { UNIT_COMPILE = 1, UNIT_PARTIAL = 3 };
 
@@ -327,7 +327,7 @@ static int read_header(const struct dwarf *d, struct reader *r, uint64_t offset,
 	if (dwarf_offset(u, &body, &u->abbrev_offset) < 0 || (u->version < 5 && rd_u8(&body, &u->address_size) < 0))
 		return -EBADMSG;
 	u->entries = (uint64_t)(body.at - info);
-	*ret_known = u->version >= 2 && u->version <= 5 && u->address_size == ADDRESS_SIZE &&
+	*ret_known = u->version >= 2 && u->version <= 5 && (u->address_size == 4 || u->address_size == 8) &&
 		     (type == UNIT_COMPILE || type == UNIT_PARTIAL);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * What an AArch64 ELF file tells of how its code leaves functions other than by a return: where exceptions land
- * (.eh_frame and the tables of its personality routines; OCaml's trap frames, out of the code), and which code saves
- * the stack pointer or sets it to one that was saved. All places are offsets in the file. Files are hostile. It
- * may be asked from any thread.
+ * How the code of an Arm ELF file leaves functions other than by a return: where exceptions land (.eh_frame or
+ * .ARM.exidx, and the tables of call sites; OCaml's trap frames, from the code), and which code saves the stack pointer
+ * or sets it to a saved one. Of 32-bit files the landing places alone are known: their code is not examined. All places
+ * are file offsets. Files are hostile. Any thread may call.
  */
 #ifndef CSIGHT_CODE_UNWIND_H
 #define CSIGHT_CODE_UNWIND_H
