@@ -1,4 +1,4 @@
-/* How an A64 instruction at the end of a block sends control on (Arm ARM, C4.1 "A64 instruction set encoding"). */
+/* Classifies A64 instructions by how they end a basic block (Arm ARM, C4.1 "A64 instruction set encoding"). */
 #ifndef CSIGHT_CODE_A64_H
 #define CSIGHT_CODE_A64_H
 
@@ -7,12 +7,13 @@
 
 enum a64_kind { A64_PLAIN, A64_BRANCH, A64_CONDITIONAL, A64_INDIRECT, A64_ISB, A64_SVC };
 
+/* Returns the signed immediate of `bits` bits at `shift`, in instructions, as a distance in bytes. */
 static inline int64_t a64_offset(uint32_t op, unsigned shift, unsigned bits)
 {
 	return ((int64_t)((uint64_t)(op >> shift) << (64 - bits)) >> (64 - bits)) * 4;
 }
 
-/* link: it writes the return address; target: of direct branches. */
+/* Sets *link if the instruction is a call (it writes X30), and *target for direct branches, else 0. */
 static inline enum a64_kind a64_classify(uint32_t op, uint64_t pc, bool *link, uint64_t *target)
 {
 	*link = false;

@@ -4,17 +4,19 @@
 #include "lib/code/address-space.h"
 
 /*
- * A segment tree over the addresses at which anything begins or ends. Each mapping is noted in the few nodes that
- * make up its range, in the order of time; an address's answer is the best of the nodes above its leaf.
+ * A segment tree. Its leaves are the intervals between adjacent cuts: the addresses at which a mapping starts or ends.
+ * Each mapping is listed, in order of time, in the O(log n) nodes whose intervals add up to its own. A look-up searches
+ * the nodes on the path from a leaf to the root.
  */
 struct address_space {
 	struct buf mappings; /* struct space_mapping; sorted by time when sealed */
 	uint64_t *cuts;
 	size_t n_cuts;
 	size_t leaves;   /* a power of two, at least n_cuts - 1 */
-	uint32_t *first; /* of a node's notes; 2 * leaves + 1 */
-	uint32_t *notes; /* indexes of mappings */
-	uint32_t *next;  /* of a note: where the first at or behind it is that is not empty, in the same node */
+	uint32_t *first; /* start of each node's list in lists; 2 * leaves + 1 entries */
+	uint32_t *lists; /* the nodes' lists: indexes of mappings */
+	/* For each list item: the first non-empty mapping from there on in the same list, else the end of the list. */
+	uint32_t *next;
 };
 
 int address_space_new(struct address_space **ret)
@@ -30,13 +32,13 @@ struct address_space *address_space_free(struct address_space *s)
 	buf_done(&s->mappings);
 	free(s->cuts);
 	free(s->first);
-	free(s->notes);
+	free(s->lists);
 	free(s->next);
 	free(s);
 	return NULL;
 }
 
-size_t address_space_count(const struct address_space *s)
+static size_t mapping_count(const struct address_space *s)
 {
 	return s->mappings.size / sizeof(struct space_mapping);
 }
@@ -52,7 +54,7 @@ int address_space_add(struct address_space *s, const struct space_mapping *mappi
 
 	if (p.start >= p.end)
 		return 0;
-	p.order = (uint32_t)address_space_count(s);
+	p.order = (uint32_t)mapping_count(s);
 	buf_add(&s->mappings, &p, sizeof(p));
 	return buf_error(&s->mappings);
 }
@@ -73,7 +75,7 @@ static int compare_numbers(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* The index of the last cut at or before addr; SIZE_MAX: none. */
+/* Returns the index of the last cut at or before addr; SIZE_MAX: none. */
 static size_t find_cut(const struct address_space *s, uint64_t addr)
 {
 	size_t low = 0, high = s->n_cuts;
@@ -89,8 +91,11 @@ static size_t find_cut(const struct address_space *s, uint64_t addr)
 	return low - 1;
 }
 
-/* Counts a mapping in its nodes, or notes it there where notes is set; first[] then moves on. */
-static void note(struct address_space *s, const struct space_mapping *p, uint32_t index)
+/*
+ * Visits the nodes that make up a mapping. Without s->lists, counts the mapping in first[]; with it, appends the
+ * mapping to the lists, for which first[] is the write position.
+ */
+static void list_mapping(struct address_space *s, const struct space_mapping *p, uint32_t index)
 {
 	size_t low = s->leaves + find_cut(s, p->start), high = s->leaves + find_cut(s, p->end);
 
@@ -102,8 +107,8 @@ static void note(struct address_space *s, const struct space_mapping *p, uint32_
 		if (high & 1)
 			nodes[n++] = --high;
 		while (n--) {
-			if (s->notes)
-				s->notes[s->first[nodes[n]]] = index;
+			if (s->lists)
+				s->lists[s->first[nodes[n]]] = index;
 			s->first[nodes[n]]++;
 		}
 	}
@@ -130,7 +135,7 @@ static int make_cuts(struct address_space *s, const struct space_mapping *mappin
 	return 0;
 }
 
-static int link_notes(struct address_space *s, size_t total)
+static int link_lists(struct address_space *s, size_t total)
 {
 	const struct space_mapping *mappings = mappings_of(s);
 
@@ -141,7 +146,7 @@ static int link_notes(struct address_space *s, size_t total)
 		uint32_t next = s->first[node + 1];
 
 		for (uint32_t i = s->first[node + 1]; i > s->first[node]; i--) {
-			if (!mappings[s->notes[i - 1]].empty)
+			if (!mappings[s->lists[i - 1]].empty)
 				next = i - 1;
 			s->next[i - 1] = next;
 		}
@@ -152,7 +157,7 @@ static int link_notes(struct address_space *s, size_t total)
 int address_space_seal(struct address_space *s)
 {
 	struct space_mapping *mappings = (struct space_mapping *)s->mappings.data;
-	size_t n = address_space_count(s), total = 0;
+	size_t n = mapping_count(s), total = 0;
 	int rc;
 
 	if (!n || s->cuts)
@@ -165,7 +170,7 @@ int address_space_seal(struct address_space *s)
 	if (!s->first)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		note(s, &mappings[i], 0);
+		list_mapping(s, &mappings[i], 0);
 	for (size_t i = 0; i < 2 * s->leaves; i++) {
 		uint32_t count = s->first[i];
 
@@ -174,22 +179,22 @@ int address_space_seal(struct address_space *s)
 		if (total > UINT32_MAX)
 			return -ENOMEM;
 	}
-	s->notes = calloc(total + 1, sizeof(*s->notes));
-	if (!s->notes)
+	s->lists = calloc(total + 1, sizeof(*s->lists));
+	if (!s->lists)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		note(s, &mappings[i], (uint32_t)i);
-	/* Noting moved each node's first to the next one's. */
+		list_mapping(s, &mappings[i], (uint32_t)i);
+	/* Appending moved the start of each list to the start of the next. */
 	for (size_t i = 2 * s->leaves; i > 0; i--)
 		s->first[i] = s->first[i - 1];
 	s->first[0] = 0;
-	return link_notes(s, total);
+	return link_lists(s, total);
 }
 
 size_t address_space_version(const struct address_space *s, uint64_t time)
 {
 	const struct space_mapping *mappings = mappings_of(s);
-	size_t low = 0, high = address_space_count(s);
+	size_t low = 0, high = mapping_count(s);
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -205,7 +210,7 @@ size_t address_space_version(const struct address_space *s, uint64_t time)
 const struct space_mapping *address_space_find(const struct address_space *s, uint64_t addr, uint64_t time,
 					       uint64_t *ret_end)
 {
-	/* Places stand in the order of time, so an index tells what is later. */
+	/* Mappings are sorted by time, so the later of two has the greater index. */
 	uint32_t until = (uint32_t)address_space_version(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
 	const struct space_mapping *mappings = mappings_of(s);
 	size_t leaf = s->n_cuts ? find_cut(s, addr) : SIZE_MAX;
@@ -218,15 +223,15 @@ const struct space_mapping *address_space_find(const struct address_space *s, ui
 		while (low < high) {
 			uint32_t middle = low + (high - low) / 2;
 
-			if (s->notes[middle] < until)
+			if (s->lists[middle] < until)
 				low = middle + 1;
 			else
 				high = middle;
 		}
-		if (low > first && (best == UINT32_MAX || s->notes[low - 1] > best))
-			best = s->notes[low - 1];
+		if (low > first && (best == UINT32_MAX || s->lists[low - 1] > best))
+			best = s->lists[low - 1];
 		if (low < end && s->next[low] < end)
-			soonest = MIN(soonest, s->notes[s->next[low]]);
+			soonest = MIN(soonest, s->lists[s->next[low]]);
 	}
 	if (best == UINT32_MAX || mappings[best].empty)
 		best = soonest;

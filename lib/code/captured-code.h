@@ -1,6 +1,7 @@
 /*
- * code/bytes in a snapshot: code that no file gives back (JIT, deleted or changed files, trampolines), each piece with
- * the time from which it holds. Pieces stand in the order of their times; a later one covers an earlier one.
+ * Captured bytes: the file code/bytes of a snapshot. It holds code that no file has (JIT code, deleted or modified
+ * files, trampolines) as a header and pieces. A piece is valid from its time on, until a later piece covers it. Pieces
+ * are in order of time.
  */
 #ifndef CSIGHT_CODE_CAPTURED_CODE_H
 #define CSIGHT_CODE_CAPTURED_CODE_H
@@ -14,7 +15,7 @@ struct captured_code_header {
 	uint64_t reserved;
 };
 
-/* Little-endian; len bytes follow, padded with zeros to 8. */
+/* Little-endian. len bytes of code follow, padded with zeros to a multiple of 8. */
 struct captured_code_piece {
 	uint64_t time_ns; /* CLOCK_MONOTONIC, the clock of the trace's timestamps */
 	uint64_t addr, len;

@@ -13,13 +13,13 @@ enum { HASH_SIZE = 1 << 16, SPACES_MAX = 65536 };
 struct file {
 	struct image_file public;
 	struct bytes *bytes;
-	uint32_t next; /* of the same hash; UINT32_MAX: none */
+	uint32_t next; /* in the chain of the same hash; UINT32_MAX: the last */
 };
 
 struct image_process {
 	uint32_t pid;
 	struct address_space *address_space;
-	struct bytes *code; /* pieces of it are mappings whose source is SOURCE_CODE */
+	struct bytes *code; /* captured code; its mappings have the source SOURCE_CODE */
 };
 
 enum { SOURCE_CODE = UINT32_MAX };
@@ -28,7 +28,7 @@ struct image_set {
 	struct buf files; /* struct file */
 	uint32_t *heads;
 	struct buf processes; /* struct image_process */
-	size_t last;          /* the process asked for last */
+	size_t last;          /* index of the process looked up last */
 	size_t n_mappings;
 };
 
@@ -149,13 +149,13 @@ static bool same_build_id(struct elf *e, const struct image_file *wanted)
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	size_t size = e ? elf_build_id(e, id) : 0;
 
-	/* The memory of a kernel has it since Linux 5.9 only. */
+	/* Core files of kernels before Linux 5.9 have no build-id. */
 	if (!size && e && elf_identity(e)->type == ELF_TYPE_CORE)
 		return true;
 	return size == wanted->build_id_size && memcmp(id, wanted->build_id, size) == 0;
 }
 
-static void refuse(struct file *f, int fd, const char *reason)
+static void file_refuse(struct file *f, int fd, const char *reason)
 {
 	closep(&fd);
 	free((char *)f->public.reason);
@@ -330,20 +330,20 @@ void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *r
 		return;
 	}
 	if (fd < 0) {
-		refuse(f, -1, reason ? reason : "not there");
+		file_refuse(f, -1, reason ? reason : "unavailable");
 		return;
 	}
 	rc = bytes_new(fd, &b);
 	if (rc < 0) {
-		refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
+		file_refuse(f, fd, rc == -EINVAL ? "not a regular file" : strerror(-rc));
 		return;
 	}
 	elf_open(fd, &e);
 	if (f->public.build_id_size && !same_build_id(e, &f->public)) {
-		refuse(f, fd, "another file: its build-id is not that of the traced one");
+		file_refuse(f, fd, "the build-id differs from that of the traced file");
 		bytes_free(b);
 	} else if (e && elf_only_symbols(e)) {
-		refuse(f, fd, "it has symbols and no code");
+		file_refuse(f, fd, "the file has symbols and no code");
 		bytes_free(b);
 	} else {
 		f->public.fd = fd;

@@ -1,10 +1,10 @@
 /*
- * Memory images: which bytes of code stood where in a process, and when. Made of files by their mappings (file bytes at
- * plain offsets; no header is believed) and of pieces of captured code. Files are read by pread where code is asked
- * for, so one that is cut short while it is used costs its bytes and no more.
+ * Memory images: the bytes of code of processes over time. An image consists of mappings of files (file bytes at file
+ * offsets; headers are not used) and of captured code. Files are read with pread on each request, so truncating a file
+ * during use loses only the truncated bytes.
  *
- * Times are those of the trace; what came later covers what came earlier. Where there is no code at a time, the first
- * that came after it answers: a stream's own clock lags behind by up to a timestamp.
+ * Times are those of the trace. A later mapping covers an earlier one. Where no code is mapped at a time, the first
+ * later mapping applies: a stream's clock lags behind by up to the interval of its timestamps.
  */
 #ifndef CSIGHT_CODE_IMAGE_H
 #define CSIGHT_CODE_IMAGE_H
@@ -17,17 +17,17 @@
 
 enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_MAPPINGS_MAX = 1 << 22 };
 
-/* In place of a file: memory of no file; and what was not to be known, for which nothing later answers. */
+/* Instead of a file number: memory of no file; and memory with unknown bytes, which hides later mappings as well. */
 #define IMAGE_NONE (UINT32_MAX - 1)
 #define IMAGE_UNKNOWN (UINT32_MAX - 2)
 
 struct image_file {
 	const char *path;
-	uint8_t build_id[IMAGE_BUILD_ID_MAX]; /* of what was traced, where known */
+	uint8_t build_id[IMAGE_BUILD_ID_MAX]; /* of the traced file; build_id_size 0: unknown */
 	uint8_t build_id_size;
-	uint64_t inode;     /* 0: not known */
-	int fd;             /* -1: not there */
-	const char *reason; /* why not, or NULL */
+	uint64_t inode;     /* 0: unknown */
+	int fd;             /* -1: no file is attached */
+	const char *reason; /* why none is attached; NULL: not attempted yet */
 };
 
 struct image_set;
@@ -36,21 +36,25 @@ int image_set_new(struct image_set **ret);
 struct image_set *image_set_free(struct image_set *s);
 
 /*
- * The number of the file of this path, build-id and inode, the same for the same: a file that was replaced while it was
- * traced is another one. -E2BIG: too many.
+ * Finds or adds a file and returns its number. Files are distinguished by path, build-id and inode: a file that was
+ * replaced while it was traced gets a number of its own. -E2BIG: more than IMAGE_FILES_MAX; -ENOMEM.
  */
 int image_file_add(struct image_set *s, const char *path, const void *build_id, size_t build_id_size, uint64_t inode,
 		   uint32_t *ret);
+
 size_t image_file_count(const struct image_set *s);
+
+/* The result is valid until the next image_file_add(). */
 const struct image_file *image_file(const struct image_set *s, uint32_t file);
 
 /*
- * Takes fd, or -1 and a reason. A file whose own build-id is not the wanted one, or that has symbols alone and no code,
- * is refused: its descriptor is closed, the reason says so, and another one can be given.
+ * Attaches the open file fd, which s owns from then on; or, with fd -1, records why there is none. A file with another
+ * build-id than the traced one, or with symbols but no code, is refused: fd is closed, the reason is recorded, and the
+ * caller may attach another file.
  */
 void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *reason);
 
-/* From time on, addr to addr + len of a process is mapped to a file, from offset on. */
+/* len bytes of a file, from offset on, mapped at addr from time on. */
 struct image_mapping {
 	uint64_t addr, len, offset, time;
 	uint32_t file; /* or IMAGE_NONE, IMAGE_UNKNOWN */
@@ -59,29 +63,31 @@ struct image_mapping {
 int image_map(struct image_set *s, uint32_t pid, const struct image_mapping *mapping);
 
 /*
- * Maps a kernel, or the memory of one, by its own segments: symbol of it stands at address. -ENOENT: the file is not
- * there; -ENODATA: it has no such symbol.
+ * Maps a kernel by the segments of its ELF file, relocated so that symbol is at address; a core file of a kernel is
+ * mapped at its own addresses. -ENOENT: no file is attached; -ENODATA: not ELF, or without the symbol; as image_map().
  */
 int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address);
 
-/* Reads code/bytes (lib/code/captured-code.h) for pid; fd stays the caller's and must stay open. -EBADMSG where it is
- * cut or garbled, with all pieces before that kept. */
+/*
+ * Adds the captured code (lib/code/captured-code.h) in fd to pid. fd stays the caller's and must stay open. -EBADMSG:
+ * it is truncated or damaged; the pieces before the damage are added.
+ */
 int image_add_code(struct image_set *s, uint32_t pid, int fd);
 
-/* After the last image_map() and image_add_code(), before the first question. */
+/* Builds the index: call after the last image_map() and image_add_code(), before the first look-up. -ENOMEM. */
 int image_seal(struct image_set *s);
 
-/* Bytes at addr of pid as of time (UINT64_MAX: the last), in one piece; 0: no image. */
+/* Reads the bytes at addr of pid at time (UINT64_MAX: the latest). Returns how many bytes are known without a hole. */
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size);
 
-/* Which file it is that stands there, and at which offset; false: none. */
+/* Finds the file and the offset in it that are mapped at addr; false: none. */
 bool image_locate(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, uint32_t *ret_file,
 		  uint64_t *ret_offset);
 
-/* A number that changes at each time at which anything of pid's memory does. */
+/* Returns a number that differs between two times if any mapping of pid changed between them. */
 uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time);
 
-/* The build-id note of an ELF file, by its program headers: its size, 0 where there is none. Hostile files. */
+/* Reads the build-id note of a hostile ELF file by its program headers. Returns its size; 0: none. */
 size_t image_build_id(int fd, uint8_t ret[IMAGE_BUILD_ID_MAX]);
 
 static inline void image_set_freep(struct image_set **s)

@@ -5,7 +5,7 @@
 
 #include "lib/code/inflate.h"
 
-/* What a stream may ask for in memory is its own word. */
+/* Limits on the memory that a stream can make the decompressors allocate. */
 enum { STEP = 256 << 10, XZ_MEMORY = 128 << 20, WINDOW_LOG_MAX = 27 };
 
 int inflate_xz(struct reader from, struct buf *to)
@@ -16,11 +16,11 @@ int inflate_xz(struct reader from, struct buf *to)
 	s.next_in = from.at;
 	s.avail_in = rd_left(&from);
 	while (rc == LZMA_OK) {
-		uint8_t *room = buf_reserve(to, STEP);
+		uint8_t *out = buf_reserve(to, STEP);
 
-		if (!room)
+		if (!out)
 			break;
-		s.next_out = room;
+		s.next_out = out;
 		s.avail_out = STEP;
 		rc = lzma_code(&s, LZMA_FINISH);
 		buf_grew(to, STEP - s.avail_out);
@@ -42,11 +42,11 @@ int inflate_zlib(struct reader from, struct buf *to)
 	if (rc != Z_OK)
 		return -ENOMEM;
 	while (rc == Z_OK) {
-		uint8_t *room = buf_reserve(to, STEP);
+		uint8_t *out = buf_reserve(to, STEP);
 
-		if (!room)
+		if (!out)
 			break;
-		s.next_out = room;
+		s.next_out = out;
 		s.avail_out = STEP;
 		rc = inflate(&s, Z_NO_FLUSH);
 		buf_grew(to, STEP - s.avail_out);

@@ -1,4 +1,4 @@
-/* Decompresses hostile bytes, onto what a buffer has; the buffer's limit bounds it. -EBADMSG, -EFBIG, -ENOMEM. */
+/* Decompress hostile bytes and append the result to a buffer, up to the buffer's limit. -EBADMSG, -EFBIG, -ENOMEM. */
 #ifndef CSIGHT_CODE_INFLATE_H
 #define CSIGHT_CODE_INFLATE_H
 

@@ -25,8 +25,8 @@ static int add_function(struct inline_instances *s, const char *image, const str
 	return 0;
 }
 
-static int add(struct inline_instances *s, const char *image, const struct inlines *from,
-	       const struct inlines_frame *frame, const struct inlined *parent, uint32_t *ret)
+static int add_instance(struct inline_instances *s, const char *image, const struct inlines *from,
+			const struct inlines_frame *frame, const struct inlined *parent, uint32_t *ret)
 {
 	struct inlined *new;
 	uint32_t *function;
@@ -61,7 +61,7 @@ int inline_instances_find(struct inline_instances *s, const char *image, const s
 		int rc = hash_find(&s->known, (uintptr_t)from, at->frames[i].instance, &number);
 
 		if (rc == 1)
-			rc = add(s, image, from, &at->frames[i], found, number);
+			rc = add_instance(s, image, from, &at->frames[i], found, number);
 		if (rc < 0)
 			return rc;
 		found = s->list[*number];

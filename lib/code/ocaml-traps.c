@@ -14,14 +14,14 @@ static bool is_push(uint32_t op)
 	return op == 0x910003fa; /* MOV X26, SP */
 }
 
-/* LDR X26, [SP], #16; but where an exception is raised, that comes behind MOV SP, X26. */
+/* LDR X26, [SP], #16. The same instruction after MOV SP, X26 raises an exception and is no pop. */
 static bool is_pop(const uint32_t *code, size_t at)
 {
 	return code[at] == 0xf84107fa && !(at > 0 && code[at - 1] == 0x9100035f) &&
 	       !(at > 1 && code[at - 2] == 0x9100035f);
 }
 
-/* ADR Xn, label: the last one before a push names its handler. */
+/* Finds the handler of a push: the target of the last ADR among the 4 instructions before it. */
 static bool handler_before(const uint32_t *code, size_t n, size_t at, size_t *ret)
 {
 	for (size_t i = at; i-- > 0 && at - i <= 4;) {
@@ -37,16 +37,17 @@ static bool handler_before(const uint32_t *code, size_t n, size_t at, size_t *re
 	return false;
 }
 
-/* One trap: the index of its handler, and of the push of the one outside of it (plus two; else NO_TRAP). */
-struct walk {
+/* A traversal of a function's control flow that computes the innermost trap at each instruction. */
+struct trap_walk {
 	const uint32_t *code;
 	size_t n;
-	uint32_t *state; /* by instruction: the push of its last trap plus two, NO_TRAP, UNSEEN */
+	/* For each instruction: the index of the push of its innermost trap plus two, or NO_TRAP, UNSEEN */
+	uint32_t *state;
 	uint32_t *todo;
 	size_t n_todo;
 };
 
-static void reach(struct walk *w, size_t at, uint32_t state)
+static void walk_reach(struct trap_walk *w, size_t at, uint32_t state)
 {
 	if (at >= w->n || w->state[at] != UNSEEN)
 		return;
@@ -54,7 +55,7 @@ static void reach(struct walk *w, size_t at, uint32_t state)
 	w->todo[w->n_todo++] = (uint32_t)at;
 }
 
-static void follow(struct walk *w, size_t at)
+static void walk_step(struct trap_walk *w, size_t at)
 {
 	uint32_t op = w->code[at], state = w->state[at];
 	uint64_t target;
@@ -63,21 +64,21 @@ static void follow(struct walk *w, size_t at)
 	enum a64_kind kind = a64_classify(op, 4 * (uint64_t)at, &link, &target);
 
 	if (is_push(op) && handler_before(w->code, w->n, at, &handler)) {
-		reach(w, handler, state);
+		walk_reach(w, handler, state);
 		state = (uint32_t)at + 2;
 	} else if (is_pop(w->code, at) && state > NO_TRAP) {
 		state = w->state[state - 2];
 	}
 	if ((kind == A64_BRANCH && !link) || kind == A64_CONDITIONAL)
-		reach(w, target / 4, state);
+		walk_reach(w, target / 4, state);
 	if (link || kind == A64_CONDITIONAL || kind == A64_PLAIN || kind == A64_SVC || kind == A64_ISB)
-		reach(w, at + 1, state);
+		walk_reach(w, at + 1, state);
 }
 
 int ocaml_traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret)
 {
 	_cleanup_free_ uint32_t *state = NULL, *todo = NULL;
-	struct walk w = { .code = code, .n = n };
+	struct trap_walk w = { .code = code, .n = n };
 	bool any = false;
 
 	for (size_t i = 0; i < n && !any; i++)
@@ -88,13 +89,16 @@ int ocaml_traps_find(const uint32_t *code, size_t n, size_t at, size_t *ret)
 	w.todo = todo = calloc(n, sizeof(*todo));
 	if (!state || !todo)
 		return -ENOMEM;
-	/* Behind a jump table there may be code that nothing seen leads to: it goes on with what stands before it. */
+	/*
+	 * Code after a jump table may be reachable only through the table, which is not read: such code inherits the
+	 * state of the instruction before it.
+	 */
 	for (size_t i = 0; i < n; i++) {
-		reach(&w, i, i && state[i - 1] ? state[i - 1] : NO_TRAP);
+		walk_reach(&w, i, i && state[i - 1] ? state[i - 1] : NO_TRAP);
 		while (w.n_todo)
-			follow(&w, todo[--w.n_todo]);
+			walk_step(&w, todo[--w.n_todo]);
 	}
-	/* The call before the return address. */
+	/* at is a return address: the call is the instruction before it. */
 	if (state[at - 1] <= NO_TRAP)
 		return 0;
 	return handler_before(code, n, state[at - 1] - 2, ret) ? 1 : 0;

@@ -9,24 +9,24 @@
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 
-enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, STRETCH_MAPPINGS = 64, CACHE_LINE = 64 };
+enum { MAPPINGS_MAX = 1 << 16, REFS_MAX = 8 << 20, EXTENT_MAPPINGS_MAX = 64, CACHE_LINE = 64 };
 
 struct timed_mapping {
 	uint64_t start, end, offset, time;
-	const char *path, *build_id; /* one pointer a text */
+	const char *path, *build_id; /* interned: equal strings are the same pointer */
 	struct inlines *inlines;
 	const struct symbols *symbols;
 	struct unwind *unwind;
-	uint32_t order; /* as added */
+	uint32_t order; /* of region_map_add() */
 };
 
-/* Addresses that the same mappings cover; which of them holds is a matter of time. */
+/* An interval of addresses that the same mappings cover, each valid at another time. */
 struct address_span {
 	uint64_t start, end;
-	uint32_t first, n; /* in refs, by time */
+	uint32_t first, n; /* in refs, sorted by time */
 };
 
-/* Two regions are one when all of this is the same. */
+/* Two regions are the same if and only if their keys are equal. */
 struct region_key {
 	const char *path;
 	const struct symbols *symbols;
@@ -43,19 +43,19 @@ struct region_entry {
 struct region_map {
 	struct timed_mapping *mappings;
 	size_t n_mappings, cap_mappings;
-	char **texts; /* of mappings */
+	char **texts; /* interned strings of mappings */
 	size_t n_texts, cap_texts;
 	bool sorted;
 	struct address_span *spans;
 	size_t n_spans;
-	uint32_t *refs;
+	uint32_t *refs;                /* indexes in mappings */
 	struct region_entry **entries; /* by id */
 	size_t n_entries, cap_entries;
 	struct hash numbers; /* of regions, by key */
 	struct region_hit recent[REGION_RECENT];
-	void *caller_cache; /* room that was asked for */
+	void *caller_cache; /* region_map_cache() */
 	size_t caller_cache_size;
-	const struct symbols *names; /* by address, of what is in no file; or NULL */
+	const struct symbols *names; /* by address, for code in no file; or NULL */
 	bool with_inlined;
 	struct inline_instances instances;
 };
@@ -92,12 +92,12 @@ struct region_map *region_map_free(struct region_map *m)
 	return NULL;
 }
 
-static int add_text(struct region_map *m, const char *text, const char **ret)
+static int intern_text(struct region_map *m, const char *text, const char **ret)
 {
 	char *copy;
 	int rc;
 
-	/* Mappings of one file come one after another. */
+	/* Backwards, since the mappings of one file are adjacent. */
 	for (size_t i = m->n_texts; i-- > 0;) {
 		if (strcmp(m->texts[i], text) == 0) {
 			*ret = m->texts[i];
@@ -134,9 +134,9 @@ int region_map_add(struct region_map *m, const struct region_mapping *mapping)
 		return -E2BIG;
 	rc = array_reserve(m->mappings, m->n_mappings, &m->cap_mappings);
 	if (rc == 0)
-		rc = add_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
+		rc = intern_text(m, mapping->build_id ? mapping->build_id : "", &new.build_id);
 	if (rc == 0)
-		rc = add_text(m, mapping->path ? mapping->path : "", &new.path);
+		rc = intern_text(m, mapping->path ? mapping->path : "", &new.path);
 	if (rc < 0)
 		return rc;
 	m->mappings[m->n_mappings++] = new;
@@ -164,7 +164,7 @@ static int compare_addresses(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The last span that begins at or before addr; n_spans where none does. */
+/* Returns the index of the last span that starts at or before addr; n_spans: none. */
 static size_t find_span(const struct region_map *m, uint64_t addr)
 {
 	size_t low = 0, high = m->n_spans;
@@ -258,7 +258,7 @@ static bool key_same(const struct region_key *a, const struct region_key *b)
 	return a->path == b->path && a->symbols == b->symbols && a->start == b->start && a->kind == b->kind;
 }
 
-/* Finds the number of a region, or the place for that of a new one, as hash_find(). */
+/* Finds the number of a region, or the entry for a new one, as hash_find(). */
 static int find_number(struct region_map *m, const struct region_key *k, uint32_t **ret)
 {
 	uint64_t h = key_hash(k);
@@ -277,7 +277,7 @@ static char *unnamed_region_name(const char *path, const struct symbols *symbols
 	char *ret = NULL;
 	int rc;
 
-	/* The kernel's own names, as [vdso], stay; so does a file of which not even a symbol is known. */
+	/* Names of the kernel, such as [vdso], are kept. Without symbols, a file is one region. */
 	if (path[0] == '[')
 		rc = asprintf(&ret, "%.200s", path);
 	else if (!symbols)
@@ -287,18 +287,18 @@ static char *unnamed_region_name(const char *path, const struct symbols *symbols
 	return rc < 0 ? NULL : ret;
 }
 
-/* What a region is to be: filled in by whoever looked, made only when it is new. */
+/* The result of a look-up, from which region_get() makes a region if its key is new. */
 struct region_draft {
 	struct region_key key;
 	uint64_t end, offset;
 	const char *build_id;
-	const char *name; /* as the symbol table has it; NULL: none */
+	const char *name; /* mangled; NULL: none */
 	struct unwind *unwind;
 	struct inlines *inlines;
 };
 
-/* Where a function is declared; and its name, where no symbol has one. */
-static const char *find_place(const struct region_draft *d, struct region *region)
+/* Sets a function's source file and line from DWARF. Returns its name, from DWARF if no symbol names it. */
+static const char *set_declaration(const struct region_draft *d, struct region *region)
 {
 	struct inlines_at at;
 
@@ -310,7 +310,7 @@ static const char *find_place(const struct region_draft *d, struct region *regio
 	return d->name ? d->name : at.frames[0].name;
 }
 
-static int get_region(struct region_map *m, const struct region_draft *d, const struct region **ret)
+static int region_get(struct region_map *m, const struct region_draft *d, const struct region **ret)
 {
 	uint32_t *number;
 	int rc = find_number(m, &d->key, &number);
@@ -340,7 +340,7 @@ static int get_region(struct region_map *m, const struct region_draft *d, const 
 		    (uint8_t)unwind_stack_use(e->unwind, d->offset, d->offset + (e->region.end - e->region.start));
 	e->region.image = d->key.path ? d->key.path : "";
 	if (d->inlines)
-		name = find_place(d, &e->region);
+		name = set_declaration(d, &e->region);
 	if (name)
 		e->region.name = demangle_symbol(name);
 	else if (d->key.kind == REGION_UNNAMED || d->key.kind == REGION_FUNCTION)
@@ -357,8 +357,10 @@ static int get_region(struct region_map *m, const struct region_draft *d, const 
 	return 0;
 }
 
-/* hit holds the bounds of the span and the times; they shrink to those of what is found in the file. */
-static void look_in_file(const struct timed_mapping *map, uint64_t addr, struct region_draft *d, struct region_hit *hit)
+/* Looks up addr in the symbols of a file; narrows the bounds of hit to the part of the mapping that the result covers.
+ */
+static void look_up_in_file(const struct timed_mapping *map, uint64_t addr, struct region_draft *d,
+			    struct region_hit *hit)
 {
 	uint64_t bias = map->start - map->offset;
 	struct symbols_at at = { .start = map->offset,
@@ -368,7 +370,7 @@ static void look_in_file(const struct timed_mapping *map, uint64_t addr, struct 
 	at.function_end = at.end;
 	if (map->symbols) {
 		symbols_find(map->symbols, addr - bias, &at);
-		/* A stretch ends where its mapping does; offsets beyond that would wrap. */
+		/* Clamp to the mapping: offsets outside of it would wrap around as addresses. */
 		if (at.start < map->offset)
 			at.start = map->offset;
 		if (at.end > map->offset + (map->end - map->start))
@@ -392,8 +394,9 @@ static void look_in_file(const struct timed_mapping *map, uint64_t addr, struct 
 		d->inlines = map->inlines;
 }
 
-/* hit holds the bounds of what is in one function; they shrink to those of what is inlined in it. */
-static void look_inlined(const struct timed_mapping *map, uint64_t addr, struct region_hit *hit, struct inlines_at *at)
+/* Looks up what is inlined at addr; narrows the bounds of hit accordingly. */
+static void look_up_inlined(const struct timed_mapping *map, uint64_t addr, struct region_hit *hit,
+			    struct inlines_at *at)
 {
 	uint64_t bias = map->start - map->offset;
 
@@ -402,8 +405,8 @@ static void look_inlined(const struct timed_mapping *map, uint64_t addr, struct 
 	hit->end = MIN(hit->end, MIN(at->end, map->offset + (map->end - map->start)) + bias);
 }
 
-/* hit holds the bounds of the memory; they shrink to those of what is named, or of what is not. */
-static void look_in_names(const struct region_map *m, uint64_t addr, struct region_draft *d, struct region_hit *hit)
+/* Looks up code in no file in the table of names; narrows the bounds of hit accordingly. */
+static void look_up_name(const struct region_map *m, uint64_t addr, struct region_draft *d, struct region_hit *hit)
 {
 	struct symbols_at at = { .start = hit->start, .end = hit->end };
 
@@ -429,18 +432,18 @@ void region_map_enable_inlined(struct region_map *m)
 	m->with_inlined = true;
 }
 
-/* Of one mapping: hit holds the bounds of the span. */
-static void look(const struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_draft *d,
-		 struct region_hit *hit)
+/* Looks up addr in one mapping. hit has the bounds of the span, and gets those of the result. */
+static void look_up(const struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_draft *d,
+		    struct region_hit *hit)
 {
 	d->key.path = map->path;
 	if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
-		look_in_file(map, addr, d, hit);
+		look_up_in_file(map, addr, d, hit);
 	} else {
 		d->key.kind = REGION_ANON;
 		d->key.start = map->start;
 		d->end = map->end;
-		look_in_names(m, addr, d, hit);
+		look_up_name(m, addr, d, hit);
 	}
 }
 
@@ -450,7 +453,7 @@ void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_
 	const struct address_span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
 	struct region_hit all = { .start = addr, .end = addr + 1 };
 
-	if (span && span->n && span->n <= STRETCH_MAPPINGS) {
+	if (span && span->n && span->n <= EXTENT_MAPPINGS_MAX) {
 		all.start = span->start;
 		all.end = span->end;
 		for (uint32_t k = 0; k < span->n; k++) {
@@ -458,10 +461,10 @@ void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_
 			struct region_draft d = { .end = UINT64_MAX };
 			struct region_hit hit = { .start = span->start, .end = span->end };
 
-			look(m, map, addr, &d, &hit);
+			look_up(m, map, addr, &d, &hit);
 			if (m->with_inlined && d.inlines)
-				look_inlined(map, addr, &hit, &(struct inlines_at){ 0 });
-			/* A jump out of a function to an outer frame of the same one is seen, too. */
+				look_up_inlined(map, addr, &hit, &(struct inlines_at){ 0 });
+			/* A block that switches stacks may leave for an outer frame of the same function. */
 			if (map->unwind && unwind_block_moves_stack(map->unwind, addr - map->start + map->offset))
 				hit = (struct region_hit){ .start = addr, .end = addr + 1 };
 			all.start = MAX(all.start, hit.start);
@@ -476,11 +479,11 @@ static int find_inlined(struct region_map *m, const struct timed_mapping *map, u
 {
 	struct inlines_at at;
 
-	look_inlined(map, addr, hit, &at);
+	look_up_inlined(map, addr, hit, &at);
 	return inline_instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
 }
 
-static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
+static int find_uncached(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
 	struct region_draft d = { .key.kind = REGION_UNKNOWN, .end = UINT64_MAX };
@@ -509,13 +512,13 @@ static int find_slowly(struct region_map *m, uint64_t addr, uint64_t time, struc
 			hit.from = map->time;
 		if (k + 1 < span->n)
 			hit.until = m->mappings[m->refs[span->first + k + 1]].time;
-		look(m, map, addr, &d, &hit);
+		look_up(m, map, addr, &d, &hit);
 	} else {
-		look_in_names(m, addr, &d, &hit);
+		look_up_name(m, addr, &d, &hit);
 		hit.start = addr;
 		hit.end = addr + 1;
 	}
-	rc = get_region(m, &d, &hit.region);
+	rc = region_get(m, &d, &hit.region);
 	if (rc == 0 && m->with_inlined && d.inlines)
 		rc = find_inlined(m, map, addr, &hit);
 	if (rc < 0)
@@ -533,7 +536,7 @@ bool region_moves_stack(const struct region *region, uint64_t branch)
 {
 	const struct region_entry *e = entry_of(region);
 
-	/* A function that lies in pieces is looked at in the first alone. */
+	/* Of a function in several pieces only the first is examined. */
 	return (region->stack_use & UNWIND_SETS_STACK) && branch >= region->start && branch < region->end &&
 	       unwind_moves_stack(e->unwind, region->offset, branch - region->start + region->offset);
 }
@@ -577,7 +580,7 @@ int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct r
 		return 0;
 	rc = region_map_seal(m);
 	if (rc == 0)
-		rc = find_slowly(m, addr, time, recent);
+		rc = find_uncached(m, addr, time, recent);
 	if (rc == 0)
 		*ret = *recent;
 	return rc;
