@@ -1,4 +1,4 @@
-/* The files of a unit: they stand ahead of its program of lines (DWARF 5, 6.2.4). */
+/* Source files of a unit, from the header of its line number program (DWARF 5, 6.2.4). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 enum { FORMATS_MAX = 16, CONTENT_PATH = 1, CONTENT_DIRECTORY = 2 };
 
-struct name {
+struct file_name {
 	const char *text;
 	uint64_t dir;
 };
@@ -28,18 +28,18 @@ static int read_formats(struct reader *r, struct format formats[FORMATS_MAX], ui
 	return 0;
 }
 
-/* A table of version 5, of directories or files. */
-static int read_table(struct dwarf *d, const struct dwarf_unit *u, struct reader *r, struct buf *names)
+/* Reads a table of directories or files of DWARF 5. */
+static int read_file_table(struct dwarf *d, const struct dwarf_unit *u, struct reader *r, struct buf *names)
 {
 	struct format formats[FORMATS_MAX];
 	uint64_t count;
 	uint8_t n;
 
-	/* No entry is without a byte: what says how many there are is to be believed no further. */
+	/* An entry has at least one byte, which bounds a plausible count. */
 	if (read_formats(r, formats, &n) < 0 || rd_varint(r, &count) < 0 || count > rd_left(r))
 		return -EBADMSG;
 	for (uint64_t i = 0; i < count; i++) {
-		struct name name = { 0 };
+		struct file_name name = { 0 };
 
 		if (!dwarf_step(d, 16 + n))
 			return -EFBIG;
@@ -61,16 +61,16 @@ static int read_table(struct dwarf *d, const struct dwarf_unit *u, struct reader
 	return 0;
 }
 
-/* Those of older versions: strings up to an empty one; 0 is the unit's own. */
-static int read_old_table(struct dwarf *d, struct reader *r, bool files, const char *first, struct buf *names)
+/* Reads a table of DWARF 2 to 4: entries up to an empty string. Number 0, `first`, is not in the file. */
+static int read_old_file_table(struct dwarf *d, struct reader *r, bool files, const char *first, struct buf *names)
 {
-	struct name name = { first };
+	struct file_name name = { first };
 
 	buf_add(names, &name, sizeof(name));
 	for (;;) {
 		uint64_t time, size;
 
-		name = (struct name){ 0 };
+		name = (struct file_name){ 0 };
 		if (!dwarf_step(d, 16))
 			return -EFBIG;
 		if (rd_str(r, &name.text) < 0)
@@ -83,8 +83,8 @@ static int read_old_table(struct dwarf *d, struct reader *r, bool files, const c
 	}
 }
 
-/* Up to the tables; *u has the header's own sizes after that. */
-static int read_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret)
+/* Reads the header up to its tables. Sets the sizes and version of *u to those of the header. */
+static int read_line_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret)
 {
 	struct reader r = dwarf_reader_at(d, DWARF_LINE, u->stmt_list), body;
 	uint8_t instruction, operations, statement, base, range, opcodes, segment;
@@ -117,39 +117,39 @@ static int read_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret
 static int read_files(struct dwarf *d, struct dwarf_unit *u)
 {
 	_cleanup_buf_ struct buf dirs = { 0 }, files = { 0 };
-	const struct name *dir, *file;
+	const struct file_name *dir, *file;
 	struct dwarf_unit header = *u;
 	struct reader r;
-	int rc = read_header(d, &header, &r);
+	int rc = read_line_header(d, &header, &r);
 
 	if (rc == 0)
-		rc = header.version >= 5 ? read_table(d, &header, &r, &dirs)
-					 : read_old_table(d, &r, false, u->dir, &dirs);
+		rc = header.version >= 5 ? read_file_table(d, &header, &r, &dirs)
+					 : read_old_file_table(d, &r, false, u->dir, &dirs);
 	if (rc == 0)
-		rc = header.version >= 5 ? read_table(d, &header, &r, &files)
-					 : read_old_table(d, &r, true, NULL, &files);
+		rc = header.version >= 5 ? read_file_table(d, &header, &r, &files)
+					 : read_old_file_table(d, &r, true, NULL, &files);
 	if (rc < 0)
 		return rc;
 	u->files = calloc(files.size / sizeof(*file) + 1, sizeof(*u->files));
 	if (!u->files)
 		return -ENOMEM;
-	dir = (const struct name *)dirs.data;
-	file = (const struct name *)files.data;
+	dir = (const struct file_name *)dirs.data;
+	file = (const struct file_name *)files.data;
 	u->n_files = files.size / sizeof(*file);
 	for (size_t i = 0; i < u->n_files; i++) {
 		u->files[i].name = file[i].text;
 		if (file[i].dir < dirs.size / sizeof(*dir))
 			u->files[i].dir = dir[file[i].dir].text;
-		u->files[i].above = header.version >= 5 && dirs.size ? dir[0].text : u->dir;
+		u->files[i].base_dir = header.version >= 5 && dirs.size ? dir[0].text : u->dir;
 	}
 	return 0;
 }
 
-static void append(struct buf *b, const char *part)
+static void append_path(struct buf *b, const char *part)
 {
 	if (!part || !*part)
 		return;
-	/* What begins at the root is not relative to what stands ahead of it. */
+	/* An absolute path replaces what precedes it. */
 	if (*part == '/')
 		buf_clear(b);
 	else if (b->size)
@@ -171,10 +171,10 @@ const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number)
 	f = &u->files[number];
 	if (f->path || !f->name)
 		return f->path;
-	append(&b, f->above);
-	if (f->dir != f->above)
-		append(&b, f->dir);
-	append(&b, f->name);
+	append_path(&b, f->base_dir);
+	if (f->dir != f->base_dir)
+		append_path(&b, f->dir);
+	append_path(&b, f->name);
 	buf_u8(&b, 0);
 	if (buf_error(&b))
 		buf_done(&b);

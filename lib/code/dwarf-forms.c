@@ -1,4 +1,4 @@
-/* Values by their forms (DWARF 5, 7.5.6), and what they are numbers of. */
+/* Reads values by their forms (DWARF 5, 7.5.6), and resolves indexes of strings, addresses and range lists. */
 #include <string.h>
 
 #include "lib/code/dwarf.h"
@@ -60,7 +60,7 @@ struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section,
 	return r;
 }
 
-static int number(struct reader *r, unsigned size, uint64_t *ret)
+static int read_number(struct reader *r, unsigned size, uint64_t *ret)
 {
 	const uint8_t *at;
 	uint64_t v = 0;
@@ -75,10 +75,10 @@ static int number(struct reader *r, unsigned size, uint64_t *ret)
 
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret)
 {
-	return number(r, u->offset_size, ret);
+	return read_number(r, u->offset_size, ret);
 }
 
-static int string_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset, const char **ret)
+static int read_string_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset, const char **ret)
 {
 	struct reader r = dwarf_reader_at(d, section, offset);
 
@@ -92,40 +92,40 @@ static int skip_block(struct reader *r, uint64_t size)
 	return size > rd_left(r) ? -EBADMSG : rd_skip(r, (size_t)size);
 }
 
-static int block(struct reader *r, uint64_t form)
+static int skip_block_form(struct reader *r, uint64_t form)
 {
 	uint64_t size = 0;
-	int rc = form == FORM_BLOCK1   ? number(r, 1, &size)
-		 : form == FORM_BLOCK2 ? number(r, 2, &size)
-		 : form == FORM_BLOCK4 ? number(r, 4, &size)
+	int rc = form == FORM_BLOCK1   ? read_number(r, 1, &size)
+		 : form == FORM_BLOCK2 ? read_number(r, 2, &size)
+		 : form == FORM_BLOCK4 ? read_number(r, 4, &size)
 				       : rd_leb(r, false, &size);
 
 	return rc < 0 ? rc : skip_block(r, size);
 }
 
-static int reference(const struct dwarf_unit *u, struct reader *r, uint64_t form, struct dwarf_value *v)
+static int read_reference(const struct dwarf_unit *u, struct reader *r, uint64_t form, struct dwarf_value *v)
 {
 	uint64_t at = 0;
 	int rc;
 
 	v->class = VALUE_REFERENCE;
 	if (form == FORM_REF_ADDR)
-		return number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
-	rc = form == FORM_REF_UDATA ? rd_leb(r, false, &at) : number(r, 1u << (form - FORM_REF1), &at);
-	/* One that leads out of the unit leads nowhere. */
+		return read_number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
+	rc = form == FORM_REF_UDATA ? rd_leb(r, false, &at) : read_number(r, 1u << (form - FORM_REF1), &at);
+	/* A reference out of the unit is damaged: UINT64_MAX is in no unit. */
 	v->number = at < u->end - u->offset ? u->offset + at : UINT64_MAX;
 	return rc;
 }
 
-/* A number of a table: of bytes, or of as many as it needs. */
-static int indexed(struct reader *r, unsigned size, enum dwarf_class class, struct dwarf_value *v)
+/* Reads an index in a table: of size bytes, or a ULEB128 for size 0. */
+static int read_index(struct reader *r, unsigned size, enum dwarf_class class, struct dwarf_value *v)
 {
 	v->class = class;
 	v->indexed = true;
-	return size ? number(r, size, &v->number) : rd_leb(r, false, &v->number);
+	return size ? read_number(r, size, &v->number) : rd_leb(r, false, &v->number);
 }
 
-static int string_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form,
+static int read_string(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form,
 		       struct dwarf_value *v)
 {
 	uint64_t at = 0;
@@ -137,7 +137,7 @@ static int string_form(const struct dwarf *d, const struct dwarf_unit *u, struct
 	rc = dwarf_offset(u, r, &at);
 	if (rc < 0)
 		return rc;
-	return string_at(d, form == FORM_STRP ? DWARF_STR : DWARF_LINE_STR, at, &v->string);
+	return read_string_at(d, form == FORM_STRP ? DWARF_STR : DWARF_LINE_STR, at, &v->string);
 }
 
 int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
@@ -152,16 +152,16 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	switch (form) {
 	case FORM_ADDR:
 		v->class = VALUE_ADDRESS;
-		return number(r, u->address_size, &v->number);
+		return read_number(r, u->address_size, &v->number);
 	case FORM_DATA1:
 	case FORM_FLAG:
-		return number(r, 1, &v->number);
+		return read_number(r, 1, &v->number);
 	case FORM_DATA2:
-		return number(r, 2, &v->number);
+		return read_number(r, 2, &v->number);
 	case FORM_DATA4:
-		return number(r, 4, &v->number);
+		return read_number(r, 4, &v->number);
 	case FORM_DATA8:
-		return number(r, 8, &v->number);
+		return read_number(r, 8, &v->number);
 	case FORM_DATA16:
 		v->class = VALUE_NONE;
 		return rd_skip(r, 16);
@@ -173,7 +173,7 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	case FORM_SEC_OFFSET:
 		return dwarf_offset(u, r, &v->number);
 	case FORM_RNGLISTX:
-		return indexed(r, 0, VALUE_NUMBER, v);
+		return read_index(r, 0, VALUE_NUMBER, v);
 	case FORM_FLAG_PRESENT:
 		v->number = 1;
 		return 0;
@@ -183,30 +183,30 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	case FORM_STRING:
 	case FORM_STRP:
 	case FORM_LINE_STRP:
-		return string_form(d, u, r, form, v);
+		return read_string(d, u, r, form, v);
 	case FORM_STRX:
-		return indexed(r, 0, VALUE_STRING, v);
+		return read_index(r, 0, VALUE_STRING, v);
 	case FORM_STRX1:
 	case FORM_STRX2:
 	case FORM_STRX3:
 	case FORM_STRX4:
-		return indexed(r, (unsigned)(form - FORM_STRX1 + 1), VALUE_STRING, v);
+		return read_index(r, (unsigned)(form - FORM_STRX1 + 1), VALUE_STRING, v);
 	case FORM_ADDRX:
-		return indexed(r, 0, VALUE_ADDRESS, v);
+		return read_index(r, 0, VALUE_ADDRESS, v);
 	case FORM_ADDRX1:
 	case FORM_ADDRX2:
 	case FORM_ADDRX3:
 	case FORM_ADDRX4:
-		return indexed(r, (unsigned)(form - FORM_ADDRX1 + 1), VALUE_ADDRESS, v);
+		return read_index(r, (unsigned)(form - FORM_ADDRX1 + 1), VALUE_ADDRESS, v);
 	case FORM_REF1:
 	case FORM_REF2:
 	case FORM_REF4:
 	case FORM_REF8:
 	case FORM_REF_UDATA:
 	case FORM_REF_ADDR:
-		return reference(u, r, form, v);
+		return read_reference(u, r, form, v);
 	}
-	/* What nobody here asks for, or what lies in a file that is not read. */
+	/* Blocks, and references to type units and to files that are not read: skipped. */
 	v->class = VALUE_NONE;
 	switch (form) {
 	case FORM_BLOCK:
@@ -214,7 +214,7 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	case FORM_BLOCK2:
 	case FORM_BLOCK4:
 	case FORM_EXPRLOC:
-		return block(r, form);
+		return skip_block_form(r, form);
 	case FORM_REF_SIG8:
 	case FORM_REF_SUP8:
 		return rd_skip(r, 8);
@@ -243,7 +243,7 @@ const char *dwarf_string(const struct dwarf *d, const struct dwarf_unit *u, cons
 	r = dwarf_reader_at(d, DWARF_STR_OFFSETS, u->str_offsets_base + v->number * u->offset_size);
 	if (dwarf_offset(u, &r, &at) < 0)
 		return NULL;
-	string_at(d, DWARF_STR, at, &ret);
+	read_string_at(d, DWARF_STR, at, &ret);
 	return ret;
 }
 
@@ -260,11 +260,11 @@ bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const stru
 	if (v->number > UINT32_MAX)
 		return false;
 	r = dwarf_reader_at(d, DWARF_ADDR, u->addr_base + v->number * u->address_size);
-	return number(&r, u->address_size, ret) == 0;
+	return read_number(&r, u->address_size, ret) == 0;
 }
 
 /* DWARF 5, 2.17.3 and 7.25. */
-static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
+static int visit_rnglist(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
 {
 	enum { END, BASE_ADDRESSX, STARTX_ENDX, STARTX_LENGTH, OFFSET_PAIR, BASE_ADDRESS, START_END, START_LENGTH };
 	struct reader r = dwarf_reader_at(d, DWARF_RNGLISTS, at);
@@ -285,12 +285,12 @@ static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at,
 		one.indexed = kind <= STARTX_LENGTH;
 		two.indexed = kind == STARTX_ENDX;
 		if (one.indexed || kind == OFFSET_PAIR ? rd_leb(&r, false, &one.number) < 0
-						       : number(&r, u->address_size, &one.number) < 0)
+						       : read_number(&r, u->address_size, &one.number) < 0)
 			return -EBADMSG;
 		if (kind == STARTX_ENDX || kind == STARTX_LENGTH || kind == OFFSET_PAIR || kind == START_LENGTH)
 			rc = rd_leb(&r, false, &two.number);
 		else if (kind == START_END)
-			rc = number(&r, u->address_size, &two.number);
+			rc = read_number(&r, u->address_size, &two.number);
 		if (rc < 0 || !dwarf_address(d, u, &one, &start) || !dwarf_address(d, u, &two, &end))
 			return -EBADMSG;
 		if (kind == BASE_ADDRESSX || kind == BASE_ADDRESS) {
@@ -309,7 +309,7 @@ static int range_lists(struct dwarf *d, const struct dwarf_unit *u, uint64_t at,
 }
 
 /* DWARF 4, 2.17.3. */
-static int old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
+static int visit_old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, dwarf_range_fn *fn, void *user)
 {
 	uint64_t base = u->low_pc, start, end, all = u->address_size == 4 ? UINT32_MAX : UINT64_MAX;
 	struct reader r = dwarf_reader_at(d, DWARF_RANGES, at);
@@ -318,7 +318,7 @@ static int old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_t at, 
 	while (rc == 0) {
 		if (!dwarf_step(d, 1))
 			return -EFBIG;
-		if (number(&r, u->address_size, &start) < 0 || number(&r, u->address_size, &end) < 0)
+		if (read_number(&r, u->address_size, &start) < 0 || read_number(&r, u->address_size, &end) < 0)
 			return -EBADMSG;
 		if (start == 0 && end == 0)
 			return 0;
@@ -337,14 +337,14 @@ int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf
 	struct reader r;
 
 	if (e->ranges.class == VALUE_NUMBER && u->version < 5)
-		return old_ranges(d, u, at, fn, user);
+		return visit_old_ranges(d, u, at, fn, user);
 	if (e->ranges.class == VALUE_NUMBER) {
 		if (e->ranges.indexed && at > UINT32_MAX)
 			return -EBADMSG;
 		r = dwarf_reader_at(d, DWARF_RNGLISTS, u->rnglists_base + at * u->offset_size);
 		if (e->ranges.indexed && dwarf_offset(u, &r, &at) < 0)
 			return -EBADMSG;
-		return range_lists(d, u, e->ranges.indexed ? u->rnglists_base + at : at, fn, user);
+		return visit_rnglist(d, u, e->ranges.indexed ? u->rnglists_base + at : at, fn, user);
 	}
 	if (!dwarf_address(d, u, &e->low_pc, &start))
 		return 0;

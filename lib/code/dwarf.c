@@ -41,11 +41,11 @@ struct abbrev {
 	uint32_t first, n;
 };
 
-/* All of one offset in DWARF_ABBREV, which units may share. */
+/* The abbreviations at one offset in DWARF_ABBREV, which units may share. */
 struct dwarf_abbrevs {
 	uint64_t offset;
 	struct buf list, attributes; /* struct abbrev, struct attribute */
-	bool sorted;
+	bool sorted;                 /* codes are 1, 2, 3, ... */
 };
 
 static void abbrevs_free(void *p)
@@ -93,7 +93,7 @@ static int read_attributes(struct dwarf_abbrevs *a, struct reader *r, struct abb
 	}
 }
 
-/* 7.5.3 */
+/* DWARF 5, 7.5.3. */
 static int read_abbrevs(struct dwarf *d, struct dwarf_abbrevs *a)
 {
 	struct reader r = dwarf_reader_at(d, DWARF_ABBREV, a->offset);
@@ -115,7 +115,7 @@ static int read_abbrevs(struct dwarf *d, struct dwarf_abbrevs *a)
 		one.tag = tag > UINT16_MAX ? UINT16_MAX : (uint16_t)tag;
 		one.children = children;
 		rc = read_attributes(a, &r, &one);
-		/* Tables may overlap, so that there is more of them than there are bytes. */
+		/* Tables may overlap, so the section's size does not bound their total size. */
 		if (rc == 0 && !dwarf_step(d, 16u * (1 + one.n)))
 			rc = -EFBIG;
 		buf_add(&a->list, &one, sizeof(one));
@@ -154,13 +154,13 @@ static const struct abbrev *find_abbrev(const struct dwarf_abbrevs *a, uint64_t 
 	const struct abbrev *list = (const struct abbrev *)a->list.data, key = { .code = code };
 	size_t n = a->list.size / sizeof(*list);
 
-	/* Nearly always they are numbered from 1 on. */
+	/* Compilers number them from 1 on. */
 	if (a->sorted)
 		return code - 1 < n ? &list[code - 1] : NULL;
 	return n ? bsearch(&key, list, n, sizeof(*list), compare_codes) : NULL;
 }
 
-static void take(struct dwarf_entry *e, uint16_t name, const struct dwarf_value *v)
+static void entry_set(struct dwarf_entry *e, uint16_t name, const struct dwarf_value *v)
 {
 	uint64_t number = v->class == VALUE_NUMBER ? v->number : 0;
 
@@ -248,7 +248,7 @@ int dwarf_entry(struct dwarf *d, struct dwarf_unit *u, struct reader *r, struct 
 
 		rc = dwarf_form(d, u, r, a->form, a->implicit, &v);
 		if (rc == 0)
-			take(ret, a->name, &v);
+			entry_set(ret, a->name, &v);
 	}
 	return rc;
 }
@@ -277,32 +277,36 @@ struct dwarf_unit *dwarf_unit_of(const struct dwarf *d, uint64_t offset)
 	return low && offset < d->units[low - 1].end ? &d->units[low - 1] : NULL;
 }
 
-static uint64_t number_of(const struct dwarf_value *v, uint64_t otherwise)
+static uint64_t number_of(const struct dwarf_value *v, uint64_t fallback)
 {
-	return v->class == VALUE_NUMBER && !v->indexed ? v->number : otherwise;
+	return v->class == VALUE_NUMBER && !v->indexed ? v->number : fallback;
 }
 
-/* What all of a unit builds on stands in its first entry, and some of it behind what needs it. */
-static void read_first(struct dwarf *d, struct dwarf_unit *u)
+/*
+ * Reads the attributes of a unit's first entry that all values in the unit depend on. They are read as a whole before
+ * any value is resolved, since a base may follow an attribute that needs it.
+ */
+static void read_unit_attributes(struct dwarf *d, struct dwarf_unit *u)
 {
-	/* Where a table's entries begin, of one that is alone in its section: behind its header. */
-	uint64_t behind = u->offset_size == 8 ? 16 : 8;
+	/* Default bases: the section holds one table, whose entries follow its header. */
+	uint64_t header_size = u->offset_size == 8 ? 16 : 8;
 	struct dwarf_entry e;
 	struct reader r;
 
 	if (dwarf_entries(d, u, u->entries, &r) < 0 || dwarf_entry(d, u, &r, &e) < 0)
 		return;
-	u->str_offsets_base = number_of(&e.str_offsets_base, behind);
-	u->addr_base = number_of(&e.addr_base, behind);
-	u->rnglists_base = number_of(&e.rnglists_base, behind + 4);
+	u->str_offsets_base = number_of(&e.str_offsets_base, header_size);
+	u->addr_base = number_of(&e.addr_base, header_size);
+	u->rnglists_base = number_of(&e.rnglists_base, header_size + 4);
 	dwarf_address(d, u, &e.low_pc, &u->low_pc);
 	u->has_stmt_list = e.stmt_list.class == VALUE_NUMBER;
 	u->stmt_list = e.stmt_list.number;
 	u->dir = dwarf_string(d, u, &e.dir);
 }
 
-/* 7.5.1.1; *ret_known is false where it is a unit that nobody here reads. */
-static int read_header(const struct dwarf *d, struct reader *r, uint64_t offset, struct dwarf_unit *u, bool *ret_known)
+/* DWARF 5, 7.5.1. *ret_known: false for a unit that is not read, as listed in dwarf.h. */
+static int read_unit_header(const struct dwarf *d, struct reader *r, uint64_t offset, struct dwarf_unit *u,
+			    bool *ret_known)
 {
 	const uint8_t *info = d->sections[DWARF_INFO].at;
 	uint8_t type = UNIT_COMPILE;
@@ -332,7 +336,7 @@ static int read_header(const struct dwarf *d, struct reader *r, uint64_t offset,
 	return 0;
 }
 
-/* Up to where they are broken. */
+/* Reads the headers of all units, up to the first damaged one. */
 static int read_units(struct dwarf *d)
 {
 	struct reader r = dwarf_reader_at(d, DWARF_INFO, 0);
@@ -342,7 +346,7 @@ static int read_units(struct dwarf *d)
 		struct dwarf_unit u;
 		bool known = false;
 
-		if (read_header(d, &r, (uint64_t)(r.at - d->sections[DWARF_INFO].at), &u, &known) < 0)
+		if (read_unit_header(d, &r, (uint64_t)(r.at - d->sections[DWARF_INFO].at), &u, &known) < 0)
 			break;
 		if (known)
 			buf_add(&units, &u, sizeof(u));
@@ -352,7 +356,7 @@ static int read_units(struct dwarf *d)
 	d->n_units = units.size / sizeof(struct dwarf_unit);
 	d->units = (struct dwarf_unit *)TAKE_PTR(units.data);
 	for (size_t i = 0; i < d->n_units; i++)
-		read_first(d, &d->units[i]);
+		read_unit_attributes(d, &d->units[i]);
 	return d->n_units ? 0 : -ENODATA;
 }
 

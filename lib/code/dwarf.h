@@ -1,9 +1,16 @@
 /*
- * DWARF of versions 2 to 5 (dwarfstd.org), of what is needed to tell functions, what is inlined in them, and files and
- * lines. Not read: type units, split units, and what dwz moves to files of its own.
+ * Parses DWARF of versions 2 to 5 (dwarfstd.org): functions, the functions inlined in them, and the source files and
+ * lines of declarations and calls.
  *
- * The sections are in memory as a whole, bounded by lib/code/elf.h's budget, and strings stay in them. What they
- * say of each other is followed so far and no further: by DWARF_STEPS attributes and entries of lists in all.
+ * Not read:
+ *   - split DWARF: units in .dwo and .dwp files. The functions of a skeleton unit are unknown.
+ *   - what `dwz -m` moved to a common file, named by .gnu_debugaltlink: names and source files there are unknown.
+ *   - type units, in .debug_types or .debug_info. They are not needed: functions are in compile units.
+ *   - units with 32-bit addresses.
+ *   - line number programs, except for the tables of directories and files in their headers.
+ *
+ * Sections are hostile. They are in memory as a whole, within the budget of lib/code/elf.h, and strings point into
+ * them. DWARF_STEPS bounds the work on one file: how many attributes and list entries are read, in all.
  */
 #ifndef CSIGHT_CODE_DWARF_H
 #define CSIGHT_CODE_DWARF_H
@@ -38,20 +45,20 @@ enum dwarf_tag {
 };
 
 struct dwarf_file {
-	const char *dir, *above, *name; /* above: what dir is relative to; NULL: nothing */
-	char *path;                     /* once it was asked for */
+	const char *dir, *base_dir, *name; /* dir is relative to base_dir; NULL: absent */
+	char *path;                        /* the whole path, made by dwarf_file() */
 };
 
 struct dwarf_abbrevs;
 
 struct dwarf_unit {
-	uint64_t offset, end; /* of its header, within DWARF_INFO */
-	uint64_t entries;     /* where they begin */
+	uint64_t offset, end; /* of the unit with its header, in DWARF_INFO */
+	uint64_t entries;     /* offset of the first entry */
 	uint16_t version;
 	uint8_t address_size, offset_size;
 	uint64_t abbrev_offset;
-	const struct dwarf_abbrevs *abbrevs;
-	/* What the first entry says. */
+	const struct dwarf_abbrevs *abbrevs; /* NULL: not parsed yet */
+	/* Attributes of the first entry. */
 	uint64_t str_offsets_base, addr_base, rnglists_base, low_pc, stmt_list;
 	bool has_stmt_list, has_files;
 	const char *dir;
@@ -63,54 +70,55 @@ enum dwarf_class { VALUE_NONE, VALUE_NUMBER, VALUE_ADDRESS, VALUE_STRING, VALUE_
 
 struct dwarf_value {
 	enum dwarf_class class;
-	bool indexed;    /* the number is one of a table: see dwarf_string(), dwarf_address() */
-	uint64_t number; /* a reference is an offset within DWARF_INFO */
+	bool indexed;    /* number is an index in a table: see dwarf_string(), dwarf_address() */
+	uint64_t number; /* of a reference: an offset in DWARF_INFO */
 	const char *string;
 };
 
-/* An entry, with those of its attributes that anybody here asks for. */
+/* A debugging information entry, with the attributes that inlines.c uses. Absent ones are VALUE_NONE or 0. */
 struct dwarf_entry {
-	uint16_t tag; /* 0: the end of a list of children */
+	uint16_t tag; /* 0: end of the list of children */
 	bool children;
 	struct dwarf_value name, linkage_name, low_pc, high_pc, ranges, origin, sibling;
 	uint64_t decl_file, decl_line, call_file, call_line;
-	/* Of units. */
+	/* Of units only. */
 	struct dwarf_value dir, stmt_list, str_offsets_base, addr_base, rnglists_base;
 };
 
 struct dwarf {
-	struct reader sections[DWARF_SECTIONS]; /* bytes of the ELF handle */
-	struct dwarf_unit *units;               /* by offset */
+	struct reader sections[DWARF_SECTIONS]; /* borrowed from the ELF handle */
+	struct dwarf_unit *units;               /* sorted by offset */
 	size_t n_units;
-	void *abbrevs; /* a tree of them */
-	uint64_t steps;
+	void *abbrevs;  /* tsearch() tree of struct dwarf_abbrevs, by offset */
+	uint64_t steps; /* left of DWARF_STEPS */
 };
 
-/* Of a file or its debug file, whose handle must outlive d. -ENODATA: it has none; errors of elf_contents(). */
+/* Opens the DWARF of a file or debug file; e must outlive ret. -ENODATA: none; -ENOMEM; errors of elf_contents(). */
 int dwarf_open(struct elf *e, struct dwarf *ret);
 void dwarf_done(struct dwarf *d);
 
-/* The unit that an offset within DWARF_INFO lies in; NULL. */
+/* Returns the unit that contains an offset in DWARF_INFO; NULL: none that is read. */
 struct dwarf_unit *dwarf_unit_of(const struct dwarf *d, uint64_t offset);
 
-/* Where its entries are, from offset on. -EBADMSG */
+/* Returns a reader of a unit's entries, from offset on. -EBADMSG: offset is not in the unit. */
 int dwarf_entries(const struct dwarf *d, const struct dwarf_unit *u, uint64_t offset, struct reader *ret);
 
-/* The next entry. -EBADMSG, -ENOMEM; -EFBIG: no steps left. */
+/* Reads the next entry. -EBADMSG, -ENOMEM; -EFBIG: no steps left. */
 int dwarf_entry(struct dwarf *d, struct dwarf_unit *u, struct reader *r, struct dwarf_entry *ret);
 
+/* Resolve a value, by the unit's tables if it is indexed. NULL or false: another class, or not in the table. */
 const char *dwarf_string(const struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_value *v);
 bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_value *v, uint64_t *ret);
 
-/* Calls for each range of addresses that an entry covers; what it returns other than 0 ends that. */
+/* Calls fn for each range of addresses of an entry, until fn returns other than 0, which is then returned. */
 typedef int dwarf_range_fn(void *user, uint64_t start, uint64_t end);
 int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf_entry *e, dwarf_range_fn *fn,
 		 void *user);
 
-/* A file by its number in the unit's table; NULL where there is none. Lives as long as d. */
+/* Returns the path of a source file by its number in the unit's table; NULL: none. Lives as long as d. */
 const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number);
 
-/* Takes so many; false where they are used up. */
+/* Uses n steps; false: fewer are left. */
 static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 {
 	if (n > d->steps)
@@ -119,10 +127,12 @@ static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 	return true;
 }
 
-/* Of the files dwarf-*.c: an offset or a value by its form, DWARF 5, 7.5.6. */
+/* Internal to dwarf*.c. Read an offset of the unit's format; a value by its form (DWARF 5, 7.5.6). -EBADMSG. */
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret);
 int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
 	       struct dwarf_value *ret);
+
+/* Internal. Returns a reader of a section from offset on, empty if offset is beyond its end. */
 struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset);
 
 #endif

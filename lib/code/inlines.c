@@ -10,22 +10,22 @@ enum { NESTING_MAX = 512, ORIGINS_MAX = 8, SPANS_MAX = 8 << 20 };
 
 #define NONE UINT32_MAX
 
-/* Addresses, and what they are part of; of several the deepest has them. */
-struct span {
+/* An interval of addresses of a unit or a node, by its number `of`. Where spans overlap, the deepest one applies. */
+struct inline_span {
 	uint64_t start, end;
 	uint32_t of, depth;
 };
 
 struct spans {
-	struct span *items;
+	struct inline_span *items;
 	size_t n;
 };
 
-/* A function, or one that is inlined in another. */
+/* A function, or an inlined instance of one. */
 struct node {
-	uint32_t parent; /* NONE: a function */
+	uint32_t parent; /* node that contains the instance; NONE: a function */
 	const char *name;
-	uint64_t origin; /* where the entry stands of what it is an instance of; 0: it does not say */
+	uint64_t origin; /* offset of the entry of the function that this is an instance of; 0: unknown */
 	struct dwarf_unit *decl_unit;
 	uint64_t decl_file, decl_line, call_file, call_line;
 };
@@ -37,13 +37,13 @@ struct unit {
 };
 
 struct inlines {
-	struct elf *elf, *debug_elf; /* not read from after load(): the descriptors may be closed */
+	struct elf *elf, *debug_elf; /* not read after load(), when descriptors may be closed */
 	struct dwarf dwarf;
-	struct spans units;   /* of numbers of units */
-	struct unit *read;    /* as many as the DWARF has */
+	struct spans units;   /* `of`: number of the unit */
+	struct unit *read;    /* for each unit of the DWARF */
 	size_t n_spans;       /* of all units */
-	pthread_mutex_t lock; /* for what is read as it is asked for */
-	bool later;           /* of these two: */
+	pthread_mutex_t lock; /* look-ups parse units, and paths of files */
+	bool deferred;        /* not loaded yet; then these are open: */
 	int fd, debug;
 };
 
@@ -60,7 +60,7 @@ struct inlines *inlines_free(struct inlines *s)
 	dwarf_done(&s->dwarf);
 	elf_free(s->elf);
 	elf_free(s->debug_elf);
-	if (s->later) {
+	if (s->deferred) {
 		closep(&s->fd);
 		closep(&s->debug);
 	}
@@ -71,7 +71,7 @@ struct inlines *inlines_free(struct inlines *s)
 
 static int compare_spans(const void *a, const void *b)
 {
-	const struct span *x = a, *y = b;
+	const struct inline_span *x = a, *y = b;
 
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
@@ -80,19 +80,19 @@ static int compare_spans(const void *a, const void *b)
 	return (x->of > y->of) - (x->of < y->of);
 }
 
-static void put_span(struct spans *to, const struct span *from, uint64_t start, uint64_t end)
+static void put_span(struct spans *to, const struct inline_span *from, uint64_t start, uint64_t end)
 {
 	if (start < end)
-		to->items[to->n++] = (struct span){ start, end, from->of, from->depth };
+		to->items[to->n++] = (struct inline_span){ start, end, from->of, from->depth };
 }
 
 /*
- * Cuts what overlaps so that an address has one span: the one that begins last before it, which is the deepest where
- * they nest. Each gives one piece, and one more where another ends within it.
+ * Cuts overlapping spans so that each address is in one: of those that contain it, the one that starts last, which is
+ * the deepest one if they nest. A span contributes one piece, and one more for each other span that ends within it.
  */
 static int flatten(struct buf *from, struct spans *ret)
 {
-	struct span *in = (struct span *)from->data;
+	struct inline_span *in = (struct inline_span *)from->data;
 	size_t n = from->size / sizeof(*in), depth = 0;
 	_cleanup_free_ uint32_t *stack = malloc((n + 1) * sizeof(*stack));
 	struct spans flat = { malloc((2 * n + 1) * sizeof(*flat.items)) };
@@ -108,7 +108,7 @@ static int flatten(struct buf *from, struct spans *ret)
 		uint64_t start = i < n ? in[i].start : UINT64_MAX;
 
 		while (depth) {
-			const struct span *top = &in[stack[depth - 1]];
+			const struct inline_span *top = &in[stack[depth - 1]];
 			uint64_t end = MIN(top->end, start);
 
 			put_span(&flat, top, at, end);
@@ -125,10 +125,11 @@ static int flatten(struct buf *from, struct spans *ret)
 	return 0;
 }
 
-/* The span that an address lies in, or NULL; *ret_start and *ret_end shrink to where that answer ends. */
-static const struct span *find_span(const struct spans *s, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+/* Returns the span of an address, or NULL. Narrows *ret_start and *ret_end to the interval of this result. */
+static const struct inline_span *find_span(const struct spans *s, uint64_t address, uint64_t *ret_start,
+					   uint64_t *ret_end)
 {
-	const struct span *found = NULL;
+	const struct inline_span *found = NULL;
 	size_t low = 0, high = s->n;
 	uint64_t start = 0, end = UINT64_MAX;
 
@@ -160,11 +161,11 @@ struct adding {
 	bool any;
 };
 
-/* What a linker left out stands at 0. */
+/* Ignores address 0, where linkers put the ranges of discarded sections. */
 static int add_span(void *user, uint64_t start, uint64_t end)
 {
 	struct adding *a = user;
-	struct span span = { start, end, a->of, a->depth };
+	struct inline_span span = { start, end, a->of, a->depth };
 
 	if (!start || start >= end)
 		return 0;
@@ -175,7 +176,7 @@ static int add_span(void *user, uint64_t start, uint64_t end)
 	return buf_error(a->to);
 }
 
-/* A name, and where it was declared, may stand with what an entry is an instance or the definition of. */
+/* Sets a node's name and declaration, which may be in the entry of its abstract origin or specification. */
 static void name_node(struct dwarf *d, struct dwarf_unit *u, const struct dwarf_entry *entry, struct node *node)
 {
 	struct dwarf_entry e = *entry;
@@ -201,13 +202,13 @@ static void name_node(struct dwarf *d, struct dwarf_unit *u, const struct dwarf_
 	node->name = linkage && *linkage ? linkage : plain && *plain ? plain : NULL;
 }
 
-/* What is being read of a unit. */
+/* State of parsing a unit. */
 struct reading {
 	struct inlines *inlines;
 	struct dwarf_unit *unit;
 	struct buf spans, nodes;
-	uint32_t around[NESTING_MAX + 1]; /* by how deep it nests: the node around it */
-	uint32_t depths[NESTING_MAX + 1]; /* and that one's own depth */
+	uint32_t parents[NESTING_MAX + 1]; /* by nesting level: the node that contains the entry */
+	uint32_t depths[NESTING_MAX + 1];  /* and the depth of that node */
 };
 
 static void reading_done(struct reading *r)
@@ -216,29 +217,29 @@ static void reading_done(struct reading *r)
 	buf_done(&r->nodes);
 }
 
-/* The node that is around an entry's children. */
-static int read_node(struct reading *r, const struct dwarf_entry *e, uint32_t level)
+/* Adds a node for an entry if it has code, and sets the node and depth that its children are in. */
+static int add_node(struct reading *r, const struct dwarf_entry *e, uint32_t level)
 {
 	struct dwarf *d = &r->inlines->dwarf;
 	struct node node = { .parent = NONE };
 	struct adding add = { .inlines = r->inlines, .to = &r->spans, .of = (uint32_t)(r->nodes.size / sizeof(node)) };
 	int rc;
 
-	r->around[level + 1] = r->around[level];
+	r->parents[level + 1] = r->parents[level];
 	r->depths[level + 1] = r->depths[level];
 	if (e->tag != TAG_SUBPROGRAM && e->tag != TAG_INLINED_SUBROUTINE)
 		return 0;
 	if (e->tag == TAG_INLINED_SUBROUTINE) {
-		node.parent = r->around[level];
+		node.parent = r->parents[level];
 		node.call_file = e->call_file;
 		node.call_line = e->call_line;
 		node.origin = e->origin.class == VALUE_REFERENCE ? e->origin.number : 0;
 	}
-	/* What has no code of its own is what others are instances of: nothing is inlined in it. */
-	r->around[level + 1] = NONE;
+	/* A subprogram without code is an abstract instance: its children have no code, either. */
+	r->parents[level + 1] = NONE;
 	if (e->tag == TAG_INLINED_SUBROUTINE && node.parent == NONE)
 		return 0;
-	/* Spans have a node, whatever comes of them. */
+	/* Add the node before its spans, so that no span is without a node if memory runs out. */
 	buf_add(&r->nodes, &node, sizeof(node));
 	if (buf_error(&r->nodes))
 		return buf_error(&r->nodes);
@@ -249,7 +250,7 @@ static int read_node(struct reading *r, const struct dwarf_entry *e, uint32_t le
 		return rc == -EBADMSG ? 0 : rc;
 	}
 	name_node(d, r->unit, e, (struct node *)(r->nodes.data + r->nodes.size) - 1);
-	r->around[level + 1] = add.of;
+	r->parents[level + 1] = add.of;
 	r->depths[level + 1] = add.depth;
 	return rc == -EBADMSG ? 0 : rc;
 }
@@ -261,7 +262,7 @@ static int read_entries(struct reading *read)
 	struct reader r;
 	int rc = dwarf_entries(d, read->unit, read->unit->entries, &r);
 
-	read->around[0] = NONE;
+	read->parents[0] = NONE;
 	while (rc == 0 && rd_left(&r)) {
 		struct dwarf_entry e;
 
@@ -274,7 +275,7 @@ static int read_entries(struct reading *read)
 			level--;
 			continue;
 		}
-		rc = read_node(read, &e, level);
+		rc = add_node(read, &e, level);
 		if (!e.children)
 			continue;
 		if (level + 1 == NESTING_MAX)
@@ -284,7 +285,7 @@ static int read_entries(struct reading *read)
 	return rc;
 }
 
-/* What is broken has what stands ahead of that. */
+/* Parses a unit. If its DWARF is damaged, the entries before the damage are kept. */
 static int read_unit(struct inlines *s, uint32_t number)
 {
 	_cleanup_(reading_done) struct reading read = { .inlines = s, .unit = &s->dwarf.units[number] };
@@ -362,7 +363,7 @@ int inlines_open_lazily(int fd, int debug, struct inlines **ret)
 
 	if (!s)
 		return -ENOMEM;
-	s->later = true;
+	s->deferred = true;
 	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	s->debug = debug < 0 || s->fd < 0 ? -1 : fcntl(debug, F_DUPFD_CLOEXEC, 3);
 	if (s->fd < 0 || (debug >= 0 && s->debug < 0))
@@ -371,23 +372,23 @@ int inlines_open_lazily(int fd, int debug, struct inlines **ret)
 	return 0;
 }
 
-static void load_now(struct inlines *s)
+static void load_deferred(struct inlines *s)
 {
 	if (load(s, s->fd, s->debug) < 0)
 		s->units.n = 0;
-	s->later = false;
+	s->deferred = false;
 	closep(&s->fd);
 	closep(&s->debug);
 }
 
-static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
+static void set_result(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
 {
 	const struct node *nodes = s->read[unit].nodes;
 	size_t n = 0, i;
 
 	for (uint32_t k = at; k != NONE; k = nodes[k].parent)
 		n++;
-	/* A parent's number is less than its child's, so that this ends. */
+	/* The loops end, since a parent has a smaller number than its child. */
 	i = n;
 	ret->n = MIN(n, (size_t)INLINES_MAX);
 	for (uint32_t k = at; k != NONE; k = nodes[k].parent) {
@@ -410,9 +411,9 @@ static void tell(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_a
 	}
 }
 
-static void find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+static void find_locked(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 {
-	const struct span *span = NULL;
+	const struct inline_span *span = NULL;
 	uint64_t bias = 0, start = offset, end = offset + 1;
 	const struct elf_segment *segments;
 	size_t n = 0;
@@ -443,7 +444,7 @@ static void find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 
 		span = find_span(&s->read[unit].flat, offset + bias, &start, &end);
 		if (span)
-			tell(s, unit, span->of, ret);
+			set_result(s, unit, span->of, ret);
 	}
 	ret->start = start - bias;
 	ret->end = end - bias;
@@ -452,8 +453,8 @@ static void find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 {
 	pthread_mutex_lock(&s->lock);
-	if (s->later)
-		load_now(s);
-	find(s, offset, ret);
+	if (s->deferred)
+		load_deferred(s);
+	find_locked(s, offset, ret);
 	pthread_mutex_unlock(&s->lock);
 }

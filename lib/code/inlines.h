@@ -1,9 +1,9 @@
 /*
- * Which function a piece of code was written as, and what was inlined there: by the DWARF of a file, or of its debug
- * file. Offsets are those of the file itself, as in lib/code/symbols.h.
+ * The function that each piece of code of a file belongs to, and the functions inlined there, from the DWARF of the
+ * file or of its debug file. Offsets are those of the file itself, as in lib/code/symbols.h.
  *
- * A unit's part is read when something of it is first asked for, and is a table from then on. Any thread may ask.
- * Files are hostile: a cut, lying or looping one gives an error or fewer answers, never a crash.
+ * The DWARF of a compile unit is parsed at the first look-up in the unit. Any thread may look up. Files are hostile:
+ * one that is truncated, inconsistent or cyclic causes an error or fewer results, never a crash.
  */
 #ifndef CSIGHT_CODE_INLINES_H
 #define CSIGHT_CODE_INLINES_H
@@ -12,14 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INLINES_MAX = 64 }; /* frames; what is inlined deeper is told as part of the last one */
+enum { INLINES_MAX = 64 }; /* frames in a result; deeper ones are left out */
 
 struct inlines;
 
-/* debug: its debug file, or -1. Both are read here alone. -ENODATA: there is no DWARF; else as symbols_load(). */
+/*
+ * Loads the DWARF of fd, or else of its debug file (-1: none). The descriptors are not used afterwards. -ENODATA: no
+ * DWARF; else as symbols_load().
+ */
 int inlines_load(int fd, int debug, struct inlines **ret);
 
-/* The same when something is first asked, from descriptors of its own; where it fails then, nothing is known. */
+/* As inlines_load(), at the first look-up, from duplicates of the descriptors. If that fails, look-ups find nothing. */
 int inlines_open_lazily(int fd, int debug, struct inlines **ret);
 struct inlines *inlines_free(struct inlines *s);
 
@@ -28,23 +31,24 @@ static inline void inlines_freep(struct inlines **s)
 	inlines_free(*s);
 }
 
-/* Texts live as long as the table; names are as the file has them, mangled, and all may be NULL, lines 0. */
+/* Strings live as long as the table, names are mangled. Each string may be NULL and each line 0: unknown. */
 struct inlines_frame {
-	uint64_t instance; /* all that has this is one instance */
-	uint64_t origin;   /* and all that has this are instances of one function; numbers of this table */
+	uint64_t instance; /* identifies the inlined instance in this table */
+	uint64_t origin;   /* identifies the function in this table: the same for all its instances */
 	const char *name;
-	const char *file; /* where it is declared */
+	const char *file; /* source file of the declaration */
 	uint32_t line;
-	const char *call_file; /* where it is called in the frame around it; not of the outermost */
+	const char *call_file; /* source file of the call, in the previous frame; of the outermost frame NULL */
 	uint32_t call_line;
 };
 
 struct inlines_at {
-	uint64_t start, end; /* the same holds for all of these offsets */
-	size_t n;            /* frames, outermost first; 0: nothing is known */
+	uint64_t start, end; /* the interval of offsets in which the result is valid */
+	size_t n;            /* frames, outermost first; 0: unknown */
 	struct inlines_frame frames[INLINES_MAX];
 };
 
+/* Looks up an offset. Always sets *ret, with start <= offset < end unless offset is UINT64_MAX. */
 void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret);
 
 #endif
