@@ -1,6 +1,6 @@
 /*
- * Names of D, by its ABI ("Name Mangling"). What is told is the qualified name: types are gone over, as what encloses a
- * nested function has its own between the names; so are the arguments of templates.
+ * Demangles names of D by its ABI ("Name Mangling"). Only the qualified name is printed. Types and template arguments
+ * are parsed and skipped: the types of enclosing functions are between the names.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,25 +11,26 @@
 
 enum { OUT_MAX = 1024, DEPTH_MAX = 64, STEPS_MAX = 10000 };
 
-struct d {
+struct d_name {
 	const char *begin, *at; /* ends with a NUL */
-	char out[OUT_MAX + 1];  /* what has no more room is left out: nobody is shown so much */
+	char out[OUT_MAX + 1];  /* truncated at OUT_MAX, which is more than demangle_symbol() returns */
 	size_t size;
-	unsigned quiet, depth;
-	unsigned steps; /* some is gone over once more when it turns out to be something else */
+	unsigned quiet; /* nothing is printed while this is not 0 */
+	unsigned depth;
+	unsigned steps; /* bounds the work: the parser backtracks */
 };
 
-static bool skip_type(struct d *d);
-static bool qualified(struct d *d);
+static bool skip_type(struct d_name *d);
+static bool parse_qualified(struct d_name *d);
 
-static void print(struct d *d, const char *text, size_t n)
+static void print(struct d_name *d, const char *text, size_t n)
 {
 	n = d->quiet ? 0 : MIN(n, OUT_MAX - d->size);
 	memcpy(d->out + d->size, text, n);
 	d->size += n;
 }
 
-static bool take(struct d *d, char c)
+static bool accept(struct d_name *d, char c)
 {
 	bool there = *d->at == c;
 
@@ -37,7 +38,7 @@ static bool take(struct d *d, char c)
 	return there;
 }
 
-static bool number(struct d *d, size_t *ret)
+static bool parse_number(struct d_name *d, size_t *ret)
 {
 	size_t n = 0;
 
@@ -50,8 +51,11 @@ static bool number(struct d *d, size_t *ret)
 	return true;
 }
 
-/* Where a Q at d->at leads back to: so far before it, in base 26, the last digit a small letter. */
-static const char *back(struct d *d)
+/*
+ * Parses a back reference, Q at d->at and a distance in base 26 whose last digit is a lower-case letter. Returns what
+ * it refers to, NULL: malformed.
+ */
+static const char *parse_back_reference(struct d_name *d)
 {
 	const char *q = d->at++;
 	size_t n = 0;
@@ -64,19 +68,19 @@ static const char *back(struct d *d)
 	return n && n <= (size_t)(q - d->begin) ? q - n : NULL;
 }
 
-/* Whether a name begins here; types may stand back to types, too. */
-static bool is_symbol(const struct d *d)
+/* Does a name start here? A back reference may also be one to a type. */
+static bool is_symbol(const struct d_name *d)
 {
-	struct d ahead = { .begin = d->begin, .at = d->at };
+	struct d_name ahead = { .begin = d->begin, .at = d->at };
 	const char *to;
 
 	if (*d->at != 'Q')
 		return isdigit((unsigned char)*d->at) || strncmp(d->at, "__T", 3) == 0 || strncmp(d->at, "__U", 3) == 0;
-	to = back(&ahead);
+	to = parse_back_reference(&ahead);
 	return to && isdigit((unsigned char)*to);
 }
 
-static void put_identifier(struct d *d, const char *name, size_t n)
+static void print_identifier(struct d_name *d, const char *name, size_t n)
 {
 	static const struct {
 		const char *name, *shown;
@@ -90,9 +94,9 @@ static void put_identifier(struct d *d, const char *name, size_t n)
 	print(d, name, n);
 }
 
-static bool template_argument(struct d *d);
+static bool template_argument(struct d_name *d);
 
-static bool template(struct d *d)
+static bool parse_template(struct d_name *d)
 {
 	bool good;
 
@@ -100,59 +104,60 @@ static bool template(struct d *d)
 	if (!is_symbol(d) || *d->at == '_' || d->depth >= DEPTH_MAX)
 		return false;
 	d->depth++;
-	good = qualified(d);
+	good = parse_qualified(d);
 	d->quiet++;
 	while (good && *d->at && *d->at != 'Z')
 		good = template_argument(d);
 	d->quiet--;
 	d->depth--;
 	print(d, "!(...)", 6);
-	return good && take(d, 'Z');
+	return good && accept(d, 'Z');
 }
 
-/* By its length: of older compilers a template's instance may stand within. */
-static bool identifier(struct d *d)
+/* Parses a length and an identifier. Older compilers put a template instance into the identifier. */
+static bool parse_identifier(struct d_name *d)
 {
 	const char *end;
 	size_t n;
 
-	if (!number(d, &n) || strnlen(d->at, n) < n)
+	if (!parse_number(d, &n) || strnlen(d->at, n) < n)
 		return false;
 	end = d->at + n;
 	if (n > 3 && (strncmp(d->at, "__T", 3) == 0 || strncmp(d->at, "__U", 3) == 0))
-		return template(d) && d->at == end;
-	put_identifier(d, d->at, n);
+		return parse_template(d) && d->at == end;
+	print_identifier(d, d->at, n);
 	d->at = end;
 	return true;
 }
 
-static bool symbol(struct d *d)
+static bool parse_symbol(struct d_name *d)
 {
-	struct d there;
+	struct d_name there;
 
 	if (*d->at == '_')
-		return template(d);
+		return parse_template(d);
 	if (*d->at != 'Q')
-		return identifier(d);
-	there = (struct d){ .begin = d->begin, .depth = d->depth, .steps = d->steps };
-	there.at = back(d);
-	/* A template's instance that stands there may lead back to here. */
-	if (!there.at || !identifier(&there))
+		return parse_identifier(d);
+	there = (struct d_name){ .begin = d->begin, .depth = d->depth, .steps = d->steps };
+	there.at = parse_back_reference(d);
+	/* The referenced identifier may be a template instance, whose references could be cyclic: depth and steps bound
+	 * it. */
+	if (!there.at || !parse_identifier(&there))
 		return false;
 	d->steps = there.steps;
 	print(d, there.out, there.size);
 	return true;
 }
 
-static bool skip_modifiers(struct d *d)
+static bool skip_modifiers(struct d_name *d)
 {
 	while (*d->at == 'x' || *d->at == 'y' || *d->at == 'O' || strncmp(d->at, "Ng", 2) == 0)
 		d->at += *d->at == 'N' ? 2 : 1;
 	return true;
 }
 
-/* Without what it returns. */
-static bool skip_function(struct d *d)
+/* Skips a function type up to its return type. */
+static bool skip_function(struct d_name *d)
 {
 	if (!*d->at || !strchr("FURVWY", *d->at))
 		return false;
@@ -160,11 +165,11 @@ static bool skip_function(struct d *d)
 	while (*d->at == 'N' && d->at[1] && strchr("abcdefijlm", d->at[1]))
 		d->at += 2;
 	while (*d->at && !strchr("XYZ", *d->at)) {
-		take(d, 'M');
+		accept(d, 'M');
 		if (strncmp(d->at, "Nk", 2) == 0)
 			d->at += 2;
-		if (take(d, 'I'))
-			take(d, 'K');
+		if (accept(d, 'I'))
+			accept(d, 'K');
 		else if (*d->at && strchr("JKL", *d->at))
 			d->at++;
 		if (!skip_type(d))
@@ -173,21 +178,21 @@ static bool skip_function(struct d *d)
 	return *d->at++ != '\0';
 }
 
-static bool skip_qualified(struct d *d)
+static bool skip_qualified(struct d_name *d)
 {
 	bool good;
 
 	d->quiet++;
-	good = qualified(d);
+	good = parse_qualified(d);
 	d->quiet--;
 	return good;
 }
 
-static bool skip_n_types(struct d *d)
+static bool skip_n_types(struct d_name *d)
 {
 	size_t n;
 
-	if (!number(d, &n))
+	if (!parse_number(d, &n))
 		return false;
 	for (; n; n--)
 		if (!skip_type(d))
@@ -195,7 +200,7 @@ static bool skip_n_types(struct d *d)
 	return true;
 }
 
-static bool skip_type_here(struct d *d)
+static bool skip_type_body(struct d_name *d)
 {
 	size_t n;
 
@@ -209,9 +214,9 @@ static bool skip_type_here(struct d *d)
 	case 'P':
 		return skip_type(d);
 	case 'N':
-		return take(d, 'n') || ((take(d, 'g') || take(d, 'h')) && skip_type(d));
+		return accept(d, 'n') || ((accept(d, 'g') || accept(d, 'h')) && skip_type(d));
 	case 'G':
-		return number(d, &n) && skip_type(d);
+		return parse_number(d, &n) && skip_type(d);
 	case 'H':
 		return skip_type(d) && skip_type(d);
 	case 'D':
@@ -226,9 +231,9 @@ static bool skip_type_here(struct d *d)
 		return skip_n_types(d);
 	case 'Q':
 		d->at--;
-		return back(d) != NULL;
+		return parse_back_reference(d) != NULL;
 	case 'z':
-		return take(d, 'i') || take(d, 'k');
+		return accept(d, 'i') || accept(d, 'k');
 	case '\0':
 		d->at--;
 		return false;
@@ -237,19 +242,19 @@ static bool skip_type_here(struct d *d)
 	}
 }
 
-static bool skip_type(struct d *d)
+static bool skip_type(struct d_name *d)
 {
 	bool good;
 
 	if (d->depth >= DEPTH_MAX || d->steps++ >= STEPS_MAX)
 		return false;
 	d->depth++;
-	good = skip_type_here(d);
+	good = skip_type_body(d);
 	d->depth--;
 	return good;
 }
 
-static bool skip_digits(struct d *d, const char *of)
+static bool skip_digits(struct d_name *d, const char *of)
 {
 	size_t n = strspn(d->at, of);
 
@@ -257,9 +262,9 @@ static bool skip_digits(struct d *d, const char *of)
 	return n != 0;
 }
 
-static bool skip_values(struct d *d);
+static bool skip_values(struct d_name *d);
 
-static bool skip_value(struct d *d)
+static bool skip_value(struct d_name *d)
 {
 	static const char hex[] = "0123456789ABCDEFNPXI", plain[] = "0123456789";
 	size_t n;
@@ -277,12 +282,12 @@ static bool skip_value(struct d *d)
 		return skip_digits(d, hex);
 	case 'c':
 		d->at++;
-		return skip_digits(d, hex) && take(d, 'c') && skip_digits(d, hex);
+		return skip_digits(d, hex) && accept(d, 'c') && skip_digits(d, hex);
 	case 'a':
 	case 'w':
 	case 'd':
 		d->at++;
-		if (!number(d, &n) || !take(d, '_'))
+		if (!parse_number(d, &n) || !accept(d, '_'))
 			return false;
 		for (n = MIN(n, SIZE_MAX / 2) * 2; n && isxdigit((unsigned char)*d->at); n--)
 			d->at++;
@@ -300,13 +305,13 @@ static bool skip_value(struct d *d)
 	}
 }
 
-/* An array's; one that says of what to what has twice as many, and cannot be told apart from others here. */
-static bool skip_values(struct d *d)
+/* Skips the values of an array. Associative arrays, which have two values per element, are not recognised. */
+static bool skip_values(struct d_name *d)
 {
 	bool good = d->depth < DEPTH_MAX;
 	size_t n;
 
-	if (!good || !number(d, &n))
+	if (!good || !parse_number(d, &n))
 		return false;
 	d->depth++;
 	for (; n && good; n--)
@@ -315,11 +320,11 @@ static bool skip_values(struct d *d)
 	return good;
 }
 
-static bool template_argument(struct d *d)
+static bool template_argument(struct d_name *d)
 {
 	size_t n;
 
-	take(d, 'H');
+	accept(d, 'H');
 	switch (*d->at++) {
 	case 'T':
 		return skip_type(d);
@@ -328,7 +333,7 @@ static bool template_argument(struct d *d)
 	case 'S':
 		return skip_qualified(d);
 	case 'X':
-		if (!number(d, &n) || strnlen(d->at, n) < n)
+		if (!parse_number(d, &n) || strnlen(d->at, n) < n)
 			return false;
 		d->at += n;
 		return true;
@@ -337,12 +342,12 @@ static bool template_argument(struct d *d)
 	}
 }
 
-/* What encloses a function's own name may be a function, and then has its type behind it, but for what it returns. */
-static void enclosing(struct d *d)
+/* Skips the type of an enclosing function, which is between its name and the next one, without a return type. */
+static void skip_enclosing_type(struct d_name *d)
 {
 	const char *at = d->at;
 
-	if (take(d, 'M'))
+	if (accept(d, 'M'))
 		skip_modifiers(d);
 	d->quiet++;
 	if (!skip_function(d) || !is_symbol(d))
@@ -350,7 +355,7 @@ static void enclosing(struct d *d)
 	d->quiet--;
 }
 
-static bool qualified(struct d *d)
+static bool parse_qualified(struct d_name *d)
 {
 	bool first = true;
 
@@ -362,24 +367,24 @@ static bool qualified(struct d *d)
 		if (!first)
 			print(d, ".", 1);
 		first = false;
-		if (!symbol(d))
+		if (!parse_symbol(d))
 			return false;
-		enclosing(d);
+		skip_enclosing_type(d);
 	}
 	return true;
 }
 
 char *demangle_d(const char *name)
 {
-	struct d d = { .begin = name, .at = name + 2 };
+	struct d_name d = { .begin = name, .at = name + 2 };
 
 	if (strcmp(name, "_Dmain") == 0)
 		return strdup("D main");
-	if (strncmp(name, "_D", 2) != 0 || !qualified(&d))
+	if (strncmp(name, "_D", 2) != 0 || !parse_qualified(&d))
 		return NULL;
-	/* Behind it stands its type, and what the compiler made of a part of it. */
-	if (!take(&d, 'Z')) {
-		if (take(&d, 'M'))
+	/* The symbol's type follows, and possibly a suffix of the compiler, such as .part.0. */
+	if (!accept(&d, 'Z')) {
+		if (accept(&d, 'M'))
 			skip_modifiers(&d);
 		if (!skip_type(&d))
 			return NULL;

@@ -1,4 +1,4 @@
-/* Names of OCaml and Go, which are readable but for what assemblers do not take. */
+/* Demangles OCaml and Go names, in which only characters that assemblers do not accept are escaped. */
 #include <ctype.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "lib/base/hex.h"
 #include "lib/code/demangle.h"
 
+/* Decodes a byte written as two hexadecimal digits. false: malformed, or not a printable character. */
 static bool hex_byte(const char *at, char *ret)
 {
 	int high = at[0] ? hex_digit(at[0]) : -1, low = high >= 0 ? hex_digit(at[1]) : -1;
@@ -16,8 +17,11 @@ static bool hex_byte(const char *at, char *ret)
 	return isprint((unsigned char)*ret);
 }
 
-/* The number that makes a name one of its unit's; an anonymous function has nothing else to tell it by. */
-static size_t without_number(const char *name, size_t size)
+/*
+ * Returns the size of a name without the suffix _NUMBER, which makes it unique in its unit. Anonymous functions
+ * (fun_123) keep it.
+ */
+static size_t size_without_number(const char *name, size_t size)
 {
 	size_t n = size;
 
@@ -35,31 +39,31 @@ char *demangle_ocaml(const char *name)
 {
 	_cleanup_free_ char *ret = NULL;
 	size_t size, n = 0;
-	bool apart = false;
+	bool has_module = false;
 
-	/* What begins with a small letter is the runtime's. */
+	/* Functions of the OCaml runtime continue with a lower-case letter or an underscore. */
 	if (strncmp(name, "caml", 4) != 0 || !isupper((unsigned char)name[4]))
 		return NULL;
 	name += 4;
-	size = without_number(name, strlen(name));
+	size = size_without_number(name, strlen(name));
 	ret = malloc(size + 1);
 	if (!ret)
 		return NULL;
 	for (size_t i = 0; i < size; i++) {
 		if (i && i + 2 < size && name[i] == '_' && name[i + 1] == '_' && name[i + 2] != '_') {
 			ret[n++] = '.';
-			apart = true;
+			has_module = true;
 			i++;
 		} else if (name[i] == '$' && i + 2 < size && hex_byte(name + i + 1, &ret[n])) {
 			n++;
 			i += 2;
 		} else {
-			apart = apart || name[i] == '.';
+			has_module = has_module || name[i] == '.';
 			ret[n++] = name[i];
 		}
 	}
 	ret[n] = 0;
-	return apart ? TAKE_PTR(ret) : NULL;
+	return has_module ? TAKE_PTR(ret) : NULL;
 }
 
 char *demangle_go(const char *name)

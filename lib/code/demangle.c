@@ -3,10 +3,10 @@
 #include "lib/base/util.h"
 #include "lib/code/demangle.h"
 
-/* Of the C++ run-time library, which OpenCSD brings along; its header is for C++ alone. */
+/* Declared here, since <cxxabi.h> is for C++ only. libstdc++ is linked anyway, for OpenCSD. */
 extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int *status);
 
-/* Longer names take the demangler long and tell a reader nothing more. */
+/* Longer names are truncated: they slow down demangling, and their tail does not help a reader. */
 enum { MANGLED_MAX = 2048, NAME_MAX_SHOWN = 480 };
 
 char *demangle_symbol(const char *name)

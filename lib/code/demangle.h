@@ -1,6 +1,6 @@
 /*
- * Names of other languages than C++, made readable. Each returns what the caller frees, or NULL where the name is not
- * of that language, or broken; they read no further than the name, and write no more than is shown of one.
+ * Demanglers. Names are hostile: a demangler reads no further than the end of the name, and time, memory and the size
+ * of the result are bounded.
  */
 #ifndef CSIGHT_CODE_DEMANGLE_H
 #define CSIGHT_CODE_DEMANGLE_H
@@ -11,16 +11,22 @@
  */
 char *demangle_symbol(const char *name);
 
-/* Both of rustc's forms: _ZN…17h<hash>E, and v0 (RFC 2603), _R…. Hashes are left out. */
+/*
+ * The demanglers of single languages return a string that the caller frees; NULL: the name is not of that language, or
+ * malformed, or no memory.
+ */
+
+/* Rust: legacy names, _ZN…17h<hash>E, and v0 names (RFC 2603), _R…. Hashes are left out. */
 char *demangle_rust(const char *name);
 
-/* camlModule__name_123: Module.name. */
+/* OCaml: camlModule__name_123 is Module.name. */
 char *demangle_ocaml(const char *name);
 
-/* _D4main3fooFiZv: main.foo. Arguments of templates are left out: writeln!(...). */
+/* D: _D4main3fooFiZv is main.foo. Template arguments are replaced by an ellipsis: writeln!(...). */
 char *demangle_d(const char *name);
 
-/* Go escapes points in the last part of a package's path, as in gopkg.in/yaml%2ev3.Marshal. */
+/* Go: undoes the escapes in the last part of a package's path: gopkg.in/yaml%2ev3.Marshal is gopkg.in/yaml.v3.Marshal.
+ */
 char *demangle_go(const char *name);
 
 #endif

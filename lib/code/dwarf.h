@@ -6,7 +6,6 @@
  *   - split DWARF: units in .dwo and .dwp files. The functions of a skeleton unit are unknown.
  *   - what `dwz -m` moved to a common file, named by .gnu_debugaltlink: names and source files there are unknown.
  *   - type units, in .debug_types or .debug_info. They are not needed: functions are in compile units.
- *   - units with 32-bit addresses.
  *   - line number programs, except for the tables of directories and files in their headers.
  *
  * Sections are hostile. They are in memory as a whole, within the budget of lib/code/elf.h, and strings point into

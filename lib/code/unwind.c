@@ -13,16 +13,16 @@
 #include "lib/code/unwind.h"
 
 enum {
-	RECORD_MAX = 4096, /* of .eh_frame, and of a function's table of call sites */
-	TABLE_MAX = 1 << 18,
+	RECORD_MAX = 4096,   /* bytes of a record of .eh_frame */
+	TABLE_MAX = 1 << 18, /* bytes of a function's table of call sites */
 	FUNCTIONS_MAX = 1 << 20,
-	CODE_MAX = 1 << 20, /* bytes of a function that are looked at */
-	BEFORE_BRANCH = 32, /* instructions that set up another stack */
-	STORED_WITHIN = 24,
-	CONSTANT_WITHIN = 4,
-	BLOCK_MOST = 64,
+	CODE_MAX = 1 << 20,  /* bytes of a function that are examined */
+	BEFORE_BRANCH = 32,  /* instructions before a branch among which it may set the stack pointer */
+	STORED_WITHIN = 24,  /* instructions after MOV Xn, SP within which Xn is stored */
+	CONSTANT_WITHIN = 4, /* instructions before ADD SP, SP, Xn within which Xn is loaded with a constant */
+	BLOCK_MAX = 64,      /* instructions of a basic block */
 	ANSWERS = 1024,
-	ARM_ENTRY_SIZE = 8,
+	ARM_ENTRY_SIZE = 8, /* bytes of an entry of .ARM.exidx */
 };
 
 /* LSB, "DWARF Exception Header Encoding". */
@@ -39,10 +39,10 @@ enum {
 	PE_OMIT = 0xff
 };
 
-/* As unwind records have it. */
+/* A function, from its unwind record. */
 struct function {
 	uint64_t start, end;
-	uint64_t table; /* of its call sites; 0: it has none */
+	uint64_t table; /* address of its table of call sites; 0: none */
 };
 
 struct answer {
@@ -51,19 +51,19 @@ struct answer {
 };
 
 struct unwind {
-	pthread_mutex_t lock; /* for what follows: reading changes it */
+	pthread_mutex_t lock; /* of all that follows: look-ups fill caches */
 	struct elf *elf;
 	struct bytes *bytes;
-	bool a64;        /* code is A64; that of other machines is not looked at */
+	bool a64;        /* the code is A64; other code is not examined */
 	unsigned bits;   /* of an address */
 	uint64_t header; /* address of .eh_frame_hdr; 0: none */
 	uint32_t records;
 	uint64_t arm_index; /* address of .ARM.exidx; 0: none */
 	uint32_t arm_entries;
-	struct function *functions; /* that have tables of call sites, where there is no header */
+	struct function *functions; /* without header: those with a table of call sites, sorted */
 	size_t n_functions;
-	bool looked;
-	struct answer answers[ANSWERS]; /* of unwind_handler(), by where it was asked for */
+	bool indexed;                   /* functions is filled */
+	struct answer answers[ANSWERS]; /* cache of unwind_handler(), by return address */
 };
 
 static size_t read_address(const struct unwind *u, uint64_t address, void *ret, size_t size)
@@ -73,8 +73,8 @@ static size_t read_address(const struct unwind *u, uint64_t address, void *ret, 
 	return elf_offset(u->elf, address, &offset, &left) == 0 ? bytes_read(u->bytes, offset, ret, size) : 0;
 }
 
-/* .eh_frame_hdr as linkers write it: a sorted table of 32-bit distances from its own start. */
-static void find_table(struct unwind *u, uint64_t address)
+/* Reads .eh_frame_hdr in the form that linkers write: a sorted table of 32-bit distances from its own start. */
+static void read_frame_header(struct unwind *u, uint64_t address)
 {
 	static const uint8_t usual[4] = { 1, PE_PCREL | PE_S4, PE_U4, 0x30 | PE_S4 };
 	uint8_t head[12];
@@ -86,7 +86,7 @@ static void find_table(struct unwind *u, uint64_t address)
 	rd_u32(&r, &u->records);
 }
 
-static int open_files(struct unwind *u, int fd)
+static int unwind_read_headers(struct unwind *u, int fd)
 {
 	const struct elf_segment *table;
 	uint16_t machine;
@@ -103,7 +103,7 @@ static int open_files(struct unwind *u, int fd)
 		return -EBADMSG;
 	table = elf_segment(u->elf, ELF_SEGMENT_UNWIND);
 	if (table)
-		find_table(u, table->address);
+		read_frame_header(u, table->address);
 	table = u->a64 ? NULL : elf_segment(u->elf, ELF_SEGMENT_ARM_UNWIND);
 	if (table) {
 		u->arm_index = table->address;
@@ -120,7 +120,7 @@ int unwind_open(int fd, struct unwind **ret)
 	if (!u)
 		return -ENOMEM;
 	pthread_mutex_init(&u->lock, NULL);
-	rc = open_files(u, fd);
+	rc = unwind_read_headers(u, fd);
 	if (rc < 0)
 		unwind_free(u);
 	else
@@ -140,30 +140,30 @@ struct unwind *unwind_free(struct unwind *u)
 	return NULL;
 }
 
-/* What stands at an address, read piece by piece. */
-struct at {
+/* A reader of a copy of the bytes at an address. */
+struct address_reader {
 	struct reader r;
-	uint64_t address; /* of the first byte */
-	const uint8_t *first;
-	bool narrow; /* addresses have 32 bits */
+	uint64_t address;     /* of the first byte */
+	const uint8_t *first; /* the first byte in the copy */
+	bool narrow;          /* addresses have 32 bits */
 };
 
-static uint64_t where(const struct at *a)
+static uint64_t reader_address(const struct address_reader *a)
 {
 	return a->address + (uint64_t)(a->r.at - a->first);
 }
 
-static struct at at_of(const struct unwind *u, uint64_t address, uint8_t *buffer, size_t size)
+static struct address_reader address_reader_of(const struct unwind *u, uint64_t address, uint8_t *buffer, size_t size)
 {
 	size_t n = read_address(u, address, buffer, size);
 
-	return (struct at){ reader_of(buffer, n), address, buffer, u->bits == 32 };
+	return (struct address_reader){ reader_of(buffer, n), address, buffer, u->bits == 32 };
 }
 
-static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
+static int read_encoded(struct address_reader *a, uint8_t encoding, uint64_t *ret)
 {
 	unsigned format = encoding & 0x0f;
-	uint64_t here = where(a), v = 0;
+	uint64_t here = reader_address(a), v = 0;
 	uint32_t v32;
 	uint16_t v16;
 	int rc;
@@ -199,7 +199,7 @@ static int read_encoded(struct at *a, uint8_t encoding, uint64_t *ret)
 	return 0;
 }
 
-/* The record whose function begins last at or before address. */
+/* Finds the address of the record of the last function that starts at or before address. */
 static bool find_record(const struct unwind *u, uint64_t address, uint64_t *ret)
 {
 	uint32_t low = 0, high = u->records, pair[2];
@@ -225,18 +225,18 @@ struct encodings {
 	bool sized;
 };
 
-static int skip_leb(struct at *a)
+static int skip_leb(struct address_reader *a)
 {
 	uint64_t v;
 
 	return rd_leb(&a->r, false, &v);
 }
 
-/* What its records look like (LSB, "The Common Information Entry Format"). */
-static int read_common(const struct unwind *u, uint64_t address, struct encodings *ret)
+/* Reads how a CIE's records encode their addresses (LSB, "The Common Information Entry Format"). */
+static int read_cie(const struct unwind *u, uint64_t address, struct encodings *ret)
 {
 	uint8_t buffer[RECORD_MAX], version, encoding;
-	struct at a = at_of(u, address, buffer, sizeof(buffer));
+	struct address_reader a = address_reader_of(u, address, buffer, sizeof(buffer));
 	uint64_t ignored;
 	uint32_t length, id;
 	const char *augmentation;
@@ -270,15 +270,15 @@ static int read_common(const struct unwind *u, uint64_t address, struct encoding
 static int read_function(const struct unwind *u, uint64_t address, struct function *ret)
 {
 	uint8_t buffer[RECORD_MAX];
-	struct at a = at_of(u, address, buffer, sizeof(buffer));
+	struct address_reader a = address_reader_of(u, address, buffer, sizeof(buffer));
 	struct encodings e;
 	uint64_t size, ignored, here;
 	uint32_t length, back;
 
 	if (rd_u32(&a.r, &length) < 0 || length == UINT32_MAX)
 		return -EBADMSG;
-	here = where(&a);
-	if (rd_u32(&a.r, &back) < 0 || !back || read_common(u, here - back, &e) < 0 ||
+	here = reader_address(&a);
+	if (rd_u32(&a.r, &back) < 0 || !back || read_cie(u, here - back, &e) < 0 ||
 	    read_encoded(&a, e.code, &ret->start) < 0 || read_encoded(&a, e.code & 0x0f, &size) < 0)
 		return -EBADMSG;
 	ret->end = ret->start + size;
@@ -296,15 +296,15 @@ static int compare_functions(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* A static program's records have no index: each is looked at once, and those that catch are kept. */
+/* Static programs may have no .eh_frame_hdr: reads all records once and keeps those with a table of call sites. */
 static void index_records(struct unwind *u)
 {
 	const struct elf_section *section;
 	uint64_t at = 0;
 	uint32_t head[2];
-	size_t room = 0;
+	size_t capacity = 0;
 
-	u->looked = true;
+	u->indexed = true;
 	if (elf_section_named(u->elf, ".eh_frame", &section) < 0 || section->size > UINT32_MAX)
 		return;
 	while (at + sizeof(head) < section->size && u->n_functions < FUNCTIONS_MAX &&
@@ -313,7 +313,7 @@ static void index_records(struct unwind *u)
 		struct function f;
 
 		if (head[1] && read_function(u, section->address + at, &f) == 0 && f.table) {
-			if (array_reserve(u->functions, u->n_functions, &room) < 0)
+			if (array_reserve(u->functions, u->n_functions, &capacity) < 0)
 				return;
 			u->functions[u->n_functions++] = f;
 		}
@@ -323,13 +323,13 @@ static void index_records(struct unwind *u)
 		qsort(u->functions, u->n_functions, sizeof(*u->functions), compare_functions);
 }
 
-/* An Arm address that is stored as a 31-bit distance from where it is stored. */
+/* Decodes an address stored at `at` as a signed 31-bit distance from `at` (EHABI32, prel31). */
 static uint64_t relative_address(uint64_t at, uint32_t word)
 {
 	return (at + (uint64_t)(int64_t)((int32_t)(word << 1) >> 1)) & UINT32_MAX;
 }
 
-/* Where function number i of .ARM.exidx begins; the last one ends with the address space. */
+/* Returns the start of function i of .ARM.exidx; the last function ends at the end of the address space. */
 static bool arm_start(const struct unwind *u, uint32_t i, uint64_t *ret)
 {
 	uint64_t at = u->arm_index + ARM_ENTRY_SIZE * (uint64_t)i;
@@ -344,8 +344,8 @@ static bool arm_start(const struct unwind *u, uint32_t i, uint64_t *ret)
 }
 
 /*
- * The table of call sites of an entry: it follows the unwinding instructions where the entry names a personality
- * routine of its own, as those of g++ and rustc do (EHABI32, "The generic model").
+ * Returns the address of an entry's table of call sites, 0: none. The table follows the unwinding instructions if the
+ * entry has a personality routine of its own, as those of g++ and rustc have (EHABI32, "The generic model").
  */
 static uint64_t arm_table(const struct unwind *u, uint32_t i)
 {
@@ -382,7 +382,7 @@ static bool find_arm_function(const struct unwind *u, uint64_t address, struct f
 	return ret->table && address >= ret->start && address < ret->end;
 }
 
-/* The function that an address is in, where calls of it may land; false: it has none, or is not known. */
+/* Finds the function of an address, if it has a table of call sites. false: it has none, or is unknown. */
 static bool find_function(struct unwind *u, uint64_t address, struct function *ret)
 {
 	size_t low = 0, high;
@@ -393,7 +393,7 @@ static bool find_function(struct unwind *u, uint64_t address, struct function *r
 	if (u->header)
 		return find_record(u, address, &record) && read_function(u, record, ret) == 0 && ret->table &&
 		       address >= ret->start && address < ret->end;
-	if (!u->looked)
+	if (!u->indexed)
 		index_records(u);
 	high = u->n_functions;
 	while (low < high) {
@@ -410,18 +410,18 @@ static bool find_function(struct unwind *u, uint64_t address, struct function *r
 	return true;
 }
 
-/* As g++, gccgo and rustc write it: where each stretch of calls lands, if anywhere. */
+/* Finds the landing pad of a call in the table of call sites (LSDA), in the format of g++, gccgo and rustc. */
 static int find_landing(const struct unwind *u, const struct function *f, uint64_t address, uint64_t *ret)
 {
 	_cleanup_free_ uint8_t *buffer = malloc(TABLE_MAX);
 	uint8_t encoding, sites;
 	uint64_t base = f->start, size, start, length, landing;
 	const uint8_t *end;
-	struct at a;
+	struct address_reader a;
 
 	if (!buffer)
 		return -ENOMEM;
-	a = at_of(u, f->table, buffer, TABLE_MAX);
+	a = address_reader_of(u, f->table, buffer, TABLE_MAX);
 	if (rd_u8(&a.r, &encoding) < 0 || (encoding != PE_OMIT && read_encoded(&a, encoding, &base) < 0) ||
 	    rd_u8(&a.r, &encoding) < 0 || (encoding != PE_OMIT && rd_varint(&a.r, &size) < 0) ||
 	    rd_u8(&a.r, &sites) < 0 || rd_varint(&a.r, &size) < 0)
@@ -431,7 +431,7 @@ static int find_landing(const struct unwind *u, const struct function *f, uint64
 		if (read_encoded(&a, sites & 0x0f, &start) < 0 || read_encoded(&a, sites & 0x0f, &length) < 0 ||
 		    read_encoded(&a, sites & 0x0f, &landing) < 0 || skip_leb(&a) < 0)
 			return -EBADMSG;
-		/* The call's own address, not that behind it. */
+		/* address is the return address; the table has the address of the call. */
 		if (address - 1 - f->start >= start && address - 1 - f->start - start < length) {
 			*ret = base + landing;
 			return landing != 0;
@@ -476,8 +476,8 @@ static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t
 }
 
 /*
- * MOV or ADD to the stack pointer from a register that holds no part of this function's frame. An unwinder passes
- * frames over by ADD SP, SP, Xn, with what it computed; of a large frame's end Xn is a constant.
+ * Is the instruction MOV, ADD or SUB to the stack pointer from a register other than SP and X29? An unwinder skips
+ * frames by ADD SP, SP, Xn. The same instruction with a constant in Xn ends a large frame, and does not count.
  */
 static bool sets_stack(const uint32_t *code, size_t at)
 {
@@ -494,8 +494,8 @@ static bool sets_stack(const uint32_t *code, size_t at)
 	return true;
 }
 
-/* The register that is stored, to where no frame is, of an STR or STP; 31: none. */
-static bool stores(uint32_t op, unsigned reg)
+/* Is the instruction STR or STP of a register to memory outside of the frame: not relative to SP or X29? */
+static bool stores_outside_frame(uint32_t op, unsigned reg)
 {
 	unsigned base = op >> 5 & 31;
 
@@ -506,13 +506,13 @@ static bool stores(uint32_t op, unsigned reg)
 	return (op & 0xfe400000) == 0xa8000000 && ((op & 31) == reg || (op >> 10 & 31) == reg);
 }
 
-/* As it is, or hidden by an EOR with a secret. */
-static bool is_stored(const uint32_t *code, size_t n, unsigned reg)
+/* Is a register stored outside of the frame, as it is or after an EOR with a secret, as setjmp does? */
+static bool is_stored_outside_frame(const uint32_t *code, size_t n, unsigned reg)
 {
 	unsigned hidden = reg;
 
 	for (size_t i = 0; i < n; i++) {
-		if (stores(code[i], reg) || stores(code[i], hidden))
+		if (stores_outside_frame(code[i], reg) || stores_outside_frame(code[i], hidden))
 			return true;
 		if ((code[i] & 0xff200000) == 0xca000000 && ((code[i] >> 5 & 31) == reg || (code[i] >> 16 & 31) == reg))
 			hidden = code[i] & 31;
@@ -535,7 +535,7 @@ static unsigned stack_use(struct unwind *u, uint64_t start, uint64_t end)
 		if ((code[i] & 0xffffffe0) != 0x910003e0 || to == 29 || to == 31) /* MOV Xn, SP */
 			continue;
 		has = true;
-		saves = saves || is_stored(code + i + 1, MIN(n - i - 1, (size_t)STORED_WITHIN), to);
+		saves = saves || is_stored_outside_frame(code + i + 1, MIN(n - i - 1, (size_t)STORED_WITHIN), to);
 	}
 	return (saves || (has && sets) ? UNWIND_SAVES_STACK : 0) | (sets ? UNWIND_SETS_STACK : 0);
 }
@@ -559,9 +559,9 @@ static bool moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 	return false;
 }
 
-static bool leads_away(struct unwind *u, uint64_t at)
+static bool block_moves_stack(struct unwind *u, uint64_t at)
 {
-	uint32_t code[BLOCK_MOST];
+	uint32_t code[BLOCK_MAX];
 	size_t n = bytes_read(u->bytes, at, code, sizeof(code)) / 4;
 	uint64_t target;
 	bool link;
@@ -611,10 +611,10 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at)
 {
-	bool away;
+	bool moves;
 
 	pthread_mutex_lock(&u->lock);
-	away = u->a64 && leads_away(u, at);
+	moves = u->a64 && block_moves_stack(u, at);
 	pthread_mutex_unlock(&u->lock);
-	return away;
+	return moves;
 }

@@ -1,8 +1,8 @@
 /*
- * How the code of an Arm ELF file leaves functions other than by a return: where exceptions land (.eh_frame or
+ * How the code of an Arm ELF file leaves functions other than by a return: the landing pads of exceptions (.eh_frame or
  * .ARM.exidx, and the tables of call sites; OCaml's trap frames, from the code), and which code saves the stack pointer
- * or sets it to a saved one. Of 32-bit files the landing places alone are known: their code is not examined. All places
- * are file offsets. Files are hostile. Any thread may call.
+ * or sets it to a saved one. The code of 32-bit files is not examined: of them only the landing pads are known. All
+ * positions are file offsets. Files are hostile. Any thread may call.
  */
 #ifndef CSIGHT_CODE_UNWIND_H
 #define CSIGHT_CODE_UNWIND_H
@@ -12,27 +12,30 @@
 
 struct unwind;
 
-/* fd stays the caller's and must stay open. -EBADMSG: no such file; -ENOMEM, -EIO. Reads little until it is asked. */
+/*
+ * Opens an ELF file; most of it is read on demand. fd stays the caller's and must stay open. -EBADMSG: not an ELF file
+ * for AArch64 or 32-bit Arm; -ENOMEM, -EIO.
+ */
 int unwind_open(int fd, struct unwind **ret);
 struct unwind *unwind_free(struct unwind *u);
 
 enum {
-	UNWIND_SAVES_STACK = 1, /* where others find it: setjmp, and what switches to another stack */
-	UNWIND_SETS_STACK = 2,  /* to what neither it nor its caller's frame pointer had: longjmp, and the same */
+	UNWIND_SAVES_STACK = 1, /* stores the stack pointer outside of its frame: setjmp, stack switches */
+	UNWIND_SETS_STACK = 2,  /* sets it from elsewhere than its frame: longjmp, stack switches */
 };
 
-/* Of a function's code. */
+/* Returns which of these the code in [start, end) does. 0: neither, or unknown. */
 unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
 
-/* Whether the branch at `at`, of a function that begins at start, comes with another stack pointer. */
+/* Returns whether code sets the stack pointer right before the branch at `at`, in a function that starts at start. */
 bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
 
-/* Whether the code from `at` on leads straight to such a branch that is no return. */
+/* Returns whether the basic block from `at` on ends in such a branch by BR. */
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at);
 
 /*
- * Where an exception goes that comes out of the call before `at` (its return address) in the function [start, end). 1:
- * to *ret; 0: past the function; -ENOENT: not known.
+ * Finds the landing pad of an exception that leaves a call in the function [start, end); `at` is the return address of
+ * the call. 1: *ret is set; 0: the exception leaves the function; -ENOENT: unknown; -ENOMEM.
  */
 int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret);
 
