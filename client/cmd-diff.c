@@ -233,8 +233,8 @@ static int diff_parse(struct client *c, struct diff *d)
 static void diff_done(struct diff *d)
 {
 	free(d->list);
-	named_store_done(&d->input[0]);
-	named_store_done(&d->input[1]);
+	named_store_close(&d->input[0]);
+	named_store_close(&d->input[1]);
 }
 
 static int diff_run(struct client *c)

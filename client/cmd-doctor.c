@@ -141,8 +141,8 @@ static void print_report_json(const struct doctor *d)
 static int doctor_run(struct client *c)
 {
 	static void (*const checks[])(struct doctor * d) = {
-		doctor_kernel, doctor_firmware, doctor_hardware, doctor_rights,
-		doctor_use,    doctor_programs, doctor_offers,
+		doctor_kernel, doctor_firmware, doctor_hardware,        doctor_rights,
+		doctor_use,    doctor_programs, doctor_report_features,
 	};
 	_cleanup_doctor_ struct doctor d = DOCTOR_EMPTY;
 	const char *value, *root = NULL;

@@ -38,7 +38,7 @@ static const struct {
 };
 
 struct export_output {
-	const char *format, *path; /* path NULL: standard export_output */
+	const char *format, *path; /* path NULL: standard output */
 	enum origin origin;
 	const struct export_ops *ops; /* if origin is FROM_STORE */
 	int fd;
@@ -60,7 +60,7 @@ struct export
 
 static void export_done(struct export *e)
 {
-	named_store_done(&e->input);
+	named_store_close(&e->input);
 }
 
 static int copy_file(int from, int to, uint64_t *ret_bytes)

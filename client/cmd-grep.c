@@ -194,7 +194,7 @@ static int grep_parse(struct client *c, struct grep *g)
 static void grep_done(struct grep *g)
 {
 	free(g->wanted);
-	named_store_done(&g->input);
+	named_store_close(&g->input);
 }
 
 static int grep_run(struct client *c)

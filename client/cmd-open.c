@@ -106,7 +106,7 @@ static int make_trace(struct client *c, struct open *o, const struct store *s)
 /* Any other file than a store is served unchanged, since the UI reads many trace formats. */
 static int open_trace(struct client *c, struct open *o, const char *name)
 {
-	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
+	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
 	struct stat st;
 	int rc = STATUS_OK;
 

@@ -256,7 +256,7 @@ static int report_parse(struct client *c, struct report *r)
 static void report_done(struct report *r)
 {
 	free(r->list);
-	named_store_done(&r->input);
+	named_store_close(&r->input);
 }
 
 static int report_run(struct client *c)

@@ -81,7 +81,7 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 /* Shows the calls alone, since a file has no metadata of the snapshot. */
 static int show_file(struct client *c, const struct show *show)
 {
-	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
+	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
 	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
 			 : named_store_open(c, c->argv[0], &input);
 
@@ -90,7 +90,7 @@ static int show_file(struct client *c, const struct show *show)
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(named_store_done) struct named_store input = NAMED_STORE_NONE;
+	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
 	int rc;
 
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);

@@ -17,7 +17,7 @@ static bool has_buffer(const struct doctor *d)
 	return has_device_kind(d, TOPOLOGY_ETR) || has_device_kind(d, TOPOLOGY_ETF) || has_device_kind(d, TOPOLOGY_ETB);
 }
 
-static bool has_source(const struct doctor *d)
+static bool has_trace_source(const struct doctor *d)
 {
 	for (size_t i = 0; i < d->topology->n_devices; i++)
 		if (topology_is_cpu_source(d->topology->devices[i].kind))
@@ -74,7 +74,7 @@ static void check_drivers(struct doctor *d)
 {
 	const struct doctor_firmware *fw = &d->firmware;
 	bool arm32 = strncmp(d->arch, "arm", 3) == 0, private = has_device_kind(d, TOPOLOGY_TRBE);
-	bool buffers = has_buffer(d), units = has_source(d);
+	bool buffers = has_buffer(d), units = has_trace_source(d);
 	enum doctor_level of_sink = private || buffers ? DOCTOR_NOTE : DOCTOR_ERROR;
 	const struct driver drivers[] = {
 		{ arm32 ? "CORESIGHT_SOURCE_ETM3X" : "CORESIGHT_SOURCE_ETM4X",

@@ -151,7 +151,7 @@ void doctor_use(struct doctor *d)
 	}
 }
 
-static bool same_offers(const struct topology_cpu *a, const struct topology_cpu *b)
+static bool same_features(const struct topology_cpu *a, const struct topology_cpu *b)
 {
 	const struct topology_offers *x = &a->offers, *y = &b->offers;
 
@@ -162,16 +162,16 @@ static bool same_offers(const struct topology_cpu *a, const struct topology_cpu 
 }
 
 /* Finds the first CPU with the same options, which represents all of them in the report. */
-static const struct topology_cpu *first_with_offers(const struct doctor *d, const struct topology_cpu *cpu)
+static const struct topology_cpu *first_with_features(const struct doctor *d, const struct topology_cpu *cpu)
 {
 	const struct topology_cpu *at = d->topology->cpus;
 
-	while (!at->registers || !same_offers(at, cpu))
+	while (!at->registers || !same_features(at, cpu))
 		at++;
 	return at;
 }
 
-static void report_offers(struct doctor *d, const struct topology_cpu *cpu, size_t n)
+static void report_features(struct doctor *d, const struct topology_cpu *cpu, size_t n)
 {
 	const struct topology_offers *o = &cpu->offers;
 	const struct {
@@ -195,7 +195,7 @@ static void report_offers(struct doctor *d, const struct topology_cpu *cpu, size
 		    *lacks ? "; no " : "", lacks, o->address_pairs, o->counters);
 }
 
-void doctor_offers(struct doctor *d)
+void doctor_report_features(struct doctor *d)
 {
 	const struct topology *t = d->topology;
 	char cpus[CPUS_TEXT];
@@ -203,11 +203,11 @@ void doctor_offers(struct doctor *d)
 	for (size_t i = 0; i < t->n_cpus; i++) {
 		size_t n = 0;
 
-		if (!t->cpus[i].registers || first_with_offers(d, &t->cpus[i]) != &t->cpus[i])
+		if (!t->cpus[i].registers || first_with_features(d, &t->cpus[i]) != &t->cpus[i])
 			continue;
 		for (size_t j = i; j < t->n_cpus; j++)
-			n += t->cpus[j].registers && same_offers(&t->cpus[j], &t->cpus[i]);
-		report_offers(d, &t->cpus[i], n);
+			n += t->cpus[j].registers && same_features(&t->cpus[j], &t->cpus[i]);
+		report_features(d, &t->cpus[i], n);
 	}
 	if (doctor_cpus(d, lacks_context, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_WARNING, "offers",

@@ -73,7 +73,7 @@ void doctor_hardware(struct doctor *d);
 void doctor_rights(struct doctor *d);
 void doctor_use(struct doctor *d);
 void doctor_programs(struct doctor *d);
-void doctor_offers(struct doctor *d);
+void doctor_report_features(struct doctor *d);
 
 /* Whether the kernel has a driver, by its configuration option and its modules, of which only the first is checked. */
 enum doctor_driver { DRIVER_UNKNOWN, DRIVER_THERE, DRIVER_NOT_LOADED, DRIVER_NOT_BUILT };

@@ -277,7 +277,7 @@ static int report_crash(struct local_decode *d)
 	int status = 0;
 	uint64_t job;
 
-	if (decoder_ended(d->server, 0, &job, &status) == 0)
+	if (decoder_receive_end(d->server, 0, &job, &status) == 0)
 		decoder_death(status, how, sizeof(how));
 	client_error("the decoder crashed: %s", how);
 	return STATUS_FAILED;
@@ -301,19 +301,20 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 	switch (e->type) {
 	case DECODER_IMAGE:
 		fd = finder_open(&d->finder, e, reason, sizeof(reason));
-		rc = decoder_image(d->job, e->index, fd, reason);
+		rc = decoder_reply_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* If the decoder has ended, the next decoder_receive() reports it. */
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_FILE:
 		fd = -1;
 		rc = d->finder.dir < 0 ? -ENOENT : io_open_beneath(d->finder.dir, e->path, &fd);
-		rc = decoder_file(d->job, fd, rc == -EINVAL ? "no regular file below the directory" : strerror(-rc));
+		rc = decoder_reply_file(d->job, fd,
+					rc == -EINVAL ? "no regular file below the directory" : strerror(-rc));
 		closep(&fd);
 		return rc < 0 && rc != -EPIPE && rc != -ECONNRESET ? report_failure("answer", "csight-decode", rc) : 0;
 	case DECODER_TABLE:
 	case DECODER_KEEP:
-		/* The start message did not offer these. */
+		/* Without `tables` in the start message csight-decode must not send these events. */
 		return report_failure("understand", "csight-decode", -EBADMSG);
 	case DECODER_PROGRESS:
 		client_progress(d->client, "decoding", e->done, e->total);

@@ -103,7 +103,7 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 	return rc == STATUS_OK ? named_store_read(name, ret) : rc;
 }
 
-void named_store_done(struct named_store *s)
+void named_store_close(struct named_store *s)
 {
 	store_close(s->store);
 	closep(&s->fd);

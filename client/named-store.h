@@ -28,7 +28,7 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 
 /* The same for the descriptor ret->fd, which the caller has opened; name is for messages. */
 int named_store_read(const char *name, struct named_store *ret);
-void named_store_done(struct named_store *s);
+void named_store_close(struct named_store *s);
 
 /* True if a function's name, with or without its parameter list, equals or matches the shell pattern. */
 bool named_store_matches_name(const char *name, const char *pattern);

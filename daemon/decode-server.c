@@ -63,7 +63,7 @@ static void on_server(evutil_socket_t fd, short what, void *data)
 	uint64_t job;
 	int status, rc;
 
-	while ((rc = decoder_ended(fd, MSG_DONTWAIT, &job, &status)) == 0)
+	while ((rc = decoder_receive_end(fd, MSG_DONTWAIT, &job, &status)) == 0)
 		d->events.ended(d->data, job, status);
 	if (rc == -EAGAIN)
 		return;

@@ -204,7 +204,7 @@ static void on_image(void *data, uint32_t index, int fd, const char *reason)
 {
 	struct job *job = data;
 
-	if (decoder_image(job->fd, index, fd, reason) == 0)
+	if (decoder_reply_image(job->fd, index, fd, reason) == 0)
 		return;
 	job_fail(job, true, "cannot send an image to csight-decode");
 	job_conclude(job);
@@ -222,11 +222,11 @@ static void handle_event(struct job *job, struct decoder_event *e)
 		break;
 	case DECODER_FILE:
 		/* A perf.data consists of one file. */
-		if (decoder_file(job->fd, -1, NULL) < 0)
+		if (decoder_reply_file(job->fd, -1, NULL) < 0)
 			job_fail(job, true, "cannot send a file to csight-decode");
 		break;
 	case DECODER_TABLE:
-		if (decoder_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path)) < 0)
+		if (decoder_reply_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path)) < 0)
 			job_fail(job, true, "cannot send a symbol table to csight-decode");
 		break;
 	case DECODER_KEEP:
@@ -431,7 +431,7 @@ static struct snapshot *job_queue_pop(struct job_queue *j)
 /* Begins as many decodes as may run. */
 static void begin_jobs(struct job_queue *j)
 {
-	/* decode_server_new() calls on_ready() before it has returned j->decoder. */
+	/* decode_server_new() calls on_server_ready() before it has returned j->decoder. */
 	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
 
 	while (j->decoder && !j->stopping && !STAILQ_EMPTY(&j->queue) &&
@@ -484,7 +484,7 @@ static void on_lost(void *data)
 	begin_jobs(j);
 }
 
-static void on_ready(void *data)
+static void on_server_ready(void *data)
 {
 	begin_jobs(data);
 }
@@ -499,7 +499,7 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 
 int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
 {
-	static const struct decode_server_events events = { on_child_ended, on_lost, on_ready };
+	static const struct decode_server_events events = { on_child_ended, on_lost, on_server_ready };
 	struct job_queue *j = calloc(1, sizeof(*j));
 	int rc;
 

@@ -30,7 +30,7 @@ struct snapshot_request {
 	struct request_options options;
 	struct target *target;
 	bool alive;     /* the process, when the copy began */
-	unsigned tries; /* of an empty ring */
+	unsigned tries; /* how often the ring was found empty after arming */
 	struct event *timer;
 	struct capture_copy *copied;
 	struct snapshot *snapshot;

@@ -42,7 +42,7 @@ struct snapshot {
 	unsigned attempts;    /* decodes begun */
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
-	json_object *missing; /* array of texts; or NULL */
+	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
 	bool removed;         /* from the spool */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;

@@ -97,7 +97,7 @@ struct capture_copy {
 	size_t n_rings;
 	struct buf records;    /* sideband other than mappings (switches, forks, exits): capture_record */
 	struct pd_clock clock; /* converts trace timestamps to ns; unknown: they are CLOCK_MONOTONIC ns */
-	int64_t shift;         /* added to CLOCK_MONOTONIC it gives the clock of those ns; 0: unknown */
+	int64_t shift;         /* ns to add to CLOCK_MONOTONIC for the time of the trace; 0: unknown */
 	bool shared;           /* the rings also hold the control flow of other processes */
 	struct capture_interval *intervals;
 	size_t n_intervals;
@@ -107,7 +107,7 @@ struct capture_copy {
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze, ns */
 	uint64_t blind;           /* time without tracing, ns */
-	struct buf missing;       /* texts, each terminated by NUL */
+	struct buf missing;       /* texts about data that could not be recorded, each terminated by NUL */
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);

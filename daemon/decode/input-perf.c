@@ -220,7 +220,7 @@ static int map_images(struct perf_input *p)
 		if (in->job->snapshot && json_get_u64(in->job->snapshot, "pid", &pid) == 0)
 			code_pid = (uint32_t)pid;
 		rc = check_code(in->job);
-		/* If it were ignored, older code at the same addresses would be used in its place. */
+		/* Damaged captured code is fatal: without it, older code at the same addresses would be decoded. */
 		if (rc == -EILSEQ)
 			return reason_set(&in->job->reason, rc, "the captured code is damaged: its checksum differs");
 		if (rc == 0)

@@ -167,7 +167,7 @@ int input_request_images(struct input *in)
 	return rc;
 }
 
-int input_debug_file(const struct input *in, uint32_t file, int *ret_fd)
+int input_request_debug_file(const struct input *in, uint32_t file, int *ret_fd)
 {
 	const struct image_file *f = image_file(in->images, file);
 	struct job_image_request request = { .index = file, .path = f->path };

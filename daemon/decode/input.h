@@ -98,6 +98,6 @@ const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_
 int input_request_images(struct input *in);
 
 /* Requests the debug file of an image. *ret_fd is -1 if there is none, or if the image needs none. */
-int input_debug_file(const struct input *in, uint32_t file, int *ret_fd);
+int input_request_debug_file(const struct input *in, uint32_t file, int *ret_fd);
 
 #endif

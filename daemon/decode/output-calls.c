@@ -397,7 +397,7 @@ static int load_symbols(struct calls_output *c)
 		if (f->fd < 0)
 			continue;
 		if (i != c->input->names)
-			rc = input_debug_file(c->input, i, &debug);
+			rc = input_request_debug_file(c->input, i, &debug);
 		if (rc < 0)
 			return rc;
 		rc = i == c->input->names ? symbols_load_perf_map(f->fd, &c->symbols[i])

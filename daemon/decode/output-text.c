@@ -137,7 +137,7 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
 }
 
-/* A packet of engine_branches: its text is the whole line. */
+/* A packet of branches_engine_ops: its text is the whole line. */
 static int branches_packet(struct output *o, const struct engine_packet *p)
 {
 	struct text_output *t = (struct text_output *)o;

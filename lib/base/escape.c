@@ -24,7 +24,7 @@ size_t escape_utf8(const unsigned char *s, uint32_t *ret)
 	return n;
 }
 
-static int printable(uint32_t c)
+static int is_printable(uint32_t c)
 {
 	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
 		return 0;
@@ -45,7 +45,7 @@ char *escape_text(const char *text, char *ret, size_t size)
 		uint32_t c = 0;
 		size_t n = escape_utf8(s, &c);
 
-		if (n && printable(c)) {
+		if (n && is_printable(c)) {
 			if (out + n >= size)
 				break;
 			memcpy(ret + out, s, n);

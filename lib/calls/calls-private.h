@@ -140,7 +140,7 @@ int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_bel
 int calls_set_certain(struct calls *c);
 
 /* Sets c->here to the region and inlined functions of addr. */
-static inline int calls_locate(struct calls *c, uint64_t addr)
+static inline int calls_set_here(struct calls *c, uint64_t addr)
 {
 	if (region_hit_holds(&c->here, addr, c->times.stamp) ||
 	    region_recall(c->recent, addr, c->times.stamp, &c->here))

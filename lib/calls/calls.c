@@ -33,7 +33,7 @@ static inline void stay_in_top(struct calls *c, uint64_t addr)
 /* Handles control at addr. */
 static inline int arrive(struct calls *c, uint64_t addr)
 {
-	int rc = calls_locate(c, addr);
+	int rc = calls_set_here(c, addr);
 
 	if (rc < 0)
 		return rc;
@@ -80,7 +80,7 @@ static inline int update_inlined(struct calls *c)
  */
 static int fall_through(struct calls *c, uint64_t last, uint64_t *at)
 {
-	int rc = calls_locate(c, last);
+	int rc = calls_set_here(c, last);
 	uint64_t start = c->here.region->start;
 
 	if (start > *at && start <= last)
@@ -106,7 +106,7 @@ static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 		const struct region *region = c->here.region;
 		uint64_t at = region->kind == REGION_FUNCTION ? c->here.end : last;
 
-		rc = calls_locate(c, at);
+		rc = calls_set_here(c, at);
 		if (rc < 0)
 			break;
 		c->counts.instructions = before + instructions_before(e, at);
@@ -114,7 +114,7 @@ static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 			rc = fall_through(c, last, &at);
 			c->counts.instructions = before + instructions_before(e, at);
 			if (rc == 0)
-				rc = calls_locate(c, at);
+				rc = calls_set_here(c, at);
 		}
 		if (rc == 0)
 			rc = update_inlined(c);
@@ -229,7 +229,7 @@ _apart_ static int element_slow(struct calls *c, const struct element *e)
 	case ELEM_EXCEPTION_RETURN:
 		if (!c->depth)
 			return 0;
-		/* Directly after an exception it ends that one: the kernel, which is not traced, ran in between. */
+		/* Directly after an exception, this is the return from the kernel, whose code is not traced. */
 		if (c->arrival != ARRIVE_RESUME)
 			c->has_successor = c->system_call = false;
 		c->arrival = ARRIVE_RESUME;
@@ -240,7 +240,7 @@ _apart_ static int element_slow(struct calls *c, const struct element *e)
 	case ELEM_NO_SYNC:
 		return on_no_sync(c, e);
 	case ELEM_TIMESTAMP:
-		return e->time_unknown ? 0 : event_times_timestamp(&c->times, c->counts.instructions, e->value);
+		return e->time_unknown ? 0 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
 	default:
 		return 0;
 	}

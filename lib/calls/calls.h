@@ -118,7 +118,7 @@ struct calls_counts {
 	uint64_t gaps;
 	uint64_t backwards;   /* timestamps lower than the one before */
 	uint64_t first, last; /* ns */
-	uint64_t bound;       /* largest bound of an event between two timestamps */
+	uint64_t bound;       /* largest error of the time of an event between two timestamps, ns */
 	uint32_t deepest;
 };
 

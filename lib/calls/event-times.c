@@ -251,7 +251,7 @@ void event_times_add_wait(struct event_times *s)
 	s->uncounted = true;
 }
 
-int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
+int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
 {
 	uint64_t instructions = pos - s->pos, run, bound;
 	int rc;

@@ -58,7 +58,7 @@ void event_times_add_cycles(struct event_times *s, uint64_t n);
 
 /* Adds a wait: time passes between the events before and after it. */
 void event_times_add_wait(struct event_times *s);
-int event_times_timestamp(struct event_times *s, uint64_t pos, uint64_t time);
+int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time);
 
 /* Emits all pending events; end 0: unknown. */
 int event_times_end(struct event_times *s, uint64_t pos, uint64_t end);

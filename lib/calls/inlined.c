@@ -220,7 +220,7 @@ static bool memo_fill(struct calls *c, const struct element *e, uint64_t last, s
 
 	for (unsigned i = 0; i < MEMO_STEPS; i++, at = c->here.end) {
 		c->counts.instructions = (at - w->start) / INSTRUCTION_SIZE;
-		if (calls_locate(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX ||
+		if (calls_set_here(c, at) < 0 || c->here.from || c->here.until != UINT64_MAX ||
 		    c->here.region != w->function || w->function->kind != REGION_FUNCTION ||
 		    (i && !has_fixed_size_instructions(e)) || (!i && !memo_offset(w, c->here.start, &w->first)) ||
 		    (calls_top(c)->inlined != c->here.inlined && inlined_move(c, c->here.inlined, LEAVE_RETURN) < 0))

@@ -173,7 +173,7 @@ int calls_gap(struct calls *c, enum gap_kind kind)
 		return 0;
 	c->uncertain_below = 0;
 	rc = calls_pop_all(c, LEAVE_GAP);
-	/* What other stacks there are may change in it, too. */
+	/* During the gap the thread may switch to other stacks. */
 	fibres_forget(c);
 	if (rc == 0)
 		rc = calls_set_certain(c);

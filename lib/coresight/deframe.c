@@ -33,7 +33,7 @@ static void store64(uint8_t *at, uint64_t v)
 }
 
 /* Moves bits 0 to 3 to the lowest bits of bytes 0, 2, 4 and 6. */
-static uint64_t spread(uint64_t bits)
+static uint64_t spread_bytes(uint64_t bits)
 {
 	return ((bits & 0xf) * 0x0000200040008001ull) & EVEN_LOW_BITS;
 }
@@ -109,8 +109,8 @@ static size_t plain_frames(struct deframe *d, const uint8_t *frame, size_t n)
 
 		if ((low | high) & EVEN_LOW_BITS)
 			break;
-		store64(to, low | spread(high >> 56));
-		store64(to + 8, high | spread(high >> 60));
+		store64(to, low | spread_bytes(high >> 56));
+		store64(to + 8, high | spread_bytes(high >> 60));
 	}
 	if (i && !d->used)
 		d->run_offset = d->offset;

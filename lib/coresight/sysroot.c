@@ -167,7 +167,7 @@ int sysroot_number(int root, const char *path, uint64_t *ret)
 	return parse_u64(text, UINT64_MAX, ret) < 0 ? -EBADMSG : 0;
 }
 
-void sysroot_names_done(struct sysroot_names *names)
+void sysroot_names_free(struct sysroot_names *names)
 {
 	for (size_t i = 0; i < names->n; i++)
 		free(names->list[i]);

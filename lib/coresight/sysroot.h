@@ -43,9 +43,9 @@ struct sysroot_names {
 	size_t n;
 };
 
-/* -EFBIG: more than SYSROOT_NAMES_MAX. The caller releases the names with sysroot_names_done(). */
+/* -EFBIG: more than SYSROOT_NAMES_MAX. The caller releases the names with sysroot_names_free(). */
 int sysroot_list(int root, const char *path, struct sysroot_names *ret);
-void sysroot_names_done(struct sysroot_names *names);
-#define _cleanup_names_ _cleanup_(sysroot_names_done)
+void sysroot_names_free(struct sysroot_names *names);
+#define _cleanup_names_ _cleanup_(sysroot_names_free)
 
 #endif

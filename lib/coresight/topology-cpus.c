@@ -76,7 +76,7 @@ int topology_read_pmu(struct topology_reading *r)
 		char path[SYSROOT_PATH_MAX], text[64];
 		int rc;
 
-		if (!topology_path(path, TOPOLOGY_PMU "/format", format_names[i]))
+		if (!topology_join_path(path, TOPOLOGY_PMU "/format", format_names[i]))
 			continue;
 		rc = sysroot_text(r->root, path, text, sizeof(text));
 		if (rc == 0 && !parse_field(text, &pmu->formats[i]))
@@ -113,7 +113,7 @@ static bool read_cpu_list(struct topology_reading *r, const char *name, bool cpu
 	char path[SYSROOT_PATH_MAX], text[SYSROOT_TEXT_MAX];
 	int rc;
 
-	if (!topology_path(path, TOPOLOGY_CPUS, name))
+	if (!topology_join_path(path, TOPOLOGY_CPUS, name))
 		return false;
 	rc = sysroot_text(r->root, path, text, sizeof(text));
 	if (rc == 0 && !parse_cpus(text, cpus))
@@ -164,7 +164,7 @@ static int64_t read_ts_source(struct topology_reading *r, const char *dir)
 	char path[SYSROOT_PATH_MAX], text[16];
 	uint64_t v;
 
-	if (!topology_path(path, dir, "ts_source") || sysroot_text(r->root, path, text, sizeof(text)) < 0)
+	if (!topology_join_path(path, dir, "ts_source") || sysroot_text(r->root, path, text, sizeof(text)) < 0)
 		return -1;
 	return parse_u64(text, INT32_MAX, &v) < 0 ? -1 : (int64_t)v;
 }
@@ -319,7 +319,7 @@ static bool reaches(const struct topology *t, const struct cpu_walk *w, const st
 	return !t->connections || w->distance[t->sinks[sink].device];
 }
 
-static int reach_of(const struct topology *t, struct cpu_walk *w, struct topology_cpu *cpu)
+static int find_reachable_sinks(const struct topology *t, struct cpu_walk *w, struct topology_cpu *cpu)
 {
 	if (cpu->source < 0 || !t->n_sinks)
 		return 0;
@@ -355,6 +355,6 @@ int topology_reach(struct topology_reading *r)
 	int rc = queue && distance ? 0 : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < r->t->n_cpus; i++)
-		rc = reach_of(r->t, &w, &r->t->cpus[i]);
+		rc = find_reachable_sinks(r->t, &w, &r->t->cpus[i]);
 	return rc;
 }

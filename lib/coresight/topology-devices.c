@@ -67,15 +67,15 @@ static enum topology_kind kind_of(struct topology_reading *r, const char *dir, c
 	uint64_t v;
 
 	/* The driver names PTMs "etm" too. ETMIDR[11:8] is 3 for a PTM (IHI 0014, "ETMIDR"). */
-	if (topology_path(path, dir, "mgmt/etmidr") && sysroot_has(r->root, path))
+	if (topology_join_path(path, dir, "mgmt/etmidr") && sysroot_has(r->root, path))
 		return topology_value(r, dir, "mgmt/etmidr", &v) ? (v >> 8 & 0xf) == 3 ? TOPOLOGY_PTM : TOPOLOGY_ETMV3
 		       : kind == TOPOLOGY_PTM                    ? TOPOLOGY_PTM
 								 : TOPOLOGY_ETMV3;
 	if (kind == TOPOLOGY_ETE)
 		return kind;
-	if (topology_path(path, dir, "trcidr/trcidr0") && sysroot_has(r->root, path))
+	if (topology_join_path(path, dir, "trcidr/trcidr0") && sysroot_has(r->root, path))
 		return topology_value(r, dir, "mgmt/trcdevarch", &v) && is_ete(v) ? TOPOLOGY_ETE : TOPOLOGY_ETMV4;
-	if (kind == TOPOLOGY_OTHER && topology_path(path, dir, "mgmt/rsz") && sysroot_has(r->root, path) &&
+	if (kind == TOPOLOGY_OTHER && topology_join_path(path, dir, "mgmt/rsz") && sysroot_has(r->root, path) &&
 	    topology_value(r, dir, "mgmt/devid", &v))
 		return kind_of_tmc(v);
 	return kind;
@@ -135,7 +135,7 @@ static int add_device(struct topology_reading *r, const char *name)
 	uint64_t v;
 	int rc;
 
-	if (!topology_path(path, TOPOLOGY_DEVICES, name) || strlen(name) >= sizeof(d->name)) {
+	if (!topology_join_path(path, TOPOLOGY_DEVICES, name) || strlen(name) >= sizeof(d->name)) {
 		topology_problem(r, TOPOLOGY_DEVICES, -ENAMETOOLONG, "has a device with too long a name");
 		return 0;
 	}
@@ -166,7 +166,7 @@ static int add_out(struct topology_reading *r, struct topology_device *d, const 
 	uint32_t *outs;
 	int rc;
 
-	if (!topology_path(path, dir, name))
+	if (!topology_join_path(path, dir, name))
 		return 0;
 	rc = sysroot_resolve(r->root, path, to);
 	last = strrchr(to, '/');
@@ -192,7 +192,7 @@ static int read_connections(struct topology_reading *r, struct topology_device *
 	char dir[SYSROOT_PATH_MAX];
 	int rc;
 
-	if (!topology_path(dir, d->dir, "connections"))
+	if (!topology_join_path(dir, d->dir, "connections"))
 		return 0;
 	rc = sysroot_list(r->root, dir, &names);
 	if (rc == -ENOENT || rc == -ENOMEM)
@@ -271,7 +271,7 @@ int topology_read_sinks(struct topology_reading *r)
 		char path[SYSROOT_PATH_MAX];
 		uint32_t device;
 
-		if (topology_find_device(t, names.list[i], &device) < 0 && topology_path(path, dir, names.list[i]))
+		if (topology_find_device(t, names.list[i], &device) < 0 && topology_join_path(path, dir, names.list[i]))
 			topology_problem(r, path, -ENODEV, "is not the name of a device");
 	}
 	return 0;

@@ -18,7 +18,7 @@ struct topology_reading {
 void topology_problem(struct topology_reading *r, const char *path, int error, const char *cause);
 
 /* Composes "DIR/NAME"; returns false if that is too long. */
-bool topology_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name);
+bool topology_join_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name);
 
 /* Reads a number from DIR/NAME. Returns false on failure, and records a problem unless the file does not exist. */
 bool topology_value(struct topology_reading *r, const char *dir, const char *name, uint64_t *ret);

@@ -53,7 +53,7 @@ const struct topology_cpu *topology_find_cpu(const struct topology *t, uint32_t 
 	return NULL;
 }
 
-int topology_set(const struct topology_pmu *pmu, enum topology_format format, uint64_t value, uint64_t words[5])
+int topology_set_field(const struct topology_pmu *pmu, enum topology_format format, uint64_t value, uint64_t words[5])
 {
 	const struct topology_field *f = &pmu->formats[format];
 	unsigned bits = f->last - f->first + 1u;
@@ -82,7 +82,7 @@ void topology_problem(struct topology_reading *r, const char *path, int error, c
 	p->cause = cause;
 }
 
-bool topology_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name)
+bool topology_join_path(char ret[static SYSROOT_PATH_MAX], const char *dir, const char *name)
 {
 	return (size_t)snprintf(ret, SYSROOT_PATH_MAX, "%s/%s", dir, name) < SYSROOT_PATH_MAX;
 }
@@ -92,7 +92,7 @@ bool topology_value(struct topology_reading *r, const char *dir, const char *nam
 	char path[SYSROOT_PATH_MAX];
 	int rc;
 
-	if (!topology_path(path, dir, name))
+	if (!topology_join_path(path, dir, name))
 		return false;
 	rc = sysroot_number(r->root, path, ret);
 	if (rc < 0 && rc != -ENOENT && rc != -ENOTDIR)

@@ -160,6 +160,6 @@ int topology_find_sink(const struct topology *t, const char *name, uint32_t *ret
 const struct topology_cpu *topology_find_cpu(const struct topology *t, uint32_t cpu); /* or NULL */
 
 /* Sets a field in attr.config, config1, …. -ENOTSUP: the PMU has no such field; -ERANGE: the value does not fit. */
-int topology_set(const struct topology_pmu *pmu, enum topology_format format, uint64_t value, uint64_t words[5]);
+int topology_set_field(const struct topology_pmu *pmu, enum topology_format format, uint64_t value, uint64_t words[5]);
 
 #endif

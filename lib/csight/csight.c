@@ -29,7 +29,7 @@ static struct csight_object *to_object(json_object *o)
 	return (struct csight_object *)o;
 }
 
-static json_object *of_object(const struct csight_object *o)
+static json_object *json_of_object(const struct csight_object *o)
 {
 	return (json_object *)o;
 }
@@ -293,7 +293,7 @@ static int call_method(struct csight *c, struct csight_request q, json_object **
 	return 0;
 }
 
-/* The same for a method whose result is the object in one field of the reply. */
+/* Calls a method whose reply holds its result as an object in one field; *ret is that object. */
 static int call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret)
 {
 	_cleanup_json_ json_object *o = NULL;
@@ -429,7 +429,7 @@ int csight_remove(struct csight *c, const char *id)
 
 static json_object *get_member(const struct csight_object *o, const char *field, json_type type)
 {
-	json_object *v = of_object(o);
+	json_object *v = json_of_object(o);
 
 	if (field)
 		return json_get(v, field, type, &v) < 0 ? NULL : v;
@@ -461,7 +461,7 @@ const struct csight_object *csight_field(const struct csight_object *o, const ch
 {
 	json_object *v = NULL;
 
-	json_object_object_get_ex(of_object(o), field, &v);
+	json_object_object_get_ex(json_of_object(o), field, &v);
 	return to_object(v);
 }
 
@@ -481,11 +481,12 @@ const struct csight_object *csight_item(const struct csight_object *o, const cha
 
 const char *csight_json(const struct csight_object *o)
 {
-	return json_object_to_json_string_ext(of_object(o), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return json_object_to_json_string_ext(json_of_object(o),
+					      JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
 struct csight_object *csight_object_free(struct csight_object *o)
 {
-	json_object_put(of_object(o));
+	json_object_put(json_of_object(o));
 	return NULL;
 }

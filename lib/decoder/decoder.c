@@ -53,7 +53,7 @@ static int exec_server(int program, int sock, int report, uid_t uid, gid_t gid, 
 	return -errno;
 }
 
-static void run_spawned(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
+static void exec_decoder(int program, int sock, int report, uid_t uid, gid_t gid, pid_t parent)
 {
 	sigset_t none;
 	int rc;
@@ -100,7 +100,7 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		run_spawned(program, theirs, report, uid, gid, parent);
+		exec_decoder(program, theirs, report, uid, gid, parent);
 	closep(&report);
 	/* A successful exec closes the pipe; otherwise the child writes an error to it. */
 	do
@@ -156,7 +156,7 @@ int decoder_submit(int server, uint64_t job, int *ret_fd)
 	return 0;
 }
 
-int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status)
+int decoder_receive_end(int server, int flags, uint64_t *ret_job, int *ret_status)
 {
 	_cleanup_json_ json_object *o = NULL;
 	char text[SERVER_MESSAGE_MAX];
@@ -204,7 +204,7 @@ static json_object *last_items(json_object *list, size_t most)
 }
 
 /* intervals: maximum number of intervals. */
-static json_object *start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
+static json_object *build_start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
 	/* The members that the decoder uses; it does not use the list of images, which may be long. */
 	static const char *const keys[] = { "id",       "pid",       "name",   "exe",         "capture",
@@ -254,7 +254,7 @@ int decoder_start(int job, const struct decoder_start *start)
 		fds[n++] = start->output_fds[i];
 	/* With thousands of threads the message is too large. Names of threads are in the trace as well. */
 	for (size_t intervals = 2 * INTERVALS_MAX; rc == -EMSGSIZE && intervals; intervals /= 2) {
-		_cleanup_json_ json_object *o = start_message(start, intervals > INTERVALS_MAX, intervals);
+		_cleanup_json_ json_object *o = build_start_message(start, intervals > INTERVALS_MAX, intervals);
 
 		rc = send_json(job, o, fds, n);
 	}
@@ -375,7 +375,7 @@ json_object *decoder_find_image(json_object *snapshot, const struct decoder_even
 	return found;
 }
 
-int decoder_image(int job, uint32_t index, int fd, const char *reason)
+int decoder_reply_image(int job, uint32_t index, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -384,7 +384,7 @@ int decoder_image(int job, uint32_t index, int fd, const char *reason)
 	return send_reply(job, o, fd, reason);
 }
 
-int decoder_file(int job, int fd, const char *reason)
+int decoder_reply_file(int job, int fd, const char *reason)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
@@ -392,7 +392,7 @@ int decoder_file(int job, int fd, const char *reason)
 	return send_reply(job, o, fd, reason);
 }
 
-int decoder_table(int job, int fd)
+int decoder_reply_table(int job, int fd)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 

@@ -93,7 +93,7 @@ int decoder_submit(int server, uint64_t job, int *ret_fd);
  * Receives the end of a job from the server: its number and its child's wait status. flags are those of recv(). Returns
  * -EAGAIN if there is no message, -EPIPE if the server has exited, -EBADMSG for an invalid message.
  */
-int decoder_ended(int server, int flags, uint64_t *ret_job, int *ret_status);
+int decoder_receive_end(int server, int flags, uint64_t *ret_job, int *ret_status);
 
 /* Describes the wait status of a child that sent no result, as in "killed by SIGSEGV"; for use after "was" or a colon.
  */
@@ -108,7 +108,7 @@ struct decoder_start {
 	size_t n_outputs;
 	json_object *options;  /* or NULL */
 	json_object *snapshot; /* contents of snapshot.json, or NULL */
-	bool tables;           /* the caller keeps tables */
+	bool tables;           /* the caller caches symbol tables: DECODER_TABLE and DECODER_KEEP may follow */
 };
 
 /*
@@ -139,7 +139,7 @@ struct decoder_event {
 	/* Strings in body, NULL if absent. path is the name for DECODER_FILE, the key for DECODER_TABLE and
 	 * DECODER_KEEP. */
 	const char *path, *build_id, *reason;
-	const char *debug;    /* DECODER_IMAGE; contains no slash */
+	const char *debug;    /* DECODER_IMAGE: name of the debug file, without a slash */
 	uint64_t done, total; /* DECODER_PROGRESS */
 };
 
@@ -161,13 +161,15 @@ int decoder_receive(int job, int flags, struct decoder_event *ret);
 json_object *decoder_find_image(json_object *snapshot, const struct decoder_event *e, size_t *ret_number);
 
 /* Replies to DECODER_IMAGE; fd is -1, with a reason, if there is no such image. The descriptor stays the caller's. */
-int decoder_image(int job, uint32_t index, int fd, const char *reason);
+int decoder_reply_image(int job, uint32_t index, int fd, const char *reason);
 
-/* Replies to DECODER_FILE in the same way. The owner must open the name beneath its directory, as io_open_beneath()
- * does. */
-int decoder_file(int job, int fd, const char *reason);
+/*
+ * Replies to DECODER_FILE with the file's descriptor, which stays the caller's, or with -1 and a reason. The owner must
+ * open the name beneath its directory, as io_open_beneath() does.
+ */
+int decoder_reply_file(int job, int fd, const char *reason);
 
 /* Replies to DECODER_TABLE; fd is -1 if there is no such table. */
-int decoder_table(int job, int fd);
+int decoder_reply_table(int job, int fd);
 
 #endif

@@ -59,7 +59,7 @@ void etm_atoms_init(void)
 	}
 }
 
-unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
+unsigned etm_finish_stream(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX])
 {
 	/* A thread that died between the stores of head and pending had already written the atoms. */
 	if ((pending & 0xff) < 0xc0 || pending >> 8 != (head & UINT64_MAX >> 8))

@@ -85,7 +85,7 @@ void etm_cycles(struct etm *e, uint64_t now);
 /* Writes the pending atoms. */
 void etm_flush(struct etm *e);
 
-/* The value of emu_slot.pending, for etm_finish(): the pending atoms, with the head at which they belong. */
+/* The value of emu_slot.pending, for etm_finish_stream(): the pending atoms, with the head at which they belong. */
 static inline uint64_t etm_pending(const struct etm *e)
 {
 	return e->head << 8 | e->atoms;

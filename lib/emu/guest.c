@@ -6,7 +6,7 @@
 /* dlsym() returns the calling thread's instance of a thread-local variable. */
 static __thread struct CPUState **own_cpu;
 
-bool guest_registers(void)
+bool guest_has_registers(void)
 {
 	static _Atomic int known; /* 0: not determined yet */
 

@@ -1,6 +1,6 @@
 /*
  * Access to the guest's registers, memory and signal frames. Registers are read through symbols that are not part of
- * QEMU's plugin interface: if they are absent, guest_registers() is false and signals cannot be distinguished from
+ * QEMU's plugin interface: if they are absent, guest_has_registers() is false and signals cannot be distinguished from
  * jumps.
  */
 #ifndef CSIGHT_EMU_GUEST_H
@@ -18,12 +18,12 @@ enum { GUEST_LR = 30, GUEST_SP = 31 };
 enum { FRAME_CODE = 8, FRAME_X0 = 312, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
 
 /* True if registers can be read. */
-bool guest_registers(void);
+bool guest_has_registers(void);
 
-/* QEMU's structure for the calling thread. Requires guest_registers(). */
+/* QEMU's structure for the calling thread. Requires guest_has_registers(). */
 struct CPUState *guest_cpu(void);
 
-/* A register of the calling thread, at the beginning of a block. Requires guest_registers(). */
+/* A register of the calling thread, at the beginning of a block. Requires guest_has_registers(). */
 uint64_t guest_register(int number);
 
 static inline void guest_read(uint64_t base, uint64_t address, void *ret, size_t size)

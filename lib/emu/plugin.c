@@ -87,7 +87,7 @@ static char emulator[EMU_NAME_SIZE]; /* the name of QEMU's threads until the pro
 
 static _Atomic uint32_t *control_word;
 
-static inline uint32_t control(void)
+static inline uint32_t read_control_word(void)
 {
 	return atomic_load_explicit(control_word, memory_order_acquire);
 }
@@ -111,7 +111,7 @@ static void publish_all(struct traced_thread *t, unsigned vcpu)
 /* Assigns a slot; without a free one, the thread retries after the next thaw. The caller holds the lock. */
 static void take_slot(struct traced_thread *t)
 {
-	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = control();
+	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = read_control_word();
 	char name[EMU_NAME_SIZE];
 	int rc;
 
@@ -170,7 +170,7 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 		t->stopped = true;
 	} else {
 		if (truth && t->stopped)
-			truth_gap(vcpu, t->stopped_truth);
+			truth_log_gap(vcpu, t->stopped_truth);
 		atomic_store(&t->slot->resumed_ns, now_ns(CLOCK_MONOTONIC));
 		t->stopped = false;
 		t->next_sync = 0;
@@ -295,10 +295,10 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
 /*
  * The rare cases: a new thread, a freeze or a thaw, the start of tracing, a jump that the last block does not explain.
  */
-static __attribute__((noinline)) void block_begins(unsigned vcpu, const struct traced_block *b)
+static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const struct traced_block *b)
 {
 	struct traced_thread *t = threads[vcpu];
-	uint32_t word = control();
+	uint32_t word = read_control_word();
 
 	if (!t)
 		t = thread_begin(vcpu);
@@ -328,14 +328,14 @@ static void on_block(unsigned vcpu, void *userdata)
 	const struct traced_block *b = userdata, *last;
 	struct traced_thread *t = threads[vcpu];
 
-	if (__builtin_expect(!t || !t->last || control() != t->seen || codelog_epoch() != t->epoch, 0)) {
-		block_begins(vcpu, b);
+	if (__builtin_expect(!t || !t->last || read_control_word() != t->seen || codelog_epoch() != t->epoch, 0)) {
+		on_unusual_block(vcpu, b);
 		return;
 	}
 	last = t->last;
 	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start),
 			     0)) {
-		block_begins(vcpu, b);
+		on_unusual_block(vcpu, b);
 		return;
 	}
 	t->last = b;
@@ -428,8 +428,8 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 		 number == NR_SHMAT || number == NR_SHMDT)
 		note_mappings(number, (uint64_t)result);
 	/*
-	 * The next block reads the control word after this store: either the daemon or this thread sees the other's
-	 * store.
+	 * The next block reads the control word after this store: either the daemon or this thread sees the
+	 * other's store.
 	 */
 	if (t && t->slot)
 		atomic_store(&t->slot->state, EMU_RUNNING);
@@ -538,7 +538,7 @@ static void after_fork_in_child(void)
 	closep(&parent.socket);
 	stacks_forked(self_vcpu);
 	if (truth)
-		truth_forked();
+		truth_after_fork();
 	for (unsigned i = 0; i < VCPUS; i++)
 		if (i != self_vcpu)
 			threads[i] = NULL;
@@ -627,7 +627,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 			EMU_RINGS_MAX, EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
 		return -1;
 	}
-	if (!guest_registers())
+	if (!guest_has_registers())
 		fprintf(stderr, "csight-etm: this QEMU does not export its registers: the end of code that a signal "
 				"interrupts is lost\n");
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -35,7 +35,7 @@ enum {
 	EMU_CMDLINE_SIZE = 4096,
 	EMU_PATH_SIZE = 4096,
 	EMU_BUILD_ID_MAX = 20,
-	EMU_PENDING_MAX = 64, /* bytes that etm_finish() may add to a stream */
+	EMU_PENDING_MAX = 64, /* bytes that etm_finish_stream() may add to a stream */
 };
 
 /* The registers that a decoder needs, as in the metadata of perf.data. */
@@ -56,7 +56,7 @@ struct emu_slot {
 	_Atomic uint64_t stopped_ns, resumed_ns; /* when the thread obeyed the last freeze and the last thaw */
 	_Atomic uint64_t instructions;           /* retired and traced */
 	_Atomic uint64_t truth; /* instructions in the truth log when the stream was last flushed; 0: no log */
-	/* The encoder's pending atoms, with which etm_finish() completes the stream of a thread that died. */
+	/* The encoder's pending atoms, with which etm_finish_stream() completes the stream of a thread that died. */
 	_Atomic uint64_t pending;
 	uint8_t reserved[24];
 };
@@ -131,6 +131,6 @@ struct emu_message {
  * Completes the stream of a thread that has died, from a copy of its slot: writes the pending packets to ret and
  * returns their size in bytes, at most EMU_PENDING_MAX. Arbitrary values of head and pending are safe.
  */
-unsigned etm_finish(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
+unsigned etm_finish_stream(uint64_t head, uint64_t pending, uint8_t ret[EMU_PENDING_MAX]);
 
 #endif

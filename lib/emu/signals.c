@@ -64,7 +64,7 @@ bool signals_delivered(uint64_t base, uint64_t pc, struct delivery *ret)
 {
 	uint64_t handler = handler_at(pc), frame, signo;
 
-	if (!handler || !guest_registers() || !is_trampoline(guest_register(GUEST_LR)))
+	if (!handler || !guest_has_registers() || !is_trampoline(guest_register(GUEST_LR)))
 		return false;
 	frame = guest_register(GUEST_SP);
 	signo = guest_register(0);

@@ -93,13 +93,13 @@ static bool signals(unsigned vcpu, uint64_t pc)
 	return true;
 }
 
-static void block_begins(unsigned vcpu, void *userdata)
+static void on_block_begin(unsigned vcpu, void *userdata)
 {
 	const struct stacks_block *s = userdata;
 	enum stack_how how;
 	uint64_t sp;
 
-	if (!guest_registers())
+	if (!guest_has_registers())
 		return;
 	if (forked.how) {
 		records = 0;
@@ -147,7 +147,7 @@ void stacks_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	default:
 		s->how = STACK_FLOW;
 	}
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS, s);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block_begin, QEMU_PLUGIN_CB_NO_REGS, s);
 }
 
 void stacks_syscall(int64_t number)

@@ -16,10 +16,10 @@ enum stack_how {
 	STACK_START,     /* the thread begins */
 	STACK_FORKED,    /* the process begins: PID.TID.SERIAL pc.sp.lr is its parent's log, whose first g records it
 			    shares */
-	STACK_FLOW,      /* from the previous instruction */
-	STACK_JUMP,      /* by a direct branch without link, taken or not */
-	STACK_INDIRECT,  /* by an indirect branch without link */
-	STACK_CALL,      /* by a branch with link */
+	STACK_FLOW,      /* reached from the previous instruction, without a branch */
+	STACK_JUMP,      /* reached by a direct branch without link, taken or not */
+	STACK_INDIRECT,  /* reached by an indirect branch without link */
+	STACK_CALL,      /* reached by a branch with link */
 	STACK_SYSCALL,   /* return from a system call other than rt_sigreturn */
 	STACK_SIGRETURN, /* return from rt_sigreturn */
 	STACK_SIGNAL,    /* the entry of a signal handler */
@@ -43,7 +43,7 @@ void stacks_instrument(struct qemu_plugin_tb *tb, uint64_t base);
 /* Called for each system call, by its thread. */
 void stacks_syscall(int64_t number);
 
-/* Called in the child of a fork, before truth_forked(). */
+/* Called in the child of a fork, before truth_after_fork(). */
 void stacks_forked(unsigned vcpu);
 #endif
 

@@ -78,7 +78,7 @@ static void *next_record(struct truth_file *p, size_t size)
 	return ret;
 }
 
-static void truth_file_end(struct truth_file *p)
+static void truth_file_close(struct truth_file *p)
 {
 	if (p->fd < 0)
 		return;
@@ -171,11 +171,11 @@ static void take_back_fault(struct log *l)
 }
 
 /* Runs before the block's other callbacks, so that they see the corrected count. */
-static void block_begins(unsigned vcpu, void *userdata)
+static void on_block_begin(unsigned vcpu, void *userdata)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
 
-	if (l && truth_handler((uint64_t)(uintptr_t)userdata) && guest_registers())
+	if (l && truth_handler((uint64_t)(uintptr_t)userdata) && guest_has_registers())
 		take_back_fault(l);
 }
 
@@ -212,7 +212,7 @@ void truth_instrument(struct qemu_plugin_tb *tb, uint64_t base)
 	memory_base = base;
 	/* Registered before the callback of the stack log. */
 	if (!truth_raw)
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS,
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block_begin, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)(uintptr_t)qemu_plugin_tb_vaddr(tb));
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -254,7 +254,7 @@ const char *truth_path(unsigned vcpu)
 	return vcpu < VCPUS && logs[vcpu] ? logs[vcpu]->path : NULL;
 }
 
-void truth_gap(unsigned vcpu, uint64_t from)
+void truth_log_gap(unsigned vcpu, uint64_t from)
 {
 	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
 	struct truth_run gap = { from, l ? l->count : 0 };
@@ -274,14 +274,14 @@ void truth_thread_ended(unsigned vcpu)
 	if (!l)
 		return;
 	logs[vcpu] = NULL;
-	truth_file_end(&l->runs);
-	truth_file_end(&l->stacks);
+	truth_file_close(&l->runs);
+	truth_file_close(&l->stacks);
 	if (l->gaps >= 0)
 		close(l->gaps);
 	free(l);
 }
 
-void truth_forked(void)
+void truth_after_fork(void)
 {
 	/* The parent's files are still mapped here; the child must not write to them. */
 	for (unsigned i = 0; i < VCPUS; i++)

@@ -34,11 +34,11 @@ uint64_t truth_count(unsigned vcpu);
 const char *truth_path(unsigned vcpu);
 
 /* Records that the instructions from number `from` up to now ran while frozen, as {from, to} in PID.TID.SERIAL.gaps. */
-void truth_gap(unsigned vcpu, uint64_t from);
+void truth_log_gap(unsigned vcpu, uint64_t from);
 
 void truth_thread_ended(unsigned vcpu);
 
 /* Called in the child of a fork, whose threads get new files. */
-void truth_forked(void);
+void truth_after_fork(void);
 
 #endif

@@ -102,7 +102,7 @@ static inline uint32_t edge_block(uint32_t edge)
 	return edge >> 1;
 }
 
-static inline bool edge_taken(uint32_t edge)
+static inline bool edge_is_taken(uint32_t edge)
 {
 	return edge & 1;
 }

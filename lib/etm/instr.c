@@ -17,7 +17,7 @@ struct instr_set instr_set_of(const struct engine_config *c)
 	return (struct instr_set){ modern, modern, as_branch, as_branch && modern };
 }
 
-static int64_t offset_of(uint32_t op, unsigned shift, unsigned bits)
+static int64_t branch_offset(uint32_t op, unsigned shift, unsigned bits)
 {
 	return ((int64_t)((uint64_t)(op >> shift) << (64 - bits)) >> (64 - bits)) * 4;
 }
@@ -67,22 +67,22 @@ static bool decode_direct(uint32_t op, struct instr *ret)
 	if ((op & 0x7c000000) == 0x14000000) { /* B, BL */
 		ret->link = op >> 31;
 		ret->sub = ret->link ? SUB_LINK : SUB_NONE;
-		ret->offset = offset_of(op, 0, 26);
+		ret->offset = branch_offset(op, 0, 26);
 		return true;
 	}
 	if ((op & 0xff000000) == 0x54000000 || (op & 0x7e000000) == 0x34000000) { /* B.cond, BC.cond; CBZ, CBNZ */
 		ret->conditional = true;
-		ret->offset = offset_of(op, 5, 19);
+		ret->offset = branch_offset(op, 5, 19);
 		return true;
 	}
 	if ((op & 0x7e000000) == 0x36000000) { /* TBZ, TBNZ */
 		ret->conditional = true;
-		ret->offset = offset_of(op, 5, 14);
+		ret->offset = branch_offset(op, 5, 14);
 		return true;
 	}
 	/* These have a condition of their own; OpenCSD does not report them as conditional. */
 	if (is_compare_branch(op)) {
-		ret->offset = offset_of(op, 5, 9);
+		ret->offset = branch_offset(op, 5, 9);
 		return true;
 	}
 	return false;

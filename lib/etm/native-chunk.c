@@ -39,7 +39,7 @@ static void fold_take(const struct native *e, struct native_checkpoint *p)
 	p->fold.has_last = f->last;
 	if (f->last) {
 		p->fold.last = e->blocks.list[edge_block(f->last)];
-		p->fold.last_taken = edge_taken(f->last);
+		p->fold.last_taken = edge_is_taken(f->last);
 	} else {
 		p->fold.successor = f->successor;
 	}
@@ -287,7 +287,7 @@ static int break_stretch(struct native *e, uint64_t next)
 	return rc;
 }
 
-/* The state is complete but for what is open in the return stack. */
+/* Returns true if all of the state is known, except entries of the return stack that were pushed before the chunk. */
 static bool is_complete(const struct native *e)
 {
 	return !e->chunk->awaits_info && e->sync.state == SYNC_DONE && e->control.has_context &&

@@ -69,7 +69,7 @@ bool native_read(struct native_reader *r, struct element *ret)
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	} else {
 		*ret = any_range;
-		read_block(r, &b->blocks[edge_block(edge)], edge_taken(edge), ret);
+		read_block(r, &b->blocks[edge_block(edge)], edge_is_taken(edge), ret);
 		ret->offset = b->offsets ? b->offsets[r->at] : 0;
 	}
 	r->at++;
@@ -93,7 +93,7 @@ static int on_batch(void *user, const struct native_batch *b)
 			continue;
 		}
 		range.offset = b->offsets[r->at++];
-		read_block(r, &b->blocks[edge_block(edge)], edge_taken(edge), &range);
+		read_block(r, &b->blocks[edge_block(edge)], edge_is_taken(edge), &range);
 		rc = e->sink.element(e->sink.user, &range);
 	}
 	return rc;

@@ -376,7 +376,7 @@ static inline __attribute__((always_inline)) bool walk_packets(const struct nati
 			edge = make_edge(here, atoms & 1);
 			w->edges[w->n++] = edge;
 			here = next[edge];
-			if (mode & MODE_STACK && edge_taken(edge) && list[edge_block(edge)].link) {
+			if (mode & MODE_STACK && edge_is_taken(edge) && list[edge_block(edge)].link) {
 				if (w->n_pushes == PUSHES)
 					return false;
 				w->pushes[w->n_pushes++] = edge_block(edge);
@@ -386,14 +386,14 @@ static inline __attribute__((always_inline)) bool walk_packets(const struct nati
 	w->end = here;
 	if (!here) {
 		b = &list[edge_block(edge)];
-		if (b->missing || !edge_taken(edge) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
+		if (b->missing || !edge_is_taken(edge) || b->kind != INSTR_IBR || (e->ete && b->sub == SUB_ERET))
 			return false;
 		w->end = edge_block(edge) | UNRESOLVED;
 	}
 	for (unsigned i = 0; (mode & MODE_OUTLET) != NATIVE_EDGES && i < w->n; i++) {
 		uint32_t block = edge_block(w->edges[i]);
 
-		if (block >= e->fold->capacity || (list[block].always && !edge_taken(w->edges[i])) ||
+		if (block >= e->fold->capacity || (list[block].always && !edge_is_taken(w->edges[i])) ||
 		    ((mode & MODE_OUTLET) == NATIVE_CALLS && !e->fold->regions[block].first))
 			return false;
 	}
@@ -421,7 +421,7 @@ static inline __attribute__((always_inline)) int walk_emit(struct native *e, str
 			p->instructions += list[block].count;
 			p->last = edge;
 			p->left = e->fold->regions[block].last |
-				  (native_fold_is_call(&list[block], edge_taken(edge)) ? FOLD_ALWAYS : 0);
+				  (native_fold_is_call(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
 	} else {

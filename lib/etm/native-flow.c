@@ -12,7 +12,7 @@ static void lose_control(struct native *e)
 	e->control.address = UINT64_MAX;
 }
 
-void native_flow_lost(struct native *e)
+void native_flow_forget(struct native *e)
 {
 	e->control.has_context = false;
 	lose_control(e);

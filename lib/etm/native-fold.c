@@ -84,7 +84,7 @@ uint32_t native_fold_left(struct native *e, uint32_t edge)
 	if (!edge || tables_fit(e) < 0)
 		return FOLD_FRESH;
 	return regions_of(e, block)->last |
-	       (native_fold_is_call(&e->blocks.list[block], edge_taken(edge)) ? FOLD_ALWAYS : 0);
+	       (native_fold_is_call(&e->blocks.list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 }
 
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address)
@@ -165,7 +165,7 @@ static int fold_edge(struct native *e, uint32_t edge)
 		f->counts[edge]++;
 	} else if (e->sink.outlet == NATIVE_CALLS) {
 		uint32_t left = native_fold_left(e, f->last), to = regions_of(e, block)->first;
-		bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !edge_taken(edge));
+		bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !edge_is_taken(edge));
 
 		if (left != to || to & FOLD_ALWAYS || torn || f->fresh)
 			rc = add_call(e, f->last, block | (torn ? NATIVE_TORN : 0));
@@ -325,6 +325,6 @@ int native_fold_renew(struct native *e, const struct basic_block *last)
 		return 0;
 	rc = blocks_adopt(&e->blocks, last, &number);
 	if (rc == 0)
-		f->last = make_edge(number, edge_taken(f->last));
+		f->last = make_edge(number, edge_is_taken(f->last));
 	return rc;
 }

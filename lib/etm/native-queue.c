@@ -204,7 +204,10 @@ static int commit_atoms(struct native *e, uint32_t *n)
 	return rc;
 }
 
-/* Commits the oldest element and those that belong to it; subtracts from *n what it counts. NATIVE_BAD. */
+/*
+ * Commits the oldest element in the queue and those that are emitted with it; subtracts its P0 elements from *n.
+ * Returns NATIVE_BAD for a malformed stream.
+ */
 static int commit_first(struct native *e, uint32_t *n)
 {
 	struct p0 p = *queue_at(e, 0);
@@ -341,7 +344,7 @@ static int queue_discard(struct native *e)
 		rc = emit_lasting(e, &p);
 	}
 	native_queue_clear(e);
-	native_flow_lost(e);
+	native_flow_forget(e);
 	e->sync.state = SYNC_LOST;
 	e->sync.reason = e->queue.state.overflow ? REASON_OVERFLOW : REASON_DISCARD;
 	native_batch_commit(e);

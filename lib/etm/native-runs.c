@@ -52,7 +52,7 @@ static int run_end(struct native_runs *r, const struct basic_block *blocks, uint
 	r->run.offset = ranges;
 	r->run.instr = b->kind;
 	r->run.sub = b->sub;
-	r->run.taken = edge_taken(edge);
+	r->run.taken = edge_is_taken(edge);
 	r->run.conditional = b->conditional;
 	r->run.range.end = block_end(b);
 	r->run.range.count = (uint32_t)n;

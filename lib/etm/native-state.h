@@ -262,7 +262,7 @@ static inline bool return_stack_is_open(const struct native_return_stack *s, uns
 /* The edge is a taken indirect branch. */
 static inline bool is_indirect(const struct native *e, uint32_t edge)
 {
-	return edge_taken(edge) && e->blocks.list[edge_block(edge)].kind == INSTR_IBR;
+	return edge_is_taken(edge) && e->blocks.list[edge_block(edge)].kind == INSTR_IBR;
 }
 
 /* native.c */
@@ -329,7 +329,7 @@ int native_flow_q(struct native *e, const struct p0 *p, uint64_t address);
 int native_flow_source(struct native *e, const struct p0 *p);
 
 /* Forgets where control is, and the context. */
-void native_flow_lost(struct native *e);
+void native_flow_forget(struct native *e);
 
 /* Trace info: the return stack is empty, and not used before the next address. */
 void native_flow_info(struct native *e);

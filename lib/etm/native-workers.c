@@ -70,7 +70,7 @@ struct native_workers {
 	/* Of the pushing thread: */
 	struct worker_chunk *chunks; /* a ring, the last of which is being filled */
 	unsigned first, n, capacity;
-	size_t searched; /* bytes of the last one in which no A-sync packet begins */
+	size_t searched; /* bytes of the last chunk that were searched and hold no A-sync packet */
 	uint64_t bytes;  /* of complete chunks */
 };
 
@@ -228,7 +228,10 @@ static int stretch_emit(struct native_workers *w, const struct chunk_stretch *s,
 	return MIN(rc, 0);
 }
 
-/* Completes the checkpoint at the end of a stretch by the state here, in which the engine is at its beginning. */
+/*
+ * Fills in what the checkpoint `end` of a speculative run left open, from `here`: the engine's actual state at `begin`,
+ * the checkpoint where that run starts.
+ */
 static void checkpoint_close(struct native_checkpoint *end, const struct native_checkpoint *begin,
 			     const struct native_checkpoint *here)
 {
@@ -664,7 +667,7 @@ int native_workers_open(const struct engine_config *config, const struct engine_
 	w->memory = *memory;
 	w->sink = *sink;
 	w->options = *options;
-	/* Three for each thread, and the one that is being filled. */
+	/* Three chunks for each thread, and the chunk that is being filled. */
 	w->capacity = 3 * (options->threads_max + 1) + 1;
 	w->chunks = calloc(w->capacity, sizeof(*w->chunks));
 	w->idle = calloc(options->threads_max, sizeof(struct chunk_engine *));

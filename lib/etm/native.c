@@ -37,7 +37,7 @@ static void lose_sync(struct native *e, enum element_reason why)
 {
 	native_batch_cancel(e);
 	native_queue_reset(e);
-	native_flow_lost(e);
+	native_flow_forget(e);
 	e->sync = (struct native_sync){ .state = SYNC_LOST, .reason = (uint8_t)why };
 }
 
@@ -80,7 +80,7 @@ static int decode_by_state(struct native *e, const struct packet *p)
 	case SYNC_WAIT:
 		if (p->kind == PACKET_ASYNC) {
 			e->sync.state = SYNC_WAIT_INFO;
-			native_flow_lost(e);
+			native_flow_forget(e);
 		}
 		return 0;
 	case SYNC_WAIT_INFO:
@@ -333,7 +333,7 @@ int native_open(const struct engine_config *config, const struct engine_memory *
 	e->context.spaces = SPACES_SECURE;
 	e->sync = (struct native_sync){ .state = SYNC_LOST, .reason = REASON_INIT };
 	native_queue_reset(e);
-	native_flow_lost(e);
+	native_flow_forget(e);
 	e->memo = native_memo_new();
 	if (sink->outlet != NATIVE_EDGES)
 		e->fold = native_fold_new();

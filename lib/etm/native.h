@@ -153,7 +153,7 @@ static inline uint64_t native_successor(const struct basic_block *blocks, uint32
 {
 	const struct basic_block *b = &blocks[edge_block(edge)];
 
-	return edge_taken(edge) ? b->target : block_end(b);
+	return edge_is_taken(edge) ? b->target : block_end(b);
 }
 
 /* Reads batches of NATIVE_CALLS as elements: the ranges from one call to the next are one element. */

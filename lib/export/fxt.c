@@ -101,7 +101,7 @@ static unsigned string_number(struct fxt_writer *w, uint32_t function)
 	return number;
 }
 
-/* Writes one of the strings of this file itself, replacing its text. */
+/* Writes one of the strings with fixed numbers that the trace file uses for its own texts. */
 static uint64_t put_own_string(struct fxt_writer *w, unsigned number, const char *text)
 {
 	put_string(w, number, text);

@@ -28,7 +28,7 @@ static const char *paint(const struct tree *t, const char *code)
 #define PLAIN "\033[0m"
 
 /* Formats a duration with one decimal and a unit; nanoseconds are whole. */
-static const char *duration(uint64_t ns, char ret[32])
+static const char *format_duration(uint64_t ns, char ret[32])
 {
 	static const char *const units[] = { "ns", "us", "ms", "s" };
 	double value = (double)ns;
@@ -51,7 +51,7 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 	if (n->calls > 1)
 		snprintf(count, sizeof(count), "\xc3\x97%ju", (uintmax_t)n->calls);
 	/* The multiplication sign has two bytes and one column. */
-	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration(n->ns, time), count[0] ? 10 : 9, count,
+	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), format_duration(n->ns, time), count[0] ? 10 : 9, count,
 		   paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");
 	buf_printf(b, "%s%s%s", paint(t, BOLD), escape_text(f->name, name, sizeof(name)), paint(t, PLAIN));
 	if (f->kind == REGION_INLINED)
@@ -77,8 +77,8 @@ static int compare_longest(const void *a, const void *b)
 }
 
 /*
- * Finds the duration that a node needs to be among the `width` longest of its siblings, which several may have exactly;
- * *ret_more: number of nodes left out.
+ * Finds the duration that a node needs to be among the `width` longest of its siblings, which several may have
+ * exactly; *ret_more: number of nodes left out.
  */
 static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least, uint64_t *ret_more)
 {
@@ -128,7 +128,7 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 		}
 	}
 	if (rc == 0 && more) {
-		snprintf(text, sizeof(text), "... %ju more functions, %s", (uintmax_t)more, duration(ns, time));
+		snprintf(text, sizeof(text), "... %ju more functions, %s", (uintmax_t)more, format_duration(ns, time));
 		print_rest(t, level, text);
 	}
 	return rc;
@@ -143,9 +143,9 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
 		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
-		   duration(t->stacks.last - t->stacks.first, time), (uintmax_t)slices);
+		   format_duration(t->stacks.last - t->stacks.first, time), (uintmax_t)slices);
 	if (thread->bound)
-		buf_printf(b, ", times within %s", duration(thread->bound, time));
+		buf_printf(b, ", times within %s", format_duration(thread->bound, time));
 	if (quality < 10000)
 		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	if (thread->unexplained)
@@ -155,8 +155,9 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	buf_printf(b, "\n");
 	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
-			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED), duration(t->stacks.gap_ns[i], time),
-				   (uintmax_t)t->stacks.gaps[i], calls_gap_str(i), paint(t, PLAIN));
+			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED),
+				   format_duration(t->stacks.gap_ns[i], time), (uintmax_t)t->stacks.gaps[i],
+				   calls_gap_str(i), paint(t, PLAIN));
 	}
 }
 

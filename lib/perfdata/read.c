@@ -149,7 +149,7 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 	return 0;
 }
 
-static int list_error(const struct pd_file *f)
+static int first_list_error(const struct pd_file *f)
 {
 	for (size_t i = 0; i < LISTS; i++)
 		if (buf_error(&f->lists[i]))
@@ -215,7 +215,7 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 			return rc;
 		if (rc < 0)
 			pd_damage(f, at, "a record is too short for its type");
-		if (list_error(f) == -EFBIG) {
+		if (first_list_error(f) == -EFBIG) {
 			pd_damage(f, at, "too many records");
 			break;
 		}
@@ -227,7 +227,7 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 	}
 	if (!pd_inflate_whole(f->inflate))
 		pd_damage(f, at, "the compressed records end within a record");
-	return list_error(f) == -EFBIG ? 0 : list_error(f);
+	return first_list_error(f) == -EFBIG ? 0 : first_list_error(f);
 }
 
 /* Fills in the contents from the lists, and turns offsets of names into pointers, as the lists no longer move. */

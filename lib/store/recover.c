@@ -173,7 +173,7 @@ static int recover_names(struct recovery *r, const struct chunk_head *c)
 	return rc;
 }
 
-static int name_event(const struct recovery *r, uint64_t number, bool inlined, struct call_event *e)
+static int resolve_event_name(const struct recovery *r, uint64_t number, bool inlined, struct call_event *e)
 {
 	if (number >= (inlined ? r->n_sites : r->n_functions))
 		return -EBADMSG;
@@ -194,19 +194,19 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 	switch (w->code) {
 	case CODE_CALL:
 		e.type = CALL_EVENT_ENTER;
-		rc = name_event(r, w->value, false, &e);
+		rc = resolve_event_name(r, w->value, false, &e);
 		break;
 	case CODE_ENTER:
 		e.type = CALL_EVENT_ENTER;
 		inlined = w->value & FRAME_INLINED;
 		e.kind = w->value & ((1 << KIND_BITS) - 1);
 		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : e.kind;
-		rc = name_event(r, w->value >> FRAME_BITS, inlined, &e);
+		rc = resolve_event_name(r, w->value >> FRAME_BITS, inlined, &e);
 		break;
 	case CODE_ROOT:
 		e.type = CALL_EVENT_ROOT;
 		e.kind = CALL_INFERRED;
-		rc = name_event(r, w->value >> 1, w->value & 1, &e);
+		rc = resolve_event_name(r, w->value >> 1, w->value & 1, &e);
 		break;
 	case CODE_RETURN:
 	case CODE_LEAVE:

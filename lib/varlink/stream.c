@@ -30,7 +30,7 @@ struct varlink_stream {
 	size_t n_waiting;
 };
 
-int varlink_stream_of(int fd, struct varlink_stream **ret)
+int varlink_stream_wrap(int fd, struct varlink_stream **ret)
 {
 	struct varlink_stream *s = calloc(1, sizeof(*s));
 
@@ -55,7 +55,7 @@ int varlink_connect(const char *path, struct varlink_stream **ret)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return -errno;
-	rc = varlink_stream_of(fd, ret);
+	rc = varlink_stream_wrap(fd, ret);
 	if (rc == 0)
 		TAKE_FD(fd);
 	return rc;

@@ -51,9 +51,10 @@ void varlink_put_error(struct buf *b, const char *error, json_object *parameters
 /* The client's end of a connection; calls block. */
 struct varlink_stream;
 
-/* Connects to a socket, or takes ownership of a connected one (varlink_stream_of). Errors of socket() and connect(). */
+/* Connects to a socket, or takes ownership of a connected one (varlink_stream_wrap). Errors of socket() and connect().
+ */
 int varlink_connect(const char *path, struct varlink_stream **ret);
-int varlink_stream_of(int fd, struct varlink_stream **ret);
+int varlink_stream_wrap(int fd, struct varlink_stream **ret);
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s);
 int varlink_stream_fd(const struct varlink_stream *s);
 int varlink_send_call(struct varlink_stream *s, const char *method, json_object *parameters, bool more);

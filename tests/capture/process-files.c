@@ -163,7 +163,7 @@ void test_first_ended(void)
 	for (int i = 0; i < 500 && proc_dir_check_owner(&proc) == 0; i++)
 		usleep(10000);
 	CHECK_EQ(proc_dir_check_owner(&proc), -EAGAIN);
-	process_lost(p, 1, clock_now());
+	process_note_lost_records(p, 1, clock_now());
 	process_scan(p, clock_now());
 	CHECK_EQ(process_write_log(p, &log, &missing, &files, &n), 0);
 	CHECK(memmem(missing.data, missing.size, "first thread", 12) &&

@@ -402,7 +402,7 @@ static void test_lost(void)
 	child_scan(&c);
 	b = child_act(&c, 'B');
 	c.ring->data_tail = c.ring->data_head; /* the records of B are lost */
-	process_lost(c.process, b.before, clock_now());
+	process_note_lost_records(c.process, b.before, clock_now());
 	t = child_capture(&c);
 	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
 	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);

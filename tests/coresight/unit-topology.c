@@ -177,14 +177,14 @@ static void test_pmu(const struct topology *t)
 	uint64_t words[5] = { UINT64_MAX, 0, UINT64_MAX, 0, 0 };
 
 	CHECK(t->pmu.there && t->pmu.type == 8 && t->pmu.n_filters == 8 && t->pmu.n_sources == 4);
-	CHECK(topology_set(&t->pmu, TOPOLOGY_TIMESTAMP, 3, words) == 0);
+	CHECK(topology_set_field(&t->pmu, TOPOLOGY_TIMESTAMP, 3, words) == 0);
 	CHECK_EQ(words[0], (int64_t)0xffffffffffffff3f);
-	CHECK(topology_set(&t->pmu, TOPOLOGY_SINKID, 0xabcdef01, words) == 0);
+	CHECK(topology_set_field(&t->pmu, TOPOLOGY_SINKID, 0xabcdef01, words) == 0);
 	CHECK_EQ(words[2], (int64_t)0xffffffffabcdef01);
-	CHECK(topology_set(&t->pmu, TOPOLOGY_CC_THRESHOLD, 0xfff, words) == 0 && words[3] == 0xfff);
-	CHECK_EQ(topology_set(&t->pmu, TOPOLOGY_CC_THRESHOLD, 0x1000, words), -ERANGE);
-	CHECK(topology_set(&t->pmu, TOPOLOGY_PRESET, UINT64_MAX, words) == 0 && words[0] == UINT64_MAX);
-	CHECK_EQ(topology_set(&t->pmu, TOPOLOGY_RETSTACK, 1, words), -ENOTSUP);
+	CHECK(topology_set_field(&t->pmu, TOPOLOGY_CC_THRESHOLD, 0xfff, words) == 0 && words[3] == 0xfff);
+	CHECK_EQ(topology_set_field(&t->pmu, TOPOLOGY_CC_THRESHOLD, 0x1000, words), -ERANGE);
+	CHECK(topology_set_field(&t->pmu, TOPOLOGY_PRESET, UINT64_MAX, words) == 0 && words[0] == UINT64_MAX);
+	CHECK_EQ(topology_set_field(&t->pmu, TOPOLOGY_RETSTACK, 1, words), -ENOTSUP);
 }
 
 static bool has_params(const struct topology_cpu *cpu, uint64_t magic, const uint64_t *params, size_t n)

@@ -148,7 +148,7 @@ static struct outcome attempt(const struct server *s, const char *name, const ch
 	}
 	decoder_event_done(&e);
 	if (job >= 0)
-		decoder_ended(s->fd, 0, &id, &result.status);
+		decoder_receive_end(s->fd, 0, &id, &result.status);
 	/* A forked child that continues writes to the output. */
 	if (fstat(output, &st) == 0 && st.st_size > 0)
 		result.achieved = true;
@@ -278,7 +278,7 @@ static void release(const struct server *s, struct held *h)
 
 	closep(&h->job);
 	closep(&h->output);
-	CHECK_EQ(decoder_ended(s->fd, 0, &id, &status), 0);
+	CHECK_EQ(decoder_receive_end(s->fd, 0, &id, &status), 0);
 }
 
 static void test_other_job(const struct servers *s)

@@ -100,7 +100,7 @@ static void follow(int job, struct outcome *o)
 		if (e.type == DECODER_IMAGE) {
 			_cleanup_close_ int fd = e.attempt ? -1 : image_for(e.path);
 
-			decoder_image(job, e.index, fd, "not here");
+			decoder_reply_image(job, e.index, fd, "not here");
 		} else if (e.type == DECODER_RESULT) {
 			read_result(e.body, o);
 			finished = true;
@@ -156,7 +156,7 @@ static struct outcome decode(const void *data, size_t size)
 	follow(job, &o);
 	if (!o.ended)
 		return o;
-	if (decoder_ended(t.server, 0, &id, &status) < 0 || id != t.job || !WIFEXITED(status))
+	if (decoder_receive_end(t.server, 0, &id, &status) < 0 || id != t.job || !WIFEXITED(status))
 		o.crashed = true;
 	if (fstat(output, &st) == 0 && st.st_size) {
 		o.size = (size_t)st.st_size;

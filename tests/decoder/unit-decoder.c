@@ -114,7 +114,7 @@ static void test_job(int server)
 	CHECK_EQ(e.type, DECODER_IMAGE);
 	CHECK_STR(e.path, "/no/such/program");
 	CHECK(e.build_id == NULL);
-	CHECK_EQ(decoder_image(job, e.index, code, NULL), 0);
+	CHECK_EQ(decoder_reply_image(job, e.index, code, NULL), 0);
 	decoder_event_done(&e);
 	CHECK_EQ(next(job, &e), 0);
 	CHECK_EQ(e.type, DECODER_RESULT);
@@ -122,7 +122,7 @@ static void test_job(int server)
 	CHECK(json_get_u64(e.body, "ranges", &n) == 0 && n == 3);
 	decoder_event_done(&e);
 	CHECK_EQ(next(job, &e), -EPIPE);
-	CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 41 && status == 0);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 41 && status == 0);
 	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
 	CHECK_STR(text, wanted);
 }
@@ -161,11 +161,11 @@ static void test_code_in_time(int server)
 	CHECK_EQ(decoder_submit(server, 43, &job), 0);
 	CHECK_EQ(decoder_start(job, &start), 0);
 	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
-	decoder_image(job, e.index, -1, NULL);
+	decoder_reply_image(job, e.index, -1, NULL);
 	decoder_event_done(&e);
 	CHECK(next(job, &e) == 0 && e.type == DECODER_RESULT);
 	decoder_event_done(&e);
-	CHECK(decoder_ended(server, 0, &id, &status) == 0 && status == 0);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && status == 0);
 	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
 	CHECK_STR(text, "# thread 4000\n400000\n400004\n400008\n400008\n400008\n40000c\n400008\n40000c\n");
 }
@@ -221,12 +221,12 @@ static void test_refused(int server)
 		CHECK_EQ(decoder_submit(server, 100 + i, &job), 0);
 		CHECK_EQ(io_send_fds(job, starts[i], strlen(starts[i]), fds, 2), 0);
 		while (next(job, &e) == 0 && e.type == DECODER_IMAGE) {
-			decoder_image(job, e.index, -1, "not now");
+			decoder_reply_image(job, e.index, -1, "not now");
 			decoder_event_done(&e);
 		}
 		CHECK(e.type == DECODER_FAILED && e.reason && *e.reason);
 		decoder_event_done(&e);
-		CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 100 + i && WIFEXITED(status) &&
+		CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 100 + i && WIFEXITED(status) &&
 		      WEXITSTATUS(status) == 1);
 	}
 }
@@ -294,11 +294,12 @@ static void test_killed(int server, pid_t pid)
 	CHECK(strstr(text, "Max core file size        0                    0 ") != NULL);
 	CHECK(strstr(text, "Max cpu time              3600 ") != NULL);
 	CHECK_EQ(decoder_receive(job, MSG_DONTWAIT, &e), -EAGAIN);
-	CHECK_EQ(decoder_ended(server, MSG_DONTWAIT, &id, &status), -EAGAIN);
+	CHECK_EQ(decoder_receive_end(server, MSG_DONTWAIT, &id, &status), -EAGAIN);
 	if (child > 1)
 		kill(child, SIGKILL);
 	CHECK_EQ(next(job, &e), -EPIPE);
-	CHECK(decoder_ended(server, 0, &id, &status) == 0 && id == 7 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 7 && WIFSIGNALED(status) &&
+	      WTERMSIG(status) == 9);
 	test_job(server);
 }
 
@@ -314,7 +315,7 @@ static void test_server_gone(int server, pid_t pid)
 	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
 	decoder_event_done(&e);
 	kill(pid, SIGKILL);
-	CHECK_EQ(decoder_ended(server, 0, &id, &status), -EPIPE);
+	CHECK_EQ(decoder_receive_end(server, 0, &id, &status), -EPIPE);
 	CHECK_EQ(next(job, &e), -EPIPE);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 }
@@ -358,9 +359,9 @@ static void test_hostile_child(void)
 	CHECK_EQ(io_send_fds(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
 	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
 	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
-	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
+	CHECK_EQ(decoder_receive_end(pair[0], 0, &id, &status), -EBADMSG);
 	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
-	CHECK_EQ(decoder_ended(pair[0], 0, &id, &status), -EBADMSG);
+	CHECK_EQ(decoder_receive_end(pair[0], 0, &id, &status), -EBADMSG);
 	close(pair[0]);
 	close(pair[1]);
 }

@@ -592,16 +592,16 @@ static void test_finish(void)
 
 	begin(false, 1);
 	etm_sync(&e, 1, 0x1000, true);
-	CHECK_EQ(etm_finish(e.head, etm_pending(&e), end), 0);
+	CHECK_EQ(etm_finish_stream(e.head, etm_pending(&e), end), 0);
 	etm_atom(&e, true);
 	etm_atom(&e, false);
 	pending = etm_pending(&e);
-	CHECK_EQ(etm_finish(e.head, pending, end), 1);
+	CHECK_EQ(etm_finish_stream(e.head, pending, end), 1);
 	CHECK_EQ(end[0], 0xd9);
 	etm_flush(&e);
-	CHECK_EQ(etm_finish(e.head, pending, end), 0);
-	CHECK_EQ(etm_finish(0, UINT64_MAX, end), 0);
-	CHECK_EQ(etm_finish(UINT64_MAX, 0, end), 0);
+	CHECK_EQ(etm_finish_stream(e.head, pending, end), 0);
+	CHECK_EQ(etm_finish_stream(0, UINT64_MAX, end), 0);
+	CHECK_EQ(etm_finish_stream(UINT64_MAX, 0, end), 0);
 }
 
 static void test_registers(void)

@@ -182,7 +182,7 @@ static int on_edges(void *user, const struct native_batch *b)
 			e = cycles_of(b->edges[i]);
 			fold_event(l, &e, NATIVE_UNKNOWN);
 		} else {
-			fold_block(l, &b->blocks[edge_block(b->edges[i])], edge_taken(b->edges[i]));
+			fold_block(l, &b->blocks[edge_block(b->edges[i])], edge_is_taken(b->edges[i]));
 		}
 	}
 	return 0;
@@ -190,7 +190,7 @@ static int on_edges(void *user, const struct native_batch *b)
 
 static uint64_t left_edge(const struct native_batch *b, uint32_t edge)
 {
-	return edge ? left(&b->blocks[edge_block(edge)], edge_taken(edge)) : 0;
+	return edge ? left(&b->blocks[edge_block(edge)], edge_is_taken(edge)) : 0;
 }
 
 static int on_calls(void *user, const struct native_batch *b)
@@ -225,8 +225,8 @@ static int on_counts(void *user, const struct native_batch *b)
 	for (size_t i = 0; i < b->n_counts; i++) {
 		const struct native_count *c = &b->counts[i];
 
-		count(l, &b->blocks[edge_block(c->edge)], edge_taken(c->edge), c->to ? b->blocks[c->to].start + 1 : 0,
-		      c->n);
+		count(l, &b->blocks[edge_block(c->edge)], edge_is_taken(c->edge),
+		      c->to ? b->blocks[c->to].start + 1 : 0, c->n);
 	}
 	return 0;
 }

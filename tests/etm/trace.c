@@ -39,10 +39,10 @@ static void *answer(void *user)
 		fd = -1;
 		if (e.type == DECODER_IMAGE) {
 			fd = finder_open(&s->finder, &e, reason, sizeof(reason));
-			decoder_image(s->owner, e.index, fd, reason);
+			decoder_reply_image(s->owner, e.index, fd, reason);
 		} else if (e.type == DECODER_FILE) {
 			io_open_beneath(s->finder.dir, e.path, &fd);
-			decoder_file(s->owner, fd, "not there");
+			decoder_reply_file(s->owner, fd, "not there");
 		}
 		closep(&fd);
 		decoder_event_done(&e);

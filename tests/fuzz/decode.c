@@ -26,7 +26,7 @@ static void *owner(void *data)
 
 	while (decoder_receive(fd, 0, &e) == 0) {
 		if (e.type == DECODER_IMAGE)
-			decoder_image(fd, e.index, -1, "not here");
+			decoder_reply_image(fd, e.index, -1, "not here");
 		decoder_event_done(&e);
 	}
 	return NULL;

@@ -58,7 +58,7 @@ static void stream(const char *text, size_t size)
 	int pair[2];
 
 	fuzz_require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-	fuzz_require(varlink_stream_of(pair[0], &s) == 0);
+	fuzz_require(varlink_stream_wrap(pair[0], &s) == 0);
 	if (io_write(pair[1], text, size) == 0) {
 		close(pair[1]);
 		while (varlink_receive(s, -1, &r, NULL) == 0)
@@ -85,7 +85,7 @@ static void ended(int fd)
 	uint64_t job;
 	int status;
 
-	if (decoder_ended(fd, MSG_DONTWAIT, &job, &status) == 0)
+	if (decoder_receive_end(fd, MSG_DONTWAIT, &job, &status) == 0)
 		fuzz_require(status >= 0 && status <= 0xffff);
 }
 

@@ -129,7 +129,7 @@ static void touch(const struct topology *t)
 		uint64_t words[5] = { 0 };
 
 		if (t->pmu.formats[i].there)
-			fuzz_require(topology_set(&t->pmu, (enum topology_format)i, 1, words) == 0);
+			fuzz_require(topology_set_field(&t->pmu, (enum topology_format)i, 1, words) == 0);
 	}
 }
 

@@ -136,7 +136,7 @@ static struct varlink_stream *stream_pair(int *ret_peer)
 	int pair[2];
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-	CHECK(varlink_stream_of(pair[0], &s) == 0);
+	CHECK(varlink_stream_wrap(pair[0], &s) == 0);
 	*ret_peer = pair[1];
 	return s;
 }

@@ -454,7 +454,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 	t->data = TAKE_PTR(r->data);
 	t->room = r->room;
 	if (!alive && t->size)
-		t->end_size = etm_finish(o->head, o->pending, t->end);
+		t->end_size = etm_finish_stream(o->head, o->pending, t->end);
 	c->n_threads++;
 }
 

@@ -213,7 +213,7 @@ void perf_target_rescan(struct perf_target *s, uint64_t since)
 	s->thread_table.execs++;
 	s->thread_table.last_exec = now;
 	if (s->process)
-		process_lost(s->process, since, now);
+		process_note_lost_records(s->process, since, now);
 }
 
 static unsigned count_alive(const struct thread_table *t)

@@ -165,7 +165,7 @@ static bool has_comparators(const struct topology_cpu *cpu)
 
 static bool set_format(const struct topology *t, struct plan *p, enum topology_format format, uint64_t value)
 {
-	return topology_set(&t->pmu, format, value, p->words) == 0;
+	return topology_set_field(&t->pmu, format, value, p->words) == 0;
 }
 
 /* "contextid" is an alias: of contextid2 where the kernel runs at EL2. */
@@ -225,7 +225,7 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	return 0;
 }
 
-static uint64_t power_of_two(uint64_t size)
+static uint64_t round_up_to_power_of_two(uint64_t size)
 {
 	uint64_t n = PLAN_AUX_MIN;
 
@@ -261,7 +261,7 @@ static void sum_sizes(struct plan *p, unsigned n_threads)
 static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
 			const struct plan_target *target, struct plan *p, struct reason *why)
 {
-	uint64_t wanted = power_of_two(s->aux_size), size = wanted;
+	uint64_t wanted = round_up_to_power_of_two(s->aux_size), size = wanted;
 
 	for (;; size /= 2) {
 		choose_keepers(t, p, size);

@@ -427,7 +427,7 @@ static int compare_by_observation(const void *left, const void *right)
 	return (a->observation > b->observation) - (a->observation < b->observation);
 }
 
-static int rebuild(struct code_history *h, struct code_history *base, const struct sweep *s)
+static int rebuild_records(struct code_history *h, struct code_history *base, const struct sweep *s)
 {
 	int rc = 0;
 
@@ -462,7 +462,7 @@ int code_history_forget(struct code_history *h, uint64_t before)
 		return rc;
 	base->described = h->described;
 	run_sweep(&s, before);
-	rc = s.error ? s.error : rebuild(h, base, &s);
+	rc = s.error ? s.error : rebuild_records(h, base, &s);
 	for (size_t i = 0; i < h->n_records && rc == 0; i++)
 		if (h->records[i].time > before)
 			rc = code_history_record(base, &h->records[i]);

@@ -80,7 +80,7 @@ int proc_dir_check_owner(const struct proc_dir *p)
 		return -ESRCH;
 	if (!leader_alive(p))
 		return -EAGAIN;
-	/* A thread may have scanned over the number by an exec between the two checks. */
+	/* An exec by another thread replaces the leader between the two checks: the owner is read once more. */
 	if (same_owner(p))
 		return 0;
 	return leader_alive(p) ? -EPERM : -EAGAIN;

@@ -156,7 +156,7 @@ void process_exec(struct process_code *p, uint64_t time)
 	add_record(p, &r);
 }
 
-void process_lost(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
+void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
 {
 	struct code_record r = { .time = since_ns + 1, .end = INT64_MAX, .kind = CODE_LOST, .image = CODE_NO_IMAGE };
 

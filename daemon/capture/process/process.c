@@ -102,7 +102,7 @@ static void forget_names(struct process_code *p, uint64_t before)
 void process_forget(struct process_code *p, uint64_t before_ns)
 {
 	if (code_history_forget(p->history, before_ns) < 0)
-		process_lost(p, 0, before_ns);
+		process_note_lost_records(p, 0, before_ns);
 	if (p->jit)
 		jitdump_forget(p->jit, before_ns);
 	forget_names(p, before_ns);

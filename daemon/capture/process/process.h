@@ -52,7 +52,7 @@ void process_name(struct process_code *p, uint64_t time, uint32_t tid, const cha
 void process_exec(struct process_code *p, uint64_t time);
 
 /* Records after since_ns were lost, none after now_ns: the mappings will be read again. */
-void process_lost(struct process_code *p, uint64_t since_ns, uint64_t now_ns);
+void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64_t now_ns);
 
 /*
  * Sets what added to CLOCK_MONOTONIC gives the records' clock, for times that the program itself recorded. Otherwise
