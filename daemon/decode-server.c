@@ -31,6 +31,7 @@ struct decode_server {
 	struct event *event, *restart;
 	uint64_t since_ns; /* CLOCK_MONOTONIC of the last start */
 	unsigned failures;
+	uint64_t last_job;
 	char why[192]; /* why it does not run */
 };
 
@@ -162,17 +163,24 @@ const char *decode_server_why(const struct decode_server *d)
 	return d->why;
 }
 
-int decode_server_submit(struct decode_server *d, uint64_t job)
+int decode_server_submit(struct decode_server *d, uint64_t *ret_job)
 {
 	int fd, rc;
 
 	if (d->fd < 0)
 		return -EPIPE;
-	rc = decoder_submit(d->fd, job, &fd);
+	rc = decoder_submit(d->fd, d->last_job + 1, &fd);
 	if (rc < 0)
 		return rc;
+	*ret_job = ++d->last_job;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	return fd;
+}
+
+void decode_server_kill_job(struct decode_server *d, uint64_t job)
+{
+	if (d->fd >= 0)
+		decoder_kill(d->fd, job);
 }
 
 void decode_server_kill(struct decode_server *d)

@@ -30,8 +30,12 @@ bool decode_server_hopeless(const struct decode_server *d);
 /* Returns the reason why the server does not run. */
 const char *decode_server_why(const struct decode_server *d);
 
-/* Returns the non-blocking socket of a new job's child, which the caller owns. */
-int decode_server_submit(struct decode_server *d, uint64_t job);
+/* Returns the non-blocking socket of a new job's child, which the caller owns. *ret_job: the number of the job, above
+ * 0. */
+int decode_server_submit(struct decode_server *d, uint64_t *ret_job);
+
+/* Kills the child of one job. */
+void decode_server_kill_job(struct decode_server *d, uint64_t job);
 
 /* Kills the server and all children, when one of them exceeds its time. */
 void decode_server_kill(struct decode_server *d);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "daemon/build-ids.h"
 #include "daemon/decode-images.h"
 #include "daemon/decode-server.h"
 #include "daemon/directory-tree.h"
@@ -27,7 +28,7 @@ struct job {
 	struct job_queue *jobs;
 	TAILQ_ENTRY(job) link;
 	struct work prepare, finish;
-	uint64_t id;
+	uint64_t id; /* from decode_server_submit(); 0: not submitted */
 	struct snapshot *snapshot;
 	int dir, input, code, outputs[OUTPUTS];
 	json_object *info; /* snapshot.json */
@@ -55,12 +56,12 @@ struct queued_snapshot {
 struct job_queue {
 	struct job_queue_options o;
 	struct decode_server *decoder;
+	struct build_ids *build_ids;
 	struct symbol_cache *symbol_cache;
 	struct event *child; /* SIGCHLD */
 	STAILQ_HEAD(, queued_snapshot) queue;
 	TAILQ_HEAD(, job) running;
 	unsigned n_running;
-	uint64_t last_id;
 	bool stopping;
 	char opencsd[32]; /* the version that the last decode used */
 };
@@ -343,7 +344,7 @@ static int start_child(struct job *job)
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 };
 	int rc;
 
-	job->fd = decode_server_submit(j->decoder, job->id);
+	job->fd = decode_server_submit(j->decoder, &job->id);
 	if (job->fd < 0)
 		return job->fd;
 	job->event = event_new(j->o.base, job->fd, EV_READ | EV_PERSIST, on_job, job);
@@ -402,7 +403,6 @@ static void job_begin(struct job_queue *j, struct snapshot *s)
 		return;
 	}
 	job->jobs = j;
-	job->id = ++j->last_id;
 	job->snapshot = snapshot_ref(s);
 	job->dir = job->input = job->code = job->fd = -1;
 	for (size_t n = 0; n < OUTPUTS; n++)
@@ -516,6 +516,8 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
 	if (rc == 0)
 		rc = decode_server_new(options->base, options->settings->decode_user, &events, j, &j->decoder);
+	if (rc == 0)
+		rc = build_ids_new(options->base, j->decoder, &j->build_ids);
 	if (rc < 0) {
 		job_queue_free(j);
 		return rc;
@@ -535,6 +537,11 @@ void job_queue_add(struct job_queue *j, struct snapshot *s)
 	}
 	job_queue_push(j, s);
 	begin_jobs(j);
+}
+
+struct build_ids *job_queue_build_ids(struct job_queue *j)
+{
+	return j->build_ids;
 }
 
 unsigned job_queue_count(const struct job_queue *j, uid_t uid)
@@ -565,6 +572,7 @@ void job_queue_stop(struct job_queue *j)
 	struct job *job, *next;
 
 	j->stopping = true;
+	build_ids_stop(j->build_ids);
 	for (job = TAILQ_FIRST(&j->running); job; job = next) {
 		next = TAILQ_NEXT(job, link);
 		if (job->fd < 0 || job->over)
@@ -582,6 +590,7 @@ struct job_queue *job_queue_free(struct job_queue *j)
 	assert(TAILQ_EMPTY(&j->running));
 	while (!STAILQ_EMPTY(&j->queue))
 		snapshot_unref(job_queue_pop(j));
+	build_ids_free(j->build_ids);
 	decode_server_free(j->decoder);
 	symbol_cache_free(j->symbol_cache);
 	if (j->child)

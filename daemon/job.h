@@ -9,6 +9,7 @@
 #include "daemon/settings.h"
 #include "daemon/spool.h"
 
+struct build_ids;
 struct job_queue;
 
 struct job_queue_options {
@@ -23,6 +24,9 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 /* s: in state queued. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);
 
+/* Returns the reader of build-ids, which uses the same csight-decode. */
+struct build_ids *job_queue_build_ids(struct job_queue *j);
+
 /* Returns the number of decodes that wait or run: of this user, or of all users if uid is 0. */
 unsigned job_queue_count(const struct job_queue *j, uid_t uid);
 
@@ -32,7 +36,8 @@ const char *job_queue_trouble(const struct job_queue *j);
 /* Returns the version of OpenCSD that the last decode used, or NULL. */
 const char *job_queue_opencsd(const struct job_queue *j);
 
-/* Ends the running decodes. Their snapshots are queued again, on disk too, without counting the attempt. */
+/* Ends the running decodes and readings of build-ids. Their snapshots are queued again, on disk too, without counting
+ * the attempt. */
 void job_queue_stop(struct job_queue *j);
 struct job_queue *job_queue_free(struct job_queue *j);
 

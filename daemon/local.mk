@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
+	daemon/build-ids.c daemon/build-ids.h \
 	daemon/call.c daemon/call.h \
 	daemon/connection.c daemon/connection.h \
 	daemon/daemon.h \

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/build-ids.h"
 #include "daemon/request.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
@@ -24,7 +25,7 @@ struct request_list {
 
 struct snapshot_request {
 	struct ring_op op;
-	struct work copy, write;
+	struct work copy, prepare, write;
 	struct request_list *list;
 	TAILQ_ENTRY(snapshot_request) link;
 	struct request_options options;
@@ -102,6 +103,37 @@ static void write_ran(struct work *w)
 	spool_vacuum(list->o.spool, 0, s);
 	job_queue_add(list->o.jobs, s);
 	request_free(r);
+}
+
+static void on_build_ids(void *data, const char *reason)
+{
+	struct snapshot_request *r = data;
+
+	snprintf(r->writer.no_build_ids, sizeof(r->writer.no_build_ids), "%s", reason ? reason : "");
+	workqueue_submit(r->list->o.spool_queue, &r->write);
+}
+
+static void run_prepare(struct work *w)
+{
+	struct snapshot_request *r = container_of(w, struct snapshot_request, prepare);
+
+	r->rc = snapshot_writer_prepare(&r->writer);
+}
+
+static void prepare_ran(struct work *w)
+{
+	struct snapshot_request *r = container_of(w, struct snapshot_request, prepare);
+
+	if (r->rc < 0) {
+		spool_drop(r->list->o.spool, r->snapshot);
+		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
+		return;
+	}
+	build_ids_read(job_queue_build_ids(r->list->o.jobs), &(struct build_ids_query){ .uid = r->target->uid,
+											.files = r->writer.unidentified,
+											.n = r->writer.n_unidentified,
+											.ended = on_build_ids,
+											.data = r });
 }
 
 static void make_id(uint64_t time, char *ret)
@@ -208,7 +240,7 @@ static void copy_ran(struct work *w)
 	}
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");
-	workqueue_submit(r->list->o.spool_queue, &r->write);
+	workqueue_submit(r->list->o.spool_queue, &r->prepare);
 }
 
 static void begin_copy(struct ring_op *op)
@@ -301,6 +333,7 @@ void request_begin(struct request_list *list, struct target *t, const struct req
 	r->target = target_ref(t);
 	r->op.begin = begin_copy;
 	r->copy = (struct work){ run_copy, copy_ran };
+	r->prepare = (struct work){ run_prepare, prepare_ran };
 	r->write = (struct work){ run_write, write_ran };
 	r->timer = evtimer_new(list->o.base, on_timer, r);
 	if (!r->timer) {

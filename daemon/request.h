@@ -1,6 +1,6 @@
 /*
- * Requests for a snapshot: arm the target where necessary, wait for trace, freeze and copy its ring, write the copy to
- * the spool, queue the decode. On the loop's thread.
+ * Requests for a snapshot: arm the target where necessary, wait for trace, freeze and copy its ring, have build-ids of
+ * mapped files read, write the copy to the spool, queue the decode. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_REQUEST_H
 #define CSIGHT_DAEMON_REQUEST_H

@@ -424,6 +424,59 @@ static int check_space(struct snapshot_writer *sw, int spool_fd)
 			  (unsigned long long)free_bytes >> 10);
 }
 
+/* Lists the images that need a build-id. */
+static int list_unidentified(struct snapshot_writer *sw)
+{
+	sw->unidentified = calloc(sw->log.n_images + 1, sizeof(*sw->unidentified));
+	sw->unidentified_images = calloc(sw->log.n_images + 1, sizeof(*sw->unidentified_images));
+	if (!sw->unidentified || !sw->unidentified_images)
+		return -ENOMEM;
+	for (size_t n = 0; n < sw->log.n_images; n++) {
+		const struct code_image *image = &sw->log.images[n];
+		struct target_file *file = image->build_id_size ? NULL : find_file(sw, image->file);
+		struct build_id_file f = { .fd = file ? file->fd : -1 };
+
+		/* The decoder would wait as long as a file system in user space wants. */
+		if (!file || file_identify(file->fd, &f.identity) < 0 || !f.identity.regular ||
+		    !file_kernel_served(file->fd, &f.identity, sw->target->pid))
+			continue;
+		sw->unidentified_images[sw->n_unidentified] = (uint32_t)n;
+		sw->unidentified[sw->n_unidentified++] = f;
+	}
+	return 0;
+}
+
+int snapshot_writer_prepare(struct snapshot_writer *sw)
+{
+	int rc = code_log_read(sw->copy->log, sw->copy->log_size, &sw->log);
+
+	return rc < 0 ? rc : list_unidentified(sw);
+}
+
+/* Adds the build-ids that csight-decode read to the images and mappings of the log. */
+static void add_build_ids(struct snapshot_writer *sw)
+{
+	size_t unknown = 0;
+
+	for (size_t i = 0; i < sw->n_unidentified; i++) {
+		struct code_image *image = &sw->log.images[sw->unidentified_images[i]];
+
+		unknown += !sw->unidentified[i].known;
+		image->build_id_size = sw->unidentified[i].size;
+		memcpy(image->build_id, sw->unidentified[i].id, sizeof(image->build_id));
+	}
+	for (size_t i = 0; i < sw->log.n_maps; i++) {
+		struct code_map *m = &sw->log.maps[i];
+
+		if (m->image == UINT32_MAX || m->record.build_id_size)
+			continue;
+		m->record.build_id_size = sw->log.images[m->image].build_id_size;
+		memcpy(m->record.build_id, sw->log.images[m->image].build_id, sizeof(m->record.build_id));
+	}
+	if (unknown)
+		add_missing(sw, "the build-ids of %zu mapped files are unknown: %s", unknown, sw->no_build_ids);
+}
+
 static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 {
 	struct reader texts = reader_of(sw->copy->missing.data, sw->copy->missing.size);
@@ -442,20 +495,17 @@ static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 static int write_all(struct snapshot_writer *sw, int dir)
 {
 	uint32_t code_crc = 0;
-	struct code_log log;
-	int rc = code_log_read(sw->copy->log, sw->copy->log_size, &log);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	list_missing(sw, &log);
-	rc = write_trace(sw, dir, &log);
-	if (rc == 0 && log.pieces)
+	list_missing(sw, &sw->log);
+	add_build_ids(sw);
+	rc = write_trace(sw, dir, &sw->log);
+	if (rc == 0 && sw->log.pieces)
 		rc = write_code(sw, dir, &code_crc);
 	if (rc == 0)
-		rc = write_snapshot_json(sw, dir, &log, code_crc);
+		rc = write_snapshot_json(sw, dir, &sw->log, code_crc);
 	if (rc == 0)
 		rc = write_state_json(dir);
-	code_log_done(&log);
 	return rc;
 }
 
@@ -493,5 +543,8 @@ void snapshot_writer_done(struct snapshot_writer *sw)
 {
 	json_object_put(sw->missing);
 	free(sw->image_files);
+	free(sw->unidentified);
+	free(sw->unidentified_images);
+	code_log_done(&sw->log);
 	*sw = (struct snapshot_writer){ 0 };
 }

@@ -1,13 +1,15 @@
 /*
  * Writes the directory of one snapshot: all files into SPOOL/tmp-ID, synced, then renamed to SPOOL/ID. On the spool
- * thread, which owns the struct during snapshot_writer_run().
+ * thread, which owns the struct during snapshot_writer_prepare() and snapshot_writer_run().
  */
 #ifndef CSIGHT_DAEMON_SNAPSHOT_WRITER_H
 #define CSIGHT_DAEMON_SNAPSHOT_WRITER_H
 
 #include <sys/types.h>
 
+#include "daemon/build-ids.h"
 #include "daemon/capture/capture.h"
+#include "daemon/capture/process/code-log.h"
 #include "daemon/target.h"
 #include "lib/base/json.h"
 #include "lib/base/reason.h"
@@ -21,6 +23,12 @@ struct snapshot_writer {
 	size_t n_files;
 	unsigned lost_files; /* mapped files that are not available */
 	uint64_t keep_free;  /* bytes that must stay free on the file system */
+	/* After snapshot_writer_prepare(): images that have a file and no build-id; the caller adds the answers */
+	struct build_id_file *unidentified;
+	size_t n_unidentified;
+	char no_build_ids[128]; /* why some of them have no answer */
+	struct code_log log;
+	uint32_t *unidentified_images; /* for each of them, its number in the log */
 	/* Results: */
 	json_object *missing;             /* an array of texts */
 	uint64_t size;                    /* bytes in the directory */
@@ -29,6 +37,8 @@ struct snapshot_writer {
 	struct reason reason; /* of a failure */
 };
 
+/* Reads the log of the copy. -ENOMEM. */
+int snapshot_writer_prepare(struct snapshot_writer *w);
 int snapshot_writer_run(int spool_fd, struct snapshot_writer *w);
 void snapshot_writer_done(struct snapshot_writer *w);
 

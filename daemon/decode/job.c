@@ -7,7 +7,7 @@
 #include "daemon/decode/job.h"
 #include "lib/base/io.h"
 
-enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_OUTPUTS_MAX + 2 };
+enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_FILES_MAX };
 
 static int receive_json(int socket, int *fds, size_t *n_fds, json_object **ret)
 {
@@ -71,6 +71,11 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 		return -EBADMSG;
 	if (json_get_str(j->start, "input", &j->type) < 0)
 		return -EBADMSG;
+	if (strcmp(j->type, DECODER_BUILD_IDS) == 0) {
+		memcpy(j->files, fds, n_fds * sizeof(*fds));
+		j->n_files = n_fds;
+		return n_fds ? 0 : -EBADMSG;
+	}
 	if (json_get_bool(j->start, "code", &code) == -EINVAL || n_fds < 1u + code)
 		return -EBADMSG;
 	if (json_get(j->start, "options", json_type_object, &j->options) == -EINVAL ||

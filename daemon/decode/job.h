@@ -28,12 +28,14 @@ struct decode_job {
 	unsigned cage;                   /* active parts of the sandbox: a bit per enum cage_part */
 	const char *type;                /* of the input */
 	int input, code;                 /* descriptors; code -1: absent */
-	const char *buffer, *regs;       /* options of the same names; NULL if absent */
-	const char *engine;              /* option "engine": "opencsd", "native", "auto"; NULL if absent */
-	bool verify;                     /* decode with both engines and compare them */
-	bool inlines;                    /* emit frames of inlined functions */
-	bool tables;                     /* the owner keeps symbol tables of other jobs */
-	uint32_t workers;                /* decoding threads; 0: one per CPU */
+	int files[DECODER_FILES_MAX];    /* descriptors, for the type DECODER_BUILD_IDS: then these are all */
+	size_t n_files;
+	const char *buffer, *regs; /* options of the same names; NULL if absent */
+	const char *engine;        /* option "engine": "opencsd", "native", "auto"; NULL if absent */
+	bool verify;               /* decode with both engines and compare them */
+	bool inlines;              /* emit frames of inlined functions */
+	bool tables;               /* the owner keeps symbol tables of other jobs */
+	uint32_t workers;          /* decoding threads; 0: one per CPU */
 	struct job_output outputs[DECODER_OUTPUTS_MAX];
 	size_t n_outputs;
 	bool info;            /* the only output describes the input: nothing is decoded */

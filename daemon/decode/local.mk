@@ -1,6 +1,7 @@
 # csight-decode: all of it but main() is a convenience library, which the tests link.
 noinst_LTLIBRARIES += daemon/decode/libdecode.la
 daemon_decode_libdecode_la_SOURCES = \
+	daemon/decode/build-id-job.c daemon/decode/build-id-job.h \
 	daemon/decode/cage.c daemon/decode/cage.h \
 	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \

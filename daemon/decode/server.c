@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "daemon/decode/build-id-job.h"
 #include "daemon/decode/cage.h"
 #include "daemon/decode/decode.h"
 #include "daemon/decode/job.h"
@@ -71,7 +72,7 @@ static int run_job(int sock, uint64_t id)
 		return EXIT_FAILURE;
 	}
 	job.cage = cage;
-	rc = decode_run(&job);
+	rc = strcmp(job.type, DECODER_BUILD_IDS) == 0 ? build_id_job_run(&job) : decode_run(&job);
 	if (rc < 0)
 		job_failed(&job, job.reason.text);
 	json_object_put(job.start);
@@ -113,9 +114,16 @@ static void start_job(uint64_t job, int sock)
 	*slot = (struct child){ pid, job };
 }
 
+static void kill_job(uint64_t job)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (children[i].pid && children[i].job == job)
+			kill(children[i].pid, SIGKILL);
+}
+
 /*
- * Starts the job of one message; ignores an invalid one, whose sender sees the job's socket close. Returns -EPIPE when
- * the owner has gone.
+ * Starts or kills the job of one message; ignores an invalid one, whose sender sees the job's socket close. Returns
+ * -EPIPE when the owner has gone.
  */
 static int receive_job(void)
 {
@@ -135,10 +143,12 @@ static int receive_job(void)
 		return -EPIPE;
 	if (n_fds == 0)
 		sock = -1;
-	if (sock < 0 || json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object) ||
-	    json_get_u64(o, "job", &job) < 0)
+	if (json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object))
 		return 0;
-	start_job(job, sock);
+	if (json_get_u64(o, "kill", &job) == 0)
+		kill_job(job);
+	else if (sock >= 0 && json_get_u64(o, "job", &job) == 0)
+		start_job(job, sock);
 	return 0;
 }
 

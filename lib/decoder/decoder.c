@@ -156,6 +156,14 @@ int decoder_submit(int server, uint64_t job, int *ret_fd)
 	return 0;
 }
 
+int decoder_kill(int server, uint64_t job)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_u64(o, "kill", job);
+	return send_json(server, o, NULL, 0);
+}
+
 int decoder_receive_end(int server, int flags, uint64_t *ret_job, int *ret_status)
 {
 	_cleanup_json_ json_object *o = NULL;
@@ -259,6 +267,17 @@ int decoder_start(int job, const struct decoder_start *start)
 		rc = send_json(job, o, fds, n);
 	}
 	return rc;
+}
+
+int decoder_start_build_ids(int job, const int *fds, size_t n_fds)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	if (!n_fds || n_fds > DECODER_FILES_MAX)
+		return -EINVAL;
+	json_add_str(o, "type", "start");
+	json_add_str(o, "input", DECODER_BUILD_IDS);
+	return send_json(job, o, fds, n_fds);
 }
 
 void decoder_event_done(struct decoder_event *e)

@@ -5,6 +5,7 @@
  * Server socket: a SOCK_SEQPACKET socketpair, descriptor 3 of csight-decode. For each job the server forks a child.
  *
  *   owner → server   {"job": N} with a descriptor: the child's end of a second socketpair, the job's socket
+ *   owner → server   {"kill": N}: kills the child of job N
  *   server → owner   {"job": N, "status": STATUS} after the child has exited; STATUS is that of waitpid()
  *
  * Job socket: a SOCK_SEQPACKET socketpair as well. Each message is a JSON object with a member "type". The socket
@@ -17,6 +18,10 @@
  * see below snapshot    object, optional: snapshot.json, without members that the child does not use code        true:
  * there is a descriptor of the captured code tables      true: the owner answers "table" and accepts "keep"
  *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; one per output)
+ *
+ *   start       with the input "build-ids": the only other member is "type"; the descriptors are at most 200 files.
+ *               The child replies with a "result" whose member "build_ids" is an array with an item for each file:
+ *               its build-id in hexadecimal, or null for a file that has none or is no ELF file
  *
  *   options in start
  *     thread      number: decode only this thread
@@ -70,7 +75,9 @@
 
 #include "lib/base/json.h"
 
-enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8 };
+enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8, DECODER_FILES_MAX = 200 };
+
+#define DECODER_BUILD_IDS "build-ids" /* the type of input */
 
 /*
  * Returns the user and group that csight-decode runs as: for root the named user, or with name "" the first of csight,
@@ -88,6 +95,9 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 
 /* Submits a job to the server. *ret_fd is the caller's end of the job's socket. */
 int decoder_submit(int server, uint64_t job, int *ret_fd);
+
+/* Has the server kill the child of a job, whose end it then reports. */
+int decoder_kill(int server, uint64_t job);
 
 /*
  * Receives the end of a job from the server: its number and its child's wait status. flags are those of recv(). Returns
@@ -116,6 +126,9 @@ struct decoder_start {
  * the trace is attributed to the target.
  */
 int decoder_start(int job, const struct decoder_start *start);
+
+/* Sends the start message of a job that reads the build-ids of 1 to DECODER_FILES_MAX files. */
+int decoder_start_build_ids(int job, const int *fds, size_t n_fds);
 
 enum decoder_event_type {
 	DECODER_IMAGE,

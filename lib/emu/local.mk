@@ -1,6 +1,6 @@
 # The parts that the daemon uses to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
-lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/buildid.c lib/emu/buildid.h lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h
+lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h
 
 # The plugin includes its own copies, since QEMU loads it into a process without our libraries.
 pkglib_LTLIBRARIES += csight-etm.la

@@ -183,20 +183,6 @@ static int take_file(struct captured *t, uint32_t id)
 	return -1;
 }
 
-unsigned n_ids, n_other_ids;
-
-/* Compares build-ids with those that the decoder's reader finds. Files made by this test have none. */
-static void compare_id(const struct emu_record_map *m, int fd)
-{
-	uint8_t id[IMAGE_BUILD_ID_MAX];
-	size_t size = fd >= 0 ? image_build_id(fd, id) : 0;
-
-	if (fd < 0)
-		return;
-	n_ids += size != 0;
-	n_other_ids += size != m->build_id_size || memcmp(id, m->build_id, size) != 0;
-}
-
 static void read_captured(struct captured *t)
 {
 	CHECK_EQ(code_log_read(t->log.data, t->log.size, &t->code), 0);
@@ -209,11 +195,8 @@ static void read_captured(struct captured *t)
 		uint32_t file = strcmp(m->path, "//unknown") == 0 ? IMAGE_UNKNOWN : IMAGE_NONE;
 
 		if (m->image != UINT32_MAX) {
-			int fd = take_file(t, m->record.file);
-
-			compare_id(&m->record, fd);
 			image_file_add(t->images, m->path, NULL, 0, m->record.inode, &file);
-			image_file_attach(t->images, file, fd, NULL);
+			image_file_attach(t->images, file, take_file(t, m->record.file), NULL);
 		}
 		image_map(t->images, 1,
 			  &(struct image_mapping){ m->record.addr, m->record.len, m->record.offset,

@@ -57,9 +57,6 @@ struct captured *child_capture_more(struct child *c, struct captured *before);
 struct captured *child_capture(struct child *c);
 void captured_free(struct captured *t);
 
-/* Number of build-ids that were read, and of those that the decoder's reader finds to be different. */
-extern unsigned n_ids, n_other_ids;
-
 /* Returns the byte that fills the code at addr at this time; 0: unknown; -1: different bytes. */
 int captured_byte(const struct captured *t, uint64_t addr, uint64_t time);
 bool captured_misses(const struct captured *t, const char *word);

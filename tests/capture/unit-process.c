@@ -444,7 +444,5 @@ int main(int argc, char **argv)
 	test_bounds();
 	test_lost();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
-	CHECK(n_ids > 0);
-	CHECK_EQ(n_other_ids, 0);
 	return system(command) || unit_end();
 }

@@ -231,6 +231,50 @@ static void test_refused(int server)
 	}
 }
 
+/* Build-ids of files of which one is an ELF file. */
+static void test_build_ids(int server)
+{
+	_cleanup_close_ int text = write_code(), program = open(unit_built("csight-decode"), O_RDONLY | O_CLOEXEC),
+			    job = -1;
+	int fds[DECODER_FILES_MAX + 1], status = -1;
+	struct decoder_event e = { 0 };
+	json_object *list = NULL;
+	uint64_t id = 0;
+
+	for (size_t i = 0; i < ELEMENTS(fds); i++)
+		fds[i] = i == 7 ? program : text;
+	CHECK_EQ(decoder_submit(server, 70, &job), 0);
+	CHECK_EQ(decoder_start_build_ids(job, fds, ELEMENTS(fds)), -EINVAL);
+	CHECK_EQ(decoder_start_build_ids(job, fds, 0), -EINVAL);
+	CHECK_EQ(decoder_start_build_ids(job, fds, DECODER_FILES_MAX), 0);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_RESULT);
+	if (CHECK(json_get(e.body, "build_ids", json_type_array, &list) == 0 &&
+		  json_object_array_length(list) == DECODER_FILES_MAX)) {
+		CHECK(json_object_is_type(json_object_array_get_idx(list, 7), json_type_string));
+		CHECK(json_object_array_get_idx(list, 6) == NULL && json_object_array_get_idx(list, 199) == NULL);
+	}
+	decoder_event_done(&e);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 70 && status == 0);
+}
+
+/* The owner has the server kill a child that waits for an image. */
+static void test_kill(int server)
+{
+	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC);
+	_cleanup_close_ int job = begin(server, 71, input, "none", output);
+	struct decoder_event e = { 0 };
+	uint64_t id = 0;
+	int status = 0;
+
+	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_event_done(&e);
+	CHECK_EQ(decoder_kill(server, 1), 0);
+	CHECK_EQ(decoder_kill(server, 71), 0);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 71 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
+}
+
 static void test_server_garbled(int server)
 {
 	char large[8192];
@@ -420,6 +464,8 @@ int main(void)
 	test_code_in_time(server);
 	test_descriptors(pid);
 	test_refused(server);
+	test_build_ids(server);
+	test_kill(server);
 	test_server_garbled(server);
 	test_killed(server, pid);
 	test_server_gone(server, pid);

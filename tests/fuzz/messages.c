@@ -156,6 +156,7 @@ void fuzz_seeds(void)
 		"A{\"job\":7,\"status\":139}",
 		"J{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\"],\"options\":{\"thread\":4}}",
 		"N{\"type\":\"start\",\"input\":\"perf.data\",\"code\":true,\"outputs\":[\"none\"],\"snapshot\":{}}",
+		"J{\"type\":\"start\",\"input\":\"build-ids\"}",
 		"C{\"type\":\"image\",\"index\":1,\"reason\":\"none\"}",
 		"G{\"type\":\"image\",\"index\":1}",
 	};

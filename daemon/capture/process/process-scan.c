@@ -10,7 +10,6 @@
 #include "daemon/capture/process/process-internal.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
-#include "lib/emu/buildid.h"
 
 enum {
 	BYTES_MAX = 64 << 20,   /* limit for stored code of memory */
@@ -193,8 +192,6 @@ static void note_opened(struct scan_state *l, struct process_image *i, int rc)
 	i->tried = true;
 	i->opened_ns = l->now;
 	i->why = rc < 0 ? open_error_str(rc) : NULL;
-	if (rc == 0 && !i->build_id_size)
-		i->build_id_size = buildid_read(i->fd, i->build_id);
 	if (rc == 0 && jitdump_name(i->path))
 		start_jitdump(l->process, i);
 }
