@@ -272,7 +272,8 @@ static void test_kill(int server)
 	CHECK_EQ(decoder_kill(server, 1), 0);
 	CHECK_EQ(decoder_kill(server, 71), 0);
 	CHECK_EQ(next(job, &e), -EPIPE);
-	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 71 && WIFSIGNALED(status) && WTERMSIG(status) == 9);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 71 && WIFSIGNALED(status) &&
+	      WTERMSIG(status) == 9);
 }
 
 static void test_server_garbled(int server)
