@@ -30,7 +30,7 @@ static void print(struct d_name *d, const char *text, size_t n)
 	d->size += n;
 }
 
-static bool accept(struct d_name *d, char c)
+static bool accept_char(struct d_name *d, char c)
 {
 	bool there = *d->at == c;
 
@@ -94,7 +94,7 @@ static void print_identifier(struct d_name *d, const char *name, size_t n)
 	print(d, name, n);
 }
 
-static bool template_argument(struct d_name *d);
+static bool skip_template_argument(struct d_name *d);
 
 static bool parse_template(struct d_name *d)
 {
@@ -107,11 +107,11 @@ static bool parse_template(struct d_name *d)
 	good = parse_qualified(d);
 	d->quiet++;
 	while (good && *d->at && *d->at != 'Z')
-		good = template_argument(d);
+		good = skip_template_argument(d);
 	d->quiet--;
 	d->depth--;
 	print(d, "!(...)", 6);
-	return good && accept(d, 'Z');
+	return good && accept_char(d, 'Z');
 }
 
 /* Parses a length and an identifier. Older compilers put a template instance into the identifier. */
@@ -140,8 +140,7 @@ static bool parse_symbol(struct d_name *d)
 		return parse_identifier(d);
 	there = (struct d_name){ .begin = d->begin, .depth = d->depth, .steps = d->steps };
 	there.at = parse_back_reference(d);
-	/* The referenced identifier may be a template instance, whose references could be cyclic: depth and steps bound
-	 * it. */
+	/* The identifier may be a template instance with a cyclic reference; d->depth and d->steps bound it. */
 	if (!there.at || !parse_identifier(&there))
 		return false;
 	d->steps = there.steps;
@@ -165,11 +164,11 @@ static bool skip_function(struct d_name *d)
 	while (*d->at == 'N' && d->at[1] && strchr("abcdefijlm", d->at[1]))
 		d->at += 2;
 	while (*d->at && !strchr("XYZ", *d->at)) {
-		accept(d, 'M');
+		accept_char(d, 'M');
 		if (strncmp(d->at, "Nk", 2) == 0)
 			d->at += 2;
-		if (accept(d, 'I'))
-			accept(d, 'K');
+		if (accept_char(d, 'I'))
+			accept_char(d, 'K');
 		else if (*d->at && strchr("JKL", *d->at))
 			d->at++;
 		if (!skip_type(d))
@@ -214,7 +213,7 @@ static bool skip_type_body(struct d_name *d)
 	case 'P':
 		return skip_type(d);
 	case 'N':
-		return accept(d, 'n') || ((accept(d, 'g') || accept(d, 'h')) && skip_type(d));
+		return accept_char(d, 'n') || ((accept_char(d, 'g') || accept_char(d, 'h')) && skip_type(d));
 	case 'G':
 		return parse_number(d, &n) && skip_type(d);
 	case 'H':
@@ -233,7 +232,7 @@ static bool skip_type_body(struct d_name *d)
 		d->at--;
 		return parse_back_reference(d) != NULL;
 	case 'z':
-		return accept(d, 'i') || accept(d, 'k');
+		return accept_char(d, 'i') || accept_char(d, 'k');
 	case '\0':
 		d->at--;
 		return false;
@@ -282,12 +281,12 @@ static bool skip_value(struct d_name *d)
 		return skip_digits(d, hex);
 	case 'c':
 		d->at++;
-		return skip_digits(d, hex) && accept(d, 'c') && skip_digits(d, hex);
+		return skip_digits(d, hex) && accept_char(d, 'c') && skip_digits(d, hex);
 	case 'a':
 	case 'w':
 	case 'd':
 		d->at++;
-		if (!parse_number(d, &n) || !accept(d, '_'))
+		if (!parse_number(d, &n) || !accept_char(d, '_'))
 			return false;
 		for (n = MIN(n, SIZE_MAX / 2) * 2; n && isxdigit((unsigned char)*d->at); n--)
 			d->at++;
@@ -320,11 +319,11 @@ static bool skip_values(struct d_name *d)
 	return good;
 }
 
-static bool template_argument(struct d_name *d)
+static bool skip_template_argument(struct d_name *d)
 {
 	size_t n;
 
-	accept(d, 'H');
+	accept_char(d, 'H');
 	switch (*d->at++) {
 	case 'T':
 		return skip_type(d);
@@ -347,7 +346,7 @@ static void skip_enclosing_type(struct d_name *d)
 {
 	const char *at = d->at;
 
-	if (accept(d, 'M'))
+	if (accept_char(d, 'M'))
 		skip_modifiers(d);
 	d->quiet++;
 	if (!skip_function(d) || !is_symbol(d))
@@ -383,8 +382,8 @@ char *demangle_d(const char *name)
 	if (strncmp(name, "_D", 2) != 0 || !parse_qualified(&d))
 		return NULL;
 	/* The symbol's type follows, and possibly a suffix of the compiler, such as .part.0. */
-	if (!accept(&d, 'Z')) {
-		if (accept(&d, 'M'))
+	if (!accept_char(&d, 'Z')) {
+		if (accept_char(&d, 'M'))
 			skip_modifiers(&d);
 		if (!skip_type(&d))
 			return NULL;

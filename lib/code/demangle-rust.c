@@ -1,128 +1,30 @@
-#include <stdint.h>
+/* Demangles Rust names: v0 (RFC 2603) here, legacy ones in demangle-rust-legacy.c. */
 #include <string.h>
 
-#include "lib/base/buf.h"
 #include "lib/base/hex.h"
 #include "lib/code/demangle.h"
+#include "lib/code/rust-name.h"
 
-enum { OUT_MAX = 2048, DEPTH_MAX = 200, STEPS_MAX = 20000, PUNYCODE_MAX = 256, HASH_DIGITS = 16 };
+enum { DEPTH_MAX = 200, STEPS_MAX = 20000, PUNYCODE_MAX = 256, VALUE_DIGITS = 16 };
 
-/* Of both forms: what is left of the name, and what has been made of it. */
-struct rust {
-	const char *begin, *at, *end;
-	struct buf out;
-	bool broken, quiet;
-	unsigned depth, steps;
-	uint64_t lifetimes; /* bound around here */
-};
-
-struct identifier {
-	const char *at;
-	size_t size;
-	uint64_t number; /* among those of its name */
-	bool punycode;
-};
-
-static void print(struct rust *r, const char *text, size_t size)
-{
-	if (!r->quiet && !r->broken)
-		buf_add(&r->out, text, size);
-}
-
-static void say(struct rust *r, const char *text)
-{
-	print(r, text, strlen(text));
-}
-
-static void say_number(struct rust *r, uint64_t n)
+static void print_number(struct rust_name *r, uint64_t n)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%ju", (uintmax_t)n);
-	say(r, text);
+	rust_print(r, text);
 }
 
-static void put_unicode(struct buf *b, uint32_t c)
-{
-	if (c < 0x80) {
-		buf_u8(b, (uint8_t)c);
-		return;
-	}
-	if (c >= 0x10000) {
-		buf_u8(b, (uint8_t)(0xf0 | c >> 18));
-		buf_u8(b, (uint8_t)(0x80 | (c >> 12 & 0x3f)));
-	} else if (c >= 0x800) {
-		buf_u8(b, (uint8_t)(0xe0 | c >> 12));
-	}
-	buf_u8(b, (uint8_t)(c >= 0x800 ? 0x80 | (c >> 6 & 0x3f) : 0xc0 | c >> 6));
-	buf_u8(b, (uint8_t)(0x80 | (c & 0x3f)));
-}
-
-static bool is_unicode(uint64_t c)
-{
-	return c >= 0x20 && c < 0x110000 && c != 0x7f && (c < 0x80 || c >= 0xa0) && (c < 0xd800 || c >= 0xe000);
-}
-
-static char next(struct rust *r)
-{
-	if (r->at < r->end)
-		return *r->at++;
-	r->broken = true;
-	return 0;
-}
-
-static bool take(struct rust *r, char c)
-{
-	if (r->at == r->end || *r->at != c)
-		return false;
-	r->at++;
-	return true;
-}
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static uint64_t decimal(struct rust *r)
+/* Parses a base-62 number: "_" is 0, "0_" is 1. */
+static uint64_t parse_base62(struct rust_name *r)
 {
 	uint64_t n = 0;
 
-	if (r->at == r->end || !is_digit(*r->at))
-		r->broken = true;
-	else if (take(r, '0'))
+	if (rust_accept(r, '_'))
 		return 0;
-	while (r->at < r->end && is_digit(*r->at) && n < UINT32_MAX)
-		n = n * 10 + (uint64_t)(*r->at++ - '0');
-	return n;
-}
-
-static struct identifier plain_identifier(struct rust *r, bool v0)
-{
-	struct identifier i = { .punycode = v0 && take(r, 'u') };
-
-	i.size = (size_t)decimal(r);
-	if (v0)
-		take(r, '_');
-	if (i.size > (size_t)(r->end - r->at))
-		r->broken = true;
-	if (r->broken)
-		return (struct identifier){ .at = r->at };
-	i.at = r->at;
-	r->at += i.size;
-	return i;
-}
-
-/* "_" is 0, "0_" is 1. */
-static uint64_t base62(struct rust *r)
-{
-	uint64_t n = 0;
-
-	if (take(r, '_'))
-		return 0;
-	while (!take(r, '_')) {
-		char c = next(r);
-		int digit = is_digit(c)            ? c - '0'
+	while (!rust_accept(r, '_')) {
+		char c = rust_next(r);
+		int digit = rust_is_digit(c)       ? c - '0'
 			    : c >= 'a' && c <= 'z' ? c - 'a' + 10
 			    : c >= 'A' && c <= 'Z' ? c - 'A' + 36
 						   : -1;
@@ -136,23 +38,23 @@ static uint64_t base62(struct rust *r)
 	return n + 1;
 }
 
-/* Absent is 0, "s_" is 1. */
-static uint64_t disambiguator(struct rust *r)
+/* Parses an optional disambiguator: none is 0, "s_" is 1. */
+static uint64_t parse_disambiguator(struct rust_name *r)
 {
-	return take(r, 's') ? base62(r) + 1 : 0;
+	return rust_accept(r, 's') ? parse_base62(r) + 1 : 0;
 }
 
-static struct identifier identifier(struct rust *r)
+static struct rust_identifier parse_identifier(struct rust_name *r)
 {
-	uint64_t number = disambiguator(r);
-	struct identifier i = plain_identifier(r, true);
+	uint64_t number = parse_disambiguator(r);
+	struct rust_identifier i = rust_parse_identifier(r, true);
 
 	i.number = number;
 	return i;
 }
 
-/* RFC 3492, 6.2, with "_" for "-". */
-static bool decode_punycode(const struct identifier *i, struct buf *to)
+/* Decodes Punycode (RFC 3492, 6.2) with "_" as the delimiter. */
+static bool decode_punycode(const struct rust_identifier *i, struct buf *to)
 {
 	enum { BASE = 36, TMIN = 1, TMAX = 26, SKEW = 38, DAMP = 700, INITIAL_BIAS = 72, INITIAL_N = 128 };
 	uint32_t points[PUNYCODE_MAX];
@@ -173,7 +75,7 @@ static bool decode_punycode(const struct identifier *i, struct buf *to)
 
 		for (uint64_t k = BASE;; k += BASE) {
 			char c = at < i->size ? i->at[at++] : 0;
-			int digit = is_digit(c) ? c - '0' + 26 : c >= 'a' && c <= 'z' ? c - 'a' : -1;
+			int digit = rust_is_digit(c) ? c - '0' + 26 : c >= 'a' && c <= 'z' ? c - 'a' : -1;
 			uint64_t t = k <= bias ? TMIN : k >= bias + TMAX ? TMAX : k - bias;
 
 			if (digit < 0 || weight > UINT32_MAX)
@@ -190,42 +92,45 @@ static bool decode_punycode(const struct identifier *i, struct buf *to)
 		bias += (BASE - TMIN + 1) * delta / (delta + SKEW);
 		n += index / (n_points + 1);
 		index %= n_points + 1;
-		if (!is_unicode(n) || n_points == PUNYCODE_MAX)
+		if (!rust_is_unicode(n) || n_points == PUNYCODE_MAX)
 			return false;
 		memmove(points + index + 1, points + index, (n_points - index) * sizeof(*points));
 		points[index++] = (uint32_t)n;
 		n_points++;
 	}
 	for (size_t k = 0; k < n_points; k++)
-		put_unicode(to, points[k]);
+		rust_put_unicode(to, points[k]);
 	return true;
 }
 
-static void say_identifier(struct rust *r, const struct identifier *i)
+static void print_identifier(struct rust_name *r, const struct rust_identifier *i)
 {
 	if (!i->punycode)
-		print(r, i->at, i->size);
+		rust_print_bytes(r, i->at, i->size);
 	else if (!r->quiet && !r->broken && !decode_punycode(i, &r->out))
 		r->broken = true;
 }
 
-/* Names that nest without end, or grow without end by what they refer back to, are no names. */
-static bool enter(struct rust *r)
+/* Bounds nesting, and the work that repeated back references can cause. */
+static bool enter(struct rust_name *r)
 {
 	if (++r->depth > DEPTH_MAX || ++r->steps > STEPS_MAX || buf_error(&r->out))
 		r->broken = true;
 	return !r->broken;
 }
 
-static void type(struct rust *r);
-static void constant(struct rust *r);
-static bool path(struct rust *r, bool in_value, bool leave_open);
+static void parse_type(struct rust_name *r);
+static void parse_constant(struct rust_name *r);
+static bool parse_path(struct rust_name *r, bool in_value, bool leave_open);
 
-/* What stands at an earlier place stands here as well; where nothing is printed it need not be read again. */
-static bool back_reference(struct rust *r, const char **ret_here)
+/*
+ * Parses a back reference and moves the parser to what it refers to; the caller returns to *ret_here afterwards.
+ * Returns false if there is nothing to parse: the reference is malformed, or nothing is printed.
+ */
+static bool parse_back_reference(struct rust_name *r, const char **ret_here)
 {
 	const char *from = r->at - 1;
-	uint64_t to = base62(r);
+	uint64_t to = parse_base62(r);
 
 	if (to >= (uint64_t)(from - r->begin))
 		r->broken = true;
@@ -236,13 +141,14 @@ static bool back_reference(struct rust *r, const char **ret_here)
 	return true;
 }
 
-static void lifetime(struct rust *r, uint64_t index)
+/* Prints a lifetime by its De Bruijn index; 0 is the erased one. */
+static void print_lifetime(struct rust_name *r, uint64_t index)
 {
 	char text[3] = "'_";
 	uint64_t depth = r->lifetimes - index;
 
 	if (index == 0) {
-		say(r, text);
+		rust_print(r, text);
 		return;
 	}
 	if (index > r->lifetimes) {
@@ -251,132 +157,132 @@ static void lifetime(struct rust *r, uint64_t index)
 	}
 	if (depth < 26) {
 		text[1] = (char)('a' + depth);
-		say(r, text);
+		rust_print(r, text);
 		return;
 	}
-	say(r, "'_");
-	say_number(r, depth);
+	rust_print(r, "'_");
+	print_number(r, depth);
 }
 
-/* "G" and how many: for<'a, 'b>. */
-static uint64_t binder(struct rust *r)
+/* Parses an optional binder of lifetimes, "G" and their number, and prints it: for<'a, 'b>. */
+static uint64_t parse_binder(struct rust_name *r)
 {
-	uint64_t n = take(r, 'G') ? base62(r) + 1 : 0;
+	uint64_t n = rust_accept(r, 'G') ? parse_base62(r) + 1 : 0;
 
 	if (n > DEPTH_MAX)
 		r->broken = true;
 	if (!n || r->broken)
 		return 0;
-	say(r, "for<");
+	rust_print(r, "for<");
 	for (uint64_t i = 0; i < n; i++) {
 		if (i)
-			say(r, ", ");
+			rust_print(r, ", ");
 		r->lifetimes++;
-		lifetime(r, 1);
+		print_lifetime(r, 1);
 	}
-	say(r, "> ");
+	rust_print(r, "> ");
 	return n;
 }
 
-static void generic_arguments(struct rust *r)
+static void parse_generic_arguments(struct rust_name *r)
 {
-	for (bool first = true; !r->broken && !take(r, 'E'); first = false) {
+	for (bool first = true; !r->broken && !rust_accept(r, 'E'); first = false) {
 		if (!first)
-			say(r, ", ");
-		if (take(r, 'L'))
-			lifetime(r, base62(r));
-		else if (take(r, 'K'))
-			constant(r);
+			rust_print(r, ", ");
+		if (rust_accept(r, 'L'))
+			print_lifetime(r, parse_base62(r));
+		else if (rust_accept(r, 'K'))
+			parse_constant(r);
 		else
-			type(r);
+			parse_type(r);
 	}
 }
 
-static void nested_path(struct rust *r, bool in_value)
+static void parse_nested_path(struct rust_name *r, bool in_value)
 {
-	char space = next(r);
-	struct identifier i;
+	char space = rust_next(r);
+	struct rust_identifier i;
 
-	path(r, in_value, false);
-	i = identifier(r);
+	parse_path(r, in_value, false);
+	i = parse_identifier(r);
 	if (space >= 'A' && space <= 'Z') {
-		say(r, "::{");
+		rust_print(r, "::{");
 		if (space == 'C')
-			say(r, "closure");
+			rust_print(r, "closure");
 		else if (space == 'S')
-			say(r, "shim");
+			rust_print(r, "shim");
 		else
-			print(r, &space, 1);
+			rust_print_bytes(r, &space, 1);
 		if (i.size)
-			say(r, ":");
-		say_identifier(r, &i);
-		say(r, "#");
-		say_number(r, i.number);
-		say(r, "}");
+			rust_print(r, ":");
+		print_identifier(r, &i);
+		rust_print(r, "#");
+		print_number(r, i.number);
+		rust_print(r, "}");
 	} else if (space >= 'a' && space <= 'z') {
 		if (i.size)
-			say(r, "::");
-		say_identifier(r, &i);
+			rust_print(r, "::");
+		print_identifier(r, &i);
 	} else {
 		r->broken = true;
 	}
 }
 
-/* <type>, <type as trait>; where an impl stands is not shown. */
-static void impl_path(struct rust *r, char kind)
+/* Prints <type> or <type as trait>. The path of the impl itself is skipped. */
+static void parse_impl_path(struct rust_name *r, char kind)
 {
 	bool quiet = r->quiet;
 
 	if (kind != 'Y') {
-		disambiguator(r);
+		parse_disambiguator(r);
 		r->quiet = true;
-		path(r, false, false);
+		parse_path(r, false, false);
 		r->quiet = quiet;
 	}
-	say(r, "<");
-	type(r);
+	rust_print(r, "<");
+	parse_type(r);
 	if (kind != 'M') {
-		say(r, " as ");
-		path(r, false, false);
+		rust_print(r, " as ");
+		parse_path(r, false, false);
 	}
-	say(r, ">");
+	rust_print(r, ">");
 }
 
-/* leave_open: a list of arguments at its end is not closed, which is what is returned then. */
-static bool path(struct rust *r, bool in_value, bool leave_open)
+/* leave_open: do not close a list of arguments at the end of the path. Returns whether it was left open. */
+static bool parse_path(struct rust_name *r, bool in_value, bool leave_open)
 {
-	struct identifier i;
+	struct rust_identifier i;
 	const char *here;
 	bool open = false;
 	char c;
 
 	if (!enter(r))
 		return false;
-	c = next(r);
+	c = rust_next(r);
 	switch (c) {
 	case 'C':
-		i = identifier(r);
-		say_identifier(r, &i);
+		i = parse_identifier(r);
+		print_identifier(r, &i);
 		break;
 	case 'M':
 	case 'X':
 	case 'Y':
-		impl_path(r, c);
+		parse_impl_path(r, c);
 		break;
 	case 'N':
-		nested_path(r, in_value);
+		parse_nested_path(r, in_value);
 		break;
 	case 'I':
-		path(r, in_value, false);
-		say(r, in_value ? "::<" : "<");
-		generic_arguments(r);
+		parse_path(r, in_value, false);
+		rust_print(r, in_value ? "::<" : "<");
+		parse_generic_arguments(r);
 		open = leave_open;
 		if (!open)
-			say(r, ">");
+			rust_print(r, ">");
 		break;
 	case 'B':
-		if (back_reference(r, &here)) {
-			open = path(r, in_value, leave_open);
+		if (parse_back_reference(r, &here)) {
+			open = parse_path(r, in_value, leave_open);
 			r->at = here;
 		}
 		break;
@@ -387,7 +293,7 @@ static bool path(struct rust *r, bool in_value, bool leave_open)
 	return open;
 }
 
-static const char *basic_type(char c)
+static const char *basic_type_name(char c)
 {
 	static const char *const names[26] = {
 		"i8",   "bool", "char", "f64", "str", "f32", NULL,  "u8", "isize", "usize", NULL,  "i32", "u32",
@@ -397,186 +303,186 @@ static const char *basic_type(char c)
 	return c >= 'a' && c <= 'z' ? names[c - 'a'] : NULL;
 }
 
-static void function_type(struct rust *r)
+static void parse_function_type(struct rust_name *r)
 {
-	uint64_t bound = binder(r);
+	uint64_t bound = parse_binder(r);
 
-	if (take(r, 'U'))
-		say(r, "unsafe ");
-	if (take(r, 'K')) {
-		say(r, "extern \"");
-		if (take(r, 'C')) {
-			say(r, "C");
+	if (rust_accept(r, 'U'))
+		rust_print(r, "unsafe ");
+	if (rust_accept(r, 'K')) {
+		rust_print(r, "extern \"");
+		if (rust_accept(r, 'C')) {
+			rust_print(r, "C");
 		} else {
-			struct identifier abi = plain_identifier(r, true);
+			struct rust_identifier abi = rust_parse_identifier(r, true);
 
 			for (size_t i = 0; i < abi.size; i++)
-				print(r, abi.at[i] == '_' ? "-" : abi.at + i, 1);
+				rust_print_bytes(r, abi.at[i] == '_' ? "-" : abi.at + i, 1);
 		}
-		say(r, "\" ");
+		rust_print(r, "\" ");
 	}
-	say(r, "fn(");
-	for (bool first = true; !r->broken && !take(r, 'E'); first = false) {
+	rust_print(r, "fn(");
+	for (bool first = true; !r->broken && !rust_accept(r, 'E'); first = false) {
 		if (!first)
-			say(r, ", ");
-		type(r);
+			rust_print(r, ", ");
+		parse_type(r);
 	}
-	say(r, ")");
-	if (!take(r, 'u')) {
-		say(r, " -> ");
-		type(r);
+	rust_print(r, ")");
+	if (!rust_accept(r, 'u')) {
+		rust_print(r, " -> ");
+		parse_type(r);
 	}
 	r->lifetimes -= bound;
 }
 
-static void dynamic_type(struct rust *r)
+static void parse_dyn_type(struct rust_name *r)
 {
 	uint64_t bound, limit;
 
-	say(r, "dyn ");
-	bound = binder(r);
-	for (bool first = true; !r->broken && !take(r, 'E'); first = false) {
+	rust_print(r, "dyn ");
+	bound = parse_binder(r);
+	for (bool first = true; !r->broken && !rust_accept(r, 'E'); first = false) {
 		bool open;
 
 		if (!first)
-			say(r, " + ");
-		open = path(r, false, true);
-		while (take(r, 'p')) {
-			struct identifier i;
+			rust_print(r, " + ");
+		open = parse_path(r, false, true);
+		while (rust_accept(r, 'p')) {
+			struct rust_identifier i;
 
-			say(r, open ? ", " : "<");
+			rust_print(r, open ? ", " : "<");
 			open = true;
-			i = plain_identifier(r, true);
-			say_identifier(r, &i);
-			say(r, " = ");
-			type(r);
+			i = rust_parse_identifier(r, true);
+			print_identifier(r, &i);
+			rust_print(r, " = ");
+			parse_type(r);
 		}
 		if (open)
-			say(r, ">");
+			rust_print(r, ">");
 	}
 	r->lifetimes -= bound;
-	if (!take(r, 'L'))
+	if (!rust_accept(r, 'L'))
 		r->broken = true;
-	limit = base62(r);
+	limit = parse_base62(r);
 	if (limit) {
-		say(r, " + ");
-		lifetime(r, limit);
+		rust_print(r, " + ");
+		print_lifetime(r, limit);
 	}
 }
 
-static void reference_type(struct rust *r, bool changes)
+static void parse_reference_type(struct rust_name *r, bool changes)
 {
-	say(r, "&");
-	if (take(r, 'L')) {
-		uint64_t index = base62(r);
+	rust_print(r, "&");
+	if (rust_accept(r, 'L')) {
+		uint64_t index = parse_base62(r);
 
 		if (index) {
-			lifetime(r, index);
-			say(r, " ");
+			print_lifetime(r, index);
+			rust_print(r, " ");
 		}
 	}
 	if (changes)
-		say(r, "mut ");
-	type(r);
+		rust_print(r, "mut ");
+	parse_type(r);
 }
 
-static void tuple_type(struct rust *r)
+static void parse_tuple_type(struct rust_name *r)
 {
 	unsigned n = 0;
 
-	say(r, "(");
-	for (; !r->broken && !take(r, 'E'); n++) {
+	rust_print(r, "(");
+	for (; !r->broken && !rust_accept(r, 'E'); n++) {
 		if (n)
-			say(r, ", ");
-		type(r);
+			rust_print(r, ", ");
+		parse_type(r);
 	}
-	say(r, n == 1 ? ",)" : ")");
+	rust_print(r, n == 1 ? ",)" : ")");
 }
 
-static void type(struct rust *r)
+static void parse_type(struct rust_name *r)
 {
 	const char *here;
 	char c;
 
 	if (!enter(r))
 		return;
-	c = next(r);
+	c = rust_next(r);
 	switch (c) {
 	case 'A':
 	case 'S':
-		say(r, "[");
-		type(r);
+		rust_print(r, "[");
+		parse_type(r);
 		if (c == 'A') {
-			say(r, "; ");
-			constant(r);
+			rust_print(r, "; ");
+			parse_constant(r);
 		}
-		say(r, "]");
+		rust_print(r, "]");
 		break;
 	case 'T':
-		tuple_type(r);
+		parse_tuple_type(r);
 		break;
 	case 'R':
 	case 'Q':
-		reference_type(r, c == 'Q');
+		parse_reference_type(r, c == 'Q');
 		break;
 	case 'P':
 	case 'O':
-		say(r, c == 'P' ? "*const " : "*mut ");
-		type(r);
+		rust_print(r, c == 'P' ? "*const " : "*mut ");
+		parse_type(r);
 		break;
 	case 'F':
-		function_type(r);
+		parse_function_type(r);
 		break;
 	case 'D':
-		dynamic_type(r);
+		parse_dyn_type(r);
 		break;
 	case 'B':
-		if (back_reference(r, &here)) {
-			type(r);
+		if (parse_back_reference(r, &here)) {
+			parse_type(r);
 			r->at = here;
 		}
 		break;
 	default:
-		if (basic_type(c)) {
-			say(r, basic_type(c));
+		if (basic_type_name(c)) {
+			rust_print(r, basic_type_name(c));
 		} else if (!r->broken) {
 			r->at--;
-			path(r, false, false);
+			parse_path(r, false, false);
 		}
 	}
 	r->depth--;
 }
 
-static void say_constant(struct rust *r, char of, bool negative, uint64_t value)
+static void print_constant(struct rust_name *r, char of, bool negative, uint64_t value)
 {
 	if (of == 'b' && value <= 1) {
-		say(r, value ? "true" : "false");
-	} else if (of == 'c' && is_unicode(value)) {
-		say(r, "'");
+		rust_print(r, value ? "true" : "false");
+	} else if (of == 'c' && rust_is_unicode(value)) {
+		rust_print(r, "'");
 		if (!r->quiet)
-			put_unicode(&r->out, (uint32_t)value);
-		say(r, "'");
+			rust_put_unicode(&r->out, (uint32_t)value);
+		rust_print(r, "'");
 	} else {
-		say(r, negative ? "-" : "");
-		say_number(r, value);
+		rust_print(r, negative ? "-" : "");
+		print_number(r, value);
 	}
 }
 
-/* Numbers, truth values and characters; what else a constant may be is not read. */
-static void constant(struct rust *r)
+/* Parses numbers, booleans and characters. Other constants are not supported. */
+static void parse_constant(struct rust_name *r)
 {
 	uint64_t value = 0;
 	const char *here, *digits;
 	bool negative;
-	char of = next(r);
+	char of = rust_next(r);
 
 	if (of == 'p') {
-		say(r, "_");
+		rust_print(r, "_");
 		return;
 	}
 	if (of == 'B') {
-		if (enter(r) && back_reference(r, &here)) {
-			constant(r);
+		if (enter(r) && parse_back_reference(r, &here)) {
+			parse_constant(r);
 			r->at = here;
 		}
 		r->depth--;
@@ -584,138 +490,43 @@ static void constant(struct rust *r)
 	}
 	if (!of || !strchr("abchijlmnostxy", of))
 		r->broken = true;
-	negative = take(r, 'n');
+	negative = rust_accept(r, 'n');
 	digits = r->at;
-	while (!r->broken && !take(r, '_')) {
-		int digit = hex_digit(next(r));
+	while (!r->broken && !rust_accept(r, '_')) {
+		int digit = hex_digit(rust_next(r));
 
 		if (digit < 0)
 			r->broken = true;
 		value = value << 4 | (uint64_t)(digit & 15);
 	}
-	if (r->at - digits <= HASH_DIGITS + 1) {
-		say_constant(r, of, negative, value);
+	if (r->at - digits <= VALUE_DIGITS + 1) {
+		print_constant(r, of, negative, value);
 	} else {
-		say(r, negative ? "-0x" : "0x");
-		print(r, digits, (size_t)(r->at - digits) - 1);
+		rust_print(r, negative ? "-0x" : "0x");
+		rust_print_bytes(r, digits, (size_t)(r->at - digits) - 1);
 	}
-}
-
-static char *finish(struct rust *r)
-{
-	char *ret = NULL;
-
-	buf_u8(&r->out, 0);
-	/* Of one that is too long the first part is shown, and the rest not looked at. */
-	if (buf_error(&r->out) == -EFBIG && r->out.size) {
-		r->out.data[r->out.size - 1] = 0;
-		r->out.error = 0;
-		r->broken = false;
-	}
-	if (!r->broken && !buf_error(&r->out) && r->out.data[0])
-		ret = (char *)TAKE_PTR(r->out.data);
-	buf_done(&r->out);
-	return ret;
 }
 
 static char *demangle_v0(const char *name)
 {
-	struct rust r = { .begin = name, .at = name, .end = name + strcspn(name, ".$"), .out.limit = OUT_MAX };
+	struct rust_name r = {
+		.begin = name, .at = name, .end = name + strcspn(name, ".$"), .out.limit = RUST_NAME_MAX
+	};
 
-	path(&r, true, false);
-	/* The crate that it was made for is not shown. */
+	parse_path(&r, true, false);
+	/* The instantiating crate is parsed, and not printed. */
 	if (r.at < r.end) {
 		r.quiet = true;
-		path(&r, false, false);
+		parse_path(&r, false, false);
 	}
 	if (r.at < r.end)
 		r.broken = true;
-	return finish(&r);
-}
-
-/* $LT$ and the like, $u7e$, and ".." for "::". False where it is none of these. */
-static bool unescape(struct rust *r, const char **at, const char *end)
-{
-	static const struct {
-		const char *code, *text;
-	} codes[] = { { "$SP$", "@" }, { "$BP$", "*" }, { "$RF$", "&" }, { "$LT$", "<" },
-		      { "$GT$", ">" }, { "$LP$", "(" }, { "$RP$", ")" }, { "$C$", "," } };
-	uint32_t c = 0;
-	const char *p;
-
-	for (size_t i = 0; i < ELEMENTS(codes); i++) {
-		size_t size = strlen(codes[i].code);
-
-		if ((size_t)(end - *at) >= size && memcmp(*at, codes[i].code, size) == 0) {
-			say(r, codes[i].text);
-			*at += size;
-			return true;
-		}
-	}
-	if (end - *at < 4 || (*at)[1] != 'u')
-		return false;
-	for (p = *at + 2; p < end && hex_digit(*p) >= 0 && c < 0x110000; p++)
-		c = c << 4 | (uint32_t)hex_digit(*p);
-	if (p == end || *p != '$' || !is_unicode(c))
-		return false;
-	put_unicode(&r->out, c);
-	*at = p + 1;
-	return true;
-}
-
-static void say_legacy(struct rust *r, const struct identifier *i)
-{
-	const char *at = i->at, *end = i->at + i->size;
-
-	if (i->size >= 2 && at[0] == '_' && at[1] == '$')
-		at++;
-	while (at < end) {
-		if (*at == '$' && unescape(r, &at, end))
-			continue;
-		if (end - at >= 2 && at[0] == '.' && at[1] == '.') {
-			say(r, "::");
-			at += 2;
-			continue;
-		}
-		print(r, at++, 1);
-	}
-}
-
-static bool is_hash(const struct identifier *i)
-{
-	if (i->size != 1 + HASH_DIGITS || i->at[0] != 'h')
-		return false;
-	for (size_t k = 1; k < i->size; k++)
-		if (hex_digit(i->at[k]) < 0)
-			return false;
-	return true;
-}
-
-static char *demangle_legacy(const char *name)
-{
-	struct rust r = { .at = name, .end = name + strlen(name), .out.limit = OUT_MAX };
-	struct identifier i, last = { 0 };
-	bool first = true;
-
-	while (!r.broken && !take(&r, 'E')) {
-		i = plain_identifier(&r, false);
-		if (last.size) {
-			if (!first)
-				say(&r, "::");
-			say_legacy(&r, &last);
-			first = false;
-		}
-		last = i;
-	}
-	/* Else it is C++. */
-	if (!is_hash(&last) || (r.at < r.end && *r.at != '.'))
-		r.broken = true;
-	return finish(&r);
+	return rust_finish(&r);
 }
 
 char *demangle_rust(const char *name)
 {
 	if (strncmp(name, "_R", 2) == 0)
 		return demangle_v0(name + 2);
-	return strncmp(name, "_ZN", 3) == 0 ? demangle_legacy(name + 3) : NULL;
+	return strncmp(name, "_ZN", 3) == 0 ? demangle_rust_legacy(name + 3) : NULL;
 }

@@ -16,6 +16,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/demangle-d.c \
 	lib/code/demangle-plain.c \
 	lib/code/demangle-rust.c \
+	lib/code/demangle-rust-legacy.c \
 	lib/code/dwarf.c lib/code/dwarf.h \
 	lib/code/dwarf-files.c \
 	lib/code/dwarf-forms.c \
@@ -23,6 +24,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/inlines.c lib/code/inlines.h \
 	lib/code/inline-instances.c lib/code/inline-instances.h \
 	lib/code/region-map.c lib/code/region-map.h \
+	lib/code/rust-name.c lib/code/rust-name.h \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-file.c \
 	lib/code/symbols-perf.c \
