@@ -3,7 +3,7 @@
  * lines of declarations and calls.
  *
  * Not read:
- *   - split DWARF: units in .dwo and .dwp files. The functions of a skeleton unit are unknown.
+ *   - split DWARF: units in .dwo and .dwp files. Nothing is known of the functions of a skeleton unit.
  *   - what `dwz -m` moved to a common file, named by .gnu_debugaltlink: names and source files there are unknown.
  *   - type units, in .debug_types or .debug_info. They are not needed: functions are in compile units.
  *   - line number programs, except for the tables of directories and files in their headers.

@@ -1,8 +1,10 @@
 /*
- * An ELF file with DWARF of version 4 or 5, made by hand. At TEXT, a function "outer" of 0x100 bytes, of line 10 of
- * /src/main.c; "middle" (line 20 of lib/part.h) is inlined from 0x20 to 0x60 and from 0x80 to 0x90, called at line 12;
- * "leaf" (line 30 there) is inlined in that from 0x28 to 0x30, called at line 22 of lib/part.h. Behind it "next", of
- * 0x40 bytes.
+ * Makes an ELF file with DWARF of version 4 or 5 by hand. It has, from DWARF_TEXT on:
+ *
+ *   0x00 to 0x100  function "outer", declared at /src/main.c:10
+ *   0x20 to 0x60, 0x80 to 0x90  "middle", declared at lib/part.h:20, inlined in "outer", called at main.c:12
+ *   0x28 to 0x30  "leaf", declared at lib/part.h:30, inlined in "middle", called at lib/part.h:22
+ *   0x100 to 0x140  function "next"
  */
 #ifndef CSIGHT_TESTS_DWARFGEN_H
 #define CSIGHT_TESTS_DWARFGEN_H
@@ -33,24 +35,24 @@ static void dwarfgen_text(struct buf *b, const char *text)
 
 static void dwarfgen_abbrevs(struct buf *b, int version)
 {
-	/* 1: a unit: name, comp_dir, low_pc, high_pc, stmt_list, and of version 5 where its tables begin. */
+	/* 1: a unit: name, comp_dir, low_pc, high_pc, stmt_list, and in version 5 the bases of its tables. */
 	DWARFGEN(b, 1, 0x11, 1, 0x03, 0x08, 0x1b, 0x08, 0x11, 0x01, 0x12, 0x07, 0x10, 0x17);
 	if (version == 5)
 		DWARFGEN(b, 0x72, 0x17, 0x73, 0x17, 0x74, 0x17);
 	DWARFGEN(b, 0, 0);
 	/* 2: a function: linkage_name, decl_file, decl_line, low_pc, high_pc. */
 	DWARFGEN(b, 2, 0x2e, 1, 0x6e, 0x08, 0x3a, 0x0b, 0x3b, 0x05, 0x11, 0x01, 0x12, 0x06, 0, 0);
-	/* 3: one that is inlined elsewhere: name, decl_file, decl_line. */
+	/* 3: an abstract instance: name, decl_file, decl_line. */
 	DWARFGEN(b, 3, 0x2e, 0, 0x03, version == 5 ? 0x25 : 0x0e, 0x3a, 0x0b, 0x3b, 0x0f, 0, 0);
-	/* 4: an instance of it: abstract_origin, ranges, call_file, call_line. */
+	/* 4: an inlined instance: abstract_origin, ranges, call_file, call_line. */
 	DWARFGEN(b, 4, 0x1d, 1, 0x31, 0x13, 0x55, version == 5 ? 0x23 : 0x17, 0x58, 0x0b, 0x59, 0x0f, 0, 0);
-	/* 5: another: abstract_origin, low_pc, high_pc, call_file, call_line. */
+	/* 5: an inlined instance: abstract_origin, low_pc, high_pc, call_file, call_line. */
 	DWARFGEN(b, 5, 0x1d, 0, 0x31, 0x13, 0x11, version == 5 ? 0x1b : 0x01, 0x12, 0x0b, 0x58);
 	if (version == 5)
 		DWARFGEN(b, 0x21, 2, 0x59, 0x0b, 0, 0);
 	else
 		DWARFGEN(b, 0x0b, 0x59, 0x0b, 0, 0);
-	/* 6: a block, with what nobody asks for: location. */
+	/* 6: a lexical block, with an attribute that is skipped: location. */
 	DWARFGEN(b, 6, 0x0b, 1, 0x02, 0x18, 0, 0);
 	DWARFGEN(b, 0);
 }

@@ -1,4 +1,4 @@
-/* lib/code: which bytes stood where and when; files that change under the reader; build-ids of hostile files. */
+/* lib/code/image.c, address-space.c: mappings over time, captured code, files that shrink, build-ids, kernels. */
 #include "config.h"
 
 #include <elf.h>
@@ -7,9 +7,9 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
+#include "lib/code/address-space.h"
 #include "lib/code/captured-code.h"
 #include "lib/code/image.h"
-#include "lib/code/address-space.h"
 #include "tests/unit.h"
 
 enum { PID = 7, PAGE = 4096 };
@@ -23,7 +23,7 @@ static int memfd_of(const void *data, size_t size)
 	return fd;
 }
 
-/* A file whose every byte tells its own mapping: the number of its page. */
+/* Makes a file whose bytes are base plus the number of their page. */
 static int pages_of(uint8_t base, size_t pages)
 {
 	_cleanup_buf_ struct buf b = { 0 };
@@ -91,16 +91,16 @@ static void test_layers(void)
 	CHECK_EQ(byte_at(s, 0x1fff, 249), 0x11);
 	CHECK_EQ(byte_at(s, 0x1fff, 250), 'J');
 	CHECK_EQ(byte_at(s, 0x2000, 299), 'J');
-	CHECK_EQ(byte_at(s, 0x2000, 300), -1);  /* unmapped for good */
-	CHECK_EQ(byte_at(s, 0x2010, 300), 'K'); /* unmapped, until code comes */
+	CHECK_EQ(byte_at(s, 0x2000, 300), -1);  /* unmapped, and no later mapping */
+	CHECK_EQ(byte_at(s, 0x2010, 300), 'K'); /* unmapped, and later captured code */
 	CHECK_EQ(byte_at(s, 0x1fff, UINT64_MAX), 'J');
 	CHECK_EQ(byte_at(s, 0x2014, 399), -1);
 	CHECK_EQ(byte_at(s, 0x2013, 400), 'K');
-	CHECK_EQ(byte_at(s, 0x3fff, 1), 0x13); /* before the first: the first */
+	CHECK_EQ(byte_at(s, 0x3fff, 1), 0x13); /* before the first mapping: the first */
 	CHECK_EQ(byte_at(s, 0x4000, 500), -1);
 	CHECK_EQ(byte_at(s, 0xfff, 500), -1);
 	CHECK_EQ(byte_at(s, UINT64_MAX, 500), -1);
-	/* In one piece over several mappings, up to the first hole. */
+	/* A read across several mappings ends at the first hole. */
 	CHECK_EQ(image_read(s, PID, 0x1000, 250, bytes, sizeof(bytes)), 3 * PAGE);
 	CHECK(bytes[0] == 0x11 && bytes[0xffb] == 0x11 && bytes[0xffc] == 'J' && bytes[0x1000] == 'J' &&
 	      bytes[0x1001] == 0x20 && bytes[0x2000] == 0x13);
@@ -114,9 +114,10 @@ static void test_layers(void)
 }
 
 /*
- * Against the plain rule, on many random mappings: the last of those that began by then, else the next with
- * bytes; none where that is unknown. */
-static void test_space_rule(void)
+ * Compares look-ups in random mappings with the rule: the last mapping up to that time, unless it is empty; else the
+ * next one with bytes; none if its bytes are unknown.
+ */
+static void test_random_mappings(void)
 {
 	enum { N = 300, ADDRESSES = 64, TIMES = 50 };
 	struct space_mapping mappings[N];
@@ -173,7 +174,7 @@ static void test_file_cut_short(void)
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "/a", NULL, 0, 0, &a) == 0);
 	image_file_attach(s, a, fd, NULL);
 	CHECK_EQ(map(s, PID, 0, BIG * PAGE, 0, a, 0), 0);
-	/* Mapped beyond its end from the start. */
+	/* A mapping that extends beyond the end of its file. */
 	CHECK_EQ(map(s, PID, 0x100000, 4 * PAGE, (BIG - 1) * PAGE, a, 0), 0);
 	CHECK_EQ(image_seal(s), 0);
 	CHECK_EQ(image_read(s, PID, 0x100000, 0, bytes, sizeof(bytes)), PAGE);
@@ -247,7 +248,7 @@ static void test_build_id(void)
 	image_file_attach(s, wrong, dup(fd), NULL);
 	CHECK(image_file(s, right)->fd >= 0 && !image_file(s, right)->reason);
 	CHECK(image_file(s, wrong)->fd < 0 && image_file(s, wrong)->reason);
-	/* Every byte of it turned over: no crash, and never more than there is room for. */
+	/* Each byte inverted, then each truncation: no crash, and no size over the maximum. */
 	for (off_t i = 0; i < size; i++) {
 		uint8_t byte, flipped;
 
@@ -268,7 +269,10 @@ enum { CODE_AT = 0x200, SYMBOLS_AT = 0x400, NAMES_AT = 0x480, SECTIONS_AT = 0x50
 
 #define LINKED 0xffff800008000000ull
 
-/* A kernel, or its memory: one segment of code, one symbol where it begins, and in memory a note with the build-id. */
+/*
+ * Makes the ELF file of a kernel, or a core file of its memory: one segment of code, one symbol at its start, and in
+ * the core file a note with the build-id.
+ */
 static void make_kernel(struct buf *b, bool core)
 {
 	static const char note[] = "OSRELEASE=6.1\nBUILD-ID=0102030405060708\nPAGESIZE=4096\n";
@@ -334,14 +338,14 @@ static void test_kernel(bool core)
 		CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_stext", LINKED + 0x30000), -ENODATA);
 	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), 0);
 	CHECK_EQ(image_seal(s), 0);
-	/* Where it ran, not where it was linked to run. */
+	/* The code is at the address where the kernel ran, not where it was linked. */
 	CHECK_EQ(image_read(s, UINT32_MAX, LINKED + 0x30004, UINT64_MAX, got, 8), 8);
 	CHECK(memcmp(got, "456789ab", 8) == 0);
 	CHECK_EQ(image_read(s, UINT32_MAX, LINKED, UINT64_MAX, got, 8), 0);
 	CHECK_EQ(image_read(s, UINT32_MAX, LINKED + 0x3000c, UINT64_MAX, got, 8), 4);
 }
 
-/* Every byte of it turned over, and cut anywhere: no crash. */
+/* Each byte inverted, and each truncation: no crash. */
 static void test_garbled_kernel(void)
 {
 	_cleanup_buf_ struct buf b = { 0 };
@@ -373,7 +377,7 @@ int main(void)
 	test_kernel(true);
 	test_garbled_kernel();
 	test_layers();
-	test_space_rule();
+	test_random_mappings();
 	test_file_cut_short();
 	test_bad_code();
 	test_build_id();

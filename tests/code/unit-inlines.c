@@ -1,4 +1,7 @@
-/* lib/code, inlines: DWARF made by hand, then cut and garbled. tests/code/inlines.test compares real programs. */
+/*
+ * lib/code/inlines.c: hand-made DWARF, then truncated and damaged. tests/code/inlines.test compares programs of
+ * compilers with other readers.
+ */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -83,15 +86,15 @@ static void test_by_hand(int version)
 	CHECK_EQ(at.n, 0);
 }
 
-/* Whatever is in the file, answers come. */
-static void try(const struct buf *b, size_t *taken)
+/* Looks up all offsets of a damaged file, and counts it in *loaded if it has any DWARF. */
+static void look_up_all(const struct buf *b, size_t *loaded)
 {
 	_cleanup_(inlines_freep) struct inlines *s = NULL;
 	struct inlines_at at;
 
 	if (load(b, &s) < 0)
 		return;
-	++*taken;
+	++*loaded;
 	for (uint64_t offset = 0; offset < 0x1400; offset = MAX(at.end, offset + 1)) {
 		inlines_find(s, offset, &at);
 		if (at.start > offset || at.end <= offset || at.n > INLINES_MAX)
@@ -99,11 +102,11 @@ static void try(const struct buf *b, size_t *taken)
 	}
 }
 
-static void test_hostile(int version)
+static void test_damaged(int version)
 {
 	static const uint8_t values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
 	_cleanup_buf_ struct buf b = { 0 };
-	size_t taken = 0, size;
+	size_t loaded = 0, size;
 
 	make_dwarf(&b, version);
 	size = b.size;
@@ -112,18 +115,18 @@ static void test_hostile(int version)
 
 		for (size_t k = 0; k < ELEMENTS(values); k++) {
 			b.data[at] = values[k];
-			try(&b, &taken);
+			look_up_all(&b, &loaded);
 		}
 		b.data[at] = saved;
 	}
-	CHECK(taken > size);
-	taken = 0;
+	CHECK(loaded > size);
+	loaded = 0;
 	for (b.size = 0; b.size < size; b.size++)
-		try(&b, &taken);
-	CHECK_EQ(taken, 0);
+		look_up_all(&b, &loaded);
+	CHECK_EQ(loaded, 0);
 }
 
-/* Two thousand million files, in a table that has no bytes for them. */
+/* A table that claims 2,000,000,000 files, and has no bytes for them. */
 static void test_many_files(void)
 {
 	enum { MANY_KIB = 128 << 10 };
@@ -154,7 +157,7 @@ int main(void)
 	test_many_files();
 	test_by_hand(4);
 	test_by_hand(5);
-	test_hostile(4);
-	test_hostile(5);
+	test_damaged(4);
+	test_damaged(5);
 	return unit_end();
 }

@@ -1,5 +1,4 @@
-/* lib/code, demangle: names that compilers make, by the rules of each (Rust's RFC 2603), and names that nobody makes.
- */
+/* lib/code/demangle*.c: names as compilers mangle them (Rust: RFC 2603), and malformed ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +15,13 @@ static const struct {
 	{ "", "" },
 	{ "_ZN3foo3barEi", "foo::bar(int)" },
 	{ "_ZN3foo17h0123456789abcdeXEv", "foo::h0123456789abcdeX()" },
-	/* Rust, as it was: the hash goes, characters come back. */
+	/* Rust, legacy: the hash is removed, escapes are decoded. */
 	{ "_ZN1r3gen17h59265a5d53328f36E", "r::gen" },
 	{ "_ZN43_$LT$r..Sq$LT$_$GT$$u20$as$u20$r..Shape$GT$4area17h70e00a474bd28ceeE", "<r::Sq<_> as r::Shape>::area" },
 	{ "_ZN1r4main17h9b517ce2c1f2d4f3E.llvm.1234567890", "r::main" },
 	{ "_ZN1r13gr$uf6$$udf$e4name17h9b517ce2c1f2d4f3E", "r::gr\xc3\xb6\xc3\x9f"
 							   "e::name" },
-	/* Rust: paths, kinds of namespaces, impls. */
+	/* Rust, v0: paths, namespaces, impls. */
 	{ "_RNvCs6GmmlP4bgsG_1r4main", "r::main" },
 	{ "_RNCNvCs6GmmlP4bgsG_1r4mains0_0B3_", "r::main::{closure#2}" },
 	{ "_RNSNvYNCNvC1r4main0NtC1s3Any4name6vtableB8_", "<r::main::{closure#0} as s::Any>::name::{shim:vtable#0}" },
@@ -47,13 +46,13 @@ static const struct {
 	{ "_RINvC1r4flagKb0_Kce9_Ks12c_E", "r::flag::<false, '\xc3\xa9', 300>" },
 	{ "_RINvC1r4flagKo0123456789abcdef01234_KpE", "r::flag::<0x0123456789abcdef01234, _>" },
 	{ "_RINvC1r4flagKnn80000000000000000000000000000000_E", "r::flag::<-0x80000000000000000000000000000000>" },
-	/* Punycode: bcher-kva is buecher with its umlaut (RFC 3492), all of it beyond ASCII (7.1, B). */
+	/* Punycode: bcher-kva is buecher with its umlaut; a name without ASCII (RFC 3492, 7.1, B). */
 	{ "_RNvC1ru9bcher_kva", "r::b\xc3\xbc"
 				"cher" },
 	{ "_RNvC1ru24ihqwcrb4cv8a8dqg056pqjye", "r::"
 						"\xe4\xbb\x96\xe4\xbb\xac\xe4\xb8\xba\xe4\xbb\x80\xe4\xb9\x88\xe4\xb8"
 						"\x8d\xe8\xaf\xb4\xe4\xb8\xad\xe6\x96\x87" },
-	/* Broken: it stays as it is. */
+	/* Malformed names are returned as they are. */
 	{ "_R", NULL },
 	{ "_RNvC1r", NULL },
 	{ "_RNvC1r9999999999x", NULL },
@@ -70,7 +69,7 @@ static const struct {
 	{ "caml_alloc_small", "caml_alloc_small" },
 	{ "camlStdlib", "camlStdlib" },
 	{ "camlX__", "camlX__" },
-	/* D: what encloses may be a function; templates of both forms; names and types that stand further ahead. */
+	/* D: enclosing functions, templates of both forms, back references to names and types. */
 	{ "_Dmain", "D main" },
 	{ "_D4test3fooFiZv", "test.foo" },
 	{ "_D4test3fooFiZ3barMFZv", "test.foo.bar" },
@@ -97,8 +96,8 @@ static const struct {
 	{ "100%2e", "100%2e" },
 };
 
-/* Each of these types may be what encloses the name behind it, and is none. */
-static void test_long(void)
+/* Each FS1a could be the type of an enclosing function, and is not: the parser backtracks, and gives up. */
+static void test_backtracking(void)
 {
 	char name[1500] = "_D1a";
 	_cleanup_free_ char *made = NULL;
@@ -118,7 +117,7 @@ static void test_table(void)
 	}
 }
 
-/* Each tuple is twice the one before: a few of them would fill all memory. */
+/* Each tuple is twice as long as the previous one: unbounded, the result would exhaust memory. */
 static void test_growth(void)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -127,7 +126,7 @@ static void test_growth(void)
 	size_t n = strlen(name), begin = n - 4;
 
 	for (int i = 0; i < 40; i++) {
-		/* References count from behind _R; of two digits, the first of which stands for 62. */
+		/* Back references count from after _R, in base 62. */
 		size_t back = begin - 2;
 		char text[8];
 
@@ -154,7 +153,7 @@ static void test_nesting(void)
 	CHECK(readable && strlen(readable) < 1000);
 }
 
-/* Whatever is cut off, or put in, an answer comes. */
+/* Names truncated, or with one character replaced, get a result. */
 static void test_garbled(void)
 {
 	size_t answers = 0, asked = 0;
@@ -180,7 +179,7 @@ static void test_garbled(void)
 int main(void)
 {
 	test_table();
-	test_long();
+	test_backtracking();
 	test_growth();
 	test_nesting();
 	test_garbled();

@@ -1,11 +1,11 @@
-/* lib/code/ocaml-traps.c: which handler is the last one, at each call of a function. */
+/* lib/code/ocaml-traps.c: the innermost handler at each call of a function. */
 #include "lib/base/util.h"
 #include "lib/code/ocaml-traps.h"
 #include "tests/unit.h"
 
 enum { NOP = 0xd503201f };
 
-#define ADR(words) (0x10000010u | ((words)&0x7ffffu) << 5) /* ADR X16, so many words on */
+#define ADR(words) (0x10000010u | ((words)&0x7ffffu) << 5) /* ADR X16, PC + words */
 #define STORE 0xf81f0ffau                                  /* STR X26, [SP, #-16]! */
 #define STORE_HANDLER 0xf90007f0u                          /* STR X16, [SP, #8] */
 #define PUSH 0x910003fau                                   /* MOV X26, SP */
@@ -33,19 +33,19 @@ static const uint32_t code[] = {
 	CALL,
 	POP,
 	JUMP(9),
-	/* 14: the inner one */ CALL,
+	/* 14: inner handler */ CALL,
 	RAISE_STACK,
 	RAISE_HANDLER,
 	POP,
 	RAISE_JUMP,
 	NOP,
-	/* 20: the outer one */ CALL,
+	/* 20: outer handler */ CALL,
 	NOP,
 	/* 22 */ CALL,
 	RET,
 };
 
-/* After the call at index at. */
+/* Looks up the handler of the call at an index. */
 static int handler(size_t at, size_t *ret)
 {
 	*ret = 0;
@@ -61,7 +61,7 @@ int main(void)
 	CHECK(handler(9, &to) == 1 && to == 14);
 	CHECK(handler(11, &to) == 1 && to == 20);
 	CHECK(handler(14, &to) == 1 && to == 20);
-	/* Where it is raised, too: the trap is taken from the stack there, and is still the one that is gone to. */
+	/* The code that raises an exception pops the trap whose handler it jumps to. */
 	CHECK(handler(18, &to) == 1 && to == 20);
 	CHECK_EQ(handler(20, &to), 0);
 	CHECK_EQ(handler(22, &to), 0);

@@ -1,4 +1,4 @@
-/* lib/code, captured code: code/bytes together with a file, read in order of time and address. */
+/* lib/code/image.c: the input is captured code, and a file mapped at the same addresses. */
 #include <string.h>
 
 #include "lib/base/util.h"
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(image_set_new(&s) == 0 && image_file_add(s, "/bin/prog", NULL, 0, 0, &file) == 0);
 	fuzz_require(image_map(s, FUZZ_PID, &(struct image_mapping){ FUZZ_BASE, 0x2000, 0, 5, file }) == 0);
 	image_add_code(s, FUZZ_PID, fd);
-	/* The file has the same bytes. */
+	/* The mapped file has the same bytes. */
 	image_file_attach(s, file, fuzz_fd(data, size), NULL);
 	if (image_seal(s) < 0)
 		return 0;

@@ -1,4 +1,4 @@
-/* lib/code/inlines.c: DWARF. The input holds the sections of an otherwise valid file, each after its size. */
+/* lib/code/inlines.c, dwarf*.c: the input is the DWARF sections of an otherwise valid ELF file, each after its size. */
 #include <string.h>
 
 #include "lib/base/reader.h"

@@ -1,4 +1,4 @@
-/* lib/code/demangle*.c: mangled names of all languages, and other texts. */
+/* lib/code/demangle*.c: mangled names of all languages, and other strings. */
 #include <string.h>
 
 #include "lib/base/util.h"
