@@ -496,7 +496,8 @@ static int find_uncached(struct region_map *m, uint64_t addr, uint64_t time, str
 		uint32_t k = 0, high = span->n;
 
 		/*
-		 * The last one not after time, or else the first: code that ran was mapped, so that record came late.
+		 * The last mapping not after time; else the first, since code that ran was mapped, and only its record
+		 * is late.
 		 */
 		while (high - k > 1) {
 			uint32_t middle = k + (high - k) / 2;

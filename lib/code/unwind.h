@@ -20,8 +20,8 @@ int unwind_open(int fd, struct unwind **ret);
 struct unwind *unwind_free(struct unwind *u);
 
 enum {
-	UNWIND_SAVES_STACK = 1, /* stores the stack pointer outside of its frame: setjmp, stack switches */
-	UNWIND_SETS_STACK = 2,  /* sets it from elsewhere than its frame: longjmp, stack switches */
+	UNWIND_SAVES_STACK = 1, /* stores the stack pointer outside of the frame: setjmp, stack switches */
+	UNWIND_SETS_STACK = 2,  /* loads the stack pointer from elsewhere than the frame: longjmp, stack switches */
 };
 
 /* Returns which of these the code in [start, end) does. 0: neither, or unknown. */
@@ -30,7 +30,7 @@ unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
 /* Returns whether code sets the stack pointer right before the branch at `at`, in a function that starts at start. */
 bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
 
-/* Returns whether the basic block from `at` on ends in such a branch by BR. */
+/* Returns whether the basic block that contains `at` ends in BR, and code sets the stack pointer right before it. */
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at);
 
 /*
