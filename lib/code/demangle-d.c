@@ -23,7 +23,7 @@ struct d_name {
 static bool skip_type(struct d_name *d);
 static bool parse_qualified(struct d_name *d);
 
-static void print(struct d_name *d, const char *text, size_t n)
+static void print_bytes(struct d_name *d, const char *text, size_t n)
 {
 	n = d->quiet ? 0 : MIN(n, OUT_MAX - d->size);
 	memcpy(d->out + d->size, text, n);
@@ -88,10 +88,10 @@ static void print_identifier(struct d_name *d, const char *name, size_t n)
 
 	for (size_t i = 0; i < ELEMENTS(special); i++)
 		if (n == strlen(special[i].name) && memcmp(name, special[i].name, n) == 0) {
-			print(d, special[i].shown, strlen(special[i].shown));
+			print_bytes(d, special[i].shown, strlen(special[i].shown));
 			return;
 		}
-	print(d, name, n);
+	print_bytes(d, name, n);
 }
 
 static bool skip_template_argument(struct d_name *d);
@@ -110,7 +110,7 @@ static bool parse_template(struct d_name *d)
 		good = skip_template_argument(d);
 	d->quiet--;
 	d->depth--;
-	print(d, "!(...)", 6);
+	print_bytes(d, "!(...)", 6);
 	return good && accept_char(d, 'Z');
 }
 
@@ -144,7 +144,7 @@ static bool parse_symbol(struct d_name *d)
 	if (!there.at || !parse_identifier(&there))
 		return false;
 	d->steps = there.steps;
-	print(d, there.out, there.size);
+	print_bytes(d, there.out, there.size);
 	return true;
 }
 
@@ -364,7 +364,7 @@ static bool parse_qualified(struct d_name *d)
 		if (d->steps++ >= STEPS_MAX)
 			return false;
 		if (!first)
-			print(d, ".", 1);
+			print_bytes(d, ".", 1);
 		first = false;
 		if (!parse_symbol(d))
 			return false;

@@ -7,7 +7,7 @@
 enum { HASH_DIGITS = 16 };
 
 /* Prints one escape of a legacy name, such as $LT$ or $u7e$. false: *at is none. */
-static bool unescape(struct rust_name *r, const char **at, const char *end)
+static bool print_escape(struct rust_name *r, const char **at, const char *end)
 {
 	static const struct {
 		const char *code, *text;
@@ -44,7 +44,7 @@ static void print_legacy(struct rust_name *r, const struct rust_identifier *i)
 	if (i->size >= 2 && at[0] == '_' && at[1] == '$')
 		at++;
 	while (at < end) {
-		if (*at == '$' && unescape(r, &at, end))
+		if (*at == '$' && print_escape(r, &at, end))
 			continue;
 		if (end - at >= 2 && at[0] == '.' && at[1] == '.') {
 			rust_print(r, "::");

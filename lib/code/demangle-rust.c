@@ -112,7 +112,7 @@ static void print_identifier(struct rust_name *r, const struct rust_identifier *
 }
 
 /* Bounds nesting, and the work that repeated back references can cause. */
-static bool enter(struct rust_name *r)
+static bool begin_production(struct rust_name *r)
 {
 	if (++r->depth > DEPTH_MAX || ++r->steps > STEPS_MAX || buf_error(&r->out))
 		r->broken = true;
@@ -256,7 +256,7 @@ static bool parse_path(struct rust_name *r, bool in_value, bool leave_open)
 	bool open = false;
 	char c;
 
-	if (!enter(r))
+	if (!begin_production(r))
 		return false;
 	c = rust_next(r);
 	switch (c) {
@@ -404,7 +404,7 @@ static void parse_type(struct rust_name *r)
 	const char *here;
 	char c;
 
-	if (!enter(r))
+	if (!begin_production(r))
 		return;
 	c = rust_next(r);
 	switch (c) {
@@ -481,7 +481,7 @@ static void parse_constant(struct rust_name *r)
 		return;
 	}
 	if (of == 'B') {
-		if (enter(r) && parse_back_reference(r, &here)) {
+		if (begin_production(r) && parse_back_reference(r, &here)) {
 			parse_constant(r);
 			r->at = here;
 		}

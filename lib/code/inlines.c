@@ -37,7 +37,7 @@ struct unit {
 };
 
 struct inlines {
-	struct elf *elf, *debug_elf; /* not read after load(), when descriptors may be closed */
+	struct elf *elf, *debug_elf; /* not read after load_files(), when descriptors may be closed */
 	struct dwarf dwarf;
 	struct spans units;   /* `of`: number of the unit */
 	struct unit *read;    /* for each unit of the DWARF */
@@ -90,7 +90,7 @@ static void put_span(struct spans *to, const struct inline_span *from, uint64_t 
  * Cuts overlapping spans so that each address is in one: of those that contain it, the one that starts last, which is
  * the deepest one if they nest. A span contributes one piece, and one more for each other span that ends within it.
  */
-static int flatten(struct buf *from, struct spans *ret)
+static int flatten_spans(struct buf *from, struct spans *ret)
 {
 	struct inline_span *in = (struct inline_span *)from->data;
 	size_t n = from->size / sizeof(*in), depth = 0;
@@ -294,7 +294,7 @@ static int read_unit(struct inlines *s, uint32_t number)
 
 	if (rc == -ENOMEM)
 		return rc;
-	rc = flatten(&read.spans, &u->flat);
+	rc = flatten_spans(&read.spans, &u->flat);
 	if (rc == 0)
 		u->nodes = (struct node *)TAKE_PTR(read.nodes.data);
 	return rc;
@@ -316,10 +316,10 @@ static int find_units(struct inlines *s)
 		rc = dwarf_ranges(&s->dwarf, u, &e, add_span, &add);
 		rc = rc == -EBADMSG ? 0 : rc;
 	}
-	return rc < 0 ? rc : flatten(&spans, &s->units);
+	return rc < 0 ? rc : flatten_spans(&spans, &s->units);
 }
 
-static int load(struct inlines *s, int fd, int debug)
+static int load_files(struct inlines *s, int fd, int debug)
 {
 	int rc = elf_open(fd, &s->elf);
 
@@ -349,7 +349,7 @@ static struct inlines *inlines_new(void)
 int inlines_load(int fd, int debug, struct inlines **ret)
 {
 	_cleanup_(inlines_freep) struct inlines *s = inlines_new();
-	int rc = s ? load(s, fd, debug) : -ENOMEM;
+	int rc = s ? load_files(s, fd, debug) : -ENOMEM;
 
 	if (rc < 0)
 		return rc;
@@ -374,7 +374,7 @@ int inlines_open_lazily(int fd, int debug, struct inlines **ret)
 
 static void load_deferred(struct inlines *s)
 {
-	if (load(s, s->fd, s->debug) < 0)
+	if (load_files(s, s->fd, s->debug) < 0)
 		s->units.n = 0;
 	s->deferred = false;
 	closep(&s->fd);
