@@ -23,6 +23,7 @@ void local_decode_done(struct local_decode *o)
 	closep(&o->finder.dir);
 	closep(&o->input);
 	closep(&o->code);
+	closep(&o->jitdump);
 	for (size_t i = 0; i < o->n_files; i++)
 		if (o->files[i].fd != STDOUT_FILENO)
 			closep(&o->files[i].fd);
@@ -93,6 +94,9 @@ static int open_snapshot_directory(struct local_decode *d, const char *name)
 	d->code = openat(d->finder.dir, "code/bytes", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (d->code < 0 && errno != ENOENT)
 		return report_failure("open code/bytes of", name, -errno);
+	d->jitdump = openat(d->finder.dir, "code/jitdump", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (d->jitdump < 0 && errno != ENOENT)
+		return report_failure("open code/jitdump of", name, -errno);
 	return STATUS_OK;
 }
 
@@ -248,6 +252,7 @@ static int start_job(struct local_decode *d)
 		.input = d->type,
 		.input_fd = d->input,
 		.code_fd = d->code,
+		.jitdump_fd = d->jitdump,
 		.outputs = formats,
 		.output_fds = fds,
 		.n_outputs = d->n_files,

@@ -23,14 +23,14 @@ struct local_decode {
 	/* Private to local-decode.c. */
 	const char *name; /* of the input, for messages */
 	const char *type; /* of the input, as in lib/decoder/decoder.h */
-	int input, code;
+	int input, code, jitdump;
 	struct local_decode_file files[DECODER_OUTPUTS_MAX]; /* the first n_files of output_files, opened */
 	size_t n_files;
 	int server, job;
 	pid_t pid;
 };
 
-#define LOCAL_DECODE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .server = -1, .job = -1
+#define LOCAL_DECODE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .jitdump = -1, .server = -1, .job = -1
 
 /*
  * Opens the input: a perf.data file, a snapshot directory of csightd or Arm's tools, bare trace (with regs), or a store

@@ -30,7 +30,7 @@ struct job {
 	struct work prepare, finish;
 	uint64_t id; /* from decode_server_submit(); 0: not submitted */
 	struct snapshot *snapshot;
-	int dir, input, code, outputs[OUTPUTS];
+	int dir, input, code, jitdump, outputs[OUTPUTS];
 	json_object *info; /* snapshot.json */
 	struct decode_images *images;
 	int fd; /* to the child */
@@ -73,6 +73,7 @@ static void job_free(struct job *job)
 	closep(&job->dir);
 	closep(&job->input);
 	closep(&job->code);
+	closep(&job->jitdump);
 	for (size_t n = 0; n < OUTPUTS; n++)
 		closep(&job->outputs[n]);
 	json_object_put(job->info);
@@ -321,6 +322,11 @@ static void run_prepare(struct work *w)
 		if (job->code < 0 && errno != ENOENT)
 			rc = -errno;
 	}
+	if (rc == 0) {
+		job->jitdump = openat(job->dir, "code/jitdump", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (job->jitdump < 0 && errno != ENOENT)
+			rc = -errno;
+	}
 	for (size_t n = 0; n < OUTPUTS && rc == 0; n++) {
 		job->outputs[n] =
 		    openat(job->dir, output_files[n], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -336,6 +342,7 @@ static int start_child(struct job *job)
 	struct decoder_start start = { .input = "perf.data",
 				       .input_fd = job->input,
 				       .code_fd = job->code,
+				       .jitdump_fd = job->jitdump,
 				       .outputs = output_types,
 				       .output_fds = job->outputs,
 				       .n_outputs = OUTPUTS,
@@ -367,6 +374,7 @@ static int start_child(struct job *job)
 	event_add(job->timer, &limit);
 	closep(&job->input);
 	closep(&job->code);
+	closep(&job->jitdump);
 	return 0;
 }
 
@@ -404,7 +412,7 @@ static void job_begin(struct job_queue *j, struct snapshot *s)
 	}
 	job->jobs = j;
 	job->snapshot = snapshot_ref(s);
-	job->dir = job->input = job->code = job->fd = -1;
+	job->dir = job->input = job->code = job->jitdump = job->fd = -1;
 	for (size_t n = 0; n < OUTPUTS; n++)
 		job->outputs[n] = -1;
 	job->prepare = (struct work){ run_prepare, prepare_ran };

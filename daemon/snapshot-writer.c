@@ -22,6 +22,7 @@
 #include "lib/perfdata/write.h"
 
 enum {
+	JITDUMP_MAX = 256 << 20,
 	COPY_FILE_MAX = 64 << 20, /* bytes of one deleted file */
 	COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
 	BESIDE_TRACE = 256 << 10, /* estimated bytes of a snapshot besides trace and code */
@@ -200,7 +201,7 @@ static int write_json(int dir, const char *name, json_object *o)
 	return text ? io_write_file(dir, name, text, size, 0600) : -ENOMEM;
 }
 
-static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log, uint32_t code_crc)
+static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
@@ -239,17 +240,21 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 		if (rc < 0)
 			return rc;
 	}
-	if (log->pieces) {
+	if (log->pieces || sw->jitdump) {
 		int rc = add_perf_map(sw, dir, o, images);
 
 		if (rc < 0)
 			return rc;
+	}
+	if (log->pieces) {
 		code = json_object_new_object();
 		json_add_u64(code, "pieces", log->pieces);
 		json_add_u64(code, "bytes", log->bytes);
-		json_add_u64(code, "crc32", code_crc);
+		json_add_u64(code, "crc32", sw->code_crc);
 		json_object_object_add(o, "code", code);
 	}
+	if (sw->jitdump)
+		json_object_object_add(o, "jitdump", json_object_get(sw->jitdump));
 	json_object_object_add(o, "missing", json_object_get(sw->missing));
 	return write_json(dir, "snapshot.json", o);
 }
@@ -263,7 +268,7 @@ static int write_state_json(int dir)
 	return write_json(dir, "state.json", o);
 }
 
-static int write_code(struct snapshot_writer *sw, int dir, uint32_t *ret_crc)
+static int write_code(struct snapshot_writer *sw, int dir)
 {
 	_cleanup_close_ int fd = -1;
 	int rc;
@@ -275,8 +280,43 @@ static int write_code(struct snapshot_writer *sw, int dir, uint32_t *ret_crc)
 		return -errno;
 	rc = code_log_write_bytes(sw->copy->log, sw->copy->log_size, fd);
 	if (rc == 0)
-		rc = sums_file(fd, UINT64_MAX, ret_crc);
+		rc = sums_file(fd, UINT64_MAX, &sw->code_crc);
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Copies the jitdump as it is: the decoder parses it. */
+static int write_jitdump(struct snapshot_writer *sw, int dir)
+{
+	static const char copy[] = "code/jitdump";
+	const struct capture_jitdump *j = &sw->copy->jitdump;
+	_cleanup_close_ int fd = -1;
+	uint32_t crc = 0;
+	struct stat st;
+	int rc;
+
+	if (j->fd < 0)
+		return 0;
+	rc = copy_file(dir, copy, j->fd, MIN(j->size, (uint64_t)JITDUMP_MAX));
+	if (rc < 0)
+		return rc;
+	fd = openat(dir, copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	rc = sums_file(fd, UINT64_MAX, &crc);
+	if (rc < 0)
+		return rc;
+	sw->jitdump = json_object_new_object();
+	json_add_u64(sw->jitdump, "bytes", (uint64_t)st.st_size);
+	json_add_i64(sw->jitdump, "clock_shift", j->shift);
+	json_add_u64(sw->jitdump, "crc32", crc);
+	if (j->size > (uint64_t)st.st_size) {
+		json_add_bool(sw->jitdump, "cut", true);
+		add_missing(sw,
+			    "only the first %llu KiB of the program's jitdump were copied: code it describes later "
+			    "is unknown",
+			    (unsigned long long)st.st_size >> 10);
+	}
+	return 0;
 }
 
 static void write_records(struct pd_writer *w, const struct capture_copy *c)
@@ -412,6 +452,8 @@ static int check_space(struct snapshot_writer *sw, int spool_fd)
 		need += sw->copy->threads[n].size;
 	for (size_t n = 0; n < sw->copy->n_rings; n++)
 		need += sw->copy->rings[n].size;
+	if (sw->copy->jitdump.fd >= 0)
+		need += MIN(sw->copy->jitdump.size, (uint64_t)JITDUMP_MAX);
 	if (fstatvfs(spool_fd, &fs) < 0)
 		return -errno;
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -494,16 +536,17 @@ static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 
 static int write_all(struct snapshot_writer *sw, int dir)
 {
-	uint32_t code_crc = 0;
 	int rc;
 
 	list_missing(sw, &sw->log);
 	add_build_ids(sw);
 	rc = write_trace(sw, dir, &sw->log);
 	if (rc == 0 && sw->log.pieces)
-		rc = write_code(sw, dir, &code_crc);
+		rc = write_code(sw, dir);
 	if (rc == 0)
-		rc = write_snapshot_json(sw, dir, &sw->log, code_crc);
+		rc = write_jitdump(sw, dir);
+	if (rc == 0)
+		rc = write_snapshot_json(sw, dir, &sw->log);
 	if (rc == 0)
 		rc = write_state_json(dir);
 	return rc;
@@ -542,6 +585,7 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 void snapshot_writer_done(struct snapshot_writer *sw)
 {
 	json_object_put(sw->missing);
+	json_object_put(sw->jitdump);
 	free(sw->image_files);
 	free(sw->unidentified);
 	free(sw->unidentified_images);

@@ -29,6 +29,8 @@ struct snapshot_writer {
 	char no_build_ids[128]; /* why some of them have no answer */
 	struct code_log log;
 	uint32_t *unidentified_images; /* for each of them, its number in the log */
+	uint32_t code_crc;             /* of code/bytes */
+	json_object *jitdump;          /* the member of snapshot.json, or NULL */
 	/* Results: */
 	json_object *missing;             /* an array of texts */
 	uint64_t size;                    /* bytes in the directory */

@@ -22,6 +22,7 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	}
 	for (size_t n = 0; n < c->n_files; n++)
 		closep(&c->files[n].fd);
+	closep(&c->jitdump.fd);
 	free(c->cpus);
 	free(c->threads);
 	free(c->rings);

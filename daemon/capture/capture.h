@@ -84,6 +84,13 @@ struct capture_file {
 	int fd;
 };
 
+/* A jitdump: a file in which the program describes the code that it generates, with times of CLOCK_MONOTONIC. */
+struct capture_jitdump {
+	int fd;        /* -1: none */
+	uint64_t size; /* bytes of it that belong to the copy */
+	int64_t shift; /* added to CLOCK_MONOTONIC it gives the records' clock */
+};
+
 /* Contents of the rings at one moment, in private memory. */
 struct capture_copy {
 	/* Trace units: one for a process under the emulator, else one per CPU. */
@@ -103,7 +110,8 @@ struct capture_copy {
 	size_t n_intervals;
 	struct capture_file *files; /* all files that the log names; NULL: the program sends them itself */
 	size_t n_files;
-	uint8_t *log; /* records of lib/emu/ring.h */
+	struct capture_jitdump jitdump; /* owned */
+	uint8_t *log;                   /* records of lib/emu/ring.h */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze, ns */
 	uint64_t blind;           /* time without tracing, ns */

@@ -21,7 +21,6 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/process/code-log.c daemon/capture/process/code-log.h \
 	daemon/capture/process/credentials.c daemon/capture/process/credentials.h \
 	daemon/capture/process/file-identity.c daemon/capture/process/file-identity.h \
-	daemon/capture/process/jitdump.c daemon/capture/process/jitdump.h \
 	daemon/capture/process/proc-dir.c daemon/capture/process/proc-dir.h \
 	daemon/capture/process/proc-file.c daemon/capture/process/proc-file.h \
 	daemon/capture/process/process.c daemon/capture/process/process.h \

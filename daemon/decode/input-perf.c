@@ -7,6 +7,7 @@
 
 #include "daemon/decode/info.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/jitdump.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
@@ -160,28 +161,77 @@ static void perf_close(struct input *in)
 	pd_close(((struct perf_input *)in)->file);
 }
 
-/* Compares captured code with the checksum in snapshot.json, if there is one. Returns -EILSEQ if it differs. */
-static int check_code(const struct decode_job *job)
+/*
+ * Compares a file of captured code with the checksum in a member of snapshot.json, if there is one. -EILSEQ: it
+ * differs. Damaged captured code is fatal: without it, older code at the same addresses would be decoded.
+ */
+static int check_code(struct decode_job *job, const char *member, int fd)
 {
-	json_object *code = NULL;
+	json_object *o = NULL;
 	uint64_t wanted = 0;
 	uint32_t crc = 0;
 	int rc;
 
-	if (!job->snapshot || json_get(job->snapshot, "code", json_type_object, &code) < 0 ||
-	    json_get_u64(code, "crc32", &wanted) < 0)
+	if (!job->snapshot || json_get(job->snapshot, member, json_type_object, &o) < 0 ||
+	    json_get_u64(o, "crc32", &wanted) < 0)
 		return 0;
-	rc = sums_file(job->code, UINT64_MAX, &crc);
-	return rc < 0 ? rc : crc == wanted ? 0 : -EILSEQ;
+	rc = sums_file(fd, UINT64_MAX, &crc);
+	if (rc == 0 && crc != wanted)
+		rc = reason_set(&job->reason, -EILSEQ, "the captured code is damaged: its checksum differs");
+	return rc;
+}
+
+/* The process whose code csightd captured. */
+static uint32_t target_pid(const struct input *in)
+{
+	uint64_t pid;
+
+	if (in->job->snapshot && json_get_u64(in->job->snapshot, "pid", &pid) == 0)
+		return (uint32_t)pid;
+	return in->contents->n_maps ? in->contents->maps[0].pid : 0;
+}
+
+static int add_captured(struct input *in)
+{
+	int rc = check_code(in->job, "code", in->job->code);
+
+	if (rc == 0)
+		rc = image_add_code(in->images, target_pid(in), in->job->code);
+	if (rc == -EBADMSG) {
+		input_warn(in, "the captured code is truncated or damaged; only its beginning is used");
+		rc = 0;
+	}
+	return rc;
+}
+
+static int add_jitdump(struct input *in)
+{
+	_cleanup_(jitdump_done) struct jitdump j = { 0 };
+	json_object *o = NULL;
+	int64_t shift = 0;
+	bool cut = false;
+	int rc = check_code(in->job, "jitdump", in->job->jitdump);
+
+	if (rc == 0 && in->job->snapshot && json_get(in->job->snapshot, "jitdump", json_type_object, &o) == 0) {
+		json_get_i64(o, "clock_shift", &shift);
+		json_get_bool(o, "cut", &cut);
+	}
+	if (rc == 0)
+		rc = jitdump_read(in->job->jitdump, shift, &j);
+	if (rc < 0)
+		return rc;
+	j.broken |= cut;
+	if (j.broken)
+		input_warn(in,
+			   "the program's jitdump is cut, invalid or too large: code it describes later is unknown");
+	return jitdump_add(&j, in->job->jitdump, in->images, target_pid(in));
 }
 
 static int map_images(struct perf_input *p)
 {
 	struct input *in = &p->input;
 	const struct pd_contents *c = in->contents;
-	uint32_t code_pid = c->n_maps ? c->maps[0].pid : 0;
 	bool named = false;
-	uint64_t pid;
 	int rc = 0;
 
 	in->map_files = calloc(c->n_maps + 1, sizeof(*in->map_files));
@@ -216,20 +266,12 @@ static int map_images(struct perf_input *p)
 	}
 	if (rc == 0 && in->job->snapshot && json_get_bool(in->job->snapshot, "perf_map", &named) == 0 && named)
 		rc = image_file_add(in->images, perf_map_name, NULL, 0, 0, &in->names);
-	if (rc == 0 && in->job->code >= 0) {
-		if (in->job->snapshot && json_get_u64(in->job->snapshot, "pid", &pid) == 0)
-			code_pid = (uint32_t)pid;
-		rc = check_code(in->job);
-		/* Damaged captured code is fatal: without it, older code at the same addresses would be decoded. */
-		if (rc == -EILSEQ)
-			return reason_set(&in->job->reason, rc, "the captured code is damaged: its checksum differs");
-		if (rc == 0)
-			rc = image_add_code(in->images, code_pid, in->job->code);
-		if (rc == -EBADMSG) {
-			input_warn(in, "the captured code is truncated or damaged; only its beginning is used");
-			rc = 0;
-		}
-	}
+	if (rc == 0 && in->job->code >= 0)
+		rc = add_captured(in);
+	if (rc == 0 && in->job->jitdump >= 0)
+		rc = add_jitdump(in);
+	if (rc == -EILSEQ)
+		return rc;
 	if (rc < 0)
 		return reason_set(&in->job->reason, rc, "the mappings: %s", strerror(-rc));
 	return 0;

@@ -63,7 +63,8 @@ static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	const char *type;
-	bool code = false;
+	bool code = false, jitdump = false;
+	size_t inputs;
 	uint64_t tid, workers = 0;
 	int rc;
 
@@ -76,7 +77,11 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 		j->n_files = n_fds;
 		return n_fds ? 0 : -EBADMSG;
 	}
-	if (json_get_bool(j->start, "code", &code) == -EINVAL || n_fds < 1u + code)
+	if (json_get_bool(j->start, "code", &code) == -EINVAL ||
+	    json_get_bool(j->start, "jitdump", &jitdump) == -EINVAL)
+		return -EBADMSG;
+	inputs = 1u + code + jitdump;
+	if (n_fds < inputs)
 		return -EBADMSG;
 	if (json_get(j->start, "options", json_type_object, &j->options) == -EINVAL ||
 	    json_get(j->start, "snapshot", json_type_object, &j->snapshot) == -EINVAL ||
@@ -84,6 +89,7 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 		return -EBADMSG;
 	j->input = fds[0];
 	j->code = code ? fds[1] : -1;
+	j->jitdump = jitdump ? fds[1 + code] : -1;
 	j->only_thread = -1;
 	j->inlines = true;
 	if (j->options) {
@@ -101,12 +107,12 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 			return -EBADMSG;
 		j->workers = (uint32_t)workers;
 	}
-	return parse_outputs(j, fds + 1 + code, n_fds - 1 - code);
+	return parse_outputs(j, fds + inputs, n_fds - inputs);
 }
 
 int job_receive(int socket, struct decode_job *ret)
 {
-	struct decode_job j = { .socket = socket, .input = -1, .code = -1 };
+	struct decode_job j = { .socket = socket, .input = -1, .code = -1, .jitdump = -1 };
 	int fds[FDS_MAX], rc;
 	size_t n_fds = FDS_MAX;
 

@@ -27,6 +27,7 @@ struct decode_job {
 	json_object *options, *snapshot; /* NULL if absent */
 	unsigned cage;                   /* active parts of the sandbox: a bit per enum cage_part */
 	const char *type;                /* of the input */
+	int jitdump;                     /* descriptor; -1: absent */
 	int input, code;                 /* descriptors; code -1: absent */
 	int files[DECODER_FILES_MAX];    /* descriptors, for the type DECODER_BUILD_IDS: then these are all */
 	size_t n_files;

@@ -13,6 +13,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/input-store.c \
 	daemon/decode/input.c daemon/decode/input.h \
 	daemon/decode/intervals.c daemon/decode/intervals.h \
+	daemon/decode/jitdump.c daemon/decode/jitdump.h \
 	daemon/decode/job.c daemon/decode/job.h \
 	daemon/decode/output-autofdo.c \
 	daemon/decode/output-calls.c \

@@ -19,10 +19,12 @@ struct file {
 struct image_process {
 	uint32_t pid;
 	struct address_space *address_space;
-	struct bytes *code; /* captured code; its mappings have the source SOURCE_CODE */
+	struct bytes *code;      /* captured code; its mappings have the source SOURCE_CODE */
+	struct bytes *generated; /* generated code; its mappings have the source SOURCE_GENERATED */
 };
 
-enum { SOURCE_CODE = UINT32_MAX };
+#define SOURCE_CODE UINT32_MAX
+#define SOURCE_GENERATED (UINT32_MAX - 3)
 
 struct image_set {
 	struct buf files; /* struct file */
@@ -71,6 +73,7 @@ struct image_set *image_set_free(struct image_set *s)
 	for (size_t i = 0; i < s->processes.size / sizeof(struct image_process); i++) {
 		address_space_free(processes_of(s)[i].address_space);
 		bytes_free(processes_of(s)[i].code);
+		bytes_free(processes_of(s)[i].generated);
 	}
 	buf_done(&s->files);
 	buf_done(&s->processes);
@@ -246,6 +249,24 @@ int image_add_code(struct image_set *s, uint32_t pid, int fd)
 	return 0;
 }
 
+int image_add_generated(struct image_set *s, uint32_t pid, int fd, const struct image_mapping *pieces, size_t n)
+{
+	struct image_process *p;
+	int rc = process_of(s, pid, &p);
+
+	if (rc == 0)
+		rc = p->generated ? -EEXIST : bytes_new(fd, &p->generated);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = add_mapping(
+		    s, p,
+		    &(struct space_mapping){ .start = pieces[i].addr,
+					     .end = pieces[i].addr + MIN(pieces[i].len, UINT64_MAX - pieces[i].addr),
+					     .time = pieces[i].time,
+					     .offset = pieces[i].offset,
+					     .source = SOURCE_GENERATED });
+	return rc;
+}
+
 int image_seal(struct image_set *s)
 {
 	int rc = 0;
@@ -283,6 +304,7 @@ size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t tim
 		if (!mapping)
 			break;
 		bytes = mapping->source == SOURCE_CODE          ? p->code
+			: mapping->source == SOURCE_GENERATED   ? p->generated
 			: mapping->source < image_file_count(s) ? image_entries(s)[mapping->source].bytes
 								: NULL;
 		want = MIN(end - at, (uint64_t)(size - have));

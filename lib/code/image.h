@@ -74,6 +74,12 @@ int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *
  */
 int image_add_code(struct image_set *s, uint32_t pid, int fd);
 
+/*
+ * Adds pieces of a file that holds code which pid generated; their member file is ignored. fd stays the caller's and
+ * must stay open. Called at most once for a pid.
+ */
+int image_add_generated(struct image_set *s, uint32_t pid, int fd, const struct image_mapping *pieces, size_t n);
+
 /* Builds the index: call after the last image_map() and image_add_code(), before the first look-up. -ENOMEM. */
 int image_seal(struct image_set *s);
 

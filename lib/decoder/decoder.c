@@ -215,9 +215,9 @@ static json_object *last_items(json_object *list, size_t most)
 static json_object *build_start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
 	/* The members that the decoder uses; it does not use the list of images, which may be long. */
-	static const char *const keys[] = { "id",       "pid",       "name",   "exe",         "capture",
-					    "time",     "monotonic", "clock",  "clock_shift", "shared",
-					    "perf_map", "code",      "threads" };
+	static const char *const keys[] = { "id",       "pid",       "name",    "exe",         "capture",
+					    "time",     "monotonic", "clock",   "clock_shift", "shared",
+					    "perf_map", "code",      "jitdump", "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	if (!o || !outputs) {
@@ -235,6 +235,8 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 		json_object_object_add(o, "options", json_object_get(start->options));
 	if (start->code_fd >= 0)
 		json_add_bool(o, "code", true);
+	if (start->jitdump_fd >= 0)
+		json_add_bool(o, "jitdump", true);
 	if (start->snapshot) {
 		json_object *snapshot = json_object_new_object(), *value;
 
@@ -250,7 +252,7 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 
 int decoder_start(int job, const struct decoder_start *start)
 {
-	int fds[DECODER_OUTPUTS_MAX + 2], rc = -EMSGSIZE;
+	int fds[DECODER_OUTPUTS_MAX + 3], rc = -EMSGSIZE;
 	size_t n = 0;
 
 	if (start->n_outputs > DECODER_OUTPUTS_MAX)
@@ -258,6 +260,8 @@ int decoder_start(int job, const struct decoder_start *start)
 	fds[n++] = start->input_fd;
 	if (start->code_fd >= 0)
 		fds[n++] = start->code_fd;
+	if (start->jitdump_fd >= 0)
+		fds[n++] = start->jitdump_fd;
 	for (size_t i = 0; i < start->n_outputs; i++)
 		fds[n++] = start->output_fds[i];
 	/* With thousands of threads the message is too large. Names of threads are in the trace as well. */

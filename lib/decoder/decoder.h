@@ -17,7 +17,8 @@
  * functions) outputs     array of output formats; lib/export/decode-formats.h lists them options     object, optional,
  * see below snapshot    object, optional: snapshot.json, without members that the child does not use code        true:
  * there is a descriptor of the captured code tables      true: the owner answers "table" and accepts "keep"
- *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; one per output)
+ *     jitdump     true: there is a descriptor of the snapshot's code/jitdump
+ *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the jitdump; one per output)
  *
  *   start       with the input "build-ids": the only other member is "type"; the descriptors are at most 200 files.
  *               The child replies with a "result" whose member "build_ids" is an array with an item for each file:
@@ -113,6 +114,7 @@ void decoder_death(int status, char *ret, size_t size);
 struct decoder_start {
 	const char *input;          /* type of the input */
 	int input_fd, code_fd;      /* code_fd: -1 without captured code */
+	int jitdump_fd;             /* -1: none */
 	const char *const *outputs; /* formats */
 	const int *output_fds;
 	size_t n_outputs;

@@ -2,7 +2,7 @@
 check_PROGRAMS += tests/capture/unit-process
 tests_capture_unit_process_SOURCES = tests/capture/unit-process.c tests/capture/process-child.c tests/capture/process-child.h \
 	tests/capture/process-files.c
-tests_capture_unit_process_LDADD = daemon/capture/libcapture.la lib/code/libcode.la
+tests_capture_unit_process_LDADD = daemon/capture/libcapture.la daemon/decode/libdecode.la
 TESTS += tests/capture/unit-process tests/capture/names.test
 EXTRA_DIST += tests/capture/names.test
 

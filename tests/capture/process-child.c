@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/decode/jitdump.h"
 #include "lib/base/io.h"
 #include "tests/capture/process-child.h"
 
@@ -183,6 +184,17 @@ static int take_file(struct captured *t, uint32_t id)
 	return -1;
 }
 
+static void read_jitdump(struct captured *t)
+{
+	_cleanup_(jitdump_done) struct jitdump j = { 0 };
+
+	if (t->jitdump.fd < 0)
+		return;
+	CHECK_EQ(jitdump_read(t->jitdump.fd, t->jitdump.shift, &j), 0);
+	CHECK_EQ(jitdump_add(&j, t->jitdump.fd, t->images, 1), 0);
+	t->jitdump_broken = j.broken;
+}
+
 static void read_captured(struct captured *t)
 {
 	CHECK_EQ(code_log_read(t->log.data, t->log.size, &t->code), 0);
@@ -203,6 +215,7 @@ static void read_captured(struct captured *t)
 						   m->record.head.time_ns, file });
 	}
 	CHECK_EQ(image_add_code(t->images, 1, t->blob), 0);
+	read_jitdump(t);
 	CHECK_EQ(image_seal(t->images), 0);
 }
 
@@ -214,6 +227,7 @@ struct captured *child_capture_more(struct child *c, struct captured *before)
 
 	child_drain(c);
 	CHECK_EQ(process_write_log(c->process, &t->log, &t->missing, &files, &n), 0);
+	CHECK_EQ(process_copy_jitdump(c->process, &t->jitdump), 0);
 	t->files = calloc(n + (before ? before->n_files : 0) + 1, sizeof(*files));
 	for (size_t i = 0; before && i < before->n_files; i++) {
 		t->files[t->n_files++] = before->files[i];
@@ -244,6 +258,7 @@ void captured_free(struct captured *t)
 	buf_done(&t->log);
 	buf_done(&t->missing);
 	closep(&t->blob);
+	closep(&t->jitdump.fd);
 	free(t);
 }
 

@@ -39,6 +39,8 @@ struct captured {
 	struct code_log code;
 	struct image_set *images;
 	int blob;
+	struct capture_jitdump jitdump;
+	bool jitdump_broken;
 };
 
 uint64_t clock_now(void);

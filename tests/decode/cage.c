@@ -122,7 +122,7 @@ static int submit(const struct server *s, const char *name, const char *path, pi
 {
 	_cleanup_json_ json_object *options = options_for(name, path, pid);
 	const char *format = "none";
-	struct decoder_start start = { "perf.data", output, -1, &format, &output, 1, options, NULL };
+	struct decoder_start start = { "perf.data", output, -1, -1, &format, &output, 1, options, NULL };
 	int job = -1;
 
 	if (decoder_submit(s->fd, ++last_job, &job) < 0 || decoder_start(job, &start) < 0)

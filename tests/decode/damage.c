@@ -144,7 +144,7 @@ static struct outcome decode(const void *data, size_t size)
 	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC), output = memfd_create("output", MFD_CLOEXEC),
 			    job = -1;
 	const char *format = "elements";
-	const struct decoder_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	const struct decoder_start start = { "perf.data", input, -1, -1, &format, &output, 1, NULL, NULL };
 	struct outcome o = { 0 };
 	struct stat st;
 	uint64_t id;

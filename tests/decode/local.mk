@@ -23,5 +23,7 @@ TESTS += tests/decode/cage
 check_PROGRAMS += tests/decode/machine
 tests_decode_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
 
-check_PROGRAMS += tests/decode/damage
+check_PROGRAMS += tests/decode/damage tests/decode/unit-jitdump
+tests_decode_unit_jitdump_LDADD = daemon/decode/libdecode.la
+TESTS += tests/decode/unit-jitdump
 tests_decode_damage_LDADD = lib/decoder/libdecoder.la lib/perfdata/libperfdata.la

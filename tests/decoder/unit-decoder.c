@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/code/captured-code.h"
+#include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
 #include "lib/decoder/decoder.h"
 #include "tests/unit.h"
@@ -83,7 +85,7 @@ static int write_code(void)
 
 static int begin(int server, uint64_t id, int input, const char *format, int output)
 {
-	struct decoder_start start = { "perf.data", input, -1, &format, &output, 1, NULL, NULL };
+	struct decoder_start start = { "perf.data", input, -1, -1, &format, &output, 1, NULL, NULL };
 	int job = -1;
 
 	CHECK_EQ(decoder_submit(server, id, &job), 0);
@@ -127,11 +129,51 @@ static void test_job(int server)
 	CHECK_STR(text, wanted);
 }
 
+enum jitdump_kind { JITDUMP_NONE, JITDUMP_GOOD, JITDUMP_CUT, JITDUMP_DAMAGED };
+
+/* A jitdump of a program that generates code at BASE + 8 at time 4; the shift of its clock is 2. */
+static int write_jitdump(const void *code, size_t size)
+{
+	static const uint32_t header[10] = { 0x4a695444, 1, sizeof(header) };
+	_cleanup_buf_ struct buf b = { 0 };
+	int fd = memfd_create("jitdump", MFD_CLOEXEC);
+
+	buf_add(&b, header, sizeof(header));
+	buf_u32(&b, 0);
+	buf_u32(&b, (uint32_t)(16 + 40 + 2 + size));
+	buf_u64(&b, 4);
+	buf_u64(&b, PID);
+	buf_u64(&b, BASE + 8);
+	buf_u64(&b, BASE + 8);
+	buf_u64(&b, size);
+	buf_u64(&b, 1);
+	buf_add(&b, "f", 2);
+	buf_add(&b, code, size);
+	CHECK_EQ(io_write(fd, b.data, b.size), 0);
+	return fd;
+}
+
+/* The snapshot.json for a jitdump. */
+static json_object *snapshot_of_jitdump(int fd, enum jitdump_kind kind)
+{
+	json_object *o = json_object_new_object(), *jitdump = json_object_new_object();
+	uint32_t crc = 0;
+
+	CHECK_EQ(sums_file(fd, UINT64_MAX, &crc), 0);
+	json_add_u64(o, "pid", PID);
+	json_add_i64(jitdump, "clock_shift", 2);
+	json_add_u64(jitdump, "crc32", kind == JITDUMP_DAMAGED ? crc ^ 1 : crc);
+	if (kind == JITDUMP_CUT)
+		json_add_bool(jitdump, "cut", true);
+	json_object_object_add(o, "jitdump", jitdump);
+	return o;
+}
+
 /*
  * Code that changes at time 6, in a stream with timestamps: the engine must not use code that it read before. OpenCSD
  * caches pages; both versions of the code are in one page.
  */
-static void test_code_in_time(int server)
+static void test_code_in_time(int server, enum jitdump_kind kind)
 {
 	static const uint8_t trace[] = {
 		START_OF_TRACE, 0x02, 0x05, 0xf7, 0xf7, 0x02, 0x06, 0xf7, 0xf7,
@@ -149,21 +191,36 @@ static void test_code_in_time(int server)
 		   { 6, BASE + 8, sizeof(new) },
 		   { new[0], new[1] } };
 	_cleanup_close_ int input = write_input(trace, sizeof(trace)), code = memfd_create("code", MFD_CLOEXEC),
-			    output = memfd_create("output", MFD_CLOEXEC), job = -1;
+			    output = memfd_create("output", MFD_CLOEXEC), jitdump = -1, job = -1;
 	const char *format = "pcs";
-	struct decoder_start start = { "perf.data", input, code, &format, &output, 1, NULL, NULL };
+	struct decoder_start start = { "perf.data", input, code, -1, &format, &output, 1, NULL, NULL };
 	struct decoder_event e = { 0 };
 	char text[1024] = "";
 	uint64_t id;
 	int status;
 
-	CHECK_EQ(io_write(code, &blob, sizeof(blob)), 0);
+	CHECK_EQ(io_write(code, &blob, kind == JITDUMP_NONE ? sizeof(blob) : offsetof(typeof(blob), second)), 0);
+	if (kind != JITDUMP_NONE) {
+		jitdump = write_jitdump(new, sizeof(new));
+		start.jitdump_fd = jitdump;
+		start.snapshot = snapshot_of_jitdump(jitdump, kind);
+	}
 	CHECK_EQ(decoder_submit(server, 43, &job), 0);
 	CHECK_EQ(decoder_start(job, &start), 0);
-	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
-	decoder_reply_image(job, e.index, -1, NULL);
-	decoder_event_done(&e);
-	CHECK(next(job, &e) == 0 && e.type == DECODER_RESULT);
+	if (kind != JITDUMP_DAMAGED) {
+		CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+		decoder_reply_image(job, e.index, -1, NULL);
+		decoder_event_done(&e);
+	}
+	CHECK_EQ(next(job, &e), 0);
+	if (kind == JITDUMP_DAMAGED) {
+		CHECK(e.type == DECODER_FAILED && strstr(e.reason, "captured code is damaged"));
+		decoder_event_done(&e);
+		CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && status != 0);
+		return;
+	}
+	CHECK_EQ(e.type, DECODER_RESULT);
+	CHECK_EQ(strstr(json_object_to_json_string(e.body), "jitdump is cut") != NULL, kind == JITDUMP_CUT);
 	decoder_event_done(&e);
 	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && status == 0);
 	CHECK(pread(output, text, sizeof(text) - 1, 0) > 0);
@@ -176,7 +233,7 @@ static void test_snapshot_members(void)
 	_cleanup_json_ json_object *snapshot = json_object_new_object();
 	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC);
 	const struct decoder_start start = {
-		.input = "perf.data", .input_fd = input, .code_fd = -1, .snapshot = snapshot
+		.input = "perf.data", .input_fd = input, .code_fd = -1, .jitdump_fd = -1, .snapshot = snapshot
 	};
 	_cleanup_json_ json_object *o = NULL;
 	json_object *sent = NULL;
@@ -462,7 +519,10 @@ int main(void)
 	if (!CHECK_EQ(decoder_spawn(unit_built("csight-decode"), (uid_t)-1, (gid_t)-1, &pid, &server), 0))
 		return unit_end();
 	test_job(server);
-	test_code_in_time(server);
+	test_code_in_time(server, JITDUMP_NONE);
+	test_code_in_time(server, JITDUMP_GOOD);
+	test_code_in_time(server, JITDUMP_CUT);
+	test_code_in_time(server, JITDUMP_DAMAGED);
 	test_descriptors(pid);
 	test_refused(server);
 	test_build_ids(server);

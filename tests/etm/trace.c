@@ -62,6 +62,7 @@ static int open_own(struct trace_source *s)
 		return rc;
 	s->job.snapshot = s->finder.snapshot;
 	s->job.code = openat(s->finder.dir, "code/bytes", O_RDONLY | O_CLOEXEC);
+	s->job.jitdump = openat(s->finder.dir, "code/jitdump", O_RDONLY | O_CLOEXEC);
 	s->job.input = openat(s->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC);
 	return s->job.input < 0 ? -errno : 0;
 }
@@ -247,7 +248,7 @@ int trace_load(const char *input, int id, struct trace *ret)
 
 	if (!s)
 		return -ENOMEM;
-	s->job.input = s->job.code = s->finder.dir = -1;
+	s->job.input = s->job.code = s->job.jitdump = s->finder.dir = -1;
 	s->job.only_thread = -1;
 	s->warnings = json_object_new_array();
 	rc = open_input(s, input);

@@ -1,50 +1,30 @@
-/* daemon/capture/process/jitdump.c, lib/code/symbols-perf.c: a jitdump and a perf map of generated code. */
+/* daemon/decode/jitdump.c, lib/code/symbols-perf.c: a jitdump and a perf map of generated code. */
 #include "config.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/capture/process/jitdump.h"
+#include "daemon/decode/jitdump.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/code/symbols.h"
 #include "tests/fuzz/fuzz.h"
 
-static size_t look(const struct jitdump *j)
-{
-	size_t n, sum = 0;
-	const struct jitdump_piece *p = jitdump_pieces(j, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		fuzz_require(!i || p[i - 1].time <= p[i].time);
-		fuzz_require(p[i].size <= jitdump_memory(j));
-		for (uint64_t k = 0; k < p[i].size; k++)
-			sum += p[i].bytes[k];
-	}
-	return sum;
-}
-
-/* Reads a file that grows: first a part, then the rest. */
 static size_t read_dump(const uint8_t *data, size_t size)
 {
-	int fd = fuzz_fd(data, size / 2);
-	struct jitdump *j;
-	size_t sum;
+	_cleanup_(jitdump_done) struct jitdump j = { 0 };
+	_cleanup_close_ int fd = fuzz_fd(data, size);
+	size_t sum = 0;
 
-	if (jitdump_new(dup(fd), &j) < 0) {
-		close(fd);
+	if (jitdump_read(fd, 0, &j) < 0)
 		return 0;
+	for (size_t i = 0; i < j.n; i++) {
+		fuzz_require(j.pieces[i].offset <= size && j.pieces[i].size <= size - j.pieces[i].offset);
+		fuzz_require(j.pieces[i].size <= INT64_MAX - j.pieces[i].start);
+		for (uint64_t k = 0; k < j.pieces[i].size; k++)
+			sum += data[j.pieces[i].offset + k];
 	}
-	jitdump_read(j, 0);
-	sum = look(j);
-	fuzz_require(pwrite(fd, data + size / 2, size - size / 2, (off_t)(size / 2)) == (ssize_t)(size - size / 2));
-	jitdump_read(j, 0);
-	sum += look(j);
-	jitdump_forget(j, 50);
-	sum += look(j);
-	jitdump_free(j);
-	close(fd);
-	return sum;
+	return sum + j.broken;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -95,9 +95,13 @@ static void start(int fd)
 
 	if (job_receive(fd, &j) < 0)
 		return;
-	fuzz_require(j.input >= 0 && j.n_outputs <= DECODER_OUTPUTS_MAX);
-	close(j.input);
+	fuzz_require(j.input >= 0 || (j.n_files && j.n_files <= DECODER_FILES_MAX));
+	fuzz_require(j.n_outputs <= DECODER_OUTPUTS_MAX);
+	closep(&j.input);
 	closep(&j.code);
+	closep(&j.jitdump);
+	for (size_t i = 0; i < j.n_files; i++)
+		close(j.files[i]);
 	for (size_t i = 0; i < j.n_outputs; i++)
 		close(j.outputs[i].fd);
 	json_object_put(j.start);
@@ -157,6 +161,7 @@ void fuzz_seeds(void)
 		"J{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\"],\"options\":{\"thread\":4}}",
 		"N{\"type\":\"start\",\"input\":\"perf.data\",\"code\":true,\"outputs\":[\"none\"],\"snapshot\":{}}",
 		"J{\"type\":\"start\",\"input\":\"build-ids\"}",
+		"N{\"type\":\"start\",\"input\":\"perf.data\",\"jitdump\":true,\"outputs\":[\"none\"]}",
 		"C{\"type\":\"image\",\"index\":1,\"reason\":\"none\"}",
 		"G{\"type\":\"image\",\"index\":1}",
 	};

@@ -544,6 +544,7 @@ static int emu_copy(struct capture_source *source, bool alive, size_t limit, str
 
 	if (!c)
 		return -ENOMEM;
+	c->jitdump.fd = -1;
 	c->missing.limit = CAPTURE_MISSING_MAX;
 	c->pmu_type = NO_PMU_TYPE;
 	rc = copy_unit(s, c);

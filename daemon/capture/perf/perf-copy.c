@@ -202,6 +202,8 @@ static int copy_code(struct perf_target *s, struct capture_copy *c)
 	rc = process_write_log(s->process, &log, &c->missing, &c->files, &c->n_files);
 	if (rc == 0)
 		rc = buf_error(&log);
+	if (rc == 0)
+		rc = process_copy_jitdump(s->process, &c->jitdump);
 	if (rc < 0) {
 		buf_done(&log);
 		return rc;
@@ -292,6 +294,7 @@ int perf_copy(struct capture_source *source, bool alive, size_t limit, struct ca
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
+	c->jitdump.fd = -1;
 	rc = fill_copy(s, alive, limit, c);
 	if (rc < 0) {
 		capture_copy_free(c);

@@ -6,7 +6,6 @@
 #define CSIGHT_DAEMON_CAPTURE_PROCESS_INTERNAL_H
 
 #include "daemon/capture/process/code-history.h"
-#include "daemon/capture/process/jitdump.h"
 #include "daemon/capture/process/process.h"
 #include "daemon/capture/process/proc-dir.h"
 
@@ -38,17 +37,17 @@ struct process_code {
 	size_t n_paths, room_paths;
 	struct process_comm *names;
 	size_t n_names, room_names;
-	struct jitdump *jit;
-	uint64_t scan_ns;    /* time of the last scan */
-	uint64_t rest_until; /* CLOCK_MONOTONIC: no watch before */
-	int64_t shift;       /* added to CLOCK_MONOTONIC it gives the records' clock, as of shift_ns */
+	struct capture_jitdump jitdump; /* which the program writes; its fd is -1 without one */
+	uint64_t scan_ns;               /* time of the last scan */
+	uint64_t rest_until;            /* CLOCK_MONOTONIC: no watch before */
+	int64_t shift;                  /* added to CLOCK_MONOTONIC it gives the records' clock, as of shift_ns */
 	uint64_t shift_ns;
 	bool shift_known;
 	uint64_t cut;    /* the history is incomplete before this time; 0: complete */
 	bool pending;    /* there are new mappings since the last scan */
 	bool closed;     /* the owner changed: the process must not be read */
 	bool leaderless; /* the first thread had ended at the last scan */
-	bool full, crowded, lost, jit_broken;
+	bool full, crowded, lost;
 	int unread; /* why its memory cannot be read: negative errno, or 0 */
 };
 

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -98,33 +99,17 @@ static void log_cut(const struct process_code *p, struct buf *log, const struct 
 		log_unknown(log, 0, changes[i].start, changes[i].end);
 }
 
-/* The unreadable rest of a broken jitdump may have described new code at any of these addresses. */
-static void log_broken_jitdump(struct buf *log, const struct jitdump_piece *pieces, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		log_unknown(log, pieces[n - 1].time + 1, pieces[i].start, pieces[i].start + pieces[i].size);
-}
-
 static int write_log(struct process_code *p, struct buf *log)
 {
 	_cleanup_free_ struct code_change *changes = NULL;
-	const struct jitdump_piece *pieces = NULL;
-	size_t n_changes, n_pieces = 0, piece = 0;
+	size_t n_changes;
 	int rc = code_history_changes(p->history, &changes, &n_changes);
 
 	if (rc < 0)
 		return rc;
-	if (p->jit)
-		pieces = jitdump_pieces(p->jit, &n_pieces);
 	log_cut(p, log, changes, n_changes);
-	for (size_t i = 0; i <= n_changes; i++) {
-		for (; piece < n_pieces && (i == n_changes || pieces[piece].time < changes[i].time); piece++)
-			log_code(log, pieces[piece].time, pieces[piece].start, pieces[piece].size, pieces[piece].bytes);
-		if (i < n_changes)
-			log_change(p, log, &changes[i]);
-	}
-	if (p->jit_broken)
-		log_broken_jitdump(log, pieces, n_pieces);
+	for (size_t i = 0; i < n_changes; i++)
+		log_change(p, log, &changes[i]);
 	for (size_t i = 0; i < p->n_names; i++) {
 		struct emu_record_comm c = { .head = { EMU_REC_COMM, sizeof(c), p->names[i].time },
 					     .tid = p->names[i].tid };
@@ -148,7 +133,7 @@ static int report_missing(struct process_code *p, struct buf *b)
 	int rc = code_history_spans(p->history, &list, &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (list[i].kind == CODE_MEMORY && list[i].writable && !p->jit) {
+		if (list[i].kind == CODE_MEMORY && list[i].writable && p->jitdump.fd < 0) {
 			first = open ? first : list[i].start;
 			open += list[i].end - list[i].start;
 		}
@@ -178,9 +163,6 @@ static int report_missing(struct process_code *p, struct buf *b)
 		add_missing(b, "there were more mappings or mapped files than the limit");
 	if (p->lost)
 		add_missing(b, "records of mappings were lost: mappings of that time are unknown");
-	if (p->jit_broken)
-		add_missing(b,
-			    "the program's jitdump is cut, garbled or too large: code it describes later is unknown");
 	for (size_t i = 0; i < p->n_images; i++)
 		if (p->images[i].why && code_history_image_time(p->history, p->images[i].id) != UINT64_MAX) {
 			buf_printf(b, "%s: %s", p->images[i].path, p->images[i].why);
@@ -211,4 +193,18 @@ int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *m
 	*ret_files = files;
 	*ret_n_files = n;
 	return rc;
+}
+
+int process_copy_jitdump(const struct process_code *p, struct capture_jitdump *ret)
+{
+	struct capture_jitdump j = p->jitdump;
+
+	j.shift = p->shift;
+	if (j.fd >= 0) {
+		j.fd = fcntl(j.fd, F_DUPFD_CLOEXEC, 0);
+		if (j.fd < 0)
+			return -errno;
+	}
+	*ret = j;
+	return 0;
 }

@@ -150,7 +150,7 @@ void process_exec(struct process_code *p, uint64_t time)
 	struct code_record r = { .time = time, .end = INT64_MAX, .kind = CODE_EXECED, .image = CODE_NO_IMAGE };
 
 	/* The jitdump described the previous program. */
-	p->jit = jitdump_free(p->jit);
+	closep(&p->jitdump.fd);
 	code_history_set_described(p->history, false);
 	p->pending = true;
 	add_record(p, &r);

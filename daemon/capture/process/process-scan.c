@@ -179,11 +179,20 @@ static int open_by_path(struct process_code *p, const struct process_image *i, u
 	return 0;
 }
 
-static void start_jitdump(struct process_code *p, const struct process_image *i)
+/* True if this is the name of a jitdump, jit-PID.dump. */
+static bool is_jitdump(const char *path)
 {
-	int fd = p->jit ? -1 : fcntl(i->fd, F_DUPFD_CLOEXEC, 0);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
 
-	if (fd >= 0 && jitdump_new(fd, &p->jit) == 0)
+	return strncmp(name, "jit-", 4) == 0 && end && strncmp(end, ".dump", 5) == 0;
+}
+
+static void keep_jitdump(struct process_code *p, const struct process_image *i)
+{
+	if (p->jitdump.fd >= 0)
+		return;
+	p->jitdump = (struct capture_jitdump){ .fd = fcntl(i->fd, F_DUPFD_CLOEXEC, 0) };
+	if (p->jitdump.fd >= 0)
 		code_history_set_described(p->history, true);
 }
 
@@ -192,8 +201,8 @@ static void note_opened(struct scan_state *l, struct process_image *i, int rc)
 	i->tried = true;
 	i->opened_ns = l->now;
 	i->why = rc < 0 ? open_error_str(rc) : NULL;
-	if (rc == 0 && jitdump_name(i->path))
-		start_jitdump(l->process, i);
+	if (rc == 0 && is_jitdump(i->path))
+		keep_jitdump(l->process, i);
 }
 
 /* Opens files that are no longer mapped but may still have their names. */
@@ -351,7 +360,7 @@ static void stop_reading(struct process_code *p, uint64_t since)
 {
 	p->closed = true;
 	discard_files(p, since);
-	p->jit = jitdump_free(p->jit);
+	closep(&p->jitdump.fd);
 	code_history_set_described(p->history, false);
 }
 
@@ -418,10 +427,13 @@ static void learn_shift(struct process_code *p, uint64_t now)
 	p->shift_ns = now;
 }
 
-static void read_jitdump(struct process_code *p)
+/* What is appended to the jitdump after a change of owner does not belong to the copy. */
+static void measure_jitdump(struct process_code *p)
 {
-	if (p->jit && !p->closed)
-		p->jit_broken = !jitdump_read(p->jit, p->shift);
+	struct stat st;
+
+	if (p->jitdump.fd >= 0 && !p->closed && fstat(p->jitdump.fd, &st) == 0)
+		p->jitdump.size = (uint64_t)st.st_size;
 }
 
 int process_scan_now(struct process_code *p, uint64_t now)
@@ -434,7 +446,7 @@ int process_scan_now(struct process_code *p, uint64_t now)
 		code_history_confirm(p->history, now);
 	learn_shift(p, now);
 	/* No kernel record announces new contents. */
-	read_jitdump(p);
+	measure_jitdump(p);
 	if (p->closed || (!p->pending && last && now < last + idle_ns))
 		return 0;
 	rc = proc_dir_check_owner(&p->proc);
@@ -456,7 +468,7 @@ int process_scan_now(struct process_code *p, uint64_t now)
 	if (rc < 0)
 		return rc;
 	/* This scan may have found a jitdump. */
-	read_jitdump(p);
+	measure_jitdump(p);
 	code_history_prune(p->history, last);
 	p->scan_ns = now;
 	p->pending = false;

@@ -21,6 +21,7 @@ int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process
 	if (!p)
 		return -ENOMEM;
 	p->proc.dir = -1;
+	p->jitdump.fd = -1;
 	rc = proc_dir_open(pid, pidfd, &p->proc);
 	if (rc == 0)
 		rc = code_history_new(data, &p->history);
@@ -47,7 +48,7 @@ struct process_code *process_free(struct process_code *p)
 	free(p->images);
 	free(p->paths);
 	free(p->names);
-	jitdump_free(p->jit);
+	closep(&p->jitdump.fd);
 	code_history_free(p->history);
 	proc_dir_done(&p->proc);
 	free(p);
@@ -103,8 +104,6 @@ void process_forget(struct process_code *p, uint64_t before_ns)
 {
 	if (code_history_forget(p->history, before_ns) < 0)
 		process_note_lost_records(p, 0, before_ns);
-	if (p->jit)
-		jitdump_forget(p->jit, before_ns);
 	forget_names(p, before_ns);
 	if (p->cut <= before_ns)
 		p->cut = 0;
@@ -119,6 +118,6 @@ void process_forget(struct process_code *p, uint64_t before_ns)
 
 uint64_t process_memory(const struct process_code *p)
 {
-	return sizeof(*p) + code_history_memory(p->history) + (p->jit ? jitdump_memory(p->jit) : 0) +
-	       p->n_images * sizeof(*p->images) + p->n_names * sizeof(*p->names);
+	return sizeof(*p) + code_history_memory(p->history) + p->n_images * sizeof(*p->images) +
+	       p->n_names * sizeof(*p->names);
 }

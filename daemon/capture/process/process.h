@@ -81,6 +81,9 @@ bool process_watch(struct process_code *p, uint64_t now_ns);
 int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
 		      size_t *ret_n_files);
 
+/* *ret: the program's jitdump, with a descriptor that the caller owns; fd -1: there is none. Negative errno. */
+int process_copy_jitdump(const struct process_code *p, struct capture_jitdump *ret);
+
 /* Drops everything before this time. */
 void process_forget(struct process_code *p, uint64_t before_ns);
 

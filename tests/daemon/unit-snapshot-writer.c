@@ -1,0 +1,84 @@
+/* daemon/snapshot-writer.c: the copy of a jitdump in a snapshot. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/snapshot-writer.h"
+#include "lib/base/io.h"
+#include "tests/unit.h"
+
+enum { LIMIT = 256 << 20 };
+
+static char work[] = "/tmp/csight-writer-XXXXXX";
+
+/* Writes a snapshot of a target that maps a jitdump of file_size bytes, of which size belong to the copy. */
+static json_object *write_snapshot(const char *id, uint64_t file_size, uint64_t size)
+{
+	static const struct capture_ops ops = { .name = "test" };
+	struct capture_source source = { &ops };
+	struct target t = { .pid = getpid(), .pidfd = -1, .uid = getuid(), .gid = getgid() };
+	struct capture_copy *c = calloc(1, sizeof(*c));
+	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
+	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_free_ char *text = NULL;
+	json_object *o = NULL;
+	char path[128];
+	size_t n;
+
+	t.name = t.exe = (char *)"program";
+	t.ring.source = &source;
+	c->jitdump = (struct capture_jitdump){ memfd_create("jitdump", MFD_CLOEXEC), size, -77 };
+	CHECK_EQ(ftruncate(c->jitdump.fd, (off_t)file_size), 0);
+	CHECK_EQ(pwrite(c->jitdump.fd, "JITDUMP", 7, 0), 7);
+	CHECK_EQ(snapshot_writer_prepare(&w), 0);
+	CHECK_EQ(snapshot_writer_run(spool, &w), 0);
+	snprintf(path, sizeof(path), "%s/snapshot.json", id);
+	CHECK(io_read_file(spool, path, 1 << 20, &text, &n) == 0 && json_parse(text, n, &o) == 0);
+	snapshot_writer_done(&w);
+	capture_copy_free(c);
+	return o;
+}
+
+/* copied: expected bytes of the copy. */
+static void check_jitdump(const char *id, uint64_t file_size, uint64_t size, uint64_t copied, bool cut)
+{
+	_cleanup_json_ json_object *o = write_snapshot(id, file_size, size);
+	json_object *jitdump = NULL, *missing = NULL;
+	uint64_t bytes = 0, crc = 0;
+	int64_t shift = 0;
+	bool is_cut = false;
+	char path[128], begin[8] = "";
+	struct stat st = { 0 };
+	int fd;
+
+	CHECK_EQ(json_get(o, "jitdump", json_type_object, &jitdump), 0);
+	CHECK(json_get_u64(jitdump, "bytes", &bytes) == 0 && bytes == copied);
+	CHECK(json_get_i64(jitdump, "clock_shift", &shift) == 0 && shift == -77);
+	CHECK_EQ(json_get_u64(jitdump, "crc32", &crc), 0);
+	json_get_bool(jitdump, "cut", &is_cut);
+	CHECK_EQ(is_cut, cut);
+	CHECK(json_get(o, "missing", json_type_array, &missing) == 0 && json_object_array_length(missing) == cut);
+	snprintf(path, sizeof(path), "%s/%s/code/jitdump", work, id);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size == copied);
+	CHECK(read(fd, begin, 7) == 7 && strcmp(begin, "JITDUMP") == 0);
+	close(fd);
+}
+
+int main(void)
+{
+	char command[128];
+
+	if (!mkdtemp(work))
+		return 1;
+	check_jitdump("all", 5000, 5000, 5000, false);
+	/* Bytes that the program appended later do not belong to the copy. */
+	check_jitdump("grown", 5000, 3000, 3000, false);
+	check_jitdump("shrunk", 2000, 3000, 2000, true);
+	check_jitdump("long", LIMIT + 4096, LIMIT + 4096, LIMIT, true);
+	snprintf(command, sizeof(command), "rm -rf %s", work);
+	return system(command) || unit_end();
+}
