@@ -43,7 +43,7 @@ static size_t mapping_count(const struct address_space *s)
 	return s->mappings.size / sizeof(struct space_mapping);
 }
 
-static const struct space_mapping *mappings_of(const struct address_space *s)
+static const struct space_mapping *mapping_list(const struct address_space *s)
 {
 	return (const struct space_mapping *)s->mappings.data;
 }
@@ -137,7 +137,7 @@ static int make_cuts(struct address_space *s, const struct space_mapping *mappin
 
 static int link_lists(struct address_space *s, size_t total)
 {
-	const struct space_mapping *mappings = mappings_of(s);
+	const struct space_mapping *mappings = mapping_list(s);
 
 	s->next = calloc(total + 1, sizeof(*s->next));
 	if (!s->next)
@@ -191,9 +191,9 @@ int address_space_seal(struct address_space *s)
 	return link_lists(s, total);
 }
 
-size_t address_space_version(const struct address_space *s, uint64_t time)
+size_t address_space_count_until(const struct address_space *s, uint64_t time)
 {
-	const struct space_mapping *mappings = mappings_of(s);
+	const struct space_mapping *mappings = mapping_list(s);
 	size_t low = 0, high = mapping_count(s);
 
 	while (low < high) {
@@ -211,8 +211,8 @@ const struct space_mapping *address_space_find(const struct address_space *s, ui
 					       uint64_t *ret_end)
 {
 	/* Mappings are sorted by time, so the later of two has the greater index. */
-	uint32_t until = (uint32_t)address_space_version(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
-	const struct space_mapping *mappings = mappings_of(s);
+	uint32_t until = (uint32_t)address_space_count_until(s, time), best = UINT32_MAX, soonest = UINT32_MAX;
+	const struct space_mapping *mappings = mapping_list(s);
 	size_t leaf = s->n_cuts ? find_cut(s, addr) : SIZE_MAX;
 
 	if (leaf == SIZE_MAX || leaf + 1 >= s->n_cuts)

@@ -39,6 +39,6 @@ const struct space_mapping *address_space_find(const struct address_space *s, ui
 					       uint64_t *ret_end);
 
 /* The number of mappings added up to time: it differs between two times if any mapping changed between them. */
-size_t address_space_version(const struct address_space *s, uint64_t time);
+size_t address_space_count_until(const struct address_space *s, uint64_t time);
 
 #endif

@@ -154,7 +154,7 @@ static const struct abbrev *find_abbrev(const struct dwarf_abbrevs *a, uint64_t 
 	const struct abbrev *list = (const struct abbrev *)a->list.data, key = { .code = code };
 	size_t n = a->list.size / sizeof(*list);
 
-	/* Compilers number them from 1 on. */
+	/* Sorted: the codes are 1, 2, 3 and so on, as compilers assign them, so the code is the index. */
 	if (a->sorted)
 		return code - 1 < n ? &list[code - 1] : NULL;
 	return n ? bsearch(&key, list, n, sizeof(*list), compare_codes) : NULL;

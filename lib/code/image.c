@@ -337,7 +337,7 @@ uint64_t image_version(const struct image_set *s, uint32_t pid, uint64_t time)
 {
 	struct image_process *p = find_process((struct image_set *)s, pid);
 
-	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | address_space_version(p->address_space, time) : 0;
+	return p ? (uint64_t)(p - processes_of(s) + 1) << 40 | address_space_count_until(p->address_space, time) : 0;
 }
 
 void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *reason)

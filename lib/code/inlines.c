@@ -43,8 +43,8 @@ struct inlines {
 	struct unit *read;    /* for each unit of the DWARF */
 	size_t n_spans;       /* of all units */
 	pthread_mutex_t lock; /* look-ups parse units, and paths of files */
-	bool deferred;        /* not loaded yet; then these are open: */
-	int fd, debug;
+	bool deferred;        /* the DWARF is loaded by the first look-up */
+	int fd, debug;        /* descriptors of the file and its debug file, open while deferred */
 };
 
 struct inlines *inlines_free(struct inlines *s)

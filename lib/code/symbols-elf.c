@@ -91,7 +91,7 @@ static int add_table(struct symbols *s, const struct elf *e, struct elf *from, c
 /* The PLT of a file, with the relocations of its stubs. */
 struct plt {
 	const struct elf_section *section, *relocations;
-	uint64_t offset, size; /* of its bytes in the file */
+	uint64_t offset, size; /* offset and size of the PLT's code in the file */
 };
 
 static bool find_plt(struct elf *e, struct plt *ret)

@@ -169,7 +169,7 @@ int symbols_write(const struct symbols *s, int fd)
 	return rc < 0 ? rc : io_write(fd, s->names.data, s->names.size);
 }
 
-/* Checks what symbols_find() relies on. */
+/* Checks the order of the pieces, their bounds and the offset of their names: symbols_find() relies on these. */
 static bool is_sound(const struct symbols *s, const struct stored_piece *k)
 {
 	return k->start < k->end && (!s->n || s->pieces[s->n - 1].end <= k->start) && k->function < k->function_end &&

@@ -1,4 +1,7 @@
-/* A perf map: what a program that makes code calls it, a line each: START SIZE name, in hexadecimal, by address. */
+/*
+ * Parses a perf map (/tmp/perf-PID.map), in which a program names the code that it generates at run time: one line for
+ * each function, "START SIZE name", both numbers in hexadecimal; START is an address in the process.
+ */
 #include <string.h>
 #include <sys/stat.h>
 

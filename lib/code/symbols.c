@@ -120,7 +120,7 @@ static int compare_named(const void *a, const void *b)
  * gcc moves code that it expects to run rarely into NAME.cold, which is entered by a jump and jumps back: it is part of
  * the same function. Where several functions have the name, the function is ambiguous and NAME.cold stays apart.
  */
-static int join_cold(struct symbols *s)
+static int merge_cold_parts(struct symbols *s)
 {
 	_cleanup_free_ struct named *names = NULL;
 	size_t colds = 0;
@@ -216,7 +216,7 @@ int symbols_make(struct symbols *s, struct pieces *named, struct pieces *nameles
 		return rc;
 	s->pieces = TAKE_PTR(flat.items);
 	s->n = flat.n;
-	return join_cold(s);
+	return merge_cold_parts(s);
 }
 
 struct symbols *symbols_free(struct symbols *s)

@@ -24,7 +24,7 @@ enum {
 	UNWIND_SETS_STACK = 2,  /* loads the stack pointer from elsewhere than the frame: longjmp, stack switches */
 };
 
-/* Returns which of these the code in [start, end) does. 0: neither, or unknown. */
+/* Returns the UNWIND_ flags that apply to the code in [start, end); 0 also if the code cannot be read. */
 unsigned unwind_stack_use(struct unwind *u, uint64_t start, uint64_t end);
 
 /* Returns whether code sets the stack pointer right before the branch at `at`, in a function that starts at start. */
