@@ -1,1 +1,2 @@
+TESTS += tests/tree/tree.test
 EXTRA_DIST += tests/tree/tree.test tests/tree/lint tests/tree/subjects
