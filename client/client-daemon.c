@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of the daemon that verbs share. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints the daemon's description of a snapshot. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight: one file for each verb. cmd-VERB.c defines a struct verb, which main.c lists. The verb's table of options is
  * the single source for parsing, --help and usage errors.
  *

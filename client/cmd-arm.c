@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight arm, csight disarm. */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight decode: decodes a file or directory of trace with csight-decode, without the daemon. */
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight export. */
 #include <errno.h>
 #include <fcntl.h>

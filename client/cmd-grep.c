@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight grep. */
 #include <inttypes.h>
 #include <string.h>

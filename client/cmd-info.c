@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight info: describes an input; csight-decode parses it. */
 #include "client/local-decode.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight remove. */
 #include "client/client.h"
 #include "lib/base/escape.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight report. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight run --emu: executes qemu-aarch64 with the plugin in place of csight, so that terminal, signals and exit status
  * are the program's own. With --snapshot qemu is a child instead, and is not reaped before the snapshot is taken, so
  * that its process ID stays valid.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight show. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight snapshot. */
 #include "client/client.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight status. */
 #include <inttypes.h>
 

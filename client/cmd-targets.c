@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight targets. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight version. */
 #include "config.h"
 

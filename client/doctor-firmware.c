@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Check: the trace devices that firmware describes, by the names to which drivers bind. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks: the PMU, trace units, sinks, and the paths between them. */
 #include <stdarg.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks: the machine, and its kernel's configuration and modules. */
 #include <string.h>
 

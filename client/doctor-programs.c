@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks: OpenCSD, which decodes, and the emulator, which traces without hardware. */
 #include <errno.h>
 #include <limits.h>

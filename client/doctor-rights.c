@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks: what the kernel permits this user, and the limits of memory. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks: the clock of the trace, the options of the hardware, and the processes that use it. */
 #include <ctype.h>
 #include <fcntl.h>

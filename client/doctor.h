@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight doctor: the state of the machine that its checks read, and their findings in the order in which to act on
  * them. All files are read below a root directory. With another root than "/" nothing of this machine is examined.
  */

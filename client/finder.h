@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
  * in directories that the user names, at their recorded paths, below /usr/lib/debug, and through debuginfod if enabled.
  * No file is parsed here: csight-decode checks each candidate and asks for the next one if it is the wrong file.

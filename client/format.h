@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Formats numbers and times for people. The functions return one of eight static buffers in rotation. */
 #ifndef CSIGHT_CLIENT_FORMAT_H
 #define CSIGHT_CLIENT_FORMAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds a function of an ELF file by name. */
 #ifndef CSIGHT_CLIENT_FUNCTION_LOOKUP_H
 #define CSIGHT_CLIENT_FUNCTION_LOOKUP_H

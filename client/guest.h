@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks of `run --emu` before it starts a program: is there an emulator, and is the program one for it? */
 #ifndef CSIGHT_CLIENT_GUEST_H
 #define CSIGHT_CLIENT_GUEST_H

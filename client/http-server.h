@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A minimal HTTP server that passes files to a browser on this machine: GET and HEAD, on a loopback port, below a path
  * that holds a random secret. It refuses all other requests. Not for use on a network.
  */

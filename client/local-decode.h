@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A decode that csight itself runs with csight-decode, without the daemon: opens input and outputs, submits the job and
  * answers its requests. Functions print errors and return an exit status.
  */

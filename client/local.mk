@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # client
 bin_PROGRAMS += csight
 csight_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight: the command-line client of csightd. Finds the verb and runs it. */
 #include "config.h"
 

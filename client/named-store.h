@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The store that a verb reads: that of a snapshot, through the daemon, or a file or snapshot directory. */
 #ifndef CSIGHT_CLIENT_NAMED_STORE_H
 #define CSIGHT_CLIENT_NAMED_STORE_H

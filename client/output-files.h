@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options --to and -o, which may be repeated: the n-th -o names the file of the n-th --to. */
 #ifndef CSIGHT_CLIENT_OUTPUT_FILES_H
 #define CSIGHT_CLIENT_OUTPUT_FILES_H

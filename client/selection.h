@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of a trace that a verb shows or exports: --since, --until, --thread and --budget. */
 #ifndef CSIGHT_CLIENT_SELECTION_H
 #define CSIGHT_CLIENT_SELECTION_H

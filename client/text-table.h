@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table for a terminal: columns as wide as their widest cell. */
 #ifndef CSIGHT_CLIENT_TEXT_TABLE_H
 #define CSIGHT_CLIENT_TEXT_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Build-ids of mapped files. csight-decode reads them in its cage, since an ELF file of a target is hostile; answers
  * are cached for each user by the identity of the file. On the loop's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Calls of Varlink methods. The handler of a call replies exactly once, at once or later, with call_reply(),
  * call_reply_fd(), call_error() or call_invalid(), which free the call. If the client leaves first, a call on a list is

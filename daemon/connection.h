@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One client of the control socket: Varlink messages in both directions. The connection passes its owner one message at
  * a time and reads the next one after the final reply. It ends by itself when the client leaves, sends no valid

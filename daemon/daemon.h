@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The state of csightd: main.c makes and ends it, methods.c reads it. It belongs to the loop's thread. */
 #ifndef CSIGHT_DAEMON_DAEMON_H
 #define CSIGHT_DAEMON_DAEMON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The image files that a decode requests. An image is answered with the file that the target handed over, with the copy
  * in the snapshot, or, after a restart of the daemon, with the file of that path, opened with its owner's rights and

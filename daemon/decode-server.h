@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The decode server: the csight-decode process that forks a child for each job. It is started first and restarted when
  * it ends, after a pause that grows with each failure. On the loop's thread.

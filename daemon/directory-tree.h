@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Size and removal of a directory tree of files and a few levels of directories. Links are not followed. */
 #ifndef CSIGHT_DAEMON_DIRECTORY_TREE_H
 #define CSIGHT_DAEMON_DIRECTORY_TREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Jobs: the queue of snapshots that wait for a decode, and the decodes that run. A decode that crashes is repeated
  * once; then the snapshot stays raw, with the reason. The number of attempts is on disk before an attempt begins. On

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A listening Unix socket. Each accepted connection goes to the owner, with its peer's credentials. While the process
  * has no free descriptor or memory, the listener pauses; connections wait in the backlog. On the loop's thread.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # csightd: all of it but main() is a convenience library, which the tests link.
 noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \

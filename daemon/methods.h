@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The methods of org.csight and org.varlink.service: one row for each in methods.c. */
 #ifndef CSIGHT_DAEMON_METHODS_H
 #define CSIGHT_DAEMON_METHODS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Permissions: an owner may act on its own processes and snapshots, and root on all of them. */
 #ifndef CSIGHT_DAEMON_POLICY_H
 #define CSIGHT_DAEMON_POLICY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The registration socket of programs under the emulated ETM (lib/emu/ring.h). A program that registers becomes a
  * target of the user that its socket's credentials name. On the loop's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Requests for a snapshot: arm the target where necessary, wait for trace, freeze and copy its ring, have build-ids of
  * mapped files read, write the copy to the spool, queue the decode. On the loop's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A ring: the buffer of a target's trace, with its state. The state changes on the loop's thread only. Operations that
  * take time run on the capture thread, one at a time for each ring; the others wait in the ring's queue.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The control socket: accepts clients within limits, and passes on each call that they make. On the loop's thread. */
 #ifndef CSIGHT_DAEMON_SERVICE_H
 #define CSIGHT_DAEMON_SERVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The settings of csightd, from its configuration file and its command line, which takes precedence. The file consists
  * of lines key = value and comments that begin with #. Its drop-ins, the files *.conf in the directory FILE.d in the

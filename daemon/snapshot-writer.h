@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Writes the directory of one snapshot: all files into SPOOL/tmp-ID, synced, then renamed to SPOOL/ID. On the spool
  * thread, which owns the struct during snapshot_writer_prepare() and snapshot_writer_run().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A snapshot: a finished recording in the spool, or one on the way there. Counted references. On the loop's thread,
  * except snapshot_write_state().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The spool: the directory of snapshots, and the list of them, oldest first. Each snapshot is a directory named by its
  * id. A directory tmp-ID is incomplete, or was being removed, when a daemon ended; the next start removes it. The list

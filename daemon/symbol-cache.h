@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A cache of the symbol tables that decodes have built, for later decodes of the same user: sealed memory under a key
  * that the decoder chose. Tables are not shared between users. When the cache is full, the least recently used table of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a target of a running process, for a capture that needs no help from the process itself. */
 #ifndef CSIGHT_DAEMON_TARGET_ADOPT_H
 #define CSIGHT_DAEMON_TARGET_ADOPT_H

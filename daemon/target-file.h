@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A file that a target has mapped, shared by the target and snapshots of it. References belong to the loop's thread.
  * The descriptor is closed on a workqueue, since closing a file of a user-space file system can block for ever.

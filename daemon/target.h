@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Targets: the processes that have a ring, and for some time processes that had one and ended (history). Counted
  * references; the list drops its own when the history of an ended process exceeds the limits. On the loop's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The trace units of this machine: found at the start of the daemon, or later when their kernel modules are loaded.
  * Drains the kernel's sideband on the capture thread as long as it exists. On the loop's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The JSON of org.csight (lib/csight/org.csight.varlink): its types Target and Snapshot, its errors, its progress. */
 #ifndef CSIGHT_DAEMON_WIRE_H
 #define CSIGHT_DAEMON_WIRE_H

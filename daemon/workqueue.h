@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A workqueue: one thread that runs works in order, for what would block the event loop. Works are submitted from the
  * loop's thread. run() is called on the queue's thread, then done() on the loop's; until done() the work, and what it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Takes a snapshot of this process, or of another process of the same user, and saves it as a Perfetto trace.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # systemd, etc
 systemdsystemunit_DATA = systemd/csightd.service
 sysusersdir = $(prefix)/lib/sysusers.d

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by tests/*/*.test: TAP output, a private daemon, and a clean-up that ends only processes the test started.
 # shellcheck shell=bash disable=SC2034
 set -u

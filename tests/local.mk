@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every test speaks TAP; skips name their reason. The tests of a room are in the folder of its name, which lists its own
 # programs in check_PROGRAMS and TESTS.
 TEST_EXTENSIONS = .test .rig

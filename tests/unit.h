@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A minimal unit test framework: TAP on standard output, one line per check. A test program ends with `return
  * unit_end();`.

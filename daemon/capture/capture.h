@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A capture backend supplies trace from one kind of source; its interface is struct capture_ops. The memory of a source
  * may be written by the traced program: a backend copies it once and validates the copy before use.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Where trace comes from: emu/ (programs under the emulated ETM), perf/ (the kernel's cs_etm PMU), process/ (which code
 # a process ran).
 noinst_LTLIBRARIES += daemon/capture/libcapture.la

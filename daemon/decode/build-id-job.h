@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A job that reads the build-ids of files: csightd records them in snapshots, and parses no ELF itself. */
 #ifndef CSIGHT_DECODE_BUILD_ID_JOB_H
 #define CSIGHT_DECODE_BUILD_ID_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "daemon/decode/decode-stats.h"
 
 void decode_stats_add_other(struct decode_stats *s, const struct element *e)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Statistics of a decode, kept per stream and summed for the job. */
 #ifndef CSIGHT_DECODE_DECODE_STATS_H
 #define CSIGHT_DECODE_DECODE_STATS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs one job: reads the input, decodes it into elements, passes these to the outputs, and reports the result. */
 #ifndef CSIGHT_DECODE_DECODE_H
 #define CSIGHT_DECODE_DECODE_H

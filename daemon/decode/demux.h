@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Demultiplexes the trace of CPUs into threads. Each stream is decoded into a queue of its own; elements go from the
  * queues to the outputs, thread by thread and ordered by time across CPUs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Queues the elements of one stream until the thread that executed them and their time are known. Elements are grouped
  * in units: what lies between two timestamps, within one stretch (demux.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Describes the contents of an input without decoding it, as text or as one JSON document. */
 #ifndef CSIGHT_DECODE_INFO_H
 #define CSIGHT_DECODE_INFO_H

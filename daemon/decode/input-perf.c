@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A perf.data as input: streams by thread or CPU, code from the mapped files and from code that csightd captured. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One buffer of an Arm snapshot as input, or a file of bare trace. They differ only in where trace sources and memory
  * dumps are described: in the snapshot, or in one file of registers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A store as input: nothing is decoded, and its functions are renamed (rename.h). Has images, but no trace and no code.
  */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The input of a decode: where trace and code come from. Each kind of input extends struct input:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The intervals in which threads belonged to the target, from snapshot.json. Times are ns of the records' clock; bounds
  * are inclusive.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parses the jitdump of a program (jit-PID.dump), in which it describes the code that it generates. The file is
  * hostile: parsing ends at the first invalid record, and an incomplete last record is ignored.

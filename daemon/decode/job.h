@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The child's side of a job: lib/decoder/decoder.h describes the messages. The child treats messages from the owner as
  * hostile.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # csight-decode: all of it but main() is a convenience library, which the tests link.
 noinst_LTLIBRARIES += daemon/decode/libdecode.la
 daemon_decode_libdecode_la_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight-decode: decodes recorded trace for csightd and `csight decode`, in a process without privileges. */
 #include "config.h"
 

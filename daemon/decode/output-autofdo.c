@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Execution counts in the text format that AutoFDO's create_llvm_prof reads (--profiler=text), with a block per file:
  *

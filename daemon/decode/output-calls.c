@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The output of all formats made of calls: writes a store, and exports from it. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Text outputs: elements, addresses of instructions, packets. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The outputs of a decode. Each kind of output extends struct output, and receives the same elements. What the formats
  * contain is described in csight-formats(5); lib/export/decode-formats.h lists them.

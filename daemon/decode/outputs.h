@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All outputs of a job, which receive the same elements. On failure, the functions set the reason of the job. */
 #ifndef CSIGHT_DECODE_OUTPUTS_H
 #define CSIGHT_DECODE_OUTPUTS_H

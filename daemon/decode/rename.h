@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Renames the functions of a store: looks each up again in the file that holds it, for which better symbols may have
  * become available. No trace is decoded.

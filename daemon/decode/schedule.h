@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which thread ran on which CPU, from the kernel's context-switch records. Immutable after creation. Times are ns of
  * the records' clock; bounds are inclusive.

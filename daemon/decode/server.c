@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The server of csight-decode, and what a child does with its job. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The server process of csight-decode: forks one child per job, and holds no data of any job itself. Its socket is
  * descriptor 3; lib/decoder/decoder.h describes the messages.

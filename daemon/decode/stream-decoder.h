@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Decodes one stream through an engine, a limited number of bytes per step. Pieces are decoded one after another, each
  * with a new engine; trace in formatter frames is de-framed first. Several decoders of one input may be open at once,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The streams of an input: the trace of one trace source in one buffer, as pieces that are decoded one by one. The list
  * is in decode order: of a perf.data by thread or CPU, of an Arm snapshot by trace ID.

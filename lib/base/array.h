@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays that grow by one item at a time. */
 #ifndef CSIGHT_ARRAY_H
 #define CSIGHT_ARRAY_H

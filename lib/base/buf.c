@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <endian.h>
 #include <errno.h>
 #include <stdarg.h>

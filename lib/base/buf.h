@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A growable byte buffer with an optional size limit. The first failure (no memory, limit reached) sticks: later
  * appends do nothing and buf_error() returns it, so that a writer checks once at its end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Escaping of untrusted text for a terminal or a log. json-c escapes text in JSON. */
 #ifndef CSIGHT_ESCAPE_H
 #define CSIGHT_ESCAPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A hash table from keys of two 64-bit words to 32-bit numbers, by open addressing. For keys of other types, look up
  * (hash_bytes(…), 0), (…, 1) and so on, until the value found belongs to an equal key or the entry is new. Zeros are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <sys/random.h>
 
 #include "lib/base/hex.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes as text in lower-case hexadecimal digits. */
 #ifndef CSIGHT_HEX_H
 #define CSIGHT_HEX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Zeroed memory for sparsely filled tables, in huge pages where the kernel provides them, so that the first use of a
  * region costs one page fault instead of hundreds.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Ini files: sections in brackets, lines of KEY = VALUE, and comments. Any other line is an error. The files may be
  * hostile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Complete reads and writes, and messages that carry descriptors. All functions return negative errno on failure. */
 #ifndef CSIGHT_IO_H
 #define CSIGHT_IO_H

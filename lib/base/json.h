@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A strict interface to json-c: parsing of a whole text with a depth limit, and getters that check the type. A getter
  * returns -ENOENT for an absent or null key and -EINVAL for another type, and leaves its output unchanged on failure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/base/libbase.la
 lib_base_libbase_la_SOURCES = \
 	lib/base/array.c lib/base/array.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The log of the programs; libraries never log. Each message is one line on standard error, with a syslog priority
  * prefix (<N>) if standard error goes to the journal. Any thread may log. Callers escape untrusted text with esc().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers in text from a user or a file. The whole text must be the number: no blanks, no '+'. -EINVAL otherwise. */
 #ifndef CSIGHT_PARSE_H
 #define CSIGHT_PARSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Paths of sockets, spools and helper programs, for the daemon and its clients. The system daemon uses fixed
  * directories; a user's own daemon follows the XDG variables. Functions return -ENAMETOOLONG if ret is too small.

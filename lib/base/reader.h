@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A bounded reader of untrusted bytes. Each rd_*() function either consumes a whole item and returns 0, or returns
  * -EBADMSG with its output and the position unchanged. The reader owns no memory.

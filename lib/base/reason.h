@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The text of an error for a person, beside the negative errno that a function returns. */
 #ifndef CSIGHT_REASON_H
 #define CSIGHT_REASON_H

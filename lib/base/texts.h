@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A table of strings: each different string is stored once, with its NUL, one after another in a buffer. A string's
  * number is its offset in that buffer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Common macros and small functions: cleanup attributes, bounds, clocks. */
 #ifndef CSIGHT_UTIL_H
 #define CSIGHT_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What a control transfer does to the stack, by how control arrives (enum arrival) and where. The first matching row
  * applies. "Changed SP": the function on top had set the stack pointer to another value before it branched.

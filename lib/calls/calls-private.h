@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the files of lib/calls share: calls.c (elements), arrival.c (control transfers), stack.c (frames), inlined.c
  * (inlined functions of the frame on top), fibres.c (stacks that the thread has left).

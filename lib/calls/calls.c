@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What elements do to the stack. Control transfers are in arrival.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Builds the call stacks of one thread from elements: which functions were entered and left, and when. One struct calls
  * serves one thread and consumes its elements in stream order. It passes events to its sink in order of time; each

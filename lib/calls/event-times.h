@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Assigns times to events. Events are pending until the next timestamp of a different time. Then they are spread over
  * the interval between the two timestamps by cycle counts of the trace, else by instructions executed. Where time

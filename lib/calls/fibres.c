@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stacks that a thread has besides the current one: fibres, goroutines, the stack of Go's scheduler. A thread leaves a
  * stack in a function that saves the stack pointer, and comes back at the return address of the call of that function.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Inlined functions as frames. They are not part of c->stack, where returns and jumps are looked up: each frame there
  * has its innermost inlined function, which links to those around it.

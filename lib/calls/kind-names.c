@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file of its own, so that programs that only read stores do not link the rest of lib/calls and the symbol tables. */
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/calls/libcalls.la
 lib_calls_libcalls_la_SOURCES = \
 	lib/calls/arrival.c \

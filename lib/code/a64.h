@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Classifies A64 instructions by how they end a basic block (Arm ARM, C4.1 "A64 instruction set encoding"). */
 #ifndef CSIGHT_CODE_A64_H
 #define CSIGHT_CODE_A64_H

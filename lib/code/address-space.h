@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mappings of one address space over time: a later mapping covers an earlier one from its time on. The caller adds
  * all mappings, seals the address space, and then looks up addresses in O(log(mappings)^2), even for hostile input.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The bytes of a file that other programs may change. Blocks are read by pread and cached, except for reads of a page
  * or more. A file that was truncated returns fewer bytes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Captured bytes: the file code/bytes of a snapshot. It holds code that no file has (JIT code, deleted or modified
  * files, trampolines) as a header and pieces. A piece is valid from its time on, until a later piece covers it. Pieces

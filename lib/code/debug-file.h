@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The debug file of an image: a separate file with the symbols, or the DWARF, that the image itself was stripped of.
  * The image identifies it by its build-id, or by a name and a checksum (.gnu_debuglink). Files are hostile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Demangles names of D by its ABI ("Name Mangling"). Only the qualified name is printed. Types and template arguments
  * are parsed and skipped: the types of enclosing functions are between the names.

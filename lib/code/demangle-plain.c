@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Demangles OCaml and Go names, in which only characters that assemblers do not accept are escaped. */
 #include <ctype.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Demangles legacy Rust names: C++ names whose last identifier is a hash. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Demangles Rust names: v0 (RFC 2603) here, legacy ones in demangle-rust-legacy.c. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Demanglers. Names are hostile: a demangler reads no further than the end of the name, and time, memory and the size
  * of the result are bounded.

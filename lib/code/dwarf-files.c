@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Source files of a unit, from the header of its line number program (DWARF 5, 6.2.4). */
 #include <stdlib.h>
 #include <string.h>

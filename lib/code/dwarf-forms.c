@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads values by their forms (DWARF 5, 7.5.6), and resolves indexes of strings, addresses and range lists. */
 #include <string.h>
 

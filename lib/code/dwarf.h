@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parses DWARF of versions 2 to 5 (dwarfstd.org): functions, the functions inlined in them, and the source files and
  * lines of declarations and calls.

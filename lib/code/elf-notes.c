@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Build-ids, from notes. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What elf.c, elf-notes.c and elf-tables.c share; no other file includes this, and with it libelf's headers. */
 #ifndef CSIGHT_CODE_ELF_PRIVATE_H
 #define CSIGHT_CODE_ELF_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of symbols and of relocations. */
 #include <limits.h>
 #include <string.h>

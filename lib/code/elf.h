@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * ELF files of 32 and 64 bits, read through libelf. This is the only module that includes libelf's headers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Memory images: the bytes of code of processes over time. An image consists of mappings of files (file bytes at file
  * offsets; headers are not used) and of captured code. Files are read with pread on each request, so truncating a file

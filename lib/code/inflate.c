@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <lzma.h>
 #include <string.h>
 #include <zlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decompress hostile bytes and append the result to a buffer, up to the buffer's limit. -EBADMSG, -EFBIG, -ENOMEM. */
 #ifndef CSIGHT_CODE_INFLATE_H
 #define CSIGHT_CODE_INFLATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Inlined functions for a region map. Makes one struct inlined for each instance, and one struct region for each
  * inlined function, shared by all its instances.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The function that each piece of code of a file belongs to, and the functions inlined there, from the DWARF of the
  * file or of its debug file. Offsets are those of the file itself, as in lib/code/symbols.h.

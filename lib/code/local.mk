@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Each half on its own lines: images, and symbols.
 noinst_LTLIBRARIES += lib/code/libcode.la
 lib_code_libcode_la_SOURCES = \

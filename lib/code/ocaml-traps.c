@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/code/ocaml-traps.h"
 
 #include <errno.h>

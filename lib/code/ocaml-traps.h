@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * OCaml exception handlers on AArch64. A function that catches exceptions pushes a trap (the handler's address and the
  * previous trap) before the guarded code and pops it afterwards. X26 points to the innermost trap. The innermost trap

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The function at an address of a process. A struct region_map holds the mappings of one process over time. It maps an
  * address and a time to a region (a function, a PLT stub, or code without a name) and, on request, to the functions

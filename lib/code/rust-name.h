@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Internal to demangle-rust*.c: a Rust name while it is parsed, and its readable form. */
 #ifndef CSIGHT_CODE_RUST_NAME_H
 #define CSIGHT_CODE_RUST_NAME_H

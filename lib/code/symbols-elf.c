@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions of an ELF file: its symbols or those of a debug file, the stubs of its PLT, and, for functions without a
  * symbol, the entries of its unwind table.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table of functions as a file of its own, so that it is made once, and the key that such a file is known by. */
 #include <string.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parses a perf map (/tmp/perf-PID.map), in which a program names the code that it generates at run time: one line for
  * each function, "START SIZE name", both numbers in hexadecimal; START is an address in the process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The function table of one file, in file offsets, so that one table serves all mappings of the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of functions, for symbols.c, which makes it, and symbols-*.c, which read what it is made of. */
 #ifndef CSIGHT_CODE_SYMTAB_H
 #define CSIGHT_CODE_SYMTAB_H

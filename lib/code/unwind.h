@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * How the code of an Arm ELF file leaves functions other than by a return: the landing pads of exceptions (.eh_frame or
  * .ARM.exidx, and the tables of call sites; OCaml's trap frames, from the code), and which code saves the stack pointer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads an Arm snapshot: a directory with snapshot.ini, which names an ini file for each device, and trace.ini, which
  * names the trace buffers and their trace sources. Cores have memory dumps, trace sources have registers.

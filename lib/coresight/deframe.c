@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/coresight/deframe.h"
 
 #include <endian.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Deframer: separates the trace of each source in the output of a CoreSight formatter (Arm IHI 0029, "Trace
  * formatter"). A frame has 16 bytes; fifteen are trace or the ID of the source of the following trace. Frames follow

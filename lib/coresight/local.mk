@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/coresight/libcoresight.la
 lib_coresight_libcoresight_la_SOURCES = \
 	lib/coresight/deframe.c lib/coresight/deframe.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads small files of sysfs and procfs beneath a root directory: "/" for this machine, or a copy of another machine's.
  * Links are resolved as if the root were "/", so that none leads out of it, and each read is bounded. The contents of a

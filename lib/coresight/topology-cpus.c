@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads the PMU and the CPUs with the registers of their trace units, and finds the sinks that each reaches. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads the devices on the coresight bus and their connections. */
 #include <ctype.h>
 #include <errno.h>

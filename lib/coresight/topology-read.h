@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps of topology_read(). */
 #ifndef CSIGHT_CORESIGHT_TOPOLOGY_READ_H
 #define CSIGHT_CORESIGHT_TOPOLOGY_READ_H

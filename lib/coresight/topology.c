@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/coresight/topology.h"
 
 #include <errno.h>

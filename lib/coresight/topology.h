@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The machine's CoreSight hardware as the kernel presents it in sysfs: trace units, sinks, the components between them,
  * and the cs_etm PMU with its format fields. Kernels are distinguished by the files they have, never by their version.

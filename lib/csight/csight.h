@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libcsight: the client library of csightd, a flight recorder for programs.
  *
  *	struct csight_object *snapshot = NULL;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # lib/csight: the shared library, and its code as a convenience library for csight, which then runs uninstalled
 noinst_LTLIBRARIES += lib/csight/libclient.la
 lib_csight_libclient_la_SOURCES = lib/csight/csight.c lib/csight/csight.h

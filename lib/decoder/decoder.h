@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The protocol between csight-decode and its owner: csightd, or csight for files. This is the owner's side;
  * daemon/decode/job.h is the child's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <elf.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The build-id of a mapped ELF file, found by a bounded number of reads. */
 #ifndef CSIGHT_EMU_BUILDID_H
 #define CSIGHT_EMU_BUILDID_H

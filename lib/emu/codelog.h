@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Writes the log of mappings and code (ring.h): mappings, and code bytes that differ from the mapped files. When QEMU
  * translates a block, its bytes are compared with those that a reader of the log would find, and logged if they differ.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/emu/etm-encode.h"
 
 /* Decodes an atom packet (0xc0 and above) to its atoms, the oldest in bit 0. Returns their number. */

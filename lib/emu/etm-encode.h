@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An ETMv4 instruction trace encoder for A64 code at EL0 (IHI0064, "Instruction trace packets"). It owns no memory
  * outside its struct, and writes to a ring buffer of the caller, overwriting the oldest bytes. One thread uses an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The files mapped with code. They are kept open: csightd receives the descriptor of the file itself, and translated
  * code is compared with it. The plugin's lock protects all functions.

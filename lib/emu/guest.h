@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Access to the guest's registers, memory and signal frames. Registers are read through symbols that are not part of
  * QEMU's plugin interface: if they are absent, guest_has_registers() is false and signals cannot be distinguished from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The parts that the daemon uses to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
 lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The mappings in which code has run. /proc/self/maps is read again only after a system call changed mappings of known
  * code. The plugin's lock protects all functions.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * csight-etm.so: an emulated ETM for programs that run under qemu-aarch64. QEMU calls the plugin before each block. The
  * start of the block is the outcome of the previous block, which is then retired: the encoder emits the packets that

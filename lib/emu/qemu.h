@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The part of QEMU's plugin interface (version 1) that csight-etm.so uses; QEMU's header is not packaged. The names and
  * types are QEMU's. The last group is not part of that interface: these are weak references to symbols that qemu-user

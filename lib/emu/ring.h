@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shared memory between csight-etm.so (inside QEMU, the writer) and csightd, and how a program registers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The plugin's side of ring.h: creates the shared memory, registers it with the daemon, and assigns slots to threads.
  * The child of a fork creates its own. The caller's lock protects the assignment of slots.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Detects signal deliveries, which QEMU does not report to plugins: handlers are known from rt_sigaction, and a
  * delivery is recognized by the return address in x30. The signal frame holds the interrupted address.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The stack log: a thread's stack pointer and link register at each discontinuity of control flow. It is a part of the
  * truth log, for tests. It holds only machine registers; its reader (tests/calls/stacks-truth.c) decides which of these

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The truth log: the executed instructions, recorded by a callback before each instruction. It shares no code with the
  * encoder except the access to registers. Each thread has a file PID.TID.SERIAL.truth of runs {start, count}, 64-bit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The code that a stream runs, as basic blocks: instructions in a row up to one that ends a range. Blocks are numbered
  * from 1 on, without gaps, and keep their numbers until blocks_clear(). Code is read once for each view, which is a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/etm/branches.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Decodes branch-broadcast trace without the program's code, as a hardware decoder does: the target of every taken
  * branch, exceptions, times and cycle counts. Of trace without branch broadcast it emits the targets of indirect

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Checks that each range begins where the code of the range before it leads. Trace holds only what does not follow from
  * the code, so a range that begins elsewhere means damaged trace or wrong code. A64 only.

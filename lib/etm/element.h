@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Elements: the output of a decode, one for each step of the processor. Both engines emit the same elements in the same
  * order. Tests compare them as text (element_format): one element a line, after the trace ID and a space.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/base/util.h"
 #include "lib/etm/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * An engine decodes the bytes of one trace source into elements. It does not read files or formatter frames: a function
  * of the caller returns code, and a sink receives elements.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Filler: memory that is not code, FILLER_SIZE bytes, aligned to as many, without an instruction that ends a range. No
  * compiler generates this, and a walk through the code that enters filler ends only by its limit. Both engines treat

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Catches a crash inside OpenCSD, so that it costs one trace source and not the decode. The handlers of SIGSEGV and
  * other crash signals jump to a landing point of the thread that crashed. guard_install() is called once, by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/etm/instr.h"
 
 struct instr_set instr_set_of(const struct engine_config *c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Classifies A64 instructions as a trace unit does (IHI0064, "P0 instructions"; Arm ARM, C4.1 "A64 instruction set
  * encoding"): whether a range of executed instructions ends with one, and where control goes from there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/etm/libetm.la
 lib_etm_libetm_la_SOURCES = \
 	lib/etm/blocks.c lib/etm/blocks.h \

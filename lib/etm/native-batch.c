@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builds the batches that the native engine emits. */
 #include <stdlib.h>
 #include <string.h>

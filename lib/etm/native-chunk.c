@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/etm/native-chunk.h"
 
 #include <stdlib.h>

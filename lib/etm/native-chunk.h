@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A chunk: a part of a stream from an A-sync packet on, decoded speculatively, without the engine's state before it.
  * State that the chunk itself does not establish is left open. At some packet boundaries the whole state is kept as a

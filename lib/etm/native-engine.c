@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The native engine as struct engine_ops: each edge of a batch becomes an element. */
 #include <stdlib.h>
 

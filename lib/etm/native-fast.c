@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The fast path: decodes the common packets, atoms, addresses and cycle counts, while the queue is empty. What up to
  * four atom packets amount to from a block on is walked the first time, and becomes a memo entry when it occurs again:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Follows control through the code by atoms, addresses and exceptions, and emits what ran. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Folds edges into calls or counts, for the outlets that do not emit each range. */
 #include <stdlib.h>
 #include <string.h>

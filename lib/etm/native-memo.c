@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A memo of what sequences of atoms amount to. */
 #include <stdlib.h>
 #include <string.h>

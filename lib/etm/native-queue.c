@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The queue of P0 elements. A packet adds elements, and commits the oldest or cancels the newest ones (IHI0064,
  * "Speculation"). Elements leave the queue in order when they are committed, and are emitted then.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls as elements: what ran from one call to the next is one range. */
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"

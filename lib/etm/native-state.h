@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The state of the native engine, which its files share. Each group of fields names the files that write it; besides
  * them, native-chunk.c saves and restores all that a checkpoint has.

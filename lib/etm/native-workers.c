@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Decodes a stream by several threads. The stream is cut at A-sync packets into chunks, each of which is decoded
  * speculatively (native-chunk.h) by a thread of the pool. On the pushing thread an engine stitches them, in order: it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens and closes the native engine, and finds packets and synchronization in its bytes. */
 #include "lib/etm/native.h"
 

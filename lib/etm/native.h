@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The native engine, for ETMv4 and ETE of A64. native_engine_ops (engine.h) is built upon this interface, which emits
  * executed code as numbers of blocks and edges, in batches, and all else as elements between them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Converts OpenCSD's generic trace elements to struct element. */
 #include "config.h"
 

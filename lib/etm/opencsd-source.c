@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Converts the registers of a trace source to OpenCSD's configuration structs. */
 #include "config.h"
 

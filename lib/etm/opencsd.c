@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The OpenCSD engine: one decode tree for each trace source. After a fatal error the tree is destroyed, and a new one
  * continues behind the packet that caused the error.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Internal to the OpenCSD engine: opencsd.c, opencsd-source.c, opencsd-element.c. */
 #ifndef CSIGHT_ETM_OPENCSD_H
 #define CSIGHT_ETM_OPENCSD_H

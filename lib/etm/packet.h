@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Parses the packets of an ETMv4 or ETE instruction trace (IHI0064, "Instruction trace packets") by a table of headers.
  * Addresses, timestamps and cycle counts, which packets encode as differences, are complete in struct packet.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A pool of threads that run jobs. The owner creates the pool, submits jobs, and frees it, all on one thread. It may
  * withdraw a job that no thread has begun, to do it itself; so threads leave it the oldest jobs while there are others.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/etm/verify.h"
 
 #include <inttypes.h>

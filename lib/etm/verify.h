@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Runs both engines on the same bytes. OpenCSD's elements go to the sink; the native engine's are compared with them
  * one by one. The comparison ends at the first difference, and where the native engine does not support the stream.

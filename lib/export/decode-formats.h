@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The output formats of a decode. This table is the only list of them: `csight decode --help`, the validation of --to,
  * and the dispatch in csight-decode come from it. csight-formats(5) describes the formats.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Export from the store to files and terminals: one writer per format. Memory use does not grow with the trace. */
 #ifndef CSIGHT_EXPORT_H
 #define CSIGHT_EXPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Folded stacks, for flame graphs: one line per stack, outermost frame first, with the nanoseconds spent in the stack
  * itself and in nothing that it called. Gaps are in no stack.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fuchsia's trace format. Perfetto's trace processor loads it several times as fast as Perfetto's own format: a call is
  * one record instead of two packets. All records are 64-bit words. The description of the snapshot, for which it has no

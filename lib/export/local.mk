@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
 	lib/export/decode-formats.c lib/export/decode-formats.h \

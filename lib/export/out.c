@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/export/out.h"
 
 #include "lib/base/io.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The output file of an export, written in large pieces. */
 #ifndef CSIGHT_EXPORT_OUT_H
 #define CSIGHT_EXPORT_OUT_H

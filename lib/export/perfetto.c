@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Perfetto's own format. The protobuf is written by hand. A file is a list of packets. The packets of one thread are a
  * sequence with its own interned names, its own incremental clock and a default track. Field numbers are those of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What Perfetto's two formats share. */
 #ifndef CSIGHT_EXPORT_PERFETTO_H
 #define CSIGHT_EXPORT_PERFETTO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pprof's format: a gzipped protobuf of samples, each a stack (innermost first) with its calls, and the nanoseconds and
  * instructions in the stack itself and in nothing that it called. Field numbers are those of pprof's profile.proto.

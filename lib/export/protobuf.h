@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The subset of protobuf encoding that the writers need: functions append fields to a buffer. */
 #ifndef CSIGHT_EXPORT_PROTOBUF_H
 #define CSIGHT_EXPORT_PROTOBUF_H

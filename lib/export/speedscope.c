@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * speedscope's own evented format: JSON with one profile per thread, and an open and a close event per frame. Times
  * count from the earliest event, since numbers of JSON are exact up to 2^53 only. A gap is a frame of its own.

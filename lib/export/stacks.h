@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Folds a thread's calls into a tree: calls of one function with the same callers share a node, so the tree is small
  * however long the trace. Calls below the depth limit or the node limit count with their nearest ancestor that has a

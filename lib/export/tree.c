@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A text tree for terminals: callees below their callers, in the order of first calls, with counts and durations. Calls
  * of one function with the same callers share a line, so the tree is small however long the trace.

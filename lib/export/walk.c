@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lib/export/walk.h"
 
 bool walk_wants(const struct export_walk *w, const struct store_thread *t)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What all writers share: selection of threads and time, and events in which frames that cross the limits are complete.
  */

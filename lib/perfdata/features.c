@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Feature sections, which follow the data section: the writer of the file, and the build-ids of mapped files. */
 #include <stdlib.h>
 #include <string.h>

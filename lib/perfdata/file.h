@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shared by the parts of the reader: read.c (header, events, record loop), records.c (each record), features.c. */
 #ifndef CSIGHT_PERFDATA_FILE_H
 #define CSIGHT_PERFDATA_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Constants of the perf.data format, shared by the writer and the reader. */
 #ifndef CSIGHT_PERFDATA_FORMAT_H
 #define CSIGHT_PERFDATA_FORMAT_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/perfdata/libperfdata.la
 lib_perfdata_libperfdata_la_SOURCES = \
 	lib/perfdata/features.c lib/perfdata/file.h lib/perfdata/format.h lib/perfdata/inflate.c \

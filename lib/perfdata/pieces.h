@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Assigns AUX records to AUX buffers: each record describes one slice of a buffer, which becomes a piece. */
 #ifndef CSIGHT_PERFDATA_PIECES_H
 #define CSIGHT_PERFDATA_PIECES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads a perf.data file with CoreSight AUX trace. The file may be hostile. Sideband records and metadata are held in
  * memory; the trace itself is read piece by piece from the descriptor.

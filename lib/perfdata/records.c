@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parsers of each type of record. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Checksums at the end of a perf.data file that csightd wrote, after all parts that perf reads. They detect damage by a
  * disk or a transfer. The spans, in order, cover every byte before the table:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Writes a perf.data file that perf can read. The caller writes all other records first, in any order, and then each
  * AUX buffer with pd_write_buffer() and pd_write_bytes(). Memory use does not grow with the trace. The caller keeps the

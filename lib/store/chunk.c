@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chunks: the parts of a store that are appended during the decode. Each can be read without what follows it. */
 #include <string.h>
 

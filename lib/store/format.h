@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Constants of the store format. csight-formats(5) is its description. */
 #ifndef CSIGHT_STORE_FORMAT_H
 #define CSIGHT_STORE_FORMAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Histogram of the durations of calls. The width of a class is at most 1/16 of its durations. */
 #ifndef CSIGHT_STORE_HISTOGRAM_H
 #define CSIGHT_STORE_HISTOGRAM_H

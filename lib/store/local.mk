@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/store/libstore.la
 lib_store_libstore_la_SOURCES = \
 	lib/store/chunk.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Assigns the numbers of functions and sites that events refer to. */
 #include "lib/base/array.h"
 #include "lib/store/writer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What read.c (tables) and iter.c (events) share. */
 #ifndef CSIGHT_STORE_READER_H
 #define CSIGHT_STORE_READER_H

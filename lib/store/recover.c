@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recovery of truncated stores: decodes the whole chunks and writes their events to a new store. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Renaming the functions of a store: copies the file and appends new STRINGS and FUNCTIONS sections. */
 #include "lib/base/buf.h"
 #include "lib/base/io.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The store: the indexed timeline of one decode, from which everything is shown and exported.
  *

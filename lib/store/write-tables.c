@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of a store: its sections, and the header that completes it. */
 #include "lib/store/writer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What write.c (events) and write-tables.c (the end of the file) share. */
 #ifndef CSIGHT_STORE_WRITER_H
 #define CSIGHT_STORE_WRITER_H

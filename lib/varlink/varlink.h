@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Varlink protocol: a message is a JSON object in UTF-8, followed by NUL. Messages are parsed and formatted without
  * regard to sockets and event loops; varlink_stream is a connection for a blocking client.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/base: array, buf, escape, hash, hex, ini, io, json, parse, reader, reason, texts, util. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Measures an engine against OpenCSD on the same bytes in the same process, with alternating runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * bench-store FILE CALLS: writes a store with that many calls of several threads in turn, and drops the file's pages
  * from the page cache. Prints the calls, bytes per call, nanoseconds of processor time per call, and peak memory in

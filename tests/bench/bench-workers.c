@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Measures decoding by several threads, one of which reads and receives the batches, against one thread: processor time
  * of all, balance of the load, wall time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/bench/bench-store tests/bench/bench-engine tests/bench/bench-workers
 tests_bench_bench_store_LDADD = lib/store/libstore.la
 tests_bench_bench_engine_SOURCES = tests/bench/bench-engine.c $(trace_sources)

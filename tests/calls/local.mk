@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/calls/unit-calls tests/calls/stacks
 tests_calls_unit_calls_LDADD = lib/calls/libcalls.la
 tests_calls_stacks_SOURCES = tests/calls/stacks.c tests/calls/stacks-truth.c tests/calls/stacks.h tests/emu/truth.h

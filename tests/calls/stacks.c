@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares a snapshot's stacks with the emulator's log of stack pointers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The stacks of a thread, from the emulator's log of stack pointers alone (lib/emu/stacks.h). A branch with link pushes
  * a frame; the frame ends when control is at its return address with the stack pointer it began with. Stack pointers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/calls: elements written by hand, and the events expected from them. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The code of real processes.
 check_PROGRAMS += tests/capture/unit-process
 tests_capture_unit_process_SOURCES = tests/capture/unit-process.c tests/capture/process-child.c tests/capture/process-child.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Prints the plan (daemon/capture/perf/plan.h) for a target with default options on a machine whose files are beneath a
  * directory.

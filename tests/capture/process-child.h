@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A child process that executes the steps of a test and is captured as csightd captures a target. Shared by
  * tests/capture/unit-process.c and process-files.c.

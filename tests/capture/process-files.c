@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tests/capture/unit-process.c: files that are mapped and unmapped, and programs that are executed. */
 #include "config.h"
 

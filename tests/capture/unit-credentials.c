@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/process/credentials.c: status texts, including odd and hostile ones, and processes of several owners.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/capture/perf/filter.c: valid address filters are converted for the kernel, and all others are refused. */
 #include "config.h"
 

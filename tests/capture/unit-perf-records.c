@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf: aux-buffer.c, thread-table.c, process-table.c and perf-event.c, with valid and invalid records.
  */

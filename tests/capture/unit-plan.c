@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/capture/perf/plan.c: plans for synthetic machines. */
 #include "config.h"
 

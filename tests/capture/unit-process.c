@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/process/process.c and the modules below it, with real processes, kernel records of them, and the
  * decoder's reader of the log (daemon/capture/process/code-log.c, lib/code). The code that the log shows at an address

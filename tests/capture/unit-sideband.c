@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf: sideband.c and thread-table.c with this machine's kernel, if it permits. With an argument: only
  * the accuracy of the difference between two clocks is tested.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* For elf.test: functions that catch and functions that do not. */
 #include <cstdio>
 

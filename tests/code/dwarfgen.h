@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Makes an ELF file with DWARF of version 4 or 5 by hand. It has, from DWARF_TEXT on:
  *

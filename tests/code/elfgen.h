@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A small ELF file, built by hand, with everything that lib/code looks at: functions, aliases, imports, stubs. */
 #ifndef CSIGHT_TESTS_ELFGEN_H
 #define CSIGHT_TESTS_ELFGEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libdw-frames FILE STEP: which frames elfutils' libdw finds at every STEP-th byte of each function of FILE, in the
  * form of "symbols-dump --inlines", which the same addresses are then given to: an address, then two lines for each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 code_units = tests/code/unit-image tests/code/unit-inlines tests/code/unit-names tests/code/unit-symbols tests/code/unit-ocaml-traps
 check_PROGRAMS += $(code_units) tests/code/symbols-dump
 tests_code_unit_image_LDADD = lib/code/libcode.la

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Prints what lib/code finds in an ELF file, and in its debug file.
  * symbols-dump FILE [DEBUG]: each stretch of a function, as "start function name" with file offsets

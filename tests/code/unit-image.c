@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/image.c, address-space.c: mappings over time, captured code, files that shrink, build-ids, kernels. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/code/inlines.c: hand-made DWARF, then truncated and damaged. tests/code/inlines.test compares programs of
  * compilers with other readers.

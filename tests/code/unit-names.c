@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/demangle*.c: names as compilers mangle them (Rust: RFC 2603), and malformed ones. */
 #include <stdlib.h>
 #include <string.h>

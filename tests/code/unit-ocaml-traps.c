@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/ocaml-traps.c: the innermost handler at each call of a function. */
 #include "lib/base/util.h"
 #include "lib/code/ocaml-traps.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code, symbols: a file built by hand, then truncated and damaged; and real programs, compared with libelf. */
 #include <fcntl.h>
 #include <gelf.h>

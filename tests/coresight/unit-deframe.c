@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/coresight/deframe: frames made by hand, input in parts of any size, and real buffers compared with OpenCSD. */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/coresight/topology, sysroot: a small tree, and the parts of a topology that a plan and a perf.data file need. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/csight: replies of all kinds, including malformed ones; access to objects. */
 #include "config.h"
 

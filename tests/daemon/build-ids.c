@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/build-ids.c, daemon/decode/build-id-job.c: the build-ids of mapped files, which csight-decode reads for a
  * snapshot. Files that are no valid ELF files cost their own build-ids only.

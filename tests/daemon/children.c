@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * children PID prints the child processes of PID. children --wait PID waits until there is one. children --kill N PID
  * kills the next N children as soon as each exists; --stop N PID sends them SIGSTOP instead.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For tests of csightd: a daemon for the test, calls to it, and a program that registers as csight-etm.so does. */
 #ifndef CSIGHT_TESTS_DAEMON_HELP_H
 #define CSIGHT_TESTS_DAEMON_HELP_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/daemon/build-ids tests/daemon/rings tests/daemon/wire tests/daemon/children tests/daemon/unit-symbol-cache tests/daemon/unit-snapshot-writer
 tests_daemon_build_ids_SOURCES = tests/daemon/build-ids.c tests/daemon/help.c tests/daemon/help.h
 tests_daemon_build_ids_LDADD = lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon: registration, freezes and copies of programs that obey lib/emu/ring.h, and of programs that do not. */
 #include "config.h"
 

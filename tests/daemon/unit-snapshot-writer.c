@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/snapshot-writer.c: the copy of a jitdump in a snapshot. */
 #include "config.h"
 

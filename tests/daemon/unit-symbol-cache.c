@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/symbol-cache.c: tables belong to one user; the order in which a full cache drops them. */
 #include <string.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon: the control socket with invalid, slow, many and hostile clients. */
 #include "config.h"
 

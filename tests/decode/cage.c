@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * daemon/decode/cage.c: a hostile decoder (tests/decode/planted.c) makes each attempt to escape twice: without the
  * cage, where it must succeed, since the attempt would prove nothing otherwise, and inside the cage, where it must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* csight-decode with an OpenCSD that crashes when a block of trace contains certain bytes. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * damage FILE IMAGES STEP CUTS FLIPS: decodes a perf.data truncated after each STEP bytes of its first 4 KiB and at
  * CUTS random positions, then with one bit flipped at each of FLIPS random positions. The decoder must not crash or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 decode_tests = tests/decode/decode.test tests/decode/inputs.test tests/decode/formats.test tests/decode/demux.test \
 	tests/decode/damage.test tests/decode/cage.test
 TESTS += $(decode_tests)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Takes the place of daemon/decode/cage.c in planted-loose: restricts nothing. */
 #include "daemon/decode/cage.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * csight-decode with a hostile decoder: csight-decode's server, job protocol and cage, with a decode_run() that makes
  * one attempt to escape. The job's options name the attempt; the result reports whether it succeeded. planted-loose is

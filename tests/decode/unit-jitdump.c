@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/decode/jitdump.c: jitdumps that are complete, incomplete, invalid or hostile. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/decoder and csight-decode: a job from start to result, invalid messages, crashes and exits of either side. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares a decode with the truth log, instruction by instruction.
  *

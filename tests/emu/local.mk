@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # exact compares decodes with truth logs.
 check_PROGRAMS += tests/emu/exact tests/emu/unit-encode tests/emu/unit-maps
 tests_emu_exact_SOURCES = tests/emu/exact.c tests/emu/truth.h

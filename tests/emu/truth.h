@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The truth log of the emulated ETM (lib/emu/truth.h): one file per thread, which holds the executed instructions in
  * order, as runs of consecutive instructions of 16 bytes each, little-endian.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/emu/etm-encode: the bytes of each packet, as defined by IHI0064 ("Instruction trace packets"); atoms in the
  * fewest packets; random walks through random code, of which OpenCSD must decode each instruction.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/emu/maps, files: the parts reported for mappings of this process that appear, change and disappear. */
 #include "config.h"
 

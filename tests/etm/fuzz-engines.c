@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares both engines on the same bytes, element for element: mutated real traces and mutated synthetic ones
  * (generate.h); and the native engine with the expected elements of synthetic traces that are not mutated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Internal to tests/etm/fuzz-engines. */
 #ifndef CSIGHT_TESTS_FUZZ_ENGINES_H
 #define CSIGHT_TESTS_FUZZ_ENGINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes the jobs of fuzz-engines: mutated pieces of inputs, synthetic traces, and saved cases. */
 #include "config.h"
 

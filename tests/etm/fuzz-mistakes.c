@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The known mistakes of OpenCSD, from tests/etm/opencsd-mistakes (which describes its own form), and whether one of
  * them explains a difference.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Internal to generate*.c: the program, its execution, its packets and the elements that these mean. */
 #ifndef CSIGHT_TESTS_GENERATE_PARTS_H
 #define CSIGHT_TESTS_GENERATE_PARTS_H

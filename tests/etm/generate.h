@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Generates synthetic instruction traces, ETMv4 and ETE: a random A64 program, a processor that executes it, speculates
  * and takes exceptions, a trace unit that chooses at random among the packets that encode the same, and the elements

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard
 tests_etm_unit_native_LDADD = lib/etm/libetm.la
 tests_etm_unit_continuity_LDADD = lib/etm/libetm.la

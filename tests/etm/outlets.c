@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares the native engine's outlets of calls and of counts with what every range, one after another, folds to. And
  * compares lib/calls fed with merged ranges with lib/calls fed with every range.

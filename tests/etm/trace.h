@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loads the bytes of one trace source from any input that csight decodes, with its registers and its code, for programs
  * that compare engines. If the source has several pieces, the largest one is loaded.

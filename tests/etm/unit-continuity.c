@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/etm/continuity.c: which range may follow which element. */
 #include "config.h"
 

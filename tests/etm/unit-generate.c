@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Both engines decode synthetic traces to the expected elements, except for features that OpenCSD 1.3.3 lacks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/etm/guard.c and the OpenCSD engine: a crash of OpenCSD costs the rest of a piece; a crash of our own code ends
  * the process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/etm/native*.c: what a malformed packet drops, however the bytes are split; lib/etm/filler.c: where walks end. */
 #include "config.h"
 

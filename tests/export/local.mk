@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/export/unit-perfetto tests/export/pftrace-dump
 tests_export_unit_perfetto_SOURCES = tests/export/unit-perfetto.c tests/export/pftrace.c tests/export/pftrace.h tests/store/storegen.h
 tests_export_unit_perfetto_LDADD = lib/export/libexport.la lib/calls/libcalls.la

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pftrace-dump FILE: prints the slices of a Perfetto trace, one per line: tid depth ts dur name; instants have dur "-".
  * With --threads: pid tid thread-name process-name; with --attributes: key value. Fails, with a reason, on a file that

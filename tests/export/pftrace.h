@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads a Perfetto trace file as Perfetto's trace processor would, for tests. What that ignores silently is an error
  * here: an END without a BEGIN, a slice that never ends, a packet that needs state before there is any, an undefined

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/export: Perfetto files against the events of their stores, and the text of the tree. */
 #include <fcntl.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/image.c: the input is captured code, and a file mapped at the same addresses. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/decode: decodes a perf.data from start to result with every output, as a child of csight-decode does. */
 #include "config.h"
 

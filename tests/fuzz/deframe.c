@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/coresight/deframe.c: the result does not depend on the size of the pieces, which the first byte of input sets. */
 #include <stdlib.h>
 #include <string.h>

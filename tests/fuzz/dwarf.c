@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/inlines.c, dwarf*.c: the input is the DWARF sections of an otherwise valid ELF file, each after its size. */
 #include <string.h>
 

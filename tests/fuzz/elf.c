@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code, ELF files: all parts of the module; build-ids, symbols, names, and the regions that are made of them. */
 #include <lzma.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Shared by the fuzz harnesses. A harness defines LLVMFuzzerTestOneInput() and fuzz_seeds(), which generates its seed
  * inputs. `make fuzz` builds and runs all harnesses, `make fuzz FUZZ=NAME FUZZ_SECONDS=N` one of them.

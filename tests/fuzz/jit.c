@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* daemon/decode/jitdump.c, lib/code/symbols-perf.c: a jitdump and a perf map of generated code. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
 FUZZ = code decode deframe dwarf elf jit messages names native opencsd perfdata snapshot store topology
 FUZZ_CC = clang

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/base/json.c, lib/varlink, lib/decoder, daemon/decode/job.c: one message; the first byte chooses its kind. An
  * accepted message is written again and must parse to the same value.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/code/demangle*.c: mangled names of all languages, and other strings. */
 #include <string.h>
 

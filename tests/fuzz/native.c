@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/etm/native*.c, packet.c, blocks.c and branches.c. The input begins with four bytes of options and the registers.
  * The result may depend neither on the sizes of the pushes nor on the outlet: a hash of the elements is compared, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/etm/opencsd.c over OpenCSD, for every protocol. The input begins with four bytes of options and the registers.
  * OpenCSD itself is not instrumented, and its crashes are ignored: the harness searches for mistakes of ours.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/perfdata: contents and trace of a file; daemon/decode/stream.c: its streams. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/coresight/armsnap.c, lib/base/ini.c: the input holds the files of an Arm snapshot, separated by NUL, each as its
  * name, a colon and its text. References in the result must be valid.

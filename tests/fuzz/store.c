@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/store and lib/export: tables and events of a store, and all exports of it. */
 #include "config.h"
 

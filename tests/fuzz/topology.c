@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * lib/coresight/topology.c: the tree of a small machine. Each piece of the input changes a file: its number, the kind
  * of change, a size, and that many bytes. References in the result must be valid.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/perfdata/unit-perfdata tests/perfdata/unit-perfdata-kinds tests/perfdata/perfdata-grow
 tests_perfdata_unit_perfdata_LDADD = lib/perfdata/libperfdata.la
 tests_perfdata_unit_perfdata_kinds_LDADD = lib/perfdata/libperfdata.la

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Writes a perf.data file that repeats the trace of another one, each time as separate pieces, until it has more than
  * BYTES bytes of trace; prints the number of repetitions. With BYTES 0 the trace is written once.

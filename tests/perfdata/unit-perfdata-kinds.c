@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/perfdata: files that only perf writes: compressed records, other metadata, several CPUs, perf's own snapshots. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/perfdata: the reader returns what was written; it reports cuts and damage, and keeps the contents before them. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Branches that depend on data: sorting, searching, the Collatz sequence. */
 #include "program.h"
 

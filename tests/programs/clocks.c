@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two threads that record the times of calls of stamp() by two clocks, between work and sleep of various lengths. */
 #include <pthread.h>
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Works, then writes through a null pointer. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The program that `./bootstrap demo` records: a small service with a dispatcher and two workers that answer generated
  * requests until SIGTERM. Its functions are noinline, so that the timeline shows each of them.

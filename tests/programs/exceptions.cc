@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // C++ exceptions: thrown through frames with destructors, caught and thrown again, by type, out of virtual functions.
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program that executes itself repeatedly, from its first thread and from another while the first waits, and finally
  * executes the program "loops" in its directory: other code at the same addresses. With a second argument "paced" it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults within a block: a store retried after mprotect, a load that is skipped, an undefined instruction, BRK. */
 #include <signal.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Child processes that work, fork and exit, while the parent works and then waits for them. */
 #include <sys/wait.h>
 #include <unistd.h>

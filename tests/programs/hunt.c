@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The README's latency hunt: a server that answers made-up requests from a table. One request in ten thousand finds the
  * table too full and rebuilds it first, which is what the hunt has to find.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Indirect calls through a table, a switch that becomes a jump table, calls through a pointer that changes. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Two threads that generate code at run time. The second argument is the method:
  *   open      (default) code is replaced at the same address, in memory that is writable and executable

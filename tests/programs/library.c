@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of the C library: string functions, qsort with a callback, formatted output; through a PLT if dynamic. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* longjmp over several frames, and siglongjmp out of a signal handler and out of a fault. */
 #include <setjmp.h>
 #include <signal.h>

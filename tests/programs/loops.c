@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops within loops: long runs of taken branches, few of them indirect. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that migrate between CPUs: by their own calls, and by those of another thread while they work. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The libraries that plugins.c loads, built with TURN 1 and 2: the same layout with different code. */
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Loads and unloads two libraries in turn with dlopen() and dlclose(). If the kernel reuses addresses, different code
  * runs at the same ones. The second argument is the directory of the libraries (default: the program's), or:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shared by the traced programs: the size argument, functions that are not inlined, use of the result. */
 #ifndef CSIGHT_TESTS_PROGRAM_H
 #define CSIGHT_TESTS_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recursion deeper than any return stack, mutual recursion, and a tail call. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Signals: raised, delivered by a timer to a busy loop and to a blocked read (which is restarted), nested, two pending
  * at once so that their frames are stacked, and on an alternate stack.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that begin and end while others work, with a lock between them. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eight busy threads, each with the given number of rounds of calls, indirect calls, loops and some system calls. */
 #include <pthread.h>
 #include <unistd.h>

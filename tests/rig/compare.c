@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
  *

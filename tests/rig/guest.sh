@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by tests/rig/*.rig, which run as root inside the virtual machine: TAP without numbers (the rig adds the plan),
 # users, units. $RIG holds what the host brought, what is left in $OUT goes back to it.
 # shellcheck shell=bash disable=SC2034

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Counts the memory that csightd has allocated and not freed. Preloaded into it, this reveals leaks that the
  * allocator's free space would hide. The file named by CSIGHT_HEAP holds the numbers of bytes and of allocations.

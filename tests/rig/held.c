@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Runs a program and holds it twice: after its exec, so that it can be armed before its first instruction, and at its
  * end, when the output that it prints blocks in a full pipe.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by tests/rig/*.host, which run on the host when the virtual machine has ended: what it left in $OUT is compared
 # with the truth log there. TAP without numbers, as in guest.sh.
 # shellcheck shell=bash disable=SC2034,SC2154

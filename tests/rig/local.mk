@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
 RIG_TESTS = tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig \
 	tests/rig/line.rig tests/rig/killed.rig tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The shared memory of the kernel module (tests/rig/module), the QEMU plugin (tests/rig/plugin) and the tools that read
  * its logs: one file, which the guest sees as BAR 2 of an ivshmem-plain device and the plugin maps.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Counts how often, and for how long, the trace of running processes was stopped without a context switch, according to
  * the truth log of the virtual machine (tests/rig/shared.h).

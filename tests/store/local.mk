@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/store/unit-store
 tests_store_unit_store_SOURCES = tests/store/unit-store.c tests/store/storegen.h
 tests_store_unit_store_LDADD = lib/store/libstore.la

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stores of random valid events, and the events that a reader must return. */
 #ifndef CSIGHT_TESTS_STOREGEN_H
 #define CSIGHT_TESTS_STOREGEN_H

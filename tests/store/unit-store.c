@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/store: events are read back as written, from any position; truncated or damaged files are errors. */
 #include <endian.h>
 #include <stdlib.h>

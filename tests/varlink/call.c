@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* call SOCKET METHOD [PARAMETERS]: makes one call; prints the error name or the parameters of the reply. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/varlink: messages and the blocking stream. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Capture backend for programs under the emulated ETM, by the memory that csight-etm.so shares (lib/emu/ring.h). */
 #ifndef CSIGHT_DAEMON_CAPTURE_EMU_H
 #define CSIGHT_DAEMON_CAPTURE_EMU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The events of shared sinks, or of the whole machine: one per CPU, which traces whatever runs there. All targets share
  * the AUX buffers; the decoder separates their trace. Every call must come from the same thread, the capture thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * State of an AUX buffer, folded from its records: which AUX slices it holds, of which threads, when they were written,
  * and what failed. Slices that have been overwritten are dropped, so memory is bounded. Capture thread only.

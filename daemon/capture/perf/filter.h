@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Makes the address filters of a user safe for the kernel. The kernel would open the files of a filter by path, with
  * the rights and mounts of this daemon. Here a file must be mapped by the process, and the kernel receives a descriptor

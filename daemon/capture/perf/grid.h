@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The events of one target on private sinks: one per thread and CPU, inherited by new threads. All events of a CPU
  * write into one AUX buffer. Capture thread only.

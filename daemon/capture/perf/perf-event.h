@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Perf events and their rings: opening, mapping, reading records. Contents of a ring are validated as if they came from
  * an untrusted writer. Events must be used by the thread that opened them, the capture thread.

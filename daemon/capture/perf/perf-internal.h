@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * State shared by the files of the perf backend: perf.c (the machine), perf-target.c (one target), perf-copy.c
  * (snapshots).

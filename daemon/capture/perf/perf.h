@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Capture backend for the kernel's cs_etm PMU, by perf_event_open(). A target is one process. The machine, one per
  * daemon, holds what all targets share: the topology, the sideband, and the arena of shared sinks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Decides which perf events to open for a target: a pure function of the topology, the settings, the events in use, and
  * the options of the target.

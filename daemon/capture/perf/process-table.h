@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * All processes of the machine, according to the sideband. Where everything is traced at all times, a process that
  * becomes a target thereby has a history. Capture thread only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The sideband: kernel records of all processes beside the trace (fork, name, exec, exit, mappings and, on demand,
  * context switches), by one dummy event per CPU. Records are passed on in order of time, if the listener wants their

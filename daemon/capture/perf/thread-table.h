@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The threads of one process according to the sideband: when each lived, and when the process was its owner's. Data
  * older than the trace is dropped, and the total is bounded. For use by one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * History of a process's code. Input: records (a mapping exists from a time on) and observations (bytes were read at an
  * address in an interval of time). Output: changes, that is, what was at which address from which time on. The module

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Reads a private copy of a target's code log (lib/emu/ring.h): mappings, mapped files, and bytes that no file holds.
  * The log is untrusted: reading ends at the first invalid record; all records before it count.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The one reader of a process's credentials: /proc/PID/status and the owner of the files beneath /proc/PID. Every
  * decision about whose a process is starts here, so that all of them see the same fields, read in the same way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Identifies the file of a descriptor, which may be O_PATH, without waiting for its file system. */
 #ifndef CSIGHT_DAEMON_CAPTURE_FILE_IDENTITY_H
 #define CSIGHT_DAEMON_CAPTURE_FILE_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Access to /proc/PID through a descriptor of the directory, so that a reused number cannot refer to another process.
  * All contents are untrusted and may change at any time. No call waits for a file system in user space.

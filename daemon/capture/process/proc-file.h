@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads small files of /proc and /sys, whose size stat() does not report. */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROC_FILE_H
 #define CSIGHT_DAEMON_CAPTURE_PROC_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * State shared by the files of process.h: process.c (interface), process-maps.c (mappings and images), process-scan.c
  * (reading of the process), process-log.c (output).

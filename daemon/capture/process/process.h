@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Collects the code that a process ran. Kernel records of its mappings and the readable contents of its memory become a
  * code log (lib/emu/ring.h) and descriptors of the mapped files. For use by one thread at a time.

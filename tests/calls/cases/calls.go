@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All kinds of calls in Go: methods, interfaces, closures, defers in loops, recursion both ways.
 package main
 

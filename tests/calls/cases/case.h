@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the programs share: functions that are never inlined, and values unknown to the compiler. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exceptions: caught in direct and distant callers, in recursions, rethrown, through frames that clean up, by type,
 // from constructors.
 #include <cstdio>

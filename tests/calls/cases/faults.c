@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Faults: one that a handler repairs, and ones that a handler leaves by siglongjmp, in a leaf function and in a
  * recursion.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stacks besides the thread's own: swapcontext; a switch written by hand; recursive generators; a fibre that ends. */
 #include <setjmp.h>
 #include <stdint.h>

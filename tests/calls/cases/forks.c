@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A child that resumes in the middle of its parent, and returns from frames that it did not enter; a child of a child.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Goroutines that wait for each other, grow their stacks, end, defer, panic and recover.
 package main
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Inlined functions, with all ways of control into them, through them and out of them. */
 #include <csetjmp>
 #include <cstdio>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Jumps that are not calls: in place of a return, by jump tables, to labels by address; functions in several parts. */
 #include "case.h"
 

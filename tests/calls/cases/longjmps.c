@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * longjmp: over one frame and many, in a recursion to the innermost and to an outer frame, and by the compiler's
  * builtin.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Code in memory without a file, like the vdso and generated code: called, calling back, jumping on. */
 #include <stdint.h>
 #include <string.h>

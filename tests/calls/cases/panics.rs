@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls, closures, trait objects, and panics: that unwind through frames with destructors, caught panics, and recursions.
 use std::ptr::read_volatile;
 use std::panic::catch_unwind;

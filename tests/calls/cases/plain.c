@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls: plain, through pointers, deep and mutual recursion. */
 #include "case.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Library functions called through stubs that are bound at the first call, and through pointers. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Signals: nested handlers, several at once, an alternate stack, siglongjmp out of a handler, a handler that changes
  * the address to resume at.

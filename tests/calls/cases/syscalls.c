@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls: by functions of the library, direct, failing, and interrupted by a signal. */
 #include <errno.h>
 #include <signal.h>

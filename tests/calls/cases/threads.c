@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that start and end: by return, by pthread_exit in a callee, by cancellation. */
 #include <pthread.h>
 #include <unistd.h>

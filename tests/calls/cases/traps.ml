@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: MIT *)
 (* Exceptions: caught in direct and distant callers, in recursions by each frame or the first, reraised; tail calls, closures. *)
 exception Found of int
 exception Other

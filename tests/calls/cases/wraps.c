@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* More trace than a ring buffer holds: functions returned to at the end were entered before the trace begins. */
 #include "case.h"
 

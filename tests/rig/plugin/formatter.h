@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Formatter frames (IHI0029, "Formatter protocol"): puts the trace of several CPUs into one buffer. */
 #ifndef CSIGHT_RIG_FORMATTER_H
 #define CSIGHT_RIG_FORMATTER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A QEMU plugin (system mode) that is the trace units of a virtual machine: it encodes what each virtual CPU executes
  * at EL0 while tests/rig/module has its unit started, and logs what really executed (tests/rig/shared.h describes

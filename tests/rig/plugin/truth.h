@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The truth log (tests/rig/shared.h): the instructions executed in user mode, from a callback before each one; it
  * shares no code with the encoder. The thread that runs a virtual CPU writes its file.
