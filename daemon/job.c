@@ -206,8 +206,10 @@ static void check_end(struct job *job)
 static void on_image(void *data, uint32_t index, int fd, const char *reason)
 {
 	struct job *job = data;
+	int rc = decoder_reply_image(job->fd, index, fd, reason);
 
-	if (decoder_reply_image(job->fd, index, fd, reason) == 0)
+	/* A child that was killed has closed its end: check_end() then reports how it ended. */
+	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 		return;
 	job_fail(job, true, "cannot send an image to csight-decode");
 	job_conclude(job);
