@@ -3,8 +3,6 @@
 #ifndef CSIGHT_REASON_H
 #define CSIGHT_REASON_H
 
-#include <stdarg.h>
-
 #include "lib/base/util.h"
 
 /* Initialize with { "" }. The text is empty where no function has set it; a longer one is cut. */
@@ -14,6 +12,5 @@ struct reason {
 
 /* Formats the text of r, which may be NULL, and returns error: `return reason_set(r, -EINVAL, "…");`. */
 int reason_set(struct reason *r, int error, const char *fmt, ...) _printf_(3, 4);
-int reason_setv(struct reason *r, int error, const char *fmt, va_list args) _printf_(3, 0);
 
 #endif

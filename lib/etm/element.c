@@ -51,7 +51,7 @@ static const char *isa_str(uint8_t isa)
 }
 
 /* The names in the text form, where REASON_END_OF_TRACE is "end". */
-const char *element_reason_str(enum element_reason reason)
+static const char *reason_str(enum element_reason reason)
 {
 	static const char *const names[] = {
 		[REASON_BEGIN] = "begin",           [REASON_OVERFLOW] = "overflow",
@@ -163,16 +163,16 @@ size_t element_format(const struct element *e, char *ret, size_t size)
 		break;
 	case ELEM_TRACE_ON:
 		put(&l, "trace-on ");
-		put(&l, element_reason_str(e->reason));
+		put(&l, reason_str(e->reason));
 		break;
 	case ELEM_NO_SYNC:
 		put(&l, "no-sync ");
-		put(&l, element_reason_str(e->reason));
+		put(&l, reason_str(e->reason));
 		cycles = false;
 		break;
 	case ELEM_END:
 		put(&l, "end ");
-		put(&l, element_reason_str(e->reason));
+		put(&l, reason_str(e->reason));
 		cycles = false;
 		break;
 	case ELEM_TIMESTAMP:

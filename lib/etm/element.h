@@ -181,6 +181,4 @@ static inline bool element_is_aside(const struct element *e)
 /* Formats an element as a line without ID and newline, truncated to size - 1; returns its length. */
 size_t element_format(const struct element *e, char *ret, size_t size);
 
-const char *element_reason_str(enum element_reason reason);
-
 #endif

@@ -519,11 +519,6 @@ const struct store_function *store_function(const struct store *s, size_t index)
 	return index < s->n_functions ? &s->functions[index] : NULL;
 }
 
-size_t store_sites(const struct store *s)
-{
-	return s->n_sites;
-}
-
 const struct store_site *store_site(const struct store *s, size_t index)
 {
 	return index < s->n_sites ? &s->sites[index] : NULL;

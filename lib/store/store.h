@@ -153,7 +153,6 @@ struct store_site {
 	const char *file; /* "": unknown */
 };
 
-size_t store_sites(const struct store *s);
 const struct store_site *store_site(const struct store *s, size_t index);
 
 #define STORE_NO_SITE UINT32_MAX

@@ -48,7 +48,7 @@ struct code_log {
 int code_log_read(const uint8_t *log, size_t size, struct code_log *ret);
 void code_log_done(struct code_log *l);
 
-/* Writes the recorded bytes in the format of lib/code/blob.h. */
+/* Writes the recorded bytes in the format of lib/code/captured-code.h. */
 int code_log_write_bytes(const uint8_t *log, size_t size, int fd);
 
 #endif

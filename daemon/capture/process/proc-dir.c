@@ -87,7 +87,8 @@ int proc_dir_check_owner(const struct proc_dir *p)
 	return leader_alive(p) ? -EPERM : -EAGAIN;
 }
 
-pid_t proc_dir_inner_pid(const struct proc_dir *p)
+/* Returns the number of the process in its own PID namespace. */
+static pid_t inner_pid(const struct proc_dir *p)
 {
 	struct credentials c;
 
@@ -302,7 +303,7 @@ int proc_dir_open_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_
 
 	if (rc < 0)
 		return rc;
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)proc_dir_inner_pid(&p));
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)inner_pid(&p));
 	rc = proc_dir_open_file(&p, path, &fd, &id);
 	if (rc < 0)
 		return rc;

@@ -35,9 +35,6 @@ bool proc_dir_alive(const struct proc_dir *p);
  */
 int proc_dir_check_owner(const struct proc_dir *p);
 
-/* Returns the number of the process in its own PID namespace. */
-pid_t proc_dir_inner_pid(const struct proc_dir *p);
-
 /* An executable mapping in user space. */
 struct proc_map {
 	uint64_t start, end, offset, inode;
