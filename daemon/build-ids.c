@@ -12,7 +12,11 @@
 #include "lib/base/log.h"
 #include "lib/decoder/decoder.h"
 
-enum { CACHE_MAX = 8192, ANSWER_SECONDS = 10 };
+/*
+ * The snapshot is not on disk before its build-ids are read or this time has passed. A job takes some milliseconds; the
+ * limit is for files of slow file systems, and for a server that hangs.
+ */
+enum { ANSWER_SECONDS = 3, CACHE_MAX = 8192 };
 
 /* A file that was changed within this time may change again without a new ctime, since its clock advances in steps. */
 static const uint64_t ctime_step_ns = 1000000000;
