@@ -262,11 +262,14 @@ static int queue_commit(struct native *e, uint32_t n)
 	int rc = 0;
 
 	while (n && rc == 0) {
-		bool context = e->queue.n && queue_at(e, 0)->kind == P0_CONTEXT;
+		enum p0_kind kind = e->queue.n ? (enum p0_kind)queue_at(e, 0)->kind : P0_ATOMS;
 
 		rc = e->queue.n ? commit_first(e, &n) : NATIVE_BAD;
-		/* A context is committed at once, with what precedes it. */
-		if (context && rc == 0)
+		/*
+		 * A context or trace on is committed at once, with what precedes it: an atom that follows trace on
+		 * without an address is malformed, but tracing did begin.
+		 */
+		if ((kind == P0_CONTEXT || kind == P0_TRACE_ON) && rc == 0)
 			native_batch_commit(e);
 	}
 	if (rc != 0)

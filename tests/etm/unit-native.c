@@ -188,9 +188,45 @@ static void test_negative_depth(void)
 	config.idr8 = 0;
 }
 
+/*
+ * An atom behind trace on without an address is malformed while a return waits for its target. The trace on before it
+ * is emitted nevertheless.
+ */
+static void test_trace_on_without_address(void)
+{
+	static const uint8_t bytes[] = {
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01,
+		0x00, 0x04, 0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, /* bl, ret */
+		0x04, 0xf7,
+	};
+
+	for (size_t chunk = 1; chunk <= sizeof(bytes); chunk++)
+		CHECK(strstr(decode(bytes, sizeof(bytes), chunk),
+			     "E ibr+ret; trace-on begin; no-sync bad-packet; end end; "));
+}
+
+/*
+ * The trace unit empties its return stack at a trace info packet, and writes the target of each return up to the next
+ * call. So the decoder may keep its entries (Linaro/OpenCSD, pull request 70 and issue 88): no valid trace reaches
+ * them, and a return before the packet may still need one after it.
+ */
+static void test_return_stack_outlives_trace_info(void)
+{
+	static const uint8_t bytes[] = {
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0x04,
+		0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, 0xf7, /* bl, ret */
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01, 0x00, 0xf7,
+	};
+
+	for (size_t chunk = 1; chunk <= sizeof(bytes); chunk++)
+		CHECK(strstr(decode(bytes, sizeof(bytes), chunk), "range 400004 40000c 2 A64 E ibr+ret; end end; "));
+}
+
 int main(void)
 {
 	test_atoms_without_return_stack();
+	test_trace_on_without_address();
+	test_return_stack_outlives_trace_info();
 	test_walks_end();
 	test_negative_depth();
 	return unit_end();
