@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/text-table.h"
 #include "lib/base/escape.h"
@@ -87,7 +88,7 @@ static void diff_collect(struct diff *d, unsigned which)
 		const struct store_function *f = store_function(s, i);
 		struct diff_pair *p = &d->list[d->n];
 
-		if (!f->calls || (d->function && !named_store_matches_name(f->name, d->function)))
+		if (!f->calls || (d->function && !function_name_matches(f->name, d->function)))
 			continue;
 		*p = (struct diff_pair){ .name = f->name, .image = image_file_name(f->image) };
 		p->side[which] =
@@ -99,6 +100,7 @@ static void diff_collect(struct diff *d, unsigned which)
 /* Joins the functions of both stores by name and file, and sorts them by change. */
 static int diff_compare(struct diff *d)
 {
+	const struct store *stores[] = { d->input[0].store, d->input[1].store };
 	size_t n = 0;
 
 	d->list = calloc(store_functions(d->input[0].store) + store_functions(d->input[1].store) + 1, sizeof(*d->list));
@@ -121,7 +123,7 @@ static int diff_compare(struct diff *d)
 	qsort(d->list, d->n, sizeof(*d->list), compare_pairs_by_change);
 	if (d->n || !d->function)
 		return STATUS_OK;
-	client_error("no function '%s' ran in either snapshot", esc(d->function));
+	function_name_suggest(d->function, stores, 2);
 	return STATUS_NOT_FOUND;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "client/format.h"
+#include "client/function-name.h"
 #include "client/local-decode.h"
 #include "client/named-store.h"
 #include "client/output-files.h"
@@ -14,7 +15,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET };
+enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_SUFFIXES };
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT",
@@ -25,6 +26,7 @@ static const struct verb_option options[] = {
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
+	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	{ 0 },
 };
 
@@ -318,6 +320,9 @@ static int export_parse_option(struct export *e, int option, const char *value)
 		return 0;
 	case OPTION_THREAD:
 		e->selection.thread = value;
+		return 0;
+	case OPTION_SUFFIXES:
+		e->input.suffixes = true;
 		return 0;
 	default:
 		e->selection.budget = value;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* csight grep. */
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/selection.h"
+#include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
-enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_LONGER, OPTION_LIMIT };
+enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_LONGER, OPTION_SORT, OPTION_LIMIT, OPTION_SUFFIXES };
 enum { LIMIT = 1000 };
 
 static const struct verb_option options[] = {
@@ -18,9 +20,27 @@ static const struct verb_option options[] = {
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls of at least this duration, such as 5ms" },
-	[OPTION_LIMIT] = { "limit", 'n', "N", "stop after N calls (default 1000; 0: no limit)" },
+	[OPTION_SORT] = { "sort", 0, "KEY",
+			  "time, duration or instructions (default: thread by thread, as calls end)" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "print the first N calls (default 1000; 0: no limit)" },
+	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	{ 0 },
 };
+
+enum sort_key { SORT_TIME, SORT_DURATION, SORT_INSTRUCTIONS };
+static const char *const sort_keys[] = { "time", "duration", "instructions" };
+
+/* A call that matches. */
+struct found_call {
+	const struct store_thread *thread;
+	struct store_frame frame;
+	uint64_t ns, bound, instructions;
+	uint32_t depth, caller; /* caller: NO_CALLER, or the number of a function */
+	uint8_t left;
+	bool whole;
+};
+
+#define NO_CALLER UINT32_MAX
 
 struct grep {
 	struct client *client;
@@ -29,52 +49,62 @@ struct grep {
 	const char *longer;
 	int64_t limit;
 	uint64_t least_ns;
+	enum sort_key sort;
 	struct named_store input;
 	struct export_options options;
 	uint8_t *wanted; /* for each function: whether it matches */
-	uint64_t found, matching;
+	uint64_t found;  /* calls printed or listed */
+	bool more;       /* than the limit */
+	bool sorted;     /* calls are listed first */
+	struct found_call *calls;
+	size_t n_calls, cap_calls;
 };
 
-static const char *frame_name(const struct grep *g, const struct store_frame *f)
+static const char *function_name(const struct grep *g, uint32_t function)
 {
-	return f ? store_function(g->input.store, f->function)->name : "";
+	return store_function(g->input.store, function)->name;
 }
 
-static void print_call(const struct grep *g, const struct store_thread *t, const struct store_event *e,
-		       const struct store_frame *caller)
+static void print_call_json(const struct grep *g, const struct found_call *call)
 {
-	const struct store_site *site = store_site(g->input.store, e->frame.site);
-	uint64_t ns = e->time - e->frame.enter;
-	bool whole = e->frame.kind != CALL_INFERRED && e->frame.kind != CALL_RESUMED && e->kind != LEAVE_GAP &&
-		     e->kind != LEAVE_END && e->kind != LEAVE_SWITCH;
+	const struct store_site *site = store_site(g->input.store, call->frame.site);
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_bytes(o, "name", function_name(g, call->frame.function));
+	json_add_u64(o, "thread", call->thread->tid);
+	json_add_u64(o, "time", call->frame.enter);
+	json_add_u64(o, "duration", call->ns);
+	if (call->bound)
+		json_add_u64(o, "bound", call->bound);
+	json_add_u64(o, "instructions", call->instructions);
+	json_add_u64(o, "depth", call->depth);
+	json_add_bool(o, "whole", call->whole);
+	json_add_str(o, "left", calls_leave_str(call->left));
+	if (call->caller != NO_CALLER)
+		json_add_bytes(o, "caller", function_name(g, call->caller));
+	if (site)
+		json_add_bool(o, "inlined", true);
+	if (site && site->file[0]) {
+		json_add_bytes(o, "call_file", site->file);
+		json_add_u64(o, "call_line", site->line);
+	}
+	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+static void print_call(const struct grep *g, const struct found_call *call)
+{
+	const struct store_site *site = store_site(g->input.store, call->frame.site);
 
 	if (g->client->json) {
-		_cleanup_json_ json_object *o = json_object_new_object();
-
-		json_add_bytes(o, "name", frame_name(g, &e->frame));
-		json_add_u64(o, "thread", t->tid);
-		json_add_u64(o, "time", e->frame.enter);
-		json_add_u64(o, "duration", ns);
-		json_add_u64(o, "instructions", e->instructions - e->frame.instructions);
-		json_add_u64(o, "depth", e->depth);
-		json_add_bool(o, "whole", whole);
-		json_add_str(o, "left", calls_leave_str(e->kind));
-		if (caller)
-			json_add_bytes(o, "caller", frame_name(g, caller));
-		if (site)
-			json_add_bool(o, "inlined", true);
-		if (site && site->file[0]) {
-			json_add_bytes(o, "call_file", site->file);
-			json_add_u64(o, "call_line", site->line);
-		}
-		printf("%s\n",
-		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		print_call_json(g, call);
 		return;
 	}
-	printf("%12.6f ms  %10s%s  %8u  %s", (double)named_store_since_start(g->input.store, e->frame.enter) / 1e6,
-	       format_duration(ns), whole ? " " : "+", t->tid, esc(frame_name(g, &e->frame)));
-	if (caller)
-		printf("  < %s", esc(frame_name(g, caller)));
+	printf("%12.6f ms  %10s%s  %12s  %8u  %s",
+	       (double)named_store_since_start(g->input.store, call->frame.enter) / 1e6,
+	       format_duration_within(call->ns, call->bound), call->whole ? " " : "+", format_count(call->instructions),
+	       call->thread->tid, esc(function_name(g, call->frame.function)));
+	if (call->caller != NO_CALLER)
+		printf("  < %s", esc(function_name(g, call->caller)));
 	if (site)
 		printf(" (inlined");
 	if (site && site->file[0])
@@ -84,7 +114,71 @@ static void print_call(const struct grep *g, const struct store_thread *t, const
 	putchar('\n');
 }
 
-/* Prints the matching calls of a thread, each when it ends. 1: continue; 0: the limit is reached; or negative errno. */
+static int compare_calls(const void *left, const void *right, void *user)
+{
+	const struct found_call *a = left, *b = right;
+	const enum sort_key *key = user;
+
+	if (*key == SORT_DURATION && a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	if (*key == SORT_INSTRUCTIONS && a->instructions != b->instructions)
+		return a->instructions < b->instructions ? 1 : -1;
+	if (a->frame.enter != b->frame.enter)
+		return a->frame.enter < b->frame.enter ? -1 : 1;
+	return (a->depth > b->depth) - (a->depth < b->depth);
+}
+
+/* Sorts the calls listed so far and drops those beyond the limit. */
+static void sort_calls(struct grep *g)
+{
+	if (g->n_calls)
+		qsort_r(g->calls, g->n_calls, sizeof(*g->calls), compare_calls, &g->sort);
+	if (g->limit && g->n_calls > (size_t)g->limit) {
+		g->n_calls = (size_t)g->limit;
+		g->more = true;
+	}
+}
+
+/* Prints or lists a call. 1: continue; 0: the limit is reached; or negative errno. */
+static int add_call(struct grep *g, const struct found_call *call)
+{
+	if (g->sorted) {
+		if (g->limit && g->n_calls >= 2 * (size_t)g->limit)
+			sort_calls(g);
+		if (array_reserve(g->calls, g->n_calls, &g->cap_calls) < 0)
+			return -ENOMEM;
+		g->calls[g->n_calls++] = *call;
+		return 1;
+	}
+	g->more = g->limit && g->found >= (uint64_t)g->limit;
+	if (g->more)
+		return 0;
+	g->found++;
+	print_call(g, call);
+	return 1;
+}
+
+/* Makes the call that a leave ends; it: at the leave. */
+static struct found_call call_of(const struct grep *g, size_t thread, const struct store_event *e,
+				 const struct store_iter *it)
+{
+	const struct store_frame *stack;
+	size_t depth = store_iter_stack(it, &stack);
+
+	return (struct found_call){
+		.thread = store_thread(g->input.store, thread),
+		.frame = e->frame,
+		.ns = e->time - e->frame.enter,
+		.bound = store_duration_bound(g->input.store, thread, e->frame.enter, e->time),
+		.instructions = e->instructions - e->frame.instructions,
+		.depth = e->depth,
+		.caller = depth ? stack[depth - 1].function : NO_CALLER,
+		.left = e->kind,
+		.whole = store_is_whole(e),
+	};
+}
+
+/* Finds the matching calls of a thread, each when it ends. Returns as add_call(). */
 static int grep_thread(struct grep *g, size_t index)
 {
 	const struct store_thread *t = store_thread(g->input.store, index);
@@ -99,8 +193,7 @@ static int grep_thread(struct grep *g, size_t index)
 		return rc;
 	store_iter_filter(it, g->wanted);
 	while ((rc = store_iter_next(it, &e)) == 1) {
-		const struct store_frame *stack;
-		size_t depth;
+		struct found_call call;
 
 		if (e.type != STORE_LEAVE) {
 			/* Calls that begin later do not match; stop once no earlier call is open. */
@@ -108,14 +201,13 @@ static int grep_thread(struct grep *g, size_t index)
 				break;
 			continue;
 		}
-		if (!g->wanted[e.frame.function] || e.frame.enter > until || e.time - e.frame.enter < g->least_ns)
+		if (!g->wanted[e.frame.function] || e.frame.piece || e.frame.enter > until ||
+		    e.time - e.frame.enter < g->least_ns)
 			continue;
-		g->matching++;
-		if (g->limit && g->found >= (uint64_t)g->limit)
-			return 0;
-		g->found++;
-		depth = store_iter_stack(it, &stack);
-		print_call(g, t, &e, depth ? &stack[depth - 1] : NULL);
+		call = call_of(g, index, &e, it);
+		rc = add_call(g, &call);
+		if (rc <= 0)
+			return rc;
 	}
 	return rc < 0 ? rc : 1;
 }
@@ -126,7 +218,7 @@ static int grep_all(struct grep *g)
 	int rc = 1;
 
 	if (!g->client->json)
-		printf("%15s  %10s   %8s  FUNCTION < CALLER\n", "TIME", "DURATION", "THREAD");
+		printf("%15s  %10s   %12s  %8s  FUNCTION < CALLER\n", "TIME", "DURATION", "INSTRUCTIONS", "THREAD");
 	for (size_t i = 0; rc > 0 && i < store_threads(s); i++)
 		if (store_thread(s, i)->events &&
 		    (g->options.tid < 0 || store_thread(s, i)->tid == (uint64_t)g->options.tid))
@@ -135,8 +227,11 @@ static int grep_all(struct grep *g)
 		client_error("cannot read the calls: %s", strerror(-rc));
 		return STATUS_FAILED;
 	}
-	if (rc == 0 && !g->client->json)
-		printf("more than %s; --limit=0 shows all\n", format_plural(g->found, "call"));
+	sort_calls(g);
+	for (size_t i = 0; i < g->n_calls; i++)
+		print_call(g, &g->calls[i]);
+	if (g->more && !g->client->json)
+		printf("more than %s; --limit=0 shows all\n", format_plural(g->found + g->n_calls, "call"));
 	if (!g->client->json)
 		named_store_print_times(stdout, s);
 	return STATUS_OK;
@@ -156,32 +251,59 @@ static int grep_select(struct client *c, struct grep *g)
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
-		g->wanted[i] = named_store_matches_name(store_function(s, i)->name, g->function);
+		g->wanted[i] = function_name_matches(store_function(s, i)->name, g->function);
 		some = some || g->wanted[i];
 	}
 	if (some)
 		return STATUS_OK;
-	client_error("no function '%s' ran in this trace; 'csight report' lists the functions that ran",
-		     esc(g->function));
+	function_name_suggest(g->function, &s, 1);
 	return STATUS_NOT_FOUND;
+}
+
+static int grep_set_sort(struct grep *g, const char *key)
+{
+	for (size_t i = 0; i < ELEMENTS(sort_keys); i++) {
+		if (strcmp(sort_keys[i], key) != 0)
+			continue;
+		g->sort = (enum sort_key)i;
+		g->sorted = true;
+		return 0;
+	}
+	return client_usage(g->client, "--sort: unknown key '%s'", esc(key));
+}
+
+static int grep_parse_option(struct grep *g, int option, const char *value)
+{
+	const char **const to[] = { [OPTION_SINCE] = &g->selection.since,
+				    [OPTION_UNTIL] = &g->selection.until,
+				    [OPTION_THREAD] = &g->selection.thread,
+				    [OPTION_LONGER] = &g->longer };
+
+	switch (option) {
+	case OPTION_SORT:
+		return grep_set_sort(g, value);
+	case OPTION_LIMIT:
+		return parse_i64(value, 0, INT32_MAX, &g->limit) == 0
+			   ? 0
+			   : client_usage(g->client, "--limit: '%s' is not a number", esc(value));
+	case OPTION_SUFFIXES:
+		g->input.suffixes = true;
+		return 0;
+	default:
+		*to[option] = value;
+		return 0;
+	}
 }
 
 static int grep_parse(struct client *c, struct grep *g)
 {
 	const char *value;
-	int o;
+	int o, rc = 0;
 
-	while ((o = client_option(c, &value)) >= 0) {
-		const char **const to[] = { [OPTION_SINCE] = &g->selection.since,
-					    [OPTION_UNTIL] = &g->selection.until,
-					    [OPTION_THREAD] = &g->selection.thread,
-					    [OPTION_LONGER] = &g->longer };
-
-		if (o != OPTION_LIMIT)
-			*to[o] = value;
-		else if (parse_i64(value, 0, INT32_MAX, &g->limit) < 0)
-			return client_usage(c, "--limit: '%s' is not a number", esc(value));
-	}
+	while (rc == 0 && (o = client_option(c, &value)) >= 0)
+		rc = grep_parse_option(g, o, value);
+	if (rc != 0)
+		return rc;
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (g->longer && selection_parse_duration(g->longer, &g->least_ns) < 0)
@@ -195,6 +317,7 @@ static int grep_parse(struct client *c, struct grep *g)
 static void grep_done(struct grep *g)
 {
 	free(g->wanted);
+	free(g->calls);
 	named_store_close(&g->input);
 }
 

@@ -109,7 +109,7 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 {
 	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
 	struct stat st;
-	int rc = STATUS_OK;
+	int rc;
 
 	if (named_store_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
 		input.fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -117,10 +117,9 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 		o->trace = TAKE_FD(input.fd);
 		return STATUS_OK;
 	}
-	if (!input.store) {
-		closep(&input.fd);
-		rc = named_store_open(c, name, &input);
-	}
+	input.store = store_close(input.store);
+	closep(&input.fd);
+	rc = named_store_open(c, name, &input);
 	return rc == STATUS_OK ? make_trace(c, o, input.store) : rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/text-table.h"
 #include "lib/base/escape.h"
@@ -13,106 +14,167 @@
 
 enum { NAME_MAX_SHOWN = 1000 };
 
-enum { OPTION_SORT, OPTION_LIMIT, OPTION_FUNCTION };
+enum { OPTION_SORT, OPTION_COLUMNS, OPTION_LIMIT, OPTION_FUNCTION, OPTION_SUFFIXES };
 enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
-	[OPTION_SORT] = { "sort", 0, "COLUMN", "self (default), total, calls, median, p99, max or name" },
+	[OPTION_SORT] = { "sort", 0, "COLUMN", "calls, instructions, total, self, min, median, p99, max or name" },
+	[OPTION_COLUMNS] = { "columns", 0, "LIST", "print these columns, such as calls,self,longest; or all" },
 	[OPTION_LIMIT] = { "limit", 'n', "N", "print only the first N functions (default 40; 0: all)" },
 	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
+	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	{ 0 },
 };
 
-static const char by_name[] = "name";
-
 struct report {
 	const struct column *sort;
+	const char *columns;
 	const char *function;
 	int64_t limit;
 	struct named_store input;
 	const struct store_function **list;
+	uint64_t *bounds; /* by function: largest error of a duration */
 	size_t n;
 };
 
-/* The columns to sort by, largest value first; by_name has no value. */
-static const struct column {
-	const char *name;
-	size_t at;
-} columns[] = {
-	{ "self", offsetof(struct store_function, self_ns) },
-	{ "total", offsetof(struct store_function, total_ns) },
-	{ "calls", offsetof(struct store_function, calls) },
-	{ "median", offsetof(struct store_function, median_ns) },
-	{ "p99", offsetof(struct store_function, p99_ns) },
-	{ "max", offsetof(struct store_function, longest_ns) },
-	{ by_name, 0 },
+enum column_kind {
+	COLUMN_COUNT,
+	COLUMN_TIME,
+	COLUMN_WHOLE, /* a time of whole calls; "-" without any */
+	COLUMN_LONGEST,
+	COLUMN_NAME,
+	COLUMN_IMAGE,
 };
+
+/* The columns that a table can have; all but those of text can be sorted by, largest value first, and so can the name.
+ */
+static const struct column {
+	const char *name, *title;
+	enum column_kind kind;
+	bool by_default;
+	size_t at; /* of the value in struct store_function */
+} columns[] = {
+	{ "calls", "CALLS>", COLUMN_COUNT, true, offsetof(struct store_function, calls) },
+	{ "instructions", "INSTRUCTIONS>", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
+	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
+	  offsetof(struct store_function, total_instructions) },
+	{ "total", "TOTAL>", COLUMN_TIME, true, offsetof(struct store_function, total_ns) },
+	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },
+	{ "min", "MIN>", COLUMN_WHOLE, false, offsetof(struct store_function, shortest_ns) },
+	{ "median", "MEDIAN>", COLUMN_WHOLE, true, offsetof(struct store_function, median_ns) },
+	{ "p99", "P99>", COLUMN_WHOLE, true, offsetof(struct store_function, p99_ns) },
+	{ "max", "MAX>", COLUMN_TIME, true, offsetof(struct store_function, longest_ns) },
+	{ "longest", "LONGEST", COLUMN_LONGEST, false, 0 },
+	{ "name", "FUNCTION", COLUMN_NAME, true, 0 },
+	{ "image", "IMAGE", COLUMN_IMAGE, true, 0 },
+};
+
+static uint64_t value_of(const struct column *column, const struct store_function *f)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)f + column->at, sizeof(value));
+	return value;
+}
 
 static int compare_functions(const void *left, const void *right, void *user)
 {
 	const struct store_function *a = *(const struct store_function *const *)left,
 				    *b = *(const struct store_function *const *)right;
 	const struct column *column = user;
-	uint64_t x, y;
+	uint64_t x = value_of(column, a), y = value_of(column, b);
 
-	memcpy(&x, (const char *)a + column->at, sizeof(x));
-	memcpy(&y, (const char *)b + column->at, sizeof(y));
-	if (column->name == by_name || x == y)
+	if (column->kind == COLUMN_NAME || x == y)
 		return strcmp(a->name, b->name);
 	return x < y ? 1 : -1;
 }
 
-static const struct column *find_column(const char *name)
+/* name: of size bytes. */
+static const struct column *find_column(const char *name, size_t size)
 {
 	for (size_t i = 0; i < ELEMENTS(columns); i++)
-		if (strcmp(columns[i].name, name) == 0)
+		if (strlen(columns[i].name) == size && memcmp(columns[i].name, name, size) == 0)
 			return &columns[i];
 	return NULL;
 }
 
-static int report_sort(struct client *c, struct report *r)
+/* True if the table has the column; list: the argument of --columns, or NULL. */
+static bool is_shown(const struct column *column, const char *list)
+{
+	if (!list)
+		return column->by_default;
+	if (column->kind == COLUMN_NAME || strcmp(list, "all") == 0)
+		return true;
+	for (size_t size; *list; list += size + (list[size] == ',')) {
+		size = strcspn(list, ",");
+		if (find_column(list, size) == column)
+			return true;
+	}
+	return false;
+}
+
+static int report_sort(struct report *r)
 {
 	const struct store *s = r->input.store;
+	const char *sort = named_store_is_emulated(s) ? "instructions" : "self";
+	int rc = r->input.suffixes ? 0 : store_total_clones(r->input.store);
 
 	r->list = calloc(store_functions(s) + 1, sizeof(*r->list));
-	if (!r->list) {
-		client_error("out of memory");
+	r->bounds = calloc(store_functions(s) + 1, sizeof(*r->bounds));
+	if (!r->list || !r->bounds)
+		rc = -ENOMEM;
+	if (rc == 0)
+		rc = store_function_bounds(s, r->bounds);
+	if (rc < 0) {
+		client_error("cannot read the calls: %s", strerror(-rc));
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++)
 		if (store_function(s, i)->calls &&
-		    (!r->function || named_store_matches_name(store_function(s, i)->name, r->function)))
+		    (!r->function || function_name_matches(store_function(s, i)->name, r->function)))
 			r->list[r->n++] = store_function(s, i);
+	if (!r->sort)
+		r->sort = find_column(sort, strlen(sort));
 	qsort_r(r->list, r->n, sizeof(*r->list), compare_functions, (void *)r->sort);
 	if (r->n || !r->function)
 		return STATUS_OK;
-	client_error("no function '%s' ran in this trace", esc(r->function));
+	function_name_suggest(r->function, &s, 1);
 	return STATUS_NOT_FOUND;
 }
 
-static void add_cell(struct text_table *t, const char *text)
+static void add_cell(struct text_table *t, const struct report *r, const struct column *column,
+		     const struct store_function *f)
 {
+	uint64_t bound = r->bounds[f - store_function(r->input.store, 0)], value = value_of(column, f);
+	const char *image = strrchr(f->image, '/'), *text = NULL;
+	char long_text[NAME_MAX_SHOWN + 16];
+
+	switch (column->kind) {
+	case COLUMN_COUNT:
+		text = format_count(value);
+		break;
+	case COLUMN_WHOLE:
+		text = f->whole ? format_duration_within(value, bound) : "-";
+		break;
+	case COLUMN_TIME:
+		text = format_duration_within(value, bound);
+		break;
+	case COLUMN_LONGEST:
+		snprintf(long_text, sizeof(long_text), "+%s in %u",
+			 format_duration(named_store_since_start(r->input.store, f->longest_enter)),
+			 store_thread(r->input.store, f->longest_thread)->tid);
+		text = long_text;
+		break;
+	case COLUMN_NAME:
+		snprintf(long_text, sizeof(long_text), "%.*s%s", NAME_MAX_SHOWN, f->name,
+			 f->kind == REGION_INLINED ? " (inlined)" : "");
+		text = long_text;
+		break;
+	case COLUMN_IMAGE:
+		text = image ? image + 1 : f->image;
+		break;
+	}
 	text_table_add(t, STYLE_PLAIN, text);
-}
-
-static void add_function_row(struct text_table *t, const struct store *s, const struct store_function *f)
-{
-	const char *image = strrchr(f->image, '/');
-	char where[96], name[NAME_MAX_SHOWN + 16];
-
-	add_cell(t, format_count(f->calls));
-	add_cell(t, format_duration(f->total_ns));
-	add_cell(t, format_duration(f->self_ns));
-	add_cell(t, f->whole ? format_duration(f->shortest_ns) : "-");
-	add_cell(t, f->whole ? format_duration(f->median_ns) : "-");
-	add_cell(t, f->whole ? format_duration(f->p99_ns) : "-");
-	add_cell(t, format_duration(f->longest_ns));
-	snprintf(where, sizeof(where), "+%s in %u", format_duration(named_store_since_start(s, f->longest_enter)),
-		 store_thread(s, f->longest_thread)->tid);
-	add_cell(t, where);
-	snprintf(name, sizeof(name), "%.*s (inlined)", NAME_MAX_SHOWN, f->name);
-	add_cell(t, f->kind == REGION_INLINED ? name : f->name);
-	add_cell(t, image ? image + 1 : f->image);
 }
 
 static json_object *threads_json(const struct store *s)
@@ -199,6 +261,8 @@ static void report_print_json(const struct report *r, size_t n)
 		}
 		json_add_u64(o, "max", f->longest_ns);
 		json_add_u64(o, "max_at", f->longest_enter);
+		if (r->bounds[f - store_function(r->input.store, 0)])
+			json_add_u64(o, "bound", r->bounds[f - store_function(r->input.store, 0)]);
 		json_add_u64(o, "max_thread", store_thread(r->input.store, f->longest_thread)->tid);
 		json_object_array_add(list, o);
 	}
@@ -211,18 +275,22 @@ static void report_print_json(const struct report *r, size_t n)
 
 static void report_print(struct client *c, const struct report *r)
 {
-	static const char *const head[] = { "CALLS>", "TOTAL>", "SELF>",   "MIN>",     "MEDIAN>",
-					    "P99>",   "MAX>",   "LONGEST", "FUNCTION", "IMAGE" };
+	const char *head[ELEMENTS(columns)];
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
-	size_t n = r->limit ? MIN(r->n, (size_t)r->limit) : r->n;
+	size_t n = r->limit ? MIN(r->n, (size_t)r->limit) : r->n, width = 0;
 
 	if (c->json) {
 		report_print_json(r, n);
 		return;
 	}
-	t = text_table_new(head, ELEMENTS(head));
+	for (size_t i = 0; i < ELEMENTS(columns); i++)
+		if (is_shown(&columns[i], r->columns))
+			head[width++] = columns[i].title;
+	t = text_table_new(head, width);
 	for (size_t i = 0; i < n; i++)
-		add_function_row(t, r->input.store, r->list[i]);
+		for (size_t k = 0; k < ELEMENTS(columns); k++)
+			if (is_shown(&columns[k], r->columns))
+				add_cell(t, r, &columns[k], r->list[i]);
 	text_table_print(t, stdout);
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
@@ -230,23 +298,54 @@ static void report_print(struct client *c, const struct report *r)
 	named_store_print_times(stdout, r->input.store);
 }
 
+static int report_set_columns(struct client *c, struct report *r, const char *list)
+{
+	r->columns = list;
+	for (size_t size; *list && strcmp(r->columns, "all") != 0; list += size + (list[size] == ',')) {
+		size = strcspn(list, ",");
+		if (!find_column(list, size))
+			return client_usage(c, "--columns: unknown column '%s'", esc(list));
+	}
+	return 0;
+}
+
+static int report_set_sort(struct client *c, struct report *r, const char *name)
+{
+	r->sort = find_column(name, strlen(name));
+	if (r->sort && r->sort->kind != COLUMN_LONGEST && r->sort->kind != COLUMN_IMAGE)
+		return 0;
+	return client_usage(c, "--sort: unknown column '%s'", esc(name));
+}
+
+static int report_parse_option(struct client *c, struct report *r, int option, const char *value)
+{
+	switch (option) {
+	case OPTION_SORT:
+		return report_set_sort(c, r, value);
+	case OPTION_COLUMNS:
+		return report_set_columns(c, r, value);
+	case OPTION_FUNCTION:
+		r->function = value;
+		return 0;
+	case OPTION_SUFFIXES:
+		r->input.suffixes = true;
+		return 0;
+	default:
+		return parse_i64(value, 0, INT32_MAX, &r->limit) == 0
+			   ? 0
+			   : client_usage(c, "--limit: '%s' is not a number", esc(value));
+	}
+}
+
 static int report_parse(struct client *c, struct report *r)
 {
 	const char *value;
-	int o;
+	int o, rc = 0;
 
-	while ((o = client_option(c, &value)) >= 0) {
-		if (o == OPTION_SORT) {
-			r->sort = find_column(value);
-			if (!r->sort)
-				return client_usage(c, "--sort: unknown column '%s'", esc(value));
-			continue;
-		}
-		if (o == OPTION_FUNCTION)
-			r->function = value;
-		else if (parse_i64(value, 0, INT32_MAX, &r->limit) < 0)
-			return client_usage(c, "--limit: '%s' is not a number", esc(value));
-	}
+	while (rc == 0 && (o = client_option(c, &value)) >= 0)
+		rc = report_parse_option(c, r, o, value);
+	if (rc != 0)
+		return rc;
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
@@ -257,19 +356,20 @@ static int report_parse(struct client *c, struct report *r)
 static void report_done(struct report *r)
 {
 	free(r->list);
+	free(r->bounds);
 	named_store_close(&r->input);
 }
 
 static int report_run(struct client *c)
 {
-	_cleanup_(report_done) struct report r = { .sort = &columns[0], .limit = LIMIT, .input = NAMED_STORE_NONE };
+	_cleanup_(report_done) struct report r = { .limit = LIMIT, .input = NAMED_STORE_NONE };
 	int rc = report_parse(c, &r);
 
 	if (rc >= 0)
 		return rc;
 	rc = named_store_open(c, c->argv[0], &r.input);
 	if (rc == 0)
-		rc = report_sort(c, &r);
+		rc = report_sort(&r);
 	if (rc == 0)
 		report_print(c, &r);
 	return rc;

@@ -6,11 +6,12 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/selection.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPTION_WIDTH };
+enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPTION_WIDTH, OPTION_SUFFIXES };
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
@@ -19,12 +20,14 @@ static const struct verb_option options[] = {
 	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of each thread" },
 	[OPTION_DEPTH] = { "depth", 0, "N", "print at most N levels of calls" },
 	[OPTION_WIDTH] = { "width", 0, "N", "print at most N calls of one caller" },
+	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	{ 0 },
 };
 
 struct show {
 	struct selection selection;
 	int64_t tail, depth, width; /* 0: the default of the tree format */
+	bool suffixes;
 };
 
 static void print_metadata(const struct csight_object *s)
@@ -82,7 +85,7 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 /* Shows the calls alone, since a file has no metadata of the snapshot. */
 static int show_file(struct client *c, const struct show *show)
 {
-	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
+	_cleanup_(named_store_close) struct named_store input = { .fd = -1, .suffixes = show->suffixes };
 	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
 			 : named_store_open(c, c->argv[0], &input);
 
@@ -91,7 +94,7 @@ static int show_file(struct client *c, const struct show *show)
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
+	_cleanup_(named_store_close) struct named_store input = { .fd = -1, .suffixes = show->suffixes };
 	int rc;
 
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);
@@ -111,13 +114,15 @@ static int show_parse(struct client *c, struct show *ret)
 	int o;
 
 	while ((o = client_option(c, &value)) >= 0) {
-		number = o >= OPTION_TAIL ? value : NULL;
+		number = o >= OPTION_TAIL && o <= OPTION_WIDTH ? value : NULL;
 		if (o == OPTION_SINCE)
 			ret->selection.since = value;
 		else if (o == OPTION_UNTIL)
 			ret->selection.until = value;
 		else if (o == OPTION_THREAD)
 			ret->selection.thread = value;
+		else if (o == OPTION_SUFFIXES)
+			ret->suffixes = true;
 		else
 			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
 		if (number && parse_i64(number, 1, INT32_MAX, to) < 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/format.h"
+#include "lib/base/duration.h"
 #include "lib/base/util.h"
 
 enum { TEXT_SIZE = 64 };
@@ -57,24 +58,12 @@ const char *format_size(uint64_t bytes)
 
 const char *format_duration(uint64_t ns)
 {
-	unsigned long long minutes = ns / 60000000000u;
-	char *text = next_text();
+	return duration_text(ns, 0, next_text());
+}
 
-	if (ns < 1000)
-		snprintf(text, TEXT_SIZE, "%" PRIu64 " ns", ns);
-	else if (ns < 1000000)
-		snprintf(text, TEXT_SIZE, "%.1f us", (double)ns / 1e3);
-	else if (ns < 1000000000)
-		snprintf(text, TEXT_SIZE, "%.1f ms", (double)ns / 1e6);
-	else if (minutes == 0)
-		snprintf(text, TEXT_SIZE, "%.1f s", (double)ns / 1e9);
-	else if (minutes < 60)
-		snprintf(text, TEXT_SIZE, "%llu min %llu s", minutes, (unsigned long long)(ns / 1000000000u % 60));
-	else if (minutes < 48 * 60)
-		snprintf(text, TEXT_SIZE, "%llu h %llu min", minutes / 60, minutes % 60);
-	else
-		snprintf(text, TEXT_SIZE, "%llu days %llu h", minutes / 1440, minutes / 60 % 24);
-	return text;
+const char *format_duration_within(uint64_t ns, uint64_t bound)
+{
+	return duration_text(ns, bound, next_text());
 }
 
 const char *format_time(uint64_t ns)

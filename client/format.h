@@ -16,6 +16,8 @@ const char *format_plural(uint64_t n, const char *noun);
 const char *format_size(uint64_t bytes);
 /* 12.3 ms */
 const char *format_duration(uint64_t ns);
+/* The same with no digits below the error bound; ~10 ms if it is shorter than that: lib/base/duration.h */
+const char *format_duration_within(uint64_t ns, uint64_t bound);
 /* 2026-01-31 12:30:59 in local time, from CLOCK_REALTIME in ns */
 const char *format_time(uint64_t ns);
 /* 2026-01-31 12:30:59.123456 */

@@ -9,6 +9,7 @@ csight_SOURCES = \
 	client/doctor.c client/doctor.h client/doctor-firmware.c client/doctor-hardware.c client/doctor-kernel.c \
 	client/doctor-programs.c client/doctor-rights.c client/doctor-use.c \
 	client/finder.c client/finder.h client/format.c client/format.h \
+	client/function-name.c client/function-name.h \
 	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,6 +86,8 @@ int named_store_read(const char *name, struct named_store *ret)
 
 	if (rc == -ENODATA)
 		rc = recover_store(name, ret);
+	if (rc == 0 && !ret->suffixes)
+		rc = store_merge_clones(ret->store);
 	if (rc == 0)
 		return STATUS_OK;
 	client_error("cannot read the store of %s: %s", esc(name),
@@ -111,16 +112,6 @@ void named_store_close(struct named_store *s)
 	csight_object_free(s->snapshot);
 }
 
-bool named_store_matches_name(const char *name, const char *pattern)
-{
-	_cleanup_free_ char *plain = NULL;
-
-	if (strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0)
-		return true;
-	plain = strndup(name, strcspn(name, "("));
-	return plain && fnmatch(pattern, plain, 0) == 0;
-}
-
 uint64_t named_store_since_start(const struct store *s, uint64_t time)
 {
 	uint64_t first = UINT64_MAX;
@@ -129,6 +120,13 @@ uint64_t named_store_since_start(const struct store *s, uint64_t time)
 		if (store_thread(s, i)->events)
 			first = MIN(first, store_thread(s, i)->first);
 	return time - MIN(time, first);
+}
+
+bool named_store_is_emulated(const struct store *s)
+{
+	const char *source = store_meta(s, "source");
+
+	return source && strcmp(source, "emu") == 0;
 }
 
 /* Returns the largest error bound of all threads; 0: unknown. */

@@ -10,6 +10,7 @@
 struct named_store {
 	struct store *store;
 	int fd;
+	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
 };
 
@@ -31,8 +32,8 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 int named_store_read(const char *name, struct named_store *ret);
 void named_store_close(struct named_store *s);
 
-/* True if a function's name, with or without its parameter list, equals or matches the shell pattern. */
-bool named_store_matches_name(const char *name, const char *pattern);
+/* True if the trace is of the emulator, whose counts of instructions are exact, unlike its times. */
+bool named_store_is_emulated(const struct store *s);
 
 /* The time in ns since the earliest event of any thread. */
 uint64_t named_store_since_start(const struct store *s, uint64_t time);

@@ -69,7 +69,7 @@ static void print_cell(FILE *f, const char *text, size_t size, int wide, bool ri
 
 void text_table_print(struct text_table *t, FILE *f)
 {
-	int wide[16] = { 0 };
+	int wide[24] = { 0 };
 
 	if (!t || t->failed || t->columns > ELEMENTS(wide))
 		return;

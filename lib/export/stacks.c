@@ -67,17 +67,21 @@ static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 
 static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 {
+	bool piece = e->frame.piece && s->depth;
 	int32_t node;
 	int rc;
 
 	if (array_reserve(s->frames, s->depth, &s->cap_frames) < 0)
 		return -ENOMEM;
-	rc = nodes_find(s, e->frame.function, &node);
+	/* A part of the function around it shares its node. */
+	node = piece ? s->frames[s->depth - 1].node : STACKS_NONE;
+	rc = piece ? 0 : nodes_find(s, e->frame.function, &node);
 	if (rc < 0)
 		return rc;
-	if (node != STACKS_NONE) {
+	if (node != STACKS_NONE && !piece) {
 		s->nodes[node].calls += e->kind != CALL_RESUMED;
 		s->nodes[node].before = s->nodes[node].before || cut || e->kind == CALL_INFERRED;
+		s->nodes[node].bound = MAX(s->nodes[node].bound, e->bound);
 	}
 	s->frames[s->depth] = (struct stacks_frame){ node, node, e->time };
 	if (node == STACKS_NONE && s->depth)
@@ -91,9 +95,10 @@ static void frame_leave(struct stacks *s, const struct store_event *e, bool cut)
 {
 	const struct stacks_frame *f = &s->frames[--s->depth];
 
-	if (f->node == STACKS_NONE)
+	if (f->node == STACKS_NONE || (e->frame.piece && s->depth))
 		return;
 	s->nodes[f->node].ns += e->time - f->entered;
+	s->nodes[f->node].bound = MAX(s->nodes[f->node].bound, e->bound);
 	s->nodes[f->node].unfinished =
 	    s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
 }

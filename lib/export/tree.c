@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/base/duration.h"
 #include "lib/base/escape.h"
 #include "lib/export/out.h"
 #include "lib/export/stacks.h"
@@ -28,32 +29,17 @@ static const char *paint(const struct tree *t, const char *code)
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
-/* Formats a duration with one decimal and a unit; nanoseconds are whole. */
-static const char *format_duration(uint64_t ns, char ret[32])
-{
-	static const char *const units[] = { "ns", "us", "ms", "s" };
-	double value = (double)ns;
-	size_t unit = 0;
-
-	while (value >= 999.95 && unit + 1 < ELEMENTS(units)) {
-		value /= 1000;
-		unit++;
-	}
-	snprintf(ret, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-	return ret;
-}
-
 static void print_line(struct tree *t, const struct stacks_node *n)
 {
 	const struct store_function *f = store_function(t->walk->store, n->function);
-	char time[32], count[32] = "", name[NAME_SIZE];
+	char time[DURATION_SIZE], count[32] = "", name[NAME_SIZE];
 	struct buf *b = &t->out.buf;
 
 	if (n->calls > 1)
 		snprintf(count, sizeof(count), "\xc3\x97%ju", (uintmax_t)n->calls);
 	/* The multiplication sign has two bytes and one column. */
-	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), format_duration(n->ns, time), count[0] ? 10 : 9, count,
-		   paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");
+	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration_text(n->ns, 2 * n->bound, time), count[0] ? 10 : 9,
+		   count, paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");
 	buf_printf(b, "%s%s%s", paint(t, BOLD), escape_text(f->name, name, sizeof(name)), paint(t, PLAIN));
 	if (f->kind == REGION_INLINED)
 		buf_printf(b, " %s(inlined)%s", paint(t, DIM), paint(t, PLAIN));
@@ -106,7 +92,7 @@ static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least,
 static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 {
 	uint64_t least, more, shown = 0, ns = 0;
-	char text[96], time[32];
+	char text[96], time[DURATION_SIZE];
 	int rc = least_shown(t, first, &least, &more);
 
 	for (int32_t i = first; rc == 0 && i != STACKS_NONE; i = t->stacks.nodes[i].sibling) {
@@ -129,7 +115,7 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 		}
 	}
 	if (rc == 0 && more) {
-		snprintf(text, sizeof(text), "... %ju more functions, %s", (uintmax_t)more, format_duration(ns, time));
+		snprintf(text, sizeof(text), "... %ju more functions, %s", (uintmax_t)more, duration_text(ns, 0, time));
 		print_rest(t, level, text);
 	}
 	return rc;
@@ -139,14 +125,14 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 {
 	const struct store_thread *thread = store_thread(t->walk->store, index);
 	unsigned quality = store_quality(t->walk->store, index);
-	char name[NAME_SIZE], time[32];
+	char name[NAME_SIZE], time[DURATION_SIZE];
 	struct buf *b = &t->out.buf;
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
 		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
-		   format_duration(t->stacks.last - t->stacks.first, time), (uintmax_t)slices);
+		   duration_text(t->stacks.last - t->stacks.first, 0, time), (uintmax_t)slices);
 	if (thread->bound)
-		buf_printf(b, ", times within %s", format_duration(thread->bound, time));
+		buf_printf(b, ", times within %s", duration_text(thread->bound, 0, time));
 	if (quality < 10000)
 		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	if (thread->unexplained)
@@ -157,7 +143,7 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
 			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED),
-				   format_duration(t->stacks.gap_ns[i], time), (uintmax_t)t->stacks.gaps[i],
+				   duration_text(t->stacks.gap_ns[i], 0, time), (uintmax_t)t->stacks.gaps[i],
 				   calls_gap_str(i), paint(t, PLAIN));
 	}
 }

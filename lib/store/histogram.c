@@ -27,6 +27,15 @@ int histogram_widen(struct histogram *h, unsigned class)
 	return 0;
 }
 
+uint64_t histogram_nth(const struct histogram *h, uint64_t nth)
+{
+	uint32_t i = 0;
+
+	for (uint64_t sum = h->counts[0]; sum < nth && i + 1 < h->n;)
+		sum += h->counts[++i];
+	return histogram_time(h->first + i);
+}
+
 void histogram_done(struct histogram *h)
 {
 	free(h->counts);

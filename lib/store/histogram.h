@@ -48,6 +48,8 @@ static inline int histogram_add(struct histogram *h, uint64_t ns)
 	return rc;
 }
 
+/* Returns the middle of the class of the nth smallest value, from 1 on. There must be one. */
+uint64_t histogram_nth(const struct histogram *h, uint64_t nth);
 void histogram_done(struct histogram *h);
 
 #endif

@@ -11,7 +11,7 @@ struct store_iter {
 	struct reader r;     /* the rest of the current block */
 	uint8_t *data;
 	size_t capacity;
-	uint64_t time, instructions;
+	uint64_t time, instructions, bound;
 	uint64_t segments;                 /* begun so far */
 	uint32_t roots;                    /* roots of the current segment returned to so far */
 	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
@@ -46,6 +46,12 @@ struct store_iter *store_iter_free(struct store_iter *it)
 	return NULL;
 }
 
+bool store_is_whole(const struct store_event *leave)
+{
+	return leave->frame.kind != CALL_INFERRED && leave->frame.kind != CALL_RESUMED && leave->kind != LEAVE_GAP &&
+	       leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
+}
+
 size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret)
 {
 	*ret = it->stack;
@@ -63,7 +69,11 @@ static inline int frame_set_number(const struct store *s, uint64_t number, bool 
 	if (number >= (inlined ? s->n_sites : s->n_functions))
 		return -EBADMSG;
 	f->site = inlined ? (uint32_t)number : STORE_NO_SITE;
-	f->function = inlined ? s->sites[number].function : (uint32_t)number;
+	f->function = f->clone = inlined ? s->sites[number].function : (uint32_t)number;
+	if (s->merged) {
+		f->piece = s->merged[f->function].piece;
+		f->function = s->merged[f->function].function;
+	}
 	return 0;
 }
 
@@ -82,9 +92,14 @@ static inline int frame_push(struct store_iter *it, const struct store_frame *fr
 {
 	int rc = it->depth < STORE_DEPTH_MAX ? array_reserve(it->stack, it->depth, &it->cap_stack) : -EBADMSG;
 
-	if (rc == 0)
-		it->stack[it->depth++] = *frame;
-	return rc;
+	if (rc < 0)
+		return rc;
+	it->stack[it->depth] = *frame;
+	if (frame->piece)
+		it->stack[it->depth].piece = it->depth && it->stack[it->depth - 1].function == frame->function &&
+					     it->stack[it->depth - 1].clone != frame->clone;
+	it->depth++;
+	return 0;
 }
 
 /* Pushes a root of the current segment; index counts from the innermost. */
@@ -154,6 +169,7 @@ static int load_block(struct store_iter *it, uint64_t index)
 	it->r = reader_of(it->data, b->size);
 	it->next_block = index + 1;
 	it->time = b->first;
+	it->bound = b->bound;
 	it->segments = b->segments;
 	it->roots = b->roots;
 	it->pending_roots = 0;
@@ -180,7 +196,7 @@ static inline int decode_enter(struct store_iter *it, uint64_t packed, struct st
 		return rc;
 	ret->type = STORE_ENTER;
 	ret->kind = f.kind;
-	ret->frame = f;
+	ret->frame = it->stack[it->depth - 1];
 	ret->depth = (uint32_t)it->depth - 1;
 	return 1;
 }
@@ -355,7 +371,7 @@ static int block_is_wanted(struct store_iter *it, uint64_t index)
 		if (rd_varint(&r, &step) < 0 || step >= it->store->n_functions - function)
 			return -EBADMSG;
 		function += step;
-		if (it->wanted[function])
+		if (it->wanted[it->store->merged ? it->store->merged[function].function : function])
 			return 1;
 	}
 	return 0;
@@ -404,6 +420,7 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			return it->depth ? -EBADMSG : 0;
 		}
 	}
+	ret->bound = it->bound;
 	return rc;
 }
 

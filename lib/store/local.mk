@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/store/libstore.la
 lib_store_libstore_la_SOURCES = \
+	lib/store/bounds.c \
 	lib/store/chunk.c \
+	lib/store/clones.c \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \

@@ -469,6 +469,7 @@ struct store *store_close(struct store *s)
 	free(s->blocks);
 	free(s->segments);
 	free(s->roots);
+	free(s->merged);
 	free(s);
 	return NULL;
 }

@@ -29,6 +29,12 @@ struct stored_section {
 	uint32_t checksum;
 };
 
+/* What store_merge_clones() made of a function. */
+struct merged_function {
+	uint32_t function; /* the function that stands for it */
+	bool piece;        /* a part that the compiler split off */
+};
+
 struct store {
 	int fd;
 	uint64_t size;
@@ -47,6 +53,7 @@ struct store {
 	size_t n_segments;
 	uint32_t *roots;
 	size_t n_roots;
+	struct merged_function *merged; /* by function; NULL: clones are not merged */
 };
 
 /* Reads exactly size bytes of the file. */

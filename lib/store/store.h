@@ -137,6 +137,20 @@ struct store_function {
 size_t store_functions(const struct store *s);
 const struct store_function *store_function(const struct store *s, size_t index);
 
+/*
+ * Compilers make clones of a function, such as NAME.isra.0, NAME.constprop.1 or NAME.part.2.cold, in C++
+ * "NAME [clone .isra.0]". store_merge_clones() removes the suffixes from all names, and makes iterators made later
+ * return the clones of one function as that function. Functions of one name stay apart if it is unknown which of them a
+ * clone is of. -ENOMEM.
+ */
+int store_merge_clones(struct store *s);
+
+/* Sums the totals of merged clones: those of a function have all its calls, those of its clones have calls 0. */
+int store_total_clones(struct store *s);
+
+/* Returns the length of a name without the suffixes of clones. */
+size_t store_base_name(const char *name);
+
 struct store_name {
 	const char *name; /* NULL: unchanged */
 	const char *file; /* NULL: file and line unchanged */
@@ -157,10 +171,26 @@ const struct store_site *store_site(const struct store *s, size_t index);
 
 #define STORE_NO_SITE UINT32_MAX
 
+/*
+ * Returns the largest error of the duration between two times of a thread, in ns: the sum of the error bounds around
+ * both. 0: it is exact, or unknown.
+ */
+uint64_t store_duration_bound(const struct store *s, size_t thread, uint64_t from, uint64_t to);
+
+/*
+ * Sets bounds[i] to the largest error of a duration of each function, from the blocks in which its calls end and from
+ * its longest call. Errors as of iterators.
+ */
+int store_function_bounds(const struct store *s, uint64_t *bounds);
+
 struct store_frame {
 	uint32_t function;
-	uint32_t site; /* STORE_NO_SITE: not inlined */
-	uint8_t kind;  /* enum call_kind */
+	uint32_t site;  /* STORE_NO_SITE: not inlined */
+	uint8_t kind;   /* enum call_kind */
+	uint32_t clone; /* the function before clones were merged */
+	/* merged clones: a part that the compiler split off the function of the frame around it; not a call of its own
+	 */
+	bool piece;
 	uint64_t enter;
 	uint64_t instructions; /* of the thread, when the frame was entered */
 };
@@ -171,11 +201,15 @@ struct store_event {
 	enum store_event_type type;
 	uint8_t kind; /* enum call_kind, leave_kind, gap_kind or mark_kind, by type */
 	uint64_t time;
+	uint64_t bound; /* largest error of the times around it, ns; 0: exact, or unknown */
 	uint64_t instructions;
 	uint32_t depth;           /* of the frame entered or left; 0: outermost */
 	struct store_frame frame; /* enter, leave */
 	uint64_t until;           /* gap: when tracing resumed; the time of the gap where it did not */
 };
+
+/* True if the leave ends a call that was traced from enter to leave. */
+bool store_is_whole(const struct store_event *leave);
 
 struct store_iter;
 

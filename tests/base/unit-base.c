@@ -8,6 +8,7 @@
 
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
+#include "lib/base/duration.h"
 #include "lib/base/escape.h"
 #include "lib/base/hash.h"
 #include "lib/base/hex.h"
@@ -333,6 +334,52 @@ static void test_reason(void)
 	CHECK_EQ(strlen(r.text), sizeof(r.text) - 1);
 }
 
+static void test_duration(void)
+{
+	static const struct {
+		uint64_t ns, bound;
+		const char *text;
+	} durations[] = {
+		/* Exact, or of unknown error: one decimal, and none of nanoseconds. */
+		{ 0, 0, "0 ns" },
+		{ 999, 0, "999 ns" },
+		{ 1234, 0, "1.2 us" },
+		{ 24421304, 0, "24.4 ms" },
+		{ 1500000000, 0, "1.5 s" },
+		{ 209000000000, 0, "3 min 29 s" },
+		{ 7260000000000, 0, "2 h 1 min" },
+		{ 180000000000000, 0, "2 days 2 h" },
+		{ UINT64_MAX, 0, "213503 days 23 h" },
+		/* No digit below the first of the bound. */
+		{ 123, 1, "123 ns" },
+		{ 123, 54, "120 ns" },
+		{ 1234, 54, "1.2 us" },
+		{ 24421304, 54, "24.4 ms" },
+		{ 24421304, 900000, "24.4 ms" },
+		{ 24421304, 3000000, "24 ms" },
+		{ 24621304, 3000000, "25 ms" },
+		{ 24421304, 19000000, "20 ms" },
+		{ 123456789, 20000000, "120 ms" },
+		{ 995000000, 20000000, "1.0 s" },
+		{ 96000, 50000, "100 us" },
+		/* Shorter than the bound: one digit. */
+		{ 0, 1, "~0 ns" },
+		{ 53, 54, "~50 ns" },
+		{ 54, 54, "50 ns" },
+		{ 3543, 19000000, "~4 us" },
+		{ 24421304, 90000000, "~20 ms" },
+		{ 96, UINT64_MAX, "~100 ns" },
+		{ 978900, 19000000, "~1 ms" },
+		{ UINT64_MAX - 1, UINT64_MAX, "~115740 days 17 h" },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(durations); i++) {
+		char text[DURATION_SIZE];
+
+		CHECK_STR(duration_text(durations[i].ns, durations[i].bound, text), durations[i].text);
+	}
+}
+
 static void test_container_of(void)
 {
 	struct pair {
@@ -348,6 +395,7 @@ int main(void)
 {
 	test_container_of();
 	test_reason();
+	test_duration();
 	test_reader();
 	test_array();
 	test_buf();

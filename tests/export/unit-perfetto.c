@@ -256,8 +256,8 @@ static void test_tree(void)
 					"    1.5 ms            function0 (began before) (unfinished)\n"
 					"    1.5 ms        ×3    function1\n"
 					"    3.0 us        ×3      function2\n"
-					"      0 ns              bad\\x1b[31m\\xff\n"
-					"      0 ns            function2 (began before) (unfinished)\n");
+					"     ~0 ns              bad\\x1b[31m\\xff\n"
+					"     ~0 ns            function2 (began before) (unfinished)\n");
 	file_done(&f);
 	o.depth = 2;
 	o.width = 1;

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client/client.h"
+#include "client/function-name.h"
+#include "lib/base/buf.h"
+#include "lib/base/escape.h"
+
+/* Longer names are not similar to what a user types. */
+enum { SUGGESTIONS = 3, NAME_MAX_COMPARED = 200 };
+
+/* Returns the size of a name without its parameter list: "f(int) const" is f, "S::operator()(int)" is S::operator(). */
+static size_t plain_size(const char *name, size_t size)
+{
+	size_t end = size, at;
+	int depth = 0;
+
+	while (end && name[end - 1] != ')')
+		end--;
+	for (at = end; at; at--) {
+		depth += name[at - 1] == ')';
+		depth -= name[at - 1] == '(';
+		if (depth == 0)
+			break;
+	}
+	/* What follows a parameter list is a qualifier such as const. */
+	return at > 1 && !memchr(name + end, ':', size - end) ? at - 1 : size;
+}
+
+static bool match_part(const char *name, size_t size, const char *pattern)
+{
+	_cleanup_free_ char *part = strndup(name, size);
+
+	return part && (strcmp(part, pattern) == 0 || fnmatch(pattern, part, 0) == 0);
+}
+
+bool function_name_matches(const char *name, const char *pattern)
+{
+	size_t all = strlen(name), base = store_base_name(name), plain = plain_size(name, base);
+	_cleanup_free_ char *wanted = NULL;
+
+	if (match_part(name, all, pattern) || (base != all && match_part(name, base, pattern)) ||
+	    (plain != base && match_part(name, plain, pattern)))
+		return true;
+	/* The name of a clone matches its function where clones are merged. */
+	if (base != all || store_base_name(pattern) == strlen(pattern))
+		return false;
+	wanted = strndup(pattern, store_base_name(pattern));
+	return wanted && (match_part(name, base, wanted) || match_part(name, plain, wanted));
+}
+
+/* Returns how many characters have to be inserted, removed, replaced or swapped with the next; more than limit: any. */
+static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_size, unsigned limit)
+{
+	unsigned rows[3][NAME_MAX_COMPARED + 1];
+
+	if (a_size > NAME_MAX_COMPARED || b_size > NAME_MAX_COMPARED ||
+	    (a_size > b_size ? a_size - b_size : b_size - a_size) > limit)
+		return limit + 1;
+	for (size_t k = 0; k <= b_size; k++)
+		rows[0][k] = (unsigned)k;
+	for (size_t i = 1; i <= a_size; i++) {
+		unsigned *row = rows[i % 3];
+		const unsigned *before = rows[(i - 1) % 3], *swapped = rows[(i + 1) % 3];
+
+		row[0] = (unsigned)i;
+		for (size_t k = 1; k <= b_size; k++) {
+			row[k] = MIN(MIN(before[k], row[k - 1]) + 1, before[k - 1] + (a[i - 1] != b[k - 1]));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				row[k] = MIN(row[k], swapped[k - 2] + 1);
+		}
+	}
+	return rows[a_size % 3][b_size];
+}
+
+struct suggestion {
+	const char *name;
+	size_t size;
+	unsigned distance;
+};
+
+/*
+ * Returns how far a name is from what was typed: also from a later part on, and as far as the limit if it contains
+ * that.
+ */
+static unsigned name_distance(const char *name, size_t size, const char *typed, unsigned limit)
+{
+	size_t typed_size = strlen(typed);
+	unsigned best = distance(name, size, typed, typed_size, limit);
+
+	for (size_t i = 1; i < size; i++) {
+		bool begins = strchr(":./_", name[i - 1]) != NULL;
+
+		if (begins)
+			best = MIN(best, distance(name + i, size - i, typed, typed_size, limit));
+		if (typed_size >= 3 && typed_size <= size - i && strncasecmp(name + i, typed, typed_size) == 0)
+			best = MIN(best, limit);
+	}
+	return typed_size >= 3 && strncasecmp(name, typed, typed_size) == 0 ? MIN(best, limit) : best;
+}
+
+/* Adds a name to the best ones, ordered by distance. */
+static void suggest_name(struct suggestion *list, size_t *n, const struct suggestion *name)
+{
+	size_t at = 0;
+
+	while (at < *n && list[at].distance <= name->distance)
+		at++;
+	for (size_t i = 0; i < *n; i++)
+		if (list[i].size == name->size && memcmp(list[i].name, name->name, name->size) == 0)
+			return;
+	if (at == SUGGESTIONS)
+		return;
+	*n = MIN(*n + 1, (size_t)SUGGESTIONS);
+	memmove(&list[at + 1], &list[at], (*n - at - 1) * sizeof(*list));
+	list[at] = *name;
+}
+
+static void suggest_from(const struct store *s, const char *typed, struct suggestion *list, size_t *n)
+{
+	unsigned limit = (unsigned)MAX(strlen(typed) / 3, (size_t)1);
+
+	for (size_t i = 0; i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+		struct suggestion name = { f->name, plain_size(f->name, store_base_name(f->name)), 0 };
+
+		/* A name in brackets is an address. */
+		if (!f->calls || f->name[0] == '[' || name.size > NAME_MAX_COMPARED)
+			continue;
+		name.distance = name_distance(name.name, name.size, typed, limit);
+		if (name.distance <= limit)
+			suggest_name(list, n, &name);
+	}
+}
+
+void function_name_suggest(const char *pattern, const struct store *const *stores, size_t n)
+{
+	const char *where = n > 1 ? "either snapshot" : "this trace";
+	struct suggestion list[SUGGESTIONS];
+	_cleanup_(buf_done) struct buf names = { 0 };
+	_cleanup_free_ char *typed = strdup(pattern);
+	size_t found = 0, size = 0;
+
+	if (!typed)
+		return;
+	for (const char *from = pattern; *from; from++)
+		if (!strchr("*?[]", *from))
+			typed[size++] = *from;
+	typed[size] = 0;
+	typed[plain_size(typed, size)] = 0;
+	for (size_t i = 0; *typed && i < n; i++)
+		suggest_from(stores[i], typed, list, &found);
+	/* Only names about as similar as the best one. */
+	while (found && list[found - 1].distance > list[0].distance + 1)
+		found--;
+	for (size_t i = 0; i < found; i++)
+		buf_printf(&names, "%s'%.*s'",
+			   !i              ? ""
+			   : i + 1 < found ? ", "
+					   : " or ",
+			   (int)list[i].size, list[i].name);
+	buf_u8(&names, 0);
+	if (found && buf_error(&names) == 0)
+		client_error("no function '%s' ran in %s; did you mean %s?", esc(pattern), where,
+			     esc((const char *)names.data));
+	else
+		client_error("no function '%s' ran in %s; 'csight report --limit=0' lists the functions that ran",
+			     esc(pattern), where);
+}

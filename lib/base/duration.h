@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Formats durations for people. */
+#ifndef CSIGHT_DURATION_H
+#define CSIGHT_DURATION_H
+
+#include <stdint.h>
+
+enum { DURATION_SIZE = 40 };
+
+/*
+ * Formats a duration with a unit and only the digits that are known: bound is its largest error in ns, 0 if it is exact
+ * or unknown. Digits below the first one of the bound are rounded off. A duration that is shorter than its bound has
+ * one digit, after a tilde. Returns ret.
+ */
+char *duration_text(uint64_t ns, uint64_t bound, char ret[DURATION_SIZE]);
+
+#endif
