@@ -54,7 +54,7 @@ static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind
 	struct calls_frame frame = *calls_top(c);
 	int rc;
 
-	if (kind == CALL_TAIL && frame.function && frame.function->kind == REGION_PLT &&
+	if (kind == CALL_TAIL && frame.function->kind == REGION_PLT &&
 	    event_times_retarget(&c->times, frame.function, c->here.region)) {
 		calls_top(c)->function = c->here.region;
 		return 0;
@@ -77,7 +77,7 @@ static int match_top(struct calls *c)
 /* Returns true if the function on top had set the stack pointer to another value when it branched here. */
 static bool stack_pointer_changed(struct calls *c)
 {
-	return calls_top(c)->function && (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
+	return (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
 	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION_SIZE);
 }
 
@@ -340,7 +340,7 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 	size_t depth = SIZE_MAX;
 	int rc = 0;
 
-	if (!calls_top(c)->function)
+	if (calls_in_syscall(c))
 		rc = calls_pop(c, LEAVE_RETURN);
 	if (rc < 0 || (c->has_successor && addr == c->successor))
 		return rc;

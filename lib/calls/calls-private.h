@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of lib/calls share: calls.c (elements), arrival.c (control transfers), stack.c (frames), inlined.c
- * (inlined functions of the frame on top), fibres.c (stacks that the thread has left).
+ * (inlined functions of the frame on top), fibres.c (stacks that the thread has left), kernel.c (system calls).
  */
 #ifndef CSIGHT_CALLS_CALLS_PRIVATE_H
 #define CSIGHT_CALLS_CALLS_PRIVATE_H
@@ -18,7 +18,7 @@ enum anchor {
 };
 
 struct calls_frame {
-	const struct region *function; /* NULL: a system call */
+	const struct region *function;
 	/* innermost inlined function that control is in, or NULL; it and those around it are frames of their own */
 	const struct inlined *inlined;
 	/*
@@ -80,6 +80,12 @@ struct calls {
 	size_t uncertain_below; /* not 0: some of the frames below this depth may already have been left */
 	bool stack_uncertain;   /* the thread may be on another of the saved stacks */
 	bool emitted_uncertain;
+	/* The trace of the emulated trace unit shows more of a system call (calls_set_emulated()). */
+	bool emulated;
+	uint8_t call_digits, call_stamps; /* number of events and of timestamps since it began */
+	uint32_t call_number;             /* the digits so far */
+	calls_syscall_fn find_syscall;    /* or NULL */
+	void *find_user;
 	/* the interval of addresses that holds control: same region, same inlined functions */
 	struct region_hit here;
 	uint64_t last_start; /* start of the interval of addresses before that one */
@@ -95,10 +101,21 @@ struct calls {
 /* Returns true if the function of the frame, or one that it replaced, saves the stack pointer. */
 bool calls_frame_saves(const struct calls_frame *f);
 
+/* kernel.c. */
+extern const struct region calls_waiting, calls_preempted;
+
+/* Returns the region of a system call by number; negative or unknown: that of an unnamed one. */
+const struct region *calls_syscall_region(int64_t number);
+
 /* stack.c. Functions return 0, -ENOMEM, or a negative error of the sink. */
 static inline struct calls_frame *calls_top(struct calls *c)
 {
 	return c->depth ? &c->stack[c->depth - 1] : NULL;
+}
+
+static inline bool calls_in_syscall(struct calls *c)
+{
+	return c->depth && calls_top(c)->function->kind == REGION_SYSCALL;
 }
 
 int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);

@@ -11,7 +11,9 @@
  *   exception return                              RESUME is next
  *   trace on                                      gap, except after an exception and its return
  *   no sync, no image, unknown address, no path   gap
- *   timestamp                                     assigns times to pending events
+ *   timestamp                                     assigns times to pending events; of the emulated trace unit, in a
+ *                                                 system call: divides its time
+ *   event                                         of the emulated trace unit, in a system call: its number
  *   any with cycles                               counts them
  *
  * A gap leaves all frames; the next range begins a segment.
@@ -169,6 +171,13 @@ static int on_range(struct calls *c, const struct element *e)
 	return rc;
 }
 
+/* Returns the number of the system call that control has just made, or -1. */
+static int64_t find_number(const struct calls *c)
+{
+	return c->find_syscall && c->has_successor ? c->find_syscall(c->find_user, c->successor - INSTRUCTION_SIZE)
+						   : -1;
+}
+
 static int on_exception(struct calls *c, const struct element *e)
 {
 	int rc = 0;
@@ -188,9 +197,77 @@ static int on_exception(struct calls *c, const struct element *e)
 	if (rc < 0 || !c->system_call)
 		return rc;
 	c->counts.syscalls++;
-	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL, (struct calls_frame){ 0 });
+	c->call_digits = c->call_stamps = 0;
+	c->call_number = 0;
+	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL,
+			(struct calls_frame){ .function = calls_syscall_region(find_number(c)) });
+	if (!c->emulated)
+		event_times_add_wait(&c->times);
+	return rc;
+}
+
+/* True while the emulated trace unit describes a system call. */
+static bool describes_call(struct calls *c)
+{
+	return c->emulated && c->arrival == ARRIVE_RESUME && c->system_call && calls_in_syscall(c);
+}
+
+/* Handles a digit of the number of a system call. */
+static void on_call_digit(struct calls *c, uint64_t digit)
+{
+	enum { DIGITS = 3, BASE = 15 };
+	const struct region *region;
+
+	c->call_number = c->call_number * BASE + (uint32_t)(digit - 1);
+	if (++c->call_digits != DIGITS)
+		return;
+	region = calls_syscall_region(c->call_number);
+	if (event_times_retarget(&c->times, calls_top(c)->function, region))
+		calls_top(c)->function = region;
+}
+
+/* Emits that the thread did not run from the last timestamp on until the time that follows. */
+static int emit_off_cpu(struct calls *c, const struct region *why)
+{
+	int rc = calls_emit(c, CALL_EVENT_ENTER, CALL_SYSCALL, why);
+
 	event_times_add_wait(&c->times);
 	return rc;
+}
+
+/* Handles a timestamp within a system call. */
+static int on_call_time(struct calls *c, uint64_t time)
+{
+	const struct region *const all[] = { NULL, NULL, &calls_waiting, &calls_preempted };
+	unsigned n = c->call_stamps < ELEMENTS(all) ? c->call_stamps++ : 0;
+	const struct region *why = c->times.exact && n == 1 ? &calls_waiting : all[n];
+	int rc = 0;
+
+	if (!n || time <= c->times.stamp)
+		return event_times_add_timestamp(&c->times, c->counts.instructions, time);
+	if (why)
+		rc = emit_off_cpu(c, why);
+	else
+		event_times_add_wait(&c->times);
+	if (rc == 0)
+		rc = event_times_add_timestamp(&c->times, c->counts.instructions, time);
+	return rc < 0 || !why ? rc : calls_emit(c, CALL_EVENT_LEAVE, LEAVE_RETURN, why);
+}
+
+/* The trace ends in a system call: it is blocked until then. */
+static int end_in_call(struct calls *c)
+{
+	int rc = emit_off_cpu(c, &calls_waiting);
+
+	return rc < 0 ? rc : calls_emit(c, CALL_EVENT_LEAVE, LEAVE_END, &calls_waiting);
+}
+
+static int on_timestamp(struct calls *c, const struct element *e)
+{
+	if (e->time_unknown)
+		return 0;
+	return describes_call(c) ? on_call_time(c, e->value)
+				 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
 }
 
 static int on_trace_on(struct calls *c, const struct element *e)
@@ -241,7 +318,11 @@ _apart_ static int element_slow(struct calls *c, const struct element *e)
 	case ELEM_NO_SYNC:
 		return on_no_sync(c, e);
 	case ELEM_TIMESTAMP:
-		return e->time_unknown ? 0 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
+		return on_timestamp(c, e);
+	case ELEM_EVENT:
+		if (describes_call(c))
+			on_call_digit(c, e->value);
+		return 0;
 	default:
 		return 0;
 	}
@@ -272,12 +353,26 @@ void calls_set_resolution(struct calls *c, uint64_t ns)
 	c->times.resolution = ns;
 }
 
+void calls_set_syscalls(struct calls *c, calls_syscall_fn find, void *user)
+{
+	c->find_syscall = find;
+	c->find_user = user;
+}
+
+void calls_set_emulated(struct calls *c, bool exact)
+{
+	c->emulated = true;
+	c->times.exact = exact;
+}
+
 int calls_end(struct calls *c, uint64_t end)
 {
 	int rc;
 
 	c->uncertain_below = 0;
-	rc = calls_pop_all(c, LEAVE_END);
+	rc = describes_call(c) && c->call_stamps == 1 ? end_in_call(c) : 0;
+	if (rc == 0)
+		rc = calls_pop_all(c, LEAVE_END);
 	c->arrival = ARRIVE_SEGMENT;
 	return rc < 0 ? rc : event_times_end(&c->times, c->counts.instructions, end);
 }

@@ -48,10 +48,11 @@ enum call_event_type {
 /* How a frame was entered. */
 enum call_kind {
 	CALL_PLAIN,
-	CALL_TAIL,     /* by a jump; it replaces the frame that jumped */
-	CALL_SIGNAL,   /* a signal handler, on top of what it interrupted */
-	CALL_KERNEL,   /* an exception handler of the kernel */
-	CALL_SYSCALL,  /* not a function: the time between a system call and its return */
+	CALL_TAIL,   /* by a jump; it replaces the frame that jumped */
+	CALL_SIGNAL, /* a signal handler, on top of what it interrupted */
+	CALL_KERNEL, /* an exception handler of the kernel */
+	/* not a function: the time between a system call and its return, or a time in which the thread did not run */
+	CALL_SYSCALL,
 	CALL_INFERRED, /* open since before the segment began */
 	CALL_ODD,      /* entered in a way that no call explains */
 	CALL_RESUMED,  /* entered before; the thread came back to the stack that holds it */
@@ -94,7 +95,7 @@ struct call_event {
 	uint64_t time;                 /* ns */
 	uint64_t instructions;         /* executed by this thread before this event */
 	uint64_t bound;                /* largest error of time, ns; UINT64_MAX: unknown */
-	const struct region *function; /* enter, root; NULL for CALL_SYSCALL */
+	const struct region *function; /* enter, root */
 	/* enter, root: the inlined instance, or NULL if the function is not inlined; move: the innermost one entered */
 	const struct inlined *inlined;
 	uint8_t left;    /* move: number of functions left, innermost first */
@@ -131,7 +132,21 @@ int calls_new(struct region_map *regions, const struct calls_sink *sink, struct 
 /* Sets the resolution of timestamps: each may be up to ns lower than the time at which it was taken. Default 0. */
 void calls_set_resolution(struct calls *c, uint64_t ns);
 
-/* Consumes one element. Timestamps must already be CLOCK_MONOTONIC ns. The signature fits struct element_sink. */
+/*
+ * The trace is of the emulated trace unit, which writes after each system call: its number, as three events with digits
+ * of base 15, the highest first; a timestamp of its beginning; timestamps of when it had run in the kernel, of when it
+ * was no longer blocked, and of its end, when it had got a CPU. exact: the clock is the virtual one: an instruction
+ * takes 1 ns, and of the latter timestamps there is only that of the end, since a system call is blocked all its time.
+ */
+void calls_set_emulated(struct calls *c, bool exact);
+
+/* Returns the number of the system call that the instruction at address makes, or -1 where it is unknown. */
+typedef int64_t (*calls_syscall_fn)(void *user, uint64_t address);
+
+/* Sets where the names of system calls come from. Without this they have none. */
+void calls_set_syscalls(struct calls *c, calls_syscall_fn find, void *user);
+
+/* Consumes one element. Timestamps must already be ns. The signature fits struct element_sink. */
 int calls_element(void *calls, const struct element *e);
 
 /*

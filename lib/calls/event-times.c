@@ -208,7 +208,8 @@ static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 static int emit_pending_guessed(struct event_times *s, uint64_t pos)
 {
 	s->guessed = true;
-	return emit_pending(s, pos, add_saturating(s->time, run_time(s, pos - s->pos)), UINT64_MAX);
+	return emit_pending(s, pos, add_saturating(s->time, run_time(s, pos - s->pos)),
+			    s->exact && s->started ? 0 : UINT64_MAX);
 }
 
 int event_times_prepare(struct event_times *s, uint64_t pos)
@@ -252,6 +253,19 @@ void event_times_add_wait(struct event_times *s)
 	s->uncounted = true;
 }
 
+/* The largest error of an event in the interval that ends at a timestamp. */
+static uint64_t interval_bound(const struct event_times *s, uint64_t instructions, uint64_t time)
+{
+	uint64_t length = time - MIN(time, s->time);
+
+	if (!s->exact)
+		return s->stamp ? add_saturating(time - s->stamp, s->resolution) : UINT64_MAX;
+	/* What instructions do not explain is a single wait, or unexplained. */
+	if (s->waits == 1 && length >= instructions)
+		return 0;
+	return length > instructions ? length - instructions : instructions - length;
+}
+
 int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time)
 {
 	uint64_t instructions = pos - s->pos, run, bound;
@@ -272,10 +286,10 @@ int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time
 		/* Events before the first timestamp are placed back from it by the pace. */
 		run = run_time(s, instructions);
 		s->time = time - MIN(run, time);
-		bound = UINT64_MAX;
+		bound = s->exact ? 0 : UINT64_MAX;
 	} else {
-		bound = s->stamp ? add_saturating(time - s->stamp, s->resolution) : UINT64_MAX;
-		if (!s->waits && !s->guessed) {
+		bound = interval_bound(s, instructions, time);
+		if (!s->exact && !s->waits && !s->guessed) {
 			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
 			if (end_cycles(s, pos))
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
@@ -295,8 +309,10 @@ int event_times_end(struct event_times *s, uint64_t pos, uint64_t end)
 		s->time = end - MIN(run, end);
 	if (end && end >= s->time)
 		return emit_pending(s, pos, s->waits ? end : MIN(end, add_saturating(s->time, run)),
-				    s->stamp ? end - s->stamp : UINT64_MAX);
-	return emit_pending(s, pos, add_saturating(s->time, run), UINT64_MAX);
+				    s->exact   ? 0
+				    : s->stamp ? end - s->stamp
+					       : UINT64_MAX);
+	return emit_pending(s, pos, add_saturating(s->time, run), s->exact && s->started ? 0 : UINT64_MAX);
 }
 
 bool event_times_retarget(struct event_times *s, const struct region *from, const struct region *to)

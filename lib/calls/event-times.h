@@ -46,6 +46,7 @@ struct event_times {
 	uint64_t cycle_pace;  /* ns per cycle, times 1024; 0: unknown */
 	uint32_t n_counted;   /* number of items with cycles assigned */
 	bool uncounted;       /* a wait came since, so the cycles counted since are unusable */
+	bool exact;           /* an instruction takes 1 ns */
 	bool started;         /* a time is known */
 	bool guessed;         /* times were guessed since the last timestamp */
 };

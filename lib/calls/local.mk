@@ -6,6 +6,7 @@ lib_calls_libcalls_la_SOURCES = \
 	lib/calls/event-times.c lib/calls/event-times.h \
 	lib/calls/fibres.c \
 	lib/calls/inlined.c \
+	lib/calls/kernel.c \
 	lib/calls/kind-names.c \
 	lib/calls/stack.c
 lib_calls_libcalls_la_LIBADD = lib/code/libcode.la

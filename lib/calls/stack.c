@@ -10,7 +10,7 @@ enum { SAVED_PER_FRAME = 64 };
 
 bool calls_frame_saves(const struct calls_frame *f)
 {
-	return f->saved || (f->function && (f->function->stack_use & UNWIND_SAVES_STACK));
+	return f->saved || (f->function->stack_use & UNWIND_SAVES_STACK);
 }
 
 int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)

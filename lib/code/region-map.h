@@ -25,7 +25,11 @@ enum region_kind {
 	REGION_UNNAMED,  /* code of an image between its functions, named [image+0xOFFSET] */
 	REGION_ANON,     /* code in memory of no file, named [anon] or after the mapping */
 	REGION_UNKNOWN,  /* no known mapping, named [unknown] */
-	REGION_INLINED,  /* a function that is inlined in others; it has no addresses of its own */
+	/* These have no addresses: */
+	REGION_INLINED,   /* a function that is inlined in others */
+	REGION_SYSCALL,   /* a system call, named after it */
+	REGION_WAITING,   /* the thread waits in the kernel */
+	REGION_PREEMPTED, /* the thread could run, and waits for a CPU */
 };
 
 /* Owned by the map. Two addresses are in the same function if and only if their regions are the same pointer. */

@@ -43,6 +43,8 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 	buf_printf(b, "%s%s%s", paint(t, BOLD), escape_text(f->name, name, sizeof(name)), paint(t, PLAIN));
 	if (f->kind == REGION_INLINED)
 		buf_printf(b, " %s(inlined)%s", paint(t, DIM), paint(t, PLAIN));
+	if (f->kind == REGION_SYSCALL)
+		buf_printf(b, " %s(system call)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->before)
 		buf_printf(b, " %s(began before)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->unfinished)

@@ -12,6 +12,7 @@ struct store_iter {
 	uint8_t *data;
 	size_t capacity;
 	uint64_t time, instructions, bound;
+	uint64_t waited;                   /* without the wait that is on top of the stack */
 	uint64_t segments;                 /* begun so far */
 	uint32_t roots;                    /* roots of the current segment returned to so far */
 	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
@@ -50,6 +51,14 @@ bool store_is_whole(const struct store_event *leave)
 {
 	return leave->frame.kind != CALL_INFERRED && leave->frame.kind != CALL_RESUMED && leave->kind != LEAVE_GAP &&
 	       leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
+}
+
+uint64_t store_iter_waited(const struct store_iter *it, uint64_t time)
+{
+	const struct store_frame *top = it->depth ? &it->stack[it->depth - 1] : NULL;
+	bool waits = top && store_is_wait(it->store->functions[top->function].kind);
+
+	return it->waited + (waits ? time - MIN(time, top->enter) : 0);
 }
 
 size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret)
@@ -106,8 +115,9 @@ static inline int frame_push(struct store_iter *it, const struct store_frame *fr
 static int frame_push_root(struct store_iter *it, uint32_t index)
 {
 	const struct stored_segment *g = segment_of(it);
-	struct store_frame f = { .kind = CALL_INFERRED, .enter = g->time, .instructions = g->instructions };
-
+	struct store_frame f = {
+		.kind = CALL_INFERRED, .enter = g->time, .instructions = g->instructions, .waited = g->waited
+	};
 	uint32_t root = it->store->roots[g->first_root + index];
 	int rc = frame_set_number(it->store, root & ~ROOT_INLINED, root & ROOT_INLINED, &f);
 
@@ -124,10 +134,11 @@ static uint32_t roots_below(const struct store_iter *it)
 
 static int read_stack(struct store_iter *it)
 {
-	uint64_t depth, packed, ago, before;
+	uint64_t depth, packed, ago, before, waited;
 	int rc = 0;
 
-	if (rd_varint(&it->r, &it->instructions) < 0 || rd_varint(&it->r, &depth) < 0)
+	if (rd_varint(&it->r, &it->instructions) < 0 || rd_varint(&it->r, &it->waited) < 0 ||
+	    rd_varint(&it->r, &depth) < 0)
 		return -EBADMSG;
 	it->depth = 0;
 	for (uint32_t i = roots_below(it); rc == 0 && i-- > 0;)
@@ -136,9 +147,12 @@ static int read_stack(struct store_iter *it)
 		struct store_frame f;
 
 		if (rd_varint(&it->r, &packed) < 0 || rd_varint(&it->r, &ago) < 0 || rd_varint(&it->r, &before) < 0 ||
-		    ago > it->time || before > it->instructions)
+		    rd_varint(&it->r, &waited) < 0 || ago > it->time || before > it->instructions ||
+		    waited > it->waited)
 			return -EBADMSG;
-		f = (struct store_frame){ .enter = it->time - ago, .instructions = it->instructions - before };
+		f = (struct store_frame){ .enter = it->time - ago,
+					  .instructions = it->instructions - before,
+					  .waited = it->waited - waited };
 		rc = frame_unpack(it->store, packed, &f);
 		if (rc == 0)
 			rc = frame_push(it, &f);
@@ -187,7 +201,7 @@ static inline bool is_emitted(const struct store_iter *it, uint32_t function)
 
 static inline int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
 {
-	struct store_frame f = { .enter = it->time, .instructions = it->instructions };
+	struct store_frame f = { .enter = it->time, .instructions = it->instructions, .waited = it->waited };
 	int rc = frame_unpack(it->store, packed, &f);
 
 	if (rc == 0)
@@ -205,6 +219,7 @@ static inline int decode_leave(struct store_iter *it, uint64_t kind, struct stor
 {
 	if (it->depth <= roots_below(it) || kind > UINT8_MAX)
 		return -EBADMSG;
+	it->waited = store_iter_waited(it, it->time);
 	if (!is_emitted(it, it->stack[it->depth - 1].function)) {
 		it->depth--;
 		return 0;
@@ -247,7 +262,10 @@ static int begin_segment(struct store_iter *it)
 	it->roots = 0;
 	it->pending_roots = roots_below(it);
 	/* Roots are entered at the segment's time; it must be equal so that times never decrease. */
-	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions ? 0 : -EBADMSG;
+	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions &&
+		       segment_of(it)->waited == it->waited
+		   ? 0
+		   : -EBADMSG;
 }
 
 static int confirm_root(struct store_iter *it, uint64_t value)

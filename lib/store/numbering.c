@@ -37,15 +37,12 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	return 0;
 }
 
-/* Finds or assigns the number of a region; NULL: the pseudo function of system calls. */
+/* Finds or assigns the number of a region. */
 static int find_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
-	static const struct region syscalls = { .kind = REGION_UNKNOWN, .name = "syscall", .image = "" };
 	uint32_t *number;
-	int rc;
+	int rc = hash_find(&w->regions, (uintptr_t)region, 0, &number);
 
-	region = region ? region : &syscalls;
-	rc = hash_find(&w->regions, (uintptr_t)region, 0, &number);
 	if (rc == 1)
 		rc = add_function(w, region, number);
 	if (rc == 0)
@@ -82,6 +79,8 @@ int numbering_find(struct store_writer *w, const struct region *function, const 
 	uint32_t *number;
 	int rc;
 
+	if (!seen.key)
+		return -EINVAL;
 	if (inlined) {
 		rc = hash_find(&w->inlined_instances, (uintptr_t)inlined, 0, &number);
 		if (rc == 1)

@@ -205,11 +205,12 @@ static int decode_site(struct store *s, struct reader *r, void *item)
 static int decode_totals(struct store *s, struct reader *r, void *item)
 {
 	struct store_function *f = item;
+	uint32_t zero;
 
 	if (rd_u64(r, &f->calls) < 0 || rd_u64(r, &f->total_ns) < 0 || rd_u64(r, &f->self_ns) < 0 ||
 	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
 	    rd_u64(r, &f->longest_ns) < 0 || rd_u64(r, &f->longest_enter) < 0 || rd_u64(r, &f->shortest_ns) < 0 ||
-	    rd_u32(r, &f->longest_thread) < 0)
+	    rd_u32(r, &f->longest_thread) < 0 || rd_u32(r, &zero) < 0 || rd_u64(r, &f->wait_ns) < 0)
 		return -EBADMSG;
 	return 0;
 }
@@ -295,9 +296,10 @@ static int decode_block(struct store *s, struct reader *r, void *item)
 static int decode_segment(struct store *s, struct reader *r, void *item)
 {
 	struct stored_segment *g = item;
+	uint32_t zero;
 
 	if (rd_u64(r, &g->time) < 0 || rd_u64(r, &g->instructions) < 0 || rd_u64(r, &g->first_root) < 0 ||
-	    rd_u32(r, &g->n_roots) < 0)
+	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &zero) < 0 || rd_u64(r, &g->waited) < 0)
 		return -EBADMSG;
 	return 0;
 }

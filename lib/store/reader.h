@@ -14,7 +14,7 @@ struct stored_block {
 };
 
 struct stored_segment {
-	uint64_t time, instructions, first_root;
+	uint64_t time, instructions, waited, first_root;
 	uint32_t n_roots;
 };
 

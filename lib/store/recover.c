@@ -113,7 +113,7 @@ static int add_function(struct recovery *r, struct reader *in)
 	struct region f = { .id = (uint32_t)r->n_functions };
 	uint64_t kind, line;
 
-	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_INLINED ||
+	if (rd_varint(in, &f.start) < 0 || rd_varint(in, &kind) < 0 || kind > REGION_PREEMPTED ||
 	    rd_varint(in, &line) < 0 || line > UINT32_MAX || rd_varint(in, &f.offset) < 0 || rd_str(in, &f.name) < 0 ||
 	    rd_str(in, &f.image) < 0 || rd_str(in, &f.file) < 0 || rd_str(in, &f.build_id) < 0)
 		return -EBADMSG;
@@ -258,14 +258,15 @@ static int recover_block(struct recovery *r, const struct chunk_head *c)
 	struct reader in = reader_of(r->bytes, c->size);
 	struct recovered_thread *t = c->thread < r->n_threads ? &r->threads[c->thread] : NULL;
 	struct written_event e;
-	uint64_t depth, frame;
+	uint64_t depth, frame, waited;
 	int rc = 0;
 
-	if (!t || rd_varint(&in, &t->instructions) < 0 || rd_varint(&in, &depth) < 0 || depth != t->depth)
+	if (!t || rd_varint(&in, &t->instructions) < 0 || rd_varint(&in, &waited) < 0 || rd_varint(&in, &depth) < 0 ||
+	    depth != t->depth)
 		return -EBADMSG;
 	t->time = c->time;
 	/* The stack at the block's start repeats the state at the end of the block before. */
-	for (depth *= 3; rc == 0 && depth; depth--)
+	for (depth *= 4; rc == 0 && depth; depth--)
 		rc = rd_varint(&in, &frame);
 	while (rc == 0 && rd_left(&in)) {
 		rc = store_read_event(&in, &e);

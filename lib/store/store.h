@@ -126,6 +126,7 @@ struct store_function {
 	enum region_kind kind;
 	uint64_t calls;
 	uint64_t total_ns, self_ns; /* total: recursive calls count once */
+	uint64_t wait_ns;           /* part of total_ns in which the thread did not run */
 	uint64_t total_instructions, self_instructions;
 	uint64_t longest_ns, longest_enter;
 	uint32_t longest_thread; /* index of the thread */
@@ -133,6 +134,12 @@ struct store_function {
 	uint64_t whole;
 	uint64_t shortest_ns, median_ns, p99_ns;
 };
+
+/* True for the functions that stand for time in which the thread does not run. */
+static inline bool store_is_wait(enum region_kind kind)
+{
+	return kind == REGION_WAITING || kind == REGION_PREEMPTED;
+}
 
 size_t store_functions(const struct store *s);
 const struct store_function *store_function(const struct store *s, size_t index);
@@ -193,6 +200,7 @@ struct store_frame {
 	bool piece;
 	uint64_t enter;
 	uint64_t instructions; /* of the thread, when the frame was entered */
+	uint64_t waited;       /* store_iter_waited() when the frame was entered */
 };
 
 enum store_event_type { STORE_ENTER, STORE_LEAVE, STORE_GAP, STORE_MARK };
@@ -228,6 +236,12 @@ void store_iter_filter(struct store_iter *it, const uint8_t *wanted);
 
 /* Returns 1 with an event, or 0 at the end. */
 int store_iter_next(struct store_iter *it, struct store_event *ret);
+
+/*
+ * Returns for how long the thread had not run at a time, from the beginning of its trace on: it waited, or was
+ * preempted. time lies between the event returned last, or the time sought, and the next one.
+ */
+uint64_t store_iter_waited(const struct store_iter *it, uint64_t time);
 
 /* Returns the depth, and the open frames, outermost first; valid until the next call. */
 size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret);

@@ -97,6 +97,7 @@ static void write_functions(struct table_writer *t)
 		buf_u64(b, f->shortest_ns);
 		buf_u32(b, f->longest_thread);
 		buf_u32(b, 0);
+		buf_u64(b, f->wait_ns);
 	}
 	section_end(t, begin);
 }
@@ -219,6 +220,7 @@ static void write_indexes(struct table_writer *t)
 			buf_u64(b, roots + th->segments[k].first_root);
 			buf_u32(b, th->segments[k].n_roots);
 			buf_u32(b, 0);
+			buf_u64(b, th->segments[k].waited);
 		}
 		roots += th->n_roots;
 	}

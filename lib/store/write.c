@@ -138,6 +138,7 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 	t->block_segments = t->n_segments;
 	t->block_roots = t->n_segments ? t->segments[t->n_segments - 1].n_roots : 0;
 	buf_varint(b, e->instructions);
+	buf_varint(b, t->waited);
 	buf_varint(b, t->depth);
 	for (size_t i = 0; i < t->depth; i++) {
 		const struct writer_frame *f = &t->stack[i];
@@ -145,6 +146,7 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 		buf_varint(b, frame_pack(f));
 		buf_varint(b, e->time - f->enter);
 		buf_varint(b, e->instructions - f->instructions);
+		buf_varint(b, t->waited - f->waited);
 	}
 	/* Deep stacks make longer blocks, so that initial stacks remain the smaller part of the file. */
 	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
@@ -227,7 +229,7 @@ static inline struct writer_use *use_of(struct store_writer *w, struct writer_th
 	u = &t->uses[function];
 	if (u->segment != (uint32_t)t->n_segments) {
 		u->segment = (uint32_t)t->n_segments;
-		u->ns = u->instructions = 0;
+		u->ns = u->wait_ns = u->instructions = 0;
 	}
 	return u;
 }
@@ -242,7 +244,10 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	if (t->depth >= STORE_DEPTH_MAX)
 		return -EINVAL;
 	u->active++;
-	t->stack[t->depth++] = *frame;
+	t->stack[t->depth] = *frame;
+	if (!frame->root)
+		t->stack[t->depth].waited = t->waited;
+	t->depth++;
 	t->deepest = MAX(t->deepest, (uint32_t)t->depth);
 	t->block_slices++;
 	/* Resumed frames were counted when they were entered first. */
@@ -262,7 +267,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 {
 	const struct writer_frame *f;
 	struct writer_function *total;
-	uint64_t ns, instructions;
+	uint64_t ns, instructions, wait;
 	struct writer_use *u;
 	int rc = 0;
 
@@ -279,6 +284,8 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	}
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
+	t->waited += store_is_wait(total->kind) ? ns : 0;
+	wait = t->waited - f->waited;
 	if (ns >= total->longest_ns) {
 		total->longest_ns = ns;
 		total->longest_enter = f->enter;
@@ -293,11 +300,14 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	/* A root was open for the whole segment, so calls of its function since then were within it. */
 	if (f->root) {
 		ns -= MIN(u->ns, ns);
+		wait -= MIN(u->wait_ns, wait);
 		instructions -= MIN(u->instructions, instructions);
 	}
 	total->total_ns += ns;
+	total->wait_ns += wait;
 	total->total_instructions += instructions;
 	u->ns += ns;
+	u->wait_ns += wait;
 	u->instructions += instructions;
 	return rc;
 }
@@ -376,6 +386,7 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 	s->n_roots++;
 	f.enter = s->time;
 	f.instructions = s->instructions;
+	f.waited = s->waited;
 	put_event_with(t, e, CODE_ROOT, f.site == NO_SITE ? (uint64_t)f.function << 1 : (uint64_t)f.site << 1 | 1);
 	return frame_push(w, t, &f);
 }
@@ -393,7 +404,8 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 		return rc;
 	/* What preceded the segment was a gap, or nothing. */
 	t->gaps_of[t->gap_kind].ns += t->gaps ? e->time - t->last : 0;
-	t->segments[t->n_segments++] = (struct writer_segment){ e->time, e->instructions, (uint32_t)t->n_roots, 0 };
+	t->segments[t->n_segments++] =
+	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots, 0 };
 	t->after_gap = false;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;

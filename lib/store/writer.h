@@ -18,7 +18,7 @@ struct writer_function {
 	uint32_t name, image, file, line, build_id;
 	uint64_t address, offset;
 	uint32_t kind;
-	uint64_t calls, total_ns, self_ns, total_instructions, self_instructions;
+	uint64_t calls, total_ns, self_ns, wait_ns, total_instructions, self_instructions;
 	uint64_t longest_ns, longest_enter, shortest_ns;
 	uint32_t longest_thread;
 	struct histogram times; /* of whole calls */
@@ -32,7 +32,7 @@ struct writer_site {
 struct writer_frame {
 	uint32_t function;
 	uint32_t site; /* NO_SITE: not inlined */
-	uint64_t enter, instructions;
+	uint64_t enter, instructions, waited;
 	uint8_t kind;
 	bool root;
 };
@@ -42,7 +42,7 @@ struct writer_use {
 	uint32_t active;
 	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
 	uint32_t segment;    /* the segment that ns and instructions belong to */
-	uint64_t ns, instructions;
+	uint64_t ns, wait_ns, instructions;
 };
 
 /* Cache entry: the numbers of a region or of an inlined instance. */
@@ -52,7 +52,7 @@ struct writer_seen {
 };
 
 struct writer_segment {
-	uint64_t time, instructions;
+	uint64_t time, instructions, waited;
 	uint32_t first_root, n_roots;
 };
 
@@ -60,6 +60,7 @@ struct writer_thread {
 	uint32_t index, tid, name;
 	bool ended;
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
+	uint64_t waited; /* time so far in which the thread did not run */
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
 	uint8_t gap_kind;  /* kind of the last gap */

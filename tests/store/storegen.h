@@ -13,6 +13,7 @@
 enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12, NESTED = 64, NESTING = 16 };
 
 static struct region functions[FUNCTIONS];
+static const struct region waiting = { .kind = REGION_WAITING, .name = "waiting", .image = "" };
 static char names[FUNCTIONS][16];
 
 /* Inlined functions, each at several sites; each site has several instances. */
@@ -30,7 +31,7 @@ struct expected {
 	enum store_event_type type;
 	uint8_t kind;
 	uint64_t time, instructions, enter;
-	int function; /* FUNCTIONS: the system call; above: a site */
+	int function; /* FUNCTIONS: waiting; above: a site */
 	uint32_t depth, roots_seen;
 };
 
@@ -63,7 +64,8 @@ static void put(struct thread *t, enum call_event_type type, unsigned kind, int 
 {
 	struct call_event e = { type, (uint8_t)kind, t->time, t->instructions, 10 };
 
-	e.function = function >= 0 && function < FUNCTIONS ? &functions[function] : NULL;
+	if (function >= 0)
+		e.function = function < FUNCTIONS ? &functions[function] : &waiting;
 	if (function > FUNCTIONS) {
 		e.inlined = &places[function - FUNCTIONS - 1 + (rand() & 1 ? PLACES : 0)];
 		e.function = e.inlined->function;
@@ -93,7 +95,7 @@ static void expect_enter(struct thread *t, unsigned kind, int function)
 static void enter(struct thread *t, unsigned kind, int function)
 {
 	expect_enter(t, kind, function);
-	put(t, CALL_EVENT_ENTER, kind, kind == CALL_SYSCALL ? -1 : function);
+	put(t, CALL_EVENT_ENTER, kind, function);
 }
 
 static void root(struct thread *t, int function)
@@ -173,7 +175,7 @@ static int any_place(void)
 	return FUNCTIONS + 1 + rand() % PLACES;
 }
 
-/* Returns the number that the store assigns to a function: inlined ones follow the system call's. */
+/* Returns the number that the store assigns to a function: inlined ones follow `waiting`. */
 __attribute__((unused)) static int number_of(int function)
 {
 	return function > FUNCTIONS ? FUNCTIONS + 1 + (function - FUNCTIONS - 1) % INLINED : function;
@@ -183,14 +185,14 @@ __attribute__((unused)) static int number_in(const struct store_function *f)
 {
 	if (f->kind == REGION_INLINED)
 		return FUNCTIONS + (int)f->line;
-	return strcmp(f->name, "syscall") == 0 ? FUNCTIONS : atoi(f->name + strlen("function"));
+	return strcmp(f->name, "waiting") == 0 ? FUNCTIONS : atoi(f->name + strlen("function"));
 }
 
 __attribute__((unused)) static const char *name_in(int function)
 {
 	if (function > FUNCTIONS)
 		return inlined_functions[(function - FUNCTIONS - 1) % INLINED].name;
-	return function == FUNCTIONS ? "syscall" : names[function];
+	return function == FUNCTIONS ? "waiting" : names[function];
 }
 
 enum { NUMBERS = FUNCTIONS + 1 + INLINED };

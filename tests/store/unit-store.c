@@ -61,10 +61,13 @@ static bool seek_and_compare(const struct store *s, const struct thread *t, uint
 	const struct store_frame *stack;
 	size_t from = 0, depth = 0;
 	static struct expected open[8192];
+	uint64_t waited = 0;
 
 	while (from < t->n && t->events[from].time < time) {
 		depth += t->events[from].type == STORE_ENTER;
 		depth -= t->events[from].type == STORE_LEAVE;
+		if (t->events[from].type == STORE_LEAVE && t->events[from].function == FUNCTIONS)
+			waited += t->events[from].time - t->events[from].enter;
 		if (t->events[from].type == STORE_ENTER)
 			open[t->events[from].depth] = t->events[from];
 		from++;
@@ -72,6 +75,10 @@ static bool seek_and_compare(const struct store *s, const struct thread *t, uint
 	if (store_iter_new(s, t->index, &it) < 0 || store_iter_seek(it, time) < 0)
 		return false;
 	if (store_iter_stack(it, &stack) != depth)
+		return false;
+	if (depth && open[depth - 1].function == FUNCTIONS)
+		waited += time - open[depth - 1].enter;
+	if (from < t->n && store_iter_waited(it, time) != waited)
 		return false;
 	for (size_t i = 0; i < depth; i++) {
 		if (stack[i].enter != open[i].enter || stack[i].kind != open[i].kind)
@@ -231,8 +238,10 @@ static void test_totals(void)
 	struct thread *t = calloc(1, sizeof(*t));
 	_cleanup_close_ int fd = make_store(t, 1, 30000);
 	_cleanup_(store_closep) struct store *s = NULL;
-	uint64_t calls[NUMBERS] = { 0 }, total[NUMBERS] = { 0 }, self = 0, elapsed = 0, wrong = 0, gaps = 0;
+	uint64_t calls[NUMBERS] = { 0 }, total[NUMBERS] = { 0 }, wait[NUMBERS] = { 0 }, waited = 0, waits = 0, self = 0,
+		 elapsed = 0, wrong = 0, gaps = 0;
 	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
+	uint64_t before[NUMBERS] = { 0 };
 	int active[NUMBERS] = { 0 };
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
@@ -240,14 +249,19 @@ static void test_totals(void)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct expected *e = &t->events[i];
 
+		if (e->type == STORE_LEAVE && e->function == FUNCTIONS)
+			waited += e->time - e->enter;
 		if (e->type == STORE_ENTER) {
 			calls[number_of(e->function)]++;
-			active[number_of(e->function)]++;
+			if (!active[number_of(e->function)]++)
+				before[number_of(e->function)] = waited;
 		} else if (e->type == STORE_GAP) {
 			gaps++;
 		} else if (e->type == STORE_LEAVE) {
-			if (--active[number_of(e->function)] == 0)
+			if (--active[number_of(e->function)] == 0) {
 				total[number_of(e->function)] += e->time - e->enter;
+				wait[number_of(e->function)] += waited - before[number_of(e->function)];
+			}
 			if (e->depth == 0)
 				elapsed += e->time - e->enter;
 		}
@@ -258,11 +272,15 @@ static void test_totals(void)
 
 		wrong += f->calls != calls[which];
 		wrong += f->total_ns != total[which];
+		wrong += f->wait_ns != wait[which];
+		waits += f->wait_ns != 0 && f->wait_ns < f->total_ns;
 		wrong += f->self_ns > f->total_ns;
 		wrong += compare_spread(t, f, which);
 		self += f->self_ns;
 	}
 	CHECK_EQ(wrong, 0);
+	CHECK(waits > FUNCTIONS / 2);
+	CHECK_EQ(wait[FUNCTIONS], waited);
 	CHECK_EQ(self, elapsed);
 	CHECK(gaps > 3);
 	/* All gaps have one kind; their durations are those of the generated store. */
