@@ -19,6 +19,7 @@
 enum {
 	OPTION_EMU,
 	OPTION_SNAPSHOT,
+	OPTION_CLOCK,
 	OPTION_RETSTACK,
 	OPTION_BROADCAST,
 	OPTION_CYCLES,
@@ -35,6 +36,7 @@ enum {
 static const struct verb_option options[] = {
 	[OPTION_EMU] = { "emu", 0, NULL, "use the emulated trace unit (required)" },
 	[OPTION_SNAPSHOT] = { "snapshot", 0, NULL, "take a snapshot when the program ends" },
+	[OPTION_CLOCK] = { "clock", 0, "virtual|wall", "time without that of the emulator (default), or real time" },
 	[OPTION_RETSTACK] = { "retstack", 0, "on|off",
 			      "omit the addresses of returns that a return stack predicts (default on)" },
 	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "trace the target of every taken branch" },
@@ -52,7 +54,7 @@ static const struct verb_option options[] = {
 
 struct run_options {
 	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts, stacks;
-	const char *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
+	const char *clock, *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
 };
 
 static int fail_program(const char *program, const char *why)
@@ -70,9 +72,10 @@ static int run_parse(struct client *c, struct run_options *ret)
 
 	while ((o = client_option(c, &value)) >= 0) {
 		const char **const to[] = {
-			[OPTION_RETSTACK] = &ret->retstack, [OPTION_RING_SIZE] = &ret->ring_size,
-			[OPTION_RINGS] = &ret->rings,       [OPTION_TRUTH] = &ret->truth,
-			[OPTION_SYSROOT] = &ret->sysroot,   [OPTION_THRESHOLD] = &ret->threshold,
+			[OPTION_CLOCK] = &ret->clock,         [OPTION_RETSTACK] = &ret->retstack,
+			[OPTION_RING_SIZE] = &ret->ring_size, [OPTION_RINGS] = &ret->rings,
+			[OPTION_TRUTH] = &ret->truth,         [OPTION_SYSROOT] = &ret->sysroot,
+			[OPTION_THRESHOLD] = &ret->threshold,
 		};
 		bool *const flags[ELEMENTS(options)] = {
 			[OPTION_EMU] = &ret->emu,
@@ -95,6 +98,8 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--emu is required: only programs under the emulated trace unit can be started");
 	if (!c->argc)
 		return client_usage(c, "missing program");
+	if (ret->clock && strcmp(ret->clock, "virtual") != 0 && strcmp(ret->clock, "wall") != 0)
+		return client_usage(c, "--clock: '%s' is neither virtual nor wall", esc(ret->clock));
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack: '%s' is neither on nor off", esc(ret->retstack));
 	if (ret->threshold && parse_i64(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
@@ -128,6 +133,8 @@ static int put_plugin(struct client *c, const struct run_options *run, const cha
 
 	put_argument(b, "", plugin);
 	put_argument(b, "socket", socket);
+	if (run->clock)
+		put_argument(b, "clock", run->clock);
 	if (run->retstack)
 		put_argument(b, "retstack", run->retstack);
 	if (run->broadcast)

@@ -162,6 +162,7 @@ void named_store_print_times(FILE *to, const struct store *s)
 			!clock                          ? ""
 			: strcmp(clock, "perf") == 0    ? " of the perf clock"
 			: strcmp(clock, "counter") == 0 ? " of the trace's counter"
+			: strcmp(clock, "virtual") == 0 ? " of the emulator's virtual clock"
 							: " of CLOCK_MONOTONIC");
 	fprintf(to, ", for %s", format_duration(last - first));
 	if (bound)

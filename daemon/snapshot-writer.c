@@ -167,6 +167,8 @@ static json_object *threads_json(const struct capture_copy *c)
 		json_add_bytes(o, "name", t->name);
 		json_add_u64(o, "start", t->start_ns);
 		json_add_u64(o, "end", t->end_ns);
+		if (t->until_ns)
+			json_add_u64(o, "until", t->until_ns);
 		json_add_u64(o, "bytes", t->size + t->end_size);
 		json_add_u64(o, "written", t->written);
 		json_add_bool(o, "wrapped", t->wrapped);
@@ -221,7 +223,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_u64(o, "time", sw->copy->time);
 	json_add_u64(o, "monotonic", sw->copy->monotonic);
 	json_add_u64(o, "blind", sw->copy->blind);
-	json_add_str(o, "clock", sw->copy->clock.known ? "perf" : "monotonic");
+	json_add_str(o, "clock", sw->copy->clock.known ? "perf" : sw->copy->virtual_clock ? "virtual" : "monotonic");
 	if (sw->copy->clock.known && sw->copy->shift)
 		json_add_i64(o, "clock_shift", sw->copy->shift);
 	json_add_bool(o, "shared", sw->copy->shared);

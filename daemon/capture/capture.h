@@ -41,6 +41,7 @@ struct capture_thread {
 	uint64_t instructions, truth;
 	bool wrapped, running;
 	/* Only in a copy: */
+	uint64_t until_ns; /* time at the freeze of a thread that sleeps, if not that of the copy; else 0 */
 	bool acknowledged; /* the thread obeyed the freeze, or could not have been running */
 	uint8_t *data;     /* byte p of the stream is at p % room */
 	size_t room;
@@ -106,6 +107,7 @@ struct capture_copy {
 	struct buf records;    /* sideband other than mappings (switches, forks, exits): capture_record */
 	struct pd_clock clock; /* converts trace timestamps to ns; unknown: they are CLOCK_MONOTONIC ns */
 	int64_t shift;         /* ns to add to CLOCK_MONOTONIC for the time of the trace; 0: unknown */
+	bool virtual_clock;    /* times are not those of CLOCK_MONOTONIC, but of the emulator's virtual clock */
 	bool shared;           /* the rings also hold the control flow of other processes */
 	struct capture_interval *intervals;
 	size_t n_intervals;
@@ -114,7 +116,7 @@ struct capture_copy {
 	struct capture_jitdump jitdump; /* owned */
 	uint8_t *log;                   /* records of lib/emu/ring.h */
 	size_t log_size;
-	uint64_t time, monotonic; /* of the freeze, ns */
+	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
 	struct buf missing;       /* texts about data that could not be recorded, each terminated by NUL */
 };

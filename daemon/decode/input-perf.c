@@ -78,9 +78,8 @@ static void find_clock(struct input *in)
 	if (c->clock.known && c->clock.shift < 64 && c->clock.mult && c->last_time && is_virtual(c) &&
 	    (!clock || strcmp(clock, "perf") == 0))
 		in->clock = &c->clock;
-	in->has_clock =
-	    in->clock ||
-	    (!has_cpu_buffers(c) && (clock ? strcmp(clock, "monotonic") == 0 : is_from_csightd(c) && !c->clock.known));
+	in->has_clock = in->clock || (!has_cpu_buffers(c) &&
+				      (clock ? strcmp(clock, "perf") != 0 : is_from_csightd(c) && !c->clock.known));
 }
 
 static uint64_t context_time(const struct perf_input *p, const struct engine_context *context)

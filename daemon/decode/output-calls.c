@@ -86,7 +86,7 @@ static uint64_t store_time(const struct calls_output *c, uint64_t time)
 	return time && c->has_shift ? time - c->shift : time;
 }
 
-/* The time at which the thread ended, else that at which its ring buffer was frozen; 0: unknown. */
+/* The time at which the thread ended, else that at which its ring buffer was frozen, on its clock; 0: unknown. */
 static uint64_t thread_end_time(const struct calls_output *c, uint32_t tid)
 {
 	const struct decode_job *job = c->input->job;
@@ -95,7 +95,9 @@ static uint64_t thread_end_time(const struct calls_output *c, uint32_t tid)
 
 	if (thread && json_get_u64(thread, "end", &end) == 0 && end)
 		return store_time(c, end);
-	/* The time of the snapshot is on CLOCK_MONOTONIC: it is usable only if the store uses that clock. */
+	if (thread && json_get_u64(thread, "until", &end) == 0 && end)
+		return end;
+	/* The time of the snapshot is usable only if the store uses its clock, which is not that of perf. */
 	if (job->snapshot && (!c->input->clock || c->has_shift))
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
@@ -108,6 +110,13 @@ static uint64_t snapshot_number(const struct decode_job *job, const char *key)
 	if (job->snapshot)
 		json_get_u64(job->snapshot, key, &v);
 	return v;
+}
+
+static const char *snapshot_text(const struct decode_job *job, const char *key)
+{
+	const char *text;
+
+	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
 }
 
 static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
@@ -192,6 +201,21 @@ static void free_thread(struct calls_output *c, uint32_t number)
 	c->threads[number] = NULL;
 }
 
+static bool is_emulated(const struct calls_output *c)
+{
+	const char *capture = snapshot_text(c->input->job, "capture");
+
+	return capture && strcmp(capture, "emu") == 0;
+}
+
+/* True if times are of the emulator's virtual clock. */
+static bool is_virtual(const struct calls_output *c)
+{
+	const char *clock = snapshot_text(c->input->job, "clock");
+
+	return clock && strcmp(clock, "virtual") == 0;
+}
+
 static int begin_thread(struct calls_output *c, const struct stream *s, struct output_thread *t)
 {
 	struct region_map *regions = NULL;
@@ -211,6 +235,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	rc = calls_new(regions, &sink, &t->calls);
 	if (rc == 0 && c->input->clock)
 		calls_set_resolution(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
+	if (rc == 0 && is_emulated(c))
+		calls_set_emulated(t->calls, is_virtual(c));
 	return rc;
 }
 
@@ -411,13 +437,6 @@ static int load_symbols(struct calls_output *c)
 	return 0;
 }
 
-static const char *snapshot_text(const struct decode_job *job, const char *key)
-{
-	const char *text;
-
-	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
-}
-
 /* Chooses the clock of times in the store; returns its name. */
 static const char *find_clock(struct calls_output *c)
 {
@@ -427,6 +446,8 @@ static const char *find_clock(struct calls_output *c)
 	c->has_shift = in->clock && in->job->snapshot && json_get_i64(in->job->snapshot, "clock_shift", &shift) == 0;
 	if (c->has_shift)
 		c->shift = (uint64_t)shift;
+	if (is_virtual(c))
+		return "virtual";
 	if (c->has_shift || (in->has_clock && !in->clock))
 		return "monotonic";
 	return in->clock ? "perf" : "counter";
@@ -444,8 +465,8 @@ static int begin_store(struct calls_output *c)
 		.clock = find_clock(c),
 	};
 
-	/* Wall-clock times can be shown only if times of the store are on CLOCK_MONOTONIC. */
-	if (strcmp(meta.clock, "monotonic") == 0) {
+	/* Wall-clock times can be shown only if times of the store are on the clock of the freeze. */
+	if (strcmp(meta.clock, "monotonic") == 0 || is_virtual(c)) {
 		meta.realtime = snapshot_number(job, "time");
 		meta.monotonic = snapshot_number(job, "monotonic");
 	}

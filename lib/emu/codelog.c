@@ -19,22 +19,25 @@ struct page {
 
 struct codelog {
 	struct shared *shared;
+	uint64_t (*time)(bool replaces);
 	struct page *pages[BUCKETS];
 };
 
 _Atomic uint32_t codelog_records;
 
-struct codelog *codelog_new(struct shared *s)
+struct codelog *codelog_new(struct shared *s, uint64_t (*time)(bool replaces))
 {
 	struct codelog *c = calloc(1, sizeof(*c));
 
-	if (c)
-		c->shared = s;
+	if (!c)
+		return NULL;
+	c->shared = s;
+	c->time = time;
 	return c;
 }
 
 /* Begins a record of size bytes; returns NULL if the log is full. append_done() makes it visible to the daemon. */
-static void *append(struct codelog *c, uint32_t type, uint64_t size)
+static void *append(struct codelog *c, uint32_t type, uint64_t size, uint64_t time)
 {
 	struct emu_header *h = c->shared->header;
 	uint64_t head = atomic_load_explicit(&h->log_head, memory_order_relaxed);
@@ -46,7 +49,7 @@ static void *append(struct codelog *c, uint32_t type, uint64_t size)
 		return NULL;
 	}
 	memset(r, 0, size);
-	*r = (struct emu_record){ type, (uint32_t)size, now_ns(CLOCK_MONOTONIC) };
+	*r = (struct emu_record){ type, (uint32_t)size, time };
 	return r;
 }
 
@@ -56,9 +59,9 @@ static void append_done(struct codelog *c, const struct emu_record *r)
 	atomic_fetch_add_explicit(&codelog_records, 1, memory_order_release);
 }
 
-void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE])
+void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time)
 {
-	struct emu_record_comm *r = append(c, EMU_REC_COMM, sizeof(*r));
+	struct emu_record_comm *r = append(c, EMU_REC_COMM, sizeof(*r), time);
 
 	if (!r)
 		return;
@@ -104,7 +107,7 @@ static void placed(void *data, const struct maps_region *part, bool replaced, bo
 	/* Anonymous memory needs a record only if it replaces a file: code records hold its code. */
 	if (!f && !instead_of_file)
 		return;
-	r = append(c, EMU_REC_MAP, sizeof(*r) + strlen(path) + 1);
+	r = append(c, EMU_REC_MAP, sizeof(*r) + strlen(path) + 1, c->time(replaced));
 	if (!r)
 		return;
 	r->addr = part->start;
@@ -136,24 +139,31 @@ static bool logged_word(struct codelog *c, uint64_t addr, uint32_t *ret)
 	return true;
 }
 
-/* True if a reader of the log would find just these bytes, which lie in one page. */
-static bool log_has(struct codelog *c, const struct maps_region *at, uint64_t addr, const uint8_t *bytes, uint32_t len)
+/* What a reader of the log would find instead of some bytes. */
+enum logged { LOGGED_SAME, LOGGED_NOTHING, LOGGED_OTHER };
+
+/* Compares bytes, which lie in one page, with those that a reader of the log would find. */
+static enum logged log_compare(struct codelog *c, const struct maps_region *at, uint64_t addr, const uint8_t *bytes,
+			       uint32_t len)
 {
 	uint32_t in_file[WORDS], word, have;
+	enum logged found = LOGGED_SAME;
 	bool file = at && at->file && addr + len <= at->end &&
 		    files_read(at->file, in_file, len, at->offset + (addr - at->start));
 
 	for (uint32_t i = 0; i + 4 <= len; i += 4) {
 		memcpy(&word, bytes + i, 4);
 		if (!logged_word(c, addr + i, &have)) {
-			if (!file)
-				return false;
-			have = in_file[i / 4];
+			have = file ? in_file[i / 4] : ~word;
+			if (!file && at && !at->file && !at->replaces) {
+				found = LOGGED_NOTHING;
+				continue;
+			}
 		}
 		if (have != word)
-			return false;
+			return LOGGED_OTHER;
 	}
-	return true;
+	return found;
 }
 
 static void hold_word(struct codelog *c, uint64_t addr, uint32_t word)
@@ -175,11 +185,12 @@ void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint3
 {
 	const struct maps_region *at = maps_find(c->shared, addr, base, placed, c);
 	struct emu_record_code *r;
+	enum logged logged = log_compare(c, at, addr, bytes, len);
 	uint32_t word;
 
-	if (log_has(c, at, addr, bytes, len))
+	if (logged == LOGGED_SAME)
 		return;
-	r = append(c, EMU_REC_CODE, sizeof(*r) + len);
+	r = append(c, EMU_REC_CODE, sizeof(*r) + len, c->time(logged == LOGGED_OTHER));
 	if (!r)
 		return;
 	r->addr = addr;

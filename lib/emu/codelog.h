@@ -7,11 +7,17 @@
 #ifndef CSIGHT_EMU_CODELOG_H
 #define CSIGHT_EMU_CODELOG_H
 
+#include <stdbool.h>
+
 #include "lib/emu/shared.h"
 
 struct codelog;
 
-struct codelog *codelog_new(struct shared *s);
+/*
+ * time() returns the time of a new record of a mapping or code. replaces: it replaces code that may have run; otherwise
+ * any time will do that is not later.
+ */
+struct codelog *codelog_new(struct shared *s, uint64_t (*time)(bool replaces));
 
 /*
  * Logs code that is about to run at addr, if needed. bytes is the code that QEMU translates, all in one page; base is
@@ -19,8 +25,8 @@ struct codelog *codelog_new(struct shared *s);
  */
 void codelog_check(struct codelog *c, uint64_t addr, const uint8_t *bytes, uint32_t len, uint64_t base);
 
-/* Logs a new name of a thread. */
-void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE]);
+/* Logs the name that a thread has from a time on. */
+void codelog_name(struct codelog *c, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time);
 
 /*
  * The number of records. A thread that sees it change emits a timestamp before its next block, by which a decoder

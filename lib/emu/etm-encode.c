@@ -14,6 +14,7 @@ enum {
 	HEADER_CYCLES_3 = 0x10,
 	HEADER_LONG32_CONTEXT = 0x82,
 	HEADER_LONG64_CONTEXT = 0x85,
+	HEADER_EVENT = 0x70,
 	HEADER_EXACT = 0x90,
 	HEADER_SHORT = 0x95,
 	HEADER_LONG32 = 0x9a,
@@ -157,6 +158,12 @@ void etm_timestamp(struct etm *e, uint64_t time)
 {
 	etm_flush(e);
 	put_timestamp(e, time, false);
+}
+
+void etm_event(struct etm *e, unsigned events)
+{
+	etm_flush(e);
+	put(e, (uint8_t)(HEADER_EVENT | events));
 }
 
 /* One INFO byte, with cycle counting enabled or not; then the threshold of cycle counts, in seven bits per byte. */

@@ -71,6 +71,9 @@ void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins);
 void etm_trace_on(struct etm *e, uint64_t address);
 
 void etm_timestamp(struct etm *e, uint64_t time);
+
+/* Emits an event packet; events is a set of the events 0 to 3, not empty. */
+void etm_event(struct etm *e, unsigned events);
 void etm_address(struct etm *e, uint64_t address);
 
 /* to is the preferred return address. target: it is also the target of the last branch, where nothing executed. */

@@ -6,7 +6,7 @@ lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu
 # The plugin includes its own copies, since QEMU loads it into a process without our libraries.
 pkglib_LTLIBRARIES += csight-etm.la
 csight_etm_la_SOURCES = \
-	lib/code/a64.h \
+	lib/code/a64.h lib/code/syscalls.h \
 	lib/emu/etm-atoms.c \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
@@ -19,6 +19,7 @@ csight_etm_la_SOURCES = \
 	lib/emu/shared.c lib/emu/shared.h \
 	lib/emu/signals.c lib/emu/signals.h \
 	lib/emu/stacks.c lib/emu/stacks.h \
+	lib/emu/thread-clock.c lib/emu/thread-clock.h \
 	lib/emu/truth.c lib/emu/truth.h \
 	lib/base/io.c
 csight_etm_la_CFLAGS = -std=gnu11 $(CSIGHT_PLAIN_CFLAGS) -fvisibility=hidden

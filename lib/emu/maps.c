@@ -119,6 +119,7 @@ static void add_mapping(const struct maps_region *fresh, maps_placed_fn fn, void
 		part.end = next;
 		part.offset = fresh->file ? fresh->offset + (at - fresh->start) : 0;
 		cut_regions(part.start, part.end, &replaced, &was_file);
+		part.replaces = replaced;
 		add_region(&part);
 		fn(data, &part, replaced, was_file);
 	}

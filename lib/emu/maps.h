@@ -13,6 +13,7 @@ struct maps_region {
 	uint64_t start, end, offset;
 	struct mapped_file *file; /* NULL: anonymous memory */
 	bool stale;               /* a system call may have changed it */
+	bool replaces;            /* something else was there before */
 };
 
 /* Reports a new part. replaced: it replaces known parts; instead_of_file: one of them was of a file. */

@@ -6,7 +6,7 @@
  *
  * Options: socket=PATH (csightd's), rings=N, ringsize=BYTES, retstack=on|off, broadcast=on|off, cycles=on|off,
  * threshold=N (of cycles), timestamps=on|off, contexts=on|off, sync=BYTES, period=BLOCKS (between timestamps),
- * truth=DIR, truthraw=DIR, stacks=on (with truth).
+ * truth=DIR, truthraw=DIR, stacks=on (with truth), clock=virtual|wall.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
+#include "lib/code/syscalls.h"
 #include "lib/emu/codelog.h"
 #include "lib/emu/etm-encode.h"
 #include "lib/emu/guest.h"
@@ -27,22 +28,10 @@
 #include "lib/emu/signals.h"
 #define CSIGHT_EMU_STACKS_WRITER
 #include "lib/emu/stacks.h"
+#include "lib/emu/thread-clock.h"
 #include "lib/emu/truth.h"
 
 enum { VCPUS = 16384, ARENA = 1 << 20 };
-
-/* arm64's system call numbers. */
-enum {
-	NR_EXIT = 93,
-	NR_SIGACTION = 134,
-	NR_PRCTL = 167,
-	NR_SHMAT = 196,
-	NR_SHMDT = 197,
-	NR_MUNMAP = 215,
-	NR_MREMAP = 216,
-	NR_MMAP = 222,
-	NR_MPROTECT = 226
-};
 
 struct traced_block {
 	uint64_t start, end, target;
@@ -63,6 +52,10 @@ struct traced_thread {
 	uint64_t next_sync;
 	uint64_t instructions;
 	uint64_t stopped_truth; /* traced instructions in the truth log at the last freeze */
+	struct thread_clock clock;
+	uint64_t entered;         /* time of the entry to the system call */
+	struct clock_split split; /* of the time in it, if has_split: it has returned, and its end is not traced yet */
+	bool has_split;
 };
 
 int qemu_plugin_version = 1;
@@ -70,7 +63,8 @@ int qemu_plugin_version = 1;
 static struct shared_options options = { .rings = 64,
 					 .ring_size = 4 << 20,
 					 .log_size = 32 << 20,
-					 .configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | ETM_CONFIGR_RS };
+					 .configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | ETM_CONFIGR_RS,
+					 .clock = EMU_CLOCK_VIRTUAL };
 static uint16_t threshold = 256;
 static uint64_t sync_bytes = 4096;
 static uint32_t period_blocks = 1024;
@@ -80,8 +74,9 @@ static struct shared shared;
 static struct codelog *codelog;
 static struct traced_thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
-static __thread uint64_t self_call[3];                   /* the first arguments of this thread's system call */
+static __thread uint64_t self_call[6];                   /* arguments of this thread's system call */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
+static _Atomic uint64_t code_replaced;                   /* virtual time of the last record that replaces code */
 static uint64_t base;                                    /* offset of guest addresses in QEMU's address space */
 static bool opened, untraced;
 static char emulator[EMU_NAME_SIZE]; /* the name of QEMU's threads until the program sets one */
@@ -93,9 +88,47 @@ static inline uint32_t read_control_word(void)
 	return atomic_load_explicit(control_word, memory_order_acquire);
 }
 
+/* The time up to which a decoder has walked when it reaches the end of the trace written so far. */
+static uint64_t thread_time(const struct traced_thread *t)
+{
+	return options.clock == EMU_CLOCK_WALL ? now_ns(CLOCK_MONOTONIC) : t->clock.base + t->instructions - t->tail;
+}
+
+/* Sets the thread's clock forward to a time. */
+static void set_forward(struct traced_thread *t, uint64_t time)
+{
+	uint64_t now = t->clock.base + t->instructions - t->tail;
+
+	if (options.clock == EMU_CLOCK_WALL || time <= now)
+		return;
+	t->clock.base += time - now;
+	if (t->slot)
+		atomic_store_explicit(&t->slot->base_ns, t->clock.base, memory_order_relaxed);
+}
+
+static void publish_lag(struct traced_thread *t, uint64_t time)
+{
+	atomic_store(&t->slot->lag_ns, options.clock == EMU_CLOCK_WALL ? 0 : now_ns(CLOCK_MONOTONIC) - time);
+}
+
+/*
+ * The time of a record of the code log. Threads whose clocks are slower are set forward to it before they execute
+ * another block (between_blocks(), trace_begin()). The caller holds the lock.
+ */
+static uint64_t code_time(bool replaces)
+{
+	if (options.clock == EMU_CLOCK_WALL)
+		return now_ns(CLOCK_MONOTONIC);
+	if (!replaces)
+		return shared.header->start_ns;
+	atomic_store(&code_replaced, MAX(atomic_load(&code_replaced), shared_latest_time(&shared) + 1));
+	return atomic_load(&code_replaced);
+}
+
 /* Updates the fields that the daemon may read at any time. */
 static inline void publish(struct traced_thread *t, unsigned vcpu)
 {
+	atomic_store_explicit(&t->slot->instructions, t->instructions, memory_order_relaxed);
 	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
 	atomic_store_explicit(&t->slot->pending, etm_pending(&t->etm), memory_order_release);
 	if (truth)
@@ -106,7 +139,6 @@ static void publish_all(struct traced_thread *t, unsigned vcpu)
 {
 	etm_flush(&t->etm);
 	publish(t, vcpu);
-	atomic_store(&t->slot->instructions, t->instructions);
 }
 
 /* Assigns a slot; without a free one, the thread retries after the next thaw. The caller holds the lock. */
@@ -119,17 +151,19 @@ static void take_slot(struct traced_thread *t)
 	/* A thread inherits the name of its creator; that of the first one is QEMU's. */
 	if (prctl(PR_GET_NAME, name) < 0 || strcmp(name, emulator) == 0)
 		memcpy(name, shared.header->name, sizeof(name));
-	rc = shared_take(&shared, tid, name, &t->slot, &word);
+	t->clock.base += t->instructions;
+	t->instructions = 0;
+	t->tail = 0;
+	rc = shared_take(&shared, tid, name, thread_time(t), &t->slot, &word);
 	t->seen = word | (rc == -EBUSY);
 	if (rc == -EAGAIN)
 		atomic_fetch_add(&shared.header->lost_threads, 1);
 	if (rc < 0)
 		return;
-	codelog_name(codelog, tid, name);
+	codelog_name(codelog, tid, name, thread_time(t));
 	etm_init(&t->etm, shared_ring(&shared, t->slot), options.ring_size, false, tid);
 	etm_configure(&t->etm, options.configr, threshold);
 	t->next_sync = 0;
-	t->instructions = 0;
 	t->stopped = false;
 	atomic_store(&t->slot->seen, word);
 }
@@ -142,6 +176,7 @@ static struct traced_thread *thread_begin(unsigned vcpu)
 		abort();
 	self_vcpu = vcpu;
 	t->stopped = true;
+	thread_clock_begin(&t->clock);
 	pthread_mutex_lock(&lock);
 	take_slot(t);
 	pthread_mutex_unlock(&lock);
@@ -162,17 +197,17 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 		return;
 	}
 	if (word & 1) {
+		t->has_split = false;
 		/* A thread that missed a thaw while it slept has no new trace. */
 		if (!t->stopped) {
 			publish_all(t, vcpu);
-			atomic_store(&t->slot->stopped_ns, now_ns(CLOCK_MONOTONIC));
+			publish_lag(t, thread_time(t));
 			t->stopped_truth = truth_count(vcpu) - t->tail;
 		}
 		t->stopped = true;
 	} else {
 		if (truth && t->stopped)
 			truth_log_gap(vcpu, t->stopped_truth);
-		atomic_store(&t->slot->resumed_ns, now_ns(CLOCK_MONOTONIC));
 		t->stopped = false;
 		t->next_sync = 0;
 	}
@@ -184,8 +219,20 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 /* Tracing starts or restarts at address. */
 static void trace_begin(struct traced_thread *t, uint64_t address)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	struct delivery signal;
+	uint64_t now;
 
+	t->tail = 0;
+	if (t->resumes && signals_maybe(address) && signals_delivered(base, address, &signal))
+		set_forward(t, thread_clock_signalled(0));
+	set_forward(t, atomic_load(&code_replaced));
+	now = thread_time(t);
+	/* By the virtual clock, a system call is blocked all its time. */
+	if (t->has_split && t->etm.head && options.clock == EMU_CLOCK_WALL) {
+		etm_timestamp(&t->etm, now - t->split.blocked - t->split.preempted);
+		etm_timestamp(&t->etm, now - t->split.preempted);
+	}
+	t->has_split = false;
 	if (t->resumes && t->next_sync)
 		etm_exception_return(&t->etm);
 	if (t->etm.head >= t->next_sync) {
@@ -196,7 +243,6 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 		etm_timestamp(&t->etm, now);
 	}
 	t->resumes = false;
-	t->tail = 0;
 	t->period = period_blocks;
 	t->epoch = codelog_epoch();
 }
@@ -275,19 +321,23 @@ static void emit_interruption(struct traced_thread *t, uint64_t pc)
 	}
 	end_in_exception(t, exception_of(&d, inside), d.pc);
 	t->resumes = true;
+	if (!d.fault)
+		set_forward(t, thread_clock_signalled(0));
 }
 
 static void between_blocks(struct traced_thread *t, uint64_t next)
 {
 	uint32_t epoch = codelog_epoch();
 
+	if (epoch != t->epoch)
+		set_forward(t, atomic_load(&code_replaced));
 	/* A sync point has the address of the next instruction: emit one only if a decoder has walked up to it. */
 	if (t->etm.head >= t->next_sync && t->tail == 0) {
-		etm_sync(&t->etm, now_ns(CLOCK_MONOTONIC), next, false);
+		etm_sync(&t->etm, thread_time(t), next, false);
 		t->next_sync = t->etm.head + sync_bytes;
 		t->period = period_blocks;
 	} else if (t->period == 0 || epoch != t->epoch) {
-		etm_timestamp(&t->etm, now_ns(CLOCK_MONOTONIC));
+		etm_timestamp(&t->etm, thread_time(t));
 		t->period = period_blocks;
 	}
 	t->epoch = epoch;
@@ -351,13 +401,13 @@ static void note_mappings(int64_t number, uint64_t result)
 	bool good = result < (uint64_t)-4095;
 
 	pthread_mutex_lock(&lock);
-	if (number == NR_MMAP && good)
+	if (number == SYSCALL_mmap && good)
 		maps_changed(result, self_call[1]);
-	else if (number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP)
+	else if (number == SYSCALL_munmap || number == SYSCALL_mprotect || number == SYSCALL_mremap)
 		maps_changed(self_call[0], self_call[1]);
-	else if (number == NR_SHMAT || number == NR_SHMDT)
+	else if (number == SYSCALL_shmat || number == SYSCALL_shmdt)
 		maps_changed(0, UINT64_MAX);
-	if (number == NR_MREMAP && good)
+	if (number == SYSCALL_mremap && good)
 		maps_changed(result, self_call[2]);
 	pthread_mutex_unlock(&lock);
 }
@@ -382,8 +432,19 @@ static void name_set(struct traced_thread *t, uint64_t address)
 	}
 	pthread_mutex_lock(&lock);
 	memcpy(t->slot->name, name, sizeof(name));
-	codelog_name(codelog, t->slot->tid, name);
+	codelog_name(codelog, t->slot->tid, name, thread_time(t));
 	pthread_mutex_unlock(&lock);
+}
+
+/* Emits the number of a system call as three events with digits of base 15, so that decoders can name it. */
+static void emit_number(struct traced_thread *t, int64_t number)
+{
+	enum { BASE = 15, NONE = BASE * BASE * BASE - 1 };
+	unsigned n = number >= 0 && number < NONE ? (unsigned)number : NONE;
+
+	etm_event(&t->etm, n / BASE / BASE + 1);
+	etm_event(&t->etm, n / BASE % BASE + 1);
+	etm_event(&t->etm, n % BASE + 1);
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
@@ -391,29 +452,42 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 {
 	struct traced_thread *t = threads[vcpu];
 
-	self_call[0] = a1;
-	self_call[1] = a2;
-	self_call[2] = a3;
+	memcpy(self_call, (const uint64_t[]){ a1, a2, a3, a4, a5, a6 }, sizeof(self_call));
 	stacks_syscall(number);
-	if (!t || !t->slot)
+	if (!t)
 		return;
-	if (t->last && t->last->kind == A64_SVC) {
+	if (t->slot && t->last && t->last->kind == A64_SVC) {
 		t->instructions += t->last->count;
 		end_in_exception(t, ETM_CALL, t->last->end);
+		emit_number(t, number);
+		etm_timestamp(&t->etm, thread_time(t));
 	}
 	t->last = NULL;
 	t->resumes = true;
+	t->entered = thread_time(t);
+	thread_clock_enter(&t->clock, number, self_call, t->entered);
+	if (!t->slot)
+		return;
+	publish_lag(t, t->entered);
 	if (!t->stopped)
 		publish_all(t, vcpu);
-	if (number != NR_EXIT) {
+	if (number != SYSCALL_exit) {
 		atomic_store(&t->slot->state, EMU_IDLE);
 		return;
 	}
 	/* After this store another thread may reuse the slot. */
-	t->slot->end_ns = now_ns(CLOCK_MONOTONIC);
+	t->slot->end_ns = t->entered;
 	atomic_store(&t->slot->state, EMU_EXITED);
 	t->slot = NULL;
 	t->stopped = true;
+}
+
+static void end_call(struct traced_thread *t, int64_t number, int64_t result)
+{
+	const struct syscall_return r = { number, result, self_call };
+
+	set_forward(t, thread_clock_return(&t->clock, &r, t->entered, &t->split));
+	t->has_split = true;
 }
 
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
@@ -421,13 +495,15 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	struct traced_thread *t = threads[vcpu];
 
 	/* The arguments can be read safely only after the system call has accepted them. */
-	if (number == NR_SIGACTION && result == 0 && self_call[1])
+	if (number == SYSCALL_rt_sigaction && result == 0 && self_call[1])
 		handler_set(self_call[1]);
-	else if (number == NR_PRCTL && result == 0 && self_call[0] == PR_SET_NAME && t && t->slot)
+	else if (number == SYSCALL_prctl && result == 0 && self_call[0] == PR_SET_NAME && t && t->slot)
 		name_set(t, self_call[1]);
-	else if (number == NR_MMAP || number == NR_MUNMAP || number == NR_MPROTECT || number == NR_MREMAP ||
-		 number == NR_SHMAT || number == NR_SHMDT)
+	else if (number == SYSCALL_mmap || number == SYSCALL_munmap || number == SYSCALL_mprotect ||
+		 number == SYSCALL_mremap || number == SYSCALL_shmat || number == SYSCALL_shmdt)
 		note_mappings(number, (uint64_t)result);
+	if (t)
+		end_call(t, number, result);
 	/*
 	 * The next block reads the control word after this store: either the daemon or this thread sees the
 	 * other's store.
@@ -445,11 +521,12 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 	threads[vcpu] = NULL;
 	if (t->slot) {
 		if (!t->slot->end_ns)
-			t->slot->end_ns = now_ns(CLOCK_MONOTONIC);
+			t->slot->end_ns = thread_time(t);
 		atomic_store(&t->slot->state, EMU_EXITED);
 	}
 	if (truth)
 		truth_thread_ended(vcpu);
+	thread_clock_end(&t->clock);
 	free(t);
 }
 
@@ -478,7 +555,7 @@ static bool open_shared(void)
 		return false;
 	prctl(PR_GET_NAME, emulator);
 	control_word = &shared.header->control;
-	codelog = codelog_new(&shared);
+	codelog = codelog_new(&shared, code_time);
 	return codelog != NULL;
 }
 
@@ -557,7 +634,12 @@ static void after_fork_in_child(void)
 	codelog_moved(codelog, &parent);
 	munmap(parent.header, parent.header->total_size);
 	if (t) {
-		*t = (struct traced_thread){ .stopped = true, .resumes = true };
+		*t = (struct traced_thread){ .stopped = true,
+					     .resumes = true,
+					     .clock = t->clock,
+					     .instructions = t->instructions,
+					     .entered = t->entered };
+		thread_clock_forked(&t->clock);
 		take_slot(t);
 		if (t->slot)
 			atomic_store(&t->slot->state, EMU_IDLE);
@@ -603,6 +685,8 @@ static bool set_option(const char *argument)
 		truth_open(strdup(value), true), truth = true;
 	else if (IS("stacks"))
 		stacks = strcmp(value, "on") == 0;
+	else if (IS("clock"))
+		options.clock = strcmp(value, "wall") == 0 ? EMU_CLOCK_WALL : EMU_CLOCK_VIRTUAL;
 	else
 		return false;
 #undef IS
@@ -626,6 +710,10 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 		fprintf(stderr,
 			"csight-etm: invalid rings or ringsize: 1 to %d rings of a power of two from %d to %d bytes\n",
 			EMU_RINGS_MAX, EMU_RING_SIZE_MIN, EMU_RING_SIZE_MAX);
+		return -1;
+	}
+	if (thread_clock_init() < 0) {
+		fprintf(stderr, "csight-etm: no memory for the clock\n");
 		return -1;
 	}
 	if (!guest_has_registers())

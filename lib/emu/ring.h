@@ -17,6 +17,11 @@
  * first stores EMU_RUNNING and then reads `control`, all sequentially consistent, so that either the daemon or the
  * thread sees the other's store. Thaw: the daemon sets `control` to a new even value; the thread's stream continues
  * with a sync point. A frozen thread continues to run, untraced.
+ *
+ * Clock: times are those of the header's clock, which is CLOCK_MONOTONIC or the virtual clock of
+ * lib/emu/thread-clock.h. A thread's virtual time is base_ns + instructions. CLOCK_MONOTONIC was lag_ns later when the
+ * thread last entered a system call or stopped; it remains so while the thread waits there. Records of the log have a
+ * time that orders them against the trace of each thread: no thread has executed older code after it.
  */
 #ifndef CSIGHT_EMU_RING_H
 #define CSIGHT_EMU_RING_H
@@ -27,7 +32,7 @@
 #define EMU_MAGIC 0x00314d4554455343ull /* "CSETEM1" */
 
 enum {
-	EMU_VERSION = 1,
+	EMU_VERSION = 2,
 	EMU_RINGS_MAX = 4096,
 	EMU_RING_SIZE_MIN = 64 << 10,
 	EMU_RING_SIZE_MAX = 1 << 30,
@@ -44,6 +49,8 @@ struct emu_regs {
 	uint32_t configr, traceidr, idr0, idr1, idr2, idr8, authstatus, reserved;
 };
 
+enum emu_clock { EMU_CLOCK_WALL, EMU_CLOCK_VIRTUAL };
+
 enum emu_state { EMU_FREE, EMU_RUNNING, EMU_IDLE, EMU_EXITED };
 
 struct emu_slot {
@@ -52,10 +59,10 @@ struct emu_slot {
 	uint32_t tid;
 	uint32_t serial;           /* counts the threads that used this slot */
 	char name[EMU_NAME_SIZE];  /* the thread's comm */
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end is 0 while the thread lives */
+	uint64_t start_ns, end_ns; /* on the thread's clock; end is 0 while the thread lives */
 	_Atomic uint64_t head;     /* bytes ever written by this thread; the ring has the last min(head, ring_size) */
-	_Atomic uint64_t stopped_ns, resumed_ns; /* when the thread obeyed the last freeze and the last thaw */
-	_Atomic uint64_t instructions;           /* retired and traced */
+	_Atomic uint64_t base_ns, lag_ns; /* the thread's clock: see below */
+	_Atomic uint64_t instructions;    /* retired and traced */
 	_Atomic uint64_t truth; /* instructions in the truth log when the stream was last flushed; 0: no log */
 	/* The encoder's pending atoms, with which etm_finish_stream() completes the stream of a thread that died. */
 	_Atomic uint64_t pending;
@@ -71,8 +78,8 @@ struct emu_header {
 	uint64_t log_offset, log_size;
 	uint64_t rings_offset, ring_size; /* ring_size: a power of two; ring i begins at rings_offset + i * ring_size */
 	struct emu_regs regs;
-	uint32_t pid, parent; /* parent: the process that forked this one, or 0 */
-	uint64_t start_ns;
+	uint32_t pid, parent;           /* parent: the process that forked this one, or 0 */
+	uint64_t start_ns;              /* CLOCK_MONOTONIC */
 	char name[EMU_NAME_SIZE];       /* the program's name, not qemu's */
 	char exe[EMU_PATH_SIZE];        /* the program's file */
 	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each terminated by NUL; cmdline_size bytes */
@@ -81,6 +88,8 @@ struct emu_header {
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
+	uint32_t clock;                /* enum emu_clock */
+	uint32_t reserved;
 };
 
 /* The log: adjacent records of multiples of 8 bytes, which never change. */

@@ -58,6 +58,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	h->ring_size = o->ring_size;
 	h->pid = (uint32_t)getpid();
 	h->parent = parent;
+	h->clock = o->clock;
 	h->start_ns = now_ns(CLOCK_MONOTONIC);
 	etm_regs(false, &h->regs);
 	h->regs.configr = o->configr;
@@ -161,7 +162,20 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	return 0;
 }
 
-int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret,
+uint64_t shared_latest_time(const struct shared *s)
+{
+	uint64_t latest = 0;
+
+	for (uint32_t i = 0; i < s->header->n_rings; i++) {
+		const struct emu_slot *slot = &s->slots[i];
+
+		if (atomic_load(&slot->state) != EMU_FREE)
+			latest = MAX(latest, atomic_load(&slot->base_ns) + atomic_load(&slot->instructions));
+	}
+	return latest;
+}
+
+int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time, struct emu_slot **ret,
 		uint32_t *ret_control)
 {
 	struct emu_slot *found = NULL;
@@ -195,7 +209,9 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 	atomic_store(&found->truth, 0);
 	found->serial++;
 	found->tid = tid;
-	found->start_ns = now_ns(CLOCK_MONOTONIC);
+	found->start_ns = time;
+	atomic_store(&found->base_ns, time);
+	atomic_store(&found->lag_ns, now_ns(CLOCK_MONOTONIC) - time);
 	found->end_ns = 0;
 	memcpy(found->name, name, sizeof(found->name));
 	*ret = found;

@@ -13,6 +13,7 @@ struct shared_options {
 	uint32_t rings;
 	uint64_t ring_size, log_size;
 	uint32_t configr; /* TRCCONFIGR */
+	enum emu_clock clock;
 };
 
 struct shared {
@@ -25,11 +26,15 @@ struct shared {
 /* exe is the path of the traced program. On failure prints a message to standard error and returns a negative errno. */
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret);
 
+/* Returns a time that no thread's clock has passed. */
+uint64_t shared_latest_time(const struct shared *s);
+
 /*
- * Assigns a slot to the calling thread and sets its state to EMU_RUNNING; *ret_control is the (even) control word.
- * -EBUSY: the rings are frozen, retry after the thaw; -EAGAIN: all slots are in use by living threads.
+ * Assigns a slot to the calling thread, whose clock reads time, and sets its state to EMU_RUNNING; *ret_control is the
+ * (even) control word. -EBUSY: the rings are frozen, retry after the thaw; -EAGAIN: all slots are in use by living
+ * threads.
  */
-int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], struct emu_slot **ret,
+int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time, struct emu_slot **ret,
 		uint32_t *ret_control);
 
 static inline uint8_t *shared_ring(const struct shared *s, const struct emu_slot *slot)

@@ -196,7 +196,8 @@ static int find_totals(struct store *s, struct clone_totals *t)
 		if (*number == NOT_MERGED) {
 			*number = (uint32_t)t->n;
 			t->list[t->n++].function = to;
-			to->calls = to->whole = to->total_ns = to->total_instructions = to->longest_ns = 0;
+			to->calls = to->whole = to->longest_ns = 0;
+			to->total_ns = to->wait_ns = to->total_instructions = 0;
 		}
 		to->self_ns += f->self_ns;
 		to->self_instructions += f->self_instructions;
@@ -205,7 +206,8 @@ static int find_totals(struct store *s, struct clone_totals *t)
 	return 0;
 }
 
-static int add_leave(struct clone_total *c, const struct store_event *e, size_t thread)
+/* waited: how long the thread had not run when the frame was left. */
+static int add_leave(struct clone_total *c, const struct store_event *e, uint64_t waited, size_t thread)
 {
 	uint64_t ns = e->time - e->frame.enter;
 	struct store_function *f = c->function;
@@ -223,6 +225,7 @@ static int add_leave(struct clone_total *c, const struct store_event *e, size_t 
 	if (--c->active)
 		return rc;
 	f->total_ns += ns;
+	f->wait_ns += waited - e->frame.waited;
 	f->total_instructions += e->instructions - e->frame.instructions;
 	return rc;
 }
@@ -246,7 +249,7 @@ static int total_thread(struct store *s, struct clone_totals *t, size_t thread)
 			c->active++;
 			c->function->calls += e.kind != CALL_RESUMED;
 		} else {
-			rc = add_leave(c, &e, thread);
+			rc = add_leave(c, &e, store_iter_waited(it, e.time), thread);
 		}
 	}
 	return rc;

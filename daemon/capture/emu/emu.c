@@ -34,6 +34,7 @@ struct emu_source {
 	uint32_t n_rings, slot_size;
 	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
 	struct emu_regs regs;
+	bool virtual_clock;
 	uint32_t control; /* value stored last; even: armed */
 	/*
 	 * After a disarm, the position at which the history of each slot begins; valid for the thread with this serial.
@@ -149,6 +150,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 	s->rings_offset = h->rings_offset;
 	s->ring_size = h->ring_size;
 	s->regs = h->regs;
+	s->virtual_clock = h->clock == EMU_CLOCK_VIRTUAL;
 	s->control = atomic_load(&h->control);
 	s->map_size = h->slots_offset + (size_t)h->n_rings * h->slot_size;
 	s->skip_serial = calloc(h->n_rings, sizeof(*s->skip_serial));
@@ -189,7 +191,7 @@ static struct capture_source *emu_free(struct capture_source *source)
 struct slot {
 	uint32_t state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
-	uint64_t start_ns, end_ns, head, instructions, truth, pending;
+	uint64_t start_ns, end_ns, lag_ns, head, instructions, truth, pending;
 	uint64_t from; /* position of the first valid byte; the last is before head */
 };
 
@@ -210,6 +212,7 @@ static int read_slot(const struct emu_source *s, uint32_t n, struct slot *ret)
 	memcpy(o.name, raw.name, EMU_NAME_SIZE);
 	o.start_ns = raw.start_ns;
 	o.end_ns = raw.end_ns;
+	o.lag_ns = atomic_load(&raw.lag_ns);
 	o.head = atomic_load(&raw.head);
 	o.instructions = atomic_load(&raw.instructions);
 	o.truth = atomic_load(&raw.truth);
@@ -438,6 +441,8 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 
 	fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
+	if (s->virtual_clock && o->state == EMU_IDLE)
+		t->until_ns = c->monotonic - o->lag_ns;
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);
 
@@ -457,6 +462,17 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 	if (!alive && t->size)
 		t->end_size = etm_finish_stream(o->head, o->pending, t->end);
 	c->n_threads++;
+}
+
+/* Returns the freeze's time on the fastest virtual clock. */
+static uint64_t virtual_time(const struct emu_source *s, const struct slot *slots, uint64_t monotonic)
+{
+	uint64_t least = monotonic;
+
+	for (uint32_t n = 0; n < s->n_rings; n++)
+		if (slots[n].state != EMU_FREE)
+			least = MIN(least, slots[n].lag_ns);
+	return monotonic - (least < monotonic ? least : 0);
 }
 
 static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct capture_copy *c)
@@ -496,6 +512,9 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 		thaw(s);
 		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
 	}
+	c->virtual_clock = s->virtual_clock;
+	if (s->virtual_clock && slots)
+		c->monotonic = virtual_time(s, slots, c->monotonic);
 	for (uint32_t n = 0; rings && n < s->n_rings; n++)
 		if (rings[n].data)
 			munmap(rings[n].data, rings[n].room);
