@@ -35,7 +35,7 @@ static inline void csight_object_freep(struct csight_object **o)
 #define _cleanup_object_ _cleanup_(csight_object_freep)
 
 /* Exit statuses, documented in csight(1). */
-enum { STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_NO_DAEMON, STATUS_DENIED, STATUS_NOT_FOUND };
+enum { STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_NO_DAEMON, STATUS_DENIED, STATUS_NOT_FOUND, STATUS_DIFFERS };
 
 struct verb_option {
 	const char *name;     /* without the leading dashes */

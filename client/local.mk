@@ -2,10 +2,11 @@
 # client
 bin_PROGRAMS += csight
 csight_SOURCES = \
-	client/main.c client/client.h client/client-daemon.c client/client-options.c client/client-snapshot.c \
+	client/main.c client/behaviour.c client/behaviour.h client/client.h client/client-daemon.c client/client-options.c client/client-snapshot.c \
 	client/cmd-arm.c client/cmd-decode.c client/cmd-diff.c client/cmd-doctor.c client/cmd-export.c client/cmd-grep.c \
 	client/cmd-info.c client/cmd-list.c client/cmd-open.c client/cmd-remove.c client/cmd-report.c client/cmd-run.c \
 	client/cmd-show.c client/cmd-snapshot.c client/cmd-status.c client/cmd-targets.c client/cmd-version.c \
+	client/comparison.c client/comparison.h client/spread.c client/spread.h \
 	client/doctor.c client/doctor.h client/doctor-firmware.c client/doctor-hardware.c client/doctor-kernel.c \
 	client/doctor-programs.c client/doctor-rights.c client/doctor-use.c \
 	client/finder.c client/finder.h client/format.c client/format.h \
@@ -14,7 +15,7 @@ csight_SOURCES = \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
 	client/named-store.c client/named-store.h client/text-table.c client/text-table.h
-csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS)
+csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight

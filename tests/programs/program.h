@@ -28,4 +28,18 @@ static inline uint32_t next_random(uint32_t *state)
 	return *state;
 }
 
+/* A fixed amount of work, and 5 % more in a program built with -DSLOWER: what csight diff has to find. */
+#ifdef SLOWER
+enum { PLANTED_WORK = 210 };
+#else
+enum { PLANTED_WORK = 200 };
+#endif
+
+__attribute__((unused)) static apart uint32_t planted_work(uint32_t v)
+{
+	for (int i = 0; i < PLANTED_WORK; i++)
+		v = v * 1664525 + 1013904223;
+	return v;
+}
+
 #endif

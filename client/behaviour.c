@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/behaviour.h"
+#include "lib/base/array.h"
+#include "lib/base/buf.h"
+
+/* Calls from an open frame, of one edge. */
+struct pending_calls {
+	uint32_t edge;
+	uint64_t n;
+};
+
+struct open_call {
+	uint32_t function, batch;
+	uint32_t owner; /* index of this frame, or of the frame that it is a part of */
+	size_t pending; /* the first of its pending calls */
+	uint64_t callee_ns, callee_instructions;
+	uint64_t bound;
+};
+
+struct behaviour_reading {
+	const struct store *store;
+	struct behaviour *to;
+	struct open_call *stack;
+	size_t depth, cap_stack;
+	struct pending_calls *pending;
+	size_t n_pending, cap_pending;
+};
+
+static void reading_done(struct behaviour_reading *r)
+{
+	free(r->stack);
+	free(r->pending);
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Returns the size of a file's name without its version: app-1.2, libx.so.1.2.3, python3.11. */
+static size_t unversioned_size(const char *name)
+{
+	const char *so = strstr(name, ".so");
+	size_t size = so && so != name && (so[3] == 0 || so[3] == '.') ? (size_t)(so - name) : strlen(name), end = size;
+	bool dotted = false;
+
+	while (end && (is_digit(name[end - 1]) || (name[end - 1] == '.' && end < size))) {
+		dotted = dotted || name[end - 1] == '.';
+		end--;
+	}
+	if (end && end < size && strchr("-_.", name[end - 1]))
+		return end > 1 ? end - 1 : size;
+	if (end > 1 && end < size && name[end - 1] == 'v' && strchr("-_.", name[end - 2]))
+		return end > 2 ? end - 2 : size;
+	return end && dotted ? end : size;
+}
+
+/* Finds or adds the number of a key; a new one is `next`. */
+static int find_key(struct behaviour *b, const struct behaviour_function *f, uint32_t next, uint32_t *ret)
+{
+	_cleanup_buf_ struct buf key = { 0 };
+	uint32_t text, *number;
+	int rc;
+
+	/* A newline separates them: it is in no name of a function that a compiler makes. */
+	buf_printf(&key, "%s\n%.*s\n%d", f->name, (int)unversioned_size(f->image), f->image, f->inlined);
+	buf_u8(&key, 0);
+	rc = buf_error(&key);
+	if (rc == 0)
+		rc = texts_find(&b->keys, (const char *)key.data, &text);
+	if (rc == 0)
+		rc = hash_find(&b->by_key, text, 0, &number);
+	if (rc < 0)
+		return rc;
+	if (rc == 1)
+		*number = next;
+	*ret = *number;
+	return 0;
+}
+
+static int add_functions(const struct store *s, struct behaviour *b)
+{
+	int rc = 0;
+
+	b->numbers = calloc(store_functions(s) + 1, sizeof(*b->numbers));
+	if (!b->numbers)
+		return -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+		const char *slash = strrchr(f->image, '/');
+		struct behaviour_function to = { .name = f->name, .image = slash ? slash + 1 : f->image };
+
+		to.inlined = f->kind == REGION_INLINED;
+		rc = find_key(b, &to, (uint32_t)b->n_functions, &b->numbers[i]);
+		if (rc == 0 && b->numbers[i] == b->n_functions) {
+			rc = array_reserve(b->functions, b->n_functions, &b->cap_functions);
+			if (rc == 0)
+				b->functions[b->n_functions++] = to;
+		}
+		if (rc == 0)
+			b->functions[b->numbers[i]].expected += f->calls;
+	}
+	return rc;
+}
+
+static int find_edge(struct behaviour *b, uint32_t caller, uint32_t callee, uint32_t *ret)
+{
+	uint32_t *number;
+	int rc = hash_find(&b->by_edge, caller, callee, &number);
+
+	if (rc == 0)
+		*ret = *number;
+	if (rc <= 0)
+		return rc;
+	if (array_reserve(b->edges, b->n_edges, &b->cap_edges) < 0)
+		return -ENOMEM;
+	*ret = *number = (uint32_t)b->n_edges;
+	b->edges[b->n_edges++] = (struct behaviour_edge){ .caller = caller, .callee = callee };
+	return 0;
+}
+
+/* Counts a call from the open frame. */
+static int count_call(struct behaviour_reading *r, uint32_t callee)
+{
+	const struct open_call *caller = &r->stack[r->stack[r->depth - 1].owner];
+	struct behaviour_edge *edge;
+	uint32_t number;
+	int rc = find_edge(r->to, caller->function, callee, &number);
+
+	if (rc < 0)
+		return rc;
+	edge = &r->to->edges[number];
+	if (edge->counted >= caller->pending && edge->counted < r->n_pending &&
+	    r->pending[edge->counted].edge == number) {
+		r->pending[edge->counted].n++;
+		return 0;
+	}
+	if (array_reserve(r->pending, r->n_pending, &r->cap_pending) < 0)
+		return -ENOMEM;
+	edge->counted = r->n_pending;
+	r->pending[r->n_pending++] = (struct pending_calls){ number, 1 };
+	return 0;
+}
+
+static int on_enter(struct behaviour_reading *r, const struct store_event *e)
+{
+	uint32_t number = r->to->numbers[e->frame.function], index = (uint32_t)r->depth;
+	struct behaviour_function *f = &r->to->functions[number];
+	struct open_call call = { .function = number, .owner = index, .bound = e->bound };
+	bool piece = e->frame.piece && r->depth;
+	int rc = r->depth && !piece && e->kind != CALL_RESUMED ? count_call(r, number) : 0;
+
+	if (rc == 0)
+		rc = array_reserve(r->stack, r->depth, &r->cap_stack);
+	if (rc < 0)
+		return rc;
+	call.pending = r->n_pending;
+	if (piece) {
+		call.owner = r->stack[r->depth - 1].owner;
+	} else {
+		f->open++;
+		f->calls += e->kind != CALL_RESUMED;
+		f->waits = f->waits || e->kind == CALL_SYSCALL;
+		if (e->kind != CALL_INFERRED && e->kind != CALL_RESUMED)
+			call.batch = (uint32_t)MIN(f->begun++ * SPREAD_BATCHES / MAX(f->expected, (uint64_t)1),
+						   (uint64_t)SPREAD_BATCHES - 1);
+	}
+	r->stack[r->depth++] = call;
+	return 0;
+}
+
+static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call)
+{
+	struct behaviour_function *f = &r->to->functions[call->function];
+	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions;
+	int rc = histogram_add(&f->times, ns);
+
+	f->whole++;
+	f->whole_instructions += instructions;
+	f->n[call->batch]++;
+	f->ns[call->batch] += ns - MIN(call->callee_ns, ns);
+	f->instructions[call->batch] += instructions - MIN(call->callee_instructions, instructions);
+	f->bounds[call->batch] = MAX(f->bounds[call->batch], MAX(call->bound, e->bound));
+	for (size_t i = call->pending; i < r->n_pending; i++) {
+		struct behaviour_edge *edge = &r->to->edges[r->pending[i].edge];
+
+		edge->n[call->batch] += r->pending[i].n;
+		edge->calls += r->pending[i].n;
+		f->made += r->pending[i].n;
+	}
+	return rc < 0 ? rc : histogram_add(&f->costs, instructions);
+}
+
+static int on_leave(struct behaviour_reading *r, const struct store_event *e)
+{
+	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions, self_ns, self;
+	const struct open_call *call;
+	struct open_call *caller;
+	struct behaviour_function *f;
+	int rc = 0;
+
+	if (!r->depth)
+		return -EBADMSG;
+	call = &r->stack[--r->depth];
+	caller = r->depth ? &r->stack[r->depth - 1] : NULL;
+	f = &r->to->functions[call->function];
+	self_ns = ns - MIN(call->callee_ns, ns);
+	self = instructions - MIN(call->callee_instructions, instructions);
+	f->self_ns += self_ns;
+	f->self_instructions += self;
+	r->to->instructions += self;
+	r->to->ns += f->waits ? 0 : self_ns;
+	if (call->owner != r->depth) {
+		/* A part of its caller: what it called, its caller called. */
+		caller->callee_ns += call->callee_ns;
+		caller->callee_instructions += call->callee_instructions;
+		return 0;
+	}
+	f->longest_ns = MAX(f->longest_ns, ns);
+	if (!--f->open)
+		f->total_ns += ns;
+	if (caller) {
+		caller->callee_ns += ns;
+		caller->callee_instructions += instructions;
+	}
+	if (store_is_whole(e))
+		rc = add_whole_call(r, e, call);
+	r->n_pending = call->pending;
+	return rc;
+}
+
+static int read_thread(struct behaviour_reading *r, size_t thread)
+{
+	const struct store_thread *t = store_thread(r->store, thread);
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	struct store_event e;
+	int rc = store_iter_new(r->store, thread, &it), next;
+
+	r->depth = r->n_pending = 0;
+	if (t->events) {
+		r->to->first = MIN(r->to->first, t->first);
+		r->to->last = MAX(r->to->last, t->last);
+	}
+	while (rc == 0 && (next = store_iter_next(it, &e)) != 0) {
+		if (next < 0)
+			return next;
+		if (e.type == STORE_ENTER)
+			rc = on_enter(r, &e);
+		else if (e.type == STORE_LEAVE)
+			rc = on_leave(r, &e);
+	}
+	return rc;
+}
+
+int behaviour_read(const struct store *s, struct behaviour *ret)
+{
+	_cleanup_(reading_done) struct behaviour_reading r = { .store = s, .to = ret };
+	int rc;
+
+	*ret = (struct behaviour){ .first = UINT64_MAX };
+	rc = add_functions(s, ret);
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
+		rc = read_thread(&r, i);
+	ret->first = MIN(ret->first, ret->last);
+	return rc;
+}
+
+void behaviour_done(struct behaviour *b)
+{
+	for (size_t i = 0; i < b->n_functions; i++) {
+		histogram_done(&b->functions[i].times);
+		histogram_done(&b->functions[i].costs);
+	}
+	free(b->functions);
+	free(b->edges);
+	free(b->numbers);
+	texts_done(&b->keys);
+	hash_done(&b->by_key);
+	hash_done(&b->by_edge);
+	*b = (struct behaviour){ 0 };
+}
+
+const struct behaviour_function *behaviour_find(struct behaviour *b, const struct behaviour_function *like)
+{
+	uint32_t number;
+
+	return find_key(b, like, UINT32_MAX, &number) < 0 || number >= b->n_functions ? NULL : &b->functions[number];
+}
+
+const struct behaviour_edge *behaviour_find_edge(const struct behaviour *b, size_t caller, size_t callee)
+{
+	const uint32_t *number = hash_get(&b->by_edge, caller, callee);
+
+	return number ? &b->edges[*number] : NULL;
+}
