@@ -14,7 +14,6 @@ enum {
 	OPTION_THREAD,
 	OPTION_BY_THREAD,
 	OPTION_IMAGES,
-	OPTION_DEBUGINFOD,
 	OPTION_BUFFER,
 	OPTION_ENGINE,
 	OPTION_VERIFY,
@@ -31,7 +30,6 @@ static const struct verb_option options[] = {
 	[OPTION_THREAD] = { "thread", 0, "TID", "only the thread with this ID" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "order elements by thread, not by trace source" },
 	[OPTION_IMAGES] = { "images", 0, "DIR", "search DIR for the traced programs and libraries; repeatable" },
-	[OPTION_DEBUGINFOD] = { "debuginfod", 0, NULL, "fetch files that are not found locally from debuginfod" },
 	[OPTION_BUFFER] = { "buffer", 0, "NAME", "trace buffer of an Arm snapshot (default the first)" },
 	[OPTION_ENGINE] = { "engine", 0, "NAME", "decoder: auto (default), native, opencsd" },
 	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines and report the first difference" },
@@ -177,9 +175,6 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			if (d->finder.n_dirs == FINDER_DIRS_MAX)
 				return client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
 			d->finder.dirs[d->finder.n_dirs++] = value;
-			break;
-		case OPTION_DEBUGINFOD:
-			d->finder.debuginfod = true;
 			break;
 		case OPTION_BUFFER:
 			json_add_str(d->options, "buffer", value);

@@ -117,7 +117,7 @@ static int export_open_store(struct export *e)
 	} else {
 		rc = export_open_file(e, "store", &e->input.fd);
 		if (rc == 0)
-			rc = named_store_read(e->name, &e->input);
+			rc = named_store_read(e->client, e->name, &e->input);
 	}
 	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }

@@ -9,6 +9,7 @@
 #include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/text-table.h"
+#include "client/unnamed.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
@@ -267,6 +268,7 @@ static void report_print_json(const struct report *r, size_t n)
 		json_object_array_add(list, o);
 	}
 	json_object_object_add(all, "functions", list);
+	json_object_object_add(all, "unnamed", unnamed_json(r->input.store));
 	named_store_add_times(r->input.store, all);
 	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->input.store, SIZE_MAX) / 100.0));
 	json_object_object_add(all, "threads", threads_json(r->input.store));
@@ -296,6 +298,7 @@ static void report_print(struct client *c, const struct report *r)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
 	print_quality(r->input.store);
 	named_store_print_times(stdout, r->input.store);
+	unnamed_print(stdout, r->input.store);
 }
 
 static int report_set_columns(struct client *c, struct report *r, const char *list)

@@ -100,7 +100,7 @@ static int show_snapshot(struct client *c, const struct show *show, const char *
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
-	rc = named_store_read(id, &input);
+	rc = named_store_read(c, id, &input);
 	if (rc != STATUS_OK)
 		return rc;
 	printf("\n");

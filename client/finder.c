@@ -2,20 +2,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
-#include <spawn.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/debuginfod.h"
 #include "client/finder.h"
 #include "lib/base/util.h"
+#include "lib/decoder/debug-places.h"
 
 enum { PATHS_MAX = 4096, DEPTH_MAX = 8 };
-
-extern char **environ;
 
 static void forget_candidates(struct finder *f)
 {
@@ -60,12 +59,10 @@ static int open_snapshot_copy(const struct finder *f, const char *file)
 	return openat(f->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
-/* The build-id of a request, or "" if it is not hexadecimal: it comes from a trace and becomes part of a path. */
+/* The build-id of a request, or "" if it is invalid: it comes from a trace and becomes part of a path. */
 static const char *checked_build_id(const struct decoder_event *q)
 {
-	if (!q->build_id || strlen(q->build_id) < 4 || q->build_id[strspn(q->build_id, "0123456789abcdef")])
-		return "";
-	return q->build_id;
+	return debug_places_id_valid(q->build_id) ? q->build_id : "";
 }
 
 static void add_by_build_id(struct finder *f, const char *dir, const char *id)
@@ -112,34 +109,11 @@ static void add_kernel_images(struct finder *f, const char *dir)
 	add_candidate(f, "%s/vmlinux", dir);
 }
 
-static void ask_debuginfod(struct finder *f, const char *what, const char *id)
+static void ask_debuginfod(struct finder *f, const char *id)
 {
-	char *argv[] = { (char *)"debuginfod-find", (char *)what, (char *)id, NULL };
-	posix_spawn_file_actions_t actions;
-	char path[4096] = "";
-	int out[2], status = -1;
-	FILE *from;
-	pid_t pid;
+	char path[PATH_MAX];
 
-	if (pipe2(out, O_CLOEXEC) < 0)
-		return;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
-		pid = -1;
-	posix_spawn_file_actions_destroy(&actions);
-	close(out[1]);
-	from = fdopen(out[0], "r");
-	if (!from)
-		close(out[0]);
-	else if (fgets(path, sizeof(path), from))
-		path[strcspn(path, "\n")] = 0;
-	if (from)
-		fclose(from);
-	if (pid > 0)
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-	if (status == 0 && path[0] == '/')
+	if (debuginfod_fetch(id, f->debug, path, sizeof(path)))
 		add_candidate(f, "%s", path);
 }
 
@@ -174,7 +148,9 @@ static void gather_image_candidates(struct finder *f, const struct decoder_event
 static void gather_debug_candidates(struct finder *f, const struct decoder_event *q)
 {
 	const char *id = checked_build_id(q), *path = q->path, *slash = path[0] == '/' ? strrchr(path, '/') : NULL,
-		   *link = q->debug;
+		   *link = q->debug, *program = NULL;
+	_cleanup_(debug_places_done) struct debug_places places = { 0 };
+	char cache[PATH_MAX];
 	int dir = slash ? (int)(slash - path) : 0;
 
 	forget_candidates(f);
@@ -187,13 +163,16 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 		}
 		add_tree(f, f->dirs[i], *link ? link : ".debug");
 	}
-	if (*id)
-		add_candidate(f, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
-	if (*link && slash) {
-		add_candidate(f, "%.*s/%s", dir, path, link);
-		add_candidate(f, "%.*s/.debug/%s", dir, path, link);
-		add_candidate(f, "/usr/lib/debug%.*s/%s", dir, path, link);
-	}
+	if (f->snapshot)
+		json_get_str(f->snapshot, "exe", &program);
+	debug_places_list(&(struct debug_wish){ .path = path,
+						.program = program,
+						.build_id = id,
+						.link = link,
+						.cache = debuginfod_cache(cache, sizeof(cache)) ? cache : NULL },
+			  &places);
+	for (size_t i = 0; i < places.n; i++)
+		add_candidate(f, "%s", places.paths[i]);
 }
 
 /* Opens the next candidate that is a regular file. O_NONBLOCK, since a recorded path may name a FIFO or device. */
@@ -241,10 +220,10 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	f->index = (int64_t)q->index + 1;
 	f->debug = q->debug;
 	fd = open_next_candidate(f, &error);
-	if (fd < 0 && f->debuginfod && *checked_build_id(q)) {
+	if (fd < 0 && *checked_build_id(q)) {
 		/* debuginfod is asked once for each image. */
 		if (!f->debuginfod_asked)
-			ask_debuginfod(f, q->debug ? "debuginfo" : "executable", q->build_id);
+			ask_debuginfod(f, q->build_id);
 		f->debuginfod_asked = true;
 		fd = open_next_candidate(f, &error);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
- * in directories that the user names, at their recorded paths, below /usr/lib/debug, and through debuginfod if enabled.
- * No file is parsed here: csight-decode checks each candidate and asks for the next one if it is the wrong file.
+ * in directories that the user names, at their recorded paths, in the places of lib/decoder/debug-places.h, and from
+ * the servers of $DEBUGINFOD_URLS. No file is parsed here: csight-decode checks each candidate and asks for the next
+ * one if it is the wrong file.
  */
 #ifndef CSIGHT_CLIENT_FINDER_H
 #define CSIGHT_CLIENT_FINDER_H
@@ -19,7 +20,6 @@ struct finder {
 	json_object *snapshot; /* snapshot.json, or NULL; owned by the caller */
 	const char *dirs[FINDER_DIRS_MAX];
 	size_t n_dirs;
-	bool debuginfod;
 	/* Candidates for the most recently requested image. */
 	char **paths;
 	size_t n_paths, next;

@@ -371,6 +371,18 @@ int local_decode_run(struct local_decode *d)
 	return rc;
 }
 
+int local_decode_rename(struct local_decode *d, const char *name, int store, int to)
+{
+	d->name = name;
+	d->type = "store";
+	d->input = fcntl(store, F_DUPFD_CLOEXEC, 0);
+	d->files[0].fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
+	d->n_files = 1;
+	d->output_files.files[0].format = "store";
+	d->output_files.n = 1;
+	return d->input < 0 || d->files[0].fd < 0 ? report_failure("open", name, -errno) : local_decode_run(d);
+}
+
 void local_decode_print_missing(json_object *result)
 {
 	json_object *list;

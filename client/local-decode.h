@@ -43,6 +43,9 @@ int local_decode_open_input(struct local_decode *o, const char *name);
 int local_decode_open_snapshot(struct local_decode *o, const char *id, int trace, int json);
 int local_decode_open_outputs(struct local_decode *o);
 
+/* Writes a copy of a store with new names of its functions; runs the job. The descriptors stay the caller's. */
+int local_decode_rename(struct local_decode *o, const char *name, int store, int to);
+
 /* Decodes, and passes the result to on_result. Removes output files if they could not be completed. */
 int local_decode_run(struct local_decode *o);
 void local_decode_done(struct local_decode *o);

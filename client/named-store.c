@@ -8,6 +8,7 @@
 
 #include "client/format.h"
 #include "client/named-store.h"
+#include "client/unnamed.h"
 #include "lib/base/escape.h"
 
 bool named_store_is_path(const char *name)
@@ -80,12 +81,28 @@ static int recover_store(const char *name, struct named_store *ret)
 	return 0;
 }
 
-int named_store_read(const char *name, struct named_store *ret)
+/* Replaces the store by one with the names that can be found now. */
+static void name_functions(struct client *c, const char *name, struct named_store *s)
+{
+	_cleanup_close_ int fd = unnamed_rename(c, name, s->fd, s->store);
+	struct store *renamed;
+
+	if (fd < 0 || store_open(fd, &renamed) < 0)
+		return;
+	store_close(s->store);
+	close(s->fd);
+	s->store = renamed;
+	s->fd = TAKE_FD(fd);
+}
+
+int named_store_read(struct client *c, const char *name, struct named_store *ret)
 {
 	int rc = store_open(ret->fd, &ret->store);
 
 	if (rc == -ENODATA)
 		rc = recover_store(name, ret);
+	if (rc == 0)
+		name_functions(c, name, ret);
 	if (rc == 0 && !ret->suffixes)
 		rc = store_merge_clones(ret->store);
 	if (rc == 0)
@@ -102,7 +119,7 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 {
 	int rc = named_store_is_path(name) ? open_named_file(name, ret) : open_snapshot_store(c, name, ret);
 
-	return rc == STATUS_OK ? named_store_read(name, ret) : rc;
+	return rc == STATUS_OK ? named_store_read(c, name, ret) : rc;
 }
 
 void named_store_close(struct named_store *s)

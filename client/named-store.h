@@ -25,11 +25,14 @@ struct named_store {
 /* True if name is a file or directory rather than a snapshot ID. */
 bool named_store_is_path(const char *name);
 
-/* Opens the store of a snapshot or file; prints errors. Returns 0 or an exit status. */
+/*
+ * Opens the store of a snapshot or file, and names functions whose debug files can be found now. Prints errors. Returns
+ * 0 or an exit status.
+ */
 int named_store_open(struct client *c, const char *name, struct named_store *ret);
 
 /* The same for the descriptor ret->fd, which the caller has opened; name is for messages. */
-int named_store_read(const char *name, struct named_store *ret);
+int named_store_read(struct client *c, const char *name, struct named_store *ret);
 void named_store_close(struct named_store *s);
 
 /* True if the trace is of the emulator, whose counts of instructions are exact, unlike its times. */

@@ -2,11 +2,15 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/fsuid.h>
 
 #include "daemon/capture/process/file-identity.h"
 #include "daemon/decode-images.h"
+#include "lib/base/io.h"
+#include "lib/decoder/debug-places.h"
 
 struct decode_images {
 	unsigned refs; /* the owner's, and one for each file that is being opened */
@@ -56,9 +60,11 @@ struct opening {
 	struct decode_images *images;
 	uint32_t index;
 	char *path;
-	char *fallback; /* the second path of a debug file */
-	bool debug;     /* a debug file: any regular file is accepted */
 	struct file_identity want;
+	/* A debug file: what identifies it, and the number of files that were not the right one. */
+	bool debug;
+	char *build_id, *link, *program;
+	uint64_t skip;
 	uid_t uid;
 	gid_t gid;
 	int fd;
@@ -71,35 +77,92 @@ static bool same_file(const struct file_identity *a, const struct file_identity 
 	       a->minor == b->minor;
 }
 
+static int open_path(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void open_image(struct opening *o)
+{
+	struct file_identity is;
+
+	o->fd = open_path(o->path);
+	if (o->fd < 0) {
+		o->reason = "the file cannot be opened";
+		return;
+	}
+	if (file_identify(o->fd, &is) == 0 && is.regular && same_file(&is, &o->want))
+		return;
+	closep(&o->fd);
+	o->reason = "the file has changed since the snapshot";
+}
+
+/* The decoder is not trusted: it gets no other files of the owner than such as may be debug files. */
+static bool is_elf_file(int fd)
+{
+	struct file_identity is;
+	char start[4];
+
+	return file_identify(fd, &is) == 0 && is.regular && io_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
+	       memcmp(start, "\177ELF", sizeof(start)) == 0;
+}
+
+/* Where the clients of debuginfod keep what they fetched for the owner. False: unknown. */
+static bool find_cache(uid_t uid, char *ret, size_t size)
+{
+	const char *home = uid == getuid() ? getenv("HOME") : NULL;
+	struct passwd entry, *found = NULL;
+	char text[4096];
+
+	if (!home && getpwuid_r(uid, &entry, text, sizeof(text), &found) == 0 && found)
+		home = entry.pw_dir;
+	return home && home[0] == '/' && (size_t)snprintf(ret, size, "%s/.cache/debuginfod_client", home) < size;
+}
+
+static void open_debug(struct opening *o, const char *cache)
+{
+	const struct debug_wish wish = {
+		.path = o->path, .program = o->program, .build_id = o->build_id, .link = o->link, .cache = cache
+	};
+	_cleanup_(debug_places_done) struct debug_places places = { 0 };
+	uint64_t skip = o->skip;
+
+	o->reason = "there is no such file";
+	if (debug_places_list(&wish, &places) < 0)
+		return;
+	for (size_t n = 0; n < places.n; n++) {
+		o->fd = open_path(places.paths[n]);
+		if (o->fd >= 0 && is_elf_file(o->fd) && skip-- == 0)
+			return;
+		closep(&o->fd);
+	}
+}
+
 static void run_opening(struct work *w)
 {
 	struct opening *o = container_of(w, struct opening, work);
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
-	struct file_identity is;
+	char cache[PATH_MAX];
+	bool cached = o->debug && find_cache(o->uid, cache, sizeof(cache));
 
 	/* These calls apply to this thread only, and also drop root's rights over files. */
 	setfsgid(o->gid);
 	setfsuid(o->uid);
-	o->fd = o->path ? open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-	if (o->fd < 0 && o->fallback)
-		o->fd = open(o->fallback, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (o->debug)
+		open_debug(o, cached ? cache : NULL);
+	else
+		open_image(o);
 	setfsuid(uid);
 	setfsgid(gid);
-	if (o->fd < 0) {
-		o->reason = o->debug ? "there is no such file" : "the file cannot be opened";
-		return;
-	}
-	if (file_identify(o->fd, &is) == 0 && is.regular && (o->debug || same_file(&is, &o->want)))
-		return;
-	closep(&o->fd);
-	o->reason = o->debug ? "not a regular file" : "the file has changed since the snapshot";
 }
 
 static void opening_free(struct opening *o)
 {
 	free(o->path);
-	free(o->fallback);
+	free(o->build_id);
+	free(o->link);
+	free(o->program);
 	free(o);
 }
 
@@ -144,24 +207,29 @@ static bool open_by_path(struct decode_images *i, uint32_t index, json_object *i
 	return true;
 }
 
-/* The decoder is not trusted: no build-id or name from it may lead out of /usr/lib/debug. */
-static bool open_debug(struct decode_images *i, const struct decoder_event *e)
+static bool ask_debug(struct decode_images *i, const struct decoder_event *e)
 {
-	const char *id = e->build_id ? e->build_id : "", *slash = strrchr(e->path, '/');
+	const char *program = "";
 	struct opening *o;
+	size_t number;
 
-	if (strlen(id) < 4 || id[strspn(id, "0123456789abcdef")])
-		id = "";
-	if (e->path[0] != '/' || strstr(e->path, "/../") || !*e->debug || e->debug[0] == '.' || strchr(e->debug, '/'))
-		slash = NULL;
-	o = *id || slash ? calloc(1, sizeof(*o)) : NULL;
+	/* The decoder chooses among the images of this snapshot alone. */
+	if (!decoder_find_image(i->o.info, e, &number))
+		return false;
+	o = calloc(1, sizeof(*o));
 	if (!o)
 		return false;
+	json_get_str(i->o.info, "exe", &program);
 	o->debug = true;
-	if (*id && asprintf(&o->path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2) < 0)
-		o->path = NULL;
-	if (slash && asprintf(&o->fallback, "/usr/lib/debug%.*s/%s", (int)(slash - e->path), e->path, e->debug) < 0)
-		o->fallback = NULL;
+	o->skip = e->attempt;
+	o->path = strdup(e->path);
+	o->program = strdup(program);
+	o->build_id = strdup(e->build_id ? e->build_id : "");
+	o->link = strdup(e->debug);
+	if (!o->path || !o->program || !o->build_id || !o->link) {
+		opening_free(o);
+		return false;
+	}
 	opening_submit(i, e->index, o);
 	return true;
 }
@@ -174,7 +242,7 @@ void decode_images_ask(struct decode_images *i, const struct decoder_event *e)
 	size_t n = 0;
 
 	if (e->path && e->debug) {
-		if (e->attempt || !open_debug(i, e))
+		if (!ask_debug(i, e))
 			answer(i, e->index, -1, "there is no such file");
 		return;
 	}

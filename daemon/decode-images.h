@@ -2,8 +2,9 @@
 /*
  * The image files that a decode requests. An image is answered with the file that the target handed over, with the copy
  * in the snapshot, or, after a restart of the daemon, with the file of that path, opened with its owner's rights and
- * compared with its identity at the time of the snapshot. A debug file is opened only below /usr/lib/debug, which root
- * writes, with the owner's rights as well. On the loop's thread.
+ * compared with its identity at the time of the snapshot. A debug file is an ELF file in one of the places of
+ * lib/decoder/debug-places.h for an image of the snapshot, opened with the owner's rights as well. On the loop's
+ * thread.
  */
 #ifndef CSIGHT_DAEMON_DECODE_IMAGES_H
 #define CSIGHT_DAEMON_DECODE_IMAGES_H
