@@ -27,7 +27,7 @@ static void print_decode_summary(FILE *to, const struct csight_object *decode)
 
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 {
-	const struct csight_object *decode = csight_field(snapshot, "decode");
+	const struct csight_object *decode = csight_field(snapshot, "decode"), *ended = csight_field(snapshot, "ended");
 	const char *state = csight_text(snapshot, "state");
 	bool raw = state && strcmp(state, "raw") == 0;
 
@@ -37,6 +37,9 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 		format_plural((uint64_t)csight_number(snapshot, "threads", 0), "thread"),
 		format_size((uint64_t)csight_number(snapshot, "size", 0)),
 		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
+	if (csight_text(ended, "text"))
+		fprintf(to, "  %s%s%s\n", format_style(to, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN),
+			esc(csight_text(ended, "text")), format_style(to, STYLE_PLAIN));
 	if (decode)
 		print_decode_summary(to, decode);
 	for (size_t i = 0; i < csight_count(snapshot, "missing"); i++)

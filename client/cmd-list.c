@@ -11,6 +11,7 @@
 static void add_snapshot_row(struct text_table *t, const struct csight_object *s)
 {
 	const char *state = csight_text(s, "state");
+	const struct csight_object *ended = csight_field(s, "ended");
 	enum format_style style = STYLE_PLAIN;
 	char text[32];
 
@@ -26,11 +27,13 @@ static void add_snapshot_row(struct text_table *t, const struct csight_object *s
 	text_table_add(t, style, state);
 	text_table_add(t, STYLE_PLAIN, format_count((uint64_t)csight_number(s, "threads", 0)));
 	text_table_add(t, STYLE_PLAIN, format_size((uint64_t)csight_number(s, "size", 0)));
+	text_table_add(t, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN,
+		       csight_text(ended, "text") ? csight_text(ended, "text") : "-");
 }
 
 static int list_run(struct client *c)
 {
-	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>" };
+	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>", "ENDED" };
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;

@@ -11,6 +11,7 @@
 static void add_target_row(struct text_table *t, const struct csight_object *target)
 {
 	const char *state = csight_text(target, "state");
+	const struct csight_object *ended = csight_field(target, "ended");
 	size_t threads = csight_count(target, "threads");
 	uint64_t bytes = 0;
 	char text[32];
@@ -25,7 +26,10 @@ static void add_target_row(struct text_table *t, const struct csight_object *tar
 		       : state && strcmp(state, "blocked") == 0 ? STYLE_BAD
 								: STYLE_PLAIN,
 		       state);
-	text_table_add(t, STYLE_PLAIN, csight_flag(target, "running") ? "yes" : "ended");
+	text_table_add(t, STYLE_PLAIN,
+		       csight_flag(target, "running") ? "yes"
+		       : csight_text(ended, "text")   ? csight_text(ended, "text")
+						      : "ended");
 	text_table_add(t, STYLE_PLAIN, csight_text(target, "capture"));
 	text_table_add(t, STYLE_PLAIN, format_count(threads));
 	text_table_add(t, STYLE_PLAIN, format_size(bytes));

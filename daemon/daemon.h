@@ -14,6 +14,7 @@ struct daemon {
 	struct workqueue *capture_queue; /* opens, freezes and copies rings */
 	struct workqueue *spool_queue;   /* reads and writes the spool */
 	struct workqueue *open_queue;    /* opens and closes files of users, which may block for ever */
+	struct exit_listener *exits;     /* NULL: not available */
 	struct target_list *targets;
 	struct registry *registry;
 	struct trace_units *units;

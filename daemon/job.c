@@ -163,6 +163,7 @@ static void finish_ran(struct work *w)
 static void job_conclude(struct job *job)
 {
 	struct snapshot *s = job->snapshot;
+	const char *ended;
 
 	if (job->over)
 		return;
@@ -178,6 +179,8 @@ static void job_conclude(struct job *job)
 	if (job->result && !job->failed) {
 		job->end = SNAPSHOT_READY;
 		snapshot_set_decode(s, job->result);
+		if (s->ended && json_get_str(s->ended, "text", &ended) == 0)
+			log_info("snapshot %s: process %d (%s) %s", s->id, (int)s->pid, esc(s->name), esc(ended));
 		free(s->reason);
 		s->reason = NULL;
 	} else {

@@ -10,6 +10,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
 	daemon/decode-images.c daemon/decode-images.h \
+	daemon/exit-listener.c daemon/exit-listener.h \
 	daemon/job.c daemon/job.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \

@@ -123,6 +123,23 @@ static int open_spool(struct daemon *d)
 	return rc;
 }
 
+static void on_exit_of_thread(void *data, const struct exit_event *e)
+{
+	struct daemon *d = data;
+
+	target_list_heard(d->targets, e);
+}
+
+/* First of all, since it drops a capability, which each thread has for itself. */
+static int start_exits(struct daemon *d)
+{
+	int rc = exit_listener_new(d->base, on_exit_of_thread, d, &d->exits);
+
+	if (rc < 0)
+		log_debug("no exit statuses from the kernel's process connector: %s", strerror(-rc));
+	return rc == -ENOMEM ? rc : 0;
+}
+
 static int start_workqueues(struct daemon *d)
 {
 	/* The capture thread goes first: while it copies a ring, the program is not traced. */
@@ -140,6 +157,7 @@ static int start_targets(struct daemon *d)
 	struct target_list_options options = { .base = d->base,
 					       .settings = &d->settings,
 					       .capture_queue = d->capture_queue,
+					       .exits = d->exits,
 					       .files_per_user = raise_limits() };
 
 	return target_list_new(&options, &d->targets);
@@ -175,8 +193,8 @@ static int start_jobs(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = { start_workqueues, start_targets, open_sockets,
-							   open_spool,       start_units,   start_jobs };
+	static int (*const steps[])(struct daemon * d) = { start_exits, start_workqueues, start_targets, open_sockets,
+							   open_spool,  start_units,      start_jobs };
 	int rc = 0;
 
 	TAILQ_INIT(&d->waiting);
@@ -242,6 +260,7 @@ static void stop(struct daemon *d)
 	d->requests = request_list_free(d->requests);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
+	d->exits = exit_listener_free(d->exits);
 	d->units = trace_units_free(d->units);
 	d->spool = spool_free(d->spool);
 	d->capture_queue = workqueue_free(d->capture_queue);

@@ -96,7 +96,7 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
-	const struct target *t;
+	struct target *t;
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		if (policy_owns(c->uid, t->uid))

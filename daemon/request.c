@@ -149,6 +149,21 @@ static void make_id(uint64_t time, char *ret)
 	strcat(ret, random);
 }
 
+/* Returns a new object; NULL: the process runs. */
+static json_object *describe_ending(struct snapshot_request *r)
+{
+	const struct ending *e = target_ending(r->target);
+	json_object *o;
+
+	if (e->known)
+		return ending_json(e);
+	if (r->alive)
+		return NULL;
+	o = json_object_new_object();
+	json_add_str(o, "text", "ended");
+	return o;
+}
+
 static int prepare_write(struct snapshot_request *r)
 {
 	struct target *t = r->target;
@@ -177,7 +192,9 @@ static int prepare_write(struct snapshot_request *r)
 					      .files = r->files,
 					      .n_files = t->n_files,
 					      .lost_files = t->lost_files,
-					      .keep_free = r->list->o.settings->spool_keep_free };
+					      .keep_free = r->list->o.settings->spool_keep_free,
+					      .ended = describe_ending(r) };
+	s->ended = json_object_get(r->writer.ended);
 	return s->name ? 0 : -ENOMEM;
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/capture/capture.h"
 #include "daemon/capture/process/code-log.h"
 #include "daemon/target.h"
+#include "lib/base/ending.h"
 #include "lib/base/json.h"
 #include "lib/base/reason.h"
 
@@ -24,6 +25,7 @@ struct snapshot_writer {
 	size_t n_files;
 	unsigned lost_files; /* mapped files that are not available */
 	uint64_t keep_free;  /* bytes that must stay free on the file system */
+	json_object *ended;  /* how the process ended; NULL: it runs; owned */
 	/* After snapshot_writer_prepare(): images that have a file and no build-id; the caller adds the answers */
 	struct build_id_file *unidentified;
 	size_t n_unidentified;

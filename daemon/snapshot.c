@@ -55,6 +55,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	free(s->reason);
 	free(s->decode);
 	json_object_put(s->missing);
+	json_object_put(s->ended);
 	free(s);
 	return NULL;
 }
@@ -84,9 +85,14 @@ void snapshot_set_decode(struct snapshot *s, json_object *decode)
 {
 	const char *text =
 	    json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	json_object *ended;
 
 	free(s->decode);
 	s->decode = text ? strdup(text) : NULL;
+	if (json_get(decode, "ended", json_type_object, &ended) == 0) {
+		json_object_put(s->ended);
+		s->ended = json_object_get(ended);
+	}
 }
 
 json_object *snapshot_decode(const struct snapshot *s)

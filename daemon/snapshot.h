@@ -44,6 +44,7 @@ struct snapshot {
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
+	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
 	bool removed;         /* from the spool */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
@@ -64,7 +65,7 @@ struct snapshot *snapshot_unref(struct snapshot *s);
 void snapshot_move(struct snapshot *s, enum snapshot_state to);
 void snapshot_set_reason(struct snapshot *s, const char *fmt, ...) _printf_(2, 3);
 
-/* Keeps decode as text. */
+/* Keeps decode as text, and its "ended", which has the place. */
 void snapshot_set_decode(struct snapshot *s, json_object *decode);
 
 /* Returns a new object, or NULL. */

@@ -4,14 +4,16 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "daemon/capture/process/exit-status.h"
 #include "daemon/policy.h"
 #include "daemon/target.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
-enum { FILES_MAX = 1024, AGE_SECONDS = 5 };
+enum { FILES_MAX = 1024, AGE_SECONDS = 5, CORE_DUMPED = 0x80 };
 
 struct target_list {
 	struct target_list_options o;
@@ -155,25 +157,110 @@ struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t 
 	return ended;
 }
 
+/*
+ * The kernel's word counts more than that of the program, which names the thread, however: that is used if both agree.
+ */
+static void settle_ending(struct target *t)
+{
+	const struct capture_ops *ops = t->ring.source->ops;
+	struct ending said = { 0 };
+	int status, rc;
+
+	if (t->ending.known || t->replaced)
+		return;
+	rc = exit_status_read(t->pid, t->pidfd, &status);
+	if (rc == -ESRCH && t->heard) {
+		status = t->heard_code;
+		rc = 0;
+	}
+	if (rc == 0)
+		t->ending =
+		    (struct ending){ .known = true, .status = status & ~CORE_DUMPED, .tid = (uint32_t)t->heard_tid };
+	if (ops->ending)
+		ops->ending(t->ring.source, &said);
+	if (said.known && (!t->ending.known || t->ending.status == said.status))
+		t->ending = said;
+}
+
+const struct ending *target_ending(struct target *t)
+{
+	if (!t->ending.known && t->all->o.exits)
+		exit_listener_read(t->all->o.exits);
+	settle_ending(t);
+	return &t->ending;
+}
+
+static void log_gone(struct target *t)
+{
+	char how[ENDING_TEXT_SIZE] = "ended";
+
+	if (t->ending.known)
+		ending_text(&t->ending, how);
+	log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);
+}
+
 void target_gone(struct target *t)
 {
 	if (t->ring.state == RING_GONE)
 		return;
 	ring_move(&t->ring, RING_GONE);
 	t->gone_ns = now_ns(CLOCK_MONOTONIC);
-	event_del(t->ended);
-	log_info("process %d (%s) of uid %u ended", (int)t->pid, esc(t->name), t->uid);
+	target_ending(t);
+	log_gone(t);
+	/* The connection of a killed program ends before its status is known. */
+	if (t->ending.known || t->replaced)
+		event_del(t->ended);
 	if (t->hang_up)
 		t->hang_up(t->data);
 	t->hang_up = t->drain = NULL;
 	limit_history(t->all, t->uid);
 }
 
+void target_list_heard(struct target_list *all, const struct exit_event *e)
+{
+	struct target *t;
+
+	TAILQ_FOREACH (t, &all->list, link) {
+		if (t->pid != e->pid || t->replaced || t->ending.known)
+			continue;
+		if (e->dumps) {
+			t->heard_tid = e->tid;
+		} else if (!t->heard || !WIFSIGNALED(t->heard_code)) {
+			/* A signal ends all threads; of exit codes that of the last thread is the process's. */
+			t->heard = true;
+			t->heard_code = e->code & ~CORE_DUMPED;
+		}
+		if (t->ring.state != RING_GONE)
+			continue;
+		settle_ending(t);
+		if (t->ending.known)
+			log_gone(t);
+	}
+}
+
+/* Sets the processes whose ends are to be heard. */
+static void listen_to_exits(struct target_list *all)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0, room = 0;
+	struct target *t;
+
+	if (!all->o.exits)
+		return;
+	TAILQ_FOREACH (t, &all->list, link)
+		if (!t->ending.known && !t->replaced && array_reserve(pids, n, &room) == 0)
+			pids[n++] = t->pid;
+	exit_listener_set(all->o.exits, pids, n);
+}
+
 static void on_ended(evutil_socket_t fd, short what, void *data)
 {
 	struct target *t = target_ref(data);
 
-	target_gone(t);
+	if (t->ring.state != RING_GONE)
+		target_gone(t);
+	else if (!t->ending.known && target_ending(t)->known)
+		log_gone(t);
 	target_unref(t);
 }
 
@@ -214,11 +301,13 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	/* A process registers again after execve(); the target of the earlier program becomes history. */
 	TAILQ_FOREACH (old, &all->list, link)
 		if (old->pid == t->pid && old->ring.state != RING_GONE) {
+			old->replaced = true;
 			target_gone(old);
 			break;
 		}
 	TAILQ_INSERT_TAIL(&all->list, t, link);
 	t->listed = true;
+	listen_to_exits(all);
 	*ret = target_ref(t);
 	return 0;
 }

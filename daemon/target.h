@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "daemon/exit-listener.h"
 #include "daemon/ring.h"
 #include "daemon/settings.h"
 #include "daemon/target-file.h"
@@ -28,8 +29,14 @@ struct target {
 	size_t arguments_size;
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
-	bool listed;         /* in the list */
-	bool adopted;        /* by target_adopt(): it leaves the list when it is disarmed */
+	struct ending ending;
+	bool replaced; /* by another program, with execve() */
+	/* What the kernel reported so far of its threads, of which some may have ended before it: */
+	bool heard;
+	int heard_code;
+	pid_t heard_tid; /* the thread that dumped core; 0: none */
+	bool listed;     /* in the list */
+	bool adopted;    /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
 	struct event *ended; /* of pidfd */
 	struct ring ring;
@@ -47,12 +54,16 @@ struct target_list_options {
 	struct event_base *base;
 	const struct settings *settings;
 	struct workqueue *capture_queue;
-	size_t files_per_user; /* limit of open mapped files */
+	size_t files_per_user;       /* limit of open mapped files */
+	struct exit_listener *exits; /* or NULL */
 };
 
 int target_list_new(const struct target_list_options *options, struct target_list **ret);
 struct target_list *target_list_free(struct target_list *all);
 const struct target_head *target_list_all(const struct target_list *all);
+
+/* Takes note of the end of a thread. */
+void target_list_heard(struct target_list *all, const struct exit_event *e);
 
 /* Returns how many targets of a user have not ended. */
 unsigned target_list_alive(const struct target_list *all, uid_t uid);
@@ -73,6 +84,9 @@ struct target *target_unref(struct target *t);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);
+
+/* Returns how the process ended; unknown while it runs. */
+const struct ending *target_ending(struct target *t);
 
 /* Consumes the reference f. -EMFILE: the target or its owner has too many files. */
 int target_add_file(struct target *t, struct target_file *f);

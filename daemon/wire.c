@@ -59,7 +59,7 @@ static json_object *threads_json(const struct target *t)
 	return list;
 }
 
-json_object *wire_target(const struct target *t)
+json_object *wire_target(struct target *t)
 {
 	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX }, trouble = { .limit = CAPTURE_MISSING_MAX };
 	json_object *o = json_object_new_object();
@@ -77,6 +77,8 @@ json_object *wire_target(const struct target *t)
 	if (trouble.size)
 		json_add_bytes(o, "trouble", (const char *)trouble.data);
 	json_add_bool(o, "running", t->ring.state != RING_GONE);
+	if (t->ring.state == RING_GONE && target_ending(t)->known)
+		json_object_object_add(o, "ended", ending_json(&t->ending));
 	if (t->parent > 0)
 		json_add_i64(o, "parent", t->parent);
 	json_add_u64(o, "armedAt", t->armed_time);
@@ -103,6 +105,8 @@ json_object *wire_snapshot(const struct snapshot *s, const char *spool)
 	json_add_i64(o, "attempts", s->attempts);
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
+	if (s->ended)
+		json_object_object_add(o, "ended", json_object_get(s->ended));
 	if (s->decode)
 		json_object_object_add(o, "decode", snapshot_decode(s));
 	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());

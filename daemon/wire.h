@@ -24,7 +24,7 @@ const char *wire_error_str(enum wire_error error);
 json_object *wire_error_of_process(pid_t pid, const char *reason);
 json_object *wire_error_of_snapshot(const char *id, const char *state);
 
-json_object *wire_target(const struct target *t);
+json_object *wire_target(struct target *t);
 
 /* spool: the path of the spool. */
 json_object *wire_snapshot(const struct snapshot *s, const char *spool);

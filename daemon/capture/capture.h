@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/ending.h"
 #include "lib/emu/ring.h"
 #include "lib/perfdata/write.h"
 
@@ -146,6 +147,8 @@ struct capture_ops {
 	int (*threads)(struct capture_source *s, struct capture_thread **ret, size_t *ret_n);
 	bool (*holds)(struct capture_source *s);
 	void (*missing)(struct capture_source *s, struct buf *b);
+	/* How the process ended, if the source knows; else *ret is unchanged. May be NULL. */
+	void (*ending)(struct capture_source *s, struct ending *ret);
 	/*
 	 * Appends the reason why an armed source delivers no trace, as text; appends nothing while it does. May be
 	 * NULL.

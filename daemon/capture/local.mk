@@ -21,6 +21,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/process/code-history.c daemon/capture/process/code-history.h \
 	daemon/capture/process/code-log.c daemon/capture/process/code-log.h \
 	daemon/capture/process/credentials.c daemon/capture/process/credentials.h \
+	daemon/capture/process/exit-status.c daemon/capture/process/exit-status.h \
 	daemon/capture/process/file-identity.c daemon/capture/process/file-identity.h \
 	daemon/capture/process/proc-dir.c daemon/capture/process/proc-dir.h \
 	daemon/capture/process/proc-file.c daemon/capture/process/proc-file.h \

@@ -20,7 +20,9 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/output-calls.c \
 	daemon/decode/output-text.c \
 	daemon/decode/output.h \
+	daemon/decode/output-ending.c daemon/decode/output-ending.h \
 	daemon/decode/outputs.c daemon/decode/outputs.h \
+	daemon/decode/place.c daemon/decode/place.h \
 	daemon/decode/rename.c daemon/decode/rename.h \
 	daemon/decode/schedule.c daemon/decode/schedule.h \
 	daemon/decode/server.c daemon/decode/server.h \

@@ -7,6 +7,7 @@
 
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/output-ending.h"
 #include "daemon/decode/rename.h"
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
@@ -31,6 +32,7 @@ struct output_thread {
 	struct calls *calls;
 	struct store_thread_sink to;
 	uint32_t tid;
+	bool faulted; /* its last element is a fault */
 };
 
 /* Numbers of the regions of a single process, by start address. */
@@ -60,6 +62,7 @@ struct calls_output {
 	uint64_t shift; /* time of records minus CLOCK_MONOTONIC, if has_shift */
 	bool has_shift;
 	struct calls_counts counts; /* of all streams */
+	struct output_ending ending;
 	uint64_t functions, slices, renamed;
 	uint64_t symbols_cached; /* number of images whose symbols came from another job */
 };
@@ -279,6 +282,8 @@ static int calls_output_element(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
+	if (!element_is_aside(e))
+		c->current->faulted = output_ending_is_fault(e);
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return add_timestamp(c, e);
 	return calls_element(c->current->calls, e);
@@ -289,7 +294,13 @@ static int calls_output_end(struct output *o, const struct stream *s)
 	struct calls_output *c = (struct calls_output *)o;
 	struct output_thread *t = c->threads[s->number];
 	const struct calls_counts *n;
-	int rc = calls_end(t->calls, thread_end_time(c, t->tid));
+	struct region_map *regions;
+	int rc = find_regions(c, s->pid, &regions);
+
+	if (rc < 0)
+		return rc;
+	output_ending_thread(&c->ending, s, regions, t->calls, t->faulted);
+	rc = calls_end(t->calls, thread_end_time(c, t->tid));
 
 	if (rc < 0)
 		return rc;
@@ -313,9 +324,13 @@ static int calls_output_finish(struct output *o)
 	struct calls_output *c = (struct calls_output *)o;
 	const struct decode_job *job = c->input->job;
 	_cleanup_(store_closep) struct store *s = NULL;
-	int rc = c->input->store
-		     ? rename_store(c->input->store, c->input->images, c->symbols, c->inlines, c->fd, &c->renamed)
-		     : store_finish(c->writer);
+	int rc;
+
+	if (!c->input->store)
+		output_ending_finish(&c->ending, c->writer);
+	rc = c->input->store
+		 ? rename_store(c->input->store, c->input->images, c->symbols, c->inlines, c->fd, &c->renamed)
+		 : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);
@@ -345,6 +360,7 @@ static void calls_output_free(struct output *o)
 		free_thread(c, i);
 	free(c->threads);
 	store_writer_free(c->writer);
+	output_ending_done(&c->ending);
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
@@ -478,6 +494,7 @@ static int begin_store(struct calls_output *c)
 		}
 	if (!pid && contents->n_maps && !c->input->by_core)
 		pid = contents->maps[0].pid;
+	output_ending_begin(&c->ending, job);
 	meta.pid = pid;
 	meta.program = name ? name : "";
 	return store_create(c->fd, &meta, &c->writer);
@@ -548,6 +565,8 @@ void output_calls_json(const struct output *o, json_object *to)
 {
 	const struct calls_output *c = (const struct calls_output *)o;
 
+	if (c->ending.about)
+		json_object_object_add(to, "ended", json_object_get(c->ending.about));
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
 	if (c->input->job->tables)
 		json_add_u64(to, "symbols_known", c->symbols_cached);

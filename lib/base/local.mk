@@ -4,6 +4,7 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/array.c lib/base/array.h \
 	lib/base/buf.c lib/base/buf.h \
 	lib/base/duration.c lib/base/duration.h \
+	lib/base/ending.c lib/base/ending.h \
 	lib/base/escape.c lib/base/escape.h \
 	lib/base/hash.c lib/base/hash.h \
 	lib/base/hex.c lib/base/hex.h \

@@ -113,9 +113,9 @@ static inline struct calls_frame *calls_top(struct calls *c)
 	return c->depth ? &c->stack[c->depth - 1] : NULL;
 }
 
-static inline bool calls_in_syscall(struct calls *c)
+static inline bool calls_in_syscall(const struct calls *c)
 {
-	return c->depth && calls_top(c)->function->kind == REGION_SYSCALL;
+	return c->depth && c->stack[c->depth - 1].function->kind == REGION_SYSCALL;
 }
 
 int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);

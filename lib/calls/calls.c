@@ -377,6 +377,23 @@ int calls_end(struct calls *c, uint64_t end)
 	return rc < 0 ? rc : event_times_end(&c->times, c->counts.instructions, end);
 }
 
+size_t calls_addresses(const struct calls *c, uint64_t *ret, size_t n, bool *ret_syscall)
+{
+	size_t found = 0;
+
+	*ret_syscall = calls_in_syscall(c);
+	if (c->depth && c->has_successor && n)
+		ret[found++] = c->successor - (*ret_syscall ? INSTRUCTION_SIZE : 0);
+	/* The address at which a frame ends is where its caller continues. */
+	for (size_t i = c->depth; i-- > 0 && found < n;) {
+		if (c->stack[i].anchor == ANCHOR_RETURN)
+			ret[found++] = c->stack[i].address - INSTRUCTION_SIZE;
+		else if (c->stack[i].anchor == ANCHOR_RESUME)
+			ret[found++] = c->stack[i].address;
+	}
+	return found;
+}
+
 const struct calls_counts *calls_counts(const struct calls *c)
 {
 	return &c->counts;

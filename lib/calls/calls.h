@@ -155,6 +155,13 @@ int calls_element(void *calls, const struct element *e);
  */
 int calls_end(struct calls *c, uint64_t end);
 
+/*
+ * Finds where control is in each open frame, innermost first: the address of the next instruction, or in callers of the
+ * call. Frames whose address is unknown are left out. Returns the number of addresses, at most n. *ret_syscall: the
+ * thread is in a system call, whose instruction has the first address.
+ */
+size_t calls_addresses(const struct calls *c, uint64_t *ret, size_t n, bool *ret_syscall);
+
 const struct calls_counts *calls_counts(const struct calls *c);
 struct calls *calls_free(struct calls *c);
 

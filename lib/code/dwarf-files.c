@@ -84,34 +84,39 @@ static int read_old_file_table(struct dwarf *d, struct reader *r, bool files, co
 	}
 }
 
-/* Reads the header up to its tables. Sets the sizes and version of *u to those of the header. */
-static int read_line_header(struct dwarf *d, struct dwarf_unit *u, struct reader *ret)
+int dwarf_line_header(const struct dwarf *d, const struct dwarf_unit *u, struct dwarf_line_header *ret)
 {
 	struct reader r = dwarf_reader_at(d, DWARF_LINE, u->stmt_list), body;
-	uint8_t instruction, operations, statement, base, range, opcodes, segment;
+	struct dwarf_line_header h = { .unit = *u };
+	uint8_t operations, statement, segment;
 	uint64_t size, header;
 	uint32_t small;
 
-	u->offset_size = 4;
+	h.unit.offset_size = 4;
 	if (rd_u32(&r, &small) < 0)
 		return -EBADMSG;
 	size = small;
 	if (small == UINT32_MAX) {
-		u->offset_size = 8;
+		h.unit.offset_size = 8;
 		if (rd_u64(&r, &size) < 0)
 			return -EBADMSG;
 	}
-	if (size > rd_left(&r) || rd_sub(&r, (size_t)size, &body) < 0 || rd_u16(&body, &u->version) < 0 ||
-	    u->version < 2 || u->version > 5)
+	if (size > rd_left(&r) || rd_sub(&r, (size_t)size, &body) < 0 || rd_u16(&body, &h.unit.version) < 0 ||
+	    h.unit.version < 2 || h.unit.version > 5)
 		return -EBADMSG;
-	if (u->version >= 5 && (rd_u8(&body, &u->address_size) < 0 || rd_u8(&body, &segment) < 0))
+	if (h.unit.version >= 5 && (rd_u8(&body, &h.unit.address_size) < 0 || rd_u8(&body, &segment) < 0))
 		return -EBADMSG;
-	if (dwarf_offset(u, &body, &header) < 0 || rd_u8(&body, &instruction) < 0 ||
-	    (u->version >= 4 && rd_u8(&body, &operations) < 0) || rd_u8(&body, &statement) < 0 ||
-	    rd_u8(&body, &base) < 0 || rd_u8(&body, &range) < 0 || rd_u8(&body, &opcodes) < 0 ||
-	    rd_skip(&body, opcodes ? opcodes - 1u : 0) < 0)
+	if (dwarf_offset(&h.unit, &body, &header) < 0)
 		return -EBADMSG;
-	*ret = body;
+	h.program = body;
+	if (header > rd_left(&body) || rd_skip(&h.program, (size_t)header) < 0)
+		return -EBADMSG;
+	if (rd_u8(&body, &h.instruction) < 0 || (h.unit.version >= 4 && rd_u8(&body, &operations) < 0) ||
+	    rd_u8(&body, &statement) < 0 || rd_u8(&body, (uint8_t *)&h.base) < 0 || rd_u8(&body, &h.range) < 0 ||
+	    rd_u8(&body, &h.opcodes) < 0 || rd_bytes(&body, h.opcodes ? h.opcodes - 1u : 0, &h.operands) < 0)
+		return -EBADMSG;
+	h.tables = body;
+	*ret = h;
 	return 0;
 }
 
@@ -119,16 +124,17 @@ static int read_files(struct dwarf *d, struct dwarf_unit *u)
 {
 	_cleanup_buf_ struct buf dirs = { 0 }, files = { 0 };
 	const struct file_name *dir, *file;
-	struct dwarf_unit header = *u;
-	struct reader r;
-	int rc = read_line_header(d, &header, &r);
+	struct dwarf_line_header header;
+	struct reader *r = &header.tables;
+	int rc = dwarf_line_header(d, u, &header);
+	bool tabled = rc == 0 && header.unit.version >= 5;
 
 	if (rc == 0)
-		rc = header.version >= 5 ? read_file_table(d, &header, &r, &dirs)
-					 : read_old_file_table(d, &r, false, u->dir, &dirs);
+		rc = tabled ? read_file_table(d, &header.unit, r, &dirs)
+			    : read_old_file_table(d, r, false, u->dir, &dirs);
 	if (rc == 0)
-		rc = header.version >= 5 ? read_file_table(d, &header, &r, &files)
-					 : read_old_file_table(d, &r, true, NULL, &files);
+		rc = tabled ? read_file_table(d, &header.unit, r, &files)
+			    : read_old_file_table(d, r, true, NULL, &files);
 	if (rc < 0)
 		return rc;
 	u->files = calloc(files.size / sizeof(*file) + 1, sizeof(*u->files));
@@ -141,7 +147,7 @@ static int read_files(struct dwarf *d, struct dwarf_unit *u)
 		u->files[i].name = file[i].text;
 		if (file[i].dir < dirs.size / sizeof(*dir))
 			u->files[i].dir = dir[file[i].dir].text;
-		u->files[i].base_dir = header.version >= 5 && dirs.size ? dir[0].text : u->dir;
+		u->files[i].base_dir = tabled && dirs.size ? dir[0].text : u->dir;
 	}
 	return 0;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parses DWARF of versions 2 to 5 (dwarfstd.org): functions, the functions inlined in them, and the source files and
- * lines of declarations and calls.
+ * lines of declarations, of calls, and of single instructions.
  *
  * Not read:
  *   - split DWARF: units in .dwo and .dwp files. Nothing is known of the functions of a skeleton unit.
  *   - what `dwz -m` moved to a common file, named by .gnu_debugaltlink: names and source files there are unknown.
  *   - type units, in .debug_types or .debug_info. They are not needed: functions are in compile units.
- *   - line number programs, except for the tables of directories and files in their headers.
  *
  * Sections are hostile. They are in memory as a whole, within the budget of lib/code/elf.h, and strings point into
  * them. DWARF_STEPS bounds the work on one file: how many attributes and list entries are read, in all.
@@ -118,6 +117,12 @@ int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf
 /* Returns the path of a source file by its number in the unit's table; NULL: none. Lives as long as d. */
 const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number);
 
+/*
+ * Finds the source file, which lives as long as d, and line of the instruction at an address of the unit. -ENOENT:
+ * unknown; -EBADMSG, -EFBIG.
+ */
+int dwarf_line(struct dwarf *d, struct dwarf_unit *u, uint64_t address, const char **ret_file, uint32_t *ret_line);
+
 /* Uses n steps; false: fewer are left. */
 static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 {
@@ -131,6 +136,19 @@ static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret);
 int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
 	       struct dwarf_value *ret);
+
+/* Internal. The header of a line number program. */
+struct dwarf_line_header {
+	struct dwarf_unit unit; /* with the sizes and version of the header */
+	uint8_t instruction, range, opcodes;
+	int8_t base;
+	const uint8_t *operands; /* numbers of operands of the opcodes from 1 up to opcodes - 1 */
+	struct reader tables;    /* of directories and files */
+	struct reader program;
+};
+
+/* -EBADMSG. */
+int dwarf_line_header(const struct dwarf *d, const struct dwarf_unit *u, struct dwarf_line_header *ret);
 
 /* Internal. Returns a reader of a section from offset on, empty if offset is beyond its end. */
 struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset);

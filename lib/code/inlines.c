@@ -412,10 +412,9 @@ static void set_result(struct inlines *s, uint32_t unit, uint32_t at, struct inl
 	}
 }
 
-static void find_locked(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+/* Returns the segment of code that contains an offset; NULL: none. */
+static const struct elf_segment *find_segment(const struct inlines *s, uint64_t offset)
 {
-	const struct inline_span *span = NULL;
-	uint64_t bias = 0, start = offset, end = offset + 1;
 	const struct elf_segment *segments;
 	size_t n = 0;
 
@@ -423,17 +422,27 @@ static void find_locked(struct inlines *s, uint64_t offset, struct inlines_at *r
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_segment *p = &segments[i];
 
-		if (p->type != ELF_SEGMENT_LOAD || !p->code || offset < p->offset || offset - p->offset >= p->size)
-			continue;
-		bias = p->address - p->offset;
-		start = p->address;
-		end = p->address + p->size;
-		break;
+		if (p->type == ELF_SEGMENT_LOAD && p->code && offset >= p->offset && offset - p->offset < p->size)
+			return p;
 	}
+	return NULL;
+}
+
+static void find_locked(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+{
+	const struct elf_segment *segment = find_segment(s, offset);
+	const struct inline_span *span = NULL;
+	uint64_t bias, start, end;
+
 	ret->n = 0;
 	ret->start = offset;
 	ret->end = offset + 1;
-	if (end - start < 2 || end < start)
+	if (!segment || segment->size < 2)
+		return;
+	bias = segment->address - segment->offset;
+	start = segment->address;
+	end = segment->address + segment->size;
+	if (end < start)
 		return;
 	span = find_span(&s->units, offset + bias, &start, &end);
 	if (span && !s->read[span->of].read) {
@@ -458,4 +467,24 @@ void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 		load_deferred(s);
 	find_locked(s, offset, ret);
 	pthread_mutex_unlock(&s->lock);
+}
+
+bool inlines_line(struct inlines *s, uint64_t offset, const char **ret_file, uint32_t *ret_line)
+{
+	const struct elf_segment *segment;
+	const struct inline_span *span;
+	bool found = false;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->deferred)
+		load_deferred(s);
+	segment = find_segment(s, offset);
+	if (segment) {
+		uint64_t address = offset - segment->offset + segment->address;
+
+		span = find_span(&s->units, address, &(uint64_t){ 0 }, &(uint64_t){ UINT64_MAX });
+		found = span && dwarf_line(&s->dwarf, &s->dwarf.units[span->of], address, ret_file, ret_line) == 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return found;
 }

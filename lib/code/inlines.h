@@ -49,6 +49,9 @@ struct inlines_at {
 	struct inlines_frame frames[INLINES_MAX];
 };
 
+/* Finds the source file, which lives as long as the table, and line of the instruction at an offset. */
+bool inlines_line(struct inlines *s, uint64_t offset, const char **ret_file, uint32_t *ret_line);
+
 /* Looks up an offset. Always sets *ret, with start <= offset < end unless offset is UINT64_MAX. */
 void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret);
 

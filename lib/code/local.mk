@@ -21,6 +21,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/dwarf.c lib/code/dwarf.h \
 	lib/code/dwarf-files.c \
 	lib/code/dwarf-forms.c \
+	lib/code/dwarf-lines.c \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/inlines.c lib/code/inlines.h \
 	lib/code/inline-instances.c lib/code/inline-instances.h \

@@ -484,6 +484,25 @@ static int find_inlined(struct region_map *m, const struct timed_mapping *map, u
 	return inline_instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
 }
 
+/*
+ * Returns which mapping of a span applies: the last one not after time; else the first, since code that ran was mapped,
+ * and only its record is late.
+ */
+static uint32_t find_mapping(const struct region_map *m, const struct address_span *span, uint64_t time)
+{
+	uint32_t k = 0, high = span->n;
+
+	while (high - k > 1) {
+		uint32_t middle = k + (high - k) / 2;
+
+		if (m->mappings[m->refs[span->first + middle]].time <= time)
+			k = middle;
+		else
+			high = middle;
+	}
+	return k;
+}
+
 static int find_uncached(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret)
 {
 	struct region_hit hit = { .end = UINT64_MAX, .until = UINT64_MAX };
@@ -494,20 +513,8 @@ static int find_uncached(struct region_map *m, uint64_t addr, uint64_t time, str
 	int rc;
 
 	if (span && span->n) {
-		uint32_t k = 0, high = span->n;
+		uint32_t k = find_mapping(m, span, time);
 
-		/*
-		 * The last mapping not after time; else the first, since code that ran was mapped, and only its record
-		 * is late.
-		 */
-		while (high - k > 1) {
-			uint32_t middle = k + (high - k) / 2;
-
-			if (m->mappings[m->refs[span->first + middle]].time <= time)
-				k = middle;
-			else
-				high = middle;
-		}
 		map = &m->mappings[m->refs[span->first + k]];
 		hit = (struct region_hit){ .start = span->start, .end = span->end, .until = UINT64_MAX };
 		if (k)
@@ -527,6 +534,18 @@ static int find_uncached(struct region_map *m, uint64_t addr, uint64_t time, str
 		return rc;
 	*ret = hit;
 	return 0;
+}
+
+bool region_map_line(const struct region_map *m, uint64_t addr, uint64_t time, const char **ret_file,
+		     uint32_t *ret_line)
+{
+	size_t i = find_span(m, addr);
+	const struct address_span *span = i < m->n_spans && addr < m->spans[i].end ? &m->spans[i] : NULL;
+	const struct timed_mapping *map = NULL;
+
+	if (span && span->n)
+		map = &m->mappings[m->refs[span->first + find_mapping(m, span, time)]];
+	return map && map->inlines && inlines_line(map->inlines, addr - map->start + map->offset, ret_file, ret_line);
 }
 
 static const struct region_entry *entry_of(const struct region *region)

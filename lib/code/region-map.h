@@ -102,6 +102,10 @@ struct region_hit {
 /* Looks up addr at time: REGION_UNKNOWN where no mapping is known. -ENOMEM; -E2BIG: mappings overlap too much. */
 int region_map_find(struct region_map *m, uint64_t addr, uint64_t time, struct region_hit *ret);
 
+/* Finds the source file, which lives as long as the mapping's table, and line of an instruction. After a look-up. */
+bool region_map_line(const struct region_map *m, uint64_t addr, uint64_t time, const char **ret_file,
+		     uint32_t *ret_line);
+
 static inline bool region_hit_holds(const struct region_hit *hit, uint64_t addr, uint64_t time)
 {
 	return addr >= hit->start && addr < hit->end && time >= hit->from && time < hit->until;

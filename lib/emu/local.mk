@@ -10,6 +10,7 @@ csight_etm_la_SOURCES = \
 	lib/emu/etm-atoms.c \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
+	lib/emu/death.c lib/emu/death.h \
 	lib/emu/etm-encode.c lib/emu/etm-encode.h \
 	lib/emu/files.c lib/emu/files.h \
 	lib/emu/guest.c lib/emu/guest.h \

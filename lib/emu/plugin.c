@@ -9,6 +9,7 @@
  * truth=DIR, truthraw=DIR, stacks=on (with truth), clock=virtual|wall.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "lib/code/a64.h"
 #include "lib/code/syscalls.h"
 #include "lib/emu/codelog.h"
+#include "lib/emu/death.h"
 #include "lib/emu/etm-encode.h"
 #include "lib/emu/guest.h"
 #include "lib/emu/maps.h"
@@ -75,6 +77,7 @@ static struct codelog *codelog;
 static struct traced_thread *threads[VCPUS];
 static __thread unsigned self_vcpu;
 static __thread uint64_t self_call[6];                   /* arguments of this thread's system call */
+static __thread int64_t self_number;                     /* and its number; 0 outside of system calls */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, the code log, handlers, the arena */
 static _Atomic uint64_t code_replaced;                   /* virtual time of the last record that replaces code */
 static uint64_t base;                                    /* offset of guest addresses in QEMU's address space */
@@ -452,6 +455,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 {
 	struct traced_thread *t = threads[vcpu];
 
+	self_number = number;
 	memcpy(self_call, (const uint64_t[]){ a1, a2, a3, a4, a5, a6 }, sizeof(self_call));
 	stacks_syscall(number);
 	if (!t)
@@ -494,6 +498,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 {
 	struct traced_thread *t = threads[vcpu];
 
+	self_number = 0;
 	/* The arguments can be read safely only after the system call has accepted them. */
 	if (number == SYSCALL_rt_sigaction && result == 0 && self_call[1])
 		handler_set(self_call[1]);
@@ -528,6 +533,59 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 		truth_thread_ended(vcpu);
 	thread_clock_end(&t->clock);
 	free(t);
+}
+
+static void put_ending(int status)
+{
+	shared.header->ended_tid = (uint32_t)syscall(SYS_gettid);
+	atomic_store(&shared.header->ended, EMU_ENDED | (uint32_t)status);
+}
+
+/* QEMU exits: by exit_group(), or by exit() of the last thread. */
+static void on_program_exit(qemu_plugin_id_t id, void *userdata)
+{
+	if (opened && !untraced && (self_number == SYSCALL_exit || self_number == SYSCALL_exit_group))
+		put_ending((int)(self_call[0] & 0xff) << 8);
+}
+
+/*
+ * Emits the end of a thread that a signal kills at pc: in the last block if an instruction of it faulted, else after
+ * it.
+ */
+static void emit_death(struct traced_thread *t, uint64_t pc, int signal)
+{
+	const struct traced_block *b = t->last;
+	bool fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGTRAP || signal == SIGFPE,
+	     inside = pc >= b->start && pc < b->end;
+	struct delivery d = { .pc = pc, .signo = (uint32_t)signal, .fault = fault };
+
+	if ((!fault || !inside) && retire(t, b, pc))
+		inside = false;
+	else if (inside)
+		t->instructions += (pc - b->start) / 4;
+	else
+		return;
+	if (truth && inside)
+		truth_died(self_vcpu, pc);
+	end_in_exception(t, exception_of(&d, inside), pc);
+	etm_timestamp(&t->etm, thread_time(t));
+	t->last = NULL;
+}
+
+static void on_death(int signal)
+{
+	struct traced_thread *t = threads[self_vcpu];
+
+	if (!opened || untraced)
+		return;
+	if (t && t->slot) {
+		if (t->last && !t->stopped && guest_has_registers())
+			emit_death(t, guest_register(GUEST_PC), signal);
+		if (!t->stopped)
+			publish_all(t, self_vcpu);
+		t->slot->end_ns = thread_time(t);
+	}
+	put_ending(signal);
 }
 
 /* Allocates a block, which is never freed: QEMU does not report when it discards one. */
@@ -723,5 +781,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
 	qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
 	qemu_plugin_register_vcpu_exit_cb(id, on_exit_of);
+	qemu_plugin_register_atexit_cb(id, on_program_exit, NULL);
+	death_watch(on_death);
 	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0 ? 0 : -1;
 }

@@ -42,6 +42,7 @@ enum {
 	EMU_PATH_SIZE = 4096,
 	EMU_BUILD_ID_MAX = 20,
 	EMU_PENDING_MAX = 64, /* bytes that etm_finish_stream() may add to a stream */
+	EMU_ENDED = 1 << 30,
 };
 
 /* The registers that a decoder needs, as in the metadata of perf.data. */
@@ -85,6 +86,8 @@ struct emu_header {
 	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each terminated by NUL; cmdline_size bytes */
 	uint32_t cmdline_size;
 	_Atomic uint32_t control;      /* written only by the daemon; odd: frozen, even: armed */
+	_Atomic uint32_t ended;        /* 0, or EMU_ENDED | the status as waitpid() returns it */
+	uint32_t ended_tid;            /* the thread in which the program ended */
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */

@@ -151,7 +151,26 @@ static bool executes_anyway(uint64_t pc)
 	       op >> 25 == 0x6b || (op & 0xffe0001f) == 0xd4000001;
 }
 
-/* Called at the entry of a handler: if the last logged instruction caused the signal, it did not execute. */
+/* Removes the last instruction if it is the one at pc, where a signal interrupted: it caused it, and did not execute.
+ */
+static void take_back(struct log *l, uint64_t pc)
+{
+	if (pc != l->last || executes_anyway(pc))
+		return;
+	/* An empty run stays in the log; readers skip it. */
+	l->run->count--;
+	l->count--;
+}
+
+void truth_died(unsigned vcpu, uint64_t pc)
+{
+	struct log *l = vcpu < VCPUS ? logs[vcpu] : NULL;
+
+	if (l && l->run && !truth_raw)
+		take_back(l, pc);
+}
+
+/* Called at the entry of a handler. */
 static void take_back_fault(struct log *l)
 {
 	uint64_t sp = stack_pointer_of(guest_cpu(), 31), at = 0;
@@ -164,11 +183,7 @@ static void take_back_fault(struct log *l)
 			break;
 		sp = peek(sp + 560);
 	}
-	if (at == l->last && !executes_anyway(at)) {
-		/* An empty run stays in the log; readers skip it. */
-		l->run->count--;
-		l->count--;
-	}
+	take_back(l, at);
 }
 
 /* Runs before the block's other callbacks, so that they see the corrected count. */

@@ -37,6 +37,9 @@ const char *truth_path(unsigned vcpu);
 /* Records that the instructions from number `from` up to now ran while frozen, as {from, to} in PID.TID.SERIAL.gaps. */
 void truth_log_gap(unsigned vcpu, uint64_t from);
 
+/* Called where a signal kills this thread at pc: takes back the last instruction if it caused the signal. */
+void truth_died(unsigned vcpu, uint64_t pc);
+
 void truth_thread_ended(unsigned vcpu);
 
 /* Called in the child of a fork, whose threads get new files. */

@@ -272,12 +272,18 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	const struct store_thread *t = store_thread(w->walk->store, index);
 	uint64_t pid = store_meta_number(w->walk->store, "pid");
 	const struct walk_sink sink = { on_event, w };
+	const char *ending = walk_ending(w->walk, t);
+	int rc;
 
 	put_object(w, OBJECT_THREAD, t->tid, t->name, pid);
 	buf_u64(&w->out.buf, RECORD_THREAD | 3 << 4 | 1 << 16);
 	buf_u64(&w->out.buf, pid);
 	buf_u64(&w->out.buf, t->tid);
-	return walk_thread(w->walk, index, &sink);
+	rc = walk_thread(w->walk, index, &sink);
+	if (rc == 0 && ending)
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, ending), t->last, 0 },
+			  NULL, 0);
+	return rc;
 }
 
 static void fxt_writer_done(struct fxt_writer *w)

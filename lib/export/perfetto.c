@@ -86,7 +86,7 @@ struct perfetto_writer {
 	struct buf parts[4]; /* nested messages whose length is not yet known */
 	uint64_t sequence;
 	uint64_t time;     /* of the sequence's last packet */
-	uint8_t *interned; /* bit set of names: functions, gap kinds, mark kinds */
+	uint8_t *interned; /* bit set of names: functions, gap kinds, mark kinds, the ending */
 	size_t interned_size;
 };
 
@@ -147,6 +147,8 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 	put_attribute(w, "csight_unexplained", NULL, unexplained);
 	put_attribute(w, "csight_quality_percent", NULL, store_quality(s, SIZE_MAX) / 100);
 	put_attribute(w, "csight_time_bound_ns", NULL, bound);
+	if (store_meta(s, "ended"))
+		put_attribute(w, "csight_ended", store_meta(s, "ended"), 0);
 	if (store_meta(s, "clock"))
 		put_attribute(w, "csight_clock", store_meta(s, "clock"), 0);
 	message_end(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
@@ -403,6 +405,23 @@ static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 	out_flush_if_full(&w->out);
 }
 
+/* Writes an event of no duration with how the process ended, at the time of the last event. */
+static void write_ending(struct perfetto_writer *w, const char *text)
+{
+	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + WALK_MARK_KINDS;
+
+	message_begin(w, 0);
+	put_number(&w->parts[0], PACKET_TIMESTAMP, 0);
+	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence);
+	put_number(&w->parts[0], PACKET_FLAGS, FLAG_NEEDS_STATE);
+	put_interned(w, name, text);
+	message_begin(w, 1);
+	put_number(&w->parts[1], EVENT_TYPE, TYPE_INSTANT);
+	put_number(&w->parts[1], EVENT_NAME, name + 1);
+	message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
+	end_packet(w);
+}
+
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct perfetto_writer *w = user;
@@ -458,7 +477,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS) / 8 + 1;
+	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS + 1) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;
@@ -471,6 +490,8 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 			continue;
 		begin_thread(&w, s, i, MAX(t->first, walk.since));
 		rc = walk_thread(&walk, i, &sink);
+		if (walk_ending(&walk, t))
+			write_ending(&w, walk_ending(&walk, t));
 	}
 	return rc < 0 ? rc : out_finish(&w.out);
 }

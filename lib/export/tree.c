@@ -127,7 +127,7 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 {
 	const struct store_thread *thread = store_thread(t->walk->store, index);
 	unsigned quality = store_quality(t->walk->store, index);
-	char name[NAME_SIZE], time[DURATION_SIZE];
+	char name[NAME_SIZE], time[DURATION_SIZE], ending[4 * NAME_SIZE];
 	struct buf *b = &t->out.buf;
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
@@ -142,6 +142,9 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	if (t->stacks.uncertain)
 		buf_printf(b, ", depth uncertain %ju times", (uintmax_t)t->stacks.uncertain);
 	buf_printf(b, "\n");
+	if (walk_ending(t->walk, thread))
+		buf_printf(b, "%12s%s%s%s\n", "", paint(t, RED),
+			   escape_text(walk_ending(t->walk, thread), ending, sizeof(ending)), paint(t, PLAIN));
 	for (unsigned i = 0; i < STORE_GAP_KINDS; i++) {
 		if (t->stacks.gaps[i])
 			buf_printf(b, "%s%10s  gaps: %ju, %s%s\n", paint(t, RED),

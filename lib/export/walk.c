@@ -6,6 +6,15 @@ bool walk_wants(const struct export_walk *w, const struct store_thread *t)
 	return t->events && (w->tid < 0 || (uint64_t)w->tid == t->tid) && t->first <= w->until && t->last >= w->since;
 }
 
+const char *walk_ending(const struct export_walk *w, const struct store_thread *t)
+{
+	uint64_t tid = store_meta_number(w->store, "ended_thread");
+
+	if (!tid)
+		tid = store_meta_number(w->store, "pid");
+	return tid == t->tid && t->last <= w->until ? store_meta(w->store, "ended") : NULL;
+}
+
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
 {
 	uint64_t first = UINT64_MAX, last = 0;

@@ -26,6 +26,9 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 		struct export_result *ret);
 bool walk_wants(const struct export_walk *w, const struct store_thread *t);
 
+/* Returns how the process ended if it did so in this thread and within the exported time; else NULL. */
+const char *walk_ending(const struct export_walk *w, const struct store_thread *t);
+
 /*
  * Passes the events of one thread in order: enters of frames open at `since`, the events of the interval, and leaves of
  * frames open at `until`. Each enter has its leave.

@@ -46,6 +46,9 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 /* Ends a thread; counts may be NULL. */
 int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts);
 
+/* Records how the process ended, and in which thread (0: unknown): META "ended", "ended_thread". */
+void store_set_ending(struct store_writer *w, const char *text, uint32_t tid);
+
 /* Completes the file; readers reject it as unfinished otherwise. */
 int store_finish(struct store_writer *w);
 struct store_writer *store_writer_free(struct store_writer *w);
@@ -81,7 +84,9 @@ static inline void store_closep(struct store **s)
 	store_close(*s);
 }
 
-/* Returns a value of META, or NULL. Keys: pid, program, source, id, clock, realtime, monotonic. */
+/*
+ * Returns a value of META, or NULL. Keys: pid, program, source, id, clock, realtime, monotonic, ended, ended_thread.
+ */
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
 

@@ -24,6 +24,13 @@ static void add_meta_number(struct store_writer *w, const char *key, uint64_t va
 	add_meta(w, key, text);
 }
 
+void store_set_ending(struct store_writer *w, const char *text, uint32_t tid)
+{
+	add_meta(w, "ended", text);
+	if (tid)
+		add_meta_number(w, "ended_thread", tid);
+}
+
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret)
 {
 	_cleanup_(store_writer_freep) struct store_writer *w = calloc(1, sizeof(*w));

@@ -13,6 +13,8 @@ static void look_up(struct inlines *s)
 {
 	uint64_t offset = DWARF_TEXT_OFFSET;
 	struct inlines_at at;
+	const char *file;
+	uint32_t line;
 
 	for (int i = 0; i < LOOKUPS_MAX && offset < DWARF_TEXT_OFFSET + DWARF_TEXT_SIZE; i++) {
 		inlines_find(s, offset, &at);
@@ -24,6 +26,8 @@ static void look_up(struct inlines *s)
 			fuzz_require(!f->call_file || strlen(f->call_file) < 4096);
 			fuzz_require(!f->name || strlen(f->name) < (1 << 20));
 		}
+		if (inlines_line(s, offset, &file, &line))
+			fuzz_require(strlen(file) < 4096 && line);
 		offset = at.end;
 	}
 }

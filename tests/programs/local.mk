@@ -4,6 +4,8 @@ traced_static = demo hunt loops recurse indirect branchy library threads threads
 	execs moves clocks clones requests messages words jobs server
 traced_pie = library recurse
 traced_dynamic = library threads
+traced_static += ends
+traced_dynamic += ends
 traced_cxx = exceptions market
 # The same with a planted regression
 traced_slower = words jobs server

@@ -352,6 +352,15 @@ static void emu_missing(struct capture_source *source, struct buf *b)
 	}
 }
 
+static void emu_ending(struct capture_source *source, struct ending *ret)
+{
+	const struct emu_header *h = (const struct emu_header *)emu_source_of(source)->map;
+	uint32_t ended = atomic_load(&h->ended);
+
+	if (ended & EMU_ENDED)
+		*ret = (struct ending){ .known = true, .status = (int)(ended & 0xff7f), .tid = h->ended_tid };
+}
+
 static uint64_t emu_memory(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
@@ -589,6 +598,7 @@ const struct capture_ops emu_capture = {
 	.threads = emu_threads,
 	.holds = emu_holds,
 	.missing = emu_missing,
+	.ending = emu_ending,
 	.memory = emu_memory,
 	.free = emu_free,
 };
