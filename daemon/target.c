@@ -194,6 +194,9 @@ static void log_gone(struct target *t)
 {
 	char how[ENDING_TEXT_SIZE] = "ended";
 
+	if (t->ending_logged)
+		return;
+	t->ending_logged = t->ending.known;
 	if (t->ending.known)
 		ending_text(&t->ending, how);
 	log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);

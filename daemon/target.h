@@ -30,6 +30,7 @@ struct target {
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
 	struct ending ending;
+	bool ending_logged;
 	bool replaced; /* by another program, with execve() */
 	/* What the kernel reported so far of its threads, of which some may have ended before it: */
 	bool heard;
