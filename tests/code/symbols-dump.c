@@ -3,7 +3,7 @@
  * Prints what lib/code finds in an ELF file, and in its debug file.
  * symbols-dump FILE [DEBUG]: each stretch of a function, as "start function name" with file offsets
  * symbols-dump --inlines FILE [DEBUG]: for each address on standard input what is inlined there, innermost first, as
- *   addr2line -a -f -i prints it but for the innermost line
+ *   addr2line -a -f -i prints it
  * symbols-dump --handlers FILE: for each return address on standard input where an exception from that call lands
  * symbols-dump: the names on standard input, demangled
  */
@@ -76,6 +76,15 @@ static int dump_handlers(int fd)
 	return 0;
 }
 
+static void print_line(struct inlines *s, uint64_t offset)
+{
+	const char *file = "??";
+	uint32_t line = 0;
+
+	inlines_line(s, offset, &file, &line);
+	printf("%s:%u\n", file, line);
+}
+
 static int dump_inlines(int fd, int debug)
 {
 	_cleanup_(inlines_freep) struct inlines *s = NULL;
@@ -95,7 +104,7 @@ static int dump_inlines(int fd, int debug)
 		for (size_t i = at.n; i-- > 0;) {
 			puts(at.frames[i].name ? at.frames[i].name : "??");
 			if (i + 1 == at.n)
-				puts("");
+				print_line(s, address - bias);
 			else
 				printf("%s:%u\n", at.frames[i + 1].call_file ? at.frames[i + 1].call_file : "??",
 				       at.frames[i + 1].call_line);
