@@ -9,6 +9,7 @@
 #include "daemon/decode/input.h"
 #include "daemon/decode/output-ending.h"
 #include "daemon/decode/rename.h"
+#include "daemon/decode/syscall-names.h"
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
 #include "lib/calls/calls.h"
@@ -29,10 +30,15 @@ struct process_regions {
 
 /* The calls of one stream, and the thread of the store to which they are written. */
 struct output_thread {
+	struct calls_output *output;
 	struct calls *calls;
 	struct store_thread_sink to;
 	uint32_t tid;
 	bool faulted; /* its last element is a fault */
+	/* Where its code is read: */
+	struct stream stream;
+	struct engine_context context;
+	struct region_map *regions;
 };
 
 /* Numbers of the regions of a single process, by start address. */
@@ -46,7 +52,8 @@ struct region_numbers {
 struct calls_output {
 	struct output output;
 	struct region_numbers region_numbers;
-	const struct input *input;
+	struct input *input;
+	struct syscall_names syscalls;
 	/* An entry per image; NULL: none. */
 	struct symbols **symbols;
 	struct inlines **inlines;
@@ -219,15 +226,26 @@ static bool is_virtual(const struct calls_output *c)
 	return clock && strcmp(clock, "virtual") == 0;
 }
 
+static int64_t find_syscall(void *user, uint64_t address)
+{
+	struct output_thread *t = user;
+	const struct syscall_place place = { &t->stream, &t->context, t->regions,
+					     store_time(t->output, input_time(t->output->input, t->context.time)),
+					     address };
+
+	return syscall_names_find(&t->output->syscalls, &place);
+}
+
 static int begin_thread(struct calls_output *c, const struct stream *s, struct output_thread *t)
 {
-	struct region_map *regions = NULL;
 	struct calls_sink sink;
 	char name[32];
-	int rc = find_regions(c, s->pid, &regions);
+	int rc = find_regions(c, s->pid, &t->regions);
 
 	if (rc < 0)
 		return rc;
+	t->output = c;
+	t->stream = *s;
 	t->tid = s->cpu == UINT32_MAX ? s->tid : s->cpu;
 	snprintf(name, sizeof(name), "cpu %u", s->cpu);
 	rc = store_thread_add(c->writer, t->tid, s->cpu == UINT32_MAX ? s->name : name, &t->to.thread);
@@ -235,11 +253,13 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 		return rc;
 	t->to.writer = c->writer;
 	sink = store_sink(&t->to);
-	rc = calls_new(regions, &sink, &t->calls);
+	rc = calls_new(t->regions, &sink, &t->calls);
 	if (rc == 0 && c->input->clock)
 		calls_set_resolution(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
 	if (rc == 0 && is_emulated(c))
 		calls_set_emulated(t->calls, is_virtual(c));
+	else if (rc == 0)
+		calls_set_syscalls(t->calls, find_syscall, t);
 	return rc;
 }
 
@@ -278,12 +298,28 @@ static int add_timestamp(struct calls_output *c, const struct element *e)
 	return calls_element(c->current->calls, &timed);
 }
 
+/* Notes what code() of the input needs to know. */
+static void note_context(struct engine_context *to, const struct element *e)
+{
+	if (e->kind == ELEM_CONTEXT) {
+		to->has_ctxid = e->context.has_ctxid;
+		to->ctxid = e->context.ctxid;
+		to->has_vmid = e->context.has_vmid;
+		to->vmid = e->context.vmid;
+	} else if (e->kind == ELEM_TIMESTAMP && !e->time_unknown) {
+		to->has_time = true;
+		to->time = e->value;
+	}
+}
+
 static int calls_output_element(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
 	if (!element_is_aside(e))
 		c->current->faulted = output_ending_is_fault(e);
+	if (e->kind != ELEM_RANGE)
+		note_context(&c->current->context, e);
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return add_timestamp(c, e);
 	return calls_element(c->current->calls, e);
@@ -365,6 +401,7 @@ static void calls_output_free(struct output *o)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
 	hash_done(&c->region_numbers.numbers);
+	syscall_names_done(&c->syscalls);
 	for (size_t i = 0; c->symbols && i < image_file_count(c->input->images); i++)
 		symbols_free(c->symbols[i]);
 	free(c->symbols);
@@ -500,7 +537,7 @@ static int begin_store(struct calls_output *c)
 	return store_create(c->fd, &meta, &c->writer);
 }
 
-int output_calls_new(const struct input *input, struct output **ret)
+int output_calls_new(struct input *input, struct output **ret)
 {
 	const struct decode_job *job = input->job;
 	struct calls_output *c;
@@ -520,6 +557,7 @@ int output_calls_new(const struct input *input, struct output **ret)
 		return -ENOMEM;
 	c->output.ops = &calls_ops;
 	c->input = input;
+	c->syscalls.input = input;
 	c->own_fd = fd < 0;
 	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
 	if (c->fd < 0)

@@ -45,7 +45,7 @@ int output_autofdo_new(struct input *input, int fd, struct output **ret);
  * One output for all formats of the job that are made of calls, since all are written from one store. It uses the
  * descriptors of the job. *ret is NULL if the job has no such format.
  */
-int output_calls_new(const struct input *input, struct output **ret);
+int output_calls_new(struct input *input, struct output **ret);
 
 /*
  * Regions within which engines may merge ranges without changing the calls; NULL if there is more than one process, or

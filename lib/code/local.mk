@@ -26,6 +26,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/inlines.c lib/code/inlines.h \
 	lib/code/inline-instances.c lib/code/inline-instances.h \
 	lib/code/region-map.c lib/code/region-map.h \
+	lib/code/syscall-number.c lib/code/syscall-number.h lib/code/syscalls.h \
 	lib/code/rust-name.c lib/code/rust-name.h \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-file.c \
