@@ -19,7 +19,8 @@ enum { OPTION_SORT, OPTION_COLUMNS, OPTION_LIMIT, OPTION_FUNCTION, OPTION_SUFFIX
 enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
-	[OPTION_SORT] = { "sort", 0, "COLUMN", "calls, instructions, total, self, min, median, p99, max or name" },
+	[OPTION_SORT] = { "sort", 0, "COLUMN",
+			  "calls, instructions, total, run, wait, self, min, median, p99, max or name" },
 	[OPTION_COLUMNS] = { "columns", 0, "LIST", "print these columns, such as calls,self,longest; or all" },
 	[OPTION_LIMIT] = { "limit", 'n', "N", "print only the first N functions (default 40; 0: all)" },
 	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
@@ -29,6 +30,7 @@ static const struct verb_option options[] = {
 
 struct report {
 	const struct column *sort;
+	bool work_first; /* functions that stand for time without execution come last */
 	const char *columns;
 	const char *function;
 	int64_t limit;
@@ -41,6 +43,7 @@ struct report {
 enum column_kind {
 	COLUMN_COUNT,
 	COLUMN_TIME,
+	COLUMN_RUN,   /* the total without the wait */
 	COLUMN_WHOLE, /* a time of whole calls; "-" without any */
 	COLUMN_LONGEST,
 	COLUMN_NAME,
@@ -60,6 +63,8 @@ static const struct column {
 	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
 	  offsetof(struct store_function, total_instructions) },
 	{ "total", "TOTAL>", COLUMN_TIME, true, offsetof(struct store_function, total_ns) },
+	{ "run", "RUN>", COLUMN_RUN, true, 0 },
+	{ "wait", "WAIT>", COLUMN_TIME, true, offsetof(struct store_function, wait_ns) },
 	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },
 	{ "min", "MIN>", COLUMN_WHOLE, false, offsetof(struct store_function, shortest_ns) },
 	{ "median", "MEDIAN>", COLUMN_WHOLE, true, offsetof(struct store_function, median_ns) },
@@ -74,6 +79,8 @@ static uint64_t value_of(const struct column *column, const struct store_functio
 {
 	uint64_t value;
 
+	if (column->kind == COLUMN_RUN)
+		return f->total_ns - MIN(f->wait_ns, f->total_ns);
 	memcpy(&value, (const char *)f + column->at, sizeof(value));
 	return value;
 }
@@ -82,9 +89,12 @@ static int compare_functions(const void *left, const void *right, void *user)
 {
 	const struct store_function *a = *(const struct store_function *const *)left,
 				    *b = *(const struct store_function *const *)right;
-	const struct column *column = user;
+	const struct report *r = user;
+	const struct column *column = r->sort;
 	uint64_t x = value_of(column, a), y = value_of(column, b);
 
+	if (r->work_first && store_is_wait(a->kind) != store_is_wait(b->kind))
+		return store_is_wait(a->kind) ? 1 : -1;
 	if (column->kind == COLUMN_NAME || x == y)
 		return strcmp(a->name, b->name);
 	return x < y ? 1 : -1;
@@ -134,9 +144,10 @@ static int report_sort(struct report *r)
 		if (store_function(s, i)->calls &&
 		    (!r->function || function_name_matches(store_function(s, i)->name, r->function)))
 			r->list[r->n++] = store_function(s, i);
+	r->work_first = !r->sort;
 	if (!r->sort)
 		r->sort = find_column(sort, strlen(sort));
-	qsort_r(r->list, r->n, sizeof(*r->list), compare_functions, (void *)r->sort);
+	qsort_r(r->list, r->n, sizeof(*r->list), compare_functions, r);
 	if (r->n || !r->function)
 		return STATUS_OK;
 	function_name_suggest(r->function, &s, 1);
@@ -158,6 +169,7 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 		text = f->whole ? format_duration_within(value, bound) : "-";
 		break;
 	case COLUMN_TIME:
+	case COLUMN_RUN:
 		text = format_duration_within(value, bound);
 		break;
 	case COLUMN_LONGEST:
@@ -168,7 +180,9 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 		break;
 	case COLUMN_NAME:
 		snprintf(long_text, sizeof(long_text), "%.*s%s", NAME_MAX_SHOWN, f->name,
-			 f->kind == REGION_INLINED ? " (inlined)" : "");
+			 f->kind == REGION_INLINED   ? " (inlined)"
+			 : f->kind == REGION_SYSCALL ? " (system call)"
+						     : "");
 		text = long_text;
 		break;
 	case COLUMN_IMAGE:
@@ -251,6 +265,7 @@ static void report_print_json(const struct report *r, size_t n)
 		}
 		json_add_u64(o, "calls", f->calls);
 		json_add_u64(o, "total", f->total_ns);
+		json_add_u64(o, "wait", f->wait_ns);
 		json_add_u64(o, "self", f->self_ns);
 		json_add_u64(o, "total_instructions", f->total_instructions);
 		json_add_u64(o, "self_instructions", f->self_instructions);
