@@ -8,6 +8,6 @@ tests_emu_unit_maps_SOURCES = tests/emu/unit-maps.c lib/emu/buildid.c lib/emu/fi
 tests_emu_unit_maps_CFLAGS = $(AM_CFLAGS)
 tests_emu_unit_maps_LDADD = lib/emu/libemuring.la lib/base/libbase.la
 TESTS += tests/emu/unit-encode tests/emu/unit-maps tests/emu/emu-exact.test tests/emu/emu-truth.test tests/emu/freeze.test \
-	tests/emu/clock.test
+	tests/emu/clock.test tests/emu/waits.test
 EXTRA_DIST += tests/emu/emu-exact.test tests/emu/exact-run tests/emu/emu-truth.test tests/emu/freeze.test tests/emu/freeze-run \
-	tests/emu/clock.test tests/emu/clock-run
+	tests/emu/clock.test tests/emu/clock-run tests/emu/waits.test
