@@ -145,6 +145,14 @@ static int count_call(struct behaviour_reading *r, uint32_t callee)
 	return 0;
 }
 
+/* Returns the batch of the next call. */
+static uint32_t batch_of(struct behaviour_function *f)
+{
+	uint64_t batch = f->begun++ * SPREAD_BATCHES / MAX(f->expected, (uint64_t)1);
+
+	return (uint32_t)MIN(batch, (uint64_t)SPREAD_BATCHES - 1);
+}
+
 static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 {
 	uint32_t number = r->to->numbers[e->frame.function], index = (uint32_t)r->depth;
@@ -165,8 +173,7 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 		f->calls += e->kind != CALL_RESUMED;
 		f->waits = f->waits || e->kind == CALL_SYSCALL;
 		if (e->kind != CALL_INFERRED && e->kind != CALL_RESUMED)
-			call.batch = (uint32_t)MIN(f->begun++ * SPREAD_BATCHES / MAX(f->expected, (uint64_t)1),
-						   (uint64_t)SPREAD_BATCHES - 1);
+			call.batch = batch_of(f);
 	}
 	r->stack[r->depth++] = call;
 	return 0;
@@ -207,18 +214,18 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e)
 	call = &r->stack[--r->depth];
 	caller = r->depth ? &r->stack[r->depth - 1] : NULL;
 	f = &r->to->functions[call->function];
+	if (call->owner != r->depth) {
+		/* A part of its caller: its time is that of the caller, and so are its calls. */
+		caller->callee_ns += call->callee_ns;
+		caller->callee_instructions += call->callee_instructions;
+		return 0;
+	}
 	self_ns = ns - MIN(call->callee_ns, ns);
 	self = instructions - MIN(call->callee_instructions, instructions);
 	f->self_ns += self_ns;
 	f->self_instructions += self;
 	r->to->instructions += self;
 	r->to->ns += f->waits ? 0 : self_ns;
-	if (call->owner != r->depth) {
-		/* A part of its caller: what it called, its caller called. */
-		caller->callee_ns += call->callee_ns;
-		caller->callee_instructions += call->callee_instructions;
-		return 0;
-	}
 	f->longest_ns = MAX(f->longest_ns, ns);
 	if (!--f->open)
 		f->total_ns += ns;

@@ -73,6 +73,24 @@ static void rename_some(const struct store *s)
 		fuzz_require(strcmp(store_function(other, i)->name, "other") == 0);
 }
 
+/* As csight reads it: with clones as one function, and with bounds. */
+static void merge(struct store *s)
+{
+	_cleanup_free_ uint64_t *bounds = calloc(store_functions(s) + 1, sizeof(*bounds));
+
+	fuzz_require(bounds);
+	if (store_merge_clones(s) < 0 || store_total_clones(s) < 0 || store_function_bounds(s, bounds) < 0)
+		return;
+	for (size_t i = 0; i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+
+		fuzz_require(store_base_name(f->name) == strlen(f->name) || f->kind != REGION_FUNCTION);
+		fuzz_require(!f->calls || store_thread(s, f->longest_thread));
+		fuzz_require(f->whole <= f->calls &&
+			     (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -110,6 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		go_through(s, i, 0, wanted);
 		go_through(s, i, t->first + (t->last - t->first) / 2, NULL);
 	}
+	merge(s);
 	options.budget = 500;
 	for (size_t i = 0; i < DECODE_FORMAT_COUNT; i++)
 		if (decode_formats[i].export)

@@ -14,7 +14,8 @@ enum { FUNCTIONS = 40, INLINED = 5, PLACES = 12, NESTED = 64, NESTING = 16 };
 
 static struct region functions[FUNCTIONS];
 static const struct region waiting = { .kind = REGION_WAITING, .name = "waiting", .image = "" };
-static char names[FUNCTIONS][16];
+static char names[FUNCTIONS][24];
+static bool clones; /* some functions are clones of another one in the same image */
 
 /* Inlined functions, each at several sites; each site has several instances. */
 static struct region inlined_functions[INLINED];
@@ -236,7 +237,8 @@ __attribute__((unused)) static void step(struct thread *t)
 static void make_functions(void)
 {
 	for (int i = 0; i < FUNCTIONS; i++) {
-		snprintf(names[i], sizeof(names[i]), "function%d", i);
+		snprintf(names[i], sizeof(names[i]), clones && i % 4 == 3 ? "function%d.part.0" : "function%d",
+			 clones && i % 4 == 3 ? i - 2 : i);
 		functions[i] = (struct region){ .id = (uint32_t)i,
 						.start = 0x1000u * (unsigned)i,
 						.name = names[i],
