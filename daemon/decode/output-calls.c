@@ -236,6 +236,18 @@ static int64_t find_syscall(void *user, uint64_t address)
 	return syscall_names_find(&t->output->syscalls, &place);
 }
 
+static bool find_pause(void *user, uint64_t from, uint64_t to, struct calls_pause *ret)
+{
+	const struct output_thread *t = user;
+	uint64_t shift = t->output->has_shift ? t->output->shift : 0;
+	struct schedule_pause found;
+
+	if (!schedule_pause(t->output->input->schedule, t->tid, from + shift, to + shift, &found))
+		return false;
+	*ret = (struct calls_pause){ found.from - shift, found.to - shift, found.preempted };
+	return true;
+}
+
 static int begin_thread(struct calls_output *c, const struct stream *s, struct output_thread *t)
 {
 	struct calls_sink sink;
@@ -260,6 +272,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 		calls_set_emulated(t->calls, is_virtual(c));
 	else if (rc == 0)
 		calls_set_syscalls(t->calls, find_syscall, t);
+	if (rc == 0 && !is_emulated(c) && c->input->has_clock && c->input->schedule && s->cpu == UINT32_MAX)
+		calls_set_pauses(t->calls, find_pause, t);
 	return rc;
 }
 

@@ -19,11 +19,18 @@ struct task_event {
 	bool ended;
 };
 
+struct thread_pause {
+	uint32_t tid;
+	struct schedule_pause interval;
+};
+
 struct schedule {
 	struct schedule_span *spans, *starts;
 	size_t n_spans, n_starts;
 	struct task_event *task_events;
 	size_t n_task_events;
+	struct thread_pause *pauses; /* by thread, then in order */
+	size_t n_pauses;
 };
 
 static int compare_spans(const void *left, const void *right)
@@ -50,6 +57,54 @@ static void sort_spans(struct schedule_span *list, size_t n)
 {
 	if (n)
 		qsort(list, n, sizeof(*list), compare_spans);
+}
+
+static int compare_runs(const void *left, const void *right)
+{
+	const struct pd_run *a = *(const struct pd_run *const *)left, *b = *(const struct pd_run *const *)right;
+
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	if (a->time != b->time)
+		return a->time < b->time ? -1 : 1;
+	return (a > b) - (a < b);
+}
+
+/* Returns true if records were lost in an interval, so that the thread may have run in it. */
+static bool lost_within(const struct pd_contents *c, uint64_t from, uint64_t to)
+{
+	for (size_t i = 0; c->lost_records && i < c->n_runs; i++)
+		if (c->runs[i].kind == PD_RUN_LOST && c->runs[i].time >= from && c->runs[i].time <= to)
+			return true;
+	return false;
+}
+
+/* Finds the intervals from a switch out to the next switch in of the same thread. */
+static int find_pauses(struct schedule *sched, const struct pd_contents *c)
+{
+	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
+	size_t n = 0;
+
+	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
+	if (!list || !sched->pauses) {
+		free((void *)list);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < c->n_runs; i++)
+		if (c->runs[i].kind <= PD_RUN_PREEMPTED)
+			list[n++] = &c->runs[i];
+	if (n)
+		qsort((void *)list, n, sizeof(*list), compare_runs);
+	for (size_t i = 0; i + 1 < n; i++) {
+		const struct pd_run *out = list[i], *in = list[i + 1];
+
+		if (out->tid == in->tid && out->kind != PD_RUN_IN && in->kind == PD_RUN_IN &&
+		    !lost_within(c, out->time, in->time))
+			sched->pauses[sched->n_pauses++] =
+			    (struct thread_pause){ out->tid, { out->time, in->time, out->kind == PD_RUN_PREEMPTED } };
+	}
+	free((void *)list);
+	return 0;
 }
 
 static void add_record(struct schedule *sched, const struct pd_run *run, size_t order)
@@ -79,7 +134,7 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 	sched->spans = calloc(c->n_runs + 1, sizeof(*sched->spans));
 	sched->starts = calloc(c->n_runs + 1, sizeof(*sched->starts));
 	sched->task_events = calloc(c->n_tasks + 1, sizeof(*sched->task_events));
-	if (!sched->spans || !sched->starts || !sched->task_events) {
+	if (!sched->spans || !sched->starts || !sched->task_events || find_pauses(sched, c) < 0) {
 		schedule_free(sched);
 		return -ENOMEM;
 	}
@@ -105,6 +160,7 @@ struct schedule *schedule_free(struct schedule *sched)
 	free(sched->spans);
 	free(sched->starts);
 	free(sched->task_events);
+	free(sched->pauses);
 	free(sched);
 	return NULL;
 }
@@ -223,4 +279,24 @@ uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64
 	const struct schedule_span *s = n ? &sched->starts[n - 1] : NULL;
 
 	return s && s->cpu == cpu && s->time > after ? s->time : 0;
+}
+
+bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret)
+{
+	size_t low = 0, high = sched->n_pauses;
+
+	/* The first pause that ends after `from`. */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct thread_pause *p = &sched->pauses[middle];
+
+		if (p->tid < tid || (p->tid == tid && p->interval.to <= from))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == sched->n_pauses || sched->pauses[low].tid != tid || sched->pauses[low].interval.from >= to)
+		return false;
+	*ret = sched->pauses[low].interval;
+	return true;
 }

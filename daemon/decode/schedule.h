@@ -35,6 +35,15 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
 
+/* An interval in which a thread did not run. */
+struct schedule_pause {
+	uint64_t from, to;
+	bool preempted; /* it could have run */
+};
+
+/* The first pause of a thread that overlaps an interval; false if no record shows one. */
+bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret);
+
 /* The last time in (after, until] at which tracing was started on the CPU; 0 if no record shows one. */
 uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64_t after, uint64_t until);
 

@@ -194,13 +194,17 @@ static int on_exception(struct calls *c, const struct element *e)
 	c->has_successor = e->exception.has_ret;
 	c->system_call = e->exception.syscall;
 	c->exception_return = false;
-	if (rc < 0 || !c->system_call)
+	if (rc < 0)
 		return rc;
+	if (!c->system_call)
+		return event_times_add_place(&c->times, c->counts.instructions);
 	c->counts.syscalls++;
 	c->call_digits = c->call_stamps = 0;
 	c->call_number = 0;
 	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL,
 			(struct calls_frame){ .function = calls_syscall_region(find_number(c)) });
+	if (rc == 0)
+		rc = event_times_add_place(&c->times, c->counts.instructions);
 	if (!c->emulated)
 		event_times_add_wait(&c->times);
 	return rc;
@@ -351,6 +355,12 @@ int calls_element(void *user, const struct element *e)
 void calls_set_resolution(struct calls *c, uint64_t ns)
 {
 	c->times.resolution = ns;
+}
+
+void calls_set_pauses(struct calls *c, calls_pause_fn find, void *user)
+{
+	c->times.find_pause = find;
+	c->times.pause_user = user;
 }
 
 void calls_set_syscalls(struct calls *c, calls_syscall_fn find, void *user)

@@ -140,6 +140,21 @@ void calls_set_resolution(struct calls *c, uint64_t ns);
  */
 void calls_set_emulated(struct calls *c, bool exact);
 
+/* An interval in which the thread did not run. */
+struct calls_pause {
+	uint64_t from, to;
+	bool preempted; /* it could have run */
+};
+
+/* Finds the first pause that overlaps an interval of time; false: none is known. */
+typedef bool (*calls_pause_fn)(void *user, uint64_t from, uint64_t to, struct calls_pause *ret);
+
+/*
+ * Sets where pauses of the thread come from. They are emitted in the system calls and exceptions of the trace: where
+ * there are more of these between two timestamps than pauses, in the last ones.
+ */
+void calls_set_pauses(struct calls *c, calls_pause_fn find, void *user);
+
 /* Returns the number of the system call that the instruction at address makes, or -1 where it is unknown. */
 typedef int64_t (*calls_syscall_fn)(void *user, uint64_t address);
 

@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "lib/base/array.h"
-#include "lib/calls/event-times.h"
+#include "lib/calls/calls-private.h"
 
 enum {
 	PACE_ONE = 1024,
 	PACE_GUESS = PACE_ONE, /* one instruction per ns, while the pace is unknown */
 	PACE_MAX = 1000 * PACE_ONE,
-	PACE_SAMPLE = 64, /* instructions or cycles that an interval needs to be a sample */
+	PLACES_MAX = 4096, /* of one interval */
+	PAUSES_MAX = 64,   /* of one interval */
+	PACE_SAMPLE = 64,  /* instructions or cycles that an interval needs to be a sample */
 };
 
 static uint64_t scale_u64(uint64_t value, uint64_t part, uint64_t whole)
@@ -191,6 +193,94 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	return rc;
 }
 
+/* Emits what precedes a pause, and the pause, and begins the interval again at its end. */
+static int emit_pause(struct event_times *s, const struct pause_place *p, const struct calls_pause *pause,
+		      uint64_t bound)
+{
+	struct pending_event own = { .type = CALL_EVENT_ENTER, .kind = CALL_SYSCALL, .pos = p->pos };
+	struct call_event e = { .bound = bound };
+	uint32_t n = MIN(p->n, s->n), rest = s->n - n, waits = s->waits, committed = s->committed;
+	int rc;
+
+	s->n = n;
+	s->waits = p->waits;
+	rc = emit_pending(s, p->pos, pause->from, bound);
+	own.function = pause->preempted ? &calls_preempted : &calls_waiting;
+	if (rc == 0)
+		rc = emit_event(s, &own, &e, pause->from);
+	own.type = CALL_EVENT_LEAVE;
+	own.kind = LEAVE_RETURN;
+	if (rc == 0)
+		rc = emit_event(s, &own, &e, pause->to);
+	s->time = MAX(s->time, pause->to);
+	memmove(s->items, s->items + n, rest * sizeof(*s->items));
+	s->n = rest;
+	s->waits = waits - p->waits;
+	s->committed = committed - MIN(committed, n);
+	for (uint32_t i = 0; i < rest; i++) {
+		s->items[i].waits -= p->waits;
+		s->events += s->items[i].type == CALL_EVENT_MOVE ? s->items[i].left + s->items[i].entered : 1;
+	}
+	return rc;
+}
+
+/* Emits the pauses of the interval that ends at `until`, each in a place, up to those. The last places are used. */
+static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound)
+{
+	struct calls_pause list[PAUSES_MAX];
+	size_t n = 0, first;
+	int rc = 0;
+
+	/* Cycle counts are not divided. */
+	if (!s->find_pause || !s->n_places || s->cycles || s->counted)
+		return 0;
+	for (uint64_t from = s->time;
+	     n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n]); n++) {
+		list[n].from = MAX(list[n].from, from);
+		list[n].to = MIN(list[n].to, until);
+		from = list[n].to;
+	}
+	first = s->n_places - MIN(n, s->n_places);
+	for (size_t i = first, used = n - (s->n_places - first); rc == 0 && i < s->n_places; i++, used++) {
+		struct pause_place p = s->places[i];
+
+		rc = emit_pause(s, &p, &list[used], bound);
+		s->places[i].n = 0;
+		for (size_t k = i + 1; k < s->n_places; k++) {
+			s->places[k].n -= MIN(p.n, s->places[k].n);
+			s->places[k].waits -= p.waits;
+		}
+	}
+	return rc;
+}
+
+/* Forgets the places of the interval that has ended, unless the thread is still in the last one. */
+static void end_places(struct event_times *s, uint64_t pos)
+{
+	const struct pause_place *last = s->n_places ? &s->places[s->n_places - 1] : NULL;
+	bool stays = last && last->pos == pos && last->n >= s->n;
+
+	s->n_places = stays;
+	if (stays)
+		s->places[0] = (struct pause_place){ pos, 0, 0 };
+}
+
+int event_times_add_place(struct event_times *s, uint64_t pos)
+{
+	int rc;
+
+	if (!s->find_pause)
+		return 0;
+	if (s->n_places == PLACES_MAX) {
+		memmove(s->places, s->places + PLACES_MAX / 2, PLACES_MAX / 2 * sizeof(*s->places));
+		s->n_places -= PLACES_MAX / 2;
+	}
+	rc = array_reserve(s->places, s->n_places, &s->cap_places);
+	if (rc == 0)
+		s->places[s->n_places++] = (struct pause_place){ pos, s->n, s->waits };
+	return rc;
+}
+
 /* Updates a running average of the pace by a sample: n instructions or cycles took length ns. */
 static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 {
@@ -289,13 +379,16 @@ int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time
 		bound = s->exact ? 0 : UINT64_MAX;
 	} else {
 		bound = interval_bound(s, instructions, time);
-		if (!s->exact && !s->waits && !s->guessed) {
+		if (!s->exact && !s->waits && !s->guessed && !s->n_places) {
 			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
 			if (end_cycles(s, pos))
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
 		}
 	}
-	rc = emit_pending(s, pos, time, bound);
+	rc = s->started && s->stamp ? emit_pauses(s, time, bound) : 0;
+	end_places(s, pos);
+	if (rc == 0)
+		rc = emit_pending(s, pos, time, bound);
 	s->stamp = time;
 	s->guessed = false;
 	return rc;
@@ -307,6 +400,12 @@ int event_times_end(struct event_times *s, uint64_t pos, uint64_t end)
 
 	if (end && !s->started)
 		s->time = end - MIN(run, end);
+	if (end && end >= s->time && s->started && s->stamp) {
+		int rc = emit_pauses(s, end, end - s->stamp);
+
+		if (rc < 0)
+			return rc;
+	}
 	if (end && end >= s->time)
 		return emit_pending(s, pos, s->waits ? end : MIN(end, add_saturating(s->time, run)),
 				    s->exact   ? 0
@@ -355,4 +454,5 @@ bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 void event_times_done(struct event_times *s)
 {
 	free(s->items);
+	free(s->places);
 }

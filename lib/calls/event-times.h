@@ -25,6 +25,12 @@ struct pending_event {
 	uint8_t left, entered; /* of a move */
 };
 
+/* Where the thread may have paused. */
+struct pause_place {
+	uint64_t pos;
+	uint32_t n, waits; /* items and waits before it in the interval */
+};
+
 struct event_times {
 	struct calls_sink sink;
 	struct calls_counts *counts;
@@ -41,14 +47,18 @@ struct event_times {
 	uint64_t resolution; /* resolution of timestamps, ns */
 	/* Cycle counts of the interval: assigned to items, and counted since the last item. */
 	uint64_t cycles, counted;
-	uint64_t cycles_pos;  /* instructions at the end of those assigned */
-	uint64_t cycles_from; /* instructions at the last cycle count, perhaps before the interval */
-	uint64_t cycle_pace;  /* ns per cycle, times 1024; 0: unknown */
-	uint32_t n_counted;   /* number of items with cycles assigned */
-	bool uncounted;       /* a wait came since, so the cycles counted since are unusable */
-	bool exact;           /* an instruction takes 1 ns */
-	bool started;         /* a time is known */
-	bool guessed;         /* times were guessed since the last timestamp */
+	uint64_t cycles_pos;       /* instructions at the end of those assigned */
+	uint64_t cycles_from;      /* instructions at the last cycle count, perhaps before the interval */
+	uint64_t cycle_pace;       /* ns per cycle, times 1024; 0: unknown */
+	uint32_t n_counted;        /* number of items with cycles assigned */
+	bool uncounted;            /* a wait came since, so the cycles counted since are unusable */
+	calls_pause_fn find_pause; /* or NULL */
+	void *pause_user;
+	struct pause_place *places; /* of the interval */
+	size_t n_places, cap_places;
+	bool exact;   /* an instruction takes 1 ns */
+	bool started; /* a time is known */
+	bool guessed; /* times were guessed since the last timestamp */
 };
 
 /* Adds a pending event; pos: instructions executed so far. */
@@ -60,6 +70,9 @@ void event_times_add_cycles(struct event_times *s, uint64_t n);
 
 /* Adds a wait: time passes between the events before and after it. */
 void event_times_add_wait(struct event_times *s);
+
+/* Notes that the thread may have paused here. */
+int event_times_add_place(struct event_times *s, uint64_t pos);
 int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time);
 
 /* Emits all pending events; end 0: unknown. */

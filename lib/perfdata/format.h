@@ -47,6 +47,7 @@ enum {
 	PD_MISC_COMM_EXEC = 1 << 13,
 	PD_MISC_MMAP_DATA = 1 << 13,
 	PD_MISC_SWITCH_OUT = 1 << 13,
+	PD_MISC_SWITCH_OUT_PREEMPT = 1 << 14,
 	PD_MISC_BUILD_ID = 1 << 14,
 	PD_MISC_BUILD_ID_SIZE = 1 << 15, /* in the build-id section: the entry has a size */
 };

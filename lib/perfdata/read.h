@@ -38,8 +38,9 @@ struct pd_hw_id {
 enum pd_run_kind {
 	PD_RUN_IN,
 	PD_RUN_OUT,
-	PD_RUN_START, /* the thread was running when tracing began */
-	PD_RUN_LOST,  /* records were lost since the previous one */
+	PD_RUN_PREEMPTED, /* out, but it could go on */
+	PD_RUN_START,     /* the thread was running when tracing began */
+	PD_RUN_LOST,      /* records were lost since the previous one */
 };
 
 struct pd_run {

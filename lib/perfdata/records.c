@@ -320,7 +320,11 @@ int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader 
 		return on_lost(f, r, &o);
 	case PD_REC_SWITCH:
 	case PD_REC_SWITCH_CPU_WIDE:
-		return on_run(f, misc & PD_MISC_SWITCH_OUT ? PD_RUN_OUT : PD_RUN_IN, &o);
+		return on_run(f,
+			      !(misc & PD_MISC_SWITCH_OUT)        ? PD_RUN_IN
+			      : misc & PD_MISC_SWITCH_OUT_PREEMPT ? PD_RUN_PREEMPTED
+								  : PD_RUN_OUT,
+			      &o);
 	case PD_REC_ITRACE_START:
 		return on_start(f, r, &o);
 	case PD_REC_ID_INDEX:

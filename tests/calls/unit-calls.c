@@ -723,6 +723,118 @@ static void test_regions(void)
 	symbols_free(c);
 }
 
+static const struct calls_pause pauses[] = { { 1150, 1900, true }, { 2200, 2700, false }, { 3000, 9000, false } };
+
+static bool find_pause(void *user, uint64_t from, uint64_t to, struct calls_pause *ret)
+{
+	for (size_t i = 0; i < ELEMENTS(pauses); i++)
+		if (pauses[i].to > from && pauses[i].from < to) {
+			*ret = pauses[i];
+			return true;
+		}
+	return false;
+}
+
+/* 100 instructions, an interrupt in which the thread is preempted, 100 more, and two system calls of which it waits in
+ * the second one; then one that lasts until the end. */
+static void run_with_pauses(void)
+{
+	calls_set_pauses(calls, find_pause, NULL);
+	timestamp(1000);
+	for (int i = 0; i < 4; i++)
+		range(MAIN, 25, INSTR_BR, SUB_NONE, true);
+	exception(FAULT, MAIN);
+	timestamp(1950);
+	for (int i = 0; i < 4; i++)
+		range(MAIN, 25, INSTR_BR, SUB_NONE, true);
+	run(MAIN, 1);
+	exception(SYSCALL, MAIN + 4);
+	run(MAIN + 4, 1);
+	exception(SYSCALL, MAIN + 8);
+	timestamp(2750);
+	run(MAIN + 8, 1);
+	exception(SYSCALL, MAIN + 12);
+}
+
+/* Pauses lie within the exceptions and system calls of the trace. */
+static void test_pauses(void)
+{
+	begin();
+	run_with_pauses();
+	end(8000, "segment inferred:main( preempted( ) syscall( ) syscall( waiting( ) ) syscall( waiting( ) )end )end");
+	begin_times();
+	run_with_pauses();
+	end(8000, "");
+	CHECK_EQ(n_times, 15);
+	CHECK_EQ(times[2], 1150); /* preempted */
+	CHECK_EQ(times[3], 1900);
+	CHECK(times[4] >= 1950 && times[6] <= 2200);
+	CHECK_EQ(times[7], 2200); /* waiting */
+	CHECK_EQ(times[8], 2700);
+	CHECK(times[9] >= 2700 && times[9] <= 2750);
+	CHECK_EQ(times[11], 3000);
+	CHECK_EQ(times[12], 8000);
+}
+
+static void event(uint64_t value)
+{
+	element((struct element){ .kind = ELEM_EVENT, .value = value });
+}
+
+/* A system call as the emulated trace unit writes it: number 98, beginning, parts, end. */
+static void emulated_call(const uint64_t *stamps, size_t n)
+{
+	struct element e = { .kind = ELEM_EXCEPTION,
+			     .exception = { .syscall = true, .has_ret = true, .ret = MAIN + 40 } };
+
+	run(MAIN, 10);
+	element(e);
+	event(1);
+	event(7);
+	event(9);
+	for (size_t i = 0; i < n; i++)
+		timestamp(stamps[i]);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	range(MAIN + 40, 1, INSTR_BR, SUB_NONE, true);
+}
+
+static void test_emulated_calls(void)
+{
+	const uint64_t wall[] = { 1010, 1030, 1100, 1120 }, virtual[] = { 1131, 1200 }, none[] = { 1211, 1211 };
+
+	begin();
+	calls_set_emulated(calls, false);
+	timestamp(1000);
+	emulated_call(wall, 4);
+	end(0, "segment inferred:main( futex( waiting( ) preempted( ) ) )end");
+	begin();
+	calls_set_emulated(calls, true);
+	timestamp(1121);
+	emulated_call(virtual, 2);
+	emulated_call(none, 2);
+	end(0, "segment inferred:main( futex( waiting( ) ) futex( ) )end");
+	begin_times();
+	calls_set_emulated(calls, true);
+	timestamp(1121);
+	emulated_call(virtual, 2);
+	emulated_call(none, 2);
+	end(0, "");
+	/* segment, main, futex, waiting, back, back; futex, back; main */
+	CHECK_EQ(n_times, 9);
+	CHECK(times[2] == 1131 && times[3] == 1131 && times[4] == 1200 && times[5] == 1200);
+	CHECK(times[6] == 1211 && times[7] == 1211 && times[8] == 1212);
+	CHECK_EQ(counts.bound, 0);
+	/* A thread that is blocked at the end is so until then. */
+	begin();
+	calls_set_emulated(calls, true);
+	timestamp(1000);
+	run(MAIN, 10);
+	element((struct element){ .kind = ELEM_EXCEPTION,
+				  .exception = { .syscall = true, .has_ret = true, .ret = MAIN + 40 } });
+	timestamp(1010);
+	end(5000, "segment inferred:main( syscall( waiting( )end )end )end");
+}
+
 int main(void)
 {
 	test_nested();
@@ -748,5 +860,7 @@ int main(void)
 	test_cycles();
 	test_ties();
 	test_regions();
+	test_pauses();
+	test_emulated_calls();
 	return unit_end();
 }
