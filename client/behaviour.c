@@ -159,7 +159,7 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 	struct behaviour_function *f = &r->to->functions[number];
 	struct open_call call = { .function = number, .owner = index, .bound = e->bound };
 	bool piece = e->frame.piece && r->depth;
-	int rc = r->depth && !piece && e->kind != CALL_RESUMED ? count_call(r, number) : 0;
+	int rc = r->depth && !piece && !calls_kind_is_resumed(e->kind) ? count_call(r, number) : 0;
 
 	if (rc == 0)
 		rc = array_reserve(r->stack, r->depth, &r->cap_stack);
@@ -170,9 +170,9 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 		call.owner = r->stack[r->depth - 1].owner;
 	} else {
 		f->open++;
-		f->calls += e->kind != CALL_RESUMED;
+		f->calls += !calls_kind_is_resumed(e->kind);
 		f->waits = f->waits || e->kind == CALL_SYSCALL;
-		if (e->kind != CALL_INFERRED && e->kind != CALL_RESUMED)
+		if (e->kind != CALL_INFERRED && !calls_kind_is_resumed(e->kind))
 			call.batch = batch_of(f);
 	}
 	r->stack[r->depth++] = call;

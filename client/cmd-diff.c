@@ -21,6 +21,7 @@ enum {
 	OPTION_THRESHOLD,
 	OPTION_FAIL_ABOVE,
 	OPTION_SUFFIXES,
+	OPTION_PHYSICAL,
 };
 enum { LIMIT = 40 };
 
@@ -32,6 +33,7 @@ static const struct verb_option options[] = {
 	[OPTION_THRESHOLD] = { "threshold", 0, "PERCENT", "ignore smaller changes (default 3%)" },
 	[OPTION_FAIL_ABOVE] = { "fail-above", 0, "PERCENT", "exit with status 6 if a call costs so much more" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
+	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
 };
 
@@ -431,6 +433,9 @@ static int diff_parse_option(struct client *c, struct diff *d, int option, const
 		return diff_set_percent(c, option, value, &d->fail_above);
 	case OPTION_SUFFIXES:
 		d->input[0].suffixes = d->input[1].suffixes = true;
+		return 0;
+	case OPTION_PHYSICAL:
+		d->input[0].physical = d->input[1].physical = true;
 		return 0;
 	default:
 		return parse_i64(value, 0, INT32_MAX, &d->limit) == 0

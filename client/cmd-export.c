@@ -15,7 +15,16 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 
-enum { OPTION_TO, OPTION_OUTPUT, OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_SUFFIXES };
+enum {
+	OPTION_TO,
+	OPTION_OUTPUT,
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_THREAD,
+	OPTION_BUDGET,
+	OPTION_SUFFIXES,
+	OPTION_PHYSICAL
+};
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT",
@@ -27,6 +36,7 @@ static const struct verb_option options[] = {
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
+	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
 };
 
@@ -278,10 +288,10 @@ static int export_check_format(struct export *e, struct export_output *out)
 		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
 		/* If there are other formats, the selection applies to those. */
-		if (e->output_files.n == 1 && (v->since || v->until || v->thread || v->budget))
+		if (e->output_files.n == 1 && (v->since || v->until || v->thread || v->budget || e->input.physical))
 			return client_usage(
 			    e->client,
-			    "%s is always exported whole: --since, --until, --thread and --budget apply "
+			    "%s is always exported whole: --since, --until, --thread, --budget and --physical apply "
 			    "only to formats that are made from calls",
 			    out->format);
 		out->origin = unselected_formats[i].origin;
@@ -323,6 +333,9 @@ static int export_parse_option(struct export *e, int option, const char *value)
 		return 0;
 	case OPTION_SUFFIXES:
 		e->input.suffixes = true;
+		return 0;
+	case OPTION_PHYSICAL:
+		e->input.physical = true;
 		return 0;
 	default:
 		e->selection.budget = value;

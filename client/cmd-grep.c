@@ -12,7 +12,16 @@
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
-enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_LONGER, OPTION_SORT, OPTION_LIMIT, OPTION_SUFFIXES };
+enum {
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_THREAD,
+	OPTION_LONGER,
+	OPTION_SORT,
+	OPTION_LIMIT,
+	OPTION_SUFFIXES,
+	OPTION_PHYSICAL
+};
 enum { LIMIT = 1000 };
 
 static const struct verb_option options[] = {
@@ -24,6 +33,7 @@ static const struct verb_option options[] = {
 			  "time, duration or instructions (default: thread by thread, as calls end)" },
 	[OPTION_LIMIT] = { "limit", 'n', "N", "print the first N calls (default 1000; 0: no limit)" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
+	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
 };
 
@@ -79,6 +89,7 @@ static void print_call_json(const struct grep *g, const struct found_call *call)
 	json_add_u64(o, "instructions", call->instructions);
 	json_add_u64(o, "depth", call->depth);
 	json_add_bool(o, "whole", call->whole);
+	json_add_str(o, "entered", calls_kind_str(call->frame.kind));
 	json_add_str(o, "left", calls_leave_str(call->left));
 	if (call->caller != NO_CALLER)
 		json_add_bytes(o, "caller", function_name(g, call->caller));
@@ -105,6 +116,8 @@ static void print_call(const struct grep *g, const struct found_call *call)
 	       call->thread->tid, esc(function_name(g, call->frame.function)));
 	if (call->caller != NO_CALLER)
 		printf("  < %s", esc(function_name(g, call->caller)));
+	if (calls_kind_is_tail(call->frame.kind))
+		printf(call->frame.kind == CALL_FOLDED ? " (tail call, folded)" : " (tail call)");
 	if (site)
 		printf(" (inlined");
 	if (site && site->file[0])
@@ -288,6 +301,9 @@ static int grep_parse_option(struct grep *g, int option, const char *value)
 			   : client_usage(g->client, "--limit: '%s' is not a number", esc(value));
 	case OPTION_SUFFIXES:
 		g->input.suffixes = true;
+		return 0;
+	case OPTION_PHYSICAL:
+		g->input.physical = true;
 		return 0;
 	default:
 		*to[option] = value;

@@ -15,7 +15,7 @@
 
 enum { NAME_MAX_SHOWN = 1000 };
 
-enum { OPTION_SORT, OPTION_COLUMNS, OPTION_LIMIT, OPTION_FUNCTION, OPTION_SUFFIXES };
+enum { OPTION_SORT, OPTION_COLUMNS, OPTION_LIMIT, OPTION_FUNCTION, OPTION_SUFFIXES, OPTION_PHYSICAL };
 enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
@@ -25,6 +25,7 @@ static const struct verb_option options[] = {
 	[OPTION_LIMIT] = { "limit", 'n', "N", "print only the first N functions (default 40; 0: all)" },
 	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
+	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
 };
 
@@ -347,6 +348,9 @@ static int report_parse_option(struct client *c, struct report *r, int option, c
 		return 0;
 	case OPTION_SUFFIXES:
 		r->input.suffixes = true;
+		return 0;
+	case OPTION_PHYSICAL:
+		r->input.physical = true;
 		return 0;
 	default:
 		return parse_i64(value, 0, INT32_MAX, &r->limit) == 0

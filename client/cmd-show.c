@@ -11,7 +11,16 @@
 #include "client/selection.h"
 #include "lib/base/escape.h"
 
-enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_TAIL, OPTION_DEPTH, OPTION_WIDTH, OPTION_SUFFIXES };
+enum {
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_THREAD,
+	OPTION_TAIL,
+	OPTION_DEPTH,
+	OPTION_WIDTH,
+	OPTION_SUFFIXES,
+	OPTION_PHYSICAL
+};
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
@@ -21,13 +30,14 @@ static const struct verb_option options[] = {
 	[OPTION_DEPTH] = { "depth", 0, "N", "print at most N levels of calls" },
 	[OPTION_WIDTH] = { "width", 0, "N", "print at most N calls of one caller" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
+	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
 };
 
 struct show {
 	struct selection selection;
 	int64_t tail, depth, width; /* 0: the default of the tree format */
-	bool suffixes;
+	bool suffixes, physical;
 };
 
 static void print_metadata(const struct csight_object *s)
@@ -82,10 +92,15 @@ static int show_calls(struct client *c, const struct show *show, const struct st
 	return rc;
 }
 
+static struct named_store store_options(const struct show *show)
+{
+	return (struct named_store){ .fd = -1, .suffixes = show->suffixes, .physical = show->physical };
+}
+
 /* Shows the calls alone, since a file has no metadata of the snapshot. */
 static int show_file(struct client *c, const struct show *show)
 {
-	_cleanup_(named_store_close) struct named_store input = { .fd = -1, .suffixes = show->suffixes };
+	_cleanup_(named_store_close) struct named_store input = store_options(show);
 	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
 			 : named_store_open(c, c->argv[0], &input);
 
@@ -94,7 +109,7 @@ static int show_file(struct client *c, const struct show *show)
 
 static int show_snapshot(struct client *c, const struct show *show, const char *id)
 {
-	_cleanup_(named_store_close) struct named_store input = { .fd = -1, .suffixes = show->suffixes };
+	_cleanup_(named_store_close) struct named_store input = store_options(show);
 	int rc;
 
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);
@@ -123,6 +138,8 @@ static int show_parse(struct client *c, struct show *ret)
 			ret->selection.thread = value;
 		else if (o == OPTION_SUFFIXES)
 			ret->suffixes = true;
+		else if (o == OPTION_PHYSICAL)
+			ret->physical = true;
 		else
 			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
 		if (number && parse_i64(number, 1, INT32_MAX, to) < 0)

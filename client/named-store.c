@@ -55,44 +55,67 @@ static int open_snapshot_store(struct client *c, const char *name, struct named_
 	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
 }
 
-/* Copies the intact part of a truncated or damaged store into an unnamed temporary store, and opens that. */
-static int recover_store(const char *name, struct named_store *ret)
+/* Returns an unnamed temporary file, or -1. */
+static int open_temporary(void)
 {
 	const char *dir = getenv("TMPDIR");
-	_cleanup_close_ int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	/* Not every file system supports O_TMPFILE. */
+	return fd < 0 ? memfd_create("csight-store", MFD_CLOEXEC) : fd;
+}
+
+/* Opens the store in fd in place of the present one. */
+static int replace_store(struct named_store *ret, int *fd)
+{
+	struct store *store;
+	int rc = store_open(*fd, &store);
+
+	if (rc < 0)
+		return rc;
+	store_close(ret->store);
+	ret->store = store;
+	close(ret->fd);
+	ret->fd = TAKE_FD(*fd);
+	return 0;
+}
+
+/* Copies the intact part of a truncated or damaged store into a temporary store, and opens that. */
+static int recover_store(const char *name, struct named_store *ret)
+{
+	_cleanup_close_ int fd = open_temporary();
 	uint64_t end = 0;
 	struct stat st;
 	int rc;
 
-	/* Not every file system supports O_TMPFILE. */
-	if (fd < 0)
-		fd = memfd_create("csight-store", MFD_CLOEXEC);
 	if (fd < 0 || fstat(ret->fd, &st) < 0)
 		return -errno;
 	rc = store_recover(ret->fd, fd, &end);
 	if (rc == 0)
-		rc = store_open(fd, &ret->store);
+		rc = replace_store(ret, &fd);
 	if (rc < 0)
 		return rc;
 	client_error("the store of %s is truncated or damaged: using the first %ju of %ju bytes", esc(name),
 		     (uintmax_t)end, (uintmax_t)st.st_size);
-	close(ret->fd);
-	ret->fd = TAKE_FD(fd);
 	return 0;
+}
+
+/* Opens the physical view of the store. */
+static int make_physical(struct named_store *ret)
+{
+	_cleanup_close_ int fd = open_temporary();
+	int rc = fd < 0 ? -errno : store_physical(ret->store, fd);
+
+	return rc < 0 ? rc : replace_store(ret, &fd);
 }
 
 /* Replaces the store by one with the names that can be found now. */
 static void name_functions(struct client *c, const char *name, struct named_store *s)
 {
 	_cleanup_close_ int fd = unnamed_rename(c, name, s->fd, s->store);
-	struct store *renamed;
 
-	if (fd < 0 || store_open(fd, &renamed) < 0)
-		return;
-	store_close(s->store);
-	close(s->fd);
-	s->store = renamed;
-	s->fd = TAKE_FD(fd);
+	if (fd >= 0)
+		replace_store(s, &fd);
 }
 
 int named_store_read(struct client *c, const char *name, struct named_store *ret)
@@ -103,6 +126,8 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 		rc = recover_store(name, ret);
 	if (rc == 0)
 		name_functions(c, name, ret);
+	if (rc == 0 && ret->physical)
+		rc = make_physical(ret);
 	if (rc == 0 && !ret->suffixes)
 		rc = store_merge_clones(ret->store);
 	if (rc == 0)

@@ -11,6 +11,7 @@ struct named_store {
 	struct store *store;
 	int fd;
 	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
+	bool physical;                  /* set before opening: the store is replaced by its physical view */
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
 };
 
@@ -20,6 +21,7 @@ struct named_store {
 	}
 #define NAMED_STORE_ARGUMENT "ID|FILE"
 #define NAMED_STORE_MISSING "missing snapshot ID or file"
+#define NAMED_STORE_PHYSICAL_HELP "let a tail call replace the function that makes it, as the hardware does"
 #define NAMED_STORE_TOO_MANY "only one snapshot is accepted"
 
 /* True if name is a file or directory rather than a snapshot ID. */

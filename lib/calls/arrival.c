@@ -7,14 +7,17 @@
  *   SEGMENT   anywhere                          begin a segment
  *   FLOW      function on top                   none (calls.c)
  *             elsewhere                         as JUMP
- *   CALL      anywhere                          push the function
- *   JUMP      function on top                   none; changed SP: unwind to an outer frame if addr is its landing pad
+ *   CALL      anywhere                          push the function; is_exit()
+ *   JUMP      from an exit                      leave_compiled_code(), then as follows
+ *             function on top                   none; changed SP: unwind to an outer frame if addr is its landing pad
  *             changed SP, on a saved stack      switch to that stack (fibres.c)
- *             start of a function               replace the top, a tail call; changed SP: leave_by_stack_change()
+ *             what a handler interrupted        leave the handler
+ *             start of a function               tail_call(); changed SP: leave_by_stack_change()
  *             changed SP, a landing pad         unwind to its frame
  *             return address of a frame         return to that frame
  *             changed SP                        leave_by_stack_change()
- *             by a direct branch, or no symbol  replace the top, a tail call
+ *             a tail caller of the top          jump_back()
+ *             by a direct branch, or no symbol  tail_call()
  *             elsewhere                         unwind to a frame of the function; none: replace the top as CALL_ODD
  *   RETURN    on a saved stack                  switch to that stack
  *             changed SP, a landing pad         unwind to its frame
@@ -34,9 +37,11 @@
 #include "lib/calls/calls-private.h"
 #include "lib/code/unwind.h"
 
+enum { TAIL_CALLERS_MAX = 32, PLT_FIRST_SIZE = 32 /* bytes of a PLT's first entry */ };
+
 static int push_call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
 {
-	if (c->depth >= DEPTH_MAX) {
+	if (c->depth + c->n_callers >= DEPTH_MAX) {
 		int rc = calls_gap(c, GAP_DEPTH);
 
 		return rc < 0 ? rc : calls_segment(c);
@@ -45,27 +50,88 @@ static int push_call(struct calls *c, enum call_kind kind, enum anchor anchor, u
 			  (struct calls_frame){ .function = c->here.region, .address = address, .anchor = anchor });
 }
 
-/*
- * Replaces the frame on top by one of the function that control is in, which will return in its place. A stub of the
- * PLT whose enter is still pending becomes the function instead.
- */
+/* Replaces the frame on top by one of the function that control is in, which will return in its place. */
 static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind)
 {
-	struct calls_frame frame = *calls_top(c);
+	struct calls_frame frame = { .function = c->here.region,
+				     .address = calls_top(c)->address,
+				     .anchor = calls_top(c)->anchor };
+	int rc = calls_pop(c, how);
+
+	c->counts.unexplained += kind == CALL_ODD;
+	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
+}
+
+/*
+ * The function on top has found the one that it was to find, a stub of the PLT or the resolver of lazy binding, and
+ * jumped to it. That was called in its place, and is not part of it.
+ */
+static int enter_bound(struct calls *c)
+{
+	struct calls_frame *f = calls_top(c);
 	int rc;
 
-	if (kind == CALL_TAIL && frame.function->kind == REGION_PLT &&
-	    event_times_retarget(&c->times, frame.function, c->here.region)) {
-		calls_top(c)->function = c->here.region;
+	if (event_times_retarget(&c->times, f->function, c->here.region)) {
+		f->function = c->here.region;
 		return 0;
 	}
-	c->counts.tails += kind == CALL_TAIL;
-	c->counts.unexplained += kind == CALL_ODD;
-	frame.saved = kind == CALL_TAIL && calls_frame_saves(&frame);
-	frame.function = c->here.region;
-	frame.inlined = frame.root = NULL;
-	rc = calls_pop(c, how);
-	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
+	if (!f->n_callers)
+		return replace_top(c, LEAVE_TAIL, CALL_PLAIN);
+	rc = calls_pop_callee(c, LEAVE_TAIL);
+	return rc < 0 ? rc : calls_push_callee(c, f->folded ? CALL_FOLDED : CALL_TAIL, c->here.region, NULL);
+}
+
+/* Returns the index of the innermost tail caller of the frame on top with this function, or -1. */
+static int find_tail_caller(const struct calls *c, const struct region *function)
+{
+	const struct calls_frame *f = &c->stack[c->depth - 1];
+	int i = f->n_callers;
+
+	while (i-- > 0 && c->callers[c->n_callers - f->n_callers + (unsigned)i].function != function)
+		;
+	return i;
+}
+
+/*
+ * Returns true if the jump was in the first entry of a PLT, which jumps to the resolver. Stubs have regions of their
+ * own, which are smaller, or share that of the first entry.
+ */
+static bool is_first_of_plt(const struct calls *c, const struct region *from)
+{
+	return from->kind == REGION_PLT && from->end - from->start >= PLT_FIRST_SIZE && c->has_successor &&
+	       c->successor - from->start <= PLT_FIRST_SIZE;
+}
+
+/* The function on top jumps to the one that control is in, which will return in its place. */
+static int tail_call(struct calls *c)
+{
+	struct calls_frame *f = calls_top(c);
+	const struct region *from = f->function, *to = c->here.region;
+	int rc = 0;
+
+	if (from && (from->kind == REGION_PLT || f->resolves)) {
+		f->resolves = is_first_of_plt(c, from);
+		return enter_bound(c);
+	}
+	c->counts.tails++;
+	f->saved = calls_frame_saves(f);
+	f->folded = f->folded || f->n_callers == TAIL_CALLERS_MAX || find_tail_caller(c, to) >= 0;
+	while (rc == 0 && f->folded && f->n_callers)
+		rc = calls_pop_callee(c, LEAVE_FOLDED);
+	return rc < 0 ? rc : calls_push_callee(c, f->folded ? CALL_FOLDED : CALL_TAIL, to, NULL);
+}
+
+/* Handles a jump back into the middle of a tail caller of the frame on top. Returns 1 if it is one, and 0 if not. */
+static int jump_back(struct calls *c)
+{
+	struct calls_frame *f = calls_top(c);
+	int to = find_tail_caller(c, c->here.region), rc = 0;
+
+	if (to < 0)
+		return 0;
+	while (rc == 0 && f->n_callers > to)
+		rc = calls_pop_callee(c, f->n_callers == to + 1 ? LEAVE_BACK : LEAVE_RETURN);
+	return rc < 0 ? rc : 1;
 }
 
 /* Control is in the frame that should be on top now. If that is of another function, replaces it as CALL_ODD. */
@@ -201,6 +267,19 @@ static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 	return rc == 0 && saves ? calls_saved_add(c, addr) : rc;
 }
 
+/* A function that a handler made the program call returns to where the program was interrupted. */
+static bool is_interrupted_at(struct calls *c, uint64_t addr)
+{
+	return calls_top(c)->anchor == ANCHOR_RESUME && calls_top(c)->address == addr;
+}
+
+static int return_to_interrupted(struct calls *c)
+{
+	int rc = calls_pop(c, LEAVE_RETURN);
+
+	return rc < 0 ? rc : match_top(c);
+}
+
 static int arrive_by_return(struct calls *c, uint64_t addr)
 {
 	bool sp_changed = stack_pointer_changed(c), unknown = false;
@@ -216,14 +295,11 @@ static int arrive_by_return(struct calls *c, uint64_t addr)
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
 		return return_to_frame(c, depth, LEAVE_RETURN);
+	if (is_interrupted_at(c, addr))
+		return return_to_interrupted(c);
 	if (calls_top(c)->anchor == ANCHOR_RESUME) {
-		/* A function that a handler made the program call returns to where the program was interrupted. */
-		if (calls_top(c)->address == addr) {
-			rc = calls_pop(c, LEAVE_RETURN);
-			return rc < 0 ? rc : match_top(c);
-		}
 		/* The handler returns to the trampoline, which asks the kernel to resume the program. */
-		rc = replace_top(c, LEAVE_RETURN, CALL_TAIL);
+		rc = replace_top(c, LEAVE_RETURN, CALL_SIGNAL);
 		calls_top(c)->ended = true;
 		return rc;
 	}
@@ -247,6 +323,62 @@ static int catch_in_same_function(struct calls *c, uint64_t addr)
 	return depth == SIZE_MAX ? 0 : calls_pop_to(c, depth, LEAVE_UNWOUND);
 }
 
+/* Code in memory of no file: a compiler has made it while the program ran. */
+static bool is_compiled(const struct region *r)
+{
+	return r && (r->kind == REGION_ANON || r->kind == REGION_UNKNOWN);
+}
+
+/*
+ * Returns the index of the frame in which an interpreter jumped to the compiled code that is on top of the lowest depth
+ * frames, or SIZE_MAX; *ret_interpreter: the function that jumped.
+ */
+static size_t find_interpreter(const struct calls *c, size_t depth, const struct region **ret_interpreter)
+{
+	size_t callers = c->n_callers;
+
+	for (size_t i = c->depth; i-- > 0;) {
+		const struct calls_frame *f = &c->stack[i];
+
+		if (i < depth && !is_compiled(f->function))
+			break;
+		if (i < depth && f->n_callers) {
+			*ret_interpreter = c->callers[callers - 1].function;
+			return i;
+		}
+		callers -= f->n_callers;
+	}
+	return SIZE_MAX;
+}
+
+/*
+ * Returns true if control may have left compiled code for its interpreter by a call that does not return: LuaJIT's
+ * traces call the exit handler, which is in the middle of the interpreter, to pass the number of the exit as return
+ * address. A function that compiled code really calls has a start, except for assembler of the interpreter, which makes
+ * no indirect jump.
+ */
+static bool is_exit(const struct calls *c, uint64_t addr)
+{
+	const struct region *interpreter;
+
+	return addr != c->here.region->start && is_compiled(c->stack[c->depth - 1].function) &&
+	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && interpreter == c->here.region;
+}
+
+/* The frame on top is an exit from compiled code, and continues the interpreter: leaves it and the compiled code. */
+static int leave_compiled_code(struct calls *c)
+{
+	const struct region *interpreter;
+	size_t i = find_interpreter(c, c->depth - 1, &interpreter);
+	int rc;
+
+	calls_top(c)->exits = false;
+	if (i == SIZE_MAX)
+		return 0;
+	rc = calls_pop_to(c, i + 1, LEAVE_UNWOUND);
+	return rc < 0 ? rc : calls_pop_callee(c, LEAVE_BACK);
+}
+
 int arrival_jump(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
@@ -254,14 +386,20 @@ int arrival_jump(struct calls *c, uint64_t addr)
 	size_t depth;
 	int rc;
 
+	rc = c->indirect && calls_top(c)->exits ? leave_compiled_code(c) : 0;
+	if (rc < 0)
+		return rc;
 	sp_changed = c->indirect && stack_pointer_changed(c);
 	if (calls_top(c)->function == to)
 		return sp_changed ? catch_in_same_function(c, addr) : 0;
 	rc = sp_changed ? fibres_switch(c, addr) : 0;
 	if (rc != 0)
 		return rc < 0 ? rc : match_top(c);
+	/* Go's asyncPreempt ends in BR. */
+	if (c->indirect && !sp_changed && is_interrupted_at(c, addr))
+		return return_to_interrupted(c);
 	if (addr == to->start)
-		return sp_changed ? leave_by_stack_change(c, addr) : replace_top(c, LEAVE_TAIL, CALL_TAIL);
+		return sp_changed ? leave_by_stack_change(c, addr) : tail_call(c);
 	depth = sp_changed ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
@@ -271,9 +409,12 @@ int arrival_jump(struct calls *c, uint64_t addr)
 		return return_to_frame(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
 	if (sp_changed)
 		return leave_by_stack_change(c, addr);
+	rc = jump_back(c);
+	if (rc != 0)
+		return MIN(rc, 0);
 	/* A direct branch into another function is intended: functions in assembler share their ends. */
 	if (!c->indirect || to->kind != REGION_FUNCTION)
-		return replace_top(c, LEAVE_TAIL, CALL_TAIL);
+		return tail_call(c);
 	rc = unwind_to_function(c, addr, false);
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
@@ -363,6 +504,8 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 int arrival_transfer(struct calls *c, uint64_t addr)
 {
 	enum arrival arrival = c->arrival;
+	bool exits;
+	int rc;
 
 	c->arrival = ARRIVE_FLOW;
 	switch (arrival) {
@@ -376,7 +519,11 @@ int arrival_transfer(struct calls *c, uint64_t addr)
 		return arrival_jump(c, addr);
 	case ARRIVE_CALL:
 		c->counts.calls++;
-		return push_call(c, CALL_PLAIN, ANCHOR_RETURN, c->successor);
+		exits = is_exit(c, addr);
+		rc = push_call(c, CALL_PLAIN, ANCHOR_RETURN, c->successor);
+		if (rc == 0)
+			calls_top(c)->exits = exits;
+		return rc;
 	case ARRIVE_RETURN:
 		return arrive_by_return(c, addr);
 	case ARRIVE_RESUME:

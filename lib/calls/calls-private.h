@@ -17,6 +17,12 @@ enum anchor {
 	ANCHOR_RESUME, /* the interrupted program resumes at address */
 };
 
+/* A function that left by a tail call, or by a jump that may be one. */
+struct tail_caller {
+	const struct region *function;
+	const struct inlined *inlined, *root; /* as in struct calls_frame */
+};
+
 struct calls_frame {
 	const struct region *function;
 	/* innermost inlined function that control is in, or NULL; it and those around it are frames of their own */
@@ -28,8 +34,12 @@ struct calls_frame {
 	const struct inlined *root;
 	uint64_t address;
 	uint8_t anchor;
-	bool ended; /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
-	bool saved; /* the function that jumped here saves the stack pointer */
+	bool ended;    /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
+	bool saved;    /* a function that jumped here saves the stack pointer */
+	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
+	bool exits;    /* called by compiled code of an interpreter, and perhaps a part of that interpreter */
+	bool folded;   /* tail calls replace one another in the first function of the chain */
+	uint8_t n_callers; /* functions that tail called the present one, directly or not; the last of c->callers */
 };
 
 /* A return address at which a function has saved the stack pointer, such as setjmp: a jump there may restore it. */
@@ -42,6 +52,8 @@ struct saved_sp {
 struct fibre {
 	struct calls_frame *frames;
 	size_t n;
+	struct tail_caller *callers;
+	size_t n_callers;
 	struct saved_sp *saved;
 	size_t n_saved;
 	bool uncertain;      /* another saved stack may have been the one left */
@@ -52,7 +64,7 @@ struct fibre {
 struct fibres {
 	struct fibre *list; /* the one left longest ago first */
 	size_t n, cap_list;
-	size_t frames; /* total of all stacks */
+	size_t frames; /* total of all stacks, with tail callers */
 	size_t n_candidates;
 };
 
@@ -74,6 +86,8 @@ struct calls {
 	struct calls_counts counts;
 	struct calls_frame *stack;
 	size_t depth, cap_stack;
+	struct tail_caller *callers; /* of all frames, those of the outermost frame first */
+	size_t n_callers, cap_callers;
 	struct saved_sp *saved; /* sorted by depth */
 	size_t n_saved, cap_saved;
 	struct fibres fibres;
@@ -121,7 +135,16 @@ static inline bool calls_in_syscall(const struct calls *c)
 int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);
 int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined);
 int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame);
+
+/* Leaves the frame on top, with its tail callers. */
 int calls_pop(struct calls *c, enum leave_kind kind);
+
+/* The function on top becomes a tail caller, and another one takes its place. */
+int calls_push_callee(struct calls *c, enum call_kind kind, const struct region *function,
+		      const struct inlined *inlined);
+
+/* Leaves the function on top, and makes its tail caller the function on top again. */
+int calls_pop_callee(struct calls *c, enum leave_kind kind);
 
 /* Leaves frames until depth remain. The last one is left as `last`, those above it as LEAVE_UNWOUND. */
 int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);

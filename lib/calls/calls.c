@@ -431,6 +431,7 @@ struct calls *calls_free(struct calls *c)
 	event_times_done(&c->times);
 	fibres_forget(c);
 	free(c->saved);
+	free(c->callers);
 	free(c->stack);
 	free(c);
 	return NULL;

@@ -22,6 +22,10 @@
  * returns into them: each is one CALL_EVENT_ROOT, the outermost last. A reader that wants the whole stack from the
  * start of the segment on puts them below all other frames of the segment, as the store does.
  *
+ * A function that leaves by a tail call stays open: the function that it jumps to is nested in it, as CALL_TAIL, and
+ * all functions of such a chain are left together when the last one returns. A chain that repeats a function, or is
+ * long, is folded: its first function stays open, and later tail calls replace one another in it, as CALL_FOLDED.
+ *
  * A thread that switches to another stack leaves all frames and begins a segment without a gap before it. Frames of a
  * stack that it comes back to are entered again, as CALL_RESUMED.
  */
@@ -48,25 +52,41 @@ enum call_event_type {
 /* How a frame was entered. */
 enum call_kind {
 	CALL_PLAIN,
-	CALL_TAIL,   /* by a jump; it replaces the frame that jumped */
-	CALL_SIGNAL, /* a signal handler, on top of what it interrupted */
+	CALL_TAIL,   /* by a jump from the frame below, which stays open */
+	CALL_SIGNAL, /* a signal handler, or what it returns to, on top of what it interrupted */
 	CALL_KERNEL, /* an exception handler of the kernel */
 	/* not a function: the time between a system call and its return, or a time in which the thread did not run */
 	CALL_SYSCALL,
-	CALL_INFERRED, /* open since before the segment began */
-	CALL_ODD,      /* entered in a way that no call explains */
-	CALL_RESUMED,  /* entered before; the thread came back to the stack that holds it */
-	CALL_INLINED,  /* code of another function that the compiler put here */
+	CALL_INFERRED,     /* open since before the segment began */
+	CALL_ODD,          /* entered in a way that no call explains */
+	CALL_RESUMED,      /* entered before; the thread came back to the stack that holds it */
+	CALL_INLINED,      /* code of another function that the compiler put here */
+	CALL_FOLDED,       /* as CALL_TAIL; frames of the chain between it and the one below have been left */
+	CALL_RESUMED_TAIL, /* as CALL_RESUMED; it had been entered as CALL_TAIL or CALL_FOLDED */
 };
+
+/* Returns true if the frame below has jumped to this one. */
+static inline bool calls_kind_is_tail(enum call_kind kind)
+{
+	return kind == CALL_TAIL || kind == CALL_FOLDED || kind == CALL_RESUMED_TAIL;
+}
+
+/* Returns true if the frame continues one that was entered and left before. */
+static inline bool calls_kind_is_resumed(enum call_kind kind)
+{
+	return kind == CALL_RESUMED || kind == CALL_RESUMED_TAIL;
+}
 
 /* How a frame ended. */
 enum leave_kind {
 	LEAVE_RETURN,
-	LEAVE_TAIL,    /* another frame replaced it */
+	LEAVE_TAIL,    /* another frame replaced it, and is not nested in it */
 	LEAVE_UNWOUND, /* skipped by longjmp, by a thrown exception, or by a handler that never returned */
 	LEAVE_GAP,
 	LEAVE_END,    /* still open at the end of the trace, or when exec replaced the program */
 	LEAVE_SWITCH, /* the thread switched to another stack: a fibre, a goroutine */
+	LEAVE_FOLDED, /* by a tail call; its chain repeats a function or is too long to be kept */
+	LEAVE_BACK,   /* by a jump back into the frame below, which had left by a tail call */
 };
 
 enum gap_kind {

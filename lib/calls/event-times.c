@@ -155,11 +155,20 @@ static inline int emit_event(struct event_times *s, const struct pending_event *
 	return s->sink.event(s->sink.user, e);
 }
 
-/* Emits all pending events in the interval from s->time to end, and begins the next interval there. */
+static bool is_stub(const struct pending_event *item)
+{
+	return item->type == CALL_EVENT_ENTER && item->function && item->function->kind == REGION_PLT;
+}
+
+/*
+ * Emits the pending events in the interval from s->time to end, and begins the next interval there. A last event that
+ * enters a stub remains pending, so that event_times_retarget() can name its function.
+ */
 static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
+	uint32_t held = s->n && is_stub(&s->items[s->n - 1]), n = s->n - held;
 	struct call_event e = { .bound = bound };
 	struct share ran, waited;
 	int rc = 0;
@@ -170,7 +179,7 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	run = s->waits ? MIN(length, run) : length;
 	ran = by_cycles ? share_make(run, s->cycles) : share_make(run, instructions);
 	waited = share_make(length - run, s->waits);
-	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		const struct pending_event *item = &s->items[i];
 
 		/* Consecutive events often have equal positions. */
@@ -179,12 +188,17 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 			       share_apply(&waited, item->waits);
 		rc = emit_event(s, item, &e, time);
 	}
-	if (s->n) {
+	if (n) {
 		s->counts->last = s->last;
 		if (bound != UINT64_MAX && bound > s->counts->bound)
 			s->counts->bound = bound;
 	}
-	s->n = s->n_counted = s->committed = s->events = 0;
+	if (held) {
+		s->items[0] = s->items[n];
+		s->items[0].pos = pos;
+		s->items[0].cycles = s->items[0].waits = 0;
+	}
+	s->n = s->n_counted = s->committed = s->events = held;
 	s->waits = 0;
 	s->time = end;
 	s->pos = s->cycles_pos = pos;

@@ -20,9 +20,10 @@ enum {
 
 static void fibre_drop(struct fibres *f, size_t i)
 {
-	f->frames -= f->list[i].n;
+	f->frames -= f->list[i].n + f->list[i].n_callers;
 	f->n_candidates -= f->list[i].candidate;
 	free(f->list[i].frames);
+	free(f->list[i].callers);
 	free(f->list[i].saved);
 	f->n--;
 	memmove(f->list + i, f->list + i + 1, (f->n - i) * sizeof(*f->list));
@@ -62,28 +63,39 @@ bool fibres_can_return(const struct calls *c)
 	return false;
 }
 
+/* Returns a copy of n items, or NULL if there is no memory. */
+static void *copy_of(const void *items, size_t n, size_t size)
+{
+	void *copy = reallocarray(NULL, n + 1, size);
+
+	if (copy && n)
+		memcpy(copy, items, n * size);
+	return copy;
+}
+
 /* Adds a copy of the current stack to the list. */
 static int fibre_save(struct calls *c)
 {
 	struct fibres *f = &c->fibres;
-	struct fibre fibre = { .n = c->depth, .n_saved = c->n_saved, .uncertain = c->uncertain_below != 0 };
+	struct fibre fibre = {
+		.n = c->depth, .n_callers = c->n_callers, .n_saved = c->n_saved, .uncertain = c->uncertain_below != 0
+	};
 
-	while (f->n && (f->n >= FIBRES_MAX || f->frames + c->depth > FIBRE_FRAMES_MAX))
+	while (f->n && (f->n >= FIBRES_MAX || f->frames + c->depth + c->n_callers > FIBRE_FRAMES_MAX))
 		fibre_drop(f, 0);
 	if (array_reserve(f->list, f->n, &f->cap_list) < 0)
 		return -ENOMEM;
-	fibre.frames = reallocarray(NULL, fibre.n, sizeof(*fibre.frames));
-	fibre.saved = reallocarray(NULL, fibre.n_saved + 1, sizeof(*fibre.saved));
-	if (!fibre.frames || !fibre.saved) {
+	fibre.frames = copy_of(c->stack, fibre.n, sizeof(*c->stack));
+	fibre.callers = copy_of(c->callers, fibre.n_callers, sizeof(*c->callers));
+	fibre.saved = copy_of(c->saved, fibre.n_saved, sizeof(*c->saved));
+	if (!fibre.frames || !fibre.callers || !fibre.saved) {
 		free(fibre.frames);
+		free(fibre.callers);
 		free(fibre.saved);
 		return -ENOMEM;
 	}
-	memcpy(fibre.frames, c->stack, fibre.n * sizeof(*fibre.frames));
-	if (fibre.n_saved)
-		memcpy(fibre.saved, c->saved, fibre.n_saved * sizeof(*fibre.saved));
 	f->list[f->n++] = fibre;
-	f->frames += fibre.n;
+	f->frames += fibre.n + fibre.n_callers;
 	return 0;
 }
 
@@ -93,17 +105,38 @@ static int leave_stack(struct calls *c)
 	return calls_pop_all(c, LEAVE_SWITCH);
 }
 
+/* Enters a frame of a saved stack, with its tail callers. */
+static int frame_resume(struct calls *c, enum call_kind kind, struct calls_frame frame,
+			const struct tail_caller *callers)
+{
+	const struct tail_caller callee = { frame.function, frame.inlined };
+	unsigned n = frame.n_callers;
+	int rc;
+
+	frame.function = n ? callers[0].function : callee.function;
+	frame.inlined = n ? callers[0].inlined : callee.inlined;
+	frame.root = NULL;
+	frame.n_callers = 0;
+	rc = calls_push(c, CALL_EVENT_ENTER, kind, frame);
+	for (unsigned i = 1; rc == 0 && i <= n; i++) {
+		const struct tail_caller *f = i < n ? &callers[i] : &callee;
+
+		rc = calls_push_callee(c, CALL_RESUMED_TAIL, f->function, f->inlined);
+	}
+	return rc;
+}
+
 /* Makes the frames of f the current ones. */
 static int fibre_enter(struct calls *c, const struct fibre *f)
 {
 	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
+	const struct tail_caller *callers = f->callers;
 
 	for (size_t i = 0; rc == 0 && i < f->resume_depth; i++) {
 		bool known = i || f->frames[i].anchor != ANCHOR_NONE;
-		struct calls_frame frame = f->frames[i];
 
-		frame.root = NULL;
-		rc = calls_push(c, CALL_EVENT_ENTER, known ? CALL_RESUMED : CALL_INFERRED, frame);
+		rc = frame_resume(c, known ? CALL_RESUMED : CALL_INFERRED, f->frames[i], callers);
+		callers += f->frames[i].n_callers;
 	}
 	for (size_t i = 0; rc == 0 && i < f->n_saved && f->saved[i].depth <= f->resume_depth; i++)
 		rc = calls_saved_push(c, &f->saved[i]);

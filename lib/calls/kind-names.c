@@ -5,15 +5,17 @@
 
 const char *calls_kind_str(enum call_kind kind)
 {
-	static const char *const names[] = { "call",     "tail", "signal",  "kernel", "syscall",
-					     "inferred", "odd",  "resumed", "inlined" };
+	static const char *const names[] = { "call", "tail",    "signal",  "kernel",      "syscall",     "inferred",
+					     "odd",  "resumed", "inlined", "folded tail", "resumed tail" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }
 
 const char *calls_leave_str(enum leave_kind kind)
 {
-	static const char *const names[] = { "return", "tail", "unwound", "gap", "end", "switch" };
+	static const char *const names[] = {
+		"return", "tail", "unwound", "gap", "end", "switch", "folded", "jump back"
+	};
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -57,22 +57,61 @@ int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_bel
 	return calls_set_certain(c);
 }
 
-int calls_pop(struct calls *c, enum leave_kind kind)
+static int leave_function(struct calls *c, enum leave_kind kind)
 {
 	int rc = inlined_leave(c, kind);
-	const struct region *function = calls_top(c)->function;
+
+	c->last_leave = kind;
+	return rc < 0 ? rc : calls_emit(c, CALL_EVENT_LEAVE, kind, calls_top(c)->function);
+}
+
+int calls_push_callee(struct calls *c, enum call_kind kind, const struct region *function,
+		      const struct inlined *inlined)
+{
+	struct calls_frame *f = calls_top(c);
+	int rc = array_reserve(c->callers, c->n_callers, &c->cap_callers);
 
 	if (rc < 0)
 		return rc;
-	c->last_leave = kind;
+	c->callers[c->n_callers++] = (struct tail_caller){ f->function, f->inlined, f->root };
+	f->n_callers++;
+	f->function = function;
+	f->inlined = inlined;
+	f->root = NULL;
+	rc = calls_emit(c, CALL_EVENT_ENTER, kind, function);
+	return rc < 0 ? rc : inlined_enter(c, kind);
+}
+
+int calls_pop_callee(struct calls *c, enum leave_kind kind)
+{
+	struct calls_frame *f = calls_top(c);
+	const struct tail_caller *caller = &c->callers[--c->n_callers];
+	int rc = leave_function(c, kind);
+
+	f->n_callers--;
+	f->function = caller->function;
+	f->inlined = caller->inlined;
+	f->root = caller->root;
+	return rc;
+}
+
+int calls_pop(struct calls *c, enum leave_kind kind)
+{
+	int rc = 0;
+
+	while (rc == 0 && calls_top(c)->n_callers)
+		rc = calls_pop_callee(c, kind);
+	if (rc == 0)
+		rc = leave_function(c, kind);
+	if (rc < 0)
+		return rc;
 	c->depth--;
 	while (c->n_saved && c->saved[c->n_saved - 1].depth > c->depth)
 		c->n_saved--;
 	if (kind == LEAVE_UNWOUND)
 		c->counts.unwound++;
-	rc = calls_emit(c, CALL_EVENT_LEAVE, kind, function);
-	if (rc < 0 || !c->uncertain_below || c->stack_uncertain)
-		return rc;
+	if (!c->uncertain_below || c->stack_uncertain)
+		return 0;
 	/* Frames pushed from here on are certain. */
 	c->uncertain_below = MIN(c->uncertain_below, c->depth);
 	return c->uncertain_below ? 0 : calls_set_certain(c);

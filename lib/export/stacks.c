@@ -79,7 +79,9 @@ static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 	if (rc < 0)
 		return rc;
 	if (node != STACKS_NONE && !piece) {
-		s->nodes[node].calls += e->kind != CALL_RESUMED;
+		s->nodes[node].calls += !calls_kind_is_resumed(e->kind);
+		s->nodes[node].tails += calls_kind_is_tail(e->kind);
+		s->nodes[node].folded += e->kind == CALL_FOLDED;
 		s->nodes[node].before = s->nodes[node].before || cut || e->kind == CALL_INFERRED;
 		s->nodes[node].bound = MAX(s->nodes[node].bound, e->bound);
 	}

@@ -18,6 +18,7 @@ struct stacks_node {
 	int32_t parent, first_child, last_child, sibling; /* indexes, or STACKS_NONE */
 	bool before, unfinished;                          /* began before the trace; had not ended with it */
 	uint64_t calls, ns;
+	uint64_t tails, folded;              /* calls that were tail calls; of these, those in folded chains */
 	uint64_t bound;                      /* largest error bound of the times at which calls begin and end */
 	uint64_t self_ns, self_instructions; /* in this node, not in those below */
 	uint64_t deeper;                     /* calls from this node that have no node */

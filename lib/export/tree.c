@@ -45,6 +45,9 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 		buf_printf(b, " %s(inlined)%s", paint(t, DIM), paint(t, PLAIN));
 	if (f->kind == REGION_SYSCALL)
 		buf_printf(b, " %s(system call)%s", paint(t, DIM), paint(t, PLAIN));
+	if (n->tails)
+		buf_printf(b, " %s(%stail call%s)%s", paint(t, DIM), n->tails < n->calls ? "also by " : "",
+			   n->folded ? ", folded" : "", paint(t, PLAIN));
 	if (n->before)
 		buf_printf(b, " %s(began before)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->unfinished)
@@ -66,16 +69,15 @@ static int compare_longest(const void *a, const void *b)
 }
 
 /*
- * Finds the duration that a node needs to be among the `width` longest of its siblings, which several may have
- * exactly; *ret_more: number of nodes left out.
+ * Finds the duration that a node needs to be among the `width` longest of its siblings. *ret_ties: number of nodes of
+ * exactly this duration that are; *ret_more: number of nodes left out.
  */
-static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least, uint64_t *ret_more)
+static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least, uint64_t *ret_ties, uint64_t *ret_more)
 {
 	_cleanup_free_ uint64_t *times = NULL;
 	size_t n = 0, k = 0;
 
-	*ret_least = 0;
-	*ret_more = 0;
+	*ret_least = *ret_ties = *ret_more = 0;
 	for (int32_t i = first; i != STACKS_NONE; i = t->stacks.nodes[i].sibling)
 		n++;
 	if (n <= t->options->width)
@@ -87,24 +89,26 @@ static int least_shown(const struct tree *t, int32_t first, uint64_t *ret_least,
 		times[k++] = t->stacks.nodes[i].ns;
 	qsort(times, n, sizeof(*times), compare_longest);
 	*ret_least = times[t->options->width - 1];
+	while (*ret_ties < t->options->width && times[t->options->width - 1 - *ret_ties] == *ret_least)
+		++*ret_ties;
 	*ret_more = n - t->options->width;
 	return 0;
 }
 
 static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 {
-	uint64_t least, more, shown = 0, ns = 0;
+	uint64_t least, ties, more, ns = 0;
 	char text[96], time[DURATION_SIZE];
-	int rc = least_shown(t, first, &least, &more);
+	int rc = least_shown(t, first, &least, &ties, &more);
 
 	for (int32_t i = first; rc == 0 && i != STACKS_NONE; i = t->stacks.nodes[i].sibling) {
 		const struct stacks_node *n = &t->stacks.nodes[i];
 
-		if (more && (n->ns < least || shown >= t->options->width)) {
+		if (more && (n->ns < least || (n->ns == least && !ties))) {
 			ns += n->ns;
 			continue;
 		}
-		shown++;
+		ties -= more && n->ns == least;
 		print_line(t, n);
 		out_flush_if_full(&t->out);
 		rc = t->out.error;

@@ -247,7 +247,7 @@ static int total_thread(struct store *s, struct clone_totals *t, size_t thread)
 		c = &t->list[t->numbers[e.frame.function]];
 		if (e.type == STORE_ENTER) {
 			c->active++;
-			c->function->calls += e.kind != CALL_RESUMED;
+			c->function->calls += !calls_kind_is_resumed(e.kind);
 		} else {
 			rc = add_leave(c, &e, store_iter_waited(it, e.time), thread);
 		}

@@ -57,7 +57,7 @@ enum { MOVE_BITS = 3, MOVE_MAX = (1 << MOVE_BITS) - 1 };
  * A packed frame is number << FRAME_BITS | kind of call; the number is a site's where FRAME_INLINED is set, and the
  * kind 0 where the frame is only inlined.
  */
-enum { CODE_BITS = 3, KIND_BITS = 3, FRAME_BITS = 4, FRAME_INLINED = 1 << KIND_BITS };
+enum { CODE_BITS = 3, KIND_BITS = 4, FRAME_BITS = 5, FRAME_INLINED = 1 << KIND_BITS };
 
 #define ROOT_INLINED (1u << 31)
 

@@ -49,8 +49,8 @@ struct store_iter *store_iter_free(struct store_iter *it)
 
 bool store_is_whole(const struct store_event *leave)
 {
-	return leave->frame.kind != CALL_INFERRED && leave->frame.kind != CALL_RESUMED && leave->kind != LEAVE_GAP &&
-	       leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
+	return leave->frame.kind != CALL_INFERRED && !calls_kind_is_resumed(leave->frame.kind) &&
+	       leave->kind != LEAVE_GAP && leave->kind != LEAVE_END && leave->kind != LEAVE_SWITCH;
 }
 
 uint64_t store_iter_waited(const struct store_iter *it, uint64_t time)

@@ -8,6 +8,7 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
 	lib/store/numbering.c \
+	lib/store/physical.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/rename.c \

@@ -495,6 +495,19 @@ uint64_t store_meta_number(const struct store *s, const char *key)
 	return value ? strtoull(value, NULL, 10) : 0;
 }
 
+struct store_meta store_meta_all(const struct store *s)
+{
+	return (struct store_meta){
+		.pid = (uint32_t)store_meta_number(s, "pid"),
+		.program = store_meta(s, "program"),
+		.source = store_meta(s, "source"),
+		.id = store_meta(s, "id"),
+		.clock = store_meta(s, "clock"),
+		.realtime = store_meta_number(s, "realtime"),
+		.monotonic = store_meta_number(s, "monotonic"),
+	};
+}
+
 uint64_t store_realtime(const struct store *s, uint64_t time)
 {
 	uint64_t realtime = store_meta_number(s, "realtime");

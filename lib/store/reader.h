@@ -68,6 +68,9 @@ int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t
  */
 int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[STORE_HEADER_SIZE]);
 
+/* Returns all values of META. */
+struct store_meta store_meta_all(const struct store *s);
+
 /* An event as it is encoded in a block. */
 struct written_event {
 	enum store_code code;

@@ -279,15 +279,7 @@ static int recover_block(struct recovery *r, const struct chunk_head *c)
 static int recover_description(struct recovery *r, const struct chunk_head *c, int to)
 {
 	struct store description = { .meta = r->bytes, .meta_size = c->size };
-	const struct store_meta meta = {
-		.pid = (uint32_t)store_meta_number(&description, "pid"),
-		.program = store_meta(&description, "program"),
-		.source = store_meta(&description, "source"),
-		.id = store_meta(&description, "id"),
-		.clock = store_meta(&description, "clock"),
-		.realtime = store_meta_number(&description, "realtime"),
-		.monotonic = store_meta_number(&description, "monotonic"),
-	};
+	const struct store_meta meta = store_meta_all(&description);
 
 	return store_create(to, &meta, &r->writer);
 }

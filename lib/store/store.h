@@ -172,6 +172,12 @@ struct store_name {
 /* Writes a copy of the store with new names of its functions, one struct each, to an empty file. */
 int store_rename(const struct store *s, int to, const struct store_name *names);
 
+/*
+ * Writes a new store with the physical view of another to an empty file: the frames that the hardware had. A function
+ * that leaves by a tail call is left then, and the one that it jumps to takes its place. -EBADMSG.
+ */
+int store_physical(const struct store *s, int to);
+
 /* A place where an inlined function is called. */
 struct store_site {
 	uint32_t function;

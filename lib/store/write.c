@@ -258,14 +258,14 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	t->deepest = MAX(t->deepest, (uint32_t)t->depth);
 	t->block_slices++;
 	/* Resumed frames were counted when they were entered first. */
-	w->functions[frame->function].calls += frame->kind != CALL_RESUMED;
+	w->functions[frame->function].calls += !calls_kind_is_resumed(frame->kind);
 	return 0;
 }
 
 /* Returns true if the call was traced from enter to leave. */
 static inline bool is_whole(const struct writer_frame *f, enum leave_kind kind)
 {
-	return f->kind != CALL_INFERRED && f->kind != CALL_RESUMED && kind != LEAVE_GAP && kind != LEAVE_END &&
+	return f->kind != CALL_INFERRED && !calls_kind_is_resumed(f->kind) && kind != LEAVE_GAP && kind != LEAVE_END &&
 	       kind != LEAVE_SWITCH;
 }
 

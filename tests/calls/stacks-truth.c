@@ -103,22 +103,78 @@ static size_t reaching(const struct truth_stack *s, uint64_t sp, const struct re
 	return 0;
 }
 
-/* Control is in this function: a tail call, or a jump within it. */
-static void in_function(struct stack_truth *t, const struct region *function)
+static bool is_plt(const struct region *r)
+{
+	return r->kind == REGION_PLT;
+}
+
+/*
+ * Control is in another function of the frame on top. At its start, with the stack pointer and link register of the
+ * frame's own start, that is a tail call; elsewhere it is a part of a function that the compiler has put apart, or a
+ * jump back.
+ */
+static void in_other_function(struct stack_truth *t, const struct stack_record *r, const struct region *to)
+{
+	struct truth_frame *f = top(t);
+	/* The first entry of a PLT jumps to the resolver; some PLTs have one region with all stubs. */
+	bool resolver = is_plt(f->function) && !is_plt(to) && strcmp(f->function->name, "[plt]") == 0 &&
+			r[-1].pc == f->function->start;
+	unsigned first = f->n_callers;
+
+	/* The function of a stub, and the one that the resolver found, are called in place of these. */
+	if (is_plt(f->function) || f->binds) {
+		f->function = to;
+		f->binds = resolver;
+		return;
+	}
+	while (first-- > 0 && f->callers[first] != to)
+		;
+	if (first < f->n_callers && r->pc != to->start) {
+		f->n_callers = first;
+	} else if (f->folded || first < f->n_callers || f->n_callers == TRUTH_CALLERS_MAX) {
+		if (!f->n_callers)
+			f->callers[0] = f->function;
+		f->n_callers = 1;
+		f->folded = true;
+	} else {
+		f->callers[f->n_callers++] = f->function;
+	}
+	f->function = to;
+}
+
+/* Control is in the frame on top: a tail call, or a jump within a function. */
+static void in_frame(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+
+	if (top(t)->function != to)
+		in_other_function(t, r, to);
+}
+
+/* Another function has taken the place of that of the frame on top. */
+static void replace(struct stack_truth *t, const struct region *function)
 {
 	top(t)->function = function;
+	top(t)->n_callers = 0;
+	top(t)->folded = top(t)->binds = false;
 }
 
 static void land(struct stack_truth *t, const struct stack_record *r)
 {
 	const struct region *to = region(t, r->pc);
 
+	/* Back into a function that had jumped. */
+	for (unsigned i = top(t)->n_callers; top(t)->function != to && i-- > 0;)
+		if (top(t)->callers[i] == to) {
+			top(t)->n_callers = i;
+			top(t)->function = to;
+		}
 	if (top(t)->function != to) {
 		t->odd++;
 		if (getenv("STACKS_ODD"))
 			printf("# odd: at instruction %" PRIu64 " in %s, with %s on top of the stack\n", r->count,
 			       to->name, top(t)->function->name);
-		in_function(t, to);
+		replace(t, to);
 	}
 }
 
@@ -195,7 +251,7 @@ static bool return_past(struct stack_truth *t, const struct stack_record *r)
 
 	if (t->now->n != 1 || t->now->whole || f->ret || r->sp < f->sp || r->sp - f->sp > FRAME_MOST)
 		return false;
-	f->function = region(t, r->pc);
+	replace(t, region(t, r->pc));
 	f->sp = r->sp;
 	return true;
 }
@@ -206,7 +262,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 	const struct region *to = region(t, r->pc);
 
 	if (top(t)->signal && top(t)->ret == r->pc && top(t)->sp == r->sp) {
-		in_function(t, to);
+		replace(t, to);
 		return;
 	}
 	if (frame != SIZE_MAX) {
@@ -224,7 +280,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		/* A frame with an initial stack pointer equal to the current one may not have used the stack. */
 		if (top(t)->sp == r->sp) {
 			if (r->pc == to->start || top(t)->function == to) {
-				in_function(t, to);
+				in_frame(t, r);
 				return;
 			}
 			/*
@@ -232,7 +288,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 			 * below.
 			 */
 			if (t->now->frames[depth - 1].function != to) {
-				in_function(t, to);
+				in_frame(t, r);
 				return;
 			}
 		}
@@ -240,7 +296,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		land(t, r);
 		return;
 	}
-	in_function(t, to);
+	in_frame(t, r);
 }
 
 static void call(struct stack_truth *t, const struct stack_record *r)
@@ -323,7 +379,7 @@ static void apply_step(struct stack_truth *t, const struct stack_record *r, cons
 	switch (r->how) {
 	case STACK_JUMP:
 		/* A direct branch is neither a return nor an unwind. */
-		in_function(t, region(t, r->pc));
+		in_frame(t, r);
 		break;
 	case STACK_INDIRECT:
 		/* Go's runtime ends in this function, whatever it does on its own stack. */
@@ -360,6 +416,13 @@ bool stack_truth_step(struct stack_truth *t)
 
 	apply_step(t, r, r - 1);
 	return r->how == STACK_SYSCALL || r->how == STACK_SIGRETURN;
+}
+
+void stack_truth_forget_callers(struct stack_truth *t)
+{
+	for (size_t i = 0; i < t->n_stacks; i++)
+		for (size_t k = 0; k < t->stacks[i]->n; k++)
+			t->stacks[i]->frames[k].n_callers = 0;
 }
 
 const struct truth_stack *stack_truth_now(const struct stack_truth *t)

@@ -6,7 +6,8 @@
  *
  * SNAPSHOT is a snapshot's directory with its store, TRUTH the directory that --truth and --truth-stacks wrote. For
  * each thread, at each instruction where either side enters or leaves a frame, or makes a system call, both must have
- * the same frames. Of frames open before the trace, or before a stack was first traced, those known to the store are
+ * the same frames. That is compared twice: the store with the frames and their tail callers, and its physical view with
+ * the frames alone. Of frames open before the trace, or before a stack was first traced, those known to the store are
  * compared. Differences where the store marks the depth as uncertain are counted separately. Prints the differences,
  * and "N compared, N differ, N uncertain, N odd"; exits with 0 if nothing differs.
  */
@@ -18,6 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "lib/base/util.h"
@@ -84,13 +86,18 @@ static uint64_t count_instructions(const char *stacks)
 	return n;
 }
 
+struct view {
+	const struct store *store;
+	bool physical;
+};
+
 struct side {
 	const struct store *store;
 	struct store_iter *iter;
 	struct store_event next;    /* the next event, not yet applied */
 	struct store_frame *frames; /* without system calls and inlined functions */
 	size_t n, capacity;
-	bool more, ended, uncertain;
+	bool more, ended, uncertain, physical;
 	/* the thread changed to another stack in this step, which was not a correction of an uncertain one */
 	bool switched;
 	const struct truth_stack *last;
@@ -115,39 +122,85 @@ static bool same(const struct side *s, const struct store_frame *f, const struct
 	return function->address == region->start && strcmp(function->name, region->name) == 0;
 }
 
+/* Goes through the functions of the truth, innermost first. */
+struct cursor {
+	const struct truth_stack *stack;
+	size_t frame;
+	unsigned caller;
+	bool physical;
+};
+
+static struct cursor cursor_at_top(const struct side *s, const struct truth_stack *truth)
+{
+	return (struct cursor){ truth, truth->n, 0, s->physical };
+}
+
+/* Returns NULL at the end. */
+static const struct region *cursor_next(struct cursor *c)
+{
+	const struct truth_frame *f;
+
+	if (c->caller)
+		return c->stack->frames[c->frame].callers[--c->caller];
+	if (!c->frame)
+		return NULL;
+	f = &c->stack->frames[--c->frame];
+	c->caller = c->physical ? 0 : f->n_callers;
+	return f->function;
+}
+
+/* Prints the frames, innermost first. */
 static void show(const struct side *s, const struct truth_stack *truth)
 {
-	printf("#   store:");
-	for (size_t i = s->n > DEPTH_SHOWN ? s->n - DEPTH_SHOWN : 0; i < s->n; i++)
+	struct cursor c = cursor_at_top(s, truth);
+	const struct region *f;
+
+	printf("#   %s:", s->physical ? "physical view" : "store");
+	for (size_t i = s->n; i-- > 0 && s->n - i <= DEPTH_SHOWN;)
 		printf(" %s%s", store_function(s->store, s->frames[i].function)->name,
 		       s->frames[i].kind == CALL_INFERRED ? "?" : "");
 	printf("\n#   truth:");
-	for (size_t i = truth->n > DEPTH_SHOWN ? truth->n - DEPTH_SHOWN : 0; i < truth->n; i++)
-		printf(" %s", truth->frames[i].function->name);
+	for (size_t i = 0; i < DEPTH_SHOWN && (f = cursor_next(&c)); i++)
+		printf(" %s", f->name);
 	printf("\n");
+}
+
+/*
+ * Compares the frames from the innermost on. Of the frames that are older than the trace, the store has those returned
+ * to; of a new stack, those that its first frame returns to.
+ */
+static bool is_same_stack(const struct side *s, struct cursor c)
+{
+	bool from_before = s->n && s->frames[0].kind == CALL_INFERRED, stub = c.frame == c.stack->n;
+	const struct truth_stack *truth = c.stack;
+	const struct region *f = NULL;
+	size_t i = s->n;
+
+	while (i > 0 && (f = cursor_next(&c))) {
+		/* The store has the function that a stub jumps to in place of the stub. */
+		if (!same(s, &s->frames[--i], f) && !(stub && f->kind == REGION_PLT))
+			return false;
+		stub = false;
+	}
+	if (!i)
+		return from_before || !cursor_next(&c);
+	return from_before && !truth->whole &&
+	       (!truth->frames[0].ret || (i == 1 && same(s, &s->frames[0], truth->caller)));
 }
 
 static void compare(struct side *s, const struct stack_truth *t, uint64_t at, struct result *r)
 {
 	const struct truth_stack *truth = stack_truth_now(t);
-	size_t n;
-	bool equal, from_before = s->n && s->frames[0].kind == CALL_INFERRED;
+	struct cursor c;
+	bool equal;
 
 	if (!truth)
 		return;
-	/*
-	 * Of the frames that are older than the trace, the store has those returned to; of a new stack, those that its
-	 * first frame returns to.
-	 */
-	n = MIN(s->n, truth->n);
-	equal = s->n == truth->n || (from_before && s->n < truth->n) ||
-		(from_before && !truth->whole && s->n > n &&
-		 (!truth->frames[0].ret || (s->n == n + 1 && same(s, &s->frames[0], truth->caller))));
-	/*
-	 * The store may omit a stub; the function that it jumps to in the next step is then there from the beginning.
-	 */
-	for (size_t i = truth->frames[truth->n - 1].function->kind == REGION_PLT ? 2 : 1; equal && i <= n; i++)
-		equal = same(s, &s->frames[s->n - i], truth->frames[truth->n - i].function);
+	c = cursor_at_top(s, truth);
+	equal = is_same_stack(s, c);
+	/* A timestamp within a stub delays the enter of its function to the timestamp. */
+	if (!equal && cursor_next(&c)->kind == REGION_PLT)
+		equal = is_same_stack(s, c);
 	/* The store must not invent a stack. */
 	equal = equal && (!s->switched || truth != s->last || s->uncertain);
 	s->switched = false;
@@ -199,16 +252,19 @@ static int side_advance(struct side *s, uint64_t at, bool *ret_system_call)
 	return rc;
 }
 
-static int compare_thread(const struct store *store, size_t index, struct stack_truth *truth, uint64_t before,
+static int compare_thread(const struct view *view, size_t index, struct stack_truth *truth, uint64_t before,
 			  struct result *r)
 {
-	struct side s = { .store = store };
+	const struct store *store = view->store;
+	struct side s = { .store = store, .physical = view->physical };
 	int rc = store_iter_new(store, index, &s.iter);
 
 	if (rc == 0)
 		rc = ahead(&s);
 	while (stack_truth_next(truth) < before)
 		stack_truth_step(truth);
+	/* The store cannot know them. */
+	stack_truth_forget_callers(truth);
 	while (rc == 0 && !s.ended) {
 		uint64_t next = stack_truth_next(truth);
 		uint64_t at = MIN(s.next.instructions, next == UINT64_MAX ? UINT64_MAX : next - before);
@@ -231,10 +287,10 @@ static int compare_thread(const struct store *store, size_t index, struct stack_
 	return rc;
 }
 
-static int compare_log(const struct store *store, size_t index, struct region_map *regions, const char *path,
+static int compare_log(const struct view *view, size_t index, struct region_map *regions, const char *path,
 		       struct result *r)
 {
-	uint64_t all = count_instructions(path), seen = store_thread(store, index)->instructions;
+	uint64_t all = count_instructions(path), seen = store_thread(view->store, index)->instructions;
 	struct stack_truth *truth;
 	int rc = stack_truth_open(path, regions, &truth);
 
@@ -243,20 +299,42 @@ static int compare_log(const struct store *store, size_t index, struct region_ma
 		r->differ++;
 		return 0;
 	}
-	rc = compare_thread(store, index, truth, all - seen, r);
+	rc = compare_thread(view, index, truth, all - seen, r);
 	r->odd += stack_truth_odd(truth);
 	stack_truth_close(truth);
 	return rc;
 }
 
+static int compare_view(const struct view *view, struct region_map *regions, const char *truth, struct result *r)
+{
+	const struct store *store = view->store;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < store_threads(store); i++) {
+		_cleanup_free_ char *pattern = NULL;
+		glob_t logs;
+
+		if (asprintf(&pattern, "%s/%u.%u.*.stacks", truth, (unsigned)store_meta_number(store, "pid"),
+			     store_thread(store, i)->tid) < 0)
+			return -ENOMEM;
+		if (glob(pattern, 0, NULL, &logs) != 0 || logs.gl_pathc != 1) {
+			printf("# thread %u has no log of its own\n", store_thread(store, i)->tid);
+			r->differ++;
+			continue;
+		}
+		rc = compare_log(view, i, regions, logs.gl_pathv[0], r);
+		globfree(&logs);
+	}
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
-	_cleanup_(store_closep) struct store *store = NULL;
+	_cleanup_(store_closep) struct store *store = NULL, *physical = NULL;
 	_cleanup_free_ char *path = NULL;
 	struct region_map *regions;
 	struct result r = { 0 };
-	uint32_t pid;
-	int fd, rc;
+	int fd, to = memfd_create("physical", MFD_CLOEXEC), rc;
 
 	if (argc != 3)
 		return 2;
@@ -264,24 +342,16 @@ int main(int argc, char **argv)
 		return 1;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	rc = fd < 0 ? -errno : store_open(fd, &store);
-	if (rc == 0) {
-		pid = (uint32_t)store_meta_number(store, "pid");
-		rc = read_regions(argv[1], pid, &regions);
-	}
-	for (size_t i = 0; rc == 0 && i < store_threads(store); i++) {
-		_cleanup_free_ char *pattern = NULL;
-		glob_t logs;
-
-		if (asprintf(&pattern, "%s/%u.%u.*.stacks", argv[2], pid, store_thread(store, i)->tid) < 0)
-			return 1;
-		if (glob(pattern, 0, NULL, &logs) != 0 || logs.gl_pathc != 1) {
-			printf("# thread %u has no log of its own\n", store_thread(store, i)->tid);
-			r.differ++;
-			continue;
-		}
-		rc = compare_log(store, i, regions, logs.gl_pathv[0], &r);
-		globfree(&logs);
-	}
+	if (rc == 0)
+		rc = store_physical(store, to);
+	if (rc == 0)
+		rc = store_open(to, &physical);
+	if (rc == 0)
+		rc = read_regions(argv[1], (uint32_t)store_meta_number(store, "pid"), &regions);
+	if (rc == 0)
+		rc = compare_view(&(struct view){ store, false }, regions, argv[2], &r);
+	if (rc == 0)
+		rc = compare_view(&(struct view){ physical, true }, regions, argv[2], &r);
 	if (rc < 0)
 		printf("# %s: %s\n", argv[1], strerror(-rc));
 	printf("%" PRIu64 " compared, %" PRIu64 " differ, %" PRIu64 " uncertain, %" PRIu64 " odd, %" PRIu64

@@ -15,6 +15,8 @@
 #include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 
+enum { TRUTH_CALLERS_MAX = 32 };
+
 struct truth_frame {
 	const struct region *function;
 	uint64_t ret, sp; /* return address; initial stack pointer */
@@ -22,6 +24,12 @@ struct truth_frame {
 	bool apart;       /* its stack pointer is unrelated to that of the frame below */
 	uint64_t low;     /* apart: the lowest stack pointer since */
 	uint64_t resume;  /* signal: the interrupted address */
+	/* Functions that jumped to another one in place of a return, outermost first; function is the last of the
+	 * chain. */
+	const struct region *callers[TRUTH_CALLERS_MAX];
+	unsigned n_callers;
+	bool folded; /* the chain had a function twice, or was too long: only its first caller is kept */
+	bool binds;  /* the function was entered from the first entry of a PLT: the resolver of lazy binding */
 };
 
 struct truth_stack {
@@ -44,6 +52,9 @@ uint64_t stack_truth_next(const struct stack_truth *t);
 /* Applies the next step. Returns true if a system call directly precedes it. */
 bool stack_truth_step(struct stack_truth *t);
 const struct truth_stack *stack_truth_now(const struct stack_truth *t);
+
+/* Forgets the callers that jumped so far. */
+void stack_truth_forget_callers(struct stack_truth *t);
 
 /* Returns the number of steps that the stack pointers do not explain. */
 size_t stack_truth_odd(const struct stack_truth *t);

@@ -135,7 +135,7 @@ static void test_perfetto(const struct store *s, const struct thread *threads, s
 	/* For any event just after the end. */
 	o.tid = 100;
 	for (uint64_t i = 0; i < 20; i++) {
-		o.since = first + length / 4 + i;
+		o.since = first + length / 3 + i;
 		o.until = first + length / 2 + length / 100 * i;
 		f = export_perfetto_of(s, &o);
 		failed += f.rc < 0 || f.trace.n_threads != 1 ||
@@ -282,6 +282,55 @@ static void test_tree(void)
 	close(fd);
 }
 
+/* A function that is called, and jumped to, and one whose chain is folded. */
+static void test_tails(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	struct store_meta meta = { .pid = 1, .program = "p" };
+	struct export_options o = EXPORT_DEFAULTS;
+	struct store_writer *w = NULL;
+	struct store *s = NULL;
+	int fd = memfd_create("store", MFD_CLOEXEC);
+	struct file f;
+
+	make_functions();
+	store_create(fd, &meta, &w);
+	t->writer = w;
+	t->time = 1000;
+	store_thread_add(w, 5, "main", &t->index);
+	segment(t);
+	enter(t, CALL_INFERRED, 0);
+	enter(t, CALL_PLAIN, 1);
+	leave(t, LEAVE_RETURN);
+	enter(t, CALL_TAIL, 1);
+	t->time += 1000;
+	enter(t, CALL_TAIL, 2);
+	leave(t, LEAVE_FOLDED);
+	enter(t, CALL_FOLDED, 3);
+	leave(t, LEAVE_BACK);
+	end_segment(t, LEAVE_END);
+	store_finish(w);
+	store_writer_free(w);
+	store_open(fd, &s);
+	f = export(s, &export_tree, &o);
+	CHECK_STR((const char *)f.data, "thread 5 main: 1.0 us, 5 calls, times within 10 ns\n"
+					"    1.0 us            function0 (began before) (unfinished)\n"
+					"    1.0 us        ×2    function1 (also by tail call) (unfinished)\n"
+					"     ~0 ns                function2 (tail call)\n"
+					"     ~0 ns                function3 (tail call, folded)\n");
+	file_done(&f);
+	f = export_perfetto_of(s, &o);
+	CHECK(!f.trace.slices[1].notes);
+	CHECK_STR(f.trace.slices[2].notes, "entered by=tail ends=unfinished");
+	CHECK_STR(f.trace.slices[3].notes, "entered by=tail left by=folded");
+	CHECK_STR(f.trace.slices[4].notes, "entered by=folded tail left by=jump back");
+	file_done(&f);
+	store_close(s);
+	close(fd);
+	free(t->events);
+	free(t);
+}
+
 int main(void)
 {
 	struct thread *threads = calloc(3, sizeof(*threads));
@@ -298,5 +347,6 @@ int main(void)
 		free(threads[i].events);
 	free(threads);
 	test_tree();
+	test_tails();
 	return unit_end();
 }

@@ -34,17 +34,10 @@ static void go_through(const struct store *s, size_t thread, uint64_t from, cons
 	}
 }
 
-/* A recovered store must be readable to its end. */
-static void recover(int fd)
+static void read_all(const struct store *s)
 {
-	_cleanup_close_ int to = memfd_create("recovered", MFD_CLOEXEC);
-	_cleanup_(store_closep) struct store *s = NULL;
 	struct store_event e;
-	uint64_t end;
 
-	if (store_recover(fd, to, &end) < 0)
-		return;
-	fuzz_require(store_open(to, &s) == 0);
 	for (size_t i = 0; i < store_threads(s); i++) {
 		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 		int rc = store_iter_new(s, i, &it);
@@ -53,6 +46,19 @@ static void recover(int fd)
 			;
 		fuzz_require(rc == 0 || rc == -ENOMEM);
 	}
+}
+
+/* A recovered store must be readable to its end. */
+static void recover(int fd)
+{
+	_cleanup_close_ int to = memfd_create("recovered", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL;
+	uint64_t end;
+
+	if (store_recover(fd, to, &end) < 0)
+		return;
+	fuzz_require(store_open(to, &s) == 0);
+	read_all(s);
 }
 
 /* The same functions, some with other names. */
@@ -91,6 +97,18 @@ static void merge(struct store *s)
 	}
 }
 
+/* A physical view must be readable to its end. */
+static void view_physically(const struct store *s)
+{
+	_cleanup_close_ int to = memfd_create("physical", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *view = NULL;
+
+	if (store_physical(s, to) < 0)
+		return;
+	fuzz_require(store_open(to, &view) == 0);
+	read_all(view);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -116,6 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     (!f->whole || (f->median_ns <= f->p99_ns && f->p99_ns <= f->longest_ns)));
 	}
 	rename_some(s);
+	view_physically(s);
 	wanted = calloc(store_functions(s) + 1, 1);
 	fuzz_require(wanted);
 	for (size_t i = 0; i < store_functions(s); i += 3)

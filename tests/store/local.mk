@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += tests/store/unit-store tests/store/unit-clones
+check_PROGRAMS += tests/store/unit-store tests/store/unit-clones tests/store/unit-physical
 tests_store_unit_store_SOURCES = tests/store/unit-store.c tests/store/storegen.h
 tests_store_unit_store_LDADD = lib/store/libstore.la
 tests_store_unit_clones_LDADD = lib/store/libstore.la
-TESTS += tests/store/unit-store tests/store/unit-clones tests/store/renamed.test
+tests_store_unit_physical_SOURCES = tests/store/unit-physical.c tests/store/storegen.h
+tests_store_unit_physical_LDADD = lib/store/libstore.la lib/calls/libcalls.la
+TESTS += tests/store/unit-store tests/store/unit-clones tests/store/unit-physical tests/store/renamed.test
 EXTRA_DIST += tests/store/renamed.test tests/store/store-read

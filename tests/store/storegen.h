@@ -214,8 +214,10 @@ __attribute__((unused)) static void step(struct thread *t)
 		enter(t, CALL_SYSCALL, FUNCTIONS);
 		t->time += 1000;
 		leave(t, LEAVE_RETURN);
-	} else if (dice < 500 && t->depth) {
-		leave(t, LEAVE_TAIL);
+	} else if (dice < 480 && t->depth) {
+		leave(t, dice % 2 ? LEAVE_TAIL : LEAVE_FOLDED);
+		enter(t, dice % 2 ? CALL_ODD : CALL_FOLDED, any_function());
+	} else if (dice < 500 && t->depth && t->depth < 200) {
 		enter(t, CALL_TAIL, any_function());
 	} else if (dice < 501) {
 		gap(t, dice % 6);
@@ -227,7 +229,7 @@ __attribute__((unused)) static void step(struct thread *t)
 	} else if (dice >= 960 && t->depth > 4 && t->depth < 200) {
 		move(t, dice % 4, dice % 10 == 9 ? 11 : dice % 3 + !(dice % 4));
 	} else if (t->depth > 1) {
-		leave(t, dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
+		leave(t, dice < 505 ? LEAVE_BACK : dice < 510 ? LEAVE_UNWOUND : LEAVE_RETURN);
 	} else if (t->n_roots < 60 && dice % 20 == 0) {
 		leave(t, LEAVE_RETURN);
 		root(t, t->time % 3 ? any_function() : any_place());

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Elements written by hand, and the events that lib/calls makes of them, as text. */
+#ifndef CSIGHT_TESTS_ELEMENTS_H
+#define CSIGHT_TESTS_ELEMENTS_H
+
+#include <string.h>
+
+#include "lib/base/util.h"
+#include "lib/calls/calls.h"
+#include "lib/code/symbols.h"
+#include "tests/unit.h"
+
+/* A program of functions of 0x100 bytes each, and a library mapped elsewhere. */
+enum {
+	MAIN = 0x10000,
+	F = 0x10100,
+	G = 0x10200,
+	H = 0x10300,
+	HANDLER = 0x10400,
+	STUB = 0x10500,
+	NAMELESS = 0x10600,
+	START = 0x10700,
+	PLT = 0x10720,
+	LINK = 0x10800,
+	LINK_SIZE = 0x10,
+	LINKS = 40,
+	VDSO = 0x40000,
+	TRAMPOLINE = 0x50000,
+};
+
+static char log_text[1 << 16];
+static uint64_t log_last;
+static int log_depth;
+static bool log_bad; /* time decreased, or a leave without an enter */
+
+static int on_event(void *user, const struct call_event *e)
+{
+	size_t at = strlen(log_text);
+	const char *name = e->function ? e->function->name : "syscall";
+	char *to = log_text + at;
+	size_t size = sizeof(log_text) - at;
+
+	log_bad = log_bad || e->time < log_last;
+	log_last = e->time;
+	switch (e->type) {
+	case CALL_EVENT_SEGMENT:
+		log_bad = log_bad || log_depth;
+		snprintf(to, size, "segment ");
+		break;
+	case CALL_EVENT_ENTER:
+		log_depth++;
+		if (e->kind == CALL_PLAIN || e->kind == CALL_SYSCALL)
+			snprintf(to, size, "%s( ", name);
+		else
+			snprintf(to, size, "%s:%s( ", calls_kind_str(e->kind), name);
+		break;
+	case CALL_EVENT_ROOT:
+		log_bad = log_bad || log_depth;
+		log_depth++;
+		snprintf(to, size, "root:%s( ", name);
+		break;
+	case CALL_EVENT_LEAVE:
+		log_bad = log_bad || !log_depth;
+		log_depth--;
+		snprintf(to, size, ")%s ", e->kind == LEAVE_RETURN ? "" : calls_leave_str(e->kind));
+		break;
+	case CALL_EVENT_GAP:
+		log_bad = log_bad || log_depth;
+		snprintf(to, size, "gap:%s ", calls_gap_str(e->kind));
+		break;
+	case CALL_EVENT_MARK:
+		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "certain" : "uncertain");
+		break;
+	case CALL_EVENT_MOVE:
+		log_bad = true;
+		break;
+	}
+	return 0;
+}
+
+static struct region_map *regions;
+static struct symbols *symbols;
+static struct calls *calls;
+static struct calls_counts counts;
+
+static void begin(void)
+{
+	enum { NAMED = 9 };
+	struct symbol list[NAMED + LINKS] = {
+		{ 0x000, 0x100, "main" },   { 0x100, 0x200, "f" },       { 0x200, 0x300, "g" },
+		{ 0x300, 0x380, "h" },      { 0x400, 0x500, "handler" }, { 0x500, 0x510, "stub" },
+		{ 0x3a0, 0x3b0, "f.cold" }, { 0x700, 0x710, "_start" },  { 0x720, 0x740, "plt" },
+	};
+	static char links[LINKS][8];
+	struct region_mapping program = { .addr = MAIN, .len = 0x1000, .path = "/bin/prog" };
+	struct region_mapping vdso = { .addr = VDSO, .len = 0x1000, .path = "[vdso]" };
+	struct region_mapping anon = { .addr = TRAMPOLINE, .len = 0x1000, .path = "" };
+	struct calls_sink sink = { on_event, NULL };
+
+	for (unsigned i = 0; i < LINKS; i++) {
+		uint64_t at = LINK - MAIN + i * LINK_SIZE;
+
+		snprintf(links[i], sizeof(links[i]), "link%u", i);
+		list[NAMED + i] = (struct symbol){ at, at + LINK_SIZE, links[i] };
+	}
+	symbols_from_list(list, ELEMENTS(list), &symbols);
+	program.symbols = symbols;
+	region_map_new(&regions);
+	region_map_add(regions, &program);
+	region_map_add(regions, &vdso);
+	region_map_add(regions, &anon);
+	calls_new(regions, &sink, &calls);
+	log_text[0] = 0;
+	log_last = 0;
+	log_depth = 0;
+	log_bad = false;
+}
+
+static void element(struct element e)
+{
+	if (calls_element(calls, &e) < 0)
+		log_bad = true;
+}
+
+/* A range of count instructions from start; instr and sub describe the last one. */
+static void range(uint64_t start, unsigned count, enum element_instr instr, enum element_sub sub, bool taken)
+{
+	struct element e = {
+		.kind = ELEM_RANGE, .isa = ISA_A64, .instr = (uint8_t)instr, .sub = (uint8_t)sub, .taken = taken
+	};
+
+	e.range.start = start;
+	e.range.end = start + 4 * count;
+	e.range.count = count;
+	e.range.last_size = 4;
+	element(e);
+}
+
+static void run(uint64_t at, unsigned count)
+{
+	range(at, count, INSTR_OTHER, SUB_NONE, false);
+}
+
+static void bl(uint64_t at)
+{
+	range(at, 1, INSTR_BR, SUB_LINK, true);
+}
+
+static void ret(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_RET, true);
+}
+
+static void b(uint64_t at)
+{
+	range(at, 1, INSTR_BR, SUB_NONE, true);
+}
+
+static void br(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_NONE, true);
+}
+
+static void timestamp(uint64_t time)
+{
+	element((struct element){ .kind = ELEM_TIMESTAMP, .value = time });
+}
+
+/* Emit an element for each return from an exception, as some trace units do. */
+static bool emit_exception_returns;
+
+enum cause { SYSCALL, FAULT };
+
+static void exception(enum cause cause, uint64_t from)
+{
+	struct element e = { .kind = ELEM_EXCEPTION };
+
+	e.exception.syscall = cause == SYSCALL;
+	e.exception.has_ret = true;
+	e.exception.ret = from;
+	element(e);
+	if (emit_exception_returns)
+		element((struct element){ .kind = ELEM_EXCEPTION_RETURN });
+	/* The kernel is not traced. */
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+}
+
+static void no_sync(enum element_reason reason)
+{
+	element((struct element){ .kind = ELEM_NO_SYNC, .reason = (uint8_t)reason });
+}
+
+static void end(uint64_t time, const char *want)
+{
+	size_t length;
+
+	calls_end(calls, time);
+	counts = *calls_counts(calls);
+	length = strlen(log_text);
+	if (length)
+		log_text[length - 1] = 0;
+	CHECK_STR(log_text, want);
+	CHECK(!log_bad && log_depth == 0);
+	calls_free(calls);
+	region_map_free(regions);
+	symbols_free(symbols);
+}
+
+#endif
