@@ -21,7 +21,7 @@
  *             elsewhere                         unwind to a frame of the function; none: replace the top as CALL_ODD
  *   RETURN    on a saved stack                  switch to that stack
  *             changed SP, a landing pad         unwind to its frame
- *             return address of a frame         return to that frame
+ *             return address of a frame         return to that frame; if it is an exit, leave_compiled_code()
  *             from a handler                    what it interrupted, or its trampoline
  *             changed SP                        leave_by_stack_change()
  *             elsewhere                         return_without_frame(): push a root, unwind, or replace by CALL_ODD
@@ -252,6 +252,62 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }
 
+/* Code in memory of no file: a compiler has made it while the program ran. */
+static bool is_compiled(const struct region *r)
+{
+	return r && (r->kind == REGION_ANON || r->kind == REGION_UNKNOWN);
+}
+
+/*
+ * Returns the index of the frame in which an interpreter jumped to the compiled code that is on top of the lowest depth
+ * frames, or SIZE_MAX; *ret_interpreter: the function that jumped.
+ */
+static size_t find_interpreter(const struct calls *c, size_t depth, const struct region **ret_interpreter)
+{
+	size_t callers = c->n_callers;
+
+	for (size_t i = c->depth; i-- > 0;) {
+		const struct calls_frame *f = &c->stack[i];
+
+		if (i < depth && !is_compiled(f->function))
+			break;
+		if (i < depth && f->n_callers) {
+			*ret_interpreter = c->callers[callers - 1].function;
+			return i;
+		}
+		callers -= f->n_callers;
+	}
+	return SIZE_MAX;
+}
+
+/*
+ * Returns true if control may have left compiled code for its interpreter by a call that does not return: LuaJIT's
+ * traces call the exit handler, which is in the middle of the interpreter, to pass the number of the exit as return
+ * address. A function that compiled code really calls has a start, except for short ones in the interpreter's
+ * assembler, which make no calls and no indirect jumps.
+ */
+static bool is_exit(const struct calls *c, uint64_t addr)
+{
+	const struct region *interpreter;
+
+	return addr != c->here.region->start && is_compiled(c->stack[c->depth - 1].function) &&
+	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && interpreter == c->here.region;
+}
+
+/* The frame on top is an exit from compiled code, and continues the interpreter: leaves it and the compiled code. */
+static int leave_compiled_code(struct calls *c)
+{
+	const struct region *interpreter;
+	size_t i = find_interpreter(c, c->depth - 1, &interpreter);
+	int rc;
+
+	calls_top(c)->exits = false;
+	if (i == SIZE_MAX)
+		return 0;
+	rc = calls_pop_to(c, i + 1, LEAVE_UNWOUND);
+	return rc < 0 ? rc : calls_pop_callee(c, LEAVE_BACK);
+}
+
 /* Returns from frame c->stack[depth], the innermost one whose return address control is at. */
 static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 {
@@ -264,6 +320,8 @@ static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 		rc = match_top(c);
 	if (rc == 0)
 		rc = calls_confirm_return(c, addr, uncertain_below);
+	if (rc == 0 && calls_top(c)->exits)
+		return leave_compiled_code(c);
 	return rc == 0 && saves ? calls_saved_add(c, addr) : rc;
 }
 
@@ -321,62 +379,6 @@ static int catch_in_same_function(struct calls *c, uint64_t addr)
 		return 0;
 	depth = find_catch_frame(c, addr, &unknown);
 	return depth == SIZE_MAX ? 0 : calls_pop_to(c, depth, LEAVE_UNWOUND);
-}
-
-/* Code in memory of no file: a compiler has made it while the program ran. */
-static bool is_compiled(const struct region *r)
-{
-	return r && (r->kind == REGION_ANON || r->kind == REGION_UNKNOWN);
-}
-
-/*
- * Returns the index of the frame in which an interpreter jumped to the compiled code that is on top of the lowest depth
- * frames, or SIZE_MAX; *ret_interpreter: the function that jumped.
- */
-static size_t find_interpreter(const struct calls *c, size_t depth, const struct region **ret_interpreter)
-{
-	size_t callers = c->n_callers;
-
-	for (size_t i = c->depth; i-- > 0;) {
-		const struct calls_frame *f = &c->stack[i];
-
-		if (i < depth && !is_compiled(f->function))
-			break;
-		if (i < depth && f->n_callers) {
-			*ret_interpreter = c->callers[callers - 1].function;
-			return i;
-		}
-		callers -= f->n_callers;
-	}
-	return SIZE_MAX;
-}
-
-/*
- * Returns true if control may have left compiled code for its interpreter by a call that does not return: LuaJIT's
- * traces call the exit handler, which is in the middle of the interpreter, to pass the number of the exit as return
- * address. A function that compiled code really calls has a start, except for assembler of the interpreter, which makes
- * no indirect jump.
- */
-static bool is_exit(const struct calls *c, uint64_t addr)
-{
-	const struct region *interpreter;
-
-	return addr != c->here.region->start && is_compiled(c->stack[c->depth - 1].function) &&
-	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && interpreter == c->here.region;
-}
-
-/* The frame on top is an exit from compiled code, and continues the interpreter: leaves it and the compiled code. */
-static int leave_compiled_code(struct calls *c)
-{
-	const struct region *interpreter;
-	size_t i = find_interpreter(c, c->depth - 1, &interpreter);
-	int rc;
-
-	calls_top(c)->exits = false;
-	if (i == SIZE_MAX)
-		return 0;
-	rc = calls_pop_to(c, i + 1, LEAVE_UNWOUND);
-	return rc < 0 ? rc : calls_pop_callee(c, LEAVE_BACK);
 }
 
 int arrival_jump(struct calls *c, uint64_t addr)

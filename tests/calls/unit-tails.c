@@ -237,6 +237,38 @@ static void test_preempted(void)
 	}
 }
 
+/*
+ * LuaJIT: the interpreter, here f, jumps to a trace, here TRAMPOLINE. An exit of that calls a stub beside it, which
+ * calls the middle of the interpreter; neither returns.
+ */
+static void test_exit(void)
+{
+	begin();
+	bl(MAIN);
+	for (int i = 0; i < 2; i++) {
+		br(F);
+		run(TRAMPOLINE, 16);
+		bl(TRAMPOLINE + 0x40);
+		bl(TRAMPOLINE + 0x20);
+		bl(F + 0x40);
+		ret(G);
+		br(F + 0x44);
+		br(F + 0x60);
+	}
+	/* A function of the interpreter's in assembler returns. */
+	br(F);
+	bl(TRAMPOLINE);
+	ret(F + 0x80);
+	b(TRAMPOLINE + 4);
+	ret(F + 0x30);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( "
+	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back "
+	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back "
+	       "tail:[anon]( f( ) )jump back ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 int main(void)
 {
 	test_chain();
@@ -247,5 +279,6 @@ int main(void)
 	test_stub();
 	test_lazy_binding();
 	test_preempted();
+	test_exit();
 	return unit_end();
 }
