@@ -39,7 +39,7 @@ static apart uint64_t computing_request(void)
 {
 	uint32_t state = 2;
 
-	return work(&state, 300000);
+	return work(&state, 15000);
 }
 
 static apart void locked_request(void)
@@ -85,7 +85,7 @@ static apart void hold_lock(void)
 
 static apart uint64_t pinned_request(uint32_t seed)
 {
-	return work(&seed, 500000);
+	return work(&seed, 25000);
 }
 
 static void *run_pinned(void *user)
