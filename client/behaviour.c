@@ -194,7 +194,7 @@ static int add_whole_call(struct behaviour_reading *r, const struct store_event 
 	for (size_t i = call->pending; i < r->n_pending; i++) {
 		struct behaviour_edge *edge = &r->to->edges[r->pending[i].edge];
 
-		edge->n[call->batch] += r->pending[i].n;
+		edge->n[call->batch] += (uint32_t)r->pending[i].n;
 		edge->calls += r->pending[i].n;
 		f->made += r->pending[i].n;
 	}

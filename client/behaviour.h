@@ -30,7 +30,7 @@ struct behaviour_function {
 struct behaviour_edge {
 	uint32_t caller, callee;
 	uint64_t calls;
-	uint64_t n[SPREAD_BATCHES]; /* by batch of the caller */
+	uint32_t n[SPREAD_BATCHES]; /* by batch of the caller */
 	size_t counted;             /* index of the pending count of the open call */
 };
 

@@ -63,7 +63,7 @@ static const struct column {
 	{ "instructions", "INSTRUCTIONS>", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
 	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
 	  offsetof(struct store_function, total_instructions) },
-	{ "total", "TOTAL>", COLUMN_TIME, true, offsetof(struct store_function, total_ns) },
+	{ "total", "TOTAL>", COLUMN_TIME, false, offsetof(struct store_function, total_ns) },
 	{ "run", "RUN>", COLUMN_RUN, true, 0 },
 	{ "wait", "WAIT>", COLUMN_TIME, true, offsetof(struct store_function, wait_ns) },
 	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },

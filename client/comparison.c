@@ -107,6 +107,16 @@ static void spread_per_call(const uint64_t *sums, const uint64_t *calls, struct 
 	spread_of(values, n, ret);
 }
 
+/* The same of the calls of an edge; NULL: there are none. */
+static void spread_edge(const struct behaviour_edge *e, const struct behaviour_function *caller, struct spread *ret)
+{
+	uint64_t sums[SPREAD_BATCHES] = { 0 };
+
+	for (unsigned i = 0; e && i < SPREAD_BATCHES; i++)
+		sums[i] = e->n[i];
+	spread_per_call(sums, caller->n, ret);
+}
+
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0;
@@ -264,7 +274,6 @@ static int compare_times(struct comparison *c)
 static int compare_calls(struct comparison *c, const struct behaviour_edge *a, const struct behaviour_edge *b,
 			 double comparisons)
 {
-	static const uint64_t none[SPREAD_BATCHES];
 	const struct behaviour_edge *one = a ? a : b;
 	unsigned side = !a;
 	uint32_t caller = c->pair_of[side][one->caller], callee = c->pair_of[side][one->callee];
@@ -276,8 +285,8 @@ static int compare_calls(struct comparison *c, const struct behaviour_edge *a, c
 
 	if (array_reserve(c->calls, c->n_calls, &c->cap_calls) < 0)
 		return -ENOMEM;
-	spread_per_call(a ? a->n : none, p->side[0]->n, &spread_a);
-	spread_per_call(b ? b->n : none, p->side[1]->n, &spread_b);
+	spread_edge(a, p->side[0], &spread_a);
+	spread_edge(b, p->side[1], &spread_b);
 	change = make_change(CHANGE_CALLS, &spread_a, &spread_b, comparisons);
 	change.pair = callee;
 	change.caller = caller;

@@ -161,8 +161,10 @@ void fuzz_seeds(void)
 
 	for (size_t i = 0; i < ELEMENTS(steps); i++) {
 		struct thread threads[2] = { 0 };
-		_cleanup_close_ int fd = make_store(threads, i ? 2 : 1, steps[i]);
+		_cleanup_close_ int fd = -1;
 
+		clones = true;
+		fd = make_store(threads, i ? 2 : 1, steps[i]);
 		fuzz_seed_fd(fd);
 		free(threads[0].events);
 		free(threads[1].events);
