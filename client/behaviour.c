@@ -179,7 +179,9 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 	return 0;
 }
 
-static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call)
+/* waited: for how long the thread waited in the call. */
+static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call,
+			  uint64_t waited)
 {
 	struct behaviour_function *f = &r->to->functions[call->function];
 	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions;
@@ -187,21 +189,28 @@ static int add_whole_call(struct behaviour_reading *r, const struct store_event 
 
 	f->whole++;
 	f->whole_instructions += instructions;
-	f->n[call->batch]++;
-	f->ns[call->batch] += ns - MIN(call->callee_ns, ns);
-	f->instructions[call->batch] += instructions - MIN(call->callee_instructions, instructions);
-	f->bounds[call->batch] = MAX(f->bounds[call->batch], MAX(call->bound, e->bound));
+	for (unsigned i = 0; i < (waited ? BEHAVIOUR_UNWAITED : BEHAVIOUR_SETS); i++) {
+		struct behaviour_batches *b = &f->sets[i];
+
+		b->whole++;
+		b->n[call->batch]++;
+		b->ns[call->batch] += ns - MIN(call->callee_ns, ns);
+		b->instructions[call->batch] += instructions - MIN(call->callee_instructions, instructions);
+		b->bounds[call->batch] = MAX(b->bounds[call->batch], MAX(call->bound, e->bound));
+	}
 	for (size_t i = call->pending; i < r->n_pending; i++) {
 		struct behaviour_edge *edge = &r->to->edges[r->pending[i].edge];
 
-		edge->n[call->batch] += (uint32_t)r->pending[i].n;
+		edge->n[BEHAVIOUR_ALL][call->batch] += (uint32_t)r->pending[i].n;
+		edge->n[BEHAVIOUR_UNWAITED][call->batch] += waited ? 0 : (uint32_t)r->pending[i].n;
 		edge->calls += r->pending[i].n;
 		f->made += r->pending[i].n;
 	}
 	return rc < 0 ? rc : histogram_add(&f->costs, instructions);
 }
 
-static int on_leave(struct behaviour_reading *r, const struct store_event *e)
+/* waited: for how long the thread had not run when the frame was left. */
+static int on_leave(struct behaviour_reading *r, const struct store_event *e, uint64_t waited)
 {
 	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions, self_ns, self;
 	const struct open_call *call;
@@ -234,7 +243,7 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e)
 		caller->callee_instructions += instructions;
 	}
 	if (store_is_whole(e))
-		rc = add_whole_call(r, e, call);
+		rc = add_whole_call(r, e, call, waited - MIN(e->frame.waited, waited));
 	r->n_pending = call->pending;
 	return rc;
 }
@@ -257,7 +266,7 @@ static int read_thread(struct behaviour_reading *r, size_t thread)
 		if (e.type == STORE_ENTER)
 			rc = on_enter(r, &e);
 		else if (e.type == STORE_LEAVE)
-			rc = on_leave(r, &e);
+			rc = on_leave(r, &e, store_iter_waited(it, e.time));
 	}
 	return rc;
 }

@@ -9,6 +9,15 @@
 #include "lib/store/histogram.h"
 #include "lib/store/store.h"
 
+/* Whether a thread has to wait depends on others: calls in which it did not are also counted by themselves. */
+enum behaviour_set { BEHAVIOUR_ALL, BEHAVIOUR_UNWAITED, BEHAVIOUR_SETS };
+
+/* Whole calls, by batch: number, time and instructions in the function itself, largest error of a time */
+struct behaviour_batches {
+	uint64_t whole;
+	uint64_t n[SPREAD_BATCHES], ns[SPREAD_BATCHES], instructions[SPREAD_BATCHES], bounds[SPREAD_BATCHES];
+};
+
 /* All functions of one name in one file, at whatever addresses. */
 struct behaviour_function {
 	const char *name, *image; /* of the store; image: without the directory */
@@ -20,8 +29,7 @@ struct behaviour_function {
 	uint64_t calls, whole;
 	uint64_t made; /* calls of others by whole calls */
 	uint64_t total_ns, self_ns, longest_ns, self_instructions;
-	/* Of whole calls, by batch: number, time and instructions in the function itself, largest error of a time */
-	uint64_t n[SPREAD_BATCHES], ns[SPREAD_BATCHES], instructions[SPREAD_BATCHES], bounds[SPREAD_BATCHES];
+	struct behaviour_batches sets[BEHAVIOUR_SETS];
 	uint64_t whole_instructions;   /* with callees */
 	struct histogram times, costs; /* duration and instructions of whole calls, with callees */
 };
@@ -30,8 +38,8 @@ struct behaviour_function {
 struct behaviour_edge {
 	uint32_t caller, callee;
 	uint64_t calls;
-	uint32_t n[SPREAD_BATCHES]; /* by batch of the caller */
-	size_t counted;             /* index of the pending count of the open call */
+	uint32_t n[BEHAVIOUR_SETS][SPREAD_BATCHES]; /* by set and batch of the caller */
+	size_t counted;                             /* index of the pending count of the open call */
 };
 
 struct behaviour {

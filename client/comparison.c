@@ -108,12 +108,13 @@ static void spread_per_call(const uint64_t *sums, const uint64_t *calls, struct 
 }
 
 /* The same of the calls of an edge; NULL: there are none. */
-static void spread_edge(const struct behaviour_edge *e, const struct behaviour_function *caller, struct spread *ret)
+static void spread_edge(const struct behaviour_edge *e, const struct behaviour_batches *caller, enum behaviour_set set,
+			struct spread *ret)
 {
 	uint64_t sums[SPREAD_BATCHES] = { 0 };
 
 	for (unsigned i = 0; e && i < SPREAD_BATCHES; i++)
-		sums[i] = e->n[i];
+		sums[i] = e->n[set][i];
 	spread_per_call(sums, caller->n, ret);
 }
 
@@ -140,6 +141,11 @@ double comparison_relative(const struct change *change)
 	return delta == 0 ? 0 : change->a > 0 ? delta / change->a : INFINITY;
 }
 
+static uint64_t least_calls(const struct compared_pair *p, enum behaviour_set set)
+{
+	return MIN(p->side[0]->sets[set].whole, p->side[1]->sets[set].whole);
+}
+
 /*
  * True if there are enough calls. A function with few calls may run as long as the program: if it calls others more
  * often on one side, that side ran longer, and figures per call say nothing.
@@ -151,7 +157,7 @@ static bool has_calls(const struct comparison *c, const struct compared_pair *p)
 
 	if (!a->whole || !b->whole)
 		return false;
-	if (MIN(a->whole, b->whole) >= SPREAD_BATCHES)
+	if (least_calls(p, p->set) >= SPREAD_BATCHES)
 		return true;
 	calls_a = (double)a->made / (double)a->whole;
 	calls_b = (double)b->made / (double)b->whole;
@@ -163,7 +169,7 @@ static bool is_difference(const struct comparison *c, const struct change *chang
 			  double amount)
 {
 	double delta = fabs(change->b - change->a);
-	uint64_t calls = MIN(p->side[0]->whole, p->side[1]->whole);
+	uint64_t calls = least_calls(p, p->set);
 
 	/* What differs between runs, but not within one, shows in functions with few calls. */
 	return has_calls(c, p) && delta > change->noise && delta > c->threshold * change->a &&
@@ -179,9 +185,12 @@ static struct change make_change(enum change_kind kind, const struct spread *a, 
 
 static void compare_functions(struct comparison *c, struct compared_pair *p, double comparisons)
 {
-	const struct behaviour_function *a = p->side[0], *b = p->side[1];
+	const struct behaviour_batches *a, *b;
 	struct spread spreads[2][2];
 
+	p->set = least_calls(p, BEHAVIOUR_UNWAITED) >= SPREAD_BATCHES ? BEHAVIOUR_UNWAITED : BEHAVIOUR_ALL;
+	a = &p->side[0]->sets[p->set];
+	b = &p->side[1]->sets[p->set];
 	spread_per_call(a->instructions, a->n, &spreads[0][0]);
 	spread_per_call(b->instructions, b->n, &spreads[0][1]);
 	spread_per_call(a->ns, a->n, &spreads[1][0]);
@@ -201,7 +210,7 @@ static void set_alone(struct comparison *c, struct compared_pair *p)
 	const struct behaviour_function *f = p->side[0] ? p->side[0] : p->side[1];
 	struct spread spread;
 
-	spread_per_call(f->instructions, f->n, &spread);
+	spread_per_call(f->sets[BEHAVIOUR_ALL].instructions, f->sets[BEHAVIOUR_ALL].n, &spread);
 	p->instructions = (struct change){ .kind = CHANGE_INSTRUCTIONS,
 					   .pair = (uint32_t)(p - c->pairs),
 					   .a = p->side[0] ? spread.mean : 0,
@@ -217,12 +226,13 @@ static int compare_bounds(const void *left, const void *right)
 
 uint64_t comparison_bound(const struct behaviour_function *f)
 {
+	const struct behaviour_batches *all = &f->sets[BEHAVIOUR_ALL];
 	uint64_t bounds[SPREAD_BATCHES];
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < SPREAD_BATCHES; i++)
-		if (f->n[i])
-			bounds[n++] = f->bounds[i];
+		if (all->n[i])
+			bounds[n++] = all->bounds[i];
 	if (!n)
 		return 0;
 	qsort(bounds, n, sizeof(*bounds), compare_bounds);
@@ -285,16 +295,15 @@ static int compare_calls(struct comparison *c, const struct behaviour_edge *a, c
 
 	if (array_reserve(c->calls, c->n_calls, &c->cap_calls) < 0)
 		return -ENOMEM;
-	spread_edge(a, p->side[0], &spread_a);
-	spread_edge(b, p->side[1], &spread_b);
+	spread_edge(a, &p->side[0]->sets[p->set], p->set, &spread_a);
+	spread_edge(b, &p->side[1]->sets[p->set], p->set, &spread_b);
 	change = make_change(CHANGE_CALLS, &spread_a, &spread_b, comparisons);
 	change.pair = callee;
 	change.caller = caller;
 	change.instructions = cost_share(c, p, fabs(change.b - change.a) * cost, false);
 	change.time =
 	    cost_share(c, p, fabs(change.b - change.a) * share(called->total_ns, MAX(called->calls, 1u)), true);
-	change.differs = MIN(p->side[0]->whole, p->side[1]->whole) >= SPREAD_BATCHES &&
-			 is_difference(c, &change, p, change.instructions);
+	change.differs = least_calls(p, p->set) >= SPREAD_BATCHES && is_difference(c, &change, p, change.instructions);
 	c->calls[c->n_calls++] = change;
 	return 0;
 }

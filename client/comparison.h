@@ -25,6 +25,7 @@ struct change {
 
 struct compared_pair {
 	const struct behaviour_function *side[2]; /* NULL: ran on the other side only */
+	enum behaviour_set set;                   /* the calls that are compared */
 	struct change instructions, time;         /* time: valid if it ran on both sides */
 };
 
