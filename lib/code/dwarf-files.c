@@ -115,6 +115,7 @@ int dwarf_line_header(const struct dwarf *d, const struct dwarf_unit *u, struct 
 	    rd_u8(&body, &statement) < 0 || rd_u8(&body, (uint8_t *)&h.base) < 0 || rd_u8(&body, &h.range) < 0 ||
 	    rd_u8(&body, &h.opcodes) < 0 || rd_bytes(&body, h.opcodes ? h.opcodes - 1u : 0, &h.operands) < 0)
 		return -EBADMSG;
+	h.statement = statement != 0;
 	h.tables = body;
 	*ret = h;
 	return 0;

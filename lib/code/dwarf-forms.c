@@ -61,7 +61,7 @@ struct reader dwarf_reader_at(const struct dwarf *d, enum dwarf_section section,
 	return r;
 }
 
-static int read_number(struct reader *r, unsigned size, uint64_t *ret)
+int dwarf_number(struct reader *r, unsigned size, uint64_t *ret)
 {
 	const uint8_t *at;
 	uint64_t v = 0;
@@ -76,7 +76,7 @@ static int read_number(struct reader *r, unsigned size, uint64_t *ret)
 
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret)
 {
-	return read_number(r, u->offset_size, ret);
+	return dwarf_number(r, u->offset_size, ret);
 }
 
 static int read_string_at(const struct dwarf *d, enum dwarf_section section, uint64_t offset, const char **ret)
@@ -96,9 +96,9 @@ static int skip_block(struct reader *r, uint64_t size)
 static int skip_block_form(struct reader *r, uint64_t form)
 {
 	uint64_t size = 0;
-	int rc = form == FORM_BLOCK1   ? read_number(r, 1, &size)
-		 : form == FORM_BLOCK2 ? read_number(r, 2, &size)
-		 : form == FORM_BLOCK4 ? read_number(r, 4, &size)
+	int rc = form == FORM_BLOCK1   ? dwarf_number(r, 1, &size)
+		 : form == FORM_BLOCK2 ? dwarf_number(r, 2, &size)
+		 : form == FORM_BLOCK4 ? dwarf_number(r, 4, &size)
 				       : rd_leb(r, false, &size);
 
 	return rc < 0 ? rc : skip_block(r, size);
@@ -111,8 +111,8 @@ static int read_reference(const struct dwarf_unit *u, struct reader *r, uint64_t
 
 	v->class = VALUE_REFERENCE;
 	if (form == FORM_REF_ADDR)
-		return read_number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
-	rc = form == FORM_REF_UDATA ? rd_leb(r, false, &at) : read_number(r, 1u << (form - FORM_REF1), &at);
+		return dwarf_number(r, u->version == 2 ? u->address_size : u->offset_size, &v->number);
+	rc = form == FORM_REF_UDATA ? rd_leb(r, false, &at) : dwarf_number(r, 1u << (form - FORM_REF1), &at);
 	/* A reference out of the unit is damaged: UINT64_MAX is in no unit. */
 	v->number = at < u->end - u->offset ? u->offset + at : UINT64_MAX;
 	return rc;
@@ -123,7 +123,7 @@ static int read_index(struct reader *r, unsigned size, enum dwarf_class class, s
 {
 	v->class = class;
 	v->indexed = true;
-	return size ? read_number(r, size, &v->number) : rd_leb(r, false, &v->number);
+	return size ? dwarf_number(r, size, &v->number) : rd_leb(r, false, &v->number);
 }
 
 static int read_string(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form,
@@ -153,16 +153,16 @@ int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader 
 	switch (form) {
 	case FORM_ADDR:
 		v->class = VALUE_ADDRESS;
-		return read_number(r, u->address_size, &v->number);
+		return dwarf_number(r, u->address_size, &v->number);
 	case FORM_DATA1:
 	case FORM_FLAG:
-		return read_number(r, 1, &v->number);
+		return dwarf_number(r, 1, &v->number);
 	case FORM_DATA2:
-		return read_number(r, 2, &v->number);
+		return dwarf_number(r, 2, &v->number);
 	case FORM_DATA4:
-		return read_number(r, 4, &v->number);
+		return dwarf_number(r, 4, &v->number);
 	case FORM_DATA8:
-		return read_number(r, 8, &v->number);
+		return dwarf_number(r, 8, &v->number);
 	case FORM_DATA16:
 		v->class = VALUE_NONE;
 		return rd_skip(r, 16);
@@ -261,7 +261,7 @@ bool dwarf_address(const struct dwarf *d, const struct dwarf_unit *u, const stru
 	if (v->number > UINT32_MAX)
 		return false;
 	r = dwarf_reader_at(d, DWARF_ADDR, u->addr_base + v->number * u->address_size);
-	return read_number(&r, u->address_size, ret) == 0;
+	return dwarf_number(&r, u->address_size, ret) == 0;
 }
 
 /* DWARF 5, 2.17.3 and 7.25. */
@@ -286,12 +286,12 @@ static int visit_rnglist(struct dwarf *d, const struct dwarf_unit *u, uint64_t a
 		one.indexed = kind <= STARTX_LENGTH;
 		two.indexed = kind == STARTX_ENDX;
 		if (one.indexed || kind == OFFSET_PAIR ? rd_leb(&r, false, &one.number) < 0
-						       : read_number(&r, u->address_size, &one.number) < 0)
+						       : dwarf_number(&r, u->address_size, &one.number) < 0)
 			return -EBADMSG;
 		if (kind == STARTX_ENDX || kind == STARTX_LENGTH || kind == OFFSET_PAIR || kind == START_LENGTH)
 			rc = rd_leb(&r, false, &two.number);
 		else if (kind == START_END)
-			rc = read_number(&r, u->address_size, &two.number);
+			rc = dwarf_number(&r, u->address_size, &two.number);
 		if (rc < 0 || !dwarf_address(d, u, &one, &start) || !dwarf_address(d, u, &two, &end))
 			return -EBADMSG;
 		if (kind == BASE_ADDRESSX || kind == BASE_ADDRESS) {
@@ -319,7 +319,7 @@ static int visit_old_ranges(struct dwarf *d, const struct dwarf_unit *u, uint64_
 	while (rc == 0) {
 		if (!dwarf_step(d, 1))
 			return -EFBIG;
-		if (read_number(&r, u->address_size, &start) < 0 || read_number(&r, u->address_size, &end) < 0)
+		if (dwarf_number(&r, u->address_size, &start) < 0 || dwarf_number(&r, u->address_size, &end) < 0)
 			return -EBADMSG;
 		if (start == 0 && end == 0)
 			return 0;

@@ -17,9 +17,11 @@ enum {
 	AT_HIGH_PC = 0x12,
 	AT_COMP_DIR = 0x1b,
 	AT_ABSTRACT_ORIGIN = 0x31,
+	AT_DECL_COLUMN = 0x39,
 	AT_DECL_FILE = 0x3a,
 	AT_DECL_LINE = 0x3b,
 	AT_SPECIFICATION = 0x47,
+	AT_ENTRY_PC = 0x52,
 	AT_RANGES = 0x55,
 	AT_CALL_FILE = 0x58,
 	AT_CALL_LINE = 0x59,
@@ -185,9 +187,15 @@ static void entry_set(struct dwarf_entry *e, uint16_t name, const struct dwarf_v
 	case AT_RANGES:
 		e->ranges = *v;
 		break;
+	case AT_ENTRY_PC:
+		e->entry_pc = *v;
+		break;
 	case AT_ABSTRACT_ORIGIN:
 	case AT_SPECIFICATION:
 		e->origin = *v;
+		break;
+	case AT_DECL_COLUMN:
+		e->decl_column = number;
 		break;
 	case AT_DECL_FILE:
 		e->decl_file = number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses DWARF of versions 2 to 5 (dwarfstd.org): functions, the functions inlined in them, and the source files and
- * lines of declarations, of calls, and of single instructions.
+ * Parses DWARF of versions 2 to 5 (dwarfstd.org): functions, the functions inlined in them, the source files and lines
+ * of declarations, of calls, and of single instructions.
  *
  * Not read:
  *   - split DWARF: units in .dwo and .dwp files. Nothing is known of the functions of a skeleton unit.
@@ -78,8 +78,8 @@ struct dwarf_value {
 struct dwarf_entry {
 	uint16_t tag; /* 0: end of the list of children */
 	bool children;
-	struct dwarf_value name, linkage_name, low_pc, high_pc, ranges, origin, sibling;
-	uint64_t decl_file, decl_line, call_file, call_line;
+	struct dwarf_value name, linkage_name, low_pc, high_pc, ranges, entry_pc, origin, sibling;
+	uint64_t decl_file, decl_line, decl_column, call_file, call_line;
 	/* Of units only. */
 	struct dwarf_value dir, stmt_list, str_offsets_base, addr_base, rnglists_base;
 };
@@ -117,6 +117,19 @@ int dwarf_ranges(struct dwarf *d, const struct dwarf_unit *u, const struct dwarf
 /* Returns the path of a source file by its number in the unit's table; NULL: none. Lives as long as d. */
 const char *dwarf_file(struct dwarf *d, struct dwarf_unit *u, uint64_t number);
 
+/* A row of the line number table; `end`: none, but the address behind the last instruction of a sequence. */
+struct dwarf_row {
+	uint64_t address, file, line, column;
+	bool statement, end;
+};
+
+/*
+ * Calls fn for each row of a unit's line number table until fn returns other than 0, which is then returned. -ENOENT:
+ * the unit has no table; -EBADMSG: it is damaged behind the rows passed; -EFBIG: no steps left.
+ */
+typedef int dwarf_row_fn(void *user, const struct dwarf_row *row);
+int dwarf_rows(struct dwarf *d, const struct dwarf_unit *u, dwarf_row_fn *fn, void *user);
+
 /*
  * Finds the source file, which lives as long as d, and line of the instruction at an address of the unit. -ENOENT:
  * unknown; -EBADMSG, -EFBIG.
@@ -132,7 +145,9 @@ static inline bool dwarf_step(struct dwarf *d, uint64_t n)
 	return true;
 }
 
-/* Internal to dwarf*.c. Read an offset of the unit's format; a value by its form (DWARF 5, 7.5.6). -EBADMSG. */
+/* Internal to dwarf*.c. Read a number of size bytes; an offset of the unit's format; a value by its form (DWARF
+ * 5, 7.5.6). -EBADMSG. */
+int dwarf_number(struct reader *r, unsigned size, uint64_t *ret);
 int dwarf_offset(const struct dwarf_unit *u, struct reader *r, uint64_t *ret);
 int dwarf_form(const struct dwarf *d, const struct dwarf_unit *u, struct reader *r, uint64_t form, int64_t implicit,
 	       struct dwarf_value *ret);
@@ -142,6 +157,7 @@ struct dwarf_line_header {
 	struct dwarf_unit unit; /* with the sizes and version of the header */
 	uint8_t instruction, range, opcodes;
 	int8_t base;
+	bool statement;          /* default_is_stmt */
 	const uint8_t *operands; /* numbers of operands of the opcodes from 1 up to opcodes - 1 */
 	struct reader tables;    /* of directories and files */
 	struct reader program;

@@ -14,10 +14,13 @@
 struct inline_instances {
 	struct hash known;     /* index in list, by struct inlines and instance */
 	struct hash functions; /* index in function_list, by struct inlines and origin */
+	struct hash entered;   /* index in entered_list, by struct inlines and offset */
 	struct inlined **list;
 	size_t n, cap;
 	struct region **function_list;
 	size_t n_functions, cap_functions;
+	const struct inlined ***entered_list;
+	size_t n_entered, cap_entered;
 };
 
 /*
@@ -26,6 +29,13 @@ struct inline_instances {
  */
 int inline_instances_find(struct inline_instances *s, const char *image, const struct inlines *from,
 			  const struct inlines_at *at, const struct inlined **ret);
+
+/*
+ * Returns the instances whose calls begin at at->start, outer ones first, in an array that ends with NULL; NULL: none.
+ * -ENOMEM.
+ */
+int inline_instances_entered(struct inline_instances *s, const char *image, struct inlines *from,
+			     const struct inlines_at *at, const struct inlined *const **ret);
 void inline_instances_done(struct inline_instances *s);
 
 #endif

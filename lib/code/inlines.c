@@ -4,49 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/code/dwarf.h"
-#include "lib/code/inlines.h"
+#include "lib/code/inlines-private.h"
 
 enum { NESTING_MAX = 512, ORIGINS_MAX = 8, SPANS_MAX = 8 << 20 };
-
-#define NONE UINT32_MAX
-
-/* An interval of addresses of a unit or a node, by its number `of`. Where spans overlap, the deepest one applies. */
-struct inline_span {
-	uint64_t start, end;
-	uint32_t of, depth;
-};
-
-struct spans {
-	struct inline_span *items;
-	size_t n;
-};
-
-/* A function, or an inlined instance of one. */
-struct node {
-	uint32_t parent; /* node that contains the instance; NONE: a function */
-	const char *name;
-	uint64_t origin; /* offset of the entry of the function that this is an instance of; 0: unknown */
-	struct dwarf_unit *decl_unit;
-	uint64_t decl_file, decl_line, call_file, call_line;
-};
-
-struct unit {
-	bool read;
-	struct spans flat;
-	struct node *nodes;
-};
-
-struct inlines {
-	struct elf *elf, *debug_elf; /* not read after load_files(), when descriptors may be closed */
-	struct dwarf dwarf;
-	struct spans units;   /* `of`: number of the unit */
-	struct unit *read;    /* for each unit of the DWARF */
-	size_t n_spans;       /* of all units */
-	pthread_mutex_t lock; /* look-ups parse units, and paths of files */
-	bool deferred;        /* the DWARF is loaded by the first look-up */
-	int fd, debug;        /* descriptors of the file and its debug file, open while deferred */
-};
 
 struct inlines *inlines_free(struct inlines *s)
 {
@@ -55,6 +15,7 @@ struct inlines *inlines_free(struct inlines *s)
 	for (size_t i = 0; s->read && i < s->dwarf.n_units; i++) {
 		free(s->read[i].flat.items);
 		free(s->read[i].nodes);
+		free(s->read[i].entries);
 	}
 	free(s->read);
 	free(s->units.items);
@@ -126,13 +87,9 @@ static int flatten_spans(struct buf *from, struct spans *ret)
 	return 0;
 }
 
-/* Returns the span of an address, or NULL. Narrows *ret_start and *ret_end to the interval of this result. */
-static const struct inline_span *find_span(const struct spans *s, uint64_t address, uint64_t *ret_start,
-					   uint64_t *ret_end)
+size_t inlines_span_after(const struct spans *s, uint64_t address)
 {
-	const struct inline_span *found = NULL;
 	size_t low = 0, high = s->n;
-	uint64_t start = 0, end = UINT64_MAX;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -142,13 +99,24 @@ static const struct inline_span *find_span(const struct spans *s, uint64_t addre
 		else
 			high = middle;
 	}
-	if (low && address < s->items[low - 1].end) {
-		found = &s->items[low - 1];
+	return low;
+}
+
+/* Returns the span of an address, or NULL. Narrows *ret_start and *ret_end to the interval of this result. */
+static const struct inline_span *find_span(const struct spans *s, uint64_t address, uint64_t *ret_start,
+					   uint64_t *ret_end)
+{
+	const struct inline_span *found = NULL;
+	size_t after = inlines_span_after(s, address);
+	uint64_t start = 0, end = UINT64_MAX;
+
+	if (after && address < s->items[after - 1].end) {
+		found = &s->items[after - 1];
 		start = found->start;
 		end = found->end;
 	} else {
-		start = low ? s->items[low - 1].end : 0;
-		end = low < s->n ? s->items[low].start : UINT64_MAX;
+		start = after ? s->items[after - 1].end : 0;
+		end = after < s->n ? s->items[after].start : UINT64_MAX;
 	}
 	*ret_start = MAX(*ret_start, start);
 	*ret_end = MIN(*ret_end, end);
@@ -159,7 +127,8 @@ struct adding {
 	struct inlines *inlines;
 	struct buf *to;
 	uint32_t of, depth;
-	bool any;
+	bool any, scattered;  /* several ranges with code between them */
+	uint64_t first, last; /* start of the first range, end of the last one */
 };
 
 /* Ignores address 0, where linkers put the ranges of discarded sections. */
@@ -172,35 +141,65 @@ static int add_span(void *user, uint64_t start, uint64_t end)
 		return 0;
 	if (a->inlines->n_spans++ == SPANS_MAX)
 		return -EFBIG;
+	a->scattered = a->scattered || (a->any && start != a->last);
+	a->first = a->any ? a->first : start;
+	a->last = end;
 	a->any = true;
 	buf_add(a->to, &span, sizeof(span));
 	return buf_error(a->to);
 }
 
+/* Sets the parts of a node's declaration that are still unknown. */
+static void set_declaration(struct node *node, struct dwarf_unit *u, const struct dwarf_entry *e)
+{
+	if (!node->decl_unit && e->decl_file) {
+		node->decl_unit = u;
+		node->decl_file = e->decl_file;
+	}
+	node->decl_line = node->decl_line ? node->decl_line : e->decl_line;
+	node->decl_column = node->decl_column ? node->decl_column : e->decl_column;
+}
+
 /* Sets a node's name and declaration, which may be in the entry of its abstract origin or specification. */
 static void name_node(struct dwarf *d, struct dwarf_unit *u, const struct dwarf_entry *entry, struct node *node)
 {
-	struct dwarf_entry e = *entry;
 	const char *plain = NULL, *linkage = NULL;
+	struct dwarf_entry e = *entry;
 
 	for (int i = 0; i < ORIGINS_MAX; i++) {
 		struct reader r;
 
-		linkage = dwarf_string(d, u, &e.linkage_name);
-		if (!plain)
-			plain = dwarf_string(d, u, &e.name);
-		if (!node->decl_unit && e.decl_line) {
-			node->decl_unit = u;
-			node->decl_line = e.decl_line;
-			node->decl_file = e.decl_file;
-		}
-		if (linkage || e.origin.class != VALUE_REFERENCE)
+		linkage = linkage ? linkage : dwarf_string(d, u, &e.linkage_name);
+		plain = plain ? plain : dwarf_string(d, u, &e.name);
+		set_declaration(node, u, &e);
+		if (e.origin.class != VALUE_REFERENCE)
 			break;
 		u = dwarf_unit_of(d, e.origin.number);
 		if (!u || dwarf_entries(d, u, e.origin.number, &r) < 0 || dwarf_entry(d, u, &r, &e) < 0 || !e.tag)
 			break;
 	}
 	node->name = linkage && *linkage ? linkage : plain && *plain ? plain : NULL;
+}
+
+/* gcc inlines a function in part, and calls the rest from the line of its declaration; that may be inlined as well. */
+static bool is_part(const struct node *node, const struct node *parent)
+{
+	return node->name && parent->name && strcmp(node->name, parent->name) == 0 &&
+	       node->decl_line == parent->decl_line && node->decl_column == parent->decl_column &&
+	       node->call_line == node->decl_line;
+}
+
+/* Sets where the code of a node begins and where it is entered (DWARF 5, 2.18). */
+static void set_entry(struct dwarf *d, struct dwarf_unit *u, const struct dwarf_entry *e, const struct adding *added,
+		      struct node *node)
+{
+	node->start = added->first;
+	node->scattered = added->scattered;
+	node->has_entry = dwarf_address(d, u, &e->entry_pc, &node->entry);
+	if (e->entry_pc.class == VALUE_NUMBER) {
+		node->has_entry = true;
+		node->entry = node->start + e->entry_pc.number;
+	}
 }
 
 /* State of parsing a unit. */
@@ -222,8 +221,9 @@ static void reading_done(struct reading *r)
 static int add_node(struct reading *r, const struct dwarf_entry *e, uint32_t level)
 {
 	struct dwarf *d = &r->inlines->dwarf;
-	struct node node = { .parent = NONE };
+	struct node node = { .parent = NODE_NONE };
 	struct adding add = { .inlines = r->inlines, .to = &r->spans, .of = (uint32_t)(r->nodes.size / sizeof(node)) };
+	struct node *added;
 	int rc;
 
 	r->parents[level + 1] = r->parents[level];
@@ -237,8 +237,8 @@ static int add_node(struct reading *r, const struct dwarf_entry *e, uint32_t lev
 		node.origin = e->origin.class == VALUE_REFERENCE ? e->origin.number : 0;
 	}
 	/* A subprogram without code is an abstract instance: its children have no code, either. */
-	r->parents[level + 1] = NONE;
-	if (e->tag == TAG_INLINED_SUBROUTINE && node.parent == NONE)
+	r->parents[level + 1] = NODE_NONE;
+	if (e->tag == TAG_INLINED_SUBROUTINE && node.parent == NODE_NONE)
 		return 0;
 	/* Add the node before its spans, so that no span is without a node if memory runs out. */
 	buf_add(&r->nodes, &node, sizeof(node));
@@ -250,7 +250,10 @@ static int add_node(struct reading *r, const struct dwarf_entry *e, uint32_t lev
 		r->nodes.size -= sizeof(node);
 		return rc == -EBADMSG ? 0 : rc;
 	}
-	name_node(d, r->unit, e, (struct node *)(r->nodes.data + r->nodes.size) - 1);
+	added = (struct node *)(r->nodes.data + r->nodes.size) - 1;
+	name_node(d, r->unit, e, added);
+	set_entry(d, r->unit, e, &add, added);
+	added->part = added->parent != NODE_NONE && is_part(added, (struct node *)r->nodes.data + added->parent);
 	r->parents[level + 1] = add.of;
 	r->depths[level + 1] = add.depth;
 	return rc == -EBADMSG ? 0 : rc;
@@ -263,7 +266,7 @@ static int read_entries(struct reading *read)
 	struct reader r;
 	int rc = dwarf_entries(d, read->unit, read->unit->entries, &r);
 
-	read->parents[0] = NONE;
+	read->parents[0] = NODE_NONE;
 	while (rc == 0 && rd_left(&r)) {
 		struct dwarf_entry e;
 
@@ -296,9 +299,11 @@ static int read_unit(struct inlines *s, uint32_t number)
 	if (rc == -ENOMEM)
 		return rc;
 	rc = flatten_spans(&read.spans, &u->flat);
-	if (rc == 0)
-		u->nodes = (struct node *)TAKE_PTR(read.nodes.data);
-	return rc;
+	if (rc < 0)
+		return rc;
+	u->n_nodes = read.nodes.size / sizeof(*u->nodes);
+	u->nodes = (struct node *)TAKE_PTR(read.nodes.data);
+	return inline_entries_find(s, number);
 }
 
 static int find_units(struct inlines *s)
@@ -320,6 +325,25 @@ static int find_units(struct inlines *s)
 	return rc < 0 ? rc : flatten_spans(&spans, &s->units);
 }
 
+/* Reads the instructions of the file, as far as they are A64. A file without them has fewer results. */
+static void load_code(struct inlines *s)
+{
+	const struct elf_segment *segments;
+	size_t n;
+
+	segments = elf_segments(s->elf, &n);
+	if (elf_identity(s->elf)->machine != ELF_MACHINE_AARCH64)
+		return;
+	for (size_t i = 0; i < n && s->n_code < CODE_SEGMENTS_MAX; i++) {
+		struct code_bytes *c = &s->code[s->n_code];
+
+		c->address = segments[i].address;
+		if (segments[i].type == ELF_SEGMENT_LOAD && segments[i].code && segments[i].size &&
+		    elf_bytes(s->elf, segments[i].offset, segments[i].size, &c->bytes) == 0)
+			s->n_code++;
+	}
+}
+
 static int load_files(struct inlines *s, int fd, int debug)
 {
 	int rc = elf_open(fd, &s->elf);
@@ -334,6 +358,7 @@ static int load_files(struct inlines *s, int fd, int debug)
 	}
 	if (rc < 0)
 		return rc;
+	load_code(s);
 	s->read = calloc(s->dwarf.n_units, sizeof(*s->read));
 	return s->read ? find_units(s) : -ENOMEM;
 }
@@ -382,17 +407,18 @@ static void load_deferred(struct inlines *s)
 	closep(&s->debug);
 }
 
-static void set_result(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
+/* Sets the frames of a node and of those around it. */
+static void set_frames(struct inlines *s, uint32_t unit, uint32_t at, struct inlines_at *ret)
 {
 	const struct node *nodes = s->read[unit].nodes;
 	size_t n = 0, i;
 
-	for (uint32_t k = at; k != NONE; k = nodes[k].parent)
+	for (uint32_t k = at; k != NODE_NONE; k = nodes[k].parent)
 		n++;
 	/* The loops end, since a parent has a smaller number than its child. */
 	i = n;
 	ret->n = MIN(n, (size_t)INLINES_MAX);
-	for (uint32_t k = at; k != NONE; k = nodes[k].parent) {
+	for (uint32_t k = at; k != NODE_NONE; k = nodes[k].parent) {
 		const struct node *node = &nodes[k];
 		struct inlines_frame *f;
 
@@ -401,11 +427,13 @@ static void set_result(struct inlines *s, uint32_t unit, uint32_t at, struct inl
 		f = &ret->frames[i];
 		*f = (struct inlines_frame){ .instance = (uint64_t)unit << 32 | k, .name = node->name };
 		f->origin = node->origin ? node->origin : ~f->instance;
+		f->uncertain = node->uncertain;
+		f->part = node->part;
 		if (node->decl_unit) {
 			f->file = dwarf_file(&s->dwarf, node->decl_unit, node->decl_file);
 			f->line = (uint32_t)node->decl_line;
 		}
-		if (node->parent == NONE)
+		if (node->parent == NODE_NONE)
 			continue;
 		f->call_file = dwarf_file(&s->dwarf, &s->dwarf.units[unit], node->call_file);
 		f->call_line = (uint32_t)node->call_line;
@@ -428,44 +456,65 @@ static const struct elf_segment *find_segment(const struct inlines *s, uint64_t 
 	return NULL;
 }
 
-static void find_locked(struct inlines *s, uint64_t offset, struct inlines_at *ret)
+/* Looks up an offset. Returns its unit, or NODE_NONE; *ret_node: the innermost node there, or NODE_NONE. */
+static uint32_t find_locked(struct inlines *s, uint64_t offset, struct inlines_at *ret, uint32_t *ret_node,
+			    size_t *ret_entry)
 {
 	const struct elf_segment *segment = find_segment(s, offset);
-	const struct inline_span *span = NULL;
+	const struct inline_span *span;
 	uint64_t bias, start, end;
+	uint32_t unit;
 
-	ret->n = 0;
 	ret->start = offset;
 	ret->end = offset + 1;
+	ret->n = ret->n_entries = 0;
+	*ret_node = NODE_NONE;
 	if (!segment || segment->size < 2)
-		return;
+		return NODE_NONE;
 	bias = segment->address - segment->offset;
 	start = segment->address;
 	end = segment->address + segment->size;
 	if (end < start)
-		return;
+		return NODE_NONE;
 	span = find_span(&s->units, offset + bias, &start, &end);
-	if (span && !s->read[span->of].read) {
-		s->read[span->of].read = true;
-		read_unit(s, span->of);
+	unit = span ? span->of : NODE_NONE;
+	if (span && !s->read[unit].read) {
+		s->read[unit].read = true;
+		read_unit(s, unit);
 	}
 	if (span) {
-		uint32_t unit = span->of;
-
 		span = find_span(&s->read[unit].flat, offset + bias, &start, &end);
-		if (span)
-			set_result(s, unit, span->of, ret);
+		*ret_node = span ? span->of : NODE_NONE;
+		ret->n_entries = inline_entries_at(&s->read[unit], offset + bias, &start, &end, ret_entry);
 	}
 	ret->start = start - bias;
 	ret->end = end - bias;
+	return unit;
 }
 
 void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret)
 {
+	uint32_t unit, node;
+	size_t entry;
+
 	pthread_mutex_lock(&s->lock);
 	if (s->deferred)
 		load_deferred(s);
-	find_locked(s, offset, ret);
+	unit = find_locked(s, offset, ret, &node, &entry);
+	if (node != NODE_NONE)
+		set_frames(s, unit, node, ret);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void inlines_entry(struct inlines *s, uint64_t offset, size_t number, struct inlines_at *ret)
+{
+	uint32_t unit, node;
+	size_t entry;
+
+	pthread_mutex_lock(&s->lock);
+	unit = find_locked(s, offset, ret, &node, &entry);
+	if (number < ret->n_entries)
+		set_frames(s, unit, s->read[unit].entries[entry + number].node, ret);
 	pthread_mutex_unlock(&s->lock);
 }
 

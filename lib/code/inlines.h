@@ -41,10 +41,13 @@ struct inlines_frame {
 	uint32_t line;
 	const char *call_file; /* source file of the call, in the previous frame; of the outermost frame NULL */
 	uint32_t call_line;
+	bool uncertain; /* where a call of this instance begins is a guess */
+	bool part;      /* the rest of the function around it, which the compiler had split off: it is never called */
 };
 
 struct inlines_at {
 	uint64_t start, end; /* the interval of offsets in which the result is valid */
+	size_t n_entries;    /* calls of inlined functions that begin when control reaches start: inlines_entry() */
 	size_t n;            /* frames, outermost first; 0: unknown */
 	struct inlines_frame frames[INLINES_MAX];
 };
@@ -54,5 +57,11 @@ bool inlines_line(struct inlines *s, uint64_t offset, const char **ret_file, uin
 
 /* Looks up an offset. Always sets *ret, with start <= offset < end unless offset is UINT64_MAX. */
 void inlines_find(struct inlines *s, uint64_t offset, struct inlines_at *ret);
+
+/*
+ * Sets *ret to the frames of one of the calls that begin at the start of the interval around offset, from 0 up to
+ * n_entries, outer ones first. The instruction at start need not be in the function called.
+ */
+void inlines_entry(struct inlines *s, uint64_t offset, size_t number, struct inlines_at *ret);
 
 #endif

@@ -479,9 +479,13 @@ void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_
 static int find_inlined(struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_hit *hit)
 {
 	struct inlines_at at;
+	int rc;
 
 	look_up_inlined(map, addr, hit, &at);
-	return inline_instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
+	rc = inline_instances_find(&m->instances, map->path, map->inlines, &at, &hit->inlined);
+	if (rc == 0 && hit->start == at.start + map->start - map->offset)
+		rc = inline_instances_entered(&m->instances, map->path, map->inlines, &at, &hit->entered);
+	return rc;
 }
 
 /*

@@ -56,6 +56,8 @@ struct inlined {
 	const char *call_file;         /* source file and line of the call; NULL, 0: unknown */
 	uint32_t call_line;
 	uint32_t depth; /* 1: directly in the region's own function */
+	bool uncertain; /* where a call of this instance begins is a guess */
+	bool part;      /* the rest of the function around it, which the compiler had split off: it is never called */
 };
 
 struct region_map;
@@ -95,8 +97,10 @@ void region_map_enable_inlined(struct region_map *m);
 struct region_hit {
 	const struct region *region;
 	const struct inlined *inlined; /* innermost instance; NULL: none, or inlined functions are not enabled */
-	uint64_t start, end;           /* [start, end) */
-	uint64_t from, until;          /* [from, until) */
+	/* instances of which a call begins when control reaches start, outer ones first, then NULL; NULL: none */
+	const struct inlined *const *entered;
+	uint64_t start, end;  /* [start, end) */
+	uint64_t from, until; /* [from, until) */
 };
 
 /* Looks up addr at time: REGION_UNKNOWN where no mapping is known. -ENOMEM; -E2BIG: mappings overlap too much. */

@@ -6,6 +6,8 @@
  *   0x20 to 0x60, 0x80 to 0x90  "middle", declared at lib/part.h:20, inlined in "outer", called at main.c:12
  *   0x28 to 0x30  "leaf", declared at lib/part.h:30, inlined in "middle", called at lib/part.h:22
  *   0x100 to 0x140  function "next"
+ *
+ * Calls of "middle" begin at 0x1c, by DW_AT_entry_pc, those of "leaf" at 0x24 and 0x2c, by the line number table.
  */
 #ifndef CSIGHT_TESTS_DWARFGEN_H
 #define CSIGHT_TESTS_DWARFGEN_H
@@ -43,10 +45,11 @@ static void dwarfgen_abbrevs(struct buf *b, int version)
 	DWARFGEN(b, 0, 0);
 	/* 2: a function: linkage_name, decl_file, decl_line, low_pc, high_pc. */
 	DWARFGEN(b, 2, 0x2e, 1, 0x6e, 0x08, 0x3a, 0x0b, 0x3b, 0x05, 0x11, 0x01, 0x12, 0x06, 0, 0);
-	/* 3: an abstract instance: name, decl_file, decl_line. */
-	DWARFGEN(b, 3, 0x2e, 0, 0x03, version == 5 ? 0x25 : 0x0e, 0x3a, 0x0b, 0x3b, 0x0f, 0, 0);
-	/* 4: an inlined instance: abstract_origin, ranges, call_file, call_line. */
-	DWARFGEN(b, 4, 0x1d, 1, 0x31, 0x13, 0x55, version == 5 ? 0x23 : 0x17, 0x58, 0x0b, 0x59, 0x0f, 0, 0);
+	/* 3: an abstract instance: name, decl_file, decl_line, decl_column. */
+	DWARFGEN(b, 3, 0x2e, 0, 0x03, version == 5 ? 0x25 : 0x0e, 0x3a, 0x0b, 0x3b, 0x0f, 0x39, 0x0b, 0, 0);
+	/* 4: an inlined instance: abstract_origin, entry_pc, ranges, call_file, call_line. */
+	DWARFGEN(b, 4, 0x1d, 1, 0x31, 0x13, 0x52, 0x01, 0x55, version == 5 ? 0x23 : 0x17);
+	DWARFGEN(b, 0x58, 0x0b, 0x59, 0x0f, 0, 0);
 	/* 5: an inlined instance: abstract_origin, low_pc, high_pc, call_file, call_line. */
 	DWARFGEN(b, 5, 0x1d, 0, 0x31, 0x13, 0x11, version == 5 ? 0x1b : 0x01, 0x12, 0x0b, 0x58);
 	if (version == 5)
@@ -86,14 +89,14 @@ static void dwarfgen_info(struct buf *b, int version)
 		DWARFGEN(&u, 0);
 	else
 		buf_u32(&u, 0);
-	DWARFGEN(&u, 2, 20);
+	DWARFGEN(&u, 2, 20, 7);
 	leaf = head + (uint32_t)u.size;
 	DWARFGEN(&u, 3);
 	if (version == 5)
 		DWARFGEN(&u, 1);
 	else
 		buf_u32(&u, 7);
-	DWARFGEN(&u, 2, 30);
+	DWARFGEN(&u, 2, 30, 9);
 	DWARFGEN(&u, 2);
 	dwarfgen_text(&u, "outer");
 	DWARFGEN(&u, 1, 10, 0);
@@ -101,6 +104,7 @@ static void dwarfgen_info(struct buf *b, int version)
 	buf_u32(&u, 0x100);
 	DWARFGEN(&u, 6, 1, 0x50, 4);
 	buf_u32(&u, middle);
+	buf_u64(&u, DWARF_TEXT + 0x1c);
 	if (version == 5)
 		DWARFGEN(&u, 0);
 	else
@@ -126,13 +130,12 @@ static void dwarfgen_info(struct buf *b, int version)
 
 static void dwarfgen_lines(struct buf *b, int version)
 {
-	struct buf u = { 0 };
+	struct buf head = { 0 }, u = { 0 };
 
-	buf_u16(&u, (uint16_t)version);
+	buf_u16(&head, (uint16_t)version);
 	if (version == 5)
-		DWARFGEN(&u, 8, 0);
-	buf_u32(&u, 0);
-	DWARFGEN(&u, 4, 1, 1, 0xfb, 14, 3, 0, 1);
+		DWARFGEN(&head, 8, 0);
+	DWARFGEN(&u, 4, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1);
 	if (version == 5) {
 		DWARFGEN(&u, 1, 1, 0x08, 2);
 		dwarfgen_text(&u, "/src");
@@ -152,8 +155,16 @@ static void dwarfgen_lines(struct buf *b, int version)
 		dwarfgen_text(&u, "part.h");
 		DWARFGEN(&u, 1, 0, 0, 0);
 	}
-	buf_u32(b, (uint32_t)u.size);
+	buf_u32(&head, (uint32_t)u.size);
+	/* Set the address; then rows at 0x24, 0x2c, and one that begins no statement, all in part.h, line 30, column 9.
+	 */
+	DWARFGEN(&u, 0, 9, 2);
+	buf_u64(&u, DWARF_TEXT);
+	DWARFGEN(&u, 4, 2, 5, 9, 3, 29, 2, 9, 1, 2, 2, 1, 6, 2, 2, 1, 0, 1, 1);
+	buf_u32(b, (uint32_t)(head.size + u.size));
+	buf_add(b, head.data, head.size);
 	buf_add(b, u.data, u.size);
+	buf_done(&head);
 	buf_done(&u);
 }
 

@@ -4,6 +4,8 @@
  * symbols-dump FILE [DEBUG]: each stretch of a function, as "start function name" with file offsets
  * symbols-dump --inlines FILE [DEBUG]: for each address on standard input what is inlined there, innermost first, as
  *   addr2line -a -f -i prints it
+ * symbols-dump --calls FILE [DEBUG]: for each address on standard input the inlined calls that begin there, outermost
+ *   function first
  * symbols-dump --handlers FILE: for each return address on standard input where an exception from that call lands
  * symbols-dump: the names on standard input, demangled
  */
@@ -113,13 +115,38 @@ static int dump_inlines(int fd, int debug)
 	return 0;
 }
 
+static int dump_calls(int fd, int debug)
+{
+	_cleanup_(inlines_freep) struct inlines *s = NULL;
+	uint64_t address, bias = bias_of(fd);
+	struct inlines_at at, call;
+	int rc = inlines_load(fd, debug, &s);
+
+	if (rc < 0) {
+		fprintf(stderr, "symbols-dump: %s\n", strerror(-rc));
+		return 1;
+	}
+	while (scanf("%lx", &address) == 1) {
+		inlines_find(s, address - bias, &at);
+		for (size_t i = 0; at.start == address - bias && i < at.n_entries; i++) {
+			inlines_entry(s, address - bias, i, &call);
+			printf("0x%016lx", address);
+			for (size_t k = 0; k < call.n; k++)
+				printf(" %s", call.frames[k].name ? call.frames[k].name : "??");
+			puts(call.n && call.frames[call.n - 1].uncertain ? " ~" : "");
+		}
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	bool inlines = argc > 1 && strcmp(argv[1], "--inlines") == 0,
+	     calls = argc > 1 && strcmp(argv[1], "--calls") == 0,
 	     handlers = argc > 1 && strcmp(argv[1], "--handlers") == 0;
 
-	argc -= inlines || handlers;
-	argv += inlines || handlers;
+	argc -= inlines || calls || handlers;
+	argv += inlines || calls || handlers;
 	_cleanup_close_ int fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_close_ int debug = argc > 2 ? open(argv[2], O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
@@ -140,6 +167,8 @@ int main(int argc, char **argv)
 	}
 	if (inlines)
 		return dump_inlines(fd, debug);
+	if (calls)
+		return dump_calls(fd, debug);
 	if (handlers)
 		return dump_handlers(fd);
 	rc = symbols_load_with(fd, debug, &s);

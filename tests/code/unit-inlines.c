@@ -29,6 +29,28 @@ static int load(const struct buf *b, struct inlines **ret)
 	return io_write(fd, b->data, b->size) < 0 ? -EIO : inlines_load(fd, -1, ret);
 }
 
+/* The functions that are called at an address, each after those that it is in: "outer middle, outer middle leaf" */
+static const char *calls_of(struct inlines *s, uint64_t address)
+{
+	uint64_t offset = address - DWARF_TEXT + DWARF_TEXT_OFFSET;
+	static char text[512];
+	struct inlines_at at, call;
+	size_t n = 0;
+
+	text[0] = 0;
+	inlines_find(s, offset, &at);
+	for (size_t i = 0; at.start == offset && i < at.n_entries; i++) {
+		inlines_entry(s, offset, i, &call);
+		for (size_t k = 0; k < call.n; k++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s",
+					      !n  ? ""
+					      : k ? " "
+						  : ", ",
+					      call.frames[k].name);
+	}
+	return text;
+}
+
 /* "outer main.c:10 | middle part.h:20 at main.c:12 | …" */
 static const char *text_of(struct inlines *s, uint64_t address)
 {
@@ -75,6 +97,14 @@ static void test_by_hand(int version)
 	CHECK_STR(text_of(s, DWARF_TEXT + 0x100), "next /src/main.c:40");
 	CHECK_STR(text_of(s, DWARF_TEXT + 0x140), "");
 	CHECK_STR(text_of(s, DWARF_TEXT - 4), "");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x1c), "outer middle");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x20), "");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x24), "outer middle leaf");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x28), "");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x2c), "outer middle leaf");
+	CHECK_STR(calls_of(s, DWARF_TEXT + 0x80), "");
+	inlines_find(s, DWARF_TEXT_OFFSET + 0x29, &at);
+	CHECK(at.start == DWARF_TEXT_OFFSET + 0x28 && at.end == DWARF_TEXT_OFFSET + 0x2c && !at.n_entries);
 	inlines_find(s, DWARF_TEXT_OFFSET + 0x34, &at);
 	CHECK_EQ(at.start, DWARF_TEXT_OFFSET + 0x30);
 	CHECK_EQ(at.end, DWARF_TEXT_OFFSET + 0x60);
@@ -100,6 +130,8 @@ static void look_up_all(const struct buf *b, size_t *loaded)
 		inlines_find(s, offset, &at);
 		if (at.start > offset || at.end <= offset || at.n > INLINES_MAX)
 			CHECK(false);
+		if (at.n_entries)
+			inlines_entry(s, offset, at.n_entries - 1, &at);
 	}
 }
 

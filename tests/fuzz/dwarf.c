@@ -29,6 +29,10 @@ static void look_up(struct inlines *s)
 		if (inlines_line(s, offset, &file, &line))
 			fuzz_require(strlen(file) < 4096 && line);
 		offset = at.end;
+		if (at.n_entries) {
+			inlines_entry(s, at.start, at.n_entries - 1, &at);
+			fuzz_require(at.n && at.n <= INLINES_MAX);
+		}
 	}
 }
 
