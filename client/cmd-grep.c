@@ -214,6 +214,9 @@ static int grep_thread(struct grep *g, size_t index)
 				break;
 			continue;
 		}
+		/* A later piece of an inlined call is not another call. */
+		if (e.frame.kind == CALL_RESUMED && e.frame.site != STORE_NO_SITE)
+			continue;
 		if (!g->wanted[e.frame.function] || e.frame.piece || e.frame.enter > until ||
 		    e.time - e.frame.enter < g->least_ns)
 			continue;

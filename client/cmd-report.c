@@ -42,6 +42,7 @@ struct report {
 };
 
 enum column_kind {
+	COLUMN_CALLS,
 	COLUMN_COUNT,
 	COLUMN_TIME,
 	COLUMN_RUN,   /* the total without the wait */
@@ -59,7 +60,7 @@ static const struct column {
 	bool by_default;
 	size_t at; /* of the value in struct store_function */
 } columns[] = {
-	{ "calls", "CALLS>", COLUMN_COUNT, true, offsetof(struct store_function, calls) },
+	{ "calls", "CALLS>", COLUMN_CALLS, true, offsetof(struct store_function, calls) },
 	{ "instructions", "INSTRUCTIONS>", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
 	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
 	  offsetof(struct store_function, total_instructions) },
@@ -163,6 +164,9 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 	char long_text[NAME_MAX_SHOWN + 16];
 
 	switch (column->kind) {
+	case COLUMN_CALLS:
+		text = format_calls(value, f->calls_uncertain);
+		break;
 	case COLUMN_COUNT:
 		text = format_count(value);
 		break;
@@ -265,6 +269,8 @@ static void report_print_json(const struct report *r, size_t n)
 			json_add_u64(o, "line", f->line);
 		}
 		json_add_u64(o, "calls", f->calls);
+		if (f->calls_uncertain)
+			json_add_bool(o, "calls_uncertain", true);
 		json_add_u64(o, "total", f->total_ns);
 		json_add_u64(o, "wait", f->wait_ns);
 		json_add_u64(o, "self", f->self_ns);

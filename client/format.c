@@ -33,6 +33,14 @@ const char *format_count(uint64_t n)
 	return text;
 }
 
+const char *format_calls(uint64_t n, bool uncertain)
+{
+	char *text = next_text();
+
+	snprintf(text, TEXT_SIZE, "%s%s", uncertain ? "~" : "", format_count(n));
+	return text;
+}
+
 const char *format_plural(uint64_t n, const char *noun)
 {
 	char *text = next_text();

@@ -10,6 +10,7 @@
 
 /* 1,234,567 */
 const char *format_count(uint64_t n);
+const char *format_calls(uint64_t n, bool uncertain); /* "~12" if uncertain */
 /* 1 thread, 1,234 threads */
 const char *format_plural(uint64_t n, const char *noun);
 /* 1.5 MiB */

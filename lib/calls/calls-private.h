@@ -102,12 +102,14 @@ struct calls {
 	void *find_user;
 	/* the interval of addresses that holds control: same region, same inlined functions */
 	struct region_hit here;
+	uint64_t address;    /* where control arrived last */
 	uint64_t last_start; /* start of the interval of addresses before that one */
 	enum arrival arrival;
 	/* the address after the last instruction; after an exception: its preferred return address */
 	uint64_t successor;
 	bool has_successor;
 	enum leave_kind last_leave;         /* kind of the last leave since the last range */
+	bool resumed_begins;                /* a function that was resumed first turned out to begin a call */
 	bool indirect;                      /* ARRIVE_JUMP: by an indirect branch */
 	bool system_call, exception_return; /* ARRIVE_RESUME: what it comes back from */
 };
@@ -207,14 +209,17 @@ int inlined_enter(struct calls *c, enum call_kind kind);
 /* Leaves all inlined functions of the frame on top. */
 int inlined_leave(struct calls *c, enum leave_kind kind);
 
-/* Moves control of the frame on top into an inlined function: leaves what does not surround it and enters the rest. */
-int inlined_move(struct calls *c, const struct inlined *to, enum leave_kind kind);
+/*
+ * Control of the frame on top is at addr, which c->here describes: begins the calls of inlined functions that are
+ * entered there, and leaves and resumes others. backward: by a jump to a lower address within the frame.
+ */
+int inlined_arrive(struct calls *c, uint64_t addr, bool backward, enum leave_kind kind);
 
 /*
- * Applies the memoised moves of a range that stays in the function on top; last: address of its last instruction.
- * Returns 1 if applied, 0 if there is no memo or it does not apply now.
+ * Applies the memoised moves of a range that stays in the function on top; last: address of its last instruction;
+ * backward: as of its start. Returns 1 if applied, 0 if there is no memo or it does not apply now.
  */
-int inlined_replay(struct calls *c, const struct element *e, uint64_t last);
+int inlined_replay(struct calls *c, const struct element *e, uint64_t last, bool backward);
 
 /* Memoises the moves of a range; from: the inlined function that control was in before it. */
 void inlined_memoise(struct calls *c, const struct element *e, uint64_t last, const struct inlined *from);

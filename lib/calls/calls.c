@@ -40,6 +40,7 @@ static inline int arrive(struct calls *c, uint64_t addr)
 
 	if (rc < 0)
 		return rc;
+	c->address = addr;
 	if (!may_stay(c) || calls_top(c)->function != c->here.region)
 		return arrival_transfer(c, addr);
 	stay_in_top(c, addr);
@@ -63,8 +64,8 @@ static enum arrival after_range(const struct element *e)
 	}
 }
 
-/* Enters and leaves inlined functions of the frame on top by where control is now. */
-static inline int update_inlined(struct calls *c)
+/* Enters and leaves inlined functions of the frame on top, with control at addr. */
+static inline int update_inlined(struct calls *c, uint64_t addr, bool backward)
 {
 	const struct calls_frame *f = calls_top(c);
 	enum leave_kind kind = c->last_leave == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
@@ -74,8 +75,7 @@ static inline int update_inlined(struct calls *c)
 		event_times_commit(&c->times);
 	c->last_start = c->here.start;
 	c->last_leave = LEAVE_RETURN;
-	return f->inlined == c->here.inlined || f->function != c->here.region ? 0
-									      : inlined_move(c, c->here.inlined, kind);
+	return f->function == c->here.region ? inlined_arrive(c, addr, backward, kind) : 0;
 }
 
 /*
@@ -120,17 +120,17 @@ static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 				rc = calls_set_here(c, at);
 		}
 		if (rc == 0)
-			rc = update_inlined(c);
+			rc = update_inlined(c, at, false);
 	}
 	c->counts.instructions = before;
 	return rc;
 }
 
 /* Emits what a range does to functions and inlined functions, and memoises it. */
-static int execute_range(struct calls *c, const struct element *e, uint64_t last)
+static int execute_range(struct calls *c, const struct element *e, uint64_t last, bool backward)
 {
 	const struct inlined *from = calls_top(c)->inlined;
-	int rc = update_inlined(c);
+	int rc = update_inlined(c, e->range.start, backward);
 
 	if (rc == 0 && last >= c->here.end)
 		rc = extend_range(c, e, last);
@@ -142,6 +142,12 @@ static int execute_range(struct calls *c, const struct element *e, uint64_t last
 static inline uint64_t last_instruction(const struct element *e)
 {
 	return e->range.end - MAX(e->range.last_size, 1);
+}
+
+/* Returns true if a range that control arrives at within the function on top is behind a jump to a lower address. */
+static inline bool goes_back(const struct calls *c, const struct element *e)
+{
+	return e->range.start < c->successor;
 }
 
 /* Accounts for a range, and determines how control arrives at the next. */
@@ -160,13 +166,13 @@ static inline void end_range(struct calls *c, const struct element *e)
 static int on_range(struct calls *c, const struct element *e)
 {
 	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
-	bool stays = may_stay(c);
+	bool stays = may_stay(c), backward = stays && goes_back(c, e);
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
 	if (rc == 0 && !stays && c->memos)
-		rc = inlined_replay(c, e, last_instruction(e));
-	rc = rc == 0 ? execute_range(c, e, last_instruction(e)) : MIN(rc, 0);
+		rc = inlined_replay(c, e, last_instruction(e), false);
+	rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
 	end_range(c, e);
 	return rc;
 }
@@ -339,7 +345,7 @@ int calls_element(void *user, const struct element *e)
 
 	/* Fast path of nearly all elements. */
 	if (e->kind == ELEM_RANGE && !e->torn && c->memos && may_stay(c))
-		rc = inlined_replay(c, e, last_instruction(e));
+		rc = inlined_replay(c, e, last_instruction(e), goes_back(c, e));
 	if (rc == 1) {
 		stay_in_top(c, e->range.start);
 		end_range(c, e);

@@ -13,10 +13,11 @@
  * where it continues within a region, follows another range with nothing but cycle counts between, and was not reached
  * by a call or a return; and the region of an address may change only at timestamps.
  *
- * Inlined functions are entered and left as execution enters and leaves their instructions. Compilers interleave the
- * instructions of an inlined function with those around it. So where control moves to higher addresses, leaves inlined
- * functions and comes back into the same ones with no other enter or leave between, that leave is cancelled. A
- * timestamp in between commits it.
+ * Inlined functions are entered and left as execution enters and leaves their instructions. A call of one begins where
+ * its entry is executed; it is entered as CALL_INLINED. Compilers scatter the instructions of an inlined function among
+ * those around it. So where control comes to other instructions of it, it is entered as CALL_RESUMED, which begins no
+ * call; and where control moves to higher addresses, leaves inlined functions and comes back into the same ones with no
+ * other enter or leave between, that leave is cancelled. A timestamp in between commits it.
  *
  * A segment is a stretch of trace without a gap. Frames that were open at its start become visible only when something
  * returns into them: each is one CALL_EVENT_ROOT, the outermost last. A reader that wants the whole stack from the
@@ -45,7 +46,7 @@ enum call_event_type {
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
 	CALL_EVENT_GAP,  /* the segment ended; every frame has been left */
 	CALL_EVENT_MARK, /* the certainty of the depth changed: enum mark_kind */
-	/* inlined functions return and others are entered as CALL_INLINED, at once: struct calls_sink */
+	/* inlined functions return and others are entered, at once: struct calls_sink */
 	CALL_EVENT_MOVE,
 };
 
@@ -57,9 +58,10 @@ enum call_kind {
 	CALL_KERNEL, /* an exception handler of the kernel */
 	/* not a function: the time between a system call and its return, or a time in which the thread did not run */
 	CALL_SYSCALL,
-	CALL_INFERRED,     /* open since before the segment began */
-	CALL_ODD,          /* entered in a way that no call explains */
-	CALL_RESUMED,      /* entered before; the thread came back to the stack that holds it */
+	CALL_INFERRED, /* open since before the segment began */
+	CALL_ODD,      /* entered in a way that no call explains */
+	/* entered before: the thread came back to the stack that holds it, or control to an inlined function */
+	CALL_RESUMED,
 	CALL_INLINED,      /* code of another function that the compiler put here */
 	CALL_FOLDED,       /* as CALL_TAIL; frames of the chain between it and the one below have been left */
 	CALL_RESUMED_TAIL, /* as CALL_RESUMED; it had been entered as CALL_TAIL or CALL_FOLDED */
@@ -111,7 +113,9 @@ const char *calls_mark_str(enum mark_kind kind);
 
 struct call_event {
 	enum call_event_type type;
-	uint8_t kind;                  /* enum call_kind, leave_kind, gap_kind or mark_kind, by type */
+	/* enum call_kind, leave_kind, gap_kind or mark_kind, by type; move: CALL_INLINED or CALL_RESUMED, of those
+	 * entered */
+	uint8_t kind;
 	uint64_t time;                 /* ns */
 	uint64_t instructions;         /* executed by this thread before this event */
 	uint64_t bound;                /* largest error of time, ns; UINT64_MAX: unknown */

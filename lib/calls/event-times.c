@@ -126,7 +126,7 @@ static int emit_move_singly(struct event_times *s, const struct pending_event *i
 	for (unsigned i = item->entered; i-- > 0; at = at->parent)
 		entered[i] = at;
 	e->type = CALL_EVENT_ENTER;
-	e->kind = CALL_INLINED;
+	e->kind = item->kind;
 	for (unsigned i = 0; rc == 0 && i < item->entered; i++) {
 		e->function = entered[i]->function;
 		e->inlined = entered[i];
@@ -451,6 +451,19 @@ static bool is_last_leave(const struct pending_event *item, const struct inlined
 	return last == left;
 }
 
+bool event_times_extend_call(struct event_times *s, uint64_t pos, const struct inlined *to)
+{
+	struct pending_event *item = s->n ? &s->items[s->n - 1] : NULL;
+
+	if (!item || item->type != CALL_EVENT_MOVE || item->kind != CALL_INLINED || item->pos != pos ||
+	    !item->entered || item->entered == UINT8_MAX || item->inlined != to->parent)
+		return false;
+	item->inlined = to;
+	item->entered++;
+	s->events++;
+	return true;
+}
+
 bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 {
 	struct pending_event *item = s->n > s->committed ? &s->items[s->n - 1] : NULL;
@@ -462,6 +475,23 @@ bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 		return true;
 	s->n--;
 	s->n_counted = MIN(s->n_counted, s->n);
+	return true;
+}
+
+bool event_times_begin_call(struct event_times *s, const struct inlined *to)
+{
+	bool left = s->n > s->committed && s->items[s->n - 1].type == CALL_EVENT_MOVE && s->items[s->n - 1].left == 1 &&
+		    is_last_leave(&s->items[s->n - 1], to);
+	uint32_t n = s->n - left;
+	struct pending_event *item = n > s->committed ? &s->items[n - 1] : NULL;
+
+	if (!item || item->type != CALL_EVENT_MOVE || item->kind != CALL_RESUMED || item->entered != 1 ||
+	    item->inlined != to)
+		return false;
+	item->kind = CALL_INLINED;
+	s->events -= left;
+	s->n = n;
+	s->n_counted = MIN(s->n_counted, n);
 	return true;
 }
 

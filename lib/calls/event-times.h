@@ -13,6 +13,14 @@
 /* Pending events at most; without a timestamp by then, their times are guessed from the pace. */
 enum { EVENT_TIMES_MAX = 1 << 15 };
 
+/* Control leaves `left` functions from `from` outwards, and then enters `entered` functions, the innermost being `to`.
+ */
+struct inlined_change {
+	const struct inlined *from, *to;
+	uint8_t left, entered;
+	uint8_t kind; /* of those entered: CALL_INLINED or CALL_RESUMED */
+};
+
 struct pending_event {
 	uint64_t pos, cycles; /* since the interval began */
 	union {
@@ -86,25 +94,22 @@ bool event_times_retarget(struct event_times *s, const struct region *from, cons
 /* Makes room for another item at pos. */
 int event_times_prepare(struct event_times *s, uint64_t pos);
 
-/*
- * Adds a move that leaves `left` functions from `from` outwards, and then enters `entered` functions, the innermost
- * being `to`. event_times_fit() must have returned true.
- */
-static inline int event_times_add_move(struct event_times *s, uint64_t pos, const struct inlined *from,
-				       const struct inlined *to, uint32_t left, uint32_t entered)
+/* Adds a move. event_times_fit() must have returned true. */
+static inline int event_times_add_move(struct event_times *s, uint64_t pos, const struct inlined_change *m)
 {
 	int rc = s->counted || s->n == s->capacity ? event_times_prepare(s, pos) : 0;
 
 	if (rc < 0)
 		return rc;
 	s->items[s->n++] = (struct pending_event){ .pos = pos,
-						   .from = from,
-						   .inlined = to,
+						   .from = m->from,
+						   .inlined = m->to,
 						   .waits = s->waits,
 						   .type = CALL_EVENT_MOVE,
-						   .left = (uint8_t)left,
-						   .entered = (uint8_t)entered };
-	s->events += left + entered;
+						   .kind = m->kind,
+						   .left = m->left,
+						   .entered = m->entered };
+	s->events += (uint32_t)m->left + m->entered;
 	return 0;
 }
 
@@ -120,6 +125,15 @@ static inline bool event_times_end_in_leave(const struct event_times *s)
 
 	return s->n > s->committed && (item->type == CALL_EVENT_MOVE ? !item->entered : item->type == CALL_EVENT_LEAVE);
 }
+
+/* If the last item is a move that ends with a call, at the same place, of the function around `to`: adds `to` to it. */
+bool event_times_extend_call(struct event_times *s, uint64_t pos, const struct inlined *to);
+
+/*
+ * If the function `to` was resumed last, and perhaps left since, with no other item after that, none of them committed:
+ * makes this the begin of its call, and returns true. The compiler moved instructions to before the entry.
+ */
+bool event_times_begin_call(struct event_times *s, const struct inlined *to);
 
 /* If the last item is a pending return from left that is not committed, removes it and returns true. */
 bool event_times_cancel_leave(struct event_times *s, const struct inlined *left);

@@ -226,9 +226,13 @@ int calls_gap(struct calls *c, enum gap_kind kind)
 
 int calls_segment(struct calls *c)
 {
+	const struct inlined *inlined = c->here.inlined;
 	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
 
+	/* A call that begins here has not been open before. */
+	if (c->here.entered && c->address == c->here.start)
+		inlined = c->here.entered[0]->parent;
 	return rc < 0 ? rc
 		      : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
-				   (struct calls_frame){ .function = c->here.region, .inlined = c->here.inlined });
+				   (struct calls_frame){ .function = c->here.region, .inlined = inlined });
 }

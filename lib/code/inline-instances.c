@@ -49,7 +49,6 @@ static int add_instance(struct inline_instances *s, const char *image, const str
 				 .call_file = frame->call_file,
 				 .call_line = frame->call_line,
 				 .uncertain = frame->uncertain,
-				 .part = frame->part,
 				 .depth = parent ? parent->depth + 1 : 1 };
 	*ret = (uint32_t)s->n;
 	s->list[s->n++] = new;

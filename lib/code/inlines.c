@@ -428,7 +428,6 @@ static void set_frames(struct inlines *s, uint32_t unit, uint32_t at, struct inl
 		*f = (struct inlines_frame){ .instance = (uint64_t)unit << 32 | k, .name = node->name };
 		f->origin = node->origin ? node->origin : ~f->instance;
 		f->uncertain = node->uncertain;
-		f->part = node->part;
 		if (node->decl_unit) {
 			f->file = dwarf_file(&s->dwarf, node->decl_unit, node->decl_file);
 			f->line = (uint32_t)node->decl_line;

@@ -42,7 +42,6 @@ struct inlines_frame {
 	const char *call_file; /* source file of the call, in the previous frame; of the outermost frame NULL */
 	uint32_t call_line;
 	bool uncertain; /* where a call of this instance begins is a guess */
-	bool part;      /* the rest of the function around it, which the compiler had split off: it is never called */
 };
 
 struct inlines_at {

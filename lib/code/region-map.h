@@ -57,7 +57,6 @@ struct inlined {
 	uint32_t call_line;
 	uint32_t depth; /* 1: directly in the region's own function */
 	bool uncertain; /* where a call of this instance begins is a guess */
-	bool part;      /* the rest of the function around it, which the compiler had split off: it is never called */
 };
 
 struct region_map;

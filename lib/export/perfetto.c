@@ -338,7 +338,7 @@ static void put_annotations(struct perfetto_writer *w, const struct store_event 
 	perfetto_reason(e, cut, &name, &text);
 	if (e->type == STORE_ENTER && !cut && e->frame.site != STORE_NO_SITE)
 		put_inlined(w, store_site(w->walk->store, e->frame.site));
-	if (name && (e->type != STORE_ENTER || e->kind != CALL_INLINED || cut))
+	if (name && (e->type != STORE_ENTER || e->frame.site == STORE_NO_SITE || e->kind == CALL_INFERRED || cut))
 		put_annotation(w, name, text, 0);
 }
 

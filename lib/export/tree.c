@@ -36,7 +36,7 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 	struct buf *b = &t->out.buf;
 
 	if (n->calls > 1)
-		snprintf(count, sizeof(count), "\xc3\x97%ju", (uintmax_t)n->calls);
+		snprintf(count, sizeof(count), "\xc3\x97%s%ju", f->calls_uncertain ? "~" : "", (uintmax_t)n->calls);
 	/* The multiplication sign has two bytes and one column. */
 	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration_text(n->ns, 2 * n->bound, time), count[0] ? 10 : 9,
 		   count, paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");

@@ -47,11 +47,17 @@ enum store_code {
 	CODE_SEGMENT,
 	CODE_ROOT, /* function << 1, or site << 1 | 1 */
 	CODE_NOTE, /* gap kind << 1, or mark kind << 1 | 1 */
-	/* functions that return << MOVE_BITS | inlined functions then entered; the sites of those, outermost first */
+	/*
+	 * functions that return << MOVE_SHIFT | MOVE_RESUMED if those entered are resumed | inlined functions then
+	 * entered; the sites of those, outermost first
+	 */
 	CODE_MOVE,
 };
 
-enum { MOVE_BITS = 3, MOVE_MAX = (1 << MOVE_BITS) - 1 };
+enum { MOVE_BITS = 3, MOVE_MAX = (1 << MOVE_BITS) - 1, MOVE_RESUMED = 1 << MOVE_BITS, MOVE_SHIFT = MOVE_BITS + 1 };
+
+/* Flags of TOTALS. */
+enum { TOTALS_CALLS_UNCERTAIN = 1 };
 
 /*
  * A packed frame is number << FRAME_BITS | kind of call; the number is a site's where FRAME_INLINED is set, and the

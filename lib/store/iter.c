@@ -17,6 +17,7 @@ struct store_iter {
 	uint32_t roots;                    /* roots of the current segment returned to so far */
 	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
 	uint64_t move_leaves, move_enters; /* rest of the current move */
+	enum call_kind move_kind;          /* of those entered, as in a packed frame */
 	struct store_frame *stack;
 	size_t depth, cap_stack;
 	const uint8_t *wanted; /* by function; NULL: all are wanted */
@@ -322,7 +323,8 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	case CODE_NOTE:
 		return e.value & 1 ? decode_mark(it, e.value >> 1, ret) : decode_gap(it, e.value >> 1, ret);
 	case CODE_MOVE:
-		it->move_leaves = e.value >> MOVE_BITS;
+		it->move_leaves = e.value >> MOVE_SHIFT;
+		it->move_kind = e.value & MOVE_RESUMED ? CALL_RESUMED : CALL_PLAIN;
 		it->move_enters = e.value & MOVE_MAX;
 		return 0;
 	case CODE_SEGMENT:
@@ -348,7 +350,7 @@ static int decode_move(struct store_iter *it, struct store_event *ret)
 	it->move_enters--;
 	if (rd_varint(&it->r, &site) < 0 || site >= it->store->n_sites)
 		return -EBADMSG;
-	return decode_enter(it, site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN, ret);
+	return decode_enter(it, site << FRAME_BITS | FRAME_INLINED | it->move_kind, ret);
 }
 
 static int emit_root(struct store_iter *it, struct store_event *ret)

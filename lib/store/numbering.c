@@ -67,15 +67,18 @@ static int add_site(struct store_writer *w, const struct inlined *inlined, uint3
 		w->sites[w->n_sites++] = s;
 		rc = w->n_sites >= ROOT_INLINED ? -EFBIG : 0;
 	}
-	if (rc == 0)
-		*ret = *number;
-	return rc;
+	if (rc < 0)
+		return rc;
+	*ret = *number;
+	if (inlined->uncertain)
+		w->functions[s.function].calls_uncertain = true;
+	return 0;
 }
 
 int numbering_find(struct store_writer *w, const struct region *function, const struct inlined *inlined,
 		   struct writer_seen *ret)
 {
-	struct writer_seen seen = { inlined ? (const void *)inlined : function, 0, NO_SITE };
+	struct writer_seen seen = { .key = inlined ? (const void *)inlined : function, .site = NO_SITE };
 	uint32_t *number;
 	int rc;
 

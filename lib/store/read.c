@@ -205,13 +205,14 @@ static int decode_site(struct store *s, struct reader *r, void *item)
 static int decode_totals(struct store *s, struct reader *r, void *item)
 {
 	struct store_function *f = item;
-	uint32_t zero;
+	uint32_t flags;
 
 	if (rd_u64(r, &f->calls) < 0 || rd_u64(r, &f->total_ns) < 0 || rd_u64(r, &f->self_ns) < 0 ||
 	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
 	    rd_u64(r, &f->longest_ns) < 0 || rd_u64(r, &f->longest_enter) < 0 || rd_u64(r, &f->shortest_ns) < 0 ||
-	    rd_u32(r, &f->longest_thread) < 0 || rd_u32(r, &zero) < 0 || rd_u64(r, &f->wait_ns) < 0)
+	    rd_u32(r, &f->longest_thread) < 0 || rd_u32(r, &flags) < 0 || rd_u64(r, &f->wait_ns) < 0)
 		return -EBADMSG;
+	f->calls_uncertain = flags & TOTALS_CALLS_UNCERTAIN;
 	return 0;
 }
 

@@ -131,7 +131,8 @@ static int add_function(struct recovery *r, struct reader *in)
 
 static int add_site(struct recovery *r, struct reader *in)
 {
-	struct inlined s = { .depth = 1 };
+	/* Whether calls are certain is known only at the end of a decode. */
+	struct inlined s = { .depth = 1, .uncertain = true };
 	uint64_t function, line;
 
 	if (rd_varint(in, &function) < 0 || function >= r->n_functions || rd_varint(in, &line) < 0 ||
@@ -236,7 +237,8 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 /* Adds a move as single leaves and enters. */
 static int recover_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
 {
-	uint64_t left = move.value >> MOVE_BITS, entered = move.value & MOVE_MAX, site;
+	uint64_t left = move.value >> MOVE_SHIFT, entered = move.value & MOVE_MAX, site;
+	enum call_kind kind = move.value & MOVE_RESUMED ? CALL_RESUMED : CALL_PLAIN;
 	int rc = 0;
 
 	for (move.code = CODE_RETURN; rc == 0 && left; left--) {
@@ -246,7 +248,7 @@ static int recover_move(struct recovery *r, struct recovered_thread *t, struct w
 	for (move.code = CODE_ENTER; rc == 0 && entered; entered--) {
 		if (rd_varint(sites, &site) < 0 || site >= r->n_sites)
 			return -EBADMSG;
-		move.value = site << FRAME_BITS | FRAME_INLINED | CALL_PLAIN;
+		move.value = site << FRAME_BITS | FRAME_INLINED | kind;
 		rc = recover_event(r, t, &move);
 		move.time = move.instructions = 0;
 	}

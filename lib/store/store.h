@@ -130,6 +130,7 @@ struct store_function {
 	uint64_t address;
 	enum region_kind kind;
 	uint64_t calls;
+	bool calls_uncertain;       /* it is inlined, and where some of its calls begin is a guess */
 	uint64_t total_ns, self_ns; /* total: recursive calls count once */
 	uint64_t wait_ns;           /* part of total_ns in which the thread did not run */
 	uint64_t total_instructions, self_instructions;

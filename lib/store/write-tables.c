@@ -87,7 +87,8 @@ static void write_functions(struct table_writer *t)
 		const struct writer_function *f = &w->functions[i];
 		struct buf *b = section_buf(t);
 
-		buf_u64(b, f->calls);
+		/* A function that ran was called, even if its code has no entry. */
+		buf_u64(b, f->calls ? f->calls : f->resumed);
 		buf_u64(b, f->total_ns);
 		buf_u64(b, f->self_ns);
 		buf_u64(b, f->total_instructions);
@@ -96,7 +97,7 @@ static void write_functions(struct table_writer *t)
 		buf_u64(b, f->longest_enter);
 		buf_u64(b, f->shortest_ns);
 		buf_u32(b, f->longest_thread);
-		buf_u32(b, 0);
+		buf_u32(b, f->calls_uncertain || (!f->calls && f->resumed) ? TOTALS_CALLS_UNCERTAIN : 0);
 		buf_u64(b, f->wait_ns);
 	}
 	section_end(t, begin);

@@ -227,6 +227,31 @@ _apart_ static int uses_grow(struct store_writer *w, struct writer_thread *t)
 	return 0;
 }
 
+static void add_longest(struct writer_function *f, const struct writer_thread *t, uint64_t ns, uint64_t enter)
+{
+	if (ns < f->longest_ns)
+		return;
+	f->longest_ns = ns;
+	f->longest_enter = enter;
+	f->longest_thread = t->index;
+}
+
+static int add_whole(struct writer_function *f, uint64_t ns)
+{
+	f->shortest_ns = f->times.n ? MIN(f->shortest_ns, ns) : ns;
+	return histogram_add(&f->times, ns);
+}
+
+/* Adds the last call of an inlined function to the totals; no more pieces of it follow. */
+static int end_inlined_call(struct writer_function *f, const struct writer_thread *t, struct writer_use *u)
+{
+	if (!u->called)
+		return 0;
+	u->called = false;
+	add_longest(f, t, u->call_ns, u->call_enter);
+	return u->whole ? add_whole(f, u->call_ns) : 0;
+}
+
 static inline struct writer_use *use_of(struct store_writer *w, struct writer_thread *t, uint32_t function)
 {
 	struct writer_use *u;
@@ -235,6 +260,8 @@ static inline struct writer_use *use_of(struct store_writer *w, struct writer_th
 		return NULL;
 	u = &t->uses[function];
 	if (u->segment != (uint32_t)t->n_segments) {
+		if (end_inlined_call(&w->functions[function], t, u) < 0)
+			return NULL;
 		u->segment = (uint32_t)t->n_segments;
 		u->ns = u->wait_ns = u->instructions = 0;
 	}
@@ -259,6 +286,7 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	t->block_slices++;
 	/* Resumed frames were counted when they were entered first. */
 	w->functions[frame->function].calls += !calls_kind_is_resumed(frame->kind);
+	w->functions[frame->function].resumed += frame->kind == CALL_RESUMED && frame->site != NO_SITE;
 	return 0;
 }
 
@@ -267,6 +295,24 @@ static inline bool is_whole(const struct writer_frame *f, enum leave_kind kind)
 {
 	return f->kind != CALL_INFERRED && !calls_kind_is_resumed(f->kind) && kind != LEAVE_GAP && kind != LEAVE_END &&
 	       kind != LEAVE_SWITCH;
+}
+
+/* Adds the duration of a piece of an inlined function's call: the first piece, or a later one, which is resumed. */
+static inline int add_piece(struct writer_function *f, const struct writer_thread *t, struct writer_use *u,
+			    const struct writer_frame *frame, uint64_t ns, bool whole)
+{
+	int rc;
+
+	if (frame->kind == CALL_RESUMED && u->called) {
+		u->call_ns += ns;
+		return 0;
+	}
+	rc = end_inlined_call(f, t, u);
+	u->called = true;
+	u->whole = whole;
+	u->call_ns = ns;
+	u->call_enter = frame->enter;
+	return rc;
 }
 
 static inline int frame_pop(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
@@ -293,14 +339,11 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	instructions = e->instructions - f->instructions;
 	t->waited += store_is_wait(total->kind) ? ns : 0;
 	wait = t->waited - f->waited;
-	if (ns >= total->longest_ns) {
-		total->longest_ns = ns;
-		total->longest_enter = f->enter;
-		total->longest_thread = t->index;
-	}
-	if (is_whole(f, kind)) {
-		total->shortest_ns = total->times.n ? MIN(total->shortest_ns, ns) : ns;
-		rc = histogram_add(&total->times, ns);
+	if (f->site != NO_SITE) {
+		rc = add_piece(total, t, u, f, ns, is_whole(f, kind));
+	} else {
+		add_longest(total, t, ns, f->enter);
+		rc = is_whole(f, kind) ? add_whole(total, ns) : 0;
 	}
 	if (--u->active)
 		return rc;
@@ -430,7 +473,8 @@ static inline void put_move(struct writer_thread *t, const struct call_event *e)
 		return put_event_with(t, e, CODE_ENTER, frame_pack(entered));
 	do {
 		size_t n = MIN((size_t)(end - entered), (size_t)MOVE_MAX);
-		uint8_t *to = buf_put_varint(begin_event(t, e, CODE_MOVE), left << MOVE_BITS | n);
+		uint64_t head = left << MOVE_SHIFT | (e->kind == CALL_RESUMED ? MOVE_RESUMED : 0) | n;
+		uint8_t *to = buf_put_varint(begin_event(t, e, CODE_MOVE), head);
 
 		for (; n; n--, entered++)
 			to = buf_put_varint(to, entered->site);
@@ -442,7 +486,7 @@ static inline void put_move(struct writer_thread *t, const struct call_event *e)
 static inline int push_inlined(struct store_writer *w, struct writer_thread *t, const struct call_event *e,
 			       const struct inlined *inlined)
 {
-	struct writer_frame f = { .kind = CALL_INLINED, .enter = e->time, .instructions = e->instructions };
+	struct writer_frame f = { .kind = e->kind, .enter = e->time, .instructions = e->instructions };
 	int rc = inlined ? numbering_frame(w, NULL, inlined, &f) : -EINVAL;
 
 	return rc < 0 ? rc : frame_push(w, t, &f);
@@ -561,6 +605,8 @@ int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls
 	if (!t || t->ended || t->depth)
 		return -EINVAL;
 	rc = end_block(w, t);
+	for (size_t i = 0; rc == 0 && i < MIN(t->n_uses, w->n_functions); i++)
+		rc = end_inlined_call(&w->functions[i], t, &t->uses[i]);
 	if (counts) {
 		t->instructions = counts->instructions;
 		t->unexplained = counts->unexplained;

@@ -18,6 +18,8 @@ struct writer_function {
 	uint32_t name, image, file, line, build_id;
 	uint64_t address, offset;
 	uint32_t kind;
+	bool calls_uncertain;
+	uint64_t resumed; /* pieces of calls of an inlined function */
 	uint64_t calls, total_ns, self_ns, wait_ns, total_instructions, self_instructions;
 	uint64_t longest_ns, longest_enter, shortest_ns;
 	uint32_t longest_thread;
@@ -42,7 +44,10 @@ struct writer_use {
 	uint32_t active;
 	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
 	uint32_t segment;    /* the segment that ns and instructions belong to */
+	bool called;         /* inlined: the last call, of which more pieces may follow, is not in the totals yet */
+	bool whole;          /* it was traced from enter to leave */
 	uint64_t ns, wait_ns, instructions;
+	uint64_t call_ns, call_enter; /* of that call: duration of its pieces, and when it began */
 };
 
 /* Cache entry: the numbers of a region or of an inlined instance. */
