@@ -154,6 +154,17 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 	out_flush_if_full(&w->out);
 }
 
+static void write_begin(struct fxt_writer *w, struct fxt_frame *f)
+{
+	uint64_t name = string_number(w, f->function);
+
+	if (f->begun)
+		return;
+	put_event(w, &(struct fxt_event){ EVENT_BEGIN, name, f->enter, 0 }, &(struct fxt_argument){ f->why, f->how },
+		  1);
+	f->begun = true;
+}
+
 /*
  * Readers order records by begin, and equal begins by their order in the file, which must be outermost
  * first. So frames that begin at the same time as a new one must be written before it.
@@ -164,14 +175,8 @@ static void write_outer_begins(struct fxt_writer *w, uint64_t time)
 
 	while (from && w->frames[from - 1].enter == time && !w->frames[from - 1].begun)
 		from--;
-	for (; from < w->depth; from++) {
-		struct fxt_frame *f = &w->frames[from];
-		uint64_t name = string_number(w, f->function);
-
-		put_event(w, &(struct fxt_event){ EVENT_BEGIN, name, f->enter, 0 },
-			  &(struct fxt_argument){ f->why, f->how }, 1);
-		f->begun = true;
-	}
+	for (; from < w->depth; from++)
+		write_begin(w, &w->frames[from]);
 }
 
 static int write_enter(struct fxt_writer *w, const struct store_event *e, bool cut)
@@ -194,6 +199,9 @@ static void write_leave(struct fxt_writer *w, const struct store_event *e, bool 
 	uint64_t name = string_number(w, f->function);
 
 	perfetto_reason(e, cut, &list[1].name, &list[1].text);
+	/* A call that is written as one record has ended for readers when another record has the time of its end. */
+	if (f->enter == e->time && w->depth)
+		write_begin(w, &w->frames[w->depth - 1]);
 	if (f->begun)
 		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 1);
 	else
