@@ -6,13 +6,13 @@
  *
  * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
  * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
- * was traced, in order, on any CPU.
+ * was traced, in order, on any CPU. Where it executed others in between, there must be a gap.
  *
  *   -p: the decode must contain every thread of this process and no other.
  *   -a: the process was armed at this value of the virtual counter, while stopped: earlier execution is not expected.
  *   -t: it was frozen between these values of the virtual counter: later execution is not expected.
- *   -w: rings wrapped: the beginning may be missing, for each CPU its own, so that there may be gaps until the
- *       last of them begins.
+ *   -w: rings wrapped: the beginning may be missing, for each CPU its own, with a gap wherever something is missing
+ *       between two decoded instructions (alignment.h).
  *   -e: the end may be missing.
  *   -g: there may be gaps: the parts between them must be in the truth, in order. Prints what is missing.
  *   -x: addresses without an image, excluded from both.
@@ -30,43 +30,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/util.h"
-#include "tests/rig/shared.h"
+#include "tests/rig/alignment.h"
 
 enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_PRINTED = 8, PAGE = 4096, RECORDS = 4096 };
-/* For a ring that wrapped, length of the truth that is searched per decoded instruction. */
-enum { REACH = 4, REACH_LEAST = 1 << 20 };
-
-struct list {
-	uint64_t *all;
-	size_t n, room;
-};
-
-/* The instructions that a thread executed on one CPU between two marks. */
-struct piece {
-	uint64_t begun, ended;
-	unsigned cpu;
-	uint32_t tid;
-	off_t from, to; /* positions in the log */
-	uint64_t n;     /* instructions */
-};
-
-struct thread {
-	uint32_t tid;
-	bool decoded;
-	struct list decode, holes; /* holes: number of decoded instructions before each gap */
-	struct list truth;
-	/* number of instructions executed when tracing stopped or the thread left a CPU, and when */
-	struct list cuts, cut_times;
-	struct list cut_cpus; /* CPU until then */
-	uint64_t pieces, moves;
-	uint64_t n, passed_over; /* executed instructions; those at the beginning that are not in truth */
-};
 
 static struct {
 	uint32_t pid;
-	bool windowed, wrapped, unended, holey;
-	uint64_t armed, frozen_from, frozen_to;
+	bool unended, holey;
+	uint64_t armed;
+	struct alignment_options alignment;
 	struct ranges {
 		uint64_t all[EXCLUDED][2];
 		unsigned n;
@@ -74,36 +48,25 @@ static struct {
 } options;
 
 static struct thread *threads;
-static size_t n_threads;
+static size_t n_threads, threads_room;
 static uint32_t index_of[TID_MAX]; /* index plus one */
 static struct piece *pieces;
 static size_t n_pieces, pieces_room;
 static uint64_t executed, hidden, n_decoded;
 
-static void *more_of(void *all, size_t n, size_t *room, size_t size)
+static void add_piece(struct piece **list, size_t *n, size_t *room, const struct piece *p)
 {
-	if (n < *room)
-		return all;
-	*room = *room ? *room * 2 : 1024;
-	all = reallocarray(all, *room, size);
-	if (!all)
+	if (array_reserve(*list, *n, room) < 0)
 		abort();
-	return all;
-}
-
-static void add(struct list *l, uint64_t v)
-{
-	l->all = more_of(l->all, l->n, &l->room, sizeof(*l->all));
-	l->all[l->n++] = v;
+	(*list)[(*n)++] = *p;
 }
 
 static struct thread *thread_of(uint32_t tid)
 {
-	static size_t room;
-
 	tid %= TID_MAX;
 	if (!index_of[tid]) {
-		threads = more_of(threads, n_threads, &room, sizeof(*threads));
+		if (array_reserve(threads, n_threads, &threads_room) < 0)
+			abort();
 		threads[n_threads++] = (struct thread){ .tid = tid };
 		index_of[tid] = (uint32_t)n_threads;
 	}
@@ -118,12 +81,38 @@ static bool is_in(const struct ranges *r, uint64_t pc)
 	return false;
 }
 
-static void decoded(struct thread *t, uint64_t pc)
+/* Adds instructions that are not excluded. */
+static void add_range(struct runs *to, uint64_t start, uint64_t count, bool is_truth)
+{
+	if (!options.excluded.n && !(is_truth && options.hidden.n)) {
+		runs_add(to, start, count);
+		return;
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t pc = start + 4 * i;
+
+		if (is_truth && is_in(&options.hidden, pc))
+			hidden++;
+		else if (!is_in(&options.excluded, pc))
+			runs_add(to, pc, 1);
+	}
+}
+
+static void decoded(struct thread *t, uint64_t start, uint64_t count)
 {
 	t->decoded = true;
-	n_decoded++;
-	if (!is_in(&options.excluded, pc))
-		add(&t->decode, pc);
+	n_decoded += count;
+	add_range(&t->decode, start, count, false);
+}
+
+/* Adjacent gaps, and gaps before the first instruction, separate nothing. */
+static void add_hole(struct thread *t)
+{
+	if (!t->decode.total || (t->n_holes && t->holes[t->n_holes - 1] == t->decode.total))
+		return;
+	if (array_reserve(t->holes, t->n_holes, &t->holes_room) < 0)
+		abort();
+	t->holes[t->n_holes++] = t->decode.total;
 }
 
 static bool read_decode(FILE *f, long only)
@@ -147,32 +136,26 @@ static bool read_decode(FILE *f, long only)
 		}
 		if (!t)
 			return false;
-		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3) {
-			for (uint32_t i = 0; i < count; i++)
-				decoded(t, start + 4 * i);
-		} else if (strstr(line, " no-sync ") || strstr(line, " no-image ") ||
-			   strstr(line, " unknown-address") || strstr(line, " range-nopath ")) {
-			/* Adjacent gaps, and gaps before the first instruction, separate nothing. */
-			if (t->decode.n && (!t->holes.n || t->holes.all[t->holes.n - 1] != t->decode.n))
-				add(&t->holes, t->decode.n);
-		} else if (!strchr(line, ' ')) {
-			decoded(t, strtoull(line, NULL, 16));
-		}
+		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3)
+			decoded(t, start, count);
+		else if (strstr(line, " no-sync ") || strstr(line, " no-image ") || strstr(line, " unknown-address") ||
+			 strstr(line, " range-nopath "))
+			add_hole(t);
+		else if (!strchr(line, ' '))
+			decoded(t, strtoull(line, NULL, 16), 1);
 	}
 	return true;
 }
 
 /* Returns false if this piece and all later ones began after the freeze. */
-static bool end_piece(struct piece *p, off_t at, uint64_t time)
+static bool end_piece(struct piece *p, uint64_t at, uint64_t time)
 {
 	p->to = at;
 	p->ended = time;
-	if (options.windowed && p->begun > options.frozen_to)
+	if (options.alignment.windowed && p->begun > options.alignment.frozen_to)
 		return false;
 	if (p->tid && p->begun >= options.armed) {
-		pieces = more_of(pieces, n_pieces, &pieces_room, sizeof(*pieces));
-		pieces[n_pieces++] = *p;
-		thread_of(p->tid)->n += p->n;
+		add_piece(&pieces, &n_pieces, &pieces_room, p);
 		executed += p->n;
 	}
 	return true;
@@ -201,11 +184,15 @@ static void read_log(const char *path, unsigned cpu)
 	struct rig_truth record;
 	struct piece piece = { .cpu = cpu };
 	uint32_t tid = 0;
-	off_t at = 0;
+	uint64_t at = 0;
 
-	for (; fread(&record, sizeof(record), 1, f) == 1; at += (off_t)sizeof(record)) {
+	for (; fread(&record, sizeof(record), 1, f) == 1; at += sizeof(record)) {
 		if (!(record.start & RIG_MARK)) {
 			piece.n += record.count;
+			continue;
+		}
+		if (RIG_MARK_TYPE(record.start) == RIG_MARK_UNTRACED) {
+			piece.untraced = record.count;
 			continue;
 		}
 		if (!end_piece(&piece, at, record.count))
@@ -216,8 +203,7 @@ static void read_log(const char *path, unsigned cpu)
 			tid = (uint32_t)(record.start & 0xffffff);
 			tid = is_selected(tid, pid) ? tid : 0;
 		}
-		piece =
-		    (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .from = at + (off_t)sizeof(record) };
+		piece = (struct piece){ .begun = record.count, .cpu = cpu, .tid = tid, .start = at + sizeof(record) };
 	}
 	end_piece(&piece, at, UINT64_MAX);
 }
@@ -228,49 +214,34 @@ static int by_time(const void *a, const void *b)
 
 	if (x->begun != y->begun)
 		return x->begun < y->begun ? -1 : 1;
-	return x->from < y->from ? -1 : x->from > y->from;
+	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static void add_instructions(struct thread *t, const struct rig_truth *record)
-{
-	for (uint64_t i = 0; i < record->count; i++) {
-		uint64_t pc = record->start + 4 * i;
-
-		if (is_in(&options.hidden, pc))
-			hidden++;
-		else if (!is_in(&options.excluded, pc))
-			add(&t->truth, pc);
-	}
-}
-
-static void read_piece(struct thread *t, const struct piece *p, int fd)
+static void read_piece(struct piece *p, int fd)
 {
 	static struct rig_truth records[RECORDS];
+	struct thread *t = thread_of(p->tid);
 
-	for (off_t at = p->from; at < p->to;) {
+	p->from = t->truth.total;
+	for (uint64_t at = p->start; at < p->to;) {
 		size_t size = MIN((size_t)(p->to - at), sizeof(records));
 
-		if (pread(fd, records, size, at) != (ssize_t)size)
+		if (pread(fd, records, size, (off_t)at) != (ssize_t)size)
 			abort();
 		for (size_t i = 0; i < size / sizeof(*records); i++)
-			add_instructions(t, &records[i]);
-		at += (off_t)size;
+			if (!(records[i].start & RIG_MARK))
+				add_range(&t->truth, records[i].start, records[i].count, true);
+		at += size;
 	}
-	add(&t->cuts, t->truth.n);
-	add(&t->cut_times, p->ended);
-	add(&t->cut_cpus, p->cpu);
-}
-
-/* A ring that wrapped cannot hold anything so old. */
-static bool is_too_old(const struct thread *t, const struct piece *p)
-{
-	return options.wrapped && t->n - t->passed_over - p->n > REACH * t->decode.n + REACH_LEAST && !t->truth.n;
+	p->n = t->truth.total - p->from;
+	add_piece(&t->pieces, &t->n_pieces, &t->pieces_room, p);
 }
 
 /* Collects the instructions of each thread in the order of execution. */
 static void read_truth(const char *dir)
 {
 	FILE *logs[RIG_CPUS] = { 0 };
+	uint64_t n_before[RIG_CPUS] = { 0 };
 	_cleanup_free_ char *pattern = NULL;
 	glob_t found = { 0 };
 
@@ -286,169 +257,121 @@ static void read_truth(const char *dir)
 	if (n_pieces)
 		qsort(pieces, n_pieces, sizeof(*pieces), by_time);
 	for (size_t i = 0; i < n_pieces; i++) {
-		const struct piece *p = &pieces[i];
-		struct thread *t = thread_of(p->tid);
-		static unsigned last_cpu[TID_MAX];
-
-		if (is_too_old(t, p))
-			t->passed_over += p->n;
-		else
-			read_piece(t, p, fileno(logs[p->cpu]));
-		if (!p->n)
-			continue;
-		t->pieces++;
-		t->moves += last_cpu[t->tid] && last_cpu[t->tid] != p->cpu + 1;
-		last_cpu[t->tid] = p->cpu + 1;
+		pieces[i].at = n_before[pieces[i].cpu];
+		n_before[pieces[i].cpu] += pieces[i].n;
+		read_piece(&pieces[i], fileno(logs[pieces[i].cpu]));
 	}
 	for (size_t i = 0; i < RIG_CPUS; i++)
 		if (logs[i])
 			fclose(logs[i]);
 }
 
-static void print_around(const char *what, const struct list *l, size_t n, size_t at)
+static void print_around(const char *what, const struct runs *r, uint64_t at)
 {
 	printf("  %s:", what);
-	for (size_t i = at > AROUND ? at - AROUND : 0; i < MIN(n, at + AROUND); i++)
-		printf(i == at ? " [%" PRIx64 "]" : " %" PRIx64, l->all[i]);
-	printf("%s\n", at >= n ? " end" : "");
+	for (uint64_t i = at > AROUND ? at - AROUND : 0; i < MIN(r->total, at + AROUND); i++)
+		printf(i == at ? " [%" PRIx64 "]" : " %" PRIx64, runs_address(r, i));
+	printf("%s\n", at >= r->total ? " end" : "");
 }
 
-static void print_difference(const char *from, const struct thread *t, size_t n_truth, size_t decode, size_t truth)
+static void print_difference(const char *from, const struct thread *t, uint64_t decode, uint64_t truth)
 {
-	printf("%s, they differ at instruction %zu of the truth:\n", from, truth);
-	print_around("decoded", &t->decode, t->decode.n, decode);
-	print_around("truth  ", &t->truth, n_truth, truth);
+	printf("%s, they differ at instruction %" PRIu64 " of the truth:\n", from, truth);
+	print_around("decoded", &t->decode, decode);
+	print_around("truth  ", &t->truth, truth);
 }
 
-/* Returns the end of a piece of the truth, not after n, at which these instructions end; SIZE_MAX: none. */
-static size_t find_back(const struct thread *t, size_t n, const uint64_t *what, size_t size)
+static void print_thread(const struct thread *t)
 {
-	for (size_t i = t->cuts.n; i-- > 0;) {
-		size_t end = t->cuts.all[i];
+	uint64_t d = t->decode.total, n = t->truth.total, same = runs_common_start(&t->decode, 0, &t->truth, 0);
+	uint64_t last = runs_common_end(&t->decode, d, &t->truth, n, MIN(d, n));
 
-		if (end <= n && end >= size && memcmp(t->truth.all + end - size, what, size * sizeof(uint64_t)) == 0)
-			return end;
-	}
-	return SIZE_MAX;
-}
-
-/*
- * True if the parts between the gaps are in the truth in order, the last of them at n, and no CPU has a gap after its
- * first decoded instruction.
- */
-static bool is_end_with_holes(const struct thread *t, size_t n)
-{
-	size_t to = t->decode.n, last = n, piece = t->cuts.n;
-	uint64_t complete = 0; /* bit mask of CPUs that have nothing before the current position */
-
-	for (size_t i = t->holes.n + 1; i-- > 0;) {
-		size_t from = i ? t->holes.all[i - 1] : 0, end;
-
-		end = find_back(t, last, t->decode.all + from, to - from);
-		if (end == SIZE_MAX || (to == t->decode.n && end != n))
-			return false;
-		/* Walk backwards over the missing pieces. */
-		while (piece > 0 && t->cuts.all[piece - 1] > end) {
-			size_t begin = piece > 1 ? t->cuts.all[piece - 2] : 0;
-
-			if (begin < MIN(last, t->cuts.all[piece - 1]))
-				complete |= 1ull << t->cut_cpus.all[piece - 1];
-			piece--;
-		}
-		last = end - (to - from);
-		for (size_t k = piece; k > 0 && t->cuts.all[k - 1] > last; k--) {
-			size_t begin = k > 1 ? t->cuts.all[k - 2] : 0;
-
-			if (begin < t->cuts.all[k - 1] && complete >> t->cut_cpus.all[k - 1] & 1)
-				return false;
-		}
-		to = from;
-	}
-	return true;
-}
-
-/* True if the decode equals the truth up to n, or (with -w) the end of it. */
-static bool is_end(const struct thread *t, size_t n)
-{
-	size_t own = t->decode.n;
-
-	if (options.wrapped ? own > n : own != n)
-		return false;
-	if (options.wrapped && t->holes.n)
-		return is_end_with_holes(t, n);
-	return !own || memcmp(t->decode.all, t->truth.all + (n - own), own * sizeof(uint64_t)) == 0;
-}
-
-/* Finds the number of instructions that the thread had executed under trace at the freeze. */
-static bool find_end(const struct thread *t, size_t *ret)
-{
-	size_t last = 0;
-
-	*ret = t->truth.n;
-	if (!options.windowed)
-		return is_end(t, t->truth.n);
-	for (size_t i = 0; i < t->cuts.n; i++) {
-		uint64_t time = t->cut_times.all[i];
-
-		if (time < options.frozen_from)
-			last = t->cuts.all[i];
-		else if (time <= options.frozen_to && is_end(t, t->cuts.all[i]))
-			return *ret = t->cuts.all[i], true;
-		if (time <= options.frozen_to)
-			*ret = t->cuts.all[i];
-	}
-	if (!is_end(t, last))
-		return false;
-	*ret = last;
-	return true;
+	printf("thread %u: decoded %" PRIu64 " with %zu holes, the truth has %" PRIu64 " in %zu pieces: DIFFERENT\n",
+	       t->tid, d, t->n_holes, n, t->n_pieces);
+	print_difference("from the start", t, same, same);
+	if (last < MIN(d, n))
+		print_difference("from the end", t, d - 1 - last, n - 1 - last);
+	for (size_t i = 0; i < MIN(t->n_holes, (size_t)AROUND); i++)
+		print_difference("hole", t, t->holes[i], t->holes[i]);
 }
 
 /* True if only the end is missing from the decode. */
-static bool lacks_end(const struct thread *t, uint64_t *missing)
+static bool lacks_end(const struct thread *t)
 {
-	if (t->holes.n || t->decode.n > t->truth.n ||
-	    memcmp(t->decode.all, t->truth.all, t->decode.n * sizeof(uint64_t)) != 0)
-		return false;
-	*missing += t->truth.n - t->decode.n;
+	uint64_t d = t->decode.total;
+
+	return d && !t->n_holes && d <= t->truth.total && runs_common_start(&t->decode, 0, &t->truth, 0) >= d;
+}
+
+/* Where nothing may be missing, a gap is where the thread executed something untraced. */
+static bool holes_are_explained(const struct thread *t)
+{
+	size_t next = 0;
+
+	for (size_t i = 0; i < t->n_holes; i++) {
+		if (t->holes[i] == t->decode.total)
+			continue;
+		while (next < t->n_pieces && !(t->pieces[next].untraced && t->pieces[next].from >= t->holes[i]))
+			next++;
+		if (next == t->n_pieces || t->pieces[next].from != t->holes[i])
+			return false;
+	}
 	return true;
 }
 
-static size_t find(const struct list *truth, size_t from, const uint64_t *what, size_t n)
-{
-	for (size_t i = from; i + n <= truth->n; i++)
-		if (truth->all[i] == *what && memcmp(truth->all + i, what, n * sizeof(*what)) == 0)
-			return i;
-	return SIZE_MAX;
-}
+static uint64_t *left_out; /* pages missing from the decode */
+static size_t n_left_out, left_out_room;
 
-static struct list left_out; /* pages missing from the decode */
-
-static void leave_out(const struct thread *t, size_t from, size_t to)
+static void leave_out(const struct thread *t, uint64_t from, uint64_t to)
 {
 	for (; from < to; from++) {
-		uint64_t page = t->truth.all[from] & ~(uint64_t)(PAGE - 1);
+		uint64_t page = runs_address(&t->truth, from) & ~(uint64_t)(PAGE - 1);
 		size_t i = 0;
 
-		while (i < left_out.n && left_out.all[i] != page)
+		while (i < n_left_out && left_out[i] != page)
 			i++;
-		if (i == left_out.n)
-			add(&left_out, page);
+		if (i < n_left_out)
+			continue;
+		if (array_reserve(left_out, n_left_out, &left_out_room) < 0)
+			abort();
+		left_out[n_left_out++] = page;
+	}
+}
+
+/* The first position after `from` and before `to` at which the thread executed something untraced; or `to`. */
+static uint64_t untraced_within(const struct thread *t, uint64_t from, uint64_t to)
+{
+	for (size_t i = 0; i < t->n_pieces; i++)
+		if (t->pieces[i].untraced && t->pieces[i].from > from && t->pieces[i].from < to)
+			return t->pieces[i].from;
+	return to;
+}
+
+/* The first place, not before at, where a part ran without anything untraced in between; UINT64_MAX: none. */
+static uint64_t find_part(const struct thread *t, uint64_t at, uint64_t from, uint64_t to)
+{
+	for (;;) {
+		uint64_t found = runs_find(&t->truth, at, &t->decode, from, to), end = found + (to - from);
+
+		if (found == UINT64_MAX || untraced_within(t, found, end) == end)
+			return found;
+		at = found + 1;
 	}
 }
 
 static bool compare_parts(const struct thread *t)
 {
-	size_t at = 0, from = 0;
+	uint64_t at = 0, from = 0;
 
-	for (size_t i = 0; i <= t->holes.n; i++) {
-		size_t to = i < t->holes.n ? t->holes.all[i] : t->decode.n;
-		size_t found = from < to ? find(&t->truth, at, t->decode.all + from, to - from) : at;
+	for (size_t i = 0; i <= t->n_holes; i++) {
+		uint64_t to = i < t->n_holes ? t->holes[i] : t->decode.total;
+		uint64_t found = from < to ? find_part(t, at, from, to) : at;
 
-		if (found == SIZE_MAX) {
-			printf("thread %u: part %zu of %zu, of %zu instructions, is not in the truth:\n", t->tid, i + 1,
-			       t->holes.n + 1, to - from);
-			print_around("decoded", &t->decode, t->decode.n, from);
-			print_around("truth  ", &t->truth, t->truth.n, at);
+		if (found == UINT64_MAX) {
+			printf("thread %u: part %zu of %zu, of %" PRIu64 " instructions, is not in the truth:\n",
+			       t->tid, i + 1, t->n_holes + 1, to - from);
+			print_around("decoded", &t->decode, from);
+			print_around("truth  ", &t->truth, at);
 			return false;
 		}
 		leave_out(t, at, found);
@@ -462,30 +385,59 @@ struct missing {
 	uint64_t before, after;
 };
 
-static bool compare_thread(const struct thread *t, struct missing *missing)
+/* Aligns each thread by itself, then all together. */
+static bool compare_aligned(struct missing *missing)
 {
-	size_t same = 0, last = 0, n;
+	struct alignments *found = calloc(n_threads + 1, sizeof(*found));
+	const struct alignment **chosen = calloc(n_threads + 1, sizeof(*chosen));
+	bool good = true;
+	size_t n = 0;
 
-	if (options.holey)
-		return compare_parts(t);
-	if (find_end(t, &n) && (!t->holes.n || options.wrapped)) {
-		missing->before += t->passed_over + n - t->decode.n;
-		return true;
+	if (!found || !chosen)
+		abort();
+	for (size_t i = 0; i < n_threads; i++) {
+		const struct thread *t = &threads[i];
+
+		if (options.unended && lacks_end(t)) {
+			missing->after += t->truth.total - t->decode.total;
+			continue;
+		}
+		alignment_find(t, &options.alignment, &found[n]);
+		if (found[n].too_many)
+			printf("thread %u: too many places fit the decode\n", t->tid);
+		if (found[n].n && !found[n].too_many && (options.alignment.wrapped || holes_are_explained(t))) {
+			n++;
+			continue;
+		}
+		print_thread(t);
+		good = false;
 	}
-	if (options.unended && t->decode.n && lacks_end(t, &missing->after))
-		return true;
-	printf("thread %u: decoded %zu with %zu holes, the truth has %zu of %zu in %" PRIu64 " pieces: DIFFERENT\n",
-	       t->tid, t->decode.n, t->holes.n, n, t->truth.n, t->pieces);
-	while (same < MIN(t->decode.n, n) && t->decode.all[same] == t->truth.all[same])
-		same++;
-	print_difference("from the start", t, n, same, same);
-	while (last < MIN(t->decode.n, n) && t->decode.all[t->decode.n - 1 - last] == t->truth.all[n - 1 - last])
-		last++;
-	if (last < MIN(t->decode.n, n))
-		print_difference("from the end", t, n, t->decode.n - 1 - last, n - 1 - last);
-	for (size_t i = 0; i < MIN(t->holes.n, (size_t)AROUND); i++)
-		print_difference("hole", t, n, t->holes.all[i], t->holes.all[i]);
-	return false;
+	if (good && !alignment_agree(found, n, &options.alignment, chosen)) {
+		printf("no cut of the CPUs' buffers, and no moment of the freeze, explains what all threads lack\n");
+		good = false;
+	}
+	for (size_t i = 0; i < n && good; i++)
+		missing->before += chosen[i]->missing;
+	for (size_t i = 0; i < n; i++)
+		free(found[i].all);
+	free(found);
+	free(chosen);
+	return good;
+}
+
+static uint64_t count_moves(const struct thread *t, uint64_t *ret_pieces)
+{
+	const struct piece *last = NULL;
+	uint64_t moves = 0;
+
+	for (size_t i = 0; i < t->n_pieces; i++) {
+		if (!t->pieces[i].n)
+			continue;
+		++*ret_pieces;
+		moves += last && last->cpu != t->pieces[i].cpu;
+		last = &t->pieces[i];
+	}
+	return moves;
 }
 
 static void print_summary(struct missing missing)
@@ -493,12 +445,11 @@ static void print_summary(struct missing missing)
 	uint64_t shown = 0, n = 0, all_pieces = 0, moves = 0, holes = 0, truth = 0;
 
 	for (size_t i = 0; i < n_threads; i++) {
-		n += threads[i].decode.n > 0;
-		shown += threads[i].decode.n;
-		truth += threads[i].truth.n + threads[i].passed_over;
-		all_pieces += threads[i].pieces;
-		moves += threads[i].moves;
-		holes += threads[i].holes.n;
+		n += threads[i].decode.total > 0;
+		shown += threads[i].decode.total;
+		truth += threads[i].truth.total;
+		moves += count_moves(&threads[i], &all_pieces);
+		holes += threads[i].n_holes;
 	}
 	printf("%" PRIu64 " equal, threads %" PRIu64 ", pieces %" PRIu64 ", moves %" PRIu64, shown, n, all_pieces,
 	       moves);
@@ -509,9 +460,9 @@ static void print_summary(struct missing missing)
 	if (options.hidden.n)
 		printf(", hidden %" PRIu64, hidden);
 	if (options.holey) {
-		printf(", holes %" PRIu64 ", not shown %" PRIu64 " in %zu pages", holes, truth - shown, left_out.n);
-		for (size_t i = 0; i < MIN(left_out.n, (size_t)PAGES_PRINTED); i++)
-			printf(" %" PRIx64, left_out.all[i]);
+		printf(", holes %" PRIu64 ", not shown %" PRIu64 " in %zu pages", holes, truth - shown, n_left_out);
+		for (size_t i = 0; i < MIN(n_left_out, (size_t)PAGES_PRINTED); i++)
+			printf(" %" PRIx64, left_out[i]);
 	}
 	printf("\n");
 }
@@ -535,12 +486,13 @@ static bool read_options(int argc, char **argv)
 			options.armed = strtoull(optarg, NULL, 10);
 			break;
 		case 't':
-			options.windowed = true;
-			if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &options.frozen_from, &options.frozen_to) != 2)
+			options.alignment.windowed = true;
+			if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &options.alignment.frozen_from,
+				   &options.alignment.frozen_to) != 2)
 				return false;
 			break;
 		case 'w':
-			options.wrapped = true;
+			options.alignment.wrapped = true;
 			break;
 		case 'g':
 			options.holey = true;
@@ -575,13 +527,15 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < n_threads; i++) {
 		const struct thread *t = &threads[i];
 
-		if (t->decoded && !t->pieces) {
+		if (t->decoded && !t->n_pieces) {
 			printf("thread %u is not in the truth%s\n", t->tid, options.pid ? " of the process" : "");
 			good = false;
-		} else if (!compare_thread(t, &missing)) {
+		} else if (options.holey && !compare_parts(t)) {
 			good = false;
 		}
 	}
+	if (good && !options.holey)
+		good = compare_aligned(&missing);
 	if (good && !executed) {
 		printf("nothing ran\n");
 		good = false;

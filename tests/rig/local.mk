@@ -31,7 +31,8 @@ clean-rig:
 
 # The emulated CoreSight: a kernel module, a QEMU plugin, and what compares decodes with its truth log.
 check_PROGRAMS += tests/rig/compare
-tests_rig_compare_SOURCES = tests/rig/compare.c tests/rig/shared.h
+tests_rig_compare_SOURCES = tests/rig/compare.c tests/rig/alignment.c tests/rig/alignment.h tests/rig/runs.c tests/rig/runs.h \
+	tests/rig/shared.h
 tests_rig_compare_LDADD = lib/base/libbase.la
 check_PROGRAMS += tests/rig/held
 tests_rig_held_SOURCES = tests/rig/held.c
@@ -42,3 +43,6 @@ tests_rig_stops_LDADD = lib/base/libbase.la
 EXTRA_DIST += tests/rig/module/Kbuild tests/rig/module/rig.h tests/rig/module/main.c tests/rig/module/source.c \
 	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
 	tests/rig/plugin/formatter.c tests/rig/plugin/formatter.h
+
+TESTS += tests/rig/compare.test
+EXTRA_DIST += tests/rig/compare.test

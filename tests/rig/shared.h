@@ -9,8 +9,8 @@
  * unit that is started on the shared sink are copied to the arena, as formatter frames.
  *
  * The log: one file of struct rig_truth for each virtual CPU, truth.N. It holds the user instructions executed while
- * the trace unit was on, and between them marks: which thread runs, and when the unit was started and stopped.
- * Instructions that did not complete (a page fault) are not in it.
+ * the trace unit was on, and between them marks: which thread runs, when the unit was started and stopped, and how many
+ * instructions were executed while it was off. Instructions that did not complete (a page fault) are not in it.
  */
 #ifndef CSIGHT_RIG_SHARED_H
 #define CSIGHT_RIG_SHARED_H
@@ -78,6 +78,7 @@ enum rig_mark {
 	RIG_MARK_SWITCH = 1, /* bits 0 to 23: the thread, 24 to 47: its process; count: the virtual counter */
 	RIG_MARK_START,      /* bits 0 to 6: the trace ID; count: the counter */
 	RIG_MARK_STOP,       /* bits 0 to 55: the bytes it wrote; count: the counter */
+	RIG_MARK_UNTRACED,   /* count: instructions that the thread executed since the last mark, with the unit off */
 };
 
 #endif

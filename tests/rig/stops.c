@@ -52,6 +52,8 @@ static void read_log(const char *path, bool shared)
 			own = true;
 			continue;
 		}
+		if (type == RIG_MARK_UNTRACED)
+			continue;
 		if (type == RIG_MARK_STOP && own && n_stops < STOPS_MAX) {
 			open = &stops[n_stops++];
 			*open = (struct stop){ .time = record.count, .pid = pid, .tid = tid };

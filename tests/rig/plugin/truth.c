@@ -11,6 +11,7 @@ struct log {
 	FILE *file;
 	struct rig_truth run;
 	uint64_t next;
+	uint64_t untraced; /* instructions executed since the last mark while the unit was off */
 	bool on;
 };
 
@@ -42,8 +43,9 @@ static void put(struct log *l, struct rig_truth record)
 static void mark(struct log *l, enum rig_mark type, uint64_t value, uint64_t ticks)
 {
 	put(l, l->run);
+	put(l, (struct rig_truth){ RIG_MARK | (uint64_t)RIG_MARK_UNTRACED << 56, l->untraced });
 	l->run = (struct rig_truth){ 0 };
-	l->next = 0;
+	l->next = l->untraced = 0;
 	put(l, (struct rig_truth){ RIG_MARK | (uint64_t)type << 56 | value, ticks });
 }
 
@@ -81,8 +83,10 @@ static void step(unsigned vcpu, void *userdata)
 	uint64_t pc = (uint64_t)(uintptr_t)userdata;
 	struct log *l = &logs[vcpu];
 
-	if (!l->on)
+	if (!l->on) {
+		l->untraced++;
 		return;
+	}
 	if (pc != l->next) {
 		put(l, l->run);
 		l->run = (struct rig_truth){ pc, 0 };
