@@ -22,6 +22,8 @@ void decode_stats_add_other(struct decode_stats *s, const struct element *e)
 			s->gaps[GAP_TYPE_BAD_PACKET]++;
 		else if (e->reason == REASON_BAD_IMAGE)
 			s->gaps[GAP_TYPE_BAD_IMAGE]++;
+		else if (e->reason == REASON_LOST)
+			s->gaps[GAP_TYPE_LOST]++;
 		break;
 	default:
 		break;

@@ -235,14 +235,43 @@ static int emit_element(struct demux *d, struct track *t, const struct element *
 	return outputs_element(d->outputs, e);
 }
 
+static enum element_reason reason_of(enum pd_loss_kind kind)
+{
+	static const enum element_reason reasons[] = { [PD_LOSS_TRUNCATED] = REASON_TRUNCATED,
+						       [PD_LOSS_RECORDS] = REASON_LOST,
+						       [PD_LOSS_OVERWRITTEN] = REASON_OVERWRITTEN,
+						       [PD_LOSS_PAUSED] = REASON_PAUSED };
+
+	return reasons[kind];
+}
+
 /* True if the thread may have run on a CPU whose trace is lost since its last stretch. */
 static bool may_have_run_unseen(const struct demux *d, const struct feed *f, const struct track *t,
-				const struct element_unit *u)
+				const struct element_unit *u, enum element_reason *ret)
 {
-	if (f->stream->of_threads || t->since >= d->in_sync)
+	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
+
+	if (f->stream->of_threads ||
+	    (t->since >= d->in_sync && !pd_lost_anywhere(d->input->contents, t->since, f->time, &kind)))
 		return false;
+	*ret = reason_of(kind);
 	return t->feed != f || f->last != t ||
 	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
+}
+
+/* True if trace is lost between two AUX slices of a thread. */
+static bool lost_between(const struct demux *d, const struct pd_piece *before, const struct pd_piece *here,
+			 enum element_reason *ret)
+{
+	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
+	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
+	bool lost =
+	    pd_lost_between(d->input->contents, here->origin.tid, before->origin.time, here->origin.time, &kind);
+
+	if (!lost && before->flags & PD_AUX_TRUNCATED)
+		kind = PD_LOSS_TRUNCATED;
+	*ret = reason_of(kind);
+	return lost || before->flags & LOSSY || here->flags & PD_AUX_PARTIAL || before->origin.time < d->whole_since;
 }
 
 /*
@@ -250,28 +279,33 @@ static bool may_have_run_unseen(const struct demux *d, const struct feed *f, con
  * if the thread left by an exception and no trace was lost.
  */
 static bool continues_thread(const struct demux *d, const struct feed *f, const struct track *t,
-			     const struct element_unit *u)
+			     const struct element_unit *u, enum element_reason *ret_why)
 {
 	const struct pd_piece *before = t->piece, *here = u->piece;
-	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
+	enum pd_loss_kind kind;
 
-	if (may_have_run_unseen(d, f, t, u))
+	if (may_have_run_unseen(d, f, t, u, ret_why))
 		return false;
 	if (before == here)
 		return true;
+	if (f->stream->of_threads && lost_between(d, before, here, ret_why))
+		return false;
+	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
-		return t->after_exception && !u->late && !(before->flags & LOSSY) && !(here->flags & PD_AUX_PARTIAL) &&
-		       before->origin.time >= d->whole_since &&
-		       !pd_lost_within(d->input->contents, here->origin.tid, before->origin.time, here->origin.time);
+		return t->after_exception && !u->late;
+	*ret_why =
+	    pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind) ? reason_of(kind) : REASON_PAUSED;
 	/* AUX slices of two CPUs that were recorded during the same time. */
 	return d->input->has_clock && f->time < before->origin.time;
 }
 
 static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
 {
-	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN, .reason = REASON_INIT };
-	bool gap = !t->piece || t->gap || !continues_thread(d, f, t, u);
+	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN };
+	enum element_reason why = REASON_INIT;
+	bool gap = !t->piece || t->gap || !continues_thread(d, f, t, u, &why);
 
+	lost.reason = why;
 	t->gap = false;
 	t->piece = u->piece;
 	t->since = f->time;
@@ -311,10 +345,24 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 	return rc;
 }
 
+/* Nothing in an AUX slice could be decoded: its thread, or any thread if it is a CPU's, may have run there. */
+static void lose_slice(struct demux *d, const struct feed *f)
+{
+	for (uint32_t i = 0; i < d->n_tracks; i++)
+		if (!f->stream->of_threads || d->tracks[i]->stream.tid == f->tid)
+			d->tracks[i]->gap = true;
+}
+
 static int consume_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc = 0;
 
+	if (!u->n) {
+		lose_slice(d, f);
+		f->track = NULL;
+		element_queue_pop(f->queue);
+		return 0;
+	}
 	if (u->first) {
 		f->last = f->track;
 		f->track = NULL;
@@ -401,8 +449,10 @@ static int find_in_sync(struct demux *d)
 		rc = element_queue_head(f->queue, &u);
 		if (rc < 0)
 			return rc;
-		if (u)
-			d->in_sync = MAX(d->in_sync, u->has_at ? u->at : u->hi == UINT64_MAX ? u->lo : u->hi);
+		if (u && u->has_at)
+			d->in_sync = MAX(d->in_sync, u->at);
+		else if (u)
+			d->in_sync = MAX(d->in_sync, u->n && u->hi == UINT64_MAX ? u->lo : u->hi);
 	}
 	return 0;
 }

@@ -176,6 +176,8 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 
 	if (ends) {
 		end_unit(q);
+		if (q->begins && p->size && !stream_decoder_synced(q->decoder))
+			buf_add(&q->units, &q->now, sizeof(q->now));
 		set_upper_bound(q, q->piece_end);
 		q->last_end = timed ? p->origin.time : q->last_end;
 		return 0;

@@ -29,6 +29,7 @@ struct stream_decoder {
 	uint8_t *chunk;   /* as read from the input */
 	size_t piece;
 	uint64_t at;   /* offset in the piece */
+	bool synced;   /* the last piece that ended had a sync point */
 	uint64_t read; /* bytes of all pieces */
 	struct decode_stats stats;
 };
@@ -216,6 +217,7 @@ static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	if (rc == 0 && (p->lost || sd->at < p->size))
 		sd->stats.gaps[GAP_TYPE_CUT]++;
 	sd->ops->stats(sd->engine, &stats);
+	sd->synced = stats.first_sync != UINT64_MAX;
 	decode_stats_add_engine(&sd->stats, &stats);
 	if (rc == 0 && sd->ops == &verify_engine_ops)
 		report_verification(sd);
@@ -294,6 +296,11 @@ const struct stream *stream_decoder_stream(const struct stream_decoder *sd)
 const struct decode_stats *stream_decoder_stats(const struct stream_decoder *sd)
 {
 	return &sd->stats;
+}
+
+bool stream_decoder_synced(const struct stream_decoder *sd)
+{
+	return sd->synced;
 }
 
 uint64_t stream_decoder_sync(const struct stream_decoder *sd)

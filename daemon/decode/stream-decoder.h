@@ -51,6 +51,9 @@ const struct stream *stream_decoder_stream(const struct stream_decoder *sd);
 /* Counts bytes, and pieces that are truncated, incomplete or not supported. Elements are not counted. */
 const struct decode_stats *stream_decoder_stats(const struct stream_decoder *sd);
 
+/* True if the last piece that ended had a sync point. */
+bool stream_decoder_synced(const struct stream_decoder *sd);
+
 /* Offset of the first sync point in the current piece; UINT64_MAX until it has been found. */
 uint64_t stream_decoder_sync(const struct stream_decoder *sd);
 

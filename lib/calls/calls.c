@@ -297,6 +297,14 @@ static int on_no_sync(struct calls *c, const struct element *e)
 		return calls_gap(c, GAP_OVERFLOW);
 	case REASON_BAD_IMAGE:
 		return calls_gap(c, GAP_BAD_IMAGE);
+	case REASON_PAUSED:
+		return calls_gap(c, GAP_PAUSED);
+	case REASON_TRUNCATED:
+		return calls_gap(c, GAP_TRUNCATED);
+	case REASON_LOST:
+		return calls_gap(c, GAP_LOST);
+	case REASON_OVERWRITTEN:
+		return calls_gap(c, GAP_OVERWRITTEN);
 	default:
 		return calls_gap(c, GAP_NO_SYNC);
 	}

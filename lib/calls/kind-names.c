@@ -22,7 +22,8 @@ const char *calls_leave_str(enum leave_kind kind)
 
 const char *calls_gap_str(enum gap_kind kind)
 {
-	static const char *const names[] = { "no sync", "overflow", "no code", "wrong code", "paused", "too deep" };
+	static const char *const names[] = { "no sync",  "overflow",  "no code", "wrong code", "paused",
+					     "too deep", "truncated", "lost",    "overwritten" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -54,11 +54,20 @@ static const char *isa_str(uint8_t isa)
 static const char *reason_str(enum element_reason reason)
 {
 	static const char *const names[] = {
-		[REASON_BEGIN] = "begin",           [REASON_OVERFLOW] = "overflow",
-		[REASON_DEBUG] = "debug",           [REASON_INIT] = "init",
-		[REASON_RESET] = "reset",           [REASON_DISCARD] = "discard",
-		[REASON_BAD_PACKET] = "bad-packet", [REASON_BAD_IMAGE] = "bad-image",
-		[REASON_UNDEFINED] = "undefined",   [REASON_END_OF_TRACE] = "end",
+		[REASON_BEGIN] = "begin",
+		[REASON_OVERFLOW] = "overflow",
+		[REASON_DEBUG] = "debug",
+		[REASON_INIT] = "init",
+		[REASON_RESET] = "reset",
+		[REASON_DISCARD] = "discard",
+		[REASON_BAD_PACKET] = "bad-packet",
+		[REASON_BAD_IMAGE] = "bad-image",
+		[REASON_UNDEFINED] = "undefined",
+		[REASON_END_OF_TRACE] = "end",
+		[REASON_PAUSED] = "paused",
+		[REASON_TRUNCATED] = "truncated",
+		[REASON_LOST] = "lost",
+		[REASON_OVERWRITTEN] = "overwritten",
 	};
 
 	return (size_t)reason < ELEMENTS(names) ? names[reason] : "undefined";

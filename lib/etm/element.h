@@ -12,7 +12,8 @@
  *   exception NUM ret=ADDR|- [target] [cc=N]
  *   exception-return
  *   trace-on begin|overflow|debug [cc=N]
- *   no-sync init|reset|overflow|discard|bad-packet|bad-image|undefined|end-of-trace
+ *   no-sync init|reset|overflow|discard|bad-packet|bad-image|undefined|end-of-trace|
+ *           paused|truncated|lost|overwritten
  *   end TEXT
  *   timestamp HEX [cc=N]
  *   cycles N
@@ -67,6 +68,11 @@ enum element_reason {
 	REASON_BAD_IMAGE,
 	REASON_UNDEFINED,
 	REASON_END_OF_TRACE,
+	/* By the demultiplexer, between two parts of a thread's trace: */
+	REASON_PAUSED,      /* tracing was stopped and started again */
+	REASON_TRUNCATED,   /* the sink was full, unavailable, or failed */
+	REASON_LOST,        /* records that locate the trace were lost */
+	REASON_OVERWRITTEN, /* the ring wrapped before the trace was copied */
 };
 
 struct element {

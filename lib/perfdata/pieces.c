@@ -171,8 +171,14 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 	if (r->size == 0) {
 		to->empty++;
 		if (r->flags & PD_AUX_TRUNCATED) {
-			to->empty_lost++;
-			buf_add(&to->losses, &r->origin, sizeof(r->origin));
+			/* csightd writes one without a thread where tracing was off: its offset is when that began. */
+			bool paused = r->flags & PD_AUX_PARTIAL && r->origin.tid == UINT32_MAX;
+
+			to->empty_lost += !paused;
+			if (paused)
+				pd_add_pause(&to->losses, r->offset, r->origin.time);
+			else
+				pd_add_loss(&to->losses, &r->origin, PD_LOSS_TRUNCATED);
 		}
 		return;
 	}
@@ -182,33 +188,12 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 	b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
 	if (!b && r->origin.cpu != UINT32_MAX)
 		b = find_buffer(buffers, n, r->origin.cpu, 0, offset, r->size);
-	if (b)
+	if (b) {
 		add_piece(&to->pieces, b, r, offset);
-	else if (!place_record_end(to, r, buffers, n))
+	} else if (!place_record_end(to, r, buffers, n)) {
 		to->unplaced++;
-}
-
-static int compare_losses(const void *left, const void *right)
-{
-	const struct pd_origin *a = left, *b = right;
-	int c = COMPARE(a->tid, b->tid);
-
-	return c ? c : COMPARE(a->time, b->time);
-}
-
-bool pd_lost_within(const struct pd_contents *c, uint32_t tid, uint64_t from, uint64_t to)
-{
-	size_t low = 0, high = c->n_losses;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_losses(&c->losses[middle], &(struct pd_origin){ .tid = tid, .time = from }) < 0)
-			low = middle + 1;
-		else
-			high = middle;
+		pd_add_loss(&to->losses, &r->origin, PD_LOSS_OVERWRITTEN);
 	}
-	return low < c->n_losses && c->losses[low].tid == tid && c->losses[low].time <= to;
 }
 
 int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_aux_buffer *buffers, size_t n_buffers,
@@ -231,11 +216,6 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 		if (b->size)
 			add_piece(&ret->pieces, b, &whole, b->offset);
 	}
-	if (buf_error(&ret->losses))
-		return buf_error(&ret->losses);
-	if (ret->losses.size)
-		qsort(ret->losses.data, ret->losses.size / sizeof(struct pd_origin), sizeof(struct pd_origin),
-		      compare_losses);
 	if (buf_error(&ret->pieces))
 		return buf_error(&ret->pieces);
 	pieces = (struct pd_piece *)ret->pieces.data;

@@ -4,6 +4,7 @@
 #define CSIGHT_PERFDATA_PIECES_H
 
 #include "lib/base/buf.h"
+#include "lib/perfdata/losses.h"
 #include "lib/perfdata/read.h"
 #include "lib/perfdata/sums.h"
 
@@ -23,7 +24,7 @@ struct pd_aux_buffer {
 
 struct pd_pieces {
 	struct buf pieces; /* struct pd_piece */
-	struct buf losses; /* struct pd_origin */
+	struct pd_losses losses;
 	uint64_t repeated, unplaced, empty, empty_lost;
 };
 

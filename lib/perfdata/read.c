@@ -267,8 +267,9 @@ static void fill_contents(struct pd_file *f)
 	c->aux_unplaced = f->pieces.unplaced;
 	c->aux_empty = f->pieces.empty;
 	c->aux_empty_lost = f->pieces.empty_lost;
-	c->losses = (const struct pd_origin *)f->pieces.losses.data;
-	c->n_losses = f->pieces.losses.size / sizeof(*c->losses);
+	c->losses = (const struct pd_loss *)f->pieces.losses.by_thread.data;
+	c->losses_by_time = (const struct pd_loss *)f->pieces.losses.by_time.data;
+	c->n_losses = f->pieces.losses.by_thread.size / sizeof(*c->losses);
 }
 
 /* Checks the checksums of a file that has them. Damaged trace is left out; damaged records make the file invalid. */
@@ -326,6 +327,11 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 	if (rc == 0 && damaged.size)
 		rc = pd_cut_pieces(&f->pieces, (const struct stretch *)damaged.data,
 				   damaged.size / sizeof(struct stretch));
+	if (rc == 0)
+		rc = pd_make_losses(&f->pieces.losses, (struct pd_piece *)f->pieces.pieces.data,
+				    f->pieces.pieces.size / sizeof(struct pd_piece),
+				    (const struct pd_run *)f->lists[RUNS].data,
+				    f->lists[RUNS].size / sizeof(struct pd_run));
 	if (rc < 0)
 		return rc;
 	fill_contents(f);
@@ -375,7 +381,7 @@ struct pd_file *pd_close(struct pd_file *f)
 	for (size_t i = 0; i < LISTS; i++)
 		buf_done(&f->lists[i]);
 	buf_done(&f->pieces.pieces);
-	buf_done(&f->pieces.losses);
+	pd_losses_done(&f->pieces.losses);
 	free(f);
 	return NULL;
 }

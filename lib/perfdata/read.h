@@ -71,6 +71,22 @@ struct pd_piece {
 	struct pd_origin origin;
 };
 
+enum pd_loss_kind {
+	PD_LOSS_TRUNCATED,   /* the sink was full or unavailable, or failed */
+	PD_LOSS_RECORDS,     /* the recorder lost records */
+	PD_LOSS_OVERWRITTEN, /* the buffer wrapped before it was copied */
+	PD_LOSS_PAUSED,      /* the recorder stopped and started tracing */
+};
+
+/* Trace that was executed and is in no piece: of slices that ended after `from` and before `to`. */
+struct pd_loss {
+	uint32_t tid, cpu; /* tid UINT32_MAX: of any thread */
+	enum pd_loss_kind kind;
+	uint64_t begun; /* when the first of these slices may have begun */
+	uint64_t from, to;
+	size_t longest; /* index of the loss that ends last, among those up to this one: see losses.c */
+};
+
 struct pd_contents {
 	const struct pd_cpu *cpus; /* metadata */
 	size_t n_cpus;
@@ -95,7 +111,7 @@ struct pd_contents {
 	 * AUX records without a piece: repeated, in no buffer, empty; of the empty ones, those that report lost trace.
 	 */
 	uint64_t aux_repeated, aux_unplaced, aux_empty, aux_empty_lost;
-	const struct pd_origin *losses; /* the origins of the latter, by thread and time */
+	const struct pd_loss *losses, *losses_by_time; /* by thread; the same, of all threads */
 	size_t n_losses;
 	uint64_t lost_records;          /* from LOST records: the recorder's buffer was full */
 	uint64_t first_time, last_time; /* of records; 0: no record has a time */
@@ -112,8 +128,12 @@ struct pd_file;
  */
 int pd_open(int fd, struct pd_file **ret, const struct pd_contents **ret_contents, struct pd_problem *ret_problem);
 
-/* True if the thread lost trace in this interval because its sink was in use by another event. */
-bool pd_lost_within(const struct pd_contents *c, uint32_t tid, uint64_t from, uint64_t to);
+/* True if the thread may have lost a slice between two slices that ended at these times, or the end of the first one.
+ */
+bool pd_lost_between(const struct pd_contents *c, uint32_t tid, uint64_t since, uint64_t until, enum pd_loss_kind *ret);
+
+/* True if trace that was executed in this interval may be lost, of whichever thread. */
+bool pd_lost_anywhere(const struct pd_contents *c, uint64_t since, uint64_t until, enum pd_loss_kind *ret);
 
 struct pd_file *pd_close(struct pd_file *f);
 

@@ -94,7 +94,7 @@ uint64_t store_meta_number(const struct store *s, const char *key);
 uint64_t store_realtime(const struct store *s, uint64_t time);
 
 /* More than there are kinds, so that kind % STORE_GAP_KINDS is a valid index for whatever a file contains. */
-enum { STORE_GAP_KINDS = 8 };
+enum { STORE_GAP_KINDS = 16 };
 
 struct store_gaps {
 	uint64_t n, ns; /* ns: total duration; a gap at the end of a thread has none */

@@ -3,7 +3,8 @@
  * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing] [truncated] [unrecorded]
+ *                [stopped]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -12,10 +13,15 @@
  *   sparse        sometimes no timestamp when a thread starts to run
  *   el2           context IDs of a kernel at EL2
  *   handed        private sinks: sometimes threads of the process follow each other in one AUX slice, as when the
- * kernel switches between threads that inherited the same events failing       private sinks: sometimes a sink is
- * unavailable, which an empty AUX slice records wrapped       private sinks: the ring buffer of one CPU wrapped. arena:
- * its first half was overwritten; one CPU has its first sync point soon after that, the other one much later drop from
- * some time on, the process belongs to another user, and executes the code at LATER
+ *                 kernel switches between threads that inherited the same events
+ *   failing       private sinks: sometimes a sink is unavailable, which an empty AUX slice records
+ *   truncated     private sinks: sometimes a sink stops within a slice, and the thread's event on that CPU is off for
+ *                 a while
+ *   unrecorded    private sinks: sometimes the AUX record of a slice is lost
+ *   stopped       private sinks: tracing is stopped and started again, as by a snapshot
+ *   wrapped       private sinks: the ring buffer of one CPU wrapped. arena: its first half was overwritten; one CPU has
+ *                 its first sync point soon after that, the other one much later
+ *   drop          from some time on, the process belongs to another user, and executes the code at LATER
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off.
@@ -50,7 +56,8 @@ static const uint64_t CODE_A = 0x400000, LATER = 0x5ec500000000, CODE_B = 0x7b5a
 struct thread {
 	uint32_t pid, tid;
 	uint64_t pc;
-	int cpu; /* -1: not running, since: */
+	int cpu;           /* -1: not running, since: */
+	unsigned disabled; /* bit mask of CPUs on which its event is off */
 	uint64_t left;
 	FILE *truth;
 	uint64_t calls[64];
@@ -75,6 +82,8 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, failing, dropped, off;
+static bool truncated, unrecorded, stopped;
+static uint64_t stop_time;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -137,6 +146,18 @@ static void note_run(const struct cpu *c, uint32_t tid, bool in)
 	buf_add(&records, &o, sizeof(o));
 }
 
+/* The sink stopped within the slice. */
+static void truncate_slice(struct cpu *c, uint32_t tid, struct pd_aux *a)
+{
+	c->slice = c->etm.head;
+	c->bytes.size -= a->size / 2;
+	a->size -= a->size / 2;
+	a->flags |= PD_AUX_TRUNCATED;
+	for (int i = 0; i < THREADS; i++)
+		if (threads[i].tid == tid)
+			threads[i].disabled |= 1u << (c - cpus);
+}
+
 /* Ends the current AUX slice. */
 static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 {
@@ -157,6 +178,10 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 	a.size = c->bytes.size - a.offset;
 	if (!a.size && !(a.flags & PD_AUX_TRUNCATED))
 		return;
+	if (truncated && number(12) == 0)
+		truncate_slice(c, tid, &a);
+	if (unrecorded && number(12) == 0)
+		return;
 	c->slices = reallocarray(c->slices, c->n_slices + 1, sizeof(a));
 	c->slices[c->n_slices++] = a;
 }
@@ -174,7 +199,7 @@ static size_t lost_frames(void)
 
 static bool is_traced(const struct thread *t)
 {
-	return !off && (!grid || t->pid == PID_A);
+	return !off && (!grid || (t->pid == PID_A && !(t->disabled >> t->cpu & 1)));
 }
 
 static void leave(struct cpu *c)
@@ -188,6 +213,8 @@ static void leave(struct cpu *c)
 		end_slice(c, t->tid, t->pid);
 	if (t->pid == PID_A)
 		note_run(c, t->tid, false);
+	if (truncated && number(3) == 0)
+		t->disabled = 0;
 	t->cpu = -1;
 	t->left = c->time;
 	c->thread = NULL;
@@ -216,6 +243,8 @@ static void begin_trace(struct cpu *c)
 {
 	struct thread *t = c->thread;
 
+	if (t->truth && t->disabled >> t->cpu & 1)
+		fprintf(t->truth, "gap\n");
 	if (!is_traced(t))
 		return;
 	c->etm.context = t->tid;
@@ -427,6 +456,13 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 			pd_write_map(w, &map);
 	}
 	write_records(w);
+	if (stop_time)
+		pd_write_aux(w, &(struct pd_aux){ .offset = stop_time,
+						  .flags = PD_AUX_TRUNCATED | PD_AUX_PARTIAL,
+						  .pid = UINT32_MAX,
+						  .tid = UINT32_MAX,
+						  .cpu = UINT32_MAX,
+						  .time = stop_time });
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
@@ -546,6 +582,9 @@ int main(int argc, char **argv)
 		handed = handed || strcmp(argv[i], "handed") == 0;
 		failing = failing || strcmp(argv[i], "failing") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
+		truncated = truncated || strcmp(argv[i], "truncated") == 0;
+		unrecorded = unrecorded || strcmp(argv[i], "unrecorded") == 0;
+		stopped = stopped || strcmp(argv[i], "stopped") == 0;
 	}
 	begin(argv[1]);
 	for (unsigned i = 0; i <= ROUNDS; i++) {
@@ -553,8 +592,9 @@ int main(int argc, char **argv)
 
 		if (drop && i == ROUNDS * 3 / 4)
 			change_owner();
-		if (i == ROUNDS || (arena && !wrapped && i == ROUNDS / 2)) {
+		if (i == ROUNDS || (((arena && !wrapped) || stopped) && i == ROUNDS / 2)) {
 			freeze();
+			stop_time = stopped && i < ROUNDS ? cpus[0].time : stop_time;
 			if (arena) {
 				put_frames(from);
 				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size + lost_frames(),

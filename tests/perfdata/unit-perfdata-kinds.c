@@ -57,6 +57,8 @@ static void comm(struct buf *b, uint32_t tid, uint64_t time)
 	end_by(b, at, tid, 0, time);
 }
 
+static uint64_t aux_time = 100;
+
 static void aux(struct buf *b, uint64_t offset, uint64_t size, uint64_t flags, uint32_t tid, uint32_t cpu)
 {
 	size_t at = begin(b, PD_REC_AUX, 0);
@@ -64,7 +66,15 @@ static void aux(struct buf *b, uint64_t offset, uint64_t size, uint64_t flags, u
 	buf_u64(b, offset);
 	buf_u64(b, size);
 	buf_u64(b, flags);
-	end_by(b, at, tid, cpu, 100);
+	end_by(b, at, tid, cpu, aux_time);
+}
+
+static void aux_at(struct buf *b, uint64_t time, uint64_t offset, uint64_t size, uint64_t flags, uint32_t tid,
+		   uint32_t cpu)
+{
+	aux_time = time;
+	aux(b, offset, size, flags, tid, cpu);
+	aux_time = 100;
 }
 
 static void hw_id(struct buf *b, uint64_t value, uint32_t cpu)
@@ -304,6 +314,55 @@ static void test_slices(void)
 	pd_close(f);
 }
 
+static void test_losses(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	const struct pd_contents *c;
+	enum pd_loss_kind kind;
+	struct pd_file *f;
+	size_t at;
+
+	info(&b, 1, 3);
+	/* CPU 0: after the slice of thread 8 is one without a record. */
+	aux_at(&b, 10, 0, 64, PD_AUX_RAW, 7, 0);
+	aux_at(&b, 20, 64, 64, PD_AUX_RAW, 8, 0);
+	aux_at(&b, 40, 192, 64, PD_AUX_RAW, 7, 0);
+	/* CPU 1: the sink of thread 7 stops at 50, and works again in the slice that ends at 90. */
+	aux_at(&b, 50, 0, 64, PD_AUX_RAW | PD_AUX_TRUNCATED, 7, 1);
+	aux_at(&b, 70, 64, 64, PD_AUX_RAW, 8, 1);
+	aux_at(&b, 90, 128, 64, PD_AUX_RAW, 7, 1);
+	/* Thread 9 was refused its sink and never ran there again. Tracing was stopped after 100. */
+	aux_at(&b, 95, 192, 0, PD_AUX_TRUNCATED, 9, 1);
+	aux_at(&b, 100, 100, 0, PD_AUX_TRUNCATED | PD_AUX_PARTIAL, UINT32_MAX, UINT32_MAX);
+	/* CPU 2: records were lost after its only slice. */
+	aux_at(&b, 110, 0, 64, PD_AUX_RAW, 10, 2);
+	at = begin(&b, PD_REC_LOST, 0);
+	buf_u64(&b, 0);
+	buf_u64(&b, 3);
+	end_by(&b, at, 0, 2, 120);
+	for (uint32_t cpu = 0; cpu < 3; cpu++)
+		buffer(&b, 256, 0, UINT32_MAX, cpu);
+	f = open_file(&b, &c);
+	if (!f)
+		return;
+	CHECK(!pd_lost_between(c, 7, 0, 10, &kind) && !pd_lost_between(c, 8, 10, 20, &kind));
+	CHECK(pd_lost_between(c, 7, 10, 40, &kind) && kind == PD_LOSS_RECORDS);
+	CHECK(pd_lost_between(c, 10, 30, 35, &kind) && kind == PD_LOSS_RECORDS);
+	CHECK(!pd_lost_between(c, 7, 40, 50, &kind) && !pd_lost_between(c, 8, 40, 70, &kind));
+	CHECK(pd_lost_between(c, 7, 50, 90, &kind) && kind == PD_LOSS_TRUNCATED);
+	CHECK(pd_lost_between(c, 7, 60, 65, &kind) && !pd_lost_between(c, 7, 90, 99, &kind));
+	CHECK(!pd_lost_between(c, 9, 80, 95, &kind) && pd_lost_between(c, 9, 95, 99, &kind));
+	CHECK(pd_lost_between(c, 9, 150, 200, &kind) && kind == PD_LOSS_TRUNCATED);
+	CHECK(pd_lost_between(c, 8, 70, 105, &kind) && kind == PD_LOSS_PAUSED);
+	CHECK(!pd_lost_between(c, 8, 101, 110, &kind));
+	CHECK(pd_lost_between(c, 8, 101, 115, &kind) && kind == PD_LOSS_RECORDS &&
+	      !pd_lost_between(c, 8, 120, 130, &kind));
+	/* On a CPU whose slices hold any thread, the truncated slice may have begun at any time. */
+	CHECK(pd_lost_anywhere(c, 5, 8, &kind) && pd_lost_anywhere(c, 60, 65, &kind));
+	CHECK_EQ(c->aux_empty_lost, 1);
+	pd_close(f);
+}
+
 static void map(struct buf *b, uint32_t pid, uint64_t address, uint32_t prot, uint64_t time)
 {
 	size_t at = begin(b, PD_REC_MMAP2, 0);
@@ -374,5 +433,6 @@ int main(void)
 	test_garbled_stream();
 	test_nested();
 	test_slices();
+	test_losses();
 	return unit_end();
 }

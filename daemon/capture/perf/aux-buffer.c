@@ -78,8 +78,10 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 		a->strange = true;
 		return;
 	}
-	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+	if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
+		a->failed_since = a->failed ? a->failed_since : s.ended;
 		a->failed = true;
+	}
 	if (size == 0) {
 		if (s.flags & PERF_AUX_FLAG_TRUNCATED)
 			add_refused(a, &s);

@@ -25,7 +25,9 @@ struct aux_buffer {
 	uint64_t size;            /* of the buffer, bytes */
 	struct aux_slice *slices; /* oldest first, starting at index first */
 	size_t first, n_slices, room;
-	uint64_t end; /* of the newest slice */
+	uint64_t end;        /* of the newest slice */
+	uint64_t stopped_at; /* position when tracing was last stopped */
+	bool cut_off;        /* no record describes the bytes before that position */
 	bool has_id;
 	uint8_t trace_id;
 	/* Since the event was opened: */
@@ -35,6 +37,7 @@ struct aux_buffer {
 	uint64_t refused;        /* when the sink was last unavailable, ns; 0: never */
 	/* Cleared by the user: */
 	bool failed;            /* tracing did not start, or stopped: the event must be enabled again */
+	uint64_t failed_since;  /* ns */
 	bool strange;           /* a record was invalid */
 	uint32_t started_tid;   /* thread that was running when tracing last started */
 	uint64_t started_empty; /* starts since the last slice that held trace */

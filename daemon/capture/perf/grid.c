@@ -9,7 +9,7 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-enum { ROUNDS_MAX = 32 };
+enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
 
 static int add_fd(struct grid *g, int fd)
 {
@@ -172,6 +172,7 @@ void grid_close(struct grid *g)
 	free(g->rings);
 	free(g->fds);
 	free(g->tids);
+	free(g->pauses);
 	*g = (struct grid){ 0 };
 }
 
@@ -218,9 +219,12 @@ static void control_all(const struct grid *g, unsigned long what)
 		perf_event_control(g->fds[i], what, 0);
 }
 
-void grid_stop(const struct grid *g)
+void grid_stop(struct grid *g)
 {
 	control_all(g, PERF_EVENT_IOC_DISABLE);
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		g->rings[n].stopped_at = perf_ring_aux_head(&g->rings[n].ring);
+	g->stopped = true;
 }
 
 void grid_start(const struct grid *g)
@@ -228,8 +232,69 @@ void grid_start(const struct grid *g)
 	control_all(g, PERF_EVENT_IOC_ENABLE);
 }
 
-void grid_drain(struct grid *g, struct buf *scratch)
+/* Drops pauses that are older than everything in the rings. */
+static void forget_pauses(struct grid *g)
 {
+	uint64_t oldest = UINT64_MAX;
+	size_t kept = 0;
+
+	for (size_t n = 0; n < g->plan->n_cpus; n++)
+		if (g->rings[n].first < g->rings[n].n_slices)
+			oldest = MIN(oldest, g->rings[n].slices[g->rings[n].first].ended);
+	for (size_t i = g->n_pauses > PAUSES_MAX ? 1 : 0; i < g->n_pauses; i++)
+		if (g->pauses[i].to >= oldest)
+			g->pauses[kept++] = g->pauses[i];
+	g->n_pauses = kept;
+}
+
+static void add_pause(struct grid *g, uint64_t from, uint64_t to)
+{
+	if (array_reserve(g->pauses, g->n_pauses, &g->pauses_room) == 0)
+		g->pauses[g->n_pauses++] = (struct grid_pause){ from, to };
+	forget_pauses(g);
+}
+
+/*
+ * Threads ran untraced between the last stop and the following start. The time of the last slice before the stop
+ * separates what each thread did before and after, by the clock of the records alone.
+ */
+static void note_stop(struct grid *g)
+{
+	uint64_t time = 0;
+
+	for (size_t n = 0; n < g->plan->n_cpus; n++) {
+		struct aux_buffer *a = &g->rings[n];
+		size_t i = a->n_slices;
+
+		while (i > a->first && a->slices[i - 1].to > a->stopped_at)
+			i--;
+		if (i > a->first)
+			time = MAX(time, a->slices[i - 1].ended);
+		a->cut_off = a->end < a->stopped_at;
+		a->lost += a->cut_off;
+	}
+	if (time)
+		add_pause(g, time, time);
+}
+
+/*
+ * A failure disables the event of one thread on one CPU, sometimes once more after it was restarted. So all threads may
+ * have run untraced from the first failure on until all events have been restarted.
+ */
+void grid_retry(struct grid *g, uint64_t failed_since)
+{
+	grid_start(g);
+	add_pause(g, failed_since, UINT64_MAX);
+}
+
+void grid_drain(struct grid *g, uint64_t now, struct buf *scratch)
+{
+	for (size_t i = 0; i < g->n_pauses; i++)
+		if (g->pauses[i].to == UINT64_MAX)
+			g->pauses[i].to = MAX(now, g->pauses[i].from + 1);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		aux_drain(&g->rings[n], scratch);
+	if (g->stopped && g->rings)
+		note_stop(g);
+	g->stopped = false;
 }

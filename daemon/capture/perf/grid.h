@@ -10,6 +10,12 @@
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/reason.h"
 
+/* Threads may have run untraced: slices that ended after `from` and before `to`, at least one on each side, are not
+ * adjacent. */
+struct grid_pause {
+	uint64_t from, to; /* equal: just after this time */
+};
+
 struct grid {
 	const struct plan *plan;  /* borrowed */
 	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
@@ -17,7 +23,10 @@ struct grid {
 	size_t n_fds, fds_room;
 	uint32_t *tids; /* threads whose events were opened or inherited */
 	size_t n_tids, tids_room;
-	unsigned opened; /* number of threads for which events were opened */
+	unsigned opened;           /* number of threads for which events were opened */
+	bool stopped;              /* since the last drain */
+	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
+	size_t n_pauses, pauses_room;
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
@@ -28,9 +37,13 @@ void grid_close(struct grid *g);
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 
 /* After grid_stop() all trace is in the AUX buffers. */
-void grid_stop(const struct grid *g);
+void grid_stop(struct grid *g);
 void grid_start(const struct grid *g);
 
-void grid_drain(struct grid *g, struct buf *scratch);
+/* Restarts events that the kernel disabled because a sink failed. */
+void grid_retry(struct grid *g, uint64_t failed_since);
+
+/* now: the records' clock, at a moment before the call. */
+void grid_drain(struct grid *g, uint64_t now, struct buf *scratch);
 
 #endif

@@ -40,7 +40,7 @@ static uint64_t memory_left(void)
  * waits until no CPU can see the old ring any more (an RCU grace period). In the virtual machine of tests/rig: 32 ms
  * for 2 events and 515 ms for 32, where stopping and starting takes 0.7 ms and 2.9 ms, done twice.
  */
-static uint64_t restart_grid(const struct grid *g)
+static uint64_t restart_grid(struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
@@ -59,6 +59,7 @@ static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 	bool all = false;
 
 	c->blind += s->shared ? arena_flush(&s->m->arena) : restart_grid(&s->grid);
+	grid_drain(&s->grid, sideband_now(s->m->sideband), &s->m->scratch);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -141,6 +142,33 @@ static void add_starts(const struct perf_target *s, struct capture_copy *c)
 	}
 }
 
+/* An empty AUX record of no thread, at the end of the pause; its offset is the beginning. */
+static void add_pause(struct capture_copy *c, uint64_t from, uint64_t to)
+{
+	const uint64_t body[3] = { from, 0, PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_PARTIAL };
+	struct pd_origin origin = { UINT32_MAX, UINT32_MAX, UINT32_MAX, to };
+
+	capture_add_record(&c->records, PERF_RECORD_AUX, 0, body, sizeof(body), &origin);
+}
+
+/* Adds what the decoder cannot see in the slices: when tracing was off, and lost records at the end of a ring. */
+static void add_losses(const struct perf_target *s, struct capture_copy *c)
+{
+	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband);
+
+	for (size_t i = 0; i < s->grid.n_pauses; i++)
+		add_pause(c, s->grid.pauses[i].from, MIN(s->grid.pauses[i].to, now));
+	for (size_t n = 0; n < s->plan->n_cpus; n++) {
+		const struct aux_buffer *a = &s->grid.rings[n];
+		struct pd_origin origin = { UINT32_MAX, UINT32_MAX, a->cpu, now };
+
+		if (a->failed)
+			add_pause(c, a->failed_since, MAX(now, a->failed_since + 1));
+		if (a->cut_off)
+			capture_add_record(&c->records, PERF_RECORD_LOST, 0, one, sizeof(one), &origin);
+	}
+}
+
 static int copy_units(const struct perf_target *s, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
@@ -184,8 +212,10 @@ static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
 	thread_table_records(&s->thread_table, &c->records);
-	if (!s->shared)
+	if (!s->shared) {
 		add_starts(s, c);
+		add_losses(s, c);
+	}
 	return buf_error(&c->records);
 }
 

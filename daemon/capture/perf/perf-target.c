@@ -434,8 +434,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		add_missing(b,
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
 	if (collisions)
-		add_missing(b, "a CPU's buffer wrapped while a thread ran: some trace may be missing without being "
-			       "marked as a gap");
+		add_missing(b, "a CPU's buffer wrapped while a thread ran: what it executed before is missing");
 	if (s->lost_records)
 		add_missing(
 		    b, "the kernel lost records about processes: mappings and threads of that time may be unknown");
@@ -482,15 +481,17 @@ static void maintain_rings(struct perf_target *s)
 {
 	const struct plan *p = s->plan;
 	struct perf_machine *m = s->m;
-	uint64_t starts = 0, traces = 0, empty = UINT64_MAX;
+	uint64_t starts = 0, traces = 0, empty = UINT64_MAX, since = UINT64_MAX;
 	struct reason why;
 	int64_t failed = -1;
 
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		struct aux_buffer *a = &s->grid.rings[n];
 
-		if (a->failed)
+		if (a->failed) {
 			failed = a->cpu;
+			since = MIN(since, a->failed_since);
+		}
 		a->failed = false;
 		starts += a->starts;
 		traces += a->traces;
@@ -498,7 +499,7 @@ static void maintain_rings(struct perf_target *s)
 			empty = MIN(empty, a->started_empty);
 	}
 	if (failed >= 0) {
-		grid_start(&s->grid);
+		grid_retry(&s->grid, since);
 		if (s->failing)
 			return;
 		reason_set(&why, 0,
