@@ -158,6 +158,8 @@ static void add_losses(const struct perf_target *s, struct capture_copy *c)
 
 	for (size_t i = 0; i < s->grid.n_pauses; i++)
 		add_pause(c, s->grid.pauses[i].from, MIN(s->grid.pauses[i].to, now));
+	if (s->again)
+		add_pause(c, s->failed_since, MAX(now, s->failed_since + 1));
 	for (size_t n = 0; n < s->plan->n_cpus; n++) {
 		const struct aux_buffer *a = &s->grid.rings[n];
 		struct pd_origin origin = { UINT32_MAX, UINT32_MAX, a->cpu, now };

@@ -39,7 +39,9 @@ struct perf_target {
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool failing; /* its own rings did not start */
-	int unread;   /* why process is NULL: negative errno, or 0 */
+	bool again;   /* its events are to be restarted once more, after a failure since: */
+	uint64_t failed_since;
+	int unread; /* why process is NULL: negative errno, or 0 */
 	/* Read by any thread: */
 	_Atomic bool lost;
 	/* CPU time of the process when it was armed, ns; UINT64_MAX: not armed yet */

@@ -498,6 +498,14 @@ static void maintain_rings(struct perf_target *s)
 		if (a->starts)
 			empty = MIN(empty, a->started_empty);
 	}
+	/*
+	 * The kernel disables an event some time after its sink failed, which may be after the restart, and reports
+	 * nothing. So all are restarted once more at the next maintenance; threads may have run untraced until then.
+	 */
+	if (failed < 0 && s->again)
+		grid_retry(&s->grid, s->failed_since);
+	s->again = failed >= 0;
+	s->failed_since = since;
 	if (failed >= 0) {
 		grid_retry(&s->grid, since);
 		if (s->failing)
