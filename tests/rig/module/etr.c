@@ -218,12 +218,20 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 		lost = true;
 	}
 	from = written - size;
+	if (b->b.snapshot && size && rig_due(&rig_truncate)) {
+		size = round_down(size / 2, 16);
+		perf_aux_output_flag(handle, PERF_AUX_FLAG_TRUNCATED);
+	}
+	if (b->b.snapshot && size && rig_due(&rig_overtake))
+		handle->head += (u64)b->b.nr_pages << PAGE_SHIFT;
 	if (lost && size)
 		memcpy(arena + from % rig->arena_size, barrier, sizeof(barrier));
 	rig_buffer_copy(&b->b, handle->head, arena, rig->arena_size, from, size);
 	if (b->b.snapshot)
 		handle->head += size;
-	else if (lost)
+	if (b->b.snapshot && size && rig_due(&rig_lose))
+		return 0;
+	if (!b->b.snapshot && lost)
 		perf_aux_output_flag(handle, PERF_AUX_FLAG_TRUNCATED);
 	return size;
 }

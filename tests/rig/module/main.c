@@ -14,12 +14,31 @@ static bool with_etr = true, with_trbe = true;
 module_param_named(etr, with_etr, bool, 0444);
 module_param_named(trbe, with_trbe, bool, 0444);
 
+int rig_truncate, rig_lose, rig_overtake;
+module_param_named(truncate, rig_truncate, int, 0644);
+module_param_named(lose, rig_lose, int, 0644);
+module_param_named(overtake, rig_overtake, int, 0644);
+
 struct rig_shared *rig;
 static struct pci_dev *memory;
 static struct platform_device *devices[DEVICES];
 static int n_devices;
 static struct tracepoint *switch_point;
 static struct perf_event *keeper;
+
+bool rig_due(int *countdown)
+{
+	int left = READ_ONCE(*countdown);
+
+	while (left > 0) {
+		int before = cmpxchg(countdown, left, left - 1);
+
+		if (before == left)
+			return left == 1;
+		left = before;
+	}
+	return false;
+}
 
 void rig_buffer_copy(struct rig_buffer *b, unsigned long head, const u8 *ring, u64 len, u64 from, u64 size)
 {

@@ -5,7 +5,10 @@
  * drivers do.
  *
  * Parameters: etr, trbe (which sinks exist), fail_etr, fail_trbe (the errno that enabling the sink fails with; may be
- * changed at any time).
+ * changed at any time). Each of the following is a number n: the n-th slice of an overwritten buffer from now on, of
+ * any sink, is lost in this way; 0: none. truncate   the sink stops in the middle of the slice, and reports that
+ * (PERF_AUX_FLAG_TRUNCATED) lose       the kernel writes no AUX record about it overtake   before it, the sink fills
+ * the whole buffer once more
  */
 #ifndef RIG_H
 #define RIG_H
@@ -65,6 +68,11 @@ struct rig_buffer {
 	pid_t pid;
 	u64 etr_size;
 };
+
+extern int rig_truncate, rig_lose, rig_overtake;
+
+/* Counts one slice; true if it is the one. */
+bool rig_due(int *countdown);
 
 /* Copies size bytes from position `from` of a ring of len bytes to position head of the pages. */
 void rig_buffer_copy(struct rig_buffer *b, unsigned long head, const u8 *ring, u64 len, u64 from, u64 size);

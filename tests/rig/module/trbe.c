@@ -66,14 +66,24 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 	struct rig_buffer *b = config;
 	int cpu = smp_processor_id();
 	u64 written = rig->cpu[cpu].head, room = (u64)b->nr_pages << PAGE_SHIFT, size, from;
+	bool lose = b->snapshot && written && rig_due(&rig_lose);
 
-	perf_aux_output_flag(handle, PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW);
+	if (!lose)
+		perf_aux_output_flag(handle, PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW);
 	if (b->snapshot) {
 		/* The buffer wrapped: its last ring_size bytes are available. */
 		size = min3(written, room, rig->ring_size);
 		from = written - size;
-		if (from)
+		if (written && rig_due(&rig_overtake)) {
+			handle->head += room;
 			perf_aux_output_flag(handle, PERF_AUX_FLAG_COLLISION);
+		}
+		if (from && !lose)
+			perf_aux_output_flag(handle, PERF_AUX_FLAG_COLLISION);
+		if (written && rig_due(&rig_truncate)) {
+			size /= 2;
+			perf_aux_output_flag(handle, PERF_AUX_FLAG_TRUNCATED);
+		}
 	} else {
 		/* Trace stopped when the buffer was full. */
 		size = min_t(u64, written, handle->size);
@@ -86,7 +96,8 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 	rig_buffer_copy(b, handle->head, (u8 *)rig + rig->rings + cpu * rig->ring_size, rig->ring_size, from, size);
 	if (b->snapshot)
 		handle->head += size;
-	return size;
+	/* perf writes no record about a slice without bytes and flags. */
+	return lose ? 0 : size;
 }
 
 static const struct coresight_ops_sink sink_ops = {
