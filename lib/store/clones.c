@@ -201,7 +201,7 @@ static int find_totals(struct store *s, struct clone_totals *t)
 		}
 		to->self_ns += f->self_ns;
 		to->self_instructions += f->self_instructions;
-		f->calls = 0;
+		f->calls = f->whole = 0;
 	}
 	return 0;
 }
@@ -213,6 +213,9 @@ static int add_leave(struct clone_total *c, const struct store_event *e, uint64_
 	struct store_function *f = c->function;
 	int rc = 0;
 
+	/* In a forged file, a frame can leave without an enter, or as another kind than it was entered. */
+	if (!c->active || (store_is_whole(e) && f->whole >= f->calls))
+		return -EBADMSG;
 	if (ns >= f->longest_ns) {
 		f->longest_ns = ns;
 		f->longest_enter = e->frame.enter;
