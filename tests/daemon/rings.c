@@ -237,7 +237,8 @@ static void test_invalid_headers(void)
 {
 	static const struct invalid_field fields[] = {
 		INVALID(magic, 0),
-		INVALID(version, 2),
+		INVALID(version, EMU_VERSION - 1),
+		INVALID(version, EMU_VERSION + 1),
 		INVALID(header_size, 0),
 		INVALID(header_size, UINT32_MAX),
 		INVALID(total_size, 0),
