@@ -4,7 +4,7 @@
  *
  * gcc marks the entry of each inlined instance, by DW_AT_entry_pc and by a row of the line number table that has the
  * line and column of the function's declaration. Where it duplicated the entry (it unrolled a loop, say) there is a row
- * for each copy, but one DW_AT_entry_pc. LLVM marks nothing: the instance begins with its first range.
+ * for each copy, but one DW_AT_entry_pc. LLVM marks nothing: inline-pieces.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,8 @@ enum {
 	PATHS_MAX = 16,
 	PATH_STEPS_MAX = 256, /* instructions of all paths from a marker */
 	A64_SIZE = 4,
+	KEYS_MAX = 32,
+	BLOCK_REACH = 256, /* bytes before a row in which its block is searched */
 };
 
 struct entry_search {
@@ -67,21 +69,6 @@ static void add_entry(struct entry_search *s, uint64_t address, uint32_t node)
 	buf_add(&s->found, &e, sizeof(e));
 }
 
-/* Returns the innermost node at an address, or NODE_NONE. */
-static uint32_t node_at(const struct unit *u, uint64_t address)
-{
-	size_t after = inlines_span_after(&u->flat, address);
-
-	return after && address < u->flat.items[after - 1].end ? u->flat.items[after - 1].of : NODE_NONE;
-}
-
-static uint32_t function_of(const struct unit *u, uint32_t node)
-{
-	while (node != NODE_NONE && u->nodes[node].parent != NODE_NONE)
-		node = u->nodes[node].parent;
-	return node;
-}
-
 /* Adds the entries that DW_AT_entry_pc gives, and collects the places of declarations. */
 static void find_given(struct entry_search *s)
 {
@@ -93,7 +80,8 @@ static void find_given(struct entry_search *s)
 
 		if (node->parent == NODE_NONE || node->part)
 			continue;
-		if (node->has_entry && function_of(u, i) == function_of(u, node_at(u, node->entry)))
+		if (node->has_entry &&
+		    inlines_function_of(u, i) == inlines_function_of(u, inlines_node_at(u, node->entry)))
 			add_entry(s, node->entry, i);
 		if (node->decl_column)
 			buf_add(&s->keys, &key, sizeof(key));
@@ -166,46 +154,56 @@ static bool is_marker(const struct entry_search *s, uint64_t address, uint32_t n
 	return s->n_markers && bsearch(&key, s->markers, s->n_markers, sizeof(key), compare_entries);
 }
 
-/* Reads the instruction at an address. */
-static bool read_instruction(const struct inlines *s, uint64_t address, uint32_t *ret)
-{
-	for (size_t i = 0; i < s->n_code; i++) {
-		struct reader r = s->code[i].bytes;
-		uint64_t at = address - s->code[i].address;
-
-		if (at < rd_left(&r) && rd_skip(&r, (size_t)at) == 0 && rd_u32(&r, ret) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool ends_block(uint32_t op)
-{
-	uint64_t target;
-	bool link;
-	enum a64_kind kind = a64_classify(op, 0, &link, &target);
-
-	return !link && (kind == A64_BRANCH || kind == A64_CONDITIONAL || kind == A64_INDIRECT);
-}
-
 /* Finds an instance that a row may mark in the block of its address: after it, else before it. */
 static uint32_t find_in_block(struct entry_search *s, const struct dwarf_row *row)
 {
-	uint32_t function = function_of(s->unit, node_at(s->unit, row->address)), found = NODE_NONE, op = 0;
+	uint32_t function = inlines_function_of(s->unit, inlines_node_at(s->unit, row->address)), found = NODE_NONE,
+		 op = 0;
 
-	for (uint64_t at = row->address; found == NODE_NONE && read_instruction(s->inlines, at, &op); at += A64_SIZE) {
-		if (function_of(s->unit, node_at(s->unit, at)) != function)
+	for (uint64_t at = row->address; found == NODE_NONE && inlines_instruction(s->inlines, at, &op);
+	     at += A64_SIZE) {
+		if (inlines_function_of(s->unit, inlines_node_at(s->unit, at)) != function)
 			break;
-		found = find_declared(s, node_at(s->unit, at), row);
-		if (ends_block(op))
+		found = find_declared(s, inlines_node_at(s->unit, at), row);
+		if (inlines_ends_block(op))
 			break;
 	}
-	for (uint64_t at = row->address; found == NODE_NONE && read_instruction(s->inlines, at -= A64_SIZE, &op);) {
-		if (ends_block(op) || function_of(s->unit, node_at(s->unit, at)) != function)
+	for (uint64_t at = row->address; found == NODE_NONE && inlines_instruction(s->inlines, at -= A64_SIZE, &op);) {
+		if (inlines_ends_block(op) || inlines_function_of(s->unit, inlines_node_at(s->unit, at)) != function)
 			break;
-		found = find_declared(s, node_at(s->unit, at), row);
+		found = find_declared(s, inlines_node_at(s->unit, at), row);
 	}
 	return found;
+}
+
+/*
+ * Returns true if several equal rows at one address may be several calls: of a recursive function, or where the
+ * instance does something twice in the block.
+ */
+static bool may_be_several(struct entry_search *s, const struct dwarf_row *row, uint32_t node)
+{
+	uint64_t keys[KEYS_MAX], at = row->address;
+	size_t n = 0;
+	uint32_t op;
+
+	if (find_declared(s, s->unit->nodes[node].parent, row) != NODE_NONE)
+		return true;
+	while (row->address - at < BLOCK_REACH && inlines_instruction(s->inlines, at - A64_SIZE, &op) &&
+	       !inlines_ends_block(op))
+		at -= A64_SIZE;
+	for (; n < KEYS_MAX && inlines_instruction(s->inlines, at, &op) && !inlines_ends_block(op); at += A64_SIZE) {
+		uint32_t here = inlines_node_at(s->unit, at), declared = find_declared(s, here, row);
+		uint64_t key = here == node ? inline_pieces_key(op, at) : 0;
+
+		if (declared != NODE_NONE && declared != node)
+			return true;
+		for (size_t i = 0; key && i < n; i++)
+			if (keys[i] == key)
+				return true;
+		if (key)
+			keys[n++] = key;
+	}
+	return n == KEYS_MAX;
 }
 
 /*
@@ -229,11 +227,12 @@ static int on_row(void *user, const struct dwarf_row *row)
 	s->n_last++;
 	given = count_given(s, row, &found);
 	if (given) {
-		s->unit->nodes[found].uncertain = s->unit->nodes[found].uncertain || s->n_last > given;
+		if (s->n_last > given && may_be_several(s, row, found))
+			s->unit->nodes[found].uncertain = true;
 		return 0;
 	}
-	at = node_at(s->unit, row->address);
-	function = function_of(s->unit, at);
+	at = inlines_node_at(s->unit, row->address);
+	function = inlines_function_of(s->unit, at);
 	/* The function itself begins with such a row, too. */
 	if (at == NODE_NONE ||
 	    (s->unit->nodes[function].start == row->address && is_declared_at(s, &s->unit->nodes[function], row)))
@@ -243,11 +242,12 @@ static int on_row(void *user, const struct dwarf_row *row)
 		found = find_in_block(s, row);
 	for (size_t i = inlines_span_after(flat, row->address);
 	     found == NODE_NONE && i < flat->n && flat->items[i].start - row->address <= MARKER_REACH; i++)
-		if (function_of(s->unit, flat->items[i].of) == function)
+		if (inlines_function_of(s->unit, flat->items[i].of) == function)
 			found = find_declared(s, flat->items[i].of, row);
 	if (found == NODE_NONE || s->unit->nodes[found].part)
 		return 0;
-	s->unit->nodes[found].uncertain = s->unit->nodes[found].uncertain || s->n_last > 1;
+	if (s->n_last > 1 && may_be_several(s, row, found))
+		s->unit->nodes[found].uncertain = true;
 	add_entry(s, row->address, found);
 	return buf_error(&s->found);
 }
@@ -275,13 +275,13 @@ struct marked_instruction {
 static bool look_at(struct marker_paths *p, uint64_t at, struct marked_instruction *ret)
 {
 	const struct unit *u = p->search->unit;
-	uint32_t op, node = node_at(u, at);
+	uint32_t op, node = inlines_node_at(u, at);
 
-	if (p->steps++ == PATH_STEPS_MAX || !read_instruction(p->search->inlines, at, &op) ||
-	    function_of(u, node) != p->function)
+	if (p->steps++ == PATH_STEPS_MAX || !inlines_instruction(p->search->inlines, at, &op) ||
+	    inlines_function_of(u, node) != p->function)
 		return false;
 	ret->kind = a64_classify(op, at, &ret->link, &ret->target);
-	ret->ends_block = ends_block(op);
+	ret->ends_block = inlines_ends_block(op);
 	ret->inside = is_within(u, node, p->marker.node) && (ret->kind != A64_BRANCH || ret->link);
 	ret->marked = at != p->marker.address && is_marker(p->search, at, p->marker.node);
 	return true;
@@ -343,7 +343,7 @@ static void find_begins(struct entry_search *s, const struct inline_entry *marke
 {
 	struct marker_paths p = { .search = s, .marker = *marker };
 
-	p.function = function_of(s->unit, node_at(s->unit, marker->address));
+	p.function = inlines_function_of(s->unit, inlines_node_at(s->unit, marker->address));
 	follow_path(&p, marker->address);
 	if (!p.found)
 		search_before(&p);
@@ -376,15 +376,12 @@ static void find_marked(struct entry_search *s)
 /* Nodes without a known entry are entered where their code begins. */
 static void find_missing(struct entry_search *s)
 {
-	/* LLVM marks nothing, and may have copied any of the code. */
-	bool marked = s->found.size != 0;
-
 	for (uint32_t i = 0; i < s->unit->n_nodes; i++) {
 		struct node *node = &s->unit->nodes[i];
 
 		if (node->parent == NODE_NONE || node->part || node->entered)
 			continue;
-		node->uncertain = node->uncertain || !marked || node->scattered;
+		node->uncertain = node->uncertain || node->scattered;
 		add_entry(s, node->start, i);
 	}
 }
@@ -409,6 +406,8 @@ int inline_entries_find(struct inlines *s, uint32_t number)
 	if (search.found.size)
 		qsort(search.found.data, search.found.size / sizeof(*list), sizeof(*list), compare_entries);
 	find_marked(&search);
+	if (!search.found.size && inline_pieces_find(s, number, &search.found) == -ENOMEM)
+		return -ENOMEM;
 	find_missing(&search);
 	if (buf_error(&search.found))
 		return buf_error(&search.found);

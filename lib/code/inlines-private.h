@@ -76,6 +76,30 @@ struct inlines {
 /* Returns the number of the first span that begins after address. */
 size_t inlines_span_after(const struct spans *s, uint64_t address);
 
+/* Returns the innermost node at an address, or NODE_NONE. */
+uint32_t inlines_node_at(const struct unit *u, uint64_t address);
+
+/* Returns the function that a node is in; a function and NODE_NONE are their own. */
+uint32_t inlines_function_of(const struct unit *u, uint32_t node);
+
+/* Reads the instruction at an address; false: it is not in the file, or no A64. */
+bool inlines_instruction(const struct inlines *s, uint64_t address, uint32_t *ret);
+
+/* Returns true if control may continue elsewhere after the instruction, other than by a call. */
+bool inlines_ends_block(uint32_t op);
+
+/*
+ * inline-pieces.c: returns what a copy of an instruction has in common with it, other than the source place: of loads
+ * and stores all but the registers, of calls the target. 0: an instruction of another kind, which copies may lack.
+ */
+uint64_t inline_pieces_key(uint32_t op, uint64_t at);
+
+/*
+ * inline-pieces.c: finds the entries of a unit without markers, sets `entered` of their nodes, and adds them to a
+ * buffer of struct inline_entry.
+ */
+int inline_pieces_find(struct inlines *s, uint32_t number, struct buf *to);
+
 /* inline-entries.c: finds the entries of a unit whose nodes and spans are known. -ENOMEM, or an error of dwarf_rows().
  */
 int inline_entries_find(struct inlines *s, uint32_t number);

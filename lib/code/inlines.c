@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/code/a64.h"
 #include "lib/code/inlines-private.h"
 
 enum { NESTING_MAX = 512, ORIGINS_MAX = 8, SPANS_MAX = 8 << 20 };
@@ -100,6 +101,41 @@ size_t inlines_span_after(const struct spans *s, uint64_t address)
 			high = middle;
 	}
 	return low;
+}
+
+uint32_t inlines_node_at(const struct unit *u, uint64_t address)
+{
+	size_t after = inlines_span_after(&u->flat, address);
+
+	return after && address < u->flat.items[after - 1].end ? u->flat.items[after - 1].of : NODE_NONE;
+}
+
+uint32_t inlines_function_of(const struct unit *u, uint32_t node)
+{
+	while (node != NODE_NONE && u->nodes[node].parent != NODE_NONE)
+		node = u->nodes[node].parent;
+	return node;
+}
+
+bool inlines_instruction(const struct inlines *s, uint64_t address, uint32_t *ret)
+{
+	for (size_t i = 0; i < s->n_code; i++) {
+		struct reader r = s->code[i].bytes;
+		uint64_t at = address - s->code[i].address;
+
+		if (at < rd_left(&r) && rd_skip(&r, (size_t)at) == 0 && rd_u32(&r, ret) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool inlines_ends_block(uint32_t op)
+{
+	uint64_t target;
+	bool link;
+	enum a64_kind kind = a64_classify(op, 0, &link, &target);
+
+	return !link && (kind == A64_BRANCH || kind == A64_CONDITIONAL || kind == A64_INDIRECT);
 }
 
 /* Returns the span of an address, or NULL. Narrows *ret_start and *ret_end to the interval of this result. */

@@ -24,7 +24,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/dwarf-lines.c \
 	lib/code/inflate.c lib/code/inflate.h \
 	lib/code/inlines.c lib/code/inlines.h lib/code/inlines-private.h \
-	lib/code/inline-entries.c \
+	lib/code/inline-entries.c lib/code/inline-pieces.c \
 	lib/code/inline-instances.c lib/code/inline-instances.h \
 	lib/code/region-map.c lib/code/region-map.h \
 	lib/code/syscall-number.c lib/code/syscall-number.h lib/code/syscalls.h \
