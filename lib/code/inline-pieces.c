@@ -89,9 +89,9 @@ static int on_row(void *user, const struct dwarf_row *row)
 	struct piece_search *s = user;
 	struct place_row place = { row->address,
 				   row->end || !row->line ? 0 : row->file << 48 ^ row->line << 16 ^ row->column };
-	struct place_row *last = (struct place_row *)(s->rows.data + s->rows.size) - 1;
+	struct place_row *last = s->rows.size ? (struct place_row *)(s->rows.data + s->rows.size) - 1 : NULL;
 
-	if (s->rows.size && last->address == place.address)
+	if (last && last->address == place.address)
 		*last = place;
 	else
 		buf_add(&s->rows, &place, sizeof(place));
@@ -172,7 +172,7 @@ static const struct code_jump *jumps_to(const struct piece_search *s, uint64_t a
 	       first = lower_bound(&s->by_to, sizeof(struct code_jump), 1, address);
 
 	*ret_left = n - first;
-	return (const struct code_jump *)s->by_to.data + first;
+	return *ret_left ? (const struct code_jump *)s->by_to.data + first : NULL;
 }
 
 /* Returns true if both addresses are in one basic block, the first one not behind the other. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/code/inlines.c, dwarf*.c: the input is the DWARF sections of an otherwise valid ELF file, each after its size. */
+/*
+ * lib/code/inlines.c, inline-*.c, dwarf*.c: the input is the DWARF sections of an otherwise valid ELF file, each after
+ * its size, and then its instructions.
+ */
 #include <string.h>
 
 #include "lib/base/reader.h"
@@ -55,6 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			buf_add(&sections[i], bytes, n);
 	}
 	dwarfgen_elf(&elf, sections);
+	buf_zero(&elf, DWARF_TEXT_OFFSET - MIN(elf.size, (size_t)DWARF_TEXT_OFFSET));
+	buf_add(&elf, r.at, MIN(rd_left(&r), (size_t)DWARF_TEXT_SIZE));
+	buf_zero(&elf,
+		 DWARF_TEXT_OFFSET + DWARF_TEXT_SIZE - MIN(elf.size, (size_t)DWARF_TEXT_OFFSET + DWARF_TEXT_SIZE));
 	fd = fuzz_fd(elf.data, elf.size);
 	if (inlines_load(fd, -1, &s) == 0)
 		look_up(s);
@@ -65,6 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 void fuzz_seeds(void)
 {
+	/* adrp x0, .; ldr x1, [x0, #8]; str x1, [x0, #8]; cbz x1, .-8; bl .+16; b.ne .-12; b .+8; ret */
+	static const uint32_t code[] = { 0x90000000, 0xf9400401, 0xf9000401, 0xb4ffffc1,
+					 0x94000004, 0x54ffffa1, 0x14000002, 0xd65f03c0 };
+
 	for (int version = 4; version <= 5; version++) {
 		struct buf sections[DWARF_SECTIONS] = { 0 };
 		_cleanup_buf_ struct buf b = { 0 };
@@ -75,6 +86,8 @@ void fuzz_seeds(void)
 			buf_add(&b, sections[i].data, sections[i].size);
 			buf_done(&sections[i]);
 		}
+		for (size_t i = 0; i < DWARF_TEXT_SIZE / sizeof(code); i++)
+			buf_add(&b, code, sizeof(code));
 		fuzz_seed(b.data, b.size);
 	}
 }
