@@ -10,7 +10,9 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
 	daemon/decode-images.c daemon/decode-images.h \
+	daemon/fair-queue.c daemon/fair-queue.h \
 	daemon/exit-listener.c daemon/exit-listener.h \
+	daemon/job-files.c daemon/job-files.h \
 	daemon/job.c daemon/job.h \
 	daemon/ledger.c daemon/ledger.h \
 	daemon/listener.c daemon/listener.h \
