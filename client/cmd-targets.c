@@ -12,12 +12,8 @@ static void add_target_row(struct text_table *t, const struct csight_object *tar
 {
 	const char *state = csight_text(target, "state");
 	const struct csight_object *ended = csight_field(target, "ended");
-	size_t threads = csight_count(target, "threads");
-	uint64_t bytes = 0;
 	char text[32];
 
-	for (size_t i = 0; i < threads; i++)
-		bytes += (uint64_t)csight_number(csight_item(target, "threads", i), "bytes", 0);
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "pid", 0));
 	text_table_add(t, STYLE_PLAIN, text);
 	text_table_add(t, STYLE_PLAIN, csight_text(target, "name"));
@@ -31,8 +27,8 @@ static void add_target_row(struct text_table *t, const struct csight_object *tar
 		       : csight_text(ended, "text")   ? csight_text(ended, "text")
 						      : "ended");
 	text_table_add(t, STYLE_PLAIN, csight_text(target, "capture"));
-	text_table_add(t, STYLE_PLAIN, format_count(threads));
-	text_table_add(t, STYLE_PLAIN, format_size(bytes));
+	text_table_add(t, STYLE_PLAIN, format_count((uint64_t)csight_number(target, "threadCount", 0)));
+	text_table_add(t, STYLE_PLAIN, format_size((uint64_t)csight_number(target, "bytes", 0)));
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(target, "uid", -1));
 	text_table_add(t, STYLE_PLAIN, text);
 }

@@ -54,10 +54,18 @@ static void call_finish(struct call *c, const struct buf *b, int fd)
 void call_reply_fd(struct call *c, json_object *parameters, int fd)
 {
 	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+	json_object *o;
 
 	varlink_put_reply(&b, parameters, false);
 	json_object_put(parameters);
-	call_finish(c, &b, fd);
+	if (buf_error(&b) == 0) {
+		call_finish(c, &b, fd);
+		return;
+	}
+	closep(&fd);
+	o = json_object_new_object();
+	json_add_str(o, "limit", "the size of a reply");
+	call_error(c, "org.csight.LimitReached", o);
 }
 
 void call_reply(struct call *c, json_object *parameters)

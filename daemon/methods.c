@@ -19,7 +19,12 @@
 /* What a method names; the caller must be its owner or root. */
 enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
 
-enum { METHOD_MORE = 1 /* reports progress to calls with more */ };
+enum {
+	METHOD_MORE = 1, /* reports progress to calls with more */
+	/* A page is smaller than VARLINK_REPLY_MAX, whatever the names in it are. */
+	TARGETS_A_PAGE = 16,
+	SNAPSHOTS_A_PAGE = 256,
+};
 
 /* What a call names, after the check of the right. */
 struct subject {
@@ -93,16 +98,43 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	call_reply(c, o);
 }
 
+/* Reads from which item on the caller wants a list. Returns false after an error reply. */
+static bool get_first(struct call *c, uint64_t *ret)
+{
+	*ret = 0;
+	if (json_get_u64(c->parameters, "first", ret) != -EINVAL)
+		return true;
+	call_invalid(c, "first");
+	return false;
+}
+
+/* Replies with one page of a list, of which at has been reached of all items. */
+static void reply_page(struct call *c, const char *name, json_object *list, uint64_t next, uint64_t all)
+{
+	json_object *o = json_object_new_object();
+
+	json_object_object_add(o, name, list);
+	if (next < all)
+		json_add_u64(o, "next", next);
+	call_reply(c, o);
+}
+
 static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 {
-	json_object *o = json_object_new_object(), *list = json_object_new_array();
+	json_object *list;
+	uint64_t first, n = 0;
 	struct target *t;
 
+	if (!get_first(c, &first))
+		return;
+	list = json_object_new_array();
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		if (policy_owns(c->uid, t->uid))
-			json_object_array_add(list, wire_target(t));
-	json_object_object_add(o, "targets", list);
-	call_reply(c, o);
+		if (policy_owns(c->uid, t->uid)) {
+			if (n >= first && n - first < TARGETS_A_PAGE)
+				json_object_array_add(list, wire_target(t));
+			n++;
+		}
+	reply_page(c, "targets", list, first + TARGETS_A_PAGE, n);
 }
 
 /* Makes a target of a process that is none. Returns false after an error reply. */
@@ -310,14 +342,20 @@ void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapsho
 
 static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *s)
 {
-	json_object *o = json_object_new_object(), *list = json_object_new_array();
 	const struct snapshot *snapshot;
+	uint64_t first, n = 0;
+	json_object *list;
 
+	if (!get_first(c, &first))
+		return;
+	list = json_object_new_array();
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->uid, snapshot->uid))
-			json_object_array_add(list, wire_snapshot(snapshot, spool_path(d->spool)));
-	json_object_object_add(o, "snapshots", list);
-	call_reply(c, o);
+		if (policy_owns(c->uid, snapshot->uid)) {
+			if (n >= first && n - first < SNAPSHOTS_A_PAGE)
+				json_object_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
+			n++;
+		}
+	reply_page(c, "snapshots", list, first + SNAPSHOTS_A_PAGE, n);
 }
 
 static void do_get_snapshot(struct daemon *d, struct call *c, struct subject *s)

@@ -40,6 +40,23 @@ static void add_missing(struct snapshot_writer *sw, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	/* Names in it come from the target and may be any bytes. */
+	if (json_object_array_length(sw->missing) < SNAPSHOT_MISSING_MAX &&
+	    sw->missing_bytes + strlen(text) <= SNAPSHOT_MISSING_BYTES) {
+		json_array_add_bytes(sw->missing, text);
+		sw->missing_bytes += strlen(text);
+	} else {
+		sw->unlisted++;
+	}
+}
+
+/* The program chooses how many losses there are: the rest is a number. */
+static void end_missing(struct snapshot_writer *sw)
+{
+	char text[64];
+
+	if (!sw->unlisted)
+		return;
+	snprintf(text, sizeof(text), "%zu further losses are not listed", sw->unlisted);
 	json_array_add_bytes(sw->missing, text);
 }
 
@@ -260,6 +277,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	}
 	if (sw->jitdump)
 		json_object_object_add(o, "jitdump", json_object_get(sw->jitdump));
+	end_missing(sw);
 	json_object_object_add(o, "missing", json_object_get(sw->missing));
 	return write_json(dir, "snapshot.json", o);
 }

@@ -36,6 +36,7 @@ struct snapshot_writer {
 	json_object *jitdump;          /* the member of snapshot.json, or NULL */
 	/* Results: */
 	json_object *missing;             /* an array of texts */
+	size_t missing_bytes, unlisted;   /* of its texts; losses beyond its limits */
 	uint64_t size;                    /* bytes in the directory */
 	struct target_file **image_files; /* for each image of snapshot.json, or NULL; borrowed */
 	size_t n_images;

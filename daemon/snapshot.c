@@ -15,6 +15,8 @@ static const char *const names[] = {
 	[SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
 };
 
+enum { REASON_MAX = 2048 };
+
 #define BIT(state) (1u << (state))
 
 static const unsigned allowed[] = {
@@ -77,6 +79,9 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 	if (vasprintf(&text, fmt, args) < 0)
 		text = NULL;
 	va_end(args);
+	/* The decoder is not trusted, and lists have the reason. */
+	if (text && strlen(text) > REASON_MAX)
+		text[REASON_MAX] = 0;
 	free(s->reason);
 	s->reason = text;
 }
@@ -109,6 +114,23 @@ void snapshot_drop_files(struct snapshot *s)
 	for (size_t n = 0; n < s->n_files; n++)
 		target_file_unref(s->files[n]);
 	s->n_files = 0;
+}
+
+void snapshot_set_missing(struct snapshot *s, json_object *texts)
+{
+	size_t bytes = 0;
+
+	json_object_put(s->missing);
+	s->missing = json_object_new_array();
+	for (size_t n = 0; n < json_object_array_length(texts); n++) {
+		json_object *text = json_object_array_get_idx(texts, n);
+
+		bytes += json_object_is_type(text, json_type_string) ? (size_t)json_object_get_string_len(text) : 0;
+		/* One more than the limit says how many are not listed. */
+		if (n > SNAPSHOT_MISSING_MAX || bytes > SNAPSHOT_MISSING_BYTES + 64)
+			break;
+		json_object_array_add(s->missing, json_object_get(text));
+	}
 }
 
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)

@@ -16,7 +16,12 @@
 
 #define SNAPSHOT_TRACE_FILE "trace.perf.data"
 
-enum { SNAPSHOT_ID_SIZE = 32, SNAPSHOT_ATTEMPTS = 2 };
+enum {
+	SNAPSHOT_ID_SIZE = 32,
+	SNAPSHOT_ATTEMPTS = 2,
+	SNAPSHOT_MISSING_MAX = 64, /* texts about data that could not be recorded, */
+	SNAPSHOT_MISSING_BYTES = 16 << 10,
+};
 
 enum snapshot_state { SNAPSHOT_COPYING, SNAPSHOT_QUEUED, SNAPSHOT_DECODING, SNAPSHOT_READY, SNAPSHOT_RAW };
 
@@ -40,8 +45,7 @@ struct snapshot {
 	size_t threads;
 	bool shared;          /* the trace holds other processes' control flow, too */
 	bool trace_dropped;   /* the spool has deleted the trace */
-	unsigned attempts;    /* decodes begun, without those that were lost: */
-	unsigned losses;      /* with the server of csight-decode */
+	unsigned attempts;    /* decodes begun */
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
@@ -65,6 +69,9 @@ struct snapshot *snapshot_unref(struct snapshot *s);
 /* Logs the move. One that the table of states does not allow is an error of the program. */
 void snapshot_move(struct snapshot *s, enum snapshot_state to);
 void snapshot_set_reason(struct snapshot *s, const char *fmt, ...) _printf_(2, 3);
+
+/* Keeps the texts within the limits. */
+void snapshot_set_missing(struct snapshot *s, json_object *texts);
 
 /* Keeps decode as text, and its "ended", which has the place. */
 void snapshot_set_decode(struct snapshot *s, json_object *decode);

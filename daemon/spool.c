@@ -59,7 +59,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	if (json_get(o, "threads", json_type_array, &list) == 0)
 		s->threads = json_object_array_length(list);
 	if (json_get(o, "missing", json_type_array, &list) == 0)
-		s->missing = json_object_get(list);
+		snapshot_set_missing(s, list);
 	if (json_get(o, "ended", json_type_object, &list) == 0)
 		s->ended = json_object_get(list);
 	memcpy(s->id, id, strnlen(id, sizeof(s->id) - 1));
@@ -81,7 +81,7 @@ static void load_state(int dir, const char *id, struct snapshot *s)
 	if (json_get_u64(o, "attempts", &attempts) == 0)
 		s->attempts = (unsigned)MIN(attempts, 1000u);
 	if (json_get_str(o, "reason", &reason) == 0)
-		s->reason = strdup(reason);
+		snapshot_set_reason(s, "%s", reason);
 	if (json_get(o, "decode", json_type_object, &decode) == 0)
 		snapshot_set_decode(s, decode);
 	if (strcmp(state, "ready") == 0)

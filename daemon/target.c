@@ -41,6 +41,7 @@ struct target *target_unref(struct target *t)
 	free(t->name);
 	free(t->exe);
 	free(t->arguments);
+	json_object_put(t->threads);
 	free(t);
 	return NULL;
 }
@@ -415,7 +416,7 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	workqueue_submit_for(c->target->all->o.capture_queue, &c->work, c->target->uid);
+	workqueue_submit(c->target->all->o.capture_queue, &c->work);
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)

@@ -14,6 +14,7 @@
 #include "daemon/ring.h"
 #include "daemon/settings.h"
 #include "daemon/target-file.h"
+#include "lib/base/json.h"
 
 struct target_list;
 
@@ -41,6 +42,11 @@ struct target {
 	int pidfd;
 	struct event *ended; /* of pidfd */
 	struct ring ring;
+	/* The description of its threads (wire.c): of which state and time, and how many there are in all. */
+	json_object *threads;
+	enum ring_state threads_state;
+	uint64_t threads_ns, thread_bytes;
+	size_t n_threads;
 	struct target_file **files;
 	size_t n_files, files_capacity;
 	unsigned lost_files;         /* mapped files that are not available */

@@ -39,14 +39,19 @@ json_object *wire_error_of_snapshot(const char *id, const char *state)
 	return o;
 }
 
-static json_object *threads_json(const struct target *t)
+enum { THREADS_LISTED = 64, THREADS_FRESH_MS = 100 };
+
+static void describe_threads(struct target *t)
 {
 	json_object *list = json_object_new_array();
 	_cleanup_free_ struct capture_thread *threads = NULL;
 	size_t n_threads = 0;
 
 	t->ring.source->ops->threads(t->ring.source, &threads, &n_threads);
-	for (size_t n = 0; n < n_threads; n++) {
+	t->thread_bytes = 0;
+	for (size_t n = 0; n < n_threads; n++)
+		t->thread_bytes += threads[n].size;
+	for (size_t n = 0; n < MIN(n_threads, (size_t)THREADS_LISTED); n++) {
 		json_object *o = json_object_new_object();
 
 		json_add_u64(o, "tid", threads[n].tid);
@@ -56,7 +61,24 @@ static json_object *threads_json(const struct target *t)
 		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
 		json_object_array_add(list, o);
 	}
-	return list;
+	json_object_put(t->threads);
+	t->threads = list;
+	t->n_threads = n_threads;
+}
+
+/* Reading the slots of all threads takes time, so that the description is made ten times a second at most. */
+static void add_threads(json_object *o, struct target *t)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (!t->threads || t->threads_state != t->ring.state || now - t->threads_ns > THREADS_FRESH_MS * 1000000ull) {
+		describe_threads(t);
+		t->threads_state = t->ring.state;
+		t->threads_ns = now;
+	}
+	json_object_object_add(o, "threads", json_object_get(t->threads));
+	json_add_u64(o, "threadCount", t->n_threads);
+	json_add_u64(o, "bytes", MIN(t->thread_bytes, (uint64_t)INT64_MAX));
 }
 
 json_object *wire_target(struct target *t)
@@ -82,13 +104,13 @@ json_object *wire_target(struct target *t)
 	if (t->parent > 0)
 		json_add_i64(o, "parent", t->parent);
 	json_add_u64(o, "armedAt", t->armed_time);
-	json_object_object_add(o, "threads", threads_json(t));
+	add_threads(o, t);
 	t->ring.source->ops->missing(t->ring.source, &missing);
 	json_object_object_add(o, "missing", json_array_of_texts((const char *)missing.data, missing.size));
 	return o;
 }
 
-json_object *wire_snapshot(const struct snapshot *s, const char *spool)
+json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 {
 	json_object *o = json_object_new_object();
 	_cleanup_free_ char *path = NULL;
@@ -107,12 +129,19 @@ json_object *wire_snapshot(const struct snapshot *s, const char *spool)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->ended)
 		json_object_object_add(o, "ended", json_object_get(s->ended));
-	if (s->decode)
-		json_object_object_add(o, "decode", snapshot_decode(s));
-	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
 	if (asprintf(&path, "%s/%s", spool, s->id) < 0)
 		path = NULL;
 	json_add_str(o, "path", path ? path : "");
+	return o;
+}
+
+static json_object *wire_snapshot(const struct snapshot *s, const char *spool)
+{
+	json_object *o = wire_snapshot_in_list(s, spool);
+
+	if (s->decode)
+		json_object_object_add(o, "decode", snapshot_decode(s));
+	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
 	return o;
 }
 

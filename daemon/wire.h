@@ -26,8 +26,8 @@ json_object *wire_error_of_snapshot(const char *id, const char *state);
 
 json_object *wire_target(struct target *t);
 
-/* spool: the path of the spool. */
-json_object *wire_snapshot(const struct snapshot *s, const char *spool);
+/* An item of a list, without what can be long. spool: the path of the spool. */
+json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool);
 
 /* A reply of Snapshot and Wait with {"snapshot": …}, and one with {"phase": …} */
 json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool);

@@ -310,6 +310,40 @@ static int call_for_field(struct csight *c, struct csight_request q, const char 
 	return 0;
 }
 
+/* Calls a method that replies a list in pages; *ret is an object with the whole list in the field. */
+static int call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	json_object *all = json_object_new_array();
+	uint64_t next = 0, first;
+
+	json_object_object_add(o, field, all);
+	do {
+		struct csight_request q = { .method = method };
+		_cleanup_json_ json_object *page = NULL;
+		json_object *list;
+		int rc;
+
+		first = next;
+		if (first) {
+			q.parameters = json_object_new_object();
+			json_add_u64(q.parameters, "first", first);
+		}
+		rc = call_method(c, q, &page);
+		if (rc < 0)
+			return rc;
+		if (json_get(page, field, json_type_array, &list) < 0)
+			return set_receive_error(c, -EBADMSG);
+		for (size_t i = 0; i < json_object_array_length(list); i++)
+			json_object_array_add(all, json_object_get(json_object_array_get_idx(list, i)));
+		/* A list that does not advance would not end. */
+		next = 0;
+		json_get_u64(page, "next", &next);
+	} while (next > first);
+	*ret = to_object(TAKE_PTR(o));
+	return 0;
+}
+
 static int call_for_object(struct csight *c, const char *method, struct csight_object **ret)
 {
 	json_object *o = NULL;
@@ -345,13 +379,13 @@ int csight_status(struct csight *c, struct csight_object **ret)
 int csight_targets(struct csight *c, struct csight_object **ret)
 {
 	begin_call(c, "list targets");
-	return call_for_object(c, INTERFACE "ListTargets", ret);
+	return call_for_list(c, INTERFACE "ListTargets", "targets", ret);
 }
 
 int csight_list(struct csight *c, struct csight_object **ret)
 {
 	begin_call(c, "list snapshots");
-	return call_for_object(c, INTERFACE "ListSnapshots", ret);
+	return call_for_list(c, INTERFACE "ListSnapshots", "snapshots", ret);
 }
 
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret)

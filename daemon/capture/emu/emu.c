@@ -8,61 +8,22 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "daemon/capture/emu/emu-internal.h"
 #include "daemon/capture/emu/emu.h"
 #include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum {
-	HEAD_MAX = 16 << 20, /* limit for header and slots, bytes */
-	SLOT_SIZE_MAX = 4096,
-	FREEZE_NS = 1000 * 1000 * 1000, /* a thread that is stopped, or hostile, does not obey in this time */
-	UNACKNOWLEDGED_MARGIN = 4096,   /* bytes that such a thread may be writing beyond its head */
-	NO_PMU_TYPE = 8,                /* the kernel assigns this number to none of its dynamic PMUs */
-};
-
-/*
- * Only the part that holds the words shared by both sides is mapped. Everything else is read with pread(), which
- * copies, cannot fault, and allocates no pages that the writer has not allocated. The geometry comes from one validated
- * copy of the header.
- */
-struct emu_source {
-	struct capture_source base;
-	int memfd;
-	uint8_t *map;
-	size_t map_size;
-	uint32_t n_rings, slot_size;
-	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
-	struct emu_regs regs;
-	bool virtual_clock;
-	uint32_t control; /* value stored last; even: armed */
-	/*
-	 * After a disarm, the position at which the history of each slot begins; valid for the thread with this serial.
-	 */
-	_Atomic uint32_t *skip_serial;
-	_Atomic uint64_t *skip;
+	HEAD_MAX = 1 << 20, /* limit for header and slots, bytes: they are read whole */
+	SLOT_SIZE_MAX = 128,
+	UNACKNOWLEDGED_MARGIN = 4096, /* bytes that such a thread may be writing beyond its head */
+	NO_PMU_TYPE = 8,              /* the kernel assigns this number to none of its dynamic PMUs */
 };
 
 static struct emu_source *emu_source_of(struct capture_source *source)
 {
 	return container_of(source, struct emu_source, base);
-}
-
-static _Atomic uint32_t *control_word(const struct emu_source *s)
-{
-	return &((struct emu_header *)s->map)->control;
-}
-
-static const struct emu_slot *mapped_slot(const struct emu_source *s, uint32_t n)
-{
-	return (const struct emu_slot *)(s->map + s->slots_offset + (size_t)n * s->slot_size);
-}
-
-static int pread_all(int fd, void *ret, size_t size, uint64_t at)
-{
-	ssize_t n = io_pread(fd, ret, size, at);
-
-	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
 }
 
 static struct capture_source *emu_free(struct capture_source *source);
@@ -110,7 +71,7 @@ static void copy_about(const struct emu_header *h, struct emu_about *ret)
 	ret->arguments_size = h->cmdline_size;
 }
 
-int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret)
+int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret)
 {
 	_cleanup_close_ int fd = memfd;
 	_cleanup_free_ struct emu_header *h = malloc(sizeof(*h));
@@ -132,7 +93,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 		return -errno;
 	if ((uint64_t)st.st_size < sizeof(*h))
 		return -EBADMSG;
-	rc = pread_all(fd, h, sizeof(*h), 0);
+	rc = emu_pread(fd, h, sizeof(*h), 0);
 	if (rc == 0)
 		rc = check_header(h, (uint64_t)st.st_size);
 	if (rc < 0)
@@ -142,6 +103,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 		return -ENOMEM;
 	s->base.ops = &emu_capture;
 	s->memfd = TAKE_FD(fd);
+	s->uid = uid;
 	s->n_rings = h->n_rings;
 	s->slot_size = h->slot_size;
 	s->slots_offset = h->slots_offset;
@@ -152,10 +114,9 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 	s->regs = h->regs;
 	s->virtual_clock = h->clock == EMU_CLOCK_VIRTUAL;
 	s->control = atomic_load(&h->control);
-	s->map_size = h->slots_offset + (size_t)h->n_rings * h->slot_size;
 	s->skip_serial = calloc(h->n_rings, sizeof(*s->skip_serial));
 	s->skip = calloc(h->n_rings, sizeof(*s->skip));
-	s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
+	s->map = mmap(NULL, sizeof(*s->map), PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
 	if (s->map == MAP_FAILED) {
 		s->map = NULL;
 		rc = -errno;
@@ -167,7 +128,7 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 		return rc;
 	}
 	if (s->control & 1)
-		atomic_store(control_word(s), ++s->control);
+		emu_set_control(s);
 	copy_about(h, ret_about);
 	*ret = &s->base;
 	return 0;
@@ -179,7 +140,7 @@ static struct capture_source *emu_free(struct capture_source *source)
 	if (!source)
 		return NULL;
 	if (s->map)
-		munmap(s->map, s->map_size);
+		munmap(s->map, sizeof(*s->map));
 	closep(&s->memfd);
 	free((void *)s->skip);
 	free((void *)s->skip_serial);
@@ -187,90 +148,14 @@ static struct capture_source *emu_free(struct capture_source *source)
 	return NULL;
 }
 
-/* The contents of a slot at one moment. */
-struct slot {
-	uint32_t state, seen, tid, serial;
-	char name[EMU_NAME_SIZE + 1];
-	uint64_t start_ns, end_ns, lag_ns, head, instructions, truth, pending;
-	uint64_t from; /* position of the first valid byte; the last is before head */
-};
-
-static int read_slot(const struct emu_source *s, uint32_t n, struct slot *ret)
-{
-	struct emu_slot raw;
-	struct slot o = { 0 };
-	uint64_t skip;
-	int rc;
-
-	rc = pread_all(s->memfd, &raw, sizeof(raw), s->slots_offset + (uint64_t)n * s->slot_size);
-	if (rc < 0)
-		return rc;
-	o.state = atomic_load(&raw.state);
-	o.seen = atomic_load(&raw.seen);
-	o.tid = raw.tid;
-	o.serial = raw.serial;
-	memcpy(o.name, raw.name, EMU_NAME_SIZE);
-	o.start_ns = raw.start_ns;
-	o.end_ns = raw.end_ns;
-	o.lag_ns = atomic_load(&raw.lag_ns);
-	o.head = atomic_load(&raw.head);
-	o.instructions = atomic_load(&raw.instructions);
-	o.truth = atomic_load(&raw.truth);
-	o.pending = atomic_load(&raw.pending);
-	o.from = o.head - MIN(o.head, s->ring_size);
-	skip = atomic_load(&s->skip[n]);
-	if (atomic_load(&s->skip_serial[n]) == o.serial && skip > o.from)
-		o.from = MIN(skip, o.head);
-	*ret = o;
-	return 0;
-}
-
-static bool obeyed(const struct emu_source *s, uint32_t n)
-{
-	const struct emu_slot *slot = mapped_slot(s, n);
-
-	return atomic_load(&slot->state) != EMU_RUNNING || atomic_load(&slot->seen) == s->control;
-}
-
-/*
- * Waits until all threads have obeyed or FREEZE_NS have passed. Later code checks each slot for threads that did not.
- */
-static void wait_obeyed(const struct emu_source *s)
-{
-	uint64_t end = now_ns(CLOCK_MONOTONIC) + FREEZE_NS;
-	unsigned tries = 0;
-
-	for (uint32_t n = 0; n < s->n_rings; n++)
-		while (!obeyed(s, n)) {
-			struct timespec pause = { 0, 20000 };
-
-			if (now_ns(CLOCK_MONOTONIC) > end)
-				return;
-			/* Most threads obey within a basic block or two; sleeping pays off only after that. */
-			if (++tries > 1000)
-				clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-		}
-}
-
-static void freeze(struct emu_source *s)
-{
-	atomic_store(control_word(s), ++s->control);
-	wait_obeyed(s);
-}
-
-static void thaw(struct emu_source *s)
-{
-	atomic_store(control_word(s), ++s->control);
-}
-
 static int emu_disarm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
-	freeze(s);
+	emu_freeze(s);
 	for (uint32_t n = 0; n < s->n_rings; n++) {
-		struct slot o;
+		struct slot_state o;
 
-		if (read_slot(s, n, &o) < 0)
+		if (emu_read_slot(s, n, &o) < 0)
 			continue;
 		atomic_store(&s->skip_serial[n], o.serial);
 		atomic_store(&s->skip[n], o.head);
@@ -281,11 +166,11 @@ static int emu_disarm(struct capture_source *source)
 static int emu_arm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
-	thaw(s);
+	emu_thaw(s);
 	return 0;
 }
 
-static void fill_thread(const struct emu_source *s, const struct slot *o, struct capture_thread *ret)
+static void fill_thread(const struct emu_source *s, const struct slot_state *o, struct capture_thread *ret)
 {
 	*ret = (struct capture_thread){
 		.tid = o->tid,
@@ -305,14 +190,17 @@ static int emu_threads(struct capture_source *source, struct capture_thread **re
 {
 	struct emu_source *s = emu_source_of(source);
 	_cleanup_free_ struct capture_thread *list = NULL;
+	_cleanup_free_ uint8_t *slots = NULL;
 	size_t n_list = 0, room = 0;
+	int rc = emu_copy_slots(s, &slots);
 
+	if (rc < 0)
+		return rc;
 	for (uint32_t n = 0; n < s->n_rings; n++) {
-		struct slot o;
+		struct slot_state o;
 
-		/* Most slots are free; the mapped state is cheaper to test than a slot is to read. */
-		if (atomic_load(&mapped_slot(s, n)->state) == EMU_FREE || read_slot(s, n, &o) < 0 ||
-		    o.state == EMU_FREE)
+		emu_parse_slot(s, emu_raw_slot(s, slots, n), n, &o);
+		if (o.state == EMU_FREE)
 			continue;
 		if (array_reserve(list, n_list, &room) < 0)
 			return -ENOMEM;
@@ -326,10 +214,15 @@ static int emu_threads(struct capture_source *source, struct capture_thread **re
 static bool emu_holds(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
-	for (uint32_t n = 0; n < s->n_rings; n++) {
-		struct slot o;
+	_cleanup_free_ uint8_t *slots = NULL;
 
-		if (atomic_load(&mapped_slot(s, n)->state) != EMU_FREE && read_slot(s, n, &o) == 0 && o.head > o.from)
+	if (emu_copy_slots(s, &slots) < 0)
+		return false;
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		struct slot_state o;
+
+		emu_parse_slot(s, emu_raw_slot(s, slots, n), n, &o);
+		if (o.state != EMU_FREE && o.head > o.from)
 			return true;
 	}
 	return false;
@@ -337,10 +230,12 @@ static bool emu_holds(struct capture_source *source)
 
 static void emu_missing(struct capture_source *source, struct buf *b)
 {
-	struct emu_source *s = emu_source_of(source);
-	const struct emu_header *h = (const struct emu_header *)s->map;
-	uint64_t lost = atomic_load(&h->log_lost), threads = atomic_load(&h->lost_threads);
+	struct emu_header h;
+	uint64_t lost, threads;
 
+	emu_read_changing(emu_source_of(source), &h);
+	lost = atomic_load(&h.log_lost);
+	threads = atomic_load(&h.lost_threads);
 	if (lost) {
 		buf_printf(b, "%llu records of mappings and code were lost: the log was full",
 			   (unsigned long long)lost);
@@ -354,11 +249,13 @@ static void emu_missing(struct capture_source *source, struct buf *b)
 
 static void emu_ending(struct capture_source *source, struct ending *ret)
 {
-	const struct emu_header *h = (const struct emu_header *)emu_source_of(source)->map;
-	uint32_t ended = atomic_load(&h->ended);
+	struct emu_header h;
+	uint32_t ended;
 
+	emu_read_changing(emu_source_of(source), &h);
+	ended = atomic_load(&h.ended);
 	if (ended & EMU_ENDED)
-		*ret = (struct ending){ .known = true, .status = (int)(ended & 0xff7f), .tid = h->ended_tid };
+		*ret = (struct ending){ .known = true, .status = (int)(ended & 0xff7f), .tid = h.ended_tid };
 }
 
 static uint64_t emu_memory(struct capture_source *source)
@@ -384,7 +281,7 @@ static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uin
 	while (from < to) {
 		uint64_t at = from & (s->ring_size - 1), there = from % room;
 		uint64_t size = MIN(MIN(to - from, s->ring_size - at), room - there);
-		int rc = pread_all(s->memfd, data + there, size, base + at);
+		int rc = emu_pread(s->memfd, data + there, size, base + at);
 
 		if (rc < 0)
 			return rc;
@@ -406,7 +303,8 @@ struct ring_copy {
 	uint64_t from, to;
 };
 
-static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot *o, size_t room, struct ring_copy *c)
+static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot_state *o, size_t room,
+		     struct ring_copy *c)
 {
 	uint64_t from = MAX(o->from, o->head - MIN(o->head, room));
 	int rc;
@@ -431,10 +329,10 @@ static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot *
  */
 static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_copy *c)
 {
-	struct slot now;
+	struct slot_state now;
 	uint64_t oldest;
 
-	if (read_slot(s, n, &now) < 0 || now.serial != c->serial || now.head < c->to ||
+	if (emu_read_slot(s, n, &now) < 0 || now.serial != c->serial || now.head < c->to ||
 	    __builtin_add_overflow(now.head, UNACKNOWLEDGED_MARGIN, &oldest))
 		return false;
 	oldest -= MIN(oldest, s->ring_size);
@@ -443,8 +341,8 @@ static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_
 }
 
 /* Moves the copied ring of a thread into the copy; the copy owns the memory from then on. */
-static void keep_thread(const struct emu_source *s, uint32_t n, const struct slot *o, bool alive, struct ring_copy *r,
-			struct capture_copy *c)
+static void keep_thread(const struct emu_source *s, uint32_t n, const struct slot_state *o, bool alive,
+			struct ring_copy *r, struct capture_copy *c)
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
 
@@ -474,7 +372,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 }
 
 /* Returns the freeze's time on the fastest virtual clock. */
-static uint64_t virtual_time(const struct emu_source *s, const struct slot *slots, uint64_t monotonic)
+static uint64_t virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic)
 {
 	uint64_t least = monotonic;
 
@@ -486,7 +384,7 @@ static uint64_t virtual_time(const struct emu_source *s, const struct slot *slot
 
 static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct capture_copy *c)
 {
-	_cleanup_free_ struct slot *slots = calloc(s->n_rings, sizeof(*slots));
+	_cleanup_free_ struct slot_state *slots = calloc(s->n_rings, sizeof(*slots));
 	struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
 	bool armed = !(s->control & 1);
 	uint32_t n_used = 0;
@@ -497,7 +395,7 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	if (!slots || !rings || !c->threads)
 		rc = -ENOMEM;
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
-		rc = read_slot(s, n, &slots[n]);
+		rc = emu_read_slot(s, n, &slots[n]);
 		n_used += slots[n].state != EMU_FREE;
 	}
 	/* Reserve a share for a thread that may start before the freeze. */
@@ -509,16 +407,16 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
 	now_both(&c->time, &c->monotonic);
 	if (alive && armed)
-		freeze(s);
+		emu_freeze(s);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
-		rc = read_slot(s, n, &slots[n]);
+		rc = emu_read_slot(s, n, &slots[n]);
 		if (rc == 0 && slots[n].state != EMU_FREE)
 			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
 		if (rc == 0 && slots[n].state != EMU_FREE)
 			keep_thread(s, n, &slots[n], alive, &rings[n], c);
 	}
 	if (alive && armed) {
-		thaw(s);
+		emu_thaw(s);
 		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
 	}
 	c->virtual_clock = s->virtual_clock;
@@ -534,8 +432,11 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 /* Records are only appended, so complete ones can be copied while the program runs. */
 static int copy_log(const struct emu_source *s, struct capture_copy *c)
 {
-	const struct emu_header *h = (const struct emu_header *)s->map;
-	uint64_t size = atomic_load(&h->log_head);
+	struct emu_header h;
+	uint64_t size;
+
+	emu_read_changing(s, &h);
+	size = atomic_load(&h.log_head);
 
 	if (size > s->log_size) {
 		capture_note_missing(c, "the log of mappings and code is damaged");
@@ -545,7 +446,7 @@ static int copy_log(const struct emu_source *s, struct capture_copy *c)
 	if (!c->log)
 		return -ENOMEM;
 	c->log_size = size;
-	return pread_all(s->memfd, c->log, size, s->log_offset);
+	return emu_pread(s->memfd, c->log, size, s->log_offset);
 }
 
 /* One trace unit stands for all threads, which never share a stream. There is no PMU, so its type is a placeholder. */

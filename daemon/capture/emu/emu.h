@@ -16,10 +16,10 @@ struct emu_about {
 };
 
 /*
- * Creates a source from the memfd of a program and arms it. Owns memfd from then on, also on failure. -EPERM: not
- * sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version; -EFBIG: too large; -EMEDIUMTYPE: not plain
+ * Creates a source from the memfd of a program of a user and arms it. Owns memfd from then on, also on failure. -EPERM:
+ * not sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version; -EFBIG: too large; -EMEDIUMTYPE: not plain
  * shared memory.
  */
-int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret);
+int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret);
 
 #endif

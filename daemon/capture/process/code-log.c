@@ -5,12 +5,26 @@
 
 #include "daemon/capture/process/code-log.h"
 #include "lib/base/array.h"
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/code/captured-code.h"
 
-enum { MAPS_MAX = 64 << 10, IMAGES_MAX = 1024, NAMES_MAX = 16 << 10 };
+enum {
+	MAPS_MAX = 64 << 10,
+	IMAGES_MAX = 1024,
+	NAMED_MAX = 1 << 20, /* bytes of the paths of images */
+	NAMES_MAX = 16 << 10,
+	SAME_HASH_MAX = 8,
+};
+
+/* The state of code_log_read(). */
+struct log_reader {
+	struct code_log log;
+	struct hash images; /* indices in log.images, by the hash of what identifies one */
+	size_t named;       /* bytes of the images' paths */
+};
 
 static bool same_image(const struct code_image *i, const struct emu_record_map *m, const char *path)
 {
@@ -18,51 +32,92 @@ static bool same_image(const struct code_image *i, const struct emu_record_map *
 	       strcmp(i->path, path) == 0;
 }
 
-static int find_image(struct code_log *l, const struct emu_record_map *m, const char *path, uint32_t *ret)
+static uint64_t hash_image(const struct emu_record_map *m, const char *path, size_t size)
 {
+	const uint64_t key[] = { hash_bytes(path, size), m->inode, (uint64_t)m->major << 32 | m->minor, m->file };
+
+	return hash_bytes(key, sizeof(key));
+}
+
+/* Returns 0 with the index of an image that is known, 1 if it is new, with where to put its index, -ENOSPC, -ENOMEM. */
+static int look_up_image(struct log_reader *l, const struct emu_record_map *m, const char *path, uint32_t **ret)
+{
+	uint64_t hash = hash_image(m, path, strlen(path));
+
+	/* Programs choose what is hashed. Files with equal hashes are made up, and would take quadratic time. */
+	for (uint64_t n = 0; n < SAME_HASH_MAX; n++) {
+		int rc = hash_find(&l->images, hash, n, ret);
+
+		if (rc != 0)
+			return rc;
+		/* UINT32_MAX: an image beyond the limits. */
+		if (**ret == UINT32_MAX || same_image(&l->log.images[**ret], m, path))
+			return 0;
+	}
+	return -ENOSPC;
+}
+
+static int add_image(struct log_reader *l, const struct emu_record_map *m, const char *path, uint32_t *index)
+{
+	struct code_log *log = &l->log;
+
+	*index = UINT32_MAX;
+	if (log->n_images >= IMAGES_MAX || l->named + strlen(path) > NAMED_MAX) {
+		log->crowded = true;
+		return 0;
+	}
+	if (array_reserve(log->images, log->n_images, &log->room_images) < 0)
+		return -ENOMEM;
+	log->images[log->n_images] = (struct code_image){ .path = path,
+							  .file = m->file,
+							  .major = m->major,
+							  .minor = m->minor,
+							  .inode = m->inode,
+							  .build_id_size = m->build_id_size };
+	memcpy(log->images[log->n_images].build_id, m->build_id, sizeof(m->build_id));
+	l->named += strlen(path);
+	*index = (uint32_t)log->n_images++;
+	return 0;
+}
+
+/* *ret: UINT32_MAX for anonymous memory, and beyond the limits. */
+static int find_image(struct log_reader *l, const struct emu_record_map *m, const char *path, uint32_t *ret)
+{
+	uint32_t *index;
+	int rc;
+
 	*ret = UINT32_MAX;
 	/* Names of anonymous memory begin with two slashes or a bracket. */
 	if (path[0] != '/' || path[1] == '/')
 		return 0;
-	for (size_t n = l->n_images; n-- > 0;)
-		if (same_image(&l->images[n], m, path)) {
-			*ret = (uint32_t)n;
-			return 0;
-		}
-	if (l->n_images >= IMAGES_MAX) {
-		l->crowded = true;
-		return 0;
-	}
-	if (array_reserve(l->images, l->n_images, &l->room_images) < 0)
-		return -ENOMEM;
-	l->images[l->n_images] = (struct code_image){ .path = path,
-						      .file = m->file,
-						      .major = m->major,
-						      .minor = m->minor,
-						      .inode = m->inode,
-						      .build_id_size = m->build_id_size };
-	memcpy(l->images[l->n_images].build_id, m->build_id, sizeof(m->build_id));
-	*ret = (uint32_t)l->n_images++;
-	return 0;
+	rc = look_up_image(l, m, path, &index);
+	if (rc == 1)
+		rc = add_image(l, m, path, index);
+	if (rc == -ENOSPC)
+		l->log.crowded = true;
+	else if (rc == 0)
+		*ret = *index;
+	return rc == -ENOSPC ? 0 : rc;
 }
 
-static int read_map(struct code_log *l, struct reader *r)
+static int read_map(struct log_reader *l, struct reader *r)
 {
+	struct code_log *log = &l->log;
 	struct code_map m;
 	int rc;
 
-	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 ||
+	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 || strlen(m.path) >= EMU_PATH_SIZE ||
 	    m.record.build_id_size > EMU_BUILD_ID_MAX)
 		return -EBADMSG;
-	if (l->n_maps >= MAPS_MAX) {
-		l->crowded = true;
+	if (log->n_maps >= MAPS_MAX) {
+		log->crowded = true;
 		return 0;
 	}
 	rc = find_image(l, &m.record, m.path, &m.image);
 	if (rc == 0)
-		rc = array_reserve(l->maps, l->n_maps, &l->room_maps);
+		rc = array_reserve(log->maps, log->n_maps, &log->room_maps);
 	if (rc == 0)
-		l->maps[l->n_maps++] = m;
+		log->maps[log->n_maps++] = m;
 	return rc;
 }
 
@@ -113,7 +168,7 @@ static int next_record(struct reader *r, struct emu_record *ret_head, struct rea
 int code_log_read(const uint8_t *log, size_t size, struct code_log *ret)
 {
 	struct reader r = reader_of(log, size), record;
-	struct code_log l = { 0 };
+	struct log_reader l = { 0 };
 	struct emu_record head;
 	int rc;
 
@@ -124,20 +179,21 @@ int code_log_read(const uint8_t *log, size_t size, struct code_log *ret)
 		if (head.type == EMU_REC_MAP)
 			rc = read_map(&l, &record);
 		else if (head.type == EMU_REC_COMM)
-			rc = read_name(&l, &record);
+			rc = read_name(&l.log, &record);
 		else if (head.type == EMU_REC_CODE && (rc = read_code(&record, &code, &bytes)) == 0) {
-			l.pieces++;
-			l.bytes += code.len;
+			l.log.pieces++;
+			l.log.bytes += code.len;
 		}
 		if (rc < 0)
 			break;
 	}
+	hash_done(&l.images);
 	if (rc == -ENOMEM) {
-		code_log_done(&l);
+		code_log_done(&l.log);
 		return rc;
 	}
-	l.broken = rc != -ENODATA;
-	*ret = l;
+	l.log.broken = rc != -ENODATA;
+	*ret = l.log;
 	return 0;
 }
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* The source of a program under the emulated ETM, for emu.c and emu-slots.c. */
+#ifndef CSIGHT_DAEMON_CAPTURE_EMU_INTERNAL_H
+#define CSIGHT_DAEMON_CAPTURE_EMU_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/capture/capture.h"
+
+/*
+ * Only the header is mapped, for its control word, which csightd writes. Everything else is read with pread(), which
+ * copies, cannot fault, and allocates no pages that the writer has not allocated. The geometry comes from one validated
+ * copy of the header.
+ */
+struct emu_source {
+	struct capture_source base;
+	int memfd;
+	uid_t uid;
+	struct emu_header *map;
+	uint32_t n_rings, slot_size;
+	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
+	struct emu_regs regs;
+	bool virtual_clock;
+	uint32_t control; /* value stored last; even: armed */
+	/*
+	 * After a disarm, the position at which the history of each slot begins; valid for the thread with this serial.
+	 */
+	_Atomic uint32_t *skip_serial;
+	_Atomic uint64_t *skip;
+};
+
+/* The contents of a slot at one moment. */
+struct slot_state {
+	uint32_t state, seen, tid, serial;
+	char name[EMU_NAME_SIZE + 1];
+	uint64_t start_ns, end_ns, lag_ns, head, instructions, truth, pending;
+	uint64_t from; /* position of the first valid byte; the last is before head */
+};
+
+/* Reads size bytes. -EIO: there are fewer. */
+int emu_pread(int fd, void *ret, size_t size, uint64_t at);
+
+/* Reads the fields of the header that the program changes; the others are zeros, and so are all without a header. */
+void emu_read_changing(const struct emu_source *s, struct emu_header *ret);
+
+/* Copies all slots at once, as they are in the memfd. The caller frees *ret. */
+int emu_copy_slots(const struct emu_source *s, uint8_t **ret);
+const struct emu_slot *emu_raw_slot(const struct emu_source *s, const uint8_t *slots, uint32_t n);
+void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint32_t n, struct slot_state *ret);
+int emu_read_slot(const struct emu_source *s, uint32_t n, struct slot_state *ret);
+
+/* Stores the next control word: after an even one threads stop, after an odd one they continue. */
+void emu_set_control(struct emu_source *s);
+
+/* Freezes the threads, and waits until all have obeyed or the owner's patience is spent. Callers check each slot. */
+void emu_freeze(struct emu_source *s);
+void emu_thaw(struct emu_source *s);
+
+#endif

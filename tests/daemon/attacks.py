@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Attacks of one user on csightd, and what another user gets meanwhile. Needs root, which acts as both.
+
+usage: attacks.py SOCKET ATTACK [ARGUMENT...]      prints what the attacker got, as JSON
+
+A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with memory, logs and files of its choice.
+"""
+import array, ctypes, errno, fcntl, json, mmap, os, select, signal, socket, struct, sys, threading, time
+
+ATTACKER, VICTIM = 61001, 61002
+MAGIC, VERSION = 0x00314d4554455343, 2
+HELLO, WELCOME, FILE = 1, 2, 3
+SLOT = struct.Struct("<4I16s8Q24x")
+RUNNING, IDLE = 1, 2
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become(uid):
+    """Acts as a user for good, as `su` does, and gains nothing from setuid programs."""
+    libc.prctl(38, 1, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    libc.prctl(4, 1, 0, 0, 0)  # dumpable again: /proc/self is its own
+
+
+class Client:
+    def __init__(self, path):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.connect(path)
+        self.data = b""
+
+    def send(self, method, parameters=None, **flags):
+        call = {"method": "org.csight." + method, "parameters": parameters or {}, **flags}
+        self.s.sendall(json.dumps(call).encode() + b"\0")
+
+    def receive(self, timeout=60):
+        self.s.settimeout(timeout)
+        while b"\0" not in self.data:
+            try:
+                more = self.s.recv(1 << 16)
+            except socket.timeout:
+                return {"error": "timeout"}
+            except OSError:
+                more = b""
+            if not more:
+                return {"error": "closed"}
+            self.data += more
+        text, self.data = self.data.split(b"\0", 1)
+        return json.loads(text)
+
+    def call(self, method, parameters=None, timeout=60):
+        try:
+            self.send(method, parameters)
+        except OSError:
+            return {"error": "closed"}
+        return self.receive(timeout)
+
+
+def call(path, method, parameters=None, timeout=60):
+    try:
+        return Client(path).call(method, parameters, timeout)
+    except OSError as e:
+        return {"error": errno.errorcode[e.errno]}
+
+
+def record_map(path, file=0, inode=1, time_ns=0, addr=1 << 20):
+    name = path.encode("utf-8", "surrogateescape") + b"\0"
+    name += bytes(-len(name) % 8)
+    body = struct.pack("<3Q4IQB20s3x", addr, 4096, 0, 5, file, 8, 1, inode, 0, bytes(20)) + name
+    return struct.pack("<2IQ", 1, 16 + len(body), time_ns) + body
+
+
+class Program:
+    """A program with rings. Its layout is that of struct emu_header, of version 1 as well, to attack earlier builds."""
+
+    def __init__(self, path, threads=1, rings=4, ring_size=64 << 10, slot_size=120, log=b"", log_size=None, state=IDLE,
+                 bytes_each=64, version=VERSION):
+        self.path, self.version = path + ".emu", version
+        head = 8376 if version == 2 else 8360
+        log_size = (len(log) if log_size is None else log_size) + 7 & ~7
+        self.slots, self.slot_size = head, slot_size
+        log_at = head + rings * slot_size
+        rings_at = log_at + log_size + 4095 & ~4095
+        size = rings_at + rings * ring_size
+        self.fd = os.memfd_create("attack", os.MFD_CLOEXEC | 2)
+        os.ftruncate(self.fd, size)
+        os.pwrite(self.fd, struct.pack("<QIIQIIQQQQQ", MAGIC, version, head, size, rings, slot_size, head, log_at, log_size,
+                                       rings_at, ring_size), 0)
+        os.pwrite(self.fd, struct.pack("<IIQ16s", os.getpid(), 0, time.monotonic_ns(), b"attacker"), 104)
+        os.pwrite(self.fd, b"/bin/attacker", 136)
+        os.pwrite(self.fd, struct.pack("<Q", len(log)), 8344 if version == 2 else 8336)
+        os.pwrite(self.fd, log, log_at)
+        for n in range(threads):
+            os.pwrite(self.fd, SLOT.pack(state, 0, 1000 + n, n, b"thread", 1, 0, bytes_each, 0, 0, 1, 1, 0),
+                      head + n * slot_size)
+            os.pwrite(self.fd, bytes(bytes_each), rings_at + n * ring_size)
+
+    def hello(self):
+        """Returns what csightd answers: 0, or why it refuses."""
+        fcntl.fcntl(self.fd, 1033, 1 | 2 | 4)  # F_ADD_SEALS: seal, shrink, grow
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.s.connect(self.path)
+        self.send(HELLO, 0, self.fd)
+        got = self.s.recv(64)
+        return struct.unpack("<QIIq", got)[3] if got else None
+
+    def send(self, kind, value, *fds):
+        socket.send_fds(self.s, [struct.pack("<QIIq", MAGIC, self.version, kind, value)], fds)
+
+
+def version_of(path):
+    """The version of the rings that this csightd accepts."""
+    for version in (2, 1):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if Program(path, version=version).hello() == 0 else 1)
+        if os.waitpid(pid, 0)[1] == 0:
+            return version
+    raise SystemExit("csightd accepts no program")
+
+
+class Silent:
+    """A file system in user space with one file, /file, which never answers what is in `silent`."""
+    INIT, LOOKUP, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH = 26, 1, 3, 14, 15, 17, 18, 25
+    FORGET, BATCH_FORGET, INTERRUPT = 2, 42, 36
+
+    def __init__(self, device, where, silent, own_namespace=True):
+        self.silent = silent
+        if own_namespace:
+            uid, gid = os.geteuid(), os.getegid()
+            if libc.unshare(0x10000000 | 0x20000) != 0:
+                raise OSError(ctypes.get_errno(), "unshare")
+            for name, text in ("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid)):
+                with open("/proc/self/" + name, "w") as f:
+                    f.write(text)
+        self.fd = os.open(device, os.O_RDWR)
+        options = "fd=%d,rootmode=40000,user_id=%d,group_id=%d" % (self.fd, os.geteuid(), os.getegid())
+        if not own_namespace:
+            options += ",allow_other"
+        if libc.mount(b"silent", where.encode(), b"fuse", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), "mount")
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def attributes(self, node):
+        mode = 0o040755 if node == 1 else 0o100755
+        return struct.pack("<6Q10I", node, 0 if node == 1 else 8192, 16, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+
+    def serve(self):
+        while True:
+            try:
+                q = os.read(self.fd, 1 << 17)
+            except OSError:
+                return
+            _, op, unique, node = struct.unpack_from("<IIQQ", q)
+            if op in self.silent or op in (self.FORGET, self.BATCH_FORGET, self.INTERRUPT):
+                continue
+            error, out = 0, b""
+            if op == self.INIT:
+                out = struct.pack("<4I2HI", 7, 26, 65536, 0, 16, 12, 65536) + struct.pack("<I2H8I", 1, 1, 0, *[0] * 8)
+            elif op == self.LOOKUP:
+                if q[40:].split(b"\0")[0] == b"file":
+                    out = struct.pack("<4Q2I", 2, 0, 3600, 3600, 0, 0) + self.attributes(2)
+                else:
+                    error = -errno.ENOENT
+            elif op == self.GETATTR:
+                out = struct.pack("<Q2I", 3600, 0, 0) + self.attributes(node)
+            elif op == self.OPEN:
+                out = struct.pack("<Q2I", 1, 0, 0)
+            elif op == self.READ:
+                out = bytes(4096)
+            elif op == self.STATFS:
+                out = bytes(80)
+            try:
+                os.write(self.fd, struct.pack("<IiQ", 16 + len(out), error, unique) + out)
+            except OSError:
+                pass
+
+
+# The attacks. Each runs as the attacker, calls ready(facts) once it is under way, and goes on until it is ended.
+
+class Attack:
+    def __init__(self, path, version, device, where):
+        self.path, self.version, self.device, self.where = path, version, device, where
+
+    def program(self, **options):
+        """A target of a process of its own, since a process is one target. The process keeps what it returns open."""
+        return self.programs(1, **options)
+
+    def programs(self, n, then=None, **options):
+        pids = []
+        for _ in range(n):
+            r, w = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                p = Program(self.path, version=self.version, **options)
+                os.write(w, b"%d" % p.hello())
+                if then:
+                    then(p)
+                signal.pause()
+            os.close(w)
+            said = os.read(r, 32)
+            os.close(r)
+            if said == b"0":
+                pids.append(pid)
+        return pids
+
+    def repeat(self, connections, method, parameters=lambda: {}, deep=8):
+        """Pipelines calls on several connections, and reads what comes back."""
+        open_ones = []
+        while True:
+            while len(open_ones) < connections:
+                try:
+                    c = Client(self.path)
+                    for _ in range(deep):
+                        c.send(method, parameters())
+                    open_ones.append(c)
+                except OSError:
+                    time.sleep(0.05)
+                    break
+            for c in select.select([c.s for c in open_ones], [], [], 0.2)[0]:
+                client = next(o for o in open_ones if o.s is c)
+                try:
+                    if not c.recv(1 << 20):
+                        raise OSError
+                    if client.data.count(b"\0") == 0:
+                        client.send(method, parameters())
+                except OSError:
+                    open_ones.remove(client)
+
+    def none(self, ready):
+        ready({})
+        signal.pause()
+
+    def lists(self, ready):
+        """Lists of programs with many threads, in memory that is sparse."""
+        size = 4080 if self.version == 1 else 120
+        n = self.programs(64, rings=4096, slot_size=size, threads=16) + self.programs(16, rings=4096, threads=4096, bytes_each=1)
+        before = time.monotonic()
+        got = call(self.path, "ListTargets")
+        ready({"targets": len(n), "seconds": round(time.monotonic() - before, 2), "error": got.get("error")})
+        self.repeat(14, "ListTargets")
+
+    def names(self, ready):
+        """A snapshot of a program that has mapped 1024 files with names of 4 KB and handed over none of them."""
+        log = b"".join(record_map("/" + "%04d" % n + "\x01" * 4080, inode=n) for n in range(1024))
+        pid = self.program(log=log)[0]
+        got = [call(self.path, "Snapshot", {"pid": pid, "noWait": True}).get("error") for _ in range(3)]
+        ready({"snapshots": got, "list": call(self.path, "ListSnapshots").get("error")})
+        signal.pause()
+
+    def maps(self, ready):
+        """Snapshots of a program whose log has 64 K mappings of files whose names differ at their ends."""
+        log = b"".join(record_map("/" + "a" * 4000 + "%06d" % (n % 1024), inode=7, file=3) for n in range(60000))
+        pid = self.program(log=log)[0]
+        ready({})
+        while True:
+            call(self.path, "Snapshot", {"pid": pid, "noWait": True})
+
+    def freeze(self, ready):
+        """Snapshots of programs that never stop to trace."""
+        pids = self.programs(8, state=RUNNING)
+        ready({"targets": len(pids)})
+        n = iter(range(1 << 30))
+        self.repeat(14, "Snapshot", lambda: {"pid": pids[next(n) % len(pids)], "noWait": True}, 1)
+
+    def flood(self, ready):
+        """Messages of a program without end, with descriptors that are no files."""
+        def then(p):
+            r, _ = os.pipe()
+            for _ in range(2):
+                os.fork()
+            while True:
+                try:
+                    p.send(FILE, 5, r)
+                except OSError:
+                    time.sleep(1)
+        pids = self.programs(4, then=then)
+        ready({"targets": len(pids)})
+        while True:
+            call(self.path, "Snapshot", {"pid": pids[0], "noWait": True})
+            time.sleep(0.1)
+
+    def slow(self, ready):
+        """Clients that ask for much, and read a byte a second."""
+        self.programs(64, rings=4096, threads=64)
+        all = []
+        for _ in range(15):
+            c = Client(self.path)
+            c.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            for _ in range(64):
+                c.send("ListTargets")
+            all.append(c)
+        ready({})
+        left = len(all)
+        while True:
+            for c in list(all):
+                try:
+                    if not c.s.recv(1):
+                        raise OSError
+                except OSError:
+                    all.remove(c)
+            time.sleep(1)
+
+    def fuse(self, ready, n=1100):
+        """Files of a file system in user space that answers no close of them."""
+        Silent(self.device, self.where, {Silent.FLUSH})
+        programs = []
+        sent = 0
+        libc.prctl(4, 1, 0, 0, 0)
+        while sent < n:
+            p = Program(self.path, version=self.version)
+            try:
+                if p.hello() != 0:
+                    break
+                for i in range(min(n - sent, 1100)):
+                    p.send(FILE, 1 + i, os.open(self.where + "/file", os.O_RDONLY))
+                    sent += 1
+            except OSError as e:
+                break
+            programs.append(p)
+        ready({"sent": sent, "targets": len(programs)})
+        while True:
+            time.sleep(1)
+
+    def fuse_flood(self, ready):
+        """The same, as many as the daemon has descriptors."""
+        Silent(self.device, self.where, {Silent.FLUSH})
+        fds = [os.open(self.where + "/file", os.O_RDONLY) for _ in range(64)]
+        sent = refused = 0
+        end = time.monotonic() + 6
+        told = False
+        while True:
+            p = Program(self.path, version=self.version)
+            try:
+                if p.hello() != 0:
+                    raise OSError
+                for _ in range(4000):
+                    p.send(FILE, 1 + sent, fds[0])
+                    sent += 1
+            except OSError:
+                refused += 1
+                time.sleep(0.02)
+            if not told and time.monotonic() > end:
+                told = True
+                ready({"sent": sent, "refused": refused})
+
+
+def facts_of(pid):
+    with open("/proc/%d/status" % pid) as f:
+        fields = dict(line.split(":", 1) for line in f)
+    rss = int(fields["VmRSS"].split()[0])
+    return {"rss_kib": rss, "fds": len(os.listdir("/proc/%d/fd" % pid))}
+
+
+def start(run):
+    """Runs in a process group of its own, and returns it with what it says first."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.close(r)
+        try:
+            run(lambda facts: os.write(w, json.dumps(facts).encode()))
+        except BaseException as e:
+            os.write(w, json.dumps({"failed": repr(e)}).encode())
+        os._exit(0)
+    os.close(w)
+    said = b""
+    if select.select([r], [], [], 120)[0]:
+        said = os.read(r, 65536)
+    os.close(r)
+    return pid, json.loads(said or b"{}")
+
+
+def end(pid):
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def victim(path, version, seconds, say):
+    """Measures Status for some seconds, and makes one snapshot of a program of its own."""
+    become(VICTIM)
+    waits, refused = [], 0
+    p = Program(path, version=version)
+    out = {"program": p.hello()}
+    done = {}
+
+    def snapshot():
+        before = time.monotonic()
+        got = call(path, "Snapshot", {"pid": os.getpid()}, 60)
+        done.update(state=got.get("parameters", {}).get("snapshot", {}).get("state") or got.get("error"),
+                    seconds=round(time.monotonic() - before, 2))
+    t = threading.Thread(target=snapshot)
+    t.start()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until or t.is_alive():
+        before = time.monotonic()
+        got = call(path, "Status", timeout=30)
+        waits.append(time.monotonic() - before)
+        refused += "error" in got
+        time.sleep(0.01)
+    waits.sort()
+    out.update(calls=len(waits), refused=refused, p99_ms=round(1000 * waits[int(len(waits) * 0.99)], 1),
+               snapshot=done.get("state"), snapshot_seconds=done.get("seconds"),
+               kept=len(call(path, "ListSnapshots").get("parameters", {}).get("snapshots", [])))
+    say(out)
+
+
+def run(path, daemon, name, device, where, seconds=3.0):
+    """Attacks, measures the victim meanwhile, ends the attack, and returns the facts."""
+    version = version_of(path)
+
+    def attack(say):
+        become(ATTACKER)
+        getattr(Attack(path, version, device, where), name)(say)
+    attacker, said = start(attack)
+    b, got = start(lambda say: victim(path, version, seconds, say))
+    end(b)
+    root = call(path, "ListSnapshots", timeout=10).get("error")
+    facts = facts_of(daemon)
+    end(attacker)
+    after = call(path, "Status", timeout=30).get("error")
+    return {"attack": name, "attacker": said, "victim": got, "root_list": root, "after": after, **facts}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6])))
