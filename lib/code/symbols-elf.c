@@ -297,6 +297,23 @@ static int add_arm_table(struct elf *e, struct pieces *nameless)
 	return rc;
 }
 
+/* The C library's assembler for these two has neither, and the function before them would contain them. */
+static int add_init_and_fini(struct elf *e, struct pieces *nameless)
+{
+	const char *const names[] = { ".init", ".fini" };
+	const struct elf_section *section;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && nameless->n && i < ELEMENTS(names); i++) {
+		if (elf_section_named(e, names[i], &section) < 0 || !section->allocated || !section->size)
+			continue;
+		rc = symbols_pieces_add(nameless, &(struct piece){ .start = section->offset,
+								   .end = section->offset + section->size,
+								   .name = NO_NAME });
+	}
+	return rc;
+}
+
 /* Adds .symtab of another file with the same addresses. Damage of that file is no error of the file itself. */
 static int add_symbols_of(struct symbols *s, const struct elf *e, struct elf *other, struct pieces *named)
 {
@@ -376,6 +393,8 @@ int symbols_load_with(int fd, int debug, struct symbols **ret)
 		rc = add_unwind_table(e, &nameless);
 	if (rc == 0)
 		rc = add_arm_table(e, &nameless);
+	if (rc == 0)
+		rc = add_init_and_fini(e, &nameless);
 	if (rc == 0)
 		rc = add_symbols(s, e, debug, &named);
 	/* Functions without any name still have their bounds. */
