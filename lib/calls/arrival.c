@@ -7,8 +7,8 @@
  *   SEGMENT   anywhere                          begin a segment
  *   FLOW      function on top                   none (calls.c)
  *             elsewhere                         as JUMP
- *   CALL      anywhere                          push the function; is_exit()
- *   JUMP      from an exit                      leave_compiled_code(), then as follows
+ *   CALL      anywhere                          push the function; compiled_exits()
+ *   JUMP      from an exit                      compiled_leave(), then as follows
  *             function on top                   none; changed SP: unwind to an outer frame if addr is its landing pad
  *             changed SP, on a saved stack      switch to that stack (fibres.c)
  *             what a handler interrupted        leave the handler
@@ -21,7 +21,7 @@
  *             elsewhere                         unwind to a frame of the function; none: replace the top as CALL_ODD
  *   RETURN    on a saved stack                  switch to that stack
  *             changed SP, a landing pad         unwind to its frame
- *             return address of a frame         return to that frame; if it is an exit, leave_compiled_code()
+ *             return address of a frame         return to that frame; if it is an exit, compiled_leave()
  *             from a handler                    what it interrupted, or its trampoline
  *             changed SP                        leave_by_stack_change()
  *             elsewhere                         return_without_frame(): push a root, unwind, or replace by CALL_ODD
@@ -58,8 +58,12 @@ static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind
 				     .anchor = calls_top(c)->anchor };
 	int rc = calls_pop(c, how);
 
-	c->counts.unexplained += kind == CALL_ODD;
-	return rc < 0 ? rc : calls_push(c, CALL_EVENT_ENTER, kind, frame);
+	if (rc == 0)
+		rc = calls_push(c, CALL_EVENT_ENTER, kind, frame);
+	if (rc < 0 || kind != CALL_ODD)
+		return rc;
+	c->counts.unexplained++;
+	return calls_set_uncertain(c);
 }
 
 /*
@@ -252,62 +256,6 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }
 
-/* Code in memory of no file: a compiler has made it while the program ran. */
-static bool is_compiled(const struct region *r)
-{
-	return r && (r->kind == REGION_ANON || r->kind == REGION_UNKNOWN);
-}
-
-/*
- * Returns the index of the frame in which an interpreter jumped to the compiled code that is on top of the lowest depth
- * frames, or SIZE_MAX; *ret_interpreter: the function that jumped.
- */
-static size_t find_interpreter(const struct calls *c, size_t depth, const struct region **ret_interpreter)
-{
-	size_t callers = c->n_callers;
-
-	for (size_t i = c->depth; i-- > 0;) {
-		const struct calls_frame *f = &c->stack[i];
-
-		if (i < depth && !is_compiled(f->function))
-			break;
-		if (i < depth && f->n_callers) {
-			*ret_interpreter = c->callers[callers - 1].function;
-			return i;
-		}
-		callers -= f->n_callers;
-	}
-	return SIZE_MAX;
-}
-
-/*
- * Returns true if control may have left compiled code for its interpreter by a call that does not return: LuaJIT's
- * traces call the exit handler, which is in the middle of the interpreter, to pass the number of the exit as return
- * address. A function that compiled code really calls has a start, except for short ones in the interpreter's
- * assembler, which make no calls and no indirect jumps.
- */
-static bool is_exit(const struct calls *c, uint64_t addr)
-{
-	const struct region *interpreter;
-
-	return addr != c->here.region->start && is_compiled(c->stack[c->depth - 1].function) &&
-	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && interpreter == c->here.region;
-}
-
-/* The frame on top is an exit from compiled code, and continues the interpreter: leaves it and the compiled code. */
-static int leave_compiled_code(struct calls *c)
-{
-	const struct region *interpreter;
-	size_t i = find_interpreter(c, c->depth - 1, &interpreter);
-	int rc;
-
-	calls_top(c)->exits = false;
-	if (i == SIZE_MAX)
-		return 0;
-	rc = calls_pop_to(c, i + 1, LEAVE_UNWOUND);
-	return rc < 0 ? rc : calls_pop_callee(c, LEAVE_BACK);
-}
-
 /* Returns from frame c->stack[depth], the innermost one whose return address control is at. */
 static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 {
@@ -321,7 +269,7 @@ static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
 	if (rc == 0)
 		rc = calls_confirm_return(c, addr, uncertain_below);
 	if (rc == 0 && calls_top(c)->exits)
-		return leave_compiled_code(c);
+		return compiled_leave(c);
 	return rc == 0 && saves ? calls_saved_add(c, addr) : rc;
 }
 
@@ -388,7 +336,7 @@ int arrival_jump(struct calls *c, uint64_t addr)
 	size_t depth;
 	int rc;
 
-	rc = c->indirect && calls_top(c)->exits ? leave_compiled_code(c) : 0;
+	rc = c->indirect && calls_top(c)->exits && calls_top(c)->function != to ? compiled_leave(c) : 0;
 	if (rc < 0)
 		return rc;
 	sp_changed = c->indirect && stack_pointer_changed(c);
@@ -417,6 +365,10 @@ int arrival_jump(struct calls *c, uint64_t addr)
 	/* A direct branch into another function is intended: functions in assembler share their ends. */
 	if (!c->indirect || to->kind != REGION_FUNCTION)
 		return tail_call(c);
+	if (compiled_calls_back(c)) {
+		rc = tail_call(c);
+		return rc < 0 ? rc : calls_set_uncertain(c);
+	}
 	rc = unwind_to_function(c, addr, false);
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
@@ -502,6 +454,16 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 	return return_without_frame(c, addr, addr);
 }
 
+/* Control has left the function on top without a branch: where it goes on elsewhere than behind it, some is missing. */
+static int arrive_without_branch(struct calls *c, uint64_t addr)
+{
+	bool odd = addr != c->successor;
+	int rc = arrival_jump(c, addr);
+
+	c->counts.unexplained += odd;
+	return rc < 0 || !odd ? rc : calls_set_uncertain(c);
+}
+
 /* Control comes to where it was looked at last by something else than a step within the function on calls_top. */
 int arrival_transfer(struct calls *c, uint64_t addr)
 {
@@ -512,19 +474,19 @@ int arrival_transfer(struct calls *c, uint64_t addr)
 	c->arrival = ARRIVE_FLOW;
 	switch (arrival) {
 	case ARRIVE_SEGMENT:
+		c->called = addr;
 		return calls_segment(c);
 	case ARRIVE_FLOW:
-		if (addr != c->successor)
-			c->counts.unexplained++;
-		return arrival_jump(c, addr);
+		return arrive_without_branch(c, addr);
 	case ARRIVE_JUMP:
 		return arrival_jump(c, addr);
 	case ARRIVE_CALL:
 		c->counts.calls++;
-		exits = is_exit(c, addr);
+		exits = compiled_exits(c, addr);
 		rc = push_call(c, CALL_PLAIN, ANCHOR_RETURN, c->successor);
 		if (rc == 0)
 			calls_top(c)->exits = exits;
+		c->called = addr;
 		return rc;
 	case ARRIVE_RETURN:
 		return arrive_by_return(c, addr);

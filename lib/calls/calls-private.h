@@ -37,7 +37,7 @@ struct calls_frame {
 	bool ended;    /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
 	bool saved;    /* a function that jumped here saves the stack pointer */
 	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
-	bool exits;    /* called by compiled code of an interpreter, and perhaps a part of that interpreter */
+	bool exits;    /* an exit from compiled code, until its call has returned: a part of the interpreter */
 	bool folded;   /* tail calls replace one another in the first function of the chain */
 	uint8_t n_callers; /* functions that tail called the present one, directly or not; the last of c->callers */
 };
@@ -94,6 +94,7 @@ struct calls {
 	size_t uncertain_below; /* not 0: some of the frames below this depth may already have been left */
 	bool stack_uncertain;   /* the thread may be on another of the saved stacks */
 	bool emitted_uncertain;
+	bool unsettled; /* the depth is uncertain until the next event */
 	/* The trace of the emulated trace unit shows more of a system call (calls_set_emulated()). */
 	bool emulated;
 	uint8_t call_digits, call_stamps; /* number of events and of timestamps since it began */
@@ -104,6 +105,7 @@ struct calls {
 	struct region_hit here;
 	uint64_t address;    /* where control arrived last */
 	uint64_t last_start; /* start of the interval of addresses before that one */
+	uint64_t called;     /* where the last call came to */
 	enum arrival arrival;
 	/* the address after the last instruction; after an exception: its preferred return address */
 	uint64_t successor;
@@ -173,6 +175,9 @@ size_t calls_saved_find(const struct calls *c, uint64_t address, size_t *ret_out
 /* Marks the depth as uncertain: some of the frames that remain may already have been left. */
 int calls_set_uncertain(struct calls *c);
 
+/* Marks it as uncertain until the next event, unless it is already. */
+int calls_set_unsettled(struct calls *c);
+
 /*
  * Marks the depth as certain if the return to address that has just been made proves it. uncertain_below: as it was
  * before the return.
@@ -202,6 +207,18 @@ int arrival_transfer(struct calls *c, uint64_t addr);
 
 /* The same for a jump, or for one function continuing into the next. */
 int arrival_jump(struct calls *c, uint64_t addr);
+
+/* compiled.c: returns true if r is code that a compiler made while the program ran. */
+bool compiled_region(const struct region *r);
+
+/* Returns true if the call that has brought control to addr, which c->here describes, is an exit from compiled code. */
+bool compiled_exits(const struct calls *c, uint64_t addr);
+
+/* The frame on top is an exit, and continues the interpreter: leaves the compiled code. */
+int compiled_leave(struct calls *c);
+
+/* Returns true if a jump from the function on top may be that of a callback: compiled code that others called. */
+bool compiled_calls_back(const struct calls *c);
 
 /* inlined.c: emits enters of the inlined functions that the new frame on top is in. */
 int inlined_enter(struct calls *c, enum call_kind kind);

@@ -141,7 +141,7 @@ struct calls_counts {
 	uint64_t calls, tails, signals, syscalls;
 	uint64_t roots;       /* frames open since before the trace began */
 	uint64_t unwound;     /* frames left as LEAVE_UNWOUND */
-	uint64_t unexplained; /* returns and jumps that fit no frame; the depth may be wrong after them */
+	uint64_t unexplained; /* returns and jumps that fit no frame; the depth is uncertain after them */
 	uint64_t switches;    /* of stacks */
 	uint64_t uncertain;   /* number of times that the depth became uncertain */
 	uint64_t gaps;

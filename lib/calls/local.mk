@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += lib/calls/libcalls.la
 lib_calls_libcalls_la_SOURCES = \
 	lib/calls/arrival.c \
 	lib/calls/calls.c lib/calls/calls.h lib/calls/calls-private.h \
+	lib/calls/compiled.c \
 	lib/calls/event-times.c lib/calls/event-times.h \
 	lib/calls/fibres.c \
 	lib/calls/inlined.c \

@@ -15,7 +15,9 @@ bool calls_frame_saves(const struct calls_frame *f)
 
 int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
 {
-	return event_times_add(&c->times, c->counts.instructions, type, kind, function, NULL);
+	int rc = c->unsettled ? calls_set_certain(c) : 0;
+
+	return rc < 0 ? rc : event_times_add(&c->times, c->counts.instructions, type, kind, function, NULL);
 }
 
 int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined)
@@ -26,7 +28,7 @@ int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind
 int calls_set_certain(struct calls *c)
 {
 	c->uncertain_below = 0;
-	c->stack_uncertain = false;
+	c->stack_uncertain = c->unsettled = false;
 	if (!c->emitted_uncertain)
 		return 0;
 	c->emitted_uncertain = false;
@@ -37,10 +39,22 @@ int calls_set_uncertain(struct calls *c)
 {
 	c->uncertain_below = c->uncertain_below ? MIN(c->uncertain_below, c->depth) : c->depth;
 	c->counts.uncertain++;
+	c->unsettled = false;
 	if (c->emitted_uncertain)
 		return 0;
 	c->emitted_uncertain = true;
 	return calls_emit(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
+}
+
+int calls_set_unsettled(struct calls *c)
+{
+	int rc;
+
+	if (c->emitted_uncertain)
+		return 0;
+	rc = calls_set_uncertain(c);
+	c->unsettled = true;
+	return rc;
 }
 
 /*

@@ -299,11 +299,57 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 	in_frame(t, r);
 }
 
+/* Code in memory of no file. */
+static bool is_compiled(const struct region *r)
+{
+	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
+}
+
+/*
+ * A trace of LuaJIT calls a stub of its own, whose second instruction calls the exit handler, in the middle of the
+ * interpreter.
+ */
+static bool is_exit(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+
+	return t->now->n > 1 && !is_compiled(to) && r->pc != to->start && r[-1].how == STACK_CALL &&
+	       r->count - r[-1].count == 2 && is_compiled(top(t)->function) && is_compiled(top(t)[-1].function);
+}
+
+/*
+ * The exit handler has used the stack and restores the stack pointer of the interpreter: leaves it, the stub and the
+ * trace. Returns true if this is so.
+ */
+static bool exited(struct stack_truth *t, const struct stack_record *r)
+{
+	const struct region *to = region(t, r->pc);
+	struct truth_frame *f = top(t);
+	unsigned i;
+
+	if (!f->exit || r->sp < f->sp || f->low >= f->sp || to != f->function)
+		return false;
+	t->now->n -= 2;
+	f = top(t);
+	for (i = f->n_callers; i-- > 0 && f->callers[i] != to;)
+		;
+	if (i < f->n_callers) {
+		f->n_callers = i;
+		f->function = to;
+	} else {
+		replace(t, to);
+	}
+	return true;
+}
+
 static void call(struct stack_truth *t, const struct stack_record *r)
 {
+	bool exit = is_exit(t, r);
+
 	push(t, (struct truth_frame){ .function = region(t, r->pc),
 				      .ret = r->lr,
 				      .sp = r->sp,
+				      .exit = exit,
 				      .apart = reaching(t->now, r->sp, NULL) == 0 });
 }
 
@@ -379,13 +425,14 @@ static void apply_step(struct stack_truth *t, const struct stack_record *r, cons
 	switch (r->how) {
 	case STACK_JUMP:
 		/* A direct branch is neither a return nor an unwind. */
-		in_frame(t, r);
+		if (!exited(t, r))
+			in_frame(t, r);
 		break;
 	case STACK_INDIRECT:
 		/* Go's runtime ends in this function, whatever it does on its own stack. */
 		if (strcmp(top(t)->function->name, "gogo") == 0 && region(t, r->pc) != top(t)->function)
 			go_jump(t, r);
-		else if (!return_past(t, r))
+		else if (!return_past(t, r) && !exited(t, r))
 			jump(t, r);
 		break;
 	case STACK_CALL:
@@ -403,11 +450,12 @@ static void apply_step(struct stack_truth *t, const struct stack_record *r, cons
 	/* The instructions before a switch have the stack pointer of the next stack. */
 	if (!reaching(t->now, r->sp, NULL))
 		return;
-	for (size_t i = t->now->n; i-- > 0;)
-		if (t->now->frames[i].apart) {
+	for (size_t i = t->now->n; i-- > 0;) {
+		if (t->now->frames[i].apart || t->now->frames[i].exit)
 			t->now->frames[i].low = MIN(t->now->frames[i].low, r->sp);
+		if (t->now->frames[i].apart)
 			break;
-		}
+	}
 }
 
 bool stack_truth_step(struct stack_truth *t)

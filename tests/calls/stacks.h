@@ -2,8 +2,9 @@
 /*
  * The stacks of a thread, from the emulator's log of stack pointers alone (lib/emu/stacks.h). A branch with link pushes
  * a frame; the frame ends when control is at its return address with the stack pointer it began with. Stack pointers
- * show which frames a jump unwound, and which of several stacks a thread is on. Go has the current goroutine in x28: it
- * moves the stacks of goroutines, and puts them side by side. Functions are those of lib/code.
+ * show which frames a jump unwound, which of several stacks a thread is on, and where an exit of LuaJIT's, which is a
+ * call that does not return, has given its stack back to the interpreter. Go has the current goroutine in x28: it moves
+ * the stacks of goroutines, and puts them side by side. Functions are those of lib/code.
  */
 #ifndef CSIGHT_TESTS_STACKS_H
 #define CSIGHT_TESTS_STACKS_H
@@ -22,7 +23,8 @@ struct truth_frame {
 	uint64_t ret, sp; /* return address; initial stack pointer */
 	bool signal;      /* a handler, which ends in rt_sigreturn */
 	bool apart;       /* its stack pointer is unrelated to that of the frame below */
-	uint64_t low;     /* apart: the lowest stack pointer since */
+	bool exit;        /* LuaJIT's exit handler */
+	uint64_t low;     /* apart, exit: the lowest stack pointer since */
 	uint64_t resume;  /* signal: the interrupted address */
 	/* Functions that jumped to another one in place of a return, outermost first; function is the last of the
 	 * chain. */

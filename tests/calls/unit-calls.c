@@ -113,7 +113,7 @@ static void test_fall_through(void)
 	br(F);
 	ret(G + 0x10);
 	run(MAIN + 8, 1);
-	end(0, "segment inferred:main( f( tail:g( ) ) f( )tail odd:g( ) )end");
+	end(0, "segment inferred:main( f( tail:g( ) ) f( )tail odd:g( uncertain ) certain )end");
 	CHECK_EQ(counts.unexplained, 1);
 }
 
@@ -273,7 +273,7 @@ static void test_longjmp(void)
 	bl(F);
 	ret(G);
 	run(H + 0x10, 1);
-	end(0, "segment inferred:main( f( ) f( ) f( g( ) odd:h( )end )end )end");
+	end(0, "segment inferred:main( f( ) f( ) f( g( ) odd:h( uncertain )end )end )end");
 	CHECK_EQ(counts.unexplained, 1);
 }
 

@@ -237,35 +237,79 @@ static void test_preempted(void)
 	}
 }
 
-/*
- * LuaJIT: the interpreter, here f, jumps to a trace, here TRAMPOLINE. An exit of that calls a stub beside it, which
- * calls the middle of the interpreter; neither returns.
- */
+/* A trace of LuaJIT, here TRAMPOLINE, calls its stub, which calls the middle of the interpreter, here f, and that g. */
+static void take_exit(void)
+{
+	run(TRAMPOLINE, 16);
+	bl(TRAMPOLINE + 0x40);
+	range(TRAMPOLINE + 0x20, 2, INSTR_BR, SUB_LINK, true);
+	bl(F + 0x40);
+	ret(G);
+	br(F + 0x44);
+}
+
 static void test_exit(void)
 {
 	begin();
 	bl(MAIN);
 	for (int i = 0; i < 2; i++) {
 		br(F);
-		run(TRAMPOLINE, 16);
-		bl(TRAMPOLINE + 0x40);
-		bl(TRAMPOLINE + 0x20);
-		bl(F + 0x40);
-		ret(G);
-		br(F + 0x44);
+		take_exit();
 		br(F + 0x60);
 	}
-	/* A function of the interpreter's in assembler returns. */
+	/* Functions of the interpreter's in assembler return. */
 	br(F);
 	bl(TRAMPOLINE);
 	ret(F + 0x80);
-	b(TRAMPOLINE + 4);
+	bl(TRAMPOLINE + 4);
+	bl(F + 0x90);
+	ret(G);
+	ret(F + 0x94);
+	b(TRAMPOLINE + 8);
 	ret(F + 0x30);
 	run(MAIN + 4, 1);
 	end(0, "segment inferred:main( f( "
-	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back "
-	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back "
-	       "tail:[anon]( f( ) )jump back ) )end");
+	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back uncertain certain "
+	       "tail:[anon]( [anon]( f( g( ) )unwound )unwound )jump back uncertain certain "
+	       "tail:[anon]( f( ) f( g( ) ) )jump back ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+/* The trace began in the trace of LuaJIT, or in its stub. */
+static void test_exit_first(void)
+{
+	begin();
+	take_exit();
+	ret(F + 0x60);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:[anon]( [anon]( f( g( ) )unwound )unwound )unwound inferred:f( uncertain certain ) "
+	       "root:main( )end");
+	CHECK_EQ(counts.unexplained, 0);
+
+	begin();
+	range(TRAMPOLINE + 0x24, 1, INSTR_BR, SUB_LINK, true);
+	bl(F + 0x40);
+	ret(G);
+	ret(F + 0x44);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:[anon]( f( g( ) )unwound )unwound inferred:f( uncertain certain ) root:main( )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
+/* Compiled code that a function calls jumps into the middle of an interpreter, which may have unwound: LuaJIT's
+ * callbacks. */
+static void test_callback(void)
+{
+	begin();
+	bl(MAIN);
+	bl(F);
+	bl(G);
+	br(TRAMPOLINE);
+	ret(F + 0x40);
+	ret(G + 4);
+	ret(F + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( g( [anon]( tail:f( uncertain ) ) certain ) ) )end");
 	CHECK_EQ(counts.unexplained, 0);
 }
 
@@ -280,5 +324,7 @@ int main(void)
 	test_lazy_binding();
 	test_preempted();
 	test_exit();
+	test_exit_first();
+	test_callback();
 	return unit_end();
 }
