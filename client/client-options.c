@@ -10,13 +10,16 @@
 enum { OPTIONS_MAX = 24, OWN = 1000, SHARED = 2000 };
 
 static const struct verb_option shared_options[] = {
+	{ "images", 0, "DIR", TRACE_OPTIONS_IMAGES_HELP },
+	{ "buffer", 0, "NAME", TRACE_OPTIONS_BUFFER_HELP },
+	{ "regs", 0, "FILE", TRACE_OPTIONS_REGS_HELP },
 	{ "socket", 0, "PATH", "use the csightd that listens at PATH" },
 	{ "json", 0, NULL, "print one JSON document" },
 	{ "quiet", 'q', NULL, "print only the result itself" },
 	{ "help", 'h', NULL, "print this help" },
 };
-enum { SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
-static const unsigned shared_flags[] = { VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
+enum { SHARED_IMAGES, SHARED_BUFFER, SHARED_REGS, SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
+static const unsigned shared_flags[] = { VERB_TRACE, VERB_TRACE, VERB_TRACE, VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
 
 static bool verb_accepts(const struct verb *v, size_t i)
 {
@@ -97,6 +100,39 @@ static int option_of_letter(const struct verb *v, int letter)
 	return letter;
 }
 
+/* Handles one of shared_options. Returns CLIENT_DONE if more options may follow, else CLIENT_STOP. */
+static int take_shared_option(struct client *c, int option, const char *value)
+{
+	switch (option) {
+	case SHARED_IMAGES:
+		if (c->trace.n_dirs == TRACE_OPTIONS_DIRS_MAX) {
+			c->status = client_usage(c, "at most %d --images options are accepted", TRACE_OPTIONS_DIRS_MAX);
+			return CLIENT_STOP;
+		}
+		c->trace.dirs[c->trace.n_dirs++] = value;
+		return CLIENT_DONE;
+	case SHARED_BUFFER:
+		c->trace.buffer = value;
+		return CLIENT_DONE;
+	case SHARED_REGS:
+		c->trace.regs = value;
+		return CLIENT_DONE;
+	case SHARED_SOCKET:
+		c->socket = value;
+		return CLIENT_DONE;
+	case SHARED_JSON:
+		c->json = true;
+		return CLIENT_DONE;
+	case SHARED_QUIET:
+		c->quiet = true;
+		return CLIENT_DONE;
+	default:
+		print_help(c->verb);
+		c->status = STATUS_OK;
+		return CLIENT_STOP;
+	}
+}
+
 int client_option(struct client *c, const char **ret_value)
 {
 	struct option longs[OPTIONS_MAX + ELEMENTS(shared_options) + 1] = { 0 };
@@ -114,20 +150,12 @@ int client_option(struct client *c, const char **ret_value)
 	shorts[n_shorts] = 0;
 	for (;;) {
 		o = option_of_letter(c->verb, getopt_long(c->argc, c->argv, shorts, longs, NULL));
+		if (o >= SHARED) {
+			if (take_shared_option(c, o - SHARED, optarg) == CLIENT_STOP)
+				return CLIENT_STOP;
+			continue;
+		}
 		switch (o) {
-		case SHARED + SHARED_SOCKET:
-			c->socket = optarg;
-			continue;
-		case SHARED + SHARED_JSON:
-			c->json = true;
-			continue;
-		case SHARED + SHARED_QUIET:
-			c->quiet = true;
-			continue;
-		case SHARED + SHARED_HELP:
-			print_help(c->verb);
-			c->status = STATUS_OK;
-			return CLIENT_STOP;
 		case '?':
 			print_usage(c->verb, stderr);
 			c->status = STATUS_USAGE;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "client/trace-options.h"
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 #include "lib/csight/csight.h"
@@ -49,6 +50,7 @@ enum {
 	VERB_JSON = 2,    /* accepts --json */
 	VERB_QUIET = 4,   /* accepts --quiet */
 	VERB_PROGRAM = 8, /* options end at the first argument that is not one; the rest is a command line */
+	VERB_TRACE = 16,  /* accepts --images, --buffer and --regs: it reads what csight decode reads, too */
 };
 
 struct client;
@@ -69,6 +71,7 @@ struct client {
 	int status;  /* exit status, after CLIENT_STOP */
 	const char *socket;
 	bool json, quiet;
+	struct trace_options trace;
 	struct csight *daemon; /* set by client_connect() */
 };
 

@@ -29,8 +29,8 @@ static const struct verb_option options[] = {
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "output file (default standard output); one for each --to" },
 	[OPTION_THREAD] = { "thread", 0, "TID", "only the thread with this ID" },
 	[OPTION_BY_THREAD] = { "by-thread", 0, NULL, "order elements by thread, not by trace source" },
-	[OPTION_IMAGES] = { "images", 0, "DIR", "search DIR for the traced programs and libraries; repeatable" },
-	[OPTION_BUFFER] = { "buffer", 0, "NAME", "trace buffer of an Arm snapshot (default the first)" },
+	[OPTION_IMAGES] = { "images", 0, "DIR", TRACE_OPTIONS_IMAGES_HELP },
+	[OPTION_BUFFER] = { "buffer", 0, "NAME", TRACE_OPTIONS_BUFFER_HELP },
 	[OPTION_ENGINE] = { "engine", 0, "NAME", "decoder: auto (default), native, opencsd" },
 	[OPTION_VERIFY] = { "verify", 0, NULL, "decode with both engines and report the first difference" },
 	[OPTION_WORKERS] = { "workers", 0, "N", "number of decoding threads (default one per CPU)" },
@@ -45,22 +45,6 @@ static uint64_t result_number(json_object *o, const char *key)
 
 	json_get_u64(o, key, &v);
 	return v;
-}
-
-/* Prints a warning, which may have several lines. */
-static void print_warning(const char *text)
-{
-	const char *before = "  warning: ";
-
-	while (text && *text) {
-		size_t n = strcspn(text, "\n");
-		char line[512];
-
-		snprintf(line, sizeof(line), "%.*s", (int)MIN(n, sizeof(line) - 1), text);
-		fprintf(stderr, "%s%s\n", before, esc(line));
-		text += n + (text[n] == '\n');
-		before = "  ";
-	}
 }
 
 static void print_decoded(json_object *result)
@@ -84,7 +68,6 @@ static void print_decoded(json_object *result)
 
 static void print_result(json_object *result)
 {
-	json_object *list;
 	uint64_t renamed;
 
 	/* The input was a store: its functions were looked up again, and nothing was decoded. */
@@ -94,10 +77,7 @@ static void print_result(json_object *result)
 	else
 		print_decoded(result);
 	local_decode_print_missing(result);
-	if (json_get(result, "warnings", json_type_array, &list) < 0)
-		return;
-	for (size_t i = 0; i < json_object_array_length(list); i++)
-		print_warning(json_object_get_string(json_object_array_get_idx(list, i)));
+	local_decode_print_warnings(result);
 }
 
 /* For --verify: prints and counts the differences between the engines. */

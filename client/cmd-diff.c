@@ -494,7 +494,7 @@ const struct verb cmd_diff = {
 	.name = "diff",
 	.arguments = NAMED_STORE_ARGUMENT " " NAMED_STORE_ARGUMENT,
 	.summary = "compare two snapshots: functions whose calls cost more or less than before",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
 	.options = options,
 	.run = diff_run,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* csight export. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/perfdata/format.h"
 
 enum {
 	OPTION_TO,
@@ -116,6 +118,46 @@ static int export_open_file(struct export *e, const char *file, int *ret)
 	return rc < 0 ? client_daemon_failed(e->client, rc) : STATUS_OK;
 }
 
+static int report_absent(const struct export *e, const char *file, int rc)
+{
+	client_error("%s has no %s to export: %s", esc(e->name), file, strerror(-rc));
+	return STATUS_FAILED;
+}
+
+/* Opens the perf.data file or the description of a file or directory. */
+static int export_open_part(struct export *e, const char *file, int *ret)
+{
+	_cleanup_close_ int fd = open(e->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool trace = strcmp(file, "perfdata") == 0;
+	uint64_t magic = 0;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return report_absent(e, file, -errno);
+	if (S_ISDIR(st.st_mode)) {
+		*ret = openat(fd, trace ? "trace.perf.data" : "snapshot.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		return *ret < 0 ? report_absent(e, file, -errno) : STATUS_OK;
+	}
+	if (!trace || io_pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || le64toh(magic) != PD_MAGIC)
+		return report_absent(e, file, -EINVAL);
+	*ret = TAKE_FD(fd);
+	return STATUS_OK;
+}
+
+/* The same for files and directories, and their stores. */
+static int export_open_local(struct export *e, const char *file, int *ret)
+{
+	_cleanup_(named_store_close) struct named_store whole = NAMED_STORE_NONE;
+	int rc;
+
+	if (strcmp(file, "store") != 0)
+		return export_open_part(e, file, ret);
+	rc = named_store_open(e->client, e->name, &whole);
+	if (rc == STATUS_OK)
+		*ret = TAKE_FD(whole.fd);
+	return rc;
+}
+
 static int export_open_store(struct export *e)
 {
 	int rc;
@@ -132,10 +174,18 @@ static int export_open_store(struct export *e)
 	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }
 
-static int output_open(struct export_output *out)
+/* input: the file that is read; opening it for output would truncate it. */
+static int output_open(struct export_output *out, int input)
 {
+	struct stat from, to;
+
 	if (!out->path)
 		return STATUS_OK;
+	if (fstat(input, &from) == 0 && stat(out->path, &to) == 0 && from.st_dev == to.st_dev &&
+	    from.st_ino == to.st_ino) {
+		client_error("%s is the input: name another output file", esc(out->path));
+		return STATUS_FAILED;
+	}
 	out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (out->fd >= 0)
 		return STATUS_OK;
@@ -168,7 +218,7 @@ static int export_store(struct export *e, struct export_output *out)
 	int rc = export_open_store(e);
 
 	if (rc == 0)
-		rc = output_open(out);
+		rc = output_open(out, e->input.fd);
 	if (rc != 0)
 		return rc;
 	o = e->options;
@@ -179,10 +229,13 @@ static int export_store(struct export *e, struct export_output *out)
 static int export_file(struct export *e, struct export_output *out)
 {
 	_cleanup_close_ int fd = -1;
-	int rc = export_open_file(e, out->format, &fd);
+	int rc = named_store_is_path(e->name) ? export_open_local(e, out->format, &fd)
+					      : export_open_file(e, out->format, &fd);
 
+	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		rc = report_absent(e, out->format, -errno);
 	if (rc == 0)
-		rc = output_open(out);
+		rc = output_open(out, fd);
 	return rc == 0 ? output_close(out, copy_file(fd, out->fd, &out->bytes)) : rc;
 }
 
@@ -195,6 +248,7 @@ static int export_open_trace(struct export *e, struct local_decode *d)
 	const char *path;
 	int trace = -1, json = -1, rc;
 
+	local_decode_set_options(d, &e->client->trace);
 	if (named_store_is_path(e->name))
 		return local_decode_open_input(d, e->name);
 	rc = export_find_snapshot(e);
@@ -394,7 +448,7 @@ const struct verb cmd_export = {
 	.name = "export",
 	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "write a snapshot in a format for viewers and tools",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_QUIET,
 	.options = options,
 	.run = export_run,
 };

@@ -360,7 +360,7 @@ const struct verb cmd_grep = {
 	.name = "grep",
 	.arguments = "FUNCTION " NAMED_STORE_ARGUMENT,
 	.summary = "list the calls of a function: time, duration, caller",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
 	.options = options,
 	.run = grep_run,
 };

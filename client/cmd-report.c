@@ -407,7 +407,7 @@ const struct verb cmd_report = {
 	.name = "report",
 	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "print for each function how often it was called and how long it took",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
 	.options = options,
 	.run = report_run,
 };

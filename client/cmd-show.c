@@ -185,7 +185,7 @@ const struct verb cmd_show = {
 	.name = "show",
 	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "print a snapshot: its description, and its calls as a tree",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
 	.options = options,
 	.run = show_run,
 };

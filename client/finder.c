@@ -18,6 +18,7 @@ enum { PATHS_MAX = 4096, DEPTH_MAX = 8 };
 
 static void forget_candidates(struct finder *f)
 {
+	f->opened = NULL;
 	for (size_t i = 0; i < f->n_paths; i++)
 		free(f->paths[i]);
 	f->n_paths = f->next = 0;
@@ -179,15 +180,18 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 static int open_next_candidate(struct finder *f, int *ret_error)
 {
 	while (f->next < f->n_paths) {
-		int fd = open(f->paths[f->next++], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		const char *path = f->paths[f->next++];
+		int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		struct stat st;
 
 		if (fd < 0) {
 			*ret_error = errno;
 			continue;
 		}
-		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+			f->opened = path;
 			return fd;
+		}
 		close(fd);
 		*ret_error = EINVAL;
 	}
@@ -209,6 +213,7 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	uint64_t recorded;
 	struct stat st;
 
+	f->opened = NULL;
 	if (known && json_get_str(known, "file", &file) == 0) {
 		fd = q->attempt ? -1 : open_snapshot_copy(f, file);
 		return fd < 0 ? set_reason(ret_reason, size, strerror(errno)) : fd;
@@ -222,7 +227,7 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	fd = open_next_candidate(f, &error);
 	if (fd < 0 && *checked_build_id(q)) {
 		/* debuginfod is asked once for each image. */
-		if (!f->debuginfod_asked)
+		if (!f->debuginfod_asked && !f->offline)
 			ask_debuginfod(f, q->build_id);
 		f->debuginfod_asked = true;
 		fd = open_next_candidate(f, &error);

@@ -10,10 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/trace-options.h"
 #include "lib/base/json.h"
 #include "lib/decoder/decoder.h"
 
-enum { FINDER_DIRS_MAX = 32 };
+enum { FINDER_DIRS_MAX = TRACE_OPTIONS_DIRS_MAX };
 
 struct finder {
 	int dir;               /* directory of the snapshot, or -1; owned by the caller */
@@ -26,6 +27,8 @@ struct finder {
 	int64_t index;         /* index of that image plus one */
 	bool debug;            /* its debug file was requested */
 	bool debuginfod_asked; /* debuginfod was asked for that image */
+	bool offline;          /* debuginfod must not be asked */
+	const char *opened;    /* path of the file opened last; NULL: none, or a copy in the snapshot */
 };
 
 /*

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/local-decode.h"
+#include "client/served-files.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -36,6 +37,7 @@ void local_decode_done(struct local_decode *o)
 			;
 	json_object_put(o->finder.snapshot);
 	json_object_put(o->options);
+	json_object_put(o->result);
 }
 
 static int report_failure(const char *what, const char *name, int rc)
@@ -169,6 +171,16 @@ static int check_file_type(struct local_decode *d, const char *name)
 	else
 		return STATUS_OK;
 	return STATUS_FAILED;
+}
+
+void local_decode_set_options(struct local_decode *d, const struct trace_options *o)
+{
+	if (!d->options)
+		d->options = json_object_new_object();
+	json_add_str(d->options, "buffer", o->buffer);
+	d->regs = o->regs;
+	memcpy(d->finder.dirs, o->dirs, sizeof(o->dirs));
+	d->finder.n_dirs = o->n_dirs;
 }
 
 int local_decode_open_input(struct local_decode *d, const char *name)
@@ -307,6 +319,8 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 	switch (e->type) {
 	case DECODER_IMAGE:
 		fd = finder_open(&d->finder, e, reason, sizeof(reason));
+		if (d->served)
+			served_files_add(d->served, &d->finder, e, fd);
 		rc = decoder_reply_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* If the decoder has ended, the next decoder_receive() reports it. */
@@ -314,6 +328,9 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 	case DECODER_FILE:
 		fd = -1;
 		rc = d->finder.dir < 0 ? -ENOENT : io_open_beneath(d->finder.dir, e->path, &fd);
+		/* Of a snapshot these are parts of the input. */
+		if (d->served && d->regs)
+			served_files_add(d->served, &d->finder, e, fd);
 		rc = decoder_reply_file(d->job, fd,
 					rc == -EINVAL ? "no regular file below the directory" : strerror(-rc));
 		closep(&fd);
@@ -327,7 +344,10 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		return 0;
 	case DECODER_RESULT:
 		client_progress_end(d->client);
-		d->on_result(d->client, e->body);
+		if (d->on_result)
+			d->on_result(d->client, e->body);
+		else
+			d->result = json_object_get(e->body);
 		*ret_done = true;
 		return 0;
 	case DECODER_FAILED:
@@ -371,16 +391,21 @@ int local_decode_run(struct local_decode *d)
 	return rc;
 }
 
+int local_decode_store(struct local_decode *d, int to)
+{
+	d->files[0].fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
+	d->n_files = 1;
+	d->output_files.files[0].format = "store";
+	d->output_files.n = 1;
+	return d->files[0].fd < 0 ? report_failure("open", d->name, -errno) : local_decode_run(d);
+}
+
 int local_decode_rename(struct local_decode *d, const char *name, int store, int to)
 {
 	d->name = name;
 	d->type = "store";
 	d->input = fcntl(store, F_DUPFD_CLOEXEC, 0);
-	d->files[0].fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
-	d->n_files = 1;
-	d->output_files.files[0].format = "store";
-	d->output_files.n = 1;
-	return d->input < 0 || d->files[0].fd < 0 ? report_failure("open", name, -errno) : local_decode_run(d);
+	return d->input < 0 ? report_failure("open", name, -errno) : local_decode_store(d, to);
 }
 
 void local_decode_print_missing(json_object *result)
@@ -400,4 +425,30 @@ void local_decode_print_missing(json_object *result)
 		json_get_str(o, "reason", &reason);
 		fprintf(stderr, "  no image %s: %s\n", esc(path), esc(reason));
 	}
+}
+
+/* Prints a warning, which may have several lines. */
+static void print_warning(const char *text)
+{
+	const char *before = "  warning: ";
+
+	while (text && *text) {
+		size_t n = strcspn(text, "\n");
+		char line[512];
+
+		snprintf(line, sizeof(line), "%.*s", (int)MIN(n, sizeof(line) - 1), text);
+		fprintf(stderr, "%s%s\n", before, esc(line));
+		text += n + (text[n] == '\n');
+		before = "  ";
+	}
+}
+
+void local_decode_print_warnings(json_object *result)
+{
+	json_object *list;
+
+	if (json_get(result, "warnings", json_type_array, &list) < 0)
+		return;
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		print_warning(json_object_get_string(json_object_array_get_idx(list, i)));
 }

@@ -19,12 +19,17 @@ struct local_decode {
 	struct output_files output_files; /* after output_files_finish() */
 	const char *regs;                 /* the file that describes bare trace, or NULL */
 	json_object *options;             /* of the job, or NULL; freed by local_decode_done() */
+	/* NULL: the result is kept in result, and freed by local_decode_done() */
 	void (*on_result)(struct client *c, json_object *result);
+	json_object *result;
+	json_object *served;  /* NULL, or the caller's array for served_files_add() */
 	struct finder finder; /* local_decode_open_input() sets its directory and snapshot */
-	/* Private to local-decode.c. */
+	/* Set by local_decode_open_input(). */
 	const char *name; /* of the input, for messages */
 	const char *type; /* of the input, as in lib/decoder/decoder.h */
-	int input, code, jitdump;
+	int input;
+	/* Private to local-decode.c. */
+	int code, jitdump;
 	struct local_decode_file files[DECODER_OUTPUTS_MAX]; /* the first n_files of output_files, opened */
 	size_t n_files;
 	int server, job;
@@ -32,6 +37,9 @@ struct local_decode {
 };
 
 #define LOCAL_DECODE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .jitdump = -1, .server = -1, .job = -1
+
+/* Sets the options that all verbs accept; before the input is opened. */
+void local_decode_set_options(struct local_decode *o, const struct trace_options *options);
 
 /*
  * Opens the input: a perf.data file, a snapshot directory of csightd or Arm's tools, bare trace (with regs), or a store
@@ -46,11 +54,15 @@ int local_decode_open_outputs(struct local_decode *o);
 /* Writes a copy of a store with new names of its functions; runs the job. The descriptors stay the caller's. */
 int local_decode_rename(struct local_decode *o, const char *name, int store, int to);
 
+/* Decodes the input to a store in an empty file. The descriptor stays the caller's. */
+int local_decode_store(struct local_decode *o, int to);
+
 /* Decodes, and passes the result to on_result. Removes output files if they could not be completed. */
 int local_decode_run(struct local_decode *o);
 void local_decode_done(struct local_decode *o);
 
-/* Prints the image files that a decode did not find on standard error. */
+/* Prints the image files that a decode did not find, or its warnings, on standard error. */
 void local_decode_print_missing(json_object *result);
+void local_decode_print_warnings(json_object *result);
 
 #endif

@@ -16,6 +16,8 @@ csight_SOURCES = \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
 	client/named-store.c client/named-store.h client/text-table.c client/text-table.h
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
+csight_SOURCES += client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
+	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h
 csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
 
 bashcompletiondir = $(datadir)/bash-completion/completions

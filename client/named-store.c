@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: MIT */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/format.h"
 #include "client/named-store.h"
+#include "client/trace-store.h"
 #include "client/unnamed.h"
 #include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/perfdata/format.h"
+#include "lib/store/format.h"
 
 bool named_store_is_path(const char *name)
 {
 	return strchr(name, '/') || access(name, F_OK) == 0;
 }
 
-static int open_store_file(const char *name)
+/* The store of a file; of a directory its file store. -ENOENT for a directory without one. */
+static int open_store_file(const char *name, bool *ret_directory)
 {
 	_cleanup_close_ int at = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (at < 0 || fstat(at, &st) < 0)
 		return -errno;
+	*ret_directory = S_ISDIR(st.st_mode);
 	if (S_ISDIR(st.st_mode)) {
 		int fd = openat(at, "store", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
@@ -31,21 +36,47 @@ static int open_store_file(const char *name)
 	return TAKE_FD(at);
 }
 
-static int open_named_file(const char *name, struct named_store *ret)
+static int report_unknown_file(const char *name)
 {
-	int rc = open_store_file(name);
+	client_error(
+	    "%s is neither a store nor a trace (a perf.data file or a snapshot directory); bare trace requires "
+	    "--regs FILE",
+	    esc(name));
+	return STATUS_FAILED;
+}
 
-	if (rc < 0) {
-		client_error("cannot open the store %s: %s", esc(name), strerror(-rc));
-		return rc == -ENOENT ? STATUS_NOT_FOUND : rc == -EACCES ? STATUS_DENIED : STATUS_FAILED;
+/* Opens the store of a file or directory, or decodes it if it is a trace. */
+static int open_named_file(struct client *c, const char *name, struct named_store *ret)
+{
+	bool directory = false;
+	_cleanup_close_ int fd = open_store_file(name, &directory);
+	uint64_t magic = 0;
+
+	/* With options of a decode, a snapshot directory is decoded again. */
+	if (directory && (fd == -ENOENT || trace_options_given(&c->trace)))
+		return trace_store_open(c, name, &ret->fd, &ret->store);
+	if (fd < 0) {
+		client_error("cannot open %s: %s", esc(name), strerror(-fd));
+		return fd == -ENOENT ? STATUS_NOT_FOUND : fd == -EACCES ? STATUS_DENIED : STATUS_FAILED;
 	}
-	ret->fd = rc;
-	return STATUS_OK;
+	if (io_pread(fd, &magic, sizeof(magic), 0) == sizeof(magic) && le64toh(magic) == STORE_MAGIC) {
+		if (trace_options_given(&c->trace))
+			return client_usage(c, "%s is a store: --images, --buffer and --regs apply to traces",
+					    esc(name));
+		ret->fd = TAKE_FD(fd);
+		return STATUS_OK;
+	}
+	if (!c->trace.regs && le64toh(magic) != PD_MAGIC && le64toh(magic) != __builtin_bswap64(PD_MAGIC))
+		return report_unknown_file(name);
+	return trace_store_open(c, name, &ret->fd, &ret->store);
 }
 
 static int open_snapshot_store(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = client_connect(c);
+	int rc = trace_options_given(&c->trace)
+		     ? client_usage(c, "%s is a snapshot of the daemon: --images, --buffer and --regs apply to files",
+				    esc(name))
+		     : client_connect(c);
 
 	if (rc == 0)
 		rc = client_find(c, name, &ret->snapshot);
@@ -53,16 +84,6 @@ static int open_snapshot_store(struct client *c, const char *name, struct named_
 		return rc;
 	rc = csight_open_file(c->daemon, csight_text(ret->snapshot, "id"), "store", &ret->fd);
 	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
-}
-
-/* Returns an unnamed temporary file, or -1. */
-static int open_temporary(void)
-{
-	const char *dir = getenv("TMPDIR");
-	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	/* Not every file system supports O_TMPFILE. */
-	return fd < 0 ? memfd_create("csight-store", MFD_CLOEXEC) : fd;
 }
 
 /* Opens the store in fd in place of the present one. */
@@ -83,7 +104,7 @@ static int replace_store(struct named_store *ret, int *fd)
 /* Copies the intact part of a truncated or damaged store into a temporary store, and opens that. */
 static int recover_store(const char *name, struct named_store *ret)
 {
-	_cleanup_close_ int fd = open_temporary();
+	_cleanup_close_ int fd = trace_store_temporary();
 	uint64_t end = 0;
 	struct stat st;
 	int rc;
@@ -103,7 +124,7 @@ static int recover_store(const char *name, struct named_store *ret)
 /* Opens the physical view of the store. */
 static int make_physical(struct named_store *ret)
 {
-	_cleanup_close_ int fd = open_temporary();
+	_cleanup_close_ int fd = trace_store_temporary();
 	int rc = fd < 0 ? -errno : store_physical(ret->store, fd);
 
 	return rc < 0 ? rc : replace_store(ret, &fd);
@@ -120,7 +141,7 @@ static void name_functions(struct client *c, const char *name, struct named_stor
 
 int named_store_read(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = store_open(ret->fd, &ret->store);
+	int rc = ret->store ? 0 : store_open(ret->fd, &ret->store);
 
 	if (rc == -ENODATA)
 		rc = recover_store(name, ret);
@@ -142,7 +163,7 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 
 int named_store_open(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = named_store_is_path(name) ? open_named_file(name, ret) : open_snapshot_store(c, name, ret);
+	int rc = named_store_is_path(name) ? open_named_file(c, name, ret) : open_snapshot_store(c, name, ret);
 
 	return rc == STATUS_OK ? named_store_read(c, name, ret) : rc;
 }

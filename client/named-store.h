@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The store that a verb reads: that of a snapshot, through the daemon, or a file or snapshot directory. */
+/*
+ * The store that a verb reads: that of a snapshot, through the daemon, of a file or snapshot directory; or what
+ * csight-decode makes of a trace (trace-store.h).
+ */
 #ifndef CSIGHT_CLIENT_NAMED_STORE_H
 #define CSIGHT_CLIENT_NAMED_STORE_H
 
@@ -8,7 +11,7 @@
 #include "lib/store/store.h"
 
 struct named_store {
-	struct store *store;
+	struct store *store; /* NULL before named_store_read(), unless it is open already */
 	int fd;
 	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
 	bool physical;                  /* set before opening: the store is replaced by its physical view */

@@ -186,7 +186,7 @@ static void opening_submit(struct decode_images *i, uint32_t index, struct openi
 	o->index = index;
 	o->uid = i->o.snapshot->uid;
 	o->gid = i->o.snapshot->gid;
-	workqueue_submit(i->o.queue, &o->work);
+	workqueue_submit_for(i->o.queue, &o->work, o->uid);
 }
 
 static bool open_by_path(struct decode_images *i, uint32_t index, json_object *image)

@@ -11,7 +11,8 @@
 #include "daemon/build-ids.h"
 #include "daemon/decode-images.h"
 #include "daemon/decode-server.h"
-#include "daemon/directory-tree.h"
+#include "daemon/fair-queue.h"
+#include "daemon/job-files.h"
 #include "daemon/job.h"
 #include "daemon/symbol-cache.h"
 #include "lib/base/escape.h"
@@ -19,10 +20,10 @@
 #include "lib/base/log.h"
 #include "lib/decoder/decoder.h"
 
-enum { JSON_MAX = 64 << 20, OUTPUTS = 2 };
-
-static const char *const output_types[OUTPUTS] = { "store", "perfetto" };
-static const char *const output_files[OUTPUTS] = { "store", "trace.pftrace" };
+enum {
+	KILL_SECONDS = 5, /* until a child has obeyed a kill; then its server is killed */
+	LOSSES_MAX = 3    /* attempts that ended with the server, and are not counted */
+};
 
 /* One decode. It exists until its result or failure is on disk. */
 struct job {
@@ -31,13 +32,15 @@ struct job {
 	struct work prepare, finish;
 	uint64_t id; /* from decode_server_submit(); 0: not submitted */
 	struct snapshot *snapshot;
-	int dir, input, code, jitdump, outputs[OUTPUTS];
-	json_object *info; /* snapshot.json */
+	struct fair_item turn; /* of the snapshot's owner */
+	uint64_t began_ns;     /* CLOCK_MONOTONIC */
+	struct job_files files;
 	struct decode_images *images;
 	int fd; /* to the child */
 	struct event *event, *timer;
 	bool closed;      /* the child's end of fd */
 	bool child_ended; /* status is known */
+	bool killed;      /* its child is to end */
 	bool over;        /* job_conclude() has been called */
 	int status;       /* of the child, as from waitpid() */
 	json_object *result;
@@ -50,7 +53,7 @@ struct job {
 };
 
 struct queued_snapshot {
-	STAILQ_ENTRY(queued_snapshot) link;
+	struct fair_item item;
 	struct snapshot *snapshot;
 };
 
@@ -60,7 +63,7 @@ struct job_queue {
 	struct build_ids *build_ids;
 	struct symbol_cache *symbol_cache;
 	struct event *child; /* SIGCHLD */
-	STAILQ_HEAD(, queued_snapshot) queue;
+	struct fair_queue queue;
 	TAILQ_HEAD(, job) running;
 	unsigned n_running;
 	bool stopping;
@@ -71,13 +74,7 @@ static void begin_jobs(struct job_queue *j);
 
 static void job_free(struct job *job)
 {
-	closep(&job->dir);
-	closep(&job->input);
-	closep(&job->code);
-	closep(&job->jitdump);
-	for (size_t n = 0; n < OUTPUTS; n++)
-		closep(&job->outputs[n]);
-	json_object_put(job->info);
+	job_files_done(&job->files);
 	json_object_put(job->result);
 	free(job->failed);
 	free(job->state_text);
@@ -113,16 +110,13 @@ static void run_finish(struct work *w)
 	struct job *job = container_of(w, struct job, finish);
 	int rc = 0;
 
-	for (size_t n = 0; n < OUTPUTS && job->dir >= 0; n++) {
-		if (job->end == SNAPSHOT_READY)
-			rc = rc < 0 ? rc : fsync(job->outputs[n]) < 0 ? -errno : 0;
-		else
-			unlinkat(job->dir, output_files[n], 0);
-	}
+	if (job->end == SNAPSHOT_READY)
+		rc = job_files_keep(&job->files);
+	else
+		job_files_drop(&job->files);
 	if (rc == 0)
 		rc = snapshot_write_state(spool_fd(job->jobs->o.spool), job->snapshot->id, job->state_text);
-	if (job->dir >= 0)
-		directory_tree_size(job->dir, &job->size);
+	job->size = job_files_size(&job->files);
 	job->rc = rc;
 }
 
@@ -133,7 +127,7 @@ static void job_queue_push(struct job_queue *j, struct snapshot *s)
 	if (!w)
 		return;
 	w->snapshot = snapshot_ref(s);
-	STAILQ_INSERT_TAIL(&j->queue, w, link);
+	fair_queue_push(&j->queue, &w->item, s->uid);
 }
 
 static void finish_ran(struct work *w)
@@ -149,6 +143,7 @@ static void finish_ran(struct work *w)
 	snapshot_move(s, job->end);
 	TAILQ_REMOVE(&j->running, job, link);
 	j->n_running--;
+	fair_queue_charge(&j->queue, &job->turn, now_ns(CLOCK_MONOTONIC) - job->began_ns);
 	if (job->end == SNAPSHOT_QUEUED) {
 		job_queue_push(j, s);
 	} else {
@@ -189,7 +184,7 @@ static void job_conclude(struct job *job)
 		log_warning("snapshot %s: decode %u failed: %s", s->id, s->attempts, esc(s->reason ? s->reason : ""));
 	}
 	job->state_text = snapshot_state_text(s, job->end);
-	workqueue_submit(job->jobs->o.spool_queue, &job->finish);
+	workqueue_submit_for(job->jobs->o.spool_queue, &job->finish, s->uid);
 }
 
 /* Concludes the job when its child has exited and its socket is read to the end. */
@@ -288,6 +283,16 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 	}
 }
 
+/* The child must end; then check_end() concludes the job, with the reason of its failure. */
+static void job_kill(struct job *job)
+{
+	struct timeval limit = { KILL_SECONDS, 0 };
+
+	job->killed = true;
+	decode_server_kill_job(job->jobs->decoder, job->id);
+	event_add(job->timer, &limit);
+}
+
 static void on_deadline(evutil_socket_t fd, short what, void *data)
 {
 	struct job *job = data;
@@ -295,6 +300,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *data)
 	if (!job->result)
 		job_fail(job, false, "the decode took longer than %llu s (job-timeout)",
 			 (unsigned long long)job->jobs->o.settings->job_timeout);
+	if (!job->killed) {
+		job_kill(job);
+		return;
+	}
+	/* The server does not answer. */
 	decode_server_kill(job->jobs->decoder);
 	job_conclude(job);
 }
@@ -303,57 +313,26 @@ static void run_prepare(struct work *w)
 {
 	struct job *job = container_of(w, struct job, prepare);
 	int spool = spool_fd(job->jobs->o.spool);
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	int rc = snapshot_write_state(spool, job->snapshot->id, job->state_text);
 
+	job->rc = snapshot_write_state(spool, job->snapshot->id, job->state_text);
 	free(job->state_text);
 	job->state_text = NULL;
-	if (rc == 0) {
-		job->dir = openat(spool, job->snapshot->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (job->dir < 0)
-			rc = -errno;
-	}
-	if (rc == 0)
-		rc = io_read_file(job->dir, "snapshot.json", JSON_MAX, &text, &size);
-	if (rc == 0)
-		rc = json_parse(text, size, &job->info);
-	if (rc == 0) {
-		job->input = openat(job->dir, SNAPSHOT_TRACE_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		if (job->input < 0)
-			rc = -errno;
-	}
-	if (rc == 0) {
-		job->code = openat(job->dir, "code/bytes", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		if (job->code < 0 && errno != ENOENT)
-			rc = -errno;
-	}
-	if (rc == 0) {
-		job->jitdump = openat(job->dir, "code/jitdump", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		if (job->jitdump < 0 && errno != ENOENT)
-			rc = -errno;
-	}
-	for (size_t n = 0; n < OUTPUTS && rc == 0; n++) {
-		job->outputs[n] =
-		    openat(job->dir, output_files[n], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (job->outputs[n] < 0)
-			rc = -errno;
-	}
-	job->rc = rc;
+	if (job->rc == 0)
+		job->rc = job_files_open(&job->files, spool, job->snapshot->id);
 }
 
 static int start_child(struct job *job)
 {
 	struct job_queue *j = job->jobs;
 	struct decoder_start start = { .input = "perf.data",
-				       .input_fd = job->input,
-				       .code_fd = job->code,
-				       .jitdump_fd = job->jitdump,
-				       .outputs = output_types,
-				       .output_fds = job->outputs,
-				       .n_outputs = OUTPUTS,
+				       .input_fd = job->files.input,
+				       .code_fd = job->files.code,
+				       .jitdump_fd = job->files.jitdump,
+				       .outputs = job_files_types,
+				       .output_fds = job->files.outputs,
+				       .n_outputs = JOB_OUTPUTS,
 				       .tables = j->o.settings->symbols_max > 0,
-				       .snapshot = job->info };
+				       .snapshot = job->files.info };
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 };
 	int rc;
 
@@ -366,8 +345,8 @@ static int start_child(struct job *job)
 		return -ENOMEM;
 	rc = decode_images_new(&(struct decode_images_options){ .queue = j->o.open_queue,
 								.snapshot = job->snapshot,
-								.dir = job->dir,
-								.info = job->info,
+								.dir = job->files.dir,
+								.info = job->files.info,
 								.answer = on_image,
 								.data = job },
 			       &job->images);
@@ -378,9 +357,7 @@ static int start_child(struct job *job)
 		return rc;
 	event_add(job->event, NULL);
 	event_add(job->timer, &limit);
-	closep(&job->input);
-	closep(&job->code);
-	closep(&job->jitdump);
+	job_files_close_input(&job->files);
 	return 0;
 }
 
@@ -408,19 +385,22 @@ static void prepare_ran(struct work *w)
 	spool_report(job->jobs->o.spool, job->snapshot, SNAPSHOT_PROGRESSED);
 }
 
-static void job_begin(struct job_queue *j, struct snapshot *s)
+/* turn: of its owner, which ends with the job. */
+static void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 {
 	struct job *job = calloc(1, sizeof(*job));
 
 	if (!job) {
+		fair_queue_charge(&j->queue, turn, 0);
 		job_queue_push(j, s);
 		return;
 	}
 	job->jobs = j;
 	job->snapshot = snapshot_ref(s);
-	job->dir = job->input = job->code = job->jitdump = job->fd = -1;
-	for (size_t n = 0; n < OUTPUTS; n++)
-		job->outputs[n] = -1;
+	job->turn = *turn;
+	job->began_ns = now_ns(CLOCK_MONOTONIC);
+	job->fd = -1;
+	job_files_init(&job->files);
 	job->prepare = (struct work){ run_prepare, prepare_ran };
 	job->finish = (struct work){ run_finish, finish_ran };
 	TAILQ_INSERT_TAIL(&j->running, job, link);
@@ -429,17 +409,27 @@ static void job_begin(struct job_queue *j, struct snapshot *s)
 	s->attempts++;
 	s->done = s->total = 0;
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
-	workqueue_submit(j->o.spool_queue, &job->prepare);
+	workqueue_submit_for(j->o.spool_queue, &job->prepare, s->uid);
 }
 
-static struct snapshot *job_queue_pop(struct job_queue *j)
+/* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
+static struct snapshot *job_queue_pop(struct job_queue *j, struct fair_item *ret_turn)
 {
-	struct queued_snapshot *w = STAILQ_FIRST(&j->queue);
+	struct fair_item *item = fair_queue_pop(&j->queue);
+	struct queued_snapshot *w = container_of(item, struct queued_snapshot, item);
 	struct snapshot *s = w->snapshot;
 
-	STAILQ_REMOVE_HEAD(&j->queue, link);
+	*ret_turn = w->item;
 	free(w);
 	return s;
+}
+
+/* Its state on disk stays queued, so that the next start of the daemon tries again. */
+static void give_up(struct job_queue *j, struct snapshot *s)
+{
+	snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
+	snapshot_move(s, SNAPSHOT_RAW);
+	report_settled(j, s);
 }
 
 /* Begins as many decodes as may run. */
@@ -448,17 +438,17 @@ static void begin_jobs(struct job_queue *j)
 	/* decode_server_new() calls on_server_ready() before it has returned j->decoder. */
 	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
 
-	while (j->decoder && !j->stopping && !STAILQ_EMPTY(&j->queue) &&
+	while (j->decoder && !j->stopping && !fair_queue_empty(&j->queue) &&
 	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs))) {
-		struct snapshot *s = job_queue_pop(j);
+		struct fair_item turn;
+		struct snapshot *s = job_queue_pop(j, &turn);
 
-		if (!s->removed && hopeless) {
-			/* Its state on disk stays queued, so that the next start of the daemon tries again. */
-			snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
-			snapshot_move(s, SNAPSHOT_RAW);
-			report_settled(j, s);
-		} else if (!s->removed) {
-			job_begin(j, s);
+		if (!s->removed && !hopeless) {
+			job_begin(j, s, &turn);
+		} else {
+			fair_queue_charge(&j->queue, &turn, 0);
+			if (!s->removed)
+				give_up(j, s);
 		}
 		snapshot_unref(s);
 	}
@@ -491,8 +481,12 @@ static void on_lost(void *data)
 		next = TAILQ_NEXT(job, link);
 		if (job->fd < 0 || job->over)
 			continue;
-		if (!job->result)
+		if (!job->result && !job->failed) {
+			/* It lost its child with others, which may have been the cause: this is no attempt. */
+			if (job->snapshot->losses++ < LOSSES_MAX)
+				job->snapshot->attempts--;
 			job_fail(job, true, "the server of csight-decode ended");
+		}
 		job_conclude(job);
 	}
 	begin_jobs(j);
@@ -520,7 +514,7 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 	if (!j)
 		return -ENOMEM;
 	j->o = *options;
-	STAILQ_INIT(&j->queue);
+	fair_queue_init(&j->queue);
 	TAILQ_INIT(&j->running);
 	j->child = evsignal_new(options->base, SIGCHLD, on_sigchld, j);
 	if (!j->child || event_add(j->child, NULL) < 0) {
@@ -560,12 +554,9 @@ struct build_ids *job_queue_build_ids(struct job_queue *j)
 
 unsigned job_queue_count(const struct job_queue *j, uid_t uid)
 {
-	const struct queued_snapshot *w;
 	const struct job *job;
-	unsigned n = 0;
+	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, uid) : j->queue.waiting);
 
-	STAILQ_FOREACH (w, &j->queue, link)
-		n += !w->snapshot->removed && (uid == 0 || uid == w->snapshot->uid);
 	TAILQ_FOREACH (job, &j->running, link)
 		n += uid == 0 || uid == job->snapshot->uid;
 	return n;
@@ -602,8 +593,13 @@ struct job_queue *job_queue_free(struct job_queue *j)
 	if (!j)
 		return NULL;
 	assert(TAILQ_EMPTY(&j->running));
-	while (!STAILQ_EMPTY(&j->queue))
-		snapshot_unref(job_queue_pop(j));
+	while (!fair_queue_empty(&j->queue)) {
+		struct fair_item turn;
+
+		snapshot_unref(job_queue_pop(j, &turn));
+		fair_queue_charge(&j->queue, &turn, 0);
+	}
+	fair_queue_done(&j->queue);
 	build_ids_free(j->build_ids);
 	decode_server_free(j->decoder);
 	symbol_cache_free(j->symbol_cache);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs: the queue of snapshots that wait for a decode, and the decodes that run. A decode that crashes is repeated
- * once; then the snapshot stays raw, with the reason. The number of attempts is on disk before an attempt begins. On
- * the loop's thread.
+ * Jobs: the queue of snapshots that wait for a decode, fair between their owners, and the decodes that run. A decode
+ * that crashes is repeated once; then the snapshot stays raw, with the reason. The end of one affects no other. The
+ * number of attempts is on disk before an attempt begins. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_JOB_H
 #define CSIGHT_DAEMON_JOB_H

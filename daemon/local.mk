@@ -10,8 +10,11 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \
 	daemon/decode-images.c daemon/decode-images.h \
+	daemon/fair-queue.c daemon/fair-queue.h \
 	daemon/exit-listener.c daemon/exit-listener.h \
+	daemon/job-files.c daemon/job-files.h \
 	daemon/job.c daemon/job.h \
+	daemon/ledger.c daemon/ledger.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
@@ -23,6 +26,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/request.c daemon/request.h \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool.c daemon/spool.h \
+	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
 	daemon/target-file.c daemon/target-file.h \
 	daemon/target.c daemon/target.h \

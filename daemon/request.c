@@ -111,7 +111,7 @@ static void on_build_ids(void *data, const char *reason)
 	struct snapshot_request *r = data;
 
 	snprintf(r->writer.no_build_ids, sizeof(r->writer.no_build_ids), "%s", reason ? reason : "");
-	workqueue_submit(r->list->o.spool_queue, &r->write);
+	workqueue_submit_for(r->list->o.spool_queue, &r->write, r->target->uid);
 }
 
 static void run_prepare(struct work *w)
@@ -258,7 +258,7 @@ static void copy_ran(struct work *w)
 	}
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");
-	workqueue_submit(r->list->o.spool_queue, &r->prepare);
+	workqueue_submit_for(r->list->o.spool_queue, &r->prepare, r->target->uid);
 }
 
 static void begin_copy(struct ring_op *op)
@@ -276,7 +276,7 @@ static void begin_copy(struct ring_op *op)
 	r->alive = ring->state != RING_GONE;
 	if (r->alive)
 		ring_move(ring, RING_FROZEN);
-	workqueue_submit(r->list->o.capture_queue, &r->copy);
+	workqueue_submit_for(r->list->o.capture_queue, &r->copy, r->target->uid);
 }
 
 static void wait_for_trace(struct snapshot_request *r)

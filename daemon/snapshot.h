@@ -45,7 +45,8 @@ struct snapshot {
 	size_t threads;
 	bool shared;          /* the trace holds other processes' control flow, too */
 	bool trace_dropped;   /* the spool has deleted the trace */
-	unsigned attempts;    /* decodes begun */
+	unsigned attempts;    /* decodes begun, without those that were lost: */
+	unsigned losses;      /* with the server of csight-decode */
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */

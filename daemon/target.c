@@ -416,7 +416,7 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	workqueue_submit(c->target->all->o.capture_queue, &c->work);
+	workqueue_submit_for(c->target->all->o.capture_queue, &c->work, c->target->uid);
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)

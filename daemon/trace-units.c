@@ -66,7 +66,7 @@ static void on_time(evutil_socket_t fd, short what, void *data)
 	u->draining = true;
 	event_del(u->readable);
 	event_del(u->timer);
-	workqueue_submit(u->o.capture_queue, &u->drain);
+	workqueue_submit_urgent(u->o.capture_queue, &u->drain);
 }
 
 static int open_machine(struct trace_units *u)

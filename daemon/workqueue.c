@@ -17,8 +17,9 @@ struct workqueue {
 	int nice;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
-	struct work_list todo, finished; /* under the mutex */
-	bool stop;                       /* under the mutex */
+	struct fair_queue todo;    /* under the mutex */
+	struct work_list finished; /* under the mutex */
+	bool stop;                 /* under the mutex */
 	int event_fd;
 	struct event *event;
 };
@@ -32,19 +33,22 @@ static void *workqueue_main(void *data)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), q->nice);
 	pthread_mutex_lock(&q->mutex);
 	for (;;) {
-		struct work *w = STAILQ_FIRST(&q->todo);
-		uint64_t one = 1;
+		struct fair_item *item = fair_queue_pop(&q->todo);
+		uint64_t one = 1, began;
+		struct work *w;
 
-		if (!w) {
+		if (!item) {
 			if (q->stop)
 				break;
 			pthread_cond_wait(&q->wake, &q->mutex);
 			continue;
 		}
-		STAILQ_REMOVE_HEAD(&q->todo, link);
 		pthread_mutex_unlock(&q->mutex);
+		w = container_of(item, struct work, item);
+		began = now_ns(CLOCK_MONOTONIC);
 		w->run(w);
 		pthread_mutex_lock(&q->mutex);
+		fair_queue_charge(&q->todo, item, now_ns(CLOCK_MONOTONIC) - began);
 		STAILQ_INSERT_TAIL(&q->finished, w, link);
 		/* A write fails only at the maximum of the counter, which wakes the loop as well. */
 		(void)!write(q->event_fd, &one, sizeof(one));
@@ -86,7 +90,7 @@ int workqueue_new(struct event_base *base, const char *name, int nice, struct wo
 	q->nice = nice;
 	pthread_mutex_init(&q->mutex, NULL);
 	pthread_cond_init(&q->wake, NULL);
-	STAILQ_INIT(&q->todo);
+	fair_queue_init(&q->todo);
 	STAILQ_INIT(&q->finished);
 	q->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (q->event_fd < 0) {
@@ -114,7 +118,7 @@ int workqueue_new(struct event_base *base, const char *name, int nice, struct wo
 	return 0;
 }
 
-void workqueue_submit(struct workqueue *q, struct work *w)
+static void queue_work(struct workqueue *q, struct work *w, uid_t uid, bool urgent)
 {
 	if (!q->running) {
 		w->run(w);
@@ -122,9 +126,27 @@ void workqueue_submit(struct workqueue *q, struct work *w)
 		return;
 	}
 	pthread_mutex_lock(&q->mutex);
-	STAILQ_INSERT_TAIL(&q->todo, w, link);
+	if (urgent)
+		fair_queue_push_urgent(&q->todo, &w->item);
+	else
+		fair_queue_push(&q->todo, &w->item, uid);
 	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&q->mutex);
+}
+
+void workqueue_submit(struct workqueue *q, struct work *w)
+{
+	queue_work(q, w, 0, false);
+}
+
+void workqueue_submit_for(struct workqueue *q, struct work *w, uid_t uid)
+{
+	queue_work(q, w, uid, false);
+}
+
+void workqueue_submit_urgent(struct workqueue *q, struct work *w)
+{
+	queue_work(q, w, 0, true);
 }
 
 void workqueue_stop(struct workqueue *q)
@@ -148,6 +170,7 @@ struct workqueue *workqueue_free(struct workqueue *q)
 	if (q->event)
 		event_free(q->event);
 	closep(&q->event_fd);
+	fair_queue_done(&q->todo);
 	pthread_cond_destroy(&q->wake);
 	pthread_mutex_destroy(&q->mutex);
 	free(q);

@@ -7,6 +7,8 @@ top_builddir=${top_builddir:-$top_srcdir/build}
 csight=$top_builddir/csight
 csightd=$top_builddir/csightd
 programs=$top_builddir/tests/programs
+# Only tests of the cache use one: they set it to a size, and XDG_CACHE_HOME.
+export CSIGHT_CACHE_MAX=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/csight-test-XXXXXX")
 count=0
 failed=0

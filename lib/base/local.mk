@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += lib/base/libbase.la
 lib_base_libbase_la_SOURCES = \
 	lib/base/array.c lib/base/array.h \
 	lib/base/buf.c lib/base/buf.h \
+	lib/base/digest.c lib/base/digest.h \
 	lib/base/duration.c lib/base/duration.h \
 	lib/base/ending.c lib/base/ending.h \
 	lib/base/escape.c lib/base/escape.h \

@@ -41,6 +41,15 @@ int path_user_spool(char *ret, size_t size)
 	return fits(snprintf(ret, size, "/var/tmp/csight-%u", (unsigned)getuid()), size);
 }
 
+int path_user_cache(char *ret, size_t size)
+{
+	const char *dir = absolute_env("XDG_CACHE_HOME"), *home = absolute_env("HOME");
+
+	if (dir)
+		return fits(snprintf(ret, size, "%s/csight", dir), size);
+	return home ? fits(snprintf(ret, size, "%s/.cache/csight", home), size) : -ENOENT;
+}
+
 int path_emu_socket(const char *socket, char *ret, size_t size)
 {
 	return fits(snprintf(ret, size, "%s.emu", socket), size);

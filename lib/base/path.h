@@ -18,6 +18,9 @@ int path_user_socket(char *ret, size_t size);
 /* $XDG_STATE_HOME/csight, else $HOME/.local/state/csight, else /var/tmp/csight-UID. */
 int path_user_spool(char *ret, size_t size);
 
+/* $XDG_CACHE_HOME/csight, else $HOME/.cache/csight, else -ENOENT. */
+int path_user_cache(char *ret, size_t size);
+
 /* The socket at which emulated programs register: the control socket's path and ".emu". */
 int path_emu_socket(const char *socket, char *ret, size_t size);
 

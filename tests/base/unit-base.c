@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/base: array, buf, escape, hash, hex, ini, io, json, parse, reader, reason, texts, util. */
+/* lib/base: array, buf, digest, escape, hash, hex, ini, io, json, parse, reader, reason, texts, util. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
+#include "lib/base/digest.h"
 #include "lib/base/duration.h"
 #include "lib/base/escape.h"
 #include "lib/base/hash.h"
@@ -47,6 +48,37 @@ static void test_reader(void)
 	CHECK(rd_leb(&r, false, &v64) == 0 && v64 == 5);
 	CHECK(rd_leb(&r, true, &v64) == 0 && (int64_t)v64 == -1);
 	CHECK(rd_leb(&r, true, &v64) == -EBADMSG && rd_left(&r) == 1);
+}
+
+static void test_digest(void)
+{
+	/* Of RFC 7693 there is only a vector of 64 bytes; these are of b2sum -l 256, for so many bytes from 0 on. */
+	static const struct {
+		size_t size;
+		const char *want;
+	} cases[] = {
+		{ 0, "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8" },
+		{ 1, "03170a2e7597b7b7e3d84c05391d139a62b157e78786d8c082f29dcf4c111314" },
+		{ 127, "f2fe67ff342e21b8f45e8f2e0bcd1d9243245d50ee6c78042e9c491388791c72" },
+		{ 128, "c3582f71ebb2be66fa5dd750f80baae97554f3b015663c8be377cfcb2488c1d1" },
+		{ 129, "f7f3c46ba2564ff4c4c162da1f5b605f9f1c4aa6a20652a9f9a337c1a2f5b9c9" },
+		{ 256, "39a7eb9fedc19aabc83425c6755dd90e6f9d0c804964a1f4aaeea3b9fb599835" },
+		{ 1000, "c636324d47d89f2b2434dc2c994100663fbbaea880ff020fc5de89dd0f77a1ec" },
+	};
+	static uint8_t bytes[1000];
+	char text[DIGEST_TEXT];
+	struct digest d;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)i;
+	for (size_t i = 0; i < ELEMENTS(cases); i++)
+		for (size_t piece = 1; piece <= cases[i].size + 1; piece += 63) {
+			digest_begin(&d);
+			for (size_t at = 0; at < cases[i].size; at += piece)
+				digest_add(&d, bytes + at, MIN(piece, cases[i].size - at));
+			digest_end(&d, text);
+			CHECK_STR(text, cases[i].want);
+		}
 }
 
 static void test_hash(void)
@@ -400,6 +432,7 @@ int main(void)
 	test_array();
 	test_buf();
 	test_escape();
+	test_digest();
 	test_hash();
 	test_hex();
 	test_ini();

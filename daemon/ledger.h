@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger: what each user holds of the daemon's resources, and the one place that refuses more. Everything is
+ * charged to a uid before it is spent, and returned when it is free again; a struct charge is what is to be returned.
+ * Subordinate uids count as the user whom they belong to (daemon/subuids.h), so that a user has one account.
+ *
+ * A charge is refused where it exceeds the account's own limit, or the total of the machine, of which a reserve is for
+ * root. Of kinds that are divided (struct ledger_total), an account besides gets at most half of what the others leave:
+ * so there is always some left for a user who comes later.
+ *
+ * On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_LEDGER_H
+#define CSIGHT_DAEMON_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/base/reason.h"
+
+struct ledger;
+struct ledger_user;
+
+enum ledger_kind {
+	LEDGER_MEMORY,        /* bytes in memory: copies of rings, unread output */
+	LEDGER_SPOOL,         /* bytes in the spool: at rest, and reserved for what is being written */
+	LEDGER_PENDING,       /* those of snapshots that are not ready or raw, and so cannot be removed */
+	LEDGER_RINGS,         /* bytes of the rings of targets */
+	LEDGER_DESCRIPTORS,   /* of files of targets */
+	LEDGER_TARGETS,       /* that have not ended */
+	LEDGER_CONNECTIONS,   /* of clients */
+	LEDGER_REGISTRATIONS, /* connections of programs that have not registered */
+	LEDGER_REQUESTS,      /* snapshots that are being made */
+	LEDGER_WAITING,       /* snapshots that wait for their decode */
+	LEDGER_STORED,        /* snapshots in the spool */
+	/* Rates, which ledger_spend() charges and time returns: */
+	LEDGER_RATES,
+	LEDGER_SNAPSHOTS = LEDGER_RATES, /* snapshots per minute */
+	LEDGER_DECODER,                  /* milliseconds of decodes per hour */
+	LEDGER_KINDS,
+};
+
+#define LEDGER_UNLIMITED UINT64_MAX
+
+/* The limits of one user. */
+struct ledger_limits {
+	uint64_t most[LEDGER_KINDS];
+};
+
+/* The limits of the machine. */
+struct ledger_total {
+	uint64_t most, reserve; /* reserve: the part of most that is for root */
+	bool divided;           /* an account gets at most half of what the others leave */
+};
+
+struct ledger_options {
+	struct ledger_total totals[LEDGER_KINDS];
+	/* Returns the user whom a uid belongs to. */
+	uid_t (*owner)(void *data, uid_t uid);
+	/* Fills the limits of a user. */
+	void (*limits)(void *data, uid_t user, struct ledger_limits *ret);
+	void *data;
+};
+
+/* Why a charge was refused. */
+struct ledger_refusal {
+	enum ledger_kind kind;
+	bool machine; /* the limit is that of the machine, not the user's */
+	uint64_t limit, used, wanted;
+};
+
+/* An amount that is charged; zeros are none. It must not be copied: see ledger_take(). */
+struct charge {
+	struct ledger_user *user;
+	enum ledger_kind kind;
+	uint64_t amount;
+};
+
+int ledger_new(const struct ledger_options *options, struct ledger **ret);
+/* After all charges are returned. */
+struct ledger *ledger_free(struct ledger *l);
+
+/*
+ * Charges an amount to a user. -EDQUOT: refused, and the reason is in ret_refusal, which may be NULL. -ENOMEM: memory
+ * is short; then the refusal is one of memory.
+ */
+int ledger_charge(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount, struct charge *ret,
+		  struct ledger_refusal *ret_refusal);
+
+/* Charges without a check: what exists already. An amount without memory for its account is not charged. */
+void ledger_record(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount, struct charge *ret);
+
+/* Changes the amount of a charge. Less is never refused. */
+int ledger_resize(struct charge *c, uint64_t amount, struct ledger_refusal *ret_refusal);
+
+/* Changes the amount of a charge without a check: its real size is known. */
+void ledger_settle(struct charge *c, uint64_t amount);
+
+/* Returns a charge, and makes it none. */
+void ledger_return(struct charge *c);
+
+/* Moves a charge: *c is none afterwards. */
+struct charge ledger_take(struct charge *c);
+
+/* Charges a rate. -EDQUOT: refused. LEDGER_DECODER is refused only if nothing is left, and its amount may exceed that.
+ */
+int ledger_spend(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount,
+		 struct ledger_refusal *ret_refusal);
+
+/* Checks whether an amount would be refused, without charging it. */
+int ledger_check(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount,
+		 struct ledger_refusal *ret_refusal);
+
+/* Returns how much a user may still charge at once. */
+uint64_t ledger_left(struct ledger *l, uid_t uid, enum ledger_kind kind);
+
+/* Returns the limit of a user, including that of the machine. */
+uint64_t ledger_limit(struct ledger *l, uid_t uid, enum ledger_kind kind);
+uint64_t ledger_used(const struct ledger *l, uid_t uid, enum ledger_kind kind);
+
+/* Returns the use of all users, and the limit of the machine. */
+uint64_t ledger_sum(const struct ledger *l, enum ledger_kind kind);
+uint64_t ledger_most(const struct ledger *l, enum ledger_kind kind);
+
+/*
+ * Returns by how much a user exceeds its share if it charges more bytes; 0: it does not. The share is an equal part of
+ * the total for each user who has a charge of this kind, and for this one, and at most its own limit.
+ */
+uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t more);
+
+/* Returns the user whom a uid belongs to. */
+uid_t ledger_owner(const struct ledger *l, uid_t uid);
+
+/* Returns the users who have an account, in the order of their uids; the caller frees the list. -ENOMEM. */
+int ledger_users(const struct ledger *l, uid_t **ret, size_t *ret_n);
+
+/* Assigns all charges again, after owners or limits have changed. */
+void ledger_reassign(struct ledger *l);
+
+/* The name of the setting that limits a kind, for each user or for the machine. */
+const char *ledger_setting(enum ledger_kind kind, bool machine);
+/* The name of a kind, as in org.csight.varlink. */
+const char *ledger_kind_str(enum ledger_kind kind);
+
+/* Writes the text of a refusal: which limit, its value, the use, and the amount that was wanted. */
+void ledger_explain(const struct ledger_refusal *refusal, struct reason *ret);
+
+#endif
