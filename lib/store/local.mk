@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += lib/store/libstore.la
 lib_store_libstore_la_SOURCES = \
 	lib/store/bounds.c \
+	lib/store/call.c lib/store/call.h \
 	lib/store/chunk.c \
 	lib/store/clones.c \
 	lib/store/format.h \
@@ -12,6 +13,7 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/rename.c \
+	lib/store/rewriter.c \
 	lib/store/store.h \
 	lib/store/write-tables.c \
 	lib/store/write.c lib/store/writer.h

@@ -7,9 +7,7 @@
 
 struct physical {
 	const struct store *from;
-	struct store_writer *writer;
-	struct region *functions;
-	struct inlined *sites;
+	struct store_rewriter to;
 	bool *left; /* for each open frame of the logical view: whether the physical one has left it */
 	size_t cap_left;
 };
@@ -23,27 +21,17 @@ struct physical_thread {
 
 static void physical_done(struct physical *p)
 {
-	store_writer_free(p->writer);
-	free(p->functions);
-	free(p->sites);
+	store_rewriter_done(&p->to);
 	free(p->left);
 }
 
 static int put_event(const struct physical_thread *t, const struct store_event *at, enum call_event_type type,
 		     unsigned kind, const struct store_frame *f)
 {
-	const struct physical *p = t->view;
-	struct call_event e = { .type = type,
-				.kind = (uint8_t)kind,
-				.time = at->time,
-				.instructions = at->instructions,
-				.bound = at->bound };
+	struct store_event e = *at;
 
-	if (f) {
-		e.function = &p->functions[f->function];
-		e.inlined = f->site == STORE_NO_SITE ? NULL : &p->sites[f->site];
-	}
-	return store_event(p->writer, t->index, &e);
+	e.kind = (uint8_t)kind;
+	return store_rewriter_put(&t->view->to, t->index, type, &e, f);
 }
 
 /* Leaves the function that ends below a frame, with its inlined functions. */
@@ -110,7 +98,7 @@ static int put_thread(struct physical *p, size_t index)
 	const struct calls_counts counts = { .instructions = from->instructions, .unexplained = from->unexplained };
 	struct physical_thread t = { .view = p };
 	struct store_event e;
-	int rc = store_thread_add(p->writer, from->tid, from->name, &t.index);
+	int rc = store_thread_add(p->to.writer, from->tid, from->name, &t.index);
 
 	if (rc == 0)
 		rc = store_iter_new(p->from, index, &it);
@@ -123,50 +111,18 @@ static int put_thread(struct physical *p, size_t index)
 		else
 			rc = put_event(&t, &e, e.type == STORE_GAP ? CALL_EVENT_GAP : CALL_EVENT_MARK, e.kind, NULL);
 	}
-	return rc < 0 ? rc : store_thread_end(p->writer, t.index, &counts);
-}
-
-/* Makes the regions that the writer identifies functions by. */
-static int make_functions(struct physical *p)
-{
-	const struct store *s = p->from;
-
-	p->functions = calloc(s->n_functions + 1, sizeof(*p->functions));
-	p->sites = calloc(s->n_sites + 1, sizeof(*p->sites));
-	if (!p->functions || !p->sites)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->n_functions; i++) {
-		const struct store_function *f = &s->functions[i];
-
-		p->functions[i] = (struct region){ .id = (uint32_t)i,
-						   .kind = f->kind,
-						   .start = f->address,
-						   .name = f->name,
-						   .image = f->image,
-						   .build_id = f->build_id,
-						   .offset = f->offset,
-						   .file = f->file,
-						   .line = f->line };
-	}
-	for (size_t i = 0; i < s->n_sites; i++)
-		p->sites[i] = (struct inlined){ .function = &p->functions[s->sites[i].function],
-						.call_file = s->sites[i].file,
-						.call_line = s->sites[i].line,
-						.depth = 1 };
-	return 0;
+	return rc < 0 ? rc : store_thread_end(p->to.writer, t.index, &counts);
 }
 
 int store_physical(const struct store *s, int to)
 {
 	_cleanup_(physical_done) struct physical p = { .from = s };
 	const struct store_meta meta = store_meta_all(s);
-	int rc = make_functions(&p);
+	int rc = store_rewriter_init(&p.to, s, &meta, to);
 
-	if (rc == 0)
-		rc = store_create(to, &meta, &p.writer);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
 		rc = put_thread(&p, i);
 	if (rc == 0)
-		rc = store_finish(p.writer);
+		rc = store_finish(p.to.writer);
 	return rc == -EINVAL ? -EBADMSG : rc;
 }

@@ -80,4 +80,19 @@ struct written_event {
 
 int store_read_event(struct reader *r, struct written_event *ret);
 
+/* Writes events of a store to another one: the writer, and the functions and sites of the store as it knows them. */
+struct store_rewriter {
+	struct store_writer *writer;
+	struct region *functions;
+	struct inlined *sites;
+};
+
+/* The store must outlive the rewriter. Call store_rewriter_done() even if this fails. */
+int store_rewriter_init(struct store_rewriter *r, const struct store *s, const struct store_meta *meta, int to);
+void store_rewriter_done(struct store_rewriter *r);
+
+/* Writes an event with kind, time, instructions and bound of *at; f: its frame, or NULL. */
+int store_rewriter_put(const struct store_rewriter *r, uint32_t thread, enum call_event_type type,
+		       const struct store_event *at, const struct store_frame *f);
+
 #endif

@@ -133,7 +133,7 @@ static int read_clock(struct state *s, struct reader r, uint64_t *id, uint64_t *
 
 static int read_clocks(struct state *s, struct sequence *q, struct reader r)
 {
-	uint64_t id, time, own = 0, monotonic = 0, realtime = 0, primary = 0;
+	uint64_t id, time, own = 0, monotonic = UINT64_MAX, realtime = 0, primary = 0;
 	bool incremental;
 	struct field f;
 	int rc;
@@ -160,7 +160,7 @@ static int read_clocks(struct state *s, struct sequence *q, struct reader r)
 	}
 	if (rc < 0)
 		return rc;
-	if (primary != 3 || !monotonic || own != monotonic)
+	if (primary != 3 || own != monotonic)
 		return fail(s, "the sequence's clock does not begin at CLOCK_MONOTONIC");
 	s->t->realtime = realtime ? (int64_t)(realtime - monotonic) : 0;
 	return 0;
