@@ -26,8 +26,8 @@ static size_t plain_size(const char *name, size_t size)
 		if (depth == 0)
 			break;
 	}
-	/* What follows a parameter list is a qualifier such as const. */
-	return at > 1 && !memchr(name + end, ':', size - end) ? at - 1 : size;
+	/* What follows a parameter list is a qualifier such as const; in Go, main.(*type).method has none. */
+	return at > 1 && !memchr(name + end, ':', size - end) && (end == size || name[end] != '.') ? at - 1 : size;
 }
 
 static bool match_part(const char *name, size_t size, const char *pattern)
@@ -74,6 +74,51 @@ static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_s
 		}
 	}
 	return rows[a_size % 3][b_size];
+}
+
+static bool ends_in_word(const char *text, size_t size)
+{
+	static const char operator[] = "operator";
+	size_t n = sizeof(operator) - 1;
+	char c = size ? text[size - 1] : 0;
+
+	if (size >= n && memcmp(text + size - n, operator, n) == 0)
+		return false;
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Returns the size of the template arguments that a text begins with; those of a name that was cut do not end. */
+static size_t arguments_size(const char *text, size_t size)
+{
+	size_t depth = 0, i;
+
+	for (i = 0; i < size; i++) {
+		depth += text[i] == '<';
+		depth -= text[i] == '>' && text[i - 1] != '-';
+		if (!depth)
+			return i + 1;
+	}
+	return i;
+}
+
+void function_name_short(const char *name, char *ret, size_t size)
+{
+	size_t all = plain_size(name, store_base_name(name)), n = 0, over;
+	_cleanup_free_ char *text = malloc(all + 1);
+
+	ret[0] = 0;
+	for (size_t i = 0, skip; text && i < all; i += skip) {
+		skip = name[i] == '<' && ends_in_word(name, i) ? arguments_size(name + i, all - i) : 0;
+		if (!skip) {
+			text[n++] = name[i];
+			skip = 1;
+		}
+	}
+	if (!text || size < 4)
+		return;
+	text[n] = 0;
+	over = n >= size ? n - (size - 4) : 0;
+	snprintf(ret, size, "%s%s", over ? "..." : "", text + over);
 }
 
 struct suggestion {

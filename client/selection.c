@@ -24,14 +24,13 @@ int selection_parse_duration(const char *text, uint64_t *ret)
 		v *= units[i].ns;
 		if (v >= 1e18)
 			return -EINVAL;
-		*ret = (uint64_t)v;
+		*ret = (uint64_t)(v + 0.5);
 		return 0;
 	}
 	return -EINVAL;
 }
 
-/* "20ms" after the beginning, "-20ms" before the end, "@NS" on the clock of the trace. */
-static int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
+int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)
 {
 	int64_t absolute;
 	uint64_t ns;

@@ -13,6 +13,9 @@ struct selection {
 /* Parses a duration: 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
 int selection_parse_duration(const char *text, uint64_t *ret);
 
+/* Parses "20ms" after first, "-20ms" before last, "@NS" on the clock of the trace. -EINVAL. */
+int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret);
+
 /* Sets the export options that the selection means for this store. Returns 0 or an exit status. */
 int selection_apply(struct client *c, const struct selection *v, const struct store *s, struct export_options *o);
 

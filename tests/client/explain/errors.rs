@@ -21,7 +21,7 @@ fn import_record(record: &str) -> u32 {
 }
 
 fn main() {
-    println!("function: import_record\ncause: describe_error");
+    println!("function: errors::import_record\ncause: errors::describe_error");
     let mut sum = 0u32;
     for i in 0..200u32 {
         let record = if i == 120 { "twelve hundred".to_string() } else { i.to_string() };

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/call-tree.h"
+
+#include <stdlib.h>
+
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+struct tree_reading {
+	struct call_tree *to;
+	unsigned side;
+	uint64_t weight;
+	uint32_t *frames; /* the nodes of the open frames */
+	size_t depth, cap;
+	uint64_t time, instructions; /* of the event before */
+};
+
+enum { PATHS_MAX = 2 * CALL_TREE_NODES_MAX };
+
+/* Not a node: its time is that of no function. */
+#define FRAME_PREEMPTED (CALL_TREE_NONE - 1)
+
+static int add_node(struct call_tree *t, uint32_t function, uint32_t parent)
+{
+	struct call_node *p;
+
+	if (array_reserve(t->nodes, t->n, &t->cap) < 0)
+		return -ENOMEM;
+	t->nodes[t->n] = (struct call_node){
+		.function = function, .parent = parent, .first_child = CALL_TREE_NONE, .sibling = CALL_TREE_NONE
+	};
+	if (parent != CALL_TREE_NONE) {
+		p = &t->nodes[parent];
+		t->nodes[t->n].level = p->level + 1;
+		t->nodes[t->n].sibling = p->first_child;
+		p->first_child = (uint32_t)t->n;
+	}
+	t->n++;
+	return 0;
+}
+
+int call_tree_init(struct call_tree *t, const struct call_list *list)
+{
+	uint32_t function = CALL_TREE_NONE;
+	int rc;
+
+	*t = (struct call_tree){ .list = list };
+	for (size_t i = 0; i < store_functions(list->store) && function == CALL_TREE_NONE; i++)
+		if (list->roots[i])
+			function = (uint32_t)i;
+	rc = add_node(t, function, CALL_TREE_NONE);
+	return rc < 0 ? rc : add_node(t, CALL_TREE_NONE, CALL_TREE_ROOT);
+}
+
+void call_tree_done(struct call_tree *t)
+{
+	free(t->nodes);
+	hash_done(&t->by_path);
+	*t = (struct call_tree){ 0 };
+}
+
+static bool is_function(const struct call_tree *t, uint32_t node, uint32_t function)
+{
+	return node == CALL_TREE_ROOT ? t->list->roots[function] : t->nodes[node].function == function;
+}
+
+/* Finds or makes the node of a function that is called at a node: itself or one above in a recursion, or a child. */
+static int make_node(struct call_tree *t, uint32_t at, uint32_t function, uint32_t *ret)
+{
+	uint32_t above = at;
+
+	while (above != CALL_TREE_NONE && !is_function(t, above, function))
+		above = t->nodes[above].parent;
+	if (above != CALL_TREE_NONE)
+		*ret = above;
+	else if (t->n >= CALL_TREE_NODES_MAX || t->nodes[at].level >= CALL_TREE_DEPTH_MAX)
+		*ret = CALL_TREE_CUT;
+	else
+		*ret = (uint32_t)t->n;
+	return *ret == t->n ? add_node(t, function, at) : 0;
+}
+
+static int find_node(struct call_tree *t, uint32_t at, uint32_t function, uint32_t *ret)
+{
+	uint64_t key = (uint64_t)at << 32 | function;
+	uint32_t *number = at == CALL_TREE_CUT ? NULL : hash_get(&t->by_path, key, 0);
+	int rc;
+
+	if (number || at == CALL_TREE_CUT) {
+		*ret = number ? *number : CALL_TREE_CUT;
+		return 0;
+	}
+	rc = make_node(t, at, function, ret);
+	/* The table is only a short cut. */
+	if (rc < 0 || t->by_path.n >= PATHS_MAX)
+		return rc;
+	rc = hash_find(&t->by_path, key, 0, &number);
+	if (rc >= 0)
+		*number = *ret;
+	return MIN(rc, 0);
+}
+
+static int on_enter(struct tree_reading *r, const struct store_event *e)
+{
+	struct call_tree *t = r->to;
+	uint32_t at = r->depth ? r->frames[r->depth - 1] : CALL_TREE_NONE, node = CALL_TREE_ROOT;
+	bool piece = e->frame.piece && r->depth, counts = !calls_kind_is_resumed(e->kind) && !piece;
+	int rc = array_reserve(r->frames, r->depth, &r->cap);
+
+	if (rc < 0)
+		return rc;
+	if (at == FRAME_PREEMPTED || piece)
+		node = at;
+	else if (store_function(t->list->store, e->frame.function)->kind == REGION_PREEMPTED)
+		node = FRAME_PREEMPTED;
+	else if (r->depth)
+		rc = find_node(t, at, e->frame.function, &node);
+	if (rc < 0)
+		return rc;
+	if (counts && node != FRAME_PREEMPTED)
+		t->nodes[node].side[r->side].calls += r->weight;
+	r->frames[r->depth++] = node;
+	return 0;
+}
+
+static int on_event(void *user, const struct store_event *e, uint32_t depth)
+{
+	struct tree_reading *r = user;
+	uint64_t value = r->to->list->measure == MEASURE_TIME ? e->time - r->time : e->instructions - r->instructions;
+
+	if (r->depth && value) {
+		uint32_t node = r->frames[r->depth - 1];
+		uint64_t *sum =
+		    node == FRAME_PREEMPTED ? &r->to->preempted[r->side] : &r->to->nodes[node].side[r->side].self;
+
+		*sum += value * r->weight;
+	}
+	r->time = e->time;
+	r->instructions = e->instructions;
+	if (e->type == STORE_ENTER && depth == r->depth)
+		return on_enter(r, e);
+	if (e->type == STORE_LEAVE && depth + 1 == r->depth)
+		r->depth--;
+	return 0;
+}
+
+int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *call, uint64_t weight)
+{
+	struct tree_reading r = { .to = t, .side = side, .weight = weight };
+	const struct store_call_sink sink = { on_event, &r };
+	int rc = store_call_read(t->list->store, t->list->roots, call, &sink);
+
+	free(r.frames);
+	t->weight[side] += weight;
+	return rc;
+}
+
+void call_tree_finish(struct call_tree *t)
+{
+	/* A node follows its parent. */
+	for (size_t i = t->n; i-- > 0;) {
+		struct call_node *n = &t->nodes[i];
+		bool waits = n->function != CALL_TREE_NONE &&
+			     store_function(t->list->store, n->function)->kind == REGION_WAITING;
+
+		for (unsigned side = 0; side < CALL_TREE_SIDES; side++) {
+			struct call_figures *f = &n->side[side], *parent;
+
+			f->total += f->self;
+			f->wait += waits ? f->self : 0;
+			if (n->parent == CALL_TREE_NONE)
+				continue;
+			parent = &t->nodes[n->parent].side[side];
+			parent->total += f->total;
+			parent->wait += f->wait;
+		}
+	}
+}

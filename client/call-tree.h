@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls beneath calls of one function, merged by path, on two sides that are to be compared. A call of a function
+ * that is open already counts at that frame, so that a recursion is one node.
+ */
+#ifndef CSIGHT_CLIENT_CALL_TREE_H
+#define CSIGHT_CLIENT_CALL_TREE_H
+
+#include "client/call-list.h"
+#include "lib/base/hash.h"
+
+enum { CALL_TREE_SLOW, CALL_TREE_TYPICAL, CALL_TREE_SIDES };
+
+/* More paths, or deeper ones, are not told apart: all are the node CALL_TREE_CUT. */
+enum { CALL_TREE_NODES_MAX = 1 << 17, CALL_TREE_DEPTH_MAX = 1000 };
+
+/* Numbers of the first nodes. */
+enum { CALL_TREE_ROOT, CALL_TREE_CUT, CALL_TREE_FIRST };
+
+#define CALL_TREE_NONE UINT32_MAX
+
+/* What calls on one side took, in ns or instructions. */
+struct call_figures {
+	uint64_t calls;
+	uint64_t self;
+	/* with callees, except time in which the thread was preempted; wait: part of total in which it waited */
+	uint64_t total, wait;
+};
+
+struct call_node {
+	uint32_t function; /* CALL_TREE_NONE: the node CALL_TREE_CUT */
+	uint32_t parent, first_child, sibling;
+	uint32_t level;
+	struct call_figures side[CALL_TREE_SIDES];
+};
+
+struct call_tree {
+	const struct call_list *list;
+	struct call_node *nodes;
+	size_t n, cap;
+	uint64_t preempted[CALL_TREE_SIDES];
+	uint64_t weight[CALL_TREE_SIDES]; /* number of calls that were added, by their weights */
+	struct hash by_path;
+};
+
+/* The list must outlive the tree. -ENOMEM; free it even then. */
+int call_tree_init(struct call_tree *t, const struct call_list *list);
+void call_tree_done(struct call_tree *t);
+
+/* Adds a call to a side, as if it had occurred `weight` times. Errors as of store_call_read(). */
+int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *call, uint64_t weight);
+
+/* Sums up the totals; no call can be added then. */
+void call_tree_finish(struct call_tree *t);
+
+#endif
