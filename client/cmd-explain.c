@@ -459,7 +459,7 @@ const struct verb cmd_explain = {
 	.name = "explain",
 	.arguments = "FUNCTION [" NAMED_STORE_ARGUMENT "]",
 	.summary = "say why the slowest call of a function took longer than others",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
 	.options = options,
 	.run = explain_run,
 };
