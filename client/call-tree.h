@@ -11,7 +11,7 @@
 
 enum { CALL_TREE_SLOW, CALL_TREE_TYPICAL, CALL_TREE_SIDES };
 
-/* More paths, or deeper ones, are not told apart: all are the node CALL_TREE_CUT. */
+/* More paths, and deeper ones, are merged into the node CALL_TREE_CUT. */
 enum { CALL_TREE_NODES_MAX = 1 << 17, CALL_TREE_DEPTH_MAX = 1000 };
 
 /* Numbers of the first nodes. */

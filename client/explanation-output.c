@@ -95,7 +95,7 @@ static void add_sentence(struct buf *b, const struct explanation_output *o, cons
 		return;
 	}
 	if (line->kind == EXPLAINED_CUT) {
-		buf_printf(b, "calls on too many different paths, not told apart");
+		buf_printf(b, "calls beyond the limit of different paths");
 		return;
 	}
 	if (line->kind == EXPLAINED_PREEMPTED) {

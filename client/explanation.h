@@ -17,7 +17,7 @@ enum explained_kind {
 	EXPLAINED_LONGER,    /* it took longer: itself, and what it calls but for that of other lines */
 	EXPLAINED_WAIT,      /* it waited in a system call, itself or in a library function that it calls */
 	EXPLAINED_PREEMPTED, /* the thread could have run, but had no CPU */
-	EXPLAINED_CUT,       /* of paths that are not told apart: node CALL_TREE_CUT */
+	EXPLAINED_CUT,       /* of paths that are merged: node CALL_TREE_CUT */
 	EXPLAINED_OTHER,     /* lines that are too small to be printed */
 };
 
