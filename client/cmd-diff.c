@@ -468,6 +468,19 @@ static void diff_done(struct diff *d)
 	named_store_close(&d->input[1]);
 }
 
+/* What a call is differs between versions of the store, so that their differences are not those of the programs. */
+static int diff_check_versions(const struct client *c, const struct diff *d)
+{
+	const struct named_store *a = &d->input[0], *b = &d->input[1];
+
+	if (a->version == b->version)
+		return STATUS_OK;
+	client_error("cannot compare %s, a store of version %u, with %s, one of version %u: they count calls "
+		     "differently; decode the trace of the older one again",
+		     esc(c->argv[0]), a->version, esc(c->argv[1]), b->version);
+	return STATUS_FAILED;
+}
+
 static int diff_run(struct client *c)
 {
 	_cleanup_(diff_done) struct diff d = { .limit = LIMIT,
@@ -482,6 +495,8 @@ static int diff_run(struct client *c)
 	rc = named_store_open(c, c->argv[0], &d.input[0]);
 	if (rc == 0)
 		rc = named_store_open(c, c->argv[1], &d.input[1]);
+	if (rc == 0)
+		rc = diff_check_versions(c, &d);
 	if (rc == 0)
 		rc = diff_compare(&d);
 	if (rc != 0)

@@ -46,6 +46,7 @@ enum column_kind {
 	COLUMN_COUNT,
 	COLUMN_TIME,
 	COLUMN_RUN,   /* the total without the wait */
+	COLUMN_WAIT,  /* as COLUMN_RUN "-" in stores that do not have it */
 	COLUMN_WHOLE, /* a time of whole calls; "-" without any */
 	COLUMN_LONGEST,
 	COLUMN_NAME,
@@ -66,7 +67,7 @@ static const struct column {
 	  offsetof(struct store_function, total_instructions) },
 	{ "total", "TOTAL>", COLUMN_TIME, false, offsetof(struct store_function, total_ns) },
 	{ "run", "RUN>", COLUMN_RUN, true, 0 },
-	{ "wait", "WAIT>", COLUMN_TIME, true, offsetof(struct store_function, wait_ns) },
+	{ "wait", "WAIT>", COLUMN_WAIT, true, offsetof(struct store_function, wait_ns) },
 	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },
 	{ "min", "MIN>", COLUMN_WHOLE, false, offsetof(struct store_function, shortest_ns) },
 	{ "median", "MEDIAN>", COLUMN_WHOLE, true, offsetof(struct store_function, median_ns) },
@@ -111,11 +112,19 @@ static const struct column *find_column(const char *name, size_t size)
 	return NULL;
 }
 
-/* True if the table has the column; list: the argument of --columns, or NULL. */
-static bool is_shown(const struct column *column, const char *list)
+/* True if the column needs the time in which threads did not run. */
+static bool needs_waits(const struct column *column)
 {
+	return column->kind == COLUMN_RUN || column->kind == COLUMN_WAIT;
+}
+
+/* True if the table has the column. */
+static bool is_shown(const struct report *r, const struct column *column)
+{
+	const char *list = r->columns;
+
 	if (!list)
-		return column->by_default;
+		return column->by_default && (!needs_waits(column) || named_store_has_waits(&r->input));
 	if (column->kind == COLUMN_NAME || strcmp(list, "all") == 0)
 		return true;
 	for (size_t size; *list; list += size + (list[size] == ',')) {
@@ -173,8 +182,11 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 	case COLUMN_WHOLE:
 		text = f->whole ? format_duration_within(value, bound) : "-";
 		break;
-	case COLUMN_TIME:
 	case COLUMN_RUN:
+	case COLUMN_WAIT:
+		text = named_store_has_waits(&r->input) ? format_duration_within(value, bound) : "-";
+		break;
+	case COLUMN_TIME:
 		text = format_duration_within(value, bound);
 		break;
 	case COLUMN_LONGEST:
@@ -272,7 +284,8 @@ static void report_print_json(const struct report *r, size_t n)
 		if (f->calls_uncertain)
 			json_add_bool(o, "calls_uncertain", true);
 		json_add_u64(o, "total", f->total_ns);
-		json_add_u64(o, "wait", f->wait_ns);
+		if (named_store_has_waits(&r->input))
+			json_add_u64(o, "wait", f->wait_ns);
 		json_add_u64(o, "self", f->self_ns);
 		json_add_u64(o, "total_instructions", f->total_instructions);
 		json_add_u64(o, "self_instructions", f->self_instructions);
@@ -308,12 +321,12 @@ static void report_print(struct client *c, const struct report *r)
 		return;
 	}
 	for (size_t i = 0; i < ELEMENTS(columns); i++)
-		if (is_shown(&columns[i], r->columns))
+		if (is_shown(r, &columns[i]))
 			head[width++] = columns[i].title;
 	t = text_table_new(head, width);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < ELEMENTS(columns); k++)
-			if (is_shown(&columns[k], r->columns))
+			if (is_shown(r, &columns[k]))
 				add_cell(t, r, &columns[k], r->list[i]);
 	text_table_print(t, stdout);
 	if (n < r->n)

@@ -139,10 +139,33 @@ static void name_functions(struct client *c, const char *name, struct named_stor
 		replace_store(s, &fd);
 }
 
+static int report_version(const char *name, uint32_t version)
+{
+	client_error("cannot read the store of %s: its format has version %u, and this csight reads versions %d to %d: "
+		     "use %s, or decode the trace again",
+		     esc(name), version, STORE_OLDEST, STORE_VERSION,
+		     version > STORE_VERSION ? "a newer csight" : "an older csight");
+	return STATUS_FAILED;
+}
+
+/* Determines the version of the store, before it is replaced, and prints what an older one lacks. */
+static void note_version(const char *name, struct named_store *s)
+{
+	if (store_read_version(s->fd, &s->version) < 0 || s->version == STORE_VERSION)
+		return;
+	client_error(
+	    "the store of %s has version %u of the format, and this csight writes version %d: the time in which "
+	    "threads did not run is unknown in it, tail calls replace their callers, and each piece of an "
+	    "inlined function counts as a call; a new decode of the trace has them",
+	    esc(name), s->version, STORE_VERSION);
+}
+
 int named_store_read(struct client *c, const char *name, struct named_store *ret)
 {
 	int rc = ret->store ? 0 : store_open(ret->fd, &ret->store);
 
+	if (rc == 0 || rc == -ENODATA)
+		note_version(name, ret);
 	if (rc == -ENODATA)
 		rc = recover_store(name, ret);
 	if (rc == 0)
@@ -153,11 +176,12 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 		rc = store_merge_clones(ret->store);
 	if (rc == 0)
 		return STATUS_OK;
+	if (rc == -EPROTONOSUPPORT && store_read_version(ret->fd, &ret->version) == 0)
+		return report_version(name, ret->version);
 	client_error("cannot read the store of %s: %s", esc(name),
-		     rc == -EBADMSG ? "it is not a store (csight decode --to store -o FILE makes one from a trace)"
-		     : rc == -EPROTONOSUPPORT ? "it has the format of another version of csight"
-		     : rc == -ENODATA         ? "it is truncated or damaged so early that nothing is usable"
-					      : strerror(-rc));
+		     rc == -EBADMSG   ? "it is not a store (csight decode --to store -o FILE makes one from a trace)"
+		     : rc == -ENODATA ? "it is truncated or damaged so early that nothing is usable"
+				      : strerror(-rc));
 	return STATUS_FAILED;
 }
 
@@ -183,6 +207,11 @@ uint64_t named_store_since_start(const struct store *s, uint64_t time)
 		if (store_thread(s, i)->events)
 			first = MIN(first, store_thread(s, i)->first);
 	return time - MIN(time, first);
+}
+
+bool named_store_has_waits(const struct named_store *s)
+{
+	return s->version >= STORE_VERSION;
 }
 
 bool named_store_is_emulated(const struct store *s)

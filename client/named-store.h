@@ -13,6 +13,7 @@
 struct named_store {
 	struct store *store; /* NULL before named_store_read(), unless it is open already */
 	int fd;
+	uint32_t version;               /* of its format, as it was stored */
 	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
 	bool physical;                  /* set before opening: the store is replaced by its physical view */
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
@@ -39,6 +40,9 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 /* The same for the descriptor ret->fd, which the caller has opened; name is for messages. */
 int named_store_read(struct client *c, const char *name, struct named_store *ret);
 void named_store_close(struct named_store *s);
+
+/* False: the store has an older version, in which the time in which threads did not run is unknown. */
+bool named_store_has_waits(const struct named_store *s);
 
 /* True if the trace is of the emulator, whose counts of instructions are exact, unlike its times. */
 bool named_store_is_emulated(const struct store *s);

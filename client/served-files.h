@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files that a decode requested besides its input (images, debug files, the files of bare trace), with what was
- * found: as JSON, so that a later lookup can tell whether another decode would find the same.
+ * found: as JSON, so that a later lookup can check whether another decode would find the same.
  */
 #ifndef CSIGHT_CLIENT_SERVED_FILES_H
 #define CSIGHT_CLIENT_SERVED_FILES_H

@@ -6,6 +6,7 @@
 
 #include "daemon/decode/input.h"
 #include "daemon/decode/rename.h"
+#include "lib/store/format.h"
 #include "lib/store/store.h"
 
 struct input_store {
@@ -21,14 +22,16 @@ static void input_store_close(struct input *in)
 static int open_store(struct input_store *p)
 {
 	struct input *in = &p->input;
-	uint32_t image;
+	uint32_t image, version;
 	int rc = store_open(in->job->input, &p->store);
 
+	if (rc == -EPROTONOSUPPORT && store_read_version(in->job->input, &version) == 0)
+		return reason_set(&in->job->reason, rc,
+				  "the format of the store has version %u, and csight-decode reads versions %d to %d",
+				  version, STORE_OLDEST, STORE_VERSION);
 	if (rc < 0)
 		return reason_set(&in->job->reason, rc, "%s",
-				  rc == -EPROTONOSUPPORT ? "the store has the format of another version of csight"
-				  : rc == -ENODATA       ? "the store is truncated or damaged"
-							 : strerror(-rc));
+				  rc == -ENODATA ? "the store is truncated or damaged" : strerror(-rc));
 	in->store = p->store;
 	rc = image_set_new(&in->images);
 	for (size_t i = 0; rc == 0 && i < store_functions(p->store); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The BLAKE2b hash of RFC 7693, without a key, with 32 bytes of result: what b2sum -l 256 prints. Nobody can make two
- * inputs of one digest, so that it stands for the input's contents.
+ * The BLAKE2b hash of RFC 7693, without a key, with 32 bytes of result: what b2sum -l 256 prints. It is infeasible to
+ * make two inputs of one digest, so that it stands for the input's contents.
  */
 #ifndef CSIGHT_DIGEST_H
 #define CSIGHT_DIGEST_H

@@ -85,17 +85,17 @@ int chunk_append_names(struct store_writer *w)
 	return chunk_append(w, CHUNK_NAMES, &b, 0, NULL);
 }
 
-int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections, uint32_t checksum)
+int store_write_header(int fd, const struct store_header *h)
 {
 	_cleanup_buf_ struct buf b = { 0 };
 
 	buf_u64(&b, STORE_MAGIC);
-	buf_u32(&b, STORE_VERSION);
+	buf_u32(&b, h->version);
 	buf_u32(&b, STORE_HEADER_SIZE);
-	buf_u64(&b, size);
-	buf_u64(&b, table);
-	buf_u32(&b, sections);
-	buf_u32(&b, checksum);
+	buf_u64(&b, h->size);
+	buf_u64(&b, h->table);
+	buf_u32(&b, h->sections);
+	buf_u32(&b, h->checksum);
 	buf_zero(&b, STORE_HEADER_SIZE - 4 - b.size);
 	buf_u32(&b, store_checksum(b.data, b.size));
 	return buf_error(&b) ? buf_error(&b) : io_pwrite(fd, b.data, b.size, 0);

@@ -3,13 +3,17 @@
 #ifndef CSIGHT_STORE_FORMAT_H
 #define CSIGHT_STORE_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define STORE_MAGIC 0x3145524f54535343ull /* "CSSTORE1" */
 #define CHUNK_MAGIC 0x4b4e4843u           /* "CHNK" */
 
-enum { STORE_VERSION = 6, STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
+/* Writers write the newest version; readers also read those from STORE_OLDEST on. */
+enum { STORE_VERSION = 6, STORE_OLDEST = 5 };
+
+enum { STORE_HEADER_SIZE = 64, STORE_SECTION_SIZE = 32, CHUNK_HEAD_SIZE = 48 };
 
 enum store_chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_NAMES, CHUNK_BLOCK };
 
@@ -65,13 +69,39 @@ enum { TOTALS_CALLS_UNCERTAIN = 1 };
  */
 enum { CODE_BITS = 3, KIND_BITS = 4, FRAME_BITS = 5, FRAME_INLINED = 1 << KIND_BITS };
 
+/* Where versions that can be read differ from the constants above. */
+struct store_layout {
+	uint32_t totals_size, segment_size;
+	unsigned kind_bits, move_shift;
+	bool waits;   /* the time in which the thread did not run is recorded */
+	bool nested;  /* a tail call is nested in the frame that made it; else it replaces that frame */
+	bool resumed; /* pieces of inlined functions are marked as such; else each is a call */
+};
+
+/* Returns NULL for a version that cannot be read. */
+const struct store_layout *store_layout(uint32_t version);
+
+/* The number in a packed frame, of a function or, if *ret_inlined, of a site; *ret_kind: enum call_kind. */
+static inline uint64_t store_unpack(const struct store_layout *l, uint64_t packed, bool *ret_inlined, uint8_t *ret_kind)
+{
+	*ret_inlined = packed >> l->kind_bits & 1;
+	*ret_kind = packed & ((1u << l->kind_bits) - 1);
+	return packed >> (l->kind_bits + 1);
+}
+
 #define ROOT_INLINED (1u << 31)
 
 /* Limit of readers; lib/calls keeps fewer frames. */
 enum { STORE_DEPTH_MAX = 1 << 17 };
 
-/* Writes the header. table 0: the store is unfinished. */
-int store_write_header(int fd, uint64_t size, uint64_t table, uint32_t sections, uint32_t checksum);
+/* What the header has beside the magic and its own size. table 0: the store is unfinished. */
+struct store_header {
+	uint32_t version;
+	uint64_t size, table;
+	uint32_t sections, checksum;
+};
+
+int store_write_header(int fd, const struct store_header *h);
 
 /* Continues a checksum; sum is that of the bytes before, 0 at the beginning. */
 uint32_t store_checksum_more(uint32_t sum, const void *data, size_t size);

@@ -17,7 +17,7 @@ struct store_iter {
 	uint32_t roots;                    /* roots of the current segment returned to so far */
 	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
 	uint64_t move_leaves, move_enters; /* rest of the current move */
-	enum call_kind move_kind;          /* of those entered, as in a packed frame */
+	enum call_kind move_kind;          /* of those entered */
 	struct store_frame *stack;
 	size_t depth, cap_stack;
 	const uint8_t *wanted; /* by function; NULL: all are wanted */
@@ -90,12 +90,12 @@ static inline int frame_set_number(const struct store *s, uint64_t number, bool 
 /* Sets function, site and kind from a packed frame. */
 static inline int frame_unpack(const struct store *s, uint64_t packed, struct store_frame *f)
 {
-	bool inlined = packed & FRAME_INLINED;
+	bool inlined;
+	uint64_t number = store_unpack(s->layout, packed, &inlined, &f->kind);
 
-	f->kind = packed & ((1 << KIND_BITS) - 1);
 	if (inlined && f->kind == CALL_PLAIN)
 		f->kind = CALL_INLINED;
-	return frame_set_number(s, packed >> FRAME_BITS, inlined, f);
+	return frame_set_number(s, number, inlined, f);
 }
 
 static inline int frame_push(struct store_iter *it, const struct store_frame *frame)
@@ -133,12 +133,19 @@ static uint32_t roots_below(const struct store_iter *it)
 	return g ? g->n_roots - it->roots : 0;
 }
 
+/* Reads a time in which the thread did not run: 0 if the version does not record it. */
+static int read_waited(struct store_iter *it, uint64_t *ret)
+{
+	*ret = 0;
+	return it->store->layout->waits ? rd_varint(&it->r, ret) : 0;
+}
+
 static int read_stack(struct store_iter *it)
 {
 	uint64_t depth, packed, ago, before, waited;
 	int rc = 0;
 
-	if (rd_varint(&it->r, &it->instructions) < 0 || rd_varint(&it->r, &it->waited) < 0 ||
+	if (rd_varint(&it->r, &it->instructions) < 0 || read_waited(it, &it->waited) < 0 ||
 	    rd_varint(&it->r, &depth) < 0)
 		return -EBADMSG;
 	it->depth = 0;
@@ -148,8 +155,7 @@ static int read_stack(struct store_iter *it)
 		struct store_frame f;
 
 		if (rd_varint(&it->r, &packed) < 0 || rd_varint(&it->r, &ago) < 0 || rd_varint(&it->r, &before) < 0 ||
-		    rd_varint(&it->r, &waited) < 0 || ago > it->time || before > it->instructions ||
-		    waited > it->waited)
+		    read_waited(it, &waited) < 0 || ago > it->time || before > it->instructions || waited > it->waited)
 			return -EBADMSG;
 		f = (struct store_frame){ .enter = it->time - ago,
 					  .instructions = it->instructions - before,
@@ -200,20 +206,38 @@ static inline bool is_emitted(const struct store_iter *it, uint32_t function)
 	return !it->wanted || it->wanted[function] || it->depth == 1;
 }
 
-static inline int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
+/* Enters a frame whose function, site and kind are set. */
+static inline int enter_frame(struct store_iter *it, struct store_frame *f, struct store_event *ret)
 {
-	struct store_frame f = { .enter = it->time, .instructions = it->instructions, .waited = it->waited };
-	int rc = frame_unpack(it->store, packed, &f);
+	int rc;
 
-	if (rc == 0)
-		rc = frame_push(it, &f);
-	if (rc < 0 || !is_emitted(it, f.function))
+	f->enter = it->time;
+	f->instructions = it->instructions;
+	f->waited = it->waited;
+	rc = frame_push(it, f);
+	if (rc < 0 || !is_emitted(it, f->function))
 		return rc;
 	ret->type = STORE_ENTER;
-	ret->kind = f.kind;
+	ret->kind = f->kind;
 	ret->frame = it->stack[it->depth - 1];
 	ret->depth = (uint32_t)it->depth - 1;
 	return 1;
+}
+
+static inline int decode_enter(struct store_iter *it, uint64_t packed, struct store_event *ret)
+{
+	struct store_frame f = { 0 };
+	int rc = frame_unpack(it->store, packed, &f);
+
+	return rc < 0 ? rc : enter_frame(it, &f, ret);
+}
+
+static inline int decode_call(struct store_iter *it, uint64_t function, struct store_event *ret)
+{
+	struct store_frame f = { .kind = CALL_PLAIN };
+	int rc = frame_set_number(it->store, function, false, &f);
+
+	return rc < 0 ? rc : enter_frame(it, &f, ret);
 }
 
 static inline int decode_leave(struct store_iter *it, uint64_t kind, struct store_event *ret)
@@ -311,9 +335,7 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	ret->instructions = it->instructions;
 	switch (e.code) {
 	case CODE_CALL:
-		/* A number that does not fit a packed frame is not a function. */
-		return e.value >> (64 - FRAME_BITS) ? -EBADMSG
-						    : decode_enter(it, e.value << FRAME_BITS | CALL_PLAIN, ret);
+		return decode_call(it, e.value, ret);
 	case CODE_ENTER:
 		return decode_enter(it, e.value, ret);
 	case CODE_RETURN:
@@ -323,8 +345,8 @@ static int decode(struct store_iter *it, struct store_event *ret)
 	case CODE_NOTE:
 		return e.value & 1 ? decode_mark(it, e.value >> 1, ret) : decode_gap(it, e.value >> 1, ret);
 	case CODE_MOVE:
-		it->move_leaves = e.value >> MOVE_SHIFT;
-		it->move_kind = e.value & MOVE_RESUMED ? CALL_RESUMED : CALL_PLAIN;
+		it->move_leaves = e.value >> it->store->layout->move_shift;
+		it->move_kind = it->store->layout->resumed && e.value & MOVE_RESUMED ? CALL_RESUMED : CALL_INLINED;
 		it->move_enters = e.value & MOVE_MAX;
 		return 0;
 	case CODE_SEGMENT:
@@ -339,7 +361,9 @@ static int decode(struct store_iter *it, struct store_event *ret)
 /* Decodes the next step of a move; returns as decode(). */
 static int decode_move(struct store_iter *it, struct store_event *ret)
 {
+	struct store_frame f = { .kind = (uint8_t)it->move_kind };
 	uint64_t site;
+	int rc;
 
 	ret->time = it->time;
 	ret->instructions = it->instructions;
@@ -348,9 +372,10 @@ static int decode_move(struct store_iter *it, struct store_event *ret)
 		return decode_leave(it, LEAVE_RETURN, ret);
 	}
 	it->move_enters--;
-	if (rd_varint(&it->r, &site) < 0 || site >= it->store->n_sites)
-		return -EBADMSG;
-	return decode_enter(it, site << FRAME_BITS | FRAME_INLINED | it->move_kind, ret);
+	rc = rd_varint(&it->r, &site);
+	if (rc == 0)
+		rc = frame_set_number(it->store, site, true, &f);
+	return rc < 0 ? -EBADMSG : enter_frame(it, &f, ret);
 }
 
 static int emit_root(struct store_iter *it, struct store_event *ret)

@@ -68,12 +68,13 @@ static int enter_caller(const struct physical_thread *t, const struct store_even
 
 static int put_enter(const struct physical_thread *t, const struct store_event *e)
 {
-	bool tail = calls_kind_is_tail(e->kind);
+	/* In a store without nested tail calls, those that make them have been left. */
+	bool tail = calls_kind_is_tail(e->kind), nested = tail && t->view->from->layout->nested;
 	unsigned kind = calls_kind_is_resumed(e->kind) ? CALL_RESUMED : tail ? CALL_TAIL : e->kind;
 	/* A frame that has none below begins a segment. */
 	int rc = e->depth ? 0 : put_event(t, e, CALL_EVENT_SEGMENT, 0, NULL);
 
-	if (rc == 0 && tail)
+	if (rc == 0 && nested)
 		rc = leave_caller(t, e);
 	if (rc == 0)
 		rc = array_reserve(t->view->left, e->depth, &t->view->cap_left);

@@ -47,10 +47,20 @@ int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t
 	return rc == 0 && store_checksum(ret, size) != checksum ? -EBADMSG : rc;
 }
 
+const struct store_layout *store_layout(uint32_t version)
+{
+	static const struct store_layout layouts[] = {
+		{ .totals_size = 72, .segment_size = 32, .kind_bits = 3, .move_shift = MOVE_BITS },
+		{ TOTALS_SIZE, SEGMENT_SIZE, KIND_BITS, MOVE_SHIFT, .waits = true, .nested = true, .resumed = true },
+	};
+
+	return version < STORE_OLDEST || version > STORE_VERSION ? NULL : &layouts[version - STORE_OLDEST];
+}
+
 int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[STORE_HEADER_SIZE])
 {
 	uint64_t magic = 0;
-	uint32_t version = 0, size = 0;
+	uint32_t size = 0;
 	struct stat st;
 	int rc;
 
@@ -64,11 +74,25 @@ int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[ST
 		return rc;
 	*ret_rest = reader_of(bytes, STORE_HEADER_SIZE);
 	rd_u64(ret_rest, &magic);
-	rd_u32(ret_rest, &version);
+	rd_u32(ret_rest, &s->version);
 	rd_u32(ret_rest, &size);
 	if (magic != STORE_MAGIC)
 		return -EBADMSG;
-	return version == STORE_VERSION ? 0 : -EPROTONOSUPPORT;
+	s->layout = store_layout(s->version);
+	return s->layout ? 0 : -EPROTONOSUPPORT;
+}
+
+int store_read_version(int fd, uint32_t *ret)
+{
+	struct store s = { .fd = fd };
+	uint8_t bytes[STORE_HEADER_SIZE];
+	struct reader rest;
+	int rc = store_read_header(&s, &rest, bytes);
+
+	if (rc < 0 && rc != -EPROTONOSUPPORT)
+		return rc;
+	*ret = s.version;
+	return 0;
 }
 
 /* Reads the section table. bytes: the whole header; r: its fields after the header size. */
@@ -131,12 +155,18 @@ static int read_section(const struct store *s, const struct stored_section *sect
 	return 0;
 }
 
-/* Record sizes of this version; records of later versions may be longer. */
-static const uint32_t record_sizes[SECTION_TYPES] = {
-	[SECTION_FUNCTIONS] = FUNCTION_SIZE, [SECTION_TOTALS] = TOTALS_SIZE, [SECTION_SITES] = SITE_SIZE,
-	[SECTION_THREADS] = THREAD_SIZE,     [SECTION_GAPS] = GAP_SIZE,      [SECTION_BLOCKS] = BLOCK_SIZE,
-	[SECTION_SEGMENTS] = SEGMENT_SIZE,   [SECTION_ROOTS] = ROOT_SIZE,
-};
+/* Returns the size of a section's records; records may be longer, by fields that this program does not know. */
+static uint32_t record_size(const struct store *s, enum store_section_type type)
+{
+	static const uint32_t sizes[SECTION_TYPES] = {
+		[SECTION_FUNCTIONS] = FUNCTION_SIZE, [SECTION_SITES] = SITE_SIZE,   [SECTION_THREADS] = THREAD_SIZE,
+		[SECTION_GAPS] = GAP_SIZE,           [SECTION_BLOCKS] = BLOCK_SIZE, [SECTION_ROOTS] = ROOT_SIZE,
+	};
+
+	return type == SECTION_TOTALS     ? s->layout->totals_size
+	       : type == SECTION_SEGMENTS ? s->layout->segment_size
+					  : sizes[type];
+}
 
 /* Decodes all records of a section into a new array of items of item_size bytes, which the caller owns. */
 static int read_records(struct store *s, enum store_section_type type, size_t item_size, void *ret_items, size_t *ret_n,
@@ -148,7 +178,7 @@ static int read_records(struct store *s, enum store_section_type type, size_t it
 	uint64_t n;
 	int rc;
 
-	if (section->record < record_sizes[type] || section->size % section->record)
+	if (section->record < record_size(s, type) || section->size % section->record)
 		return -EBADMSG;
 	n = section->size / section->record;
 	rc = read_section(s, section, &bytes);
@@ -199,7 +229,12 @@ static int decode_site(struct store *s, struct reader *r, void *item)
 
 	if (rd_u32(r, &site->function) < 0 || decode_string(s, r, &site->file) < 0 || rd_u32(r, &site->line) < 0)
 		return -EBADMSG;
-	return site->function >= s->n_functions ? -EBADMSG : 0;
+	if (site->function >= s->n_functions)
+		return -EBADMSG;
+	/* Where pieces are calls, the number of calls is too high. */
+	if (!s->layout->resumed)
+		s->functions[site->function].calls_uncertain = true;
+	return 0;
 }
 
 static int decode_totals(struct store *s, struct reader *r, void *item)
@@ -210,7 +245,8 @@ static int decode_totals(struct store *s, struct reader *r, void *item)
 	if (rd_u64(r, &f->calls) < 0 || rd_u64(r, &f->total_ns) < 0 || rd_u64(r, &f->self_ns) < 0 ||
 	    rd_u64(r, &f->total_instructions) < 0 || rd_u64(r, &f->self_instructions) < 0 ||
 	    rd_u64(r, &f->longest_ns) < 0 || rd_u64(r, &f->longest_enter) < 0 || rd_u64(r, &f->shortest_ns) < 0 ||
-	    rd_u32(r, &f->longest_thread) < 0 || rd_u32(r, &flags) < 0 || rd_u64(r, &f->wait_ns) < 0)
+	    rd_u32(r, &f->longest_thread) < 0 || rd_u32(r, &flags) < 0 ||
+	    (s->layout->waits && rd_u64(r, &f->wait_ns) < 0))
 		return -EBADMSG;
 	f->calls_uncertain = flags & TOTALS_CALLS_UNCERTAIN;
 	return 0;
@@ -300,7 +336,7 @@ static int decode_segment(struct store *s, struct reader *r, void *item)
 	uint32_t zero;
 
 	if (rd_u64(r, &g->time) < 0 || rd_u64(r, &g->instructions) < 0 || rd_u64(r, &g->first_root) < 0 ||
-	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &zero) < 0 || rd_u64(r, &g->waited) < 0)
+	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &zero) < 0 || (s->layout->waits && rd_u64(r, &g->waited) < 0))
 		return -EBADMSG;
 	return 0;
 }
@@ -475,6 +511,16 @@ struct store *store_close(struct store *s)
 	free(s->merged);
 	free(s);
 	return NULL;
+}
+
+uint32_t store_version(const struct store *s)
+{
+	return s->version;
+}
+
+bool store_has_waits(const struct store *s)
+{
+	return s->layout->waits;
 }
 
 const char *store_meta(const struct store *s, const char *key)

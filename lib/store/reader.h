@@ -37,6 +37,8 @@ struct merged_function {
 
 struct store {
 	int fd;
+	uint32_t version;
+	const struct store_layout *layout; /* of this version */
 	uint64_t size;
 	struct stored_section sections[SECTION_TYPES];
 	char *meta, *strings;

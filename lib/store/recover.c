@@ -188,6 +188,7 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 {
 	struct call_event e = { .bound = UINT64_MAX, .time = t->time, .instructions = t->instructions };
 	bool inlined = false;
+	uint64_t number;
 	int rc = 0;
 
 	if (__builtin_add_overflow(t->time, w->time, &e.time) ||
@@ -200,10 +201,9 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 		break;
 	case CODE_ENTER:
 		e.type = CALL_EVENT_ENTER;
-		inlined = w->value & FRAME_INLINED;
-		e.kind = w->value & ((1 << KIND_BITS) - 1);
+		number = store_unpack(r->from->layout, w->value, &inlined, &e.kind);
 		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : e.kind;
-		rc = resolve_event_name(r, w->value >> FRAME_BITS, inlined, &e);
+		rc = resolve_event_name(r, number, inlined, &e);
 		break;
 	case CODE_ROOT:
 		e.type = CALL_EVENT_ROOT;
@@ -237,8 +237,9 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 /* Adds a move as single leaves and enters. */
 static int recover_move(struct recovery *r, struct recovered_thread *t, struct written_event move, struct reader *sites)
 {
-	uint64_t left = move.value >> MOVE_SHIFT, entered = move.value & MOVE_MAX, site;
-	enum call_kind kind = move.value & MOVE_RESUMED ? CALL_RESUMED : CALL_PLAIN;
+	const struct store_layout *layout = r->from->layout;
+	uint64_t left = move.value >> layout->move_shift, entered = move.value & MOVE_MAX, site;
+	enum call_kind kind = layout->resumed && move.value & MOVE_RESUMED ? CALL_RESUMED : CALL_PLAIN;
 	int rc = 0;
 
 	for (move.code = CODE_RETURN; rc == 0 && left; left--) {
@@ -248,7 +249,7 @@ static int recover_move(struct recovery *r, struct recovered_thread *t, struct w
 	for (move.code = CODE_ENTER; rc == 0 && entered; entered--) {
 		if (rd_varint(sites, &site) < 0 || site >= r->n_sites)
 			return -EBADMSG;
-		move.value = site << FRAME_BITS | FRAME_INLINED | kind;
+		move.value = (site << 1 | 1) << layout->kind_bits | kind;
 		rc = recover_event(r, t, &move);
 		move.time = move.instructions = 0;
 	}
@@ -259,16 +260,17 @@ static int recover_block(struct recovery *r, const struct chunk_head *c)
 {
 	struct reader in = reader_of(r->bytes, c->size);
 	struct recovered_thread *t = c->thread < r->n_threads ? &r->threads[c->thread] : NULL;
+	bool waits = r->from->layout->waits;
 	struct written_event e;
 	uint64_t depth, frame, waited;
 	int rc = 0;
 
-	if (!t || rd_varint(&in, &t->instructions) < 0 || rd_varint(&in, &waited) < 0 || rd_varint(&in, &depth) < 0 ||
-	    depth != t->depth)
+	if (!t || rd_varint(&in, &t->instructions) < 0 || (waits && rd_varint(&in, &waited) < 0) ||
+	    rd_varint(&in, &depth) < 0 || depth != t->depth)
 		return -EBADMSG;
 	t->time = c->time;
 	/* The stack at the block's start repeats the state at the end of the block before. */
-	for (depth *= 4; rc == 0 && depth; depth--)
+	for (depth *= waits ? 4 : 3; rc == 0 && depth; depth--)
 		rc = rd_varint(&in, &frame);
 	while (rc == 0 && rd_left(&in)) {
 		rc = store_read_event(&in, &e);

@@ -98,14 +98,13 @@ static int renamed_write_tables(struct renamed *r)
 {
 	_cleanup_buf_ struct buf table = { 0 }, strings = { .limit = UINT32_MAX / 2 };
 	struct stored_section functions = { .record = FUNCTION_SIZE };
-	uint64_t place;
-	uint32_t n = 0;
+	struct store_header header = { .version = r->from->version };
 	int rc;
 
 	buf_add(&strings, r->from->strings, r->from->strings_size + 1);
 	buf_add(&strings, r->added.bytes.data, r->added.bytes.size);
 	rc = buf_error(&strings);
-	for (uint32_t type = 1; rc == 0 && type < SECTION_TYPES; type++, n++) {
+	for (uint32_t type = 1; rc == 0 && type < SECTION_TYPES; type++, header.sections++) {
 		const struct stored_section *old = &r->from->sections[type];
 
 		if (type == SECTION_STRINGS)
@@ -117,10 +116,12 @@ static int renamed_write_tables(struct renamed *r)
 	}
 	if (rc == 0)
 		rc = buf_error(&table);
-	place = r->size;
+	header.table = r->size;
 	if (rc == 0)
 		rc = renamed_append(r, table.data, table.size);
-	return rc == 0 ? store_write_header(r->to, r->size, place, n, store_checksum(table.data, table.size)) : rc;
+	header.size = r->size;
+	header.checksum = store_checksum(table.data, table.size);
+	return rc == 0 ? store_write_header(r->to, &header) : rc;
 }
 
 int store_rename(const struct store *s, int to, const struct store_name *names)

@@ -238,7 +238,7 @@ static void write_indexes(struct table_writer *t)
 int store_finish(struct store_writer *w)
 {
 	_cleanup_(table_writer_done) struct table_writer t = { .writer = w };
-	uint64_t table;
+	struct store_header header = { .version = STORE_VERSION };
 
 	for (size_t i = 0; i < w->n_threads; i++) {
 		int rc = w->threads[i]->ended ? 0 : store_thread_end(w, (uint32_t)i, NULL);
@@ -254,13 +254,15 @@ int store_finish(struct store_writer *w)
 	write_threads(&t);
 	write_gaps(&t);
 	write_indexes(&t);
-	table = w->offset;
+	header.table = w->offset;
 	if (!t.error)
 		t.error = buf_error(&t.table);
 	if (!t.error)
 		t.error = buf_error(&w->meta);
 	if (!t.error)
 		t.error = store_append(w, t.table.data, t.table.size);
-	return t.error ? t.error
-		       : store_write_header(w->fd, w->offset, table, t.n, store_checksum(t.table.data, t.table.size));
+	header.size = w->offset;
+	header.sections = t.n;
+	header.checksum = store_checksum(t.table.data, t.table.size);
+	return t.error ? t.error : store_write_header(w->fd, &header);
 }

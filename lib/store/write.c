@@ -55,7 +55,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 	/* The empty string has offset 0. */
 	rc = texts_find(&w->strings, "", &empty);
 	if (rc == 0)
-		rc = store_write_header(fd, 0, 0, 0, 0);
+		rc = store_write_header(fd, &(struct store_header){ .version = STORE_VERSION });
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
 		rc = chunk_append(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);

@@ -5,5 +5,6 @@ tests_store_unit_store_LDADD = lib/store/libstore.la
 tests_store_unit_clones_LDADD = lib/store/libstore.la
 tests_store_unit_physical_SOURCES = tests/store/unit-physical.c tests/store/storegen.h
 tests_store_unit_physical_LDADD = lib/store/libstore.la lib/calls/libcalls.la
-TESTS += tests/store/unit-store tests/store/unit-clones tests/store/unit-physical tests/store/renamed.test
-EXTRA_DIST += tests/store/renamed.test tests/store/store-read
+TESTS += tests/store/unit-store tests/store/unit-clones tests/store/unit-physical tests/store/renamed.test \
+	tests/store/versions.test
+EXTRA_DIST += tests/store/renamed.test tests/store/versions.test tests/store/store-read tests/store/version-5
