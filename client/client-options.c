@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/terminal.h"
 #include "lib/base/escape.h"
 
 /* getopt values of long options, beyond those of letters: OWN or SHARED plus an index into the table. */
@@ -16,10 +17,23 @@ static const struct verb_option shared_options[] = {
 	{ "socket", 0, "PATH", "use the csightd that listens at PATH" },
 	{ "json", 0, NULL, "print one JSON document" },
 	{ "quiet", 'q', NULL, "print only the result itself" },
+	{ "full-names", 0, NULL, "print names of functions with parameters and template arguments" },
+	{ "no-pager", 0, NULL, "do not start a pager" },
 	{ "help", 'h', NULL, "print this help" },
 };
-enum { SHARED_IMAGES, SHARED_BUFFER, SHARED_REGS, SHARED_SOCKET, SHARED_JSON, SHARED_QUIET, SHARED_HELP };
-static const unsigned shared_flags[] = { VERB_TRACE, VERB_TRACE, VERB_TRACE, VERB_SOCKET, VERB_JSON, VERB_QUIET, 0 };
+enum {
+	SHARED_IMAGES,
+	SHARED_BUFFER,
+	SHARED_REGS,
+	SHARED_SOCKET,
+	SHARED_JSON,
+	SHARED_QUIET,
+	SHARED_FULL_NAMES,
+	SHARED_NO_PAGER,
+	SHARED_HELP
+};
+static const unsigned shared_flags[] = { VERB_TRACE, VERB_TRACE, VERB_TRACE, VERB_SOCKET, VERB_JSON, VERB_QUIET,
+					 VERB_NAMES, VERB_PAGER, 0 };
 
 static bool verb_accepts(const struct verb *v, size_t i)
 {
@@ -126,6 +140,12 @@ static int take_shared_option(struct client *c, int option, const char *value)
 	case SHARED_QUIET:
 		c->quiet = true;
 		return CLIENT_DONE;
+	case SHARED_FULL_NAMES:
+		c->full_names = true;
+		return CLIENT_DONE;
+	case SHARED_NO_PAGER:
+		c->no_pager = true;
+		return CLIENT_DONE;
 	default:
 		print_help(c->verb);
 		c->status = STATUS_OK;
@@ -169,6 +189,12 @@ int client_option(struct client *c, const char **ret_value)
 			return o - OWN;
 		}
 	}
+}
+
+void client_page(const struct client *c)
+{
+	if (!c->json && !c->no_pager)
+		terminal_page();
 }
 
 int client_pid(struct client *c, const char *option, pid_t *ret)

@@ -49,6 +49,8 @@ enum {
 	VERB_SOCKET = 1,  /* accepts --socket */
 	VERB_JSON = 2,    /* accepts --json */
 	VERB_QUIET = 4,   /* accepts --quiet */
+	VERB_NAMES = 32,  /* accepts --full-names */
+	VERB_PAGER = 64,  /* accepts --no-pager, and calls client_page() before it prints */
 	VERB_PROGRAM = 8, /* options end at the first argument that is not one; the rest is a command line */
 	VERB_TRACE = 16,  /* accepts --images, --buffer and --regs: it reads what csight decode reads, too */
 };
@@ -70,7 +72,7 @@ struct client {
 	char **argv; /* [0] is the verb until client_option() returns CLIENT_DONE */
 	int status;  /* exit status, after CLIENT_STOP */
 	const char *socket;
-	bool json, quiet;
+	bool json, quiet, full_names, no_pager;
 	struct trace_options trace;
 	struct csight *daemon; /* set by client_connect() */
 };
@@ -83,6 +85,9 @@ enum { CLIENT_DONE = -1, CLIENT_STOP = -2 };
  * verbs share.
  */
 int client_option(struct client *c, const char **ret_value);
+
+/* Starts the pager for what the verb prints, unless --json or --no-pager was given or no terminal is there. */
+void client_page(const struct client *c);
 
 /* Prints an error about the arguments, and the usage; returns STATUS_USAGE. */
 int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);

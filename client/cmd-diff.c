@@ -46,6 +46,7 @@ struct diff {
 	unsigned sort;
 	double fail_above; /* negative: never */
 	struct named_store input[2];
+	struct names *names; /* short names of both; NULL with --json */
 	struct comparison comparison;
 	const struct change **list; /* to print */
 	size_t n, cap;
@@ -203,11 +204,14 @@ static void add_row(struct text_table *t, const struct diff *d, const struct cha
 	static const char *const kinds[] = { "instructions", "time", "calls" };
 	const struct compared_pair *p = &d->comparison.pairs[change->pair];
 	const struct behaviour_function *f = name_of(d, change->pair);
-	_cleanup_free_ char *name = NULL;
+	const char *name = names_short(d->names, f->name);
+	_cleanup_free_ char *call = NULL;
 	char noise[32];
-	int n = change->kind == CHANGE_CALLS ? asprintf(&name, "%s < %s", f->name, name_of(d, change->caller)->name)
-					     : asprintf(&name, "%s%s", f->name, f->inlined ? " (inlined)" : "");
 
+	if (change->kind == CHANGE_CALLS &&
+	    asprintf(&call, "%s < %s", name, names_short(d->names, name_of(d, change->caller)->name)) >= 0)
+		name = call;
+	text_table_add_with(t, STYLE_PLAIN, name, f->inlined && !call ? " (inlined)" : NULL);
 	add_change_cell(t, change);
 	text_table_add(t, STYLE_PLAIN, kinds[change->kind]);
 	add_figure_cell(t, change, change->a, p->side[0] ? comparison_bound(p->side[0]) : 0);
@@ -215,7 +219,6 @@ static void add_row(struct text_table *t, const struct diff *d, const struct cha
 	text_table_add(t, STYLE_PLAIN, change->a > 0 ? format_percent(change->noise / change->a, noise) : "-");
 	add_median_cell(t, p->side[0]);
 	add_median_cell(t, p->side[1]);
-	text_table_add(t, STYLE_PLAIN, n < 0 ? f->name : name);
 	text_table_add(t, STYLE_PLAIN, f->image);
 }
 
@@ -367,8 +370,8 @@ static void print_side(char name, const struct behaviour *b)
 
 static void diff_print(struct client *c, const struct diff *d)
 {
-	static const char *const head[] = { "CHANGE>",   "OF A CALL", "A>",       "B>",   "NOISE>",
-					    "MEDIAN A>", "MEDIAN B>", "FUNCTION", "IMAGE" };
+	static const char *const head[] = { "FUNCTION~", "CHANGE>",    "OF A CALL",  "A>",     "B>",
+					    "NOISE>6",   "MEDIAN A>7", "MEDIAN B>7", "IMAGE~9" };
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n = d->limit ? MIN(d->n, (size_t)d->limit) : d->n;
 	char threshold[32];
@@ -380,10 +383,12 @@ static void diff_print(struct client *c, const struct diff *d)
 	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
 		add_row(t, d, d->list[i]);
+	client_page(c);
 	if (n)
 		text_table_print(t, stdout);
 	if (n < d->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(d->n - n, "difference"));
+	text_table_print_omitted(t, stdout, "");
 	if (!d->differences)
 		printf("no difference\n");
 	print_side('A', &d->comparison.sides[0]);
@@ -463,6 +468,7 @@ static int diff_parse(struct client *c, struct diff *d)
 static void diff_done(struct diff *d)
 {
 	free(d->list);
+	names_free(d->names);
 	comparison_done(&d->comparison);
 	named_store_close(&d->input[0]);
 	named_store_close(&d->input[1]);
@@ -501,6 +507,8 @@ static int diff_run(struct client *c)
 		rc = diff_compare(&d);
 	if (rc != 0)
 		return rc;
+	if (!c->json)
+		d.names = named_store_names(c, d.input[0].store, d.input[1].store);
 	diff_print(c, &d);
 	return d.failed ? STATUS_DIFFERS : STATUS_OK;
 }
@@ -509,7 +517,7 @@ const struct verb cmd_diff = {
 	.name = "diff",
 	.arguments = NAMED_STORE_ARGUMENT " " NAMED_STORE_ARGUMENT,
 	.summary = "compare two snapshots: functions whose calls cost more or less than before",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_NAMES | VERB_PAGER,
 	.options = options,
 	.run = diff_run,
 };

@@ -8,6 +8,7 @@
 #include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/selection.h"
+#include "client/text-table.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
@@ -52,6 +53,10 @@ struct found_call {
 
 #define NO_CALLER UINT32_MAX
 
+enum { COLUMN_TIME = 1, COLUMN_DURATION, COLUMN_INSTRUCTIONS };
+/* Rows of the table that are printed at a time. */
+enum { ROWS = 1000 };
+
 struct grep {
 	struct client *client;
 	const char *function;
@@ -68,6 +73,7 @@ struct grep {
 	bool sorted;     /* calls are listed first */
 	struct found_call *calls;
 	size_t n_calls, cap_calls;
+	struct text_table *table;
 };
 
 static const char *function_name(const struct grep *g, uint32_t function)
@@ -102,29 +108,52 @@ static void print_call_json(const struct grep *g, const struct found_call *call)
 	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static void print_call(const struct grep *g, const struct found_call *call)
+/* Formats how the call was made, if it was by no plain call. */
+static const char *format_note(const struct grep *g, const struct found_call *call, char *ret, size_t size)
 {
 	const struct store_site *site = store_site(g->input.store, call->frame.site);
+	const char *base = site ? strrchr(site->file, '/') : NULL;
 
+	*ret = 0;
+	if (site && site->file[0])
+		snprintf(ret, size, "inlined at %s:%u", base ? base + 1 : site->file, site->line);
+	else if (site)
+		snprintf(ret, size, "inlined");
+	else if (calls_kind_is_tail(call->frame.kind))
+		snprintf(ret, size, call->frame.kind == CALL_FOLDED ? "tail call, folded" : "tail call");
+	return ret;
+}
+
+static void add_row(struct grep *g, const struct found_call *call)
+{
+	const struct store_function *f = store_function(g->input.store, call->frame.function);
+	enum format_style style = store_is_slow(f, call->ns, call->bound) ? STYLE_SLOW : STYLE_PLAIN;
+	char text[48], note[300];
+
+	text_table_add_with(g->table, STYLE_PLAIN, named_store_name(&g->input, f), format_function_kind(f->kind));
+	snprintf(text, sizeof(text), "%.6f ms",
+		 (double)named_store_since_start(g->input.store, call->frame.enter) / 1e6);
+	text_table_add(g->table, STYLE_PLAIN, text);
+	text_table_add_with(g->table, style, format_duration_within(call->ns, call->bound), call->whole ? " " : "+");
+	text_table_add(g->table, STYLE_PLAIN, format_count(call->instructions));
+	snprintf(text, sizeof(text), "%u", call->thread->tid);
+	text_table_add(g->table, STYLE_PLAIN, text);
+	text_table_add(g->table, STYLE_PLAIN,
+		       call->caller == NO_CALLER
+			   ? NULL
+			   : named_store_name(&g->input, store_function(g->input.store, call->caller)));
+	text_table_add(g->table, STYLE_PLAIN, format_note(g, call, note, sizeof(note)));
+}
+
+static void print_call(struct grep *g, const struct found_call *call)
+{
 	if (g->client->json) {
 		print_call_json(g, call);
 		return;
 	}
-	printf("%12.6f ms  %10s%s  %12s  %8u  %s",
-	       (double)named_store_since_start(g->input.store, call->frame.enter) / 1e6,
-	       format_duration_within(call->ns, call->bound), call->whole ? " " : "+", format_count(call->instructions),
-	       call->thread->tid, esc(function_name(g, call->frame.function)));
-	if (call->caller != NO_CALLER)
-		printf("  < %s", esc(function_name(g, call->caller)));
-	if (calls_kind_is_tail(call->frame.kind))
-		printf(call->frame.kind == CALL_FOLDED ? " (tail call, folded)" : " (tail call)");
-	if (site)
-		printf(" (inlined");
-	if (site && site->file[0])
-		printf(" at %s:%u", esc(site->file), site->line);
-	if (site)
-		putchar(')');
-	putchar('\n');
+	add_row(g, call);
+	if (text_table_rows(g->table) >= ROWS)
+		text_table_print(g->table, stdout);
 }
 
 static int compare_calls(const void *left, const void *right, void *user)
@@ -168,7 +197,8 @@ static int add_call(struct grep *g, const struct found_call *call)
 		return 0;
 	g->found++;
 	print_call(g, call);
-	return 1;
+	/* The reader may have left. */
+	return ferror(stdout) ? 0 : 1;
 }
 
 /* Makes the call that a leave ends; it: at the leave. */
@@ -228,13 +258,39 @@ static int grep_thread(struct grep *g, size_t index)
 	return rc < 0 ? rc : 1;
 }
 
+/* Makes the table. Its columns have room for all values, since it is printed in parts. */
+static int grep_begin_table(struct grep *g)
+{
+	static const char *const head[] = { "FUNCTION~", "TIME>",   "DURATION>", "INSTRUCTIONS>8",
+					    "THREAD>9",  "CALLER~", "HOW~7?" };
+	const struct store *s = g->input.store;
+	uint64_t last = 0;
+	char text[48];
+
+	g->table = text_table_new(head, ELEMENTS(head));
+	if (!g->table)
+		return -ENOMEM;
+	for (size_t i = 0; i < store_threads(s); i++)
+		last = MAX(last, store_thread(s, i)->last);
+	text_table_reserve(
+	    g->table, COLUMN_TIME,
+	    (size_t)snprintf(text, sizeof(text), "%.6f ms", (double)named_store_since_start(s, last) / 1e6));
+	text_table_reserve(g->table, COLUMN_DURATION, strlen("999.9 ms+"));
+	if (g->sort == SORT_INSTRUCTIONS)
+		text_table_keep(g->table, COLUMN_INSTRUCTIONS);
+	client_page(g->client);
+	return 0;
+}
+
 static int grep_all(struct grep *g)
 {
 	const struct store *s = g->input.store;
 	int rc = 1;
 
-	if (!g->client->json)
-		printf("%15s  %10s   %12s  %8s  FUNCTION < CALLER\n", "TIME", "DURATION", "INSTRUCTIONS", "THREAD");
+	if (!g->client->json && grep_begin_table(g) < 0) {
+		client_error("out of memory");
+		return STATUS_FAILED;
+	}
 	for (size_t i = 0; rc > 0 && i < store_threads(s); i++)
 		if (store_thread(s, i)->events &&
 		    (g->options.tid < 0 || store_thread(s, i)->tid == (uint64_t)g->options.tid))
@@ -246,6 +302,7 @@ static int grep_all(struct grep *g)
 	sort_calls(g);
 	for (size_t i = 0; i < g->n_calls; i++)
 		print_call(g, &g->calls[i]);
+	text_table_print(g->table, stdout);
 	if (g->more && !g->client->json)
 		printf("more than %s; --limit=0 shows all\n", format_plural(g->found + g->n_calls, "call"));
 	if (!g->client->json)
@@ -337,6 +394,7 @@ static void grep_done(struct grep *g)
 {
 	free(g->wanted);
 	free(g->calls);
+	text_table_free(g->table);
 	named_store_close(&g->input);
 }
 
@@ -360,7 +418,7 @@ const struct verb cmd_grep = {
 	.name = "grep",
 	.arguments = "FUNCTION " NAMED_STORE_ARGUMENT,
 	.summary = "list the calls of a function: time, duration, caller",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_NAMES | VERB_PAGER,
 	.options = options,
 	.run = grep_run,
 };

@@ -33,7 +33,9 @@ static void add_snapshot_row(struct text_table *t, const struct csight_object *s
 
 static int list_run(struct client *c)
 {
-	static const char *const head[] = { "ID", "TIME", "PID>", "NAME", "STATE", "THREADS>", "SIZE>", "ENDED" };
+	static const char *const head[] = {
+		"ID", "TIME<5", "PID>4", "NAME~", "STATE", "THREADS>9", "SIZE>8", "ENDED~"
+	};
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
@@ -45,6 +47,7 @@ static int list_run(struct client *c)
 		fprintf(stderr, "no snapshots; take one with 'csight snapshot --pid N'\n");
 		return STATUS_OK;
 	}
+	client_page(c);
 	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
 		add_snapshot_row(t, csight_item(list, "snapshots", i));
@@ -63,6 +66,6 @@ const struct verb cmd_list = {
 	.name = "list",
 	.arguments = "",
 	.summary = "list the snapshots, oldest first",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_PAGER,
 	.run = list_run,
 };

@@ -13,8 +13,6 @@
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
-enum { NAME_MAX_SHOWN = 1000 };
-
 enum { OPTION_SORT, OPTION_COLUMNS, OPTION_LIMIT, OPTION_FUNCTION, OPTION_SUFFIXES, OPTION_PHYSICAL };
 enum { LIMIT = 40 };
 
@@ -61,21 +59,21 @@ static const struct column {
 	bool by_default;
 	size_t at; /* of the value in struct store_function */
 } columns[] = {
+	{ "name", "FUNCTION~", COLUMN_NAME, true, 0 },
 	{ "calls", "CALLS>", COLUMN_CALLS, true, offsetof(struct store_function, calls) },
-	{ "instructions", "INSTRUCTIONS>", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
+	{ "instructions", "INSTRUCTIONS>4", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
 	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
 	  offsetof(struct store_function, total_instructions) },
 	{ "total", "TOTAL>", COLUMN_TIME, false, offsetof(struct store_function, total_ns) },
-	{ "run", "RUN>", COLUMN_RUN, true, 0 },
-	{ "wait", "WAIT>", COLUMN_WAIT, true, offsetof(struct store_function, wait_ns) },
+	{ "run", "RUN>5", COLUMN_RUN, true, 0 },
+	{ "wait", "WAIT>6", COLUMN_WAIT, true, offsetof(struct store_function, wait_ns) },
 	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },
 	{ "min", "MIN>", COLUMN_WHOLE, false, offsetof(struct store_function, shortest_ns) },
-	{ "median", "MEDIAN>", COLUMN_WHOLE, true, offsetof(struct store_function, median_ns) },
-	{ "p99", "P99>", COLUMN_WHOLE, true, offsetof(struct store_function, p99_ns) },
+	{ "median", "MEDIAN>7", COLUMN_WHOLE, true, offsetof(struct store_function, median_ns) },
+	{ "p99", "P99>8", COLUMN_WHOLE, true, offsetof(struct store_function, p99_ns) },
 	{ "max", "MAX>", COLUMN_TIME, true, offsetof(struct store_function, longest_ns) },
 	{ "longest", "LONGEST", COLUMN_LONGEST, false, 0 },
-	{ "name", "FUNCTION", COLUMN_NAME, true, 0 },
-	{ "image", "IMAGE", COLUMN_IMAGE, true, 0 },
+	{ "image", "IMAGE~9", COLUMN_IMAGE, true, 0 },
 };
 
 static uint64_t value_of(const struct column *column, const struct store_function *f)
@@ -169,8 +167,8 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 		     const struct store_function *f)
 {
 	uint64_t bound = r->bounds[f - store_function(r->input.store, 0)], value = value_of(column, f);
-	const char *image = strrchr(f->image, '/'), *text = NULL;
-	char long_text[NAME_MAX_SHOWN + 16];
+	const char *image = strrchr(f->image, '/'), *text = NULL, *suffix = NULL;
+	char longest[80];
 
 	switch (column->kind) {
 	case COLUMN_CALLS:
@@ -190,23 +188,20 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 		text = format_duration_within(value, bound);
 		break;
 	case COLUMN_LONGEST:
-		snprintf(long_text, sizeof(long_text), "+%s in %u",
+		snprintf(longest, sizeof(longest), "+%s in thread %u",
 			 format_duration(named_store_since_start(r->input.store, f->longest_enter)),
 			 store_thread(r->input.store, f->longest_thread)->tid);
-		text = long_text;
+		text = longest;
 		break;
 	case COLUMN_NAME:
-		snprintf(long_text, sizeof(long_text), "%.*s%s", NAME_MAX_SHOWN, f->name,
-			 f->kind == REGION_INLINED   ? " (inlined)"
-			 : f->kind == REGION_SYSCALL ? " (system call)"
-						     : "");
-		text = long_text;
+		text = named_store_name(&r->input, f);
+		suffix = format_function_kind(f->kind);
 		break;
 	case COLUMN_IMAGE:
 		text = image ? image + 1 : f->image;
 		break;
 	}
-	text_table_add(t, STYLE_PLAIN, text);
+	text_table_add_with(t, STYLE_PLAIN, text, suffix);
 }
 
 static json_object *threads_json(const struct store *s)
@@ -324,13 +319,22 @@ static void report_print(struct client *c, const struct report *r)
 		if (is_shown(r, &columns[i]))
 			head[width++] = columns[i].title;
 	t = text_table_new(head, width);
+	for (size_t i = 0, at = 0; i < ELEMENTS(columns); i++) {
+		if (!is_shown(r, &columns[i]))
+			continue;
+		if (r->columns || &columns[i] == r->sort)
+			text_table_keep(t, at);
+		at++;
+	}
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < ELEMENTS(columns); k++)
 			if (is_shown(r, &columns[k]))
 				add_cell(t, r, &columns[k], r->list[i]);
+	client_page(c);
 	text_table_print(t, stdout);
 	if (n < r->n)
 		printf("%s more; --limit=0 shows all\n", format_plural(r->n - n, "function"));
+	text_table_print_omitted(t, stdout, "; --columns chooses");
 	print_quality(r->input.store);
 	named_store_print_times(stdout, r->input.store);
 	unnamed_print(stdout, r->input.store);
@@ -420,7 +424,7 @@ const struct verb cmd_report = {
 	.name = "report",
 	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "print for each function how often it was called and how long it took",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_NAMES | VERB_PAGER,
 	.options = options,
 	.run = report_run,
 };

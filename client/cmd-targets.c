@@ -35,9 +35,8 @@ static void add_target_row(struct text_table *t, const struct csight_object *tar
 
 static int targets_run(struct client *c)
 {
-	static const char *const head[] = {
-		"PID>", "NAME", "STATE", "RUNS", "CAPTURE", "THREADS>", "HISTORY>", "UID>"
-	};
+	static const char *const head[] = { "PID>",      "NAME~",     "STATE",     "RUNS~",
+					    "CAPTURE<8", "THREADS>7", "HISTORY>6", "UID>9" };
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	size_t n;
@@ -50,6 +49,7 @@ static int targets_run(struct client *c)
 			"no targets; record a process with 'csight arm --pid N' or 'csight run --emu -- PROGRAM'\n");
 		return STATUS_OK;
 	}
+	client_page(c);
 	t = text_table_new(head, ELEMENTS(head));
 	for (size_t i = 0; i < n; i++)
 		add_target_row(t, csight_item(list, "targets", i));
@@ -71,6 +71,6 @@ const struct verb cmd_targets = {
 	.name = "targets",
 	.arguments = "",
 	.summary = "list the recorded processes",
-	.flags = VERB_SOCKET | VERB_JSON,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_PAGER,
 	.run = targets_run,
 };

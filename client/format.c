@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/format.h"
+#include "client/terminal.h"
 #include "lib/base/duration.h"
 #include "lib/base/util.h"
 
@@ -94,12 +95,17 @@ const char *format_time_exact(uint64_t ns)
 	return text;
 }
 
+const char *format_function_kind(enum region_kind kind)
+{
+	return kind == REGION_INLINED ? " (inlined)" : kind == REGION_SYSCALL ? " (system call)" : "";
+}
+
 const char *format_style(FILE *f, enum format_style style)
 {
-	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m" };
+	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m", "\033[33m", "\033[2m" };
 	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	if ((none && *none) || !term || strcmp(term, "dumb") == 0 || !isatty(fileno(f)))
+	if ((none && *none) || !term || strcmp(term, "dumb") == 0 || !terminal_is(f))
 		return "";
 	return codes[style];
 }

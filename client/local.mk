@@ -14,7 +14,7 @@ csight_SOURCES = \
 	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
-	client/named-store.c client/named-store.h client/text-table.c client/text-table.h
+	client/named-store.c client/named-store.h client/terminal.c client/terminal.h client/text-table.c client/text-table.h
 csight_SOURCES += client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
 	client/library-code.c client/library-code.h client/call-list-typical.c

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/terminal.h"
 #include "lib/base/escape.h"
 
 struct group {
@@ -53,6 +54,7 @@ int main(int argc, char **argv)
 	struct client c = { .argc = argc - 1, .argv = argv + 1 };
 	static char name[] = "csight";
 
+	terminal_begin();
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;
@@ -70,10 +72,11 @@ int main(int argc, char **argv)
 		c.status = c.verb->run(&c);
 		csight_close(c.daemon);
 	}
-	/* A reader that closes the pipe early is not an error. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
+	/* A reader that closes the pipe early, or leaves the pager, is not an error. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE && !terminal_is_paged()) {
 		client_error("cannot write to standard output: %s", strerror(errno));
 		return STATUS_FAILED;
 	}
+	terminal_end();
 	return c.status;
 }

@@ -174,6 +174,8 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 		rc = make_physical(ret);
 	if (rc == 0 && !ret->suffixes)
 		rc = store_merge_clones(ret->store);
+	if (rc == 0 && !c->json)
+		ret->names = named_store_names(c, ret->store, NULL);
 	if (rc == 0)
 		return STATUS_OK;
 	if (rc == -EPROTONOSUPPORT && store_read_version(ret->fd, &ret->version) == 0)
@@ -192,8 +194,23 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 	return rc == STATUS_OK ? named_store_read(c, name, ret) : rc;
 }
 
+struct names *named_store_names(const struct client *c, const struct store *a, const struct store *b)
+{
+	struct names *n = names_new(c->full_names);
+
+	if (n && names_add_store(n, a) == 0 && (!b || names_add_store(n, b) == 0) && names_finish(n) == 0)
+		return n;
+	return names_free(n);
+}
+
+const char *named_store_name(const struct named_store *s, const struct store_function *f)
+{
+	return names_short(s->names, f->name);
+}
+
 void named_store_close(struct named_store *s)
 {
+	names_free(s->names);
 	store_close(s->store);
 	closep(&s->fd);
 	csight_object_free(s->snapshot);

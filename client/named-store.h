@@ -8,6 +8,7 @@
 
 #include "client/client.h"
 #include "lib/base/json.h"
+#include "lib/export/names.h"
 #include "lib/store/store.h"
 
 struct named_store {
@@ -16,6 +17,7 @@ struct named_store {
 	uint32_t version;               /* of its format, as it was stored */
 	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
 	bool physical;                  /* set before opening: the store is replaced by its physical view */
+	struct names *names;            /* short names of its functions; NULL with --json */
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */
 };
 
@@ -43,6 +45,12 @@ void named_store_close(struct named_store *s);
 
 /* False: the store has an older version, in which the time in which threads did not run is unknown. */
 bool named_store_has_waits(const struct named_store *s);
+
+/* Returns the name of a function as it is printed: without parameters, unless --full-names was given. */
+const char *named_store_name(const struct named_store *s, const struct store_function *f);
+
+/* Returns the short names of the functions of both stores, or NULL. */
+struct names *named_store_names(const struct client *c, const struct store *a, const struct store *b);
 
 /* True if the trace is of the emulator, whose counts of instructions are exact, unlike its times. */
 bool named_store_is_emulated(const struct store *s);

@@ -2,108 +2,282 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/terminal.h"
 #include "client/text-table.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
+#include "lib/base/fit.h"
 #include "lib/base/util.h"
 
+enum { COLUMNS_MAX = 24, SPACE = 2, ELASTIC_LEAST = 32, ELASTIC_NARROW = 12, OTHER_LEAST = 10 };
+
 struct text_cell {
-	char *text;
+	char *text, *suffix; /* escaped; the suffix may be NULL */
 	enum format_style style;
+};
+
+struct text_column {
+	size_t title; /* size of the title */
+	size_t width; /* of the widest cell so far */
+	size_t print; /* width that is printed */
+	int omit;     /* 0: never, else the digit */
+	bool right, elastic, omitted;
+	bool optional, used, empty; /* empty: it is optional, and was not used when the table began */
+	struct fit fit;
 };
 
 struct text_table {
 	const char *const *head;
-	size_t columns;
+	size_t n_columns;
+	struct text_column columns[COLUMNS_MAX];
 	struct text_cell *cells;
 	size_t n_cells, capacity;
-	bool failed;
+	size_t width;  /* of the terminal; 0: no limit */
+	size_t blanks; /* to print before the next text */
+	bool failed, printed;
 };
 
 struct text_table *text_table_new(const char *const *head, size_t columns)
 {
-	struct text_table *t = calloc(1, sizeof(*t));
+	struct text_table *t = columns <= COLUMNS_MAX ? calloc(1, sizeof(*t)) : NULL;
 
 	if (!t)
 		return NULL;
 	t->head = head;
-	t->columns = columns;
+	t->n_columns = columns;
+	for (size_t i = 0; i < columns; i++) {
+		struct text_column *c = &t->columns[i];
+		const char *marks;
+
+		c->title = strcspn(head[i], "<>~");
+		marks = head[i] + c->title;
+		c->width = c->title;
+		c->right = strchr(marks, '>') != NULL;
+		c->elastic = strchr(marks, '~') != NULL;
+		c->optional = strchr(marks, '?') != NULL;
+		c->omit = strpbrk(marks, "123456789") ? *strpbrk(marks, "123456789") - '0' : 0;
+		c->fit.ascii = !terminal_has_utf8();
+	}
 	return t;
 }
 
-void text_table_add(struct text_table *t, enum format_style style, const char *text)
+void text_table_reserve(struct text_table *t, size_t column, size_t width)
 {
+	if (t)
+		t->columns[column].width = MAX(t->columns[column].width, width);
+}
+
+void text_table_keep(struct text_table *t, size_t column)
+{
+	if (t)
+		t->columns[column].omit = 0;
+}
+
+/* Returns a copy of text that is escaped to its end. */
+static char *escape_whole(const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *to = malloc(size);
+
+	return to ? escape_text(text, to, size) : NULL;
+}
+
+void text_table_add_with(struct text_table *t, enum format_style style, const char *text, const char *suffix)
+{
+	struct text_column *column;
+	struct text_cell *cell;
+
 	if (!t || t->failed)
 		return;
 	if (array_reserve(t->cells, t->n_cells, &t->capacity) < 0) {
 		t->failed = true;
 		return;
 	}
-	t->cells[t->n_cells].text = strdup(esc(text ? text : "-"));
-	t->cells[t->n_cells].style = style;
-	t->failed = !t->cells[t->n_cells].text;
-	t->n_cells += !t->failed;
+	column = &t->columns[t->n_cells % t->n_columns];
+	cell = &t->cells[t->n_cells];
+	*cell = (struct text_cell){ .text = escape_whole(text ? text : "-"), .style = style };
+	cell->suffix = suffix && *suffix ? escape_whole(suffix) : NULL;
+	t->n_cells++;
+	t->failed = !cell->text || (suffix && *suffix && !cell->suffix);
+	column->used = column->used || (text && *text);
+	if (!t->failed)
+		column->width =
+		    MAX(column->width, fit_width(cell->text) + (cell->suffix ? fit_width(cell->suffix) : 0));
 }
 
-/* The columns that a text takes on a terminal, approximated by the number of UTF-8 characters. */
-static int display_width(const char *text, size_t size)
+void text_table_add(struct text_table *t, enum format_style style, const char *text)
 {
-	int n = 0;
-
-	for (size_t i = 0; i < size; i++)
-		n += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return n;
+	text_table_add_with(t, style, text, NULL);
 }
 
-static void print_cell(FILE *f, const char *text, size_t size, int wide, bool right, bool last)
+size_t text_table_rows(const struct text_table *t)
 {
-	int pad = wide - display_width(text, size);
+	return t ? t->n_cells / t->n_columns : 0;
+}
 
-	if (right)
-		fprintf(f, "%*s", pad, "");
-	fwrite(text, 1, size, f);
-	if (!right && !last)
-		fprintf(f, "%*s", pad, "");
-	fputs(last ? "\n" : "  ", f);
+/* The least width of a column; narrow: if leaving out columns was not enough. */
+static size_t least_width(const struct text_table *t, const struct text_column *c, bool narrow)
+{
+	size_t least = c == t->columns && !narrow ? ELASTIC_LEAST : c == t->columns ? ELASTIC_NARROW : OTHER_LEAST;
+
+	return c->elastic ? MIN(c->width, MAX(least, c->title)) : c->width;
+}
+
+static size_t least_total(const struct text_table *t, bool narrow)
+{
+	size_t all = 0;
+
+	for (size_t i = 0; i < t->n_columns; i++)
+		if (!t->columns[i].omitted)
+			all += least_width(t, &t->columns[i], narrow) + (all ? SPACE : 0);
+	return all;
+}
+
+/* Returns the column to leave out next, or NULL. */
+static struct text_column *find_omissible(struct text_table *t)
+{
+	struct text_column *found = NULL;
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		struct text_column *c = &t->columns[i];
+
+		if (c->omit && !c->omitted && (!found || c->omit >= found->omit))
+			found = c;
+	}
+	return found;
+}
+
+/* Distributes the width of the terminal. */
+static void layout(struct text_table *t, size_t width)
+{
+	struct text_column *omissible;
+	size_t left, share, elastic = 0;
+	bool narrow;
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		t->columns[i].print = t->columns[i].width;
+		t->columns[i].omitted = t->columns[i].empty = t->columns[i].optional && !t->columns[i].used;
+	}
+	if (!width)
+		return;
+	while (least_total(t, false) > width && (omissible = find_omissible(t)))
+		omissible->omitted = true;
+	narrow = least_total(t, false) > width;
+	left = width - MIN(width, least_total(t, narrow));
+	for (size_t i = 0; i < t->n_columns; i++) {
+		t->columns[i].print = least_width(t, &t->columns[i], narrow);
+		elastic += !t->columns[i].omitted && t->columns[i].print < t->columns[i].width;
+	}
+	/* First an equal share for each column that needs more, then the rest from the left. */
+	share = left / MAX(elastic, (size_t)1);
+	for (size_t i = 0; i < 2 * t->n_columns; i++) {
+		struct text_column *c = &t->columns[i % t->n_columns];
+		size_t more = MIN(i < t->n_columns ? share : left, c->width - c->print);
+
+		if (c->omitted)
+			continue;
+		c->print += more;
+		left -= more;
+	}
+}
+
+static void print_blanks(struct text_table *t, FILE *f)
+{
+	fprintf(f, "%*s", (int)t->blanks, "");
+	t->blanks = 0;
+}
+
+/* Prints a cell. Blanks are printed before the next one that has text, so that no line ends in them. */
+static void print_cell(struct text_table *t, FILE *f, size_t column, const struct text_cell *cell)
+{
+	struct text_column *c = &t->columns[column];
+	size_t more = cell->suffix ? fit_width(cell->suffix) : 0, width, pad;
+	const char *text = cell->text;
+
+	if (c->elastic && t->width)
+		text = fit_text(&c->fit, text, MAX(c->print - MIN(c->print, more), (size_t)1));
+	width = fit_width(text) + more;
+	pad = c->print - MIN(c->print, width);
+	t->blanks += c->right ? pad : 0;
+	if (width) {
+		print_blanks(t, f);
+		fprintf(f, "%s%s%s%s", format_style(f, cell->style), text, cell->suffix ? cell->suffix : "",
+			cell->style ? format_style(f, STYLE_PLAIN) : "");
+	}
+	t->blanks += SPACE + (c->right ? 0 : pad);
+}
+
+static void end_row(struct text_table *t, FILE *f)
+{
+	fputc('\n', f);
+	t->blanks = 0;
+}
+
+static void print_head(struct text_table *t, FILE *f)
+{
+	char title[64];
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		snprintf(title, sizeof(title), "%.*s", (int)t->columns[i].title, t->head[i]);
+		if (!t->columns[i].omitted)
+			print_cell(t, f, i, &(struct text_cell){ .text = title, .style = STYLE_HEADING });
+	}
+	end_row(t, f);
+}
+
+static void drop_cells(struct text_table *t)
+{
+	for (size_t i = 0; i < t->n_cells; i++) {
+		free(t->cells[i].text);
+		free(t->cells[i].suffix);
+	}
+	t->n_cells = 0;
 }
 
 void text_table_print(struct text_table *t, FILE *f)
 {
-	int wide[24] = { 0 };
-
-	if (!t || t->failed || t->columns > ELEMENTS(wide))
+	if (!t || t->failed)
 		return;
-	for (size_t i = 0; i < t->columns; i++)
-		wide[i] = display_width(t->head[i], strcspn(t->head[i], ">"));
-	for (size_t i = 0; i < t->n_cells; i++)
-		wide[i % t->columns] =
-		    MAX(wide[i % t->columns], display_width(t->cells[i].text, strlen(t->cells[i].text)));
-	fputs(format_style(f, STYLE_HEADING), f);
-	for (size_t i = 0; i < t->columns; i++) {
-		size_t size = strcspn(t->head[i], ">");
-
-		print_cell(f, t->head[i], size, wide[i], t->head[i][size] != 0, i + 1 == t->columns);
+	/* A column that had no text so far begins the table anew. */
+	for (size_t i = 0; i < t->n_columns; i++)
+		if (t->columns[i].empty && t->columns[i].used)
+			t->printed = false;
+	if (!t->printed) {
+		t->width = terminal_width();
+		layout(t, t->width);
+		print_head(t, f);
 	}
-	fputs(format_style(f, STYLE_PLAIN), f);
+	t->printed = true;
 	for (size_t i = 0; i < t->n_cells; i++) {
-		const struct text_cell *cell = &t->cells[i];
-		size_t column = i % t->columns;
-
-		if (cell->style)
-			fputs(format_style(f, cell->style), f);
-		print_cell(f, cell->text, strlen(cell->text), wide[column], strchr(t->head[column], '>') != NULL,
-			   column + 1 == t->columns);
-		if (cell->style)
-			fputs(format_style(f, STYLE_PLAIN), f);
+		if (!t->columns[i % t->n_columns].omitted)
+			print_cell(t, f, i % t->n_columns, &t->cells[i]);
+		if ((i + 1) % t->n_columns == 0)
+			end_row(t, f);
 	}
+	drop_cells(t);
+}
+
+void text_table_print_omitted(const struct text_table *t, FILE *f, const char *advice)
+{
+	const char *before = "not shown for lack of width: ";
+
+	for (size_t i = 0; t && i < t->n_columns; i++) {
+		if (!t->columns[i].omitted || t->columns[i].empty)
+			continue;
+		fprintf(f, "%s%.*s", before, (int)t->columns[i].title, t->head[i]);
+		before = ", ";
+	}
+	if (t && *before == ',')
+		fprintf(f, "%s\n", advice);
 }
 
 struct text_table *text_table_free(struct text_table *t)
 {
 	if (!t)
 		return NULL;
-	for (size_t i = 0; i < t->n_cells; i++)
-		free(t->cells[i].text);
+	drop_cells(t);
+	for (size_t i = 0; i < t->n_columns; i++)
+		fit_done(&t->columns[i].fit);
 	free(t->cells);
 	free(t);
 	return NULL;

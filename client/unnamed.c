@@ -7,6 +7,8 @@
 #include "client/debuginfod.h"
 #include "client/format.h"
 #include "client/local-decode.h"
+#include "client/terminal.h"
+#include "client/text-table.h"
 #include "client/unnamed.h"
 #include "lib/base/escape.h"
 #include "lib/decoder/debug-places.h"
@@ -110,29 +112,38 @@ static bool is_c_library(const char *image)
 	return strcmp(base, "libc.so.6") == 0 || fnmatch("ld-linux-aarch64.so.*", base, 0) == 0;
 }
 
+static void print_files(FILE *to, const struct unnamed *u)
+{
+	static const char *const head[] = { "FUNCTIONS>", "FILE~", "BUILD-ID~" };
+	_cleanup_(text_table_freep) struct text_table *t = text_table_new(head, ELEMENTS(head));
+
+	for (size_t i = 0; i < MIN(u->n, (size_t)FILES_PRINTED); i++) {
+		text_table_add(t, STYLE_PLAIN, format_count(u->files[i].functions));
+		text_table_add(t, STYLE_PLAIN, strrchr(u->files[i].image, '/') + 1);
+		text_table_add(t, STYLE_PLAIN, u->files[i].build_id[0] ? u->files[i].build_id : "-");
+	}
+	text_table_print(t, to);
+	if (u->n > FILES_PRINTED)
+		fprintf(to, "and %s\n", format_plural(u->n - FILES_PRINTED, "more file"));
+}
+
 void unnamed_print(FILE *to, const struct store *s)
 {
 	struct unnamed u;
 	bool c_library = false;
+	char advice[256];
 
 	find_unnamed(s, &u);
 	if (!u.n)
 		return;
-	fprintf(to, "%s without a name:", format_plural(u.functions, "function"));
-	for (size_t i = 0; i < u.n; i++) {
-		const struct unnamed_file *f = &u.files[i];
-
-		c_library = c_library || is_c_library(f->image);
-		if (i < FILES_PRINTED)
-			fprintf(to, "%s %s of %s (%s%s)", i ? "," : "", format_count(f->functions),
-				esc(strrchr(f->image, '/') + 1), f->build_id[0] ? "build-id " : "no build-id",
-				esc(f->build_id));
-	}
-	if (u.n > FILES_PRINTED)
-		fprintf(to, ", and of %s", format_plural(u.n - FILES_PRINTED, "more file"));
-	fprintf(to, "; install debug files (on Debian: %sfind-dbgsym-packages FILE)%s\n",
-		c_library ? "apt install libc6-dbg:arm64; " : "",
-		debuginfod_wanted() ? "" : ", or set DEBUGINFOD_URLS=https://debuginfod.debian.net");
+	for (size_t i = 0; i < u.n; i++)
+		c_library = c_library || is_c_library(u.files[i].image);
+	snprintf(advice, sizeof(advice),
+		 "%s without a name; install debug files (on Debian: %sfind-dbgsym-packages FILE)%s:",
+		 format_plural(u.functions, "function"), c_library ? "apt install libc6-dbg:arm64; " : "",
+		 debuginfod_wanted() ? "" : ", or set DEBUGINFOD_URLS=https://debuginfod.debian.net");
+	terminal_print_wrapped(to, advice);
+	print_files(to, &u);
 }
 
 json_object *unnamed_json(const struct store *s)

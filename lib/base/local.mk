@@ -7,6 +7,7 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/duration.c lib/base/duration.h \
 	lib/base/ending.c lib/base/ending.h \
 	lib/base/escape.c lib/base/escape.h \
+	lib/base/fit.c lib/base/fit.h \
 	lib/base/hash.c lib/base/hash.h \
 	lib/base/hex.c lib/base/hex.h \
 	lib/base/huge.c lib/base/huge.h \

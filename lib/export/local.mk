@@ -5,6 +5,7 @@ lib_export_libexport_la_SOURCES = \
 	lib/export/export.c lib/export/export.h \
 	lib/export/folded.c \
 	lib/export/fxt.c \
+	lib/export/names.c lib/export/names.h \
 	lib/export/out.c lib/export/out.h \
 	lib/export/perfetto.c lib/export/perfetto.h \
 	lib/export/pprof.c \

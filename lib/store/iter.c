@@ -4,6 +4,8 @@
 #include "lib/base/array.h"
 #include "lib/store/reader.h"
 
+enum { SLOW_CALLS_MIN = 10 };
+
 struct store_iter {
 	const struct store *store;
 	const struct stored_thread *thread;
@@ -46,6 +48,15 @@ struct store_iter *store_iter_free(struct store_iter *it)
 	free(it->stack);
 	free(it);
 	return NULL;
+}
+
+bool store_is_slow(const struct store_function *f, uint64_t ns, uint64_t bound)
+{
+	uint64_t sure = ns - MIN(ns, bound);
+
+	/* The 99th percentile is accurate to 4 %. */
+	return f->whole >= SLOW_CALLS_MIN && !store_is_wait(f->kind) && sure / 4 > f->median_ns &&
+	       sure >= f->p99_ns - f->p99_ns / 25;
 }
 
 bool store_is_whole(const struct store_event *leave)

@@ -153,6 +153,12 @@ struct store_function {
 	uint64_t shortest_ns, median_ns, p99_ns;
 };
 
+/*
+ * True if a call of this duration, which is off by at most bound, was slow: at least ten calls are known, and it took
+ * longer than 99 of 100 and four times as long as the median.
+ */
+bool store_is_slow(const struct store_function *f, uint64_t ns, uint64_t bound);
+
 /* True for the functions that stand for time in which the thread does not run. */
 static inline bool store_is_wait(enum region_kind kind)
 {
