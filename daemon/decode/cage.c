@@ -198,6 +198,18 @@ static void set_limit(int what, rlim_t most)
 	}
 }
 
+/* The owner may have set a lower limit, which it can change later. */
+static void limit_file_size(rlim_t most)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_FSIZE, &l) < 0)
+		return;
+	l.rlim_max = MIN(most, l.rlim_max);
+	l.rlim_cur = MIN(l.rlim_cur, l.rlim_max);
+	setrlimit(RLIMIT_FSIZE, &l);
+}
+
 static void set_limits(void)
 {
 	if (!UNDER_SANITIZER) {
@@ -205,7 +217,7 @@ static void set_limits(void)
 		set_limit(RLIMIT_AS, (rlim_t)8 << 30);
 	}
 	set_limit(RLIMIT_CPU, 3600);
-	set_limit(RLIMIT_FSIZE, (rlim_t)64 << 30);
+	limit_file_size((rlim_t)64 << 30);
 	set_limit(RLIMIT_NOFILE, 8192);
 	set_limit(RLIMIT_CORE, 0);
 	/* Exceeding the file size limit must make write() fail, not kill the process. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -88,7 +89,19 @@ static void send_end(uint64_t job, int status)
 	io_send_fds(SERVER_FD, text, (size_t)n, NULL, 0);
 }
 
-static void start_job(uint64_t job, int sock)
+/* The kernel sends SIGXFSZ beyond the limit, which cage_lock() ignores: then the write fails. */
+static void limit_files(pid_t pid, uint64_t bytes)
+{
+	struct rlimit now;
+
+	if (prlimit(pid, RLIMIT_FSIZE, NULL, &now) < 0)
+		return;
+	now.rlim_cur = MIN((rlim_t)bytes, now.rlim_max);
+	prlimit(pid, RLIMIT_FSIZE, &now, NULL);
+}
+
+/* limit: see decoder_submit_limited(). */
+static void start_job(uint64_t job, int sock, uint64_t limit)
 {
 	struct child *slot = NULL;
 	pid_t server = getpid(), pid;
@@ -103,6 +116,8 @@ static void start_job(uint64_t job, int sock)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (limit)
+			limit_files(0, limit);
 		if (getppid() != server || dup2(sock, SERVER_FD) < 0 ||
 		    syscall(SYS_close_range, SERVER_FD + 1, ~0u, 0) < 0)
 			_exit(EXIT_FAILURE);
@@ -115,6 +130,13 @@ static void start_job(uint64_t job, int sock)
 	*slot = (struct child){ pid, job };
 }
 
+static void extend_job(uint64_t job, uint64_t limit)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (children[i].pid && children[i].job == job)
+			limit_files(children[i].pid, limit);
+}
+
 static void kill_job(uint64_t job)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++)
@@ -123,8 +145,8 @@ static void kill_job(uint64_t job)
 }
 
 /*
- * Starts or kills the job of one message; ignores an invalid one, whose sender sees the job's socket close. Returns
- * -EPIPE when the owner has gone.
+ * Starts, extends or kills the job of one message; ignores an invalid one, whose sender sees the job's socket close.
+ * Returns -EPIPE when the owner has gone.
  */
 static int receive_job(void)
 {
@@ -132,7 +154,7 @@ static int receive_job(void)
 	_cleanup_close_ int sock = -1;
 	char text[MESSAGE_MAX];
 	size_t n_fds = 1;
-	uint64_t job;
+	uint64_t job, limit = 0;
 	ssize_t n = io_receive_fds(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
 
 	if (n == -EMSGSIZE) {
@@ -146,10 +168,13 @@ static int receive_job(void)
 		sock = -1;
 	if (json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object))
 		return 0;
+	json_get_u64(o, "limit", &limit);
 	if (json_get_u64(o, "kill", &job) == 0)
 		kill_job(job);
+	else if (json_get_u64(o, "extend", &job) == 0)
+		extend_job(job, limit);
 	else if (sock >= 0 && json_get_u64(o, "job", &job) == 0)
-		start_job(job, sock);
+		start_job(job, sock, limit);
 	return 0;
 }
 

@@ -139,6 +139,11 @@ static int send_json(int fd, json_object *o, const int *fds, size_t n_fds)
 
 int decoder_submit(int server, uint64_t job, int *ret_fd)
 {
+	return decoder_submit_limited(server, job, 0, ret_fd);
+}
+
+int decoder_submit_limited(int server, uint64_t job, uint64_t limit, int *ret_fd)
+{
 	_cleanup_json_ json_object *o = json_object_new_object();
 	_cleanup_close_ int mine = -1, theirs = -1;
 	int pair[2], rc;
@@ -150,11 +155,22 @@ int decoder_submit(int server, uint64_t job, int *ret_fd)
 	enlarge_send_buffer(mine);
 	enlarge_send_buffer(theirs);
 	json_add_u64(o, "job", job);
+	if (limit)
+		json_add_u64(o, "limit", limit);
 	rc = send_json(server, o, &theirs, 1);
 	if (rc < 0)
 		return rc;
 	*ret_fd = TAKE_FD(mine);
 	return 0;
+}
+
+int decoder_extend(int server, uint64_t job, uint64_t limit)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_u64(o, "extend", job);
+	json_add_u64(o, "limit", limit);
+	return send_json(server, o, NULL, 0);
 }
 
 int decoder_kill(int server, uint64_t job)

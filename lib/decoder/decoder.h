@@ -5,7 +5,9 @@
  *
  * Server socket: a SOCK_SEQPACKET socketpair, descriptor 3 of csight-decode. For each job the server forks a child.
  *
- *   owner → server   {"job": N} with a descriptor: the child's end of a second socketpair, the job's socket
+ *   owner → server   {"job": N, "limit": BYTES} with a descriptor: the child's end of a second socketpair, the job's
+ *                    socket. limit: of the size of each file that the child writes; absent or 0: none
+ *   owner → server   {"extend": N, "limit": BYTES}: another limit for the child of job N
  *   owner → server   {"kill": N}: kills the child of job N
  *   server → owner   {"job": N, "status": STATUS} after the child has exited; STATUS is that of waitpid()
  *
@@ -97,6 +99,10 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 
 /* Submits a job to the server. *ret_fd is the caller's end of the job's socket. */
 int decoder_submit(int server, uint64_t job, int *ret_fd);
+
+/* The same with a limit for the size of each file that the job writes, in bytes, which decoder_extend() changes. */
+int decoder_submit_limited(int server, uint64_t job, uint64_t limit, int *ret_fd);
+int decoder_extend(int server, uint64_t job, uint64_t limit);
 
 /* Has the server kill the child of a job, whose end it then reports. */
 int decoder_kill(int server, uint64_t job);
