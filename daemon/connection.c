@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "daemon/connection.h"
+#include "daemon/ledger.h"
 #include "lib/base/json.h"
 #include "lib/base/log.h"
 #include "lib/varlink/varlink.h"
@@ -15,7 +16,7 @@ enum {
 	OUT_MAX = VARLINK_REPLY_MAX,
 	READ_SIZE = 16 << 10,
 	MESSAGE_SECONDS = 10, /* for the rest of an incomplete message, and for a client to read its replies */
-	MESSAGES_A_TURN = 16, /* of one connection, before the loop serves others */
+	OUT_FREE = 64 << 10,  /* unread output that is not charged */
 };
 
 /* A queued message. Its descriptor goes with its first byte, so each message begins with a sendmsg() of its own. */
@@ -33,6 +34,9 @@ struct connection {
 	struct event *read, *write, *timer;
 	struct buf in;
 	size_t scanned; /* the first bytes of in, which hold no NUL */
+	size_t whole;   /* the first bytes of in, which are a message with its NUL; 0: none yet */
+	uint64_t active_ns;
+	struct charge output;
 	STAILQ_HEAD(, out_message) out;
 	size_t out_size;
 	bool expecting;                  /* the owner has not finished the exchange */
@@ -58,6 +62,7 @@ static void connection_destroy(struct connection *n)
 	if (n->timer)
 		event_free(n->timer);
 	buf_done(&n->in);
+	ledger_return(&n->output);
 	close(n->fd);
 	free(n);
 }
@@ -93,6 +98,13 @@ static ssize_t send_with_fd(int socket, struct out_message *m)
 	return sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Charges the output that waits, and size bytes more. */
+static int charge_output(struct connection *n, size_t size)
+{
+	size += n->out_size;
+	return ledger_resize(&n->output, size > OUT_FREE ? size : 0, NULL);
+}
+
 /* Sends what the socket accepts. Returns false if the client is gone. */
 static bool flush_output(struct connection *n)
 {
@@ -106,17 +118,19 @@ static bool flush_output(struct connection *n)
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0 && errno == EAGAIN)
-			return true;
+			break;
 		if (sent < 0)
 			return false;
 		closep(&m->fd);
 		m->sent += (size_t)sent;
 		n->out_size -= (size_t)sent;
+		n->active_ns = now_ns(CLOCK_MONOTONIC);
 		if (m->sent == m->size) {
 			STAILQ_REMOVE_HEAD(&n->out, link);
 			free(m);
 		}
 	}
+	charge_output(n, 0);
 	return true;
 }
 
@@ -124,7 +138,8 @@ static void queue_output(struct connection *n, const struct buf *b, int fd)
 {
 	struct out_message *m;
 
-	if (buf_error(b) < 0 || n->out_size + b->size > OUT_MAX || !(m = malloc(sizeof(*m) + b->size))) {
+	if (buf_error(b) < 0 || n->out_size + b->size > OUT_MAX || charge_output(n, b->size) < 0 ||
+	    !(m = malloc(sizeof(*m) + b->size))) {
 		/* The client does not read, or memory is short: close the connection after the queued output. */
 		n->closing = true;
 		closep(&fd);
@@ -140,7 +155,7 @@ static void queue_output(struct connection *n, const struct buf *b, int fd)
 static void update_events(struct connection *n)
 {
 	struct timeval limit = { MESSAGE_SECONDS, 0 };
-	bool waiting = n->out_size > 0 || (!n->expecting && n->in.size > 0);
+	bool waiting = n->out_size > 0 || (!n->expecting && n->in.size > 0 && !n->whole);
 
 	if (!waiting)
 		event_del(n->timer);
@@ -167,37 +182,52 @@ static void reject_message(struct connection *n)
 	n->closing = true;
 }
 
-/* Passes on whole messages and sends output. Frees the connection when it is over. */
+/* Looks for a message in what was read. */
+static void find_message(struct connection *n)
+{
+	char *nul = memchr(n->in.data + n->scanned, 0, n->in.size - n->scanned);
+
+	n->scanned = n->in.size;
+	if (nul)
+		n->whole = (size_t)(nul - (char *)n->in.data) + 1;
+	if (nul ? n->whole > VARLINK_REQUEST_MAX + 1 : n->in.size > VARLINK_REQUEST_MAX || n->ended)
+		reject_message(n);
+}
+
+/* Announces a message and sends output. Frees the connection when it is over. */
 static void advance(struct connection *n)
 {
-	int messages = 0;
-
-	while (!n->expecting && !n->closing && n->in.size > 0 && messages++ < MESSAGES_A_TURN) {
-		char *nul = memchr(n->in.data + n->scanned, 0, n->in.size - n->scanned);
-		size_t size;
-
-		if (!nul) {
-			n->scanned = n->in.size;
-			if (n->in.size > VARLINK_REQUEST_MAX || n->ended)
-				reject_message(n);
-			break;
-		}
-		size = (size_t)(nul - (char *)n->in.data);
-		if (size > VARLINK_REQUEST_MAX) {
-			reject_message(n);
-			break;
-		}
-		event_del(n->timer);
-		if (n->owner.message(n->owner.data, (const char *)n->in.data, size) < 0)
-			reject_message(n);
-		n->in.size -= size + 1;
-		n->scanned = 0;
-		memmove(n->in.data, nul + 1, n->in.size);
+	if (!n->expecting && !n->closing && n->in.size > 0) {
+		if (!n->whole)
+			find_message(n);
+		if (n->whole && !n->closing)
+			n->owner.ready(n->owner.data);
 	}
 	if (!flush_output(n) || (n->out_size == 0 && !n->expecting && (n->closing || (n->ended && n->in.size == 0))))
 		connection_free(n);
 	else
 		update_events(n);
+}
+
+void connection_turn(struct connection *n)
+{
+	size_t size = n->whole;
+
+	if (!size || n->expecting || n->closing)
+		return;
+	event_del(n->timer);
+	n->active_ns = now_ns(CLOCK_MONOTONIC);
+	n->whole = n->scanned = 0;
+	if (n->owner.message(n->owner.data, (const char *)n->in.data, size - 1) < 0)
+		reject_message(n);
+	n->in.size -= size;
+	memmove(n->in.data, n->in.data + size, n->in.size);
+	advance(n);
+}
+
+uint64_t connection_idle_since(const struct connection *n)
+{
+	return n->expecting || n->out_size > 0 || n->in.size > 0 ? 0 : n->active_ns;
 }
 
 /* Also activated with EV_TIMEOUT, after output was queued or an exchange finished. */
@@ -215,8 +245,10 @@ static void on_read(evutil_socket_t fd, short what, void *data)
 		connection_free(n);
 		return;
 	}
-	if (got > 0)
+	if (got > 0) {
 		buf_grew(&n->in, (size_t)got);
+		n->active_ns = now_ns(CLOCK_MONOTONIC);
+	}
 	if (got == 0) {
 		struct pollfd p = { .fd = fd };
 
@@ -260,7 +292,9 @@ int connection_new(struct event_base *base, int fd, uid_t uid, const struct conn
 	n->fd = fd;
 	n->uid = uid;
 	n->in.limit = VARLINK_REQUEST_MAX + 2 * READ_SIZE;
+	n->active_ns = now_ns(CLOCK_MONOTONIC);
 	STAILQ_INIT(&n->out);
+	ledger_record(owner->ledger, uid, LEDGER_MEMORY, 0, &n->output);
 	n->read = event_new(base, fd, EV_READ | EV_PERSIST, on_read, n);
 	n->write = event_new(base, fd, EV_WRITE, on_write, n);
 	n->timer = evtimer_new(base, on_deadline, n);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One client of the control socket: Varlink messages in both directions. The connection passes its owner one message at
- * a time and reads the next one after the final reply. It ends by itself when the client leaves, sends no valid
- * message, stops in the middle of one, or does not read its replies. On the loop's thread.
+ * One client of the control socket: Varlink messages in both directions. The connection announces each message to its
+ * owner, who takes it when it is the client's turn, and announces the next one after the final reply. It ends by itself
+ * when the client leaves, sends no valid message, stops in the middle of one, or does not read its replies. On the
+ * loop's thread.
  */
 #ifndef CSIGHT_DAEMON_CONNECTION_H
 #define CSIGHT_DAEMON_CONNECTION_H
@@ -21,15 +22,25 @@ struct connection_owner {
 	 * error, and the connection ends.
 	 */
 	int (*message)(void *data, const char *text, size_t size);
+	/* A message waits; connection_turn() passes it on. */
+	void (*ready)(void *data);
 	/* The connection is being freed. */
 	void (*closed)(void *data);
 	void *data;
+	struct ledger *ledger; /* for unread output */
 };
 
 /* uid: the client's. fd belongs to the connection, also on failure; then closed() is not called. */
 int connection_new(struct event_base *base, int fd, uid_t uid, const struct connection_owner *owner,
 		   struct connection **ret);
 struct connection *connection_free(struct connection *n);
+
+/* Passes the message that waits to message(). Perhaps frees the connection. */
+void connection_turn(struct connection *n);
+
+/* Returns since when the client has neither sent nor read: CLOCK_MONOTONIC ns; 0: it waits for a reply, or is sending.
+ */
+uint64_t connection_idle_since(const struct connection *n);
 
 /* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);

@@ -14,7 +14,11 @@ struct daemon {
 	struct workqueue *capture_queue; /* opens, freezes and copies rings */
 	struct workqueue *spool_queue;   /* reads and writes the spool */
 	struct workqueue *open_queue;    /* opens and closes files of users, which may block for ever */
-	struct exit_listener *exits;     /* NULL: not available */
+	struct workqueue *names_queue;   /* asks for users, which may take long */
+	struct subuids *subuids;
+	struct limits *limits;
+	struct ledger *ledger;       /* of limits */
+	struct exit_listener *exits; /* NULL: not available */
 	struct target_list *targets;
 	struct registry *registry;
 	struct trace_units *units;

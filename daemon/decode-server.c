@@ -164,18 +164,24 @@ const char *decode_server_why(const struct decode_server *d)
 	return d->why;
 }
 
-int decode_server_submit(struct decode_server *d, uint64_t *ret_job)
+int decode_server_submit(struct decode_server *d, uint64_t limit, uint64_t *ret_job)
 {
 	int fd, rc;
 
 	if (d->fd < 0)
 		return -EPIPE;
-	rc = decoder_submit(d->fd, d->last_job + 1, &fd);
+	rc = decoder_submit_limited(d->fd, d->last_job + 1, limit, &fd);
 	if (rc < 0)
 		return rc;
 	*ret_job = ++d->last_job;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	return fd;
+}
+
+void decode_server_extend(struct decode_server *d, uint64_t job, uint64_t limit)
+{
+	if (d->fd >= 0)
+		decoder_extend(d->fd, job, limit);
 }
 
 void decode_server_kill_job(struct decode_server *d, uint64_t job)

@@ -32,8 +32,11 @@ bool decode_server_hopeless(const struct decode_server *d);
 const char *decode_server_why(const struct decode_server *d);
 
 /* Returns the non-blocking socket of a new job's child, which the caller owns. *ret_job: the number of the job, above
- * 0. */
-int decode_server_submit(struct decode_server *d, uint64_t *ret_job);
+ * 0. limit: bytes of each file that it writes; 0: none. */
+int decode_server_submit(struct decode_server *d, uint64_t limit, uint64_t *ret_job);
+
+/* Changes the limit of a job. */
+void decode_server_extend(struct decode_server *d, uint64_t job, uint64_t limit);
 
 /* Kills the child of one job. */
 void decode_server_kill_job(struct decode_server *d, uint64_t job);

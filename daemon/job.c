@@ -12,6 +12,7 @@
 #include "daemon/decode-images.h"
 #include "daemon/decode-server.h"
 #include "daemon/fair-queue.h"
+#include "daemon/job-budget.h"
 #include "daemon/job-files.h"
 #include "daemon/job.h"
 #include "daemon/symbol-cache.h"
@@ -21,8 +22,10 @@
 #include "lib/decoder/decoder.h"
 
 enum {
-	KILL_SECONDS = 5, /* until a child has obeyed a kill; then its server is killed */
-	LOSSES_MAX = 3    /* attempts that ended with the server, and are not counted */
+	KILL_SECONDS = 5,     /* until a child has obeyed a kill; then its server is killed */
+	TICK_MS = 100,        /* between two looks at the outputs */
+	NEAR_LIMIT = 1 << 20, /* bytes */
+	LOSSES_MAX = 3        /* attempts that ended with the server, and are not counted */
 };
 
 /* One decode. It exists until its result or failure is on disk. */
@@ -37,7 +40,9 @@ struct job {
 	struct job_files files;
 	struct decode_images *images;
 	int fd; /* to the child */
-	struct event *event, *timer;
+	struct event *event, *timer, *tick;
+	struct job_budget budget;
+	bool waits;       /* for room in the spool */
 	bool closed;      /* the child's end of fd */
 	bool child_ended; /* status is known */
 	bool killed;      /* its child is to end */
@@ -101,6 +106,8 @@ static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 static void report_settled(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_drop_files(s);
+	spool_room_rest(&s->claim);
+	ledger_return(&s->waiting);
 	spool_report(j->o.spool, s, SNAPSHOT_SETTLED);
 }
 
@@ -127,7 +134,7 @@ static void job_queue_push(struct job_queue *j, struct snapshot *s)
 	if (!w)
 		return;
 	w->snapshot = snapshot_ref(s);
-	fair_queue_push(&j->queue, &w->item, s->uid);
+	fair_queue_push(&j->queue, &w->item, ledger_owner(j->o.ledger, s->uid));
 }
 
 static void finish_ran(struct work *w)
@@ -135,20 +142,24 @@ static void finish_ran(struct work *w)
 	struct job *job = container_of(w, struct job, finish);
 	struct job_queue *j = job->jobs;
 	struct snapshot *s = job->snapshot;
+	uint64_t ns;
 
 	if (job->rc < 0)
 		log_error("cannot write the state of snapshot %s: %s", s->id, strerror(-job->rc));
 	if (job->size)
 		s->size = job->size;
+	spool_room_settle(&s->claim, s->size);
 	snapshot_move(s, job->end);
 	TAILQ_REMOVE(&j->running, job, link);
 	j->n_running--;
-	fair_queue_charge(&j->queue, &job->turn, now_ns(CLOCK_MONOTONIC) - job->began_ns);
+	ns = now_ns(CLOCK_MONOTONIC) - job->began_ns;
+	fair_queue_charge(&j->queue, &job->turn, ns);
+	ledger_spend(j->o.ledger, s->uid, LEDGER_DECODER, ns / 1000000, NULL);
 	if (job->end == SNAPSHOT_QUEUED) {
 		job_queue_push(j, s);
 	} else {
 		report_settled(j, s);
-		spool_vacuum(j->o.spool, 0, s);
+		spool_room_vacuum(j->o.spool, s);
 	}
 	job_free(job);
 	begin_jobs(j);
@@ -167,7 +178,9 @@ static void job_conclude(struct job *job)
 		event_free(job->event);
 	if (job->timer)
 		event_free(job->timer);
-	job->event = job->timer = NULL;
+	if (job->tick)
+		event_free(job->tick);
+	job->event = job->timer = job->tick = NULL;
 	decode_images_end(job->images);
 	job->images = NULL;
 	closep(&job->fd);
@@ -213,6 +226,20 @@ static void on_image(void *data, uint32_t index, int fd, const char *reason)
 	job_conclude(job);
 }
 
+/* A decode that could not write more fails with the error of the write, which does not say why. */
+static void fail_decode(struct job *job, const char *reason)
+{
+	uint64_t largest, written = job_files_written(&job->files, &largest);
+
+	if (largest + NEAR_LIMIT < job->budget.limit)
+		job_fail(job, false, "%s", reason ? reason : "csight-decode gave no reason");
+	else
+		job_fail(job, !job->budget.exhausted,
+			 "there is no room in the spool for the result of its decode, which has written %llu KiB so "
+			 "far (%s)",
+			 (unsigned long long)written >> 10, reason ? reason : "no reason given");
+}
+
 static void handle_event(struct job *job, struct decoder_event *e)
 {
 	struct snapshot *s = job->snapshot;
@@ -252,7 +279,7 @@ static void handle_event(struct job *job, struct decoder_event *e)
 		}
 		break;
 	case DECODER_FAILED:
-		job_fail(job, false, "%s", e->reason ? e->reason : "csight-decode gave no reason");
+		fail_decode(job, e->reason);
 		break;
 	}
 }
@@ -309,6 +336,15 @@ static void on_deadline(evutil_socket_t fd, short what, void *data)
 	job_conclude(job);
 }
 
+/* Lets the outputs grow. */
+static void on_tick(evutil_socket_t fd, short what, void *data)
+{
+	struct job *job = data;
+
+	if (job_budget_grow(&job->budget, &job->files))
+		decode_server_extend(job->jobs->decoder, job->id, job->budget.limit);
+}
+
 static void run_prepare(struct work *w)
 {
 	struct job *job = container_of(w, struct job, prepare);
@@ -333,15 +369,16 @@ static int start_child(struct job *job)
 				       .n_outputs = JOB_OUTPUTS,
 				       .tables = j->o.settings->symbols_max > 0,
 				       .snapshot = job->files.info };
-	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 };
+	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 }, tick = { 0, TICK_MS * 1000 };
 	int rc;
 
-	job->fd = decode_server_submit(j->decoder, &job->id);
+	job->fd = decode_server_submit(j->decoder, job->budget.limit, &job->id);
 	if (job->fd < 0)
 		return job->fd;
 	job->event = event_new(j->o.base, job->fd, EV_READ | EV_PERSIST, on_job, job);
 	job->timer = evtimer_new(j->o.base, on_deadline, job);
-	if (!job->event || !job->timer)
+	job->tick = event_new(j->o.base, -1, EV_PERSIST, on_tick, job);
+	if (!job->event || !job->timer || !job->tick)
 		return -ENOMEM;
 	rc = decode_images_new(&(struct decode_images_options){ .queue = j->o.open_queue,
 								.snapshot = job->snapshot,
@@ -357,9 +394,12 @@ static int start_child(struct job *job)
 		return rc;
 	event_add(job->event, NULL);
 	event_add(job->timer, &limit);
+	event_add(job->tick, &tick);
 	job_files_close_input(&job->files);
 	return 0;
 }
+
+static void start_when_room(struct job *job);
 
 static void prepare_ran(struct work *w)
 {
@@ -376,6 +416,23 @@ static void prepare_ran(struct work *w)
 		job_conclude(job);
 		return;
 	}
+	start_when_room(job);
+}
+
+static void start_when_room(struct job *job)
+{
+	struct spool_refusal why = { 0 };
+	int rc = job_budget_begin(&job->budget, job->snapshot, job->snapshot->size, &why);
+
+	job->waits = rc == -EAGAIN;
+	if (job->waits)
+		return;
+	if (rc < 0) {
+		job_fail(job, false, "there is no room in the spool for the result of its decode: %s", why.reason.text);
+		job_conclude(job);
+		return;
+	}
+	job->began_ns = now_ns(CLOCK_MONOTONIC);
 	job->rc = start_child(job);
 	if (job->rc < 0) {
 		job_fail(job, true, "cannot start the decode in csight-decode: %s", strerror(-job->rc));
@@ -534,6 +591,17 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 	return 0;
 }
 
+void job_queue_retry(struct job_queue *j)
+{
+	struct job *job, *next;
+
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->waits && !job->over)
+			start_when_room(job);
+	}
+}
+
 void job_queue_add(struct job_queue *j, struct snapshot *s)
 {
 	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
@@ -555,7 +623,7 @@ struct build_ids *job_queue_build_ids(struct job_queue *j)
 unsigned job_queue_count(const struct job_queue *j, uid_t uid)
 {
 	const struct job *job;
-	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, uid) : j->queue.waiting);
+	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, ledger_owner(j->o.ledger, uid)) : j->queue.waiting);
 
 	TAILQ_FOREACH (job, &j->running, link)
 		n += uid == 0 || uid == job->snapshot->uid;
@@ -580,7 +648,7 @@ void job_queue_stop(struct job_queue *j)
 	build_ids_stop(j->build_ids);
 	for (job = TAILQ_FIRST(&j->running); job; job = next) {
 		next = TAILQ_NEXT(job, link);
-		if (job->fd < 0 || job->over)
+		if ((job->fd < 0 && !job->waits) || job->over)
 			continue;
 		job->snapshot->attempts--;
 		job_fail(job, true, "csightd ended");

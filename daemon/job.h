@@ -17,10 +17,14 @@ struct job_queue_options {
 	struct event_base *base;
 	const struct settings *settings;
 	struct workqueue *spool_queue, *open_queue;
+	struct ledger *ledger;
 	struct spool *spool;
 };
 
 int job_queue_new(const struct job_queue_options *options, struct job_queue **ret);
+
+/* Room in the spool may have been made. */
+void job_queue_retry(struct job_queue *j);
 
 /* s: in state queued. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);

@@ -44,12 +44,12 @@ static const struct {
 	[LEDGER_SPOOL] = { "spool", "spool-per-user", "spool-max", 1024 },
 	[LEDGER_PENDING] = { "pending", "spool-per-user", "spool-max", 1024 },
 	[LEDGER_RINGS] = { "rings", "rings-per-user", "rings-max", 1024 },
-	[LEDGER_DESCRIPTORS] = { "descriptors", "files-per-user", "files-max", 1 },
+	[LEDGER_DESCRIPTORS] = { "descriptors", "files-per-user", "RLIMIT_NOFILE", 1 },
 	[LEDGER_TARGETS] = { "targets", "targets-per-user", "targets-max", 1 },
 	[LEDGER_CONNECTIONS] = { "connections", "connections-per-user", "connections-max", 1 },
 	[LEDGER_REGISTRATIONS] = { "registrations", "registrations-per-user", "connections-max", 1 },
-	[LEDGER_REQUESTS] = { "requests", "requests-per-user", "requests-max", 1 },
-	[LEDGER_WAITING] = { "waiting", "snapshots-per-user", "snapshots-max", 1 },
+	[LEDGER_REQUESTS] = { "requests", "requests-per-user", "connections-max", 1 },
+	[LEDGER_WAITING] = { "waiting", "snapshots-per-user", "stored-max", 1 },
 	[LEDGER_STORED] = { "stored", "stored-per-user", "stored-max", 1 },
 	[LEDGER_SNAPSHOTS] = { "snapshots", "snapshots-per-minute", "snapshots-per-minute", 1, 60000000000u },
 	[LEDGER_DECODER] = { "decoder", "decode-seconds-per-hour", "decode-seconds-per-hour", 1000, 3600000000000u },
@@ -174,10 +174,14 @@ static void user_release(struct ledger_user *u)
 struct ledger *ledger_free(struct ledger *l)
 {
 	struct ledger_account *a;
+	struct ledger_user *u;
 
 	if (!l)
 		return NULL;
-	assert(LIST_EMPTY(&l->users));
+	while ((u = LIST_FIRST(&l->users))) {
+		LIST_REMOVE(u, link);
+		free(u);
+	}
 	while ((a = LIST_FIRST(&l->accounts))) {
 		LIST_REMOVE(a, link);
 		free(a);
@@ -339,6 +343,11 @@ void ledger_return(struct charge *c)
 	user_release(u);
 }
 
+uid_t ledger_uid(const struct charge *c)
+{
+	return c->user ? c->user->uid : (uid_t)-1;
+}
+
 struct charge ledger_take(struct charge *c)
 {
 	struct charge taken = *c;
@@ -393,6 +402,14 @@ uint64_t ledger_limit(struct ledger *l, uid_t uid, enum ledger_kind kind)
 			       : MIN(a->limits.most[kind], part_of_machine(l, a->uid, kind));
 }
 
+uint64_t ledger_largest(struct ledger *l, uid_t uid, enum ledger_kind kind)
+{
+	uint64_t limit = ledger_limit(l, uid, kind), machine = ledger_most(l, uid, kind);
+	bool divided = l->o.totals[kind].divided && machine != LEDGER_UNLIMITED && ledger_owner(l, uid) != 0;
+
+	return divided ? MIN(limit, machine / 2) : limit;
+}
+
 uint64_t ledger_used(const struct ledger *l, uid_t uid, enum ledger_kind kind)
 {
 	const struct ledger_account *a = find_account(l, ledger_owner(l, uid));
@@ -405,20 +422,19 @@ uint64_t ledger_sum(const struct ledger *l, enum ledger_kind kind)
 	return l->sum[kind];
 }
 
-uint64_t ledger_most(const struct ledger *l, enum ledger_kind kind)
+uint64_t ledger_most(const struct ledger *l, uid_t uid, enum ledger_kind kind)
 {
-	return l->o.totals[kind].most;
+	return part_of_machine(l, ledger_owner(l, uid), kind);
 }
 
-uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t more)
+uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t total, uint64_t more)
 {
-	uid_t owner = ledger_owner(l, uid);
-	const struct ledger_account *a, *own = find_account(l, owner);
-	uint64_t share, used = own ? own->used[kind] : 0, n = 0;
+	const struct ledger_account *a, *own = find_account(l, ledger_owner(l, uid));
+	uint64_t share, used = own ? own->used[kind] : 0, n = 1;
 
 	LIST_FOREACH(a, &l->accounts, link)
 	n += a->used[kind] > 0 && a != own;
-	share = part_of_machine(l, owner, kind) / (n + 1);
+	share = total / n;
 	if (own)
 		share = MIN(share, own->limits.most[kind]);
 	return used + more > share ? used + more - share : 0;
@@ -489,6 +505,11 @@ const char *ledger_setting(enum ledger_kind kind, bool machine)
 const char *ledger_kind_str(enum ledger_kind kind)
 {
 	return kinds[kind].name;
+}
+
+const char *ledger_unit(enum ledger_kind kind)
+{
+	return kinds[kind].unit == 1024 ? "bytes" : kinds[kind].unit == 1000 ? "ms" : NULL;
 }
 
 void ledger_explain(const struct ledger_refusal *r, struct reason *ret)

@@ -78,7 +78,7 @@ struct charge {
 };
 
 int ledger_new(const struct ledger_options *options, struct ledger **ret);
-/* After all charges are returned. */
+/* Charges that are not returned by then must not be used any more. */
 struct ledger *ledger_free(struct ledger *l);
 
 /*
@@ -100,6 +100,9 @@ void ledger_settle(struct charge *c, uint64_t amount);
 /* Returns a charge, and makes it none. */
 void ledger_return(struct charge *c);
 
+/* Returns the uid that is charged. */
+uid_t ledger_uid(const struct charge *c);
+
 /* Moves a charge: *c is none afterwards. */
 struct charge ledger_take(struct charge *c);
 
@@ -115,19 +118,24 @@ int ledger_check(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t am
 /* Returns how much a user may still charge at once. */
 uint64_t ledger_left(struct ledger *l, uid_t uid, enum ledger_kind kind);
 
+/* Returns the most that a user could ever charge at once, if no user held anything. */
+uint64_t ledger_largest(struct ledger *l, uid_t uid, enum ledger_kind kind);
+
 /* Returns the limit of a user, including that of the machine. */
 uint64_t ledger_limit(struct ledger *l, uid_t uid, enum ledger_kind kind);
 uint64_t ledger_used(const struct ledger *l, uid_t uid, enum ledger_kind kind);
 
-/* Returns the use of all users, and the limit of the machine. */
+/* Returns the use of all users. */
 uint64_t ledger_sum(const struct ledger *l, enum ledger_kind kind);
-uint64_t ledger_most(const struct ledger *l, enum ledger_kind kind);
+
+/* Returns the total of the machine, without the reserve of root for other users. */
+uint64_t ledger_most(const struct ledger *l, uid_t uid, enum ledger_kind kind);
 
 /*
- * Returns by how much a user exceeds its share if it charges more bytes; 0: it does not. The share is an equal part of
- * the total for each user who has a charge of this kind, and for this one, and at most its own limit.
+ * Returns by how much a user exceeds its share of a total if it charges more; 0: it does not. The share is an equal
+ * part for each user who has a charge of this kind, and for this one, and at most its own limit.
  */
-uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t more);
+uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t total, uint64_t more);
 
 /* Returns the user whom a uid belongs to. */
 uid_t ledger_owner(const struct ledger *l, uid_t uid);
@@ -140,8 +148,9 @@ void ledger_reassign(struct ledger *l);
 
 /* The name of the setting that limits a kind, for each user or for the machine. */
 const char *ledger_setting(enum ledger_kind kind, bool machine);
-/* The name of a kind, as in org.csight.varlink. */
+/* The name of a kind, as in org.csight.varlink, and the unit of its amounts: bytes, ms, or NULL for a number. */
 const char *ledger_kind_str(enum ledger_kind kind);
+const char *ledger_unit(enum ledger_kind kind);
 
 /* Writes the text of a refusal: which limit, its value, the use, and the amount that was wanted. */
 void ledger_explain(const struct ledger_refusal *refusal, struct reason *ret);

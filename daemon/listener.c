@@ -12,7 +12,7 @@
 enum { BACKLOG = 64, PAUSE_MS = 200 };
 
 struct listener {
-	void (*accepted)(void *data, int fd, const struct ucred *peer);
+	void (*accepted)(void *data, int fd, const struct listener_peer *peer);
 	void *data;
 	int fd;
 	struct event *accept, *retry;
@@ -61,16 +61,30 @@ static int open_socket(const char *path, int type, unsigned mode, pid_t *ret_pid
 	return TAKE_FD(fd);
 }
 
+static int read_peer(int fd, struct listener_peer *ret)
+{
+	socklen_t size = sizeof(struct ucred), room = sizeof(ret->groups) - sizeof(ret->groups[0]);
+	struct ucred c;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &size) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups + 1, &room) < 0)
+		return -errno;
+	ret->pid = c.pid;
+	ret->uid = c.uid;
+	ret->gid = ret->groups[0] = c.gid;
+	ret->n_groups = 1 + room / sizeof(ret->groups[0]);
+	return 0;
+}
+
 static void on_accept(evutil_socket_t fd, short what, void *data)
 {
 	struct listener *l = data;
 	struct timeval pause = { 0, PAUSE_MS * 1000 };
 	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	socklen_t size = sizeof(struct ucred);
-	struct ucred peer;
+	struct listener_peer peer;
 
 	if (client >= 0) {
-		if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		if (read_peer(client, &peer) < 0)
 			close(client);
 		else
 			l->accepted(l->data, client, &peer);

@@ -12,12 +12,22 @@
 
 struct listener;
 
+enum { LISTENER_GROUPS_MAX = 1024 };
+
+/* The credentials of a peer when it connected. groups: its gid, and its supplementary groups. */
+struct listener_peer {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid, groups[LISTENER_GROUPS_MAX + 1];
+	size_t n_groups;
+};
+
 struct listener_options {
 	const char *path;
 	int type;      /* SOCK_STREAM or SOCK_SEQPACKET */
 	unsigned mode; /* of the socket file */
 	/* fd is non-blocking and belongs to the owner. */
-	void (*accepted)(void *data, int fd, const struct ucred *peer);
+	void (*accepted)(void *data, int fd, const struct listener_peer *peer);
 	void *data;
 };
 

@@ -3,6 +3,7 @@
 noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
+	daemon/accounts.c daemon/accounts.h \
 	daemon/build-ids.c daemon/build-ids.h \
 	daemon/call.c daemon/call.h \
 	daemon/connection.c daemon/connection.h \
@@ -12,19 +13,23 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/decode-images.c daemon/decode-images.h \
 	daemon/fair-queue.c daemon/fair-queue.h \
 	daemon/exit-listener.c daemon/exit-listener.h \
+	daemon/job-budget.c daemon/job-budget.h \
 	daemon/job-files.c daemon/job-files.h \
 	daemon/job.c daemon/job.h \
 	daemon/ledger.c daemon/ledger.h \
+	daemon/limits.c daemon/limits.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/snapshot-writer.c daemon/snapshot-writer.h \
+	daemon/quotas.c daemon/quotas.h \
 	daemon/registry.c daemon/registry.h \
 	daemon/ring.c daemon/ring.h \
 	daemon/service.c daemon/service.h \
 	daemon/settings.c daemon/settings.h \
 	daemon/request.c daemon/request.h \
 	daemon/snapshot.c daemon/snapshot.h \
+	daemon/spool-room.c daemon/spool-room.h \
 	daemon/spool.c daemon/spool.h \
 	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \

@@ -4,7 +4,6 @@
 #include <libgen.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #ifdef HAVE_SYSTEMD
@@ -13,6 +12,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/job.h"
+#include "daemon/limits.h"
 #include "daemon/methods.h"
 #include "daemon/registry.h"
 #include "daemon/request.h"
@@ -24,7 +24,7 @@
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 
-enum { DESCRIPTORS_MAX = 256 << 10, EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2 };
 
 static void notify(const char *state)
 {
@@ -41,19 +41,6 @@ static void on_signal(evutil_socket_t number, short what, void *data)
 
 	log_info("received SIG%s: ending; traced programs continue", sigabbrev_np(number));
 	event_base_loopbreak(d->base);
-}
-
-/* Raises the limit of descriptors. Returns how many of them one user's targets may use. */
-static size_t raise_limits(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return 0;
-	limit.rlim_cur = MAX(limit.rlim_cur, MIN(limit.rlim_max, (rlim_t)DESCRIPTORS_MAX));
-	setrlimit(RLIMIT_NOFILE, &limit);
-	getrlimit(RLIMIT_NOFILE, &limit);
-	return limit.rlim_cur / 4;
 }
 
 /* Makes the directory of the sockets. An existing directory is used as it is, except the default one of a user. */
@@ -81,10 +68,14 @@ static int open_sockets(struct daemon *d)
 		log_error("cannot use the directory of %s: %s", s->socket, strerror(-rc));
 		return rc;
 	}
-	rc = service_new(
-	    d->base,
-	    &(struct service_options){ .path = s->socket, .mode = mode, .dispatch = methods_dispatch, .data = d },
-	    &other, &d->service);
+	rc = service_new(d->base,
+			 &(struct service_options){ .path = s->socket,
+						    .mode = mode,
+						    .dispatch = methods_dispatch,
+						    .data = d,
+						    .ledger = d->ledger,
+						    .settings = s },
+			 &other, &d->service);
 	if (rc == -EADDRINUSE) {
 		log_error("already running, pid %d (%s)", (int)other, s->socket);
 		return rc;
@@ -97,7 +88,8 @@ static int open_sockets(struct daemon *d)
 							      .mode = mode,
 							      .settings = s,
 							      .open_queue = d->open_queue,
-							      .targets = d->targets },
+							      .targets = d->targets,
+							      .ledger = d->ledger },
 				  &d->registry);
 	if (rc < 0)
 		log_error("cannot listen at %s: %s", s->socket, strerror(-rc));
@@ -107,8 +99,11 @@ static int open_sockets(struct daemon *d)
 static int open_spool(struct daemon *d)
 {
 	struct spool_options options = { .path = d->settings.spool,
-					 .max = d->settings.spool_max,
+					 .keep_free = limits_keep_free(d->limits),
+					 .max_age = d->settings.spool_max_age,
 					 .queue = d->spool_queue,
+					 .ledger = d->ledger,
+					 .base = d->base,
 					 .changed = methods_snapshot_changed,
 					 .data = d };
 	int rc = spool_new(&options, &d->spool);
@@ -149,6 +144,19 @@ static int start_workqueues(struct daemon *d)
 		rc = workqueue_new(d->base, "spool", 0, &d->spool_queue);
 	if (rc == 0)
 		rc = workqueue_new(d->base, "open", 0, &d->open_queue);
+	if (rc == 0)
+		rc = workqueue_new(d->base, "names", 0, &d->names_queue);
+	return rc;
+}
+
+static int start_ledger(struct daemon *d)
+{
+	int rc = subuids_new(&(struct subuids_options){ .path = "/etc/subuid", .queue = d->names_queue }, &d->subuids);
+
+	if (rc == 0)
+		rc = limits_new(&d->settings, d->subuids, &d->limits);
+	if (rc == 0)
+		d->ledger = limits_ledger(d->limits);
 	return rc;
 }
 
@@ -158,7 +166,7 @@ static int start_targets(struct daemon *d)
 					       .settings = &d->settings,
 					       .capture_queue = d->capture_queue,
 					       .exits = d->exits,
-					       .files_per_user = raise_limits() };
+					       .ledger = d->ledger };
 
 	return target_list_new(&options, &d->targets);
 }
@@ -178,6 +186,7 @@ static int start_jobs(struct daemon *d)
 					  .settings = &d->settings,
 					  .spool_queue = d->spool_queue,
 					  .open_queue = d->open_queue,
+					  .ledger = d->ledger,
 					  .spool = d->spool };
 	int rc = job_queue_new(&jobs, &d->jobs);
 	struct request_list_options requests = { .base = d->base,
@@ -185,6 +194,7 @@ static int start_jobs(struct daemon *d)
 						 .capture_queue = d->capture_queue,
 						 .spool_queue = d->spool_queue,
 						 .open_queue = d->open_queue,
+						 .ledger = d->ledger,
 						 .spool = d->spool,
 						 .jobs = d->jobs };
 
@@ -193,8 +203,8 @@ static int start_jobs(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = { start_exits, start_workqueues, start_targets, open_sockets,
-							   open_spool,  start_units,      start_jobs };
+	static int (*const steps[])(struct daemon * d) = { start_exits,  start_workqueues, start_ledger, start_targets,
+							   open_sockets, open_spool,       start_units,  start_jobs };
 	int rc = 0;
 
 	TAILQ_INIT(&d->waiting);
@@ -216,7 +226,7 @@ static void queue_old_decodes(struct daemon *d)
 		if (s->state == SNAPSHOT_QUEUED)
 			job_queue_add(d->jobs, s);
 	}
-	spool_vacuum(d->spool, 0, NULL);
+	spool_room_vacuum(d->spool, NULL);
 }
 
 static int run(struct daemon *d)
@@ -265,7 +275,10 @@ static void stop(struct daemon *d)
 	d->spool = spool_free(d->spool);
 	d->capture_queue = workqueue_free(d->capture_queue);
 	d->spool_queue = workqueue_free(d->spool_queue);
-	/* open_queue is not stopped: its thread may be blocked in a file system. */
+	d->limits = limits_free(d->limits);
+	d->subuids = subuids_free(d->subuids);
+	/* open_queue and names_queue are not stopped: their threads may be blocked in a file system, or by a server of
+	 * names. */
 }
 
 int main(int argc, char **argv)
@@ -289,5 +302,6 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = run(&d);
 	stop(&d);
+	settings_done(&d.settings);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -55,9 +55,9 @@ static void fail_text(struct call *c, const char *error, const char *key, const 
 	call_error(c, error, o);
 }
 
-static void fail_limit(struct call *c, const char *setting)
+static void fail_limit(struct call *c, const struct ledger_refusal *why)
 {
-	fail_text(c, wire_error_str(WIRE_LIMIT_REACHED), "limit", setting);
+	call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(why));
 }
 
 static void fail_no_snapshot(struct call *c, const char *id)
@@ -95,6 +95,11 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	json_add_u64(o, "spoolBytes", bytes);
 	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
 	json_object_object_add(o, "warnings", warnings);
+	json_object_object_add(o, "use", wire_use(d->ledger, c->uid));
+	if (c->uid == 0) {
+		json_object_object_add(o, "machine", wire_use_of_all(d->ledger));
+		json_object_object_add(o, "users", wire_users(d->ledger));
+	}
 	call_reply(c, o);
 }
 
@@ -146,14 +151,15 @@ static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, 
 					    .pid = s->pid,
 					    .caller = c->uid,
 					    .options = options };
+	struct ledger_refusal why = { 0 };
 	struct reason reason = { "" };
 	int rc;
 
 	if (s->target)
 		return true;
-	rc = target_adopt(&adoption, &s->target, &reason);
-	if (rc == -EUSERS)
-		fail_limit(c, "targets-per-user");
+	rc = target_adopt(&adoption, &s->target, &reason, &why);
+	if (rc == -EDQUOT)
+		fail_limit(c, &why);
 	else if (rc == -ESRCH)
 		fail_process(c, WIRE_NO_SUCH_PROCESS, s->pid, NULL);
 	else if (rc < 0)
@@ -261,7 +267,8 @@ static void on_request_phase(void *data, const char *phase)
 	call_progress(sc->call, wire_phase(phase));
 }
 
-static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason)
+static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+			     const struct ledger_refusal *limit)
 {
 	struct snapshot_call *sc = data;
 	struct daemon *d = sc->daemon;
@@ -277,7 +284,7 @@ static void on_request_ended(void *data, enum request_result result, const struc
 		fail_process(sc->call, WIRE_NOT_ARMED, sc->pid, NULL);
 		break;
 	case REQUEST_OVER_LIMIT:
-		fail_limit(sc->call, "snapshots-per-user");
+		fail_limit(sc->call, limit);
 		break;
 	case REQUEST_FAILED:
 		fail_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);

@@ -16,7 +16,6 @@
 #include "lib/base/log.h"
 
 enum {
-	UNREGISTERED_MAX = 64,     /* connections of one user without a registration */
 	UNREGISTERED_SECONDS = 10, /* until such a connection is closed */
 	MESSAGES_A_TURN = 64,
 };
@@ -28,7 +27,8 @@ struct registrant {
 	int fd;
 	struct ucred peer;
 	struct event *event, *timer;
-	struct target *target; /* NULL until the program registers */
+	struct charge charge;  /* until the program registers */
+	struct target *target; /* NULL until then */
 };
 
 struct registry {
@@ -44,6 +44,7 @@ static void registrant_free(struct registrant *g)
 		event_free(g->event);
 	if (g->timer)
 		event_free(g->timer);
+	ledger_return(&g->charge);
 	target_unref(g->target);
 	close(g->fd);
 	free(g);
@@ -84,6 +85,8 @@ static int register_program(struct registrant *g, int memfd)
 	const struct registry_options *o = &g->registry->o;
 	_cleanup_free_ struct emu_about *about = malloc(sizeof(*about));
 	struct capture_source *source;
+	struct ledger_refusal why = { 0 };
+	struct reason reason = { "" };
 	struct target_info info = { .pid = g->peer.pid, .uid = g->peer.uid, .gid = g->peer.gid };
 	int rc;
 
@@ -105,17 +108,20 @@ static int register_program(struct registrant *g, int memfd)
 	info.arguments = about->arguments;
 	info.arguments_size = about->arguments_size;
 	/* While a child holds the connection of an ended process, another process may have got the pid. */
-	if (target_list_alive(o->targets, g->peer.uid) >= o->settings->targets_per_user)
-		rc = -EUSERS;
-	else
-		rc = policy_process(g->peer.uid, g->peer.pid);
+	rc = policy_process(g->peer.uid, g->peer.pid);
 	if (rc < 0) {
 		source->ops->free(source);
 		return rc;
 	}
-	rc = target_new(o->targets, &info, source, &g->target);
+	rc = target_new(o->targets, &info, source, &g->target, &why);
+	if (rc == -EDQUOT) {
+		ledger_explain(&why, &reason);
+		log_warning("cannot arm process %d of uid %u: %s", (int)info.pid, info.uid, reason.text);
+		return -EUSERS;
+	}
 	if (rc < 0)
 		return rc;
+	ledger_return(&g->charge);
 	ring_move(&g->target->ring, RING_ARMED);
 	g->target->hang_up = on_target_gone;
 	g->target->drain = drain_target;
@@ -230,29 +236,25 @@ static void on_deadline(evutil_socket_t fd, short what, void *data)
 	registrant_free(data);
 }
 
-static bool over_limit(const struct registry *r, uid_t uid)
-{
-	const struct registrant *g;
-	unsigned n = 0;
-
-	TAILQ_FOREACH (g, &r->registrants, link)
-		n += g->peer.uid == uid && !g->target;
-	return n >= UNREGISTERED_MAX;
-}
-
-static void on_accepted(void *data, int fd, const struct ucred *peer)
+static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 {
 	struct registry *r = data;
 	struct timeval limit = { UNREGISTERED_SECONDS, 0 };
+	struct charge charge = { 0 };
 	struct registrant *g;
 
-	if (peer->pid <= 0 || over_limit(r, peer->uid) || !(g = calloc(1, sizeof(*g)))) {
+	if (peer->pid <= 0 ||
+	    !settings_permit(r->o.settings, ledger_owner(r->o.ledger, peer->uid), peer->groups, peer->n_groups) ||
+	    ledger_charge(r->o.ledger, peer->uid, LEDGER_REGISTRATIONS, 1, &charge, NULL) < 0 ||
+	    !(g = calloc(1, sizeof(*g)))) {
+		ledger_return(&charge);
 		close(fd);
 		return;
 	}
+	g->charge = charge;
 	g->registry = r;
 	g->fd = fd;
-	g->peer = *peer;
+	g->peer = (struct ucred){ peer->pid, peer->uid, peer->gid };
 	TAILQ_INSERT_TAIL(&r->registrants, g, link);
 	g->event = event_new(r->o.base, fd, EV_READ | EV_PERSIST, on_message, g);
 	g->timer = evtimer_new(r->o.base, on_deadline, g);

@@ -18,6 +18,7 @@ struct registry_options {
 	const struct settings *settings;
 	struct workqueue *open_queue; /* closes files of users */
 	struct target_list *targets;
+	struct ledger *ledger;
 };
 
 int registry_new(const struct registry_options *options, struct registry **ret);

@@ -15,13 +15,16 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
-	REQUESTS_PER_USER = 16,
+	COPIES_PER_USER = 2,      /* under way at a time */
+	COPY_EXTRA = 1 << 20,     /* estimated bytes of a copy in memory besides trace and log */
+	SNAPSHOT_EXTRA = 1 << 20, /* and in the spool, before its images are known */
+	COPY_LEAST = 64 << 10,    /* bytes of trace that a copy may always have */
 };
 
 struct request_list {
 	struct request_list_options o;
 	TAILQ_HEAD(, snapshot_request) all;
-	bool stopping;
+	bool stopping, admitting;
 };
 
 struct snapshot_request {
@@ -34,6 +37,12 @@ struct snapshot_request {
 	bool alive;     /* the process, when the copy began */
 	unsigned tries; /* how often the ring was found empty after arming */
 	struct event *timer;
+	struct charge charge, waiting, stored, memory;
+	struct spool_claim claim; /* until the snapshot has it */
+	bool waits;               /* for memory and room */
+	bool grows;               /* for room, with its copy */
+	bool admitted;
+	uint64_t limit; /* bytes of trace */
 	struct capture_copy *copied;
 	struct snapshot *snapshot;
 	struct target_file **files;
@@ -41,9 +50,13 @@ struct snapshot_request {
 	int rc;
 };
 
+static void admit_requests(struct request_list *list);
+
 static void request_free(struct snapshot_request *r)
 {
-	TAILQ_REMOVE(&r->list->all, r, link);
+	struct request_list *list = r->list;
+
+	TAILQ_REMOVE(&list->all, r, link);
 	if (r->timer)
 		event_free(r->timer);
 	capture_copy_free(r->copied);
@@ -52,8 +65,14 @@ static void request_free(struct snapshot_request *r)
 	free(r->files);
 	snapshot_writer_done(&r->writer);
 	snapshot_unref(r->snapshot);
+	ledger_return(&r->charge);
+	ledger_return(&r->waiting);
+	ledger_return(&r->stored);
+	ledger_return(&r->memory);
+	spool_room_return(&r->claim);
 	target_unref(r->target);
 	free(r);
+	admit_requests(list);
 }
 
 static void report_phase(const struct snapshot_request *r, const char *phase)
@@ -67,7 +86,17 @@ static void request_fail(struct snapshot_request *r, enum request_result result,
 	if (reason)
 		log_warning("cannot make a snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
 			    esc(reason));
-	r->options.ended(r->options.data, result, NULL, reason);
+	r->options.ended(r->options.data, result, NULL, reason, NULL);
+	request_free(r);
+}
+
+static void request_refuse(struct snapshot_request *r, const struct ledger_refusal *limit)
+{
+	struct reason reason = { "" };
+
+	ledger_explain(limit, &reason);
+	log_notice("refused a snapshot of process %d of uid %u: %s", (int)r->target->pid, r->target->uid, reason.text);
+	r->options.ended(r->options.data, REQUEST_OVER_LIMIT, NULL, NULL, limit);
 	request_free(r);
 }
 
@@ -86,12 +115,14 @@ static void write_ran(struct work *w)
 	struct request_list *list = r->list;
 	struct snapshot *s = r->snapshot;
 
+	ledger_return(&r->memory);
 	if (r->rc < 0) {
 		spool_drop(list->o.spool, s);
 		request_fail(r, REQUEST_FAILED, r->writer.reason.text);
 		return;
 	}
 	s->size = r->writer.size;
+	spool_room_settle(&s->claim, s->size);
 	s->missing = json_object_get(r->writer.missing);
 	s->n_files = r->writer.n_images;
 	s->files = TAKE_PTR(r->writer.image_files);
@@ -100,8 +131,7 @@ static void write_ran(struct work *w)
 			target_file_ref(s->files[n]);
 	snapshot_move(s, SNAPSHOT_QUEUED);
 	report_phase(r, "queued");
-	r->options.ended(r->options.data, REQUEST_DONE, s, NULL);
-	spool_vacuum(list->o.spool, 0, s);
+	r->options.ended(r->options.data, REQUEST_DONE, s, NULL, NULL);
 	job_queue_add(list->o.jobs, s);
 	request_free(r);
 }
@@ -113,6 +143,8 @@ static void on_build_ids(void *data, const char *reason)
 	snprintf(r->writer.no_build_ids, sizeof(r->writer.no_build_ids), "%s", reason ? reason : "");
 	workqueue_submit_for(r->list->o.spool_queue, &r->write, r->target->uid);
 }
+
+static void write_when_room(struct snapshot_request *r);
 
 static void run_prepare(struct work *w)
 {
@@ -128,6 +160,23 @@ static void prepare_ran(struct work *w)
 	if (r->rc < 0) {
 		spool_drop(r->list->o.spool, r->snapshot);
 		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
+		return;
+	}
+	write_when_room(r);
+}
+
+/* The size of the images is known now. */
+static void write_when_room(struct snapshot_request *r)
+{
+	struct spool_refusal why = { 0 };
+	int rc = spool_room_resize(&r->snapshot->claim, r->writer.need, &why);
+
+	r->grows = rc == -EAGAIN && !r->list->stopping;
+	if (r->grows)
+		return;
+	if (rc < 0) {
+		spool_drop(r->list->o.spool, r->snapshot);
+		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? "csightd ended" : why.reason.text);
 		return;
 	}
 	build_ids_read(job_queue_build_ids(r->list->o.jobs), &(struct build_ids_query){ .uid = r->target->uid,
@@ -185,6 +234,10 @@ static int prepare_write(struct snapshot_request *r)
 	s->blind = r->copied->blind;
 	s->threads = r->copied->n_threads;
 	s->shared = r->copied->shared;
+	s->claim = r->claim;
+	r->claim = (struct spool_claim){ 0 };
+	s->stored = ledger_take(&r->stored);
+	s->waiting = ledger_take(&r->waiting);
 	r->writer = (struct snapshot_writer){ .id = s->id,
 					      .copy = r->copied,
 					      .target = t,
@@ -192,7 +245,7 @@ static int prepare_write(struct snapshot_request *r)
 					      .files = r->files,
 					      .n_files = t->n_files,
 					      .lost_files = t->lost_files,
-					      .keep_free = r->list->o.settings->spool_keep_free,
+					      .keep_free = spool_options(r->list->o.spool)->keep_free,
 					      .ended = describe_ending(r) };
 	s->ended = json_object_get(r->writer.ended);
 	return s->name ? 0 : -ENOMEM;
@@ -203,7 +256,7 @@ static void run_copy(struct work *w)
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
 
-	r->rc = ring->source->ops->copy(ring->source, r->alive, r->list->o.settings->snapshot_max, &r->copied);
+	r->rc = ring->source->ops->copy(ring->source, r->alive, r->limit, &r->copied);
 }
 
 static void add_files(struct snapshot_request *r)
@@ -250,12 +303,7 @@ static void copy_ran(struct work *w)
 	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, tracing was off for %llu µs",
 		 r->snapshot->id, (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
 		 (unsigned long long)r->snapshot->blind / 1000);
-	spool_vacuum(r->list->o.spool, bytes, NULL);
-	if (spool_bytes(r->list->o.spool) + bytes > r->list->o.settings->spool_max) {
-		request_fail(r, REQUEST_FAILED,
-			     "the spool is at its limit (spool-max), and every snapshot in it waits for its decode");
-		return;
-	}
+	ledger_settle(&r->memory, bytes + r->copied->log_size + COPY_EXTRA);
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");
 	workqueue_submit_for(r->list->o.spool_queue, &r->prepare, r->target->uid);
@@ -297,8 +345,12 @@ static void wait_for_trace(struct snapshot_request *r)
 							 : "the process left no trace");
 		return;
 	}
-	if (ring_queue(ring, &r->op) < 0)
-		request_fail(r, REQUEST_FAILED, "too many operations wait for this process");
+	if (r->list->stopping) {
+		request_fail(r, REQUEST_FAILED, "csightd ended");
+		return;
+	}
+	r->waits = true;
+	admit_requests(r->list);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
@@ -319,30 +371,144 @@ static void on_armed(struct target *t, int rc, void *data)
 		wait_for_trace(r);
 }
 
-/* Snapshots on the way are in memory, and snapshots that wait for a decode cannot be removed from the spool. */
-static bool over_limit(const struct request_list *list, uid_t uid)
+static uint64_t subtract(uint64_t from, uint64_t what)
+{
+	return from - MIN(from, what);
+}
+
+/*
+ * Charges what a copy takes at most. A copy that would exceed what its user can ever have is cut: the newest bytes of
+ * trace remain.
+ */
+static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
+{
+	const struct request_list *list = r->list;
+	const struct capture_source *source = r->target->ring.source;
+	struct ledger *l = list->o.ledger;
+	uid_t uid = r->target->uid;
+	uint64_t trace, log, memory, spool;
+	int rc;
+
+	source->ops->copy_max(r->target->ring.source, &trace, &log);
+	memory = log + COPY_EXTRA;
+	spool = 2 * log + SNAPSHOT_EXTRA;
+	r->limit = MIN(trace, list->o.settings->snapshot_max);
+	r->limit = MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_MEMORY), memory));
+	r->limit = MAX(MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_PENDING), spool)), COPY_LEAST);
+	memory += r->limit;
+	rc = ledger_charge(l, uid, LEDGER_MEMORY, memory, &r->memory, &ret->limit);
+	if (rc < 0)
+		return memory > ledger_largest(l, uid, LEDGER_MEMORY) ? rc : -EAGAIN;
+	rc = spool_room_claim(list->o.spool, uid, spool + r->limit, &r->claim, ret);
+	if (rc < 0)
+		ledger_return(&r->memory);
+	return rc;
+}
+
+/* Begins the copy of a request that waits. Returns false if it must continue to wait. */
+static bool admit_request(struct snapshot_request *r)
+{
+	struct spool_refusal why = { 0 };
+	int rc = charge_copy(r, &why);
+
+	if (rc == -EAGAIN)
+		return false;
+	r->waits = false;
+	r->admitted = true;
+	if (rc == -EDQUOT)
+		request_refuse(r, &why.limit);
+	else if (rc < 0)
+		request_fail(r, REQUEST_FAILED, why.reason.text);
+	else if (ring_queue(&r->target->ring, &r->op) < 0)
+		request_fail(r, REQUEST_FAILED, "too many operations wait for this process");
+	return true;
+}
+
+static unsigned count_copies(const struct request_list *list, uid_t uid)
 {
 	const struct snapshot_request *r;
-	const struct snapshot *s;
-	unsigned on_way = 0, waiting = 0;
+	unsigned n = 0;
 
 	TAILQ_FOREACH (r, &list->all, link)
-		on_way += r->target->uid == uid;
-	TAILQ_FOREACH (s, spool_list(list->o.spool), link)
-		waiting += s->uid == uid && s->state < SNAPSHOT_READY;
-	return on_way >= REQUESTS_PER_USER || waiting >= list->o.settings->snapshots_per_user;
+		n += r->admitted && ledger_owner(list->o.ledger, r->target->uid) == uid;
+	return n;
+}
+
+/* Of users who have equally many copies under way, the one whose request came first is served first. */
+static bool admit_one(struct request_list *list)
+{
+	struct snapshot_request *r, *next;
+
+	for (unsigned copies = 0; copies < COPIES_PER_USER; copies++)
+		for (r = TAILQ_FIRST(&list->all); r; r = next) {
+			next = TAILQ_NEXT(r, link);
+			if (r->waits && count_copies(list, ledger_owner(list->o.ledger, r->target->uid)) == copies &&
+			    admit_request(r))
+				return true;
+		}
+	return false;
+}
+
+static void admit_requests(struct request_list *list)
+{
+	struct snapshot_request *r, *next;
+
+	if (list->admitting || list->stopping)
+		return;
+	list->admitting = true;
+	for (r = TAILQ_FIRST(&list->all); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (r->grows)
+			write_when_room(r);
+	}
+	while (admit_one(list))
+		;
+	list->admitting = false;
+}
+
+static void on_room(void *data)
+{
+	struct request_list *list = data;
+
+	admit_requests(list);
+	job_queue_retry(list->o.jobs);
+}
+
+/* Charges a request itself, the snapshot that it makes, and its decode. */
+static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret)
+{
+	struct ledger *l = r->list->o.ledger;
+	uid_t uid = r->target->uid;
+	int rc = ledger_charge(l, uid, LEDGER_REQUESTS, 1, &r->charge, ret);
+
+	if (rc == 0)
+		rc = ledger_charge(l, uid, LEDGER_WAITING, 1, &r->waiting, ret);
+	if (rc == 0)
+		rc = ledger_charge(l, uid, LEDGER_STORED, 1, &r->stored, ret);
+	if (rc == -EDQUOT && ret->kind == LEDGER_STORED && spool_room_drop_oldest(r->list->o.spool, uid)) {
+		/* It is being removed, and this one takes its place. */
+		ledger_record(l, uid, LEDGER_STORED, 1, &r->stored);
+		rc = 0;
+	}
+	if (rc == 0)
+		rc = ledger_check(l, uid, LEDGER_DECODER, 0, ret);
+	if (rc == 0)
+		rc = ledger_spend(l, uid, LEDGER_SNAPSHOTS, 1, ret);
+	return rc;
 }
 
 void request_begin(struct request_list *list, struct target *t, const struct request_options *options)
 {
+	struct ledger_refusal limit = { 0 };
 	struct snapshot_request *r;
 
 	if (t->ring.state == RING_DISARMED && options->no_arm) {
-		options->ended(options->data, REQUEST_NOT_ARMED, NULL, NULL);
+		options->ended(options->data, REQUEST_NOT_ARMED, NULL, NULL, NULL);
 		return;
 	}
-	if (over_limit(list, t->uid) || !(r = calloc(1, sizeof(*r)))) {
-		options->ended(options->data, REQUEST_OVER_LIMIT, NULL, NULL);
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		options->ended(options->data, REQUEST_FAILED, NULL, strerror(ENOMEM), NULL);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&list->all, r, link);
@@ -354,7 +520,9 @@ void request_begin(struct request_list *list, struct target *t, const struct req
 	r->prepare = (struct work){ run_prepare, prepare_ran };
 	r->write = (struct work){ run_write, write_ran };
 	r->timer = evtimer_new(list->o.base, on_timer, r);
-	if (!r->timer) {
+	if (charge_request(r, &limit) < 0) {
+		request_refuse(r, &limit);
+	} else if (!r->timer) {
 		request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
 	} else if (t->ring.state == RING_DISARMED) {
 		report_phase(r, "arming");
@@ -372,6 +540,7 @@ int request_list_new(const struct request_list_options *options, struct request_
 		return -ENOMEM;
 	list->o = *options;
 	TAILQ_INIT(&list->all);
+	spool_watch(options->spool, on_room, list);
 	*ret = list;
 	return 0;
 }
@@ -386,14 +555,21 @@ void request_list_stop(struct request_list *list)
 		if (event_pending(r->timer, EV_TIMEOUT, NULL)) {
 			event_del(r->timer);
 			wait_for_trace(r);
+		} else if (r->grows) {
+			spool_drop(list->o.spool, r->snapshot);
+			request_fail(r, REQUEST_FAILED, "csightd ended");
+		} else if (r->waits) {
+			request_fail(r, REQUEST_FAILED, "csightd ended");
 		}
 	}
 }
 
 struct request_list *request_list_free(struct request_list *list)
 {
-	if (list)
+	if (list) {
 		assert(TAILQ_EMPTY(&list->all));
+		spool_watch(list->o.spool, NULL, NULL);
+	}
 	free(list);
 	return NULL;
 }

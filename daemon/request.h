@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for a snapshot: arm the target where necessary, wait for trace, freeze and copy its ring, have build-ids of
- * mapped files read, write the copy to the spool, queue the decode. On the loop's thread.
+ * Requests for a snapshot: arm the target where necessary, wait for trace, charge the memory and the room in the spool
+ * that a copy takes at most, freeze and copy its ring, have build-ids of mapped files read, write the copy to the
+ * spool, queue the decode. A request waits for memory, and for room that is being made; a user who waits behind others'
+ * copies is served before one who has several under way. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_REQUEST_H
 #define CSIGHT_DAEMON_REQUEST_H
@@ -18,6 +20,7 @@ struct request_list_options {
 	struct event_base *base;
 	const struct settings *settings;
 	struct workqueue *capture_queue, *spool_queue, *open_queue;
+	struct ledger *ledger;
 	struct spool *spool;
 	struct job_queue *jobs;
 };
@@ -33,7 +36,7 @@ struct request_list *request_list_free(struct request_list *list);
 enum request_result {
 	REQUEST_DONE,       /* the snapshot is in the spool, queued for its decode */
 	REQUEST_NOT_ARMED,  /* the target is disarmed, and the request may not arm it */
-	REQUEST_OVER_LIMIT, /* the target's owner has snapshots-per-user of them already */
+	REQUEST_OVER_LIMIT, /* the ledger refused it to the target's owner */
 	REQUEST_FAILED,
 };
 
@@ -44,9 +47,10 @@ struct request_options {
 	void (*progress)(void *data, const char *phase);
 	/*
 	 * Called once, perhaps before request_begin() returns. s: the snapshot, for REQUEST_DONE; its decode has not
-	 * begun. reason: the text of an error, or NULL.
+	 * begun. reason: the text of an error, or NULL. limit: of REQUEST_OVER_LIMIT.
 	 */
-	void (*ended)(void *data, enum request_result result, const struct snapshot *s, const char *reason);
+	void (*ended)(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+		      const struct ledger_refusal *limit);
 	void *data;
 };
 

@@ -2,30 +2,34 @@
 #include "config.h"
 
 #include "daemon/connection.h"
+#include "daemon/fair-queue.h"
 #include "daemon/listener.h"
 #include "daemon/service.h"
 #include "lib/base/log.h"
 
-enum {
-	CONNECTIONS_MAX = 512,
-	CONNECTIONS_PER_USER = 16,
-	CONNECTIONS_OF_ROOT = 128,
-};
+static const uint64_t turn_ns = 10000000;               /* of all calls together, before the loop serves others */
+static const uint64_t refusals_pause_ns = 60000000000u; /* between two messages in the log */
 
 struct service_client {
 	TAILQ_ENTRY(service_client) link;
 	struct service *service;
 	struct connection *connection;
 	uid_t uid;
+	bool denied; /* by the configuration */
+	struct charge charge;
+	struct fair_item turn;
+	bool waits; /* for its turn */
 };
 
 struct service {
+	struct service_options o;
 	struct event_base *base;
-	void (*dispatch)(void *data, struct call *c, const char *method);
-	void *data;
 	struct listener *listener;
 	TAILQ_HEAD(, service_client) clients;
-	unsigned n_clients;
+	struct fair_queue turns;
+	struct event *next_turns;
+	unsigned refused; /* connections since logged_ns */
+	uint64_t logged_ns;
 };
 
 static int on_message(void *data, const char *text, size_t size)
@@ -43,55 +47,141 @@ static int on_message(void *data, const char *text, size_t size)
 
 		json_add_str(o, "method", v.method);
 		call_error(c, VARLINK_METHOD_NOT_IMPLEMENTED, o);
+	} else if (client->denied) {
+		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 	} else {
-		client->service->dispatch(client->service->data, c, v.method);
+		client->service->o.dispatch(client->service->o.data, c, v.method);
 	}
 	return 0;
+}
+
+static void schedule_turns(struct service *s)
+{
+	struct timeval now = { 0, 0 };
+
+	if (!event_pending(s->next_turns, EV_TIMEOUT, NULL))
+		event_add(s->next_turns, &now);
+}
+
+static void on_ready(void *data)
+{
+	struct service_client *client = data;
+	struct service *s = client->service;
+
+	if (client->waits)
+		return;
+	client->waits = true;
+	fair_queue_push(&s->turns, &client->turn, ledger_owner(s->o.ledger, client->uid));
+	schedule_turns(s);
+}
+
+static void on_turns(evutil_socket_t fd, short what, void *data)
+{
+	struct service *s = data;
+	uint64_t began = now_ns(CLOCK_MONOTONIC), at = began;
+	struct fair_item *item;
+
+	while (at - began < turn_ns && (item = fair_queue_pop(&s->turns))) {
+		struct service_client *client = container_of(item, struct service_client, turn);
+		struct fair_item turn = *item;
+		uint64_t now;
+
+		/* This may free the client. */
+		client->waits = false;
+		connection_turn(client->connection);
+		now = now_ns(CLOCK_MONOTONIC);
+		fair_queue_charge(&s->turns, &turn, now - at);
+		at = now;
+	}
+	if (!fair_queue_empty(&s->turns))
+		schedule_turns(s);
 }
 
 static void on_closed(void *data)
 {
 	struct service_client *client = data;
+	struct service *s = client->service;
 
-	TAILQ_REMOVE(&client->service->clients, client, link);
-	client->service->n_clients--;
+	if (client->waits)
+		fair_queue_remove(&s->turns, &client->turn);
+	TAILQ_REMOVE(&s->clients, client, link);
+	ledger_return(&client->charge);
 	free(client);
 }
 
-static bool over_limit(const struct service *s, uid_t uid)
+/* Frees the connection that has been idle for longest, of the user who has most. Returns false if there is none. */
+static bool drop_idle(struct service *s)
 {
-	unsigned limit = uid == 0 ? CONNECTIONS_OF_ROOT : CONNECTIONS_PER_USER, count = 0;
-	const struct service_client *client;
+	struct service_client *client, *found = NULL;
+	uint64_t most = 0, since = 0;
 
-	TAILQ_FOREACH (client, &s->clients, link)
-		count += client->uid == uid;
-	return count >= limit || s->n_clients >= CONNECTIONS_MAX;
+	TAILQ_FOREACH (client, &s->clients, link) {
+		uint64_t idle = connection_idle_since(client->connection), n;
+
+		if (!idle || client->uid == 0)
+			continue;
+		n = ledger_used(s->o.ledger, client->uid, LEDGER_CONNECTIONS);
+		if (found && (n < most || (n == most && idle >= since)))
+			continue;
+		found = client;
+		most = n;
+		since = idle;
+	}
+	if (!found)
+		return false;
+	log_debug("closed an idle connection of uid %u: connections-max is reached", found->uid);
+	connection_free(found->connection);
+	return true;
 }
 
-static void on_accepted(void *data, int fd, const struct ucred *peer)
+static void log_refusal(struct service *s, uid_t uid, const struct ledger_refusal *why)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	struct reason reason = { "" };
+
+	s->refused++;
+	if (s->logged_ns && now - s->logged_ns < refusals_pause_ns)
+		return;
+	ledger_explain(why, &reason);
+	log_warning("refused %u connections since the last such message, the last one of uid %u: %s", s->refused, uid,
+		    reason.text);
+	s->refused = 0;
+	s->logged_ns = now;
+}
+
+static int charge_client(struct service *s, uid_t uid, struct charge *ret)
+{
+	struct ledger_refusal why = { 0 };
+	int rc = ledger_charge(s->o.ledger, uid, LEDGER_CONNECTIONS, 1, ret, &why);
+
+	while (rc == -EDQUOT && why.machine && drop_idle(s))
+		rc = ledger_charge(s->o.ledger, uid, LEDGER_CONNECTIONS, 1, ret, &why);
+	if (rc < 0)
+		log_refusal(s, uid, &why);
+	return rc;
+}
+
+static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 {
 	struct service *s = data;
-	struct service_client *client = NULL;
-	struct connection_owner owner = { on_message, on_closed, NULL };
+	struct service_client *client = calloc(1, sizeof(*client));
+	struct connection_owner owner = { on_message, on_ready, on_closed, client, s->o.ledger };
 
-	if (over_limit(s, peer->uid)) {
-		log_debug("refused a connection of uid %u: too many connections", peer->uid);
-		close(fd);
-		return;
-	}
-	client = owner.data = calloc(1, sizeof(*client));
-	if (!client) {
+	if (!client || charge_client(s, peer->uid, &client->charge) < 0) {
+		free(client);
 		close(fd);
 		return;
 	}
 	client->service = s;
 	client->uid = peer->uid;
+	client->denied =
+	    !settings_permit(s->o.settings, ledger_owner(s->o.ledger, peer->uid), peer->groups, peer->n_groups);
 	if (connection_new(s->base, fd, peer->uid, &owner, &client->connection) < 0) {
+		ledger_return(&client->charge);
 		free(client);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&s->clients, client, link);
-	s->n_clients++;
 }
 
 int service_new(struct event_base *base, const struct service_options *options, pid_t *ret_pid, struct service **ret)
@@ -104,13 +194,14 @@ int service_new(struct event_base *base, const struct service_options *options, 
 
 	if (!s)
 		return -ENOMEM;
+	s->o = *options;
 	s->base = base;
-	s->dispatch = options->dispatch;
-	s->data = options->data;
 	TAILQ_INIT(&s->clients);
-	rc = listener_new(base, &listen, ret_pid, &s->listener);
+	fair_queue_init(&s->turns);
+	s->next_turns = evtimer_new(base, on_turns, s);
+	rc = s->next_turns ? listener_new(base, &listen, ret_pid, &s->listener) : -ENOMEM;
 	if (rc < 0) {
-		free(s);
+		service_free(s);
 		return rc;
 	}
 	*ret = s;
@@ -126,6 +217,9 @@ struct service *service_free(struct service *s)
 	while ((client = TAILQ_FIRST(&s->clients)))
 		connection_free(client->connection);
 	listener_free(s->listener);
+	if (s->next_turns)
+		event_free(s->next_turns);
+	fair_queue_done(&s->turns);
 	free(s);
 	return NULL;
 }

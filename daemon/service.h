@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The control socket: accepts clients within limits, and passes on each call that they make. On the loop's thread. */
+/*
+ * The control socket: accepts clients within limits, and passes on the calls that they make. Users take turns, however
+ * many connections they have, by the time that their calls have taken. While all connections are in use, a new one
+ * takes the place of the connection that has been idle for longest, of the user who has most. On the loop's thread.
+ */
 #ifndef CSIGHT_DAEMON_SERVICE_H
 #define CSIGHT_DAEMON_SERVICE_H
 
@@ -7,6 +11,8 @@
 #include <sys/types.h>
 
 #include "daemon/call.h"
+#include "daemon/ledger.h"
+#include "daemon/settings.h"
 
 struct service;
 
@@ -16,6 +22,8 @@ struct service_options {
 	/* Handles a call, see call.h. method: "interface.Method", valid as long as the call. */
 	void (*dispatch)(void *data, struct call *c, const char *method);
 	void *data;
+	struct ledger *ledger;
+	const struct settings *settings; /* who may connect */
 };
 
 /* Errors are those of listener_new(); *ret_pid is a process that listens at the path already. */

@@ -19,7 +19,8 @@
 
 enum { FILE_MAX = 64 << 10 };
 
-enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES };
+/* KIND_SPACE: bytes or a percentage. */
+enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_SPACE, KIND_USERS };
 
 struct setting {
 	const char *name;
@@ -40,14 +41,19 @@ static const struct setting keys[] = {
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
 	{ "rings-max", KIND_BYTES, FIELD(rings_max), 1 << 20, UINT64_MAX },
 	{ "decode-user", KIND_TEXT, FIELD(decode_user) },
-	{ "spool-max", KIND_BYTES, FIELD(spool_max), 1 << 20, UINT64_MAX },
-	{ "spool-keep-free", KIND_BYTES, FIELD(spool_keep_free), 0, UINT64_MAX },
+	{ "spool-max", KIND_SPACE, FIELD(spool_max), 1 << 20, SETTINGS_PERCENT - 1 },
+	{ "spool-keep-free", KIND_SPACE, FIELD(spool_keep_free), 0, SETTINGS_PERCENT - 1 },
+	{ "spool-max-age", KIND_COUNT, FIELD(spool_max_age), 0, UINT32_MAX },
+	{ "memory-max", KIND_SPACE, FIELD(memory_max), 1 << 20, SETTINGS_PERCENT - 1 },
+	{ "connections-max", KIND_COUNT, FIELD(connections_max), 16, 1 << 20 },
+	{ "targets-max", KIND_COUNT, FIELD(targets_max), 1, 1 << 20 },
+	{ "stored-max", KIND_COUNT, FIELD(stored_max), 1, 10000000 },
+	{ "allow", KIND_USERS, FIELD(allow) },
+	{ "deny", KIND_USERS, FIELD(deny) },
 	{ "snapshot-max", KIND_BYTES, FIELD(snapshot_max), 64 << 10, 64ull << 30 },
 	{ "jobs", KIND_COUNT, FIELD(jobs), 1, 64 },
 	{ "job-timeout", KIND_COUNT, FIELD(job_timeout), 1, 86400 },
 	{ "symbols-max", KIND_BYTES, FIELD(symbols_max), 0, UINT64_MAX },
-	{ "targets-per-user", KIND_COUNT, FIELD(targets_per_user), 1, 10000 },
-	{ "snapshots-per-user", KIND_COUNT, FIELD(snapshots_per_user), 1, 10000 },
 	{ "history-targets", KIND_COUNT, FIELD(history_targets), 0, 1000 },
 	{ "history-seconds", KIND_COUNT, FIELD(history_seconds), 0, 86400 * 7 },
 	{ "history-bytes", KIND_BYTES, FIELD(history_bytes), 0, UINT64_MAX },
@@ -66,18 +72,88 @@ static void print_error(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+static int parse_percent(const char *value, uint64_t *ret)
+{
+	size_t n = strlen(value);
+	char digits[4] = "";
+	uint64_t v;
+
+	if (n < 2 || n > sizeof(digits) || value[n - 1] != '%')
+		return -EINVAL;
+	memcpy(digits, value, n - 1);
+	if (parse_u64(digits, 100, &v) < 0)
+		return -EINVAL;
+	*ret = v | SETTINGS_PERCENT;
+	return 0;
+}
+
+/* Parses a number of some kind. */
+static int parse_number(enum kind kind, const char *value, uint64_t *ret)
+{
+	if (kind == KIND_SPACE && parse_percent(value, ret) == 0)
+		return 0;
+	return kind == KIND_COUNT ? parse_u64(value, UINT64_MAX, ret) : parse_size(value, ret);
+}
+
+static int refuse_number(const struct setting *k, const char *value, const char *where)
+{
+	print_error("%s: %s must be a number%s from %llu to %llu%s, not \"%s\"", where, k->name,
+		    k->kind == KIND_COUNT ? "" : " (K, M, G, T may follow)", (unsigned long long)k->least,
+		    (unsigned long long)k->most, k->kind == KIND_SPACE ? " or a percentage" : "", esc(value));
+	return -EINVAL;
+}
+
+static int set_users(struct account_set *set, const char *name, const char *value, const char *where)
+{
+	const char *bad;
+	int rc;
+
+	accounts_set_done(set);
+	rc = accounts_set_add_list(set, value, &bad);
+	if (rc == -ESRCH)
+		print_error("%s: %s: there is no user or group \"%s\"", where, name, esc(bad));
+	return rc;
+}
+
+/* Sets what one user may have at most. section: see quotas_set(). */
+static int set_quota(struct settings *s, int section, enum ledger_kind kind, const char *value, const char *where)
+{
+	struct setting k = { .name = ledger_setting(kind, false), .kind = KIND_COUNT, .most = UINT32_MAX };
+	uint64_t v = LEDGER_UNLIMITED;
+
+	if (kind == LEDGER_MEMORY || kind == LEDGER_SPOOL || kind == LEDGER_RINGS) {
+		k.kind = kind == LEDGER_RINGS ? KIND_BYTES : KIND_SPACE;
+		k.most = SETTINGS_PERCENT - 1;
+	}
+	if (strcmp(value, "unlimited") != 0) {
+		if (parse_number(k.kind, value, &v) < 0 || (v > k.most && !(v & SETTINGS_PERCENT)))
+			return refuse_number(&k, value, where);
+		if (kind == LEDGER_DECODER)
+			v *= 1000;
+	}
+	quotas_set(&s->quotas, section, kind, v);
+	if (kind == LEDGER_SPOOL)
+		quotas_set(&s->quotas, section, LEDGER_PENDING, v);
+	return 0;
+}
+
 static int set_value(struct settings *s, const char *name, const char *value, const char *where)
 {
 	const struct setting *k = NULL;
+	enum ledger_kind quota;
 	uint64_t v;
 
 	for (size_t i = 0; i < ELEMENTS(keys); i++)
 		if (strcmp(keys[i].name, name) == 0)
 			k = &keys[i];
+	if (!k && quotas_kind(name, &quota) == 0)
+		return set_quota(s, -1, quota, value, where);
 	if (!k) {
 		print_error("%s: unknown setting \"%s\"", where, esc(name));
 		return -EINVAL;
 	}
+	if (k->kind == KIND_USERS)
+		return set_users((struct account_set *)(void *)((char *)s + k->offset), name, value, where);
 	if (k->kind == KIND_PATH || k->kind == KIND_TEXT) {
 		char *to = (char *)s + k->offset;
 
@@ -92,15 +168,29 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 		strcpy(to, value);
 		return 0;
 	}
-	if ((k->kind == KIND_BYTES ? parse_size(value, &v) : parse_u64(value, k->most, &v)) < 0 || v < k->least ||
-	    v > k->most) {
-		print_error("%s: %s must be a number%s from %llu to %llu, not \"%s\"", where, name,
-			    k->kind == KIND_BYTES ? " (K, M, G, T may follow)" : "", (unsigned long long)k->least,
-			    (unsigned long long)k->most, esc(value));
-		return -EINVAL;
-	}
+	if (parse_number(k->kind, value, &v) < 0 || v < k->least || (v > k->most && !(v & SETTINGS_PERCENT)))
+		return refuse_number(k, value, where);
 	memcpy((char *)s + k->offset, &v, sizeof(v));
 	return 0;
+}
+
+/* Sets a value in a section of a user or group. */
+static int set_section_value(struct settings *s, const struct ini_entry *e, const char *where)
+{
+	enum ledger_kind kind;
+	int section = quotas_section(&s->quotas, e->section);
+
+	if (section == -EINVAL)
+		print_error("%s: a section is [User NAME] or [Group NAME], not [%s]", where, esc(e->section));
+	else if (section == -ESRCH)
+		print_error("%s: [%s]: there is no such user or group", where, esc(e->section));
+	if (section < 0)
+		return section;
+	if (quotas_kind(e->key, &kind) < 0) {
+		print_error("%s: \"%s\" is not a limit of one user", where, esc(e->key));
+		return -EINVAL;
+	}
+	return set_quota(s, section, kind, e->value, where);
 }
 
 struct loading {
@@ -115,10 +205,8 @@ static int load_entry(void *user, const struct ini_entry *e)
 	char where[PATH_MAX + 32];
 	int rc;
 
-	if (*e->section)
-		return -EBADMSG;
 	snprintf(where, sizeof(where), "%s:%u", l->path, e->line);
-	rc = set_value(l->settings, e->key, e->value, where);
+	rc = *e->section ? set_section_value(l->settings, e, where) : set_value(l->settings, e->key, e->value, where);
 	l->reported = rc < 0;
 	return rc;
 }
@@ -284,27 +372,68 @@ static int parse_early_options(int argc, char **argv, struct settings *s)
 	return 0;
 }
 
+void settings_done(struct settings *s)
+{
+	quotas_done(&s->quotas);
+	accounts_set_done(&s->allow);
+	accounts_set_done(&s->deny);
+}
+
+bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups)
+{
+	if (user == 0 || user == getuid())
+		return true;
+	return !accounts_set_has(&s->deny, user, groups, n_groups) &&
+	       ((s->allow.n_uids == 0 && s->allow.n_gids == 0) || accounts_set_has(&s->allow, user, groups, n_groups));
+}
+
+uint64_t settings_space(uint64_t setting, uint64_t whole)
+{
+	return setting == LEDGER_UNLIMITED || !(setting & SETTINGS_PERCENT)
+		   ? setting
+		   : whole / 100 * (setting & ~SETTINGS_PERCENT);
+}
+
+static const struct settings defaults = {
+	.capture = "auto",
+	.arm = "request",
+	.sink = "auto",
+	.shared_sink = "all",
+	.ring_size = 4 << 20,
+	.rings_max = 1 << 30,
+	.spool_max = 4ull << 30,
+	.spool_keep_free = SETTINGS_PERCENT | 5,
+	.memory_max = SETTINGS_PERCENT | 25,
+	.connections_max = 512,
+	.targets_max = 10000,
+	.stored_max = 100000,
+	.snapshot_max = 1 << 30,
+	.jobs = 1,
+	.job_timeout = 900,
+	.symbols_max = 64 << 20,
+	.quotas.defaults.most = {
+		[LEDGER_MEMORY] = LEDGER_UNLIMITED,
+		[LEDGER_SPOOL] = LEDGER_UNLIMITED,
+		[LEDGER_PENDING] = LEDGER_UNLIMITED,
+		[LEDGER_RINGS] = 8ull << 30,
+		[LEDGER_DESCRIPTORS] = 16384,
+		[LEDGER_TARGETS] = 256,
+		[LEDGER_CONNECTIONS] = 16,
+		[LEDGER_REGISTRATIONS] = 64,
+		[LEDGER_REQUESTS] = 16,
+		[LEDGER_WAITING] = 1024,
+		[LEDGER_STORED] = 10000,
+		[LEDGER_SNAPSHOTS] = 6000,
+		[LEDGER_DECODER] = LEDGER_UNLIMITED,
+	},
+	.history_targets = 8,
+	.history_seconds = 600,
+	.history_bytes = 1 << 30,
+};
+
 int settings_load(int argc, char **argv, struct settings *ret)
 {
-	struct settings s = {
-		.capture = "auto",
-		.arm = "request",
-		.sink = "auto",
-		.shared_sink = "all",
-		.ring_size = 4 << 20,
-		.rings_max = 1 << 30,
-		.spool_max = 4ull << 30,
-		.spool_keep_free = 16 << 20,
-		.snapshot_max = 1 << 30,
-		.jobs = 1,
-		.job_timeout = 900,
-		.symbols_max = 64 << 20,
-		.targets_per_user = 256,
-		.snapshots_per_user = 1024,
-		.history_targets = 8,
-		.history_seconds = 600,
-		.history_bytes = 1 << 30,
-	};
+	struct settings s = defaults;
 	bool must;
 	int rc, c;
 

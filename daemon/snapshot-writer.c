@@ -27,6 +27,7 @@ enum {
 	COPY_FILE_MAX = 64 << 20, /* bytes of one deleted file */
 	COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
 	BESIDE_TRACE = 256 << 10, /* estimated bytes of a snapshot besides trace and code */
+	JSON_ESCAPED = 6,         /* bytes of JSON for one of a text */
 };
 
 static void add_missing(struct snapshot_writer *sw, const char *fmt, ...) _printf_(2, 3);
@@ -466,26 +467,53 @@ static int write_trace(struct snapshot_writer *sw, int dir, const struct code_lo
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
+/* Returns the most bytes that one image takes: in snapshot.json, in its list of losses, and its copy. */
+static uint64_t image_need(const struct snapshot_writer *sw, const struct code_image *image, uint64_t *copied)
+{
+	const struct target_file *file = find_file(sw, image->file);
+	uint64_t need = 1024 + 2 * JSON_ESCAPED * strlen(image->path);
+	struct file_identity id;
+
+	if (file && file_identify(file->fd, &id) == 0 && id.links == 0 && id.size <= COPY_FILE_MAX &&
+	    *copied + id.size <= COPY_ALL_MAX) {
+		*copied += id.size;
+		need += id.size;
+	}
+	return need;
+}
+
+static void estimate_need(struct snapshot_writer *sw)
+{
+	const struct capture_copy *c = sw->copy;
+	uint64_t copied = 0, need = BESIDE_TRACE + c->records.size + c->missing.size * JSON_ESCAPED;
+
+	/* The log holds the bytes of code, and becomes records of mappings and names. */
+	need += 2 * c->log_size + c->n_intervals * 128 + c->n_threads * 512;
+	for (size_t n = 0; n < c->n_threads; n++)
+		need += c->threads[n].size + c->threads[n].end_size;
+	for (size_t n = 0; n < c->n_rings; n++)
+		need += c->rings[n].size + c->rings[n].n_slices * 128;
+	if (c->jitdump.fd >= 0)
+		need += MIN(c->jitdump.size, (uint64_t)JITDUMP_MAX);
+	for (size_t n = 0; n < sw->log.n_images; n++)
+		need += image_need(sw, &sw->log.images[n], &copied);
+	sw->need = need;
+}
+
 static int check_space(struct snapshot_writer *sw, int spool_fd)
 {
-	uint64_t need = BESIDE_TRACE + sw->copy->log_size, free_bytes;
+	uint64_t free_bytes;
 	struct statvfs fs;
 
-	for (size_t n = 0; n < sw->copy->n_threads; n++)
-		need += sw->copy->threads[n].size;
-	for (size_t n = 0; n < sw->copy->n_rings; n++)
-		need += sw->copy->rings[n].size;
-	if (sw->copy->jitdump.fd >= 0)
-		need += MIN(sw->copy->jitdump.size, (uint64_t)JITDUMP_MAX);
 	if (fstatvfs(spool_fd, &fs) < 0)
 		return -errno;
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (free_bytes >= need + sw->keep_free)
+	if (free_bytes >= sw->need + sw->keep_free)
 		return 0;
 	return reason_set(&sw->reason, -ENOSPC,
-			  "not enough space for the spool: the snapshot needs %llu KiB, %llu KiB must stay free "
+			  "not enough space for the spool: the snapshot needs up to %llu KiB, %llu KiB must stay free "
 			  "(spool-keep-free), and %llu KiB are available",
-			  (unsigned long long)need >> 10, (unsigned long long)sw->keep_free >> 10,
+			  (unsigned long long)sw->need >> 10, (unsigned long long)sw->keep_free >> 10,
 			  (unsigned long long)free_bytes >> 10);
 }
 
@@ -515,7 +543,10 @@ int snapshot_writer_prepare(struct snapshot_writer *sw)
 {
 	int rc = code_log_read(sw->copy->log, sw->copy->log_size, &sw->log);
 
-	return rc < 0 ? rc : list_unidentified(sw);
+	if (rc < 0)
+		return rc;
+	estimate_need(sw);
+	return list_unidentified(sw);
 }
 
 /* Adds the build-ids that csight-decode read to the images and mappings of the log. */

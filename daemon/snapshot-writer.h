@@ -32,6 +32,7 @@ struct snapshot_writer {
 	char no_build_ids[128]; /* why some of them have no answer */
 	struct code_log log;
 	uint32_t *unidentified_images; /* for each of them, its number in the log */
+	uint64_t need;                 /* bytes that the directory takes at most */
 	uint32_t code_crc;             /* of code/bytes */
 	json_object *jitdump;          /* the member of snapshot.json, or NULL */
 	/* Results: */

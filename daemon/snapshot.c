@@ -52,6 +52,9 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	if (!s || --s->refs > 0)
 		return NULL;
 	snapshot_drop_files(s);
+	spool_room_return(&s->claim);
+	ledger_return(&s->stored);
+	ledger_return(&s->waiting);
 	free(s->files);
 	free(s->name);
 	free(s->reason);

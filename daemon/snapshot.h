@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "daemon/spool-room.h"
 #include "daemon/target-file.h"
 #include "lib/base/json.h"
 
@@ -52,6 +53,9 @@ struct snapshot {
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
 	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
 	bool removed;         /* from the spool */
+	/* Of its owner: bytes; itself, as long as it exists; and until it is ready or raw. */
+	struct spool_claim claim;
+	struct charge stored, waiting;
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;

@@ -7,22 +7,25 @@
 #include <sys/stat.h>
 
 #include "daemon/directory-tree.h"
+#include "daemon/spool-room.h"
 #include "daemon/spool.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 
-enum { JSON_MAX = 64 << 20 };
+enum { JSON_MAX = 64 << 20, AGE_SECONDS = 60 };
 
 struct spool {
+	struct spool_options o;
 	int fd;
 	char *path;
-	uint64_t max;
-	struct workqueue *queue;
-	void (*changed)(void *data, const struct snapshot *s, enum snapshot_change change);
-	void *data;
 	struct snapshot_list list;
+	TAILQ_HEAD(, removal) removals;
+	uint64_t unwritten;
+	void (*freed)(void *data);
+	void *freed_data;
+	struct event *age;
 };
 
 static int load_json(int dir, const char *id, const char *name, json_object **ret)
@@ -95,6 +98,23 @@ static bool is_snapshot_id(const char *name)
 	return strlen(name) < SNAPSHOT_ID_SIZE && strspn(name, "0123456789abcdef-T") == strlen(name) && name[0] != '-';
 }
 
+/* Removes snapshots that are older than the configuration allows. */
+static void on_age(evutil_socket_t fd, short what, void *data)
+{
+	struct spool *s = data;
+	uint64_t now = now_ns(CLOCK_REALTIME), age = s->o.max_age * 1000000000u;
+	struct snapshot *snapshot, *next;
+
+	for (snapshot = TAILQ_FIRST(&s->list); snapshot; snapshot = next) {
+		next = TAILQ_NEXT(snapshot, link);
+		if (snapshot->state < SNAPSHOT_READY || snapshot->time + age > now)
+			continue;
+		log_notice("removing snapshot %s: it is older than %llu s (spool-max-age)", snapshot->id,
+			   (unsigned long long)s->o.max_age);
+		spool_remove(s, snapshot, NULL, NULL);
+	}
+}
+
 static void list_snapshot(struct spool *s, const char *id)
 {
 	_cleanup_close_ int dir = -1;
@@ -115,6 +135,10 @@ static void list_snapshot(struct spool *s, const char *id)
 	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir >= 0)
 		directory_tree_size(dir, &snapshot->size);
+	spool_room_record(s, snapshot->uid, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);
+	ledger_record(s->o.ledger, snapshot->uid, LEDGER_STORED, 1, &snapshot->stored);
+	if (snapshot->state < SNAPSHOT_READY)
+		ledger_record(s->o.ledger, snapshot->uid, LEDGER_WAITING, 1, &snapshot->waiting);
 	TAILQ_FOREACH_REVERSE (at, &s->list, snapshot_list, link)
 		if (at->time <= snapshot->time)
 			break;
@@ -145,19 +169,21 @@ static int list_directory(struct spool *s)
 
 int spool_new(const struct spool_options *options, struct spool **ret)
 {
+	struct timeval period = { AGE_SECONDS, 0 };
 	struct spool *s = calloc(1, sizeof(*s));
 	int rc;
 
 	if (!s)
 		return -ENOMEM;
-	s->max = options->max;
-	s->queue = options->queue;
-	s->changed = options->changed;
-	s->data = options->data;
+	s->o = *options;
 	s->fd = -1;
 	TAILQ_INIT(&s->list);
+	TAILQ_INIT(&s->removals);
 	s->path = strdup(options->path);
-	rc = s->path ? path_make_dir(options->path, 0700, true) : -ENOMEM;
+	s->age = event_new(options->base, -1, EV_PERSIST, on_age, s);
+	if (options->max_age && s->age)
+		event_add(s->age, &period);
+	rc = s->path && s->age ? path_make_dir(options->path, 0700, true) : -ENOMEM;
 	if (rc == 0) {
 		s->fd = open(options->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (s->fd < 0)
@@ -185,6 +211,8 @@ struct spool *spool_free(struct spool *s)
 		TAILQ_REMOVE(&s->list, snapshot, link);
 		snapshot_unref(snapshot);
 	}
+	if (s->age)
+		event_free(s->age);
 	closep(&s->fd);
 	free(s->path);
 	free(s);
@@ -216,14 +244,25 @@ struct snapshot *spool_find(const struct spool *s, const char *id)
 	return NULL;
 }
 
-uint64_t spool_bytes(const struct spool *s)
+const struct spool_options *spool_options(const struct spool *s)
 {
-	const struct snapshot *snapshot;
-	uint64_t bytes = 0;
+	return &s->o;
+}
 
-	TAILQ_FOREACH (snapshot, &s->list, link)
-		bytes += snapshot->size;
-	return bytes;
+void spool_watch(struct spool *s, void (*freed)(void *data), void *data)
+{
+	s->freed = freed;
+	s->freed_data = data;
+}
+
+uint64_t spool_unwritten(const struct spool *s)
+{
+	return s->unwritten;
+}
+
+void spool_wrote(struct spool *s, int64_t change)
+{
+	s->unwritten += (uint64_t)change;
 }
 
 void spool_insert(struct spool *s, struct snapshot *snapshot)
@@ -234,19 +273,29 @@ void spool_insert(struct spool *s, struct snapshot *snapshot)
 
 void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change)
 {
-	s->changed(s->data, snapshot, change);
+	s->o.changed(s->o.data, snapshot, change);
 }
 
 void spool_drop(struct spool *s, struct snapshot *snapshot)
 {
 	TAILQ_REMOVE(&s->list, snapshot, link);
 	snapshot->removed = true;
+	ledger_return(&snapshot->waiting);
 	spool_report(s, snapshot, SNAPSHOT_REMOVED);
 	snapshot_unref(snapshot);
 }
 
+/* Of a snapshot, or of its trace alone. What it frees stays charged until it is done. */
 struct removal {
 	struct work work;
+	TAILQ_ENTRY(removal) link;
+	struct spool *spool;
+	bool of_trace;
+	struct snapshot *snapshot; /* for a trace */
+	struct spool_claim claim;  /* of a snapshot */
+	struct charge stored;
+	uid_t owner;
+	uint64_t bytes;
 	int fd, rc;
 	char id[SNAPSHOT_ID_SIZE];
 	void (*done)(int rc, void *data);
@@ -256,8 +305,13 @@ struct removal {
 static void run_removal(struct work *w)
 {
 	struct removal *r = container_of(w, struct removal, work);
-	char tmp[SNAPSHOT_ID_SIZE + 8];
+	char tmp[SNAPSHOT_ID_SIZE + 32];
 
+	if (r->of_trace) {
+		snprintf(tmp, sizeof(tmp), "%s/%s", r->id, SNAPSHOT_TRACE_FILE);
+		r->rc = unlinkat(r->fd, tmp, 0) < 0 && errno != ENOENT ? -errno : 0;
+		return;
+	}
 	/* Renamed first, so that a later start does not list what an interrupted removal leaves. */
 	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
 	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : directory_tree_remove(r->fd, tmp);
@@ -266,106 +320,93 @@ static void run_removal(struct work *w)
 static void removal_ran(struct work *w)
 {
 	struct removal *r = container_of(w, struct removal, work);
+	struct spool *s = r->spool;
 
 	if (r->rc < 0)
 		log_error("cannot remove snapshot %s: %s", r->id, strerror(-r->rc));
-	else
+	else if (!r->of_trace)
 		log_info("removed snapshot %s", r->id);
+	if (r->of_trace) {
+		r->snapshot->size -= MIN(r->snapshot->size, r->bytes);
+		if (r->snapshot->claim.spool)
+			spool_room_settle(&r->snapshot->claim, r->snapshot->size);
+		snapshot_unref(r->snapshot);
+	}
+	TAILQ_REMOVE(&s->removals, r, link);
+	spool_room_return(&r->claim);
+	ledger_return(&r->stored);
 	if (r->done)
 		r->done(r->rc, r->data);
 	free(r);
+	if (s->freed)
+		s->freed(s->freed_data);
 }
 
-void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data)
+static struct removal *removal_new(struct spool *s, const struct snapshot *snapshot)
 {
 	struct removal *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->work = (struct work){ .run = run_removal, .done = removal_ran };
+	r->spool = s;
+	r->fd = s->fd;
+	r->owner = ledger_owner(s->o.ledger, snapshot->uid);
+	strcpy(r->id, snapshot->id);
+	TAILQ_INSERT_TAIL(&s->removals, r, link);
+	return r;
+}
+
+/* Before all other works: they may need the room. */
+void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data)
+{
+	struct removal *r = removal_new(s, snapshot);
 
 	if (!r) {
 		if (done)
 			done(-ENOMEM, data);
 		return;
 	}
-	r->work = (struct work){ run_removal, removal_ran };
-	r->fd = s->fd;
 	r->done = done;
 	r->data = data;
-	strcpy(r->id, snapshot->id);
+	r->bytes = snapshot->claim.bytes.amount;
+	r->claim = snapshot->claim;
+	snapshot->claim = (struct spool_claim){ 0 };
+	r->stored = ledger_take(&snapshot->stored);
 	spool_drop(s, snapshot);
-	workqueue_submit(s->queue, &r->work);
+	workqueue_submit_urgent(s->o.queue, &r->work);
 }
 
-static bool is_settled(const struct snapshot *s)
+uint64_t spool_leaving(const struct spool *s, uid_t uid)
 {
-	return s->state == SNAPSHOT_READY || s->state == SNAPSHOT_RAW;
-}
+	const struct removal *r;
+	uint64_t bytes = 0;
 
-/* Returns the oldest settled snapshot of the user whose settled snapshots are largest together, or NULL. */
-static struct snapshot *find_victim(const struct spool *s, const struct snapshot *keep)
-{
-	struct snapshot *a, *b, *found = NULL;
-	uint64_t most = 0;
-
-	TAILQ_FOREACH (a, &s->list, link) {
-		uint64_t bytes = 0;
-
-		if (!is_settled(a) || a == keep)
-			continue;
-		TAILQ_FOREACH (b, &s->list, link)
-			if (is_settled(b) && b != keep && b->uid == a->uid)
-				bytes += b->size + 1;
-		if (bytes > most) {
-			most = bytes;
-			found = a;
-		}
-	}
-	return found;
-}
-
-struct trace_removal {
-	struct work work;
-	int fd;
-	char path[SNAPSHOT_ID_SIZE + 32];
-};
-
-static void run_trace_removal(struct work *w)
-{
-	struct trace_removal *d = container_of(w, struct trace_removal, work);
-
-	unlinkat(d->fd, d->path, 0);
-}
-
-static void trace_removal_ran(struct work *w)
-{
-	free(w);
+	TAILQ_FOREACH (r, &s->removals, link)
+		bytes += uid == (uid_t)-1 || uid == r->owner ? r->bytes : 0;
+	return bytes;
 }
 
 /* Deletes the trace of a decoded snapshot. Returns false if it has none. */
 static bool delete_trace(struct spool *s, struct snapshot *snapshot)
 {
-	struct trace_removal *d = calloc(1, sizeof(*d));
+	char path[SNAPSHOT_ID_SIZE + 32];
+	struct removal *r;
 	struct stat st;
 
-	if (!d)
-		return false;
-	d->work = (struct work){ run_trace_removal, trace_removal_ran };
-	d->fd = s->fd;
-	snprintf(d->path, sizeof(d->path), "%s/%s", snapshot->id, SNAPSHOT_TRACE_FILE);
+	snprintf(path, sizeof(path), "%s/%s", snapshot->id, SNAPSHOT_TRACE_FILE);
 	snapshot->trace_dropped = true;
-	if (fstatat(s->fd, d->path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		free(d);
+	if (fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !(r = removal_new(s, snapshot)))
 		return false;
-	}
-	snapshot->size -= MIN(snapshot->size, (uint64_t)st.st_size);
+	r->of_trace = true;
+	r->snapshot = snapshot_ref(snapshot);
+	r->bytes = MIN(snapshot->size, (uint64_t)st.st_size);
 	log_notice("deleting the trace of snapshot %s: the spool is at its limit (spool-max)", snapshot->id);
-	workqueue_submit(s->queue, &d->work);
+	workqueue_submit_urgent(s->o.queue, &r->work);
 	return true;
 }
 
-/*
- * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the
- * decode. Returns false if there is none.
- */
-static bool delete_shared_trace(struct spool *s)
+bool spool_drop_shared_trace(struct spool *s)
 {
 	struct snapshot *snapshot;
 
@@ -374,16 +415,4 @@ static bool delete_shared_trace(struct spool *s)
 		    delete_trace(s, snapshot))
 			return true;
 	return false;
-}
-
-void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep)
-{
-	struct snapshot *oldest;
-
-	while (spool_bytes(s) + more > s->max && delete_shared_trace(s))
-		;
-	while (spool_bytes(s) + more > s->max && (oldest = find_victim(s, keep))) {
-		log_notice("removing snapshot %s: the spool is at its limit (spool-max)", oldest->id);
-		spool_remove(s, oldest, NULL, NULL);
-	}
 }

@@ -2,11 +2,14 @@
 /*
  * The spool: the directory of snapshots, and the list of them, oldest first. Each snapshot is a directory named by its
  * id. A directory tmp-ID is incomplete, or was being removed, when a daemon ended; the next start removes it. The list
- * belongs to the loop's thread; the disk is read and written on the spool thread, in order.
+ * belongs to the loop's thread; the disk is read and written on the spool thread.
  */
 #ifndef CSIGHT_DAEMON_SPOOL_H
 #define CSIGHT_DAEMON_SPOOL_H
 
+#include <event2/event.h>
+
+#include "daemon/ledger.h"
 #include "daemon/snapshot.h"
 #include "daemon/workqueue.h"
 
@@ -14,8 +17,11 @@ struct spool;
 
 struct spool_options {
 	const char *path;
-	uint64_t max; /* bytes of all snapshots, see spool_vacuum() */
+	uint64_t keep_free; /* bytes on its file system */
+	uint64_t max_age;   /* seconds for which snapshots are kept; 0: without a limit */
 	struct workqueue *queue;
+	struct ledger *ledger;
+	struct event_base *base;
 	/* Called for each change that spool_report() reports. */
 	void (*changed)(void *data, const struct snapshot *s, enum snapshot_change change);
 	void *data;
@@ -32,7 +38,17 @@ int spool_fd(const struct spool *s);
 const char *spool_path(const struct spool *s);
 const struct snapshot_list *spool_list(const struct spool *s);
 struct snapshot *spool_find(const struct spool *s, const char *id);
-uint64_t spool_bytes(const struct spool *s);
+const struct spool_options *spool_options(const struct spool *s);
+
+/* freed() follows each time that files are removed; NULL: none. */
+void spool_watch(struct spool *s, void (*freed)(void *data), void *data);
+
+/* For spool-room.c: the bytes that are being removed, of a user as of ledger_owner(), or of all if uid is -1. */
+uint64_t spool_leaving(const struct spool *s, uid_t uid);
+
+/* For spool-room.c: the bytes that are claimed and not at rest, and a change of them. */
+uint64_t spool_unwritten(const struct spool *s);
+void spool_wrote(struct spool *s, int64_t change);
 
 /* Reports a change of a snapshot to the subscriber. */
 void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change);
@@ -47,10 +63,9 @@ void spool_drop(struct spool *s, struct snapshot *snapshot);
 void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data);
 
 /*
- * Makes room for this many more bytes: first deletes the traces of ready snapshots that hold other processes' control
- * flow, then removes the oldest ready or raw snapshots of the user whose snapshots are largest together. keep is not
- * removed.
+ * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the
+ * decode. Returns false if there is none.
  */
-void spool_vacuum(struct spool *s, uint64_t more, const struct snapshot *keep);
+bool spool_drop_shared_trace(struct spool *s);
 
 #endif

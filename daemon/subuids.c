@@ -2,10 +2,10 @@
 #include "config.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/accounts.h"
 #include "daemon/subuids.h"
 #include "lib/base/array.h"
 #include "lib/base/io.h"
@@ -31,28 +31,14 @@ struct uid_ranges {
 
 struct subuids {
 	struct subuids_options o;
+	void (*changed)(void *data);
+	void *data;
 	struct uid_ranges ranges, next;
 	struct work read;
 	bool reading, freed;
 	int rc;
 	uint64_t looked_ns; /* CLOCK_MONOTONIC */
 };
-
-static int find_user(const char *name, uid_t *ret)
-{
-	struct passwd entry, *found = NULL;
-	char text[4096];
-	uint64_t uid;
-
-	if (parse_u64(name, UINT32_MAX - 1, &uid) == 0) {
-		*ret = (uid_t)uid;
-		return 0;
-	}
-	if (getpwnam_r(name, &entry, text, sizeof(text), &found) != 0 || !found)
-		return -ESRCH;
-	*ret = found->pw_uid;
-	return 0;
-}
 
 /* Adds the range of a line NAME:FIRST:COUNT. Other lines are ignored. */
 static int add_line(struct uid_ranges *r, char *line, size_t *capacity)
@@ -62,7 +48,7 @@ static int add_line(struct uid_ranges *r, char *line, size_t *capacity)
 	uid_t owner;
 
 	if (!count || parse_u64(first, UINT32_MAX - 1, &from) < 0 || parse_u64(count, UINT32_MAX - from, &n) < 0 ||
-	    n == 0 || find_user(name, &owner) < 0)
+	    n == 0 || accounts_find_user(name, &owner) < 0)
 		return 0;
 	if (array_reserve(r->list, r->n, capacity) < 0)
 		return -ENOMEM;
@@ -120,8 +106,8 @@ static void read_ran(struct work *w)
 	}
 	if (s->freed)
 		subuids_free(s);
-	else
-		s->o.changed(s->o.data);
+	else if (s->changed)
+		s->changed(s->data);
 }
 
 int subuids_new(const struct subuids_options *options, struct subuids **ret)
@@ -157,6 +143,12 @@ uid_t subuids_owner(const struct subuids *s, uid_t uid)
 		if (uid >= s->ranges.list[n].first && uid - s->ranges.list[n].first < s->ranges.list[n].n)
 			return s->ranges.list[n].owner;
 	return uid;
+}
+
+void subuids_watch(struct subuids *s, void (*changed)(void *data), void *data)
+{
+	s->changed = changed;
+	s->data = data;
 }
 
 void subuids_refresh(struct subuids *s)

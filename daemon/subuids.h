@@ -15,8 +15,6 @@ struct subuids;
 struct subuids_options {
 	const char *path;        /* of the file; must stay valid */
 	struct workqueue *queue; /* to read it, which asks for the uids of names, and may take long */
-	void (*changed)(void *data);
-	void *data;
 };
 
 /* Reads the file; without it there are no ranges. */
@@ -28,6 +26,9 @@ struct subuids *subuids_free(struct subuids *s);
  * well, the first of them, which has no rights of root.
  */
 uid_t subuids_owner(const struct subuids *s, uid_t uid);
+
+/* changed() follows each change of the ranges; NULL: none. */
+void subuids_watch(struct subuids *s, void (*changed)(void *data), void *data);
 
 /* Reads the file again if it has changed; then changed() follows. It is looked at once a second at most. */
 void subuids_refresh(struct subuids *s);

@@ -70,7 +70,8 @@ static int read_process(pid_t pid, int pidfd, struct process_about *ret)
 	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && credentials_dumpable(&c) ? 0 : -EACCES;
 }
 
-int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason)
+int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason,
+		 struct ledger_refusal *ret_refusal)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, a->pid, 0);
 	struct perf_machine *machine = trace_units_machine(a->units);
@@ -99,8 +100,6 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 		return reason_set(ret_reason, -EPERM,
 				  "the trace sink of this machine is shared, and the configuration (shared-sink) does "
 				  "not allow this user to use it");
-	if (target_list_alive(a->targets, about.uid) >= a->settings->targets_per_user)
-		return -EUSERS;
 	rc = perf_target_new(machine, a->pid, pidfd, about.uid, a->options, &source);
 	if (rc < 0)
 		return rc;
@@ -111,7 +110,7 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 				     .name = about.name,
 				     .exe = about.exe,
 				     .arguments = "" };
-	rc = target_new(a->targets, &info, source, ret);
+	rc = target_new(a->targets, &info, source, ret, ret_refusal);
 	if (rc < 0)
 		return rc;
 	(*ret)->adopted = true;

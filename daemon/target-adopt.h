@@ -18,9 +18,10 @@ struct target_adoption {
 
 /*
  * *ret: disarmed, and borrowed from the list. -EOPNOTSUPP: this machine cannot trace it; -EPERM: the configuration
- * forbids it; -EACCES: the process has credentials that are not its owner's alone; -EUSERS: its owner has too many
- * targets; -ESRCH. ret_reason: may stay empty.
+ * forbids it; -EACCES: the process has credentials that are not its owner's alone; -EDQUOT: the
+ * ledger refused it, see ret_refusal; -ESRCH. ret_reason: may stay empty.
  */
-int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason);
+int target_adopt(const struct target_adoption *a, struct target **ret, struct reason *ret_reason,
+		 struct ledger_refusal *ret_refusal);
 
 #endif

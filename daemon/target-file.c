@@ -11,7 +11,10 @@ static void run_close(struct work *w)
 
 static void close_ran(struct work *w)
 {
-	free(w);
+	struct target_file *f = container_of(w, struct target_file, work);
+
+	ledger_return(&f->charge);
+	free(f);
 }
 
 struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int fd)

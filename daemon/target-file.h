@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "daemon/ledger.h"
 #include "daemon/workqueue.h"
 
 struct target_file {
@@ -16,6 +17,7 @@ struct target_file {
 	unsigned refs;
 	uint32_t id; /* of the file in the target's log */
 	int fd;
+	struct charge charge; /* of its descriptor, until it is closed; none by default */
 };
 
 /* fd is owned, also on failure, which returns NULL. */

@@ -38,6 +38,8 @@ struct target *target_unref(struct target *t)
 	if (t->ended)
 		event_free(t->ended);
 	closep(&t->pidfd);
+	ledger_return(&t->alive);
+	ledger_return(&t->rings);
 	free(t->name);
 	free(t->exe);
 	free(t->arguments);
@@ -91,6 +93,8 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 		next = TAILQ_NEXT(t, link);
 		if (t->ring.state == RING_GONE && now - t->gone_ns > age)
 			target_list_remove(all, t);
+		else
+			ledger_settle(&t->rings, t->ring.source->ops->memory(t->ring.source));
 	}
 }
 
@@ -131,16 +135,6 @@ struct target_list *target_list_free(struct target_list *all)
 const struct target_head *target_list_all(const struct target_list *all)
 {
 	return &all->list;
-}
-
-unsigned target_list_alive(const struct target_list *all, uid_t uid)
-{
-	const struct target *t;
-	unsigned n = 0;
-
-	TAILQ_FOREACH (t, &all->list, link)
-		n += t->uid == uid && t->ring.state != RING_GONE;
-	return n;
 }
 
 struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t uid)
@@ -214,6 +208,7 @@ void target_gone(struct target *t)
 	/* The connection of a killed program ends before its status is known. */
 	if (t->ending.known || t->replaced)
 		event_del(t->ended);
+	ledger_return(&t->alive);
 	if (t->hang_up)
 		t->hang_up(t->data);
 	t->hang_up = t->drain = NULL;
@@ -268,17 +263,40 @@ static void on_ended(evutil_socket_t fd, short what, void *data)
 	target_unref(t);
 }
 
+static int charge_target(struct target *t, const struct target_info *info, struct capture_source *source,
+			 struct ledger_refusal *ret_refusal)
+{
+	struct ledger *l = t->all->o.ledger;
+	const struct target *old = target_list_find(t->all, info->pid, info->uid);
+	int rc;
+
+	/* A process that registers again after execve() replaces its earlier target. */
+	if (old && old->ring.state != RING_GONE && old->uid == info->uid)
+		ledger_record(l, info->uid, LEDGER_TARGETS, 1, &t->alive);
+	else if ((rc = ledger_charge(l, info->uid, LEDGER_TARGETS, 1, &t->alive, ret_refusal)) < 0)
+		return rc;
+	return ledger_charge(l, info->uid, LEDGER_RINGS, source->ops->memory(source), &t->rings, ret_refusal);
+}
+
 int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,
-	       struct target **ret)
+	       struct target **ret, struct ledger_refusal *ret_refusal)
 {
 	struct target *t = calloc(1, sizeof(*t)), *old;
+	int rc;
 
 	if (!t) {
 		source->ops->free(source);
 		return -ENOMEM;
 	}
-	t->refs = 1;
 	t->all = all;
+	rc = charge_target(t, info, source, ret_refusal);
+	if (rc < 0) {
+		source->ops->free(source);
+		ledger_return(&t->alive);
+		free(t);
+		return rc;
+	}
+	t->refs = 1;
 	t->pid = info->pid;
 	t->parent = info->parent;
 	t->uid = info->uid;
@@ -287,8 +305,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	ring_init(&t->ring, info->pid, source);
 	t->pidfd = (int)syscall(SYS_pidfd_open, info->pid, 0);
 	if (t->pidfd < 0) {
-		int rc = -errno;
-
+		rc = -errno;
 		target_unref(t);
 		return rc;
 	}
@@ -324,15 +341,14 @@ void target_trouble(const struct target *t, struct buf *ret)
 
 int target_add_file(struct target *t, struct target_file *f)
 {
-	const struct target *other;
-	size_t n = 0;
+	int rc = t->n_files >= FILES_MAX ? -EMFILE : 0;
 
-	TAILQ_FOREACH (other, target_list_all(t->all), link)
-		n += other->uid == t->uid ? other->n_files : 0;
-	if (t->n_files >= FILES_MAX || n >= t->all->o.files_per_user) {
+	if (rc == 0 && !f->charge.user)
+		rc = ledger_charge(t->all->o.ledger, t->uid, LEDGER_DESCRIPTORS, 1, &f->charge, NULL);
+	if (rc < 0) {
 		t->lost_files++;
 		target_file_unref(f);
-		return -EMFILE;
+		return rc;
 	}
 	if (array_reserve(t->files, t->n_files, &t->files_capacity) < 0) {
 		target_file_unref(f);

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "daemon/exit-listener.h"
+#include "daemon/ledger.h"
 #include "daemon/ring.h"
 #include "daemon/settings.h"
 #include "daemon/target-file.h"
@@ -40,7 +41,8 @@ struct target {
 	bool listed;     /* in the list */
 	bool adopted;    /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
-	struct event *ended; /* of pidfd */
+	struct event *ended;        /* of pidfd */
+	struct charge alive, rings; /* alive: until it ends */
 	struct ring ring;
 	/* The description of its threads (wire.c): of which state and time, and how many there are in all. */
 	json_object *threads;
@@ -61,7 +63,7 @@ struct target_list_options {
 	struct event_base *base;
 	const struct settings *settings;
 	struct workqueue *capture_queue;
-	size_t files_per_user;       /* limit of open mapped files */
+	struct ledger *ledger;
 	struct exit_listener *exits; /* or NULL */
 };
 
@@ -72,9 +74,6 @@ const struct target_head *target_list_all(const struct target_list *all);
 /* Takes note of the end of a thread. */
 void target_list_heard(struct target_list *all, const struct exit_event *e);
 
-/* Returns how many targets of a user have not ended. */
-unsigned target_list_alive(const struct target_list *all, uid_t uid);
-
 struct target_info {
 	pid_t pid, parent;
 	uid_t uid;
@@ -83,9 +82,12 @@ struct target_info {
 	size_t arguments_size;
 };
 
-/* Adds a target in state arming; *ret is a reference of the caller's. source is owned, also on failure. */
+/*
+ * Adds a target in state arming; *ret is a reference of the caller's. source is owned, also on failure. -EDQUOT: the
+ * ledger refused it, for the reason in ret_refusal.
+ */
 int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,
-	       struct target **ret);
+	       struct target **ret, struct ledger_refusal *ret_refusal);
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
 
@@ -95,7 +97,7 @@ void target_gone(struct target *t);
 /* Returns how the process ended; unknown while it runs. */
 const struct ending *target_ending(struct target *t);
 
-/* Consumes the reference f. -EMFILE: the target or its owner has too many files. */
+/* Consumes the reference f. -EMFILE: the target has too many files; -EDQUOT: the ledger refused it. */
 int target_add_file(struct target *t, struct target_file *f);
 
 /* Returns the target of this pid that runs, else the one that ended last and that uid owns, else NULL. */

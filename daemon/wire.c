@@ -39,6 +39,70 @@ json_object *wire_error_of_snapshot(const char *id, const char *state)
 	return o;
 }
 
+json_object *wire_error_of_limit(const struct ledger_refusal *why)
+{
+	json_object *o = json_object_new_object();
+	struct reason reason = { "" };
+
+	ledger_explain(why, &reason);
+	json_add_str(o, "limit", ledger_setting(why->kind, why->machine));
+	json_add_u64(o, "value", why->limit);
+	json_add_u64(o, "used", why->used);
+	json_add_u64(o, "wanted", why->wanted);
+	json_add_str(o, "reason", reason.text);
+	return o;
+}
+
+static json_object *use_json(enum ledger_kind kind, uint64_t used, uint64_t limit, bool machine)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "resource", ledger_kind_str(kind));
+	json_add_u64(o, "used", used);
+	if (limit != LEDGER_UNLIMITED)
+		json_add_u64(o, "limit", limit);
+	if (ledger_unit(kind))
+		json_add_str(o, "unit", ledger_unit(kind));
+	json_add_str(o, "setting", ledger_setting(kind, machine));
+	return o;
+}
+
+json_object *wire_use(struct ledger *l, uid_t uid)
+{
+	json_object *list = json_object_new_array();
+
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		json_object_array_add(list, use_json(k, ledger_used(l, uid, k), ledger_limit(l, uid, k), false));
+	return list;
+}
+
+json_object *wire_use_of_all(struct ledger *l)
+{
+	json_object *list = json_object_new_array();
+
+	for (enum ledger_kind k = 0; k < LEDGER_RATES; k++)
+		json_object_array_add(list, use_json(k, ledger_sum(l, k), ledger_most(l, 0, k), true));
+	return list;
+}
+
+json_object *wire_users(struct ledger *l)
+{
+	json_object *list = json_object_new_array();
+	_cleanup_free_ uid_t *uids = NULL;
+	size_t n = 0;
+
+	if (ledger_users(l, &uids, &n) < 0)
+		return list;
+	for (size_t i = 0; i < n; i++) {
+		json_object *o = json_object_new_object();
+
+		json_add_u64(o, "uid", uids[i]);
+		json_object_object_add(o, "use", wire_use(l, uids[i]));
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 enum { THREADS_LISTED = 64, THREADS_FRESH_MS = 100 };
 
 static void describe_threads(struct target *t)

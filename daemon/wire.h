@@ -24,6 +24,16 @@ const char *wire_error_str(enum wire_error error);
 json_object *wire_error_of_process(pid_t pid, const char *reason);
 json_object *wire_error_of_snapshot(const char *id, const char *state);
 
+/* The parameters of LimitReached. */
+json_object *wire_error_of_limit(const struct ledger_refusal *why);
+
+/* An array of type Use: of a user, and of all users. */
+json_object *wire_use(struct ledger *l, uid_t uid);
+json_object *wire_use_of_all(struct ledger *l);
+
+/* An array of type UserUse, of all users who hold something. */
+json_object *wire_users(struct ledger *l);
+
 json_object *wire_target(struct target *t);
 
 /* An item of a list, without what can be long. spool: the path of the spool. */

@@ -155,6 +155,8 @@ struct capture_ops {
 	 */
 	void (*trouble)(struct capture_source *s, struct buf *b);
 	uint64_t (*memory)(struct capture_source *s);
+	/* The most bytes of trace in a copy without a limit, and of its log at present. */
+	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);
 	struct capture_source *(*free)(struct capture_source *s);
 };
 

@@ -213,8 +213,8 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "SnapshotFailed") == 0)
 		return set_error(c, -EIO, "%s", reason);
 	if (strcmp(name, "LimitReached") == 0)
-		return set_error(c, -EDQUOT, "the limit of %s is reached",
-				 get_text_or(reply->parameters, "limit", "something"));
+		return set_error(c, -EDQUOT, "the limit of %s is reached: %s",
+				 get_text_or(reply->parameters, "limit", "something"), reason);
 	return set_error(c, -EPROTO, "csightd reports %s", name);
 }
 

@@ -102,18 +102,18 @@ static void test_shares(void)
 	struct charge a, b, sub;
 
 	ledger_record(l, ANNA, LEDGER_SPOOL, 70, &a);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 0), 0);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 51), 1);
+	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 0);
+	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 51), 1);
 	ledger_record(l, BERT, LEDGER_SPOOL, 10, &b);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 0), 10);
-	CHECK_EQ(ledger_excess(l, BERT, LEDGER_SPOOL, 50), 0);
+	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 10);
+	CHECK_EQ(ledger_excess(l, BERT, LEDGER_SPOOL, 120, 50), 0);
 	/* A third user who comes makes the shares smaller. */
-	CHECK_EQ(ledger_excess(l, BERT + 1 + 10, LEDGER_SPOOL, 41), 1);
+	CHECK_EQ(ledger_excess(l, BERT + 1 + 10, LEDGER_SPOOL, 120, 41), 1);
 	/* A subordinate uid has no share of its own. */
 	ledger_record(l, FIRST_OF_ANNA + 7, LEDGER_SPOOL, 5, &sub);
 	CHECK_EQ(ledger_used(l, ANNA, LEDGER_SPOOL), 75);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 0), 15);
-	CHECK_EQ(ledger_excess(l, FIRST_OF_ANNA + 8, LEDGER_SPOOL, 0), 15);
+	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 15);
+	CHECK_EQ(ledger_excess(l, FIRST_OF_ANNA + 8, LEDGER_SPOOL, 120, 0), 15);
 	ledger_return(&a);
 	ledger_return(&b);
 	ledger_return(&sub);
@@ -235,15 +235,15 @@ static void test_subuids(void)
 	int fd = mkstemp(path);
 	struct event_base *base = event_base_new();
 	struct workqueue *queue;
-	struct subuids_options o = { .path = path, .changed = on_changed };
+	struct subuids_options o = { .path = path };
 	bool changed = false;
 	struct subuids *s;
 
 	if (fd < 0 || io_write(fd, text, sizeof(text) - 1) < 0 || workqueue_new(base, "look", 0, &queue) < 0)
 		exit(1);
 	o.queue = queue;
-	o.data = &changed;
 	CHECK_EQ(subuids_new(&o, &s), 0);
+	subuids_watch(s, on_changed, &changed);
 	CHECK_EQ(subuids_owner(s, 100000), 1000);
 	CHECK_EQ(subuids_owner(s, 165535), 1000);
 	CHECK_EQ(subuids_owner(s, 165536), 165536);

@@ -266,6 +266,22 @@ static uint64_t emu_memory(struct capture_source *source)
 	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
+/* A thread may begin before the freeze, and the log grow. */
+static void emu_copy_max(struct capture_source *source, uint64_t *ret_trace, uint64_t *ret_log)
+{
+	struct emu_source *s = emu_source_of(source);
+	_cleanup_free_ struct capture_thread *threads = NULL;
+	uint64_t log = 0;
+	size_t n = 0;
+
+	if (emu_threads(source, &threads, &n) < 0)
+		n = s->n_rings;
+	if (emu_pread(s->memfd, &log, sizeof(log), offsetof(struct emu_header, log_head)) < 0)
+		log = s->log_size;
+	*ret_trace = (n + 1) * s->ring_size;
+	*ret_log = MIN(log, s->log_size);
+}
+
 static uint8_t *map_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -501,5 +517,6 @@ const struct capture_ops emu_capture = {
 	.missing = emu_missing,
 	.ending = emu_ending,
 	.memory = emu_memory,
+	.copy_max = emu_copy_max,
 	.free = emu_free,
 };

@@ -13,8 +13,9 @@
 
 enum {
 	SETTLE_TRIES = 16,
-	PUBLISH_SHARE = 20, /* publishing takes at most this fraction (1/n) of the capture thread's time */
-	EMPTY_STARTS = 32,  /* after so many starts without any trace, something is wrong */
+	PUBLISH_SHARE = 20,  /* publishing takes at most this fraction (1/n) of the capture thread's time */
+	EMPTY_STARTS = 32,   /* after so many starts without any trace, something is wrong */
+	CODE_MAX = 64 << 20, /* bytes of code that a copy holds besides trace */
 };
 
 const struct plan *perf_target_plan(const struct perf_target *s)
@@ -608,6 +609,16 @@ static uint64_t perf_memory(struct capture_source *source)
 	return memory;
 }
 
+/* A shared sink's buffers are not the target's. */
+static void perf_copy_max(struct capture_source *source, uint64_t *ret_trace, uint64_t *ret_log)
+{
+	const struct perf_target *s = perf_target_of(source);
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	*ret_trace = perf_memory(source) + (s->shared ? s->m->settings.aux_size * (uint64_t)MAX(cpus, 1) : 0);
+	*ret_log = CODE_MAX;
+}
+
 const struct capture_ops perf_capture = {
 	.name = "perf",
 	.arm = perf_arm,
@@ -618,5 +629,6 @@ const struct capture_ops perf_capture = {
 	.missing = perf_missing,
 	.trouble = perf_trouble,
 	.memory = perf_memory,
+	.copy_max = perf_copy_max,
 	.free = perf_free,
 };

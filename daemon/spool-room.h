@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Room in the spool: bytes are claimed before they are written, so that what is under way and what is at rest are
+ * within spool-max together, and spool-keep-free stays free. Room is made by removing snapshots that are ready or raw:
+ * of a user who would have more than its share, its own; else of the user who exceeds its share by most, the oldest
+ * first. A snapshot within its owner's share is never removed for another user. On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_SPOOL_ROOM_H
+#define CSIGHT_DAEMON_SPOOL_ROOM_H
+
+#include "daemon/ledger.h"
+
+struct spool;
+struct snapshot;
+
+/* Bytes of one snapshot; zeros are none. It is a member of what it belongs to, or moved with spool_claim_take(). */
+struct spool_claim {
+	struct spool *spool;
+	struct charge bytes, pending; /* pending: until the snapshot is ready or raw */
+	uint64_t unwritten;           /* part of bytes that is not at rest */
+};
+
+/* Why there is no room. */
+struct spool_refusal {
+	struct ledger_refusal limit; /* for -EDQUOT */
+	struct reason reason;
+};
+
+/*
+ * Claims bytes for a user. -EAGAIN: snapshots are being removed, and the spool's subscriber hears of their end;
+ * -EDQUOT, -ENOSPC: there is no room, for the reason in ret_refusal.
+ */
+int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_claim *ret,
+		     struct spool_refusal *ret_refusal);
+
+/* Changes the bytes of a claim that are not at rest; the errors of spool_room_claim(). */
+int spool_room_resize(struct spool_claim *c, uint64_t unwritten, struct spool_refusal *ret_refusal);
+
+/* Returns how many bytes a user can claim without a removal. */
+uint64_t spool_room_free(struct spool *s, uid_t uid);
+
+/* Claims bytes that are in the spool already. */
+void spool_room_record(struct spool *s, uid_t uid, uint64_t bytes, bool pending, struct spool_claim *ret);
+
+/* All that was claimed is at rest, and has this size. */
+void spool_room_settle(struct spool_claim *c, uint64_t size);
+
+/* The snapshot can be removed from now on. */
+void spool_room_rest(struct spool_claim *c);
+
+/* Removes the user's oldest snapshot that is ready or raw. Returns false if there is none. */
+bool spool_room_drop_oldest(struct spool *s, uid_t uid);
+
+void spool_room_return(struct spool_claim *c);
+
+/* Removes snapshots until all that is left is within spool-max and leaves spool-keep-free. */
+void spool_room_vacuum(struct spool *s, const struct snapshot *keep);
+
+#endif
