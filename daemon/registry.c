@@ -171,8 +171,13 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	send_welcome(g, rc);
 	if (rc == 0)
 		return 0;
-	log_warning("refused the registration of process %d of uid %u: %s", (int)g->peer.pid, g->peer.uid,
-		    strerror(-rc));
+	if (m->magic == EMU_MAGIC && m->version != EMU_VERSION)
+		log_warning("refused the registration of process %d of uid %u: the rings of its csight-etm.so have "
+			    "version %u, and those of this csightd version %d; use both of one release",
+			    (int)g->peer.pid, g->peer.uid, m->version, EMU_VERSION);
+	else
+		log_warning("refused the registration of process %d of uid %u: %s", (int)g->peer.pid, g->peer.uid,
+			    strerror(-rc));
 	return 1;
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "config.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -183,6 +185,23 @@ static const char *get_text_or(json_object *o, const char *key, const char *othe
 	return otherwise;
 }
 
+/* The daemon lacks a method: reports its version, which it has been asked for, and this one. */
+static int set_version_error(struct csight *c)
+{
+	_cleanup_(varlink_reply_done) struct varlink_reply reply = { 0 };
+	const char *version = NULL;
+
+	if (varlink_send_call(c->stream, "org.varlink.service.GetInfo", NULL, false) == 0 &&
+	    varlink_receive(c->stream, ANSWER_MS, &reply, NULL) == 0 && !reply.error && !reply.continues)
+		version = get_text_or(reply.parameters, "version", NULL);
+	else
+		c->stream = varlink_stream_free(c->stream);
+	return set_error(c, -ENOSYS,
+			 "the csightd at %s does not support this: it is version %s, and this is version %s; use both "
+			 "of one version, and restart csightd after an upgrade",
+			 c->socket, version ? version : "unknown", PACKAGE_VERSION);
+}
+
 static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 {
 	const char *name = reply->error, *reason = get_text_or(reply->parameters, "reason", "no reason given");
@@ -197,8 +216,7 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 				 get_text_or(reply->parameters, "parameter", "?"));
 	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
 	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
-		return set_error(c, -ENOSYS, "the csightd at %s does not support this; it is another version",
-				 c->socket);
+		return set_version_error(c);
 	if (strcmp(name, "NoSuchProcess") == 0)
 		return set_error(c, -ESRCH, "there is no such process");
 	if (strcmp(name, "NoSuchSnapshot") == 0)

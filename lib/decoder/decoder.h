@@ -15,6 +15,9 @@
  * closes after "result" or "failed"; if it closes without one of them, the child has crashed. Each side treats messages
  * from the other one as hostile.
  *
+ * Neighbouring versions work together: each side ignores members that it does not know, and a child sends a new type of
+ * message only to an owner whose start message has a member that announces it, such as "tables".
+ *
  *   start       owner → child, the first message
  *     input       type of the input: "perf.data"; "snapshot" (Arm); "bytes" (bare trace); "store" (rename its
  * functions) outputs     array of output formats; lib/export/decode-formats.h lists them options     object, optional,

@@ -95,7 +95,8 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-static int announce(const char *path, int memory, int *ret)
+/* *ret_version: that of the daemon's interface, if it has answered. */
+static int announce(const char *path, int memory, uint32_t *ret_version, int *ret)
 {
 	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_HELLO };
 	_cleanup_close_ int fd = connect_to(path);
@@ -110,6 +111,7 @@ static int announce(const char *path, int memory, int *ret)
 	n = io_receive_fds(fd, &m, sizeof(m), NULL, NULL, 0);
 	if (n != sizeof(m) || m.magic != EMU_MAGIC || m.type != EMU_WELCOME)
 		return n < 0 ? (int)n : -EPROTO;
+	*ret_version = m.version;
 	if (m.value < 0)
 		return (int)m.value;
 	*ret = TAKE_FD(fd);
@@ -138,10 +140,23 @@ static void put_name(struct emu_header *h, const char *exe)
 	}
 }
 
+static void report_refusal(const char *socket, int rc, uint32_t version)
+{
+	if (version != EMU_VERSION)
+		fprintf(stderr,
+			"csight-etm: cannot register with csightd at %s: its rings have version %u, and those of "
+			"csight-etm.so version %u; use both of one release; the program runs untraced\n",
+			socket, version, EMU_VERSION);
+	else
+		fprintf(stderr, "csight-etm: cannot register with csightd at %s: %s; the program runs untraced\n",
+			socket, strerror(-rc));
+}
+
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret)
 {
 	struct shared s = { .socket = -1 };
 	int memory = make_memory(o, parent, &s), rc = 0;
+	uint32_t version = EMU_VERSION;
 
 	if (memory < 0) {
 		fprintf(stderr, "csight-etm: cannot make %u rings of %llu bytes: %s; the program runs untraced\n",
@@ -150,11 +165,10 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	}
 	put_name(s.header, exe);
 	if (o->socket)
-		rc = announce(o->socket, memory, &s.socket);
+		rc = announce(o->socket, memory, &version, &s.socket);
 	close(memory);
 	if (rc < 0) {
-		fprintf(stderr, "csight-etm: cannot register with csightd at %s: %s; the program runs untraced\n",
-			o->socket, strerror(-rc));
+		report_refusal(o->socket, rc, version);
 		munmap(s.header, s.header->total_size);
 		return rc;
 	}
