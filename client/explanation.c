@@ -178,13 +178,18 @@ static struct explained_line self_line(const struct explanation *e, uint32_t nod
 }
 
 /* Returns true if the number of calls accounts for most of the difference of a node. */
-static bool is_of_calls(const struct call_node *n, int64_t whole)
+static bool is_of_calls(const struct explanation *e, uint32_t node, int64_t whole)
 {
-	const struct call_figures *slow = &n->side[CALL_TREE_SLOW], *typical = &n->side[CALL_TREE_TYPICAL];
+	const struct call_figures *slow = &node_of(e, node)->side[CALL_TREE_SLOW],
+				  *typical = &node_of(e, node)->side[CALL_TREE_TYPICAL];
 	double calls = (double)diff(slow->calls, typical->calls), each;
 
 	if (!slow->calls || !typical->calls || slow->calls == typical->calls)
 		return false;
+	/* How a library does what it is called for so often does not matter. */
+	if (is_library(e, node) && !is_library(e, node_of(e, node)->parent) &&
+	    MAX(slow->calls, typical->calls) >= 2 * MIN(slow->calls, typical->calls))
+		return (calls < 0) == (whole < 0);
 	each = (double)typical->total / (double)typical->calls;
 	return is_share((int64_t)(calls * each), whole, MOST);
 }
@@ -210,7 +215,7 @@ static bool is_one_line(const struct explanation *e, uint32_t node, enum explain
 		*ret = EXPLAINED_ONLY;
 	else if (!slow->calls && !slow->total)
 		*ret = EXPLAINED_MISSING;
-	else if (is_of_calls(n, whole))
+	else if (is_of_calls(e, node, whole))
 		*ret = slow->calls > typical->calls ? EXPLAINED_MORE : EXPLAINED_FEWER;
 	else
 		return false;

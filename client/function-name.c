@@ -76,15 +76,37 @@ static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_s
 	return rows[a_size % 3][b_size];
 }
 
-static bool ends_in_word(const char *text, size_t size)
-{
-	static const char operator[] = "operator";
-	size_t n = sizeof(operator) - 1;
-	char c = size ? text[size - 1] : 0;
+static const char operator[] = "operator";
 
-	if (size >= n && memcmp(text + size - n, operator, n) == 0)
-		return false;
+static bool is_word(char c)
+{
 	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* True if template arguments can follow: a word, or an operator such as operator+. */
+static bool takes_arguments(const char *text, size_t size)
+{
+	size_t n = sizeof(operator) - 1, word = size;
+
+	while (word && !is_word(text[word - 1]))
+		word--;
+	if (word < n || memcmp(text + word - n, operator, n) != 0)
+		return word == size && word;
+	return word < size && !memchr(text + word, '<', size - word);
+}
+
+/* Returns where a name begins behind the type that a template function returns. */
+static size_t name_begin(const char *text)
+{
+	size_t begin = 0, depth = 0;
+
+	for (size_t i = 0; text[i] && strncmp(text + i, operator, sizeof(operator) - 1) != 0; i++) {
+		depth += strchr("(<{[", text[i]) != NULL;
+		depth -= strchr(")>}]", text[i]) != NULL && depth;
+		if (text[i] == ' ' && !depth)
+			begin = i + 1;
+	}
+	return begin;
 }
 
 /* Returns the size of the template arguments that a text begins with; those of a name that was cut do not end. */
@@ -103,12 +125,12 @@ static size_t arguments_size(const char *text, size_t size)
 
 void function_name_short(const char *name, char *ret, size_t size)
 {
-	size_t all = plain_size(name, store_base_name(name)), n = 0, over;
+	size_t all = plain_size(name, store_base_name(name)), n = 0, begin, over;
 	_cleanup_free_ char *text = malloc(all + 1);
 
 	ret[0] = 0;
 	for (size_t i = 0, skip; text && i < all; i += skip) {
-		skip = name[i] == '<' && ends_in_word(name, i) ? arguments_size(name + i, all - i) : 0;
+		skip = name[i] == '<' && takes_arguments(name, i) ? arguments_size(name + i, all - i) : 0;
 		if (!skip) {
 			text[n++] = name[i];
 			skip = 1;
@@ -117,8 +139,9 @@ void function_name_short(const char *name, char *ret, size_t size)
 	if (!text || size < 4)
 		return;
 	text[n] = 0;
-	over = n >= size ? n - (size - 4) : 0;
-	snprintf(ret, size, "%s%s", over ? "..." : "", text + over);
+	begin = name_begin(text);
+	over = n - begin >= size ? n - begin - (size - 4) : 0;
+	snprintf(ret, size, "%s%s", over ? "..." : "", text + begin + over);
 }
 
 struct suggestion {
