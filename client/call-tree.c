@@ -6,19 +6,24 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
+enum { PATHS_MAX = 2 * CALL_TREE_NODES_MAX };
+
+/* What the time of a frame is: that of a function; of its node, which it is cut beneath; of none. */
+enum tree_frame_kind { FRAME_PLAIN, FRAME_CUT, FRAME_PREEMPTED };
+
+struct tree_frame {
+	uint32_t node;
+	enum tree_frame_kind kind;
+};
+
 struct tree_reading {
 	struct call_tree *to;
 	unsigned side;
 	uint64_t weight;
-	uint32_t *frames; /* the nodes of the open frames */
+	struct tree_frame *frames;
 	size_t depth, cap;
 	uint64_t time, instructions; /* of the event before */
 };
-
-enum { PATHS_MAX = 2 * CALL_TREE_NODES_MAX };
-
-/* Not a node: its time is that of no function. */
-#define FRAME_PREEMPTED (CALL_TREE_NONE - 1)
 
 static int add_node(struct call_tree *t, uint32_t function, uint32_t parent)
 {
@@ -42,14 +47,12 @@ static int add_node(struct call_tree *t, uint32_t function, uint32_t parent)
 int call_tree_init(struct call_tree *t, const struct call_list *list)
 {
 	uint32_t function = CALL_TREE_NONE;
-	int rc;
 
 	*t = (struct call_tree){ .list = list };
 	for (size_t i = 0; i < store_functions(list->store) && function == CALL_TREE_NONE; i++)
 		if (list->roots[i])
 			function = (uint32_t)i;
-	rc = add_node(t, function, CALL_TREE_NONE);
-	return rc < 0 ? rc : add_node(t, CALL_TREE_NONE, CALL_TREE_ROOT);
+	return add_node(t, function, CALL_TREE_NONE);
 }
 
 void call_tree_done(struct call_tree *t)
@@ -64,7 +67,10 @@ static bool is_function(const struct call_tree *t, uint32_t node, uint32_t funct
 	return node == CALL_TREE_ROOT ? t->list->roots[function] : t->nodes[node].function == function;
 }
 
-/* Finds or makes the node of a function that is called at a node: itself or one above in a recursion, or a child. */
+/*
+ * Finds or makes the node of a function that is called at a node: itself or one above in a recursion, or a child.
+ * CALL_TREE_NONE: it is cut.
+ */
 static int make_node(struct call_tree *t, uint32_t at, uint32_t function, uint32_t *ret)
 {
 	uint32_t above = at;
@@ -74,7 +80,7 @@ static int make_node(struct call_tree *t, uint32_t at, uint32_t function, uint32
 	if (above != CALL_TREE_NONE)
 		*ret = above;
 	else if (t->n >= CALL_TREE_NODES_MAX || t->nodes[at].level >= CALL_TREE_DEPTH_MAX)
-		*ret = CALL_TREE_CUT;
+		*ret = CALL_TREE_NONE;
 	else
 		*ret = (uint32_t)t->n;
 	return *ret == t->n ? add_node(t, function, at) : 0;
@@ -83,11 +89,11 @@ static int make_node(struct call_tree *t, uint32_t at, uint32_t function, uint32
 static int find_node(struct call_tree *t, uint32_t at, uint32_t function, uint32_t *ret)
 {
 	uint64_t key = (uint64_t)at << 32 | function;
-	uint32_t *number = at == CALL_TREE_CUT ? NULL : hash_get(&t->by_path, key, 0);
+	uint32_t *number = hash_get(&t->by_path, key, 0);
 	int rc;
 
-	if (number || at == CALL_TREE_CUT) {
-		*ret = number ? *number : CALL_TREE_CUT;
+	if (number) {
+		*ret = *number;
 		return 0;
 	}
 	rc = make_node(t, at, function, ret);
@@ -103,24 +109,40 @@ static int find_node(struct call_tree *t, uint32_t at, uint32_t function, uint32
 static int on_enter(struct tree_reading *r, const struct store_event *e)
 {
 	struct call_tree *t = r->to;
-	uint32_t at = r->depth ? r->frames[r->depth - 1] : CALL_TREE_NONE, node = CALL_TREE_ROOT;
-	bool piece = e->frame.piece && r->depth, counts = !calls_kind_is_resumed(e->kind) && !piece;
-	int rc = array_reserve(r->frames, r->depth, &r->cap);
+	struct tree_frame frame = { .node = CALL_TREE_ROOT }, *above = r->depth ? &r->frames[r->depth - 1] : NULL;
+	bool piece = e->frame.piece && above, counts = !calls_kind_is_resumed(e->kind) && !piece;
+	uint32_t node = CALL_TREE_ROOT;
+	int rc = 0;
 
+	if (above)
+		frame = *above;
+	if (store_function(t->list->store, e->frame.function)->kind == REGION_PREEMPTED)
+		frame.kind = FRAME_PREEMPTED;
+	if (above && !piece && frame.kind == FRAME_PLAIN) {
+		rc = find_node(t, above->node, e->frame.function, &node);
+		frame.kind = node == CALL_TREE_NONE ? FRAME_CUT : FRAME_PLAIN;
+		frame.node = node == CALL_TREE_NONE ? above->node : node;
+	}
+	if (rc == 0)
+		rc = array_reserve(r->frames, r->depth, &r->cap);
 	if (rc < 0)
 		return rc;
-	if (at == FRAME_PREEMPTED || piece)
-		node = at;
-	else if (store_function(t->list->store, e->frame.function)->kind == REGION_PREEMPTED)
-		node = FRAME_PREEMPTED;
-	else if (r->depth)
-		rc = find_node(t, at, e->frame.function, &node);
-	if (rc < 0)
-		return rc;
-	if (counts && node != FRAME_PREEMPTED)
-		t->nodes[node].side[r->side].calls += r->weight;
-	r->frames[r->depth++] = node;
+	if (counts && frame.kind == FRAME_PLAIN)
+		t->nodes[frame.node].side[r->side].calls += r->weight;
+	r->frames[r->depth++] = frame;
 	return 0;
+}
+
+/* Adds a value to what the innermost frame is. */
+static void add_value(struct tree_reading *r, uint64_t value)
+{
+	const struct tree_frame *frame = &r->frames[r->depth - 1];
+	struct call_figures *figures = &r->to->nodes[frame->node].side[r->side];
+	uint64_t *const sums[] = { [FRAME_PLAIN] = &figures->self,
+				   [FRAME_CUT] = &figures->cut,
+				   [FRAME_PREEMPTED] = &r->to->preempted[r->side] };
+
+	*sums[frame->kind] += value * r->weight;
 }
 
 static int on_event(void *user, const struct store_event *e, uint32_t depth)
@@ -128,13 +150,8 @@ static int on_event(void *user, const struct store_event *e, uint32_t depth)
 	struct tree_reading *r = user;
 	uint64_t value = r->to->list->measure == MEASURE_TIME ? e->time - r->time : e->instructions - r->instructions;
 
-	if (r->depth && value) {
-		uint32_t node = r->frames[r->depth - 1];
-		uint64_t *sum =
-		    node == FRAME_PREEMPTED ? &r->to->preempted[r->side] : &r->to->nodes[node].side[r->side].self;
-
-		*sum += value * r->weight;
-	}
+	if (r->depth)
+		add_value(r, value);
 	r->time = e->time;
 	r->instructions = e->instructions;
 	if (e->type == STORE_ENTER && depth == r->depth)
@@ -160,13 +177,12 @@ void call_tree_finish(struct call_tree *t)
 	/* A node follows its parent. */
 	for (size_t i = t->n; i-- > 0;) {
 		struct call_node *n = &t->nodes[i];
-		bool waits = n->function != CALL_TREE_NONE &&
-			     store_function(t->list->store, n->function)->kind == REGION_WAITING;
+		bool waits = store_function(t->list->store, n->function)->kind == REGION_WAITING;
 
 		for (unsigned side = 0; side < CALL_TREE_SIDES; side++) {
 			struct call_figures *f = &n->side[side], *parent;
 
-			f->total += f->self;
+			f->total += f->self + f->cut;
 			f->wait += waits ? f->self : 0;
 			if (n->parent == CALL_TREE_NONE)
 				continue;

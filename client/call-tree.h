@@ -11,24 +11,23 @@
 
 enum { CALL_TREE_SLOW, CALL_TREE_TYPICAL, CALL_TREE_SIDES };
 
-/* More paths, and deeper ones, are merged into the node CALL_TREE_CUT. */
+/* More paths, and deeper ones, are cut: what is beneath a node there is summed up at that node. */
 enum { CALL_TREE_NODES_MAX = 1 << 17, CALL_TREE_DEPTH_MAX = 1000 };
 
-/* Numbers of the first nodes. */
-enum { CALL_TREE_ROOT, CALL_TREE_CUT, CALL_TREE_FIRST };
+enum { CALL_TREE_ROOT }; /* number of the first node */
 
 #define CALL_TREE_NONE UINT32_MAX
 
 /* What calls on one side took, in ns or instructions. */
 struct call_figures {
 	uint64_t calls;
-	uint64_t self;
+	uint64_t self, cut; /* cut: of calls beneath it that have no node */
 	/* with callees, except time in which the thread was preempted; wait: part of total in which it waited */
 	uint64_t total, wait;
 };
 
 struct call_node {
-	uint32_t function; /* CALL_TREE_NONE: the node CALL_TREE_CUT */
+	uint32_t function;
 	uint32_t parent, first_child, sibling;
 	uint32_t level;
 	struct call_figures side[CALL_TREE_SIDES];

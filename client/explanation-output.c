@@ -25,7 +25,7 @@ static void add_name(struct buf *b, const struct explanation_output *o, uint32_t
 	const struct store_function *f = explanation_function(o->explanation, node);
 	char name[NAME_SIZE];
 
-	function_name_short(f ? f->name : "...", name, sizeof(name));
+	function_name_short(f->name, name, sizeof(name));
 	buf_printf(b, "%s", esc(name));
 }
 
@@ -77,6 +77,10 @@ static void add_verb(struct buf *b, const struct explanation_output *o, const st
 		buf_printf(b, ", its own code: ");
 		add_values(b, o, line);
 		break;
+	case EXPLAINED_CUT:
+		buf_printf(b, ", calls on too many paths beneath it: ");
+		add_values(b, o, line);
+		break;
 	case EXPLAINED_WAIT:
 		buf_printf(b, " waited: ");
 		add_values(b, o, line);
@@ -92,10 +96,6 @@ static void add_sentence(struct buf *b, const struct explanation_output *o, cons
 {
 	if (line->kind == EXPLAINED_OTHER) {
 		buf_printf(b, "other: %s", format_plural(line->places, "smaller difference"));
-		return;
-	}
-	if (line->kind == EXPLAINED_CUT) {
-		buf_printf(b, "calls beyond the limit of different paths");
 		return;
 	}
 	if (line->kind == EXPLAINED_PREEMPTED) {
@@ -141,7 +141,7 @@ static void add_path(struct buf *b, const struct explanation_output *o, const st
 	uint32_t path[CALL_TREE_DEPTH_MAX + 1];
 	size_t n = path_of(o->explanation, line, path, ELEMENTS(path));
 	const struct store_function *f = explanation_function(o->explanation, line->named);
-	const char *slash = f ? strrchr(f->file, '/') : NULL;
+	const char *slash = strrchr(f->file, '/');
 
 	for (size_t i = 0; i < n; i++) {
 		if (n > PATH_SHOWN && i == PATH_SHOWN / 2) {
@@ -154,7 +154,7 @@ static void add_path(struct buf *b, const struct explanation_output *o, const st
 	}
 	if (line->places > 1)
 		buf_printf(b, ", and %s", format_plural(line->places - 1, "other path"));
-	if (f && f->file[0] && f->line)
+	if (f->file[0] && f->line)
 		buf_printf(b, " (%s:%u)", esc(slash ? slash + 1 : f->file), f->line);
 }
 

@@ -56,16 +56,12 @@ static int64_t wait_diff(const struct explanation *e, uint32_t node)
 
 const struct store_function *explanation_function(const struct explanation *e, uint32_t node)
 {
-	uint32_t function = node_of(e, node)->function;
-
-	return function == CALL_TREE_NONE ? NULL : store_function(e->tree->list->store, function);
+	return store_function(e->tree->list->store, node_of(e, node)->function);
 }
 
 static bool is_library(const struct explanation *e, uint32_t node)
 {
-	uint32_t function = node_of(e, node)->function;
-
-	return node != CALL_TREE_ROOT && function != CALL_TREE_NONE && e->is_library[function];
+	return node != CALL_TREE_ROOT && e->is_library[node_of(e, node)->function];
 }
 
 /* Returns the nearest function above a node that is the program's own; it may be the root. */
@@ -85,7 +81,7 @@ static uint32_t main_child(const struct explanation *e, uint32_t node, int perce
 	int64_t whole = total_diff(e, node);
 
 	for (uint32_t c = node_of(e, node)->first_child; c != CALL_TREE_NONE; c = node_of(e, c)->sibling)
-		if (c != CALL_TREE_CUT && is_share(total_diff(e, c), whole, percent))
+		if (is_share(total_diff(e, c), whole, percent))
 			return c;
 	return CALL_TREE_NONE;
 }
@@ -108,7 +104,7 @@ static uint32_t syscall_of(const struct explanation *e, uint32_t node)
 		const struct store_function *f = explanation_function(e, node);
 		uint32_t next = CALL_TREE_NONE;
 
-		if (f && f->kind == REGION_SYSCALL)
+		if (f->kind == REGION_SYSCALL)
 			return node;
 		for (uint32_t c = node_of(e, node)->first_child; c != CALL_TREE_NONE; c = node_of(e, c)->sibling)
 			if (wait_diff(e, c) &&
@@ -163,16 +159,20 @@ static struct explained_line line_of(const struct explanation *e, uint32_t node,
 	return line;
 }
 
-static struct explained_line self_line(const struct explanation *e, uint32_t node)
+/* Makes a line of a node alone: of its own code, or of what is cut beneath it. */
+static struct explained_line part_line(const struct explanation *e, uint32_t node, enum explained_kind kind)
 {
-	struct explained_line line = line_of(e, node, EXPLAINED_SELF);
+	struct explained_line line = line_of(e, node, kind);
 
-	line.kind = EXPLAINED_SELF;
+	line.kind = kind;
 	line.named = line.deepest = node;
 	line.syscall = CALL_TREE_NONE;
 	line.wait = 0;
-	for (unsigned side = 0; side < CALL_TREE_SIDES; side++)
-		line.value[side] = node_of(e, node)->side[side].self;
+	for (unsigned side = 0; side < CALL_TREE_SIDES; side++) {
+		const struct call_figures *figures = &node_of(e, node)->side[side];
+
+		line.value[side] = kind == EXPLAINED_CUT ? figures->cut : figures->self;
+	}
 	line.difference = diff(line.value[CALL_TREE_SLOW], line.value[CALL_TREE_TYPICAL]);
 	return line;
 }
@@ -205,8 +205,8 @@ static bool is_one_line(const struct explanation *e, uint32_t node, enum explain
 	const struct store_function *f = explanation_function(e, node);
 	int64_t whole = total_diff(e, node);
 
-	if (!f || f->kind == REGION_SYSCALL) {
-		*ret = f ? EXPLAINED_SELF : EXPLAINED_CUT;
+	if (f->kind == REGION_SYSCALL) {
+		*ret = EXPLAINED_SELF;
 		return true;
 	}
 	if (is_library(e, node) && is_share(e->own_diff[node], whole, MOST))
@@ -234,7 +234,7 @@ struct gathering {
 /* Lines of library code beneath a library function; and of an own function, its code and what it calls directly. */
 static bool is_gathered(const struct explanation *e, uint32_t node, const struct explained_line *line)
 {
-	if (line->kind == EXPLAINED_WAIT || line->kind == EXPLAINED_CUT)
+	if (line->kind == EXPLAINED_WAIT)
 		return false;
 	if (is_library(e, node))
 		return is_library(e, line->node);
@@ -307,8 +307,11 @@ static int explain_node(struct explanation *e, uint32_t node)
 		line = line_of(e, node, kind);
 		return push_line(e, &line);
 	}
-	line = self_line(e, node);
+	line = part_line(e, node, EXPLAINED_SELF);
 	rc = push_line(e, &line);
+	line = part_line(e, node, EXPLAINED_CUT);
+	if (rc == 0)
+		rc = push_line(e, &line);
 	for (uint32_t c = node_of(e, node)->first_child; rc == 0 && c != CALL_TREE_NONE; c = node_of(e, c)->sibling)
 		rc = explain_node(e, c);
 	return rc == 0 && node != CALL_TREE_ROOT ? gather_lines(e, node, (struct line_range){ from, e->n }) : rc;
@@ -435,7 +438,7 @@ static int find_own(struct explanation *e)
 	for (size_t i = 0; i < store_functions(s); i++)
 		e->is_library[i] = library_code_has(store_function(s, i), root);
 	/* A node follows its parent. */
-	for (uint32_t i = (uint32_t)e->tree->n; i-- > CALL_TREE_FIRST;) {
+	for (uint32_t i = (uint32_t)e->tree->n; i-- > CALL_TREE_ROOT + 1;) {
 		if (!is_library(e, i))
 			e->own_diff[i] = total_diff(e, i);
 		e->own_diff[node_of(e, i)->parent] += e->own_diff[i];
@@ -487,8 +490,8 @@ void explanation_done(struct explanation *e)
 
 const char *explanation_kind_str(enum explained_kind kind)
 {
-	static const char *const names[] = { "only",   "missing", "more",      "fewer", "self",
-					     "longer", "wait",    "preempted", "cut",   "other" };
+	static const char *const names[] = { "only",   "missing", "more", "fewer",     "self",
+					     "longer", "wait",    "cut",  "preempted", "other" };
 
 	return kind < ELEMENTS(names) ? names[kind] : "unknown";
 }

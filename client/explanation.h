@@ -16,8 +16,8 @@ enum explained_kind {
 	EXPLAINED_SELF,      /* its own code took longer, without what it calls */
 	EXPLAINED_LONGER,    /* it took longer: itself, and what it calls but for that of other lines */
 	EXPLAINED_WAIT,      /* it waited in a system call, itself or in a library function that it calls */
+	EXPLAINED_CUT,       /* calls beneath it took longer that have no node of their own */
 	EXPLAINED_PREEMPTED, /* the thread could have run, but had no CPU */
-	EXPLAINED_CUT,       /* of paths that are merged: node CALL_TREE_CUT */
 	EXPLAINED_OTHER,     /* lines that are too small to be printed */
 };
 
@@ -50,7 +50,7 @@ struct explanation {
 int explanation_make(struct explanation *e, const struct call_tree *tree, size_t limit);
 void explanation_done(struct explanation *e);
 
-/* Returns the function of a node; tree node CALL_TREE_CUT has none: NULL. */
+/* Returns the function of a node. */
 const struct store_function *explanation_function(const struct explanation *e, uint32_t node);
 
 const char *explanation_kind_str(enum explained_kind kind);
