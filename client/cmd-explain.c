@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/call-groups-output.h"
 #include "client/client.h"
 #include "client/explanation-output.h"
 #include "client/format.h"
@@ -18,6 +19,7 @@
 enum {
 	OPTION_CALL,
 	OPTION_ABOVE,
+	OPTION_GROUPS,
 	OPTION_BY,
 	OPTION_LIMIT,
 	OPTION_OUTPUT,
@@ -29,8 +31,9 @@ enum { LIMIT = 10, NAME_SIZE = 56 };
 static const struct verb_option options[] = {
 	[OPTION_CALL] = { "call", 0, "TIME", "explain the call at this time, such as 20ms (default: the slowest)" },
 	[OPTION_ABOVE] = { "above", 0, "PERCENTILE", "explain all calls above it, such as p99" },
+	[OPTION_GROUPS] = { "groups", 0, NULL, "print groups of calls that call the same functions" },
 	[OPTION_BY] = { "by", 0, "MEASURE", "time (default) or instructions" },
-	[OPTION_LIMIT] = { "limit", 'n', "N", "print the N largest differences (default 10; 0: all)" },
+	[OPTION_LIMIT] = { "limit", 'n', "N", "print the N largest differences or groups (default 10; 0: all)" },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "write the calls side by side, as a timeline for Perfetto" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
@@ -43,6 +46,7 @@ struct explain {
 	double above; /* share of the calls; 0: not given */
 	enum measure measure;
 	bool measure_given; /* by --by */
+	bool groups;
 	uint64_t uncertain; /* error of the times, instead of which instructions are compared; 0: they are not */
 	int64_t limit;
 	struct named_store input;
@@ -245,6 +249,23 @@ static void print_call(const struct explain *x, const char *what, const struct s
 	       store_thread(x->input.store, call->thread)->tid, call->whole ? "" : ", not traced from enter to leave");
 }
 
+/* Calls that were cut short may be what was looked for. */
+static void print_incomplete(const struct explain *x)
+{
+	const struct call_list *l = &x->list;
+	const struct store_call *longest = NULL;
+
+	if (!l->incomplete)
+		return;
+	for (size_t i = 0; i < l->n_parts; i++)
+		if (!longest || call_list_value(l, &l->parts[i]) > call_list_value(l, longest))
+			longest = &l->parts[i];
+	printf("left out: %s not traced from enter to leave\n", format_plural(l->incomplete, "call"));
+	if (longest && (!l->n || call_list_value(l, longest) > call_list_value(l, &l->slowest)))
+		printf("one took longer: at least %s; to explain it: --call=%.6fms\n", value_text(x, longest),
+		       (double)named_store_since_start(x->input.store, longest->enter) / 1e6);
+}
+
 static void print_head(const struct explain *x, const struct explanation_output *o, const char *name)
 {
 	if (x->uncertain)
@@ -255,8 +276,7 @@ static void print_head(const struct explain *x, const struct explanation_output 
 		printf(", median %s, p99 %s", explanation_output_value(o, call_list_quantile(&x->list, 0.5)),
 		       explanation_output_value(o, call_list_quantile(&x->list, 0.99)));
 	printf("\n");
-	if (x->list.incomplete)
-		printf("left out: %s not traced from enter to leave\n", format_plural(x->list.incomplete, "call"));
+	print_incomplete(x);
 	if (x->n_slow > 1)
 		printf("slow:    %s, on average %s\n", format_plural(x->n_slow, "call"),
 		       explanation_output_value(o, sum_of_slow(x) / x->n_slow));
@@ -351,10 +371,52 @@ static int explain_read(struct explain *x)
 	return rc < 0 ? failed(rc) : STATUS_OK;
 }
 
+static void print_groups(const struct explain *x, const struct call_groups *g)
+{
+	size_t n = x->limit ? MIN(g->n, (size_t)x->limit) : g->n;
+	char name[NAME_SIZE];
+
+	if (x->client->json) {
+		_cleanup_json_ json_object *all = json_object_new_object();
+
+		json_add_u64(all, "calls", x->list.whole);
+		json_add_u64(all, "grouped", g->calls);
+		json_add_u64(all, "incomplete", x->list.incomplete);
+		json_object_object_add(all, "groups", call_groups_output_json(g, n));
+		printf("%s\n",
+		       json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		return;
+	}
+	function_name_short(x->function, name, sizeof(name));
+	printf("%s: %s, %s%s\n", esc(name), format_plural(x->list.whole, "call"), format_plural(g->n, "group"),
+	       g->calls < x->list.whole ? "; some of the calls are considered" : "");
+	call_groups_output_text(g, n, bound_of(x, &x->list.slowest), stdout);
+}
+
+static int explain_groups(struct explain *x)
+{
+	_cleanup_(call_groups_done) struct call_groups groups = { 0 };
+	int rc = call_list_read(&x->list, x->input.store, x->roots, x->measure);
+
+	if (rc == 0)
+		rc = call_groups_read(&groups, &x->list);
+	if (rc < 0)
+		return failed(rc);
+	if (!groups.n) {
+		client_error("no call of '%s' was traced from enter to leave, so that there is none to group",
+			     esc(x->function));
+		return STATUS_NOT_FOUND;
+	}
+	print_groups(x, &groups);
+	return STATUS_OK;
+}
+
 static int explain_all(struct explain *x)
 {
 	int rc = explain_select(x);
 
+	if (rc == 0 && x->groups)
+		return explain_groups(x);
 	if (rc == 0)
 		rc = explain_read(x);
 	if (rc != 0)
@@ -394,6 +456,9 @@ static int explain_parse_option(struct explain *x, int option, const char *value
 		return 0;
 	case OPTION_ABOVE:
 		return explain_set_above(x, value);
+	case OPTION_GROUPS:
+		x->groups = true;
+		return 0;
 	case OPTION_BY:
 		x->measure_given = true;
 		x->measure = strcmp(value, "instructions") == 0 ? MEASURE_INSTRUCTIONS : MEASURE_TIME;
@@ -430,6 +495,8 @@ static int explain_parse(struct explain *x)
 		return c->status;
 	if (x->at && x->above > 0)
 		return client_usage(c, "--call and --above exclude each other");
+	if (x->groups && (x->at || x->above > 0 || x->path))
+		return client_usage(c, "--groups is of all calls: --call, --above and -o do not apply");
 	if (c->argc != 1 && c->argc != 2)
 		return client_usage(c, c->argc ? "only one function and one snapshot are accepted"
 					       : "a function is required");

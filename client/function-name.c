@@ -95,6 +95,19 @@ static bool takes_arguments(const char *text, size_t size)
 	return word < size && !memchr(text + word, '<', size - word);
 }
 
+/* Returns the size of a text without a parameter list that does not end, because the name was cut. */
+static size_t whole_size(const char *text, size_t size)
+{
+	size_t depth = 0, first = size;
+
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] == '(' && !depth++)
+			first = i;
+		depth -= text[i] == ')' && depth;
+	}
+	return depth && first ? first : size;
+}
+
 /* Returns where a name begins behind the type that a template function returns. */
 static size_t name_begin(const char *text)
 {
@@ -138,6 +151,7 @@ void function_name_short(const char *name, char *ret, size_t size)
 	}
 	if (!text || size < 4)
 		return;
+	n = whole_size(text, n);
 	text[n] = 0;
 	begin = name_begin(text);
 	over = n - begin >= size ? n - begin - (size - 4) : 0;

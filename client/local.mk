@@ -15,9 +15,10 @@ csight_SOURCES = \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h \
 	client/named-store.c client/named-store.h client/terminal.c client/terminal.h client/text-table.c client/text-table.h
-csight_SOURCES += client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
+csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-output.c client/call-groups-output.h \
+	client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
-	client/library-code.c client/library-code.h client/call-list-typical.c
+	client/call-list-typical.c client/library-code.c client/library-code.h
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
 csight_SOURCES += client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
 	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h

@@ -6,7 +6,7 @@
 /* The frame of a call that is being read. */
 struct entered_call {
 	const uint8_t *roots;
-	const struct store_call *call;
+	const struct store_call *call, *end; /* this one, and where the list of them ends */
 	bool found, open;
 	uint32_t depth; /* of its frame, if it is open */
 };
@@ -19,31 +19,48 @@ static bool begins_call(const struct entered_call *o, const struct store_event *
 	return o->found || (e->frame.enter == o->call->enter && e->frame.instructions == o->call->begin);
 }
 
-int store_call_read(const struct store *s, const uint8_t *roots, const struct store_call *call,
-		    const struct store_call_sink *sink)
+/* Returns true if a leave ends the call, so that the next one is to be read. */
+static bool ends_call(struct entered_call *o, const struct store_event *e)
 {
-	struct entered_call o = { .roots = roots, .call = call };
+	if (e->type != STORE_LEAVE || !o->open || e->depth != o->depth)
+		return false;
+	o->open = false;
+	return e->time == o->call->end && e->instructions - o->call->begin >= o->call->instructions;
+}
+
+int store_calls_read(const struct store *s, const uint8_t *roots, const struct store_call *calls, size_t n,
+		     const struct store_calls_sink *sink)
+{
+	struct entered_call o = { .roots = roots, .call = calls, .end = calls + n };
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
-	int rc = store_iter_new(s, call->thread, &it);
+	int rc = n ? store_iter_new(s, calls->thread, &it) : 0;
 
-	if (rc == 0)
-		rc = store_iter_seek(it, call->enter);
-	while (rc == 0 && (rc = store_iter_next(it, &e)) == 1) {
-		if (e.time > call->end)
-			break;
+	if (rc == 0 && n)
+		rc = store_iter_seek(it, calls->enter);
+	while (rc == 0 && o.call < o.end && (rc = store_iter_next(it, &e)) == 1) {
+		if (e.time > o.call->end)
+			return -ENOENT;
 		if (e.type == STORE_ENTER && begins_call(&o, &e)) {
 			o.open = o.found = true;
 			o.depth = e.depth;
 		}
 		rc = o.open ? sink->event(sink->user, &e, e.depth - o.depth) : 0;
-		if (e.type != STORE_LEAVE || !o.open || e.depth != o.depth)
+		if (rc < 0 || !ends_call(&o, &e))
 			continue;
-		o.open = false;
-		if (e.time == call->end && e.instructions - call->begin >= call->instructions)
-			return rc;
+		rc = sink->end ? sink->end(sink->user, o.call) : 0;
+		o.call++;
+		o.found = false;
 	}
-	return rc < 0 ? rc : o.found ? 0 : -ENOENT;
+	return rc < 0 ? rc : o.call == o.end ? 0 : -ENOENT;
+}
+
+int store_call_read(const struct store *s, const uint8_t *roots, const struct store_call *call,
+		    const struct store_call_sink *sink)
+{
+	const struct store_calls_sink all = { .event = sink->event, .user = sink->user };
+
+	return store_calls_read(s, roots, call, 1, &all);
 }
 
 struct extracting {

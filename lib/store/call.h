@@ -34,6 +34,17 @@ struct store_call_sink {
 int store_call_read(const struct store *s, const uint8_t *roots, const struct store_call *call,
 		    const struct store_call_sink *sink);
 
+/* Receives the events within several calls, and the end of each. */
+struct store_calls_sink {
+	int (*event)(void *user, const struct store_event *e, uint32_t depth);
+	int (*end)(void *user, const struct store_call *call);
+	void *user;
+};
+
+/* Reads n calls of one thread, which are in order of time, in one pass. Errors as above. */
+int store_calls_read(const struct store *s, const uint8_t *roots, const struct store_call *calls, size_t n,
+		     const struct store_calls_sink *sink);
+
 /* Calls as threads of another store, each from time 0 on. */
 struct store_extract {
 	const uint8_t *roots; /* as above */

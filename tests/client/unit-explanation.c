@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/call-groups.h"
 #include "client/explanation.h"
 #include "tests/unit.h"
 
@@ -581,6 +582,91 @@ static void test_typical(void)
 	done(&x);
 }
 
+/* Three shapes; a factor of less than four makes no other, and neither does what library functions call. */
+static void group_call(unsigned i)
+{
+	enter(0);
+	pass(100);
+	for (unsigned k = 0; k < 5 + i % 3; k++)
+		call(1, 10);
+	if (i % 10 == 3)
+		call(2, 500);
+	enter(OWN + 1);
+	call(OWN + 2 + (int)(i % 2), 3);
+	leave();
+	for (unsigned k = 0; k < (i == 20 ? 100u : 1u); k++)
+		call(3, 5);
+	leave();
+	now++;
+}
+
+static void test_groups(void)
+{
+	struct group_difference differences[4];
+	struct call_groups groups;
+	struct explained x;
+	uint64_t sum = 0;
+
+	begin();
+	for (unsigned i = 0; i < 50; i++)
+		group_call(i);
+	end(&x);
+	for (size_t i = 0; i < x.list.n; i++)
+		sum += truths[i].total;
+	CHECK_EQ(call_groups_read(&groups, &x.list), 0);
+	CHECK_EQ(groups.n, 3);
+	CHECK_EQ(groups.calls, 50);
+	CHECK_EQ(groups.value, sum);
+	CHECK_EQ(call_groups_usual(&groups)->calls, 44);
+	CHECK_EQ(groups.groups[0].calls, 44);
+	CHECK_EQ(groups.groups[1].calls, 5);
+	CHECK_EQ(call_groups_compare(&groups, &groups.groups[1], differences, 4), 1);
+	CHECK_STR(store_function(x.store, differences[0].function)->name, "f2");
+	CHECK(differences[0].calls == 1 && differences[0].usual_calls == 0);
+	CHECK_EQ(groups.groups[2].calls, 1);
+	CHECK_EQ(groups.groups[2].slowest.ns, truths[20].total);
+	CHECK_EQ(call_groups_compare(&groups, &groups.groups[2], differences, 4), 1);
+	CHECK_STR(store_function(x.store, differences[0].function)->name, "f3");
+	CHECK(differences[0].calls == 100 && differences[0].usual_calls == 1);
+	call_groups_done(&groups);
+	done(&x);
+}
+
+/* Calls that the trace has a part of. */
+static void test_incomplete(void)
+{
+	const struct store_call *at;
+	struct explained x;
+
+	begin();
+	call(0, 50);
+	now += 10;
+	enter(0);
+	pass(500);
+	/* A gap. */
+	counting = false;
+	put(CALL_EVENT_LEAVE, LEAVE_GAP, 0);
+	put(CALL_EVENT_LEAVE, LEAVE_GAP, 0);
+	depth = 0;
+	put(CALL_EVENT_GAP, GAP_OVERFLOW, 0);
+	now += 5;
+	put(CALL_EVENT_SEGMENT, 0, 0);
+	enter(OWN - 1);
+	call(0, 60);
+	end(&x);
+	CHECK_EQ(x.list.n, 2);
+	CHECK_EQ(x.list.incomplete, 1);
+	CHECK_EQ(x.list.slowest.ns, 60);
+	at = call_list_at(&x.list, 1000 + 50 + 10 + 499);
+	CHECK(at && !at->whole && at->ns == 500);
+	at = call_list_at(&x.list, 1000 + 50 + 5);
+	CHECK(at && !at->whole);
+	at = call_list_at(&x.list, 1000 + 20);
+	CHECK(at && at->ns == 50);
+	CHECK(!call_list_at(&x.list, now));
+	done(&x);
+}
+
 int main(void)
 {
 	test_random();
@@ -588,5 +674,7 @@ int main(void)
 	test_limits();
 	test_stands_out();
 	test_typical();
+	test_groups();
+	test_incomplete();
 	return unit_end();
 }

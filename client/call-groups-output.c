@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/call-groups-output.h"
+
+#include "client/format.h"
+#include "client/function-name.h"
+#include "client/text-table.h"
+#include "lib/base/buf.h"
+
+enum { NAME_SIZE = 24, DIFFERENCES_SHOWN = 1, DIFFERENCES_LISTED = 32 };
+
+static const char *value_text(const struct call_groups *g, uint64_t value, uint64_t bound)
+{
+	return g->list->measure == MEASURE_INSTRUCTIONS ? format_count(value) : format_duration_within(value, bound);
+}
+
+static void add_share(struct text_table *t, uint64_t part, uint64_t whole)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.1f %%", whole ? 100.0 * (double)part / (double)whole : 0);
+	text_table_add(t, STYLE_PLAIN, text);
+}
+
+static void put_difference(struct buf *b, const struct call_groups *g, const struct group_difference *d)
+{
+	char name[NAME_SIZE];
+
+	function_name_short(store_function(g->list->store, d->function)->name, name, sizeof(name));
+	if (!d->calls)
+		buf_printf(b, "without %s", name);
+	else if (!d->usual_calls)
+		buf_printf(b, "with %s", name);
+	else
+		buf_printf(b, "%s ×%s, not ×%s", name, format_count(d->calls), format_count(d->usual_calls));
+}
+
+/* Adds what distinguishes a group. */
+static void add_description(struct text_table *t, const struct call_groups *g, const struct call_group *group)
+{
+	struct group_difference differences[DIFFERENCES_SHOWN];
+	size_t n = call_groups_compare(g, group, differences, DIFFERENCES_SHOWN);
+	_cleanup_buf_ struct buf b = { 0 };
+
+	if (group->mixed)
+		buf_printf(&b, "of other shapes");
+	else if (group == call_groups_usual(g))
+		buf_printf(&b, "the usual");
+	else if (n)
+		put_difference(&b, g, &differences[0]);
+	if (n > DIFFERENCES_SHOWN && !group->mixed)
+		buf_printf(&b, "; %zu more", n - DIFFERENCES_SHOWN);
+	buf_u8(&b, 0);
+	text_table_add(t, STYLE_PLAIN, buf_error(&b) ? "" : (const char *)b.data);
+}
+
+void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, FILE *to)
+{
+	static const char *const head[] = { "CALLS>", "SHARE>", "TIME>", "MEDIAN>", "MAX>", "GROUP" };
+	static const char *const head_instructions[] = { "CALLS>", "SHARE>", "INSTR>", "MEDIAN>", "MAX>", "GROUP" };
+	_cleanup_(text_table_freep) struct text_table *t =
+	    text_table_new(g->list->measure == MEASURE_TIME ? head : head_instructions, ELEMENTS(head));
+
+	for (size_t i = 0; i < MIN(n, g->n); i++) {
+		const struct call_group *group = &g->groups[i];
+
+		text_table_add(t, STYLE_PLAIN, format_count(group->calls));
+		add_share(t, group->calls, g->calls);
+		add_share(t, group->value, g->value);
+		text_table_add(t, STYLE_PLAIN,
+			       value_text(g, histogram_nth(&group->values, (group->calls + 1) / 2), bound));
+		text_table_add(t, STYLE_PLAIN, value_text(g, call_list_value(g->list, &group->slowest), bound));
+		add_description(t, g, group);
+	}
+	text_table_print(t, to);
+	if (n < g->n)
+		fprintf(to, "%s more; --limit=0 shows all\n", format_plural(g->n - n, "group"));
+}
+
+static json_object *differences_json(const struct call_groups *g, const struct call_group *group)
+{
+	struct group_difference differences[DIFFERENCES_LISTED];
+	size_t n = call_groups_compare(g, group, differences, DIFFERENCES_LISTED);
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < MIN(n, (size_t)DIFFERENCES_LISTED); i++) {
+		json_object *o = json_object_new_object();
+
+		json_add_bytes(o, "function", store_function(g->list->store, differences[i].function)->name);
+		json_add_u64(o, "calls", differences[i].calls);
+		json_add_u64(o, "usual_calls", differences[i].usual_calls);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+json_object *call_groups_output_json(const struct call_groups *g, size_t n)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < MIN(n, g->n); i++) {
+		const struct call_group *group = &g->groups[i];
+		json_object *o = json_object_new_object();
+
+		json_add_u64(o, "calls", group->calls);
+		json_add_u64(o, "total", group->value);
+		json_add_u64(o, "median", histogram_nth(&group->values, (group->calls + 1) / 2));
+		json_add_u64(o, "max", call_list_value(g->list, &group->slowest));
+		json_add_u64(o, "max_at", group->slowest.enter);
+		json_add_u64(o, "max_thread", store_thread(g->list->store, group->slowest.thread)->tid);
+		json_add_bool(o, "usual", group == call_groups_usual(g));
+		if (group->mixed)
+			json_add_bool(o, "mixed", true);
+		json_object_object_add(o, "differences", differences_json(g, group));
+		json_object_array_add(list, o);
+	}
+	return list;
+}
