@@ -2,11 +2,10 @@
 #include "client/call-groups-output.h"
 
 #include "client/format.h"
-#include "client/function-name.h"
 #include "client/text-table.h"
 #include "lib/base/buf.h"
 
-enum { NAME_SIZE = 24, DIFFERENCES_SHOWN = 1, DIFFERENCES_LISTED = 32 };
+enum { DIFFERENCES_LISTED = 32 };
 
 static const char *value_text(const struct call_groups *g, uint64_t value, uint64_t bound)
 {
@@ -21,42 +20,32 @@ static void add_share(struct text_table *t, uint64_t part, uint64_t whole)
 	text_table_add(t, STYLE_PLAIN, text);
 }
 
-static void put_difference(struct buf *b, const struct call_groups *g, const struct group_difference *d)
-{
-	char name[NAME_SIZE];
-
-	function_name_short(store_function(g->list->store, d->function)->name, name, sizeof(name));
-	if (!d->calls)
-		buf_printf(b, "without %s", name);
-	else if (!d->usual_calls)
-		buf_printf(b, "with %s", name);
-	else
-		buf_printf(b, "%s ×%s, not ×%s", name, format_count(d->calls), format_count(d->usual_calls));
-}
-
 /* Adds what distinguishes a group. */
-static void add_description(struct text_table *t, const struct call_groups *g, const struct call_group *group)
+static void add_description(struct text_table *t, const struct call_groups *g, const struct call_group *group,
+			    const struct names *names)
 {
-	struct group_difference differences[DIFFERENCES_SHOWN];
-	size_t n = call_groups_compare(g, group, differences, DIFFERENCES_SHOWN);
-	_cleanup_buf_ struct buf b = { 0 };
+	struct group_difference d;
+	size_t n = group->mixed ? 0 : call_groups_compare(g, group, &d, 1);
+	const char *name = n ? names_short(names, store_function(g->list->store, d.function)->name) : "";
+	_cleanup_buf_ struct buf text = { 0 };
+	char rest[32] = "";
 
-	if (group->mixed)
-		buf_printf(&b, "of other shapes");
-	else if (group == call_groups_usual(g))
-		buf_printf(&b, "the usual");
-	else if (n)
-		put_difference(&b, g, &differences[0]);
-	if (n > DIFFERENCES_SHOWN && !group->mixed)
-		buf_printf(&b, "; %zu more", n - DIFFERENCES_SHOWN);
-	buf_u8(&b, 0);
-	text_table_add(t, STYLE_PLAIN, buf_error(&b) ? "" : (const char *)b.data);
+	if (!n)
+		buf_printf(&text, group->mixed ? "of other shapes" : "the usual");
+	else if (d.calls && d.usual_calls)
+		buf_printf(&text, "%s ×%s, not ×%s", name, format_count(d.calls), format_count(d.usual_calls));
+	else
+		buf_printf(&text, "%s %s", d.calls ? "with" : "without", name);
+	buf_u8(&text, 0);
+	if (n > 1)
+		snprintf(rest, sizeof(rest), "; %zu more", n - 1);
+	text_table_add_with(t, STYLE_PLAIN, buf_error(&text) ? "" : (const char *)text.data, rest);
 }
 
-void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, FILE *to)
+void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, const struct names *names, FILE *to)
 {
-	static const char *const head[] = { "CALLS>", "SHARE>", "TIME>", "MEDIAN>", "MAX>", "GROUP" };
-	static const char *const head_instructions[] = { "CALLS>", "SHARE>", "INSTR>", "MEDIAN>", "MAX>", "GROUP" };
+	static const char *const head[] = { "CALLS>", "SHARE>", "TIME>", "MEDIAN>", "MAX>", "GROUP~" };
+	static const char *const head_instructions[] = { "CALLS>", "SHARE>", "INSTR>", "MEDIAN>", "MAX>", "GROUP~" };
 	_cleanup_(text_table_freep) struct text_table *t =
 	    text_table_new(g->list->measure == MEASURE_TIME ? head : head_instructions, ELEMENTS(head));
 
@@ -69,7 +58,7 @@ void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bou
 		text_table_add(t, STYLE_PLAIN,
 			       value_text(g, histogram_nth(&group->values, (group->calls + 1) / 2), bound));
 		text_table_add(t, STYLE_PLAIN, value_text(g, call_list_value(g->list, &group->slowest), bound));
-		add_description(t, g, group);
+		add_description(t, g, group, names);
 	}
 	text_table_print(t, to);
 	if (n < g->n)

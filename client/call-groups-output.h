@@ -5,9 +5,11 @@
 
 #include "client/call-groups.h"
 #include "lib/base/json.h"
+#include "lib/export/names.h"
 
-/* Prints the first n groups as a table; bound: the largest error of a duration. */
-void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, FILE *to);
+/* Prints the first n groups as a table, with these names; bound: the largest error of a duration. */
+void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, const struct names *names,
+			     FILE *to);
 
 /* Returns the first n groups as an array. */
 json_object *call_groups_output_json(const struct call_groups *g, size_t n);

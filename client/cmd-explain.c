@@ -13,6 +13,7 @@
 #include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/selection.h"
+#include "client/terminal.h"
 #include "lib/base/escape.h"
 #include "lib/export/export.h"
 
@@ -26,7 +27,7 @@ enum {
 	OPTION_SUFFIXES,
 	OPTION_PHYSICAL,
 };
-enum { LIMIT = 10, NAME_SIZE = 56 };
+enum { LIMIT = 10 };
 
 static const struct verb_option options[] = {
 	[OPTION_CALL] = { "call", 0, "TIME", "explain the call at this time, such as 20ms (default: the slowest)" },
@@ -287,9 +288,9 @@ static void print_head(const struct explain *x, const struct explanation_output 
 
 static void print_text(const struct explain *x, const struct explanation_output *o, bool found)
 {
-	char name[NAME_SIZE];
+	const char *name = named_store_name(&x->input, explanation_function(&x->explanation, CALL_TREE_ROOT));
 
-	function_name_short(explanation_function(&x->explanation, CALL_TREE_ROOT)->name, name, sizeof(name));
+	client_page(x->client);
 	print_head(x, o, name);
 	if (!found)
 		printf("\nno call of %s stands out: the slowest is within the spread of the others\n", esc(name));
@@ -331,9 +332,13 @@ static int explain_write(const struct explain *x)
 
 static int explain_print(struct explain *x)
 {
-	const struct explanation_output o = {
-		.explanation = &x->explanation, .calls = x->n_slow, .bound = largest_bound(x), .measure = x->measure
-	};
+	_cleanup_(fit_done) struct fit fit = { .ascii = !terminal_has_utf8() };
+	const struct explanation_output o = { .explanation = &x->explanation,
+					      .names = x->input.names,
+					      .fit = &fit,
+					      .calls = x->n_slow,
+					      .bound = largest_bound(x),
+					      .measure = x->measure };
 	bool found = stands_out(x);
 
 	if (x->client->json)
@@ -374,7 +379,6 @@ static int explain_read(struct explain *x)
 static void print_groups(const struct explain *x, const struct call_groups *g)
 {
 	size_t n = x->limit ? MIN(g->n, (size_t)x->limit) : g->n;
-	char name[NAME_SIZE];
 
 	if (x->client->json) {
 		_cleanup_json_ json_object *all = json_object_new_object();
@@ -387,10 +391,10 @@ static void print_groups(const struct explain *x, const struct call_groups *g)
 		       json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 		return;
 	}
-	function_name_short(x->function, name, sizeof(name));
-	printf("%s: %s, %s%s\n", esc(name), format_plural(x->list.whole, "call"), format_plural(g->n, "group"),
+	client_page(x->client);
+	printf("%s: %s, %s%s\n", esc(x->function), format_plural(x->list.whole, "call"), format_plural(g->n, "group"),
 	       g->calls < x->list.whole ? "; some of the calls are considered" : "");
-	call_groups_output_text(g, n, bound_of(x, &x->list.slowest), stdout);
+	call_groups_output_text(g, n, bound_of(x, &x->list.slowest), x->input.names, stdout);
 }
 
 static int explain_groups(struct explain *x)
@@ -526,7 +530,7 @@ const struct verb cmd_explain = {
 	.name = "explain",
 	.arguments = "FUNCTION [" NAMED_STORE_ARGUMENT "]",
 	.summary = "say why the slowest call of a function took longer than others",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_NAMES | VERB_PAGER,
 	.options = options,
 	.run = explain_run,
 };

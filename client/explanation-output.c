@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "client/format.h"
-#include "client/function-name.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 
-enum { NAME_SIZE = 56, WIDTH = 80, INDENT = 21, PATH_SHOWN = 12 };
+enum { NAME_WIDTH = 56, WIDTH = 80, INDENT = 21, PATH_SHOWN = 12 };
 
 const char *explanation_output_value(const struct explanation_output *o, uint64_t value)
 {
@@ -22,11 +21,9 @@ static uint64_t per_call(const struct explanation_output *o, uint64_t value)
 
 static void add_name(struct buf *b, const struct explanation_output *o, uint32_t node)
 {
-	const struct store_function *f = explanation_function(o->explanation, node);
-	char name[NAME_SIZE];
+	const char *name = names_short(o->names, explanation_function(o->explanation, node)->name);
 
-	function_name_short(f->name, name, sizeof(name));
-	buf_printf(b, "%s", esc(name));
+	buf_printf(b, "%s", fit_text(o->fit, esc(name), NAME_WIDTH));
 }
 
 /* A number of calls, per call of the function. */

@@ -4,10 +4,14 @@
 #define CSIGHT_CLIENT_EXPLANATION_OUTPUT_H
 
 #include "client/explanation.h"
+#include "lib/base/fit.h"
 #include "lib/base/json.h"
+#include "lib/export/names.h"
 
 struct explanation_output {
 	const struct explanation *explanation;
+	const struct names *names; /* how functions are printed as text */
+	struct fit *fit;
 	uint64_t calls; /* on the slow side: figures are printed per call */
 	uint64_t bound; /* largest error of a duration; 0: exact, or by instructions */
 	enum measure measure;

@@ -21,10 +21,4 @@ bool function_name_matches(const char *name, const char *pattern);
  */
 void function_name_suggest(const char *pattern, const struct store *const *stores, size_t n);
 
-/*
- * Writes a name without its parameter list and template arguments to ret; of one that is still too long the end. The
- * text is not escaped.
- */
-void function_name_short(const char *name, char *ret, size_t size);
-
 #endif
