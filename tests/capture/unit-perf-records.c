@@ -287,6 +287,13 @@ static void test_tasks(void)
 		life(PERF_RECORD_EXIT, 1000 + i, 100, 201 + i);
 	}
 	CHECK(t.n <= THREAD_TABLE_ENDED_MAX + 2 && t.dropped);
+	/* Switches were lost after 300: whoever was out until then may have run. */
+	t.n_switches = t.first_switch = 0;
+	life(PERF_RECORD_FORK, 5000, 100, 290);
+	thread_table_lost_switches(&t, 300);
+	CHECK_EQ(t.n_switches, t.n - t.n_ended);
+	CHECK(t.switches[t.n_switches - 1].tid == 5000 && t.switches[t.n_switches - 1].time == 300 &&
+	      t.switches[t.n_switches - 1].misc == 0);
 	for (uint64_t i = 0; i < 3 * THREAD_TABLE_SWITCHES_MAX; i++) {
 		const uint32_t next[2] = { 4242, 4242 };
 		struct perf_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, i);

@@ -20,7 +20,7 @@
 static struct thread_table watched;
 static uint64_t last_time;
 static bool in_order = true;
-static unsigned n_maps, n_switches;
+static unsigned n_maps, n_switches, n_lost_switches;
 
 static bool wants(void *data, uint32_t pid, uint32_t type)
 {
@@ -158,6 +158,45 @@ static void test_loss(struct sideband *s)
 	waitpid(-1, &status, WNOHANG);
 }
 
+/* More switches than a ring holds cost switches alone. */
+static void test_lost_switches(struct sideband *s)
+{
+	cpu_set_t all, one;
+	int there[2], back[2];
+	unsigned sent = 0;
+	uint64_t since;
+	char byte = 0;
+	pid_t pid;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	CHECK(pipe(there) == 0 && pipe(back) == 0);
+	pid = fork();
+	if (pid == 0) {
+		close(there[1]);
+		while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	close(there[0]);
+	sideband_drain(s);
+	sideband_lost(s, &since);
+	n_lost_switches = 0;
+	for (unsigned i = 0; i < 10000; i++)
+		sent += write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1;
+	CHECK_EQ(sent, 10000);
+	sched_setaffinity(0, sizeof(all), &all);
+	sideband_drain(s);
+	CHECK(n_lost_switches > 0);
+	CHECK(!sideband_lost(s, &since));
+	close(there[1]);
+	close(back[0]);
+	close(back[1]);
+	waitpid(pid, NULL, 0);
+}
+
 static void *work(void *data)
 {
 	const volatile bool *ends = data;
@@ -198,9 +237,14 @@ static void test_shift(struct sideband *s)
 		unit_skip("stability of the difference between clocks", "the kernel does not describe its clock");
 }
 
+static void on_lost_switches(void *data, uint64_t since)
+{
+	n_lost_switches++;
+}
+
 static void test_side(bool clocks)
 {
-	const struct sideband_listener user = { wants, on_record, NULL };
+	const struct sideband_listener user = { wants, on_record, on_lost_switches, NULL };
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	uint32_t cpus[256];
 	size_t n = cpus_here(cpus, ELEMENTS(cpus));
@@ -208,7 +252,7 @@ static void test_side(bool clocks)
 	struct sideband *s;
 
 	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
-	if (sideband_open(s, cpus, n, true, &why) < 0) {
+	if (sideband_open(s, cpus, n, SIDEBAND_SWITCHES_NEEDED, &why) < 0) {
 		printf("# %s\n", why.text);
 		unit_skip("kernel records of processes", "perf_event_open is not allowed here");
 	} else if (clocks) {
@@ -219,9 +263,11 @@ static void test_side(bool clocks)
 		test_loss(s);
 		/* The enabled time of a live event increases; opening again loses no records. */
 		uint64_t since;
-		CHECK_EQ(sideband_open(s, cpus, n, false, &why), 0);
+		CHECK_EQ(sideband_open(s, cpus, n, SIDEBAND_NO_SWITCHES, &why), 0);
 		CHECK(!sideband_lost(s, &since));
-		CHECK_EQ(sideband_open(s, cpus, 1, false, &why), 0);
+		CHECK_EQ(sideband_open(s, cpus, n, SIDEBAND_SWITCHES_WANTED, &why), 0);
+		test_lost_switches(s);
+		CHECK_EQ(sideband_open(s, cpus, 1, SIDEBAND_NO_SWITCHES, &why), 0);
 		sideband_close(s);
 		CHECK(!sideband_is_open(s));
 	}

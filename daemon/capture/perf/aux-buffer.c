@@ -135,10 +135,17 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 	case PERF_RECORD_AUX_OUTPUT_HW_ID:
 		fold_id(a, r);
 		break;
+	case PERF_RECORD_SWITCH:
+		if (a->threads)
+			thread_table_fold(a->threads, r);
+		break;
 	case PERF_RECORD_LOST:
 		a->lost += perf_record_lost(r);
+		if (a->threads)
+			thread_table_lost_switches(a->threads, a->newest);
 		break;
 	}
+	a->newest = MAX(a->newest, r->origin.time);
 }
 
 void aux_drain(struct aux_buffer *a, struct buf *scratch)

@@ -8,6 +8,7 @@
 
 #include "daemon/capture/capture.h"
 #include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/perf/thread-table.h"
 
 enum { AUX_SLICES_MAX = 1 << 18 };
 
@@ -20,7 +21,8 @@ struct aux_slice {
 
 struct aux_buffer {
 	uint32_t cpu;
-	int fd; /* the mapped event */
+	int fd;                       /* the mapped event */
+	struct thread_table *threads; /* where switches of threads are recorded, or NULL */
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */
 	struct aux_slice *slices; /* oldest first, starting at index first */
@@ -42,6 +44,7 @@ struct aux_buffer {
 	uint32_t started_tid;   /* thread that was running when tracing last started */
 	uint64_t started_empty; /* starts since the last slice that held trace */
 	uint64_t begun;
+	uint64_t newest; /* time of the last record, ns */
 };
 
 void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id);

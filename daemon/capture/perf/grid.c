@@ -27,6 +27,7 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
 	attr.inherit = attr.inherit_thread = 1;
+	attr.context_switch = 1;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
 	return attr;
@@ -161,6 +162,12 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 	else
 		grid_start(g);
 	return MIN(rc, 0);
+}
+
+void grid_record_switches(struct grid *g, struct thread_table *threads)
+{
+	for (size_t n = 0; n < g->plan->n_cpus; n++)
+		g->rings[n].threads = threads;
 }
 
 void grid_close(struct grid *g)

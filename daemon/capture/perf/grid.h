@@ -31,6 +31,9 @@ struct grid {
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
+
+/* Adds the switches of the traced threads to a table that lives as long as the grid is drained. */
+void grid_record_switches(struct grid *g, struct thread_table *threads);
 void grid_close(struct grid *g);
 
 /* Opens events on CPUs that have become available. */

@@ -251,6 +251,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 		if (rc < 0) {
 			plan_free(p);
 		} else {
+			grid_record_switches(&s->grid, &s->thread_table);
 			s->plan = p;
 			m->n_private++;
 			m->memory += p->memory;
@@ -311,6 +312,8 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		perf_machine_reread_topology(m);
 		rc = open_rings(s, why);
 	}
+	if (rc == 0 && s->shared)
+		perf_machine_open_sideband(m, NULL);
 	if (rc < 0)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */

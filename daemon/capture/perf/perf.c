@@ -50,6 +50,15 @@ static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 		process_table_record(m->process_table, pid, r);
 }
 
+static void on_lost_switches(void *data, uint64_t since)
+{
+	struct perf_machine *m = data;
+	struct perf_target *s;
+
+	TAILQ_FOREACH (s, &m->sources, link)
+		thread_table_lost_switches(&s->thread_table, since);
+}
+
 static const char *sysroot_of(const struct perf_machine *m)
 {
 	return m->sysroot ? m->sysroot : "/";
@@ -57,7 +66,7 @@ static const char *sysroot_of(const struct perf_machine *m)
 
 static int fill_machine(struct perf_machine *m, const struct perf_settings *settings, struct reason *why)
 {
-	const struct sideband_listener user = { wants_record, on_record, m };
+	const struct sideband_listener user = { wants_record, on_record, on_lost_switches, m };
 	int rc;
 
 	m->settings = (struct plan_settings){
@@ -175,6 +184,7 @@ int perf_machine_fd(const struct perf_machine *m)
 int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
+	enum sideband_switches switches = SIDEBAND_NO_SWITCHES;
 	size_t n = 0;
 
 	if (!cpus)
@@ -186,8 +196,12 @@ int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 	for (size_t i = 0; i < m->topology->n_cpus; i++)
 		if (m->topology->cpus[i].online)
 			cpus[n++] = m->topology->cpus[i].cpu;
-	return sideband_open(m->sideband, cpus, n, m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches),
-			     why);
+	/* The events of private sinks record the switches of their threads themselves. */
+	if (m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches))
+		switches = SIDEBAND_SWITCHES_NEEDED;
+	else if (m->arena.plan)
+		switches = SIDEBAND_SWITCHES_WANTED;
+	return sideband_open(m->sideband, cpus, n, switches, why);
 }
 
 int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reason *why)

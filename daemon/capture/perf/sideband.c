@@ -12,13 +12,22 @@
 
 enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
 
-/* The event of one CPU. */
+struct sideband_ring {
+	int fd;
+	struct perf_ring ring;
+	uint64_t newest; /* time of its last record */
+};
+
+/* The events of one CPU. */
 struct sideband_cpu {
 	uint32_t cpu;
-	int fd, switch_fd;
-	struct perf_ring ring;
-	uint64_t newest;  /* time of its last record */
+	struct sideband_ring processes, switches;
 	uint64_t enabled; /* enabled time at the last check */
+};
+
+struct loss {
+	bool lost;
+	uint64_t since;
 };
 
 struct pending_record {
@@ -36,8 +45,8 @@ struct sideband {
 	size_t n_order, order_room;
 	uint64_t now, newest;
 	int64_t shift;
-	bool lost;
-	uint64_t lost_since;
+	bool switches_needed;
+	struct loss records, switches;
 };
 
 int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret)
@@ -53,11 +62,16 @@ int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideb
 	return 0;
 }
 
+static void close_ring(struct sideband_ring *r)
+{
+	perf_ring_unmap(&r->ring);
+	closep(&r->fd);
+}
+
 static void close_cpu(struct sideband_cpu *l)
 {
-	closep(&l->switch_fd);
-	perf_ring_unmap(&l->ring);
-	closep(&l->fd);
+	close_ring(&l->switches);
+	close_ring(&l->processes);
 }
 
 void sideband_close(struct sideband *s)
@@ -97,44 +111,45 @@ static struct perf_event_attr dummy_attr(void)
 	return attr;
 }
 
-static int open_switches(struct sideband_cpu *l)
+static int open_ring(struct sideband *s, uint32_t cpu, const struct perf_event_attr *attr, struct sideband_ring *ret)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	struct sideband_ring r = { .fd = -1 };
+	int rc = perf_event_open(attr, -1, (int)cpu, &r.fd);
+
+	if (rc == 0)
+		rc = perf_ring_map(r.fd, DATA_SIZE, 0, &r.ring);
+	if (rc == 0)
+		rc = perf_event_control(r.fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, r.fd, &wanted) < 0)
+		rc = -errno;
+	if (rc < 0)
+		close_ring(&r);
+	else
+		*ret = r;
+	return rc;
+}
+
+static int open_switches(struct sideband *s, struct sideband_cpu *l)
 {
 	struct perf_event_attr attr = dummy_attr();
-	int fd, rc;
+	int rc;
 
 	attr.context_switch = 1;
-	rc = perf_event_open(&attr, -1, (int)l->cpu, &fd);
-	if (rc == 0) {
-		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)l->fd);
-		if (rc == 0)
-			rc = perf_event_control(fd, PERF_EVENT_IOC_ENABLE, 0);
-		if (rc < 0)
-			closep(&fd);
-		else
-			l->switch_fd = fd;
-	}
-	return rc;
+	rc = open_ring(s, l->cpu, &attr, &l->switches);
+	return s->switches_needed ? rc : 0;
 }
 
 static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 {
-	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	struct sideband_cpu l = { .cpu = cpu, .fd = -1, .switch_fd = -1 };
+	struct sideband_cpu l = { .cpu = cpu, .processes.fd = -1, .switches.fd = -1 };
 	struct perf_event_attr attr = dummy_attr();
 	int rc;
 
 	attr.mmap = attr.mmap2 = attr.mmap_data = 1;
 	attr.comm = attr.comm_exec = attr.task = 1;
-	rc = perf_event_open(&attr, -1, (int)cpu, &l.fd);
+	rc = open_ring(s, cpu, &attr, &l.processes);
 	if (rc == 0)
-		rc = perf_ring_map(l.fd, DATA_SIZE, 0, &l.ring);
-	if (rc == 0)
-		rc = perf_event_control(l.fd, PERF_EVENT_IOC_ENABLE, 0);
-	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, l.fd, &wanted) < 0)
-		rc = -errno;
-	if (rc < 0)
-		close_cpu(&l);
-	else
 		*ret = l;
 	return rc;
 }
@@ -147,19 +162,19 @@ static bool contains_cpu(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
 	return false;
 }
 
-static void note_loss(struct sideband *s, uint64_t since)
+static void note_loss(struct loss *l, uint64_t since)
 {
-	s->lost_since = s->lost ? MIN(s->lost_since, since) : since;
-	s->lost = true;
+	l->since = l->lost ? MIN(l->since, since) : since;
+	l->lost = true;
 }
 
 /* The event of a CPU that went offline is dead even when the CPU is back: its enabled time stands still. */
 static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 {
-	uint64_t enabled = perf_event_time_enabled(l->fd);
+	uint64_t enabled = perf_event_time_enabled(l->processes.fd);
 
 	if (enabled == l->enabled) {
-		note_loss(s, l->newest);
+		note_loss(&s->records, l->processes.newest);
 		return false;
 	}
 	l->enabled = enabled;
@@ -174,7 +189,8 @@ static struct sideband_cpu *find_cpu(struct sideband *s, uint32_t cpu)
 	return NULL;
 }
 
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why)
+int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum sideband_switches switches,
+		  struct reason *why)
 {
 	struct sideband_cpu *more = reallocarray(s->cpus, s->n_cpus_open + n_cpus, sizeof(*more));
 	size_t kept = 0;
@@ -189,6 +205,7 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool 
 		else
 			close_cpu(&s->cpus[i]);
 	s->n_cpus_open = kept;
+	s->switches_needed = switches == SIDEBAND_SWITCHES_NEEDED;
 	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
 		if (find_cpu(s, cpus[i]))
 			continue;
@@ -201,21 +218,28 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool 
 	for (size_t i = 0; i < s->n_cpus_open && rc == 0; i++) {
 		struct sideband_cpu *l = &s->cpus[i];
 
-		if (switches && l->switch_fd < 0)
-			rc = open_switches(l);
+		if (switches && l->switches.fd < 0)
+			rc = open_switches(s, l);
 		else if (!switches)
-			closep(&l->switch_fd);
+			close_ring(&l->switches);
 	}
 	if (rc < 0)
 		perf_event_explain(why, rc, "watching processes (perf_event_open)",
-				   n_cpus * (uint64_t)(DATA_SIZE + 4096));
+				   2 * n_cpus * (uint64_t)(DATA_SIZE + 4096));
 	return rc;
+}
+
+static struct loss *loss_of(struct sideband *s, bool is_switch)
+{
+	return is_switch && !s->switches_needed ? &s->switches : &s->records;
 }
 
 static void keep_record(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
 {
+	struct loss *loss = loss_of(s, r->type == PERF_RECORD_SWITCH_CPU_WIDE);
+
 	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
-		note_loss(s, r->origin.time);
+		note_loss(loss, r->origin.time);
 		return;
 	}
 	s->order[s->n_order++] = (struct pending_record){ r->origin.time, s->pending.size };
@@ -223,24 +247,26 @@ static void keep_record(struct sideband *s, const struct perf_record *r, const u
 	if (buf_error(&s->pending)) {
 		s->pending.error = 0;
 		s->n_order--;
-		note_loss(s, r->origin.time);
+		note_loss(loss, r->origin.time);
 	}
 }
 
-static void read_cpu(struct sideband *s, struct sideband_cpu *l, uint32_t self)
+static void read_ring(struct sideband *s, struct sideband_ring *ring, struct loss *loss, uint32_t self)
 {
 	const uint8_t *at;
 	size_t left;
 
+	if (!ring->ring.page)
+		return;
 	/*
 	 * The kernel reports lost records only with the next record, which may come late; a ring that is almost full
 	 * counts as a loss.
 	 */
-	if (l->ring.data_size - perf_ring_filled(&l->ring) < RECORD_MAX)
-		note_loss(s, l->newest);
+	if (ring->ring.data_size - perf_ring_filled(&ring->ring) < RECORD_MAX)
+		note_loss(loss, ring->newest);
 	buf_clear(&s->raw);
-	if (perf_ring_read(&l->ring, &s->raw) < 0) {
-		note_loss(s, l->newest);
+	if (perf_ring_read(&ring->ring, &s->raw) < 0) {
+		note_loss(loss, ring->newest);
 		return;
 	}
 	at = s->raw.data;
@@ -250,17 +276,17 @@ static void read_cpu(struct sideband *s, struct sideband_cpu *l, uint32_t self)
 		uint32_t pid;
 
 		if (size < 0) {
-			note_loss(s, l->newest);
+			note_loss(loss, ring->newest);
 			break;
 		}
 		pid = perf_record_pid(&r);
 		if (r.type == PERF_RECORD_LOST)
-			note_loss(s, l->newest);
+			note_loss(loss, ring->newest);
 		else if (pid && s->user.wants(s->user.data, pid, r.type))
 			keep_record(s, &r, at, (size_t)size);
 		if (r.type == PERF_RECORD_COMM && r.origin.tid == self)
 			s->now = MAX(s->now, r.origin.time);
-		l->newest = MAX(l->newest, r.origin.time);
+		ring->newest = MAX(ring->newest, r.origin.time);
 		s->newest = MAX(s->newest, r.origin.time);
 		at += size;
 		left -= (size_t)size;
@@ -301,7 +327,7 @@ static void pass_on(struct sideband *s)
 		buf_add(&rest, record, (size_t)size);
 	}
 	if (buf_error(&rest)) {
-		note_loss(s, s->now);
+		note_loss(&s->records, s->now);
 		n_rest = 0;
 		buf_clear(&rest);
 	}
@@ -326,14 +352,19 @@ void sideband_drain(struct sideband *s)
 	begun = now_ns(CLOCK_MONOTONIC);
 	prctl(PR_SET_NAME, name);
 	ended = now_ns(CLOCK_MONOTONIC);
-	for (size_t i = 0; i < s->n_cpus_open; i++)
-		read_cpu(s, &s->cpus[i], self);
+	for (size_t i = 0; i < s->n_cpus_open; i++) {
+		read_ring(s, &s->cpus[i].switches, loss_of(s, true), self);
+		read_ring(s, &s->cpus[i].processes, &s->records, self);
+	}
 	/* The record of the name was lost, or its CPU has no event. */
 	if (s->now == before)
 		s->now = s->newest;
-	else if (!perf_ring_shift(&s->cpus[0].ring, &s->shift))
+	else if (!perf_ring_shift(&s->cpus[0].processes.ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	pass_on(s);
+	if (s->switches.lost)
+		s->user.switches_lost(s->user.data, s->switches.since);
+	s->switches.lost = false;
 }
 
 int64_t sideband_shift(const struct sideband *s)
@@ -348,15 +379,15 @@ uint64_t sideband_now(const struct sideband *s)
 
 bool sideband_lost(struct sideband *s, uint64_t *ret_since)
 {
-	bool lost = s->lost;
+	bool lost = s->records.lost;
 
 	if (lost)
-		*ret_since = s->lost_since;
-	s->lost = false;
+		*ret_since = s->records.since;
+	s->records.lost = false;
 	return lost;
 }
 
 struct pd_clock sideband_clock(const struct sideband *s)
 {
-	return s->n_cpus_open ? perf_ring_clock(&s->cpus[0].ring) : (struct pd_clock){ 0 };
+	return s->n_cpus_open ? perf_ring_clock(&s->cpus[0].processes.ring) : (struct pd_clock){ 0 };
 }

@@ -2,7 +2,8 @@
 /*
  * The sideband: kernel records of all processes beside the trace (fork, name, exec, exit, mappings and, on demand,
  * context switches), by one dummy event per CPU. Records are passed on in order of time, if the listener wants their
- * process. Capture thread only.
+ * process. Switches have rings of their own: a program that switches all the time makes the kernel drop switches, not
+ * the records that decide whose a process is. Capture thread only.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
 #define CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
@@ -12,9 +13,16 @@
 
 struct sideband;
 
+enum sideband_switches {
+	SIDEBAND_NO_SWITCHES,
+	SIDEBAND_SWITCHES_WANTED, /* where the kernel records them; what it drops is passed to switches_lost() */
+	SIDEBAND_SWITCHES_NEEDED, /* without them sideband_open() fails; what the kernel drops counts as a loss */
+};
+
 struct sideband_listener {
 	bool (*wants)(void *data, uint32_t pid, uint32_t type);
 	void (*record)(void *data, uint32_t pid, const struct perf_record *r);
+	void (*switches_lost)(void *data, uint64_t since); /* no dropped switch is earlier */
 	void *data;
 };
 
@@ -22,11 +30,10 @@ struct sideband_listener {
 int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret);
 struct sideband *sideband_free(struct sideband *s);
 
-/*
- * Opens missing events on these CPUs (ascending) and closes all others; switches: with context switches. Skips CPUs
- * that are offline. Sets why on failure.
- */
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, bool switches, struct reason *why);
+/* Opens missing events on these CPUs (ascending) and closes all others. Skips CPUs that are offline. Sets why on
+ * failure. */
+int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum sideband_switches switches,
+		  struct reason *why);
 void sideband_close(struct sideband *s);
 bool sideband_is_open(const struct sideband *s);
 

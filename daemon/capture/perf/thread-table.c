@@ -11,6 +11,8 @@
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
+#define NO_CPU (UINT32_MAX - 1) /* UINT32_MAX: unknown */
+
 void thread_table_init(struct thread_table *t, uint32_t pid)
 {
 	*t = (struct thread_table){ .pid = pid };
@@ -216,7 +218,7 @@ static void fold_name(struct thread_table *t, const struct perf_record *r)
 		snprintf(k->name, sizeof(k->name), "%s", name);
 }
 
-static void fold_switch(struct thread_table *t, const struct perf_record *r)
+static void add_switch(struct thread_table *t, const struct thread_switch *s)
 {
 	if (t->first_switch >= THREAD_TABLE_SWITCHES_MAX / 2) {
 		memmove(t->switches, t->switches + t->first_switch,
@@ -228,14 +230,27 @@ static void fold_switch(struct thread_table *t, const struct perf_record *r)
 		t->dropped = true;
 		return;
 	}
-	t->switches[t->n_switches++] = (struct thread_switch){
-		.time = r->origin.time,
-		.cpu = r->origin.cpu,
-		.tid = r->origin.tid,
-		.misc = r->misc & (PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
-	};
+	t->switches[t->n_switches++] = *s;
 	if (t->n_switches - t->first_switch > THREAD_TABLE_SWITCHES_MAX)
 		t->first_switch++;
+}
+
+static void fold_switch(struct thread_table *t, const struct perf_record *r)
+{
+	add_switch(t, &(struct thread_switch){
+			  .time = r->origin.time,
+			  .cpu = r->origin.cpu,
+			  .tid = r->origin.tid,
+			  .misc = r->misc & (PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
+		      });
+}
+
+/* A switch in at that moment, on no CPU that exists, ends the pause of a thread that may have run since. */
+void thread_table_lost_switches(struct thread_table *t, uint64_t since)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (!t->list[i].end)
+			add_switch(t, &(struct thread_switch){ .time = since, .cpu = NO_CPU, .tid = t->list[i].tid });
 }
 
 void thread_table_fold(struct thread_table *t, const struct perf_record *r)
@@ -248,6 +263,7 @@ void thread_table_fold(struct thread_table *t, const struct perf_record *r)
 	case PERF_RECORD_COMM:
 		fold_name(t, r);
 		break;
+	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 		fold_switch(t, r);
 		break;

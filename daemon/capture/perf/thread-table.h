@@ -87,6 +87,9 @@ void thread_table_forget(struct thread_table *t, uint64_t before);
 /* Drops ended threads down to n_ended / 2 if there are more than n_ended. */
 void thread_table_limit(struct thread_table *t, size_t n_ended);
 
+/* Switches after this moment were lost: pauses that it falls into end there. */
+void thread_table_lost_switches(struct thread_table *t, uint64_t since);
+
 /* Lists of threads, of intervals up to a time, and of records (fork, exit, switches). -ENOMEM. */
 int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n);
 int thread_table_intervals(const struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
