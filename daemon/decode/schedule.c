@@ -70,38 +70,62 @@ static int compare_runs(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Returns true if records were lost in an interval, so that the thread may have run in it. */
-static bool lost_within(const struct pd_contents *c, uint64_t from, uint64_t to)
+static int compare_times(const void *left, const void *right)
 {
-	for (size_t i = 0; c->lost_records && i < c->n_runs; i++)
-		if (c->runs[i].kind == PD_RUN_LOST && c->runs[i].time >= from && c->runs[i].time <= to)
-			return true;
-	return false;
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
 }
 
-/* Finds the intervals from a switch out to the next switch in of the same thread. */
+/* Returns the first time of a sorted list that is not earlier than `from`, or UINT64_MAX. */
+static uint64_t first_time(const uint64_t *times, size_t n, uint64_t from)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (times[middle] < from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n ? times[low] : UINT64_MAX;
+}
+
+/*
+ * Finds the intervals from a switch out to the next switch in of the same thread, or to the end of the trace. Not those
+ * in which records were lost, since the thread may have run.
+ */
 static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 {
 	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
-	size_t n = 0;
+	_cleanup_free_ uint64_t *losses = calloc(c->n_runs + 1, sizeof(*losses));
+	size_t n = 0, n_losses = 0;
 
 	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
-	if (!list || !sched->pauses) {
+	if (!list || !losses || !sched->pauses) {
 		free((void *)list);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < c->n_runs; i++)
 		if (c->runs[i].kind <= PD_RUN_PREEMPTED)
 			list[n++] = &c->runs[i];
+		else if (c->runs[i].kind == PD_RUN_LOST)
+			losses[n_losses++] = c->runs[i].time;
 	if (n)
 		qsort((void *)list, n, sizeof(*list), compare_runs);
-	for (size_t i = 0; i + 1 < n; i++) {
-		const struct pd_run *out = list[i], *in = list[i + 1];
+	if (n_losses)
+		qsort(losses, n_losses, sizeof(*losses), compare_times);
+	for (size_t i = 0; i < n; i++) {
+		const struct pd_run *out = list[i],
+				    *next = i + 1 < n && list[i + 1]->tid == out->tid ? list[i + 1] : NULL;
+		uint64_t until = next ? next->time : UINT64_MAX - 1;
 
-		if (out->tid == in->tid && out->kind != PD_RUN_IN && in->kind == PD_RUN_IN &&
-		    !lost_within(c, out->time, in->time))
+		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
+		    first_time(losses, n_losses, out->time) > until)
 			sched->pauses[sched->n_pauses++] =
-			    (struct thread_pause){ out->tid, { out->time, in->time, out->kind == PD_RUN_PREEMPTED } };
+			    (struct thread_pause){ out->tid, { out->time, until, out->kind == PD_RUN_PREEMPTED } };
 	}
 	free((void *)list);
 	return 0;
