@@ -17,12 +17,13 @@ struct open_call {
 	uint32_t owner; /* index of this frame, or of the frame that it is a part of */
 	size_t pending; /* the first of its pending calls */
 	uint64_t callee_ns, callee_instructions;
-	uint64_t bound;
+	uint64_t bound, futexes; /* futexes: of the thread when the call began */
 };
 
 struct behaviour_reading {
 	const struct store *store;
 	struct behaviour *to;
+	uint64_t futexes; /* system calls of the thread so far */
 	struct open_call *stack;
 	size_t depth, cap_stack;
 	struct pending_calls *pending;
@@ -153,11 +154,18 @@ static uint32_t batch_of(struct behaviour_function *f)
 	return (uint32_t)MIN(batch, (uint64_t)SPREAD_BATCHES - 1);
 }
 
+static void note_futex(struct behaviour_reading *r)
+{
+	r->futexes++;
+	if (r->depth)
+		r->to->functions[r->stack[r->stack[r->depth - 1].owner].function].synchronises = true;
+}
+
 static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 {
 	uint32_t number = r->to->numbers[e->frame.function], index = (uint32_t)r->depth;
 	struct behaviour_function *f = &r->to->functions[number];
-	struct open_call call = { .function = number, .owner = index, .bound = e->bound };
+	struct open_call call = { .function = number, .owner = index, .bound = e->bound, .futexes = r->futexes };
 	bool piece = e->frame.piece && r->depth;
 	int rc = r->depth && !piece && !calls_kind_is_resumed(e->kind) ? count_call(r, number) : 0;
 
@@ -172,6 +180,8 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 		f->open++;
 		f->calls += !calls_kind_is_resumed(e->kind);
 		f->waits = f->waits || e->kind == CALL_SYSCALL;
+		if (e->kind == CALL_SYSCALL && strcmp(f->name, "futex") == 0)
+			note_futex(r);
 		if (e->kind != CALL_INFERRED && !calls_kind_is_resumed(e->kind))
 			call.batch = batch_of(f);
 	}
@@ -179,9 +189,9 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 	return 0;
 }
 
-/* waited: for how long the thread waited in the call. */
+/* waited: the thread waited in the call, or synchronised with others. */
 static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call,
-			  uint64_t waited)
+			  bool waited)
 {
 	struct behaviour_function *f = &r->to->functions[call->function];
 	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions;
@@ -243,7 +253,7 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e, ui
 		caller->callee_instructions += instructions;
 	}
 	if (store_is_whole(e))
-		rc = add_whole_call(r, e, call, waited - MIN(e->frame.waited, waited));
+		rc = add_whole_call(r, e, call, waited > e->frame.waited || r->futexes > call->futexes);
 	r->n_pending = call->pending;
 	return rc;
 }
@@ -255,7 +265,7 @@ static int read_thread(struct behaviour_reading *r, size_t thread)
 	struct store_event e;
 	int rc = store_iter_new(r->store, thread, &it), next;
 
-	r->depth = r->n_pending = 0;
+	r->depth = r->n_pending = r->futexes = 0;
 	if (t->events) {
 		r->to->first = MIN(r->to->first, t->first);
 		r->to->last = MAX(r->to->last, t->last);

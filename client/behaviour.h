@@ -9,7 +9,10 @@
 #include "lib/store/histogram.h"
 #include "lib/store/store.h"
 
-/* Whether a thread has to wait depends on others: calls in which it did not are also counted by themselves. */
+/*
+ * Whether a thread has to wait depends on others: calls in which it neither waited nor made the system call futex are
+ * also counted by themselves.
+ */
 enum behaviour_set { BEHAVIOUR_ALL, BEHAVIOUR_UNWAITED, BEHAVIOUR_SETS };
 
 /* Whole calls, by batch: number, time and instructions in the function itself, largest error of a time */
@@ -23,6 +26,7 @@ struct behaviour_function {
 	const char *name, *image; /* of the store; image: without the directory */
 	bool inlined;
 	bool waits;        /* not a function: the time of a system call */
+	bool synchronises; /* makes the system call futex itself: what it does depends on other threads */
 	uint64_t expected; /* calls by the store's totals */
 	uint64_t begun;    /* calls traced from their beginning */
 	uint64_t open;     /* frames of the thread that is being read */

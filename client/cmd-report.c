@@ -43,6 +43,7 @@ enum column_kind {
 	COLUMN_CALLS,
 	COLUMN_COUNT,
 	COLUMN_TIME,
+	COLUMN_TOTAL, /* a time; printed by default where the wait is unknown */
 	COLUMN_RUN,   /* the total without the wait */
 	COLUMN_WAIT,  /* as COLUMN_RUN "-" in stores that do not have it */
 	COLUMN_WHOLE, /* a time of whole calls; "-" without any */
@@ -64,7 +65,7 @@ static const struct column {
 	{ "instructions", "INSTRUCTIONS>4", COLUMN_COUNT, true, offsetof(struct store_function, self_instructions) },
 	{ "total-instructions", "WITH CALLEES>", COLUMN_COUNT, false,
 	  offsetof(struct store_function, total_instructions) },
-	{ "total", "TOTAL>", COLUMN_TIME, false, offsetof(struct store_function, total_ns) },
+	{ "total", "TOTAL>", COLUMN_TOTAL, false, offsetof(struct store_function, total_ns) },
 	{ "run", "RUN>5", COLUMN_RUN, true, 0 },
 	{ "wait", "WAIT>6", COLUMN_WAIT, true, offsetof(struct store_function, wait_ns) },
 	{ "self", "SELF>", COLUMN_TIME, true, offsetof(struct store_function, self_ns) },
@@ -122,7 +123,9 @@ static bool is_shown(const struct report *r, const struct column *column)
 	const char *list = r->columns;
 
 	if (!list)
-		return column->by_default && (!needs_waits(column) || named_store_has_waits(&r->input));
+		return named_store_has_waits(&r->input)
+			   ? column->by_default
+			   : column->kind == COLUMN_TOTAL || (column->by_default && !needs_waits(column));
 	if (column->kind == COLUMN_NAME || strcmp(list, "all") == 0)
 		return true;
 	for (size_t size; *list; list += size + (list[size] == ',')) {
@@ -185,6 +188,7 @@ static void add_cell(struct text_table *t, const struct report *r, const struct 
 		text = named_store_has_waits(&r->input) ? format_duration_within(value, bound) : "-";
 		break;
 	case COLUMN_TIME:
+	case COLUMN_TOTAL:
 		text = format_duration_within(value, bound);
 		break;
 	case COLUMN_LONGEST:

@@ -164,6 +164,11 @@ static bool has_calls(const struct comparison *c, const struct compared_pair *p)
 	return fabs(calls_b - calls_a) <= c->threshold * MIN(calls_a, calls_b);
 }
 
+static bool synchronises(const struct compared_pair *p)
+{
+	return (p->side[0] && p->side[0]->synchronises) || (p->side[1] && p->side[1]->synchronises);
+}
+
 /* Decides on a change in the calls of a function; amount: what it amounts to. */
 static bool is_difference(const struct comparison *c, const struct change *change, const struct compared_pair *p,
 			  double amount)
@@ -172,7 +177,7 @@ static bool is_difference(const struct comparison *c, const struct change *chang
 	uint64_t calls = least_calls(p, p->set);
 
 	/* What differs between runs, but not within one, shows in functions with few calls. */
-	return has_calls(c, p) && delta > change->noise && delta > c->threshold * change->a &&
+	return !synchronises(p) && has_calls(c, p) && delta > change->noise && delta > c->threshold * change->a &&
 	       delta > MAX(change->a, change->b) / (double)(calls + 1) && amount > c->threshold / COMPARISON_SHARES;
 }
 
@@ -303,7 +308,8 @@ static int compare_calls(struct comparison *c, const struct behaviour_edge *a, c
 	change.instructions = cost_share(c, p, fabs(change.b - change.a) * cost, false);
 	change.time =
 	    cost_share(c, p, fabs(change.b - change.a) * share(called->total_ns, MAX(called->calls, 1u)), true);
-	change.differs = least_calls(p, p->set) >= SPREAD_BATCHES && is_difference(c, &change, p, change.instructions);
+	change.differs = callee != NO_PAIR && !synchronises(&c->pairs[callee]) &&
+			 least_calls(p, p->set) >= SPREAD_BATCHES && is_difference(c, &change, p, change.instructions);
 	c->calls[c->n_calls++] = change;
 	return 0;
 }

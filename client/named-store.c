@@ -228,7 +228,7 @@ uint64_t named_store_since_start(const struct store *s, uint64_t time)
 
 bool named_store_has_waits(const struct named_store *s)
 {
-	return s->version >= STORE_VERSION;
+	return s->version >= STORE_VERSION && store_has_waits(s->store);
 }
 
 bool named_store_is_emulated(const struct store *s)

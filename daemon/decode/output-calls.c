@@ -530,6 +530,8 @@ static int begin_store(struct calls_output *c)
 		.source = capture ? capture : "perf.data",
 		.id = snapshot_text(job, "id"),
 		.clock = find_clock(c),
+		.waits_unknown = !is_emulated(c) && !(c->input->has_clock && c->input->schedule &&
+						      schedule_has_switches(c->input->schedule)),
 	};
 
 	/* Wall-clock times can be shown only if times of the store are on the clock of the freeze. */

@@ -31,6 +31,7 @@ struct schedule {
 	size_t n_task_events;
 	struct thread_pause *pauses; /* by thread, then in order */
 	size_t n_pauses;
+	bool has_switches;
 };
 
 static int compare_spans(const void *left, const void *right)
@@ -113,6 +114,7 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 			list[n++] = &c->runs[i];
 		else if (c->runs[i].kind == PD_RUN_LOST)
 			losses[n_losses++] = c->runs[i].time;
+	sched->has_switches = n > 0;
 	if (n)
 		qsort((void *)list, n, sizeof(*list), compare_runs);
 	if (n_losses)
@@ -303,6 +305,11 @@ uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64
 	const struct schedule_span *s = n ? &sched->starts[n - 1] : NULL;
 
 	return s && s->cpu == cpu && s->time > after ? s->time : 0;
+}
+
+bool schedule_has_switches(const struct schedule *sched)
+{
+	return sched->has_switches;
 }
 
 bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret)

@@ -35,6 +35,9 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
 
+/* False: nothing says when a thread did not run. */
+bool schedule_has_switches(const struct schedule *sched);
+
 /* An interval in which a thread did not run. */
 struct schedule_pause {
 	uint64_t from, to;

@@ -520,7 +520,7 @@ uint32_t store_version(const struct store *s)
 
 bool store_has_waits(const struct store *s)
 {
-	return s->layout->waits;
+	return s->layout->waits && !store_meta(s, "waits");
 }
 
 const char *store_meta(const struct store *s, const char *key)
@@ -552,6 +552,7 @@ struct store_meta store_meta_all(const struct store *s)
 		.clock = store_meta(s, "clock"),
 		.realtime = store_meta_number(s, "realtime"),
 		.monotonic = store_meta_number(s, "monotonic"),
+		.waits_unknown = store_meta(s, "waits") != NULL,
 	};
 }
 

@@ -30,6 +30,7 @@ struct store_meta {
 	/* of the store's times: "monotonic", "perf" (the kernel's own), "counter"; NULL: unknown */
 	const char *clock;
 	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: unknown, or times are of neither clock */
+	bool waits_unknown;           /* nothing says when threads did not run */
 };
 
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret);

@@ -52,6 +52,8 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)
 		add_meta_number(w, "monotonic", meta->monotonic);
+	if (meta->waits_unknown)
+		add_meta(w, "waits", "unknown");
 	/* The empty string has offset 0. */
 	rc = texts_find(&w->strings, "", &empty);
 	if (rc == 0)

@@ -287,7 +287,7 @@ static void test_tasks(void)
 		life(PERF_RECORD_EXIT, 1000 + i, 100, 201 + i);
 	}
 	CHECK(t.n <= THREAD_TABLE_ENDED_MAX + 2 && t.dropped);
-	/* Switches were lost after 300: whoever was out until then may have run. */
+	/* Switches were lost after 300: a thread that was out until then may have run. */
 	t.n_switches = t.first_switch = 0;
 	life(PERF_RECORD_FORK, 5000, 100, 290);
 	thread_table_lost_switches(&t, 300);
