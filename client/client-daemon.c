@@ -131,6 +131,6 @@ bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_
 	if (rc < 0)
 		c->status = client_daemon_failed(c, rc);
 	else if (c->json)
-		printf("%s\n", csight_json(*ret));
+		client_print_json_text(csight_json(*ret));
 	return rc == 0 && !c->json;
 }

@@ -191,6 +191,32 @@ int client_option(struct client *c, const char **ret_value)
 	}
 }
 
+void client_print_json_text(const char *text)
+{
+	_cleanup_free_ char *escaped = escape_json(text);
+
+	if (escaped)
+		puts(escaped);
+	else
+		client_error("cannot print the result: out of memory");
+}
+
+void client_print_json_member(FILE *to, const char *key, const char *text)
+{
+	_cleanup_free_ char *escaped = escape_json(text);
+
+	if (escaped)
+		fprintf(to, "{\"%s\":%s}\n", key, escaped);
+	else
+		client_error("cannot print the result: out of memory");
+}
+
+void client_print_json(json_object *o)
+{
+	client_print_json_text(
+	    json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
 void client_page(const struct client *c)
 {
 	if (!c->json && !c->no_pager)

@@ -53,7 +53,7 @@ int client_report_snapshot(struct client *c, FILE *to, const struct csight_objec
 	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
 
 	if (c->json) {
-		fprintf(to, "{\"snapshot\":%s}\n", csight_json(snapshot));
+		client_print_json_member(to, "snapshot", csight_json(snapshot));
 	} else if (c->quiet) {
 		fprintf(to, "%s\n", esc(id));
 	} else {

@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #include "client/trace-options.h"
+#include "lib/base/json.h"
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 #include "lib/csight/csight.h"
@@ -88,6 +89,12 @@ int client_option(struct client *c, const char **ret_value);
 
 /* Starts the pager for what the verb prints, unless --json or --no-pager was given or no terminal is there. */
 void client_page(const struct client *c);
+
+/* Prints a JSON text on a line of standard output, with what could change a terminal escaped; the object remains. */
+void client_print_json(json_object *o);
+void client_print_json_text(const char *text);
+/* Prints an object with one member, the JSON text. */
+void client_print_json_member(FILE *to, const char *key, const char *text);
 
 /* Prints an error about the arguments, and the usage; returns STATUS_USAGE. */
 int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);

@@ -177,7 +177,7 @@ static int arm_run(struct client *c)
 		return client_daemon_failed(c, rc);
 	trouble = csight_text(target, "trouble");
 	if (c->json)
-		printf("{\"target\":%s}\n", csight_json(target));
+		client_print_json_member(stdout, "target", csight_json(target));
 	else if (!c->quiet)
 		printf("%s (process %d) is %s%s%s\n", esc(csight_text(target, "name")), (int)pid,
 		       esc(csight_text(target, "state")), trouble ? ": " : "", trouble ? esc(trouble) : "");

@@ -99,8 +99,7 @@ static void decode_on_result(struct client *c, json_object *result)
 	report_verified(c, result);
 	json_object_object_del(result, "type");
 	if (c->json)
-		printf("%s\n",
-		       json_object_to_json_string_ext(result, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		client_print_json(result);
 	else if (!c->quiet)
 		print_result(result);
 }

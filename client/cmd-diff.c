@@ -360,7 +360,7 @@ static void diff_print_json(const struct diff *d)
 	json_object_object_add(all, "b", trace_json(&d->comparison.sides[1]));
 	json_object_object_add(all, "functions", functions_json(d));
 	json_object_object_add(all, "calls", calls_json(d));
-	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	client_print_json(all);
 }
 
 static void print_side(char name, const struct behaviour *b)

@@ -136,7 +136,7 @@ static void print_report_json(const struct doctor *d)
 	json_object_object_add(o, "findings", findings);
 	json_object_object_add(o, "cpus", cpus_json(d->topology));
 	json_object_object_add(o, "sinks", sinks_json(d->topology));
-	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	client_print_json(o);
 }
 
 static int doctor_run(struct client *c)

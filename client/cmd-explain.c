@@ -234,7 +234,7 @@ static void print_json(const struct explain *x, const struct explanation_output 
 	json_object_object_add(all, "typical", call_json(x, &x->typical));
 	json_add_i64(all, "difference", x->explanation.difference);
 	json_object_object_add(all, "lines", found ? explanation_output_json(o) : json_object_new_array());
-	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	client_print_json(all);
 }
 
 static const char *value_text(const struct explain *x, const struct store_call *call)

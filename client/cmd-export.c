@@ -22,6 +22,7 @@ enum {
 	OPTION_OUTPUT,
 	OPTION_SINCE,
 	OPTION_UNTIL,
+	OPTION_LAST,
 	OPTION_THREAD,
 	OPTION_BUDGET,
 	OPTION_SUFFIXES,
@@ -35,6 +36,7 @@ static const struct verb_option options[] = {
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "output file (default standard output); one for each --to" },
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_LAST] = { "last", 0, "TIME", SELECTION_LAST_HELP },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
@@ -306,8 +308,7 @@ static void print_output(struct client *c, const struct export_output *out)
 			json_add_u64(o, "until", out->result.until);
 			json_add_bool(o, "cut", out->result.cut);
 		}
-		printf("%s\n",
-		       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		client_print_json(o);
 		return;
 	}
 	if (c->quiet)
@@ -342,12 +343,13 @@ static int export_check_format(struct export *e, struct export_output *out)
 		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
 		/* If there are other formats, the selection applies to those. */
-		if (e->output_files.n == 1 && (v->since || v->until || v->thread || v->budget || e->input.physical))
-			return client_usage(
-			    e->client,
-			    "%s is always exported whole: --since, --until, --thread, --budget and --physical apply "
-			    "only to formats that are made from calls",
-			    out->format);
+		if (e->output_files.n == 1 &&
+		    (v->since || v->until || v->last || v->thread || v->budget || e->input.physical))
+			return client_usage(e->client,
+					    "%s is always exported whole: --since, --until, --last, --thread, --budget "
+					    "and --physical apply "
+					    "only to formats that are made from calls",
+					    out->format);
 		out->origin = unselected_formats[i].origin;
 		return 0;
 	}
@@ -381,6 +383,9 @@ static int export_parse_option(struct export *e, int option, const char *value)
 		return 0;
 	case OPTION_UNTIL:
 		e->selection.until = value;
+		return 0;
+	case OPTION_LAST:
+		e->selection.last = value;
 		return 0;
 	case OPTION_THREAD:
 		e->selection.thread = value;

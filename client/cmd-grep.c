@@ -16,6 +16,7 @@
 enum {
 	OPTION_SINCE,
 	OPTION_UNTIL,
+	OPTION_LAST,
 	OPTION_THREAD,
 	OPTION_LONGER,
 	OPTION_SORT,
@@ -28,6 +29,7 @@ enum { LIMIT = 1000 };
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_LAST] = { "last", 0, "TIME", SELECTION_LAST_HELP },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_LONGER] = { "longer", 0, "TIME", "only calls of at least this duration, such as 5ms" },
 	[OPTION_SORT] = { "sort", 0, "KEY",
@@ -105,7 +107,7 @@ static void print_call_json(const struct grep *g, const struct found_call *call)
 		json_add_bytes(o, "call_file", site->file);
 		json_add_u64(o, "call_line", site->line);
 	}
-	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	client_print_json(o);
 }
 
 /* Formats how the call was made, if it was by no plain call. */
@@ -349,6 +351,7 @@ static int grep_parse_option(struct grep *g, int option, const char *value)
 {
 	const char **const to[] = { [OPTION_SINCE] = &g->selection.since,
 				    [OPTION_UNTIL] = &g->selection.until,
+				    [OPTION_LAST] = &g->selection.last,
 				    [OPTION_THREAD] = &g->selection.thread,
 				    [OPTION_LONGER] = &g->longer };
 

@@ -16,11 +16,21 @@
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
 
-enum { OPTION_SINCE, OPTION_UNTIL, OPTION_THREAD, OPTION_BUDGET, OPTION_PORT, OPTION_UI, OPTION_NO_BROWSER };
+enum {
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_LAST,
+	OPTION_THREAD,
+	OPTION_BUDGET,
+	OPTION_PORT,
+	OPTION_UI,
+	OPTION_NO_BROWSER
+};
 
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_LAST] = { "last", 0, "TIME", SELECTION_LAST_HELP },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
 	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
 	[OPTION_PORT] = { "port", 0, "N", "loopback port to listen on (default any free port)" },
@@ -175,8 +185,7 @@ static void print_address(const struct client *c, const struct open *o)
 		json_add_u64(json, "port", o->server.port);
 		json_add_u64(json, "bytes", o->size);
 		json_add_bool(json, "cut", o->result.cut);
-		printf("%s\n",
-		       json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		client_print_json(json);
 	} else if (remote) {
 		gethostname(host, sizeof(host) - 1);
 		printf("on the machine with your browser run  ssh -N -L %u:127.0.0.1:%u %s\nthen open  %s\n",
@@ -229,6 +238,7 @@ static int open_parse(struct client *c, struct open *o)
 		const char **const to[] = {
 			[OPTION_SINCE] = &o->selection.since,
 			[OPTION_UNTIL] = &o->selection.until,
+			[OPTION_LAST] = &o->selection.last,
 			[OPTION_THREAD] = &o->selection.thread,
 			[OPTION_BUDGET] = &o->selection.budget,
 			[OPTION_PORT] = NULL,

@@ -306,7 +306,7 @@ static void report_print_json(const struct report *r, size_t n)
 	named_store_add_times(r->input.store, all);
 	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->input.store, SIZE_MAX) / 100.0));
 	json_object_object_add(all, "threads", threads_json(r->input.store));
-	printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	client_print_json(all);
 }
 
 static void report_print(struct client *c, const struct report *r)

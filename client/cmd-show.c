@@ -9,15 +9,21 @@
 #include "client/function-name.h"
 #include "client/named-store.h"
 #include "client/selection.h"
+#include "client/show-json.h"
+#include "client/terminal.h"
 #include "lib/base/escape.h"
+#include "lib/export/timeline.h"
 
 enum {
 	OPTION_SINCE,
 	OPTION_UNTIL,
+	OPTION_LAST,
+	OPTION_FROM,
 	OPTION_THREAD,
 	OPTION_TAIL,
 	OPTION_DEPTH,
 	OPTION_WIDTH,
+	OPTION_SUM,
 	OPTION_SUFFIXES,
 	OPTION_PHYSICAL
 };
@@ -25,10 +31,13 @@ enum {
 static const struct verb_option options[] = {
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
+	[OPTION_LAST] = { "last", 0, "TIME", SELECTION_LAST_HELP },
+	[OPTION_FROM] = { "from", 0, "FUNCTION", "begin at the first call of FUNCTION, such as main" },
 	[OPTION_THREAD] = { "thread", 0, "THREAD", SELECTION_THREAD_HELP },
-	[OPTION_TAIL] = { "tail", 'n', "N", "only about the last N calls of each thread" },
-	[OPTION_DEPTH] = { "depth", 0, "N", "print at most N levels of calls" },
-	[OPTION_WIDTH] = { "width", 0, "N", "print at most N calls of one caller" },
+	[OPTION_TAIL] = { "tail", 'n', "N", "only the last N calls of each thread, with their callers" },
+	[OPTION_DEPTH] = { "depth", 0, "N", "print at most N levels of calls (default 12)" },
+	[OPTION_WIDTH] = { "width", 0, "N", "with --sum, print at most N calls of one caller (default 16)" },
+	[OPTION_SUM] = { "sum", 0, NULL, "merge the calls of a function with the same callers" },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	{ 0 },
@@ -36,8 +45,8 @@ static const struct verb_option options[] = {
 
 struct show {
 	struct selection selection;
-	int64_t tail, depth, width; /* 0: the default of the tree format */
-	bool suffixes, physical;
+	int64_t tail, depth, width; /* 0: the default */
+	bool sum, suffixes, physical;
 };
 
 static void print_metadata(const struct csight_object *s)
@@ -55,41 +64,54 @@ static void print_metadata(const struct csight_object *s)
 		printf("  note: %s\n", esc(csight_text(csight_item(decode, "warnings", i), NULL)));
 }
 
-static int print_tree(struct client *c, const struct show *show, const struct store *s, int64_t only)
+static int show_failed(int rc)
 {
-	struct export_options o = EXPORT_DEFAULTS;
-	struct export_result result = { 0 };
-	int rc;
-
-	rc = selection_apply(c, &show->selection, s, &o);
-	if (rc != 0)
-		return rc;
-	if (only >= 0 && o.tid >= 0 && o.tid != only)
-		return STATUS_OK;
-	o.tid = only >= 0 ? only : o.tid;
-	o.budget = show->tail ? (uint64_t)show->tail : 0;
-	o.depth = show->depth ? (unsigned)show->depth : o.depth;
-	o.width = show->width ? (unsigned)show->width : o.width;
-	o.colour = *format_style(stdout, STYLE_HEADING) != 0;
-	rc = export_tree.write(s, STDOUT_FILENO, &o, &result);
+	/* The reader may have left. */
 	if (rc >= 0 || rc == -EPIPE)
 		return STATUS_OK;
 	client_error("cannot show the calls: %s", strerror(-rc));
 	return STATUS_FAILED;
 }
 
-static int show_calls(struct client *c, const struct show *show, const struct store *s)
+/* Prints the calls as text. */
+static int print_calls(const struct show *show, const struct named_store *input, struct export_options *o)
 {
-	int rc = 0;
+	struct export_result result = { 0 };
 
-	named_store_print_times(stdout, s);
+	o->budget = 0;
+	o->depth = show->depth ? (unsigned)show->depth : o->depth;
+	o->width = show->width ? (unsigned)show->width : o->width;
+	o->colour = *format_style(stdout, STYLE_HEADING) != 0;
+	o->columns = terminal_width();
+	o->ascii = !terminal_has_utf8();
+	o->names = input->names;
+	named_store_print_times(stdout, input->store);
 	fflush(stdout);
-	if (!show->tail)
-		return print_tree(c, show, s, -1);
-	/* Print each thread by itself: the last N calls of all threads may be those of one busy thread. */
-	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
-		rc = print_tree(c, show, s, store_thread(s, i)->tid);
-	return rc;
+	return show_failed(show->sum ? export_tree.write(input->store, STDOUT_FILENO, o, &result)
+				     : timeline_write(input->store, STDOUT_FILENO, o, &result));
+}
+
+/* snapshot: NULL for a file. */
+static int show_calls(struct client *c, const struct show *show, const struct named_store *input,
+		      const struct csight_object *snapshot)
+{
+	struct export_options o = EXPORT_DEFAULTS;
+	int rc = selection_apply(c, &show->selection, input->store, &o);
+
+	if (rc != 0)
+		return rc;
+	o.tail = (uint64_t)show->tail;
+	if (c->json) {
+		o.budget = 0;
+		o.depth = (unsigned)show->depth;
+		return show_failed(show_json(input->store, &o, snapshot));
+	}
+	client_page(c);
+	if (snapshot) {
+		print_metadata(snapshot);
+		printf("\n");
+	}
+	return print_calls(show, input, &o);
 }
 
 static struct named_store store_options(const struct show *show)
@@ -101,55 +123,86 @@ static struct named_store store_options(const struct show *show)
 static int show_file(struct client *c, const struct show *show)
 {
 	_cleanup_(named_store_close) struct named_store input = store_options(show);
-	int rc = c->json ? client_usage(c, "--json prints the daemon's description of a snapshot, but this is a file")
-			 : named_store_open(c, c->argv[0], &input);
+	int rc = named_store_open(c, c->argv[0], &input);
 
-	return rc == STATUS_OK ? show_calls(c, show, input.store) : rc;
+	return rc == STATUS_OK ? show_calls(c, show, &input, NULL) : rc;
 }
 
-static int show_snapshot(struct client *c, const struct show *show, const char *id)
+static int show_snapshot(struct client *c, const struct show *show, const struct csight_object *snapshot)
 {
 	_cleanup_(named_store_close) struct named_store input = store_options(show);
+	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
 	int rc;
 
+	/* Without a decode there are no calls. */
+	if (!state || strcmp(state, "ready") != 0) {
+		if (c->json)
+			client_report_snapshot(c, stdout, snapshot);
+		else
+			print_metadata(snapshot);
+		return STATUS_OK;
+	}
 	rc = csight_open_file(c->daemon, id, "store", &input.fd);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
 	rc = named_store_read(c, id, &input);
-	if (rc != STATUS_OK)
-		return rc;
-	printf("\n");
-	return show_calls(c, show, input.store);
+	return rc == STATUS_OK ? show_calls(c, show, &input, snapshot) : rc;
+}
+
+static int show_set_number(struct client *c, struct show *show, int option, const char *value)
+{
+	int64_t *to = option == OPTION_TAIL ? &show->tail : option == OPTION_DEPTH ? &show->depth : &show->width;
+
+	return parse_i64(value, 1, INT32_MAX, to) == 0
+		   ? 0
+		   : client_usage(c, "--%s: '%s' is not a number of at least 1", options[option].name, esc(value));
+}
+
+static int show_parse_option(struct client *c, struct show *show, int option, const char *value)
+{
+	const char **const texts[] = {
+		[OPTION_SINCE] = &show->selection.since,   [OPTION_UNTIL] = &show->selection.until,
+		[OPTION_LAST] = &show->selection.last,     [OPTION_FROM] = &show->selection.from,
+		[OPTION_THREAD] = &show->selection.thread,
+	};
+
+	switch (option) {
+	case OPTION_TAIL:
+	case OPTION_DEPTH:
+	case OPTION_WIDTH:
+		return show_set_number(c, show, option, value);
+	case OPTION_SUM:
+		show->sum = true;
+		return 0;
+	case OPTION_SUFFIXES:
+		show->suffixes = true;
+		return 0;
+	case OPTION_PHYSICAL:
+		show->physical = true;
+		return 0;
+	default:
+		*texts[option] = value;
+		return 0;
+	}
 }
 
 static int show_parse(struct client *c, struct show *ret)
 {
-	const char *value, *number = NULL;
-	int64_t *to = NULL;
-	int o;
+	const char *value;
+	int o, rc = 0;
 
-	while ((o = client_option(c, &value)) >= 0) {
-		number = o >= OPTION_TAIL && o <= OPTION_WIDTH ? value : NULL;
-		if (o == OPTION_SINCE)
-			ret->selection.since = value;
-		else if (o == OPTION_UNTIL)
-			ret->selection.until = value;
-		else if (o == OPTION_THREAD)
-			ret->selection.thread = value;
-		else if (o == OPTION_SUFFIXES)
-			ret->suffixes = true;
-		else if (o == OPTION_PHYSICAL)
-			ret->physical = true;
-		else
-			to = o == OPTION_TAIL ? &ret->tail : o == OPTION_DEPTH ? &ret->depth : &ret->width;
-		if (number && parse_i64(number, 1, INT32_MAX, to) < 0)
-			return client_usage(c, "--%s: '%s' is not a number of at least 1", options[o].name,
-					    esc(number));
-	}
+	while (rc == 0 && (o = client_option(c, &value)) >= 0)
+		rc = show_parse_option(c, ret, o, value);
+	if (rc != 0)
+		return rc;
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)
 		return client_usage(c, c->argc ? NAMED_STORE_TOO_MANY : NAMED_STORE_MISSING);
+	if (ret->width && !ret->sum)
+		return client_usage(c, "--width requires --sum");
+	if (ret->sum && (ret->tail || ret->selection.from))
+		return client_usage(c, "--sum cannot be combined with --tail or --from");
 	return -1;
 }
 
@@ -157,7 +210,6 @@ static int show_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
 	struct show show = { 0 };
-	const char *state;
 	int rc;
 
 	rc = show_parse(c, &show);
@@ -168,24 +220,14 @@ static int show_run(struct client *c)
 	rc = client_connect(c);
 	if (rc == 0)
 		rc = client_find(c, c->argv[0], &snapshot);
-	if (rc != 0)
-		return rc;
-	if (c->json) {
-		printf("{\"snapshot\":%s}\n", csight_json(snapshot));
-		return STATUS_OK;
-	}
-	print_metadata(snapshot);
-	state = csight_text(snapshot, "state");
-	if (!state || strcmp(state, "ready") != 0)
-		return STATUS_OK;
-	return show_snapshot(c, &show, csight_text(snapshot, "id"));
+	return rc == 0 ? show_snapshot(c, &show, snapshot) : rc;
 }
 
 const struct verb cmd_show = {
 	.name = "show",
 	.arguments = NAMED_STORE_ARGUMENT,
-	.summary = "print a snapshot: its description, and its calls as a tree",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE,
+	.summary = "print a snapshot: its description, and its calls in order of time",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_NAMES | VERB_PAGER,
 	.options = options,
 	.run = show_run,
 };

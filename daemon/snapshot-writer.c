@@ -16,6 +16,7 @@
 #include "daemon/snapshot-writer.h"
 #include "daemon/snapshot.h"
 #include "lib/base/hex.h"
+#include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -215,11 +216,10 @@ static json_object *intervals_json(const struct capture_copy *c)
 
 static int write_json(int dir, const char *name, json_object *o)
 {
-	size_t size;
-	const char *text =
-	    json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+	_cleanup_free_ char *text =
+	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
 
-	return text ? io_write_file(dir, name, text, size, 0600) : -ENOMEM;
+	return text ? io_write_file(dir, name, text, strlen(text), 0600) : -ENOMEM;
 }
 
 static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log)

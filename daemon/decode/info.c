@@ -36,15 +36,14 @@ static void flush_at_least(struct info_writer *i, size_t least)
 
 static void print_json(struct info_writer *i, json_object *o)
 {
-	size_t size = 0;
-	const char *text =
-	    json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+	_cleanup_free_ char *text =
+	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 
 	if (!i->first)
 		buf_add(&i->out, ",", 1);
 	i->first = false;
 	if (text)
-		buf_add(&i->out, text, size);
+		buf_add(&i->out, text, strlen(text));
 	json_object_put(o);
 	flush_at_least(i, FLUSH_AT);
 }
@@ -243,8 +242,7 @@ static void print_head_json(struct info_writer *i)
 {
 	const struct pd_contents *c = i->contents;
 	json_object *o = json_object_new_object(), *counts = json_object_new_object();
-	const char *text;
-	size_t size = 0;
+	_cleanup_free_ char *text = NULL;
 
 	json_add_str(o, "input", "perf.data");
 	json_add_bytes(o, "version", c->version ? c->version : "");
@@ -269,10 +267,10 @@ static void print_head_json(struct info_writer *i)
 	json_add_str(o, "damage", c->damage.cause);
 	if (c->damage.cause)
 		json_add_u64(o, "damage_offset", c->damage.offset);
-	text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+	text = escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	/* Omits the closing brace: the lists are members of the same object. */
-	if (text && size)
-		buf_add(&i->out, text, size - 1);
+	if (text && *text)
+		buf_add(&i->out, text, strlen(text) - 1);
 	json_object_put(o);
 }
 

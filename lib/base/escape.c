@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/escape.h"
@@ -60,6 +61,29 @@ char *escape_text(const char *text, char *ret, size_t size)
 		}
 	}
 	ret[out] = 0;
+	return ret;
+}
+
+char *escape_json(const char *json)
+{
+	const unsigned char *s = (const unsigned char *)json;
+	size_t size = strlen(json), out = 0;
+	/* A character of at least two bytes becomes six. */
+	char *ret = malloc(3 * size + 1);
+
+	while (ret && *s) {
+		uint32_t c = 0;
+		size_t n = escape_utf8(s, &c);
+
+		if (n > 1 && c <= 0xffff && !is_printable(c)) {
+			out += (size_t)snprintf(ret + out, 7, "\\u%04x", c);
+			s += n;
+		} else {
+			ret[out++] = (char)*s++;
+		}
+	}
+	if (ret)
+		ret[out] = 0;
 	return ret;
 }
 

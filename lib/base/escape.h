@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Escaping of untrusted text for a terminal or a log. json-c escapes text in JSON. */
+/* Escaping of untrusted text for a terminal, a log, or JSON that a terminal may show. */
 #ifndef CSIGHT_ESCAPE_H
 #define CSIGHT_ESCAPE_H
 
@@ -15,7 +15,14 @@ size_t escape_utf8(const unsigned char *s, uint32_t *ret);
  */
 char *escape_text(const char *text, char *ret, size_t size);
 
-/* The same into one of 8 rotating static buffers of the calling thread, for use in the argument list of a log call. */
+/*
+ * Returns a copy of a JSON text with \uXXXX in place of characters that escape_text() escapes too, to be freed; NULL:
+ * out of memory. Such characters occur only within strings.
+ */
+char *escape_json(const char *json);
+
+/* The same as escape_text(), into one of 8 rotating static buffers of the calling thread, for use in the argument list
+ * of a log call. */
 const char *esc(const char *text);
 
 #endif

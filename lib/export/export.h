@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/export/names.h"
 #include "lib/store/store.h"
 
 enum { EXPORT_BUDGET = 1000000, EXPORT_TREE_DEPTH = 12, EXPORT_TREE_WIDTH = 16, EXPORT_TREE_DEPTH_MAX = 200 };
@@ -16,13 +17,19 @@ struct export_options {
 	int64_t tid;           /* -1: all threads */
 	/* largest number of slices, approximately; earlier ones are left out; 0: no limit */
 	uint64_t budget;
-	bool colour;           /* tree: ANSI colours */
-	unsigned depth, width; /* tree: levels of the tree; callees of one caller */
+	bool colour;           /* tree, timeline: ANSI colours */
+	unsigned depth, width; /* tree, timeline: levels of calls; tree: callees of one caller */
+	/* tree, timeline: columns of a line, 0 for no limit; the ellipsis is "..."; short names, NULL for full ones */
+	size_t columns;
+	bool ascii;
+	const struct names *names;
+	uint64_t tail; /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
+	int64_t bare;  /* timeline: the thread of which calls that began before are left out; -1: none */
 };
 
-#define EXPORT_DEFAULTS                                                                                    \
-	{                                                                                                  \
-		.tid = -1, .budget = EXPORT_BUDGET, .depth = EXPORT_TREE_DEPTH, .width = EXPORT_TREE_WIDTH \
+#define EXPORT_DEFAULTS                                                                                                \
+	{                                                                                                              \
+		.tid = -1, .bare = -1, .budget = EXPORT_BUDGET, .depth = EXPORT_TREE_DEPTH, .width = EXPORT_TREE_WIDTH \
 	}
 
 struct export_result {

@@ -12,6 +12,7 @@ lib_export_libexport_la_SOURCES = \
 	lib/export/protobuf.h \
 	lib/export/speedscope.c \
 	lib/export/stacks.c lib/export/stacks.h \
+	lib/export/timeline.c lib/export/timeline.h lib/export/timeline-print.c lib/export/timeline-private.h \
 	lib/export/tree.c \
 	lib/export/walk.c lib/export/walk.h
 lib_export_libexport_la_LIBADD = lib/store/libstore.la $(ZLIB_LIBS)

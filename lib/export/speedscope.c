@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "lib/base/escape.h"
 #include "lib/export/out.h"
 #include "lib/export/walk.h"
 
@@ -25,9 +26,13 @@ static void speedscope_writer_done(struct speedscope_writer *w)
 /* Writes an object; open: without its closing brace, so that more members can follow. */
 static void put_object(struct buf *b, json_object *o, bool open)
 {
-	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	_cleanup_free_ char *text =
+	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 
-	buf_add(b, text, strlen(text) - open);
+	if (text)
+		buf_add(b, text, strlen(text) - open);
+	else
+		b->error = -ENOMEM;
 	json_object_put(o);
 }
 

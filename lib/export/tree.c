@@ -7,16 +7,18 @@
 
 #include "lib/base/duration.h"
 #include "lib/base/escape.h"
+#include "lib/base/fit.h"
 #include "lib/export/out.h"
 #include "lib/export/stacks.h"
 
-enum { NAME_SIZE = 256, INDENT_MAX = 120 };
+enum { NAME_SIZE = 256, INDENT_MAX = 120, BEFORE_NAMES = 22 };
 
 struct tree {
 	struct out out;
 	const struct export_walk *walk;
 	const struct export_options *options;
 	struct stacks stacks;
+	struct fit fit;
 };
 
 static const char *paint(const struct tree *t, const char *code)
@@ -29,18 +31,54 @@ static const char *paint(const struct tree *t, const char *code)
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
+/* The columns of what follows the name of a line. */
+static size_t notes_width(const struct tree *t, const struct stacks_node *n)
+{
+	const struct store_function *f = store_function(t->walk->store, n->function);
+	size_t width = 0;
+
+	if (f->kind == REGION_INLINED)
+		width += strlen(" (inlined)");
+	if (f->kind == REGION_SYSCALL)
+		width += strlen(" (system call)");
+	if (n->tails)
+		width += strlen(" (tail call)") + (n->tails < n->calls ? strlen("also by ") : 0) +
+			 (n->folded ? strlen(", folded") : 0);
+	return width + (n->before ? strlen(" (began before)") : 0) + (n->unfinished ? strlen(" (unfinished)") : 0);
+}
+
+/* Returns the name to print, escaped, to be freed; NULL: out of memory. */
+static char *short_name(struct tree *t, const struct store_function *f)
+{
+	const char *text = names_short(t->options->names, f->name);
+	size_t size = 4 * strlen(text) + 1;
+	char *to = malloc(size);
+
+	if (!to)
+		t->out.error = -ENOMEM;
+	return to ? escape_text(text, to, size) : NULL;
+}
+
 static void print_line(struct tree *t, const struct stacks_node *n)
 {
 	const struct store_function *f = store_function(t->walk->store, n->function);
-	char time[DURATION_SIZE], count[32] = "", name[NAME_SIZE];
+	char time[DURATION_SIZE], count[32] = "";
+	int indent = (int)MIN(2 * n->level, (uint32_t)INDENT_MAX);
 	struct buf *b = &t->out.buf;
+	_cleanup_free_ char *name = NULL;
+	size_t room = 0;
 
 	if (n->calls > 1)
-		snprintf(count, sizeof(count), "\xc3\x97%s%ju", f->calls_uncertain ? "~" : "", (uintmax_t)n->calls);
-	/* The multiplication sign has two bytes and one column. */
-	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration_text(n->ns, 2 * n->bound, time), count[0] ? 10 : 9,
-		   count, paint(t, PLAIN), (int)MIN(2 * n->level, (uint32_t)INDENT_MAX), "");
-	buf_printf(b, "%s%s%s", paint(t, BOLD), escape_text(f->name, name, sizeof(name)), paint(t, PLAIN));
+		snprintf(count, sizeof(count), "x%s%ju", f->calls_uncertain ? "~" : "", (uintmax_t)n->calls);
+	if (t->options->columns) {
+		room = t->options->columns - MIN(t->options->columns, (size_t)BEFORE_NAMES + notes_width(t, n));
+		indent = MIN(indent, (int)room / 2);
+		room = MAX(room - (size_t)indent, (size_t)1);
+	}
+	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration_text(n->ns, 2 * n->bound, time), 9, count,
+		   paint(t, PLAIN), indent, "");
+	name = short_name(t, f);
+	buf_printf(b, "%s%s%s", paint(t, BOLD), name ? fit_text(&t->fit, name, room) : "", paint(t, PLAIN));
 	if (f->kind == REGION_INLINED)
 		buf_printf(b, " %s(inlined)%s", paint(t, DIM), paint(t, PLAIN));
 	if (f->kind == REGION_SYSCALL)
@@ -116,12 +154,14 @@ static int print_nodes(struct tree *t, int32_t first, uint32_t level)
 		if (rc == 0)
 			rc = print_nodes(t, n->first_child, level + 1);
 		if (rc == 0 && n->deeper) {
-			snprintf(text, sizeof(text), "... %ju calls deeper", (uintmax_t)n->deeper);
+			snprintf(text, sizeof(text), "... %ju call%s deeper", (uintmax_t)n->deeper,
+				 n->deeper == 1 ? "" : "s");
 			print_rest(t, level + 1, text);
 		}
 	}
 	if (rc == 0 && more) {
-		snprintf(text, sizeof(text), "... %ju more functions, %s", (uintmax_t)more, duration_text(ns, 0, time));
+		snprintf(text, sizeof(text), "... %ju more function%s, %s", (uintmax_t)more, more == 1 ? "" : "s",
+			 duration_text(ns, 0, time));
 		print_rest(t, level, text);
 	}
 	return rc;
@@ -134,9 +174,9 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 	char name[NAME_SIZE], time[DURATION_SIZE], ending[4 * NAME_SIZE];
 	struct buf *b = &t->out.buf;
 
-	buf_printf(b, "%sthread %u %s%s: %s, %ju calls", paint(t, BOLD), thread->tid,
+	buf_printf(b, "%sthread %u %s%s: %s, %ju call%s", paint(t, BOLD), thread->tid,
 		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
-		   duration_text(t->stacks.last - t->stacks.first, 0, time), (uintmax_t)slices);
+		   duration_text(t->stacks.last - t->stacks.first, 0, time), (uintmax_t)slices, slices == 1 ? "" : "s");
 	if (thread->bound)
 		buf_printf(b, ", times within %s", duration_text(thread->bound, 0, time));
 	if (quality < 10000)
@@ -172,6 +212,7 @@ static int print_thread(struct tree *t, size_t index, struct export_result *resu
 static void tree_done(struct tree *t)
 {
 	out_done(&t->out);
+	fit_done(&t->fit);
 	stacks_done(&t->stacks);
 }
 
@@ -179,7 +220,8 @@ static int tree_write(const struct store *s, int fd, const struct export_options
 {
 	struct export_options options = *o;
 	struct export_walk walk;
-	_cleanup_(tree_done) struct tree t = { .out.fd = fd, .walk = &walk, .options = &options };
+	_cleanup_(
+	    tree_done) struct tree t = { .out.fd = fd, .walk = &walk, .options = &options, .fit.ascii = o->ascii };
 	int rc = 0;
 
 	options.depth = MIN(o->depth ? o->depth : EXPORT_TREE_DEPTH, (unsigned)EXPORT_TREE_DEPTH_MAX);

@@ -52,11 +52,16 @@ struct store_iter *store_iter_free(struct store_iter *it)
 
 bool store_is_slow(const struct store_function *f, uint64_t ns, uint64_t bound)
 {
-	uint64_t sure = ns - MIN(ns, bound);
+	uint64_t sure = ns - MIN(ns, bound), usual;
 
+	if (f->whole < SLOW_CALLS_MIN || store_is_wait(f->kind) || sure / 4 <= f->median_ns)
+		return false;
 	/* The 99th percentile is accurate to 4 %. */
-	return f->whole >= SLOW_CALLS_MIN && !store_is_wait(f->kind) && sure / 4 > f->median_ns &&
-	       sure >= f->p99_ns - f->p99_ns / 25;
+	if (sure < f->p99_ns - f->p99_ns / 25)
+		return false;
+	/* How many calls can be as long: what is left of the total beyond the usual. */
+	usual = f->whole > UINT64_MAX / MAX(f->median_ns, UINT64_C(1)) ? UINT64_MAX : f->whole * f->median_ns;
+	return (f->total_ns - MIN(f->total_ns, usual)) / sure <= f->whole / 20 + 1;
 }
 
 bool store_is_whole(const struct store_event *leave)

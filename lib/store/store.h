@@ -155,8 +155,9 @@ struct store_function {
 };
 
 /*
- * True if a call of this duration, which is off by at most bound, was slow: at least ten calls are known, and it took
- * longer than 99 of 100 and four times as long as the median.
+ * True if a call of this duration, which is off by at most bound, was slow: at least ten calls are known, it took as
+ * long as 99 of 100 and four times as long as the median, and, by the total, about one in twenty calls at most can have
+ * been as long.
  */
 bool store_is_slow(const struct store_function *f, uint64_t ns, uint64_t bound);
 
