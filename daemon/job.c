@@ -87,6 +87,11 @@ static void job_free(struct job *job)
 	free(job);
 }
 
+static uid_t job_owner(const struct job *job)
+{
+	return ledger_owner(job->jobs->o.ledger, job->snapshot->uid);
+}
+
 static void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
 
 static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
@@ -197,7 +202,7 @@ static void job_conclude(struct job *job)
 		log_warning("snapshot %s: decode %u failed: %s", s->id, s->attempts, esc(s->reason ? s->reason : ""));
 	}
 	job->state_text = snapshot_state_text(s, job->end);
-	workqueue_submit_for(job->jobs->o.spool_queue, &job->finish, s->uid);
+	workqueue_submit_for(job->jobs->o.spool_queue, &job->finish, job_owner(job));
 }
 
 /* Concludes the job when its child has exited and its socket is read to the end. */
@@ -466,7 +471,7 @@ static void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item 
 	s->attempts++;
 	s->done = s->total = 0;
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
-	workqueue_submit_for(j->o.spool_queue, &job->prepare, s->uid);
+	workqueue_submit_for(j->o.spool_queue, &job->prepare, job_owner(job));
 }
 
 /* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */

@@ -236,18 +236,22 @@ static uint64_t account_most(const struct ledger *l, const struct ledger_account
 static int check_account(const struct ledger *l, const struct ledger_account *a, enum ledger_kind kind, uint64_t amount,
 			 struct ledger_refusal *ret)
 {
-	uint64_t used = account_used(a, kind), left;
-	bool machine;
+	uint64_t used = account_used(a, kind), most, left;
+	bool machine, part;
 
-	left = account_most(l, a, kind, &machine);
-	left -= MIN(left, used);
+	most = account_most(l, a, kind, &machine);
+	left = most - MIN(most, used);
+	part = machine && l->o.totals[kind].divided && a->uid != 0;
 	if (amount <= left || (kind == LEDGER_DECODER && left))
 		return 0;
 	if (ret)
 		*ret = (struct ledger_refusal){ .kind = kind,
 						.machine = machine,
-						.limit = machine ? l->o.totals[kind].most : a->limits.most[kind],
-						.used = machine ? l->sum[kind] : used,
+						.part = part,
+						.limit = part      ? most
+							 : machine ? l->o.totals[kind].most
+								   : a->limits.most[kind],
+						.used = machine && !part ? l->sum[kind] : used,
 						.wanted = amount };
 	return -EDQUOT;
 }
@@ -517,8 +521,9 @@ void ledger_explain(const struct ledger_refusal *r, struct reason *ret)
 	uint64_t unit = kinds[r->kind].unit;
 	const char *name = unit == 1024 ? " KiB" : unit == 1000 ? " s" : "";
 
-	reason_set(ret, -EDQUOT, "the limit %s is %llu%s, of which %llu%s are in use%s; %llu%s more were wanted",
-		   ledger_setting(r->kind, r->machine), (unsigned long long)(r->limit / unit), name,
-		   (unsigned long long)(r->used / unit), name, r->machine ? " by all users" : "",
-		   (unsigned long long)((r->wanted + unit - 1) / unit), name);
+	reason_set(ret, -EDQUOT, "%s %s is %llu%s, of which %llu%s are in use%s; %llu%s more were wanted",
+		   r->part ? "one user's part of" : "the limit", ledger_setting(r->kind, r->machine),
+		   (unsigned long long)(r->limit / unit), name, (unsigned long long)(r->used / unit), name,
+		   r->machine && !r->part ? " by all users" : "", (unsigned long long)((r->wanted + unit - 1) / unit),
+		   name);
 }

@@ -67,6 +67,7 @@ struct ledger_options {
 struct ledger_refusal {
 	enum ledger_kind kind;
 	bool machine; /* the limit is that of the machine, not the user's */
+	bool part;    /* it is the user's part of that limit at present, and used is the user's use */
 	uint64_t limit, used, wanted;
 };
 

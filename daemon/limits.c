@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <libgen.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -47,9 +46,14 @@ static uint64_t file_system_size(const char *path)
 	struct statvfs fs;
 
 	snprintf(at, sizeof(at), "%s", path);
-	while (statvfs(at, &fs) < 0)
-		if (strcmp(strcpy(at, dirname(at)), "/") == 0)
+	while (statvfs(at, &fs) < 0) {
+		char *slash = strrchr(at, '/');
+
+		if (!slash || !at[1])
 			return 0;
+		/* "/" stays. */
+		slash[slash == at] = 0;
+	}
 	return (uint64_t)fs.f_blocks * fs.f_frsize;
 }
 

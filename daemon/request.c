@@ -75,6 +75,12 @@ static void request_free(struct snapshot_request *r)
 	admit_requests(list);
 }
 
+/* Returns the user whose turn it is. */
+static uid_t request_owner(const struct snapshot_request *r)
+{
+	return ledger_owner(r->list->o.ledger, r->target->uid);
+}
+
 static void report_phase(const struct snapshot_request *r, const char *phase)
 {
 	r->options.progress(r->options.data, phase);
@@ -141,7 +147,7 @@ static void on_build_ids(void *data, const char *reason)
 	struct snapshot_request *r = data;
 
 	snprintf(r->writer.no_build_ids, sizeof(r->writer.no_build_ids), "%s", reason ? reason : "");
-	workqueue_submit_for(r->list->o.spool_queue, &r->write, r->target->uid);
+	workqueue_submit_for(r->list->o.spool_queue, &r->write, request_owner(r));
 }
 
 static void write_when_room(struct snapshot_request *r);
@@ -306,7 +312,7 @@ static void copy_ran(struct work *w)
 	ledger_settle(&r->memory, bytes + r->copied->log_size + COPY_EXTRA);
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");
-	workqueue_submit_for(r->list->o.spool_queue, &r->prepare, r->target->uid);
+	workqueue_submit_for(r->list->o.spool_queue, &r->prepare, request_owner(r));
 }
 
 static void begin_copy(struct ring_op *op)
@@ -324,7 +330,7 @@ static void begin_copy(struct ring_op *op)
 	r->alive = ring->state != RING_GONE;
 	if (r->alive)
 		ring_move(ring, RING_FROZEN);
-	workqueue_submit_for(r->list->o.capture_queue, &r->copy, r->target->uid);
+	workqueue_submit_for(r->list->o.capture_queue, &r->copy, request_owner(r));
 }
 
 static void wait_for_trace(struct snapshot_request *r)
@@ -371,6 +377,16 @@ static void on_armed(struct target *t, int rc, void *data)
 		wait_for_trace(r);
 }
 
+static unsigned count_copies(const struct request_list *list, uid_t uid)
+{
+	const struct snapshot_request *r;
+	unsigned n = 0;
+
+	TAILQ_FOREACH (r, &list->all, link)
+		n += r->admitted && request_owner(r) == uid;
+	return n;
+}
+
 static uint64_t subtract(uint64_t from, uint64_t what)
 {
 	return from - MIN(from, what);
@@ -402,7 +418,10 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 	rc = spool_room_claim(list->o.spool, uid, spool + r->limit, &r->claim, ret);
 	if (rc < 0)
 		ledger_return(&r->memory);
-	return rc;
+	/* What is being written was claimed at its most. */
+	if (rc == -EDQUOT && (count_copies(list, ledger_owner(l, uid)) || spool_room_writing(list->o.spool, uid)))
+		return -EAGAIN;
+	return rc == -ENOSPC && spool_unwritten(list->o.spool) ? -EAGAIN : rc;
 }
 
 /* Begins the copy of a request that waits. Returns false if it must continue to wait. */
@@ -424,16 +443,6 @@ static bool admit_request(struct snapshot_request *r)
 	return true;
 }
 
-static unsigned count_copies(const struct request_list *list, uid_t uid)
-{
-	const struct snapshot_request *r;
-	unsigned n = 0;
-
-	TAILQ_FOREACH (r, &list->all, link)
-		n += r->admitted && ledger_owner(list->o.ledger, r->target->uid) == uid;
-	return n;
-}
-
 /* Of users who have equally many copies under way, the one whose request came first is served first. */
 static bool admit_one(struct request_list *list)
 {
@@ -442,8 +451,7 @@ static bool admit_one(struct request_list *list)
 	for (unsigned copies = 0; copies < COPIES_PER_USER; copies++)
 		for (r = TAILQ_FIRST(&list->all); r; r = next) {
 			next = TAILQ_NEXT(r, link);
-			if (r->waits && count_copies(list, ledger_owner(list->o.ledger, r->target->uid)) == copies &&
-			    admit_request(r))
+			if (r->waits && count_copies(list, request_owner(r)) == copies && admit_request(r))
 				return true;
 		}
 	return false;

@@ -182,6 +182,17 @@ uint64_t spool_room_free(struct spool *s, uid_t uid)
 	return MIN(left, total - MIN(total, ledger_sum(l, LEDGER_SPOOL)));
 }
 
+bool spool_room_writing(struct spool *s, uid_t uid)
+{
+	struct ledger *l = spool_options(s)->ledger;
+	const struct snapshot *snapshot;
+
+	TAILQ_FOREACH (snapshot, spool_list(s), link)
+		if (snapshot->claim.unwritten && ledger_owner(l, snapshot->uid) == ledger_owner(l, uid))
+			return true;
+	return false;
+}
+
 int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_claim *ret,
 		     struct spool_refusal *ret_refusal)
 {
@@ -235,11 +246,14 @@ void spool_room_settle(struct spool_claim *c, uint64_t size)
 	spool_wrote(c->spool, -(int64_t)c->unwritten);
 	c->unwritten = 0;
 	change_claim(c, size);
+	spool_report_room(c->spool);
 }
 
 void spool_room_rest(struct spool_claim *c)
 {
 	ledger_return(&c->pending);
+	if (c->spool)
+		spool_report_room(c->spool);
 }
 
 bool spool_room_drop_oldest(struct spool *s, uid_t uid)

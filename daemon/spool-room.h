@@ -27,7 +27,7 @@ struct spool_refusal {
 };
 
 /*
- * Claims bytes for a user. -EAGAIN: snapshots are being removed, and the spool's subscriber hears of their end;
+ * Claims bytes for a user. -EAGAIN: snapshots are being removed; spool_watch() reports their end, and that of claims;
  * -EDQUOT, -ENOSPC: there is no room, for the reason in ret_refusal.
  */
 int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_claim *ret,
@@ -38,6 +38,9 @@ int spool_room_resize(struct spool_claim *c, uint64_t unwritten, struct spool_re
 
 /* Returns how many bytes a user can claim without a removal. */
 uint64_t spool_room_free(struct spool *s, uid_t uid);
+
+/* Returns whether a claim of the user may become less, since it is being written. */
+bool spool_room_writing(struct spool *s, uid_t uid);
 
 /* Claims bytes that are in the spool already. */
 void spool_room_record(struct spool *s, uid_t uid, uint64_t bytes, bool pending, struct spool_claim *ret);

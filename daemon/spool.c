@@ -255,6 +255,12 @@ void spool_watch(struct spool *s, void (*freed)(void *data), void *data)
 	s->freed_data = data;
 }
 
+void spool_report_room(struct spool *s)
+{
+	if (s->freed)
+		s->freed(s->freed_data);
+}
+
 uint64_t spool_unwritten(const struct spool *s)
 {
 	return s->unwritten;
@@ -338,8 +344,7 @@ static void removal_ran(struct work *w)
 	if (r->done)
 		r->done(r->rc, r->data);
 	free(r);
-	if (s->freed)
-		s->freed(s->freed_data);
+	spool_report_room(s);
 }
 
 static struct removal *removal_new(struct spool *s, const struct snapshot *snapshot)

@@ -40,8 +40,11 @@ const struct snapshot_list *spool_list(const struct spool *s);
 struct snapshot *spool_find(const struct spool *s, const char *id);
 const struct spool_options *spool_options(const struct spool *s);
 
-/* freed() follows each time that files are removed; NULL: none. */
+/* freed() follows each time that there may be more room; NULL: none. */
 void spool_watch(struct spool *s, void (*freed)(void *data), void *data);
+
+/* For spool-room.c: there may be more room. */
+void spool_report_room(struct spool *s);
 
 /* For spool-room.c: the bytes that are being removed, of a user as of ledger_owner(), or of all if uid is -1. */
 uint64_t spool_leaving(const struct spool *s, uid_t uid);

@@ -432,7 +432,8 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	workqueue_submit_for(c->target->all->o.capture_queue, &c->work, c->target->uid);
+	workqueue_submit_for(c->target->all->o.capture_queue, &c->work,
+			     ledger_owner(c->target->all->o.ledger, c->target->uid));
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)
