@@ -161,14 +161,19 @@ static int on_event(void *user, const struct store_event *e, uint32_t depth)
 	return 0;
 }
 
-int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *call, uint64_t weight)
+int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *calls, size_t n, uint64_t weight)
 {
 	struct tree_reading r = { .to = t, .side = side, .weight = weight };
-	const struct store_call_sink sink = { on_event, &r };
-	int rc = store_call_read(t->list->store, t->list->roots, call, &sink);
+	const struct store_calls_sink sink = { .event = on_event, .user = &r };
+	int rc = 0;
 
+	for (size_t next, i = 0; rc == 0 && i < n; i = next) {
+		for (next = i; next < n && calls[next].thread == calls[i].thread;)
+			next++;
+		r.depth = 0;
+		rc = store_calls_read(t->list->store, t->list->roots, &calls[i], next - i, &sink);
+	}
 	free(r.frames);
-	t->weight[side] += weight;
 	return rc;
 }
 

@@ -38,7 +38,6 @@ struct call_tree {
 	struct call_node *nodes;
 	size_t n, cap;
 	uint64_t preempted[CALL_TREE_SIDES];
-	uint64_t weight[CALL_TREE_SIDES]; /* number of calls that were added, by their weights */
 	struct hash by_path;
 };
 
@@ -46,8 +45,11 @@ struct call_tree {
 int call_tree_init(struct call_tree *t, const struct call_list *list);
 void call_tree_done(struct call_tree *t);
 
-/* Adds a call to a side, as if it had occurred `weight` times. Errors as of store_call_read(). */
-int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *call, uint64_t weight);
+/*
+ * Adds n calls to a side, which are in the order of the list, each as if it had occurred `weight` times. Errors as of
+ * store_calls_read().
+ */
+int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *calls, size_t n, uint64_t weight);
 
 /* Sums up the totals; no call can be added then. */
 void call_tree_finish(struct call_tree *t);

@@ -53,7 +53,7 @@ struct explain {
 	struct named_store input;
 	uint8_t *roots;
 	struct call_list list;
-	const struct store_call **slow; /* the calls to explain */
+	struct store_call *slow; /* the calls to explain */
 	size_t n_slow;
 	struct store_call typical;
 	struct call_tree tree;
@@ -101,6 +101,7 @@ static int select_at(struct explain *x)
 {
 	const struct store *s = x->input.store;
 	uint64_t first = UINT64_MAX, last = 0, time;
+	const struct store_call *found;
 
 	for (size_t i = 0; i < store_threads(s); i++)
 		if (store_thread(s, i)->events) {
@@ -109,10 +110,11 @@ static int select_at(struct explain *x)
 		}
 	if (selection_parse_time(x->at, MIN(first, last), last, &time) < 0)
 		return client_usage(x->client, "--call: '%s' is not a time such as 1.5s, 20ms or -20ms", esc(x->at));
-	x->slow[0] = call_list_at(&x->list, time);
-	x->n_slow = 1;
-	if (x->slow[0])
+	found = call_list_at(&x->list, time);
+	if (found) {
+		x->slow[x->n_slow++] = *found;
 		return STATUS_OK;
+	}
 	client_error("no call of '%s' is at or after %s; 'csight grep' lists its calls", esc(x->function), esc(x->at));
 	return STATUS_NOT_FOUND;
 }
@@ -136,24 +138,24 @@ static int explain_calls(struct explain *x)
 	limit = call_list_quantile(&x->list, x->above);
 	for (size_t i = 0; x->above > 0 && i < x->list.n; i++)
 		if (call_list_value(&x->list, &x->list.calls[i]) > limit)
-			x->slow[x->n_slow++] = &x->list.calls[i];
+			x->slow[x->n_slow++] = x->list.calls[i];
 	/* Equal calls are not above one another. */
 	if (!x->n_slow)
-		x->slow[x->n_slow++] = &x->list.slowest;
+		x->slow[x->n_slow++] = x->list.slowest;
 	return STATUS_OK;
 }
 
 /* Compares the calls with a typical one. -ENOENT: there is none. */
 static int explain_compare(struct explain *x)
 {
-	int rc = call_list_typical(&x->list, x->slow[0], &x->typical);
+	int rc = call_list_typical(&x->list, &x->slow[0], &x->typical);
 
 	if (rc == 0)
 		rc = call_tree_init(&x->tree, &x->list);
-	for (size_t i = 0; rc == 0 && i < x->n_slow; i++)
-		rc = call_tree_add(&x->tree, CALL_TREE_SLOW, x->slow[i], 1);
 	if (rc == 0)
-		rc = call_tree_add(&x->tree, CALL_TREE_TYPICAL, &x->typical, x->n_slow);
+		rc = call_tree_add(&x->tree, CALL_TREE_SLOW, x->slow, x->n_slow, 1);
+	if (rc == 0)
+		rc = call_tree_add(&x->tree, CALL_TREE_TYPICAL, &x->typical, 1, x->n_slow);
 	if (rc < 0)
 		return rc;
 	call_tree_finish(&x->tree);
@@ -173,7 +175,7 @@ static uint64_t largest_bound(const struct explain *x)
 	uint64_t bound = bound_of(x, &x->typical);
 
 	for (size_t i = 0; i < x->n_slow; i++)
-		bound = MAX(bound, bound_of(x, x->slow[i]));
+		bound = MAX(bound, bound_of(x, &x->slow[i]));
 	return bound;
 }
 
@@ -182,16 +184,29 @@ static uint64_t sum_of_slow(const struct explain *x)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < x->n_slow; i++)
-		sum += call_list_value(&x->list, x->slow[i]);
+		sum += call_list_value(&x->list, &x->slow[i]);
 	return sum;
 }
 
-/* True if the difference of the calls is known: larger than its error. */
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/*
+ * True if the difference of the calls is known: larger than its error; or mostly waits, at whose ends the trace has
+ * timestamps, so that their error is less than that of other times near them.
+ */
 static bool is_certain(const struct explain *x)
 {
-	int64_t difference = x->explanation.difference;
+	const struct call_figures *side = x->tree.nodes[CALL_TREE_ROOT].side;
+	const uint64_t *preempted = x->tree.preempted;
+	uint64_t slow = side[CALL_TREE_SLOW].total + preempted[CALL_TREE_SLOW],
+		 typical = side[CALL_TREE_TYPICAL].total + preempted[CALL_TREE_TYPICAL],
+		 waits = distance(side[CALL_TREE_SLOW].wait + preempted[CALL_TREE_SLOW],
+				  side[CALL_TREE_TYPICAL].wait + preempted[CALL_TREE_TYPICAL]);
 
-	return (uint64_t)(difference < 0 ? -difference : difference) / x->n_slow > largest_bound(x);
+	return distance(slow, typical) / x->n_slow > largest_bound(x) || waits > distance(slow, typical) / 2;
 }
 
 /* A call that was asked for is explained in any case. */
@@ -199,7 +214,7 @@ static bool stands_out(const struct explain *x)
 {
 	if (x->at || x->above > 0)
 		return true;
-	return call_list_stands_out(&x->list, call_list_value(&x->list, x->slow[0])) && is_certain(x);
+	return call_list_stands_out(&x->list, call_list_value(&x->list, &x->slow[0])) && is_certain(x);
 }
 
 static json_object *call_json(const struct explain *x, const struct store_call *call)
@@ -230,7 +245,7 @@ static void print_json(const struct explain *x, const struct explanation_output 
 	}
 	json_add_bool(all, "stands_out", found);
 	json_add_u64(all, "slow_calls", x->n_slow);
-	json_object_object_add(all, "slow", call_json(x, x->slow[0]));
+	json_object_object_add(all, "slow", call_json(x, &x->slow[0]));
 	json_object_object_add(all, "typical", call_json(x, &x->typical));
 	json_add_i64(all, "difference", x->explanation.difference);
 	json_object_object_add(all, "lines", found ? explanation_output_json(o) : json_object_new_array());
@@ -282,7 +297,7 @@ static void print_head(const struct explain *x, const struct explanation_output 
 		printf("slow:    %s, on average %s\n", format_plural(x->n_slow, "call"),
 		       explanation_output_value(o, sum_of_slow(x) / x->n_slow));
 	else
-		print_call(x, x->at ? "call:" : "slowest:", x->slow[0]);
+		print_call(x, x->at ? "call:" : "slowest:", &x->slow[0]);
 	print_call(x, "typical:", &x->typical);
 }
 
@@ -306,7 +321,7 @@ static void print_text(const struct explain *x, const struct explanation_output 
 static int explain_write(const struct explain *x)
 {
 	const char *const names[] = { "slow", "typical" };
-	const struct store_call calls[] = { *x->slow[0], x->typical };
+	const struct store_call calls[] = { x->slow[0], x->typical };
 	const struct store_extract from = { .roots = x->roots, .calls = calls, .names = names, .n = ELEMENTS(calls) };
 	_cleanup_close_ int fd = memfd_create("csight-calls", MFD_CLOEXEC), to = -1;
 	_cleanup_(store_closep) struct store *s = NULL;

@@ -180,7 +180,8 @@ static void print_line(const struct explanation_output *o, const struct explaine
 	const struct explanation *e = o->explanation;
 	double share = e->difference ? 100.0 * (double)line->difference / (double)e->difference : 0;
 	_cleanup_buf_ struct buf sentence = { 0 }, path = { 0 };
-	uint64_t value = per_call(o, (uint64_t)(line->difference < 0 ? -line->difference : line->difference));
+	uint64_t value =
+	    per_call(o, line->difference < 0 ? 0 - (uint64_t)line->difference : (uint64_t)line->difference);
 	char text[64];
 
 	add_sentence(&sentence, o, line);

@@ -31,7 +31,13 @@ static int64_t diff(uint64_t slow, uint64_t typical)
 
 static int64_t magnitude(int64_t v)
 {
-	return v < 0 ? -v : v;
+	return v == INT64_MIN ? INT64_MAX : v < 0 ? -v : v;
+}
+
+/* Sums of times that a damaged store makes up may overflow. */
+static void add_to(int64_t *sum, int64_t v)
+{
+	*sum = (int64_t)((uint64_t)*sum + (uint64_t)v);
 }
 
 /* True if part is at least so many percent of whole, and of the same sign. */
@@ -255,13 +261,13 @@ static void gather(const struct explanation *e, uint32_t node, struct line_range
 	for (size_t i = range.from; i < range.to; i++) {
 		const struct explained_line *line = &e->lines[i];
 
-		g->all += line->difference;
+		add_to(&g->all, line->difference);
 		g->largest_of_all = MAX(g->largest_of_all, magnitude(line->difference));
 		if (!is_gathered(e, node, line))
 			continue;
 		g->n++;
-		g->line.difference += line->difference;
-		g->line.wait += line->wait;
+		add_to(&g->line.difference, line->difference);
+		add_to(&g->line.wait, line->wait);
 		for (unsigned side = 0; side < CALL_TREE_SIDES; side++)
 			g->line.value[side] += line->value[side];
 		if (magnitude(line->difference) <= g->largest)
@@ -364,18 +370,17 @@ static int compare_lines(const void *left, const void *right, void *user)
 {
 	const struct explained_line *a = left, *b = right;
 	const struct explanation *e = user;
-	int64_t x = e->difference < 0 ? -a->difference : a->difference,
-		y = e->difference < 0 ? -b->difference : b->difference;
+	bool larger = e->difference < 0 ? a->difference < b->difference : a->difference > b->difference;
 
-	return x != y ? (x > y ? -1 : 1) : compare_numbers(a->node, b->node);
+	return a->difference != b->difference ? (larger ? -1 : 1) : compare_numbers(a->node, b->node);
 }
 
 static void add_line(struct explained_line *to, const struct explained_line *line)
 {
 	if (to->kind != line->kind)
 		to->kind = class_of(to);
-	to->difference += line->difference;
-	to->wait += line->wait;
+	add_to(&to->difference, line->difference);
+	add_to(&to->wait, line->wait);
 	to->places += line->places;
 	for (unsigned side = 0; side < CALL_TREE_SIDES; side++) {
 		to->value[side] += line->value[side];
@@ -441,7 +446,7 @@ static int find_own(struct explanation *e)
 	for (uint32_t i = (uint32_t)e->tree->n; i-- > CALL_TREE_ROOT + 1;) {
 		if (!is_library(e, i))
 			e->own_diff[i] = total_diff(e, i);
-		e->own_diff[node_of(e, i)->parent] += e->own_diff[i];
+		add_to(&e->own_diff[node_of(e, i)->parent], e->own_diff[i]);
 	}
 	return 0;
 }
@@ -474,8 +479,8 @@ int explanation_make(struct explanation *e, const struct call_tree *tree, size_t
 		rc = add_preempted(e);
 	if (rc < 0)
 		return rc;
-	e->difference =
-	    total_diff(e, CALL_TREE_ROOT) + diff(tree->preempted[CALL_TREE_SLOW], tree->preempted[CALL_TREE_TYPICAL]);
+	e->difference = total_diff(e, CALL_TREE_ROOT);
+	add_to(&e->difference, diff(tree->preempted[CALL_TREE_SLOW], tree->preempted[CALL_TREE_TYPICAL]));
 	merge_lines(e);
 	return sum_up_rest(e, limit);
 }

@@ -28,6 +28,17 @@ static bool ends_call(struct entered_call *o, const struct store_event *e)
 	return e->time == o->call->end && e->instructions - o->call->begin >= o->call->instructions;
 }
 
+/* Events between two calls that take longer to read than to look for a place in the store does. */
+enum { EVENTS_FAR = 1 << 15 };
+
+/* Moves to the next call if it is far away, by the average number of events in a time. */
+static int approach(struct store_iter *it, const struct store_thread *t, uint64_t time, uint64_t next)
+{
+	double each = (double)(t->last - t->first) / (double)MAX(t->events, (uint64_t)1);
+
+	return (double)(next - MIN(time, next)) > each * EVENTS_FAR ? store_iter_seek(it, next) : 0;
+}
+
 int store_calls_read(const struct store *s, const uint8_t *roots, const struct store_call *calls, size_t n,
 		     const struct store_calls_sink *sink)
 {
@@ -49,8 +60,9 @@ int store_calls_read(const struct store *s, const uint8_t *roots, const struct s
 		if (rc < 0 || !ends_call(&o, &e))
 			continue;
 		rc = sink->end ? sink->end(sink->user, o.call) : 0;
-		o.call++;
 		o.found = false;
+		if (++o.call < o.end && rc == 0)
+			rc = approach(it, store_thread(s, calls->thread), e.time, o.call->enter);
 	}
 	return rc < 0 ? rc : o.call == o.end ? 0 : -ENOENT;
 }

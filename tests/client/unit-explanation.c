@@ -146,9 +146,9 @@ static void explain(struct explained *x, size_t slow, size_t typical, uint64_t w
 	int rc = call_tree_init(&x->tree, &x->list);
 
 	for (uint64_t i = 0; rc == 0 && i < weight; i++)
-		rc = call_tree_add(&x->tree, CALL_TREE_SLOW, &x->list.calls[slow], 1);
+		rc = call_tree_add(&x->tree, CALL_TREE_SLOW, &x->list.calls[slow], 1, 1);
 	if (rc == 0)
-		rc = call_tree_add(&x->tree, CALL_TREE_TYPICAL, &x->list.calls[typical], weight);
+		rc = call_tree_add(&x->tree, CALL_TREE_TYPICAL, &x->list.calls[typical], 1, weight);
 	call_tree_finish(&x->tree);
 	if (rc == 0)
 		rc = explanation_make(&x->explanation, &x->tree, 0);
