@@ -429,7 +429,8 @@ static void start_when_room(struct job *job)
 	struct spool_refusal why = { 0 };
 	int rc = job_budget_begin(&job->budget, job->snapshot, job->snapshot->size, &why);
 
-	job->waits = rc == -EAGAIN;
+	/* What others write was claimed at its most. */
+	job->waits = rc == -EAGAIN || (rc < 0 && spool_unwritten(job->jobs->o.spool) > 0);
 	if (job->waits)
 		return;
 	if (rc < 0) {

@@ -407,7 +407,7 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 
 	source->ops->copy_max(r->target->ring.source, &trace, &log);
 	memory = log + COPY_EXTRA;
-	spool = 2 * log + SNAPSHOT_EXTRA;
+	spool = log + SNAPSHOT_EXTRA;
 	r->limit = MIN(trace, list->o.settings->snapshot_max);
 	r->limit = MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_MEMORY), memory));
 	r->limit = MAX(MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_PENDING), spool)), COPY_LEAST);

@@ -146,10 +146,8 @@ static int prepare_room(struct spool *s, uid_t uid, uint64_t bytes, struct spool
 	struct ledger *l = spool_options(s)->ledger;
 	bool leaving, room;
 	uint64_t total;
-	int rc = ledger_check(l, uid, LEDGER_PENDING, bytes, &ret->limit);
+	int rc = make_own_room(s, uid, bytes, &ret->limit);
 
-	if (rc == 0)
-		rc = make_own_room(s, uid, bytes, &ret->limit);
 	if (rc < 0) {
 		ledger_explain(&ret->limit, &ret->reason);
 		return rc;
@@ -196,8 +194,12 @@ bool spool_room_writing(struct spool *s, uid_t uid)
 int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_claim *ret,
 		     struct spool_refusal *ret_refusal)
 {
-	int rc = prepare_room(s, uid, bytes, ret_refusal);
+	int rc = ledger_check(spool_options(s)->ledger, uid, LEDGER_PENDING, bytes, &ret_refusal->limit);
 
+	if (rc < 0)
+		ledger_explain(&ret_refusal->limit, &ret_refusal->reason);
+	else
+		rc = prepare_room(s, uid, bytes, ret_refusal);
 	if (rc < 0)
 		return rc;
 	spool_room_record(s, uid, bytes, true, ret);

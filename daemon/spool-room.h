@@ -33,7 +33,10 @@ struct spool_refusal {
 int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_claim *ret,
 		     struct spool_refusal *ret_refusal);
 
-/* Changes the bytes of a claim that are not at rest; the errors of spool_room_claim(). */
+/*
+ * Changes the bytes of a claim that are not at rest; the errors of spool_room_claim(). More is not refused for what is
+ * pending, since what is begun must come to its end.
+ */
 int spool_room_resize(struct spool_claim *c, uint64_t unwritten, struct spool_refusal *ret_refusal);
 
 /* Returns how many bytes a user can claim without a removal. */

@@ -49,7 +49,7 @@ struct perf_target {
 	/* Under the machine's lock, published by the capture thread: */
 	struct capture_thread *threads;
 	size_t n_threads;
-	uint64_t held, memory;
+	uint64_t held, memory, code_memory; /* code_memory: the part of memory that a copy's log is made of */
 	struct reason trouble;
 	struct buf missing;
 	SLIST_ENTRY(perf_target) dead;

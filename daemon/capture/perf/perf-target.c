@@ -13,9 +13,9 @@
 
 enum {
 	SETTLE_TRIES = 16,
-	PUBLISH_SHARE = 20,  /* publishing takes at most this fraction (1/n) of the capture thread's time */
-	EMPTY_STARTS = 32,   /* after so many starts without any trace, something is wrong */
-	CODE_MAX = 64 << 20, /* bytes of code that a copy holds besides trace */
+	PUBLISH_SHARE = 20, /* publishing takes at most this fraction (1/n) of the capture thread's time */
+	EMPTY_STARTS = 32,  /* after so many starts without any trace, something is wrong */
+	CODE_NEW = 1 << 20, /* estimated bytes of code that a copy finds for the first time */
 };
 
 const struct plan *perf_target_plan(const struct perf_target *s)
@@ -352,7 +352,7 @@ static int perf_disarm(struct capture_source *source)
 	struct perf_target *s = perf_target_of(source);
 	perf_target_close(s);
 	pthread_mutex_lock(&s->m->lock);
-	s->held = s->memory = 0;
+	s->held = s->memory = s->code_memory = 0;
 	s->trouble.text[0] = '\0';
 	pthread_mutex_unlock(&s->m->lock);
 	s->cpu_time = UINT64_MAX;
@@ -474,7 +474,8 @@ static void publish_status(struct perf_target *s)
 	s->threads = threads;
 	s->n_threads = n_threads;
 	s->held = held;
-	s->memory = (s->plan ? s->plan->memory : 0) + (s->process ? process_memory(s->process) : 0);
+	s->code_memory = s->process ? process_memory(s->process) : 0;
+	s->memory = (s->plan ? s->plan->memory : 0) + s->code_memory;
 	buf_done(&s->missing);
 	s->missing = missing;
 	pthread_mutex_unlock(&s->m->lock);
@@ -615,11 +616,15 @@ static uint64_t perf_memory(struct capture_source *source)
 /* A shared sink's buffers are not the target's. */
 static void perf_copy_max(struct capture_source *source, uint64_t *ret_trace, uint64_t *ret_log)
 {
-	const struct perf_target *s = perf_target_of(source);
+	struct perf_target *s = perf_target_of(source);
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
-	*ret_trace = perf_memory(source) + (s->shared ? s->m->settings.aux_size * (uint64_t)MAX(cpus, 1) : 0);
-	*ret_log = CODE_MAX;
+	pthread_mutex_lock(&s->m->lock);
+	*ret_trace = s->memory - s->code_memory;
+	*ret_log = s->code_memory + CODE_NEW;
+	pthread_mutex_unlock(&s->m->lock);
+	if (s->shared)
+		*ret_trace += s->m->settings.aux_size * (uint64_t)MAX(cpus, 1);
 }
 
 const struct capture_ops perf_capture = {

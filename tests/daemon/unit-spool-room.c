@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/spool-room.c: which snapshots are removed to make room, in which order, for whom, and what is refused. */
+#include <event2/event.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/spool-room.h"
+#include "daemon/spool.h"
+#include "lib/base/log.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { ANNA = 1000, BERT = 1001, CARL = 1002 };
+
+static const uint64_t total = 120, reserve = 0;
+
+static struct event_base *base;
+static struct workqueue *queue;
+static struct ledger *ledger;
+static struct spool *spool;
+static char removed[256]; /* names of snapshots, in order */
+static unsigned made;
+static uint64_t own_limit;
+
+static void on_changed(void *data, const struct snapshot *s, enum snapshot_change change)
+{
+	if (change != SNAPSHOT_REMOVED)
+		return;
+	strcat(removed, removed[0] ? " " : "");
+	strcat(removed, s->name);
+}
+
+static void limits_of(void *data, uid_t user, struct ledger_limits *ret)
+{
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		ret->most[k] = user == CARL ? own_limit : LEDGER_UNLIMITED;
+}
+
+static void begin(bool divided)
+{
+	struct ledger_options o = { .limits = limits_of };
+	char dir[] = "/tmp/csight-room-XXXXXX";
+	struct spool_options so = { .changed = on_changed };
+
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		o.totals[k] = (struct ledger_total){ total, reserve, divided && k == LEDGER_PENDING };
+	base = event_base_new();
+	if (!mkdtemp(dir) || workqueue_new(base, "test", 0, &queue) < 0 || ledger_new(&o, &ledger) < 0)
+		exit(1);
+	so.path = dir;
+	so.queue = queue;
+	so.ledger = ledger;
+	so.base = base;
+	if (spool_new(&so, &spool) < 0)
+		exit(1);
+	removed[0] = 0;
+}
+
+/* Removals are done. */
+static void drain(void)
+{
+	for (int n = 0; n < 1000 && spool_leaving(spool, -1u); n++) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		usleep(1000);
+	}
+}
+
+static void end(void)
+{
+	char path[256];
+
+	drain();
+	snprintf(path, sizeof(path), "%s", spool_path(spool));
+	while (TAILQ_FIRST(spool_list(spool)))
+		spool_remove(spool, TAILQ_FIRST(spool_list(spool)), NULL, NULL);
+	drain();
+	CHECK_EQ(ledger_sum(ledger, LEDGER_SPOOL), 0);
+	CHECK_EQ(ledger_sum(ledger, LEDGER_PENDING), 0);
+	CHECK_EQ(spool_unwritten(spool), 0);
+	workqueue_free(queue);
+	spool_free(spool);
+	ledger_free(ledger);
+	event_base_free(base);
+	CHECK_EQ(rmdir(path), 0);
+}
+
+static struct snapshot *add(uid_t uid, const char *name, uint64_t size, enum snapshot_state state)
+{
+	struct snapshot *s = snapshot_new();
+
+	snprintf(s->id, sizeof(s->id), "20260101T000000-%06u", ++made);
+	mkdirat(spool_fd(spool), s->id, 0700);
+	s->uid = uid;
+	s->name = strdup(name);
+	s->size = size;
+	s->state = state;
+	s->time = made;
+	spool_room_record(spool, uid, size, state < SNAPSHOT_READY, &s->claim);
+	spool_insert(spool, s);
+	snapshot_unref(s);
+	return s;
+}
+
+/* Claims when what is removed for it is gone. */
+static int claim(uid_t uid, uint64_t bytes, struct spool_claim *ret)
+{
+	struct spool_refusal why = { 0 };
+	int rc = spool_room_claim(spool, uid, bytes, ret, &why);
+
+	if (rc != -EAGAIN)
+		return rc;
+	drain();
+	return spool_room_claim(spool, uid, bytes, ret, &why);
+}
+
+static void test_order(void)
+{
+	struct spool_claim c = { 0 }, d = { 0 };
+
+	begin(false);
+	add(ANNA, "a1", 30, SNAPSHOT_READY);
+	add(BERT, "b1", 10, SNAPSHOT_READY);
+	add(ANNA, "a2", 30, SNAPSHOT_RAW);
+	add(ANNA, "a3", 30, SNAPSHOT_READY);
+	add(BERT, "b2", 10, SNAPSHOT_READY);
+	/* 110 of 120. Bert is within his share: Anna's oldest goes. */
+	CHECK_EQ(claim(BERT, 20, &c), 0);
+	CHECK_STR(removed, "a1");
+	CHECK_EQ(ledger_sum(ledger, LEDGER_SPOOL), 100);
+	/* With 70 more he would have more than his share: his own go, not hers, and then he is refused. */
+	CHECK_EQ(claim(BERT, 70, &d), -EDQUOT);
+	CHECK_STR(removed, "a1 b1 b2");
+	CHECK_EQ(claim(BERT, 25, &d), 0);
+	CHECK_STR(removed, "a1 b1 b2");
+	spool_room_return(&c);
+	spool_room_return(&d);
+	end();
+}
+
+/* The one who exceeds the share by most loses first; who is within it loses nothing. */
+static void test_largest(void)
+{
+	struct spool_claim c = { 0 };
+
+	own_limit = 100;
+	begin(false);
+	add(CARL, "c1", 10, SNAPSHOT_READY);
+	add(ANNA, "a1", 35, SNAPSHOT_READY);
+	add(BERT, "b1", 25, SNAPSHOT_READY);
+	add(BERT, "b2", 40, SNAPSHOT_READY);
+	/* 110 of 120, shares of 40: Bert has 65. */
+	CHECK_EQ(claim(CARL, 30, &c), 0);
+	CHECK_STR(removed, "b1");
+	spool_room_return(&c);
+	end();
+}
+
+/* What waits for its decode cannot be removed, and does not push out others'. */
+static void test_waiting(void)
+{
+	struct spool_claim c = { 0 }, d = { 0 };
+	struct spool_refusal why = { 0 };
+	struct snapshot *s;
+
+	begin(false);
+	add(BERT, "b1", 50, SNAPSHOT_READY);
+	add(ANNA, "a1", 30, SNAPSHOT_READY);
+	s = add(ANNA, "a2", 30, SNAPSHOT_QUEUED);
+	CHECK_EQ(claim(ANNA, 20, &c), 0);
+	CHECK_STR(removed, "a1");
+	CHECK_EQ(claim(ANNA, 30, &d), -EDQUOT);
+	CHECK_STR(removed, "a1");
+	/* Once it is decoded, it goes. */
+	s->state = SNAPSHOT_READY;
+	spool_room_rest(&s->claim);
+	CHECK_EQ(claim(ANNA, 30, &d), 0);
+	CHECK_STR(removed, "a1 a2");
+	CHECK_EQ(spool_room_resize(&d, 60, &why), -EDQUOT);
+	CHECK(strstr(why.reason.text, "spool-max") != NULL);
+	CHECK_EQ(spool_room_resize(&d, 10, &why), 0);
+	spool_room_settle(&c, 15);
+	CHECK_EQ(ledger_used(ledger, ANNA, LEDGER_SPOOL), 25);
+	spool_room_return(&c);
+	spool_room_return(&d);
+	end();
+}
+
+/* Of what is pending, one user has at most half of what others leave; what is begun may grow. */
+static void test_pending(void)
+{
+	struct spool_claim c = { 0 }, d = { 0 };
+	struct spool_refusal why = { 0 };
+
+	begin(true);
+	CHECK_EQ(claim(ANNA, 61, &c), -EDQUOT);
+	CHECK_EQ(claim(ANNA, 60, &c), 0);
+	CHECK_EQ(claim(BERT, 31, &d), -EDQUOT);
+	CHECK_EQ(claim(BERT, 30, &d), 0);
+	CHECK_EQ(spool_room_resize(&c, 70, &why), 0);
+	spool_room_return(&c);
+	spool_room_return(&d);
+	end();
+}
+
+/* A limit of one's own, without regard to what is free. */
+static void test_own_limit(void)
+{
+	struct spool_claim c = { 0 };
+
+	own_limit = 30;
+	begin(false);
+	add(CARL, "c1", 10, SNAPSHOT_READY);
+	add(CARL, "c2", 10, SNAPSHOT_READY);
+	CHECK_EQ(claim(CARL, 15, &c), 0);
+	CHECK_STR(removed, "c1");
+	spool_room_return(&c);
+	CHECK_EQ(claim(CARL, 31, &c), -EDQUOT);
+	end();
+}
+
+int main(void)
+{
+	log_setup("unit-spool-room", LOG_WARNING);
+	test_order();
+	test_largest();
+	test_waiting();
+	test_pending();
+	test_own_limit();
+	return unit_end();
+}
