@@ -11,7 +11,9 @@
 #include "client/local-decode.h"
 #include "client/named-store.h"
 #include "client/output-files.h"
+#include "client/redaction.h"
 #include "client/selection.h"
+#include "client/trace-store.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -26,7 +28,8 @@ enum {
 	OPTION_THREAD,
 	OPTION_BUDGET,
 	OPTION_SUFFIXES,
-	OPTION_PHYSICAL
+	OPTION_PHYSICAL,
+	OPTION_REDACT
 };
 
 static const struct verb_option options[] = {
@@ -41,6 +44,7 @@ static const struct verb_option options[] = {
 	[OPTION_BUDGET] = { "budget", 0, "N", SELECTION_BUDGET_HELP },
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
+	[OPTION_REDACT] = { "redact", 0, NULL, "leave out arguments, paths, and names of users, programs and threads" },
 	{ 0 },
 };
 
@@ -154,6 +158,8 @@ static int export_open_local(struct export *e, const char *file, int *ret)
 
 	if (strcmp(file, "store") != 0)
 		return export_open_part(e, file, ret);
+	whole.suffixes = true;
+	whole.redacted = e->input.redacted;
 	rc = named_store_open(e->client, e->name, &whole);
 	if (rc == STATUS_OK)
 		*ret = TAKE_FD(whole.fd);
@@ -231,14 +237,18 @@ static int export_store(struct export *e, struct export_output *out)
 static int export_file(struct export *e, struct export_output *out)
 {
 	_cleanup_close_ int fd = -1;
-	int rc = named_store_is_path(e->name) ? export_open_local(e, out->format, &fd)
-					      : export_open_file(e, out->format, &fd);
+	bool store = strcmp(out->format, "store") == 0, description = strcmp(out->format, "json") == 0;
+	int rc = named_store_is_path(e->name) || (store && e->input.redacted) ? export_open_local(e, out->format, &fd)
+									      : export_open_file(e, out->format, &fd);
 
 	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		rc = report_absent(e, out->format, -errno);
 	if (rc == 0)
 		rc = output_open(out, fd);
-	return rc == 0 ? output_close(out, copy_file(fd, out->fd, &out->bytes)) : rc;
+	if (rc != 0)
+		return rc;
+	return output_close(out, description && e->input.redacted ? redaction_description(fd, out->fd)
+								  : copy_file(fd, out->fd, &out->bytes));
 }
 
 /*
@@ -274,6 +284,25 @@ static void export_on_result(struct client *c, json_object *result)
 		local_decode_print_missing(result);
 }
 
+/* Decodes to a temporary file, of which a redacted copy is written. */
+static int export_redacted(struct local_decode *d, struct export_output *out)
+{
+	_cleanup_close_ int fd = trace_store_temporary();
+	int rc;
+
+	if (fd < 0) {
+		client_error("cannot create a temporary file: %s", strerror(errno));
+		return STATUS_FAILED;
+	}
+	rc = local_decode_to(d, out->format, fd);
+	if (rc == 0)
+		rc = output_open(out, d->input);
+	if (rc != 0)
+		return rc;
+	rc = lseek(fd, 0, SEEK_SET) < 0 ? -errno : redaction_autofdo(fd, out->fd);
+	return output_close(out, rc);
+}
+
 static int export_trace(struct export *e, struct export_output *out)
 {
 	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = e->client,
@@ -283,6 +312,8 @@ static int export_trace(struct export *e, struct export_output *out)
 
 	d.output_files = (struct output_files){ .files = { { out->format, out->path } }, .n = 1 };
 	rc = export_open_trace(e, &d);
+	if (rc == 0 && e->input.redacted)
+		return export_redacted(&d, out);
 	if (rc == 0)
 		rc = local_decode_open_outputs(&d);
 	if (rc == 0)
@@ -364,6 +395,10 @@ static int export_check_output(struct export *e, struct export_output *out)
 
 	if (rc != 0)
 		return rc;
+	if (e->input.redacted && strcmp(out->format, "perfdata") == 0)
+		return client_usage(
+		    c, "perfdata cannot be redacted: the trace is decoded by its mappings, names and code; "
+		       "export it as store");
 	if (c->json && !out->path)
 		return client_usage(c, "--json requires an output file (-o): without one the export itself is printed");
 	if (!out->path && isatty(STDOUT_FILENO) && !format_is_text(out->format))
@@ -395,6 +430,9 @@ static int export_parse_option(struct export *e, int option, const char *value)
 		return 0;
 	case OPTION_PHYSICAL:
 		e->input.physical = true;
+		return 0;
+	case OPTION_REDACT:
+		e->input.redacted = true;
 		return 0;
 	default:
 		e->selection.budget = value;

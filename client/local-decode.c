@@ -391,11 +391,11 @@ int local_decode_run(struct local_decode *d)
 	return rc;
 }
 
-int local_decode_store(struct local_decode *d, int to)
+int local_decode_to(struct local_decode *d, const char *format, int to)
 {
 	d->files[0].fd = fcntl(to, F_DUPFD_CLOEXEC, 0);
 	d->n_files = 1;
-	d->output_files.files[0].format = "store";
+	d->output_files.files[0].format = format;
 	d->output_files.n = 1;
 	return d->files[0].fd < 0 ? report_failure("open", d->name, -errno) : local_decode_run(d);
 }
@@ -405,7 +405,7 @@ int local_decode_rename(struct local_decode *d, const char *name, int store, int
 	d->name = name;
 	d->type = "store";
 	d->input = fcntl(store, F_DUPFD_CLOEXEC, 0);
-	return d->input < 0 ? report_failure("open", name, -errno) : local_decode_store(d, to);
+	return d->input < 0 ? report_failure("open", name, -errno) : local_decode_to(d, "store", to);
 }
 
 void local_decode_print_missing(json_object *result)

@@ -54,8 +54,8 @@ int local_decode_open_outputs(struct local_decode *o);
 /* Writes a copy of a store with new names of its functions; runs the job. The descriptors stay the caller's. */
 int local_decode_rename(struct local_decode *o, const char *name, int store, int to);
 
-/* Decodes the input to a store in an empty file. The descriptor stays the caller's. */
-int local_decode_store(struct local_decode *o, int to);
+/* Decodes the input to one format in an empty file. The descriptor stays the caller's. */
+int local_decode_to(struct local_decode *o, const char *format, int to);
 
 /* Decodes, and passes the result to on_result. Removes output files if they could not be completed. */
 int local_decode_run(struct local_decode *o);

@@ -20,7 +20,7 @@ csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-o
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
 	client/call-list-typical.c client/library-code.c client/library-code.h
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
-csight_SOURCES += client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
+csight_SOURCES += client/redaction.c client/redaction.h client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
 	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h
 csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
 

@@ -121,11 +121,11 @@ static int recover_store(const char *name, struct named_store *ret)
 	return 0;
 }
 
-/* Opens the physical view of the store. */
-static int make_physical(struct named_store *ret)
+/* Replaces the store by another one that is made of it, such as its physical view. */
+static int make_copy(struct named_store *ret, int (*make)(const struct store *s, int to))
 {
 	_cleanup_close_ int fd = trace_store_temporary();
-	int rc = fd < 0 ? -errno : store_physical(ret->store, fd);
+	int rc = fd < 0 ? -errno : make(ret->store, fd);
 
 	return rc < 0 ? rc : replace_store(ret, &fd);
 }
@@ -170,8 +170,10 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 		rc = recover_store(name, ret);
 	if (rc == 0)
 		name_functions(c, name, ret);
+	if (rc == 0 && ret->redacted)
+		rc = make_copy(ret, store_redact);
 	if (rc == 0 && ret->physical)
-		rc = make_physical(ret);
+		rc = make_copy(ret, store_physical);
 	if (rc == 0 && !ret->suffixes)
 		rc = store_merge_clones(ret->store);
 	if (rc == 0 && !c->json)

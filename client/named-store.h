@@ -16,6 +16,7 @@ struct named_store {
 	int fd;
 	uint32_t version;               /* of its format, as it was stored */
 	bool suffixes;                  /* set before opening: compiler clones stay apart, under their full names */
+	bool redacted;                  /* set before opening: the store is replaced by a redacted copy */
 	bool physical;                  /* set before opening: the store is replaced by its physical view */
 	struct names *names;            /* short names of its functions; NULL with --json */
 	struct csight_object *snapshot; /* the daemon's description; NULL: the input is a file */

@@ -203,7 +203,7 @@ static int decode(struct trace_store *t)
 		client_error("cannot create a temporary file: %s", strerror(errno));
 		return STATUS_FAILED;
 	}
-	rc = local_decode_store(&t->decode, t->entry.store);
+	rc = local_decode_to(&t->decode, "store", t->entry.store);
 	keep_member(t->about, t->decode.result, "images");
 	keep_member(t->about, t->decode.result, "warnings");
 	return rc;

@@ -12,6 +12,7 @@ lib_store_libstore_la_SOURCES = \
 	lib/store/physical.c \
 	lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
+	lib/store/redact.c \
 	lib/store/rename.c \
 	lib/store/rewriter.c \
 	lib/store/store.h \

@@ -199,6 +199,16 @@ int store_rename(const struct store *s, int to, const struct store_name *names);
  */
 int store_physical(const struct store *s, int to);
 
+/*
+ * Writes a redacted copy of the store to an empty file: function names, numbers, build-ids and times remain; of paths
+ * only their last components, also in function names; the names of program and threads are replaced. The store's clones
+ * must not be merged.
+ */
+int store_redact(const struct store *s, int to);
+
+/* Returns a new text: the name of a function without the directories of paths in it. NULL: no memory. */
+char *store_redact_name(const char *name);
+
 /* A place where an inlined function is called. */
 struct store_site {
 	uint32_t function;

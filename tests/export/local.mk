@@ -4,5 +4,5 @@ tests_export_unit_perfetto_SOURCES = tests/export/unit-perfetto.c tests/export/p
 tests_export_unit_perfetto_LDADD = lib/export/libexport.la lib/calls/libcalls.la
 tests_export_pftrace_dump_SOURCES = tests/export/pftrace-dump.c tests/export/pftrace.c tests/export/pftrace.h
 tests_export_pftrace_dump_LDADD = lib/base/libbase.la $(ZLIB_LIBS)
-TESTS += tests/export/unit-perfetto tests/export/exports.test
-EXTRA_DIST += tests/export/exports.test
+TESTS += tests/export/unit-perfetto tests/export/exports.test tests/export/redact.test
+EXTRA_DIST += tests/export/exports.test tests/export/redact.test
