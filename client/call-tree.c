@@ -20,6 +20,7 @@ struct tree_reading {
 	struct call_tree *to;
 	unsigned side;
 	uint64_t weight;
+	uint32_t thread;
 	struct tree_frame *frames;
 	size_t depth, cap;
 	uint64_t time, instructions; /* of the event before */
@@ -145,6 +146,20 @@ static void add_value(struct tree_reading *r, uint64_t value)
 	*sums[frame->kind] += value * r->weight;
 }
 
+/* A frame is left: it may be the longest wait. */
+static void on_leave(struct tree_reading *r, const struct store_event *e)
+{
+	struct call_tree_wait *longest = &r->to->longest_wait;
+	const struct tree_frame *frame = &r->frames[--r->depth];
+	uint64_t ns = e->time - e->frame.enter;
+
+	if (r->side != CALL_TREE_SLOW || frame->kind != FRAME_PLAIN || !r->depth ||
+	    store_function(r->to->list->store, e->frame.function)->kind != REGION_WAITING ||
+	    ns <= longest->to - longest->from)
+		return;
+	*longest = (struct call_tree_wait){ e->frame.enter, e->time, r->thread, r->frames[r->depth - 1].node };
+}
+
 static int on_event(void *user, const struct store_event *e, uint32_t depth)
 {
 	struct tree_reading *r = user;
@@ -157,7 +172,7 @@ static int on_event(void *user, const struct store_event *e, uint32_t depth)
 	if (e->type == STORE_ENTER && depth == r->depth)
 		return on_enter(r, e);
 	if (e->type == STORE_LEAVE && depth + 1 == r->depth)
-		r->depth--;
+		on_leave(r, e);
 	return 0;
 }
 
@@ -171,6 +186,7 @@ int call_tree_add(struct call_tree *t, unsigned side, const struct store_call *c
 		for (next = i; next < n && calls[next].thread == calls[i].thread;)
 			next++;
 		r.depth = 0;
+		r.thread = calls[i].thread;
 		rc = store_calls_read(t->list->store, t->list->roots, &calls[i], next - i, &sink);
 	}
 	free(r.frames);

@@ -33,11 +33,19 @@ struct call_node {
 	struct call_figures side[CALL_TREE_SIDES];
 };
 
+/* The longest wait in the slow calls; to 0: there is none. */
+struct call_tree_wait {
+	uint64_t from, to;
+	uint32_t thread;
+	uint32_t node; /* of the function that waited: a system call */
+};
+
 struct call_tree {
 	const struct call_list *list;
 	struct call_node *nodes;
 	size_t n, cap;
 	uint64_t preempted[CALL_TREE_SIDES];
+	struct call_tree_wait longest_wait;
 	struct hash by_path;
 };
 

@@ -159,7 +159,8 @@ static int explain_compare(struct explain *x)
 	if (rc < 0)
 		return rc;
 	call_tree_finish(&x->tree);
-	return explanation_make(&x->explanation, &x->tree, (size_t)x->limit);
+	rc = explanation_make(&x->explanation, &x->tree, (size_t)x->limit);
+	return rc == 0 ? explanation_find_waker(&x->explanation) : rc;
 }
 
 static uint64_t bound_of(const struct explain *x, const struct store_call *call)

@@ -88,6 +88,17 @@ static void add_verb(struct buf *b, const struct explanation_output *o, const st
 	}
 }
 
+/* Adds who ended the wait: a guess. */
+static void add_waker(struct buf *b, const struct explanation_output *o)
+{
+	const struct explanation *e = o->explanation;
+	const struct store *s = e->tree->list->store;
+	const char *name = names_short(o->names, store_function(s, e->waker.function)->name);
+
+	buf_printf(b, ", perhaps until %s in thread %u woke it", fit_text(o->fit, esc(name), NAME_WIDTH),
+		   store_thread(s, e->waker.thread)->tid);
+}
+
 /* Makes the sentence of a line. */
 static void add_sentence(struct buf *b, const struct explanation_output *o, const struct explained_line *line)
 {
@@ -106,6 +117,8 @@ static void add_sentence(struct buf *b, const struct explanation_output *o, cons
 		buf_printf(b, line->kind == EXPLAINED_WAIT ? ", in " : ", waiting in ");
 		add_name(b, o, line->syscall);
 	}
+	if (line == o->explanation->woken)
+		add_waker(b, o);
 	if (line->deepest != line->node && line->kind != EXPLAINED_WAIT) {
 		buf_printf(b, ", mostly in ");
 		add_name(b, o, line->deepest);
@@ -238,6 +251,17 @@ static json_object *path_json(const struct explanation *e, const struct explaine
 	return path;
 }
 
+static json_object *waker_json(const struct explanation *e)
+{
+	const struct store *s = e->tree->list->store;
+	json_object *to = json_object_new_object();
+
+	json_add_bytes(to, "function", store_function(s, e->waker.function)->name);
+	json_add_u64(to, "thread", store_thread(s, e->waker.thread)->tid);
+	json_add_u64(to, "time", e->waker.time);
+	return to;
+}
+
 static json_object *line_json(const struct explanation_output *o, const struct explained_line *line)
 {
 	const struct explanation *e = o->explanation;
@@ -265,6 +289,8 @@ static json_object *line_json(const struct explanation_output *o, const struct e
 	add_function(to, "caller", e, line->caller);
 	add_function(to, "system_call", e, line->syscall);
 	json_add_i64(to, "wait", line->wait);
+	if (line == e->woken)
+		json_object_object_add(to, "waker", waker_json(e));
 	json_add_u64(to, "slow", line->value[CALL_TREE_SLOW]);
 	json_add_u64(to, "typical", line->value[CALL_TREE_TYPICAL]);
 	json_add_u64(to, "slow_calls", line->calls[CALL_TREE_SLOW]);

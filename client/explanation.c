@@ -485,6 +485,33 @@ int explanation_make(struct explanation *e, const struct call_tree *tree, size_t
 	return sum_up_rest(e, limit);
 }
 
+/* Returns true if a node is another one, or beneath that. */
+static bool is_beneath(const struct explanation *e, uint32_t node, uint32_t above)
+{
+	while (node != above && node != CALL_TREE_NONE)
+		node = node_of(e, node)->parent;
+	return node == above;
+}
+
+int explanation_find_waker(struct explanation *e)
+{
+	const struct call_tree_wait *longest = &e->tree->longest_wait;
+	struct wait_interval wait = { longest->from, longest->to, longest->thread, 0 };
+	const struct explained_line *line = NULL;
+	int rc;
+
+	for (size_t i = 0; i < e->n && !line; i++)
+		if (e->lines[i].syscall != CALL_TREE_NONE && is_beneath(e, longest->node, e->lines[i].node))
+			line = &e->lines[i];
+	if (!longest->to || !line)
+		return 0;
+	wait.syscall = node_of(e, longest->node)->function;
+	rc = waker_find(e->tree->list->store, e->is_library, &wait, &e->waker);
+	if (rc == 0)
+		e->woken = line;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 void explanation_done(struct explanation *e)
 {
 	free(e->lines);

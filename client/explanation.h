@@ -7,6 +7,7 @@
 #define CSIGHT_CLIENT_EXPLANATION_H
 
 #include "client/call-tree.h"
+#include "client/waker.h"
 
 enum explained_kind {
 	EXPLAINED_ONLY,      /* the function ran only in the slow call, with all beneath it */
@@ -39,6 +40,8 @@ struct explanation {
 	struct explained_line *lines; /* largest difference first; then that of EXPLAINED_OTHER */
 	size_t n, cap;
 	int64_t difference;
+	const struct explained_line *woken; /* the line that has the longest wait, if its waker is known; or NULL */
+	struct waker waker;
 	uint8_t *is_library; /* by function of the store */
 	int64_t *own_diff;   /* by node: difference in the program's own functions at and beneath it */
 };
@@ -48,6 +51,9 @@ struct explanation {
  * beyond limit (0: none), become one line. -ENOMEM; free it even then.
  */
 int explanation_make(struct explanation *e, const struct call_tree *tree, size_t limit);
+
+/* Finds who ended the longest wait of the slow calls. Errors as of iterators; none if that is unknown. */
+int explanation_find_waker(struct explanation *e);
 void explanation_done(struct explanation *e);
 
 /* Returns the function of a node. */
