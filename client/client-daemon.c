@@ -29,6 +29,9 @@ int client_daemon_failed(struct client *c, int rc)
 	case -ESRCH:
 	case -ENOENT:
 		return STATUS_NOT_FOUND;
+	case -EBUSY:
+		client_error("'csight wait ID' waits until it is decoded");
+		return STATUS_FAILED;
 	default:
 		return STATUS_FAILED;
 	}
@@ -89,8 +92,9 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 			client_error("no snapshot yet at %s; take one with 'csight snapshot --pid N'",
 				     esc(csight_socket(c->daemon)));
 		else
-			client_error("no snapshot at %s begins with '%s'; 'csight list' shows your snapshots",
-				     esc(csight_socket(c->daemon)), esc(name));
+			client_error("no snapshot at %s begins with '%s'%s; 'csight list' shows your snapshots",
+				     esc(csight_socket(c->daemon)), esc(name),
+				     strstr(c->verb->arguments, "FILE") ? ", and no file has this name" : "");
 		return STATUS_NOT_FOUND;
 	}
 	/* The snapshot may have changed since the list was made. */

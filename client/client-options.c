@@ -2,9 +2,11 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/client.h"
 #include "client/terminal.h"
+#include "lib/base/buf.h"
 #include "lib/base/escape.h"
 
 /* getopt values of long options, beyond those of letters: OWN or SHARED plus an index into the table. */
@@ -71,6 +73,17 @@ int client_usage(struct client *c, const char *fmt, ...)
 	return STATUS_USAGE;
 }
 
+int client_unknown(struct client *c, const char *noun, const char *value, const char *const *known, size_t n)
+{
+	_cleanup_(buf_done) struct buf list = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&list, "%s%s", !i ? "" : i + 1 < n ? ", " : " and ", known[i]);
+	buf_u8(&list, 0);
+	return client_usage(c, "unknown %s '%s'; there are %s", noun, esc(value),
+			    buf_error(&list) ? "others" : (const char *)list.data);
+}
+
 static void print_option(const struct verb_option *o)
 {
 	char left[64];
@@ -115,6 +128,16 @@ static int option_of_letter(const struct verb *v, int letter)
 }
 
 /* Handles one of shared_options. Returns CLIENT_DONE if more options may follow, else CLIENT_STOP. */
+int client_check_directory(const char *option, const char *path)
+{
+	struct stat st;
+	int rc = stat(path, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+
+	if (rc)
+		client_error("--%s: cannot search %s: %s", option, esc(path), strerror(rc));
+	return !rc ? STATUS_OK : rc == ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
+}
+
 static int take_shared_option(struct client *c, int option, const char *value)
 {
 	switch (option) {
@@ -123,6 +146,9 @@ static int take_shared_option(struct client *c, int option, const char *value)
 			c->status = client_usage(c, "at most %d --images options are accepted", TRACE_OPTIONS_DIRS_MAX);
 			return CLIENT_STOP;
 		}
+		c->status = client_check_directory("images", value);
+		if (c->status != STATUS_OK)
+			return CLIENT_STOP;
 		c->trace.dirs[c->trace.n_dirs++] = value;
 		return CLIENT_DONE;
 	case SHARED_BUFFER:
@@ -215,6 +241,26 @@ void client_print_json(json_object *o)
 {
 	client_print_json_text(
 	    json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+const char *client_write_advice(int error)
+{
+	switch (error) {
+	case ENOENT:
+	case ENOTDIR:
+		return "; make its directory, or name another file with -o";
+	case ENOSPC:
+	case EDQUOT:
+	case EROFS:
+	case EFBIG:
+		return "; name a file on another file system with -o";
+	case EACCES:
+	case EPERM:
+	case EISDIR:
+		return "; name another file with -o";
+	default:
+		return "";
+	}
 }
 
 void client_page(const struct client *c)

@@ -96,8 +96,17 @@ void client_print_json_text(const char *text);
 /* Prints an object with one member, the JSON text. */
 void client_print_json_member(FILE *to, const char *key, const char *text);
 
+/* Prints an error unless the argument of an option is a directory. Returns 0 or an exit status. */
+int client_check_directory(const char *option, const char *path);
+
+/* Returns what to do about an error of writing a file, to follow its text. */
+const char *client_write_advice(int error);
+
 /* Prints an error about the arguments, and the usage; returns STATUS_USAGE. */
 int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);
+
+/* The usage error of an option's value that is none of the n known ones, which it lists; noun: what it is. */
+int client_unknown(struct client *c, const char *noun, const char *value, const char *const *known, size_t n);
 
 /* Prints "csight: …" on standard error. The caller escapes text from outside with esc(). */
 void client_error(const char *fmt, ...) _printf_(1, 2);
@@ -141,6 +150,6 @@ int client_report_snapshot(struct client *c, FILE *to, const struct csight_objec
 
 extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export, cmd_grep,
     cmd_info, cmd_list, cmd_open, cmd_remove, cmd_report, cmd_run, cmd_show, cmd_snapshot, cmd_status, cmd_targets,
-    cmd_version;
+    cmd_version, cmd_wait;
 
 #endif

@@ -111,7 +111,7 @@ static int decode_check_outputs(struct client *c, const struct output_files *a)
 		const struct decode_format *f = decode_format_find(format);
 
 		if (!f || f->basis == DECODE_FORMAT_FROM_INPUT)
-			return client_usage(c, "unknown format '%s'", esc(format));
+			return client_usage(c, "unknown format '%s'; there are " DECODE_FORMAT_HELP, esc(format));
 		if (a->n > 1 && f->basis == DECODE_FORMAT_FROM_PACKETS)
 			return client_usage(c, "--to %s cannot be combined with another --to", format);
 		if (c->json && !path && f->id != DECODE_FORMAT_NONE)
@@ -151,6 +151,9 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			json_add_bool(d->options, "by_thread", true);
 			break;
 		case OPTION_IMAGES:
+			rc = client_check_directory("images", value);
+			if (rc != 0)
+				return rc;
 			if (d->finder.n_dirs == FINDER_DIRS_MAX)
 				return client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
 			d->finder.dirs[d->finder.n_dirs++] = value;
@@ -160,7 +163,8 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_ENGINE:
 			if (strcmp(value, "auto") != 0 && strcmp(value, "native") != 0 && strcmp(value, "opencsd") != 0)
-				return client_usage(c, "--engine: unknown engine '%s'", esc(value));
+				return client_usage(c, "unknown engine '%s'; there are auto, native and opencsd",
+						    esc(value));
 			json_add_str(d->options, "engine", value);
 			break;
 		case OPTION_VERIFY:

@@ -431,7 +431,7 @@ static int diff_parse_option(struct client *c, struct diff *d, int option, const
 		for (d->sort = 0; d->sort < ELEMENTS(sort_keys); d->sort++)
 			if (strcmp(sort_keys[d->sort], value) == 0)
 				return 0;
-		return client_usage(c, "--sort: unknown key '%s'", esc(value));
+		return client_unknown(c, "key", value, sort_keys, ELEMENTS(sort_keys));
 	case OPTION_THRESHOLD:
 		return diff_set_percent(c, option, value, &d->comparison.threshold);
 	case OPTION_FAIL_ABOVE:
@@ -461,7 +461,7 @@ static int diff_parse(struct client *c, struct diff *d)
 	if (o == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 2)
-		return client_usage(c, "two snapshots are required, by ID or file");
+		return client_usage(c, "diff requires two snapshots, by ID or file");
 	return -1;
 }
 

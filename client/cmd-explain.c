@@ -484,7 +484,7 @@ static int explain_parse_option(struct explain *x, int option, const char *value
 		x->measure = strcmp(value, "instructions") == 0 ? MEASURE_INSTRUCTIONS : MEASURE_TIME;
 		return x->measure == MEASURE_INSTRUCTIONS || strcmp(value, "time") == 0
 			   ? 0
-			   : client_usage(c, "--by: unknown measure '%s'", esc(value));
+			   : client_usage(c, "unknown measure '%s'; there are time and instructions", esc(value));
 	case OPTION_OUTPUT:
 		x->path = value;
 		return 0;

@@ -32,10 +32,10 @@ enum {
 	OPTION_REDACT
 };
 
+#define FORMATS "perfetto (default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or json"
+
 static const struct verb_option options[] = {
-	[OPTION_TO] = { "to", 't', "FORMAT",
-			"perfetto (default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or "
-			"json" },
+	[OPTION_TO] = { "to", 't', "FORMAT", FORMATS },
 	[OPTION_OUTPUT] = { "output", 'o', "FILE", "output file (default standard output); one for each --to" },
 	[OPTION_SINCE] = { "since", 0, "TIME", SELECTION_SINCE_HELP },
 	[OPTION_UNTIL] = { "until", 0, "TIME", SELECTION_UNTIL_HELP },
@@ -197,7 +197,7 @@ static int output_open(struct export_output *out, int input)
 	out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (out->fd >= 0)
 		return STATUS_OK;
-	client_error("cannot write %s: %s", esc(out->path), strerror(errno));
+	client_error("cannot write %s: %s%s", esc(out->path), strerror(errno), client_write_advice(errno));
 	return STATUS_FAILED;
 }
 
@@ -215,8 +215,8 @@ static int output_close(struct export_output *out, int rc)
 		closep(&out->fd);
 	if (rc == 0 || (rc == -EPIPE && !out->path))
 		return STATUS_OK;
-	client_error("cannot write %s to %s: %s", out->format, out->path ? esc(out->path) : "standard output",
-		     strerror(-rc));
+	client_error("cannot write %s to %s: %s%s", out->format, out->path ? esc(out->path) : "standard output",
+		     strerror(-rc), client_write_advice(-rc));
 	return STATUS_FAILED;
 }
 
@@ -385,7 +385,7 @@ static int export_check_format(struct export *e, struct export_output *out)
 		return 0;
 	}
 	out->ops = export_find(out->format);
-	return out->ops ? 0 : client_usage(e->client, "unknown format '%s'", esc(out->format));
+	return out->ops ? 0 : client_usage(e->client, "unknown format '%s'; there are " FORMATS, esc(out->format));
 }
 
 static int export_check_output(struct export *e, struct export_output *out)

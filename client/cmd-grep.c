@@ -344,7 +344,7 @@ static int grep_set_sort(struct grep *g, const char *key)
 		g->sorted = true;
 		return 0;
 	}
-	return client_usage(g->client, "--sort: unknown key '%s'", esc(key));
+	return client_unknown(g->client, "key", key, sort_keys, ELEMENTS(sort_keys));
 }
 
 static int grep_parse_option(struct grep *g, int option, const char *value)
@@ -388,8 +388,8 @@ static int grep_parse(struct client *c, struct grep *g)
 	if (g->longer && selection_parse_duration(g->longer, &g->least_ns) < 0)
 		return client_usage(c, "--longer: '%s' is not a duration such as 1.5s, 20ms or 100us", esc(g->longer));
 	if (c->argc != 2)
-		return client_usage(c, c->argc < 2 ? "a function and a snapshot are required"
-						   : "only one function and one snapshot are accepted");
+		return client_usage(c, c->argc < 2 ? "grep requires a function and a snapshot"
+						   : "grep accepts only one function and one snapshot");
 	return -1;
 }
 

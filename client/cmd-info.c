@@ -10,7 +10,7 @@ static void info_on_result(struct client *c, json_object *result)
 static int info_run(struct client *c)
 {
 	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = c,
-							       .on_result = info_on_result };
+							       .on_result = info_on_result, .describes = true };
 	const char *value;
 	int rc;
 

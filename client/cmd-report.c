@@ -344,13 +344,29 @@ static void report_print(struct client *c, const struct report *r)
 	unnamed_print(stdout, r->input.store);
 }
 
+static bool can_sort(const struct column *column)
+{
+	return column->kind != COLUMN_LONGEST && column->kind != COLUMN_IMAGE;
+}
+
+static int report_unknown_column(struct client *c, const char *name, bool sort)
+{
+	const char *known[ELEMENTS(columns)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ELEMENTS(columns); i++)
+		if (!sort || can_sort(&columns[i]))
+			known[n++] = columns[i].name;
+	return client_unknown(c, "column", name, known, n);
+}
+
 static int report_set_columns(struct client *c, struct report *r, const char *list)
 {
 	r->columns = list;
 	for (size_t size; *list && strcmp(r->columns, "all") != 0; list += size + (list[size] == ',')) {
 		size = strcspn(list, ",");
 		if (!find_column(list, size))
-			return client_usage(c, "--columns: unknown column '%s'", esc(list));
+			return report_unknown_column(c, list, false);
 	}
 	return 0;
 }
@@ -358,9 +374,9 @@ static int report_set_columns(struct client *c, struct report *r, const char *li
 static int report_set_sort(struct client *c, struct report *r, const char *name)
 {
 	r->sort = find_column(name, strlen(name));
-	if (r->sort && r->sort->kind != COLUMN_LONGEST && r->sort->kind != COLUMN_IMAGE)
+	if (r->sort && can_sort(r->sort))
 		return 0;
-	return client_usage(c, "--sort: unknown column '%s'", esc(name));
+	return report_unknown_column(c, name, true);
 }
 
 static int report_parse_option(struct client *c, struct report *r, int option, const char *value)

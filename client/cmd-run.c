@@ -205,6 +205,53 @@ static int find_socket(struct client *c, char *ret, size_t size)
 	return STATUS_OK;
 }
 
+static volatile sig_atomic_t program;
+
+/* Passes on a signal that a supervisor or a shell sends to csight, which it takes for the program. */
+static void pass_on(int signal)
+{
+	int saved = errno;
+
+	if (program > 0)
+		kill((pid_t)program, signal);
+	errno = saved;
+}
+
+static const int passed_signals[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+
+/*
+ * Starts the program. Signals that come meanwhile wait until its process ID is known, so that none is lost. Negative
+ * errno.
+ */
+static int start_program(struct client *c, char *const *argv)
+{
+	const struct sigaction action = { .sa_handler = pass_on };
+	sigset_t passed, before;
+	pid_t pid;
+
+	sigemptyset(&passed);
+	for (size_t i = 0; i < ELEMENTS(passed_signals); i++)
+		sigaddset(&passed, passed_signals[i]);
+	sigprocmask(SIG_BLOCK, &passed, &before);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		execv(argv[0], argv);
+		_exit(fail_program(c->argv[0], strerror(errno)));
+	}
+	program = pid;
+	for (size_t i = 0; pid > 0 && i < ELEMENTS(passed_signals); i++) {
+		struct sigaction old;
+
+		/* What is ignored, as by nohup, is so for the program. */
+		if (sigaction(passed_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(passed_signals[i], &action, NULL);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return pid < 0 ? -errno : pid;
+}
+
 static int wait_program(pid_t pid, siginfo_t *ret)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, interrupt, quit;
@@ -221,33 +268,36 @@ static int wait_program(pid_t pid, siginfo_t *ret)
 	return rc;
 }
 
+/* Prints why there is no snapshot. */
+static int fail_snapshot(struct client *c, int rc)
+{
+	if (rc == -ENODATA || rc == -EOPNOTSUPP || rc == -ESRCH)
+		client_error("no snapshot of %s: the program did not run under the emulated trace unit",
+			     esc(c->argv[0]));
+	return client_daemon_failed(c, rc);
+}
+
 static int run_and_snapshot(struct client *c, char *const *argv)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
+	int rc, failed, pid = start_program(c, argv);
 	siginfo_t end;
-	pid_t pid;
-	int rc;
 
-	fflush(stdout);
-	pid = fork();
 	if (pid < 0)
-		return fail_program(c->argv[0], strerror(errno));
-	if (pid == 0) {
-		execv(argv[0], argv);
-		_exit(fail_program(c->argv[0], strerror(errno)));
-	}
+		return fail_program(c->argv[0], strerror(-pid));
 	rc = wait_program(pid, &end);
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
 	/* The child is not reaped yet, so that no other process can get its process ID. */
 	rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
 	client_progress_end(c);
-	if (rc < 0)
-		client_daemon_failed(c, rc);
-	else
-		client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
+	failed = rc < 0 ? fail_snapshot(c, rc) : client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
+	program = 0;
 	waitpid(pid, NULL, 0);
-	return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
+	if (end.si_code != CLD_EXITED)
+		return 128 + end.si_status;
+	/* A status of the program that is a failure says more. */
+	return end.si_status ? end.si_status : failed;
 }
 
 static int run_verb(struct client *c)

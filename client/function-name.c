@@ -6,11 +6,11 @@
 
 #include "client/client.h"
 #include "client/function-name.h"
+#include "client/similar.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 
-/* Longer names are not similar to what a user types. */
-enum { SUGGESTIONS = 3, NAME_MAX_COMPARED = 200 };
+enum { SUGGESTIONS = 3 };
 
 /* Returns the size of a name without its parameter list: "f(int) const" is f, "S::operator()(int)" is S::operator(). */
 static size_t plain_size(const char *name, size_t size)
@@ -52,30 +52,6 @@ bool function_name_matches(const char *name, const char *pattern)
 	return wanted && (match_part(name, base, wanted) || match_part(name, plain, wanted));
 }
 
-/* Returns how many characters have to be inserted, removed, replaced or swapped with the next; more than limit: any. */
-static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_size, unsigned limit)
-{
-	unsigned rows[3][NAME_MAX_COMPARED + 1];
-
-	if (a_size > NAME_MAX_COMPARED || b_size > NAME_MAX_COMPARED ||
-	    (a_size > b_size ? a_size - b_size : b_size - a_size) > limit)
-		return limit + 1;
-	for (size_t k = 0; k <= b_size; k++)
-		rows[0][k] = (unsigned)k;
-	for (size_t i = 1; i <= a_size; i++) {
-		unsigned *row = rows[i % 3];
-		const unsigned *before = rows[(i - 1) % 3], *swapped = rows[(i + 1) % 3];
-
-		row[0] = (unsigned)i;
-		for (size_t k = 1; k <= b_size; k++) {
-			row[k] = MIN(MIN(before[k], row[k - 1]) + 1, before[k - 1] + (a[i - 1] != b[k - 1]));
-			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-				row[k] = MIN(row[k], swapped[k - 2] + 1);
-		}
-	}
-	return rows[a_size % 3][b_size];
-}
-
 struct suggestion {
 	const char *name;
 	size_t size;
@@ -89,13 +65,13 @@ struct suggestion {
 static unsigned name_distance(const char *name, size_t size, const char *typed, unsigned limit)
 {
 	size_t typed_size = strlen(typed);
-	unsigned best = distance(name, size, typed, typed_size, limit);
+	unsigned best = similar_distance(name, size, typed, typed_size, limit);
 
 	for (size_t i = 1; i < size; i++) {
 		bool begins = strchr(":./_", name[i - 1]) != NULL;
 
 		if (begins)
-			best = MIN(best, distance(name + i, size - i, typed, typed_size, limit));
+			best = MIN(best, similar_distance(name + i, size - i, typed, typed_size, limit));
 		if (typed_size >= 3 && typed_size <= size - i && strncasecmp(name + i, typed, typed_size) == 0)
 			best = MIN(best, limit);
 	}
@@ -128,7 +104,7 @@ static void suggest_from(const struct store *s, const char *typed, struct sugges
 		struct suggestion name = { f->name, plain_size(f->name, store_base_name(f->name)), 0 };
 
 		/* A name in brackets is an address. */
-		if (!f->calls || f->name[0] == '[' || name.size > NAME_MAX_COMPARED)
+		if (!f->calls || f->name[0] == '[' || name.size > SIMILAR_MAX)
 			continue;
 		name.distance = name_distance(name.name, name.size, typed, limit);
 		if (name.distance <= limit)

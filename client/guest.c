@@ -93,7 +93,10 @@ bool guest_program(const char *path, struct guest *ret, struct reason *r)
 		return REFUSE(r, "%s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return REFUSE(r, S_ISDIR(st.st_mode) ? "it is a directory" : "it is not a regular file");
-	return read_program(fd, ret, r);
+	if (!read_program(fd, ret, r))
+		return false;
+	/* Even root cannot execute a file that has no permission for it. */
+	return access(path, X_OK) == 0 || REFUSE(r, "it is not executable (%s); chmod +x makes it so", strerror(errno));
 }
 
 bool guest_interpreter_in(const struct guest *g, const char *sysroot)
@@ -118,30 +121,42 @@ static bool find_in_path(const char *name, char *ret, size_t size)
 	return false;
 }
 
-/* An emulator without support for plugins rejects the option; one with it prints its version and exits. */
+/*
+ * An emulator without support for plugins rejects the option; one with it prints its version and exits. What prints no
+ * version is no emulator: -EPROTO.
+ */
 static int try_plugin(const char *emulator, const char *plugin)
 {
-	int null, status;
+	char version[256] = "";
+	int null, status, ends[2];
+	ssize_t n;
 	pid_t pid;
 
-	pid = fork();
-	if (pid < 0)
+	if (access(emulator, X_OK) < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
+	pid = fork();
 	if (pid == 0) {
 		null = open("/dev/null", O_RDWR);
 		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
+		dup2(ends[1], STDOUT_FILENO);
 		dup2(null, STDERR_FILENO);
 		unsetenv("QEMU_PLUGIN");
 		execl(emulator, emulator, "-plugin", plugin, "-version", (char *)NULL);
 		_exit(127);
 	}
+	close(ends[1]);
+	n = pid < 0 ? -errno : io_read(ends[0], version, sizeof(version) - 1);
+	close(ends[0]);
+	if (pid < 0)
+		return (int)n;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return -ENOEXEC;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EOPNOTSUPP;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return -EOPNOTSUPP;
+	return strstr(version, "qemu") || strstr(version, "QEMU") ? 0 : -EPROTO;
 }
 
 bool guest_emulator(const char *plugin, char *ret, size_t size, struct reason *r)
@@ -165,6 +180,12 @@ bool guest_emulator(const char *plugin, char *ret, size_t size, struct reason *r
 		    r,
 		    "%s takes no plugins (static builds do not); Debian 12's package qemu-user does, or build QEMU "
 		    "with --enable-plugins, and name it by $QEMU_AARCH64",
+		    esc(ret));
+	if (rc == -EPROTO)
+		return REFUSE(
+		    r,
+		    "%s is no QEMU: it prints no version, so the program would not run under the emulated trace "
+		    "unit; name a qemu-aarch64 by $QEMU_AARCH64",
 		    esc(ret));
 	return REFUSE(r, "%s cannot be run: %s", esc(ret), strerror(-rc));
 }

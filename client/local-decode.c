@@ -210,8 +210,10 @@ static int create_output(const char *path, struct local_decode_file *ret)
 
 	if (fd < 0 && errno != ENOENT)
 		fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return report_failure("write", path, -errno);
+	if (fd < 0) {
+		client_error("cannot write %s: %s%s", esc(path), strerror(errno), client_write_advice(errno));
+		return STATUS_FAILED;
+	}
 	*ret = (struct local_decode_file){ fd, true };
 	return STATUS_OK;
 }
@@ -356,7 +358,8 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		if (prints_to_stdout(d) && poll(&gone, 1, 0) == 1 && gone.revents & POLLERR)
 			*ret_done = true;
 		else
-			client_error("cannot decode %s: %s", esc(d->name), esc(e->reason));
+			client_error("cannot %s %s: %s", d->describes ? "read" : "decode", esc(d->name),
+				     esc(e->reason));
 		return *ret_done ? STATUS_OK : STATUS_FAILED;
 	}
 	return 0;

@@ -17,6 +17,7 @@ struct local_decode_file {
 struct local_decode {
 	struct client *client;
 	struct output_files output_files; /* after output_files_finish() */
+	bool describes;                   /* the input is not decoded, but described */
 	const char *regs;                 /* the file that describes bare trace, or NULL */
 	json_object *options;             /* of the job, or NULL; freed by local_decode_done() */
 	/* NULL: the result is kept in result, and freed by local_decode_done() */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/similar.h"
 #include "client/terminal.h"
 #include "lib/base/escape.h"
 
@@ -16,7 +17,7 @@ struct group {
 };
 
 static const struct group groups[] = {
-	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot } },
+	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot, &cmd_wait } },
 	{ "View snapshots",
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export,
 	    &cmd_remove } },
@@ -49,6 +50,22 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
+static int unknown_verb(const char *name)
+{
+	const char *names[ELEMENTS(groups) * ELEMENTS(groups[0].verbs)], *similar;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ELEMENTS(groups); i++)
+		for (size_t j = 0; j < ELEMENTS(groups[i].verbs) && groups[i].verbs[j]; j++)
+			names[n++] = groups[i].verbs[j]->name;
+	similar = similar_word(name, names, n);
+	if (similar)
+		client_error("unknown verb '%s'; did you mean %s? 'csight --help' lists the verbs", esc(name), similar);
+	else
+		client_error("unknown verb '%s'; 'csight --help' lists the verbs", esc(name));
+	return STATUS_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	struct client c = { .argc = argc - 1, .argv = argv + 1 };
@@ -64,8 +81,7 @@ int main(int argc, char **argv)
 	} else {
 		c.verb = find_verb(argv[1]);
 		if (!c.verb) {
-			client_error("unknown verb '%s'; 'csight --help' lists the verbs", esc(argv[1]));
-			return STATUS_USAGE;
+			return unknown_verb(argv[1]);
 		}
 		/* getopt_long() begins its messages with this name. */
 		argv[1] = name;

@@ -74,7 +74,7 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		targets += policy_owns(c->uid, t->uid) && t->ring.state != RING_GONE;
+		targets += policy_owns(c->uid, t->uid);
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
 		if (policy_owns(c->uid, snapshot->uid)) {
 			snapshots++;

@@ -306,7 +306,7 @@ static void copy_ran(struct work *w)
 		bytes += r->copied->threads[n].size;
 	for (size_t n = 0; n < r->copied->n_rings; n++)
 		bytes += r->copied->rings[n].size;
-	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, tracing was off for %llu µs",
+	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, tracing was off for %llu us",
 		 r->snapshot->id, (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
 		 (unsigned long long)r->snapshot->blind / 1000);
 	ledger_settle(&r->memory, bytes + r->copied->log_size + COPY_EXTRA);

@@ -312,7 +312,8 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 	if (rc == 0)
 		rc = read_records(f, p);
 	if (rc == 0 && !f->has_metadata)
-		rc = set_problem(p, f->data, "no CoreSight trace (no AUXTRACE_INFO record)");
+		rc = set_problem(p, f->data,
+				 "no CoreSight trace (no AUXTRACE_INFO record); record with perf record -e cs_etm//u");
 	if (rc < 0)
 		return rc;
 	rc = pd_read_features(f);
