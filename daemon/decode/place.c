@@ -12,6 +12,7 @@ struct place_frame {
 	const char *function, *image, *file;
 	uint32_t line;
 	uint64_t address;
+	bool inlined;
 };
 
 struct place_frames {
@@ -34,7 +35,20 @@ static bool matches(const char *text, const char *const *patterns, size_t n)
 	return false;
 }
 
-/* Is it a function of the language's runtime, by its library, or in static programs by its name? */
+/*
+ * Is it an implementation of a trait of Rust's library, for a type that has no path, as <usize as core::ops::Add>::add?
+ */
+static bool is_rust_impl(const char *name)
+{
+	static const char *const traits[] = { "core::*", "std::*", "alloc::*" };
+	const char *as = name[0] == '<' ? strstr(name, " as ") : NULL, *path = strstr(name, "::");
+
+	return as && path && path > as && matches(as + strlen(" as "), traits, ELEMENTS(traits));
+}
+
+/*
+ * Is it a function of the language's runtime, by its library, or in static programs by its source file or its name?
+ */
 static bool is_runtime(const struct place_frame *f)
 {
 	static const char *const images[] = { "libc.so*",      "libc-*",      "libpthread*", "ld-linux*", "ld-musl*",
@@ -87,7 +101,10 @@ static bool is_runtime(const struct place_frame *f)
 		"_rt0_*",
 	};
 
-	return matches(base_of(f->image), images, ELEMENTS(images)) || matches(f->function, names, ELEMENTS(names));
+	static const char *const files[] = { "/rustc/*/library/*", "/usr/src/rustc-*/library/*" };
+
+	return matches(base_of(f->image), images, ELEMENTS(images)) || matches(f->function, names, ELEMENTS(names)) ||
+	       is_rust_impl(f->function) || (f->file && matches(f->file, files, ELEMENTS(files)));
 }
 
 static void add_frame(struct place_frames *frames, const struct place_frame *f)
@@ -109,12 +126,24 @@ static void add_address(struct region_map *regions, uint64_t address, uint64_t t
 		f.file = NULL;
 	for (const struct inlined *i = hit.inlined; i; i = i->parent) {
 		f.function = i->function->name;
+		f.inlined = true;
 		add_frame(frames, &f);
 		f.file = i->call_file;
 		f.line = i->call_line;
 	}
 	f.function = hit.region->name;
+	f.inlined = false;
 	add_frame(frames, &f);
+}
+
+/* Returns the function that frame `at` had called: not one that is inlined there. */
+static const char *callee_of(const struct place_frames *frames, size_t at)
+{
+	size_t i = at;
+
+	while (i-- > 0 && frames->list[i].inlined)
+		;
+	return frames->list[i == SIZE_MAX ? at - 1 : i].function;
 }
 
 bool place_find(struct region_map *regions, const struct calls *c, uint64_t time, struct place *ret)
@@ -136,7 +165,7 @@ bool place_find(struct region_map *regions, const struct calls *c, uint64_t time
 	f = &frames->list[in_call ? at : 0];
 	*ret = (struct place){ .function = f->function, .file = f->file, .line = f->line, .address = f->address };
 	if (in_call && at) {
-		ret->through = frames->list[at - 1].function;
+		ret->through = callee_of(frames, at);
 	} else if (at && at < frames->n) {
 		ret->caller = frames->list[at].function;
 		ret->caller_file = frames->list[at].file;
