@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/util.h"
+#include "lib/code/a64.h"
+#include "lib/emu/tracing.h"
+#include "lib/emu/truth.h"
+
+struct tracing_process tracing = {
+	.options = { .rings = 64,
+		     .ring_size = 4 << 20,
+		     .log_size = 32 << 20,
+		     .configr = ETM_CONFIGR_CID | ETM_CONFIGR_TS | ETM_CONFIGR_RS,
+		     .clock = EMU_CLOCK_VIRTUAL },
+	.threshold = 256,
+	.sync_bytes = 4096,
+	.period_blocks = 1024,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+__thread unsigned tracing_vcpu;
+
+static inline uint32_t read_control_word(void)
+{
+	return atomic_load_explicit(tracing.control_word, memory_order_acquire);
+}
+
+uint64_t tracing_time(const struct traced_thread *t)
+{
+	return tracing.options.clock == EMU_CLOCK_WALL ? now_ns(CLOCK_MONOTONIC)
+						       : t->clock.base + t->instructions - t->tail;
+}
+
+void tracing_set_forward(struct traced_thread *t, uint64_t time)
+{
+	uint64_t now = t->clock.base + t->instructions - t->tail;
+
+	if (tracing.options.clock == EMU_CLOCK_WALL || time <= now)
+		return;
+	t->clock.base += time - now;
+	if (t->slot)
+		atomic_store_explicit(&t->slot->base_ns, t->clock.base, memory_order_relaxed);
+}
+
+void tracing_publish_lag(struct traced_thread *t, uint64_t time)
+{
+	atomic_store(&t->slot->lag_ns, tracing.options.clock == EMU_CLOCK_WALL ? 0 : now_ns(CLOCK_MONOTONIC) - time);
+}
+
+/* between_blocks() and trace_begin() set threads forward to it. */
+uint64_t tracing_code_time(bool replaces)
+{
+	if (tracing.options.clock == EMU_CLOCK_WALL)
+		return now_ns(CLOCK_MONOTONIC);
+	if (!replaces)
+		return tracing.shared.header->start_ns;
+	atomic_store(&tracing.code_replaced,
+		     MAX(atomic_load(&tracing.code_replaced), shared_latest_time(&tracing.shared) + 1));
+	return atomic_load(&tracing.code_replaced);
+}
+
+/* Updates the fields that the daemon may read at any time. */
+static inline void publish(struct traced_thread *t, unsigned vcpu)
+{
+	atomic_store_explicit(&t->slot->instructions, t->instructions, memory_order_relaxed);
+	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
+	atomic_store_explicit(&t->slot->pending, etm_pending(&t->etm), memory_order_release);
+	if (tracing.truth)
+		atomic_store_explicit(&t->slot->truth, truth_count(vcpu) - t->tail, memory_order_release);
+}
+
+void tracing_publish_all(struct traced_thread *t, unsigned vcpu)
+{
+	etm_flush(&t->etm);
+	publish(t, vcpu);
+}
+
+void tracing_take_slot(struct traced_thread *t)
+{
+	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = read_control_word();
+	char name[EMU_NAME_SIZE];
+	int rc;
+
+	/* A thread inherits the name of its creator; that of the first one is QEMU's. */
+	if (prctl(PR_GET_NAME, name) < 0 || strcmp(name, tracing.emulator) == 0)
+		memcpy(name, tracing.shared.header->name, sizeof(name));
+	t->clock.base += t->instructions;
+	t->instructions = 0;
+	t->tail = 0;
+	rc = shared_take(&tracing.shared, tid, name, tracing_time(t), &t->slot, &word);
+	t->seen = word | (rc == -EBUSY);
+	if (rc == -EAGAIN)
+		atomic_fetch_add(&tracing.shared.header->lost_threads, 1);
+	if (rc < 0)
+		return;
+	codelog_name(tracing.codelog, tid, name, tracing_time(t));
+	etm_init(&t->etm, shared_ring(&tracing.shared, t->slot), tracing.options.ring_size, false, tid);
+	etm_configure(&t->etm, tracing.options.configr, tracing.threshold);
+	t->next_sync = 0;
+	t->stopped = false;
+	atomic_store(&t->slot->seen, word);
+}
+
+static struct traced_thread *thread_begin(unsigned vcpu)
+{
+	struct traced_thread *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		abort();
+	tracing_vcpu = vcpu;
+	t->stopped = true;
+	thread_clock_begin(&t->clock);
+	pthread_mutex_lock(&tracing.lock);
+	tracing_take_slot(t);
+	pthread_mutex_unlock(&tracing.lock);
+	tracing.threads[vcpu] = t;
+	return t;
+}
+
+/* Obeys the control word after the daemon froze or thawed the rings. */
+static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
+{
+	if (!t->slot) {
+		t->seen = word;
+		if (!(word & 1)) {
+			pthread_mutex_lock(&tracing.lock);
+			tracing_take_slot(t);
+			pthread_mutex_unlock(&tracing.lock);
+		}
+		return;
+	}
+	if (word & 1) {
+		t->has_split = false;
+		/* A thread that missed a thaw while it slept has no new trace. */
+		if (!t->stopped) {
+			tracing_publish_all(t, vcpu);
+			tracing_publish_lag(t, tracing_time(t));
+			t->stopped_truth = truth_count(vcpu) - t->tail;
+		}
+		t->stopped = true;
+	} else {
+		if (tracing.truth && t->stopped)
+			truth_log_gap(vcpu, t->stopped_truth);
+		t->stopped = false;
+		t->next_sync = 0;
+	}
+	t->last = NULL;
+	t->seen = word;
+	atomic_store(&t->slot->seen, word);
+}
+
+/* Tracing starts or restarts at address. */
+static void trace_begin(struct traced_thread *t, uint64_t address)
+{
+	struct delivery signal;
+	uint64_t now;
+
+	t->tail = 0;
+	if (t->resumes && signals_maybe(address) && signals_delivered(tracing.base, address, &signal))
+		tracing_set_forward(t, thread_clock_signalled(0));
+	tracing_set_forward(t, atomic_load(&tracing.code_replaced));
+	now = tracing_time(t);
+	/* By the virtual clock, a system call is blocked all its time. */
+	if (t->has_split && t->etm.head && tracing.options.clock == EMU_CLOCK_WALL) {
+		etm_timestamp(&t->etm, now - t->split.blocked - t->split.preempted);
+		etm_timestamp(&t->etm, now - t->split.preempted);
+	}
+	t->has_split = false;
+	if (t->resumes && t->next_sync)
+		etm_exception_return(&t->etm);
+	if (t->etm.head >= t->next_sync) {
+		etm_sync(&t->etm, now, address, true);
+		t->next_sync = t->etm.head + tracing.sync_bytes;
+	} else {
+		etm_trace_on(&t->etm, address);
+		etm_timestamp(&t->etm, now);
+	}
+	t->resumes = false;
+	t->period = tracing.period_blocks;
+	t->epoch = codelog_epoch();
+}
+
+/*
+ * Emits the packets of a block that ran to its end and continued at next. Returns false, without any effect, if the
+ * block cannot lead there. It is inlined, so that the branch predictor sees a separate set of branches for each caller.
+ */
+static inline __attribute__((always_inline)) bool retire(struct traced_thread *t, const struct traced_block *b,
+							 uint64_t next)
+{
+	if (b->kind <= A64_CONDITIONAL && b->kind != A64_PLAIN) {
+		bool taken = next == b->target;
+
+		if (!taken && (b->kind == A64_BRANCH || next != b->end))
+			return false;
+		if (taken)
+			etm_direct(&t->etm, next, b->link ? b->end : 0);
+		else
+			etm_atom(&t->etm, false);
+	} else if (b->kind == A64_INDIRECT) {
+		etm_indirect(&t->etm, next, b->link ? b->end : 0);
+	} else if (next != b->end) {
+		return false;
+	} else if (b->kind == A64_ISB) {
+		etm_direct(&t->etm, next, 0);
+	} else {
+		t->instructions += b->count;
+		t->tail += b->count;
+		return true;
+	}
+	t->instructions += b->count;
+	t->tail = 0;
+	if (__builtin_expect(t->etm.cycles, 0))
+		etm_cycles(&t->etm, t->instructions);
+	return true;
+}
+
+bool tracing_retire(struct traced_thread *t, const struct traced_block *b, uint64_t next)
+{
+	return retire(t, b, next);
+}
+
+enum etm_exception tracing_exception_of(const struct delivery *d, bool fetched)
+{
+	if (!d->fault)
+		return ETM_IRQ;
+	switch (d->signo) {
+	case 4: /* SIGILL */
+		return ETM_TRAP;
+	case 5: /* SIGTRAP */
+		return ETM_INST_DEBUG;
+	default:
+		return fetched ? ETM_DATA_FAULT : ETM_INST_FAULT;
+	}
+}
+
+void tracing_end_in_exception(struct traced_thread *t, enum etm_exception type, uint64_t to)
+{
+	etm_exception(&t->etm, type, to, false);
+	t->tail = 0;
+	if (t->etm.cycles)
+		etm_cycles(&t->etm, t->instructions);
+}
+
+/* Handles control flow that the last block does not explain: emits an exception if a signal was delivered. */
+static void emit_interruption(struct traced_thread *t, uint64_t pc)
+{
+	const struct traced_block *b = t->last;
+	struct delivery d;
+	bool inside;
+
+	if (!signals_delivered(tracing.base, pc, &d))
+		return;
+	inside = d.fault && d.pc >= b->start && d.pc < b->end;
+	if (inside) {
+		t->instructions += (d.pc - b->start) / 4;
+	} else if (!retire(t, b, d.pc)) {
+		return;
+	}
+	tracing_end_in_exception(t, tracing_exception_of(&d, inside), d.pc);
+	t->resumes = true;
+	if (!d.fault)
+		tracing_set_forward(t, thread_clock_signalled(0));
+}
+
+static void between_blocks(struct traced_thread *t, uint64_t next)
+{
+	uint32_t epoch = codelog_epoch();
+
+	if (epoch != t->epoch)
+		tracing_set_forward(t, atomic_load(&tracing.code_replaced));
+	/* A sync point has the address of the next instruction: emit one only if a decoder has walked up to it. */
+	if (t->etm.head >= t->next_sync && t->tail == 0) {
+		etm_sync(&t->etm, tracing_time(t), next, false);
+		t->next_sync = t->etm.head + tracing.sync_bytes;
+		t->period = tracing.period_blocks;
+	} else if (t->period == 0 || epoch != t->epoch) {
+		etm_timestamp(&t->etm, tracing_time(t));
+		t->period = tracing.period_blocks;
+	}
+	t->epoch = epoch;
+}
+
+/*
+ * The rare cases: a new thread, a freeze or a thaw, the start of tracing, a jump that the last block does not explain.
+ */
+static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const struct traced_block *b)
+{
+	struct traced_thread *t = tracing.threads[vcpu];
+	uint32_t word = read_control_word();
+
+	if (!t)
+		t = thread_begin(vcpu);
+	if (t->last) {
+		bool known = t->last->kind != A64_INDIRECT || !signals_maybe(b->start) ||
+			     !signals_delivered(tracing.base, b->start, &(struct delivery){ 0 });
+
+		if (!known || !retire(t, t->last, b->start)) {
+			emit_interruption(t, b->start);
+			t->last = NULL;
+		}
+	}
+	if (word != t->seen)
+		obey(t, vcpu, word);
+	if (t->stopped)
+		return;
+	if (!t->last)
+		trace_begin(t, b->start);
+	else
+		between_blocks(t, b->start);
+	t->last = b;
+	publish(t, vcpu);
+}
+
+void tracing_block(unsigned vcpu, void *userdata)
+{
+	const struct traced_block *b = userdata, *last;
+	struct traced_thread *t = tracing.threads[vcpu];
+
+	if (__builtin_expect(!t || !t->last || read_control_word() != t->seen || codelog_epoch() != t->epoch, 0)) {
+		on_unusual_block(vcpu, b);
+		return;
+	}
+	last = t->last;
+	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start),
+			     0)) {
+		on_unusual_block(vcpu, b);
+		return;
+	}
+	t->last = b;
+	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0))
+		between_blocks(t, b->start);
+	publish(t, vcpu);
+}
