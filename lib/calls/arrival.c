@@ -252,6 +252,12 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 		rc = calls_pop(c, LEAVE_RETURN);
 		return rc < 0 ? rc : push_root(c, at);
 	}
+	/* V8 jumps by returns, within its library and to code that it has compiled. */
+	if (calls_top(c)->function == c->here.region || compiled_region(c->here.region)) {
+		rc = calls_top(c)->function == c->here.region ? 0 : tail_call(c);
+		c->counts.unexplained++;
+		return rc < 0 ? rc : calls_set_uncertain(c);
+	}
 	rc = unwind_to_function(c, addr, false);
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }

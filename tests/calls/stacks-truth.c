@@ -71,12 +71,30 @@ static void begin_stack(struct stack_truth *t, const struct stack_record *r, boo
 	push(t, (struct truth_frame){ .function = region(t, r->pc), .ret = r->lr, .sp = r->sp, .apart = true });
 }
 
+/* Code in memory of no file. */
+static bool is_compiled(const struct region *r)
+{
+	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
+}
+
+/* Returns true if the frame on top was called by compiled code, or by such that V8 has in its library. */
+static bool called_by_compiler(const struct truth_stack *s)
+{
+	const struct region *from = s->n > 1 ? s->frames[s->n - 2].function : NULL;
+
+	return from && (is_compiled(from) || from->kind == REGION_UNNAMED);
+}
+
 /* Returns the index of the frame that returns to pc with this stack pointer, or SIZE_MAX. */
 static size_t returning(const struct truth_stack *s, uint64_t pc, uint64_t sp)
 {
 	for (size_t i = s->n; i-- > 1;)
 		if (s->frames[i].ret == pc && s->frames[i].sp == sp)
 			return i;
+	/* A function that V8's code calls may leave something on the stack, or take its arguments from it. */
+	if (s->n > 1 && s->frames[s->n - 1].ret == pc && called_by_compiler(s) &&
+	    sp + FRAME_MOST > s->frames[s->n - 1].sp && sp < s->frames[s->n - 1].sp + FRAME_MOST)
+		return s->n - 1;
 	return SIZE_MAX;
 }
 
@@ -270,6 +288,11 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		land(t, r);
 		return;
 	}
+	/* Such code moves its arguments when it jumps to another function, which the link register shows. */
+	if (called_by_compiler(t->now) && r->lr == top(t)->ret) {
+		in_frame(t, r);
+		return;
+	}
 	depth = reaching(t->now, r->sp, to);
 	if (depth == 0) {
 		if (!switched(t, r))
@@ -297,12 +320,6 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		return;
 	}
 	in_frame(t, r);
-}
-
-/* Code in memory of no file. */
-static bool is_compiled(const struct region *r)
-{
-	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
 }
 
 /*

@@ -313,6 +313,31 @@ static void test_callback(void)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+/* Returns that are jumps: to compiled code, and within a function. */
+static void test_return_jumps(void)
+{
+	begin();
+	bl(MAIN);
+	ret(F);
+	run(TRAMPOLINE, 4);
+	ret(TRAMPOLINE + 16);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( tail:[anon]( uncertain ) ) certain )end");
+	CHECK_EQ(counts.unexplained, 1);
+
+	begin();
+	bl(MAIN);
+	bl(F);
+	bl(G);
+	ret(G + 0x40);
+	ret(G + 0x20);
+	ret(G + 4);
+	ret(F + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( g( g( uncertain ) certain ) ) )end");
+	CHECK_EQ(counts.unexplained, 1);
+}
+
 int main(void)
 {
 	test_chain();
@@ -326,5 +351,6 @@ int main(void)
 	test_exit();
 	test_exit_first();
 	test_callback();
+	test_return_jumps();
 	return unit_end();
 }
