@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <assert.h>
-#include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "daemon/build-ids.h"
-#include "daemon/decode-images.h"
-#include "daemon/decode-server.h"
-#include "daemon/fair-queue.h"
-#include "daemon/job-budget.h"
-#include "daemon/job-files.h"
-#include "daemon/job.h"
-#include "daemon/symbol-cache.h"
+#include "daemon/job-internal.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -25,57 +15,7 @@ enum {
 	KILL_SECONDS = 5,     /* until a child has obeyed a kill; then its server is killed */
 	TICK_MS = 100,        /* between two looks at the outputs */
 	NEAR_LIMIT = 1 << 20, /* bytes */
-	LOSSES_MAX = 3        /* attempts that ended with the server, and are not counted */
 };
-
-/* One decode. It exists until its result or failure is on disk. */
-struct job {
-	struct job_queue *jobs;
-	TAILQ_ENTRY(job) link;
-	struct work prepare, finish;
-	uint64_t id; /* from decode_server_submit(); 0: not submitted */
-	struct snapshot *snapshot;
-	struct fair_item turn; /* of the snapshot's owner */
-	uint64_t began_ns;     /* CLOCK_MONOTONIC */
-	struct job_files files;
-	struct decode_images *images;
-	int fd; /* to the child */
-	struct event *event, *timer, *tick;
-	struct job_budget budget;
-	bool waits;       /* for room in the spool */
-	bool closed;      /* the child's end of fd */
-	bool child_ended; /* status is known */
-	bool killed;      /* its child is to end */
-	bool over;        /* job_conclude() has been called */
-	int status;       /* of the child, as from waitpid() */
-	json_object *result;
-	char *failed;            /* why there is no result */
-	bool crashed;            /* another attempt may succeed */
-	enum snapshot_state end; /* the state that the snapshot gets */
-	char *state_text;        /* state.json */
-	uint64_t size;           /* of the snapshot's directory */
-	int rc;
-};
-
-struct queued_snapshot {
-	struct fair_item item;
-	struct snapshot *snapshot;
-};
-
-struct job_queue {
-	struct job_queue_options o;
-	struct decode_server *decoder;
-	struct build_ids *build_ids;
-	struct symbol_cache *symbol_cache;
-	struct event *child; /* SIGCHLD */
-	struct fair_queue queue;
-	TAILQ_HEAD(, job) running;
-	unsigned n_running;
-	bool stopping;
-	char opencsd[32]; /* the version that the last decode used */
-};
-
-static void begin_jobs(struct job_queue *j);
 
 static void job_free(struct job *job)
 {
@@ -92,9 +32,7 @@ static uid_t job_owner(const struct job *job)
 	return ledger_owner(job->jobs->o.ledger, job->snapshot->uid);
 }
 
-static void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
-
-static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
+void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 {
 	va_list args;
 
@@ -105,15 +43,6 @@ static void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 		job->failed = NULL;
 	va_end(args);
 	job->crashed = crashed;
-}
-
-/* Drops what a decode needs of a snapshot that is ready or raw now, and reports its state. */
-static void report_settled(struct job_queue *j, struct snapshot *s)
-{
-	snapshot_drop_files(s);
-	spool_room_rest(&s->claim);
-	ledger_return(&s->waiting);
-	spool_report(j->o.spool, s, SNAPSHOT_SETTLED);
 }
 
 /* Spool thread: keeps or deletes the outputs of the decode, and writes the new state. */
@@ -130,16 +59,6 @@ static void run_finish(struct work *w)
 		rc = snapshot_write_state(spool_fd(job->jobs->o.spool), job->snapshot->id, job->state_text);
 	job->size = job_files_size(&job->files);
 	job->rc = rc;
-}
-
-static void job_queue_push(struct job_queue *j, struct snapshot *s)
-{
-	struct queued_snapshot *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return;
-	w->snapshot = snapshot_ref(s);
-	fair_queue_push(&j->queue, &w->item, ledger_owner(j->o.ledger, s->uid));
 }
 
 static void finish_ran(struct work *w)
@@ -163,15 +82,14 @@ static void finish_ran(struct work *w)
 	if (job->end == SNAPSHOT_QUEUED) {
 		job_queue_push(j, s);
 	} else {
-		report_settled(j, s);
+		job_queue_settle(j, s);
 		spool_room_vacuum(j->o.spool, s);
 	}
 	job_free(job);
-	begin_jobs(j);
+	job_queue_begin(j);
 }
 
-/* Ends a job with its result or its failure; the outcome is then written to disk. */
-static void job_conclude(struct job *job)
+void job_conclude(struct job *job)
 {
 	struct snapshot *s = job->snapshot;
 	const char *ended;
@@ -315,6 +233,17 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 	}
 }
 
+void job_child_ended(struct job *job, int status)
+{
+	job->child_ended = true;
+	job->status = status;
+	/* Its last messages may still be in the socket. */
+	if (job->event)
+		on_job(job->fd, EV_READ, job);
+	else
+		check_end(job);
+}
+
 /* The child must end; then check_end() concludes the job, with the reason of its failure. */
 static void job_kill(struct job *job)
 {
@@ -404,8 +333,6 @@ static int start_child(struct job *job)
 	return 0;
 }
 
-static void start_when_room(struct job *job);
-
 static void prepare_ran(struct work *w)
 {
 	struct job *job = container_of(w, struct job, prepare);
@@ -421,10 +348,10 @@ static void prepare_ran(struct work *w)
 		job_conclude(job);
 		return;
 	}
-	start_when_room(job);
+	job_start(job);
 }
 
-static void start_when_room(struct job *job)
+void job_start(struct job *job)
 {
 	struct spool_refusal why = { 0 };
 	int rc = job_budget_begin(&job->budget, job->snapshot, job->snapshot->size, &why);
@@ -448,8 +375,7 @@ static void start_when_room(struct job *job)
 	spool_report(job->jobs->o.spool, job->snapshot, SNAPSHOT_PROGRESSED);
 }
 
-/* turn: of its owner, which ends with the job. */
-static void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
+void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 {
 	struct job *job = calloc(1, sizeof(*job));
 
@@ -473,212 +399,4 @@ static void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item 
 	s->done = s->total = 0;
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
 	workqueue_submit_for(j->o.spool_queue, &job->prepare, job_owner(job));
-}
-
-/* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
-static struct snapshot *job_queue_pop(struct job_queue *j, struct fair_item *ret_turn)
-{
-	struct fair_item *item = fair_queue_pop(&j->queue);
-	struct queued_snapshot *w = container_of(item, struct queued_snapshot, item);
-	struct snapshot *s = w->snapshot;
-
-	*ret_turn = w->item;
-	free(w);
-	return s;
-}
-
-/* Its state on disk stays queued, so that the next start of the daemon tries again. */
-static void give_up(struct job_queue *j, struct snapshot *s)
-{
-	snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
-	snapshot_move(s, SNAPSHOT_RAW);
-	report_settled(j, s);
-}
-
-/* Begins as many decodes as may run. */
-static void begin_jobs(struct job_queue *j)
-{
-	/* decode_server_new() calls on_server_ready() before it has returned j->decoder. */
-	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
-
-	while (j->decoder && !j->stopping && !fair_queue_empty(&j->queue) &&
-	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs))) {
-		struct fair_item turn;
-		struct snapshot *s = job_queue_pop(j, &turn);
-
-		if (!s->removed && !hopeless) {
-			job_begin(j, s, &turn);
-		} else {
-			fair_queue_charge(&j->queue, &turn, 0);
-			if (!s->removed)
-				give_up(j, s);
-		}
-		snapshot_unref(s);
-	}
-}
-
-static void on_child_ended(void *data, uint64_t id, int status)
-{
-	struct job_queue *j = data;
-	struct job *job;
-
-	TAILQ_FOREACH (job, &j->running, link)
-		if (job->id == id && !job->over) {
-			job->child_ended = true;
-			job->status = status;
-			/* Its last messages may still be in the socket. */
-			if (job->event)
-				on_job(job->fd, EV_READ, job);
-			else
-				check_end(job);
-			return;
-		}
-}
-
-static void on_lost(void *data)
-{
-	struct job_queue *j = data;
-	struct job *job, *next;
-
-	for (job = TAILQ_FIRST(&j->running); job; job = next) {
-		next = TAILQ_NEXT(job, link);
-		if (job->fd < 0 || job->over)
-			continue;
-		if (!job->result && !job->failed) {
-			/* It lost its child with others, which may have been the cause: this is no attempt. */
-			if (job->snapshot->losses++ < LOSSES_MAX)
-				job->snapshot->attempts--;
-			job_fail(job, true, "the server of csight-decode ended");
-		}
-		job_conclude(job);
-	}
-	begin_jobs(j);
-}
-
-static void on_server_ready(void *data)
-{
-	begin_jobs(data);
-}
-
-static void on_sigchld(evutil_socket_t fd, short what, void *data)
-{
-	struct job_queue *j = data;
-
-	decode_server_reap(j->decoder);
-	begin_jobs(j);
-}
-
-int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
-{
-	static const struct decode_server_events events = { on_child_ended, on_lost, on_server_ready };
-	struct job_queue *j = calloc(1, sizeof(*j));
-	int rc;
-
-	if (!j)
-		return -ENOMEM;
-	j->o = *options;
-	fair_queue_init(&j->queue);
-	TAILQ_INIT(&j->running);
-	j->child = evsignal_new(options->base, SIGCHLD, on_sigchld, j);
-	if (!j->child || event_add(j->child, NULL) < 0) {
-		job_queue_free(j);
-		return -ENOMEM;
-	}
-	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
-	if (rc == 0)
-		rc = decode_server_new(options->base, options->settings->decode_user, &events, j, &j->decoder);
-	if (rc == 0)
-		rc = build_ids_new(options->base, j->decoder, &j->build_ids);
-	if (rc < 0) {
-		job_queue_free(j);
-		return rc;
-	}
-	*ret = j;
-	return 0;
-}
-
-void job_queue_retry(struct job_queue *j)
-{
-	struct job *job, *next;
-
-	for (job = TAILQ_FIRST(&j->running); job; job = next) {
-		next = TAILQ_NEXT(job, link);
-		if (job->waits && !job->over)
-			start_when_room(job);
-	}
-}
-
-void job_queue_add(struct job_queue *j, struct snapshot *s)
-{
-	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
-		/* The daemon ended during each attempt. */
-		snapshot_set_reason(s, "its decode was begun %u times and did not end", s->attempts);
-		snapshot_move(s, SNAPSHOT_RAW);
-		report_settled(j, s);
-		return;
-	}
-	job_queue_push(j, s);
-	begin_jobs(j);
-}
-
-struct build_ids *job_queue_build_ids(struct job_queue *j)
-{
-	return j->build_ids;
-}
-
-unsigned job_queue_count(const struct job_queue *j, uid_t uid)
-{
-	const struct job *job;
-	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, ledger_owner(j->o.ledger, uid)) : j->queue.waiting);
-
-	TAILQ_FOREACH (job, &j->running, link)
-		n += uid == 0 || uid == job->snapshot->uid;
-	return n;
-}
-
-const char *job_queue_trouble(const struct job_queue *j)
-{
-	return decode_server_ready(j->decoder) ? NULL : decode_server_why(j->decoder);
-}
-
-const char *job_queue_opencsd(const struct job_queue *j)
-{
-	return j->opencsd[0] ? j->opencsd : NULL;
-}
-
-void job_queue_stop(struct job_queue *j)
-{
-	struct job *job, *next;
-
-	j->stopping = true;
-	build_ids_stop(j->build_ids);
-	for (job = TAILQ_FIRST(&j->running); job; job = next) {
-		next = TAILQ_NEXT(job, link);
-		if ((job->fd < 0 && !job->waits) || job->over)
-			continue;
-		job->snapshot->attempts--;
-		job_fail(job, true, "csightd ended");
-		job_conclude(job);
-	}
-}
-
-struct job_queue *job_queue_free(struct job_queue *j)
-{
-	if (!j)
-		return NULL;
-	assert(TAILQ_EMPTY(&j->running));
-	while (!fair_queue_empty(&j->queue)) {
-		struct fair_item turn;
-
-		snapshot_unref(job_queue_pop(j, &turn));
-		fair_queue_charge(&j->queue, &turn, 0);
-	}
-	fair_queue_done(&j->queue);
-	build_ids_free(j->build_ids);
-	decode_server_free(j->decoder);
-	symbol_cache_free(j->symbol_cache);
-	if (j->child)
-		event_free(j->child);
-	free(j);
-	return NULL;
 }

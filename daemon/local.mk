@@ -15,12 +15,14 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/exit-listener.c daemon/exit-listener.h \
 	daemon/job-budget.c daemon/job-budget.h \
 	daemon/job-files.c daemon/job-files.h \
+	daemon/job-internal.h daemon/job-queue.c \
 	daemon/job.c daemon/job.h \
 	daemon/ledger.c daemon/ledger.h \
 	daemon/limits.c daemon/limits.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \
 	daemon/policy.c daemon/policy.h \
+	daemon/snapshot-space.c daemon/snapshot-space.h \
 	daemon/snapshot-writer.c daemon/snapshot-writer.h \
 	daemon/quotas.c daemon/quotas.h \
 	daemon/registry.c daemon/registry.h \

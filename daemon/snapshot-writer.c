@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
@@ -13,6 +12,7 @@
 #include "daemon/capture/process/code-log.h"
 #include "daemon/capture/process/proc-dir.h"
 #include "daemon/directory-tree.h"
+#include "daemon/snapshot-space.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/snapshot.h"
 #include "lib/base/hex.h"
@@ -22,14 +22,6 @@
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
-
-enum {
-	JITDUMP_MAX = 256 << 20,
-	COPY_FILE_MAX = 64 << 20, /* bytes of one deleted file */
-	COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
-	BESIDE_TRACE = 256 << 10, /* estimated bytes of a snapshot besides trace and code */
-	JSON_ESCAPED = 6,         /* bytes of JSON for one of a text */
-};
 
 static void add_missing(struct snapshot_writer *sw, const char *fmt, ...) _printf_(2, 3);
 
@@ -62,7 +54,7 @@ static void end_missing(struct snapshot_writer *sw)
 	json_array_add_bytes(sw->missing, text);
 }
 
-static struct target_file *find_file(const struct snapshot_writer *sw, uint32_t id)
+struct target_file *snapshot_writer_file(const struct snapshot_writer *sw, uint32_t id)
 {
 	for (size_t n = sw->n_files; id && n-- > 0;)
 		if (sw->files[n]->id == id)
@@ -111,7 +103,7 @@ static int add_image(struct snapshot_writer *sw, int dir, const struct code_imag
 		     json_object *images)
 {
 	json_object *o = json_object_new_object();
-	struct target_file *file = find_file(sw, image->file);
+	struct target_file *file = snapshot_writer_file(sw, image->file);
 	struct file_identity id = { .major = image->major, .minor = image->minor, .inode = image->inode };
 	size_t n = sw->n_images;
 	char text[64];
@@ -132,8 +124,8 @@ static int add_image(struct snapshot_writer *sw, int dir, const struct code_imag
 		if (sw->target->ring.source->ops == &emu_capture)
 			add_missing(sw, "%s: the traced program did not pass a descriptor of this file", image->path);
 	} else if (id.links == 0) {
-		if (!file_kernel_served(file->fd, &id, sw->target->pid) || id.size > COPY_FILE_MAX ||
-		    *copied + id.size > COPY_ALL_MAX) {
+		if (!file_kernel_served(file->fd, &id, sw->target->pid) || id.size > SNAPSHOT_COPY_FILE_MAX ||
+		    *copied + id.size > SNAPSHOT_COPY_ALL_MAX) {
 			json_add_str(o, "missing", "deleted, and not copied");
 			add_missing(sw, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {
@@ -320,7 +312,7 @@ static int write_jitdump(struct snapshot_writer *sw, int dir)
 
 	if (j->fd < 0)
 		return 0;
-	rc = copy_file(dir, copy, j->fd, MIN(j->size, (uint64_t)JITDUMP_MAX));
+	rc = copy_file(dir, copy, j->fd, MIN(j->size, (uint64_t)SNAPSHOT_JITDUMP_MAX));
 	if (rc < 0)
 		return rc;
 	fd = openat(dir, copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -467,56 +459,6 @@ static int write_trace(struct snapshot_writer *sw, int dir, const struct code_lo
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
 }
 
-/* Returns the most bytes that one image takes: in snapshot.json, in its list of losses, and its copy. */
-static uint64_t image_need(const struct snapshot_writer *sw, const struct code_image *image, uint64_t *copied)
-{
-	const struct target_file *file = find_file(sw, image->file);
-	uint64_t need = 1024 + 2 * JSON_ESCAPED * strlen(image->path);
-	struct file_identity id;
-
-	if (file && file_identify(file->fd, &id) == 0 && id.links == 0 && id.size <= COPY_FILE_MAX &&
-	    *copied + id.size <= COPY_ALL_MAX) {
-		*copied += id.size;
-		need += id.size;
-	}
-	return need;
-}
-
-static void estimate_need(struct snapshot_writer *sw)
-{
-	const struct capture_copy *c = sw->copy;
-	uint64_t copied = 0, need = BESIDE_TRACE + c->records.size + c->missing.size * JSON_ESCAPED;
-
-	/* The log holds the bytes of code, and becomes records of mappings and names. */
-	need += 2 * c->log_size + c->n_intervals * 128 + c->n_threads * 512;
-	for (size_t n = 0; n < c->n_threads; n++)
-		need += c->threads[n].size + c->threads[n].end_size;
-	for (size_t n = 0; n < c->n_rings; n++)
-		need += c->rings[n].size + c->rings[n].n_slices * 128;
-	if (c->jitdump.fd >= 0)
-		need += MIN(c->jitdump.size, (uint64_t)JITDUMP_MAX);
-	for (size_t n = 0; n < sw->log.n_images; n++)
-		need += image_need(sw, &sw->log.images[n], &copied);
-	sw->need = need;
-}
-
-static int check_space(struct snapshot_writer *sw, int spool_fd)
-{
-	uint64_t free_bytes;
-	struct statvfs fs;
-
-	if (fstatvfs(spool_fd, &fs) < 0)
-		return -errno;
-	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (free_bytes >= sw->need + sw->keep_free)
-		return 0;
-	return reason_set(&sw->reason, -ENOSPC,
-			  "not enough space for the spool: the snapshot needs up to %llu KiB, %llu KiB must stay free "
-			  "(spool-keep-free), and %llu KiB are available",
-			  (unsigned long long)sw->need >> 10, (unsigned long long)sw->keep_free >> 10,
-			  (unsigned long long)free_bytes >> 10);
-}
-
 /* Lists the images that need a build-id. */
 static int list_unidentified(struct snapshot_writer *sw)
 {
@@ -526,7 +468,7 @@ static int list_unidentified(struct snapshot_writer *sw)
 		return -ENOMEM;
 	for (size_t n = 0; n < sw->log.n_images; n++) {
 		const struct code_image *image = &sw->log.images[n];
-		struct target_file *file = image->build_id_size ? NULL : find_file(sw, image->file);
+		struct target_file *file = image->build_id_size ? NULL : snapshot_writer_file(sw, image->file);
 		struct build_id_file f = { .fd = file ? file->fd : -1 };
 
 		/* The decoder would wait as long as a file system in user space wants. */
@@ -545,7 +487,7 @@ int snapshot_writer_prepare(struct snapshot_writer *sw)
 
 	if (rc < 0)
 		return rc;
-	estimate_need(sw);
+	sw->need = snapshot_space_need(sw);
 	return list_unidentified(sw);
 }
 
@@ -614,7 +556,7 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 
 	sw->missing = json_object_new_array();
 	snprintf(tmp, sizeof(tmp), "tmp-%s", sw->id);
-	rc = check_space(sw, spool_fd);
+	rc = snapshot_space_check(sw, spool_fd);
 	if (rc < 0)
 		return rc;
 	if (mkdirat(spool_fd, tmp, 0700) < 0)

@@ -44,6 +44,9 @@ struct snapshot_writer {
 	struct reason reason; /* of a failure */
 };
 
+/* Returns the mapped file with this identifier, or NULL. */
+struct target_file *snapshot_writer_file(const struct snapshot_writer *sw, uint32_t id);
+
 /* Reads the log of the copy. -ENOMEM. */
 int snapshot_writer_prepare(struct snapshot_writer *w);
 int snapshot_writer_run(int spool_fd, struct snapshot_writer *w);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* For job.c, which runs one decode, and job-queue.c, which decides when. On the loop's thread. */
+#ifndef CSIGHT_DAEMON_JOB_INTERNAL_H
+#define CSIGHT_DAEMON_JOB_INTERNAL_H
+
+#include "daemon/build-ids.h"
+#include "daemon/decode-images.h"
+#include "daemon/decode-server.h"
+#include "daemon/fair-queue.h"
+#include "daemon/job-budget.h"
+#include "daemon/job-files.h"
+#include "daemon/job.h"
+#include "daemon/symbol-cache.h"
+
+/* One decode. It exists until its result or failure is on disk. */
+struct job {
+	struct job_queue *jobs;
+	TAILQ_ENTRY(job) link;
+	struct work prepare, finish;
+	uint64_t id; /* from decode_server_submit(); 0: not submitted */
+	struct snapshot *snapshot;
+	struct fair_item turn; /* of the snapshot's owner */
+	uint64_t began_ns;     /* CLOCK_MONOTONIC */
+	struct job_files files;
+	struct decode_images *images;
+	int fd; /* to the child */
+	struct event *event, *timer, *tick;
+	struct job_budget budget;
+	bool waits;       /* for room in the spool */
+	bool closed;      /* the child's end of fd */
+	bool child_ended; /* status is known */
+	bool killed;      /* its child is to end */
+	bool over;        /* job_conclude() has been called */
+	int status;       /* of the child, as from waitpid() */
+	json_object *result;
+	char *failed;            /* why there is no result */
+	bool crashed;            /* another attempt may succeed */
+	enum snapshot_state end; /* the state that the snapshot gets */
+	char *state_text;        /* state.json */
+	uint64_t size;           /* of the snapshot's directory */
+	int rc;
+};
+
+struct job_queue {
+	struct job_queue_options o;
+	struct decode_server *decoder;
+	struct build_ids *build_ids;
+	struct symbol_cache *symbol_cache;
+	struct event *child; /* SIGCHLD */
+	struct fair_queue queue;
+	TAILQ_HEAD(, job) running;
+	unsigned n_running;
+	bool stopping;
+	char opencsd[32]; /* the version that the last decode used */
+};
+
+/* Begins the decode of a snapshot. turn: of its owner, which ends with the job. */
+void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn);
+
+/* Begins to decode when there is room in the spool. */
+void job_start(struct job *job);
+
+/* Records why there is no result; the first reason stays. crashed: another attempt may succeed. */
+void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
+
+/* Ends a job with its result or its failure; the outcome is then written to disk. */
+void job_conclude(struct job *job);
+
+/* Takes note of the end of the child; status as from waitpid(). The job is concluded when all that it sent is read. */
+void job_child_ended(struct job *job, int status);
+
+void job_queue_push(struct job_queue *j, struct snapshot *s);
+
+/* Begins as many decodes as may run. */
+void job_queue_begin(struct job_queue *j);
+
+/* Drops what a decode needs of a snapshot that is ready or raw now, and reports its state. */
+void job_queue_settle(struct job_queue *j, struct snapshot *s);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+
+#include "daemon/job-internal.h"
+#include "lib/base/log.h"
+
+/* Attempts that ended with the server, and are not counted. */
+enum { LOSSES_MAX = 3 };
+
+struct queued_snapshot {
+	struct fair_item item;
+	struct snapshot *snapshot;
+};
+
+void job_queue_settle(struct job_queue *j, struct snapshot *s)
+{
+	snapshot_drop_files(s);
+	spool_room_rest(&s->claim);
+	ledger_return(&s->waiting);
+	spool_report(j->o.spool, s, SNAPSHOT_SETTLED);
+}
+
+void job_queue_push(struct job_queue *j, struct snapshot *s)
+{
+	struct queued_snapshot *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return;
+	w->snapshot = snapshot_ref(s);
+	fair_queue_push(&j->queue, &w->item, ledger_owner(j->o.ledger, s->uid));
+}
+
+/* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
+static struct snapshot *job_queue_pop(struct job_queue *j, struct fair_item *ret_turn)
+{
+	struct fair_item *item = fair_queue_pop(&j->queue);
+	struct queued_snapshot *w = container_of(item, struct queued_snapshot, item);
+	struct snapshot *s = w->snapshot;
+
+	*ret_turn = w->item;
+	free(w);
+	return s;
+}
+
+/* Its state on disk stays queued, so that the next start of the daemon tries again. */
+static void give_up(struct job_queue *j, struct snapshot *s)
+{
+	snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
+	snapshot_move(s, SNAPSHOT_RAW);
+	job_queue_settle(j, s);
+}
+
+void job_queue_begin(struct job_queue *j)
+{
+	/* decode_server_new() calls on_server_ready() before it has returned j->decoder. */
+	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
+
+	while (j->decoder && !j->stopping && !fair_queue_empty(&j->queue) &&
+	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs))) {
+		struct fair_item turn;
+		struct snapshot *s = job_queue_pop(j, &turn);
+
+		if (!s->removed && !hopeless) {
+			job_begin(j, s, &turn);
+		} else {
+			fair_queue_charge(&j->queue, &turn, 0);
+			if (!s->removed)
+				give_up(j, s);
+		}
+		snapshot_unref(s);
+	}
+}
+
+static void on_child_ended(void *data, uint64_t id, int status)
+{
+	struct job_queue *j = data;
+	struct job *job;
+
+	TAILQ_FOREACH (job, &j->running, link)
+		if (job->id == id && !job->over) {
+			job_child_ended(job, status);
+			return;
+		}
+}
+
+static void on_lost(void *data)
+{
+	struct job_queue *j = data;
+	struct job *job, *next;
+
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->fd < 0 || job->over)
+			continue;
+		if (!job->result && !job->failed) {
+			/* It lost its child with others, which may have been the cause: this is no attempt. */
+			if (job->snapshot->losses++ < LOSSES_MAX)
+				job->snapshot->attempts--;
+			job_fail(job, true, "the server of csight-decode ended");
+		}
+		job_conclude(job);
+	}
+	job_queue_begin(j);
+}
+
+static void on_server_ready(void *data)
+{
+	job_queue_begin(data);
+}
+
+static void on_sigchld(evutil_socket_t fd, short what, void *data)
+{
+	struct job_queue *j = data;
+
+	decode_server_reap(j->decoder);
+	job_queue_begin(j);
+}
+
+int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
+{
+	static const struct decode_server_events events = { on_child_ended, on_lost, on_server_ready };
+	struct job_queue *j = calloc(1, sizeof(*j));
+	int rc;
+
+	if (!j)
+		return -ENOMEM;
+	j->o = *options;
+	fair_queue_init(&j->queue);
+	TAILQ_INIT(&j->running);
+	j->child = evsignal_new(options->base, SIGCHLD, on_sigchld, j);
+	if (!j->child || event_add(j->child, NULL) < 0) {
+		job_queue_free(j);
+		return -ENOMEM;
+	}
+	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
+	if (rc == 0)
+		rc = decode_server_new(options->base, options->settings->decode_user, &events, j, &j->decoder);
+	if (rc == 0)
+		rc = build_ids_new(options->base, j->decoder, &j->build_ids);
+	if (rc < 0) {
+		job_queue_free(j);
+		return rc;
+	}
+	*ret = j;
+	return 0;
+}
+
+void job_queue_retry(struct job_queue *j)
+{
+	struct job *job, *next;
+
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->waits && !job->over)
+			job_start(job);
+	}
+}
+
+void job_queue_add(struct job_queue *j, struct snapshot *s)
+{
+	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
+		/* The daemon ended during each attempt. */
+		snapshot_set_reason(s, "its decode was begun %u times and did not end", s->attempts);
+		snapshot_move(s, SNAPSHOT_RAW);
+		job_queue_settle(j, s);
+		return;
+	}
+	job_queue_push(j, s);
+	job_queue_begin(j);
+}
+
+struct build_ids *job_queue_build_ids(struct job_queue *j)
+{
+	return j->build_ids;
+}
+
+unsigned job_queue_count(const struct job_queue *j, uid_t uid)
+{
+	const struct job *job;
+	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, ledger_owner(j->o.ledger, uid)) : j->queue.waiting);
+
+	TAILQ_FOREACH (job, &j->running, link)
+		n += uid == 0 || uid == job->snapshot->uid;
+	return n;
+}
+
+const char *job_queue_trouble(const struct job_queue *j)
+{
+	return decode_server_ready(j->decoder) ? NULL : decode_server_why(j->decoder);
+}
+
+const char *job_queue_opencsd(const struct job_queue *j)
+{
+	return j->opencsd[0] ? j->opencsd : NULL;
+}
+
+void job_queue_stop(struct job_queue *j)
+{
+	struct job *job, *next;
+
+	j->stopping = true;
+	build_ids_stop(j->build_ids);
+	for (job = TAILQ_FIRST(&j->running); job; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if ((job->fd < 0 && !job->waits) || job->over)
+			continue;
+		job->snapshot->attempts--;
+		job_fail(job, true, "csightd ended");
+		job_conclude(job);
+	}
+}
+
+struct job_queue *job_queue_free(struct job_queue *j)
+{
+	if (!j)
+		return NULL;
+	assert(TAILQ_EMPTY(&j->running));
+	while (!fair_queue_empty(&j->queue)) {
+		struct fair_item turn;
+
+		snapshot_unref(job_queue_pop(j, &turn));
+		fair_queue_charge(&j->queue, &turn, 0);
+	}
+	fair_queue_done(&j->queue);
+	build_ids_free(j->build_ids);
+	decode_server_free(j->decoder);
+	symbol_cache_free(j->symbol_cache);
+	if (j->child)
+		event_free(j->child);
+	free(j);
+	return NULL;
+}

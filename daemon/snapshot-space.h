@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The bytes that a snapshot takes in the spool, before it is written. On the spool thread. */
+#ifndef CSIGHT_DAEMON_SNAPSHOT_SPACE_H
+#define CSIGHT_DAEMON_SNAPSHOT_SPACE_H
+
+#include "daemon/snapshot-writer.h"
+
+enum {
+	SNAPSHOT_JITDUMP_MAX = 256 << 20,
+	SNAPSHOT_COPY_FILE_MAX = 64 << 20, /* bytes of one deleted file */
+	SNAPSHOT_COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
+};
+
+/* Returns the most bytes that the directory of the snapshot takes. The log must be read. */
+uint64_t snapshot_space_need(const struct snapshot_writer *sw);
+
+/* -ENOSPC, with a reason: there is less on the file system, or less would stay free than must. */
+int snapshot_space_check(struct snapshot_writer *sw, int spool_fd);
+
+#endif
