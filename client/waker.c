@@ -24,7 +24,7 @@ static bool is_futex(const struct store *s, uint32_t function)
 	return f->kind == REGION_SYSCALL && strcmp(f->name, "futex") == 0;
 }
 
-/* Returns the innermost of the program's own functions, else of those with source, else the outermost function. */
+/* Returns the innermost of the program's own functions, else the outermost of those with source, else the outermost. */
 static uint32_t own_function(const struct waker_search *w, const struct store_iter *it)
 {
 	const struct store_frame *stack;
@@ -34,7 +34,8 @@ static uint32_t own_function(const struct waker_search *w, const struct store_it
 	for (size_t i = 0; i < depth; i++) {
 		uint32_t function = stack[i].function;
 
-		if (!w->is_library[function] || (w->is_library[best] && store_function(w->store, function)->file[0]))
+		if (!w->is_library[function] || (w->is_library[best] && !store_function(w->store, best)->file[0] &&
+						 store_function(w->store, function)->file[0]))
 			best = function;
 	}
 	return best;

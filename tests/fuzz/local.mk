@@ -17,6 +17,9 @@ tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
 fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
+	client/call-groups.c client/call-groups.h client/call-list.c client/call-list.h client/call-list-typical.c client/call-tree.c \
+	client/call-tree.h client/explanation.c client/explanation.h client/library-code.c client/library-code.h client/waker.c \
+	client/waker.h \
 	$(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
 	$(lib_coresight_libcoresight_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_la_SOURCES) \

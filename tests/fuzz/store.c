@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 
+#include "client/call-groups.h"
+#include "client/explanation.h"
 #include "lib/export/decode-formats.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/store/storegen.h"
@@ -109,6 +111,52 @@ static void view_physically(const struct store *s)
 	read_all(view);
 }
 
+/* The calls of a function, as csight explain reads them. The lines of an explanation add up for any events. */
+static void explain(const struct store *s, const uint8_t *roots, const struct call_list *list)
+{
+	_cleanup_(explanation_done) struct explanation e = { 0 };
+	_cleanup_(call_tree_done) struct call_tree tree = { 0 };
+	_cleanup_close_ int to = memfd_create("calls", MFD_CLOEXEC);
+	const char *const thread_names[] = { "slow", "typical" };
+	struct store_call calls[2] = { list->slowest };
+	const struct store_extract from = { roots, calls, thread_names, 2 };
+	uint64_t sum = 0;
+
+	if (!list->n || call_list_typical(list, &calls[0], &calls[1]) < 0 || call_tree_init(&tree, list) < 0 ||
+	    call_tree_add(&tree, CALL_TREE_SLOW, &calls[0], 1, 1) < 0 ||
+	    call_tree_add(&tree, CALL_TREE_TYPICAL, &calls[1], 1, 1) < 0)
+		return;
+	call_tree_finish(&tree);
+	if (explanation_make(&e, &tree, 4) < 0)
+		return;
+	for (size_t i = 0; i < e.n; i++)
+		sum += (uint64_t)e.lines[i].difference;
+	fuzz_require(sum == (uint64_t)e.difference);
+	explanation_find_waker(&e);
+	store_extract_calls(s, to, &from);
+}
+
+static void explain_some(const struct store *s)
+{
+	_cleanup_free_ uint8_t *roots = calloc(store_functions(s) + 1, 1);
+
+	fuzz_require(roots);
+	for (size_t i = 0; i < MIN(store_functions(s), (size_t)8); i++) {
+		struct call_list list = { 0 };
+		struct call_groups groups = { 0 };
+
+		roots[i] = 1;
+		if (call_list_read(&list, s, roots, i % 2 ? MEASURE_TIME : MEASURE_INSTRUCTIONS) == 0) {
+			explain(s, roots, &list);
+			if (list.n && call_groups_read(&groups, &list) == 0)
+				call_groups_compare(&groups, &groups.groups[groups.n - 1], NULL, 0);
+			call_groups_done(&groups);
+		}
+		call_list_done(&list);
+		roots[i] = 0;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -148,6 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		go_through(s, i, t->first + (t->last - t->first) / 2, NULL);
 	}
 	merge(s);
+	explain_some(s);
 	options.budget = 500;
 	for (size_t i = 0; i < DECODE_FORMAT_COUNT; i++)
 		if (decode_formats[i].export)
