@@ -9,7 +9,9 @@
 
 #include "daemon/capture/process/file-identity.h"
 #include "daemon/decode-images.h"
+#include "lib/base/escape.h"
 #include "lib/base/io.h"
+#include "lib/base/log.h"
 #include "lib/decoder/debug-places.h"
 
 struct decode_images {
@@ -54,10 +56,12 @@ void decode_images_end(struct decode_images *i)
 	decode_images_unref(i);
 }
 
-/* An open() by path. It has a thread of its own, since the path may lead into a file system that never answers. */
+/* An open() by path, on the thread of the owner, since the path may lead into a file system that never answers. */
 struct opening {
-	struct work work;
+	struct user_work work;
 	struct decode_images *images;
+	struct event *timer;
+	bool answered; /* its time is up */
 	uint32_t index;
 	char *path;
 	struct file_identity want;
@@ -77,9 +81,17 @@ static bool same_file(const struct file_identity *a, const struct file_identity 
 	       a->minor == b->minor;
 }
 
+/* Opens a regular file of a file system of the kernel: the decoder would wait for others without end. */
 static int open_path(const char *path)
 {
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
+	struct file_identity is;
+	char link[32];
+
+	if (at < 0 || file_identify(at, &is) < 0 || !is.regular || !file_kernel_served_for_sure(at, &is, 0))
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
 static void open_image(struct opening *o)
@@ -138,7 +150,7 @@ static void open_debug(struct opening *o, const char *cache)
 	}
 }
 
-static void run_opening(struct work *w)
+static void run_opening(struct user_work *w)
 {
 	struct opening *o = container_of(w, struct opening, work);
 	uid_t uid = geteuid();
@@ -146,7 +158,8 @@ static void run_opening(struct work *w)
 	char cache[PATH_MAX];
 	bool cached = o->debug && find_cache(o->uid, cache, sizeof(cache));
 
-	/* These calls apply to this thread only, and also drop root's rights over files. */
+	/* These calls apply to this thread only, and also drop root's rights over files. csightd has no other groups.
+	 */
 	setfsgid(o->gid);
 	setfsuid(o->uid);
 	if (o->debug)
@@ -159,6 +172,8 @@ static void run_opening(struct work *w)
 
 static void opening_free(struct opening *o)
 {
+	if (o->timer)
+		event_free(o->timer);
 	free(o->path);
 	free(o->build_id);
 	free(o->link);
@@ -166,27 +181,50 @@ static void opening_free(struct opening *o)
 	free(o);
 }
 
-static void opening_ran(struct work *w)
+static const char too_slow[] = "its file system does not answer";
+
+static void opening_ran(struct user_work *w)
 {
 	struct opening *o = container_of(w, struct opening, work);
 	struct decode_images *i = o->images;
 
-	answer(i, o->index, o->fd, o->reason);
+	if (!o->answered)
+		answer(i, o->index, o->fd, o->reason);
 	if (o->fd >= 0)
-		target_file_unref(target_file_new(i->o.queue, 0, o->fd));
+		target_file_unref(target_file_new(i->o.queues, o->uid, 0, o->fd));
 	decode_images_unref(i);
 	opening_free(o);
 }
 
+/* The decode goes on without the file; the open() ends when its file system wants. */
+static void on_late(evutil_socket_t fd, short what, void *data)
+{
+	struct opening *o = data;
+
+	log_debug("%s of uid %u was not opened in %d s", esc(o->path), o->uid, USER_QUEUE_SECONDS);
+	o->answered = true;
+	answer(o->images, o->index, -1, too_slow);
+}
+
 static void opening_submit(struct decode_images *i, uint32_t index, struct opening *o)
 {
-	o->work = (struct work){ run_opening, opening_ran };
-	o->images = i;
-	i->refs++;
-	o->index = index;
+	const struct timeval limit = { USER_QUEUE_SECONDS, 0 };
+
 	o->uid = i->o.snapshot->uid;
 	o->gid = i->o.snapshot->gid;
-	workqueue_submit_for(i->o.queue, &o->work, o->uid);
+	o->index = index;
+	o->fd = -1;
+	o->timer = evtimer_new(i->o.base, on_late, o);
+	/* What waits behind an open() without an answer would have none either. */
+	if (!o->timer || event_add(o->timer, &limit) < 0 || user_queues_stuck(i->o.queues, o->uid)) {
+		answer(i, index, -1, too_slow);
+		opening_free(o);
+		return;
+	}
+	o->work = (struct user_work){ .run = run_opening, .done = opening_ran };
+	o->images = i;
+	i->refs++;
+	user_queues_submit(i->o.queues, o->uid, &o->work);
 }
 
 static bool open_by_path(struct decode_images *i, uint32_t index, json_object *image)

@@ -3,21 +3,23 @@
  * The image files that a decode requests. An image is answered with the file that the target handed over, with the copy
  * in the snapshot, or, after a restart of the daemon, with the file of that path, opened with its owner's rights and
  * compared with its identity at the time of the snapshot. A debug file is an ELF file in one of the places of
- * lib/decoder/debug-places.h for an image of the snapshot, opened with the owner's rights as well. On the loop's
- * thread.
+ * lib/decoder/debug-places.h for an image of the snapshot, opened with the owner's rights as well. A file on a file
+ * system in user space is not opened; one whose file system does not answer in USER_QUEUE_SECONDS is answered as one
+ * that is not there. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_DECODE_IMAGES_H
 #define CSIGHT_DAEMON_DECODE_IMAGES_H
 
 #include "daemon/snapshot.h"
-#include "daemon/workqueue.h"
+#include "daemon/user-queues.h"
 #include "lib/base/json.h"
 #include "lib/decoder/decoder.h"
 
 struct decode_images;
 
 struct decode_images_options {
-	struct workqueue *queue; /* to open files by path */
+	struct event_base *base;
+	struct user_queues *queues; /* to open files by path */
 	struct snapshot *snapshot;
 	int dir;           /* the snapshot's directory; borrowed until decode_images_end() */
 	json_object *info; /* snapshot.json */

@@ -314,7 +314,8 @@ static int start_child(struct job *job)
 	job->tick = event_new(j->o.base, -1, EV_PERSIST, on_tick, job);
 	if (!job->event || !job->timer || !job->tick)
 		return -ENOMEM;
-	rc = decode_images_new(&(struct decode_images_options){ .queue = j->o.open_queue,
+	rc = decode_images_new(&(struct decode_images_options){ .base = j->o.base,
+								.queues = j->o.user_queues,
 								.snapshot = job->snapshot,
 								.dir = job->files.dir,
 								.info = job->files.info,

@@ -16,7 +16,8 @@ struct job_queue;
 struct job_queue_options {
 	struct event_base *base;
 	const struct settings *settings;
-	struct workqueue *spool_queue, *open_queue;
+	struct workqueue *spool_queue;
+	struct user_queues *user_queues;
 	struct ledger *ledger;
 	struct spool *spool;
 };

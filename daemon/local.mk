@@ -39,6 +39,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/target.c daemon/target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \
 	daemon/trace-units.c daemon/trace-units.h \
+	daemon/user-queues.c daemon/user-queues.h \
 	daemon/wire.c daemon/wire.h \
 	daemon/workqueue.c daemon/workqueue.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <grp.h>
 #include <libgen.h>
 #include <signal.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "daemon/spool.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
+#include "daemon/user-queues.h"
 #include "daemon/workqueue.h"
 #include "lib/base/log.h"
 #include "lib/base/path.h"
@@ -87,7 +89,7 @@ static int open_sockets(struct daemon *d)
 							      .path = emu,
 							      .mode = mode,
 							      .settings = s,
-							      .open_queue = d->open_queue,
+							      .queues = d->user_queues,
 							      .targets = d->targets,
 							      .ledger = d->ledger },
 				  &d->registry);
@@ -143,7 +145,7 @@ static int start_workqueues(struct daemon *d)
 	if (rc == 0)
 		rc = workqueue_new(d->base, "spool", 0, &d->spool_queue);
 	if (rc == 0)
-		rc = workqueue_new(d->base, "open", 0, &d->open_queue);
+		rc = user_queues_new(d->base, &d->user_queues);
 	if (rc == 0)
 		rc = workqueue_new(d->base, "names", 0, &d->names_queue);
 	return rc;
@@ -185,7 +187,7 @@ static int start_jobs(struct daemon *d)
 	struct job_queue_options jobs = { .base = d->base,
 					  .settings = &d->settings,
 					  .spool_queue = d->spool_queue,
-					  .open_queue = d->open_queue,
+					  .user_queues = d->user_queues,
 					  .ledger = d->ledger,
 					  .spool = d->spool };
 	int rc = job_queue_new(&jobs, &d->jobs);
@@ -193,7 +195,7 @@ static int start_jobs(struct daemon *d)
 						 .settings = &d->settings,
 						 .capture_queue = d->capture_queue,
 						 .spool_queue = d->spool_queue,
-						 .open_queue = d->open_queue,
+						 .user_queues = d->user_queues,
 						 .ledger = d->ledger,
 						 .spool = d->spool,
 						 .jobs = d->jobs };
@@ -277,7 +279,7 @@ static void stop(struct daemon *d)
 	d->spool_queue = workqueue_free(d->spool_queue);
 	d->limits = limits_free(d->limits);
 	d->subuids = subuids_free(d->subuids);
-	/* open_queue and names_queue are not stopped: their threads may be blocked in a file system, or by a server of
+	/* user_queues and names_queue are not stopped: their threads may be blocked in a file system, or by a server of
 	 * names. */
 }
 
@@ -296,6 +298,9 @@ int main(int argc, char **argv)
 	}
 	log_setup("csightd", d.settings.verbose ? LOG_DEBUG : LOG_INFO);
 	umask(077);
+	/* Files of users are opened with their uid and gid, and without any other group. */
+	if (geteuid() == 0 && setgroups(0, NULL) < 0)
+		log_debug("cannot leave the supplementary groups: %s", strerror(errno));
 	signal(SIGPIPE, SIG_IGN);
 	d.started_ns = now_ns(CLOCK_MONOTONIC);
 	rc = start(&d);

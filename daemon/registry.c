@@ -18,6 +18,10 @@
 enum {
 	UNREGISTERED_SECONDS = 10, /* until such a connection is closed */
 	MESSAGES_A_TURN = 64,
+	DRAIN_MAX = 2048,  /* messages that can wait in a socket, with the kernel's limits */
+	HANDED_MAX = 1024, /* descriptors of one user that are not checked or closed yet; then none is received */
+	PAUSE_MS = 100,
+	PAUSED_SECONDS = 10, /* until the connection of a program whose descriptors block is closed */
 };
 
 /* The connection of a program. It exists as long as the program. */
@@ -29,6 +33,7 @@ struct registrant {
 	struct event *event, *timer;
 	struct charge charge;  /* until the program registers */
 	struct target *target; /* NULL until then */
+	uint64_t paused_ns;    /* since when no message is received, CLOCK_MONOTONIC; 0: messages are received */
 };
 
 struct registry {
@@ -50,11 +55,75 @@ static void registrant_free(struct registrant *g)
 	free(g);
 }
 
-/* Closes received descriptors, which may block, on the workqueue. */
-static void discard_fds(struct registry *r, const int *fds, size_t n)
+/*
+ * A descriptor that a program has sent, on the way to its target. It may be of a file system that answers neither reads
+ * nor closes: it is checked, and closed if it is refused, on the thread of the user.
+ */
+struct handed_file {
+	struct user_work work;
+	struct target *target; /* NULL: the descriptor is to be closed */
+	struct user_queues *queues;
+	struct charge charge;
+	uint32_t id;
+	int fd;
+};
+
+static bool may_keep(const struct handed_file *h)
+{
+	int flags = fcntl(h->fd, F_GETFL);
+	struct file_identity is;
+
+	return h->target && h->id && flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
+	       file_identify(h->fd, &is) == 0 && is.regular && file_kernel_served_for_sure(h->fd, &is, h->target->pid);
+}
+
+static void run_check(struct user_work *w)
+{
+	struct handed_file *h = container_of(w, struct handed_file, work);
+
+	if (!may_keep(h))
+		closep(&h->fd);
+}
+
+static void check_ran(struct user_work *w)
+{
+	struct handed_file *h = container_of(w, struct handed_file, work);
+	struct target *t = h->target;
+	struct target_file *f = t && h->fd >= 0 ? target_file_new(h->queues, t->uid, h->id, TAKE_FD(h->fd)) : NULL;
+
+	if (f)
+		target_add_file(t, f);
+	else if (t)
+		t->lost_files++;
+	target_unref(t);
+	ledger_return(&h->charge);
+	free(h);
+}
+
+/* Takes over a descriptor; t: NULL, or the target that it is for. */
+static void hand_over(struct registrant *g, struct target *t, uint32_t id, int fd)
+{
+	struct user_queues *queues = g->registry->o.queues;
+	struct handed_file *h = malloc(sizeof(*h));
+
+	if (!h) {
+		close(fd);
+		return;
+	}
+	*h = (struct handed_file){
+		.work = { .run = run_check, .done = check_ran }, .queues = queues, .id = id, .fd = fd
+	};
+	if (ledger_charge(g->registry->o.ledger, g->peer.uid, LEDGER_DESCRIPTORS, 1, &h->charge, NULL) == 0)
+		h->target = t ? target_ref(t) : NULL;
+	else if (t)
+		t->lost_files++;
+	user_queues_submit(queues, g->peer.uid, &h->work);
+}
+
+static void discard_fds(struct registrant *g, const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		target_file_unref(target_file_new(r->o.open_queue, 0, fds[i]));
+		hand_over(g, NULL, 0, fds[i]);
 }
 
 static void send_welcome(struct registrant *g, int rc)
@@ -68,14 +137,14 @@ static int handle_messages(struct registrant *g, int limit);
 
 static void drain_target(void *data)
 {
-	handle_messages(data, INT_MAX);
+	handle_messages(data, DRAIN_MAX);
 }
 
 static void on_target_gone(void *data)
 {
 	struct registrant *g = data;
 
-	handle_messages(g, INT_MAX);
+	handle_messages(g, DRAIN_MAX);
 	registrant_free(g);
 }
 
@@ -91,12 +160,12 @@ static int register_program(struct registrant *g, int memfd)
 	int rc;
 
 	if (!about) {
-		discard_fds(g->registry, &memfd, 1);
+		discard_fds(g, &memfd, 1);
 		return -ENOMEM;
 	}
 	/* Only a memfd is accepted: reading another file could block. */
 	if (fcntl(memfd, F_GET_SEALS) < 0) {
-		discard_fds(g->registry, &memfd, 1);
+		discard_fds(g, &memfd, 1);
 		return -EPERM;
 	}
 	rc = emu_source_new(memfd, g->peer.uid, about, &source);
@@ -130,23 +199,6 @@ static int register_program(struct registrant *g, int memfd)
 	return 0;
 }
 
-static void add_file(struct registrant *g, int64_t id, int fd)
-{
-	struct file_identity is;
-	struct target_file *f;
-	int flags = fcntl(fd, F_GETFL);
-	bool good = id > 0 && id <= UINT32_MAX && flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
-		    file_identify(fd, &is) == 0 && is.regular;
-
-	f = target_file_new(g->registry->o.open_queue, good ? (uint32_t)id : 0, fd);
-	if (!f || !good) {
-		g->target->lost_files++;
-		target_file_unref(f);
-		return;
-	}
-	target_add_file(g->target, f);
-}
-
 /* Returns 0; a negative errno that ends the connection; or 1 if the registration was refused, and the reply sent. */
 static int handle_message(struct registrant *g, const struct emu_message *m, const int *fds, size_t n_fds)
 {
@@ -154,14 +206,14 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	int rc;
 
 	if (g->target && valid && m->type == EMU_FILE) {
-		add_file(g, m->value, fds[0]);
+		hand_over(g, g->target, m->value > 0 && m->value <= UINT32_MAX ? (uint32_t)m->value : 0, fds[0]);
 		return 0;
 	}
 	if (!g->target && valid && m->type == EMU_HELLO) {
 		event_del(g->timer);
 		rc = register_program(g, fds[0]);
 	} else {
-		discard_fds(g->registry, fds, n_fds);
+		discard_fds(g, fds, n_fds);
 		rc = g->target                                            ? -EBADMSG
 		     : m->magic == EMU_MAGIC && m->version != EMU_VERSION ? -EPROTONOSUPPORT
 									  : -EBADMSG;
@@ -181,32 +233,38 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	return 1;
 }
 
-/* Handles up to limit messages. 0 and -EAGAIN: the connection continues; other values end it. */
+static bool over_handed(const struct registrant *g)
+{
+	return user_queues_waiting(g->registry->o.queues, g->peer.uid) >= HANDED_MAX;
+}
+
+/* Handles up to limit messages. 0, -EAGAIN and -EBUSY: the connection continues; other values end it. */
 static int handle_messages(struct registrant *g, int limit)
 {
 	while (limit-- > 0) {
 		struct emu_message m;
-		int fds[IO_FDS_MAX];
-		size_t n_fds = IO_FDS_MAX;
-		ssize_t n = io_receive_fds(g->fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
+		int fds[1];
+		size_t n_fds = 1;
+		ssize_t n;
 		int rc;
 
-		if (n == -EINTR)
-			continue;
+		if (over_handed(g))
+			return -EBUSY;
+		n = io_take_fds(g->fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
 		if (n == -EMSGSIZE && g->target) {
 			/* csightd had no free descriptor, or the message carried too many. */
+			discard_fds(g, fds, n_fds);
 			g->target->lost_files++;
 			continue;
 		}
-		if (n <= 0)
-			return n == 0 ? -EPIPE : (int)n;
-		if ((size_t)n != sizeof(m)) {
-			discard_fds(g->registry, fds, n_fds);
-			return -EBADMSG;
+		if (n > 0 && (size_t)n == sizeof(m)) {
+			rc = handle_message(g, &m, fds, n_fds);
+			if (rc != 0)
+				return rc;
+			continue;
 		}
-		rc = handle_message(g, &m, fds, n_fds);
-		if (rc != 0)
-			return rc;
+		discard_fds(g, fds, n_fds);
+		return n == 0 ? -EPIPE : n < 0 ? (int)n : -EBADMSG;
 	}
 	return 0;
 }
@@ -224,6 +282,26 @@ static void registrant_end(struct registrant *g)
 	}
 }
 
+/* Receives nothing until the descriptors of the user are checked or closed. */
+static void registrant_pause(struct registrant *g)
+{
+	const struct timeval pause = { 0, PAUSE_MS * 1000 };
+
+	g->paused_ns = now_ns(CLOCK_MONOTONIC);
+	event_del(g->event);
+	event_add(g->timer, &pause);
+}
+
+static void registrant_resume(struct registrant *g)
+{
+	const struct timeval limit = { UNREGISTERED_SECONDS, 0 };
+
+	g->paused_ns = 0;
+	event_add(g->event, NULL);
+	if (!g->target)
+		event_add(g->timer, &limit);
+}
+
 static void on_message(evutil_socket_t fd, short what, void *data)
 {
 	struct registrant *g = data;
@@ -232,13 +310,29 @@ static void on_message(evutil_socket_t fd, short what, void *data)
 	if (rc == -EBADMSG)
 		log_warning("process %d of uid %u sent an invalid message after its registration", (int)g->peer.pid,
 			    g->peer.uid);
-	if (rc != 0 && rc != -EAGAIN)
+	if (rc == -EBUSY)
+		registrant_pause(g);
+	else if (rc != 0 && rc != -EAGAIN)
 		registrant_end(g);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *data)
+static void on_timer(evutil_socket_t fd, short what, void *data)
 {
-	registrant_free(data);
+	const struct timeval pause = { 0, PAUSE_MS * 1000 };
+	struct registrant *g = data;
+
+	if (!g->paused_ns) {
+		registrant_free(g); /* it has not registered in time */
+	} else if (!over_handed(g)) {
+		registrant_resume(g);
+	} else if (now_ns(CLOCK_MONOTONIC) - g->paused_ns < PAUSED_SECONDS * 1000000000ull) {
+		event_add(g->timer, &pause);
+	} else {
+		log_warning("closed the connection of process %d of uid %u: the file systems of %d files that programs "
+			    "of this user passed have not answered for %d s",
+			    (int)g->peer.pid, g->peer.uid, HANDED_MAX, PAUSED_SECONDS);
+		registrant_end(g);
+	}
 }
 
 static void on_accepted(void *data, int fd, const struct listener_peer *peer)
@@ -262,7 +356,7 @@ static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 	g->peer = (struct ucred){ peer->pid, peer->uid, peer->gid };
 	TAILQ_INSERT_TAIL(&r->registrants, g, link);
 	g->event = event_new(r->o.base, fd, EV_READ | EV_PERSIST, on_message, g);
-	g->timer = evtimer_new(r->o.base, on_deadline, g);
+	g->timer = evtimer_new(r->o.base, on_timer, g);
 	if (!g->event || !g->timer || event_add(g->event, NULL) < 0 || event_add(g->timer, &limit) < 0)
 		registrant_free(g);
 }

@@ -16,7 +16,7 @@ struct registry_options {
 	const char *path;
 	unsigned mode; /* of the socket file */
 	const struct settings *settings;
-	struct workqueue *open_queue; /* closes files of users */
+	struct user_queues *queues; /* check and close files of users */
 	struct target_list *targets;
 	struct ledger *ledger;
 };

@@ -19,12 +19,19 @@ enum {
 	COPY_EXTRA = 1 << 20,     /* estimated bytes of a copy in memory besides trace and log */
 	SNAPSHOT_EXTRA = 1 << 20, /* and in the spool, before its images are known */
 	COPY_LEAST = 64 << 10,    /* bytes of trace that a copy may always have */
+	FILES_SECONDS = 2,        /* how long the check of a target's files may take */
 };
 
 struct request_list {
 	struct request_list_options o;
 	TAILQ_HEAD(, snapshot_request) all;
 	bool stopping, admitting;
+};
+
+/* A work on the thread of the target's owner: when it is done, the files that were passed before it are checked. */
+struct files_check {
+	struct user_work work;
+	struct snapshot_request *request; /* NULL: it waits no longer */
 };
 
 struct snapshot_request {
@@ -42,7 +49,9 @@ struct snapshot_request {
 	bool waits;               /* for memory and room */
 	bool grows;               /* for room, with its copy */
 	bool admitted;
-	uint64_t limit; /* bytes of trace */
+	uint64_t limit;            /* bytes of trace */
+	struct files_check *check; /* or NULL */
+	unsigned unchecked;        /* files whose check took too long */
 	struct capture_copy *copied;
 	struct snapshot *snapshot;
 	struct target_file **files;
@@ -250,7 +259,7 @@ static int prepare_write(struct snapshot_request *r)
 					      .asked_by = r->options.uid,
 					      .files = r->files,
 					      .n_files = t->n_files,
-					      .lost_files = t->lost_files,
+					      .lost_files = t->lost_files + r->unchecked,
 					      .keep_free = spool_options(r->list->o.spool)->keep_free,
 					      .ended = describe_ending(r) };
 	s->ended = json_object_get(r->writer.ended);
@@ -276,28 +285,18 @@ static void add_files(struct snapshot_request *r)
 
 		if (c->files[n].fd < 0)
 			continue;
-		f = target_file_new(r->list->o.open_queue, c->files[n].id, TAKE_FD(c->files[n].fd));
+		f = target_file_new(r->list->o.user_queues, r->target->uid, c->files[n].id, TAKE_FD(c->files[n].fd));
 		if (f)
 			target_add_file(r->target, f);
 	}
 }
 
-static void copy_ran(struct work *w)
+static void files_known(struct snapshot_request *r)
 {
-	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	struct target *t = r->target;
 	uint64_t bytes = 0;
 
-	if (t->ring.state == RING_FROZEN)
-		ring_move(&t->ring, RING_ARMED);
-	ring_next(&t->ring);
-	if (r->rc == 0) {
-		add_files(r);
-		/* The files of the newest mappings may still be unread in the connection. */
-		if (t->drain)
-			t->drain(t->data);
-		r->rc = prepare_write(r);
-	}
+	r->rc = prepare_write(r);
 	if (r->rc < 0) {
 		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
 		return;
@@ -313,6 +312,68 @@ static void copy_ran(struct work *w)
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");
 	workqueue_submit_for(r->list->o.spool_queue, &r->prepare, request_owner(r));
+}
+
+static void run_files_check(struct user_work *w)
+{
+}
+
+static void files_checked(struct user_work *w)
+{
+	struct files_check *check = container_of(w, struct files_check, work);
+	struct snapshot_request *r = check->request;
+
+	free(check);
+	if (!r)
+		return;
+	r->check = NULL;
+	event_del(r->timer);
+	files_known(r);
+}
+
+/* Continues without the files that are not checked. */
+static void abandon_files(struct snapshot_request *r)
+{
+	r->check->request = NULL;
+	r->check = NULL;
+	r->unchecked = user_queues_waiting(r->list->o.user_queues, r->target->uid);
+	files_known(r);
+}
+
+static void wait_for_files(struct snapshot_request *r)
+{
+	const struct timeval limit = { FILES_SECONDS, 0 };
+	struct user_queues *queues = r->list->o.user_queues;
+	uid_t uid = r->target->uid;
+
+	if (user_queues_waiting(queues, uid) == 0 || r->list->stopping || !(r->check = malloc(sizeof(*r->check)))) {
+		files_known(r);
+		return;
+	}
+	*r->check = (struct files_check){ .work = { .run = run_files_check, .done = files_checked }, .request = r };
+	event_add(r->timer, &limit);
+	user_queues_submit(queues, uid, &r->check->work);
+	if (user_queues_stuck(queues, uid))
+		abandon_files(r);
+}
+
+static void copy_ran(struct work *w)
+{
+	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
+	struct target *t = r->target;
+
+	if (t->ring.state == RING_FROZEN)
+		ring_move(&t->ring, RING_ARMED);
+	ring_next(&t->ring);
+	if (r->rc < 0) {
+		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
+		return;
+	}
+	add_files(r);
+	/* The files of the newest mappings may still be unread in the connection. */
+	if (t->drain)
+		t->drain(t->data);
+	wait_for_files(r);
 }
 
 static void begin_copy(struct ring_op *op)
@@ -361,7 +422,12 @@ static void wait_for_trace(struct snapshot_request *r)
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
 {
-	wait_for_trace(data);
+	struct snapshot_request *r = data;
+
+	if (r->check)
+		abandon_files(r);
+	else
+		wait_for_trace(r);
 }
 
 static void on_armed(struct target *t, int rc, void *data)
@@ -562,7 +628,7 @@ void request_list_stop(struct request_list *list)
 		next = TAILQ_NEXT(r, link);
 		if (event_pending(r->timer, EV_TIMEOUT, NULL)) {
 			event_del(r->timer);
-			wait_for_trace(r);
+			on_timer(-1, EV_TIMEOUT, r);
 		} else if (r->grows) {
 			spool_drop(list->o.spool, r->snapshot);
 			request_fail(r, REQUEST_FAILED, "csightd ended");

@@ -19,7 +19,8 @@ struct request_list;
 struct request_list_options {
 	struct event_base *base;
 	const struct settings *settings;
-	struct workqueue *capture_queue, *spool_queue, *open_queue;
+	struct workqueue *capture_queue, *spool_queue;
+	struct user_queues *user_queues;
 	struct ledger *ledger;
 	struct spool *spool;
 	struct job_queue *jobs;

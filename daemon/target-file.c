@@ -4,12 +4,12 @@
 #include "daemon/target-file.h"
 #include "lib/base/util.h"
 
-static void run_close(struct work *w)
+static void run_close(struct user_work *w)
 {
 	closep(&container_of(w, struct target_file, work)->fd);
 }
 
-static void close_ran(struct work *w)
+static void close_ran(struct user_work *w)
 {
 	struct target_file *f = container_of(w, struct target_file, work);
 
@@ -17,7 +17,7 @@ static void close_ran(struct work *w)
 	free(f);
 }
 
-struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int fd)
+struct target_file *target_file_new(struct user_queues *closer, uid_t uid, uint32_t id, int fd)
 {
 	struct target_file *f = malloc(sizeof(*f));
 
@@ -25,7 +25,12 @@ struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int f
 		close(fd);
 		return NULL;
 	}
-	*f = (struct target_file){ .work = { run_close, close_ran }, .closer = closer, .refs = 1, .id = id, .fd = fd };
+	*f = (struct target_file){ .work = { .run = run_close, .done = close_ran },
+				   .closer = closer,
+				   .uid = uid,
+				   .refs = 1,
+				   .id = id,
+				   .fd = fd };
 	return f;
 }
 
@@ -38,6 +43,6 @@ struct target_file *target_file_ref(struct target_file *f)
 struct target_file *target_file_unref(struct target_file *f)
 {
 	if (f && --f->refs == 0)
-		workqueue_submit(f->closer, &f->work);
+		user_queues_submit(f->closer, f->uid, &f->work);
 	return NULL;
 }

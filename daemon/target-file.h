@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file that a target has mapped, shared by the target and snapshots of it. References belong to the loop's thread.
- * The descriptor is closed on a workqueue, since closing a file of a user-space file system can block for ever.
+ * The descriptor is closed on the thread of the target's owner.
  */
 #ifndef CSIGHT_DAEMON_TARGET_FILE_H
 #define CSIGHT_DAEMON_TARGET_FILE_H
@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #include "daemon/ledger.h"
-#include "daemon/workqueue.h"
+#include "daemon/user-queues.h"
 
 struct target_file {
-	struct work work;
-	struct workqueue *closer;
+	struct user_work work;
+	struct user_queues *closer;
+	uid_t uid; /* the owner of the target */
 	unsigned refs;
 	uint32_t id; /* of the file in the target's log */
 	int fd;
@@ -21,7 +22,7 @@ struct target_file {
 };
 
 /* fd is owned, also on failure, which returns NULL. */
-struct target_file *target_file_new(struct workqueue *closer, uint32_t id, int fd);
+struct target_file *target_file_new(struct user_queues *closer, uid_t uid, uint32_t id, int fd);
 struct target_file *target_file_ref(struct target_file *f);
 
 /* Returns NULL. f may be NULL. */

@@ -216,50 +216,49 @@ int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_
 	return 0;
 }
 
-ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
+ssize_t io_take_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
 {
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int) * IO_FDS_MAX)];
 	} control;
+	size_t capacity = MIN(*n_fds, (size_t)IO_FDS_MAX), have = 0;
 	struct iovec iov = { ret, size };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-	};
-	size_t capacity = n_fds ? *n_fds : 0, have = 0;
-	bool over;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = CMSG_LEN(sizeof(int) * capacity) };
 	ssize_t n;
 
+	*n_fds = 0;
 	do
 		n = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	over = (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
 		size_t count;
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (have < capacity)
-				fds[have++] = got;
-			else {
-				close(got);
-				over = true;
-			}
-		}
+		count = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), capacity - have);
+		if (count)
+			memcpy(fds + have, CMSG_DATA(c), count * sizeof(int));
+		have += count;
 	}
-	if (over) {
+	*n_fds = have;
+	return msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EMSGSIZE : n;
+}
+
+ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags)
+{
+	size_t have = n_fds ? *n_fds : 0;
+	ssize_t n = io_take_fds(fd, ret, size, fds, &have, flags);
+
+	if (n == -EMSGSIZE)
 		for (size_t i = 0; i < have; i++)
 			close(fds[i]);
-		return -EMSGSIZE;
-	}
-	if (n_fds)
+	else if (n >= 0 && n_fds)
 		*n_fds = have;
 	return n;
 }

@@ -34,10 +34,13 @@ int io_write_file(int dirfd, const char *path, const void *data, size_t size, mo
  * One message with descriptors, on a SOCK_SEQPACKET or SOCK_STREAM socket. io_send_fds() does not raise SIGPIPE, and
  * the caller keeps its descriptors. io_receive_fds() returns the message's size (0: the peer closed the socket). *n_fds
  * is the capacity of fds on entry and the number of descriptors received on return; they are close-on-exec. -EMSGSIZE:
- * the message was cut short or had more descriptors; they are closed.
+ * the message was cut short or had more descriptors; they are closed. Closing may block if the peer is hostile: then
+ * use io_take_fds(), which returns what was received with -EMSGSIZE as well. The kernel drops descriptors beyond the
+ * capacity before they exist here.
  */
 int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
 ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags);
+ssize_t io_take_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags);
 
 /* Moves a descriptor to the lowest free number from least on, close-on-exec, and closes the old number. */
 int io_move_fd(int fd, int least);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Attacks of one user on csightd, and what another user gets meanwhile. Needs root, which acts as both.
 
-usage: attacks.py SOCKET ATTACK [ARGUMENT...]      prints what the attacker got, as JSON
+usage: attacks.py SOCKET PID-OF-CSIGHTD ATTACK FUSE-DEVICE DIRECTORY      prints the facts as JSON
+       attacks.py serve FUSE-DEVICE DIRECTORY [OPERATION...]             a file system that does not answer these
 
 A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with memory, logs and files of its choice.
 """
@@ -141,7 +142,12 @@ class Silent:
             options += ",allow_other"
         if libc.mount(b"silent", where.encode(), b"fuse", 0, options.encode()) != 0:
             raise OSError(ctypes.get_errno(), "mount")
-        threading.Thread(target=self.serve, daemon=True).start()
+        # A process of its own: one that closes a file which it serves itself would wait for ever.
+        if os.fork() == 0:
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            self.serve()
+            os._exit(0)
+        os.close(self.fd)
 
     def attributes(self, node):
         mode = 0o040755 if node == 1 else 0o100755
@@ -330,7 +336,7 @@ class Attack:
         Silent(self.device, self.where, {Silent.FLUSH})
         fds = [os.open(self.where + "/file", os.O_RDONLY) for _ in range(64)]
         sent = refused = 0
-        end = time.monotonic() + 6
+        end = time.monotonic() + 2
         told = False
         while True:
             p = Program(self.path, version=self.version)
@@ -384,15 +390,18 @@ def victim(path, version, seconds, say):
     """Measures Status for some seconds, and makes one snapshot of a program of its own."""
     become(VICTIM)
     waits, refused = [], 0
-    p = Program(path, version=version)
+    p = Program(path, version=version, log=record_map("/bin/true", file=1))
     out = {"program": p.hello()}
     done = {}
+    if out["program"] == 0:
+        p.send(FILE, 1, os.open("/bin/true", os.O_RDONLY))
 
     def snapshot():
         before = time.monotonic()
         got = call(path, "Snapshot", {"pid": os.getpid()}, 60)
-        done.update(state=got.get("parameters", {}).get("snapshot", {}).get("state") or got.get("error"),
-                    seconds=round(time.monotonic() - before, 2))
+        snapshot = got.get("parameters", {}).get("snapshot", {})
+        done.update(state=snapshot.get("state") or got.get("error"), seconds=round(time.monotonic() - before, 2),
+                    missing=snapshot.get("missing"))
     t = threading.Thread(target=snapshot)
     t.start()
     until = time.monotonic() + seconds
@@ -404,12 +413,12 @@ def victim(path, version, seconds, say):
         time.sleep(0.01)
     waits.sort()
     out.update(calls=len(waits), refused=refused, p99_ms=round(1000 * waits[int(len(waits) * 0.99)], 1),
-               snapshot=done.get("state"), snapshot_seconds=done.get("seconds"),
+               snapshot=done.get("state"), snapshot_seconds=done.get("seconds"), missing=done.get("missing"),
                kept=len(call(path, "ListSnapshots").get("parameters", {}).get("snapshots", [])))
     say(out)
 
 
-def run(path, daemon, name, device, where, seconds=3.0):
+def run(path, daemon, name, device, where, seconds=1.0):
     """Attacks, measures the victim meanwhile, ends the attack, and returns the facts."""
     version = version_of(path)
 
@@ -426,5 +435,14 @@ def run(path, daemon, name, device, where, seconds=3.0):
     return {"attack": name, "attacker": said, "victim": got, "root_list": root, "after": after, **facts}
 
 
-if __name__ == "__main__":
+def serve(device, where, silent):
+    """Mounts a file system for all, as root, which does not answer what is named, and serves it until it is ended."""
+    Silent(device, where, {getattr(Silent, name) for name in silent}, own_namespace=False)
+    print("mounted", flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__" and sys.argv[1] == "serve":
+    serve(sys.argv[2], sys.argv[3], sys.argv[4:])
+elif __name__ == "__main__":
     print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6])))

@@ -2,8 +2,10 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "daemon/capture/process/file-identity.h"
 #include "lib/base/util.h"
@@ -12,7 +14,7 @@ int file_identify(int fd, struct file_identity *ret)
 {
 	struct statx stx;
 
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx) < 0)
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_MNT_ID, &stx) < 0)
 		return -errno;
 	*ret = (struct file_identity){
 		.major = stx.stx_dev_major,
@@ -22,6 +24,7 @@ int file_identify(int fd, struct file_identity *ret)
 		.mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec,
 		.ctime = (uint64_t)stx.stx_ctime.tv_sec * 1000000000u + stx.stx_ctime.tv_nsec,
 		.links = stx.stx_nlink,
+		.mount = stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0,
 		.uid = stx.stx_uid,
 		.mode = stx.stx_mode,
 		.regular = S_ISREG(stx.stx_mode),
@@ -32,7 +35,7 @@ int file_identify(int fd, struct file_identity *ret)
 
 /*
  * Returns 1 if the file is on a file system of the kernel, 0 if on one in user space, -ENOENT if on none of these
- * mounts.
+ * mounts. The device of a file may be another than that of its mount, as on Btrfs.
  */
 static int on_kernel_mount(const char *mounts, const struct file_identity *id, bool theirs)
 {
@@ -41,11 +44,12 @@ static int on_kernel_mount(const char *mounts, const struct file_identity *id, b
 	size_t room = 0;
 
 	while (f && getline(&line, &room, f) > 0) {
+		unsigned long long mount;
 		unsigned major, minor;
 		const char *type = strstr(line, " - ");
 
-		if (!type || sscanf(line, "%*u %*u %u:%u", &major, &minor) != 2 || major != id->major ||
-		    minor != id->minor)
+		if (!type || sscanf(line, "%llu %*u %u:%u", &mount, &major, &minor) != 3 ||
+		    (id->mount ? mount != id->mount : major != id->major || minor != id->minor))
 			continue;
 		/* A user can mount an overlay over a file system in user space, in namespaces of his own. */
 		return strncmp(type + 3, "fuse", 4) != 0 && !(theirs && strncmp(type + 3, "overlay ", 8) == 0);
@@ -76,4 +80,14 @@ bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid)
 		rc = on_kernel_mount(mounts, id, other_user_namespace(pid));
 	}
 	return rc == -ENOENT ? id->major != 0 : rc > 0;
+}
+
+bool file_kernel_served_for_sure(int fd, const struct file_identity *id, pid_t pid)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC || fs.f_type == PROC_SUPER_MAGIC)
+		return false;
+	/* An overlay may be over a file system in user space. */
+	return fs.f_type != OVERLAYFS_SUPER_MAGIC || file_kernel_served(fd, id, pid);
 }

@@ -11,6 +11,7 @@
 struct file_identity {
 	uint32_t major, minor;
 	uint64_t inode, size, mtime, ctime, links;
+	uint64_t mount; /* the number of the mount; 0: unknown (Linux before 5.8) */
 	uid_t uid;
 	uint32_t mode;
 	bool regular, directory;
@@ -23,5 +24,11 @@ int file_identify(int fd, struct file_identity *ret);
  * not trusted. pid: a process whose mounts are also searched, or 0.
  */
 bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid);
+
+/*
+ * The same for a thread that may wait: it also asks the file system. A file in /proc may block as well, on memory of
+ * the process, and is not one with code.
+ */
+bool file_kernel_served_for_sure(int fd, const struct file_identity *id, pid_t pid);
 
 #endif
