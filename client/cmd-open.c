@@ -2,8 +2,10 @@
 /* csight open. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -85,6 +87,7 @@ struct open {
 	uint64_t size;
 	struct export_result result;
 	struct http_server server;
+	char forward[PATH_MAX], forward_dir[PATH_MAX]; /* the page for the browser, and its directory; "": none */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -149,6 +152,56 @@ static int make_page(const struct open *o, const char *title, uint64_t *ret_size
 	return fd;
 }
 
+/* True for a directory that only this user can enter. */
+static bool is_private(const char *dir)
+{
+	struct stat st;
+
+	return dir && dir[0] == '/' && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       (st.st_mode & 077) == 0;
+}
+
+/*
+ * Writes a page that leads to the URL. The browser gets its path as an argument: arguments of a process are readable to
+ * all users, and the URL has the secret.
+ */
+static int write_forward(struct open *o, const char *url)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
+	_cleanup_close_ int fd = -1;
+	int n;
+
+	if (!is_private(runtime)) {
+		n = snprintf(o->forward_dir, sizeof(o->forward_dir), "%s/csight-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+		if ((size_t)n >= sizeof(o->forward_dir) || !mkdtemp(o->forward_dir)) {
+			o->forward_dir[0] = 0;
+			return -errno;
+		}
+		runtime = o->forward_dir;
+	}
+	n = snprintf(o->forward, sizeof(o->forward), "%s/csight-open-XXXXXX.html", runtime);
+	if ((size_t)n < sizeof(o->forward))
+		fd = mkostemps(o->forward, (int)strlen(".html"), O_CLOEXEC);
+	if (fd < 0) {
+		o->forward[0] = 0;
+		return -errno;
+	}
+	return dprintf(fd,
+		       "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\n"
+		       "<meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>csight</title>\n",
+		       url) < 0
+		   ? -EIO
+		   : 0;
+}
+
+static void remove_forward(struct open *o)
+{
+	if (o->forward[0])
+		unlink(o->forward);
+	if (o->forward_dir[0])
+		rmdir(o->forward_dir);
+}
+
 static void launch_browser(const char *url)
 {
 	const char *browser = getenv("BROWSER");
@@ -171,7 +224,7 @@ static void launch_browser(const char *url)
 	_exit(127);
 }
 
-static void print_address(const struct client *c, const struct open *o)
+static void print_address(const struct client *c, struct open *o)
 {
 	bool remote = getenv("SSH_CONNECTION") != NULL;
 	bool screen = getenv("DISPLAY") || getenv("WAYLAND_DISPLAY") || getenv("BROWSER");
@@ -197,8 +250,14 @@ static void print_address(const struct client *c, const struct open *o)
 		printf(
 		    "  the earlier part is left out because the UI loads large traces slowly; --budget=0 keeps it\n");
 	fflush(stdout);
-	if (!remote && screen && !o->no_browser)
-		launch_browser(url);
+	if (!remote && screen && !o->no_browser) {
+		int rc = write_forward(o, url);
+
+		if (rc == 0)
+			launch_browser(o->forward);
+		else
+			client_error("cannot start a browser: no page for it can be written: %s", strerror(-rc));
+	}
 }
 
 static int serve_trace(struct client *c, struct open *o, const char *title)
@@ -265,6 +324,7 @@ static int open_parse(struct client *c, struct open *o)
 static void open_done(struct open *o)
 {
 	closep(&o->trace);
+	remove_forward(o);
 	http_server_done(&o->server);
 }
 

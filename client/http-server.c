@@ -15,10 +15,11 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30 };
+enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30, IDLE_SECONDS = 5 };
 
 struct http_client {
 	int fd; /* -1: the entry is free */
+	uint64_t since_ns;
 	size_t size;
 	char request[REQUEST_MAX + 1];
 };
@@ -143,17 +144,54 @@ static int http_client_read(const struct http_server *s, struct http_client *v, 
 	return rc;
 }
 
+/*
+ * True if the other end of a connection on this machine belongs to this user, as the kernel's table of sockets says.
+ * The secret may have become known to other users, from a log or a screen.
+ */
+static bool same_user(uint16_t port, const struct sockaddr_in *peer)
+{
+	_cleanup_fclose_ FILE *table = fopen("/proc/net/tcp", "re");
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	while (table && getline(&line, &room, table) > 0) {
+		unsigned from, from_port, to_port, state, uid;
+
+		if (sscanf(line, " %*u: %x:%x %*x:%x %x %*x:%*x %*x:%*x %*x %u", &from, &from_port, &to_port, &state,
+			   &uid) == 5 &&
+		    from == peer->sin_addr.s_addr && from_port == ntohs(peer->sin_port) && to_port == port)
+			return uid == geteuid();
+	}
+	return false;
+}
+
 static void http_server_accept(const struct http_server *s, struct http_client *all)
 {
-	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct sockaddr_in peer = { 0 };
+	socklen_t size = sizeof(peer);
+	int fd = accept4(s->fd, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0 && !same_user(s->port, &peer))
+		closep(&fd);
 
 	for (size_t i = 0; fd >= 0 && i < CLIENTS_MAX; i++)
 		if (all[i].fd < 0) {
 			all[i].fd = TAKE_FD(fd);
+			all[i].since_ns = now_ns(CLOCK_MONOTONIC);
 			all[i].size = 0;
 		}
 	/* A browser opens fewer connections than CLIENTS_MAX; further ones are closed. */
 	closep(&fd);
+}
+
+/* Closes the connections that have sent no whole request for some time. */
+static void drop_idle(struct http_client *all)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		if (all[i].fd >= 0 && now - all[i].since_ns > IDLE_SECONDS * 1000000000ull)
+			http_client_close(&all[i]);
 }
 
 int http_server_run(struct http_server *s, const struct http_file *files, size_t n, bool (*stop)(void))
@@ -174,6 +212,7 @@ int http_server_run(struct http_server *s, const struct http_file *files, size_t
 		for (size_t i = 0; rc == 0 && i < CLIENTS_MAX; i++)
 			if (fds[i + 1].fd >= 0 && fds[i + 1].revents)
 				rc = http_client_read(s, &all[i], files, n);
+		drop_idle(all);
 		if (rc == 0 && fds[0].revents)
 			http_server_accept(s, all);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A minimal HTTP server that passes files to a browser on this machine: GET and HEAD, on a loopback port, below a path
- * that holds a random secret. It refuses all other requests. Not for use on a network.
+ * that holds a random secret. It refuses all other requests, and all connections of other users. Not for use on a
+ * network.
  */
 #ifndef CSIGHT_CLIENT_HTTP_SERVER_H
 #define CSIGHT_CLIENT_HTTP_SERVER_H
