@@ -120,7 +120,10 @@ int decode_server_new(struct event_base *base, const char *user, const struct de
 	d->restart = evtimer_new(base, on_restart, d);
 	rc = d->restart ? decoder_user(user, &d->uid, &d->gid) : -ENOMEM;
 	if (rc == -ESRCH)
-		log_error("cannot run csight-decode as user \"%s\": there is no such user", esc(user));
+		log_error(
+		    "cannot run csight-decode as user \"%s\": there is no such user; create it (systemd-sysusers), or "
+		    "name another one with decode-user",
+		    esc(user));
 	if (rc < 0) {
 		decode_server_free(d);
 		return rc;

@@ -120,6 +120,12 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 	job_queue_begin(j);
 }
 
+/* The user "nobody" has processes of other services, which could disturb the decodes of all users. */
+static const char *decode_user(const struct settings *s)
+{
+	return s->decode_user[0] || !s->system ? s->decode_user : "csight";
+}
+
 int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
 {
 	static const struct decode_server_events events = { on_child_ended, on_lost, on_server_ready };
@@ -138,7 +144,7 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 	}
 	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
 	if (rc == 0)
-		rc = decode_server_new(options->base, options->settings->decode_user, &events, j, &j->decoder);
+		rc = decode_server_new(options->base, decode_user(options->settings), &events, j, &j->decoder);
 	if (rc == 0)
 		rc = build_ids_new(options->base, j->decoder, &j->build_ids);
 	if (rc < 0) {

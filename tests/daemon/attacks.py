@@ -3,6 +3,7 @@
 """Attacks of one user on csightd, and what another user gets meanwhile. Needs root, which acts as both.
 
 usage: attacks.py SOCKET PID-OF-CSIGHTD ATTACK FUSE-DEVICE DIRECTORY      prints the facts as JSON
+       attacks.py seize PID UID
        attacks.py serve FUSE-DEVICE DIRECTORY [OPERATION...]             a file system that does not answer these
 
 A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with memory, logs and files of its choice.
@@ -442,7 +443,16 @@ def serve(device, where, silent):
     signal.pause()
 
 
+def seize(pid, uid):
+    """Prints whether a process of this user may attach to the process as a debugger."""
+    become(uid)
+    ok = libc.ptrace(0x4206, pid, 0, 0) == 0
+    print("seized" if ok else errno.errorcode[ctypes.get_errno()])
+
+
 if __name__ == "__main__" and sys.argv[1] == "serve":
     serve(sys.argv[2], sys.argv[3], sys.argv[4:])
+elif __name__ == "__main__" and sys.argv[1] == "seize":
+    seize(int(sys.argv[2]), int(sys.argv[3]))
 elif __name__ == "__main__":
     print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6])))
