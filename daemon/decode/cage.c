@@ -66,7 +66,6 @@ static const struct filter_rule rules[] = {
 	 * can be read. */
 	{ SYS_newfstatat, 3, ~0u, AT_EMPTY_PATH },
 	ANY_ARGUMENTS(SYS_ftruncate),
-	ANY_ARGUMENTS(SYS_memfd_create),
 	{ SYS_fcntl, 1, ~0u, F_GETFD },
 	{ SYS_fcntl, 1, ~0u, F_GETFL },
 	{ SYS_fcntl, 1, ~0u, F_DUPFD_CLOEXEC },

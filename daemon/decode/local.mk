@@ -16,6 +16,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/intervals.c daemon/decode/intervals.h \
 	daemon/decode/jitdump.c daemon/decode/jitdump.h \
 	daemon/decode/job.c daemon/decode/job.h \
+	daemon/decode/memory-files.c daemon/decode/memory-files.h \
 	daemon/decode/output-autofdo.c \
 	daemon/decode/output-calls.c \
 	daemon/decode/output-text.c \

@@ -7,6 +7,7 @@
 
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/memory-files.h"
 #include "daemon/decode/output-ending.h"
 #include "daemon/decode/rename.h"
 #include "daemon/decode/syscall-names.h"
@@ -444,8 +445,8 @@ static void keep_symbols(struct decode_job *job, const char *key, const struct s
 
 	if (symbols_count(symbols) < KEEP_SYMBOLS_MIN)
 		return;
-	fd = memfd_create("csight-symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd >= 0 && symbols_write(symbols, fd) == 0)
+	fd = memory_files_table();
+	if (fd >= 0 && symbols_write(symbols, fd) == 0 && ftruncate(fd, lseek(fd, 0, SEEK_CUR)) == 0)
 		job_keep(job, key, fd);
 }
 
@@ -575,9 +576,9 @@ int output_calls_new(struct input *input, struct output **ret)
 	c->input = input;
 	c->syscalls.input = input;
 	c->own_fd = fd < 0;
-	c->fd = fd >= 0 ? fd : memfd_create("csight-store", MFD_CLOEXEC);
+	c->fd = fd >= 0 ? fd : memory_files_store();
 	if (c->fd < 0)
-		rc = -errno;
+		rc = -ENOMEM;
 	if (rc == 0)
 		rc = load_symbols(c);
 	if (rc == 0 && !input->store)

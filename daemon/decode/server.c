@@ -19,6 +19,7 @@
 #include "daemon/decode/cage.h"
 #include "daemon/decode/decode.h"
 #include "daemon/decode/job.h"
+#include "daemon/decode/memory-files.h"
 #include "daemon/decode/server.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
@@ -116,11 +117,12 @@ static void start_job(uint64_t job, int sock, uint64_t limit)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (limit)
-			limit_files(0, limit);
 		if (getppid() != server || dup2(sock, SERVER_FD) < 0 ||
 		    syscall(SYS_close_range, SERVER_FD + 1, ~0u, 0) < 0)
 			_exit(EXIT_FAILURE);
+		memory_files_open();
+		if (limit)
+			limit_files(0, limit);
 		exit(run_job(SERVER_FD, job));
 	}
 	if (pid < 0) {

@@ -226,6 +226,7 @@ static void test_escapes(const struct servers *s)
 		{ "execve", "executing a program", NULL },
 		{ "code", "executing code that it wrote", NULL },
 		{ "executable", "mapping executable memory", NULL },
+		{ "memory-file", "making a file in memory", NULL },
 		{ "namespace", "making a user namespace", NULL },
 		{ "owner", "sending SIGIO to a process", NULL },
 		{ "priority", "changing a priority", NULL },

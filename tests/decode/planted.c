@@ -199,6 +199,12 @@ static bool try_executable(const struct try *t)
 	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 }
 
+/* Its memory would count for nothing. */
+static bool try_memory_file(const struct try *t)
+{
+	return memfd_create("more", MFD_CLOEXEC) >= 0;
+}
+
 static bool try_namespace(const struct try *t)
 {
 	return unshare(CLONE_NEWUSER) == 0;
@@ -304,6 +310,7 @@ static const struct {
 	{ "descriptor", try_descriptor },
 	{ "code", try_code },
 	{ "executable", try_executable },
+	{ "memory-file", try_memory_file },
 	{ "namespace", try_namespace },
 	{ "owner", try_owner },
 	{ "priority", try_priority },
