@@ -167,6 +167,9 @@ def case_limits(path, daemon, spool):
     use = {u["resource"]: u for u in call_as(ANNA, path, "Status")["parameters"]["use"]}
     root = call(path, "Status")["parameters"]
     denied = call_as(BERT, path, "Status").get("error")
+    os.setegid(61009)
+    group = call_as(61003, path, "Status").get("error")
+    os.setegid(0)
     registered = program(path, BERT, rings=1)
     for p, _ in ps + [registered]:
         end(p)
@@ -174,7 +177,22 @@ def case_limits(path, daemon, spool):
             "limit": [rate.get("limit"), rate.get("value"), rate.get("used")], "reason": rate.get("reason"),
             "use": [use["targets"]["used"], use["targets"]["limit"], use["targets"]["setting"], use["stored"]["used"]],
             "users": [u["uid"] for u in root["users"]], "secret": "users" in call_as(ANNA, path, "Status")["parameters"],
-            "denied": denied, "registered": registered[1].get("answer")}
+            "denied": [denied, group, call_as(61003, path, "Status").get("error")], "registered": registered[1].get("answer")}
+
+
+def case_subuids(path, daemon, spool):
+    """Anna has the uids from 65000 on; each of ten opens two connections, and so does Bert."""
+    clients = {}
+    for uid in [65000 + n for n in range(10)] + [ANNA, BERT]:
+        os.seteuid(uid)
+        for _ in range(2):
+            c = Client(path)
+            if c.call("Status", timeout=5).get("error") is None:
+                clients.setdefault(uid, []).append(c)
+        os.seteuid(0)
+    users = {u["uid"]: {x["resource"]: x["used"] for x in u["use"]} for u in call(path, "Status")["parameters"]["users"]}
+    return {"anna": sum(len(v) for uid, v in clients.items() if uid != BERT), "bert": len(clients.get(BERT, [])),
+            "users": {str(uid): use["connections"] for uid, use in users.items()}}
 
 
 if __name__ == "__main__":
