@@ -120,7 +120,7 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 	job_queue_begin(j);
 }
 
-/* The user "nobody" has processes of other services, which could disturb the decodes of all users. */
+/* Without a user of its own it would share one with other services, which could disturb the decodes of all users. */
 static const char *decode_user(const struct settings *s)
 {
 	return s->decode_user[0] || !s->system ? s->decode_user : "csight";

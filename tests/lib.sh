@@ -65,6 +65,8 @@ until_true() { # COMMAND...: repeats it until it succeeds, for at most 20 second
 start_daemon() { # [OPTION...]: starts a daemon for this test; CSIGHT_SOCKET is its socket
   export CSIGHT_SOCKET=$work/run/csight.sock
   mkdir -p "$work/run" && chmod 755 "$work" "$work/run"
+  # The system's daemon wants a user for decodes; the user csight exists where csight is installed.
+  case " $* " in *" --system "*) set -- "$@" --set=decode-user=daemon ;; esac
   "$csightd" --socket "$CSIGHT_SOCKET" --spool "$work/spool" "$@" >>"$work/daemon.log" 2>&1 &
   daemon=$!
   started+=("$daemon")

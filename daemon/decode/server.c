@@ -226,8 +226,7 @@ int server_run(void)
 	int type = 0;
 	socklen_t size = sizeof(type);
 
-	/* Other processes of the same user, which may be nobody's, must not attach to it: it receives all users' trace.
-	 */
+	/* It receives the trace of all users: other processes of its user must not attach to it. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
 		return -ENOTSOCK;
