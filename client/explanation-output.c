@@ -99,6 +99,22 @@ static void add_waker(struct buf *b, const struct explanation_output *o)
 		   store_thread(s, e->waker.thread)->tid);
 }
 
+/* Adds where a line waited: "in pthread_mutex_lock (futex)". */
+static void add_syscall(struct buf *b, const struct explanation_output *o, const struct explained_line *line)
+{
+	uint32_t called = explanation_waited_in(o->explanation, line);
+
+	if (line->syscall == CALL_TREE_NONE)
+		return;
+	buf_printf(b, line->kind == EXPLAINED_WAIT ? ", in " : ", waiting in ");
+	add_name(b, o, called == CALL_TREE_NONE ? line->syscall : called);
+	if (called == CALL_TREE_NONE)
+		return;
+	buf_printf(b, " (");
+	add_name(b, o, line->syscall);
+	buf_printf(b, ")");
+}
+
 /* Makes the sentence of a line. */
 static void add_sentence(struct buf *b, const struct explanation_output *o, const struct explained_line *line)
 {
@@ -113,10 +129,7 @@ static void add_sentence(struct buf *b, const struct explanation_output *o, cons
 	}
 	add_name(b, o, line->named);
 	add_verb(b, o, line);
-	if (line->syscall != CALL_TREE_NONE) {
-		buf_printf(b, line->kind == EXPLAINED_WAIT ? ", in " : ", waiting in ");
-		add_name(b, o, line->syscall);
-	}
+	add_syscall(b, o, line);
 	if (line == o->explanation->woken)
 		add_waker(b, o);
 	if (line->deepest != line->node && line->kind != EXPLAINED_WAIT) {
@@ -288,6 +301,7 @@ static json_object *line_json(const struct explanation_output *o, const struct e
 		      line->named != CALL_TREE_ROOT && e->is_library[e->tree->nodes[line->named].function]);
 	add_function(to, "caller", e, line->caller);
 	add_function(to, "system_call", e, line->syscall);
+	add_function(to, "waited_in", e, explanation_waited_in(e, line));
 	json_add_i64(to, "wait", line->wait);
 	if (line == e->woken)
 		json_object_object_add(to, "waker", waker_json(e));

@@ -2,6 +2,7 @@
 #include "client/explanation.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/library-code.h"
 #include "lib/base/array.h"
@@ -518,6 +519,20 @@ void explanation_done(struct explanation *e)
 	free(e->is_library);
 	free(e->own_diff);
 	*e = (struct explanation){ 0 };
+}
+
+uint32_t explanation_waited_in(const struct explanation *e, const struct explained_line *line)
+{
+	uint32_t at = line->syscall;
+
+	if (at == CALL_TREE_NONE)
+		return at;
+	while (is_library(e, node_of(e, at)->parent))
+		at = node_of(e, at)->parent;
+	if (at == line->named ||
+	    strcmp(explanation_function(e, at)->name, explanation_function(e, line->syscall)->name) == 0)
+		return CALL_TREE_NONE;
+	return at;
 }
 
 const char *explanation_kind_str(enum explained_kind kind)

@@ -59,6 +59,12 @@ void explanation_done(struct explanation *e);
 /* Returns the function of a node. */
 const struct store_function *explanation_function(const struct explanation *e, uint32_t node);
 
+/*
+ * Returns the library function that the program called for the system call in which a line waited, such as
+ * pthread_mutex_lock() for futex; CALL_TREE_NONE: none, or the line names it already.
+ */
+uint32_t explanation_waited_in(const struct explanation *e, const struct explained_line *line);
+
 const char *explanation_kind_str(enum explained_kind kind);
 
 #endif
