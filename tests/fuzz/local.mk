@@ -38,7 +38,7 @@ $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 # leaks memory with each tree, and its stacks cannot be distinguished from ours.
 fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
-		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name fuzz/bin/$$name; \
+		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name top_srcdir=$(top_srcdir) fuzz/bin/$$name; \
 		case $$name in decode | opencsd) leaks=0 ;; *) leaks=1 ;; esac; \
 		echo "==> $$name"; ASAN_OPTIONS=detect_leaks=$$leaks fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
 			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \

@@ -157,6 +157,20 @@ static void explain_some(const struct store *s)
 	}
 }
 
+/* A redacted store must be a store, of the same functions, without a directory. */
+static void redact(const struct store *s)
+{
+	_cleanup_close_ int to = memfd_create("redacted", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *other = NULL;
+
+	if (store_redact(s, to) < 0)
+		return;
+	fuzz_require(store_open(to, &other) == 0 && store_functions(other) == store_functions(s));
+	for (size_t i = 0; i < store_functions(other); i++)
+		fuzz_require(!strchr(store_function(other, i)->image, '/') &&
+			     !strchr(store_function(other, i)->file, '/'));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int null = -1;
@@ -183,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	rename_some(s);
 	view_physically(s);
+	redact(s);
 	wanted = calloc(store_functions(s) + 1, 1);
 	fuzz_require(wanted);
 	for (size_t i = 0; i < store_functions(s); i += 3)
@@ -204,9 +219,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return sum == SIZE_MAX;
 }
 
+/* A store of the version before. */
+static void seed_older(void)
+{
+	const char *top = getenv("top_srcdir");
+	_cleanup_close_ int fd = -1;
+	char path[4096];
+
+	if (!top)
+		return;
+	snprintf(path, sizeof(path), "%s/tests/store/version-5/store", top);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		fuzz_seed_fd(fd);
+}
+
 void fuzz_seeds(void)
 {
 	static const size_t steps[] = { 0, 20, 400 };
+
+	seed_older();
 
 	for (size_t i = 0; i < ELEMENTS(steps); i++) {
 		struct thread threads[2] = { 0 };
