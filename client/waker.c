@@ -65,7 +65,9 @@ int waker_find(const struct store *s, const uint8_t *is_library, const struct wa
 {
 	struct waker found;
 	struct waker_search w = { .store = s, .is_library = is_library, .wait = wait, .found = &found };
-	uint64_t all = wait->to - wait->from;
+	const char *clock = store_meta(s, "clock");
+	/* The virtual clock of the thread that woke this one may be behind: lib/emu/thread-clock.h. */
+	uint64_t all = clock && strcmp(clock, "virtual") == 0 ? wait->to : wait->to - wait->from;
 	int rc = is_futex(s, wait->syscall) ? 0 : -ENOENT;
 
 	for (uint64_t part = FIRST_PART; rc == 0 && !w.any && w.events < EVENTS_MAX; part *= PART_GROWTH) {

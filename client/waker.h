@@ -19,7 +19,8 @@ struct waker {
 
 /*
  * Finds the thread that probably ended a wait for a futex: the one whose futex call is the last of all other threads
- * within the wait. The trace has no addresses of futexes, so it may be another one. is_library: by function.
+ * within the wait; or before its end, if threads have clocks of their own. The trace has no addresses of futexes, so it
+ * may be another one. is_library: by function.
  * -ENOENT: there is none, or the wait was for something else; other errors as of iterators.
  */
 int waker_find(const struct store *s, const uint8_t *is_library, const struct wait_interval *wait, struct waker *ret);
