@@ -70,12 +70,13 @@ int waker_find(const struct store *s, const uint8_t *is_library, const struct wa
 	uint64_t all = clock && strcmp(clock, "virtual") == 0 ? wait->to : wait->to - wait->from;
 	int rc = is_futex(s, wait->syscall) ? 0 : -ENOENT;
 
-	for (uint64_t part = FIRST_PART; rc == 0 && !w.any && w.events < EVENTS_MAX; part *= PART_GROWTH) {
+	for (uint64_t part = FIRST_PART; rc == 0 && !w.any && w.events < EVENTS_MAX;) {
 		for (uint32_t i = 0; rc == 0 && i < store_threads(s); i++)
 			if (i != wait->thread)
 				rc = search_thread(&w, i, wait->to - MIN(part, all));
 		if (part >= all)
 			break;
+		part = part > all / PART_GROWTH ? all : part * PART_GROWTH;
 	}
 	if (rc < 0)
 		return rc;
