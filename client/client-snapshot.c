@@ -31,7 +31,7 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 	const char *state = csight_text(snapshot, "state");
 	bool raw = state && strcmp(state, "raw") == 0;
 
-	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s, %s, %s, untraced for %s\n",
+	fprintf(to, "snapshot %s of %s (process %" PRId64 "): %s%s%s\n  %s, %s, untraced for %s\n",
 		esc(csight_text(snapshot, "id")), esc(csight_text(snapshot, "name")), csight_number(snapshot, "pid", 0),
 		format_style(to, raw ? STYLE_BAD : STYLE_GOOD), esc(state), format_style(to, STYLE_PLAIN),
 		format_plural((uint64_t)csight_number(snapshot, "threads", 0), "thread"),

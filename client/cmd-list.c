@@ -34,7 +34,7 @@ static void add_snapshot_row(struct text_table *t, const struct csight_object *s
 static int list_run(struct client *c)
 {
 	static const char *const head[] = {
-		"ID", "TIME<5", "PID>4", "NAME~", "STATE", "THREADS>9", "SIZE>8", "ENDED~"
+		"ID", "TIME<7", "PID>5", "NAME~", "STATE", "THREADS>9", "SIZE>8", "ENDED~"
 	};
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(text_table_freep) struct text_table *t = NULL;

@@ -53,10 +53,13 @@ static void print_metadata(const struct csight_object *s)
 {
 	const struct csight_object *decode = csight_field(s, "decode");
 	const char *reason = csight_text(s, "reason");
+	char text[1200];
 
 	client_print_snapshot(stdout, s);
-	printf("  taken %s by user %" PRId64 ", in %s\n", format_time((uint64_t)csight_number(s, "time", 0)),
-	       csight_number(s, "uid", -1), esc(csight_text(s, "path")));
+	snprintf(text, sizeof(text), "  taken %s by user %" PRId64 ", in %s",
+		 format_time((uint64_t)csight_number(s, "time", 0)), csight_number(s, "uid", -1),
+		 esc(csight_text(s, "path")));
+	terminal_print_wrapped(stdout, text);
 	if (csight_number(s, "attempts", 0) > 1)
 		printf("  decode attempted %" PRId64 " times%s%s\n", csight_number(s, "attempts", 0),
 		       reason ? ": " : "", reason ? esc(reason) : "");

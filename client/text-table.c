@@ -9,7 +9,7 @@
 #include "lib/base/fit.h"
 #include "lib/base/util.h"
 
-enum { COLUMNS_MAX = 24, SPACE = 2, ELASTIC_LEAST = 32, ELASTIC_NARROW = 12, OTHER_LEAST = 10 };
+enum { COLUMNS_MAX = 24, SPACE = 2, ELASTIC_LEAST = 32, ELASTIC_NARROW = 12, OTHER_LEAST = 20, OTHER_NARROW = 10 };
 
 struct text_cell {
 	char *text, *suffix; /* escaped; the suffix may be NULL */
@@ -118,7 +118,8 @@ size_t text_table_rows(const struct text_table *t)
 /* The least width of a column; narrow: if leaving out columns was not enough. */
 static size_t least_width(const struct text_table *t, const struct text_column *c, bool narrow)
 {
-	size_t least = c == t->columns && !narrow ? ELASTIC_LEAST : c == t->columns ? ELASTIC_NARROW : OTHER_LEAST;
+	static const size_t first[] = { ELASTIC_LEAST, ELASTIC_NARROW }, other[] = { OTHER_LEAST, OTHER_NARROW };
+	size_t least = c == t->columns ? first[narrow] : other[narrow];
 
 	return c->elastic ? MIN(c->width, MAX(least, c->title)) : c->width;
 }
