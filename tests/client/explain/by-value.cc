@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A document is passed by value to one kind of check, which nobody meant to copy it. */
+/* A document is passed by value to one kind of check, by mistake: each of these copies it. */
 #include <memory>
 #include <string>
 #include <vector>

@@ -50,7 +50,7 @@ func write(e encoder, buffer []byte, r *record) int {
 func main() {
 	debug.SetGCPercent(-1)
 	fmt.Println("function: main.write")
-	fmt.Println("cause: verbose")
+	fmt.Println("cause: main.verbose.encode")
 	buffer := make([]byte, 0, 4096)
 	sum := 0
 	for i := 0; i < 180; i++ {

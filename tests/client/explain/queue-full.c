@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue of jobs is full once, and whoever submits waits until the writer has made room. */
+/* A queue of jobs is full once, and the thread that submits waits until the writer has made room. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
