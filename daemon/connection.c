@@ -126,6 +126,9 @@ static bool flush_output(struct connection *n)
 		n->out_size -= (size_t)sent;
 		n->active_ns = now_ns(CLOCK_MONOTONIC);
 		if (m->sent == m->size) {
+			/* The deadline is for a whole message, so that a client cannot read it byte by byte for ever.
+			 */
+			event_del(n->timer);
 			STAILQ_REMOVE_HEAD(&n->out, link);
 			free(m);
 		}
@@ -264,10 +267,7 @@ static void on_read(evutil_socket_t fd, short what, void *data)
 
 static void on_write(evutil_socket_t fd, short what, void *data)
 {
-	struct connection *n = data;
-
-	event_del(n->timer);
-	advance(n);
+	advance(data);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *data)

@@ -37,6 +37,32 @@ static void notify(const char *state)
 #endif
 }
 
+static void on_watchdog(evutil_socket_t fd, short what, void *data)
+{
+	notify("WATCHDOG=1");
+}
+
+/* Reports to systemd that the loop turns, twice as often as it wants to know. Returns NULL if it does not. */
+static struct event *start_watchdog(struct event_base *base)
+{
+	struct event *e = NULL;
+#ifdef HAVE_SYSTEMD
+	struct timeval period;
+	uint64_t us;
+
+	if (sd_watchdog_enabled(0, &us) <= 0)
+		return NULL;
+	period = (struct timeval){ (time_t)(us / 2000000), (suseconds_t)(us / 2 % 1000000) };
+	e = event_new(base, -1, EV_PERSIST, on_watchdog, NULL);
+	if (e)
+		event_add(e, &period);
+#else
+	(void)base;
+	(void)on_watchdog;
+#endif
+	return e;
+}
+
 static void on_signal(evutil_socket_t number, short what, void *data)
 {
 	struct daemon *d = data;
@@ -234,7 +260,7 @@ static void queue_old_decodes(struct daemon *d)
 static int run(struct daemon *d)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-	struct event *events[ELEMENTS(signals)] = { 0 };
+	struct event *events[ELEMENTS(signals)] = { 0 }, *watchdog;
 	int rc;
 
 	for (size_t n = 0; n < ELEMENTS(signals); n++) {
@@ -246,8 +272,11 @@ static int run(struct daemon *d)
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
 		   trace_units_why(d->units)[0] ? "emu" : "perf");
 	notify("READY=1");
+	watchdog = start_watchdog(d->base);
 	rc = event_base_dispatch(d->base);
 	notify("STOPPING=1");
+	if (watchdog)
+		event_free(watchdog);
 	for (size_t n = 0; n < ELEMENTS(signals); n++)
 		if (events[n])
 			event_free(events[n]);

@@ -15,12 +15,14 @@
 #include "daemon/spool.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
+#include "lib/base/log.h"
 
 /* What a method names; the caller must be its owner or root. */
 enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
 
 enum {
-	METHOD_MORE = 1, /* reports progress to calls with more */
+	METHOD_MORE = 1,   /* reports progress to calls with more */
+	METHOD_LOGGED = 2, /* the log has who called it */
 	/* A page is smaller than VARLINK_REPLY_MAX, whatever the names in it are. */
 	TARGETS_A_PAGE = 16,
 	SNAPSHOTS_A_PAGE = 256,
@@ -474,14 +476,14 @@ static void do_get_description(struct daemon *d, struct call *c, struct subject 
 static const struct method methods[] = {
 	{ "org.csight.Status", RIGHT_ANY, 0, do_status },
 	{ "org.csight.ListTargets", RIGHT_ANY, 0, do_list_targets },
-	{ "org.csight.Arm", RIGHT_PROCESS, 0, do_arm },
-	{ "org.csight.Disarm", RIGHT_PROCESS, 0, do_disarm },
-	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE, do_snapshot },
+	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_LOGGED, do_arm },
+	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_LOGGED, do_disarm },
+	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_LOGGED, do_snapshot },
 	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, do_wait },
 	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, do_list_snapshots },
 	{ "org.csight.GetSnapshot", RIGHT_SNAPSHOT, 0, do_get_snapshot },
-	{ "org.csight.Open", RIGHT_SNAPSHOT, 0, do_open },
-	{ "org.csight.Remove", RIGHT_SNAPSHOT, 0, do_remove },
+	{ "org.csight.Open", RIGHT_SNAPSHOT, METHOD_LOGGED, do_open },
+	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_LOGGED, do_remove },
 	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, do_get_info },
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, do_get_description },
 };
@@ -501,7 +503,8 @@ static bool find_process(struct daemon *d, struct call *c, struct subject *ret)
 	rc = !ret->target ? policy_process(c->uid, ret->pid) : policy_owns(c->uid, ret->target->uid) ? 0 : -EACCES;
 	if (rc == 0)
 		return true;
-	if (rc == -ESRCH)
+	/* One answer to users: processes of others may be hidden from them (hidepid of /proc). */
+	if (rc == -ESRCH && (c->uid == 0 || c->uid == getuid()))
 		fail_process(c, WIRE_NO_SUCH_PROCESS, ret->pid, NULL);
 	else
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
@@ -542,6 +545,14 @@ static void fail_no_method(struct call *c, const char *name)
 	fail_text(c, VARLINK_INTERFACE_NOT_FOUND, "interface", interface);
 }
 
+static const char *subject_text(const struct subject *s)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "process %d", (int)s->pid);
+	return text;
+}
+
 void methods_dispatch(void *data, struct call *c, const char *name)
 {
 	struct daemon *d = data;
@@ -559,5 +570,9 @@ void methods_dispatch(void *data, struct call *c, const char *name)
 	if ((m->right == RIGHT_PROCESS && !find_process(d, c, &subject)) ||
 	    (m->right == RIGHT_SNAPSHOT && !find_snapshot(d, c, &subject)))
 		return;
+	/* What changes something, or gives trace away, is logged with who asked for it. */
+	if (m->flags & METHOD_LOGGED)
+		log_info("%s of %s by uid %u", strrchr(m->name, '.') + 1,
+			 subject.snapshot ? subject.snapshot->id : subject_text(&subject), c->uid);
 	m->handler(d, c, &subject);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
@@ -37,13 +38,25 @@ static json_object *json_of_object(const struct csight_object *o)
 	return (json_object *)o;
 }
 
+/* True if the directory of a path belongs to this user or to root, and no other user can write to it. */
+static bool owned(const char *path)
+{
+	char dir[4096];
+	struct stat st;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+	return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
+	       (st.st_mode & 022) == 0;
+}
+
 static int find_socket(char *ret, size_t size)
 {
 	int rc = path_user_socket(ret, size);
 
 	if (rc < 0)
 		return rc;
-	if (access(ret, F_OK) < 0)
+	/* Another user may have made a directory of that name in /tmp. */
+	if (access(ret, F_OK) < 0 || !owned(ret))
 		snprintf(ret, size, "%s", SYSTEM_SOCKET);
 	return 0;
 }
@@ -210,7 +223,8 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strncmp(name, INTERFACE, strlen(INTERFACE)) == 0)
 		name += strlen(INTERFACE);
 	if (strcmp(name, VARLINK_PERMISSION_DENIED) == 0)
-		return set_error(c, -EPERM, "it belongs to another user; only its owner and root have access");
+		return set_error(c, -EPERM,
+				 "it does not exist, or belongs to another user; only its owner and root have access");
 	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
 		return set_error(c, -EINVAL, "csightd rejects the value of '%s'",
 				 get_text_or(reply->parameters, "parameter", "?"));

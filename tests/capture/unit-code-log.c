@@ -49,7 +49,7 @@ static void test_images(void)
 /* A program chooses number and length of the names. */
 static void test_limits(void)
 {
-	_cleanup_buf_ struct buf b = { .limit = 64 << 20 }, broken = { .limit = 1 << 20 };
+	_cleanup_buf_ struct buf b = { .limit = 128 << 20 }, broken = { .limit = 1 << 20 };
 	struct code_log log;
 	char path[EMU_PATH_SIZE + 1];
 	size_t named = 0;
@@ -71,6 +71,17 @@ static void test_limits(void)
 	CHECK(named <= 1 << 20);
 	CHECK_EQ(log.maps[2003].image, log.maps[3].image);
 	CHECK_EQ(log.maps[3999].image, UINT32_MAX);
+	code_log_done(&log);
+
+	/* Mappings of one file, each with a long path. */
+	b.size = 0;
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[4000] = 0;
+	for (unsigned n = 0; n < 8000; n++)
+		put_map(&b, path, 1, 1);
+	CHECK_EQ(code_log_read(b.data, b.size, &log), 0);
+	CHECK(log.crowded && log.n_images == 1 && log.n_maps > 4000 && log.n_maps < 4300);
 	code_log_done(&log);
 
 	memset(path, '/', sizeof(path));

@@ -4,6 +4,7 @@
 
 usage: attacks.py SOCKET PID-OF-CSIGHTD ATTACK FUSE-DEVICE DIRECTORY      prints the facts as JSON
        attacks.py seize PID UID
+       attacks.py ask SOCKET UID METHOD PARAMETERS
        attacks.py serve FUSE-DEVICE DIRECTORY [OPERATION...]             a file system that does not answer these
 
 A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with memory, logs and files of its choice.
@@ -454,5 +455,8 @@ if __name__ == "__main__" and sys.argv[1] == "serve":
     serve(sys.argv[2], sys.argv[3], sys.argv[4:])
 elif __name__ == "__main__" and sys.argv[1] == "seize":
     seize(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__" and sys.argv[1] == "ask":
+    become(int(sys.argv[3]))
+    print(call(sys.argv[2], sys.argv[4], json.loads(sys.argv[5])).get("error"))
 elif __name__ == "__main__":
     print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6])))

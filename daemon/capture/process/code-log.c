@@ -14,7 +14,8 @@
 enum {
 	MAPS_MAX = 64 << 10,
 	IMAGES_MAX = 1024,
-	NAMED_MAX = 1 << 20, /* bytes of the paths of images */
+	NAMED_MAX = 1 << 20,   /* bytes of the paths of images, */
+	MAPPED_MAX = 16 << 20, /* and of all mappings, each of which has its path in perf.data */
 	NAMES_MAX = 16 << 10,
 	SAME_HASH_MAX = 8,
 };
@@ -24,6 +25,7 @@ struct log_reader {
 	struct code_log log;
 	struct hash images; /* indices in log.images, by the hash of what identifies one */
 	size_t named;       /* bytes of the images' paths */
+	size_t mapped;      /* bytes of the mappings' paths */
 };
 
 static bool same_image(const struct code_image *i, const struct emu_record_map *m, const char *path)
@@ -109,10 +111,11 @@ static int read_map(struct log_reader *l, struct reader *r)
 	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 || strlen(m.path) >= EMU_PATH_SIZE ||
 	    m.record.build_id_size > EMU_BUILD_ID_MAX)
 		return -EBADMSG;
-	if (log->n_maps >= MAPS_MAX) {
+	if (log->n_maps >= MAPS_MAX || l->mapped + strlen(m.path) > MAPPED_MAX) {
 		log->crowded = true;
 		return 0;
 	}
+	l->mapped += strlen(m.path);
 	rc = find_image(l, &m.record, m.path, &m.image);
 	if (rc == 0)
 		rc = array_reserve(log->maps, log->n_maps, &log->room_maps);
