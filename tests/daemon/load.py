@@ -122,11 +122,20 @@ class Load:
         users = {v["uid"]: v["use"] for v in s.get("users", [{"uid": os.getuid(), "use": s["use"]}])}
         return {uid: {x["resource"]: x["used"] for x in use} for uid, use in users.items()}
 
+    def listed(self):
+        """All pages of the list."""
+        out, first = [], 0
+        while first is not None:
+            page = self.monitor.call("ListSnapshots", {"first": first})["parameters"]
+            out += page["snapshots"]
+            first = page.get("next")
+        return out
+
     def compare(self):
         """The daemon hears of closed connections and ended programs later: what differs must agree soon."""
         for attempt in range(200):
             said = self.statement()
-            listed = self.monitor.call("ListSnapshots")["parameters"]["snapshots"]
+            listed = self.listed()
             for u in self.users:
                 u.snapshots = {s["id"]: s["size"] for s in listed if s["uid"] == u.uid}
             found = []
