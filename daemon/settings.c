@@ -377,6 +377,7 @@ void settings_done(struct settings *s)
 	quotas_done(&s->quotas);
 	accounts_set_done(&s->allow);
 	accounts_set_done(&s->deny);
+	accounts_set_done(&s->shared_users);
 }
 
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups)
@@ -468,6 +469,11 @@ int settings_load(int argc, char **argv, struct settings *ret)
 	}
 	if (strcmp(s.arm, "request") != 0 && strcmp(s.arm, "machine") != 0) {
 		print_error("arm must be request or machine, not \"%s\"", esc(s.arm));
+		return -EINVAL;
+	}
+	if (strcmp(s.shared_sink, "all") != 0 && strcmp(s.shared_sink, "root") != 0 &&
+	    accounts_set_add_group(&s.shared_users, s.shared_sink) < 0) {
+		print_error("shared-sink must be all, root or a group, not \"%s\"", esc(s.shared_sink));
 		return -EINVAL;
 	}
 	*ret = s;

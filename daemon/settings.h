@@ -23,27 +23,28 @@ struct settings {
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
 	char capture[16];
 	char decode_user[64];
-	char arm[16];                   /* request, machine */
-	char sink[64];                  /* the trace sink to use; "auto": the best one of the machine */
-	char shared_sink[64];           /* who may use a shared sink: all, root, the name of a group */
-	uint64_t ring_size;             /* bytes for each CPU */
-	uint64_t rings_max;             /* bytes of all private rings */
-	uint64_t spool_max;             /* bytes of all snapshots, or percent of the file system */
-	uint64_t spool_keep_free;       /* bytes, or percent, that stay free on the spool's file system */
-	uint64_t spool_max_age;         /* seconds for which a snapshot is kept; 0: without a limit */
-	uint64_t memory_max;            /* bytes of copies and unread output, or percent of the machine's memory */
-	uint64_t connections_max;       /* of clients */
-	uint64_t targets_max;           /* that have not ended */
-	uint64_t stored_max;            /* snapshots in the spool */
-	uint64_t snapshot_max;          /* bytes of trace in one snapshot */
-	uint64_t jobs;                  /* decodes that run at a time */
-	uint64_t job_timeout;           /* seconds of one decode */
-	uint64_t symbols_max;           /* bytes of cached symbol tables */
-	struct quotas quotas;           /* limits of each user; bytes may be percent of the machine's limit */
-	struct account_set allow, deny; /* who may connect; nothing in allow: all */
-	uint64_t history_targets;       /* ended targets of one user that are kept, */
-	uint64_t history_seconds;       /* for how long, */
-	uint64_t history_bytes;         /* and their memory */
+	char arm[16];                    /* request, machine */
+	char sink[64];                   /* the trace sink to use; "auto": the best one of the machine */
+	char shared_sink[64];            /* who may use a shared sink: all, root, the name of a group */
+	struct account_set shared_users; /* the group of shared_sink; empty for all and root */
+	uint64_t ring_size;              /* bytes for each CPU */
+	uint64_t rings_max;              /* bytes of all private rings */
+	uint64_t spool_max;              /* bytes of all snapshots, or percent of the file system */
+	uint64_t spool_keep_free;        /* bytes, or percent, that stay free on the spool's file system */
+	uint64_t spool_max_age;          /* seconds for which a snapshot is kept; 0: without a limit */
+	uint64_t memory_max;             /* bytes of copies and unread output, or percent of the machine's memory */
+	uint64_t connections_max;        /* of clients */
+	uint64_t targets_max;            /* that have not ended */
+	uint64_t stored_max;             /* snapshots in the spool */
+	uint64_t snapshot_max;           /* bytes of trace in one snapshot */
+	uint64_t jobs;                   /* decodes that run at a time */
+	uint64_t job_timeout;            /* seconds of one decode */
+	uint64_t symbols_max;            /* bytes of cached symbol tables */
+	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
+	struct account_set allow, deny;  /* who may connect; nothing in allow: all */
+	uint64_t history_targets;        /* ended targets of one user that are kept, */
+	uint64_t history_seconds;        /* for how long, */
+	uint64_t history_bytes;          /* and their memory */
 };
 
 /*

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <grp.h>
-#include <pwd.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -11,8 +9,6 @@
 #include "daemon/target-adopt.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
-
-enum { GROUPS_MAX = 1024 };
 
 /* What /proc says of a process without access to its memory: such an access can block on a page of the owner's. */
 struct process_about {
@@ -23,29 +19,13 @@ struct process_about {
 	gid_t gid;
 };
 
-static bool in_group(uid_t uid, const char *name)
-{
-	const struct passwd *user = getpwuid(uid);
-	const struct group *group = getgrnam(name);
-	gid_t groups[GROUPS_MAX];
-	int n = GROUPS_MAX;
-
-	if (!user || !group || getgrouplist(user->pw_name, user->pw_gid, groups, &n) < 0)
-		return false;
-	while (n-- > 0)
-		if (groups[n] == group->gr_gid)
-			return true;
-	return false;
-}
-
 /*
  * The buffer of a shared sink holds the control flow of all users, which only this daemon separates; and each target
  * leaves less of the buffer to the others.
  */
 static bool may_share(const struct settings *s, uid_t caller)
 {
-	return caller == 0 || strcmp(s->shared_sink, "all") == 0 ||
-	       (strcmp(s->shared_sink, "root") != 0 && in_group(caller, s->shared_sink));
+	return caller == 0 || strcmp(s->shared_sink, "all") == 0 || accounts_set_has(&s->shared_users, caller, NULL, 0);
 }
 
 /* Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. */
