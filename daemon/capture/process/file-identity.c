@@ -86,8 +86,8 @@ bool file_kernel_served_for_sure(int fd, const struct file_identity *id, pid_t p
 {
 	struct statfs fs;
 
-	if (fstatfs(fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC || fs.f_type == PROC_SUPER_MAGIC)
+	if (fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
 		return false;
-	/* An overlay may be over a file system in user space. */
-	return fs.f_type != OVERLAYFS_SUPER_MAGIC || file_kernel_served(fd, id, pid);
+	/* virtiofs of a virtual machine has the number of FUSE; an overlay may be over a file system in user space. */
+	return (fs.f_type != FUSE_SUPER_MAGIC && fs.f_type != OVERLAYFS_SUPER_MAGIC) || file_kernel_served(fd, id, pid);
 }
