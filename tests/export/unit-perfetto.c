@@ -254,8 +254,8 @@ static void test_tree(void)
 	CHECK_STR((const char *)f.data, "thread 5 main: 1.5 ms, 9 calls, times within 10 ns, 99.53 % known\n"
 					"    7.0 us  gaps: 1, overflow\n"
 					"    1.5 ms            function0 (began before) (unfinished)\n"
-					"    1.5 ms        ×3    function1\n"
-					"    3.0 us        ×3      function2\n"
+					"    1.5 ms        x3    function1\n"
+					"    3.0 us        x3      function2\n"
 					"     ~0 ns              bad\\x1b[31m\\xff\n"
 					"     ~0 ns            function2 (began before) (unfinished)\n");
 	file_done(&f);
@@ -265,7 +265,7 @@ static void test_tree(void)
 	f = export(s, &export_tree, &o);
 	CHECK(strstr((const char *)f.data, "\033[1mfunction1\033[0m\n"));
 	CHECK(strstr((const char *)f.data, "... 3 calls deeper"));
-	CHECK(strstr((const char *)f.data, "... 1 more functions, 0 ns"));
+	CHECK(strstr((const char *)f.data, "... 1 more function, 0 ns"));
 	CHECK(!strstr((const char *)f.data, "bad"));
 	file_done(&f);
 	f = export_perfetto_of(s, &o);
@@ -315,7 +315,7 @@ static void test_tails(void)
 	f = export(s, &export_tree, &o);
 	CHECK_STR((const char *)f.data, "thread 5 main: 1.0 us, 5 calls, times within 10 ns\n"
 					"    1.0 us            function0 (began before) (unfinished)\n"
-					"    1.0 us        ×2    function1 (also by tail call) (unfinished)\n"
+					"    1.0 us        x2    function1 (also by tail call) (unfinished)\n"
 					"     ~0 ns                function2 (tail call)\n"
 					"     ~0 ns                function3 (tail call, folded)\n");
 	file_done(&f);
