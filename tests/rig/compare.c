@@ -34,7 +34,16 @@
 #include "lib/base/util.h"
 #include "tests/rig/alignment.h"
 
-enum { EXCLUDED = 16, AROUND = 5, TID_MAX = 1 << 24, PAGES_PRINTED = 8, PAGE = 4096, RECORDS = 4096 };
+enum {
+	EXCLUDED = 16,
+	AROUND = 5,
+	TID_MAX = 1 << 24,
+	PAGES_PRINTED = 8,
+	LEAST_COMMON = 1000,
+	PLACES = 2000,
+	PAGE = 4096,
+	RECORDS = 4096
+};
 
 static struct {
 	uint32_t pid;
@@ -359,6 +368,33 @@ static uint64_t find_part(const struct thread *t, uint64_t at, uint64_t from, ui
 	}
 }
 
+/* Prints how far a part that is not in the truth agrees with it, where it agrees longest. */
+static void print_longest(const struct thread *t, uint64_t at, uint64_t from, uint64_t to)
+{
+	uint64_t best = 0, place = at, start = MIN(to, from + LEAST_COMMON), found, same, end;
+
+	for (unsigned i = 0; i < PLACES; i++, at = found + 1) {
+		found = runs_find(&t->truth, at, &t->decode, from, start);
+		if (found == UINT64_MAX)
+			break;
+		same = MIN(runs_common_start(&t->decode, from, &t->truth, found), to - from);
+		end = untraced_within(t, found, found + same);
+		if (end - found > best) {
+			best = end - found;
+			place = found;
+		}
+	}
+	printf("  longest, it agrees for %" PRIu64 " instructions from %" PRIu64 " of the truth on:\n", best, place);
+	print_around("decoded", &t->decode, from + best);
+	print_around("truth  ", &t->truth, place + best);
+	for (size_t i = 0; i < t->n_pieces; i++)
+		if (t->pieces[i].from + t->pieces[i].n >= place + best && t->pieces[i].from <= place + best)
+			printf("  CPU %u, %" PRIu64 " to %" PRIu64 ": %" PRIu64 " instructions from %" PRIu64
+			       " on, %" PRIu64 " untraced\n",
+			       t->pieces[i].cpu, t->pieces[i].begun, t->pieces[i].ended, t->pieces[i].n,
+			       t->pieces[i].from, t->pieces[i].untraced);
+}
+
 static bool compare_parts(const struct thread *t)
 {
 	uint64_t at = 0, from = 0;
@@ -372,6 +408,7 @@ static bool compare_parts(const struct thread *t)
 			       t->tid, i + 1, t->n_holes + 1, to - from);
 			print_around("decoded", &t->decode, from);
 			print_around("truth  ", &t->truth, at);
+			print_longest(t, at, from, to);
 			return false;
 		}
 		leave_out(t, at, found);
