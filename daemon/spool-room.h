@@ -13,7 +13,7 @@
 struct spool;
 struct snapshot;
 
-/* Bytes of one snapshot; zeros are none. It is a member of what it belongs to, or moved with spool_claim_take(). */
+/* Bytes of one snapshot; zeros are none. To move it, copy it and zero the source. */
 struct spool_claim {
 	struct spool *spool;
 	struct charge bytes, pending; /* pending: until the snapshot is ready or raw */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Subordinate uids: the ranges of uids that subuid(5) gives to users for their user namespaces. The user of a range can
- * act as each uid in it, so that for limits they are one user. On the loop's thread, except subuids_read().
+ * act as each uid in it, so that for limits they are one user. On the loop's thread; the file is
+ * read on the queue's.
  */
 #ifndef CSIGHT_DAEMON_SUBUIDS_H
 #define CSIGHT_DAEMON_SUBUIDS_H

@@ -513,11 +513,6 @@ struct store *store_close(struct store *s)
 	return NULL;
 }
 
-uint32_t store_version(const struct store *s)
-{
-	return s->version;
-}
-
 bool store_has_waits(const struct store *s)
 {
 	return s->layout->waits && !store_meta(s, "waits");

@@ -83,9 +83,6 @@ struct store *store_close(struct store *s);
 /* Reads the version of a store, whether or not store_open() can read it. -EBADMSG: the file is not a store. */
 int store_read_version(int fd, uint32_t *ret);
 
-/* The version of an open store. */
-uint32_t store_version(const struct store *s);
-
 /*
  * False for an older version, which does not record in which time threads did not run, and whose tail calls replace
  * their callers: wait_ns is 0 but unknown, and each piece of an inlined function is a call of its own.

@@ -8,7 +8,7 @@
 #include "lib/base/util.h"
 
 enum {
-	DATA_SIZE = 256 << 10, /* beside an AUX buffer of a grid: two records each time a thread runs */
+	DATA_SIZE = 256 << 10, /* beside an AUX buffer of a grid: four records each time a thread runs */
 	DATA_SIZE_SHARED = 64 << 10,
 	TIMESTAMP_EVERY = 11, /* every 2^10 cycles, where the PMU has a period */
 	/* Bits of TRCCONFIGR (IHI0064, "TRCCONFIGR"). */
