@@ -162,7 +162,8 @@ static bool is_stub(const struct pending_event *item)
 
 /*
  * Emits the pending events in the interval from s->time to end, and begins the next interval there. A last event that
- * enters a stub remains pending, so that event_times_retarget() can name its function.
+ * enters a stub remains pending, so that event_times_retarget() can name its function. Its position is before the next
+ * interval; its time is the begin of that.
  */
 static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
@@ -184,7 +185,7 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 
 		/* Consecutive events often have equal positions. */
 		if (!i || item->pos != item[-1].pos || item->waits != item[-1].waits || item->cycles != item[-1].cycles)
-			time = begin + share_apply(&ran, by_cycles ? item->cycles : item->pos - s->pos) +
+			time = begin + share_apply(&ran, by_cycles ? item->cycles : MAX(item->pos, s->pos) - s->pos) +
 			       share_apply(&waited, item->waits);
 		rc = emit_event(s, item, &e, time);
 	}
@@ -195,7 +196,6 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	}
 	if (held) {
 		s->items[0] = s->items[n];
-		s->items[0].pos = pos;
 		s->items[0].cycles = s->items[0].waits = 0;
 	}
 	s->n = s->n_counted = s->committed = s->events = held;

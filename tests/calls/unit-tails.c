@@ -214,6 +214,37 @@ static void test_lazy_binding(void)
 	CHECK_EQ(counts.tails, 1);
 }
 
+static uint64_t entered_at[4];
+static size_t n_entered;
+
+static int on_enter(void *user, const struct call_event *e)
+{
+	if (e->type == CALL_EVENT_ENTER && n_entered < ELEMENTS(entered_at))
+		entered_at[n_entered++] = e->instructions;
+	return 0;
+}
+
+/* A function that is called through a stub begins where the stub does, also if a timestamp is between the two. */
+static void test_position(void)
+{
+	static const struct calls_sink sink = { on_enter, NULL };
+
+	begin();
+	calls_free(calls);
+	calls_new(regions, &sink, &calls);
+	make_stub(STUB);
+	n_entered = 0;
+	run(MAIN, 9);
+	bl(MAIN + 36);
+	run(STUB, 3);
+	br(STUB + 12);
+	timestamp(1000);
+	run(F, 5);
+	end(0, "");
+	CHECK_EQ(n_entered, 2);
+	CHECK_EQ(entered_at[1], 10);
+}
+
 /* Go makes a preempted goroutine call asyncPreempt, here h, which ends in BR, also to the first instruction of f. */
 static void test_preempted(void)
 {
@@ -347,6 +378,7 @@ int main(void)
 	test_loop();
 	test_stub();
 	test_lazy_binding();
+	test_position();
 	test_preempted();
 	test_exit();
 	test_exit_first();
