@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 {
 	const struct plan_settings settings = { .aux_size = 1 << 20, .memory = 1 << 30, .machine = argc > 2 };
 	const struct capture_options plain = { 0 };
-	const struct plan_target target = { .options = &plain, .n_threads = 1 };
+	const struct plan_target target = { .options = &plain };
 	const struct plan_use nothing = { 0 };
 	struct topology *t;
 	struct plan *p;

@@ -146,6 +146,89 @@ static void test_failures(void)
 	done();
 }
 
+static void switched(bool out, uint32_t tid, uint64_t time)
+{
+	struct perf_record r = record(PERF_RECORD_SWITCH, out ? PERF_RECORD_MISC_SWITCH_OUT : 0, NULL, 0, tid, time);
+
+	aux_fold(&a, &r);
+}
+
+/* A run of a thread, traced as the kernel records it, or with its event disabled. */
+static void run(uint32_t tid, uint64_t time, uint64_t end)
+{
+	if (end)
+		start(tid, time);
+	switched(false, tid, time + 1);
+	switched(true, tid, time + 5);
+	if (end)
+		slice(end, 100, 2, tid, time + 6);
+}
+
+/* Runs without trace are found by the switches, also among runs that the kernel records in other orders. */
+static void test_untraced(void)
+{
+	struct thread_table t;
+
+	thread_table_init(&t, 7);
+	fresh();
+	a.threads = &t;
+	switched(true, 7, 5);
+	run(7, 10, 100);
+	CHECK(!a.untraced);
+	run(8, 20, 0);
+	CHECK(a.untraced && a.untraced_since == 21);
+	CHECK_EQ(a.n_slices, 2);
+	CHECK(a.slices[1].tid == 8 && a.slices[1].from == a.slices[1].to && a.slices[1].ended == 25);
+	CHECK_EQ(a.refused, 0);
+	a.untraced = false;
+	/* The kernel passes the events of one thread to the next; the sink begins its buffer again; a thread ends. */
+	start(7, 30);
+	switched(false, 7, 31);
+	slice(300, 200, 2, 7, 32);
+	switched(true, 7, 33);
+	switched(false, 8, 34);
+	switched(true, 8, 35);
+	slice(400, 100, 2, 8, 36);
+	start(7, 40);
+	switched(false, 7, 41);
+	slice(500, 100, 2, 7, 42);
+	run(8, 50, 600);
+	CHECK(!a.untraced);
+	/* After the thread that ended, its successor runs untraced. */
+	start(7, 60);
+	switched(false, 7, 61);
+	slice(700, 100, 2, 7, 62);
+	run(8, 70, 0);
+	CHECK(a.untraced && a.untraced_since == 71);
+	a.untraced = false;
+	/* A stop ends tracing while a thread is running. */
+	start(7, 80);
+	switched(false, 7, 81);
+	a.stopping = true;
+	a.stopped_at = 800;
+	slice(800, 100, 2, 7, 82);
+	switched(true, 7, 83);
+	CHECK(!a.untraced);
+	run(8, 84, 0);
+	CHECK(a.untraced);
+	a.untraced = false;
+	/* Two events of a thread record the same switch. */
+	t.n_switches = 0;
+	start(7, 90);
+	switched(false, 7, 91);
+	switched(false, 7, 91);
+	switched(true, 7, 92);
+	switched(true, 7, 92);
+	slice(900, 100, 2, 7, 93);
+	CHECK(!a.untraced && t.n_switches == 2);
+	/* After lost records nothing is known. */
+	aux_fold(&a, &(struct perf_record){ .type = PERF_RECORD_LOST, .origin = { 100, 7, 2, 94 } });
+	run(8, 95, 0);
+	CHECK(!a.untraced);
+	thread_table_done(&t);
+	done();
+}
+
 /* Writes a record in the format of a ring. */
 static size_t put(uint8_t *to, uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid, uint64_t time)
 {
@@ -460,6 +543,7 @@ int main(void)
 	test_births();
 	test_slices();
 	test_failures();
+	test_untraced();
 	test_ring();
 	test_tasks();
 	test_executed();

@@ -54,18 +54,50 @@ static void add_slice(struct aux_buffer *a, const struct aux_slice *s)
 		a->slices[a->n_slices++] = *s;
 }
 
-/* The sink was in use elsewhere: an empty slice records that this thread ran untraced. */
-static void add_refused(struct aux_buffer *a, struct aux_slice *s)
+/* An empty slice records that this thread ran untraced. */
+static void add_empty_slice(struct aux_buffer *a, struct aux_slice *s)
 {
 	struct aux_slice *last = a->n_slices > a->first ? &a->slices[a->n_slices - 1] : NULL;
 
-	a->refused = s->begun = s->ended;
+	s->begun = s->ended;
 	s->from = s->to = a->end;
 	if (last && last->from == last->to && last->tid == s->tid)
 		*last = *s;
 	else
 		add_slice(a, s);
 	drop_overwritten(a);
+}
+
+void aux_note_failure(struct aux_buffer *a, uint64_t since)
+{
+	a->failed_since = a->failed ? MIN(a->failed_since, since) : since;
+	a->failed = true;
+}
+
+static void note_untraced(struct aux_buffer *a, const struct perf_record *r)
+{
+	struct aux_slice s = {
+		.flags = PERF_AUX_FLAG_TRUNCATED, .pid = r->origin.pid, .tid = r->origin.tid, .ended = r->origin.time
+	};
+
+	a->untraced_since = a->untraced ? a->untraced_since : a->watch.since;
+	a->untraced = true;
+	add_empty_slice(a, &s);
+}
+
+static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
+{
+	switch (run_watch_switch(&a->watch, r->origin.tid, r->misc & PERF_RECORD_MISC_SWITCH_OUT, r->origin.time)) {
+	case RUN_REPEATED:
+		return;
+	case RUN_UNTRACED:
+		note_untraced(a, r);
+		break;
+	case RUN_KNOWN:
+		break;
+	}
+	if (a->threads)
+		thread_table_fold(a->threads, r);
 }
 
 static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
@@ -78,13 +110,15 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 		a->strange = true;
 		return;
 	}
-	if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
-		a->failed_since = a->failed ? a->failed_since : s.ended;
-		a->failed = true;
-	}
+	run_watch_slice(&a->watch, (s.flags & PERF_AUX_FLAG_TRUNCATED) || (a->stopping && s.to >= a->stopped_at));
+	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+		aux_note_failure(a, s.ended);
 	if (size == 0) {
-		if (s.flags & PERF_AUX_FLAG_TRUNCATED)
-			add_refused(a, &s);
+		/* The sink was in use elsewhere. */
+		if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
+			a->refused = s.ended;
+			add_empty_slice(a, &s);
+		}
 		return;
 	}
 	/* The buffer is overwritten circularly: the offset is the end of the slice and never decreases. */
@@ -131,16 +165,17 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 		a->started_empty++;
 		a->started_tid = r->origin.tid;
 		a->begun = r->origin.time;
+		run_watch_start(&a->watch);
 		break;
 	case PERF_RECORD_AUX_OUTPUT_HW_ID:
 		fold_id(a, r);
 		break;
 	case PERF_RECORD_SWITCH:
-		if (a->threads)
-			thread_table_fold(a->threads, r);
+		fold_switch(a, r);
 		break;
 	case PERF_RECORD_LOST:
 		a->lost += perf_record_lost(r);
+		run_watch_forget(&a->watch);
 		if (a->threads)
 			thread_table_lost_switches(a->threads, a->newest);
 		break;
@@ -159,6 +194,7 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 	if (perf_ring_read(&a->ring, scratch) < 0) {
 		a->strange = true;
 		a->lost++;
+		run_watch_forget(&a->watch);
 	}
 	at = scratch->data;
 	left = buf_error(scratch) ? 0 : scratch->size;

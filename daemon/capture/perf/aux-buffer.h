@@ -8,6 +8,7 @@
 
 #include "daemon/capture/capture.h"
 #include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/perf/run-watch.h"
 #include "daemon/capture/perf/thread-table.h"
 
 enum { AUX_SLICES_MAX = 1 << 18 };
@@ -23,12 +24,14 @@ struct aux_buffer {
 	uint32_t cpu;
 	int fd;                       /* the mapped event */
 	struct thread_table *threads; /* where switches of threads are recorded, or NULL */
+	struct run_watch watch;
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */
 	struct aux_slice *slices; /* oldest first, starting at index first */
 	size_t first, n_slices, room;
 	uint64_t end;        /* of the newest slice */
 	uint64_t stopped_at; /* position when tracing was last stopped */
+	bool stopping;       /* the record of that stop has not been read */
 	bool cut_off;        /* no record describes the bytes before that position */
 	bool has_id;
 	uint8_t trace_id;
@@ -38,8 +41,10 @@ struct aux_buffer {
 	uint64_t collisions;     /* slices in which the sink's buffer wrapped: a gap is possible */
 	uint64_t refused;        /* when the sink was last unavailable, ns; 0: never */
 	/* Cleared by the user: */
-	bool failed;            /* tracing did not start, or stopped: the event must be enabled again */
-	uint64_t failed_since;  /* ns */
+	bool failed;           /* tracing did not start, or stopped: the event must be enabled again */
+	uint64_t failed_since; /* ns */
+	bool untraced;         /* a thread ran untraced, and no other record says why */
+	uint64_t untraced_since;
 	bool strange;           /* a record was invalid */
 	uint32_t started_tid;   /* thread that was running when tracing last started */
 	uint64_t started_empty; /* starts since the last slice that held trace */
@@ -52,6 +57,9 @@ void aux_done(struct aux_buffer *a);
 
 /* Adds one record of the data ring. */
 void aux_fold(struct aux_buffer *a, const struct perf_record *r);
+
+/* Tracing did not start, or stopped, at that time. */
+void aux_note_failure(struct aux_buffer *a, uint64_t since);
 
 /* Adds all records of the data ring. Clears scratch. */
 void aux_drain(struct aux_buffer *a, struct buf *scratch);

@@ -11,12 +11,24 @@
 
 enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
 
-static int add_fd(struct grid *g, int fd)
+/* What to open for each thread, on the CPUs [first, end) of the plan. */
+struct grid_opening {
+	struct grid *grid;
+	size_t first, end;
+	const char *filter;
+	int poll_fd;
+	struct reason *why;
+};
+
+/* Opens the events of a thread. Returns 1 if its end or the events that it inherited left nothing to do. */
+typedef int (*open_thread_fn)(const struct grid_opening *o, uint32_t tid);
+
+static int add_fd(int **fds, size_t *n, size_t *room, int *fd)
 {
-	int rc = array_reserve(g->fds, g->n_fds, &g->fds_room);
+	int rc = array_reserve(*fds, *n, room);
 
 	if (rc == 0)
-		g->fds[g->n_fds++] = fd;
+		(*fds)[(*n)++] = TAKE_FD(*fd);
 	return rc;
 }
 
@@ -27,9 +39,20 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
 	attr.inherit = attr.inherit_thread = 1;
-	attr.context_switch = 1;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
+	return attr;
+}
+
+/* Records the switches of a thread. The kernel never disables it. */
+static struct perf_event_attr switch_attr(void)
+{
+	struct perf_event_attr attr =
+	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+
+	attr.exclude_kernel = 1;
+	attr.inherit = attr.inherit_thread = 1;
+	attr.context_switch = 1;
 	return attr;
 }
 
@@ -47,8 +70,9 @@ static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 }
 
 /* Returns 1 if the event is open, 0 if the CPU is unavailable now. */
-static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
+static int open_event(const struct grid_opening *o, size_t n, uint32_t tid)
 {
+	struct grid *g = o->grid;
 	const struct plan_cpu *c = &g->plan->cpus[n];
 	struct perf_event_attr attr = grid_attr(g->plan, c);
 	struct aux_buffer *a = &g->rings[n];
@@ -59,13 +83,13 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
 	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
-	if (rc == 0 && filter) {
-		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)filter);
+	if (rc == 0 && o->filter) {
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)o->filter);
 		if (rc < 0)
 			snprintf(what, sizeof(what), "the address filter");
 	}
 	if (rc == 0 && a->fd < 0) {
-		rc = map_ring(g, a, fd, poll_fd);
+		rc = map_ring(g, a, fd, o->poll_fd);
 		if (rc == 0)
 			a->fd = TAKE_FD(fd);
 		/* A trace unit that was never on has no path to a sink yet. */
@@ -75,29 +99,56 @@ static int open_event(struct grid *g, size_t n, uint32_t tid, const char *filter
 	} else if (rc == 0) {
 		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)a->fd);
 		if (rc == 0)
-			rc = add_fd(g, fd);
-		if (rc == 0)
-			fd = -1;
+			rc = add_fd(&g->fds, &g->n_fds, &g->fds_room, &fd);
 	}
 	if (rc < 0)
-		perf_event_explain(why, rc, what, g->plan->memory);
+		perf_event_explain(o->why, rc, what, g->plan->memory);
 	return rc < 0 ? rc : 1;
 }
 
-static bool has_tid(const struct grid *g, uint32_t tid)
+/* Records the switches of a thread on a CPU in the ring of that CPU. */
+static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 {
-	for (size_t i = 0; i < g->n_tids; i++)
-		if (g->tids[i] == tid)
+	const struct plan_cpu *c = &o->grid->plan->cpus[n];
+	struct grid *g = o->grid;
+	struct perf_event_attr attr = switch_attr();
+	_cleanup_close_ int fd = -1;
+	char what[96];
+	int rc = perf_event_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
+
+	if (rc == -ESRCH || rc == -ENODEV)
+		return rc == -ENODEV ? 0 : rc;
+	if (rc == 0)
+		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)g->rings[n].fd);
+	if (rc == 0)
+		rc = perf_event_control(fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (rc == 0)
+		rc = add_fd(&g->switch_fds, &g->n_switch_fds, &g->switch_fds_room, &fd);
+	snprintf(what, sizeof(what), "recording the switches of thread %u on CPU %u (perf_event_open)", tid, c->cpu);
+	if (rc < 0)
+		perf_event_explain(o->why, rc, what, g->plan->memory);
+	return rc;
+}
+
+struct tid_list {
+	uint32_t *list;
+	size_t n, room;
+};
+
+static bool has_tid(const struct tid_list *t, uint32_t tid)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->list[i] == tid)
 			return true;
 	return false;
 }
 
-static int add_tid(struct grid *g, uint32_t tid)
+static int add_tid(struct tid_list *t, uint32_t tid)
 {
-	int rc = array_reserve(g->tids, g->n_tids, &g->tids_room);
+	int rc = array_reserve(t->list, t->n, &t->room);
 
 	if (rc == 0)
-		g->tids[g->n_tids++] = tid;
+		t->list[t->n++] = tid;
 	return rc;
 }
 
@@ -105,13 +156,14 @@ static int add_tid(struct grid *g, uint32_t tid)
  * A thread created by a traced thread has inherited its events, and the kernel refuses another one with EBUSY. The
  * error is the same if another session traces the process, but then it affects the first event already.
  */
-static int open_thread(struct grid *g, uint32_t tid, const char *filter, int poll_fd, struct reason *why)
+static int open_thread(const struct grid_opening *o, uint32_t tid)
 {
+	struct grid *g = o->grid;
 	bool any = false;
-	int rc = add_tid(g, tid);
+	int rc = 0;
 
-	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
-		rc = open_event(g, n, tid, filter, poll_fd, why);
+	for (size_t n = o->first; n < o->end && rc >= 0; n++) {
+		rc = open_event(o, n, tid);
 		any |= rc > 0;
 		if (rc == -ESRCH || (rc == -EBUSY && (any || g->opened)))
 			return 0;
@@ -120,8 +172,23 @@ static int open_thread(struct grid *g, uint32_t tid, const char *filter, int pol
 	return MIN(rc, 0);
 }
 
+/*
+ * A thread that was created meanwhile may have inherited such events. Then its switches are recorded twice, and
+ * run-watch.c drops the second record.
+ */
+static int open_thread_switches(const struct grid_opening *o, uint32_t tid)
+{
+	const struct grid *g = o->grid;
+	int rc = 0;
+
+	for (size_t n = o->first; n < o->end && rc == 0; n++)
+		if (g->rings[n].fd >= 0)
+			rc = open_switches(o, n, tid);
+	return rc == -ESRCH ? 0 : rc;
+}
+
 /* Returns 1 if there were new threads. */
-static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
+static int open_new_threads(const struct grid_opening *o, pid_t pid, open_thread_fn open, struct tid_list *seen)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
@@ -136,32 +203,59 @@ static int open_new_threads(struct grid *g, pid_t pid, const char *filter, int p
 	while (rc == 0 && (e = readdir(dir))) {
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
 
-		if (!tid || has_tid(g, tid))
+		if (!tid || has_tid(seen, tid))
 			continue;
 		new = true;
-		rc = open_thread(g, tid, filter, poll_fd, why);
+		rc = add_tid(seen, tid);
+		if (rc == 0)
+			rc = open(o, tid);
 	}
 	return rc < 0 ? rc : new;
 }
 
+static int open_all_threads(const struct grid_opening *o, pid_t pid, open_thread_fn open)
+{
+	struct tid_list seen = { 0 };
+	int rc = 1;
+
+	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++)
+		rc = open_new_threads(o, pid, open, &seen);
+	free(seen.list);
+	return MIN(rc, 0);
+}
+
+/* Tracing starts first: a thread that runs untraced before it would look like a failure. */
+static int open_cpus(const struct grid_opening *o, pid_t pid)
+{
+	size_t before = o->grid->n_fds;
+	int rc = open_all_threads(o, pid, open_thread);
+
+	if (rc < 0)
+		return rc;
+	for (size_t n = o->first; n < o->end; n++)
+		if (o->grid->rings[n].fd >= 0)
+			perf_event_control(o->grid->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (size_t i = before; i < o->grid->n_fds; i++)
+		perf_event_control(o->grid->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+	return open_all_threads(o, pid, open_thread_switches);
+}
+
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
-	int rc = 1;
+	const struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
+	int rc;
 
 	*g = (struct grid){ .plan = plan, .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
 	if (!g->rings)
 		return -ENOMEM;
 	for (size_t n = 0; n < plan->n_cpus; n++)
 		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
-	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++)
-		rc = open_new_threads(g, pid, filter, poll_fd, why);
-	if (rc >= 0 && !g->opened)
+	rc = open_cpus(&o, pid);
+	if (rc == 0 && !g->opened)
 		rc = -ESRCH;
 	if (rc < 0)
 		grid_close(g);
-	else
-		grid_start(g);
-	return MIN(rc, 0);
+	return rc;
 }
 
 void grid_record_switches(struct grid *g, struct thread_table *threads)
@@ -174,11 +268,13 @@ void grid_close(struct grid *g)
 {
 	for (size_t i = 0; i < g->n_fds; i++)
 		closep(&g->fds[i]);
+	for (size_t i = 0; i < g->n_switch_fds; i++)
+		closep(&g->switch_fds[i]);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		aux_done(&g->rings[n]);
 	free(g->rings);
 	free(g->fds);
-	free(g->tids);
+	free(g->switch_fds);
 	free(g->pauses);
 	*g = (struct grid){ 0 };
 }
@@ -186,35 +282,15 @@ void grid_close(struct grid *g)
 /* Threads inherited events on other CPUs only, so events on these CPUs are opened for all live threads. */
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *e;
-	char path[64];
-	size_t before = g->n_fds;
 	int rc = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
-		if (g->rings[n].fd >= 0)
-			continue;
-		closedirp(&dir);
-		dir = opendir(path);
-		while (dir && rc >= 0 && (e = readdir(dir))) {
-			uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		const struct grid_opening o = { g, n, n + 1, filter, poll_fd, why };
 
-			if (!tid)
-				continue;
-			rc = open_event(g, n, tid, filter, poll_fd, why);
-			if (rc == -ESRCH || (rc == -EBUSY && g->rings[n].fd >= 0))
-				rc = 1;
-			if (rc == 0)
-				break;
-		}
-		if (g->rings[n].fd >= 0)
-			perf_event_control(g->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
+		if (g->rings[n].fd < 0)
+			rc = open_cpus(&o, pid);
 	}
-	for (size_t i = before; i < g->n_fds; i++)
-		perf_event_control(g->fds[i], PERF_EVENT_IOC_ENABLE, 0);
-	return MIN(rc, 0);
+	return rc;
 }
 
 static void control_all(const struct grid *g, unsigned long what)
@@ -229,9 +305,18 @@ static void control_all(const struct grid *g, unsigned long what)
 void grid_stop(struct grid *g)
 {
 	control_all(g, PERF_EVENT_IOC_DISABLE);
-	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		g->rings[n].stopped_at = perf_ring_aux_head(&g->rings[n].ring);
+		g->rings[n].stopping = true;
+	}
 	g->stopped = true;
+}
+
+void grid_end(struct grid *g)
+{
+	grid_stop(g);
+	for (size_t i = 0; i < g->n_switch_fds; i++)
+		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void grid_start(const struct grid *g)
@@ -294,13 +379,23 @@ void grid_retry(struct grid *g, uint64_t failed_since)
 	add_pause(g, failed_since, UINT64_MAX);
 }
 
+/* Threads that run while tracing is stopped are expected to run untraced. */
+static void note_untraced(const struct grid *g, struct aux_buffer *a)
+{
+	if (a->untraced && !g->stopped)
+		aux_note_failure(a, a->untraced_since);
+	a->untraced = a->stopping = false;
+}
+
 void grid_drain(struct grid *g, uint64_t now, struct buf *scratch)
 {
 	for (size_t i = 0; i < g->n_pauses; i++)
 		if (g->pauses[i].to == UINT64_MAX)
 			g->pauses[i].to = MAX(now, g->pauses[i].from + 1);
-	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		aux_drain(&g->rings[n], scratch);
+		note_untraced(g, &g->rings[n]);
+	}
 	if (g->stopped && g->rings)
 		note_stop(g);
 	g->stopped = false;

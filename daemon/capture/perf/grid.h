@@ -21,8 +21,8 @@ struct grid {
 	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
 	int *fds;                 /* events that write into the buffer of another */
 	size_t n_fds, fds_room;
-	uint32_t *tids; /* threads whose events were opened or inherited */
-	size_t n_tids, tids_room;
+	int *switch_fds; /* software events, which record switches also where tracing is disabled */
+	size_t n_switch_fds, switch_fds_room;
 	unsigned opened;           /* number of threads for which events were opened */
 	bool stopped;              /* since the last drain */
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
@@ -32,16 +32,19 @@ struct grid {
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 
-/* Adds the switches of the traced threads to a table that lives as long as the grid is drained. */
+/* Adds the switches of the traced threads to a table that lives as long as the grid is drained, or to none. */
 void grid_record_switches(struct grid *g, struct thread_table *threads);
 void grid_close(struct grid *g);
 
 /* Opens events on CPUs that have become available. */
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 
-/* After grid_stop() all trace is in the AUX buffers. */
+/* After grid_stop() all trace is in the AUX buffers. Switches are still recorded. */
 void grid_stop(struct grid *g);
 void grid_start(const struct grid *g);
+
+/* Ends recording for good; the buffers remain. */
+void grid_end(struct grid *g);
 
 /* Restarts events that the kernel disabled because a sink failed. */
 void grid_retry(struct grid *g, uint64_t failed_since);

@@ -172,7 +172,7 @@ static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
 	if (s->armed && !s->shared)
-		grid_stop(&s->grid);
+		grid_end(&s->grid);
 }
 
 /*
@@ -218,11 +218,6 @@ void perf_target_rescan(struct perf_target *s, uint64_t since)
 		process_note_lost_records(s->process, since, now);
 }
 
-static unsigned count_alive(const struct thread_table *t)
-{
-	return (unsigned)(t->n - t->n_ended);
-}
-
 const char *perf_target_filter(const struct perf_target *s)
 {
 	return s->filter ? filter_text(s->filter) : NULL;
@@ -232,7 +227,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
 	const struct plan_use use = { m->memory, m->n_private, m->arena.plan };
-	const struct plan_target target = { &s->options, count_alive(&s->thread_table), s->contained };
+	const struct plan_target target = { &s->options, s->contained };
 	struct plan *p;
 	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, why);
 

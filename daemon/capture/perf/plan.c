@@ -250,13 +250,12 @@ static void choose_keepers(const struct topology *t, struct plan *p, uint64_t si
 	}
 }
 
-static void sum_sizes(struct plan *p, unsigned n_threads)
+static void sum_sizes(struct plan *p)
 {
 	p->data_size = p->shared ? DATA_SIZE_SHARED : DATA_SIZE;
 	p->memory = 0;
 	for (size_t i = 0; i < p->n_cpus; i++)
 		p->memory += p->cpus[i].aux_size + p->data_size + 4096;
-	p->n_events = p->n_cpus * (p->shared ? 1 : MAX(n_threads, 1u));
 }
 
 static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
@@ -266,7 +265,7 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 
 	for (;; size /= 2) {
 		choose_keepers(t, p, size);
-		sum_sizes(p, target->n_threads);
+		sum_sizes(p);
 		if (p->memory + use->memory <= s->memory)
 			break;
 		if (size == PLAN_AUX_MIN)

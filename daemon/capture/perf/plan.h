@@ -38,8 +38,7 @@ struct plan_use {
 
 struct plan_target {
 	const struct capture_options *options;
-	unsigned n_threads; /* 0: unknown */
-	bool contained;     /* in a PID namespace of its own: the kernel records no context IDs for it */
+	bool contained; /* in a PID namespace of its own: the kernel records no context IDs for it */
 };
 
 struct plan_cpu {
@@ -64,7 +63,6 @@ struct plan {
 	struct plan_cpu *cpus;
 	size_t n_cpus;
 	uint64_t memory;    /* of all buffers, bytes */
-	uint64_t n_events;  /* number of descriptors */
 	struct buf missing; /* texts, each terminated by NUL: requests that could not be met */
 };
 
