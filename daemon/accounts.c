@@ -122,3 +122,16 @@ bool accounts_set_has(const struct account_set *s, uid_t uid, const gid_t *gids,
 				return true;
 	return false;
 }
+
+bool accounts_set_equal(const struct account_set *a, const struct account_set *b)
+{
+	if (a->n_uids != b->n_uids || a->n_gids != b->n_gids)
+		return false;
+	for (size_t n = 0; n < a->n_uids; n++)
+		if (a->uids[n] != b->uids[n])
+			return false;
+	for (size_t n = 0; n < a->n_gids; n++)
+		if (a->gids[n] != b->gids[n])
+			return false;
+	return true;
+}

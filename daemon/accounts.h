@@ -33,4 +33,7 @@ void accounts_set_done(struct account_set *s);
 /* Returns whether the set has the user, or one of the groups. */
 bool accounts_set_has(const struct account_set *s, uid_t uid, const gid_t *gids, size_t n_gids);
 
+/* Returns whether both sets have the same members, found in the same order. */
+bool accounts_set_equal(const struct account_set *a, const struct account_set *b);
+
 #endif

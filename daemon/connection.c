@@ -233,6 +233,16 @@ uint64_t connection_idle_since(const struct connection *n)
 	return n->expecting || n->out_size > 0 || n->in.size > 0 ? 0 : n->active_ns;
 }
 
+bool connection_busy(const struct connection *n)
+{
+	return n->expecting || n->out_size > 0;
+}
+
+bool connection_flush(struct connection *n)
+{
+	return flush_output(n) && n->out_size > 0;
+}
+
 /* Also activated with EV_TIMEOUT, after output was queued or an exchange finished. */
 static void on_read(evutil_socket_t fd, short what, void *data)
 {

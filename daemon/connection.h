@@ -42,6 +42,13 @@ void connection_turn(struct connection *n);
  */
 uint64_t connection_idle_since(const struct connection *n);
 
+/* Returns whether the client waits for a reply, or has unread output. */
+bool connection_busy(const struct connection *n);
+
+/* Sends what the socket accepts now, outside the loop. Returns whether output is left that the client may still read.
+ */
+bool connection_flush(struct connection *n);
+
 /* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);
 

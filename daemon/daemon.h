@@ -9,6 +9,8 @@
 #include "daemon/settings.h"
 
 struct daemon {
+	int argc; /* the command line, which a reload parses again */
+	char **argv;
 	struct settings settings;
 	struct event_base *base;
 	struct workqueue *capture_queue; /* opens, freezes and copies rings */
@@ -28,6 +30,11 @@ struct daemon {
 	struct service *service;
 	struct calls waiting; /* for the end of a decode; their subject is the snapshot */
 	uint64_t started_ns;  /* CLOCK_MONOTONIC */
+	struct event *signals[12];
+	/* From the first SIGTERM or SIGINT on, until no client waits for a reply, or until ends_ns: */
+	bool ending;
+	uint64_t ends_ns;
+	struct event *end_tick;
 };
 
 #endif

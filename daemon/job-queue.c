@@ -166,6 +166,12 @@ void job_queue_retry(struct job_queue *j)
 	}
 }
 
+void job_queue_update(struct job_queue *j)
+{
+	symbol_cache_limit(j->symbol_cache, j->o.settings->symbols_max);
+	job_queue_begin(j);
+}
+
 void job_queue_add(struct job_queue *j, struct snapshot *s)
 {
 	if (s->attempts >= SNAPSHOT_ATTEMPTS) {

@@ -27,6 +27,9 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 /* Room in the spool may have been made. */
 void job_queue_retry(struct job_queue *j);
 
+/* The settings have changed: more decodes may run at a time. */
+void job_queue_update(struct job_queue *j);
+
 /* s: in state queued. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);
 

@@ -501,6 +501,12 @@ void ledger_reassign(struct ledger *l)
 	l->o.limits(l->o.data, a->uid, &a->limits);
 }
 
+void ledger_set_totals(struct ledger *l, const struct ledger_total *totals)
+{
+	memcpy(l->o.totals, totals, sizeof(l->o.totals));
+	ledger_reassign(l);
+}
+
 const char *ledger_setting(enum ledger_kind kind, bool machine)
 {
 	return machine ? kinds[kind].of_machine : kinds[kind].of_user;

@@ -147,6 +147,10 @@ int ledger_users(const struct ledger *l, uid_t **ret, size_t *ret_n);
 /* Assigns all charges again, after owners or limits have changed. */
 void ledger_reassign(struct ledger *l);
 
+/* Replaces the totals of the machine, of every kind, and asks for the limits of users again. What is held stays
+ * charged. */
+void ledger_set_totals(struct ledger *l, const struct ledger_total *totals);
+
 /* The name of the setting that limits a kind, for each user or for the machine. */
 const char *ledger_setting(enum ledger_kind kind, bool machine);
 /* The name of a kind, as in org.csight.varlink, and the unit of its amounts: bytes, ms, or NULL for a number. */

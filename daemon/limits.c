@@ -99,10 +99,34 @@ static struct ledger_total make_total(const struct settings *s, uint64_t most, b
 				      s->system && divided };
 }
 
+/* Derives the totals from the settings and the machine. */
+static void read_settings(struct limits *l, struct ledger_total *totals)
+{
+	const struct settings *s = l->settings;
+	uint64_t fs = file_system_size(s->spool), descriptors = raise_descriptors();
+
+	l->memory = settings_space(s->memory_max, machine_memory());
+	l->spool = settings_space(s->spool_max, fs);
+	l->keep_free = settings_space(s->spool_keep_free, fs);
+	if (s->spool_keep_free & SETTINGS_PERCENT)
+		l->keep_free = MIN(l->keep_free, keep_free_most);
+	totals[LEDGER_MEMORY] = make_total(s, l->memory, true);
+	totals[LEDGER_SPOOL] = make_total(s, l->spool, false);
+	totals[LEDGER_PENDING] = make_total(s, l->spool, true);
+	/* The rings of trace units have a limit of their own (rings-max); those of the emulator are the program's. */
+	totals[LEDGER_RINGS] = make_total(s, LEDGER_UNLIMITED, false);
+	totals[LEDGER_DESCRIPTORS] = make_total(s, descriptors - MIN(descriptors, DESCRIPTORS_OWN), true);
+	totals[LEDGER_TARGETS] = make_total(s, s->targets_max, false);
+	totals[LEDGER_CONNECTIONS] = make_total(s, s->connections_max, false);
+	totals[LEDGER_CONNECTIONS].reserve = s->system ? MIN(CONNECTIONS_OF_ROOT, s->connections_max / 2) : 0;
+	totals[LEDGER_REGISTRATIONS] = make_total(s, REGISTRATIONS_MAX, false);
+	totals[LEDGER_REQUESTS] = make_total(s, s->connections_max, false);
+	totals[LEDGER_WAITING] = totals[LEDGER_STORED] = make_total(s, s->stored_max, false);
+}
+
 int limits_new(const struct settings *s, struct subuids *subuids, struct limits **ret)
 {
 	struct limits *l = calloc(1, sizeof(*l));
-	uint64_t fs = file_system_size(s->spool), descriptors = raise_descriptors();
 	struct ledger_options o = { .owner = owner_of, .limits = limits_of, .data = l };
 	int rc;
 
@@ -110,23 +134,7 @@ int limits_new(const struct settings *s, struct subuids *subuids, struct limits 
 		return -ENOMEM;
 	l->settings = s;
 	l->subuids = subuids;
-	l->memory = settings_space(s->memory_max, machine_memory());
-	l->spool = settings_space(s->spool_max, fs);
-	l->keep_free = settings_space(s->spool_keep_free, fs);
-	if (s->spool_keep_free & SETTINGS_PERCENT)
-		l->keep_free = MIN(l->keep_free, keep_free_most);
-	o.totals[LEDGER_MEMORY] = make_total(s, l->memory, true);
-	o.totals[LEDGER_SPOOL] = make_total(s, l->spool, false);
-	o.totals[LEDGER_PENDING] = make_total(s, l->spool, true);
-	/* The rings of trace units have a limit of their own (rings-max); those of the emulator are the program's. */
-	o.totals[LEDGER_RINGS] = make_total(s, LEDGER_UNLIMITED, false);
-	o.totals[LEDGER_DESCRIPTORS] = make_total(s, descriptors - MIN(descriptors, DESCRIPTORS_OWN), true);
-	o.totals[LEDGER_TARGETS] = make_total(s, s->targets_max, false);
-	o.totals[LEDGER_CONNECTIONS] = make_total(s, s->connections_max, false);
-	o.totals[LEDGER_CONNECTIONS].reserve = s->system ? MIN(CONNECTIONS_OF_ROOT, s->connections_max / 2) : 0;
-	o.totals[LEDGER_REGISTRATIONS] = make_total(s, REGISTRATIONS_MAX, false);
-	o.totals[LEDGER_REQUESTS] = make_total(s, s->connections_max, false);
-	o.totals[LEDGER_WAITING] = o.totals[LEDGER_STORED] = make_total(s, s->stored_max, false);
+	read_settings(l, o.totals);
 	rc = ledger_new(&o, &l->ledger);
 	if (rc < 0) {
 		free(l);
@@ -135,6 +143,14 @@ int limits_new(const struct settings *s, struct subuids *subuids, struct limits 
 	subuids_watch(subuids, on_subuids, l);
 	*ret = l;
 	return 0;
+}
+
+void limits_update(struct limits *l)
+{
+	struct ledger_total totals[LEDGER_KINDS] = { 0 };
+
+	read_settings(l, totals);
+	ledger_set_totals(l->ledger, totals);
 }
 
 struct limits *limits_free(struct limits *l)

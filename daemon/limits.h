@@ -16,6 +16,9 @@ int limits_new(const struct settings *settings, struct subuids *subuids, struct 
 struct limits *limits_free(struct limits *l);
 struct ledger *limits_ledger(const struct limits *l);
 
+/* Derives the limits again, after the settings have changed. */
+void limits_update(struct limits *l);
+
 /* Returns the bytes that stay free on the spool's file system. */
 uint64_t limits_keep_free(const struct limits *l);
 

@@ -21,7 +21,9 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/limits.c daemon/limits.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/methods.c daemon/methods.h \
+	daemon/notify.c daemon/notify.h \
 	daemon/policy.c daemon/policy.h \
+	daemon/reload.c daemon/reload.h \
 	daemon/snapshot-space.c daemon/snapshot-space.h \
 	daemon/snapshot-writer.c daemon/snapshot-writer.h \
 	daemon/quotas.c daemon/quotas.h \

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <assert.h>
 #include <grp.h>
 #include <libgen.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
-
 #include "daemon/daemon.h"
 #include "daemon/job.h"
 #include "daemon/limits.h"
 #include "daemon/methods.h"
+#include "daemon/notify.h"
 #include "daemon/registry.h"
+#include "daemon/reload.h"
 #include "daemon/request.h"
 #include "daemon/service.h"
 #include "daemon/spool.h"
@@ -26,49 +25,68 @@
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, END_TICK_MS = 20 };
 
-static void notify(const char *state)
+/* Ends the loop when no client waits for a reply, or the time for that is over. */
+static void on_end_tick(evutil_socket_t fd, short what, void *data)
 {
-#ifdef HAVE_SYSTEMD
-	sd_notify(0, state);
-#else
-	(void)state;
-#endif
+	struct daemon *d = data;
+
+	if (service_busy(d->service) && now_ns(CLOCK_MONOTONIC) < d->ends_ns)
+		return;
+	event_base_loopbreak(d->base);
 }
 
-static void on_watchdog(evutil_socket_t fd, short what, void *data)
+static void begin_end(struct daemon *d)
 {
-	notify("WATCHDOG=1");
-}
+	const struct timeval tick = { 0, END_TICK_MS * 1000 };
 
-/* Reports to systemd that the loop turns, twice as often as it wants to know. Returns NULL if it does not. */
-static struct event *start_watchdog(struct event_base *base)
-{
-	struct event *e = NULL;
-#ifdef HAVE_SYSTEMD
-	struct timeval period;
-	uint64_t us;
-
-	if (sd_watchdog_enabled(0, &us) <= 0)
-		return NULL;
-	period = (struct timeval){ (time_t)(us / 2000000), (suseconds_t)(us / 2 % 1000000) };
-	e = event_new(base, -1, EV_PERSIST, on_watchdog, NULL);
-	if (e)
-		event_add(e, &period);
-#else
-	(void)base;
-	(void)on_watchdog;
-#endif
-	return e;
+	if (d->ending || event_add(d->end_tick, &tick) < 0)
+		event_base_loopbreak(d->base);
+	d->ending = true;
+	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
+	notify_stopping(d->settings.stop_timeout);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *data)
 {
 	struct daemon *d = data;
+	const char *name = sigabbrev_np(number);
 
-	log_info("received SIG%s: ending; traced programs continue", sigabbrev_np(number));
-	event_base_loopbreak(d->base);
+	switch (number) {
+	case SIGTERM:
+	case SIGINT:
+		log_info("received SIG%s: ending; traced programs continue", name);
+		begin_end(d);
+		break;
+	case SIGHUP:
+		log_info("received SIGHUP: reading the configuration again");
+		if (!d->ending)
+			reload_begin(d, NULL);
+		break;
+	default:
+		log_notice("ignored SIG%s; SIGTERM and SIGINT end csightd", name ? name : "RT");
+	}
+}
+
+/* All signals that would end the process by default, except those of its own errors. */
+static int watch_signals(struct daemon *d)
+{
+	static const int signals[] = { SIGTERM, SIGINT,    SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
+				       SIGALRM, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,  SIGSTKFLT };
+
+	static_assert(ELEMENTS(signals) <= ELEMENTS(d->signals), "too many signals");
+	d->end_tick = event_new(d->base, -1, EV_PERSIST, on_end_tick, d);
+	if (!d->end_tick)
+		return -ENOMEM;
+	for (size_t n = 0; n < ELEMENTS(signals); n++) {
+		d->signals[n] = evsignal_new(d->base, signals[n], on_signal, d);
+		if (!d->signals[n] || event_add(d->signals[n], NULL) < 0)
+			return -ENOMEM;
+	}
+	for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
+		signal(n, SIG_IGN);
+	return 0;
 }
 
 /* Makes the directory of the sockets. An existing directory is used as it is, except the default one of a user. */
@@ -231,8 +249,9 @@ static int start_jobs(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = { start_exits,  start_workqueues, start_ledger, start_targets,
-							   open_sockets, open_spool,       start_units,  start_jobs };
+	static int (*const steps[])(struct daemon * d) = { watch_signals, start_exits,   start_workqueues,
+							   start_ledger,  start_targets, open_sockets,
+							   open_spool,    start_units,   start_jobs };
 	int rc = 0;
 
 	TAILQ_INIT(&d->waiting);
@@ -259,34 +278,27 @@ static void queue_old_decodes(struct daemon *d)
 
 static int run(struct daemon *d)
 {
-	static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-	struct event *events[ELEMENTS(signals)] = { 0 }, *watchdog;
+	struct event *watchdog;
 	int rc;
 
-	for (size_t n = 0; n < ELEMENTS(signals); n++) {
-		events[n] = evsignal_new(d->base, signals[n], on_signal, d);
-		if (events[n])
-			event_add(events[n], NULL);
-	}
 	queue_old_decodes(d);
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
 		   trace_units_why(d->units)[0] ? "emu" : "perf");
-	notify("READY=1");
-	watchdog = start_watchdog(d->base);
+	notify_ready();
+	watchdog = notify_watchdog(d->base);
 	rc = event_base_dispatch(d->base);
-	notify("STOPPING=1");
+	d->ending = true;
 	if (watchdog)
 		event_free(watchdog);
-	for (size_t n = 0; n < ELEMENTS(signals); n++)
-		if (events[n])
-			event_free(events[n]);
 	return rc < 0 ? -EIO : 0;
 }
 
-/* Closes all connections, and ends what is in progress in a state from which the next start can continue. */
+/*
+ * Ends what is in progress in a state from which the next start can continue, replies to the clients that wait, and
+ * closes all connections.
+ */
 static void stop(struct daemon *d)
 {
-	d->service = service_free(d->service);
 	d->registry = registry_free(d->registry);
 	if (d->jobs)
 		job_queue_stop(d->jobs);
@@ -298,6 +310,10 @@ static void stop(struct daemon *d)
 		workqueue_stop(d->capture_queue);
 	if (d->spool_queue)
 		workqueue_stop(d->spool_queue);
+	methods_end(d);
+	if (d->service)
+		service_flush(d->service);
+	d->service = service_free(d->service);
 	d->requests = request_list_free(d->requests);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
@@ -315,12 +331,17 @@ static void stop(struct daemon *d)
 int main(int argc, char **argv)
 {
 	static struct daemon d;
-	int rc = settings_load(argc, argv, &d.settings);
+	struct reason why = { "" };
+	int rc = settings_load(argc, argv, &d.settings, &why);
 
 	if (rc > 0)
 		return EXIT_SUCCESS;
-	if (rc < 0)
+	if (rc < 0) {
+		fprintf(stderr, "csightd: %s\n", why.text);
 		return EXIT_USAGE;
+	}
+	d.argc = argc;
+	d.argv = argv;
 	if (d.settings.check_only) {
 		printf("csightd: the configuration is valid\n");
 		return EXIT_SUCCESS;
@@ -336,6 +357,11 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = run(&d);
 	stop(&d);
+	for (size_t n = 0; n < ELEMENTS(d.signals); n++)
+		if (d.signals[n])
+			event_free(d.signals[n]);
+	if (d.end_tick)
+		event_free(d.end_tick);
 	settings_done(&d.settings);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -11,18 +11,21 @@
 #include "daemon/methods.h"
 #include "daemon/policy.h"
 #include "daemon/registry.h"
+#include "daemon/reload.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
 #include "lib/base/log.h"
 
-/* What a method names; the caller must be its owner or root. */
-enum right { RIGHT_ANY, RIGHT_PROCESS, RIGHT_SNAPSHOT };
+/* What a method names; the caller must be its owner or root. RIGHT_ADMINISTRATOR: it is for root, or the daemon's user.
+ */
+enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT };
 
 enum {
 	METHOD_MORE = 1,   /* reports progress to calls with more */
 	METHOD_LOGGED = 2, /* the log has who called it */
+	METHOD_WORKS = 4,  /* begins work, which a daemon that ends does not */
 	/* A page is smaller than VARLINK_REPLY_MAX, whatever the names in it are. */
 	TARGETS_A_PAGE = 16,
 	SNAPSHOTS_A_PAGE = 256,
@@ -349,6 +352,17 @@ void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapsho
 	}
 }
 
+void methods_end(struct daemon *d)
+{
+	struct call *c;
+
+	while ((c = TAILQ_FIRST(&d->waiting))) {
+		const struct snapshot *s = c->subject;
+
+		call_error(c, wire_error_str(WIRE_ENDING), wire_error_of_ending(s->id));
+	}
+}
+
 static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *s)
 {
 	const struct snapshot *snapshot;
@@ -437,6 +451,11 @@ static void do_remove(struct daemon *d, struct call *c, struct subject *s)
 		spool_remove(d->spool, s->snapshot, on_removed, c);
 }
 
+static void do_reload(struct daemon *d, struct call *c, struct subject *s)
+{
+	reload_begin(d, c);
+}
+
 static void do_get_info(struct daemon *d, struct call *c, struct subject *s)
 {
 	json_object *o = json_object_new_object(), *list = json_object_new_array();
@@ -476,14 +495,15 @@ static void do_get_description(struct daemon *d, struct call *c, struct subject 
 static const struct method methods[] = {
 	{ "org.csight.Status", RIGHT_ANY, 0, do_status },
 	{ "org.csight.ListTargets", RIGHT_ANY, 0, do_list_targets },
-	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_LOGGED, do_arm },
-	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_LOGGED, do_disarm },
-	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_LOGGED, do_snapshot },
+	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_LOGGED | METHOD_WORKS, do_arm },
+	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_LOGGED | METHOD_WORKS, do_disarm },
+	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_LOGGED | METHOD_WORKS, do_snapshot },
 	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, do_wait },
 	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, do_list_snapshots },
 	{ "org.csight.GetSnapshot", RIGHT_SNAPSHOT, 0, do_get_snapshot },
 	{ "org.csight.Open", RIGHT_SNAPSHOT, METHOD_LOGGED, do_open },
-	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_LOGGED, do_remove },
+	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_LOGGED | METHOD_WORKS, do_remove },
+	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_LOGGED | METHOD_WORKS, do_reload },
 	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, do_get_info },
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, do_get_description },
 };
@@ -545,11 +565,33 @@ static void fail_no_method(struct call *c, const char *name)
 	fail_text(c, VARLINK_INTERFACE_NOT_FOUND, "interface", interface);
 }
 
+/* Checks the right to a method, and finds what it is about. Returns false after an error reply. */
+static bool find_subject(struct daemon *d, struct call *c, enum right right, struct subject *ret)
+{
+	switch (right) {
+	case RIGHT_ADMINISTRATOR:
+		if (policy_administers(c->uid))
+			return true;
+		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+		return false;
+	case RIGHT_PROCESS:
+		return find_process(d, c, ret);
+	case RIGHT_SNAPSHOT:
+		return find_snapshot(d, c, ret);
+	default:
+		return true;
+	}
+}
+
 static const char *subject_text(const struct subject *s)
 {
-	static char text[32];
+	static char text[SNAPSHOT_ID_SIZE + 32] = "";
 
-	snprintf(text, sizeof(text), "process %d", (int)s->pid);
+	text[0] = 0;
+	if (s->snapshot)
+		snprintf(text, sizeof(text), " of %s", s->snapshot->id);
+	else if (s->pid)
+		snprintf(text, sizeof(text), " of process %d", (int)s->pid);
 	return text;
 }
 
@@ -567,12 +609,14 @@ void methods_dispatch(void *data, struct call *c, const char *name)
 		return;
 	}
 	c->more = c->more && (m->flags & METHOD_MORE);
-	if ((m->right == RIGHT_PROCESS && !find_process(d, c, &subject)) ||
-	    (m->right == RIGHT_SNAPSHOT && !find_snapshot(d, c, &subject)))
+	if (!find_subject(d, c, m->right, &subject))
 		return;
+	if (d->ending && (m->flags & METHOD_WORKS)) {
+		call_error(c, wire_error_str(WIRE_ENDING), wire_error_of_ending(NULL));
+		return;
+	}
 	/* What changes something, or gives trace away, is logged with who asked for it. */
 	if (m->flags & METHOD_LOGGED)
-		log_info("%s of %s by uid %u", strrchr(m->name, '.') + 1,
-			 subject.snapshot ? subject.snapshot->id : subject_text(&subject), c->uid);
+		log_info("%s%s by uid %u", strrchr(m->name, '.') + 1, subject_text(&subject), c->uid);
 	m->handler(d, c, &subject);
 }

@@ -13,6 +13,11 @@ bool policy_owns(uid_t caller, uid_t owner)
 	return caller == 0 || caller == owner;
 }
 
+bool policy_administers(uid_t caller)
+{
+	return caller == 0 || caller == getuid();
+}
+
 int policy_process(uid_t caller, pid_t pid)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

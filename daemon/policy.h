@@ -9,6 +9,9 @@
 /* Returns whether caller may act on, and read, what belongs to owner. */
 bool policy_owns(uid_t caller, uid_t owner);
 
+/* Returns whether caller may change what concerns all users: root, and the user as whom csightd runs. */
+bool policy_administers(uid_t caller);
+
 /*
  * Returns 0 if caller may act on this process, -ESRCH if there is none, else -EACCES. A process whose uids differ from
  * each other has privileges that its user lacks, and belongs to root.

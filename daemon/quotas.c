@@ -69,6 +69,24 @@ void quotas_limits(const struct quotas *q, uid_t user, struct ledger_limits *ret
 	apply_sections(q, user, false, ret);
 }
 
+static bool sections_equal(const struct quota_section *a, const struct quota_section *b)
+{
+	if (strcmp(a->name, b->name) != 0 || !accounts_set_equal(&a->users, &b->users))
+		return false;
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		if (a->set[k] != b->set[k] || (a->set[k] && a->limits.most[k] != b->limits.most[k]))
+			return false;
+	return true;
+}
+
+bool quotas_sections_equal(const struct quotas *a, const struct quotas *b)
+{
+	for (size_t n = 0; n < a->n && a->n == b->n; n++)
+		if (!sections_equal(&a->sections[n], &b->sections[n]))
+			return false;
+	return a->n == b->n;
+}
+
 void quotas_done(struct quotas *q)
 {
 	for (size_t n = 0; n < q->n; n++) {

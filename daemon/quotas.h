@@ -28,6 +28,9 @@ void quotas_set(struct quotas *q, int section, enum ledger_kind kind, uint64_t m
 
 /* Fills the limits of a user. */
 void quotas_limits(const struct quotas *q, uid_t user, struct ledger_limits *ret);
+
+/* Returns whether both have the same sections with the same limits; the defaults are not compared. */
+bool quotas_sections_equal(const struct quotas *a, const struct quotas *b);
 void quotas_done(struct quotas *q);
 
 /* Finds the kind that a setting limits for each user. -ENOENT. */

@@ -22,6 +22,8 @@ enum {
 	FILES_SECONDS = 2,        /* how long the check of a target's files may take */
 };
 
+static const char ending[] = "csightd is ending; repeat this when it has been started again";
+
 struct request_list {
 	struct request_list_options o;
 	TAILQ_HEAD(, snapshot_request) all;
@@ -191,7 +193,7 @@ static void write_when_room(struct snapshot_request *r)
 		return;
 	if (rc < 0) {
 		spool_drop(r->list->o.spool, r->snapshot);
-		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? "csightd ended" : why.reason.text);
+		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? ending : why.reason.text);
 		return;
 	}
 	build_ids_read(job_queue_build_ids(r->list->o.jobs), &(struct build_ids_query){ .uid = r->target->uid,
@@ -413,7 +415,7 @@ static void wait_for_trace(struct snapshot_request *r)
 		return;
 	}
 	if (r->list->stopping) {
-		request_fail(r, REQUEST_FAILED, "csightd ended");
+		request_fail(r, REQUEST_FAILED, ending);
 		return;
 	}
 	r->waits = true;
@@ -631,9 +633,9 @@ void request_list_stop(struct request_list *list)
 			on_timer(-1, EV_TIMEOUT, r);
 		} else if (r->grows) {
 			spool_drop(list->o.spool, r->snapshot);
-			request_fail(r, REQUEST_FAILED, "csightd ended");
+			request_fail(r, REQUEST_FAILED, ending);
 		} else if (r->waits) {
-			request_fail(r, REQUEST_FAILED, "csightd ended");
+			request_fail(r, REQUEST_FAILED, ending);
 		}
 	}
 }

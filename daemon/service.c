@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <string.h>
+#include <time.h>
+
 #include "daemon/connection.h"
 #include "daemon/fair-queue.h"
 #include "daemon/listener.h"
@@ -8,6 +11,7 @@
 #include "lib/base/log.h"
 
 static const uint64_t turn_ns = 10000000;               /* of all calls together, before the loop serves others */
+static const uint64_t flush_ns = 1000000000;            /* for clients to read their last reply */
 static const uint64_t refusals_pause_ns = 60000000000u; /* between two messages in the log */
 
 struct service_client {
@@ -15,6 +19,8 @@ struct service_client {
 	struct service *service;
 	struct connection *connection;
 	uid_t uid;
+	gid_t *groups;
+	size_t n_groups;
 	bool denied; /* by the configuration */
 	struct charge charge;
 	struct fair_item turn;
@@ -31,6 +37,21 @@ struct service {
 	unsigned refused; /* connections since logged_ns */
 	uint64_t logged_ns;
 };
+
+static void service_client_free(struct service_client *client)
+{
+	if (!client)
+		return;
+	ledger_return(&client->charge);
+	free(client->groups);
+	free(client);
+}
+
+static bool is_denied(const struct service *s, const struct service_client *client)
+{
+	return !settings_permit(s->o.settings, ledger_owner(s->o.ledger, client->uid), client->groups,
+				client->n_groups);
+}
 
 static int on_message(void *data, const char *text, size_t size)
 {
@@ -105,8 +126,7 @@ static void on_closed(void *data)
 	if (client->waits)
 		fair_queue_remove(&s->turns, &client->turn);
 	TAILQ_REMOVE(&s->clients, client, link);
-	ledger_return(&client->charge);
-	free(client);
+	service_client_free(client);
 }
 
 /* Frees the connection that has been idle for longest, of the user who has most. Returns false if there is none. */
@@ -161,27 +181,72 @@ static int charge_client(struct service *s, uid_t uid, struct charge *ret)
 	return rc;
 }
 
+static struct service_client *service_client_new(struct service *s, const struct listener_peer *peer)
+{
+	struct service_client *client = calloc(1, sizeof(*client));
+
+	if (!client)
+		return NULL;
+	client->service = s;
+	client->uid = peer->uid;
+	client->n_groups = peer->n_groups;
+	client->groups = malloc(peer->n_groups * sizeof(*client->groups));
+	if (!client->groups || charge_client(s, peer->uid, &client->charge) < 0) {
+		service_client_free(client);
+		return NULL;
+	}
+	memcpy(client->groups, peer->groups, peer->n_groups * sizeof(*client->groups));
+	client->denied = is_denied(s, client);
+	return client;
+}
+
 static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 {
 	struct service *s = data;
-	struct service_client *client = calloc(1, sizeof(*client));
+	struct service_client *client = service_client_new(s, peer);
 	struct connection_owner owner = { on_message, on_ready, on_closed, client, s->o.ledger };
 
-	if (!client || charge_client(s, peer->uid, &client->charge) < 0) {
-		free(client);
+	if (!client) {
 		close(fd);
 		return;
 	}
-	client->service = s;
-	client->uid = peer->uid;
-	client->denied =
-	    !settings_permit(s->o.settings, ledger_owner(s->o.ledger, peer->uid), peer->groups, peer->n_groups);
 	if (connection_new(s->base, fd, peer->uid, &owner, &client->connection) < 0) {
-		ledger_return(&client->charge);
-		free(client);
+		service_client_free(client);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&s->clients, client, link);
+}
+
+void service_update(struct service *s)
+{
+	struct service_client *client;
+
+	TAILQ_FOREACH (client, &s->clients, link)
+		client->denied = is_denied(s, client);
+}
+
+bool service_busy(const struct service *s)
+{
+	const struct service_client *client;
+
+	TAILQ_FOREACH (client, &s->clients, link)
+		if (connection_busy(client->connection))
+			return true;
+	return false;
+}
+
+void service_flush(struct service *s)
+{
+	const struct timespec pause = { 0, 10000000 };
+	uint64_t until = now_ns(CLOCK_MONOTONIC) + flush_ns;
+	struct service_client *client;
+	bool left;
+
+	do {
+		left = false;
+		TAILQ_FOREACH (client, &s->clients, link)
+			left |= connection_flush(client->connection);
+	} while (left && now_ns(CLOCK_MONOTONIC) < until && nanosleep(&pause, NULL) == 0);
 }
 
 int service_new(struct event_base *base, const struct service_options *options, pid_t *ret_pid, struct service **ret)

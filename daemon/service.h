@@ -28,6 +28,15 @@ struct service_options {
 
 /* Errors are those of listener_new(); *ret_pid is a process that listens at the path already. */
 int service_new(struct event_base *base, const struct service_options *options, pid_t *ret_pid, struct service **ret);
+
+/* Applies changed settings of who may connect to the connections that exist. */
+void service_update(struct service *s);
+
+/* Returns whether a client waits for a reply, or has not read one. */
+bool service_busy(const struct service *s);
+
+/* Sends the replies that wait, outside the loop; a client that does not read them has a second. */
+void service_flush(struct service *s);
 struct service *service_free(struct service *s);
 
 #endif

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -27,20 +26,21 @@ struct setting {
 	enum kind kind;
 	size_t offset, size;
 	uint64_t least, most;
+	bool fixed; /* a change takes effect after a restart */
 };
 
 #define FIELD(name) offsetof(struct settings, name), sizeof(((struct settings *)0)->name)
 
 static const struct setting keys[] = {
-	{ "socket", KIND_PATH, FIELD(socket) },
-	{ "spool", KIND_PATH, FIELD(spool) },
-	{ "capture", KIND_TEXT, FIELD(capture) },
-	{ "arm", KIND_TEXT, FIELD(arm) },
-	{ "sink", KIND_TEXT, FIELD(sink) },
+	{ "socket", KIND_PATH, FIELD(socket), .fixed = true },
+	{ "spool", KIND_PATH, FIELD(spool), .fixed = true },
+	{ "capture", KIND_TEXT, FIELD(capture), .fixed = true },
+	{ "arm", KIND_TEXT, FIELD(arm), .fixed = true },
+	{ "sink", KIND_TEXT, FIELD(sink), .fixed = true },
 	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
 	{ "rings-max", KIND_BYTES, FIELD(rings_max), 1 << 20, UINT64_MAX },
-	{ "decode-user", KIND_TEXT, FIELD(decode_user) },
+	{ "decode-user", KIND_TEXT, FIELD(decode_user), .fixed = true },
 	{ "spool-max", KIND_SPACE, FIELD(spool_max), 1 << 20, SETTINGS_PERCENT - 1 },
 	{ "spool-keep-free", KIND_SPACE, FIELD(spool_keep_free), 0, SETTINGS_PERCENT - 1 },
 	{ "spool-max-age", KIND_COUNT, FIELD(spool_max_age), 0, UINT32_MAX },
@@ -53,24 +53,12 @@ static const struct setting keys[] = {
 	{ "snapshot-max", KIND_BYTES, FIELD(snapshot_max), 64 << 10, 64ull << 30 },
 	{ "jobs", KIND_COUNT, FIELD(jobs), 1, 64 },
 	{ "job-timeout", KIND_COUNT, FIELD(job_timeout), 1, 86400 },
+	{ "stop-timeout", KIND_COUNT, FIELD(stop_timeout), 0, 3600 },
 	{ "symbols-max", KIND_BYTES, FIELD(symbols_max), 0, UINT64_MAX },
 	{ "history-targets", KIND_COUNT, FIELD(history_targets), 0, 1000 },
 	{ "history-seconds", KIND_COUNT, FIELD(history_seconds), 0, 86400 * 7 },
 	{ "history-bytes", KIND_BYTES, FIELD(history_bytes), 0, UINT64_MAX },
 };
-
-static void print_error(const char *fmt, ...) _printf_(1, 2);
-
-static void print_error(const char *fmt, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "csightd: ");
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
 
 static int parse_percent(const char *value, uint64_t *ret)
 {
@@ -95,23 +83,23 @@ static int parse_number(enum kind kind, const char *value, uint64_t *ret)
 	return kind == KIND_COUNT ? parse_u64(value, UINT64_MAX, ret) : parse_size(value, ret);
 }
 
-static int refuse_number(const struct setting *k, const char *value, const char *where)
+static int refuse_number(struct settings *s, const struct setting *k, const char *value, const char *where)
 {
-	print_error("%s: %s must be a number%s from %llu to %llu%s, not \"%s\"", where, k->name,
-		    k->kind == KIND_COUNT ? "" : " (K, M, G, T may follow)", (unsigned long long)k->least,
-		    (unsigned long long)k->most, k->kind == KIND_SPACE ? " or a percentage" : "", esc(value));
-	return -EINVAL;
+	return reason_set(s->why, -EINVAL, "%s: %s must be a number%s from %llu to %llu%s, not \"%s\"", where, k->name,
+			  k->kind == KIND_COUNT ? "" : " (K, M, G, T may follow)", (unsigned long long)k->least,
+			  (unsigned long long)k->most, k->kind == KIND_SPACE ? " or a percentage" : "", esc(value));
 }
 
-static int set_users(struct account_set *set, const char *name, const char *value, const char *where)
+static int set_users(struct settings *s, const struct setting *k, const char *value, const char *where)
 {
+	struct account_set *set = (struct account_set *)(void *)((char *)s + k->offset);
 	const char *bad;
 	int rc;
 
 	accounts_set_done(set);
 	rc = accounts_set_add_list(set, value, &bad);
 	if (rc == -ESRCH)
-		print_error("%s: %s: there is no user or group \"%s\"", where, name, esc(bad));
+		reason_set(s->why, rc, "%s: %s: there is no user or group \"%s\"", where, k->name, esc(bad));
 	return rc;
 }
 
@@ -127,7 +115,7 @@ static int set_quota(struct settings *s, int section, enum ledger_kind kind, con
 	}
 	if (strcmp(value, "unlimited") != 0) {
 		if (parse_number(k.kind, value, &v) < 0 || (v > k.most && !(v & SETTINGS_PERCENT)))
-			return refuse_number(&k, value, where);
+			return refuse_number(s, &k, value, where);
 		if (kind == LEDGER_DECODER)
 			v *= 1000;
 	}
@@ -148,28 +136,23 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 			k = &keys[i];
 	if (!k && quotas_kind(name, &quota) == 0)
 		return set_quota(s, -1, quota, value, where);
-	if (!k) {
-		print_error("%s: unknown setting \"%s\"", where, esc(name));
-		return -EINVAL;
-	}
+	if (!k)
+		return reason_set(s->why, -EINVAL, "%s: unknown setting \"%s\"", where, esc(name));
 	if (k->kind == KIND_USERS)
-		return set_users((struct account_set *)(void *)((char *)s + k->offset), name, value, where);
+		return set_users(s, k, value, where);
 	if (k->kind == KIND_PATH || k->kind == KIND_TEXT) {
 		char *to = (char *)s + k->offset;
 
-		if (k->kind == KIND_PATH && value[0] != '/') {
-			print_error("%s: %s must be an absolute path, not \"%s\"", where, name, esc(value));
-			return -EINVAL;
-		}
-		if (!value[0] || strlen(value) >= k->size) {
-			print_error("%s: %s is empty or too long", where, name);
-			return -EINVAL;
-		}
+		if (k->kind == KIND_PATH && value[0] != '/')
+			return reason_set(s->why, -EINVAL, "%s: %s must be an absolute path, not \"%s\"", where, name,
+					  esc(value));
+		if (!value[0] || strlen(value) >= k->size)
+			return reason_set(s->why, -EINVAL, "%s: %s is empty or too long", where, name);
 		strcpy(to, value);
 		return 0;
 	}
 	if (parse_number(k->kind, value, &v) < 0 || v < k->least || (v > k->most && !(v & SETTINGS_PERCENT)))
-		return refuse_number(k, value, where);
+		return refuse_number(s, k, value, where);
 	memcpy((char *)s + k->offset, &v, sizeof(v));
 	return 0;
 }
@@ -181,22 +164,21 @@ static int set_section_value(struct settings *s, const struct ini_entry *e, cons
 	int section = quotas_section(&s->quotas, e->section);
 
 	if (section == -EINVAL)
-		print_error("%s: a section is [User NAME] or [Group NAME], not [%s]", where, esc(e->section));
+		reason_set(s->why, section, "%s: a section is [User NAME] or [Group NAME], not [%s]", where,
+			   esc(e->section));
 	else if (section == -ESRCH)
-		print_error("%s: [%s]: there is no such user or group", where, esc(e->section));
+		reason_set(s->why, section, "%s: [%s]: there is no such user or group", where, esc(e->section));
 	if (section < 0)
 		return section;
-	if (quotas_kind(e->key, &kind) < 0) {
-		print_error("%s: \"%s\" is not a limit of one user", where, esc(e->key));
-		return -EINVAL;
-	}
+	if (quotas_kind(e->key, &kind) < 0)
+		return reason_set(s->why, -EINVAL, "%s: \"%s\" is not a limit of one user", where, esc(e->key));
 	return set_quota(s, section, kind, e->value, where);
 }
 
 struct loading {
 	struct settings *settings;
 	const char *path;
-	bool reported; /* the error of an entry is printed */
+	bool explained; /* why has the error of an entry */
 };
 
 static int load_entry(void *user, const struct ini_entry *e)
@@ -207,7 +189,7 @@ static int load_entry(void *user, const struct ini_entry *e)
 
 	snprintf(where, sizeof(where), "%s:%u", l->path, e->line);
 	rc = *e->section ? set_section_value(l->settings, e, where) : set_value(l->settings, e->key, e->value, where);
-	l->reported = rc < 0;
+	l->explained = rc < 0;
 	return rc;
 }
 
@@ -222,15 +204,13 @@ static int load_file(struct settings *s, const char *path, bool must)
 	rc = io_read_file(AT_FDCWD, path, FILE_MAX, &text, &size);
 	if (rc == -ENOENT && !must)
 		return 0;
-	if (rc < 0) {
-		print_error("cannot read %s: %s", esc(path), strerror(-rc));
-		return rc;
-	}
+	if (rc < 0)
+		return reason_set(s->why, rc, "cannot read %s: %s", esc(path), strerror(-rc));
 	rc = ini_read(text, size, INI_COMMENTS_LINES, load_entry, &l, &line);
-	if (rc == 0 || l.reported)
+	if (rc == 0 || l.explained)
 		return rc;
-	print_error("%s:%u: %s", path, line, rc == -EFBIG ? "the line is too long" : "expected key = value");
-	return -EINVAL;
+	return reason_set(s->why, -EINVAL, "%s:%u: %s", path, line,
+			  rc == -EFBIG ? "the line is too long" : "expected key = value");
 }
 
 static int is_drop_in(const struct dirent *d)
@@ -308,10 +288,8 @@ static int set_pair(struct settings *s, const char *pair)
 	if (!copy)
 		return -ENOMEM;
 	value = strchr(copy, '=');
-	if (!value) {
-		print_error("--set requires KEY=VALUE");
-		return -EINVAL;
-	}
+	if (!value)
+		return reason_set(s->why, -EINVAL, "--set requires KEY=VALUE");
 	*value++ = 0;
 	return set_value(s, ini_trim(copy), ini_trim(value), "command line");
 }
@@ -361,14 +339,11 @@ static int parse_early_options(int argc, char **argv, struct settings *s)
 				return -ENAMETOOLONG;
 			break;
 		case '?':
-			print_error("see csightd --help");
-			return -EINVAL;
+			return reason_set(s->why, -EINVAL, "see csightd --help");
 		}
 	}
-	if (optind < argc) {
-		print_error("unexpected argument \"%s\"; see csightd --help", esc(argv[optind]));
-		return -EINVAL;
-	}
+	if (optind < argc)
+		return reason_set(s->why, -EINVAL, "unexpected argument \"%s\"; see csightd --help", esc(argv[optind]));
 	return 0;
 }
 
@@ -411,6 +386,7 @@ static const struct settings defaults = {
 	.snapshot_max = 1 << 30,
 	.jobs = 1,
 	.job_timeout = 900,
+	.stop_timeout = 10,
 	.symbols_max = 64 << 20,
 	.quotas.defaults.most = {
 		[LEDGER_MEMORY] = LEDGER_UNLIMITED,
@@ -432,50 +408,104 @@ static const struct settings defaults = {
 	.history_bytes = 1 << 30,
 };
 
-int settings_load(int argc, char **argv, struct settings *ret)
+/* The paths that do not come from a file. */
+static int set_default_paths(struct settings *s)
 {
-	struct settings s = defaults;
-	bool must;
-	int rc, c;
+	int rc;
 
-	rc = parse_early_options(argc, argv, &s);
+	if (s->system) {
+		strcpy(s->socket, SYSTEM_SOCKET);
+		strcpy(s->spool, SYSTEM_SPOOL);
+		if (!s->config[0])
+			strcpy(s->config, SYSCONFDIR "/csight/csightd.conf");
+		return 0;
+	}
+	rc = path_user_socket(s->socket, sizeof(s->socket));
+	if (rc == 0)
+		rc = path_user_spool(s->spool, sizeof(s->spool));
+	return rc == 0
+		   ? 0
+		   : reason_set(s->why, rc, "the default paths of this user are too long; use --socket and --spool");
+}
+
+static int check_words(struct settings *s)
+{
+	if (strcmp(s->capture, "auto") != 0 && strcmp(s->capture, "perf") != 0 && strcmp(s->capture, "emu") != 0)
+		return reason_set(s->why, -EINVAL, "capture must be auto, perf or emu, not \"%s\"", esc(s->capture));
+	if (strcmp(s->arm, "request") != 0 && strcmp(s->arm, "machine") != 0)
+		return reason_set(s->why, -EINVAL, "arm must be request or machine, not \"%s\"", esc(s->arm));
+	if (strcmp(s->shared_sink, "all") != 0 && strcmp(s->shared_sink, "root") != 0 &&
+	    accounts_set_add_group(&s->shared_users, s->shared_sink) < 0)
+		return reason_set(s->why, -EINVAL, "shared-sink must be all, root or a group, not \"%s\"",
+				  esc(s->shared_sink));
+	return 0;
+}
+
+static int load(int argc, char **argv, struct settings *s)
+{
+	bool must;
+	int rc = parse_early_options(argc, argv, s), c;
+
 	if (rc != 0)
 		return rc;
-	must = s.config[0] != 0;
-	if (s.system) {
-		strcpy(s.socket, SYSTEM_SOCKET);
-		strcpy(s.spool, SYSTEM_SPOOL);
-		if (!must)
-			strcpy(s.config, SYSCONFDIR "/csight/csightd.conf");
-	} else {
-		rc = path_user_socket(s.socket, sizeof(s.socket));
-		if (rc == 0)
-			rc = path_user_spool(s.spool, sizeof(s.spool));
-		if (rc < 0) {
-			print_error("the default paths of this user are too long; use --socket and --spool");
-			return rc;
-		}
-	}
-	if (s.config[0])
-		rc = load_files(&s, must);
+	must = s->config[0] != 0;
+	rc = set_default_paths(s);
+	if (rc == 0 && s->config[0])
+		rc = load_files(s, must);
 	optind = 1;
 	while (rc == 0 && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1)
-		rc = apply_option(&s, c, optarg);
-	if (rc < 0)
-		return rc;
-	if (strcmp(s.capture, "auto") != 0 && strcmp(s.capture, "perf") != 0 && strcmp(s.capture, "emu") != 0) {
-		print_error("capture must be auto, perf or emu, not \"%s\"", esc(s.capture));
-		return -EINVAL;
+		rc = apply_option(s, c, optarg);
+	return rc < 0 ? rc : check_words(s);
+}
+
+int settings_load(int argc, char **argv, struct settings *ret, struct reason *ret_why)
+{
+	struct settings s = defaults;
+	int rc;
+
+	s.why = ret_why;
+	rc = load(argc, argv, &s);
+	if (rc < 0 && !ret_why->text[0])
+		reason_set(ret_why, rc, "cannot read the configuration: %s", strerror(-rc));
+	s.why = NULL;
+	if (rc == 0)
+		*ret = s;
+	else
+		settings_done(&s);
+	return rc;
+}
+
+static bool value_equal(const struct setting *k, const struct settings *a, const struct settings *b)
+{
+	const char *x = (const char *)a + k->offset, *y = (const char *)b + k->offset;
+
+	if (k->kind == KIND_USERS)
+		return accounts_set_equal((const void *)x, (const void *)y);
+	return k->kind == KIND_PATH || k->kind == KIND_TEXT ? strcmp(x, y) == 0 : memcmp(x, y, k->size) == 0;
+}
+
+void settings_replace(struct settings *s, struct settings *fresh, struct settings_changes *ret)
+{
+	*ret = (struct settings_changes){ 0 };
+	for (size_t n = 0; n < ELEMENTS(keys); n++) {
+		const struct setting *k = &keys[n];
+
+		if (value_equal(k, s, fresh))
+			continue;
+		if (k->fixed) {
+			ret->fixed[ret->n_fixed++] = k->name;
+			memcpy((char *)fresh + k->offset, (char *)s + k->offset, k->size);
+		} else {
+			ret->names[ret->n++] = k->name;
+		}
 	}
-	if (strcmp(s.arm, "request") != 0 && strcmp(s.arm, "machine") != 0) {
-		print_error("arm must be request or machine, not \"%s\"", esc(s.arm));
-		return -EINVAL;
-	}
-	if (strcmp(s.shared_sink, "all") != 0 && strcmp(s.shared_sink, "root") != 0 &&
-	    accounts_set_add_group(&s.shared_users, s.shared_sink) < 0) {
-		print_error("shared-sink must be all, root or a group, not \"%s\"", esc(s.shared_sink));
-		return -EINVAL;
-	}
-	*ret = s;
-	return 0;
+	for (enum ledger_kind kind = 0; kind < LEDGER_KINDS; kind++)
+		if (kind != LEDGER_PENDING && s->quotas.defaults.most[kind] != fresh->quotas.defaults.most[kind])
+			ret->names[ret->n++] = ledger_setting(kind, false);
+	if (!quotas_sections_equal(&s->quotas, &fresh->quotas))
+		ret->names[ret->n++] = "sections of users and groups";
+	/* The members of a group may have changed, though its name has not. */
+	settings_done(s);
+	*s = *fresh;
+	*fresh = (struct settings){ 0 };
 }

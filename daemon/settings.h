@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/quotas.h"
+#include "lib/base/reason.h"
 
 /* In place of a number of bytes: a percentage of a whole, which settings_space() resolves. */
 #define SETTINGS_PERCENT (1ull << 63)
@@ -39,20 +40,35 @@ struct settings {
 	uint64_t snapshot_max;           /* bytes of trace in one snapshot */
 	uint64_t jobs;                   /* decodes that run at a time */
 	uint64_t job_timeout;            /* seconds of one decode */
+	uint64_t stop_timeout;           /* seconds that pending requests have when the daemon ends */
 	uint64_t symbols_max;            /* bytes of cached symbol tables */
 	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
 	struct account_set allow, deny;  /* who may connect; nothing in allow: all */
 	uint64_t history_targets;        /* ended targets of one user that are kept, */
 	uint64_t history_seconds;        /* for how long, */
 	uint64_t history_bytes;          /* and their memory */
+	struct reason *why;              /* during settings_load() */
 };
 
 /*
- * Returns 0, or 1 if --help or --version was answered. On failure an error is printed to standard error; -EINVAL: an
- * invalid argument or file.
+ * Returns 0, or 1 if --help or --version was answered. -EINVAL: an invalid argument or file; ret_why has the file and
+ * the line. Looks users and groups up, which may take long. On one thread at a time.
  */
-int settings_load(int argc, char **argv, struct settings *ret);
+int settings_load(int argc, char **argv, struct settings *ret, struct reason *ret_why);
 void settings_done(struct settings *s);
+
+enum { SETTINGS_CHANGES_MAX = 64 };
+
+/* The names of settings that a reload changed. */
+struct settings_changes {
+	const char *names[SETTINGS_CHANGES_MAX];
+	size_t n;
+	const char *fixed[SETTINGS_CHANGES_MAX]; /* those that keep their value until a restart */
+	size_t n_fixed;
+};
+
+/* Replaces the settings by fresh ones, except those that are fixed. Consumes fresh. */
+void settings_replace(struct settings *s, struct settings *fresh, struct settings_changes *ret);
 
 /* Returns whether a user with these groups may connect. root, and the user as whom csightd runs, may. */
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups);

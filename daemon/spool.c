@@ -105,7 +105,7 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 	uint64_t now = now_ns(CLOCK_REALTIME), age = s->o.max_age * 1000000000u;
 	struct snapshot *snapshot, *next;
 
-	for (snapshot = TAILQ_FIRST(&s->list); snapshot; snapshot = next) {
+	for (snapshot = s->o.max_age ? TAILQ_FIRST(&s->list) : NULL; snapshot; snapshot = next) {
 		next = TAILQ_NEXT(snapshot, link);
 		if (snapshot->state < SNAPSHOT_READY || snapshot->time + age > now)
 			continue;
@@ -181,7 +181,7 @@ int spool_new(const struct spool_options *options, struct spool **ret)
 	TAILQ_INIT(&s->removals);
 	s->path = strdup(options->path);
 	s->age = event_new(options->base, -1, EV_PERSIST, on_age, s);
-	if (options->max_age && s->age)
+	if (s->age)
 		event_add(s->age, &period);
 	rc = s->path && s->age ? path_make_dir(options->path, 0700, true) : -ENOMEM;
 	if (rc == 0) {
@@ -247,6 +247,13 @@ struct snapshot *spool_find(const struct spool *s, const char *id)
 const struct spool_options *spool_options(const struct spool *s)
 {
 	return &s->o;
+}
+
+void spool_limit(struct spool *s, uint64_t keep_free, uint64_t max_age)
+{
+	s->o.keep_free = keep_free;
+	s->o.max_age = max_age;
+	on_age(-1, EV_TIMEOUT, s);
 }
 
 void spool_watch(struct spool *s, void (*freed)(void *data), void *data)

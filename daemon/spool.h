@@ -40,6 +40,9 @@ const struct snapshot_list *spool_list(const struct spool *s);
 struct snapshot *spool_find(const struct spool *s, const char *id);
 const struct spool_options *spool_options(const struct spool *s);
 
+/* Changes keep_free and max_age of the options, and removes snapshots that are too old now. */
+void spool_limit(struct spool *s, uint64_t keep_free, uint64_t max_age);
+
 /* freed() follows each time that there may be more room; NULL: none. */
 void spool_watch(struct spool *s, void (*freed)(void *data), void *data);
 

@@ -102,6 +102,13 @@ static struct cached_table *symbol_cache_victim(struct symbol_cache *c)
 	return found;
 }
 
+void symbol_cache_limit(struct symbol_cache *c, uint64_t most)
+{
+	c->most = most;
+	while (c->bytes > c->most)
+		symbol_cache_drop(c, symbol_cache_victim(c));
+}
+
 /* Makes the memory and its size constant. */
 static int memory_seal(int fd, uint64_t *ret_size)
 {

@@ -16,6 +16,9 @@ struct symbol_cache;
 int symbol_cache_new(uint64_t most, struct symbol_cache **ret);
 struct symbol_cache *symbol_cache_free(struct symbol_cache *c);
 
+/* Changes the limit, and drops tables beyond it. */
+void symbol_cache_limit(struct symbol_cache *c, uint64_t most);
+
 /* Returns a descriptor that is borrowed until the next call, or -1. */
 int symbol_cache_find(struct symbol_cache *c, uid_t uid, const char *key);
 

@@ -61,9 +61,10 @@ static bool is_history(const struct target *t, uid_t uid)
 	return t->ring.state == RING_GONE && t->uid == uid;
 }
 
-/* Removes the oldest ended targets of a user until the others are within the limits. */
-static void limit_history(struct target_list *all, uid_t uid)
+/* Removes the oldest ended targets of a user until the others are within the limits. Returns whether it removed any. */
+static bool limit_history(struct target_list *all, uid_t uid)
 {
+	bool removed = false;
 	const struct settings *s = all->o.settings;
 	struct target *t, *next;
 	uint64_t bytes = 0, count = 0;
@@ -80,7 +81,9 @@ static void limit_history(struct target_list *all, uid_t uid)
 		count--;
 		bytes -= MIN(bytes, t->ring.source->ops->memory(t->ring.source));
 		target_list_remove(all, t);
+		removed = true;
 	}
+	return removed;
 }
 
 static void on_age(evutil_socket_t fd, short what, void *data)
@@ -96,6 +99,17 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 		else
 			ledger_settle(&t->rings, t->ring.source->ops->memory(t->ring.source));
 	}
+}
+
+void target_list_update(struct target_list *all)
+{
+	struct target *t;
+
+	on_age(-1, EV_TIMEOUT, all);
+	/* A removal ends the iteration, since it may be of the next target. */
+	for (t = TAILQ_FIRST(&all->list); t;)
+		t = t->ring.state == RING_GONE && limit_history(all, t->uid) ? TAILQ_FIRST(&all->list)
+									     : TAILQ_NEXT(t, link);
 }
 
 int target_list_new(const struct target_list_options *options, struct target_list **ret)

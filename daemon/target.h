@@ -71,6 +71,9 @@ int target_list_new(const struct target_list_options *options, struct target_lis
 struct target_list *target_list_free(struct target_list *all);
 const struct target_head *target_list_all(const struct target_list *all);
 
+/* Drops the history that is beyond the limits, after the settings have changed. */
+void target_list_update(struct target_list *all);
+
 /* Takes note of the end of a thread. */
 void target_list_heard(struct target_list *all, const struct exit_event *e);
 

@@ -128,6 +128,37 @@ const char *trace_units_why(const struct trace_units *u)
 	return u->why.text;
 }
 
+struct limit_change {
+	struct work work;
+	struct perf_machine *machine;
+	uint64_t ring_size, rings_max;
+};
+
+static void run_limit_change(struct work *w)
+{
+	struct limit_change *c = container_of(w, struct limit_change, work);
+
+	perf_machine_limit(c->machine, c->ring_size, c->rings_max);
+}
+
+static void limit_change_ran(struct work *w)
+{
+	free(container_of(w, struct limit_change, work));
+}
+
+void trace_units_update(struct trace_units *u)
+{
+	struct limit_change *c = u->machine ? malloc(sizeof(*c)) : NULL;
+
+	if (!c)
+		return;
+	*c = (struct limit_change){ .work = { run_limit_change, limit_change_ran },
+				    .machine = u->machine,
+				    .ring_size = u->o.settings->ring_size,
+				    .rings_max = u->o.settings->rings_max };
+	workqueue_submit(u->o.capture_queue, &c->work);
+}
+
 void trace_units_stop(struct trace_units *u)
 {
 	u->stopped = true;

@@ -22,6 +22,9 @@ struct trace_units_options {
 /* Succeeds without trace units too, unless the setting capture demands them. */
 int trace_units_new(const struct trace_units_options *options, struct trace_units **ret);
 
+/* The settings have changed: rings that are opened from now on have other sizes. */
+void trace_units_update(struct trace_units *u);
+
 /* Stops draining, before the capture thread is stopped. */
 void trace_units_stop(struct trace_units *u);
 struct trace_units *trace_units_free(struct trace_units *u);

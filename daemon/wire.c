@@ -14,6 +14,8 @@ static const char *const errors[] = {
 	[WIRE_NOT_READY] = "org.csight.NotReady",
 	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",
 	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
+	[WIRE_INVALID_CONFIGURATION] = "org.csight.InvalidConfiguration",
+	[WIRE_ENDING] = "org.csight.Ending",
 };
 
 const char *wire_error_str(enum wire_error error)
@@ -50,6 +52,43 @@ json_object *wire_error_of_limit(const struct ledger_refusal *why)
 	json_add_u64(o, "used", why->used);
 	json_add_u64(o, "wanted", why->wanted);
 	json_add_str(o, "reason", reason.text);
+	return o;
+}
+
+json_object *wire_error_of_configuration(const struct reason *why)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_bytes(o, "reason", why->text);
+	return o;
+}
+
+json_object *wire_error_of_ending(const char *id)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "id", id);
+	json_add_str(o, "reason",
+		     id ? "it ends before the decode; the snapshot is kept, and the next csightd decodes it"
+			: "it accepts no more work; repeat this when it has been started again");
+	return o;
+}
+
+static json_object *array_of_names(const char *const *names, size_t n)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_add_bytes(list, names[i]);
+	return list;
+}
+
+json_object *wire_changes(const struct settings_changes *changes)
+{
+	json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "changed", array_of_names(changes->names, changes->n));
+	json_object_object_add(o, "afterRestart", array_of_names(changes->fixed, changes->n_fixed));
 	return o;
 }
 

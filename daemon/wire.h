@@ -15,6 +15,8 @@ enum wire_error {
 	WIRE_NOT_READY,
 	WIRE_SNAPSHOT_FAILED,
 	WIRE_LIMIT_REACHED,
+	WIRE_INVALID_CONFIGURATION,
+	WIRE_ENDING,
 };
 
 /* "org.csight.NotArmed" */
@@ -26,6 +28,13 @@ json_object *wire_error_of_snapshot(const char *id, const char *state);
 
 /* The parameters of LimitReached. */
 json_object *wire_error_of_limit(const struct ledger_refusal *why);
+
+/* The parameters of InvalidConfiguration, and of Ending; id: a snapshot that the next daemon decodes, or NULL. */
+json_object *wire_error_of_configuration(const struct reason *why);
+json_object *wire_error_of_ending(const char *id);
+
+/* The reply of Reload. */
+json_object *wire_changes(const struct settings_changes *changes);
 
 /* An array of type Use: of a user, and of all users. */
 json_object *wire_use(struct ledger *l, uid_t uid);

@@ -247,6 +247,10 @@ static int set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "LimitReached") == 0)
 		return set_error(c, -EDQUOT, "the limit of %s is reached: %s",
 				 get_text_or(reply->parameters, "limit", "something"), reason);
+	if (strcmp(name, "InvalidConfiguration") == 0)
+		return set_error(c, -EBADMSG, "%s; the old configuration stays in effect", reason);
+	if (strcmp(name, "Ending") == 0)
+		return set_error(c, -ESHUTDOWN, "csightd is ending: %s", reason);
 	return set_error(c, -EPROTO, "csightd reports %s", name);
 }
 
@@ -492,6 +496,20 @@ int csight_remove(struct csight *c, const char *id)
 	begin_call(c, "remove snapshot %s", id);
 	return call_method(c, (struct csight_request){ .method = INTERFACE "Remove", .parameters = id_parameters(id) },
 			   NULL);
+}
+
+int csight_reload(struct csight *c, struct csight_object **ret)
+{
+	json_object *o = NULL;
+	int rc;
+
+	begin_call(c, "reload the configuration");
+	rc = call_method(c, (struct csight_request){ .method = INTERFACE "Reload" }, ret ? &o : NULL);
+	if (rc == -EPERM)
+		return set_error(c, rc, "only root, and the user as whom csightd runs, may");
+	if (rc == 0 && ret)
+		*ret = to_object(o);
+	return rc;
 }
 
 static json_object *get_member(const struct csight_object *o, const char *field, json_type type)

@@ -27,6 +27,8 @@
  *	-EBUSY		the snapshot is not in a state that allows this
  *	-EDQUOT		a limit of this user was reached
  *	-EIO		the snapshot could not be made
+ *	-EBADMSG	the configuration has an error
+ *	-ESHUTDOWN	the daemon ends
  *	-EINVAL		the daemon rejected an argument
  *	-ENOSYS		the daemon does not have the method: it is older than this library
  *	-EPROTO		the reply is not csightd's protocol
@@ -126,6 +128,12 @@ int csight_open_file(struct csight *c, const char *id, const char *file, int *re
 
 /* Deletes a snapshot. */
 int csight_remove(struct csight *c, const char *id);
+
+/*
+ * Makes the daemon read its configuration again; for root, and the user as whom it runs. The lists "changed" and
+ * "afterRestart" of *ret have the names of settings. ret may be NULL.
+ */
+int csight_reload(struct csight *c, struct csight_object **ret);
 
 /* Access to fields. Returned strings and objects belong to the object and are valid until it is freed. If a field is
  * absent or of another type, the functions return NULL, otherwise, false or 0. field NULL means the object itself, for

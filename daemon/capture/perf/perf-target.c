@@ -617,9 +617,9 @@ static void perf_copy_max(struct capture_source *source, uint64_t *ret_trace, ui
 	pthread_mutex_lock(&s->m->lock);
 	*ret_trace = s->memory - s->code_memory;
 	*ret_log = s->code_memory + CODE_NEW;
-	pthread_mutex_unlock(&s->m->lock);
 	if (s->shared)
 		*ret_trace += s->m->settings.aux_size * (uint64_t)MAX(cpus, 1);
+	pthread_mutex_unlock(&s->m->lock);
 }
 
 const struct capture_ops perf_capture = {

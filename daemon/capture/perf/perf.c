@@ -119,6 +119,15 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 	return 0;
 }
 
+void perf_machine_limit(struct perf_machine *m, uint64_t aux_size, uint64_t memory)
+{
+	/* Only this thread changes them; the event loop reads aux_size. */
+	pthread_mutex_lock(&m->lock);
+	m->settings.aux_size = aux_size;
+	m->settings.memory = memory;
+	pthread_mutex_unlock(&m->lock);
+}
+
 static void free_dead(struct perf_machine *m)
 {
 	struct perf_target *s;

@@ -32,6 +32,9 @@ struct perf_settings {
  */
 int perf_machine_new(const struct perf_settings *settings, struct perf_machine **ret, struct reason *why);
 
+/* Changes aux_size and memory of the settings, for rings that are opened from now on. On the capture thread. */
+void perf_machine_limit(struct perf_machine *m, uint64_t aux_size, uint64_t memory);
+
 /* To be called after the capture thread has ended and every target is freed. */
 struct perf_machine *perf_machine_free(struct perf_machine *m);
 
