@@ -66,6 +66,7 @@ struct fibres {
 	size_t n, cap_list;
 	size_t frames; /* total of all stacks, with tail callers */
 	size_t n_candidates;
+	bool foreign; /* the thread has come to a stack that another one left */
 };
 
 /* How control reaches the next address. */

@@ -3,7 +3,8 @@
  * Stacks that a thread has besides the current one: fibres, goroutines, the stack of Go's scheduler. A thread leaves a
  * stack in a function that saves the stack pointer, and comes back at the return address of the call of that function.
  * Where several saved stacks wait at the same address they are all candidates; later returns, to addresses that only
- * some of them wait for, decide which one it was.
+ * some of them wait for, decide which one it was. A stack may also come from another thread, which left it: a return to
+ * an address that no candidate waits for shows that it was none of them.
  */
 #include <string.h>
 
@@ -34,7 +35,7 @@ void fibres_forget(struct calls *c)
 	while (c->fibres.n)
 		fibre_drop(&c->fibres, c->fibres.n - 1);
 	free(c->fibres.list);
-	c->fibres = (struct fibres){ 0 };
+	c->fibres = (struct fibres){ .foreign = c->fibres.foreign };
 }
 
 /*
@@ -144,7 +145,7 @@ static int fibre_enter(struct calls *c, const struct fibre *f)
 }
 
 /*
- * Settles an open choice: the candidate that was entered is taken as right and dropped from the list; the other
+ * Settles the last choice: the candidate that was entered is taken as right and dropped from the list; the other
  * candidates stay listed as uncertain.
  */
 static void drop_first_candidate(struct fibres *f)
@@ -163,14 +164,11 @@ static void drop_first_candidate(struct fibres *f)
 		fibre_drop(f, first);
 }
 
-int fibres_begin(struct calls *c)
+/* Leaves the current stack, which has been saved where it matters, for one that is unknown. */
+static int begin_stack(struct calls *c)
 {
-	int rc;
+	int rc = leave_stack(c);
 
-	drop_first_candidate(&c->fibres);
-	rc = fibres_can_return(c) ? fibre_save(c) : 0;
-	if (rc == 0)
-		rc = leave_stack(c);
 	if (rc == 0)
 		rc = calls_set_certain(c);
 	if (rc == 0)
@@ -182,7 +180,32 @@ int fibres_begin(struct calls *c)
 	return rc;
 }
 
-/* Enters the candidate that was left longest ago. It stays listed while there are other candidates. */
+int fibres_begin(struct calls *c)
+{
+	int rc;
+
+	drop_first_candidate(&c->fibres);
+	rc = fibres_can_return(c) ? fibre_save(c) : 0;
+	return rc < 0 ? rc : begin_stack(c);
+}
+
+/*
+ * The stack is none of the candidates, which still wait: the thread is on one that it has not left itself, or that it
+ * left unseen. From here on this may happen at each switch, and stacks that it left may have gone on in another thread.
+ */
+static int refute_candidates(struct calls *c)
+{
+	struct fibres *f = &c->fibres;
+	int rc = calls_set_uncertain(c);
+
+	for (size_t i = 0; i < f->n; i++)
+		f->list[i].candidate = false;
+	f->n_candidates = 0;
+	f->foreign = true;
+	return rc < 0 ? rc : begin_stack(c);
+}
+
+/* Enters the candidate that was left longest ago. It stays listed until the next switch. */
 static int enter_first_candidate(struct calls *c)
 {
 	struct fibres *f = &c->fibres;
@@ -192,12 +215,25 @@ static int enter_first_candidate(struct calls *c)
 	while (!f->list[first].candidate)
 		first++;
 	rc = fibre_enter(c, &f->list[first]);
-	if (f->n_candidates > 1 || f->list[first].uncertain) {
+	if (f->n_candidates > 1 || f->list[first].uncertain || f->foreign) {
 		c->stack_uncertain = true;
 		return rc < 0 ? rc : calls_set_uncertain(c);
 	}
-	fibre_drop(f, first);
 	return rc < 0 ? rc : calls_set_certain(c);
+}
+
+/* The thread seems to come back to the stack that it is on, and no other candidate is known. */
+static int return_to_own(struct calls *c, size_t resume_depth)
+{
+	struct fibres *f = &c->fibres;
+	int rc = fibre_save(c);
+
+	if (rc < 0)
+		return rc;
+	f->list[f->n - 1].resume_depth = resume_depth;
+	f->list[f->n - 1].candidate = true;
+	f->n_candidates = 1;
+	return 0;
 }
 
 int fibres_switch(struct calls *c, uint64_t address)
@@ -213,7 +249,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 		f->n_candidates += f->list[i].candidate;
 	}
 	if (!f->n_candidates)
-		return 0;
+		return own != SIZE_MAX && own + FRAMES_SELF_SWITCH < depth ? return_to_own(c, own) : 0;
 	rc = fibres_can_return(c) ? fibre_save(c) : 0;
 	if (rc == 0)
 		rc = leave_stack(c);
@@ -247,13 +283,19 @@ int fibres_return(struct calls *c, uint64_t address)
 	size_t first = 0, left = 0, i;
 	int rc;
 
-	while (first < f->n && !f->list[first].candidate)
+	if (!f->n_candidates)
+		return 0;
+	while (!f->list[first].candidate)
 		first++;
 	/* The current stack is deeper than where the candidates diverge, or this is not one of their returns. */
-	if (first == f->n || c->depth != f->list[first].resume_depth || calls_top(c)->anchor != ANCHOR_RETURN)
+	if (c->depth != f->list[first].resume_depth || calls_top(c)->anchor != ANCHOR_RETURN)
 		return 0;
 	for (i = 0; i < f->n; i++)
 		left += f->list[i].candidate && fibre_would_return(&f->list[i], address);
+	if (!left && calls_find_anchor(c, ANCHOR_RETURN, address) == SIZE_MAX) {
+		rc = refute_candidates(c);
+		return rc < 0 ? rc : 1;
+	}
 	if (!left)
 		return 0;
 	for (i = 0; i < f->n; i++) {
@@ -266,10 +308,7 @@ int fibres_return(struct calls *c, uint64_t address)
 	}
 	/* The stack that was entered is still a candidate: the caller makes the return. */
 	if (f->list[first].candidate) {
-		if (f->n_candidates > 1 || f->list[first].uncertain)
-			return 0;
-		fibre_drop(f, first);
-		return calls_set_certain(c);
+		return f->n_candidates > 1 || f->list[first].uncertain || f->foreign ? 0 : calls_set_certain(c);
 	}
 	rc = leave_stack(c);
 	if (rc == 0)

@@ -239,6 +239,15 @@ static bool returning_moved(struct truth_stack *s, uint64_t pc, uint64_t sp, siz
 	return false;
 }
 
+/* A stack that another thread left, or whose begin was not traced: in the middle of a function, LR may be of any call.
+ */
+static void begin_stack_anywhere(struct stack_truth *t, const struct stack_record *r)
+{
+	begin_stack(t, r, false);
+	if (r->pc != region(t, r->pc)->start)
+		top(t)->ret = 0;
+}
+
 /* To another goroutine, or back to the same one. */
 static void go_jump(struct stack_truth *t, const struct stack_record *r)
 {
@@ -257,9 +266,7 @@ static void go_jump(struct stack_truth *t, const struct stack_record *r)
 	for (size_t i = 0; i < t->n_stacks; i++)
 		if (t->stacks[i]->g == r->g)
 			t->stacks[i]->g = 1;
-	begin_stack(t, r, false);
-	if (r->pc != to->start)
-		top(t)->ret = 0;
+	begin_stack_anywhere(t, r);
 }
 
 /* A return from the first frame of a stack that began before it was traced. */
@@ -296,7 +303,7 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 	depth = reaching(t->now, r->sp, to);
 	if (depth == 0) {
 		if (!switched(t, r))
-			begin_stack(t, r, false);
+			begin_stack_anywhere(t, r);
 		return;
 	}
 	if (depth < t->now->n) {
