@@ -95,6 +95,7 @@ static int on_leave(struct list_reading *r, const struct store_event *e)
 		return 0;
 	}
 	rc = add_last(r);
+	r->to->suspended += e->kind == LEAVE_SWITCH && !resumed;
 	r->last = (struct store_call){ .enter = e->frame.enter,
 				       .begin = e->frame.instructions,
 				       .end = e->time,

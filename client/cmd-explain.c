@@ -210,12 +210,19 @@ static bool is_certain(const struct explain *x)
 	return distance(slow, typical) / x->n_slow > largest_bound(x) || waits > distance(slow, typical) / 2;
 }
 
+/* How long suspended calls took is unknown: any of them may be the slowest. */
+static bool is_slowest_unknown(const struct explain *x)
+{
+	return x->list.suspended && !x->at && x->above <= 0;
+}
+
 /* A call that was asked for is explained in any case. */
 static bool stands_out(const struct explain *x)
 {
 	if (x->at || x->above > 0)
 		return true;
-	return call_list_stands_out(&x->list, call_list_value(&x->list, &x->slow[0])) && is_certain(x);
+	return !is_slowest_unknown(x) && call_list_stands_out(&x->list, call_list_value(&x->list, &x->slow[0])) &&
+	       is_certain(x);
 }
 
 static json_object *call_json(const struct explain *x, const struct store_call *call)
@@ -240,6 +247,8 @@ static void print_json(const struct explain *x, const struct explanation_output 
 	json_add_str(all, "measure", x->measure == MEASURE_TIME ? "time" : "instructions");
 	json_add_u64(all, "calls", x->list.whole);
 	json_add_u64(all, "incomplete", x->list.incomplete);
+	json_add_u64(all, "suspended", x->list.suspended);
+	json_add_bool(all, "slowest_unknown", is_slowest_unknown(x));
 	if (x->list.n) {
 		json_add_u64(all, "median", call_list_quantile(&x->list, 0.5));
 		json_add_u64(all, "p99", call_list_quantile(&x->list, 0.99));
@@ -308,7 +317,11 @@ static void print_text(const struct explain *x, const struct explanation_output 
 
 	client_page(x->client);
 	print_head(x, o, name);
-	if (!found)
+	if (is_slowest_unknown(x))
+		printf("\nwhich call of %s was the slowest is unknown: %s suspended, as of goroutines,\n"
+		       "and may have gone on in another thread; to explain one call: --call=TIME\n",
+		       esc(name), x->list.suspended == 1 ? "one was" : "some were");
+	else if (!found)
 		printf("\nno call of %s stands out: the slowest is within the spread of the others\n", esc(name));
 	else if (!x->explanation.n)
 		printf("\nno difference\n");

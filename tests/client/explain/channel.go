@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A worker is busy with one job for long, and the channel of jobs is full in the meantime.
-// known failure: a goroutine goes on in any thread, which cuts its call in two; in one thread, chansend1 is named
+// may be unknown: a goroutine goes on in any thread, which cuts its call in two
 package main
 
 import (

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A program forks to save its state; the counters that it writes next are copied, page by page. */
-/* known failure: the clock of the emulator counts instructions, and page faults take no time in it */
+/* known failure: page faults take no time on the virtual clock, and have no timestamps on the wall clock */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
