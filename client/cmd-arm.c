@@ -165,7 +165,7 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 static int arm_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *target = NULL;
-	_cleanup_(arm_done) struct arm arm = { 0 };
+	_cleanup_(arm_done) struct arm arm = { .options.size = sizeof(arm.options) };
 	const char *trouble;
 	pid_t pid;
 	int rc;

@@ -10,33 +10,12 @@
 
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
-#include "lib/csight/csight.h"
-#include "lib/varlink/varlink.h"
+#include "lib/csight/csight-internal.h"
 
 #define INTERFACE "org.csight."
 
 /* The daemon's event loop never blocks: if it does not reply within this time, it is broken. */
 enum { ANSWER_MS = 60000 };
-
-struct csight {
-	struct varlink_stream *stream;
-	char *socket;
-	bool chosen;     /* the caller or $CSIGHT_SOCKET named the socket */
-	char doing[128]; /* the current call's action, for its error text */
-	char *error_name;
-	char error[1024];
-};
-
-/* A struct csight_object is a json_object under another name, which keeps json-c out of the interface. */
-static struct csight_object *to_object(json_object *o)
-{
-	return (struct csight_object *)o;
-}
-
-static json_object *json_of_object(const struct csight_object *o)
-{
-	return (json_object *)o;
-}
 
 /* True if the directory of a path belongs to this user or to root, and no other user can write to it. */
 static bool owned(const char *path)
@@ -342,7 +321,7 @@ static int call_for_field(struct csight *c, struct csight_request q, const char 
 	if (json_get(o, field, json_type_object, &inner) < 0)
 		return set_receive_error(c, -EBADMSG);
 	if (ret)
-		*ret = to_object(json_object_get(inner));
+		*ret = csight_object_of(json_object_get(inner));
 	return 0;
 }
 
@@ -376,7 +355,7 @@ static int call_for_list(struct csight *c, const char *method, const char *field
 		next = 0;
 		json_get_u64(page, "next", &next);
 	} while (next > first);
-	*ret = to_object(TAKE_PTR(o));
+	*ret = csight_object_of(TAKE_PTR(o));
 	return 0;
 }
 
@@ -386,7 +365,7 @@ static int call_for_object(struct csight *c, const char *method, struct csight_o
 	int rc = call_method(c, (struct csight_request){ .method = method }, &o);
 
 	if (rc == 0)
-		*ret = to_object(o);
+		*ret = csight_object_of(o);
 	return rc;
 }
 
@@ -404,6 +383,14 @@ static json_object *id_parameters(const char *id)
 
 	json_add_str(o, "id", id);
 	return o;
+}
+
+static int set_options_error(struct csight *c, int rc)
+{
+	return set_error(c, rc,
+			 rc == -E2BIG ? "an option is set that this version of libcsight (%s) does not have"
+				      : "the size of the options is not set (libcsight %s)",
+			 CSIGHT_VERSION_TEXT);
 }
 
 int csight_status(struct csight *c, struct csight_object **ret)
@@ -426,17 +413,22 @@ int csight_list(struct csight *c, struct csight_object **ret)
 
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret)
 {
-	json_object *parameters = pid_parameters(pid), *o;
+	struct csight_arm_options known;
+	json_object *parameters, *o;
+	int rc = csight_options_read(&known, sizeof(known), options);
 
 	begin_call(c, "arm process %d", (int)pid);
+	if (rc < 0)
+		return set_options_error(c, rc);
+	parameters = pid_parameters(pid);
 	if (options) {
 		o = json_object_new_object();
-		json_add_bool(o, "kernel", options->kernel);
-		json_add_bool(o, "cycles", options->cycles);
-		json_add_bool(o, "noTimestamps", options->no_timestamps);
-		json_add_bool(o, "noContexts", options->no_contexts);
-		json_add_str(o, "filter", options->filter);
-		json_add_str(o, "sink", options->sink);
+		json_add_bool(o, "kernel", known.kernel);
+		json_add_bool(o, "cycles", known.cycles);
+		json_add_bool(o, "noTimestamps", known.no_timestamps);
+		json_add_bool(o, "noContexts", known.no_contexts);
+		json_add_str(o, "filter", known.filter);
+		json_add_str(o, "sink", known.sink);
 		json_object_object_add(parameters, "options", o);
 	}
 	return call_for_field(c, (struct csight_request){ .method = INTERFACE "Arm", .parameters = parameters },
@@ -508,70 +500,6 @@ int csight_reload(struct csight *c, struct csight_object **ret)
 	if (rc == -EPERM)
 		return set_error(c, rc, "only root, and the user as whom csightd runs, may");
 	if (rc == 0 && ret)
-		*ret = to_object(o);
+		*ret = csight_object_of(o);
 	return rc;
-}
-
-static json_object *get_member(const struct csight_object *o, const char *field, json_type type)
-{
-	json_object *v = json_of_object(o);
-
-	if (field)
-		return json_get(v, field, type, &v) < 0 ? NULL : v;
-	return json_object_is_type(v, type) ? v : NULL;
-}
-
-const char *csight_text(const struct csight_object *o, const char *field)
-{
-	json_object *v = get_member(o, field, json_type_string);
-
-	return v ? json_object_get_string(v) : NULL;
-}
-
-int64_t csight_number(const struct csight_object *o, const char *field, int64_t otherwise)
-{
-	json_object *v = get_member(o, field, json_type_int);
-
-	return v ? json_object_get_int64(v) : otherwise;
-}
-
-bool csight_flag(const struct csight_object *o, const char *field)
-{
-	json_object *v = get_member(o, field, json_type_boolean);
-
-	return v && json_object_get_boolean(v);
-}
-
-const struct csight_object *csight_field(const struct csight_object *o, const char *field)
-{
-	json_object *v = NULL;
-
-	json_object_object_get_ex(json_of_object(o), field, &v);
-	return to_object(v);
-}
-
-size_t csight_count(const struct csight_object *o, const char *field)
-{
-	json_object *v = get_member(o, field, json_type_array);
-
-	return v ? json_object_array_length(v) : 0;
-}
-
-const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index)
-{
-	json_object *v = get_member(o, field, json_type_array);
-
-	return v ? to_object(json_object_array_get_idx(v, index)) : NULL;
-}
-
-const char *csight_json(const struct csight_object *o)
-{
-	return json_object_to_json_string_ext(json_of_object(o),
-					      JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-}
-
-struct csight_object *csight_object_free(struct csight_object *o)
-{
-	json_object_put(json_of_object(o));
-	return NULL;
 }

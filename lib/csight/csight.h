@@ -29,7 +29,8 @@
  *	-EIO		the snapshot could not be made
  *	-EBADMSG	the configuration has an error
  *	-ESHUTDOWN	the daemon ends
- *	-EINVAL		the daemon rejected an argument
+ *	-EINVAL		the daemon rejected an argument, or the size of a struct is not set
+ *	-E2BIG		an option is set that this version of the library does not have
  *	-ENOSYS		the daemon does not have the method: it is older than this library
  *	-EPROTO		the reply is not csightd's protocol
  *	-ETIMEDOUT	the daemon did not reply in time
@@ -46,12 +47,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/*
+ * The version of this header. csight_version() returns that of the library with which a program runs, which may be
+ * newer. Structs that a caller fills begin with their size, set to sizeof(struct ...): later versions add fields at
+ * their ends. A library accepts the struct of an older program, whose missing fields are zero, and of a newer one, if
+ * the fields that it does not know are zero (else -E2BIG).
+ */
+#define CSIGHT_VERSION_MAJOR 0
+#define CSIGHT_VERSION_MINOR 1
+#define CSIGHT_VERSION_PATCH 0
+#define CSIGHT_VERSION_TEXT "0.1.0"
+#define CSIGHT_VERSION_OF(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
+#define CSIGHT_VERSION CSIGHT_VERSION_OF(CSIGHT_VERSION_MAJOR, CSIGHT_VERSION_MINOR, CSIGHT_VERSION_PATCH)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
 struct csight;
+
+/* CSIGHT_VERSION of the library. */
+unsigned csight_version(void);
 
 /* A reply of the daemon, or a part of it: an object with the fields that org.csight.varlink defines. */
 struct csight_object;
@@ -84,6 +101,7 @@ int csight_targets(struct csight *c, struct csight_object **ret);
 
 /* Options of the trace, for machines with trace units. Zero means the default. */
 struct csight_arm_options {
+	size_t size;        /* sizeof(struct csight_arm_options) */
 	bool kernel;        /* also trace execution in the kernel; root only */
 	bool cycles;        /* count cycles */
 	bool no_timestamps; /* no timestamps: less trace, and no times */

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/csight/unit-libcsight
 tests_csight_unit_libcsight_LDADD = lib/csight/libclient.la
-TESTS += tests/csight/unit-libcsight tests/csight/libcsight.test
-EXTRA_DIST += tests/csight/libcsight.test
+TESTS += tests/csight/unit-libcsight tests/csight/libcsight.test tests/csight/abi.test
+EXTRA_DIST += tests/csight/libcsight.test tests/csight/abi.test tests/csight/abi-record tests/csight/libcsight.abi
+
+# Records the binary interface of libcsight, with which abi.test compares it. For x86-64.
+record-abi: lib/csight/libcsight.la
+	$(top_srcdir)/tests/csight/abi-record lib/csight/.libs/libcsight.so $(top_srcdir)/lib/csight/csight.h \
+		$(top_srcdir)/tests/csight/libcsight.abi
+.PHONY: record-abi

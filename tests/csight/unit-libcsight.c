@@ -202,6 +202,39 @@ static void test_objects(void)
 	CHECK(csight_object_free(list) == NULL && csight_object_free(NULL) == NULL);
 }
 
+/* Options of callers that were built with another header. */
+static void test_options(void)
+{
+	static const char *const replies[] = { "{\"parameters\":{\"target\":{\"pid\":1}}}", NULL };
+	struct {
+		struct csight_arm_options known;
+		uint64_t later;
+	} o = { .known = { .size = sizeof(o), .cycles = true } };
+	struct csight *c = NULL;
+	pid_t pid;
+
+	CHECK_EQ(csight_version(), CSIGHT_VERSION);
+	csight_open(path, &c);
+	/* A newer caller's fields may be zero. */
+	pid = start_server(replies, -1);
+	CHECK_EQ(csight_arm(c, 1, &o.known, NULL), 0);
+	waitpid(pid, NULL, 0);
+	o.later = 1;
+	CHECK_EQ(csight_arm(c, 1, &o.known, NULL), -E2BIG);
+	CHECK(strstr(csight_error(c), CSIGHT_VERSION_TEXT));
+	/* An older caller's struct ends earlier: what is behind it is not read. */
+	o.known.size = offsetof(struct csight_arm_options, filter);
+	o.known.filter = (const char *)1;
+	pid = start_server(replies, -1);
+	CHECK_EQ(csight_arm(c, 1, &o.known, NULL), 0);
+	waitpid(pid, NULL, 0);
+	o.known.size = 0;
+	CHECK_EQ(csight_arm(c, 1, &o.known, NULL), -EINVAL);
+	o.known.size = SIZE_MAX;
+	CHECK_EQ(csight_arm(c, 1, &o.known, NULL), -EINVAL);
+	csight_close(c);
+}
+
 static void test_socket(void)
 {
 	struct csight *c = NULL;
@@ -227,6 +260,7 @@ int main(void)
 	test_progress();
 	test_open_file();
 	test_objects();
+	test_options();
 	test_socket();
 	unlink(path);
 	rmdir(directory);
