@@ -117,7 +117,7 @@ static int make_trace(struct client *c, struct open *o, const struct store *s)
 	return STATUS_FAILED;
 }
 
-/* Any other file than a store is served unchanged, since the UI reads many trace formats. */
+/* A file that is neither a store nor trace is served unchanged, since the UI reads many formats. */
 static int open_trace(struct client *c, struct open *o, const char *name)
 {
 	_cleanup_(named_store_close) struct named_store input = NAMED_STORE_NONE;
@@ -126,11 +126,10 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 
 	if (named_store_is_path(name) && stat(name, &st) == 0 && S_ISREG(st.st_mode))
 		input.fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (input.fd >= 0 && store_open(input.fd, &input.store) == -EBADMSG) {
+	if (input.fd >= 0 && !named_store_reads(c, input.fd)) {
 		o->trace = TAKE_FD(input.fd);
 		return STATUS_OK;
 	}
-	input.store = store_close(input.store);
 	closep(&input.fd);
 	rc = named_store_open(c, name, &input);
 	return rc == STATUS_OK ? make_trace(c, o, input.store) : rc;
@@ -347,7 +346,7 @@ const struct verb cmd_open = {
 	.name = "open",
 	.arguments = NAMED_STORE_ARGUMENT,
 	.summary = "open a snapshot in the Perfetto UI",
-	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
+	.flags = VERB_SOCKET | VERB_JSON | VERB_TRACE | VERB_QUIET,
 	.options = options,
 	.run = open_run,
 };

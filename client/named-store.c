@@ -45,6 +45,31 @@ static int report_unknown_file(const char *name)
 	return STATUS_FAILED;
 }
 
+static bool is_perf_data(uint64_t magic)
+{
+	return le64toh(magic) == PD_MAGIC || le64toh(magic) == __builtin_bswap64(PD_MAGIC);
+}
+
+bool named_store_reads(const struct client *c, int fd)
+{
+	struct {
+		uint64_t magic, size;
+	} head;
+	uint8_t features[PD_FEAT_AUXTRACE / 8 + 1];
+
+	if (trace_options_given(&c->trace))
+		return true;
+	if (io_pread(fd, &head, sizeof(head), 0) != sizeof(head))
+		return false;
+	if (le64toh(head.magic) == STORE_MAGIC)
+		return true;
+	/* One that perf wrote to a file says whether it has trace; of others the decode does. */
+	if (le64toh(head.magic) == PD_MAGIC && le64toh(head.size) == PD_HEADER_SIZE &&
+	    io_pread(fd, features, sizeof(features), PD_HEADER_FEATURES) == sizeof(features))
+		return features[PD_FEAT_AUXTRACE / 8] & 1 << PD_FEAT_AUXTRACE % 8;
+	return is_perf_data(head.magic);
+}
+
 /* Opens the store of a file or directory, or decodes it if it is a trace. */
 static int open_named_file(struct client *c, const char *name, struct named_store *ret)
 {
@@ -66,7 +91,7 @@ static int open_named_file(struct client *c, const char *name, struct named_stor
 		ret->fd = TAKE_FD(fd);
 		return STATUS_OK;
 	}
-	if (!c->trace.regs && le64toh(magic) != PD_MAGIC && le64toh(magic) != __builtin_bswap64(PD_MAGIC))
+	if (!c->trace.regs && !is_perf_data(magic))
 		return report_unknown_file(name);
 	return trace_store_open(c, name, &ret->fd, &ret->store);
 }

@@ -34,6 +34,9 @@ struct named_store {
 /* True if name is a file or directory rather than a snapshot ID. */
 bool named_store_is_path(const char *name);
 
+/* True if a file begins as one that named_store_open() reads: a store, or trace, which the options may say it is. */
+bool named_store_reads(const struct client *c, int fd);
+
 /*
  * Opens the store of a snapshot or file, and names functions whose debug files can be found now. Prints errors. Returns
  * 0 or an exit status.

@@ -7,7 +7,8 @@
 
 enum {
 	PD_HEADER_SIZE = 104,
-	PD_ATTR_SIZE = 112, /* PERF_ATTR_SIZE_VER5 */
+	PD_HEADER_FEATURES = 72, /* offset of the bits of the features; not in a file that perf wrote to a pipe */
+	PD_ATTR_SIZE = 112,      /* PERF_ATTR_SIZE_VER5 */
 	PD_ATTR_SIZE_MIN = 64,
 	PD_AUXTRACE_SIZE = 48,
 	PD_RECORD_MAX = 65528, /* the size field has 16 bits, and records are multiples of 8 */
