@@ -26,7 +26,7 @@ static void on_client_left(void *data)
 		call_free(c);
 }
 
-struct call *call_new(struct connection *n, uid_t uid, struct varlink_call *v)
+struct call *call_new(struct connection *n, const struct audit_actor *by, struct varlink_call *v)
 {
 	struct call *c = calloc(1, sizeof(*c));
 
@@ -35,7 +35,7 @@ struct call *call_new(struct connection *n, uid_t uid, struct varlink_call *v)
 	*c = (struct call){ .connection = n,
 			    .root = TAKE_PTR(v->root),
 			    .parameters = v->parameters,
-			    .uid = uid,
+			    .by = *by,
 			    .more = v->more,
 			    .oneway = v->oneway };
 	connection_expect(n, on_client_left, c);

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "daemon/audit.h"
 #include "daemon/connection.h"
 #include "lib/base/json.h"
 #include "lib/varlink/varlink.h"
@@ -21,7 +22,7 @@ TAILQ_HEAD(calls, call);
 struct call {
 	struct connection *connection;  /* NULL after the client has left */
 	json_object *root, *parameters; /* parameters: an object, within root */
-	uid_t uid;                      /* the client's */
+	struct audit_actor by;          /* the client */
 	bool more;                      /* the client wants progress, and the method reports it */
 	bool oneway;                    /* the client wants no reply */
 	struct calls *list;             /* where the call waits, or NULL */
@@ -30,7 +31,7 @@ struct call {
 };
 
 /* v->root belongs to the call, and is NULL afterwards. Returns NULL without memory. */
-struct call *call_new(struct connection *n, uid_t uid, struct varlink_call *v);
+struct call *call_new(struct connection *n, const struct audit_actor *by, struct varlink_call *v);
 
 /* These consume parameters; NULL stands for none. */
 void call_reply(struct call *c, json_object *parameters);

@@ -19,7 +19,8 @@ struct daemon {
 	struct workqueue *names_queue;   /* asks for users, which may take long */
 	struct subuids *subuids;
 	struct limits *limits;
-	struct ledger *ledger;       /* of limits */
+	struct ledger *ledger; /* of limits */
+	struct audit *audit;
 	struct exit_listener *exits; /* NULL: not available */
 	struct target_list *targets;
 	struct registry *registry;

@@ -3,11 +3,18 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "daemon/capture/process/credentials.h"
 #include "daemon/listener.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
+
+/* Since Linux 6.5; Debian 12's headers lack it. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 enum { BACKLOG = 64, PAUSE_MS = 200 };
 
@@ -61,6 +68,27 @@ static int open_socket(const char *path, int type, unsigned mode, pid_t *ret_pid
 	return TAKE_FD(fd);
 }
 
+/*
+ * Reads who logged in for the peer. Before Linux 6.5 the kernel does not say whether its number is still that of the
+ * process that connected; then it must have the uid of the peer at least.
+ */
+static uid_t read_login_uid(int fd, const struct ucred *peer)
+{
+	_cleanup_close_ int pidfd = -1;
+	socklen_t size = sizeof(pidfd);
+	struct credentials c;
+	uid_t uid;
+
+	if (peer->pid <= 0)
+		return (uid_t)-1;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0) {
+		pidfd = errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, peer->pid, 0) : -1;
+		if (pidfd < 0 || credentials_read_pidfd(peer->pid, pidfd, &c) < 0 || c.uid[1] != peer->uid)
+			return (uid_t)-1;
+	}
+	return credentials_read_login_uid(peer->pid, pidfd, &uid) == 0 ? uid : (uid_t)-1;
+}
+
 static int read_peer(int fd, struct listener_peer *ret)
 {
 	socklen_t size = sizeof(struct ucred), room = sizeof(ret->groups) - sizeof(ret->groups[0]);
@@ -72,6 +100,7 @@ static int read_peer(int fd, struct listener_peer *ret)
 	ret->pid = c.pid;
 	ret->uid = c.uid;
 	ret->gid = ret->groups[0] = c.gid;
+	ret->login_uid = read_login_uid(fd, &c);
 	ret->n_groups = 1 + room / sizeof(ret->groups[0]);
 	return 0;
 }

@@ -20,6 +20,7 @@ struct listener_peer {
 	uid_t uid;
 	gid_t gid, groups[LISTENER_GROUPS_MAX + 1];
 	size_t n_groups;
+	uid_t login_uid; /* (uid_t)-1: unknown, or it belongs to no login */
 };
 
 struct listener_options {

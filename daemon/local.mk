@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
 	daemon/accounts.c daemon/accounts.h \
+	daemon/audit.c daemon/audit.h \
 	daemon/build-ids.c daemon/build-ids.h \
 	daemon/call.c daemon/call.h \
 	daemon/connection.c daemon/connection.h \
@@ -13,6 +14,8 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/decode-images.c daemon/decode-images.h \
 	daemon/fair-queue.c daemon/fair-queue.h \
 	daemon/exit-listener.c daemon/exit-listener.h \
+	daemon/interfaces.c daemon/interfaces.h \
+	daemon/journal.c daemon/journal.h \
 	daemon/job-budget.c daemon/job-budget.h \
 	daemon/job-files.c daemon/job-files.h \
 	daemon/job-internal.h daemon/job-queue.c \

@@ -120,6 +120,7 @@ static int open_sockets(struct daemon *d)
 						    .dispatch = methods_dispatch,
 						    .data = d,
 						    .ledger = d->ledger,
+						    .audit = d->audit,
 						    .settings = s },
 			 &other, &d->service);
 	if (rc == -EADDRINUSE) {
@@ -135,7 +136,8 @@ static int open_sockets(struct daemon *d)
 							      .settings = s,
 							      .queues = d->user_queues,
 							      .targets = d->targets,
-							      .ledger = d->ledger },
+							      .ledger = d->ledger,
+							      .audit = d->audit },
 				  &d->registry);
 	if (rc < 0)
 		log_error("cannot listen at %s: %s", s->socket, strerror(-rc));
@@ -149,6 +151,7 @@ static int open_spool(struct daemon *d)
 					 .max_age = d->settings.spool_max_age,
 					 .queue = d->spool_queue,
 					 .ledger = d->ledger,
+					 .audit = d->audit,
 					 .base = d->base,
 					 .changed = methods_snapshot_changed,
 					 .data = d };
@@ -206,6 +209,11 @@ static int start_ledger(struct daemon *d)
 	return rc;
 }
 
+static int start_audit(struct daemon *d)
+{
+	return audit_new(&(struct audit_options){ .base = d->base, .ledger = d->ledger }, &d->audit);
+}
+
 static int start_targets(struct daemon *d)
 {
 	struct target_list_options options = { .base = d->base,
@@ -249,9 +257,9 @@ static int start_jobs(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = { watch_signals, start_exits,   start_workqueues,
-							   start_ledger,  start_targets, open_sockets,
-							   open_spool,    start_units,   start_jobs };
+	static int (*const steps[])(struct daemon * d) = { watch_signals, start_exits,   start_workqueues, start_ledger,
+							   start_audit,   start_targets, open_sockets,     open_spool,
+							   start_units,   start_jobs };
 	int rc = 0;
 
 	TAILQ_INIT(&d->waiting);
@@ -322,6 +330,7 @@ static void stop(struct daemon *d)
 	d->spool = spool_free(d->spool);
 	d->capture_queue = workqueue_free(d->capture_queue);
 	d->spool_queue = workqueue_free(d->spool_queue);
+	d->audit = audit_free(d->audit);
 	d->limits = limits_free(d->limits);
 	d->subuids = subuids_free(d->subuids);
 	/* user_queues and names_queue are not stopped: their threads may be blocked in a file system, or by a server of

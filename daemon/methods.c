@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/daemon.h"
-#include "daemon/idl.h"
+#include "daemon/interfaces.h"
 #include "daemon/job.h"
 #include "daemon/methods.h"
 #include "daemon/policy.h"
@@ -16,16 +16,14 @@
 #include "daemon/spool.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
-#include "lib/base/log.h"
 
 /* What a method names; the caller must be its owner or root. RIGHT_ADMINISTRATOR: it is for root, or the daemon's user.
  */
 enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT };
 
 enum {
-	METHOD_MORE = 1,   /* reports progress to calls with more */
-	METHOD_LOGGED = 2, /* the log has who called it */
-	METHOD_WORKS = 4,  /* begins work, which a daemon that ends does not */
+	METHOD_MORE = 1,  /* reports progress to calls with more */
+	METHOD_WORKS = 2, /* begins work, which a daemon that ends does not */
 	/* A page is smaller than VARLINK_REPLY_MAX, whatever the names in it are. */
 	TARGETS_A_PAGE = 16,
 	SNAPSHOTS_A_PAGE = 256,
@@ -33,6 +31,7 @@ enum {
 
 /* What a call names, after the check of the right. */
 struct subject {
+	enum audit_action action;
 	pid_t pid;
 	struct target *target; /* NULL if the process is no target */
 	struct snapshot *snapshot;
@@ -42,6 +41,7 @@ struct method {
 	const char *name;
 	enum right right;
 	unsigned flags;
+	enum audit_action action;
 	void (*handler)(struct daemon *d, struct call *c, struct subject *s);
 };
 
@@ -51,17 +51,35 @@ static void fail_process(struct call *c, enum wire_error error, pid_t pid, const
 	call_error(c, wire_error_str(error), wire_error_of_process(pid, reason));
 }
 
-/* Replies with an error that has one parameter. */
-static void fail_text(struct call *c, const char *error, const char *key, const char *text)
+static struct audit_object object_of_snapshot(const struct snapshot *s)
 {
-	json_object *o = json_object_new_object();
-
-	json_add_str(o, key, text);
-	call_error(c, error, o);
+	return (struct audit_object){ .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
 }
 
-static void fail_limit(struct call *c, const struct ledger_refusal *why)
+static struct audit_object object_of_process(pid_t pid, const struct target *t)
 {
+	return (struct audit_object){ .pid = pid, .owner = t ? t->uid : (uid_t)-1, .name = t ? t->name : NULL };
+}
+
+static struct audit_object object_of(const struct subject *s)
+{
+	return s->snapshot ? object_of_snapshot(s->snapshot) : object_of_process(s->pid, s->target);
+}
+
+/* Refuses a call for the lack of a right. */
+static void deny(struct call *c, const struct subject *s)
+{
+	const struct audit_object on = object_of(s);
+
+	audit_deny(&c->by, s->action, &on);
+	call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+}
+
+static void fail_limit(struct call *c, const struct subject *s, const struct ledger_refusal *why)
+{
+	const struct audit_object on = object_of(s);
+
+	audit_limit(&c->by, s->action, &on, why);
 	call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(why));
 }
 
@@ -79,9 +97,9 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		targets += policy_owns(c->uid, t->uid);
+		targets += policy_owns(c->by.uid, t->uid);
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->uid, snapshot->uid)) {
+		if (policy_owns(c->by.uid, snapshot->uid)) {
 			snapshots++;
 			bytes += snapshot->size;
 		}
@@ -95,13 +113,13 @@ static void do_status(struct daemon *d, struct call *c, struct subject *s)
 	json_add_str(o, "emuSocket", registry_path(d->registry));
 	json_add_u64(o, "targets", targets);
 	json_add_u64(o, "snapshots", snapshots);
-	json_add_u64(o, "jobs", job_queue_count(d->jobs, c->uid));
+	json_add_u64(o, "jobs", job_queue_count(d->jobs, c->by.uid));
 	json_add_str(o, "spool", spool_path(d->spool));
 	json_add_u64(o, "spoolBytes", bytes);
 	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
 	json_object_object_add(o, "warnings", warnings);
-	json_object_object_add(o, "use", wire_use(d->ledger, c->uid));
-	if (c->uid == 0) {
+	json_object_object_add(o, "use", wire_use(d->ledger, c->by.uid));
+	if (c->by.uid == 0) {
 		json_object_object_add(o, "machine", wire_use_of_all(d->ledger));
 		json_object_object_add(o, "users", wire_users(d->ledger));
 	}
@@ -139,7 +157,7 @@ static void do_list_targets(struct daemon *d, struct call *c, struct subject *s)
 		return;
 	list = json_object_new_array();
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		if (policy_owns(c->uid, t->uid)) {
+		if (policy_owns(c->by.uid, t->uid)) {
 			if (n >= first && n - first < TARGETS_A_PAGE)
 				json_object_array_add(list, wire_target(t));
 			n++;
@@ -154,7 +172,7 @@ static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, 
 					    .targets = d->targets,
 					    .settings = &d->settings,
 					    .pid = s->pid,
-					    .caller = c->uid,
+					    .caller = c->by.uid,
 					    .options = options };
 	struct ledger_refusal why = { 0 };
 	struct reason reason = { "" };
@@ -163,8 +181,13 @@ static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, 
 	if (s->target)
 		return true;
 	rc = target_adopt(&adoption, &s->target, &reason, &why);
+	if (rc == -EACCES || rc == -EPERM) {
+		const struct audit_object on = object_of(s);
+
+		audit_deny(&c->by, s->action, &on);
+	}
 	if (rc == -EDQUOT)
-		fail_limit(c, &why);
+		fail_limit(c, s, &why);
 	else if (rc == -ESRCH)
 		fail_process(c, WIRE_NO_SUCH_PROCESS, s->pid, NULL);
 	else if (rc < 0)
@@ -174,8 +197,11 @@ static bool must_be_target(struct daemon *d, struct call *c, struct subject *s, 
 
 static void reply_change(struct target *t, int rc, struct call *c, bool arm)
 {
+	const struct audit_object on = object_of_process(t->pid, t);
 	json_object *o;
 
+	if (rc == 0)
+		audit_done(&c->by, arm ? AUDIT_ARM : AUDIT_DISARM, &on);
 	if (rc == -ESRCH) {
 		fail_process(c, WIRE_NO_SUCH_PROCESS, t->pid, NULL);
 	} else if (rc < 0) {
@@ -243,8 +269,8 @@ static void do_arm(struct daemon *d, struct call *c, struct subject *s)
 	if (!get_options(c, &options))
 		return;
 	/* Control flow of the kernel is for root, as with any tracer. */
-	if (options.kernel && c->uid != 0)
-		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+	if (options.kernel && c->by.uid != 0)
+		deny(c, s);
 	else if (must_be_target(d, c, s, &options))
 		target_arm(s->target, on_armed, c);
 }
@@ -263,12 +289,28 @@ struct snapshot_call {
 	struct call *call;
 	pid_t pid;
 	bool no_wait;
+	bool arms; /* the process is being armed for it */
 };
+
+/* A request that arms its process leaves it armed, whatever becomes of the snapshot. */
+static void report_arming(struct snapshot_call *sc)
+{
+	const struct target *t = sc->arms ? target_list_find(sc->daemon->targets, sc->pid, sc->call->by.uid) : NULL;
+
+	if (t && (t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN)) {
+		const struct audit_object on = object_of_process(sc->pid, t);
+
+		audit_done(&sc->call->by, AUDIT_ARM, &on);
+	}
+	sc->arms = false;
+}
 
 static void on_request_phase(void *data, const char *phase)
 {
 	struct snapshot_call *sc = data;
 
+	report_arming(sc);
+	sc->arms = strcmp(phase, "arming") == 0;
 	call_progress(sc->call, wire_phase(phase));
 }
 
@@ -276,10 +318,15 @@ static void on_request_ended(void *data, enum request_result result, const struc
 			     const struct ledger_refusal *limit)
 {
 	struct snapshot_call *sc = data;
+	const struct subject process = { .action = AUDIT_TAKE, .pid = sc->pid };
 	struct daemon *d = sc->daemon;
+	struct audit_object on;
 
+	report_arming(sc);
 	switch (result) {
 	case REQUEST_DONE:
+		on = object_of_snapshot(s);
+		audit_done(&sc->call->by, AUDIT_TAKE, &on);
 		if (sc->no_wait)
 			call_reply(sc->call, wire_snapshot_reply(s, spool_path(d->spool)));
 		else
@@ -289,7 +336,7 @@ static void on_request_ended(void *data, enum request_result result, const struc
 		fail_process(sc->call, WIRE_NOT_ARMED, sc->pid, NULL);
 		break;
 	case REQUEST_OVER_LIMIT:
-		fail_limit(sc->call, limit);
+		fail_limit(sc->call, &process, limit);
 		break;
 	case REQUEST_FAILED:
 		fail_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);
@@ -300,7 +347,7 @@ static void on_request_ended(void *data, enum request_result result, const struc
 
 static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 {
-	struct request_options options = { .uid = c->uid, .progress = on_request_phase, .ended = on_request_ended };
+	struct request_options options = { .uid = c->by.uid, .progress = on_request_phase, .ended = on_request_ended };
 	struct snapshot_call *sc;
 	bool no_wait = false;
 
@@ -317,7 +364,7 @@ static void do_snapshot(struct daemon *d, struct call *c, struct subject *s)
 		fail_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
 		return;
 	}
-	*sc = (struct snapshot_call){ d, c, s->pid, no_wait };
+	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait };
 	request_begin(d->requests, s->target, &options);
 }
 
@@ -373,7 +420,7 @@ static void do_list_snapshots(struct daemon *d, struct call *c, struct subject *
 		return;
 	list = json_object_new_array();
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->uid, snapshot->uid)) {
+		if (policy_owns(c->by.uid, snapshot->uid)) {
 			if (n >= first && n - first < SNAPSHOTS_A_PAGE)
 				json_object_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
 			n++;
@@ -396,12 +443,14 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 	static const struct {
 		const char *name, *file;
 		bool decoded; /* an output of the decode */
+		enum audit_action action;
 	} files[] = {
-		{ "store", "store", true },
-		{ "perfetto", "trace.pftrace", true },
-		{ "perfdata", SNAPSHOT_TRACE_FILE, false },
-		{ "json", "snapshot.json", false },
+		{ "store", "store", true, AUDIT_OPEN },
+		{ "perfetto", "trace.pftrace", true, AUDIT_EXPORT },
+		{ "perfdata", SNAPSHOT_TRACE_FILE, false, AUDIT_EXPORT },
+		{ "json", "snapshot.json", false, AUDIT_OPEN },
 	};
+	struct audit_object on = object_of(s);
 	const struct snapshot *snapshot = s->snapshot;
 	char path[SNAPSHOT_ID_SIZE + 32];
 	const char *wanted = "";
@@ -422,8 +471,8 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 		return;
 	}
 	/* The trace holds other processes' control flow. */
-	if (snapshot->shared && strcmp(wanted, "perfdata") == 0 && c->uid != 0) {
-		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+	if (snapshot->shared && strcmp(wanted, "perfdata") == 0 && c->by.uid != 0) {
+		deny(c, s);
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/%s", snapshot->id, files[n].file);
@@ -433,6 +482,8 @@ static void do_open(struct daemon *d, struct call *c, struct subject *s)
 		fail_no_snapshot(c, snapshot->id);
 		return;
 	}
+	on.detail = wanted;
+	audit_done(&c->by, files[n].action, &on);
 	o = json_object_new_object();
 	json_add_u64(o, "size", (uint64_t)st.st_size);
 	call_reply_fd(c, o, fd);
@@ -448,7 +499,7 @@ static void do_remove(struct daemon *d, struct call *c, struct subject *s)
 	if (s->snapshot->state == SNAPSHOT_COPYING || s->snapshot->state == SNAPSHOT_DECODING)
 		fail_not_ready(c, s->snapshot);
 	else
-		spool_remove(d->spool, s->snapshot, on_removed, c);
+		spool_remove(d->spool, s->snapshot, &(struct spool_removal){ c->by, on_removed, c });
 }
 
 static void do_reload(struct daemon *d, struct call *c, struct subject *s)
@@ -458,54 +509,28 @@ static void do_reload(struct daemon *d, struct call *c, struct subject *s)
 
 static void do_get_info(struct daemon *d, struct call *c, struct subject *s)
 {
-	json_object *o = json_object_new_object(), *list = json_object_new_array();
-
-	json_add_str(o, "vendor", "csight");
-	json_add_str(o, "product", "csightd");
-	json_add_str(o, "version", PACKAGE_VERSION);
-	json_add_str(o, "url", "");
-	json_array_add_bytes(list, "org.varlink.service");
-	json_array_add_bytes(list, "org.csight");
-	json_object_object_add(o, "interfaces", list);
-	call_reply(c, o);
+	interfaces_list(c);
 }
 
 static void do_get_description(struct daemon *d, struct call *c, struct subject *s)
 {
-	const char *name, *text = NULL;
-	json_object *o;
-
-	if (json_get_str(c->parameters, "interface", &name) < 0) {
-		call_invalid(c, "interface");
-		return;
-	}
-	if (strcmp(name, "org.csight") == 0)
-		text = idl_org_csight;
-	else if (strcmp(name, "org.varlink.service") == 0)
-		text = idl_org_varlink_service;
-	if (!text) {
-		fail_text(c, VARLINK_INTERFACE_NOT_FOUND, "interface", name);
-		return;
-	}
-	o = json_object_new_object();
-	json_add_str(o, "description", text);
-	call_reply(c, o);
+	interfaces_describe(c);
 }
 
 static const struct method methods[] = {
-	{ "org.csight.Status", RIGHT_ANY, 0, do_status },
-	{ "org.csight.ListTargets", RIGHT_ANY, 0, do_list_targets },
-	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_LOGGED | METHOD_WORKS, do_arm },
-	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_LOGGED | METHOD_WORKS, do_disarm },
-	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_LOGGED | METHOD_WORKS, do_snapshot },
-	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, do_wait },
-	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, do_list_snapshots },
-	{ "org.csight.GetSnapshot", RIGHT_SNAPSHOT, 0, do_get_snapshot },
-	{ "org.csight.Open", RIGHT_SNAPSHOT, METHOD_LOGGED, do_open },
-	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_LOGGED | METHOD_WORKS, do_remove },
-	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_LOGGED | METHOD_WORKS, do_reload },
-	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, do_get_info },
-	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, do_get_description },
+	{ "org.csight.Status", RIGHT_ANY, 0, AUDIT_LOOK, do_status },
+	{ "org.csight.ListTargets", RIGHT_ANY, 0, AUDIT_LOOK, do_list_targets },
+	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_WORKS, AUDIT_ARM, do_arm },
+	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_WORKS, AUDIT_DISARM, do_disarm },
+	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_WORKS, AUDIT_TAKE, do_snapshot },
+	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, AUDIT_LOOK, do_wait },
+	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, AUDIT_LOOK, do_list_snapshots },
+	{ "org.csight.GetSnapshot", RIGHT_SNAPSHOT, 0, AUDIT_LOOK, do_get_snapshot },
+	{ "org.csight.Open", RIGHT_SNAPSHOT, 0, AUDIT_OPEN, do_open },
+	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_WORKS, AUDIT_REMOVE, do_remove },
+	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_WORKS, AUDIT_RELOAD, do_reload },
+	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, AUDIT_LOOK, do_get_info },
+	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, AUDIT_LOOK, do_get_description },
 };
 
 /* Finds the process that a call names, and checks the right to it: to its target, or else as /proc has it. */
@@ -519,15 +544,17 @@ static bool find_process(struct daemon *d, struct call *c, struct subject *ret)
 		return false;
 	}
 	ret->pid = (pid_t)pid;
-	ret->target = target_list_find(d->targets, ret->pid, c->uid);
-	rc = !ret->target ? policy_process(c->uid, ret->pid) : policy_owns(c->uid, ret->target->uid) ? 0 : -EACCES;
+	ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
+	rc = !ret->target                               ? policy_process(c->by.uid, ret->pid)
+	     : policy_owns(c->by.uid, ret->target->uid) ? 0
+							: -EACCES;
 	if (rc == 0)
 		return true;
 	/* One answer to users: processes of others may be hidden from them (hidepid of /proc). */
-	if (rc == -ESRCH && (c->uid == 0 || c->uid == getuid()))
+	if (rc == -ESRCH && (c->by.uid == 0 || c->by.uid == getuid()))
 		fail_process(c, WIRE_NO_SUCH_PROCESS, ret->pid, NULL);
 	else
-		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+		deny(c, ret);
 	return false;
 }
 
@@ -542,27 +569,11 @@ static bool find_snapshot(struct daemon *d, struct call *c, struct subject *ret)
 	ret->snapshot = spool_find(d->spool, id);
 	if (!ret->snapshot)
 		fail_no_snapshot(c, id);
-	else if (!policy_owns(c->uid, ret->snapshot->uid))
-		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+	else if (!policy_owns(c->by.uid, ret->snapshot->uid))
+		deny(c, ret);
 	else
 		return true;
 	return false;
-}
-
-/* Replies that a served interface lacks the method, or that the interface is not served. */
-static void fail_no_method(struct call *c, const char *name)
-{
-	static const char *const interfaces[] = { "org.csight.", "org.varlink.service." };
-	_cleanup_free_ char *interface = NULL;
-
-	for (size_t n = 0; n < ELEMENTS(interfaces); n++)
-		if (strncmp(name, interfaces[n], strlen(interfaces[n])) == 0 &&
-		    !strchr(name + strlen(interfaces[n]), '.')) {
-			fail_text(c, VARLINK_METHOD_NOT_FOUND, "method", name);
-			return;
-		}
-	interface = strndup(name, (size_t)(strrchr(name, '.') - name));
-	fail_text(c, VARLINK_INTERFACE_NOT_FOUND, "interface", interface);
 }
 
 /* Checks the right to a method, and finds what it is about. Returns false after an error reply. */
@@ -570,9 +581,9 @@ static bool find_subject(struct daemon *d, struct call *c, enum right right, str
 {
 	switch (right) {
 	case RIGHT_ADMINISTRATOR:
-		if (policy_administers(c->uid))
+		if (policy_administers(c->by.uid))
 			return true;
-		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+		deny(c, ret);
 		return false;
 	case RIGHT_PROCESS:
 		return find_process(d, c, ret);
@@ -581,18 +592,6 @@ static bool find_subject(struct daemon *d, struct call *c, enum right right, str
 	default:
 		return true;
 	}
-}
-
-static const char *subject_text(const struct subject *s)
-{
-	static char text[SNAPSHOT_ID_SIZE + 32] = "";
-
-	text[0] = 0;
-	if (s->snapshot)
-		snprintf(text, sizeof(text), " of %s", s->snapshot->id);
-	else if (s->pid)
-		snprintf(text, sizeof(text), " of process %d", (int)s->pid);
-	return text;
 }
 
 void methods_dispatch(void *data, struct call *c, const char *name)
@@ -605,18 +604,16 @@ void methods_dispatch(void *data, struct call *c, const char *name)
 		if (strcmp(methods[n].name, name) == 0)
 			m = &methods[n];
 	if (!m) {
-		fail_no_method(c, name);
+		interfaces_lack(c, name);
 		return;
 	}
 	c->more = c->more && (m->flags & METHOD_MORE);
+	subject.action = m->action;
 	if (!find_subject(d, c, m->right, &subject))
 		return;
 	if (d->ending && (m->flags & METHOD_WORKS)) {
 		call_error(c, wire_error_str(WIRE_ENDING), wire_error_of_ending(NULL));
 		return;
 	}
-	/* What changes something, or gives trace away, is logged with who asked for it. */
-	if (m->flags & METHOD_LOGGED)
-		log_info("%s%s by uid %u", strrchr(m->name, '.') + 1, subject_text(&subject), c->uid);
 	m->handler(d, c, &subject);
 }

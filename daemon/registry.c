@@ -30,6 +30,7 @@ struct registrant {
 	struct registry *registry;
 	int fd;
 	struct ucred peer;
+	struct audit_actor by; /* the peer */
 	struct event *event, *timer;
 	struct charge charge;  /* until the program registers */
 	struct target *target; /* NULL until then */
@@ -155,8 +156,8 @@ static int register_program(struct registrant *g, int memfd)
 	_cleanup_free_ struct emu_about *about = malloc(sizeof(*about));
 	struct capture_source *source;
 	struct ledger_refusal why = { 0 };
-	struct reason reason = { "" };
 	struct target_info info = { .pid = g->peer.pid, .uid = g->peer.uid, .gid = g->peer.gid };
+	struct audit_object on = { .pid = info.pid, .owner = info.uid };
 	int rc;
 
 	if (!about) {
@@ -176,16 +177,17 @@ static int register_program(struct registrant *g, int memfd)
 	info.exe = about->exe;
 	info.arguments = about->arguments;
 	info.arguments_size = about->arguments_size;
+	on.name = info.name;
 	/* While a child holds the connection of an ended process, another process may have got the pid. */
 	rc = policy_process(g->peer.uid, g->peer.pid);
 	if (rc < 0) {
+		audit_deny(&g->by, AUDIT_ARM, &on);
 		source->ops->free(source);
 		return rc;
 	}
 	rc = target_new(o->targets, &info, source, &g->target, &why);
 	if (rc == -EDQUOT) {
-		ledger_explain(&why, &reason);
-		log_warning("cannot arm process %d of uid %u: %s", (int)info.pid, info.uid, reason.text);
+		audit_limit(&g->by, AUDIT_ARM, &on, &why);
 		return -EUSERS;
 	}
 	if (rc < 0)
@@ -195,7 +197,7 @@ static int register_program(struct registrant *g, int memfd)
 	g->target->hang_up = on_target_gone;
 	g->target->drain = drain_target;
 	g->target->data = g;
-	log_info("process %d (%s) of uid %u is armed", (int)info.pid, esc(info.name), info.uid);
+	audit_done(&g->by, AUDIT_ARM, &on);
 	return 0;
 }
 
@@ -335,23 +337,41 @@ static void on_timer(evutil_socket_t fd, short what, void *data)
 	}
 }
 
+/* Charges a connection if its peer may have one. */
+static bool admit(struct registry *r, const struct audit_actor *by, const struct listener_peer *peer,
+		  struct charge *ret)
+{
+	const struct audit_object program = { .pid = peer->pid, .owner = peer->uid };
+	struct ledger_refusal why = { 0 };
+
+	if (peer->pid <= 0)
+		return false;
+	if (!settings_permit(r->o.settings, ledger_owner(r->o.ledger, peer->uid), peer->groups, peer->n_groups)) {
+		audit_deny(by, AUDIT_ARM, &program);
+		return false;
+	}
+	if (ledger_charge(r->o.ledger, peer->uid, LEDGER_REGISTRATIONS, 1, ret, &why) == 0)
+		return true;
+	audit_limit(by, AUDIT_ARM, &program, &why);
+	return false;
+}
+
 static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 {
 	struct registry *r = data;
 	struct timeval limit = { UNREGISTERED_SECONDS, 0 };
+	struct audit_actor by = { r->o.audit, peer->uid, peer->pid, peer->login_uid };
 	struct charge charge = { 0 };
 	struct registrant *g;
 
-	if (peer->pid <= 0 ||
-	    !settings_permit(r->o.settings, ledger_owner(r->o.ledger, peer->uid), peer->groups, peer->n_groups) ||
-	    ledger_charge(r->o.ledger, peer->uid, LEDGER_REGISTRATIONS, 1, &charge, NULL) < 0 ||
-	    !(g = calloc(1, sizeof(*g)))) {
+	if (!admit(r, &by, peer, &charge) || !(g = calloc(1, sizeof(*g)))) {
 		ledger_return(&charge);
 		close(fd);
 		return;
 	}
 	g->charge = charge;
 	g->registry = r;
+	g->by = by;
 	g->fd = fd;
 	g->peer = (struct ucred){ peer->pid, peer->uid, peer->gid };
 	TAILQ_INSERT_TAIL(&r->registrants, g, link);

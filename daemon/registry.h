@@ -6,6 +6,7 @@
 #ifndef CSIGHT_DAEMON_REGISTRY_H
 #define CSIGHT_DAEMON_REGISTRY_H
 
+#include "daemon/audit.h"
 #include "daemon/settings.h"
 #include "daemon/target.h"
 
@@ -19,6 +20,7 @@ struct registry_options {
 	struct user_queues *queues; /* check and close files of users */
 	struct target_list *targets;
 	struct ledger *ledger;
+	struct audit *audit; /* or NULL */
 };
 
 int registry_new(const struct registry_options *options, struct registry **ret);

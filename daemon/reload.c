@@ -72,6 +72,7 @@ static void reload_ran(struct work *w)
 {
 	struct reload *r = container_of(w, struct reload, work);
 	struct daemon *d = r->daemon;
+	const struct audit_actor self = audit_self(d->audit);
 	struct settings_changes changes = { 0 };
 
 	/* After the end has begun, nothing is changed any more. */
@@ -79,6 +80,7 @@ static void reload_ran(struct work *w)
 		settings_replace(&d->settings, &r->fresh, &changes);
 		apply_settings(d);
 		log_changes(&changes);
+		audit_done(r->call ? &r->call->by : &self, AUDIT_RELOAD, &(struct audit_object){ 0 });
 	} else if (r->rc != 0) {
 		log_error("cannot read the configuration again: %s; the old one stays in effect", r->why.text);
 	}

@@ -109,10 +109,6 @@ static void request_fail(struct snapshot_request *r, enum request_result result,
 
 static void request_refuse(struct snapshot_request *r, const struct ledger_refusal *limit)
 {
-	struct reason reason = { "" };
-
-	ledger_explain(limit, &reason);
-	log_notice("refused a snapshot of process %d of uid %u: %s", (int)r->target->pid, r->target->uid, reason.text);
 	r->options.ended(r->options.data, REQUEST_OVER_LIMIT, NULL, NULL, limit);
 	request_free(r);
 }

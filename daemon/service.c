@@ -10,15 +10,14 @@
 #include "daemon/service.h"
 #include "lib/base/log.h"
 
-static const uint64_t turn_ns = 10000000;               /* of all calls together, before the loop serves others */
-static const uint64_t flush_ns = 1000000000;            /* for clients to read their last reply */
-static const uint64_t refusals_pause_ns = 60000000000u; /* between two messages in the log */
+static const uint64_t turn_ns = 10000000;    /* of all calls together, before the loop serves others */
+static const uint64_t flush_ns = 1000000000; /* for clients to read their last reply */
 
 struct service_client {
 	TAILQ_ENTRY(service_client) link;
 	struct service *service;
 	struct connection *connection;
-	uid_t uid;
+	struct audit_actor by;
 	gid_t *groups;
 	size_t n_groups;
 	bool denied; /* by the configuration */
@@ -34,8 +33,6 @@ struct service {
 	TAILQ_HEAD(, service_client) clients;
 	struct fair_queue turns;
 	struct event *next_turns;
-	unsigned refused; /* connections since logged_ns */
-	uint64_t logged_ns;
 };
 
 static void service_client_free(struct service_client *client)
@@ -49,7 +46,7 @@ static void service_client_free(struct service_client *client)
 
 static bool is_denied(const struct service *s, const struct service_client *client)
 {
-	return !settings_permit(s->o.settings, ledger_owner(s->o.ledger, client->uid), client->groups,
+	return !settings_permit(s->o.settings, ledger_owner(s->o.ledger, client->by.uid), client->groups,
 				client->n_groups);
 }
 
@@ -59,7 +56,7 @@ static int on_message(void *data, const char *text, size_t size)
 	struct varlink_call v = { 0 };
 	struct call *c = NULL;
 
-	if (varlink_call_parse(text, size, &v) < 0 || !(c = call_new(client->connection, client->uid, &v))) {
+	if (varlink_call_parse(text, size, &v) < 0 || !(c = call_new(client->connection, &client->by, &v))) {
 		varlink_call_done(&v);
 		return -EBADMSG;
 	}
@@ -69,6 +66,7 @@ static int on_message(void *data, const char *text, size_t size)
 		json_add_str(o, "method", v.method);
 		call_error(c, VARLINK_METHOD_NOT_IMPLEMENTED, o);
 	} else if (client->denied) {
+		audit_deny(&client->by, AUDIT_CONNECT, &(struct audit_object){ 0 });
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 	} else {
 		client->service->o.dispatch(client->service->o.data, c, v.method);
@@ -92,7 +90,7 @@ static void on_ready(void *data)
 	if (client->waits)
 		return;
 	client->waits = true;
-	fair_queue_push(&s->turns, &client->turn, ledger_owner(s->o.ledger, client->uid));
+	fair_queue_push(&s->turns, &client->turn, ledger_owner(s->o.ledger, client->by.uid));
 	schedule_turns(s);
 }
 
@@ -138,9 +136,9 @@ static bool drop_idle(struct service *s)
 	TAILQ_FOREACH (client, &s->clients, link) {
 		uint64_t idle = connection_idle_since(client->connection), n;
 
-		if (!idle || client->uid == 0)
+		if (!idle || client->by.uid == 0)
 			continue;
-		n = ledger_used(s->o.ledger, client->uid, LEDGER_CONNECTIONS);
+		n = ledger_used(s->o.ledger, client->by.uid, LEDGER_CONNECTIONS);
 		if (found && (n < most || (n == most && idle >= since)))
 			continue;
 		found = client;
@@ -149,35 +147,21 @@ static bool drop_idle(struct service *s)
 	}
 	if (!found)
 		return false;
-	log_debug("closed an idle connection of uid %u: connections-max is reached", found->uid);
+	log_debug("closed an idle connection of uid %u: connections-max is reached", found->by.uid);
 	connection_free(found->connection);
 	return true;
 }
 
-static void log_refusal(struct service *s, uid_t uid, const struct ledger_refusal *why)
-{
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
-	struct reason reason = { "" };
-
-	s->refused++;
-	if (s->logged_ns && now - s->logged_ns < refusals_pause_ns)
-		return;
-	ledger_explain(why, &reason);
-	log_warning("refused %u connections since the last such message, the last one of uid %u: %s", s->refused, uid,
-		    reason.text);
-	s->refused = 0;
-	s->logged_ns = now;
-}
-
-static int charge_client(struct service *s, uid_t uid, struct charge *ret)
+static int charge_client(struct service *s, const struct audit_actor *by, struct charge *ret)
 {
 	struct ledger_refusal why = { 0 };
+	uid_t uid = by->uid;
 	int rc = ledger_charge(s->o.ledger, uid, LEDGER_CONNECTIONS, 1, ret, &why);
 
 	while (rc == -EDQUOT && why.machine && drop_idle(s))
 		rc = ledger_charge(s->o.ledger, uid, LEDGER_CONNECTIONS, 1, ret, &why);
 	if (rc < 0)
-		log_refusal(s, uid, &why);
+		audit_limit(by, AUDIT_CONNECT, &(struct audit_object){ 0 }, &why);
 	return rc;
 }
 
@@ -188,10 +172,10 @@ static struct service_client *service_client_new(struct service *s, const struct
 	if (!client)
 		return NULL;
 	client->service = s;
-	client->uid = peer->uid;
+	client->by = (struct audit_actor){ s->o.audit, peer->uid, peer->pid, peer->login_uid };
 	client->n_groups = peer->n_groups;
 	client->groups = malloc(peer->n_groups * sizeof(*client->groups));
-	if (!client->groups || charge_client(s, peer->uid, &client->charge) < 0) {
+	if (!client->groups || charge_client(s, &client->by, &client->charge) < 0) {
 		service_client_free(client);
 		return NULL;
 	}

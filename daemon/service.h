@@ -23,6 +23,7 @@ struct service_options {
 	void (*dispatch)(void *data, struct call *c, const char *method);
 	void *data;
 	struct ledger *ledger;
+	struct audit *audit;             /* or NULL */
 	const struct settings *settings; /* who may connect */
 };
 

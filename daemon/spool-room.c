@@ -80,12 +80,6 @@ static struct snapshot *of_largest(const struct spool *s, uint64_t total, const 
 	return found;
 }
 
-static void evict(struct spool *s, struct snapshot *victim, const char *limit)
-{
-	log_notice("removing snapshot %s of uid %u to make room: the limit is %s", victim->id, victim->uid, limit);
-	spool_remove(s, victim, NULL, NULL);
-}
-
 /* Removes what is over the user's own limit. -EDQUOT: there is too little to remove. */
 static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledger_refusal *ret)
 {
@@ -106,7 +100,7 @@ static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledg
 			};
 			return -EDQUOT;
 		}
-		evict(s, victim, ledger_setting(LEDGER_SPOOL, false));
+		spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false));
 	}
 }
 
@@ -127,7 +121,7 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 		victim = excess(s, uid, total, bytes) > 0 ? oldest_of(s, uid, NULL) : of_largest(s, total, NULL);
 		if (!victim)
 			return false;
-		evict(s, victim, total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
+		spool_expire(s, victim, total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
 	}
 }
 
@@ -263,7 +257,7 @@ bool spool_room_drop_oldest(struct spool *s, uid_t uid)
 	struct snapshot *oldest = oldest_of(s, uid, NULL);
 
 	if (oldest)
-		evict(s, oldest, ledger_setting(LEDGER_STORED, false));
+		spool_expire(s, oldest, ledger_setting(LEDGER_STORED, false));
 	return oldest != NULL;
 }
 
@@ -292,6 +286,6 @@ void spool_room_vacuum(struct spool *s, const struct snapshot *keep)
 		victim = of_largest(s, total, keep);
 		if (!victim)
 			break;
-		evict(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
+		spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
 	}
 }

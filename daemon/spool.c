@@ -109,9 +109,7 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 		next = TAILQ_NEXT(snapshot, link);
 		if (snapshot->state < SNAPSHOT_READY || snapshot->time + age > now)
 			continue;
-		log_notice("removing snapshot %s: it is older than %llu s (spool-max-age)", snapshot->id,
-			   (unsigned long long)s->o.max_age);
-		spool_remove(s, snapshot, NULL, NULL);
+		spool_expire(s, snapshot, "spool-max-age");
 	}
 }
 
@@ -311,8 +309,11 @@ struct removal {
 	uint64_t bytes;
 	int fd, rc;
 	char id[SNAPSHOT_ID_SIZE];
-	void (*done)(int rc, void *data);
-	void *data;
+	struct spool_removal o;
+	const char *limit; /* for which csightd removes it, or NULL */
+	char *name;        /* of the process, */
+	pid_t pid;         /* its number, */
+	uid_t uid;         /* and user */
 };
 
 static void run_removal(struct work *w)
@@ -338,7 +339,10 @@ static void removal_ran(struct work *w)
 	if (r->rc < 0)
 		log_error("cannot remove snapshot %s: %s", r->id, strerror(-r->rc));
 	else if (!r->of_trace)
-		log_info("removed snapshot %s", r->id);
+		audit_done(
+		    &r->o.by, AUDIT_REMOVE,
+		    &(struct audit_object){
+			.pid = r->pid, .owner = r->uid, .name = r->name, .snapshot = r->id, .detail = r->limit });
 	if (r->of_trace) {
 		r->snapshot->size -= MIN(r->snapshot->size, r->bytes);
 		if (r->snapshot->claim.spool)
@@ -348,8 +352,9 @@ static void removal_ran(struct work *w)
 	TAILQ_REMOVE(&s->removals, r, link);
 	spool_room_return(&r->claim);
 	ledger_return(&r->stored);
-	if (r->done)
-		r->done(r->rc, r->data);
+	if (r->o.done)
+		r->o.done(r->rc, r->o.data);
+	free(r->name);
 	free(r);
 	spool_report_room(s);
 }
@@ -364,29 +369,43 @@ static struct removal *removal_new(struct spool *s, const struct snapshot *snaps
 	r->spool = s;
 	r->fd = s->fd;
 	r->owner = ledger_owner(s->o.ledger, snapshot->uid);
+	r->uid = snapshot->uid;
+	r->pid = snapshot->pid;
+	r->name = snapshot->name ? strdup(snapshot->name) : NULL;
 	strcpy(r->id, snapshot->id);
 	TAILQ_INSERT_TAIL(&s->removals, r, link);
 	return r;
 }
 
 /* Before all other works: they may need the room. */
-void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data)
+static void remove_snapshot(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal,
+			    const char *limit)
 {
 	struct removal *r = removal_new(s, snapshot);
 
 	if (!r) {
-		if (done)
-			done(-ENOMEM, data);
+		if (removal->done)
+			removal->done(-ENOMEM, removal->data);
 		return;
 	}
-	r->done = done;
-	r->data = data;
+	r->o = *removal;
+	r->limit = limit;
 	r->bytes = snapshot->claim.bytes.amount;
 	r->claim = snapshot->claim;
 	snapshot->claim = (struct spool_claim){ 0 };
 	r->stored = ledger_take(&snapshot->stored);
 	spool_drop(s, snapshot);
 	workqueue_submit_urgent(s->o.queue, &r->work);
+}
+
+void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal)
+{
+	remove_snapshot(s, snapshot, removal, NULL);
+}
+
+void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit)
+{
+	remove_snapshot(s, snapshot, &(struct spool_removal){ .by = audit_self(s->o.audit) }, limit);
 }
 
 uint64_t spool_leaving(const struct spool *s, uid_t uid)

@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "daemon/audit.h"
 #include "daemon/ledger.h"
 #include "daemon/snapshot.h"
 #include "daemon/workqueue.h"
@@ -21,6 +22,7 @@ struct spool_options {
 	uint64_t max_age;   /* seconds for which snapshots are kept; 0: without a limit */
 	struct workqueue *queue;
 	struct ledger *ledger;
+	struct audit *audit; /* or NULL */
 	struct event_base *base;
 	/* Called for each change that spool_report() reports. */
 	void (*changed)(void *data, const struct snapshot *s, enum snapshot_change change);
@@ -65,8 +67,18 @@ void spool_insert(struct spool *s, struct snapshot *snapshot);
 /* Removes a snapshot from the list, not from the disk, and reports it: for one that could not be written. */
 void spool_drop(struct spool *s, struct snapshot *snapshot);
 
-/* Removes a snapshot from the list at once, and then its files; done(rc, data) follows and may be NULL. */
-void spool_remove(struct spool *s, struct snapshot *snapshot, void (*done)(int rc, void *data), void *data);
+/* Who removes a snapshot. */
+struct spool_removal {
+	struct audit_actor by;
+	void (*done)(int rc, void *data); /* or NULL */
+	void *data;
+};
+
+/* Removes a snapshot from the list at once, and then its files; done() follows. */
+void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal);
+
+/* The same for csightd itself. limit: the setting that asks for it, a constant. */
+void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
 
 /*
  * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the

@@ -2,6 +2,8 @@
 # systemd, etc
 systemdsystemunit_DATA = systemd/csightd.service
 sysusersdir = $(prefix)/lib/sysusers.d
+catalogdir = $(prefix)/lib/systemd/catalog
+dist_catalog_DATA = systemd/csightd.catalog
 EXTRA_DIST += systemd/csight.sysusers etc/csightd.conf.example
 exampledir = $(docdir)
 example_DATA = etc/csightd.conf.example

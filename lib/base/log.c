@@ -25,6 +25,11 @@ void log_setup(const char *name, int level)
 		      st.st_dev == dev && st.st_ino == ino;
 }
 
+bool log_in_journal(void)
+{
+	return log_journal;
+}
+
 void log_at(int priority, const char *fmt, ...)
 {
 	char line[2048];

@@ -13,6 +13,9 @@
 /* name precedes each line outside the journal; level is the least important priority logged (default LOG_INFO). */
 void log_setup(const char *name, int level);
 
+/* Returns whether standard error goes to the journal. */
+bool log_in_journal(void);
+
 void log_at(int priority, const char *fmt, ...) _printf_(2, 3);
 
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)

@@ -72,7 +72,7 @@ static void end(void)
 	drain();
 	snprintf(path, sizeof(path), "%s", spool_path(spool));
 	while (TAILQ_FIRST(spool_list(spool)))
-		spool_remove(spool, TAILQ_FIRST(spool_list(spool)), NULL, NULL);
+		spool_expire(spool, TAILQ_FIRST(spool_list(spool)), "a limit");
 	drain();
 	CHECK_EQ(ledger_sum(ledger, LEDGER_SPOOL), 0);
 	CHECK_EQ(ledger_sum(ledger, LEDGER_PENDING), 0);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
+#include "lib/base/parse.h"
 #include "lib/base/util.h"
 
 enum { HAS_UID = 1, HAS_GID = 2, HAS_PERMITTED = 4, HAS_ALL = 7, TRIES = 3 };
@@ -127,18 +128,46 @@ static int open_dir(pid_t pid)
 	return dir >= 0 ? dir : errno == ENOENT ? -ESRCH : -errno;
 }
 
+/* The number belongs to the process of pidfd as long as that exists; later, another process may have it. */
+static bool is_reaped(int pidfd)
+{
+	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH;
+}
+
 int credentials_read_pidfd(pid_t pid, int pidfd, struct credentials *ret)
 {
 	_cleanup_close_ int dir = open_dir(pid);
 	struct credentials c;
 	int rc = dir < 0 ? dir : credentials_read_dir(dir, &c);
 
-	/* The number belongs to the process of pidfd as long as that exists; later, another process may have it. */
-	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
+	if (is_reaped(pidfd))
 		return -ESRCH;
 	if (rc == 0)
 		*ret = c;
 	return rc;
+}
+
+int credentials_read_login_uid(pid_t pid, int pidfd, uid_t *ret)
+{
+	_cleanup_close_ int fd = -1;
+	char path[48], text[16];
+	uint64_t uid;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/loginuid", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return -errno;
+	if (is_reaped(pidfd))
+		return -ESRCH;
+	text[n] = 0;
+	if (parse_u64(text, UINT32_MAX, &uid) < 0)
+		return -EBADMSG;
+	if (uid == UINT32_MAX)
+		return -ENODATA;
+	*ret = (uid_t)uid;
+	return 0;
 }
 
 int credentials_read(pid_t pid, struct credentials *ret)

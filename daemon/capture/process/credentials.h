@@ -11,6 +11,8 @@
  *
  * arena.c: is a thread in a PID namespace of its own?
  *
+ * listener.c: who logged in for a client, whatever its uid is?
+ *
  * proc-dir.c: is the owner of /proc/PID/maps unchanged, and is the first thread alive?
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_CREDENTIALS_H
@@ -58,6 +60,12 @@ int credentials_read(pid_t pid, struct credentials *ret);
 
 /* The owner of /proc/PID/maps alone. -ESRCH: the process is gone. */
 int credentials_read_files_owner(int dir, uid_t *ret_uid, gid_t *ret_gid);
+
+/*
+ * Reads the login uid of the process of pidfd, whose number is pid: the user who logged in, whatever its uid is now.
+ * -ESRCH: it is gone; -ENODATA: it belongs to no login; -ENOENT: the kernel does not record login uids.
+ */
+int credentials_read_login_uid(pid_t pid, int pidfd, uid_t *ret);
 
 /* The uid if all four are equal, else (uid_t)-1. */
 uid_t credentials_uid(const struct credentials *c);
