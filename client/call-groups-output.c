@@ -3,7 +3,6 @@
 
 #include "client/format.h"
 #include "client/text-table.h"
-#include "lib/base/buf.h"
 
 enum { DIFFERENCES_LISTED = 32 };
 
@@ -20,32 +19,32 @@ static void add_share(struct text_table *t, uint64_t part, uint64_t whole)
 	text_table_add(t, STYLE_PLAIN, text);
 }
 
-/* Adds what distinguishes a group. */
+/* Adds what distinguishes a group: how, and the function. */
 static void add_description(struct text_table *t, const struct call_groups *g, const struct call_group *group,
 			    const struct names *names)
 {
 	struct group_difference d;
 	size_t n = group->mixed ? 0 : call_groups_compare(g, group, &d, 1);
-	const char *name = n ? names_short(names, store_function(g->list->store, d.function)->name) : "";
-	_cleanup_buf_ struct buf text = { 0 };
-	char rest[32] = "";
+	char rest[32] = "", how[64];
 
-	if (!n)
-		buf_printf(&text, group->mixed ? "of other shapes" : "the usual");
-	else if (d.calls && d.usual_calls)
-		buf_printf(&text, "%s ×%s, not ×%s", name, format_count(d.calls), format_count(d.usual_calls));
-	else
-		buf_printf(&text, "%s %s", d.calls ? "with" : "without", name);
-	buf_u8(&text, 0);
+	if (!n) {
+		text_table_add(t, STYLE_PLAIN, group->mixed ? "other shapes" : "usual");
+		text_table_add(t, STYLE_PLAIN, "");
+		return;
+	}
+	if (d.calls && d.usual_calls)
+		snprintf(how, sizeof(how), "×%s, not ×%s", format_count(d.calls), format_count(d.usual_calls));
 	if (n > 1)
 		snprintf(rest, sizeof(rest), "; %zu more", n - 1);
-	text_table_add_with(t, STYLE_PLAIN, buf_error(&text) ? "" : (const char *)text.data, rest);
+	text_table_add(t, STYLE_PLAIN, !d.calls ? "without" : !d.usual_calls ? "with" : how);
+	text_table_add_with(t, STYLE_PLAIN, names_short(names, store_function(g->list->store, d.function)->name), rest);
 }
 
 void call_groups_output_text(const struct call_groups *g, size_t n, uint64_t bound, const struct names *names, FILE *to)
 {
-	static const char *const head[] = { "CALLS>", "SHARE>", "TIME>", "MEDIAN>", "MAX>", "GROUP~" };
-	static const char *const head_instructions[] = { "CALLS>", "SHARE>", "INSTR>", "MEDIAN>", "MAX>", "GROUP~" };
+	static const char *const head[] = { "CALLS>", "SHARE>", "TIME>", "MEDIAN>", "MAX>", "GROUP", "FUNCTION~" };
+	static const char *const head_instructions[] = { "CALLS>", "SHARE>", "INSTR>",   "MEDIAN>",
+							 "MAX>",   "GROUP",  "FUNCTION~" };
 	_cleanup_(text_table_freep) struct text_table *t =
 	    text_table_new(g->list->measure == MEASURE_TIME ? head : head_instructions, ELEMENTS(head));
 

@@ -2,6 +2,7 @@
 /* csight explain. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,7 +28,7 @@ enum {
 	OPTION_SUFFIXES,
 	OPTION_PHYSICAL,
 };
-enum { LIMIT = 10 };
+enum { LIMIT = 10, WIDTH_OF_FILES = 80 };
 
 static const struct verb_option options[] = {
 	[OPTION_CALL] = { "call", 0, "TIME", "explain the call at this time, such as 20ms (default: the slowest)" },
@@ -268,11 +269,26 @@ static const char *value_text(const struct explain *x, const struct store_call *
 					  : format_plural(call->instructions, "instruction");
 }
 
+/* Prints a text in lines that fit the terminal. */
+__attribute__((format(printf, 1, 2))) static void print_fitting(const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list list;
+
+	va_start(list, format);
+	if (vasprintf(&text, format, list) < 0)
+		text = NULL;
+	va_end(list);
+	if (text)
+		terminal_print_wrapped(stdout, text);
+}
+
 static void print_call(const struct explain *x, const char *what, const struct store_call *call)
 {
-	printf("%-8s %s at %.6f ms in thread %u%s\n", what, value_text(x, call),
-	       (double)named_store_since_start(x->input.store, call->enter) / 1e6,
-	       store_thread(x->input.store, call->thread)->tid, call->whole ? "" : ", not traced from enter to leave");
+	print_fitting("%-8s %s at %.6f ms in thread %u%s", what, value_text(x, call),
+		      (double)named_store_since_start(x->input.store, call->enter) / 1e6,
+		      store_thread(x->input.store, call->thread)->tid,
+		      call->whole ? "" : ", not traced from enter to leave");
 }
 
 /* Calls that were cut short may be what was looked for. */
@@ -288,20 +304,24 @@ static void print_incomplete(const struct explain *x)
 			longest = &l->parts[i];
 	printf("left out: %s not traced from enter to leave\n", format_plural(l->incomplete, "call"));
 	if (longest && (!l->n || call_list_value(l, longest) > call_list_value(l, &l->slowest)))
-		printf("one took longer: at least %s; to explain it: --call=%.6fms\n", value_text(x, longest),
-		       (double)named_store_since_start(x->input.store, longest->enter) / 1e6);
+		print_fitting("one took longer: at least %s; to explain it: --call=%.6fms", value_text(x, longest),
+			      (double)named_store_since_start(x->input.store, longest->enter) / 1e6);
+}
+
+static const char *quantile_text(const struct explain *x, const struct explanation_output *o, double share)
+{
+	return explanation_output_value(o, call_list_quantile(&x->list, share));
 }
 
 static void print_head(const struct explain *x, const struct explanation_output *o, const char *name)
 {
 	if (x->uncertain)
-		printf("compared by instructions: times are known only within %s\n", format_duration(x->uncertain));
-	printf("%s: %s%s", esc(name), format_plural(x->list.whole, "call"),
-	       x->list.n < x->list.whole ? ", some of which are considered" : "");
-	if (x->list.n)
-		printf(", median %s, p99 %s", explanation_output_value(o, call_list_quantile(&x->list, 0.5)),
-		       explanation_output_value(o, call_list_quantile(&x->list, 0.99)));
-	printf("\n");
+		print_fitting("compared by instructions: times are known only within %s",
+			      format_duration(x->uncertain));
+	print_fitting("%s: %s%s%s%s%s%s", name, format_plural(x->list.whole, "call"),
+		      x->list.n < x->list.whole ? ", some of which are considered" : "", x->list.n ? ", median " : "",
+		      x->list.n ? quantile_text(x, o, 0.5) : "", x->list.n ? ", p99 " : "",
+		      x->list.n ? quantile_text(x, o, 0.99) : "");
 	print_incomplete(x);
 	if (x->n_slow > 1)
 		printf("slow:    %s, on average %s\n", format_plural(x->n_slow, "call"),
@@ -313,16 +333,18 @@ static void print_head(const struct explain *x, const struct explanation_output 
 
 static void print_text(const struct explain *x, const struct explanation_output *o, bool found)
 {
-	const char *name = named_store_name(&x->input, explanation_function(&x->explanation, CALL_TREE_ROOT));
+	const struct store_function *f = explanation_function(&x->explanation, CALL_TREE_ROOT);
+	const char *name = fit_text(o->fit, esc(named_store_name(&x->input, f)), o->width * 2 / 3);
 
 	client_page(x->client);
 	print_head(x, o, name);
 	if (is_slowest_unknown(x))
-		printf("\nwhich call of %s was the slowest is unknown: %s suspended, as of goroutines,\n"
-		       "and may have gone on in another thread; to explain one call: --call=TIME\n",
-		       esc(name), x->list.suspended == 1 ? "one was" : "some were");
+		print_fitting(
+		    "\nwhich call of %s was the slowest is unknown: %s suspended, as of goroutines, and may have "
+		    "gone on in another thread; to explain one call: --call=TIME",
+		    name, x->list.suspended == 1 ? "one was" : "some were");
 	else if (!found)
-		printf("\nno call of %s stands out: the slowest is within the spread of the others\n", esc(name));
+		print_fitting("\nno call of %s stands out: the slowest is within the spread of the others", name);
 	else if (!x->explanation.n)
 		printf("\nno difference\n");
 	if (!found || !x->explanation.n)
@@ -367,7 +389,8 @@ static int explain_print(struct explain *x)
 					      .fit = &fit,
 					      .calls = x->n_slow,
 					      .bound = largest_bound(x),
-					      .measure = x->measure };
+					      .measure = x->measure,
+					      .width = terminal_width() ? terminal_width() : WIDTH_OF_FILES };
 	bool found = stands_out(x);
 
 	if (x->client->json)

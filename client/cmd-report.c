@@ -245,8 +245,8 @@ static void print_quality(const struct store *s)
 {
 	unsigned quality = store_quality(s, SIZE_MAX);
 
-	printf("%s, %u.%02u %% of their time is known", format_plural(store_threads(s), "thread"), quality / 100,
-	       quality % 100);
+	printf("%s, %u.%02u %% of %s time is known", format_plural(store_threads(s), "thread"), quality / 100,
+	       quality % 100, store_threads(s) == 1 ? "its" : "their");
 	for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
 		struct store_gaps all = { 0 };
 

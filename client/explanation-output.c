@@ -6,8 +6,21 @@
 #include "client/format.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
+#include "lib/base/util.h"
 
-enum { NAME_WIDTH = 56, WIDTH = 80, INDENT = 21, PATH_SHOWN = 12 };
+enum { INDENT = 21, ROOM_MIN = 24, PATH_SHOWN = 12 };
+
+/* Columns to the right of the figures. */
+static size_t room_of(const struct explanation_output *o)
+{
+	return MAX(o->width, (size_t)INDENT + ROOM_MIN) - INDENT;
+}
+
+/* Shortens a name so that a mark behind it fits in its line. */
+static const char *fit_name(const struct explanation_output *o, const char *name)
+{
+	return fit_text(o->fit, esc(name), room_of(o) - strlen(" >"));
+}
 
 const char *explanation_output_value(const struct explanation_output *o, uint64_t value)
 {
@@ -23,7 +36,7 @@ static void add_name(struct buf *b, const struct explanation_output *o, uint32_t
 {
 	const char *name = names_short(o->names, explanation_function(o->explanation, node)->name);
 
-	buf_printf(b, "%s", fit_text(o->fit, esc(name), NAME_WIDTH));
+	buf_printf(b, "%s", fit_name(o, name));
 }
 
 /* A number of calls, per call of the function. */
@@ -95,7 +108,7 @@ static void add_waker(struct buf *b, const struct explanation_output *o)
 	const struct store *s = e->tree->list->store;
 	const char *name = names_short(o->names, store_function(s, e->waker.function)->name);
 
-	buf_printf(b, ", perhaps until %s in thread %u woke it", fit_text(o->fit, esc(name), NAME_WIDTH),
+	buf_printf(b, ", perhaps until %s in thread %u woke it", fit_name(o, name),
 		   store_thread(s, e->waker.thread)->tid);
 }
 
@@ -178,27 +191,41 @@ static void add_path(struct buf *b, const struct explanation_output *o, const st
 	if (line->places > 1)
 		buf_printf(b, ", and %s", format_plural(line->places - 1, "other path"));
 	if (f->file[0] && f->line)
-		buf_printf(b, " (%s:%u)", esc(slash ? slash + 1 : f->file), f->line);
+		buf_printf(b, " (%s:%u)", fit_text(o->fit, esc(slash ? slash + 1 : f->file), room_of(o) / 2), f->line);
 }
 
-/* Prints a text from the column INDENT on, in several lines where it is long. */
-static void print_wrapped(FILE *to, const char *text, bool indented)
+/* Returns the size of the first word; a mark of a path stays with the name before it. */
+static size_t word_size(const char *text)
 {
-	size_t room = WIDTH - INDENT;
+	size_t n = strcspn(text, " ");
+
+	return strncmp(text + n, " > ", 3) == 0 ? n + 2 : n;
+}
+
+/* Prints a text from the column INDENT on, in several lines if it is long. */
+static void print_wrapped(FILE *to, const char *text, size_t room, bool indented)
+{
+	size_t at = 0;
 
 	while (*text) {
-		size_t n = strlen(text);
+		size_t n = word_size(text), width;
+		_cleanup_free_ char *word = strndup(text, n);
 
-		if (n > room) {
-			for (n = room; n && text[n] != ' ';)
-				n--;
-			n = n ? n : room;
+		if (!word)
+			return;
+		width = fit_width(word);
+		if (at && at + 1 + width > room) {
+			fputc('\n', to);
+			at = 0;
+			indented = true;
 		}
-		fprintf(to, "%*s%.*s\n", indented ? INDENT : 0, "", (int)n, text);
+		fprintf(to, "%*s%s", at ? 1 : indented ? INDENT : 0, "", word);
+		at += (at != 0) + width;
 		text += n;
 		text += *text == ' ';
-		indented = true;
 	}
+	if (at)
+		fputc('\n', to);
 }
 
 static void print_line(const struct explanation_output *o, const struct explained_line *line, FILE *to)
@@ -219,8 +246,8 @@ static void print_line(const struct explanation_output *o, const struct explaine
 		return;
 	snprintf(text, sizeof(text), "%c%s", line->difference < 0 ? '-' : '+', explanation_output_value(o, value));
 	fprintf(to, "%*.*f %%  %10s  ", 5, share > -9.95 && share < 9.95 ? 1 : 0, share, text);
-	print_wrapped(to, (const char *)sentence.data, false);
-	print_wrapped(to, (const char *)path.data, true);
+	print_wrapped(to, (const char *)sentence.data, room_of(o), false);
+	print_wrapped(to, (const char *)path.data, room_of(o), true);
 }
 
 void explanation_output_text(const struct explanation_output *o, FILE *to)

@@ -15,6 +15,7 @@ struct explanation_output {
 	uint64_t calls; /* on the slow side: figures are printed per call */
 	uint64_t bound; /* largest error of a duration; 0: exact, or by instructions */
 	enum measure measure;
+	size_t width; /* columns that the text may have */
 };
 
 void explanation_output_text(const struct explanation_output *o, FILE *to);
