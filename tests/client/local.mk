@@ -13,5 +13,7 @@ check_PROGRAMS += tests/client/unit-explanation
 tests_client_unit_explanation_SOURCES = tests/client/unit-explanation.c client/call-groups.c client/call-list.c client/call-list-typical.c \
 	client/call-tree.c client/explanation.c client/library-code.c client/waker.c
 tests_client_unit_explanation_LDADD = lib/store/libstore.la -lm
+check_PROGRAMS += tests/client/screen-stores
+tests_client_screen_stores_LDADD = lib/store/libstore.la
 TESTS += tests/client/unit-explanation tests/client/unit-behaviour tests/client/unit-spread tests/client/unit-names $(client_tests)
-EXTRA_DIST += $(client_tests) tests/client/explain tests/client/open-chromium
+EXTRA_DIST += $(client_tests) tests/client/explain tests/client/screens tests/client/open-chromium
