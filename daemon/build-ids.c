@@ -217,7 +217,7 @@ static int start_job(struct query *q)
 {
 	int fds[DECODER_FILES_MAX], rc;
 
-	rc = decode_server_submit(q->owner->server, 0, &q->job);
+	rc = decode_server_submit(q->owner->server, "build-ids", 0, &q->job);
 	if (rc < 0)
 		return rc;
 	q->fd = rc;

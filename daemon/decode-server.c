@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/queue.h>
 #include <sys/wait.h>
 
 #include "daemon/decode-server.h"
+#include "daemon/job-log.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 #include "lib/base/path.h"
@@ -18,6 +20,13 @@ enum {
 	PAUSE_MS = 100, /* before a restart; doubles with each failure */
 	PAUSE_MAX_MS = 30000,
 	STEADY_SECONDS = 10, /* of running, after which the pause is short again */
+};
+
+/* The standard error of a child. */
+struct child_log {
+	TAILQ_ENTRY(child_log) link;
+	uint64_t job;
+	struct job_log *log;
 };
 
 struct decode_server {
@@ -33,10 +42,46 @@ struct decode_server {
 	uint64_t since_ns; /* CLOCK_MONOTONIC of the last start */
 	unsigned failures;
 	uint64_t last_job;
+	TAILQ_HEAD(, child_log) logs;
+	struct job_log_rate log_rate;
 	char why[192]; /* why it does not run */
 };
 
 static void start_server(struct decode_server *d);
+
+static void child_log_free(struct decode_server *d, struct child_log *log)
+{
+	TAILQ_REMOVE(&d->logs, log, link);
+	job_log_free(log->log);
+	free(log);
+}
+
+static void end_log(struct decode_server *d, uint64_t job)
+{
+	struct child_log *log;
+
+	TAILQ_FOREACH (log, &d->logs, link)
+		if (log->job == job) {
+			child_log_free(d, log);
+			return;
+		}
+}
+
+/* Gives the next job a log. It does without one where that fails. */
+static void begin_log(struct decode_server *d, uint64_t job, const char *about)
+{
+	struct child_log *log = calloc(1, sizeof(*log));
+	_cleanup_close_ int fd = -1;
+
+	if (!log || job_log_new(d->base, about, &d->log_rate, &log->log, &fd) < 0) {
+		free(log);
+		return;
+	}
+	log->job = job;
+	TAILQ_INSERT_TAIL(&d->logs, log, link);
+	if (decoder_give_log(d->fd, job, fd) < 0)
+		child_log_free(d, log);
+}
 
 static void schedule_restart(struct decode_server *d)
 {
@@ -53,6 +98,8 @@ static void schedule_restart(struct decode_server *d)
 
 static void close_socket(struct decode_server *d)
 {
+	while (!TAILQ_EMPTY(&d->logs))
+		child_log_free(d, TAILQ_FIRST(&d->logs));
 	if (d->event)
 		event_free(d->event);
 	d->event = NULL;
@@ -65,8 +112,10 @@ static void on_server(evutil_socket_t fd, short what, void *data)
 	uint64_t job;
 	int status, rc;
 
-	while ((rc = decoder_receive_end(fd, MSG_DONTWAIT, &job, &status)) == 0)
+	while ((rc = decoder_receive_end(fd, MSG_DONTWAIT, &job, &status)) == 0) {
+		end_log(d, job);
 		d->events.ended(d->data, job, status);
+	}
 	if (rc == -EAGAIN)
 		return;
 	/* The socket is closed, or the message is invalid. SIGCHLD reports the end of the server. */
@@ -116,6 +165,7 @@ int decode_server_new(struct event_base *base, const char *user, const struct de
 	d->events = *events;
 	d->data = data;
 	d->fd = -1;
+	TAILQ_INIT(&d->logs);
 	snprintf(d->why, sizeof(d->why), "csight-decode is not running");
 	d->restart = evtimer_new(base, on_restart, d);
 	rc = d->restart ? decoder_user(user, &d->uid, &d->gid) : -ENOMEM;
@@ -167,15 +217,18 @@ const char *decode_server_why(const struct decode_server *d)
 	return d->why;
 }
 
-int decode_server_submit(struct decode_server *d, uint64_t limit, uint64_t *ret_job)
+int decode_server_submit(struct decode_server *d, const char *about, uint64_t limit, uint64_t *ret_job)
 {
 	int fd, rc;
 
 	if (d->fd < 0)
 		return -EPIPE;
+	begin_log(d, d->last_job + 1, about);
 	rc = decoder_submit_limited(d->fd, d->last_job + 1, limit, &fd);
-	if (rc < 0)
+	if (rc < 0) {
+		end_log(d, d->last_job + 1);
 		return rc;
+	}
 	*ret_job = ++d->last_job;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	return fd;

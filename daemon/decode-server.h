@@ -31,9 +31,12 @@ bool decode_server_hopeless(const struct decode_server *d);
 /* Returns the reason why the server does not run. */
 const char *decode_server_why(const struct decode_server *d);
 
-/* Returns the non-blocking socket of a new job's child, which the caller owns. *ret_job: the number of the job, above
- * 0. limit: bytes of each file that it writes; 0: none. */
-int decode_server_submit(struct decode_server *d, uint64_t limit, uint64_t *ret_job);
+/*
+ * Returns the non-blocking socket of a new job's child, which the caller owns. *ret_job: the number of the job, above
+ * 0. about: what it is for, in front of the text that it writes to its standard error. limit: bytes of each file that
+ * it writes; 0: none.
+ */
+int decode_server_submit(struct decode_server *d, const char *about, uint64_t limit, uint64_t *ret_job);
 
 /* Changes the limit of a job. */
 void decode_server_extend(struct decode_server *d, uint64_t job, uint64_t limit);

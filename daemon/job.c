@@ -304,9 +304,11 @@ static int start_child(struct job *job)
 				       .tables = j->o.settings->symbols_max > 0,
 				       .snapshot = job->files.info };
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 }, tick = { 0, TICK_MS * 1000 };
+	char about[SNAPSHOT_ID_SIZE + 16];
 	int rc;
 
-	job->fd = decode_server_submit(j->decoder, job->budget.limit, &job->id);
+	snprintf(about, sizeof(about), "snapshot %s", job->snapshot->id);
+	job->fd = decode_server_submit(j->decoder, about, job->budget.limit, &job->id);
 	if (job->fd < 0)
 		return job->fd;
 	job->event = event_new(j->o.base, job->fd, EV_READ | EV_PERSIST, on_job, job);

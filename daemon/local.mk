@@ -18,6 +18,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/journal.c daemon/journal.h \
 	daemon/job-budget.c daemon/job-budget.h \
 	daemon/job-files.c daemon/job-files.h \
+	daemon/job-log.c daemon/job-log.h \
 	daemon/job-internal.h daemon/job-queue.c \
 	daemon/job.c daemon/job.h \
 	daemon/ledger.c daemon/ledger.h \

@@ -49,6 +49,12 @@ struct child {
 
 static struct child children[JOBS_MAX];
 
+/* The standard error of a job that will be submitted. */
+static struct {
+	uint64_t job;
+	int fd; /* -1: none */
+} next_log = { .fd = -1 };
+
 static int run_job(int sock, uint64_t id)
 {
 	struct decode_job job = { .socket = sock };
@@ -101,6 +107,17 @@ static void limit_files(pid_t pid, uint64_t bytes)
 	prlimit(pid, RLIMIT_FSIZE, &now, NULL);
 }
 
+/*
+ * The server's standard error is csightd's log: a job that is taken over must not write lines of it. Reports of a
+ * sanitizer are longer than what the owner accepts.
+ */
+static int set_standard_error(uint64_t job)
+{
+	int fd = next_log.fd >= 0 && next_log.job == job ? next_log.fd : STDOUT_FILENO;
+
+	return UNDER_SANITIZER ? 0 : dup2(fd, STDERR_FILENO);
+}
+
 /* limit: see decoder_submit_limited(). */
 static void start_job(uint64_t job, int sock, uint64_t limit)
 {
@@ -117,8 +134,7 @@ static void start_job(uint64_t job, int sock, uint64_t limit)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* Standard error is csightd's log: a job that is taken over must not write lines of it. */
-		if (!UNDER_SANITIZER && dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+		if (set_standard_error(job) < 0)
 			_exit(EXIT_FAILURE);
 		if (getppid() != server || dup2(sock, SERVER_FD) < 0 ||
 		    syscall(SYS_close_range, SERVER_FD + 1, ~0u, 0) < 0)
@@ -128,6 +144,7 @@ static void start_job(uint64_t job, int sock, uint64_t limit)
 			limit_files(0, limit);
 		exit(run_job(SERVER_FD, job));
 	}
+	closep(&next_log.fd);
 	if (pid < 0) {
 		send_end(job, W_EXITCODE(EXIT_FAILURE, 0));
 		return;
@@ -150,8 +167,8 @@ static void kill_job(uint64_t job)
 }
 
 /*
- * Starts, extends or kills the job of one message; ignores an invalid one, whose sender sees the job's socket close.
- * Returns -EPIPE when the owner has gone.
+ * Starts, extends or kills the job of one message, or keeps its log; ignores an invalid one, whose sender sees the
+ * job's socket close. Returns -EPIPE when the owner has gone.
  */
 static int receive_job(void)
 {
@@ -174,12 +191,17 @@ static int receive_job(void)
 	if (json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object))
 		return 0;
 	json_get_u64(o, "limit", &limit);
-	if (json_get_u64(o, "kill", &job) == 0)
+	if (json_get_u64(o, "kill", &job) == 0) {
 		kill_job(job);
-	else if (json_get_u64(o, "extend", &job) == 0)
+	} else if (json_get_u64(o, "extend", &job) == 0) {
 		extend_job(job, limit);
-	else if (sock >= 0 && json_get_u64(o, "job", &job) == 0)
+	} else if (sock >= 0 && json_get_u64(o, "log", &job) == 0) {
+		closep(&next_log.fd);
+		next_log.job = job;
+		next_log.fd = TAKE_FD(sock);
+	} else if (sock >= 0 && json_get_u64(o, "job", &job) == 0) {
 		start_job(job, sock, limit);
+	}
 	return 0;
 }
 

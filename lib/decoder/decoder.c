@@ -164,6 +164,14 @@ int decoder_submit_limited(int server, uint64_t job, uint64_t limit, int *ret_fd
 	return 0;
 }
 
+int decoder_give_log(int server, uint64_t job, int fd)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_u64(o, "log", job);
+	return send_json(server, o, &fd, 1);
+}
+
 int decoder_extend(int server, uint64_t job, uint64_t limit)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();

@@ -7,6 +7,8 @@
  *
  *   owner → server   {"job": N, "limit": BYTES} with a descriptor: the child's end of a second socketpair, the job's
  *                    socket. limit: of the size of each file that the child writes; absent or 0: none
+ *   owner → server   {"log": N} with a descriptor, before job N is submitted: the standard error of its child, which
+ *                    otherwise has none
  *   owner → server   {"extend": N, "limit": BYTES}: another limit for the child of job N
  *   owner → server   {"kill": N}: kills the child of job N
  *   server → owner   {"job": N, "status": STATUS} after the child has exited; STATUS is that of waitpid()
@@ -106,6 +108,9 @@ int decoder_submit(int server, uint64_t job, int *ret_fd);
 /* The same with a limit for the size of each file that the job writes, in bytes, which decoder_extend() changes. */
 int decoder_submit_limited(int server, uint64_t job, uint64_t limit, int *ret_fd);
 int decoder_extend(int server, uint64_t job, uint64_t limit);
+
+/* Gives the next job its standard error; fd stays the caller's. */
+int decoder_give_log(int server, uint64_t job, int fd);
 
 /* Has the server kill the child of a job, whose end it then reports. */
 int decoder_kill(int server, uint64_t job);

@@ -10,6 +10,11 @@ tests_decode_crashing_SOURCES = tests/decode/crashing.c
 tests_decode_crashing_LDADD = daemon/decode/libdecode.la
 tests_decode_crashing_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
 
+# csight-decode that writes to its standard error.
+check_PROGRAMS += tests/decode/noisy
+tests_decode_noisy_SOURCES = tests/decode/noisy.c
+tests_decode_noisy_LDADD = daemon/decode/libdecode.la
+
 # A hostile decoder, inside csight-decode's cage and without it. Objects of these programs take precedence over those of
 # the same functions in libdecode.la.
 check_PROGRAMS += tests/decode/cage tests/decode/planted tests/decode/planted-loose
