@@ -13,8 +13,9 @@
  *	csight_object_free(snapshot);
  *	csight_close(c);
  * A handle is one connection. The first call connects, and so does the next call after the connection was lost. Only
- * one thread at a time may use a handle and the objects that its calls returned; different handles are independent. The
- * library prints nothing, starts no threads, raises no signals and has no global state.
+ * one thread at a time may use a handle and the objects that its calls returned; different handles are independent.
+ * Asynchronous calls may be made by any thread at any time. The library prints nothing, starts no threads, raises no
+ * signals and has no global state. A handle belongs to the process that opened it: a child of fork() opens its own.
  * Functions that return int return 0 or a negative errno, and do not change their outputs on failure:
  *
  *	-ENOTCONN	no daemon listens, or it closed the connection
@@ -35,6 +36,9 @@
  *	-EPROTO		the reply is not csightd's protocol
  *	-ETIMEDOUT	the daemon did not reply in time
  *	-ECANCELED	the progress function cancelled the wait
+ *	-ECHILD		another process opened the handle
+ *	-EAGAIN		asynchronous calls: too many wait
+ *	-EALREADY	asynchronous calls: the last snapshot was requested too recently
  *	-ENOMEM		out of memory
  *
  * csight_error() returns a message for the user.
@@ -153,6 +157,90 @@ int csight_remove(struct csight *c, const char *id);
  */
 int csight_reload(struct csight *c, struct csight_object **ret);
 
+/*
+ * Limits the time of each call that waits for the daemon, from now on; it ends with -ETIMEDOUT then. 0: 60 s for a
+ * reply, and no limit for snapshots and waits.
+ */
+void csight_set_timeout(struct csight *c, int ms);
+
+/*
+ * Asynchronous calls never wait for the daemon. They return 0 if the call was sent or queued, else a negative errno and
+ * have no effect. Their results arrive through csight_process(), which the program calls when csight_fd() is readable
+ * or csight_timeout() has passed. At most 64 calls with a result can wait; 4 are under way at a time.
+ */
+struct csight_result {
+	size_t size; /* of this struct in the library */
+	int error;   /* 0, or a negative errno */
+	/* As csight_error() and csight_error_name(); valid until the next call. */
+	const char *message, *error_name;
+	/* The result, or NULL. Valid during the function; csight_object_ref() keeps it. */
+	struct csight_object *object;
+	int fd;    /* of csight_open_file_async(), which the function closes; else -1 */
+	bool more; /* further results of this call follow */
+};
+
+/* Called exactly once for each call with a result, or until more is false, by csight_process(). */
+typedef void (*csight_done_fn)(void *userdata, const struct csight_result *result);
+
+struct csight_async_options {
+	size_t size;                 /* sizeof(struct csight_async_options) */
+	csight_done_fn done;         /* NULL: no result, for csight_snapshot_async() alone */
+	csight_progress_fn progress; /* or NULL; non-zero cancels the call */
+	void *userdata;              /* for both */
+	unsigned flags;              /* of csight_snapshot_async(): CSIGHT_NO_ARM, CSIGHT_NO_WAIT */
+	unsigned timeout_ms;         /* the result is -ETIMEDOUT after this time; 0: no limit */
+	/* Of csight_snapshot_async(): refuse the call with -EALREADY in this time after another one; 0: do not. */
+	uint64_t every_ms;
+};
+
+/*
+ * Requests a snapshot from a hot path. Without done (options NULL, too) it is sent and forgotten: no other call is
+ * needed, and it does not wait for the decode. -ENOTCONN: no daemon; the next attempt to connect is made a second later
+ * at the earliest. -EAGAIN: the daemon is behind. *ret, which may be NULL, is for csight_cancel().
+ */
+int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async_options *options, uint64_t *ret);
+
+/* Like the calls of their names. They need options with done. */
+int csight_arm_async(struct csight *c, pid_t pid, const struct csight_arm_options *arm,
+		     const struct csight_async_options *options, uint64_t *ret);
+int csight_wait_async(struct csight *c, const char *id, const struct csight_async_options *options, uint64_t *ret);
+int csight_open_file_async(struct csight *c, const char *id, const char *file,
+			   const struct csight_async_options *options, uint64_t *ret);
+
+/*
+ * Calls any method of org.csight, such as "GetSnapshot", with its parameters as JSON or NULL. The result is the object
+ * with the parameters of the reply.
+ */
+int csight_call_async(struct csight *c, const char *method, const char *parameters,
+		      const struct csight_async_options *options, uint64_t *ret);
+
+/* Connects for csight_snapshot_async(), so that its first call does not. */
+int csight_connect(struct csight *c);
+
+/* Ends a call: its result is -ECANCELED. The daemon completes what it has begun. -ENOENT: it has ended. */
+int csight_cancel(struct csight *c, uint64_t call);
+
+/* A descriptor that becomes ready, by csight_events() as of poll(), when csight_process() has something to do. */
+int csight_fd(struct csight *c);
+int csight_events(struct csight *c);
+
+/* The time in ms after which csight_process() has something to do; -1: no limit. */
+int csight_timeout(struct csight *c);
+
+/* Sends and receives without waiting, and calls done and progress. Returns how many results arrived. */
+int csight_process(struct csight *c);
+
+/* What became of asynchronous calls since the handle was opened. */
+struct csight_counts {
+	size_t size;      /* set by the caller: sizeof(struct csight_counts) */
+	uint64_t sent;    /* to the daemon */
+	uint64_t full;    /* refused or dropped, as too many waited */
+	uint64_t limited; /* refused by every_ms */
+	uint64_t failed;  /* refused or dropped, as there was no connection */
+};
+
+int csight_async_counts(struct csight *c, struct csight_counts *counts);
+
 /* Access to fields. Returned strings and objects belong to the object and are valid until it is freed. If a field is
  * absent or of another type, the functions return NULL, otherwise, false or 0. field NULL means the object itself, for
  * the items of a list of strings.
@@ -168,6 +256,9 @@ const struct csight_object *csight_item(const struct csight_object *o, const cha
 
 /* The object as JSON on one line; valid until the next call for the same object. */
 const char *csight_json(const struct csight_object *o);
+
+/* Keeps an object beyond the function that it was passed to; the caller frees it. */
+struct csight_object *csight_object_ref(struct csight_object *o);
 
 /* Frees an object that a call returned, not a field or item. Accepts NULL; returns NULL. */
 struct csight_object *csight_object_free(struct csight_object *o);

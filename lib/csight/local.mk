@@ -2,7 +2,8 @@
 # lib/csight: the shared library, and its code as a convenience library for csight, which then runs uninstalled
 noinst_LTLIBRARIES += lib/csight/libclient.la
 lib_csight_libclient_la_SOURCES = lib/csight/csight.c lib/csight/csight.h lib/csight/csight-internal.h \
-	lib/csight/object.c lib/csight/options.c
+	lib/csight/async.c lib/csight/async.h lib/csight/async-calls.c lib/csight/error.c lib/csight/object.c lib/csight/options.c \
+	lib/csight/request-queue.c lib/csight/request-queue.h
 lib_csight_libclient_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 lib_csight_libclient_la_LIBADD = lib/varlink/libvarlink.la
 

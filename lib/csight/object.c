@@ -62,6 +62,11 @@ const char *csight_json(const struct csight_object *o)
 					      JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
+struct csight_object *csight_object_ref(struct csight_object *o)
+{
+	return csight_object_of(json_object_get(csight_object_json(o)));
+}
+
 struct csight_object *csight_object_free(struct csight_object *o)
 {
 	json_object_put(csight_object_json(o));

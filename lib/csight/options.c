@@ -28,6 +28,19 @@ int csight_options_read(void *ret, size_t known, const void *from)
 	return 0;
 }
 
+int csight_options_write(void *ret, size_t known, const void *from)
+{
+	size_t size;
+
+	memcpy(&size, ret, sizeof(size));
+	if (size < sizeof(size) || size > OPTIONS_MAX)
+		return -EINVAL;
+	memset(ret, 0, size);
+	memcpy(ret, from, MIN(size, known));
+	memcpy(ret, &size, sizeof(size));
+	return 0;
+}
+
 unsigned csight_version(void)
 {
 	return CSIGHT_VERSION;

@@ -42,7 +42,7 @@ int varlink_stream_wrap(int fd, struct varlink_stream **ret)
 	return 0;
 }
 
-int varlink_connect(const char *path, struct varlink_stream **ret)
+static int connect_stream(const char *path, int flags, struct varlink_stream **ret)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
@@ -51,7 +51,7 @@ int varlink_connect(const char *path, struct varlink_stream **ret)
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(addr.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
@@ -60,6 +60,16 @@ int varlink_connect(const char *path, struct varlink_stream **ret)
 	if (rc == 0)
 		TAKE_FD(fd);
 	return rc;
+}
+
+int varlink_connect(const char *path, struct varlink_stream **ret)
+{
+	return connect_stream(path, 0, ret);
+}
+
+int varlink_connect_now(const char *path, struct varlink_stream **ret)
+{
+	return connect_stream(path, SOCK_NONBLOCK, ret);
 }
 
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s)

@@ -55,6 +55,8 @@ struct varlink_stream;
 /* Connects to a socket, or takes ownership of a connected one (varlink_stream_wrap). Errors of socket() and connect().
  */
 int varlink_connect(const char *path, struct varlink_stream **ret);
+/* Does not wait: -EAGAIN if too many others wait for the peer. */
+int varlink_connect_now(const char *path, struct varlink_stream **ret);
 int varlink_stream_wrap(int fd, struct varlink_stream **ret);
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s);
 int varlink_stream_fd(const struct varlink_stream *s);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += tests/bench/bench-store tests/bench/bench-engine tests/bench/bench-workers
+check_PROGRAMS += tests/bench/bench-store tests/bench/bench-engine tests/bench/bench-workers tests/bench/bench-async
+tests_bench_bench_async_LDADD = lib/csight/libclient.la
 tests_bench_bench_store_LDADD = lib/store/libstore.la
 tests_bench_bench_engine_SOURCES = tests/bench/bench-engine.c $(trace_sources)
 tests_bench_bench_engine_LDADD = daemon/decode/libdecode.la

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += tests/csight/unit-libcsight
+check_PROGRAMS += tests/csight/unit-libcsight tests/csight/unit-async
 tests_csight_unit_libcsight_LDADD = lib/csight/libclient.la
-TESTS += tests/csight/unit-libcsight tests/csight/libcsight.test tests/csight/abi.test
-EXTRA_DIST += tests/csight/libcsight.test tests/csight/abi.test tests/csight/abi-record tests/csight/libcsight.abi
+tests_csight_unit_async_LDADD = lib/csight/libclient.la
+TESTS += tests/csight/unit-libcsight tests/csight/unit-async tests/csight/threads.test tests/csight/libcsight.test tests/csight/abi.test
+EXTRA_DIST += tests/csight/threads.test tests/csight/libcsight.test tests/csight/abi.test tests/csight/abi-record tests/csight/libcsight.abi
 
 # Records the binary interface of libcsight, with which abi.test compares it. For x86-64.
 record-abi: lib/csight/libcsight.la
