@@ -18,7 +18,8 @@
 #include "lib/base/util.h"
 #include "lib/store/store.h"
 
-enum { FUNCTIONS = 3000, THREADS = 4, TURN = 1 << 14, DEEPEST = 60, LONGEST = 200 };
+/* A call at the depth REQUEST is of the last function. */
+enum { FUNCTIONS = 3000, THREADS = 4, TURN = 1 << 14, DEEPEST = 45, REQUEST = 5, LONGEST = 200 };
 
 struct emitter {
 	struct store_writer *writer;
@@ -52,10 +53,10 @@ static void emit_event(struct emitter *t, enum call_event_type type, unsigned ki
 	t->time = t->instructions / 3;
 }
 
-/* Functions with small numbers are called often, others rarely. */
-static const struct region *any_function(void)
+/* Functions with small numbers are called often, others rarely; the last one as often as the depth occurs. */
+static const struct region *any_function(unsigned depth)
 {
-	return &functions[draw(draw(FUNCTIONS) + 1)];
+	return &functions[depth == REQUEST ? FUNCTIONS - 1 : draw(draw(FUNCTIONS - 1) + 1)];
 }
 
 static uint64_t turn(struct emitter *t)
@@ -64,7 +65,7 @@ static uint64_t turn(struct emitter *t)
 
 	for (unsigned i = 0; i < TURN; i++) {
 		if (!t->depth || (t->depth < DEEPEST && draw(2))) {
-			emit_event(t, CALL_EVENT_ENTER, CALL_PLAIN, any_function());
+			emit_event(t, CALL_EVENT_ENTER, CALL_PLAIN, any_function(t->depth));
 			t->depth++;
 			calls++;
 		} else {
