@@ -25,6 +25,30 @@ static void print_decode_summary(FILE *to, const struct csight_object *decode)
 				format_count((uint64_t)csight_number(counts, gaps[i], 0)));
 }
 
+int client_add_label(struct client *c, struct client_annotation *a, const char *value)
+{
+	const char *equal = strchr(value, '=');
+
+	if (!equal || equal == value)
+		return client_usage(c, "--label: '%s' is not NAME=VALUE", esc(value));
+	if (a->n == CLIENT_LABELS_MAX)
+		return client_usage(c, "at most %d labels are accepted", CLIENT_LABELS_MAX);
+	a->labels[a->n++] = value;
+	a->options.labels = a->labels;
+	return STATUS_OK;
+}
+
+static void print_annotation(FILE *to, const struct csight_object *snapshot)
+{
+	if (csight_text(snapshot, "why"))
+		fprintf(to, "  reason: %s\n", esc(csight_text(snapshot, "why")));
+	for (size_t i = 0; i < csight_count(snapshot, "labels"); i++) {
+		const struct csight_object *label = csight_item(snapshot, "labels", i);
+
+		fprintf(to, "  label: %s=%s\n", esc(csight_text(label, "name")), esc(csight_text(label, "value")));
+	}
+}
+
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 {
 	const struct csight_object *decode = csight_field(snapshot, "decode"), *ended = csight_field(snapshot, "ended");
@@ -37,6 +61,7 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 		format_plural((uint64_t)csight_number(snapshot, "threads", 0), "thread"),
 		format_size((uint64_t)csight_number(snapshot, "size", 0)),
 		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
+	print_annotation(to, snapshot);
 	if (csight_text(ended, "text"))
 		fprintf(to, "  %s%s%s\n", format_style(to, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN),
 			esc(csight_text(ended, "text")), format_style(to, STYLE_PLAIN));

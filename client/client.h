@@ -139,6 +139,20 @@ int client_find(struct client *c, const char *name, struct csight_object **ret);
 int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total);
 void client_progress_end(struct client *c);
 
+/* Options of a new snapshot; the labels of options are these. Initialize with zeros and options.size. */
+enum { CLIENT_LABELS_MAX = 8 };
+#define CLIENT_REASON_HELP "why it is taken; stored with the snapshot"
+#define CLIENT_LABEL_HELP "a label that is stored with the snapshot; repeatable"
+
+struct client_annotation {
+	struct csight_snapshot_options options;
+	const char *labels[CLIENT_LABELS_MAX + 1];
+	size_t n;
+};
+
+/* Adds the value of --label, NAME=VALUE. Returns 0, or STATUS_USAGE after an error. */
+int client_add_label(struct client *c, struct client_annotation *a, const char *value);
+
 /* Prints the state, size, losses and decode of a snapshot as text. */
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
 
@@ -149,7 +163,7 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
 int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
 extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export, cmd_grep,
-    cmd_info, cmd_list, cmd_open, cmd_reload, cmd_remove, cmd_report, cmd_run, cmd_show, cmd_snapshot, cmd_status,
-    cmd_targets, cmd_version, cmd_wait;
+    cmd_info, cmd_keep, cmd_list, cmd_open, cmd_reload, cmd_remove, cmd_report, cmd_run, cmd_show, cmd_snapshot,
+    cmd_status, cmd_targets, cmd_version, cmd_wait;
 
 #endif

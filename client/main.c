@@ -13,13 +13,13 @@
 
 struct group {
 	const char *title;
-	const struct verb *verbs[9];
+	const struct verb *verbs[10];
 };
 
 static const struct group groups[] = {
 	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot, &cmd_wait } },
 	{ "View snapshots",
-	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export,
+	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export, &cmd_keep,
 	    &cmd_remove } },
 	{ "Decode files", { &cmd_decode, &cmd_info } },
 	{ "Others", { &cmd_status, &cmd_doctor, &cmd_reload, &cmd_version } },

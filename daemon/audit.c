@@ -39,6 +39,8 @@ static const struct {
 	[AUDIT_OPEN] = { "open", "opened", "6678d672f28b4cafaa82a0de30739ef8" },
 	[AUDIT_EXPORT] = { "export", "exported", "c5e260a1fa144ab69c49a4be31694bac" },
 	[AUDIT_REMOVE] = { "remove", "removed", "f61f7d06bf3d450b940dbf44a0bc9569" },
+	[AUDIT_KEEP] = { "keep", "kept", "5b0f7a4cd2e84e2c9d1c06f3b7a9e214" },
+	[AUDIT_LET_GO] = { "keep no longer", "let go", "c3d9a1be5f7042a8b6e44d0f92c81e57" },
 	[AUDIT_RELOAD] = { "reload", "reloaded the configuration", "a85c68160b2342469bfedbde0a024fc7" },
 };
 

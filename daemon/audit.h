@@ -25,6 +25,8 @@ enum audit_action {
 	AUDIT_OPEN,   /* what csight reads */
 	AUDIT_EXPORT, /* a file in the format of another program */
 	AUDIT_REMOVE,
+	AUDIT_KEEP,   /* a snapshot, from being removed to make room, */
+	AUDIT_LET_GO, /* or no longer */
 	AUDIT_RELOAD, /* the configuration */
 	AUDIT_ACTIONS,
 };

@@ -431,13 +431,17 @@ uint64_t ledger_most(const struct ledger *l, uid_t uid, enum ledger_kind kind)
 	return part_of_machine(l, ledger_owner(l, uid), kind);
 }
 
-uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t total, uint64_t more)
+uint64_t ledger_excess(const struct ledger *l, uid_t uid, uid_t other, enum ledger_kind kind, uint64_t total,
+		       uint64_t more)
 {
 	const struct ledger_account *a, *own = find_account(l, ledger_owner(l, uid));
+	const struct ledger_account *wants = find_account(l, ledger_owner(l, other));
 	uint64_t share, used = own ? own->used[kind] : 0, n = 1;
 
+	/* The other may have nothing yet. */
+	n += ledger_owner(l, uid) != ledger_owner(l, other);
 	LIST_FOREACH(a, &l->accounts, link)
-	n += a->used[kind] > 0 && a != own;
+	n += a->used[kind] > 0 && a != own && a != wants;
 	share = total / n;
 	if (own)
 		share = MIN(share, own->limits.most[kind]);

@@ -134,9 +134,11 @@ uint64_t ledger_most(const struct ledger *l, uid_t uid, enum ledger_kind kind);
 
 /*
  * Returns by how much a user exceeds its share of a total if it charges more; 0: it does not. The share is an equal
- * part for each user who has a charge of this kind, and for this one, and at most its own limit.
+ * part for each user who has a charge of this kind, for this one, and for the other, who may be the same; it is at most
+ * its own limit.
  */
-uint64_t ledger_excess(const struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t total, uint64_t more);
+uint64_t ledger_excess(const struct ledger *l, uid_t uid, uid_t other, enum ledger_kind kind, uint64_t total,
+		       uint64_t more);
 
 /* Returns the user whom a uid belongs to. */
 uid_t ledger_owner(const struct ledger *l, uid_t uid);

@@ -24,7 +24,9 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/ledger.c daemon/ledger.h \
 	daemon/limits.c daemon/limits.h \
 	daemon/listener.c daemon/listener.h \
-	daemon/methods.c daemon/methods.h \
+	daemon/failure.c daemon/failure.h \
+	daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
+	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/reload.c daemon/reload.h \

@@ -76,6 +76,7 @@ static void request_free(struct snapshot_request *r)
 	free(r->files);
 	snapshot_writer_done(&r->writer);
 	snapshot_unref(r->snapshot);
+	annotation_done(&r->options.annotation);
 	ledger_return(&r->charge);
 	ledger_return(&r->waiting);
 	ledger_return(&r->stored);
@@ -247,6 +248,7 @@ static int prepare_write(struct snapshot_request *r)
 	s->blind = r->copied->blind;
 	s->threads = r->copied->n_threads;
 	s->shared = r->copied->shared;
+	s->annotation = annotation_take(&r->options.annotation);
 	s->claim = r->claim;
 	r->claim = (struct spool_claim){ 0 };
 	s->stored = ledger_take(&r->stored);
@@ -255,6 +257,7 @@ static int prepare_write(struct snapshot_request *r)
 					      .copy = r->copied,
 					      .target = t,
 					      .asked_by = r->options.uid,
+					      .annotation = annotation_copy(&s->annotation),
 					      .files = r->files,
 					      .n_files = t->n_files,
 					      .lost_files = t->lost_files + r->unchecked,
@@ -569,17 +572,19 @@ static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret
 	return rc;
 }
 
-void request_begin(struct request_list *list, struct target *t, const struct request_options *options)
+void request_begin(struct request_list *list, struct target *t, struct request_options *options)
 {
 	struct ledger_refusal limit = { 0 };
 	struct snapshot_request *r;
 
 	if (t->ring.state == RING_DISARMED && options->no_arm) {
+		annotation_done(&options->annotation);
 		options->ended(options->data, REQUEST_NOT_ARMED, NULL, NULL, NULL);
 		return;
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r) {
+		annotation_done(&options->annotation);
 		options->ended(options->data, REQUEST_FAILED, NULL, strerror(ENOMEM), NULL);
 		return;
 	}

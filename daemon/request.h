@@ -44,6 +44,7 @@ enum request_result {
 struct request_options {
 	uid_t uid; /* of the caller, which the snapshot records */
 	bool no_arm;
+	struct annotation annotation; /* owned by the request */
 	/* phase: arming, freezing, copying or queued. */
 	void (*progress)(void *data, const char *phase);
 	/*
@@ -55,6 +56,7 @@ struct request_options {
 	void *data;
 };
 
-void request_begin(struct request_list *list, struct target *t, const struct request_options *options);
+/* Takes the annotation of the options. */
+void request_begin(struct request_list *list, struct target *t, struct request_options *options);
 
 #endif

@@ -242,6 +242,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_str(trigger, "kind", "request");
 	json_add_i64(trigger, "uid", sw->asked_by);
 	json_object_object_add(o, "trigger", trigger);
+	annotation_add(&sw->annotation, o);
 	if (sw->ended)
 		json_object_object_add(o, "ended", json_object_get(sw->ended));
 	json_object_object_add(o, "threads", threads_json(sw->copy));
@@ -583,6 +584,7 @@ void snapshot_writer_done(struct snapshot_writer *sw)
 	json_object_put(sw->missing);
 	json_object_put(sw->jitdump);
 	json_object_put(sw->ended);
+	annotation_done(&sw->annotation);
 	free(sw->image_files);
 	free(sw->unidentified);
 	free(sw->unidentified_images);

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "daemon/annotation.h"
 #include "daemon/build-ids.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/process/code-log.h"
@@ -19,9 +20,10 @@
 struct snapshot_writer {
 	const char *id;
 	struct capture_copy *copy;
-	const struct target *target; /* only members that do not change are read */
-	uid_t asked_by;              /* the caller's */
-	struct target_file **files;  /* the mapped files of the target; borrowed */
+	const struct target *target;  /* only members that do not change are read */
+	uid_t asked_by;               /* the caller's */
+	struct annotation annotation; /* owned */
+	struct target_file **files;   /* the mapped files of the target; borrowed */
 	size_t n_files;
 	unsigned lost_files; /* mapped files that are not available */
 	uint64_t keep_free;  /* bytes that must stay free on the file system */

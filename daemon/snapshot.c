@@ -61,6 +61,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	free(s->decode);
 	json_object_put(s->missing);
 	json_object_put(s->ended);
+	annotation_done(&s->annotation);
 	free(s);
 	return NULL;
 }

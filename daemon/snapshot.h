@@ -11,11 +11,13 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "daemon/annotation.h"
 #include "daemon/spool-room.h"
 #include "daemon/target-file.h"
 #include "lib/base/json.h"
 
 #define SNAPSHOT_TRACE_FILE "trace.perf.data"
+#define SNAPSHOT_KEPT_FILE "kept" /* exists while the snapshot is kept */
 
 enum {
 	SNAPSHOT_ID_SIZE = 32,
@@ -52,7 +54,9 @@ struct snapshot {
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
 	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
-	bool removed;         /* from the spool */
+	struct annotation annotation;
+	bool kept;    /* it is not removed to make room */
+	bool removed; /* from the spool */
 	/* Of its owner: bytes; itself, as long as it exists; and until it is ready or raw. */
 	struct spool_claim claim;
 	struct charge stored, waiting;

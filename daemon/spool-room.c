@@ -38,11 +38,11 @@ static uint64_t capacity(const struct spool *s, uid_t uid)
 	return MIN(ledger_most(spool_options(s)->ledger, uid, LEDGER_SPOOL), at_rest(s) + disk_left(s));
 }
 
-/* Returns by how much a user would exceed its share, without what is being removed. */
-static uint64_t excess(const struct spool *s, uid_t uid, uint64_t total, uint64_t more)
+/* Returns by how much a user would exceed its share beside another one, without what is being removed. */
+static uint64_t excess(const struct spool *s, uid_t uid, uid_t other, uint64_t total, uint64_t more)
 {
 	struct ledger *l = spool_options(s)->ledger;
-	uint64_t over = ledger_excess(l, uid, LEDGER_SPOOL, total, more);
+	uint64_t over = ledger_excess(l, uid, other, LEDGER_SPOOL, total, more);
 
 	return over - MIN(over, spool_leaving(s, ledger_owner(l, uid)));
 }
@@ -55,13 +55,18 @@ static struct snapshot *oldest_of(const struct spool *s, uid_t uid, const struct
 	struct snapshot *snapshot;
 
 	TAILQ_FOREACH (snapshot, spool_list(s), link)
-		if (is_settled(snapshot) && snapshot != keep && ledger_owner(l, snapshot->uid) == owner)
+		if (is_settled(snapshot) && !snapshot->kept && snapshot != keep &&
+		    ledger_owner(l, snapshot->uid) == owner)
 			break;
 	return snapshot;
 }
 
-/* Returns the oldest snapshot of the user who exceeds its share by most. */
-static struct snapshot *of_largest(const struct spool *s, uint64_t total, const struct snapshot *keep)
+/*
+ * Returns the oldest snapshot of the user who exceeds its share by most: of those that are kept, or of the others.
+ * other: the user who needs room, or -1.
+ */
+static struct snapshot *of_largest(const struct spool *s, uint64_t total, uid_t other, bool kept,
+				   const struct snapshot *keep)
 {
 	struct snapshot *snapshot, *found = NULL;
 	uint64_t most = 0;
@@ -69,9 +74,9 @@ static struct snapshot *of_largest(const struct spool *s, uint64_t total, const 
 	TAILQ_FOREACH (snapshot, spool_list(s), link) {
 		uint64_t over;
 
-		if (!is_settled(snapshot) || snapshot == keep)
+		if (!is_settled(snapshot) || snapshot->kept != kept || snapshot == keep)
 			continue;
-		over = excess(s, snapshot->uid, total, 0);
+		over = excess(s, snapshot->uid, other == (uid_t)-1 ? snapshot->uid : other, total, 0);
 		if (over > most) {
 			found = snapshot;
 			most = over;
@@ -118,7 +123,11 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 			return true;
 		if (spool_drop_shared_trace(s))
 			continue;
-		victim = excess(s, uid, total, bytes) > 0 ? oldest_of(s, uid, NULL) : of_largest(s, total, NULL);
+		if (excess(s, uid, uid, total, bytes) > 0)
+			victim = oldest_of(s, uid, NULL);
+		else if (!(victim = of_largest(s, total, uid, false, NULL)))
+			/* What a user keeps beyond its share gives way to others. */
+			victim = of_largest(s, total, uid, true, NULL);
 		if (!victim)
 			return false;
 		spool_expire(s, victim, total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
@@ -283,7 +292,7 @@ void spool_room_vacuum(struct spool *s, const struct snapshot *keep)
 			break;
 		if (spool_drop_shared_trace(s))
 			continue;
-		victim = of_largest(s, total, keep);
+		victim = of_largest(s, total, -1u, false, keep);
 		if (!victim)
 			break;
 		spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");

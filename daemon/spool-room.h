@@ -3,7 +3,8 @@
  * Room in the spool: bytes are claimed before they are written, so that what is under way and what is at rest are
  * within spool-max together, and spool-keep-free stays free. Room is made by removing snapshots that are ready or raw:
  * of a user who would have more than its share, its own; else of the user who exceeds its share by most, the oldest
- * first. A snapshot within its owner's share is never removed for another user. On the loop's thread.
+ * first. A snapshot within its owner's share is never removed for another user. Snapshots that are kept are removed
+ * only for another user, and where no other of a user beyond its share is left. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_SPOOL_ROOM_H
 #define CSIGHT_DAEMON_SPOOL_ROOM_H

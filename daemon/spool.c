@@ -44,7 +44,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 {
 	_cleanup_json_ json_object *o = NULL;
 	json_object *list;
-	const char *name;
+	const char *name, *bad;
 	int64_t pid, uid, gid;
 	int rc = load_json(dir, id, "snapshot.json", &o);
 
@@ -54,6 +54,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	    json_get_str(o, "name", &name) < 0 || json_get_u64(o, "time", &s->time) < 0 ||
 	    json_get_u64(o, "blind", &s->blind) < 0)
 		return -EBADMSG;
+	annotation_read(o, &s->annotation, &bad);
 	s->pid = (pid_t)pid;
 	s->uid = (uid_t)uid;
 	s->gid = (gid_t)gid;
@@ -107,7 +108,7 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 
 	for (snapshot = s->o.max_age ? TAILQ_FIRST(&s->list) : NULL; snapshot; snapshot = next) {
 		next = TAILQ_NEXT(snapshot, link);
-		if (snapshot->state < SNAPSHOT_READY || snapshot->time + age > now)
+		if (snapshot->state < SNAPSHOT_READY || snapshot->kept || snapshot->time + age > now)
 			continue;
 		spool_expire(s, snapshot, "spool-max-age");
 	}
@@ -133,6 +134,7 @@ static void list_snapshot(struct spool *s, const char *id)
 	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir >= 0)
 		directory_tree_size(dir, &snapshot->size);
+	snapshot->kept = dir >= 0 && faccessat(dir, SNAPSHOT_KEPT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	spool_room_record(s, snapshot->uid, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);
 	ledger_record(s->o.ledger, snapshot->uid, LEDGER_STORED, 1, &snapshot->stored);
 	if (snapshot->state < SNAPSHOT_READY)
@@ -406,6 +408,66 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool
 void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit)
 {
 	remove_snapshot(s, snapshot, &(struct spool_removal){ .by = audit_self(s->o.audit) }, limit);
+}
+
+struct keeping {
+	struct work work;
+	struct spool *spool;
+	struct snapshot *snapshot;
+	bool keep;
+	int rc;
+	void (*done)(int rc, void *data);
+	void *data;
+};
+
+static void run_keeping(struct work *w)
+{
+	struct keeping *k = container_of(w, struct keeping, work);
+	_cleanup_close_ int dir =
+	    openat(k->spool->fd, k->snapshot->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
+
+	if (dir < 0) {
+		k->rc = -errno;
+	} else if (k->keep) {
+		fd = openat(dir, SNAPSHOT_KEPT_FILE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		k->rc = fd < 0 || fsync(dir) < 0 ? -errno : 0;
+	} else {
+		k->rc = (unlinkat(dir, SNAPSHOT_KEPT_FILE, 0) < 0 && errno != ENOENT) || fsync(dir) < 0 ? -errno : 0;
+	}
+}
+
+static void keeping_ran(struct work *w)
+{
+	struct keeping *k = container_of(w, struct keeping, work);
+
+	if (k->rc == 0 && k->snapshot->removed)
+		k->rc = -ENOENT;
+	if (k->rc < 0)
+		k->snapshot->kept = !k->keep;
+	k->done(k->rc, k->data);
+	snapshot_unref(k->snapshot);
+	free(k);
+}
+
+void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data)
+{
+	struct keeping *k = malloc(sizeof(*k));
+
+	if (!k) {
+		done(-ENOMEM, data);
+		return;
+	}
+	*k = (struct keeping){ .work = { run_keeping, keeping_ran },
+			       .spool = s,
+			       .snapshot = snapshot_ref(snapshot),
+			       .keep = keep,
+			       .done = done,
+			       .data = data };
+	/* At once, so that it is not removed meanwhile. */
+	snapshot->kept = keep;
+	workqueue_submit_for(s->o.queue, &k->work, ledger_owner(s->o.ledger, snapshot->uid));
+	spool_report_room(s);
 }
 
 uint64_t spool_leaving(const struct spool *s, uid_t uid)

@@ -80,6 +80,9 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool
 /* The same for csightd itself. limit: the setting that asks for it, a constant. */
 void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
 
+/* Keeps a snapshot from being removed to make room, or for its age, or no longer; done(rc, data) follows. */
+void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data);
+
 /*
  * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the
  * decode. Returns false if there is none.

@@ -14,6 +14,7 @@ static const char *const errors[] = {
 	[WIRE_NOT_READY] = "org.csight.NotReady",
 	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",
 	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
+	[WIRE_NOT_KEPT] = "org.csight.NotKept",
 	[WIRE_INVALID_CONFIGURATION] = "org.csight.InvalidConfiguration",
 	[WIRE_ENDING] = "org.csight.Ending",
 };
@@ -232,6 +233,8 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->ended)
 		json_object_object_add(o, "ended", json_object_get(s->ended));
+	json_add_bool(o, "kept", s->kept);
+	annotation_add(&s->annotation, o);
 	if (asprintf(&path, "%s/%s", spool, s->id) < 0)
 		path = NULL;
 	json_add_str(o, "path", path ? path : "");

@@ -356,18 +356,58 @@ int csight_disarm(struct csight *c, pid_t pid)
 	    c, (struct csight_request){ .method = INTERFACE "Disarm", .parameters = pid_parameters(pid) }, NULL);
 }
 
+/* Adds texts NAME=VALUE as a list of labels. Returns the text that has no '=', or NULL. */
+static const char *add_labels(json_object *o, const char *const *labels)
+{
+	json_object *list = json_object_new_array();
+
+	json_object_object_add(o, "labels", list);
+	for (; *labels; labels++) {
+		const char *value = strchr(*labels, '=');
+		json_object *label;
+
+		if (!value)
+			return *labels;
+		label = json_object_new_object();
+		json_object_object_add(label, "name", json_object_new_string_len(*labels, (int)(value - *labels)));
+		json_add_str(label, "value", value + 1);
+		json_object_array_add(list, label);
+	}
+	return NULL;
+}
+
+int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
+			 csight_progress_fn progress, void *userdata, struct csight_object **ret)
+{
+	struct csight_snapshot_options known;
+	int rc = csight_options_read(&known, sizeof(known), options);
+	const char *bad;
+	json_object *o;
+
+	csight_begin_call(c, "take a snapshot of process %d", (int)pid);
+	if (rc < 0)
+		return csight_set_options_error(c, rc);
+	o = pid_parameters(pid);
+	if (known.flags & CSIGHT_NO_ARM)
+		json_add_bool(o, "noArm", true);
+	if (known.flags & CSIGHT_NO_WAIT)
+		json_add_bool(o, "noWait", true);
+	json_add_str(o, "why", known.reason);
+	bad = known.labels ? add_labels(o, known.labels) : NULL;
+	if (bad) {
+		json_object_put(o);
+		return csight_set_error(c, -EINVAL, "the label '%s' is not NAME=VALUE", bad);
+	}
+	return call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
+			      "snapshot", ret);
+}
+
 int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
 		    struct csight_object **ret)
 {
-	json_object *o = pid_parameters(pid);
+	struct csight_snapshot_options options = { .size = sizeof(options), .flags = flags };
 
-	csight_begin_call(c, "take a snapshot of process %d", (int)pid);
-	if (flags & CSIGHT_NO_ARM)
-		json_add_bool(o, "noArm", true);
-	if (flags & CSIGHT_NO_WAIT)
-		json_add_bool(o, "noWait", true);
-	return call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
-			      "snapshot", ret);
+	return csight_snapshot_with(c, pid, &options, progress, userdata, ret);
 }
 
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
@@ -402,6 +442,15 @@ int csight_remove(struct csight *c, const char *id)
 	csight_begin_call(c, "remove snapshot %s", id);
 	return call_method(c, (struct csight_request){ .method = INTERFACE "Remove", .parameters = id_parameters(id) },
 			   NULL);
+}
+
+int csight_keep(struct csight *c, const char *id, bool keep)
+{
+	json_object *o = id_parameters(id);
+
+	csight_begin_call(c, keep ? "keep snapshot %s" : "keep snapshot %s no longer", id);
+	json_add_bool(o, "keep", keep);
+	return call_method(c, (struct csight_request){ .method = INTERFACE "Keep", .parameters = o }, NULL);
 }
 
 int csight_reload(struct csight *c, struct csight_object **ret)

@@ -136,6 +136,18 @@ enum {
 int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
 		    struct csight_object **ret);
 
+/* Options of a snapshot. Zeros mean none. */
+struct csight_snapshot_options {
+	size_t size;               /* sizeof(struct csight_snapshot_options) */
+	unsigned flags;            /* CSIGHT_NO_ARM, CSIGHT_NO_WAIT */
+	const char *reason;        /* why it is taken; at most 256 bytes */
+	const char *const *labels; /* texts NAME=VALUE, at most 8, then NULL; or NULL */
+};
+
+/* The same with options. */
+int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
+			 csight_progress_fn progress, void *userdata, struct csight_object **ret);
+
 /* Waits until the decode of a snapshot has ended: its "state" is "ready" or "raw". */
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret);
@@ -150,6 +162,9 @@ int csight_open_file(struct csight *c, const char *id, const char *file, int *re
 
 /* Deletes a snapshot. */
 int csight_remove(struct csight *c, const char *id);
+
+/* Keeps a snapshot from being removed to make room, or for its age, or no longer. */
+int csight_keep(struct csight *c, const char *id, bool keep);
 
 /*
  * Makes the daemon read its configuration again; for root, and the user as whom it runs. The lists "changed" and

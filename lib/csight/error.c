@@ -93,6 +93,8 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "LimitReached") == 0)
 		return csight_set_error(c, -EDQUOT, "the limit of %s is reached: %s",
 					csight_text_or(reply->parameters, "limit", "something"), reason);
+	if (strcmp(name, "NotKept") == 0)
+		return csight_set_error(c, -EIO, "it cannot be written to the spool: %s", reason);
 	if (strcmp(name, "InvalidConfiguration") == 0)
 		return csight_set_error(c, -EBADMSG, "%s; the old configuration stays in effect", reason);
 	if (strcmp(name, "Ending") == 0)

@@ -102,18 +102,20 @@ static void test_shares(void)
 	struct charge a, b, sub;
 
 	ledger_record(l, ANNA, LEDGER_SPOOL, 70, &a);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 0);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 51), 1);
+	CHECK_EQ(ledger_excess(l, ANNA, ANNA, LEDGER_SPOOL, 120, 0), 0);
+	CHECK_EQ(ledger_excess(l, ANNA, ANNA, LEDGER_SPOOL, 120, 51), 1);
+	/* Beside a user who has nothing yet, the share is that of one more. */
+	CHECK_EQ(ledger_excess(l, ANNA, BERT + 11, LEDGER_SPOOL, 120, 0), 10);
 	ledger_record(l, BERT, LEDGER_SPOOL, 10, &b);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 10);
-	CHECK_EQ(ledger_excess(l, BERT, LEDGER_SPOOL, 120, 50), 0);
+	CHECK_EQ(ledger_excess(l, ANNA, ANNA, LEDGER_SPOOL, 120, 0), 10);
+	CHECK_EQ(ledger_excess(l, BERT, BERT, LEDGER_SPOOL, 120, 50), 0);
 	/* A third user who comes makes the shares smaller. */
-	CHECK_EQ(ledger_excess(l, BERT + 1 + 10, LEDGER_SPOOL, 120, 41), 1);
+	CHECK_EQ(ledger_excess(l, BERT + 1 + 10, BERT + 1 + 10, LEDGER_SPOOL, 120, 41), 1);
 	/* A subordinate uid has no share of its own. */
 	ledger_record(l, FIRST_OF_ANNA + 7, LEDGER_SPOOL, 5, &sub);
 	CHECK_EQ(ledger_used(l, ANNA, LEDGER_SPOOL), 75);
-	CHECK_EQ(ledger_excess(l, ANNA, LEDGER_SPOOL, 120, 0), 15);
-	CHECK_EQ(ledger_excess(l, FIRST_OF_ANNA + 8, LEDGER_SPOOL, 120, 0), 15);
+	CHECK_EQ(ledger_excess(l, ANNA, ANNA, LEDGER_SPOOL, 120, 0), 15);
+	CHECK_EQ(ledger_excess(l, FIRST_OF_ANNA + 8, FIRST_OF_ANNA + 8, LEDGER_SPOOL, 120, 0), 15);
 	ledger_return(&a);
 	ledger_return(&b);
 	ledger_return(&sub);

@@ -218,6 +218,61 @@ static void test_own_limit(void)
 	end();
 }
 
+static struct snapshot *add_kept(uid_t uid, const char *name, uint64_t size)
+{
+	struct snapshot *s = add(uid, name, size, SNAPSHOT_READY);
+
+	s->kept = true;
+	return s;
+}
+
+/* Kept snapshots stay for their owner, for the age, and for other users as long as their owner is within the share. */
+static void test_kept(void)
+{
+	struct spool_claim c = { 0 }, d = { 0 };
+
+	own_limit = 30;
+	begin(false);
+	add_kept(CARL, "c1", 10);
+	add(CARL, "c2", 10, SNAPSHOT_READY);
+	CHECK_EQ(claim(CARL, 15, &c), 0);
+	CHECK_STR(removed, "c2");
+	CHECK_EQ(claim(CARL, 10, &d), -EDQUOT);
+	CHECK_STR(removed, "c2");
+	CHECK(!spool_room_drop_oldest(spool, CARL));
+	spool_room_return(&c);
+	end();
+
+	begin(false);
+	add_kept(ANNA, "a1", 60);
+	CHECK_EQ(claim(BERT, 60, &c), 0);
+	CHECK_EQ(claim(BERT, 10, &d), -EDQUOT);
+	CHECK_STR(removed, "");
+	spool_limit(spool, 0, 1);
+	CHECK_STR(removed, "");
+	spool_room_return(&c);
+	end();
+}
+
+/* Beyond the share they give way to others, as the last ones. */
+static void test_kept_beyond(void)
+{
+	struct spool_claim c = { 0 };
+
+	begin(false);
+	add_kept(ANNA, "a1", 40);
+	add_kept(ANNA, "a2", 40);
+	add(ANNA, "a3", 30, SNAPSHOT_READY);
+	CHECK_EQ(claim(BERT, 40, &c), 0);
+	CHECK_STR(removed, "a3");
+	CHECK_EQ(spool_room_free(spool, BERT), 0);
+	spool_room_return(&c);
+	CHECK_EQ(claim(BERT, 60, &c), 0);
+	CHECK_STR(removed, "a3 a1");
+	spool_room_return(&c);
+	end();
+}
+
 int main(void)
 {
 	log_setup("unit-spool-room", LOG_WARNING);
@@ -226,5 +281,7 @@ int main(void)
 	test_waiting();
 	test_pending();
 	test_own_limit();
+	test_kept();
+	test_kept_beyond();
 	return unit_end();
 }

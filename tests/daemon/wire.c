@@ -123,6 +123,7 @@ static void test_parameters(void)
 		"org.csight.GetSnapshot",
 		"org.csight.Open",
 		"org.csight.Remove",
+		"org.csight.Keep",
 		"org.csight.Reload",
 		"org.varlink.service.GetInfo",
 		"org.varlink.service.GetInterfaceDescription",

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a caller writes on a snapshot: why it was taken, and labels, NAME=VALUE. Both are in snapshot.json and in
+ * org.csight's type Snapshot, as "why" and "labels". Texts are short and have no control characters.
+ */
+#ifndef CSIGHT_DAEMON_ANNOTATION_H
+#define CSIGHT_DAEMON_ANNOTATION_H
+
+#include "lib/base/json.h"
+
+enum { ANNOTATION_WHY_MAX = 256, ANNOTATION_LABELS_MAX = 8, ANNOTATION_NAME_MAX = 32, ANNOTATION_VALUE_MAX = 64 };
+
+/* Zeros are none. */
+struct annotation {
+	json_object *why;    /* a string, or NULL */
+	json_object *labels; /* an array of {"name": …, "value": …}, or NULL */
+};
+
+/* Reads both from an object, the parameters of a call or snapshot.json. -EINVAL: *ret_bad is the invalid member. */
+int annotation_read(json_object *from, struct annotation *ret, const char **ret_bad);
+void annotation_done(struct annotation *a);
+
+/* Adds the members that there are. */
+void annotation_add(const struct annotation *a, json_object *to);
+
+/* Moves it: *a is none afterwards. */
+struct annotation annotation_take(struct annotation *a);
+
+/* Returns a copy for another thread; without memory it lacks members. */
+struct annotation annotation_copy(const struct annotation *a);
+
+#endif

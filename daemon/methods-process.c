@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/daemon.h"
+#include "daemon/failure.h"
+#include "daemon/methods-internal.h"
+#include "daemon/request.h"
+#include "daemon/spool.h"
+#include "daemon/target-adopt.h"
+#include "daemon/wire.h"
+
+struct audit_object methods_object_of_snapshot(const struct snapshot *s)
+{
+	return (struct audit_object){ .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
+}
+
+static struct audit_object object_of_process(pid_t pid, const struct target *t)
+{
+	return (struct audit_object){ .pid = pid, .owner = t ? t->uid : (uid_t)-1, .name = t ? t->name : NULL };
+}
+
+static struct audit_object object_of(const struct methods_subject *s)
+{
+	return s->snapshot ? methods_object_of_snapshot(s->snapshot) : object_of_process(s->pid, s->target);
+}
+
+void methods_deny(struct call *c, const struct methods_subject *s)
+{
+	const struct audit_object on = object_of(s);
+
+	audit_deny(&c->by, s->action, &on);
+	call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+}
+
+static void fail_limit(struct call *c, const struct methods_subject *s, const struct ledger_refusal *why)
+{
+	const struct audit_object on = object_of(s);
+
+	audit_limit(&c->by, s->action, &on, why);
+	call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(why));
+}
+
+/* Makes a target of a process that is none. Returns false after an error reply. */
+static bool must_be_target(struct daemon *d, struct call *c, struct methods_subject *s,
+			   const struct capture_options *options)
+{
+	struct target_adoption adoption = { .units = d->units,
+					    .targets = d->targets,
+					    .settings = &d->settings,
+					    .pid = s->pid,
+					    .caller = c->by.uid,
+					    .options = options };
+	struct ledger_refusal why = { 0 };
+	struct reason reason = { "" };
+	int rc;
+
+	if (s->target)
+		return true;
+	rc = target_adopt(&adoption, &s->target, &reason, &why);
+	if (rc == -EACCES || rc == -EPERM) {
+		const struct audit_object on = object_of(s);
+
+		audit_deny(&c->by, s->action, &on);
+	}
+	if (rc == -EDQUOT)
+		fail_limit(c, s, &why);
+	else if (rc == -ESRCH)
+		failure_process(c, WIRE_NO_SUCH_PROCESS, s->pid, NULL);
+	else if (rc < 0)
+		failure_process(c, WIRE_CANNOT_TRACE, s->pid, reason.text[0] ? reason.text : strerror(-rc));
+	return rc == 0;
+}
+
+static void reply_change(struct target *t, int rc, struct call *c, bool arm)
+{
+	const struct audit_object on = object_of_process(t->pid, t);
+	json_object *o;
+
+	if (rc == 0)
+		audit_done(&c->by, arm ? AUDIT_ARM : AUDIT_DISARM, &on);
+	if (rc == -ESRCH) {
+		failure_process(c, WIRE_NO_SUCH_PROCESS, t->pid, NULL);
+	} else if (rc < 0) {
+		_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+
+		target_trouble(t, &trouble);
+		failure_process(c, rc == -EINVAL ? WIRE_NOT_ARMED : WIRE_CANNOT_TRACE, t->pid,
+				rc == -EBUSY   ? "too many operations wait for this process"
+				: trouble.size ? (const char *)trouble.data
+					       : strerror(-rc));
+	} else if (arm) {
+		o = json_object_new_object();
+		json_object_object_add(o, "target", wire_target(t));
+		call_reply(c, o);
+	} else {
+		call_reply(c, NULL);
+	}
+}
+
+static void on_armed(struct target *t, int rc, void *data)
+{
+	reply_change(t, rc, data, true);
+}
+
+static void on_disarmed(struct target *t, int rc, void *data)
+{
+	reply_change(t, rc, data, false);
+}
+
+/* Reads an optional parameter; an absent or null one leaves *ret unchanged. Returns false after an error reply. */
+static bool get_flag(struct call *c, json_object *from, const char *name, bool *ret)
+{
+	if (json_get_bool(from, name, ret) != -EINVAL)
+		return true;
+	call_invalid(c, name);
+	return false;
+}
+
+static bool get_text(struct call *c, json_object *from, const char *name, const char **ret)
+{
+	if (json_get_str(from, name, ret) != -EINVAL)
+		return true;
+	call_invalid(c, name);
+	return false;
+}
+
+static bool get_options(struct call *c, struct capture_options *ret)
+{
+	json_object *o = NULL;
+	int rc = json_get(c->parameters, "options", json_type_object, &o);
+
+	if (rc == -EINVAL)
+		call_invalid(c, "options");
+	if (rc < 0)
+		return rc != -EINVAL;
+	return get_flag(c, o, "kernel", &ret->kernel) && get_flag(c, o, "cycles", &ret->cycles) &&
+	       get_flag(c, o, "noTimestamps", &ret->no_timestamps) && get_flag(c, o, "noContexts", &ret->no_contexts) &&
+	       get_text(c, o, "filter", &ret->filter) && get_text(c, o, "sink", &ret->sink);
+}
+
+void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	struct capture_options options = { 0 };
+
+	if (!get_options(c, &options))
+		return;
+	/* Control flow of the kernel is for root, as with any tracer. */
+	if (options.kernel && c->by.uid != 0)
+		methods_deny(c, s);
+	else if (must_be_target(d, c, s, &options))
+		target_arm(s->target, on_armed, c);
+}
+
+void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	if (!s->target || s->target->ring.state == RING_DISARMED)
+		failure_process(c, WIRE_NOT_ARMED, s->pid, NULL);
+	else
+		target_disarm(s->target, on_disarmed, c);
+}
+
+/* A call of Snapshot, while its request runs. */
+struct snapshot_call {
+	struct daemon *daemon;
+	struct call *call;
+	pid_t pid;
+	bool no_wait;
+	bool arms; /* the process is being armed for it */
+};
+
+/* A request that arms its process leaves it armed, whatever becomes of the snapshot. */
+static void report_arming(struct snapshot_call *sc)
+{
+	const struct target *t = sc->arms ? target_list_find(sc->daemon->targets, sc->pid, sc->call->by.uid) : NULL;
+
+	if (t && (t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN)) {
+		const struct audit_object on = object_of_process(sc->pid, t);
+
+		audit_done(&sc->call->by, AUDIT_ARM, &on);
+	}
+	sc->arms = false;
+}
+
+static void on_request_phase(void *data, const char *phase)
+{
+	struct snapshot_call *sc = data;
+
+	report_arming(sc);
+	sc->arms = strcmp(phase, "arming") == 0;
+	call_progress(sc->call, wire_phase(phase));
+}
+
+static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+			     const struct ledger_refusal *limit)
+{
+	struct snapshot_call *sc = data;
+	const struct methods_subject process = { .action = AUDIT_TAKE, .pid = sc->pid };
+	struct daemon *d = sc->daemon;
+	struct audit_object on;
+
+	report_arming(sc);
+	switch (result) {
+	case REQUEST_DONE:
+		on = methods_object_of_snapshot(s);
+		audit_done(&sc->call->by, AUDIT_TAKE, &on);
+		if (sc->no_wait)
+			call_reply(sc->call, wire_snapshot_reply(s, spool_path(d->spool)));
+		else
+			call_wait(sc->call, &d->waiting, s);
+		break;
+	case REQUEST_NOT_ARMED:
+		failure_process(sc->call, WIRE_NOT_ARMED, sc->pid, NULL);
+		break;
+	case REQUEST_OVER_LIMIT:
+		fail_limit(sc->call, &process, limit);
+		break;
+	case REQUEST_FAILED:
+		failure_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);
+		break;
+	}
+	free(sc);
+}
+
+void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	struct request_options options = { .uid = c->by.uid, .progress = on_request_phase, .ended = on_request_ended };
+	struct snapshot_call *sc;
+	const char *bad;
+	bool no_wait = false;
+
+	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) || !get_flag(c, c->parameters, "noWait", &no_wait))
+		return;
+	if (annotation_read(c->parameters, &options.annotation, &bad) < 0) {
+		call_invalid(c, bad);
+		return;
+	}
+	if (!s->target && options.no_arm) {
+		annotation_done(&options.annotation);
+		failure_process(c, WIRE_NOT_ARMED, s->pid, NULL);
+		return;
+	}
+	if (!must_be_target(d, c, s, &(struct capture_options){ 0 })) {
+		annotation_done(&options.annotation);
+		return;
+	}
+	sc = options.data = malloc(sizeof(*sc));
+	if (!sc) {
+		annotation_done(&options.annotation);
+		failure_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
+		return;
+	}
+	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait };
+	request_begin(d->requests, s->target, &options);
+}
