@@ -25,7 +25,7 @@
 #include "lib/base/util.h"
 #include "lib/etm/guard.h"
 
-enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096, STUCK_SECONDS = 60 };
+enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096, STUCK_SECONDS = 60, END_MS = 1000 };
 
 #if UNDER_SANITIZER
 /* OpenCSD leaks some memory per decode tree; the child that decodes a job ends with it. */
@@ -218,6 +218,39 @@ static void reap_children(void)
 			}
 }
 
+static bool has_children(void)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (children[i].pid)
+			return true;
+	return false;
+}
+
+static void read_signals(int fd)
+{
+	struct signalfd_siginfo info;
+
+	while (read(fd, &info, sizeof(info)) > 0)
+		;
+	reap_children();
+}
+
+/*
+ * The owner has gone: ends the jobs, and waits for them, so that their processor time counts as that of the owner's
+ * children. A child that the kernel cannot end in time, since a file system does not answer, is left.
+ */
+static void end_children(int signals)
+{
+	struct pollfd fd = { signals, POLLIN, 0 };
+
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		if (children[i].pid)
+			kill(children[i].pid, SIGKILL);
+	reap_children();
+	while (has_children() && poll(&fd, 1, END_MS) > 0)
+		read_signals(signals);
+}
+
 static int serve(void)
 {
 	struct pollfd fds[2] = { { SERVER_FD, POLLIN, 0 }, { -1, POLLIN, 0 } };
@@ -233,16 +266,12 @@ static int serve(void)
 	for (;;) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return -errno;
-		if (fds[1].revents & POLLIN) {
-			struct signalfd_siginfo info;
-
-			while (read(fds[1].fd, &info, sizeof(info)) > 0)
-				;
-			reap_children();
-		}
-		/* The owner has gone. The children get SIGKILL from their parent-death signal. */
-		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0)
+		if (fds[1].revents & POLLIN)
+			read_signals(fds[1].fd);
+		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0) {
+			end_children(fds[1].fd);
 			return 0;
+		}
 	}
 }
 
