@@ -591,9 +591,23 @@ int output_calls_new(struct input *input, struct output **ret)
 	return 0;
 }
 
+/* Finds the core that all streams of an Arm snapshot have their code from. */
+static bool find_only_core(const struct input *in, uint32_t *ret)
+{
+	for (size_t i = 1; i < in->streams.n; i++)
+		if (in->streams.list[i].pid != in->streams.list[0].pid)
+			return false;
+	if (!in->streams.n || !in->contents->n_maps)
+		return false;
+	*ret = in->streams.list[0].pid;
+	return true;
+}
+
 /* Finds the process if only one has mappings. */
 static bool find_only_process(const struct input *in, uint32_t *ret)
 {
+	if (in->by_core)
+		return find_only_core(in, ret);
 	for (size_t i = 0; in->one_process && i < in->contents->n_maps; i++)
 		if (in->contents->maps[i].pid != UINT32_MAX) {
 			*ret = in->contents->maps[i].pid;

@@ -21,6 +21,12 @@
 #include "lib/base/util.h"
 #include "lib/calls/calls-private.h"
 
+/* Only ranges of functions that have a name can be memoised. */
+static inline bool has_memos(struct calls *c)
+{
+	return c->memos && c->depth && calls_top(c)->function->kind == REGION_FUNCTION;
+}
+
 /* Returns true if control that arrives in the function on top remains in its frame. */
 static inline bool may_stay(const struct calls *c)
 {
@@ -134,7 +140,7 @@ static int execute_range(struct calls *c, const struct element *e, uint64_t last
 
 	if (rc == 0 && last >= c->here.end)
 		rc = extend_range(c, e, last);
-	if (rc == 0 && c->memos)
+	if (rc == 0 && has_memos(c))
 		inlined_memoise(c, e, last, from);
 	return rc;
 }
@@ -170,7 +176,7 @@ static int on_range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	if (rc == 0 && !stays && c->memos)
+	if (rc == 0 && !stays && has_memos(c))
 		rc = inlined_replay(c, e, last_instruction(e), false);
 	rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
 	end_range(c, e);
@@ -352,7 +358,7 @@ int calls_element(void *user, const struct element *e)
 	int rc = 0;
 
 	/* Fast path of nearly all elements. */
-	if (e->kind == ELEM_RANGE && !e->torn && c->memos && may_stay(c))
+	if (e->kind == ELEM_RANGE && !e->torn && has_memos(c) && may_stay(c))
 		rc = inlined_replay(c, e, last_instruction(e), goes_back(c, e));
 	if (rc == 1) {
 		stay_in_top(c, e->range.start);

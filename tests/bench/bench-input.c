@@ -52,16 +52,22 @@ static bool write_code(const struct pages *p, const char *dir)
 	if (!core || !code)
 		return false;
 	fputs("[device]\nname=core\nclass=core\ntype=Cortex-A53\n", core);
-	for (size_t i = 0; i < p->n; i++) {
-		const struct page *page = p->list[i];
-		uint32_t size = page->to - page->from;
+	for (size_t i = 0; i < p->n;) {
+		const struct page *first = p->list[i];
+		uint64_t start = first->address + first->from, end = start;
+		size_t offset = at;
 
-		if (!size)
-			continue;
-		fprintf(core, "[dump%zu]\nfile=code.bin\naddress=0x%jx\noffset=%zu\nlength=%u\n", i,
-			(uintmax_t)(page->address + page->from), at, size);
-		fwrite(page->bytes + page->from, 1, size, code);
-		at += size;
+		for (; i < p->n && p->list[i]->address + p->list[i]->from == end; i++) {
+			const struct page *page = p->list[i];
+
+			end = page->address + page->to;
+			at += fwrite(page->bytes + page->from, 1, page->to - page->from, code);
+		}
+		if (end > start)
+			fprintf(core, "[dump%zu]\nfile=code.bin\naddress=0x%jx\noffset=%zu\nlength=%zu\n", i,
+				(uintmax_t)start, offset, at - offset);
+		else
+			i++;
 	}
 	return fclose(core) == 0 && fclose(code) == 0;
 }
