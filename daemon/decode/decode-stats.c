@@ -30,6 +30,20 @@ void decode_stats_add_other(struct decode_stats *s, const struct element *e)
 	}
 }
 
+void decode_stats_add_batch(struct decode_stats *s, const struct native_batch *b, const struct native_sums *before,
+			    const struct native_sums *with)
+{
+	s->ranges += with->ranges - before->ranges;
+	s->instructions += with->instructions - before->instructions;
+	s->gaps[GAP_TYPE_BAD_IMAGE] += with->torn - before->torn;
+	for (size_t i = 0; i < b->n_events; i++) {
+		if (b->events[i].kind == ELEM_RANGE_NOPATH)
+			decode_stats_add_element(s, &b->events[i]);
+		else if (b->events[i].kind != ELEM_RANGE)
+			decode_stats_add_other(s, &b->events[i]);
+	}
+}
+
 void decode_stats_add_engine(struct decode_stats *s, const struct engine_stats *engine)
 {
 	if (s->sync == UINT64_MAX && engine->first_sync != UINT64_MAX)

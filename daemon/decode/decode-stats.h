@@ -4,7 +4,7 @@
 #define CSIGHT_DECODE_DECODE_STATS_H
 
 #include "lib/base/json.h"
-#include "lib/etm/engine.h"
+#include "lib/etm/native.h"
 
 /* Causes of gaps. */
 enum gap_type {
@@ -30,6 +30,10 @@ struct decode_stats {
 
 /* Counts an element that is not a range. */
 void decode_stats_add_other(struct decode_stats *s, const struct element *e);
+
+/* Counts a batch of NATIVE_EDGES, by the sums before it and with it. */
+void decode_stats_add_batch(struct decode_stats *s, const struct native_batch *b, const struct native_sums *before,
+			    const struct native_sums *with);
 void decode_stats_add_engine(struct decode_stats *s, const struct engine_stats *engine);
 
 /* Adds all counts of `from`; the sync point of `to` stays. */

@@ -17,6 +17,7 @@ struct decode {
 	struct outputs outputs;
 	enum engine_choice engine;
 	struct decode_stats stats, total; /* of the elements of the current stream; of all streams */
+	struct native_sums sums;          /* of the current piece's batches */
 	uint64_t bytes_done, bytes_total;
 	json_object *threads, *warnings;
 };
@@ -34,6 +35,15 @@ static int on_element(void *user, const struct element *e)
 	return outputs_element(&d->outputs, e);
 }
 
+static int on_batch(void *user, const struct native_batch *b, const struct native_sums *sums)
+{
+	struct decode *d = user;
+
+	decode_stats_add_batch(&d->stats, b, &d->sums, sums);
+	d->sums = *sums;
+	return outputs_batch(&d->outputs, b);
+}
+
 static int on_packet(void *user, const struct engine_packet *p)
 {
 	return outputs_packet(&((struct decode *)user)->outputs, p);
@@ -41,7 +51,10 @@ static int on_packet(void *user, const struct engine_packet *p)
 
 static int on_piece(void *user, const struct pd_piece *p, bool ends)
 {
-	return ends ? 0 : outputs_piece(&((struct decode *)user)->outputs, p);
+	struct decode *d = user;
+
+	d->sums = (struct native_sums){ 0 };
+	return ends ? 0 : outputs_piece(&d->outputs, p);
 }
 
 static int push_stream(struct decode *d, struct stream_decoder *sd)
@@ -61,7 +74,8 @@ static int push_stream(struct decode *d, struct stream_decoder *sd)
 /* Decodes one stream and passes its elements to the outputs in the order of the trace. */
 static int decode_stream(struct decode *d, const struct stream *s)
 {
-	const struct stream_decoder_sink to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d };
+	const struct stream_decoder_sink to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d,
+						outputs_take_batches(&d->outputs) ? on_batch : NULL };
 	struct stream_decoder *sd = NULL;
 	int rc = outputs_begin(&d->outputs, s);
 

@@ -165,6 +165,11 @@ static void text_free(struct output *o)
 	free(t);
 }
 
+static int none_batch(struct output *o, const struct native_batch *b)
+{
+	return 0;
+}
+
 static int none_begin(struct output *o, const struct stream *s)
 {
 	return 0;
@@ -182,7 +187,7 @@ static const struct output_ops text_formats[] = {
 	  packets_packet },
 	{ DECODE_FORMAT_BRANCHES, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  branches_packet },
-	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free },
+	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free, NULL, NULL, none_batch },
 };
 
 int output_text_new(enum decode_format_id format, int fd, struct output **ret)

@@ -13,6 +13,7 @@
 #include "daemon/decode/job.h"
 #include "daemon/decode/stream.h"
 #include "lib/code/image.h"
+#include "lib/etm/native.h"
 
 struct output;
 
@@ -27,6 +28,8 @@ struct output_ops {
 	/* May be NULL: */
 	int (*piece)(struct output *o, const struct pd_piece *p); /* begin of a piece */
 	int (*packet)(struct output *o, const struct engine_packet *p);
+	/* May be called in place of element(), if all outputs of the job have it. */
+	int (*batch)(struct output *o, const struct native_batch *b);
 };
 
 /* The first member of each kind of output. */

@@ -77,6 +77,25 @@ int outputs_packet(struct outputs *o, const struct engine_packet *p)
 	return 0;
 }
 
+bool outputs_take_batches(const struct outputs *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (!o->list[i]->ops->batch)
+			return false;
+	return true;
+}
+
+int outputs_batch(struct outputs *o, const struct native_batch *b)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->batch(o->list[i], b);
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
 int outputs_end(struct outputs *o, const struct stream *s)
 {
 	for (size_t i = 0; i < o->n; i++) {

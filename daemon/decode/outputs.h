@@ -19,9 +19,13 @@ int outputs_open(struct outputs *o, struct input *input);
 /* Regions within which engines may merge ranges; NULL if an output needs each range. */
 const struct element_regions *outputs_regions(struct outputs *o);
 
+/* True if all outputs read batches. */
+bool outputs_take_batches(const struct outputs *o);
+
 /* Call the operation of the same name of each output. */
 int outputs_begin(struct outputs *o, const struct stream *s);
 int outputs_piece(struct outputs *o, const struct pd_piece *p);
+int outputs_batch(struct outputs *o, const struct native_batch *b);
 int outputs_packet(struct outputs *o, const struct engine_packet *p);
 int outputs_end(struct outputs *o, const struct stream *s);
 int outputs_finish(struct outputs *o);

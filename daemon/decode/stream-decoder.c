@@ -24,6 +24,7 @@ struct stream_decoder {
 	const struct engine_ops *ops;         /* of the current piece */
 	struct engine *engine;                /* NULL between pieces */
 	struct decode_position emitted, skip; /* of the current piece; skip: still to be suppressed after a fallback */
+	struct native_sums sums;              /* of the current piece's batches */
 	struct deframe *deframe;
 	struct buf bytes; /* de-framed, of this stream's trace source */
 	uint8_t *chunk;   /* as read from the input */
@@ -128,6 +129,15 @@ static int emit_new_element(void *user, const struct element *e)
 	return sd->to.element(sd->to.user, e);
 }
 
+static int emit_batch(void *user, const struct native_batch *b)
+{
+	struct stream_decoder *sd = user;
+
+	native_sum(&sd->sums, b);
+	sd->emitted = (struct decode_position){ sd->sums.instructions, sd->sums.others };
+	return sd->to.batch(sd->to.user, b, &sd->sums);
+}
+
 static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, const struct engine_ops *ops)
 {
 	const struct engine_memory memory = { read_code, code_version, sd->input->by_space, sd };
@@ -137,6 +147,10 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 
 	if (sd->choice == ENGINE_CHOICE_AUTO && !sd->to.packet)
 		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
+	if (sd->choice == ENGINE_CHOICE_AUTO && sd->to.batch) {
+		sink.batch = emit_batch;
+		sd->sums = (struct native_sums){ .next = NATIVE_UNKNOWN };
+	}
 	sink.workers = sd->workers;
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;

@@ -9,6 +9,7 @@
 
 #include "daemon/decode/decode-stats.h"
 #include "daemon/decode/input.h"
+#include "lib/etm/native.h"
 
 enum { STREAM_DECODER_STEP = 64 << 10 };
 
@@ -18,6 +19,9 @@ struct stream_decoder_sink {
 	int (*packet)(void *user, const struct engine_packet *p);      /* may be NULL */
 	int (*piece)(void *user, const struct pd_piece *p, bool ends); /* begin or end of a piece */
 	void *user;
+	/* May be NULL: may be called in place of element(), with what the piece amounts to so far, this batch included.
+	 */
+	int (*batch)(void *user, const struct native_batch *b, const struct native_sums *sums);
 };
 
 struct stream_decoder;

@@ -145,6 +145,7 @@ struct engine_packet {
  */
 #define ELEMENT_ALONE UINT32_MAX
 
+struct native_batch;
 struct pool;
 
 struct element_regions {
@@ -166,6 +167,11 @@ struct element_sink {
 	struct pool *pool;
 	unsigned workers;  /* threads of the pool that are used at once, at most */
 	size_t chunk_size; /* as struct native_workers_options has it */
+	/*
+	 * Or NULL: an engine that decodes into batches (native.h) may emit those in place of elements, all of them or
+	 * none. Not with regions.
+	 */
+	int (*batch)(void *user, const struct native_batch *b);
 };
 
 /* True for elements that do not interrupt control flow: the next range still follows the one before the element. */

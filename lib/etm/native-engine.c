@@ -54,6 +54,55 @@ static inline void read_block(struct native_reader *r, const struct basic_block 
 
 static const struct element any_range = { .kind = ELEM_RANGE, .isa = ISA_A64, .range.last_size = 4 };
 
+void native_range(const struct basic_block *b, bool taken, struct element *ret)
+{
+	struct native_reader r = { .next = NATIVE_UNKNOWN };
+
+	*ret = any_range;
+	read_block(&r, b, taken, ret);
+}
+
+static void sum_event(struct native_sums *s, const struct native_batch *b, size_t event)
+{
+	const struct element *e = &b->events[event];
+	bool is_range = e->kind == ELEM_RANGE;
+
+	s->others += !is_range || !e->range.count;
+	if (is_range) {
+		s->ranges++;
+		s->instructions += e->range.count;
+		s->torn += s->next != NATIVE_UNKNOWN && s->next != e->range.start;
+	}
+	if (!element_is_aside(e))
+		s->next = is_range ? b->successors[event] : NATIVE_UNKNOWN;
+}
+
+void native_sum(struct native_sums *s, const struct native_batch *b)
+{
+	struct native_sums sum = *s;
+	size_t event = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		uint32_t edge = b->edges[i];
+		const struct basic_block *block = &b->blocks[edge_block(edge)];
+		bool taken = edge_is_taken(edge);
+
+		if (edge == NATIVE_EVENT) {
+			sum_event(&sum, b, event++);
+		} else if (edge & NATIVE_CYCLES) {
+			sum.others++;
+		} else {
+			sum.torn +=
+			    ((sum.next != block->start) & (sum.next != NATIVE_UNKNOWN)) | (block->always & !taken);
+			sum.next = taken ? block->target : block_end(block);
+			sum.instructions += block->count;
+			sum.ranges++;
+			sum.others += !block->count;
+		}
+	}
+	*s = sum;
+}
+
 bool native_read(struct native_reader *r, struct element *ret)
 {
 	const struct native_batch *b = r->batch;
@@ -143,7 +192,9 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 						.outlet = NATIVE_CALLS,
 						.region = sink->regions->number,
 						.region_user = sink->regions->user };
-	batches.user = e;
+	else if (sink->batch)
+		batches = (struct native_sink){ .batch = sink->batch };
+	batches.user = sink->batch && !sink->regions ? sink->user : e;
 	if (sink->pool)
 		rc = native_workers_open(
 		    config, memory, &batches,

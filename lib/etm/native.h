@@ -149,6 +149,19 @@ void native_read_batch(struct native_reader *r, const struct native_batch *batch
 /* Returns false at the batch's end. In a batch without offsets, those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
 
+/* The range of an edge, as native_read() reads it, but for torn and offset. */
+void native_range(const struct basic_block *b, bool taken, struct element *ret);
+
+/* What batches of NATIVE_EDGES amount to; next is as in struct native_reader. */
+struct native_sums {
+	uint64_t next;
+	uint64_t instructions, ranges, torn;
+	uint64_t others; /* elements that are no range, and ranges without instructions */
+};
+
+/* Adds a batch. */
+void native_sum(struct native_sums *s, const struct native_batch *b);
+
 /* Where the code continues behind an edge, or NATIVE_UNKNOWN. */
 static inline uint64_t native_successor(const struct basic_block *blocks, uint32_t edge)
 {
