@@ -7,6 +7,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \
 	daemon/decode/demux.c daemon/decode/demux.h \
+	daemon/decode/edge-counts.c daemon/decode/edge-counts.h \
 	daemon/decode/element-queue.c daemon/decode/element-queue.h \
 	daemon/decode/info.c daemon/decode/info.h \
 	daemon/decode/input-perf.c \

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/decode/output.h"
+#include "daemon/decode/edge-counts.h"
 #include "daemon/decode/input.h"
+#include "daemon/decode/output.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -49,6 +50,11 @@ struct autofdo_output {
 	struct autofdo_stream *current;
 	struct count *slots; /* hash table, open addressing; the size is a power of two, and at most half are used */
 	size_t n_slots, used;
+	/* What batches execute, not yet in slots; it holds for one version of the code. */
+	struct edge_counts edges;
+	struct edge_count *last; /* a branch that was taken, and whose target is not known yet; or NULL */
+	uint64_t next;           /* where the next range is expected to begin, or NATIVE_UNKNOWN */
+	uint64_t version;
 };
 
 /* Not lib/base/hash: a range is counted each time it executes, and a count is wider than that table's values. */
@@ -86,7 +92,7 @@ static int counts_grow(struct autofdo_output *a)
 	return 0;
 }
 
-static int counts_add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from, uint64_t to)
+static int counts_add_n(struct autofdo_output *a, const struct count *more)
 {
 	struct count *c;
 
@@ -96,10 +102,15 @@ static int counts_add(struct autofdo_output *a, uint32_t file, enum autofdo_kind
 		if (rc < 0)
 			return rc;
 	}
-	c = count_slot(a, file, kind, from, to);
+	c = count_slot(a, more->file, more->kind, more->from, more->to);
 	a->used += !c->n;
-	*c = (struct count){ from, to, c->n + 1, file, kind };
+	*c = (struct count){ more->from, more->to, c->n + more->n, more->file, more->kind };
 	return 0;
+}
+
+static int counts_add(struct autofdo_output *a, uint32_t file, enum autofdo_kind kind, uint64_t from, uint64_t to)
+{
+	return counts_add_n(a, &(struct count){ from, to, 1, file, kind });
 }
 
 static bool where(struct autofdo_output *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
@@ -121,6 +132,66 @@ static int end_branch(struct autofdo_output *a, bool has_target, uint64_t target
 	return counts_add(a, a->current->pending_file, BRANCH, a->current->pending_from, to);
 }
 
+/* Counts branches from the end of a block at `start`; n may be 0. */
+static int add_branches(struct autofdo_output *a, uint64_t start, uint32_t size, uint64_t target, uint64_t n)
+{
+	struct count c = { .n = n, .kind = BRANCH };
+	uint32_t file;
+
+	if (!n || !where(a, start, &c.file, &c.from))
+		return 0;
+	c.from += size - 4;
+	if (!where(a, target, &file, &c.to) || file != c.file)
+		c.to = 0;
+	return counts_add_n(a, &c);
+}
+
+static int add_edge(struct autofdo_output *a, const struct edge_count *e)
+{
+	struct count c = { .n = e->n, .kind = RANGE };
+	int rc;
+
+	if (!where(a, e->start, &c.file, &c.from))
+		return 0;
+	c.to = c.from + e->size - 4;
+	rc = counts_add_n(a, &c);
+	if (rc < 0 || !e->branches)
+		return rc;
+	return e->target == UINT64_MAX ? add_branches(a, e->start, e->size, e->to, e->n_to)
+				       : add_branches(a, e->start, e->size, e->target, e->n - e->apart);
+}
+
+/* The branch that was taken last is counted where its target is known: by the next element. */
+static void settle_last(struct autofdo_output *a)
+{
+	struct edge_count *e = a->last;
+
+	if (!e)
+		return;
+	e->apart++;
+	a->last = NULL;
+	a->current->pending = where(a, e->start, &a->current->pending_file, &a->current->pending_from);
+	a->current->pending_from += e->size - 4;
+}
+
+/* Adds the counts of edges to those of files. */
+static int add_edges(struct autofdo_output *a)
+{
+	const struct edge_counts *c = &a->edges;
+	int rc = 0;
+
+	settle_last(a);
+	for (size_t i = 0; i < c->n_edges && rc == 0; i++)
+		if (c->edges[i].n)
+			rc = add_edge(a, &c->edges[i]);
+	for (size_t i = 0; i < c->n_targets && rc == 0; i++)
+		if (c->targets[i].n)
+			rc =
+			    add_branches(a, c->targets[i].start, c->targets[i].size, c->targets[i].to, c->targets[i].n);
+	edge_counts_done(&a->edges);
+	return rc;
+}
+
 static int on_range(struct autofdo_output *a, const struct element *e)
 {
 	uint64_t first, last = e->range.end - e->range.last_size;
@@ -137,23 +208,37 @@ static int on_range(struct autofdo_output *a, const struct element *e)
 	return rc;
 }
 
+/* The counts of edges hold in one version of the code. */
+static int set_context(struct autofdo_output *a, const struct engine_context *context)
+{
+	uint64_t version = input_code_version(a->input, a->stream, context);
+	int rc = version != a->version ? add_edges(a) : 0;
+
+	a->version = version;
+	a->current->context = *context;
+	return rc;
+}
+
 static int autofdo_element(struct output *o, const struct element *e)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
+	struct engine_context context = a->current->context;
 
+	if (!element_is_aside(e))
+		settle_last(a);
 	switch (e->kind) {
 	case ELEM_RANGE:
 		return on_range(a, e);
 	case ELEM_CONTEXT:
-		a->current->context.has_ctxid = e->context.has_ctxid;
-		a->current->context.ctxid = e->context.ctxid;
-		a->current->context.has_vmid = e->context.has_vmid;
-		a->current->context.vmid = e->context.vmid;
-		return 0;
+		context.has_ctxid = e->context.has_ctxid;
+		context.ctxid = e->context.ctxid;
+		context.has_vmid = e->context.has_vmid;
+		context.vmid = e->context.vmid;
+		return set_context(a, &context);
 	case ELEM_TIMESTAMP:
-		a->current->context.has_time = true;
-		a->current->context.time = e->value;
-		return 0;
+		context.has_time = true;
+		context.time = e->value;
+		return set_context(a, &context);
 	case ELEM_NO_IMAGE:
 		return end_branch(a, true, e->address);
 	case ELEM_EXCEPTION:
@@ -170,9 +255,119 @@ static int autofdo_element(struct output *o, const struct element *e)
 	}
 }
 
+/* Counts the branch that was taken last, which another edge follows; torn: not from there. */
+static int end_last(struct autofdo_output *a, uint64_t start, bool torn)
+{
+	struct edge_count *e = a->last;
+
+	if (a->current->pending)
+		return end_branch(a, !torn, start);
+	if (!e || (e->target == start && !torn))
+		return 0;
+	if (torn) {
+		settle_last(a);
+		return end_branch(a, false, 0);
+	}
+	if (e->to != start) {
+		int rc = edge_counts_add_target(&a->edges, e, e->to, e->n_to);
+
+		if (rc < 0)
+			return rc;
+		e->to = start;
+		e->n_to = 0;
+	}
+	e->n_to++;
+	return 0;
+}
+
+static int add_new_edge(struct autofdo_output *a, const struct basic_block *b, bool taken, struct edge_count **ret)
+{
+	const bool branches = taken && (b->kind == INSTR_BR || b->kind == INSTR_IBR);
+	struct edge_count *e;
+	int rc;
+
+	a->last = NULL;
+	rc = edge_counts_make_room(&a->edges);
+	if (rc < 0)
+		return rc;
+	e = edge_counts_find(&a->edges, b, taken);
+	if (!e->n) {
+		*e = (struct edge_count){ .start = b->start, .target = UINT64_MAX, .size = 4 * b->count };
+		e->taken = taken;
+		e->branches = branches;
+		if (branches && b->kind == INSTR_BR)
+			e->target = b->target;
+		a->edges.used_edges++;
+	}
+	*ret = e;
+	return 0;
+}
+
+static inline int on_edge(struct autofdo_output *a, const struct basic_block *b, bool taken)
+{
+	bool torn = ((a->next != b->start) & (a->next != NATIVE_UNKNOWN)) | (b->always & !taken);
+	struct edge_count *e;
+	int rc = end_last(a, b->start, torn);
+
+	a->next = taken ? b->target : block_end(b);
+	if (rc < 0 || !b->count) {
+		a->last = NULL;
+		return rc;
+	}
+	e = edge_counts_find(&a->edges, b, taken);
+	if (!e || !e->n)
+		rc = add_new_edge(a, b, taken, &e);
+	if (rc < 0)
+		return rc;
+	e->n++;
+	a->last = e->branches ? e : NULL;
+	return 0;
+}
+
+static int on_event(struct autofdo_output *a, const struct native_batch *b, size_t event)
+{
+	struct element e = b->events[event];
+
+	if (!element_is_aside(&e)) {
+		e.torn = e.kind == ELEM_RANGE && a->next != NATIVE_UNKNOWN && a->next != e.range.start;
+		a->next = e.kind == ELEM_RANGE ? b->successors[event] : NATIVE_UNKNOWN;
+	}
+	return autofdo_element(&a->output, &e);
+}
+
+static int autofdo_batch(struct output *o, const struct native_batch *b)
+{
+	struct autofdo_output *a = (struct autofdo_output *)o;
+	size_t event = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < b->n && rc == 0; i++) {
+		uint32_t edge = b->edges[i];
+
+		if (!(edge & NATIVE_CYCLES))
+			rc = on_edge(a, &b->blocks[edge_block(edge)], edge_is_taken(edge));
+		else if (edge == NATIVE_EVENT)
+			rc = on_event(a, b, event++);
+	}
+	return rc;
+}
+
+static int autofdo_piece(struct output *o, const struct pd_piece *p)
+{
+	struct autofdo_output *a = (struct autofdo_output *)o;
+
+	settle_last(a);
+	a->next = NATIVE_UNKNOWN;
+	return 0;
+}
+
 static int autofdo_begin(struct output *o, const struct stream *s)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
+	int rc = a->current ? add_edges(a) : 0;
+
+	if (rc < 0)
+		return rc;
 
 	if (s->number >= a->n_streams) {
 		uint32_t n = MAX(2 * a->n_streams, s->number + 1);
@@ -186,6 +381,7 @@ static int autofdo_begin(struct output *o, const struct stream *s)
 	}
 	a->stream = s;
 	a->current = &a->streams[s->number];
+	a->version = input_code_version(a->input, s, &a->current->context);
 	return 0;
 }
 
@@ -279,6 +475,7 @@ static void autofdo_free(struct output *o)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
 
+	edge_counts_done(&a->edges);
 	free(a->slots);
 	free(a->streams);
 	free(a);
@@ -291,7 +488,9 @@ int output_autofdo_new(struct input *input, int fd, struct output **ret)
 					       .element = autofdo_element,
 					       .end = autofdo_end,
 					       .finish = autofdo_finish,
-					       .free = autofdo_free };
+					       .free = autofdo_free,
+					       .piece = autofdo_piece,
+					       .batch = autofdo_batch };
 	struct autofdo_output *a;
 
 	if (!input->ops->where)
