@@ -51,7 +51,7 @@ struct snapshot_request {
 	bool waits;               /* for memory and room */
 	bool grows;               /* for room, with its copy */
 	bool admitted;
-	uint64_t limit;            /* bytes of trace */
+	struct capture_limits limits;
 	struct files_check *check; /* or NULL */
 	unsigned unchecked;        /* files whose check took too long */
 	struct capture_copy *copied;
@@ -272,7 +272,7 @@ static void run_copy(struct work *w)
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
 
-	r->rc = ring->source->ops->copy(ring->source, r->alive, r->limit, &r->copied);
+	r->rc = ring->source->ops->copy(ring->source, r->alive, &r->limits, &r->copied);
 }
 
 static void add_files(struct snapshot_request *r)
@@ -473,16 +473,18 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 	int rc;
 
 	source->ops->copy_max(r->target->ring.source, &trace, &log);
+	r->limits.log = log;
 	memory = log + COPY_EXTRA;
 	spool = log + SNAPSHOT_EXTRA;
-	r->limit = MIN(trace, list->o.settings->snapshot_max);
-	r->limit = MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_MEMORY), memory));
-	r->limit = MAX(MIN(r->limit, subtract(ledger_largest(l, uid, LEDGER_PENDING), spool)), COPY_LEAST);
-	memory += r->limit;
+	r->limits.trace = MIN(trace, list->o.settings->snapshot_max);
+	r->limits.trace = MIN(r->limits.trace, subtract(ledger_largest(l, uid, LEDGER_MEMORY), memory));
+	r->limits.trace =
+	    MAX(MIN(r->limits.trace, subtract(ledger_largest(l, uid, LEDGER_PENDING), spool)), COPY_LEAST);
+	memory += r->limits.trace;
 	rc = ledger_charge(l, uid, LEDGER_MEMORY, memory, &r->memory, &ret->limit);
 	if (rc < 0)
 		return memory > ledger_largest(l, uid, LEDGER_MEMORY) ? rc : -EAGAIN;
-	rc = spool_room_claim(list->o.spool, uid, spool + r->limit, &r->claim, ret);
+	rc = spool_room_claim(list->o.spool, uid, spool + r->limits.trace, &r->claim, ret);
 	if (rc < 0)
 		ledger_return(&r->memory);
 	/* What is being written was claimed at its most. */

@@ -131,15 +131,19 @@ void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_
 void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
 			const struct pd_origin *origin);
 
+/* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
+struct capture_limits {
+	size_t trace; /* bytes; the newest are kept */
+	size_t log;   /* bytes; the oldest are kept */
+};
+
 struct capture_ops {
 	const char *name;
-	/*
-	 * These run on the capture thread. alive: the process still runs. limit: maximum bytes of trace; the newest are
-	 * kept.
-	 */
+	/* These run on the capture thread. alive: the process still runs. */
 	int (*arm)(struct capture_source *s);
 	int (*disarm)(struct capture_source *s);
-	int (*copy)(struct capture_source *s, bool alive, size_t limit, struct capture_copy **ret);
+	int (*copy)(struct capture_source *s, bool alive, const struct capture_limits *limits,
+		    struct capture_copy **ret);
 	/*
 	 * These may be called by the event loop at any time. threads: ring contents without data; the caller frees the
 	 * list.
@@ -155,7 +159,7 @@ struct capture_ops {
 	 */
 	void (*trouble)(struct capture_source *s, struct buf *b);
 	uint64_t (*memory)(struct capture_source *s);
-	/* The most bytes of trace in a copy without a limit, and of its log at present. */
+	/* The most bytes of trace in a copy without a limit, and of its log, which may grow until then. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);
 	struct capture_source *(*free)(struct capture_source *s);
 };

@@ -18,6 +18,7 @@ enum {
 	HEAD_MAX = 1 << 20, /* limit for header and slots, bytes: they are read whole */
 	SLOT_SIZE_MAX = 128,
 	UNACKNOWLEDGED_MARGIN = 4096, /* bytes that such a thread may be writing beyond its head */
+	LOG_GROWTH = 1 << 20,         /* bytes that a log may grow until it is copied, at least */
 	NO_PMU_TYPE = 8,              /* the kernel assigns this number to none of its dynamic PMUs */
 };
 
@@ -279,7 +280,8 @@ static void emu_copy_max(struct capture_source *source, uint64_t *ret_trace, uin
 	if (emu_pread(s->memfd, &log, sizeof(log), offsetof(struct emu_header, log_head)) < 0)
 		log = s->log_size;
 	*ret_trace = (n + 1) * s->ring_size;
-	*ret_log = MIN(log, s->log_size);
+	log = MIN(log, s->log_size);
+	*ret_log = MIN(log + MAX(log / 4, (uint64_t)LOG_GROWTH), s->log_size);
 }
 
 static uint8_t *map_memory(size_t size)
@@ -398,13 +400,26 @@ static uint64_t virtual_time(const struct emu_source *s, const struct slot_state
 	return monotonic - (least < monotonic ? least : 0);
 }
 
+/*
+ * Copies a ring if there is memory for it: a program may begin any number of threads once it sees the freeze. shares:
+ * the number of rings that may be copied besides those that are copied already.
+ */
+static int share_ring(const struct emu_source *s, uint32_t n, const struct slot_state *o, size_t room,
+		      struct ring_copy *c, size_t *shares)
+{
+	if (!c->data && *shares == 0)
+		return -ENOSPC;
+	*shares -= !c->data;
+	return copy_ring(s, n, o, room, c);
+}
+
 static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct capture_copy *c)
 {
 	_cleanup_free_ struct slot_state *slots = calloc(s->n_rings, sizeof(*slots));
 	struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
 	bool armed = !(s->control & 1);
 	uint32_t n_used = 0;
-	size_t room;
+	size_t room, shares;
 	int rc = 0;
 
 	c->threads = calloc(s->n_rings, sizeof(*c->threads));
@@ -418,18 +433,24 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	room = MIN(limit / (n_used + 1), s->ring_size) & ~(size_t)4095;
 	if (room == 0)
 		room = 4096;
+	shares = MAX(limit / room, (size_t)n_used + 1);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0 && alive && armed; n++)
 		if (slots[n].state != EMU_FREE)
-			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
+			rc = share_ring(s, n, &slots[n], room, &rings[n], &shares);
 	now_both(&c->time, &c->monotonic);
 	if (alive && armed)
 		emu_freeze(s);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
 		rc = emu_read_slot(s, n, &slots[n]);
-		if (rc == 0 && slots[n].state != EMU_FREE)
-			rc = copy_ring(s, n, &slots[n], room, &rings[n]);
-		if (rc == 0 && slots[n].state != EMU_FREE)
+		if (rc < 0 || slots[n].state == EMU_FREE)
+			continue;
+		rc = share_ring(s, n, &slots[n], room, &rings[n], &shares);
+		if (rc == 0)
 			keep_thread(s, n, &slots[n], alive, &rings[n], c);
+		if (rc == -ENOSPC) {
+			capture_note_missing(c, "thread %u was left out: it began during the copy", slots[n].tid);
+			rc = 0;
+		}
 	}
 	if (alive && armed) {
 		emu_thaw(s);
@@ -445,11 +466,27 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	return rc;
 }
 
+/* Returns the bytes of the whole records among the first ones of a log. */
+static size_t whole_records(const uint8_t *log, size_t size)
+{
+	struct emu_record head;
+	size_t at = 0;
+
+	while (size - at >= sizeof(head)) {
+		memcpy(&head, log + at, sizeof(head));
+		if (head.size < sizeof(head) || head.size > size - at)
+			break;
+		at += head.size;
+	}
+	return at;
+}
+
 /* Records are only appended, so complete ones can be copied while the program runs. */
-static int copy_log(const struct emu_source *s, struct capture_copy *c)
+static int copy_log(const struct emu_source *s, size_t limit, struct capture_copy *c)
 {
 	struct emu_header h;
 	uint64_t size;
+	int rc;
 
 	emu_read_changing(s, &h);
 	size = atomic_load(&h.log_head);
@@ -458,11 +495,19 @@ static int copy_log(const struct emu_source *s, struct capture_copy *c)
 		capture_note_missing(c, "the log of mappings and code is damaged");
 		return 0;
 	}
-	c->log = malloc(size + 1);
+	c->log_size = MIN(size, limit);
+	c->log = malloc(c->log_size + 1);
 	if (!c->log)
 		return -ENOMEM;
-	c->log_size = size;
-	return emu_pread(s->memfd, c->log, size, s->log_offset);
+	rc = emu_pread(s->memfd, c->log, c->log_size, s->log_offset);
+	if (rc == 0 && c->log_size < size) {
+		c->log_size = whole_records(c->log, c->log_size);
+		capture_note_missing(c,
+				     "the newest %llu bytes of the log of mappings and code were left out: it grew "
+				     "before it was copied",
+				     (unsigned long long)(size - c->log_size));
+	}
+	return rc;
 }
 
 /* One trace unit stands for all threads, which never share a stream. There is no PMU, so its type is a placeholder. */
@@ -482,7 +527,8 @@ static int copy_unit(const struct emu_source *s, struct capture_copy *c)
 	return 0;
 }
 
-static int emu_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret)
+static int emu_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,
+		    struct capture_copy **ret)
 {
 	struct emu_source *s = emu_source_of(source);
 	struct capture_copy *c = calloc(1, sizeof(*c));
@@ -495,9 +541,9 @@ static int emu_copy(struct capture_source *source, bool alive, size_t limit, str
 	c->pmu_type = NO_PMU_TYPE;
 	rc = copy_unit(s, c);
 	if (rc == 0)
-		rc = copy_threads(s, alive, limit, c);
+		rc = copy_threads(s, alive, limits->trace, c);
 	if (rc == 0)
-		rc = copy_log(s, c);
+		rc = copy_log(s, limits->log, c);
 	emu_missing(source, &c->missing);
 	if (rc < 0) {
 		capture_copy_free(c);

@@ -316,7 +316,7 @@ static int fill_copy(struct perf_target *s, bool alive, size_t limit, struct cap
 	return rc;
 }
 
-int perf_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret)
+int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits, struct capture_copy **ret)
 {
 	struct perf_target *s = perf_target_of(source);
 	struct capture_copy *c;
@@ -328,7 +328,7 @@ int perf_copy(struct capture_source *source, bool alive, size_t limit, struct ca
 	if (!c)
 		return -ENOMEM;
 	c->jitdump.fd = -1;
-	rc = fill_copy(s, alive, limit, c);
+	rc = fill_copy(s, alive, limits->trace, c);
 	if (rc < 0) {
 		capture_copy_free(c);
 		return rc;

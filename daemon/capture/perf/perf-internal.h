@@ -121,6 +121,7 @@ struct aux_buffer *perf_target_rings(const struct perf_target *s);
 /* Appends texts that describe what the trace of the target lacks, for its owner to read. */
 void perf_target_report_missing(const struct perf_target *s, struct buf *b);
 
-int perf_copy(struct capture_source *source, bool alive, size_t limit, struct capture_copy **ret);
+int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,
+	      struct capture_copy **ret);
 
 #endif
