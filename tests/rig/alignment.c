@@ -171,19 +171,30 @@ static bool agree(struct alignment *a, const struct alignment *b)
 	return good;
 }
 
-static bool choose(const struct alignments *of_threads, size_t n, size_t at, const struct alignment *so_far,
+/* There may be thousands of threads: what is chosen so far is on the heap, not on a stack of calls. */
+static bool choose(const struct alignments *of_threads, size_t n, const struct alignment *any,
 		   const struct alignment **ret)
 {
-	if (at == n)
-		return true;
-	for (size_t i = 0; i < of_threads[at].n; i++) {
-		struct alignment both = *so_far;
+	struct alignment *so_far = calloc(n + 1, sizeof(*so_far));
+	size_t *tried = calloc(n + 1, sizeof(*tried)), at = 0;
+	bool found = true;
 
-		ret[at] = &of_threads[at].all[i];
-		if (agree(&both, ret[at]) && choose(of_threads, n, at + 1, &both, ret))
-			return true;
+	if (!so_far || !tried)
+		abort();
+	so_far[0] = *any;
+	while (at < n && found) {
+		if (tried[at] == of_threads[at].n) {
+			tried[at] = 0;
+			found = at-- > 0;
+			continue;
+		}
+		ret[at] = &of_threads[at].all[tried[at]++];
+		so_far[at + 1] = so_far[at];
+		at += agree(&so_far[at + 1], ret[at]);
 	}
-	return false;
+	free(so_far);
+	free(tried);
+	return found;
 }
 
 bool alignment_agree(const struct alignments *of_threads, size_t n, const struct alignment_options *o,
@@ -195,5 +206,5 @@ bool alignment_agree(const struct alignments *of_threads, size_t n, const struct
 		any.frozen = (struct span){ o->frozen_from, o->frozen_to };
 	for (size_t i = 0; i < RIG_CPUS; i++)
 		any.cuts[i].to = UINT64_MAX;
-	return choose(of_threads, n, 0, &any, ret);
+	return choose(of_threads, n, &any, ret);
 }
