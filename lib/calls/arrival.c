@@ -34,6 +34,7 @@
  */
 #include <string.h>
 
+#include "lib/base/util.h"
 #include "lib/calls/calls-private.h"
 #include "lib/code/unwind.h"
 
@@ -217,6 +218,18 @@ static int push_root(struct calls *c, uint64_t at)
 			  (struct calls_frame){ .function = hit.region, .inlined = hit.inlined, .root = hit.inlined });
 }
 
+/* Returns true if the thread has begun in the outermost frame: nothing is older. */
+static bool has_thread_start(const struct calls *c)
+{
+	static const char *const names[] = { "clone", "__clone", "__clone3", "runtime.clone.abi0", "runtime.clone" };
+	const char *name = c->stack[0].function->name;
+
+	for (size_t i = 0; i < ELEMENTS(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 /*
  * Handles a changed stack pointer at an address that no frame of this stack waits for: control has left some frames, or
  * the stack.
@@ -233,7 +246,7 @@ static int leave_by_stack_change(struct calls *c, uint64_t addr)
 
 	if (rc != -ENOENT)
 		return rc;
-	if (addr == to->start || fibres_can_return(c))
+	if (addr == to->start || fibres_can_return(c) || has_thread_start(c))
 		return fibres_begin(c);
 	/* No later switch could come back to this stack. So something older than the segment has unwound all of it. */
 	rc = calls_pop_all(c, LEAVE_UNWOUND);
