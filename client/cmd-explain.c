@@ -341,7 +341,7 @@ static void print_text(const struct explain *x, const struct explanation_output 
 	if (is_slowest_unknown(x))
 		print_fitting(
 		    "\nwhich call of %s was the slowest is unknown: %s suspended, as of goroutines, and may have "
-		    "gone on in another thread; to explain one call: --call=TIME",
+		    "gone on in another thread; --call=TIME explains one call, --above=p99 the slowest of the others",
 		    name, x->list.suspended == 1 ? "one was" : "some were");
 	else if (!found)
 		print_fitting("\nno call of %s stands out: the slowest is within the spread of the others", name);
