@@ -15,6 +15,7 @@ lib_emu_libplugin_la_SOURCES = \
 	lib/emu/guest.c lib/emu/guest.h \
 	lib/emu/maps.c lib/emu/maps.h \
 	lib/emu/qemu.h \
+	lib/emu/registration.c lib/emu/registration.h \
 	lib/emu/shared.c lib/emu/shared.h \
 	lib/emu/signals.c lib/emu/signals.h \
 	lib/emu/stacks.c lib/emu/stacks.h \

@@ -17,6 +17,7 @@
 #include "lib/code/a64.h"
 #include "lib/emu/endings.h"
 #include "lib/emu/guest.h"
+#include "lib/emu/registration.h"
 #define CSIGHT_EMU_STACKS_WRITER
 #include "lib/emu/stacks.h"
 #include "lib/emu/system-calls.h"
@@ -53,7 +54,10 @@ static bool open_shared(void)
 	prctl(PR_GET_NAME, tracing.emulator);
 	tracing.control_word = &tracing.shared.header->control;
 	tracing.codelog = codelog_new(&tracing.shared, tracing_code_time);
-	return tracing.codelog != NULL;
+	if (!tracing.codelog)
+		return false;
+	registration_watch();
+	return true;
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -110,7 +114,7 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&tracing.lock, NULL);
 	if (!tracing.opened || tracing.untraced)
 		return;
-	closep(&parent.socket);
+	shared_close(&parent);
 	stacks_forked(tracing_vcpu);
 	if (tracing.truth)
 		truth_after_fork();
@@ -122,7 +126,7 @@ static void after_fork_in_child(void)
 		atomic_store(&unregistered.control, 1);
 		tracing.shared.header = &unregistered;
 		tracing.control_word = &unregistered.control;
-		tracing.shared.socket = -1;
+		tracing.shared.socket = tracing.shared.memory = -1;
 		if (t)
 			*t = (struct traced_thread){ .stopped = true, .seen = 1 };
 		return;
@@ -130,6 +134,7 @@ static void after_fork_in_child(void)
 	tracing.control_word = &tracing.shared.header->control;
 	codelog_moved(tracing.codelog, &parent);
 	munmap(parent.header, parent.header->total_size);
+	registration_watch();
 	if (t) {
 		*t = (struct traced_thread){ .stopped = true,
 					     .resumes = true,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "lib/base/io.h"
@@ -152,10 +153,53 @@ static void report_refusal(const char *socket, int rc, uint32_t version)
 			socket, strerror(-rc));
 }
 
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Closes a descriptor, unless the program has closed it. */
+static void close_own(int *fd, uint64_t inode)
+{
+	if (*fd >= 0 && inode_of(*fd) == inode)
+		close(*fd);
+	*fd = -1;
+}
+
+void shared_disconnect(struct shared *s)
+{
+	close_own(&s->socket, s->socket_inode);
+}
+
+void shared_close(struct shared *s)
+{
+	shared_disconnect(s);
+	close_own(&s->memory, s->memory_inode);
+}
+
+void shared_connected(struct shared *s, int socket)
+{
+	s->socket = socket;
+	s->socket_inode = inode_of(socket);
+}
+
+int shared_announce(const struct shared *s, const char *socket)
+{
+	uint32_t version = EMU_VERSION;
+	int fd = -1, rc;
+
+	if (inode_of(s->memory) != s->memory_inode)
+		return -EBADF;
+	rc = announce(socket, s->memory, &version, &fd);
+	return rc < 0 ? version != EMU_VERSION ? -EPROTONOSUPPORT : rc : fd;
+}
+
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret)
 {
-	struct shared s = { .socket = -1 };
-	int memory = make_memory(o, parent, &s), rc = 0;
+	struct shared s = { .socket = -1, .memory = -1 };
+	int memory = make_memory(o, parent, &s), rc = 0, fd = -1;
 	uint32_t version = EMU_VERSION;
 
 	if (memory < 0) {
@@ -165,12 +209,18 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 	}
 	put_name(s.header, exe);
 	if (o->socket)
-		rc = announce(o->socket, memory, &version, &s.socket);
-	close(memory);
+		rc = announce(o->socket, memory, &version, &fd);
+	if (rc < 0 || !o->socket)
+		close(memory);
 	if (rc < 0) {
 		report_refusal(o->socket, rc, version);
 		munmap(s.header, s.header->total_size);
 		return rc;
+	}
+	if (o->socket) {
+		s.memory = memory;
+		s.memory_inode = inode_of(memory);
+		shared_connected(&s, fd);
 	}
 	*ret = s;
 	return 0;
@@ -237,6 +287,7 @@ void shared_send_file(struct shared *s, uint32_t id, int fd)
 {
 	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = id };
 
+	/* After the connection has ended, the file is sent with all others on the next one. */
 	if (s->socket >= 0 && io_send_fds(s->socket, &m, sizeof(m), &fd, 1) < 0)
-		closep(&s->socket);
+		shutdown(s->socket, SHUT_RDWR);
 }

@@ -20,11 +20,26 @@ struct shared {
 	struct emu_header *header;
 	struct emu_slot *slots;
 	uint8_t *log, *rings;
-	int socket; /* -1: not registered */
+	int socket;                          /* -1: not registered */
+	int memory;                          /* the memfd, to register it again; -1: not registered */
+	uint64_t socket_inode, memory_inode; /* the program can close descriptors and open others at their numbers */
 };
 
 /* exe is the path of the traced program. On failure prints a message to standard error and returns a negative errno. */
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret);
+
+/* Closes descriptors that the child of a fork has inherited. */
+void shared_close(struct shared *s);
+
+/* Closes the connection to the daemon. */
+void shared_disconnect(struct shared *s);
+
+/*
+ * Registers the same memory again. Returns the new connection, for shared_connected(), or a negative errno.
+ * -EPROTONOSUPPORT: the daemon has another version of the rings; -EBADF: the program has closed the memfd.
+ */
+int shared_announce(const struct shared *s, const char *socket);
+void shared_connected(struct shared *s, int socket);
 
 /* Returns a time that no thread's clock has passed. */
 uint64_t shared_latest_time(const struct shared *s);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "lib/base/util.h"
+#include "lib/emu/files.h"
+#include "lib/emu/registration.h"
+#include "lib/emu/tracing.h"
+
+enum { STACK_SIZE = 256 << 10, PAUSE_MS = 50, PAUSE_MAX_MS = 1000, REFUSED_PAUSE_MS = 10000 };
+
+/* Waits until the daemon has closed the connection. It sends nothing. */
+static void wait_for_end(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	char byte;
+
+	for (;;) {
+		int rc = poll(&p, 1, -1);
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		/* POLLNVAL: the program has closed all descriptors. */
+		if (rc < 0 || p.revents & (POLLNVAL | POLLERR | POLLHUP | POLLRDHUP) ||
+		    recv(fd, &byte, 1, MSG_DONTWAIT) <= 0)
+			return;
+	}
+}
+
+static void sleep_ms(unsigned ms)
+{
+	struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+
+	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
+		;
+}
+
+/* Registers again, as soon as that succeeds. Returns false if it never will. */
+static bool register_again(void)
+{
+	struct shared *s = &tracing.shared;
+	unsigned pause = PAUSE_MS;
+	int rc;
+
+	for (;;) {
+		sleep_ms(pause);
+		pthread_mutex_lock(&tracing.lock);
+		shared_disconnect(s);
+		pthread_mutex_unlock(&tracing.lock);
+		rc = shared_announce(s, tracing.options.socket);
+		if (rc >= 0)
+			break;
+		if (rc == -EPROTONOSUPPORT || rc == -EBADF)
+			return false;
+		/* Other refusals are of the daemon, for a limit perhaps. */
+		pause = rc == -EUSERS || rc == -EPERM ? REFUSED_PAUSE_MS : MIN(2 * pause, (unsigned)PAUSE_MAX_MS);
+	}
+	pthread_mutex_lock(&tracing.lock);
+	shared_connected(s, rc);
+	files_send(s);
+	pthread_mutex_unlock(&tracing.lock);
+	return true;
+}
+
+static void *run_registration(void *data)
+{
+	int fd;
+
+	do {
+		pthread_mutex_lock(&tracing.lock);
+		fd = tracing.shared.socket;
+		pthread_mutex_unlock(&tracing.lock);
+		wait_for_end(fd);
+	} while (register_again());
+	return NULL;
+}
+
+void registration_watch(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, saved;
+	pthread_t thread;
+
+	if (!tracing.options.socket || tracing.shared.socket < 0)
+		return;
+	/* Signals are the program's: QEMU's handlers run on the threads of the program alone. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_SIZE);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	/* Without the thread the program is traced until csightd ends. */
+	pthread_create(&thread, &attributes, run_registration, NULL);
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps the process registered: a thread waits for the end of the connection to csightd, and registers the same memory
+ * again when a daemon listens at the socket. Meanwhile the program is traced as before, so that a restart of csightd
+ * costs no history.
+ */
+#ifndef CSIGHT_EMU_REGISTRATION_H
+#define CSIGHT_EMU_REGISTRATION_H
+
+/* Starts the thread, after the process has registered; in the child of a fork again. */
+void registration_watch(void);
+
+#endif
