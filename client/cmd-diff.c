@@ -85,7 +85,7 @@ static int compare_changes(const void *left, const void *right, void *user)
 
 static bool is_wanted(const struct diff *d, uint32_t pair)
 {
-	return !d->function || function_name_matches(name_of(d, pair)->name, d->function);
+	return !d->function || store_name_matches(name_of(d, pair)->name, d->function);
 }
 
 /* Lists a change if it is a difference, or of a function that was asked for. */

@@ -79,7 +79,7 @@ static int explain_select(struct explain *x)
 	for (size_t i = 0; i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
 
-		if (!f->calls || !function_name_matches(f->name, x->function))
+		if (!f->calls || !store_name_matches(f->name, x->function))
 			continue;
 		x->roots[i] = 1;
 		if (first && strcmp(first->name, f->name) != 0)

@@ -12,6 +12,7 @@
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
+#include "lib/store/finder.h"
 
 enum {
 	OPTION_SINCE,
@@ -43,18 +44,6 @@ static const struct verb_option options[] = {
 enum sort_key { SORT_TIME, SORT_DURATION, SORT_INSTRUCTIONS };
 static const char *const sort_keys[] = { "time", "duration", "instructions" };
 
-/* A call that matches. */
-struct found_call {
-	const struct store_thread *thread;
-	struct store_frame frame;
-	uint64_t ns, bound, instructions;
-	uint32_t depth, caller; /* caller: NO_CALLER, or the number of a function */
-	uint8_t left;
-	bool whole;
-};
-
-#define NO_CALLER UINT32_MAX
-
 enum { COLUMN_TIME = 1, COLUMN_DURATION, COLUMN_INSTRUCTIONS };
 /* Rows of the table that are printed at a time. */
 enum { ROWS = 1000 };
@@ -73,7 +62,7 @@ struct grep {
 	uint64_t found;  /* calls printed or listed */
 	bool more;       /* than the limit */
 	bool sorted;     /* calls are listed first */
-	struct found_call *calls;
+	struct store_found_call *calls;
 	size_t n_calls, cap_calls;
 	struct text_table *table;
 };
@@ -83,13 +72,13 @@ static const char *function_name(const struct grep *g, uint32_t function)
 	return store_function(g->input.store, function)->name;
 }
 
-static void print_call_json(const struct grep *g, const struct found_call *call)
+static void print_call_json(const struct grep *g, const struct store_found_call *call)
 {
 	const struct store_site *site = store_site(g->input.store, call->frame.site);
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_bytes(o, "name", function_name(g, call->frame.function));
-	json_add_u64(o, "thread", call->thread->tid);
+	json_add_u64(o, "thread", store_thread(g->input.store, call->thread)->tid);
 	json_add_u64(o, "time", call->frame.enter);
 	json_add_u64(o, "duration", call->ns);
 	if (call->bound)
@@ -99,7 +88,7 @@ static void print_call_json(const struct grep *g, const struct found_call *call)
 	json_add_bool(o, "whole", call->whole);
 	json_add_str(o, "entered", calls_kind_str(call->frame.kind));
 	json_add_str(o, "left", calls_leave_str(call->left));
-	if (call->caller != NO_CALLER)
+	if (call->caller != STORE_NO_CALLER)
 		json_add_bytes(o, "caller", function_name(g, call->caller));
 	if (site)
 		json_add_bool(o, "inlined", true);
@@ -111,7 +100,7 @@ static void print_call_json(const struct grep *g, const struct found_call *call)
 }
 
 /* Formats how the call was made, if it was by no plain call. */
-static const char *format_note(const struct grep *g, const struct found_call *call, char *ret, size_t size)
+static const char *format_note(const struct grep *g, const struct store_found_call *call, char *ret, size_t size)
 {
 	const struct store_site *site = store_site(g->input.store, call->frame.site);
 	const char *base = site ? strrchr(site->file, '/') : NULL;
@@ -126,7 +115,7 @@ static const char *format_note(const struct grep *g, const struct found_call *ca
 	return ret;
 }
 
-static void add_row(struct grep *g, const struct found_call *call)
+static void add_row(struct grep *g, const struct store_found_call *call)
 {
 	const struct store_function *f = store_function(g->input.store, call->frame.function);
 	enum format_style style = store_is_slow(f, call->ns, call->bound) ? STYLE_SLOW : STYLE_PLAIN;
@@ -138,16 +127,16 @@ static void add_row(struct grep *g, const struct found_call *call)
 	text_table_add(g->table, STYLE_PLAIN, text);
 	text_table_add_with(g->table, style, format_duration_within(call->ns, call->bound), call->whole ? " " : "+");
 	text_table_add(g->table, STYLE_PLAIN, format_count(call->instructions));
-	snprintf(text, sizeof(text), "%u", call->thread->tid);
+	snprintf(text, sizeof(text), "%u", store_thread(g->input.store, call->thread)->tid);
 	text_table_add(g->table, STYLE_PLAIN, text);
 	text_table_add(g->table, STYLE_PLAIN,
-		       call->caller == NO_CALLER
+		       call->caller == STORE_NO_CALLER
 			   ? NULL
 			   : named_store_name(&g->input, store_function(g->input.store, call->caller)));
 	text_table_add(g->table, STYLE_PLAIN, format_note(g, call, note, sizeof(note)));
 }
 
-static void print_call(struct grep *g, const struct found_call *call)
+static void print_call(struct grep *g, const struct store_found_call *call)
 {
 	if (g->client->json) {
 		print_call_json(g, call);
@@ -160,7 +149,7 @@ static void print_call(struct grep *g, const struct found_call *call)
 
 static int compare_calls(const void *left, const void *right, void *user)
 {
-	const struct found_call *a = left, *b = right;
+	const struct store_found_call *a = left, *b = right;
 	const enum sort_key *key = user;
 
 	if (*key == SORT_DURATION && a->ns != b->ns)
@@ -184,7 +173,7 @@ static void sort_calls(struct grep *g)
 }
 
 /* Prints or lists a call. 1: continue; 0: the limit is reached; or negative errno. */
-static int add_call(struct grep *g, const struct found_call *call)
+static int add_call(struct grep *g, const struct store_found_call *call)
 {
 	if (g->sorted) {
 		if (g->limit && g->n_calls >= 2 * (size_t)g->limit)
@@ -203,61 +192,25 @@ static int add_call(struct grep *g, const struct found_call *call)
 	return ferror(stdout) ? 0 : 1;
 }
 
-/* Makes the call that a leave ends; it: at the leave. */
-static struct found_call call_of(const struct grep *g, size_t thread, const struct store_event *e,
-				 const struct store_iter *it)
+/* Finds the matching calls. Returns as add_call(). */
+static int grep_calls(struct grep *g)
 {
-	const struct store_frame *stack;
-	size_t depth = store_iter_stack(it, &stack);
+	const struct store_finder_options wanted = { .wanted = g->wanted,
+						     .tid = g->options.tid,
+						     .since = g->options.since,
+						     .until = g->options.until,
+						     .least_ns = g->least_ns };
+	_cleanup_(store_finder_freep) struct store_finder *finder = NULL;
+	struct store_found_call call;
+	int rc = store_finder_new(g->input.store, &wanted, &finder);
 
-	return (struct found_call){
-		.thread = store_thread(g->input.store, thread),
-		.frame = e->frame,
-		.ns = e->time - e->frame.enter,
-		.bound = store_duration_bound(g->input.store, thread, e->frame.enter, e->time),
-		.instructions = e->instructions - e->frame.instructions,
-		.depth = e->depth,
-		.caller = depth ? stack[depth - 1].function : NO_CALLER,
-		.left = e->kind,
-		.whole = store_is_whole(e),
-	};
-}
-
-/* Finds the matching calls of a thread, each when it ends. Returns as add_call(). */
-static int grep_thread(struct grep *g, size_t index)
-{
-	const struct store_thread *t = store_thread(g->input.store, index);
-	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
-	uint64_t until = g->options.until ? g->options.until : UINT64_MAX;
-	struct store_event e;
-	int rc = store_iter_new(g->input.store, index, &it);
-
-	if (rc == 0 && g->options.since > t->first)
-		rc = store_iter_seek(it, g->options.since);
-	if (rc < 0)
-		return rc;
-	store_iter_filter(it, g->wanted);
-	while ((rc = store_iter_next(it, &e)) == 1) {
-		struct found_call call;
-
-		if (e.type != STORE_LEAVE) {
-			/* Calls that begin later do not match; stop once no earlier call is open. */
-			if (e.time > until && (e.type == STORE_GAP || e.depth == 0))
-				break;
-			continue;
-		}
-		/* A later piece of an inlined call is not another call. */
-		if (e.frame.kind == CALL_RESUMED && e.frame.site != STORE_NO_SITE)
-			continue;
-		if (!g->wanted[e.frame.function] || e.frame.piece || e.frame.enter > until ||
-		    e.time - e.frame.enter < g->least_ns)
-			continue;
-		call = call_of(g, index, &e, it);
+	while (rc == 0 && (rc = store_finder_next(finder, &call)) == 1) {
 		rc = add_call(g, &call);
 		if (rc <= 0)
 			return rc;
+		rc = 0;
 	}
-	return rc < 0 ? rc : 1;
+	return rc;
 }
 
 /* Makes the table. Its columns have room for all values, since it is printed in parts. */
@@ -287,16 +240,13 @@ static int grep_begin_table(struct grep *g)
 static int grep_all(struct grep *g)
 {
 	const struct store *s = g->input.store;
-	int rc = 1;
+	int rc;
 
 	if (!g->client->json && grep_begin_table(g) < 0) {
 		client_error("out of memory");
 		return STATUS_FAILED;
 	}
-	for (size_t i = 0; rc > 0 && i < store_threads(s); i++)
-		if (store_thread(s, i)->events &&
-		    (g->options.tid < 0 || store_thread(s, i)->tid == (uint64_t)g->options.tid))
-			rc = grep_thread(g, i);
+	rc = grep_calls(g);
 	if (rc < 0) {
 		client_error("cannot read the calls: %s", strerror(-rc));
 		return STATUS_FAILED;
@@ -326,7 +276,7 @@ static int grep_select(struct client *c, struct grep *g)
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++) {
-		g->wanted[i] = function_name_matches(store_function(s, i)->name, g->function);
+		g->wanted[i] = store_name_matches(store_function(s, i)->name, g->function);
 		some = some || g->wanted[i];
 	}
 	if (some)

@@ -154,7 +154,7 @@ static int report_sort(struct report *r)
 	}
 	for (size_t i = 0; i < store_functions(s); i++)
 		if (store_function(s, i)->calls &&
-		    (!r->function || function_name_matches(store_function(s, i)->name, r->function)))
+		    (!r->function || store_name_matches(store_function(s, i)->name, r->function)))
 			r->list[r->n++] = store_function(s, i);
 	r->work_first = !r->sort;
 	if (!r->sort)

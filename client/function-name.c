@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,46 +10,6 @@
 #include "lib/base/escape.h"
 
 enum { SUGGESTIONS = 3 };
-
-/* Returns the size of a name without its parameter list: "f(int) const" is f, "S::operator()(int)" is S::operator(). */
-static size_t plain_size(const char *name, size_t size)
-{
-	size_t end = size, at;
-	int depth = 0;
-
-	while (end && name[end - 1] != ')')
-		end--;
-	for (at = end; at; at--) {
-		depth += name[at - 1] == ')';
-		depth -= name[at - 1] == '(';
-		if (depth == 0)
-			break;
-	}
-	/* What follows a parameter list is a qualifier such as const; in Go, main.(*type).method has none. */
-	return at > 1 && !memchr(name + end, ':', size - end) && (end == size || name[end] != '.') ? at - 1 : size;
-}
-
-static bool match_part(const char *name, size_t size, const char *pattern)
-{
-	_cleanup_free_ char *part = strndup(name, size);
-
-	return part && (strcmp(part, pattern) == 0 || fnmatch(pattern, part, 0) == 0);
-}
-
-bool function_name_matches(const char *name, const char *pattern)
-{
-	size_t all = strlen(name), base = store_base_name(name), plain = plain_size(name, base);
-	_cleanup_free_ char *wanted = NULL;
-
-	if (match_part(name, all, pattern) || (base != all && match_part(name, base, pattern)) ||
-	    (plain != base && match_part(name, plain, pattern)))
-		return true;
-	/* The name of a clone matches its function where clones are merged. */
-	if (base != all || store_base_name(pattern) == strlen(pattern))
-		return false;
-	wanted = strndup(pattern, store_base_name(pattern));
-	return wanted && (match_part(name, base, wanted) || match_part(name, plain, wanted));
-}
 
 struct suggestion {
 	const char *name;
@@ -101,7 +60,7 @@ static void suggest_from(const struct store *s, const char *typed, struct sugges
 
 	for (size_t i = 0; i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
-		struct suggestion name = { f->name, plain_size(f->name, store_base_name(f->name)), 0 };
+		struct suggestion name = { f->name, store_plain_name(f->name, store_base_name(f->name)), 0 };
 
 		/* A name in brackets is an address. */
 		if (!f->calls || f->name[0] == '[' || name.size > SIMILAR_MAX)
@@ -126,7 +85,7 @@ void function_name_suggest(const char *pattern, const struct store *const *store
 		if (!strchr("*?[]", *from))
 			typed[size++] = *from;
 	typed[size] = 0;
-	typed[plain_size(typed, size)] = 0;
+	typed[store_plain_name(typed, size)] = 0;
 	for (size_t i = 0; *typed && i < n; i++)
 		suggest_from(stores[i], typed, list, &found);
 	/* Only names about as similar as the best one. */

@@ -3,18 +3,11 @@
 #ifndef CSIGHT_CLIENT_FUNCTION_NAME_H
 #define CSIGHT_CLIENT_FUNCTION_NAME_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/store/store.h"
 
 #define FUNCTION_NAME_SUFFIXES_HELP "print the suffixes of compiler clones (.isra.0), and keep clones apart"
-
-/*
- * True if a function's name equals or matches the shell pattern: as it is, or without its parameter list, suffixes of
- * compiler clones, or both.
- */
-bool function_name_matches(const char *name, const char *pattern);
 
 /*
  * Prints an error: no function matches the pattern, with the most similar names of functions that ran in the n stores.

@@ -167,7 +167,7 @@ static int select_from(const struct selection *v, const struct store *s, struct 
 	int rc = wanted ? 0 : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < store_functions(s); i++) {
-		wanted[i] = function_name_matches(store_function(s, i)->name, v->from);
+		wanted[i] = store_name_matches(store_function(s, i)->name, v->from);
 		known = known || (wanted[i] && store_function(s, i)->calls);
 	}
 	if (rc == 0 && !known) {

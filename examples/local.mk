@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-# examples: programs for libcsight, built and run by tests/csight/libcsight.test
-EXTRA_DIST += examples/snapshot.c
+# examples: programs for libcsight, built and run by tests/csight
+EXTRA_DIST += examples/slowest.c examples/snapshot.c

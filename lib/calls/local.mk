@@ -8,6 +8,9 @@ lib_calls_libcalls_la_SOURCES = \
 	lib/calls/fibres.c \
 	lib/calls/inlined.c \
 	lib/calls/kernel.c \
-	lib/calls/kind-names.c \
 	lib/calls/stack.c
-lib_calls_libcalls_la_LIBADD = lib/code/libcode.la
+lib_calls_libcalls_la_LIBADD = lib/calls/libkinds.la lib/code/libcode.la
+
+# For programs that only read stores
+noinst_LTLIBRARIES += lib/calls/libkinds.la
+lib_calls_libkinds_la_SOURCES = lib/calls/kind-names.c

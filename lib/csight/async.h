@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The asynchronous calls of a handle. Any thread submits requests; one thread at a time takes results. Whoever gets the
- * lock sends what others have queued meanwhile, so that no thread waits for another. Requests without a result go over
- * a connection of their own (post), as Varlink replies in order; each of the others has a connection to itself (lanes).
+ * The asynchronous calls of a handle. Any thread submits requests; one thread at a time takes results. The thread that
+ * gets the lock sends what others have queued meanwhile, so that no thread waits for another. Requests without a result
+ * go over a connection of their own (post), as Varlink replies in order; each of the others has a connection to itself
+ * (lanes).
  */
 #ifndef CSIGHT_ASYNC_H
 #define CSIGHT_ASYNC_H

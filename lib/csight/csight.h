@@ -278,6 +278,118 @@ struct csight_object *csight_object_ref(struct csight_object *o);
 /* Frees an object that a call returned, not a field or item. Accepts NULL; returns NULL. */
 struct csight_object *csight_object_free(struct csight_object *o);
 
+/*
+ * Results: the store of a snapshot, as csight report and csight grep read it. Memory does not grow with the number of
+ * calls. One thread at a time may use a store and its iterators; texts are valid until it is closed. Structs that
+ * functions fill begin with their size, which the caller sets.
+ */
+struct csight_store;
+
+enum {
+	CSIGHT_SUFFIXES = 1, /* keep the clones that compilers make of functions (NAME.isra.0) apart */
+};
+
+/*
+ * Opens the store in a file, which csight_open_file() or the caller has opened, or the file or snapshot directory at a
+ * path. The store owns the descriptor from then on, also on failure. -EBADMSG: it is no store; -EPROTONOSUPPORT: it has
+ * another version; -ENODATA: it is truncated or damaged; -ENOMEM.
+ */
+int csight_store_open(int fd, unsigned flags, struct csight_store **ret);
+int csight_store_open_path(const char *path, unsigned flags, struct csight_store **ret);
+struct csight_store *csight_store_close(struct csight_store *s);
+
+/* A value of the trace: pid, program, source, id, clock, ended; NULL: unknown. */
+const char *csight_store_text(const struct csight_store *s, const char *key);
+
+struct csight_thread {
+	size_t size;
+	const char *name;
+	uint64_t first, last;     /* ns */
+	uint64_t calls;           /* pieces of an inlined function count */
+	uint64_t gaps;            /* intervals in which nothing is known */
+	uint64_t instructions;    /* executed */
+	uint64_t unexplained;     /* returns and jumps that fit no call */
+	uint64_t bound;           /* largest error of the times, ns; 0: they are exact, or it is unknown */
+	uint32_t tid, deepest;    /* deepest: of its stacks */
+	uint32_t quality, unused; /* how much is known, in units of 0.01 % */
+};
+
+size_t csight_store_threads(const struct csight_store *s);
+int csight_store_thread(const struct csight_store *s, size_t index, struct csight_thread *ret);
+
+/* Sums over all threads, in ns. A call that is open at a gap or at the end counts with the part that was traced. */
+struct csight_function {
+	size_t size;
+	const char *name, *image; /* image: the file that has it */
+	const char *file;         /* of its source; "": unknown */
+	uint64_t address;
+	uint64_t calls, whole; /* whole: traced from beginning to end */
+	uint64_t total, self;  /* total: recursive calls count once */
+	uint64_t wait;         /* part of total in which the thread did not run */
+	uint64_t total_instructions, self_instructions;
+	uint64_t shortest, median, p99; /* of whole calls; accurate to 4 % */
+	uint64_t longest, longest_enter;
+	uint32_t longest_thread; /* index */
+	uint32_t line;           /* of its declaration */
+	uint32_t inlined;        /* 1: calls of it that were inlined */
+	uint32_t uncertain;      /* 1: the number of calls is a guess */
+};
+
+/* Functions that did not run, and merged clones, have no calls. */
+size_t csight_store_functions(const struct csight_store *s);
+int csight_store_function(const struct csight_store *s, size_t index, struct csight_function *ret);
+
+/*
+ * Finds the first function from *index on that ran and whose name matches a shell pattern, also without its parameters.
+ * -ENOENT.
+ */
+int csight_store_find(const struct csight_store *s, const char *pattern, size_t *index);
+
+struct csight_calls_options {
+	size_t size;
+	const char *function;  /* only functions whose names match; NULL: all */
+	uint64_t since, until; /* only calls that are open between these times; 0: from the beginning, to the end */
+	uint64_t longer;       /* only calls that took at least this long, ns */
+	uint32_t tid, unused;  /* only this thread; 0: all */
+};
+
+struct csight_call {
+	size_t size;
+	uint64_t enter, duration;   /* ns */
+	uint64_t wait;              /* part of the duration in which the thread did not run */
+	uint64_t bound;             /* largest error of the duration; 0: it is exact, or it is unknown */
+	uint64_t instructions;      /* executed in it */
+	const char *entered, *left; /* how: "call", "tail", "signal" ...; "return", "unwound", "gap" ... */
+	uint32_t function, caller;  /* indexes; caller: CSIGHT_NO_CALLER if it has none or an unknown one */
+	uint32_t thread, depth;     /* index; 0: outermost */
+	uint32_t whole, unused;     /* 1: traced from beginning to end */
+};
+
+#define CSIGHT_NO_CALLER UINT32_MAX
+
+/* Iterates over calls, thread by thread, in the order in which they end. */
+struct csight_calls;
+
+int csight_calls_open(const struct csight_store *s, const struct csight_calls_options *options,
+		      struct csight_calls **ret);
+struct csight_calls *csight_calls_close(struct csight_calls *calls);
+
+/* Returns 1 with a call, 0 at the end, or a negative errno. */
+int csight_calls_next(struct csight_calls *calls, struct csight_call *ret);
+
+struct csight_gap {
+	size_t size;
+	uint64_t from, until; /* ns; equal if tracing did not resume */
+	const char *cause;
+};
+
+/* Iterates over the gaps of a thread, by its index. */
+struct csight_gaps;
+
+int csight_gaps_open(const struct csight_store *s, size_t thread, struct csight_gaps **ret);
+struct csight_gaps *csight_gaps_close(struct csight_gaps *gaps);
+int csight_gaps_next(struct csight_gaps *gaps, struct csight_gap *ret);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -181,6 +181,17 @@ int store_total_clones(struct store *s);
 /* Returns the length of a name without the suffixes of clones. */
 size_t store_base_name(const char *name);
 
+/* Returns the length of a name of this size without its parameter list: "f(int) const" is f, "S::operator()(int)" is
+ * S::operator().
+ */
+size_t store_plain_name(const char *name, size_t size);
+
+/*
+ * True if a function's name equals or matches the shell pattern: as it is, or without its parameter list, suffixes of
+ * compiler clones, or both.
+ */
+bool store_name_matches(const char *name, const char *pattern);
+
 struct store_name {
 	const char *name; /* NULL: unchanged */
 	const char *file; /* NULL: file and line unchanged */

@@ -67,7 +67,7 @@ static int make_store(struct store **ret)
 
 static bool matches(const char *name, const char *pattern)
 {
-	return function_name_matches(name, pattern);
+	return store_name_matches(name, pattern);
 }
 
 static void test_matches(void)
