@@ -11,7 +11,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 
-enum { FUNCTIONS_MAX = 8 };
+enum { FUNCTIONS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
 enum {
 	OPTION_PID,
 	OPTION_KERNEL,
@@ -20,7 +20,8 @@ enum {
 	OPTION_NO_CONTEXTS,
 	OPTION_FUNCTION,
 	OPTION_FILTER,
-	OPTION_SINK
+	OPTION_SINK,
+	OPTION_RING_SIZE
 };
 
 static const struct verb_option arm_options[] = {
@@ -33,6 +34,7 @@ static const struct verb_option arm_options[] = {
 			      "trace only this function of FILE (default the program); repeatable" },
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
 	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
+	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
 	{ 0 },
 };
 
@@ -150,6 +152,14 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_SINK:
 			options->sink = value;
 			break;
+		case OPTION_RING_SIZE:
+			if (parse_size(value, &options->ring_size) < 0 || options->ring_size < RING_SIZE_MIN ||
+			    options->ring_size > RING_SIZE_MAX || (options->ring_size & (options->ring_size - 1))) {
+				c->status = client_usage(c, "--ring-size: '%s' is not a power of two from 64K to 1G",
+							 esc(value));
+				return false;
+			}
+			break;
 		}
 	}
 	if (o == CLIENT_STOP)
@@ -166,7 +176,7 @@ static int arm_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *target = NULL;
 	_cleanup_(arm_done) struct arm arm = { .options.size = sizeof(arm.options) };
-	const char *trouble;
+	const char *trouble, *state;
 	pid_t pid;
 	int rc;
 
@@ -176,12 +186,14 @@ static int arm_run(struct client *c)
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
 	trouble = csight_text(target, "trouble");
+	state = csight_text(target, "state");
 	if (c->json)
 		client_print_json_member(stdout, "target", csight_json(target));
 	else if (!c->quiet)
-		printf("%s (process %d) is %s%s%s\n", esc(csight_text(target, "name")), (int)pid,
-		       esc(csight_text(target, "state")), trouble ? ": " : "", trouble ? esc(trouble) : "");
-	return STATUS_OK;
+		printf("%s (process %d) is %s%s%s\n", esc(csight_text(target, "name")), (int)pid, esc(state),
+		       trouble ? ": " : "", trouble ? esc(trouble) : "");
+	/* Scripts see that nothing is traced. */
+	return state && strcmp(state, "blocked") == 0 ? STATUS_FAILED : STATUS_OK;
 }
 
 static int disarm_run(struct client *c)

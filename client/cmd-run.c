@@ -108,6 +108,12 @@ static int run_parse(struct client *c, struct run_options *ret)
 	if (ret->ring_size && (parse_size(ret->ring_size, &size) < 0 || size < EMU_RING_SIZE_MIN ||
 			       size > EMU_RING_SIZE_MAX || (size & (size - 1))))
 		return client_usage(c, "--ring-size: '%s' is not a power of two from 64K to 1G", esc(ret->ring_size));
+	if (ret->threshold && !ret->cycles)
+		return client_usage(c, "--cycle-threshold has no effect without --cycles");
+	if (ret->stacks && !ret->truth)
+		return client_usage(c, "--truth-stacks has no effect without --truth");
+	if (c->json && !ret->snapshot)
+		return client_usage(c, "--json has no effect without --snapshot");
 	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings: '%s' is not a number from 1 to %d", esc(ret->rings), EMU_RINGS_MAX);
 	return -1;

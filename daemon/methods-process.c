@@ -42,7 +42,10 @@ static void fail_limit(struct call *c, const struct methods_subject *s, const st
 	call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(why));
 }
 
-/* Makes a target of a process that is none. Returns false after an error reply. */
+/*
+ * Makes a target of a process that is none, and checks that one that is satisfies the options. Returns false after an
+ * error reply.
+ */
 static bool must_be_target(struct daemon *d, struct call *c, struct methods_subject *s,
 			   const struct capture_options *options)
 {
@@ -56,6 +59,11 @@ static bool must_be_target(struct daemon *d, struct call *c, struct methods_subj
 	struct reason reason = { "" };
 	int rc;
 
+	if (s->target && s->target->ring.state != RING_GONE &&
+	    s->target->ring.source->ops->check(s->target->ring.source, options, &reason) < 0) {
+		failure_process(c, WIRE_OPTION_REFUSED, s->pid, reason.text);
+		return false;
+	}
 	if (s->target)
 		return true;
 	rc = target_adopt(&adoption, &s->target, &reason, &why);
@@ -126,6 +134,11 @@ static bool get_text(struct call *c, json_object *from, const char *name, const 
 	return false;
 }
 
+static bool is_ring_size(uint64_t size)
+{
+	return size >= EMU_RING_SIZE_MIN && size <= EMU_RING_SIZE_MAX && (size & (size - 1)) == 0;
+}
+
 static bool get_options(struct call *c, struct capture_options *ret)
 {
 	json_object *o = NULL;
@@ -135,6 +148,11 @@ static bool get_options(struct call *c, struct capture_options *ret)
 		call_invalid(c, "options");
 	if (rc < 0)
 		return rc != -EINVAL;
+	if (json_get_u64(o, "ringSize", &ret->ring_size) == -EINVAL ||
+	    (ret->ring_size && !is_ring_size(ret->ring_size))) {
+		call_invalid(c, "ringSize");
+		return false;
+	}
 	return get_flag(c, o, "kernel", &ret->kernel) && get_flag(c, o, "cycles", &ret->cycles) &&
 	       get_flag(c, o, "noTimestamps", &ret->no_timestamps) && get_flag(c, o, "noContexts", &ret->no_contexts) &&
 	       get_text(c, o, "filter", &ret->filter) && get_text(c, o, "sink", &ret->sink);

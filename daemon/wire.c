@@ -10,6 +10,7 @@ static const char *const errors[] = {
 	[WIRE_NO_SUCH_PROCESS] = "org.csight.NoSuchProcess",
 	[WIRE_NO_SUCH_SNAPSHOT] = "org.csight.NoSuchSnapshot",
 	[WIRE_CANNOT_TRACE] = "org.csight.CannotTrace",
+	[WIRE_OPTION_REFUSED] = "org.csight.OptionRefused",
 	[WIRE_NOT_ARMED] = "org.csight.NotArmed",
 	[WIRE_NOT_READY] = "org.csight.NotReady",
 	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",

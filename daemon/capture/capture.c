@@ -65,3 +65,46 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 	buf_add(b, body, size);
 	buf_zero(b, ALIGN8(size) - size);
 }
+
+/* Appends the name of an option, and how it differs. */
+static void add_difference(struct reason *r, const char *fmt, ...) _printf_(2, 3);
+static void add_difference(struct reason *r, const char *fmt, ...)
+{
+	size_t n = strlen(r->text);
+	va_list args;
+
+	if (n)
+		n += (size_t)snprintf(r->text + n, sizeof(r->text) - n, "; ");
+	if (n >= sizeof(r->text))
+		return;
+	va_start(args, fmt);
+	vsnprintf(r->text + n, sizeof(r->text) - n, fmt, args);
+	va_end(args);
+}
+
+int capture_options_compare(const struct capture_options *have, const struct capture_options *wanted,
+			    struct reason *ret)
+{
+	ret->text[0] = 0;
+	if (wanted->kernel && !have->kernel)
+		add_difference(ret, "kernel: its execution in the kernel is not traced");
+	if (wanted->cycles && !have->cycles)
+		add_difference(ret, "cycles: they are not counted");
+	if (wanted->no_timestamps && !have->no_timestamps)
+		add_difference(ret, "no-timestamps: it has timestamps");
+	if (wanted->no_contexts && !have->no_contexts)
+		add_difference(ret, "no-contexts: it has context IDs");
+	if (wanted->filter && (!have->filter || strcmp(wanted->filter, have->filter) != 0))
+		add_difference(ret, "filter: %s%s", have->filter ? "it has another one: " : "it has none",
+			       have->filter ? have->filter : "");
+	if (wanted->sink && (!have->sink || strcmp(wanted->sink, have->sink) != 0))
+		add_difference(ret, "sink: %s%s", have->sink ? "it has another one: " : "it was not chosen by name",
+			       have->sink ? have->sink : "");
+	if (wanted->ring_size && wanted->ring_size != have->ring_size) {
+		if (have->ring_size)
+			add_difference(ret, "ring-size: it has %llu KiB", (unsigned long long)have->ring_size >> 10);
+		else
+			add_difference(ret, "ring-size: it has that of the configuration");
+	}
+	return ret->text[0] ? -EEXIST : 0;
+}

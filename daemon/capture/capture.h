@@ -12,6 +12,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/ending.h"
+#include "lib/base/reason.h"
 #include "lib/emu/ring.h"
 #include "lib/perfdata/write.h"
 
@@ -31,7 +32,15 @@ struct capture_options {
 	bool no_timestamps, no_contexts;
 	const char *filter; /* address filters in the syntax of perf, or NULL */
 	const char *sink;   /* name of the sink, or NULL for the best one */
+	uint64_t ring_size; /* bytes of each ring, a power of two, or 0 for that of the settings */
 };
+
+/*
+ * Compares the options that are wanted with those that a source has; what is not wanted is not compared. -EEXIST: they
+ * differ, and ret names each difference.
+ */
+int capture_options_compare(const struct capture_options *have, const struct capture_options *wanted,
+			    struct reason *ret);
 
 struct capture_thread {
 	uint32_t tid;
@@ -151,6 +160,8 @@ struct capture_ops {
 	int (*threads)(struct capture_source *s, struct capture_thread **ret, size_t *ret_n);
 	bool (*holds)(struct capture_source *s);
 	void (*missing)(struct capture_source *s, struct buf *b);
+	/* Checks whether the source, which exists, satisfies the options. -EEXIST: ret names those that it does not. */
+	int (*check)(struct capture_source *s, const struct capture_options *wanted, struct reason *ret);
 	/* How the process ended, if the source knows; else *ret is unchanged. May be NULL. */
 	void (*ending)(struct capture_source *s, struct ending *ret);
 	/*

@@ -331,6 +331,8 @@ int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, j
 		json_add_bool(o, "noContexts", known.no_contexts);
 		json_add_str(o, "filter", known.filter);
 		json_add_str(o, "sink", known.sink);
+		if (known.ring_size)
+			json_add_u64(o, "ringSize", known.ring_size);
 		json_object_object_add(parameters, "options", o);
 	}
 	*ret = parameters;

@@ -103,7 +103,10 @@ int csight_status(struct csight *c, struct csight_object **ret);
 /* The armed processes of the caller, or all for root, in the field "targets". */
 int csight_targets(struct csight *c, struct csight_object **ret);
 
-/* Options of the trace, for machines with trace units. Zero means the default. */
+/*
+ * Options of the trace. Zero means the default, or for an armed process what it has. A process that is recorded without
+ * an option is not armed with it: -EOPNOTSUPP, and csight_error() names the option.
+ */
 struct csight_arm_options {
 	size_t size;        /* sizeof(struct csight_arm_options) */
 	bool kernel;        /* also trace execution in the kernel; root only */
@@ -112,6 +115,7 @@ struct csight_arm_options {
 	bool no_contexts;   /* no context IDs */
 	const char *filter; /* address filters, in the syntax of PERF_EVENT_IOC_SET_FILTER */
 	const char *sink;   /* name of the trace sink */
+	uint64_t ring_size; /* bytes of each ring of the process, a power of two from 64K to 1G */
 };
 
 /*

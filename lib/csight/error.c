@@ -83,6 +83,8 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 		return csight_set_error(c, -ENOENT, "there is no such snapshot");
 	if (strcmp(name, "CannotTrace") == 0)
 		return csight_set_error(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
+	if (strcmp(name, "OptionRefused") == 0)
+		return csight_set_error(c, -EOPNOTSUPP, "an option is refused: %s", reason);
 	if (strcmp(name, "NotArmed") == 0)
 		return csight_set_error(c, -ENODATA, "it is not armed, so it has no history");
 	if (strcmp(name, "NotReady") == 0)

@@ -288,8 +288,66 @@ static void test_old(void)
 	CHECK(says("PMU"));
 }
 
+static void test_ring_size(void)
+{
+	const struct capture_options own = { .ring_size = 1 << 20 }, small = { .ring_size = 64 << 10 };
+
+	make(2, TOPOLOGY_ETE);
+	give_trbes();
+	CHECK_EQ(make_plan(&plain, NULL, false), 0);
+	CHECK(p->cpus[0].aux_size != own.ring_size);
+	CHECK_EQ(make_plan(&own, NULL, false), 0);
+	CHECK_EQ(p->cpus[0].aux_size, own.ring_size);
+	CHECK_EQ(make_plan(&small, NULL, false), -ENOTSUP);
+	CHECK(says("ring-size"));
+	/* The ring of a shared sink is that of all processes. */
+	make(2, TOPOLOGY_ETMV4);
+	give_etr();
+	CHECK_EQ(make_plan(&own, NULL, false), -ENOTSUP);
+	CHECK(says("ring-size: the sink is shared"));
+}
+
+/* Each option that an armed process lacks is refused by its name; those that are not wanted are not compared. */
+static void test_compare(void)
+{
+	static const struct {
+		const char *name;
+		struct capture_options wanted;
+	} options[] = {
+		{ "kernel: ", { .kernel = true } },
+		{ "cycles: ", { .cycles = true } },
+		{ "no-timestamps: ", { .no_timestamps = true } },
+		{ "no-contexts: ", { .no_contexts = true } },
+		{ "filter: it has none", { .filter = "filter 0x1000/0x10@/bin/x" } },
+		{ "sink: ", { .sink = "tmc_etr0" } },
+		{ "ring-size: ", { .ring_size = 1 << 20 } },
+	};
+	const struct capture_options all = { true, true, true, true, "start 0x1000", "trbe0", 2 << 20 };
+	struct reason r;
+
+	for (size_t n = 0; n < ELEMENTS(options); n++) {
+		CHECK_EQ(capture_options_compare(&plain, &options[n].wanted, &r), -EEXIST);
+		CHECK(strncmp(r.text, options[n].name, strlen(options[n].name)) == 0);
+		CHECK_EQ(capture_options_compare(&options[n].wanted, &options[n].wanted, &r), 0);
+		CHECK_EQ(capture_options_compare(&options[n].wanted, &plain, &r), 0);
+	}
+	CHECK_EQ(capture_options_compare(&all, &all, &r), 0);
+	CHECK_EQ(capture_options_compare(&all, &plain, &r), 0);
+	CHECK_EQ(capture_options_compare(&plain, &all, &r), -EEXIST);
+	for (size_t n = 0; n < ELEMENTS(options); n++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(options[n].name, ":"), options[n].name);
+		CHECK(strstr(r.text, name) != NULL);
+	}
+	CHECK_EQ(capture_options_compare(&all, &options[4].wanted, &r), -EEXIST);
+	CHECK(strstr(r.text, "another one: start 0x1000") != NULL);
+}
+
 int main(void)
 {
+	test_ring_size();
+	test_compare();
 	test_private();
 	test_shared();
 	test_machine();

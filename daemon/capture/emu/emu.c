@@ -13,6 +13,7 @@
 #include "lib/base/array.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
+#include "lib/emu/etm-encode.h"
 
 enum {
 	HEAD_MAX = 1 << 20, /* limit for header and slots, bytes: they are read whole */
@@ -257,6 +258,30 @@ static void emu_ending(struct capture_source *source, struct ending *ret)
 	ended = atomic_load(&h.ended);
 	if (ended & EMU_ENDED)
 		*ret = (struct ending){ .known = true, .status = (int)(ended & 0xff7f), .tid = h.ended_tid };
+}
+
+/* The options of a program are those with which it was started. */
+static int emu_check(struct capture_source *source, const struct capture_options *wanted, struct reason *ret)
+{
+	const struct emu_source *s = emu_source_of(source);
+	const struct capture_options have = { .cycles = s->regs.configr & ETM_CONFIGR_CCI,
+					      .no_timestamps = !(s->regs.configr & ETM_CONFIGR_TS),
+					      .no_contexts = !(s->regs.configr & ETM_CONFIGR_CID),
+					      .ring_size = s->ring_size };
+
+	if (wanted->kernel || wanted->filter || wanted->sink)
+		return reason_set(ret, -EEXIST, "%s: a program under the emulated trace unit has no %s",
+				  wanted->kernel   ? "kernel"
+				  : wanted->filter ? "filter"
+						   : "sink",
+				  wanted->kernel   ? "trace of the kernel"
+				  : wanted->filter ? "address filters"
+						   : "sink");
+	if (capture_options_compare(&have, wanted, ret) == 0)
+		return 0;
+	strncat(ret->text, "; such options are set when the program is started: csight run --emu",
+		sizeof(ret->text) - strlen(ret->text) - 1);
+	return -EEXIST;
 }
 
 static uint64_t emu_memory(struct capture_source *source)
@@ -561,6 +586,7 @@ const struct capture_ops emu_capture = {
 	.threads = emu_threads,
 	.holds = emu_holds,
 	.missing = emu_missing,
+	.check = emu_check,
 	.ending = emu_ending,
 	.memory = emu_memory,
 	.copy_max = emu_copy_max,

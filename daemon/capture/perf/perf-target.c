@@ -597,6 +597,16 @@ static void perf_trouble(struct capture_source *source, struct buf *b)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
+/* The options of an armed target stay: to change them, its rings would be opened again, without their history. */
+static int perf_check(struct capture_source *source, const struct capture_options *wanted, struct reason *ret)
+{
+	if (capture_options_compare(&perf_target_of(source)->options, wanted, ret) == 0)
+		return 0;
+	strncat(ret->text, "; to change it, disarm the process first, which drops its history",
+		sizeof(ret->text) - strlen(ret->text) - 1);
+	return -EEXIST;
+}
+
 static uint64_t perf_memory(struct capture_source *source)
 {
 	struct perf_target *s = perf_target_of(source);
@@ -630,6 +640,7 @@ const struct capture_ops perf_capture = {
 	.threads = perf_threads,
 	.holds = perf_holds,
 	.missing = perf_missing,
+	.check = perf_check,
 	.trouble = perf_trouble,
 	.memory = perf_memory,
 	.copy_max = perf_copy_max,

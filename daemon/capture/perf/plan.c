@@ -261,8 +261,15 @@ static void sum_sizes(struct plan *p)
 static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
 			const struct plan_target *target, struct plan *p, struct reason *why)
 {
-	uint64_t wanted = round_up_to_power_of_two(s->aux_size), size = wanted;
+	uint64_t own = target->options->ring_size;
+	uint64_t wanted = round_up_to_power_of_two(own ? own : s->aux_size), size = wanted;
 
+	if (own && p->shared)
+		return reason_set(why, -ENOTSUP,
+				  "ring-size: the sink is shared, and has one ring for all processes, of the size in "
+				  "csightd.conf");
+	if (own && own < PLAN_AUX_MIN)
+		return reason_set(why, -ENOTSUP, "ring-size: the least size of a ring is %d KiB", PLAN_AUX_MIN >> 10);
 	for (;; size /= 2) {
 		choose_keepers(t, p, size);
 		sum_sizes(p);
