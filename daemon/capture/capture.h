@@ -143,7 +143,7 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 /* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
 struct capture_limits {
 	size_t trace; /* bytes; the newest are kept */
-	size_t log;   /* bytes; the oldest are kept */
+	size_t log;   /* bytes of a log that the program writes; the oldest are kept */
 };
 
 struct capture_ops {
