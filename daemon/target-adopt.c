@@ -50,10 +50,7 @@ static int read_process(pid_t pid, int pidfd, struct process_about *ret)
 	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && credentials_dumpable(&c) ? 0 : -EACCES;
 }
 
-/*
- * There are no trace units but those of the emulator, and the process is not connected to one here. An emulated program
- * connects once, when it begins.
- */
+/* There are no trace units but those of the emulator, and the process has none that is registered here. */
 static int report_no_units(const struct target_adoption *a, int pidfd, struct reason *ret_reason)
 {
 	struct process_about about = { 0 };
@@ -61,11 +58,11 @@ static int report_no_units(const struct target_adoption *a, int pidfd, struct re
 	const char *program = strrchr(about.exe, '/');
 
 	if (rc == 0 && program && strncmp(program, "/qemu-", strlen("/qemu-")) == 0)
-		return reason_set(ret_reason, -EOPNOTSUPP,
-				  "it runs under %s, but is not connected to this csightd: csightd was restarted since "
-				  "it began, or it was not started by csight; start it again with: csight run --emu -- "
-				  "PROGRAM",
-				  esc(program + 1));
+		return reason_set(
+		    ret_reason, -EOPNOTSUPP,
+		    "it runs under %s, but not under a trace unit of this csightd: it was not started by csight, "
+		    "or for another csightd; start it with: csight run --emu -- PROGRAM",
+		    esc(program + 1));
 	return reason_set(ret_reason, -EOPNOTSUPP,
 			  "it does not run under the emulated ETM, and there is no other trace source here: %s; start "
 			  "it with: csight run --emu -- PROGRAM",
