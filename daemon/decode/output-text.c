@@ -11,7 +11,15 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256 };
+enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256, CELL_BITS = 14, CELL_TEXT = 192, COPY = 64 };
+
+/* The text of an edge's range; the same edge gives the same text. */
+struct text_cell {
+	struct basic_block block;
+	uint16_t size; /* 0: no text, or too long */
+	bool taken;
+	char text[CELL_TEXT];
+};
 
 struct text_output {
 	struct output output;
@@ -19,7 +27,8 @@ struct text_output {
 	struct buf out;
 	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
-	uint32_t number; /* of the stream, plus one; 0: none */
+	uint32_t number;         /* of the stream, plus one; 0: none */
+	struct text_cell *cells; /* by block and outcome; of batches */
 };
 
 static int text_flush(struct text_output *t)
@@ -36,6 +45,9 @@ static int text_begin(struct output *o, const struct stream *s)
 {
 	struct text_output *t = (struct text_output *)o;
 
+	/* Cells have the trace ID of the stream before. */
+	free(t->cells);
+	t->cells = NULL;
 	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
 	if (t->number == s->number + 1)
 		return 0;
@@ -105,6 +117,67 @@ static int pcs_element(struct output *o, const struct element *e)
 	return 0;
 }
 
+/* Formats a range, and keeps the text for when it is executed again. */
+static int fill_cell(struct text_output *t, struct text_cell *cell, const struct basic_block *b, bool taken)
+{
+	struct element range;
+	size_t before = t->out.size;
+	int rc;
+
+	native_range(b, taken, &range);
+	rc = t->output.ops->element(&t->output, &range);
+	*cell = (struct text_cell){ .block = *b, .taken = taken };
+	/* Where the text was written out meanwhile, the next time keeps it. */
+	if (t->out.size > before && t->out.size - before <= CELL_TEXT) {
+		cell->size = (uint16_t)(t->out.size - before);
+		memcpy(cell->text, t->out.data + before, cell->size);
+	}
+	return rc;
+}
+
+static inline int put_block(struct text_output *t, const struct basic_block *b, bool taken)
+{
+	size_t hash = (size_t)((b->start + taken) * 0x9e3779b97f4a7c15u >> (64 - CELL_BITS));
+	struct text_cell *cell = &t->cells[hash];
+	uint8_t *to;
+
+	if (!cell->size || cell->taken != taken || !block_same(&cell->block, b))
+		return fill_cell(t, cell, b, taken);
+	to = buf_reserve(&t->out, CELL_TEXT);
+	if (!to)
+		return buf_error(&t->out);
+	for (size_t i = 0; i < cell->size; i += COPY)
+		memcpy(to + i, cell->text + i, COPY);
+	buf_grew(&t->out, cell->size);
+	return t->out.size >= FLUSH_AT ? text_flush(t) : 0;
+}
+
+static int text_batch(struct output *o, const struct native_batch *b)
+{
+	struct text_output *t = (struct text_output *)o;
+	size_t event = 0;
+	int rc = 0;
+
+	t->cells = t->cells ? t->cells : calloc((size_t)1 << CELL_BITS, sizeof(*t->cells));
+	if (!t->cells)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n && rc == 0; i++) {
+		uint32_t edge = b->edges[i];
+
+		if (edge == NATIVE_EVENT) {
+			rc = o->ops->element(o, &b->events[event++]);
+		} else if (edge & NATIVE_CYCLES) {
+			struct element cycles = { .kind = ELEM_CYCLES, .isa = ISA_A64, .has_cycles = true };
+
+			cycles.cycles = edge & ~NATIVE_CYCLES;
+			rc = o->ops->element(o, &cycles);
+		} else {
+			rc = put_block(t, &b->blocks[edge_block(edge)], edge_is_taken(edge));
+		}
+	}
+	return rc;
+}
+
 static int ignore_element(struct output *o, const struct element *e)
 {
 	return 0;
@@ -162,6 +235,7 @@ static void text_free(struct output *o)
 	struct text_output *t = (struct text_output *)o;
 
 	buf_done(&t->out);
+	free(t->cells);
 	free(t);
 }
 
@@ -181,8 +255,9 @@ static int none_element(struct output *o, const struct element *e)
 }
 
 static const struct output_ops text_formats[] = {
-	{ DECODE_FORMAT_ELEMENTS, text_begin, elements_element, text_end, text_finish, text_free },
-	{ DECODE_FORMAT_PCS, text_begin, pcs_element, text_end, text_finish, text_free },
+	{ DECODE_FORMAT_ELEMENTS, text_begin, elements_element, text_end, text_finish, text_free, NULL, NULL,
+	  text_batch },
+	{ DECODE_FORMAT_PCS, text_begin, pcs_element, text_end, text_finish, text_free, NULL, NULL, text_batch },
 	{ DECODE_FORMAT_PACKETS, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  packets_packet },
 	{ DECODE_FORMAT_BRANCHES, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,

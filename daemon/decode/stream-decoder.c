@@ -147,7 +147,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 
 	if (sd->choice == ENGINE_CHOICE_AUTO && !sd->to.packet)
 		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
-	if (sd->choice == ENGINE_CHOICE_AUTO && sd->to.batch) {
+	if ((sd->choice == ENGINE_CHOICE_AUTO || sd->choice == ENGINE_CHOICE_NATIVE) && sd->to.batch) {
 		sink.batch = emit_batch;
 		sd->sums = (struct native_sums){ .next = NATIVE_UNKNOWN };
 	}
