@@ -30,13 +30,6 @@ static void fold_take(const struct native *e, struct native_checkpoint *p)
 	p->fold.successor = NATIVE_UNKNOWN;
 	if (!f)
 		return;
-	/* Counts depend on the last edge only as far as its target is counted. */
-	if (e->sink.outlet == NATIVE_COUNTS) {
-		p->fold.has_last = p->fold.last_taken = f->last && is_indirect(e, f->last);
-		if (p->fold.has_last)
-			p->fold.last = e->blocks.list[edge_block(f->last)];
-		return;
-	}
 	p->fold.has_last = f->last;
 	if (f->last) {
 		p->fold.last = e->blocks.list[edge_block(f->last)];
@@ -141,7 +134,7 @@ static int fold_restore(struct native *e, const struct native_checkpoint *p)
 	f->fresh = p->fold.fresh;
 	f->instructions = p->fold.instructions;
 	f->ranges = p->fold.ranges;
-	f->events = f->kept = 0;
+	f->events = 0;
 	return rc;
 }
 
@@ -199,8 +192,6 @@ static void add_checkpoint(struct native_chunk *p, const struct native_checkpoin
 	m->at = (size_t)(state->position.bytes - p->begin);
 	m->batch = batch_count(p);
 	m->ends = ends;
-	m->counted = !ends && p->n + 1 >= STEPWISE_CHECKPOINTS;
-	m->stop = m->at;
 	/* Without the unused entries of the queue, which is short as a rule. */
 	memcpy(&m->state, state,
 	       offsetof(struct native_checkpoint, queued) + state->n_queued * sizeof(state->queued[0]));
@@ -208,17 +199,13 @@ static void add_checkpoint(struct native_chunk *p, const struct native_checkpoin
 	p->n++;
 }
 
-/* Ends the stretch at its last checkpoint. What follows, up to stop, is not part of it, but may have been counted. */
-static void end_stretch_early(struct native_chunk *p, uint64_t stop)
+/* Ends the stretch at its last checkpoint. */
+static void end_stretch_early(struct native_chunk *p)
 {
 	size_t n = checkpoint_count(p);
 
-	if (p->in_stretch && n) {
-		struct chunk_checkpoint *m = &((struct chunk_checkpoint *)p->checkpoints.data)[n - 1];
-
-		m->ends = true;
-		m->stop = (size_t)(stop - p->begin);
-	}
+	if (p->in_stretch && n)
+		((struct chunk_checkpoint *)p->checkpoints.data)[n - 1].ends = true;
 	p->in_stretch = false;
 }
 
@@ -257,7 +244,7 @@ int native_chunk_before(struct native *e, uint64_t at)
 }
 
 /* Control was lost: drops what the current packet emitted, and ends the stretch before it. */
-static int break_stretch(struct native *e, uint64_t next)
+static int break_stretch(struct native *e)
 {
 	struct native_chunk *p = e->chunk;
 	int rc = 0;
@@ -270,14 +257,11 @@ static int break_stretch(struct native *e, uint64_t next)
 		rc = native_flush(e);
 		add_checkpoint(p, &p->before.state, true);
 		p->in_stretch = false;
-	} else if (e->sink.outlet == NATIVE_COUNTS) {
-		/* Some of the packet may have been counted already; the rest of it is counted, too, to be taken off. */
-		rc = native_fold_edges(e);
 	}
-	end_stretch_early(p, next);
+	end_stretch_early(p);
 	native_batch_clear(e);
 	if (e->fold) {
-		e->fold->events = e->fold->kept = 0;
+		e->fold->events = 0;
 		e->fold->last = 0;
 		e->fold->successor = NATIVE_UNKNOWN;
 		e->fold->fresh = true;
@@ -303,11 +287,11 @@ int native_chunk_after(struct native *e, uint64_t next)
 	int rc;
 
 	if (p->broken) {
-		rc = break_stretch(e, next);
+		rc = break_stretch(e);
 		if (rc < 0)
 			return rc;
 	}
-	if (p->recount || next < p->next_checkpoint || !is_complete(e))
+	if (next < p->next_checkpoint || !is_complete(e))
 		return 0;
 	rc = native_flush(e);
 	if (rc < 0 || !native_checkpoint_take(e, &state))
@@ -366,31 +350,11 @@ int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t 
 		add_checkpoint(p, &state, true);
 		rc = buf_error(&p->checkpoints);
 	} else {
-		end_stretch_early(p, e->stats.bytes);
+		end_stretch_early(p);
 	}
 	p->in_stretch = false;
-	if (e->sink.outlet == NATIVE_COUNTS && native_fold_edges(e) < 0)
-		rc = -ENOMEM;
 	native_batch_leave(e);
 	return rc == -ENOMEM ? rc : 0;
-}
-
-int native_chunk_recount(struct native *e, const struct native_checkpoint *from, const uint8_t *bytes, size_t size)
-{
-	struct native_chunk p = { .begin = from->position.bytes, .recount = true };
-	int rc = native_checkpoint_restore(e, from);
-
-	e->chunk = &p;
-	if (rc == 0)
-		rc = native_batch_next_buffer(e);
-	if (rc == 0)
-		rc = native_push(e, bytes, size);
-	if (rc != -ENOMEM)
-		rc = native_fold_edges(e);
-	native_batch_leave(e);
-	e->chunk = NULL;
-	native_chunk_done(&p);
-	return rc;
 }
 
 void native_chunk_done(struct native_chunk *p)

@@ -69,8 +69,6 @@ struct chunk_checkpoint {
 	size_t at;    /* in the chunk */
 	size_t batch; /* the first of the batches that follow it */
 	bool ends;    /* ends a stretch; else one may begin here */
-	bool counted; /* NATIVE_COUNTS: what follows is counted, up to stop, where its stretch ends */
-	size_t stop;
 	struct native_checkpoint state;
 };
 
@@ -81,8 +79,7 @@ struct native_chunk {
 	size_t buffered;                 /* bytes of buffers */
 	uint64_t begin;                  /* in the stream */
 	bool awaits_info;                /* there was no trace info yet */
-	bool stepwise;                   /* each packet is decoded by itself, and nothing is counted */
-	bool recount;                    /* nothing is kept but counts */
+	bool stepwise;                   /* each packet is decoded by itself */
 	bool in_stretch;
 	bool broken; /* control was lost */
 	unsigned n;  /* checkpoints of the stretch */
@@ -96,16 +93,10 @@ struct native_chunk {
 
 /*
  * Decodes a chunk, which begins at an offset of the stream. The engine holds no reference to it afterwards. A malformed
- * stream ends the chunk. -ENOMEM: what was counted is incomplete.
+ * stream ends the chunk. -ENOMEM.
  */
 int native_chunk_decode(struct native *e, struct native_chunk *p, const uint8_t *bytes, size_t size, uint64_t begin);
 void native_chunk_done(struct native_chunk *p);
-
-/*
- * NATIVE_COUNTS: decodes bytes from a checkpoint on once more, by an engine that does nothing else, to count what was
- * counted but is not part of the trace. -ENOMEM.
- */
-int native_chunk_recount(struct native *e, const struct native_checkpoint *from, const uint8_t *bytes, size_t size);
 
 /* Called by the engine, if it decodes a chunk, before and after each packet that is decoded by itself. */
 int native_chunk_before(struct native *e, uint64_t at);

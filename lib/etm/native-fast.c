@@ -27,7 +27,7 @@ enum {
 
 /* A loop is compiled for each mode, without the code that the mode does not need: an outlet and flags. */
 enum {
-	MODE_OUTLET = 3,  /* mask: enum native_outlet */
+	MODE_OUTLET = 1,  /* mask: enum native_outlet */
 	MODE_STACK = 4,   /* with a return stack */
 	MODE_OFFSETS = 8, /* NATIVE_EDGES with offsets of packets */
 };
@@ -37,7 +37,7 @@ struct fast_state {
 	uint32_t at; /* the block where control is, or UNRESOLVED */
 	size_t n;    /* edges, or calls, in the batch */
 	bool stored;
-	/* Of outlets that fold: */
+	/* Of NATIVE_CALLS: */
 	uint32_t last, left; /* the last edge, and the region that it left */
 	uint64_t instructions, ranges;
 };
@@ -68,14 +68,10 @@ static bool state_load(struct native *e, struct fast_state *ret)
 	if (e->batch.committed.edges != e->batch.n || native_fold_edges(e) < 0)
 		return false;
 	ret->last = e->fold->last;
-	ret->left = 0;
-	if (e->sink.outlet == NATIVE_CALLS && !(ret->at & UNRESOLVED) &&
-	    native_fold_torn(e, ret->last, e->blocks.list[ret->at].start))
+	if (!(ret->at & UNRESOLVED) && native_fold_torn(e, ret->last, e->blocks.list[ret->at].start))
 		ret->left = FOLD_TORN;
-	else if (e->sink.outlet == NATIVE_CALLS)
+	else
 		ret->left = e->fold->fresh ? FOLD_FRESH : native_fold_left(e, ret->last);
-	else if (ret->last && !is_indirect(e, ret->last))
-		ret->last = 0;
 	ret->instructions = e->fold->instructions;
 	ret->ranges = e->fold->ranges;
 	ret->n = e->batch.n_calls;
@@ -92,7 +88,7 @@ static void state_store(struct native *e, struct fast_state *p)
 		e->fold->fresh = e->fold->fresh && p->ranges == e->fold->ranges;
 		e->fold->instructions = p->instructions;
 		e->fold->ranges = p->ranges;
-		e->batch.n_calls = e->sink.outlet == NATIVE_CALLS ? p->n : 0;
+		e->batch.n_calls = p->n;
 	}
 	e->control.block = p->at & UNRESOLVED ? 0 : p->at;
 	e->control.need = p->at & UNRESOLVED ? NEED_TARGET : NEED_NOTHING;
@@ -140,15 +136,13 @@ static inline void copy_calls(const struct native_memo *m, const struct memo_ent
 }
 
 /* Emits what an entry holds, and goes to where it ends. */
-static inline __attribute__((always_inline)) int entry_emit(struct native *e, struct fast_state *p,
-							    struct memo_entry *entry, const unsigned mode)
+static inline __attribute__((always_inline)) void entry_emit(struct native *e, struct fast_state *p,
+							     struct memo_entry *entry, const unsigned mode)
 {
-	int rc = 0;
-
 	if ((mode & MODE_OUTLET) == NATIVE_EDGES) {
 		copy_edges(e->memo, entry, e->batch.edges + p->n);
 		p->n += entry->n;
-	} else if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
+	} else {
 		if (p->left != entry->calls.entered || entry->calls.entered & FOLD_ALWAYS)
 			e->batch.calls[p->n++] =
 			    (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
@@ -159,19 +153,8 @@ static inline __attribute__((always_inline)) int entry_emit(struct native *e, st
 		p->ranges += entry->calls.executed & ((1 << ENTRY_RANGES_BITS) - 1);
 		p->last = entry->calls.last_edge;
 		p->left = entry->calls.left;
-	} else {
-		if (p->last)
-			rc = native_fold_count_target(e, p->last, p->at);
-		p->last = entry->end & UNRESOLVED ? make_edge(entry->end & ~UNRESOLVED, true) : 0;
-		if (!++entry->counts.times) {
-			/* The counter wrapped: 2^32 times. */
-			entry->counts.times = UINT32_MAX;
-			rc = native_fold_count_entry(e, entry);
-			entry->counts.times = 1;
-		}
 	}
 	p->at = entry->end;
-	return rc;
 }
 
 /* The block that an indirect branch returns to by the return stack, which is popped then; 0: it is not at hand. */
@@ -233,9 +216,7 @@ static inline __attribute__((always_inline)) int rest_decode(struct native *e, s
 			break;
 		rest = entry->rest;
 		stack_push_entry(e, entry);
-		rc = entry_emit(e, p, entry, mode);
-		if (rc < 0)
-			break;
+		entry_emit(e, p, entry, mode);
 	}
 	if (!rest || rc < 0)
 		return rc;
@@ -256,16 +237,12 @@ static inline unsigned rest_atoms(uint32_t rest)
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
-/* Of outlets that fold: commits the cycle counts that waited for the P0 element behind them. */
-static inline void cycles_commit(struct native *e, struct fast_state *p, const unsigned mode)
+/* Of NATIVE_CALLS: commits the cycle counts that waited for the P0 element behind them. */
+static inline void cycles_commit(struct native *e, struct fast_state *p)
 {
-	if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
-		for (size_t i = e->batch.committed.edges; i < e->batch.n; i++)
-			e->batch.calls[p->n++] = (struct native_call){ e->batch.edges[i], p->last, p->instructions };
-		e->batch.n = e->batch.committed.edges;
-	} else {
-		e->batch.committed.edges = e->fold->kept = e->batch.n;
-	}
+	for (size_t i = e->batch.committed.edges; i < e->batch.n; i++)
+		e->batch.calls[p->n++] = (struct native_call){ e->batch.edges[i], p->last, p->instructions };
+	e->batch.n = e->batch.committed.edges;
 }
 
 /* Parses a common packet with a cycle count. Returns its size, or 0 for any other packet. */
@@ -343,7 +320,7 @@ static inline void offsets_fill(struct native *e, const uint8_t *at, unsigned pa
 		*to = offset;
 }
 
-/* Commits what the loop has emitted. Outlets that fold have nothing that is not committed but cycle counts. */
+/* Commits what the loop has emitted. NATIVE_CALLS has nothing that is not committed but cycle counts. */
 static inline __attribute__((always_inline)) void step_commit(struct native *e, const struct fast_state *p,
 							      const unsigned mode)
 {
@@ -395,23 +372,22 @@ static inline __attribute__((always_inline)) bool walk_packets(const struct nati
 		uint32_t block = edge_block(w->edges[i]);
 
 		if (block >= e->fold->capacity || (list[block].always && !edge_is_taken(w->edges[i])) ||
-		    ((mode & MODE_OUTLET) == NATIVE_CALLS && !e->fold->regions[block].first))
+		    !e->fold->regions[block].first)
 			return false;
 	}
 	return true;
 }
 
 /* Emits what was walked, and goes to where it ends. */
-static inline __attribute__((always_inline)) int walk_emit(struct native *e, struct fast_state *p,
-							   const struct fast_walk *w, const unsigned mode)
+static inline __attribute__((always_inline)) void walk_emit(struct native *e, struct fast_state *p,
+							    const struct fast_walk *w, const unsigned mode)
 {
 	const struct basic_block *list = e->blocks.list;
 	struct native_call *calls = e->batch.calls;
-	int rc = 0;
 
 	if ((mode & MODE_OUTLET) == NATIVE_EDGES) {
 		p->n += w->n;
-	} else if ((mode & MODE_OUTLET) == NATIVE_CALLS) {
+	} else {
 		for (unsigned i = 0; i < w->n; i++) {
 			uint32_t edge = w->edges[i], block = edge_block(edge), to = e->fold->regions[block].first;
 
@@ -425,17 +401,10 @@ static inline __attribute__((always_inline)) int walk_emit(struct native *e, str
 				  (native_fold_is_call(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
-	} else {
-		if (p->last)
-			rc = native_fold_count_target(e, p->last, p->at);
-		for (unsigned i = 0; i < w->n; i++)
-			e->fold->counts[w->edges[i]]++;
-		p->last = w->end & UNRESOLVED ? make_edge(w->end & ~UNRESOLVED, true) : 0;
 	}
 	for (unsigned i = 0; i < w->n_pushes; i++)
 		return_stack_push_block(&e->stack, w->pushes[i]);
 	p->at = w->end;
-	return rc;
 }
 
 /*
@@ -466,12 +435,12 @@ static inline __attribute__((always_inline)) int atoms_decode(struct native *e, 
 		if (!native_memo_tried(e->memo, key) && walk_packets(e, p->at, at, packets, &w, mode)) {
 			*ret_used = packets;
 			if ((mode & MODE_OUTLET) != NATIVE_EDGES && e->batch.n != e->batch.committed.edges)
-				cycles_commit(e, p, mode);
-			rc = walk_emit(e, p, &w, mode);
+				cycles_commit(e, p);
+			walk_emit(e, p, &w, mode);
 			if (mode & MODE_OFFSETS)
 				offsets_fill(e, at, packets, offset, before, p->n);
 			step_commit(e, p, mode);
-			return rc;
+			return 0;
 		}
 		rc = native_memo_learn(e, key, &entry);
 		if (rc != 0)
@@ -491,13 +460,14 @@ static inline __attribute__((always_inline)) int atoms_decode(struct native *e, 
 		return NATIVE_STEP;
 	*ret_used = packets;
 	if ((mode & MODE_OUTLET) != NATIVE_EDGES && e->batch.n != e->batch.committed.edges)
-		cycles_commit(e, p, mode);
+		cycles_commit(e, p);
 	if (mode & MODE_STACK && entry->n_pushes)
 		stack_push_entry(e, entry);
-	rc = entry_emit(e, p, entry, mode);
+	entry_emit(e, p, entry, mode);
 	/* If the remaining atoms are malformed, their packet is dropped with the cycle counts ahead of it, but not the
 	 * atom packets before it. */
-	if (mode & MODE_STACK && entry->rest && rc == 0) {
+	rc = 0;
+	if (mode & MODE_STACK && entry->rest) {
 		if (packets > 1 && (mode & MODE_OUTLET) == NATIVE_EDGES)
 			e->batch.committed.edges =
 			    p->n + rest_atoms(entry->rest) - (packet_atoms[at[packets - 1]] >> 24);
@@ -588,8 +558,7 @@ static inline __attribute__((always_inline)) int packets_run(struct native *e, c
 		if (__builtin_expect(
 			((mode & MODE_OUTLET) == NATIVE_EDGES ? e->batch.capacity : e->batch.calls_capacity) - p.n <
 			    SLACK,
-			0) &&
-		    (mode & MODE_OUTLET) != NATIVE_COUNTS) {
+			0)) {
 			rc = batch_reserve(e, &p);
 			if (rc != 0)
 				break;
@@ -646,11 +615,7 @@ int native_fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64
 		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES | MODE_STACK | MODE_OFFSETS);
 	case NATIVE_CALLS:
 		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS);
-	case NATIVE_CALLS | MODE_STACK:
-		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS | MODE_STACK);
-	case NATIVE_COUNTS:
-		return packets_run(e, bytes, n, offset, ret_used, NATIVE_COUNTS);
 	default:
-		return packets_run(e, bytes, n, offset, ret_used, NATIVE_COUNTS | MODE_STACK);
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS | MODE_STACK);
 	}
 }

@@ -54,12 +54,9 @@ static int context_enter(struct native *e)
 int native_flow_renew(struct native *e)
 {
 	struct basic_block last = { 0 };
-	int rc = e->fold ? native_fold_finish(e) : 0;
+	int rc;
 
-	if (rc == 0)
-		rc = native_memo_clear(e);
-	if (rc < 0)
-		return rc;
+	native_memo_clear(e);
 	if (e->fold && e->fold->last)
 		last = e->blocks.list[edge_block(e->fold->last)];
 	blocks_to_addresses(e);

@@ -45,16 +45,12 @@ struct native_memo *native_memo_new(void)
 	return m->entries && m->tried ? m : native_memo_free(m);
 }
 
-int native_memo_clear(struct native *e)
+void native_memo_clear(struct native *e)
 {
 	struct native_memo *m = e->memo;
-	int rc = 0;
 
-	for (size_t i = 0; e->sink.outlet == NATIVE_COUNTS && rc == 0 && i < (size_t)1 << m->bits; i++)
-		rc = native_fold_count_entry(e, &m->entries[i]);
 	memset(m->entries, 0, sizeof(*m->entries) << m->bits);
 	m->n_pool = 0;
-	return rc;
 }
 
 struct native_memo *native_memo_free(struct native_memo *m)
@@ -69,20 +65,14 @@ struct native_memo *native_memo_free(struct native_memo *m)
 }
 
 /* Puts an entry into its first slot, and the one that was there into the second. */
-static int entry_insert(struct native *e, struct native_memo *m, const struct memo_entry *entry,
-			struct memo_entry **ret)
+static struct memo_entry *entry_insert(struct native_memo *m, const struct memo_entry *entry)
 {
-	struct memo_entry *to = native_memo_slot(m, entry->key), *second = native_memo_second(m, to);
-	int rc = 0;
+	struct memo_entry *to = native_memo_slot(m, entry->key);
 
-	if (to->key) {
-		if (e->sink.outlet == NATIVE_COUNTS)
-			rc = native_fold_count_entry(e, second);
-		*second = *to;
-	}
+	if (to->key)
+		*native_memo_second(m, to) = *to;
 	*to = *entry;
-	*ret = to;
-	return rc;
+	return to;
 }
 
 /* The atoms of a key: of packets, or the remaining ones of one packet. */
@@ -155,8 +145,10 @@ static int pool_reserve(struct native *e)
 
 	if (m->pool_capacity - m->n_pool >= LIST_MAX)
 		return 0;
-	if (capacity > POOL_MAX)
-		return native_memo_clear(e);
+	if (capacity > POOL_MAX) {
+		native_memo_clear(e);
+		return 0;
+	}
 	pool = reallocarray(m->pool, capacity, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
@@ -170,9 +162,7 @@ static int pool_reserve(struct native *e)
 
 static size_t list_index(enum native_outlet outlet)
 {
-	return outlet == NATIVE_CALLS    ? LIST_INDEX(calls.list)
-	       : outlet == NATIVE_COUNTS ? LIST_INDEX(counts.edges)
-					 : LIST_INDEX(edges);
+	return outlet == NATIVE_CALLS ? LIST_INDEX(calls.list) : LIST_INDEX(edges);
 }
 
 /* Puts the list and the pushes into the entry; the list into the pool if the entry has no space for both. */
@@ -198,27 +188,24 @@ static int entry_fill(struct native *e, struct memo_entry *to, const struct memo
 }
 
 /* Counts a miss, and grows the table when misses fill half of it: a small table is warm in the caches sooner. */
-static int entries_grow(struct native *e)
+static void entries_grow(struct native *e)
 {
 	struct native_memo *m = e->memo, bigger = *m;
 	size_t n = (size_t)1 << m->bits;
-	struct memo_entry *inserted;
-	int rc = 0;
 
 	if (++m->misses < n / 2 || m->bits == BITS_LAST)
-		return 0;
+		return;
 	m->misses = 0;
 	bigger.bits = MAX(m->bits + 1, (unsigned)BITS_SECOND);
 	bigger.entries = entries_new(bigger.bits);
 	if (!bigger.entries)
-		return 0;
-	for (size_t i = 0; i < n && rc == 0; i++)
+		return;
+	for (size_t i = 0; i < n; i++)
 		if (m->entries[i].key)
-			rc = entry_insert(e, &bigger, &m->entries[i], &inserted);
+			entry_insert(&bigger, &m->entries[i]);
 	entries_free(m->entries, m->bits);
 	m->entries = bigger.entries;
 	m->bits = bigger.bits;
-	return rc;
 }
 
 int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
@@ -243,9 +230,11 @@ int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
 	new.n = (uint8_t)l.n;
 	if (rc == 0 && e->sink.outlet == NATIVE_CALLS)
 		rc = native_fold_entry(e, &new, l.list, &l.n);
-	if (rc == 0)
-		rc = entries_grow(e);
-	if (rc == 0)
+	if (rc == 0) {
+		entries_grow(e);
 		rc = entry_fill(e, &new, &l);
-	return rc == 0 ? entry_insert(e, e->memo, &new, ret) : rc;
+	}
+	if (rc == 0)
+		*ret = entry_insert(e->memo, &new);
+	return rc;
 }

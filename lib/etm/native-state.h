@@ -107,10 +107,6 @@ struct memo_entry {
 			uint32_t left;      /* region of the last edge, as native_fold_left() has it */
 			uint32_t list[ENTRY_SIZE - 4];
 		} calls; /* NATIVE_CALLS; list: edge that was left, block, instructions before, for each call */
-		struct {
-			uint32_t times; /* that it ran */
-			uint32_t edges[ENTRY_SIZE - 1];
-		} counts; /* NATIVE_COUNTS */
 	};
 };
 _Static_assert(sizeof(struct memo_entry) == 64, "an entry is a cache line");
@@ -204,7 +200,7 @@ struct native {
 	struct packet_reader packets;
 	struct blocks blocks;
 	struct native_memo *memo;
-	struct native_fold *fold;   /* of NATIVE_CALLS and NATIVE_COUNTS, else NULL */
+	struct native_fold *fold;   /* of NATIVE_CALLS, else NULL */
 	struct native_chunk *chunk; /* that is being decoded without the state before it, or NULL */
 
 	struct native_framing framing;
@@ -258,12 +254,6 @@ static inline bool return_stack_is_open(const struct native_return_stack *s, uns
 	unsigned slot = return_stack_slot(s, i);
 
 	return !s->slots[slot].block && s->slots[slot].open;
-}
-
-/* The edge is a taken indirect branch. */
-static inline bool is_indirect(const struct native *e, uint32_t edge)
-{
-	return edge_is_taken(edge) && e->blocks.list[edge_block(edge)].kind == INSTR_IBR;
 }
 
 /* native.c */
@@ -359,7 +349,7 @@ struct native_memo {
 };
 
 struct native_memo *native_memo_new(void);
-int native_memo_clear(struct native *e);
+void native_memo_clear(struct native *e);
 struct native_memo *native_memo_free(struct native_memo *m);
 
 /* Creates the entry of a key. NATIVE_STEP: what happens there cannot be an entry. -ENOMEM. */
@@ -399,21 +389,17 @@ struct fold_regions {
 };
 
 /*
- * native-fold.c: reduces edges to calls or counts, for the outlets that do not pass on each range. Edges that were
+ * native-fold.c: reduces edges to calls, for the outlet that does not pass on each range. Edges that were
  * decoded packet by packet are folded when they are committed, as folding cannot be undone.
  */
 struct native_fold {
 	uint32_t last;                 /* the last edge; 0: what ran last was not a whole block */
-	uint64_t instructions, ranges; /* of NATIVE_CALLS: executed so far */
+	uint64_t instructions, ranges; /* executed so far */
 	uint64_t successor;            /* where control continues, when last is 0; or NATIVE_UNKNOWN */
 	bool fresh;                    /* nothing has run since the last event */
 	size_t events;                 /* events of the batch that are folded */
-	size_t kept;                   /* edges of the batch that are folded: NATIVE_COUNTS keeps events and cycles */
 	struct fold_regions *regions;  /* by block */
-	uint64_t *counts;              /* by edge */
-	uint32_t capacity;             /* of both, in blocks */
-	struct native_count *targets;  /* of indirect branches: a hash table, by edge and target */
-	size_t n_targets, targets_capacity;
+	uint32_t capacity;             /* of regions, in blocks */
 };
 
 struct native_fold *native_fold_new(void);
@@ -441,17 +427,8 @@ uint32_t native_fold_left(struct native *e, uint32_t edge);
 /* Whether control at address does not follow from the last edge; last 0: from the last partial range. */
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address);
 
-/* Counts the target of an indirect branch. -ENOMEM. */
-int native_fold_count_target(struct native *e, uint32_t edge, uint32_t to);
-
 /* Completes an entry of NATIVE_CALLS, and replaces the edges by its calls, *n values in all. -ENOMEM. */
 int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n);
-
-/* Adds to the counts what an entry of NATIVE_COUNTS has counted; before the entry is dropped. -ENOMEM. */
-int native_fold_count_entry(struct native *e, const struct memo_entry *entry);
-
-/* Emits the counts and clears them: at the end, and before blocks are cleared. Returns what the sink returned. */
-int native_fold_finish(struct native *e);
 
 /* After blocks were cleared: last is the block that ran last, if any did. -ENOMEM. */
 int native_fold_renew(struct native *e, const struct basic_block *last);

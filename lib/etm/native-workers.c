@@ -4,9 +4,6 @@
  * speculatively (native-chunk.h) by a thread of the pool. On the pushing thread an engine stitches them, in order: it
  * decodes what no stretch of a chunk covers. A chunk that no thread has begun when its turn comes is decoded by that
  * engine at once, which costs the least.
- *
- * NATIVE_COUNTS: an engine adds up the counts of all chunks that it decoded. What it counted in a chunk and turns out
- * not to be part of the trace is counted once more, by an engine for just that, and subtracted.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,7 +35,6 @@ struct chunk_engine {
 	struct native_chunk *chunk;
 	struct native_buffer *buffers; /* unused */
 	unsigned users;                /* chunks that are not stitched yet, and the list of engines */
-	struct chunk_engine *next;
 };
 
 struct worker_chunk {
@@ -60,14 +56,12 @@ struct native_workers {
 	pthread_mutex_t memory_lock;
 	struct native_sink sink;
 	struct native_workers_options options;
-	struct native *native;     /* the engine that stitches */
-	struct native *subtracted; /* the engine whose counts are subtracted, or NULL */
-	pthread_mutex_t lock;      /* of what follows, and of done of chunks */
+	struct native *native; /* the engine that stitches */
+	pthread_mutex_t lock;  /* of what follows, and of done of chunks */
 	pthread_cond_t changed;
 	struct chunk_engine **idle;
 	unsigned n_idle, n_engines;
-	struct chunk_engine *retired; /* whose counts are not emitted yet */
-	size_t buffered;              /* bytes of chunks that are not stitched yet */
+	size_t buffered; /* bytes of chunks that are not stitched yet */
 	/* Of the pushing thread: */
 	struct worker_chunk *chunks; /* a ring, the last of which is being filled */
 	unsigned first, n, capacity;
@@ -158,12 +152,7 @@ static struct chunk_engine *engine_acquire(struct native_workers *w, struct work
 	else
 		w->n_engines++;
 	if (h && blocks_nearly_full(&h->native->blocks)) {
-		if (w->sink.outlet == NATIVE_COUNTS) {
-			h->next = w->retired;
-			w->retired = h;
-		} else {
-			engine_unref(h);
-		}
+		engine_unref(h);
 		h = NULL;
 	}
 	if (h) {
@@ -278,8 +267,7 @@ static int stitch_stretch(struct native_workers *w, const struct worker_chunk *p
 
 	while (s.to < checkpoints_end && !s.to->ends)
 		s.to++;
-	if (from->at < *at || s.to == checkpoints_end || s.to->at <= from->at ||
-	    (w->sink.outlet == NATIVE_COUNTS && !from->counted))
+	if (from->at < *at || s.to == checkpoints_end || s.to->at <= from->at)
 		return 0;
 	rc = stitch_bytes(w, p, at, from->at);
 	if (rc < 0 || !native_checkpoint_take(w->native, &here) || !native_checkpoint_same(&here, &from->state))
@@ -294,110 +282,24 @@ static int stitch_stretch(struct native_workers *w, const struct worker_chunk *p
 	return rc < 0 ? rc : 1;
 }
 
-/* The sink of the engine whose counts are subtracted. */
-static int emit_negative(void *user, const struct native_batch *b)
-{
-	const struct native_workers *w = user;
-	struct native_batch less = { .blocks = b->blocks, .counts = b->counts, .n_counts = b->n_counts };
-
-	/* The list is that engine's own, which drops it afterwards. */
-	for (size_t i = 0; i < b->n_counts; i++)
-		((struct native_count *)b->counts)[i].n = -b->counts[i].n;
-	return b->n_counts ? w->sink.batch(w->sink.user, &less) : 0;
-}
-
-/* Subtracts what a chunk counted from a checkpoint up to an offset of it. */
-static int uncount(struct native_workers *w, const struct worker_chunk *p, const struct chunk_checkpoint *from,
-		   size_t to)
-{
-	struct native_sink sink = w->sink;
-	int rc = 0;
-
-	if (to <= from->at)
-		return 0;
-	sink.batch = emit_negative;
-	sink.user = w;
-	if (!w->subtracted)
-		rc = open_native(w, &sink, &w->subtracted);
-	return rc < 0 ? rc : native_chunk_recount(w->subtracted, &from->state, p->bytes.data + from->at, to - from->at);
-}
-
-/* Subtracts what was counted in a stretch before the checkpoint used, and behind its end; used NULL: all of it. */
-static int uncount_stretch(struct native_workers *w, const struct chunk_stretch *s, const struct chunk_checkpoint *used)
-{
-	const struct chunk_checkpoint *first = s->from;
-	int rc;
-
-	while (first < s->to && !first->counted)
-		first++;
-	if (!first->counted)
-		return 0;
-	rc = uncount(w, s->chunk, first, used ? used->at : s->to->stop);
-	return rc == 0 && used ? uncount(w, s->chunk, s->to, s->to->stop) : rc;
-}
-
 /* Emits a chunk: its stretches where they can be used, and the rest by decoding it. */
 static int stitch_chunk(struct native_workers *w, struct worker_chunk *p)
 {
 	const struct chunk_checkpoint *all = (const struct chunk_checkpoint *)p->native.checkpoints.data;
-	const struct chunk_checkpoint *end = all + p->native.checkpoints.size / sizeof(*all), *used, *m, *next;
+	const struct chunk_checkpoint *end = all + p->native.checkpoints.size / sizeof(*all), *m, *next;
 	size_t at = 0;
 	int rc = p->error;
 
 	for (m = all; m < end && rc >= 0; m = next) {
-		used = NULL;
+		bool used = false;
+
 		for (next = m; next < end && (next == m || !next[-1].ends) && rc >= 0; next++)
 			if (!next->ends && !used) {
 				rc = stitch_stretch(w, p, next, end, &at);
-				used = rc > 0 ? next : NULL;
+				used = rc > 0;
 			}
-		if (rc >= 0 && w->sink.outlet == NATIVE_COUNTS)
-			rc = uncount_stretch(w, &(struct chunk_stretch){ p, m, next - 1 }, used);
 	}
 	return rc < 0 ? rc : stitch_bytes(w, p, &at, p->bytes.size);
-}
-
-/* Emits the counts of an engine that no thread uses. */
-static int emit_counts(struct native_workers *w, struct native *e)
-{
-	e->sink.batch = w->sink.batch;
-	e->sink.user = w->sink.user;
-	return native_fold_finish(e);
-}
-
-static int emit_retired_counts(struct native_workers *w)
-{
-	int rc = 0;
-
-	for (struct chunk_engine *h; rc == 0;) {
-		pthread_mutex_lock(&w->lock);
-		h = w->retired;
-		if (h)
-			w->retired = h->next;
-		pthread_mutex_unlock(&w->lock);
-		if (!h)
-			break;
-		rc = emit_counts(w, h->native);
-		pthread_mutex_lock(&w->lock);
-		engine_unref(h);
-		pthread_mutex_unlock(&w->lock);
-	}
-	return rc;
-}
-
-/* Emits the counts of all engines, when all chunks are stitched. */
-static int emit_all_counts(struct native_workers *w)
-{
-	int rc = emit_retired_counts(w);
-
-	for (unsigned i = 0; i < w->n_idle && rc == 0; i++) {
-		struct chunk_engine *h = w->idle[i];
-
-		rc = emit_counts(w, h->native);
-		h->native->sink.batch = native_chunk_batch;
-		h->native->sink.user = &h->chunk;
-	}
-	return rc == 0 && w->subtracted ? native_fold_finish(w->subtracted) : rc;
 }
 
 static void chunk_clear(struct native_workers *w, struct worker_chunk *p)
@@ -440,8 +342,6 @@ static int stitch_first(struct native_workers *w)
 		chunk_withdraw(w, p);
 	chunk_wait(w, p);
 	rc = stitch_chunk(w, p);
-	if (rc == 0)
-		rc = emit_retired_counts(w);
 	if (rc < 0)
 		w->native->error = rc;
 	chunk_clear(w, p);
@@ -606,7 +506,7 @@ int native_workers_finish(struct native_workers *w)
 		rc = stitch_all(w);
 	if (rc == 0)
 		rc = native_finish(w->native);
-	return rc == 0 && w->sink.outlet == NATIVE_COUNTS ? emit_all_counts(w) : rc;
+	return rc;
 }
 
 void native_workers_stats(const struct native_workers *w, struct engine_stats *ret)
@@ -637,12 +537,7 @@ struct native_workers *native_workers_close(struct native_workers *w)
 		buf_done(&w->chunks[i].bytes);
 	for (unsigned i = 0; i < w->n_idle; i++)
 		engine_unref(w->idle[i]);
-	for (struct chunk_engine *h = w->retired, *next; h; h = next) {
-		next = h->next;
-		engine_unref(h);
-	}
 	native_close(w->native);
-	native_close(w->subtracted);
 	free(w->idle);
 	free(w->chunks);
 	pthread_cond_destroy(&w->changed);

@@ -29,7 +29,7 @@ int native_flush(struct native *e)
 	if (rc == 0 && (o->committed.edges || o->n_calls))
 		rc = e->sink.batch(e->sink.user, &batch);
 	if (e->fold)
-		e->fold->events = e->fold->kept = 0;
+		e->fold->events = 0;
 	return rc < 0 ? rc : native_batch_drop_committed(e);
 }
 
@@ -110,7 +110,7 @@ static int limit_sizes(struct native *e)
 	if (rc < 0 || !blocks_full(&e->blocks))
 		return rc;
 	/* Batches of a chunk refer to blocks until they are stitched. */
-	return e->chunk && !e->chunk->recount ? -ENOBUFS : native_flow_renew(e);
+	return e->chunk ? -ENOBUFS : native_flow_renew(e);
 }
 
 /* Drops what a malformed packet makes invalid. */
@@ -276,8 +276,6 @@ int native_finish(struct native *e)
 	native_batch_commit(e);
 	if (e->error == 0)
 		e->error = native_flush(e);
-	if (e->error == 0 && e->fold)
-		e->error = native_fold_finish(e);
 	return e->error;
 }
 

@@ -31,9 +31,8 @@
 
 /* What an engine emits. */
 enum native_outlet {
-	NATIVE_EDGES,  /* every range, as an edge */
-	NATIVE_CALLS,  /* calls, returns, and other changes of region: struct native_call */
-	NATIVE_COUNTS, /* how often each edge was taken, at the end: struct native_count; and events */
+	NATIVE_EDGES, /* every range, as an edge */
+	NATIVE_CALLS, /* calls, returns, and other changes of region: struct native_call */
 };
 
 /*
@@ -47,27 +46,15 @@ struct native_call {
 	uint64_t instructions; /* executed before, in this batch's count */
 };
 
-/*
- * How often an edge was taken; or how often an indirect branch went to a block. There may be several of the same edge
- * and block, and n may be negative: their sum modulo 2^64 is the count.
- */
-struct native_count {
-	uint32_t edge;
-	uint32_t to; /* 0: all that left by this edge */
-	uint64_t n;
-};
-
 struct native_batch {
-	const uint32_t *edges; /* of all outlets but NATIVE_CALLS */
+	const uint32_t *edges; /* of NATIVE_EDGES */
 	size_t n;
 	const struct native_call *calls;
 	size_t n_calls;
 	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
-	const struct native_count *counts;
-	size_t n_counts;
-	const struct element *events; /* also ranges that are not whole blocks */
-	const uint64_t *successors;   /* by event: where a range's code continues, or NATIVE_UNKNOWN */
-	const uint64_t *ranges;       /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
+	const struct element *events;         /* also ranges that are not whole blocks */
+	const uint64_t *successors;           /* by event: where a range's code continues, or NATIVE_UNKNOWN */
+	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct basic_block *blocks;
 	const uint64_t *offsets; /* of the packets, by edge; or NULL */

@@ -118,17 +118,11 @@ static int run_calls(const struct trace *t, const struct engine_memory *memory, 
 	return run_outlet(NATIVE_CALLS, t, memory, ret_first, ret_warm);
 }
 
-static int run_counts(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
-{
-	return run_outlet(NATIVE_COUNTS, t, memory, ret_first, ret_warm);
-}
-
 /* The first one emits elements. */
 static const struct subject subjects[] = {
 	{ "elements", NULL, &native_engine_ops },
 	{ "compact", run_compact, NULL },
 	{ "calls", run_calls, NULL },
-	{ "counts", run_counts, NULL },
 	{ 0 },
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares the native engine's outlets of calls and of counts with what every range, one after another, folds to. And
+ * Compares the native engine's outlet of calls with what every range, one after another, folds to. And
  * compares lib/calls fed with merged ranges with lib/calls fed with every range.
  *
  *   outlets INPUT...
@@ -46,7 +46,6 @@ struct listener {
 	uint64_t instructions;
 	struct basic_block last;
 	bool has_last, last_taken, fresh;
-	bool stopped;  /* the engine stopped before the end, and emitted no counts */
 	uint64_t next; /* where the next range is expected to begin, or NATIVE_UNKNOWN */
 };
 
@@ -219,19 +218,6 @@ static int on_calls(void *user, const struct native_batch *b)
 	return 0;
 }
 
-static int on_counts(void *user, const struct native_batch *b)
-{
-	struct listener *l = user;
-
-	for (size_t i = 0; i < b->n_counts; i++) {
-		const struct native_count *c = &b->counts[i];
-
-		count(l, &b->blocks[edge_block(c->edge)], edge_is_taken(c->edge),
-		      c->to ? b->blocks[c->to].start + 1 : 0, c->n);
-	}
-	return 0;
-}
-
 static int compare_tallies(const void *left, const void *right)
 {
 	const struct tally *a = left, *b = right;
@@ -282,7 +268,7 @@ static const struct way alone = { 0, 0 },
 
 static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {
-	static int (*const listeners[])(void *, const struct native_batch *) = { on_edges, on_calls, on_counts };
+	static int (*const listeners[])(void *, const struct native_batch *) = { on_edges, on_calls };
 	const struct native_sink sink = {
 		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
 	};
@@ -310,7 +296,6 @@ static int listen(const struct trace *t, enum native_outlet outlet, const struct
 	native_workers_close(w);
 	native_close(e);
 	pool_free(pool);
-	l->stopped = rc == -EOPNOTSUPP;
 	return accept_stop(rc);
 }
 
@@ -489,37 +474,29 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 /* Outlets by several threads emit what those of one do. */
 static bool check_by_several(const struct trace *t, const struct way *way, const struct listener *wanted)
 {
-	struct listener calls = { 0 }, counts = { 0 };
-	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0 && listen(t, NATIVE_COUNTS, way, &counts) == 0;
+	struct listener calls = { 0 };
+	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0;
 
-	merge_tallies(&counts.tallies);
 	good = good &&
 	       same("calls and events by several threads", &wanted->emitted, &calls.emitted, sizeof(struct emitted));
-	good = good && (wanted->stopped ||
-			same("counts by several threads", &wanted->tallies, &counts.tallies, sizeof(struct tally)));
 	buf_done(&calls.emitted);
-	buf_done(&counts.tallies);
 	return good;
 }
 
 static bool check(const struct trace *t)
 {
-	struct listener edges = { .next = NATIVE_UNKNOWN }, calls = { 0 }, counts = { 0 };
+	struct listener edges = { .next = NATIVE_UNKNOWN }, calls = { 0 };
 	bool good;
 
-	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0 &&
-	       listen(t, NATIVE_COUNTS, &alone, &counts) == 0;
+	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0;
 	merge_tallies(&edges.tallies);
-	merge_tallies(&counts.tallies);
 	good = same("calls and events", &edges.emitted, &calls.emitted, sizeof(struct emitted)) && good;
-	good = (edges.stopped || same("counts", &edges.tallies, &counts.tallies, sizeof(struct tally))) && good;
 	good = check_stacks(t, &edges.tallies) && good;
 	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
 		good = check_by_several(t, &ways[i], &edges);
 	buf_done(&edges.emitted);
 	buf_done(&edges.tallies);
 	buf_done(&calls.emitted);
-	buf_done(&counts.tallies);
 	return good;
 }
 
