@@ -44,6 +44,11 @@ static int on_batch(void *user, const struct native_batch *b, const struct nativ
 	return outputs_batch(&d->outputs, b);
 }
 
+static int on_branches(void *user, const struct branch *list, size_t n)
+{
+	return outputs_branches(&((struct decode *)user)->outputs, list, n);
+}
+
 static int on_packet(void *user, const struct engine_packet *p)
 {
 	return outputs_packet(&((struct decode *)user)->outputs, p);
@@ -74,8 +79,12 @@ static int push_stream(struct decode *d, struct stream_decoder *sd)
 /* Decodes one stream and passes its elements to the outputs in the order of the trace. */
 static int decode_stream(struct decode *d, const struct stream *s)
 {
-	const struct stream_decoder_sink to = { on_element, d->outputs.packets ? on_packet : NULL, on_piece, d,
-						outputs_take_batches(&d->outputs) ? on_batch : NULL };
+	const struct stream_decoder_sink to = { on_element,
+						d->outputs.packets ? on_packet : NULL,
+						on_piece,
+						d,
+						outputs_take_batches(&d->outputs) ? on_batch : NULL,
+						on_branches };
 	struct stream_decoder *sd = NULL;
 	int rc = outputs_begin(&d->outputs, s);
 

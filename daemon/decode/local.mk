@@ -19,6 +19,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/job.c daemon/decode/job.h \
 	daemon/decode/memory-files.c daemon/decode/memory-files.h \
 	daemon/decode/output-autofdo.c \
+	daemon/decode/output-branches.c \
 	daemon/decode/output-calls.c \
 	daemon/decode/output-text.c \
 	daemon/decode/output.h \

@@ -14,7 +14,7 @@
 enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256, CELL_BITS = 14, CELL_TEXT = 192, COPY = 64 };
 
 /* The text of an edge's range; the same edge gives the same text. */
-struct text_cell {
+struct range_text {
 	struct basic_block block;
 	uint16_t size; /* 0: no text, or too long */
 	bool taken;
@@ -27,8 +27,8 @@ struct text_output {
 	struct buf out;
 	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
-	uint32_t number;         /* of the stream, plus one; 0: none */
-	struct text_cell *cells; /* by block and outcome; of batches */
+	uint32_t number;          /* of the stream, plus one; 0: none */
+	struct range_text *cells; /* by block and outcome; of batches */
 };
 
 static int text_flush(struct text_output *t)
@@ -118,7 +118,7 @@ static int pcs_element(struct output *o, const struct element *e)
 }
 
 /* Formats a range, and keeps the text for when it is executed again. */
-static int fill_cell(struct text_output *t, struct text_cell *cell, const struct basic_block *b, bool taken)
+static int fill_cell(struct text_output *t, struct range_text *cell, const struct basic_block *b, bool taken)
 {
 	struct element range;
 	size_t before = t->out.size;
@@ -126,7 +126,7 @@ static int fill_cell(struct text_output *t, struct text_cell *cell, const struct
 
 	native_range(b, taken, &range);
 	rc = t->output.ops->element(&t->output, &range);
-	*cell = (struct text_cell){ .block = *b, .taken = taken };
+	*cell = (struct range_text){ .block = *b, .taken = taken };
 	/* Where the text was written out meanwhile, the next time keeps it. */
 	if (t->out.size > before && t->out.size - before <= CELL_TEXT) {
 		cell->size = (uint16_t)(t->out.size - before);
@@ -138,7 +138,7 @@ static int fill_cell(struct text_output *t, struct text_cell *cell, const struct
 static inline int put_block(struct text_output *t, const struct basic_block *b, bool taken)
 {
 	size_t hash = (size_t)((b->start + taken) * 0x9e3779b97f4a7c15u >> (64 - CELL_BITS));
-	struct text_cell *cell = &t->cells[hash];
+	struct range_text *cell = &t->cells[hash];
 	uint8_t *to;
 
 	if (!cell->size || cell->taken != taken || !block_same(&cell->block, b))
@@ -211,15 +211,6 @@ static int packets_packet(struct output *o, const struct engine_packet *p)
 	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
 }
 
-/* A packet of branches_engine_ops: its text is the whole line. */
-static int branches_packet(struct output *o, const struct engine_packet *p)
-{
-	struct text_output *t = (struct text_output *)o;
-
-	buf_printf(&t->out, "%s%s\n", t->id, p->text);
-	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
-}
-
 static int text_end(struct output *o, const struct stream *s)
 {
 	return 0;
@@ -260,8 +251,6 @@ static const struct output_ops text_formats[] = {
 	{ DECODE_FORMAT_PCS, text_begin, pcs_element, text_end, text_finish, text_free, NULL, NULL, text_batch },
 	{ DECODE_FORMAT_PACKETS, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  packets_packet },
-	{ DECODE_FORMAT_BRANCHES, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
-	  branches_packet },
 	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free, NULL, NULL, none_batch },
 };
 

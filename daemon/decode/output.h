@@ -3,7 +3,8 @@
  * The outputs of a decode. Each kind of output extends struct output, and receives the same elements. What the formats
  * contain is described in csight-formats(5); lib/export/decode-formats.h lists them.
  *
- *   output-text.c      elements, pcs, packets, branches, none
+ *   output-text.c      elements, pcs, packets, none
+ *   output-branches.c  branches, branches-bin
  *   output-autofdo.c   autofdo
  *   output-calls.c     all formats made of calls: a store (lib/store), and what lib/export writes from one
  */
@@ -30,6 +31,8 @@ struct output_ops {
 	int (*packet)(struct output *o, const struct engine_packet *p);
 	/* May be called in place of element(), if all outputs of the job have it. */
 	int (*batch)(struct output *o, const struct native_batch *b);
+	/* Of formats of branches_engine_ops, which have no elements. */
+	int (*branches)(struct output *o, const struct branch *list, size_t n);
 };
 
 /* The first member of each kind of output. */
@@ -39,6 +42,9 @@ struct output {
 
 /* The descriptor stays the caller's. Returns -EINVAL for a format that is not among those of output-text.c. */
 int output_text_new(enum decode_format_id format, int fd, struct output **ret);
+
+/* For DECODE_FORMAT_BRANCHES and DECODE_FORMAT_BRANCHES_BIN. */
+int output_branches_new(enum decode_format_id format, int fd, struct output **ret);
 
 /* The input must outlive the output. Returns -EOPNOTSUPP if the code of the input does not come from files. */
 struct input;

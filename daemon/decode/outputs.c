@@ -12,8 +12,14 @@ int outputs_failed(struct outputs *o, size_t i, int rc)
 static int open_output(struct outputs *o, struct input *input, const struct job_output *requested)
 {
 	const struct decode_format *format = requested->format;
-	int rc = format->id == DECODE_FORMAT_AUTOFDO ? output_autofdo_new(input, requested->fd, &o->list[o->n])
-						     : output_text_new(format->id, requested->fd, &o->list[o->n]);
+	int rc;
+
+	if (format->id == DECODE_FORMAT_AUTOFDO)
+		rc = output_autofdo_new(input, requested->fd, &o->list[o->n]);
+	else if (format->id == DECODE_FORMAT_BRANCHES || format->id == DECODE_FORMAT_BRANCHES_BIN)
+		rc = output_branches_new(format->id, requested->fd, &o->list[o->n]);
+	else
+		rc = output_text_new(format->id, requested->fd, &o->list[o->n]);
 
 	if (rc == -EOPNOTSUPP)
 		return reason_set(&o->job->reason, rc, "%s: the code of this input does not come from files",
@@ -89,6 +95,17 @@ int outputs_batch(struct outputs *o, const struct native_batch *b)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		int rc = o->list[i]->ops->batch(o->list[i], b);
+
+		if (rc < 0)
+			return outputs_failed(o, i, rc);
+	}
+	return 0;
+}
+
+int outputs_branches(struct outputs *o, const struct branch *list, size_t n)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = o->list[i]->ops->branches ? o->list[i]->ops->branches(o->list[i], list, n) : 0;
 
 		if (rc < 0)
 			return outputs_failed(o, i, rc);

@@ -26,6 +26,7 @@ bool outputs_take_batches(const struct outputs *o);
 int outputs_begin(struct outputs *o, const struct stream *s);
 int outputs_piece(struct outputs *o, const struct pd_piece *p);
 int outputs_batch(struct outputs *o, const struct native_batch *b);
+int outputs_branches(struct outputs *o, const struct branch *list, size_t n);
 int outputs_packet(struct outputs *o, const struct engine_packet *p);
 int outputs_end(struct outputs *o, const struct stream *s);
 int outputs_finish(struct outputs *o);

@@ -43,7 +43,8 @@ static const char *const engines[] = { [ENGINE_CHOICE_OPENCSD] = "opencsd",
 
 bool stream_decoder_engine(const struct decode_job *job, enum engine_choice *ret)
 {
-	bool branches = job->n_outputs == 1 && job->outputs[0].format->id == DECODE_FORMAT_BRANCHES;
+	bool branches = job->n_outputs == 1 && (job->outputs[0].format->id == DECODE_FORMAT_BRANCHES ||
+						job->outputs[0].format->id == DECODE_FORMAT_BRANCHES_BIN);
 
 	*ret = branches ? ENGINE_CHOICE_BRANCHES : job->verify ? ENGINE_CHOICE_VERIFY : ENGINE_CHOICE_AUTO;
 	if (!job->engine || *ret != ENGINE_CHOICE_AUTO)
@@ -143,14 +144,16 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	const struct engine_memory memory = { read_code, code_version, sd->input->by_space, sd };
 	const struct deframe_sink runs = { on_deframed, sd };
 	struct element_sink sink = { sd->to.element, sd->to.user, sd->to.packet, sd->input->regions, sd->input->pool };
+	const bool natively = sd->choice == ENGINE_CHOICE_AUTO || sd->choice == ENGINE_CHOICE_NATIVE;
 	struct engine_config config;
 
-	if (sd->choice == ENGINE_CHOICE_AUTO && !sd->to.packet)
+	if (natively && !sd->to.packet)
 		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
-	if ((sd->choice == ENGINE_CHOICE_AUTO || sd->choice == ENGINE_CHOICE_NATIVE) && sd->to.batch) {
+	if (natively && !sd->to.packet && sd->to.batch) {
 		sink.batch = emit_batch;
 		sd->sums = (struct native_sums){ .next = NATIVE_UNKNOWN };
 	}
+	sink.branches = sd->choice == ENGINE_CHOICE_BRANCHES ? sd->to.branches : NULL;
 	sink.workers = sd->workers;
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
@@ -160,6 +163,12 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	if (sd->deframe)
 		deframe_init(sd->deframe, &runs);
 	return ops->open(&config, &memory, &sink, &sd->engine);
+}
+
+static void count_undecoded(struct stream_decoder *sd, const struct pd_piece *p)
+{
+	sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
+	sd->stats.bytes += sd->stream.shares ? 0 : p->size;
 }
 
 /* Returns 1, or 0 if no engine supports the source. */
@@ -186,8 +195,7 @@ static int start_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	if (rc == -EOPNOTSUPP && sd->choice == ENGINE_CHOICE_AUTO)
 		rc = open_engine(sd, p, &opencsd_engine_ops);
 	if (rc == -EOPNOTSUPP) {
-		sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
-		sd->stats.bytes += sd->stream.shares ? 0 : p->size;
+		count_undecoded(sd, p);
 		return 0;
 	}
 	return rc < 0 ? rc : 1;
@@ -203,8 +211,7 @@ static int fall_back_to_opencsd(struct stream_decoder *sd, const struct pd_piece
 		sd->skip = sd->emitted;
 		return open_engine(sd, p, &opencsd_engine_ops);
 	}
-	sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
-	sd->stats.bytes += sd->stream.shares ? 0 : p->size;
+	count_undecoded(sd, p);
 	sd->piece++;
 	return sd->to.piece(sd->to.user, p, true);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/etm/branches.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +53,15 @@ static void append_address(struct branches *b, uint64_t address)
 	b->taken = b->exception = false;
 }
 
+static void append_context(struct branches *b, const struct packet_context *c)
+{
+	if (c->updated)
+		append(b, BRANCH_CONTEXT, (uint64_t)c->vmid << 32 | c->ctxid,
+		       (c->level & 3u) | (c->wide ? BRANCH_CONTEXT_WIDE : 0) |
+			   (c->nonsecure ? BRANCH_CONTEXT_NONSECURE : 0) | (c->nse ? BRANCH_CONTEXT_NSE : 0) |
+			   (c->has_ctxid ? BRANCH_CONTEXT_HAS_ID : 0) | (c->has_vmid ? BRANCH_CONTEXT_HAS_VMID : 0));
+}
+
 static void append_gap(struct branches *b)
 {
 	b->sync = SYNC_LOST;
@@ -79,8 +87,14 @@ static void process_synced_packet(struct branches *b, const struct packet *p)
 	case PACKET_ATOMS:
 		b->taken = p->atoms >> (p->n_atoms - 1) & 1;
 		break;
-	case PACKET_ADDRESS:
+	case PACKET_CONTEXT:
+		append_context(b, &p->context);
+		break;
 	case PACKET_ADDRESS_CONTEXT:
+		append_context(b, &p->context);
+		append_address(b, p->address);
+		break;
+	case PACKET_ADDRESS:
 		append_address(b, p->address);
 		break;
 	case PACKET_EXCEPTION:
@@ -113,7 +127,7 @@ static int process_packet(struct branches *b, const struct packet *p)
 		b->sync = SYNC_INFO;
 	else if (b->sync == SYNC_INFO && p->kind == PACKET_TRACE_INFO)
 		b->sync = SYNC_DONE;
-	return b->n > BATCH - 2 ? flush(b) : 0;
+	return b->n > BATCH - 4 ? flush(b) : 0;
 }
 
 /* The newest atom of an atom packet. */
@@ -139,7 +153,7 @@ static int process_common(struct branches *b, const uint8_t *bytes, size_t n, si
 	if (n <= LOOKAHEAD || b->sync != SYNC_DONE || b->exception)
 		return 0;
 	while (at < limit) {
-		if (to > b->list + BATCH - 2) {
+		if (to > b->list + BATCH - 4) {
 			b->n = (size_t)(to - b->list);
 			to = b->list;
 			if (flush(b) < 0)
@@ -282,52 +296,57 @@ int branches_open(const struct engine_config *config, const struct branches_sink
 	return 0;
 }
 
-size_t branches_format(const struct branch *branch, char *ret, size_t size)
+static size_t put_text(char *to, const char *text)
 {
-	static const char *const names[] = { "taken", "at",       "exception", "exception-return", "cycles", "time",
-					     "event", "trace-on", "lost" };
-	unsigned type = MIN((unsigned)branch_type(branch), (unsigned)BRANCH_LOST);
-	int n = snprintf(ret, size, "%" PRIu64 " %s", branch_cycles(branch), names[type]);
+	size_t n = strlen(text);
 
-	switch (type) {
-	case BRANCH_TAKEN:
-	case BRANCH_AT:
-	case BRANCH_TIME:
-		n += snprintf(ret + n, size - (size_t)n, " %" PRIx64, branch->value);
-		break;
-	case BRANCH_EXCEPTION:
-		n += snprintf(ret + n, size - (size_t)n, " %x %" PRIx64, branch_number(branch), branch->value);
-		break;
-	case BRANCH_CYCLES:
-		n += snprintf(ret + n, size - (size_t)n, " %" PRIu64, branch->value);
-		break;
-	case BRANCH_EVENT:
-		n += snprintf(ret + n, size - (size_t)n, " %u", branch_number(branch));
-		break;
-	default:
-		break;
+	memcpy(to, text, n);
+	return n;
+}
+
+static size_t put_number(char *to, uint64_t v, unsigned base)
+{
+	char digits[20];
+	size_t n = 0, size = 0;
+
+	do {
+		digits[n++] = "0123456789abcdef"[v % base];
+		v /= base;
+	} while (v);
+	while (n)
+		to[size++] = digits[--n];
+	return size;
+}
+
+size_t branches_format(const struct branch *branch, char *ret)
+{
+	static const char *const names[] = { " taken ",           " at ",      " exception ",
+					     " exception-return", " cycles ",  " time ",
+					     " event ",           " trace-on", " lost" };
+	enum branch_type type = branch_type(branch);
+	size_t n;
+
+	if (type > BRANCH_LOST)
+		return 0;
+	n = put_number(ret, branch_cycles(branch), 10);
+	n += put_text(ret + n, names[type]);
+	if (type == BRANCH_EXCEPTION) {
+		n += put_number(ret + n, branch_number(branch), 16);
+		ret[n++] = ' ';
 	}
-	return (size_t)n;
+	if (type == BRANCH_TAKEN || type == BRANCH_AT || type == BRANCH_TIME || type == BRANCH_EXCEPTION)
+		n += put_number(ret + n, branch->value, 16);
+	else if (type == BRANCH_CYCLES)
+		n += put_number(ret + n, branch->value, 10);
+	else if (type == BRANCH_EVENT)
+		n += put_number(ret + n, branch_number(branch), 10);
+	return n;
 }
 
 struct branches_engine {
 	struct branches *branches;
-	struct element_sink sink;
 	struct engine_stats stats;
 };
-
-static int on_batch(void *user, const struct branch *list, size_t n)
-{
-	const struct branches_engine *e = user;
-	char text[64];
-	int rc = 0;
-
-	for (size_t i = 0; i < n && rc >= 0; i++) {
-		branches_format(&list[i], text, sizeof(text));
-		rc = e->sink.packet(e->sink.user, &(struct engine_packet){ .text = text });
-	}
-	return rc;
-}
 
 static struct engine *engine_close(struct engine *engine)
 {
@@ -348,9 +367,8 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 
 	if (!e)
 		return -ENOMEM;
-	e->sink = *sink;
 	e->stats.first_sync = UINT64_MAX;
-	rc = branches_open(config, &(struct branches_sink){ on_batch, e }, &e->branches);
+	rc = branches_open(config, &(struct branches_sink){ sink->branches, sink->user }, &e->branches);
 	if (rc < 0) {
 		engine_close((struct engine *)e);
 		return rc;

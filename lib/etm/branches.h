@@ -18,7 +18,17 @@ enum branch_type {
 	BRANCH_TIME,   /* value: timestamp */
 	BRANCH_EVENT,  /* number: event */
 	BRANCH_TRACE_ON,
-	BRANCH_LOST, /* a gap: trace is missing before the next entry */
+	BRANCH_LOST,    /* a gap: trace is missing before the next entry */
+	BRANCH_CONTEXT, /* value: the context ID, and above it the VMID; number: enum branch_context */
+};
+
+/* Bits of a context's number. The lowest two are the exception level. */
+enum branch_context {
+	BRANCH_CONTEXT_WIDE = 1 << 2, /* AArch64 */
+	BRANCH_CONTEXT_NONSECURE = 1 << 3,
+	BRANCH_CONTEXT_NSE = 1 << 4, /* with NONSECURE: Realm; without: Root */
+	BRANCH_CONTEXT_HAS_ID = 1 << 5,
+	BRANCH_CONTEXT_HAS_VMID = 1 << 6,
 };
 
 struct branch {
@@ -56,10 +66,14 @@ int branches_push(struct branches *b, const void *data, size_t size);
 int branches_finish(struct branches *b);
 struct branches *branches_close(struct branches *b);
 
-/* Formats an entry as a line without ID and newline; returns its length. */
-size_t branches_format(const struct branch *branch, char *ret, size_t size);
+/*
+ * Formats an entry as a line without ID and newline; returns its length, less than BRANCHES_LINE_MAX, or 0 for a
+ * context, which has no line.
+ */
+enum { BRANCHES_LINE_MAX = 64 };
+size_t branches_format(const struct branch *branch, char *ret);
 
-/* The same as an engine: each entry is emitted as the text of a packet; no elements are emitted. */
+/* The same as an engine, for a sink with branches(); no elements are emitted. */
 extern const struct engine_ops branches_engine_ops;
 
 #endif

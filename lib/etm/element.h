@@ -145,6 +145,7 @@ struct engine_packet {
  */
 #define ELEMENT_ALONE UINT32_MAX
 
+struct branch;
 struct native_batch;
 struct pool;
 
@@ -172,6 +173,8 @@ struct element_sink {
 	 * none. Not with regions.
 	 */
 	int (*batch)(void *user, const struct native_batch *b);
+	/* For branches_engine_ops (branches.h), else NULL. */
+	int (*branches)(void *user, const struct branch *list, size_t n);
 };
 
 /* True for elements that do not interrupt control flow: the next range still follows the one before the element. */

@@ -66,10 +66,10 @@ static int on_batch(void *user, const struct native_batch *b)
 
 static int on_branches(void *user, const struct branch *list, size_t n)
 {
-	char line[128];
+	char line[BRANCHES_LINE_MAX];
 
 	for (size_t i = 0; i < n; i++)
-		fuzz_require(branches_format(&list[i], line, sizeof(line)) < sizeof(line));
+		fuzz_require(branches_format(&list[i], line) < sizeof(line));
 	return 0;
 }
 
