@@ -185,15 +185,22 @@ void local_decode_set_options(struct local_decode *d, const struct trace_options
 
 int local_decode_open_input(struct local_decode *d, const char *name)
 {
+	bool is_stdin = strcmp(name, "-") == 0;
 	struct stat st;
 
 	d->name = name;
 	d->type = "perf.data";
-	d->input = open(name, O_RDONLY | O_CLOEXEC);
+	d->input = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(name, O_RDONLY | O_CLOEXEC);
+	if (is_stdin)
+		d->name = "standard input";
 	if (d->input < 0 || fstat(d->input, &st) < 0)
-		return report_failure("open", name, -errno);
+		return report_failure("open", d->name, -errno);
+	if (is_stdin && !d->regs && !S_ISREG(st.st_mode)) {
+		client_error("standard input is decoded in order only as bare trace, which requires --regs FILE");
+		return STATUS_FAILED;
+	}
 	if (!S_ISDIR(st.st_mode))
-		return d->regs ? open_regs(d) : check_file_type(d, name);
+		return d->regs ? open_regs(d) : check_file_type(d, d->name);
 	if (d->regs) {
 		client_error("--regs requires a file of bare trace, but %s is a directory", esc(name));
 		return STATUS_FAILED;

@@ -137,7 +137,7 @@ static void add_stream(struct snapshot_input *d, struct buf *list, const struct 
 		.formatted = formatted,
 		.pieces = &d->piece,
 		.n_pieces = 1,
-		.bytes = d->piece.size,
+		.bytes = d->input.once ? 0 : d->piece.size,
 		.shares = list->size > 0,
 	};
 
@@ -313,9 +313,13 @@ static int map_dumps(struct snapshot_input *d)
 
 static ssize_t snapshot_input_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
-	ssize_t n =
-	    pread(((struct snapshot_input *)in)->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
+	int fd = ((struct snapshot_input *)in)->fd;
+	ssize_t n;
 
+	do
+		n = in->once ? read(fd, ret, size)
+			     : pread(fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), (off_t)at);
+	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
 
@@ -411,6 +415,18 @@ int input_snapshot_open(struct decode_job *job, json_object *warnings, struct in
 	return finish_open(d, rc, ret);
 }
 
+/* The input may be a pipe that is still being written. */
+static int measure_input(struct snapshot_input *d)
+{
+	struct stat st;
+
+	d->input.once = fstat(d->fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+	if (!d->input.once)
+		return measure_buffer(d, "the input");
+	d->piece.size = INT64_MAX;
+	return 0;
+}
+
 int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret)
 {
 	const struct armsnap_files files = { read_text, job };
@@ -427,7 +443,7 @@ int input_bytes_open(struct decode_job *job, json_object *warnings, struct input
 		       : reason_set(&job->reason, -EINVAL, "bare trace needs a file of registers");
 	if (rc < 0)
 		return finish_open(d, set_problem(job, rc, &problem), ret);
-	rc = measure_buffer(d, "the input");
+	rc = measure_input(d);
 	if (rc == 0) {
 		device = &d->snapshot->devices[0];
 		add_stream(d, &list, device, "bytes", device->formatted);

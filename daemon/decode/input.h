@@ -42,6 +42,7 @@ struct input {
 	struct decode_job *job;
 	struct stream_list streams;
 	const struct pd_contents *contents;    /* of a perf.data; for other kinds, it has at most mappings */
+	bool once;                             /* a pipe: it is read in order, and its size is unknown */
 	bool by_core;                          /* processes in the contents are cores */
 	struct image_set *images;              /* NULL in a job that only describes the input */
 	uint32_t names;                        /* number of the image that is a perf map, or IMAGE_NONE */

@@ -168,7 +168,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 static void count_undecoded(struct stream_decoder *sd, const struct pd_piece *p)
 {
 	sd->stats.gaps[GAP_TYPE_UNSUPPORTED]++;
-	sd->stats.bytes += sd->stream.shares ? 0 : p->size;
+	sd->stats.bytes += sd->stream.shares || sd->input->once ? 0 : p->size;
 }
 
 /* Returns 1, or 0 if no engine supports the source. */
@@ -207,10 +207,13 @@ static int fall_back_to_opencsd(struct stream_decoder *sd, const struct pd_piece
 {
 	sd->engine = sd->ops->close(sd->engine);
 	buf_clear(&sd->bytes);
-	if (sd->choice == ENGINE_CHOICE_AUTO) {
+	if (sd->choice == ENGINE_CHOICE_AUTO && !sd->input->once) {
 		sd->skip = sd->emitted;
 		return open_engine(sd, p, &opencsd_engine_ops);
 	}
+	if (sd->input->once)
+		input_warn(sd->input, "the trace enters AArch32, for which it has to be read again from its beginning: "
+				      "write it to a file, and decode that");
 	count_undecoded(sd, p);
 	sd->piece++;
 	return sd->to.piece(sd->to.user, p, true);
@@ -235,7 +238,7 @@ static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)
 
 	if (rc == -EOPNOTSUPP)
 		return rc;
-	if (rc == 0 && (p->lost || sd->at < p->size))
+	if (rc == 0 && (p->lost || (sd->at < p->size && !sd->input->once)))
 		sd->stats.gaps[GAP_TYPE_CUT]++;
 	sd->ops->stats(sd->engine, &stats);
 	sd->synced = stats.first_sync != UINT64_MAX;
