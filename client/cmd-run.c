@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* csight run --emu: executes qemu-aarch64 with the plugin in place of csight, so that terminal, signals and exit status
- * are the program's own. With --snapshot qemu is a child instead, and is not reaped before the snapshot is taken, so
- * that its process ID stays valid.
+ * are the program's own. With --snapshot, or a csightd for this run alone, qemu is a child instead, and is not reaped
+ * before the snapshot is taken, so that its process ID stays valid.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "client/format.h"
 #include "client/guest.h"
+#include "client/private-daemon.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
@@ -188,7 +189,26 @@ static int find_sysroot(const struct guest *guest, const char *program, const ch
 	return fail_program(program, why);
 }
 
-static int find_socket(struct client *c, char *ret, size_t size)
+static int fail_connect(struct client *c, int rc)
+{
+	client_error("cannot run %s under the emulated trace unit: csightd, which keeps the trace, is not available",
+		     esc(c->argv[0]));
+	return client_daemon_failed(c, rc);
+}
+
+/* Starts a daemon for this run, where none was named and none runs. */
+static int start_private(struct client *c, struct private_daemon *d)
+{
+	int rc = private_daemon_start(d);
+
+	if (rc < 0)
+		return STATUS_NO_DAEMON;
+	c->daemon = csight_close(c->daemon);
+	c->socket = d->socket;
+	return client_connect(c);
+}
+
+static int find_socket(struct client *c, struct private_daemon *d, char *ret, size_t size)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
 	const char *socket;
@@ -198,12 +218,14 @@ static int find_socket(struct client *c, char *ret, size_t size)
 	if (rc != 0)
 		return rc;
 	rc = csight_status(c->daemon, &status);
-	if (rc < 0) {
-		client_error(
-		    "cannot run %s under the emulated trace unit: csightd, which keeps the trace, is not available",
-		    esc(c->argv[0]));
-		return client_daemon_failed(c, rc);
+	if (rc == -ENOTCONN && !c->socket && !getenv("CSIGHT_SOCKET")) {
+		rc = start_private(c, d);
+		if (rc != 0)
+			return rc;
+		rc = csight_status(c->daemon, &status);
 	}
+	if (rc < 0)
+		return fail_connect(c, rc);
 	socket = csight_text(status, "emuSocket");
 	if (!socket || (size_t)snprintf(ret, size, "%s", socket) >= size)
 		return fail_program(c->argv[0],
@@ -213,17 +235,20 @@ static int find_socket(struct client *c, char *ret, size_t size)
 
 static volatile sig_atomic_t program;
 
-/* Passes on a signal that a supervisor or a shell sends to csight, which it takes for the program. */
-static void pass_on(int signal)
+/*
+ * Passes on a signal that a supervisor or a shell sends to csight, which it takes for the program. The terminal sends
+ * its signals to both processes; then only the program acts on them.
+ */
+static void pass_on(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (program > 0)
+	if (program > 0 && info->si_code != SI_KERNEL)
 		kill((pid_t)program, signal);
 	errno = saved;
 }
 
-static const int passed_signals[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+static const int passed_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 };
 
 /*
  * Starts the program. Signals that come meanwhile wait until its process ID is known, so that none is lost. Negative
@@ -231,7 +256,7 @@ static const int passed_signals[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
  */
 static int start_program(struct client *c, char *const *argv)
 {
-	const struct sigaction action = { .sa_handler = pass_on };
+	const struct sigaction action = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO };
 	sigset_t passed, before;
 	pid_t pid;
 
@@ -260,17 +285,11 @@ static int start_program(struct client *c, char *const *argv)
 
 static int wait_program(pid_t pid, siginfo_t *ret)
 {
-	struct sigaction ignore = { .sa_handler = SIG_IGN }, interrupt, quit;
 	int rc;
 
-	/* The terminal sends these to both processes; only the program acts on them. */
-	sigaction(SIGINT, &ignore, &interrupt);
-	sigaction(SIGQUIT, &ignore, &quit);
 	do
 		rc = waitid(P_PID, (id_t)pid, ret, WEXITED | WNOWAIT) < 0 ? -errno : 0;
 	while (rc == -EINTR);
-	sigaction(SIGINT, &interrupt, NULL);
-	sigaction(SIGQUIT, &quit, NULL);
 	return rc;
 }
 
@@ -283,10 +302,26 @@ static int fail_snapshot(struct client *c, int rc)
 	return client_daemon_failed(c, rc);
 }
 
-static int run_and_snapshot(struct client *c, char *const *argv)
+/* Takes the snapshot of the ended program, and prints it. Returns the exit status. */
+static int take_snapshot(struct client *c, pid_t pid, const struct private_daemon *d)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
-	int rc, failed, pid = start_program(c, argv);
+	int rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
+
+	client_progress_end(c);
+	if (rc < 0)
+		return fail_snapshot(c, rc);
+	rc = client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
+	/* Without its daemon, the snapshot has no ID. */
+	if (d->pid && !c->json && !c->quiet && rc == STATUS_OK)
+		fprintf(stderr, "  csightd ran for this program alone: view it with csight show %s/store\n",
+			esc(csight_text(snapshot, "path")));
+	return rc;
+}
+
+static int run_as_child(struct client *c, char *const *argv, bool snapshot, const struct private_daemon *d)
+{
+	int rc, failed = STATUS_OK, pid = start_program(c, argv);
 	siginfo_t end;
 
 	if (pid < 0)
@@ -295,9 +330,8 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
 	/* The child is not reaped yet, so that no other process can get its process ID. */
-	rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
-	client_progress_end(c);
-	failed = rc < 0 ? fail_snapshot(c, rc) : client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
+	if (snapshot)
+		failed = take_snapshot(c, pid, d);
 	program = 0;
 	waitpid(pid, NULL, 0);
 	if (end.si_code != CLD_EXITED)
@@ -306,21 +340,44 @@ static int run_and_snapshot(struct client *c, char *const *argv)
 	return end.si_status ? end.si_status : failed;
 }
 
+/* Runs the emulator, with its arguments before those of the program. */
+static int run_emulator(struct client *c, const struct run_options *run, const char *emulator, char *plugin,
+			const struct private_daemon *d)
+{
+	_cleanup_free_ char **argv = calloc((size_t)c->argc + 6, sizeof(*argv));
+	size_t n = 0;
+
+	if (!argv)
+		return fail_program(c->argv[0], strerror(ENOMEM));
+	argv[n++] = (char *)emulator;
+	if (run->sysroot) {
+		argv[n++] = (char *)"-L";
+		argv[n++] = (char *)run->sysroot;
+	}
+	argv[n++] = (char *)"-plugin";
+	argv[n++] = plugin;
+	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
+	if (run->snapshot || d->pid)
+		return run_as_child(c, argv, run->snapshot, d);
+	execv(emulator, argv);
+	return fail_program(c->argv[0], strerror(errno));
+}
+
 static int run_verb(struct client *c)
 {
-	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX];
+	char plugin[PATH_MAX], emulator[PATH_MAX], socket[PATH_MAX], program_path[PATH_MAX];
 	struct reason why = { "" };
 	_cleanup_buf_ struct buf argument = { 0 };
-	_cleanup_free_ char **argv = NULL;
 	struct run_options run = { 0 };
+	struct private_daemon own = { 0 };
 	struct guest guest;
-	size_t n = 0;
 	int rc;
 
 	rc = run_parse(c, &run);
 	if (rc >= 0)
 		return rc;
-	if (!guest_program(c->argv[0], &guest, &why))
+	if (!guest_find(c->argv[0], program_path, sizeof(program_path), &why) ||
+	    !guest_program(program_path, &guest, &why))
 		return fail_program(c->argv[0], why.text);
 	rc = find_sysroot(&guest, c->argv[0], &run.sysroot);
 	if (rc != 0)
@@ -329,26 +386,15 @@ static int run_verb(struct client *c)
 		return fail_program(c->argv[0], "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
 	if (!guest_emulator(plugin, emulator, sizeof(emulator), &why))
 		return fail_program(c->argv[0], why.text);
-	rc = find_socket(c, socket, sizeof(socket));
+	rc = find_socket(c, &own, socket, sizeof(socket));
 	if (rc == 0)
 		rc = put_plugin(c, &run, plugin, socket, &argument);
-	if (rc != 0)
-		return rc;
-	argv = calloc((size_t)c->argc + 6, sizeof(*argv));
-	if (!argv)
-		return fail_program(c->argv[0], strerror(ENOMEM));
-	argv[n++] = emulator;
-	if (run.sysroot) {
-		argv[n++] = (char *)"-L";
-		argv[n++] = (char *)run.sysroot;
-	}
-	argv[n++] = (char *)"-plugin";
-	argv[n++] = (char *)argument.data;
-	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
-	if (run.snapshot)
-		return run_and_snapshot(c, argv);
-	execv(emulator, argv);
-	return fail_program(c->argv[0], strerror(errno));
+	c->argv[0] = program_path;
+	if (rc == 0)
+		rc = run_emulator(c, &run, emulator, (char *)argument.data, &own);
+	c->daemon = csight_close(c->daemon);
+	private_daemon_end(&own);
+	return rc;
 }
 
 const struct verb cmd_run = {

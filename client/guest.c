@@ -78,6 +78,29 @@ static bool read_program(int fd, struct guest *ret, struct reason *r)
 	return read_headers(fd, ret, r);
 }
 
+static bool find_in_path(const char *name, char *ret, size_t size)
+{
+	const char *at = getenv("PATH");
+
+	for (size_t n; at && *at; at += n + (at[n] == ':')) {
+		n = strcspn(at, ":");
+		if (n && (size_t)snprintf(ret, size, "%.*s/%s", (int)n, at, name) < size && access(ret, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool guest_find(const char *name, char *ret, size_t size, struct reason *r)
+{
+	if (strchr(name, '/'))
+		return (size_t)snprintf(ret, size, "%s", name) < size || REFUSE(r, "%s", strerror(ENAMETOOLONG));
+	if (find_in_path(name, ret, size))
+		return true;
+	return access(name, F_OK) == 0
+		   ? REFUSE(r, "it is not on the PATH; for the file in this directory, write ./%s", esc(name))
+		   : REFUSE(r, "it is not on the PATH");
+}
+
 bool guest_program(const char *path, struct guest *ret, struct reason *r)
 {
 	_cleanup_close_ int fd = -1;
@@ -85,8 +108,6 @@ bool guest_program(const char *path, struct guest *ret, struct reason *r)
 
 	*ret = (struct guest){ 0 };
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && errno == ENOENT && !strchr(path, '/'))
-		return REFUSE(r, "there is no such file here (the PATH is not searched)");
 	if (fd < 0)
 		return REFUSE(r, "%s", strerror(errno));
 	if (fstat(fd, &st) < 0)
@@ -107,18 +128,6 @@ bool guest_interpreter_in(const struct guest *g, const char *sysroot)
 		return true;
 	snprintf(path, sizeof(path), "%s%s", sysroot ? sysroot : "", g->interpreter);
 	return access(path, R_OK) == 0;
-}
-
-static bool find_in_path(const char *name, char *ret, size_t size)
-{
-	const char *at = getenv("PATH");
-
-	for (size_t n; at && *at; at += n + (at[n] == ':')) {
-		n = strcspn(at, ":");
-		if (n && (size_t)snprintf(ret, size, "%.*s/%s", (int)n, at, name) < size && access(ret, X_OK) == 0)
-			return true;
-	}
-	return false;
 }
 
 /*

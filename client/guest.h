@@ -15,6 +15,9 @@ struct guest {
 	char interpreter[PATH_MAX]; /* "" for a static program */
 };
 
+/* Finds a program as a shell does: a name without a slash on the PATH. On failure r has the reason. */
+bool guest_find(const char *name, char *ret, size_t size, struct reason *r);
+
 /* True if path is a program for aarch64 Linux; else r has what it is instead, and what to do. */
 bool guest_program(const char *path, struct guest *ret, struct reason *r);
 

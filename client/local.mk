@@ -14,7 +14,7 @@ csight_SOURCES = \
 	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h client/show-json.c client/show-json.h \
-	client/similar.c client/similar.h client/cmd-wait.c \
+	client/similar.c client/similar.h client/cmd-wait.c client/cmd-record.c client/private-daemon.c client/private-daemon.h \
 	client/named-store.c client/named-store.h client/terminal.c client/terminal.h client/text-table.c client/text-table.h
 csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-output.c client/call-groups-output.h \
 	client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \

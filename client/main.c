@@ -17,7 +17,8 @@ struct group {
 };
 
 static const struct group groups[] = {
-	{ "Record", { &cmd_run, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_snapshot, &cmd_wait } },
+	{ "Record",
+	  { &cmd_run, &cmd_record, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_wait_armed, &cmd_snapshot, &cmd_wait } },
 	{ "View snapshots",
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export, &cmd_keep,
 	    &cmd_remove } },
