@@ -54,6 +54,10 @@ nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
 daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
 	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
+pkglibexec_PROGRAMS += csight-keeper
+csight_keeper_SOURCES = daemon/keeper/main.c daemon/keeper/protocol.h
+csight_keeper_LDADD = lib/base/libbase.la $(SYSTEMD_LIBS)
+
 sbin_PROGRAMS += csightd
 csightd_SOURCES = daemon/main.c
 csightd_LDADD = daemon/libdaemon.la

@@ -36,6 +36,7 @@ static const struct setting keys[] = {
 	{ "spool", KIND_PATH, FIELD(spool), .fixed = true },
 	{ "capture", KIND_TEXT, FIELD(capture), .fixed = true },
 	{ "arm", KIND_TEXT, FIELD(arm), .fixed = true },
+	{ "keeper", KIND_PATH, FIELD(keeper), .fixed = true },
 	{ "sink", KIND_TEXT, FIELD(sink), .fixed = true },
 	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
@@ -416,6 +417,7 @@ static int set_default_paths(struct settings *s)
 	if (s->system) {
 		strcpy(s->socket, SYSTEM_SOCKET);
 		strcpy(s->spool, SYSTEM_SPOOL);
+		strcpy(s->keeper, SYSTEM_KEEPER);
 		if (!s->config[0])
 			strcpy(s->config, SYSCONFDIR "/csight/csightd.conf");
 		return 0;

@@ -22,6 +22,7 @@ struct settings {
 	bool check_only;
 	bool verbose;
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
+	char keeper[PATH_MAX]; /* socket of csight-keeper; empty: none */
 	char capture[16];
 	char decode_user[64];
 	char arm[16];                    /* request, machine */

@@ -74,6 +74,7 @@ static int open_machine(struct trace_units *u)
 	const struct settings *s = u->o.settings;
 	const struct perf_settings wanted = {
 		.sink = strcmp(s->sink, "auto") == 0 ? NULL : s->sink,
+		.keeper = *s->keeper ? s->keeper : NULL,
 		.aux_size = s->ring_size,
 		.memory = s->rings_max,
 		.machine = strcmp(s->arm, "machine") == 0,

@@ -9,6 +9,9 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/emu/patience.c daemon/capture/emu/patience.h \
 	daemon/capture/perf/arena.c daemon/capture/perf/arena.h \
 	daemon/capture/perf/aux-buffer.c daemon/capture/perf/aux-buffer.h \
+	daemon/capture/perf/replay-log.c daemon/capture/perf/replay-log.h \
+	daemon/capture/perf/keeper-client.c daemon/capture/perf/keeper-client.h \
+	daemon/capture/perf/perf-keep.c \
 	daemon/capture/perf/run-watch.c daemon/capture/perf/run-watch.h \
 	daemon/capture/perf/filter.c daemon/capture/perf/filter.h \
 	daemon/capture/perf/grid.c daemon/capture/perf/grid.h \

@@ -11,6 +11,7 @@
 
 #define SYSTEM_SOCKET "/run/csight/csight.sock"
 #define SYSTEM_SPOOL "/var/lib/csight/spool"
+#define SYSTEM_KEEPER "/run/csight-keeper.sock"
 
 /* $XDG_RUNTIME_DIR/csight/csight.sock, else /tmp/csight-UID/csight.sock. */
 int path_user_socket(char *ret, size_t size);

@@ -9,7 +9,7 @@ EXTRA_DIST += tests/capture/names.test
 
 # The kernel's PMU: what needs no trace unit.
 capture_units = tests/capture/unit-filter tests/capture/unit-plan tests/capture/unit-perf-records tests/capture/unit-sideband \
-	tests/capture/unit-credentials tests/capture/unit-code-log tests/capture/unit-emu
+	tests/capture/unit-credentials tests/capture/unit-code-log tests/capture/unit-emu tests/capture/unit-keeper
 check_PROGRAMS += $(capture_units) tests/capture/plan-of
 tests_capture_unit_filter_LDADD = daemon/capture/libcapture.la
 tests_capture_unit_plan_LDADD = daemon/capture/libcapture.la
@@ -18,6 +18,7 @@ tests_capture_unit_perf_records_LDADD = daemon/capture/libcapture.la
 tests_capture_unit_sideband_LDADD = daemon/capture/libcapture.la
 tests_capture_unit_emu_LDADD = daemon/capture/libcapture.la
 tests_capture_unit_code_log_LDADD = daemon/capture/libcapture.la
+tests_capture_unit_keeper_LDADD = daemon/capture/libcapture.la
 tests_capture_unit_credentials_LDADD = daemon/capture/libcapture.la
 TESTS += $(capture_units) tests/capture/plans.test
 EXTRA_DIST += tests/capture/plans.test

@@ -24,7 +24,7 @@ static void print_plan(const struct topology *t, const struct plan *p)
 	printf("%s%s%s: %zu CPUs, config 0x%llx, sinks", p->shared ? "shared" : "private", p->direct ? " direct" : "",
 	       p->switches ? " switches" : "", p->n_cpus, (unsigned long long)p->words[0]);
 	for (size_t i = 0; i < p->n_cpus; i++)
-		if (p->cpus[i].keeper && (p->shared || i == 0))
+		if (p->cpus[i].collector && (p->shared || i == 0))
 			printf(" %s", sink_name(t, &p->cpus[i]));
 	printf(", %zu missing\n", n_missing);
 }

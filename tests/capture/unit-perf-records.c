@@ -262,7 +262,7 @@ static void test_ring(void)
 	a.ring.data = data;
 	a.ring.data_size = DATA;
 	/* A record that wraps around the end of the ring, then an incomplete record. */
-	page.data_tail = at;
+	page.data_tail = a.ring.position = at;
 	for (size_t i = 0; i < size; i++)
 		data[(at + i) % DATA] = whole[i];
 	page.data_head = at + size;

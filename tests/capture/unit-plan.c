@@ -156,7 +156,7 @@ static void test_shared(void)
 	give_etr();
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK(p->shared && !p->direct && !p->switches);
-	CHECK(p->cpus[0].keeper && !p->cpus[1].keeper && !p->cpus[3].keeper);
+	CHECK(p->cpus[0].collector && !p->cpus[1].collector && !p->cpus[3].collector);
 	CHECK_EQ(p->cpus[0].aux_size, 4 << 20);
 	CHECK_EQ(p->cpus[1].aux_size, PLAN_AUX_MIN);
 	CHECK_EQ(make_plan(&plain, NULL, true), 0);
@@ -183,14 +183,14 @@ static void test_shared(void)
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK_EQ(p->words[0], 1u << 28 | 1u << 15 | 1u << 29);
 	CHECK_EQ(p->cpus[0].configr, 1 << 15 | 1 << 7 | 1 << 11 | 1 << 12);
-	/* Two clusters with a sink each have two keepers. */
+	/* Two clusters with a sink each have two collectors. */
 	make(4, TOPOLOGY_ETMV4);
 	give(0, add_sink("etf0", false, 5, 64 << 10));
 	give(1, 0);
 	give(2, add_sink("etf1", false, 6, 64 << 10));
 	give(3, 1);
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
-	CHECK(p->cpus[0].keeper && !p->cpus[1].keeper && p->cpus[2].keeper && !p->cpus[3].keeper);
+	CHECK(p->cpus[0].collector && !p->cpus[1].collector && p->cpus[2].collector && !p->cpus[3].collector);
 	CHECK_EQ(p->cpus[2].sink_id, 6);
 	/* A named sink that only half of the CPUs reach. */
 	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "etf1" }, NULL, false), 0);
@@ -208,7 +208,7 @@ static void test_machine(void)
 	give_trbes();
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK(p->shared && p->direct);
-	CHECK(p->cpus[0].keeper && p->cpus[1].keeper);
+	CHECK(p->cpus[0].collector && p->cpus[1].collector);
 	CHECK_EQ(p->cpus[1].aux_size, 4 << 20);
 	settings.machine = false;
 }

@@ -42,7 +42,11 @@ as() { # USER COMMAND...: as alice (1001) or bob (1002), with nothing of root's
 unit_is() { [ "$(systemctl is-active "$1")" = "$2" ]; } # UNIT STATE
 property() { systemctl show -P "$2" "$1"; }             # UNIT PROPERTY
 
-# The trace hardware, and programs to trace.
+# The trace hardware, and programs to trace. csightd's keeper would have it in use for a while.
+rmmod() {
+  quiet systemctl stop csight-keeper.service
+  command rmmod "$@"
+}
 hardware() { # PARAMETER...: the module anew, with a daemon that knows it
   systemctl stop csightd
   rmmod csight-rig 2>/dev/null

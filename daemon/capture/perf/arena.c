@@ -61,10 +61,10 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 	return 0;
 }
 
-static void control_all(struct arena *a, bool keepers, unsigned long what)
+static void control_all(struct arena *a, bool collectors, unsigned long what)
 {
 	for (size_t n = 0; n < a->plan->n_cpus; n++)
-		if (a->plan->cpus[n].keeper == keepers && a->events[n] >= 0)
+		if (a->plan->cpus[n].collector == collectors && a->events[n] >= 0)
 			perf_event_control(a->events[n], what, 0);
 }
 
@@ -89,9 +89,9 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 		arena_close(a);
 		return -ENOMEM;
 	}
-	for (unsigned keeper = 2; keeper-- > 0;)
+	for (unsigned collector = 2; collector-- > 0;)
 		for (size_t n = 0; n < p->n_cpus && rc == 0; n++) {
-			if (p->cpus[n].keeper != keeper)
+			if (p->cpus[n].collector != collector)
 				continue;
 			rc = open_ring(a, n, poll_fd, why);
 			n_open += rc == 0;

@@ -183,11 +183,24 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 	a->newest = MAX(a->newest, r->origin.time);
 }
 
+void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size)
+{
+	while (size) {
+		struct perf_record r;
+		int n = perf_record_parse(records, size, &r);
+
+		if (n < 0) {
+			a->strange = true;
+			break;
+		}
+		aux_fold(a, &r);
+		records += n;
+		size -= (size_t)n;
+	}
+}
+
 void aux_drain(struct aux_buffer *a, struct buf *scratch)
 {
-	const uint8_t *at;
-	size_t left;
-
 	if (!a->ring.page)
 		return;
 	buf_clear(scratch);
@@ -196,20 +209,11 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 		a->lost++;
 		run_watch_forget(&a->watch);
 	}
-	at = scratch->data;
-	left = buf_error(scratch) ? 0 : scratch->size;
-	while (left) {
-		struct perf_record r;
-		int size = perf_record_parse(at, left, &r);
-
-		if (size < 0) {
-			a->strange = true;
-			break;
-		}
-		aux_fold(a, &r);
-		at += size;
-		left -= (size_t)size;
-	}
+	if (a->log && scratch->size && !buf_error(scratch))
+		replay_log_add(a->log, a->number, a->ring.position, scratch->data, scratch->size);
+	perf_ring_release(&a->ring);
+	if (!buf_error(scratch))
+		aux_fold_all(a, scratch->data, scratch->size);
 	buf_clear(scratch);
 }
 

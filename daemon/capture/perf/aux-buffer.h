@@ -7,6 +7,7 @@
 #define CSIGHT_DAEMON_CAPTURE_AUX_BUFFER_H
 
 #include "daemon/capture/capture.h"
+#include "daemon/capture/perf/replay-log.h"
 #include "daemon/capture/perf/perf-event.h"
 #include "daemon/capture/perf/run-watch.h"
 #include "daemon/capture/perf/thread-table.h"
@@ -24,6 +25,9 @@ struct aux_buffer {
 	uint32_t cpu;
 	int fd;                       /* the mapped event */
 	struct thread_table *threads; /* where switches of threads are recorded, or NULL */
+	struct replay_log *log;       /* where records are kept, or NULL; as those of the ring of this number: */
+	uint32_t number;
+	uint64_t replayed; /* up to which the records of the ring were folded by an earlier daemon */
 	struct run_watch watch;
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */
@@ -60,6 +64,9 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r);
 
 /* Tracing did not start, or stopped, at that time. */
 void aux_note_failure(struct aux_buffer *a, uint64_t since);
+
+/* Adds consecutive records of the data ring. */
+void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size);
 
 /* Adds all records of the data ring. Clears scratch. */
 void aux_drain(struct aux_buffer *a, struct buf *scratch);

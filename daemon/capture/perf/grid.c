@@ -7,6 +7,7 @@
 
 #include "daemon/capture/perf/grid.h"
 #include "lib/base/array.h"
+#include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
@@ -76,9 +77,11 @@ static int open_event(const struct grid_opening *o, size_t n, uint32_t tid)
 	const struct plan_cpu *c = &g->plan->cpus[n];
 	struct perf_event_attr attr = grid_attr(g->plan, c);
 	struct aux_buffer *a = &g->rings[n];
+	const struct kept_name ring = { g->group, KEEPER_RING, (uint32_t)n },
+			       other = { g->group, KEEPER_EVENT, g->n_kept }, *name = a->fd < 0 ? &ring : &other;
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = perf_event_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
+	int rc = keeper_client_open(g->keeper, name, &attr, (pid_t)tid, (int)c->cpu, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
@@ -89,17 +92,22 @@ static int open_event(const struct grid_opening *o, size_t n, uint32_t tid)
 			snprintf(what, sizeof(what), "the address filter");
 	}
 	if (rc == 0 && a->fd < 0) {
-		rc = map_ring(g, a, fd, o->poll_fd);
+		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size);
+		if (rc == 0)
+			rc = map_ring(g, a, fd, o->poll_fd);
 		if (rc == 0)
 			a->fd = TAKE_FD(fd);
+		else
+			keeper_client_close(g->keeper, &ring);
 		/* A trace unit that was never on has no path to a sink yet. */
-		else if (rc == -ENOMEM && n > 0)
+		if (rc == -ENOMEM && n > 0)
 			return 0;
 		snprintf(what, sizeof(what), "mapping the ring of CPU %u", c->cpu);
 	} else if (rc == 0) {
 		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)a->fd);
 		if (rc == 0)
 			rc = add_fd(&g->fds, &g->n_fds, &g->fds_room, &fd);
+		g->n_kept++;
 	}
 	if (rc < 0)
 		perf_event_explain(o->why, rc, what, g->plan->memory);
@@ -112,9 +120,10 @@ static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 	const struct plan_cpu *c = &o->grid->plan->cpus[n];
 	struct grid *g = o->grid;
 	struct perf_event_attr attr = switch_attr();
+	const struct kept_name name = { g->group, KEEPER_SWITCHES, g->n_kept++ };
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = perf_event_open(&attr, (pid_t)tid, (int)c->cpu, &fd);
+	int rc = keeper_client_open(g->keeper, &name, &attr, (pid_t)tid, (int)c->cpu, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
@@ -240,22 +249,137 @@ static int open_cpus(const struct grid_opening *o, pid_t pid)
 	return open_all_threads(o, pid, open_thread_switches);
 }
 
-int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why)
+static int init_rings(struct grid *g, const struct plan *plan)
 {
-	const struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
-	int rc;
-
-	*g = (struct grid){ .plan = plan, .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
+	*g = (struct grid){ .keeper = g->keeper,
+			    .group = g->group,
+			    .plan = plan,
+			    .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
 	if (!g->rings)
 		return -ENOMEM;
 	for (size_t n = 0; n < plan->n_cpus; n++)
 		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
+	return 0;
+}
+
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why)
+{
+	const struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
+	int rc = init_rings(g, plan);
+
+	if (rc < 0)
+		return rc;
 	rc = open_cpus(&o, pid);
 	if (rc == 0 && !g->opened)
 		rc = -ESRCH;
 	if (rc < 0)
 		grid_close(g);
 	return rc;
+}
+
+static int add_backlog(struct grid *g, const struct keeper_message *m, int *fd)
+{
+	int rc = array_reserve(g->backlogs, g->n_backlogs, &g->backlogs_room);
+
+	if (rc == 0)
+		g->backlogs[g->n_backlogs++] =
+		    (struct grid_backlog){ TAKE_FD(*fd), m->number, m->position, m->data_size };
+	return rc;
+}
+
+struct adoption {
+	struct grid *grid;
+	int file;
+};
+
+static int adopt_thing(void *data, const struct keeper_message *m, int fd)
+{
+	struct adoption *o = data;
+	struct grid *g = o->grid;
+	_cleanup_close_ int kept = fd;
+	int rc = 0;
+
+	switch (m->kind) {
+	case KEEPER_RING:
+		if (m->number >= g->plan->n_cpus || m->data_size != g->plan->data_size ||
+		    m->aux_size != g->rings[m->number].size)
+			return -ESTALE;
+		g->rings[m->number].fd = TAKE_FD(kept);
+		break;
+	case KEEPER_BACKLOG:
+		if (m->number >= g->plan->n_cpus)
+			return -ESTALE;
+		rc = add_backlog(g, m, &kept);
+		break;
+	case KEEPER_EVENT:
+		rc = add_fd(&g->fds, &g->n_fds, &g->fds_room, &kept);
+		g->n_kept = MAX(g->n_kept, m->number + 1);
+		break;
+	case KEEPER_SWITCHES:
+		rc = add_fd(&g->switch_fds, &g->n_switch_fds, &g->switch_fds_room, &kept);
+		g->n_kept = MAX(g->n_kept, m->number + 1);
+		break;
+	case KEEPER_FILE:
+		o->file = TAKE_FD(kept);
+		break;
+	default:
+		return -EPROTO;
+	}
+	return rc;
+}
+
+int grid_adopt(struct grid *g, const struct plan *plan, int poll_fd, int *ret_file)
+{
+	struct adoption o = { g, -1 };
+	int rc = init_rings(g, plan);
+
+	if (rc == 0)
+		rc = keeper_client_list(g->keeper, g->group, adopt_thing, &o);
+	for (size_t n = 0; n < plan->n_cpus && rc == 0; n++) {
+		if (g->rings[n].fd < 0)
+			continue;
+		rc = map_ring(g, &g->rings[n], g->rings[n].fd, poll_fd);
+		g->opened = 1;
+	}
+	if (rc == 0 && !g->opened)
+		rc = -ENOENT;
+	*ret_file = o.file;
+	return rc;
+}
+
+static void read_backlog(struct aux_buffer *a, const struct grid_backlog *b, struct buf *scratch)
+{
+	uint64_t skip = a->replayed - MIN(a->replayed, b->from), size = b->size - MIN(b->size, skip);
+	uint8_t *to;
+
+	buf_clear(scratch);
+	to = buf_reserve(scratch, size);
+	/* A gap in the records is a gap in the ring. */
+	if (!to || b->from > MAX(a->replayed, a->ring.position) || io_pread(b->fd, to, size, skip) != (ssize_t)size) {
+		a->lost++;
+		return;
+	}
+	if (a->log)
+		replay_log_add(a->log, a->number, b->from + b->size, to, size);
+	aux_fold_all(a, to, size);
+	a->replayed = b->from + b->size;
+}
+
+void grid_read_backlogs(struct grid *g, struct buf *scratch)
+{
+	for (size_t i = 0; i < g->n_backlogs; i++) {
+		read_backlog(&g->rings[g->backlogs[i].ring], &g->backlogs[i], scratch);
+		closep(&g->backlogs[i].fd);
+	}
+	g->n_backlogs = 0;
+	for (size_t n = 0; n < g->plan->n_cpus; n++)
+		if (g->rings[n].ring.page)
+			g->rings[n].ring.position = MAX(g->rings[n].ring.position, g->rings[n].replayed);
+}
+
+int grid_hold(struct grid *g, int fd)
+{
+	return keeper_client_hold(g->keeper, &(struct kept_name){ g->group, KEEPER_FILE, 0 }, fd);
 }
 
 void grid_record_switches(struct grid *g, struct thread_table *threads)
@@ -272,6 +396,10 @@ void grid_close(struct grid *g)
 		closep(&g->switch_fds[i]);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		aux_done(&g->rings[n]);
+	for (size_t i = 0; i < g->n_backlogs; i++)
+		closep(&g->backlogs[i].fd);
+	keeper_client_close(g->keeper, &(struct kept_name){ .group = g->group });
+	free(g->backlogs);
 	free(g->rings);
 	free(g->fds);
 	free(g->switch_fds);
@@ -339,10 +467,14 @@ static void forget_pauses(struct grid *g)
 	g->n_pauses = kept;
 }
 
-static void add_pause(struct grid *g, uint64_t from, uint64_t to)
+void grid_add_pause(struct grid *g, uint64_t from, uint64_t to)
 {
+	const struct grid_pause pause = { from, to };
+
+	if (g->rings[0].log)
+		replay_log_add(g->rings[0].log, REPLAY_PAUSE, from, &pause, sizeof(pause));
 	if (array_reserve(g->pauses, g->n_pauses, &g->pauses_room) == 0)
-		g->pauses[g->n_pauses++] = (struct grid_pause){ from, to };
+		g->pauses[g->n_pauses++] = pause;
 	forget_pauses(g);
 }
 
@@ -366,7 +498,7 @@ static void note_stop(struct grid *g)
 		a->lost += a->cut_off;
 	}
 	if (time)
-		add_pause(g, time, time);
+		grid_add_pause(g, time, time);
 }
 
 /*
@@ -376,7 +508,7 @@ static void note_stop(struct grid *g)
 void grid_retry(struct grid *g, uint64_t failed_since)
 {
 	grid_start(g);
-	add_pause(g, failed_since, UINT64_MAX);
+	grid_add_pause(g, failed_since, UINT64_MAX);
 }
 
 /* Threads that run while tracing is stopped are expected to run untraced. */

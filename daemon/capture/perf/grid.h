@@ -7,6 +7,7 @@
 #define CSIGHT_DAEMON_CAPTURE_GRID_H
 
 #include "daemon/capture/perf/aux-buffer.h"
+#include "daemon/capture/perf/keeper-client.h"
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/reason.h"
 
@@ -16,7 +17,19 @@ struct grid_pause {
 	uint64_t from, to; /* equal: just after this time */
 };
 
+/* What csightd's keeper read from a ring while no csightd was connected. */
+struct grid_backlog {
+	int fd;
+	uint32_t ring;
+	uint64_t from, size; /* from: position in the ring */
+};
+
 struct grid {
+	struct keeper_client *keeper; /* who keeps the events, as this group; or NULL. Both to be set before. */
+	uint64_t group;
+	uint32_t n_kept; /* number of the next event */
+	struct grid_backlog *backlogs;
+	size_t n_backlogs, backlogs_room;
 	const struct plan *plan;  /* borrowed */
 	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
 	int *fds;                 /* events that write into the buffer of another */
@@ -31,6 +44,17 @@ struct grid {
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
+
+/*
+ * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan. -ENOENT: none.
+ * *ret_file: what grid_hold() was given, -1 if nothing. The rings are drained after grid_read_backlogs(), which folds
+ * what an earlier daemon has not: whatever precedes must have been folded.
+ */
+int grid_adopt(struct grid *g, const struct plan *plan, int poll_fd, int *ret_file);
+void grid_read_backlogs(struct grid *g, struct buf *scratch);
+
+/* Keeps a descriptor with the events. */
+int grid_hold(struct grid *g, int fd);
 
 /* Adds the switches of the traced threads to a table that lives as long as the grid is drained, or to none. */
 void grid_record_switches(struct grid *g, struct thread_table *threads);
@@ -48,6 +72,9 @@ void grid_end(struct grid *g);
 
 /* Restarts events that the kernel disabled because a sink failed. */
 void grid_retry(struct grid *g, uint64_t failed_since);
+
+/* to UINT64_MAX: until the next drain. */
+void grid_add_pause(struct grid *g, uint64_t from, uint64_t to);
 
 /* now: the records' clock, at a moment before the call. */
 void grid_drain(struct grid *g, uint64_t now, struct buf *scratch);

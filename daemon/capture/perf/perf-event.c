@@ -71,6 +71,7 @@ int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *r
 	if (map == MAP_FAILED)
 		return -errno;
 	r.page = map;
+	r.position = r.page->data_tail;
 	r.data = (const uint8_t *)map + page;
 	if (aux_size) {
 		r.page->aux_offset = all;
@@ -160,19 +161,24 @@ uint64_t perf_ring_filled(const struct perf_ring *r)
 
 int perf_ring_read(struct perf_ring *r, struct buf *b)
 {
-	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
-	size_t size = (size_t)(head - tail), at = tail & (r->data_size - 1), first = MIN(size, r->data_size - at);
+	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), from = r->position;
+	size_t size = (size_t)(head - from), at = from & (r->data_size - 1), first = MIN(size, r->data_size - at);
 	int rc = 0;
 
-	if (head - tail > r->data_size) {
+	if (head - from > r->data_size) {
 		rc = -EBADMSG;
 	} else {
 		buf_add(b, r->data + at, first);
 		buf_add(b, r->data, size - first);
 		rc = buf_error(b);
 	}
-	__atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
+	r->position = head;
 	return rc;
+}
+
+void perf_ring_release(struct perf_ring *r)
+{
+	__atomic_store_n(&r->page->data_tail, r->position, __ATOMIC_RELEASE);
 }
 
 uint64_t perf_ring_aux_head(const struct perf_ring *r)

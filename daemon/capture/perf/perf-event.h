@@ -33,7 +33,8 @@ uint64_t perf_event_time_enabled(int fd);
 struct perf_ring {
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
-	size_t data_size; /* a power of two */
+	size_t data_size;  /* a power of two */
+	uint64_t position; /* up to which records were read */
 	const uint8_t *aux;
 	size_t aux_size;
 };
@@ -63,12 +64,13 @@ uint64_t perf_record_lost(const struct perf_record *r);
 uint32_t perf_record_pid(const struct perf_record *r);
 
 /*
- * Appends all available records to b and frees their space in the ring. -EBADMSG: the ring is inconsistent; its
- * contents are dropped.
+ * Appends all available records to b; perf_ring_release() frees the space of what was read. -EBADMSG: the ring is
+ * inconsistent; its contents are dropped.
  */
 int perf_ring_read(struct perf_ring *r, struct buf *b);
+void perf_ring_release(struct perf_ring *r);
 
-/* Returns the number of bytes that perf_ring_read() would append. */
+/* Returns the number of bytes in the ring that are in use. */
 uint64_t perf_ring_filled(const struct perf_ring *r);
 
 /* Returns the number of bytes ever written to the AUX buffer. */

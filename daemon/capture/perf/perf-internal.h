@@ -13,6 +13,7 @@
 #include "daemon/capture/perf/process-table.h"
 #include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/grid.h"
+#include "daemon/capture/perf/replay-log.h"
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/process.h"
 #include "daemon/capture/perf/sideband.h"
@@ -33,6 +34,9 @@ struct perf_target {
 	struct plan *plan;     /* where the target has rings of its own */
 	struct filter *filter; /* in the form that the kernel accepts, or NULL */
 	struct grid grid;
+	struct replay_log *log; /* if a keeper has the rings, or NULL */
+	uint64_t replayed;      /* time of the last sideband record that an earlier daemon folded */
+	enum { NOT_RESTORED, RESTORED, RESTORED_PARTLY } restored;
 	struct thread_table thread_table;
 	struct process_code *process;
 	uint64_t armed_at;     /* in the records' clock */
@@ -55,16 +59,28 @@ struct perf_target {
 	SLIST_ENTRY(perf_target) dead;
 };
 
+/* The events of a process that an earlier daemon has opened, and what was recorded about it since. */
+struct perf_kept {
+	uint64_t group; /* for the keeper */
+	uint32_t pid;
+	struct buf records;
+	TAILQ_ENTRY(perf_kept) link;
+};
+
 struct perf_machine {
 	pthread_mutex_t lock;
 	struct plan_settings settings;
-	char *sysroot, *sink;
+	char *sysroot, *sink, *keeper_path;
 	int poll_fd;
 	/* Written by the capture thread under the lock, which also reads it without. */
 	struct topology *topology;
 	/* under the lock: freed by the event loop, to be closed by the capture thread */
 	SLIST_HEAD(, perf_target) dead;
 	/* Used by the capture thread only: */
+	struct keeper_client *keeper;      /* or NULL */
+	bool keeper_failed;                /* and that was logged */
+	uint64_t next_keeper, claim_until; /* CLOCK_MONOTONIC */
+	TAILQ_HEAD(, perf_kept) kept;      /* not taken by a target yet */
 	struct sideband *sideband;
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;
@@ -105,6 +121,27 @@ void perf_target_close(struct perf_target *s);
 void perf_target_check_owner(struct perf_target *s);
 /* false: the record is not about this target */
 bool perf_target_record(struct perf_target *s, const struct perf_record *r);
+
+/* The same, without keeping the record. */
+void perf_target_fold(struct perf_target *s, const struct perf_record *r);
+
+/* perf-keep.c: connects to the keeper, unless that was tried a moment ago. */
+void perf_keep_connect(struct perf_machine *m);
+/* Connects; closes what no target has taken. */
+void perf_keep_maintain(struct perf_machine *m);
+void perf_keep_forget(struct perf_machine *m);
+/* Whether records of a process are to be collected; true: this one was, and must not be folded now. */
+bool perf_keep_wants(const struct perf_machine *m, uint32_t pid);
+bool perf_keep_record(struct perf_machine *m, uint32_t pid, const struct perf_record *r);
+void perf_keep_log(struct perf_target *s, const struct perf_record *r);
+/* Before the rings are opened or taken. */
+void perf_keep_prepare(struct perf_target *s);
+/* Takes the rings that were opened by the same plan. False: there are none. */
+bool perf_keep_adopt(struct perf_target *s, const struct plan *p);
+/* Has the records of rings that were just opened kept. */
+void perf_keep_begin(struct perf_target *s, const struct plan *p);
+/* Folds what earlier daemons have recorded, if anything. */
+void perf_keep_replay(struct perf_target *s);
 
 /* Rebuilds the state of the target after records since this time were lost. */
 void perf_target_rescan(struct perf_target *s, uint64_t since);

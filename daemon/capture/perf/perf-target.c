@@ -120,6 +120,7 @@ void perf_target_close(struct perf_target *s)
 	s->plan = plan_free(s->plan);
 	s->process = process_free(s->process);
 	thread_table_done(&s->thread_table);
+	s->log = replay_log_free(s->log);
 	if (m->arena.plan && !m->n_shared && !m->settings.machine)
 		perf_machine_close_arena(m);
 	perf_machine_open_sideband(m, NULL);
@@ -159,12 +160,18 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 {
 	if (s->lost || s->thread_table.ended)
 		return false;
+	perf_keep_log(s, r);
+	perf_target_fold(s, r);
+	return true;
+}
+
+void perf_target_fold(struct perf_target *s, const struct perf_record *r)
+{
 	thread_table_fold(&s->thread_table, r);
 	if (s->process && r->type == PERF_RECORD_MMAP2)
 		add_map(s, r);
 	else if (s->process && r->type == PERF_RECORD_COMM)
 		add_name(s, r);
-	return true;
 }
 
 /* The program that is running now may not be its owner's: no more of it is recorded. */
@@ -229,6 +236,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	const struct plan_use use = { m->memory, m->n_private, m->arena.plan };
 	const struct plan_target target = { &s->options, s->contained };
 	struct plan *p;
+	bool adopted = false;
 	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, why);
 
 	if (rc < 0)
@@ -241,8 +249,15 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	} else {
 		if (s->options.filter && !s->filter)
 			rc = filter_new(s->pid, s->options.filter, &s->filter, why);
-		if (rc == 0)
+		if (rc == 0) {
+			perf_keep_prepare(s);
+			adopted = perf_keep_adopt(s, p);
+		}
+		if (rc == 0 && !adopted) {
 			rc = grid_open(&s->grid, p, s->pid, perf_target_filter(s), m->poll_fd, why);
+			if (rc == 0)
+				perf_keep_begin(s, p);
+		}
 		if (rc < 0) {
 			plan_free(p);
 		} else {
@@ -277,6 +292,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	/* With suid_dumpable 1, a program that gains privileges leaves no EXIT record. */
 	dumpable = proc_file_number("/proc/sys/fs/suid_dumpable");
 	s->thread_table.privileges_recorded = dumpable == 0 || dumpable == 2;
+	perf_keep_connect(m);
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
 	s->linked = true;
 	rc = perf_machine_open_sideband(m, why);
@@ -313,6 +329,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */
 	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
+	perf_keep_replay(s);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);
 	if (!s->thread_table.execs)
@@ -429,6 +446,8 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 	if (refused > oldest_time(s))
 		add_missing(b,
 			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
+	if (s->restored == RESTORED_PARTLY)
+		add_missing(b, "csightd was restarted: part of what was recorded before is unknown");
 	if (lost)
 		add_missing(b,
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");

@@ -32,18 +32,18 @@ static bool wants_record(void *data, uint32_t pid, uint32_t type)
 	TAILQ_FOREACH (s, &m->sources, link)
 		if ((uint32_t)s->pid == pid)
 			return true;
-	return false;
+	return perf_keep_wants(m, pid);
 }
 
 static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 {
 	struct perf_machine *m = data;
 	struct perf_target *s;
-	bool taken = false;
+	bool taken = perf_keep_record(m, pid, r);
 
 	TAILQ_FOREACH (s, &m->sources, link)
-		if ((uint32_t)s->pid == pid)
-			taken |= perf_target_record(s, r);
+		if ((uint32_t)s->pid == pid && !taken)
+			taken = perf_target_record(s, r);
 		else if (r->type == PERF_RECORD_FORK)
 			thread_table_note_fork(&s->thread_table, r);
 	if (m->process_table && !taken)
@@ -77,6 +77,7 @@ static int fill_machine(struct perf_machine *m, const struct perf_settings *sett
 	if (!m->settings.memory)
 		m->settings.memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 	if ((settings->sink && !(m->sink = strdup(settings->sink))) ||
+	    (settings->keeper && !(m->keeper_path = strdup(settings->keeper))) ||
 	    (settings->sysroot && !(m->sysroot = strdup(settings->sysroot))))
 		return -ENOMEM;
 	m->settings.sink = m->sink;
@@ -107,6 +108,7 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 	pthread_mutex_init(&m->lock, NULL);
 	m->poll_fd = -1;
 	TAILQ_INIT(&m->sources);
+	TAILQ_INIT(&m->kept);
 	SLIST_INIT(&m->dead);
 	rc = fill_machine(m, settings, why);
 	if (rc < 0) {
@@ -155,15 +157,20 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 {
 	if (!m)
 		return NULL;
+	/* What is closed from here on is kept. */
+	keeper_client_leave(m->keeper);
 	free_dead(m);
+	perf_keep_forget(m);
 	arena_close(&m->arena);
 	sideband_free(m->sideband);
 	process_table_free(m->process_table);
+	keeper_client_free(m->keeper);
 	closep(&m->poll_fd);
 	topology_free(m->topology);
 	buf_done(&m->scratch);
 	pthread_mutex_destroy(&m->lock);
 	free(m->sysroot);
+	free(m->keeper_path);
 	free(m->sink);
 	free(m);
 	return NULL;
@@ -198,7 +205,7 @@ int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 
 	if (!cpus)
 		return -ENOMEM;
-	if (TAILQ_EMPTY(&m->sources) && !m->arena.plan) {
+	if (TAILQ_EMPTY(&m->sources) && TAILQ_EMPTY(&m->kept) && !m->arena.plan) {
 		sideband_close(m->sideband);
 		return 0;
 	}
@@ -454,6 +461,7 @@ void perf_machine_drain(struct perf_machine *m)
 	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
+	perf_keep_maintain(m);
 	if (m->settings.machine && !m->arena.plan)
 		open_machine_arena(m);
 	perf_machine_read_records(m);

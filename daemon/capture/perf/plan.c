@@ -235,17 +235,18 @@ static uint64_t round_up_to_power_of_two(uint64_t size)
 	return n;
 }
 
-/* Makes the first CPU of each shared sink its keeper. An AUX buffer smaller than the sink's own would lose trace. */
-static void choose_keepers(const struct topology *t, struct plan *p, uint64_t size)
+/* Makes the first CPU of each shared sink its collector. An AUX buffer smaller than the sink's own would lose trace. */
+static void choose_collectors(const struct topology *t, struct plan *p, uint64_t size)
 {
 	for (size_t i = 0; i < p->n_cpus; i++) {
 		struct plan_cpu *c = &p->cpus[i];
 
-		c->keeper = true;
+		c->collector = true;
 		for (size_t before = 0; before < i && !p->direct; before++)
-			c->keeper &= p->cpus[before].sink != c->sink;
-		c->aux_size = c->keeper ? size : MIN(size, PLAN_AUX_MIN);
-		while (c->keeper && !p->direct && c->aux_size < t->sinks[c->sink].buffer && c->aux_size < PLAN_AUX_MAX)
+			c->collector &= p->cpus[before].sink != c->sink;
+		c->aux_size = c->collector ? size : MIN(size, PLAN_AUX_MIN);
+		while (c->collector && !p->direct && c->aux_size < t->sinks[c->sink].buffer &&
+		       c->aux_size < PLAN_AUX_MAX)
 			c->aux_size *= 2;
 	}
 }
@@ -271,7 +272,7 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 	if (own && own < PLAN_AUX_MIN)
 		return reason_set(why, -ENOTSUP, "ring-size: the least size of a ring is %d KiB", PLAN_AUX_MIN >> 10);
 	for (;; size /= 2) {
-		choose_keepers(t, p, size);
+		choose_collectors(t, p, size);
 		sum_sizes(p);
 		if (p->memory + use->memory <= s->memory)
 			break;

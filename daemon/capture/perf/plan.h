@@ -6,8 +6,8 @@
  * A private sink (TRBE, one per CPU) gives each target rings of its own: one event for each thread on each CPU,
  * inherited by new threads; all events of a CPU write to one AUX buffer. A shared sink (ETR, ETF, ETB) is one arena:
  * one event per CPU traces whatever runs there, and context IDs separate the threads afterwards. Of the events on a
- * shared sink, the kernel passes the bytes to the one that stops last; therefore one CPU of each sink, the keeper, has
- * an AUX buffer of full size. The PMU cannot trace threads and CPUs at the same time.
+ * shared sink, the kernel passes the bytes to the one that stops last; therefore one CPU of each sink, the collector,
+ * has an AUX buffer of full size. The PMU cannot trace threads and CPUs at the same time.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PLAN_H
 #define CSIGHT_DAEMON_CAPTURE_PLAN_H
@@ -47,7 +47,7 @@ struct plan_cpu {
 	uint32_t sink_id; /* for the PMU; 0: the PMU selects the sink */
 	uint64_t aux_size;
 	uint8_t trace_id; /* unless the kernel reports another later; 0: none */
-	bool keeper;
+	bool collector;
 	uint64_t configr; /* value of the trace unit's configuration register, for the decoder */
 };
 

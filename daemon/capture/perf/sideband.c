@@ -7,6 +7,7 @@
 
 #include "daemon/capture/perf/sideband.h"
 #include "lib/base/array.h"
+#include "lib/base/io.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -14,8 +15,10 @@ enum { DATA_SIZE = 256 << 10, PENDING_MAX = 64 << 20, RECORD_MAX = 8 << 10 };
 
 struct sideband_ring {
 	int fd;
+	uint32_t number; /* for the keeper */
 	struct perf_ring ring;
 	uint64_t newest; /* time of its last record */
+	bool adopted;    /* opened by an earlier daemon */
 };
 
 /* The events of one CPU. */
@@ -35,9 +38,18 @@ struct pending_record {
 	size_t at; /* offset in pending */
 };
 
+/* A ring, or the backlog of one, that an earlier daemon has opened. */
+struct kept_ring {
+	struct keeper_message about;
+	int fd;
+};
+
 struct sideband {
 	struct sideband_listener user;
 	int poll_fd;
+	struct keeper_client *keeper; /* or NULL */
+	struct kept_ring *kept;       /* not taken yet */
+	size_t n_kept, kept_room;
 	struct sideband_cpu *cpus;
 	size_t n_cpus_open;
 	struct buf raw, pending; /* pending: records to be passed on later */
@@ -62,22 +74,73 @@ int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideb
 	return 0;
 }
 
-static void close_ring(struct sideband_ring *r)
+static void close_ring(const struct sideband *s, struct sideband_ring *r)
 {
+	if (r->fd < 0)
+		return;
 	perf_ring_unmap(&r->ring);
 	closep(&r->fd);
+	keeper_client_close(s->keeper, &(struct kept_name){ KEEPER_SIDEBAND, KEEPER_RING, r->number });
 }
 
-static void close_cpu(struct sideband_cpu *l)
+static void close_cpu(const struct sideband *s, struct sideband_cpu *l)
 {
-	close_ring(&l->switches);
-	close_ring(&l->processes);
+	close_ring(s, &l->switches);
+	close_ring(s, &l->processes);
+}
+
+static int keep_ring(void *data, const struct keeper_message *m, int fd)
+{
+	struct sideband *s = data;
+	int rc = array_reserve(s->kept, s->n_kept, &s->kept_room);
+
+	if (rc < 0)
+		closep(&fd);
+	else
+		s->kept[s->n_kept++] = (struct kept_ring){ *m, fd };
+	return rc;
+}
+
+int sideband_set_keeper(struct sideband *s, struct keeper_client *k)
+{
+	s->keeper = k;
+	return k ? keeper_client_list(k, KEEPER_SIDEBAND, keep_ring, s) : 0;
+}
+
+bool sideband_was_kept(const struct sideband *s)
+{
+	for (size_t i = 0; i < s->n_cpus_open; i++)
+		if (!s->cpus[i].processes.adopted)
+			return false;
+	return s->n_cpus_open > 0;
+}
+
+void sideband_drop_kept(struct sideband *s)
+{
+	for (size_t i = 0; i < s->n_kept; i++) {
+		if (s->kept[i].fd >= 0 && s->kept[i].about.kind == KEEPER_RING)
+			keeper_client_close(
+			    s->keeper, &(struct kept_name){ KEEPER_SIDEBAND, KEEPER_RING, s->kept[i].about.number });
+		closep(&s->kept[i].fd);
+	}
+	s->n_kept = 0;
+}
+
+/* Takes the descriptor of a kept ring or backlog; -1 if there is none. */
+static int take_kept(struct sideband *s, enum keeper_kind kind, uint32_t number, struct keeper_message *ret)
+{
+	for (size_t i = 0; i < s->n_kept; i++)
+		if (s->kept[i].about.kind == kind && s->kept[i].about.number == number) {
+			*ret = s->kept[i].about;
+			return TAKE_FD(s->kept[i].fd);
+		}
+	return -1;
 }
 
 void sideband_close(struct sideband *s)
 {
 	for (size_t i = 0; i < s->n_cpus_open; i++)
-		close_cpu(&s->cpus[i]);
+		close_cpu(s, &s->cpus[i]);
 	free(s->cpus);
 	s->cpus = NULL;
 	s->n_cpus_open = 0;
@@ -88,6 +151,9 @@ struct sideband *sideband_free(struct sideband *s)
 	if (!s)
 		return NULL;
 	sideband_close(s);
+	for (size_t i = 0; i < s->n_kept; i++)
+		closep(&s->kept[i].fd);
+	free(s->kept);
 	buf_done(&s->raw);
 	buf_done(&s->pending);
 	free(s->order);
@@ -111,20 +177,151 @@ static struct perf_event_attr dummy_attr(void)
 	return attr;
 }
 
-static int open_ring(struct sideband *s, uint32_t cpu, const struct perf_event_attr *attr, struct sideband_ring *ret)
+static void note_loss(struct loss *l, uint64_t since)
 {
-	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	struct sideband_ring r = { .fd = -1 };
-	int rc = perf_event_open(attr, -1, (int)cpu, &r.fd);
+	l->since = l->lost ? MIN(l->since, since) : since;
+	l->lost = true;
+}
+
+static struct loss *loss_of(struct sideband *s, bool is_switch)
+{
+	return is_switch && !s->switches_needed ? &s->switches : &s->records;
+}
+
+static void keep_record(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
+{
+	struct loss *loss = loss_of(s, r->type == PERF_RECORD_SWITCH_CPU_WIDE);
+
+	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
+		note_loss(loss, r->origin.time);
+		return;
+	}
+	s->order[s->n_order++] = (struct pending_record){ r->origin.time, s->pending.size };
+	buf_add(&s->pending, record, size);
+	if (buf_error(&s->pending)) {
+		s->pending.error = 0;
+		s->n_order--;
+		note_loss(loss, r->origin.time);
+	}
+}
+
+/* Passes on the records in s->raw. self: the thread whose name is set to find the present time; 0: none. */
+static void take_records(struct sideband *s, struct sideband_ring *ring, struct loss *loss, uint32_t self)
+{
+	const uint8_t *at = s->raw.data;
+
+	for (size_t left = s->raw.size; left;) {
+		struct perf_record r;
+		int size = perf_record_parse(at, left, &r);
+		uint32_t pid;
+
+		if (size < 0) {
+			note_loss(loss, ring->newest);
+			break;
+		}
+		pid = perf_record_pid(&r);
+		if (r.type == PERF_RECORD_LOST)
+			note_loss(loss, ring->newest);
+		else if (pid && s->user.wants(s->user.data, pid, r.type))
+			keep_record(s, &r, at, (size_t)size);
+		if (r.type == PERF_RECORD_COMM && self && r.origin.tid == self)
+			s->now = MAX(s->now, r.origin.time);
+		ring->newest = MAX(ring->newest, r.origin.time);
+		s->newest = MAX(s->newest, r.origin.time);
+		at += size;
+		left -= (size_t)size;
+	}
+}
+
+/* A backlog is what precedes the ring's contents. */
+static void read_backlog(struct sideband *s, struct sideband_ring *ring, int fd, const struct keeper_message *m)
+{
+	struct loss *loss = loss_of(s, ring->number % 2);
+	uint8_t *to;
+
+	buf_clear(&s->raw);
+	to = buf_reserve(&s->raw, m->data_size);
+	if (!to || io_pread(fd, to, m->data_size, 0) != (ssize_t)m->data_size ||
+	    m->position + m->data_size != ring->ring.position) {
+		note_loss(loss, 0);
+		return;
+	}
+	buf_grew(&s->raw, m->data_size);
+	take_records(s, ring, loss, 0);
+}
+
+static void read_ring(struct sideband *s, struct sideband_ring *ring, struct loss *loss, uint32_t self)
+{
+	if (!ring->ring.page)
+		return;
+	/*
+	 * The kernel reports lost records only with the next record, which may come late; a ring that is almost full
+	 * counts as a loss.
+	 */
+	if (ring->ring.data_size - perf_ring_filled(&ring->ring) < RECORD_MAX)
+		note_loss(loss, ring->newest);
+	buf_clear(&s->raw);
+	if (perf_ring_read(&ring->ring, &s->raw) < 0) {
+		note_loss(loss, ring->newest);
+		return;
+	}
+	take_records(s, ring, loss, self);
+}
+
+/*
+ * What was passed on is not needed any more. A keeper has what was not: a new daemon reads it again. Without one, the
+ * ring's space is freed at once.
+ */
+static void release_ring(const struct sideband *s, struct sideband_ring *ring)
+{
+	if (ring->ring.page && (!s->keeper || !s->n_order || perf_ring_filled(&ring->ring) > DATA_SIZE / 2))
+		perf_ring_release(&ring->ring);
+}
+
+static int make_ring(struct sideband *s, uint32_t cpu, const struct perf_event_attr *attr, struct sideband_ring *r)
+{
+	const struct kept_name name = { KEEPER_SIDEBAND, KEEPER_RING, r->number };
+	int rc = keeper_client_open(s->keeper, &name, attr, -1, (int)cpu, &r->fd);
 
 	if (rc == 0)
-		rc = perf_ring_map(r.fd, DATA_SIZE, 0, &r.ring);
+		rc = keeper_client_map(s->keeper, &name, DATA_SIZE, 0);
 	if (rc == 0)
-		rc = perf_event_control(r.fd, PERF_EVENT_IOC_ENABLE, 0);
+		rc = perf_ring_map(r->fd, DATA_SIZE, 0, &r->ring);
+	if (rc == 0)
+		rc = perf_event_control(r->fd, PERF_EVENT_IOC_ENABLE, 0);
+	return rc;
+}
+
+/* Continues with the ring of an earlier daemon. Returns false if there is none. */
+static bool adopt_ring(struct sideband *s, struct sideband_ring *r)
+{
+	struct keeper_message m;
+	int backlog;
+
+	r->fd = take_kept(s, KEEPER_RING, r->number, &m);
+	if (r->fd < 0 || m.data_size != DATA_SIZE || perf_ring_map(r->fd, DATA_SIZE, 0, &r->ring) < 0) {
+		close_ring(s, r);
+		return false;
+	}
+	backlog = take_kept(s, KEEPER_BACKLOG, r->number, &m);
+	if (backlog >= 0)
+		read_backlog(s, r, backlog, &m);
+	closep(&backlog);
+	r->adopted = true;
+	return true;
+}
+
+static int open_ring(struct sideband *s, uint32_t cpu, bool switches, const struct perf_event_attr *attr,
+		     struct sideband_ring *ret)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	struct sideband_ring r = { .fd = -1, .number = 2 * cpu + switches };
+	int rc = adopt_ring(s, &r) ? 0 : make_ring(s, cpu, attr, &r);
+
 	if (rc == 0 && epoll_ctl(s->poll_fd, EPOLL_CTL_ADD, r.fd, &wanted) < 0)
 		rc = -errno;
 	if (rc < 0)
-		close_ring(&r);
+		close_ring(s, &r);
 	else
 		*ret = r;
 	return rc;
@@ -136,7 +333,7 @@ static int open_switches(struct sideband *s, struct sideband_cpu *l)
 	int rc;
 
 	attr.context_switch = 1;
-	rc = open_ring(s, l->cpu, &attr, &l->switches);
+	rc = open_ring(s, l->cpu, true, &attr, &l->switches);
 	return s->switches_needed ? rc : 0;
 }
 
@@ -148,7 +345,7 @@ static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 
 	attr.mmap = attr.mmap2 = attr.mmap_data = 1;
 	attr.comm = attr.comm_exec = attr.task = 1;
-	rc = open_ring(s, cpu, &attr, &l.processes);
+	rc = open_ring(s, cpu, false, &attr, &l.processes);
 	if (rc == 0)
 		*ret = l;
 	return rc;
@@ -160,12 +357,6 @@ static bool contains_cpu(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
 		if (cpus[i] == cpu)
 			return true;
 	return false;
-}
-
-static void note_loss(struct loss *l, uint64_t since)
-{
-	l->since = l->lost ? MIN(l->since, since) : since;
-	l->lost = true;
 }
 
 /* The event of a CPU that went offline is dead even when the CPU is back: its enabled time stands still. */
@@ -203,7 +394,7 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum 
 		if (contains_cpu(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
 			s->cpus[kept++] = s->cpus[i];
 		else
-			close_cpu(&s->cpus[i]);
+			close_cpu(s, &s->cpus[i]);
 	s->n_cpus_open = kept;
 	s->switches_needed = switches == SIDEBAND_SWITCHES_NEEDED;
 	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
@@ -221,76 +412,12 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum 
 		if (switches && l->switches.fd < 0)
 			rc = open_switches(s, l);
 		else if (!switches)
-			close_ring(&l->switches);
+			close_ring(s, &l->switches);
 	}
 	if (rc < 0)
 		perf_event_explain(why, rc, "watching processes (perf_event_open)",
 				   2 * n_cpus * (uint64_t)(DATA_SIZE + 4096));
 	return rc;
-}
-
-static struct loss *loss_of(struct sideband *s, bool is_switch)
-{
-	return is_switch && !s->switches_needed ? &s->switches : &s->records;
-}
-
-static void keep_record(struct sideband *s, const struct perf_record *r, const uint8_t *record, size_t size)
-{
-	struct loss *loss = loss_of(s, r->type == PERF_RECORD_SWITCH_CPU_WIDE);
-
-	if (array_reserve(s->order, s->n_order, &s->order_room) < 0) {
-		note_loss(loss, r->origin.time);
-		return;
-	}
-	s->order[s->n_order++] = (struct pending_record){ r->origin.time, s->pending.size };
-	buf_add(&s->pending, record, size);
-	if (buf_error(&s->pending)) {
-		s->pending.error = 0;
-		s->n_order--;
-		note_loss(loss, r->origin.time);
-	}
-}
-
-static void read_ring(struct sideband *s, struct sideband_ring *ring, struct loss *loss, uint32_t self)
-{
-	const uint8_t *at;
-	size_t left;
-
-	if (!ring->ring.page)
-		return;
-	/*
-	 * The kernel reports lost records only with the next record, which may come late; a ring that is almost full
-	 * counts as a loss.
-	 */
-	if (ring->ring.data_size - perf_ring_filled(&ring->ring) < RECORD_MAX)
-		note_loss(loss, ring->newest);
-	buf_clear(&s->raw);
-	if (perf_ring_read(&ring->ring, &s->raw) < 0) {
-		note_loss(loss, ring->newest);
-		return;
-	}
-	at = s->raw.data;
-	for (left = s->raw.size; left;) {
-		struct perf_record r;
-		int size = perf_record_parse(at, left, &r);
-		uint32_t pid;
-
-		if (size < 0) {
-			note_loss(loss, ring->newest);
-			break;
-		}
-		pid = perf_record_pid(&r);
-		if (r.type == PERF_RECORD_LOST)
-			note_loss(loss, ring->newest);
-		else if (pid && s->user.wants(s->user.data, pid, r.type))
-			keep_record(s, &r, at, (size_t)size);
-		if (r.type == PERF_RECORD_COMM && r.origin.tid == self)
-			s->now = MAX(s->now, r.origin.time);
-		ring->newest = MAX(ring->newest, r.origin.time);
-		s->newest = MAX(s->newest, r.origin.time);
-		at += size;
-		left -= (size_t)size;
-	}
 }
 
 static int by_time(const void *a, const void *b)
@@ -362,6 +489,10 @@ void sideband_drain(struct sideband *s)
 	else if (!perf_ring_shift(&s->cpus[0].processes.ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	pass_on(s);
+	for (size_t i = 0; i < s->n_cpus_open; i++) {
+		release_ring(s, &s->cpus[i].switches);
+		release_ring(s, &s->cpus[i].processes);
+	}
 	if (s->switches.lost)
 		s->user.switches_lost(s->user.data, s->switches.since);
 	s->switches.lost = false;

@@ -8,6 +8,7 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
 #define CSIGHT_DAEMON_CAPTURE_SIDEBAND_H
 
+#include "daemon/capture/perf/keeper-client.h"
 #include "daemon/capture/perf/perf-event.h"
 #include "lib/base/reason.h"
 
@@ -29,6 +30,16 @@ struct sideband_listener {
 /* Opens no event yet. The rings are added to the epoll descriptor poll_fd. */
 int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret);
 struct sideband *sideband_free(struct sideband *s);
+
+/* Has a keeper keep the events that are opened from now on, and takes those of an earlier daemon. NULL: none does. */
+enum { KEEPER_SIDEBAND = 1 /* the group */ };
+int sideband_set_keeper(struct sideband *s, struct keeper_client *k);
+
+/* True if all rings that are open are those of an earlier daemon, so that no record is missing since. */
+bool sideband_was_kept(const struct sideband *s);
+
+/* Closes what was not taken of an earlier daemon's. */
+void sideband_drop_kept(struct sideband *s);
 
 /* Opens missing events on these CPUs (ascending) and closes all others. Skips CPUs that are offline. Sets why on
  * failure. */

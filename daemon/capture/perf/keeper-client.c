@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "daemon/capture/perf/keeper-client.h"
+#include "daemon/capture/perf/perf-event.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+/* A keeper that does not answer for so long has ended for us. */
+enum { ANSWER_SECONDS = 10 };
+
+struct keeper_client {
+	int fd;
+};
+
+void keeper_client_leave(struct keeper_client *k)
+{
+	if (k)
+		closep(&k->fd);
+}
+
+bool keeper_client_is_connected(const struct keeper_client *k)
+{
+	return k && k->fd >= 0;
+}
+
+static int receive(struct keeper_client *k, struct keeper_message *ret, int *ret_fd)
+{
+	size_t n_fds = 1;
+	ssize_t n = io_receive_fds(k->fd, ret, sizeof(*ret), ret_fd, &n_fds, 0);
+
+	if (n < 0 || n_fds == 0)
+		*ret_fd = -1;
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		return -EPIPE;
+	return n == sizeof(*ret) && ret->version == KEEPER_VERSION ? 0 : -EPROTO;
+}
+
+static struct keeper_message message_of(enum keeper_op op, const struct kept_name *name)
+{
+	return (struct keeper_message){
+		.version = KEEPER_VERSION, .op = op, .group = name->group, .kind = name->kind, .number = name->number
+	};
+}
+
+/* The descriptor of the answer, if there is one, belongs to the caller. */
+static int call(struct keeper_client *k, const struct keeper_message *m, int fd, int *ret_fd)
+{
+	struct keeper_message reply;
+	_cleanup_close_ int received = -1;
+	int rc = io_send_fds(k->fd, m, sizeof(*m), &fd, fd >= 0);
+
+	if (rc == 0)
+		rc = receive(k, &reply, &received);
+	/* A later answer would be taken for that of another message. */
+	if (rc < 0)
+		keeper_client_leave(k);
+	if (rc == 0)
+		rc = reply.rc;
+	if (rc == 0 && ret_fd) {
+		if (received < 0)
+			return -EPROTO;
+		*ret_fd = TAKE_FD(received);
+	}
+	return MIN(rc, 0);
+}
+
+static int call_each(struct keeper_client *k, const struct keeper_message *m, kept_thing_fn fn, void *data)
+{
+	int rc = io_send_fds(k->fd, m, sizeof(*m), NULL, 0), failed = 0;
+
+	while (rc == 0) {
+		struct keeper_message reply;
+		int fd;
+
+		rc = receive(k, &reply, &fd);
+		if (rc < 0)
+			break;
+		if (!reply.more)
+			return failed ? failed : MIN(reply.rc, 0);
+		if (failed)
+			closep(&fd);
+		else
+			failed = fn(data, &reply, fd);
+	}
+	keeper_client_leave(k);
+	return rc;
+}
+
+int keeper_client_connect(struct keeper_client *k, const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	const struct timeval limit = { ANSWER_SECONDS, 0 };
+	struct keeper_message greeting;
+	_cleanup_close_ int none = -1;
+	int rc;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(a.sun_path, path);
+	keeper_client_leave(k);
+	k->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (k->fd < 0 || connect(k->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+		rc = -errno;
+	else
+		rc = receive(k, &greeting, &none);
+	if (rc == 0)
+		rc = greeting.rc;
+	if (rc < 0)
+		keeper_client_leave(k);
+	return rc;
+}
+
+int keeper_client_new(const char *path, struct keeper_client **ret)
+{
+	struct keeper_client *k = malloc(sizeof(*k));
+	int rc;
+
+	if (!k)
+		return -ENOMEM;
+	k->fd = -1;
+	rc = keeper_client_connect(k, path);
+	if (rc < 0)
+		keeper_client_free(k);
+	else
+		*ret = k;
+	return rc;
+}
+
+struct keeper_client *keeper_client_free(struct keeper_client *k)
+{
+	keeper_client_leave(k);
+	free(k);
+	return NULL;
+}
+
+int keeper_client_open(struct keeper_client *k, const struct kept_name *name, const struct perf_event_attr *attr,
+		       pid_t pid, int cpu, int *ret_fd)
+{
+	struct keeper_message m = message_of(KEEPER_OPEN, name);
+
+	if (!keeper_client_is_connected(k))
+		return perf_event_open(attr, pid, cpu, ret_fd);
+	_Static_assert(sizeof(*attr) <= sizeof(m.attr), "the message has space for the attributes");
+	m.pid = pid;
+	m.cpu = cpu;
+	memcpy(m.attr, attr, sizeof(*attr));
+	return call(k, &m, -1, ret_fd);
+}
+
+int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size)
+{
+	struct keeper_message m = message_of(KEEPER_MAP, name);
+
+	m.data_size = data_size;
+	m.aux_size = aux_size;
+	return keeper_client_is_connected(k) ? call(k, &m, -1, NULL) : 0;
+}
+
+int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, int fd)
+{
+	const struct keeper_message m = message_of(KEEPER_HOLD, name);
+
+	return call(k, &m, fd, NULL);
+}
+
+void keeper_client_close(struct keeper_client *k, const struct kept_name *name)
+{
+	const struct keeper_message m = message_of(KEEPER_CLOSE, name);
+
+	if (keeper_client_is_connected(k))
+		call(k, &m, -1, NULL);
+}
+
+int keeper_client_list(struct keeper_client *k, uint64_t group, kept_thing_fn fn, void *data)
+{
+	const struct keeper_message m = message_of(KEEPER_LIST, &(struct kept_name){ .group = group });
+
+	return call_each(k, &m, fn, data);
+}
+
+int keeper_client_groups(struct keeper_client *k, kept_thing_fn fn, void *data)
+{
+	const struct keeper_message m = message_of(KEEPER_GROUPS, &(struct kept_name){ 0 });
+
+	return call_each(k, &m, fn, data);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a target's state was folded from, in shared memory that csight-keeper holds: the records read from its rings and
+ * the sideband, in the order in which they were handled. A new daemon folds them again. The oldest are overwritten.
+ * Capture thread only.
+ */
+#ifndef CSIGHT_DAEMON_CAPTURE_REPLAY_H
+#define CSIGHT_DAEMON_CAPTURE_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct replay_log;
+
+/* Where an entry comes from, if not from the ring of that number. */
+enum {
+	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */
+	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct grid_pause */
+};
+
+/* about: what must be the same for the events to be of use to a new daemon. */
+int replay_log_new(uint64_t armed_at, const void *about, size_t about_size, struct replay_log **ret);
+
+/* Maps a log and takes the descriptor if it is valid. -EBADMSG: it is not; -ESTALE: it is about something else. */
+int replay_log_open(int *fd, const void *about, size_t about_size, struct replay_log **ret);
+struct replay_log *replay_log_free(struct replay_log *j);
+
+int replay_log_fd(const struct replay_log *j);
+uint64_t replay_log_armed_at(const struct replay_log *j);
+
+/* What has been overwritten is missing from the begin. */
+bool replay_log_wrapped(const struct replay_log *j);
+
+/* position: of the byte after the data in its ring. A killed daemon leaves all of an entry or nothing. */
+void replay_log_add(struct replay_log *j, uint32_t place, uint64_t position, const void *data, size_t size);
+
+/* Calls fn for each entry, oldest first; fn must not add any. */
+typedef void (*replay_entry_fn)(void *user, uint32_t place, uint64_t position, const uint8_t *data, size_t size);
+void replay_log_each(const struct replay_log *j, replay_entry_fn fn, void *user);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * csight-keeper opens and maps perf events for csightd and keeps them when csightd ends: the kernel frees a ring with
+ * its last mapping. While no csightd is connected it reads the rings of records, which would overflow, into memory. It
+ * looks into nothing that it keeps, and has one client at a time, of its own user.
+ */
+#include "config.h"
+
+#include <getopt.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "daemon/keeper/protocol.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "lib/base/util.h"
+
+enum {
+	LOOK_MS = 5,            /* between two looks at the rings while no csightd is connected */
+	SEND_SECONDS = 10,      /* a csightd that reads no answer for so long is not served any more */
+	KEEP_SECONDS = 30,      /* default of --keep-for */
+	BACKLOG_MAX = 64 << 20, /* bytes of all rings together */
+	RING_MAX = 1 << 30,
+};
+
+struct thing {
+	uint64_t group;
+	uint32_t kind, number;
+	int fd;
+	struct perf_event_mmap_page *page; /* of a mapped ring, or NULL */
+	const uint8_t *data;
+	size_t data_size, aux_size;
+	void *aux;
+	int backlog; /* what was read from it, in memory; -1: nothing */
+	uint64_t position, backlog_size;
+	TAILQ_ENTRY(thing) link;
+};
+
+static TAILQ_HEAD(thing_list, thing) things = TAILQ_HEAD_INITIALIZER(things);
+static uint64_t backlog_total;
+
+static void close_thing(struct thing *t)
+{
+	if (t->aux)
+		munmap(t->aux, t->aux_size);
+	if (t->page)
+		munmap(t->page, (size_t)sysconf(_SC_PAGESIZE) + t->data_size);
+	backlog_total -= t->backlog_size;
+	closep(&t->backlog);
+	closep(&t->fd);
+	TAILQ_REMOVE(&things, t, link);
+	free(t);
+}
+
+static void close_things(const struct keeper_message *which)
+{
+	struct thing *t, *next;
+
+	/* Events end before the ring that they write to. */
+	for (t = TAILQ_LAST(&things, thing_list); t; t = next) {
+		next = TAILQ_PREV(t, thing_list, link);
+		if (!which || (t->group == which->group &&
+			       (which->kind == KEEPER_ALL || (t->kind == which->kind && t->number == which->number))))
+			close_thing(t);
+	}
+}
+
+static struct thing *find_thing(const struct keeper_message *m)
+{
+	struct thing *t;
+
+	TAILQ_FOREACH (t, &things, link)
+		if (t->group == m->group && t->kind == m->kind && t->number == m->number)
+			return t;
+	return NULL;
+}
+
+static int add_thing(const struct keeper_message *m, int *fd)
+{
+	struct thing *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct thing){ .group = m->group, .kind = m->kind, .number = m->number, .backlog = -1 };
+	t->fd = TAKE_FD(*fd);
+	TAILQ_INSERT_TAIL(&things, t, link);
+	return 0;
+}
+
+static int open_event(const struct keeper_message *m, int *ret_fd)
+{
+	struct perf_event_attr attr;
+	_cleanup_close_ int fd = -1;
+	uint32_t size;
+	int rc;
+
+	memcpy(&attr, m->attr, sizeof(attr));
+	size = attr.size;
+	if (size > sizeof(m->attr))
+		return -E2BIG;
+	fd = (int)syscall(SYS_perf_event_open, m->attr, m->pid, m->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	rc = add_thing(m, &fd);
+	return rc;
+}
+
+static int map_ring(const struct keeper_message *m)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), all = page + m->data_size;
+	struct thing *t = find_thing(m);
+	void *map;
+
+	if (!t || t->page || m->data_size > RING_MAX || m->aux_size > RING_MAX)
+		return -EINVAL;
+	map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	t->page = map;
+	t->data = (const uint8_t *)map + page;
+	t->data_size = m->data_size;
+	if (!m->aux_size)
+		return 0;
+	t->page->aux_offset = all;
+	t->page->aux_size = m->aux_size;
+	/* A buffer mapped read-only is overwritten circularly, without a reader. */
+	map = mmap(NULL, m->aux_size, PROT_READ, MAP_SHARED, t->fd, (off_t)all);
+	if (map == MAP_FAILED) {
+		int rc = -errno;
+
+		munmap(t->page, all);
+		t->page = NULL;
+		return rc;
+	}
+	t->aux = map;
+	t->aux_size = m->aux_size;
+	return 0;
+}
+
+static int answer(int client, const struct keeper_message *m, int fd)
+{
+	return io_send_fds(client, m, sizeof(*m), &fd, fd >= 0);
+}
+
+/* The backlog belongs to the client from then on. */
+static int list_group(int client, uint64_t group)
+{
+	struct thing *t;
+	int rc = 0;
+
+	TAILQ_FOREACH (t, &things, link) {
+		struct keeper_message m = { .version = KEEPER_VERSION,
+					    .group = group,
+					    .kind = t->kind,
+					    .number = t->number,
+					    .data_size = t->data_size,
+					    .aux_size = t->aux_size,
+					    .more = 1 };
+
+		if (t->group != group)
+			continue;
+		rc = answer(client, &m, t->fd);
+		if (rc == 0 && t->backlog >= 0) {
+			m.kind = KEEPER_BACKLOG;
+			m.position = t->position;
+			m.data_size = t->backlog_size;
+			rc = answer(client, &m, t->backlog);
+			backlog_total -= t->backlog_size;
+			t->backlog_size = 0;
+			closep(&t->backlog);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int list_groups(int client)
+{
+	const struct thing *t, *other;
+	int rc = 0;
+
+	TAILQ_FOREACH (t, &things, link) {
+		const struct keeper_message m = { .version = KEEPER_VERSION, .group = t->group, .more = 1 };
+
+		for (other = TAILQ_FIRST(&things); other != t && other->group != t->group;)
+			other = TAILQ_NEXT(other, link);
+		if (other == t)
+			rc = answer(client, &m, -1);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int serve_request(int client, const struct keeper_message *m, int *fd)
+{
+	struct keeper_message reply = { .version = KEEPER_VERSION };
+	int opened = -1, rc = 0;
+
+	switch (m->version == KEEPER_VERSION ? m->op : 0) {
+	case KEEPER_OPEN:
+		reply.rc = open_event(m, &opened);
+		break;
+	case KEEPER_MAP:
+		reply.rc = map_ring(m);
+		break;
+	case KEEPER_HOLD:
+		close_things(m);
+		reply.rc = *fd < 0 ? -EBADF : add_thing(m, fd);
+		break;
+	case KEEPER_CLOSE:
+		close_things(m);
+		break;
+	case KEEPER_LIST:
+		rc = list_group(client, m->group);
+		break;
+	case KEEPER_GROUPS:
+		rc = list_groups(client);
+		break;
+	default:
+		reply.rc = -EPROTONOSUPPORT;
+		break;
+	}
+	return rc < 0 ? rc : answer(client, &reply, reply.rc < 0 ? -1 : opened);
+}
+
+/* Returns false when the client has closed the connection, or is to be disconnected. */
+static bool serve(int client)
+{
+	struct keeper_message m;
+	_cleanup_close_ int fd = -1;
+	size_t n_fds = 1;
+	ssize_t n = io_receive_fds(client, &m, sizeof(m), &fd, &n_fds, 0);
+
+	if (n_fds == 0 || n == -EMSGSIZE)
+		fd = -1;
+	return n == sizeof(m) && serve_request(client, &m, &fd) == 0;
+}
+
+static int add_backlog(struct thing *t, const uint8_t *data, size_t size)
+{
+	int rc = io_pwrite(t->backlog, data, size, (off_t)t->backlog_size);
+
+	if (rc == 0) {
+		t->backlog_size += size;
+		backlog_total += size;
+	}
+	return rc;
+}
+
+/* Reads the records of a ring that is half full. What does not fit stays there, and the kernel counts what it drops. */
+static void read_ring(struct thing *t)
+{
+	uint64_t head = __atomic_load_n(&t->page->data_head, __ATOMIC_ACQUIRE), tail = t->page->data_tail;
+	size_t size = (size_t)(head - tail), at = tail & (t->data_size - 1), first = MIN(size, t->data_size - at);
+
+	if (size < t->data_size / 2 || size > t->data_size || backlog_total + size > BACKLOG_MAX)
+		return;
+	if (t->backlog < 0) {
+		t->backlog = memfd_create("csight-backlog", MFD_CLOEXEC);
+		t->position = tail;
+	}
+	if (t->backlog < 0 || add_backlog(t, t->data + at, first) < 0 || add_backlog(t, t->data, size - first) < 0)
+		return;
+	__atomic_store_n(&t->page->data_tail, head, __ATOMIC_RELEASE);
+}
+
+static bool is_permitted(int client)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+/* Returns the client: there is one at a time. */
+static int accept_client(int listener, int client)
+{
+	const struct timeval limit = { SEND_SECONDS, 0 };
+	const struct keeper_message greeting = { .version = KEEPER_VERSION, .rc = client >= 0 ? -EBUSY : 0 };
+	_cleanup_close_ int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0 || !is_permitted(fd) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
+		return client;
+	return answer(fd, &greeting, -1) < 0 || client >= 0 ? client : TAKE_FD(fd);
+}
+
+static void run(int listener, uint64_t keep_ns)
+{
+	uint64_t left = now_ns(CLOCK_MONOTONIC);
+	int client = -1;
+
+	for (;;) {
+		struct pollfd fds[2] = { { listener, POLLIN, 0 }, { client, POLLIN, 0 } };
+		bool waits = client < 0 && !TAILQ_EMPTY(&things);
+		struct thing *t;
+
+		poll(fds, 2, waits ? LOOK_MS : -1);
+		if (fds[1].revents && !serve(client)) {
+			closep(&client);
+			left = now_ns(CLOCK_MONOTONIC);
+		}
+		if (fds[0].revents)
+			client = accept_client(listener, client);
+		if (client >= 0 || !waits)
+			continue;
+		TAILQ_FOREACH (t, &things, link)
+			if (t->page)
+				read_ring(t);
+		if (now_ns(CLOCK_MONOTONIC) - left > keep_ns) {
+			log_notice("no csightd for %llu s: the rings are closed",
+				   (unsigned long long)(keep_ns / 1000000000));
+			close_things(NULL);
+		}
+	}
+}
+
+static int open_listener(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+
+#ifdef HAVE_SYSTEMD
+	if (!path && sd_listen_fds(1) == 1)
+		return SD_LISTEN_FDS_START;
+#endif
+	if (!path || strlen(path) >= sizeof(a.sun_path))
+		return -EINVAL;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 4) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static void usage(void)
+{
+	puts("usage: csight-keeper [--socket PATH] [--keep-for SECONDS]\n"
+	     "\n"
+	     "Keeps the trace rings of csightd while csightd is restarted. Without --socket, systemd passes the "
+	     "socket.\n"
+	     "\n"
+	     "  --socket PATH       listen there\n"
+	     "  --keep-for SECONDS  close all rings if no csightd is connected for so long (default: 30)\n"
+	     "  --help, --version");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "keep-for", required_argument, NULL, 'k' },
+						 { "help", no_argument, NULL, 'h' },
+						 { "version", no_argument, NULL, 'v' },
+						 { 0 } };
+	struct rlimit files;
+	const char *path = NULL;
+	uint64_t keep = KEEP_SECONDS;
+	int c, listener;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		char *end = NULL;
+
+		switch (c) {
+		case 's':
+			path = optarg;
+			break;
+		case 'k':
+			keep = strtoull(optarg, &end, 10);
+			if (*end || end == optarg || keep > 1000000) {
+				fprintf(stderr, "csight-keeper: --keep-for needs a number of seconds, not '%s'\n",
+					optarg);
+				return 2;
+			}
+			break;
+		case 'h':
+			usage();
+			return 0;
+		case 'v':
+			puts("csight-keeper " PACKAGE_VERSION);
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "csight-keeper: unexpected argument '%s'\n", argv[optind]);
+		return 2;
+	}
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	listener = open_listener(path);
+	if (listener < 0) {
+		fprintf(stderr, "csight-keeper: cannot listen on %s: %s\n", path ? path : "a socket of systemd",
+			path ? strerror(-listener) : "none was passed; use --socket");
+		return 1;
+	}
+	run(listener, keep * 1000000000);
+}

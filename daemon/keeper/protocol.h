@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What csightd asks of csight-keeper: one message each way on a SOCK_SEQPACKET socket, with at most one descriptor. The
+ * keeper does not interpret what it keeps: csightd names things by a group (a target), a kind and a number.
+ */
+#ifndef CSIGHT_DAEMON_KEEPER_PROTOCOL_H
+#define CSIGHT_DAEMON_KEEPER_PROTOCOL_H
+
+#include <stdint.h>
+
+enum { KEEPER_VERSION = 1, KEEPER_ATTR_SIZE = 192, KEEPER_ALL = 0 };
+
+enum keeper_op {
+	KEEPER_OPEN = 1, /* perf_event_open() with attr, pid, cpu; the answer has the descriptor */
+	KEEPER_MAP,      /* map the ring of an event: data_size beside the first page, aux_size */
+	KEEPER_HOLD,     /* keep the descriptor of this message instead of one of the same name */
+	KEEPER_CLOSE,    /* close one thing, or with kind KEEPER_ALL the group */
+	KEEPER_LIST,     /* the things of a group: an answer with a descriptor for each, and one without `more` */
+	KEEPER_GROUPS,   /* an answer for each group, and one without `more` */
+};
+
+enum keeper_kind {
+	KEEPER_RING = 1, /* an event with a ring */
+	KEEPER_EVENT,    /* an event that writes into the ring of another */
+	KEEPER_SWITCHES, /* the same, for context switches */
+	KEEPER_FILE,
+	KEEPER_BACKLOG, /* in answers only: what was read from the ring of this number while no csightd was connected */
+};
+
+struct keeper_message {
+	uint32_t version, op;
+	uint64_t group;
+	uint32_t kind, number;
+	int32_t pid, cpu;
+	uint64_t data_size, aux_size;
+	uint64_t position; /* of a backlog's first byte, among all bytes ever written to the ring */
+	int32_t rc;        /* in answers: 0 or negative errno */
+	uint32_t more;
+	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, which has its own size */
+};
+
+#endif
