@@ -6,6 +6,7 @@ usage: audit.py receive FILE              the journal's socket in a mount namesp
        audit.py act SOCKET                acts as several users; prints what the events must say as JSON
        audit.py refused SOCKET NUMBER     is refused the same thing again and again, and one other
        audit.py many SOCKET NUMBER        opens a snapshot again and again
+       audit.py expire SOCKET NUMBER      takes snapshots; prints their ids
 """
 import json, os, signal, socket, struct, sys
 
@@ -126,11 +127,23 @@ def many(path, number):
     return said
 
 
+def expire(path, number):
+    process, anna = program(path, ANNA, rings=1)
+    ids = []
+    for _ in range(number):
+        got = call_as(ANNA, path, "Snapshot", {"pid": anna["pid"]})
+        ids.append(got["reply"]["parameters"]["snapshot"]["id"])
+    end(process)
+    return {"ids": ids}
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "receive":
         receive(sys.argv[2])
     elif sys.argv[1] == "act":
         print(json.dumps(act(sys.argv[2])))
+    elif sys.argv[1] == "expire":
+        print(json.dumps(expire(sys.argv[2], int(sys.argv[3]))))
     elif sys.argv[1] == "many":
         print(json.dumps(many(sys.argv[2], int(sys.argv[3]))))
     else:
