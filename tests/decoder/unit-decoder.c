@@ -4,12 +4,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "daemon/decode/cage.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/code/captured-code.h"
@@ -316,6 +318,32 @@ static void test_build_ids(int server)
 	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 70 && status == 0);
 }
 
+/* The server keeps the standard error for the job that it is meant for, and gives it to its child alone. */
+static void test_log(int server)
+{
+	_cleanup_close_ int input = program_input(), output = memfd_create("output", MFD_CLOEXEC), mine = -1, job = -1;
+	struct decoder_event e = { 0 };
+	int fds[2], status = 0;
+	struct pollfd p;
+	uint64_t id = 0;
+
+	if (!CHECK(pipe2(fds, O_CLOEXEC) == 0))
+		return;
+	mine = fds[0];
+	p = (struct pollfd){ .fd = mine, .events = POLLIN };
+	CHECK_EQ(decoder_give_log(server, 72, fds[1]), 0);
+	close(fds[1]);
+	job = begin(server, 72, input, "none", output);
+	CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
+	decoder_event_done(&e);
+	CHECK(UNDER_SANITIZER || poll(&p, 1, 0) == 0);
+	CHECK_EQ(decoder_extend(server, 72, 1 << 20), 0);
+	CHECK_EQ(decoder_kill(server, 72), 0);
+	CHECK_EQ(next(job, &e), -EPIPE);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 72 && WIFSIGNALED(status));
+	CHECK(poll(&p, 1, 20000) == 1 && (p.revents & POLLHUP));
+}
+
 /* The owner has the server kill a child that waits for an image. */
 static void test_kill(int server)
 {
@@ -528,6 +556,7 @@ int main(void)
 	test_refused(server);
 	test_build_ids(server);
 	test_kill(server);
+	test_log(server);
 	test_server_garbled(server);
 	test_killed(server, pid);
 	test_server_gone(server, pid);

@@ -118,9 +118,27 @@ static void image(int fd)
 		closep(&got);
 }
 
+static void file(int fd)
+{
+	struct decode_job j = { .socket = fd };
+	int got = -1;
+
+	if (job_file(&j, "regs.ini", &got, NULL) == 0)
+		closep(&got);
+}
+
+static void table(int fd)
+{
+	struct decode_job j = { .socket = fd, .tables = true };
+	int got = -1;
+
+	if (job_table(&j, "key", &got) == 0)
+		closep(&got);
+}
+
 static void datagram(unsigned kind, const void *data, size_t size)
 {
-	static void (*const takers[])(int fd) = { worker, ended, start, image };
+	static void (*const takers[])(int fd) = { worker, ended, start, image, file, table, worker, ended };
 	int pair[2], fds[3] = { 0, 0, 0 };
 
 	/* An empty message would end the stream. */
@@ -128,7 +146,7 @@ static void datagram(unsigned kind, const void *data, size_t size)
 		return;
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	if (io_send_fds(pair[1], data, size, fds, kind >> 2 & 3) == 0)
-		takers[kind & 3](pair[0]);
+		takers[(kind & 3) | (kind >> 2 & 4)](pair[0]);
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -165,6 +183,10 @@ void fuzz_seeds(void)
 		"N{\"type\":\"start\",\"input\":\"perf.data\",\"jitdump\":true,\"outputs\":[\"none\"]}",
 		"C{\"type\":\"image\",\"index\":1,\"reason\":\"none\"}",
 		"G{\"type\":\"image\",\"index\":1}",
+		"P{\"type\":\"file\",\"reason\":\"none\"}",
+		"T{\"type\":\"file\"}",
+		"Q{\"type\":\"table\"}",
+		"U{\"type\":\"table\"}",
 	};
 	static const char two[] = "3{\"parameters\":{},\"continues\":true}\0{\"error\":\"a.b\"}";
 
