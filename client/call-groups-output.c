@@ -76,7 +76,7 @@ static json_object *differences_json(const struct call_groups *g, const struct c
 		json_add_bytes(o, "function", store_function(g->list->store, differences[i].function)->name);
 		json_add_u64(o, "calls", differences[i].calls);
 		json_add_u64(o, "usual_calls", differences[i].usual_calls);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -98,8 +98,8 @@ json_object *call_groups_output_json(const struct call_groups *g, size_t n)
 		json_add_bool(o, "usual", group == call_groups_usual(g));
 		if (group->mixed)
 			json_add_bool(o, "mixed", true);
-		json_object_object_add(o, "differences", differences_json(g, group));
-		json_object_array_add(list, o);
+		json_add(o, "differences", differences_json(g, group));
+		json_array_add(list, o);
 	}
 	return list;
 }

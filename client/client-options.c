@@ -217,30 +217,41 @@ int client_option(struct client *c, const char **ret_value)
 	}
 }
 
+static bool print_failed;
+
+static void fail_print(void)
+{
+	if (!print_failed)
+		client_error("cannot print the result: out of memory");
+	print_failed = true;
+}
+
+bool client_print_failed(void)
+{
+	return print_failed;
+}
+
 void client_print_json_text(const char *text)
 {
-	_cleanup_free_ char *escaped = escape_json(text);
-
-	if (escaped)
-		puts(escaped);
+	if (text)
+		puts(text);
 	else
-		client_error("cannot print the result: out of memory");
+		fail_print();
 }
 
 void client_print_json_member(FILE *to, const char *key, const char *text)
 {
-	_cleanup_free_ char *escaped = escape_json(text);
-
-	if (escaped)
-		fprintf(to, "{\"%s\":%s}\n", key, escaped);
+	if (text)
+		fprintf(to, "{\"%s\":%s}\n", key, text);
 	else
-		client_error("cannot print the result: out of memory");
+		fail_print();
 }
 
 void client_print_json(json_object *o)
 {
-	client_print_json_text(
-	    json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
+
+	client_print_json_text(text);
 }
 
 const char *client_write_advice(int error)

@@ -95,6 +95,8 @@ void client_print_json(json_object *o);
 void client_print_json_text(const char *text);
 /* Prints an object with one member, the JSON text. */
 void client_print_json_member(FILE *to, const char *key, const char *text);
+/* True if there was no memory for one of these, which has been reported. */
+bool client_print_failed(void);
 
 /* Prints an error unless the argument of an option is a directory. Returns 0 or an exit status. */
 int client_check_directory(const char *option, const char *path);

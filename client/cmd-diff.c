@@ -231,7 +231,7 @@ static double calls_per_second(const struct behaviour *of, uint64_t calls)
 
 static void add_double(json_object *o, const char *key, double value)
 {
-	json_object_object_add(o, key, json_object_new_double(value));
+	json_add_double(o, key, value);
 }
 
 static json_object *side_json(const struct comparison *c, unsigned side, const struct compared_pair *p)
@@ -294,11 +294,11 @@ static json_object *pair_json(const struct comparison *c, const struct compared_
 	if (f->inlined)
 		json_add_bool(o, "inlined", true);
 	json_add_str(o, "what", pair_verdict(p));
-	json_object_object_add(o, "a", side_json(c, 0, p));
-	json_object_object_add(o, "b", side_json(c, 1, p));
+	json_add(o, "a", side_json(c, 0, p));
+	json_add(o, "b", side_json(c, 1, p));
 	if (p->side[0] && p->side[1]) {
-		json_object_object_add(o, "instructions_per_call", change_json(&p->instructions));
-		json_object_object_add(o, "time_per_call", change_json(&p->time));
+		json_add(o, "instructions_per_call", change_json(&p->instructions));
+		json_add(o, "time_per_call", change_json(&p->time));
 	}
 	return o;
 }
@@ -321,14 +321,14 @@ static json_object *functions_json(const struct diff *d)
 	size_t limit = d->limit ? (size_t)d->limit : SIZE_MAX;
 
 	for (size_t i = 0; done && i < d->n; i++) {
-		if (d->list[i]->kind == CHANGE_CALLS || json_object_array_length(list) >= limit)
+		if (d->list[i]->kind == CHANGE_CALLS || json_array_size(list) >= limit)
 			continue;
-		json_object_array_add(list, pair_json(c, &c->pairs[d->list[i]->pair]));
+		json_array_add(list, pair_json(c, &c->pairs[d->list[i]->pair]));
 		done[d->list[i]->pair] = true;
 	}
-	for (size_t i = 0; done && i < c->n_pairs && json_object_array_length(list) < limit; i++)
+	for (size_t i = 0; done && i < c->n_pairs && json_array_size(list) < limit; i++)
 		if (!done[i] && is_wanted(d, (uint32_t)i))
-			json_object_array_add(list, pair_json(c, &c->pairs[i]));
+			json_array_add(list, pair_json(c, &c->pairs[i]));
 	return list;
 }
 
@@ -345,7 +345,7 @@ static json_object *calls_json(const struct diff *d)
 		o = change_json(&c->calls[i]);
 		json_add_bytes(o, "name", name_of(d, c->calls[i].pair)->name);
 		json_add_bytes(o, "caller", name_of(d, c->calls[i].caller)->name);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -356,10 +356,10 @@ static void diff_print_json(const struct diff *d)
 
 	json_add_u64(all, "differences", d->differences);
 	add_double(all, "threshold", d->comparison.threshold);
-	json_object_object_add(all, "a", trace_json(&d->comparison.sides[0]));
-	json_object_object_add(all, "b", trace_json(&d->comparison.sides[1]));
-	json_object_object_add(all, "functions", functions_json(d));
-	json_object_object_add(all, "calls", calls_json(d));
+	json_add(all, "a", trace_json(&d->comparison.sides[0]));
+	json_add(all, "b", trace_json(&d->comparison.sides[1]));
+	json_add(all, "functions", functions_json(d));
+	json_add(all, "calls", calls_json(d));
 	client_print_json(all);
 }
 

@@ -85,11 +85,11 @@ static json_object *cpus_json(const struct topology *t)
 			json_add_str(o, "kind", topology_kind_str(cpu->kind));
 		}
 		for (size_t j = 0; j < cpu->n_sinks; j++)
-			json_object_array_add(sinks, json_object_new_int64(cpu->sinks[j]));
-		json_object_object_add(o, "sinks", sinks);
+			json_array_add(sinks, json_object_new_int64(cpu->sinks[j]));
+		json_add(o, "sinks", sinks);
 		if (cpu->registers)
-			json_object_object_add(o, "offers", offers_json(&cpu->offers));
-		json_object_array_add(all, o);
+			json_add(o, "offers", offers_json(&cpu->offers));
+		json_array_add(all, o);
 	}
 	return all;
 }
@@ -109,7 +109,7 @@ static json_object *sinks_json(const struct topology *t)
 			json_add_u64(o, "id", t->sinks[i].id);
 		if (t->sinks[i].buffer)
 			json_add_u64(o, "buffer", t->sinks[i].buffer);
-		json_object_array_add(all, o);
+		json_array_add(all, o);
 	}
 	return all;
 }
@@ -131,11 +131,11 @@ static void print_report_json(const struct doctor *d)
 		json_add_bytes(f, "text", d->findings[i].text);
 		if (*d->findings[i].remedy)
 			json_add_bytes(f, "remedy", d->findings[i].remedy);
-		json_object_array_add(findings, f);
+		json_array_add(findings, f);
 	}
-	json_object_object_add(o, "findings", findings);
-	json_object_object_add(o, "cpus", cpus_json(d->topology));
-	json_object_object_add(o, "sinks", sinks_json(d->topology));
+	json_add(o, "findings", findings);
+	json_add(o, "cpus", cpus_json(d->topology));
+	json_add(o, "sinks", sinks_json(d->topology));
 	client_print_json(o);
 }
 

@@ -256,10 +256,10 @@ static void print_json(const struct explain *x, const struct explanation_output 
 	}
 	json_add_bool(all, "stands_out", found);
 	json_add_u64(all, "slow_calls", x->n_slow);
-	json_object_object_add(all, "slow", call_json(x, &x->slow[0]));
-	json_object_object_add(all, "typical", call_json(x, &x->typical));
+	json_add(all, "slow", call_json(x, &x->slow[0]));
+	json_add(all, "typical", call_json(x, &x->typical));
 	json_add_i64(all, "difference", x->explanation.difference);
-	json_object_object_add(all, "lines", found ? explanation_output_json(o) : json_object_new_array());
+	json_add(all, "lines", found ? explanation_output_json(o) : json_object_new_array());
 	client_print_json(all);
 }
 
@@ -438,9 +438,8 @@ static void print_groups(const struct explain *x, const struct call_groups *g)
 		json_add_u64(all, "calls", x->list.whole);
 		json_add_u64(all, "grouped", g->calls);
 		json_add_u64(all, "incomplete", x->list.incomplete);
-		json_object_object_add(all, "groups", call_groups_output_json(g, n));
-		printf("%s\n",
-		       json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_add(all, "groups", call_groups_output_json(g, n));
+		client_print_json(all);
 		return;
 	}
 	client_page(x->client);

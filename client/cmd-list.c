@@ -174,11 +174,11 @@ static void print_json(const struct csight_object *list, const struct list_filte
 	printf("{\"snapshots\":[");
 	for (size_t i = 0; i < csight_count(list, "snapshots"); i++) {
 		const struct csight_object *s = csight_item(list, "snapshots", i);
-		_cleanup_free_ char *text = matches(s, f) ? escape_json(csight_json(s)) : NULL;
 
-		if (text)
-			printf("%s%s", first ? "" : ",", text);
-		first = first && !text;
+		if (!matches(s, f))
+			continue;
+		printf("%s%s", first ? "" : ",", csight_json(s) ? csight_json(s) : "null");
+		first = false;
 	}
 	printf("]}\n");
 }

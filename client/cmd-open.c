@@ -138,15 +138,22 @@ static int open_trace(struct client *c, struct open *o, const char *name)
 static int make_page(const struct open *o, const char *title, uint64_t *ret_size)
 {
 	_cleanup_json_ json_object *json = json_object_new_object();
-	int fd = memfd_create("csight-page", MFD_CLOEXEC);
-	const char *text;
+	_cleanup_free_ char *text = NULL;
+	int fd;
 
 	json_add_str(json, "ui", o->ui);
 	json_add_bytes(json, "title", title);
-	/* json-c escapes slashes, so that a title with </script> does not end the script. */
-	text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN);
-	if (fd < 0 || dprintf(fd, "%s%s%s", page_begin, text, page_end) < 0)
-		return fd < 0 ? -errno : -EIO;
+	/* With slashes escaped, a title with </script> does not end the script. */
+	text = json_text(json, JSON_SLASHES);
+	if (!text)
+		return -ENOMEM;
+	fd = memfd_create("csight-page", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (dprintf(fd, "%s%s%s", page_begin, text, page_end) < 0) {
+		close(fd);
+		return -EIO;
+	}
 	*ret_size = (uint64_t)lseek(fd, 0, SEEK_END);
 	return fd;
 }

@@ -224,7 +224,7 @@ static json_object *threads_json(const struct store *s)
 		json_add_u64(o, "instructions", t->instructions);
 		json_add_u64(o, "unexplained", t->unexplained);
 		json_add_u64(o, "bound", t->bound);
-		json_object_object_add(o, "quality", json_object_new_double(store_quality(s, i) / 100.0));
+		json_add_double(o, "quality", store_quality(s, i) / 100.0);
 		for (unsigned k = 0; k < STORE_GAP_KINDS; k++) {
 			json_object *kind;
 
@@ -233,10 +233,10 @@ static json_object *threads_json(const struct store *s)
 			kind = json_object_new_object();
 			json_add_u64(kind, "count", t->gaps_of[k].n);
 			json_add_u64(kind, "time", t->gaps_of[k].ns);
-			json_object_object_add(gaps, calls_gap_str(k), kind);
+			json_add(gaps, calls_gap_str(k), kind);
 		}
-		json_object_object_add(o, "gaps", gaps);
-		json_object_array_add(list, o);
+		json_add(o, "gaps", gaps);
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -299,13 +299,13 @@ static void report_print_json(const struct report *r, size_t n)
 		if (r->bounds[f - store_function(r->input.store, 0)])
 			json_add_u64(o, "bound", r->bounds[f - store_function(r->input.store, 0)]);
 		json_add_u64(o, "max_thread", store_thread(r->input.store, f->longest_thread)->tid);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
-	json_object_object_add(all, "functions", list);
-	json_object_object_add(all, "unnamed", unnamed_json(r->input.store));
+	json_add(all, "functions", list);
+	json_add(all, "unnamed", unnamed_json(r->input.store));
 	named_store_add_times(r->input.store, all);
-	json_object_object_add(all, "quality", json_object_new_double(store_quality(r->input.store, SIZE_MAX) / 100.0));
-	json_object_object_add(all, "threads", threads_json(r->input.store));
+	json_add_double(all, "quality", store_quality(r->input.store, SIZE_MAX) / 100.0);
+	json_add(all, "threads", threads_json(r->input.store));
 	client_print_json(all);
 }
 

@@ -314,14 +314,14 @@ int decode_cache_begin(const struct decode_cache *c, struct decode_cache_entry *
 static int complete_entry(const struct decode_cache_entry *e, json_object *about, uint64_t *ret_size)
 {
 	char identity[SERVED_FILES_IDENTITY];
-	const char *text;
+	_cleanup_free_ char *text = NULL;
 	struct stat st;
 
 	if (fdatasync(e->store) < 0 || fstat(e->store, &st) < 0)
 		return -errno;
 	served_files_identity(&st, identity);
 	json_add_str(about, "store", identity);
-	text = json_object_to_json_string_ext(about, JSON_C_TO_STRING_PLAIN);
+	text = json_text(about, JSON_PLAIN);
 	if (!text)
 		return -ENOMEM;
 	*ret_size = (uint64_t)st.st_size + strlen(text);

@@ -311,8 +311,7 @@ static json_object *line_json(const struct explanation_output *o, const struct e
 	json_add_str(to, "kind", explanation_kind_str(line->kind));
 	json_add_i64(to, "difference", line->difference);
 	if (e->difference)
-		json_object_object_add(to, "share",
-				       json_object_new_double((double)line->difference / (double)e->difference));
+		json_add_double(to, "share", (double)line->difference / (double)e->difference);
 	json_add_u64(to, "places", line->places);
 	if (line->kind >= EXPLAINED_PREEMPTED)
 		return to;
@@ -331,13 +330,13 @@ static json_object *line_json(const struct explanation_output *o, const struct e
 	add_function(to, "waited_in", e, explanation_waited_in(e, line));
 	json_add_i64(to, "wait", line->wait);
 	if (line == e->woken)
-		json_object_object_add(to, "waker", waker_json(e));
+		json_add(to, "waker", waker_json(e));
 	json_add_u64(to, "slow", line->value[CALL_TREE_SLOW]);
 	json_add_u64(to, "typical", line->value[CALL_TREE_TYPICAL]);
 	json_add_u64(to, "slow_calls", line->calls[CALL_TREE_SLOW]);
 	json_add_u64(to, "typical_calls", line->calls[CALL_TREE_TYPICAL]);
-	json_object_object_add(to, "chain", chain_json(e, line));
-	json_object_object_add(to, "path", path_json(e, line));
+	json_add(to, "chain", chain_json(e, line));
+	json_add(to, "path", path_json(e, line));
 	return to;
 }
 
@@ -346,6 +345,6 @@ json_object *explanation_output_json(const struct explanation_output *o)
 	json_object *list = json_object_new_array();
 
 	for (size_t i = 0; i < o->explanation->n; i++)
-		json_object_array_add(list, line_json(o, &o->explanation->lines[i]));
+		json_array_add(list, line_json(o, &o->explanation->lines[i]));
 	return list;
 }

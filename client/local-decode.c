@@ -424,7 +424,7 @@ void local_decode_print_missing(json_object *result)
 
 	if (json_get(result, "images", json_type_array, &list) < 0)
 		return;
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_object *o = json_object_array_get_idx(list, i);
 		const char *path = "?", *reason = "?";
 		bool found = true;
@@ -459,6 +459,6 @@ void local_decode_print_warnings(json_object *result)
 
 	if (json_get(result, "warnings", json_type_array, &list) < 0)
 		return;
-	for (size_t i = 0; i < json_object_array_length(list); i++)
+	for (size_t i = 0; i < json_array_size(list); i++)
 		print_warning(json_object_get_string(json_object_array_get_idx(list, i)));
 }

@@ -95,5 +95,5 @@ int main(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	terminal_end();
-	return c.status;
+	return client_print_failed() && c.status == STATUS_OK ? STATUS_FAILED : c.status;
 }

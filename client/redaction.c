@@ -31,7 +31,7 @@ static json_object *redact_object(json_object *from, const char *const *kept)
 	for (; *kept; kept++)
 		if (json_object_object_get_ex(from, *kept, &v) && is_word(v) &&
 		    !json_object_is_type(v, json_type_object) && !json_object_is_type(v, json_type_array))
-			json_object_object_add(to, *kept, json_object_get(v));
+			json_add(to, *kept, json_object_get(v));
 	return to;
 }
 
@@ -41,7 +41,7 @@ static void redact_member(json_object *to, json_object *from, const char *name, 
 	json_object *v;
 
 	if (json_get(from, name, json_type_object, &v) == 0)
-		json_object_object_add(to, name, redact_object(v, kept));
+		json_add(to, name, redact_object(v, kept));
 }
 
 static void redact_list(json_object *to, json_object *from, const char *name, const char *const *kept)
@@ -51,7 +51,7 @@ static void redact_list(json_object *to, json_object *from, const char *name, co
 	if (json_get(from, name, json_type_array, &list) < 0)
 		return;
 	redacted = json_object_new_array();
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i), *o;
 		const char *path;
 
@@ -60,9 +60,9 @@ static void redact_list(json_object *to, json_object *from, const char *name, co
 		o = redact_object(item, kept);
 		if (kept == in_image && json_get_str(item, "path", &path) == 0)
 			json_add_str(o, "path", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
-		json_object_array_add(redacted, o);
+		json_array_add(redacted, o);
 	}
-	json_object_object_add(to, name, redacted);
+	json_add(to, name, redacted);
 }
 
 /* Reads the rest of a file. */
@@ -85,7 +85,7 @@ int redaction_description(int from, int to)
 {
 	_cleanup_json_ json_object *o = NULL, *redacted = NULL;
 	_cleanup_buf_ struct buf text = { 0 };
-	const char *out;
+	_cleanup_free_ char *out = NULL;
 	int rc = read_all(from, &text);
 
 	if (rc == 0)
@@ -103,7 +103,7 @@ int redaction_description(int from, int to)
 	redact_list(redacted, o, "threads", in_thread);
 	redact_list(redacted, o, "images", in_image);
 	json_add_bool(redacted, "redacted", true);
-	out = json_object_to_json_string_ext(redacted, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+	out = json_text(redacted, JSON_PRETTY);
 	rc = out ? io_write(to, out, strlen(out)) : -ENOMEM;
 	return rc == 0 ? io_write(to, "\n", 1) : rc;
 }

@@ -45,7 +45,7 @@ void served_files_add(json_object *array, const struct finder *f, const struct d
 			json_add_bytes(o, "file", f->opened);
 	}
 	add_identity(o, fd);
-	json_object_array_add(array, o);
+	json_array_add(array, o);
 }
 
 static bool has_identity(int fd, const char *identity)
@@ -96,7 +96,7 @@ bool served_files_unchanged(json_object *array, struct finder *f)
 	bool unchanged = true;
 
 	f->offline = true;
-	for (size_t i = 0; unchanged && i < json_object_array_length(array); i++)
+	for (size_t i = 0; unchanged && i < json_array_size(array); i++)
 		unchanged = file_unchanged(json_object_array_get_idx(array, i), f);
 	f->offline = false;
 	/* The decode, if there is one, begins with its own requests. */
@@ -106,7 +106,7 @@ bool served_files_unchanged(json_object *array, struct finder *f)
 
 bool served_files_any_missing(json_object *array)
 {
-	for (size_t i = 0; i < json_object_array_length(array); i++) {
+	for (size_t i = 0; i < json_array_size(array); i++) {
 		const char *identity;
 
 		if (json_get_str(json_object_array_get_idx(array, i), "identity", &identity) < 0)

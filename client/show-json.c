@@ -30,8 +30,7 @@ struct json_writer {
 /* Prints a member of a list. */
 static int print_member(struct json_writer *w, json_object *o)
 {
-	_cleanup_free_ char *text =
-	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
 
 	json_object_put(o);
 	if (!text)
@@ -167,11 +166,12 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 
 static int print_head(const struct store *s, const struct csight_object *snapshot)
 {
-	_cleanup_free_ char *description = snapshot ? escape_json(csight_json(snapshot)) : NULL, *times = NULL;
+	const char *description = snapshot ? csight_json(snapshot) : NULL;
+	_cleanup_free_ char *times = NULL;
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	named_store_add_times(s, o);
-	times = escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	times = json_text(o, JSON_PLAIN);
 	if (!times || (snapshot && !description))
 		return -ENOMEM;
 	printf("{");

@@ -184,26 +184,27 @@ static void keep_member(json_object *about, json_object *result, const char *nam
 	json_object *list;
 
 	if (result && json_get(result, name, json_type_array, &list) == 0)
-		json_object_object_add(about, name, json_object_get(list));
+		json_add(about, name, json_object_get(list));
 }
 
 static int decode(struct trace_store *t)
 {
-	json_object *served = json_object_new_array();
 	int rc;
 
 	t->about = json_object_new_object();
-	json_object_object_add(t->about, "served", served);
-	t->decode.served = served;
+	t->decode.served = json_object_new_array();
 	if (t->cache.dir >= 0 && decode_cache_begin(&t->cache, &t->entry) < 0)
 		decode_cache_close(&t->cache);
 	if (t->entry.store < 0)
 		t->entry.store = trace_store_temporary();
-	if (t->entry.store < 0) {
-		client_error("cannot create a temporary file: %s", strerror(errno));
+	if (t->entry.store < 0 || !t->decode.served) {
+		client_error("cannot create a temporary file: %s", strerror(t->entry.store < 0 ? errno : ENOMEM));
+		json_object_put(t->decode.served);
+		t->decode.served = NULL;
 		return STATUS_FAILED;
 	}
 	rc = local_decode_to(&t->decode, "store", t->entry.store);
+	json_add(t->about, "served", TAKE_PTR(t->decode.served));
 	keep_member(t->about, t->decode.result, "images");
 	keep_member(t->about, t->decode.result, "warnings");
 	return rc;

@@ -159,7 +159,7 @@ json_object *unnamed_json(const struct store *s)
 		if (u.files[i].build_id[0])
 			json_add_str(o, "build_id", u.files[i].build_id);
 		json_add_u64(o, "functions", u.files[i].functions);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }

@@ -31,20 +31,20 @@ static int put_label(json_object *labels, json_object *from)
 	if (json_get_str(from, "name", &name) < 0 || json_get_str(from, "value", &value) < 0 || !is_name(name) ||
 	    !is_text(value, 0, ANNOTATION_VALUE_MAX))
 		return -EINVAL;
-	for (size_t n = 0; n < json_object_array_length(labels); n++)
+	for (size_t n = 0; n < json_array_size(labels); n++)
 		if (json_get_str(json_object_array_get_idx(labels, n), "name", &other) == 0 && strcmp(name, other) == 0)
 			json_object_array_del_idx(labels, n--, 1);
 	o = json_object_new_object();
 	json_add_str(o, "name", name);
 	json_add_str(o, "value", value);
-	json_object_array_add(labels, o);
+	json_array_add(labels, o);
 	return 0;
 }
 
 static int read_labels(json_object *from, json_object **ret)
 {
 	_cleanup_json_ json_object *labels = json_object_new_array();
-	size_t n = json_object_array_length(from);
+	size_t n = json_array_size(from);
 
 	if (n > ANNOTATION_LABELS_MAX)
 		return -EINVAL;
@@ -90,9 +90,9 @@ void annotation_done(struct annotation *a)
 void annotation_add(const struct annotation *a, json_object *to)
 {
 	if (a->why)
-		json_object_object_add(to, "why", json_object_get(a->why));
+		json_add(to, "why", json_object_get(a->why));
 	if (a->labels)
-		json_object_object_add(to, "labels", json_object_get(a->labels));
+		json_add(to, "labels", json_object_get(a->labels));
 }
 
 struct annotation annotation_take(struct annotation *a)

@@ -158,7 +158,7 @@ static int parse_answer(struct query *q, json_object *result)
 {
 	json_object *list;
 
-	if (json_get(result, "build_ids", json_type_array, &list) < 0 || json_object_array_length(list) != q->n_batch)
+	if (json_get(result, "build_ids", json_type_array, &list) < 0 || json_array_size(list) != q->n_batch)
 		return -EBADMSG;
 	for (size_t i = 0; i < q->n_batch; i++) {
 		struct build_id_file *f = &q->q.files[q->batch[i]];

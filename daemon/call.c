@@ -56,9 +56,12 @@ void call_reply_fd(struct call *c, json_object *parameters, int fd)
 	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
 	json_object *o;
 
-	varlink_put_reply(&b, parameters, false);
+	if (parameters)
+		varlink_put_reply(&b, parameters, false);
+	else
+		b.error = -ENOMEM;
 	json_object_put(parameters);
-	if (buf_error(&b) == 0) {
+	if (buf_error(&b) != -EFBIG) {
 		call_finish(c, &b, fd);
 		return;
 	}
@@ -71,6 +74,14 @@ void call_reply_fd(struct call *c, json_object *parameters, int fd)
 void call_reply(struct call *c, json_object *parameters)
 {
 	call_reply_fd(c, parameters, -1);
+}
+
+void call_done(struct call *c)
+{
+	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+
+	varlink_put_reply(&b, NULL, false);
+	call_finish(c, &b, -1);
 }
 
 void call_error(struct call *c, const char *error, json_object *parameters)

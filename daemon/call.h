@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of Varlink methods. The handler of a call replies exactly once, at once or later, with call_reply(),
- * call_reply_fd(), call_error() or call_invalid(), which free the call. If the client leaves first, a call on a list is
- * removed from it and freed; any other call stays valid until its reply, which is then dropped. On the loop's thread.
+ * Calls of Varlink methods. The handler of a call replies exactly once, at once or later, with call_done(),
+ * call_reply(), call_reply_fd(), call_error() or call_invalid(), which free the call. If the client leaves first, a
+ * call on a list is removed from it and freed; any other call stays valid until its reply, which is then dropped. On
+ * the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_CALL_H
 #define CSIGHT_DAEMON_CALL_H
@@ -33,7 +34,13 @@ struct call {
 /* v->root belongs to the call, and is NULL afterwards. Returns NULL without memory. */
 struct call *call_new(struct connection *n, const struct audit_actor *by, struct varlink_call *v);
 
-/* These consume parameters; NULL stands for none. */
+/* Replies without parameters. */
+void call_done(struct call *c);
+
+/*
+ * These consume parameters. NULL means that there was no memory for them: then, and if they are incomplete, the reply
+ * is an error that says so. call_error() has no parameters then.
+ */
 void call_reply(struct call *c, json_object *parameters);
 void call_reply_fd(struct call *c, json_object *parameters, int fd); /* fd is owned */
 void call_progress(struct call *c, json_object *parameters);

@@ -137,10 +137,35 @@ static bool flush_output(struct connection *n)
 	return true;
 }
 
+/* Not made when it is needed, since then there is no memory. */
+static void queue_no_memory(struct connection *n)
+{
+	static const char text[] = "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"memory\","
+				   "\"reason\":\"csightd is out of "
+				   "memory; try again\"}}";
+	struct out_message *m = malloc(sizeof(*m) + sizeof(text));
+
+	log_warning("out of memory for the reply to a client of uid %u", n->uid);
+	if (!m || n->out_size + sizeof(text) > OUT_MAX) {
+		free(m);
+		n->closing = true;
+		return;
+	}
+	*m = (struct out_message){ .size = sizeof(text), .fd = -1 };
+	memcpy(m->data, text, sizeof(text));
+	STAILQ_INSERT_TAIL(&n->out, m, link);
+	n->out_size += sizeof(text);
+}
+
 static void queue_output(struct connection *n, const struct buf *b, int fd)
 {
 	struct out_message *m;
 
+	if (buf_error(b) == -ENOMEM) {
+		queue_no_memory(n);
+		closep(&fd);
+		return;
+	}
 	if (buf_error(b) < 0 || n->out_size + b->size > OUT_MAX || charge_output(n, b->size) < 0 ||
 	    !(m = malloc(sizeof(*m) + b->size))) {
 		/* The client does not read, or memory is short: close the connection after the queued output. */
@@ -174,13 +199,16 @@ static void update_events(struct connection *n)
 		event_add(n->read, NULL);
 }
 
-static void reject_message(struct connection *n)
+static void reject_message(struct connection *n, int why)
 {
 	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_str(o, "parameter", "message");
-	varlink_put_error(&b, VARLINK_INVALID_PARAMETER, o);
+	if (why != -ENOMEM)
+		varlink_put_error(&b, VARLINK_INVALID_PARAMETER, o);
+	else
+		b.error = why;
 	queue_output(n, &b, -1);
 	n->closing = true;
 }
@@ -194,7 +222,7 @@ static void find_message(struct connection *n)
 	if (nul)
 		n->whole = (size_t)(nul - (char *)n->in.data) + 1;
 	if (nul ? n->whole > VARLINK_REQUEST_MAX + 1 : n->in.size > VARLINK_REQUEST_MAX || n->ended)
-		reject_message(n);
+		reject_message(n, -EBADMSG);
 }
 
 /* Announces a message and sends output. Frees the connection when it is over. */
@@ -215,14 +243,16 @@ static void advance(struct connection *n)
 void connection_turn(struct connection *n)
 {
 	size_t size = n->whole;
+	int rc;
 
 	if (!size || n->expecting || n->closing)
 		return;
 	event_del(n->timer);
 	n->active_ns = now_ns(CLOCK_MONOTONIC);
 	n->whole = n->scanned = 0;
-	if (n->owner.message(n->owner.data, (const char *)n->in.data, size - 1) < 0)
-		reject_message(n);
+	rc = n->owner.message(n->owner.data, (const char *)n->in.data, size - 1);
+	if (rc < 0)
+		reject_message(n, rc);
 	n->in.size -= size;
 	memmove(n->in.data, n->in.data + size, n->in.size);
 	advance(n);
@@ -336,7 +366,7 @@ void connection_finish(struct connection *n, const struct buf *b, int fd)
 void connection_progress(struct connection *n, const struct buf *b)
 {
 	/* For a client with unread output, progress would be out of date. */
-	if (n->out_size > 0)
+	if (n->out_size > 0 || buf_error(b) < 0)
 		return;
 	queue_output(n, b, -1);
 	event_active(n->read, EV_TIMEOUT, 0);

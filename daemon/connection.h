@@ -52,7 +52,8 @@ bool connection_flush(struct connection *n);
 /* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);
 
-/* Queues the final reply, or none where b is NULL. fd: sent with its first byte, or -1; owned. */
+/* Queues the final reply, none where b is NULL, or that memory ran out if that is b's error. fd: sent with its first
+ * byte, or -1; owned. */
 void connection_finish(struct connection *n, const struct buf *b, int fd);
 
 /* Queues a reply that others follow. A client with unread output does not get it. */

@@ -25,7 +25,7 @@ void interfaces_list(struct call *c)
 	json_add_str(o, "url", "");
 	json_array_add_bytes(list, "org.varlink.service");
 	json_array_add_bytes(list, "org.csight");
-	json_object_object_add(o, "interfaces", list);
+	json_add(o, "interfaces", list);
 	call_reply(c, o);
 }
 

@@ -100,10 +100,10 @@ static void reply_change(struct target *t, int rc, struct call *c, bool arm)
 					       : strerror(-rc));
 	} else if (arm) {
 		o = json_object_new_object();
-		json_object_object_add(o, "target", wire_target(t));
+		json_add(o, "target", wire_target(t));
 		call_reply(c, o);
 	} else {
-		call_reply(c, NULL);
+		call_done(c);
 	}
 }
 

@@ -67,11 +67,11 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 	json_add_str(o, "spool", spool_path(d->spool));
 	json_add_u64(o, "spoolBytes", bytes);
 	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
-	json_object_object_add(o, "warnings", warnings);
-	json_object_object_add(o, "use", wire_use(d->ledger, c->by.uid));
+	json_add(o, "warnings", warnings);
+	json_add(o, "use", wire_use(d->ledger, c->by.uid));
 	if (c->by.uid == 0) {
-		json_object_object_add(o, "machine", wire_use_of_all(d->ledger));
-		json_object_object_add(o, "users", wire_users(d->ledger));
+		json_add(o, "machine", wire_use_of_all(d->ledger));
+		json_add(o, "users", wire_users(d->ledger));
 	}
 	call_reply(c, o);
 }
@@ -91,7 +91,7 @@ static void reply_page(struct call *c, const char *name, json_object *list, uint
 {
 	json_object *o = json_object_new_object();
 
-	json_object_object_add(o, name, list);
+	json_add(o, name, list);
 	if (next < all)
 		json_add_u64(o, "next", next);
 	call_reply(c, o);
@@ -109,7 +109,7 @@ static void do_list_targets(struct daemon *d, struct call *c, struct methods_sub
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		if (policy_owns(c->by.uid, t->uid)) {
 			if (n >= first && n - first < TARGETS_A_PAGE)
-				json_object_array_add(list, wire_target(t));
+				json_array_add(list, wire_target(t));
 			n++;
 		}
 	reply_page(c, "targets", list, first + TARGETS_A_PAGE, n);
@@ -169,7 +169,7 @@ static void do_list_snapshots(struct daemon *d, struct call *c, struct methods_s
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
 		if (policy_owns(c->by.uid, snapshot->uid)) {
 			if (n >= first && n - first < SNAPSHOTS_A_PAGE)
-				json_object_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
+				json_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
 			n++;
 		}
 	reply_page(c, "snapshots", list, first + SNAPSHOTS_A_PAGE, n);
@@ -233,7 +233,7 @@ static void do_open(struct daemon *d, struct call *c, struct methods_subject *s)
 
 static void on_removed(int rc, void *data)
 {
-	call_reply(data, NULL);
+	call_done(data);
 }
 
 static void do_remove(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -255,7 +255,7 @@ static void on_kept(int rc, void *data)
 	else if (rc < 0)
 		failure_text(c, wire_error_str(WIRE_NOT_KEPT), "reason", strerror(-rc));
 	else
-		call_reply(c, NULL);
+		call_done(c);
 }
 
 static void do_keep(struct daemon *d, struct call *c, struct methods_subject *s)

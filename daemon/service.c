@@ -54,11 +54,15 @@ static int on_message(void *data, const char *text, size_t size)
 {
 	struct service_client *client = data;
 	struct varlink_call v = { 0 };
-	struct call *c = NULL;
+	struct call *c;
+	int rc = varlink_call_parse(text, size, &v);
 
-	if (varlink_call_parse(text, size, &v) < 0 || !(c = call_new(client->connection, &client->by, &v))) {
+	if (rc < 0)
+		return rc;
+	c = call_new(client->connection, &client->by, &v);
+	if (!c) {
 		varlink_call_done(&v);
-		return -EBADMSG;
+		return -ENOMEM;
 	}
 	if (v.upgrade) {
 		json_object *o = json_object_new_object();

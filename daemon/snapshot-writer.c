@@ -34,7 +34,7 @@ static void add_missing(struct snapshot_writer *sw, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	/* Names in it come from the target and may be any bytes. */
-	if (json_object_array_length(sw->missing) < SNAPSHOT_MISSING_MAX &&
+	if (json_array_size(sw->missing) < SNAPSHOT_MISSING_MAX &&
 	    sw->missing_bytes + strlen(text) <= SNAPSHOT_MISSING_BYTES) {
 		json_array_add_bytes(sw->missing, text);
 		sw->missing_bytes += strlen(text);
@@ -136,7 +136,7 @@ static int add_image(struct snapshot_writer *sw, int dir, const struct code_imag
 		}
 	}
 	sw->image_files[sw->n_images++] = file;
-	json_object_array_add(images, o);
+	json_array_add(images, o);
 	return rc;
 }
 
@@ -161,7 +161,7 @@ static int add_perf_map(struct snapshot_writer *sw, int dir, json_object *spec, 
 	o = json_object_new_object();
 	json_add_str(o, "path", "//perf-map");
 	json_add_str(o, "file", copy);
-	json_object_array_add(images, o);
+	json_array_add(images, o);
 	json_add_bool(spec, "perf_map", true);
 	return 0;
 }
@@ -186,7 +186,7 @@ static json_object *threads_json(const struct capture_copy *c)
 		json_add_u64(o, "truth", t->truth);
 		json_add_u64(o, "instructions", t->instructions);
 		json_add_bool(o, "acknowledged", t->acknowledged);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -201,23 +201,22 @@ static json_object *intervals_json(const struct capture_copy *c)
 		json_add_u64(o, "tid", c->intervals[n].tid);
 		json_add_u64(o, "from", c->intervals[n].from);
 		json_add_u64(o, "to", c->intervals[n].to);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }
 
 static int write_json(int dir, const char *name, json_object *o)
 {
-	_cleanup_free_ char *text =
-	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	_cleanup_free_ char *text = json_text(o, JSON_PRETTY);
 
 	return text ? io_write_file(dir, name, text, strlen(text), 0600) : -ENOMEM;
 }
 
 static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log)
 {
-	_cleanup_json_ json_object *o = json_object_new_object();
-	json_object *trigger = json_object_new_object(), *images = json_object_new_array(), *code;
+	_cleanup_json_ json_object *o = json_object_new_object(), *images = json_object_new_array();
+	json_object *trigger = json_object_new_object(), *code;
 	const struct target *t = sw->target;
 	uint64_t copied = 0;
 
@@ -228,7 +227,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_i64(o, "gid", t->gid);
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "exe", t->exe);
-	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
+	json_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.source->ops->name);
 	json_add_u64(o, "time", sw->copy->time);
 	json_add_u64(o, "monotonic", sw->copy->monotonic);
@@ -238,15 +237,14 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 		json_add_i64(o, "clock_shift", sw->copy->shift);
 	json_add_bool(o, "shared", sw->copy->shared);
 	if (sw->copy->shared)
-		json_object_object_add(o, "intervals", intervals_json(sw->copy));
+		json_add(o, "intervals", intervals_json(sw->copy));
 	json_add_str(trigger, "kind", "request");
 	json_add_i64(trigger, "uid", sw->asked_by);
-	json_object_object_add(o, "trigger", trigger);
+	json_add(o, "trigger", trigger);
 	annotation_add(&sw->annotation, o);
 	if (sw->ended)
-		json_object_object_add(o, "ended", json_object_get(sw->ended));
-	json_object_object_add(o, "threads", threads_json(sw->copy));
-	json_object_object_add(o, "images", images);
+		json_add(o, "ended", json_object_get(sw->ended));
+	json_add(o, "threads", threads_json(sw->copy));
 	sw->image_files = calloc(log->n_images + 1, sizeof(*sw->image_files));
 	if (!sw->image_files)
 		return -ENOMEM;
@@ -262,17 +260,18 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 		if (rc < 0)
 			return rc;
 	}
+	json_add(o, "images", TAKE_PTR(images));
 	if (log->pieces) {
 		code = json_object_new_object();
 		json_add_u64(code, "pieces", log->pieces);
 		json_add_u64(code, "bytes", log->bytes);
 		json_add_u64(code, "crc32", sw->code_crc);
-		json_object_object_add(o, "code", code);
+		json_add(o, "code", code);
 	}
 	if (sw->jitdump)
-		json_object_object_add(o, "jitdump", json_object_get(sw->jitdump));
+		json_add(o, "jitdump", json_object_get(sw->jitdump));
 	end_missing(sw);
-	json_object_object_add(o, "missing", json_object_get(sw->missing));
+	json_add(o, "missing", json_object_get(sw->missing));
 	return write_json(dir, "snapshot.json", o);
 }
 

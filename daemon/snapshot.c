@@ -92,12 +92,10 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 
 void snapshot_set_decode(struct snapshot *s, json_object *decode)
 {
-	const char *text =
-	    json_object_to_json_string_ext(decode, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	json_object *ended;
 
 	free(s->decode);
-	s->decode = text ? strdup(text) : NULL;
+	s->decode = json_text(decode, JSON_PLAIN);
 	if (json_get(decode, "ended", json_type_object, &ended) == 0) {
 		json_object_put(s->ended);
 		s->ended = json_object_get(ended);
@@ -126,30 +124,28 @@ void snapshot_set_missing(struct snapshot *s, json_object *texts)
 
 	json_object_put(s->missing);
 	s->missing = json_object_new_array();
-	for (size_t n = 0; n < json_object_array_length(texts); n++) {
+	for (size_t n = 0; n < json_array_size(texts); n++) {
 		json_object *text = json_object_array_get_idx(texts, n);
 
 		bytes += json_object_is_type(text, json_type_string) ? (size_t)json_object_get_string_len(text) : 0;
 		/* One more than the limit says how many are not listed. */
 		if (n > SNAPSHOT_MISSING_MAX || bytes > SNAPSHOT_MISSING_BYTES + 64)
 			break;
-		json_object_array_add(s->missing, json_object_get(text));
+		json_array_add(s->missing, json_object_get(text));
 	}
 }
 
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
-	const char *text;
 
 	json_add_str(o, "state", names[state]);
 	json_add_i64(o, "attempts", s->attempts);
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->decode)
-		json_object_object_add(o, "decode", snapshot_decode(s));
-	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
-	return text ? strdup(text) : NULL;
+		json_add(o, "decode", snapshot_decode(s));
+	return json_text(o, JSON_PRETTY);
 }
 
 int snapshot_write_state(int dir, const char *id, const char *text)

@@ -61,7 +61,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	s->name = strdup(name);
 	json_get_bool(o, "shared", &s->shared);
 	if (json_get(o, "threads", json_type_array, &list) == 0)
-		s->threads = json_object_array_length(list);
+		s->threads = json_array_size(list);
 	if (json_get(o, "missing", json_type_array, &list) == 0)
 		snapshot_set_missing(s, list);
 	if (json_get(o, "ended", json_type_object, &list) == 0)

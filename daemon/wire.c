@@ -89,8 +89,8 @@ json_object *wire_changes(const struct settings_changes *changes)
 {
 	json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "changed", array_of_names(changes->names, changes->n));
-	json_object_object_add(o, "afterRestart", array_of_names(changes->fixed, changes->n_fixed));
+	json_add(o, "changed", array_of_names(changes->names, changes->n));
+	json_add(o, "afterRestart", array_of_names(changes->fixed, changes->n_fixed));
 	return o;
 }
 
@@ -113,7 +113,7 @@ json_object *wire_use(struct ledger *l, uid_t uid)
 	json_object *list = json_object_new_array();
 
 	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
-		json_object_array_add(list, use_json(k, ledger_used(l, uid, k), ledger_limit(l, uid, k), false));
+		json_array_add(list, use_json(k, ledger_used(l, uid, k), ledger_limit(l, uid, k), false));
 	return list;
 }
 
@@ -122,7 +122,7 @@ json_object *wire_use_of_all(struct ledger *l)
 	json_object *list = json_object_new_array();
 
 	for (enum ledger_kind k = 0; k < LEDGER_RATES; k++)
-		json_object_array_add(list, use_json(k, ledger_sum(l, k), ledger_most(l, 0, k), true));
+		json_array_add(list, use_json(k, ledger_sum(l, k), ledger_most(l, 0, k), true));
 	return list;
 }
 
@@ -133,13 +133,13 @@ json_object *wire_users(struct ledger *l)
 	size_t n = 0;
 
 	if (ledger_users(l, &uids, &n) < 0)
-		return list;
+		json_array_add(list, NULL);
 	for (size_t i = 0; i < n; i++) {
 		json_object *o = json_object_new_object();
 
 		json_add_u64(o, "uid", uids[i]);
-		json_object_object_add(o, "use", wire_use(l, uids[i]));
-		json_object_array_add(list, o);
+		json_add(o, "use", wire_use(l, uids[i]));
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -164,7 +164,7 @@ static void describe_threads(struct target *t)
 		json_add_u64(o, "bytes", threads[n].size);
 		json_add_bool(o, "wrapped", threads[n].wrapped);
 		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	json_object_put(t->threads);
 	t->threads = list;
@@ -176,12 +176,12 @@ static void add_threads(json_object *o, struct target *t)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (!t->threads || t->threads_state != t->ring.state || now - t->threads_ns > THREADS_FRESH_MS * 1000000ull) {
+	if (!t->threads || json_is_incomplete(t->threads) || t->threads_state != t->ring.state || now - t->threads_ns > THREADS_FRESH_MS * 1000000ull) {
 		describe_threads(t);
 		t->threads_state = t->ring.state;
 		t->threads_ns = now;
 	}
-	json_object_object_add(o, "threads", json_object_get(t->threads));
+	json_add(o, "threads", json_object_get(t->threads));
 	json_add_u64(o, "threadCount", t->n_threads);
 	json_add_u64(o, "bytes", MIN(t->thread_bytes, (uint64_t)INT64_MAX));
 }
@@ -196,7 +196,7 @@ json_object *wire_target(struct target *t)
 	json_add_bytes(o, "name", t->name);
 	if (t->exe[0])
 		json_add_bytes(o, "exe", t->exe);
-	json_object_object_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
+	json_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.source->ops->name);
 	target_trouble(t, &trouble);
 	json_add_str(o, "state",
@@ -205,13 +205,16 @@ json_object *wire_target(struct target *t)
 		json_add_bytes(o, "trouble", (const char *)trouble.data);
 	json_add_bool(o, "running", t->ring.state != RING_GONE);
 	if (t->ring.state == RING_GONE && target_ending(t)->known)
-		json_object_object_add(o, "ended", ending_json(&t->ending));
+		json_add(o, "ended", ending_json(&t->ending));
 	if (t->parent > 0)
 		json_add_i64(o, "parent", t->parent);
 	json_add_u64(o, "armedAt", t->armed_time);
 	add_threads(o, t);
 	t->ring.source->ops->missing(t->ring.source, &missing);
-	json_object_object_add(o, "missing", json_array_of_texts((const char *)missing.data, missing.size));
+	if (buf_error(&missing) == -ENOMEM || buf_error(&trouble) == -ENOMEM)
+		json_add(o, "missing", NULL);
+	else
+		json_add(o, "missing", json_array_of_texts((const char *)missing.data, missing.size));
 	return o;
 }
 
@@ -233,12 +236,12 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->ended)
-		json_object_object_add(o, "ended", json_object_get(s->ended));
+		json_add(o, "ended", json_object_get(s->ended));
 	json_add_bool(o, "kept", s->kept);
 	annotation_add(&s->annotation, o);
 	if (asprintf(&path, "%s/%s", spool, s->id) < 0)
 		path = NULL;
-	json_add_str(o, "path", path ? path : "");
+	json_add(o, "path", path ? json_object_new_string(path) : NULL);
 	return o;
 }
 
@@ -247,8 +250,8 @@ static json_object *wire_snapshot(const struct snapshot *s, const char *spool)
 	json_object *o = wire_snapshot_in_list(s, spool);
 
 	if (s->decode)
-		json_object_object_add(o, "decode", snapshot_decode(s));
-	json_object_object_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
+		json_add(o, "decode", snapshot_decode(s));
+	json_add(o, "missing", s->missing ? json_object_get(s->missing) : json_object_new_array());
 	return o;
 }
 
@@ -256,7 +259,7 @@ json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool)
 {
 	json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "snapshot", wire_snapshot(s, spool));
+	json_add(o, "snapshot", wire_snapshot(s, spool));
 	return o;
 }
 

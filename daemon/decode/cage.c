@@ -260,6 +260,6 @@ json_object *cage_json(unsigned parts)
 
 	for (int i = 0; list && i < CAGE_PARTS; i++)
 		if (parts & 1u << i)
-			json_object_array_add(list, json_object_new_string(names[i]));
+			json_array_add(list, json_object_new_string(names[i]));
 	return list;
 }

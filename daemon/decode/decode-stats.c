@@ -88,5 +88,5 @@ void decode_stats_json(const struct decode_stats *s, json_object *to)
 	for (int i = 0; gaps && i < GAP_TYPES; i++)
 		if (s->gaps[i])
 			json_add_u64(gaps, names[i], s->gaps[i]);
-	json_object_object_add(to, "gaps", gaps);
+	json_add(to, "gaps", gaps);
 }

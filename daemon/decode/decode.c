@@ -24,7 +24,7 @@ struct decode {
 
 static void warn(struct decode *d, const char *text)
 {
-	json_object_array_add(d->warnings, json_object_new_string(text));
+	json_array_add(d->warnings, json_object_new_string(text));
 }
 
 static int on_element(void *user, const struct element *e)
@@ -123,7 +123,7 @@ static json_object *images_json(const struct decode *d)
 		json_add_str(o, "build_id", input_build_id(f, id));
 		json_add_bool(o, "found", f->fd >= 0);
 		json_add_str(o, "reason", f->reason);
-		json_object_array_add(list, o);
+		json_array_add(list, o);
 	}
 	return list;
 }
@@ -173,17 +173,17 @@ static int send_result(struct decode *d, uint64_t started)
 	decode_stats_json(&d->total, o);
 	if (d->outputs.calls)
 		output_calls_json(d->outputs.calls, o);
-	json_object_object_add(o, "threads", json_object_get(d->threads));
-	json_object_object_add(o, "images", images_json(d));
-	json_object_object_add(o, "seconds", json_object_new_double((double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9));
+	json_add(o, "threads", json_object_get(d->threads));
+	json_add(o, "images", images_json(d));
+	json_add_double(o, "seconds", (double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9);
 	json_add_str(o, "engine", stream_decoder_engine_str(d->engine));
 	if (d->job->verify) {
 		json_add_u64(o, "alike", d->input->alike);
 		json_add_u64(o, "differences", d->input->differences);
 	}
 	json_add_str(o, "opencsd", opencsd_version(NULL));
-	json_object_object_add(o, "cage", cage_json(d->job->cage));
-	json_object_object_add(o, "warnings", json_object_get(d->warnings));
+	json_add(o, "cage", cage_json(d->job->cage));
+	json_add(o, "warnings", json_object_get(d->warnings));
 	return job_result(d->job, o);
 }
 

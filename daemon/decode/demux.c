@@ -573,5 +573,5 @@ void demux_add_thread(json_object *threads, const struct stream *s, const struct
 		json_object_object_del(o, "bytes");
 		json_object_object_del(o, "decoded");
 	}
-	json_object_array_add(threads, o);
+	json_array_add(threads, o);
 }

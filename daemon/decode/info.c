@@ -36,14 +36,15 @@ static void flush_at_least(struct info_writer *i, size_t least)
 
 static void print_json(struct info_writer *i, json_object *o)
 {
-	_cleanup_free_ char *text =
-	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
 
 	if (!i->first)
 		buf_add(&i->out, ",", 1);
 	i->first = false;
 	if (text)
 		buf_add(&i->out, text, strlen(text));
+	else
+		i->error = -ENOMEM;
 	json_object_put(o);
 	flush_at_least(i, FLUSH_AT);
 }
@@ -110,7 +111,7 @@ static void print_cpu(struct info_writer *i, const struct pd_cpu *cpu)
 	}
 	if (!i->json)
 		return;
-	json_object_object_add(o, "registers", registers);
+	json_add(o, "registers", registers);
 	print_json(i, o);
 }
 
@@ -171,8 +172,8 @@ static void print_piece(struct info_writer *i, const struct pd_piece *p)
 	json_add_str(o, "format", format);
 	for (size_t n = 0; n < ELEMENTS(aux_flags); n++)
 		if (p->flags & aux_flags[n].flag)
-			json_object_array_add(flags, json_object_new_string(aux_flags[n].name));
-	json_object_object_add(o, "flags", flags);
+			json_array_add(flags, json_object_new_string(aux_flags[n].name));
+	json_add(o, "flags", flags);
 	json_add_u64(o, "time", p->origin.time);
 	print_json(i, o);
 }
@@ -262,15 +263,17 @@ static void print_head_json(struct info_writer *i)
 	json_add_u64(counts, "repeated", c->aux_repeated);
 	json_add_u64(counts, "empty", c->aux_empty);
 	json_add_u64(counts, "unplaced", c->aux_unplaced);
-	json_object_object_add(o, "aux_counts", counts);
+	json_add(o, "aux_counts", counts);
 	json_add_u64(o, "lost_records", c->lost_records);
 	json_add_str(o, "damage", c->damage.cause);
 	if (c->damage.cause)
 		json_add_u64(o, "damage_offset", c->damage.offset);
-	text = escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	text = json_text(o, JSON_PLAIN);
 	/* Omits the closing brace: the lists are members of the same object. */
-	if (text && *text)
+	if (text)
 		buf_add(&i->out, text, strlen(text) - 1);
+	else
+		i->error = -ENOMEM;
 	json_object_put(o);
 }
 
@@ -330,7 +333,7 @@ static void print_device(struct info_writer *i, const struct armsnap_device *d)
 			buf_printf(&i->out, "      %-14s 0x%x\n", armsnap_reg_str(r), d->regs[r]);
 		json_add_hex(registers, armsnap_reg_str(r), d->regs[r]);
 	}
-	json_object_object_add(o, "registers", registers);
+	json_add(o, "registers", registers);
 	if (i->json)
 		print_json(i, o);
 	else

@@ -113,7 +113,7 @@ void input_warn(struct input *in, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	json_object_array_add(in->warnings, json_object_new_string(text));
+	json_array_add(in->warnings, json_object_new_string(text));
 }
 
 static const char *in_hex(const uint8_t *id, size_t size, char ret[2 * IMAGE_BUILD_ID_MAX + 1])

@@ -25,7 +25,7 @@ static int compare_intervals(const void *left, const void *right)
 
 int intervals_new(json_object *list, struct intervals **ret)
 {
-	size_t n = list ? json_object_array_length(list) : 0;
+	size_t n = list ? json_array_size(list) : 0;
 	struct intervals *s = calloc(1, sizeof(*s) + n * sizeof(s->list[0]));
 	uint64_t tid;
 

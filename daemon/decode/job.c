@@ -40,7 +40,7 @@ static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 
 	if (rc < 0)
 		return rc == -ENOENT ? -EBADMSG : rc;
-	if (json_object_array_length(list) != n_fds || n_fds > DECODER_OUTPUTS_MAX)
+	if (json_array_size(list) != n_fds || n_fds > DECODER_OUTPUTS_MAX)
 		return -EBADMSG;
 	for (size_t i = 0; i < n_fds; i++) {
 		json_object *name = json_object_array_get_idx(list, i);
@@ -132,11 +132,12 @@ int job_receive(int socket, struct decode_job *ret)
 
 static int send_json(int socket, json_object *o, int fd)
 {
-	size_t size = 0;
-	const char *text = o ? json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN, &size) : NULL;
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
+	size_t size;
 
 	if (!text)
 		return -ENOMEM;
+	size = strlen(text);
 	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
 	return io_send_fds(socket, text, size, &fd, fd >= 0);
@@ -247,7 +248,7 @@ static void list_truncate(json_object *o, const char *key, size_t most)
 
 	if (json_get(o, key, json_type_array, &list) < 0)
 		return;
-	n = json_object_array_length(list);
+	n = json_array_size(list);
 	if (n <= most)
 		return;
 	json_object_array_del_idx(list, most, n - most);

@@ -82,7 +82,7 @@ static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
 
 	if (!job->snapshot || json_get(job->snapshot, "threads", json_type_array, &list) < 0)
 		return NULL;
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_object *o = json_object_array_get_idx(list, i);
 
 		if (json_object_is_type(o, json_type_object) && json_get_u64(o, "tid", &number) == 0 && number == tid)
@@ -635,7 +635,7 @@ void output_calls_json(const struct output *o, json_object *to)
 	const struct calls_output *c = (const struct calls_output *)o;
 
 	if (c->ending.about)
-		json_object_object_add(to, "ended", json_object_get(c->ending.about));
+		json_add(to, "ended", json_object_get(c->ending.about));
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
 	if (c->input->job->tables)
 		json_add_u64(to, "symbols_known", c->symbols_cached);

@@ -228,7 +228,7 @@ static void report_verification(struct stream_decoder *sd)
 	if (!report)
 		return;
 	sd->input->differences++;
-	json_object_array_add(sd->input->warnings, json_object_new_string(report));
+	json_array_add(sd->input->warnings, json_object_new_string(report));
 }
 
 static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)

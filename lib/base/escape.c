@@ -26,13 +26,13 @@ size_t escape_utf8(const unsigned char *s, uint32_t *ret)
 	return n;
 }
 
-static int is_printable(uint32_t c)
+bool escape_is_printable(uint32_t c)
 {
 	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-		return 0;
+		return false;
 	/* Line and paragraph separators, and the marks that change the direction of text. */
 	if ((c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
-		return 0;
+		return false;
 	return c != 0xfeff && c != 0x061c;
 }
 
@@ -47,7 +47,7 @@ char *escape_text(const char *text, char *ret, size_t size)
 		uint32_t c = 0;
 		size_t n = escape_utf8(s, &c);
 
-		if (n && is_printable(c)) {
+		if (n && escape_is_printable(c)) {
 			if (out + n >= size)
 				break;
 			memcpy(ret + out, s, n);
@@ -61,29 +61,6 @@ char *escape_text(const char *text, char *ret, size_t size)
 		}
 	}
 	ret[out] = 0;
-	return ret;
-}
-
-char *escape_json(const char *json)
-{
-	const unsigned char *s = (const unsigned char *)json;
-	size_t size = strlen(json), out = 0;
-	/* A character of at least two bytes becomes six. */
-	char *ret = malloc(3 * size + 1);
-
-	while (ret && *s) {
-		uint32_t c = 0;
-		size_t n = escape_utf8(s, &c);
-
-		if (n > 1 && c <= 0xffff && !is_printable(c)) {
-			out += (size_t)snprintf(ret + out, 7, "\\u%04x", c);
-			s += n;
-		} else {
-			ret[out++] = (char)*s++;
-		}
-	}
-	if (ret)
-		ret[out] = 0;
 	return ret;
 }
 

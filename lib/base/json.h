@@ -2,6 +2,10 @@
 /*
  * A strict interface to json-c: parsing of a whole text with a depth limit, and getters that check the type. A getter
  * returns -ENOENT for an absent or null key and -EINVAL for another type, and leaves its output unchanged on failure.
+ *
+ * Objects are made without a check of each step: if memory runs out, the object or array that lacks a member is marked
+ * as incomplete, and json_text() of it, or of what it is in, returns NULL. o and array may be NULL, which is what
+ * json_object_new_object() and json_object_new_array() then return. json-c's own functions must not get NULL.
  */
 #ifndef CSIGHT_JSON_H
 #define CSIGHT_JSON_H
@@ -34,14 +38,31 @@ int json_get_bool(json_object *o, const char *key, bool *ret);
 int json_get_i64(json_object *o, const char *key, int64_t *ret);
 int json_get_u64(json_object *o, const char *key, uint64_t *ret);
 
+/* Take the value. A NULL value is one for which there was no memory. */
+void json_add(json_object *o, const char *key, json_object *v);
+void json_array_add(json_object *array, json_object *v);
+
+void json_array_add_null(json_object *array);
+
+/* True if memory ran out while members were added to o, or to one of them before that was added. */
+bool json_is_incomplete(json_object *o);
+
+/* 0 for NULL. */
+size_t json_array_size(json_object *array);
+
 /*
- * If there is no memory the key is absent. A NULL text adds nothing. A number above INT64_MAX becomes INT64_MAX, which
- * readers can represent.
+ * Returns the text, to be freed; NULL: out of memory, now or while it was made. Control characters and others that a
+ * terminal should not get are escaped.
  */
+enum json_form { JSON_PLAIN = 0, JSON_PRETTY = 1, JSON_SLASHES = 2 /* escaped, for a text within HTML */ };
+char *json_text(json_object *o, unsigned form);
+
+/* A NULL text adds nothing. A number above INT64_MAX becomes INT64_MAX, which readers can represent. */
 void json_add_str(json_object *o, const char *key, const char *text);
 void json_add_i64(json_object *o, const char *key, int64_t v);
 void json_add_u64(json_object *o, const char *key, uint64_t v);
 void json_add_bool(json_object *o, const char *key, bool v);
+void json_add_double(json_object *o, const char *key, double v);
 /* Adds a string "0x…": JSON readers lose precision in 64-bit numbers. */
 void json_add_hex(json_object *o, const char *key, uint64_t v);
 

@@ -64,7 +64,7 @@ int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async
 	return rc;
 }
 
-/* Submits a call with a result. Consumes the parameters; NULL: none. */
+/* Submits a call with a result. Consumes the parameters; NULL: there was no memory for them. */
 static int submit_call(struct csight *c, struct async_request *q, const char *method, json_object *parameters,
 		       uint64_t *ret)
 {
@@ -74,6 +74,8 @@ static int submit_call(struct csight *c, struct async_request *q, const char *me
 
 	if (!q->o.done)
 		return -EINVAL;
+	if (!parameters)
+		return -ENOMEM;
 	snprintf(name, sizeof(name), INTERFACE "%s", method);
 	varlink_put_call(&b, name, parameters, q->stream || q->o.progress);
 	if (buf_error(&b) < 0)
@@ -145,7 +147,7 @@ int csight_call_async(struct csight *c, const char *method, const char *paramete
 	if (rc < 0)
 		return rc == -EBADMSG ? -EINVAL : rc;
 	snprintf(q.subject, sizeof(q.subject), "%s", method);
-	return submit_call(c, &q, method, o, ret);
+	return submit_call(c, &q, method, parameters ? o : json_object_new_object(), ret);
 }
 
 /* Sets the message of a call that got no reply, and returns its error. */

@@ -163,11 +163,12 @@ static int report_progress(struct csight *c, json_object *parameters, csight_pro
 
 struct csight_request {
 	const char *method;
-	json_object *parameters; /* owned; NULL for none */
+	json_object *parameters; /* owned */
 	bool more;
 	csight_progress_fn progress;
 	void *userdata;
 	int *ret_fd; /* set if the reply carries a descriptor; else NULL */
+	bool bare;   /* without parameters; otherwise NULL means that there was no memory for them */
 };
 
 /* end: CLOCK_MONOTONIC ns; 0: none. */
@@ -189,6 +190,8 @@ static int call_method(struct csight *c, struct csight_request q, json_object **
 
 	if (c->timeout_ms > 0 || !q.more)
 		end = now_ns(CLOCK_MONOTONIC) + (uint64_t)(c->timeout_ms > 0 ? c->timeout_ms : ANSWER_MS) * 1000000u;
+	if (!parameters && !q.bare)
+		return csight_set_error(c, -ENOMEM, "out of memory");
 	rc = connect_daemon(c);
 	if (rc < 0)
 		return rc;
@@ -239,13 +242,11 @@ static int call_for_field(struct csight *c, struct csight_request q, const char 
 /* Calls a method that replies a list in pages; *ret is an object with the whole list in the field. */
 static int call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret)
 {
-	_cleanup_json_ json_object *o = json_object_new_object();
-	json_object *all = json_object_new_array();
+	_cleanup_json_ json_object *o = json_object_new_object(), *all = json_object_new_array();
 	uint64_t next = 0, first;
 
-	json_object_object_add(o, field, all);
 	do {
-		struct csight_request q = { .method = method };
+		struct csight_request q = { .method = method, .bare = next == 0 };
 		_cleanup_json_ json_object *page = NULL;
 		json_object *list;
 		int rc;
@@ -260,12 +261,15 @@ static int call_for_list(struct csight *c, const char *method, const char *field
 			return rc;
 		if (json_get(page, field, json_type_array, &list) < 0)
 			return drop_stream(c, -EBADMSG);
-		for (size_t i = 0; i < json_object_array_length(list); i++)
-			json_object_array_add(all, json_object_get(json_object_array_get_idx(list, i)));
+		for (size_t i = 0; i < json_array_size(list); i++)
+			json_array_add(all, json_object_get(json_object_array_get_idx(list, i)));
 		/* A list that does not advance would not end. */
 		next = 0;
 		json_get_u64(page, "next", &next);
 	} while (next > first);
+	json_add(o, field, TAKE_PTR(all));
+	if (!o || json_is_incomplete(o))
+		return csight_set_receive_error(c, -ENOMEM);
 	*ret = csight_object_of(TAKE_PTR(o));
 	return 0;
 }
@@ -273,7 +277,7 @@ static int call_for_list(struct csight *c, const char *method, const char *field
 static int call_for_object(struct csight *c, const char *method, struct csight_object **ret)
 {
 	json_object *o = NULL;
-	int rc = call_method(c, (struct csight_request){ .method = method }, &o);
+	int rc = call_method(c, (struct csight_request){ .method = method, .bare = true }, &o);
 
 	if (rc == 0)
 		*ret = csight_object_of(o);
@@ -333,7 +337,7 @@ int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, j
 		json_add_str(o, "sink", known.sink);
 		if (known.ring_size)
 			json_add_u64(o, "ringSize", known.ring_size);
-		json_object_object_add(parameters, "options", o);
+		json_add(parameters, "options", o);
 	}
 	*ret = parameters;
 	return 0;
@@ -363,18 +367,20 @@ static const char *add_labels(json_object *o, const char *const *labels)
 {
 	json_object *list = json_object_new_array();
 
-	json_object_object_add(o, "labels", list);
 	for (; *labels; labels++) {
 		const char *value = strchr(*labels, '=');
 		json_object *label;
 
-		if (!value)
+		if (!value) {
+			json_object_put(list);
 			return *labels;
+		}
 		label = json_object_new_object();
-		json_object_object_add(label, "name", json_object_new_string_len(*labels, (int)(value - *labels)));
+		json_add(label, "name", json_object_new_string_len(*labels, (int)(value - *labels)));
 		json_add_str(label, "value", value + 1);
-		json_object_array_add(list, label);
+		json_array_add(list, label);
 	}
+	json_add(o, "labels", list);
 	return NULL;
 }
 

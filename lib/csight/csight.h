@@ -273,7 +273,7 @@ const struct csight_object *csight_field(const struct csight_object *o, const ch
 size_t csight_count(const struct csight_object *o, const char *field);
 const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index);
 
-/* The object as JSON on one line; valid until the next call for the same object. */
+/* The object as JSON on one line, which the object keeps; NULL: out of memory. */
 const char *csight_json(const struct csight_object *o);
 
 /* Keeps an object beyond the function that it was passed to; the caller frees it. */

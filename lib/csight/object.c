@@ -46,7 +46,7 @@ size_t csight_count(const struct csight_object *o, const char *field)
 {
 	json_object *v = get_member(o, field, json_type_array);
 
-	return v ? json_object_array_length(v) : 0;
+	return v ? json_array_size(v) : 0;
 }
 
 const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index)
@@ -56,10 +56,25 @@ const struct csight_object *csight_item(const struct csight_object *o, const cha
 	return v ? csight_object_of(json_object_array_get_idx(v, index)) : NULL;
 }
 
+static void free_text(json_object *o, void *text)
+{
+	(void)o;
+	free(text);
+}
+
 const char *csight_json(const struct csight_object *o)
 {
-	return json_object_to_json_string_ext(csight_object_json(o),
-					      JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	json_object *v = csight_object_json(o);
+	char *text = v ? json_object_get_userdata(v) : NULL;
+
+	if (!v)
+		return "null";
+	/* The object keeps its text. */
+	if (!text) {
+		text = json_text(v, JSON_PLAIN);
+		json_object_set_userdata(v, text, free_text);
+	}
+	return text;
 }
 
 struct csight_object *csight_object_ref(struct csight_object *o)

@@ -127,11 +127,12 @@ static void enlarge_send_buffer(int fd)
 
 static int send_json(int fd, json_object *o, const int *fds, size_t n_fds)
 {
-	size_t size = 0;
-	const char *text = o ? json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN, &size) : NULL;
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
+	size_t size;
 
 	if (!text)
 		return -ENOMEM;
+	size = strlen(text);
 	if (size > DECODER_MESSAGE_MAX)
 		return -EMSGSIZE;
 	return io_send_fds(fd, text, size, fds, n_fds);
@@ -228,11 +229,11 @@ void decoder_death(int status, char *ret, size_t size)
 /* The last items of an array, up to a number. */
 static json_object *last_items(json_object *list, size_t most)
 {
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	size_t n = json_object_is_type(list, json_type_array) ? json_array_size(list) : 0;
 	json_object *last = json_object_new_array();
 
 	for (size_t i = n - MIN(n, most); last && i < n; i++)
-		json_object_array_add(last, json_object_get(json_object_array_get_idx(list, i)));
+		json_array_add(last, json_object_get(json_object_array_get_idx(list, i)));
 	return last;
 }
 
@@ -245,19 +246,15 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 					    "ended", "perf_map",  "code",  "jitdump",     "threads" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
-	if (!o || !outputs) {
-		json_object_put(outputs);
-		return o;
-	}
 	json_add_str(o, "type", "start");
 	json_add_str(o, "input", start->input);
 	for (size_t i = 0; i < start->n_outputs; i++)
-		json_object_array_add(outputs, json_object_new_string(start->outputs[i]));
-	json_object_object_add(o, "outputs", outputs);
+		json_array_add(outputs, json_object_new_string(start->outputs[i]));
+	json_add(o, "outputs", outputs);
 	if (start->tables)
 		json_add_bool(o, "tables", true);
 	if (start->options)
-		json_object_object_add(o, "options", json_object_get(start->options));
+		json_add(o, "options", json_object_get(start->options));
 	if (start->code_fd >= 0)
 		json_add_bool(o, "code", true);
 	if (start->jitdump_fd >= 0)
@@ -267,10 +264,10 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 
 		for (size_t i = 0; snapshot && i < ELEMENTS(keys) - !with_threads; i++)
 			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
-				json_object_object_add(snapshot, keys[i], json_object_get(value));
+				json_add(snapshot, keys[i], json_object_get(value));
 		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
-			json_object_object_add(snapshot, "intervals", last_items(value, intervals));
-		json_object_object_add(o, "snapshot", snapshot);
+			json_add(snapshot, "intervals", last_items(value, intervals));
+		json_add(o, "snapshot", snapshot);
 	}
 	return o;
 }
@@ -400,7 +397,7 @@ json_object *decoder_find_image(json_object *snapshot, const struct decoder_even
 
 	if (!e->path || json_get(snapshot, "images", json_type_array, &list) < 0)
 		return NULL;
-	for (size_t n = json_object_array_length(list); n-- > 0;) {
+	for (size_t n = json_array_size(list); n-- > 0;) {
 		json_object *image = json_object_array_get_idx(list, n);
 		const char *path, *id = NULL;
 		uint64_t inode;

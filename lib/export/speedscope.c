@@ -26,8 +26,7 @@ static void speedscope_writer_done(struct speedscope_writer *w)
 /* Writes an object; open: without its closing brace, so that more members can follow. */
 static void put_object(struct buf *b, json_object *o, bool open)
 {
-	_cleanup_free_ char *text =
-	    escape_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
 
 	if (text)
 		buf_add(b, text, strlen(text) - open);

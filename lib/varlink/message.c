@@ -75,11 +75,8 @@ static int get_parameters(json_object *root, json_object **ret)
 	*ret = json_object_new_object();
 	if (!*ret)
 		return -ENOMEM;
-	if (json_object_object_add(root, "parameters", *ret) < 0) {
-		json_object_put(*ret);
-		return -ENOMEM;
-	}
-	return 0;
+	json_add(root, "parameters", *ret);
+	return json_is_incomplete(root) ? -ENOMEM : 0;
 }
 
 static int get_flag(json_object *root, const char *key, bool *ret)
@@ -157,20 +154,16 @@ void varlink_reply_done(struct varlink_reply *reply)
 static void put_message(struct buf *b, const char *key, const char *name, json_object *parameters, const char *flag)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
-	const char *text = NULL;
-	size_t size;
+	_cleanup_free_ char *text = NULL;
 
-	if (o) {
-		json_add_str(o, key, name);
-		if (parameters)
-			json_object_object_add(o, "parameters", json_object_get(parameters));
-		if (flag)
-			json_add_bool(o, flag, true);
-		text = json_object_to_json_string_length(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
-							 &size);
-	}
+	json_add_str(o, key, name);
+	if (parameters)
+		json_add(o, "parameters", json_object_get(parameters));
+	if (flag)
+		json_add_bool(o, flag, true);
+	text = json_text(o, JSON_PLAIN);
 	if (text)
-		buf_add(b, text, size + 1);
+		buf_add(b, text, strlen(text) + 1);
 	else if (!b->error)
 		b->error = -ENOMEM;
 }

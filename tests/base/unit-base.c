@@ -239,6 +239,39 @@ static json_object *parse(const char *text)
 	return json_parse(text, strlen(text), &o) == 0 ? o : NULL;
 }
 
+static void check_round_trip(const char *text, unsigned form, const char *want)
+{
+	_cleanup_json_ json_object *o = parse(text);
+	_cleanup_free_ char *got = json_text(o, form);
+
+	CHECK_STR(got ? got : "none", want);
+}
+
+static void test_json_text(void)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+	json_object *list = json_object_new_array();
+	_cleanup_free_ char *text = NULL;
+
+	check_round_trip(" { \"a\" : [ 1 , -2.50, true ,false, null ,{ } ,[ ] ] } ", JSON_PLAIN,
+			 "{\"a\":[1,-2.50,true,false,null,{},[]]}");
+	check_round_trip("{\"a\":[1],\"b\":{}}", JSON_PRETTY, "{\n  \"a\":[\n    1\n  ],\n  \"b\":{}\n}");
+	check_round_trip("[\"</s>\\u000A\\\"\\\\\"]", JSON_SLASHES, "[\"<\\/s>\\n\\\"\\\\\"]");
+	check_round_trip("[\"\\u00e9\\ud83d\\ude00\\ud83d \\u0000\\u202e\\u0085\"]", JSON_PLAIN,
+			 "[\"\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd \\u0000\\u202e\\u0085\"]");
+	check_round_trip("[0,-0,1e3,9223372036854775807]", JSON_PLAIN, "[0,0,1e3,9223372036854775807]");
+	/* NULL stands for a value for which there was no memory. */
+	json_add_double(o, "third", 1.0 / 4);
+	json_array_add_null(list);
+	json_array_add(list, NULL);
+	CHECK(json_is_incomplete(list));
+	json_add(o, "list", list);
+	CHECK(json_is_incomplete(o));
+	text = json_text(o, JSON_PLAIN);
+	CHECK(text == NULL && json_text(NULL, JSON_PLAIN) == NULL);
+	json_add_str(NULL, "key", "text");
+}
+
 static void test_json(void)
 {
 	static const char *const bad[] = {
@@ -437,6 +470,7 @@ int main(void)
 	test_hex();
 	test_ini();
 	test_json();
+	test_json_text();
 	test_fdmsg();
 	test_parse();
 	test_read_file();
