@@ -175,6 +175,8 @@ static int entry_fill(struct native *e, struct memo_entry *to, const struct memo
 
 	if (first + l->n + to->n_pushes > ENTRY_SIZE) {
 		rc = pool_reserve(e);
+		if (rc < 0)
+			return rc;
 		to->pooled = true;
 		list[0] = m->n_pool;
 		memcpy(m->pool + m->n_pool, l->list, l->n * sizeof(*l->list));

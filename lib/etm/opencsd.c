@@ -297,11 +297,10 @@ static void destroy_tree(struct opencsd_engine *e)
 	e->tree = 0;
 }
 
-static int create_tree(struct opencsd_engine *e)
+static int set_up_tree(struct opencsd_engine *e)
 {
 	int rc = -ENOMEM;
 
-	pthread_mutex_lock(&opencsd_lock);
 	if (!opencsd_quiet)
 		opencsd_quiet = ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0) == OCSD_OK;
 	e->tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
@@ -316,6 +315,24 @@ static int create_tree(struct opencsd_engine *e)
 		good = good && add_accessors(e);
 		rc = good ? 0 : -EOPNOTSUPP;
 	}
+	return rc;
+}
+
+/* Where memory runs out, OpenCSD throws, which ends the process, or uses NULL. */
+static int create_tree(struct opencsd_engine *e)
+{
+	sigjmp_buf here;
+	int rc;
+
+	pthread_mutex_lock(&opencsd_lock);
+	if (sigsetjmp(here, 1) != 0) {
+		e->tree = 0;
+		pthread_mutex_unlock(&opencsd_lock);
+		return -ENOMEM;
+	}
+	guard_begin(&here);
+	rc = set_up_tree(e);
+	guard_set(NULL);
 	pthread_mutex_unlock(&opencsd_lock);
 	return rc;
 }
