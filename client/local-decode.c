@@ -289,8 +289,9 @@ static int start_job(struct local_decode *d)
 		formats[i] = d->output_files.files[i].format;
 		fds[i] = d->files[i].fd;
 	}
-	decoder_user("", &uid, &gid);
-	rc = decoder_spawn(NULL, uid, gid, &d->pid, &d->server);
+	rc = decoder_user("", &uid, &gid);
+	if (rc == 0)
+		rc = decoder_spawn(NULL, uid, gid, &d->pid, &d->server);
 	if (rc == 0)
 		rc = decoder_submit(d->server, JOB, &d->job);
 	if (rc == 0)

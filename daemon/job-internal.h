@@ -33,7 +33,8 @@ struct job {
 	bool over;        /* job_conclude() has been called */
 	int status;       /* of the child, as from waitpid() */
 	json_object *result;
-	char *failed;            /* why there is no result */
+	bool unsuccessful;
+	char *failed;            /* why it is; NULL: out of memory */
 	bool crashed;            /* another attempt may succeed */
 	enum snapshot_state end; /* the state that the snapshot gets */
 	char *state_text;        /* state.json */
@@ -70,6 +71,9 @@ void job_conclude(struct job *job);
 void job_child_ended(struct job *job, int status);
 
 void job_queue_push(struct job_queue *j, struct snapshot *s);
+
+/* Leaves a snapshot raw. Its state on disk stays queued, so that the next start of the daemon tries again. */
+void job_queue_give_up(struct job_queue *j, struct snapshot *s, const char *why);
 
 /* Begins as many decodes as may run. */
 void job_queue_begin(struct job_queue *j);

@@ -11,11 +11,6 @@
 /* Attempts that ended with the server, and are not counted. */
 enum { LOSSES_MAX = 3 };
 
-struct queued_snapshot {
-	struct fair_item item;
-	struct snapshot *snapshot;
-};
-
 void job_queue_settle(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_drop_files(s);
@@ -26,30 +21,22 @@ void job_queue_settle(struct job_queue *j, struct snapshot *s)
 
 void job_queue_push(struct job_queue *j, struct snapshot *s)
 {
-	struct queued_snapshot *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return;
-	w->snapshot = snapshot_ref(s);
-	fair_queue_push(&j->queue, &w->item, ledger_owner(j->o.ledger, s->uid));
+	snapshot_ref(s);
+	fair_queue_push(&j->queue, &s->turn, ledger_owner(j->o.ledger, s->uid));
 }
 
 /* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
 static struct snapshot *job_queue_pop(struct job_queue *j, struct fair_item *ret_turn)
 {
 	struct fair_item *item = fair_queue_pop(&j->queue);
-	struct queued_snapshot *w = container_of(item, struct queued_snapshot, item);
-	struct snapshot *s = w->snapshot;
 
-	*ret_turn = w->item;
-	free(w);
-	return s;
+	*ret_turn = *item;
+	return container_of(item, struct snapshot, turn);
 }
 
-/* Its state on disk stays queued, so that the next start of the daemon tries again. */
-static void give_up(struct job_queue *j, struct snapshot *s)
+void job_queue_give_up(struct job_queue *j, struct snapshot *s, const char *why)
 {
-	snapshot_set_reason(s, "%s", decode_server_why(j->decoder));
+	snapshot_set_reason(s, "%s", why);
 	snapshot_move(s, SNAPSHOT_RAW);
 	job_queue_settle(j, s);
 }
@@ -69,7 +56,7 @@ void job_queue_begin(struct job_queue *j)
 		} else {
 			fair_queue_charge(&j->queue, &turn, 0);
 			if (!s->removed)
-				give_up(j, s);
+				job_queue_give_up(j, s, decode_server_why(j->decoder));
 		}
 		snapshot_unref(s);
 	}
@@ -96,7 +83,7 @@ static void on_lost(void *data)
 		next = TAILQ_NEXT(job, link);
 		if (job->fd < 0 || job->over)
 			continue;
-		if (!job->result && !job->failed) {
+		if (!job->result && !job->unsuccessful) {
 			/* It lost its child with others, which may have been the cause: this is no attempt. */
 			if (job->snapshot->losses++ < LOSSES_MAX)
 				job->snapshot->attempts--;

@@ -12,6 +12,7 @@
 #include "lib/decoder/decoder.h"
 
 enum {
+	CLOSED_SECONDS = 2,   /* until a child that has closed its socket ends; then it is killed */
 	KILL_SECONDS = 5,     /* until a child has obeyed a kill; then its server is killed */
 	TICK_MS = 100,        /* between two looks at the outputs */
 	NEAR_LIMIT = 1 << 20, /* bytes */
@@ -36,8 +37,9 @@ void job_fail(struct job *job, bool crashed, const char *fmt, ...)
 {
 	va_list args;
 
-	if (job->failed)
+	if (job->unsuccessful)
 		return;
+	job->unsuccessful = true;
 	va_start(args, fmt);
 	if (vasprintf(&job->failed, fmt, args) < 0)
 		job->failed = NULL;
@@ -107,7 +109,7 @@ void job_conclude(struct job *job)
 	decode_images_end(job->images);
 	job->images = NULL;
 	closep(&job->fd);
-	if (job->result && !job->failed) {
+	if (job->result && !job->unsuccessful) {
 		job->end = SNAPSHOT_READY;
 		snapshot_set_decode(s, job->result);
 		if (s->ended && json_get_str(s->ended, "text", &ended) == 0)
@@ -137,16 +139,21 @@ static void check_end(struct job *job)
 	job_conclude(job);
 }
 
-static void on_image(void *data, uint32_t index, int fd, const char *reason)
+/* rc: of a reply for which the child waits. */
+static void check_sent(struct job *job, int rc, const char *what)
 {
-	struct job *job = data;
-	int rc = decoder_reply_image(job->fd, index, fd, reason);
-
 	/* A child that was killed has closed its end: check_end() then reports how it ended. */
 	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 		return;
-	job_fail(job, true, "cannot send an image to csight-decode");
+	job_fail(job, true, "cannot send %s to csight-decode: %s", what, strerror(-rc));
 	job_conclude(job);
+}
+
+static void on_image(void *data, uint32_t index, int fd, const char *reason)
+{
+	struct job *job = data;
+
+	check_sent(job, decoder_reply_image(job->fd, index, fd, reason), "an image");
 }
 
 /* A decode that could not write more fails with the error of the write, which does not say why. */
@@ -175,12 +182,11 @@ static void handle_event(struct job *job, struct decoder_event *e)
 		break;
 	case DECODER_FILE:
 		/* A perf.data consists of one file. */
-		if (decoder_reply_file(job->fd, -1, NULL) < 0)
-			job_fail(job, true, "cannot send a file to csight-decode");
+		check_sent(job, decoder_reply_file(job->fd, -1, NULL), "a file");
 		break;
 	case DECODER_TABLE:
-		if (decoder_reply_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path)) < 0)
-			job_fail(job, true, "cannot send a symbol table to csight-decode");
+		rc = decoder_reply_table(job->fd, symbol_cache_find(job->jobs->symbol_cache, s->uid, e->path));
+		check_sent(job, rc, "a symbol table");
 		break;
 	case DECODER_KEEP:
 		/* Another decode builds a table that cannot be kept again. */
@@ -207,8 +213,19 @@ static void handle_event(struct job *job, struct decoder_event *e)
 	}
 }
 
+/* The child must end; then check_end() concludes the job, with the reason of its failure. */
+static void job_kill(struct job *job)
+{
+	struct timeval limit = { KILL_SECONDS, 0 };
+
+	job->killed = true;
+	decode_server_kill_job(job->jobs->decoder, job->id);
+	event_add(job->timer, &limit);
+}
+
 static void on_job(evutil_socket_t fd, short what, void *data)
 {
+	const struct timeval limit = { CLOSED_SECONDS, 0 };
 	struct job *job = data;
 	/* Bounded, so that a child that sends without end does not block the loop. */
 	for (int n = 0; n < 64; n++) {
@@ -218,11 +235,15 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 		if (rc == -EAGAIN)
 			return;
 		if (rc < 0) {
-			if (rc != -EPIPE && rc != -ECONNRESET)
-				job_fail(job, true, "csight-decode sent an invalid message");
 			job->closed = true;
 			event_free(job->event);
 			job->event = NULL;
+			if (rc != -EPIPE && rc != -ECONNRESET)
+				job_fail(job, true, "cannot read a message of csight-decode: %s",
+					 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
+			/* It may wait for a reply, or be about to end. */
+			if (!job->child_ended)
+				event_add(job->timer, &limit);
 			check_end(job);
 			return;
 		}
@@ -244,21 +265,13 @@ void job_child_ended(struct job *job, int status)
 		check_end(job);
 }
 
-/* The child must end; then check_end() concludes the job, with the reason of its failure. */
-static void job_kill(struct job *job)
-{
-	struct timeval limit = { KILL_SECONDS, 0 };
-
-	job->killed = true;
-	decode_server_kill_job(job->jobs->decoder, job->id);
-	event_add(job->timer, &limit);
-}
-
 static void on_deadline(evutil_socket_t fd, short what, void *data)
 {
 	struct job *job = data;
 
-	if (!job->result)
+	if (!job->result && job->closed)
+		job_fail(job, true, "csight-decode closed its socket and did not end");
+	else if (!job->result)
 		job_fail(job, false, "the decode took longer than %llu s (job-timeout)",
 			 (unsigned long long)job->jobs->o.settings->job_timeout);
 	if (!job->killed) {
@@ -384,7 +397,7 @@ void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 
 	if (!job) {
 		fair_queue_charge(&j->queue, turn, 0);
-		job_queue_push(j, s);
+		job_queue_give_up(j, s, "out of memory");
 		return;
 	}
 	job->jobs = j;

@@ -255,19 +255,38 @@ static int start_jobs(struct daemon *d)
 	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
 }
 
-static int start(struct daemon *d)
+static int start_loop(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = { watch_signals, start_exits,   start_workqueues, start_ledger,
-							   start_audit,   start_targets, open_sockets,     open_spool,
-							   start_units,   start_jobs };
-	int rc = 0;
-
 	TAILQ_INIT(&d->waiting);
 	d->base = event_base_new();
-	if (!d->base)
-		return -ENOMEM;
-	for (size_t n = 0; n < ELEMENTS(steps) && rc == 0; n++)
-		rc = steps[n](d);
+	return d->base ? 0 : -ENOMEM;
+}
+
+static int start(struct daemon *d)
+{
+	static const struct {
+		int (*run)(struct daemon *d);
+		const char *what; /* NULL: it reports its failure itself */
+	} steps[] = {
+		{ start_loop, "the event loop" },
+		{ watch_signals, "the handlers of signals" },
+		{ start_exits, "listening for ends of processes" },
+		{ start_workqueues, "its threads" },
+		{ start_ledger, "the ledger" },
+		{ start_audit, "the audit" },
+		{ start_targets, "the targets" },
+		{ open_sockets, NULL },
+		{ open_spool, NULL },
+		{ start_units, "the trace units" },
+		{ start_jobs, "the queue of decodes" },
+	};
+	int rc = 0;
+
+	for (size_t n = 0; n < ELEMENTS(steps) && rc == 0; n++) {
+		rc = steps[n].run(d);
+		if (rc < 0 && steps[n].what)
+			log_error("cannot start %s: %s", steps[n].what, strerror(-rc));
+	}
 	return rc;
 }
 

@@ -231,9 +231,12 @@ static void do_open(struct daemon *d, struct call *c, struct methods_subject *s)
 	call_reply_fd(c, o, fd);
 }
 
-static void on_removed(int rc, void *data)
+static void on_removed(int rc, pid_t pid, void *data)
 {
-	call_done(data);
+	if (rc < 0)
+		failure_process(data, WIRE_SNAPSHOT_FAILED, pid, strerror(-rc));
+	else
+		call_done(data);
 }
 
 static void do_remove(struct daemon *d, struct call *c, struct methods_subject *s)

@@ -277,7 +277,7 @@ static int set_path(struct settings *s, const char *name, const char *value)
 		return set_value(s, name, value, "command line");
 	cwd = getcwd(NULL, 0);
 	if (!cwd || asprintf(&whole, "%s/%s", cwd, value) < 0)
-		return -ENOMEM;
+		return reason_set(s->why, -ENOMEM, "cannot read the command line: out of memory");
 	return set_value(s, name, whole, "command line");
 }
 
@@ -287,7 +287,7 @@ static int set_pair(struct settings *s, const char *pair)
 	char *value;
 
 	if (!copy)
-		return -ENOMEM;
+		return reason_set(s->why, -ENOMEM, "cannot read the command line: out of memory");
 	value = strchr(copy, '=');
 	if (!value)
 		return reason_set(s->why, -EINVAL, "--set requires KEY=VALUE");

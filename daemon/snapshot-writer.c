@@ -567,8 +567,12 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 		rc = write_all(sw, dir);
 	if (rc == 0)
 		rc = directory_tree_size(dir, &sw->size);
-	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, sw->id) < 0 || fsync(spool_fd) < 0))
+	if (rc == 0 && (fsync(dir) < 0 || renameat(spool_fd, tmp, spool_fd, sw->id) < 0))
 		rc = -errno;
+	if (rc == 0 && fsync(spool_fd) < 0) {
+		rc = -errno;
+		directory_tree_remove(spool_fd, sw->id);
+	}
 	if (rc < 0) {
 		directory_tree_remove(spool_fd, tmp);
 		reason_set(&sw->reason, rc, "%s: %s",

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "daemon/annotation.h"
+#include "daemon/fair-queue.h"
 #include "daemon/spool-room.h"
 #include "daemon/target-file.h"
 #include "lib/base/json.h"
@@ -60,6 +61,7 @@ struct snapshot {
 	/* Of its owner: bytes; itself, as long as it exists; and until it is ready or raw. */
 	struct spool_claim claim;
 	struct charge stored, waiting;
+	struct fair_item turn; /* of job.h, while it waits for its decode */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;

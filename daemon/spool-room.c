@@ -99,13 +99,12 @@ static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledg
 		if (used - MIN(used, leaving) + bytes <= limit)
 			return 0;
 		victim = oldest_of(s, uid, NULL);
-		if (!victim) {
+		if (!victim || !spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false))) {
 			*ret = (struct ledger_refusal){
 				.kind = LEDGER_SPOOL, .limit = limit, .used = used, .wanted = bytes
 			};
 			return -EDQUOT;
 		}
-		spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false));
 	}
 }
 
@@ -128,9 +127,10 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 		else if (!(victim = of_largest(s, total, uid, false, NULL)))
 			/* What a user keeps beyond its share gives way to others. */
 			victim = of_largest(s, total, uid, true, NULL);
-		if (!victim)
+		if (!victim ||
+		    !spool_expire(s, victim,
+				  total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
 			return false;
-		spool_expire(s, victim, total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
 	}
 }
 
@@ -265,9 +265,7 @@ bool spool_room_drop_oldest(struct spool *s, uid_t uid)
 {
 	struct snapshot *oldest = oldest_of(s, uid, NULL);
 
-	if (oldest)
-		spool_expire(s, oldest, ledger_setting(LEDGER_STORED, false));
-	return oldest != NULL;
+	return oldest && spool_expire(s, oldest, ledger_setting(LEDGER_STORED, false));
 }
 
 void spool_room_return(struct spool_claim *c)
@@ -293,8 +291,8 @@ void spool_room_vacuum(struct spool *s, const struct snapshot *keep)
 		if (spool_drop_shared_trace(s))
 			continue;
 		victim = of_largest(s, total, -1u, false, keep);
-		if (!victim)
+		if (!victim ||
+		    !spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
 			break;
-		spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max");
 	}
 }

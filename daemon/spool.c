@@ -14,7 +14,12 @@
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 
-enum { JSON_MAX = 64 << 20, AGE_SECONDS = 60 };
+enum {
+	JSON_MAX = 64 << 20,
+	AGE_SECONDS = 60,
+	REMOVE_ATTEMPTS = 3, /* if descriptors or memory are short */
+	REMOVE_PAUSE_US = 50000,
+};
 
 struct spool {
 	struct spool_options o;
@@ -330,7 +335,14 @@ static void run_removal(struct work *w)
 	}
 	/* Renamed first, so that a later start does not list what an interrupted removal leaves. */
 	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
-	r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 ? -errno : directory_tree_remove(r->fd, tmp);
+	for (int i = 0; i < REMOVE_ATTEMPTS; i++) {
+		if (i)
+			usleep(REMOVE_PAUSE_US);
+		r->rc = renameat(r->fd, r->id, r->fd, tmp) < 0 && errno != ENOENT ? -errno
+										  : directory_tree_remove(r->fd, tmp);
+		if (r->rc == 0)
+			return;
+	}
 }
 
 static void removal_ran(struct work *w)
@@ -355,7 +367,7 @@ static void removal_ran(struct work *w)
 	spool_room_return(&r->claim);
 	ledger_return(&r->stored);
 	if (r->o.done)
-		r->o.done(r->rc, r->o.data);
+		r->o.done(r->rc, r->pid, r->o.data);
 	free(r->name);
 	free(r);
 	spool_report_room(s);
@@ -380,15 +392,15 @@ static struct removal *removal_new(struct spool *s, const struct snapshot *snaps
 }
 
 /* Before all other works: they may need the room. */
-static void remove_snapshot(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal,
+static bool remove_snapshot(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal,
 			    const char *limit)
 {
 	struct removal *r = removal_new(s, snapshot);
 
 	if (!r) {
 		if (removal->done)
-			removal->done(-ENOMEM, removal->data);
-		return;
+			removal->done(-ENOMEM, snapshot->pid, removal->data);
+		return false;
 	}
 	r->o = *removal;
 	r->limit = limit;
@@ -398,6 +410,7 @@ static void remove_snapshot(struct spool *s, struct snapshot *snapshot, const st
 	r->stored = ledger_take(&snapshot->stored);
 	spool_drop(s, snapshot);
 	workqueue_submit_urgent(s->o.queue, &r->work);
+	return true;
 }
 
 void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal)
@@ -405,9 +418,9 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool
 	remove_snapshot(s, snapshot, removal, NULL);
 }
 
-void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit)
+bool spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit)
 {
-	remove_snapshot(s, snapshot, &(struct spool_removal){ .by = audit_self(s->o.audit) }, limit);
+	return remove_snapshot(s, snapshot, &(struct spool_removal){ .by = audit_self(s->o.audit) }, limit);
 }
 
 struct keeping {

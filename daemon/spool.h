@@ -70,15 +70,15 @@ void spool_drop(struct spool *s, struct snapshot *snapshot);
 /* Who removes a snapshot. */
 struct spool_removal {
 	struct audit_actor by;
-	void (*done)(int rc, void *data); /* or NULL */
+	void (*done)(int rc, pid_t pid, void *data); /* pid: the process that it is of; or NULL */
 	void *data;
 };
 
-/* Removes a snapshot from the list at once, and then its files; done() follows. */
+/* Removes a snapshot from the list at once, and then its files; done() follows. -ENOMEM, at once: it stays. */
 void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal);
 
-/* The same for csightd itself. limit: the setting that asks for it, a constant. */
-void spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
+/* The same for csightd itself. limit: the setting that asks for it, a constant. Returns false without memory. */
+bool spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
 
 /* Keeps a snapshot from being removed to make room, or for its age, or no longer; done(rc, data) follows. */
 void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data);

@@ -176,7 +176,8 @@ static void add_threads(json_object *o, struct target *t)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (!t->threads || json_is_incomplete(t->threads) || t->threads_state != t->ring.state || now - t->threads_ns > THREADS_FRESH_MS * 1000000ull) {
+	if (!t->threads || json_is_incomplete(t->threads) || t->threads_state != t->ring.state ||
+	    now - t->threads_ns > THREADS_FRESH_MS * 1000000ull) {
 		describe_threads(t);
 		t->threads_state = t->ring.state;
 		t->threads_ns = now;

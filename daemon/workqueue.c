@@ -9,6 +9,8 @@
 #include "daemon/workqueue.h"
 #include "lib/base/util.h"
 
+enum { WAKE_ATTEMPTS = 3 };
+
 STAILQ_HEAD(work_list, work);
 
 struct workqueue {
@@ -50,8 +52,9 @@ static void *workqueue_main(void *data)
 		pthread_mutex_lock(&q->mutex);
 		fair_queue_charge(&q->todo, item, now_ns(CLOCK_MONOTONIC) - began);
 		STAILQ_INSERT_TAIL(&q->finished, w, link);
-		/* A write fails only at the maximum of the counter, which wakes the loop as well. */
-		(void)!write(q->event_fd, &one, sizeof(one));
+		/* EAGAIN: the counter is at its maximum, which wakes the loop as well. */
+		for (int i = 0; i < WAKE_ATTEMPTS && write(q->event_fd, &one, sizeof(one)) < 0 && errno != EAGAIN; i++)
+			;
 	}
 	pthread_mutex_unlock(&q->mutex);
 	return NULL;

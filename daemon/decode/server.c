@@ -25,7 +25,15 @@
 #include "lib/base/util.h"
 #include "lib/etm/guard.h"
 
-enum { SERVER_FD = 3, JOBS_MAX = 64, MESSAGE_MAX = 4096, STUCK_SECONDS = 60, END_MS = 1000 };
+enum {
+	SERVER_FD = 3,
+	JOBS_MAX = 64,
+	MESSAGE_MAX = 4096,
+	STUCK_SECONDS = 60,
+	END_MS = 1000,
+	ATTEMPTS = 10, /* if memory is short, which is hoped to pass */
+	PAUSE_US = 10000,
+};
 
 #if UNDER_SANITIZER
 /* OpenCSD leaks some memory per decode tree; the child that decodes a job ends with it. */
@@ -88,12 +96,19 @@ static int run_job(int sock, uint64_t id)
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static void send_end(uint64_t job, int status)
+/* The owner waits for this message. If it cannot be sent, the server ends, which reports the end of all jobs. */
+static int send_end(uint64_t job, int status)
 {
 	char text[128];
-	int n = snprintf(text, sizeof(text), "{\"job\": %llu, \"status\": %d}", (unsigned long long)job, status);
+	int n = snprintf(text, sizeof(text), "{\"job\": %llu, \"status\": %d}", (unsigned long long)job, status), rc;
 
-	io_send_fds(SERVER_FD, text, (size_t)n, NULL, 0);
+	for (int i = 0; i < ATTEMPTS; i++) {
+		rc = io_send_fds(SERVER_FD, text, (size_t)n, NULL, 0);
+		if (rc != -ENOBUFS && rc != -ENOMEM)
+			break;
+		usleep(PAUSE_US);
+	}
+	return rc;
 }
 
 /* The kernel sends SIGXFSZ beyond the limit, which cage_lock() ignores: then the write fails. */
@@ -119,7 +134,7 @@ static int set_standard_error(uint64_t job)
 }
 
 /* limit: see decoder_submit_limited(). */
-static void start_job(uint64_t job, int sock, uint64_t limit)
+static int start_job(uint64_t job, int sock, uint64_t limit)
 {
 	struct child *slot = NULL;
 	pid_t server = getpid(), pid;
@@ -145,11 +160,10 @@ static void start_job(uint64_t job, int sock, uint64_t limit)
 		exit(run_job(SERVER_FD, job));
 	}
 	closep(&next_log.fd);
-	if (pid < 0) {
-		send_end(job, W_EXITCODE(EXIT_FAILURE, 0));
-		return;
-	}
+	if (pid < 0)
+		return send_end(job, W_EXITCODE(EXIT_FAILURE, 0));
 	*slot = (struct child){ pid, job };
+	return 0;
 }
 
 static void extend_job(uint64_t job, uint64_t limit)
@@ -168,7 +182,7 @@ static void kill_job(uint64_t job)
 
 /*
  * Starts, extends or kills the job of one message, or keeps its log; ignores an invalid one, whose sender sees the
- * job's socket close. Returns -EPIPE when the owner has gone.
+ * job's socket close. Returns -EPIPE when the owner has gone, or another error that ends the server.
  */
 static int receive_job(void)
 {
@@ -178,6 +192,7 @@ static int receive_job(void)
 	size_t n_fds = 1;
 	uint64_t job, limit = 0;
 	ssize_t n = io_receive_fds(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
+	int rc;
 
 	if (n == -EMSGSIZE) {
 		/* io_receive_fds() has closed the received descriptors. */
@@ -188,7 +203,12 @@ static int receive_job(void)
 		return -EPIPE;
 	if (n_fds == 0)
 		sock = -1;
-	if (json_parse(text, (size_t)n, &o) < 0 || !json_object_is_type(o, json_type_object))
+	for (int i = 0; (rc = json_parse(text, (size_t)n, &o)) == -ENOMEM; i++) {
+		if (i == ATTEMPTS)
+			return rc;
+		usleep(PAUSE_US);
+	}
+	if (rc < 0 || !json_object_is_type(o, json_type_object))
 		return 0;
 	json_get_u64(o, "limit", &limit);
 	if (json_get_u64(o, "kill", &job) == 0) {
@@ -200,22 +220,25 @@ static int receive_job(void)
 		next_log.job = job;
 		next_log.fd = TAKE_FD(sock);
 	} else if (sock >= 0 && json_get_u64(o, "job", &job) == 0) {
-		start_job(job, sock, limit);
+		return start_job(job, sock, limit);
 	}
 	return 0;
 }
 
-static void reap_children(void)
+static int reap_children(void)
 {
-	int status;
+	int status, rc = 0;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (size_t i = 0; i < JOBS_MAX; i++)
 			if (children[i].pid == pid) {
+				int sent = send_end(children[i].job, status & 0xffff);
+
 				children[i].pid = 0;
-				send_end(children[i].job, status & 0xffff);
+				rc = MIN(rc, sent);
 			}
+	return rc;
 }
 
 static bool has_children(void)
@@ -226,13 +249,13 @@ static bool has_children(void)
 	return false;
 }
 
-static void read_signals(int fd)
+static int read_signals(int fd)
 {
 	struct signalfd_siginfo info;
 
 	while (read(fd, &info, sizeof(info)) > 0)
 		;
-	reap_children();
+	return reap_children();
 }
 
 /*
@@ -266,9 +289,8 @@ static int serve(void)
 	for (;;) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return -errno;
-		if (fds[1].revents & POLLIN)
-			read_signals(fds[1].fd);
-		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0) {
+		if ((fds[1].revents & POLLIN && read_signals(fds[1].fd) < 0) ||
+		    (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0)) {
 			end_children(fds[1].fd);
 			return 0;
 		}

@@ -19,9 +19,10 @@ int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 		return 0;
 	}
 	if (name[0]) {
+		errno = 0;
 		p = getpwnam(name);
 		if (!p)
-			return -ESRCH;
+			return errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EIO ? -errno : -ESRCH;
 		*ret_uid = p->pw_uid;
 		*ret_gid = p->pw_gid;
 		return 0;

@@ -108,6 +108,8 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 		n = read(result, &rc, sizeof(rc));
 	while (n < 0 && errno == EINTR);
 	if (n != 0) {
+		/* If the result could not be read, the program may be running. */
+		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		return n == sizeof(rc) && rc < 0 ? rc : -EIO;
