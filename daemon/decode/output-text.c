@@ -191,23 +191,43 @@ static int packets_piece(struct output *o, const struct pd_piece *p)
 	return buf_error(&t->out);
 }
 
+/* A number and a space. */
+static size_t format_offset(char *to, uint64_t offset)
+{
+	char digits[20];
+	size_t n = 0, size = 0;
+
+	do {
+		digits[n++] = (char)('0' + offset % 10);
+		offset /= 10;
+	} while (offset);
+	while (n)
+		to[size++] = digits[--n];
+	to[size++] = ' ';
+	return size;
+}
+
 /* Reformats OpenCSD's "NAME : description; fields": the description only repeats the name. */
 static int packets_packet(struct output *o, const struct engine_packet *p)
 {
 	struct text_output *t = (struct text_output *)o;
 	size_t name = strcspn(p->text, " :");
 	const char *fields = strchr(p->text, ';');
+	char offset[24];
 
-	buf_printf(&t->out, "%s%" PRIu64 " ", t->id, p->offset);
+	buf_add(&t->out, t->id, t->id_size);
+	buf_add(&t->out, offset, format_offset(offset, p->offset));
 	hex_append(&t->out, p->bytes, p->size);
-	buf_printf(&t->out, " %.*s", (int)name, p->text);
+	buf_add(&t->out, " ", 1);
+	buf_add(&t->out, p->text, name);
 	if (fields) {
 		fields += 1 + strspn(fields + 1, " ");
-		buf_printf(&t->out, " %.*s", (int)strcspn(fields, "\n"), fields);
+		buf_add(&t->out, " ", 1);
+		buf_add(&t->out, fields, strcspn(fields, "\n"));
 		while (t->out.size && t->out.data[t->out.size - 1] == ' ')
 			t->out.size--;
 	}
-	buf_printf(&t->out, "\n");
+	buf_add(&t->out, "\n", 1);
 	return t->out.size >= FLUSH_AT ? text_flush(t) : buf_error(&t->out);
 }
 

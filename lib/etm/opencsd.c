@@ -196,6 +196,29 @@ static bool is_etmv4(const struct opencsd_engine *e)
 	return e->config.protocol == PROTOCOL_ETMV4 || e->config.protocol == PROTOCOL_ETE;
 }
 
+/* Formats an atom packet, as nearly all are, as OpenCSD does: its own text takes a microsecond. */
+static bool format_atoms(const ocsd_etmv4_i_pkt *p, char *ret)
+{
+	static const struct {
+		ocsd_etmv4_i_pkt_type type;
+		char digit;
+	} formats[] = { { ETM4_PKT_I_ATOM_F6, '6' }, { ETM4_PKT_I_ATOM_F3, '3' }, { ETM4_PKT_I_ATOM_F5, '5' },
+			{ ETM4_PKT_I_ATOM_F2, '2' }, { ETM4_PKT_I_ATOM_F1, '1' }, { ETM4_PKT_I_ATOM_F4, '4' } };
+	static const char begin[] = "I_ATOM_F? : ; ";
+	size_t i = 0, at = sizeof(begin) - 1;
+
+	while (i < ELEMENTS(formats) && formats[i].type != p->type)
+		i++;
+	if (i == ELEMENTS(formats) || p->atom.num > 32)
+		return false;
+	memcpy(ret, begin, at);
+	ret[8] = formats[i].digit;
+	for (unsigned k = 0; k < p->atom.num; k++)
+		ret[at++] = p->atom.En_bits >> k & 1 ? 'E' : 'N';
+	ret[at] = 0;
+	return true;
+}
+
 static void emit_packet(struct opencsd_engine *e, uint64_t offset, const void *packet, const uint8_t *bytes,
 			uint32_t size)
 {
@@ -204,15 +227,18 @@ static void emit_packet(struct opencsd_engine *e, uint64_t offset, const void *p
 		[PROTOCOL_ETMV4] = OCSD_PROTOCOL_ETMV4I, [PROTOCOL_ETE] = OCSD_PROTOCOL_ETE,
 		[PROTOCOL_STM] = OCSD_PROTOCOL_STM,
 	};
-	char text[PACKET_TEXT_MAX] = "";
+	char text[PACKET_TEXT_MAX];
 	struct engine_packet p = { offset, bytes, size, text };
 
 	if (e->error < 0)
 		return;
-	/* OpenCSD formats numbers in static buffers that all trees share. */
-	pthread_mutex_lock(&opencsd_lock);
-	ocsd_pkt_str(protocols[e->config.protocol], packet, text, sizeof(text));
-	pthread_mutex_unlock(&opencsd_lock);
+	*text = 0;
+	if (!is_etmv4(e) || !format_atoms(packet, text)) {
+		/* OpenCSD formats numbers in static buffers that all trees share. */
+		pthread_mutex_lock(&opencsd_lock);
+		ocsd_pkt_str(protocols[e->config.protocol], packet, text, sizeof(text));
+		pthread_mutex_unlock(&opencsd_lock);
+	}
 	e->error = MIN(e->sink.packet(e->sink.user, &p), 0);
 }
 
