@@ -49,8 +49,20 @@ static void print_annotation(FILE *to, const struct csight_object *snapshot)
 	}
 }
 
+/* Prints which hit requested the snapshot. */
+static void print_trigger(FILE *to, const struct csight_object *t)
+{
+	fprintf(to, "  trigger %" PRId64 ": %s", csight_number(t, "id", 0), esc(csight_text(t, "condition")));
+	if (csight_number(t, "value", -1) >= 0)
+		fprintf(to, ", took %s", format_duration((uint64_t)csight_number(t, "value", 0)));
+	if (csight_number(t, "tid", 0))
+		fprintf(to, ", in thread %" PRId64, csight_number(t, "tid", 0));
+	fputc('\n', to);
+}
+
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 {
+	const struct csight_object *trigger = csight_field(snapshot, "trigger");
 	const struct csight_object *decode = csight_field(snapshot, "decode"), *ended = csight_field(snapshot, "ended");
 	const char *state = csight_text(snapshot, "state");
 	bool raw = state && strcmp(state, "raw") == 0;
@@ -65,6 +77,8 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 	if (csight_text(ended, "text"))
 		fprintf(to, "  %s%s%s\n", format_style(to, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN),
 			esc(csight_text(ended, "text")), format_style(to, STYLE_PLAIN));
+	if (csight_text(trigger, "condition"))
+		print_trigger(to, trigger);
 	if (decode)
 		print_decode_summary(to, decode);
 	for (size_t i = 0; i < csight_count(snapshot, "missing"); i++)

@@ -10,13 +10,16 @@
 #include "client/function-lookup.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
+#include "lib/code/demangle.h"
 #include "lib/code/symbols.h"
 #include "lib/decoder/decoder.h"
+#include "lib/store/store.h"
 
 /* What the child writes to its parent. */
 struct lookup_result {
 	int rc;
-	struct function_place place; /* if rc is 0 */
+	size_t n; /* of all that were found */
+	struct function_place all[FUNCTION_PLACES_MAX];
 };
 
 /* Gives up the privileges of root. For other users: their own rights remain. */
@@ -43,11 +46,42 @@ static int parse_file(int fd, const char *name, struct function_place *ret)
 	rc = symbols_named(symbols, name, &at);
 	if (rc < 0)
 		return rc;
-	*ret = (struct function_place){ at.start, at.end };
+	*ret = (struct function_place){ .start = at.start, .end = at.end };
 	return 0;
 }
 
-int function_lookup(int fd, const char *name, struct function_place *ret)
+/* Finds the functions of which a name matches a pattern, each once. */
+static int parse_all(int fd, const char *pattern, struct lookup_result *ret)
+{
+	_cleanup_(symbols_freep) struct symbols *symbols = NULL;
+	struct symbols_at at;
+	int rc = symbols_load(fd, &symbols);
+
+	if (rc < 0)
+		return rc == -ENOENT ? -EIO : rc;
+	for (uint64_t offset = 0;; offset = at.end) {
+		_cleanup_free_ char *name = NULL;
+
+		symbols_find(symbols, offset, &at);
+		if (at.known && at.name && !at.plt && at.start == at.function) {
+			struct function_place *p = &ret->all[MIN(ret->n, FUNCTION_PLACES_MAX - 1)];
+
+			name = demangle_symbol(at.name);
+			if (!name)
+				return -ENOMEM;
+			if (store_name_matches(name, pattern) || strcmp(at.name, pattern) == 0) {
+				*p = (struct function_place){ .start = at.start, .end = at.function_end };
+				snprintf(p->name, sizeof(p->name), "%s", name);
+				ret->n++;
+			}
+		}
+		if (at.end == UINT64_MAX || at.end <= offset)
+			return 0;
+	}
+}
+
+/* Runs a parser in a child; name: what it looks for. */
+static int look_up(int fd, const char *name, bool all, struct lookup_result *ret)
 {
 	_cleanup_close_ int from = -1, to = -1;
 	struct lookup_result result = { 0 };
@@ -65,7 +99,7 @@ int function_lookup(int fd, const char *name, struct function_place *ret)
 	if (pid == 0) {
 		result.rc = drop_privileges();
 		if (result.rc == 0)
-			result.rc = parse_file(fd, name, &result.place);
+			result.rc = all ? parse_all(fd, name, &result) : parse_file(fd, name, &result.all[0]);
 		_exit(io_write(to, &result, sizeof(result)) < 0);
 	}
 	closep(&to);
@@ -75,7 +109,28 @@ int function_lookup(int fd, const char *name, struct function_place *ret)
 			return -errno;
 	if (n != (ssize_t)sizeof(result) || !WIFEXITED(status))
 		return -EFAULT;
-	if (result.rc == 0)
-		*ret = result.place;
+	*ret = result;
 	return MIN(result.rc, 0);
+}
+
+int function_lookup(int fd, const char *name, struct function_place *ret)
+{
+	struct lookup_result result = { 0 };
+	int rc = look_up(fd, name, false, &result);
+
+	if (rc == 0)
+		*ret = result.all[0];
+	return rc;
+}
+
+int function_lookup_all(int fd, const char *pattern, struct function_place *ret, size_t *ret_n)
+{
+	struct lookup_result result = { 0 };
+	int rc = look_up(fd, pattern, true, &result);
+
+	if (rc < 0)
+		return rc;
+	*ret_n = MIN(result.n, (size_t)FUNCTION_PLACES_MAX);
+	memcpy(ret, result.all, *ret_n * sizeof(*ret));
+	return 0;
 }

@@ -3,10 +3,14 @@
 #ifndef CSIGHT_CLIENT_FUNCTION_LOOKUP_H
 #define CSIGHT_CLIENT_FUNCTION_LOOKUP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+enum { FUNCTION_PLACES_MAX = 16, FUNCTION_PLACE_NAME = 200 };
+
 struct function_place {
-	uint64_t start, end; /* file offsets */
+	uint64_t start, end;            /* file offsets */
+	char name[FUNCTION_PLACE_NAME]; /* of function_lookup_all(), readable */
 };
 
 /*
@@ -15,5 +19,11 @@ struct function_place {
  * errors: -ENODATA, no symbol table; -ENOENT, no such function; -ENOTUNIQ, several; and those of symbols_load().
  */
 int function_lookup(int fd, const char *name, struct function_place *ret);
+
+/*
+ * The same for all functions that match as store_name_matches() defines it, at most FUNCTION_PLACES_MAX; *ret_n: 0
+ * if there is none.
+ */
+int function_lookup_all(int fd, const char *pattern, struct function_place *ret, size_t *ret_n);
 
 #endif

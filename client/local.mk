@@ -14,7 +14,8 @@ csight_SOURCES = \
 	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h client/show-json.c client/show-json.h \
-	client/similar.c client/similar.h client/cmd-wait.c client/cmd-record.c client/private-daemon.c client/private-daemon.h \
+	client/similar.c client/similar.h client/cmd-wait.c client/cmd-watch.c client/cmd-triggers.c client/live-function.c client/live-function.h \
+	client/cmd-record.c client/private-daemon.c client/private-daemon.h \
 	client/named-store.c client/named-store.h client/terminal.c client/terminal.h client/text-table.c client/text-table.h
 csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-output.c client/call-groups-output.h \
 	client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
@@ -23,7 +24,7 @@ csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-o
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
 csight_SOURCES += client/redaction.c client/redaction.h client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
 	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h
-csight_LDADD = lib/csight/libclient.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
+csight_LDADD = lib/csight/libclient.la lib/trigger/libtrigger.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight

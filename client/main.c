@@ -13,12 +13,13 @@
 
 struct group {
 	const char *title;
-	const struct verb *verbs[10];
+	const struct verb *verbs[12];
 };
 
 static const struct group groups[] = {
 	{ "Record",
-	  { &cmd_run, &cmd_record, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_wait_armed, &cmd_snapshot, &cmd_wait } },
+	  { &cmd_run, &cmd_record, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_wait_armed, &cmd_snapshot, &cmd_wait,
+	    &cmd_watch, &cmd_triggers } },
 	{ "View snapshots",
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export, &cmd_keep,
 	    &cmd_remove } },

@@ -5,31 +5,19 @@
 #include "client/format.h"
 #include "client/function-name.h"
 #include "client/selection.h"
+#include "lib/base/duration.h"
 #include "lib/base/escape.h"
 
 int selection_parse_duration(const char *text, uint64_t *ret)
 {
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
-	char *end;
-	double v;
+	_cleanup_free_ char *seconds = NULL;
 
-	/* strtod() also accepts signs, blanks, hexadecimal and "inf". */
-	if (strspn(text, "0123456789.") == 0)
-		return -EINVAL;
-	v = strtod(text, &end);
-	for (size_t i = 0; i < ELEMENTS(units); i++) {
-		if (strcmp(end, units[i].name) != 0)
-			continue;
-		v *= units[i].ns;
-		if (v >= 1e18)
-			return -EINVAL;
-		*ret = (uint64_t)(v + 0.5);
-		return 0;
-	}
-	return -EINVAL;
+	/* Without a unit, a number is one of seconds. */
+	if (text[strspn(text, "0123456789.")])
+		return duration_parse(text, ret);
+	if (asprintf(&seconds, "%ss", text) < 0)
+		return -ENOMEM;
+	return duration_parse(seconds, ret);
 }
 
 int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret)

@@ -28,6 +28,7 @@ struct daemon {
 	struct spool *spool;
 	struct job_queue *jobs;
 	struct request_list *requests;
+	struct trigger_list *triggers;
 	struct service *service;
 	struct calls waiting; /* for the end of a decode; their subject is the snapshot */
 	uint64_t started_ns;  /* CLOCK_MONOTONIC */

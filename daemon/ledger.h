@@ -34,9 +34,11 @@ enum ledger_kind {
 	LEDGER_REQUESTS,      /* snapshots that are being made */
 	LEDGER_WAITING,       /* snapshots that wait for their decode */
 	LEDGER_STORED,        /* snapshots in the spool */
+	LEDGER_TRIGGERS,      /* that are not at their end */
 	/* Rates, which ledger_spend() charges and time returns: */
 	LEDGER_RATES,
 	LEDGER_SNAPSHOTS = LEDGER_RATES, /* snapshots per minute */
+	LEDGER_TRIGGERED,                /* those that triggers take */
 	LEDGER_DECODER,                  /* milliseconds of decodes per hour */
 	LEDGER_KINDS,
 };

@@ -45,13 +45,18 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
 	daemon/target-file.c daemon/target-file.h \
 	daemon/target.c daemon/target.h \
+	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \
+	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
+	daemon/trigger/trigger-shot.c \
+	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
+	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \
 	daemon/trace-units.c daemon/trace-units.h \
 	daemon/user-queues.c daemon/user-queues.h \
 	daemon/wire.c daemon/wire.h \
 	daemon/workqueue.c daemon/workqueue.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
-daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
+daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/trigger/libtrigger.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
 	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
 pkglibexec_PROGRAMS += csight-keeper

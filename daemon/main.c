@@ -20,6 +20,7 @@
 #include "daemon/spool.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
+#include "daemon/trigger/trigger.h"
 #include "daemon/user-queues.h"
 #include "daemon/workqueue.h"
 #include "lib/base/log.h"
@@ -44,6 +45,8 @@ static void begin_end(struct daemon *d)
 	if (d->ending || event_add(d->end_tick, &tick) < 0)
 		event_base_loopbreak(d->base);
 	d->ending = true;
+	/* These would wait for ever. */
+	trigger_list_stop(d->triggers);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
 	notify_stopping(d->settings.stop_timeout);
 }
@@ -102,6 +105,13 @@ static int make_socket_dir(const struct settings *s)
 	return stat(dir, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : path_make_dir(dir, s->system ? 0755 : 0700, true);
 }
 
+static void on_hits(void *data, struct target *t)
+{
+	struct daemon *d = data;
+
+	trigger_list_hits(d->triggers, t);
+}
+
 static int open_sockets(struct daemon *d)
 {
 	const struct settings *s = &d->settings;
@@ -137,6 +147,8 @@ static int open_sockets(struct daemon *d)
 							      .queues = d->user_queues,
 							      .targets = d->targets,
 							      .ledger = d->ledger,
+							      .hits = on_hits,
+							      .data = d,
 							      .audit = d->audit },
 				  &d->registry);
 	if (rc < 0)
@@ -214,13 +226,22 @@ static int start_audit(struct daemon *d)
 	return audit_new(&(struct audit_options){ .base = d->base, .ledger = d->ledger }, &d->audit);
 }
 
+static void on_target_ended(void *data, struct target *t)
+{
+	struct daemon *d = data;
+
+	trigger_list_ended(d->triggers, t);
+}
+
 static int start_targets(struct daemon *d)
 {
 	struct target_list_options options = { .base = d->base,
 					       .settings = &d->settings,
 					       .capture_queue = d->capture_queue,
 					       .exits = d->exits,
-					       .ledger = d->ledger };
+					       .ledger = d->ledger,
+					       .ended = on_target_ended,
+					       .data = d };
 
 	return target_list_new(&options, &d->targets);
 }
@@ -255,6 +276,17 @@ static int start_jobs(struct daemon *d)
 	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
 }
 
+static int start_triggers(struct daemon *d)
+{
+	struct trigger_list_options options = { .base = d->base,
+						.ledger = d->ledger,
+						.capture_queue = d->capture_queue,
+						.requests = d->requests,
+						.spool = d->spool };
+
+	return trigger_list_new(&options, &d->triggers);
+}
+
 static int start_loop(struct daemon *d)
 {
 	TAILQ_INIT(&d->waiting);
@@ -279,6 +311,7 @@ static int start(struct daemon *d)
 		{ open_spool, NULL },
 		{ start_units, "the trace units" },
 		{ start_jobs, "the queue of decodes" },
+		{ start_triggers, "the triggers" },
 	};
 	int rc = 0;
 
@@ -338,10 +371,13 @@ static void stop(struct daemon *d)
 	if (d->spool_queue)
 		workqueue_stop(d->spool_queue);
 	methods_end(d);
+	if (d->triggers)
+		trigger_list_stop(d->triggers);
 	if (d->service)
 		service_flush(d->service);
 	d->service = service_free(d->service);
 	d->requests = request_list_free(d->requests);
+	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
 	d->exits = exit_listener_free(d->exits);

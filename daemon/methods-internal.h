@@ -10,12 +10,15 @@
 #include "daemon/snapshot.h"
 #include "daemon/target.h"
 
+struct trigger;
+
 /* What a call names, after the check of the right. */
 struct methods_subject {
 	enum audit_action action;
 	pid_t pid;
 	struct target *target; /* NULL if the process is no target */
 	struct snapshot *snapshot;
+	struct trigger *trigger;
 };
 
 struct audit_object methods_object_of_snapshot(const struct snapshot *s);

@@ -16,11 +16,13 @@
 #include "daemon/reload.h"
 #include "daemon/spool.h"
 #include "daemon/trace-units.h"
+#include "daemon/trigger/trigger-methods.h"
+#include "daemon/trigger/trigger.h"
 #include "daemon/wire.h"
 
 /* What a method names; the caller must be its owner or root. RIGHT_ADMINISTRATOR: it is for root, or the daemon's user.
  */
-enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT };
+enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT, RIGHT_TRIGGER };
 
 enum {
 	METHOD_MORE = 1,  /* reports progress to calls with more */
@@ -128,6 +130,7 @@ void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapsho
 	struct daemon *d = data;
 	struct call *c, *next;
 
+	trigger_list_snapshot_changed(d->triggers, s, change);
 	for (c = TAILQ_FIRST(&d->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->subject != s)
@@ -303,6 +306,10 @@ static const struct method methods[] = {
 	{ "org.csight.Open", RIGHT_SNAPSHOT, 0, AUDIT_OPEN, do_open },
 	{ "org.csight.Remove", RIGHT_SNAPSHOT, METHOD_WORKS, AUDIT_REMOVE, do_remove },
 	{ "org.csight.Keep", RIGHT_SNAPSHOT, METHOD_WORKS, AUDIT_KEEP, do_keep },
+	{ "org.csight.Watch", RIGHT_PROCESS, METHOD_MORE | METHOD_WORKS, AUDIT_ARM, trigger_methods_watch },
+	{ "org.csight.ListTriggers", RIGHT_ANY, 0, AUDIT_LOOK, trigger_methods_list },
+	{ "org.csight.SetTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_ARM, trigger_methods_set },
+	{ "org.csight.RemoveTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_DISARM, trigger_methods_remove },
 	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_WORKS, AUDIT_RELOAD, do_reload },
 	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, AUDIT_LOOK, do_get_info },
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, AUDIT_LOOK, do_get_description },
@@ -364,6 +371,8 @@ static bool find_subject(struct daemon *d, struct call *c, enum right right, str
 		return find_process(d, c, ret);
 	case RIGHT_SNAPSHOT:
 		return find_snapshot(d, c, ret);
+	case RIGHT_TRIGGER:
+		return trigger_methods_find(d, c, ret);
 	default:
 		return true;
 	}

@@ -204,9 +204,13 @@ static int register_program(struct registrant *g, int memfd)
 /* Returns 0; a negative errno that ends the connection; or 1 if the registration was refused, and the reply sent. */
 static int handle_message(struct registrant *g, const struct emu_message *m, const int *fds, size_t n_fds)
 {
-	bool valid = m->magic == EMU_MAGIC && m->version == EMU_VERSION && n_fds == 1;
+	bool ours = m->magic == EMU_MAGIC && m->version == EMU_VERSION, valid = ours && n_fds == 1;
 	int rc;
 
+	if (g->target && ours && m->type == EMU_HITS && n_fds == 0) {
+		g->registry->o.hits(g->registry->o.data, g->target);
+		return 0;
+	}
 	if (g->target && valid && m->type == EMU_FILE) {
 		hand_over(g, g->target, m->value > 0 && m->value <= UINT32_MAX ? (uint32_t)m->value : 0, fds[0]);
 		return 0;

@@ -258,12 +258,14 @@ static int prepare_write(struct snapshot_request *r)
 					      .target = t,
 					      .asked_by = r->options.uid,
 					      .annotation = annotation_copy(&s->annotation),
+					      .mark = json_object_get(r->options.mark),
 					      .files = r->files,
 					      .n_files = t->n_files,
 					      .lost_files = t->lost_files + r->unchecked,
 					      .keep_free = spool_options(r->list->o.spool)->keep_free,
 					      .ended = describe_ending(r) };
 	s->ended = json_object_get(r->writer.ended);
+	s->mark = json_object_get(r->options.mark);
 	return s->name ? 0 : -ENOMEM;
 }
 

@@ -45,6 +45,7 @@ struct request_options {
 	uid_t uid; /* of the caller, which the snapshot records */
 	bool no_arm;
 	struct annotation annotation; /* owned by the request */
+	json_object *mark; /* of the hit that requests it, as org.csight has it; or NULL. Borrowed until ended() */
 	/* phase: arming, freezing, copying or queued. */
 	void (*progress)(void *data, const char *phase);
 	/*

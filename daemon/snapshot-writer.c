@@ -213,10 +213,24 @@ static int write_json(int dir, const char *name, json_object *o)
 	return text ? io_write_file(dir, name, text, strlen(text), 0600) : -ENOMEM;
 }
 
+/* Returns what requested the snapshot: a call, or the hit of a trigger. */
+static json_object *mark_json(const struct snapshot_writer *sw)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_str(o, "kind", sw->mark ? "trigger" : "request");
+	json_add_i64(o, "uid", sw->asked_by);
+	if (!sw->mark)
+		return o;
+	json_object_object_foreach (sw->mark, key, value)
+		json_object_object_add(o, key, json_object_get(value));
+	return o;
+}
+
 static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct code_log *log)
 {
 	_cleanup_json_ json_object *o = json_object_new_object(), *images = json_object_new_array();
-	json_object *trigger = json_object_new_object(), *code;
+	json_object *trigger = mark_json(sw), *code;
 	const struct target *t = sw->target;
 	uint64_t copied = 0;
 
@@ -238,8 +252,6 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_bool(o, "shared", sw->copy->shared);
 	if (sw->copy->shared)
 		json_add(o, "intervals", intervals_json(sw->copy));
-	json_add_str(trigger, "kind", "request");
-	json_add_i64(trigger, "uid", sw->asked_by);
 	json_add(o, "trigger", trigger);
 	annotation_add(&sw->annotation, o);
 	if (sw->ended)
@@ -588,6 +600,7 @@ void snapshot_writer_done(struct snapshot_writer *sw)
 	json_object_put(sw->jitdump);
 	json_object_put(sw->ended);
 	annotation_done(&sw->annotation);
+	json_object_put(sw->mark);
 	free(sw->image_files);
 	free(sw->unidentified);
 	free(sw->unidentified_images);

@@ -27,6 +27,7 @@ struct snapshot_writer {
 	size_t n_files;
 	unsigned lost_files; /* mapped files that are not available */
 	uint64_t keep_free;  /* bytes that must stay free on the file system */
+	json_object *mark;   /* the hit that requested it, or NULL; owned */
 	json_object *ended;  /* how the process ended; NULL: it runs; owned */
 	/* After snapshot_writer_prepare(): images that have a file and no build-id; the caller adds the answers */
 	struct build_id_file *unidentified;

@@ -62,6 +62,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	json_object_put(s->missing);
 	json_object_put(s->ended);
 	annotation_done(&s->annotation);
+	json_object_put(s->mark);
 	free(s);
 	return NULL;
 }

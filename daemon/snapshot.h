@@ -54,6 +54,7 @@ struct snapshot {
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
+	json_object *mark;    /* the hit that requested it, as org.csight has it; NULL: a call did */
 	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
 	struct annotation annotation;
 	bool kept;    /* it is not removed to make room */

@@ -48,8 +48,8 @@ static int load_json(int dir, const char *id, const char *name, json_object **re
 static int load_snapshot(int dir, const char *id, struct snapshot *s)
 {
 	_cleanup_json_ json_object *o = NULL;
+	const char *name, *bad, *condition;
 	json_object *list;
-	const char *name, *bad;
 	int64_t pid, uid, gid;
 	int rc = load_json(dir, id, "snapshot.json", &o);
 
@@ -69,6 +69,8 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 		s->threads = json_array_size(list);
 	if (json_get(o, "missing", json_type_array, &list) == 0)
 		snapshot_set_missing(s, list);
+	if (json_get(o, "trigger", json_type_object, &list) == 0 && json_get_str(list, "condition", &condition) == 0)
+		s->mark = json_object_get(list);
 	if (json_get(o, "ended", json_type_object, &list) == 0)
 		s->ended = json_object_get(list);
 	memcpy(s->id, id, strnlen(id, sizeof(s->id) - 1));

@@ -209,6 +209,8 @@ static void log_gone(struct target *t)
 	if (t->ending.known)
 		ending_text(&t->ending, how);
 	log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);
+	if (t->all->o.ended)
+		t->all->o.ended(t->all->o.data, t);
 }
 
 void target_gone(struct target *t)

@@ -65,6 +65,9 @@ struct target_list_options {
 	struct workqueue *capture_queue;
 	struct ledger *ledger;
 	struct exit_listener *exits; /* or NULL */
+	/* Called when a process has ended, and again if it is known only later how. */
+	void (*ended)(void *data, struct target *t);
+	void *data;
 };
 
 int target_list_new(const struct target_list_options *options, struct target_list **ret);

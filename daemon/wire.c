@@ -17,6 +17,8 @@ static const char *const errors[] = {
 	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
 	[WIRE_NOT_KEPT] = "org.csight.NotKept",
 	[WIRE_INVALID_CONFIGURATION] = "org.csight.InvalidConfiguration",
+	[WIRE_NO_SUCH_TRIGGER] = "org.csight.NoSuchTrigger",
+	[WIRE_INVALID_TRIGGER] = "org.csight.InvalidTrigger",
 	[WIRE_ENDING] = "org.csight.Ending",
 };
 
@@ -62,6 +64,14 @@ json_object *wire_error_of_configuration(const struct reason *why)
 	json_object *o = json_object_new_object();
 
 	json_add_bytes(o, "reason", why->text);
+	return o;
+}
+
+json_object *wire_error_of_trigger(uint64_t id)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_u64(o, "id", id);
 	return o;
 }
 
@@ -236,6 +246,8 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 	json_add_i64(o, "attempts", s->attempts);
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
+	if (s->mark)
+		json_object_object_add(o, "trigger", json_object_get(s->mark));
 	if (s->ended)
 		json_add(o, "ended", json_object_get(s->ended));
 	json_add_bool(o, "kept", s->kept);

@@ -146,6 +146,30 @@ struct capture_limits {
 	size_t log;   /* bytes of a log that the program writes; the oldest are kept */
 };
 
+/*
+ * Watch points of a source: lists of lib/emu/ring.h, the places of which are numbered, as are hits and counts. The
+ * first two run on the capture thread; the others may be called by the event loop at any time, and do not wait.
+ */
+struct capture_watching {
+	/* Replaces the list, of EMU_WATCHES_MAX entries. */
+	int (*set)(struct capture_source *s, const struct emu_watch *list);
+	/* Lets the rings continue, if a hit has frozen them. */
+	int (*release)(struct capture_source *s);
+	/* Makes the next hit of a place that has at least this value freeze the rings. */
+	void (*hold)(struct capture_source *s, uint32_t place, uint64_t least);
+	/* Requests a notice of the next hit. */
+	void (*want)(struct capture_source *s);
+	/*
+	 * Copies the hits after number *cursor, at most max, and advances it; older ones may have been overwritten. A
+	 * cursor beyond the last hit is set to that.
+	 */
+	size_t (*hits)(struct capture_source *s, uint64_t *cursor, struct emu_hit *ret, size_t max);
+	/* Copies the counts of all places. */
+	int (*counts)(struct capture_source *s, struct emu_watch_count *ret);
+	/* True if the list is in effect. *ret_limits: EMU_CANNOT_… */
+	bool (*applied)(struct capture_source *s, uint32_t *ret_limits);
+};
+
 struct capture_ops {
 	const char *name;
 	/* These run on the capture thread. alive: the process still runs. */
@@ -172,6 +196,7 @@ struct capture_ops {
 	uint64_t (*memory)(struct capture_source *s);
 	/* The most bytes of trace in a copy without a limit, and of its log, which may grow until then. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);
+	const struct capture_watching *watching; /* NULL: it has no watch points */
 	struct capture_source *(*free)(struct capture_source *s);
 };
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/duration.h"
 #include "lib/base/util.h"
@@ -51,4 +54,29 @@ char *duration_text(uint64_t ns, uint64_t bound, char ret[DURATION_SIZE])
 		snprintf(ret, DURATION_SIZE, "%s%.*f %s", about, unit && !*about && step < units[unit].ns,
 			 (double)ns / (double)units[unit].ns, units[unit].name);
 	return ret;
+}
+
+int duration_parse(const char *text, uint64_t *ret)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} known[] = { { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 } };
+	char *end;
+	double v;
+
+	/* strtod() also accepts signs, blanks, hexadecimal and "inf". */
+	if (strspn(text, "0123456789.") == 0)
+		return -EINVAL;
+	v = strtod(text, &end);
+	for (size_t i = 0; i < ELEMENTS(known); i++) {
+		if (strcmp(end, known[i].name) != 0)
+			continue;
+		v *= known[i].ns;
+		if (v >= 1e18)
+			return -EINVAL;
+		*ret = (uint64_t)(v + 0.5);
+		return 0;
+	}
+	return -EINVAL;
 }

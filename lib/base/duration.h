@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats durations for people. */
+/* Durations as text: formats them for people, and parses them. */
 #ifndef CSIGHT_DURATION_H
 #define CSIGHT_DURATION_H
 
@@ -13,5 +13,8 @@ enum { DURATION_SIZE = 40 };
  * one digit, after a tilde. Returns ret.
  */
 char *duration_text(uint64_t ns, uint64_t bound, char ret[DURATION_SIZE]);
+
+/* Parses a number with a unit: ns, us, ms, s, m or h. -EINVAL. */
+int duration_parse(const char *text, uint64_t *ret);
 
 #endif

@@ -55,6 +55,24 @@ int csight_check_peer(struct csight *c, int fd, uid_t *ret_uid);
 
 const char *csight_text_or(json_object *o, const char *key, const char *otherwise);
 
+struct csight_request {
+	const char *method;
+	json_object *parameters; /* owned */
+	bool more;
+	csight_progress_fn progress;
+	void *userdata;
+	int *ret_fd; /* set if the reply carries a descriptor; else NULL */
+	bool bare;   /* without parameters; otherwise NULL means that there was no memory for them */
+	/* Called for each reply but the last, instead of progress; a non-zero return abandons the call. */
+	int (*event)(void *userdata, const struct csight_object *reply);
+};
+
+/* Makes a call, passes progress on until the last reply, and stores its parameters in *ret unless NULL. */
+int csight_call_method(struct csight *c, struct csight_request q, json_object **ret);
+
+/* Calls a method that replies a list in pages; *ret is an object with the whole list in the field. */
+int csight_call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret);
+
 /* The parameters of Arm; the caller frees *ret. Errors of csight_options_read(). */
 int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret);
 

@@ -148,28 +148,23 @@ static int drop_stream(struct csight *c, int rc)
 	return csight_set_receive_error(c, rc);
 }
 
-static int report_progress(struct csight *c, json_object *parameters, csight_progress_fn progress, void *userdata)
+static int report_progress(struct csight *c, const struct csight_request *q, json_object *parameters)
 {
 	uint64_t done = 0, total = 0;
+	int stop = 0;
 
 	json_get_u64(parameters, "done", &done);
 	json_get_u64(parameters, "total", &total);
-	if (!progress || progress(userdata, csight_text_or(parameters, "phase", ""), done, total) == 0)
+	if (q->event)
+		stop = q->event(q->userdata, csight_object_of(parameters));
+	else if (q->progress)
+		stop = q->progress(q->userdata, csight_text_or(parameters, "phase", ""), done, total);
+	if (!stop)
 		return 0;
 	/* Closing the connection abandons the call. */
 	c->stream = varlink_stream_free(c->stream);
 	return csight_set_error(c, -ECANCELED, "the wait was cancelled; csightd continues");
 }
-
-struct csight_request {
-	const char *method;
-	json_object *parameters; /* owned */
-	bool more;
-	csight_progress_fn progress;
-	void *userdata;
-	int *ret_fd; /* set if the reply carries a descriptor; else NULL */
-	bool bare;   /* without parameters; otherwise NULL means that there was no memory for them */
-};
 
 /* end: CLOCK_MONOTONIC ns; 0: none. */
 static int remaining_ms(uint64_t end)
@@ -179,8 +174,7 @@ static int remaining_ms(uint64_t end)
 	return !end ? -1 : now >= end ? 0 : (int)((end - now + 999999) / 1000000);
 }
 
-/* Makes a call, passes progress on until the last reply, and stores its parameters in *ret unless NULL. */
-static int call_method(struct csight *c, struct csight_request q, json_object **ret)
+int csight_call_method(struct csight *c, struct csight_request q, json_object **ret)
 {
 	_cleanup_json_ json_object *parameters = q.parameters;
 	_cleanup_(varlink_reply_done) struct varlink_reply reply = { 0 };
@@ -205,7 +199,7 @@ static int call_method(struct csight *c, struct csight_request q, json_object **
 			break;
 		if (!q.more)
 			return drop_stream(c, -EBADMSG);
-		rc = report_progress(c, reply.parameters, q.progress, q.userdata);
+		rc = report_progress(c, &q, reply.parameters);
 		if (rc < 0)
 			return rc;
 		varlink_reply_done(&reply);
@@ -228,7 +222,7 @@ static int call_for_field(struct csight *c, struct csight_request q, const char 
 {
 	_cleanup_json_ json_object *o = NULL;
 	json_object *inner = NULL;
-	int rc = call_method(c, q, &o);
+	int rc = csight_call_method(c, q, &o);
 
 	if (rc < 0)
 		return rc;
@@ -239,8 +233,7 @@ static int call_for_field(struct csight *c, struct csight_request q, const char 
 	return 0;
 }
 
-/* Calls a method that replies a list in pages; *ret is an object with the whole list in the field. */
-static int call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret)
+int csight_call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret)
 {
 	_cleanup_json_ json_object *o = json_object_new_object(), *all = json_object_new_array();
 	uint64_t next = 0, first;
@@ -256,7 +249,7 @@ static int call_for_list(struct csight *c, const char *method, const char *field
 			q.parameters = json_object_new_object();
 			json_add_u64(q.parameters, "first", first);
 		}
-		rc = call_method(c, q, &page);
+		rc = csight_call_method(c, q, &page);
 		if (rc < 0)
 			return rc;
 		if (json_get(page, field, json_type_array, &list) < 0)
@@ -277,7 +270,7 @@ static int call_for_list(struct csight *c, const char *method, const char *field
 static int call_for_object(struct csight *c, const char *method, struct csight_object **ret)
 {
 	json_object *o = NULL;
-	int rc = call_method(c, (struct csight_request){ .method = method, .bare = true }, &o);
+	int rc = csight_call_method(c, (struct csight_request){ .method = method, .bare = true }, &o);
 
 	if (rc == 0)
 		*ret = csight_object_of(o);
@@ -309,13 +302,13 @@ int csight_status(struct csight *c, struct csight_object **ret)
 int csight_targets(struct csight *c, struct csight_object **ret)
 {
 	csight_begin_call(c, "list targets");
-	return call_for_list(c, INTERFACE "ListTargets", "targets", ret);
+	return csight_call_for_list(c, INTERFACE "ListTargets", "targets", ret);
 }
 
 int csight_list(struct csight *c, struct csight_object **ret)
 {
 	csight_begin_call(c, "list snapshots");
-	return call_for_list(c, INTERFACE "ListSnapshots", "snapshots", ret);
+	return csight_call_for_list(c, INTERFACE "ListSnapshots", "snapshots", ret);
 }
 
 int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret)
@@ -358,7 +351,7 @@ int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *opt
 int csight_disarm(struct csight *c, pid_t pid)
 {
 	csight_begin_call(c, "disarm process %d", (int)pid);
-	return call_method(
+	return csight_call_method(
 	    c, (struct csight_request){ .method = INTERFACE "Disarm", .parameters = pid_parameters(pid) }, NULL);
 }
 
@@ -441,15 +434,15 @@ int csight_open_file(struct csight *c, const char *id, const char *file, int *re
 
 	csight_begin_call(c, "open '%s' of snapshot %s", file, id);
 	json_add_str(o, "file", file);
-	return call_method(c, (struct csight_request){ .method = INTERFACE "Open", .parameters = o, .ret_fd = ret },
-			   NULL);
+	return csight_call_method(
+	    c, (struct csight_request){ .method = INTERFACE "Open", .parameters = o, .ret_fd = ret }, NULL);
 }
 
 int csight_remove(struct csight *c, const char *id)
 {
 	csight_begin_call(c, "remove snapshot %s", id);
-	return call_method(c, (struct csight_request){ .method = INTERFACE "Remove", .parameters = id_parameters(id) },
-			   NULL);
+	return csight_call_method(
+	    c, (struct csight_request){ .method = INTERFACE "Remove", .parameters = id_parameters(id) }, NULL);
 }
 
 int csight_keep(struct csight *c, const char *id, bool keep)
@@ -458,7 +451,7 @@ int csight_keep(struct csight *c, const char *id, bool keep)
 
 	csight_begin_call(c, keep ? "keep snapshot %s" : "keep snapshot %s no longer", id);
 	json_add_bool(o, "keep", keep);
-	return call_method(c, (struct csight_request){ .method = INTERFACE "Keep", .parameters = o }, NULL);
+	return csight_call_method(c, (struct csight_request){ .method = INTERFACE "Keep", .parameters = o }, NULL);
 }
 
 int csight_reload(struct csight *c, struct csight_object **ret)
@@ -467,7 +460,7 @@ int csight_reload(struct csight *c, struct csight_object **ret)
 	int rc;
 
 	csight_begin_call(c, "reload the configuration");
-	rc = call_method(c, (struct csight_request){ .method = INTERFACE "Reload" }, ret ? &o : NULL);
+	rc = csight_call_method(c, (struct csight_request){ .method = INTERFACE "Reload" }, ret ? &o : NULL);
 	if (rc == -EPERM)
 		return csight_set_error(c, rc, "only root, and the user as whom csightd runs, may");
 	if (rc == 0 && ret)

@@ -81,6 +81,10 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 		return csight_set_error(c, -ESRCH, "there is no such process");
 	if (strcmp(name, "NoSuchSnapshot") == 0)
 		return csight_set_error(c, -ENOENT, "there is no such snapshot");
+	if (strcmp(name, "NoSuchTrigger") == 0)
+		return csight_set_error(c, -ENOENT, "there is no such trigger");
+	if (strcmp(name, "InvalidTrigger") == 0)
+		return csight_set_error(c, -EINVAL, "%s", reason);
 	if (strcmp(name, "CannotTrace") == 0)
 		return csight_set_error(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
 	if (strcmp(name, "OptionRefused") == 0)

@@ -10,6 +10,7 @@
 #include "lib/emu/system-calls.h"
 #include "lib/emu/tracing.h"
 #include "lib/emu/truth.h"
+#include "lib/emu/watch.h"
 
 static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 {
@@ -26,6 +27,7 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 	if (tracing.truth)
 		truth_thread_ended(vcpu);
 	thread_clock_end(&t->clock);
+	watch_thread_done(t);
 	free(t);
 }
 
@@ -81,6 +83,10 @@ static void on_death(int signal)
 			tracing_publish_all(t, tracing_vcpu);
 		t->slot->end_ns = tracing_time(t);
 	}
+	if (t && tracing.watching_signals)
+		watch_signal(t, (unsigned)signal, true);
+	if (t && t->watching)
+		watch_thread_ends(t);
 	put_ending(signal);
 }
 

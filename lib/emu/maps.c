@@ -163,6 +163,22 @@ const struct maps_region *maps_find(struct shared *s, uint64_t addr, uint64_t ba
 	return region_at(addr);
 }
 
+const struct maps_region *maps_known(uint64_t addr)
+{
+	return region_at(addr);
+}
+
+void maps_places(const struct mapped_file *file, uint64_t offset, void (*fn)(void *data, uint64_t addr), void *data)
+{
+	for (size_t i = 0; i < n_regions; i++) {
+		const struct maps_region *r = &regions[i];
+
+		if (r->file && r->file->inode == file->inode && r->file->major == file->major &&
+		    r->file->minor == file->minor && offset >= r->offset && offset - r->offset < r->end - r->start)
+			fn(data, r->start + (offset - r->offset));
+	}
+}
+
 void maps_changed(uint64_t addr, uint64_t len)
 {
 	for (size_t i = 0; i < n_regions; i++)

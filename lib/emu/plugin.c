@@ -23,6 +23,7 @@
 #include "lib/emu/system-calls.h"
 #include "lib/emu/tracing.h"
 #include "lib/emu/truth.h"
+#include "lib/emu/watch.h"
 
 enum { ARENA = 1 << 20 };
 
@@ -52,6 +53,7 @@ static bool open_shared(void)
 	if (shared_open(&tracing.options, exe ? exe : "?", 0, &tracing.shared) < 0)
 		return false;
 	prctl(PR_GET_NAME, tracing.emulator);
+	watch_begin();
 	tracing.control_word = &tracing.shared.header->control;
 	tracing.codelog = codelog_new(&tracing.shared, tracing_code_time);
 	if (!tracing.codelog)
@@ -65,7 +67,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(tb, 0);
 	uint8_t bytes[4 * 1024];
+	qemu_plugin_vcpu_udata_cb_t before_block;
 	struct traced_block *b;
+	void *data;
 	uint32_t op;
 
 	n = MIN(n, sizeof(bytes) / 4);
@@ -87,12 +91,13 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	memcpy(&op, bytes + 4 * (n - 1), 4);
 	b->kind = (uint8_t)a64_classify(op, b->end - 4, &b->link, &b->target);
 	codelog_check(tracing.codelog, b->start, bytes, (uint32_t)(4 * n), tracing.base);
+	before_block = watch_instrument(tb, b, &data);
 	pthread_mutex_unlock(&tracing.lock);
 	if (tracing.truth)
 		truth_instrument(tb, tracing.base);
 	if (tracing.truth && tracing.stacks)
 		stacks_instrument(tb, tracing.base);
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, tracing_block, QEMU_PLUGIN_CB_NO_REGS, b);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, before_block, QEMU_PLUGIN_CB_NO_REGS, data);
 }
 
 static void before_fork(void)
@@ -116,6 +121,9 @@ static void after_fork_in_child(void)
 		return;
 	shared_close(&parent);
 	stacks_forked(tracing_vcpu);
+	watch_forked();
+	if (t)
+		watch_thread_done(t);
 	if (tracing.truth)
 		truth_after_fork();
 	for (unsigned i = 0; i < TRACING_VCPUS; i++)
@@ -127,11 +135,13 @@ static void after_fork_in_child(void)
 		tracing.shared.header = &unregistered;
 		tracing.control_word = &unregistered.control;
 		tracing.shared.socket = tracing.shared.memory = -1;
+		tracing.shared.watching = NULL;
 		if (t)
 			*t = (struct traced_thread){ .stopped = true, .seen = 1 };
 		return;
 	}
 	tracing.control_word = &tracing.shared.header->control;
+	watch_begin();
 	codelog_moved(tracing.codelog, &parent);
 	munmap(parent.header, parent.header->total_size);
 	registration_watch();

@@ -2,9 +2,10 @@
 /*
  * The shared memory between csight-etm.so (inside QEMU, the writer) and csightd, and how a program registers.
  *
- * Each process has one sealed memfd, which holds, in this order: the header, the slots (one per thread), the log of
- * mappings and code, the rings. The plugin writes all fields except `control`. The daemon trusts none of them: it
- * copies a field once, checks the copy against the sealed size, and uses only the copy.
+ * Each process has one sealed memfd, which holds, in this order: the header, the watches, the slots (one per thread),
+ * the log of mappings and code, the rings. The plugin writes all fields except `control` and those of the watches that
+ * say so. The daemon trusts none of them: it copies a field once, checks the copy against the sealed size, and uses
+ * only the copy.
  *
  * Registration: the plugin connects to the SOCK_SEQPACKET socket beside the control socket and sends EMU_HELLO with the
  * memfd. The daemon identifies the process by SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with
@@ -18,6 +19,13 @@
  * first stores EMU_RUNNING and then reads `control`, all sequentially consistent, so that either the daemon or the
  * thread sees the other's store. Thaw: the daemon sets `control` to a new even value; the thread's stream continues
  * with a sync point. A frozen thread continues to run, untraced.
+ *
+ * Watches: the daemon writes the list, then `epoch`, then a new control word of the same parity, by which the threads
+ * notice it; the plugin stores `applied` when code that runs from then on obeys the list. A hit is counted, then
+ * recorded in a ring of hits that overwrites its oldest, and the daemon is woken by EMU_HITS if `wanted` was set: once
+ * until it sets that again. The thread never waits. If `hold` of the watch allows it, the hit clears it and freezes the
+ * rings itself, by the word that the daemon's own freeze would store next, so that they keep what led to the hit; the
+ * daemon then copies them or thaws them.
  *
  * Clock: times are those of the header's clock, which is CLOCK_MONOTONIC or the virtual clock of
  * lib/emu/thread-clock.h. A thread's virtual time is base_ns + instructions. CLOCK_MONOTONIC was lag_ns later when the
@@ -33,7 +41,7 @@
 #define EMU_MAGIC 0x00314d4554455343ull /* "CSETEM1" */
 
 enum {
-	EMU_VERSION = 2,
+	EMU_VERSION = 3,
 	EMU_RINGS_MAX = 4096,
 	EMU_RING_SIZE_MIN = 64 << 10,
 	EMU_RING_SIZE_MAX = 1 << 30,
@@ -44,6 +52,8 @@ enum {
 	EMU_BUILD_ID_MAX = 20,
 	EMU_PENDING_MAX = 64, /* bytes that etm_finish_stream() may add to a stream */
 	EMU_ENDED = 1 << 30,
+	EMU_WATCHES_MAX = 64,
+	EMU_HITS_MAX = 2048,
 };
 
 /* The registers that a decoder needs, as in the metadata of perf.data. */
@@ -94,6 +104,63 @@ struct emu_header {
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
 	uint32_t clock;                /* enum emu_clock */
 	uint32_t reserved;
+	uint64_t watching_offset; /* of struct emu_watching */
+};
+
+enum emu_watch_kind {
+	EMU_WATCH_NONE,
+	EMU_WATCH_POINT,   /* control reaches an address: of a function, only as a call or a jump from outside it */
+	EMU_WATCH_CALL,    /* a call of a function takes longer than a limit */
+	EMU_WATCH_SYSCALL, /* a system call takes longer than a limit */
+	EMU_WATCH_SIGNAL,  /* a signal is delivered to a handler, or ends the program */
+};
+
+/* What is watched; written by the daemon. */
+struct emu_watch {
+	uint32_t kind;
+	uint32_t trigger;     /* a number that hits repeat */
+	uint64_t longer_than; /* ns */
+	uint64_t place;       /* an address, or with an inode an offset in that file; or the number of kind */
+	uint64_t size;        /* of the function at place; 0: it is no function */
+	uint64_t inode;
+	uint32_t major, minor;
+};
+
+struct emu_watch_count {
+	_Atomic uint64_t hits;
+	_Atomic uint64_t measured; /* calls of known duration */
+	_Atomic uint64_t unknown;  /* calls of unknown duration: the thread was not traced in part of them */
+};
+
+enum emu_hit_how {
+	EMU_HIT_REACHED,
+	EMU_HIT_RETURNED, /* a call, by a return */
+	EMU_HIT_LEFT,     /* a call, by an exception or longjmp() */
+	EMU_HIT_ENDED,    /* a call, by the end of its thread; or a signal that ended the program */
+};
+
+struct emu_hit {
+	_Atomic uint64_t number; /* counts from 1; 0: it is being written */
+	uint32_t watch, trigger, tid, how;
+	uint64_t time_ns, value; /* on the thread's clock; value: the duration */
+	uint64_t monotonic_ns;   /* CLOCK_MONOTONIC */
+	uint32_t held, reserved; /* held: it froze the rings */
+};
+
+enum { EMU_CANNOT_RETRANSLATE = 1, EMU_CANNOT_READ_REGISTERS = 2 };
+
+struct emu_watching {
+	_Atomic uint32_t epoch;   /* of the list; written by the daemon */
+	_Atomic uint32_t applied; /* the last epoch that is in effect */
+	_Atomic uint32_t wanted;  /* written by the daemon, cleared by EMU_HITS */
+	uint32_t limits;          /* EMU_CANNOT_… */
+	/* 0, or 1 + the least value of a hit that freezes, which clears it; written by the daemon */
+	_Atomic uint64_t hold[EMU_WATCHES_MAX];
+	struct emu_watch watches[EMU_WATCHES_MAX];
+	_Atomic uint64_t held_ns; /* CLOCK_MONOTONIC of the last freeze by a hit */
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
+	_Atomic uint64_t n_hits;
+	struct emu_hit hits[EMU_HITS_MAX];
 };
 
 /* The log: adjacent records of multiples of 8 bytes, which never change. */
@@ -133,6 +200,7 @@ enum emu_message_type {
 	EMU_HELLO = 1,   /* plugin → daemon, with the memfd */
 	EMU_WELCOME = 2, /* daemon → plugin; value: 0, or a negative errno if the registration is refused */
 	EMU_FILE = 3,    /* plugin → daemon, with a read-only descriptor; value: the file's id */
+	EMU_HITS = 4,    /* plugin → daemon: there are new hits */
 };
 
 struct emu_message {

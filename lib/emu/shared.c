@@ -24,7 +24,8 @@ static uint64_t page_align(uint64_t n)
 
 static int make_memory(const struct shared_options *o, uint32_t parent, struct shared *s)
 {
-	uint64_t slots = page_align(sizeof(struct emu_header));
+	uint64_t watching = page_align(sizeof(struct emu_header));
+	uint64_t slots = page_align(watching + sizeof(struct emu_watching));
 	uint64_t log = page_align(slots + o->rings * sizeof(struct emu_slot));
 	uint64_t rings = page_align(log + o->log_size);
 	uint64_t total = rings + o->rings * o->ring_size;
@@ -52,6 +53,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	h->total_size = total;
 	h->n_rings = o->rings;
 	h->slot_size = sizeof(struct emu_slot);
+	h->watching_offset = watching;
 	h->slots_offset = slots;
 	h->log_offset = log;
 	h->log_size = o->log_size;
@@ -64,6 +66,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	etm_regs(false, &h->regs);
 	h->regs.configr = o->configr;
 	s->header = h;
+	s->watching = (struct emu_watching *)((uint8_t *)h + watching);
 	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
 	s->log = (uint8_t *)h + log;
 	s->rings = (uint8_t *)h + rings;
@@ -290,4 +293,13 @@ void shared_send_file(struct shared *s, uint32_t id, int fd)
 	/* After the connection has ended, the file is sent with all others on the next one. */
 	if (s->socket >= 0 && io_send_fds(s->socket, &m, sizeof(m), &fd, 1) < 0)
 		shutdown(s->socket, SHUT_RDWR);
+}
+
+void shared_send_hits(struct shared *s)
+{
+	const struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_HITS };
+
+	/* If the daemon has not read the earlier messages, it reads the hits with them. */
+	if (s->socket >= 0)
+		send(s->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

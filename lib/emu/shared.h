@@ -18,6 +18,7 @@ struct shared_options {
 
 struct shared {
 	struct emu_header *header;
+	struct emu_watching *watching;
 	struct emu_slot *slots;
 	uint8_t *log, *rings;
 	int socket;                          /* -1: not registered */
@@ -59,5 +60,8 @@ static inline uint8_t *shared_ring(const struct shared *s, const struct emu_slot
 
 /* Sends the descriptor of a file to the daemon. */
 void shared_send_file(struct shared *s, uint32_t id, int fd);
+
+/* Wakes the daemon, without waiting for it. */
+void shared_send_hits(struct shared *s);
 
 #endif

@@ -11,6 +11,7 @@
 #include "lib/emu/system-calls.h"
 #include "lib/emu/tracing.h"
 #include "lib/emu/truth.h"
+#include "lib/emu/watch.h"
 
 static __thread uint64_t self_call[6]; /* arguments of this thread's system call */
 static __thread int64_t self_number;   /* and its number; 0 outside of system calls */
@@ -91,8 +92,10 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		emit_number(t, number);
 		etm_timestamp(&t->etm, tracing_time(t));
 	}
-	t->last = NULL;
+	t->last = t->untraced = NULL;
 	t->resumes = true;
+	if (t->watching && (number == SYSCALL_exit || number == SYSCALL_exit_group))
+		watch_thread_ends(t);
 	t->entered = tracing_time(t);
 	thread_clock_enter(&t->clock, number, self_call, t->entered);
 	if (!t->slot)
@@ -117,6 +120,8 @@ static void end_call(struct traced_thread *t, int64_t number, int64_t result)
 
 	tracing_set_forward(t, thread_clock_return(&t->clock, &r, t->entered, &t->split));
 	t->has_split = true;
+	if (tracing.watching_syscalls)
+		watch_syscall(t, number, tracing_time(t) - t->entered);
 }
 
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
@@ -132,6 +137,9 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	else if (number == SYSCALL_mmap || number == SYSCALL_munmap || number == SYSCALL_mprotect ||
 		 number == SYSCALL_mremap || number == SYSCALL_shmat || number == SYSCALL_shmdt)
 		note_mappings(number, (uint64_t)result);
+	else if (number == SYSCALL_sigaltstack && result == 0 && self_call[0] && t)
+		watch_signal_stack(t, self_call[0]);
+	watch_update();
 	if (t)
 		end_call(t, number, result);
 	/*

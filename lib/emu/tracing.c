@@ -7,8 +7,10 @@
 
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
+#include "lib/emu/guest.h"
 #include "lib/emu/tracing.h"
 #include "lib/emu/truth.h"
+#include "lib/emu/watch.h"
 
 struct tracing_process tracing = {
 	.options = { .rings = 64,
@@ -140,14 +142,17 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 			tracing_publish_lag(t, tracing_time(t));
 			t->stopped_truth = truth_count(vcpu) - t->tail;
 		}
+		t->last = NULL;
 		t->stopped = true;
 	} else {
 		if (tracing.truth && t->stopped)
 			truth_log_gap(vcpu, t->stopped_truth);
+		/* One that missed a freeze and its thaw continues its stream. */
+		if (t->stopped)
+			t->last = NULL;
 		t->stopped = false;
 		t->next_sync = 0;
 	}
-	t->last = NULL;
 	t->seen = word;
 	atomic_store(&t->slot->seen, word);
 }
@@ -159,8 +164,11 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 	uint64_t now;
 
 	t->tail = 0;
-	if (t->resumes && signals_maybe(address) && signals_delivered(tracing.base, address, &signal))
+	if (t->resumes && signals_maybe(address) && signals_delivered(tracing.base, address, &signal)) {
 		tracing_set_forward(t, thread_clock_signalled(0));
+		if (tracing.watching_signals)
+			watch_signal(t, (unsigned)guest_register(0), false);
+	}
 	tracing_set_forward(t, atomic_load(&tracing.code_replaced));
 	now = tracing_time(t);
 	/* By the virtual clock, a system call is blocked all its time. */
@@ -253,6 +261,8 @@ static void emit_interruption(struct traced_thread *t, uint64_t pc)
 
 	if (!signals_delivered(tracing.base, pc, &d))
 		return;
+	if (tracing.watching_signals)
+		watch_signal(t, (unsigned)guest_register(0), false);
 	inside = d.fault && d.pc >= b->start && d.pc < b->end;
 	if (inside) {
 		t->instructions += (d.pc - b->start) / 4;
@@ -289,6 +299,7 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
 static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const struct traced_block *b)
 {
 	struct traced_thread *t = tracing.threads[vcpu];
+	const struct traced_block *before;
 	uint32_t word = read_control_word();
 
 	if (!t)
@@ -302,10 +313,20 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 			t->last = NULL;
 		}
 	}
-	if (word != t->seen)
+	before = t->last ? t->last : t->untraced;
+	t->untraced = NULL;
+	if (word != t->seen) {
+		watch_update();
 		obey(t, vcpu, word);
-	if (t->stopped)
+	}
+	if (t->watching)
+		watch_step(t, before, b->start);
+	if (t->stopped) {
+		t->untraced = b;
+		if (tracing.watching_signals && signals_delivered(tracing.base, b->start, &(struct delivery){ 0 }))
+			watch_signal(t, (unsigned)guest_register(0), false);
 		return;
+	}
 	if (!t->last)
 		trace_begin(t, b->start);
 	else
@@ -333,4 +354,6 @@ void tracing_block(unsigned vcpu, void *userdata)
 	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0))
 		between_blocks(t, b->start);
 	publish(t, vcpu);
+	if (__builtin_expect(t->watching, 0))
+		watch_step(t, last, b->start);
 }

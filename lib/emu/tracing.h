@@ -43,6 +43,9 @@ struct traced_thread {
 	uint64_t entered;         /* time of the entry to the system call */
 	struct clock_split split; /* of the time in it, if has_split: it has returned, and its end is not traced yet */
 	bool has_split;
+	bool watching;                       /* calls that are watched are open: watch_step() follows the thread */
+	const struct traced_block *untraced; /* began last while stopped */
+	struct watch_thread *watch;          /* NULL: no watched call has been open yet */
 };
 
 /* What all threads of the process share. */
@@ -59,6 +62,7 @@ struct tracing_process {
 	_Atomic uint64_t code_replaced; /* virtual time of the last record that replaces code */
 	uint64_t base;                  /* offset of guest addresses in QEMU's address space */
 	bool opened, untraced;
+	_Atomic bool watching_syscalls, watching_signals;
 	char emulator[EMU_NAME_SIZE]; /* the name of QEMU's threads until the program sets one */
 	_Atomic uint32_t *control_word;
 };

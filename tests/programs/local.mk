@@ -6,13 +6,13 @@ traced_pie = library recurse
 traced_dynamic = library threads
 traced_static += ends
 traced_dynamic += ends
-traced_cxx = exceptions market
+traced_cxx = exceptions market events
 # The same with a planted regression
 traced_slower = words jobs server
 traced_cxx_slower = market
 
 EXTRA_DIST += $(traced_static:%=tests/programs/%.c) tests/programs/program.h tests/programs/plugins.c tests/programs/plugin.c \
-	tests/programs/exceptions.cc tests/programs/market.cc tests/programs/names.cc
+	tests/programs/exceptions.cc tests/programs/market.cc tests/programs/events.cc tests/programs/names.cc
 
 if HAVE_AARCH64_CC
 traced_programs = $(traced_static:%=tests/programs/%) $(traced_pie:%=tests/programs/%-static-pie) \

@@ -21,7 +21,7 @@ struct emu_source {
 	uid_t uid;
 	struct emu_header *map;
 	uint32_t n_rings, slot_size;
-	uint64_t slots_offset, log_offset, log_size, rings_offset, ring_size;
+	uint64_t watching_offset, slots_offset, log_offset, log_size, rings_offset, ring_size;
 	struct emu_regs regs;
 	bool virtual_clock;
 	uint32_t control; /* value stored last; even: armed */
@@ -58,5 +58,13 @@ void emu_set_control(struct emu_source *s);
 /* Freezes the threads, and waits until all have obeyed or the owner's patience is spent. Callers check each slot. */
 void emu_freeze(struct emu_source *s);
 void emu_thaw(struct emu_source *s);
+
+/* Returns since when a hit has kept the rings frozen, CLOCK_MONOTONIC; now, if none does. */
+uint64_t emu_held_since(const struct emu_source *s, uint64_t now);
+
+/* Ends what an earlier daemon has watched. */
+int emu_watching_reset(struct emu_source *s);
+
+extern const struct capture_watching emu_watching;
 
 #endif

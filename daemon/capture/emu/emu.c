@@ -41,7 +41,7 @@ static bool part_fits(uint64_t from, uint64_t count, uint64_t each, uint64_t lim
 /* Checks order, size and alignment of the parts, and that none overlaps another or exceeds the file. */
 static int check_header(const struct emu_header *h, uint64_t total)
 {
-	uint64_t slots_end, log_end, rings_end;
+	uint64_t watching_end, slots_end, log_end, rings_end;
 
 	if (h->magic != EMU_MAGIC)
 		return -EBADMSG;
@@ -56,7 +56,9 @@ static int check_header(const struct emu_header *h, uint64_t total)
 		return -EBADMSG;
 	if (h->log_size > EMU_LOG_SIZE_MAX || h->cmdline_size > EMU_CMDLINE_SIZE)
 		return -EBADMSG;
-	if (!part_fits(h->slots_offset, h->n_rings, h->slot_size, h->log_offset, &slots_end) || slots_end > HEAD_MAX ||
+	if (h->watching_offset < h->header_size || h->watching_offset % 8 ||
+	    !part_fits(h->watching_offset, 1, sizeof(struct emu_watching), h->slots_offset, &watching_end) ||
+	    !part_fits(h->slots_offset, h->n_rings, h->slot_size, h->log_offset, &slots_end) || slots_end > HEAD_MAX ||
 	    !part_fits(h->log_offset, 1, h->log_size, h->rings_offset, &log_end) ||
 	    !part_fits(h->rings_offset, h->n_rings, h->ring_size, total, &rings_end))
 		return -EBADMSG;
@@ -108,6 +110,7 @@ int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct cap
 	s->uid = uid;
 	s->n_rings = h->n_rings;
 	s->slot_size = h->slot_size;
+	s->watching_offset = h->watching_offset;
 	s->slots_offset = h->slots_offset;
 	s->log_offset = h->log_offset;
 	s->log_size = h->log_size;
@@ -131,6 +134,7 @@ int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct cap
 	}
 	if (s->control & 1)
 		emu_set_control(s);
+	emu_watching_reset(s);
 	copy_about(h, ret_about);
 	*ret = &s->base;
 	return 0;
@@ -445,6 +449,7 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	bool armed = !(s->control & 1);
 	uint32_t n_used = 0;
 	size_t room, shares;
+	uint64_t stopped;
 	int rc = 0;
 
 	c->threads = calloc(s->n_rings, sizeof(*c->threads));
@@ -463,8 +468,11 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 		if (slots[n].state != EMU_FREE)
 			rc = share_ring(s, n, &slots[n], room, &rings[n], &shares);
 	now_both(&c->time, &c->monotonic);
-	if (alive && armed)
+	stopped = c->monotonic;
+	if (alive && armed) {
+		stopped = emu_held_since(s, c->monotonic);
 		emu_freeze(s);
+	}
 	for (uint32_t n = 0; n < s->n_rings && rc == 0; n++) {
 		rc = emu_read_slot(s, n, &slots[n]);
 		if (rc < 0 || slots[n].state == EMU_FREE)
@@ -479,7 +487,7 @@ static int copy_threads(struct emu_source *s, bool alive, size_t limit, struct c
 	}
 	if (alive && armed) {
 		emu_thaw(s);
-		c->blind = now_ns(CLOCK_MONOTONIC) - c->monotonic;
+		c->blind = now_ns(CLOCK_MONOTONIC) - stopped;
 	}
 	c->virtual_clock = s->virtual_clock;
 	if (s->virtual_clock && slots)
@@ -590,5 +598,6 @@ const struct capture_ops emu_capture = {
 	.ending = emu_ending,
 	.memory = emu_memory,
 	.copy_max = emu_copy_max,
+	.watching = &emu_watching,
 	.free = emu_free,
 };

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* csight triggers. */
+#include <inttypes.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/text-table.h"
+#include "lib/base/escape.h"
+#include "lib/csight/trigger-calls.h"
+
+enum { OPTION_ENABLE, OPTION_DISABLE, OPTION_REMOVE };
+
+static const struct verb_option options[] = {
+	[OPTION_ENABLE] = { "enable", 0, "ID", "watch again" },
+	[OPTION_DISABLE] = { "disable", 0, "ID", "stop watching, and keep the counts" },
+	[OPTION_REMOVE] = { "remove", 0, "ID", "remove the trigger; its snapshots remain" },
+	{ 0 },
+};
+
+static void add_row(struct text_table *table, const struct csight_object *t)
+{
+	const struct csight_object *became = csight_field(t, "became");
+	const char *rules = csight_text(t, "rules");
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRId64, csight_number(t, "id", 0));
+	text_table_add(table, STYLE_PLAIN, text);
+	snprintf(text, sizeof(text), "%" PRId64, csight_number(t, "pid", 0));
+	text_table_add(table, STYLE_PLAIN, text);
+	text_table_add(table, STYLE_PLAIN, csight_text(t, "name"));
+	text_table_add(table, STYLE_PLAIN, csight_text(t, "state"));
+	text_table_add(table, STYLE_PLAIN, format_count((uint64_t)csight_number(t, "hits", 0)));
+	text_table_add(table, STYLE_PLAIN, format_count((uint64_t)csight_number(became, "taken", 0)));
+	text_table_add(table, STYLE_PLAIN,
+		       csight_number(t, "longest", 0) ? format_duration((uint64_t)csight_number(t, "longest", 0))
+						      : "-");
+	text_table_add(table, STYLE_PLAIN, rules && *rules ? rules : "-");
+	text_table_add(table, STYLE_PLAIN, csight_text(t, "condition"));
+}
+
+static int list_triggers(struct client *c)
+{
+	static const char *const head[] = { "ID>",         "PID>",      "NAME~",  "STATE",     "HITS>5",
+					    "SNAPSHOTS>6", "LONGEST>7", "RULES~", "CONDITION~" };
+	_cleanup_object_ struct csight_object *list = NULL;
+	_cleanup_(text_table_freep) struct text_table *t = NULL;
+	int rc = trigger_call_list(c->daemon, &list);
+
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (c->json) {
+		client_print_json_text(csight_json(list));
+		return STATUS_OK;
+	}
+	if (csight_count(list, "triggers") == 0) {
+		fprintf(stderr, "no triggers; set one with 'csight watch --pid N --function NAME'\n");
+		return STATUS_OK;
+	}
+	client_page(c);
+	t = text_table_new(head, ELEMENTS(head));
+	for (size_t i = 0; i < csight_count(list, "triggers"); i++)
+		add_row(t, csight_item(list, "triggers", i));
+	text_table_print(t, stdout);
+	return STATUS_OK;
+}
+
+static int triggers_run(struct client *c)
+{
+	const char *value, *text = NULL;
+	uint64_t id = 0;
+	int o, what = -1, rc;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		if (text)
+			return client_usage(c, "only one of --enable, --disable and --remove may be given");
+		text = value;
+		what = o;
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (c->argc)
+		return client_usage(c, "unexpected argument '%s'", esc(c->argv[0]));
+	if (text && (parse_u64(text, UINT32_MAX, &id) < 0 || id == 0))
+		return client_usage(c, "'%s' is not the ID of a trigger", esc(text));
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	if (!text)
+		return list_triggers(c);
+	if (what == OPTION_REMOVE)
+		rc = trigger_call_remove(c->daemon, (uint32_t)id);
+	else
+		rc = trigger_call_enable(c->daemon, (uint32_t)id, what == OPTION_ENABLE);
+	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
+}
+
+const struct verb cmd_triggers = {
+	.name = "triggers",
+	.arguments = "[--enable ID | --disable ID | --remove ID]",
+	.summary = "list triggers, or change one",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_PAGER,
+	.options = options,
+	.run = triggers_run,
+};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* csight watch. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "client/client.h"
+#include "client/format.h"
+#include "client/live-function.h"
+#include "lib/base/escape.h"
+#include "lib/csight/trigger-calls.h"
+#include "lib/trigger/trigger-spec.h"
+
+enum { OPTION_PID, OPTION_EXEC, OPTION_BACKGROUND, OPTION_KEEP, OPTION_SPEC };
+
+/* From OPTION_SPEC on, options are keys of lib/trigger/trigger-spec.h. */
+static const struct verb_option options[] = {
+	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
+	[OPTION_EXEC] = { "exec", 0, "COMMAND", "run it with the shell for each snapshot, in $CSIGHT_SNAPSHOT" },
+	[OPTION_BACKGROUND] = { "background", 0, NULL, "leave the trigger to csightd, and return" },
+	[OPTION_KEEP] = { "keep", 0, "worst=N", "keep only the N snapshots with the longest durations" },
+	[OPTION_SPEC] = { "function", 'f', "NAME", "a function is called" },
+	{ "address", 0, "ADDRESS", "control reaches an address" },
+	{ "syscall", 0, "NAME", "a system call; needs --longer-than" },
+	{ "longer-than", 0, "TIME", "the call takes longer than this (5ms)" },
+	{ "signal", 0, "NAME", "a signal is delivered" },
+	{ "crash", 0, NULL, "a signal ends the process" },
+	{ "exit", 0, NULL, "the process ends" },
+	{ "exit-status", 0, "N", "the process exits with this status" },
+	{ "once", 0, NULL, "take one snapshot" },
+	{ "max", 0, "N", "take at most N snapshots; 0: only count" },
+	{ "every", 0, "TIME", "take a snapshot at most once in this time" },
+	{ "after", 0, "TIME", "take the snapshot this long after the event" },
+	{ "min-history", 0, "TIME", "take none before the process was recorded for this long" },
+	{ 0 },
+};
+
+struct watch {
+	struct client *client;
+	const char *exec;
+	bool background;
+	pid_t pid;
+	struct trigger_spec spec;
+};
+
+static const char *outcome_text(const char *name)
+{
+	static const char *const texts[][2] = {
+		{ "max", "after the last snapshot" },           { "every", "too soon after a snapshot" },
+		{ "busy", "while a snapshot was being taken" }, { "min-history", "with too short a history" },
+		{ "keep", "shorter than those that are kept" }, { "limit", "over the limit of this user" },
+		{ "failed", "of which the snapshot failed" },   { "unread", "not read in time" },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(texts); i++)
+		if (strcmp(texts[i][0], name) == 0)
+			return texts[i][1];
+	return NULL;
+}
+
+/* Prints the counts of a trigger. */
+static void print_end(const struct csight_object *t)
+{
+	static const char *const names[] = {
+		"max", "every", "busy", "min-history", "keep", "limit", "failed", "unread"
+	};
+	const struct csight_object *became = csight_field(t, "became");
+
+	fprintf(stderr, "%s, %s taken", format_plural((uint64_t)csight_number(t, "hits", 0), "hit"),
+		format_plural((uint64_t)csight_number(became, "taken", 0), "snapshot"));
+	for (size_t i = 0; i < ELEMENTS(names); i++)
+		if (csight_number(became, names[i], 0))
+			fprintf(stderr, "; %s %s", format_count((uint64_t)csight_number(became, names[i], 0)),
+				outcome_text(names[i]));
+	if (csight_number(t, "unknown", 0))
+		fprintf(stderr, "; %s of unknown duration",
+			format_plural((uint64_t)csight_number(t, "unknown", 0), "call"));
+	fputc('\n', stderr);
+}
+
+static void run_command(const struct watch *w, const struct csight_object *snapshot)
+{
+	const char *id = csight_text(snapshot, "id");
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		setenv("CSIGHT_SNAPSHOT", id ? id : "", 1);
+		setenv("CSIGHT_SOCKET", csight_socket(w->client->daemon), 1);
+		execl("/bin/sh", "sh", "-c", w->exec, NULL);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		client_error("cannot run '%s': %s", esc(w->exec), strerror(errno));
+	else if (status)
+		client_error("'%s' failed with status %d", esc(w->exec),
+			     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static int on_event(void *userdata, const struct csight_object *reply)
+{
+	const struct csight_object *trigger = csight_field(reply, "trigger"),
+				   *snapshot = csight_field(reply, "snapshot");
+	struct watch *w = userdata;
+
+	if (trigger && !w->client->quiet)
+		fprintf(stderr, "watching process %d (%s): %s\n", (int)w->pid, esc(csight_text(trigger, "name")),
+			esc(csight_text(trigger, "condition")));
+	if (!snapshot)
+		return 0;
+	if (client_report_snapshot(w->client, stdout, snapshot) != STATUS_OK)
+		w->client->status = STATUS_FAILED;
+	fflush(stdout);
+	if (w->exec)
+		run_command(w, snapshot);
+	return 0;
+}
+
+/* Returns -1, or the exit status if there is nothing more to do. */
+static int parse_options(struct client *c, struct watch *w, const char **pid)
+{
+	struct reason why = { "" };
+	const char *value;
+	int o, rc = 0;
+
+	while (rc == 0 && (o = client_option(c, &value)) >= 0) {
+		if (o == OPTION_PID)
+			*pid = value;
+		else if (o == OPTION_EXEC)
+			w->exec = value;
+		else if (o == OPTION_BACKGROUND)
+			w->background = true;
+		else if (o == OPTION_KEEP)
+			rc = trigger_spec_set(&w->spec, "keep", value + (strncmp(value, "worst=", 6) == 0 ? 6 : 0),
+					      &why);
+		else
+			rc = trigger_spec_set(&w->spec, options[o].name, options[o].argument ? value : NULL, &why);
+	}
+	if (rc == 0 && o == CLIENT_STOP)
+		return c->status;
+	if (rc == 0)
+		rc = trigger_spec_check(&w->spec, &why);
+	if (rc == 0 && w->exec && w->background)
+		rc = reason_set(&why, -EINVAL, "--exec is run by this command, which --background ends");
+	return rc < 0 ? client_usage(c, "%s", why.text) : -1;
+}
+
+/* Returns the program's file, as csightd knows it; NULL: it is no target. */
+static const char *find_exe(struct client *c, pid_t pid, struct csight_object **list)
+{
+	if (csight_targets(c->daemon, list) < 0)
+		return NULL;
+	for (size_t i = 0; i < csight_count(*list, "targets"); i++) {
+		const struct csight_object *t = csight_item(*list, "targets", i);
+
+		if (csight_number(t, "pid", 0) == pid && csight_flag(t, "running"))
+			return csight_text(t, "exe");
+	}
+	return NULL;
+}
+
+static int set_trigger(struct watch *w, json_object *places)
+{
+	_cleanup_buf_ struct buf condition = { 0 }, rules = { 0 };
+	_cleanup_object_ struct csight_object *reply = NULL;
+	_cleanup_free_ char *text = NULL;
+	struct client *c = w->client;
+	int rc;
+
+	trigger_spec_condition(&w->spec, &condition);
+	trigger_spec_rules(&w->spec, &rules);
+	if (buf_error(&condition) < 0 || buf_error(&rules) < 0 ||
+	    asprintf(&text, "%s %s", (const char *)condition.data, (const char *)rules.data) < 0) {
+		json_object_put(places);
+		client_error("out of memory");
+		return STATUS_FAILED;
+	}
+	rc = trigger_call_watch(c->daemon,
+				&(struct trigger_call){ .pid = w->pid,
+							.trigger = text,
+							.places = places,
+							.event = w->background ? NULL : on_event,
+							.userdata = w },
+				&reply);
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (w->background && c->json)
+		client_print_json_text(csight_json(reply));
+	else if (w->background)
+		printf("%" PRId64 "\n", csight_number(csight_field(reply, "trigger"), "id", 0));
+	else if (!c->quiet)
+		print_end(csight_field(reply, "trigger"));
+	return c->status;
+}
+
+static int watch_run(struct client *c)
+{
+	_cleanup_object_ struct csight_object *targets = NULL;
+	struct watch w = { .client = c };
+	const char *pid_text = NULL;
+	json_object *places = NULL;
+	int rc;
+
+	rc = parse_options(c, &w, &pid_text);
+	if (rc >= 0)
+		return rc;
+	rc = client_pid(c, pid_text, &w.pid);
+	if (rc == 0)
+		rc = client_connect(c);
+	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
+		rc = live_function_find(w.pid, find_exe(c, w.pid, &targets), w.spec.value, &places);
+	return rc == 0 ? set_trigger(&w, places) : rc;
+}
+
+const struct verb cmd_watch = {
+	.name = "watch",
+	.arguments = "--pid N EVENT [RULE...]",
+	.summary = "take snapshots of a process when something happens",
+	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
+	.options = options,
+	.run = watch_run,
+};

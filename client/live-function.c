@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/client.h"
+#include "client/function-lookup.h"
+#include "client/live-function.h"
+#include "lib/base/array.h"
+#include "lib/base/escape.h"
+#include "lib/code/elf.h"
+
+enum { LINE_SIZE = PATH_MAX + 128 };
+
+struct mapped_elf {
+	char *path, device[16];
+	uint64_t inode;
+};
+
+struct mapped_elves {
+	struct mapped_elf *list;
+	size_t n, room;
+};
+
+static void mapped_elves_done(struct mapped_elves *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		free(m->list[i].path);
+	free(m->list);
+}
+
+/* Adds a file of a line of maps, unless it is known, or is not of the program but of the emulator. */
+static int add_file(struct mapped_elves *m, const struct mapped_elf *found)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->list[i].inode == found->inode && strcmp(m->list[i].device, found->device) == 0)
+			return 0;
+	if (array_reserve(m->list, m->n, &m->room) < 0)
+		return -ENOMEM;
+	m->list[m->n] = *found;
+	m->list[m->n].path = strdup(found->path);
+	if (!m->list[m->n].path)
+		return -ENOMEM;
+	m->n++;
+	return 0;
+}
+
+static int read_maps(pid_t pid, struct mapped_elves *ret)
+{
+	char path[64], line[LINE_SIZE];
+	_cleanup_fclose_ FILE *f = NULL;
+	struct stat emulator = { 0 };
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat(path, &emulator) < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f)) {
+		struct mapped_elf found = { .path = NULL };
+		int at = 0;
+
+		line[strcspn(line, "\n")] = 0;
+		if (sscanf(line, "%*x-%*x %*s %*x %15s %" SCNu64 " %n", found.device, &found.inode, &at) < 2 || !at ||
+		    line[at] != '/' || found.inode == emulator.st_ino)
+			continue;
+		found.path = line + at;
+		if (add_file(ret, &found) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Opens a file if it is the one that is mapped, and has code of the emulated machine. */
+static int open_file(const struct mapped_elf *m)
+{
+	_cleanup_close_ int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct elf_identity is;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != m->inode ||
+	    elf_identify(fd, &is) < 0 || is.machine != ELF_MACHINE_AARCH64)
+		return -ENOENT;
+	return TAKE_FD(fd);
+}
+
+static void add_place(json_object *list, const struct mapped_elf *m, const struct function_place *p)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_hex(o, "address", p->start);
+	json_add_u64(o, "size", p->end - p->start);
+	json_add_u64(o, "inode", m->inode);
+	json_add_str(o, "device", m->device);
+	json_object_array_add(list, o);
+}
+
+/* True if all are one function, of which the compiler made clones. */
+static bool is_one(const struct function_place *p, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (strcspn(p[i].name, ".") != strcspn(p[0].name, ".") ||
+		    strncmp(p[i].name, p[0].name, strcspn(p[0].name, ".")) != 0 || strcmp(p[i].name, p[0].name) == 0)
+			return false;
+	return true;
+}
+
+static int fail_ambiguous(const char *pattern, const struct mapped_elf *m, const struct function_place *p, size_t n)
+{
+	client_error("more than one function of %s matches '%s'; name one of them, or give its --address:",
+		     esc(m->path), esc(pattern));
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "  %s  at offset 0x%" PRIx64 "\n", esc(p[i].name), p[i].start);
+	if (n == FUNCTION_PLACES_MAX)
+		fprintf(stderr, "  and perhaps others\n");
+	return STATUS_NOT_FOUND;
+}
+
+/* Looks in one file. Returns -1 if it has no such function. */
+static int find_in(const struct mapped_elf *m, const char *pattern, json_object **ret)
+{
+	struct function_place places[FUNCTION_PLACES_MAX];
+	_cleanup_close_ int fd = open_file(m);
+	size_t n = 0, same = 0;
+	int rc;
+
+	if (fd < 0)
+		return -1;
+	rc = function_lookup_all(fd, pattern, places, &n);
+	if (rc < 0 || n == 0)
+		return -1;
+	/* A name that is written in full means that function, whatever else it matches. */
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(places[i].name, pattern) == 0)
+			places[same++] = places[i];
+	n = same ? same : n;
+	if (!is_one(places, n))
+		return fail_ambiguous(pattern, m, places, n);
+	*ret = json_object_new_array();
+	for (size_t i = 0; i < n; i++)
+		add_place(*ret, m, &places[i]);
+	return 0;
+}
+
+int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret)
+{
+	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
+	int rc = read_maps(pid, &files);
+
+	if (rc < 0) {
+		client_error("cannot read which files process %d has mapped: %s", (int)pid, strerror(-rc));
+		return rc == -EACCES ? STATUS_DENIED : STATUS_NOT_FOUND;
+	}
+	for (unsigned libraries = 0; libraries < 2; libraries++)
+		for (size_t i = 0; i < files.n; i++) {
+			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))
+				continue;
+			rc = find_in(&files.list[i], pattern, ret);
+			if (rc >= 0)
+				return rc;
+		}
+	client_error("no function of process %d matches '%s' in the symbol tables of the %zu files that it has mapped",
+		     (int)pid, esc(pattern), files.n);
+	return STATUS_NOT_FOUND;
+}

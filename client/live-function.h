@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds a function in the files that a running program has mapped. */
+#ifndef CSIGHT_CLIENT_LIVE_FUNCTION_H
+#define CSIGHT_CLIENT_LIVE_FUNCTION_H
+
+#include <sys/types.h>
+
+#include "lib/base/json.h"
+
+/*
+ * Finds the function that a name or pattern matches: in the program itself, else in its libraries. Returns 0 with its
+ * places, an array of type Place of org.csight; or an exit status, after an error, which lists the functions if several
+ * match.
+ */
+int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/capture/emu/emu-internal.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+
+enum { HELD_MAX_SECONDS = 60 };
+
+/*
+ * The watches are never mapped: their pages are the program's memory, and storing to one that the system cannot supply
+ * would raise a signal. The control word is in the header, whose page exists.
+ */
+
+static uint64_t place_of(const struct emu_source *s, size_t field)
+{
+	return s->watching_offset + field;
+}
+
+#define PLACE(s, field) place_of(s, offsetof(struct emu_watching, field))
+
+static int set_list(struct capture_source *source, const struct emu_watch *list);
+
+static struct emu_source *source_of(struct capture_source *source)
+{
+	return container_of(source, struct emu_source, base);
+}
+
+/* True if a hit has stored the word by which the next freeze would stop the threads. */
+static bool is_held(const struct emu_source *s)
+{
+	return !(s->control & 1) && atomic_load(&s->map->control) == s->control + 1;
+}
+
+uint64_t emu_held_since(const struct emu_source *s, uint64_t now)
+{
+	uint64_t since;
+
+	if (!is_held(s) || emu_pread(s->memfd, &since, sizeof(since), PLACE(s, held_ns)) < 0 || since > now ||
+	    now - since > HELD_MAX_SECONDS * 1000000000ull)
+		return now;
+	return since;
+}
+
+int emu_watching_reset(struct emu_source *s)
+{
+	_cleanup_free_ struct emu_watch *none = calloc(EMU_WATCHES_MAX, sizeof(*none));
+
+	return none ? set_list(&s->base, none) : -ENOMEM;
+}
+
+static int set_list(struct capture_source *source, const struct emu_watch *list)
+{
+	struct emu_source *s = source_of(source);
+	uint64_t zeros[EMU_WATCHES_MAX] = { 0 };
+	uint32_t epoch, word = s->control;
+	int rc = emu_pread(s->memfd, &epoch, sizeof(epoch), PLACE(s, epoch));
+
+	if (rc == 0)
+		rc = io_pwrite(s->memfd, zeros, sizeof(zeros), (off_t)PLACE(s, hold));
+	if (rc == 0)
+		rc = io_pwrite(s->memfd, list, EMU_WATCHES_MAX * sizeof(*list), (off_t)PLACE(s, watches));
+	epoch++;
+	if (rc == 0)
+		rc = io_pwrite(s->memfd, &epoch, sizeof(epoch), (off_t)PLACE(s, epoch));
+	/* Frozen threads read the list when they continue. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (rc == 0 && atomic_compare_exchange_strong(&s->map->control, &word, s->control + 2))
+		s->control += 2;
+	return rc;
+}
+
+static int release(struct capture_source *source)
+{
+	struct emu_source *s = source_of(source);
+
+	if (!is_held(s))
+		return 0;
+	s->control++;
+	emu_set_control(s);
+	return 0;
+}
+
+static void hold(struct capture_source *source, uint32_t place, uint64_t least)
+{
+	const struct emu_source *s = source_of(source);
+	uint64_t word = least < UINT64_MAX ? least + 1 : 0;
+
+	io_pwrite(s->memfd, &word, sizeof(word), (off_t)(PLACE(s, hold) + place * sizeof(word)));
+}
+
+static void want(struct capture_source *source)
+{
+	const struct emu_source *s = source_of(source);
+	const uint32_t word = 1;
+
+	io_pwrite(s->memfd, &word, sizeof(word), (off_t)PLACE(s, wanted));
+}
+
+static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct emu_hit *ret, size_t max)
+{
+	struct emu_source *s = source_of(source);
+	uint64_t head;
+	size_t n = 0;
+
+	if (emu_pread(s->memfd, &head, sizeof(head), PLACE(s, n_hits)) < 0)
+		return 0;
+	if (*cursor > head)
+		*cursor = head;
+	if (head - *cursor > EMU_HITS_MAX)
+		*cursor = head - EMU_HITS_MAX;
+	while (n < max && *cursor < head) {
+		uint64_t at = PLACE(s, hits) + *cursor % EMU_HITS_MAX * sizeof(*ret);
+
+		if (emu_pread(s->memfd, &ret[n], sizeof(*ret), at) < 0)
+			break;
+		/* One that is being written is the newest of its thread, and is read the next time. */
+		if (atomic_load(&ret[n].number) == 0 && head - *cursor < EMU_HITS_MAX / 2)
+			break;
+		n += atomic_load(&ret[n].number) == ++*cursor;
+	}
+	return n;
+}
+
+static int read_counts(struct capture_source *source, struct emu_watch_count *ret)
+{
+	struct emu_source *s = source_of(source);
+
+	return emu_pread(s->memfd, ret, EMU_WATCHES_MAX * sizeof(*ret), PLACE(s, counts));
+}
+
+static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
+{
+	const struct emu_source *s = source_of(source);
+	_cleanup_free_ uint8_t *slots = NULL;
+	struct {
+		uint32_t epoch, applied, wanted, limits;
+	} is = { 0 };
+
+	if (emu_pread(s->memfd, &is, sizeof(is), PLACE(s, epoch)) < 0)
+		return false;
+	*ret_limits = is.limits;
+	if (is.epoch == is.applied)
+		return true;
+	if (emu_copy_slots(s, &slots) < 0)
+		return false;
+	/* A thread in a system call reads the list when it returns. */
+	for (uint32_t n = 0; n < s->n_rings; n++)
+		if (atomic_load(&emu_raw_slot(s, slots, n)->state) == EMU_RUNNING)
+			return false;
+	return true;
+}
+
+const struct capture_watching emu_watching = {
+	.set = set_list,
+	.release = release,
+	.hold = hold,
+	.want = want,
+	.hits = read_hits,
+	.counts = read_counts,
+	.applied = is_applied,
+};

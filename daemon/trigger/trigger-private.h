@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* The list of triggers, for trigger.c and trigger-shot.c. */
+#ifndef CSIGHT_DAEMON_TRIGGER_PRIVATE_H
+#define CSIGHT_DAEMON_TRIGGER_PRIVATE_H
+
+#include "daemon/trigger/trigger-wire.h"
+#include "daemon/trigger/trigger.h"
+#include "daemon/trigger/watched-target.h"
+
+LIST_HEAD(trigger_shots, trigger_shot);
+
+struct trigger_list {
+	struct trigger_list_options o;
+	struct trigger_head triggers;
+	struct trigger_shots shots; /* snapshots that triggers have requested, or are about to */
+	struct event *attached_tick;
+	uint32_t last_number;
+	bool stopping;
+};
+
+/* Decides what becomes of a hit, and counts it. */
+void trigger_hit(struct trigger *t, const struct trigger_hit *hit);
+
+/* Lets the next hit freeze the rings, if a snapshot of it would be due. */
+void trigger_hold(struct trigger *t);
+void trigger_on_timer(int fd, short what, void *data);
+
+/* The trigger is being freed; its shots continue without it. */
+void trigger_forget_shots(struct trigger *t);
+
+/* Ends the trigger, and the calls that wait for it, if nothing more can come. */
+void trigger_settle_end(struct trigger *t);
+
+/* True if the trigger waits for the end of its process. */
+static inline bool trigger_of_end(const struct trigger *t)
+{
+	return t->spec.event == TRIGGER_CRASH || t->spec.event == TRIGGER_EXIT || t->spec.event == TRIGGER_EXIT_STATUS;
+}
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/trigger/trigger-private.h"
+#include "daemon/wire.h"
+
+/* A snapshot that a hit takes. */
+struct trigger_shot {
+	LIST_ENTRY(trigger_shot) link;
+	struct trigger_list *all;
+	struct trigger *trigger; /* NULL: it has been removed */
+	struct watched_target *watched;
+	struct audit_actor by;
+	json_object *mark;
+	uint64_t value;
+	struct event *delay; /* of the rule after */
+	bool copied;
+	char id[SNAPSHOT_ID_SIZE]; /* "": none yet */
+};
+
+static void shot_free(struct trigger_shot *s)
+{
+	LIST_REMOVE(s, link);
+	if (s->delay)
+		event_free(s->delay);
+	json_object_put(s->mark);
+	watched_target_unref(s->watched);
+	free(s);
+}
+
+void trigger_forget_shots(struct trigger *t)
+{
+	struct trigger_shot *s;
+
+	LIST_FOREACH(s, &t->all->shots, link)
+	if (s->trigger == t)
+		s->trigger = NULL;
+}
+
+/* Returns the shortest of the durations that are kept. */
+static struct kept_snapshot *least_kept(struct trigger *t)
+{
+	struct kept_snapshot *least = NULL;
+
+	for (size_t i = 0; i < t->n_kept; i++)
+		if (!least || t->kept[i].value < least->value)
+			least = &t->kept[i];
+	return least;
+}
+
+static uint64_t wait_of(const struct trigger *t, uint64_t now)
+{
+	return t->spec.every && t->taken_ns && now - t->taken_ns < t->spec.every ? t->spec.every - (now - t->taken_ns)
+										 : 0;
+}
+
+static bool is_spent(const struct trigger *t)
+{
+	return t->spec.limited && t->outcomes[TRIGGER_TAKEN] >= t->spec.max;
+}
+
+static uint64_t history_of(const struct trigger *t)
+{
+	uint64_t now = now_ns(CLOCK_REALTIME), armed = t->watched->target->armed_time;
+
+	return now > armed ? now - armed : 0;
+}
+
+void trigger_hold(struct trigger *t)
+{
+	const struct kept_snapshot *shortest = least_kept(t);
+	uint64_t least = t->spec.keep && t->n_kept >= t->spec.keep ? shortest->value + 1 : 0;
+	const struct capture_watching *w;
+	uint64_t wait = wait_of(t, now_ns(CLOCK_MONOTONIC));
+	struct timeval pause;
+
+	if (!t->n_slots || t->ended || t->copying || t->spec.after || is_spent(t))
+		return;
+	if (t->spec.min_history && history_of(t) < t->spec.min_history)
+		wait = MAX(wait, t->spec.min_history - history_of(t));
+	if (wait) {
+		pause = (struct timeval){ (time_t)(wait / 1000000000), (suseconds_t)(wait % 1000000000 / 1000) };
+		event_add(t->timer, &pause);
+		return;
+	}
+	w = t->watched->target->ring.source->ops->watching;
+	for (size_t i = 0; i < t->n_slots; i++)
+		w->hold(t->watched->target->ring.source, t->slots[i], least);
+}
+
+void trigger_on_timer(int fd, short what, void *data)
+{
+	trigger_hold(data);
+}
+
+static void copy_ended(struct trigger_shot *s)
+{
+	if (s->copied)
+		return;
+	s->copied = true;
+	watched_target_release(s->watched);
+	if (!s->trigger)
+		return;
+	s->trigger->copying--;
+	trigger_hold(s->trigger);
+}
+
+static void on_phase(void *data, const char *phase)
+{
+	/* The rings are copied before this phase, which writes the copy. */
+	if (strcmp(phase, "copying") == 0)
+		copy_ended(data);
+}
+
+/* Removes the snapshots of the shortest durations that are too many. The trigger must have one pending. */
+static void trim_kept(struct trigger *t)
+{
+	while (t->spec.keep && t->n_kept > t->spec.keep) {
+		struct kept_snapshot *least = least_kept(t);
+		struct snapshot *s = spool_find(t->all->o.spool, least->id);
+
+		/* One that is being decoded is removed afterwards. */
+		if (s && (s->state == SNAPSHOT_COPYING || s->state == SNAPSHOT_DECODING))
+			return;
+		*least = t->kept[--t->n_kept];
+		if (s)
+			spool_expire(t->all->o.spool, s, "keep");
+	}
+}
+
+static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+			     const struct ledger_refusal *limit)
+{
+	struct trigger_shot *shot = data;
+	struct trigger *t = shot->trigger;
+
+	copy_ended(shot);
+	if (result == REQUEST_DONE) {
+		const struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
+
+		audit_done(&shot->by, AUDIT_TAKE, &on);
+		strcpy(shot->id, s->id);
+		if (t && t->spec.keep && t->n_kept < ELEMENTS(t->kept)) {
+			strcpy(t->kept[t->n_kept].id, s->id);
+			t->kept[t->n_kept++].value = shot->value;
+			trim_kept(t);
+		}
+		return; /* until it is decoded */
+	}
+	if (t) {
+		t->outcomes[TRIGGER_TAKEN]--;
+		t->outcomes[result == REQUEST_OVER_LIMIT ? TRIGGER_OVER_LIMIT : TRIGGER_FAILED]++;
+		t->pending--;
+		trigger_settle_end(t);
+	}
+	shot_free(shot);
+}
+
+static void begin_shot(struct trigger_shot *s)
+{
+	struct request_options options = { .uid = s->by.uid,
+					   .no_arm = true,
+					   .mark = s->mark,
+					   .progress = on_phase,
+					   .ended = on_request_ended,
+					   .data = s };
+
+	request_begin(s->all->o.requests, s->watched->target, &options);
+}
+
+static void on_delay(evutil_socket_t fd, short what, void *data)
+{
+	begin_shot(data);
+}
+
+static enum trigger_outcome decide(struct trigger *t, const struct trigger_hit *hit)
+{
+	const struct kept_snapshot *least;
+
+	if (t->all->stopping)
+		return TRIGGER_FAILED;
+	if (is_spent(t))
+		return TRIGGER_OVER_MAX;
+	if (wait_of(t, now_ns(CLOCK_MONOTONIC)))
+		return TRIGGER_TOO_SOON;
+	least = least_kept(t);
+	if (t->spec.keep && t->n_kept >= t->spec.keep && hit->value <= least->value)
+		return TRIGGER_NOT_LONGEST;
+	if (t->copying || t->n_kept >= ELEMENTS(t->kept))
+		return TRIGGER_BUSY;
+	if (history_of(t) < t->spec.min_history)
+		return TRIGGER_SHORT_HISTORY;
+	return ledger_spend(t->all->o.ledger, t->by.uid, LEDGER_TRIGGERED, 1, NULL) < 0 ? TRIGGER_OVER_LIMIT
+											: TRIGGER_TAKEN;
+}
+
+static void take(struct trigger *t, const struct trigger_hit *hit, struct trigger_shot *s)
+{
+	const struct timeval pause = { (time_t)(t->spec.after / 1000000000),
+				       (suseconds_t)(t->spec.after % 1000000000 / 1000) };
+
+	s->all = t->all;
+	s->trigger = t;
+	s->watched = watched_target_ref(t->watched);
+	s->by = t->by;
+	s->value = hit->value;
+	s->mark = trigger_wire_hit(t, hit);
+	LIST_INSERT_HEAD(&t->all->shots, s, link);
+	t->taken_ns = now_ns(CLOCK_MONOTONIC);
+	t->copying++;
+	t->pending++;
+	if (t->spec.after)
+		s->delay = evtimer_new(t->all->o.base, on_delay, s);
+	if (!s->delay || event_add(s->delay, &pause) < 0)
+		begin_shot(s);
+}
+
+void trigger_hit(struct trigger *t, const struct trigger_hit *hit)
+{
+	enum trigger_outcome outcome = decide(t, hit);
+	struct trigger_shot *s = outcome == TRIGGER_TAKEN ? calloc(1, sizeof(*s)) : NULL;
+
+	if (outcome == TRIGGER_TAKEN && !s)
+		outcome = TRIGGER_FAILED;
+	t->longest = MAX(t->longest, hit->value);
+	t->outcomes[outcome]++;
+	if (s)
+		take(t, hit, s);
+	else if (hit->held)
+		watched_target_release(t->watched);
+	if (!s && hit->held)
+		trigger_hold(t);
+}
+
+void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *snapshot,
+				   enum snapshot_change change)
+{
+	struct trigger_shot *s;
+	struct trigger *t;
+	struct call *c, *next;
+
+	if (!all || change == SNAPSHOT_PROGRESSED)
+		return;
+	LIST_FOREACH(s, &all->shots, link)
+	if (strcmp(s->id, snapshot->id) == 0)
+		break;
+	if (!s)
+		return;
+	t = s->trigger;
+	shot_free(s);
+	if (!t)
+		return;
+	for (c = TAILQ_FIRST(&t->calls); c && change == SNAPSHOT_SETTLED; c = next) {
+		next = TAILQ_NEXT(c, link);
+		call_progress(c, wire_snapshot_reply(snapshot, spool_path(all->o.spool)));
+	}
+	trim_kept(t);
+	t->pending--;
+	trigger_settle_end(t);
+}

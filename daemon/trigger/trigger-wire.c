@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/trigger/trigger-wire.h"
+#include "daemon/trigger/watched-target.h"
+#include "lib/base/parse.h"
+
+static const char *state_str(const struct trigger *t)
+{
+	return t->ended ? "ended" : t->enabled ? "enabled" : "disabled";
+}
+
+json_object *trigger_wire(struct trigger *t)
+{
+	json_object *o = json_object_new_object(), *became = json_object_new_object();
+	uint64_t seen = 0;
+
+	trigger_count(t);
+	json_add_i64(o, "id", t->number);
+	json_add_i64(o, "pid", t->pid);
+	json_add_i64(o, "uid", t->by.uid);
+	json_add_bytes(o, "name", t->name);
+	json_add_bytes(o, "condition", t->condition);
+	json_add_bytes(o, "rules", t->rules);
+	json_add_str(o, "state", state_str(t));
+	json_add_u64(o, "hits", t->hits);
+	if (t->spec.timed) {
+		json_add_u64(o, "measured", t->measured);
+		json_add_u64(o, "unknown", t->unknown);
+		json_add_u64(o, "longest", t->longest);
+	}
+	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
+		if (t->outcomes[i]) {
+			json_add_u64(became, trigger_outcome_str(i), t->outcomes[i]);
+			seen += t->outcomes[i];
+		}
+	if (t->hits > seen)
+		json_add_u64(became, "unread", t->hits - seen);
+	json_object_object_add(o, "became", became);
+	return o;
+}
+
+json_object *trigger_wire_reply(struct trigger *t)
+{
+	json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "trigger", trigger_wire(t));
+	return o;
+}
+
+json_object *trigger_wire_hit(const struct trigger *t, const struct trigger_hit *hit)
+{
+	static const char *const how[] = {
+		[EMU_HIT_REACHED] = "reached",
+		[EMU_HIT_RETURNED] = "returned",
+		[EMU_HIT_LEFT] = "left",
+		[EMU_HIT_ENDED] = "ended",
+	};
+	json_object *o = json_object_new_object();
+
+	json_add_i64(o, "id", t->number);
+	json_add_bytes(o, "condition", t->condition);
+	if (hit->how < ELEMENTS(how))
+		json_add_str(o, "how", how[hit->how]);
+	if (t->spec.timed)
+		json_add_u64(o, "value", hit->value);
+	if (hit->tid)
+		json_add_i64(o, "tid", hit->tid);
+	if (hit->time_ns)
+		json_add_u64(o, "time", hit->time_ns);
+	return o;
+}
+
+static int parse_place(json_object *o, struct trigger_place *ret)
+{
+	const char *address = NULL, *device = NULL;
+	struct trigger_place p = { 0 };
+	char *end;
+
+	if (!json_object_is_type(o, json_type_object) || json_get_str(o, "address", &address) < 0 ||
+	    parse_u64(address, UINT64_MAX, &p.place) < 0 || json_get_u64(o, "size", &p.size) == -EINVAL ||
+	    json_get_u64(o, "inode", &p.inode) == -EINVAL || json_get_str(o, "device", &device) == -EINVAL ||
+	    (p.inode != 0) != (device != NULL))
+		return -EINVAL;
+	if (device) {
+		p.major = (uint32_t)strtoul(device, &end, 16);
+		if (*end != ':')
+			return -EINVAL;
+		p.minor = (uint32_t)strtoul(end + 1, &end, 16);
+		if (*end)
+			return -EINVAL;
+	}
+	*ret = p;
+	return 0;
+}
+
+int trigger_wire_places(json_object *list, struct trigger_place ret[TRIGGER_PLACES_MAX])
+{
+	size_t n = json_object_array_length(list);
+
+	if (n > TRIGGER_PLACES_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++)
+		if (parse_place(json_object_array_get_idx(list, i), &ret[i]) < 0)
+			return -EINVAL;
+	return (int)n;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Triggers: snapshots of a target that its own behaviour requests. A trigger belongs to the user who set it, to whom it
+ * is charged, and to one target. Its spec (lib/trigger/trigger-spec.h) says what counts as a hit, and which hits take a
+ * snapshot; every hit is counted, with what became of it.
+ *
+ * The source of a target watches the places of all its triggers (struct capture_watching); the end of the process is
+ * what the target reports. A hit freezes the rings itself, where a snapshot of it is due: the copy has what led to it.
+ *
+ * On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_TRIGGER_H
+#define CSIGHT_DAEMON_TRIGGER_H
+
+#include <event2/event.h>
+#include <sys/queue.h>
+
+#include "daemon/call.h"
+#include "daemon/request.h"
+#include "daemon/spool.h"
+#include "daemon/target.h"
+#include "lib/trigger/trigger-spec.h"
+
+enum { TRIGGER_PLACES_MAX = 16 };
+
+struct trigger_list;
+struct watched_target;
+
+/* Where control is watched: an address, or with an inode an offset in a file that is mapped. */
+struct trigger_place {
+	uint64_t place, size, inode; /* size: of the function; 0: it is none */
+	uint32_t major, minor;
+};
+
+/* What became of a hit. */
+enum trigger_outcome {
+	TRIGGER_TAKEN,
+	TRIGGER_OVER_MAX,      /* of once and max */
+	TRIGGER_TOO_SOON,      /* of every */
+	TRIGGER_BUSY,          /* the snapshot of an earlier hit was being taken */
+	TRIGGER_SHORT_HISTORY, /* of min-history */
+	TRIGGER_NOT_LONGEST,   /* of keep */
+	TRIGGER_OVER_LIMIT,    /* of the user */
+	TRIGGER_FAILED,
+	TRIGGER_OUTCOMES,
+};
+
+const char *trigger_outcome_str(enum trigger_outcome outcome);
+
+/* A hit, as a snapshot records it. */
+struct trigger_hit {
+	enum emu_hit_how how;
+	uint32_t tid;          /* 0: unknown */
+	uint64_t time_ns;      /* on the thread's clock; 0: unknown */
+	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
+	uint64_t value;        /* the duration, if the spec has one */
+	bool held;             /* it froze the rings */
+};
+
+/* A snapshot of a trigger that keeps those of the longest durations. */
+struct kept_snapshot {
+	char id[SNAPSHOT_ID_SIZE];
+	uint64_t value;
+};
+
+struct trigger {
+	TAILQ_ENTRY(trigger) link; /* oldest first */
+	struct trigger_list *all;
+	uint32_t number;
+	struct audit_actor by;
+	struct trigger_spec spec;
+	char *condition, *rules; /* the texts of spec */
+	pid_t pid;
+	char *name;                     /* of the process */
+	struct watched_target *watched; /* NULL once it has ended and nothing is copied any more */
+	struct trigger_place places[TRIGGER_PLACES_MAX];
+	size_t n_places;
+	uint32_t slots[TRIGGER_PLACES_MAX]; /* of the places in the source's list, while enabled */
+	size_t n_slots;
+	struct emu_watch_count since[TRIGGER_PLACES_MAX]; /* the source's counts when they began */
+	bool enabled;
+	bool attached;                    /* it ends with the call that set it */
+	bool settled;                     /* the caller has been told that it is in effect */
+	bool ended;                       /* the target has, or all snapshots are taken */
+	uint64_t hits, measured, unknown; /* calls of known and unknown duration */
+	uint64_t outcomes[TRIGGER_OUTCOMES];
+	uint64_t longest;  /* value of a hit */
+	uint64_t taken_ns; /* CLOCK_MONOTONIC of the last snapshot */
+	unsigned copying;  /* snapshots of which the copy is not complete */
+	unsigned pending;  /* snapshots that are neither ready nor raw */
+	struct kept_snapshot kept[TRIGGER_KEEP_MAX + 1];
+	size_t n_kept;
+	struct event *timer; /* until hits may freeze the rings again */
+	struct calls calls;  /* that wait for its snapshots */
+	struct charge charge;
+};
+
+TAILQ_HEAD(trigger_head, trigger);
+
+struct trigger_list_options {
+	struct event_base *base;
+	struct ledger *ledger;
+	struct workqueue *capture_queue;
+	struct request_list *requests;
+	struct spool *spool;
+};
+
+int trigger_list_new(const struct trigger_list_options *options, struct trigger_list **ret);
+const struct trigger_head *trigger_list_all(const struct trigger_list *all);
+
+/* Replies to all calls that wait: the daemon ends. No snapshot is requested from then on. */
+void trigger_list_stop(struct trigger_list *all);
+struct trigger_list *trigger_list_free(struct trigger_list *all);
+
+struct trigger_request {
+	struct target *target;
+	const struct audit_actor *by;
+	struct trigger_spec spec;
+	struct trigger_place places[TRIGGER_PLACES_MAX];
+	size_t n_places;
+	bool attached;
+};
+
+/*
+ * Adds a trigger and enables it. -EDQUOT: the ledger refused it; -EOPNOTSUPP: the target cannot watch this, -E2BIG: it
+ * watches too much, both with a reason; -ENOMEM.
+ */
+int trigger_add(struct trigger_list *all, const struct trigger_request *request, struct trigger **ret,
+		struct reason *why, struct ledger_refusal *ret_refusal);
+struct trigger *trigger_find(const struct trigger_list *all, uint32_t number);
+int trigger_enable(struct trigger *t, bool enabled, struct reason *why);
+
+/* Removes and frees it; calls that wait for it end. Snapshots that it has requested are completed. */
+void trigger_remove(struct trigger *t);
+
+/* The caller waits until the trigger is in effect and, with more, for its snapshots. */
+void trigger_wait(struct trigger *t, struct call *c);
+
+/* Reads the counts of its places. */
+void trigger_count(struct trigger *t);
+
+/* There are hits in a target. */
+void trigger_list_hits(void *data, struct target *t);
+
+/* The process of a target has ended; called again when it is known how. */
+void trigger_list_ended(void *data, struct target *t);
+
+void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *s, enum snapshot_change change);
+
+#endif

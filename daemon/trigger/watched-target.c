@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/ledger.h"
+#include "daemon/trigger/watched-target.h"
+#include "lib/base/log.h"
+
+enum {
+	TICK_MS = 10,
+	HITS_A_TURN = 256,
+	TURNS = EMU_HITS_MAX / HITS_A_TURN,
+	APPLY_SECONDS = 2, /* how long threads may take to read a list */
+};
+
+static const struct capture_watching *watching_of(const struct watched_target *w)
+{
+	return w->target->ring.source->ops->watching;
+}
+
+static void start_tick(struct watched_target *w)
+{
+	const struct timeval tick = { 0, TICK_MS * 1000 };
+
+	if (w->ticking)
+		return;
+	w->ticking = event_add(w->tick, &tick) == 0;
+}
+
+static void run_op(struct work *work)
+{
+	struct watched_target *w = container_of(work, struct watched_target, work);
+	struct capture_source *s = w->target->ring.source;
+	int rc = 0;
+
+	if (w->sets)
+		rc = watching_of(w)->set(s, w->setting);
+	if (rc < 0)
+		log_debug("cannot set the watch points of process %d: %s", (int)w->target->pid, strerror(-rc));
+	if (w->releases)
+		watching_of(w)->release(s);
+}
+
+static void start_op(struct watched_target *w);
+
+static void op_ran(struct work *work)
+{
+	struct watched_target *w = container_of(work, struct watched_target, work);
+
+	ring_next(&w->target->ring);
+	w->busy = false;
+	if (w->sets) {
+		watching_of(w)->want(w->target->ring.source);
+		start_tick(w);
+	}
+	start_op(w);
+	watched_target_unref(w);
+}
+
+static void begin_op(struct ring_op *op)
+{
+	struct watched_target *w = container_of(op, struct watched_target, op);
+
+	w->sets = w->changed;
+	w->releases = w->held;
+	w->changed = w->held = false;
+	memcpy(w->setting, w->list, sizeof(w->setting));
+	workqueue_submit_for(w->capture_queue, &w->work, w->target->uid);
+}
+
+static void start_op(struct watched_target *w)
+{
+	if (w->busy || (!w->changed && !w->held) || w->target->ring.state == RING_GONE)
+		return;
+	w->busy = true;
+	watched_target_ref(w);
+	if (ring_queue(&w->target->ring, &w->op) == 0)
+		return;
+	/* The next tick tries again. */
+	w->busy = false;
+	watched_target_unref(w);
+	start_tick(w);
+}
+
+void watched_target_changed(struct watched_target *w)
+{
+	w->changed = true;
+	w->changed_ns = now_ns(CLOCK_MONOTONIC);
+	start_op(w);
+}
+
+void watched_target_release(struct watched_target *w)
+{
+	w->held = true;
+	start_op(w);
+}
+
+static size_t read_hits(struct watched_target *w)
+{
+	struct emu_hit hits[HITS_A_TURN];
+	size_t n, all = 0;
+
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		n = watching_of(w)->hits(w->target->ring.source, &w->cursor, hits, HITS_A_TURN);
+		for (size_t i = 0; i < n; i++)
+			w->hit(w->data, w, &hits[i]);
+		all += n;
+		if (n < HITS_A_TURN)
+			break;
+	}
+	return all;
+}
+
+/* True if the list is in effect, or if there is no point in waiting for that. */
+static bool is_applied(struct watched_target *w)
+{
+	uint32_t limits;
+
+	return w->target->ring.state == RING_GONE || watching_of(w)->applied(w->target->ring.source, &limits) ||
+	       now_ns(CLOCK_MONOTONIC) - w->changed_ns > APPLY_SECONDS * 1000000000ull;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *data)
+{
+	struct watched_target *w = watched_target_ref(data);
+	bool more = read_hits(w) > 0;
+
+	w->ticking = false;
+	start_op(w);
+	if (w->changed_ns && !w->busy && !w->changed && is_applied(w)) {
+		w->changed_ns = 0;
+		w->applied(w->data, w);
+	}
+	if (!more && w->target->ring.state != RING_GONE) {
+		/* A hit before this is read now; each later one sends a notice. */
+		watching_of(w)->want(w->target->ring.source);
+		more = read_hits(w) > 0;
+	}
+	if (more || w->changed_ns || w->changed || w->held)
+		start_tick(w);
+	watched_target_unref(w);
+}
+
+void watched_target_drain(struct watched_target *w)
+{
+	read_hits(w);
+	start_tick(w);
+}
+
+int watched_target_new(struct event_base *base, struct workqueue *capture_queue, struct target *t,
+		       struct watched_target **ret)
+{
+	struct watched_target *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	w->refs = 1;
+	w->tick = evtimer_new(base, on_tick, w);
+	if (!w->tick) {
+		free(w);
+		return -ENOMEM;
+	}
+	w->target = target_ref(t);
+	w->cursor = UINT64_MAX;
+	if (watching_of(w))
+		read_hits(w);
+	w->capture_queue = capture_queue;
+	w->op.begin = begin_op;
+	w->work = (struct work){ run_op, op_ran };
+	*ret = w;
+	return 0;
+}
+
+struct watched_target *watched_target_ref(struct watched_target *w)
+{
+	w->refs++;
+	return w;
+}
+
+struct watched_target *watched_target_unref(struct watched_target *w)
+{
+	if (!w || --w->refs)
+		return NULL;
+	event_free(w->tick);
+	target_unref(w->target);
+	free(w);
+	return NULL;
+}

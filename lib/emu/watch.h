@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Watch points (ring.h): the emulator's side of triggers. Only blocks that hold a watched address are instrumented,
+ * when QEMU translates them; a list that arrives later discards the translations of its addresses, so that they are
+ * made again. While no watched call is open, a block pays for nothing but the test of traced_thread.watching.
+ *
+ * A call that is watched is open from its entry until control reaches its return address with the stack pointer of the
+ * entry, which includes the functions that it left to by tail calls; until an exception or longjmp() leaves it, which
+ * is seen at the branch that raises the stack pointer; or until its thread ends. Of calls on a stack that the thread
+ * has left (signal stacks) nothing is concluded before it is back.
+ */
+#ifndef CSIGHT_EMU_WATCH_H
+#define CSIGHT_EMU_WATCH_H
+
+#include "lib/emu/qemu.h"
+#include "lib/emu/tracing.h"
+
+/* Called once the shared memory exists. */
+void watch_begin(void);
+
+/* Reads the daemon's list if it has changed. Called by a thread between blocks, without the lock. */
+void watch_update(void);
+
+/* In the child of a fork, whose shared memory has no list yet. */
+void watch_forked(void);
+
+/*
+ * Instruments a block that is being translated, if it holds a watched address. Returns the function that QEMU must call
+ * before the block instead of tracing_block(), with *ret_data. The caller holds the lock.
+ */
+qemu_plugin_vcpu_udata_cb_t watch_instrument(struct qemu_plugin_tb *tb, struct traced_block *b, void **ret_data);
+
+/* The thread, in which watched calls are open, went on from a block to address. */
+void watch_step(struct traced_thread *t, const struct traced_block *before, uint64_t address);
+
+/* The thread has returned from a system call that took so many ns. */
+void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns);
+
+/* The thread has set the stack of its signal handlers. */
+void watch_signal_stack(struct traced_thread *t, uint64_t address);
+
+/* A signal is delivered to the thread; ends: it ends the program. */
+void watch_signal(struct traced_thread *t, unsigned number, bool ends);
+
+/* The thread ends, in a system call or by a signal. */
+void watch_thread_ends(struct traced_thread *t);
+
+/* Frees what belongs to the thread. */
+void watch_thread_done(struct traced_thread *t);
+
+#endif

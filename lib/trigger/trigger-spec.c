@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include <signal.h>
+#include <string.h>
+
+#include "lib/base/duration.h"
+#include "lib/base/escape.h"
+#include "lib/base/parse.h"
+#include "lib/trigger/trigger-spec.h"
+
+enum { SIGNALS = 64, STATUS_MAX = 255 };
+
+enum value_kind {
+	VALUE_NONE,
+	VALUE_TEXT,
+	VALUE_ADDRESS,
+	VALUE_LINE,
+	VALUE_SIGNAL,
+	VALUE_STATUS,
+	VALUE_TIME,
+	VALUE_COUNT
+};
+
+static const struct {
+	const char *name;
+	enum trigger_event event; /* TRIGGER_NONE: a rule, or longer-than */
+	enum value_kind kind;
+} keys[] = {
+	{ "function", TRIGGER_FUNCTION, VALUE_TEXT }, { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
+	{ "line", TRIGGER_LINE, VALUE_LINE },         { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
+	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },   { "crash", TRIGGER_CRASH, VALUE_NONE },
+	{ "exit", TRIGGER_EXIT, VALUE_NONE },         { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
+	{ "longer-than", TRIGGER_NONE, VALUE_TIME },  { "once", TRIGGER_NONE, VALUE_NONE },
+	{ "max", TRIGGER_NONE, VALUE_COUNT },         { "every", TRIGGER_NONE, VALUE_TIME },
+	{ "after", TRIGGER_NONE, VALUE_TIME },        { "min-history", TRIGGER_NONE, VALUE_TIME },
+	{ "keep", TRIGGER_NONE, VALUE_COUNT },
+};
+
+static int find_key(const char *name)
+{
+	for (size_t i = 0; i < ELEMENTS(keys); i++)
+		if (strcmp(keys[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool trigger_key_has_value(const char *key)
+{
+	int k = find_key(key);
+
+	return k >= 0 && keys[k].kind != VALUE_NONE;
+}
+
+static const char *event_name(enum trigger_event event)
+{
+	for (size_t i = 0; i < ELEMENTS(keys); i++)
+		if (keys[i].event == event)
+			return keys[i].name;
+	return "";
+}
+
+/* Parses SIGUSR1, USR1 or 10. */
+static int parse_signal(const char *text, uint64_t *ret)
+{
+	const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
+
+	if (parse_u64(text, SIGNALS, ret) == 0)
+		return *ret ? 0 : -EINVAL;
+	for (int n = 1; n <= SIGNALS; n++) {
+		const char *is = sigabbrev_np(n);
+
+		if (is && strcmp(is, name) == 0) {
+			*ret = (uint64_t)n;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int parse_line(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	uint64_t line;
+
+	return colon && colon > text && parse_u64(colon + 1, UINT32_MAX, &line) == 0 && line ? 0 : -EINVAL;
+}
+
+static int parse_value(enum value_kind kind, const char *value, uint64_t *ret)
+{
+	switch (kind) {
+	case VALUE_ADDRESS:
+		return parse_u64(value, UINT64_MAX, ret);
+	case VALUE_LINE:
+		return parse_line(value);
+	case VALUE_SIGNAL:
+		return parse_signal(value, ret);
+	case VALUE_STATUS:
+		return parse_u64(value, STATUS_MAX, ret);
+	case VALUE_TIME:
+		return duration_parse(value, ret);
+	case VALUE_COUNT:
+		return parse_u64(value, UINT32_MAX, ret);
+	default:
+		return *value ? 0 : -EINVAL;
+	}
+}
+
+static int refuse_value(const char *key, enum value_kind kind, const char *value, struct reason *why)
+{
+	static const char *const wanted[] = {
+		[VALUE_TEXT] = "is empty or too long",
+		[VALUE_ADDRESS] = "is no address; write it as 0x4005f0",
+		[VALUE_LINE] = "is no FILE:LINE",
+		[VALUE_SIGNAL] = "is no signal",
+		[VALUE_STATUS] = "is no exit status from 0 to 255",
+		[VALUE_TIME] = "is no time; write it as 5ms, with ns, us, ms, s, m or h",
+		[VALUE_COUNT] = "is no number",
+	};
+
+	return reason_set(why, -EINVAL, "%s: \"%s\" %s", key, esc(value), wanted[kind]);
+}
+
+static int set_event(struct trigger_spec *s, enum trigger_event event, const char *value, uint64_t number,
+		     struct reason *why)
+{
+	if (s->event != TRIGGER_NONE)
+		return reason_set(why, -EINVAL, "%s and %s: a trigger waits for one event", event_name(s->event),
+				  event_name(event));
+	if (value && strlen(value) >= sizeof(s->value))
+		return refuse_value(event_name(event), VALUE_TEXT, value, why);
+	s->event = event;
+	s->number = number;
+	strcpy(s->value, value ? value : "");
+	return 0;
+}
+
+static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
+{
+	if (strcmp(key, "longer-than") == 0) {
+		s->timed = true;
+		s->longer_than = number;
+	} else if (strcmp(key, "once") == 0 || strcmp(key, "max") == 0) {
+		s->limited = true;
+		s->max = strcmp(key, "once") == 0 ? 1 : number;
+	} else if (strcmp(key, "every") == 0) {
+		s->every = number;
+	} else if (strcmp(key, "after") == 0) {
+		s->after = number;
+	} else if (strcmp(key, "min-history") == 0) {
+		s->min_history = number;
+	} else {
+		s->keep = (unsigned)number;
+	}
+}
+
+int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value, struct reason *why)
+{
+	int k = find_key(key);
+	uint64_t number = 0;
+
+	if (k < 0)
+		return reason_set(why, -EINVAL, "\"%s\" is neither an event nor a rule of a trigger", esc(key));
+	if (keys[k].kind == VALUE_NONE && value && *value)
+		return reason_set(why, -EINVAL, "%s has no value, but \"%s\" was given", key, esc(value));
+	if (keys[k].kind != VALUE_NONE && !value)
+		return reason_set(why, -EINVAL, "%s lacks its value", key);
+	if (keys[k].kind != VALUE_NONE && parse_value(keys[k].kind, value, &number) < 0)
+		return refuse_value(key, keys[k].kind, value, why);
+	if (keys[k].event != TRIGGER_NONE)
+		return set_event(s, keys[k].event, keys[k].kind == VALUE_NONE ? NULL : value, number, why);
+	if (strcmp(key, "keep") == 0 && (number == 0 || number > TRIGGER_KEEP_MAX))
+		return reason_set(why, -EINVAL, "keep: \"%s\" is not a number from 1 to %d", esc(value),
+				  TRIGGER_KEEP_MAX);
+	set_rule(s, key, number);
+	return 0;
+}
+
+int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
+{
+	if (s->event == TRIGGER_NONE)
+		return reason_set(why, -EINVAL,
+				  "a trigger needs an event: function, address, line, syscall, signal, crash, exit or "
+				  "exit-status");
+	if (s->timed && s->event != TRIGGER_FUNCTION && s->event != TRIGGER_SYSCALL)
+		return reason_set(why, -EINVAL, "longer-than is for function and syscall; %s takes no time",
+				  event_name(s->event));
+	if (s->event == TRIGGER_SYSCALL && !s->timed)
+		return reason_set(why, -EINVAL, "syscall needs longer-than, which may be 0");
+	if (s->keep && !s->timed)
+		return reason_set(why, -EINVAL,
+				  "keep is for events with longer-than: it keeps those of the longest durations");
+	return 0;
+}
+
+/* Copies the next word of a text to ret and advances the text. Returns false at its end. -EINVAL in *rc. */
+static bool next_word(const char **text, char *ret, size_t size, int *rc)
+{
+	const char *s = *text + strspn(*text, " \t");
+	bool quoted = *s == '"';
+	size_t n = 0;
+
+	if (!*s)
+		return false;
+	for (s += quoted; *s && (quoted ? *s != '"' : *s != ' ' && *s != '\t'); s++) {
+		if (quoted && *s == '\\' && s[1])
+			s++;
+		if (n + 1 < size)
+			ret[n] = *s;
+		n++;
+	}
+	if (n >= size || (quoted && *s != '"'))
+		*rc = -EINVAL;
+	ret[MIN(n, size - 1)] = 0;
+	*text = s + (quoted && *s);
+	return *rc == 0;
+}
+
+int trigger_spec_parse(const char *text, struct trigger_spec *ret, struct reason *why)
+{
+	char key[32], value[TRIGGER_VALUE_SIZE];
+	struct trigger_spec s = { 0 };
+	int rc = 0;
+
+	while (rc == 0 && next_word(&text, key, sizeof(key), &rc)) {
+		bool more = trigger_key_has_value(key) && next_word(&text, value, sizeof(value), &rc);
+
+		if (rc == 0)
+			rc = trigger_spec_set(&s, key, more ? value : NULL, why);
+		if (rc < 0 && why && why->text[0])
+			return rc;
+	}
+	if (rc < 0)
+		return reason_set(why, rc, "a word of the trigger is too long, or lacks its closing quote");
+	rc = trigger_spec_check(&s, why);
+	if (rc == 0)
+		*ret = s;
+	return rc;
+}
+
+static void put_value(struct buf *b, const char *key, const char *value)
+{
+	bool plain = *value && !value[strcspn(value, " \t\"\\")];
+
+	buf_printf(b, "%s%s", b->size && b->data[b->size - 1] ? " " : "", key);
+	if (plain)
+		buf_printf(b, " %s", value);
+	if (plain || !*value)
+		return;
+	buf_printf(b, " \"");
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			buf_u8(b, '\\');
+		buf_u8(b, (uint8_t)*value);
+	}
+	buf_u8(b, '"');
+}
+
+static void put_time(struct buf *b, const char *key, uint64_t ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = { { "h", 3600000000000u }, { "m", 60000000000u }, { "s", 1000000000 },
+		      { "ms", 1000000 },       { "us", 1000 },        { "ns", 1 } };
+	char text[32];
+	size_t i = 0;
+
+	while (i + 1 < ELEMENTS(units) && (ns == 0 || ns % units[i].ns))
+		i++;
+	snprintf(text, sizeof(text), "%llu%s", (unsigned long long)(ns / units[i].ns), units[i].name);
+	put_value(b, key, text);
+}
+
+static void put_number(struct buf *b, const char *key, uint64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	put_value(b, key, text);
+}
+
+void trigger_spec_condition(const struct trigger_spec *s, struct buf *ret)
+{
+	put_value(ret, event_name(s->event), s->value);
+	if (s->timed)
+		put_time(ret, "longer-than", s->longer_than);
+	buf_u8(ret, 0);
+}
+
+void trigger_spec_rules(const struct trigger_spec *s, struct buf *ret)
+{
+	if (s->limited && s->max == 1)
+		put_value(ret, "once", "");
+	else if (s->limited)
+		put_number(ret, "max", s->max);
+	if (s->every)
+		put_time(ret, "every", s->every);
+	if (s->after)
+		put_time(ret, "after", s->after);
+	if (s->min_history)
+		put_time(ret, "min-history", s->min_history);
+	if (s->keep)
+		put_number(ret, "keep", s->keep);
+	buf_u8(ret, 0);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Plants events for triggers: 1,000 calls of planted(), of which some take 200 times as long as the others, and which
+ * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
+ * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
+ *
+ * usage: events [exit STATUS | crash | abort | spin]
+ *
+ * It calls everything once, then waits for a line on standard input, so that a trigger meets code that has run before.
+ */
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <ctime>
+#include <unistd.h>
+
+namespace
+{
+
+enum { ROUNDS = 1000, SHORT = 500, LONG = 200 * SHORT };
+
+enum way { RETURN, TAIL, RECURSE, THROW, JUMP, THREAD, FORK, WAYS };
+
+int *volatile wild;
+unsigned long calls, longs, sleeps, signals, sink;
+jmp_buf back;
+
+struct failure {
+};
+
+__attribute__((noinline, noclone)) unsigned long spin(unsigned long n)
+{
+	unsigned long v = n;
+
+	for (unsigned long i = 0; i < n; i++)
+		asm volatile("" : "+r"(v));
+	return v;
+}
+
+unsigned long (*volatile spin_by_pointer)(unsigned long) = spin;
+
+} // namespace
+
+__attribute__((noinline, noclone)) unsigned long planted(enum way way, unsigned long n, int depth)
+{
+	switch (way) {
+	case TAIL:
+		return n % 2 ? spin(n) : spin_by_pointer(n);
+	case RECURSE:
+		n = depth ? planted(way, n, depth - 1) : spin(n);
+		asm volatile("" : "+r"(n)); /* no loop */
+		return n + 1;
+	case THROW:
+		sink += spin(n);
+		throw failure();
+	case JUMP:
+		sink += spin(n);
+		longjmp(back, 1);
+	case THREAD:
+		sink += spin(n);
+		pthread_exit(nullptr);
+	case FORK: {
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(0);
+		waitpid(child, nullptr, 0);
+		return spin(n) + 1;
+	}
+	default:
+		return spin(n) + 1;
+	}
+}
+
+static void *in_thread(void *n)
+{
+	planted(THREAD, *static_cast<unsigned long *>(n), 0);
+	return nullptr;
+}
+
+static void plant(enum way way, unsigned long n, int depth)
+{
+	pthread_t thread;
+
+	/* How long it waits for its child is not known. */
+	if (way == FORK)
+		n = LONG;
+	calls += 1 + (way == RECURSE ? depth : 0);
+	longs += n >= LONG ? 1 + (way == RECURSE ? depth : 0) : 0;
+	if (way == THREAD) {
+		pthread_create(&thread, nullptr, in_thread, &n);
+		pthread_join(thread, nullptr);
+	} else if (way == THROW) {
+		try {
+			planted(way, n, depth);
+		} catch (const failure &) {
+			sink++;
+		}
+	} else if (way == JUMP) {
+		if (setjmp(back) == 0)
+			planted(way, n, depth);
+	} else {
+		sink += planted(way, n, depth);
+	}
+}
+
+static void nap(long ns)
+{
+	struct timespec t = { 0, ns };
+
+	nanosleep(&t, nullptr);
+	sleeps += ns >= 2000000;
+}
+
+static void on_signal(int)
+{
+	signals++;
+}
+
+static void play(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		enum way way = static_cast<enum way>(i % WAYS);
+
+		/* Forks are slow. */
+		if (way == FORK && i % (8 * WAYS) != FORK)
+			way = RETURN;
+		plant(way, i % 11 == 10 ? LONG + i % 2 : SHORT + i % 2, way == RECURSE ? 3 : 0);
+		if (i % 50 == 49)
+			nap(i % 100 == 99 ? 4000000 : 1000);
+		if (i % 50 == 25)
+			raise(SIGUSR1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char line[16];
+
+	signal(SIGUSR1, on_signal);
+	play(8 * WAYS + WAYS);
+	calls = longs = sleeps = signals = 0;
+	printf("ready\n");
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	if (argc > 1 && strcmp(argv[1], "spin") == 0)
+		for (;;)
+			sink += spin(LONG);
+	play(ROUNDS);
+	printf("%lu %lu %lu %lu\n", calls, longs, sleeps, signals);
+	fflush(stdout);
+	if (argc > 1 && strcmp(argv[1], "crash") == 0)
+		*wild = 1;
+	if (argc > 1 && strcmp(argv[1], "abort") == 0)
+		abort();
+	/* Long enough to be read by the test. */
+	if (!fgets(line, sizeof(line), stdin))
+		return 1;
+	return argc > 2 ? atoi(argv[2]) : 0;
+}

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: MIT
+check_PROGRAMS += tests/trigger/unit-spec
+tests_trigger_unit_spec_LDADD = lib/trigger/libtrigger.la lib/base/libbase.la
+TESTS += tests/trigger/unit-spec tests/trigger/triggers.test
+EXTRA_DIST += tests/trigger/triggers.test tests/trigger/marked

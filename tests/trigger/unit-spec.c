@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* lib/trigger: the grammar of triggers. */
+#include "lib/trigger/trigger-spec.h"
+#include "tests/unit.h"
+
+/* Returns the text of what a text parses to, or the error. */
+static const char *again(const char *text)
+{
+	_cleanup_buf_ struct buf condition = { 0 }, rules = { 0 };
+	struct trigger_spec spec = { 0 };
+	struct reason why = { "" };
+	static char result[4096];
+
+	if (trigger_spec_parse(text, &spec, &why) < 0) {
+		snprintf(result, sizeof(result), "error: %s", why.text);
+		return result;
+	}
+	trigger_spec_condition(&spec, &condition);
+	trigger_spec_rules(&spec, &rules);
+	snprintf(result, sizeof(result), "%s|%s", (const char *)condition.data, (const char *)rules.data);
+	return result;
+}
+
+static void test_texts(void)
+{
+	static const char *const texts[][2] = {
+		{ "function work", "function work|" },
+		{ "  function\twork  ", "function work|" },
+		{ "longer-than 0.5s function work", "function work longer-than 500ms|" },
+		{ "function \"operator new(unsigned long)\" once", "function \"operator new(unsigned long)\"|once" },
+		{ "function \"a\\\"b\\\\\"", "function \"a\\\"b\\\\\"|" },
+		{ "max 1 crash", "crash|once" },
+		{ "crash max 0", "crash|max 0" },
+		{ "syscall read longer-than 0ns", "syscall read longer-than 0ns|" },
+		{ "signal SIGUSR1 every 90s after 2ms", "signal SIGUSR1|every 90s after 2ms" },
+		{ "exit-status 3 min-history 1h", "exit-status 3|min-history 1h" },
+		{ "exit", "exit|" },
+		{ "address 0x4005f0", "address 0x4005f0|" },
+		{ "function f longer-than 1us keep 10", "function f longer-than 1us|keep 10" },
+	};
+	struct trigger_spec spec = { 0 };
+
+	for (size_t i = 0; i < ELEMENTS(texts); i++)
+		CHECK_STR(again(texts[i][0]), texts[i][1]);
+	CHECK(trigger_spec_parse("signal USR1", &spec, NULL) == 0);
+	CHECK_EQ(spec.number, 10);
+	CHECK(trigger_spec_parse("address 18", &spec, NULL) == 0);
+	CHECK_EQ(spec.number, 18);
+}
+
+static void test_errors(void)
+{
+	static const char *const texts[] = {
+		"",
+		"once",
+		"function",
+		"function \"\"",
+		"function \"f",
+		"function f function g",
+		"function f crash",
+		"crash longer-than 5ms",
+		"syscall read",
+		"function f longer-than 5",
+		"function f longer-than -5ms",
+		"function f longer-than inf",
+		"function f longer-than 5ms extra",
+		"signal NOSUCH",
+		"signal 0",
+		"signal 65",
+		"exit-status 256",
+		"address work",
+		"line work.c",
+		"line work.c:0",
+		"function f keep 3",
+		"function f longer-than 1ms keep 0",
+		"function f longer-than 1ms keep 101",
+		"function f max many",
+		"a-key-that-is-longer-than-any-that-there-is 1",
+	};
+	char text[TRIGGER_VALUE_SIZE + 32] = "function ";
+	struct trigger_spec spec = { .event = TRIGGER_EXIT };
+	struct reason why = { "" };
+
+	for (size_t i = 0; i < ELEMENTS(texts); i++) {
+		why.text[0] = 0;
+		unit_check(trigger_spec_parse(texts[i], &spec, &why) == -EINVAL && why.text[0], __FILE__, __LINE__,
+			   "\"%s\" is refused: %s", texts[i], why.text);
+	}
+	memset(text + 9, 'f', TRIGGER_VALUE_SIZE);
+	CHECK(trigger_spec_parse(text, &spec, &why) == -EINVAL);
+	text[9 + TRIGGER_VALUE_SIZE - 1] = 0;
+	CHECK_EQ(spec.event, TRIGGER_EXIT);
+	CHECK(trigger_spec_parse(text, &spec, &why) == 0);
+}
+
+int main(void)
+{
+	test_texts();
+	test_errors();
+	return unit_end();
+}
