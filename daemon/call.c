@@ -112,6 +112,11 @@ void call_progress(struct call *c, json_object *parameters)
 	json_object_put(parameters);
 }
 
+int call_event(struct call *c, const struct buf *b)
+{
+	return c->connection ? connection_event(c->connection, b) : 0;
+}
+
 void call_wait(struct call *c, struct calls *list, const void *subject)
 {
 	if (!c->connection) {

@@ -46,6 +46,9 @@ void call_reply_fd(struct call *c, json_object *parameters, int fd); /* fd is ow
 void call_progress(struct call *c, json_object *parameters);
 void call_error(struct call *c, const char *error, json_object *parameters);
 
+/* Queues a reply that others follow, b, even if the client has unread ones. -ENOBUFS: it has too many of them. */
+int call_event(struct call *c, const struct buf *b);
+
 /* Replies with org.varlink.service.InvalidParameter. */
 void call_invalid(struct call *c, const char *parameter);
 

@@ -363,6 +363,15 @@ void connection_finish(struct connection *n, const struct buf *b, int fd)
 	event_active(n->read, EV_TIMEOUT, 0);
 }
 
+int connection_event(struct connection *n, const struct buf *b)
+{
+	if (n->out_size + b->size > OUT_FREE)
+		return -ENOBUFS;
+	queue_output(n, b, -1);
+	event_active(n->read, EV_TIMEOUT, 0);
+	return 0;
+}
+
 void connection_progress(struct connection *n, const struct buf *b)
 {
 	/* For a client with unread output, progress would be out of date. */

@@ -56,6 +56,9 @@ void connection_expect(struct connection *n, void (*client_left)(void *data), vo
  * byte, or -1; owned. */
 void connection_finish(struct connection *n, const struct buf *b, int fd);
 
+/* Queues a reply that others follow. -ENOBUFS, and nothing is queued: the client has 64 KiB of unread output. */
+int connection_event(struct connection *n, const struct buf *b);
+
 /* Queues a reply that others follow. A client with unread output does not get it. */
 void connection_progress(struct connection *n, const struct buf *b);
 

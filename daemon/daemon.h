@@ -30,8 +30,9 @@ struct daemon {
 	struct request_list *requests;
 	struct trigger_list *triggers;
 	struct service *service;
-	struct calls waiting; /* for the end of a decode; their subject is the snapshot */
-	uint64_t started_ns;  /* CLOCK_MONOTONIC */
+	struct calls subscribers; /* subscriptions.h */
+	struct calls waiting;     /* for the end of a decode; their subject is the snapshot */
+	uint64_t started_ns;      /* CLOCK_MONOTONIC */
 	struct event *signals[12];
 	/* From the first SIGTERM or SIGINT on, until no client waits for a reply, or until ends_ns: */
 	bool ending;

@@ -41,6 +41,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool-room.c daemon/spool-room.h \
 	daemon/spool.c daemon/spool.h \
+	daemon/subscriptions.c daemon/subscriptions.h \
 	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
 	daemon/target-file.c daemon/target-file.h \

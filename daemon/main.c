@@ -17,6 +17,7 @@
 #include "daemon/reload.h"
 #include "daemon/request.h"
 #include "daemon/service.h"
+#include "daemon/subscriptions.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
@@ -241,6 +242,7 @@ static int start_targets(struct daemon *d)
 					       .exits = d->exits,
 					       .ledger = d->ledger,
 					       .ended = on_target_ended,
+					       .changed = subscriptions_target,
 					       .data = d };
 
 	return target_list_new(&options, &d->targets);
@@ -290,6 +292,7 @@ static int start_triggers(struct daemon *d)
 static int start_loop(struct daemon *d)
 {
 	TAILQ_INIT(&d->waiting);
+	TAILQ_INIT(&d->subscribers);
 	d->base = event_base_new();
 	return d->base ? 0 : -ENOMEM;
 }

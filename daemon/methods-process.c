@@ -8,6 +8,7 @@
 #include "daemon/methods-internal.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
+#include "daemon/subscriptions.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
 
@@ -210,6 +211,21 @@ static void on_request_phase(void *data, const char *phase)
 	call_progress(sc->call, wire_phase(phase));
 }
 
+static void report_refusal(const struct snapshot_call *sc, enum request_result result, const char *why,
+			   const struct ledger_refusal *limit)
+{
+	struct reason reason = { "" };
+
+	if (result == REQUEST_DONE)
+		return;
+	if (result == REQUEST_OVER_LIMIT)
+		ledger_explain(limit, &reason);
+	subscriptions_refused(sc->daemon, sc->call->by.uid, sc->pid,
+			      result == REQUEST_OVER_LIMIT  ? reason.text
+			      : result == REQUEST_NOT_ARMED ? "it is not armed"
+							    : why);
+}
+
 static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
 			     const struct ledger_refusal *limit)
 {
@@ -219,6 +235,7 @@ static void on_request_ended(void *data, enum request_result result, const struc
 	struct audit_object on;
 
 	report_arming(sc);
+	report_refusal(sc, result, reason, limit);
 	switch (result) {
 	case REQUEST_DONE:
 		on = methods_object_of_snapshot(s);
@@ -246,6 +263,7 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 	struct request_options options = { .uid = c->by.uid, .progress = on_request_phase, .ended = on_request_ended };
 	struct snapshot_call *sc;
 	const char *bad;
+	uid_t by = c->by.uid; /* an error reply frees the call */
 	bool no_wait = false;
 
 	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) || !get_flag(c, c->parameters, "noWait", &no_wait))
@@ -256,11 +274,13 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 	}
 	if (!s->target && options.no_arm) {
 		annotation_done(&options.annotation);
+		subscriptions_refused(d, by, s->pid, "it is not armed");
 		failure_process(c, WIRE_NOT_ARMED, s->pid, NULL);
 		return;
 	}
 	if (!must_be_target(d, c, s, &(struct capture_options){ 0 })) {
 		annotation_done(&options.annotation);
+		subscriptions_refused(d, by, s->pid, "it cannot be traced, or a limit is reached");
 		return;
 	}
 	sc = options.data = malloc(sizeof(*sc));

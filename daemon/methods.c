@@ -15,6 +15,7 @@
 #include "daemon/registry.h"
 #include "daemon/reload.h"
 #include "daemon/spool.h"
+#include "daemon/subscriptions.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger-methods.h"
 #include "daemon/trigger/trigger.h"
@@ -125,12 +126,19 @@ static void do_wait(struct daemon *d, struct call *c, struct methods_subject *s)
 		call_reply(c, wire_snapshot_reply(s->snapshot, spool_path(d->spool)));
 }
 
+static void do_subscribe(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	subscriptions_add(d, c);
+}
+
 void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change)
 {
 	struct daemon *d = data;
 	struct call *c, *next;
 
 	trigger_list_snapshot_changed(d->triggers, s, change);
+	if (change == SNAPSHOT_SETTLED)
+		subscriptions_snapshot(d, s);
 	for (c = TAILQ_FIRST(&d->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->subject != s)
@@ -153,6 +161,7 @@ void methods_end(struct daemon *d)
 {
 	struct call *c;
 
+	subscriptions_end(d);
 	while ((c = TAILQ_FIRST(&d->waiting))) {
 		const struct snapshot *s = c->subject;
 
@@ -310,6 +319,7 @@ static const struct method methods[] = {
 	{ "org.csight.ListTriggers", RIGHT_ANY, 0, AUDIT_LOOK, trigger_methods_list },
 	{ "org.csight.SetTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_ARM, trigger_methods_set },
 	{ "org.csight.RemoveTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_DISARM, trigger_methods_remove },
+	{ "org.csight.Subscribe", RIGHT_ANY, METHOD_MORE, AUDIT_LOOK, do_subscribe },
 	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_WORKS, AUDIT_RELOAD, do_reload },
 	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, AUDIT_LOOK, do_get_info },
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, AUDIT_LOOK, do_get_description },

@@ -193,7 +193,7 @@ static int register_program(struct registrant *g, int memfd)
 	if (rc < 0)
 		return rc;
 	ledger_return(&g->charge);
-	ring_move(&g->target->ring, RING_ARMED);
+	target_armed(g->target);
 	g->target->hang_up = on_target_gone;
 	g->target->drain = drain_target;
 	g->target->data = g;

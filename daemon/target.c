@@ -199,6 +199,12 @@ const struct ending *target_ending(struct target *t)
 	return &t->ending;
 }
 
+static void report_change(struct target *t, enum target_change change)
+{
+	if (t->all->o.changed)
+		t->all->o.changed(t->all->o.data, t, change);
+}
+
 static void log_gone(struct target *t)
 {
 	char how[ENDING_TEXT_SIZE] = "ended";
@@ -209,8 +215,15 @@ static void log_gone(struct target *t)
 	if (t->ending.known)
 		ending_text(&t->ending, how);
 	log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);
+	report_change(t, TARGET_ENDED);
 	if (t->all->o.ended)
 		t->all->o.ended(t->all->o.data, t);
+}
+
+void target_armed(struct target *t)
+{
+	ring_move(&t->ring, RING_ARMED);
+	report_change(t, TARGET_ARMED);
 }
 
 void target_gone(struct target *t)
@@ -425,6 +438,8 @@ static void state_change_ran(struct work *w)
 
 	if (r->state == RING_GONE)
 		c->rc = -ESRCH;
+	else if (c->rc == 0 && c->to == RING_ARMED)
+		target_armed(t);
 	else
 		ring_move(r, c->rc < 0 ? c->from : c->to);
 	ring_next(r);

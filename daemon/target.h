@@ -59,6 +59,8 @@ struct target {
 
 TAILQ_HEAD(target_head, target);
 
+enum target_change { TARGET_ARMED, TARGET_ENDED };
+
 struct target_list_options {
 	struct event_base *base;
 	const struct settings *settings;
@@ -67,6 +69,8 @@ struct target_list_options {
 	struct exit_listener *exits; /* or NULL */
 	/* Called when a process has ended, and again if it is known only later how. */
 	void (*ended)(void *data, struct target *t);
+	/* A target was armed; or it ended, again when it is known how. May be NULL. */
+	void (*changed)(void *data, struct target *t, enum target_change change);
 	void *data;
 };
 
@@ -96,6 +100,9 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	       struct target **ret, struct ledger_refusal *ret_refusal);
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
+
+/* Moves the ring of a target that is being armed to armed. */
+void target_armed(struct target *t);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);

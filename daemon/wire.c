@@ -20,6 +20,7 @@ static const char *const errors[] = {
 	[WIRE_NO_SUCH_TRIGGER] = "org.csight.NoSuchTrigger",
 	[WIRE_INVALID_TRIGGER] = "org.csight.InvalidTrigger",
 	[WIRE_ENDING] = "org.csight.Ending",
+	[WIRE_TOO_SLOW] = "org.csight.TooSlow",
 };
 
 const char *wire_error_str(enum wire_error error)

@@ -21,6 +21,7 @@ enum wire_error {
 	WIRE_NO_SUCH_TRIGGER,
 	WIRE_INVALID_TRIGGER,
 	WIRE_ENDING,
+	WIRE_TOO_SLOW,
 };
 
 /* "org.csight.NotArmed" */

@@ -53,6 +53,7 @@ libcsight_pages = \
 	man/csight_store_text.3 \
 	man/csight_store_thread.3 \
 	man/csight_store_threads.3 \
+	man/csight_subscribe_async.3 \
 	man/csight_targets.3 \
 	man/csight_text.3 \
 	man/csight_timeout.3 \

@@ -150,6 +150,14 @@ int csight_call_async(struct csight *c, const char *method, const char *paramete
 	return submit_call(c, &q, method, parameters ? o : json_object_new_object(), ret);
 }
 
+int csight_subscribe_async(struct csight *c, const struct csight_async_options *options, uint64_t *ret)
+{
+	struct async_request q = { .doing = "subscribe to events", .stream = true };
+	int rc = read_options(options, &q);
+
+	return rc < 0 ? rc : submit_call(c, &q, "Subscribe", json_object_new_object(), ret);
+}
+
 /* Sets the message of a call that got no reply, and returns its error. */
 static int set_end(struct csight *c, const struct async_event *e)
 {

@@ -28,6 +28,7 @@
  *	-EBUSY		the snapshot is not in a state that allows this
  *	-EDQUOT		a limit of this user was reached
  *	-EIO		the snapshot could not be made
+ *	-ENOBUFS	events came faster than they were read
  *	-EBADMSG	the configuration has an error
  *	-ESHUTDOWN	the daemon ends
  *	-EINVAL		the daemon rejected an argument, or the size of a struct is not set
@@ -232,6 +233,13 @@ int csight_open_file_async(struct csight *c, const char *id, const char *file,
  */
 int csight_call_async(struct csight *c, const char *method, const char *parameters,
 		      const struct csight_async_options *options, uint64_t *ret);
+
+/*
+ * Subscribes to events, each of which is a result with more: an object with the text "event" (subscribed, armed, ended,
+ * snapshot, refused) and the fields of Subscribe in org.csight.varlink. It ends with csight_cancel(), or with -ENOBUFS
+ * after events came faster than they were read.
+ */
+int csight_subscribe_async(struct csight *c, const struct csight_async_options *options, uint64_t *ret);
 
 /* Connects for csight_snapshot_async(), so that its first call does not. */
 int csight_connect(struct csight *c);

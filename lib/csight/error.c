@@ -103,6 +103,8 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 		return csight_set_error(c, -EIO, "it cannot be written to the spool: %s", reason);
 	if (strcmp(name, "InvalidConfiguration") == 0)
 		return csight_set_error(c, -EBADMSG, "%s; the old configuration stays in effect", reason);
+	if (strcmp(name, "TooSlow") == 0)
+		return csight_set_error(c, -ENOBUFS, "events came faster than they were read");
 	if (strcmp(name, "Ending") == 0)
 		return csight_set_error(c, -ESHUTDOWN, "csightd is ending: %s", reason);
 	return csight_set_error(c, -EPROTO, "csightd reports %s", name);

@@ -55,6 +55,13 @@ static void reply(int client, const char *text)
 	}
 	if (strstr(text, "\"wait\"") || strstr(text, "\"oneway\""))
 		return;
+	if (strstr(text, "csight.Subscribe")) {
+		static const char event[] = "{\"parameters\":{\"event\":\"armed\"},\"continues\":true}";
+
+		for (int i = 0; i < 3; i++)
+			io_send_fds(client, event, sizeof(event), NULL, 0);
+		answer = "{\"error\":\"org.csight.TooSlow\"}";
+	}
 	if (strstr(text, "\"bad\""))
 		answer = "{\"error\":\"org.csight.NoSuchSnapshot\",\"parameters\":{\"id\":\"bad\"}}";
 	if (strstr(text, "csight.Open"))
@@ -287,6 +294,10 @@ static void test_results(void)
 	CHECK(csight_field(all.object, "snapshot") != NULL);
 	CHECK_STR(seen->last, "{\"method\":\"org.csight.GetSnapshot\",\"parameters\":{\"id\":\"x\"}}");
 	CHECK_EQ(csight_call_async(c, "GetSnapshot", "{", &o, NULL), -EINVAL);
+	/* Each event is a result; the last one is the error. */
+	CHECK_EQ(csight_subscribe_async(c, &o, NULL), 0);
+	CHECK(process(c, &all, 10));
+	CHECK_EQ(all.error, -ENOBUFS);
 	/* A long message, and one beyond the limit. */
 	{
 		_cleanup_free_ char *text = malloc(5001);
@@ -296,7 +307,7 @@ static void test_results(void)
 		CHECK_EQ(csight_wait_async(c, text, &o, NULL), -EMSGSIZE);
 		text[2000] = 0;
 		CHECK_EQ(csight_wait_async(c, text, &o, NULL), 0);
-		CHECK(process(c, &all, 7));
+		CHECK(process(c, &all, 11));
 	}
 	csight_object_free(all.object);
 	csight_close(c);
