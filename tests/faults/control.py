@@ -65,10 +65,10 @@ class Control:
         self.set(KILL, PROGRAMS[site.program], site.id, site.call)
 
     def clock(self, seconds):
-        struct.pack_into("<q", self.map, 40, seconds * 10 ** 9)
+        struct.pack_into("<q", self.map, 32, seconds * 10 ** 9)
 
     def delay(self, microseconds):
-        struct.pack_into("<I", self.map, 48, microseconds)
+        struct.pack_into("<I", self.map, 40, microseconds)
 
     def sites(self):
         names = {v: k for k, v in PROGRAMS.items()}

@@ -2,8 +2,8 @@
 # Faults: each call of the allocator and the kernel fails, or the process is killed there.
 check_PROGRAMS += tests/faults/library
 tests_faults_library_LDADD = lib/csight/libcsight.la
-TESTS += tests/faults/sweep.test
-EXTRA_DIST += tests/faults/sweep.test tests/faults/control.h tests/faults/control.py tests/faults/guest.c tests/faults/shim.c tests/faults/sweep.py tests/faults/world.py
+TESTS += tests/faults/sweep.test tests/faults/conditions.test
+EXTRA_DIST += tests/faults/sweep.test tests/faults/conditions.py tests/faults/conditions.test tests/faults/control.h tests/faults/control.py tests/faults/guest.c tests/faults/shim.c tests/faults/sweep.py tests/faults/world.py
 
 # Preloaded into programs that may have a sanitizer: it has none.
 check_DATA += tests/faults/shim.so

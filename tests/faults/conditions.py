@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Snapshots while the disk is full, read-only or slow, while the clock jumps, and of targets that are stopped, exec, change
+their user or are frozen.
+
+usage: conditions.py BUILD DIRECTORY CONDITION      exits with 0; 1 and the reason; or 77 and why it is skipped
+"""
+import json, os, signal, subprocess, sys, threading, time
+
+from world import Defect, World, id_of
+
+
+class Skip(Exception):
+    pass
+
+
+def try_snapshot(w, pid=None):
+    """Returns (status, the ID or None, messages)."""
+    status, out, err = w.csight("snapshot", "--json", "--pid", str(pid or w.target.pid))
+    return status, id_of(out) if out else None, err
+
+
+def mount(w, *options):
+    if subprocess.run(["mount", "-t", "tmpfs", *options, "csight-test", w.spool], capture_output=True).returncode:
+        raise Skip("only root can mount a tmpfs")
+
+
+def unmount(w):
+    subprocess.run(["umount", "-l", w.spool], capture_output=True)
+
+
+def full_disk(w):
+    os.makedirs(w.spool, 0o700)
+    mount(w, "-o", "size=24m,mode=700")
+    try:
+        w.start_all("--set=spool-keep-free=0")
+        # Otherwise it is what is removed to make room.
+        w.ask("Keep", {"id": w.snapshot, "keep": True})
+        filler = os.open(w.spool + "/.filler", os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(filler, bytes(4096)):
+                pass
+        except OSError:
+            os.close(filler)
+        for _ in range(5):
+            status, _, err = try_snapshot(w)
+            if status == 0 or "spool" not in err:
+                raise Defect("full: status %d, %r" % (status, err))
+            w.judge()
+        os.unlink(w.spool + "/.filler")
+        status, id, err = try_snapshot(w)
+        if status:
+            raise Defect("with room: %s" % err)
+        w.judge([id])
+    finally:
+        w.end()
+        unmount(w)
+
+
+def read_only(w):
+    os.makedirs(w.spool, 0o700)
+    mount(w, "-o", "size=24m,mode=700")
+    try:
+        w.start_all("--set=spool-keep-free=0")
+        subprocess.run(["mount", "-o", "remount,ro", w.spool], check=True, capture_output=True)
+        for _ in range(3):
+            status, _, err = try_snapshot(w)
+            if status == 0 or "spool" not in err:
+                raise Defect("read-only: status %d, %r" % (status, err))
+            w.judge()
+        subprocess.run(["mount", "-o", "remount,rw", w.spool], check=True, capture_output=True)
+        status, id, err = try_snapshot(w)
+        if status:
+            raise Defect("writable: %s" % err)
+        w.judge([id])
+    finally:
+        w.end()
+        unmount(w)
+
+
+def slow_disk(w):
+    """Each open, write and sync of csightd takes 20 ms; Status does not wait for them."""
+    w.start_all()
+    w.control.delay(20000)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(try_snapshot(w)))
+    thread.start()
+    asked = 0
+    while thread.is_alive():
+        w.ask("Status")
+        asked += 1
+    thread.join()
+    w.control.delay(0)
+    status, id, err = done[0]
+    if status:
+        raise Defect("slow: %s" % err)
+    if asked < 10:
+        raise Defect("only %d replies while one snapshot was written" % asked)
+    w.judge([id])
+
+
+def clock_jumps(w):
+    w.start_all()
+    ids = []
+    for hours in 5, -7, 30, -30, 0:
+        w.control.clock(hours * 3600)
+        status, id, err = try_snapshot(w)
+        if status:
+            raise Defect("%d hours away: %s" % (hours, err))
+        ids.append(id)
+    w.control.clock(0)
+    w.judge(ids)
+    w.stop()
+    w.revive()
+
+
+def stopped(w):
+    w.start_all()
+    w.target.send_signal(signal.SIGSTOP)
+    status, id, err = try_snapshot(w)
+    w.target.send_signal(signal.SIGCONT)
+    if status and not err.strip():
+        raise Defect("no reason")
+    w.judge([id] if id else [])
+    status, id, err = try_snapshot(w)
+    if status:
+        raise Defect("continued: %s" % err)
+    w.judge([id])
+
+
+def frozen(w):
+    group = "/sys/fs/cgroup/csight-test-%d" % os.getpid()
+    for base, name, on, off in ("", "cgroup.freeze", "1", "0"), ("/freezer", "freezer.state", "FROZEN", "THAWED"):
+        group = "/sys/fs/cgroup%s/csight-test-%d" % (base, os.getpid())
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        if os.path.exists(group + "/" + name):
+            break
+        os.rmdir(group)
+    else:
+        raise Skip("no cgroup that can freeze processes is writable")
+
+    def write(file, text):
+        with open(group + "/" + file, "w") as f:
+            f.write(text)
+
+    try:
+        w.start_all()
+        write("cgroup.procs", str(w.target.pid))
+        write(name, on)
+        status, id, err = try_snapshot(w)
+        write(name, off)
+        if status and not err.strip():
+            raise Defect("no reason")
+        w.judge([id] if id else [])
+    finally:
+        w.end()
+        time.sleep(0.1)
+        os.rmdir(group)
+
+
+def ends(w):
+    """Targets that end, exec or are killed while a snapshot of them is taken."""
+    w.start_all()
+    for name, arguments in ("guest", ["once"]), ("execs", []), ("forks", []):
+        program = w.guest if name == "guest" else w.build + "/tests/programs/" + name
+        for pause in 0.0, 0.01, 0.05:
+            p = subprocess.Popen([w.build + "/csight", "run", "--emu", "--ring-size", "64K", "--", program, *arguments],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=w.plain)
+            end = time.monotonic() + 5
+            while time.monotonic() < end and not any(t["pid"] == p.pid for t in w.ask("ListTargets")["targets"]):
+                time.sleep(0.002)
+            time.sleep(pause)
+            status, id, err = try_snapshot(w, p.pid)
+            if status and not err.strip() and not id:
+                raise Defect("%s: no reason" % name)
+            if pause:
+                p.kill()
+            p.wait()
+            w.judge([id] if id else [], descriptors=False)
+
+
+CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends)}
+
+
+def main():
+    w = World(sys.argv[1], sys.argv[2])
+    try:
+        CONDITIONS[sys.argv[3]](w)
+        if w.daemon:
+            w.stop()
+    except Skip as e:
+        print(e)
+        return 77
+    except Defect as e:
+        print(e)
+        return 1
+    finally:
+        w.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
