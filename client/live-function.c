@@ -96,7 +96,7 @@ static void add_place(json_object *list, const struct mapped_elf *m, const struc
 	json_add_u64(o, "size", p->end - p->start);
 	json_add_u64(o, "inode", m->inode);
 	json_add_str(o, "device", m->device);
-	json_object_array_add(list, o);
+	json_array_add(list, o);
 }
 
 /* True if all are one function, of which the compiler made clones. */

@@ -223,7 +223,7 @@ static json_object *mark_json(const struct snapshot_writer *sw)
 	if (!sw->mark)
 		return o;
 	json_object_object_foreach (sw->mark, key, value)
-		json_object_object_add(o, key, json_object_get(value));
+		json_add(o, key, json_object_get(value));
 	return o;
 }
 

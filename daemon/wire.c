@@ -248,7 +248,7 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 	if (s->reason)
 		json_add_bytes(o, "reason", s->reason);
 	if (s->mark)
-		json_object_object_add(o, "trigger", json_object_get(s->mark));
+		json_add(o, "trigger", json_object_get(s->mark));
 	if (s->ended)
 		json_add(o, "ended", json_object_get(s->ended));
 	json_add_bool(o, "kept", s->kept);

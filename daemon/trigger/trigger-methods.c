@@ -118,11 +118,11 @@ void trigger_methods_list(struct daemon *d, struct call *c, struct methods_subje
 	TAILQ_FOREACH (t, trigger_list_all(d->triggers), link)
 		if (policy_owns(c->by.uid, t->by.uid)) {
 			if (n >= first && n - first < TRIGGERS_A_PAGE)
-				json_object_array_add(list, trigger_wire(t));
+				json_array_add(list, trigger_wire(t));
 			n++;
 		}
 	o = json_object_new_object();
-	json_object_object_add(o, "triggers", list);
+	json_add(o, "triggers", list);
 	if (first + TRIGGERS_A_PAGE < n)
 		json_add_u64(o, "next", first + TRIGGERS_A_PAGE);
 	call_reply(c, o);

@@ -38,7 +38,7 @@ json_object *trigger_wire(struct trigger *t)
 		}
 	if (t->hits > seen)
 		json_add_u64(became, "unread", t->hits - seen);
-	json_object_object_add(o, "became", became);
+	json_add(o, "became", became);
 	return o;
 }
 
@@ -46,7 +46,7 @@ json_object *trigger_wire_reply(struct trigger *t)
 {
 	json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "trigger", trigger_wire(t));
+	json_add(o, "trigger", trigger_wire(t));
 	return o;
 }
 
@@ -98,7 +98,7 @@ static int parse_place(json_object *o, struct trigger_place *ret)
 
 int trigger_wire_places(json_object *list, struct trigger_place ret[TRIGGER_PLACES_MAX])
 {
-	size_t n = json_object_array_length(list);
+	size_t n = json_array_size(list);
 
 	if (n > TRIGGER_PLACES_MAX)
 		return -EINVAL;

@@ -460,7 +460,8 @@ int csight_reload(struct csight *c, struct csight_object **ret)
 	int rc;
 
 	csight_begin_call(c, "reload the configuration");
-	rc = csight_call_method(c, (struct csight_request){ .method = INTERFACE "Reload" }, ret ? &o : NULL);
+	rc = csight_call_method(c, (struct csight_request){ .method = INTERFACE "Reload", .bare = true },
+				ret ? &o : NULL);
 	if (rc == -EPERM)
 		return csight_set_error(c, rc, "only root, and the user as whom csightd runs, may");
 	if (rc == 0 && ret)

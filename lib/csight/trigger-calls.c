@@ -12,7 +12,7 @@ int trigger_call_watch(struct csight *c, const struct trigger_call *call, struct
 	json_add_i64(parameters, "pid", call->pid);
 	json_add_bytes(parameters, "trigger", call->trigger);
 	if (call->places)
-		json_object_object_add(parameters, "places", call->places);
+		json_add(parameters, "places", call->places);
 	csight_begin_call(c, "watch process %d", (int)call->pid);
 	rc = csight_call_method(c,
 				(struct csight_request){ .method = "org.csight.Watch",
