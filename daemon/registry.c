@@ -193,11 +193,15 @@ static int register_program(struct registrant *g, int memfd)
 	if (rc < 0)
 		return rc;
 	ledger_return(&g->charge);
-	target_armed(g->target);
+	if (about->disarmed)
+		ring_move(&g->target->ring, RING_DISARMED);
+	else
+		target_armed(g->target);
 	g->target->hang_up = on_target_gone;
 	g->target->drain = drain_target;
 	g->target->data = g;
-	audit_done(&g->by, AUDIT_ARM, &on);
+	if (!about->disarmed)
+		audit_done(&g->by, AUDIT_ARM, &on);
 	return 0;
 }
 

@@ -3,9 +3,9 @@
  * The shared memory between csight-etm.so (inside QEMU, the writer) and csightd, and how a program registers.
  *
  * Each process has one sealed memfd, which holds, in this order: the header, the watches, the slots (one per thread),
- * the log of mappings and code, the rings. The plugin writes all fields except `control` and those of the watches that
- * say so. The daemon trusts none of them: it copies a field once, checks the copy against the sealed size, and uses
- * only the copy.
+ * the log of mappings and code, the rings. The plugin writes all fields except `control`, those of the watches that
+ * say so, and those for the next daemon. The daemon trusts none of them: it copies a field once, checks the copy
+ * against the sealed size, and uses only the copy.
  *
  * Registration: the plugin connects to the SOCK_SEQPACKET socket beside the control socket and sends EMU_HELLO with the
  * memfd. The daemon identifies the process by SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with
@@ -78,7 +78,10 @@ struct emu_slot {
 	_Atomic uint64_t truth; /* instructions in the truth log when the stream was last flushed; 0: no log */
 	/* The encoder's pending atoms, with which etm_finish_stream() completes the stream of a thread that died. */
 	_Atomic uint64_t pending;
-	uint8_t reserved[24];
+	/* Written only by the daemon, for the next one: where the history of the thread with this serial begins. */
+	uint64_t skip;
+	uint32_t skip_serial;
+	uint8_t reserved[12];
 };
 
 struct emu_header {
@@ -103,8 +106,8 @@ struct emu_header {
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
 	uint32_t clock;                /* enum emu_clock */
-	uint32_t reserved;
-	uint64_t watching_offset; /* of struct emu_watching */
+	_Atomic uint32_t disarmed; /* written only by the daemon, for the next one; 1: the program is not recorded */
+	uint64_t watching_offset;  /* of struct emu_watching */
 };
 
 enum emu_watch_kind {

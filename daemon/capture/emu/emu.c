@@ -75,6 +75,30 @@ static void copy_about(const struct emu_header *h, struct emu_about *ret)
 	ret->arguments_size = h->cmdline_size;
 }
 
+/* What an earlier daemon dropped stays dropped. */
+static void read_skips(struct emu_source *s)
+{
+	_cleanup_free_ uint8_t *slots = NULL;
+
+	if (emu_copy_slots(s, &slots) < 0)
+		return;
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		const struct emu_slot *raw = emu_raw_slot(s, slots, n);
+
+		atomic_store(&s->skip_serial[n], raw->skip_serial);
+		atomic_store(&s->skip[n], raw->skip);
+	}
+}
+
+/* Notes where a slot's history begins, for the next daemon. Without that it would show what this one has dropped. */
+static void write_skip(const struct emu_source *s, uint32_t n, uint64_t skip, uint32_t serial)
+{
+	uint64_t at = s->slots_offset + (uint64_t)n * s->slot_size;
+
+	(void)!pwrite(s->memfd, &skip, sizeof(skip), (off_t)(at + offsetof(struct emu_slot, skip)));
+	(void)!pwrite(s->memfd, &serial, sizeof(serial), (off_t)(at + offsetof(struct emu_slot, skip_serial)));
+}
+
 int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret)
 {
 	_cleanup_close_ int fd = memfd;
@@ -132,10 +156,13 @@ int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct cap
 		emu_free(&s->base);
 		return rc;
 	}
-	if (s->control & 1)
+	copy_about(h, ret_about);
+	ret_about->disarmed = atomic_load(&h->disarmed) == 1;
+	/* An earlier daemon may have ended during a copy, with the rings frozen. */
+	if ((s->control & 1) != ret_about->disarmed)
 		emu_set_control(s);
 	emu_watching_reset(s);
-	copy_about(h, ret_about);
+	read_skips(s);
 	*ret = &s->base;
 	return 0;
 }
@@ -165,13 +192,16 @@ static int emu_disarm(struct capture_source *source)
 			continue;
 		atomic_store(&s->skip_serial[n], o.serial);
 		atomic_store(&s->skip[n], o.head);
+		write_skip(s, n, o.head, o.serial);
 	}
+	atomic_store(&s->map->disarmed, 1);
 	return 0;
 }
 
 static int emu_arm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
+	atomic_store(&s->map->disarmed, 0);
 	emu_thaw(s);
 	return 0;
 }

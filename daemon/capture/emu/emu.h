@@ -13,12 +13,13 @@ struct emu_about {
 	char name[EMU_NAME_SIZE + 1], exe[EMU_PATH_SIZE + 1];
 	char arguments[EMU_CMDLINE_SIZE];
 	size_t arguments_size;
+	bool disarmed; /* an earlier daemon disarmed it */
 };
 
 /*
- * Creates a source from the memfd of a program of a user and arms it. Owns memfd from then on, also on failure. -EPERM:
- * not sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version; -EFBIG: too large; -EMEDIUMTYPE: not plain
- * shared memory.
+ * Creates a source from the memfd of a program of a user, and arms it, unless an earlier daemon disarmed it. Owns memfd
+ * from then on, also on failure. -EPERM: not sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version;
+ * -EFBIG: too large; -EMEDIUMTYPE: not plain shared memory.
  */
 int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret);
 
