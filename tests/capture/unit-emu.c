@@ -13,7 +13,7 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { RINGS = 64, RING = 64 << 10, LOG = 8 << 20, HEAD = 64 << 10, TOTAL = HEAD + LOG + RINGS * RING };
+enum { RINGS = 64, RING = 64 << 10, LOG = 8 << 20, HEAD = 256 << 10, TOTAL = HEAD + LOG + RINGS * RING };
 
 static uint8_t *map;
 static struct emu_header *header;
@@ -37,7 +37,8 @@ static struct capture_source *program(void)
 				       .total_size = TOTAL,
 				       .n_rings = RINGS,
 				       .slot_size = sizeof(struct emu_slot),
-				       .slots_offset = ALIGN8(sizeof(*header)),
+				       .watching_offset = ALIGN8(sizeof(*header)),
+				       .slots_offset = ALIGN8(sizeof(*header)) + sizeof(struct emu_watching),
 				       .log_offset = HEAD,
 				       .log_size = LOG,
 				       .rings_offset = HEAD + LOG,

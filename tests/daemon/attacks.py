@@ -12,7 +12,7 @@ A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with me
 import array, ctypes, errno, fcntl, json, mmap, os, select, signal, socket, struct, sys, threading, time
 
 ATTACKER, VICTIM = 61001, 61002
-MAGIC, VERSION = 0x00314d4554455343, 2
+MAGIC, VERSION = 0x00314d4554455343, 3
 HELLO, WELCOME, FILE = 1, 2, 3
 SLOT = struct.Struct("<4I16s8Q24x")
 RUNNING, IDLE = 1, 2
@@ -75,29 +75,37 @@ def record_map(path, file=0, inode=1, time_ns=0, addr=1 << 20):
     return struct.pack("<2IQ", 1, 16 + len(body), time_ns) + body
 
 
+# Of struct emu_header, by version; of struct emu_watching.
+HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384}
+WATCHING_SIZE = 119840
+
+
 class Program:
-    """A program with rings. Its layout is that of struct emu_header, of version 1 as well, to attack earlier builds."""
+    """A program with rings. Its layout is that of struct emu_header, of versions 1 and 2 as well, to attack earlier builds."""
 
     def __init__(self, path, threads=1, rings=4, ring_size=64 << 10, slot_size=120, log=b"", log_size=None, state=IDLE,
                  bytes_each=64, version=VERSION):
         self.path, self.version = path + ".emu", version
-        head = 8376 if version == 2 else 8360
+        head = HEAD_SIZES[version]
+        slots = head + (WATCHING_SIZE if version > 2 else 0)
         log_size = (len(log) if log_size is None else log_size) + 7 & ~7
-        self.slots, self.slot_size = head, slot_size
-        log_at = head + rings * slot_size
+        self.slots, self.slot_size = slots, slot_size
+        log_at = slots + rings * slot_size
         rings_at = log_at + log_size + 4095 & ~4095
         size = rings_at + rings * ring_size
         self.fd = os.memfd_create("attack", os.MFD_CLOEXEC | 2)
         os.ftruncate(self.fd, size)
-        os.pwrite(self.fd, struct.pack("<QIIQIIQQQQQ", MAGIC, version, head, size, rings, slot_size, head, log_at, log_size,
+        os.pwrite(self.fd, struct.pack("<QIIQIIQQQQQ", MAGIC, version, head, size, rings, slot_size, slots, log_at, log_size,
                                        rings_at, ring_size), 0)
         os.pwrite(self.fd, struct.pack("<IIQ16s", os.getpid(), 0, time.monotonic_ns(), b"attacker"), 104)
         os.pwrite(self.fd, b"/bin/attacker", 136)
-        os.pwrite(self.fd, struct.pack("<Q", len(log)), 8344 if version == 2 else 8336)
+        os.pwrite(self.fd, struct.pack("<Q", len(log)), 8344 if version > 1 else 8336)
+        if version > 2:
+            os.pwrite(self.fd, struct.pack("<Q", head), 8376)
         os.pwrite(self.fd, log, log_at)
         for n in range(threads):
             os.pwrite(self.fd, SLOT.pack(state, 0, 1000 + n, n, b"thread", 1, 0, bytes_each, 0, 0, 1, 1, 0),
-                      head + n * slot_size)
+                      slots + n * slot_size)
             os.pwrite(self.fd, bytes(bytes_each), rings_at + n * ring_size)
 
     def hello(self):
@@ -115,7 +123,7 @@ class Program:
 
 def version_of(path):
     """The version of the rings that this csightd accepts."""
-    for version in (2, 1):
+    for version in (3, 2, 1):
         pid = os.fork()
         if pid == 0:
             os._exit(0 if Program(path, version=version).hello() == 0 else 1)

@@ -163,13 +163,14 @@ const char *tested_error(const struct tested *t, const char *name, const char *p
 
 struct emu_slot *fake_slot(const struct fake *f, unsigned n)
 {
-	return (struct emu_slot *)(f->map + sizeof(struct emu_header)) + n;
+	return (struct emu_slot *)(f->map + f->header->slots_offset) + n;
 }
 
 void fake_make(struct fake *f)
 {
 	struct emu_header *h;
-	size_t slots = sizeof(struct emu_header), log = slots + FAKE_RINGS * sizeof(struct emu_slot);
+	size_t watching = sizeof(struct emu_header), slots = watching + sizeof(struct emu_watching),
+	       log = slots + FAKE_RINGS * sizeof(struct emu_slot);
 	size_t rings = (log + FAKE_LOG_SIZE + 4095) & ~(size_t)4095;
 
 	memset(f, 0, sizeof(*f));
@@ -188,6 +189,7 @@ void fake_make(struct fake *f)
 	h->total_size = f->size;
 	h->n_rings = FAKE_RINGS;
 	h->slot_size = sizeof(struct emu_slot);
+	h->watching_offset = watching;
 	h->slots_offset = slots;
 	h->log_offset = log;
 	h->log_size = FAKE_LOG_SIZE;

@@ -80,7 +80,7 @@ class Load:
     def begin(self, u):
         size = self.random.choice((64, 128, 256)) << 10
 
-        process, said = self.start(u, lambda: Program(self.path, version=2, rings=1, ring_size=size, bytes_each=size // 2))
+        process, said = self.start(u, lambda: Program(self.path, version=attacks.VERSION, rings=1, ring_size=size, bytes_each=size // 2))
         if said.get("answer") == 0:
             u.programs[said["pid"]] = process
         else:

@@ -24,7 +24,7 @@ def as_user(uid, f):
 def program(path, uid, **options):
     """A target of a user, and its process."""
     def run(say):
-        p = Program(path, version=2, **options)
+        p = Program(path, version=attacks.VERSION, **options)
         say({"answer": p.hello(), "pid": os.getpid()})
         signal.pause()
     return as_user(uid, run)

@@ -136,7 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static struct emu_slot *begin_seed(uint8_t *map)
 {
 	struct emu_header *h = (struct emu_header *)map;
-	size_t slots = ALIGN8(sizeof(*h)), log = slots + 4 * sizeof(struct emu_slot);
+	size_t watching = ALIGN8(sizeof(*h)), slots = watching + sizeof(struct emu_watching),
+	       log = slots + 4 * sizeof(struct emu_slot);
 
 	*h = (struct emu_header){ .magic = EMU_MAGIC,
 				  .version = EMU_VERSION,
@@ -144,10 +145,11 @@ static struct emu_slot *begin_seed(uint8_t *map)
 				  .total_size = SIZE,
 				  .n_rings = 4,
 				  .slot_size = sizeof(struct emu_slot),
+				  .watching_offset = watching,
 				  .slots_offset = slots,
 				  .log_offset = log,
 				  .log_size = 1024,
-				  .rings_offset = 64 << 10,
+				  .rings_offset = 192 << 10,
 				  .ring_size = 64 << 10,
 				  .pid = FUZZ_PID,
 				  .name = "prog" };
@@ -157,7 +159,8 @@ static struct emu_slot *begin_seed(uint8_t *map)
 /* The two halves of an input. */
 static void end_seed(const uint8_t *before, const uint8_t *after)
 {
-	size_t size = PATHS + ALIGN8(sizeof(struct emu_header)) + 4 * sizeof(struct emu_slot) - AFTER;
+	size_t size = PATHS + ALIGN8(sizeof(struct emu_header)) + sizeof(struct emu_watching) +
+		      4 * sizeof(struct emu_slot) - AFTER;
 	_cleanup_free_ uint8_t *seed = calloc(1, 4 + 2 * size);
 	const uint8_t *halves[] = { before, after };
 
