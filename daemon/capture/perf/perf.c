@@ -279,7 +279,7 @@ static void append(struct reason *why, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Lists processes that have a perf event open. The kernel does not reveal of which PMU. */
+/* Lists processes that have a perf event open, but the keeper. The kernel does not reveal of which PMU. */
 static void name_holders(struct reason *why)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
@@ -307,6 +307,8 @@ static void name_holders(struct reason *why)
 		if (!holds || proc_file_read(AT_FDCWD, path, name, sizeof(name)) < 0)
 			continue;
 		name[strcspn(name, "\n")] = '\0';
+		if (strcmp(name, "csight-keeper") == 0)
+			continue;
 		append(why, "%s%d (%s)", n_found++ ? ", " : "; processes with perf events open: ", (int)pid, name);
 	}
 }
