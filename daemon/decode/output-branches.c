@@ -51,13 +51,7 @@ static int text_begin(struct output *o, const struct stream *s)
 	if (t->number == s->number + 1)
 		return 0;
 	t->number = s->number + 1;
-	if (s->buffer)
-		buf_printf(&t->out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
-	else if (s->cpu == UINT32_MAX)
-		buf_printf(&t->out, "# thread %u\n", s->tid);
-	else
-		buf_printf(&t->out, "# cpu %u\n", s->cpu);
-	return buf_error(&t->out);
+	return output_heading(&t->out, s);
 }
 
 static int text_piece(struct output *o, const struct pd_piece *p)

@@ -41,6 +41,17 @@ static int text_flush(struct text_output *t)
 	return rc;
 }
 
+int output_heading(struct buf *out, const struct stream *s)
+{
+	if (s->buffer)
+		buf_printf(out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
+	else if (s->cpu == UINT32_MAX)
+		buf_printf(out, "# thread %u\n", s->tid);
+	else
+		buf_printf(out, "# cpu %u\n", s->cpu);
+	return buf_error(out);
+}
+
 static int text_begin(struct output *o, const struct stream *s)
 {
 	struct text_output *t = (struct text_output *)o;
@@ -52,13 +63,7 @@ static int text_begin(struct output *o, const struct stream *s)
 	if (t->number == s->number + 1)
 		return 0;
 	t->number = s->number + 1;
-	if (s->buffer)
-		buf_printf(&t->out, "# buffer %s source %s\n", esc(s->buffer), esc(s->name));
-	else if (s->cpu == UINT32_MAX)
-		buf_printf(&t->out, "# thread %u\n", s->tid);
-	else
-		buf_printf(&t->out, "# cpu %u\n", s->cpu);
-	return buf_error(&t->out);
+	return output_heading(&t->out, s);
 }
 
 static int elements_element(struct output *o, const struct element *e)

@@ -16,6 +16,7 @@
 #include "lib/code/image.h"
 #include "lib/etm/native.h"
 
+struct buf;
 struct output;
 
 struct output_ops {
@@ -64,5 +65,8 @@ const struct element_regions *output_calls_regions(struct output *o);
 
 /* Adds statistics to the result: calls, functions, and so on. */
 void output_calls_json(const struct output *o, json_object *to);
+
+/* The line of text outputs that a new stream begins with. Negative errno. */
+int output_heading(struct buf *out, const struct stream *s);
 
 #endif

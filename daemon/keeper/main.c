@@ -7,20 +7,18 @@
 #include "config.h"
 
 #include <getopt.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "daemon/capture/perf/perf-event.h"
 #include "daemon/keeper/protocol.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -38,11 +36,8 @@ struct thing {
 	uint64_t group;
 	uint32_t kind, number;
 	int fd;
-	struct perf_event_mmap_page *page; /* of a mapped ring, or NULL */
-	const uint8_t *data;
-	size_t data_size, aux_size;
-	void *aux;
-	int backlog; /* what was read from it, in memory; -1: nothing */
+	struct perf_ring ring; /* page NULL: not mapped */
+	int backlog;           /* what was read from it, in memory; -1: nothing */
 	uint64_t position, backlog_size;
 	TAILQ_ENTRY(thing) link;
 };
@@ -52,10 +47,7 @@ static uint64_t backlog_total;
 
 static void close_thing(struct thing *t)
 {
-	if (t->aux)
-		munmap(t->aux, t->aux_size);
-	if (t->page)
-		munmap(t->page, (size_t)sysconf(_SC_PAGESIZE) + t->data_size);
+	perf_ring_unmap(&t->ring);
 	backlog_total -= t->backlog_size;
 	closep(&t->backlog);
 	closep(&t->fd);
@@ -100,53 +92,26 @@ static int add_thing(const struct keeper_message *m, int *fd)
 
 static int open_event(const struct keeper_message *m, int *ret_fd)
 {
-	struct perf_event_attr attr;
+	const struct perf_event_attr *attr = (const void *)m->attr;
 	_cleanup_close_ int fd = -1;
-	uint32_t size;
 	int rc;
 
-	memcpy(&attr, m->attr, sizeof(attr));
-	size = attr.size;
-	if (size > sizeof(m->attr))
+	if (attr->size > sizeof(m->attr))
 		return -E2BIG;
-	fd = (int)syscall(SYS_perf_event_open, m->attr, m->pid, m->cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	rc = perf_event_open(attr, m->pid, m->cpu, &fd);
+	if (rc < 0)
+		return rc;
 	*ret_fd = fd;
-	rc = add_thing(m, &fd);
-	return rc;
+	return add_thing(m, &fd);
 }
 
 static int map_ring(const struct keeper_message *m)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), all = page + m->data_size;
 	struct thing *t = find_thing(m);
-	void *map;
 
-	if (!t || t->page || m->data_size > RING_MAX || m->aux_size > RING_MAX)
+	if (!t || t->ring.page || m->data_size > RING_MAX || m->aux_size > RING_MAX)
 		return -EINVAL;
-	map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
-	if (map == MAP_FAILED)
-		return -errno;
-	t->page = map;
-	t->data = (const uint8_t *)map + page;
-	t->data_size = m->data_size;
-	if (!m->aux_size)
-		return 0;
-	t->page->aux_offset = all;
-	t->page->aux_size = m->aux_size;
-	/* A buffer mapped read-only is overwritten circularly, without a reader. */
-	map = mmap(NULL, m->aux_size, PROT_READ, MAP_SHARED, t->fd, (off_t)all);
-	if (map == MAP_FAILED) {
-		int rc = -errno;
-
-		munmap(t->page, all);
-		t->page = NULL;
-		return rc;
-	}
-	t->aux = map;
-	t->aux_size = m->aux_size;
-	return 0;
+	return perf_ring_map(t->fd, m->data_size, m->aux_size, &t->ring);
 }
 
 static int answer(int client, const struct keeper_message *m, int fd)
@@ -165,8 +130,8 @@ static int list_group(int client, uint64_t group)
 					    .group = group,
 					    .kind = t->kind,
 					    .number = t->number,
-					    .data_size = t->data_size,
-					    .aux_size = t->aux_size,
+					    .data_size = t->ring.data_size,
+					    .aux_size = t->ring.aux_size,
 					    .more = 1 };
 
 		if (t->group != group)
@@ -250,32 +215,24 @@ static bool serve(int client)
 	return n == sizeof(m) && serve_request(client, &m, &fd) == 0;
 }
 
-static int add_backlog(struct thing *t, const uint8_t *data, size_t size)
-{
-	int rc = io_pwrite(t->backlog, data, size, (off_t)t->backlog_size);
-
-	if (rc == 0) {
-		t->backlog_size += size;
-		backlog_total += size;
-	}
-	return rc;
-}
-
 /* Reads the records of a ring that is half full. What does not fit stays there, and the kernel counts what it drops. */
 static void read_ring(struct thing *t)
 {
-	uint64_t head = __atomic_load_n(&t->page->data_head, __ATOMIC_ACQUIRE), tail = t->page->data_tail;
-	size_t size = (size_t)(head - tail), at = tail & (t->data_size - 1), first = MIN(size, t->data_size - at);
+	_cleanup_buf_ struct buf records = { 0 };
+	uint64_t filled = perf_ring_filled(&t->ring), position = t->ring.position = t->ring.page->data_tail;
 
-	if (size < t->data_size / 2 || size > t->data_size || backlog_total + size > BACKLOG_MAX)
+	if (filled < t->ring.data_size / 2 || backlog_total + filled > BACKLOG_MAX)
 		return;
 	if (t->backlog < 0) {
 		t->backlog = memfd_create("csight-backlog", MFD_CLOEXEC);
-		t->position = tail;
+		t->position = position;
 	}
-	if (t->backlog < 0 || add_backlog(t, t->data + at, first) < 0 || add_backlog(t, t->data, size - first) < 0)
+	if (t->backlog < 0 || perf_ring_read(&t->ring, &records) < 0 ||
+	    io_pwrite(t->backlog, records.data, records.size, (off_t)t->backlog_size) < 0)
 		return;
-	__atomic_store_n(&t->page->data_tail, head, __ATOMIC_RELEASE);
+	t->backlog_size += records.size;
+	backlog_total += records.size;
+	perf_ring_release(&t->ring);
 }
 
 static bool is_permitted(int client)
@@ -318,7 +275,7 @@ static void run(int listener, uint64_t keep_ns)
 		if (client >= 0 || !waits)
 			continue;
 		TAILQ_FOREACH (t, &things, link)
-			if (t->page)
+			if (t->ring.page)
 				read_ring(t);
 		if (now_ns(CLOCK_MONOTONIC) - left > keep_ns) {
 			log_notice("no csightd for %llu s: the rings are closed",

@@ -154,7 +154,7 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 	if (rc < 0)
 		return reason_set(why, rc, "process %d watches %d places already", (int)t->pid, EMU_WATCHES_MAX);
 	t->enabled = enabled;
-	t->settled = !enabled;
+	t->reported = !enabled;
 	return 0;
 }
 
@@ -233,9 +233,9 @@ static void on_applied(void *data, struct watched_target *w)
 
 	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
 		next = TAILQ_NEXT(t, link);
-		if (t->watched != w || t->settled)
+		if (t->watched != w || t->reported)
 			continue;
-		t->settled = true;
+		t->reported = true;
 		trigger_hold(t);
 		for (c = TAILQ_FIRST(&t->calls); c; c = following) {
 			following = TAILQ_NEXT(c, link);

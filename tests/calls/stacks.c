@@ -191,16 +191,11 @@ static bool is_same_stack(const struct side *s, struct cursor c)
 static void compare(struct side *s, const struct stack_truth *t, uint64_t at, struct result *r)
 {
 	const struct truth_stack *truth = stack_truth_now(t);
-	struct cursor c;
 	bool equal;
 
 	if (!truth)
 		return;
-	c = cursor_at_top(s, truth);
-	equal = is_same_stack(s, c);
-	/* A timestamp within a stub delays the enter of its function to the timestamp. */
-	if (!equal && cursor_next(&c)->kind == REGION_PLT)
-		equal = is_same_stack(s, c);
+	equal = is_same_stack(s, cursor_at_top(s, truth));
 	/* The store must not invent a stack. */
 	equal = equal && (!s->switched || truth != s->last || s->uncertain);
 	s->switched = false;

@@ -36,7 +36,7 @@ struct perf_target {
 	struct grid grid;
 	struct replay_log *log; /* if a keeper has the rings, or NULL */
 	uint64_t replayed;      /* time of the last sideband record that an earlier daemon folded */
-	enum { NOT_RESTORED, RESTORED, RESTORED_PARTLY } restored;
+	bool restored_partly;   /* that of an earlier daemon was not complete */
 	struct thread_table thread_table;
 	struct process_code *process;
 	uint64_t armed_at;     /* in the records' clock */

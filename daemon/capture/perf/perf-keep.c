@@ -304,7 +304,7 @@ void perf_keep_replay(struct perf_target *s)
 	if (log && !s->shared) {
 		s->log = NULL;
 		replay_log_each(log, replay_entry, s);
-		s->restored = replay_log_wrapped(log) ? RESTORED_PARTLY : RESTORED;
+		s->restored_partly = replay_log_wrapped(log);
 		s->log = log;
 		record_in_log(s);
 		grid_read_backlogs(&s->grid, &s->m->scratch);

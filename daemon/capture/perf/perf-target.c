@@ -446,7 +446,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 	if (refused > oldest_time(s))
 		add_missing(b,
 			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
-	if (s->restored == RESTORED_PARTLY)
+	if (s->restored_partly)
 		add_missing(b, "csightd was restarted: part of what was recorded before is unknown");
 	if (lost)
 		add_missing(b,
