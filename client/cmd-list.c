@@ -111,9 +111,20 @@ static void add_owner(struct text_table *t, const struct csight_object *s)
 	text_table_add(t, STYLE_PLAIN, user ? user->pw_name : text);
 }
 
+/* What the caller wrote, or which trigger took it. */
+static void add_reason(struct text_table *t, const struct csight_object *s)
+{
+	const char *why = csight_text(s, "why"), *condition = csight_text(csight_field(s, "trigger"), "condition");
+	_cleanup_free_ char *text = NULL;
+
+	if (!why && condition && asprintf(&text, "trigger: %s", condition) < 0)
+		text = NULL;
+	text_table_add(t, STYLE_PLAIN, why ? why : text ? text : "");
+}
+
 static void add_snapshot_row(struct text_table *t, const struct csight_object *s, bool owners)
 {
-	const char *state = csight_text(s, "state"), *why = csight_text(s, "why");
+	const char *state = csight_text(s, "state");
 	const struct csight_object *ended = csight_field(s, "ended");
 	enum format_style style = STYLE_PLAIN;
 	char text[64];
@@ -135,7 +146,7 @@ static void add_snapshot_row(struct text_table *t, const struct csight_object *s
 	text_table_add(t, STYLE_PLAIN, format_size((uint64_t)csight_number(s, "size", 0)));
 	text_table_add(t, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN,
 		       csight_text(ended, "text") ? csight_text(ended, "text") : "-");
-	text_table_add(t, STYLE_PLAIN, why ? why : "");
+	add_reason(t, s);
 }
 
 static void print_reasons(const struct csight_object *list, const struct list_filter *f)

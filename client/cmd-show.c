@@ -13,6 +13,7 @@
 #include "client/terminal.h"
 #include "lib/base/escape.h"
 #include "lib/export/timeline.h"
+#include "lib/store/trigger-call.h"
 
 enum {
 	OPTION_SINCE,
@@ -94,6 +95,19 @@ static int print_calls(const struct show *show, const struct named_store *input,
 				     : timeline_write(input->store, STDOUT_FILENO, o, &result));
 }
 
+/* Without a time of the user's, begins where the call that triggered the snapshot was entered. */
+static void begin_at_trigger(const struct show *show, const struct store *s, struct export_options *o)
+{
+	const struct selection *v = &show->selection;
+	struct store_found_call call;
+
+	if (v->since || v->until || v->last || v->from || v->thread || show->tail || show->sum ||
+	    store_trigger_call(s, &call) != 1)
+		return;
+	o->since = call.frame.enter;
+	printf("From the call that triggered the snapshot on; --since=0 prints all.\n");
+}
+
 /* snapshot: NULL for a file. */
 static int show_calls(struct client *c, const struct show *show, const struct named_store *input,
 		      const struct csight_object *snapshot)
@@ -114,6 +128,7 @@ static int show_calls(struct client *c, const struct show *show, const struct na
 		print_metadata(snapshot);
 		printf("\n");
 	}
+	begin_at_trigger(show, input->store, &o);
 	return print_calls(show, input, &o);
 }
 

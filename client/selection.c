@@ -85,16 +85,47 @@ static int select_thread(const struct selection *v, const struct store *s, struc
 	return STATUS_NOT_FOUND;
 }
 
-/* Times are relative to the whole trace: first, last. */
-static int select_times(struct client *c, const struct selection *v, uint64_t first, uint64_t last,
-			struct export_options *o)
+/* Parses a time that may also be "trigger", "trigger-20ms" or "trigger+20ms". -EINVAL; -ENOENT: there is none. */
+static int parse_any_time(const struct store *s, const char *text, uint64_t first, uint64_t last, uint64_t *ret)
 {
-	uint64_t length, until;
+	static const char word[] = "trigger";
+	struct store_trigger trigger;
+	uint64_t ns = 0;
 
-	if (v->since && selection_parse_time(v->since, first, last, &o->since) < 0)
-		return client_usage(c, "--since: '%s' is not a time such as 1.5s, 20ms or -20ms", esc(v->since));
-	if (v->until && selection_parse_time(v->until, first, last, &o->until) < 0)
-		return client_usage(c, "--until: '%s' is not a time such as 1.5s, 20ms or -20ms", esc(v->until));
+	if (strncmp(text, word, strlen(word)) != 0)
+		return selection_parse_time(text, first, last, ret);
+	text += strlen(word);
+	if (*text && ((*text != '+' && *text != '-') || selection_parse_duration(text + 1, &ns) < 0))
+		return -EINVAL;
+	if (!store_trigger(s, &trigger))
+		return -ENOENT;
+	last = trigger.time ? trigger.time : last;
+	*ret = *text != '-' ? last + ns : last - MIN(last, ns);
+	return 0;
+}
+
+static int fail_time(struct client *c, const char *option, const char *text, int rc)
+{
+	if (rc != -ENOENT)
+		return client_usage(c, "--%s: '%s' is not a time such as 1.5s, 20ms or -20ms", option, esc(text));
+	client_error("--%s=%s: no trigger took this snapshot", option, esc(text));
+	return STATUS_NOT_FOUND;
+}
+
+/* Times are relative to the whole trace: first, last. */
+static int select_times(struct client *c, const struct selection *v, const struct store *s, struct export_options *o)
+{
+	uint64_t first, last, length, until;
+	int rc;
+
+	find_span(s, -1, &first, &last);
+	first = MIN(first, last);
+	rc = v->since ? parse_any_time(s, v->since, first, last, &o->since) : 0;
+	if (rc < 0)
+		return fail_time(c, "since", v->since, rc);
+	rc = v->until ? parse_any_time(s, v->until, first, last, &o->until) : 0;
+	if (rc < 0)
+		return fail_time(c, "until", v->until, rc);
 	if (v->since && v->last)
 		return client_usage(c, "--since and --last cannot be combined: both say where to begin");
 	if (v->last && selection_parse_duration(v->last, &length) < 0)
@@ -192,7 +223,7 @@ int selection_apply(struct client *c, const struct selection *v, const struct st
 	find_span(s, -1, &first, &last);
 	if (first > last)
 		first = last;
-	rc = select_times(c, v, first, last, o);
+	rc = select_times(c, v, s, o);
 	if (rc != 0)
 		return rc;
 	if (v->budget) {

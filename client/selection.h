@@ -24,7 +24,7 @@ int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64
  */
 int selection_apply(struct client *c, const struct selection *v, const struct store *s, struct export_options *o);
 
-#define SELECTION_SINCE_HELP "start time: 1.5s or 20ms after the beginning, -20ms before the end"
+#define SELECTION_SINCE_HELP "start time: 1.5s or 20ms after the beginning, -20ms before the end, trigger-20ms"
 #define SELECTION_UNTIL_HELP "end time"
 #define SELECTION_LAST_HELP "only the last part, such as 10ms"
 #define SELECTION_THREAD_HELP "only this thread, by ID or name"

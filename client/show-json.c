@@ -164,6 +164,37 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 	return rc;
 }
 
+/* The trigger that took the snapshot, with the call that it is about. */
+static void add_trigger(const struct store *s, json_object *to)
+{
+	json_object *o, *call;
+	struct store_trigger t;
+	struct store_found_call c;
+
+	if (!store_trigger(s, &t))
+		return;
+	o = json_object_new_object();
+	json_add_bytes(o, "condition", t.condition);
+	if (t.tid)
+		json_add_u64(o, "thread", t.tid);
+	if (t.time)
+		json_add_u64(o, "time", t.time);
+	if (t.timed)
+		json_add_u64(o, "value", t.value);
+	if (store_trigger_call(s, &c) == 1) {
+		call = json_object_new_object();
+		json_add_bytes(call, "name", store_function(s, c.frame.function)->name);
+		json_add_u64(call, "time", c.frame.enter);
+		json_add_u64(call, "duration", c.ns);
+		if (c.bound)
+			json_add_u64(call, "bound", c.bound);
+		json_add_u64(call, "depth", c.depth);
+		json_add_bool(call, "whole", c.whole);
+		json_add(o, "call", call);
+	}
+	json_add(to, "trigger", o);
+}
+
 static int print_head(const struct store *s, const struct csight_object *snapshot)
 {
 	const char *description = snapshot ? csight_json(snapshot) : NULL;
@@ -171,6 +202,7 @@ static int print_head(const struct store *s, const struct csight_object *snapsho
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	named_store_add_times(s, o);
+	add_trigger(s, o);
 	times = json_text(o, JSON_PLAIN);
 	if (!times || (snapshot && !description))
 		return -ENOMEM;

@@ -11,6 +11,7 @@
 #include "daemon/decode/output-ending.h"
 #include "daemon/decode/rename.h"
 #include "daemon/decode/syscall-names.h"
+#include "daemon/decode/trigger-mark.h"
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
 #include "lib/calls/calls.h"
@@ -549,6 +550,7 @@ static int begin_store(struct calls_output *c)
 	if (!pid && contents->n_maps && !c->input->by_core)
 		pid = contents->maps[0].pid;
 	output_ending_begin(&c->ending, job);
+	trigger_mark_read(job, &meta.trigger);
 	meta.pid = pid;
 	meta.program = name ? name : "";
 	return store_create(c->fd, &meta, &c->writer);

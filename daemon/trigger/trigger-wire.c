@@ -62,6 +62,8 @@ json_object *trigger_wire_hit(const struct trigger *t, const struct trigger_hit 
 
 	json_add_i64(o, "id", t->number);
 	json_add_bytes(o, "condition", t->condition);
+	if (t->spec.event == TRIGGER_FUNCTION)
+		json_add_bytes(o, "function", t->spec.value);
 	if (hit->how < ELEMENTS(how))
 		json_add_str(o, "how", how[hit->how]);
 	if (t->spec.timed)

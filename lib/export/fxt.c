@@ -63,6 +63,7 @@ struct fxt_writer {
 	uint32_t n_numbers; /* numbers assigned so far, including reuse */
 	struct fxt_frame *frames;
 	size_t depth, cap_frames;
+	const struct store_thread *thread;
 };
 
 static void put_padded(struct buf *b, const void *bytes, size_t size)
@@ -125,7 +126,7 @@ struct fxt_event {
  */
 static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
-	struct fxt_argument present[2];
+	struct fxt_argument present[3];
 	bool complete = e->type == EVENT_COMPLETE;
 	uint64_t size = 2 + complete, k = 0;
 	_cleanup_buf_ struct buf arguments = { 0 };
@@ -195,17 +196,20 @@ static int write_enter(struct fxt_writer *w, const struct store_event *e, bool c
 static void write_leave(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
 	const struct fxt_frame *f = &w->frames[--w->depth];
-	struct fxt_argument list[2] = { { f->why, f->how } };
+	struct fxt_argument list[3] = { { f->why, f->how } };
+	bool trigger = walk_is_trigger(w->walk, w->thread, &e->frame, e->depth);
 	uint64_t name = string_number(w, f->function);
 
 	perfetto_reason(e, cut, &list[1].name, &list[1].text);
+	if (trigger)
+		list[2] = (struct fxt_argument){ "trigger", w->walk->trigger.condition };
 	/* A call that is written as one record has ended for readers when another record has the time of its end. */
 	if (f->enter == e->time && w->depth)
 		write_begin(w, &w->frames[w->depth - 1]);
 	if (f->begun)
-		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 1);
+		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 2);
 	else
-		put_event(w, &(struct fxt_event){ EVENT_COMPLETE, name, f->enter, e->time }, list, 2);
+		put_event(w, &(struct fxt_event){ EVENT_COMPLETE, name, f->enter, e->time }, list, 3);
 }
 
 static int on_event(void *user, const struct store_event *e, bool cut)
@@ -281,13 +285,19 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	uint64_t pid = store_meta_number(w->walk->store, "pid");
 	const struct walk_sink sink = { on_event, w };
 	const char *ending = walk_ending(w->walk, t);
+	char trigger[WALK_TRIGGER_SIZE];
+	uint64_t time;
 	int rc;
 
+	w->thread = t;
 	put_object(w, OBJECT_THREAD, t->tid, t->name, pid);
 	buf_u64(&w->out.buf, RECORD_THREAD | 3 << 4 | 1 << 16);
 	buf_u64(&w->out.buf, pid);
 	buf_u64(&w->out.buf, t->tid);
 	rc = walk_thread(w->walk, index, &sink);
+	if (rc == 0 && walk_trigger(w->walk, t, &time, trigger))
+		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, trigger), time, 0 },
+			  NULL, 0);
 	if (rc == 0 && ending)
 		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, ending), t->last, 0 },
 			  NULL, 0);

@@ -86,8 +86,12 @@ struct perfetto_writer {
 	struct buf parts[4]; /* nested messages whose length is not yet known */
 	uint64_t sequence;
 	uint64_t time;     /* of the sequence's last packet */
-	uint8_t *interned; /* bit set of names: functions, gap kinds, mark kinds, the ending */
+	uint8_t *interned; /* bit set of names: functions, gap kinds, mark kinds, ending, trigger */
 	size_t interned_size;
+	const struct store_thread *thread;
+	bool has_mark; /* the trigger is still to be written in this thread */
+	uint64_t mark_time;
+	char mark[WALK_TRIGGER_SIZE];
 };
 
 /* Begins an empty message of this level; message_end() adds it to the message above. */
@@ -149,6 +153,8 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 	put_attribute(w, "csight_time_bound_ns", NULL, bound);
 	if (store_meta(s, "ended"))
 		put_attribute(w, "csight_ended", store_meta(s, "ended"), 0);
+	if (store_meta(s, "trigger"))
+		put_attribute(w, "csight_trigger", store_meta(s, "trigger"), 0);
 	if (store_meta(s, "clock"))
 		put_attribute(w, "csight_clock", store_meta(s, "clock"), 0);
 	message_end(w, &w->parts[0], PACKET_ATTRIBUTES, 1);
@@ -342,6 +348,11 @@ static void put_annotations(struct perfetto_writer *w, const struct store_event 
 		put_annotation(w, name, text, 0);
 }
 
+static bool is_trigger(const struct perfetto_writer *w, const struct store_event *e)
+{
+	return e->type == STORE_ENTER && walk_is_trigger(w->walk, w->thread, &e->frame, e->depth);
+}
+
 static void write_event(struct perfetto_writer *w, const struct store_event *e, bool cut)
 {
 	char instant[64];
@@ -368,6 +379,8 @@ static void write_event(struct perfetto_writer *w, const struct store_event *e, 
 		put_number(&w->parts[1], EVENT_SOURCE, name + 1);
 	if (!is_plain(e, cut))
 		put_annotations(w, e, cut);
+	if (is_trigger(w, e))
+		put_annotation(w, "trigger", w->walk->trigger.condition, 0);
 	message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
 	end_packet(w);
 }
@@ -405,13 +418,15 @@ static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 	out_flush_if_full(&w->out);
 }
 
-/* Writes an event of no duration with how the process ended, at the time of the last event. */
-static void write_ending(struct perfetto_writer *w, const char *text)
+enum { OWN_ENDING, OWN_TRIGGER, OWN_TEXTS };
+
+/* Writes an event of no duration with a text of the thread's own, some time after the last event. */
+static void write_instant(struct perfetto_writer *w, unsigned own, const char *text, uint64_t after)
 {
-	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + WALK_MARK_KINDS;
+	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + WALK_MARK_KINDS + own;
 
 	message_begin(w, 0);
-	put_number(&w->parts[0], PACKET_TIMESTAMP, 0);
+	put_number(&w->parts[0], PACKET_TIMESTAMP, after);
 	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence);
 	put_number(&w->parts[0], PACKET_FLAGS, FLAG_NEEDS_STATE);
 	put_interned(w, name, text);
@@ -422,13 +437,25 @@ static void write_ending(struct perfetto_writer *w, const char *text)
 	end_packet(w);
 }
 
+/* Writes the trigger, unless it comes after this time. */
+static void write_mark(struct perfetto_writer *w, uint64_t time)
+{
+	if (!w->has_mark || w->mark_time >= time)
+		return;
+	w->mark_time = MAX(w->mark_time, w->time);
+	write_instant(w, OWN_TRIGGER, w->mark, w->mark_time - w->time);
+	w->time = w->mark_time;
+	w->has_mark = false;
+}
+
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct perfetto_writer *w = user;
 
+	write_mark(w, e->time);
 	w->result->slices += e->type == STORE_ENTER;
 	w->result->gaps += e->type == STORE_GAP;
-	if (is_plain(e, cut) && (e->type == STORE_LEAVE || is_interned(w, e->frame.function)))
+	if (is_plain(e, cut) && !is_trigger(w, e) && (e->type == STORE_LEAVE || is_interned(w, e->frame.function)))
 		write_plain(w, e);
 	else
 		write_event(w, e, cut);
@@ -477,7 +504,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS + 1) / 8 + 1;
+	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS + OWN_TEXTS) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;
@@ -489,9 +516,12 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		if (!walk_wants(&walk, t))
 			continue;
 		begin_thread(&w, s, i, MAX(t->first, walk.since));
+		w.thread = t;
+		w.has_mark = walk_trigger(&walk, t, &w.mark_time, w.mark);
 		rc = walk_thread(&walk, i, &sink);
+		write_mark(&w, UINT64_MAX);
 		if (walk_ending(&walk, t))
-			write_ending(&w, walk_ending(&walk, t));
+			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}
 	return rc < 0 ? rc : out_finish(&w.out);
 }

@@ -80,6 +80,8 @@ static void print_call(struct timeline_output *o, const struct timeline_line *li
 		add_note(notes, sizeof(notes), &room, " (continued)");
 	if (kind == CALL_SIGNAL)
 		add_note(notes, sizeof(notes), &room, " (signal)");
+	if (line->trigger)
+		add_note(notes, sizeof(notes), &room, " (trigger)");
 	if (line->unfinished)
 		add_note(notes, sizeof(notes), &room, " (unfinished)");
 	left -= left ? MIN(left - 1, strlen(notes)) : 0;
@@ -151,8 +153,14 @@ void timeline_print_ending(struct timeline_output *o, size_t thread)
 {
 	const struct store_thread *t = store_thread(o->walk->store, thread);
 	const char *ending = walk_ending(o->walk, t);
-	char text[1024];
+	char text[1024], trigger[WALK_TRIGGER_SIZE];
+	uint64_t time;
 
+	if (walk_trigger(o->walk, t, &time, trigger)) {
+		print_time(o, time);
+		buf_printf(&o->out.buf, "%*s   %s%s%s\n", DURATION_COLUMNS, "", paint(o, YELLOW),
+			   escape_text(trigger, text, sizeof(text)), paint(o, PLAIN));
+	}
 	if (!ending)
 		return;
 	print_time(o, t->last);

@@ -17,7 +17,7 @@ struct timeline_line {
 	uint32_t level;
 	uint32_t size; /* number of lines of it and beneath it, once it is complete */
 	uint8_t kind;  /* enum call_kind or gap_kind */
-	bool slow, partial, unfinished;
+	bool slow, partial, unfinished, trigger;
 	uint64_t time, ns, bound;
 	uint64_t each;  /* calls in one call of the line above */
 	uint64_t total; /* calls in all that share these lines; deeper: their number */
@@ -41,6 +41,8 @@ struct timeline_output {
 
 void timeline_print_head(struct timeline_output *o, size_t thread, const struct timeline_summary *s);
 void timeline_print_line(struct timeline_output *o, const struct timeline_line *line);
+
+/* Prints the trigger of the snapshot and the end of the process, if they belong to the thread. */
 void timeline_print_ending(struct timeline_output *o, size_t thread);
 
 #endif

@@ -35,6 +35,7 @@ struct open_frame {
 
 struct timeline {
 	struct timeline_output output;
+	const struct store_thread *thread;
 	struct timeline_summary summary;
 	bool first_reading;
 	bool bare; /* frames open at the beginning get no lines */
@@ -75,7 +76,7 @@ static bool lines_equal(const struct timeline_line *a, const struct timeline_lin
 	if (a->type == TIMELINE_DEEPER)
 		return true;
 	return a->function == b->function && a->kind == b->kind && (first || a->each == b->each) && !a->slow &&
-	       !b->slow && !a->partial && !b->partial && !a->unfinished && !b->unfinished;
+	       !b->slow && !a->trigger && !b->trigger && !a->partial && !b->partial && !a->unfinished && !b->unfinished;
 }
 
 /* Lets the lines from `line` on, which are complete, share those of the call before if both are equal. */
@@ -196,6 +197,7 @@ static int open_line(struct timeline *t, size_t index)
 	line.kind = f->frame.kind;
 	line.time = f->frame.enter;
 	line.partial = f->partial;
+	line.trigger = walk_is_trigger(t->output.walk, t->thread, &f->frame, (uint32_t)index);
 	rc = add_line(t, &line);
 	f->line = (int32_t)t->n_lines - 1;
 	f->has_line = true;
@@ -331,6 +333,7 @@ static int read_thread(struct timeline *t, const struct export_walk *w, size_t i
 	const struct walk_sink sink = { on_event, t };
 	int rc;
 
+	t->thread = store_thread(w->store, index);
 	t->first_reading = first;
 	t->n_stack = t->n_pending = t->n_lines = 0;
 	t->number = t->events = 0;

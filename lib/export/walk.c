@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "lib/base/duration.h"
 #include "lib/export/walk.h"
 
 bool walk_wants(const struct export_walk *w, const struct store_thread *t)
@@ -15,11 +18,35 @@ const char *walk_ending(const struct export_walk *w, const struct store_thread *
 	return tid == t->tid && t->last <= w->until ? store_meta(w->store, "ended") : NULL;
 }
 
+bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uint64_t *ret_time,
+		  char ret_text[WALK_TRIGGER_SIZE])
+{
+	const struct store_trigger *is = &w->trigger;
+	char value[DURATION_SIZE];
+	uint64_t tid = is->tid ? is->tid : store_meta_number(w->store, "ended_thread");
+
+	if (!is->condition || t->tid != (tid ? tid : store_meta_number(w->store, "pid")))
+		return false;
+	*ret_time = is->time ? MAX(is->time, t->first) : t->last;
+	if (*ret_time < w->since || *ret_time > w->until)
+		return false;
+	if (is->timed)
+		snprintf(ret_text, WALK_TRIGGER_SIZE, "trigger: %s, took %s", is->condition,
+			 duration_text(is->value, 0, value));
+	else
+		snprintf(ret_text, WALK_TRIGGER_SIZE, "trigger: %s", is->condition);
+	return true;
+}
+
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
 {
 	uint64_t first = UINT64_MAX, last = 0;
 
-	*w = (struct export_walk){ s, o->since, o->until ? o->until : UINT64_MAX, o->tid };
+	*w = (struct export_walk){
+		.store = s, .since = o->since, .until = o->until ? o->until : UINT64_MAX, .tid = o->tid
+	};
+	/* A store that cannot be read for it cannot be exported, which reports that. */
+	w->has_call = store_trigger(s, &w->trigger) && store_trigger_call(s, &w->call) == 1;
 	*ret = (struct export_result){ 0 };
 	if (o->budget)
 		w->since = MAX(w->since, store_last_slices(s, o->tid, w->until, o->budget));

@@ -6,6 +6,7 @@
 #define CSIGHT_EXPORT_WALK_H
 
 #include "lib/export/export.h"
+#include "lib/store/trigger-call.h"
 
 enum { WALK_MARK_KINDS = 2 };
 
@@ -13,6 +14,9 @@ struct export_walk {
 	const struct store *store;
 	uint64_t since, until;
 	int64_t tid;
+	struct store_trigger trigger;
+	bool has_call; /* the call that triggered the snapshot is known */
+	struct store_found_call call;
 };
 
 /* cut: the frame continues beyond the exported interval, and the event is at its limit. */
@@ -28,6 +32,20 @@ bool walk_wants(const struct export_walk *w, const struct store_thread *t);
 
 /* Returns how the process ended if it did so in this thread and within the exported time; else NULL. */
 const char *walk_ending(const struct export_walk *w, const struct store_thread *t);
+
+enum { WALK_TRIGGER_SIZE = 1200 };
+
+/* Returns true if the snapshot was triggered in this thread and within the exported time, with when, and a text. */
+bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uint64_t *ret_time,
+		  char ret_text[WALK_TRIGGER_SIZE]);
+
+/* True if a frame of a thread is the call that triggered the snapshot. */
+static inline bool walk_is_trigger(const struct export_walk *w, const struct store_thread *t,
+				   const struct store_frame *f, uint32_t depth)
+{
+	return w->has_call && f->enter == w->call.frame.enter && f->function == w->call.frame.function &&
+	       depth == w->call.depth && t->tid == w->trigger.tid;
+}
 
 /*
  * Passes the events of one thread in order: enters of frames open at `since`, the events of the interval, and leaves of

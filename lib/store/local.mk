@@ -19,6 +19,7 @@ lib_store_libstore_alone_la_SOURCES = \
 	lib/store/rename.c \
 	lib/store/rewriter.c \
 	lib/store/store.h \
+	lib/store/trigger-call.c lib/store/trigger-call.h \
 	lib/store/write-tables.c \
 	lib/store/write.c lib/store/writer.h
 lib_store_libstore_alone_la_LIBADD = $(ZLIB_LIBS)

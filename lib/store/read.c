@@ -537,9 +537,26 @@ uint64_t store_meta_number(const struct store *s, const char *key)
 	return value ? strtoull(value, NULL, 10) : 0;
 }
 
+bool store_trigger(const struct store *s, struct store_trigger *ret)
+{
+	*ret = (struct store_trigger){
+		.condition = store_meta(s, "trigger"),
+		.function = store_meta(s, "trigger_function"),
+		.tid = (uint32_t)store_meta_number(s, "trigger_thread"),
+		.time = store_meta_number(s, "trigger_time"),
+		.timed = store_meta(s, "trigger_value") != NULL,
+		.value = store_meta_number(s, "trigger_value"),
+	};
+	return ret->condition != NULL;
+}
+
 struct store_meta store_meta_all(const struct store *s)
 {
+	struct store_trigger trigger;
+
+	store_trigger(s, &trigger);
 	return (struct store_meta){
+		.trigger = trigger,
 		.pid = (uint32_t)store_meta_number(s, "pid"),
 		.program = store_meta(s, "program"),
 		.source = store_meta(s, "source"),

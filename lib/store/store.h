@@ -22,6 +22,16 @@
  */
 struct store_writer;
 
+/* What triggered the snapshot. Texts are borrowed. */
+struct store_trigger {
+	const char *condition; /* as a user wrote it; NULL: no trigger did */
+	const char *function;  /* the pattern of its function, or NULL */
+	uint32_t tid;          /* 0: unknown */
+	uint64_t time;         /* on the store's clock: of the end of a call that was too long; 0: unknown */
+	bool timed;            /* value is the call's duration, ns */
+	uint64_t value;
+};
+
 struct store_meta {
 	uint32_t pid;
 	const char *program; /* name of the program */
@@ -31,6 +41,7 @@ struct store_meta {
 	const char *clock;
 	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: unknown, or times are of neither clock */
 	bool waits_unknown;           /* nothing says when threads did not run */
+	struct store_trigger trigger;
 };
 
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret);
@@ -95,10 +106,14 @@ static inline void store_closep(struct store **s)
 }
 
 /*
- * Returns a value of META, or NULL. Keys: pid, program, source, id, clock, realtime, monotonic, ended, ended_thread.
+ * Returns a value of META, or NULL. Keys: pid, program, source, id, clock, realtime, monotonic, ended, ended_thread,
+ * trigger, trigger_function, trigger_thread, trigger_time, trigger_value.
  */
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
+
+/* Returns false if no trigger took the snapshot. The texts are the store's. */
+bool store_trigger(const struct store *s, struct store_trigger *ret);
 
 /* Converts a time of the store to CLOCK_REALTIME; 0: unknown. */
 uint64_t store_realtime(const struct store *s, uint64_t time);

@@ -24,6 +24,19 @@ static void add_meta_number(struct store_writer *w, const char *key, uint64_t va
 	add_meta(w, key, text);
 }
 
+static void add_trigger(struct store_writer *w, const struct store_trigger *t)
+{
+	add_meta(w, "trigger", t->condition);
+	if (t->function)
+		add_meta(w, "trigger_function", t->function);
+	if (t->tid)
+		add_meta_number(w, "trigger_thread", t->tid);
+	if (t->time)
+		add_meta_number(w, "trigger_time", t->time);
+	if (t->timed)
+		add_meta_number(w, "trigger_value", t->value);
+}
+
 void store_set_ending(struct store_writer *w, const char *text, uint32_t tid)
 {
 	add_meta(w, "ended", text);
@@ -54,6 +67,8 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "monotonic", meta->monotonic);
 	if (meta->waits_unknown)
 		add_meta(w, "waits", "unknown");
+	if (meta->trigger.condition)
+		add_trigger(w, &meta->trigger);
 	/* The empty string has offset 0. */
 	rc = texts_find(&w->strings, "", &empty);
 	if (rc == 0)

@@ -4,7 +4,10 @@
  * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
  * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
  *
- * usage: events [exit STATUS | crash | abort | spin]
+ * usage: events [exit STATUS | crash | abort | spin | measure]
+ *
+ * measure: calls measured() once, and prints four times of CLOCK_MONOTONIC: before the call, after its first and before
+ * its last instructions, and after it.
  *
  * It calls everything once, then waits for a line on standard input, so that a trigger meets code that has run before.
  */
@@ -74,6 +77,39 @@ __attribute__((noinline, noclone)) unsigned long planted(enum way way, unsigned 
 	default:
 		return spin(n) + 1;
 	}
+}
+
+static unsigned long long now()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return static_cast<unsigned long long>(t.tv_sec) * 1000000000 + static_cast<unsigned long long>(t.tv_nsec);
+}
+
+__attribute__((noinline, noclone)) void measured(unsigned long long *begin, unsigned long long *end)
+{
+	*begin = now();
+	do {
+		sink += spin(SHORT);
+		*end = now();
+	} while (*end - *begin < 8000000);
+	asm volatile("" ::: "memory"); /* no tail call */
+}
+
+static void measure()
+{
+	unsigned long long before, begin, end;
+
+	/* The error bound of a time is that of many calls around it; while the program waited it is large. */
+	for (unsigned i = 0; i < 20000; i++)
+		sink += spin_by_pointer(10);
+	before = now();
+	measured(&begin, &end);
+	printf("%llu %llu %llu %llu\n", before, begin, end, now());
+	for (unsigned i = 0; i < 20000; i++)
+		sink += spin_by_pointer(10);
+	fflush(stdout);
 }
 
 static void *in_thread(void *n)
@@ -151,7 +187,10 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "spin") == 0)
 		for (;;)
 			sink += spin(LONG);
-	play(ROUNDS);
+	if (argc > 1 && strcmp(argv[1], "measure") == 0)
+		measure();
+	else
+		play(ROUNDS);
 	printf("%lu %lu %lu %lu\n", calls, longs, sleeps, signals);
 	fflush(stdout);
 	if (argc > 1 && strcmp(argv[1], "crash") == 0)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/store/trigger-call.h"
+
+/* Beside the bound: the emulator reads its clock some time after the instruction that the trace gives a time. */
+enum { SLACK_NS = 100000 };
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* Returns a byte for each function, not 0 where the trigger may mean it. */
+static uint8_t *wanted_functions(const struct store *s, const struct store_trigger *t)
+{
+	uint8_t *wanted = calloc(store_functions(s) + 1, 1);
+
+	for (size_t i = 0; wanted && i < store_functions(s); i++) {
+		const struct store_function *f = store_function(s, i);
+
+		wanted[i] = t->function ? store_name_matches(f->name, t->function) : f->kind == REGION_SYSCALL;
+	}
+	return wanted;
+}
+
+/* Returns how far the times of the call may be from those of the hit. */
+static uint64_t slack_of(const struct store *s, const struct store_trigger *t)
+{
+	const char *clock = store_meta(s, "clock");
+	uint64_t begin = t->time - (t->timed ? MIN(t->time, t->value) : 0);
+
+	for (size_t i = 0; i < store_threads(s); i++)
+		if (store_thread(s, i)->tid == t->tid)
+			return store_duration_bound(s, i, begin, t->time) +
+			       (clock && strcmp(clock, "virtual") == 0 ? 0 : SLACK_NS);
+	return 0;
+}
+
+/* Returns how far a call is from the hit; UINT64_MAX: it is another one. */
+static uint64_t mismatch(const struct store_trigger *t, const struct store_found_call *c, uint64_t slack)
+{
+	uint64_t end = c->frame.enter + c->ns, at = t->timed ? end : c->frame.enter;
+
+	if (distance(at, t->time) > slack || (t->timed && distance(c->ns, t->value) > 2 * slack))
+		return UINT64_MAX;
+	return distance(at, t->time) + (t->timed ? distance(c->ns, t->value) : 0);
+}
+
+int store_trigger_call(const struct store *s, struct store_found_call *ret)
+{
+	_cleanup_(store_finder_freep) struct store_finder *f = NULL;
+	_cleanup_free_ uint8_t *wanted = NULL;
+	uint64_t best = UINT64_MAX, slack;
+	struct store_found_call c;
+	struct store_trigger t;
+	int rc;
+
+	if (!store_trigger(s, &t) || !t.tid || !t.time || (!t.function && !t.timed))
+		return 0;
+	slack = slack_of(s, &t);
+	wanted = wanted_functions(s, &t);
+	rc = wanted ? store_finder_new(s,
+				       &(struct store_finder_options){ .wanted = wanted,
+								       .tid = t.tid,
+								       .since = t.time - MIN(t.time, slack),
+								       .until = t.time + slack },
+				       &f)
+		    : -ENOMEM;
+	while (rc == 0 && (rc = store_finder_next(f, &c)) == 1) {
+		uint64_t is = mismatch(&t, &c, slack);
+
+		rc = 0;
+		if (is < best) {
+			best = is;
+			*ret = c;
+		}
+		if (is == 0)
+			break;
+	}
+	return rc < 0 ? rc : best != UINT64_MAX;
+}
