@@ -87,8 +87,8 @@ static void check_opencsd(struct doctor *d)
 		doctor_remedy(f, "install OpenCSD 1.6.1 or later, at least 1.3.3");
 	} else if (version_before(&v, 1, 6, 1)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",
-				"%u.%u.%u decodes some traces of speculating processors, ETE, STM and ITM wrongly",
-				v.major, v.minor, v.patch);
+				"%u.%u.%u decodes some traces of speculating processors, ETE and STM wrongly", v.major,
+				v.minor, v.patch);
 		doctor_remedy(f, "install OpenCSD 1.6.1 or later");
 	} else if (!version_before(&v, 1, 8, 1) && version_before(&v, 1, 8, 2)) {
 		f = doctor_find(d, DOCTOR_WARNING, "opencsd",

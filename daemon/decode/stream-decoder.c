@@ -146,6 +146,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	struct element_sink sink = { sd->to.element, sd->to.user, sd->to.packet, sd->input->regions, sd->input->pool };
 	const bool natively = sd->choice == ENGINE_CHOICE_AUTO || sd->choice == ENGINE_CHOICE_NATIVE;
 	struct engine_config config;
+	int rc;
 
 	if (natively && !sd->to.packet)
 		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
@@ -158,11 +159,13 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
 	sd->at = 0;
-	if ((ops == &opencsd_engine_ops || ops == &verify_engine_ops) && (size_t)config.protocol < PROTOCOLS)
-		sd->input->opencsd[config.protocol] = true;
 	if (sd->deframe)
 		deframe_init(sd->deframe, &runs);
-	return ops->open(&config, &memory, &sink, &sd->engine);
+	rc = ops->open(&config, &memory, &sink, &sd->engine);
+	if (rc != -EOPNOTSUPP && (ops == &opencsd_engine_ops || ops == &verify_engine_ops) &&
+	    (size_t)config.protocol < PROTOCOLS)
+		sd->input->opencsd[config.protocol] = true;
+	return rc;
 }
 
 static void count_undecoded(struct stream_decoder *sd, const struct pd_piece *p)
@@ -194,9 +197,17 @@ static int start_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	rc = open_engine(sd, p, ops[sd->choice]);
 	if (rc == -EOPNOTSUPP && sd->choice == ENGINE_CHOICE_AUTO)
 		rc = open_engine(sd, p, &opencsd_engine_ops);
+	if (rc == -EOPNOTSUPP)
+		rc = open_engine(sd, p, &itm_engine_ops);
 	if (rc == -EOPNOTSUPP) {
 		count_undecoded(sd, p);
 		return 0;
+	}
+	if (rc == -ELIBBAD) {
+		const char *why;
+
+		opencsd_version(&why);
+		return reason_set(&sd->input->job->reason, rc, "%s", why);
 	}
 	return rc < 0 ? rc : 1;
 }

@@ -93,7 +93,10 @@ enum { ENGINE_RESERVE_MAX = 64 << 10 };
 
 struct engine_ops {
 	const char *name;
-	/* All arguments are copied. -EOPNOTSUPP: the engine does not decode such a source; -ENOMEM. */
+	/*
+	 * All arguments are copied. -EOPNOTSUPP: the engine does not decode such a source; -ELIBBAD: it is OpenCSD, of
+	 * another version than the one that it was compiled for; -ENOMEM.
+	 */
 	int (*open)(const struct engine_config *config, const struct engine_memory *memory,
 		    const struct element_sink *sink, struct engine **ret);
 	/*
@@ -119,6 +122,9 @@ extern const struct engine_ops opencsd_engine_ops;
  * before that are emitted.
  */
 extern const struct engine_ops native_engine_ops;
+
+/* ITM only, which OpenCSD decodes since 1.6 only. */
+extern const struct engine_ops itm_engine_ops;
 
 /* The version of the OpenCSD library in use, as "1.3.3"; *ret_warning describes its known mistakes, or is NULL. */
 const char *opencsd_version(const char **ret_warning);

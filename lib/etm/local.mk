@@ -8,6 +8,7 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/engine.c lib/etm/engine.h \
 	lib/etm/guard.c lib/etm/guard.h \
 	lib/etm/instr.c lib/etm/instr.h \
+	lib/etm/itm.c \
 	lib/etm/native-engine.c \
 	lib/etm/native-fast.c \
 	lib/etm/native-flow.c \

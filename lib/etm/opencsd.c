@@ -383,6 +383,12 @@ static struct engine *engine_close(struct engine *engine)
 	return NULL;
 }
 
+/* Minor versions move fields of the structures that OpenCSD passes, and keep its soname. */
+static bool is_as_built(void)
+{
+	return ocsd_get_version() >> 8 == OCSD_VER_NUM >> 8;
+}
+
 static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
 		       const struct element_sink *sink, struct engine **ret)
 {
@@ -390,6 +396,8 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	struct opencsd_engine *e;
 	int rc = opencsd_source(config, &source);
 
+	if (rc == 0 && !is_as_built())
+		rc = -ELIBBAD;
 	if (rc < 0)
 		return rc;
 	e = calloc(1, sizeof(*e));
@@ -543,7 +551,11 @@ const struct engine_ops opencsd_engine_ops = {
 
 const char *opencsd_version(const char **ret_warning)
 {
-	if (ret_warning)
+	if (ret_warning && !is_as_built())
+		*ret_warning = "csight-decode was built with OpenCSD " OCSD_VER_STRING
+			       ", whose structures differ from those of the one that is installed: traces that "
+			       "require OpenCSD are refused until csight-decode is built again";
+	else if (ret_warning)
 		*ret_warning = ocsd_get_version() >= GOOD_VERSION
 				   ? NULL
 				   : "this OpenCSD decodes some traces of speculating processors wrongly; "
@@ -558,7 +570,6 @@ const char *opencsd_known_wrong(enum engine_protocol protocol)
 		[PROTOCOL_ETE] = "this OpenCSD decodes these parts of ETE wrongly: Q elements, returns with PAuth_LR, "
 				 "transactions near the end of the trace, instrumentation",
 		[PROTOCOL_STM] = "this OpenCSD reports a wrong STM master after a version packet",
-		[PROTOCOL_ITM] = "this OpenCSD does not decode ITM",
 	};
 
 	return ocsd_get_version() < GOOD_VERSION && (size_t)protocol < PROTOCOLS ? wrong[protocol] : NULL;

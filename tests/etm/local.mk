@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard
+check_PROGRAMS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard tests/etm/unit-itm
 tests_etm_unit_native_LDADD = lib/etm/libetm.la
 tests_etm_unit_continuity_LDADD = lib/etm/libetm.la
 tests_etm_unit_guard_LDADD = lib/etm/libetm.la
-tests_etm_unit_guard_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data
-TESTS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard
+tests_etm_unit_itm_LDADD = lib/etm/libetm.la
+tests_etm_unit_guard_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ocsd_dt_process_data -Wl,--wrap=ocsd_get_version
+TESTS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard tests/etm/unit-itm
 
 # Made-up traces with their truth; traces from files.
 generate_sources = tests/etm/generate.c tests/etm/generate.h tests/etm/generate-packets.c tests/etm/generate-parts.h \

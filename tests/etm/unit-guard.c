@@ -26,6 +26,16 @@ ocsd_datapath_resp_t __wrap_ocsd_dt_process_data(const dcd_tree_handle_t tree, c
 						 const ocsd_trc_index_t index, const uint32_t size, const uint8_t *data,
 						 uint32_t *used);
 
+uint32_t __real_ocsd_get_version(void);
+uint32_t __wrap_ocsd_get_version(void);
+
+static uint32_t version; /* 0: the real one */
+
+uint32_t __wrap_ocsd_get_version(void)
+{
+	return version ? version : __real_ocsd_get_version();
+}
+
 static unsigned calls, crash_at, ranges, lost, no_image;
 static uint64_t bytes_read;
 static bool endless; /* code without a branch */
@@ -163,11 +173,31 @@ static void test_stuck(void)
 	CHECK_EQ(landed, 1);
 }
 
+/* The library's structures are those of another minor version. */
+static void test_version(void)
+{
+	const struct engine_config config = { .protocol = PROTOCOL_STM };
+	const struct engine_memory memory = { 0 };
+	const struct element_sink sink = { count, NULL };
+	struct engine *e = NULL;
+	const char *warning = NULL;
+
+	version = __real_ocsd_get_version() + 0x100;
+	CHECK(opencsd_engine_ops.open(&config, &memory, &sink, &e) == -ELIBBAD);
+	opencsd_version(&warning);
+	CHECK(warning && strstr(warning, "built again"));
+	version = __real_ocsd_get_version() ^ 1;
+	CHECK(opencsd_engine_ops.open(&config, &memory, &sink, &e) == 0);
+	e = opencsd_engine_ops.close(e);
+	version = 0;
+}
+
 int main(void)
 {
 	struct engine_stats stats;
 
 	guard_install();
+	test_version();
 	test_lands();
 	test_stuck();
 	CHECK(dies(abort, SIGABRT));

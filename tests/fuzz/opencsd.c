@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lib/etm/opencsd.c over OpenCSD, for every protocol. The input begins with four bytes of options and the registers.
+ * lib/etm/opencsd.c over OpenCSD, for every protocol, and lib/etm/itm.c. The input begins with four bytes of options
+ * and the registers.
  * OpenCSD itself is not instrumented, and its crashes are ignored: the harness searches for mistakes of ours.
  */
 #include "config.h"
@@ -54,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct run run = { 0 };
 	const struct engine_memory memory = { .read = fuzz_read_code, .version = fuzz_version, .user = &run };
 	const struct element_sink sink = { on_element, &run };
+	const struct engine_ops *ops;
 	struct engine_config config;
 	struct engine_stats stats;
 	struct engine *engine;
@@ -66,7 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(&head, data, sizeof(head));
 	config = config_of(&head);
-	if (opencsd_engine_ops.open(&config, &memory, &sink, &engine) < 0)
+	ops = config.protocol == PROTOCOL_ITM ? &itm_engine_ops : &opencsd_engine_ops;
+	if (ops->open(&config, &memory, &sink, &engine) < 0)
 		return 0;
 	data += sizeof(head);
 	size -= sizeof(head);
@@ -77,17 +80,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t *copy = malloc(n);
 
 		memcpy(copy, data + at, n);
-		rc = opencsd_engine_ops.push(engine, copy, n);
+		rc = ops->push(engine, copy, n);
 		free(copy);
 		if (rc == 0 && head.flags & 2 && at / chunk == 3)
-			rc = opencsd_engine_ops.reset(engine);
+			rc = ops->reset(engine);
 	}
 	if (rc == 0)
-		rc = opencsd_engine_ops.finish(engine);
-	opencsd_engine_ops.stats(engine, &stats);
+		rc = ops->finish(engine);
+	ops->stats(engine, &stats);
 	fuzz_require(rc != 0 || (stats.bytes == size && stats.decoded <= size));
 	fuzz_require(rc == 0 || rc == -ECANCELED || rc == -ENOMEM);
-	opencsd_engine_ops.close(engine);
+	ops->close(engine);
 	return 0;
 }
 
