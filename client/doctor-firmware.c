@@ -127,7 +127,12 @@ void doctor_firmware(struct doctor *d)
 		f = doctor_find(d, shown ? DOCTOR_WARNING : DOCTOR_ERROR, "firmware",
 				"%s describes %s, but the kernel shows %u", fw->source,
 				format_plural(fw->sources, "trace unit"), shown);
-		doctor_remedy(f, "look for errors of their drivers: dmesg | grep -iE 'coresight|etm|amba'");
+		if (!shown && strcmp(fw->source, "ACPI") == 0 && doctor_kernel_before(d, 6, 6))
+			doctor_remedy(
+			    f, "if they are accessed by system registers, as ETE is, boot Linux 6.7 or later: it "
+			       "is the first that reads all of them, and TRBE, from ACPI tables");
+		else
+			doctor_remedy(f, "look for errors of their drivers: dmesg | grep -iE 'coresight|etm|amba'");
 	} else {
 		doctor_find(d, DOCTOR_OK, "firmware", "%s describes %s", fw->source,
 			    format_plural(fw->sources, "trace unit"));

@@ -134,7 +134,11 @@ static void check_sinks(struct doctor *d)
 		return;
 	f = doctor_find(d, DOCTOR_ERROR, "sinks", "there is no sink in memory%s",
 			ports ? ", only a TPIU, which exports trace from the chip" : "");
-	doctor_remedy(f, "see the findings for kernel and firmware above");
+	if (d->firmware.source && strcmp(d->firmware.source, "ACPI") == 0 && doctor_kernel_before(d, 6, 7))
+		doctor_remedy(f, "if the processors have TRBE, boot Linux 6.7 or later: it is the first that reads it "
+				 "from ACPI tables");
+	else
+		doctor_remedy(f, "see the findings for kernel and firmware above");
 }
 
 /* Reports the sink of perf events that do not select one. */
@@ -207,7 +211,7 @@ static void check_trace_ids(struct doctor *d)
 		doctor_remedy(f, "boot Linux 6.3 or later, or restrict targets to the other CPUs");
 	} else if (shares) {
 		doctor_find(d, DOCTOR_OK, "ids", "there are enough trace IDs for all CPUs");
-	} else if (t->pmu.n_sources > IDS) {
+	} else if (t->pmu.n_sources > IDS && t->n_sinks && doctor_kernel_before(d, 6, 12)) {
 		doctor_find(d, DOCTOR_NOTE, "ids",
 			    "private sinks need no trace IDs, but Linux 6.3 to 6.11 gives each of %u CPUs one of "
 			    "%d: the last CPUs cannot trace",

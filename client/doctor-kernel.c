@@ -26,6 +26,13 @@ static bool has_trace_source(const struct doctor *d)
 	return false;
 }
 
+bool doctor_kernel_before(const struct doctor *d, unsigned major, unsigned minor)
+{
+	unsigned a, b;
+
+	return sscanf(d->release, "%3u.%3u", &a, &b) == 2 && (a < major || (a == major && b < minor));
+}
+
 static void check_machine(struct doctor *d)
 {
 	struct doctor_finding *f;

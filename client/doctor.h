@@ -67,6 +67,9 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...) _printf_(2, 3
 
 void doctor_read_firmware(struct doctor *d);
 
+/* Whether the kernel is known to be older than Linux MAJOR.MINOR. */
+bool doctor_kernel_before(const struct doctor *d, unsigned major, unsigned minor);
+
 /* The checks, in the order in which they run; each is in a file of its own. */
 void doctor_kernel(struct doctor *d);
 void doctor_firmware(struct doctor *d);
