@@ -39,7 +39,7 @@ int client_daemon_failed(struct client *c, int rc)
 
 int client_connect(struct client *c)
 {
-	int rc = csight_open(c->socket, &c->daemon);
+	int rc = c->daemon ? 0 : csight_open(c->socket, &c->daemon);
 
 	if (rc == 0)
 		return 0;

@@ -116,7 +116,7 @@ void client_error(const char *fmt, ...) _printf_(1, 2);
 /* Prints why the last call of libcsight failed; rc is what it returned. Returns the exit status for it. */
 int client_daemon_failed(struct client *c, int rc);
 
-/* Creates the handle c->daemon. Returns 0 or an exit status. */
+/* Creates the handle c->daemon, unless there is one. Returns 0 or an exit status. */
 int client_connect(struct client *c);
 
 /* Does all the work of a verb without arguments that makes one call: parses its options, connects, calls, and with
@@ -164,8 +164,8 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
  */
 int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
-extern const struct verb cmd_arm, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export, cmd_grep,
-    cmd_info, cmd_keep, cmd_list, cmd_open, cmd_record, cmd_reload, cmd_remove, cmd_report, cmd_run, cmd_show,
+extern const struct verb cmd_arm, cmd_assert, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export,
+    cmd_grep, cmd_info, cmd_keep, cmd_list, cmd_open, cmd_record, cmd_reload, cmd_remove, cmd_report, cmd_run, cmd_show,
     cmd_snapshot, cmd_status, cmd_targets, cmd_triggers, cmd_version, cmd_wait, cmd_wait_armed, cmd_watch;
 
 #endif

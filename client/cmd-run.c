@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "client/client.h"
+#include "client/cmd-assert.h"
 #include "client/format.h"
 #include "client/guest.h"
 #include "client/private-daemon.h"
@@ -31,7 +32,9 @@ enum {
 	OPTION_RINGS,
 	OPTION_TRUTH,
 	OPTION_STACKS,
-	OPTION_SYSROOT
+	OPTION_SYSROOT,
+	OPTION_ASSERT,
+	OPTION_NOMINAL
 };
 
 static const struct verb_option options[] = {
@@ -50,11 +53,17 @@ static const struct verb_option options[] = {
 	[OPTION_TRUTH] = { "truth", 0, "DIR", "log executed instructions into DIR, for tests" },
 	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with --truth, also log stack pointers" },
 	[OPTION_SYSROOT] = { "sysroot", 'L', "DIR", "libraries of a dynamic program (default " GUEST_SYSROOT ")" },
+	[OPTION_ASSERT] = { "assert", 0, "ASSERTION",
+			    "with --snapshot: check this, as csight assert does; repeatable" },
+	[OPTION_NOMINAL] = { "nominal", 0, NULL, "with --assert: take times as they are, without their error bounds" },
 	{ 0 },
 };
 
 struct run_options {
 	bool emu, snapshot, broadcast, cycles, no_timestamps, no_contexts, stacks;
+	bool nominal;
+	const char *asserts[CMD_ASSERT_MAX];
+	size_t n_asserts;
 	const char *clock, *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
 };
 
@@ -86,9 +95,14 @@ static int run_parse(struct client *c, struct run_options *ret)
 			[OPTION_NO_TIMESTAMPS] = &ret->no_timestamps,
 			[OPTION_NO_CONTEXTS] = &ret->no_contexts,
 			[OPTION_STACKS] = &ret->stacks,
+			[OPTION_NOMINAL] = &ret->nominal,
 		};
 
-		if (flags[o])
+		if (o == OPTION_ASSERT && ret->n_asserts == CMD_ASSERT_MAX)
+			return client_usage(c, "at most %d assertions are accepted", CMD_ASSERT_MAX);
+		if (o == OPTION_ASSERT)
+			ret->asserts[ret->n_asserts++] = value;
+		else if (flags[o])
 			*flags[o] = true;
 		else
 			*to[o] = value;
@@ -115,6 +129,8 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--truth-stacks has no effect without --truth");
 	if (c->json && !ret->snapshot)
 		return client_usage(c, "--json has no effect without --snapshot");
+	if (ret->n_asserts && !ret->snapshot)
+		return client_usage(c, "--assert has no effect without --snapshot");
 	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings: '%s' is not a number from 1 to %d", esc(ret->rings), EMU_RINGS_MAX);
 	return -1;
@@ -302,8 +318,8 @@ static int fail_snapshot(struct client *c, int rc)
 	return client_daemon_failed(c, rc);
 }
 
-/* Takes the snapshot of the ended program, and prints it. Returns the exit status. */
-static int take_snapshot(struct client *c, pid_t pid, const struct private_daemon *d)
+/* Takes the snapshot of the ended program, and prints it, or checks assertions about it. Returns the exit status. */
+static int take_snapshot(struct client *c, pid_t pid, const struct run_options *run, const struct private_daemon *d)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
 	int rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
@@ -311,6 +327,8 @@ static int take_snapshot(struct client *c, pid_t pid, const struct private_daemo
 	client_progress_end(c);
 	if (rc < 0)
 		return fail_snapshot(c, rc);
+	if (run->n_asserts)
+		return cmd_assert_snapshot(c, run->asserts, run->n_asserts, run->nominal, csight_text(snapshot, "id"));
 	rc = client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
 	/* Without its daemon, the snapshot has no ID. */
 	if (d->pid && !c->json && !c->quiet && rc == STATUS_OK)
@@ -319,7 +337,8 @@ static int take_snapshot(struct client *c, pid_t pid, const struct private_daemo
 	return rc;
 }
 
-static int run_as_child(struct client *c, char *const *argv, bool snapshot, const struct private_daemon *d)
+static int run_as_child(struct client *c, char *const *argv, const struct run_options *run,
+			const struct private_daemon *d)
 {
 	int rc, failed = STATUS_OK, pid = start_program(c, argv);
 	siginfo_t end;
@@ -330,8 +349,8 @@ static int run_as_child(struct client *c, char *const *argv, bool snapshot, cons
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
 	/* The child is not reaped yet, so that no other process can get its process ID. */
-	if (snapshot)
-		failed = take_snapshot(c, pid, d);
+	if (run->snapshot)
+		failed = take_snapshot(c, pid, run, d);
 	program = 0;
 	waitpid(pid, NULL, 0);
 	if (end.si_code != CLD_EXITED)
@@ -358,7 +377,7 @@ static int run_emulator(struct client *c, const struct run_options *run, const c
 	argv[n++] = plugin;
 	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
 	if (run->snapshot || d->pid)
-		return run_as_child(c, argv, run->snapshot, d);
+		return run_as_child(c, argv, run, d);
 	execv(emulator, argv);
 	return fail_program(c->argv[0], strerror(errno));
 }

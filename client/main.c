@@ -21,8 +21,8 @@ static const struct group groups[] = {
 	  { &cmd_run, &cmd_record, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_wait_armed, &cmd_snapshot, &cmd_wait,
 	    &cmd_watch, &cmd_triggers } },
 	{ "View snapshots",
-	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_open, &cmd_export, &cmd_keep,
-	    &cmd_remove } },
+	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_assert, &cmd_open, &cmd_export,
+	    &cmd_keep, &cmd_remove } },
 	{ "Decode files", { &cmd_decode, &cmd_info } },
 	{ "Others", { &cmd_status, &cmd_doctor, &cmd_reload, &cmd_version } },
 };

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Assertions about a new snapshot, for csight run. */
+#ifndef CSIGHT_CLIENT_CMD_ASSERT_H
+#define CSIGHT_CLIENT_CMD_ASSERT_H
+
+#include "client/client.h"
+
+enum { CMD_ASSERT_MAX = 64 };
+
+/* Checks the assertions, and prints what became of them, as csight assert does. Returns the exit status. */
+int cmd_assert_snapshot(struct client *c, const char *const *texts, size_t n, bool nominal, const char *id);
+
+#endif
