@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* csight status. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/metrics.h"
 #include "client/text-table.h"
 #include "lib/base/escape.h"
+
+enum { OPTION_METRICS, OPTION_OUTPUT };
+
+static const struct verb_option options[] = {
+	[OPTION_METRICS] = { "metrics", 0, NULL, "print the status as OpenMetrics text" },
+	[OPTION_OUTPUT] = { "output", 'o', "FILE", "replace FILE with the metrics, for collectors that read files" },
+	{ 0 },
+};
 
 static void print_status(struct client *c, const struct csight_object *s)
 {
@@ -82,14 +95,101 @@ static void print_use(const struct csight_object *s)
 	text_table_print(t, stdout);
 }
 
-static int status_run(struct client *c)
+/* Writes the metrics of what csightd replies. Returns an exit status. */
+static int write_metrics(struct client *c, FILE *f)
+{
+	_cleanup_object_ struct csight_object *status = NULL, *targets = NULL, *snapshots = NULL;
+	int rc = csight_status(c->daemon, &status);
+
+	if (rc == 0)
+		rc = csight_targets(c->daemon, &targets);
+	if (rc == 0)
+		rc = csight_list(c->daemon, &snapshots);
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (metrics_write(f, status, targets, snapshots) == 0)
+		return STATUS_OK;
+	client_error("cannot print the metrics: out of memory");
+	return STATUS_FAILED;
+}
+
+static int write_failed(const char *path)
+{
+	client_error("cannot write %s: %s%s", esc(path), strerror(errno), client_write_advice(errno));
+	return STATUS_FAILED;
+}
+
+/* Replaces a file at once, so that its readers never see a part of it. */
+static int replace_with_metrics(struct client *c, const char *path)
+{
+	_cleanup_free_ char *part = NULL;
+	int fd, status;
+	FILE *f;
+
+	if (asprintf(&part, "%s.XXXXXX", path) < 0) {
+		part = NULL;
+		errno = ENOMEM;
+		return write_failed(path);
+	}
+	fd = mkostemp(part, O_CLOEXEC);
+	if (fd < 0)
+		return write_failed(path);
+	f = fchmod(fd, 0644) == 0 ? fdopen(fd, "w") : NULL;
+	if (!f) {
+		status = write_failed(path);
+		close(fd);
+	} else {
+		status = write_metrics(c, f);
+		if (fclose(f) != 0 && status == STATUS_OK)
+			status = write_failed(path);
+	}
+	if (status == STATUS_OK && rename(part, path) < 0)
+		status = write_failed(path);
+	if (status != STATUS_OK)
+		unlink(part);
+	return status;
+}
+
+static int show_status(struct client *c)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
+	int rc = csight_status(c->daemon, &status);
 
-	if (client_query(c, csight_status, &status)) {
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (c->json) {
+		client_print_json_text(csight_json(status));
+	} else {
 		print_status(c, status);
 		print_use(status);
 	}
+	return STATUS_OK;
+}
+
+static int status_run(struct client *c)
+{
+	const char *value, *path = NULL;
+	bool metrics = false;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0) {
+		metrics = metrics || o == OPTION_METRICS;
+		if (o == OPTION_OUTPUT)
+			path = value;
+	}
+	if (o == CLIENT_STOP)
+		return c->status;
+	if (metrics && c->json)
+		return client_usage(c, "--metrics and --json exclude each other");
+	if (path && !metrics)
+		return client_usage(c, "-o is for --metrics");
+	if (c->argc)
+		return client_usage(c, "unexpected argument '%s'", esc(c->argv[0]));
+	c->status = client_connect(c);
+	if (c->status == STATUS_OK && metrics)
+		c->status = path ? replace_with_metrics(c, path) : write_metrics(c, stdout);
+	else if (c->status == STATUS_OK)
+		c->status = show_status(c);
 	return c->status;
 }
 
@@ -97,6 +197,7 @@ const struct verb cmd_status = {
 	.name = "status",
 	.arguments = "",
 	.summary = "print the status of csightd",
+	.options = options,
 	.flags = VERB_SOCKET | VERB_JSON,
 	.run = status_run,
 };

@@ -395,6 +395,8 @@ static void refuse(const struct audit_actor *by, enum audit_action action, const
 	char actor[128], object[512];
 	struct audit_event *e;
 
+	if (by->audit && by->audit->o.counters)
+		++*(kind == SUM_RIGHT ? &by->audit->o.counters->denied : &by->audit->o.counters->limits[kind]);
 	if (!by->audit || !count_up(by, action, kind, why) || !(e = begin_event(by, action, LOG_NOTICE)))
 		return;
 	add_field(e, "MESSAGE=refused %s to %s%s: %s", actor_text(by, actor, sizeof(actor)), actions[action].name,

@@ -12,7 +12,7 @@
 
 #include <event2/event.h>
 
-#include "daemon/ledger.h"
+#include "daemon/counters.h"
 
 struct audit;
 
@@ -50,8 +50,9 @@ struct audit_object {
 
 struct audit_options {
 	struct event_base *base;
-	struct ledger *ledger; /* subordinate uids count as their owner */
-	unsigned interval_ms;  /* of sums; 0: the default, a minute */
+	struct ledger *ledger;     /* subordinate uids count as their owner */
+	unsigned interval_ms;      /* of sums; 0: the default, a minute */
+	struct counters *counters; /* of refusals; or NULL */
 };
 
 int audit_new(const struct audit_options *options, struct audit **ret);

@@ -6,6 +6,7 @@
 #include <event2/event.h>
 
 #include "daemon/call.h"
+#include "daemon/counters.h"
 #include "daemon/settings.h"
 
 struct daemon {
@@ -20,6 +21,7 @@ struct daemon {
 	struct subuids *subuids;
 	struct limits *limits;
 	struct ledger *ledger; /* of limits */
+	struct counters counters;
 	struct audit *audit;
 	struct exit_listener *exits; /* NULL: not available */
 	struct target_list *targets;

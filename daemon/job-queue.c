@@ -22,6 +22,7 @@ void job_queue_settle(struct job_queue *j, struct snapshot *s)
 void job_queue_push(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_ref(s);
+	s->queued_ns = now_ns(CLOCK_MONOTONIC);
 	fair_queue_push(&j->queue, &s->turn, ledger_owner(j->o.ledger, s->uid));
 }
 
@@ -52,6 +53,7 @@ void job_queue_begin(struct job_queue *j)
 		struct snapshot *s = job_queue_pop(j, &turn);
 
 		if (!s->removed && !hopeless) {
+			counters_add_wait(&j->o.counters->decode, s->queued_ns);
 			job_begin(j, s, &turn);
 		} else {
 			fair_queue_charge(&j->queue, &turn, 0);

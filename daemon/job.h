@@ -7,6 +7,7 @@
 #ifndef CSIGHT_DAEMON_JOB_H
 #define CSIGHT_DAEMON_JOB_H
 
+#include "daemon/counters.h"
 #include "daemon/settings.h"
 #include "daemon/spool.h"
 
@@ -20,6 +21,7 @@ struct job_queue_options {
 	struct user_queues *user_queues;
 	struct ledger *ledger;
 	struct spool *spool;
+	struct counters *counters;
 };
 
 int job_queue_new(const struct job_queue_options *options, struct job_queue **ret);

@@ -8,6 +8,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/build-ids.c daemon/build-ids.h \
 	daemon/call.c daemon/call.h \
 	daemon/connection.c daemon/connection.h \
+	daemon/counters.c daemon/counters.h \
 	daemon/daemon.h \
 	daemon/decode-server.c daemon/decode-server.h \
 	daemon/idl.h \

@@ -224,7 +224,8 @@ static int start_ledger(struct daemon *d)
 
 static int start_audit(struct daemon *d)
 {
-	return audit_new(&(struct audit_options){ .base = d->base, .ledger = d->ledger }, &d->audit);
+	return audit_new(&(struct audit_options){ .base = d->base, .ledger = d->ledger, .counters = &d->counters },
+			 &d->audit);
 }
 
 static void on_target_ended(void *data, struct target *t)
@@ -264,7 +265,8 @@ static int start_jobs(struct daemon *d)
 					  .spool_queue = d->spool_queue,
 					  .user_queues = d->user_queues,
 					  .ledger = d->ledger,
-					  .spool = d->spool };
+					  .spool = d->spool,
+					  .counters = &d->counters };
 	int rc = job_queue_new(&jobs, &d->jobs);
 	struct request_list_options requests = { .base = d->base,
 						 .settings = &d->settings,
@@ -273,7 +275,8 @@ static int start_jobs(struct daemon *d)
 						 .user_queues = d->user_queues,
 						 .ledger = d->ledger,
 						 .spool = d->spool,
-						 .jobs = d->jobs };
+						 .jobs = d->jobs,
+						 .counters = &d->counters };
 
 	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
 }

@@ -76,6 +76,8 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 		json_add(o, "machine", wire_use_of_all(d->ledger));
 		json_add(o, "users", wire_users(d->ledger));
 	}
+	if (policy_administers(c->by.uid))
+		json_add(o, "counters", counters_json(&d->counters));
 	call_reply(c, o);
 }
 
@@ -137,8 +139,10 @@ void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapsho
 	struct call *c, *next;
 
 	trigger_list_snapshot_changed(d->triggers, s, change);
-	if (change == SNAPSHOT_SETTLED)
+	if (change == SNAPSHOT_SETTLED) {
+		++*(s->state == SNAPSHOT_READY ? &d->counters.ready : &d->counters.raw);
 		subscriptions_snapshot(d, s);
+	}
 	for (c = TAILQ_FIRST(&d->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->subject != s)

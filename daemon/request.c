@@ -43,8 +43,9 @@ struct snapshot_request {
 	TAILQ_ENTRY(snapshot_request) link;
 	struct request_options options;
 	struct target *target;
-	bool alive;     /* the process, when the copy began */
-	unsigned tries; /* how often the ring was found empty after arming */
+	bool alive;        /* the process, when the copy began */
+	uint64_t begun_ns; /* CLOCK_MONOTONIC */
+	unsigned tries;    /* how often the ring was found empty after arming */
 	struct event *timer;
 	struct charge charge, waiting, stored, memory;
 	struct spool_claim claim; /* until the snapshot has it */
@@ -101,6 +102,7 @@ static void report_phase(const struct snapshot_request *r, const char *phase)
 /* Ends a request without a snapshot. */
 static void request_fail(struct snapshot_request *r, enum request_result result, const char *reason)
 {
+	r->list->o.counters->failed += result == REQUEST_FAILED;
 	if (reason)
 		log_warning("cannot make a snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
 			    esc(reason));
@@ -135,6 +137,7 @@ static void write_ran(struct work *w)
 		request_fail(r, REQUEST_FAILED, r->writer.reason.text);
 		return;
 	}
+	list->o.counters->taken++;
 	s->size = r->writer.size;
 	spool_room_settle(&s->claim, s->size);
 	s->missing = json_object_get(r->writer.missing);
@@ -372,6 +375,7 @@ static void copy_ran(struct work *w)
 		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
 		return;
 	}
+	r->list->o.counters->blind_ns += r->copied->blind;
 	add_files(r);
 	/* The files of the newest mappings may still be unread in the connection. */
 	if (t->drain)
@@ -391,6 +395,7 @@ static void begin_copy(struct ring_op *op)
 		return;
 	}
 	report_phase(r, "freezing");
+	counters_add_wait(&r->list->o.counters->copy, r->begun_ns);
 	r->alive = ring->state != RING_GONE;
 	if (r->alive)
 		ring_move(ring, RING_FROZEN);
@@ -589,12 +594,14 @@ void request_begin(struct request_list *list, struct target *t, struct request_o
 	r = calloc(1, sizeof(*r));
 	if (!r) {
 		annotation_done(&options->annotation);
+		list->o.counters->failed++;
 		options->ended(options->data, REQUEST_FAILED, NULL, strerror(ENOMEM), NULL);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&list->all, r, link);
 	r->list = list;
 	r->options = *options;
+	r->begun_ns = now_ns(CLOCK_MONOTONIC);
 	r->target = target_ref(t);
 	r->op.begin = begin_copy;
 	r->copy = (struct work){ run_copy, copy_ran };

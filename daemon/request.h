@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "daemon/counters.h"
 #include "daemon/job.h"
 #include "daemon/settings.h"
 #include "daemon/target.h"
@@ -24,6 +25,7 @@ struct request_list_options {
 	struct ledger *ledger;
 	struct spool *spool;
 	struct job_queue *jobs;
+	struct counters *counters;
 };
 
 int request_list_new(const struct request_list_options *options, struct request_list **ret);

@@ -62,7 +62,8 @@ struct snapshot {
 	/* Of its owner: bytes; itself, as long as it exists; and until it is ready or raw. */
 	struct spool_claim claim;
 	struct charge stored, waiting;
-	struct fair_item turn; /* of job.h, while it waits for its decode */
+	struct fair_item turn; /* of job.h, while it waits for its decode, */
+	uint64_t queued_ns;    /* since this time of CLOCK_MONOTONIC */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;

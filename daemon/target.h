@@ -48,6 +48,8 @@ struct target {
 	json_object *threads;
 	enum ring_state threads_state;
 	uint64_t threads_ns, thread_bytes;
+	uint64_t span_ns; /* for how long the rings reach back; UINT64_MAX: unknown */
+	bool span_estimated;
 	size_t n_threads;
 	struct target_file **files;
 	size_t n_files, files_capacity;

@@ -157,6 +157,27 @@ json_object *wire_users(struct ledger *l)
 
 enum { THREADS_LISTED = 64, THREADS_FRESH_MS = 100 };
 
+/* A ring that has overwritten trace is assumed to have been written at its average rate. */
+static void measure_span(struct target *t, const struct capture_thread *threads, size_t n)
+{
+	uint64_t now = now_ns(CLOCK_REALTIME), age = now - MIN(now, t->armed_time);
+
+	t->span_ns = age;
+	t->span_estimated = false;
+	for (size_t i = 0; i < n; i++) {
+		const struct capture_thread *thread = &threads[i];
+
+		if (!thread->wrapped || !thread->running)
+			continue;
+		if (thread->written <= thread->size) {
+			t->span_ns = UINT64_MAX;
+			return;
+		}
+		t->span_estimated = true;
+		t->span_ns = MIN(t->span_ns, (uint64_t)((double)age * (double)thread->size / (double)thread->written));
+	}
+}
+
 static void describe_threads(struct target *t)
 {
 	json_object *list = json_object_new_array();
@@ -177,6 +198,7 @@ static void describe_threads(struct target *t)
 		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
 		json_array_add(list, o);
 	}
+	measure_span(t, threads, n_threads);
 	json_object_put(t->threads);
 	t->threads = list;
 	t->n_threads = n_threads;
@@ -196,6 +218,10 @@ static void add_threads(json_object *o, struct target *t)
 	json_add(o, "threads", json_object_get(t->threads));
 	json_add_u64(o, "threadCount", t->n_threads);
 	json_add_u64(o, "bytes", MIN(t->thread_bytes, (uint64_t)INT64_MAX));
+	if (t->ring.state == RING_GONE || t->ring.state == RING_DISARMED || t->span_ns == UINT64_MAX)
+		return;
+	json_add_u64(o, "span", t->span_ns);
+	json_add_bool(o, "spanEstimated", t->span_estimated);
 }
 
 json_object *wire_target(struct target *t)
