@@ -36,6 +36,8 @@ libcsight_pages = \
 	man/csight_open_file.3 \
 	man/csight_open_file_async.3 \
 	man/csight_process.3 \
+	man/csight_region_begin.3 \
+	man/csight_region_end.3 \
 	man/csight_reload.3 \
 	man/csight_remove.3 \
 	man/csight_set_timeout.3 \
@@ -44,6 +46,7 @@ libcsight_pages = \
 	man/csight_snapshot_with.3 \
 	man/csight_socket.3 \
 	man/csight_status.3 \
+	man/csight_stop_indicator.3 \
 	man/csight_store_close.3 \
 	man/csight_store_find.3 \
 	man/csight_store_function.3 \

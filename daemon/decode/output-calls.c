@@ -528,6 +528,7 @@ static int begin_store(struct calls_output *c)
 	const struct decode_job *job = c->input->job;
 	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
 	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
+	struct trigger_mark mark;
 	struct store_meta meta = {
 		.source = capture ? capture : "perf.data",
 		.id = snapshot_text(job, "id"),
@@ -550,7 +551,8 @@ static int begin_store(struct calls_output *c)
 	if (!pid && contents->n_maps && !c->input->by_core)
 		pid = contents->maps[0].pid;
 	output_ending_begin(&c->ending, job);
-	trigger_mark_read(job, &meta.trigger);
+	trigger_mark_read(job, &mark);
+	meta.trigger = mark.trigger;
 	meta.pid = pid;
 	meta.program = name ? name : "";
 	return store_create(c->fd, &meta, &c->writer);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/csight/async.h"
@@ -22,24 +23,31 @@ static int read_options(const struct csight_async_options *options, struct async
 	return rc;
 }
 
-/* Formats the message without the heap: this is the hot path. */
-static int format_snapshot(struct async_request *q, pid_t pid)
+/* Formats the message without the heap, unless it has an annotation: this is the hot path. */
+static int format_snapshot(struct async_request *q, pid_t pid, const char *annotation)
 {
 	bool no_wait = !q->o.done || (q->o.flags & CSIGHT_NO_WAIT);
-	int n = snprintf(q->text, sizeof(q->text),
-			 "{\"method\":\"" INTERFACE "Snapshot\",\"parameters\":{\"pid\":%d%s%s}%s}", (int)pid,
-			 q->o.flags & CSIGHT_NO_ARM ? ",\"noArm\":true" : "", no_wait ? ",\"noWait\":true" : "",
-			 !q->o.done      ? ",\"oneway\":true"
-			 : q->o.progress ? ",\"more\":true"
-					 : "");
+	size_t room = *annotation ? MESSAGE_MAX : sizeof(q->text);
+	char *text = *annotation ? (q->heap = malloc(room)) : q->text;
+	int n;
 
-	if (n >= (int)sizeof(q->text))
+	if (!text)
+		return -ENOMEM;
+	n = snprintf(text, room, "{\"method\":\"" INTERFACE "Snapshot\",\"parameters\":{\"pid\":%d%s%s%s}%s}", (int)pid,
+		     q->o.flags & CSIGHT_NO_ARM ? ",\"noArm\":true" : "", no_wait ? ",\"noWait\":true" : "", annotation,
+		     !q->o.done      ? ",\"oneway\":true"
+		     : q->o.progress ? ",\"more\":true"
+				     : "");
+	if (n >= (int)room) {
+		free(q->heap);
 		return -EMSGSIZE;
+	}
 	q->size = (size_t)n + 1;
 	return 0;
 }
 
-int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async_options *options, uint64_t *ret)
+int async_snapshot(struct csight *c, pid_t pid, const struct csight_async_options *options, const char *annotation,
+		   uint64_t *ret)
 {
 	struct async_request q;
 	uint64_t before = 0;
@@ -51,17 +59,23 @@ int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async
 	q.field = "snapshot";
 	q.wants_fd = q.stream = false;
 	rc = read_options(options, &q);
-	if (rc == 0)
-		rc = format_snapshot(&q, pid);
+	if (rc < 0)
+		return rc;
+	if (q.o.every_ms && !async_rate(c->async, q.o.every_ms * 1000000u, &before))
+		return -EALREADY;
+	rc = format_snapshot(&q, pid, annotation);
 	if (rc < 0)
 		return rc;
 	snprintf(q.subject, sizeof(q.subject), "%d", (int)pid);
-	if (q.o.every_ms && !async_rate(c->async, q.o.every_ms * 1000000u, &before))
-		return -EALREADY;
 	rc = async_submit(c, &q, ret);
 	if (rc < 0 && q.o.every_ms)
 		async_rate_undo(c->async, before);
 	return rc;
+}
+
+int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async_options *options, uint64_t *ret)
+{
+	return async_snapshot(c, pid, options, "", ret);
 }
 
 /* Submits a call with a result. Consumes the parameters; NULL: there was no memory for them. */

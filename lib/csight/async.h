@@ -27,6 +27,10 @@ struct async_event {
 /* Submits a request, whose heap belongs to the calls from then on, also on failure. */
 int async_submit(struct csight *c, struct async_request *request, uint64_t *ret);
 
+/* csight_snapshot_async(), with further parameters of the method as JSON: "", or each after a comma. */
+int async_snapshot(struct csight *c, pid_t pid, const struct csight_async_options *options, const char *annotation,
+		   uint64_t *ret);
+
 /* Takes the next event, if there is one. */
 bool async_next(struct async *a, struct async_event *ret);
 

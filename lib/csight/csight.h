@@ -241,6 +241,28 @@ int csight_call_async(struct csight *c, const char *method, const char *paramete
  */
 int csight_subscribe_async(struct csight *c, const struct csight_async_options *options, uint64_t *ret);
 
+/*
+ * A part of a program that has a budget of time. csight_region_end() measures it, and requests a snapshot as
+ * csight_snapshot_async() does if it took longer: 1, or a negative errno if that failed; 0 within the budget. The
+ * snapshot has the label, at most 64 bytes, and the duration, also in its timeline. The struct is the caller's; the
+ * label must live until the end.
+ */
+struct csight_region {
+	const char *label;
+	uint64_t budget, begin; /* ns; begin: CLOCK_MONOTONIC */
+	uint64_t every_ms;      /* set between begin and end: as of struct csight_async_options */
+	pid_t pid;              /* the same: the process of which a snapshot is taken; 0: the caller */
+	int unused;
+};
+
+void csight_region_begin(struct csight_region *region, const char *label, uint64_t budget);
+int csight_region_end(struct csight_region *region, struct csight *c);
+
+/* Does nothing; a trigger on this function (csight watch --function csight_stop_indicator) takes a snapshot where it is
+ * called.
+ */
+void csight_stop_indicator(void);
+
 /* Connects for csight_snapshot_async(), so that its first call does not. */
 int csight_connect(struct csight *c);
 
@@ -405,6 +427,52 @@ int csight_gaps_next(struct csight_gaps *gaps, struct csight_gap *ret);
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
+
+/* A region that ends with its scope. */
+class csight_region_scope
+{
+      public:
+	csight_region_scope(struct csight *c, const char *label, uint64_t budget, uint64_t every_ms = 0) : c(c)
+	{
+		csight_region_begin(&region, label, budget);
+		region.every_ms = every_ms;
+	}
+	csight_region_scope(const csight_region_scope &) = delete;
+	csight_region_scope &operator=(const csight_region_scope &) = delete;
+	~csight_region_scope()
+	{
+		csight_region_end(&region, c);
+	}
+
+      private:
+	struct csight *c;
+	struct csight_region region;
+};
+#elif defined(__GNUC__)
+/* The same in C: CSIGHT_REGION_SCOPE(c, "checkout", 5000000); ends with the block that it is in. */
+struct csight_region_scope {
+	struct csight_region region;
+	struct csight *c;
+};
+
+static inline struct csight_region_scope csight_region_scope_begin(struct csight *c, const char *label, uint64_t budget)
+{
+	struct csight_region_scope s = { .c = c };
+
+	csight_region_begin(&s.region, label, budget);
+	return s;
+}
+
+static inline void csight_region_scope_end(struct csight_region_scope *s)
+{
+	csight_region_end(&s->region, s->c);
+}
+
+#define CSIGHT_REGION_PASTE(a, b) a##b
+#define CSIGHT_REGION_NAME(line) CSIGHT_REGION_PASTE(csight_region_of_line_, line)
+#define CSIGHT_REGION_SCOPE(c, label, budget)                                                                       \
+	struct csight_region_scope CSIGHT_REGION_NAME(__LINE__) __attribute__((cleanup(csight_region_scope_end))) = \
+	    csight_region_scope_begin(c, label, budget)
 #endif
 
 #endif

@@ -57,7 +57,8 @@ int store_trigger_call(const struct store *s, struct store_found_call *ret)
 	struct store_trigger t;
 	int rc;
 
-	if (!store_trigger(s, &t) || !t.tid || !t.time || (!t.function && !t.timed))
+	/* A region of a program is no call. */
+	if (!store_trigger(s, &t) || !t.tid || !t.time || (!t.function && strncmp(t.condition, "syscall ", 8) != 0))
 		return 0;
 	slack = slack_of(s, &t);
 	wanted = wanted_functions(s, &t);
