@@ -31,6 +31,7 @@ struct daemon {
 	struct job_queue *jobs;
 	struct request_list *requests;
 	struct trigger_list *triggers;
+	struct state *state;
 	struct service *service;
 	struct calls subscribers; /* subscriptions.h */
 	struct calls waiting;     /* for the end of a decode; their subject is the snapshot */

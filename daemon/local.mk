@@ -45,11 +45,14 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/subscriptions.c daemon/subscriptions.h \
 	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
+	daemon/state-file.c daemon/state-file.h \
+	daemon/state.c daemon/state.h \
 	daemon/target-file.c daemon/target-file.h \
 	daemon/target.c daemon/target.h \
 	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \
 	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
 	daemon/trigger/trigger-shot.c \
+	daemon/trigger/trigger-state.c daemon/trigger/trigger-state.h \
 	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
 	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \

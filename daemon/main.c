@@ -19,6 +19,7 @@
 #include "daemon/service.h"
 #include "daemon/subscriptions.h"
 #include "daemon/spool.h"
+#include "daemon/state.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger.h"
@@ -235,6 +236,14 @@ static void on_target_ended(void *data, struct target *t)
 	trigger_list_ended(d->triggers, t);
 }
 
+static void on_target_changed(void *data, struct target *t, enum target_change change)
+{
+	struct daemon *d = data;
+
+	subscriptions_target(d, t, change);
+	state_target(d->state, t, change);
+}
+
 static int start_targets(struct daemon *d)
 {
 	struct target_list_options options = { .base = d->base,
@@ -243,7 +252,7 @@ static int start_targets(struct daemon *d)
 					       .exits = d->exits,
 					       .ledger = d->ledger,
 					       .ended = on_target_ended,
-					       .changed = subscriptions_target,
+					       .changed = on_target_changed,
 					       .data = d };
 
 	return target_list_new(&options, &d->targets);
@@ -281,15 +290,38 @@ static int start_jobs(struct daemon *d)
 	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
 }
 
+static void on_triggers_changed(void *data)
+{
+	struct daemon *d = data;
+
+	state_changed(d->state);
+}
+
 static int start_triggers(struct daemon *d)
 {
 	struct trigger_list_options options = { .base = d->base,
 						.ledger = d->ledger,
 						.capture_queue = d->capture_queue,
 						.requests = d->requests,
-						.spool = d->spool };
+						.spool = d->spool,
+						.changed = on_triggers_changed,
+						.data = d };
 
 	return trigger_list_new(&options, &d->triggers);
+}
+
+static int start_state(struct daemon *d)
+{
+	struct state_options options = { .base = d->base,
+					 .settings = &d->settings,
+					 .queue = d->spool_queue,
+					 .spool = d->spool,
+					 .units = d->units,
+					 .targets = d->targets,
+					 .triggers = d->triggers,
+					 .audit = d->audit };
+
+	return state_new(&options, &d->state);
 }
 
 static int start_loop(struct daemon *d)
@@ -318,6 +350,7 @@ static int start(struct daemon *d)
 		{ start_units, "the trace units" },
 		{ start_jobs, "the queue of decodes" },
 		{ start_triggers, "the triggers" },
+		{ start_state, "what was stored" },
 	};
 	int rc = 0;
 
@@ -374,6 +407,8 @@ static void stop(struct daemon *d)
 		trace_units_stop(d->units);
 	if (d->capture_queue)
 		workqueue_stop(d->capture_queue);
+	if (d->state)
+		state_stop(d->state);
 	if (d->spool_queue)
 		workqueue_stop(d->spool_queue);
 	methods_end(d);
@@ -382,6 +417,7 @@ static void stop(struct daemon *d)
 	if (d->service)
 		service_flush(d->service);
 	d->service = service_free(d->service);
+	d->state = state_free(d->state);
 	d->requests = request_list_free(d->requests);
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);

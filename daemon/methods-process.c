@@ -127,36 +127,17 @@ static bool get_flag(struct call *c, json_object *from, const char *name, bool *
 	return false;
 }
 
-static bool get_text(struct call *c, json_object *from, const char *name, const char **ret)
-{
-	if (json_get_str(from, name, ret) != -EINVAL)
-		return true;
-	call_invalid(c, name);
-	return false;
-}
-
-static bool is_ring_size(uint64_t size)
-{
-	return size >= EMU_RING_SIZE_MIN && size <= EMU_RING_SIZE_MAX && (size & (size - 1)) == 0;
-}
-
 static bool get_options(struct call *c, struct capture_options *ret)
 {
 	json_object *o = NULL;
-	int rc = json_get(c->parameters, "options", json_type_object, &o);
+	const char *bad = "options";
+	int rc = json_get(c->parameters, bad, json_type_object, &o);
 
+	if (rc == 0)
+		rc = wire_read_options(o, ret, &bad);
 	if (rc == -EINVAL)
-		call_invalid(c, "options");
-	if (rc < 0)
-		return rc != -EINVAL;
-	if (json_get_u64(o, "ringSize", &ret->ring_size) == -EINVAL ||
-	    (ret->ring_size && !is_ring_size(ret->ring_size))) {
-		call_invalid(c, "ringSize");
-		return false;
-	}
-	return get_flag(c, o, "kernel", &ret->kernel) && get_flag(c, o, "cycles", &ret->cycles) &&
-	       get_flag(c, o, "noTimestamps", &ret->no_timestamps) && get_flag(c, o, "noContexts", &ret->no_contexts) &&
-	       get_text(c, o, "filter", &ret->filter) && get_text(c, o, "sink", &ret->sink);
+		call_invalid(c, bad);
+	return rc != -EINVAL;
 }
 
 void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)

@@ -194,7 +194,7 @@ static int register_program(struct registrant *g, int memfd)
 		return rc;
 	ledger_return(&g->charge);
 	if (about->disarmed)
-		ring_move(&g->target->ring, RING_DISARMED);
+		target_disarmed(g->target);
 	else
 		target_armed(g->target);
 	g->target->hang_up = on_target_gone;

@@ -70,7 +70,7 @@ void subscriptions_target(void *data, struct target *t, enum target_change chang
 	struct daemon *d = data;
 	json_object *o;
 
-	if (TAILQ_EMPTY(&d->subscribers))
+	if (TAILQ_EMPTY(&d->subscribers) || change == TARGET_DISARMED)
 		return;
 	o = new_event(change == TARGET_ARMED ? "armed" : "ended");
 	json_add(o, "target", wire_target(t));

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/policy.h"
 #include "daemon/target-adopt.h"
 #include "lib/base/escape.h"
@@ -17,6 +18,7 @@ struct process_about {
 	pid_t parent;
 	uid_t uid;
 	gid_t gid;
+	uint64_t start;
 };
 
 /*
@@ -39,6 +41,7 @@ static int read_process(pid_t pid, int pidfd, struct process_about *ret)
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	n = readlink(path, ret->exe, sizeof(ret->exe) - 1);
 	ret->exe[MAX(n, 0)] = 0;
+	proc_file_start(pid, &ret->start);
 	/* Last, since success means that the pid was the process's own until now. */
 	rc = credentials_read_pidfd(pid, pidfd, &c);
 	if (rc < 0)
@@ -88,6 +91,8 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 		return reason_set(
 		    ret_reason, rc,
 		    "its user or group ids differ from each other, or it gained rights when it was executed");
+	if (rc == 0 && a->start && a->start != about.start)
+		rc = -ESRCH;
 	if (rc < 0)
 		return rc;
 	if (!policy_owns(a->caller, about.uid))
@@ -110,6 +115,7 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 	if (rc < 0)
 		return rc;
 	(*ret)->adopted = true;
+	(*ret)->requester = a->caller;
 	ring_move(&(*ret)->ring, RING_DISARMED);
 	/* The list keeps its own reference. */
 	target_unref(*ret);

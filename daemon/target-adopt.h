@@ -14,6 +14,7 @@ struct target_adoption {
 	pid_t pid;
 	uid_t caller; /* with a right to the process, by policy_process() */
 	const struct capture_options *options;
+	uint64_t start; /* proc_file_start() of the process; 0: any */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "daemon/capture/process/exit-status.h"
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/policy.h"
 #include "daemon/target.h"
 #include "lib/base/array.h"
@@ -226,6 +227,12 @@ void target_armed(struct target *t)
 	report_change(t, TARGET_ARMED);
 }
 
+void target_disarmed(struct target *t)
+{
+	ring_move(&t->ring, RING_DISARMED);
+	report_change(t, TARGET_DISARMED);
+}
+
 void target_gone(struct target *t)
 {
 	if (t->ring.state == RING_GONE)
@@ -338,6 +345,8 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 		target_unref(t);
 		return rc;
 	}
+	proc_file_start(info->pid, &t->start);
+	t->requester = info->uid;
 	t->name = strdup(info->name);
 	t->exe = strdup(info->exe);
 	t->arguments = malloc(info->arguments_size + 1);
@@ -440,8 +449,10 @@ static void state_change_ran(struct work *w)
 		c->rc = -ESRCH;
 	else if (c->rc == 0 && c->to == RING_ARMED)
 		target_armed(t);
+	else if ((c->rc < 0 ? c->from : c->to) == RING_DISARMED)
+		target_disarmed(t);
 	else
-		ring_move(r, c->rc < 0 ? c->from : c->to);
+		ring_move(r, RING_ARMED);
 	ring_next(r);
 	target_ref(t);
 	state_change_end(c, c->rc);

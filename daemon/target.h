@@ -31,6 +31,8 @@ struct target {
 	size_t arguments_size;
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
+	uint64_t start;      /* of the process, as proc_file_start(); 0: unknown */
+	uid_t requester;     /* the user who made it a target */
 	struct ending ending;
 	bool ending_logged;
 	bool replaced; /* by another program, with execve() */
@@ -61,7 +63,7 @@ struct target {
 
 TAILQ_HEAD(target_head, target);
 
-enum target_change { TARGET_ARMED, TARGET_ENDED };
+enum target_change { TARGET_ARMED, TARGET_DISARMED, TARGET_ENDED };
 
 struct target_list_options {
 	struct event_base *base;
@@ -71,7 +73,7 @@ struct target_list_options {
 	struct exit_listener *exits; /* or NULL */
 	/* Called when a process has ended, and again if it is known only later how. */
 	void (*ended)(void *data, struct target *t);
-	/* A target was armed; or it ended, again when it is known how. May be NULL. */
+	/* A target was armed, or disarmed; or it ended, again when it is known how. May be NULL. */
 	void (*changed)(void *data, struct target *t, enum target_change change);
 	void *data;
 };
@@ -103,8 +105,9 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 struct target *target_ref(struct target *t);
 struct target *target_unref(struct target *t);
 
-/* Moves the ring of a target that is being armed to armed. */
+/* Moves the ring of a target that is being armed to armed, or to disarmed. */
 void target_armed(struct target *t);
+void target_disarmed(struct target *t);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);

@@ -319,3 +319,51 @@ json_object *wire_decode_progress(const struct snapshot *s)
 	json_add_u64(o, "total", s->total);
 	return o;
 }
+
+json_object *wire_options(const struct capture_options *options)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_bool(o, "kernel", options->kernel);
+	json_add_bool(o, "cycles", options->cycles);
+	json_add_bool(o, "noTimestamps", options->no_timestamps);
+	json_add_bool(o, "noContexts", options->no_contexts);
+	json_add_str(o, "filter", options->filter);
+	json_add_str(o, "sink", options->sink);
+	if (options->ring_size)
+		json_add_u64(o, "ringSize", options->ring_size);
+	return o;
+}
+
+static bool is_ring_size(uint64_t size)
+{
+	return size >= EMU_RING_SIZE_MIN && size <= EMU_RING_SIZE_MAX && (size & (size - 1)) == 0;
+}
+
+int wire_read_options(json_object *o, struct capture_options *ret, const char **ret_bad)
+{
+	struct capture_options options = { 0 };
+	const struct {
+		const char *name;
+		bool *flag;
+		const char **text;
+	} members[] = { { .name = "kernel", .flag = &options.kernel },
+			{ .name = "cycles", .flag = &options.cycles },
+			{ .name = "noTimestamps", .flag = &options.no_timestamps },
+			{ .name = "noContexts", .flag = &options.no_contexts },
+			{ .name = "filter", .text = &options.filter },
+			{ .name = "sink", .text = &options.sink } };
+
+	for (size_t i = 0; i < ELEMENTS(members); i++) {
+		*ret_bad = members[i].name;
+		if ((members[i].flag ? json_get_bool(o, members[i].name, members[i].flag)
+				     : json_get_str(o, members[i].name, members[i].text)) == -EINVAL)
+			return -EINVAL;
+	}
+	*ret_bad = "ringSize";
+	if (json_get_u64(o, *ret_bad, &options.ring_size) == -EINVAL ||
+	    (options.ring_size && !is_ring_size(options.ring_size)))
+		return -EINVAL;
+	*ret = options;
+	return 0;
+}

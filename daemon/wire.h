@@ -54,6 +54,10 @@ json_object *wire_users(struct ledger *l);
 
 json_object *wire_target(struct target *t);
 
+/* An object of type ArmOptions; and what it says, with texts of o. -EINVAL: the member *ret_bad is invalid. */
+json_object *wire_options(const struct capture_options *options);
+int wire_read_options(json_object *o, struct capture_options *ret, const char **ret_bad);
+
 /* An item of a list, without what can be long. spool: the path of the spool. */
 json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool);
 

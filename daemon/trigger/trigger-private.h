@@ -28,6 +28,12 @@ void trigger_on_timer(int fd, short what, void *data);
 /* The trigger is being freed; its shots continue without it. */
 void trigger_forget_shots(struct trigger *t);
 
+static inline void trigger_report_change(const struct trigger_list *all)
+{
+	if (all->o.changed)
+		all->o.changed(all->o.data);
+}
+
 /* Ends the trigger, and the calls that wait for it, if nothing more can come. */
 void trigger_settle_end(struct trigger *t);
 

@@ -147,6 +147,8 @@ static void on_request_ended(void *data, enum request_result result, const struc
 			t->kept[t->n_kept++].value = shot->value;
 			trim_kept(t);
 		}
+		if (t)
+			trigger_report_change(t->all);
 		return; /* until it is decoded */
 	}
 	if (t) {
@@ -211,6 +213,7 @@ static void take(struct trigger *t, const struct trigger_hit *hit, struct trigge
 	t->taken_ns = now_ns(CLOCK_MONOTONIC);
 	t->copying++;
 	t->pending++;
+	trigger_report_change(t->all);
 	if (t->spec.after)
 		s->delay = evtimer_new(t->all->o.base, on_delay, s);
 	if (!s->delay || event_add(s->delay, &pause) < 0)

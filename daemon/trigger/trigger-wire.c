@@ -109,3 +109,24 @@ int trigger_wire_places(json_object *list, struct trigger_place ret[TRIGGER_PLAC
 			return -EINVAL;
 	return (int)n;
 }
+
+json_object *trigger_wire_places_of(const struct trigger *t)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < t->n_places; i++) {
+		const struct trigger_place *p = &t->places[i];
+		json_object *o = json_object_new_object();
+		char device[24];
+
+		json_add_hex(o, "address", p->place);
+		json_add_u64(o, "size", p->size);
+		snprintf(device, sizeof(device), "%x:%x", p->major, p->minor);
+		if (p->inode) {
+			json_add_u64(o, "inode", p->inode);
+			json_add_str(o, "device", device);
+		}
+		json_array_add(list, o);
+	}
+	return list;
+}

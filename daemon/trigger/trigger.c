@@ -155,6 +155,7 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 		return reason_set(why, rc, "process %d watches %d places already", (int)t->pid, EMU_WATCHES_MAX);
 	t->enabled = enabled;
 	t->reported = !enabled;
+	trigger_report_change(t->all);
 	return 0;
 }
 
@@ -216,6 +217,7 @@ void trigger_settle_end(struct trigger *t)
 		t->ended = true;
 		t->enabled = false;
 		ledger_return(&t->charge);
+		trigger_report_change(t->all);
 	}
 	if (!t->copying)
 		t->watched = watched_target_unref(t->watched);
@@ -419,6 +421,20 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	return rc < 0 ? rc : ledger_charge(all->o.ledger, t->by.uid, LEDGER_TRIGGERS, 1, &t->charge, refusal);
 }
 
+/* In order of their numbers: one of an earlier daemon comes back after others were added. */
+static void insert_trigger(struct trigger_list *all, struct trigger *t)
+{
+	struct trigger *at;
+
+	TAILQ_FOREACH_REVERSE (at, &all->triggers, trigger_head, link)
+		if (at->number < t->number)
+			break;
+	if (at)
+		TAILQ_INSERT_AFTER(&all->triggers, at, t, link);
+	else
+		TAILQ_INSERT_HEAD(&all->triggers, t, link);
+}
+
 int trigger_add(struct trigger_list *all, const struct trigger_request *q, struct trigger **ret, struct reason *why,
 		struct ledger_refusal *ret_refusal)
 {
@@ -443,9 +459,10 @@ int trigger_add(struct trigger_list *all, const struct trigger_request *q, struc
 		trigger_free(t);
 		return rc;
 	}
-	TAILQ_INSERT_TAIL(&all->triggers, t, link);
+	insert_trigger(all, t);
 	log_info("trigger %u of uid %u watches process %d: %s", t->number, t->by.uid, (int)q->target->pid,
 		 esc(t->condition));
+	trigger_report_change(all);
 	*ret = t;
 	return 0;
 }
@@ -464,6 +481,7 @@ void trigger_remove(struct trigger *t)
 	remove_places(t);
 	t->ended = true;
 	TAILQ_REMOVE(&all->triggers, t, link);
+	trigger_report_change(all);
 	reply_all(t, trigger_wire_reply);
 	trigger_forget_shots(t);
 	if (t->watched)

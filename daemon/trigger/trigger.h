@@ -103,6 +103,9 @@ struct trigger_list_options {
 	struct workqueue *capture_queue;
 	struct request_list *requests;
 	struct spool *spool;
+	/* A trigger was added, removed, enabled or disabled, or took a snapshot. May be NULL. */
+	void (*changed)(void *data);
+	void *data;
 };
 
 int trigger_list_new(const struct trigger_list_options *options, struct trigger_list **ret);

@@ -16,7 +16,6 @@
 
 enum {
 	PID_BITS = 22, /* the kernel's largest PID_MAX_LIMIT */
-	START_FIELD = 22,
 	RECORDS_MAX = 1 << 20,
 };
 #define RETRY_NS 5000000000  /* between attempts to connect */
@@ -25,18 +24,9 @@ enum {
 /* The group of a process: its number and when it started, which no other process has in common. 0: it has ended. */
 static uint64_t group_of(pid_t pid)
 {
-	char path[32], text[1024];
-	unsigned long long start = 0;
-	const char *at;
+	uint64_t start;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || !(at = strrchr(text, ')')))
-		return 0;
-	for (unsigned field = 2; at && field < START_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || sscanf(at, "%llu", &start) != 1)
-		return 0;
-	return (uint64_t)start << PID_BITS | (uint64_t)pid;
+	return proc_file_start(pid, &start) < 0 ? 0 : start << PID_BITS | (uint64_t)pid;
 }
 
 static struct perf_kept *find_kept(struct perf_machine *m, uint32_t pid)

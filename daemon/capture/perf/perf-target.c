@@ -75,6 +75,11 @@ int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, con
 	return 0;
 }
 
+const struct capture_options *perf_target_options(const struct capture_source *source)
+{
+	return &container_of(source, const struct perf_target, base)->options;
+}
+
 bool perf_target_lost(const struct capture_source *source)
 {
 	return container_of(source, const struct perf_target, base)->lost;

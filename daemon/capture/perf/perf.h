@@ -60,6 +60,9 @@ void perf_machine_drain(struct perf_machine *m);
 int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, const struct capture_options *o,
 		    struct capture_source **ret);
 
+/* What the target was created with. */
+const struct capture_options *perf_target_options(const struct capture_source *source);
+
 /*
  * True if the process has executed a program that gained privileges (set-user-ID, capabilities): it is no longer its
  * owner's, and nothing of it is recorded from then on. Check after each drain, and treat the target as ended.

@@ -32,16 +32,15 @@ static int read_reaped(int pidfd, int *ret)
 	return 0;
 }
 
-/* Reads state and exit code of /proc/PID/stat; the name before them may contain any bytes. */
+/* Reads state and exit code of /proc/PID/stat. */
 static bool parse_stat(const char *text, char *ret_state, int *ret_code)
 {
-	const char *at = strrchr(text, ')');
+	const char *state = proc_file_stat_field(text, STAT_STATE), *code = proc_file_stat_field(text, STAT_EXIT_CODE);
 
-	if (!at || sscanf(at, ") %c", ret_state) != 1)
+	if (!state || !code)
 		return false;
-	for (int field = STAT_STATE - 1; at && field < STAT_EXIT_CODE; field++)
-		at = strchr(at + 1, ' ');
-	return at && sscanf(at, " %d", ret_code) == 1;
+	*ret_state = *state;
+	return sscanf(code, "%d", ret_code) == 1;
 }
 
 int exit_status_read(pid_t pid, int pidfd, int *ret)

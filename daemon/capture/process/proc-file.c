@@ -2,10 +2,13 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 #include "daemon/capture/process/proc-file.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
+
+enum { STAT_START = 22 };
 
 int proc_file_read(int dir, const char *path, char *ret, size_t room)
 {
@@ -26,4 +29,30 @@ long long proc_file_number(const char *path)
 	char text[64];
 
 	return proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 ? -1 : atoll(text);
+}
+
+const char *proc_file_stat_field(const char *text, unsigned field)
+{
+	/* The name, which is the second field, may contain any bytes. */
+	const char *at = strrchr(text, ')');
+
+	for (unsigned n = 2; at && n < field; n++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+int proc_file_start(pid_t pid, uint64_t *ret)
+{
+	char path[32], text[1024];
+	unsigned long long start;
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || !(at = proc_file_stat_field(text, STAT_START)) ||
+	    sscanf(at, "%llu", &start) != 1)
+		return -ESRCH;
+	*ret = start;
+	return 0;
 }

@@ -4,6 +4,8 @@
 #define CSIGHT_DAEMON_CAPTURE_PROC_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Reads up to room - 1 bytes and terminates them by NUL. dir: AT_FDCWD, or a directory that path is relative to.
@@ -13,5 +15,15 @@ int proc_file_read(int dir, const char *path, char *ret, size_t room);
 
 /* Returns the number in a file; -1 if it cannot be read. */
 long long proc_file_number(const char *path);
+
+/* Returns a field of the text of /proc/PID/stat, counted from 1 as in proc(5), from the third on; NULL: it is not
+ * there. */
+const char *proc_file_stat_field(const char *text, unsigned field);
+
+/*
+ * Reads when a process started, in ticks since the boot: with its number it names the process, as long as the machine
+ * runs. -ESRCH: it is gone.
+ */
+int proc_file_start(pid_t pid, uint64_t *ret);
 
 #endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/capture/perf/perf.h"
+#include "daemon/capture/process/proc-file.h"
+#include "daemon/state-file.h"
+#include "daemon/wire.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+
+enum { STATE_VERSION = 1, STATE_MAX = 64 << 20 };
+
+void state_file_boot(char ret[STATE_BOOT_SIZE])
+{
+	if (proc_file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, STATE_BOOT_SIZE) < 0)
+		*ret = 0;
+	ret[strcspn(ret, "\n")] = 0;
+}
+
+static int check_file(int spool, struct reason *why)
+{
+	struct stat st;
+
+	if (fstatat(spool, STATE_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return reason_set(why, -errno, "%s", strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return reason_set(why, -EPERM, "it is not a regular file");
+	if (st.st_uid != geteuid() || st.st_mode & (S_IRWXG | S_IRWXO))
+		return reason_set(why, -EPERM, "others than the user of csightd could have changed it");
+	return 0;
+}
+
+int state_file_read(int spool, const char *boot, json_object **ret, size_t *ret_past, struct reason *why)
+{
+	_cleanup_json_ json_object *o = NULL;
+	_cleanup_free_ char *text = NULL;
+	json_object *list;
+	int64_t version = 0;
+	const char *of = "";
+	size_t size;
+	int rc = check_file(spool, why);
+
+	if (rc < 0)
+		return rc;
+	rc = io_read_file(spool, STATE_FILE, STATE_MAX, &text, &size);
+	if (rc < 0)
+		return reason_set(why, rc, "%s", strerror(-rc));
+	rc = json_parse(text, size, &o);
+	if (rc < 0)
+		return reason_set(why, rc, rc == -EBADMSG ? "it is not valid JSON" : strerror(-rc));
+	if (json_get_i64(o, "version", &version) < 0 || version != STATE_VERSION)
+		return reason_set(why, -EBADMSG, "it has version %lld, and this csightd reads version %d",
+				  (long long)version, STATE_VERSION);
+	if (json_get_str(o, "boot", &of) < 0 || json_get(o, "targets", json_type_array, &list) < 0)
+		return reason_set(why, -EBADMSG, "a member is missing, or of the wrong type");
+	*ret_past = !*boot || strcmp(of, boot) != 0 ? json_array_size(list) : 0;
+	*ret = *ret_past ? NULL : json_object_get(list);
+	return 0;
+}
+
+char *state_file_text(const char *boot, json_object *list)
+{
+	_cleanup_json_ json_object *o = json_object_new_object();
+
+	json_add_i64(o, "version", STATE_VERSION);
+	json_add_str(o, "boot", boot);
+	json_add(o, "targets", list);
+	return json_text(o, JSON_PLAIN);
+}
+
+static bool get_id(json_object *o, const char *name, int64_t most, int64_t *ret)
+{
+	return json_get_i64(o, name, ret) == 0 && *ret >= 0 && *ret <= most;
+}
+
+int state_file_parse(json_object *o, struct state_entry *ret)
+{
+	struct state_entry e = { 0 };
+	int64_t pid, uid, requester;
+	json_object *options;
+	const char *bad;
+
+	if (!json_object_is_type(o, json_type_object) || !get_id(o, "pid", INT32_MAX, &pid) || pid == 0 ||
+	    !get_id(o, "uid", UINT32_MAX - 1, &uid) || !get_id(o, "requester", UINT32_MAX - 1, &requester) ||
+	    json_get_u64(o, "start", &e.start) < 0 || json_get_str(o, "name", &e.name) < 0 ||
+	    json_get_str(o, "exe", &e.exe) < 0 || json_get(o, "triggers", json_type_array, &e.triggers) == -EINVAL)
+		return -EBADMSG;
+	e.perf = json_get(o, "options", json_type_object, &options) == 0;
+	if (e.perf && wire_read_options(options, &e.options, &bad) < 0)
+		return -EBADMSG;
+	e.pid = (pid_t)pid;
+	e.uid = (uid_t)uid;
+	e.requester = (uid_t)requester;
+	*ret = e;
+	return 0;
+}
+
+json_object *state_file_entry(const struct target *t, json_object *triggers)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_i64(o, "pid", t->pid);
+	json_add_u64(o, "start", t->start);
+	json_add_i64(o, "uid", t->uid);
+	json_add_i64(o, "requester", t->requester);
+	json_add_bytes(o, "name", t->name);
+	json_add_bytes(o, "exe", t->exe);
+	if (t->ring.source->ops == &perf_capture)
+		json_add(o, "options", wire_options(perf_target_options(t->ring.source)));
+	if (triggers)
+		json_add(o, "triggers", triggers);
+	return o;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "daemon/capture/process/proc-file.h"
+#include "daemon/state-file.h"
+#include "daemon/state.h"
+#include "daemon/target-adopt.h"
+#include "daemon/trigger/trigger-state.h"
+#include "lib/base/escape.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/base/log.h"
+
+enum {
+	WRITE_MS = 100,    /* from one write to the next, at least; */
+	WRITE_SHARE = 20,  /* and so many times what it takes the loop to make the text */
+	RETRY_SECONDS = 5, /* after a failure */
+};
+
+/* A target of an earlier daemon that is not one of this daemon yet. */
+struct waiting_target {
+	TAILQ_ENTRY(waiting_target) link;
+	struct state *state;
+	json_object *json; /* what entry is in */
+	struct state_entry entry;
+	int pidfd;
+	struct event *ended;
+};
+
+struct state {
+	struct state_options o;
+	char boot[STATE_BOOT_SIZE];
+	TAILQ_HEAD(, waiting_target) waiting;
+	struct event *timer;
+	struct work write;
+	char *text; /* while it is written */
+	int rc;
+	bool writing, changed, stopped, failed;
+	uint64_t next_ns; /* CLOCK_MONOTONIC */
+};
+
+static void waiting_free(struct waiting_target *w)
+{
+	TAILQ_REMOVE(&w->state->waiting, w, link);
+	if (w->ended)
+		event_free(w->ended);
+	closep(&w->pidfd);
+	json_object_put(w->json);
+	free(w);
+}
+
+static struct waiting_target *find_waiting(const struct state *s, const struct target *t)
+{
+	struct waiting_target *w;
+
+	TAILQ_FOREACH (w, &s->waiting, link)
+		if (w->entry.pid == t->pid && w->entry.start == t->start)
+			return w;
+	return NULL;
+}
+
+static json_object *list_targets(const struct state *s)
+{
+	json_object *list = json_object_new_array();
+	const struct waiting_target *w;
+	const struct target *t;
+
+	TAILQ_FOREACH (t, target_list_all(s->o.targets), link) {
+		json_object *triggers;
+
+		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t))
+			continue;
+		triggers = trigger_state_write(s->o.triggers, t);
+		/* A disarmed program that watches nothing is what it is without a state. */
+		if (triggers || t->ring.state != RING_DISARMED)
+			json_array_add(list, state_file_entry(t, triggers));
+	}
+	TAILQ_FOREACH (w, &s->waiting, link)
+		json_array_add(list, json_object_get(w->json));
+	return list;
+}
+
+static void schedule_write(struct state *s)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC), wait = s->next_ns > now ? s->next_ns - now : 0;
+	const struct timeval delay = { (time_t)(wait / 1000000000), (suseconds_t)(wait % 1000000000 / 1000) };
+
+	if (s->changed && !s->writing && !s->stopped && !event_pending(s->timer, EV_TIMEOUT, NULL))
+		event_add(s->timer, &delay);
+}
+
+static void note_failure(struct state *s, int rc)
+{
+	if (!s->failed)
+		log_warning("cannot store the targets in %s/%s: %s; a restart of csightd forgets the latest changes",
+			    spool_path(s->o.spool), STATE_FILE, strerror(-rc));
+	s->failed = s->changed = true;
+	s->next_ns = now_ns(CLOCK_MONOTONIC) + RETRY_SECONDS * 1000000000ull;
+}
+
+static void begin_write(struct state *s)
+{
+	uint64_t began = now_ns(CLOCK_MONOTONIC), took;
+
+	s->changed = false;
+	s->text = state_file_text(s->boot, list_targets(s));
+	took = now_ns(CLOCK_MONOTONIC) - began;
+	s->next_ns = began + MAX(WRITE_MS * 1000000ull, WRITE_SHARE * took);
+	if (!s->text) {
+		note_failure(s, -ENOMEM);
+		schedule_write(s);
+		return;
+	}
+	s->writing = true;
+	workqueue_submit_urgent(s->o.queue, &s->write);
+}
+
+static void run_write(struct work *work)
+{
+	struct state *s = container_of(work, struct state, write);
+
+	s->rc = io_write_file(spool_fd(s->o.spool), STATE_FILE, s->text, strlen(s->text), 0600);
+}
+
+static void write_ran(struct work *work)
+{
+	struct state *s = container_of(work, struct state, write);
+	bool again = s->stopped && s->changed;
+
+	free(s->text);
+	s->text = NULL;
+	s->writing = false;
+	if (s->rc < 0)
+		note_failure(s, s->rc);
+	else
+		s->failed = false;
+	if (again)
+		begin_write(s);
+	else
+		schedule_write(s);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *data)
+{
+	begin_write(data);
+}
+
+void state_changed(struct state *s)
+{
+	if (!s || s->stopped)
+		return;
+	s->changed = true;
+	schedule_write(s);
+}
+
+static void log_ended(const struct state_entry *e)
+{
+	log_notice("process %d (%s) of uid %u, a target of an earlier csightd, has ended, or is another program now: "
+		   "its history is lost",
+		   (int)e->pid, esc(e->name), e->uid);
+}
+
+void state_target(struct state *s, struct target *t, enum target_change change)
+{
+	struct waiting_target *w = s && !s->stopped && change != TARGET_ENDED ? find_waiting(s, t) : NULL;
+
+	/* One that could not be armed is dropped by on_armed(). */
+	if (w && (change == TARGET_ARMED || !w->entry.perf)) {
+		_cleanup_json_ json_object *json = json_object_get(w->json);
+		json_object *triggers = w->entry.triggers;
+		bool replaced = !w->entry.perf && strcmp(w->entry.exe, t->exe) != 0;
+
+		if (replaced)
+			log_ended(&w->entry);
+		waiting_free(w);
+		if (!replaced)
+			trigger_state_read(s->o.triggers, s->o.audit, t, triggers);
+	}
+	state_changed(s);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *data)
+{
+	struct waiting_target *w = data;
+	struct state *s = w->state;
+
+	log_ended(&w->entry);
+	waiting_free(w);
+	state_changed(s);
+}
+
+static void drop_failed(struct waiting_target *w, const char *why)
+{
+	struct state *s = w->state;
+
+	log_warning("cannot arm process %d (%s) of uid %u again: %s", (int)w->entry.pid, esc(w->entry.name),
+		    w->entry.uid, why);
+	waiting_free(w);
+	state_changed(s);
+}
+
+static void on_armed(struct target *t, int rc, void *data)
+{
+	struct state *s = data;
+	const struct audit_actor self = audit_self(s->o.audit);
+	const struct audit_object on = { .pid = t->pid, .owner = t->uid, .name = t->name };
+	struct waiting_target *w = find_waiting(s, t);
+	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+
+	if (rc == 0)
+		audit_done(&self, AUDIT_ARM, &on);
+	if (rc == 0 || !w)
+		return;
+	target_trouble(t, &trouble);
+	drop_failed(w, rc != -ESRCH && trouble.size ? (const char *)trouble.data : strerror(-rc));
+}
+
+/* Checks what a caller of Arm would be checked for, as far as it is known without a connection. */
+static int adopt(const struct state *s, const struct state_entry *e, struct target **ret, struct reason *why)
+{
+	const struct target_adoption adoption = { .units = s->o.units,
+						  .targets = s->o.targets,
+						  .settings = s->o.settings,
+						  .pid = e->pid,
+						  .start = e->start,
+						  .caller = e->requester,
+						  .options = &e->options };
+	struct ledger_refusal limit = { 0 };
+	int rc;
+
+	if (e->requester != 0 && (e->options.kernel || accounts_set_has(&s->o.settings->deny, e->requester, NULL, 0)))
+		return reason_set(why, -EACCES, "user %u may not", e->requester);
+	rc = target_adopt(&adoption, ret, why, &limit);
+	if (rc == -EDQUOT)
+		ledger_explain(&limit, why);
+	if (rc < 0 && !*why->text)
+		reason_set(why, rc, "%s", strerror(-rc));
+	return rc;
+}
+
+static void arm_again(struct waiting_target *w)
+{
+	struct reason why = { "" };
+	struct target *t;
+
+	if (adopt(w->state, &w->entry, &t, &why) < 0)
+		drop_failed(w, why.text);
+	else
+		target_arm(t, on_armed, w->state);
+}
+
+/* Returns -ESRCH if the process has ended; another may have its number. */
+static int open_process(const struct state_entry *e, int *ret_pidfd)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, e->pid, 0);
+	uint64_t start;
+
+	if (pidfd < 0)
+		return errno == EINVAL ? -ESRCH : -errno;
+	if (proc_file_start(e->pid, &start) < 0 || start != e->start ||
+	    syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
+		return -ESRCH;
+	*ret_pidfd = TAKE_FD(pidfd);
+	return 0;
+}
+
+static int wait_for(struct state *s, json_object *o, const struct state_entry *e)
+{
+	struct waiting_target *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return -ENOMEM;
+	TAILQ_INSERT_TAIL(&s->waiting, w, link);
+	w->state = s;
+	w->json = json_object_get(o);
+	w->entry = *e;
+	w->pidfd = -1;
+	rc = open_process(e, &w->pidfd);
+	w->ended = rc < 0 ? NULL : event_new(s->o.base, w->pidfd, EV_READ, on_ended, w);
+	if (rc == 0 && (!w->ended || event_add(w->ended, NULL) < 0))
+		rc = -ENOMEM;
+	if (rc < 0) {
+		waiting_free(w);
+		return rc;
+	}
+	trigger_state_reserve(s->o.triggers, e->triggers);
+	if (e->perf)
+		arm_again(w);
+	return 0;
+}
+
+static void restore(struct state *s, json_object *list)
+{
+	size_t n_bad = 0;
+
+	for (size_t i = 0; i < json_array_size(list) && i < s->o.settings->targets_max; i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		struct state_entry e;
+		int rc = state_file_parse(o, &e);
+
+		n_bad += rc == -EBADMSG;
+		if (rc == 0)
+			rc = wait_for(s, o, &e);
+		if (rc == -ESRCH)
+			log_ended(&e);
+		else if (rc < 0 && rc != -EBADMSG)
+			log_warning("process %d (%s) of uid %u is no target any more: %s", (int)e.pid, esc(e.name),
+				    e.uid, strerror(-rc));
+	}
+	if (n_bad)
+		log_warning("%zu targets in %s/%s were ignored: they are not valid", n_bad, spool_path(s->o.spool),
+			    STATE_FILE);
+}
+
+static void load(struct state *s)
+{
+	_cleanup_json_ json_object *list = NULL;
+	int dir = spool_fd(s->o.spool), rc;
+	struct reason why = { "" };
+	size_t n_past = 0;
+
+	rc = state_file_read(dir, s->boot, &list, &n_past, &why);
+	if (rc < 0 && rc != -ENOENT) {
+		log_warning(
+		    "no target of an earlier csightd is restored: cannot use %s/%s: %s; it is renamed to %s.bad",
+		    spool_path(s->o.spool), STATE_FILE, why.text, STATE_FILE);
+		renameat(dir, STATE_FILE, dir, STATE_FILE ".bad");
+	}
+	if (n_past)
+		log_info("%zu targets of an earlier boot are forgotten", n_past);
+	restore(s, list);
+}
+
+int state_new(const struct state_options *options, struct state **ret)
+{
+	struct state *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->o = *options;
+	s->write = (struct work){ run_write, write_ran };
+	TAILQ_INIT(&s->waiting);
+	state_file_boot(s->boot);
+	s->timer = evtimer_new(options->base, on_timer, s);
+	if (!s->timer) {
+		free(s);
+		return -ENOMEM;
+	}
+	*ret = s;
+	if (strcmp(options->settings->restore, "yes") == 0)
+		load(s);
+	state_changed(s);
+	return 0;
+}
+
+void state_stop(struct state *s)
+{
+	event_del(s->timer);
+	s->changed = s->stopped = true;
+	if (!s->writing)
+		begin_write(s);
+}
+
+struct state *state_free(struct state *s)
+{
+	struct waiting_target *w;
+
+	if (!s)
+		return NULL;
+	while ((w = TAILQ_FIRST(&s->waiting)))
+		waiting_free(w);
+	event_free(s->timer);
+	free(s->text);
+	free(s);
+	return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What outlasts the daemon: which processes are targets, with which options and at whose request, and their triggers.
+ * It is in the file targets.json of the spool, which is replaced soon after each change. A new daemon arms the
+ * processes of trace units again; programs under the emulated trace unit register by themselves, and get their
+ * triggers back then. A process is named by its number, when it started, and the boot; and what its requester may do
+ * is checked again.
+ *
+ * On the loop's thread; the spool's queue writes.
+ */
+#ifndef CSIGHT_DAEMON_STATE_H
+#define CSIGHT_DAEMON_STATE_H
+
+#include "daemon/spool.h"
+#include "daemon/target.h"
+#include "daemon/trace-units.h"
+#include "daemon/trigger/trigger.h"
+
+struct state;
+
+struct state_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct workqueue *queue; /* of the spool */
+	struct spool *spool;
+	struct trace_units *units;
+	struct target_list *targets;
+	struct trigger_list *triggers;
+	struct audit *audit;
+};
+
+/* Restores what an earlier daemon stored, unless the settings forbid it. A damaged file is logged and renamed. */
+int state_new(const struct state_options *options, struct state **ret);
+
+/* Writes the state for the last time. */
+void state_stop(struct state *s);
+
+/* After the spool's queue has stopped. */
+struct state *state_free(struct state *s);
+
+/* The triggers have changed. s may be NULL: it is not read yet. */
+void state_changed(struct state *s);
+
+/* A target has changed. s may be NULL. */
+void state_target(struct state *s, struct target *t, enum target_change change);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/policy.h"
+#include "daemon/trigger/trigger-private.h"
+#include "daemon/trigger/trigger-state.h"
+#include "lib/base/escape.h"
+#include "lib/base/log.h"
+
+static json_object *write_counts(const struct trigger *t)
+{
+	json_object *o = json_object_new_object();
+
+	json_add_u64(o, "hits", t->hits);
+	json_add_u64(o, "measured", t->measured);
+	json_add_u64(o, "unknown", t->unknown);
+	json_add_u64(o, "longest", t->longest);
+	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
+		json_add_u64(o, trigger_outcome_str(i), t->outcomes[i]);
+	return o;
+}
+
+/* What the source had counted at each of its places when t->hits was last updated. */
+static json_object *write_slots(const struct trigger *t)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < t->n_slots; i++) {
+		json_object *o = json_object_new_object();
+
+		json_add_i64(o, "slot", t->slots[i]);
+		json_add_u64(o, "hits", atomic_load(&t->since[i].hits));
+		json_add_u64(o, "measured", atomic_load(&t->since[i].measured));
+		json_add_u64(o, "unknown", atomic_load(&t->since[i].unknown));
+		json_array_add(list, o);
+	}
+	return list;
+}
+
+static json_object *write_kept(const struct trigger *t)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < t->n_kept; i++) {
+		json_object *o = json_object_new_object();
+
+		json_add_str(o, "id", t->kept[i].id);
+		json_add_u64(o, "value", t->kept[i].value);
+		json_array_add(list, o);
+	}
+	return list;
+}
+
+static json_object *write_trigger(struct trigger *t)
+{
+	_cleanup_buf_ struct buf text = { 0 };
+	json_object *o = json_object_new_object();
+
+	trigger_count(t);
+	buf_printf(&text, "%s%s%s", t->condition, *t->rules ? " " : "", t->rules);
+	buf_u8(&text, 0);
+	json_add_i64(o, "id", t->number);
+	json_add_i64(o, "uid", t->by.uid);
+	if (t->by.login_uid != (uid_t)-1)
+		json_add_i64(o, "loginUid", t->by.login_uid);
+	json_add(o, "trigger", buf_error(&text) < 0 ? NULL : json_object_new_string((const char *)text.data));
+	json_add(o, "places", trigger_wire_places_of(t));
+	json_add_bool(o, "enabled", t->enabled);
+	json_add_u64(o, "lastTaken", t->taken_ns);
+	json_add(o, "counts", write_counts(t));
+	json_add(o, "slots", write_slots(t));
+	json_add(o, "kept", write_kept(t));
+	return o;
+}
+
+json_object *trigger_state_write(struct trigger_list *all, const struct target *target)
+{
+	json_object *list = NULL;
+	struct trigger *t;
+
+	TAILQ_FOREACH (t, &all->triggers, link) {
+		if (t->attached || t->ended || !t->watched || t->watched->target != target)
+			continue;
+		if (!list)
+			list = json_object_new_array();
+		json_array_add(list, write_trigger(t));
+	}
+	return list;
+}
+
+static uint32_t number_of(json_object *o)
+{
+	uint64_t number = 0;
+
+	json_get_u64(o, "id", &number);
+	return number < UINT32_MAX ? (uint32_t)number : 0;
+}
+
+void trigger_state_reserve(struct trigger_list *all, json_object *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++)
+		all->last_number = MAX(all->last_number, number_of(json_object_array_get_idx(list, i)));
+}
+
+static void read_counts(struct trigger *t, json_object *o)
+{
+	json_get_u64(o, "hits", &t->hits);
+	json_get_u64(o, "measured", &t->measured);
+	json_get_u64(o, "unknown", &t->unknown);
+	json_get_u64(o, "longest", &t->longest);
+	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
+		json_get_u64(o, trigger_outcome_str(i), &t->outcomes[i]);
+}
+
+/* Adds what the source has counted while no daemon read it: its counts outlast the list of places. */
+static void read_slots(struct trigger *t, json_object *list)
+{
+	struct capture_source *source = t->watched->target->ring.source;
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
+
+	if (!source->ops->watching || source->ops->watching->counts(source, counts) < 0)
+		return;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		uint64_t slot, hits, measured, unknown;
+
+		if (json_get_u64(o, "slot", &slot) < 0 || slot >= EMU_WATCHES_MAX ||
+		    json_get_u64(o, "hits", &hits) < 0 || json_get_u64(o, "measured", &measured) < 0 ||
+		    json_get_u64(o, "unknown", &unknown) < 0 || hits > atomic_load(&counts[slot].hits) ||
+		    measured > atomic_load(&counts[slot].measured) || unknown > atomic_load(&counts[slot].unknown))
+			continue;
+		t->hits += atomic_load(&counts[slot].hits) - hits;
+		t->measured += atomic_load(&counts[slot].measured) - measured;
+		t->unknown += atomic_load(&counts[slot].unknown) - unknown;
+	}
+}
+
+static void read_kept(struct trigger *t, json_object *list)
+{
+	for (size_t i = 0; i < json_array_size(list) && t->n_kept < t->spec.keep; i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		struct kept_snapshot *k = &t->kept[t->n_kept];
+		const char *id;
+
+		if (json_get_str(o, "id", &id) < 0 || !spool_find(t->all->o.spool, id) ||
+		    json_get_u64(o, "value", &k->value) < 0)
+			continue;
+		snprintf(k->id, sizeof(k->id), "%s", id);
+		t->n_kept++;
+	}
+}
+
+/* Returns false if it is not what trigger_state_write() made. */
+static bool read_request(json_object *o, struct trigger_request *ret, struct audit_actor *ret_by)
+{
+	struct reason why = { "" };
+	int64_t uid, login = -1;
+	json_object *places;
+	const char *text;
+	int n;
+
+	if (!json_object_is_type(o, json_type_object) || !number_of(o) || json_get_i64(o, "uid", &uid) < 0 ||
+	    json_get_i64(o, "loginUid", &login) == -EINVAL || json_get_str(o, "trigger", &text) < 0 ||
+	    json_get(o, "places", json_type_array, &places) < 0)
+		return false;
+	n = trigger_wire_places(places, ret->places);
+	if (n < 0 || trigger_spec_parse(text, &ret->spec, &why) < 0)
+		return false;
+	ret->n_places = (size_t)n;
+	ret_by->uid = (uid_t)uid;
+	ret_by->login_uid = (uid_t)login;
+	return true;
+}
+
+static int read_trigger(struct trigger_list *all, struct audit *audit, struct target *target, json_object *o,
+			struct reason *why)
+{
+	struct audit_actor by = { .audit = audit };
+	struct trigger_request request = { .target = target, .by = &by };
+	struct ledger_refusal limit = { 0 };
+	uint32_t number = all->last_number;
+	json_object *part;
+	bool enabled = true;
+	struct trigger *t;
+	int rc;
+
+	if (!read_request(o, &request, &by))
+		return reason_set(why, -EBADMSG, "it is not valid");
+	if (!policy_owns(by.uid, target->uid))
+		return reason_set(why, -EACCES, "user %u may not act on this process", by.uid);
+	all->last_number = number_of(o) - 1;
+	rc = trigger_find(all, number_of(o)) ? reason_set(why, -EEXIST, "its number is in use")
+					     : trigger_add(all, &request, &t, why, &limit);
+	all->last_number = number;
+	if (rc == -EDQUOT)
+		ledger_explain(&limit, why);
+	if (rc < 0)
+		return rc;
+	json_get_u64(o, "lastTaken", &t->taken_ns);
+	if (json_get(o, "counts", json_type_object, &part) == 0)
+		read_counts(t, part);
+	if (json_get(o, "slots", json_type_array, &part) == 0)
+		read_slots(t, part);
+	if (json_get(o, "kept", json_type_array, &part) == 0)
+		read_kept(t, part);
+	if (json_get_bool(o, "enabled", &enabled) == 0 && !enabled)
+		trigger_enable(t, false, why);
+	return 0;
+}
+
+void trigger_state_read(struct trigger_list *all, struct audit *audit, struct target *t, json_object *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+		struct reason why = { "" };
+		int rc = read_trigger(all, audit, t, o, &why);
+
+		if (rc < 0)
+			log_warning("cannot set trigger %u of process %d (%s) again: %s", number_of(o), (int)t->pid,
+				    esc(t->name), *why.text ? why.text : strerror(-rc));
+	}
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Triggers in the state file (daemon/state.h), where they outlast the daemon. On the loop's thread. */
+#ifndef CSIGHT_DAEMON_TRIGGER_STATE_H
+#define CSIGHT_DAEMON_TRIGGER_STATE_H
+
+#include "daemon/trigger/trigger.h"
+
+/* Returns a new array of those triggers of a target that remain without their caller; NULL: there are none. */
+json_object *trigger_state_write(struct trigger_list *all, const struct target *t);
+
+/* Sets the list of an earlier daemon aside: the numbers in it are not used again. */
+void trigger_state_reserve(struct trigger_list *all, json_object *list);
+
+/*
+ * Adds the triggers of a list to a target, each if its user may act on the process still, and logs those that cannot
+ * be added. Counts go on.
+ */
+void trigger_state_read(struct trigger_list *all, struct audit *audit, struct target *t, json_object *list);
+
+#endif
