@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Every test speaks TAP; skips name their reason. The tests of a room are in the folder of its name, which lists its own
 # programs in check_PROGRAMS and TESTS.
-TEST_EXTENSIONS = .test .rig
+TEST_EXTENSIONS = .test .rig .boot
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_LOG_DRIVER = $(LOG_DRIVER)
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \
