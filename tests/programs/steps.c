@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls a function for each line of its standard input: before_event() for "b", after_event() for "a". Between two lines
- * it sleeps, so that many of these programs cost nothing.
+ * Calls a function for each line of its standard input: before_event() for "b", after_event() for "a". Between two
+ * lines it sleeps, so that many of these programs cost nothing.
  */
 #include <unistd.h>
 
