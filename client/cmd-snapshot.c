@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* csight snapshot. */
 #include "client/client.h"
+#include "lib/base/duration.h"
+#include "lib/base/escape.h"
 
-enum { OPTION_PID, OPTION_NO_ARM, OPTION_NO_WAIT, OPTION_REASON, OPTION_LABEL };
+enum { OPTION_PID, OPTION_NO_ARM, OPTION_NO_WAIT, OPTION_LAST, OPTION_REASON, OPTION_LABEL };
 
 static const struct verb_option options[] = {
 	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
 	[OPTION_NO_ARM] = { "no-arm", 0, NULL, "fail if the process is not armed, instead of arming it" },
 	[OPTION_NO_WAIT] = { "no-wait", 0, NULL, "return when the trace is saved, before it is decoded" },
+	[OPTION_LAST] = { "last", 0, "TIME", "only the trace of this time before it, such as 10ms (default all)" },
 	[OPTION_REASON] = { "reason", 0, "TEXT", CLIENT_REASON_HELP },
 	[OPTION_LABEL] = { "label", 0, "NAME=VALUE", CLIENT_LABEL_HELP },
 	{ 0 },
@@ -23,6 +26,10 @@ static int snapshot_parse(struct client *c, struct client_annotation *ret, pid_t
 		switch (o) {
 		case OPTION_PID:
 			pid = value;
+			break;
+		case OPTION_LAST:
+			if (duration_parse(value, &ret->options.last) < 0 || !ret->options.last)
+				return client_usage(c, "--last: '%s' is not a time, such as 10ms", esc(value));
 			break;
 		case OPTION_REASON:
 			ret->options.reason = value;

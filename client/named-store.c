@@ -301,6 +301,8 @@ void named_store_print_times(FILE *to, const struct store *s)
 			: strcmp(clock, "virtual") == 0 ? " of the emulator's virtual clock"
 							: " of CLOCK_MONOTONIC");
 	fprintf(to, ", for %s", format_duration(last - first));
+	if (store_meta_number(s, "window"))
+		fprintf(to, "; of the last %s before it was taken", format_duration(store_meta_number(s, "window")));
 	if (bound)
 		fprintf(to, "; time error at most %s", format_duration(bound));
 	fputc('\n', to);
@@ -319,6 +321,8 @@ void named_store_add_times(const struct store *s, json_object *to)
 	json_add_u64(to, "last", last);
 	if (store_realtime(s, first))
 		json_add_u64(to, "realtime", store_realtime(s, first));
+	if (store_meta_number(s, "window"))
+		json_add_u64(to, "window", store_meta_number(s, "window"));
 	if (bound)
 		json_add_u64(to, "bound", bound);
 }

@@ -72,6 +72,10 @@ int annotation_read(json_object *from, struct annotation *ret, const char **ret_
 	rc = json_get(from, "labels", json_type_array, &list);
 	if (rc == 0)
 		rc = read_labels(list, &a.labels);
+	if (rc != -EINVAL) {
+		*ret_bad = "last";
+		rc = json_get_u64(from, "last", &a.last);
+	}
 	if (rc == -EINVAL) {
 		annotation_done(&a);
 		return rc;
@@ -93,6 +97,8 @@ void annotation_add(const struct annotation *a, json_object *to)
 		json_add(to, "why", json_object_get(a->why));
 	if (a->labels)
 		json_add(to, "labels", json_object_get(a->labels));
+	if (a->last)
+		json_add_u64(to, "last", a->last);
 }
 
 struct annotation annotation_take(struct annotation *a)
@@ -105,7 +111,7 @@ struct annotation annotation_take(struct annotation *a)
 
 struct annotation annotation_copy(const struct annotation *a)
 {
-	struct annotation copy = { 0 };
+	struct annotation copy = { .last = a->last };
 
 	if (a->why)
 		json_object_deep_copy(a->why, &copy.why, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a caller writes on a snapshot: why it was taken, and labels, NAME=VALUE. Both are in snapshot.json and in
- * org.csight's type Snapshot, as "why" and "labels". Texts are short and have no control characters.
+ * What a caller says about a snapshot: why it was taken, labels, NAME=VALUE, and of how long a time it is, if not of
+ * all. These are in snapshot.json and in org.csight's type Snapshot, as "why", "labels" and "last". Texts are short and
+ * have no control characters.
  */
 #ifndef CSIGHT_DAEMON_ANNOTATION_H
 #define CSIGHT_DAEMON_ANNOTATION_H
@@ -14,9 +15,10 @@ enum { ANNOTATION_WHY_MAX = 256, ANNOTATION_LABELS_MAX = 8, ANNOTATION_NAME_MAX 
 struct annotation {
 	json_object *why;    /* a string, or NULL */
 	json_object *labels; /* an array of {"name": …, "value": …}, or NULL */
+	uint64_t last;       /* ns; 0: all of the history */
 };
 
-/* Reads both from an object, the parameters of a call or snapshot.json. -EINVAL: *ret_bad is the invalid member. */
+/* Reads them from an object, the parameters of a call or snapshot.json. -EINVAL: *ret_bad is the invalid member. */
 int annotation_read(json_object *from, struct annotation *ret, const char **ret_bad);
 void annotation_done(struct annotation *a);
 

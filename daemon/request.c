@@ -481,6 +481,7 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 
 	source->ops->copy_max(r->target->ring.source, &trace, &log);
 	r->limits.log = log;
+	r->limits.last = r->options.annotation.last;
 	memory = log + COPY_EXTRA;
 	spool = log + SNAPSHOT_EXTRA;
 	r->limits.trace = MIN(trace, list->o.settings->snapshot_max);

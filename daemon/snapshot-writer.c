@@ -254,6 +254,8 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 		json_add(o, "intervals", intervals_json(sw->copy));
 	json_add(o, "trigger", trigger);
 	annotation_add(&sw->annotation, o);
+	if (sw->copy->since)
+		json_add_u64(o, "since", sw->copy->since);
 	if (sw->ended)
 		json_add(o, "ended", json_object_get(sw->ended));
 	json_add(o, "threads", threads_json(sw->copy));

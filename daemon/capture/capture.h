@@ -128,7 +128,8 @@ struct capture_copy {
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
-	struct buf missing;       /* texts about data that could not be recorded, each terminated by NUL */
+	uint64_t since;     /* the wanted part of the trace begins at this time of the records' clock; 0: unknown */
+	struct buf missing; /* texts about data that could not be recorded, each terminated by NUL */
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
@@ -144,6 +145,8 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 struct capture_limits {
 	size_t trace; /* bytes; the newest are kept */
 	size_t log;   /* bytes of a log that the program writes; the oldest are kept */
+	uint64_t
+	    last; /* ns before the copy, or the program's end: older trace is left out, as far as its time is known */
 };
 
 /*

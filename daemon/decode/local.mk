@@ -28,6 +28,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/place.c daemon/decode/place.h \
 	daemon/decode/rename.c daemon/decode/rename.h \
 	daemon/decode/schedule.c daemon/decode/schedule.h \
+	daemon/decode/window.c daemon/decode/window.h \
 	daemon/decode/syscall-names.c daemon/decode/syscall-names.h \
 	daemon/decode/server.c daemon/decode/server.h \
 	daemon/decode/stream-decoder.c daemon/decode/stream-decoder.h \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/decode/stream-decoder.h"
+#include "daemon/decode/window.h"
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/coresight/deframe.h"
@@ -29,9 +30,10 @@ struct stream_decoder {
 	struct buf bytes; /* de-framed, of this stream's trace source */
 	uint8_t *chunk;   /* as read from the input */
 	size_t piece;
-	uint64_t at;   /* offset in the piece */
-	bool synced;   /* the last piece that ended had a sync point */
-	uint64_t read; /* bytes of all pieces */
+	uint64_t begin; /* offset in the piece at which its decode begins */
+	uint64_t at;    /* offset in the piece */
+	bool synced;    /* the last piece that ended had a sync point */
+	uint64_t read;  /* bytes of all pieces */
 	struct decode_stats stats;
 };
 
@@ -158,7 +160,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 	sink.workers = sd->workers;
 	stream_configure(sd->input->contents, &sd->stream, p, &config);
 	sd->ops = ops;
-	sd->at = 0;
+	sd->at = sd->begin;
 	if (sd->deframe)
 		deframe_init(sd->deframe, &runs);
 	rc = ops->open(&config, &memory, &sink, &sd->engine);
@@ -194,7 +196,9 @@ static int start_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION))
 		sd->stats.gaps[GAP_TYPE_LOST]++;
 	sd->emitted = sd->skip = (struct decode_position){ 0 };
-	rc = open_engine(sd, p, ops[sd->choice]);
+	rc = window_begin(sd->input, &sd->stream, p, &sd->begin);
+	if (rc == 0)
+		rc = open_engine(sd, p, ops[sd->choice]);
 	if (rc == -EOPNOTSUPP && sd->choice == ENGINE_CHOICE_AUTO)
 		rc = open_engine(sd, p, &opencsd_engine_ops);
 	if (rc == -EOPNOTSUPP)
@@ -344,7 +348,7 @@ uint64_t stream_decoder_sync(const struct stream_decoder *sd)
 
 	if (sd->engine)
 		sd->ops->stats(sd->engine, &stats);
-	return stats.first_sync;
+	return stats.first_sync == UINT64_MAX ? UINT64_MAX : sd->begin + stats.first_sync;
 }
 
 uint64_t stream_decoder_bytes_read(const struct stream_decoder *sd)

@@ -394,6 +394,8 @@ int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapsh
 	if (known.flags & CSIGHT_NO_WAIT)
 		json_add_bool(o, "noWait", true);
 	json_add_str(o, "why", known.reason);
+	if (known.last)
+		json_add_u64(o, "last", known.last);
 	bad = known.labels ? add_labels(o, known.labels) : NULL;
 	if (bad) {
 		json_object_put(o);

@@ -147,6 +147,7 @@ struct csight_snapshot_options {
 	unsigned flags;            /* CSIGHT_NO_ARM, CSIGHT_NO_WAIT */
 	const char *reason;        /* why it is taken; at most 256 bytes */
 	const char *const *labels; /* texts NAME=VALUE, at most 8, then NULL; or NULL */
+	uint64_t last;             /* only the trace of this time before it, in ns; 0: all of the history */
 };
 
 /* The same with options. */

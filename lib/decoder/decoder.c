@@ -243,9 +243,10 @@ static json_object *last_items(json_object *list, size_t most)
 static json_object *build_start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
 	/* The members that the decoder uses; it does not use the list of images, which may be long. */
-	static const char *const keys[] = { "id",        "pid",      "name",        "exe",     "capture", "time",
-					    "monotonic", "clock",    "clock_shift", "shared",  "ended",   "trigger",
-					    "labels",    "perf_map", "code",        "jitdump", "threads" };
+	static const char *const keys[] = { "id",      "pid",       "name",   "exe",         "capture",
+					    "time",    "monotonic", "clock",  "clock_shift", "shared",
+					    "ended",   "trigger",   "labels", "perf_map",    "code",
+					    "jitdump", "threads",   "last",   "since" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	json_add_str(o, "type", "start");

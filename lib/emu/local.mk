@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The parts that the daemon uses to read the rings.
 noinst_LTLIBRARIES += lib/emu/libemuring.la
-lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h lib/emu/ring.h
+lib_emu_libemuring_la_SOURCES = lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h \
+	lib/emu/etm-sync.c lib/emu/etm-sync.h lib/emu/ring.h
 
 # The plugin has its own copies of what else it needs, since QEMU loads it into a process without our libraries.
 noinst_LTLIBRARIES += lib/emu/libplugin.la

@@ -65,6 +65,8 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)
 		add_meta_number(w, "monotonic", meta->monotonic);
+	if (meta->window)
+		add_meta_number(w, "window", meta->window);
 	if (meta->waits_unknown)
 		add_meta(w, "waits", "unknown");
 	if (meta->trigger.condition)

@@ -86,6 +86,9 @@ static void test_slices(void)
 	CHECK(memcmp(copy.data, buffer, 1600) == 0);
 	free(copy.data);
 	free(copy.slices);
+	CHECK_EQ(aux_newer(&a, 20), 1600);
+	CHECK_EQ(aux_newer(&a, 21), 600);
+	CHECK_EQ(aux_newer(&a, 41), 0);
 	/* With a limit, the first slice is cut at the start of a frame. */
 	CHECK_EQ(aux_copy(&a, 1000, &copy), 0);
 	CHECK(copy.from == 600 && copy.size == 1000);

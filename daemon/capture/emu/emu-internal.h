@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The source of a program under the emulated ETM, for emu.c and emu-slots.c. */
+/* The source of a program under the emulated ETM, for the files of emu/. */
 #ifndef CSIGHT_DAEMON_CAPTURE_EMU_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_EMU_INTERNAL_H
 
@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/capture/capture.h"
+#include "lib/base/util.h"
 
 /*
  * Only the header is mapped, for its control word, which csightd writes. Everything else is read with pread(), which
@@ -32,11 +33,16 @@ struct emu_source {
 	_Atomic uint64_t *skip;
 };
 
+static inline struct emu_source *emu_source_of(struct capture_source *source)
+{
+	return container_of(source, struct emu_source, base);
+}
+
 /* The contents of a slot at one moment. */
 struct slot_state {
 	uint32_t state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
-	uint64_t start_ns, end_ns, lag_ns, head, instructions, truth, pending;
+	uint64_t start_ns, end_ns, base_ns, lag_ns, head, instructions, truth, pending;
 	uint64_t from; /* position of the first valid byte; the last is before head */
 };
 
@@ -61,6 +67,13 @@ void emu_thaw(struct emu_source *s);
 
 /* Returns since when a hit has kept the rings frozen, CLOCK_MONOTONIC; now, if none does. */
 uint64_t emu_held_since(const struct emu_source *s, uint64_t now);
+
+/* Describes the thread of a slot, without data. */
+void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, struct capture_thread *ret);
+
+/* Of struct capture_ops: */
+void emu_missing(struct capture_source *source, struct buf *b);
+int emu_copy(struct capture_source *source, bool alive, const struct capture_limits *limits, struct capture_copy **ret);
 
 /* Ends what an earlier daemon has watched. */
 int emu_watching_reset(struct emu_source *s);

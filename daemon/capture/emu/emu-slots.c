@@ -66,6 +66,7 @@ void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint
 	memcpy(o.name, raw->name, EMU_NAME_SIZE);
 	o.start_ns = raw->start_ns;
 	o.end_ns = raw->end_ns;
+	o.base_ns = atomic_load(&raw->base_ns);
 	o.lag_ns = atomic_load(&raw->lag_ns);
 	o.head = atomic_load(&raw->head);
 	o.instructions = atomic_load(&raw->instructions);

@@ -229,6 +229,22 @@ uint64_t aux_held(const struct aux_buffer *a, uint64_t *ret_from)
 	return a->end - from;
 }
 
+uint64_t aux_newer(const struct aux_buffer *a, uint64_t since)
+{
+	size_t low = a->first, high = a->n_slices;
+
+	/* Slices are in the order of their ends. */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->slices[middle].ended < since)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low == a->n_slices ? 0 : a->end - MIN(a->slices[low].from, a->end);
+}
+
 /* Returns where to begin in a slice whose beginning is lost: at a multiple of the frame size from its start. */
 static uint64_t cut_at(const struct aux_slice *s, uint64_t from)
 {

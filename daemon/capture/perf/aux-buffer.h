@@ -74,6 +74,9 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch);
 /* Returns the number of available bytes; ret_from: the position of the first. */
 uint64_t aux_held(const struct aux_buffer *a, uint64_t *ret_from);
 
+/* Returns the number of bytes in the slices that ended at that time or later. */
+uint64_t aux_newer(const struct aux_buffer *a, uint64_t since);
+
 /*
  * Copies the newest limit bytes and their slices. Returns 0 with size 0 and no memory if the buffer is empty; -ENOMEM.
  * If the sink writes meanwhile, aux_cut() must follow.

@@ -76,18 +76,26 @@ static bool has_registers(const struct perf_target *s, uint32_t cpu)
 	return t && t->registers;
 }
 
+/* Returns the bytes of a ring that are wanted. */
+static uint64_t wanted_bytes(const struct aux_buffer *a, const struct capture_copy *c)
+{
+	uint64_t from, held = aux_held(a, &from);
+
+	return c->since ? MIN(held, aux_newer(a, c->since)) : held;
+}
+
 static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
 	struct aux_buffer *rings = perf_target_rings(s);
-	uint64_t total = 0, from, held, left = memory_left();
+	uint64_t total = 0, held, left = memory_left();
 	size_t n_held = 0;
 
 	c->rings = calloc(p->n_cpus + 1, sizeof(*c->rings));
 	if (!c->rings)
 		return -ENOMEM;
 	for (size_t n = 0; n < p->n_cpus; n++) {
-		held = aux_held(&rings[n], &from);
+		held = wanted_bytes(&rings[n], c);
 		total += held;
 		n_held += held > 0;
 	}
@@ -101,7 +109,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		uint64_t share = total > limit ? limit / n_held & ~(uint64_t)4095 : UINT64_MAX;
 		int rc;
 
-		held = aux_held(&rings[n], &from);
+		held = wanted_bytes(&rings[n], c);
 		if (!held)
 			continue;
 		if (!has_registers(s, rings[n].cpu)) {
@@ -113,7 +121,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		if (held > share)
 			capture_note_missing(c, "only the newest %llu bytes of CPU %u were kept (snapshot-max)",
 					     (unsigned long long)share, rings[n].cpu);
-		rc = aux_copy(&rings[n], share, &c->rings[c->n_rings]);
+		rc = aux_copy(&rings[n], MIN(held, share), &c->rings[c->n_rings]);
 		if (rc < 0)
 			return rc;
 		c->n_rings += c->rings[c->n_rings].size > 0;
@@ -282,7 +290,33 @@ static int copy_stopped(struct perf_target *s, size_t limit, struct capture_copy
 	return rc;
 }
 
-static int fill_copy(struct perf_target *s, bool alive, size_t limit, struct capture_copy *c)
+/* Returns the time at which the recording of a process ended, of the records' clock; 0: unknown. */
+static uint64_t ended_at(struct perf_target *s, uint64_t now)
+{
+	_cleanup_free_ struct capture_interval *list = NULL;
+	const struct aux_buffer *rings = perf_target_rings(s);
+	uint64_t last = 0;
+	size_t n = 0;
+
+	if (s->shared && thread_table_intervals(&s->thread_table, now, &list, &n) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		last = MAX(last, list[i].to);
+	for (size_t i = 0; !s->shared && i < perf_target_plan(s)->n_cpus; i++)
+		if (rings[i].first < rings[i].n_slices)
+			last = MAX(last, rings[i].slices[rings[i].n_slices - 1].ended);
+	return last;
+}
+
+static void find_window(struct perf_target *s, bool alive, uint64_t wanted, struct capture_copy *c)
+{
+	uint64_t now = sideband_now(s->m->sideband), end = alive ? now : ended_at(s, now);
+
+	if (wanted)
+		c->since = end - MIN(end, wanted);
+}
+
+static int fill_copy(struct perf_target *s, bool alive, const struct capture_limits *limits, struct capture_copy *c)
 {
 	struct perf_machine *m = s->m;
 	bool running = s->shared || (alive && !s->lost);
@@ -297,11 +331,12 @@ static int fill_copy(struct perf_target *s, bool alive, size_t limit, struct cap
 	else if (running)
 		c->blind = restart_grid(&s->grid);
 	perf_machine_read_records(m);
+	find_window(s, alive, limits->last, c);
 	if (s->shared && arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
-	rc = copy_rings(s, limit, c);
+	rc = copy_rings(s, limits->trace, c);
 	if (rc == 0 && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
-		rc = copy_stopped(s, limit, c);
+		rc = copy_stopped(s, limits->trace, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)
@@ -328,7 +363,7 @@ int perf_copy(struct capture_source *source, bool alive, const struct capture_li
 	if (!c)
 		return -ENOMEM;
 	c->jitdump.fd = -1;
-	rc = fill_copy(s, alive, limits->trace, c);
+	rc = fill_copy(s, alive, limits, c);
 	if (rc < 0) {
 		capture_copy_free(c);
 		return rc;
