@@ -53,6 +53,7 @@ struct demux {
 	/* Before this time, the trace of some CPU in a shared, wrapped buffer cannot be decoded. */
 	uint64_t in_sync;
 	uint64_t unordered; /* number of emitted stretches whose order is uncertain */
+	uint64_t left_out;  /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
 };
 
@@ -88,6 +89,7 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	int rc = 0;
 
 	*ret = number ? d->tracks[*number] : NULL;
+	d->left_out += !number && d->n_tracks == TRACKS_MAX;
 	if (number || d->n_tracks == TRACKS_MAX)
 		return 0;
 	s.tid = tid;
@@ -538,6 +540,13 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
 		    "certain",
 		    (unsigned long long)d.unordered);
+	if (rc == 0 && d.left_out)
+		input_warn(
+		    input,
+		    "more than %d threads ran: those that began last, %llu intervals of execution, are left out; "
+		    "--thread selects one of them",
+		    TRACKS_MAX, (unsigned long long)d.left_out);
+	stats->gaps[GAP_TYPE_LOST] += d.left_out;
 	for (size_t i = 0; i < d.n_feeds; i++)
 		element_queue_close(d.feeds[i].queue);
 	for (uint32_t i = 0; i < d.n_tracks; i++)

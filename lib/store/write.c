@@ -176,7 +176,6 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 	}
 	/* Deep stacks make longer blocks, so that initial stacks remain the smaller part of the file. */
 	t->block_limit = MAX((size_t)BLOCK_BYTES, 4 * b->size);
-	buf_reserve(b, t->block_limit + EVENT_MAX);
 	return buf_error(b);
 }
 
@@ -564,6 +563,9 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		if (rc < 0)
 			return rc;
 	}
+	/* Grown as it fills: there may be many threads with few events. */
+	if (t->block.capacity - t->block.size < EVENT_MAX && !buf_reserve(&t->block, EVENT_MAX))
+		return buf_error(&t->block);
 	t->block_events += e->type == CALL_EVENT_MOVE ? e->left + e->entered : 1;
 	if (e->bound != UINT64_MAX)
 		t->block_bound = MAX(t->block_bound, e->bound);
