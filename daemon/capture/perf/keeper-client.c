@@ -146,14 +146,16 @@ int keeper_client_open(struct keeper_client *k, const struct kept_name *name, co
 		       pid_t pid, int cpu, int *ret_fd)
 {
 	struct keeper_message m = message_of(KEEPER_OPEN, name);
+	int rc = -ENOTCONN;
 
-	if (!keeper_client_is_connected(k))
-		return perf_event_open(attr, pid, cpu, ret_fd);
 	_Static_assert(sizeof(*attr) <= sizeof(m.attr), "the message has space for the attributes");
 	m.pid = pid;
 	m.cpu = cpu;
 	memcpy(m.attr, attr, sizeof(*attr));
-	return call(k, &m, -1, ret_fd);
+	if (keeper_client_is_connected(k))
+		rc = call(k, &m, -1, ret_fd);
+	/* Also where the keeper has ended meanwhile: then the event is not kept. */
+	return rc < 0 && !keeper_client_is_connected(k) ? perf_event_open(attr, pid, cpu, ret_fd) : rc;
 }
 
 int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size)
