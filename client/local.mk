@@ -30,3 +30,5 @@ csight_LDADD = lib/csight/libclient.la lib/trigger/libtrigger.la lib/decoder/lib
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = etc/zsh-completion/_csight

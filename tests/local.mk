@@ -12,7 +12,7 @@ AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_bu
 EXTRA_DIST += tests/lsan.supp .shellcheckrc tests/unit.h tests/lib.sh tests/check-summary
 
 # Tests that run for minutes; with CSIGHT_LONG=1 others do more of the same.
-LONG_TESTS = tests/builds.test tests/perfdata/large.test
+LONG_TESTS = tests/builds.test tests/packages.test tests/perfdata/large.test
 
 check-long: all
 	$(MAKE) CSIGHT_LONG=1 TESTS='$(TESTS) $(LONG_TESTS)' check
@@ -20,7 +20,7 @@ check-long: all
 
 # The tree itself: its scripts, its manual pages, the first command of the README.
 TESTS += tests/scripts.test tests/man.test tests/demo.test
-EXTRA_DIST += tests/scripts.test tests/man.test tests/demo.test tests/demo tests/builds.test
+EXTRA_DIST += tests/scripts.test tests/man.test tests/demo.test tests/demo tests/builds.test tests/packages.test
 
 # What the demo and the summaries leave.
 CLEANFILES += demo/demo.pftrace check.log check-long.log
