@@ -54,6 +54,7 @@ struct perf_target {
 	struct capture_thread *threads;
 	size_t n_threads;
 	uint64_t held, memory, code_memory; /* code_memory: the part of memory that a copy's log is made of */
+	uint64_t shared_memory;             /* of the shared sinks' rings, which are larger than ring-size at times */
 	struct reason trouble;
 	struct buf missing;
 	SLIST_ENTRY(perf_target) dead;

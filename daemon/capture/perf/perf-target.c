@@ -369,7 +369,7 @@ static int perf_disarm(struct capture_source *source)
 	struct perf_target *s = perf_target_of(source);
 	perf_target_close(s);
 	pthread_mutex_lock(&s->m->lock);
-	s->held = s->memory = s->code_memory = 0;
+	s->held = s->memory = s->code_memory = s->shared_memory = 0;
 	s->trouble.text[0] = '\0';
 	pthread_mutex_unlock(&s->m->lock);
 	s->cpu_time = UINT64_MAX;
@@ -479,14 +479,16 @@ static void publish_status(struct perf_target *s)
 	struct capture_thread *threads = NULL;
 	struct buf missing = { .limit = CAPTURE_MISSING_MAX };
 	size_t n_threads = 0;
-	uint64_t held = 0, from;
+	uint64_t held = 0, capacity = 0, from;
 
 	if (thread_table_threads(&s->thread_table, &threads, &n_threads) < 0)
 		return;
 	if (!s->shared)
 		count_bytes(s, threads, n_threads);
-	for (size_t n = 0; n < p->n_cpus; n++)
+	for (size_t n = 0; n < p->n_cpus; n++) {
 		held += aux_held(&rings[n], &from);
+		capacity += p->cpus[n].aux_size;
+	}
 	perf_target_report_missing(s, &missing);
 	pthread_mutex_lock(&s->m->lock);
 	free(s->threads);
@@ -495,6 +497,7 @@ static void publish_status(struct perf_target *s)
 	s->held = held;
 	s->code_memory = s->process ? process_memory(s->process) : 0;
 	s->memory = (s->plan ? s->plan->memory : 0) + s->code_memory;
+	s->shared_memory = s->shared ? capacity : 0;
 	buf_done(&s->missing);
 	s->missing = missing;
 	pthread_mutex_unlock(&s->m->lock);
@@ -646,13 +649,10 @@ static uint64_t perf_memory(struct capture_source *source)
 static void perf_copy_max(struct capture_source *source, uint64_t *ret_trace, uint64_t *ret_log)
 {
 	struct perf_target *s = perf_target_of(source);
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
 	pthread_mutex_lock(&s->m->lock);
-	*ret_trace = s->memory - s->code_memory;
+	*ret_trace = s->memory - s->code_memory + s->shared_memory;
 	*ret_log = s->code_memory + CODE_NEW;
-	if (s->shared)
-		*ret_trace += s->m->settings.aux_size * (uint64_t)MAX(cpus, 1);
 	pthread_mutex_unlock(&s->m->lock);
 }
 
