@@ -80,7 +80,7 @@ struct trigger {
 	struct emu_watch_count since[TRIGGER_PLACES_MAX]; /* the source's counts when they began */
 	bool enabled;
 	bool attached;                    /* it ends with the call that set it */
-	bool reported;                    /* the caller has been told that it is in effect */
+	bool reported;                    /* the caller knows that it is in effect */
 	bool ended;                       /* the target has, or all snapshots are taken */
 	uint64_t hits, measured, unknown; /* calls of known and unknown duration */
 	uint64_t outcomes[TRIGGER_OUTCOMES];

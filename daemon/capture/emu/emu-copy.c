@@ -116,7 +116,7 @@ static bool find_sync(const struct emu_source *s, uint32_t n, const struct slot_
 	return false;
 }
 
-/* Returns when a program ended, as far as its threads' clocks tell. */
+/* Returns when a program ended, as its threads' clocks have it. */
 static uint64_t program_end(const struct emu_source *s, const struct slot_state *slots)
 {
 	uint64_t end = 0;
