@@ -29,10 +29,13 @@ enum {
 	OPTION_BUDGET,
 	OPTION_SUFFIXES,
 	OPTION_PHYSICAL,
-	OPTION_REDACT
+	OPTION_REDACT,
+	OPTION_HOST
 };
 
-#define FORMATS "perfetto (default), fxt, speedscope, pprof, folded, tree, autofdo, store, perfdata or json"
+#define FORMATS                                                                                                  \
+	"perfetto (default), fxt, speedscope, pprof, folded, tree, parquet, parquet-functions, autofdo, store, " \
+	"perfdata or json"
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", FORMATS },
@@ -45,6 +48,7 @@ static const struct verb_option options[] = {
 	[OPTION_SUFFIXES] = { "suffixes", 0, NULL, FUNCTION_NAME_SUFFIXES_HELP },
 	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	[OPTION_REDACT] = { "redact", 0, NULL, "leave out arguments, paths, and names of users, programs and threads" },
+	[OPTION_HOST] = { "host", 0, "NAME", "parquet: where the snapshot was taken (default this host)" },
 	{ 0 },
 };
 
@@ -77,6 +81,7 @@ struct export
 	/* Opened when a format first needs the store; its snapshot likewise, unless the input is a file. */
 	struct named_store input;
 	struct export_options options;
+	char host[256]; /* "": unknown */
 };
 
 static void export_done(struct export *e)
@@ -230,6 +235,9 @@ static int export_store(struct export *e, struct export_output *out)
 	if (rc != 0)
 		return rc;
 	o = e->options;
+	o.host = e->host;
+	if (out->ops->whole && !e->selection.budget)
+		o.budget = 0;
 	o.colour = isatty(out->fd) && *format_style(stdout, STYLE_HEADING);
 	return output_close(out, out->ops->write(e->input.store, out->fd, &o, &out->result));
 }
@@ -434,6 +442,12 @@ static int export_parse_option(struct export *e, int option, const char *value)
 	case OPTION_REDACT:
 		e->input.redacted = true;
 		return 0;
+	case OPTION_HOST:
+		if (strlen(value) >= sizeof(e->host))
+			return client_usage(e->client, "--host: a name has at most %zu characters",
+					    sizeof(e->host) - 1);
+		strcpy(e->host, value);
+		return 0;
 	default:
 		e->selection.budget = value;
 		return 0;
@@ -473,9 +487,12 @@ static int export_run(struct client *c)
 	_cleanup_(export_done) struct export e = { .client = c, .input = NAMED_STORE_NONE, .options = EXPORT_DEFAULTS };
 	int rc;
 
+	gethostname(e.host, sizeof(e.host) - 1);
 	rc = export_parse(&e);
 	if (rc >= 0)
 		return rc;
+	if (e.input.redacted)
+		e.host[0] = 0;
 	rc = 0;
 	for (size_t i = 0; i < e.output_files.n && rc == 0; i++) {
 		struct export_output *out = &e.outputs[i];

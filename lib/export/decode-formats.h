@@ -35,6 +35,9 @@ enum decode_format_content { DECODE_FORMAT_TEXT, DECODE_FORMAT_BINARY };
 	MORE(SPEEDSCOPE, "speedscope", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_TEXT, &export_speedscope) \
 	MORE(PPROF, "pprof", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_pprof)              \
 	MORE(FOLDED, "folded", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_TEXT, &export_folded)             \
+	MORE(PARQUET, "parquet", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_parquet)        \
+	MORE(PARQUET_FUNCTIONS, "parquet-functions", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY,     \
+	     &export_parquet_functions)                                                                  \
 	MORE(STORE, "store", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, NULL)                       \
 	MORE(NONE, "none", DECODE_FORMAT_FROM_ELEMENTS, DECODE_FORMAT_TEXT, NULL)
 

@@ -23,8 +23,9 @@ struct export_options {
 	size_t columns;
 	bool ascii;
 	const struct names *names;
-	uint64_t tail; /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
-	int64_t bare;  /* timeline: the thread of which calls that began before are left out; -1: none */
+	uint64_t tail;    /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
+	const char *host; /* parquet: where the snapshot was taken; NULL: unknown */
+	int64_t bare;     /* timeline: the thread of which calls that began before are left out; -1: none */
 };
 
 #define EXPORT_DEFAULTS                                                                                                \
@@ -44,9 +45,11 @@ struct export_ops {
 	const char *suffix; /* of its files, with the dot */
 	const char *about;
 	int (*write)(const struct store *s, int fd, const struct export_options *o, struct export_result *ret);
+	bool whole; /* no viewer has to load it: without a budget unless one is given */
 };
 
-extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_folded, export_pprof;
+extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_folded, export_pprof,
+    export_parquet, export_parquet_functions;
 
 /* Returns NULL for an unknown format. */
 const struct export_ops *export_find(const char *name);

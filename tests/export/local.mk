@@ -8,3 +8,5 @@ tests_export_pftrace_dump_SOURCES = tests/export/pftrace-dump.c tests/export/pft
 tests_export_pftrace_dump_LDADD = lib/base/libbase.la $(ZLIB_LIBS)
 TESTS += tests/export/unit-perfetto tests/export/unit-names tests/export/exports.test tests/export/redact.test
 EXTRA_DIST += tests/export/exports.test tests/export/redact.test
+TESTS += tests/export/parquet.test
+EXTRA_DIST += tests/export/parquet.test tests/export/parquet.py
