@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lib/base/json.c, lib/varlink, lib/decoder, daemon/decode/job.c: one message; the first byte chooses its kind. An
- * accepted message is written again and must parse to the same value.
+ * lib/base/json.c, lib/varlink: one message; the first byte chooses its kind. An accepted message is written again and
+ * must parse to the same value.
  */
 #include "config.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "daemon/decode/job.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/varlink/varlink.h"
-#include "lib/decoder/decoder.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { SMALL = 64 << 10 };
@@ -70,87 +67,6 @@ static void stream(const char *text, size_t size)
 	varlink_stream_free(s);
 }
 
-static void worker(int fd)
-{
-	struct decoder_event e = { 0 };
-
-	if (decoder_receive(fd, MSG_DONTWAIT, &e) == 0) {
-		fuzz_require(e.type != DECODER_IMAGE || e.path);
-		fuzz_require(e.type != DECODER_FAILED || e.reason);
-		decoder_event_done(&e);
-	}
-}
-
-static void ended(int fd)
-{
-	uint64_t job;
-	int status;
-
-	if (decoder_receive_end(fd, MSG_DONTWAIT, &job, &status) == 0)
-		fuzz_require(status >= 0 && status <= 0xffff);
-}
-
-static void start(int fd)
-{
-	struct decode_job j;
-
-	if (job_receive(fd, &j) < 0)
-		return;
-	fuzz_require(j.input >= 0 || (j.n_files && j.n_files <= DECODER_FILES_MAX));
-	fuzz_require(j.n_outputs <= DECODER_OUTPUTS_MAX);
-	closep(&j.input);
-	closep(&j.code);
-	closep(&j.jitdump);
-	for (size_t i = 0; i < j.n_files; i++)
-		close(j.files[i]);
-	for (size_t i = 0; i < j.n_outputs; i++)
-		close(j.outputs[i].fd);
-	json_object_put(j.start);
-}
-
-static void image(int fd)
-{
-	struct decode_job j = { .socket = fd };
-	const struct job_image_request request = { .index = 1, .path = "/bin/prog", .inode = 7 };
-	int got = -1;
-
-	if (job_image(&j, &request, &got, NULL) == 0)
-		closep(&got);
-}
-
-static void file(int fd)
-{
-	struct decode_job j = { .socket = fd };
-	int got = -1;
-
-	if (job_file(&j, "regs.ini", &got, NULL) == 0)
-		closep(&got);
-}
-
-static void table(int fd)
-{
-	struct decode_job j = { .socket = fd, .tables = true };
-	int got = -1;
-
-	if (job_table(&j, "key", &got) == 0)
-		closep(&got);
-}
-
-static void datagram(unsigned kind, const void *data, size_t size)
-{
-	static void (*const takers[])(int fd) = { worker, ended, start, image, file, table, worker, ended };
-	int pair[2], fds[3] = { 0, 0, 0 };
-
-	/* An empty message would end the stream. */
-	if (!size)
-		return;
-	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	if (io_send_fds(pair[1], data, size, fds, kind >> 2 & 3) == 0)
-		takers[(kind & 3) | (kind >> 2 & 4)](pair[0]);
-	close(pair[0]);
-	close(pair[1]);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const texts[])(const char *text, size_t size) = { json, call, reply, stream };
@@ -158,10 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 || size > SMALL)
 		return 0;
-	if (data[0] & 0x40)
-		datagram(data[0], text, size - 1);
-	else
-		texts[data[0] & 3](text, size - 1);
+	texts[data[0] & 3](text, size - 1);
 	return 0;
 }
 
@@ -172,21 +85,6 @@ void fuzz_seeds(void)
 		"1{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":4000},\"more\":true}",
 		"2{\"error\":\"org.csight.NotArmed\",\"parameters\":{\"pid\":1}}",
 		"2{\"continues\":true,\"parameters\":{}}",
-		"@{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7}",
-		"@{\"type\":\"progress\",\"done\":1,\"total\":2}",
-		"@{\"type\":\"failed\",\"reason\":\"why\"}",
-		"@{\"type\":\"result\",\"bytes\":3}",
-		"A{\"job\":7,\"status\":139}",
-		"J{\"type\":\"start\",\"input\":\"perf.data\",\"outputs\":[\"none\"],\"options\":{\"thread\":4}}",
-		"N{\"type\":\"start\",\"input\":\"perf.data\",\"code\":true,\"outputs\":[\"none\"],\"snapshot\":{}}",
-		"J{\"type\":\"start\",\"input\":\"build-ids\"}",
-		"N{\"type\":\"start\",\"input\":\"perf.data\",\"jitdump\":true,\"outputs\":[\"none\"]}",
-		"C{\"type\":\"image\",\"index\":1,\"reason\":\"none\"}",
-		"G{\"type\":\"image\",\"index\":1}",
-		"P{\"type\":\"file\",\"reason\":\"none\"}",
-		"T{\"type\":\"file\"}",
-		"Q{\"type\":\"table\"}",
-		"U{\"type\":\"table\"}",
 	};
 	static const char two[] = "3{\"parameters\":{},\"continues\":true}\0{\"error\":\"a.b\"}";
 

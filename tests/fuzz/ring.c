@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/emu: the memory of a program. The input is its header, as far as it is not the paths, and its slots; a
- * second half of the input is written over the first while csightd reads, by a thread, as a hostile program would. What
- * is read stays within the rings.
+ * second half of the input is written over the first while csightd reads, by a thread, as a hostile program would, and
+ * by two threads, as csightd does. What is read stays within the rings.
  */
 #include "config.h"
 
@@ -71,13 +71,17 @@ static void check_copy(struct capture_copy *c, size_t limit, size_t log_limit)
 	capture_copy_free(c);
 }
 
-static void use(struct capture_source *s, bool alive, size_t limit)
+/* What the event loop may call at any time. */
+static void look(struct capture_source *s)
 {
-	_cleanup_buf_ struct buf missing = { .limit = CAPTURE_MISSING_MAX };
+	_cleanup_buf_ struct buf text = { .limit = CAPTURE_MISSING_MAX };
+	const struct capture_watching *w = s->ops->watching;
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
 	struct capture_thread *threads = NULL;
-	struct capture_copy *copy;
 	struct ending ending = { 0 };
-	uint64_t trace, log;
+	struct emu_hit hits[8];
+	uint64_t trace, log, cursor = 0;
+	uint32_t cannot;
 	size_t n;
 
 	if (s->ops->threads(s, &threads, &n) == 0)
@@ -85,12 +89,56 @@ static void use(struct capture_source *s, bool alive, size_t limit)
 			fuzz_require(threads[i].size <= SIZE);
 	free(threads);
 	s->ops->holds(s);
-	s->ops->missing(s, &missing);
+	s->ops->missing(s, &text);
 	s->ops->ending(s, &ending);
+	if (s->ops->trouble)
+		s->ops->trouble(s, &text);
 	s->ops->copy_max(s, &trace, &log);
 	fuzz_require(log <= SIZE && s->ops->memory(s) <= SIZE);
+	w->want(s);
+	w->hold(s, 1, 5);
+	fuzz_require(w->hits(s, &cursor, hits, ELEMENTS(hits)) <= ELEMENTS(hits));
+	w->counts(s, counts);
+	w->applied(s, &cannot);
+}
+
+static void *look_on(void *source)
+{
+	while (!atomic_load(&rewriter.stop))
+		look(source);
+	return NULL;
+}
+
+static void use(struct capture_source *s, bool alive, size_t limit)
+{
+	struct capture_copy *copy;
+	uint64_t trace, log;
+
+	s->ops->copy_max(s, &trace, &log);
 	if (s->ops->copy(s, alive, &(struct capture_limits){ limit, log }, &copy) == 0)
 		check_copy(copy, limit, log);
+	s->ops->watching->release(s);
+}
+
+/* As the capture thread does, beside the event loop. */
+static void use_beside(struct capture_source *s, bool alive, size_t limit)
+{
+	static const struct emu_watch list[EMU_WATCHES_MAX];
+	void *(*const runs[])(void *) = { rewrite, look_on };
+	pthread_t threads[ELEMENTS(runs)];
+
+	atomic_store(&rewriter.stop, false);
+	for (size_t i = 0; i < ELEMENTS(runs); i++)
+		fuzz_require(pthread_create(&threads[i], NULL, runs[i], s) == 0);
+	use(s, alive, limit);
+	s->ops->watching->set(s, list);
+	s->ops->disarm(s);
+	use(s, true, limit);
+	s->ops->arm(s);
+	use(s, false, limit);
+	atomic_store(&rewriter.stop, true);
+	for (size_t i = 0; i < ELEMENTS(runs); i++)
+		pthread_join(threads[i], NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -99,7 +147,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t first = size > 4 ? (size - 4) / 2 : 0, limit;
 	struct capture_source *s;
 	struct emu_about *about = malloc(sizeof(*about));
-	pthread_t thread;
 	int rc;
 
 	fuzz_require(fd >= 0 && about && ftruncate(fd, SIZE) == 0);
@@ -111,18 +158,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		rc = emu_source_new(fd, UID, about, &s);
 		if (rc == 0) {
 			fuzz_require(strlen(about->name) <= EMU_NAME_SIZE && about->arguments_size <= EMU_CMDLINE_SIZE);
+			look(s);
 			use(s, false, limit);
 			rewriter.data = data + 4 + first;
 			rewriter.size = size - 4 - first;
-			atomic_store(&rewriter.stop, false);
-			fuzz_require(pthread_create(&thread, NULL, rewrite, NULL) == 0);
-			use(s, data[1] & 1, limit);
-			s->ops->disarm(s);
-			use(s, true, limit);
-			s->ops->arm(s);
-			use(s, false, limit);
-			atomic_store(&rewriter.stop, true);
-			pthread_join(thread, NULL);
+			use_beside(s, data[1] & 1, limit);
 			s->ops->free(s);
 		}
 	} else {
