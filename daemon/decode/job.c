@@ -10,6 +10,12 @@
 
 enum { PROGRESS_NS = 100000000, FDS_MAX = DECODER_FILES_MAX };
 
+static void close_all(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 static int receive_json(int socket, int *fds, size_t *n_fds, json_object **ret)
 {
 	_cleanup_free_ char *text = malloc(DECODER_MESSAGE_MAX);
@@ -20,16 +26,15 @@ static int receive_json(int socket, int *fds, size_t *n_fds, json_object **ret)
 	if (!text)
 		return -ENOMEM;
 	n = io_receive_fds(socket, text, DECODER_MESSAGE_MAX, fds, n_fds, 0);
-	if (n <= 0)
-		return n == 0 ? -EPIPE : (int)n;
-	rc = json_parse(text, (size_t)n, &o);
+	if (n < 0)
+		return (int)n;
+	rc = n ? json_parse(text, (size_t)n, &o) : -EPIPE;
 	if (rc == 0 && !json_object_is_type(o, json_type_object))
 		rc = -EBADMSG;
 	if (rc == 0)
 		*ret = TAKE_PTR(o);
 	else
-		for (size_t i = 0; i < *n_fds; i++)
-			close(fds[i]);
+		close_all(fds, *n_fds);
 	return rc;
 }
 
@@ -122,6 +127,7 @@ int job_receive(int socket, struct decode_job *ret)
 		return rc;
 	rc = parse_start(&j, fds, n_fds);
 	if (rc < 0) {
+		close_all(fds, n_fds);
 		json_object_put(j.start);
 		ret->reason = j.reason;
 		return rc;

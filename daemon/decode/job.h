@@ -48,7 +48,7 @@ struct decode_job {
 
 /*
  * Waits for the start message. Returns -EBADMSG for an invalid one, with a text in ret->reason or an empty one, and
- * -EPIPE if the owner has gone. Descriptors stay open until the process ends.
+ * -EPIPE if the owner has gone; no descriptor is left open then. Otherwise they are the caller's.
  */
 int job_receive(int socket, struct decode_job *ret);
 
