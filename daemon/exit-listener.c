@@ -121,8 +121,9 @@ void exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n)
 	unsigned short at = 0;
 
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_WHAT);
-	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_EXIT), 2, 0);
-	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_COREDUMP), 1, 0);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_EXIT), 3, 0);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_COREDUMP), 2, 0);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_UID), 1, 0);
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_PID);
 	/* Jumps reach only 255 instructions: each process has its own return. */
@@ -158,6 +159,12 @@ void exit_listener_read(struct exit_listener *l)
 			e.pid = m.event.event_data.coredump.process_tgid;
 			e.tid = m.event.event_data.coredump.process_pid;
 			e.dumps = true;
+		} else if (m.event.what == PROC_EVENT_UID) {
+			e.pid = m.event.event_data.id.process_tgid;
+			e.tid = m.event.event_data.id.process_pid;
+			e.changes_uid = true;
+			e.ruid = m.event.event_data.id.r.ruid;
+			e.euid = m.event.event_data.id.e.euid;
 		} else {
 			continue;
 		}

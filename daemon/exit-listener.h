@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's process connector: with which exit codes the threads of targets end. Of all mechanisms by which a
- * process that is no parent can learn that, this one is exact for every process, needs no debugger or probe, and exists
- * in Linux 6.1; /proc/PID/stat shows it only until the parent has waited, and a pidfd only since 6.15. It requires
- * CAP_NET_ADMIN until it is opened. A filter in the kernel drops the events of all other processes. On the loop's
- * thread.
+ * The kernel's process connector: with which exit codes the threads of targets end, and which uids they get. Of all
+ * mechanisms by which a process that is no parent can learn that, this one is exact for every process, needs no
+ * debugger or probe, and exists in Linux 6.1; /proc/PID/stat shows it only until the parent has waited, and a pidfd
+ * only since 6.15. It requires CAP_NET_ADMIN until it is opened. A filter in the kernel drops the events of all other
+ * processes. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_EXIT_LISTENER_H
 #define CSIGHT_DAEMON_EXIT_LISTENER_H
@@ -16,8 +16,10 @@
 
 struct exit_event {
 	pid_t pid, tid;
-	bool dumps; /* a signal that dumps core ends the process in this thread; code is not known yet */
-	int code;   /* as waitpid() returns it */
+	bool dumps;       /* a signal that dumps core ends the process in this thread; code is not known yet */
+	int code;         /* as waitpid() returns it */
+	bool changes_uid; /* the thread continues, with other uids */
+	uid_t ruid, euid;
 };
 
 struct exit_listener;

@@ -341,6 +341,8 @@ static bool find_process(struct daemon *d, struct call *c, struct methods_subjec
 	}
 	ret->pid = (pid_t)pid;
 	ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
+	if (ret->target && target_check_user(ret->target) == -EACCES)
+		ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
 	rc = !ret->target                               ? policy_process(c->by.uid, ret->pid)
 	     : policy_owns(c->by.uid, ret->target->uid) ? 0
 							: -EACCES;

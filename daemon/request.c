@@ -376,6 +376,13 @@ static void copy_ran(struct work *w)
 		return;
 	}
 	r->list->o.counters->blind_ns += r->copied->blind;
+	r->rc = target_check_user(t);
+	if (r->rc < 0) {
+		request_fail(r, REQUEST_FAILED,
+			     r->rc == -EACCES ? "the process has changed its user since it was armed"
+					      : strerror(-r->rc));
+		return;
+	}
 	add_files(r);
 	/* The files of the newest mappings may still be unread in the connection. */
 	if (t->drain)

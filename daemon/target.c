@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "daemon/capture/process/credentials.h"
 #include "daemon/capture/process/exit-status.h"
 #include "daemon/capture/process/proc-file.h"
 #include "daemon/policy.h"
@@ -206,6 +207,43 @@ static void report_change(struct target *t, enum target_change change)
 		t->all->o.changed(t->all->o.data, t, change);
 }
 
+/* Drops the trace of a process that has become another user's, who it would show. */
+static void become_foreign(struct target *t)
+{
+	if (t->foreign)
+		return;
+	t->foreign = true;
+	log_warning("process %d (%s) is no longer that of uid %u: its trace is dropped", (int)t->pid, esc(t->name),
+		    t->uid);
+	target_ref(t);
+	target_gone(t);
+	if (t->listed)
+		target_list_remove(t->all, t);
+	target_unref(t);
+}
+
+int target_check_user(struct target *t)
+{
+	struct credentials c;
+	int rc;
+
+	if (t->all->o.exits)
+		exit_listener_read(t->all->o.exits);
+	if (t->foreign)
+		return -EACCES;
+	/* Root may see every process. One that has ended was checked then. */
+	if (t->uid == 0 || t->ring.state == RING_GONE)
+		return 0;
+	rc = credentials_read_pidfd(t->pid, t->pidfd, &c);
+	if (rc == -ESRCH)
+		return 0;
+	if (rc == 0 && credentials_uid(&c) != t->uid) {
+		become_foreign(t);
+		return -EACCES;
+	}
+	return rc;
+}
+
 static void log_gone(struct target *t)
 {
 	char how[ENDING_TEXT_SIZE] = "ended";
@@ -215,7 +253,8 @@ static void log_gone(struct target *t)
 	t->ending_logged = t->ending.known;
 	if (t->ending.known)
 		ending_text(&t->ending, how);
-	log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);
+	if (!t->foreign)
+		log_info("process %d (%s) of uid %u %s", (int)t->pid, esc(t->name), t->uid, how);
 	report_change(t, TARGET_ENDED);
 	if (t->all->o.ended)
 		t->all->o.ended(t->all->o.data, t);
@@ -235,7 +274,7 @@ void target_disarmed(struct target *t)
 
 void target_gone(struct target *t)
 {
-	if (t->ring.state == RING_GONE)
+	if (t->ring.state == RING_GONE || (!t->foreign && target_check_user(t) == -EACCES))
 		return;
 	ring_move(&t->ring, RING_GONE);
 	t->gone_ns = now_ns(CLOCK_MONOTONIC);
@@ -251,10 +290,25 @@ void target_gone(struct target *t)
 	limit_history(t->all, t->uid);
 }
 
+static void hear_uids(struct target_list *all, const struct exit_event *e)
+{
+	struct target *t;
+
+	TAILQ_FOREACH (t, &all->list, link)
+		if (t->pid == e->pid && t->ring.state != RING_GONE)
+			break;
+	if (t && t->uid != 0 && (e->ruid != t->uid || e->euid != t->uid))
+		become_foreign(t);
+}
+
 void target_list_heard(struct target_list *all, const struct exit_event *e)
 {
 	struct target *t;
 
+	if (e->changes_uid) {
+		hear_uids(all, e);
+		return;
+	}
 	TAILQ_FOREACH (t, &all->list, link) {
 		if (t->pid != e->pid || t->replaced || t->ending.known)
 			continue;

@@ -36,6 +36,7 @@ struct target {
 	struct ending ending;
 	bool ending_logged;
 	bool replaced; /* by another program, with execve() */
+	bool foreign;  /* it has changed its uids: its trace is nobody's */
 	/* What the kernel reported so far of its threads, of which some may have ended before it: */
 	bool heard;
 	int heard_code;
@@ -85,7 +86,7 @@ const struct target_head *target_list_all(const struct target_list *all);
 /* Drops the history that is beyond the limits, after the settings have changed. */
 void target_list_update(struct target_list *all);
 
-/* Takes note of the end of a thread. */
+/* Takes note of the end of a thread, or of its change to other uids. */
 void target_list_heard(struct target_list *all, const struct exit_event *e);
 
 struct target_info {
@@ -111,6 +112,13 @@ void target_disarmed(struct target *t);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);
+
+/*
+ * Checks that a process is still that of the user whose target it is, which is to be done after its ring was copied and
+ * before a user gets anything of it. -EACCES: it is another's, or has privileges that its user lacks; the target has
+ * left the list. Otherwise 0, or why that could not be found out.
+ */
+int target_check_user(struct target *t);
 
 /* Returns how the process ended; unknown while it runs. */
 const struct ending *target_ending(struct target *t);

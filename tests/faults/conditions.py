@@ -5,7 +5,7 @@ their user or are frozen.
 
 usage: conditions.py BUILD DIRECTORY CONDITION      exits with 0; 1 and the reason; or 77 and why it is skipped
 """
-import json, os, signal, subprocess, sys, threading, time
+import json, os, shutil, signal, subprocess, sys, threading, time
 
 from world import Defect, World, id_of
 
@@ -182,7 +182,70 @@ def ends(w):
             w.judge([id] if id else [], descriptors=False)
 
 
-CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends)}
+def run_as(uid, *words):
+    return ["setpriv", "--reuid=%d" % uid, "--regid=%d" % uid, "--clear-groups", *words]
+
+
+class Changing:
+    """A target of the user OLD that becomes the user NEW at change()."""
+    OLD, NEW = 61001, 61002
+
+    def __init__(self, w):
+        self.w = w
+        may = ["--inh-caps=+setuid", "--ambient-caps=+setuid"]
+        self.process = subprocess.Popen(run_as(self.OLD, *may, w.build + "/csight", "run", "--emu", "--ring-size", "64K", "--", w.guest, str(self.NEW)),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=w.plain)
+        self.pid = self.process.pid
+        end = time.monotonic() + 10
+        while not any(t["pid"] == self.pid and t["bytes"] > 2000 for t in w.ask("ListTargets")["targets"]):
+            if time.monotonic() > end:
+                raise Defect("it is not armed")
+            time.sleep(0.02)
+
+    def change(self):
+        os.kill(self.pid, signal.SIGUSR1)
+        end = time.monotonic() + 10
+        while "Uid:\t%d\t%d" % (self.NEW, self.NEW) not in open("/proc/%d/status" % self.pid).read():
+            if time.monotonic() > end:
+                raise Defect("it does not change its user")
+            time.sleep(0.002)
+
+    def ask(self, uid):
+        return subprocess.run(run_as(uid, self.w.build + "/csight", "snapshot", "--json", "--pid", str(self.pid)), env=self.w.plain,
+                              cwd="/", capture_output=True, timeout=20)
+
+    def refuse(self, when):
+        for uid in self.OLD, self.NEW:
+            p = self.ask(uid)
+            if p.returncode == 0 or not p.stderr:
+                raise Defect("%s: uid %d gets %r %r" % (when, uid, p.stdout, p.stderr))
+        found = [s for s in self.w.ask("ListSnapshots")["snapshots"] if s["pid"] == self.pid]
+        if len(found) > 1:
+            raise Defect("%s: there is a snapshot: %s" % (when, found))
+
+
+def changes_user(w):
+    """Nobody gets the trace of a process that became another user's, neither while it runs nor afterwards."""
+    if os.getuid() or not shutil.which("setpriv"):
+        raise Skip("only root can run programs of several users")
+    w.start_all("--system", "--set=decode-user=daemon")
+    for asked_between in True, False:
+        t = Changing(w)
+        try:
+            p = t.ask(t.OLD)
+            if p.returncode:
+                raise Defect("its own user gets none: %s" % p.stderr)
+            t.change()
+            if asked_between:
+                t.refuse("running")
+        finally:
+            t.process.kill()
+            t.process.wait()
+        t.refuse("ended")
+        w.judge([id_of(p.stdout)], descriptors=False)
+
+
+CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends, changes_user)}
 
 
 def main():
