@@ -182,6 +182,8 @@ static const char *object_text(const struct audit_object *on, char *ret, size_t 
 		buf_printf(&b, " (%s)", esc(on->name));
 	if (on->pid && on->owner != (uid_t)-1)
 		buf_printf(&b, " of uid %u", on->owner);
+	if (on->trigger)
+		buf_printf(&b, "%s by trigger \"%s\"", on->snapshot ? "," : "", esc(on->trigger));
 	snprintf(ret, size, "%.*s", (int)b.size, b.size ? (const char *)b.data : "");
 	return ret;
 }
@@ -207,6 +209,8 @@ static void add_object(struct audit_event *e, enum audit_action action, const st
 		add_field(e, "CSIGHT_TARGET_NAME=%s", esc(on->name));
 	if (on->snapshot)
 		add_field(e, "CSIGHT_SNAPSHOT=%s", esc(on->snapshot));
+	if (on->trigger)
+		add_field(e, "CSIGHT_TRIGGER=%s", esc(on->trigger));
 	if (on->detail)
 		add_field(e, "%s=%s", action == AUDIT_REMOVE ? "CSIGHT_LIMIT" : "CSIGHT_FILE", esc(on->detail));
 }

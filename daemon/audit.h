@@ -46,6 +46,7 @@ struct audit_object {
 	const char *name;     /* of the process, or NULL */
 	const char *snapshot; /* its id, or NULL */
 	const char *detail;   /* the file that is opened, or the limit for which csightd removes a snapshot; or NULL */
+	const char *trigger;  /* the condition of the trigger that is set or removed, or takes the snapshot; or NULL */
 };
 
 struct audit_options {

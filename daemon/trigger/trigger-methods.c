@@ -13,7 +13,7 @@ enum { TRIGGERS_A_PAGE = 64 };
 
 static struct audit_object object_of(const struct trigger *t)
 {
-	return (struct audit_object){ .pid = t->pid, .owner = t->by.uid, .name = t->name, .detail = t->condition };
+	return (struct audit_object){ .pid = t->pid, .owner = t->by.uid, .name = t->name, .trigger = t->condition };
 }
 
 static void fail_trigger(struct call *c, const struct reason *why)

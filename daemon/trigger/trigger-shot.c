@@ -130,6 +130,15 @@ static void trim_kept(struct trigger *t)
 	}
 }
 
+/* The trigger itself may have been removed meanwhile. */
+static void report_taken(const struct trigger_shot *shot, const struct snapshot *s)
+{
+	struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
+
+	json_get_str(shot->mark, "condition", &on.trigger);
+	audit_done(&shot->by, AUDIT_TAKE, &on);
+}
+
 static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
 			     const struct ledger_refusal *limit)
 {
@@ -138,9 +147,7 @@ static void on_request_ended(void *data, enum request_result result, const struc
 
 	copy_ended(shot);
 	if (result == REQUEST_DONE) {
-		const struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
-
-		audit_done(&shot->by, AUDIT_TAKE, &on);
+		report_taken(shot, s);
 		strcpy(shot->id, s->id);
 		if (t && t->spec.keep && t->n_kept < ELEMENTS(t->kept)) {
 			strcpy(t->kept[t->n_kept].id, s->id);
