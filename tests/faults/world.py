@@ -6,7 +6,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from attacks import Client
 from control import Control
 
-LIMIT = 10
+# What lasts longer hangs: a machine that others use as well may need many seconds for each step.
+LIMIT = 60
 # What each message of a failure must have: a cause, which is that of the fault or what it led to.
 CAUSE = re.compile(r"memory|No space|Input/output|Too many open|temporarily unavailable|reset by peer|buffer space|not reply|"
                    r"no csightd answers|closed the connection|ended|status \d|signal \d|protocol|cannot|short|truncat|damaged|"
@@ -121,7 +122,13 @@ class World:
     def start_all(self, *options):
         self.start(*options)
         self.run_target()
-        self.snapshot = self.take()
+        # A busy machine may not yet have let it run its functions.
+        for _ in range(20):
+            self.snapshot = self.take()
+            self.settle()
+            if self.csight("grep", "turn", self.snapshot, faults=False)[0] == 0:
+                break
+            self.ask("Remove", {"id": self.snapshot})
         self.begin()
 
     def begin(self):
@@ -214,7 +221,7 @@ class World:
         for id in set(snapshots) - {self.snapshot}:
             self.whole(id, snapshots)
             self.ask("Remove", {"id": id})
-        end = time.monotonic() + 5
+        end = time.monotonic() + LIMIT
         while descriptors and self.count() > self.descriptors:
             if time.monotonic() > end:
                 raise Defect("descriptors: %d, then %d: %s" % (self.descriptors, self.count(), self.open_files()))
@@ -228,7 +235,7 @@ class World:
         if status != 0:
             raise Defect("%s (%s) cannot be shown: %s" % (id, snapshots[id], err.strip()))
 
-    def no_remains(self, snapshots, limit=5):
+    def no_remains(self, snapshots, limit=LIMIT):
         """The spool has the snapshots, and nothing temporary."""
         end = time.monotonic() + limit
         while True:
