@@ -36,7 +36,7 @@ struct target {
 	struct ending ending;
 	bool ending_logged;
 	bool replaced; /* by another program, with execve() */
-	bool foreign;  /* it has changed its uids: its trace is nobody's */
+	bool foreign;  /* it has changed its uids: no user gets its trace */
 	/* What the kernel reported so far of its threads, of which some may have ended before it: */
 	bool heard;
 	int heard_code;

@@ -225,7 +225,7 @@ class Changing:
 
 
 def changes_user(w):
-    """Nobody gets the trace of a process that became another user's, neither while it runs nor afterwards."""
+    """No user gets the trace of a process that became another's, neither while it runs nor afterwards."""
     if os.getuid() or not shutil.which("setpriv"):
         raise Skip("only root can run programs of several users")
     w.start_all("--system", "--set=decode-user=daemon")
