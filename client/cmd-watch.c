@@ -22,6 +22,7 @@ static const struct verb_option options[] = {
 	[OPTION_KEEP] = { "keep", 0, "worst=N", "keep only the N snapshots with the longest durations" },
 	[OPTION_SPEC] = { "function", 'f', "NAME", "a function is called" },
 	{ "address", 0, "ADDRESS", "control reaches an address" },
+	{ "line", 0, "FILE:N", "control reaches a source line" },
 	{ "syscall", 0, "NAME", "a system call; needs --longer-than" },
 	{ "longer-than", 0, "TIME", "the call takes longer than this (5ms)" },
 	{ "signal", 0, "NAME", "a signal is delivered" },
@@ -212,6 +213,8 @@ static int watch_run(struct client *c)
 		rc = client_connect(c);
 	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
 		rc = live_function_find(w.pid, find_exe(c, w.pid, &targets), w.spec.value, &places);
+	if (rc == 0 && w.spec.event == TRIGGER_LINE)
+		rc = live_function_line(w.pid, w.spec.value, &places);
 	return rc == 0 ? set_trigger(&w, places) : rc;
 }
 

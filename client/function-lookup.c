@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/function-lookup.h"
+#include "client/line-lookup.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/code/demangle.h"
@@ -18,7 +19,8 @@
 /* What the child writes to its parent. */
 struct lookup_result {
 	int rc;
-	size_t n; /* of all that were found */
+	size_t n;      /* of all that were found */
+	uint64_t next; /* of a line: the next one with code */
 	struct function_place all[FUNCTION_PLACES_MAX];
 };
 
@@ -80,8 +82,17 @@ static int parse_all(int fd, const char *pattern, struct lookup_result *ret)
 	}
 }
 
+enum lookup_kind { LOOKUP_ONE, LOOKUP_ALL, LOOKUP_LINE };
+
+static int parse(int fd, const char *name, enum lookup_kind kind, struct lookup_result *ret)
+{
+	if (kind == LOOKUP_LINE)
+		return line_lookup(fd, name, ret->all, &ret->n, &ret->next);
+	return kind == LOOKUP_ALL ? parse_all(fd, name, ret) : parse_file(fd, name, &ret->all[0]);
+}
+
 /* Runs a parser in a child; name: what it looks for. */
-static int look_up(int fd, const char *name, bool all, struct lookup_result *ret)
+static int look_up(int fd, const char *name, enum lookup_kind kind, struct lookup_result *ret)
 {
 	_cleanup_close_ int from = -1, to = -1;
 	struct lookup_result result = { 0 };
@@ -99,7 +110,7 @@ static int look_up(int fd, const char *name, bool all, struct lookup_result *ret
 	if (pid == 0) {
 		result.rc = drop_privileges();
 		if (result.rc == 0)
-			result.rc = all ? parse_all(fd, name, &result) : parse_file(fd, name, &result.all[0]);
+			result.rc = parse(fd, name, kind, &result);
 		_exit(io_write(to, &result, sizeof(result)) < 0);
 	}
 	closep(&to);
@@ -116,7 +127,7 @@ static int look_up(int fd, const char *name, bool all, struct lookup_result *ret
 int function_lookup(int fd, const char *name, struct function_place *ret)
 {
 	struct lookup_result result = { 0 };
-	int rc = look_up(fd, name, false, &result);
+	int rc = look_up(fd, name, LOOKUP_ONE, &result);
 
 	if (rc == 0)
 		*ret = result.all[0];
@@ -126,11 +137,24 @@ int function_lookup(int fd, const char *name, struct function_place *ret)
 int function_lookup_all(int fd, const char *pattern, struct function_place *ret, size_t *ret_n)
 {
 	struct lookup_result result = { 0 };
-	int rc = look_up(fd, pattern, true, &result);
+	int rc = look_up(fd, pattern, LOOKUP_ALL, &result);
 
 	if (rc < 0)
 		return rc;
 	*ret_n = MIN(result.n, (size_t)FUNCTION_PLACES_MAX);
 	memcpy(ret, result.all, *ret_n * sizeof(*ret));
+	return 0;
+}
+
+int function_lookup_line(int fd, const char *line, struct function_place *ret, size_t *ret_n, uint64_t *ret_next)
+{
+	struct lookup_result result = { 0 };
+	int rc = look_up(fd, line, LOOKUP_LINE, &result);
+
+	if (rc < 0)
+		return rc;
+	*ret_n = result.n;
+	*ret_next = result.next;
+	memcpy(ret, result.all, MIN(result.n, (size_t)FUNCTION_PLACES_MAX) * sizeof(*ret));
 	return 0;
 }

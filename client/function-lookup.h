@@ -26,4 +26,7 @@ int function_lookup(int fd, const char *name, struct function_place *ret);
  */
 int function_lookup_all(int fd, const char *pattern, struct function_place *ret, size_t *ret_n);
 
+/* The same for the code of a source line, FILE:N: line_lookup(), which the child calls. */
+int function_lookup_line(int fd, const char *line, struct function_place *ret, size_t *ret_n, uint64_t *ret_next);
+
 #endif

@@ -146,15 +146,60 @@ static int find_in(const struct mapped_elf *m, const char *pattern, json_object 
 	return 0;
 }
 
+/* Returns 0, or an exit status after an error. */
+static int list_files(pid_t pid, struct mapped_elves *ret)
+{
+	int rc = read_maps(pid, ret);
+
+	if (rc == 0)
+		return STATUS_OK;
+	client_error("cannot read which files process %d has mapped: %s", (int)pid, strerror(-rc));
+	return rc == -EACCES ? STATUS_DENIED : STATUS_NOT_FOUND;
+}
+
+int live_function_line(pid_t pid, const char *line, json_object **ret)
+{
+	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
+	struct function_place places[FUNCTION_PLACES_MAX];
+	uint64_t next = 0, is;
+	int rc = list_files(pid, &files);
+	size_t n = 0, i;
+
+	if (rc != STATUS_OK)
+		return rc;
+	for (i = 0; i < files.n && !n; i++) {
+		_cleanup_close_ int fd = open_file(&files.list[i]);
+
+		if (fd < 0 || function_lookup_line(fd, line, places, &n, &is) < 0)
+			continue;
+		next = is && (!next || is < next) ? is : next;
+	}
+	if (n > FUNCTION_PLACES_MAX) {
+		client_error("%s is in %zu functions and inlined copies, and at most %d can be watched", esc(line), n,
+			     FUNCTION_PLACES_MAX);
+		return STATUS_FAILED;
+	}
+	if (!n) {
+		client_error(
+		    "no code of process %d is of line %s in the debug data of the %zu files that it has mapped%s",
+		    (int)pid, esc(line), files.n, next ? "" : "; build it with -g");
+		if (next)
+			fprintf(stderr, "  the next line with code is %" PRIu64 "\n", next);
+		return STATUS_NOT_FOUND;
+	}
+	*ret = json_object_new_array();
+	for (size_t j = 0; j < n; j++)
+		add_place(*ret, &files.list[i - 1], &places[j]);
+	return STATUS_OK;
+}
+
 int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret)
 {
 	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
-	int rc = read_maps(pid, &files);
+	int rc = list_files(pid, &files);
 
-	if (rc < 0) {
-		client_error("cannot read which files process %d has mapped: %s", (int)pid, strerror(-rc));
-		return rc == -EACCES ? STATUS_DENIED : STATUS_NOT_FOUND;
-	}
+	if (rc != STATUS_OK)
+		return rc;
 	for (unsigned libraries = 0; libraries < 2; libraries++)
 		for (size_t i = 0; i < files.n; i++) {
 			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))

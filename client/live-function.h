@@ -14,4 +14,7 @@
  */
 int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret);
 
+/* The same for the code of a source line, FILE:N. */
+int live_function_line(pid_t pid, const char *line, json_object **ret);
+
 #endif

@@ -15,7 +15,7 @@ csight_SOURCES = \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h client/show-json.c client/show-json.h \
 	client/similar.c client/similar.h client/cmd-wait.c client/cmd-watch.c client/cmd-triggers.c client/assertion.c client/assertion.h \
-	client/cmd-assert.c client/cmd-assert.h client/measure.c client/measure.h client/live-function.c client/live-function.h \
+	client/cmd-assert.c client/cmd-assert.h client/measure.c client/measure.h client/line-lookup.c client/line-lookup.h client/live-function.c client/live-function.h \
 	client/cmd-record.c client/private-daemon.c client/private-daemon.h \
 	client/named-store.c client/named-store.h client/terminal.c client/terminal.h client/text-table.c client/text-table.h
 csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-output.c client/call-groups-output.h \
