@@ -207,18 +207,30 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	return rc;
 }
 
-/* Emits what precedes a pause, and the pause, and begins the interval again at its end. */
-static int emit_pause(struct event_times *s, const struct pause_place *p, const struct calls_pause *pause,
-		      uint64_t bound)
+/*
+ * Emits what precedes a pause, and the pause, and begins the interval again at its end. A pause within a stub is moved
+ * ahead of it: the stub remains pending.
+ */
+static int emit_pause(struct event_times *s, struct pause_place *p, const struct calls_pause *pause, uint64_t bound)
 {
-	struct pending_event own = { .type = CALL_EVENT_ENTER, .kind = CALL_SYSCALL, .pos = p->pos };
+	struct pending_event own = { .type = CALL_EVENT_ENTER, .kind = CALL_SYSCALL };
+	uint32_t n, rest, waits = s->waits, committed = s->committed;
 	struct call_event e = { .bound = bound };
-	uint32_t n = MIN(p->n, s->n), rest = s->n - n, waits = s->waits, committed = s->committed;
 	int rc;
 
+	p->n = MIN(p->n, s->n);
+	if (p->n && is_stub(&s->items[p->n - 1])) {
+		p->n--;
+		p->pos = s->items[p->n].pos;
+		p->waits = s->items[p->n].waits;
+	}
+	n = p->n;
+	rest = s->n - n;
+	own.pos = p->pos;
 	s->n = n;
 	s->waits = p->waits;
-	rc = emit_pending(s, p->pos, pause->from, bound);
+	/* A stub that remained pending has its position before the interval. */
+	rc = emit_pending(s, MAX(p->pos, s->pos), pause->from, bound);
 	own.function = pause->preempted ? &calls_preempted : &calls_waiting;
 	if (rc == 0)
 		rc = emit_event(s, &own, &e, pause->from);

@@ -245,6 +245,36 @@ static void test_position(void)
 	CHECK_EQ(entered_at[1], 10);
 }
 
+static bool preempted_once(void *user, uint64_t from, uint64_t to, struct calls_pause *ret)
+{
+	(void)user;
+	*ret = (struct calls_pause){ 1100, 1200, true };
+	return ret->to > from && ret->from < to;
+}
+
+/* A thread that is preempted in a stub is so before the stub, which still gets its function's name. */
+static void test_preempted_in_stub(bool timestamp_before)
+{
+	begin();
+	calls_set_pauses(calls, preempted_once, NULL);
+	make_stub(STUB);
+	timestamp(1000);
+	run(MAIN, 9);
+	bl(MAIN + 36);
+	run(STUB, 2);
+	if (timestamp_before)
+		timestamp(1050);
+	exception(FAULT, STUB + 8);
+	timestamp(1250);
+	run(STUB + 8, 1);
+	br(STUB + 12);
+	ret(F);
+	timestamp(1300);
+	run(MAIN + 40, 1);
+	end(1400, "segment inferred:main( preempted( ) f( ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 /* Go makes a preempted goroutine call asyncPreempt, here h, which ends in BR, also to the first instruction of f. */
 static void test_preempted(void)
 {
@@ -377,6 +407,8 @@ int main(void)
 	test_fold();
 	test_loop();
 	test_stub();
+	test_preempted_in_stub(false);
+	test_preempted_in_stub(true);
 	test_lazy_binding();
 	test_position();
 	test_preempted();
